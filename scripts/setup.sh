@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Sourced by ./hoptime and ./test: installs npm packages and builds what is missing or out of date. Talks on stderr only.
+set -euo pipefail
+HOPTIME_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+
+need_node() {
+  if ! command -v node >/dev/null 2>&1; then
+    echo "hoptime: Node.js >= 20.19 is needed (https://nodejs.org, or: apt-get install nodejs npm)" >&2
+    exit 2
+  fi
+}
+
+install_packages() {
+  if [ ! -e "$HOPTIME_ROOT/node_modules/.hoptime-installed" ] || [ "$HOPTIME_ROOT/package.json" -nt "$HOPTIME_ROOT/node_modules/.hoptime-installed" ]; then
+    echo "hoptime: installing npm packages (once)" >&2
+    (cd "$HOPTIME_ROOT" && npm install --no-audit --no-fund --no-save >&2)
+    touch "$HOPTIME_ROOT/node_modules/.hoptime-installed"
+  fi
+}
+
+build_product() {
+  local stamp="$HOPTIME_ROOT/dist/.built"
+  if [ ! -e "$stamp" ] || [ -n "$(find "$HOPTIME_ROOT/src" "$HOPTIME_ROOT/kernels" "$HOPTIME_ROOT/web" "$HOPTIME_ROOT/package.json" "$HOPTIME_ROOT/scripts/build.mjs" -newer "$stamp" -type f -print -quit 2>/dev/null)" ]; then
+    echo "hoptime: building" >&2
+    (cd "$HOPTIME_ROOT" && rm -rf dist && node scripts/build.mjs >&2)
+    touch "$stamp"
+  fi
+}
+
+# System packages are only installed for the tests, and only where root and apt exist.
+system_packages() {
+  local missing=() pair
+  for pair in "$@"; do
+    command -v "${pair%%:*}" >/dev/null 2>&1 || missing+=("${pair##*:}")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "hoptime: installing ${missing[*]} with apt" >&2
+    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } >&2 2>&1 ||
+      echo "hoptime: apt could not install ${missing[*]}; the suites that need them are skipped" >&2
+  else
+    echo "hoptime: no root or no apt: without ${missing[*]} the suites that need them are skipped" >&2
+  fi
+}
