@@ -3,6 +3,8 @@ import { describe, expect, test } from "vitest";
 import { UsageError } from "./errors.ts";
 import { hashBytes64, hashBytes64Into, hex64, mix64, mulHigh32, parseHex64 } from "./hash.ts";
 
+fc.configureGlobal({ seed: 20 });
+
 const MASK = (1n << 64n) - 1n;
 const GOLDEN = 0x9e3779b97f4a7c15n;
 const word = fc.integer({ min: 0, max: 0xffffffff });

@@ -3,6 +3,8 @@ import { describe, expect, test } from "vitest";
 import { FormatError } from "./errors.ts";
 import { bucketHigh, bucketLow, bucketMid, bucketOf, LogHistogram, nearestRank } from "./log-histogram.ts";
 
+fc.configureGlobal({ seed: 20 });
+
 const MAX = 2 ** 53;
 // Hostile: zero, both signs, powers of two and their neighbours, all magnitudes.
 const powers = fc
