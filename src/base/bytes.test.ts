@@ -48,7 +48,7 @@ describe("bytes written and read", () => {
     fc.assert(
       fc.property(fc.array(field), fc.integer({ min: 0, max: 64 }), (fields, capacity) => {
         const reader = new ByteReader(write(fields, capacity));
-        for (const [kind, value] of fields) expect(reader[kind]()).toBe(value === 0 ? value + 0 : value);
+        for (const [kind, value] of fields) expect(reader[kind]()).toBe(value);
         reader.expectEnd();
       }),
       { numRuns: 500 },
