@@ -5,6 +5,7 @@
  * number last → Rocketfuel. Else an edge list. Gzip is unpacked. Errors are one line and name the file and the place.
  */
 import { readFileSync } from "node:fs";
+import { basename } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { isFrrRouterDatabase, isFrrTeDatabase, parseFrrRouterDatabase, parseFrrTeDatabase } from "./frr.ts";
@@ -33,7 +34,8 @@ export function parseTopology(
   const topology = dispatch(text, first[0], file, options);
   if (options.latencies && !topology.links.some((l) => l.latencyMs !== undefined))
     throw new UsageError("bad-topology", `${file}: a file of latencies goes with Rocketfuel weights only`);
-  return topology;
+  // Errors name the whole path; a map that has no name of its own is called by its file name.
+  return topology.name === file ? { ...topology, name: basename(file) } : topology;
 }
 
 export function loadTopology(file: string, options: { latencies?: string } = {}): Topology {
