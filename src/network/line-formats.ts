@@ -75,8 +75,7 @@ export function parseEdgeList(text: string, file: string): Topology {
       if (separator === undefined)
         throw lineError(file, text, line, "expected 'from,to[,weight[,latencyMs]]'");
       const first = splitFields(line.text, separator).map((f) => f.toLowerCase());
-      if (/^(from|source|src|a|node1|router1)$/.test(first[0]!) && !Number.isFinite(Number(first[2] ?? "x")))
-        continue;
+      if (/^(from|source|src)/.test(first[0]!) && /^(to|target|dst|dest)/.test(first[1]!)) continue;
     }
     const [from, to, weight, latency, capacity, ...rest] = splitFields(line.text, separator);
     if (!from || !to || rest.length > 0)
