@@ -6,8 +6,8 @@
  * (Lindley's recursion) fed with Pareto bursts (shape 1.5, at most 100 times the least) at 30 to 60 % load. On top comes the
  * error of measuring some hundred to some thousand packets, and it is what low and high tell.
  */
-import type { Random } from "../base/random.ts";
-import type { SegmentEstimate } from "./segment-estimate.ts";
+import type { Random } from "../../src/base/random.ts";
+import type { SegmentEstimate } from "../../src/network/segment-estimate.ts";
 
 export interface InjectedSpike {
   readonly segment: number;
