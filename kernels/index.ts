@@ -1,0 +1,4 @@
+// Everything the TypeScript side may call, one line per kernel file.
+export * from "./batch";
+export * from "./digest";
+export * from "./walk";
