@@ -142,6 +142,8 @@ class Match {
 }
 
 const RECORDS: u32 = 65536;
+/** Damaged timestamps must not make a million million intervals: later ones all count in the last. */
+const MAX_INTERVALS: f64 = 1048576;
 
 function totalNew(): u32 {
   const p = heap.alloc(TOTAL_BYTES + HISTOGRAM * 4);
@@ -227,7 +229,7 @@ function intervalsGrow(m: Match, need: u32): void {
 @inline
 function intervalOf(m: Match, time: f64): u32 {
   const x = (time - m.epochStart) / m.epoch;
-  const i: u32 = x > 0 ? <u32>x : 0;
+  const i: u32 = x > 0 ? <u32>min<f64>(x, MAX_INTERVALS - 1) : 0;
   if (i >= m.intervalCount) {
     if (i >= m.intervalRoom) intervalsGrow(m, i);
     m.intervalCount = i + 1;
@@ -456,6 +458,10 @@ export function matchRows(p: usize, b: usize, ids: usize, side: u32, from: u32, 
     if (time > m.now) {
       m.now = time;
       if (time - m.generationStart > m.window) rotate(m);
+    } else if (time < m.now - 4 * m.window) {
+      // A clock was set back by far: waiting for it to come by again would keep packets for ever.
+      m.now = time;
+      rotate(m);
     }
     const digest = load<u64>(batch.digest + (i << 3));
     const flowId = load<u32>(ids + (i << 2));

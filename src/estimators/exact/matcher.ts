@@ -20,6 +20,8 @@ export interface MatcherOptions {
   /** Time before the first packet of either side. */
   startNs: number;
   rows: number;
+  /** The seed that flow keys were hashed with. */
+  seed: bigint;
 }
 
 export interface DelaySums {
@@ -90,10 +92,12 @@ export class ExactMatcher {
   readonly #intervalCells: number;
   readonly #ids: [number, number];
   readonly #rows: number;
+  readonly #seed: bigint;
 
   constructor(kernels: Kernels, options: MatcherOptions) {
     this.#kernels = kernels;
     this.#rows = options.rows;
+    this.#seed = options.seed;
     const { call } = kernels;
     this.#flows = call.flowsNew!(FLOW_STAT_BYTES) >>> 0;
     this.#cells = call.cellsNew!() >>> 0;
@@ -212,10 +216,10 @@ export class ExactMatcher {
     };
   }
 
-  /** The flow with addresses and ports exchanged, or -1. `seed` is the one the keys were hashed with. */
-  reverseOf(id: number, seed: bigint): number {
+  /** The flow with addresses and ports exchanged, or -1. */
+  reverseOf(id: number): number {
     const scratch = this.#kernels.alloc(64);
-    const found = this.#kernels.call.flowsReverse!(this.#flows, id, seed, scratch) | 0;
+    const found = this.#kernels.call.flowsReverse!(this.#flows, id, this.#seed, scratch) | 0;
     this.#kernels.free(scratch);
     return found;
   }
@@ -263,8 +267,7 @@ export class ExactMatcher {
   bucketRuns(of: "flows" | "intervals"): (owner: number) => BucketRun {
     const kernels = this.#kernels;
     const cells = of === "flows" ? this.#cells : this.#intervalCells;
-    const owners =
-      of === "flows" ? this.flowCount : kernels.call.matchIntervalCount!(this.#match) >>> 0;
+    const owners = of === "flows" ? this.flowCount : kernels.call.matchIntervalCount!(this.#match) >>> 0;
     const used = kernels.call.cellsUsed!(cells) >>> 0;
     const offsets = kernels.alloc((owners + 2) * 4);
     kernels.u32.fill(0, offsets >>> 2, (offsets >>> 2) + owners + 2);
