@@ -36,13 +36,31 @@ export function compareCommand(): Command {
     .argument("<after>", "capture at the later point")
     .option("--window <time>", "a packet's copy is looked for this long", durationOption("--window"), 10e9)
     .option("--epoch <time>", "length of the intervals over time", durationOption("--epoch"), 1e9)
-    .option("--clock <mode>", `what is done about the clocks: ${CORRECTION_MODES.join(", ")}`, choiceOption("--clock", CORRECTION_MODES), "asis")
+    .option(
+      "--clock <mode>",
+      `what is done about the clocks: ${CORRECTION_MODES.join(", ")}`,
+      choiceOption("--clock", CORRECTION_MODES),
+      "asis",
+    )
     .option("--filter <expr>", "only packets of this pcap-filter expression")
-    .option("--key <fields>", "what a flow is: 5tuple, hosts, src/24, dst/16, prefix/24, ports, proto, dscp, vlan, joined with commas", "5tuple")
+    .option(
+      "--key <fields>",
+      "what a flow is: 5tuple, hosts, src/24, dst/16, prefix/24, ports, proto, dscp, vlan, joined with commas",
+      "5tuple",
+    )
     .option("--inner", "look inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
-    .option("--cover <bytes>", "bytes from the IP header on that tell packets apart (default: what both captures hold, at most 128)", integerOption("--cover", 20, 1500))
+    .option(
+      "--cover <bytes>",
+      "bytes from the IP header on that tell packets apart (default: what both captures hold, at most 128)",
+      integerOption("--cover", 20, 1500),
+    )
     .option("--top <n>", "flows shown in the table", integerOption("--top", 0), 10)
-    .option("--sort <by>", `order of the flows shown: ${ORDERS.join(", ")}`, choiceOption("--sort", ORDERS), "packets")
+    .option(
+      "--sort <by>",
+      `order of the flows shown: ${ORDERS.join(", ")}`,
+      choiceOption("--sort", ORDERS),
+      "packets",
+    )
     .option("--json", "everything, all flows, as JSON (format hoptime.compare/1)")
     .option("--csv", "all flows as CSV")
     .option("--html <file>", "writes a report that opens in any browser, without a network")
@@ -90,7 +108,11 @@ async function run(before: string, after: string, flags: Flags): Promise<void> {
     process.stdout.write(formatCompare(report, { top: flags.top, sort: flags.sort, colours }));
     const packets = report.before.packets + report.after.packets;
     const rate = packets / Math.max(seconds, 1e-3) / 1e6;
-    process.stdout.write(colours.dim(`\n${packets.toLocaleString("en-US")} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`));
+    process.stdout.write(
+      colours.dim(
+        `\n${packets.toLocaleString("en-US")} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`,
+      ),
+    );
   }
   if (flags.html !== undefined) process.stderr.write(`report written to ${flags.html}\n`);
   for (const capture of [report.before, report.after]) {

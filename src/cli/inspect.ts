@@ -1,2 +1,4 @@
 import { Command } from "commander";
-export function inspectCommand(): Command { return new Command("inspect"); }
+export function inspectCommand(): Command {
+  return new Command("inspect");
+}

@@ -92,9 +92,14 @@ async function main(argv: string[]): Promise<number> {
     await command.parseAsync(rest, { from: "user" });
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
-    if (code === "commander.helpDisplayed" || code === "commander.help" || code === "commander.version") return 0;
+    if (code === "commander.helpDisplayed" || code === "commander.help" || code === "commander.version")
+      return 0;
     if (code?.startsWith("commander.")) {
-      throw new UsageError("bad-flag", message.replace(/^error: /, ""), `hoptime ${name} --help shows the options`);
+      throw new UsageError(
+        "bad-flag",
+        message.replace(/^error: /, ""),
+        `hoptime ${name} --help shows the options`,
+      );
     }
     throw error;
   }

@@ -6,12 +6,17 @@ import { parseDuration } from "../base/time.ts";
 export function durationOption(flag: string): (text: string) => number {
   return (text) => {
     const ns = parseDuration(text);
-    if (!(ns > 0)) throw new UsageError("bad-time", `${flag} ${text}: must be longer than 0`, "e.g. 1s, 250ms, 10us");
+    if (!(ns > 0))
+      throw new UsageError("bad-time", `${flag} ${text}: must be longer than 0`, "e.g. 1s, 250ms, 10us");
     return ns;
   };
 }
 
-export function integerOption(flag: string, min: number, max = Number.MAX_SAFE_INTEGER): (text: string) => number {
+export function integerOption(
+  flag: string,
+  min: number,
+  max = Number.MAX_SAFE_INTEGER,
+): (text: string) => number {
   return (text) => {
     const n = text.trim() === "" ? Number.NaN : Number(text);
     if (!Number.isInteger(n) || n < min || n > max) {
@@ -30,4 +35,3 @@ export function choiceOption<T extends string>(flag: string, choices: readonly T
     return text as T;
   };
 }
-

@@ -64,7 +64,9 @@ export class Progress {
       share === null
         ? `${(done / 1e6).toFixed(0)} MB`
         : `[${"█".repeat(Math.round(share * 30)).padEnd(30, "·")}] ${(share * 100).toFixed(0)} %`;
-    process.stderr.write(`\r\u001b[K${this.#label} ${bar}  ${(packets / 1e6).toFixed(1)} M packets  ${rate.toFixed(1)} M/s`);
+    process.stderr.write(
+      `\r\u001b[K${this.#label} ${bar}  ${(packets / 1e6).toFixed(1)} M packets  ${rate.toFixed(1)} M/s`,
+    );
   }
 
   clear(): void {

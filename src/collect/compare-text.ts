@@ -41,7 +41,10 @@ export function formatCompare(report: CompareReport, options: TextOptions): stri
   }
   const trust = String(report.clock.trust);
   const paint = trust === "good" ? c.green : trust === "usable" ? c.yellow : c.red;
-  out.push("", `${c.bold("clocks")}  ${paint(trust)} (delays ${report.clock.mode === "asis" ? "as stamped" : String(report.clock["applied"])})`);
+  out.push(
+    "",
+    `${c.bold("clocks")}  ${paint(trust)} (delays ${report.clock.mode === "asis" ? "as stamped" : String(report.clock["applied"])})`,
+  );
   for (const line of report.clock.lines) out.push(`  ${line}`);
   if (report.notes.length > 0) {
     out.push("", c.bold("notes"));
@@ -107,7 +110,8 @@ function sorted(flows: FlowReport[], by: FlowOrder): FlowReport[] {
 }
 
 function flowTable(flows: FlowReport[], c: Palette): string {
-  const delay = (pick: (l: Latency) => number) => (f: FlowReport) => (f.latency ? formatDuration(pick(f.latency)) : "–");
+  const delay = (pick: (l: Latency) => number) => (f: FlowReport) =>
+    f.latency ? formatDuration(pick(f.latency)) : "–";
   const columns: [string, (f: FlowReport) => string][] = [
     ["flow", (f) => formatFlowKey(f.key)],
     ["sent", (f) => count(f.sent)],
@@ -132,7 +136,17 @@ function flowTable(flows: FlowReport[], c: Palette): string {
   return [c.dim(`  ${line(columns.map(([t]) => t))}`), ...cells.map((r) => `  ${line(r)}`)].join("\n");
 }
 
-const CSV_FIELDS = ["meanNs", "stdevNs", "minNs", "maxNs", "p50Ns", "p90Ns", "p99Ns", "p999Ns", "jitterNs"] as const;
+const CSV_FIELDS = [
+  "meanNs",
+  "stdevNs",
+  "minNs",
+  "maxNs",
+  "p50Ns",
+  "p90Ns",
+  "p99Ns",
+  "p999Ns",
+  "jitterNs",
+] as const;
 
 /** One row per flow; empty cells where there is no answer. */
 export function formatCompareCsv(report: CompareReport): string {
@@ -141,16 +155,48 @@ export function formatCompareCsv(report: CompareReport): string {
     return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const header = [
-    "direction", "src", "dst", "proto", "sport", "dport", "dscp", "vlan", "communityId", "sent", "received", "matched", "lost", "appeared",
-    "duplicates", "reordered", "bytes", ...CSV_FIELDS,
+    "direction",
+    "src",
+    "dst",
+    "proto",
+    "sport",
+    "dport",
+    "dscp",
+    "vlan",
+    "communityId",
+    "sent",
+    "received",
+    "matched",
+    "lost",
+    "appeared",
+    "duplicates",
+    "reordered",
+    "bytes",
+    ...CSV_FIELDS,
   ];
   const rows = [
     ...report.flows.map((f) => ({ f, direction: "forward" })),
     ...report.reverseFlows.map((f) => ({ f, direction: "reverse" })),
   ].map(({ f, direction }) =>
     [
-      direction, f.key.src, f.key.dst, f.key.proto, f.key.sport, f.key.dport, f.key.dscp, f.key.vlan, f.communityId, f.sent, f.received,
-      f.matched, f.lost, f.appeared, f.duplicates, f.reordered, f.bytes, ...CSV_FIELDS.map((field) => f.latency?.[field]),
+      direction,
+      f.key.src,
+      f.key.dst,
+      f.key.proto,
+      f.key.sport,
+      f.key.dport,
+      f.key.dscp,
+      f.key.vlan,
+      f.communityId,
+      f.sent,
+      f.received,
+      f.matched,
+      f.lost,
+      f.appeared,
+      f.duplicates,
+      f.reordered,
+      f.bytes,
+      ...CSV_FIELDS.map((field) => f.latency?.[field]),
     ]
       .map(quote)
       .join(","),
