@@ -6,7 +6,8 @@
  *   deskew    a detected skew, anchored so that nothing is subtracted at the first packet; a recognised offset (TAI, GPS,
  *             zone); with both directions captured, the middle of the bounds of the offset, where 0 is outside them.
  *   relative  deskew, then the smallest remaining difference: delays above the minimum. Never wrong by an offset, and right
- *             for variation and queueing; says nothing of the constant part.
+ *             for variation and queueing; says nothing of the constant part. A few stray packets that lie below the
+ *             minimum of the rest for no clock's reason (false matches) stay negative.
  * Steps are not corrected: the sentences say to compare the parts. `symmetric` removes the middle of the bounds also
  * where 0 lies inside them; that is right only if both ways take equally long at their fastest.
  */
@@ -40,9 +41,9 @@ export function correction(
     const describe = parts.length === 0 ? "nothing to correct" : `${parts.join(" and ")} removed`;
     return { offsetNs, slope, originNs, describe };
   }
-  parts.push(`the smallest difference of ${formatDuration(floor.deskewedNs)}`);
+  parts.push(`the smallest difference of ${formatDuration(floor.levelNs)}`);
   const describe = `delays above the smallest: ${parts.join(" and ")} removed`;
-  return { offsetNs: floor.deskewedNs, slope, originNs, describe };
+  return { offsetNs: floor.levelNs, slope, originNs, describe };
 }
 
 function removableOffset({ offset, mode }: ClockVerdict, symmetric: boolean): number {

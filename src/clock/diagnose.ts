@@ -6,7 +6,7 @@
 import type { EnvelopePoints } from "./envelope.ts";
 import { blockMinima, type Envelope } from "./envelope.ts";
 import type { ClockObserver } from "./observer.ts";
-import { judgeOffset, type OffsetVerdict } from "./offset.ts";
+import { judgeOffset, LONGEST_DELAY_NS, type OffsetVerdict, recogniseOffset } from "./offset.ts";
 import { quantile } from "./quantile.ts";
 import { resolutionNs } from "./resolution.ts";
 import { sentences } from "./sentences.ts";
@@ -20,6 +20,8 @@ import type { ClockVerdict, SkewVerdict } from "./verdict.ts";
 const BLOCKS = 64;
 /** Up to this share of the blocks may hold a negative minimum before it is taken for the clocks' doing. */
 const STRAY_BLOCKS = 0.1;
+/** Packets below which the shape of their differences says nothing. */
+const MIN_FOR_SHAPE = 50;
 
 export interface DiagnoseInput {
   observer: ClockObserver;
@@ -53,7 +55,8 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   const halves = found?.detected ? estimateHalves(points, cuts, quantumNs) : [];
 
   const floorNs = lowest(points, slope, originNs);
-  const used = { forward: levelOf(points, slope, originNs), reverse: levelOf(back, -slope, originNs) };
+  const levelNs = levelOf(points, slope, originNs);
+  const backLevelNs = levelOf(back, -slope, originNs);
   const withinResolution = forward.packets > 0 && forward.minNs < 0 && forward.minNs >= -quantumNs;
   const verdict: ClockVerdict = {
     mode: forward.packets === 0 ? "no-pairs" : reverse.packets === 0 ? "one-way" : "two-way",
@@ -66,8 +69,11 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       withinResolution,
     },
     floor:
-      floorNs === null ? null : { asIsNs: forward.minNs, deskewedNs: slope === 0 ? forward.minNs : floorNs },
-    offset: offsetOf(used.forward, used.reverse, quantumNs),
+      floorNs === null || levelNs === null
+        ? null
+        : { asIsNs: forward.minNs, deskewedNs: slope === 0 ? forward.minNs : floorNs, levelNs },
+    swapped: looksSwapped(forward, reverse),
+    offset: offsetOf(levelNs, backLevelNs, quantumNs),
     skew: found && skewVerdict(found),
     noSkewReason: found ? null : noSkewReason(forward, points),
     steps,
@@ -121,17 +127,28 @@ function lowest(points: EnvelopePoints, slope: number, originNs: number): number
 }
 
 /**
- * The floor that the offset is judged by: the lowest difference, unless only a few stray blocks are negative
- * (false matches, stamps out of order), which say nothing of the clocks.
+ * The floor that the offset is judged by: the lowest difference, unless only a few stray blocks lie below zero, or
+ * below a recognised offset; those are false matches or stamps out of order and say nothing of the clocks.
  */
 function levelOf(points: EnvelopePoints, slope: number, originNs: number): number | null {
   const floor = lowest(points, slope, originNs);
-  if (floor === null || floor >= 0) return floor;
+  if (floor === null || (floor >= 0 && floor <= LONGEST_DELAY_NS) || recogniseOffset(floor)) return floor;
   const minima = blockMinima(points, BLOCKS, slope);
   const levels = minima.valueNs.map((v, i) => v - slope * (minima.timeNs[i]! - originNs));
-  const negative = levels.filter((v) => v < 0).length;
-  if (negative > STRAY_BLOCKS * levels.length) return floor;
-  return levels.reduce((low, v) => (v >= 0 && v < low ? v : low), Number.POSITIVE_INFINITY);
+  const zero = recogniseOffset(quantile(levels, 0.5))?.offsetNs ?? 0;
+  const strays = levels.filter((v) => v < zero).length;
+  if (strays > STRAY_BLOCKS * levels.length) return floor;
+  return levels.reduce((low, v) => (v >= zero && v < low ? v : low), Number.POSITIVE_INFINITY);
+}
+
+/** Delays have a sharp lower edge and a long upper tail; the negative of delays has it the other way round. */
+function looksSwapped(forward: Envelope, reverse: Envelope): boolean {
+  if (forward.packets === 0 || forward.maxNs >= 0) return false;
+  // reverse holds negated differences: exchanged roles fit if no forward difference exceeds any reverse one.
+  if (reverse.packets > 0) return forward.maxNs <= -reverse.maxNs;
+  return (
+    forward.packets >= MIN_FOR_SHAPE && forward.maxNs - forward.meanNs < (forward.meanNs - forward.minNs) / 2
+  );
 }
 
 function offsetOf(forward: number | null, negatedReverse: number | null, quantumNs: number): OffsetVerdict {

@@ -33,13 +33,14 @@ export class Envelope {
   packets = 0;
   ignored = 0;
   minNs = Number.POSITIVE_INFINITY;
+  maxNs = Number.NEGATIVE_INFINITY;
   firstNs = Number.POSITIVE_INFINITY;
   lastNs = Number.NEGATIVE_INFINITY;
   negative = 0;
   widthNs = FIRST_WIDTH_NS;
-  /** Sum of (time - first seen time): the mean abscissa is what Moon's line is anchored at. */
-  #timeSum = 0;
-  #timeBase = 0;
+  /** Sum of (value - first value): keeps its digits under a large offset. */
+  #valueSum = 0;
+  #valueBase = 0;
   #slope = 0;
   #low = 0;
   #high = -1;
@@ -48,8 +49,8 @@ export class Envelope {
   readonly #value = new Float64Array(MAX_BUCKETS);
   readonly #count = new Float64Array(MAX_BUCKETS);
 
-  get meanTimeNs(): number {
-    return this.packets === 0 ? 0 : this.#timeBase + this.#timeSum / this.packets;
+  get meanNs(): number {
+    return this.packets === 0 ? 0 : this.#valueBase + this.#valueSum / this.packets;
   }
 
   /** Takes n points; `sign` -1 takes the upper envelope of the values, as the lower one of their negatives. */
@@ -65,11 +66,12 @@ export class Envelope {
         this.ignored++;
         continue;
       }
-      if (this.packets === 0) this.#timeBase = time;
+      if (this.packets === 0) this.#valueBase = value;
       this.packets++;
-      this.#timeSum += time - this.#timeBase;
+      this.#valueSum += value - this.#valueBase;
       if (value < 0) this.negative++;
       if (value < this.minNs) this.minNs = value;
+      if (value > this.maxNs) this.maxNs = value;
       if (time < this.firstNs) this.firstNs = time;
       if (time > this.lastNs) this.lastNs = time;
       if (time < bucketFrom || time >= bucketTo) {

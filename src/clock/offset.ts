@@ -31,7 +31,7 @@ const ZONE_SLACK = 2 * SECOND;
 const SCALE_LEAST = -0.05 * SECOND;
 const SCALE_MOST = 0.3 * SECOND;
 /** No smallest one-way delay of a working network is longer. */
-const LONGEST_DELAY = 2 * SECOND;
+export const LONGEST_DELAY_NS = 2 * SECOND;
 
 const SCALES: readonly { seconds: number; ahead: string; behind: string }[] = [
   ...[36, 37].map((seconds) => ({ seconds, ahead: "TAI", behind: "UTC" })),
@@ -82,7 +82,7 @@ function recogniseZone(valueNs: number): Recognised | null {
 export function judgeOffset(forwardNs: number, reverseNs: number | null, quantumNs: number): OffsetVerdict {
   if (reverseNs !== null) return judgeTwoWay(forwardNs, reverseNs, quantumNs);
   const bounds = { lowNs: null, highNs: forwardNs };
-  if (forwardNs >= -quantumNs && forwardNs <= LONGEST_DELAY) {
+  if (forwardNs >= -quantumNs && forwardNs <= LONGEST_DELAY_NS) {
     return {
       kind: "none",
       estimateNs: 0,

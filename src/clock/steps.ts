@@ -3,13 +3,15 @@
  * way became longer or shorter. One direction alone cannot tell which; two can (a clock step moves the differences
  * of both directions alike), and so can a capture whose own stamps jump by the same amount.
  *
- * Test: the minima of REACH blocks on either side of a place must be separated by GAP times the larger range of the
+ * Test: after removing the median slope (bursts far apart would turn a skew into stairs), the minima of REACH blocks on either side of a place must be separated by GAP times the larger range of the
  * two sides, and the two ranges must be alike. A queue that fills or drains also shifts the minima, but it makes them
  * wander: the ranges differ or grow with the shift. Shifts smaller than that are not found; skew.ts then sees
  * that a step fits better than a line and claims no skew.
  */
 import { blockMinima, type EnvelopePoints } from "./envelope.ts";
 import { quantile } from "./quantile.ts";
+import { rankSlope } from "./rank-slope.ts";
+import { MAX_CLOCK_SLOPE } from "./skew.ts";
 
 export interface LevelShift {
   /** Send time of the first packet after the shift, as near as the buckets tell. */
@@ -23,7 +25,7 @@ const GAP = 3;
 const ALIKE = 6;
 
 export function findShifts(points: EnvelopePoints, quantumNs: number): LevelShift[] {
-  const minima = blockMinima(points, BLOCKS, 0);
+  const minima = detrended(points);
   const candidates: { at: number; sizeNs: number; score: number }[] = [];
   for (let at = REACH; at + REACH <= minima.length; at++) {
     const left = minima.valueNs.subarray(at - REACH, at);
@@ -45,17 +47,21 @@ export function findShifts(points: EnvelopePoints, quantumNs: number): LevelShif
     .sort((p, q) => p.at - q.at)
     .map(({ at, sizeNs }) => {
       const level = quantile(minima.valueNs.subarray(at - REACH, at), 0.5) + sizeNs / 2;
-      return {
-        atNs: locate(
-          points,
-          minima.timeNs[at - 2]!,
-          minima.timeNs[Math.min(at + 1, minima.length - 1)]!,
-          level,
-          sizeNs,
-        ),
-        sizeNs,
-      };
+      const near = cut(points, minima.timeNs[at - 2]!, minima.timeNs[Math.min(at + 1, minima.length - 1)]!);
+      return { atNs: locate(near, minima, level, sizeNs) ?? minima.timeNs[at]!, sizeNs };
     });
+}
+
+interface DetrendedMinima extends EnvelopePoints {
+  slope: number;
+}
+
+function detrended(points: EnvelopePoints): DetrendedMinima {
+  const { timeNs, valueNs } = blockMinima(points, BLOCKS, 0);
+  const steepest = rankSlope([{ x: timeNs, y: valueNs }], 0).slope;
+  const slope = Math.min(MAX_CLOCK_SLOPE, Math.max(-MAX_CLOCK_SLOPE, steepest));
+  const minima = blockMinima(points, BLOCKS, slope);
+  return { ...minima, valueNs: minima.valueNs.map((v, i) => v - slope * minima.timeNs[i]!), slope };
 }
 
 /** Shift of the median of the block minima around a time, and the larger range beside it; null with too little on a side. */
@@ -63,7 +69,7 @@ export function shiftAround(
   points: EnvelopePoints,
   atNs: number,
 ): { sizeNs: number; noiseNs: number } | null {
-  const minima = blockMinima(points, BLOCKS, 0);
+  const minima = detrended(points);
   let at = 0;
   while (at < minima.length && minima.timeNs[at]! < atNs) at++;
   if (at < REACH || at + REACH > minima.length) return null;
@@ -89,16 +95,20 @@ export function cut(points: EnvelopePoints, fromNs: number, toNs: number): Envel
   };
 }
 
-/** A delay may be long at any time but never too short: the low side of the step is the one with points below `level`. */
-function locate(points: EnvelopePoints, fromNs: number, toNs: number, level: number, sizeNs: number): number {
-  const near = cut(points, fromNs, toNs);
-  let at = fromNs;
+/** A delay may be long at any time but never too short: the low side of the step is where points lie below `level`. */
+function locate(
+  near: EnvelopePoints,
+  { slope }: DetrendedMinima,
+  level: number,
+  sizeNs: number,
+): number | null {
+  let at: number | null = null;
   for (let i = 0; i < near.length; i++) {
-    const low = near.valueNs[i]! < level;
-    if (sizeNs > 0 && low) at = i + 1 < near.length ? near.timeNs[i + 1]! : toNs;
-    if (sizeNs < 0 && low) return near.timeNs[i]!;
+    if (near.valueNs[i]! - slope * near.timeNs[i]! >= level) continue;
+    if (sizeNs < 0) return near.timeNs[i]!;
+    at = near.timeNs[i + 1] ?? null;
   }
-  return sizeNs < 0 ? toNs : at;
+  return at;
 }
 
 function range(values: Float64Array): number {

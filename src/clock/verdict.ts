@@ -56,8 +56,13 @@ export interface ClockVerdict {
     /** Every negative difference is within the resolution of the stamps. */
     withinResolution: boolean;
   };
-  /** Smallest forward difference as it is, and after removing a detected skew; null without pairs. */
-  floor: { asIsNs: number; deskewedNs: number } | null;
+  /**
+   * Smallest forward difference as it is, after removing a detected skew, and that without a few stray packets that
+   * would be negative delays among positive ones (false matches). Null without pairs.
+   */
+  floor: { asIsNs: number; deskewedNs: number; levelNs: number } | null;
+  /** BEFORE and AFTER look exchanged: negated, the differences look like delays. */
+  swapped: boolean;
   offset: OffsetVerdict;
   skew: SkewVerdict | null;
   /** Why there is no skew estimate; null if there is one. */
