@@ -15,7 +15,7 @@ import { judgeSteps } from "./step-verdict.ts";
 import { cut } from "./steps.ts";
 import type { TimestampQuality, TimestampReport } from "./timestamp-quality.ts";
 import { judgeTrust } from "./trust.ts";
-import type { ClockVerdict, SkewVerdict } from "./verdict.ts";
+import type { ClockVerdict, SkewVerdict, StepVerdict } from "./verdict.ts";
 
 const BLOCKS = 64;
 /** Up to this share of the blocks may hold a negative minimum before it is taken for the clocks' doing. */
@@ -52,11 +52,18 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   const found = combineDirections(estimateSkew(pieces, quantumNs), estimateSkew(backPieces, quantumNs));
   const slope = found?.detected ? found.slope : 0;
   const originNs = Math.min(forward.firstNs, reverse.firstNs);
-  const halves = found?.detected ? estimateHalves(points, cuts, quantumNs) : [];
+  const lastNs = Math.max(forward.lastNs, reverse.lastNs);
+  const halves = found ? estimateHalves(points, cuts, quantumNs) : [];
 
   const floorNs = lowest(points, slope, originNs);
   const levelNs = levelOf(points, slope, originNs);
-  const backLevelNs = levelOf(back, -slope, originNs);
+  // A step would make the bounds of the offset contradict each other: it is judged between steps.
+  const [fromNs, toNs] = longestPart(originNs, lastNs, steps);
+  const offset = offsetOf(
+    levelOf(cut(points, fromNs, toNs), slope, originNs),
+    levelOf(cut(back, fromNs, toNs), -slope, originNs),
+    quantumNs,
+  );
   const withinResolution = forward.packets > 0 && forward.minNs < 0 && forward.minNs >= -quantumNs;
   const verdict: ClockVerdict = {
     mode: forward.packets === 0 ? "no-pairs" : reverse.packets === 0 ? "one-way" : "two-way",
@@ -73,13 +80,13 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
         ? null
         : { asIsNs: forward.minNs, deskewedNs: slope === 0 ? forward.minNs : floorNs, levelNs },
     swapped: looksSwapped(forward, reverse),
-    offset: offsetOf(levelNs, backLevelNs, quantumNs),
+    offset,
     skew: found && skewVerdict(found),
     noSkewReason: found ? null : noSkewReason(forward, points),
     steps,
     drift: {
       residualNs: found?.residualNs ?? null,
-      constant: halves.length < 2 ? null : overlap(halves[0]!, halves[1]!),
+      constant: found && halves.length === 2 ? sameSlope(found, halves[0]!, halves[1]!) : null,
       halves: halves.map((h) => ({ lowPpm: h.low * 1e6, highPpm: h.high * 1e6 })),
     },
     resolutionNs: resolution,
@@ -88,7 +95,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     trust: "good",
     lines: [],
   };
-  verdict.trust = judgeTrust(verdict, typicalNs(points, slope, originNs, verdict.offset), quantumNs);
+  verdict.trust = judgeTrust(verdict, typicalNs(points, slope, originNs, offset), quantumNs);
   verdict.lines = sentences(verdict, forward.ignored + reverse.ignored);
   return verdict;
 }
@@ -113,7 +120,9 @@ function estimateHalves(points: EnvelopePoints, cuts: readonly number[], quantum
   return estimates.filter((e) => e !== null);
 }
 
-function overlap(a: { low: number; high: number }, b: { low: number; high: number }): boolean {
+/** Halves that exclude each other mean an uneven drift, if a clock's skew shows in the whole or in a half at all. */
+function sameSlope(whole: SkewEstimate, a: SkewEstimate, b: SkewEstimate): boolean {
+  if (!whole.detected && !a.detected && !b.detected) return true;
   return a.low <= b.high && b.low <= a.high;
 }
 
@@ -124,6 +133,18 @@ function lowest(points: EnvelopePoints, slope: number, originNs: number): number
     low = Math.min(low, points.valueNs[i]! - slope * (points.timeNs[i]! - originNs));
   }
   return low;
+}
+
+/** The longest time without a step that may be a clock's. */
+function longestPart(firstNs: number, lastNs: number, steps: readonly StepVerdict[]): [number, number] {
+  const inner = steps.filter((s) => s.kind !== "delay").map((s) => s.atNs);
+  const edges = [firstNs, ...inner, lastNs];
+  let best = 1;
+  for (let i = 2; i < edges.length; i++) {
+    if (edges[i]! - edges[i - 1]! > edges[best]! - edges[best - 1]!) best = i;
+  }
+  const last = best === edges.length - 1;
+  return [edges[best - 1]!, last ? Number.POSITIVE_INFINITY : edges[best]!];
 }
 
 /**

@@ -99,6 +99,13 @@ function skewLines(verdict: ClockVerdict): string[] {
   const interval = `${ppm(skew.lowPpm, digits)} to ${ppm(skew.highPpm, digits)} ppm`;
   const bound = Math.max(Math.abs(skew.lowPpm), Math.abs(skew.highPpm));
   const driftNs = (Math.abs(skew.ppm) * skew.spanNs) / 1e6;
+  if (drift.constant === false && !skew.detected) {
+    const [a, b] = drift.halves.map((h) => ppm((h.lowPpm + h.highPpm) / 2, h.highPpm - h.lowPpm));
+    return [
+      `The smallest delay drifts by ${a} ppm in the first half and by ${b} ppm in the second: a clock being disciplined, or ` +
+        "load. Not corrected; compare the parts separately.",
+    ];
+  }
   switch (skew.reason) {
     case "detected": {
       const faster = skew.ppm > 0 ? "faster" : "slower";

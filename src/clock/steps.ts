@@ -4,8 +4,8 @@
  * of both directions alike), and so can a capture whose own stamps jump by the same amount.
  *
  * Test: after removing the median slope (bursts far apart would turn a skew into stairs), the minima of REACH blocks on either side of a place must be separated by GAP times the larger range of the
- * two sides, and the two ranges must be alike. A queue that fills or drains also shifts the minima, but it makes them
- * wander: the ranges differ or grow with the shift. Shifts smaller than that are not found; skew.ts then sees
+ * two sides, and the middle halves of the two sides must be alike. A queue that fills or drains also shifts the minima, but it makes them
+ * wander: the sides differ, or their ranges grow with the shift. Shifts smaller than that are not found; skew.ts then sees
  * that a step fits better than a line and claims no skew.
  */
 import { blockMinima, type EnvelopePoints } from "./envelope.ts";
@@ -23,6 +23,8 @@ const BLOCKS = 64;
 const REACH = 6;
 const GAP = 3;
 const ALIKE = 6;
+/** A separation this large needs no likeness. */
+const PLAIN = 30;
 
 export function findShifts(points: EnvelopePoints, quantumNs: number): LevelShift[] {
   const minima = detrended(points);
@@ -30,13 +32,13 @@ export function findShifts(points: EnvelopePoints, quantumNs: number): LevelShif
   for (let at = REACH; at + REACH <= minima.length; at++) {
     const left = minima.valueNs.subarray(at - REACH, at);
     const right = minima.valueNs.subarray(at, at + REACH);
-    const a = range(left);
-    const b = range(right);
-    const noise = Math.max(a, b, quantumNs);
+    const noise = Math.max(range(left), range(right), quantumNs);
+    const [a, b] = [Math.max(middleHalf(left), quantumNs), Math.max(middleHalf(right), quantumNs)];
     const sizeNs = quantile(right, 0.5) - quantile(left, 0.5);
-    const alike = noise <= ALIKE * Math.max(Math.min(a, b), quantumNs);
-    if (alike && Math.abs(sizeNs) > GAP * noise)
-      candidates.push({ at, sizeNs, score: Math.abs(sizeNs) / noise });
+    const score = Math.abs(sizeNs) / noise;
+    if (score > GAP && (Math.max(a, b) <= ALIKE * Math.min(a, b) || score > PLAIN)) {
+      candidates.push({ at, sizeNs, score });
+    }
   }
   candidates.sort((p, q) => q.score - p.score);
   const taken: typeof candidates = [];
@@ -70,15 +72,19 @@ export function shiftAround(
   atNs: number,
 ): { sizeNs: number; noiseNs: number } | null {
   const minima = detrended(points);
-  let at = 0;
-  while (at < minima.length && minima.timeNs[at]! < atNs) at++;
-  if (at < REACH || at + REACH > minima.length) return null;
-  const left = minima.valueNs.subarray(at - REACH, at);
-  const right = minima.valueNs.subarray(at, at + REACH);
-  return {
-    sizeNs: quantile(right, 0.5) - quantile(left, 0.5),
-    noiseNs: Math.max(range(left), range(right)),
-  };
+  let place = 0;
+  while (place < minima.length && minima.timeNs[place]! < atNs) place++;
+  let best: { sizeNs: number; noiseNs: number } | null = null;
+  // The block that holds the moment itself may belong to either side.
+  for (const at of [place - 1, place, place + 1]) {
+    if (at < REACH || at + REACH > minima.length) continue;
+    const left = minima.valueNs.subarray(at - REACH, at);
+    const right = minima.valueNs.subarray(at, at + REACH);
+    const noiseNs = Math.max(range(left), range(right));
+    const sizeNs = quantile(right, 0.5) - quantile(left, 0.5);
+    if (!best || noiseNs < best.noiseNs) best = { sizeNs, noiseNs };
+  }
+  return best;
 }
 
 /** The points of an envelope with times in [fromNs, toNs). */
@@ -109,6 +115,10 @@ function locate(
     at = near.timeNs[i + 1] ?? null;
   }
   return at;
+}
+
+function middleHalf(values: Float64Array): number {
+  return quantile(values, 0.75) - quantile(values, 0.25);
 }
 
 function range(values: Float64Array): number {
