@@ -1,0 +1,7 @@
+// Everything the TypeScript side may call, one line per kernel file.
+export * from "./batch";
+export * from "./digest";
+export * from "./walk";
+export * from "./flows";
+export * from "./cells";
+export * from "./match";
