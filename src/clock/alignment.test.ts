@@ -1,19 +1,19 @@
 import { expect, test } from "vitest";
-import { Dice } from "../../tests/clock/traffic.ts";
+import { Random } from "../base/random.ts";
 import { type AlignmentPair, findAlignment } from "./alignment.ts";
 
 const HOUR = 3.6e12;
 
 /** `good` true pairs at an offset with delays of up to `spreadNs`, and `bad` pairs of unrelated times in an hour. */
 function pairs(seed: number, good: number, bad: number, offsetNs: number, spreadNs: number): AlignmentPair[] {
-  const dice = new Dice(seed);
+  const dice = new Random(seed);
   const list: AlignmentPair[] = [];
   for (let i = 0; i < good; i++) {
-    const beforeNs = HOUR * dice.next();
-    list.push({ beforeNs, afterNs: beforeNs + offsetNs + spreadNs * dice.next() });
+    const beforeNs = HOUR * dice.float();
+    list.push({ beforeNs, afterNs: beforeNs + offsetNs + spreadNs * dice.float() });
   }
   for (let i = 0; i < bad; i++)
-    list.push({ beforeNs: HOUR * dice.next(), afterNs: HOUR * dice.next() + offsetNs });
+    list.push({ beforeNs: HOUR * dice.float(), afterNs: HOUR * dice.float() + offsetNs });
   return list;
 }
 

@@ -207,7 +207,8 @@ function noSkewReason(forward: Envelope, points: EnvelopePoints): string {
 }
 
 function skewVerdict(found: SkewEstimate): SkewVerdict {
-  const ppm = found.slope * 1e6;
+  // + 0: no minus zero in a report.
+  const ppm = found.slope * 1e6 + 0;
   const lowPpm = found.low * 1e6;
   const highPpm = found.high * 1e6;
   return {

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Dice, drifting, hardware, send } from "../../tests/clock/traffic.ts";
+import { drifting, hardware, send } from "../../tests/clock/traffic.ts";
+import { Random } from "../base/random.ts";
 import { blockMinima, Envelope, MAX_BUCKETS } from "./envelope.ts";
 
 const point = fc.record({
@@ -68,7 +69,7 @@ test("while all buckets are still of the first width, each keeps its smallest va
 });
 
 test("an hour at 50 ppm keeps the packets that met no queue: the floor without the drift is exact within 10 ns", () => {
-  const dice = new Dice(1);
+  const dice = new Random(1);
   const { sendNs, diffNs, n } = send(dice, 200_000, 3.6e12, hardware(dice), drifting(50));
   const envelope = new Envelope();
   envelope.observe(sendNs, diffNs, n);

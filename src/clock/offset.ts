@@ -98,7 +98,7 @@ export function judgeOffset(forwardNs: number, reverseNs: number | null, quantum
       estimateNs: forwardNs,
       ...bounds,
       explanation:
-        "packets seem to arrive before they were sent: AFTER's clock is behind by at least this much",
+        "packets seem to arrive before they were sent, unless the captures are given in the wrong order",
     };
   }
   return {

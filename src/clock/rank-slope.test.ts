@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Dice } from "../../tests/clock/traffic.ts";
+import { Random } from "../base/random.ts";
 import { rankSlope } from "./rank-slope.ts";
 
 /** Kendall's S of the residuals at a slope, by definition. */
@@ -32,8 +32,8 @@ test("inside the interval Kendall's S is within reach, outside it is beyond (slo
 });
 
 test("adding a line and a scale moves slope and interval alike", () => {
-  const dice = new Dice(2);
-  const x = Array.from({ length: 40 }, () => dice.next());
+  const dice = new Random(2);
+  const x = Array.from({ length: 40 }, () => dice.float());
   const y = x.map(() => dice.normal());
   const plain = rankSlope([{ x, y }], 2);
   const moved = rankSlope([{ x, y: y.map((v, i) => 3 * v + 7 * x[i]! - 100) }], 2);
@@ -63,9 +63,9 @@ test("too few points leave the interval open, equal abscissas give no slope", ()
 test("the interval holds the true slope in 95 of 100 runs of heavy-tailed noise", () => {
   let hits = 0;
   for (let seed = 0; seed < 1000; seed++) {
-    const dice = new Dice(seed);
+    const dice = new Random(seed);
     const x = Array.from({ length: 24 }, (_, i) => i);
-    const y = x.map((v) => 0.5 * v + dice.next() ** -1.5);
+    const y = x.map((v) => 0.5 * v + dice.float() ** -1.5);
     const { low, high } = rankSlope([{ x, y }], 1.96);
     if (low <= 0.5 && high >= 0.5) hits++;
   }

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import {
   type DelayModel,
-  Dice,
   drifting,
   hardware,
   queue,
@@ -9,10 +8,11 @@ import {
   saturated,
   send,
 } from "../../tests/clock/traffic.ts";
+import { Random } from "../base/random.ts";
 import { Envelope } from "./envelope.ts";
 import { combineDirections, estimateSkew, type SkewEstimate } from "./skew.ts";
 
-type Model = (dice: Dice) => DelayModel;
+type Model = (dice: Random) => DelayModel;
 
 function estimate(
   seed: number,
@@ -21,7 +21,7 @@ function estimate(
   model: Model,
   clock: (t: number) => number,
 ): SkewEstimate {
-  const dice = new Dice(seed);
+  const dice = new Random(seed);
   const pairs = send(dice, n, spanNs, model(dice), clock);
   const envelope = new Envelope();
   envelope.observe(pairs.sendNs, pairs.diffNs, n);
@@ -46,7 +46,7 @@ const load =
   (dice) =>
     queue(dice, () => rho, spanNs / n);
 
-// The interval is stated as 95 %. For a right one, 271 or fewer hits of 300 have probability 5e-4 per case.
+// The interval is stated as 95 %. For a right one, 271 or fewer hits of 300 have probability 6e-4 per case.
 test.each([
   ["M/M/1 at 50 %", load(0.5, 2000, 1e9), 2000],
   ["M/M/1 at 80 %", load(0.8, 2000, 1e9), 2000],
@@ -59,7 +59,7 @@ test.each([
   expect(repeat(300, n, 1e9, model, 20).covered).toBeGreaterThanOrEqual(272);
 });
 
-// At most 5 % may be claimed by the stated confidence; 300 runs with a rate of 1 % exceed 9 with probability 5e-4.
+// At most 5 % may be claimed by the stated confidence; 300 runs with a rate of 1 % exceed 9 with probability 1e-3.
 test.each([
   ["hardware stamps", hardware, 1000],
   ["M/M/1 at 80 %", load(0.8, 1000, 1e9), 1000],
@@ -78,6 +78,7 @@ test("a queue that never empties is taken for a skew in no more than the stated 
   expect(repeat(300, 1000, 1e9, saturated, 0).detected).toBeLessThanOrEqual(27);
 });
 
+// Of 1,000 other seeds, 20 packets show -1 ppm (1 us against 200 ns of jitter) in 97.5 %; the other cases never fail.
 test.each([
   // seconds, packets, ppm, least detections and median error allowed in 40 runs
   [1, 10_000, 0.1, 40, 0.002],
@@ -93,9 +94,11 @@ test.each([
   expect(found.medianErrorPpm).toBeLessThan(allowed);
 });
 
+// Detected in all of 200 other seeds at 80 % and over an hour (39 and 40 of 40 wanted), and in 86.5 % of 400 other seeds
+// at 95 %, where 26 or fewer of 40 have probability 5e-4.
 test.each([
   ["M/M/1 at 80 % over 1 s", load(0.8, 10_000, 1e9), 1e9, 1, 39, 0.01],
-  ["M/M/1 at 95 % over 1 s", load(0.95, 20_000, 1e9), 1e9, 20, 34, 0.02],
+  ["M/M/1 at 95 % over 1 s", load(0.95, 20_000, 1e9), 1e9, 20, 27, 0.02],
   ["minimum never reached, 10 ms of queueing, over an hour", rarelyAtMinimum, 3.6e12, 1, 40, 0.002],
 ] as [string, Model, number, number, number, number][])(
   "queueing hides no skew that is plain enough: %s",

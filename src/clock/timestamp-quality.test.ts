@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Dice } from "../../tests/clock/traffic.ts";
+import { Random } from "../base/random.ts";
 import { resolutionNs } from "./resolution.ts";
 import { TimestampQuality } from "./timestamp-quality.ts";
 
 function stamps(seed: number, n: number, quantumNs: number, meanGapNs = 1e7): Float64Array {
-  const dice = new Dice(seed);
+  const dice = new Random(seed);
   let now = 0;
   return Float64Array.from({ length: n }, () => {
     now += dice.exponential(meanGapNs);

@@ -1,52 +1,32 @@
 /** Seeded packets between two clocks, with the truth: what the tests of src/clock are fed with. */
-
-export class Dice {
-  #state: number;
-  constructor(seed: number) {
-    this.#state = Math.imul(seed + 1, 0x9e3779b1) >>> 0;
-  }
-  /** Uniform in [0, 1). */
-  next(): number {
-    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
-    let t = this.#state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  }
-  exponential(mean: number): number {
-    return -Math.log(1 - this.next()) * mean;
-  }
-  normal(): number {
-    return Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next());
-  }
-}
+import type { Random } from "../../src/base/random.ts";
 
 /** Delay of a packet sent `gapNs` after the previous one. */
 export type DelayModel = (timeNs: number, gapNs: number) => number;
 
 /** A wire with a hardware stamp: 5 us within 100 ns. */
-export function hardware(dice: Dice): DelayModel {
-  return () => 5000 + 100 * (2 * dice.next() - 1);
+export function hardware(dice: Random): DelayModel {
+  return () => 5000 + 100 * (2 * dice.float() - 1);
 }
 
 /** Queueing without memory where the minimum is never quite reached: 1 ms plus an exponential of 10 ms. */
-export function rarelyAtMinimum(dice: Dice): DelayModel {
+export function rarelyAtMinimum(dice: Random): DelayModel {
   return () => 1e6 + dice.exponential(1e7);
 }
 
 /** Waiting time of an M/M/1 queue (Lindley's recursion) at a load, over 20 us and 1 us of jitter. */
-export function queue(dice: Dice, load: (timeNs: number) => number, meanGapNs: number): DelayModel {
+export function queue(dice: Random, load: (timeNs: number) => number, meanGapNs: number): DelayModel {
   let waiting = 0;
   let service = 0;
   return (timeNs, gapNs) => {
     waiting = Math.max(0, waiting + service - gapNs);
     service = dice.exponential(load(timeNs) * meanGapNs);
-    return 20_000 + waiting + 1000 * dice.next();
+    return 20_000 + waiting + 1000 * dice.float();
   };
 }
 
 /** A queue that never empties: a random walk. */
-export function saturated(dice: Dice): DelayModel {
+export function saturated(dice: Random): DelayModel {
   let level = 1e9;
   return () => (level += 20_000 * dice.normal());
 }
@@ -62,7 +42,7 @@ export interface Pairs {
  * Both stamps are cut to whole multiples of `quantumNs`.
  */
 export function send(
-  dice: Dice,
+  dice: Random,
   n: number,
   spanNs: number,
   delay: DelayModel,
