@@ -4,7 +4,10 @@ import { type AlignmentPair, findAlignment } from "./alignment.ts";
 
 const HOUR = 3.6e12;
 
-/** `good` true pairs at an offset with delays of up to `spreadNs`, and `bad` pairs of unrelated times in an hour. */
+/**
+ * `good` true pairs at an offset with delays of up to `spreadNs`, and `bad` pairs of unrelated times in an
+ * hour.
+ */
 function pairs(seed: number, good: number, bad: number, offsetNs: number, spreadNs: number): AlignmentPair[] {
   const dice = new Random(seed);
   const list: AlignmentPair[] = [];

@@ -1,16 +1,17 @@
 /**
  * Where two captures lie relative to each other when their clocks differ by more than any matching window.
  *
- * Input: a sample of packets with equal digests, paired ignoring time. Differences of true pairs lie close together
- * (delay variation plus drift); false pairs and repeats of equal packets lie anywhere between the spans of the two
- * captures. The answer is the densest cluster, its width chosen among powers of two by the scan statistic: of n
- * differences of unrelated times, a window of width w holds a share of at most w/R, R being the longer capture, so k
- * of them in it are as surprising as n * KL(k/n || w/R).
- * It must beat what the best of n windows of each width shows by chance: surprise > ln(n * widths) + 7 (false-alarm
- * rate below 1 in 1,000 for pairs of unrelated times).
+ * Input: a sample of packets with equal digests, paired ignoring time. Differences of true pairs lie close
+ * together (delay variation plus drift); false pairs and repeats of equal packets lie anywhere between the
+ * spans of the two captures. The answer is the densest cluster, its width chosen among powers of two by the
+ * scan statistic: of n differences of unrelated times, a window of width w holds a share of at most w/R, R
+ * being the longer capture, so k of them in it are as surprising as n * KL(k/n || w/R).
+ * It must beat what the best of n windows of each width shows by chance: surprise > ln(n * widths) + 7
+ * (false-alarm rate below 1 in 1,000 for pairs of unrelated times).
  *
- * How it fails: equal packets sent periodically make a cluster per period; the true one wins only by the packets that occur
- * once and by the overlap of the captures. `support` against `total` and `runnerUp` show it.
+ * How it fails: equal packets sent periodically make a cluster per period; the true one wins only by the
+ * packets that occur once and by the overlap of the captures. `support` against `total` and `runnerUp` show
+ * it.
  */
 export interface AlignmentPair {
   /** Times relative to an origin common to both captures. */
@@ -67,7 +68,10 @@ function spanOf(times: readonly number[]): number {
   return high - low;
 }
 
-/** n * KL(k/n || p): the exponent of the chance that k of n evenly spread values fall into a window of share p. */
+/**
+ * n * KL(k/n || p): the exponent of the chance that k of n evenly spread values fall into a window of share
+ * p.
+ */
 function surpriseOf(k: number, n: number, p: number): number {
   const q = k / n;
   const outside = q < 1 ? (1 - q) * Math.log((1 - q) / (1 - p)) : 0;

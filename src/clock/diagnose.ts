@@ -120,7 +120,10 @@ function estimateHalves(points: EnvelopePoints, cuts: readonly number[], quantum
   return estimates.filter((e) => e !== null);
 }
 
-/** Halves that exclude each other mean an uneven drift, if a clock's skew shows in the whole or in a half at all. */
+/**
+ * Halves that exclude each other mean an uneven drift, if a clock's skew shows in the whole or in a half at
+ * all.
+ */
 function sameSlope(whole: SkewEstimate, a: SkewEstimate, b: SkewEstimate): boolean {
   if (!whole.detected && !a.detected && !b.detected) return true;
   return a.low <= b.high && b.low <= a.high;
@@ -148,8 +151,9 @@ function longestPart(firstNs: number, lastNs: number, steps: readonly StepVerdic
 }
 
 /**
- * The floor that the offset is judged by: the lowest difference, unless only a few stray blocks lie below zero, or
- * below a recognised offset; those are false matches or stamps out of order and say nothing of the clocks.
+ * The floor that the offset is judged by: the lowest difference, unless only a few stray blocks lie below
+ * zero, or below a recognised offset; those are false matches or stamps out of order and say nothing of the
+ * clocks.
  */
 function levelOf(points: EnvelopePoints, slope: number, originNs: number): number | null {
   const floor = lowest(points, slope, originNs);
@@ -162,7 +166,9 @@ function levelOf(points: EnvelopePoints, slope: number, originNs: number): numbe
   return levels.reduce((low, v) => (v >= zero && v < low ? v : low), Number.POSITIVE_INFINITY);
 }
 
-/** Delays have a sharp lower edge and a long upper tail; the negative of delays has it the other way round. */
+/**
+ * Delays have a sharp lower edge and a long upper tail; the negative of delays has it the other way round.
+ */
 function looksSwapped(forward: Envelope, reverse: Envelope): boolean {
   if (forward.packets === 0 || forward.maxNs >= 0) return false;
   // reverse holds negated differences: exchanged roles fit if no forward difference exceeds any reverse one.

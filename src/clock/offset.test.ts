@@ -64,7 +64,7 @@ test("two directions: a plain offset is constant with the middle as estimate; a 
 });
 
 // The share the header states: clocks wrong by up to a minute, at a delay of 5 ms.
-test("a clock that is plainly wrong by up to a minute is taken for a time scale in about 3 %% of cases", () => {
+test("a clock that is plainly wrong by up to a minute is taken for a time scale in about 3 % of cases", () => {
   let taken = 0;
   const steps = 24_000;
   for (let i = 0; i <= steps; i++) {

@@ -1,6 +1,7 @@
 /**
- * The q-quantile of a list that is not empty, between order statistics by linear interpolation: the lists here are as
- * short as six block minima, where the nearest rank of base/regression.ts would jump from one to the next.
+ * The q-quantile of a list that is not empty, between order statistics by linear interpolation: the lists
+ * here are as short as six block minima, where the nearest rank of base/regression.ts would jump from one to
+ * the next.
  */
 export function quantile(values: ArrayLike<number>, q: number): number {
   const sorted = Float64Array.from(values).sort();

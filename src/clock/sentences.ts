@@ -1,4 +1,6 @@
-/** The verdict in words: each sentence says what was found, how big it is and what to do. Most serious first. */
+/**
+ * The verdict in words: each sentence says what was found, how big it is and what to do. Most serious first.
+ */
 import { formatDuration } from "../base/time.ts";
 import type { ClockVerdict } from "./verdict.ts";
 

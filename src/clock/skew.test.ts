@@ -59,7 +59,8 @@ test.each([
   expect(repeat(300, n, 1e9, model, 20).covered).toBeGreaterThanOrEqual(272);
 });
 
-// At most 5 % may be claimed by the stated confidence; 300 runs with a rate of 1 % exceed 9 with probability 1e-3.
+// At most 5 % may be claimed by the stated confidence; 300 runs with a rate of 1 % exceed 9 with probability
+// 1e-3.
 test.each([
   ["hardware stamps", hardware, 1000],
   ["M/M/1 at 80 %", load(0.8, 1000, 1e9), 1000],
@@ -74,11 +75,12 @@ test.each([
 );
 
 // A random walk is the hardest case: nominal 5 %; 300 runs at that rate exceed 27 with probability 1e-3.
-test("a queue that never empties is taken for a skew in no more than the stated 5 %% of runs", () => {
+test("a queue that never empties is taken for a skew in no more than the stated 5 % of runs", () => {
   expect(repeat(300, 1000, 1e9, saturated, 0).detected).toBeLessThanOrEqual(27);
 });
 
-// Of 1,000 other seeds, 20 packets show -1 ppm (1 us against 200 ns of jitter) in 97.5 %; the other cases never fail.
+// Of 1,000 other seeds, 20 packets show -1 ppm (1 us against 200 ns of jitter) in 97.5 %; the other cases
+// never fail.
 test.each([
   // seconds, packets, ppm, least detections and median error allowed in 40 runs
   [1, 10_000, 0.1, 40, 0.002],
@@ -94,8 +96,8 @@ test.each([
   expect(found.medianErrorPpm).toBeLessThan(allowed);
 });
 
-// Detected in all of 200 other seeds at 80 % and over an hour (39 and 40 of 40 wanted), and in 86.5 % of 400 other seeds
-// at 95 %, where 26 or fewer of 40 have probability 5e-4.
+// Detected in all of 200 other seeds at 80 % and over an hour (39 and 40 of 40 wanted), and in 86.5 % of 400
+// other seeds at 95 %, where 26 or fewer of 40 have probability 5e-4.
 test.each([
   ["M/M/1 at 80 % over 1 s", load(0.8, 10_000, 1e9), 1e9, 1, 39, 0.01],
   ["M/M/1 at 95 % over 1 s", load(0.95, 20_000, 1e9), 1e9, 20, 27, 0.02],

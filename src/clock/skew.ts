@@ -2,20 +2,21 @@
  * Relative skew of two clocks from the lower envelope of their differences, with an interval that is kept.
  *
  * Point: the line of Moon et al. (moon-line.ts) where it lies in the interval, else the median slope.
- * Interval (95 %): the packets are cut into K blocks of equal counts; at the true slope the minima of the blocks are
- * exchangeable, so the rank interval of rank-slope.ts holds. Few blocks are better where the minimum is rarely
- * reached (the minimum of n falls with 1/n), many where it is always reached and only jitters; K in 8..64 is tried
- * and the narrowest taken, each at 1 - 0.05/4 (Bonferroni), so that the choice costs no coverage.
- * Queues remember: neighbouring minima are alike, which the rank correlation of neighbours shows; it widens the
- * interval as for AR(1) noise (Hamed and Rao 1998), and where the envelope wanders like a random walk (a queue that
- * never empties) an interval made of its increments is joined.
+ * Interval (95 %): the packets are cut into K blocks of equal counts; at the true slope the minima of the
+ * blocks are exchangeable, so the rank interval of rank-slope.ts holds. Few blocks are better where the
+ * minimum is rarely reached (the minimum of n falls with 1/n), many where it is always reached and only
+ * jitters; K in 8..64 is tried and the narrowest taken, each at 1 - 0.05/4 (Bonferroni), so that the choice
+ * costs no coverage. Queues remember: neighbouring minima are alike, which the rank correlation of neighbours
+ * shows; it widens the interval as for AR(1) noise (Hamed and Rao 1998), and where the envelope wanders like
+ * a random walk (a queue that never empties) an interval made of its increments is joined.
  *
- * Real minima are not quite stationary (load, temperature, caches), so a trend as large as their own spread around the
- * line, over the longest piece, is always allowed for on top. Independent noise alone would not need that.
+ * Real minima are not quite stationary (load, temperature, caches), so a trend as large as their own spread
+ * around the line, over the longest piece, is always allowed for on top. Independent noise alone would not
+ * need that.
  *
- * What it cannot know: in one direction, a load that rises evenly all the time looks like a skew. Therefore a skew is
- * only *claimed* (`detected`) if the interval excludes 0, the slope is one a clock can have, and a line explains
- * the minima better than a step does.
+ * What it cannot know: in one direction, a load that rises evenly all the time looks like a skew. Therefore a
+ * skew is only *claimed* (`detected`) if the interval excludes 0, the slope is one a clock can have, and a
+ * line explains the minima better than a step does.
  */
 import { blockMinima, type EnvelopePoints } from "./envelope.ts";
 import { moonLine } from "./moon-line.ts";
@@ -100,8 +101,9 @@ function rankInterval(strata: readonly Stratum[], memory: number, fine: readonly
 }
 
 /**
- * The estimates of both directions as one. A clock tilts both alike: what one direction excludes is excluded, and two
- * intervals that exclude each other mean that at least one trend is not the clocks'. `reverse` is of negated differences.
+ * The estimates of both directions as one. A clock tilts both alike: what one direction excludes is excluded,
+ * and two intervals that exclude each other mean that at least one trend is not the clocks'. `reverse` is of
+ * negated differences.
  */
 export function combineDirections(
   forward: SkewEstimate | null,
@@ -136,7 +138,10 @@ function judge(strata: readonly Stratum[], slope: number, low: number, high: num
   return stepFitsBetter(strata, slope) ? "step-fits-better" : "detected";
 }
 
-/** Block minima of all pieces at a slope, blocks shared out by packets; pieces too small for three blocks are left out. */
+/**
+ * Block minima of all pieces at a slope, blocks shared out by packets; pieces too small for three blocks are
+ * left out.
+ */
 function stratify(pieces: readonly EnvelopePoints[], blocks: number, slope: number): Stratum[] {
   const weight = pieces.map((points) => points.count.reduce((a, b) => a + b, 0));
   const total = weight.reduce((a, b) => a + b, 0);
@@ -177,7 +182,10 @@ function spreadAround(strata: readonly Stratum[], slope: number): number {
   return quantile(residuals, 0.9) - quantile(residuals, 0.1);
 }
 
-/** Correlation of the ranks of neighbouring residuals, corrected for the bias of a fitted line, within 0..0.95. */
+/**
+ * Correlation of the ranks of neighbouring residuals, corrected for the bias of a fitted line, within
+ * 0..0.95.
+ */
 function neighbourCorrelation(strata: readonly Stratum[], slope: number): number {
   let product = 0;
   let square = 0;

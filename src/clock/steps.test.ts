@@ -46,7 +46,8 @@ test("a step of 1 s is found behind a queue at 80 % load", () => {
   expect(found).toBeGreaterThanOrEqual(27);
 });
 
-// Over 300 other seeds the rates are 0, 0, 0.3 and 0.7 % at these loads: more than 4 in 200 runs have probability 2e-4.
+// Over 300 other seeds the rates are 0, 0, 0.3 and 0.7 % at these loads: more than 4 in 200 runs have
+// probability 2e-4.
 test("queues alone make no steps", () => {
   let found = 0;
   for (let seed = 0; seed < 50; seed++) {

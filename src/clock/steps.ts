@@ -1,12 +1,14 @@
 /**
- * Steps in the lower envelope: the smallest delay changes at once and stays, because a clock was set or because the
- * way became longer or shorter. One direction alone cannot tell which; two can (a clock step moves the differences
- * of both directions alike), and so can a capture whose own stamps jump by the same amount.
+ * Steps in the lower envelope: the smallest delay changes at once and stays, because a clock was set or
+ * because the way became longer or shorter. One direction alone cannot tell which; two can (a clock step
+ * moves the differences of both directions alike), and so can a capture whose own stamps jump by the same
+ * amount.
  *
- * Test: after removing the median slope (bursts far apart would turn a skew into stairs), the minima of REACH blocks on either side of a place must be separated by GAP times the larger range of the
- * two sides, and the middle halves of the two sides must be alike. A queue that fills or drains also shifts the minima, but it makes them
- * wander: the sides differ, or their ranges grow with the shift. Shifts smaller than that are not found; skew.ts then sees
- * that a step fits better than a line and claims no skew.
+ * Test: after removing the median slope (bursts far apart would turn a skew into stairs), the minima of REACH
+ * blocks on either side of a place must be separated by GAP times the larger range of the two sides, and the
+ * middle halves of the two sides must be alike. A queue that fills or drains also shifts the minima, but it
+ * makes them wander: the sides differ, or their ranges grow with the shift. Shifts smaller than that are not
+ * found; skew.ts then sees that a step fits better than a line and claims no skew.
  */
 import { blockMinima, type EnvelopePoints } from "./envelope.ts";
 import { quantile } from "./quantile.ts";
@@ -66,7 +68,10 @@ function detrended(points: EnvelopePoints): DetrendedMinima {
   return { ...minima, valueNs: minima.valueNs.map((v, i) => v - slope * minima.timeNs[i]!), slope };
 }
 
-/** Shift of the median of the block minima around a time, and the larger range beside it; null with too little on a side. */
+/**
+ * Shift of the median of the block minima around a time, and the larger range beside it; null with too little
+ * on a side.
+ */
 export function shiftAround(
   points: EnvelopePoints,
   atNs: number,
@@ -101,7 +106,10 @@ export function cut(points: EnvelopePoints, fromNs: number, toNs: number): Envel
   };
 }
 
-/** A delay may be long at any time but never too short: the low side of the step is where points lie below `level`. */
+/**
+ * A delay may be long at any time but never too short: the low side of the step is where points lie below
+ * `level`.
+ */
 function locate(
   near: EnvelopePoints,
   { slope }: DetrendedMinima,

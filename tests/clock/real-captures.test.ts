@@ -1,6 +1,7 @@
 /**
- * Real pairs of captures whose two points share one clock: no offset, skew or clock step may be claimed. The same pairs with an
- * offset or a skew put in must show exactly that. Skipped where the captures are not there (HOPTIME_SHARED or ../shared).
+ * Real pairs of captures whose two points share one clock: no offset, skew or clock step may be claimed. The
+ * same pairs with an offset or a skew put in must show exactly that. Skipped where the captures are not there
+ * (HOPTIME_SHARED or ../shared).
  */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -23,7 +24,10 @@ interface Packet {
   source: string;
 }
 
-/** Little-endian classic pcap over Ethernet: IP packets, keyed by all captured bytes but TTL and header checksum. */
+/**
+ * Little-endian classic pcap over Ethernet: IP packets, keyed by all captured bytes but TTL and header
+ * checksum.
+ */
 function readPcap(name: string): Packet[] {
   const raw = readFileSync(join(folder, name));
   const bytes = name.endsWith(".gz") ? gunzipSync(raw) : Buffer.from(raw);

@@ -38,8 +38,8 @@ export interface Pairs {
 }
 
 /**
- * n packets at Poisson times over a span. `clock(t)` is AFTER's clock minus BEFORE's; `sign` -1 makes reverse packets.
- * Both stamps are cut to whole multiples of `quantumNs`.
+ * n packets at Poisson times over a span. `clock(t)` is AFTER's clock minus BEFORE's; `sign` -1 makes reverse
+ * packets. Both stamps are cut to whole multiples of `quantumNs`.
  */
 export function send(
   dice: Random,
