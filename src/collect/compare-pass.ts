@@ -97,6 +97,7 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
   const epochLength = BigInt(Math.round(options.epochNs));
   const epochStart = originNs - (originNs % epochLength);
   const start = Math.min(before.headNs, after.headNs);
+  const leadNs = Math.min(options.windowNs / 8, 1e9);
   const matcher = new ExactMatcher(kernels, {
     windowNs: options.windowNs,
     epochNs: options.epochNs,
@@ -105,19 +106,20 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
     // Delays are reported as stamped: what was removed to make packets meet is added back.
     correction: { ...plan.correction, offsetNs: plan.correction.offsetNs - plan.alignNs },
     startNs: Number.isFinite(start) ? start : 0,
+    slackNs: leadNs,
     rows: readers[0].batch.capacity,
     seed: options.capture.seed ?? DEFAULT_SEED,
   });
   const observer = new ClockObserver();
-  const leadNs = Math.min(options.windowNs / 8, 1e9);
   for (const side of [before, after]) beginBatch(side, matcher, options);
 
   let ticks = 0;
   while (!before.done || !after.done) {
     const beforeHead = before.headNs;
     const afterHead = after.headNs;
-    const turn = !before.done && beforeHead <= afterHead + leadNs ? before : after;
-    const until = turn === before ? afterHead + leadNs : beforeHead - leadNs;
+    // BEFORE leads by a quarter of leadNs at least and by all of it at most, so that both go on in long strides.
+    const turn = !before.done && beforeHead <= afterHead + leadNs / 4 ? before : after;
+    const until = turn === before ? afterHead + leadNs : beforeHead - leadNs / 4;
     turn.row = matcher.take(turn.side, turn.reader.batch, turn.row, until, turn.shiftNs);
     observe(observer, matcher, plan.alignNs);
     if (turn.row < turn.reader.batch.count) continue;
