@@ -12,8 +12,26 @@ const only = process.argv[2];
 mkdirSync(join(root, "dist"), { recursive: true });
 if (!only || only === "kernels") {
   run(bin("asc"), [
-    "kernels/index.ts", "--outFile", "dist/kernels.wasm", "--config", "none", "-O3", "--converge", "--noAssert",
-    "--runtime", "minimal", "--initialMemory", "64", "--maximumMemory", "65536", "--enable", "bulk-memory", "--use", "abort=",
+    "kernels/index.ts",
+    "--outFile",
+    "dist/kernels.wasm",
+    "--config",
+    "none",
+    "-O3",
+    "--converge",
+    "--noAssert",
+    "--runtime",
+    "minimal",
+    "--initialMemory",
+    "64",
+    "--maximumMemory",
+    "65536",
+    "--enable",
+    "bulk-memory",
+    "--use",
+    "abort=",
+    "--disableWarning",
+    "235",
   ]);
 }
 if (!only || only === "web") {

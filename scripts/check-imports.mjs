@@ -6,7 +6,16 @@ import { fileURLToPath } from "node:url";
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const src = join(root, "src");
 // room -> the rooms it may import from (itself always)
-const line = ["base", "capture", ["clock", "simulate", "estimators"], "epoch", ["archive", "transport"], "collect", "query", "network"];
+const line = [
+  "base",
+  "capture",
+  ["clock", "simulate", "estimators"],
+  "epoch",
+  ["archive", "transport"],
+  "collect",
+  "query",
+  "network",
+];
 const allowed = new Map();
 const seen = [];
 for (const step of line) {
@@ -19,7 +28,9 @@ for (const top of ["evaluate", "server"]) allowed.set(top, new Set(seen));
 allowed.set("cli", new Set([...seen, "evaluate", "server"]));
 allowed.set("index.ts", new Set([...seen, "evaluate", "server"]));
 
-const files = readdirSync(src, { recursive: true }).map(String).filter((f) => f.endsWith(".ts"));
+const files = readdirSync(src, { recursive: true })
+  .map(String)
+  .filter((f) => f.endsWith(".ts"));
 const offences = [];
 for (const file of files) {
   const room = file.split(sep)[0];
@@ -35,8 +46,10 @@ for (const file of files) {
     if (targetRoom === room) continue;
     // Tests may use the simulator as their source of traffic and the index as a user would.
     if (file.endsWith(".test.ts")) continue;
-    if (!allowed.get(room)?.has(targetRoom)) offences.push(`src/${file}: '${room}' may not import '${targetRoom}' (${spec})`);
-    if (targetRoom === "index.ts") offences.push(`src/${file}: imports the public index; import the file itself`);
+    if (!allowed.get(room)?.has(targetRoom))
+      offences.push(`src/${file}: '${room}' may not import '${targetRoom}' (${spec})`);
+    if (targetRoom === "index.ts")
+      offences.push(`src/${file}: imports the public index; import the file itself`);
   }
 }
 if (offences.length > 0) {

@@ -1,0 +1,123 @@
+// A batch of decoded IP packets as columns (structure of arrays), resident in L2. The TypeScript side (src/capture/batch.ts)
+// reads the same layout: one u32 per field, in this order. Only IP packets become rows; everything else is a counter.
+
+@unmanaged
+export class Batch {
+  capacity: u32;
+  count: u32;
+  time: u32; //       f64  ns after the capture's origin
+  digest: u32; //     u64  identity of the packet at every point
+  flowHash: u32; //   u64  hash of the masked key (keyFlows)
+  meta: u32; //       u64  see META_* below
+  addrA: u32; //      u64  IPv4: source << 32 | destination; IPv6: source, high half (host order)
+  addrB: u32; //      u64  IPv6: source, low half; IPv4: 0
+  addrC: u32; //      u64  IPv6: destination, high half
+  addrD: u32; //      u64  IPv6: destination, low half
+  wireLength: u32; // u32  bytes on the wire, as the capture says
+  ipid: u32; //       u32  IPv4 identification, or the IPv6 fragment's
+  flags: u32; //      u32  see FLAG_* below
+  header: u32; //     u32  address of the IP header in memory; 0 where there are no bytes (simulation)
+  captured: u32; //   u32  captured bytes from the IP header on
+  iface: u32; //      u32  interface of the capture
+  delay: u32; //      f64  delay in ns where the source knows it, else NaN
+  select: u32; //     u8   scratch for filters, 8 planes of `capacity` bytes
+}
+
+// meta: destination port 0-15, source port 16-31, protocol 32-39, DSCP 40-45, VLAN id 46-57, then single bits
+export const META_VLAN: u64 = 1 << 58;
+export const META_IPV6: u64 = 1 << 59;
+export const META_PORTS: u64 = 1 << 60;
+
+// flags: TTL or hop limit 0-7, TCP flags 8-15, then single bits
+export const FLAG_FRAGMENT: u32 = 1 << 16; //       any fragment
+export const FLAG_LATER_FRAGMENT: u32 = 1 << 17; // not the first one: no ports
+export const FLAG_SHORT: u32 = 1 << 18; //          cut by the snap length within what the digest covers
+export const FLAG_INNER: u32 = 1 << 19; //          inside a tunnel
+export const FLAG_IPID: u32 = 1 << 20; //           has an identification field
+export const FLAG_CUT_L4: u32 = 1 << 21; //         ports not captured
+
+const COLUMN_BYTES: u32 = 8;
+
+/** Allocates a batch and its columns. */
+export function batchNew(capacity: u32): usize {
+  const b = heap.alloc(offsetof<Batch>());
+  const batch = changetype<Batch>(b);
+  batch.capacity = capacity;
+  batch.count = 0;
+  batch.time = <u32>heap.alloc(capacity * COLUMN_BYTES);
+  batch.digest = <u32>heap.alloc(capacity * COLUMN_BYTES);
+  batch.flowHash = <u32>heap.alloc(capacity * COLUMN_BYTES);
+  batch.meta = <u32>heap.alloc(capacity * COLUMN_BYTES);
+  batch.addrA = <u32>heap.alloc(capacity * COLUMN_BYTES);
+  batch.addrB = <u32>heap.alloc(capacity * COLUMN_BYTES);
+  batch.addrC = <u32>heap.alloc(capacity * COLUMN_BYTES);
+  batch.addrD = <u32>heap.alloc(capacity * COLUMN_BYTES);
+  batch.wireLength = <u32>heap.alloc(capacity * 4);
+  batch.ipid = <u32>heap.alloc(capacity * 4);
+  batch.flags = <u32>heap.alloc(capacity * 4);
+  batch.header = <u32>heap.alloc(capacity * 4);
+  batch.captured = <u32>heap.alloc(capacity * 4);
+  batch.iface = <u32>heap.alloc(capacity * 4);
+  batch.delay = <u32>heap.alloc(capacity * COLUMN_BYTES);
+  batch.select = <u32>heap.alloc(capacity * 8);
+  return b;
+}
+
+export function batchFree(b: usize): void {
+  const batch = changetype<Batch>(b);
+  heap.free(batch.time);
+  heap.free(batch.digest);
+  heap.free(batch.flowHash);
+  heap.free(batch.meta);
+  heap.free(batch.addrA);
+  heap.free(batch.addrB);
+  heap.free(batch.addrC);
+  heap.free(batch.addrD);
+  heap.free(batch.wireLength);
+  heap.free(batch.ipid);
+  heap.free(batch.flags);
+  heap.free(batch.header);
+  heap.free(batch.captured);
+  heap.free(batch.iface);
+  heap.free(batch.delay);
+  heap.free(batch.select);
+  heap.free(b);
+}
+
+/** Plain memory for the TypeScript side. */
+export function alloc(bytes: u32): usize {
+  return heap.alloc(bytes);
+}
+export function free(p: usize): void {
+  heap.free(p);
+}
+
+/** Keeps the rows whose byte in plane 0 of `select` is not 0. Returns how many were dropped. */
+export function batchCompact(b: usize): u32 {
+  const batch = changetype<Batch>(b);
+  const n = batch.count;
+  let j: u32 = 0;
+  for (let i: u32 = 0; i < n; i++) {
+    if (load<u8>(batch.select + i) == 0) continue;
+    if (i != j) {
+      store<u64>(batch.time + (j << 3), load<u64>(batch.time + (i << 3)));
+      store<u64>(batch.digest + (j << 3), load<u64>(batch.digest + (i << 3)));
+      store<u64>(batch.flowHash + (j << 3), load<u64>(batch.flowHash + (i << 3)));
+      store<u64>(batch.meta + (j << 3), load<u64>(batch.meta + (i << 3)));
+      store<u64>(batch.addrA + (j << 3), load<u64>(batch.addrA + (i << 3)));
+      store<u64>(batch.addrB + (j << 3), load<u64>(batch.addrB + (i << 3)));
+      store<u64>(batch.addrC + (j << 3), load<u64>(batch.addrC + (i << 3)));
+      store<u64>(batch.addrD + (j << 3), load<u64>(batch.addrD + (i << 3)));
+      store<u64>(batch.delay + (j << 3), load<u64>(batch.delay + (i << 3)));
+      store<u32>(batch.wireLength + (j << 2), load<u32>(batch.wireLength + (i << 2)));
+      store<u32>(batch.ipid + (j << 2), load<u32>(batch.ipid + (i << 2)));
+      store<u32>(batch.flags + (j << 2), load<u32>(batch.flags + (i << 2)));
+      store<u32>(batch.header + (j << 2), load<u32>(batch.header + (i << 2)));
+      store<u32>(batch.captured + (j << 2), load<u32>(batch.captured + (i << 2)));
+      store<u32>(batch.iface + (j << 2), load<u32>(batch.iface + (i << 2)));
+    }
+    j++;
+  }
+  batch.count = j;
+  return n - j;
+}

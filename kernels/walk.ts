@@ -1,0 +1,346 @@
+// Walks the records of a capture that lie in a chunk of memory and decodes them into a batch: pcap, pcapng, ERF.
+// The TypeScript side (src/capture/reader.ts) fills the chunk, handles the rare blocks (sections, interfaces, statistics)
+// and owns all messages. One u32 or u64 per field, in this order.
+
+import { Batch } from "./batch";
+import { decodeFrame, NO_INTERFACE, NO_TIME, OK, UNKNOWN_LINK } from "./decode";
+
+// What a walk ended with.
+export const NEED_DATA: i32 = 0; // the rest of the chunk is not a whole record: `wanted` bytes from `pos` on
+export const BATCH_FULL: i32 = 1;
+export const SPECIAL: i32 = 2; //    pcapng: a block for the TypeScript side at `pos`
+export const BAD_LENGTH: i32 = 3; // a length that cannot be: the stream is lost from `pos` on
+export const BAD_TRAILER: i32 = 4; // pcapng: the block's second length differs from the first
+
+/** No real frame is longer (libpcap's own limit). */
+const MAX_CAPTURED: u32 = 262144;
+
+@unmanaged
+export class Cursor {
+  pos: u32; //       next byte
+  limit: u32; //     end of the bytes in the chunk
+  wanted: u32; //    NEED_DATA: bytes needed from pos
+  swapped: u32; //   pcap/pcapng: the file has the other byte order
+  nano: u32; //      pcap: fraction is nanoseconds
+  link: u32; //      pcap: link type
+  recordHeader: u32; // pcap: 16, or 24 in the modified format
+  fcs: u32; //       bytes of frame check sequence at the end of each frame (pcap header); informative
+  cover: u32; //     digest coverage in bytes from the IP header on
+  inner: u32;
+  interfaces: u32; // pcapng: address of the interface table
+  interfaceCount: u32;
+  interfaceBase: u32; // pcapng: number of the section's first interface in the whole file
+  started: u32; //   origin is set
+  origin: i64; //    ns since 1970 of the first packet
+  seed: u64;
+  packets: u64;
+  bytes: u64; //     on the wire
+  drops: u64; //     reported in packet records (epb_dropcount, old packet block, ERF loss counter)
+  dropsKnown: u32;
+  pad: u32;
+  lastTime: f64; //  of the last packet, ns after origin
+  firstTime: f64;
+  maxTime: f64; //   the latest timestamp so far
+
+}
+
+
+
+/** Sixteen u64 counters by reason follow the fixed part. */
+const FIXED: u32 = 128;
+
+@unmanaged
+class Interface {
+  link: u32;
+  kind: u32; //      0: ticks * scale; 1: ticks / scale; 2: ticks are 2^-scale s
+  scale: u64;
+  offset: i64; //    ns added
+  snap: u32;
+  pad: u32;
+}
+const INTERFACE_BYTES: u32 = 32;
+
+export function cursorNew(): usize {
+  const p = heap.alloc(FIXED + 16 * 8);
+  memory.fill(p, 0, FIXED + 16 * 8);
+  return p;
+}
+export function cursorFixedBytes(): u32 {
+  return FIXED;
+}
+
+// @ts-ignore: decorator
+@inline
+function count(c: usize, reason: i32): void {
+  const p = c + FIXED + (<usize>reason << 3);
+  store<u64>(p, load<u64>(p) + 1);
+}
+
+// @ts-ignore: decorator
+@inline
+function take(
+  c: usize, cursor: Cursor, batch: Batch, link: u32, p: usize, captured: u32, wire: u32, at: i64, iface: u32,
+): void {
+  if (cursor.started == 0) {
+    cursor.started = 1;
+    cursor.origin = at;
+    cursor.firstTime = 0;
+    cursor.maxTime = 0;
+  }
+  const time = <f64>(at - cursor.origin);
+  cursor.lastTime = time;
+  if (time > cursor.maxTime) cursor.maxTime = time;
+  cursor.packets++;
+  cursor.bytes += <u64>wire;
+  const reason = decodeFrame(batch, link, p, p + captured, wire, time, iface, cursor.cover, cursor.inner, cursor.seed);
+  if (reason != OK) count(c, reason);
+}
+
+/** Classic pcap records. */
+export function walkPcap(c: usize, b: usize): i32 {
+  const cursor = changetype<Cursor>(c);
+  const batch = changetype<Batch>(b);
+  const header = cursor.recordHeader;
+  const limit = cursor.limit;
+  const swapped = cursor.swapped != 0;
+  const link = cursor.link;
+  const unit: i64 = cursor.nano != 0 ? 1 : 1000;
+  let pos = cursor.pos;
+  while (true) {
+    if (batch.count == batch.capacity) {
+      cursor.pos = pos;
+      return BATCH_FULL;
+    }
+    if (pos + header > limit) {
+      cursor.pos = pos;
+      cursor.wanted = header;
+      return NEED_DATA;
+    }
+    let sec = load<u32>(pos);
+    let fraction = load<u32>(pos, 4);
+    let captured = load<u32>(pos, 8);
+    let wire = load<u32>(pos, 12);
+    if (swapped) {
+      sec = bswap<u32>(sec);
+      fraction = bswap<u32>(fraction);
+      captured = bswap<u32>(captured);
+      wire = bswap<u32>(wire);
+    }
+    if (captured > MAX_CAPTURED) {
+      cursor.pos = pos;
+      return BAD_LENGTH;
+    }
+    if (pos + header + captured > limit) {
+      cursor.pos = pos;
+      cursor.wanted = header + captured;
+      return NEED_DATA;
+    }
+    take(c, cursor, batch, link, pos + header, captured, wire, <i64>sec * 1000000000 + <i64>fraction * unit, 0);
+    pos += header + captured;
+  }
+  return NEED_DATA;
+}
+
+// @ts-ignore: decorator
+@inline
+function u32At(p: usize, swapped: bool): u32 {
+  const v = load<u32>(p);
+  return swapped ? bswap<u32>(v) : v;
+}
+// @ts-ignore: decorator
+@inline
+function u16At(p: usize, swapped: bool): u32 {
+  const v = load<u16>(p);
+  return <u32>(swapped ? bswap<u16>(v) : v);
+}
+
+function ticksToNs(iface: Interface, ticks: u64): i64 {
+  if (iface.kind == 0) return <i64>(ticks * iface.scale) + iface.offset;
+  if (iface.kind == 1) return <i64>(ticks / iface.scale) + iface.offset;
+  const bits = iface.scale;
+  const seconds: u64 = bits >= 64 ? 0 : ticks >> bits;
+  let fraction: u64 = bits >= 64 ? ticks : ticks & (((<u64>1) << bits) - 1);
+  let shift = bits;
+  // 1e9 takes 30 bits: keep the product within 64
+  while (shift > 34) {
+    fraction >>= 1;
+    shift--;
+  }
+  return <i64>(seconds * 1000000000) + <i64>((fraction * 1000000000) >> shift) + iface.offset;
+}
+
+/** Options of an enhanced packet block: only the drop counter (code 4) is used. */
+function walkOptions(cursor: Cursor, p: usize, end: usize, swapped: bool): void {
+  while (p + 4 <= end) {
+    const code = u16At(p, swapped);
+    const length = u16At(p + 2, swapped);
+    if (code == 0) return;
+    if (code == 4 && length == 8 && p + 12 <= end) {
+      const v = load<u64>(p + 4);
+      cursor.drops += swapped ? bswap<u64>(v) : v;
+      cursor.dropsKnown = 1;
+    }
+    p += 4 + ((length + 3) & ~3);
+  }
+}
+
+/** pcapng blocks: enhanced, simple and old packet blocks are taken; all others end the walk with SPECIAL. */
+export function walkPcapng(c: usize, b: usize): i32 {
+  const cursor = changetype<Cursor>(c);
+  const batch = changetype<Batch>(b);
+  const limit = cursor.limit;
+  const swapped = cursor.swapped != 0;
+  let pos = cursor.pos;
+  while (true) {
+    if (batch.count == batch.capacity) {
+      cursor.pos = pos;
+      return BATCH_FULL;
+    }
+    if (pos + 12 > limit) {
+      cursor.pos = pos;
+      cursor.wanted = 12;
+      return NEED_DATA;
+    }
+    const type = u32At(pos, swapped);
+    if (type != 6 && type != 3 && type != 2) {
+      cursor.pos = pos;
+      return SPECIAL;
+    }
+    const total = u32At(pos + 4, swapped);
+    const fixed: u32 = type == 3 ? 16 : 32;
+    if (total < fixed || (total & 3) != 0 || total > MAX_CAPTURED * 4) {
+      cursor.pos = pos;
+      return BAD_LENGTH;
+    }
+    if (pos + total > limit) {
+      cursor.pos = pos;
+      cursor.wanted = total;
+      return NEED_DATA;
+    }
+    if (u32At(pos + total - 4, swapped) != total) {
+      cursor.pos = pos;
+      return BAD_TRAILER;
+    }
+    if (type == 3) {
+      cursor.packets++;
+      cursor.bytes += <u64>u32At(pos + 8, swapped);
+      count(c, NO_TIME);
+      pos += total;
+      continue;
+    }
+    let index: u32;
+    if (type == 6) index = u32At(pos + 8, swapped);
+    else {
+      index = u16At(pos + 8, swapped);
+      const drops = u16At(pos + 10, swapped);
+      if (drops != 0xffff) {
+        cursor.drops += <u64>drops;
+        cursor.dropsKnown = 1;
+      }
+    }
+    const high = u32At(pos + 12, swapped);
+    const low = u32At(pos + 16, swapped);
+    const captured = u32At(pos + 20, swapped);
+    const wire = u32At(pos + 24, swapped);
+    if (captured > total - 32 || captured > MAX_CAPTURED) {
+      cursor.pos = pos;
+      return BAD_LENGTH;
+    }
+    if (index >= cursor.interfaceCount) {
+      cursor.packets++;
+      cursor.bytes += <u64>wire;
+      count(c, NO_INTERFACE);
+      pos += total;
+      continue;
+    }
+    const iface = changetype<Interface>(cursor.interfaces + index * INTERFACE_BYTES);
+    const at = ticksToNs(iface, (<u64>high << 32) | <u64>low);
+    take(c, cursor, batch, iface.link, pos + 28, captured, wire, at, cursor.interfaceBase + index);
+    const padded = (captured + 3) & ~3;
+    if (type == 6 && total > 32 + padded) walkOptions(cursor, pos + 28 + padded, pos + total - 4, swapped);
+    pos += total;
+  }
+  return NEED_DATA;
+}
+
+/** ERF records (Endace): Ethernet, HDLC/PPP, ATM with LLC/SNAP, raw IP; the 32.32 time. */
+export function walkErf(c: usize, b: usize): i32 {
+  const cursor = changetype<Cursor>(c);
+  const batch = changetype<Batch>(b);
+  const limit = cursor.limit;
+  let pos = cursor.pos;
+  while (true) {
+    if (batch.count == batch.capacity) {
+      cursor.pos = pos;
+      return BATCH_FULL;
+    }
+    if (pos + 16 > limit) {
+      cursor.pos = pos;
+      cursor.wanted = 16;
+      return NEED_DATA;
+    }
+    const stamp = load<u64>(pos);
+    const kind: u32 = load<u8>(pos, 8);
+    const iface: u32 = load<u8>(pos, 9) & 3;
+    const length: u32 = <u32>bswap<u16>(load<u16>(pos, 10));
+    const loss: u32 = <u32>bswap<u16>(load<u16>(pos, 12));
+    const wire: u32 = <u32>bswap<u16>(load<u16>(pos, 14));
+    if (length < 16) {
+      cursor.pos = pos;
+      return BAD_LENGTH;
+    }
+    if (pos + length > limit) {
+      cursor.pos = pos;
+      cursor.wanted = length;
+      return NEED_DATA;
+    }
+    const end = pos + length;
+    let p = pos + 16;
+    let more = (kind & 0x80) != 0;
+    while (more && p + 8 <= end) {
+      more = (load<u8>(p) & 0x80) != 0;
+      p += 8;
+    }
+    const type = kind & 0x7f;
+    let link: u32 = 0xffff;
+    if (type == 2 || type == 11 || type == 16 || type == 20) {
+      link = 1;
+      p += 2;
+    } else if (type == 1 || type == 10 || type == 15 || type == 17) link = 104;
+    else if (type == 5 || type == 9 || type == 12 || type == 14) {
+      link = 104;
+      p += 4;
+    } else if (type == 3 || type == 18) {
+      link = 100;
+      p += 4;
+    } else if (type == 4) {
+      link = 100;
+      p += 4;
+    } else if (type == 22 || type == 23) link = 101;
+    // The loss counter is a colour in the colour types.
+    if (type == 1 || type == 2 || type == 3 || type == 4) {
+      cursor.drops += <u64>loss;
+      cursor.dropsKnown = 1;
+    }
+    const at: i64 = <i64>((stamp >> 32) * 1000000000 + (((stamp & 0xffffffff) * 1000000000 + 0x80000000) >> 32));
+    // Captured bytes past the wire length are padding to 8 bytes.
+    let captured: u32 = p < end ? <u32>(end - p) : 0;
+    if (link == 1 && captured > wire) captured = wire;
+    if (type == 48) {
+      // padding record: no packet
+      pos = end;
+      continue;
+    }
+    if (link == 0xffff) {
+      if (cursor.started == 0) {
+        cursor.started = 1;
+        cursor.origin = at;
+      }
+      cursor.packets++;
+      cursor.bytes += <u64>wire;
+      count(c, UNKNOWN_LINK);
+    } else take(c, cursor, batch, link, p, captured, wire, at, iface);
+    pos = end;
+  }
+  return NEED_DATA;
+}

@@ -1,0 +1,98 @@
+/**
+ * The compiled kernels (kernels/*.ts -> dist/kernels.wasm): one module, compiled once per process; one instance per job,
+ * with a memory of its own. Addresses are plain numbers. `memory.buffer` is replaced when the memory grows: never keep a
+ * typed array over a call that may allocate; take it anew from the views here.
+ */
+import { existsSync, readFileSync } from "node:fs";
+
+/** The part of the WebAssembly API in use (Node's types leave it to the DOM library, which we do not want). */
+interface WasmModule {
+  readonly kind?: "module";
+}
+export interface KernelMemory {
+  readonly buffer: ArrayBuffer;
+}
+declare const WebAssembly: {
+  Module: new (bytes: Uint8Array) => WasmModule;
+  Instance: new (module: WasmModule, imports: object) => { exports: Record<string, unknown> };
+};
+
+let compiled: WasmModule | undefined;
+
+function compile(): WasmModule {
+  if (compiled) return compiled;
+  // Beside us in the built package (dist/base -> dist), or in dist when the sources run directly (tests).
+  const candidates = ["../kernels.wasm", "../../dist/kernels.wasm"].map((p) => new URL(p, import.meta.url));
+  const file = candidates.find((url) => existsSync(url));
+  if (!file) throw new Error("dist/kernels.wasm is missing: run `npm run build`");
+  compiled = new WebAssembly.Module(readFileSync(file));
+  return compiled;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the signatures of kernel functions are those of kernels/*.ts
+type KernelFunction = (...args: any[]) => any;
+
+export class Kernels {
+  readonly memory: KernelMemory;
+  /** The raw exports, by name: `kernels.call.walkPcap(cursor, batch)`. */
+  readonly call: Record<string, KernelFunction>;
+  #buffer: ArrayBuffer | undefined;
+  #u8 = new Uint8Array(0);
+  #u32 = new Uint32Array(0);
+  #f64 = new Float64Array(0);
+  #i64 = new BigInt64Array(0);
+  #u64 = new BigUint64Array(0);
+
+  constructor() {
+    const instance = new WebAssembly.Instance(compile(), {});
+    this.memory = instance.exports["memory"] as KernelMemory;
+    this.call = instance.exports as Record<string, KernelFunction>;
+  }
+
+  #refresh(): void {
+    const buffer = this.memory.buffer;
+    if (this.#buffer === buffer) return;
+    this.#buffer = buffer;
+    this.#u8 = new Uint8Array(buffer);
+    this.#u32 = new Uint32Array(buffer);
+    this.#f64 = new Float64Array(buffer);
+    this.#i64 = new BigInt64Array(buffer);
+    this.#u64 = new BigUint64Array(buffer);
+  }
+
+  get u8(): Uint8Array {
+    this.#refresh();
+    return this.#u8;
+  }
+  get u32(): Uint32Array {
+    this.#refresh();
+    return this.#u32;
+  }
+  get f64(): Float64Array {
+    this.#refresh();
+    return this.#f64;
+  }
+  get i64(): BigInt64Array {
+    this.#refresh();
+    return this.#i64;
+  }
+  get u64(): BigUint64Array {
+    this.#refresh();
+    return this.#u64;
+  }
+
+  alloc(bytes: number): number {
+    return (this.call["alloc"] as KernelFunction)(bytes) >>> 0;
+  }
+
+  free(address: number): void {
+    (this.call["free"] as KernelFunction)(address);
+  }
+
+  /** A 64-bit unsigned counter as a number (exact below 2^53). */
+  readCounter(address: number): number {
+    const low = this.u32[address >>> 2] ?? 0;
+    const high = this.u32[(address >>> 2) + 1] ?? 0;
+    return high * 0x1_0000_0000 + low;
+  }
+}

@@ -1,0 +1,71 @@
+/** IP addresses between text and the 32-bit words that the kernels hold. */
+import { UsageError } from "../base/errors.ts";
+
+export function formatIpv4(word: number): string {
+  return `${word >>> 24}.${(word >>> 16) & 255}.${(word >>> 8) & 255}.${word & 255}`;
+}
+
+/** Four words, most significant first; RFC 5952 text. */
+export function formatIpv6(words: readonly number[]): string {
+  const groups: number[] = [];
+  for (const w of words) groups.push(w >>> 16, w & 0xffff);
+  if (groups.slice(0, 5).every((g) => g === 0) && groups[5] === 0xffff) {
+    return `::ffff:${formatIpv4(((groups[6]! << 16) | groups[7]!) >>> 0)}`;
+  }
+  let bestStart = -1;
+  let bestLength = 1;
+  for (let i = 0; i < 8; i++) {
+    let length = 0;
+    while (i + length < 8 && groups[i + length] === 0) length++;
+    if (length > bestLength) {
+      bestStart = i;
+      bestLength = length;
+    }
+  }
+  const hex = (list: number[]) => list.map((g) => g.toString(16)).join(":");
+  if (bestStart < 0) return hex(groups);
+  return `${hex(groups.slice(0, bestStart))}::${hex(groups.slice(bestStart + bestLength))}`;
+}
+
+/** One word for IPv4, four for IPv6; null when it is no address. */
+export function parseAddress(text: string): { version: 4 | 6; words: number[] } | null {
+  if (/^\d+\.\d+\.\d+\.\d+$/.test(text)) {
+    const parts = text.split(".").map(Number);
+    if (parts.some((p) => p > 255)) return null;
+    return {
+      version: 4,
+      words: [((parts[0]! << 24) | (parts[1]! << 16) | (parts[2]! << 8) | parts[3]!) >>> 0],
+    };
+  }
+  if (!text.includes(":") || !/^[0-9a-fA-F:.]+$/.test(text)) return null;
+  let head = text;
+  const tail: number[] = [];
+  const dotted = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text);
+  if (dotted) {
+    const v4 = parseAddress(dotted[2]!);
+    if (!v4) return null;
+    tail.push(v4.words[0]! >>> 16, v4.words[0]! & 0xffff);
+    head = dotted[1]!.endsWith("::") ? dotted[1]! : dotted[1]!.slice(0, -1);
+  }
+  const halves = head.split("::");
+  if (halves.length > 2) return null;
+  const groups = (part: string): number[] | null => {
+    if (part === "") return [];
+    const list = part.split(":");
+    return list.every((g) => /^[0-9a-fA-F]{1,4}$/.test(g)) ? list.map((g) => Number.parseInt(g, 16)) : null;
+  };
+  const left = groups(halves[0]!);
+  const right = halves.length === 2 ? groups(halves[1]!) : [];
+  if (!left || !right) return null;
+  const given = left.length + right.length + tail.length;
+  if (halves.length === 1 ? given !== 8 : given > 7) return null;
+  const all = [...left, ...new Array<number>(8 - given).fill(0), ...right, ...tail];
+  const words = [0, 1, 2, 3].map((i) => ((all[2 * i]! << 16) | all[2 * i + 1]!) >>> 0);
+  return { version: 6, words };
+}
+
+export function requireAddress(text: string, where: string): { version: 4 | 6; words: number[] } {
+  const parsed = parseAddress(text);
+  if (!parsed) throw new UsageError("bad-key", `${where}: '${text}' is not an IP address`);
+  return parsed;
+}

@@ -1,0 +1,133 @@
+/**
+ * A batch of decoded IP packets as columns in kernel memory: what captures and the simulator produce and every tap consumes.
+ * The layout is kernels/batch.ts. Views are taken anew when the memory has grown: read a column into a local before a loop, and
+ * do not keep it over a kernel call that may allocate.
+ */
+import type { Kernels } from "../base/kernels.ts";
+
+const FIELD = {
+  capacity: 0,
+  count: 1,
+  time: 2,
+  digest: 3,
+  flowHash: 4,
+  meta: 5,
+  addrA: 6,
+  addrB: 7,
+  addrC: 8,
+  addrD: 9,
+  wireLength: 10,
+  ipid: 11,
+  flags: 12,
+  header: 13,
+  captured: 14,
+  iface: 15,
+  delay: 16,
+  select: 17,
+} as const;
+type Column = keyof typeof FIELD;
+
+export const FLAG = {
+  fragment: 1 << 16,
+  laterFragment: 1 << 17,
+  /** Cut by the snap length within what the digest covers. */
+  short: 1 << 18,
+  inner: 1 << 19,
+  ipid: 1 << 20,
+  cutL4: 1 << 21,
+} as const;
+
+/** Rows that stay in L2 with all their columns. */
+export const BATCH_ROWS = 2048;
+
+export class PacketBatch {
+  readonly kernels: Kernels;
+  /** Address of the batch in kernel memory: what kernel functions take. */
+  readonly address: number;
+  readonly capacity: number;
+
+  constructor(kernels: Kernels, capacity = BATCH_ROWS) {
+    this.kernels = kernels;
+    this.capacity = capacity;
+    this.address = kernels.call.batchNew!(capacity) >>> 0;
+  }
+
+  get count(): number {
+    return this.kernels.u32[(this.address >>> 2) + FIELD.count]!;
+  }
+  set count(n: number) {
+    this.kernels.u32[(this.address >>> 2) + FIELD.count] = n;
+  }
+
+  /** Address of a column. */
+  column(name: Column): number {
+    return this.kernels.u32[(this.address >>> 2) + FIELD[name]]!;
+  }
+
+  /** ns after the capture's origin. */
+  get timeNs(): Float64Array {
+    return this.#f64("time");
+  }
+  /** Delay in ns where the source knows it, else NaN. Only meaningful when the source says that it fills it. */
+  get delayNs(): Float64Array {
+    return this.#f64("delay");
+  }
+  /** 64-bit values as pairs of uint32: [low, high] per row. */
+  get digest(): Uint32Array {
+    return this.#u32("digest", 2);
+  }
+  get flowHash(): Uint32Array {
+    return this.#u32("flowHash", 2);
+  }
+  get meta(): Uint32Array {
+    return this.#u32("meta", 2);
+  }
+  get addrA(): Uint32Array {
+    return this.#u32("addrA", 2);
+  }
+  get addrB(): Uint32Array {
+    return this.#u32("addrB", 2);
+  }
+  get addrC(): Uint32Array {
+    return this.#u32("addrC", 2);
+  }
+  get addrD(): Uint32Array {
+    return this.#u32("addrD", 2);
+  }
+  get wireLength(): Uint32Array {
+    return this.#u32("wireLength", 1);
+  }
+  get ipid(): Uint32Array {
+    return this.#u32("ipid", 1);
+  }
+  get flags(): Uint32Array {
+    return this.#u32("flags", 1);
+  }
+  get iface(): Uint32Array {
+    return this.#u32("iface", 1);
+  }
+  get header(): Uint32Array {
+    return this.#u32("header", 1);
+  }
+  get captured(): Uint32Array {
+    return this.#u32("captured", 1);
+  }
+
+  #f64(name: Column): Float64Array {
+    const start = this.column(name) >>> 3;
+    return this.kernels.f64.subarray(start, start + this.capacity);
+  }
+  #u32(name: Column, words: number): Uint32Array {
+    const start = this.column(name) >>> 2;
+    return this.kernels.u32.subarray(start, start + this.capacity * words);
+  }
+
+  /** Keeps only the rows whose byte in plane 0 of `select` is set; returns how many went. */
+  compact(): number {
+    return this.kernels.call.batchCompact!(this.address) >>> 0;
+  }
+
+  free(): void {
+    this.kernels.call.batchFree!(this.address);
+  }
+}

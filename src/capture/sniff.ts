@@ -1,0 +1,99 @@
+/** Which capture format the first bytes of a stream are: told by content, never by name. */
+
+export type CaptureFormat = "pcap" | "pcapng" | "erf";
+
+export interface PcapHeader {
+  swapped: boolean;
+  nano: boolean;
+  /** The "modified" (Kuznetzov) format has 24-byte record headers. */
+  modified: boolean;
+  snapLength: number;
+  link: number;
+}
+
+export type Sniffed =
+  | { format: "pcap"; header: PcapHeader }
+  | { format: "pcapng" }
+  | { format: "erf" }
+  | { format: null; reason: string };
+
+const COMPRESSED: [number[], string][] = [
+  [[0x28, 0xb5, 0x2f, 0xfd], "zstd"],
+  [[0xfd, 0x37, 0x7a, 0x58], "xz"],
+  [[0x42, 0x5a, 0x68], "bzip2"],
+  [[0x04, 0x22, 0x4d, 0x18], "lz4"],
+];
+
+export const PCAP_HEADER_BYTES = 24;
+
+export function sniff(bytes: Uint8Array): Sniffed {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.length < 4) return { format: null, reason: `${bytes.length} bytes are no capture` };
+  const magic = view.getUint32(0, false);
+  switch (magic) {
+    case 0xa1b2c3d4:
+    case 0xd4c3b2a1:
+    case 0xa1b23c4d:
+    case 0x4d3cb2a1:
+    case 0xa1b2cd34:
+    case 0x34cdb2a1:
+      return pcap(view, magic);
+    case 0x0a0d0d0a:
+      return { format: "pcapng" };
+  }
+  for (const [prefix, name] of COMPRESSED) {
+    if (prefix.every((b, i) => bytes[i] === b)) {
+      return { format: null, reason: `${name}-compressed; decompress it first (gzip is read directly)` };
+    }
+  }
+  if (view.getUint32(0, false) === 0x736e6f6f) {
+    return { format: null, reason: "a snoop capture; convert it first (editcap -F nsecpcap IN OUT)" };
+  }
+  if (looksLikeErf(view)) return { format: "erf" };
+  return {
+    format: null,
+    reason: "not a pcap, pcapng or ERF capture (convert it first, e.g. editcap -F pcapng IN OUT)",
+  };
+}
+
+function pcap(view: DataView, magic: number): Sniffed {
+  if (view.byteLength < PCAP_HEADER_BYTES) {
+    return { format: null, reason: `a pcap file of only ${view.byteLength} bytes: its header of 24 is cut` };
+  }
+  // Read big-endian: the magics in big-endian order are files of the other byte order than little-endian kernels.
+  const swapped = magic === 0xa1b2c3d4 || magic === 0xa1b23c4d || magic === 0xa1b2cd34;
+  return {
+    format: "pcap",
+    header: {
+      swapped,
+      nano: magic === 0xa1b23c4d || magic === 0x4d3cb2a1,
+      modified: magic === 0xa1b2cd34 || magic === 0x34cdb2a1,
+      snapLength: view.getUint32(16, !swapped),
+      // The upper bits tell the length of a frame check sequence.
+      link: view.getUint32(20, !swapped) & 0xffff,
+    },
+  };
+}
+
+const ERF_TYPES_MAX = 48;
+
+/** ERF has no magic: a run of records with plausible types, lengths and times. */
+function looksLikeErf(view: DataView): boolean {
+  let pos = 0;
+  let lastSeconds = -1;
+  let records = 0;
+  while (records < 16 && pos + 16 <= view.byteLength) {
+    const seconds = view.getUint32(pos + 4, true);
+    const type = view.getUint8(pos + 8) & 0x7f;
+    const length = view.getUint16(pos + 10, false);
+    const wire = view.getUint16(pos + 14, false);
+    if (type === 0 || type > ERF_TYPES_MAX || length < 16 || (wire === 0 && type !== ERF_TYPES_MAX))
+      return false;
+    if (seconds < 0x1000_0000) return false;
+    if (lastSeconds >= 0 && Math.abs(seconds - lastSeconds) > 86_400) return false;
+    lastSeconds = seconds;
+    pos += length;
+    records++;
+  }
+  return records > 0 && (records > 1 || pos === view.byteLength);
+}

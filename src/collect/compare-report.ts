@@ -1,0 +1,127 @@
+/**
+ * The answer of `hoptime compare`: format `hoptime.compare/1`. All times and delays are nanoseconds. A quantity that
+ * has no answer is null and the reason stands beside it; it is never 0 or NaN.
+ */
+
+export interface Latency {
+  /** Matched packets that the numbers rest on. */
+  count: number;
+  meanNs: number;
+  stdevNs: number;
+  minNs: number;
+  maxNs: number;
+  /** Nearest-rank quantiles from log buckets: relative error <= 0.4 %. */
+  p50Ns: number;
+  p90Ns: number;
+  p99Ns: number;
+  p999Ns: number;
+  /** Mean absolute difference of the delays of consecutive packets (RFC 3393 IPDV, mean of |ddT|); null below 2 packets. */
+  jitterNs: number | null;
+}
+
+export interface CaptureSummary {
+  file: string;
+  format: string;
+  packets: number;
+  ipPackets: number;
+  bytes: number;
+  /** Integer nanoseconds since 1970 as a string; null in a capture without packets. */
+  firstNs: string | null;
+  lastNs: string | null;
+  /** Packets that were not used, by reason. */
+  skipped: Record<string, number>;
+  /** Packets the capturing side says it dropped (pcapng interface statistics, options); null where the file doesn't say. */
+  dropped: number | null;
+  /** Set when the file could not be read to its end: what, and where. What was read until then counts. */
+  partial: string | null;
+}
+
+export interface FlowKeyJson {
+  src: string | null;
+  dst: string | null;
+  proto: number | null;
+  sport: number | null;
+  dport: number | null;
+  dscp?: number;
+  vlan?: number;
+}
+
+export interface FlowReport {
+  key: FlowKeyJson;
+  communityId: string | null;
+  sent: number;
+  received: number;
+  matched: number;
+  lost: number;
+  appeared: number;
+  duplicates: number;
+  reordered: number;
+  bytes: number;
+  latency: Latency | null;
+  /** Why latency is null. */
+  reason?: string;
+}
+
+export interface SegmentReport {
+  sent: number;
+  received: number;
+  matched: number;
+  lost: number;
+  /** Share of the packets that could have arrived (matched + lost); null when there were none. */
+  lossRate: number | null;
+  appeared: number;
+  duplicates: number;
+  reordered: number;
+  /** Reordering extent (RFC 4737 section 4.2): packets by which a late packet was overtaken at most. */
+  reorderExtent: { max: number; mean: number } | null;
+  head: number;
+  tail: number;
+  /** Packets whose digest was carried by another packet of the window too: matched first in, first out. */
+  ambiguous: number;
+  latency: Latency | null;
+  reason?: string;
+}
+
+export interface IntervalReport {
+  startNs: string;
+  endNs: string;
+  sent: number;
+  matched: number;
+  lost: number;
+  latency: Latency | null;
+}
+
+export interface HeatMap {
+  /** Edges of the delay axis in ns, length rows + 1 (log spaced). */
+  delayEdgesNs: number[];
+  /** Start of each column, ns since 1970 as strings. */
+  columnStartNs: string[];
+  columnWidthNs: number;
+  /** counts[column][row] */
+  counts: number[][];
+}
+
+export interface CompareReport {
+  format: "hoptime.compare/1";
+  hoptime: string;
+  options: Record<string, unknown>;
+  before: CaptureSummary;
+  after: CaptureSummary;
+  segment: SegmentReport;
+  /** Packets that crossed from AFTER to BEFORE (two-way captures); null when there were none. */
+  reverse: SegmentReport | null;
+  flows: FlowReport[];
+  reverseFlows: FlowReport[];
+  intervals: IntervalReport[];
+  /** Points of the delay distribution for drawing: share of matched packets with a delay <= delayNs. */
+  cdf: { delayNs: number; share: number }[];
+  heat: HeatMap | null;
+  /** What the clock doctor found; `lines` are sentences for people. */
+  clock: { mode: string; trust: string; lines: string[]; [detail: string]: unknown };
+  /** Which file is the earlier point, and how that was told. */
+  direction: { order: "as-given" | "swapped" | "unclear"; evidence: string[] };
+  /** Sentences about what limits these numbers (partial files, snap lengths, offload, ambiguity …). */
+  notes: string[];
+  /** Estimates beside the exact values, by estimator; only with --estimators. */
+  estimates?: Record<string, unknown>;
+}
