@@ -1,8 +1,10 @@
 /**
  * How large a spike must be for the localiser to blame the right segment, and how often it blames when there is none.
  *
- * Run: npx vite-node is not needed; see docs/network.md for the command. Six segments, 160 epochs of one second, ordinary
- * noise of tests/support/path-noise.ts, spikes of 2 to 13 epochs in multiples of the segment's ordinary queueing.
+ *   node scripts/bench.mjs localise [runs]
+ *
+ * Six segments, 160 epochs of one second, ordinary noise of tests/support/path-noise.ts, spikes of 2 to 13 epochs in
+ * multiples of the segment's ordinary queueing.
  */
 import { Random } from "../src/base/random.ts";
 import { localise } from "../src/network/localise.ts";

@@ -1,6 +1,6 @@
 /** `hoptime plan`: which routers to upgrade first. Parse, call planUpgrades, print. */
 import { writeFileSync } from "node:fs";
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { parseDemands } from "../network/demands.ts";
 import { planUpgrades, STRATEGIES, type Strategy } from "../network/plan.ts";
@@ -8,6 +8,7 @@ import { renderPlanHtml, renderPlanSvg } from "../network/plan-picture.ts";
 import { formatPlan } from "../network/plan-text.ts";
 import { meaningfulLines } from "../network/text-lines.ts";
 import { loadTopology, readMap, toText } from "../network/topology-format.ts";
+import { choiceOption, integerOption } from "./options.ts";
 
 interface PlanFlags {
   upgrade: number;
@@ -38,15 +39,20 @@ export function planCommand(): Command {
   return new Command("plan")
     .description("which routers to upgrade first, and what each upgrade gains")
     .argument("<topology>", "a network map")
-    .option("-n, --upgrade <n>", "upgrade at most this many routers", wholeNumber, 10)
-    .addOption(new Option("-s, --strategy <name>", "how to choose").choices(STRATEGIES).default("greedy"))
+    .option("-n, --upgrade <n>", "upgrade at most this many routers", integerOption("--upgrade", 0), 10)
+    .option(
+      "-s, --strategy <name>",
+      `how to choose: ${STRATEGIES.join(", ")}`,
+      choiceOption("--strategy", STRATEGIES),
+      "greedy",
+    )
     .option("--latencies <file>", "Rocketfuel: the file of latencies that goes with the weights")
     .option("--demands <file>", "traffic between routers: 'from,to,volume' lines or Repetita's .demands")
     .option("--costs <file>", "cost of upgrading a router: 'router,cost' lines; 1 where not named")
-    .option("--budget <cost>", "spend at most this much", number)
-    .option("--seed <n>", "random: the first seed", wholeNumber, 1)
-    .option("--repeat <n>", "random: number of runs", wholeNumber, 10)
-    .option("--json", "print hoptime.plan/1")
+    .option("--budget <cost>", "spend at most this much", amount)
+    .option("--seed <n>", "random: the first seed", integerOption("--seed", 0), 1)
+    .option("--repeat <n>", "random: number of runs", integerOption("--repeat", 1), 10)
+    .option("--json", "the plan as JSON (format hoptime.plan/1)")
     .option("--svg <file>", "write a picture of the map and the curves")
     .option("--html <file>", "write a page with picture and table")
     .addHelpText("after", EXAMPLES)
@@ -68,7 +74,7 @@ function runPlan(map: string, flags: PlanFlags): void {
   });
   if (flags.svg !== undefined) write(flags.svg, renderPlanSvg(topology, plan));
   if (flags.html !== undefined) write(flags.html, renderPlanHtml(topology, plan));
-  process.stdout.write(flags.json ? `${JSON.stringify(plan, null, 2)}\n` : formatPlan(plan));
+  process.stdout.write(flags.json ? `${JSON.stringify(plan)}\n` : formatPlan(plan));
 }
 
 function readCosts(file: string): Map<string, number> {
@@ -100,16 +106,9 @@ function write(file: string, content: string): void {
   }
 }
 
-function wholeNumber(text: string): number {
-  const value = Number(text);
-  if (text.trim() === "" || !Number.isSafeInteger(value) || value < 0)
-    throw new InvalidArgumentError("expected a whole number from 0");
-  return value;
-}
-
-function number(text: string): number {
+function amount(text: string): number {
   const value = Number(text);
   if (text.trim() === "" || !(value >= 0 && Number.isFinite(value)))
-    throw new InvalidArgumentError("expected a number from 0");
+    throw new UsageError("bad-flag", `--budget: '${text}' is not a number from 0`);
   return value;
 }

@@ -6,6 +6,7 @@
  * of it. (Weighing by the pair's own demand instead would leave the pieces of a long path without weight once cut.)
  */
 import { FormatError } from "../base/errors.ts";
+import { looksLikeRocketfuel, splitFields } from "./line-formats.ts";
 import { countPaths, type Graph, type PathDag, shortestPathDag } from "./shortest-paths.ts";
 import { lineError, meaningfulLines } from "./text-lines.ts";
 import type { Topology } from "./topology.ts";
@@ -30,10 +31,10 @@ export function parseDemands(text: string, file: string, topology: Topology): De
       skipHeading = false;
       continue;
     }
-    const fields = repetita
-      ? line.text.split(/\s+/).slice(1)
-      : line.text.split(/[,;\t]/).map((f) => f.trim());
-    const [from, to, amount] = fields;
+    const spaced = repetita || looksLikeRocketfuel(line.text);
+    const separator = ["\t", ";", ","].find((s) => line.text.includes(s)) ?? ",";
+    const fields = spaced ? line.text.split(/\s+/) : splitFields(line.text, separator);
+    const [from, to, amount] = repetita ? fields.slice(1) : fields;
     if (!repetita && found === 0 && !Number.isFinite(Number(amount ?? "x"))) continue;
     const s = repetita ? Number(from) : index.get(from ?? "");
     const t = repetita ? Number(to) : index.get(to ?? "");

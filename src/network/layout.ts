@@ -16,9 +16,13 @@ const MAX_PAIR_STEPS = 1.5e8;
 
 /** Places in the unit square, y downwards. */
 export function layout(topology: Topology): Place[] {
+  const latitudes = topology.routers.flatMap((router) => router.latitude ?? []);
+  const middle = latitudes.reduce((a, b) => a + b, 0) / Math.max(1, latitudes.length);
+  // A degree of longitude is shorter away from the equator.
+  const narrow = Math.max(0.2, Math.cos((middle * Math.PI) / 180));
   const given = topology.routers.map((router) =>
     router.longitude !== undefined && router.latitude !== undefined
-      ? { x: router.longitude, y: -router.latitude }
+      ? { x: router.longitude * narrow, y: -router.latitude }
       : router.x !== undefined && router.y !== undefined
         ? { x: router.x, y: -router.y }
         : null,
@@ -26,8 +30,8 @@ export function layout(topology: Topology): Place[] {
   const known = given.filter((p) => p !== null);
   const distinct = new Set(known.map((p) => `${p.x} ${p.y}`)).size;
   if (known.length * 2 > topology.routers.length && distinct > 2)
-    return fit(spreadEquals(fillIn(topology, given)));
-  return fit(force(topology));
+    return toUnitSquare(spreadEquals(fillIn(topology, given)));
+  return toUnitSquare(force(topology));
 }
 
 /** Routers without coordinates stand at the mean of their neighbours', or in the middle. */
@@ -122,7 +126,7 @@ function force(topology: Topology): Place[] {
   return Array.from({ length: n }, (_, i) => ({ x: x[i]!, y: y[i]! }));
 }
 
-function fit(places: readonly Place[]): Place[] {
+function toUnitSquare(places: readonly Place[]): Place[] {
   const xs = places.map((p) => p.x);
   const ys = places.map((p) => p.y);
   const left = Math.min(...xs);

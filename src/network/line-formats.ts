@@ -97,7 +97,8 @@ export function parseEdgeList(text: string, file: string): Topology {
   return fromNamedLinks(links, file);
 }
 
-function splitFields(line: string, separator: string): string[] {
+/** Fields of a CSV line; quotes hold separators, doubled quotes are one. */
+export function splitFields(line: string, separator: string): string[] {
   const fields: string[] = [];
   let field = "";
   let quoted = false;

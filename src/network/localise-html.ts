@@ -26,7 +26,7 @@ export function renderLocalisationHtml(
   const startNs = epochs[0]!.startNs;
   const when = (ns: number) =>
     options.originNs === undefined
-      ? formatDuration(ns - startNs)
+      ? `${Number(((ns - startNs) / 1e9).toFixed(3))} s`
       : formatTime(options.originNs + BigInt(Math.round(ns)));
   const spikeRows = spikes
     .map(
@@ -160,7 +160,7 @@ function drawSeries(localisation: Localisation, segment: number | null): string 
   });
   return (
     `<svg viewBox="0 0 ${WIDTH} 160" role="img" aria-label="${escapeXml(`Delay over time, ${title}`)}">` +
-    axes(box, x, y, { title }, { x: formatDuration, y: formatDuration }) +
+    axes(box, x, y, { title }, { x: (ns) => `${Number((ns / 1e9).toPrecision(6))} s`, y: formatDuration }) +
     `${marks.join("")}${drawn.join("")}</svg>`
   );
 }

@@ -20,7 +20,7 @@ export function formatLocalisation(
   const startNs = epochs[0]!.startNs;
   const when = (ns: number) =>
     options.originNs === undefined
-      ? formatDuration(ns - startNs)
+      ? `${Number(((ns - startNs) / 1e9).toFixed(3))} s`
       : formatTime(options.originNs + BigInt(Math.round(ns)));
   const lines = [
     points.join(" → "),

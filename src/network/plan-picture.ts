@@ -7,9 +7,8 @@ import type { Topology } from "./topology.ts";
 const MAP: Box = { left: 20, top: 40, width: 620, height: 620 };
 const CURVE: Box = { left: 720, top: 40, width: 380, height: 250 };
 const LENGTHS: Box = { left: 720, top: 370, width: 380, height: 250 };
-/** Beyond this many routers only chosen ones carry their name. */
+/** Beyond this many routers names would cover each other; they show when pointed at. */
 const NAME_ALL_UP_TO = 40;
-const NAMED_CHOICES = 60;
 
 export function renderPlanSvg(topology: Topology, plan: Plan): string {
   return (
@@ -19,7 +18,7 @@ export function renderPlanSvg(topology: Topology, plan: Plan): string {
   );
 }
 
-/** Routers in the order of the plan; a best set that is not grown router by router has no order. */
+/** Routers in the order of the plan. */
 function chosenRouters(plan: Plan): string[] {
   const last = plan.steps.at(-1)!;
   return last.routers ? [...last.routers] : plan.steps.flatMap((step) => step.router ?? []);
@@ -30,6 +29,8 @@ function drawMap(topology: Topology, plan: Plan): string {
     x: MAP.left + x * MAP.width,
     y: MAP.top + y * MAP.height,
   }));
+  // The best sets of a search have no order: they get no numbers.
+  const ordered = plan.steps.at(-1)!.routers === undefined;
   const rank = new Map(chosenRouters(plan).map((name, i) => [name, i + 1]));
   const already = new Set(plan.already);
   const parts = [
@@ -57,11 +58,12 @@ function drawMap(topology: Topology, plan: Plan): string {
     const r = nth !== undefined ? Math.max(6.5, radius * 1.4) : radius;
     parts.push(
       `<circle class="${kind}" cx="${px(x)}" cy="${px(y)}" r="${px(r)}"><title>${escapeXml(router.name)}${
-        nth === undefined ? "" : ` (upgrade ${nth})`
+        nth === undefined ? "" : ordered ? ` (upgrade ${nth})` : " (upgraded)"
       }</title></circle>`,
     );
-    if (nth !== undefined) parts.push(`<text class="rank" x="${px(x)}" y="${px(y + 2.8)}">${nth}</text>`);
-    if (plan.routers <= NAME_ALL_UP_TO || (nth !== undefined && rank.size <= NAMED_CHOICES && nth <= 12))
+    if (nth !== undefined && ordered)
+      parts.push(`<text class="rank" x="${px(x)}" y="${px(y + 2.8)}">${nth}</text>`);
+    if (plan.routers <= NAME_ALL_UP_TO)
       parts.push(`<text class="name" x="${px(x + r + 2)}" y="${px(y + 3)}">${escapeXml(router.name)}</text>`);
   }
   return parts.join("");
@@ -86,7 +88,7 @@ function drawCurves(plan: Plan): string {
       "line",
     ) +
     axes(LENGTHS, x, lengths, {
-      title: "Segment length in hops: mean, and from least to most",
+      title: "Segment length in hops: mean and range",
       x: "upgraded routers",
     }) +
     `<polygon class="range" points="${range}"/>` +

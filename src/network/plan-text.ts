@@ -49,7 +49,7 @@ export function formatPlan(plan: Plan): string {
   const saved = first.probeHops > 0 ? 1 - last.probeHops / first.probeHops : 0;
   lines.push(
     "",
-    `${last.upgraded} upgrades: ${(100 * saved).toFixed(1)} % fewer probe hops, mean segment ` +
+    `${last.upgraded} ${last.upgraded === 1 ? "upgrade" : "upgrades"}: ${(100 * saved).toFixed(1)} % fewer probe hops, mean segment ` +
       `${first.segments.meanHops.toFixed(2)} → ${last.segments.meanHops.toFixed(2)} hops`,
   );
   if (last.segments.maxHops <= 1)

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { grownMap } from "../../tests/support/grown-map.ts";
 import { shared } from "../../tests/support/shared-maps.ts";
-import { Random } from "../base/random.ts";
 import { type DemandMatrix, parseDemands, transit } from "./demands.ts";
 import { type Plan, planUpgrades } from "./plan.ts";
 import { renderPlanHtml, renderPlanSvg } from "./plan-picture.ts";
@@ -357,7 +357,7 @@ describe("traffic", () => {
 
 describe("large maps", () => {
   it("1,000 routers are planned in less than 10 s, all upgrades", () => {
-    const t = scaleFree(1000);
+    const t = grownMap(1000, 10, 1);
     const start = performance.now();
     const plan = planUpgrades(t, { upgrade: 1000 });
     const seconds = (performance.now() - start) / 1000;
@@ -423,20 +423,4 @@ function squareGrid(side: number): Topology {
       if (y + 1 < side) builder.bothWays(y * side + x, (y + 1) * side + x);
     }
   return builder.finish("grid");
-}
-
-/** Routers join by preference for well connected ones, two links each, weights 1 to 10: like grown networks. */
-function scaleFree(size: number): Topology {
-  const builder = new TopologyBuilder();
-  const random = new Random(1);
-  const ends = [0];
-  builder.router("r0");
-  for (let i = 1; i < size; i++) {
-    const router = builder.router(`r${i}`);
-    for (const other of new Set([ends[random.below(ends.length)]!, ends[random.below(ends.length)]!])) {
-      builder.bothWays(router, other, { weight: 1 + random.below(10) });
-      ends.push(other, router);
-    }
-  }
-  return builder.finish("grown");
 }
