@@ -290,7 +290,9 @@ describe("maps", () => {
 
 describe("maps of real networks", () => {
   const directories: string[] = [];
-  afterAll(() => directories.forEach((d) => rmSync(d, { recursive: true, force: true })));
+  afterAll(() => {
+    for (const d of directories) rmSync(d, { recursive: true, force: true });
+  });
 
   shared("topology/internet-topology-zoo-graphml.tar.gz", (archive) => {
     it("every Topology Zoo graph loads; unconnected parts are kept", () => {

@@ -26,6 +26,30 @@ export interface SimulatedPath {
 
 export const EPOCH_NS = 1e9;
 
+/** One estimate by hand; `halfNs` is half of its interval. */
+export function estimate(
+  from: string,
+  to: string,
+  epoch: number,
+  meanNs: number | null,
+  halfNs = 100,
+  more: Partial<SegmentEstimate> = {},
+): SegmentEstimate {
+  return {
+    fromPoint: from,
+    toPoint: to,
+    epochStartNs: epoch * EPOCH_NS,
+    epochEndNs: (epoch + 1) * EPOCH_NS,
+    meanNs,
+    lowNs: meanNs === null ? null : meanNs - halfNs,
+    highNs: meanNs === null ? null : meanNs + halfNs,
+    stdevNs: 1000,
+    packets: 1000,
+    lost: 0,
+    ...more,
+  };
+}
+
 export function simulatePath(
   random: Random,
   segmentCount: number,
