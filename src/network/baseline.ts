@@ -17,6 +17,8 @@ export interface Baseline {
   readonly madNs: number;
   /** asinh score of the 90th percentile: the unit of `score`. */
   readonly tail: number;
+  /** Correlation of ordinary epochs with their neighbours, 0 to 1: how long ordinary bursts last. */
+  readonly memory: number;
   /** Epochs it rests on. */
   readonly epochs: number;
 }
@@ -26,8 +28,9 @@ const NORMAL_MAD = 0.6744897501960817;
 /** asinh(1.2816 / 0.6745), the tail of a normal distribution: lighter tails (or few epochs) count as normal ones. */
 const NORMAL_TAIL = Math.asinh(1.2815515655446004 / NORMAL_MAD);
 const OUTLIER_DEVIATIONS = 10;
+const ORDINARY_SCORE = 1.5;
 
-/** `floorNs` keeps the scale above the resolution of the values (error bars, timestamps) where they hardly vary. */
+/** `values` in time order. `floorNs` keeps the scale above the resolution of the values (error bars, timestamps) where they hardly vary. */
 export function baselineOf(values: ArrayLike<number>, floorNs: number): Baseline {
   let sorted = Float64Array.from(values).sort();
   for (let round = 0; round < 2; round++) {
@@ -40,7 +43,34 @@ export function baselineOf(values: ArrayLike<number>, floorNs: number): Baseline
   const medianNs = quantileOfSorted(sorted, 0.5);
   const madNs = Math.max(floorNs, medianDeviation(sorted, medianNs));
   const tail = Math.max(NORMAL_TAIL, Math.asinh((quantileOfSorted(sorted, 0.9) - medianNs) / madNs));
-  return { medianNs, madNs, tail, epochs: sorted.length };
+  const baseline = { medianNs, madNs, tail, memory: 0, epochs: sorted.length };
+  return { ...baseline, memory: memoryOf(values, baseline) };
+}
+
+/** Correlation of the scores of neighbours, where both are ordinary: a spike must not pass for long memory. */
+function memoryOf(values: ArrayLike<number>, baseline: Baseline): number {
+  let pairs = 0;
+  let sumA = 0;
+  let sumB = 0;
+  let squaresA = 0;
+  let squaresB = 0;
+  let products = 0;
+  let before = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < values.length; i++) {
+    const here = scoreOf(baseline, values[i]!);
+    if (here < ORDINARY_SCORE && before < ORDINARY_SCORE) {
+      pairs++;
+      sumA += before;
+      sumB += here;
+      squaresA += before * before;
+      squaresB += here * here;
+      products += before * here;
+    }
+    before = here;
+  }
+  const spread = Math.sqrt((squaresA - (sumA * sumA) / pairs) * (squaresB - (sumB * sumB) / pairs));
+  if (!(pairs > 2 && spread > 0)) return 1;
+  return Math.max(0, Math.min(1, (products - (sumA * sumB) / pairs) / spread));
 }
 
 export function scoreOf(baseline: Baseline, valueNs: number): number {

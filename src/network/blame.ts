@@ -66,7 +66,7 @@ export function blame(
       const share = whole > 0 ? own.ns / whole : 0;
       if (share < options.minShare) continue;
       const sure = certainty(own.ns - options.minShare * whole, own.errorNs);
-      const confidence = sure * (1 - tailChance(spike.peakScore)) ** tries;
+      const confidence = sure * (1 - tailChance(spike.score)) ** tries;
       if (confidence < options.confidence) {
         doubtful.push({ spike, confidence, reason: doubt(segments, rises) });
         continue;

@@ -2,7 +2,7 @@
  * Spikes in one series of epoch means: when the delay left its baseline, and when it came back.
  *
  * Begins where the score of (value - one standard error) reaches `enter` and the rise is worth mentioning; a little less is
- * enough when three or five epochs in a row show it, because ordinary noise lets go earlier. Stretches back and forth
+ * enough when three or five epochs in a row show it, the less the shorter the series' own bursts last. Stretches back and forth
  * over epochs above `leave` (hysteresis). `enter` rises a little where the baseline rests on few epochs.
  */
 import { UsageError } from "../base/errors.ts";
@@ -44,12 +44,16 @@ export function spikeSettings(options: SpikeOptions = {}): SpikeSettings {
   return settings;
 }
 
-/** So many epochs in a row need so much less score, at the same rate of false alarms. */
+/**
+ * So many epochs in a row need so much less score, at the same rate of false alarms: `lasting` whatever the series' memory,
+ * `fleeting` on top where neighbours are independent, less of it up to a correlation of 0.5.
+ */
 const SUSTAINED = [
-  { epochs: 1, discount: 0 },
-  { epochs: 3, discount: 0.3 },
-  { epochs: 5, discount: 0.45 },
+  { epochs: 1, lasting: 0, fleeting: 0 },
+  { epochs: 3, lasting: 0.3, fleeting: 0.4 },
+  { epochs: 5, lasting: 0.45, fleeting: 0.6 },
 ] as const;
+const LONGEST_RUN = 5;
 
 /** One epoch of a series. `meanNs` is null where there is no answer. */
 export interface EpochValue {
@@ -67,7 +71,8 @@ export interface SeriesSpike {
   readonly first: number;
   last: number;
   peakNs: number;
-  peakScore: number;
+  /** How rare it is, as the score of a single epoch that would be as rare. */
+  score: number;
   /** Baseline where it began. */
   readonly baseline: Baseline;
   /** False while the last epoch of the series is still part of it. */
@@ -78,9 +83,8 @@ export interface SeriesSpike {
 export class SpikeTracker {
   readonly #settings: SpikeSettings;
   readonly spikes: SeriesSpike[] = [];
-  /** Index of the first epoch of the current run above `leave`, -1 when below. */
-  #runStart = -1;
-  readonly #run: { epoch: EpochValue; score: number }[] = [];
+  /** The current run of epochs above `leave`, with the index of each. */
+  readonly #run: { epoch: EpochValue; index: number; score: number }[] = [];
   #index = -1;
 
   constructor(settings: SpikeSettings) {
@@ -89,54 +93,62 @@ export class SpikeTracker {
 
   push(epoch: EpochValue, baseline: Baseline | null): void {
     this.#index++;
-    const open = this.spikes.at(-1);
+    const open = this.#open;
     // An epoch without an answer neither ends a spike nor begins one.
     if (epoch.meanNs === null || !baseline) return;
     // A rise that outlasts half a window is a new normal state (a reroute): from then on the moving baseline judges.
-    const held = open && !open.closed && this.#index - open.first <= this.#settings.windowEpochs / 2;
+    const held = open && this.#index - open.first <= this.#settings.windowEpochs / 2;
     const judged = held ? open.baseline : baseline;
-    const score = scoreOf(judged, epoch.meanNs);
-    if (score < this.#settings.leave) {
+    if (scoreOf(judged, epoch.meanNs) < this.#settings.leave) {
       if (open) open.closed = true;
-      this.#runStart = -1;
       this.#run.length = 0;
       return;
     }
-    if (open && !open.closed) {
+    this.#run.push({ epoch, index: this.#index, score: scoreOf(judged, epoch.meanNs - epoch.errorNs) });
+    const score = this.#runScore(judged);
+    if (open) {
       open.last = this.#index;
       open.endNs = epoch.endNs;
       open.peakNs = Math.max(open.peakNs, epoch.meanNs);
-      open.peakScore = Math.max(open.peakScore, scoreOf(judged, epoch.meanNs - epoch.errorNs));
-      return;
-    }
-    if (this.#runStart < 0) this.#runStart = this.#index;
-    this.#run.push({ epoch, score: scoreOf(baseline, epoch.meanNs - epoch.errorNs) });
-    if (this.#enters(epoch, baseline)) {
-      const first = this.#run[0]!.epoch;
+      open.score = Math.max(open.score, score);
+    } else if (score >= this.#settings.enter + 2 / Math.sqrt(judged.epochs) && this.#matters(epoch, judged)) {
+      const first = this.#run[0]!;
       this.spikes.push({
-        startNs: first.startNs,
+        startNs: first.epoch.startNs,
         endNs: epoch.endNs,
-        first: this.#runStart,
+        first: first.index,
         last: this.#index,
         peakNs: Math.max(...this.#run.map((r) => r.epoch.meanNs!)),
-        peakScore: Math.max(...this.#run.map((r) => r.score)),
-        baseline,
+        score,
+        baseline: judged,
         closed: false,
       });
-      this.#run.length = 0;
     }
+    // Longer runs than the longest rule are of no use once a spike is open; before, they tell where it began.
+    if (this.#open && this.#run.length > LONGEST_RUN) this.#run.shift();
   }
 
-  #enters(epoch: EpochValue, baseline: Baseline): boolean {
-    const { enter, minEffectNs, minEffectShare } = this.#settings;
+  get #open(): SeriesSpike | undefined {
+    const last = this.spikes.at(-1);
+    return last && !last.closed ? last : undefined;
+  }
+
+  #matters(epoch: EpochValue, baseline: Baseline): boolean {
+    const { minEffectNs, minEffectShare } = this.#settings;
     const rise = epoch.meanNs! - baseline.medianNs;
-    if (rise < minEffectNs || rise < minEffectShare * Math.abs(baseline.medianNs)) return false;
-    const caution = 2 / Math.sqrt(baseline.epochs);
-    return SUSTAINED.some(
-      ({ epochs, discount }) =>
-        this.#run.length >= epochs &&
-        this.#run.slice(-epochs).every((r) => r.score >= enter - discount + caution),
-    );
+    return rise >= minEffectNs && rise >= minEffectShare * Math.abs(baseline.medianNs);
+  }
+
+  /** The score of one epoch that would be as rare as the run up to here. */
+  #runScore(baseline: Baseline): number {
+    const independence = Math.max(0, 1 - 2 * baseline.memory);
+    let best = Number.NEGATIVE_INFINITY;
+    for (const { epochs, lasting, fleeting } of SUSTAINED) {
+      if (this.#run.length < epochs) break;
+      const least = Math.min(...this.#run.slice(-epochs).map((r) => r.score));
+      best = Math.max(best, least + lasting + fleeting * independence);
+    }
+    return best;
   }
 }
 
