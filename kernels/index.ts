@@ -1,4 +1,5 @@
 // Everything the TypeScript side may call, one line per kernel file.
 export * from "./batch";
 export * from "./digest";
+export * from "./filter";
 export * from "./walk";
