@@ -198,8 +198,9 @@ export class FilterParser {
       return { kind: "proto", ...term };
     }
     if (this.#cursor.takeIf("multicast")) {
+      // As in pcap-filter everything from 224.0.0.0 on, the limited broadcast among it.
       return version === 4
-        ? { kind: "net", end: "dst", version, words: [0xe000_0000], mask: [0xf000_0000] }
+        ? { kind: "net", end: "dst", version, words: [0xe000_0000], mask: [0xe000_0000] }
         : { kind: "net", end: "dst", version, words: [0xff00_0000, 0, 0, 0], mask: [0xff00_0000, 0, 0, 0] };
     }
     const next = this.#cursor.peek();

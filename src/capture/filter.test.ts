@@ -87,7 +87,7 @@ describe("what an expression means", () => {
     ["not tcp and udp", "(not tcp) and udp"],
     ["!tcp&&udp", "not tcp and udp"],
     ["not not tcp", "tcp"],
-    ["ip multicast", "dst net 224.0.0.0/4"],
+    ["ip multicast", "dst net 224.0.0.0/3"],
     ["ip6 multicast", "dst net ff00::/8"],
     ["ip[6:2] & 0x3fff = 0", "ip and not ip[6:2] & 0x3fff != 0"],
     ["\ttcp\nand udp ", "tcp and udp"],
