@@ -1,11 +1,8 @@
 // Everything the TypeScript side may call, one line per kernel file.
 export * from "./batch";
 export * from "./digest";
-<<<<<<< HEAD
 export { takeShortest } from "./decode";
-=======
 export * from "./filter";
->>>>>>> filter
 export * from "./walk";
 export * from "./flows";
 export * from "./cells";
