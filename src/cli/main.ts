@@ -22,6 +22,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./inspect.ts")).inspectCommand(),
   },
   {
+    name: "plan",
+    summary: "which routers of a map to upgrade first, and what each upgrade gains",
+    load: async () => (await import("./plan.ts")).planCommand(),
+  },
+  {
     name: "demo",
     summary: "compare on a small real two-point capture, with the HTML report",
     load: async () => (await import("./demo.ts")).demoCommand(),
