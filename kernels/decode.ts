@@ -28,6 +28,14 @@ const MAX_NESTING: i32 = 16;
 let foundVlan: u64 = 0; //   META_VLAN | id << 46, of the outermost tag
 let foundIp: usize = 0;
 let innerDepth: i32 = 0;
+/** Smallest visible size (bytes from the IP header on) of a packet cut within the digest's coverage, since the last reset. */
+let shortest: u32 = 0xffffffff;
+
+export function takeShortest(): u32 {
+  const s = shortest;
+  shortest = 0xffffffff;
+  return s == 0xffffffff ? 0 : s;
+}
 
 // @ts-ignore: decorator
 @inline
@@ -420,7 +428,10 @@ function rowV4(
     flags |= FLAG_FRAGMENT | FLAG_LATER_FRAGMENT;
     h = digestL4(h, 255, l4, covered);
   }
-  if (<u32>(end - ip) < min<u32>(total, cover)) flags |= FLAG_SHORT;
+  if (<u32>(end - ip) < min<u32>(total, cover)) {
+    flags |= FLAG_SHORT;
+    if (<u32>(end - ip) < shortest) shortest = <u32>(end - ip);
+  }
   const i = batch.count;
   const o = i << 3;
   store<f64>(batch.time + o, time);
@@ -526,7 +537,10 @@ function rowV6(
     if (cut) flags |= FLAG_CUT_L4;
     if (l4 < covered) h = digestL4(h, 255, l4, covered);
   }
-  if (<u32>(end - ip) < min<u32>(total, cover)) flags |= FLAG_SHORT;
+  if (<u32>(end - ip) < min<u32>(total, cover)) {
+    flags |= FLAG_SHORT;
+    if (<u32>(end - ip) < shortest) shortest = <u32>(end - ip);
+  }
   const i = batch.count;
   const o = i << 3;
   store<f64>(batch.time + o, time);

@@ -251,7 +251,7 @@ export class CaptureReader {
   #finishBatch(): void {
     const { batch } = this;
     const { filter, key, seed } = this.#options;
-    const least = this.#kernels.call.minShortVisible!(batch.address) >>> 0;
+    const least = this.#kernels.call.takeShortest!() >>> 0;
     if (least > 0 && (this.#shortest === 0 || least < this.#shortest)) this.#shortest = least;
     if (filter) {
       filter.select(batch);

@@ -19,6 +19,8 @@ export interface MatcherOptions {
   correction: { offsetNs: number; slope: number; pivotNs: number };
   /** Time before the first packet of either side. */
   startNs: number;
+  /** How far one side may be read ahead of the other. */
+  slackNs: number;
   rows: number;
   /** The seed that flow keys were hashed with. */
   seed: bigint;
@@ -115,6 +117,7 @@ export class ExactMatcher {
       slope,
       pivotNs,
       options.startNs,
+      options.slackNs,
     );
   }
 
