@@ -187,6 +187,7 @@ async function ours(
       found.push(origin + Math.floor(reader.batch.timeNs[i]! / 1e9));
   }
   reader.close();
+  reader.free();
   return { count, seconds: found };
 }
 
@@ -355,6 +356,7 @@ async function local(file: string): Promise<string[]> {
     if (p.sport != null) out.push(`port ${p.sport} or ${p.dport}`, `src host ${s} and src port ${p.sport}`);
   }
   reader.close();
+  reader.free();
   return out;
 }
 

@@ -32,6 +32,16 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./inspect.ts")).inspectCommand(),
   },
   {
+    name: "localise",
+    summary: "which hop of a path is to blame, from captures at several points",
+    load: async () => (await import("./localise.ts")).localiseCommand(),
+  },
+  {
+    name: "plan",
+    summary: "which routers of a map to upgrade first, and what each upgrade gains",
+    load: async () => (await import("./plan.ts")).planCommand(),
+  },
+  {
     name: "demo",
     summary: "compare on a small real two-point capture, with the HTML report",
     load: async () => (await import("./demo.ts")).demoCommand(),

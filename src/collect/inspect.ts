@@ -150,7 +150,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
       .map(([proto, packets]) => ({ proto, packets }))
       .sort((a, b) => b.packets - a.packets),
     ipid: identification.ipidReport(),
-    identity: identification.identityReport(s.shortestVisible),
+    identity: identification.identityReport(s.shorts[0]?.[0] ?? null),
     timestamps: (quality ?? new TimestampQuality()).report(),
     rates:
       durationNs !== null && durationNs > 0
