@@ -57,7 +57,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .argument("<file...>", "captures of the point, in order of time; - is standard input")
     .requiredOption("--point <name>", "name of the point")
     .requiredOption("--to <dir>", "directory of the records")
-    .option("--estimators <names>", `of ${table.map((e) => e.name).join(", ") || "none yet"}`, "lda,lds")
+    .option("--estimators <names>", `of ${table.map((e) => e.name).join(", ")}`, usual(table))
     .option("--epoch <length>", "1s, 250ms …; or 65536p: so many packets on average (default: 1s)")
     .option(
       "--cut <how>",
@@ -84,6 +84,11 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
   return command
     .addHelpText("after", `${parameterHelp(table)}${EXAMPLES}`)
     .action(async (files: string[], flags: Flags) => run(files, flags, table));
+}
+
+/** Where none is named: the first that answers for a segment from what two points see. */
+function usual(table: readonly Estimator[]): string {
+  return table.find((e) => e.answers.includes("segment") && !e.needs.delays)?.name ?? "";
 }
 
 async function run(files: string[], flags: Flags, table: readonly Estimator[]): Promise<void> {
