@@ -17,6 +17,16 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./compare.ts")).compareCommand(),
   },
   {
+    name: "observe",
+    summary: "a point's captures become records: sketches that two points exchange instead of packets",
+    load: async () => (await import("./observe.ts")).observeCommand(),
+  },
+  {
+    name: "query",
+    summary: "latency and loss between two points, from their records",
+    load: async () => (await import("./query.ts")).queryCommand(),
+  },
+  {
     name: "inspect",
     summary: "what a capture holds: points, link types, time span, flows, packet identity, precision",
     load: async () => (await import("./inspect.ts")).inspectCommand(),
