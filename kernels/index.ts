@@ -2,3 +2,4 @@
 export * from "./batch";
 export * from "./digest";
 export * from "./walk";
+export * from "./simulate";
