@@ -14,10 +14,12 @@ import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import type { FlowKeySpec } from "../capture/flow-key.ts";
-import { type HopStatistics, isSpaced, makeStage, type Stage } from "./hops.ts";
+import { isSpaced } from "./delays.ts";
+import { makeStage } from "./hops.ts";
 import { inject } from "./injector.ts";
 import { type Hop, RECEIVER, type Scenario, SENDER, SIMULATED_FLAG, type Traffic } from "./scenario.ts";
 import { openProbes, openSource, type Source } from "./source.ts";
+import type { HopStatistics, Stage } from "./stage.ts";
 import {
   fromSource,
   merge,
@@ -199,7 +201,10 @@ export class Simulation {
       tap(SENDER, 0);
       for (const [i, hop] of scenario.path.entries()) {
         const stage = stages[i]!;
-        if (stage.ordered) {
+        if (stage.run) {
+          batches = stage.run(batches);
+          inSendingOrder = false;
+        } else if (stage.ordered) {
           if (!(spaced && i === 0)) batches = passInPlace(batches, stage);
         } else if (i === last && !seen) batches = passInPlace(batches, stage);
         else {

@@ -63,9 +63,9 @@ export const SYNTHETIC_DEFAULTS = {
   maxFlowPackets: 10_000,
   inputs: 4,
   lineRateBps: 9_953_280_000,
-  rtt: { medianMs: 40, sigma: 0.7, minMs: 2, maxMs: 400 },
-  access: { minBps: 50e6, maxBps: 2e9 },
-  window: { first: 2, capLow: 8, capHigh: 64 },
+  rtt: { medianMs: 50, sigma: 0.8, minMs: 2, maxMs: 400 },
+  access: { minBps: 50e6, maxBps: 1e9 },
+  window: { first: 2, capLow: 16, capHigh: 256 },
 } as const;
 
 function openSynthetic(kernels: Kernels, t: SyntheticTraffic, id: SourceIdentity): Source {
