@@ -21,7 +21,7 @@ function delayParameters(m: DelayModel): [number, number] {
     case "uniform":
       return [m.lowNs, m.highNs];
     case "per-flow":
-      return [m.medianNs ?? 100_000, m.sigma ?? 1];
+      return [m.medianNs ?? 100_000, m.sigma ?? 0.75];
     case "bimodal":
       return [m.lowNs ?? 100_000, m.highNs ?? 320_000];
   }

@@ -65,7 +65,7 @@ export const SYNTHETIC_DEFAULTS = {
   lineRateBps: 9_953_280_000,
   rtt: { medianMs: 50, sigma: 0.8, minMs: 2, maxMs: 400 },
   access: { minBps: 50e6, maxBps: 1e9 },
-  window: { first: 2, capLow: 16, capHigh: 256 },
+  window: { first: 2, capLow: 16, capHigh: 320 },
 } as const;
 
 function openSynthetic(kernels: Kernels, t: SyntheticTraffic, id: SourceIdentity): Source {
