@@ -8,3 +8,4 @@ export * from "./flows";
 export * from "./cells";
 export * from "./match";
 export * from "./rli";
+export * from "./simulate";
