@@ -135,7 +135,7 @@ export function mergeFlows(a: FlowList, b: FlowList, max: number): FlowList {
   }
   // What either list has shed, the union sheds; then what is one too many.
   const cuts = [a.cut, b.cut, n > max ? hashOf(all, max) : null].filter((c) => c !== null);
-  const cut = cuts.length === 0 ? null : cuts.reduce((least, c) => (c < least ? c : least));
+  const cut = cuts.sort((x, y) => (x < y ? -1 : 1))[0] ?? null;
   let kept = n;
   let shedPackets = a.shedPackets + b.shedPackets;
   let shedBytes = a.shedBytes + b.shedBytes;

@@ -97,8 +97,7 @@ export const LDA_PARAMETERS: readonly ParameterSpec[] = [
 
 export function completeLda(values: ParameterValues): LdaParameters {
   const p = { ...values } as LdaParameters;
-  const wrong = (message: string, hint: string) =>
-    new UsageError("bad-parameter", `--lda: ${message}`, hint);
+  const wrong = (message: string, hint: string) => new UsageError("bad-parameter", `--lda: ${message}`, hint);
   if (p.sampling.length > 0) {
     checkSampling(p.sampling);
     if (p.banks !== 0 && p.banks !== p.sampling.length) {
@@ -109,7 +108,8 @@ export function completeLda(values: ParameterValues): LdaParameters {
     }
     p.banks = p.sampling.length;
   } else if (p.loss.length > 0) {
-    if (p.packets === 0) throw wrong("loss= needs packets=", "say how many packets an epoch is expected to have");
+    if (p.packets === 0)
+      throw wrong("loss= needs packets=", "say how many packets an epoch is expected to have");
     if (p.banks !== 0 && p.banks !== p.loss.length) {
       throw wrong(`banks=${p.banks}, but loss has ${p.loss.length} values`, "give one loss rate per bank");
     }

@@ -21,7 +21,12 @@ const LAST_ZERO_BITS = 12;
 const TWO_32 = 2 ** 32;
 
 /** Probabilities for banks tuned to loss rates, at so many packets per epoch. They share the packets where they want more than all. */
-export function tunedSampling(packets: number, loss: readonly number[], rows: number, alpha: number): number[] {
+export function tunedSampling(
+  packets: number,
+  loss: readonly number[],
+  rows: number,
+  alpha: number,
+): number[] {
   const wanted = loss.map((rate) => Math.min(1, (alpha * rows) / (packets * rate + 1)));
   const sum = wanted.reduce((s, p) => s + p, 0);
   return sum > 1 ? wanted.map((p) => p / sum) : wanted;
