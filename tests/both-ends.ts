@@ -80,7 +80,7 @@ export function arrive(batch: PacketBatch, truth?: { add(delayNs: number): void 
   let lost = 0;
   for (let i = 0; i < count; i++) {
     const delay = delayNs[i]!;
-    const arrived = delay === delay;
+    const arrived = !Number.isNaN(delay);
     select[i] = arrived ? 1 : 0;
     if (arrived) {
       timeNs[i]! += delay;
