@@ -352,7 +352,7 @@ describe.each(ESTIMATORS.map((e) => [e.name, e] as const))("%s", (_, estimator) 
 
   /**
    * 150 epochs of 20,000 packets with 1 % loss, skewed delays that belong to the flows in part. Of the segment, the truth must be in as many 90 %
-   * intervals as chance leaves with probability 1e-4 (128 of 150 are 85 %: the false-alarm rate of an honest interval is 1e-4 per quantity). Of
+   * intervals as chance leaves with probability 1e-4 (120 of 150: the false-alarm rate of an honest interval is 1e-4 per quantity). Of
    * flows, intervals of one epoch are not independent: the mean share over epochs may be 4 of its standard errors below 90 %
    * (false alarm 3e-5).
    */
