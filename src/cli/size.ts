@@ -34,6 +34,14 @@ export function sizeCommand(): Command {
       "From packets and flows per epoch, loss, and a wanted error or a memory budget to the geometry of a sketch, its memory, its bandwidth and its predicted accuracy.",
     )
     .argument("[estimator]", sizes.join(", "))
+    .addHelpText(
+      "after",
+      `
+Examples:
+  hoptime size lda --packets 5e6 --loss 1% --error 1%
+  hoptime size lda --capture a.pcap --loss 0.1%,5% --memory 8kB --json
+  hoptime size ${sizes[0]} --help   all options`,
+    )
     .action((name: string | undefined) => {
       const wrong = name === undefined ? "whose size is not said" : `'${name}' has no sizes to choose`;
       throw new UsageError(
