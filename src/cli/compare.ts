@@ -8,7 +8,8 @@ import { type CompareOptions, compareCaptures, type FlowOrder } from "../collect
 import { compareWithEstimates } from "../collect/compare-estimates.ts";
 import { formatCompare, formatCompareCsv } from "../collect/compare-text.ts";
 import { renderComparePage } from "../collect/report-page.ts";
-import { addEstimatorOptions, readEstimatorOptions } from "./estimator-options.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
+import { addEstimatorOptions, chosenEstimators, parameterHelp } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, shareOption } from "./options.ts";
 import { colours, Progress } from "./terminal.ts";
 
@@ -67,8 +68,12 @@ export function compareCommand(): Command {
     .option("--json", "everything, all flows, as JSON (format hoptime.compare/1)")
     .option("--csv", "all flows as CSV")
     .option("--html <file>", "writes a report that opens in any browser, without a network")
+    .option(
+      "--estimators <names>",
+      `sketches to run beside the exact match, joined with commas: ${ESTIMATORS.map((e) => e.name).join(", ")}`,
+    )
     .option("--confidence <share>", "of the estimators' intervals", shareOption("--confidence"), 0.95);
-  return addEstimatorOptions(command)
+  return addEstimatorOptions(command, ESTIMATORS)
     .addHelpText(
       "after",
       `
@@ -77,7 +82,8 @@ Examples:
   hoptime compare a.pcapng.gz b.pcapng.gz --filter 'udp and dst net 10.2.0.0/16' --top 20 --sort p99
   hoptime compare a.pcap b.pcap --clock deskew --html report.html
   hoptime compare a.pcap b.pcap --estimators lda --lda packets=1e6,loss=0.01
-  tcpdump -r a.pcap -w - port 443 | hoptime compare - b.pcap --json`,
+  tcpdump -r a.pcap -w - port 443 | hoptime compare - b.pcap --json
+${parameterHelp(ESTIMATORS)}`,
     )
     .action(async (before: string, after: string, flags: Flags) => {
       await run(before, after, flags);
@@ -90,7 +96,7 @@ async function run(before: string, after: string, flags: Flags): Promise<void> {
   }
   if (flags.json && flags.csv) throw new UsageError("bad-flag", "--json and --csv exclude each other");
   const everything = flags.json === true || flags.csv === true || flags.html !== undefined;
-  const plans = readEstimatorOptions(flags);
+  const plans = chosenEstimators({ ...flags }, ESTIMATORS);
   const progress = new Progress("comparing");
   const options: CompareOptions = {
     before,

@@ -1,65 +1,79 @@
-/** `--estimators a,b` and `--NAME key=value,…` for every estimator of the table: the same in all commands that run estimators. */
-import type { Command } from "commander";
+/** `--lda k=v,…`: one option per estimator of the table, for the commands that run or ask estimators. */
+import { type Command, Option } from "commander";
 import { UsageError } from "../base/errors.ts";
 import type { Estimator, ParameterSpec, ParameterValues } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
-import { ESTIMATORS, findEstimator } from "../estimators/table.ts";
+import { findEstimator } from "../estimators/table.ts";
 
-export function addEstimatorOptions(command: Command): Command {
-  const names = ESTIMATORS.map((e) => e.name).join(", ");
-  command.option("--estimators <names>", `estimators to run, joined with commas: ${names}`);
-  for (const estimator of ESTIMATORS) {
-    command.option(
-      `--${estimator.name} <key=value,...>`,
-      `parameters of ${estimator.name}: ${parameterNames(estimator)}`,
-    );
+/** `queryOnly`: only parameters that a question may set. */
+export function addEstimatorOptions(
+  command: Command,
+  table: readonly Estimator[],
+  queryOnly = false,
+): Command {
+  for (const estimator of table) {
+    const specs = estimator.parameters.filter((s) => !queryOnly || s.queryOnly);
+    if (specs.length === 0) continue;
+    const text = `${estimator.title}: ${specs.map((s) => s.name).join(", ")}`;
+    command.addOption(new Option(`--${estimator.name} <k=v,...>`, text));
   }
   return command;
 }
 
-/** The estimators asked for, with their parameters; empty where none were. */
-export function readEstimatorOptions(flags: object): { estimator: Estimator; parameters: ParameterValues }[] {
-  const given = flags as Record<string, string | undefined>;
-  const names = new Set(
-    (given["estimators"] ?? "")
-      .split(",")
-      .map((n) => n.trim())
-      .filter((n) => n !== ""),
-  );
-  if (given["estimators"] !== undefined && names.size === 0) {
-    throw new UsageError("bad-flag", "--estimators: none is named", ESTIMATORS.map((e) => e.name).join(", "));
+/** What was given, by estimator. */
+export function estimatorParameters(
+  flags: Record<string, unknown>,
+  table: readonly Estimator[],
+): Record<string, string> {
+  const out: Record<string, string> = {};
+  for (const { name } of table) {
+    const camel = name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+    const value = flags[camel];
+    if (typeof value === "string") out[name] = value;
   }
-  for (const { name } of ESTIMATORS) {
-    if (given[name] !== undefined && !names.has(name)) {
-      throw new UsageError(
-        "bad-flag",
-        `--${name} is given, but ${name} is not run`,
-        `add --estimators ${[...names, name].join(",")}`,
-      );
-    }
+  return out;
+}
+
+/** The estimators named by --estimators, with their parameters; empty where it is not given. */
+export function chosenEstimators(
+  flags: Record<string, unknown>,
+  table: readonly Estimator[],
+): { estimator: Estimator; parameters: ParameterValues }[] {
+  const text = flags["estimators"] as string | undefined;
+  const names = text === undefined ? [] : [...new Set(splitNames("--estimators", text))];
+  const given = estimatorParameters(flags, table);
+  for (const name of Object.keys(given)) {
+    if (names.includes(name)) continue;
+    const hint = `add --estimators ${[...names, name].join(",")}`;
+    throw new UsageError("bad-flag", `--${name} is given, but ${name} is not run`, hint);
   }
-  return [...names].map((name) => {
+  return names.map((name) => {
     const estimator = findEstimator(name);
     return { estimator, parameters: parseParameters(estimator, given[name]) };
   });
 }
 
-function parameterNames(estimator: Estimator): string {
-  return estimator.parameters.map((p) => p.name).join(", ");
+/** For --help: every parameter with its default. */
+export function parameterHelp(table: readonly Estimator[], queryOnly = false): string {
+  const lines: string[] = [];
+  for (const estimator of table) {
+    const specs = estimator.parameters.filter((s) => !queryOnly || s.queryOnly);
+    if (specs.length === 0) continue;
+    lines.push(`  --${estimator.name}`);
+    for (const spec of specs) lines.push(`      ${`${spec.name}=${shown(spec)}`.padEnd(28)} ${spec.help}`);
+  }
+  return lines.length === 0 ? "" : `\nParameters, with their defaults:\n${lines.join("\n")}\n`;
 }
 
-/** One line per parameter, for --help. */
-export function describeParameters(estimator: Estimator): string {
-  const width = Math.max(...estimator.parameters.map((p) => p.name.length));
-  return estimator.parameters.map((p) => `  ${p.name.padEnd(width)}  ${p.help}${usual(p)}`).join("\n");
+function shown(spec: ParameterSpec): string {
+  return Array.isArray(spec.default) ? spec.default.join("/") : String(spec.default);
 }
 
-function usual(spec: ParameterSpec): string {
-  const value = Array.isArray(spec.default) ? spec.default.join("/") : String(spec.default);
-  const choices = spec.choices ? `${spec.choices.join("|")}, ` : "";
-  return value === "" || value === "0"
-    ? choices
-      ? ` (${choices.slice(0, -2)})`
-      : ""
-    : ` (${choices}default ${value})`;
+export function splitNames(flag: string, text: string): string[] {
+  const names = text
+    .split(",")
+    .map((n) => n.trim())
+    .filter((n) => n !== "");
+  if (names.length === 0) throw new UsageError("bad-flag", `${flag} ${text}: names nothing`);
+  return names;
 }

@@ -7,7 +7,7 @@ import { formatBytes } from "../collect/units.ts";
 import type { Estimator, ParameterValues, SizeAnswer, SizeRequest } from "../estimators/estimator.ts";
 import { formatParameters, parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
-import { describeParameters } from "./estimator-options.ts";
+import { parameterHelp } from "./estimator-options.ts";
 import { durationOption, positiveOption, shareOption } from "./options.ts";
 import { type Column, colours, formatCount, formatPercent, formatTable } from "./terminal.ts";
 
@@ -88,7 +88,7 @@ function sizeOf(estimator: Estimator): Command {
       `parameters to keep: ${estimator.parameters.map((p) => p.name).join(", ")}`,
     )
     .option("--json", "the answer as JSON (format hoptime.size/1)")
-    .addHelpText("after", `\nParameters:\n${describeParameters(estimator)}`)
+    .addHelpText("after", parameterHelp([estimator]))
     .action(async (flags: Flags) => run(estimator, flags))
     .exitOverride()
     .configureOutput({ writeErr: () => {}, outputError: () => {} });
