@@ -61,7 +61,7 @@ function segmentLines(e: EstimateReport, confidence: string, c: Palette): string
   }
   const lost = e.lost === null ? "unknown" : count(e.lost);
   const used =
-    e.received === null
+    e.received === null || e.packetsUsed === 0
       ? ""
       : `; rests on ${count(e.packetsUsed)} of ${count(e.received)} packets (${share(e.coverage)})`;
   out.push(`  lost   ${lost} (exact ${count(e.exactLost)})${used}`);

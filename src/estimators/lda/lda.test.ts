@@ -271,10 +271,11 @@ describe("packets that are not of the stream", () => {
     const mean = meanOf(segment);
     expect(mean.lowNs).toBeLessThanOrEqual(meanNs);
     expect(mean.highNs).toBeGreaterThanOrEqual(meanNs);
-    // 10 lost and 60 foreign: the counts alone would say 50 too many. The spread of 1024 rows tells 60 +- 8.
-    expect(segment.lost).toBeGreaterThanOrEqual(0);
-    expect(segment.lost).toBeLessThan(40);
-    expect(segment.notes.join()).toMatch(/at the receiver only/);
+    // 10 lost and 60 foreign: there are more packets behind than before, which is no loss.
+    expect(segment.lost).toBeNull();
+    expect(segment.notes.join()).toMatch(
+      /about [12] % of the receiver's packets were not counted at the sender/,
+    );
   });
 
   it("that take the place of lost ones are noticed by the digests of their rows", () => {
@@ -284,11 +285,13 @@ describe("packets that are not of the stream", () => {
       delayNs,
       text: "rows=1024,sampling=1",
     });
-    expect(segment.notes.join()).toMatch(/equal counts at both ends but hold different packets/);
+    // 400 of 4000, found from the spread of the rows and their digests.
+    expect(segment.notes.join()).toMatch(
+      /about (9|10) % of the receiver's packets were not counted at the sender/,
+    );
     const mean = meanOf(segment);
     expect(Math.abs(mean.valueNs / meanNs - 1)).toBeLessThan(0.05);
-    expect(segment.lost).toBeGreaterThan(300);
-    expect(segment.lost).toBeLessThan(500);
+    expect(segment.lost).toBe(0);
   });
 
   it("make no number without digests, as rows that seem whole may not be", () => {
@@ -299,7 +302,6 @@ describe("packets that are not of the stream", () => {
       text: "rows=1024,sampling=1,digest=false",
     });
     expect(segment.mean).toMatchObject({ reason: "foreign-packets" });
-    expect(segment.lost).toBeGreaterThan(300);
   });
 
   it("at both ends alike leave nothing to answer from, and it says whose fault it is", () => {
@@ -316,7 +318,7 @@ describe("packets that are not of the stream", () => {
       epochNs: 3000,
     });
     expect(segment!.mean).toMatchObject({ reason: "foreign-packets" });
-    expect(segment!.notes.join()).toMatch(/at the receiver only/);
+    expect(segment!.notes.join()).toMatch(/about (80|90|100) % of the receiver's packets/);
   });
 
   it("are not suspected in 300 epochs with loss alone (each alarms falsely once in 700: 5 alarms come once in 10,000)", () => {
