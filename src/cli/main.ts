@@ -52,6 +52,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./simulate.ts")).simulateCommand(),
   },
   {
+    name: "size",
+    summary: "geometry, memory, bandwidth and predicted accuracy of a sketch",
+    load: async () => (await import("./size.ts")).sizeCommand(),
+  },
+  {
     name: "demo",
     summary: "compare on a small real two-point capture, with the HTML report",
     load: async () => (await import("./demo.ts")).demoCommand(),
