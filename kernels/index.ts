@@ -9,6 +9,5 @@ export * from "./cells";
 export * from "./match";
 export * from "./rli";
 export * from "./simulate";
-export * from "./simulate";
 export * from "./lda";
 export * from "./flow-counts";

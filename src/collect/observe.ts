@@ -230,8 +230,9 @@ function planTaps(options: ObservePointOptions): TapPlan[] {
     if (!chosen.includes(found)) chosen.push(found);
   }
   if (chosen.length === 0) throw new UsageError("bad-flag", "--estimators: none is named");
-  const lists = chosen.some((e) => e.readFlows);
-  const lister = table.find((e) => e.readFlows);
+  // One that keeps records at the receiver only is no list for the sender's sketches.
+  const lists = chosen.some((e) => e.readFlows && e.needs.sender);
+  const lister = table.find((e) => e.readFlows && e.needs.sender);
   if (lister && !lists && options.role !== "receiver" && chosen.some((e) => e.needs.flows))
     chosen.push(lister);
   return chosen.map((estimator) => ({
