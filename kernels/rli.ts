@@ -353,6 +353,9 @@ export function referenceFinderNew(port: u32, session: i32, longest: f64): usize
   referencesInit(changetype<References>(p), port, session, longest);
   return p;
 }
+export function referenceFinderFree(p: usize): void {
+  heap.free(p);
+}
 export function referenceFinderOrigin(p: usize, origin: i64): void {
   changetype<References>(p).origin = origin;
 }
@@ -361,15 +364,14 @@ export function referenceFinderCounters(p: usize): usize {
 }
 
 /**
- * The first usable reference in rows [from, count), and its row (count where there is none); `found` receives {time, delay without transmission}. `select`
+ * The first usable reference in rows [from, to), and its row (`to` where there is none); `found` receives {time, delay without transmission}. `select`
  * plane 1 of the batch marks packets of ours, which get no delay.
  */
-export function referenceFind(p: usize, b: usize, from: u32, nsPerByte: f64, found: usize): u32 {
+export function referenceFind(p: usize, b: usize, from: u32, to: u32, nsPerByte: f64, found: usize): u32 {
   const r = changetype<References>(p);
   const batch = changetype<Batch>(b);
-  const n = batch.count;
   const own = batch.select + batch.capacity;
-  for (let i = from; i < n; i++) {
+  for (let i = from; i < to; i++) {
     const time = load<f64>(batch.time + (i << 3));
     const delay = referenceDelay(r, batch, i, time, load<u64>(batch.meta + (i << 3)));
     store<u8>(own + i, delay != REGULAR ? 1 : 0);
@@ -380,7 +382,7 @@ export function referenceFind(p: usize, b: usize, from: u32, nsPerByte: f64, fou
       return i;
     }
   }
-  return n;
+  return to;
 }
 
 /** Delays of rows [from, to) on the line through `delay` at `time`; NaN for packets of ours. Returns how many got one. */

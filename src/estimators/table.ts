@@ -1,10 +1,23 @@
 /** The list of estimators: one line each. Nothing else registers them. */
 import { UsageError } from "../base/errors.ts";
+import { globalMean } from "./baselines/global-mean/global-mean.ts";
+import { multiflow } from "./baselines/multiflow/multiflow.ts";
+import { probes } from "./baselines/probes/probes.ts";
+import { trajectory } from "./baselines/trajectory/trajectory.ts";
 import type { Estimator } from "./estimator.ts";
 import { flowTable } from "./flows/flows.ts";
 import { lda } from "./lda/lda.ts";
+import { rli } from "./rli/rli.ts";
 
-export const ESTIMATORS: readonly Estimator[] = [lda, flowTable];
+export const ESTIMATORS: readonly Estimator[] = [
+  lda,
+  flowTable,
+  rli,
+  probes,
+  trajectory,
+  multiflow,
+  globalMean,
+];
 
 export function findEstimator(name: string): Estimator {
   const found = ESTIMATORS.find((e) => e.name === name);

@@ -34,8 +34,7 @@ export function referenceInjector(injection: Injection, packet?: InjectedPacket)
       for (let i = 0; i < count; i++) {
         const at = rule.ahead(timeNs[i]!, wireLength[i]!);
         sendNs[i] = at;
-        // NaN is not itself.
-        if (at === at) counts.references++;
+        if (!Number.isNaN(at)) counts.references++;
       }
       counts.packets += count;
     },
@@ -66,7 +65,7 @@ function either(every: number, everyNs: number): Rule {
       if (dueNs <= timeNs) at = dueNs > 0 ? dueNs : timeNs;
       else if (since >= every || lastNs === Number.NEGATIVE_INFINITY) at = timeNs;
       since++;
-      if (at === at) {
+      if (!Number.isNaN(at)) {
         since = 1;
         lastNs = at;
       }
@@ -88,7 +87,7 @@ function adaptive(drainBps: number, settings: AdaptiveSettings): Rule {
       if (due >= 1) {
         due = Math.min(due - 1, 1);
         at = timeNs;
-        if (lastNs === lastNs) perPacket = rate.update(bytesSince, timeNs - lastNs);
+        if (!Number.isNaN(lastNs)) perPacket = rate.update(bytesSince, timeNs - lastNs);
         bytesSince = 0;
         lastNs = timeNs;
       }

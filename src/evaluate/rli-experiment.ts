@@ -89,12 +89,7 @@ export async function runRli(
 ): Promise<RliRun> {
   const { scenario, drainBps } = await rliScenario(kernels, setting);
   const injected = withReferences(scenario, scheme, drainBps);
-  const run = await runSegment(
-    kernels,
-    injected.scenario,
-    [...rliContestants(drainBps), ...others],
-    options,
-  );
+  const run = await runSegment(kernels, injected.scenario, [...rliContestants(drainBps), ...others], options);
   const { references, packets } = injected.counts();
   return { ...run, drainBps, references, injectionRate: references / packets };
 }

@@ -57,7 +57,10 @@ function segment(sketch: RliSketch, confidence: number, notes: string[]): Segmen
 function nothing({ packets, unanswered, seen }: Counters): NoAnswer {
   if (packets === 0) return { reason: "no-packets", text: "no regular packet was seen" };
   if (seen === 0 && unanswered > 0)
-    return { reason: "no-usable-cells", text: "no reference packet was seen: delays are told between references" };
+    return {
+      reason: "no-usable-cells",
+      text: "no reference packet was seen: delays are told between references",
+    };
   return { reason: "not-in-sketch", text: "no packet of the flows that were kept lies beside a reference" };
 }
 

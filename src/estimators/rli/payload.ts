@@ -208,7 +208,12 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
   };
 }
 
-function decodeFlow(reader: ByteReader, flows: RliFlows, i: number, bad: (text: string) => FormatError): void {
+function decodeFlow(
+  reader: ByteReader,
+  flows: RliFlows,
+  i: number,
+  bad: (text: string) => FormatError,
+): void {
   flows.hash[2 * i] = reader.u32();
   flows.hash[2 * i + 1] = reader.u32();
   const { keyWords } = flows;
@@ -239,7 +244,8 @@ function decodeFlow(reader: ByteReader, flows: RliFlows, i: number, bad: (text: 
     const step = k === 0 ? reader.zigzag() : reader.varint();
     const bucket = k === 0 ? step : buckets[k - 1]![0] + step;
     const inside = reader.varint();
-    if ((k > 0 && step === 0) || inside === 0 || Math.abs(bucket) > 8000) throw bad("buckets are out of order");
+    if ((k > 0 && step === 0) || inside === 0 || Math.abs(bucket) > 8000)
+      throw bad("buckets are out of order");
     buckets.push([bucket, inside]);
     total += inside;
   }
@@ -257,7 +263,10 @@ export function joinFlows(lists: readonly RliFlows[]): RliFlows {
   const all = lists.flatMap((list) => Array.from({ length: list.count }, (_, i) => ({ list, i })));
   const kept = all.filter(({ list, i }) => list.packets[i]! > 0);
   kept.sort((x, y) => compareFlows(x.list, x.i, y.list, y.i));
-  const out = emptyFlows(kept.length, lists.some((l) => l.buckets !== null));
+  const out = emptyFlows(
+    kept.length,
+    lists.some((l) => l.buckets !== null),
+  );
   let n = 0;
   for (const { list, i } of kept) {
     if (n > 0 && compareFlows(out, n - 1, list, i) === 0) addFlow(out, n - 1, list, i);

@@ -72,13 +72,7 @@ export class RliTap implements Tap {
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
-    this.#kernels.call.rliUpdate!(
-      this.#address,
-      batch.address,
-      from,
-      to,
-      BigInt.asUintN(64, this.#seed),
-    );
+    this.#kernels.call.rliUpdate!(this.#address, batch.address, from, to, BigInt.asUintN(64, this.#seed));
     this.#packets += to - from;
   }
 
