@@ -252,7 +252,12 @@ function expire(r: Rli, now: f64): void {
     if (load<f64>(q, FLOW_HEAD + 48) < before) {
       if (r.expiredCount == r.expiredRoom) {
         r.expiredRoom = max<u32>(1024, 2 * r.expiredRoom);
-        r.expired = <u32>heap.realloc(r.expired, r.expiredRoom * RECORD);
+        const more = heap.alloc(r.expiredRoom * RECORD);
+        if (r.expired != 0) {
+          memory.copy(more, r.expired, r.expiredCount * RECORD);
+          heap.free(r.expired);
+        }
+        r.expired = <u32>more;
       }
       memory.copy(r.expired + r.expiredCount * RECORD, q, RECORD);
       r.expiredCount++;
