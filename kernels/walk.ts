@@ -3,7 +3,8 @@
 // and owns all messages. One u32 or u64 per field, in this order.
 
 import { Batch } from "./batch";
-import { decodeFrame, NO_INTERFACE, NO_TIME, OK, UNKNOWN_LINK } from "./decode";
+import { decodeFrame } from "./decode";
+import { NO_INTERFACE, NO_TIME, OK } from "./link";
 
 // What a walk ended with.
 export const NEED_DATA: i32 = 0; // the rest of the chunk is not a whole record: `wanted` bytes from `pos` on
@@ -11,6 +12,9 @@ export const BATCH_FULL: i32 = 1;
 export const SPECIAL: i32 = 2; //    pcapng: a block for the TypeScript side at `pos`
 export const BAD_LENGTH: i32 = 3; // a length that cannot be: the stream is lost from `pos` on
 export const BAD_TRAILER: i32 = 4; // pcapng: the block's second length differs from the first
+
+/** ERF types that are not decoded have a link type of no registry. */
+const NO_LINK: u32 = 0xffffffff;
 
 /** No real frame is longer (libpcap's own limit). */
 const MAX_CAPTURED: u32 = 262144;
@@ -41,10 +45,7 @@ export class Cursor {
   lastTime: f64; //  of the last packet, ns after origin
   firstTime: f64;
   maxTime: f64; //   the latest timestamp so far
-
 }
-
-
 
 /** Sixteen u64 counters by reason follow the fixed part. */
 const FIXED: u32 = 128;
@@ -295,51 +296,47 @@ export function walkErf(c: usize, b: usize): i32 {
       return NEED_DATA;
     }
     const end = pos + length;
+    const type = kind & 0x7f;
+    // Padding and the card's own messages (provenance) are no packets.
+    if (type == 48 || type == 27) {
+      pos = end;
+      continue;
+    }
     let p = pos + 16;
     let more = (kind & 0x80) != 0;
     while (more && p + 8 <= end) {
       more = (load<u8>(p) & 0x80) != 0;
       p += 8;
     }
-    const type = kind & 0x7f;
-    let link: u32 = 0xffff;
+    let link: u32 = NO_LINK;
     if (type == 2 || type == 11 || type == 16 || type == 20) {
+      // Ethernet: offset and a padding byte
       link = 1;
       p += 2;
-    } else if (type == 1 || type == 10 || type == 15 || type == 17) link = 104;
-    else if (type == 5 || type == 9 || type == 12 || type == 14) {
+    } else if (type == 1 || type == 10 || type == 15 || type == 19) link = 104;
+    else if (type == 5 || type == 17) {
+      // multichannel HDLC: channel header
       link = 104;
       p += 4;
-    } else if (type == 3 || type == 18) {
+    } else if (type == 3 || type == 4) {
+      // ATM cell or AAL5 frame: cell header without its checksum
       link = 100;
       p += 4;
-    } else if (type == 4) {
+    } else if (type == 9) {
+      // multichannel AAL5: channel header and cell header
       link = 100;
-      p += 4;
+      p += 8;
     } else if (type == 22 || type == 23) link = 101;
     // The loss counter is a colour in the colour types.
-    if (type == 1 || type == 2 || type == 3 || type == 4) {
+    if (type <= 4) {
       cursor.drops += <u64>loss;
       cursor.dropsKnown = 1;
     }
     const at: i64 = <i64>((stamp >> 32) * 1000000000 + (((stamp & 0xffffffff) * 1000000000 + 0x80000000) >> 32));
-    // Captured bytes past the wire length are padding to 8 bytes.
+    // Captured bytes past the wire length are padding to 8 bytes. ATM counts its lengths in cells.
     let captured: u32 = p < end ? <u32>(end - p) : 0;
-    if (link == 1 && captured > wire) captured = wire;
-    if (type == 48) {
-      // padding record: no packet
-      pos = end;
-      continue;
-    }
-    if (link == 0xffff) {
-      if (cursor.started == 0) {
-        cursor.started = 1;
-        cursor.origin = at;
-      }
-      cursor.packets++;
-      cursor.bytes += <u64>wire;
-      count(c, UNKNOWN_LINK);
-    } else take(c, cursor, batch, link, p, captured, wire, at, iface);
+    if (link != 100 && captured > wire) captured = wire;
+    take(c, cursor, batch, link, p, captured, wire, at, iface);
     pos = end;
   }
   return NEED_DATA;
