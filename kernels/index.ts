@@ -2,3 +2,6 @@
 export * from "./batch";
 export * from "./digest";
 export * from "./walk";
+export * from "./flows";
+export * from "./cells";
+export * from "./match";

@@ -8,6 +8,8 @@ const bin = (name) => join(root, "node_modules", ".bin", name);
 const steps = [
   ["biome", bin("biome"), ["check", "--error-on-warnings", "."]],
   ["types", bin("tsc"), ["-p", "tsconfig.json"]],
+  ["types of the page", bin("tsc"), ["-p", "web/tsconfig.json"]],
+  ["types of its test", bin("tsc"), ["-p", "web/tsconfig.test.json"]],
   ["imports", process.execPath, ["scripts/check-imports.mjs"]],
 ];
 let failed = false;

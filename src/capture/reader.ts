@@ -212,10 +212,17 @@ export class CaptureReader {
   }
 
   /**
-   * Fills the batch with the next rows. False at the end of the capture; the batch is then empty. A batch may hold no rows
-   * and yet not be the last (all filtered): callers go on until false.
+   * Fills the batch with the next rows, at least one. False at the end of the capture; the batch is then empty.
    */
   async next(): Promise<boolean> {
+    while (await this.#fill()) {
+      this.#finishBatch();
+      if (this.batch.count > 0) return true;
+    }
+    return false;
+  }
+
+  async #fill(): Promise<boolean> {
     const { batch } = this;
     batch.count = 0;
     while (!this.#ended) {
@@ -238,9 +245,7 @@ export class CaptureReader {
           : "the block's two lengths differ; the file is damaged from here on";
       this.#stop(this.#offset(), what);
     }
-    if (batch.count === 0) return false;
-    this.#finishBatch();
-    return true;
+    return batch.count > 0;
   }
 
   #finishBatch(): void {
@@ -453,5 +458,14 @@ export class CaptureReader {
 
   close(): void {
     this.source.close();
+  }
+
+  /** Gives the kernel memory back; the batch is not to be used any more. */
+  free(): void {
+    this.batch.free();
+    this.#kernels.free(this.#chunk);
+    this.#kernels.free(this.#cursor);
+    if (this.#interfaceTable !== 0) this.#kernels.free(this.#interfaceTable);
+    if (this.#keyMask !== 0) this.#kernels.free(this.#keyMask);
   }
 }

@@ -54,6 +54,8 @@ export interface FlowReport {
   matched: number;
   lost: number;
   appeared: number;
+  duplicates: number;
+  reordered: number;
   bytes: number;
   latency: Latency | null;
   /** Why latency is null. */

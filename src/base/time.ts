@@ -1,0 +1,162 @@
+/**
+ * Durations and instants as people write them, and back.
+ *
+ * A duration is nanoseconds in a double, an instant is nanoseconds since 1970-01-01T00:00:00Z in a bigint (POSIX: no leap
+ * seconds). Parsing is exact or refused: nothing is rounded in silence. Formatting a duration rounds, for reading only.
+ */
+import { UsageError } from "./errors.ts";
+
+const UNIT_NS: Readonly<Record<string, bigint>> = {
+  ns: 1n,
+  us: 1_000n,
+  µs: 1_000n, // U+00B5, the micro sign
+  μs: 1_000n, // U+03BC, the Greek letter that many keyboards give
+  ms: 1_000_000n,
+  s: 1_000_000_000n,
+  m: 60_000_000_000n,
+  min: 60_000_000_000n,
+  h: 3_600_000_000_000n,
+  d: 86_400_000_000_000n,
+};
+const DURATION_HINT = "write a number and a unit (ns, us, ms, s, m, h, d), such as 250ms";
+
+/** Nanoseconds of "250ms", "1.5 s", "2m"; negative only where `signed` allows it. */
+export function parseDuration(text: string, options: { signed?: boolean } = {}): number {
+  const bad = (what: string, hint = DURATION_HINT) =>
+    new UsageError("bad-time", `'${text}' is not a duration: ${what}`, hint);
+  const match = /^([+-]?)(\d+)(?:\.(\d+))?\s*(\S*)$/.exec(text.trim());
+  if (match === null) throw bad("it does not start with a number");
+  const [, sign, whole, fraction = "", unit] = match as unknown as [string, string, string, string?, string?];
+  if (unit === undefined || unit === "") throw bad("the unit is missing");
+  const unitNs = Object.hasOwn(UNIT_NS, unit) ? UNIT_NS[unit] : undefined;
+  if (unitNs === undefined) throw bad(`there is no unit '${unit}'`);
+  if (sign === "-" && options.signed !== true)
+    throw bad("it is negative", "write a duration that is not negative");
+  const scale = 10n ** BigInt(fraction.length);
+  const scaled = BigInt(whole + fraction) * unitNs;
+  if (scaled % scale !== 0n) throw bad("it is not a whole number of nanoseconds", "use fewer decimals");
+  const exact = scaled / scale;
+  const ns = Number(exact);
+  // Beyond 2^53 ns (104 days) only round numbers are exact in a double: 365d is, 365d and one nanosecond is not.
+  if (!Number.isFinite(ns) || BigInt(ns) !== exact)
+    throw bad("it is too long to be exact", "use a coarser unit");
+  return sign === "-" && ns !== 0 ? -ns : ns;
+}
+
+const SHOWN: readonly { unit: string; ns: number; below: number }[] = [
+  { unit: "ns", ns: 1, below: 1000 },
+  { unit: "µs", ns: 1e3, below: 1000 },
+  { unit: "ms", ns: 1e6, below: 1000 },
+  { unit: "s", ns: 1e9, below: 60 },
+  { unit: "min", ns: 6e10, below: 60 },
+  { unit: "h", ns: 3.6e12, below: 24 },
+  { unit: "d", ns: 8.64e13, below: Infinity },
+];
+
+/** For reading: "17.79 ms", "950 ns", "-4.41 µs". Trailing zeros are kept where digits were lost, dropped where exact. */
+export function formatDuration(ns: number): string {
+  if (!Number.isFinite(ns)) throw new RangeError(`${ns} ns is not a duration`);
+  const magnitude = Math.abs(ns);
+  for (const { unit, ns: unitNs, below } of SHOWN) {
+    const value = magnitude / unitNs;
+    const shown = value.toFixed(value < 99.995 ? 2 : 1);
+    // 999.96 µs would be shown as 1000.0 µs: the next unit says it better.
+    if (Number(shown) >= below) continue;
+    const digits = Number(shown) === value ? String(Number(shown)) : shown;
+    return `${ns < 0 && Number(shown) !== 0 ? "-" : ""}${digits} ${unit}`;
+  }
+  throw new Error("the last unit has no upper limit");
+}
+
+const TIME_HINT =
+  "write nanoseconds (1700000000000000000), seconds with a point (1700000000.0) or 2023-11-14T22:13:20.5Z";
+const NS_PER_DAY = 86_400_000_000_000n;
+
+/** Nanoseconds since 1970: an integer (nanoseconds), a decimal (seconds), or ISO 8601 with a zone. */
+export function parseTime(text: string): bigint {
+  const bad = (what: string) => new UsageError("bad-time", `'${text}' is not a time: ${what}`, TIME_HINT);
+  const trimmed = text.trim();
+  if (/^[+-]?\d+$/.test(trimmed)) return BigInt(trimmed.replace("+", ""));
+  const decimal = /^([+-]?)(\d+)\.(\d+)$/.exec(trimmed);
+  if (decimal !== null) {
+    const [, sign, seconds, fraction] = decimal as unknown as [string, string, string, string];
+    if (fraction.length > 9) throw bad("it is finer than a nanosecond");
+    const ns = BigInt(seconds + fraction.padEnd(9, "0"));
+    return sign === "-" ? -ns : ns;
+  }
+  const iso =
+    /^(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?([Zz]|[+-]\d\d(?::?\d\d)?)?$/.exec(
+      trimmed,
+    );
+  if (iso === null) throw bad("it is neither a number nor ISO 8601 with date and time of day");
+  const [year, month, day, hour, minute, second] = iso.slice(1, 7).map((s) => Number(s ?? 0)) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
+  const fraction = iso[7] ?? "";
+  const zone = iso[8];
+  if (fraction.length > 9) throw bad("it is finer than a nanosecond");
+  if (zone === undefined) throw bad("the zone is missing (Z or an offset such as +01:00)");
+  if (month < 1 || month > 12) throw bad(`there is no month ${month}`);
+  if (day < 1 || day > daysInMonth(year, month)) throw bad(`that month has no day ${day}`);
+  if (hour > 23) throw bad(`there is no hour ${hour}`);
+  if (minute > 59) throw bad(`there is no minute ${minute}`);
+  if (second > 59) throw bad(`there is no second ${second} (POSIX time has no leap seconds)`);
+  let offsetMinutes = 0;
+  if (zone !== "Z" && zone !== "z") {
+    const hours = Number(zone.slice(1, 3));
+    const minutes = Number(zone.slice(3).replace(":", "") || 0);
+    if (hours > 23 || minutes > 59) throw bad(`there is no zone ${zone}`);
+    offsetMinutes = (zone[0] === "-" ? -1 : 1) * (hours * 60 + minutes);
+  }
+  const minutes = daysSince1970(year, month, day) * 1440 + hour * 60 + minute - offsetMinutes;
+  return BigInt(minutes * 60 + second) * 1_000_000_000n + BigInt(fraction.padEnd(9, "0"));
+}
+
+/** ISO 8601 in UTC with nine decimals; years outside 0000–9999 get a sign and at least six digits. */
+export function formatTime(ns: bigint): string {
+  // BigInt division truncates towards zero; days must round down for times before 1970.
+  const ofDay = ((ns % NS_PER_DAY) + NS_PER_DAY) % NS_PER_DAY;
+  const { year, month, day } = dateOf(Number((ns - ofDay) / NS_PER_DAY));
+  const seconds = Number(ofDay / 1_000_000_000n);
+  const two = (n: number) => String(n).padStart(2, "0");
+  const shownYear =
+    year >= 0 && year <= 9999
+      ? String(year).padStart(4, "0")
+      : (year < 0 ? "-" : "+") + String(Math.abs(year)).padStart(6, "0");
+  const clock = `${two(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+  const fraction = String(ofDay % 1_000_000_000n).padStart(9, "0");
+  return `${shownYear}-${two(month)}-${two(day)}T${clock}.${fraction}Z`;
+}
+
+function daysInMonth(year: number, month: number): number {
+  if (month === 2) return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;
+  return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31;
+}
+
+// Years are counted from March, so that the leap day is the last; 719468 days lie between 0000-03-01 and 1970-01-01.
+function daysSince1970(year: number, month: number, day: number): number {
+  const y = month <= 2 ? year - 1 : year;
+  const dayOfYear = Math.floor((153 * ((month + 9) % 12) + 2) / 5) + day - 1;
+  return y * 365 + Math.floor(y / 4) - Math.floor(y / 100) + Math.floor(y / 400) + dayOfYear - 719468;
+}
+
+function dateOf(days: number): { year: number; month: number; day: number } {
+  const shifted = days + 719468;
+  const era = Math.floor(shifted / 146097);
+  const dayOfEra = shifted - era * 146097;
+  // Day 1460, 36524 and 146096 of an era are the leap days that the simple division would miscount.
+  const yearOfEra = Math.floor(
+    (dayOfEra - Math.floor(dayOfEra / 1460) + Math.floor(dayOfEra / 36524) - Math.floor(dayOfEra / 146096)) /
+      365,
+  );
+  const dayOfYear = dayOfEra - (yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100));
+  const fromMarch = Math.floor((5 * dayOfYear + 2) / 153);
+  const month = fromMarch < 10 ? fromMarch + 3 : fromMarch - 9;
+  const year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0);
+  return { year, month, day: dayOfYear - Math.floor((153 * fromMarch + 2) / 5) + 1 };
+}

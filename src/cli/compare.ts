@@ -1,0 +1,124 @@
+/** `hoptime compare BEFORE AFTER`. */
+import { writeFileSync } from "node:fs";
+import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { formatDuration } from "../base/time.ts";
+import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
+import { type CompareOptions, compareCaptures, type FlowOrder } from "../collect/compare.ts";
+import { formatCompare, formatCompareCsv } from "../collect/compare-text.ts";
+import { renderComparePage } from "../collect/report-page.ts";
+import { choiceOption, durationOption, integerOption } from "./options.ts";
+import { colours, Progress } from "./terminal.ts";
+
+const ORDERS = ["packets", "mean", "p99", "max", "lost", "bytes"] as const satisfies readonly FlowOrder[];
+
+interface Flags {
+  window: number;
+  epoch: number;
+  clock: CorrectionMode;
+  key: string;
+  filter?: string;
+  inner?: boolean;
+  cover?: number;
+  top: number;
+  sort: FlowOrder;
+  json?: boolean;
+  csv?: boolean;
+  html?: string;
+}
+
+export function compareCommand(): Command {
+  return new Command("compare")
+    .description(
+      "Matches the same packets in two captures and tells who was delayed between them, by how much, what was lost, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip; - is standard input.",
+    )
+    .argument("<before>", "capture at the earlier point")
+    .argument("<after>", "capture at the later point")
+    .option("--window <time>", "a packet's copy is looked for this long", durationOption("--window"), 10e9)
+    .option("--epoch <time>", "length of the intervals over time", durationOption("--epoch"), 1e9)
+    .option(
+      "--clock <mode>",
+      `what is done about the clocks: ${CORRECTION_MODES.join(", ")}`,
+      choiceOption("--clock", CORRECTION_MODES),
+      "asis",
+    )
+    .option("--filter <expr>", "only packets of this pcap-filter expression")
+    .option(
+      "--key <fields>",
+      "what a flow is: 5tuple, hosts, src/24, dst/16, prefix/24, ports, proto, dscp, vlan, joined with commas",
+      "5tuple",
+    )
+    .option("--inner", "look inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option(
+      "--cover <bytes>",
+      "bytes from the IP header on that tell packets apart (default: what both captures hold, at most 128)",
+      integerOption("--cover", 20, 1500),
+    )
+    .option("--top <n>", "flows shown in the table", integerOption("--top", 0), 10)
+    .option(
+      "--sort <by>",
+      `order of the flows shown: ${ORDERS.join(", ")}`,
+      choiceOption("--sort", ORDERS),
+      "packets",
+    )
+    .option("--json", "everything, all flows, as JSON (format hoptime.compare/1)")
+    .option("--csv", "all flows as CSV")
+    .option("--html <file>", "writes a report that opens in any browser, without a network")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  hoptime compare ingress.pcap egress.pcap
+  hoptime compare a.pcapng.gz b.pcapng.gz --filter 'udp and dst net 10.2.0.0/16' --top 20 --sort p99
+  hoptime compare a.pcap b.pcap --clock deskew --html report.html
+  tcpdump -r a.pcap -w - port 443 | hoptime compare - b.pcap --json`,
+    )
+    .action(async (before: string, after: string, flags: Flags) => {
+      await run(before, after, flags);
+    });
+}
+
+async function run(before: string, after: string, flags: Flags): Promise<void> {
+  if (before === "-" && after === "-") {
+    throw new UsageError("bad-flag", "both captures are '-': standard input can only be one of them");
+  }
+  if (flags.json && flags.csv) throw new UsageError("bad-flag", "--json and --csv exclude each other");
+  const everything = flags.json === true || flags.csv === true || flags.html !== undefined;
+  const progress = new Progress("comparing");
+  const options: CompareOptions = {
+    before,
+    after,
+    windowNs: flags.window,
+    epochNs: flags.epoch,
+    clock: flags.clock,
+    key: flags.key,
+    filter: flags.filter,
+    inner: flags.inner ?? false,
+    ...(flags.cover === undefined ? {} : { cover: flags.cover }),
+    flows: everything ? "all" : { top: flags.top, sort: flags.sort },
+    onProgress: (done, total, packets) => progress.update(done, total, packets),
+  };
+  const started = performance.now();
+  const report = await compareCaptures(options).finally(() => progress.clear());
+  const seconds = (performance.now() - started) / 1000;
+  if (flags.html !== undefined) writeFileSync(flags.html, renderComparePage(report));
+  if (flags.json) process.stdout.write(`${JSON.stringify(report)}\n`);
+  else if (flags.csv) process.stdout.write(formatCompareCsv(report));
+  else {
+    process.stdout.write(formatCompare(report, { top: flags.top, sort: flags.sort, colours }));
+    const packets = report.before.packets + report.after.packets;
+    const rate = packets / Math.max(seconds, 1e-3) / 1e6;
+    process.stdout.write(
+      colours.dim(
+        `\n${packets.toLocaleString("en-US")} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`,
+      ),
+    );
+  }
+  if (flags.html !== undefined) process.stderr.write(`report written to ${flags.html}\n`);
+  for (const capture of [report.before, report.after]) {
+    if (capture.partial) {
+      process.stderr.write(`hoptime: ${capture.partial}; the numbers cover what was read until there\n`);
+      process.exitCode = 2;
+    }
+  }
+}

@@ -1,0 +1,4 @@
+import { Command } from "commander";
+export function inspectCommand(): Command {
+  return new Command("inspect");
+}

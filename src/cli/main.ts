@@ -1,0 +1,119 @@
+#!/usr/bin/env node
+/** The command line: finds the command, runs it, turns failures into one line and an exit code. Commands are loaded only when asked for. */
+import type { Command } from "commander";
+import { FormatError, UsageError } from "../base/errors.ts";
+import { VERSION } from "../base/version.ts";
+
+interface Entry {
+  name: string;
+  summary: string;
+  load: () => Promise<Command>;
+}
+
+const COMMANDS: readonly Entry[] = [
+  {
+    name: "compare",
+    summary: "one-way latency, loss and reordering between two captures of the same packets",
+    load: async () => (await import("./compare.ts")).compareCommand(),
+  },
+  {
+    name: "inspect",
+    summary: "what a capture holds: points, link types, time span, flows, packet identity, precision",
+    load: async () => (await import("./inspect.ts")).inspectCommand(),
+  },
+  {
+    name: "demo",
+    summary: "compare on a small real two-point capture, with the HTML report",
+    load: async () => (await import("./demo.ts")).demoCommand(),
+  },
+];
+
+function usage(): string {
+  const width = Math.max(...COMMANDS.map((c) => c.name.length));
+  return [
+    `hoptime ${VERSION}: how long packets took between two points of a network`,
+    "",
+    "Usage: hoptime COMMAND [options]",
+    "",
+    "Commands:",
+    ...COMMANDS.map((c) => `  ${c.name.padEnd(width)}  ${c.summary}`),
+    "",
+    "  hoptime COMMAND --help   options and examples of a command",
+    "  hoptime --version",
+    "",
+    "Examples:",
+    "  hoptime demo",
+    "  hoptime compare before.pcap after.pcap",
+    "  hoptime compare before.pcap.gz after.pcap.gz --filter 'tcp port 443' --html report.html",
+    "",
+  ].join("\n");
+}
+
+/** One line for people; the stack only for bugs of ours. */
+function fail(error: unknown): number {
+  if (error instanceof UsageError || error instanceof FormatError) {
+    const hint = error instanceof UsageError && error.hint ? `\n  ${error.hint}` : "";
+    process.stderr.write(`hoptime: ${error.message}${hint}\n`);
+    return 2;
+  }
+  const code = (error as NodeJS.ErrnoException)?.code;
+  if (code === "EPIPE") return 0;
+  if (code === "ENOSPC" || code === "EACCES" || code === "EROFS" || code === "EISDIR" || code === "ENOENT") {
+    process.stderr.write(`hoptime: ${(error as Error).message}\n`);
+    return 2;
+  }
+  process.stderr.write(`hoptime: this is a bug: ${(error as Error)?.stack ?? String(error)}\n`);
+  return 1;
+}
+
+async function main(argv: string[]): Promise<number> {
+  const [name, ...rest] = argv;
+  if (name === "--version" || name === "-V") {
+    process.stdout.write(`${VERSION}\n`);
+    return 0;
+  }
+  if (name === undefined || name === "--help" || name === "-h" || name === "help") {
+    process.stdout.write(usage());
+    return 0;
+  }
+  const entry = COMMANDS.find((c) => c.name === name);
+  if (!entry) {
+    const near = COMMANDS.filter((c) => c.name.startsWith(name[0] ?? "") || c.name.includes(name));
+    const meant = near.length > 0 ? `did you mean ${near.map((c) => c.name).join(" or ")}? ` : "";
+    throw new UsageError("bad-flag", `there is no command '${name}'`, `${meant}'hoptime --help' lists them`);
+  }
+  const command = (await entry.load()).name(`hoptime ${name}`).exitOverride();
+  command.configureOutput({
+    writeErr: () => {},
+    // Commander's own messages become one line of ours.
+    outputError: () => {},
+  });
+  try {
+    await command.parseAsync(rest, { from: "user" });
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    if (code === "commander.helpDisplayed" || code === "commander.help" || code === "commander.version")
+      return 0;
+    if (code?.startsWith("commander.")) {
+      throw new UsageError(
+        "bad-flag",
+        message.replace(/^error: /, ""),
+        `hoptime ${name} --help shows the options`,
+      );
+    }
+    throw error;
+  }
+  return typeof process.exitCode === "number" ? process.exitCode : 0;
+}
+
+process.stdout.on("error", (error) => {
+  if ((error as NodeJS.ErrnoException).code === "EPIPE") process.exit(0);
+});
+main(process.argv.slice(2)).then(
+  (code) => {
+    process.exitCode = code;
+  },
+  (error) => {
+    process.exitCode = fail(error);
+  },
+);

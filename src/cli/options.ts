@@ -1,0 +1,37 @@
+/** Options that several commands share, parsed the same way everywhere. */
+import { UsageError } from "../base/errors.ts";
+import { parseDuration } from "../base/time.ts";
+
+/** For commander: `--window 250ms` to ns; what is wrong is named with the flag. */
+export function durationOption(flag: string): (text: string) => number {
+  return (text) => {
+    const ns = parseDuration(text);
+    if (!(ns > 0))
+      throw new UsageError("bad-time", `${flag} ${text}: must be longer than 0`, "e.g. 1s, 250ms, 10us");
+    return ns;
+  };
+}
+
+export function integerOption(
+  flag: string,
+  min: number,
+  max = Number.MAX_SAFE_INTEGER,
+): (text: string) => number {
+  return (text) => {
+    const n = text.trim() === "" ? Number.NaN : Number(text);
+    if (!Number.isInteger(n) || n < min || n > max) {
+      const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
+      throw new UsageError("bad-flag", `${flag} ${text}: must be a whole number ${range}`);
+    }
+    return n;
+  };
+}
+
+export function choiceOption<T extends string>(flag: string, choices: readonly T[]): (text: string) => T {
+  return (text) => {
+    if (!(choices as readonly string[]).includes(text)) {
+      throw new UsageError("bad-flag", `${flag} ${text}: is none of ${choices.join(", ")}`);
+    }
+    return text as T;
+  };
+}

@@ -1,0 +1,110 @@
+/**
+ * Where two captures lie relative to each other when their clocks differ by more than any matching window.
+ *
+ * Input: a sample of packets with equal digests, paired ignoring time. Differences of true pairs lie close together
+ * (delay variation plus drift); false pairs and repeats of equal packets lie anywhere between the spans of the two
+ * captures. The answer is the densest cluster, its width chosen among powers of two by the scan statistic: of n
+ * differences spread over a range R, a window of width w holding k of them is as surprising as n * KL(k/n || w/R).
+ * It must beat what the best of n windows of each width shows by chance: surprise > ln(n * widths) + 7 (false-alarm
+ * rate below 1 in 1,000 for pairs of unrelated times).
+ *
+ * How it fails: equal packets sent periodically make a cluster per period; the true one wins only by the packets that occur
+ * once and by the overlap of the captures. `support` against `total` and `runnerUp` show it.
+ */
+export interface AlignmentPair {
+  /** Times relative to an origin common to both captures. */
+  beforeNs: number;
+  afterNs: number;
+}
+
+export interface Alignment {
+  /** Median of (after - before) in the cluster. */
+  offsetNs: number;
+  /** Pairs in the cluster, of `total`. */
+  support: number;
+  total: number;
+  /** Width of the cluster; packets that queued for longer lie above it. */
+  spreadNs: number;
+  /** Pairs in the densest window of the same width that does not touch the cluster. */
+  runnerUp: number;
+}
+
+const NARROWEST_NS = 1024;
+const SURPRISE_MARGIN = 7;
+
+/** Null when no cluster stands out. A single pair is taken at its word (`total` says that it was alone). */
+export function findAlignment(pairs: readonly AlignmentPair[]): Alignment | null {
+  const usable = pairs.filter((p) => Number.isFinite(p.afterNs - p.beforeNs));
+  const diff = Float64Array.from(usable, (p) => p.afterNs - p.beforeNs).sort();
+  const total = diff.length;
+  if (total === 0) return null;
+  const spread = diff[total - 1]! - diff[0]!;
+  if (spread <= NARROWEST_NS) return describe(diff, 0, total);
+  const range = Math.max(
+    spread,
+    spanOf(usable.map((p) => p.beforeNs)) + spanOf(usable.map((p) => p.afterNs)),
+  );
+  const widths = [NARROWEST_NS];
+  while (widths.at(-1)! < spread) widths.push(widths.at(-1)! * 2);
+  const needed = Math.log(total * widths.length) + SURPRISE_MARGIN;
+  let best: { from: number; to: number; surprise: number } | null = null;
+  for (const width of widths) {
+    const { from, to } = densest(diff, width, 0, total);
+    const share = Math.min(1, width / range);
+    const surprise = (to - from) / total > share ? surpriseOf(to - from, total, share) : 0;
+    if (surprise > needed && to - from >= 2 && (!best || surprise > best.surprise))
+      best = { from, to, surprise };
+  }
+  return best && describe(diff, best.from, best.to);
+}
+
+function spanOf(times: readonly number[]): number {
+  let low = Number.POSITIVE_INFINITY;
+  let high = Number.NEGATIVE_INFINITY;
+  for (const t of times) {
+    if (t < low) low = t;
+    if (t > high) high = t;
+  }
+  return high - low;
+}
+
+/** n * KL(k/n || p): the exponent of the chance that k of n evenly spread values fall into a window of share p. */
+function surpriseOf(k: number, n: number, p: number): number {
+  const q = k / n;
+  const outside = q < 1 ? (1 - q) * Math.log((1 - q) / (1 - p)) : 0;
+  return n * (q * Math.log(q / p) + outside);
+}
+
+/** The window of a width over sorted[from, to) that holds most values. */
+function densest(
+  sorted: Float64Array,
+  width: number,
+  from: number,
+  to: number,
+): { from: number; to: number } {
+  let best = { from, to: from };
+  for (let left = from, right = from; left < to; left++) {
+    while (right < to && sorted[right]! - sorted[left]! <= width) right++;
+    if (right - left > best.to - best.from) best = { from: left, to: right };
+  }
+  return best;
+}
+
+function describe(sorted: Float64Array, from: number, to: number): Alignment {
+  const spreadNs = sorted[to - 1]! - sorted[from]!;
+  const width = Math.max(spreadNs, NARROWEST_NS);
+  // Shoulders of the cluster itself are no rival.
+  let below = from;
+  while (below > 0 && sorted[below - 1]! >= sorted[from]! - width) below--;
+  let above = to;
+  while (above < sorted.length && sorted[above]! <= sorted[to - 1]! + width) above++;
+  const left = densest(sorted, width, 0, below);
+  const right = densest(sorted, width, above, sorted.length);
+  return {
+    offsetNs: (sorted[(from + to - 1) >> 1]! + sorted[(from + to) >> 1]!) / 2,
+    support: to - from,
+    total: sorted.length,
+    spreadNs,
+    runnerUp: Math.max(left.to - left.from, right.to - right.from),
+  };
+}

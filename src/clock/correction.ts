@@ -1,0 +1,82 @@
+/**
+ * What to subtract from a difference to get a delay, and how uncertain the clocks leave it.
+ *
+ * A correction is applied as  delay = diff - offsetNs - slope * (sendNs - originNs).
+ *   asis      nothing.
+ *   deskew    a detected skew, anchored so that nothing is subtracted at the first packet; a recognised offset (TAI, GPS,
+ *             zone); with both directions captured, the middle of the bounds of the offset, where 0 is outside them.
+ *   relative  deskew, then the smallest remaining difference: delays above the minimum. Never wrong by an offset, and right
+ *             for variation and queueing; says nothing of the constant part.
+ * Steps are not corrected: the sentences say to compare the parts. `symmetric` removes the middle of the bounds also
+ * where 0 lies inside them; that is right only if both ways take equally long at their fastest.
+ */
+import { formatDuration } from "../base/time.ts";
+import type { ClockVerdict } from "./verdict.ts";
+
+export const CORRECTION_MODES = ["asis", "deskew", "relative"] as const;
+export type CorrectionMode = (typeof CORRECTION_MODES)[number];
+
+export interface Correction {
+  offsetNs: number;
+  slope: number;
+  originNs: number;
+  describe: string;
+}
+
+export function correction(
+  verdict: ClockVerdict,
+  mode: CorrectionMode,
+  options: { symmetric?: boolean } = {},
+): Correction {
+  const { offset, skew, originNs, floor } = verdict;
+  if (mode === "asis" || floor === null)
+    return { offsetNs: 0, slope: 0, originNs, describe: "delays as stamped" };
+  const parts: string[] = [];
+  const slope = skew?.detected ? skew.ppm / 1e6 : 0;
+  if (skew?.detected) parts.push(`a skew of ${Number(skew.ppm.toPrecision(4))} ppm`);
+  const offsetNs = removableOffset(verdict, options.symmetric === true);
+  if (mode === "deskew") {
+    if (offsetNs !== 0) parts.push(`an offset of ${formatDuration(offsetNs)} (${offset.kind})`);
+    const describe = parts.length === 0 ? "nothing to correct" : `${parts.join(" and ")} removed`;
+    return { offsetNs, slope, originNs, describe };
+  }
+  parts.push(`the smallest difference of ${formatDuration(floor.deskewedNs)}`);
+  const describe = `delays above the smallest: ${parts.join(" and ")} removed`;
+  return { offsetNs: floor.deskewedNs, slope, originNs, describe };
+}
+
+function removableOffset({ offset, mode }: ClockVerdict, symmetric: boolean): number {
+  if (offset.kind === "tai-utc" || offset.kind === "time-zone") return offset.estimateNs;
+  if (mode !== "two-way" || offset.kind === "unknown") return 0;
+  return offset.kind === "constant" || symmetric ? offset.estimateNs : 0;
+}
+
+export interface ClockUncertainty {
+  /** Sum of the known parts: a delay may be wrong by this much, either way, by the clocks alone. */
+  totalNs: number;
+  /** The steps of both stamps, 1 ns each where unknown. */
+  resolutionNs: number;
+  /** What is left of the skew, over the whole capture; null where no skew could be estimated. */
+  skewNs: number | null;
+  /** Half the width of the bounds of the offset; null: not bounded (one direction). 0 for relative delays. */
+  offsetNs: number | null;
+}
+
+/** Null parts are unknown and not in the total: say so beside it. A skew beyond 500 ppm, which no clock has, is not assumed. */
+export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): ClockUncertainty {
+  const { skew, offset } = verdict;
+  const resolutionNs = (verdict.resolutionNs.before ?? 1) + (verdict.resolutionNs.after ?? 1);
+  let skewNs: number | null = null;
+  if (skew) {
+    const removed = mode === "asis" || !skew.detected ? 0 : skew.ppm;
+    const worstPpm = Math.min(
+      500,
+      Math.max(Math.abs(skew.lowPpm - removed), Math.abs(skew.highPpm - removed)),
+    );
+    skewNs = (worstPpm * skew.spanNs) / 1e6;
+  }
+  let offsetNs: number | null = null;
+  if (mode === "relative") offsetNs = 0;
+  else if (offset.lowNs !== null && offset.highNs !== null) offsetNs = (offset.highNs - offset.lowNs) / 2;
+  return { totalNs: resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0), resolutionNs, skewNs, offsetNs };
+}

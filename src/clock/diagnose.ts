@@ -1,0 +1,193 @@
+/**
+ * From what the observers remember to a verdict: steps first (they would tilt any line), then the skew of the
+ * pieces between them, then the offset of what remains, then how far to trust it. Nothing is refused here: a
+ * verdict stands beside the numbers, also when there was nothing to judge.
+ */
+import type { EnvelopePoints } from "./envelope.ts";
+import { blockMinima, type Envelope } from "./envelope.ts";
+import type { ClockObserver } from "./observer.ts";
+import { judgeOffset, type OffsetVerdict } from "./offset.ts";
+import { quantile } from "./quantile.ts";
+import { resolutionNs } from "./resolution.ts";
+import { sentences } from "./sentences.ts";
+import { combineDirections, estimateSkew, type SkewEstimate } from "./skew.ts";
+import { judgeSteps } from "./step-verdict.ts";
+import { cut } from "./steps.ts";
+import type { TimestampQuality, TimestampReport } from "./timestamp-quality.ts";
+import { judgeTrust } from "./trust.ts";
+import type { ClockVerdict, SkewVerdict } from "./verdict.ts";
+
+const BLOCKS = 64;
+/** Up to this share of the blocks may hold a negative minimum before it is taken for the clocks' doing. */
+const STRAY_BLOCKS = 0.1;
+
+export interface DiagnoseInput {
+  observer: ClockObserver;
+  /** Of all packets of each capture, in the time base of the pairs. */
+  before?: TimestampQuality;
+  after?: TimestampQuality;
+}
+
+export function diagnose(input: DiagnoseInput): ClockVerdict {
+  const before = input.before?.report() ?? null;
+  const after = input.after?.report() ?? null;
+  const { forward, reverse } = input.observer;
+  const points = forward.points();
+  const back = reverse.points();
+  const resolution = {
+    before: before?.resolutionNs ?? null,
+    after: after?.resolutionNs ?? null,
+  };
+  const quantumNs = quantumOf(resolution.before, resolution.after, points);
+
+  const steps = judgeSteps(points, back, quantumNs, before, after);
+  const cuts = steps.map((s) => s.atNs);
+  const pieces = cutAt(points, cuts);
+  const backPieces = cutAt(
+    back,
+    steps.filter((s) => s.kind !== "delay").map((s) => s.atNs),
+  );
+  const found = combineDirections(estimateSkew(pieces, quantumNs), estimateSkew(backPieces, quantumNs));
+  const slope = found?.detected ? found.slope : 0;
+  const originNs = Math.min(forward.firstNs, reverse.firstNs);
+  const halves = found?.detected ? estimateHalves(points, cuts, quantumNs) : [];
+
+  const floorNs = lowest(points, slope, originNs);
+  const used = { forward: levelOf(points, slope, originNs), reverse: levelOf(back, -slope, originNs) };
+  const withinResolution = forward.packets > 0 && forward.minNs < 0 && forward.minNs >= -quantumNs;
+  const verdict: ClockVerdict = {
+    mode: forward.packets === 0 ? "no-pairs" : reverse.packets === 0 ? "one-way" : "two-way",
+    pairs: { forward: forward.packets, reverse: reverse.packets },
+    originNs: Number.isFinite(originNs) ? originNs : 0,
+    negative: {
+      count: forward.negative,
+      share: forward.packets === 0 ? 0 : forward.negative / forward.packets,
+      minNs: forward.packets === 0 ? null : forward.minNs,
+      withinResolution,
+    },
+    floor:
+      floorNs === null ? null : { asIsNs: forward.minNs, deskewedNs: slope === 0 ? forward.minNs : floorNs },
+    offset: offsetOf(used.forward, used.reverse, quantumNs),
+    skew: found && skewVerdict(found),
+    noSkewReason: found ? null : noSkewReason(forward, points),
+    steps,
+    drift: {
+      residualNs: found?.residualNs ?? null,
+      constant: halves.length < 2 ? null : overlap(halves[0]!, halves[1]!),
+      halves: halves.map((h) => ({ lowPpm: h.low * 1e6, highPpm: h.high * 1e6 })),
+    },
+    resolutionNs: resolution,
+    backward: { before: backwardOf(before), after: backwardOf(after) },
+    batched: { before: batchedOf(before), after: batchedOf(after) },
+    trust: "good",
+    lines: [],
+  };
+  verdict.trust = judgeTrust(verdict, typicalNs(points, slope, originNs, verdict.offset), quantumNs);
+  verdict.lines = sentences(verdict, forward.ignored + reverse.ignored);
+  return verdict;
+}
+
+/** Two stamps are each off by up to their step; unknown steps are read from the differences themselves. */
+function quantumOf(before: number | null, after: number | null, points: EnvelopePoints): number {
+  const fallback = before === null || after === null ? (resolutionNs(points.valueNs) ?? 1) : 1;
+  return (before ?? fallback) + (after ?? fallback);
+}
+
+function cutAt(points: EnvelopePoints, times: readonly number[]): EnvelopePoints[] {
+  const edges = [Number.NEGATIVE_INFINITY, ...times, Number.POSITIVE_INFINITY];
+  return edges.slice(1).map((to, i) => cut(points, edges[i]!, to));
+}
+
+function estimateHalves(points: EnvelopePoints, cuts: readonly number[], quantumNs: number): SkewEstimate[] {
+  const middle = (points.timeNs[0]! + points.timeNs[points.length - 1]!) / 2;
+  const estimates = [
+    estimateSkew(cutAt(cut(points, Number.NEGATIVE_INFINITY, middle), cuts), quantumNs),
+    estimateSkew(cutAt(cut(points, middle, Number.POSITIVE_INFINITY), cuts), quantumNs),
+  ];
+  return estimates.filter((e) => e !== null);
+}
+
+function overlap(a: { low: number; high: number }, b: { low: number; high: number }): boolean {
+  return a.low <= b.high && b.low <= a.high;
+}
+
+function lowest(points: EnvelopePoints, slope: number, originNs: number): number | null {
+  if (points.length === 0) return null;
+  let low = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < points.length; i++) {
+    low = Math.min(low, points.valueNs[i]! - slope * (points.timeNs[i]! - originNs));
+  }
+  return low;
+}
+
+/**
+ * The floor that the offset is judged by: the lowest difference, unless only a few stray blocks are negative
+ * (false matches, stamps out of order), which say nothing of the clocks.
+ */
+function levelOf(points: EnvelopePoints, slope: number, originNs: number): number | null {
+  const floor = lowest(points, slope, originNs);
+  if (floor === null || floor >= 0) return floor;
+  const minima = blockMinima(points, BLOCKS, slope);
+  const levels = minima.valueNs.map((v, i) => v - slope * (minima.timeNs[i]! - originNs));
+  const negative = levels.filter((v) => v < 0).length;
+  if (negative > STRAY_BLOCKS * levels.length) return floor;
+  return levels.reduce((low, v) => (v >= 0 && v < low ? v : low), Number.POSITIVE_INFINITY);
+}
+
+function offsetOf(forward: number | null, negatedReverse: number | null, quantumNs: number): OffsetVerdict {
+  if (forward === null) {
+    return {
+      kind: "unknown",
+      estimateNs: 0,
+      lowNs: negatedReverse === null ? null : -negatedReverse,
+      highNs: null,
+      explanation: "no packet was seen in the forward direction",
+    };
+  }
+  return judgeOffset(forward, negatedReverse === null ? null : -negatedReverse, quantumNs);
+}
+
+/** Median of the envelope without offset and drift: what coarse stamps are compared with. */
+function typicalNs(
+  points: EnvelopePoints,
+  slope: number,
+  originNs: number,
+  offset: OffsetVerdict,
+): number | null {
+  if (points.length === 0) return null;
+  const removed = offset.kind === "none" ? 0 : offset.estimateNs;
+  return quantile(
+    points.valueNs.map((v, i) => v - removed - slope * (points.timeNs[i]! - originNs)),
+    0.5,
+  );
+}
+
+function noSkewReason(forward: Envelope, points: EnvelopePoints): string {
+  if (forward.packets === 0) return "no packet was seen at both points";
+  if (points.length < 8) return `only ${points.length} separate moments were seen; a skew needs 8`;
+  return "the packets lie too close in time";
+}
+
+function skewVerdict(found: SkewEstimate): SkewVerdict {
+  const ppm = found.slope * 1e6;
+  const lowPpm = found.low * 1e6;
+  const highPpm = found.high * 1e6;
+  return {
+    ppm,
+    lowPpm,
+    highPpm,
+    ppmUncertainty: Math.max(highPpm - ppm, ppm - lowPpm),
+    spanNs: found.spanNs,
+    points: found.points,
+    detected: found.detected,
+    reason: found.reason,
+  };
+}
+
+function backwardOf(report: TimestampReport | null) {
+  return report && { count: report.backward.count, largestNs: report.backward.largestNs };
+}
+
+function batchedOf(report: TimestampReport | null) {
+  return report && { ...report.batched };
+}

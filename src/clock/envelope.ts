@@ -1,0 +1,182 @@
+/**
+ * The lower envelope of (send time, difference) in bounded memory: one real point per time bucket, the lowest of it.
+ *
+ * What: at most MAX_BUCKETS buckets of equal width, a power of two of ns, aligned to multiples of the width. When the
+ * capture outgrows them the width doubles and neighbours merge. A bucket keeps its lowest point *with its exact send
+ * time* and the number of its points, so that every retained point is one that was really seen.
+ *
+ * "Lowest" is judged along a provisional slope, re-estimated at each doubling: with a skew of 50 ppm and buckets of
+ * a second, the plainly smallest difference of a bucket is merely its earliest or latest, 50 us away from the packet
+ * that met no queue.
+ *
+ * Guarantee: memory is constant; the smallest and the earliest of everything seen are exact. Times may come in any
+ * order. How it fails: one absurd time (years off) widens all buckets until everything else lies in one of them; then
+ * there are too few points and the skew is reported as unknown, not guessed.
+ */
+import { rankSlope } from "./rank-slope.ts";
+
+export const MAX_BUCKETS = 4096;
+const FIRST_WIDTH_NS = 1024;
+/** Beyond what any clock drifts (500 ppm is where NTP gives up), a provisional slope is queueing and not followed. */
+const MAX_PROVISIONAL_SLOPE = 1e-3;
+
+/** Points in time order; `count` is how many packets each stands for. */
+export interface EnvelopePoints {
+  readonly timeNs: Float64Array;
+  readonly valueNs: Float64Array;
+  readonly count: Float64Array;
+  readonly length: number;
+}
+
+export class Envelope {
+  /** Points taken; points with a time or value that is no number are in `ignored`. */
+  packets = 0;
+  ignored = 0;
+  minNs = Number.POSITIVE_INFINITY;
+  firstNs = Number.POSITIVE_INFINITY;
+  lastNs = Number.NEGATIVE_INFINITY;
+  negative = 0;
+  widthNs = FIRST_WIDTH_NS;
+  /** Sum of (time - first seen time): the mean abscissa is what Moon's line is anchored at. */
+  #timeSum = 0;
+  #timeBase = 0;
+  #slope = 0;
+  #low = 0;
+  #high = -1;
+  // A ring: bucket b lives in slot b mod MAX_BUCKETS; slots outside [low, high] are empty (count 0).
+  readonly #time = new Float64Array(MAX_BUCKETS);
+  readonly #value = new Float64Array(MAX_BUCKETS);
+  readonly #count = new Float64Array(MAX_BUCKETS);
+
+  get meanTimeNs(): number {
+    return this.packets === 0 ? 0 : this.#timeBase + this.#timeSum / this.packets;
+  }
+
+  /** Takes n points; `sign` -1 takes the upper envelope of the values, as the lower one of their negatives. */
+  observe(timeNs: Float64Array, valueNs: Float64Array, n: number, sign: 1 | -1 = 1): void {
+    let bucketFrom = 0;
+    let bucketTo = 0;
+    let slot = 0;
+    for (let i = 0; i < n; i++) {
+      const time = timeNs[i]!;
+      const value = sign * valueNs[i]!;
+      // A sum is not finite exactly when one of its parts is not.
+      if (!Number.isFinite(time + value)) {
+        this.ignored++;
+        continue;
+      }
+      if (this.packets === 0) this.#timeBase = time;
+      this.packets++;
+      this.#timeSum += time - this.#timeBase;
+      if (value < 0) this.negative++;
+      if (value < this.minNs) this.minNs = value;
+      if (time < this.firstNs) this.firstNs = time;
+      if (time > this.lastNs) this.lastNs = time;
+      if (time < bucketFrom || time >= bucketTo) {
+        const bucket = this.#bucketOf(time);
+        slot = modulo(bucket);
+        bucketFrom = bucket * this.widthNs;
+        bucketTo = bucketFrom + this.widthNs;
+      }
+      this.#put(slot, time, value, 1);
+    }
+  }
+
+  points(): EnvelopePoints {
+    const used: number[] = [];
+    for (let bucket = this.#low; bucket <= this.#high; bucket++) {
+      const slot = modulo(bucket);
+      if (this.#count[slot]! > 0) used.push(slot);
+    }
+    return {
+      timeNs: Float64Array.from(used, (s) => this.#time[s]!),
+      valueNs: Float64Array.from(used, (s) => this.#value[s]!),
+      count: Float64Array.from(used, (s) => this.#count[s]!),
+      length: used.length,
+    };
+  }
+
+  /** The bucket of a time, made to exist: widened or extended as needed. */
+  #bucketOf(time: number): number {
+    let bucket = Math.floor(time / this.widthNs);
+    if (this.#high < this.#low) {
+      this.#low = this.#high = bucket;
+      return bucket;
+    }
+    while (Math.max(bucket, this.#high) - Math.min(bucket, this.#low) >= MAX_BUCKETS) {
+      this.#double();
+      bucket = Math.floor(time / this.widthNs);
+    }
+    if (bucket < this.#low) this.#low = bucket;
+    if (bucket > this.#high) this.#high = bucket;
+    return bucket;
+  }
+
+  #put(slot: number, time: number, value: number, count: number): void {
+    const had = this.#count[slot]!;
+    if (had === 0 || value - this.#value[slot]! < this.#slope * (time - this.#time[slot]!)) {
+      this.#time[slot] = time;
+      this.#value[slot] = value;
+    }
+    this.#count[slot] = had + count;
+  }
+
+  #double(): void {
+    const old = this.points();
+    this.#slope = provisionalSlope(old);
+    this.widthNs *= 2;
+    this.#count.fill(0);
+    this.#low = Math.floor(this.#low / 2);
+    this.#high = Math.floor(this.#high / 2);
+    for (let i = 0; i < old.length; i++) {
+      const slot = modulo(Math.floor(old.timeNs[i]! / this.widthNs));
+      this.#put(slot, old.timeNs[i]!, old.valueNs[i]!, old.count[i]!);
+    }
+  }
+}
+
+/** The lowest point of each of `blocks` runs of points holding about the same number of packets each. */
+export function blockMinima(points: EnvelopePoints, blocks: number, slope: number): EnvelopePoints {
+  let packets = 0;
+  for (let i = 0; i < points.length; i++) packets += points.count[i]!;
+  const time: number[] = [];
+  const value: number[] = [];
+  const count: number[] = [];
+  let best = 0;
+  let held = 0;
+  let seen = 0;
+  for (let i = 0; i < points.length; i++) {
+    if (
+      held === 0 ||
+      points.valueNs[i]! - points.valueNs[best]! < slope * (points.timeNs[i]! - points.timeNs[best]!)
+    ) {
+      best = i;
+    }
+    held += points.count[i]!;
+    seen += points.count[i]!;
+    // The k-th block ends where the k-th share of all packets is reached, so that rounding does not pile up.
+    if (seen * blocks >= (time.length + 1) * packets || i === points.length - 1) {
+      time.push(points.timeNs[best]!);
+      value.push(points.valueNs[best]!);
+      count.push(held);
+      held = 0;
+    }
+  }
+  return {
+    timeNs: Float64Array.from(time),
+    valueNs: Float64Array.from(value),
+    count: Float64Array.from(count),
+    length: time.length,
+  };
+}
+
+function provisionalSlope(points: EnvelopePoints): number {
+  const minima = blockMinima(points, 32, 0);
+  if (minima.length < 8) return 0;
+  const slope = rankSlope([{ x: minima.timeNs, y: minima.valueNs }], 0).slope;
+  return Math.abs(slope) <= MAX_PROVISIONAL_SLOPE ? slope : 0;
+}
+
+function modulo(bucket: number): number {
+  return bucket - Math.floor(bucket / MAX_BUCKETS) * MAX_BUCKETS;
+}

@@ -1,0 +1,41 @@
+/**
+ * The step in which a set of time stamps is counted: the largest unit that divides nearly all of them.
+ *
+ * Units: 1, 2, 4, 5, 8 and 2.5 times powers of ten ns up to 1 s, and 2^-k s (as in ERF or NTP fractions, rounded to whole ns, so
+ * a stamp may be 0.5 ns off its tick) down to 2^-26 s; finer binary ticks look like 1 ns. How it fails: stamps that
+ * are round for another reason (ideal periodic traffic of a simulator) look coarser than their clock.
+ */
+const SECOND_NS = 1e9;
+/** Fewer stamps than this may be round by chance. */
+const MIN_STAMPS = 16;
+/** Share of stamps that may miss the unit: a capture may hold a few packets of another source. */
+const TOLERATED = 0.005;
+
+const UNITS: readonly { ns: number; slackNs: number }[] = makeUnits();
+
+/** Null when there are too few different stamps to tell; 1 means 1 ns or finer. */
+export function resolutionNs(stampsNs: ArrayLike<number>): number | null {
+  const different = new Set(Array.from(stampsNs));
+  if (different.size < MIN_STAMPS) return null;
+  for (const { ns, slackNs } of UNITS) {
+    let missed = 0;
+    for (const stamp of different) {
+      if (Math.abs(stamp - Math.round(stamp / ns) * ns) > slackNs && ++missed > TOLERATED * different.size)
+        break;
+    }
+    if (missed <= TOLERATED * different.size) return ns;
+  }
+  return 1;
+}
+
+function makeUnits(): { ns: number; slackNs: number }[] {
+  const units: { ns: number; slackNs: number }[] = [];
+  for (let decade = 1; decade <= SECOND_NS; decade *= 10) {
+    for (const factor of [1, 2, 2.5, 4, 5, 8]) {
+      const ns = factor * decade;
+      if (Number.isInteger(ns) && SECOND_NS % ns === 0) units.push({ ns, slackNs: 0 });
+    }
+  }
+  for (let k = 6; k <= 26; k++) units.push({ ns: SECOND_NS / 2 ** k, slackNs: 0.51 });
+  return units.sort((a, b) => b.ns - a.ns);
+}

@@ -1,0 +1,174 @@
+/** The verdict in words: each sentence says what was found, how big it is and what to do. Most serious first. */
+import { formatDuration } from "../base/time.ts";
+import type { ClockVerdict } from "./verdict.ts";
+
+/** Slopes beyond this are no clock's: a bound above it says nothing. */
+const CLOCK_PPM = 500;
+
+export function sentences(verdict: ClockVerdict, ignored: number): string[] {
+  if (verdict.mode === "no-pairs") {
+    return ["No packet was seen at both points going forward: the clocks cannot be compared."];
+  }
+  const all = [
+    ...offsetLines(verdict),
+    ...stepLines(verdict),
+    ...negativeLines(verdict),
+    ...skewLines(verdict),
+  ];
+  for (const side of ["before", "after"] as const) all.push(...captureLines(verdict, side));
+  if (ignored > 0) all.push(`${ignored} pairs had a time that is not a number and were left out.`);
+  return all;
+}
+
+function offsetLines({ offset, mode, floor }: ClockVerdict): string[] {
+  const by = formatDuration(Math.abs(offset.estimateNs));
+  const ahead = offset.estimateNs >= 0 ? "ahead of" : "behind";
+  const bounds =
+    offset.lowNs === null || offset.highNs === null
+      ? ""
+      : ` (between ${formatDuration(offset.lowNs)} and ${formatDuration(offset.highNs)})`;
+  switch (offset.kind) {
+    case "none":
+      if (mode === "one-way") return [];
+      return [`Clock offset: none shows; ${offset.explanation}${bounds}.`];
+    case "tai-utc":
+    case "time-zone": {
+      const rest = (floor?.deskewedNs ?? 0) - offset.estimateNs;
+      const left =
+        rest < 0 ? ` The smallest delay is then still ${formatDuration(rest)}: use relative delays.` : "";
+      return [
+        `Clock offset: AFTER is ${by} ${ahead} BEFORE: ${offset.explanation}. The deskew correction removes it.${left}`,
+      ];
+    }
+    case "constant":
+      if (mode === "two-way") {
+        return [
+          `Clock offset: AFTER is ${by} ${ahead} BEFORE${bounds}. The deskew correction removes the middle.`,
+        ];
+      }
+      return [
+        `Clock offset: AFTER is at least ${by} behind BEFORE: ${offset.explanation}. ` +
+          "How much more, one direction cannot tell: use relative delays, or capture both directions.",
+      ];
+    case "unknown":
+      if (mode === "two-way") {
+        return [`Clock offset: ${offset.explanation}${bounds}. Check that packets were matched rightly.`];
+      }
+      return [
+        `Clock offset: the smallest delay is ${formatDuration(offset.highNs ?? 0)}; ${offset.explanation}. ` +
+          "Use relative delays, or capture both directions.",
+      ];
+  }
+}
+
+function stepLines({ steps, originNs }: ClockVerdict): string[] {
+  return steps.map(({ atNs, sizeNs, kind, evidence }) => {
+    const what =
+      kind === "clock"
+        ? "A clock was set"
+        : kind === "delay"
+          ? "The path changed"
+          : "A clock was set or the path changed";
+    const size = `${sizeNs >= 0 ? "+" : ""}${formatDuration(sizeNs)}`;
+    const todo =
+      kind === "delay" ? "The delays are right." : "Compare the parts before and after it separately.";
+    return `${what} ${formatDuration(atNs - originNs)} into the capture, by ${size}: ${evidence}. ${todo}`;
+  });
+}
+
+function negativeLines({ negative, offset, skew, floor }: ClockVerdict): string[] {
+  if (negative.count === 0 || negative.minNs === null || offset.kind !== "none") return [];
+  const what = `${negative.count} packets (${percent(negative.share)}) seem to arrive before they were sent, by up to ${formatDuration(-negative.minNs)}`;
+  if (negative.withinResolution) return [`${what}: that is within the resolution of the stamps.`];
+  if (skew?.detected && (floor?.deskewedNs ?? -1) >= 0) return [`${what}: the skew explains it.`];
+  return [
+    `${what}: stamps out of order or false matches; look at these packets before trusting the smallest delays.`,
+  ];
+}
+
+function skewLines(verdict: ClockVerdict): string[] {
+  const { skew, drift } = verdict;
+  if (!skew) return [`Clock skew: unknown, ${verdict.noSkewReason}.`];
+  const interval = `${ppm(skew.lowPpm)} to ${ppm(skew.highPpm)} ppm`;
+  const bound = Math.max(Math.abs(skew.lowPpm), Math.abs(skew.highPpm));
+  const driftNs = (Math.abs(skew.ppm) * skew.spanNs) / 1e6;
+  switch (skew.reason) {
+    case "detected": {
+      const faster = skew.ppm > 0 ? "faster" : "slower";
+      const uneven =
+        drift.constant === false
+          ? " It changes during the capture (a clock being disciplined): a straight line removes only its mean."
+          : "";
+      return [
+        `Clock skew: AFTER runs ${ppm(Math.abs(skew.ppm))} ppm ${faster} than BEFORE (95 %: ${interval}), ` +
+          `${formatDuration(driftNs)} over the capture. The deskew correction removes it.${uneven}`,
+      ];
+    }
+    case "interval-holds-zero":
+      if (bound > CLOCK_PPM) {
+        return [
+          "Clock skew: cannot be told; queueing varies more than any clock drifts. Capture for longer to tell.",
+        ];
+      }
+      return [`Clock skew: none detectable, below ${ppm(bound)} ppm (95 %). Nothing to correct.`];
+    case "steeper-than-clocks":
+      return [
+        `The smallest delay changes by ${formatDuration(driftNs)} over the capture, steeper than clocks drift: ` +
+          "queueing. Nothing to correct.",
+      ];
+    case "within-wander":
+      return [
+        `A trend of ${ppm(skew.ppm)} ppm (95 %: ${interval}) is no larger than the wandering of the smallest delay: ` +
+          "load may explain it. Not corrected.",
+      ];
+    case "step-fits-better":
+      return [
+        `The smallest delay changes by about ${formatDuration(driftNs)}, but rather at once than evenly: a route, a queue ` +
+          "or a clock that was set. Not corrected.",
+      ];
+    case "directions-disagree":
+      return [
+        `The two directions show different trends (together ${interval}): at least one is queueing or a route, not the ` +
+          "clocks. Not corrected.",
+      ];
+  }
+}
+
+function captureLines(verdict: ClockVerdict, side: "before" | "after"): string[] {
+  const name = side.toUpperCase();
+  const lines: string[] = [];
+  const resolution = verdict.resolutionNs[side];
+  const backward = verdict.backward[side];
+  const batched = verdict.batched[side];
+  if (resolution !== null && resolution > 1) {
+    lines.push(
+      `${name} stamps in steps of ${formatDuration(resolution)}: no delay is known better than that.`,
+    );
+  }
+  if (backward && backward.count > 0) {
+    lines.push(
+      `${name}'s stamps go backward ${backward.count} times, by up to ${formatDuration(backward.largestNs)}: ` +
+        "packets were stamped on several processors or the clock was set; delays are uncertain by as much.",
+    );
+  }
+  if (batched?.impossible && batched.share > 0.01) {
+    lines.push(
+      `${name} stamps packets in batches: ${percent(batched.share)} lie nearer to a neighbour than frames can follow each ` +
+        `other (up to ${batched.longestRun} with one stamp). Use hardware stamps for delays this small.`,
+    );
+  }
+  return lines;
+}
+
+function ppm(value: number): string {
+  const size = Math.abs(value);
+  return size >= 1e4
+    ? value.toExponential(1)
+    : size >= 1e-4
+      ? String(Number(value.toPrecision(3)))
+      : value.toExponential(1);
+}
+
+function percent(share: number): string {
+  return `${Number((100 * share).toPrecision(2))} %`;
+}

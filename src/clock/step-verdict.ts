@@ -1,0 +1,86 @@
+/** Whose step it was: a shift of the forward envelope held against the reverse one and against each capture's own stamps. */
+import type { EnvelopePoints } from "./envelope.ts";
+import { findShifts, type LevelShift, shiftAround } from "./steps.ts";
+import type { TimestampReport } from "./timestamp-quality.ts";
+import type { StepVerdict } from "./verdict.ts";
+
+/** Sizes agree within this share. */
+const SAME_SIZE = 0.2;
+/** A jump in a capture's own stamps belongs to a step this near, as a share of the span. */
+const SAME_TIME = 1 / 16;
+
+export function judgeSteps(
+  forward: EnvelopePoints,
+  reverse: EnvelopePoints,
+  quantumNs: number,
+  before: TimestampReport | null,
+  after: TimestampReport | null,
+): StepVerdict[] {
+  const shifts = findShifts(forward, quantumNs);
+  if (shifts.length === 0) return [];
+  const spanNs = forward.timeNs[forward.length - 1]! - forward.timeNs[0]!;
+  const steps = shifts.map((shift) => judge(shift, reverse, spanNs, before, after));
+  // A clock that is set and set back by the same amount is rarer than a detour or a queue that comes and goes.
+  for (let i = 1; i < steps.length; i++) {
+    const [a, b] = [steps[i - 1]!, steps[i]!];
+    if (a.kind === "ambiguous" && b.kind === "ambiguous" && alike(a.sizeNs, -b.sizeNs)) {
+      for (const step of [a, b]) {
+        step.kind = "delay";
+        step.evidence = "the same shift comes and goes, as a detour does";
+      }
+    }
+  }
+  return steps;
+}
+
+function judge(
+  shift: LevelShift,
+  reverse: EnvelopePoints,
+  spanNs: number,
+  before: TimestampReport | null,
+  after: TimestampReport | null,
+): StepVerdict {
+  const jump = jumpOf(shift, spanNs, before, after);
+  if (jump) return { ...shift, kind: "clock", evidence: jump };
+  const other = shiftAround(reverse, shift.atNs);
+  if (other && other.noiseNs < Math.abs(shift.sizeNs) / 2) {
+    // Reverse values are negated, so a clock step shows with the opposite sign.
+    if (alike(-other.sizeNs, shift.sizeNs)) {
+      return { ...shift, kind: "clock", evidence: "the reverse direction steps by the same amount" };
+    }
+    if (Math.abs(other.sizeNs) < SAME_SIZE * Math.abs(shift.sizeNs)) {
+      return { ...shift, kind: "delay", evidence: "the reverse direction does not step" };
+    }
+  }
+  return {
+    ...shift,
+    kind: "ambiguous",
+    evidence: "one direction cannot tell a clock that was set from a path that changed",
+  };
+}
+
+/** A jump of the same size in one capture's own stamps: AFTER backward or BEFORE forward for a negative step. */
+function jumpOf(
+  shift: LevelShift,
+  spanNs: number,
+  before: TimestampReport | null,
+  after: TimestampReport | null,
+): string | null {
+  const near = (atNs: number) => Math.abs(atNs - shift.atNs) <= SAME_TIME * spanNs + Math.abs(shift.sizeNs);
+  const backward = (shift.sizeNs < 0 ? after : before)?.backward.largest ?? [];
+  for (const event of backward) {
+    // A packet gap hides a part of a backward step.
+    if (
+      near(event.atNs) &&
+      event.sizeNs > Math.abs(shift.sizeNs) / 2 &&
+      event.sizeNs <= Math.abs(shift.sizeNs) * 1.2
+    ) {
+      return `${shift.sizeNs < 0 ? "AFTER" : "BEFORE"}'s own stamps jump backward there`;
+    }
+  }
+  return null;
+}
+
+function alike(a: number, b: number): boolean {
+  return Math.abs(a - b) <= SAME_SIZE * Math.max(Math.abs(a), Math.abs(b));
+}

@@ -1,0 +1,135 @@
+/**
+ * What the time stamps of one capture are worth, from their order in the file alone: resolution, steps backward, stamps shared
+ * by neighbours, and the largest gaps. Memory is constant; any packet rate.
+ *
+ * Limits: a backward step is only seen if no packet gap hides it; a gap may be silence as well as a clock stepped
+ * forward (the verdict compares both captures); batches stamped one after the other by software, at intervals longer
+ * than `minWireGapNs`, look like traffic.
+ */
+import { resolutionNs } from "./resolution.ts";
+
+export interface TimestampEvent {
+  /** Time stamp before the event, in the time base of the stamps fed. */
+  atNs: number;
+  sizeNs: number;
+}
+
+export interface TimestampReport {
+  packets: number;
+  /** Null: too few stamps to tell. 1: 1 ns or finer. */
+  resolutionNs: number | null;
+  backward: { count: number; largestNs: number; largest: TimestampEvent[] };
+  batched: {
+    /** Share of packets whose stamp equals a neighbour's. */
+    equalShare: number;
+    /** Share of packets nearer to a neighbour than frames can follow each other on a wire, equal ones included. */
+    share: number;
+    longestRun: number;
+    /** A run of equal stamps holds more frames than a wire carries in one step of the stamps: stamped in batches. */
+    impossible: boolean;
+  };
+  /** The largest forward gaps, largest first. */
+  gaps: TimestampEvent[];
+}
+
+/** 64-byte frames with preamble and gap follow each other every 6.72 ns at 100 Gbit/s. */
+const DEFAULT_WIRE_GAP_NS = 6;
+const KEPT_EVENTS = 8;
+const KEPT_STAMPS = 4096;
+
+export class TimestampQuality {
+  readonly #minWireGapNs: number;
+  /** The origin within its second: resolution is judged on absolute stamps. */
+  readonly #phaseNs: number;
+  readonly #stamps: number[] = [];
+  #stride = 1;
+  #packets = 0;
+  #previous = 0;
+  #backward = 0;
+  #backwardEvents: TimestampEvent[] = [];
+  #gaps: TimestampEvent[] = [];
+  #smallestGap = Number.POSITIVE_INFINITY;
+  #equal = 0;
+  #close = 0;
+  #run = 1;
+  #longestRun = 1;
+  #wasEqual = false;
+  #wasClose = false;
+
+  /** `originNs`: the absolute time of the stamps' zero. `minWireGapNs`: least spacing of frames on this link. */
+  constructor(options: { originNs?: bigint; minWireGapNs?: number } = {}) {
+    this.#minWireGapNs = options.minWireGapNs ?? DEFAULT_WIRE_GAP_NS;
+    this.#phaseNs = Number((options.originNs ?? 0n) % 1_000_000_000n);
+  }
+
+  /** The first n time stamps of the next packets of the file, in file order. */
+  observe(timeNs: Float64Array, n: number): void {
+    for (let i = 0; i < n; i++) {
+      const time = timeNs[i]!;
+      if (!Number.isFinite(time)) continue;
+      if (this.#packets > 0) this.#follow(time);
+      if (this.#packets % this.#stride === 0) this.#keep(time + this.#phaseNs);
+      this.#packets++;
+      this.#previous = time;
+    }
+  }
+
+  report(): TimestampReport {
+    const packets = this.#packets;
+    const resolution = resolutionNs(this.#stamps);
+    return {
+      packets,
+      resolutionNs: resolution,
+      backward: {
+        count: this.#backward,
+        largestNs: this.#backwardEvents[0]?.sizeNs ?? 0,
+        largest: this.#backwardEvents.map((e) => ({ ...e })),
+      },
+      batched: {
+        equalShare: packets === 0 ? 0 : this.#equal / packets,
+        share: packets === 0 ? 0 : this.#close / packets,
+        longestRun: packets === 0 ? 0 : this.#longestRun,
+        impossible: resolution !== null && (this.#longestRun - 1) * this.#minWireGapNs > resolution,
+      },
+      gaps: this.#gaps.map((e) => ({ ...e })),
+    };
+  }
+
+  #follow(time: number): void {
+    const gap = time - this.#previous;
+    const equal = gap === 0;
+    const close = gap >= 0 && gap < this.#minWireGapNs;
+    // A packet counts once, whether its neighbour before or behind is the near one.
+    if (equal) this.#equal += this.#wasEqual ? 1 : 2;
+    if (close) this.#close += this.#wasClose ? 1 : 2;
+    this.#wasEqual = equal;
+    this.#wasClose = close;
+    this.#run = equal ? this.#run + 1 : 1;
+    if (this.#run > this.#longestRun) this.#longestRun = this.#run;
+    if (gap < 0) {
+      this.#backward++;
+      insertLargest(this.#backwardEvents, { atNs: this.#previous, sizeNs: -gap });
+    } else if (this.#gaps.length < KEPT_EVENTS || gap > this.#smallestGap) {
+      insertLargest(this.#gaps, { atNs: this.#previous, sizeNs: gap });
+      this.#smallestGap = this.#gaps.at(-1)!.sizeNs;
+    }
+  }
+
+  /** Every stride-th stamp; when full, every other one is dropped and the stride doubles. */
+  #keep(stamp: number): void {
+    if (this.#stamps.length === KEPT_STAMPS) {
+      for (let i = 0; i < KEPT_STAMPS / 2; i++) this.#stamps[i] = this.#stamps[2 * i]!;
+      this.#stamps.length = KEPT_STAMPS / 2;
+      this.#stride *= 2;
+    }
+    this.#stamps.push(stamp);
+  }
+}
+
+function insertLargest(events: TimestampEvent[], event: TimestampEvent): void {
+  let at = events.length;
+  while (at > 0 && events[at - 1]!.sizeNs < event.sizeNs) at--;
+  if (at >= KEPT_EVENTS) return;
+  events.splice(at, 0, event);
+  if (events.length > KEPT_EVENTS) events.pop();
+}

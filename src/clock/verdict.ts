@@ -1,0 +1,80 @@
+/**
+ * The clock doctor's verdict on two captures: plain data, fit for JSON. `diagnose` (diagnose.ts) makes it, `correction`
+ * (correction.ts) acts on it, `sentences` (sentences.ts) puts it into words.
+ *
+ * Signs: an offset, a skew or a step is AFTER's clock against BEFORE's, positive when AFTER's is ahead or faster.
+ */
+import type { OffsetVerdict } from "./offset.ts";
+import type { SkewReason } from "./skew.ts";
+
+/**
+ * good: the delays stand as they are. usable: they stand after the corrections named, or within the uncertainty named.
+ * doubtful: something could not be decided (level, a step, a trend); read the sentences before using the delays.
+ * unusable: the stamps contradict each other, or are too coarse, or there is nothing to judge.
+ */
+export type Trust = "good" | "usable" | "doubtful" | "unusable";
+
+export interface SkewVerdict {
+  ppm: number;
+  /** 95 % interval. */
+  lowPpm: number;
+  highPpm: number;
+  /** The larger distance from `ppm` to an end of the interval. */
+  ppmUncertainty: number;
+  spanNs: number;
+  /** Block minima that the interval rests on. */
+  points: number;
+  /** Whether a skew is claimed (and corrected); `reason` says why or why not. */
+  detected: boolean;
+  reason: SkewReason;
+}
+
+export interface StepVerdict {
+  /** Time at BEFORE of the first packet after the step. */
+  atNs: number;
+  sizeNs: number;
+  /** clock: a clock was set. delay: the way became longer or shorter. ambiguous: one direction cannot tell. */
+  kind: "clock" | "delay" | "ambiguous";
+  evidence: string;
+}
+
+export interface BeforeAfter<T> {
+  before: T;
+  after: T;
+}
+
+export interface ClockVerdict {
+  mode: "no-pairs" | "one-way" | "two-way";
+  pairs: { forward: number; reverse: number };
+  /** Earliest send time: where corrections are anchored. */
+  originNs: number;
+  negative: {
+    count: number;
+    share: number;
+    /** Smallest forward difference (positive when none is negative); null without pairs. */
+    minNs: number | null;
+    /** Every negative difference is within the resolution of the stamps. */
+    withinResolution: boolean;
+  };
+  /** Smallest forward difference as it is, and after removing a detected skew; null without pairs. */
+  floor: { asIsNs: number; deskewedNs: number } | null;
+  offset: OffsetVerdict;
+  skew: SkewVerdict | null;
+  /** Why there is no skew estimate; null if there is one. */
+  noSkewReason: string | null;
+  steps: StepVerdict[];
+  drift: {
+    /** Middle 80 % of the minima around the line; null without a skew estimate. */
+    residualNs: number | null;
+    /** Whether both halves allow the same skew; null where they are too short to tell. */
+    constant: boolean | null;
+    halves: { lowPpm: number; highPpm: number }[];
+  };
+  /** Null: unknown. */
+  resolutionNs: BeforeAfter<number | null>;
+  backward: BeforeAfter<{ count: number; largestNs: number } | null>;
+  batched: BeforeAfter<{ share: number; equalShare: number; longestRun: number; impossible: boolean } | null>;
+  trust: Trust;
+  /** What was found, how big it is, what to do; most serious first. */
+  lines: string[];
+}

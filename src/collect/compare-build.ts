@@ -1,0 +1,483 @@
+/** From the matcher's records to the report: counts told apart, statistics, the verdicts beside them. */
+import { bucketHigh, bucketLow, bucketMid, LogHistogram } from "../base/log-histogram.ts";
+import { VERSION } from "../base/version.ts";
+import { parseAddress } from "../capture/address.ts";
+import type { FlowKeySpec } from "../capture/flow-key.ts";
+import { communityId } from "../capture/flow-text.ts";
+import type { CaptureStatistics } from "../capture/reader.ts";
+import { type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
+import type { ClockVerdict } from "../clock/verdict.ts";
+import type {
+  BucketRun,
+  DelaySums,
+  ExactMatcher,
+  FlowResult,
+  TotalResult,
+} from "../estimators/exact/matcher.ts";
+import type { FlowOrder } from "./compare.ts";
+import type { PassResult } from "./compare-pass.ts";
+import type {
+  CaptureSummary,
+  CompareReport,
+  FlowReport,
+  HeatMap,
+  IntervalReport,
+  Latency,
+  SegmentReport,
+} from "./compare-report.ts";
+
+export interface Directions {
+  matched: number;
+  /** Packets go both ways in these captures. */
+  twoWay: boolean;
+  /** The threshold that tells them apart (compare-pass.ts); another pass is due when it is not the one used. */
+  thresholdNs: number;
+  /** Flows that answer each other; null where it was not looked at. */
+  peers: number | null;
+}
+
+export interface BuildInput {
+  result: PassResult;
+  directions: Directions;
+  verdict: ClockVerdict;
+  mode: CorrectionMode;
+  key: FlowKeySpec;
+  notes: string[];
+  options: Record<string, unknown>;
+  flows: "all" | { top: number; sort: FlowOrder };
+  epochNs: number;
+}
+
+/** A run of unmatched packets at an end is only put down to the capture when loss would hardly have made it. */
+const CHANCE = 1e-4;
+const CDF_POINTS = 400;
+const HEAT_COLUMNS = 200;
+const HEAT_ROWS = 60;
+
+export function buildReport(input: BuildInput): CompareReport {
+  const { result, directions, verdict, mode, key } = input;
+  const { matcher } = result;
+  const flows = readFlows(matcher, directions, key);
+  const forwardFlows = flows.filter((f) => f.direction !== 2);
+  const reverseFlows = flows.filter((f) => f.direction === 2);
+  const total = matcher.total(1);
+  const segment = buildSegment(forwardFlows, total, matcher.ambiguous, "forward");
+  const reverse =
+    reverseFlows.length > 0 && directions.twoWay
+      ? buildSegment(reverseFlows, matcher.total(2), 0, "reverse")
+      : null;
+  const runs = matcher.bucketRuns("flows");
+  const report = (list: FlowRow[]): FlowReport[] => list.map((f) => flowReport(f, key, matcher, runs));
+  const intervals = buildIntervals(input);
+  const applied = correction(verdict, mode);
+  return {
+    format: "hoptime.compare/1",
+    hoptime: VERSION,
+    options: input.options,
+    before: summary(result.before),
+    after: summary(result.after),
+    segment,
+    reverse,
+    flows: report(choose(forwardFlows, input.flows)),
+    reverseFlows: report(choose(reverseFlows, input.flows)),
+    intervals: intervals.reports,
+    cdf: cdfOf(total),
+    heat: intervals.heat,
+    clock: {
+      ...verdict,
+      mode,
+      ways: verdict.mode,
+      applied: applied.describe,
+      uncertainty: clockUncertainty(verdict, mode),
+    },
+    direction: judgeDirection(total, segment, verdict, reverse !== null),
+    notes: [...input.notes, ...observations(input, segment)],
+  };
+}
+
+interface FlowRow extends FlowResult {
+  head: number;
+  tail: number;
+  eligible: boolean;
+}
+
+function readFlows(matcher: ExactMatcher, directions: Directions, key: FlowKeySpec): FlowRow[] {
+  const out: FlowRow[] = [];
+  for (let id = 0; id < matcher.flowCount; id++) {
+    const flow = matcher.flow(id);
+    const edges = flow.headBefore + flow.tailBefore + flow.headAfter + flow.tailAfter;
+    const row: FlowRow = { ...flow, head: 0, tail: 0, eligible: true };
+    if (!directions.twoWay && row.direction === 2) row.direction = 1;
+    if (edges > 0 && flow.matched === 0) {
+      const { words, at } = matcher.keyWords(id);
+      const { src, dst } = key.describe(words, at);
+      row.eligible = !(isLinkScoped(src) || isLinkScoped(dst));
+    }
+    out.push(row);
+  }
+  if (directions.twoWay) orientUnmatched(matcher, out);
+  return out;
+}
+
+/** A flow that never matched goes against the one that it answers. */
+function orientUnmatched(matcher: ExactMatcher, rows: FlowRow[]): void {
+  for (const row of rows) {
+    if (row.direction !== 0) continue;
+    const other = rows[matcher.reverseOf(row.id)];
+    if (other?.direction === 1 && other.matched > 0) row.direction = 2;
+  }
+}
+
+/** Neighbour discovery, router chatter and the like never leave their link: missing elsewhere, they say nothing of a capture's start. */
+function isLinkScoped(address: string | null): boolean {
+  if (address === null) return false;
+  const parsed = parseAddress(address.split("/")[0]!);
+  if (!parsed) return false;
+  const word = parsed.words[0]!;
+  if (parsed.version === 4) {
+    return word >>> 16 === 0xa9fe || word >>> 8 === 0xe00000 || word === 0xffffffff || word === 0;
+  }
+  return (
+    word >>> 22 === 0xfe80 >>> 6 ||
+    (word >>> 24 === 0xff && ((word >>> 16) & 15) <= 2) ||
+    parsed.words.every((w) => w === 0)
+  );
+}
+
+/**
+ * Unmatched packets at the ends: head and tail where the other capture cannot have been running, otherwise lost or appeared.
+ * Reverse flows have their ends exchanged.
+ */
+function buildSegment(
+  flows: FlowRow[],
+  total: TotalResult,
+  ambiguous: number,
+  way: "forward" | "reverse",
+): SegmentReport {
+  const forward = way === "forward";
+  const sum = (pick: (f: FlowRow) => number) => flows.reduce((n, f) => n + pick(f), 0);
+  const matched = sum((f) => f.matched);
+  const lostInside = sum((f) => (forward ? f.lost : f.appeared + f.duplicates));
+  const newInside = sum((f) => (forward ? f.appeared : f.lost));
+  const rate = (unmatched: number) => (unmatched + 1) / (matched + unmatched + 2);
+  const judge = (field: "headBefore" | "tailBefore" | "headAfter" | "tailAfter"): boolean => {
+    const eligible = sum((f) => (f.eligible ? f[field] : 0));
+    const p = rate(field.endsWith("Before") === forward ? lostInside : newInside);
+    return eligible > 0 && eligible * Math.log(p) < Math.log(CHANCE);
+  };
+  const real = {
+    headBefore: judge("headBefore"),
+    tailBefore: judge("tailBefore"),
+    headAfter: judge("headAfter"),
+    tailAfter: judge("tailAfter"),
+  };
+  for (const f of flows) {
+    let lost = f.lost;
+    let appeared = f.appeared;
+    f.head = 0;
+    f.tail = 0;
+    if (real.headBefore) f.head += f.headBefore;
+    else lost += f.headBefore;
+    if (real.tailBefore) f.tail += f.tailBefore;
+    else lost += f.tailBefore;
+    if (real.headAfter) f.head += f.headAfter;
+    else appeared += f.headAfter;
+    if (real.tailAfter) f.tail += f.tailAfter;
+    else appeared += f.tailAfter;
+    // From the far end, what BEFORE alone saw has appeared there, and what AFTER alone saw was lost on the way.
+    f.lost = forward ? lost : appeared + f.duplicates;
+    f.appeared = forward ? appeared : lost;
+    if (!forward) f.duplicates = 0;
+  }
+  const lost = sum((f) => f.lost);
+  const sent = sum((f) => (forward ? f.sent : f.received));
+  const received = sum((f) => (forward ? f.received : f.sent));
+  const latency = latencyOf(total.delay, total.histogram, total.jitterNs);
+  return {
+    sent,
+    received,
+    matched,
+    lost,
+    lossRate: matched + lost > 0 ? lost / (matched + lost) : null,
+    appeared: sum((f) => f.appeared),
+    duplicates: sum((f) => f.duplicates),
+    reordered: total.reordered,
+    reorderExtent:
+      total.reordered > 0 ? { max: total.extentMax, mean: total.extentSum / total.reordered } : null,
+    head: sum((f) => f.head),
+    tail: sum((f) => f.tail),
+    ambiguous,
+    latency,
+    ...(latency ? {} : { reason: noMatchReason(sent, received) }),
+  };
+}
+
+function noMatchReason(sent: number, received: number): string {
+  if (sent === 0 && received === 0) return "no IP packets in either capture";
+  if (sent === 0) return "no IP packets at the first point";
+  if (received === 0) return "no IP packets at the second point";
+  return "no packet was seen at both points within the window";
+}
+
+function latencyOf(
+  delay: DelaySums | null,
+  histogram: LogHistogram,
+  jitterNs: number | null,
+): Latency | null {
+  if (!delay) return null;
+  const quantile = (q: number) => histogram.quantile(q, delay.minNs, delay.maxNs) ?? delay.meanNs;
+  return {
+    count: delay.count,
+    meanNs: delay.meanNs,
+    stdevNs: delay.stdevNs,
+    minNs: delay.minNs,
+    maxNs: delay.maxNs,
+    p50Ns: quantile(0.5),
+    p90Ns: quantile(0.9),
+    p99Ns: quantile(0.99),
+    p999Ns: quantile(0.999),
+    jitterNs,
+  };
+}
+
+/** Up to three delays are known from least, most and sum; more from their buckets. */
+function histogramOf(delay: DelaySums, run: () => BucketRun): LogHistogram {
+  const histogram = new LogHistogram();
+  if (delay.count <= 3) {
+    histogram.add(delay.minNs);
+    if (delay.count > 1) histogram.add(delay.maxNs);
+    if (delay.count > 2) histogram.add(Math.round(delay.meanNs * 3 - delay.minNs - delay.maxNs));
+    return histogram;
+  }
+  const { buckets, counts } = run();
+  for (let i = 0; i < buckets.length; i++) histogram.addBucket(buckets[i]!, counts[i]!);
+  return histogram;
+}
+
+function choose(flows: FlowRow[], wanted: BuildInput["flows"]): FlowRow[] {
+  const size = (f: FlowRow) => Math.max(f.sent, f.received);
+  if (wanted === "all") return flows.sort((a, b) => size(b) - size(a) || a.id - b.id);
+  const none = Number.NEGATIVE_INFINITY;
+  const measure: Record<FlowOrder, (f: FlowRow) => number> = {
+    packets: size,
+    bytes: (f) => f.bytes,
+    lost: (f) => f.lost,
+    mean: (f) => f.delay?.meanNs ?? none,
+    max: (f) => f.delay?.maxNs ?? none,
+    // Told by the maximum here; the rows chosen show their p99.
+    p99: (f) => f.delay?.maxNs ?? none,
+  };
+  const by = measure[wanted.sort];
+  return flows.sort((a, b) => by(b) - by(a) || a.id - b.id).slice(0, wanted.top);
+}
+
+function flowReport(
+  flow: FlowRow,
+  key: FlowKeySpec,
+  matcher: ExactMatcher,
+  runs: (owner: number) => BucketRun,
+): FlowReport {
+  const { words, at } = matcher.keyWords(flow.id);
+  const described = key.describe(words, at);
+  const forward = flow.direction !== 2;
+  const latency = flow.delay
+    ? latencyOf(
+        flow.delay,
+        histogramOf(flow.delay, () => runs(flow.id)),
+        flow.jitterNs,
+      )
+    : null;
+  return {
+    key: described,
+    communityId: key.isFiveTuple ? communityId(described) : null,
+    sent: forward ? flow.sent : flow.received,
+    received: forward ? flow.received : flow.sent,
+    matched: flow.matched,
+    lost: flow.lost,
+    appeared: flow.appeared,
+    duplicates: flow.duplicates,
+    reordered: flow.reordered,
+    bytes: flow.bytes,
+    latency,
+    ...(latency ? {} : { reason: noMatchReason(flow.sent, flow.received) }),
+  };
+}
+
+function summary(s: CaptureStatistics): CaptureSummary {
+  return {
+    file: s.file,
+    format: s.format,
+    packets: s.packets,
+    ipPackets: s.ipPackets,
+    bytes: s.bytes,
+    firstNs: s.firstNs?.toString() ?? null,
+    lastNs: s.lastNs?.toString() ?? null,
+    skipped: s.skipped,
+    dropped: s.dropped,
+    partial: s.partial,
+  };
+}
+
+function buildIntervals({ result, epochNs }: BuildInput): {
+  reports: IntervalReport[];
+  heat: HeatMap | null;
+} {
+  const { matcher, epochStart } = result;
+  const intervals = matcher.intervals();
+  const runs = matcher.bucketRuns("intervals");
+  const step = BigInt(Math.round(epochNs));
+  const reports: IntervalReport[] = [];
+  const grouped = Math.max(1, Math.ceil(intervals.length / HEAT_COLUMNS));
+  const columns: LogHistogram[] = [];
+  const starts: string[] = [];
+  for (const [i, interval] of intervals.entries()) {
+    if (i % grouped === 0) {
+      columns.push(new LogHistogram());
+      starts.push((epochStart + BigInt(i) * step).toString());
+    }
+    // Empty stretches (a clock set years ahead) are no rows.
+    if (interval.matched + interval.lost === 0 && intervals.length > 10_000) continue;
+    const histogram = new LogHistogram();
+    const { buckets, counts } = runs(i);
+    for (let k = 0; k < buckets.length; k++) {
+      histogram.addBucket(buckets[k]!, counts[k]!);
+      columns.at(-1)!.addBucket(buckets[k]!, counts[k]!);
+    }
+    const startNs = epochStart + BigInt(i) * step;
+    reports.push({
+      startNs: startNs.toString(),
+      endNs: (startNs + step).toString(),
+      sent: interval.matched + interval.lost,
+      matched: interval.matched,
+      lost: interval.lost,
+      latency: latencyOf(interval.delay, histogram, null),
+    });
+  }
+  return { reports, heat: heatOf(columns, starts, epochNs * grouped) };
+}
+
+function heatOf(columns: LogHistogram[], columnStartNs: string[], columnWidthNs: number): HeatMap | null {
+  let least = Number.POSITIVE_INFINITY;
+  let most = 0;
+  for (const column of columns) {
+    for (const [bucket] of column.entries()) {
+      if (bucketHigh(bucket) <= 0) continue;
+      least = Math.min(least, Math.max(1, bucketLow(bucket)));
+      most = Math.max(most, bucketHigh(bucket));
+    }
+  }
+  if (!(most > least)) return null;
+  const ratio = Math.log((most + 1) / least) / HEAT_ROWS;
+  const delayEdgesNs = Array.from({ length: HEAT_ROWS + 1 }, (_, i) => least * Math.exp(i * ratio));
+  const counts = columns.map((column) => {
+    const row = new Array<number>(HEAT_ROWS).fill(0);
+    for (const [bucket, n] of column.entries()) {
+      // Delays at or below 0 belong to the lowest row: a logarithmic axis has no other place for them.
+      const at = Math.floor(Math.log(Math.max(least, bucketMid(bucket)) / least) / ratio);
+      row[Math.min(HEAT_ROWS - 1, Math.max(0, at))]! += n;
+    }
+    return row;
+  });
+  return { delayEdgesNs, columnStartNs, columnWidthNs, counts };
+}
+
+function cdfOf(total: TotalResult): { delayNs: number; share: number }[] {
+  if (total.matched === 0) return [];
+  const points = total.histogram.cdf().map((p) => ({ delayNs: p.valueNs, share: p.share }));
+  if (points.length <= CDF_POINTS) return points;
+  // Even steps in share, and all of the tail's last steps.
+  const out: typeof points = [];
+  let next = 0;
+  for (const [i, p] of points.entries()) {
+    if (p.share >= next || i === points.length - 1 || p.share > 0.99) {
+      out.push(p);
+      next = p.share + 1 / CDF_POINTS;
+    }
+  }
+  return out;
+}
+
+function judgeDirection(
+  total: TotalResult,
+  segment: SegmentReport,
+  verdict: ClockVerdict,
+  twoWay: boolean,
+): CompareReport["direction"] {
+  const evidence: string[] = [];
+  if (total.matched === 0) return { order: "unclear", evidence: ["no packet was seen at both points"] };
+  let score = 0;
+  const { lower, higher } = total.ttl;
+  if (lower > 0.9 * total.matched) {
+    evidence.push("TTLs are lower in the second capture: it is the later point");
+    score += 3;
+  } else if (higher > 0.9 * total.matched) {
+    evidence.push("TTLs are higher in the second capture: it is the earlier point");
+    score -= 3;
+  }
+  const allNegative = total.negative > 0.9 * total.matched;
+  if (twoWay) {
+    evidence.push("packets go both ways; flows that answer each other tell the directions apart");
+    score += 1;
+  }
+  if (allNegative) {
+    evidence.push(
+      `${total.negative} of ${total.matched} delays are negative: the second capture is the earlier point, or its clock is behind`,
+    );
+    score -= 2;
+  } else if (total.negative === 0 && verdict.offset.kind === "none") {
+    evidence.push("all delays are positive");
+    score += 1;
+  }
+  const missing = segment.lost;
+  const extra = segment.appeared;
+  if (missing + extra > 20 && Math.max(missing, extra) > 5 * Math.min(missing, extra)) {
+    if (extra > missing) {
+      evidence.push(
+        `${extra} packets are only in the second capture and ${missing} only in the first: loss points the other way`,
+      );
+      score -= 1;
+    } else {
+      evidence.push(
+        `${missing} packets are only in the first capture and ${extra} only in the second, as loss on the way makes it`,
+      );
+      score += 1;
+    }
+  }
+  return { order: score > 0 ? "as-given" : score < 0 ? "swapped" : "unclear", evidence };
+}
+
+function observations({ result, directions }: BuildInput, segment: SegmentReport): string[] {
+  const notes: string[] = [];
+  const { before, after, plan } = result;
+  for (const side of [before, after]) {
+    if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
+    notes.push(...side.warnings.map((w) => `${side.file}: ${w}`));
+    if ((side.dropped ?? 0) > 0) {
+      notes.push(
+        `${side.file}: the capturing side dropped ${side.dropped} packets: unmatched packets may be capture loss, not path loss`,
+      );
+    }
+  }
+  const shortest = [before.shortestVisible, after.shortestVisible].filter((v) => v !== null);
+  if (shortest.length > 0 && Math.min(...shortest) < plan.cover) {
+    notes.push(
+      `some packets are cut at ${Math.min(...shortest)} bytes from the IP header, less than the ${plan.cover} bytes that tell packets apart: they may not match`,
+    );
+  } else if (plan.cover < 128) {
+    notes.push(
+      `packets are told apart by their first ${plan.cover} bytes from the IP header on: what both captures hold`,
+    );
+  }
+  if (segment.ambiguous > 0) {
+    notes.push(
+      `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out`,
+    );
+  }
+  if (plan.alignNs !== 0)
+    notes.push(
+      `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s; packets were matched with that removed`,
+    );
+  if (directions.twoWay)
+    notes.push("packets go both ways: 'segment' is first capture to second, 'reverse' the other way");
+  return notes;
+}

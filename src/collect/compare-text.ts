@@ -1,0 +1,205 @@
+/** A compare report as people read it in a terminal, and its flows as CSV. */
+import { formatDuration, formatTime } from "../base/time.ts";
+import { formatFlowKey } from "../capture/flow-text.ts";
+import type { FlowOrder } from "./compare.ts";
+import type { CaptureSummary, CompareReport, FlowReport, Latency, SegmentReport } from "./compare-report.ts";
+
+/** Colours, or none: picocolors' shape. */
+export interface Palette {
+  bold: (text: string) => string;
+  dim: (text: string) => string;
+  red: (text: string) => string;
+  yellow: (text: string) => string;
+  green: (text: string) => string;
+}
+
+const count = (n: number) => n.toLocaleString("en-US");
+const percent = (share: number | null) => (share === null ? "–" : `${(100 * share).toFixed(2)} %`);
+
+export interface TextOptions {
+  top: number;
+  sort: FlowOrder;
+  colours: Palette;
+}
+
+export function formatCompare(report: CompareReport, options: TextOptions): string {
+  const { colours: c } = options;
+  const out: string[] = [];
+  out.push(captureLine("before", report.before, c), captureLine("after ", report.after, c), "");
+  if (report.direction.order === "swapped") {
+    out.push(
+      c.red(`The files look swapped: ${report.direction.evidence.join("; ")}.`),
+      c.red(`Run: hoptime compare ${report.after.file} ${report.before.file}`),
+      "",
+    );
+  }
+  out.push(...segmentLines(report.segment, "", c));
+  if (report.reverse) out.push("", ...segmentLines(report.reverse, "reverse (after → before): ", c));
+  const shown = sorted(report.flows, options.sort).slice(0, options.top);
+  if (shown.length > 0) {
+    out.push("", c.bold(`flows by ${options.sort}`), flowTable(shown, c));
+  }
+  const trust = String(report.clock.trust);
+  const paint = trust === "good" ? c.green : trust === "usable" ? c.yellow : c.red;
+  out.push(
+    "",
+    `${c.bold("clocks")}  ${paint(trust)} (delays ${report.clock.mode === "asis" ? "as stamped" : String(report.clock["applied"])})`,
+  );
+  for (const line of report.clock.lines) out.push(`  ${line}`);
+  if (report.notes.length > 0) {
+    out.push("", c.bold("notes"));
+    for (const note of report.notes) out.push(`  ${note}`);
+  }
+  return `${out.join("\n")}\n`;
+}
+
+function captureLine(name: string, s: CaptureSummary, c: Palette): string {
+  const span =
+    s.firstNs !== null && s.lastNs !== null
+      ? `${formatTime(BigInt(s.firstNs))}, ${formatDuration(Number(BigInt(s.lastNs) - BigInt(s.firstNs)))}`
+      : "no packets";
+  const skipped = Object.entries(s.skipped).map(([reason, n]) => `${reason} ${count(n)}`);
+  const rest = skipped.length > 0 ? `; not used: ${skipped.join(", ")}` : "";
+  const partial = s.partial ? c.red(" PARTIAL") : "";
+  return `${c.bold(name)} ${s.file}: ${count(s.packets)} packets (${count(s.ipPackets)} IP), ${span}${rest}${partial}`;
+}
+
+function segmentLines(s: SegmentReport, prefix: string, c: Palette): string[] {
+  const lines: string[] = [];
+  const extras = [
+    s.appeared > 0 ? `${count(s.appeared)} appeared` : "",
+    s.duplicates > 0 ? `${count(s.duplicates)} duplicated` : "",
+    s.reordered > 0 ? `${count(s.reordered)} reordered (by up to ${count(s.reorderExtent?.max ?? 0)})` : "",
+    s.head > 0 ? `${count(s.head)} before a capture began` : "",
+    s.tail > 0 ? `${count(s.tail)} after a capture ended` : "",
+  ].filter((t) => t !== "");
+  lines.push(
+    `${prefix}${c.bold("packets")}  ${count(s.sent)} sent, ${count(s.received)} received, ${count(s.matched)} matched, ${count(s.lost)} lost (${percent(s.lossRate)})${extras.length > 0 ? `, ${extras.join(", ")}` : ""}`,
+  );
+  if (s.latency) {
+    const l = s.latency;
+    const part = (name: string, ns: number) => `${name} ${c.bold(formatDuration(ns))}`;
+    lines.push(
+      `${prefix ? "  " : ""}${c.bold("delay")}    ${[
+        part("mean", l.meanNs),
+        part("stdev", l.stdevNs),
+        part("min", l.minNs),
+        part("p50", l.p50Ns),
+        part("p90", l.p90Ns),
+        part("p99", l.p99Ns),
+        part("p99.9", l.p999Ns),
+        part("max", l.maxNs),
+        ...(l.jitterNs === null ? [] : [part("jitter", l.jitterNs)]),
+      ].join("  ")}`,
+    );
+  } else lines.push(`${c.bold("delay")}    no answer: ${s.reason}`);
+  return lines;
+}
+
+function sorted(flows: FlowReport[], by: FlowOrder): FlowReport[] {
+  const none = Number.NEGATIVE_INFINITY;
+  const measure: Record<FlowOrder, (f: FlowReport) => number> = {
+    packets: (f) => Math.max(f.sent, f.received),
+    bytes: (f) => f.bytes,
+    lost: (f) => f.lost,
+    mean: (f) => f.latency?.meanNs ?? none,
+    p99: (f) => f.latency?.p99Ns ?? none,
+    max: (f) => f.latency?.maxNs ?? none,
+  };
+  return [...flows].sort((a, b) => measure[by](b) - measure[by](a));
+}
+
+function flowTable(flows: FlowReport[], c: Palette): string {
+  const delay = (pick: (l: Latency) => number) => (f: FlowReport) =>
+    f.latency ? formatDuration(pick(f.latency)) : "–";
+  const columns: [string, (f: FlowReport) => string][] = [
+    ["flow", (f) => formatFlowKey(f.key)],
+    ["sent", (f) => count(f.sent)],
+    ["lost", (f) => count(f.lost)],
+    ["loss", (f) => percent(f.matched + f.lost > 0 ? f.lost / (f.matched + f.lost) : null)],
+    ["mean", delay((l) => l.meanNs)],
+    ["stdev", delay((l) => l.stdevNs)],
+    ["min", delay((l) => l.minNs)],
+    ["p50", delay((l) => l.p50Ns)],
+    ["p99", delay((l) => l.p99Ns)],
+    ["max", delay((l) => l.maxNs)],
+  ];
+  const cells = flows.map((f) => columns.map(([, value]) => value(f)));
+  const widths = columns.map(([title], i) => Math.max(title.length, ...cells.map((r) => [...r[i]!].length)));
+  const line = (texts: string[]) =>
+    texts
+      .map((t, i) => {
+        const gap = " ".repeat(widths[i]! - [...t].length);
+        return i === 0 ? t + gap : gap + t;
+      })
+      .join("  ");
+  return [c.dim(`  ${line(columns.map(([t]) => t))}`), ...cells.map((r) => `  ${line(r)}`)].join("\n");
+}
+
+const CSV_FIELDS = [
+  "meanNs",
+  "stdevNs",
+  "minNs",
+  "maxNs",
+  "p50Ns",
+  "p90Ns",
+  "p99Ns",
+  "p999Ns",
+  "jitterNs",
+] as const;
+
+/** One row per flow; empty cells where there is no answer. */
+export function formatCompareCsv(report: CompareReport): string {
+  const quote = (value: unknown) => {
+    const text = value === null || value === undefined ? "" : String(value);
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const header = [
+    "direction",
+    "src",
+    "dst",
+    "proto",
+    "sport",
+    "dport",
+    "dscp",
+    "vlan",
+    "communityId",
+    "sent",
+    "received",
+    "matched",
+    "lost",
+    "appeared",
+    "duplicates",
+    "reordered",
+    "bytes",
+    ...CSV_FIELDS,
+  ];
+  const rows = [
+    ...report.flows.map((f) => ({ f, direction: "forward" })),
+    ...report.reverseFlows.map((f) => ({ f, direction: "reverse" })),
+  ].map(({ f, direction }) =>
+    [
+      direction,
+      f.key.src,
+      f.key.dst,
+      f.key.proto,
+      f.key.sport,
+      f.key.dport,
+      f.key.dscp,
+      f.key.vlan,
+      f.communityId,
+      f.sent,
+      f.received,
+      f.matched,
+      f.lost,
+      f.appeared,
+      f.duplicates,
+      f.reordered,
+      f.bytes,
+      ...CSV_FIELDS.map((field) => f.latency?.[field]),
+    ]
+      .map(quote)
+      .join(","),
+  );
+  return `${[header.join(","), ...rows].join("\n")}\n`;
+}

@@ -1,0 +1,237 @@
+/**
+ * `hoptime compare`: two captures in, one-way latency out. A look ahead at the first packets and then one pass over both; where a
+ * pass shows that its plan was wrong (captures see less of a packet than thought, clocks further apart than the window, directions
+ * told apart wrongly, or a clock correction was asked for) another pass follows, if the inputs can be read again. Never refuses: what could
+ * not be mended is said in `notes`.
+ */
+import { Kernels } from "../base/kernels.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+import { compileFilter } from "../capture/filter.ts";
+import { FlowKeySpec } from "../capture/flow-key.ts";
+import { type CaptureOptions, CaptureReader, DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
+import { findAlignment } from "../clock/alignment.ts";
+import { type CorrectionMode, correction } from "../clock/correction.ts";
+import { diagnose } from "../clock/diagnose.ts";
+import type { ClockVerdict } from "../clock/verdict.ts";
+import { buildReport, type Directions } from "./compare-build.ts";
+import { type PassOptions, type PassPlan, type PassResult, runPass } from "./compare-pass.ts";
+import type { CompareReport } from "./compare-report.ts";
+import { tellDirections } from "./direction.ts";
+
+export interface CompareOptions {
+  before: string;
+  after: string;
+  windowNs?: number;
+  epochNs?: number;
+  clock?: CorrectionMode;
+  key?: string;
+  filter?: string | undefined;
+  inner?: boolean;
+  cover?: number;
+  seed?: bigint;
+  /** Flow rows in the report: all, or the first by packets. */
+  flows?: "all" | { top: number; sort: FlowOrder };
+  onProgress?: PassOptions["onProgress"];
+  onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
+  /** A new pass begins: what taps have seen so far does not count. */
+  onRestart?: () => void;
+}
+
+export type FlowOrder = "packets" | "mean" | "p99" | "max" | "lost" | "bytes";
+
+export const DEFAULT_WINDOW_NS = 10e9;
+export const DEFAULT_EPOCH_NS = 1e9;
+/** Less than this many bytes from the IP header on are no identity: cut packets are then hashed as far as they go. */
+const LEAST_COVER = 48;
+const LOOK_AHEAD = 32_768;
+const MAX_PASSES = 5;
+/** Below this share of matches (of what could match) the clocks are suspected. */
+const FEW_MATCHES = 0.05;
+
+export async function compareCaptures(options: CompareOptions): Promise<CompareReport> {
+  const kernels = new Kernels();
+  const key = FlowKeySpec.parse(options.key);
+  const seed = options.seed ?? DEFAULT_SEED;
+  const mode = options.clock ?? "asis";
+  const capture: Omit<CaptureOptions, "cover"> = {
+    inner: options.inner ?? false,
+    key,
+    seed,
+    filter: options.filter === undefined ? undefined : compileFilter(options.filter, kernels),
+  };
+  const passOptions: PassOptions = {
+    before: options.before,
+    after: options.after,
+    windowNs: options.windowNs ?? DEFAULT_WINDOW_NS,
+    epochNs: options.epochNs ?? DEFAULT_EPOCH_NS,
+    capture,
+    ...(options.onProgress ? { onProgress: options.onProgress } : {}),
+  };
+  let plan: PassPlan = {
+    cover: options.cover ?? DEFAULT_COVER,
+    alignNs: 0,
+    thresholdNs: 0,
+    correction: { offsetNs: 0, slope: 0, pivotNs: 0 },
+    limit: options.before === "-" || options.after === "-" ? Number.POSITIVE_INFINITY : LOOK_AHEAD,
+  };
+  const notes: string[] = [];
+  const tried = { aligned: false };
+  let corrected = mode === "asis";
+  for (let pass = 1; ; pass++) {
+    const whole = plan.limit === Number.POSITIVE_INFINITY;
+    if (whole) options.onRestart?.();
+    const observed: PassOptions =
+      whole && options.onBatch ? { ...passOptions, onBatch: options.onBatch } : passOptions;
+    const result = await runPass(kernels, observed, plan);
+    const last = pass >= MAX_PASSES || !result.rereadable;
+    const directions = tellDirections(result.matcher, plan.thresholdNs);
+    const final = plan.correction.offsetNs !== 0 || plan.correction.slope !== 0;
+    let next = final
+      ? null
+      : await revise(kernels, options, capture, result, directions, tried, options.cover === undefined);
+    if (!next && !whole) {
+      if (result.limited) next = { ...plan, limit: Number.POSITIVE_INFINITY };
+      // The look ahead saw everything: its result is the result, unless taps wait for their packets.
+      else if (options.onBatch) next = { ...plan, limit: Number.POSITIVE_INFINITY };
+    } else if (next && !whole) {
+      next = { ...next, limit: plan.limit };
+    }
+    let verdict: ClockVerdict | null = null;
+    if (!next && !corrected) {
+      verdict = diagnose({ observer: result.observer, ...quality(result) });
+      const { offsetNs, slope, originNs } = correction(verdict, mode);
+      if (offsetNs !== 0 || slope !== 0) {
+        next = { ...plan, correction: { offsetNs, slope, pivotNs: originNs } };
+      }
+      corrected = true;
+    }
+    if (next && !last) {
+      result.matcher.free();
+      plan = next;
+      continue;
+    }
+    if (next) notes.push(unmended(plan, next, result.rereadable));
+    verdict ??= diagnose({ observer: result.observer, ...quality(result) });
+    const report = buildReport({
+      result,
+      directions,
+      verdict,
+      mode,
+      key,
+      notes,
+      options: describeOptions(options, plan, key),
+      flows: options.flows ?? "all",
+      epochNs: passOptions.epochNs,
+    });
+    result.matcher.free();
+    return report;
+  }
+}
+
+function quality(result: PassResult) {
+  const { before, after } = result.quality;
+  return { ...(before ? { before } : {}), ...(after ? { after } : {}) };
+}
+
+function unmended(plan: PassPlan, next: PassPlan, rereadable: boolean): string {
+  const why = rereadable ? "after several passes" : "standard input cannot be read twice; give files";
+  if (next.cover !== plan.cover) {
+    return `packets are cut at ${next.cover} bytes from the IP header in one capture, digests cover ${plan.cover}: use --cover ${next.cover} (${why})`;
+  }
+  if (next.alignNs !== plan.alignNs) return `the clocks seem to be apart by more than the window (${why})`;
+  if (next.thresholdNs !== plan.thresholdNs)
+    return `the two directions could not be told apart for certain (${why})`;
+  return `the clock correction could not be applied (${why})`;
+}
+
+function describeOptions(options: CompareOptions, plan: PassPlan, key: FlowKeySpec): Record<string, unknown> {
+  return {
+    windowNs: options.windowNs ?? DEFAULT_WINDOW_NS,
+    epochNs: options.epochNs ?? DEFAULT_EPOCH_NS,
+    clock: options.clock ?? "asis",
+    key: key.text,
+    filter: options.filter ?? null,
+    inner: options.inner ?? false,
+    digestCoverBytes: plan.cover,
+    alignedByNs: plan.alignNs,
+  };
+}
+
+/** A better plan, when this pass shows one; null when it stands. */
+async function revise(
+  kernels: Kernels,
+  options: CompareOptions,
+  capture: Omit<CaptureOptions, "cover">,
+  result: PassResult,
+  directions: Directions,
+  tried: { aligned: boolean },
+  mayCover: boolean,
+): Promise<PassPlan | null> {
+  const { plan } = result;
+  const visible = [result.before.shortestVisible, result.after.shortestVisible].filter((v) => v !== null);
+  if (mayCover && visible.length > 0) {
+    const cover = Math.max(LEAST_COVER, Math.min(...visible));
+    if (cover < plan.cover) return { ...plan, cover };
+  }
+  const rows = Math.min(result.before.ipPackets, result.after.ipPackets);
+  if (
+    !tried.aligned &&
+    rows >= 10 &&
+    directions.matched < FEW_MATCHES * rows &&
+    result.rereadable &&
+    !result.limited
+  ) {
+    tried.aligned = true;
+    const offsetNs = await alignment(kernels, options, { ...capture, cover: plan.cover }, result.originNs);
+    if (offsetNs !== null) return { ...plan, alignNs: offsetNs, thresholdNs: Number.NEGATIVE_INFINITY };
+  }
+  if (directions.thresholdNs !== plan.thresholdNs) return { ...plan, thresholdNs: directions.thresholdNs };
+  return null;
+}
+
+const SAMPLE = 32_768;
+
+/** Offset of the clocks from packets with equal digests anywhere in both captures: the smallest digests of each are the sample. */
+async function alignment(
+  kernels: Kernels,
+  options: CompareOptions,
+  capture: CaptureOptions,
+  originNs: bigint,
+): Promise<number | null> {
+  const samples = [];
+  for (const path of [options.before, options.after]) {
+    const reader = await CaptureReader.open(kernels, path, capture);
+    let kept: { high: number; low: number; timeNs: number }[] = [];
+    let limit = 0x1_0000_0000;
+    while (await reader.next()) {
+      const { digest, timeNs, count } = reader.batch;
+      const shift = Number((reader.originNs ?? originNs) - originNs);
+      for (let i = 0; i < count; i++) {
+        const high = digest[2 * i + 1]!;
+        if (high < limit) kept.push({ high, low: digest[2 * i]!, timeNs: timeNs[i]! + shift });
+      }
+      while (kept.length > SAMPLE) {
+        limit /= 2;
+        kept = kept.filter((p) => p.high < limit);
+      }
+    }
+    reader.close();
+    reader.free();
+    samples.push({ kept, limit });
+  }
+  const [a, b] = samples as [(typeof samples)[0], (typeof samples)[0]];
+  const byDigest = new Map<string, number[]>();
+  for (const p of a.kept) {
+    const name = `${p.high}:${p.low}`;
+    const list = byDigest.get(name);
+    if (list) list.push(p.timeNs);
+    else byDigest.set(name, [p.timeNs]);
+  }
+  const pairs = [];
+  for (const p of b.kept) {
+    for (const beforeNs of (byDigest.get(`${p.high}:${p.low}`) ?? []).slice(0, 8))
+      pairs.push({ beforeNs, afterNs: p.timeNs });
+  }
+  if (pairs.length < 3) return null;
+  return findAlignment(pairs)?.offsetNs ?? null;
+}

@@ -1,0 +1,66 @@
+/**
+ * Which way packets go. A flow's direction is first guessed by the sign of its first difference; here the guesses of a whole pass are
+ * checked against what does not depend on the clocks: of two flows that answer each other, the one with the larger difference (after -
+ * before) goes from BEFORE to AFTER, because the difference is delay + offset one way and -delay + offset the other. Where nothing goes both ways, all
+ * packets are taken to go from BEFORE to AFTER, and negative delays are the clock doctor's business.
+ */
+import type { ExactMatcher } from "../estimators/exact/matcher.ts";
+import type { Directions } from "./compare-build.ts";
+
+/** Flows looked at for answering each other: enough to be sure, few enough to be quick. */
+const MOST_PAIRS = 20_000;
+
+export function tellDirections(matcher: ExactMatcher, thresholdNs: number): Directions {
+  const forward = matcher.total(1);
+  const reverse = matcher.total(2);
+  const matched = forward.matched + reverse.matched;
+  const flows = matcher.flowCount;
+  if (thresholdNs === Number.NEGATIVE_INFINITY || reverse.matched === 0) {
+    return { matched, twoWay: false, thresholdNs, peers: null };
+  }
+  // Differences (after - before) of flows that answer each other.
+  let answering = 0;
+  let forwardLeast = Number.POSITIVE_INFINITY;
+  let reverseMost = Number.NEGATIVE_INFINITY;
+  for (let id = 0; id < flows && answering < MOST_PAIRS; id++) {
+    const flow = matcher.flow(id);
+    if (flow.delay === null) continue;
+    const other = matcher.reverseOf(id);
+    if (other <= id) continue;
+    const answer = matcher.flow(other);
+    if (answer.delay === null) continue;
+    answering++;
+    const [a, b] = [differences(flow), differences(answer)];
+    const [ahead, back] = a.mean >= b.mean ? [a, b] : [b, a];
+    forwardLeast = Math.min(forwardLeast, ahead.least);
+    reverseMost = Math.max(reverseMost, back.most);
+  }
+  if (answering > 0) {
+    const middle = (forwardLeast + reverseMost) / 2;
+    // 0 is as good as the middle wherever it separates the two.
+    const separates = reverseMost < thresholdNs && forwardLeast >= thresholdNs;
+    return { matched, twoWay: true, thresholdNs: separates ? thresholdNs : middle, peers: answering };
+  }
+  // Signs alone: believed only where flows are of one mind and both kinds are there.
+  const inconsistent = forward.negative + reverse.negative;
+  const byTtl =
+    forward.ttl.lower > 0.9 * forward.matched &&
+    reverse.ttl.higher > 0.9 * reverse.matched &&
+    forward.matched > 0;
+  if (
+    forward.matched > 0 &&
+    (byTtl || inconsistent < 0.02 * matched) &&
+    Math.min(forward.matched, reverse.matched) > 0.001 * matched
+  ) {
+    return { matched, twoWay: true, thresholdNs, peers: 0 };
+  }
+  return { matched, twoWay: false, thresholdNs: Number.NEGATIVE_INFINITY, peers: null };
+}
+
+/** A reverse flow's delays are kept with their sign turned. */
+function differences(flow: ReturnType<ExactMatcher["flow"]>): { mean: number; least: number; most: number } {
+  const d = flow.delay!;
+  return flow.direction === 2
+    ? { mean: -d.meanNs, least: -d.maxNs, most: -d.minNs }
+    : { mean: d.meanNs, least: d.minNs, most: d.maxNs };
+}

@@ -1,0 +1,159 @@
+/**
+ * The contract of an estimator: what table.ts lists and everything else (epochs, records, compare, observe, query, size, evaluate)
+ * works with. No caller knows an estimator by name.
+ *
+ * A tap folds batches into a sketch at one point. At the end of an epoch it is sealed into a payload of bytes. Payloads of equal parameters
+ * and seed merge: merge(seal(A), seal(B)) is bit-identical to seal(A and B). The payloads of one epoch at the two ends of a segment make
+ * estimates. Estimators that know delays at the receiver (needs.delays) have no sender payload.
+ *
+ * Times inside a sketch are ns after the epoch's start, which is the same wall-clock instant at both ends.
+ */
+import type { Kernels } from "../base/kernels.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+
+export type Role = "sender" | "receiver";
+
+/** What cannot be answered says why; it is never NaN or 0. */
+export interface NoAnswer {
+  reason:
+    | "no-packets"
+    | "no-usable-cells"
+    | "too-much-noise"
+    | "not-in-sketch"
+    | "foreign-packets"
+    | "overflow"
+    | "not-supported";
+  text: string;
+}
+
+/** value with its interval at the confidence asked for. */
+export interface Interval {
+  valueNs: number;
+  lowNs: number;
+  highNs: number;
+}
+
+/** The answer for all packets of a segment in an epoch. */
+export interface SegmentEstimate {
+  mean: Interval | NoAnswer;
+  stdev: Interval | NoAnswer;
+  /** Packets at either end, as the taps counted them; null where an end has no tap. */
+  sent: number | null;
+  received: number | null;
+  /** Lost packets: value and interval in packets where it is estimated, exact where counted; null where unknown. */
+  lost: number | null;
+  /** Packets that the mean rests on, and their share of those received. */
+  packetsUsed: number;
+  coverage: number;
+  /** Sentences: foreign packets suspected, reordering over the edge, … */
+  notes: string[];
+}
+
+export interface FlowEstimate {
+  /** Index into the flows asked for. */
+  flow: number;
+  mean: Interval | NoAnswer;
+  stdev: Interval | NoAnswer;
+  /** As estimated from the sketch, or as known; null where neither. */
+  packets: number | null;
+  lost: number | null;
+}
+
+/** Flows whose estimates are asked for, with what is known of them (a flow table at one end, NetFlow, the question). */
+export interface KnownFlows {
+  count: number;
+  /** Flow hashes as [low, high] pairs of uint32. */
+  hash: Uint32Array;
+  /** Packets of each flow at the sender (or the end that counted); NaN where unknown. */
+  packets: Float64Array;
+  bytes: Float64Array;
+  /** Ten uint32 per flow for FlowKeySpec.describe. */
+  keyWords: Uint32Array;
+  /** The list holds every flow of the epoch (needed to tell a flow's neighbours apart). */
+  complete: boolean;
+}
+
+export interface SealedEpoch {
+  payload: Uint8Array;
+  /** Packets the tap has seen in the epoch (all, sampled or not). */
+  packets: number;
+}
+
+export interface EstimateInput<P> {
+  parameters: P;
+  seed: bigint;
+  sender: SealedEpoch | null;
+  receiver: SealedEpoch | null;
+  flows: KnownFlows | null;
+  /** e.g. 0.95 */
+  confidence: number;
+  /** Length of the epoch, ns. */
+  epochNs: number;
+}
+
+export interface EstimatorAnswer {
+  segment: SegmentEstimate | null;
+  flows: FlowEstimate[];
+  notes: string[];
+}
+
+export interface Tap {
+  readonly memoryBytes: number;
+  /** A new epoch begins at this time on the batches' axis (ns after the capture's origin). */
+  begin(epochStartNs: number): void;
+  /** Rows [from, to) of the batch belong to the epoch. */
+  update(batch: PacketBatch, from: number, to: number): void;
+  /** The epoch's payload; the tap is empty afterwards. */
+  seal(): SealedEpoch;
+  free(): void;
+}
+
+export interface TapContext {
+  kernels: Kernels;
+  role: Role;
+  /** Seed of the sketch's hashes; the same at both ends. */
+  seed: bigint;
+}
+
+/** One parameter of an estimator, for --NAME key=value, --help and docs. */
+export interface ParameterSpec {
+  name: string;
+  kind: "integer" | "number" | "choice" | "list" | "flag" | "text";
+  choices?: readonly string[];
+  default: number | string | boolean | readonly number[];
+  min?: number;
+  max?: number;
+  /** Changes only how an answer is computed, not the sketch: may differ between tap and question. */
+  queryOnly?: boolean;
+  help: string;
+}
+
+export type ParameterValues = Record<string, number | string | boolean | readonly number[]>;
+
+export interface Estimator<P extends ParameterValues = ParameterValues> {
+  readonly name: string;
+  /** Of the payload's layout. */
+  readonly version: number;
+  readonly title: string;
+  /** What it can answer for. */
+  readonly answers: readonly ("segment" | "flow" | "packet")[];
+  readonly needs: {
+    /** Both ends keep a tap. */
+    sender: boolean;
+    /** Rows must have their delay (exact match, references, simulation). */
+    delays: boolean;
+    /** Per-flow answers need the list of flows of the epoch. */
+    flows: boolean;
+  };
+  readonly parameters: readonly ParameterSpec[];
+  /** Checks relations between parameters and completes derived ones; UsageError where they cannot work. */
+  complete(values: ParameterValues): P;
+  createTap(context: TapContext, parameters: P): Tap;
+  /** Union of two payloads made with equal parameters and seed, at the same role. */
+  merge(a: SealedEpoch, b: SealedEpoch, parameters: P): SealedEpoch;
+  estimate(input: EstimateInput<P>): EstimatorAnswer;
+}
+
+export function isNoAnswer(value: Interval | NoAnswer): value is NoAnswer {
+  return "reason" in value;
+}

@@ -1,0 +1,78 @@
+/** `rows=4,columns=17500,decoder=bp` to an estimator's parameters and back; what is wrong is named with what is allowed. */
+import { UsageError } from "../base/errors.ts";
+import type { Estimator, ParameterSpec, ParameterValues } from "./estimator.ts";
+
+export function parseParameters<P extends ParameterValues>(estimator: Estimator<P>, text = ""): P {
+  const values: ParameterValues = {};
+  for (const spec of estimator.parameters) values[spec.name] = spec.default;
+  for (const part of text.split(",").map((p) => p.trim())) {
+    if (part === "") continue;
+    const equals = part.indexOf("=");
+    const name = equals < 0 ? part : part.slice(0, equals);
+    const spec = estimator.parameters.find((s) => s.name === name);
+    if (!spec) {
+      const known = estimator.parameters.map((s) => s.name).join(", ");
+      throw new UsageError(
+        "bad-parameter",
+        `--${estimator.name}: there is no parameter '${name}'`,
+        `it has: ${known}`,
+      );
+    }
+    if (equals < 0 && spec.kind !== "flag") {
+      throw new UsageError(
+        "bad-parameter",
+        `--${estimator.name}: '${name}' needs a value`,
+        `write ${name}=${describeKind(spec)}`,
+      );
+    }
+    values[name] = parseValue(estimator.name, spec, equals < 0 ? "true" : part.slice(equals + 1));
+  }
+  return estimator.complete(values);
+}
+
+/** The canonical text: every parameter, in the order of the specs. Query-only ones are left out on request. */
+export function formatParameters(estimator: Estimator, values: ParameterValues, sketchOnly = false): string {
+  return estimator.parameters
+    .filter((s) => !(sketchOnly && s.queryOnly))
+    .map((s) => {
+      const v = values[s.name]!;
+      return `${s.name}=${Array.isArray(v) ? v.join("/") : String(v)}`;
+    })
+    .join(",");
+}
+
+function describeKind(spec: ParameterSpec): string {
+  if (spec.kind === "choice") return (spec.choices ?? []).join("|");
+  if (spec.kind === "list") return "a/b/c";
+  return spec.kind.toUpperCase();
+}
+
+function parseValue(owner: string, spec: ParameterSpec, text: string): number | string | boolean | number[] {
+  const wrong = (expected: string) =>
+    new UsageError("bad-parameter", `--${owner}: ${spec.name}=${text} is not ${expected}`, spec.help);
+  const number = (t: string): number => {
+    const n = t.trim() === "" ? Number.NaN : Number(t);
+    if (!Number.isFinite(n) || (spec.kind === "integer" && !Number.isInteger(n))) {
+      throw wrong(spec.kind === "integer" ? "a whole number" : "a number");
+    }
+    if ((spec.min !== undefined && n < spec.min) || (spec.max !== undefined && n > spec.max)) {
+      throw wrong(`within ${spec.min ?? "-∞"} to ${spec.max ?? "∞"}`);
+    }
+    return n;
+  };
+  switch (spec.kind) {
+    case "integer":
+    case "number":
+      return number(text);
+    case "list":
+      return text.split("/").map(number);
+    case "choice":
+      if (!spec.choices?.includes(text)) throw wrong(`one of ${(spec.choices ?? []).join(", ")}`);
+      return text;
+    case "flag":
+      if (text !== "true" && text !== "false") throw wrong("true or false");
+      return text === "true";
+    case "text":
+      return text;
+  }
+}

@@ -1,0 +1,17 @@
+/** The list of estimators: one line each. Nothing else registers them. */
+import { UsageError } from "../base/errors.ts";
+import type { Estimator } from "./estimator.ts";
+
+export const ESTIMATORS: readonly Estimator[] = [];
+
+export function findEstimator(name: string): Estimator {
+  const found = ESTIMATORS.find((e) => e.name === name);
+  if (!found) {
+    throw new UsageError(
+      "bad-flag",
+      `there is no estimator '${name}'`,
+      `there are: ${ESTIMATORS.map((e) => e.name).join(", ")}`,
+    );
+  }
+  return found;
+}

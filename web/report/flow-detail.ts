@@ -1,0 +1,85 @@
+/** Everything about one flow, beside the delays of all packets. */
+import type { Latency } from "../../src/collect/compare-report.ts";
+import type { LatencyField } from "../../src/collect/page-data.ts";
+import { formatBytes, formatCount, formatNs, formatShare } from "../../src/collect/units.ts";
+import { bdi, el, facts } from "./elements.ts";
+import { type FlowRows, protocolName } from "./flow-rows.ts";
+
+const DELAYS: [LatencyField, string][] = [
+  ["minNs", "Min"],
+  ["p50Ns", "p50"],
+  ["p90Ns", "p90"],
+  ["p99Ns", "p99"],
+  ["p999Ns", "p99.9"],
+  ["maxNs", "Max"],
+  ["meanNs", "Mean"],
+  ["stdevNs", "Std. deviation"],
+  ["jitterNs", "Jitter"],
+];
+
+export function flowDetail(
+  rows: FlowRows,
+  row: number,
+  whole: Latency | null,
+  close: () => void,
+): HTMLElement {
+  const { count, latency, key, communityId } = rows.columns;
+  const loss = rows.values("loss")[row] ?? null;
+  const missing = rows.reason(row);
+  const name = `${rows.address(row, "src")} → ${rows.address(row, "dst")}`;
+  return el(
+    "div",
+    {},
+    el(
+      "div",
+      { class: "detail-head" },
+      el("h3", {}, bdi(name), " ", protocolName(key.proto[row] ?? null)),
+      el("button", { type: "button", class: "plain-button", on: { click: close } }, "Close"),
+    ),
+    el(
+      "div",
+      { class: "columns" },
+      facts([
+        ["Sent", formatCount(count.sent[row]!)],
+        ["Received", formatCount(count.received[row]!)],
+        ["Matched", formatCount(count.matched[row]!)],
+        ["Lost", `${formatCount(count.lost[row]!)}${loss === null ? "" : ` (${formatShare(loss)})`}`],
+        ["Appeared", formatCount(count.appeared[row]!)],
+        ["Bytes", formatBytes(count.bytes[row]!)],
+        ...(typeof key.dscp[row] === "number" ? [["DSCP", String(key.dscp[row])] as [string, string]] : []),
+        ...(typeof key.vlan[row] === "number" ? [["VLAN", String(key.vlan[row])] as [string, string]] : []),
+        ["Community ID", communityId[row] ? el("code", {}, communityId[row]) : "none"],
+      ]),
+      missing
+        ? el("p", { class: "no-answer" }, `No delay: ${missing}`)
+        : el(
+            "table",
+            { class: "small" },
+            el(
+              "thead",
+              {},
+              el(
+                "tr",
+                {},
+                ["Delay", "This flow", "All packets"].map((t) => el("th", { scope: "col" }, t)),
+              ),
+            ),
+            el(
+              "tbody",
+              {},
+              DELAYS.map(([field, label]) => {
+                const ns = latency[field][row] ?? null;
+                const all = whole?.[field] ?? null;
+                return el(
+                  "tr",
+                  {},
+                  el("th", { scope: "row" }, label),
+                  el("td", {}, ns === null ? "no answer" : formatNs(ns)),
+                  el("td", {}, all === null ? "no answer" : formatNs(all)),
+                );
+              }),
+            ),
+          ),
+    ),
+  );
+}

@@ -1,0 +1,229 @@
+/**
+ * The flows behind the table: text of a flow, order by a column, and the filter. Columns stay columns, so that a
+ * hundred thousand flows sort and filter between two frames or few.
+ *
+ * A filter is words that must all hold: `10.1.` or `udp` occur in the flow's text, `:443` is a port, `1:abc…` begins a
+ * Community ID (which is looked for nowhere else: any short word occurs in some of them), and conditions:
+ * `loss>1%`, `p99>=5ms`, `sent>1000`.
+ */
+import type { CountField, FlowColumns, KeyField, LatencyField } from "../../src/collect/page-data.ts";
+
+const PROTOCOLS: Record<number, string> = {
+  1: "ICMP",
+  2: "IGMP",
+  4: "IPIP",
+  6: "TCP",
+  17: "UDP",
+  41: "IPv6",
+  47: "GRE",
+  50: "ESP",
+  51: "AH",
+  58: "ICMPv6",
+  89: "OSPF",
+  103: "PIM",
+  112: "VRRP",
+  132: "SCTP",
+};
+
+export const protocolName = (proto: number | null): string =>
+  proto === null ? "" : (PROTOCOLS[proto] ?? `proto ${proto}`);
+
+export type SortKey = "src" | "dst" | KeyField | CountField | LatencyField | "loss" | "spread";
+
+const FILTER_NAMES: Record<string, SortKey> = {
+  sent: "sent",
+  received: "received",
+  matched: "matched",
+  lost: "lost",
+  loss: "loss",
+  appeared: "appeared",
+  bytes: "bytes",
+  mean: "meanNs",
+  stdev: "stdevNs",
+  min: "minNs",
+  max: "maxNs",
+  p50: "p50Ns",
+  p90: "p90Ns",
+  p99: "p99Ns",
+  "p99.9": "p999Ns",
+  p999: "p999Ns",
+  jitter: "jitterNs",
+  port: "sport",
+  dscp: "dscp",
+  vlan: "vlan",
+};
+const UNITS: Record<string, number> = {
+  "": 1,
+  ns: 1,
+  us: 1e3,
+  µs: 1e3,
+  μs: 1e3,
+  ms: 1e6,
+  s: 1e9,
+  "%": 0.01,
+  k: 1e3,
+  m: 1e6,
+  g: 1e9,
+};
+
+type Test = (row: number) => boolean;
+
+export class FlowRows {
+  readonly columns: FlowColumns;
+  #ranks: Float64Array | null = null;
+  #texts: string[] | null = null;
+  readonly #derived = new Map<SortKey, (number | null)[]>();
+
+  constructor(columns: FlowColumns) {
+    this.columns = columns;
+  }
+
+  /** The place of each address in the order of addresses; made when first sorted by, as it takes a while. */
+  #rankOf(address: number): number {
+    if (!this.#ranks) {
+      const keys = this.columns.addresses.map(addressOrder);
+      const order = new Uint32Array(keys.length).map((_, at) => at);
+      order.sort((a, b) => (keys[a]! < keys[b]! ? -1 : keys[a]! > keys[b]! ? 1 : 0));
+      this.#ranks = new Float64Array(order.length);
+      for (let rank = 0; rank < order.length; rank++) this.#ranks[order[rank]!] = rank;
+    }
+    return this.#ranks[address]!;
+  }
+
+  address(row: number, side: "src" | "dst"): string {
+    const at = this.columns[side][row] ?? null;
+    const text = at === null ? "any" : this.columns.addresses[at]!;
+    const port = this.columns.key[side === "src" ? "sport" : "dport"][row] ?? null;
+    if (port === null) return text;
+    return text.includes(":") && at !== null ? `[${text}]:${port}` : `${text}:${port}`;
+  }
+
+  reason(row: number): string {
+    const at = this.columns.reason[row] ?? null;
+    return at === null ? "" : this.columns.reasons[at]!;
+  }
+
+  /** The value a column sorts and filters by; null where there is no answer. */
+  values(key: SortKey): (number | null)[] {
+    const { count, latency, key: keys } = this.columns;
+    if (key in count) return count[key as CountField];
+    if (key in latency) return latency[key as LatencyField];
+    if (key in keys && key !== "proto") return keys[key as KeyField];
+    let made = this.#derived.get(key);
+    if (!made) {
+      made = Array.from({ length: this.columns.length }, (_, row) => this.#derive(key, row));
+      this.#derived.set(key, made);
+    }
+    return made;
+  }
+
+  #derive(key: SortKey, row: number): number | null {
+    const { count, latency, key: keys } = this.columns;
+    if (key === "loss") {
+      const could = count.matched[row]! + count.lost[row]!;
+      return could > 0 ? count.lost[row]! / could : null;
+    }
+    if (key === "spread") {
+      const [low, high] = [latency.p50Ns[row] ?? null, latency.p99Ns[row] ?? null];
+      return low === null || high === null ? null : high - low;
+    }
+    if (key === "src" || key === "dst") {
+      const at = this.columns[key][row] ?? null;
+      const port = keys[key === "src" ? "sport" : "dport"][row] ?? -1;
+      return at === null ? null : this.#rankOf(at) * 65_537 + port + 1;
+    }
+    return keys.proto[row] ?? null;
+  }
+
+  /** Row numbers in order. What has no answer comes last, whichever way is sorted. */
+  sorted(rows: Uint32Array, key: SortKey, descending: boolean): Uint32Array {
+    const values = this.values(key);
+    const known = rows.filter((r) => values[r] !== null && values[r] !== undefined);
+    const unknown = rows.filter((r) => values[r] === null || values[r] === undefined);
+    known.sort(
+      descending ? (a, b) => values[b]! - values[a]! || a - b : (a, b) => values[a]! - values[b]! || a - b,
+    );
+    const order = new Uint32Array(rows.length);
+    order.set(known);
+    order.set(unknown, known.length);
+    return order;
+  }
+
+  /** Row numbers that pass, and the words of the filter that were not understood as the condition they look like. */
+  matching(filter: string): { rows: Uint32Array; misread: string[] } {
+    const misread: string[] = [];
+    const words = filter
+      .toLowerCase()
+      .replace(/\s*(>=|<=|>|<|=)\s*/g, "$1")
+      .split(/\s+/)
+      .filter((word) => word !== "");
+    const tests = words.map((word) => {
+      const condition = this.#condition(word);
+      if (!condition && /[<>=]/.test(word)) misread.push(word);
+      return condition ?? this.#contains(word);
+    });
+    const all = new Uint32Array(this.columns.length).map((_, i) => i);
+    return { rows: tests.length === 0 ? all : all.filter((row) => tests.every((t) => t(row))), misread };
+  }
+
+  #condition(word: string): Test | null {
+    const [, name, sign, number, unit] =
+      /^([a-z][a-z0-9.]*)(>=|<=|>|<|=)(-?\d+(?:\.\d+)?)([a-zµμ%]*)$/.exec(word) ?? [];
+    const key = FILTER_NAMES[name ?? ""];
+    const factor = UNITS[unit ?? ""];
+    if (!key || !sign || factor === undefined) return null;
+    const limit = Number(number) * factor;
+    const holds = (v: number | null | undefined): boolean => {
+      if (v === null || v === undefined) return false;
+      if (sign === ">") return v > limit;
+      if (sign === "<") return v < limit;
+      return sign === ">=" ? v >= limit : sign === "<=" ? v <= limit : v === limit;
+    };
+    const values = this.values(key);
+    if (name !== "port") return (row) => holds(values[row]);
+    const others = this.columns.key.dport;
+    return (row) => holds(values[row]) || holds(others[row]);
+  }
+
+  #contains(word: string): Test {
+    const { key, communityId } = this.columns;
+    if (/^:\d+$/.test(word)) {
+      const port = Number(word.slice(1));
+      return (row) => key.sport[row] === port || key.dport[row] === port;
+    }
+    if (/^1:.{6}/.test(word)) return (row) => communityId[row]?.toLowerCase().startsWith(word) ?? false;
+    this.#texts ??= Array.from({ length: this.columns.length }, (_, row) => this.#text(row));
+    const texts = this.#texts;
+    return (row) => texts[row]!.includes(word);
+  }
+
+  #text(row: number): string {
+    const { key } = this.columns;
+    const parts = [this.address(row, "src"), this.address(row, "dst"), protocolName(key.proto[row] ?? null)];
+    if (typeof key.vlan[row] === "number") parts.push(`vlan ${key.vlan[row]}`);
+    if (typeof key.dscp[row] === "number") parts.push(`dscp ${key.dscp[row]}`);
+    parts.push(this.reason(row));
+    return parts.join(" ").toLowerCase();
+  }
+}
+
+/** A text that sorts addresses as numbers: 10.0.0.9 before 10.0.0.10, IPv4 before IPv6. */
+function addressOrder(address: string): string {
+  const [host = "", prefix = ""] = address.split("/");
+  const tail = `/${prefix.padStart(3, "0")}`;
+  if (/^\d+(\.\d+){3}$/.test(host)) {
+    return `4${host
+      .split(".")
+      .map((part) => part.padStart(3, "0"))
+      .join("")}${tail}`;
+  }
+  if (host.includes(":")) {
+    const [head = "", rest] = host.toLowerCase().split("::");
+    const left = head === "" ? [] : head.split(":");
+    const right = rest === undefined || rest === "" ? [] : rest.split(":");
+    const zeros =
+      rest === undefined ? [] : new Array<string>(Math.max(0, 8 - left.length - right.length)).fill("0");
+    return `6${[...left, ...zeros, ...right].map((part) => part.padStart(4, "0")).join("")}${tail}`;
+  }
+  return `9${address}`;
+}

@@ -1,0 +1,125 @@
+/** Time × delay: how many packets of each stretch of time had which delay. Colour is the logarithm of the count. */
+import type uPlot from "uplot";
+import type { HeatColumns } from "../../src/collect/page-data.ts";
+import { formatCount, formatNs } from "../../src/collect/units.ts";
+import { Chart, type Timeline, valueAxis } from "./chart.ts";
+import { el } from "./elements.ts";
+import { rowScale, tickLabel } from "./scales.ts";
+import { currentTheme, heatColour, onThemeChange, type Theme } from "./theme.ts";
+
+/** Fewest rows shown: a delay that hardly varies should look like a line, not fill the picture. */
+const LEAST_ROWS = 12;
+
+export function heatMap(heat: HeatColumns, timeline: Timeline): HTMLElement[] {
+  const rows = heat.delayEdgesNs.length - 1;
+  const scale = rowScale(heat.delayEdgesNs);
+  let most = 0;
+  let low = rows;
+  let high = 0;
+  for (const [first, ...counts] of heat.counts) {
+    if (counts.length === 0) continue;
+    low = Math.min(low, first!);
+    high = Math.max(high, first! + counts.length);
+    for (const n of counts) if (n > most) most = n;
+  }
+  const spare = Math.max(1, Math.ceil((LEAST_ROWS - (high - low)) / 2));
+  low = Math.max(0, low - spare);
+  high = Math.min(rows, high + spare);
+  const width = heat.columnWidthNs / 1e9;
+  const starts = heat.columnStartNs.map((ns) => ns / 1e9);
+  const shade = (n: number) => (most <= 1 ? 1 : Math.log(n) / Math.log(most));
+  const countAt = (column: number, row: number) => {
+    const cells = heat.counts[column]!;
+    return cells[row - cells[0]! + 1] ?? 0;
+  };
+  const rowAt = (plot: uPlot) =>
+    Math.max(low, Math.min(high - 1, Math.floor(plot.posToVal(plot.cursor.top ?? 0, "y"))));
+
+  const chart = new Chart({
+    label: `Heat map of delay over time: ${starts.length} columns, from ${formatNs(heat.delayEdgesNs[low]!)} to ${formatNs(heat.delayEdgesNs[high]!)}, up to ${formatCount(most)} packets in a cell. Arrow keys read cells.`,
+    heightPx: 300,
+    timeline,
+    points: false,
+    stepPx: (plot) => plot.over.clientHeight / (high - low),
+    draw: (theme) => ({
+      data: [starts.map((s) => s + width / 2), starts.map(() => null)],
+      series: [{}, { label: "packets", paths: () => null, points: { show: false } }],
+      scales: { x: timeline.scale(), y: { range: () => [low, high] } },
+      axes: [
+        { ...timeline.axis(theme), grid: { show: false } },
+        valueAxis(theme, scale.ticks, (pos) => tickLabel(scale.fromPos(pos)), { grid: { show: false } }),
+      ],
+      hooks: { drawClear: [(plot) => paint(plot, theme)] },
+    }),
+    readout(plot, column) {
+      const row = rowAt(plot);
+      const count = countAt(column, row);
+      const [from, to] = [heat.delayEdgesNs[row]!, heat.delayEdgesNs[row + 1]!];
+      return {
+        title: `${timeline.instant(starts[column]!, width >= 1 ? 0 : 3)} + ${formatNs(heat.columnWidthNs, 3)}`,
+        rows: [
+          ["delay", `${formatNs(from, 3)} – ${formatNs(to, 3)}`],
+          ["packets", formatCount(count), count > 0 ? heatColour(currentTheme(), shade(count)) : undefined],
+        ].map(
+          ([name, value, colour]) =>
+            [name!, value!, ...(colour ? [colour] : [])] as [string, string, string?],
+        ),
+      };
+    },
+  });
+
+  const paint = (plot: uPlot, theme: Theme) => {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    const yOf = (row: number) => Math.round(plot.valToPos(row, "y", true));
+    for (let column = 0; column < starts.length; column++) {
+      const left = Math.round(plot.valToPos(starts[column]!, "x", true));
+      const right = Math.max(left + 1, Math.round(plot.valToPos(starts[column]! + width, "x", true)));
+      if (right < bbox.left || left > bbox.left + bbox.width) continue;
+      const [first, ...counts] = heat.counts[column]!;
+      for (let i = 0; i < counts.length; i++) {
+        if (counts[i] === 0) continue;
+        const bottom = yOf(first! + i);
+        const top = Math.min(bottom - 1, yOf(first! + i + 1));
+        ctx.fillStyle = heatColour(theme, shade(counts[i]!));
+        ctx.fillRect(left, top, right - left, bottom - top);
+      }
+    }
+    ctx.restore();
+  };
+
+  return [el("div", { class: "tools" }, colourScale(most)), chart.root];
+}
+
+function colourScale(most: number): HTMLElement {
+  const bar = el("span", { class: "ramp" });
+  const colour = () => {
+    const theme = currentTheme();
+    const stops = Array.from({ length: 9 }, (_, i) => heatColour(theme, i / 8));
+    bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
+  };
+  colour();
+  onThemeChange(colour);
+  const ticks = el("span", { class: "ramp-ticks" });
+  const powers = most > 1 ? Array.from({ length: Math.floor(Math.log10(most)) + 1 }, (_, i) => 10 ** i) : [];
+  // A power of ten that would stand under the greatest count is left out.
+  const shown = powers.filter((p) => Math.log(p) / Math.log(most) < 0.8);
+  for (const value of most > 1 ? [...shown, most] : [most]) {
+    const tick = el("span", {}, formatCount(value));
+    tick.style.left = `${most > 1 ? (Math.log(value) / Math.log(most)) * 100 : 100}%`;
+    ticks.append(tick);
+  }
+  return el(
+    "div",
+    {
+      class: "ramp-box",
+      role: "img",
+      aria: { label: `Colour scale: from 1 to ${formatCount(most)} packets` },
+    },
+    el("span", {}, "packets per cell"),
+    el("span", { class: "ramp-scale" }, bar, ticks),
+  );
+}

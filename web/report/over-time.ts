@@ -1,0 +1,229 @@
+/** Charts over time: delay (quantiles and the span from least to greatest), and packets with their loss. */
+import uPlot from "uplot";
+import type { IntervalColumns, LatencyField } from "../../src/collect/page-data.ts";
+import { formatCount, formatNs, formatShare } from "../../src/collect/units.ts";
+import { Chart, plainAxis, type Readout, RIGHT_PX, type Timeline, valueAxis } from "./chart.ts";
+import { choice, el } from "./elements.ts";
+import { legend } from "./legend.ts";
+import { linearDelay, linearTicks, logDelay, padded, tickLabel } from "./scales.ts";
+
+/** Drawn in this order, from the top of the picture down. */
+const LINES: { field: LatencyField; label: string; colour: "p50" | "p90" | "p99"; dash?: number[] }[] = [
+  { field: "p99Ns", label: "p99", colour: "p99", dash: [6, 4] },
+  { field: "p90Ns", label: "p90", colour: "p90" },
+  { field: "p50Ns", label: "p50", colour: "p50" },
+];
+
+/** The middle of each interval in seconds. The last may be cut short; it stands where a whole one would. */
+function middles(intervals: IntervalColumns): number[] {
+  const width = intervals.endNs.length > 0 ? intervals.endNs[0]! - intervals.startNs[0]! : 0;
+  return intervals.startNs.map((start) => (start + width / 2) / 1e9);
+}
+
+/** Up to this many intervals are drawn as steps as wide as they are: a line through few points says little. */
+const MOST_STEPS = 24;
+
+const widthNs = (intervals: IntervalColumns, i: number) => intervals.endNs[i]! - intervals.startNs[i]!;
+
+function intervalTitle(timeline: Timeline, intervals: IntervalColumns, i: number): string {
+  const width = widthNs(intervals, i);
+  const decimals = width >= 1e9 ? 0 : 3;
+  return `${timeline.instant(intervals.startNs[i]! / 1e9, decimals)} + ${formatNs(width, 3)}`;
+}
+
+/** True where a logarithmic axis shows more: the values span more than a factor of eight, all positive. */
+export function suitsLog(least: number, greatest: number): boolean {
+  return least > 0 && greatest / least > 8;
+}
+
+export function delayOverTime(intervals: IntervalColumns, timeline: Timeline): HTMLElement[] {
+  const { latency } = intervals;
+  const known = latency.minNs.flatMap((v) => v ?? []);
+  const least = known.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
+  const greatest = latency.maxNs.reduce<number>((a, b) => Math.max(a, b ?? a), Number.NEGATIVE_INFINITY);
+  let log = suitsLog(least, greatest);
+  const stepped = intervals.startNs.length <= MOST_STEPS;
+  const xs = stepped
+    ? intervals.startNs.flatMap((start, i) => [start / 1e9, intervals.endNs[i]! / 1e9])
+    : middles(intervals);
+  const chart = new Chart({
+    label: `Delay over time in ${intervals.startNs.length} intervals, from ${formatNs(least)} to ${formatNs(greatest)}. Arrow keys read values.`,
+    heightPx: 300,
+    timeline,
+    draw(theme) {
+      const scale = log ? logDelay : linearDelay;
+      const column = (field: LatencyField) =>
+        latency[field].flatMap((v) => (stepped ? [scale.toPos(v), scale.toPos(v)] : [scale.toPos(v)]));
+      const points = { show: !stepped && xs.length <= 80, size: 4, width: 1 };
+      const edge: uPlot.Series = { stroke: theme.band, width: 1, points: { show: false } };
+      return {
+        data: [xs, column("maxNs"), column("minNs"), ...LINES.map((l) => column(l.field))],
+        series: [
+          {},
+          { ...edge, label: "min–max" },
+          { ...edge, label: "min–max" },
+          ...LINES.map((l) => ({
+            label: l.label,
+            stroke: theme[l.colour],
+            width: l.field === "p50Ns" ? 2 : 1.5,
+            points: { ...points, fill: theme[l.colour] },
+            ...(l.dash && { dash: l.dash }),
+          })),
+        ],
+        bands: [{ series: [1, 2], fill: theme.band }],
+        scales: {
+          x: timeline.scale(),
+          y: {
+            range: (_plot, low, high) =>
+              low === null || high === null ? [0, 1] : delayRange(log, low, high),
+          },
+        },
+        axes: [timeline.axis(theme), valueAxis(theme, scale.ticks, (pos) => tickLabel(scale.fromPos(pos)))],
+      };
+    },
+    readout(plot, index): Readout {
+      const i = stepped ? index >> 1 : index;
+      const value = (field: LatencyField) => latency[field][i] ?? null;
+      const title = intervalTitle(timeline, intervals, i);
+      if (value("meanNs") === null) return { title, rows: [["delay", "no packet was matched"]] };
+      const row = (label: string, field: LatencyField): [string, string] => [
+        label,
+        value(field) === null ? "–" : formatNs(value(field)!),
+      ];
+      return {
+        title,
+        rows: [
+          row("max", "maxNs"),
+          ...LINES.map((l): [string, string, string] => [
+            ...row(l.label, l.field),
+            String(seriesColour(plot, l.label)),
+          ]),
+          row("mean", "meanNs"),
+          row("min", "minNs"),
+          ["matched", formatCount(intervals.matched[i]!)],
+        ],
+      };
+    },
+  });
+  const switcher = choice(
+    "Delay axis",
+    [
+      {
+        value: "log",
+        label: "Log",
+        unavailable: least > 0 ? undefined : "A logarithmic axis needs delays above zero; some here are not.",
+      },
+      { value: "linear", label: "Linear" },
+    ],
+    log ? "log" : "linear",
+    (kind) => {
+      log = kind === "log";
+      chart.rebuild();
+    },
+  );
+  return [
+    el(
+      "div",
+      { class: "tools" },
+      legend(chart, [
+        { label: "p50", kind: "line", colour: "p50" },
+        { label: "p90", kind: "line", colour: "p90" },
+        { label: "p99", kind: "dash", colour: "p99" },
+        { label: "min–max", kind: "area", colour: "band" },
+      ]),
+      switcher,
+    ),
+    chart.root,
+  ];
+}
+
+function delayRange(log: boolean, low: number, high: number): [number, number] {
+  const [from, to] = log && high - low < 1e-9 ? [low - 0.1, high + 0.1] : padded(low, high);
+  // Zero is worth showing when it is near: the height of the line is then the delay itself.
+  return !log && low >= 0 && (from < 0 || low < (high - low) * 1.5) ? [0, to] : [from, to];
+}
+
+function seriesColour(plot: uPlot, label: string): unknown {
+  const series = plot.series.find((s) => s.label === label);
+  return typeof series?.stroke === "function" ? series.stroke(plot, 0) : series?.stroke;
+}
+
+export function lossOverTime(intervals: IntervalColumns, timeline: Timeline): HTMLElement[] {
+  const xs = middles(intervals);
+  const rate = intervals.lost.map((lost, i) => {
+    const could = lost + intervals.matched[i]!;
+    return could > 0 ? lost / could : null;
+  });
+  const lostInAll = intervals.lost.reduce((a, b) => a + b, 0);
+  const worst = rate.reduce<number>((a, b) => Math.max(a, b ?? 0), 0);
+  const bars = uPlot.paths.bars!({ size: [0.86, Number.POSITIVE_INFINITY], align: 0 });
+  const chart = new Chart({
+    label: `Packets over time: ${formatCount(lostInAll)} lost, at most ${formatShare(worst)} in one interval. Arrow keys read values.`,
+    heightPx: 230,
+    timeline,
+    rightAxis: true,
+    draw: (theme) => ({
+      data: [xs, intervals.sent, intervals.lost, rate],
+      series: [
+        {},
+        { label: "sent", scale: "packets", fill: theme.sent, width: 0, paths: bars, points: { show: false } },
+        { label: "lost", scale: "packets", fill: theme.loss, width: 0, paths: bars, points: { show: false } },
+        {
+          label: "loss rate",
+          scale: "rate",
+          stroke: theme.loss,
+          width: 1.5,
+          points: { show: xs.length <= 80, size: 5, fill: theme.card, stroke: theme.loss },
+        },
+      ],
+      scales: {
+        x: timeline.scale(),
+        packets: { range: (_plot, _low, high) => [0, (high || 1) * 1.05] },
+        // The line keeps to the picture even where nothing is lost, and a tiny rate is not drawn as a mountain.
+        rate: { range: (_plot, _low, high) => [0, Math.max((high ?? 0) * 1.15, 0.001)] },
+      },
+      axes: [
+        timeline.axis(theme),
+        valueAxis(theme, linearTicks, compactCount, { scale: "packets" }),
+        {
+          ...plainAxis(theme),
+          scale: "rate",
+          side: 1,
+          size: RIGHT_PX,
+          grid: { show: false },
+          stroke: theme.loss,
+          splits: (plot, _axis, min, max) => linearTicks(min, max, Math.max(2, plot.height / 60)),
+          values: (_plot, ticks) => ticks.map(formatShare),
+        },
+      ],
+    }),
+    readout: (_plot, i) => ({
+      title: intervalTitle(timeline, intervals, i),
+      rows: [
+        ["sent", formatCount(intervals.sent[i]!)],
+        ["matched", formatCount(intervals.matched[i]!)],
+        ["lost", formatCount(intervals.lost[i]!)],
+        ["loss rate", rate[i] === null ? "no packet to judge by" : formatShare(rate[i]!)],
+      ],
+    }),
+  });
+  return [
+    el(
+      "div",
+      { class: "tools" },
+      legend(chart, [
+        { label: "sent", kind: "block", colour: "sent" },
+        { label: "lost", kind: "block", colour: "loss" },
+        { label: "loss rate", kind: "line", colour: "loss" },
+      ]),
+    ),
+    chart.root,
+  ];
+}
+
+function compactCount(n: number): string {
+  if (n >= 1e9) return `${n / 1e9} G`;
+  if (n >= 1e6) return `${n / 1e6} M`;
+  if (n >= 1e4) return `${n / 1e3} k`;
+  return Number.isInteger(n) ? formatCount(n) : "";
+}

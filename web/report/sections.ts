@@ -1,0 +1,257 @@
+/** The parts of the page below the charts: packets, clocks, captures, estimates, how it was made. */
+import type { CaptureSummary, Latency, SegmentReport } from "../../src/collect/compare-report.ts";
+import type { PageData } from "../../src/collect/page-data.ts";
+import { formatBytes, formatCount, formatInstant, formatNs, formatShare } from "../../src/collect/units.ts";
+import { bdi, type Child, card, el, facts, sentences } from "./elements.ts";
+import { baseName, tiles } from "./headline.ts";
+import { flatten, readable } from "./unknown-values.ts";
+
+export function quantileTable(
+  latency: Latency | null,
+  reason: string | undefined,
+  wide = false,
+): HTMLElement {
+  if (!latency) return el("p", { class: "no-answer" }, `No delays: ${reason ?? "no reason was given"}`);
+  const rows: [string, number | null][] = [
+    ["Min", latency.minNs],
+    ["p50", latency.p50Ns],
+    ["p90", latency.p90Ns],
+    ["p99", latency.p99Ns],
+    ["p99.9", latency.p999Ns],
+    ["Max", latency.maxNs],
+    ["Mean", latency.meanNs],
+    ["Std. deviation", latency.stdevNs],
+    ["Jitter (IPDV)", latency.jitterNs],
+  ];
+  const quantiles = rows.map(([name, ns]): [string, string] => [
+    name,
+    ns === null ? "no answer: needs two packets" : formatNs(ns),
+  ]);
+  return facts([...quantiles, ["Packets", formatCount(latency.count)]], wide);
+}
+
+const ACCOUNT: [name: string, meaning: string, of: (s: SegmentReport) => string][] = [
+  ["Sent", "seen at the first point", (s) => formatCount(s.sent)],
+  ["Received", "seen at the second point", (s) => formatCount(s.received)],
+  ["Matched", "seen at both: what the delays rest on", (s) => formatCount(s.matched)],
+  [
+    "Lost",
+    "sent, never received",
+    (s) => `${formatCount(s.lost)}${s.lossRate === null ? "" : ` (${formatShare(s.lossRate)})`}`,
+  ],
+  ["Appeared", "received, never sent", (s) => formatCount(s.appeared)],
+  ["Duplicates", "copies of a packet already seen", (s) => formatCount(s.duplicates)],
+  ["Reordered", "overtaken by later packets", (s) => formatCount(s.reordered)],
+  [
+    "Reordering extent",
+    "packets that overtook one, on average and at most (RFC 4737)",
+    ({ reorderExtent: extent }) =>
+      extent ? `${Number(extent.mean.toFixed(1))}, at most ${formatCount(extent.max)}` : "none",
+  ],
+  ["Head", "unmatched because one capture began later; not loss", (s) => formatCount(s.head)],
+  ["Tail", "unmatched because one capture ended earlier; not loss", (s) => formatCount(s.tail)],
+  [
+    "Ambiguous",
+    "looked like another packet of the window: matched first in, first out",
+    (s) => formatCount(s.ambiguous),
+  ],
+];
+
+export function packets(data: PageData): HTMLElement {
+  const directions: [string, SegmentReport][] = [["Packets", data.segment]];
+  if (data.reverse) {
+    directions[0]![0] = "Forward";
+    directions.push(["Reverse", data.reverse]);
+  }
+  return card(
+    "packets",
+    "Where the packets went",
+    el(
+      "div",
+      { class: "scroll-x" },
+      el(
+        "table",
+        { class: "small account" },
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            el("th", { scope: "col" }, "What"),
+            directions.map(([name]) => el("th", { scope: "col" }, name)),
+            el("th", { scope: "col", class: "text" }, "Meaning"),
+          ),
+        ),
+        el(
+          "tbody",
+          {},
+          ACCOUNT.map(([name, meaning, of]) =>
+            el(
+              "tr",
+              {},
+              el("th", { scope: "row" }, name),
+              directions.map(([, s]) => el("td", {}, of(s))),
+              el("td", { class: "text meaning" }, meaning),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+export function reverse(data: PageData): HTMLElement | null {
+  if (!data.reverse) return null;
+  return card(
+    "reverse",
+    "The other way",
+    el("p", { class: "lead" }, bdi(baseName(data.after.file)), " → ", bdi(baseName(data.before.file))),
+    tiles(data.reverse, null),
+    data.reverse.latency &&
+      el("div", { class: "spaced" }, quantileTable(data.reverse.latency, undefined, true)),
+  );
+}
+
+export function clocks(data: PageData): HTMLElement {
+  const { mode, trust, lines, ...details } = data.clock;
+  const rest = flatten(details);
+  return card(
+    "clocks",
+    "Clocks",
+    el("p", { class: "lead" }, "Trust: ", el("strong", {}, trust), ` · mode: ${mode}`),
+    lines.length > 0 ? sentences(lines) : el("p", {}, "The clock check had nothing to say."),
+    rest.length > 0 &&
+      el(
+        "details",
+        {},
+        el("summary", {}, "Measurements behind it"),
+        facts(rest.map(([k, v]) => [k, readable(k, v)])),
+      ),
+  );
+}
+
+export function directionAndNotes(data: PageData): HTMLElement {
+  const { order, evidence } = data.direction;
+  const verdict = {
+    "as-given": "As given: packets pass the first file's point first.",
+    swapped: "Swapped: the files were given in the wrong order.",
+    unclear: "Unclear: the packets don't say which point comes first.",
+  }[order];
+  return card(
+    "direction",
+    "Direction",
+    el("p", { class: "lead" }, verdict ?? order),
+    evidence.length > 0 && sentences(evidence),
+  );
+}
+
+export function notes(data: PageData): HTMLElement {
+  return card(
+    "notes",
+    "What limits these numbers",
+    data.notes.length > 0 ? sentences(data.notes) : el("p", {}, "Nothing out of the ordinary was noticed."),
+  );
+}
+
+export function captures(data: PageData): HTMLElement {
+  return card(
+    "captures",
+    "Captures",
+    el("div", { class: "columns" }, capture("Before", data.before), capture("After", data.after)),
+  );
+}
+
+function capture(role: string, summary: CaptureSummary): HTMLElement {
+  const skipped = Object.entries(summary.skipped).sort((a, b) => b[1] - a[1]);
+  const instant = (ns: string | null) => (ns === null ? "no packet" : `${formatInstant(BigInt(ns), 6)} UTC`);
+  const skippedList: Child =
+    skipped.length === 0
+      ? "none"
+      : el(
+          "ul",
+          { class: "reasons" },
+          skipped.map(([reason, n]) => el("li", {}, el("b", {}, formatCount(n)), " ", bdi(reason))),
+        );
+  const rows: [Child, Child][] = [
+    ["File", bdi(summary.file, "path")],
+    ["Format", summary.format],
+    ["Packets", `${formatCount(summary.packets)} (${formatCount(summary.ipPackets)} IP)`],
+    ["Bytes", formatBytes(summary.bytes)],
+    ["First", instant(summary.firstNs)],
+    ["Last", instant(summary.lastNs)],
+    [
+      "Dropped by the capture",
+      summary.dropped === null ? "the file does not say" : formatCount(summary.dropped),
+    ],
+    ["Not used", skippedList],
+  ];
+  if (summary.partial !== null) rows.push(["Partial", el("span", { class: "bad-text" }, summary.partial)]);
+  return el("div", {}, el("h3", {}, role), facts(rows));
+}
+
+/** Estimators beside each other; what each reports is up to it, so a field is a row where any has it. */
+export function estimates(data: PageData): HTMLElement | null {
+  const all = Object.entries(data.estimates ?? {});
+  if (all.length === 0) return null;
+  const columns = all.map(([name, value]) => ({ name, fields: new Map(flatten(value)) }));
+  const fields = [...new Set(columns.flatMap((c) => [...c.fields.keys()]))];
+  return card(
+    "estimates",
+    "Estimates",
+    el("p", { class: "lead" }, "What estimators say about the same packets, beside the exact values above."),
+    el(
+      "div",
+      { class: "scroll-x", tabindex: 0, role: "region", aria: { label: "Estimates" } },
+      el(
+        "table",
+        { class: "small" },
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            el("th", { scope: "col" }, "Field"),
+            columns.map((c) => el("th", { scope: "col" }, bdi(c.name))),
+          ),
+        ),
+        el(
+          "tbody",
+          {},
+          fields.map((field) =>
+            el(
+              "tr",
+              {},
+              el("th", { scope: "row" }, bdi(field === "" ? "value" : field)),
+              columns.map((c) =>
+                el(
+                  "td",
+                  {},
+                  c.fields.has(field)
+                    ? readable(field, c.fields.get(field))
+                    : el("span", { class: "muted" }, "–"),
+                ),
+              ),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+export function made(data: PageData): HTMLElement {
+  const options = flatten(data.options);
+  return card(
+    "made",
+    "How this was made",
+    facts(
+      [
+        ["Program", `hoptime ${data.hoptime}`],
+        ...options.map(([name, value]): [Child, Child] => [bdi(name), readable(name, value, "not set")]),
+      ],
+      true,
+    ),
+  );
+}
