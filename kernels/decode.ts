@@ -226,8 +226,8 @@ function rowV6(
   seed: u64,
 ): i32 {
   const payload = be16(ip + 4);
-  // A payload length of 0 is a jumbogram or segmentation offload.
-  const total: u32 = payload == 0 ? max<u32>(left, 40) : payload + 40;
+  // A payload length of 0 is a jumbogram or segmentation offload where the packet is longer than any padding: the least MTU.
+  const total: u32 = payload == 0 && left > 1280 ? left : payload + 40;
   const visible = <u32>(end - ip);
   const seen: usize = ip + min<u32>(visible, total);
   const covered: usize = min<usize>(seen, ip + max<u32>(cover, 40));

@@ -10,7 +10,7 @@ export const CUT_IP: i32 = 3; //        ... within the IP header
 export const BAD_IP: i32 = 4; //        version, header length or total length impossible
 export const UNKNOWN_LINK: i32 = 5; //  link type not decoded
 export const TOO_DEEP: i32 = 6; //      more nested headers than we follow
-export const NO_TIME: i32 = 7; //       pcapng simple packet block: no timestamp
+export const NO_TIME: i32 = 7; //       pcapng: a simple packet block has no timestamp, others may tell an impossible one
 export const NO_INTERFACE: i32 = 8; //  pcapng packet names an interface that was never described
 
 export const MAX_NESTING: i32 = 16;
@@ -323,6 +323,8 @@ function walkGre(l4: usize, end: usize): i32 {
     if (p + 12 > end) return NOT_IP;
     return walkEthernet(p + ((load<u8>(p + 11) & 1) != 0 ? 20 : 12), end);
   }
+  // WCCP: a redirect header of four bytes in its second version, which does not begin as IP does
+  if (type == 0x883e) return p >= end ? NOT_IP : found((load<u8>(p) & 0xf0) == 0x40 ? p : p + 4);
   return walkEtherType(type, p, end);
 }
 

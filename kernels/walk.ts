@@ -56,10 +56,9 @@ class Interface {
   kind: u32; //      0: ticks * scale; 1: ticks / scale; 2: ticks are 2^-scale s
   scale: u64;
   offset: i64; //    ns added
-  snap: u32;
-  pad: u32;
+  maxTicks: u64; //  above it the time does not fit in 64 bits
 }
-const INTERFACE_BYTES: u32 = 32;
+const INTERFACE_BYTES: u32 = 40;
 
 export function cursorNew(): usize {
   const p = heap.alloc(FIXED + 16 * 8);
@@ -160,14 +159,15 @@ function ticksToNs(iface: Interface, ticks: u64): i64 {
   if (iface.kind == 1) return <i64>(ticks / iface.scale) + iface.offset;
   const bits = iface.scale;
   const seconds: u64 = bits >= 64 ? 0 : ticks >> bits;
-  let fraction: u64 = bits >= 64 ? ticks : ticks & (((<u64>1) << bits) - 1);
-  let shift = bits;
-  // 1e9 takes 30 bits: keep the product within 64
-  while (shift > 34) {
-    fraction >>= 1;
-    shift--;
+  const fraction: u64 = bits >= 64 ? ticks : ticks & (((<u64>1) << bits) - 1);
+  let ns: u64;
+  if (bits <= 34) ns = (fraction * 1000000000) >> bits;
+  else {
+    // fraction * 1e9 takes more than 64 bits: drop the lowest 32 of the product first, which floors the same
+    const product = (fraction >> 32) * 1000000000 + (((fraction & 0xffffffff) * 1000000000) >> 32);
+    ns = bits >= 96 ? 0 : product >> (bits - 32);
   }
-  return <i64>(seconds * 1000000000) + <i64>((fraction * 1000000000) >> shift) + iface.offset;
+  return <i64>(seconds * 1000000000 + ns) + iface.offset;
 }
 
 /** Options of an enhanced packet block: only the drop counter (code 4) is used. */
@@ -177,9 +177,13 @@ function walkOptions(cursor: Cursor, p: usize, end: usize, swapped: bool): void 
     const length = u16At(p + 2, swapped);
     if (code == 0) return;
     if (code == 4 && length == 8 && p + 12 <= end) {
-      const v = load<u64>(p + 4);
-      cursor.drops += swapped ? bswap<u64>(v) : v;
-      cursor.dropsKnown = 1;
+      const told = load<u64>(p + 4);
+      const v = swapped ? bswap<u64>(told) : told;
+      // A sum of counters stays exact below 2^53; no interface ever dropped 2^48 packets between two.
+      if (v >> 48 == 0) {
+        cursor.drops += v;
+        cursor.dropsKnown = 1;
+      }
     }
     p += 4 + ((length + 3) & ~3);
   }
@@ -247,6 +251,8 @@ export function walkPcapng(c: usize, b: usize): i32 {
       cursor.pos = pos;
       return BAD_LENGTH;
     }
+    const padded = (captured + 3) & ~3;
+    if (type == 6 && total > 32 + padded) walkOptions(cursor, pos + 28 + padded, pos + total - 4, swapped);
     if (index >= cursor.interfaceCount) {
       cursor.packets++;
       cursor.bytes += <u64>wire;
@@ -255,10 +261,15 @@ export function walkPcapng(c: usize, b: usize): i32 {
       continue;
     }
     const iface = changetype<Interface>(cursor.interfaces + index * INTERFACE_BYTES);
-    const at = ticksToNs(iface, (<u64>high << 32) | <u64>low);
-    take(c, cursor, batch, iface.link, pos + 28, captured, wire, at, cursor.interfaceBase + index);
-    const padded = (captured + 3) & ~3;
-    if (type == 6 && total > 32 + padded) walkOptions(cursor, pos + 28 + padded, pos + total - 4, swapped);
+    const ticks = (<u64>high << 32) | <u64>low;
+    if (ticks > iface.maxTicks) {
+      cursor.packets++;
+      cursor.bytes += <u64>wire;
+      count(c, NO_TIME);
+      pos += total;
+      continue;
+    }
+    take(c, cursor, batch, iface.link, pos + 28, captured, wire, ticksToNs(iface, ticks), cursor.interfaceBase + index);
     pos += total;
   }
   return NEED_DATA;

@@ -1,6 +1,7 @@
 /** A capture read to its end as plain objects, one per frame: slow and simple, for tests only. */
 import { Kernels } from "../src/base/kernels.ts";
 import { formatIpv4, formatIpv6 } from "../src/capture/address.ts";
+import type { PacketBatch } from "../src/capture/batch.ts";
 import { type CaptureOptions, CaptureReader, type CaptureStatistics } from "../src/capture/reader.ts";
 
 export interface PlainRow {
@@ -42,9 +43,8 @@ function pair(column: Uint32Array, i: number): bigint {
   return (BigInt(column[2 * i + 1]!) << 32n) | BigInt(column[2 * i]!);
 }
 
-/** Row `i` of the reader's batch. */
-export function plainRow(reader: CaptureReader, i: number): PlainRow {
-  const { batch } = reader;
+/** Row `i` of a batch. */
+export function plainRow(batch: PacketBatch, originNs: bigint, i: number): PlainRow {
   const metaLow = batch.meta[2 * i]!;
   const metaHigh = batch.meta[2 * i + 1]!;
   const v6 = (metaHigh & (1 << 27)) !== 0;
@@ -53,7 +53,9 @@ export function plainRow(reader: CaptureReader, i: number): PlainRow {
   const flags = batch.flags[i]!;
   return {
     version: v6 ? 6 : 4,
-    src: v6 ? formatIpv6([...words(batch.addrA), ...words(batch.addrB)]) : formatIpv4(batch.addrA[2 * i + 1]!),
+    src: v6
+      ? formatIpv6([...words(batch.addrA), ...words(batch.addrB)])
+      : formatIpv4(batch.addrA[2 * i + 1]!),
     dst: v6 ? formatIpv6([...words(batch.addrC), ...words(batch.addrD)]) : formatIpv4(batch.addrA[2 * i]!),
     proto: metaHigh & 0xff,
     sport: ports ? metaLow >>> 16 : null,
@@ -68,7 +70,7 @@ export function plainRow(reader: CaptureReader, i: number): PlainRow {
     captured: batch.captured[i]!,
     iface: batch.iface[i]!,
     digest: pair(batch.digest, i),
-    timeNs: reader.originNs! + BigInt(batch.timeNs[i]!),
+    timeNs: originNs + BigInt(batch.timeNs[i]!),
   };
 }
 
@@ -77,10 +79,12 @@ export async function readRows(path: string, options: CaptureOptions = {}): Prom
   const reader = await CaptureReader.open(new Kernels(), path, options);
   try {
     const rows: PlainRow[] = [];
-    while (await reader.next()) for (let i = 0; i < reader.batch.count; i++) rows.push(plainRow(reader, i));
+    while (await reader.next())
+      for (let i = 0; i < reader.batch.count; i++) rows.push(plainRow(reader.batch, reader.originNs!, i));
     return { frames: [], rows, statistics: reader.statistics() };
   } finally {
     reader.close();
+    reader.free();
   }
 }
 
@@ -103,7 +107,7 @@ export async function readFrames(path: string, options: CaptureOptions = {}): Pr
     while (await reader.next()) {
       const { packets, skipped } = reader.statistics();
       catchUp(packets - 1, skipped);
-      const row = plainRow(reader, 0);
+      const row = plainRow(reader.batch, reader.originNs!, 0);
       rows.push(row);
       frames.push({ row, reason: null, timeNs: row.timeNs, length: row.wireLength });
     }
@@ -112,5 +116,6 @@ export async function readFrames(path: string, options: CaptureOptions = {}): Pr
     return { frames, rows, statistics };
   } finally {
     reader.close();
+    reader.free();
   }
 }

@@ -69,7 +69,10 @@ type Field = (typeof FIELDS)[number];
 
 export function tsharkVersion(): string | null {
   try {
-    const text = execFileSync("tshark", ["--version"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+    const text = execFileSync("tshark", ["--version"], {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    });
     return /TShark.*?(\d+\.\d+\.\d+)/.exec(text)?.[1] ?? "unknown";
   } catch {
     return null;
@@ -106,7 +109,19 @@ const QUIET = [
 const DECODE_AS = ["udp.port==8472,vxlan"];
 
 export function tsharkText(file: string, config: string): Promise<{ text: string; complaint: string }> {
-  const args = ["-n", "-r", file, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=;"];
+  const args = [
+    "-n",
+    "-r",
+    file,
+    "-T",
+    "fields",
+    "-E",
+    "separator=/t",
+    "-E",
+    "occurrence=a",
+    "-E",
+    "aggregator=;",
+  ];
   for (const option of QUIET) args.push("-o", option);
   for (const rule of DECODE_AS) args.push("-d", rule);
   for (const field of FIELDS) args.push("-e", field);
@@ -150,7 +165,9 @@ export function parseTshark(text: string): TsharkFrame[] {
 
 /** What may stand between two IP headers of a tunnel that `inner` follows. */
 const TUNNEL = new Set(
-  "gre vxlan geneve gtp eth ethertype vlan ieee8021ad mpls ppp erspan pwethcw pwethheuristic pwethnocw llc pppoes udp etherip".split(" "),
+  "gre vxlan geneve gtp eth ethertype vlan ieee8021ad mpls ppp erspan pwethcw pwethheuristic pwethnocw llc pppoes udp etherip".split(
+    " ",
+  ),
 );
 const EXTENSIONS: Record<string, Field> = {
   "ipv6.hopopts": "ipv6.hopopts.nxt",
@@ -177,7 +194,8 @@ function endpoints(protocols: string[], values: Map<Field, string[]>): Endpoint[
       const version = token === "ip" ? 4 : 6;
       const src = take(version === 4 ? "ip.src" : "ipv6.src");
       const dst = take(version === 4 ? "ip.dst" : "ipv6.dst");
-      if (src === undefined || dst === undefined) break;
+      // An EtherType of the wrong version: the header that follows is the one that was read.
+      if (src === undefined || dst === undefined) continue;
       const proto = number(take(version === 4 ? "ip.proto" : "ipv6.nxt"));
       chain.push({ version, src, dst, proto, sport: null, dport: null });
     } else if (!last) {
@@ -186,7 +204,13 @@ function endpoints(protocols: string[], values: Map<Field, string[]>): Endpoint[
       const next = number(take(EXTENSIONS[token]));
       if (last.version === 6 && next !== null) last.proto = next;
       if (last.version === 4) break;
-    } else if (token === "tcp" || token === "udp" || token === "udplite" || token === "sctp" || token === "dccp") {
+    } else if (
+      token === "tcp" ||
+      token === "udp" ||
+      token === "udplite" ||
+      token === "sctp" ||
+      token === "dccp"
+    ) {
       const name = token === "udplite" ? "udp" : token;
       const sport = number(take(`${name}.srcport`));
       const dport = number(take(`${name}.dstport`));

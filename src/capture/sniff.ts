@@ -9,6 +9,8 @@ export interface PcapHeader {
   modified: boolean;
   snapLength: number;
   link: number;
+  /** "2.4" since 1998. */
+  version: string;
 }
 
 export type Sniffed =
@@ -71,6 +73,7 @@ function pcap(view: DataView, magic: number): Sniffed {
       snapLength: view.getUint32(16, !swapped),
       // The upper bits tell the length of a frame check sequence.
       link: view.getUint32(20, !swapped) & 0xffff,
+      version: `${view.getUint16(4, !swapped)}.${view.getUint16(6, !swapped)}`,
     },
   };
 }
