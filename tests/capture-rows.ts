@@ -39,6 +39,9 @@ export interface PlainCapture {
   statistics: CaptureStatistics;
 }
 
+/** One instance for all: readers give their memory back. */
+const kernels = new Kernels();
+
 function pair(column: Uint32Array, i: number): bigint {
   return (BigInt(column[2 * i + 1]!) << 32n) | BigInt(column[2 * i]!);
 }
@@ -76,7 +79,7 @@ export function plainRow(batch: PacketBatch, originNs: bigint, i: number): Plain
 
 /** All rows, in batches as large as the reader makes them (or `batchRows`). */
 export async function readRows(path: string, options: CaptureOptions = {}): Promise<PlainCapture> {
-  const reader = await CaptureReader.open(new Kernels(), path, options);
+  const reader = await CaptureReader.open(kernels, path, options);
   try {
     const rows: PlainRow[] = [];
     while (await reader.next())
@@ -90,7 +93,7 @@ export async function readRows(path: string, options: CaptureOptions = {}): Prom
 
 /** Every frame in order, the undecoded ones too: batches of one row tell after which frame the row came. */
 export async function readFrames(path: string, options: CaptureOptions = {}): Promise<PlainCapture> {
-  const reader = await CaptureReader.open(new Kernels(), path, { ...options, batchRows: 1 });
+  const reader = await CaptureReader.open(kernels, path, { ...options, batchRows: 1 });
   try {
     const frames: PlainFrame[] = [];
     const rows: PlainRow[] = [];

@@ -150,7 +150,7 @@ export function describeTally(tally: MatrixTally): string {
   ];
   for (const [reason, n] of [...tally.explained].sort((a, b) => b[1] - a[1]))
     lines.push(`  ${n} explained: ${reason}`);
-  for (const d of tally.unexplained.slice(0, 40)) {
+  for (const d of tally.unexplained.slice(0, 200)) {
     const where = `${d.file.split("/").slice(-2).join("/")}#${d.frame}${d.inner ? " inner" : ""}`;
     lines.push(
       `  UNEXPLAINED ${d.kind} ${where}: ours ${d.ours}; tshark ${d.theirs} [${d.tshark?.protocols.join(":") ?? ""}] ${d.complaint.split("\n").slice(1).join(" ").trim()}`,

@@ -24,8 +24,8 @@ export interface ByteSource {
 }
 
 const STREAM_BYTES = 1 << 18;
-/** Compressed bytes handed to the decompressor at once: what a damaged one of them would have yielded is lost. */
-const COMPRESSED_BYTES = 1 << 14;
+/** Compressed bytes handed to the decompressor at once: what a damaged piece would have yielded is lost, so they are small. */
+const COMPRESSED_BYTES = 1 << 12;
 
 export function openByteSource(path: string): Promise<ByteSource> {
   return path === "-" ? openStream(process.stdin, "standard input") : openFile(path);

@@ -1,6 +1,6 @@
 /**
- * gzip as a pull of pieces: members one after the other, garbage behind the last one ignored (as gzip itself does). Where the data is damaged
- * or ends early, everything decompressed until then is handed out before the error; node's own stream iterator would drop it.
+ * gzip as a pull of pieces: members one after the other, zeros behind the last one ignored. Where the data is damaged, ends early or is followed
+ * by something else, everything decompressed before that piece is handed out before the error; node's own stream iterator would drop it.
  * Memory: the output of one piece of input, at most a thousand times its size.
  */
 import { constants, createGunzip } from "node:zlib";
@@ -26,7 +26,7 @@ export function gunzipPieces(next: NextPiece): NextPiece {
     failure = error;
     wake();
   });
-  // Also where a member is followed by garbage: the write in progress is then never answered.
+  // Also where zeros follow the last member: the write in progress is then never answered.
   engine.on("end", () => {
     ended = true;
     wake();
