@@ -28,6 +28,23 @@ function hasPorts(proto: u32): bool {
 @inline
 function digestL4(h: u64, proto: u32, l4: usize, lim: usize): u64 {
   let p = l4;
+  // The words with a checksum in them, and those before; the rest is a plain loop. Short headers take the careful way below.
+  if (proto == 6 && l4 + 24 <= lim) {
+    h = mixWord(mixWord(mixWord(h, load<u64>(l4)), load<u64>(l4, 8)), load<u64>(l4, 16) & 0xffffffffffff0000);
+    p = l4 + 24;
+  } else if (proto == 17 && l4 + 8 <= lim) {
+    h = mixWord(h, load<u64>(l4) & 0x0000ffffffffffff);
+    p = l4 + 8;
+  } else return digestCareful(h, proto, l4, lim);
+  while (p + 8 <= lim) {
+    h = mixWord(h, load<u64>(p));
+    p += 8;
+  }
+  return p < lim ? mixWord(h, load<u64>(p) & (((<u64>1) << (<u64>(lim - p) << 3)) - 1)) : h;
+}
+
+function digestCareful(h: u64, proto: u32, l4: usize, lim: usize): u64 {
+  let p = l4;
   // Where the checksum lies: the word (8-byte steps from l4) and what remains of it.
   let at: usize = 0;
   let keep: u64 = 0;

@@ -57,11 +57,11 @@ function found(p: usize): i32 {
 /** An Ethernet frame at `p`. */
 function walkEthernet(p: usize, end: usize): i32 {
   if (p + 14 > end) return CUT_LINK;
-  return walkEtherType(be16(p + 12), p + 14, end);
+  return walkEtherType(be16(p + 12), p + 14, end, true);
 }
 
-/** What an EtherType announces; its payload starts at `p`. */
-function walkEtherType(type: u32, p: usize, end: usize): i32 {
+/** What an EtherType announces; its payload starts at `p`. Behind MAC addresses or a tag (`framed`) it may be a length, and LLC follows. */
+function walkEtherType(type: u32, p: usize, end: usize, framed: bool = false): i32 {
   if (++nesting > MAX_NESTING) return TOO_DEEP;
   // Tags of any number: each takes four bytes.
   while (type == 0x8100 || type == 0x88a8 || type == 0x9100 || type == 0x9200) {
@@ -69,6 +69,7 @@ function walkEtherType(type: u32, p: usize, end: usize): i32 {
     if (vlan == 0) vlan = VLAN_PRESENT | (<u64>(be16(p) & 0xfff) << 46);
     type = be16(p + 2);
     p += 4;
+    framed = true;
   }
   if (type == 0x0800 || type == 0x86dd) return found(p);
   if (type == 0x8847 || type == 0x8848) return walkMpls(p, end);
@@ -77,7 +78,7 @@ function walkEtherType(type: u32, p: usize, end: usize): i32 {
     if (p + 6 > end) return CUT_LINK;
     return walkPpp(p + 6, end);
   }
-  if (type <= 1500) return walkLlc(p, end);
+  if (type <= 1500) return framed ? walkLlc(p, end) : NOT_IP;
   if (type == 0x6558) return walkEthernet(p, end);
   if (type == 0x880b) return walkPpp(p, end);
   // Provider backbone bridge: service tag, then a whole frame
@@ -116,7 +117,7 @@ function walkSnap(p: usize, end: usize): i32 {
   const organisation = (<u32>load<u8>(p) << 16) | be16(p + 1);
   const type = be16(p + 3);
   // 0 and f8 (bridge tunnel): an EtherType. 0080c2: a bridged frame, with or without its FCS (RFC 2684: two bytes of padding on ATM).
-  if (organisation == 0 || organisation == 0xf8) return type <= 1500 ? NOT_IP : walkEtherType(type, p + 5, end);
+  if (organisation == 0 || organisation == 0xf8) return walkEtherType(type, p + 5, end);
   if (organisation == 0x80c2 && (type == 1 || type == 7)) return walkEthernet(p + 7, end);
   return NOT_IP;
 }
@@ -217,18 +218,16 @@ export function walkLink(link: u32, p: usize, end: usize): i32 {
       if (p + 4 > end) return CUT_LINK;
       return walkFamily(be32(p), p + 4);
     case 113: {
-      // Linux cooked v1: protocol at 14; below 0x0600 it is no EtherType (4: 802.2)
+      // Linux cooked v1: protocol at 14; 4 is no EtherType but 802.2
       if (p + 16 > end) return CUT_LINK;
       const type = be16(p + 14);
-      if (type == 4) return walkLlc(p + 16, end);
-      return type < 0x600 ? NOT_IP : walkEtherType(type, p + 16, end);
+      return type == 4 ? walkLlc(p + 16, end) : walkEtherType(type, p + 16, end);
     }
     case 276: {
       // Linux cooked v2: protocol first, header of 20 bytes
       if (p + 20 > end) return CUT_LINK;
       const type = be16(p);
-      if (type == 4) return walkLlc(p + 20, end);
-      return type < 0x600 ? NOT_IP : walkEtherType(type, p + 20, end);
+      return type == 4 ? walkLlc(p + 20, end) : walkEtherType(type, p + 20, end);
     }
     case 9: // PPP
     case 50: // PPP in HDLC-like framing

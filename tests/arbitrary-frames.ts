@@ -123,7 +123,7 @@ const tunnelled: fc.Arbitrary<IpPacket> = fc
       gre: [47, [p.gre(inside.type)]],
       greKey: [47, [p.gre(inside.type, { key: 5, sequence: 1, sum: true })]],
       nvgre: [47, [p.gre(0x6558, { key: 5 }), eth]],
-      erspan: [47, [p.gre(0x88be, { sequence: 3 }), p.prefix(new Uint8Array(8)), eth]],
+      erspan: [47, [p.gre(0x88be, { sequence: 3 }), p.prefix(0x10, 1, 0, 0, 0, 0, 0, 0), eth]],
       vxlan: [17, [p.udp({ sport: 40_000, dport: 4789 }), p.vxlan(7), tagged, p.vlan(55, inside.type)]],
       geneve: [17, [p.udp({ sport: 40_000, dport: 6081 }), p.geneve(0x6558, options), eth]],
       gtp: [17, [p.udp({ sport: 2152, dport: 2152 }), p.gtp({ sequence: 4, extension: true })]],
@@ -181,13 +181,15 @@ const LINKS = [
 export const validFrame: fc.Arbitrary<LinkFrame> = fc
   .tuple(carried, fc.constantFrom(...LINKS), fc.boolean(), fc.uint8Array({ maxLength: 8 }))
   .map(([c, link, flag, behind]) => {
-    const family6 = flag ? 30 : 10;
+    const family6 = flag ? 30 : 24;
     const family = c.ip.type === 0x0800 ? 2 : family6;
     const protocol = c.ip.type === 0x0800 ? 0x21 : 0x57;
     const snapped = p.stack(
       [p.llcSnap(c.type > 1500 ? c.type : c.ip.type)],
       c.type > 1500 ? c.data : c.ip.data,
     );
+    // Serial lines carry IP and labels, not lengths and tags.
+    const typed = c.type === 0x8847 ? c : c.ip;
     const make = (...layers: p.Layer[]) => p.stack([...layers, p.trailer(behind)], c.data);
     const bare = (...layers: p.Layer[]) => p.stack([...layers, p.trailer(behind)], c.ip.data);
     const frames: Record<number, () => Uint8Array> = {
@@ -196,31 +198,29 @@ export const validFrame: fc.Arbitrary<LinkFrame> = fc
       276: () => (c.type > 1500 ? make(p.sll2(c.type)) : p.stack([p.sll2(4)], snapped)),
       0: () => bare(p.prefix(flag ? p.be32(family) : p.le32(family))),
       108: () => bare(p.prefix(p.be32(family))),
-      9: () => (flag ? make(p.prefix(0x0f, 0), p.prefix(p.be16(c.type))) : bare(p.ppp(protocol))),
+      9: () => (flag ? p.stack([p.prefix(0x0f, 0, p.be16(typed.type))], typed.data) : bare(p.ppp(protocol))),
       50: () => bare(p.prefix(0xff, 3), p.ppp(protocol, flag)),
       51: () => bare(p.pppoe(9), p.ppp(protocol, flag)),
-      104: () => make(p.prefix(0x0f, 0, p.be16(c.type))),
+      104: () => p.stack([p.prefix(0x0f, 0, p.be16(typed.type)), p.trailer(behind)], typed.data),
       100: () => snapped,
       10: () => p.stack([p.prefix(0x50, new Uint8Array(12))], snapped),
       107: () =>
         flag
-          ? make(p.prefix(0x18, 0x41, p.be16(c.type)))
+          ? p.stack([p.prefix(0x18, 0x41, p.be16(typed.type))], typed.data)
           : bare(p.prefix(0x18, 0x41, 3, family === 2 ? 0xcc : 0x8e)),
       8: () => bare(p.prefix(new Uint8Array(16))),
-      109: () => bare(p.prefix(p.le32(family), new Uint8Array(8))),
+      109: () => bare(p.prefix(p.le32(family === 2 ? 2 : 24), new Uint8Array(8))),
       117: () => bare(p.prefix(61, family, new Uint8Array(62))),
       192: () => make(p.prefix(0, 0, 8, 0, 1, 0, 0, 0), p.ethernet(c.type)),
       204: () => bare(p.prefix(1, 0xff, 3), p.ppp(protocol)),
       166: () => bare(p.prefix(1, 3), p.ppp(protocol)),
-      226: () => bare(p.prefix(1, family === 2 ? 2 : 26, new Uint8Array(22))),
-      239: () => bare(p.prefix(family === 2 ? 2 : 10, 0, 0, 0, 6, 0, 10, 0, 1, 2, 0, 0, 4, 0, 9, 0)),
-      242: () =>
-        c.type > 1500
-          ? make(p.prefix(new Uint8Array(40), p.be16(c.type), 0, 0))
-          : bare(p.prefix(new Uint8Array(40), p.be16(c.ip.type), 0, 0)),
-      274: () => make(p.prefix(0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0xd5), p.ethernet(c.type)),
+      226: () => bare(p.ipnet(family === 2 ? 2 : 26)),
+      239: () => bare(p.nflog(family === 2 ? 2 : 10)),
+      242: () => bare(p.ipoib(c.ip.type)),
+      274: () => make(p.preamble(), p.frameCheck(), p.ethernet(c.type)),
     };
-    return { link, frame: (frames[link] ?? (() => bare()))() };
+    const version = c.ip.type === 0x0800 ? 228 : 229;
+    return { link: link === 228 ? version : link, frame: (frames[link] ?? (() => bare()))() };
   });
 
 /** A frame with some of its bytes overwritten, cut, or grown: mostly still almost right. */

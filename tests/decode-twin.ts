@@ -68,15 +68,16 @@ class Search {
   }
   ethernet(p: number): number {
     this.b.need(p + 14);
-    return this.etherType(this.b.u16(p + 12), p + 14);
+    return this.etherType(this.b.u16(p + 12), p + 14, true);
   }
-  etherType(type: number, p: number): number {
+  /** `framed`: behind MAC addresses or a tag, where a small number is a length. */
+  etherType(type: number, p: number, framed = false): number {
     this.nest();
     if ([0x8100, 0x88a8, 0x9100, 0x9200].includes(type)) {
       this.b.need(p + 4);
       this.vlan ??= this.b.u16(p) & 0xfff;
       this.nested--;
-      return this.etherType(this.b.u16(p + 2), p + 4);
+      return this.etherType(this.b.u16(p + 2), p + 4, true);
     }
     if (type === 0x0800 || type === 0x86dd) return p;
     if (type === 0x8847 || type === 0x8848) return this.mpls(p);
@@ -87,7 +88,7 @@ class Search {
     if (type === 0x880b) return this.ppp(p);
     if (type === 0x6558) return this.ethernet(p);
     if (type === 0x88e7) return this.ethernet(p + 4);
-    if (type <= 1500) return this.llc(p);
+    if (type <= 1500 && framed) return this.llc(p);
     throw new Verdict("notIp");
   }
   mpls(p: number): number {
@@ -110,7 +111,7 @@ class Search {
     this.b.need(p + 5);
     const organisation = this.b.u8(p) * 65_536 + this.b.u16(p + 1);
     const type = this.b.u16(p + 3);
-    if ((organisation === 0 || organisation === 0xf8) && type > 1500) return this.etherType(type, p + 5);
+    if (organisation === 0 || organisation === 0xf8) return this.etherType(type, p + 5);
     if (organisation === 0x80c2 && (type === 1 || type === 7)) return this.ethernet(p + 5 + bridgePadding);
     throw new Verdict("notIp");
   }
@@ -155,9 +156,7 @@ class Search {
     return this.b.u8(2) === 0 && this.b.u8(3) === 0 ? little : this.b.u32(0);
   }
   cooked(type: number, p: number): number {
-    if (type === 4) return this.llc(p);
-    if (type < 0x600) throw new Verdict("notIp");
-    return this.etherType(type, p);
+    return type === 4 ? this.llc(p) : this.etherType(type, p);
   }
   nflog(): number {
     this.b.need(4);

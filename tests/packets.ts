@@ -1,5 +1,7 @@
 /** Packets layer by layer, for tests: each layer takes the bytes inside it and returns the bytes with it around. */
 
+import { crc32 } from "node:zlib";
+
 export type Layer = (inside: Uint8Array) => Uint8Array;
 
 /** The outermost layer first: `stack([ethernet(0x0800), ipv4({...}), udp({...})], payload)`. */
@@ -28,10 +30,15 @@ export function trailer(behind: Uint8Array): Layer {
   return (inside) => bytes(inside, behind);
 }
 
-const MAC = Uint8Array.of(2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2);
+/** Of real vendors: tshark tells an Ethernet pseudowire with a control word from one without by them. */
+const MAC = Uint8Array.of(0x00, 0x1b, 0x21, 0xaa, 0xbb, 0x01, 0x3c, 0xfd, 0xfe, 0xcc, 0xdd, 0x02);
 
 export function ethernet(type: number, mac: Uint8Array = MAC): Layer {
   return prefix(mac, be16(type));
+}
+/** The frame check sequence of an Ethernet frame. */
+export function frameCheck(): Layer {
+  return (inside) => bytes(inside, le32(crc32(inside)));
 }
 /** A tag that announces `type`; the layer outside must announce 0x8100 or 0x88a8. */
 export function vlan(id: number, type: number, priority = 0): Layer {
@@ -57,6 +64,22 @@ export function ethernet8023(): Layer {
 }
 export function sll(type: number): Layer {
   return prefix(be16(0), be16(1), be16(6), MAC.subarray(6), be16(0), be16(type));
+}
+/** Solaris ipnet. */
+export function ipnet(family: number): Layer {
+  return (inside) => bytes(1, family, be16(0), be32(inside.length), new Uint8Array(16), inside);
+}
+/** Netfilter log: an attribute or two, then the packet. */
+export function nflog(family: number): Layer {
+  return (inside) =>
+    bytes(family, 0, be16(1), 6, 0, 10, 0, 1, 2, 0, 0, be16(inside.length + 4).reverse(), 9, 0, inside);
+}
+/** IP over InfiniBand: routing header, EtherType. */
+export function ipoib(type: number): Layer {
+  return prefix(0x60, new Uint8Array(39), be16(type), be16(0));
+}
+export function preamble(): Layer {
+  return prefix(0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0xd5);
 }
 export function sll2(type: number): Layer {
   return prefix(be16(type), be16(0), be32(2), be16(1), 0, 6, MAC.subarray(6), be16(0));

@@ -82,4 +82,27 @@ export const EXCEPTIONS: readonly Exception[] = [
     reason: "a packet of an interface that was never described: counted, tshark stops there",
     holds: (d) => d.kind === "frames" && /is not less than section interface count/.test(d.complaint),
   },
+  {
+    reason: "PPP with a direction byte: tshark does not count the byte as part of the frame",
+    holds: (d) =>
+      d.kind === "length" && d.tshark?.protocols[0] === "ppp" && Number(d.ours) === Number(d.theirs) + 1,
+  },
+  {
+    reason: "links of PPI and pppd, which this tshark does not look into",
+    holds: (d) => d.kind === "extra" && /^(ppi:)?data$/.test(d.tshark?.protocols.join(":") ?? ""),
+  },
+  {
+    reason: "a mobility header with something behind it: tshark does not look there",
+    holds: (d) => d.kind === "protocol" && d.tshark?.protocols.includes("mipv6") === true,
+  },
+  {
+    reason:
+      "an 802.3 length (LLC) behind an 802.1ad or backbone tag, which tshark takes for an unknown EtherType",
+    holds: (d) =>
+      d.kind === "extra" && /ieee8021a[dh]:ethertype:data$/.test(d.tshark?.protocols.join(":") ?? ""),
+  },
+  {
+    reason: "GTP-U around an IPv4 header of 60 bytes, which tshark takes for PPP",
+    holds: (d) => d.inner && d.kind === "address" && d.tshark?.protocols.at(-1) === "gtp",
+  },
 ];

@@ -2,10 +2,15 @@
  * Our decoder against tshark's own reading: addresses, protocol, ports, frame count, timestamps, lengths; outermost header and, with `inner`,
  * the innermost. Every disagreement is a failure unless it is listed below with its reason.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
+import { type LinkFrame, validFrame } from "./arbitrary-frames.ts";
+import { readFrames } from "./capture-rows.ts";
+import { encapsulations } from "./encapsulations.ts";
+import { PcapngWriter } from "./pcap-writer.ts";
 import { filesUnder, sharedTraces, unpackCorpus } from "./shared-traces.ts";
 import { tsharkConfig, tsharkVersion } from "./tshark.ts";
 import { EXCEPTIONS } from "./tshark-exceptions.ts";
@@ -21,6 +26,44 @@ const traces = version ? sharedTraces("tshark matrix on the shared captures") : 
 const full = process.env["HOPTIME_FULL"] === "1";
 /** Files of the corpus in a normal run: every n-th, a different start per format would change nothing. */
 const SAMPLE_STEP = 9;
+
+/** All frames in one pcapng file, an interface per link type. */
+function captureOf(frames: readonly LinkFrame[], name: string): string {
+  const linkTypes = [...new Set(frames.map((f) => f.link))];
+  const w = new PcapngWriter().section();
+  for (const link of linkTypes) w.interface({ link, resolution: 9 });
+  for (const [i, { link, frame }] of frames.entries())
+    w.enhanced({
+      interfaceId: linkTypes.indexOf(link),
+      ticks: 1_700_000_000_000_000_000n + BigInt(i),
+      frame,
+    });
+  const path = join(scratch, name);
+  writeFileSync(path, w.done());
+  return path;
+}
+
+describe.skipIf(!version)("tshark and we read generated frames alike", () => {
+  test("one of every encapsulation", async () => {
+    const frames = encapsulations();
+    const file = captureOf(frames, "encapsulations.pcapng");
+    // Nothing that we claim to decode is skipped, by either side.
+    const { frames: read } = await readFrames(file);
+    expect(read.flatMap((f, i) => (f.row ? [] : [`${frames[i]!.name}: ${f.reason}`]))).toEqual([]);
+    const tally = await compareAll([file], config, EXCEPTIONS);
+    for (const d of tally.unexplained) d.file = frames[d.frame - 1]?.name ?? d.file;
+    console.log(`encapsulations: ${describeTally(tally)}`);
+    expect(tally.unexplained.length).toBe(0);
+  });
+
+  test("random stacks of links, tags, labels, tunnels and extension headers", async () => {
+    // SLIP is not decoded by this tshark.
+    const frames = fc.sample(validFrame, { seed: 7, numRuns: 4000 }).filter((f) => f.link !== 8);
+    const tally = await compareAll([captureOf(frames, "random.pcapng")], config, EXCEPTIONS);
+    console.log(`random stacks: ${describeTally(tally)}`);
+    expect(tally.unexplained.length).toBe(0);
+  });
+});
 
 describe.skipIf(!traces)("tshark and we read the shared captures alike", () => {
   const files = traces ? unpackCorpus(traces, scratch) : [];

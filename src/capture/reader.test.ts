@@ -514,13 +514,14 @@ describe("chunks and batches", () => {
   });
 
   test("any cut of any file gives a prefix of its rows, and a message unless it falls between records", async () => {
+    const few = packets.slice(0, 3);
     const w = new PcapngWriter().section().interface({ resolution: 9 });
-    for (const x of packets)
+    for (const x of few)
       w.enhanced({ ticks: x.timeNs, frame: x.frame }).statistics(0, 1n).block(99, Buffer.alloc(20));
     for (const [content, erf] of [
-      [pcapFile(packets, { nano: true }), false],
+      [pcapFile(few, { nano: true }), false],
       [w.done(), false],
-      [erfFile(packets), true],
+      [erfFile(few), true],
     ] as const) {
       const { rows } = await readRows(file(content));
       for (let n = 0; n < content.length; n++) {
@@ -540,7 +541,7 @@ describe("chunks and batches", () => {
     }
   });
 
-  test("random damage is survived, and rows before it are those of the whole file", async () => {
+  test("random damage is survived, and every frame is a row or a counted reason", async () => {
     const w = new PcapngWriter().section().interface({ resolution: 9 });
     for (const x of packets) w.enhanced({ ticks: x.timeNs, frame: x.frame });
     for (const content of [pcapFile(packets, { nano: true }), w.done(), erfFile(packets)]) {
