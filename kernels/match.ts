@@ -1,23 +1,32 @@
 // Exact matching of two streams of packets by digest within a time window, first in, first out among equals, with
 // everything that is known of each flow, each interval and each direction. The owner is src/estimators/exact/.
 //
-// Packets wait in two generations of one open-addressing table (current, previous): whoever comes first is stored, its
-// partner finds it. Nothing is deleted, only marked, so equal digests stand in order of arrival along their probe
-// sequence. When the current generation is as old as the window, the previous one is swept (what is unmatched there is lost, or
-// appeared, or lies before or after the other capture) and the generations change places. Memory: rate x window x 2 entries.
+// Packets of either side wait in a log of their own, in order of arrival: a ring of entries, each linked to the one before it with the
+// same hash slot (newest first). Chains are never unlinked: they end where the log's tail has passed. So inserting is one random
+// access, a partner that follows soon is still in the cache, equal digests are found in order, and what is older than the window leaves
+// at the tail, where it is judged: lost, appeared, or outside the other capture's time. Memory: rate x window entries of 32 bytes.
 //
-//   entry (32 bytes): digest u64 | time f64 | flow u32 | state u32 | order u32 | wire u32
-//   state: bit 31 taken, bit 0 side (0 before, 1 after), bit 1 matched, bit 2 copy of a matched packet, bits 8-15 TTL
+//   entry: digest u64 | time f64 | flow u32 | state u32 | next u32 (number of the previous entry in the slot, + 1) | unused u32
+//   state: bit 1 matched, bit 2 copy of a matched packet, bits 8-15 TTL
 
 import { Batch } from "./batch";
 import { bucketOf, Cells, cellsAdd, cellsAddList } from "./cells";
 import { flowRecord, Flows } from "./flows";
 
-const TAKEN: u32 = 0x80000000;
-const SIDE: u32 = 1;
 const MATCHED: u32 = 2;
 const COPY: u32 = 4;
 const ENTRY: u32 = 32;
+
+/** Entries are numbered from 1 on; number n lies at (n & mask). Live are [tail, next). */
+@unmanaged
+class Log {
+  entries: u32;
+  mask: u32;
+  tail: u32;
+  next: u32;
+  heads: u32; // newest entry of each hash slot, 0 for none
+  bits: u32; //  log2 of the slots
+}
 
 /** Delay statistics: sums are taken around the first delay, so they neither overflow nor cancel. */
 @unmanaged
@@ -97,12 +106,8 @@ const INTERVAL_BYTES: u32 = 48;
 
 @unmanaged
 class Match {
-  current: u32;
-  previous: u32;
-  currentBits: u32; // log2 of the slots
-  previousBits: u32;
-  currentCount: u32;
-  previousCount: u32;
+  before: u32; //     Log of packets seen at BEFORE
+  after: u32; //      Log of packets seen at AFTER that found no partner
   flows: u32;
   cells: u32; //      per flow
   intervalCells: u32;
@@ -118,7 +123,6 @@ class Match {
   rows: u32;
   list: u32; //       {flow, bucket} to be counted
   listCount: u32;
-  order: u32; //      BEFORE rows so far
   arrivals: u32; //   matched arrivals so far, for the reordering extent
   records: u32; //    ring of {order u32, arrival u32}: packets that were the newest so far on arrival
   recordCount: u32;
@@ -126,7 +130,7 @@ class Match {
   ambiguous: u32;
   threshold: f64; //  a flow whose first difference is at least this goes from BEFORE to AFTER
   window: f64;
-  generationStart: f64;
+  slack: f64; //      how far one side may be read ahead of the other
   now: f64;
   epoch: f64; //      interval length, ns
   epochStart: f64; // time of the first interval's start
@@ -156,10 +160,93 @@ function totalNew(): u32 {
   return <u32>p;
 }
 
-function generationNew(bits: u32): u32 {
-  const p = heap.alloc(ENTRY << bits);
-  memory.fill(p, 0, ENTRY << bits);
+function logNew(): u32 {
+  const p = heap.alloc(offsetof<Log>());
+  const log = changetype<Log>(p);
+  log.mask = 4095;
+  log.entries = <u32>heap.alloc(4096 * ENTRY);
+  log.tail = 1;
+  log.next = 1;
+  log.bits = 13;
+  log.heads = <u32>heap.alloc(8192 * 4);
+  memory.fill(log.heads, 0, 8192 * 4);
   return <u32>p;
+}
+
+function logFree(p: u32): void {
+  const log = changetype<Log>(p);
+  heap.free(log.entries);
+  heap.free(log.heads);
+  heap.free(p);
+}
+
+/** Twice the room; the chains are made anew, oldest first. */
+function logGrow(log: Log): void {
+  const mask = (log.mask << 1) | 1;
+  const fresh = heap.alloc((<usize>mask + 1) * ENTRY);
+  for (let n = log.tail; n != log.next; n++) {
+    memory.copy(fresh + (n & mask) * ENTRY, log.entries + (n & log.mask) * ENTRY, ENTRY);
+  }
+  heap.free(log.entries);
+  log.entries = <u32>fresh;
+  log.mask = mask;
+  heap.free(log.heads);
+  log.bits++;
+  const slots: u32 = 1 << log.bits;
+  log.heads = <u32>heap.alloc(slots << 2);
+  memory.fill(log.heads, 0, slots << 2);
+  for (let n = log.tail; n != log.next; n++) {
+    const e = log.entries + (n & mask) * ENTRY;
+    const head = log.heads + (<u32>(load<u64>(e) >> (64 - log.bits)) << 2);
+    store<u32>(e, load<u32>(head), 24);
+    store<u32>(head, n);
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32): u32 {
+  if (log.next - log.tail > log.mask) logGrow(log);
+  const n = log.next;
+  const e = log.entries + (n & log.mask) * ENTRY;
+  const head = log.heads + (<u32>(digest >> (64 - log.bits)) << 2);
+  store<u64>(e, digest);
+  store<f64>(e, time, 8);
+  store<u32>(e, flow, 16);
+  store<u32>(e, state, 20);
+  store<u32>(e, load<u32>(head), 24);
+  store<u32>(head, n);
+  // 0 is no entry.
+  log.next = n + 1;
+  return n;
+}
+
+// What the last search met besides the partner it was for.
+let searchMatched: bool = false; // a matched packet with the same digest
+let searchOthers: u32 = 0; //       further unmatched ones
+
+/** The oldest unmatched entry with this digest within the window, or 0. */
+// @ts-ignore: decorator
+@inline
+function logSearch(log: Log, digest: u64, time: f64, window: f64): usize {
+  let found: usize = 0;
+  searchMatched = false;
+  searchOthers = 0;
+  const live = log.next - log.tail;
+  let n = load<u32>(log.heads + (<u32>(digest >> (64 - log.bits)) << 2));
+  // A number outside [tail, next) has left the log, and so has everything behind it in the chain.
+  while (n != 0 && n - log.tail < live) {
+    const e = log.entries + (n & log.mask) * ENTRY;
+    if (load<u64>(e) == digest && abs<f64>(load<f64>(e, 8) - time) <= window) {
+      if ((load<u32>(e, 20) & MATCHED) != 0) searchMatched = true;
+      else {
+        if (found != 0) searchOthers++;
+        found = e;
+      }
+    }
+    n = load<u32>(e, 24);
+  }
+  return found;
 }
 
 export function matchNew(flows: usize, cells: usize, intervalCells: usize, rows: u32): usize {
@@ -169,10 +256,8 @@ export function matchNew(flows: usize, cells: usize, intervalCells: usize, rows:
   m.flows = <u32>flows;
   m.cells = <u32>cells;
   m.intervalCells = <u32>intervalCells;
-  m.currentBits = 12;
-  m.previousBits = 12;
-  m.current = generationNew(12);
-  m.previous = generationNew(12);
+  m.before = logNew();
+  m.after = logNew();
   m.intervalRoom = 256;
   m.intervals = <u32>heap.alloc(256 * INTERVAL_BYTES);
   memory.fill(m.intervals, 0, 256 * INTERVAL_BYTES);
@@ -193,7 +278,9 @@ export function matchNew(flows: usize, cells: usize, intervalCells: usize, rows:
 /** Bytes of kernel memory the waiting packets take. */
 export function matchTableBytes(p: usize): f64 {
   const m = changetype<Match>(p);
-  return <f64>(ENTRY << m.currentBits) + <f64>(ENTRY << m.previousBits);
+  const before = changetype<Log>(m.before);
+  const after = changetype<Log>(m.after);
+  return <f64>(before.mask + after.mask + 2) * ENTRY + <f64>((1 << before.bits) + (1 << after.bits)) * 4;
 }
 
 // @ts-ignore: decorator
@@ -348,9 +435,8 @@ function paired(m: Match, flowId: u32, send: f64, arrive: f64, ttlBefore: u32, t
   }
 }
 
-/** What is left of a generation is judged; the table is emptied. */
-function sweep(m: Match, table: u32, bits: u32): void {
-  const size: u32 = 1 << bits;
+/** Lets entries that are older than `until` leave the log of one side; the unmatched ones are judged. */
+function retire(m: Match, log: Log, side: u32, until: f64): void {
   const forward = changetype<Total>(m.forward);
   const reverse = changetype<Total>(m.reverse);
   const anyMatched = forward.matched + reverse.matched > 0;
@@ -360,14 +446,16 @@ function sweep(m: Match, table: u32, bits: u32): void {
   const lastSend = max<f64>(forward.lastSend, reverse.lastSend);
   const firstArrive = min<f64>(forward.firstArrive, reverse.firstArrive);
   const lastArrive = max<f64>(forward.lastArrive, reverse.lastArrive);
-  for (let i: u32 = 0; i < size; i++) {
-    const e = table + i * ENTRY;
-    const state = load<u32>(e, 20);
-    if (state == 0 || (state & MATCHED) != 0) continue;
+  while (log.tail != log.next) {
+    const e = log.entries + (log.tail & log.mask) * ENTRY;
     const time = load<f64>(e, 8);
+    if (time >= until) break;
+    log.tail++;
+    const state = load<u32>(e, 20);
+    if ((state & MATCHED) != 0) continue;
     const flow = changetype<FlowStat>(flowRecord(changetype<Flows>(m.flows), load<u32>(e, 16)) + 48);
-    if ((state & SIDE) == 0) {
-      // The other capture was not seen to run when this one should have arrived.
+    if (side == 0) {
+      // Head and tail: the other capture was not seen to run when this packet should have arrived.
       if ((!anyMatched || time < firstSend) && m.firstSeen1 > time + least) flow.headBefore++;
       else if ((m.ended & 2) != 0 && time > lastSend && m.lastSeen1 < time + most) flow.tailBefore++;
       else {
@@ -380,53 +468,10 @@ function sweep(m: Match, table: u32, bits: u32): void {
         }
       }
     } else if ((state & COPY) != 0) flow.duplicates++;
-    else if ((!anyMatched || time < firstArrive) && m.firstSeen0 > time - least) flow.headAfter++;
+    else if ((!anyMatched || time < firstArrive) && m.firstSeen0 > time - most) flow.headAfter++;
     else if ((m.ended & 1) != 0 && time > lastArrive && m.lastSeen0 < time - least) flow.tailAfter++;
     else flow.appeared++;
   }
-  memory.fill(table, 0, ENTRY << bits);
-}
-
-/** The current generation has become as old as the window. */
-function rotate(m: Match): void {
-  sweep(m, m.previous, m.previousBits);
-  let spare = m.previous;
-  let spareBits = m.previousBits;
-  if (spareBits != m.currentBits) {
-    heap.free(spare);
-    spareBits = m.currentBits;
-    // Half as many slots do when the table was hardly used.
-    if (spareBits > 12 && m.currentCount < ((<u32>1 << spareBits) >> 3)) spareBits--;
-    spare = generationNew(spareBits);
-  }
-  m.previous = m.current;
-  m.previousBits = m.currentBits;
-  m.previousCount = m.currentCount;
-  m.current = spare;
-  m.currentBits = spareBits;
-  m.currentCount = 0;
-  m.generationStart = m.now;
-}
-
-function growCurrent(m: Match): void {
-  const bits = m.currentBits + 1;
-  const fresh = generationNew(bits);
-  const size: u32 = 1 << m.currentBits;
-  const mask: u32 = size - 1;
-  const freshMask: u32 = ((<u32>1) << bits) - 1;
-  // Equal digests must stay in order: begin behind an empty slot, so that no run is entered in its middle.
-  let start: u32 = 0;
-  while (load<u32>(m.current + start * ENTRY, 20) != 0) start++;
-  for (let k: u32 = 1; k <= size; k++) {
-    const e = m.current + ((start + k) & mask) * ENTRY;
-    if (load<u32>(e, 20) == 0) continue;
-    let j = <u32>(load<u64>(e) >> (64 - bits));
-    while (load<u32>(fresh + j * ENTRY, 20) != 0) j = (j + 1) & freshMask;
-    memory.copy(fresh + j * ENTRY, e, ENTRY);
-  }
-  heap.free(m.current);
-  m.current = fresh;
-  m.currentBits = bits;
 }
 
 /**
@@ -443,101 +488,65 @@ export function matchRows(p: usize, b: usize, ids: usize, side: u32, from: u32, 
   // How far this call goes: times may step backward, so up to the first row that is above.
   let to = from;
   while (to < n && load<f64>(batch.time + (to << 3)) + shift <= until) to++;
-  if (m.currentBits > 13) {
+  if (to == from) return to;
+  const before = changetype<Log>(m.before);
+  const after = changetype<Log>(m.after);
+  if (before.bits > 15) {
+    // Independent loads overlap their cache misses; those of the loop below would wait for each other.
     let sum: u32 = 0;
-    const cb: u64 = 64 - m.currentBits;
-    const pb: u64 = 64 - m.previousBits;
-    for (let i = from; i < to; i++) {
-      const digest = load<u64>(batch.digest + (i << 3));
-      sum += load<u32>(m.current + <u32>(digest >> cb) * ENTRY) + load<u32>(m.previous + <u32>(digest >> pb) * ENTRY);
-    }
+    const shiftBits: u64 = 64 - before.bits;
+    for (let i = from; i < to; i++) sum += load<u32>(before.heads + (<u32>(load<u64>(batch.digest + (i << 3)) >> shiftBits) << 2));
     m.touched = sum;
   }
+  let now = m.now;
+  let back = false;
   for (let i = from; i < to; i++) {
     const time = load<f64>(batch.time + (i << 3)) + shift;
-    if (time > m.now) {
-      m.now = time;
-      if (time - m.generationStart > m.window) rotate(m);
-    } else if (time < m.now - 4 * m.window) {
-      // A clock was set back by far: waiting for it to come by again would keep packets for ever.
-      m.now = time;
-      rotate(m);
-    }
+    if (time > now) now = time;
+    else if (time < now - 4 * m.window) back = true;
     const digest = load<u64>(batch.digest + (i << 3));
     const flowId = load<u32>(ids + (i << 2));
     const ttl: u32 = load<u32>(batch.flags + (i << 2)) & 0xff;
     const flow = changetype<FlowStat>(flowRecord(changetype<Flows>(m.flows), flowId) + 48);
-    const wire = load<u32>(batch.wireLength + (i << 2));
-    let order: u32 = 0;
     if (side == 0) {
       flow.sent++;
-      order = m.order++;
       if (time < m.firstSeen0) m.firstSeen0 = time;
       if (time > m.lastSeen0) m.lastSeen0 = time;
       const bytes = changetype<usize>(flow) - 48 + F_BYTES;
-      store<f64>(bytes, load<f64>(bytes) + <f64>wire);
+      store<f64>(bytes, load<f64>(bytes) + <f64>load<u32>(batch.wireLength + (i << 2)));
+      if (after.tail != after.next) {
+        const found = logSearch(after, digest, time, m.window);
+        if (found != 0) {
+          m.ambiguous += searchOthers;
+          const state = load<u32>(found, 20);
+          store<u32>(found, state | MATCHED, 20);
+          paired(m, flowId, time, load<f64>(found, 8), ttl, (state >> 8) & 0xff, 0, false);
+          continue;
+        }
+      }
+      logAdd(before, digest, time, flowId, ttl << 8);
     } else {
       flow.received++;
       if (time < m.firstSeen1) m.firstSeen1 = time;
       if (time > m.lastSeen1) m.lastSeen1 = time;
+      const found = logSearch(before, digest, time, m.window);
+      if (found != 0) {
+        m.ambiguous += searchOthers;
+        const state = load<u32>(found, 20);
+        store<u32>(found, state | MATCHED, 20);
+        // The ring position tells the order of sending: the entry's number.
+        const at = (<u32>(found - before.entries)) / ENTRY;
+        const order = before.next - 1 - ((before.next - 1 - at) & before.mask);
+        paired(m, load<u32>(found, 16), load<f64>(found, 8), time, (state >> 8) & 0xff, ttl, order, true);
+      } else logAdd(after, digest, time, flowId, (ttl << 8) | (searchMatched ? COPY : 0));
     }
-    let found: usize = 0;
-    let same = false;
-    let copied = false;
-    const previousMask: u32 = ((<u32>1) << m.previousBits) - 1;
-    let j = <u32>(digest >> (64 - m.previousBits));
-    while (true) {
-      const e = m.previous + j * ENTRY;
-      const state = load<u32>(e, 20);
-      if (state == 0) break;
-      if (load<u64>(e) == digest && abs<f64>(load<f64>(e, 8) - time) <= m.window) {
-        if ((state & (SIDE | MATCHED)) == (side ^ 1)) {
-          found = e;
-          break;
-        }
-        same = true;
-        if ((state & MATCHED) != 0) copied = true;
-      }
-      j = (j + 1) & previousMask;
-    }
-    const currentMask: u32 = ((<u32>1) << m.currentBits) - 1;
-    if (found == 0) {
-      j = <u32>(digest >> (64 - m.currentBits));
-      while (true) {
-        const e = m.current + j * ENTRY;
-        const state = load<u32>(e, 20);
-        if (state == 0) break;
-        if (load<u64>(e) == digest && abs<f64>(load<f64>(e, 8) - time) <= m.window) {
-          if ((state & (SIDE | MATCHED)) == (side ^ 1)) {
-            found = e;
-            break;
-          }
-          same = true;
-          if ((state & MATCHED) != 0) copied = true;
-        }
-        j = (j + 1) & currentMask;
-      }
-    }
-    if (same && side == 0) m.ambiguous++;
-    if (found != 0) {
-      const state = load<u32>(found, 20);
-      store<u32>(found, state | MATCHED, 20);
-      const otherTtl = (state >> 8) & 0xff;
-      if (side == 1) paired(m, load<u32>(found, 16), load<f64>(found, 8), time, otherTtl, ttl, load<u32>(found, 24), true);
-      else paired(m, flowId, time, load<f64>(found, 8), ttl, otherTtl, order, false);
-      continue;
-    }
-    const e = m.current + j * ENTRY;
-    store<u64>(e, digest);
-    store<f64>(e, time, 8);
-    store<u32>(e, flowId, 16);
-    store<u32>(e, TAKEN | side | (side == 1 && copied ? COPY : 0) | (ttl << 8), 20);
-    store<u32>(e, order, 24);
-    store<u32>(e, wire, 28);
-    m.currentCount++;
-    if (m.currentCount > (((<u32>1) << m.currentBits) >> 1)) growCurrent(m);
   }
   flushList(m);
+  // A clock was set back by far: waiting for it to come by again would keep packets for ever.
+  if (back) now = load<f64>(batch.time + ((to - 1) << 3)) + shift;
+  m.now = now;
+  retire(m, before, 0, back ? Infinity : now - m.window - m.slack);
+  retire(m, after, 1, back ? Infinity : now - m.window - m.slack);
   return to;
 }
 
@@ -545,10 +554,8 @@ export function matchRows(p: usize, b: usize, ids: usize, side: u32, from: u32, 
 export function matchFinish(p: usize): void {
   const m = changetype<Match>(p);
   m.ended = 3;
-  sweep(m, m.previous, m.previousBits);
-  sweep(m, m.current, m.currentBits);
-  m.previousCount = 0;
-  m.currentCount = 0;
+  retire(m, changetype<Log>(m.before), 0, Infinity);
+  retire(m, changetype<Log>(m.after), 1, Infinity);
 }
 
 export function matchEnd(p: usize, side: u32): void {
@@ -557,7 +564,7 @@ export function matchEnd(p: usize, side: u32): void {
 }
 
 export function matchConfigure(
-  p: usize, window: f64, epoch: f64, epochStart: f64, threshold: f64, offset: f64, slope: f64, pivot: f64, start: f64,
+  p: usize, window: f64, epoch: f64, epochStart: f64, threshold: f64, offset: f64, slope: f64, pivot: f64, start: f64, slack: f64,
 ): void {
   const m = changetype<Match>(p);
   m.window = window;
@@ -567,7 +574,7 @@ export function matchConfigure(
   m.offset = offset;
   m.slope = slope;
   m.pivot = pivot;
-  m.generationStart = start;
+  m.slack = slack;
   m.now = start;
 }
 
@@ -595,8 +602,8 @@ export function matchAmbiguous(p: usize): u32 {
 
 export function matchFree(p: usize): void {
   const m = changetype<Match>(p);
-  heap.free(m.current);
-  heap.free(m.previous);
+  logFree(m.before);
+  logFree(m.after);
   heap.free(m.intervals);
   heap.free(m.forward);
   heap.free(m.reverse);

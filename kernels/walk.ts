@@ -2,7 +2,7 @@
 // The TypeScript side (src/capture/reader.ts) fills the chunk, handles the rare blocks (sections, interfaces, statistics)
 // and owns all messages. One u32 or u64 per field, in this order.
 
-import { Batch } from "./batch";
+import { Batch, FLAG_SHORT } from "./batch";
 import { decodeFrame } from "./decode";
 import { NO_INTERFACE, NO_TIME, OK } from "./link";
 
@@ -353,15 +353,21 @@ export function walkErf(c: usize, b: usize): i32 {
   return NEED_DATA;
 }
 
-/** Smallest visible size (bytes from the IP header on) among rows that the snap length cut within the digest; 0 when none. */
-export function minShortVisible(b: usize): u32 {
+/** Sizes told apart by countShorts; what is longer is counted with the longest. */
+const SHORT_SIZES: u32 = 1536;
+
+/**
+ * Adds the rows that the snap length cut within the digest to `counts` (SHORT_SIZES u32), by the bytes visible from the IP header on.
+ * Returns how many there were.
+ */
+export function countShorts(b: usize, counts: usize): u32 {
   const batch = changetype<Batch>(b);
-  let least: u32 = 0;
+  let shorts: u32 = 0;
   for (let i: u32 = 0; i < batch.count; i++) {
-    if ((load<u32>(batch.flags + (i << 2)) & (1 << 18)) != 0) {
-      const v = load<u32>(batch.captured + (i << 2));
-      if (least == 0 || v < least) least = v;
-    }
+    if ((load<u32>(batch.flags + (i << 2)) & FLAG_SHORT) == 0) continue;
+    const at = counts + (min<u32>(load<u32>(batch.captured + (i << 2)), SHORT_SIZES - 1) << 2);
+    store<u32>(at, load<u32>(at) + 1);
+    shorts++;
   }
-  return least;
+  return shorts;
 }

@@ -298,7 +298,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     const report = syntheticReport({ offsetNs: -300_000 });
     report.direction.order = "swapped";
     const page = await open(report);
-    expect(await page.textContent(".warning")).toContain("wrong order");
+    expect(await page.textContent(".warning")).toContain("look swapped");
     const log = page.locator('#delay button[data-value="log"]');
     expect(await log.isDisabled()).toBe(true);
     expect(await log.getAttribute("title")).toContain("above zero");

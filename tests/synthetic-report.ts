@@ -152,7 +152,7 @@ export function emptyReport(): CompareReport {
     heat: null,
     clock: {
       mode: "deskew",
-      trust: "none",
+      trust: "unusable",
       lines: ["Without matched packets nothing can be said about the clocks."],
     },
     direction: { order: "unclear", evidence: [] },
@@ -273,7 +273,7 @@ function flowReport(
     lost,
     appeared: 0,
     duplicates: 0,
-    reordered: 0,
+    reordered: flow % 4,
     bytes: sent * (64 + (flow % 1300)),
     latency,
     ...(latency === null && { reason: "every packet was lost" }),

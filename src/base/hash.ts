@@ -9,29 +9,27 @@ import { UsageError } from "./errors.ts";
 
 const GOLDEN_HI = 0x9e3779b9;
 const GOLDEN_LO = 0x7f4a7c15;
-const TWO_32 = 4294967296;
 
-/** The high 32 bits of the 64-bit product of two uint32. Each step stays below 2^53, so doubles are exact. */
+/** The high 32 bits of the 64-bit product of two uint32, by 16-bit halves: no partial sum leaves 32 bits. */
 export function mulHigh32(a: number, b: number): number {
-  const low = (a & 0xffff) * b;
-  const high = (a >>> 16) * b + Math.floor(low / 65536);
-  return Math.floor(high / 65536) >>> 0;
+  return mulHigh(a | 0, b | 0) >>> 0;
 }
 
 /** mix64 of (hi, lo) into out[0] = hi, out[1] = lo; allocates nothing. */
 export function mix64Into(hi: number, lo: number, out: Uint32Array): void {
-  let h = hi >>> 0;
-  let l = lo >>> 0;
+  // Signed 32-bit throughout: an unsigned value above 2^31 is boxed when it is passed on, which costs more than the mix.
+  let h = hi | 0;
+  let l = lo | 0;
   // z ^= z >>> 30; z *= 0xbf58476d1ce4e5b9
-  let nextLow = (l ^ ((l >>> 30) | (h << 2))) >>> 0;
-  h = (h ^ (h >>> 30)) >>> 0;
-  l = Math.imul(nextLow, 0x1ce4e5b9) >>> 0;
-  h = (mulHigh32(nextLow, 0x1ce4e5b9) + Math.imul(nextLow, 0xbf58476d) + Math.imul(h, 0x1ce4e5b9)) >>> 0;
+  let low = l ^ ((l >>> 30) | (h << 2));
+  h ^= h >>> 30;
+  l = Math.imul(low, 0x1ce4e5b9);
+  h = (mulHigh(low, 0x1ce4e5b9) + Math.imul(low, 0xbf58476d) + Math.imul(h, 0x1ce4e5b9)) | 0;
   // z ^= z >>> 27; z *= 0x94d049bb133111eb
-  nextLow = (l ^ ((l >>> 27) | (h << 5))) >>> 0;
-  h = (h ^ (h >>> 27)) >>> 0;
-  l = Math.imul(nextLow, 0x133111eb) >>> 0;
-  h = (mulHigh32(nextLow, 0x133111eb) + Math.imul(nextLow, 0x94d049bb) + Math.imul(h, 0x133111eb)) >>> 0;
+  low = l ^ ((l >>> 27) | (h << 5));
+  h ^= h >>> 27;
+  l = Math.imul(low, 0x133111eb);
+  h = (mulHigh(low, 0x133111eb) + Math.imul(low, 0x94d049bb) + Math.imul(h, 0x133111eb)) | 0;
   // z ^= z >>> 31
   out[1] = l ^ ((l >>> 31) | (h << 1));
   out[0] = h ^ (h >>> 31);
@@ -56,7 +54,7 @@ export function hashBytes64Into(
     throw new RangeError(`cannot hash bytes ${start} to ${end} of ${bytes.length}`);
   }
   // The length goes in first, so that zero padding of the last word cannot make two inputs alike.
-  mix64Into(seedHi ^ Math.floor(length / TWO_32), seedLo ^ length, out);
+  mix64Into(seedHi ^ Math.floor(length / 4294967296), seedLo ^ length, out);
   for (let at = start; at < end; at += 8) {
     let wordLo = 0;
     let wordHi = 0;
@@ -71,9 +69,9 @@ export function hashBytes64Into(
       }
     }
     // h = mix(h ^ word + golden): the addition keeps zero from being a fixed point.
-    const low = ((out[1]! ^ wordLo) >>> 0) + GOLDEN_LO;
-    const carry = low >= TWO_32 ? 1 : 0;
-    mix64Into(((out[0]! ^ wordHi) + GOLDEN_HI + carry) >>> 0, low >>> 0, out);
+    const low = ((out[1]! ^ wordLo) + GOLDEN_LO) | 0;
+    const carry = low >>> 0 < GOLDEN_LO ? 1 : 0;
+    mix64Into(((out[0]! ^ wordHi) + GOLDEN_HI + carry) | 0, low, out);
   }
 }
 
@@ -103,3 +101,13 @@ export function parseHex64(text: string): [hi: number, lo: number] {
 
 // Scratch of the allocating variants; safe because nothing here yields or re-enters.
 const pair = new Uint32Array(2);
+
+function mulHigh(a: number, b: number): number {
+  const aLow = a & 0xffff;
+  const aHigh = a >>> 16;
+  const bLow = b & 0xffff;
+  const bHigh = b >>> 16;
+  const middle = (Math.imul(aHigh, bLow) + (Math.imul(aLow, bLow) >>> 16)) | 0;
+  const cross = (Math.imul(aLow, bHigh) + (middle & 0xffff)) | 0;
+  return (Math.imul(aHigh, bHigh) + (middle >>> 16) + (cross >>> 16)) | 0;
+}

@@ -107,6 +107,19 @@ describe("a histogram", () => {
     );
   });
 
+  test("goes on counting after it was read", () => {
+    fc.assert(
+      fc.property(fc.array(value, { maxLength: 30 }), (values) => {
+        const h = new LogHistogram();
+        values.forEach((v, i) => {
+          h.add(v);
+          const sorted = values.slice(0, i + 1).sort((a, b) => a - b);
+          expect(h.quantile(0.5)).toBe(bucketMid(bucketOf(sorted[nearestRank(0.5, sorted.length) - 1]!)));
+        });
+      }),
+    );
+  });
+
   test("has no quantile while it is empty", () => {
     expect(new LogHistogram().quantile(0.5)).toBeNull();
     expect(new LogHistogram().cdf()).toEqual([]);

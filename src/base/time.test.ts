@@ -174,6 +174,26 @@ describe("times", () => {
     );
   });
 
+  test("are right on the days where calendars go wrong", () => {
+    // Ends of February in years with and without a leap day; 29 February 2000 is the last day of a 400-year era.
+    const days = [
+      "1600-02-29",
+      "1900-02-28",
+      "1900-03-01",
+      "1999-12-31",
+      "2000-02-29",
+      "2000-03-01",
+      "2400-02-29",
+    ];
+    for (const day of days) {
+      const text = `${day}T23:59:59.999999999Z`;
+      expect(formatTime(parseTime(text))).toBe(text);
+      expect(parseTime(text) / 1_000_000n).toBe(
+        BigInt(Date.parse(`${day}T23:59:59.999Z`)) + (text < "1970" ? 1n : 0n),
+      );
+    }
+  });
+
   test("outside of four-digit years are still shown", () => {
     expect(formatTime(0n)).toBe("1970-01-01T00:00:00.000000000Z");
     expect(formatTime(253402300800000000000n)).toBe("+010000-01-01T00:00:00.000000000Z");

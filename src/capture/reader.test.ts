@@ -100,7 +100,7 @@ describe("classic pcap", () => {
       file(pcapFile([{ timeNs: START, frame: udpFrame(1, 500) }], { snapLength: 60 })),
     );
     expect(rows[0]).toMatchObject({ wireLength: 542, captured: 46, dport: 53 });
-    expect(statistics.shortestVisible).toBe(46);
+    expect(statistics.shorts).toEqual([[46, 1]]);
   });
 
   test("times that go backwards stay as they are; the last time is the latest", async () => {

@@ -56,8 +56,8 @@ export interface CaptureStatistics {
   partial: string | null;
   interfaces: CaptureInterface[];
   warnings: string[];
-  /** Smallest number of bytes visible from the IP header on in a packet cut within the digest's coverage; null when none was. */
-  shortestVisible: number | null;
+  /** Packets cut within the digest's coverage, by the bytes visible from the IP header on: [bytes, packets], ascending. */
+  shorts: [number, number][];
 }
 
 // What a walk ended with (kernels/walk.ts).
@@ -71,6 +71,7 @@ const MAX_SPECIAL_BLOCK = 1 << 20;
 /** More interfaces than any capture has: a file that describes more is damaged, and would fill the memory. */
 const MAX_INTERFACES = 1 << 16;
 const MAX_WARNINGS = 20;
+const SHORT_SIZES = 1536;
 const MIN_COVER = 20;
 const MAX_COVER = 65_535;
 
@@ -90,7 +91,8 @@ export class CaptureReader {
   #partial: string | null = null;
   #filtered = 0;
   #rows = 0;
-  #shortest = 0;
+  /** Counts of cut packets by visible bytes (kernels/walk.ts, countShorts), in kernel memory. */
+  readonly #shorts: number;
   #interfaces: CaptureInterface[] = [];
   #warnings: string[] = [];
   #sectionStart = 0;
@@ -116,6 +118,8 @@ export class CaptureReader {
     this.#table = new InterfaceTable(kernels, this.#chunk);
     this.#walk = kernels.call[WALKS[format]] as (cursor: number, batch: number) => number;
     if (options.key) this.#keyMask = options.key.store(kernels);
+    this.#shorts = kernels.alloc(4 * SHORT_SIZES);
+    this.#shortCounts().fill(0);
     this.#chunk.set("cover", options.cover ?? DEFAULT_COVER);
     this.#chunk.set("inner", options.inner ? 1 : 0);
   }
@@ -209,8 +213,7 @@ export class CaptureReader {
   #finishBatch(): void {
     const { batch } = this;
     const { filter, key } = this.#options;
-    const least = this.#kernels.call.minShortVisible!(batch.address) >>> 0;
-    if (least > 0 && (this.#shortest === 0 || least < this.#shortest)) this.#shortest = least;
+    this.#kernels.call.countShorts!(batch.address, this.#shorts);
     if (filter) {
       filter.select(batch);
       this.#filtered += batch.compact();
@@ -296,6 +299,10 @@ export class CaptureReader {
     chunk.advance(length);
   }
 
+  #shortCounts(): Uint32Array {
+    return this.#kernels.u32.subarray(this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
+  }
+
   statistics(): CaptureStatistics {
     if (this.#final) return this.#final;
     const chunk = this.#chunk;
@@ -327,7 +334,7 @@ export class CaptureReader {
       partial: this.#partial,
       interfaces: this.#interfaces,
       warnings: this.#warnings,
-      shortestVisible: this.#shortest === 0 ? null : this.#shortest,
+      shorts: [...this.#shortCounts().entries()].filter(([, n]) => n > 0),
     };
   }
 
@@ -342,6 +349,7 @@ export class CaptureReader {
     this.batch.free();
     this.#chunk.free();
     this.#table.free();
+    this.#kernels.free(this.#shorts);
     if (this.#keyMask !== 0) this.#kernels.free(this.#keyMask);
   }
 }

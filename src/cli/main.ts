@@ -22,6 +22,16 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./inspect.ts")).inspectCommand(),
   },
   {
+    name: "localise",
+    summary: "which hop of a path is to blame, from captures at several points",
+    load: async () => (await import("./localise.ts")).localiseCommand(),
+  },
+  {
+    name: "plan",
+    summary: "which routers of a map to upgrade first, and what each upgrade gains",
+    load: async () => (await import("./plan.ts")).planCommand(),
+  },
+  {
     name: "demo",
     summary: "compare on a small real two-point capture, with the HTML report",
     load: async () => (await import("./demo.ts")).demoCommand(),
@@ -52,8 +62,10 @@ function usage(): string {
 /** One line for people; the stack only for bugs of ours. */
 function fail(error: unknown): number {
   if (error instanceof UsageError || error instanceof FormatError) {
-    const hint = error instanceof UsageError && error.hint ? `\n  ${error.hint}` : "";
-    process.stderr.write(`hoptime: ${error.message}${hint}\n`);
+    // One line, unless the hint draws (a caret below an expression).
+    const hint = error instanceof UsageError ? error.hint : undefined;
+    const tail = hint === undefined ? "" : hint.includes("\n") ? `\n${hint}` : `; ${hint}`;
+    process.stderr.write(`hoptime: ${error.message}${tail}\n`);
     return 2;
   }
   const code = (error as NodeJS.ErrnoException)?.code;

@@ -24,6 +24,8 @@ export interface PassPlan {
   /** Flows whose first difference is at least this go from BEFORE to AFTER. */
   thresholdNs: number;
   correction: { offsetNs: number; slope: number; pivotNs: number };
+  /** How far BEFORE is read ahead of AFTER at most: long enough for what clocks behind BEFORE's show, short enough for the cache. */
+  leadNs: number;
   /** Stop after so many packets of each capture (a look ahead); Infinity for all. */
   limit: number;
 }
@@ -97,6 +99,7 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
   const epochLength = BigInt(Math.round(options.epochNs));
   const epochStart = originNs - (originNs % epochLength);
   const start = Math.min(before.headNs, after.headNs);
+  const { leadNs } = plan;
   const matcher = new ExactMatcher(kernels, {
     windowNs: options.windowNs,
     epochNs: options.epochNs,
@@ -105,19 +108,20 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
     // Delays are reported as stamped: what was removed to make packets meet is added back.
     correction: { ...plan.correction, offsetNs: plan.correction.offsetNs - plan.alignNs },
     startNs: Number.isFinite(start) ? start : 0,
+    slackNs: leadNs,
     rows: readers[0].batch.capacity,
     seed: options.capture.seed ?? DEFAULT_SEED,
   });
   const observer = new ClockObserver();
-  const leadNs = Math.min(options.windowNs / 8, 1e9);
   for (const side of [before, after]) beginBatch(side, matcher, options);
 
   let ticks = 0;
   while (!before.done || !after.done) {
     const beforeHead = before.headNs;
     const afterHead = after.headNs;
-    const turn = !before.done && beforeHead <= afterHead + leadNs ? before : after;
-    const until = turn === before ? afterHead + leadNs : beforeHead - leadNs;
+    // BEFORE leads by a quarter of leadNs at least and by all of it at most, so that both go on in long strides.
+    const turn = !before.done && beforeHead <= afterHead + leadNs / 4 ? before : after;
+    const until = turn === before ? afterHead + leadNs : beforeHead - leadNs / 4;
     turn.row = matcher.take(turn.side, turn.reader.batch, turn.row, until, turn.shiftNs);
     observe(observer, matcher, plan.alignNs);
     if (turn.row < turn.reader.batch.count) continue;

@@ -21,7 +21,16 @@ export const LATENCY_FIELDS = [
   "jitterNs",
 ] as const;
 export type LatencyField = (typeof LATENCY_FIELDS)[number];
-export const COUNT_FIELDS = ["sent", "received", "matched", "lost", "appeared", "bytes"] as const;
+export const COUNT_FIELDS = [
+  "sent",
+  "received",
+  "matched",
+  "lost",
+  "appeared",
+  "duplicates",
+  "reordered",
+  "bytes",
+] as const;
 export type CountField = (typeof COUNT_FIELDS)[number];
 export const KEY_FIELDS = ["proto", "sport", "dport", "dscp", "vlan"] as const;
 export type KeyField = (typeof KEY_FIELDS)[number];

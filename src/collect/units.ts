@@ -1,4 +1,7 @@
-/** How numbers are written for people: nanoseconds in the unit that suits them, counts, shares, instants. */
+/**
+ * How numbers are written on the report page. Durations have four significant digits whatever their size (an axis needs
+ * as many as its steps, no more), thin spaces and a true minus; `formatDuration` of base is the one for terminals.
+ */
 
 const THIN = "\u202f";
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });

@@ -294,14 +294,14 @@ export function plainAxis(theme: Theme): uPlot.Axis {
 export function valueAxis(
   theme: Theme,
   ticks: (low: number, high: number, most: number) => number[],
-  label: (position: number) => string,
+  labels: (ticks: number[]) => string[],
   extra: uPlot.Axis = {},
 ): uPlot.Axis {
   return {
     ...plainAxis(theme),
     size: AXIS_WIDTH_PX,
     splits: (plot, _axis, min, max) => ticks(min, max, Math.max(2, plot.height / 38)),
-    values: (_plot, positions) => positions.map(label),
+    values: (_plot, positions) => labels(positions),
     ...extra,
   };
 }

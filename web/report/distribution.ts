@@ -6,7 +6,7 @@ import { formatNs, formatShare } from "../../src/collect/units.ts";
 import { Chart, plainAxis, valueAxis } from "./chart.ts";
 import { choice, el } from "./elements.ts";
 import { suitsLog } from "./over-time.ts";
-import { linearDelay, linearTicks, logDelay, padded, tickLabel } from "./scales.ts";
+import { delayLabels, linearDelay, linearTicks, logDelay, padded } from "./scales.ts";
 
 const MARKS: { field: "p50Ns" | "p90Ns" | "p99Ns" | "p999Ns"; label: string }[] = [
   { field: "p50Ns", label: "p50" },
@@ -20,7 +20,7 @@ export function distribution(cdf: PageData["cdf"], latency: Latency | null): HTM
   // A step up from nothing at the least delay; without it a constant delay would draw nothing at all.
   const xsNs = [delayNs[0]!, ...delayNs];
   const shares = [0, ...share];
-  let log = suitsLog(delayNs[0]!, delayNs[delayNs.length - 1]!);
+  let log = suitsLog(delayNs[0]!, latency?.p50Ns ?? delayNs[0]!, delayNs[delayNs.length - 1]!);
   let tail = false;
   const lowest = share.reduce((least, s) => (s < 1 ? Math.min(least, 1 - s) : least), 1);
   const steps = uPlot.paths.stepped!({ align: 1 });
@@ -52,15 +52,15 @@ export function distribution(cdf: PageData["cdf"], latency: Latency | null): HTM
           {
             ...plainAxis(theme),
             splits: (plot, _axis, low, high) => scale.ticks(low, high, Math.max(2, plot.width / 85)),
-            values: (_plot, ticks) => ticks.map((t) => tickLabel(scale.fromPos(t))),
+            values: (_plot, ticks) => delayLabels(ticks.map(scale.fromPos)),
           },
           tail
             ? valueAxis(
                 theme,
                 (low) => wholeNumbers(low),
-                (pos) => formatShare(10 ** pos),
+                (ticks) => ticks.map((pos) => formatShare(10 ** pos)),
               )
-            : valueAxis(theme, linearTicks, formatShare),
+            : valueAxis(theme, linearTicks, (ticks) => ticks.map(formatShare)),
         ],
         hooks: {
           draw: [

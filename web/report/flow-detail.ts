@@ -45,6 +45,8 @@ export function flowDetail(
         ["Matched", formatCount(count.matched[row]!)],
         ["Lost", `${formatCount(count.lost[row]!)}${loss === null ? "" : ` (${formatShare(loss)})`}`],
         ["Appeared", formatCount(count.appeared[row]!)],
+        ["Duplicates", formatCount(count.duplicates[row]!)],
+        ["Reordered", formatCount(count.reordered[row]!)],
         ["Bytes", formatBytes(count.bytes[row]!)],
         ...(typeof key.dscp[row] === "number" ? [["DSCP", String(key.dscp[row])] as [string, string]] : []),
         ...(typeof key.vlan[row] === "number" ? [["VLAN", String(key.vlan[row])] as [string, string]] : []),

@@ -37,6 +37,8 @@ const FILTER_NAMES: Record<string, SortKey> = {
   lost: "lost",
   loss: "loss",
   appeared: "appeared",
+  duplicates: "duplicates",
+  reordered: "reordered",
   bytes: "bytes",
   mean: "meanNs",
   stdev: "stdevNs",

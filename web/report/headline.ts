@@ -82,13 +82,13 @@ function spanText(data: PageData): string {
   return `${from} – ${end} UTC · ${formatNs(Number(last - first), 3)}`;
 }
 
-/** The colour of a trust word. The words are the clock doctor's; one that is not known here stays uncoloured. */
-function trustTone(trust: string): Tone {
-  if (/\b(no|none|not|bad|broken|un\w*|low|poor|wrong)\b/i.test(trust)) return "bad";
-  if (/\b(partial|partly|limited|relative|doubtful|suspect|medium|caution|fair|weak|some)\b/i.test(trust))
-    return "warn";
-  return /\b(good|full|high|trusted|trustworthy|sound|yes|ok|plausible)\b/i.test(trust) ? "good" : "plain";
-}
+/** The colours of the clock doctor's words (src/clock/verdict.ts); one that is not known here stays uncoloured. */
+const TRUST_TONES: Record<string, Tone> = {
+  good: "good",
+  usable: "plain",
+  doubtful: "warn",
+  unusable: "bad",
+};
 
 export function tiles(segment: SegmentReport, clock: PageData["clock"] | null): HTMLElement {
   const { latency } = segment;
@@ -134,7 +134,7 @@ export function tiles(segment: SegmentReport, clock: PageData["clock"] | null): 
       name: "Clocks",
       value: clock.trust,
       detail: clock.lines[0] ?? `mode ${clock.mode}`,
-      tone: trustTone(clock.trust),
+      tone: TRUST_TONES[clock.trust] ?? "plain",
       href: "#clocks",
     });
   }
@@ -160,7 +160,10 @@ export function warnings(data: PageData): HTMLElement[] {
     list.push({ title: "No packet was seen in both captures", lines: whyNothing(data) });
   }
   if (direction.order === "swapped") {
-    list.push({ title: "The two files were given in the wrong order", lines: direction.evidence });
+    list.push({
+      title: "The files look swapped: the second seems to be the earlier point",
+      lines: direction.evidence,
+    });
   } else if (direction.order === "unclear" && segment.matched > 0) {
     list.push({ title: "It is not clear which file is the earlier point", lines: direction.evidence });
   }

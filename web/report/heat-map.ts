@@ -4,7 +4,7 @@ import type { HeatColumns } from "../../src/collect/page-data.ts";
 import { formatCount, formatNs } from "../../src/collect/units.ts";
 import { Chart, type Timeline, valueAxis } from "./chart.ts";
 import { el } from "./elements.ts";
-import { rowScale, tickLabel } from "./scales.ts";
+import { delayLabels, rowScale } from "./scales.ts";
 import { currentTheme, heatColour, onThemeChange, type Theme } from "./theme.ts";
 
 /** Fewest rows shown: a delay that hardly varies should look like a line, not fill the picture. */
@@ -47,7 +47,9 @@ export function heatMap(heat: HeatColumns, timeline: Timeline): HTMLElement[] {
       scales: { x: timeline.scale(), y: { range: () => [low, high] } },
       axes: [
         { ...timeline.axis(theme), grid: { show: false } },
-        valueAxis(theme, scale.ticks, (pos) => tickLabel(scale.fromPos(pos)), { grid: { show: false } }),
+        valueAxis(theme, scale.ticks, (ticks) => delayLabels(ticks.map(scale.fromPos)), {
+          grid: { show: false },
+        }),
       ],
       hooks: { drawClear: [(plot) => paint(plot, theme)] },
     }),

@@ -68,7 +68,7 @@ function overTime(data: PageData): HTMLElement[] {
           { class: "lead" },
           `Each point is ${formatCount(intervals.grouped)} intervals: their least and greatest delay, and the quantiles of the worst of them.`,
         ),
-      hasDelay ? delayOverTime(intervals, timeline) : nothing(data),
+      hasDelay ? delayOverTime(intervals, data.segment.latency?.p50Ns ?? 0, timeline) : nothing(data),
     ),
     card("heat", "Heat map of delays", hasHeat ? heatMap(heat!, timeline) : nothing(data)),
     card(

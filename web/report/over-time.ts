@@ -5,7 +5,7 @@ import { formatCount, formatNs, formatShare } from "../../src/collect/units.ts";
 import { Chart, plainAxis, type Readout, RIGHT_PX, type Timeline, valueAxis } from "./chart.ts";
 import { choice, el } from "./elements.ts";
 import { legend } from "./legend.ts";
-import { linearDelay, linearTicks, logDelay, padded, tickLabel } from "./scales.ts";
+import { delayLabels, linearDelay, linearTicks, logDelay, padded } from "./scales.ts";
 
 /** Drawn in this order, from the top of the picture down. */
 const LINES: { field: LatencyField; label: string; colour: "p50" | "p90" | "p99"; dash?: number[] }[] = [
@@ -20,6 +20,29 @@ function middles(intervals: IntervalColumns): number[] {
   return intervals.startNs.map((start) => (start + width / 2) / 1e9);
 }
 
+/** Where lines have their points: positions in seconds, and the interval of each; null breaks the line. */
+interface Points {
+  xs: number[];
+  interval: (number | null)[];
+}
+
+/** Intervals without packets may be left out of a long report; no line is drawn across them. */
+function linePoints(intervals: IntervalColumns, stepped: boolean): Points {
+  const points: Points = { xs: [], interval: [] };
+  const add = (x: number, interval: number | null) => {
+    points.xs.push(x);
+    points.interval.push(interval);
+  };
+  const centres = middles(intervals);
+  for (const [i, startNs] of intervals.startNs.entries()) {
+    const endedNs = i === 0 ? startNs : intervals.endNs[i - 1]!;
+    if (startNs > endedNs) add((startNs + endedNs) / 2e9, null);
+    if (stepped) add(startNs / 1e9, i);
+    add(stepped ? intervals.endNs[i]! / 1e9 : centres[i]!, i);
+  }
+  return points;
+}
+
 /** Up to this many intervals are drawn as steps as wide as they are: a line through few points says little. */
 const MOST_STEPS = 24;
 
@@ -31,21 +54,26 @@ function intervalTitle(timeline: Timeline, intervals: IntervalColumns, i: number
   return `${timeline.instant(intervals.startNs[i]! / 1e9, decimals)} + ${formatNs(width, 3)}`;
 }
 
-/** True where a logarithmic axis shows more: the values span more than a factor of eight, all positive. */
-export function suitsLog(least: number, greatest: number): boolean {
-  return least > 0 && greatest / least > 8;
+/**
+ * True where a logarithmic axis shows more: all is positive and the slow packets are far above the usual ones. A few
+ * packets that were very fast are no reason: the axis would be theirs.
+ */
+export function suitsLog(least: number, usual: number, greatest: number): boolean {
+  return least > 0 && greatest / usual > 8;
 }
 
-export function delayOverTime(intervals: IntervalColumns, timeline: Timeline): HTMLElement[] {
+export function delayOverTime(
+  intervals: IntervalColumns,
+  usualNs: number,
+  timeline: Timeline,
+): HTMLElement[] {
   const { latency } = intervals;
   const known = latency.minNs.flatMap((v) => v ?? []);
   const least = known.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
   const greatest = latency.maxNs.reduce<number>((a, b) => Math.max(a, b ?? a), Number.NEGATIVE_INFINITY);
-  let log = suitsLog(least, greatest);
+  let log = suitsLog(least, usualNs, greatest);
   const stepped = intervals.startNs.length <= MOST_STEPS;
-  const xs = stepped
-    ? intervals.startNs.flatMap((start, i) => [start / 1e9, intervals.endNs[i]! / 1e9])
-    : middles(intervals);
+  const { xs, interval } = linePoints(intervals, stepped);
   const chart = new Chart({
     label: `Delay over time in ${intervals.startNs.length} intervals, from ${formatNs(least)} to ${formatNs(greatest)}. Arrow keys read values.`,
     heightPx: 300,
@@ -53,7 +81,7 @@ export function delayOverTime(intervals: IntervalColumns, timeline: Timeline): H
     draw(theme) {
       const scale = log ? logDelay : linearDelay;
       const column = (field: LatencyField) =>
-        latency[field].flatMap((v) => (stepped ? [scale.toPos(v), scale.toPos(v)] : [scale.toPos(v)]));
+        interval.map((i) => (i === null ? null : scale.toPos(latency[field][i] ?? null)));
       const points = { show: !stepped && xs.length <= 80, size: 4, width: 1 };
       const edge: uPlot.Series = { stroke: theme.band, width: 1, points: { show: false } };
       return {
@@ -78,11 +106,15 @@ export function delayOverTime(intervals: IntervalColumns, timeline: Timeline): H
               low === null || high === null ? [0, 1] : delayRange(log, low, high),
           },
         },
-        axes: [timeline.axis(theme), valueAxis(theme, scale.ticks, (pos) => tickLabel(scale.fromPos(pos)))],
+        axes: [
+          timeline.axis(theme),
+          valueAxis(theme, scale.ticks, (ticks) => delayLabels(ticks.map(scale.fromPos))),
+        ],
       };
     },
-    readout(plot, index): Readout {
-      const i = stepped ? index >> 1 : index;
+    readout(plot, index): Readout | null {
+      const i = interval[index] ?? null;
+      if (i === null) return null;
       const value = (field: LatencyField) => latency[field][i] ?? null;
       const title = intervalTitle(timeline, intervals, i);
       if (value("meanNs") === null) return { title, rows: [["delay", "no packet was matched"]] };
@@ -184,7 +216,7 @@ export function lossOverTime(intervals: IntervalColumns, timeline: Timeline): HT
       },
       axes: [
         timeline.axis(theme),
-        valueAxis(theme, linearTicks, compactCount, { scale: "packets" }),
+        valueAxis(theme, linearTicks, (ticks) => ticks.map(compactCount), { scale: "packets" }),
         {
           ...plainAxis(theme),
           scale: "rate",

@@ -101,7 +101,15 @@ export function padded(low: number, high: number, share = 0.06): [number, number
   return [low - pad, high + pad];
 }
 
-export const tickLabel = (ns: number): string => formatNs(ns, 3);
+/** Labels that say exactly where the tick is; one that would need more digits than there is room for has none. */
+export function delayLabels(ticksNs: number[]): string[] {
+  return ticksNs.map((ns) => {
+    if (ns === 0) return "0";
+    // Nine digits hide what floating point adds, and nothing else.
+    const exact = formatNs(ns, 9);
+    return [3, 4].some((digits) => formatNs(ns, digits) === exact) ? exact : "";
+  });
+}
 
 const TIME_STEPS_NS = [
   ...[1e3, 1e4, 1e5, 1e6, 1e7, 1e8].flatMap((p) => [p, 2 * p, 5 * p]),

@@ -135,7 +135,7 @@ export function directionAndNotes(data: PageData): HTMLElement {
   const { order, evidence } = data.direction;
   const verdict = {
     "as-given": "As given: packets pass the first file's point first.",
-    swapped: "Swapped: the files were given in the wrong order.",
+    swapped: "Swapped, it seems: packets pass the second file's point first.",
     unclear: "Unclear: the packets don't say which point comes first.",
   }[order];
   return card(

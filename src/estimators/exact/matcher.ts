@@ -19,6 +19,8 @@ export interface MatcherOptions {
   correction: { offsetNs: number; slope: number; pivotNs: number };
   /** Time before the first packet of either side. */
   startNs: number;
+  /** How far one side may be read ahead of the other. */
+  slackNs: number;
   rows: number;
   /** The seed that flow keys were hashed with. */
   seed: bigint;
@@ -115,6 +117,7 @@ export class ExactMatcher {
       slope,
       pivotNs,
       options.startNs,
+      options.slackNs,
     );
   }
 
@@ -162,6 +165,11 @@ export class ExactMatcher {
 
   get flowCount(): number {
     return this.#kernels.call.flowsCount!(this.#flows) >>> 0;
+  }
+
+  /** Bytes that the waiting packets take. */
+  get tableBytes(): number {
+    return this.#kernels.call.matchTableBytes!(this.#match);
   }
 
   get ambiguous(): number {

@@ -1,0 +1,111 @@
+/**
+ * Robust location and spread, and the lower convex hull: what one bad value in two cannot move.
+ * Empty input has no answer: null. Nothing here changes its input.
+ */
+import { nearestRank } from "./log-histogram.ts";
+
+/** Deviation of a normal distribution = this times its median absolute deviation. */
+export const NORMAL_DEVIATION_PER_MAD = 1.482602218505602;
+
+/** The middle value, or the mean of the two middle ones. Linear time. */
+export function median(values: ArrayLike<number>): number | null {
+  const n = values.length;
+  if (n === 0) return null;
+  const copy = Float64Array.from(values);
+  const upper = select(copy, n >> 1);
+  if (n % 2 === 1) return upper;
+  // After selection everything left of the middle is not above it: the lower middle is the largest of those.
+  let lower = -Infinity;
+  for (let i = 0; i < n >> 1; i++) if (copy[i]! > lower) lower = copy[i]!;
+  return lower + (upper - lower) / 2;
+}
+
+/** The nearest-rank quantile (the ceil(q n)-th smallest) of ascending values: the histogram's definition. */
+export function quantileSorted(sorted: ArrayLike<number>, q: number): number | null {
+  return sorted.length === 0 ? null : sorted[nearestRank(q, sorted.length) - 1]!;
+}
+
+/** The median distance from `centre` (from the median if not given), not scaled to a deviation. */
+export function medianAbsoluteDeviation(
+  values: ArrayLike<number>,
+  centre: number | null = median(values),
+): number | null {
+  if (centre === null) return null;
+  return median(Float64Array.from(values, (v) => Math.abs(v - centre)));
+}
+
+export interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+/** The corners of the lower convex hull of points with ascending x, left to right; points on an edge are left out. */
+export function lowerHull<P extends Point>(points: readonly P[]): P[] {
+  const xs = Float64Array.from(points, (p) => p.x);
+  const ys = Float64Array.from(points, (p) => p.y);
+  return Array.from(lowerHullIndices(xs, ys), (i) => points[i]!);
+}
+
+/** The same on columns, as indices: for captures of millions of packets. Linear time (Andrew's chain). */
+export function lowerHullIndices(xs: Float64Array, ys: Float64Array): Uint32Array {
+  const hull = new Uint32Array(xs.length);
+  let size = 0;
+  for (let i = 0; i < xs.length; i++) {
+    const x = xs[i]!;
+    const y = ys[i]!;
+    if (i > 0 && !(x >= xs[i - 1]!)) throw new RangeError(`x does not ascend at point ${i}`);
+    // Of points above one another the lowest counts.
+    if (size > 0 && xs[hull[size - 1]!] === x) {
+      if (ys[hull[size - 1]!]! <= y) continue;
+      size--;
+    }
+    while (size >= 2) {
+      const a = hull[size - 2]!;
+      const b = hull[size - 1]!;
+      if (turn(xs[a]!, ys[a]!, xs[b]!, ys[b]!, x, y) > 0) break;
+      size--;
+    }
+    hull[size++] = i;
+  }
+  return hull.slice(0, size);
+}
+
+// Above zero where a, b, c turn left. Products of nanoseconds pass 2^53, so a doubtful sign is settled exactly.
+function turn(ax: number, ay: number, bx: number, by: number, cx: number, cy: number): number {
+  const left = (bx - ax) * (cy - ay);
+  const right = (by - ay) * (cx - ax);
+  const difference = left - right;
+  // Four roundings of at most 2^-53 each on either product; 2^-50 is more than enough.
+  if (Math.abs(difference) > (Math.abs(left) + Math.abs(right)) * 2 ** -50) return difference;
+  const whole = Number.isInteger(ax) && Number.isInteger(ay) && Number.isInteger(bx) && Number.isInteger(by);
+  if (!(whole && Number.isInteger(cx) && Number.isInteger(cy))) return difference;
+  const exactLeft = (BigInt(bx) - BigInt(ax)) * (BigInt(cy) - BigInt(ay));
+  const exactRight = (BigInt(by) - BigInt(ay)) * (BigInt(cx) - BigInt(ax));
+  return exactLeft > exactRight ? 1 : exactLeft < exactRight ? -1 : 0;
+}
+
+// Hoare's selection with the median of three as pivot: values[k] becomes what it would be if sorted.
+function select(values: Float64Array, k: number): number {
+  let low = 0;
+  let high = values.length - 1;
+  while (low < high) {
+    const a = values[low]!;
+    const b = values[(low + high) >>> 1]!;
+    const c = values[high]!;
+    const pivot = Math.max(Math.min(a, b), Math.min(Math.max(a, b), c));
+    let i = low;
+    let j = high;
+    while (i <= j) {
+      while (values[i]! < pivot) i++;
+      while (values[j]! > pivot) j--;
+      if (i > j) break;
+      const kept = values[i]!;
+      values[i++] = values[j]!;
+      values[j--] = kept;
+    }
+    if (k <= j) high = j;
+    else if (k >= i) low = i;
+    else break;
+  }
+  return values[k]!;
+}
