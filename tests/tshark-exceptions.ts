@@ -88,10 +88,6 @@ export const EXCEPTIONS: readonly Exception[] = [
       d.kind === "length" && d.tshark?.protocols[0] === "ppp" && Number(d.ours) === Number(d.theirs) + 1,
   },
   {
-    reason: "links of PPI and pppd, which this tshark does not look into",
-    holds: (d) => d.kind === "extra" && /^(ppi:)?data$/.test(d.tshark?.protocols.join(":") ?? ""),
-  },
-  {
     reason: "a mobility header with something behind it: tshark does not look there",
     holds: (d) => d.kind === "protocol" && d.tshark?.protocols.includes("mipv6") === true,
   },
