@@ -114,7 +114,7 @@ function rowIp(
     if (inner != 0 && ip + ihl <= end && (be16(ip + 6) & 0x1fff) == 0) {
       const total = be16(ip + 2);
       const bounded = total >= ihl && total < left ? total : left;
-      if (rowTunnel(batch, load<u8>(ip + 9), ip, ip + ihl, min<usize>(end, ip + bounded), bounded, wire, time, iface, cover, depth, seed)) {
+      if (rowTunnel(batch, load<u8>(ip + 9), ip, ip + ihl, ip + min<u32>(<u32>(end - ip), bounded), bounded, wire, time, iface, cover, depth, seed)) {
         return OK;
       }
     }

@@ -160,6 +160,8 @@ function tunnels(): NamedFrame[] {
       ["GRE with key, sequence and check sum", 47, [p.gre(type, { key: 1, sequence: 2, sum: true })]],
       ["NVGRE", 47, [p.gre(0x6558, { key: 1 }), eth]],
       ["ERSPAN II", 47, [p.gre(0x88be, { sequence: 1 }), p.prefix(0x10, 0x01, 0, 0, 0, 0, 0, 0), eth]],
+      ["ERSPAN III", 47, [p.gre(0x22eb, { sequence: 1 }), p.erspan3(false), eth]],
+      ["ERSPAN III with a platform header", 47, [p.gre(0x22eb, { sequence: 1 }), p.erspan3(true), eth]],
       [
         "PPTP",
         47,

@@ -233,6 +233,11 @@ export function gre(
   if (sequence !== undefined) fields.push(be32(sequence));
   return prefix(be16(bits), be16(type), ...fields);
 }
+/** ERSPAN type III: 12 bytes, with `more` a platform header of 8. */
+export function erspan3(more: boolean): Layer {
+  const head = prefix(0x20, 1, be16(0), be32(9), be16(0), be16(more ? 1 : 0));
+  return more ? (inside) => head(bytes(0x00, new Uint8Array(7), inside)) : head;
+}
 export function vxlan(id: number): Layer {
   return prefix(be32(0x08000000), be32(id << 8));
 }

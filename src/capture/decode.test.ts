@@ -73,11 +73,20 @@ describe("tags and nesting", () => {
   });
 
   test("headers that nest without end are given up, not followed into a deep stack", () => {
-    // PPPoE in an Ethernet pseudowire in MPLS in PPP, again and again through the longest frame a capture may hold
-    const round = p.stack([p.pppoe(1), p.ppp(0x281), p.mpls(1), p.prefix(0, 0, 0, 0), p.ethernet(0x8864)]);
-    const frame = p.stack([p.ethernet(0x8864)], Buffer.concat(new Array(7000).fill(round)));
-    expect(frame.length).toBeLessThan(262_144);
-    expect(decoder.decode(1, frame, frame.length)).toEqual({ reason: "tooDeep" });
+    // Through the longest frame a capture may hold: PPPoE in a pseudowire in MPLS in PPP, pseudowires alone, backbone tags alone
+    const rounds: [number, p.Layer[]][] = [
+      [0x8864, [p.pppoe(1), p.ppp(0x281), p.mpls(1), p.prefix(0, 0, 0, 0), p.ethernet(0x8864)]],
+      [0x8847, [p.mpls(1), p.prefix(0, 0, 0, 0), p.ethernet(0x8847)]],
+      [0x88e7, [p.prefix(0, 0, 0, 1), p.ethernet(0x88e7)]],
+    ];
+    for (const [type, layers] of rounds) {
+      const round = p.stack(layers);
+      const frame = p.stack(
+        [p.ethernet(type)],
+        Buffer.concat(new Array(Math.floor(262_000 / round.length)).fill(round)),
+      );
+      expect(decoder.decode(1, frame, frame.length)).toEqual({ reason: "tooDeep" });
+    }
   });
 
   test("a tunnel in a tunnel in a tunnel, forty deep: sixteen are followed", () => {
@@ -129,6 +138,23 @@ describe("lengths that lie", () => {
   test("a total length of zero (segmentation offload) means the rest of the frame", () => {
     const frame = udp4(0);
     expect(decoder.decode(1, frame, frame.length).row).toMatchObject({ sport: 1024, dport: 53 });
+  });
+
+  test("the longest length on the wire that can be claimed does not wrap around", () => {
+    const inside = p.stack([p.ipv4({ proto: 17 }), p.udp()]);
+    const frame = p.stack([p.ipv4({ proto: 4, total: 0 })], inside);
+    expect(decoder.decode(101, frame, 0xffff_ffff, { inner: true }).row).toMatchObject({ dport: 53 });
+  });
+
+  test("bytes past the IP length are no ports, whatever they are", () => {
+    for (const total of [20, 21, 23]) {
+      const { row } = decoder.decode(1, udp4(total), 92);
+      expect(row).toMatchObject({ sport: null, dport: null });
+      expect(row!.flags & FLAG.cutL4).toBe(FLAG.cutL4);
+    }
+    expect(decoder.decode(1, udp4(24), 92).row).toMatchObject({ sport: 1024, dport: 53 });
+    const short6 = p.stack([p.ipv6({ next: 6, payload: 3 }), p.tcp()]);
+    expect(decoder.decode(101, short6, short6.length).row).toMatchObject({ sport: null, tcpFlags: 0 });
   });
 
   test("a total length below the header is no IP packet", () => {
