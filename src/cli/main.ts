@@ -42,6 +42,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./plan.ts")).planCommand(),
   },
   {
+    name: "size",
+    summary: "geometry, memory, bandwidth and predicted accuracy of a sketch",
+    load: async () => (await import("./size.ts")).sizeCommand(),
+  },
+  {
     name: "reference",
     summary: "sends reference packets (STAMP) for RLI",
     load: async () => (await import("./reference.ts")).referenceCommand(),
