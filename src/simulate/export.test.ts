@@ -113,7 +113,9 @@ describe("a simulation as files", () => {
   });
 
   it("says so where the directory cannot be", async () => {
-    await expect(exportSimulation(kernels, scenario, join(directory, "truth.json", "below"))).rejects.toThrow(/cannot be made/);
+    await expect(exportSimulation(kernels, scenario, join(directory, "truth.json", "below"))).rejects.toThrow(
+      /cannot be made/,
+    );
   });
 });
 
