@@ -8,3 +8,4 @@ export * from "./flows";
 export * from "./cells";
 export * from "./match";
 export * from "./simulate";
+export * from "./rli";
