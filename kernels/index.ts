@@ -6,3 +6,8 @@ export * from "./walk";
 export * from "./flows";
 export * from "./cells";
 export * from "./match";
+export * from "./simulate";
+export * from "./rli";
+export * from "./simulate";
+export * from "./lda";
+export * from "./flow-counts";
