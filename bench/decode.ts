@@ -9,7 +9,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Kernels } from "../src/base/kernels.ts";
 import { CaptureReader } from "../src/capture/reader.ts";
-import { generateCaptures } from "./generate-captures.ts";
+import { GENERATOR_VERSION, generateCaptures } from "./generate-captures.ts";
 
 const option = (name: string, otherwise: number) => {
   const at = process.argv.indexOf(`--${name}`);
@@ -20,7 +20,7 @@ const runs = option("runs", 5);
 
 const folder = join("bench", "data");
 mkdirSync(folder, { recursive: true });
-const file = join(folder, `decode-${packets}.pcap`);
+const file = join(folder, `decode-${packets}-v${GENERATOR_VERSION}.pcap`);
 if (!existsSync(file)) generateCaptures({ packets, beforeFile: file, afterFile: "/dev/null" });
 
 interface Run {
