@@ -10,7 +10,7 @@ const PACKETS = 200_000;
 async function run(path: Hop[], { seed = 1, packets = PACKETS, named = false } = {}) {
   const sim = simulate(kernels, {
     seed,
-    traffic: { kind: "population", ratePps, packets, flows: 2000 },
+    traffic: { kind: "population", ratePps: 1e6, packets, flows: 2000 },
     path,
   });
   const sent: number[] = [];
@@ -110,11 +110,10 @@ describe("loss", () => {
   });
 
   it("episodes have the mean length and the share asked for", async () => {
-    const { delays } = await run(
-      [{ kind: "loss", model: "bursts", probability: 0.05, meanBurst: 20 }],
-      2,
-      2_000_000,
-    );
+    const { delays } = await run([{ kind: "loss", model: "bursts", probability: 0.05, meanBurst: 20 }], {
+      seed: 2,
+      packets: 500_000,
+    });
     const lost = delays.filter((d) => Number.isNaN(d)).length;
     const episodes = delays.filter(
       (d, i) => Number.isNaN(d) && !(i > 0 && Number.isNaN(delays[i - 1]!)),
