@@ -8,7 +8,5 @@ export * from "./cells";
 export * from "./match";
 export * from "./rli";
 export * from "./simulate";
-export * from "./rli";
-export * from "./simulate";
 export * from "./lda";
 export * from "./flow-counts";
