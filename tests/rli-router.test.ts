@@ -78,7 +78,9 @@ test.skipIf(missing !== null)(
     const rli = findEstimator("rli");
     const report = await compareWithEstimates(
       { before, after, filter: "udp" },
-      { plans: [{ estimator: rli, parameters: parseParameters(rli, `session=77,drain=${drainMbit * 1e6}`) }] },
+      {
+        plans: [{ estimator: rli, parameters: parseParameters(rli, `session=77,drain=${drainMbit * 1e6}`) }],
+      },
     );
     const { flows, packetsUsed, coverage, notes } = report.estimates!["rli"] as EstimateReport;
     // The queue has delayed, or there is nothing to measure.

@@ -130,7 +130,7 @@ function absent(counters: Counters): NoAnswer {
     text:
       counters.unselected + counters.shed > 0
         ? "the flow was not selected, found no place in the table, or did not arrive"
-        : "no packet of the flow arrived",
+        : "no regular packet of the flow arrived (references are not accounted for)",
   };
 }
 
