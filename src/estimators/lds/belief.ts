@@ -1,0 +1,221 @@
+/**
+ * Gaussian belief propagation over the known flows: all flows are decoded together, so that what is learnt about one is taken out of the cells it
+ * shares with others. Goes beyond the paper, whose decoders look at one flow at a time.
+ *
+ * Model: y_c = S_c - mean N_c = sum over the flows g of the cell of a_gc theta_g + noise_c, theta_g = a flow's mean delay - the common mean, prior
+ * N(0, V + s^2 / packets). a_gc: packets of g in the cell. Where every packet of a flow falls into one cell of the row (k = 1, rate 1) a is known and there
+ * is no noise. Elsewhere a flow's packets spread by chance: given the cell's count N_c, flow g has N_c pi_g of them in the mean, pi_g its
+ * share of what is expected; the noise is jitter within flows, s^2 N_c, and chance in the allocation, V N_c (1 - sum pi_g^2), which is
+ * small where one flow dominates. Packets of flows not in the list are noise, alpha L + beta L^2 for L of them.
+ *
+ * Messages: cell to flow m = y_c - sum_{g != f} a_g theta_g, v = sum_{g != f} a_g^2 v_g + noise; flow to cell precision 1/V + sum_{c' != c} a^2 / v, mean
+ * (sum a m / v) / precision; damping 0.5. The graph has loops: means are right where it converges, variances are approximate, which is why
+ * their promise is tested. Cost: rounds x flows x rows x k.
+ */
+import type { DelaySketch } from "./difference.ts";
+import type { FlowSet } from "./flow-set.ts";
+import { type Background, fitVariance } from "./variance.ts";
+
+export interface Beliefs {
+  /** Mean delay and variance of it, per flow; variance is NaN where no cell of the flow is usable. */
+  meanNs: Float64Array;
+  variance: Float64Array;
+  /** The common mean, the variance between flows and within them. */
+  commonNs: number;
+  flowVariance: number;
+  packetVariance: number;
+  rounds: number;
+}
+
+const DAMPING = 0.5;
+const CONVERGED = 1e-9;
+
+export function propagateBeliefs(
+  sketch: DelaySketch,
+  flows: FlowSet,
+  background: Background,
+  maxRounds: number,
+): Beliefs {
+  const graph = buildGraph(sketch, flows);
+  const prior = fitPrior(sketch, graph);
+  const { cell, a, starts } = graph;
+  const edges = cell.length;
+  const { meanNs: commonNs, first: flowVariance, second: packetVariance } = prior;
+  const n = flows.count;
+  const cells = sketch.usable.length;
+
+  const noise = new Float64Array(cells);
+  const y = new Float64Array(cells);
+  for (let c = 0; c < cells; c++) {
+    if (graph.sum[c] === 0) continue;
+    const packets = sketch.received[c]!;
+    const left = graph.left[c]!;
+    y[c] = sketch.delaySumNs[c]! - commonNs * packets;
+    // A sixth of a ns^2 per packet: what whole nanoseconds at both ends leave open.
+    noise[c] =
+      packets / 6 +
+      flowVariance * graph.chance[c]! +
+      packetVariance * graph.jitter[c]! +
+      background.alpha * left +
+      background.beta * left * left;
+  }
+
+  const priorVariance = new Float64Array(n);
+  for (let f = 0; f < n; f++) {
+    priorVariance[f] = flowVariance + packetVariance / Math.max(1, flows.packets[f]!) + 1e-6;
+  }
+  const theta = new Float64Array(edges);
+  const spread = new Float64Array(edges);
+  for (let f = 0; f < n; f++) spread.fill(priorVariance[f]!, starts[f]!, starts[f + 1]!);
+  const sumTheta = new Float64Array(cells);
+  const sumSpread = new Float64Array(cells);
+  const meanNs = new Float64Array(n);
+  const variance = new Float64Array(n);
+  const perEdge = new Float64Array(2 * flows.cellsPerFlow);
+  let rounds = 0;
+  for (let done = false; !done; rounds++) {
+    sumTheta.fill(0);
+    sumSpread.fill(0);
+    for (let e = 0; e < edges; e++) {
+      const c = cell[e]!;
+      const w = a[e]!;
+      sumTheta[c]! += w * theta[e]!;
+      sumSpread[c]! += w * w * spread[e]!;
+    }
+    let change = 0;
+    let scale = 0;
+    const last = rounds >= maxRounds;
+    for (let f = 0; f < n; f++) {
+      const from = starts[f]!;
+      const to = starts[f + 1]!;
+      const own = 1 / priorVariance[f]!;
+      let precision = own;
+      let weighted = 0;
+      for (let e = from; e < to; e++) {
+        const c = cell[e]!;
+        const w = a[e]!;
+        const m = y[c]! - (sumTheta[c]! - w * theta[e]!);
+        // What rounding leaves of a sum after its largest part is taken out again must not pass for certainty.
+        const v = Math.max(0, sumSpread[c]! - w * w * spread[e]!) + noise[c]! + 1e-13 * sumSpread[c]!;
+        const p = (w * w) / v;
+        const q = (w * m) / v;
+        perEdge[2 * (e - from)] = p;
+        perEdge[2 * (e - from) + 1] = q;
+        precision += p;
+        weighted += q;
+      }
+      const belief = weighted / precision;
+      const moved = belief - meanNs[f]!;
+      change += moved * moved;
+      scale += priorVariance[f]!;
+      meanNs[f] = belief;
+      variance[f] = 1 / precision;
+      if (last) continue;
+      for (let e = from; e < to; e++) {
+        // Never less than the flow's own prior, whatever cancels.
+        const without = Math.max(own, precision - perEdge[2 * (e - from)]!);
+        const t = (weighted - perEdge[2 * (e - from) + 1]!) / without;
+        theta[e] = theta[e]! + DAMPING * (t - theta[e]!);
+        spread[e] = spread[e]! + DAMPING * (1 / without - spread[e]!);
+      }
+    }
+    done = last || (rounds > 3 && change < CONVERGED * scale);
+  }
+  for (let f = 0; f < n; f++) {
+    meanNs[f]! += commonNs;
+    if (starts[f] === starts[f + 1]) variance[f] = Number.NaN;
+  }
+  return { meanNs, variance, commonNs, flowVariance, packetVariance, rounds };
+}
+
+/** Flows and the usable cells that hold some of their packets. */
+interface Graph {
+  starts: Uint32Array;
+  cell: Int32Array;
+  /** Expected packets of the flow in the cell, with weight. */
+  a: Float64Array;
+  /** Per cell: sum of a, of a^2, what no listed flow explains, and the factors of V and s^2 in the noise. */
+  sum: Float64Array;
+  squares: Float64Array;
+  left: Float64Array;
+  chance: Float64Array;
+  jitter: Float64Array;
+  /** Per cell: sum of weight x a, the factor of s^2 in E[y^2]. */
+  weighted: Float64Array;
+}
+
+function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
+  const { rows, k } = sketch.geometry;
+  const cells = sketch.usable.length;
+  const starts = new Uint32Array(flows.count + 1);
+  const cell = new Int32Array(flows.cells.length);
+  const a = new Float64Array(flows.cells.length);
+  const sum = new Float64Array(cells);
+  let edges = 0;
+  for (let f = 0; f < flows.count; f++) {
+    starts[f] = edges;
+    const packets = flows.packets[f]! * (flows.weights?.[f] ?? 1);
+    if (!(packets > 0)) continue;
+    let at = f * flows.cellsPerFlow;
+    for (let r = 0; r < rows; r++) {
+      const expected = packets * sketch.shares[r]!;
+      for (let i = 0; i < k; i++, at++) {
+        const c = flows.cells[at]!;
+        if (sketch.usable[c] === 0) continue;
+        cell[edges] = c;
+        a[edges++] = expected;
+        sum[c]! += expected;
+      }
+    }
+  }
+  starts[flows.count] = edges;
+
+  const squares = new Float64Array(cells);
+  const weighted = new Float64Array(cells);
+  for (let f = 0; f < flows.count; f++) {
+    const weight = flows.weights?.[f] ?? 1;
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
+      const c = cell[e]!;
+      const packets = sketch.received[c]!;
+      // Given the cell's count, what was expected is scaled to it: down always, up only where nobody is missing from the list.
+      const chance = sketch.shares[Math.floor(c / sketch.geometry.columns)]! < 1;
+      if (sum[c]! > packets || (chance && flows.complete)) a[e]! *= packets / sum[c]!;
+      squares[c]! += a[e]! * a[e]!;
+      weighted[c]! += weight * a[e]!;
+    }
+  }
+  const left = new Float64Array(cells);
+  const chance = new Float64Array(cells);
+  const jitter = new Float64Array(cells);
+  for (let c = 0; c < cells; c++) {
+    if (sum[c] === 0) continue;
+    const share = sketch.shares[Math.floor(c / sketch.geometry.columns)]!;
+    const packets = sketch.received[c]!;
+    if (share === 1 || !flows.complete) left[c] = Math.max(0, packets - sum[c]!);
+    if (share === 1) continue;
+    const listed = packets - left[c]!;
+    chance[c] = (1 - share) * weighted[c]! * Math.max(0, 1 - squares[c]! / (listed * listed));
+    jitter[c] = (1 - share) * weighted[c]!;
+  }
+  const list = { cell: cell.subarray(0, edges), a: a.subarray(0, edges) };
+  return { starts, ...list, sum, squares, left, chance, jitter, weighted };
+}
+
+/** V and s^2 from the cells whose packets the list explains. */
+function fitPrior(sketch: DelaySketch, graph: Graph) {
+  const chosen = new Uint32Array(graph.sum.length);
+  const x1 = new Float64Array(graph.sum.length);
+  let n = 0;
+  for (let c = 0; c < graph.sum.length; c++) {
+    if (graph.sum[c] === 0 || graph.left[c]! > 0.05 * sketch.received[c]!) continue;
+    chosen[n++] = c;
+    x1[c] = graph.squares[c]! + graph.chance[c]!;
+  }
+  return fitVariance({
+    cells: chosen.subarray(0, n),
+    delaySumNs: sketch.delaySumNs,
+    packets: sketch.received,
+    x1,
+    x2: graph.weighted,
+  });
+}

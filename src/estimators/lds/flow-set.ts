@@ -1,0 +1,121 @@
+/** The flows asked for, laid over a sketch: where their cells are, how many packets they have (known, or mined from the counts), what they weigh. */
+import type { KnownFlows } from "../estimator.ts";
+import type { DelaySketch } from "./difference.ts";
+import { firstColumns } from "./geometry.ts";
+import { flowWeights } from "./weights.ts";
+
+export interface FlowSet {
+  count: number;
+  /** Flow-major: rows x k cells per flow. */
+  cells: Int32Array;
+  cellsPerFlow: number;
+  /** Packets, known or estimated without bias; never below 0. */
+  packets: Float64Array;
+  /** Upper bound from the counts (count-min); infinite where no row takes all packets. */
+  atMost: Float64Array;
+  known: Uint8Array;
+  weights: Float64Array | null;
+  complete: boolean;
+}
+
+export function layFlows(sketch: DelaySketch, flows: KnownFlows): FlowSet {
+  const { rows, columns, k } = sketch.geometry;
+  const n = flows.count;
+  const first = firstColumns(sketch.geometry, sketch.seed, flows.hash.subarray(0, 2 * n));
+  const perFlow = rows * k;
+  const cells = new Int32Array(n * perFlow);
+  for (let f = 0, e = 0; f < n; f++) {
+    for (let r = 0; r < rows; r++) {
+      let column = first[f * rows + r]!;
+      for (let i = 0; i < k; i++, e++) {
+        cells[e] = r * columns + column;
+        if (++column === columns) column = 0;
+      }
+    }
+  }
+  const set: FlowSet = {
+    count: n,
+    cells,
+    cellsPerFlow: perFlow,
+    packets: new Float64Array(n),
+    atMost: new Float64Array(n),
+    known: new Uint8Array(n),
+    weights: flowWeights(sketch.geometry.weights, flows.keyWords, n),
+    complete: flows.complete,
+  };
+  countPackets(sketch, flows, set);
+  return set;
+}
+
+/** Rows that see the most packets, and only those: there counts bound a flow from above. */
+export function fullestRows(sketch: DelaySketch): number[] {
+  const usable = sketch.rows.map((_, r) => r).filter((r) => !sketch.rows[r]!.overflowed);
+  const best = Math.max(...usable.map((r) => sketch.rows[r]!.rate));
+  return usable.filter((r) => sketch.rows[r]!.rate === best);
+}
+
+function countPackets(sketch: DelaySketch, flows: KnownFlows, set: FlowSet): void {
+  const { k } = sketch.geometry;
+  const rows = fullestRows(sketch);
+  const rate = rows.length > 0 ? sketch.rows[rows[0]!]!.rate : 1;
+  const background = new LeastBackground(sketch, rows);
+  for (let f = 0; f < set.count; f++) {
+    let least = Number.POSITIVE_INFINITY;
+    for (const r of rows) {
+      let sum = 0;
+      const e = f * set.cellsPerFlow + r * k;
+      for (let i = 0; i < k; i++) sum += sketch.sent[set.cells[e + i]!]!;
+      least = Math.min(least, sum);
+    }
+    const weight = set.weights?.[f] ?? 1;
+    const given = flows.packets[f]!;
+    set.atMost[f] = rate === 1 ? least / weight : Number.POSITIVE_INFINITY;
+    set.known[f] = Number.isNaN(given) ? 0 : 1;
+    if (set.known[f] === 1) set.packets[f] = given;
+    else if (Number.isFinite(least)) {
+      set.packets[f] = Math.max(Math.min(least, 1), least - background.below(least)) / weight / rate;
+    }
+  }
+}
+
+/**
+ * Packets of others in the emptiest of a flow's row windows: the mean of the least of one draw per row from the windows of the sketch,
+ * among draws below what the flow's own window holds.
+ */
+class LeastBackground {
+  readonly #sorted: Float64Array;
+  readonly #meanBelow: Float64Array;
+
+  constructor(sketch: DelaySketch, rows: readonly number[]) {
+    const { columns, k } = sketch.geometry;
+    const draws = Math.min(columns, 4096);
+    const least = new Float64Array(rows.length > 0 ? draws : 0).fill(Number.POSITIVE_INFINITY);
+    for (const [at, r] of rows.entries()) {
+      for (let d = 0; d < least.length; d++) {
+        // Rows are hashed independently: equal steps with a shift per row are as good as draws.
+        const column = (Math.floor((d * columns) / draws) + at * 7919) % columns;
+        let sum = 0;
+        for (let i = 0; i < k; i++) sum += sketch.sent[r * columns + ((column + i) % columns)]!;
+        least[d] = Math.min(least[d]!, sum);
+      }
+    }
+    this.#sorted = least.sort();
+    this.#meanBelow = new Float64Array(least.length);
+    let sum = 0;
+    for (let d = 0; d < least.length; d++) {
+      sum += least[d]!;
+      this.#meanBelow[d] = sum / (d + 1);
+    }
+  }
+
+  below(limit: number): number {
+    let low = 0;
+    let high = this.#sorted.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#sorted[middle]! < limit) low = middle + 1;
+      else high = middle;
+    }
+    return low === 0 ? 0 : this.#meanBelow[low - 1]!;
+  }
+}
