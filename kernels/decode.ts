@@ -28,6 +28,25 @@ const MAX_NESTING: i32 = 16;
 let foundVlan: u64 = 0; //   META_VLAN | id << 46, of the outermost tag
 let foundIp: usize = 0;
 let innerDepth: i32 = 0;
+/** Packets cut within the digest's coverage, counted by their visible size (bytes from the IP header on). */
+const SHORT_SIZES: u32 = 1536;
+const shortCounts: usize = memory.data(1536 * 4);
+let shortSeen: u32 = 0;
+
+/** Address of the counts if any was added since the last call, else 0. The caller reads and clears them. */
+export function takeShorts(): usize {
+  if (shortSeen == 0) return 0;
+  shortSeen = 0;
+  return shortCounts;
+}
+
+// @ts-ignore: decorator
+@inline
+function countShort(visible: u32): void {
+  shortSeen = 1;
+  const at = shortCounts + (min<u32>(visible, SHORT_SIZES - 1) << 2);
+  store<u32>(at, load<u32>(at) + 1);
+}
 
 // @ts-ignore: decorator
 @inline
@@ -420,7 +439,10 @@ function rowV4(
     flags |= FLAG_FRAGMENT | FLAG_LATER_FRAGMENT;
     h = digestL4(h, 255, l4, covered);
   }
-  if (<u32>(end - ip) < min<u32>(total, cover)) flags |= FLAG_SHORT;
+  if (<u32>(end - ip) < min<u32>(total, cover)) {
+    flags |= FLAG_SHORT;
+    countShort(<u32>(end - ip));
+  }
   const i = batch.count;
   const o = i << 3;
   store<f64>(batch.time + o, time);
@@ -526,7 +548,10 @@ function rowV6(
     if (cut) flags |= FLAG_CUT_L4;
     if (l4 < covered) h = digestL4(h, 255, l4, covered);
   }
-  if (<u32>(end - ip) < min<u32>(total, cover)) flags |= FLAG_SHORT;
+  if (<u32>(end - ip) < min<u32>(total, cover)) {
+    flags |= FLAG_SHORT;
+    countShort(<u32>(end - ip));
+  }
   const i = batch.count;
   const o = i << 3;
   store<f64>(batch.time + o, time);

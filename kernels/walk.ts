@@ -344,16 +344,3 @@ export function walkErf(c: usize, b: usize): i32 {
   }
   return NEED_DATA;
 }
-
-/** Smallest visible size (bytes from the IP header on) among rows that the snap length cut within the digest; 0 when none. */
-export function minShortVisible(b: usize): u32 {
-  const batch = changetype<Batch>(b);
-  let least: u32 = 0;
-  for (let i: u32 = 0; i < batch.count; i++) {
-    if ((load<u32>(batch.flags + (i << 2)) & (1 << 18)) != 0) {
-      const v = load<u32>(batch.captured + (i << 2));
-      if (least == 0 || v < least) least = v;
-    }
-  }
-  return least;
-}

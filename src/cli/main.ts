@@ -52,8 +52,10 @@ function usage(): string {
 /** One line for people; the stack only for bugs of ours. */
 function fail(error: unknown): number {
   if (error instanceof UsageError || error instanceof FormatError) {
-    const hint = error instanceof UsageError && error.hint ? `\n  ${error.hint}` : "";
-    process.stderr.write(`hoptime: ${error.message}${hint}\n`);
+    // One line, unless the hint draws (a caret below an expression).
+    const hint = error instanceof UsageError ? error.hint : undefined;
+    const tail = hint === undefined ? "" : hint.includes("\n") ? `\n${hint}` : `; ${hint}`;
+    process.stderr.write(`hoptime: ${error.message}${tail}\n`);
     return 2;
   }
   const code = (error as NodeJS.ErrnoException)?.code;

@@ -1,15 +1,17 @@
 /**
  * Where two captures lie relative to each other when their clocks differ by more than any matching window.
  *
- * Input: a sample of packets with equal digests, paired ignoring time. Differences of true pairs lie close together
- * (delay variation plus drift); false pairs and repeats of equal packets lie anywhere between the spans of the two
- * captures. The answer is the densest cluster, its width chosen among powers of two by the scan statistic: of n
- * differences spread over a range R, a window of width w holding k of them is as surprising as n * KL(k/n || w/R).
- * It must beat what the best of n windows of each width shows by chance: surprise > ln(n * widths) + 7 (false-alarm
- * rate below 1 in 1,000 for pairs of unrelated times).
+ * Input: a sample of packets with equal digests, paired ignoring time. Differences of true pairs lie close
+ * together (delay variation plus drift); false pairs and repeats of equal packets lie anywhere between the
+ * spans of the two captures. The answer is the densest cluster, its width chosen among powers of two by the
+ * scan statistic: of n differences of unrelated times, a window of width w holds a share of at most w/R, R
+ * being the longer capture, so k of them in it are as surprising as n * KL(k/n || w/R).
+ * It must beat what the best of n windows of each width shows by chance: surprise > ln(n * widths) + 7
+ * (false-alarm rate below 1 in 1,000 for pairs of unrelated times).
  *
- * How it fails: equal packets sent periodically make a cluster per period; the true one wins only by the packets that occur
- * once and by the overlap of the captures. `support` against `total` and `runnerUp` show it.
+ * How it fails: equal packets sent periodically make a cluster per period; the true one wins only by the
+ * packets that occur once and by the overlap of the captures. `support` against `total` and `runnerUp` show
+ * it.
  */
 export interface AlignmentPair {
   /** Times relative to an origin common to both captures. */
@@ -40,10 +42,7 @@ export function findAlignment(pairs: readonly AlignmentPair[]): Alignment | null
   if (total === 0) return null;
   const spread = diff[total - 1]! - diff[0]!;
   if (spread <= NARROWEST_NS) return describe(diff, 0, total);
-  const range = Math.max(
-    spread,
-    spanOf(usable.map((p) => p.beforeNs)) + spanOf(usable.map((p) => p.afterNs)),
-  );
+  const range = Math.max(spanOf(usable.map((p) => p.beforeNs)), spanOf(usable.map((p) => p.afterNs)));
   const widths = [NARROWEST_NS];
   while (widths.at(-1)! < spread) widths.push(widths.at(-1)! * 2);
   const needed = Math.log(total * widths.length) + SURPRISE_MARGIN;
@@ -51,9 +50,10 @@ export function findAlignment(pairs: readonly AlignmentPair[]): Alignment | null
   for (const width of widths) {
     const { from, to } = densest(diff, width, 0, total);
     const share = Math.min(1, width / range);
-    const surprise = (to - from) / total > share ? surpriseOf(to - from, total, share) : 0;
-    if (surprise > needed && to - from >= 2 && (!best || surprise > best.surprise))
-      best = { from, to, surprise };
+    // A window starts at one of the differences, so only the others are a surprise.
+    const others = to - from - 1;
+    const surprise = others > share * (total - 1) ? surpriseOf(others, total - 1, share) : 0;
+    if (surprise > needed && (!best || surprise > best.surprise)) best = { from, to, surprise };
   }
   return best && describe(diff, best.from, best.to);
 }
@@ -68,7 +68,10 @@ function spanOf(times: readonly number[]): number {
   return high - low;
 }
 
-/** n * KL(k/n || p): the exponent of the chance that k of n evenly spread values fall into a window of share p. */
+/**
+ * n * KL(k/n || p): the exponent of the chance that k of n evenly spread values fall into a window of share
+ * p.
+ */
 function surpriseOf(k: number, n: number, p: number): number {
   const q = k / n;
   const outside = q < 1 ? (1 - q) * Math.log((1 - q) / (1 - p)) : 0;

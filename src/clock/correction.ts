@@ -3,12 +3,15 @@
  *
  * A correction is applied as  delay = diff - offsetNs - slope * (sendNs - originNs).
  *   asis      nothing.
- *   deskew    a detected skew, anchored so that nothing is subtracted at the first packet; a recognised offset (TAI, GPS,
- *             zone); with both directions captured, the middle of the bounds of the offset, where 0 is outside them.
- *   relative  deskew, then the smallest remaining difference: delays above the minimum. Never wrong by an offset, and right
- *             for variation and queueing; says nothing of the constant part.
- * Steps are not corrected: the sentences say to compare the parts. `symmetric` removes the middle of the bounds also
- * where 0 lies inside them; that is right only if both ways take equally long at their fastest.
+ *   deskew    a detected skew, anchored so that nothing is subtracted at the first packet; a recognised
+ *             offset (TAI, GPS, zone); with both directions captured, the middle of the bounds of the offset,
+ *             where 0 is outside them.
+ *   relative  deskew, then the smallest remaining difference: delays above the minimum. Never wrong by an
+ *             offset, and right for variation and queueing; says nothing of the constant part. A few stray
+ *             packets that lie below the minimum of the rest for no clock's reason (false matches) stay
+ *             negative.
+ * Steps are not corrected: the sentences say to compare the parts. `symmetric` removes the middle of the
+ * bounds also where 0 lies inside them; that is right only if both ways take equally long at their fastest.
  */
 import { formatDuration } from "../base/time.ts";
 import type { ClockVerdict } from "./verdict.ts";
@@ -40,9 +43,9 @@ export function correction(
     const describe = parts.length === 0 ? "nothing to correct" : `${parts.join(" and ")} removed`;
     return { offsetNs, slope, originNs, describe };
   }
-  parts.push(`the smallest difference of ${formatDuration(floor.deskewedNs)}`);
+  parts.push(`the smallest difference of ${formatDuration(floor.levelNs)}`);
   const describe = `delays above the smallest: ${parts.join(" and ")} removed`;
-  return { offsetNs: floor.deskewedNs, slope, originNs, describe };
+  return { offsetNs: floor.levelNs, slope, originNs, describe };
 }
 
 function removableOffset({ offset, mode }: ClockVerdict, symmetric: boolean): number {
@@ -62,7 +65,10 @@ export interface ClockUncertainty {
   offsetNs: number | null;
 }
 
-/** Null parts are unknown and not in the total: say so beside it. A skew beyond 500 ppm, which no clock has, is not assumed. */
+/**
+ * Null parts are unknown and not in the total: say so beside it. A skew beyond 500 ppm, which no clock has,
+ * is not assumed.
+ */
 export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): ClockUncertainty {
   const { skew, offset } = verdict;
   const resolutionNs = (verdict.resolutionNs.before ?? 1) + (verdict.resolutionNs.after ?? 1);

@@ -6,7 +6,7 @@
 import type { EnvelopePoints } from "./envelope.ts";
 import { blockMinima, type Envelope } from "./envelope.ts";
 import type { ClockObserver } from "./observer.ts";
-import { judgeOffset, type OffsetVerdict } from "./offset.ts";
+import { judgeOffset, LONGEST_DELAY_NS, type OffsetVerdict, recogniseOffset } from "./offset.ts";
 import { quantile } from "./quantile.ts";
 import { resolutionNs } from "./resolution.ts";
 import { sentences } from "./sentences.ts";
@@ -15,11 +15,13 @@ import { judgeSteps } from "./step-verdict.ts";
 import { cut } from "./steps.ts";
 import type { TimestampQuality, TimestampReport } from "./timestamp-quality.ts";
 import { judgeTrust } from "./trust.ts";
-import type { ClockVerdict, SkewVerdict } from "./verdict.ts";
+import type { ClockVerdict, SkewVerdict, StepVerdict } from "./verdict.ts";
 
 const BLOCKS = 64;
 /** Up to this share of the blocks may hold a negative minimum before it is taken for the clocks' doing. */
 const STRAY_BLOCKS = 0.1;
+/** Packets below which the shape of their differences says nothing. */
+const MIN_FOR_SHAPE = 50;
 
 export interface DiagnoseInput {
   observer: ClockObserver;
@@ -50,10 +52,18 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   const found = combineDirections(estimateSkew(pieces, quantumNs), estimateSkew(backPieces, quantumNs));
   const slope = found?.detected ? found.slope : 0;
   const originNs = Math.min(forward.firstNs, reverse.firstNs);
-  const halves = found?.detected ? estimateHalves(points, cuts, quantumNs) : [];
+  const lastNs = Math.max(forward.lastNs, reverse.lastNs);
+  const halves = found ? estimateHalves(points, cuts, quantumNs) : [];
 
   const floorNs = lowest(points, slope, originNs);
-  const used = { forward: levelOf(points, slope, originNs), reverse: levelOf(back, -slope, originNs) };
+  const levelNs = levelOf(points, slope, originNs);
+  // A step would make the bounds of the offset contradict each other: it is judged between steps.
+  const [fromNs, toNs] = longestPart(originNs, lastNs, steps);
+  const offset = offsetOf(
+    levelOf(cut(points, fromNs, toNs), slope, originNs),
+    levelOf(cut(back, fromNs, toNs), -slope, originNs),
+    quantumNs,
+  );
   const withinResolution = forward.packets > 0 && forward.minNs < 0 && forward.minNs >= -quantumNs;
   const verdict: ClockVerdict = {
     mode: forward.packets === 0 ? "no-pairs" : reverse.packets === 0 ? "one-way" : "two-way",
@@ -66,14 +76,17 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       withinResolution,
     },
     floor:
-      floorNs === null ? null : { asIsNs: forward.minNs, deskewedNs: slope === 0 ? forward.minNs : floorNs },
-    offset: offsetOf(used.forward, used.reverse, quantumNs),
+      floorNs === null || levelNs === null
+        ? null
+        : { asIsNs: forward.minNs, deskewedNs: slope === 0 ? forward.minNs : floorNs, levelNs },
+    swapped: looksSwapped(forward, reverse),
+    offset,
     skew: found && skewVerdict(found),
     noSkewReason: found ? null : noSkewReason(forward, points),
     steps,
     drift: {
       residualNs: found?.residualNs ?? null,
-      constant: halves.length < 2 ? null : overlap(halves[0]!, halves[1]!),
+      constant: found && halves.length === 2 ? sameSlope(found, halves[0]!, halves[1]!) : null,
       halves: halves.map((h) => ({ lowPpm: h.low * 1e6, highPpm: h.high * 1e6 })),
     },
     resolutionNs: resolution,
@@ -82,7 +95,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     trust: "good",
     lines: [],
   };
-  verdict.trust = judgeTrust(verdict, typicalNs(points, slope, originNs, verdict.offset), quantumNs);
+  verdict.trust = judgeTrust(verdict, typicalNs(points, slope, originNs, offset), quantumNs);
   verdict.lines = sentences(verdict, forward.ignored + reverse.ignored);
   return verdict;
 }
@@ -107,7 +120,12 @@ function estimateHalves(points: EnvelopePoints, cuts: readonly number[], quantum
   return estimates.filter((e) => e !== null);
 }
 
-function overlap(a: { low: number; high: number }, b: { low: number; high: number }): boolean {
+/**
+ * Halves that exclude each other mean an uneven drift, if a clock's skew shows in the whole or in a half at
+ * all.
+ */
+function sameSlope(whole: SkewEstimate, a: SkewEstimate, b: SkewEstimate): boolean {
+  if (!whole.detected && !a.detected && !b.detected) return true;
   return a.low <= b.high && b.low <= a.high;
 }
 
@@ -120,18 +138,44 @@ function lowest(points: EnvelopePoints, slope: number, originNs: number): number
   return low;
 }
 
+/** The longest time without a step that may be a clock's. */
+function longestPart(firstNs: number, lastNs: number, steps: readonly StepVerdict[]): [number, number] {
+  const inner = steps.filter((s) => s.kind !== "delay").map((s) => s.atNs);
+  const edges = [firstNs, ...inner, lastNs];
+  let best = 1;
+  for (let i = 2; i < edges.length; i++) {
+    if (edges[i]! - edges[i - 1]! > edges[best]! - edges[best - 1]!) best = i;
+  }
+  const last = best === edges.length - 1;
+  return [edges[best - 1]!, last ? Number.POSITIVE_INFINITY : edges[best]!];
+}
+
 /**
- * The floor that the offset is judged by: the lowest difference, unless only a few stray blocks are negative
- * (false matches, stamps out of order), which say nothing of the clocks.
+ * The floor that the offset is judged by: the lowest difference, unless only a few stray blocks lie below
+ * zero, or below a recognised offset; those are false matches or stamps out of order and say nothing of the
+ * clocks.
  */
 function levelOf(points: EnvelopePoints, slope: number, originNs: number): number | null {
   const floor = lowest(points, slope, originNs);
-  if (floor === null || floor >= 0) return floor;
+  if (floor === null || (floor >= 0 && floor <= LONGEST_DELAY_NS) || recogniseOffset(floor)) return floor;
   const minima = blockMinima(points, BLOCKS, slope);
   const levels = minima.valueNs.map((v, i) => v - slope * (minima.timeNs[i]! - originNs));
-  const negative = levels.filter((v) => v < 0).length;
-  if (negative > STRAY_BLOCKS * levels.length) return floor;
-  return levels.reduce((low, v) => (v >= 0 && v < low ? v : low), Number.POSITIVE_INFINITY);
+  const zero = recogniseOffset(quantile(levels, 0.5))?.offsetNs ?? 0;
+  const strays = levels.filter((v) => v < zero).length;
+  if (strays > STRAY_BLOCKS * levels.length) return floor;
+  return levels.reduce((low, v) => (v >= zero && v < low ? v : low), Number.POSITIVE_INFINITY);
+}
+
+/**
+ * Delays have a sharp lower edge and a long upper tail; the negative of delays has it the other way round.
+ */
+function looksSwapped(forward: Envelope, reverse: Envelope): boolean {
+  if (forward.packets === 0 || forward.maxNs >= 0) return false;
+  // reverse holds negated differences: exchanged roles fit if no forward difference exceeds any reverse one.
+  if (reverse.packets > 0) return forward.maxNs <= -reverse.maxNs;
+  return (
+    forward.packets >= MIN_FOR_SHAPE && forward.maxNs - forward.meanNs < (forward.meanNs - forward.minNs) / 2
+  );
 }
 
 function offsetOf(forward: number | null, negatedReverse: number | null, quantumNs: number): OffsetVerdict {
@@ -169,7 +213,8 @@ function noSkewReason(forward: Envelope, points: EnvelopePoints): string {
 }
 
 function skewVerdict(found: SkewEstimate): SkewVerdict {
-  const ppm = found.slope * 1e6;
+  // + 0: no minus zero in a report.
+  const ppm = found.slope * 1e6 + 0;
   const lowPpm = found.low * 1e6;
   const highPpm = found.high * 1e6;
   return {

@@ -1,23 +1,28 @@
 /**
- * The lower envelope of (send time, difference) in bounded memory: one real point per time bucket, the lowest of it.
+ * The lower envelope of (send time, difference) in bounded memory: one real point per time bucket, the lowest
+ * of it.
  *
- * What: at most MAX_BUCKETS buckets of equal width, a power of two of ns, aligned to multiples of the width. When the
- * capture outgrows them the width doubles and neighbours merge. A bucket keeps its lowest point *with its exact send
- * time* and the number of its points, so that every retained point is one that was really seen.
+ * What: at most MAX_BUCKETS buckets of equal width, a power of two of ns, aligned to multiples of the width.
+ * When the capture outgrows them the width doubles and neighbours merge. A bucket keeps its lowest point
+ * *with its exact send time* and the number of its points, so that every retained point is one that was
+ * really seen.
  *
- * "Lowest" is judged along a provisional slope, re-estimated at each doubling: with a skew of 50 ppm and buckets of
- * a second, the plainly smallest difference of a bucket is merely its earliest or latest, 50 us away from the packet
- * that met no queue.
+ * "Lowest" is judged along a provisional slope, re-estimated at each doubling: with a skew of 50 ppm and
+ * buckets of a second, the plainly smallest difference of a bucket is merely its earliest or latest, 50 us
+ * away from the packet that met no queue.
  *
- * Guarantee: memory is constant; the smallest and the earliest of everything seen are exact. Times may come in any
- * order. How it fails: one absurd time (years off) widens all buckets until everything else lies in one of them; then
- * there are too few points and the skew is reported as unknown, not guessed.
+ * Guarantee: memory is constant; the smallest and the earliest of everything seen are exact. Times may come
+ * in any order. How it fails: one absurd time (years off) widens all buckets until everything else lies in
+ * one of them; then there are too few points and the skew is reported as unknown, not guessed.
  */
 import { rankSlope } from "./rank-slope.ts";
 
 export const MAX_BUCKETS = 4096;
 const FIRST_WIDTH_NS = 1024;
-/** Beyond what any clock drifts (500 ppm is where NTP gives up), a provisional slope is queueing and not followed. */
+/**
+ * Beyond what any clock drifts (500 ppm is where NTP gives up), a provisional slope is queueing and not
+ * followed.
+ */
 const MAX_PROVISIONAL_SLOPE = 1e-3;
 
 /** Points in time order; `count` is how many packets each stands for. */
@@ -33,13 +38,14 @@ export class Envelope {
   packets = 0;
   ignored = 0;
   minNs = Number.POSITIVE_INFINITY;
+  maxNs = Number.NEGATIVE_INFINITY;
   firstNs = Number.POSITIVE_INFINITY;
   lastNs = Number.NEGATIVE_INFINITY;
   negative = 0;
   widthNs = FIRST_WIDTH_NS;
-  /** Sum of (time - first seen time): the mean abscissa is what Moon's line is anchored at. */
-  #timeSum = 0;
-  #timeBase = 0;
+  /** Sum of (value - first value): keeps its digits under a large offset. */
+  #valueSum = 0;
+  #valueBase = 0;
   #slope = 0;
   #low = 0;
   #high = -1;
@@ -48,11 +54,13 @@ export class Envelope {
   readonly #value = new Float64Array(MAX_BUCKETS);
   readonly #count = new Float64Array(MAX_BUCKETS);
 
-  get meanTimeNs(): number {
-    return this.packets === 0 ? 0 : this.#timeBase + this.#timeSum / this.packets;
+  get meanNs(): number {
+    return this.packets === 0 ? 0 : this.#valueBase + this.#valueSum / this.packets;
   }
 
-  /** Takes n points; `sign` -1 takes the upper envelope of the values, as the lower one of their negatives. */
+  /**
+   * Takes n points; `sign` -1 takes the upper envelope of the values, as the lower one of their negatives.
+   */
   observe(timeNs: Float64Array, valueNs: Float64Array, n: number, sign: 1 | -1 = 1): void {
     let bucketFrom = 0;
     let bucketTo = 0;
@@ -65,11 +73,12 @@ export class Envelope {
         this.ignored++;
         continue;
       }
-      if (this.packets === 0) this.#timeBase = time;
+      if (this.packets === 0) this.#valueBase = value;
       this.packets++;
-      this.#timeSum += time - this.#timeBase;
+      this.#valueSum += value - this.#valueBase;
       if (value < 0) this.negative++;
       if (value < this.minNs) this.minNs = value;
+      if (value > this.maxNs) this.maxNs = value;
       if (time < this.firstNs) this.firstNs = time;
       if (time > this.lastNs) this.lastNs = time;
       if (time < bucketFrom || time >= bucketTo) {

@@ -1,11 +1,13 @@
 /**
- * What the clock doctor remembers of the matched packets of two captures: an envelope per direction, and counts.
+ * What the clock doctor remembers of the matched packets of two captures: an envelope per direction, and
+ * counts.
  *
- * All differences are time at AFTER minus time at BEFORE, in ns. With `offset` = AFTER's clock minus BEFORE's:
+ * All differences are time at AFTER minus time at BEFORE, in ns. With `offset` = AFTER's clock minus
+ * BEFORE's:
  *   forward packets (BEFORE to AFTER):  difference =  delay + offset, so offset <= every forward difference;
  *   reverse packets (AFTER to BEFORE):  difference = -delay + offset, so offset >= every reverse difference.
- * Memory is constant (envelope.ts). The caller knows the direction from addresses or interfaces; feeding reverse
- * packets as forward ones shows up as negative delays.
+ * Memory is constant (envelope.ts). The caller knows the direction from addresses or interfaces; feeding
+ * reverse packets as forward ones shows up as negative delays.
  */
 import { Envelope } from "./envelope.ts";
 

@@ -1,13 +1,14 @@
 /**
- * The constant part of the difference of two clocks: what can be bounded, and which offsets are old acquaintances.
+ * The constant part of the difference of two clocks: what can be bounded, and which offsets are old
+ * acquaintances.
  *
- * Bounds: no delay is negative, so the offset is at most the smallest forward difference; with reverse packets it is
- * at least the largest reverse difference. The middle of the two is right if both ways take equally long at their fastest, and
- * wrong by at most half the width: the argument of NTP (RFC 5905, section 8).
- * Acquaintances: TAI against UTC (36 s from 2015, 37 s from 2017), GPS against UTC (17, 18 s), TAI against GPS (19 s), local time
- * against UTC (multiples of a quarter of an hour), and sums of a zone and one of those. Recognised only where what
- * remains is a delay. A clock that is plainly wrong, by up to a minute, is taken for a scale in 3 % of cases; one that
- * is wrong by up to a day for a zone in 0.4 %.
+ * Bounds: no delay is negative, so the offset is at most the smallest forward difference; with reverse
+ * packets it is at least the largest reverse difference. The middle of the two is right if both ways take
+ * equally long at their fastest, and wrong by at most half the width: the argument of NTP (RFC 5905, section
+ * 8). Acquaintances: TAI against UTC (36 s from 2015, 37 s from 2017), GPS against UTC (17, 18 s), TAI
+ * against GPS (19 s), local time against UTC (multiples of a quarter of an hour), and sums of a zone and one
+ * of those. Recognised only where what remains is a delay. A clock that is plainly wrong, by up to a minute,
+ * is taken for a scale in 3 % of cases; one that is wrong by up to a day for a zone in 0.4 %.
  * One direction cannot see an offset smaller than the smallest delay; it is then "none" with no lower bound.
  */
 export type OffsetKind = "none" | "tai-utc" | "time-zone" | "constant" | "unknown";
@@ -31,7 +32,7 @@ const ZONE_SLACK = 2 * SECOND;
 const SCALE_LEAST = -0.05 * SECOND;
 const SCALE_MOST = 0.3 * SECOND;
 /** No smallest one-way delay of a working network is longer. */
-const LONGEST_DELAY = 2 * SECOND;
+export const LONGEST_DELAY_NS = 2 * SECOND;
 
 const SCALES: readonly { seconds: number; ahead: string; behind: string }[] = [
   ...[36, 37].map((seconds) => ({ seconds, ahead: "TAI", behind: "UTC" })),
@@ -78,11 +79,14 @@ function recogniseZone(valueNs: number): Recognised | null {
   };
 }
 
-/** `forwardNs`: smallest forward difference; `reverseNs`: largest reverse difference, or null. Both without the drift. */
+/**
+ * `forwardNs`: smallest forward difference; `reverseNs`: largest reverse difference, or null. Both without
+ * the drift.
+ */
 export function judgeOffset(forwardNs: number, reverseNs: number | null, quantumNs: number): OffsetVerdict {
   if (reverseNs !== null) return judgeTwoWay(forwardNs, reverseNs, quantumNs);
   const bounds = { lowNs: null, highNs: forwardNs };
-  if (forwardNs >= -quantumNs && forwardNs <= LONGEST_DELAY) {
+  if (forwardNs >= -quantumNs && forwardNs <= LONGEST_DELAY_NS) {
     return {
       kind: "none",
       estimateNs: 0,
@@ -98,7 +102,7 @@ export function judgeOffset(forwardNs: number, reverseNs: number | null, quantum
       estimateNs: forwardNs,
       ...bounds,
       explanation:
-        "packets seem to arrive before they were sent: AFTER's clock is behind by at least this much",
+        "packets seem to arrive before they were sent, unless the captures are given in the wrong order",
     };
   }
   return {

@@ -1,4 +1,8 @@
-/** The q-quantile of a list, between order statistics by linear interpolation; 0 for an empty list is a caller's bug. */
+/**
+ * The q-quantile of a list that is not empty, between order statistics by linear interpolation: the lists
+ * here are as short as six block minima, where the nearest rank of base/regression.ts would jump from one to
+ * the next.
+ */
 export function quantile(values: ArrayLike<number>, q: number): number {
   const sorted = Float64Array.from(values).sort();
   const at = q * (sorted.length - 1);

@@ -1,11 +1,13 @@
 /**
- * Slope of a line through noisy points by ranks: the median of all pairwise slopes (Theil 1950), with the interval
- * of Sen (1968) from the distribution of Kendall's S. Points may come in strata; pairs are taken inside strata only,
- * so that each stratum may have its own level (two directions, or before and after a step).
+ * Slope of a line through noisy points by ranks: the median of all pairwise slopes (Theil 1950), with the
+ * interval of Sen (1968) from the distribution of Kendall's S. Points may come in strata; pairs are taken
+ * inside strata only, so that each stratum may have its own level (two directions, or before and after a
+ * step).
  *
- * Guarantee: if the residuals of a stratum are exchangeable, the interval holds the true slope with the probability
- * that belongs to z, whatever their distribution (normal approximation of S, from 8 points on). Ties make it wider.
- * Assumption to watch: exchangeable. Residuals that wander in time need `inflation`, a factor on the deviation of S.
+ * Guarantee: if the residuals of a stratum are exchangeable, the interval holds the true slope with the
+ * probability that belongs to z, whatever their distribution (normal approximation of S, from 8 points on).
+ * Ties make it wider. Assumption to watch: exchangeable. Residuals that wander in time need `inflation`, a
+ * factor on the deviation of S.
  */
 export interface Stratum {
   readonly x: ArrayLike<number>;

@@ -1,9 +1,10 @@
 /**
  * The step in which a set of time stamps is counted: the largest unit that divides nearly all of them.
  *
- * Units: 1, 2, 4, 5, 8 and 2.5 times powers of ten ns up to 1 s, and 2^-k s (as in ERF or NTP fractions, rounded to whole ns, so
- * a stamp may be 0.5 ns off its tick) down to 2^-26 s; finer binary ticks look like 1 ns. How it fails: stamps that
- * are round for another reason (ideal periodic traffic of a simulator) look coarser than their clock.
+ * Units: 1, 2, 4, 5, 8 and 2.5 times powers of ten ns up to 1 s, and 2^-k s (as in ERF or NTP fractions,
+ * rounded to whole ns, so a stamp may be 0.5 ns off its tick) down to 2^-26 s; finer binary ticks look like 1
+ * ns. How it fails: stamps that are round for another reason (ideal periodic traffic of a simulator) look
+ * coarser than their clock.
  */
 const SECOND_NS = 1e9;
 /** Fewer stamps than this may be round by chance. */

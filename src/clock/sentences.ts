@@ -1,4 +1,6 @@
-/** The verdict in words: each sentence says what was found, how big it is and what to do. Most serious first. */
+/**
+ * The verdict in words: each sentence says what was found, how big it is and what to do. Most serious first.
+ */
 import { formatDuration } from "../base/time.ts";
 import type { ClockVerdict } from "./verdict.ts";
 
@@ -20,7 +22,13 @@ export function sentences(verdict: ClockVerdict, ignored: number): string[] {
   return all;
 }
 
-function offsetLines({ offset, mode, floor }: ClockVerdict): string[] {
+function offsetLines({ offset, mode, floor, swapped }: ClockVerdict): string[] {
+  if (swapped) {
+    return [
+      "BEFORE and AFTER seem to be given in the wrong order: all forward delays are negative and look like delays with the " +
+        "sign turned. Exchange the two captures, or their clocks differ by more than the delays.",
+    ];
+  }
   const by = formatDuration(Math.abs(offset.estimateNs));
   const ahead = offset.estimateNs >= 0 ? "ahead of" : "behind";
   const bounds =
@@ -33,7 +41,7 @@ function offsetLines({ offset, mode, floor }: ClockVerdict): string[] {
       return [`Clock offset: none shows; ${offset.explanation}${bounds}.`];
     case "tai-utc":
     case "time-zone": {
-      const rest = (floor?.deskewedNs ?? 0) - offset.estimateNs;
+      const rest = (floor?.levelNs ?? 0) - offset.estimateNs;
       const left =
         rest < 0 ? ` The smallest delay is then still ${formatDuration(rest)}: use relative delays.` : "";
       return [
@@ -89,9 +97,17 @@ function negativeLines({ negative, offset, skew, floor }: ClockVerdict): string[
 function skewLines(verdict: ClockVerdict): string[] {
   const { skew, drift } = verdict;
   if (!skew) return [`Clock skew: unknown, ${verdict.noSkewReason}.`];
-  const interval = `${ppm(skew.lowPpm)} to ${ppm(skew.highPpm)} ppm`;
+  const digits = skew.highPpm - skew.lowPpm;
+  const interval = `${ppm(skew.lowPpm, digits)} to ${ppm(skew.highPpm, digits)} ppm`;
   const bound = Math.max(Math.abs(skew.lowPpm), Math.abs(skew.highPpm));
   const driftNs = (Math.abs(skew.ppm) * skew.spanNs) / 1e6;
+  if (drift.constant === false && !skew.detected) {
+    const [a, b] = drift.halves.map((h) => ppm((h.lowPpm + h.highPpm) / 2, h.highPpm - h.lowPpm));
+    return [
+      `The smallest delay drifts by ${a} ppm in the first half and by ${b} ppm in the second: a clock being disciplined, or ` +
+        "load. Not corrected; compare the parts separately.",
+    ];
+  }
   switch (skew.reason) {
     case "detected": {
       const faster = skew.ppm > 0 ? "faster" : "slower";
@@ -100,7 +116,7 @@ function skewLines(verdict: ClockVerdict): string[] {
           ? " It changes during the capture (a clock being disciplined): a straight line removes only its mean."
           : "";
       return [
-        `Clock skew: AFTER runs ${ppm(Math.abs(skew.ppm))} ppm ${faster} than BEFORE (95 %: ${interval}), ` +
+        `Clock skew: AFTER runs ${ppm(Math.abs(skew.ppm), digits)} ppm ${faster} than BEFORE (95 %: ${interval}), ` +
           `${formatDuration(driftNs)} over the capture. The deskew correction removes it.${uneven}`,
       ];
     }
@@ -110,16 +126,15 @@ function skewLines(verdict: ClockVerdict): string[] {
           "Clock skew: cannot be told; queueing varies more than any clock drifts. Capture for longer to tell.",
         ];
       }
-      return [`Clock skew: none detectable, below ${ppm(bound)} ppm (95 %). Nothing to correct.`];
+      return [`Clock skew: none detectable, below ${ppm(bound, bound)} ppm (95 %). Nothing to correct.`];
     case "steeper-than-clocks":
       return [
         `The smallest delay changes by ${formatDuration(driftNs)} over the capture, steeper than clocks drift: ` +
           "queueing. Nothing to correct.",
       ];
-    case "within-wander":
+    case "one-direction-only":
       return [
-        `A trend of ${ppm(skew.ppm)} ppm (95 %: ${interval}) is no larger than the wandering of the smallest delay: ` +
-          "load may explain it. Not corrected.",
+        `A trend of ${ppm(skew.ppm, digits)} ppm (95 %: ${interval}) shows in one direction only: load may explain it. Not corrected.`,
       ];
     case "step-fits-better":
       return [
@@ -160,13 +175,10 @@ function captureLines(verdict: ClockVerdict, side: "before" | "after"): string[]
   return lines;
 }
 
-function ppm(value: number): string {
-  const size = Math.abs(value);
-  return size >= 1e4
-    ? value.toExponential(1)
-    : size >= 1e-4
-      ? String(Number(value.toPrecision(3)))
-      : value.toExponential(1);
+/** With two digits of what it is uncertain by. */
+function ppm(value: number, uncertainty: number): string {
+  if (Math.abs(value) >= 1e4 || uncertainty < 1e-6) return value.toExponential(1);
+  return value.toFixed(Math.max(0, 1 - Math.floor(Math.log10(uncertainty))));
 }
 
 function percent(share: number): string {

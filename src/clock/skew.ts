@@ -2,22 +2,26 @@
  * Relative skew of two clocks from the lower envelope of their differences, with an interval that is kept.
  *
  * Point: the line of Moon et al. (moon-line.ts) where it lies in the interval, else the median slope.
- * Interval (95 %): the packets are cut into K blocks of equal counts; at the true slope the minima of the blocks are
- * exchangeable, so the rank interval of rank-slope.ts holds. Few blocks are better where the minimum is rarely
- * reached (the minimum of n falls with 1/n), many where it is always reached and only jitters; K in 8..64 is tried
- * and the narrowest taken, each at 1 - 0.05/4 (Bonferroni), so that the choice costs no coverage.
- * Queues remember: neighbouring minima are alike, which the rank correlation of neighbours shows; it widens the
- * interval as for AR(1) noise (Hamed and Rao 1998), and where the envelope wanders like a random walk (a queue that
- * never empties) an interval made of its increments is joined.
+ * Interval (95 %): the packets are cut into K blocks of equal counts; at the true slope the minima of the
+ * blocks are exchangeable, so the rank interval of rank-slope.ts holds. Few blocks are better where the
+ * minimum is rarely reached (the minimum of n falls with 1/n), many where it is always reached and only
+ * jitters; K in 8..64 is tried and the narrowest taken, each at 1 - 0.05/4 (Bonferroni), so that the choice
+ * costs no coverage. Queues remember: neighbouring minima are alike, which the rank correlation of neighbours
+ * shows; it widens the interval as for AR(1) noise (Hamed and Rao 1998), and where the envelope wanders like
+ * a random walk (a queue that never empties) an interval made of its increments is joined.
  *
- * What it cannot know: in one direction, a load that rises evenly all the time looks like a skew. Therefore a skew is
- * only *claimed* (`detected`) if the interval excludes 0, the slope is one a clock can have, the drift over the capture is
- * large against the wandering of the minima around the line, and a line explains them better than a step.
+ * Real minima are not quite stationary (load, temperature, caches), so a trend as large as their own spread
+ * around the line, over the longest piece, is always allowed for on top. Independent noise alone would not
+ * need that.
+ *
+ * What it cannot know: in one direction, a load that rises evenly all the time looks like a skew. Therefore a
+ * skew is only *claimed* (`detected`) if the interval excludes 0, the slope is one a clock can have, and a
+ * line explains the minima better than a step does.
  */
 import { blockMinima, type EnvelopePoints } from "./envelope.ts";
 import { moonLine } from "./moon-line.ts";
 import { quantile } from "./quantile.ts";
-import { rankSlope, type Stratum } from "./rank-slope.ts";
+import { type RankSlope, rankSlope, type Stratum } from "./rank-slope.ts";
 
 export interface SkewEstimate {
   slope: number;
@@ -36,72 +40,70 @@ export type SkewReason =
   | "detected"
   | "interval-holds-zero"
   | "steeper-than-clocks"
-  | "within-wander"
+  | "one-direction-only"
   | "step-fits-better"
   | "directions-disagree";
 
-export const MIN_BLOCKS = 8;
-const BLOCK_CHOICES = [64, 32, 16, 8];
+const MIN_BLOCKS = 8;
+const FINEST = 64;
+const BLOCK_CHOICES = [FINEST, 32, 16, 8];
 /** Two-sided normal quantile of 0.05 / 4. */
 const Z_OF_ONE_CHOICE = 2.4977;
 /** NTP takes a clock for broken from 500 ppm on; cheap crystals stay below 100. */
-const MAX_CLOCK_SLOPE = 500e-6;
+export const MAX_CLOCK_SLOPE = 500e-6;
+/** Correlation of neighbouring blocks from which on the minima are taken for a random walk. */
 const RANDOM_WALK_FROM = 0.25;
 
 /** `pieces`: parts of one envelope, each with a level of its own (before and after a step). */
 export function estimateSkew(pieces: readonly EnvelopePoints[], quantumNs: number): SkewEstimate | null {
   const all = pieces.filter((p) => p.length > 0);
-  let first = Number.POSITIVE_INFINITY;
-  let last = Number.NEGATIVE_INFINITY;
-  for (const points of all) {
-    first = Math.min(first, points.timeNs[0]!);
-    last = Math.max(last, points.timeNs[points.length - 1]!);
-  }
-  const spanNs = last - first;
-  const finest = stratify(all, BLOCK_CHOICES[0]!, 0);
-  if (sizeOf(finest) < MIN_BLOCKS || !(spanNs > 0)) return null;
-
-  const rough = rankSlope(finest, 0).slope;
-  const fine = stratify(all, BLOCK_CHOICES[0]!, rough);
+  const rough = rankSlope(stratify(all, FINEST, 0), 0).slope;
+  const fine = stratify(all, FINEST, rough);
+  if (sizeOf(fine) < MIN_BLOCKS) return null;
+  const spanNs = all.at(-1)!.timeNs.at(-1)! - all[0]!.timeNs[0]!;
+  const leverNs = Math.max(...fine.map(({ x }) => x[x.length - 1]! - x[0]!));
+  if (!(leverNs > 0)) return null;
   const memory = neighbourCorrelation(fine, rankSlope(fine, 0).slope);
-  let best: { slope: number; low: number; high: number; strata: Stratum[]; kept: number } | null = null;
+  const line = all.length === 1 ? moonSlope(all[0]!) : null;
+
+  let best: Omit<SkewEstimate, "detected" | "reason" | "spanNs"> | null = null;
+  let chosen: Stratum[] = fine;
   for (const blocks of BLOCK_CHOICES) {
     const strata = stratify(all, blocks, rough);
-    const size = sizeOf(strata);
-    if (size < MIN_BLOCKS) continue;
-    const kept = memory ** Math.max(1, sizeOf(fine) / size);
-    const found = rankSlope(strata, Z_OF_ONE_CHOICE, Math.sqrt((1 + kept) / (1 - kept)));
-    if (!best || found.high - found.low < best.high - best.low) best = { ...found, strata, kept };
+    const points = sizeOf(strata);
+    if (points < MIN_BLOCKS) continue;
+    const ranks = rankInterval(strata, memory ** Math.max(1, sizeOf(fine) / points), fine);
+    const slope = line !== null && line >= ranks.low && line <= ranks.high ? line : ranks.slope;
+    const residualNs = spreadAround(strata, slope);
+    // Equal minima may hide up to a step of the stamps; see above for the spread.
+    const allowance = (residualNs + quantumNs) / leverNs;
+    const [low, high] = [ranks.low - allowance, ranks.high + allowance];
+    if (best && high - low >= best.high - best.low) continue;
+    best = { slope, low, high, points, residualNs };
+    chosen = strata;
   }
   if (!best) return null;
-  if (best.kept > RANDOM_WALK_FROM || !Number.isFinite(best.low)) {
-    const walk = incrementInterval(fine);
-    best.low = Math.min(Number.isFinite(best.low) ? best.low : walk.low, walk.low);
-    best.high = Math.max(Number.isFinite(best.high) ? best.high : walk.high, walk.high);
-  }
-  // Within one step of the time stamps over the whole span nothing can be told, however well the minima agree.
-  const { strata } = best;
-  const low = best.low - quantumNs / spanNs;
-  const high = best.high + quantumNs / spanNs;
-  const line = all.length === 1 ? moonSlope(all[0]!) : null;
-  const slope = line !== null && line >= low && line <= high ? line : best.slope;
-  const residualNs = spreadAround(strata, slope);
-  const reason = judge(strata, slope, low, high, spanNs, residualNs);
+  const reason = judge(chosen, best.slope, best.low, best.high);
+  return { ...best, spanNs, detected: reason === "detected", reason };
+}
+
+/** Interval for the slope of block minima whose neighbours are correlated by `memory`. */
+function rankInterval(strata: readonly Stratum[], memory: number, fine: readonly Stratum[]): RankSlope {
+  const ranks = rankSlope(strata, Z_OF_ONE_CHOICE, Math.sqrt((1 + memory) / (1 - memory)));
+  const bounded = Number.isFinite(ranks.low);
+  if (bounded && memory <= RANDOM_WALK_FROM) return ranks;
+  const walk = incrementInterval(fine);
   return {
-    slope,
-    low,
-    high,
-    spanNs,
-    points: sizeOf(strata),
-    residualNs,
-    detected: reason === "detected",
-    reason,
+    ...ranks,
+    low: bounded ? Math.min(ranks.low, walk.low) : walk.low,
+    high: bounded ? Math.max(ranks.high, walk.high) : walk.high,
   };
 }
 
 /**
- * The estimates of both directions as one. A clock tilts both alike: what one direction excludes is excluded, and two
- * intervals that exclude each other mean that at least one trend is not the clocks'. `reverse` is of negated differences.
+ * The estimates of both directions as one. A clock tilts both alike: what one direction excludes is excluded,
+ * and two intervals that exclude each other mean that at least one trend is not the clocks'. `reverse` is of
+ * negated differences.
  */
 export function combineDirections(
   forward: SkewEstimate | null,
@@ -109,7 +111,8 @@ export function combineDirections(
 ): SkewEstimate | null {
   if (!reverse) return forward;
   const other: SkewEstimate = { ...reverse, slope: -reverse.slope, low: -reverse.high, high: -reverse.low };
-  if (!forward) return other;
+  if (!forward || forward.reason === "steeper-than-clocks") return other;
+  if (other.reason === "steeper-than-clocks") return forward;
   const [near, far] =
     forward.high - forward.low <= other.high - other.low ? [forward, other] : [other, forward];
   const low = Math.max(near.low, far.low);
@@ -124,26 +127,21 @@ export function combineDirections(
   let reason = near.reason;
   if (low <= 0 && high >= 0) reason = "interval-holds-zero";
   else if (near.detected || far.detected || (agreed(near) && agreed(far))) reason = "detected";
-  else if (reason === "interval-holds-zero") reason = "within-wander";
+  else if (reason === "interval-holds-zero") reason = "one-direction-only";
   if (reason === "detected" && Math.abs(slope) > MAX_CLOCK_SLOPE) reason = "steeper-than-clocks";
   return { ...near, slope, low, high, spanNs, reason, detected: reason === "detected" };
 }
 
-function judge(
-  strata: readonly Stratum[],
-  slope: number,
-  low: number,
-  high: number,
-  spanNs: number,
-  residualNs: number,
-): SkewReason {
+function judge(strata: readonly Stratum[], slope: number, low: number, high: number): SkewReason {
   if (low <= 0 && high >= 0) return "interval-holds-zero";
   if (Math.abs(slope) > MAX_CLOCK_SLOPE) return "steeper-than-clocks";
-  if (Math.abs(slope) * spanNs < residualNs) return "within-wander";
   return stepFitsBetter(strata, slope) ? "step-fits-better" : "detected";
 }
 
-/** Block minima of all pieces at a slope, blocks shared out by packets; pieces too small for three blocks are left out. */
+/**
+ * Block minima of all pieces at a slope, blocks shared out by packets; pieces too small for three blocks are
+ * left out.
+ */
 function stratify(pieces: readonly EnvelopePoints[], blocks: number, slope: number): Stratum[] {
   const weight = pieces.map((points) => points.count.reduce((a, b) => a + b, 0));
   const total = weight.reduce((a, b) => a + b, 0);
@@ -184,7 +182,10 @@ function spreadAround(strata: readonly Stratum[], slope: number): number {
   return quantile(residuals, 0.9) - quantile(residuals, 0.1);
 }
 
-/** Correlation of the ranks of neighbouring residuals, corrected for the bias of a fitted line, within 0..0.95. */
+/**
+ * Correlation of the ranks of neighbouring residuals, corrected for the bias of a fitted line, within
+ * 0..0.95.
+ */
 function neighbourCorrelation(strata: readonly Stratum[], slope: number): number {
   let product = 0;
   let square = 0;

@@ -1,4 +1,7 @@
-/** Whose step it was: a shift of the forward envelope held against the reverse one and against each capture's own stamps. */
+/**
+ * Whose step it was: a shift of the forward envelope held against the reverse one and against each capture's
+ * own stamps.
+ */
 import type { EnvelopePoints } from "./envelope.ts";
 import { findShifts, type LevelShift, shiftAround } from "./steps.ts";
 import type { TimestampReport } from "./timestamp-quality.ts";
@@ -20,7 +23,8 @@ export function judgeSteps(
   if (shifts.length === 0) return [];
   const spanNs = forward.timeNs[forward.length - 1]! - forward.timeNs[0]!;
   const steps = shifts.map((shift) => judge(shift, reverse, spanNs, before, after));
-  // A clock that is set and set back by the same amount is rarer than a detour or a queue that comes and goes.
+  // A clock that is set and set back by the same amount is rarer than a detour or a queue that comes and
+  // goes.
   for (let i = 1; i < steps.length; i++) {
     const [a, b] = [steps[i - 1]!, steps[i]!];
     if (a.kind === "ambiguous" && b.kind === "ambiguous" && alike(a.sizeNs, -b.sizeNs)) {
@@ -59,7 +63,9 @@ function judge(
   };
 }
 
-/** A jump of the same size in one capture's own stamps: AFTER backward or BEFORE forward for a negative step. */
+/**
+ * A jump of the same size in one capture's own stamps: AFTER backward or BEFORE forward for a negative step.
+ */
 function jumpOf(
   shift: LevelShift,
   spanNs: number,

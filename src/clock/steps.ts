@@ -1,15 +1,19 @@
 /**
- * Steps in the lower envelope: the smallest delay changes at once and stays, because a clock was set or because the
- * way became longer or shorter. One direction alone cannot tell which; two can (a clock step moves the differences
- * of both directions alike), and so can a capture whose own stamps jump by the same amount.
+ * Steps in the lower envelope: the smallest delay changes at once and stays, because a clock was set or
+ * because the way became longer or shorter. One direction alone cannot tell which; two can (a clock step
+ * moves the differences of both directions alike), and so can a capture whose own stamps jump by the same
+ * amount.
  *
- * Test: the minima of REACH blocks on either side of a place must be separated by GAP times the larger range of the
- * two sides, and the two ranges must be alike. A queue that fills or drains also shifts the minima, but it makes them
- * wander: the ranges differ or grow with the shift. Shifts smaller than that are not found; skew.ts then sees
- * that a step fits better than a line and claims no skew.
+ * Test: after removing the median slope (bursts far apart would turn a skew into stairs), the minima of REACH
+ * blocks on either side of a place must be separated by GAP times the larger range of the two sides, and the
+ * middle halves of the two sides must be alike. A queue that fills or drains also shifts the minima, but it
+ * makes them wander: the sides differ, or their ranges grow with the shift. Shifts smaller than that are not
+ * found; skew.ts then sees that a step fits better than a line and claims no skew.
  */
 import { blockMinima, type EnvelopePoints } from "./envelope.ts";
 import { quantile } from "./quantile.ts";
+import { rankSlope } from "./rank-slope.ts";
+import { MAX_CLOCK_SLOPE } from "./skew.ts";
 
 export interface LevelShift {
   /** Send time of the first packet after the shift, as near as the buckets tell. */
@@ -21,20 +25,22 @@ const BLOCKS = 64;
 const REACH = 6;
 const GAP = 3;
 const ALIKE = 6;
+/** A separation this large needs no likeness. */
+const PLAIN = 30;
 
 export function findShifts(points: EnvelopePoints, quantumNs: number): LevelShift[] {
-  const minima = blockMinima(points, BLOCKS, 0);
+  const minima = detrended(points);
   const candidates: { at: number; sizeNs: number; score: number }[] = [];
   for (let at = REACH; at + REACH <= minima.length; at++) {
     const left = minima.valueNs.subarray(at - REACH, at);
     const right = minima.valueNs.subarray(at, at + REACH);
-    const a = range(left);
-    const b = range(right);
-    const noise = Math.max(a, b, quantumNs);
+    const noise = Math.max(range(left), range(right), quantumNs);
+    const [a, b] = [Math.max(middleHalf(left), quantumNs), Math.max(middleHalf(right), quantumNs)];
     const sizeNs = quantile(right, 0.5) - quantile(left, 0.5);
-    const alike = noise <= ALIKE * Math.max(Math.min(a, b), quantumNs);
-    if (alike && Math.abs(sizeNs) > GAP * noise)
-      candidates.push({ at, sizeNs, score: Math.abs(sizeNs) / noise });
+    const score = Math.abs(sizeNs) / noise;
+    if (score > GAP && (Math.max(a, b) <= ALIKE * Math.min(a, b) || score > PLAIN)) {
+      candidates.push({ at, sizeNs, score });
+    }
   }
   candidates.sort((p, q) => q.score - p.score);
   const taken: typeof candidates = [];
@@ -45,34 +51,45 @@ export function findShifts(points: EnvelopePoints, quantumNs: number): LevelShif
     .sort((p, q) => p.at - q.at)
     .map(({ at, sizeNs }) => {
       const level = quantile(minima.valueNs.subarray(at - REACH, at), 0.5) + sizeNs / 2;
-      return {
-        atNs: locate(
-          points,
-          minima.timeNs[at - 2]!,
-          minima.timeNs[Math.min(at + 1, minima.length - 1)]!,
-          level,
-          sizeNs,
-        ),
-        sizeNs,
-      };
+      const near = cut(points, minima.timeNs[at - 2]!, minima.timeNs[Math.min(at + 1, minima.length - 1)]!);
+      return { atNs: locate(near, minima, level, sizeNs) ?? minima.timeNs[at]!, sizeNs };
     });
 }
 
-/** Shift of the median of the block minima around a time, and the larger range beside it; null with too little on a side. */
+interface DetrendedMinima extends EnvelopePoints {
+  slope: number;
+}
+
+function detrended(points: EnvelopePoints): DetrendedMinima {
+  const { timeNs, valueNs } = blockMinima(points, BLOCKS, 0);
+  const steepest = rankSlope([{ x: timeNs, y: valueNs }], 0).slope;
+  const slope = Math.min(MAX_CLOCK_SLOPE, Math.max(-MAX_CLOCK_SLOPE, steepest));
+  const minima = blockMinima(points, BLOCKS, slope);
+  return { ...minima, valueNs: minima.valueNs.map((v, i) => v - slope * minima.timeNs[i]!), slope };
+}
+
+/**
+ * Shift of the median of the block minima around a time, and the larger range beside it; null with too little
+ * on a side.
+ */
 export function shiftAround(
   points: EnvelopePoints,
   atNs: number,
 ): { sizeNs: number; noiseNs: number } | null {
-  const minima = blockMinima(points, BLOCKS, 0);
-  let at = 0;
-  while (at < minima.length && minima.timeNs[at]! < atNs) at++;
-  if (at < REACH || at + REACH > minima.length) return null;
-  const left = minima.valueNs.subarray(at - REACH, at);
-  const right = minima.valueNs.subarray(at, at + REACH);
-  return {
-    sizeNs: quantile(right, 0.5) - quantile(left, 0.5),
-    noiseNs: Math.max(range(left), range(right)),
-  };
+  const minima = detrended(points);
+  let place = 0;
+  while (place < minima.length && minima.timeNs[place]! < atNs) place++;
+  let best: { sizeNs: number; noiseNs: number } | null = null;
+  // The block that holds the moment itself may belong to either side.
+  for (const at of [place - 1, place, place + 1]) {
+    if (at < REACH || at + REACH > minima.length) continue;
+    const left = minima.valueNs.subarray(at - REACH, at);
+    const right = minima.valueNs.subarray(at, at + REACH);
+    const noiseNs = Math.max(range(left), range(right));
+    const sizeNs = quantile(right, 0.5) - quantile(left, 0.5);
+    if (!best || noiseNs < best.noiseNs) best = { sizeNs, noiseNs };
+  }
+  return best;
 }
 
 /** The points of an envelope with times in [fromNs, toNs). */
@@ -89,16 +106,27 @@ export function cut(points: EnvelopePoints, fromNs: number, toNs: number): Envel
   };
 }
 
-/** A delay may be long at any time but never too short: the low side of the step is the one with points below `level`. */
-function locate(points: EnvelopePoints, fromNs: number, toNs: number, level: number, sizeNs: number): number {
-  const near = cut(points, fromNs, toNs);
-  let at = fromNs;
+/**
+ * A delay may be long at any time but never too short: the low side of the step is where points lie below
+ * `level`.
+ */
+function locate(
+  near: EnvelopePoints,
+  { slope }: DetrendedMinima,
+  level: number,
+  sizeNs: number,
+): number | null {
+  let at: number | null = null;
   for (let i = 0; i < near.length; i++) {
-    const low = near.valueNs[i]! < level;
-    if (sizeNs > 0 && low) at = i + 1 < near.length ? near.timeNs[i + 1]! : toNs;
-    if (sizeNs < 0 && low) return near.timeNs[i]!;
+    if (near.valueNs[i]! - slope * near.timeNs[i]! >= level) continue;
+    if (sizeNs < 0) return near.timeNs[i]!;
+    at = near.timeNs[i + 1] ?? null;
   }
-  return sizeNs < 0 ? toNs : at;
+  return at;
+}
+
+function middleHalf(values: Float64Array): number {
+  return quantile(values, 0.75) - quantile(values, 0.25);
 }
 
 function range(values: Float64Array): number {

@@ -1,10 +1,10 @@
 /**
- * What the time stamps of one capture are worth, from their order in the file alone: resolution, steps backward, stamps shared
- * by neighbours, and the largest gaps. Memory is constant; any packet rate.
+ * What the time stamps of one capture are worth, from their order in the file alone: resolution, steps
+ * backward, stamps shared by neighbours, and the largest gaps. Memory is constant; any packet rate.
  *
- * Limits: a backward step is only seen if no packet gap hides it; a gap may be silence as well as a clock stepped
- * forward (the verdict compares both captures); batches stamped one after the other by software, at intervals longer
- * than `minWireGapNs`, look like traffic.
+ * Limits: a backward step is only seen if no packet gap hides it; a gap may be silence as well as a clock
+ * stepped forward (the verdict compares both captures); batches stamped one after the other by software, at
+ * intervals longer than `minWireGapNs`, look like traffic.
  */
 import { resolutionNs } from "./resolution.ts";
 
@@ -22,10 +22,16 @@ export interface TimestampReport {
   batched: {
     /** Share of packets whose stamp equals a neighbour's. */
     equalShare: number;
-    /** Share of packets nearer to a neighbour than frames can follow each other on a wire, equal ones included. */
+    /**
+     * Share of packets nearer to a neighbour than frames can follow each other on a wire, equal ones
+     * included.
+     */
     share: number;
     longestRun: number;
-    /** A run of equal stamps holds more frames than a wire carries in one step of the stamps: stamped in batches. */
+    /**
+     * A run of equal stamps holds more frames than a wire carries in one step of the stamps: stamped in
+     * batches.
+     */
     impossible: boolean;
   };
   /** The largest forward gaps, largest first. */
@@ -56,7 +62,9 @@ export class TimestampQuality {
   #wasEqual = false;
   #wasClose = false;
 
-  /** `originNs`: the absolute time of the stamps' zero. `minWireGapNs`: least spacing of frames on this link. */
+  /**
+   * `originNs`: the absolute time of the stamps' zero. `minWireGapNs`: least spacing of frames on this link.
+   */
   constructor(options: { originNs?: bigint; minWireGapNs?: number } = {}) {
     this.#minWireGapNs = options.minWireGapNs ?? DEFAULT_WIRE_GAP_NS;
     this.#phaseNs = Number((options.originNs ?? 0n) % 1_000_000_000n);

@@ -26,6 +26,7 @@ export function judgeTrust(verdict: ClockVerdict, typicalNs: number | null, quan
   else if (quantumNs > COARSE_USABLE * typical && quantumNs > 2) atLeast("usable");
 
   if (offset.kind === "unknown") atLeast(verdict.mode === "two-way" ? "unusable" : "doubtful");
+  if (verdict.swapped) atLeast("doubtful");
   if (offset.kind === "constant") atLeast(verdict.mode === "two-way" ? "usable" : "doubtful");
   if (offset.kind === "tai-utc" || offset.kind === "time-zone") atLeast("usable");
   if (negative.count > 0 && !negative.withinResolution && offset.kind === "none") {

@@ -1,16 +1,18 @@
 /**
- * The clock doctor's verdict on two captures: plain data, fit for JSON. `diagnose` (diagnose.ts) makes it, `correction`
- * (correction.ts) acts on it, `sentences` (sentences.ts) puts it into words.
+ * The clock doctor's verdict on two captures: plain data, fit for JSON. `diagnose` (diagnose.ts) makes it,
+ * `correction` (correction.ts) acts on it, `sentences` (sentences.ts) puts it into words.
  *
- * Signs: an offset, a skew or a step is AFTER's clock against BEFORE's, positive when AFTER's is ahead or faster.
+ * Signs: an offset, a skew or a step is AFTER's clock against BEFORE's, positive when AFTER's is ahead or
+ * faster.
  */
 import type { OffsetVerdict } from "./offset.ts";
 import type { SkewReason } from "./skew.ts";
 
 /**
- * good: the delays stand as they are. usable: they stand after the corrections named, or within the uncertainty named.
- * doubtful: something could not be decided (level, a step, a trend); read the sentences before using the delays.
- * unusable: the stamps contradict each other, or are too coarse, or there is nothing to judge.
+ * good: the delays stand as they are. usable: they stand after the corrections named, or within the
+ * uncertainty named. doubtful: something could not be decided (level, a step, a trend); read the sentences
+ * before using the delays. unusable: the stamps contradict each other, or are too coarse, or there is nothing
+ * to judge.
  */
 export type Trust = "good" | "usable" | "doubtful" | "unusable";
 
@@ -33,7 +35,9 @@ export interface StepVerdict {
   /** Time at BEFORE of the first packet after the step. */
   atNs: number;
   sizeNs: number;
-  /** clock: a clock was set. delay: the way became longer or shorter. ambiguous: one direction cannot tell. */
+  /**
+   * clock: a clock was set. delay: the way became longer or shorter. ambiguous: one direction cannot tell.
+   */
   kind: "clock" | "delay" | "ambiguous";
   evidence: string;
 }
@@ -56,8 +60,13 @@ export interface ClockVerdict {
     /** Every negative difference is within the resolution of the stamps. */
     withinResolution: boolean;
   };
-  /** Smallest forward difference as it is, and after removing a detected skew; null without pairs. */
-  floor: { asIsNs: number; deskewedNs: number } | null;
+  /**
+   * Smallest forward difference as it is, after removing a detected skew, and that without a few stray
+   * packets that would be negative delays among positive ones (false matches). Null without pairs.
+   */
+  floor: { asIsNs: number; deskewedNs: number; levelNs: number } | null;
+  /** BEFORE and AFTER look exchanged: negated, the differences look like delays. */
+  swapped: boolean;
   offset: OffsetVerdict;
   skew: SkewVerdict | null;
   /** Why there is no skew estimate; null if there is one. */

@@ -4,7 +4,7 @@ import { VERSION } from "../base/version.ts";
 import { parseAddress } from "../capture/address.ts";
 import type { FlowKeySpec } from "../capture/flow-key.ts";
 import { communityId } from "../capture/flow-text.ts";
-import type { CaptureStatistics } from "../capture/reader.ts";
+import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
 import { type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type {
@@ -458,12 +458,14 @@ function observations({ result, directions }: BuildInput, segment: SegmentReport
       );
     }
   }
-  const shortest = [before.shortestVisible, after.shortestVisible].filter((v) => v !== null);
-  if (shortest.length > 0 && Math.min(...shortest) < plan.cover) {
+  const cut = [...before.shorts, ...after.shorts].filter(([size]) => size < plan.cover);
+  if (cut.length > 0) {
+    const packets = cut.reduce((n, [, count]) => n + count, 0);
     notes.push(
-      `some packets are cut at ${Math.min(...shortest)} bytes from the IP header, less than the ${plan.cover} bytes that tell packets apart: they may not match`,
+      `${packets} packets are cut at less than the ${plan.cover} bytes from the IP header on that tell packets apart: they may not match`,
     );
-  } else if (plan.cover < 128) {
+  }
+  if (plan.cover < DEFAULT_COVER) {
     notes.push(
       `packets are told apart by their first ${plan.cover} bytes from the IP header on: what both captures hold`,
     );

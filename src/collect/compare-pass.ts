@@ -24,6 +24,8 @@ export interface PassPlan {
   /** Flows whose first difference is at least this go from BEFORE to AFTER. */
   thresholdNs: number;
   correction: { offsetNs: number; slope: number; pivotNs: number };
+  /** How far BEFORE is read ahead of AFTER at most: long enough for what clocks behind BEFORE's show, short enough for the cache. */
+  leadNs: number;
   /** Stop after so many packets of each capture (a look ahead); Infinity for all. */
   limit: number;
 }
@@ -97,7 +99,7 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
   const epochLength = BigInt(Math.round(options.epochNs));
   const epochStart = originNs - (originNs % epochLength);
   const start = Math.min(before.headNs, after.headNs);
-  const leadNs = Math.min(options.windowNs / 8, 1e9);
+  const { leadNs } = plan;
   const matcher = new ExactMatcher(kernels, {
     windowNs: options.windowNs,
     epochNs: options.epochNs,

@@ -41,9 +41,12 @@ export type FlowOrder = "packets" | "mean" | "p99" | "max" | "lost" | "bytes";
 
 export const DEFAULT_WINDOW_NS = 10e9;
 export const DEFAULT_EPOCH_NS = 1e9;
-/** Less than this many bytes from the IP header on are no identity: cut packets are then hashed as far as they go. */
-const LEAST_COVER = 48;
+/** An IPv4 header and 8 bytes: less is no identity. Packets cut shorter are hashed as far as they go. */
+const LEAST_COVER = 28;
+/** So few odd packets, cut shorter than all others, do not weaken the identity of the rest. */
+const ODD_SHARE = 0.001;
 const LOOK_AHEAD = 32_768;
+const SHORT_LEAD_NS = 4e6;
 const MAX_PASSES = 5;
 /** Below this share of matches (of what could match) the clocks are suspected. */
 const FEW_MATCHES = 0.05;
@@ -72,6 +75,7 @@ export async function compareCaptures(options: CompareOptions): Promise<CompareR
     alignNs: 0,
     thresholdNs: 0,
     correction: { offsetNs: 0, slope: 0, pivotNs: 0 },
+    leadNs: Math.min(passOptions.windowNs / 8, SHORT_LEAD_NS),
     limit: options.before === "-" || options.after === "-" ? Number.POSITIVE_INFINITY : LOOK_AHEAD,
   };
   const notes: string[] = [];
@@ -141,6 +145,8 @@ function unmended(plan: PassPlan, next: PassPlan, rereadable: boolean): string {
   if (next.alignNs !== plan.alignNs) return `the clocks seem to be apart by more than the window (${why})`;
   if (next.thresholdNs !== plan.thresholdNs)
     return `the two directions could not be told apart for certain (${why})`;
+  if (next.leadNs !== plan.leadNs)
+    return `reordering could not be judged: the second clock is behind (${why})`;
   return `the clock correction could not be applied (${why})`;
 }
 
@@ -168,9 +174,11 @@ async function revise(
   mayCover: boolean,
 ): Promise<PassPlan | null> {
   const { plan } = result;
-  const visible = [result.before.shortestVisible, result.after.shortestVisible].filter((v) => v !== null);
-  if (mayCover && visible.length > 0) {
-    const cover = Math.max(LEAST_COVER, Math.min(...visible));
+  if (mayCover) {
+    const cover = Math.max(
+      LEAST_COVER,
+      Math.min(visibleTo(result.before, plan.cover), visibleTo(result.after, plan.cover)),
+    );
     if (cover < plan.cover) return { ...plan, cover };
   }
   const rows = Math.min(result.before.ipPackets, result.after.ipPackets);
@@ -186,7 +194,20 @@ async function revise(
     if (offsetNs !== null) return { ...plan, alignNs: offsetNs, thresholdNs: Number.NEGATIVE_INFINITY };
   }
   if (directions.thresholdNs !== plan.thresholdNs) return { ...plan, thresholdNs: directions.thresholdNs };
-  return null;
+  // Packets that arrive, by their stamps, before they are sent: BEFORE must be read further ahead for their order to be seen.
+  const early = -Math.min(0, result.matcher.total(1).delay?.minNs ?? 0) + Math.min(0, plan.alignNs);
+  const leadNs = Math.min(options.windowNs ?? DEFAULT_WINDOW_NS, 8 * early);
+  return leadNs > plan.leadNs ? { ...plan, leadNs } : null;
+}
+
+/** Bytes from the IP header on that (nearly) all packets of a capture show, up to the coverage wanted. */
+function visibleTo(statistics: PassResult["before"], cover: number): number {
+  let cut = 0;
+  for (const [size, packets] of statistics.shorts) {
+    cut += packets;
+    if (cut > ODD_SHARE * statistics.ipPackets) return size;
+  }
+  return cover;
 }
 
 const SAMPLE = 32_768;

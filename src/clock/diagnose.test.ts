@@ -1,0 +1,255 @@
+import { expect, test } from "vitest";
+import {
+  type DelayModel,
+  drifting,
+  hardware,
+  type Pairs,
+  queue,
+  rarelyAtMinimum,
+  send,
+} from "../../tests/clock/traffic.ts";
+import { Random } from "../base/random.ts";
+import { clockUncertainty, correction } from "./correction.ts";
+import { diagnose } from "./diagnose.ts";
+import { ClockObserver } from "./observer.ts";
+import { TimestampQuality } from "./timestamp-quality.ts";
+import type { ClockVerdict } from "./verdict.ts";
+
+const SPAN = 1e10;
+const N = 4000;
+type Model = (dice: Random) => DelayModel;
+type Clock = (timeNs: number) => number;
+
+function forward(seed: number, model: Model, clock: Clock, n = N): Pairs {
+  const dice = new Random(`forward ${seed}`);
+  return send(dice, n, SPAN, model(dice), clock);
+}
+
+function backward(seed: number, model: Model, clock: Clock): Pairs {
+  const dice = new Random(`reverse ${seed}`);
+  return send(dice, N, SPAN, model(dice), clock, { sign: -1 });
+}
+
+function judge(there: Pairs, back?: Pairs): ClockVerdict {
+  const observer = new ClockObserver();
+  observer.observe(there.sendNs, there.diffNs, there.n);
+  if (back) observer.observeReverse(back.sendNs, back.diffNs, back.n);
+  return diagnose({ observer });
+}
+
+/** What a caller does with a correction. */
+function corrected(pairs: Pairs, verdict: ClockVerdict, mode: "asis" | "deskew" | "relative"): Float64Array {
+  const { offsetNs, slope, originNs } = correction(verdict, mode);
+  return pairs.diffNs.map((diff, i) => diff - offsetNs - slope * (pairs.sendNs[i]! - originNs));
+}
+
+const least = (values: Float64Array) => values.reduce((a, b) => Math.min(a, b));
+
+test("two good clocks are good, nothing is corrected, and the verdict survives JSON", () => {
+  for (const back of [undefined, backward(1, hardware, () => 0)]) {
+    const there = forward(1, hardware, () => 0);
+    const verdict = judge(there, back);
+    expect(verdict.trust).toBe("good");
+    expect(verdict.offset.kind).toBe("none");
+    expect(verdict.skew!.detected).toBe(false);
+    expect(verdict.steps).toEqual([]);
+    expect(JSON.parse(JSON.stringify(verdict))).toEqual(verdict);
+    expect(correction(verdict, "deskew")).toMatchObject({
+      offsetNs: 0,
+      slope: 0,
+      describe: "nothing to correct",
+    });
+  }
+});
+
+test("a skew of 50 ppm is removed: the smallest delay and the largest are what they were without it", () => {
+  const verdict = judge(forward(2, hardware, drifting(50)));
+  expect(verdict.trust).toBe("usable");
+  const delays = corrected(forward(2, hardware, drifting(50)), verdict, "deskew");
+  // Anchored at the first packet, whose clocks differed by almost nothing.
+  expect(least(delays)).toBeGreaterThan(4800);
+  expect(delays.reduce((a, b) => Math.max(a, b))).toBeLessThan(5300);
+  expect(verdict.lines.join("\n")).toMatch(/AFTER runs 50\.0\d* ppm faster/);
+  const left = clockUncertainty(verdict, "deskew");
+  expect(left.offsetNs).toBeNull();
+  expect(left.skewNs!).toBeLessThan(200);
+  expect(clockUncertainty(verdict, "asis").skewNs!).toBeGreaterThan(490_000);
+});
+
+test.each([
+  [37e9, "tai-utc"],
+  [-18e9, "tai-utc"],
+  [7200e9, "time-zone"],
+  [-20_700e9, "time-zone"],
+])("a usual offset of %f ns is named and removed, also under a skew", (offset, kind) => {
+  const there = forward(3, hardware, (t) => offset + 10e-6 * t);
+  const verdict = judge(there);
+  expect(verdict.offset).toMatchObject({ kind, estimateNs: offset });
+  expect(verdict.skew!.detected).toBe(true);
+  expect(verdict.trust).toBe("usable");
+  const delays = corrected(there, verdict, "deskew");
+  expect(Math.abs(least(delays) - 4900)).toBeLessThan(150);
+});
+
+test("an offset that only makes delays negative is bounded, not removed, and relative delays start at 0", () => {
+  const there = forward(4, rarelyAtMinimum, () => -5e8);
+  const verdict = judge(there);
+  expect(verdict.offset.kind).toBe("constant");
+  expect(verdict.offset.highNs).toBe(least(there.diffNs));
+  expect(verdict.offset.lowNs).toBeNull();
+  expect(verdict.negative).toMatchObject({ count: N, share: 1 });
+  expect(verdict.trust).toBe("doubtful");
+  expect(correction(verdict, "deskew").offsetNs).toBe(0);
+  expect(least(corrected(there, verdict, "relative"))).toBe(0);
+  expect(verdict.swapped).toBe(false);
+});
+
+test("captures given in the wrong order are suspected from the shape of the differences", () => {
+  const there = forward(5, rarelyAtMinimum, () => 0);
+  const turned = { ...there, diffNs: there.diffNs.map((d) => -d) };
+  const verdict = judge(turned);
+  expect(verdict.swapped).toBe(true);
+  expect(verdict.lines[0]).toContain("wrong order");
+  const back = backward(5, hardware, () => 0);
+  expect(judge(turned, { ...back, diffNs: back.diffNs.map((d) => -d) }).swapped).toBe(true);
+});
+
+test("both directions bound the offset; its middle is removed only where zero is outside the bounds", () => {
+  const clock = () => 3e6;
+  const there = forward(6, hardware, clock);
+  const verdict = judge(there, backward(6, hardware, clock));
+  expect(verdict.mode).toBe("two-way");
+  expect(verdict.offset.kind).toBe("constant");
+  expect(verdict.offset.lowNs!).toBeLessThan(3e6);
+  expect(verdict.offset.highNs!).toBeGreaterThan(3e6);
+  expect(Math.abs(least(corrected(there, verdict, "deskew")) - 4900)).toBeLessThan(100);
+  expect(clockUncertainty(verdict, "deskew").offsetNs!).toBeCloseTo(4900, -2);
+  // One clock, a slow way there and a fast one back: the middle would be wrong by half the difference.
+  const unequal = judge(
+    forward(6, rarelyAtMinimum, () => 0),
+    backward(6, hardware, () => 0),
+  );
+  expect(unequal.offset.kind).toBe("none");
+  expect(correction(unequal, "deskew").offsetNs).toBe(0);
+  expect(correction(unequal, "deskew", { symmetric: true }).offsetNs).toBe(unequal.offset.estimateNs);
+});
+
+test("a step seen in one direction is ambiguous, in both it is the clock's, in one of two it is the path's", () => {
+  const step: Clock = (t) => (t > 0.6 * SPAN ? 1e5 : 0);
+  const alone = judge(forward(7, hardware, step));
+  expect(alone.steps).toHaveLength(1);
+  expect(alone.steps[0]).toMatchObject({ kind: "ambiguous" });
+  expect(alone.trust).toBe("doubtful");
+  expect(alone.skew!.detected).toBe(false);
+  const both = judge(forward(7, hardware, step), backward(7, hardware, step));
+  expect(both.steps[0]).toMatchObject({ kind: "clock" });
+  // The offset is judged in the longest part, here the first: no contradiction.
+  expect(both.offset.kind).toBe("none");
+  const route = judge(
+    forward(7, hardware, step),
+    backward(7, hardware, () => 0),
+  );
+  expect(route.steps[0]).toMatchObject({ kind: "delay" });
+  expect(route.trust).toBe("good");
+});
+
+test("a backward jump in a capture's own stamps names the clock that was set", () => {
+  const there = forward(8, hardware, (t) => (t > 0.5 * SPAN ? -1e8 : 0));
+  const observer = new ClockObserver();
+  observer.observe(there.sendNs, there.diffNs, N);
+  const before = new TimestampQuality();
+  before.observe(there.sendNs, N);
+  const after = new TimestampQuality();
+  after.observe(
+    there.sendNs.map((t, i) => t + there.diffNs[i]!),
+    N,
+  );
+  const verdict = diagnose({ observer, before, after });
+  expect(verdict.steps[0]).toMatchObject({ kind: "clock" });
+  expect(verdict.steps[0]!.evidence).toContain("AFTER");
+  // A gap between packets hides a part of the jump.
+  expect(verdict.backward.after!.largestNs).toBeGreaterThan(0.9e8);
+  expect(verdict.backward.after!.largestNs).toBeLessThanOrEqual(1e8 + 200);
+  expect(verdict.backward.before!.count).toBe(0);
+});
+
+test("a step beside a skew: the skew is still right", () => {
+  const verdict = judge(forward(9, hardware, (t) => 50e-6 * t + (t > 0.5 * SPAN ? 1e6 : 0)));
+  expect(verdict.steps).toHaveLength(1);
+  expect(verdict.skew!.detected).toBe(true);
+  expect(Math.abs(verdict.skew!.ppm - 50)).toBeLessThan(0.05);
+});
+
+test("a clock that is being disciplined is seen to drift unevenly", () => {
+  const bent: Clock = (t) => (t < SPAN / 2 ? 20e-6 * t : 20e-6 * (SPAN - t));
+  const roof = judge(forward(10, hardware, bent));
+  expect(roof.drift.constant).toBe(false);
+  expect(roof.skew!.detected).toBe(false);
+  expect(roof.trust).toBe("doubtful");
+  const slower = judge(
+    forward(10, hardware, (t) => 20e-6 * Math.min(t, SPAN / 2) + 5e-6 * Math.max(0, t - SPAN / 2)),
+  );
+  expect(slower.skew!.detected).toBe(true);
+  expect(slower.drift.constant).toBe(false);
+});
+
+test("a few false matches far below the rest change neither offset nor skew nor relative delays", () => {
+  for (const offset of [0, 37e9]) {
+    const there = forward(11, hardware, () => offset);
+    for (const i of [500, 1700, 2900]) there.diffNs[i] = offset - 4e10;
+    const verdict = judge(there);
+    expect(verdict.offset.kind).toBe(offset === 0 ? "none" : "tai-utc");
+    expect(verdict.skew!.detected).toBe(false);
+    expect(verdict.floor!.levelNs - offset).toBeGreaterThan(4800);
+    expect(corrected(there, verdict, "relative").filter((d) => d < 0)).toHaveLength(3);
+  }
+});
+
+test("microsecond stamps on a path of microseconds: negative delays are within the resolution", () => {
+  const dice = new Random(12);
+  const there = send(
+    dice,
+    N,
+    SPAN,
+    () => 300 + 400 * dice.float(),
+    () => -200,
+    { quantumNs: 1000 },
+  );
+  const observer = new ClockObserver();
+  observer.observe(there.sendNs, there.diffNs, N);
+  const quality = new TimestampQuality();
+  quality.observe(there.sendNs, N);
+  const verdict = diagnose({ observer, before: quality, after: quality });
+  expect(verdict.resolutionNs).toEqual({ before: 1000, after: 1000 });
+  expect(verdict.offset.kind).toBe("none");
+  expect(verdict.trust).not.toBe("good");
+  expect(clockUncertainty(verdict, "asis").resolutionNs).toBe(2000);
+});
+
+test("nothing, one packet and five packets have verdicts too", () => {
+  const none = diagnose({ observer: new ClockObserver() });
+  expect(none).toMatchObject({ mode: "no-pairs", trust: "unusable", skew: null, floor: null });
+  expect(correction(none, "relative")).toMatchObject({ offsetNs: 0, slope: 0 });
+  for (const n of [1, 5]) {
+    const verdict = judge(forward(13, hardware, () => 0, n));
+    expect(verdict.skew).toBeNull();
+    expect(verdict.noSkewReason).toContain("needs 8");
+    expect(clockUncertainty(verdict, "asis").skewNs).toBeNull();
+    expect(JSON.parse(JSON.stringify(verdict))).toEqual(verdict);
+  }
+});
+
+test("a queue that fills in one direction is not blamed on the clocks when the other direction is quiet", () => {
+  const filling: Model = (dice) => queue(dice, (t) => 0.9 + (0.4 * t) / SPAN, SPAN / N);
+  const verdict = judge(
+    forward(14, filling, () => 0),
+    backward(14, hardware, () => 0),
+  );
+  expect(verdict.skew!.detected).toBe(false);
+  expect(verdict.skew!.highPpm).toBeLessThan(0.1);
+});
+
+test("as is changes nothing, whatever was found", () => {
+  const verdict = judge(forward(15, hardware, (t) => 37e9 + 50e-6 * t));
+  expect(correction(verdict, "asis")).toMatchObject({ offsetNs: 0, slope: 0 });
+});
