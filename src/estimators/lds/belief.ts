@@ -6,7 +6,7 @@
  * N(0, V + s^2 / packets). a_gc: packets of g in the cell. Where every packet of a flow falls into one cell of the row (k = 1, rate 1) a is known and there
  * is no noise. Elsewhere a flow's packets spread by chance: given the cell's count N_c, flow g has N_c pi_g of them in the mean, pi_g its
  * share of what is expected; the noise is jitter within flows, s^2 N_c, and chance in the allocation, V N_c (1 - sum pi_g^2), which is
- * small where one flow dominates. Packets of flows not in the list are noise, alpha L + beta L^2 for L of them.
+ * small where one flow dominates. Packets of flows not in the list are noise like any background.
  *
  * Messages: cell to flow m = y_c - sum_{g != f} a_g theta_g, v = sum_{g != f} a_g^2 v_g + noise; flow to cell precision 1/V + sum_{c' != c} a^2 / v, mean
  * (sum a m / v) / precision; damping 0.5. The graph has loops: means are right where it converges, variances are approximate, which is why
@@ -14,7 +14,7 @@
  */
 import type { DelaySketch } from "./difference.ts";
 import type { FlowSet } from "./flow-set.ts";
-import { type Background, fitVariance } from "./variance.ts";
+import { type Background, backgroundVariance, fitVariance } from "./variance.ts";
 
 export interface Beliefs {
   /** Mean delay and variance of it, per flow; variance is NaN where no cell of the flow is usable. */
@@ -56,8 +56,7 @@ export function propagateBeliefs(
       packets / 6 +
       flowVariance * graph.chance[c]! +
       packetVariance * graph.jitter[c]! +
-      background.alpha * left +
-      background.beta * left * left;
+      backgroundVariance(background, left);
   }
 
   const priorVariance = new Float64Array(n);
@@ -73,9 +72,9 @@ export function propagateBeliefs(
   const variance = new Float64Array(n);
   const perEdge = new Float64Array(2 * flows.cellsPerFlow);
   let rounds = 0;
-  for (let done = false; !done; rounds++) {
+  for (let done = false, last = maxRounds === 0; !done; rounds++) {
     sumTheta.fill(0);
-    sumSpread.fill(0);
+    sumSpread.set(noise);
     for (let e = 0; e < edges; e++) {
       const c = cell[e]!;
       const w = a[e]!;
@@ -84,7 +83,6 @@ export function propagateBeliefs(
     }
     let change = 0;
     let scale = 0;
-    const last = rounds >= maxRounds;
     for (let f = 0; f < n; f++) {
       const from = starts[f]!;
       const to = starts[f + 1]!;
@@ -96,7 +94,7 @@ export function propagateBeliefs(
         const w = a[e]!;
         const m = y[c]! - (sumTheta[c]! - w * theta[e]!);
         // What rounding leaves of a sum after its largest part is taken out again must not pass for certainty.
-        const v = Math.max(0, sumSpread[c]! - w * w * spread[e]!) + noise[c]! + 1e-13 * sumSpread[c]!;
+        const v = Math.max(1e-13 * sumSpread[c]!, sumSpread[c]! - w * w * spread[e]!);
         const p = (w * w) / v;
         const q = (w * m) / v;
         perEdge[2 * (e - from)] = p;
@@ -110,7 +108,6 @@ export function propagateBeliefs(
       scale += priorVariance[f]!;
       meanNs[f] = belief;
       variance[f] = 1 / precision;
-      if (last) continue;
       for (let e = from; e < to; e++) {
         // Never less than the flow's own prior, whatever cancels.
         const without = Math.max(own, precision - perEdge[2 * (e - from)]!);
@@ -119,7 +116,8 @@ export function propagateBeliefs(
         spread[e] = spread[e]! + DAMPING * (1 / without - spread[e]!);
       }
     }
-    done = last || (rounds > 3 && change < CONVERGED * scale);
+    done = last;
+    last = rounds + 1 >= maxRounds || (rounds > 3 && change < CONVERGED * scale);
   }
   for (let f = 0; f < n; f++) {
     meanNs[f]! += commonNs;

@@ -5,7 +5,7 @@
  * regression of y^2, weighted by the inverse square of its prediction and repeated. The mean is the one that weighs cells by
  * N^2 / E[y^2]: the mean over flows rather than packets, which no single giant decides.
  *   known flows:   X1 = sum of a_g^2 (+ chance allocation), X2 = sum of a_g: variance V between flow means, s^2 within a flow
- *   unknown ones:  X1 = N^2, X2 = N: a background of N packets has the variance alpha N + beta N^2
+ *   unknown ones:  X1 = N^2, X2 = N: a background of N packets has the variance alpha N + beta N^2, refined by the size of cell
  */
 export interface CellMoments {
   /** Cells, as indices into the columns. */
@@ -75,14 +75,15 @@ export function fitVariance({ cells, delaySumNs, packets, x1, x2 }: CellMoments)
 /** What a set of unknown packets adds to a cell, and how far a flow's mean lies from the common one. */
 export interface Background {
   meanNs: number;
-  /** Variance of the sum of N background packets around N x mean: alpha N + beta N^2. */
-  alpha: number;
-  beta: number;
+  /** Variance of the mean of N background packets around the common mean, by log2 N. */
+  byLog2: Float64Array;
   /** Variance of a flow's mean, on the safe side. */
   flowVariance: number;
 }
 
 const BIN_CELLS = 30;
+/** The smooth form alpha N + beta N^2 speaks with the voice of so many cells where a size of cell is rare. */
+const SMOOTH_CELLS = 8;
 
 /** From the usable cells alone, no flow known. */
 export function fitBackground(
@@ -96,8 +97,7 @@ export function fitBackground(
     x2[c] = packets[c]!;
     x1[c] = packets[c]! * packets[c]!;
   }
-  const { meanNs, first, second } = fitVariance({ cells, delaySumNs, packets, x1, x2 });
-  // Cell means vary less than flow means, for a cell mixes flows: the size of cell where they vary most is nearest to a flow.
+  const { meanNs, first: beta, second: alpha } = fitVariance({ cells, delaySumNs, packets, x1, x2 });
   const sums = new Float64Array(33);
   const sizes = new Float64Array(33);
   let sum = 0;
@@ -108,9 +108,23 @@ export function fitBackground(
     sizes[bin]!++;
     sum += d * d;
   }
+  // Cell means vary less than flow means, for a cell mixes flows: the size of cell where they vary most is nearest to a flow.
   let flowVariance = cells.length > 0 ? sum / cells.length : 0;
+  const byLog2 = new Float64Array(33);
   for (const [bin, size] of sizes.entries()) {
     if (size >= BIN_CELLS) flowVariance = Math.max(flowVariance, sums[bin]! / size);
+    const smooth = beta + alpha / (1.5 * 2 ** bin);
+    byLog2[bin] = (sums[bin]! + SMOOTH_CELLS * smooth) / (size + SMOOTH_CELLS);
   }
-  return { meanNs, alpha: second, beta: first, flowVariance };
+  return { meanNs, byLog2, flowVariance };
+}
+
+/** Variance of the sum of N background packets around N x mean. */
+export function backgroundVariance(background: Background, packets: number): number {
+  const { byLog2 } = background;
+  // Bins hold their sizes' mean at about 1.5 x 2^bin: between those points it is interpolated.
+  const at = Math.min(31.999, Math.max(0, Math.log2(Math.max(1, packets)) - 0.585));
+  const bin = Math.floor(at);
+  const low = byLog2[bin]!;
+  return packets * packets * (low + (at - bin) * (byLog2[bin + 1]! - low));
 }
