@@ -8,3 +8,6 @@ export * from "./flows";
 export * from "./cells";
 export * from "./match";
 export * from "./lds";
+export * from "./simulate";
+export * from "./lda";
+export * from "./flow-counts";

@@ -367,14 +367,17 @@ function heatOf(columns: LogHistogram[], columnStartNs: string[], columnWidthNs:
     }
   }
   if (!(most > least)) return null;
-  const ratio = Math.log((most + 1) / least) / HEAT_ROWS;
-  const delayEdgesNs = Array.from({ length: HEAT_ROWS + 1 }, (_, i) => least * Math.exp(i * ratio));
+  // Rows narrower than two log buckets would show the buckets, not the delays.
+  const range = Math.log((most + 1) / least);
+  const rows = Math.max(1, Math.min(HEAT_ROWS, Math.floor(range / (2 / 128))));
+  const ratio = range / rows;
+  const delayEdgesNs = Array.from({ length: rows + 1 }, (_, i) => least * Math.exp(i * ratio));
   const counts = columns.map((column) => {
-    const row = new Array<number>(HEAT_ROWS).fill(0);
+    const row = new Array<number>(rows).fill(0);
     for (const [bucket, n] of column.entries()) {
       // Delays at or below 0 belong to the lowest row: a logarithmic axis has no other place for them.
       const at = Math.floor(Math.log(Math.max(least, bucketMid(bucket)) / least) / ratio);
-      row[Math.min(HEAT_ROWS - 1, Math.max(0, at))]! += n;
+      row[Math.min(rows - 1, Math.max(0, at))]! += n;
     }
     return row;
   });
