@@ -1,81 +1,145 @@
+/**
+ * LDS on the paper's setting, and its update loop against C: node scripts/bench.mjs lds [accuracy|speed].
+ * Accuracy: 146,000 flows, Pareto 0.8, about 7.9 M packets, flow latencies of 100 or 320 µs with 10 % jitter per packet.
+ */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Kernels } from "../src/base/kernels.ts";
 import { PacketBatch } from "../src/capture/batch.ts";
-import { SketchTap } from "../src/estimators/lds/tap.ts";
-import { differenceOf } from "../src/estimators/lds/difference.ts";
-import { decodeCells } from "../src/estimators/lds/payload.ts";
-import { layFlows } from "../src/estimators/lds/flow-set.ts";
-import { fitBackground } from "../src/estimators/lds/variance.ts";
-import { propagateBeliefs } from "../src/estimators/lds/belief.ts";
-import { CellRules } from "../src/estimators/lds/cell-rules.ts";
-import { eachPacket, makePopulation } from "../tests/flow-population.ts";
-import { Random } from "../src/base/random.ts";
-import { median } from "../src/base/regression.ts";
+import { rowSeeds, samplingThreshold } from "../src/estimators/lds/geometry.ts";
+import { lds } from "../src/estimators/lds/lds.ts";
+import { parseParameters } from "../src/estimators/parameters.ts";
+import {
+  eachPacket,
+  makePopulation,
+  runPopulation,
+  scoreFlows,
+  shuffledPackets,
+} from "../tests/flow-population.ts";
 
-const lap = (s: string) => console.log((process.cpuUsage().user / 1e6).toFixed(2), s);
-const loss = Number(process.argv[2] ?? 0), k = Number(process.argv[3] ?? 1), columns = Number(process.argv[4] ?? 17500), rates = (process.argv[5] ?? "1/1/1/1").split("/").map(Number);
-const shape = Number(process.argv[6] ?? 0.8), maxP = Number(process.argv[7] ?? 154000), jitter = Number(process.argv[8] ?? 0.1);
-const pop = makePopulation({ flows: 146_000, shape, maxPackets: maxP, seed: 1, jitter });
-lap(`population ${pop.packets} packets`);
-const kernels = new Kernels();
-const batch = new PacketBatch(kernels);
-const geometry = { rows: 4, columns, k, rates, weights: "" };
-const opt = { geometry, seed: 7n, digestBits: 16, bytes: false, delays: false };
-const taps = [new SketchTap(kernels, opt), new SketchTap(kernels, opt)] as const;
-const b2 = new PacketBatch(kernels);
-for (const t of taps) t.begin(0);
-const sum = new Float64Array(pop.flows), got = new Float64Array(pop.flows);
-const rnd = new Random(99);
-let n = 0, m = 0;
-let spent = 0;
-const cols = () => ({ t: batch.timeNs, d: batch.digest, h: batch.flowHash, t2: b2.timeNs, d2: b2.digest, h2: b2.flowHash });
-let c = cols();
-const flush = () => { batch.count = n; b2.count = m; const s = performance.now(); taps[0].update(batch, 0, n); taps[1].update(b2, 0, m); spent += performance.now() - s; n = 0; m = 0; c = cols(); };
-eachPacket(pop, 10e9, (f, lo, hi, send, delay) => {
-  c.t[n] = send; c.d[2 * n] = lo; c.d[2 * n + 1] = hi; c.h[2 * n] = pop.hash[2 * f]!; c.h[2 * n + 1] = pop.hash[2 * f + 1]!; n++;
-  if (!(loss > 0 && rnd.bernoulli(loss))) {
-    c.t2[m] = send + delay; c.d2[2 * m] = lo; c.d2[2 * m + 1] = hi; c.h2[2 * m] = pop.hash[2 * f]!; c.h2[2 * m + 1] = pop.hash[2 * f + 1]!; m++;
-    sum[f]! += delay; got[f]!++;
-  }
-  if (n === batch.capacity) flush();
-});
-flush();
-lap(`updates ${spent.toFixed(0)} ms`);
-const sealed = taps.map((t) => t.seal());
-lap(`sealed ${sealed.map((s) => s.payload.length)}`);
-const sk = differenceOf(geometry, 7n, decodeCells(sealed[0]!.payload), decodeCells(sealed[1]!.payload));
-lap("difference");
-console.log(sk.rows);
-const flows = { count: pop.flows, hash: pop.hash, packets: Float64Array.from(pop.size), bytes: new Float64Array(pop.flows), keyWords: new Uint32Array(0), complete: true };
-const set = layFlows(sk, flows);
-lap("laid");
-const list: number[] = [];
-sk.usable.forEach((u, i) => { if (u) list.push(i); });
-const bg = fitBackground(Uint32Array.from(list), sk.delaySumNs, sk.received);
-lap("background");
-const rounds = Number(process.env.ROUNDS ?? 30);
-const bp = propagateBeliefs(sk, set, bg, rounds);
-lap(`bp rounds ${bp.rounds} common ${bp.commonNs} V ${Math.sqrt(bp.flowVariance)} s ${Math.sqrt(bp.packetVariance)}`);
-const rules = new CellRules(sk, set, bg, bp.packetVariance);
-const classes: [number, number][] = [[1, 1], [2, 9], [10, 99], [100, 499], [500, 999], [1000, 4999], [5000, 1e9]];
-type D = (f: number) => { meanNs: number; variance: number } | null;
-const ds: Record<string, D> = {
-  smallest: (f) => rules.smallest(f), alpha: (f) => rules.alpha(f, 0.1), background: (f) => rules.background(f),
-  bp: (f) => Number.isNaN(bp.variance[f]!) ? null : { meanNs: bp.meanNs[f]!, variance: bp.variance[f]! },
-};
-for (const [name, d] of Object.entries(ds)) {
-  let line = name.padEnd(12);
-  for (const [lo, hi] of classes) {
-    const err: number[] = []; let cover = 0, tot = 0, none = 0;
-    for (let f = 0; f < pop.flows; f++) {
-      if (pop.size[f]! < lo || pop.size[f]! > hi || got[f] === 0) continue;
-      const e = d(f); tot++;
-      if (!e) { none++; continue; }
-      const truth = sum[f]! / got[f]!;
-      err.push(Math.abs(e.meanNs - truth) / truth);
-      if (Math.abs(e.meanNs - truth) <= 1.96 * Math.sqrt(e.variance)) cover++;
-    }
-    line += ` | ${((median(err) ?? NaN) * 100).toFixed(3)}% c${(100 * cover / (tot - none)).toFixed(0)} n${none}/${tot}`;
-  }
-  console.log(line);
+const SEED = 7n;
+const population = makePopulation({ flows: 146_000, shape: 0.8, maxPackets: 154_000, seed: 1 });
+const what = process.argv[2];
+
+if (what !== "speed") {
+  console.log(`${population.flows} flows, ${population.packets} packets`);
+  console.log(
+    "median error (share of intervals that hold the truth) for flows of 100-499, 500-999, 1k-5k, >= 5k",
+  );
+  const dense = "rows=4,columns=17500,k=1";
+  const banks = "rows=4,columns=87500,k=5,rates=1/.5/.1/.01";
+  accuracy(dense, 0);
+  accuracy(banks, 0);
+  accuracy(banks, 0.001);
+  accuracy(banks, 0.01);
 }
-lap("done");
+if (what !== "accuracy") {
+  speed("rows=4,columns=17500,k=1");
+  speed("rows=4,columns=87500,k=5,rates=1/.5/.1/.01");
+}
+
+function accuracy(text: string, loss: number): void {
+  const kernels = new Kernels();
+  const parameters = parseParameters(lds, text);
+  const run = runPopulation(kernels, population, [{ estimator: lds, parameters, seed: SEED }], { loss });
+  const { sender, receiver } = run.sealed[0]!;
+  console.log(`\n${text}, loss ${100 * loss} %: ${sender.payload.length} bytes per point`);
+  for (const decoder of ["smallest", "alpha", "background", "bp", "auto"] as const) {
+    const before = process.cpuUsage().user;
+    const answer = lds.estimate({
+      parameters: { ...parameters, decoder },
+      seed: SEED,
+      sender,
+      receiver,
+      flows: run.flows,
+      confidence: 0.95,
+      epochNs: 10e9,
+    });
+    const seconds = (process.cpuUsage().user - before) / 1e6;
+    const line = scoreFlows(run, answer).map(
+      (s) =>
+        `${(100 * s.medianError).toFixed(3)} % (${s.coverage.toFixed(2)})${s.answered < s.flows ? ` ${s.flows - s.answered} of ${s.flows} unanswered` : ""}`,
+    );
+    console.log(`${decoder.padEnd(11)} ${line.join(" | ")}   ${seconds.toFixed(1)} s`);
+  }
+}
+
+function speed(text: string): void {
+  const kernels = new Kernels();
+  const parameters = parseParameters(lds, text);
+  const { rows, columns, k, rates } = parameters;
+  const n = population.packets;
+  const time = new Float64Array(n);
+  const digest = new Uint32Array(2 * n);
+  const hash = new Uint32Array(2 * n);
+  let i = 0;
+  eachPacket(
+    population,
+    10e9,
+    (f, low, high, sendNs) => {
+      time[i] = sendNs;
+      digest.set([low, high], 2 * i);
+      hash.set(population.hash.subarray(2 * f, 2 * f + 2), 2 * i++);
+    },
+    shuffledPackets(population),
+  );
+  const { call } = kernels;
+  const sketch = call.ldsNew!(rows, columns, k, false, false) >>> 0;
+  const head = new BigUint64Array(1 + 3 * rows);
+  head[0] = BigInt(n);
+  for (const [r, s] of rowSeeds(SEED, rows).entries()) {
+    const flow = (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo);
+    const packet = (BigInt(s.packetHi) << 32n) | BigInt(s.packetLo);
+    const threshold = BigInt(samplingThreshold(rates[r]!));
+    call.ldsRow!(sketch, r, flow, packet, threshold);
+    head.set([flow, packet, threshold], 1 + 3 * r);
+  }
+  const batch = new PacketBatch(kernels);
+  const runs = 5;
+  let best = Number.POSITIVE_INFINITY;
+  for (let run = 0; run < runs; run++) {
+    call.ldsClear!(sketch);
+    let spent = 0;
+    for (let from = 0; from < n; from += batch.capacity) {
+      const to = Math.min(n, from + batch.capacity);
+      batch.timeNs.set(time.subarray(from, to));
+      batch.digest.set(digest.subarray(2 * from, 2 * to));
+      batch.flowHash.set(hash.subarray(2 * from, 2 * to));
+      batch.count = to - from;
+      const start = process.hrtime.bigint();
+      call.ldsUpdate!(sketch, batch.address, 0, to - from, 0);
+      spent += Number(process.hrtime.bigint() - start);
+    }
+    best = Math.min(best, spent / n);
+  }
+  const words = kernels.u64.subarray((call.ldsCells!(sketch) >>> 0) >>> 3).subarray(0, rows * columns * 2);
+  let sum = 0n;
+  for (const word of words) sum = mix(sum ^ word);
+
+  const folder = mkdtempSync(join(tmpdir(), "hoptime-bench-"));
+  try {
+    const [data, program] = [join(folder, "packets"), join(folder, "lds")];
+    writeFileSync(data, Buffer.concat([head, time, digest, hash].map((a) => Buffer.from(a.buffer))));
+    const source = join(process.cwd(), "bench", "reference", "lds.c");
+    execFileSync("cc", ["-O3", "-march=native", "-o", program, source, "-lm"]);
+    const out = execFileSync(program, [data, rows, columns, k, runs].map(String), { encoding: "utf8" });
+    const [ns, checksum] = out.trim().split(" ");
+    const equal = checksum === BigInt.asUintN(64, sum).toString(16).padStart(16, "0");
+    const ratio = best / Number(ns);
+    console.log(
+      `\n${text}: ${best.toFixed(1)} ns per packet (${(1000 / best).toFixed(1)} Mpps), C ${ns} ns: ${ratio.toFixed(2)}x; cells ${equal ? "equal" : "DIFFER"}`,
+    );
+    if (!equal) process.exitCode = 1;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function mix(h: bigint): bigint {
+  const cut = (x: bigint) => BigInt.asUintN(64, x);
+  h = cut((h ^ (h >> 30n)) * 0xbf58476d1ce4e5b9n);
+  h = cut((h ^ (h >> 27n)) * 0x94d049bb133111ebn);
+  return h ^ (h >> 31n);
+}

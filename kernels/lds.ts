@@ -39,14 +39,18 @@ export function ldsNew(rows: u32, columns: u32, k: u32, delays: bool, bytes: boo
   lds.bytes = bytes ? <u32>heap.alloc(<usize>rows * columns * 8) : 0;
   lds.list = 0;
   lds.room = 0;
-  ldsClear(p, 0);
+  lds.start = 0;
+  ldsClear(p);
   return p;
 }
 
-/** Empties the sketch for an epoch that begins at `start`. */
-export function ldsClear(p: usize, start: f64): void {
+/** Times count from here on, on the axis of the batches to come. */
+export function ldsBegin(p: usize, start: f64): void {
+  changetype<Lds>(p).start = start;
+}
+
+export function ldsClear(p: usize): void {
   const lds = changetype<Lds>(p);
-  lds.start = start;
   memory.fill(lds.cells, 0, <usize>lds.rows * lds.columns * 16);
   if (lds.bytes != 0) memory.fill(lds.bytes, 0, <usize>lds.rows * lds.columns * 8);
   for (let r: u32 = 0; r < lds.rows; r++) store<u64>(lds.table + r * ROW, 0, 24);

@@ -9,7 +9,7 @@
  * small where one flow dominates. Packets of flows not in the list are noise like any background.
  *
  * Messages: cell to flow m = y_c - sum_{g != f} a_g theta_g, v = sum_{g != f} a_g^2 v_g + noise; flow to cell precision 1/V + sum_{c' != c} a^2 / v, mean
- * (sum a m / v) / precision; damping 0.5. The graph has loops: means are right where it converges, variances are approximate, which is why
+ * (sum a m / v) / precision; damped, the more the longer they swing. The graph has loops: means are right where it converges, variances are approximate, which is why
  * their promise is tested. Cost: rounds x flows x rows x k.
  */
 import type { DelaySketch } from "./difference.ts";
@@ -25,10 +25,16 @@ export interface Beliefs {
   flowVariance: number;
   packetVariance: number;
   rounds: number;
+  /** False where the messages kept swinging: the means are worthless then. */
+  settled: boolean;
 }
 
-const DAMPING = 0.5;
+const FIRST_STEP = 0.5;
+/** Mean square of a round's changes over the prior variance: below, nothing moves any more; above, there is no answer. */
 const CONVERGED = 1e-9;
+const UNSETTLED = 1e-3;
+/** The k cells of a row share some of the flows that collide there: how far their interference counts as one and the same. */
+const SHARED = 0.5;
 
 export function propagateBeliefs(
   sketch: DelaySketch,
@@ -69,10 +75,14 @@ export function propagateBeliefs(
   const sumTheta = new Float64Array(cells);
   const sumSpread = new Float64Array(cells);
   const meanNs = new Float64Array(n);
-  const variance = new Float64Array(n);
+  const precisions = new Float64Array(n);
   const perEdge = new Float64Array(2 * flows.cellsPerFlow);
+  let step = FIRST_STEP;
   let rounds = 0;
-  for (let done = false, last = maxRounds === 0; !done; rounds++) {
+  let sinceRestart = 0;
+  let least = Number.POSITIVE_INFINITY;
+  let change = Number.POSITIVE_INFINITY;
+  while (change > CONVERGED && sinceRestart < maxRounds) {
     sumTheta.fill(0);
     sumSpread.set(noise);
     for (let e = 0; e < edges; e++) {
@@ -81,8 +91,7 @@ export function propagateBeliefs(
       sumTheta[c]! += w * theta[e]!;
       sumSpread[c]! += w * w * spread[e]!;
     }
-    let change = 0;
-    let scale = 0;
+    change = 0;
     for (let f = 0; f < n; f++) {
       const from = starts[f]!;
       const to = starts[f + 1]!;
@@ -102,28 +111,71 @@ export function propagateBeliefs(
         precision += p;
         weighted += q;
       }
-      const belief = weighted / precision;
-      const moved = belief - meanNs[f]!;
-      change += moved * moved;
-      scale += priorVariance[f]!;
-      meanNs[f] = belief;
-      variance[f] = 1 / precision;
+      const moved = weighted / precision - meanNs[f]!;
+      change += moved * moved * own;
+      meanNs[f]! += moved;
+      precisions[f] = precision;
       for (let e = from; e < to; e++) {
         // Never less than the flow's own prior, whatever cancels.
         const without = Math.max(own, precision - perEdge[2 * (e - from)]!);
         const t = (weighted - perEdge[2 * (e - from) + 1]!) / without;
-        theta[e] = theta[e]! + DAMPING * (t - theta[e]!);
-        spread[e] = spread[e]! + DAMPING * (1 / without - spread[e]!);
+        theta[e]! += step * (t - theta[e]!);
+        spread[e]! += step * (1 / without - spread[e]!);
       }
     }
-    done = last;
-    last = rounds + 1 >= maxRounds || (rounds > 3 && change < CONVERGED * scale);
+    change /= Math.max(1, n);
+    rounds++;
+    sinceRestart++;
+    if (sinceRestart > 1 && !(change <= 2 * least) && step > 0.03) {
+      // Swinging: flows that share many cells overcorrect each other. Smaller steps, from the start.
+      step /= 2;
+      theta.fill(0);
+      least = Number.POSITIVE_INFINITY;
+      sinceRestart = 0;
+    } else least = Math.min(least, change);
   }
+  const variance = finalVariances(sketch, graph, priorVariance, spread, sumSpread, noise);
   for (let f = 0; f < n; f++) {
     meanNs[f]! += commonNs;
     if (starts[f] === starts[f + 1]) variance[f] = Number.NaN;
   }
-  return { meanNs, variance, commonNs, flowVariance, packetVariance, rounds };
+  const settled = change < UNSETTLED;
+  return { meanNs, variance, commonNs, flowVariance, packetVariance, rounds, settled };
+}
+
+/** Posterior variances, interference within a row counted as partly the same in all its cells. */
+function finalVariances(
+  sketch: DelaySketch,
+  { starts, cell, a }: Graph,
+  priorVariance: Float64Array,
+  spread: Float64Array,
+  sumSpread: Float64Array,
+  noise: Float64Array,
+): Float64Array {
+  const { columns } = sketch.geometry;
+  const out = new Float64Array(priorVariance.length);
+  for (let f = 0; f < out.length; f++) {
+    let precision = 1 / priorVariance[f]!;
+    for (let e = starts[f]!; e < starts[f + 1]!; ) {
+      const end = (Math.floor(cell[e]! / columns) + 1) * columns;
+      let squares = 0;
+      let shared = 0;
+      let separate = 0;
+      for (; e < starts[f + 1]! && cell[e]! < end; e++) {
+        const c = cell[e]!;
+        const w = a[e]!;
+        const v = Math.max(1e-13 * sumSpread[c]!, sumSpread[c]! - w * w * spread[e]!);
+        const interference = Math.max(0, v - noise[c]!);
+        const weight = w / v;
+        squares += weight * w;
+        shared += weight * Math.sqrt(interference);
+        separate += weight * weight * (v - SHARED * interference);
+      }
+      precision += (squares * squares) / (separate + SHARED * shared * shared);
+    }
+    out[f] = 1 / precision;
+  }
+  return out;
 }
 
 /** Flows and the usable cells that hold some of their packets. */

@@ -1,3 +1,5 @@
+import { mulHigh32 } from "../../base/hash.ts";
+
 /** The cells of one sealed sketch, row after row. Sums are 64-bit and wrap: only differences of them mean something. */
 export interface SketchCells {
   rows: number;
@@ -49,4 +51,17 @@ export function addCells(a: SketchCells, b: SketchCells): void {
   }
   if (a.bytes && b.bytes) for (let i = 0; i < a.bytes.length; i++) a.bytes[i]! += b.bytes[i]!;
   a.totals = a.totals.map((t, r) => t + b.totals[r]!);
+}
+
+/** Every packet's time counted from `earlierNs` before: count x earlierNs on top of each sum. */
+export function shiftCells(cells: SketchCells, earlierNs: number): void {
+  const high = Math.floor(earlierNs / 0x1_0000_0000) | 0;
+  const low = earlierNs >>> 0;
+  for (let i = 0; i < cells.count.length; i++) {
+    const c = cells.count[i]!;
+    const sum = cells.sumLow[i]! + (Math.imul(c, low) >>> 0);
+    cells.sumLow[i] = sum;
+    cells.sumHigh[i] =
+      cells.sumHigh[i]! + mulHigh32(c, low) + Math.imul(c, high) + (sum > 0xffff_ffff ? 1 : 0);
+  }
 }

@@ -111,8 +111,7 @@ export function decodeCells(payload: Uint8Array, file = "payload"): SketchCells 
     readZigzag64(r, file);
     const low = half.low + (Math.imul(c, centreLow) >>> 0);
     sumLow[i] = low;
-    sumHigh[i] =
-      half.high + mulHigh32(c, centreLow) + Math.imul(c, centreHigh) + (low > 0xffff_ffff ? 1 : 0);
+    sumHigh[i] = half.high + mulHigh32(c, centreLow) + Math.imul(c, centreHigh) + (low > 0xffff_ffff ? 1 : 0);
   }
   for (let i = 0; digestBits > 0 && i < n; i++) {
     if (count[i] === 0) continue;

@@ -41,8 +41,7 @@ export class SketchTap implements Tap {
   }
 
   begin(epochStartNs: number): void {
-    this.#kernels.call.ldsClear!(this.#address, epochStartNs);
-    this.#packets = 0;
+    this.#kernels.call.ldsBegin!(this.#address, epochStartNs);
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
@@ -79,7 +78,8 @@ export class SketchTap implements Tap {
       for (let i = 0; i < rows * columns; i++) sealed.bytes[i] = this.#kernels.readCounter(plane + 8 * i);
     }
     const packets = this.#packets;
-    this.begin(0);
+    this.#packets = 0;
+    call.ldsClear!(this.#address);
     return { payload: encodeCells(sealed), packets };
   }
 

@@ -1,0 +1,232 @@
+/** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the least error. */
+import { normalQuantile } from "../../base/special.ts";
+import type {
+  EstimateInput,
+  EstimatorAnswer,
+  FlowEstimate,
+  Interval,
+  KnownFlows,
+  NoAnswer,
+  SegmentEstimate,
+} from "../estimator.ts";
+import { type Beliefs, propagateBeliefs } from "./belief.ts";
+import { type CellEstimate, CellRules } from "./cell-rules.ts";
+import { type DelaySketch, delaysOf, differenceOf, openCells } from "./difference.ts";
+import { type FlowSet, layFlows } from "./flow-set.ts";
+import { fingerprint } from "./geometry.ts";
+import { LossMiner, minedDeviation } from "./mined.ts";
+import { type Decoder, geometryOf, type SketchParameters } from "./parameters.ts";
+import { describeStream, refuseStream } from "./stream-notes.ts";
+import { type Background, fitBackground } from "./variance.ts";
+
+export function estimateLds(input: EstimateInput<SketchParameters>): EstimatorAnswer {
+  const { parameters, seed, sender, receiver } = input;
+  const geometry = geometryOf(parameters);
+  if (!sender || !receiver) {
+    const end = sender ? "receiver" : "sender";
+    return unanswered(input, { reason: "no-packets", text: `there is no sketch of the ${end}` });
+  }
+  const expected = fingerprint(geometry, seed);
+  const sketch = differenceOf(
+    geometry,
+    seed,
+    openCells(sender, expected, "sender's payload"),
+    openCells(receiver, expected, "receiver's payload"),
+  );
+  return estimateSketch(input, sketch);
+}
+
+export function estimateSds(input: EstimateInput<SketchParameters>): EstimatorAnswer {
+  const { parameters, seed, receiver } = input;
+  const geometry = geometryOf(parameters);
+  if (!receiver) {
+    return unanswered(input, { reason: "no-packets", text: "there is no sketch of the receiver" });
+  }
+  const cells = openCells(receiver, fingerprint(geometry, seed), "receiver's payload");
+  return estimateSketch(input, delaysOf(geometry, seed, cells));
+}
+
+function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySketch): EstimatorAnswer {
+  const notes = describeStream(sketch);
+  const refused = refuseStream(sketch);
+  if (refused) {
+    const answer = unanswered(input, refused);
+    answer.segment!.notes = notes;
+    return { ...answer, notes };
+  }
+  const segment = estimateSegment(input, sketch, notes);
+  const flows = input.flows ? estimateFlows(input, sketch, input.flows, notes) : [];
+  return { segment, flows, notes };
+}
+
+function estimateSegment(
+  { sender, receiver, confidence, parameters }: EstimateInput<SketchParameters>,
+  sketch: DelaySketch,
+  notes: string[],
+): SegmentEstimate {
+  const { columns } = sketch.geometry;
+  const received = receiver?.packets ?? 0;
+  let best: { valueNs: number; variance: number; used: number } | null = null;
+  for (const [r, row] of sketch.rows.entries()) {
+    if (row.usable === 0) continue;
+    const valueNs = row.delaySumNs / row.usable;
+    let squares = 0;
+    for (let c = r * columns; c < (r + 1) * columns; c++) {
+      if (sketch.usable[c] === 1) squares += (sketch.delaySumNs[c]! - valueNs * sketch.received[c]!) ** 2;
+    }
+    // Cells are clusters of packets; what is not in one of them is estimated, what is in is known.
+    const unseen = Math.max(0, 1 - row.usable / received);
+    const variance = (squares / row.usable ** 2) * unseen;
+    if (!best || variance < best.variance) best = { valueNs, variance, used: row.usable };
+  }
+  const full = sketch.rows.filter((row) => row.rate === 1 && !row.overflowed);
+  const appeared = Math.max(0, ...sketch.rows.map((row) => row.appeared));
+  const lost = !sender
+    ? null
+    : appeared === 0
+      ? sender.packets - received
+      : full.length > 0 && parameters.weights === ""
+        ? Math.max(...full.map((row) => row.missing))
+        : null;
+  const mean: Interval | NoAnswer =
+    parameters.weights !== ""
+      ? {
+          reason: "not-supported",
+          text: "weighted flows count more than others: the cells have no common mean",
+        }
+      : best
+        ? interval(best.valueNs, best.variance, confidence)
+        : received === 0
+          ? { reason: "no-packets", text: "no packet was received" }
+          : { reason: "no-usable-cells", text: "no cell holds the same packets at both ends" };
+  return {
+    mean,
+    stdev: {
+      reason: "not-supported",
+      text: "cells group packets by flow: LDA answers the deviation of all packets",
+    },
+    sent: sender?.packets ?? null,
+    received,
+    lost,
+    packetsUsed: parameters.weights === "" ? (best?.used ?? 0) : 0,
+    coverage: parameters.weights === "" && received > 0 ? (best?.used ?? 0) / received : 0,
+    notes,
+  };
+}
+
+function estimateFlows(
+  { parameters, confidence, sender }: EstimateInput<SketchParameters>,
+  sketch: DelaySketch,
+  known: KnownFlows,
+  notes: string[],
+): FlowEstimate[] {
+  const flows = layFlows(sketch, known);
+  const background = fitBackground(usableCells(sketch), sketch.delaySumNs, sketch.received);
+  const beliefs = believe(parameters, sketch, flows, background, notes);
+  const packetVariance = beliefs?.packetVariance ?? background.flowVariance;
+  const rules = new CellRules(sketch, flows, background, packetVariance);
+  const losses = sender ? new LossMiner(sketch, flows) : null;
+  const decode = decoderOf(parameters, beliefs, rules);
+  return Array.from({ length: flows.count }, (_, flow): FlowEstimate => {
+    const lost = losses?.lost(flow) ?? null;
+    const packets = flows.known[flow] ? known.packets[flow]! : boundedPackets(flows, flow);
+    if (!(flows.packets[flow]! > 0)) {
+      const none: NoAnswer = { reason: "not-in-sketch", text: "no packet of the flow was counted" };
+      return { flow, mean: none, stdev: none, packets: 0, lost: null };
+    }
+    const estimate = decode(flow);
+    if (!estimate) {
+      const none: NoAnswer = {
+        reason: "no-usable-cells",
+        text: "every cell of the flow lost a packet, its own or a neighbour's",
+      };
+      return { flow, mean: none, stdev: none, packets, lost };
+    }
+    const mean = interval(estimate.meanNs, estimate.variance, confidence);
+    const stdev = minedDeviation(sketch, flows, flow, estimate, background, confidence);
+    return { flow, mean, stdev, packets, lost };
+  });
+}
+
+/** Mined length of a flow: whole packets, never more than its cells hold. */
+function boundedPackets(flows: FlowSet, flow: number): number {
+  return Math.round(Math.min(flows.packets[flow]!, flows.atMost[flow]!));
+}
+
+function believe(
+  { decoder, rounds }: SketchParameters,
+  sketch: DelaySketch,
+  flows: FlowSet,
+  background: Background,
+  notes: string[],
+): Beliefs | null {
+  // Guessed sizes mislead neighbours as well: unless asked for, belief propagation wants them known.
+  const wanted = decoder === "bp" || (decoder === "auto" && flows.known.every((known) => known === 1));
+  if (!wanted || flows.count === 0) return null;
+  const beliefs = propagateBeliefs(sketch, flows, background, rounds);
+  if (beliefs.settled) return beliefs;
+  notes.push(
+    `belief propagation did not settle in ${beliefs.rounds} rounds: flows were decoded one by one (decoder background)`,
+  );
+  return null;
+}
+
+type FlowDecoder = (flow: number) => CellEstimate | null;
+
+function decoderOf(
+  { decoder, alpha }: SketchParameters,
+  beliefs: Beliefs | null,
+  rules: CellRules,
+): FlowDecoder {
+  const believed: FlowDecoder = (flow) =>
+    beliefs && !Number.isNaN(beliefs.variance[flow]!)
+      ? { meanNs: beliefs.meanNs[flow]!, variance: beliefs.variance[flow]! }
+      : null;
+  const decoders: Record<Decoder, FlowDecoder> = {
+    bp: beliefs ? believed : (flow) => rules.background(flow),
+    background: (flow) => rules.background(flow),
+    smallest: (flow) => rules.smallest(flow),
+    alpha: (flow) => rules.alpha(flow, alpha),
+    auto: (flow) => {
+      let best = beliefs ? believed(flow) : null;
+      for (const other of [rules.background(flow), rules.smallest(flow)]) {
+        if (other && (!best || other.variance < best.variance)) best = other;
+      }
+      return best;
+    },
+  };
+  return decoders[decoder];
+}
+
+function usableCells(sketch: DelaySketch): Uint32Array {
+  const out = new Uint32Array(sketch.usable.length);
+  let n = 0;
+  for (let c = 0; c < out.length; c++) if (sketch.usable[c] === 1) out[n++] = c;
+  return out.subarray(0, n);
+}
+
+function interval(valueNs: number, variance: number, confidence: number): Interval {
+  const half = normalQuantile((1 + confidence) / 2) * Math.sqrt(variance);
+  return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
+}
+
+function unanswered(input: EstimateInput<SketchParameters>, why: NoAnswer): EstimatorAnswer {
+  const { sender, receiver, flows } = input;
+  return {
+    segment: {
+      mean: why,
+      stdev: why,
+      sent: sender?.packets ?? null,
+      received: receiver?.packets ?? null,
+      lost: null,
+      packetsUsed: 0,
+      coverage: 0,
+      notes: [],
+    },
+    flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => {
+      const packets = flows!.packets[flow]!;
+      return { flow, mean: why, stdev: why, packets: Number.isNaN(packets) ? null : packets, lost: null };
+    }),
+    notes: [],
+  };
+}
