@@ -33,8 +33,11 @@ const FIRST_STEP = 0.5;
 /** Mean square of a round's changes over the prior variance: below, nothing moves any more; above, there is no answer. */
 const CONVERGED = 1e-9;
 const UNSETTLED = 1e-3;
-/** The k cells of a row share some of the flows that collide there: how far their interference counts as one and the same. */
-const SHARED = 0.5;
+/**
+ * Neighbours that overlap in several cells (k > 1) tell each other what they have heard from each other: by so many flows per cell the variance that
+ * messages claim is half of the true one (measured: without it 42 flows per cell leave 84 to 91 % of intervals right, 8 leave 95).
+ */
+const ECHO = 40;
 
 export function propagateBeliefs(
   sketch: DelaySketch,
@@ -143,17 +146,20 @@ export function propagateBeliefs(
   return { meanNs, variance, commonNs, flowVariance, packetVariance, rounds, settled };
 }
 
-/** Posterior variances, interference within a row counted as partly the same in all its cells. */
+/** Posterior variances; the k cells of a row share the flows that collide there, so their interference counts as one and the same. */
 function finalVariances(
   sketch: DelaySketch,
-  { starts, cell, a }: Graph,
+  { starts, cell, a, sum }: Graph,
   priorVariance: Float64Array,
   spread: Float64Array,
   sumSpread: Float64Array,
   noise: Float64Array,
 ): Float64Array {
-  const { columns } = sketch.geometry;
+  const { columns, k } = sketch.geometry;
   const out = new Float64Array(priorVariance.length);
+  let filled = 0;
+  for (const packets of sum) if (packets > 0) filled++;
+  const echo = k > 1 ? 1 + cell.length / Math.max(1, filled) / ECHO : 1;
   for (let f = 0; f < out.length; f++) {
     let precision = 1 / priorVariance[f]!;
     for (let e = starts[f]!; e < starts[f + 1]!; ) {
@@ -169,11 +175,11 @@ function finalVariances(
         const weight = w / v;
         squares += weight * w;
         shared += weight * Math.sqrt(interference);
-        separate += weight * weight * (v - SHARED * interference);
+        separate += weight * weight * (v - interference);
       }
-      precision += (squares * squares) / (separate + SHARED * shared * shared);
+      precision += (squares * squares) / (separate + shared * shared);
     }
-    out[f] = 1 / precision;
+    out[f] = Math.min(priorVariance[f]!, echo / precision);
   }
   return out;
 }

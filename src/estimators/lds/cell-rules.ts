@@ -57,7 +57,9 @@ class FlowCells {
       if (chance === 0) splitKnown(n, expected);
       else splitByChance(this.#crowds[row]!, n, expected, chance);
       this.own[this.length] = n - split.others;
-      this.others[this.length] = split.others;
+      // A flow whose size is a guess may have left more to others than it seems.
+      const guess = this.#flows.doubt[flow]! * (weight * share) ** 2;
+      this.others[this.length] = Math.min(n, Math.sqrt(split.others ** 2 + guess));
       this.doubt[this.length++] = split.doubt;
     }
   }
@@ -170,7 +172,13 @@ export class CellRules {
       precision += rowPrecision;
       weighted += (rowPrecision * products) / squares;
     }
-    return seen === 0 ? null : { meanNs: meanNs + weighted / precision, variance: 1 / precision };
+    if (seen === 0) return null;
+    // A wrong size scales the flow's distance from the common mean.
+    const guess = this.#flows.doubt[flow]! / this.#flows.packets[flow]! ** 2;
+    return {
+      meanNs: meanNs + weighted / precision,
+      variance: 1 / precision + flowVariance * Math.min(1, guess),
+    };
   }
 
   /** Variance that others' packets add to a cell's sum. */

@@ -16,6 +16,7 @@ import { type FlowSet, layFlows } from "./flow-set.ts";
 import { fingerprint } from "./geometry.ts";
 import { LossMiner, minedDeviation } from "./mined.ts";
 import { type Decoder, geometryOf, type SketchParameters } from "./parameters.ts";
+import { type RowMean, rowMean } from "./segment.ts";
 import { describeStream, refuseStream } from "./stream-notes.ts";
 import { type Background, fitBackground } from "./variance.ts";
 
@@ -64,20 +65,11 @@ function estimateSegment(
   sketch: DelaySketch,
   notes: string[],
 ): SegmentEstimate {
-  const { columns } = sketch.geometry;
   const received = receiver?.packets ?? 0;
-  let best: { valueNs: number; variance: number; used: number } | null = null;
-  for (const [r, row] of sketch.rows.entries()) {
-    if (row.usable === 0) continue;
-    const valueNs = row.delaySumNs / row.usable;
-    let squares = 0;
-    for (let c = r * columns; c < (r + 1) * columns; c++) {
-      if (sketch.usable[c] === 1) squares += (sketch.delaySumNs[c]! - valueNs * sketch.received[c]!) ** 2;
-    }
-    // Cells are clusters of packets; what is not in one of them is estimated, what is in is known.
-    const unseen = Math.max(0, 1 - row.usable / received);
-    const variance = (squares / row.usable ** 2) * unseen;
-    if (!best || variance < best.variance) best = { valueNs, variance, used: row.usable };
+  let best: RowMean | null = null;
+  for (const r of sketch.rows.keys()) {
+    const mean = rowMean(sketch, r, received);
+    if (mean && (!best || mean.variance < best.variance)) best = mean;
   }
   const full = sketch.rows.filter((row) => row.rate === 1 && !row.overflowed);
   const appeared = Math.max(0, ...sketch.rows.map((row) => row.appeared));

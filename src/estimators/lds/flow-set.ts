@@ -11,6 +11,8 @@ export interface FlowSet {
   cellsPerFlow: number;
   /** Packets, known or estimated without bias; never below 0. */
   packets: Float64Array;
+  /** Variance of `packets`: 0 where they are known. */
+  doubt: Float64Array;
   /** Upper bound from the counts (count-min); infinite where no row takes all packets. */
   atMost: Float64Array;
   known: Uint8Array;
@@ -38,6 +40,7 @@ export function layFlows(sketch: DelaySketch, flows: KnownFlows): FlowSet {
     cells,
     cellsPerFlow: perFlow,
     packets: new Float64Array(n),
+    doubt: new Float64Array(n),
     atMost: new Float64Array(n),
     known: new Uint8Array(n),
     weights: flowWeights(sketch.geometry.weights, flows.keyWords, n),
@@ -73,7 +76,10 @@ function countPackets(sketch: DelaySketch, flows: KnownFlows, set: FlowSet): voi
     set.known[f] = Number.isNaN(given) ? 0 : 1;
     if (set.known[f] === 1) set.packets[f] = given;
     else if (Number.isFinite(least)) {
-      set.packets[f] = Math.max(Math.min(least, 1), least - background.below(least)) / weight / rate;
+      const [mean, variance] = background.below(least);
+      set.packets[f] = Math.max(Math.min(least, 1), least - mean) / weight / rate;
+      const sampling = (set.packets[f]! * (1 - rate)) / rate;
+      set.doubt[f] = variance / (weight * rate) ** 2 + sampling;
     }
   }
 }
@@ -85,6 +91,7 @@ function countPackets(sketch: DelaySketch, flows: KnownFlows, set: FlowSet): voi
 class LeastBackground {
   readonly #sorted: Float64Array;
   readonly #meanBelow: Float64Array;
+  readonly #squareBelow: Float64Array;
 
   constructor(sketch: DelaySketch, rows: readonly number[]) {
     const { columns, k } = sketch.geometry;
@@ -101,14 +108,19 @@ class LeastBackground {
     }
     this.#sorted = least.sort();
     this.#meanBelow = new Float64Array(least.length);
+    this.#squareBelow = new Float64Array(least.length);
     let sum = 0;
+    let squares = 0;
     for (let d = 0; d < least.length; d++) {
       sum += least[d]!;
+      squares += least[d]! * least[d]!;
       this.#meanBelow[d] = sum / (d + 1);
+      this.#squareBelow[d] = squares / (d + 1);
     }
   }
 
-  below(limit: number): number {
+  /** Mean and variance. */
+  below(limit: number): [number, number] {
     let low = 0;
     let high = this.#sorted.length;
     while (low < high) {
@@ -116,6 +128,8 @@ class LeastBackground {
       if (this.#sorted[middle]! < limit) low = middle + 1;
       else high = middle;
     }
-    return low === 0 ? 0 : this.#meanBelow[low - 1]!;
+    if (low === 0) return [0, 0];
+    const mean = this.#meanBelow[low - 1]!;
+    return [mean, this.#squareBelow[low - 1]! - mean * mean];
   }
 }
