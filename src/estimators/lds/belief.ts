@@ -228,20 +228,22 @@ function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
 
   const squares = new Float64Array(cells);
   const weighted = new Float64Array(cells);
+  const chance = new Float64Array(cells);
   for (let f = 0; f < flows.count; f++) {
     const weight = flows.weights?.[f] ?? 1;
     for (let e = starts[f]!; e < starts[f + 1]!; e++) {
       const c = cell[e]!;
       const packets = sketch.received[c]!;
       // Given the cell's count, what was expected is scaled to it: down always, up only where nobody is missing from the list.
-      const chance = sketch.shares[Math.floor(c / sketch.geometry.columns)]! < 1;
-      if (sum[c]! > packets || (chance && flows.complete)) a[e]! *= packets / sum[c]!;
+      const share = sketch.shares[Math.floor(c / sketch.geometry.columns)]!;
+      const doubt = flows.doubt[f]! * (weight * share) ** 2;
+      chance[c]! += doubt * (1 - a[e]! / sum[c]!);
+      if (sum[c]! > packets || (flows.complete && (share < 1 || doubt > 0))) a[e]! *= packets / sum[c]!;
       squares[c]! += a[e]! * a[e]!;
       weighted[c]! += weight * a[e]!;
     }
   }
   const left = new Float64Array(cells);
-  const chance = new Float64Array(cells);
   const jitter = new Float64Array(cells);
   for (let c = 0; c < cells; c++) {
     if (sum[c] === 0) continue;
@@ -250,7 +252,7 @@ function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
     if (share === 1 || !flows.complete) left[c] = Math.max(0, packets - sum[c]!);
     if (share === 1) continue;
     const listed = packets - left[c]!;
-    chance[c] = (1 - share) * weighted[c]! * Math.max(0, 1 - squares[c]! / (listed * listed));
+    chance[c]! += (1 - share) * weighted[c]! * Math.max(0, 1 - squares[c]! / (listed * listed));
     jitter[c] = (1 - share) * weighted[c]!;
   }
   const list = { cell: cell.subarray(0, edges), a: a.subarray(0, edges) };

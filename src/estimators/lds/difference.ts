@@ -6,10 +6,9 @@
  * into it: foreign traffic, duplicates, or packets in flight at the epoch's edge. Foreign packets at the sender look like loss, except that
  * whole flows go dark while their neighbours lose next to nothing.
  */
-import type { SealedEpoch } from "../estimator.ts";
 import { type SketchCells, signed64 } from "./cells.ts";
 import { cellShares, type Geometry } from "./geometry.ts";
-import { decodeCells, requireSameSketch } from "./payload.ts";
+import { requireSameSketch } from "./payload.ts";
 
 export interface DelaySketch {
   geometry: Geometry;
@@ -23,6 +22,8 @@ export interface DelaySketch {
   /** 1 where the cell holds packets, and the same ones at both ends. */
   usable: Uint8Array;
   bytes: Float64Array | null;
+  /** Only the receiver counts (SDS): `sent` is what it received. */
+  oneEnd: boolean;
   rows: RowSummary[];
   /** Cells are compared by digest too, so that usable ones hold the same packets but for 2^-bits. */
   digests: boolean;
@@ -55,7 +56,7 @@ export function differenceOf(
   senderCells: SketchCells,
   receiverCells: SketchCells,
 ): DelaySketch {
-  requireSameSketch(senderCells, receiverCells);
+  requireSameSketch(senderCells, receiverCells, "receiver's payload");
   const sketch = blank(geometry, seed, senderCells, receiverCells);
   const { sumLow: sentLow, sumHigh: sentHigh } = senderCells;
   const { sumLow, sumHigh } = receiverCells;
@@ -95,12 +96,6 @@ export function delaysOf(geometry: Geometry, seed: bigint, cells: SketchCells): 
   return sketch;
 }
 
-export function openCells(epoch: SealedEpoch, expected: number, file: string): SketchCells {
-  const cells = decodeCells(epoch.payload, file);
-  requireSameSketch(cells, { ...cells, fingerprint: expected });
-  return cells;
-}
-
 function blank(geometry: Geometry, seed: bigint, sender: SketchCells, receiver: SketchCells): DelaySketch {
   const n = geometry.rows * geometry.columns;
   return {
@@ -112,6 +107,7 @@ function blank(geometry: Geometry, seed: bigint, sender: SketchCells, receiver: 
     received: receiver.count,
     usable: new Uint8Array(n),
     bytes: sender.bytes,
+    oneEnd: sender.delays,
     rows: geometry.rates.map((rate, r) => {
       const [sent, received] = [sumRow(sender, r), sumRow(receiver, r)];
       const overflowed = sent !== sender.totals[r] || received !== receiver.totals[r];

@@ -11,11 +11,12 @@ import type {
 } from "../estimator.ts";
 import { type Beliefs, propagateBeliefs } from "./belief.ts";
 import { type CellEstimate, CellRules } from "./cell-rules.ts";
-import { type DelaySketch, delaysOf, differenceOf, openCells } from "./difference.ts";
+import { type DelaySketch, delaysOf, differenceOf } from "./difference.ts";
 import { type FlowSet, layFlows } from "./flow-set.ts";
 import { fingerprint } from "./geometry.ts";
 import { LossMiner, minedDeviation } from "./mined.ts";
-import { type Decoder, geometryOf, type SketchParameters } from "./parameters.ts";
+import { type Decoder, expectedCells, geometryOf, type SketchParameters } from "./parameters.ts";
+import { decodeCells } from "./payload.ts";
 import { type RowMean, rowMean } from "./segment.ts";
 import { describeStream, refuseStream } from "./stream-notes.ts";
 import { type Background, fitBackground } from "./variance.ts";
@@ -27,12 +28,12 @@ export function estimateLds(input: EstimateInput<SketchParameters>): EstimatorAn
     const end = sender ? "receiver" : "sender";
     return unanswered(input, { reason: "no-packets", text: `there is no sketch of the ${end}` });
   }
-  const expected = fingerprint(geometry, seed);
+  const expected = expectedCells(parameters, false, fingerprint(geometry, seed));
   const sketch = differenceOf(
     geometry,
     seed,
-    openCells(sender, expected, "sender's payload"),
-    openCells(receiver, expected, "receiver's payload"),
+    decodeCells(sender.payload, expected, "sender's payload"),
+    decodeCells(receiver.payload, expected, "receiver's payload"),
   );
   return estimateSketch(input, sketch);
 }
@@ -43,7 +44,8 @@ export function estimateSds(input: EstimateInput<SketchParameters>): EstimatorAn
   if (!receiver) {
     return unanswered(input, { reason: "no-packets", text: "there is no sketch of the receiver" });
   }
-  const cells = openCells(receiver, fingerprint(geometry, seed), "receiver's payload");
+  const expected = expectedCells(parameters, true, fingerprint(geometry, seed));
+  const cells = decodeCells(receiver.payload, expected, "receiver's payload");
   return estimateSketch(input, delaysOf(geometry, seed, cells));
 }
 

@@ -47,7 +47,21 @@ export function layFlows(sketch: DelaySketch, flows: KnownFlows): FlowSet {
     complete: flows.complete,
   };
   countPackets(sketch, flows, set);
+  if (sketch.oneEnd) allowForLoss(sketch, set);
   return set;
+}
+
+/** A receiver alone counts what arrived, a list what was sent: what is missing in all is missing of each flow by chance. */
+function allowForLoss(sketch: DelaySketch, set: FlowSet): void {
+  if (!set.complete || set.known.includes(0)) return;
+  let listed = 0;
+  for (let f = 0; f < set.count; f++) listed += set.packets[f]! * (set.weights?.[f] ?? 1);
+  const arrived = Math.min(1, sketch.rows[0]!.received / listed);
+  if (!(arrived < 1)) return;
+  for (let f = 0; f < set.count; f++) {
+    set.doubt[f] = set.packets[f]! * arrived * (1 - arrived);
+    set.packets[f]! *= arrived;
+  }
 }
 
 /** Rows that see the most packets, and only those: there counts bound a flow from above. */

@@ -112,7 +112,7 @@ test("the kernel fills the cells that one packet after the other would", () => {
         const cut = rows.length >> 1;
         tap.update(batch, 0, cut);
         tap.update(batch, cut, rows.length);
-        const cells = decodeCells(tap.seal().payload);
+        const cells = decodeCells(tap.seal().payload, { ...geometry, delays });
         const expected = twin(geometry, seed, rows, startNs, delays);
         for (const [i, cell] of expected.entries()) {
           const sum = (BigInt(cells.sumHigh[i]!) << 32n) | BigInt(cells.sumLow[i]!);

@@ -16,7 +16,7 @@
 import type { Estimator } from "../estimator.ts";
 import { shiftCells } from "./cells.ts";
 import { estimateLds } from "./estimate.ts";
-import { completeLds, geometryOf, LDS_PARAMETERS, type LdsParameters } from "./parameters.ts";
+import { completeLds, expectedCells, geometryOf, LDS_PARAMETERS, type LdsParameters } from "./parameters.ts";
 import { decodeCells, encodeCells, mergePayloads } from "./payload.ts";
 import { sizeLds } from "./size.ts";
 import { SketchTap } from "./tap.ts";
@@ -37,10 +37,10 @@ export const lds: Estimator<LdsParameters> = {
       bytes: parameters.bytes,
       delays: false,
     }),
-  merge: (a, b) => mergePayloads(a, b),
+  merge: (a, b, parameters) => mergePayloads(a, b, expectedCells(parameters, false)),
   estimate: estimateLds,
-  rebase(sealed, earlierNs) {
-    const cells = decodeCells(sealed.payload);
+  rebase(sealed, earlierNs, parameters) {
+    const cells = decodeCells(sealed.payload, expectedCells(parameters, false));
     shiftCells(cells, Math.trunc(earlierNs));
     return { payload: encodeCells(cells), packets: sealed.packets };
   },

@@ -2,6 +2,7 @@
 import { UsageError } from "../../base/errors.ts";
 import type { ParameterSpec, ParameterValues } from "../estimator.ts";
 import type { Geometry } from "./geometry.ts";
+import type { Expected } from "./payload.ts";
 import { parseWeights } from "./weights.ts";
 
 export type Decoder = "auto" | "bp" | "background" | "smallest" | "alpha";
@@ -159,4 +160,10 @@ function check(name: string, p: SketchParameters): void {
 export function geometryOf(p: SketchParameters): Geometry {
   const rates = (p["rates"] as readonly number[] | undefined) ?? new Array<number>(p.rows).fill(1);
   return { rows: p.rows, columns: p.columns, k: p.k, rates, weights: p.weights };
+}
+
+/** What payloads of these parameters look like. */
+export function expectedCells(p: SketchParameters, delays: boolean, fingerprint?: number): Expected {
+  const shape = { rows: p.rows, columns: p.columns, delays };
+  return fingerprint === undefined ? shape : { ...shape, fingerprint };
 }

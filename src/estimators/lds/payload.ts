@@ -14,7 +14,7 @@
  * the whole.
  */
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
-import { FormatError, UsageError } from "../../base/errors.ts";
+import { FormatError } from "../../base/errors.ts";
 import { mulHigh32 } from "../../base/hash.ts";
 import type { SealedEpoch } from "../estimator.ts";
 import { addCells, emptyCells, type SketchCells, signed64 } from "./cells.ts";
@@ -22,7 +22,15 @@ import { addCells, emptyCells, type SketchCells, signed64 } from "./cells.ts";
 const LAYOUT = 1;
 const DELAYS = 1;
 const BYTES = 2;
-const MAX_CELLS = 1 << 28;
+
+/** What a payload must be to be of use: other cells are refused before memory is taken for them. */
+export interface Expected {
+  rows: number;
+  columns: number;
+  /** Absent: that of the payload. */
+  fingerprint?: number;
+  delays: boolean;
+}
 
 export function encodeCells(cells: SketchCells): Uint8Array {
   const { count, sumLow, sumHigh, digest, digestBits, bytes } = cells;
@@ -63,7 +71,7 @@ export function encodeCells(cells: SketchCells): Uint8Array {
   return w.finish();
 }
 
-export function decodeCells(payload: Uint8Array, file = "payload"): SketchCells {
+export function decodeCells(payload: Uint8Array, expected: Expected, file = "payload"): SketchCells {
   const r = new ByteReader(payload, { file });
   const layout = r.u8();
   if (layout !== LAYOUT) throw new FormatError("bad-version", file, 0, `layout ${layout} is not known`);
@@ -73,18 +81,26 @@ export function decodeCells(payload: Uint8Array, file = "payload"): SketchCells 
   if (![0, 8, 16, 32].includes(digestBits)) {
     throw new FormatError("bad-record", file, 2, `a digest cannot have ${digestBits} bits`);
   }
+  const delays = (flags & DELAYS) !== 0;
+  if (delays !== expected.delays) {
+    throw new FormatError("bad-record", file, 1, `sums of ${delays ? "delays" : "times"} were not expected`);
+  }
   const fingerprint = r.u32();
+  if (expected.fingerprint !== undefined && fingerprint !== expected.fingerprint) {
+    throw new FormatError("bad-record", file, 3, "the sketch has another seed, geometry, rates or weights");
+  }
   const at = r.offset;
   const rows = r.varint();
   const columns = r.varint();
-  if (rows < 1 || columns < 1 || rows * columns > MAX_CELLS) {
-    throw new FormatError("bad-record", file, at, `${rows} x ${columns} cells are not a sketch`);
+  if (rows !== expected.rows || columns !== expected.columns) {
+    const wanted = `${expected.rows} x ${expected.columns}`;
+    throw new FormatError("bad-record", file, at, `${rows} x ${columns} cells where ${wanted} are expected`);
   }
   const cells = emptyCells({
     rows,
     columns,
     digestBits,
-    delays: (flags & DELAYS) !== 0,
+    delays,
     bytes: (flags & BYTES) !== 0,
     fingerprint,
   });
@@ -125,34 +141,25 @@ export function decodeCells(payload: Uint8Array, file = "payload"): SketchCells 
 }
 
 /** Bit-identical to the payload of one tap that saw both parts. */
-export function mergePayloads(a: SealedEpoch, b: SealedEpoch): SealedEpoch {
-  const cells = decodeCells(a.payload, "first payload");
-  const other = decodeCells(b.payload, "second payload");
-  requireSameSketch(cells, other);
+export function mergePayloads(a: SealedEpoch, b: SealedEpoch, expected: Expected): SealedEpoch {
+  const cells = decodeCells(a.payload, expected, "first payload");
+  const other = decodeCells(b.payload, expected, "second payload");
+  requireSameSketch(cells, other, "second payload");
   addCells(cells, other);
   return { payload: encodeCells(cells), packets: a.packets + b.packets };
 }
 
-export function requireSameSketch(a: SketchCells, b: SketchCells): void {
+export function requireSameSketch(a: SketchCells, b: SketchCells, file: string): void {
   const differs =
-    a.rows !== b.rows || a.columns !== b.columns
-      ? `${a.rows} x ${a.columns} and ${b.rows} x ${b.columns} cells`
-      : a.fingerprint !== b.fingerprint
-        ? "different seeds, k, rates or weights"
-        : a.delays !== b.delays
-          ? "one sums times, the other delays"
-          : a.digestBits !== b.digestBits
-            ? `digests of ${a.digestBits} and of ${b.digestBits} bits`
-            : (a.bytes === null) !== (b.bytes === null)
-              ? "only one of them counts bytes"
-              : null;
-  if (differs !== null) {
-    throw new UsageError(
-      "mismatch",
-      `the sketches do not belong together: ${differs}`,
-      "use the same parameters and seed everywhere",
-    );
-  }
+    a.fingerprint !== b.fingerprint
+      ? "another seed, geometry, rates or weights"
+      : a.digestBits !== b.digestBits
+        ? `digests of ${b.digestBits} bits, not ${a.digestBits}`
+        : (a.bytes === null) !== (b.bytes === null)
+          ? "bytes counted at one side only"
+          : null;
+  if (differs !== null)
+    throw new FormatError("bad-record", file, 0, `the sketches do not belong together: ${differs}`);
 }
 
 /** The mean value of all cells, whole ns. Any number would do; this one makes the sums short. */

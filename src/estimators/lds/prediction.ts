@@ -34,7 +34,7 @@ export class SketchPrediction {
   readonly #shares: number[];
   #pools: Meeting[][];
 
-  constructor(expectation: Expectation, random: Random, pool = 600, rounds = 10) {
+  constructor(expectation: Expectation, random: Random, pool: number, rounds: number) {
     this.#e = expectation;
     this.#random = random;
     this.#shares = cellShares(expectation.geometry);
@@ -158,8 +158,9 @@ export class SketchPrediction {
   }
 
   #count(packets: number, share: number): number {
-    if (share === 1) return packets;
-    return Math.min(packets, this.#random.poisson(packets * share));
+    const expected = packets * share;
+    // Far from zero the departure of a count from its mean matters no more.
+    return share === 1 || expected > 50 ? expected : Math.min(packets, this.#random.poisson(expected));
   }
 
   #survives(packets: number): boolean {

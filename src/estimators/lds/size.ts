@@ -24,10 +24,12 @@ import {
   type SketchParameters,
 } from "./parameters.ts";
 import { SketchPrediction } from "./prediction.ts";
+import { CELL_BYTES, ROW_BYTES, sketchBytes } from "./tap.ts";
 
 /** Representatives of the size classes that predictions are made for. */
 const CLASSES = [10, 100, 700, 2000, 10_000];
-const CELL_BYTES = 16;
+const USUAL_SIZE = 1000;
+const MOST_LOAD = 40;
 const FEWEST_COLUMNS = 16;
 /** Deviation of packets within a flow, of that between flows, where only one number is known. */
 const WITHIN = 1 / 3;
@@ -73,9 +75,16 @@ function size<P extends SketchParameters>(request: SizeRequest, kind: Kind<P>): 
   const parameters = choose(wanted);
   const predictions = loss.flatMap((rate) => {
     const prediction = predict(wanted, parameters, rate);
-    return classesOf(request).map((packets) => lineOf(prediction, parameters, packets, rate));
+    const asked = request.flowSize ?? USUAL_SIZE;
+    return [
+      { quantity: `mean of flows of ${asked} packets`, ...lineOf(prediction, parameters, asked, rate) },
+      ...CLASSES.filter((packets) => packets !== asked).map((packets) => ({
+        quantity: `flows of ${packets} packets`,
+        ...lineOf(prediction, parameters, packets, rate),
+      })),
+    ];
   });
-  const x = 0.05 * (request.flowSize ?? 1000);
+  const x = 0.05 * (request.flowSize ?? USUAL_SIZE);
   const q = survival(sizes, flows, parameters, x);
   notes.push(
     `section 3: ${(100 * q).toFixed(1)} % of flows of ${Math.round(20 * x)} packets meet at most 5 % foreign ones in a cell`,
@@ -84,12 +93,11 @@ function size<P extends SketchParameters>(request: SizeRequest, kind: Kind<P>): 
   const cells = parameters.rows * parameters.columns;
   const digestBits = Number((parameters as ParameterValues)["digest"] ?? 0);
   const bytes = Math.round(
-    cells * predict(wanted, parameters, 0, 200, 1).cellBytes(kind.lossy ? request.epochNs : 1e6, digestBits) +
-      32,
+    cells * predict(wanted, parameters, 0, 1).cellBytes(kind.lossy ? request.epochNs : 1e6, digestBits) + 32,
   );
   return {
     parameters,
-    memoryBytes: cells * (parameters.bytes ? CELL_BYTES + 8 : CELL_BYTES),
+    memoryBytes: sketchBytes(parameters),
     payloadBytes: bytes,
     bitsPerSecond: (8 * bytes) / (request.epochNs / 1e9),
     bitsPerPacket: (8 * bytes) / request.packets,
@@ -106,10 +114,6 @@ interface Wanted<P extends SketchParameters> {
   loss: readonly number[];
 }
 
-function classesOf({ flowSize }: SizeRequest): number[] {
-  return flowSize === null ? CLASSES : [...new Set([...CLASSES, flowSize])].sort((a, b) => a - b);
-}
-
 function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
   const { request, kind, flows, sizes, loss } = wanted;
   const defaults = Object.fromEntries(kind.specs.map((s) => [s.name, s.default]));
@@ -123,7 +127,7 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
   if (request.fixed["columns"] !== undefined) return at(0);
   const cellBytes = request.fixed["bytes"] === true ? CELL_BYTES + 8 : CELL_BYTES;
   if (request.memoryBytes !== null) {
-    const columns = Math.min(MOST_COLUMNS, Math.floor(request.memoryBytes / rows / cellBytes));
+    const columns = Math.min(MOST_COLUMNS, Math.floor((request.memoryBytes / rows - ROW_BYTES) / cellBytes));
     if (columns < FEWEST_COLUMNS) {
       throw new UsageError(
         "bad-parameter",
@@ -137,31 +141,32 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
   return searchColumns(wanted, at);
 }
 
-/** The fewest columns, to a sixteenth, whose prediction keeps the wanted error at every loss rate. */
+/** The fewest columns, to an eighth, whose prediction keeps the wanted error at every loss rate. */
 function searchColumns<P extends SketchParameters>(wanted: Wanted<P>, at: (columns: number) => P): P {
   const { request, loss } = wanted;
   const error = request.error!;
-  const packets = request.flowSize ?? 1000;
+  const packets = request.flowSize ?? USUAL_SIZE;
   const enough = (columns: number) => {
     const parameters = at(columns);
     return loss.every((rate) => {
-      const line = lineOf(predict(wanted, parameters, rate, 300, 8), parameters, packets, rate);
+      const line = lineOf(predict(wanted, parameters, rate), parameters, packets, rate);
       return line.relativeError !== null && line.relativeError <= error;
     });
   };
-  let high = FEWEST_COLUMNS;
+  // More flows per cell than this do not pay, and take long to draw.
+  let high = Math.max(FEWEST_COLUMNS, Math.ceil((wanted.flows * at(1).k) / MOST_LOAD));
   while (!enough(high)) {
     high *= 2;
-    if (high > 1 << 22) {
+    if (high > MOST_COLUMNS) {
       throw new UsageError(
         "bad-parameter",
-        `no sketch of up to ${1 << 22} columns reaches an error of ${error} for flows of ${packets} packets`,
+        `no sketch of up to ${MOST_COLUMNS} columns reaches an error of ${error} for flows of ${packets} packets`,
         "allow a larger error, or ask for larger flows",
       );
     }
   }
-  let low = high / 2;
-  while (high - low > Math.max(1, high / 16)) {
+  let low = high >> 1;
+  while (high - low > Math.max(1, high / 8)) {
     const middle = (low + high) >> 1;
     if (enough(middle)) high = middle;
     else low = middle;
@@ -181,12 +186,14 @@ function predict<P extends SketchParameters>(
   { request, flows, sizes }: Wanted<P>,
   parameters: P,
   loss: number,
-  pool = 600,
-  rounds = 10,
+  rounds = 8,
 ): SketchPrediction {
   const flowVariance = request.variation ** 2;
   const packetVariance = flowVariance * WITHIN ** 2;
   const geometry = geometryOf(parameters);
+  // Crowded cells are alike: fewer of them tell as much.
+  const load = (flows * parameters.k) / parameters.columns;
+  const pool = Math.round(Math.min(400, Math.max(80, 4000 / load)));
   const expectation = { geometry, flows, sizes, loss, flowVariance, packetVariance };
   return new SketchPrediction(expectation, new Random("lds size"), pool, rounds);
 }
@@ -196,11 +203,10 @@ function lineOf(
   parameters: SketchParameters,
   packets: number,
   loss: number,
-): SizePrediction {
+): Omit<SizePrediction, "quantity"> {
   const decoder = parameters.decoder === "smallest" || parameters.decoder === "alpha" ? "smallest" : "bp";
   const { median, unanswered } = prediction.flowError(packets, decoder);
   return {
-    quantity: `mean of flows of ${packets} packets`,
     loss,
     relativeError: unanswered > 0.5 || Number.isNaN(median) ? null : median,
     packetsUsed: null,

@@ -16,6 +16,22 @@ export interface SketchOptions {
   delays: boolean;
 }
 
+/** As kernels/lds.ts lays them out. */
+export const CELL_BYTES = 16;
+export const ROW_BYTES = 32;
+
+export function sketchBytes({
+  rows,
+  columns,
+  bytes,
+}: {
+  rows: number;
+  columns: number;
+  bytes: boolean;
+}): number {
+  return rows * (columns * (bytes ? CELL_BYTES + 8 : CELL_BYTES) + ROW_BYTES);
+}
+
 export class SketchTap implements Tap {
   readonly memoryBytes: number;
   readonly #kernels: Kernels;
@@ -28,7 +44,7 @@ export class SketchTap implements Tap {
     const { rows, columns, k, rates, weights } = options.geometry;
     this.#kernels = kernels;
     this.#options = options;
-    this.memoryBytes = rows * (columns * (options.bytes ? 24 : 16) + 32);
+    this.memoryBytes = sketchBytes({ rows, columns, bytes: options.bytes });
     const classes = parseWeights(weights);
     this.#weights = classes.length > 0 ? new RowWeights(kernels, classes) : null;
     const { call } = kernels;

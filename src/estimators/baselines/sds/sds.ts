@@ -4,7 +4,13 @@
  */
 import type { Estimator } from "../../estimator.ts";
 import { estimateSds } from "../../lds/estimate.ts";
-import { completeSds, geometryOf, SDS_PARAMETERS, type SketchParameters } from "../../lds/parameters.ts";
+import {
+  completeSds,
+  expectedCells,
+  geometryOf,
+  SDS_PARAMETERS,
+  type SketchParameters,
+} from "../../lds/parameters.ts";
 import { mergePayloads } from "../../lds/payload.ts";
 import { sizeSds } from "../../lds/size.ts";
 import { SketchTap } from "../../lds/tap.ts";
@@ -25,7 +31,7 @@ export const sds: Estimator<SketchParameters> = {
       bytes: parameters.bytes,
       delays: true,
     }),
-  merge: (a, b) => mergePayloads(a, b),
+  merge: (a, b, parameters) => mergePayloads(a, b, expectedCells(parameters, true)),
   estimate: estimateSds,
   // Delays do not depend on where the epoch's clock starts.
   rebase: (sealed) => sealed,
