@@ -12,9 +12,12 @@
  * (sum a m / v) / precision; damped, the more the longer they swing. The graph has loops: means are right where it converges, variances are approximate, which is why
  * their promise is tested. Cost: rounds x flows x rows x k.
  */
+
+import { buildGraph, fitPrior, type Graph } from "./belief-graph.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowSet } from "./flow-set.ts";
-import { type Background, backgroundVariance, fitVariance } from "./variance.ts";
+import { ENOUGH_FREEDOM, measureJitter } from "./jitter.ts";
+import { type Background, backgroundVariance } from "./variance.ts";
 
 export interface Beliefs {
   /** Mean delay and variance of it, per flow; variance is NaN where no cell of the flow is usable. */
@@ -46,10 +49,60 @@ export function propagateBeliefs(
   maxRounds: number,
 ): Beliefs {
   const graph = buildGraph(sketch, flows);
-  const prior = fitPrior(sketch, graph);
+  const prior = priorOf(sketch, flows, graph);
+  const { flowVariance } = prior;
+  // A variance between flows that is too large does little harm, one too small draws all flows to the mean: where the cells' sizes say that
+  // flows differ more than the fit does, the larger one is tried first, and the flows themselves decide.
+  if (flowVariance >= 0.5 * background.flowVariance)
+    return run(sketch, flows, background, graph, prior, maxRounds);
+  const wide = { ...prior, flowVariance: background.flowVariance };
+  const beliefs = run(sketch, flows, background, graph, wide, maxRounds);
+  const learnt = Math.max(flowVariance, learntVariance(beliefs));
+  if (!beliefs.settled || learnt > 0.5 * background.flowVariance) return beliefs;
+  return run(sketch, flows, background, graph, { ...prior, flowVariance: learnt }, maxRounds);
+}
+
+interface Prior {
+  commonNs: number;
+  flowVariance: number;
+  packetVariance: number;
+  /** Of each flow's packets, where flows show it. */
+  perFlow: Float64Array | null;
+}
+
+function priorOf(sketch: DelaySketch, flows: FlowSet, graph: Graph): Prior {
+  const { meanNs: commonNs, first, second } = fitPrior(sketch, graph);
+  const jitter = measureJitter(sketch, flows);
+  // Foreign packets can only add to what a flow's cells differ by: the smaller figure is the better one.
+  const seen = jitter.freedom >= ENOUGH_FREEDOM && (jitter.pooled < second || second === 0);
+  const packetVariance = seen ? jitter.pooled : second;
+  return { commonNs, flowVariance: first, packetVariance, perFlow: seen ? jitter.perFlow : null };
+}
+
+/** Mean square distance of flows from the common mean, each by how much was learnt about it. */
+function learntVariance({ meanNs, variance, commonNs, flowVariance }: Beliefs): number {
+  let sum = 0;
+  let weights = 0;
+  for (let f = 0; f < meanNs.length; f++) {
+    const weight = 1 - variance[f]! / flowVariance;
+    if (!(weight > 0)) continue;
+    sum += weight * ((meanNs[f]! - commonNs) ** 2 + variance[f]!);
+    weights += weight;
+  }
+  return weights > 0 ? sum / weights : 0;
+}
+
+function run(
+  sketch: DelaySketch,
+  flows: FlowSet,
+  background: Background,
+  graph: Graph,
+  prior: Prior,
+  maxRounds: number,
+): Beliefs {
   const { cell, a, starts } = graph;
   const edges = cell.length;
-  const { meanNs: commonNs, first: flowVariance, second: packetVariance } = prior;
+  const { commonNs, flowVariance, packetVariance, perFlow } = prior;
   const n = flows.count;
   const cells = sketch.usable.length;
 
@@ -58,19 +111,19 @@ export function propagateBeliefs(
   for (let c = 0; c < cells; c++) {
     if (graph.sum[c] === 0) continue;
     const packets = sketch.received[c]!;
-    const left = graph.left[c]!;
     y[c] = sketch.delaySumNs[c]! - commonNs * packets;
     // A sixth of a ns^2 per packet: what whole nanoseconds at both ends leave open.
-    noise[c] =
-      packets / 6 +
-      flowVariance * graph.chance[c]! +
-      packetVariance * graph.jitter[c]! +
-      backgroundVariance(background, left);
+    noise[c] = packets / 6 + flowVariance * graph.chance[c]! + backgroundVariance(background, graph.left[c]!);
   }
-
   const priorVariance = new Float64Array(n);
   for (let f = 0; f < n; f++) {
-    priorVariance[f] = flowVariance + packetVariance / Math.max(1, flows.packets[f]!) + 1e-6;
+    const within = perFlow?.[f] ?? packetVariance;
+    const weight = flows.weights?.[f] ?? 1;
+    priorVariance[f] = flowVariance + within / Math.max(1, flows.packets[f]!) + 1e-6;
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
+      const share = sketch.shares[Math.floor(cell[e]! / sketch.geometry.columns)]!;
+      noise[cell[e]!]! += (1 - share) * weight * a[e]! * within;
+    }
   }
   const theta = new Float64Array(edges);
   const spread = new Float64Array(edges);
@@ -182,98 +235,4 @@ function finalVariances(
     out[f] = Math.min(priorVariance[f]!, echo / precision);
   }
   return out;
-}
-
-/** Flows and the usable cells that hold some of their packets. */
-interface Graph {
-  starts: Uint32Array;
-  cell: Int32Array;
-  /** Expected packets of the flow in the cell, with weight. */
-  a: Float64Array;
-  /** Per cell: sum of a, of a^2, what no listed flow explains, and the factors of V and s^2 in the noise. */
-  sum: Float64Array;
-  squares: Float64Array;
-  left: Float64Array;
-  chance: Float64Array;
-  jitter: Float64Array;
-  /** Per cell: sum of weight x a, the factor of s^2 in E[y^2]. */
-  weighted: Float64Array;
-}
-
-function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
-  const { rows, k } = sketch.geometry;
-  const cells = sketch.usable.length;
-  const starts = new Uint32Array(flows.count + 1);
-  const cell = new Int32Array(flows.cells.length);
-  const a = new Float64Array(flows.cells.length);
-  const sum = new Float64Array(cells);
-  let edges = 0;
-  for (let f = 0; f < flows.count; f++) {
-    starts[f] = edges;
-    const packets = flows.packets[f]! * (flows.weights?.[f] ?? 1);
-    if (!(packets > 0)) continue;
-    let at = f * flows.cellsPerFlow;
-    for (let r = 0; r < rows; r++) {
-      const expected = packets * sketch.shares[r]!;
-      for (let i = 0; i < k; i++, at++) {
-        const c = flows.cells[at]!;
-        if (sketch.usable[c] === 0) continue;
-        cell[edges] = c;
-        a[edges++] = expected;
-        sum[c]! += expected;
-      }
-    }
-  }
-  starts[flows.count] = edges;
-
-  const squares = new Float64Array(cells);
-  const weighted = new Float64Array(cells);
-  const chance = new Float64Array(cells);
-  for (let f = 0; f < flows.count; f++) {
-    const weight = flows.weights?.[f] ?? 1;
-    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
-      const c = cell[e]!;
-      const packets = sketch.received[c]!;
-      // Given the cell's count, what was expected is scaled to it: down always, up only where nobody is missing from the list.
-      const share = sketch.shares[Math.floor(c / sketch.geometry.columns)]!;
-      const doubt = flows.doubt[f]! * (weight * share) ** 2;
-      chance[c]! += doubt * (1 - a[e]! / sum[c]!);
-      if (sum[c]! > packets || (flows.complete && (share < 1 || doubt > 0))) a[e]! *= packets / sum[c]!;
-      squares[c]! += a[e]! * a[e]!;
-      weighted[c]! += weight * a[e]!;
-    }
-  }
-  const left = new Float64Array(cells);
-  const jitter = new Float64Array(cells);
-  for (let c = 0; c < cells; c++) {
-    if (sum[c] === 0) continue;
-    const share = sketch.shares[Math.floor(c / sketch.geometry.columns)]!;
-    const packets = sketch.received[c]!;
-    if (share === 1 || !flows.complete) left[c] = Math.max(0, packets - sum[c]!);
-    if (share === 1) continue;
-    const listed = packets - left[c]!;
-    chance[c]! += (1 - share) * weighted[c]! * Math.max(0, 1 - squares[c]! / (listed * listed));
-    jitter[c] = (1 - share) * weighted[c]!;
-  }
-  const list = { cell: cell.subarray(0, edges), a: a.subarray(0, edges) };
-  return { starts, ...list, sum, squares, left, chance, jitter, weighted };
-}
-
-/** V and s^2 from the cells whose packets the list explains. */
-function fitPrior(sketch: DelaySketch, graph: Graph) {
-  const chosen = new Uint32Array(graph.sum.length);
-  const x1 = new Float64Array(graph.sum.length);
-  let n = 0;
-  for (let c = 0; c < graph.sum.length; c++) {
-    if (graph.sum[c] === 0 || graph.left[c]! > 0.05 * sketch.received[c]!) continue;
-    chosen[n++] = c;
-    x1[c] = graph.squares[c]! + graph.chance[c]!;
-  }
-  return fitVariance({
-    cells: chosen.subarray(0, n),
-    delaySumNs: sketch.delaySumNs,
-    packets: sketch.received,
-    x1,
-    x2: graph.weighted,
-  });
 }

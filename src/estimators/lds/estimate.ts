@@ -12,8 +12,10 @@ import type {
 import { type Beliefs, propagateBeliefs } from "./belief.ts";
 import { type CellEstimate, CellRules } from "./cell-rules.ts";
 import { type DelaySketch, delaysOf, differenceOf } from "./difference.ts";
+import { FlowCells } from "./flow-cells.ts";
 import { type FlowSet, layFlows } from "./flow-set.ts";
 import { fingerprint } from "./geometry.ts";
+import { ENOUGH_FREEDOM, measureJitter } from "./jitter.ts";
 import { LossMiner, minedDeviation } from "./mined.ts";
 import { type Decoder, expectedCells, geometryOf, type SketchParameters } from "./parameters.ts";
 import { decodeCells } from "./payload.ts";
@@ -117,8 +119,9 @@ function estimateFlows(
   const flows = layFlows(sketch, known);
   const background = fitBackground(usableCells(sketch), sketch.delaySumNs, sketch.received);
   const beliefs = believe(parameters, sketch, flows, background, notes);
-  const packetVariance = beliefs?.packetVariance ?? background.flowVariance;
-  const rules = new CellRules(sketch, flows, background, packetVariance);
+  const packetVariance = beliefs?.packetVariance ?? visibleJitter(sketch, flows, background);
+  const cells = new FlowCells(sketch, flows);
+  const rules = new CellRules(sketch, flows, cells, background, packetVariance);
   const losses = sender ? new LossMiner(sketch, flows) : null;
   const decode = decoderOf(parameters, beliefs, rules);
   return Array.from({ length: flows.count }, (_, flow): FlowEstimate => {
@@ -137,9 +140,15 @@ function estimateFlows(
       return { flow, mean: none, stdev: none, packets, lost };
     }
     const mean = interval(estimate.meanNs, estimate.variance, confidence);
-    const stdev = minedDeviation(sketch, flows, flow, estimate, background, confidence);
+    const stdev = minedDeviation(sketch, flows, cells, flow, estimate, background, confidence);
     return { flow, mean, stdev, packets, lost };
   });
+}
+
+/** Variance of packets within flows as the flows asked for show it, else as large as that between flows. */
+function visibleJitter(sketch: DelaySketch, flows: FlowSet, { flowVariance }: Background): number {
+  const { pooled, freedom } = measureJitter(sketch, flows);
+  return freedom >= ENOUGH_FREEDOM ? Math.min(pooled, flowVariance) : flowVariance;
 }
 
 /** Mined length of a flow: whole packets, never more than its cells hold. */

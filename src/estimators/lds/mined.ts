@@ -7,8 +7,9 @@
 import { chiSquareQuantile } from "../../base/special.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
 import type { DelaySketch } from "./difference.ts";
+import type { FlowCells } from "./flow-cells.ts";
 import { type FlowSet, fullestRows } from "./flow-set.ts";
-import { type Background, backgroundVariance } from "./variance.ts";
+import type { Background } from "./variance.ts";
 
 export interface HeavyHitter {
   /** Index into the candidates. */
@@ -92,7 +93,7 @@ export class LossMiner {
 }
 
 /** Others' packets that a cell may hold, of all, to count for the deviation; and packets of the flow that it must hold. */
-const MOST_OTHERS = 0.1;
+const MOST_OTHERS = 0.02;
 const FEWEST_OWN = 4;
 
 /**
@@ -102,12 +103,13 @@ const FEWEST_OWN = 4;
 export function minedDeviation(
   sketch: DelaySketch,
   flows: FlowSet,
+  cells: FlowCells,
   flow: number,
   mean: { meanNs: number; variance: number },
   background: Background,
   confidence: number,
 ): Interval | NoAnswer {
-  const { shares, geometry, usable, received, delaySumNs } = sketch;
+  const { shares, received, delaySumNs } = sketch;
   if (shares.every((s) => s === 1)) {
     return {
       reason: "not-supported",
@@ -119,19 +121,20 @@ export function minedDeviation(
   let squares = 0;
   let foreign = 0;
   let freedom = 0;
-  for (let j = 0; j < flows.cellsPerFlow; j++) {
-    const c = flows.cells[flow * flows.cellsPerFlow + j]!;
-    const share = shares[Math.floor(j / geometry.k)]!;
-    if (usable[c] === 0 || share === 1) continue;
+  cells.read(flow);
+  for (let j = 0; j < cells.length; j++) {
+    const c = cells.cells[j]!;
+    if (shares[cells.row[j]!] === 1) continue;
     const n = received[c]! / weight;
-    const expected = packets * share;
-    const others = Math.max(0, n - expected - Math.sqrt(expected * (1 - share)));
+    const others = cells.others[j]! / weight;
     const own = n - others;
     if (own < FEWEST_OWN || others > MOST_OTHERS * n) continue;
     const x = delaySumNs[c]! / weight - n * mean.meanNs;
-    const pull = others * (background.meanNs - mean.meanNs);
+    // Others' packets are as far off as flows are from each other, and as many as they may be.
+    const many = others * others + cells.doubt[j]! / weight ** 2;
+    const apart = background.flowVariance + (background.meanNs - mean.meanNs) ** 2;
     squares += (x * x) / own;
-    foreign += (backgroundVariance(background, others) + pull * pull) / own + own * mean.variance;
+    foreign += (many * apart) / own + own * mean.variance;
     freedom += Math.max(0, 1 - own / packets);
   }
   if (freedom < 1) {
