@@ -47,11 +47,30 @@ export function sizesFromMean(packets: number, flows: number): FlowSizes {
   };
 }
 
-/** Maximum likelihood of the continuous law from 0.5 on, which a whole number of packets rounds. */
+/** Maximum likelihood of the shape of P(size >= x) = x^-shape over whole x. */
 export function fitPareto(sizes: ArrayLike<number>): number {
-  let logs = 0;
-  for (let i = 0; i < sizes.length; i++) logs += Math.log(Math.max(1, sizes[i]!) / 0.5);
-  return sizes.length / logs;
+  const counts = new Map<number, number>();
+  for (let i = 0; i < sizes.length; i++) {
+    const size = Math.max(1, Math.round(sizes[i]!));
+    counts.set(size, (counts.get(size) ?? 0) + 1);
+  }
+  // The likelihood has one peak: its slope tells on which side of a shape that lies.
+  const rising = (shape: number) => {
+    let slope = 0;
+    for (const [x, n] of counts) {
+      const [here, next] = [x ** -shape, (x + 1) ** -shape];
+      slope += (n * (next * Math.log(x + 1) - here * Math.log(x))) / (here - next);
+    }
+    return slope > 0;
+  };
+  let low = 0.05;
+  let high = 8;
+  for (let i = 0; i < 50; i++) {
+    const middle = (low + high) / 2;
+    if (rising(middle)) low = middle;
+    else high = middle;
+  }
+  return (low + high) / 2;
 }
 
 /**

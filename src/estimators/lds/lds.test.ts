@@ -178,24 +178,26 @@ describe("what else is mined", () => {
   });
 
   test("deviations of flows that own their cells: the interval holds the truth, others have a reason", () => {
-    const population = makePopulation({ flows: 1500, shape: 0.7, maxPackets: 5000, jitter: 0.4, seed: 6 });
-    const result = run(population, "rows=4,columns=20000,k=8,rates=1/1/.5/.5");
     let inside = 0;
     let answered = 0;
-    for (const { flow, stdev } of result.ask().flows) {
-      if (population.size[flow]! < 300) continue;
-      if (isNoAnswer(stdev)) {
-        expect(["no-usable-cells", "too-much-noise"]).toContain(stdev.reason);
-        continue;
+    for (let seed = 0; seed < 5; seed++) {
+      const many = makePopulation({ flows: 1500, shape: 0.7, maxPackets: 5000, jitter: 0.4, seed });
+      const result = run(many, "rows=4,columns=50000,k=8,rates=1/1/.5/.5");
+      for (const { flow, stdev } of result.ask().flows) {
+        if (many.size[flow]! < 300) continue;
+        if (isNoAnswer(stdev)) {
+          expect(["no-usable-cells", "too-much-noise"]).toContain(stdev.reason);
+          continue;
+        }
+        answered++;
+        const mean = result.sumNs[flow]! / result.received[flow]!;
+        const truth = Math.sqrt(result.squaresNs2[flow]! / result.received[flow]! - mean * mean);
+        if (truth >= stdev.lowNs && truth <= stdev.highNs) inside++;
       }
-      answered++;
-      const mean = result.sumNs[flow]! / result.received[flow]!;
-      const truth = Math.sqrt(result.squaresNs2[flow]! / result.received[flow]! - mean * mean);
-      if (truth >= stdev.lowNs && truth <= stdev.highNs) inside++;
     }
-    expect(answered).toBeGreaterThan(15);
-    // At 95 % a count of 19 falls below 80 % once in 80; the seed is fixed.
-    expect(inside / answered).toBeGreaterThan(0.8);
+    expect(answered).toBeGreaterThan(90);
+    // At 95 % the share of 100 flows has a deviation of 2.2 %: three of them.
+    expect(inside / answered).toBeGreaterThan(0.88);
     const plain = run(population, "rows=4,columns=20000,k=1").ask().flows[0]!;
     expect(plain.stdev).toMatchObject({ reason: "not-supported" });
   });
