@@ -9,5 +9,7 @@ export * from "./cells";
 export * from "./match";
 export * from "./lds";
 export * from "./simulate";
+export * from "./rli";
+export * from "./simulate";
 export * from "./lda";
 export * from "./flow-counts";

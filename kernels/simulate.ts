@@ -9,3 +9,7 @@ export { simPopulationFill, simPopulationFree, simPopulationNew, simPopulationSt
 export { simHoldCount, simHoldFree, simHoldNew, simHoldPop, simHoldPush } from "./simulate-hold";
 export { simReplayFill, simReplayFree, simReplayLast, simReplayNew, simReplayRewind, simReplayTake } from "./simulate-replay";
 export { simTruthCount, simTruthEntries, simTruthFree, simTruthNew, simTruthUpdate } from "./simulate-truth";
+export {
+  simLinkClass, simLinkFlush, simLinkFree, simLinkMap, simLinkNew, simLinkPop, simLinkPush,
+} from "./simulate-classes";
+export { simFrameBytes, simFrames } from "./simulate-frames";

@@ -32,6 +32,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./inspect.ts")).inspectCommand(),
   },
   {
+    name: "simulate",
+    summary: "captures of a simulated network, with the true delay of every packet and flow",
+    load: async () => (await import("./simulate.ts")).simulateCommand(),
+  },
+  {
     name: "localise",
     summary: "which hop of a path is to blame, from captures at several points",
     load: async () => (await import("./localise.ts")).localiseCommand(),

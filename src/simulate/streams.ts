@@ -1,9 +1,9 @@
 /** Streams of batches: from a source, merged, put into order, observed at a point. Each frees its kernel memory when it ends. */
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
-import type { Stage } from "./hops.ts";
 import type { Clock } from "./scenario.ts";
 import type { Source } from "./source.ts";
+import type { Stage } from "./stage.ts";
 
 export type Batches = AsyncIterable<PacketBatch>;
 
@@ -164,8 +164,11 @@ export class Observations {
 
   *drain(): Generator<{ point: string; batch: PacketBatch }> {
     for (let next = this.#ready.shift(); next; next = this.#ready.shift()) {
-      yield next;
-      this.#idle.push(next.batch);
+      try {
+        yield next;
+      } finally {
+        this.#idle.push(next.batch);
+      }
     }
   }
 
