@@ -27,6 +27,8 @@ export interface Beliefs {
   commonNs: number;
   flowVariance: number;
   packetVariance: number;
+  /** Within each flow, where flows show it. */
+  perFlow: Float64Array | null;
   rounds: number;
   /** False where the messages kept swinging: the means are worthless then. */
   settled: boolean;
@@ -196,7 +198,7 @@ function run(
     if (starts[f] === starts[f + 1]) variance[f] = Number.NaN;
   }
   const settled = change < UNSETTLED;
-  return { meanNs, variance, commonNs, flowVariance, packetVariance, rounds, settled };
+  return { meanNs, variance, commonNs, flowVariance, packetVariance, perFlow, rounds, settled };
 }
 
 /** Posterior variances; the k cells of a row share the flows that collide there, so their interference counts as one and the same. */

@@ -20,8 +20,8 @@ export class CellRules {
   readonly #sketch: DelaySketch;
   readonly #flows: FlowSet;
   readonly #background: Background;
-  /** Variance of a packet around its flow's mean. */
-  readonly #packetVariance: number;
+  /** Variance of a packet around its flow's mean, per flow or one for all. */
+  readonly #packetVariance: number | Float64Array;
   readonly #flow: FlowCells;
 
   constructor(
@@ -29,7 +29,7 @@ export class CellRules {
     flows: FlowSet,
     cells: FlowCells,
     background: Background,
-    packetVariance: number,
+    packetVariance: number | Float64Array,
   ) {
     this.#sketch = sketch;
     this.#flows = flows;
@@ -98,7 +98,9 @@ export class CellRules {
     const own = this.#flow;
     const weight = this.#flows.weights?.[flow] ?? 1;
     const share = this.#sketch.shares[own.row[j]!]!;
-    const jitter = (1 - share) * weight * this.#packetVariance * own.own[j]!;
+    const within =
+      typeof this.#packetVariance === "number" ? this.#packetVariance : this.#packetVariance[flow]!;
+    const jitter = (1 - share) * weight * within * own.own[j]!;
     return 2 * this.#background.flowVariance * own.doubt[j]! + jitter + (own.own[j]! + own.others[j]!) / 6;
   }
 

@@ -59,18 +59,19 @@ function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySke
     answer.segment!.notes = notes;
     return { ...answer, notes };
   }
-  const segment = estimateSegment(input, sketch, notes);
-  const flows = input.flows ? estimateFlows(input, sketch, input.flows, notes) : [];
-  return { segment, flows, notes };
+  const flows = input.flows ? estimateFlows(input, sketch, input.flows, notes) : null;
+  const segment = estimateSegment(input, sketch, flows?.mean ?? null, notes);
+  return { segment, flows: flows?.flows ?? [], notes };
 }
 
 function estimateSegment(
   { sender, receiver, confidence, parameters }: EstimateInput<SketchParameters>,
   sketch: DelaySketch,
+  fromFlows: RowMean | null,
   notes: string[],
 ): SegmentEstimate {
   const received = receiver?.packets ?? 0;
-  let best: RowMean | null = null;
+  let best: RowMean | null = fromFlows;
   for (const r of sketch.rows.keys()) {
     const mean = rowMean(sketch, r, received);
     if (mean && (!best || mean.variance < best.variance)) best = mean;
@@ -115,16 +116,18 @@ function estimateFlows(
   sketch: DelaySketch,
   known: KnownFlows,
   notes: string[],
-): FlowEstimate[] {
+): { flows: FlowEstimate[]; mean: RowMean | null } {
   const flows = layFlows(sketch, known);
   const background = fitBackground(usableCells(sketch), sketch.delaySumNs, sketch.received);
   const beliefs = believe(parameters, sketch, flows, background, notes);
-  const packetVariance = beliefs?.packetVariance ?? visibleJitter(sketch, flows, background);
+  const packetVariance = beliefs
+    ? (beliefs.perFlow ?? beliefs.packetVariance)
+    : visibleJitter(sketch, flows, background);
   const cells = new FlowCells(sketch, flows);
   const rules = new CellRules(sketch, flows, cells, background, packetVariance);
   const losses = sender ? new LossMiner(sketch, flows) : null;
   const decode = decoderOf(parameters, beliefs, rules);
-  return Array.from({ length: flows.count }, (_, flow): FlowEstimate => {
+  const estimates = Array.from({ length: flows.count }, (_, flow): FlowEstimate => {
     const lost = losses?.lost(flow) ?? null;
     const packets = flows.known[flow] ? known.packets[flow]! : boundedPackets(flows, flow);
     if (!(flows.packets[flow]! > 0)) {
@@ -143,12 +146,41 @@ function estimateFlows(
     const stdev = minedDeviation(sketch, flows, cells, flow, estimate, background, confidence);
     return { flow, mean, stdev, packets, lost };
   });
+  return {
+    flows: estimates,
+    mean: beliefs && flows.complete ? meanOfFlows(sketch, flows, beliefs, estimates) : null,
+  };
+}
+
+/** The mean of all packets as that of all flows; a flow without an answer may be anywhere that flows are. */
+function meanOfFlows(
+  sketch: DelaySketch,
+  flows: FlowSet,
+  { meanNs, variance, commonNs, flowVariance }: Beliefs,
+  estimates: readonly FlowEstimate[],
+): RowMean | null {
+  let packets = 0;
+  let sum = 0;
+  let squares = 0;
+  for (const { flow, lost } of estimates) {
+    const arrived = Math.max(0, flows.packets[flow]! - (lost ?? 0));
+    const known = !Number.isNaN(variance[flow]!);
+    packets += arrived;
+    sum += arrived * (known ? meanNs[flow]! : commonNs);
+    squares += arrived * arrived * (known ? variance[flow]! : flowVariance);
+  }
+  const used = Math.max(...sketch.rows.map((row) => row.usable));
+  return packets > 0 && used > 0 ? { valueNs: sum / packets, variance: squares / packets ** 2, used } : null;
 }
 
 /** Variance of packets within flows as the flows asked for show it, else as large as that between flows. */
-function visibleJitter(sketch: DelaySketch, flows: FlowSet, { flowVariance }: Background): number {
-  const { pooled, freedom } = measureJitter(sketch, flows);
-  return freedom >= ENOUGH_FREEDOM ? Math.min(pooled, flowVariance) : flowVariance;
+function visibleJitter(
+  sketch: DelaySketch,
+  flows: FlowSet,
+  { flowVariance }: Background,
+): number | Float64Array {
+  const { perFlow, pooled, freedom } = measureJitter(sketch, flows);
+  return freedom >= ENOUGH_FREEDOM && pooled < flowVariance ? perFlow : flowVariance;
 }
 
 /** Mined length of a flow: whole packets, never more than its cells hold. */
@@ -174,6 +206,9 @@ function believe(
   return null;
 }
 
+/** The least of several predictions is the luckiest too: a decoder gives way only to one that is clearly better. */
+const CLEARLY = 0.7;
+
 type FlowDecoder = (flow: number) => CellEstimate | null;
 
 function decoderOf(
@@ -193,7 +228,7 @@ function decoderOf(
     auto: (flow) => {
       let best = beliefs ? believed(flow) : null;
       for (const other of [rules.background(flow), rules.smallest(flow)]) {
-        if (other && (!best || other.variance < best.variance)) best = other;
+        if (other && (!best || other.variance < CLEARLY * best.variance)) best = other;
       }
       return best;
     },
