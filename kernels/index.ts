@@ -6,6 +6,7 @@ export * from "./walk";
 export * from "./flows";
 export * from "./cells";
 export * from "./match";
+export * from "./lds";
 export * from "./simulate";
 export * from "./rli";
 export * from "./simulate";
