@@ -3,16 +3,20 @@ import { UsageError } from "../base/errors.ts";
 import { globalMean } from "./baselines/global-mean/global-mean.ts";
 import { multiflow } from "./baselines/multiflow/multiflow.ts";
 import { probes } from "./baselines/probes/probes.ts";
+import { sds } from "./baselines/sds/sds.ts";
 import { trajectory } from "./baselines/trajectory/trajectory.ts";
 import type { Estimator } from "./estimator.ts";
 import { flowTable } from "./flows/flows.ts";
 import { lda } from "./lda/lda.ts";
+import { lds } from "./lds/lds.ts";
 import { rli } from "./rli/rli.ts";
 
 export const ESTIMATORS: readonly Estimator[] = [
   lda,
   flowTable,
+  lds,
   rli,
+  sds,
   probes,
   trajectory,
   multiflow,
