@@ -1,7 +1,7 @@
 /**
  * RLI and its baselines against the truth (rli-ton, section V; the levels of the reference simulation stand beside). One OC-192 input, one RED queue.
  *
- *   node scripts/bench.mjs rli [--seconds 10] [--seed 1] [--parts table,order,interference,speed]
+ *   node scripts/bench.mjs rli [--seconds 10] [--seed 1] [--parts table,order,uncorrelated,interference,speed]
  */
 import { parseArgs } from "node:util";
 import { Kernels } from "../src/base/kernels.ts";
@@ -9,13 +9,14 @@ import { answeredByAll, baselineContestants } from "../src/evaluate/baselines.ts
 import { flowErrors, RLI_CLASSES } from "../src/evaluate/flow-errors.ts";
 import { measureInterference } from "../src/evaluate/interference.ts";
 import { runRli, SCHEMES } from "../src/evaluate/rli-experiment.ts";
+import { compareUncorrelated, uncorrelatedScenarios } from "../src/evaluate/uncorrelated.ts";
 import { rliSpeed } from "./rli-speed.ts";
 
 const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "10" },
     seed: { type: "string", default: "1" },
-    parts: { type: "string", default: "table,order,interference,speed" },
+    parts: { type: "string", default: "table,order,uncorrelated,interference,speed" },
   },
 });
 const parts = new Set(values.parts.split(","));
@@ -80,6 +81,20 @@ if (parts.has("order")) {
     });
     const [judged] = flowErrors(run.truth, run.entries[0]!.answer.flows, [RLI_CLASSES[0]!], { only });
     console.log(`  ${percent(utilisation, 0)} %: ${line.join(", ")}; ${judged!.answered} flows`);
+  }
+}
+
+if (parts.has("uncorrelated")) {
+  console.log(
+    "\ndelays of neighbours have nothing in common: median error of flows of 100 packets and more, %",
+  );
+  const scenarios = uncorrelatedScenarios({ seed: Number(values.seed), traffic: { durationS: 1 } });
+  for (const [name, scenario] of Object.entries(scenarios)) {
+    const { rli, lds } = await compareUncorrelated(new Kernels(), scenario);
+    console.log(
+      `  ${name.padEnd(12)} RLI ${percent(rli.median)}, LDS ${percent(lds.median)}; ${rli.flows} flows`,
+    );
+    check(lds.median! < rli.median!, `LDS behind RLI: ${name}`);
   }
 }
 
