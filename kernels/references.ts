@@ -85,7 +85,11 @@ function stampDelay(r: References, header: usize, captured: u32, time: f64): f64
     const step = <i32>(sequence - r.sequence);
     if (step <= 0 && sent <= r.sent) {
       if (step == 0 && sent == r.sent) r.duplicate++;
-      else r.reordered++;
+      else {
+        // Taken for lost when a later one came.
+        r.reordered++;
+        if (r.lost > 0) r.lost--;
+      }
       return NaN;
     }
     if (step > 0 && sent < r.sent) {

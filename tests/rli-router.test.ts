@@ -87,7 +87,8 @@ test.skipIf(missing !== null)(
     expect(report.segment.latency!.meanNs).toBeGreaterThan(3e6);
     expect(packetsUsed).toBeGreaterThan(2000);
     expect(coverage).toBeGreaterThan(0.99);
-    expect(notes.join("\\n")).not.toMatch(/not believed|came twice|overtaken/);
+    // A busy machine's kernel may let one overtake another; nothing may be unbelievable.
+    expect(notes.join("; ")).not.toMatch(/not believed|came twice|began anew/);
     const data = flows!.filter((f) => f.key.dport !== null && f.key.dport >= 9000 && f.key.dport < 9003);
     expect(data).toHaveLength(3);
     for (const flow of data) {
