@@ -232,8 +232,9 @@ function planTaps(options: ObservePointOptions): TapPlan[] {
   if (chosen.length === 0) throw new UsageError("bad-flag", "--estimators: none is named");
   const lists = chosen.some((e) => e.readFlows);
   const lister = table.find((e) => e.readFlows);
-  if (lister && !lists && options.role !== "receiver" && chosen.some((e) => e.needs.flows))
-    chosen.push(lister);
+  // A sketch of both ends tells of flows only by name: the list of names comes with it.
+  const asked = chosen.some((e) => e.needs.flows || (e.needs.sender && e.answers.includes("flow")));
+  if (lister && !lists && options.role !== "receiver" && asked) chosen.push(lister);
   return chosen.map((estimator) => ({
     estimator,
     parameters: parseParameters(estimator, options.parameters?.[estimator.name]),
