@@ -146,12 +146,20 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
     flows: boolean;
   };
   readonly parameters: readonly ParameterSpec[];
+  /** The payload differs between the roles; else a tap of either role serves at both ends. */
+  readonly roleMatters?: boolean;
+  /** Answers read parts of a payload in place: records keep it unpacked. */
+  readonly readsRanges?: boolean;
   /** Checks relations between parameters and completes derived ones; UsageError where they cannot work. */
   complete(values: ParameterValues): P;
   createTap(context: TapContext, parameters: P): Tap;
   /** Union of two payloads made with equal parameters and seed, at the same role. */
   merge(a: SealedEpoch, b: SealedEpoch, parameters: P): SealedEpoch;
   estimate(input: EstimateInput<P>): EstimatorAnswer;
+  /** The same sketch with its times counted from `earlierNs` before: lets epochs cut by packets merge where their references differ. */
+  rebase?(sealed: SealedEpoch, earlierNs: number, parameters: P): SealedEpoch;
+  /** Flows that a payload lists: where other estimators' KnownFlows come from. */
+  readFlows?(sealed: SealedEpoch, parameters: P): KnownFlows;
 }
 
 export function isNoAnswer(value: Interval | NoAnswer): value is NoAnswer {
