@@ -7,3 +7,7 @@ export * from "./flows";
 export * from "./cells";
 export * from "./match";
 export * from "./simulate";
+export * from "./maple-cells";
+export * from "./maple-svbf";
+export * from "./maple-filters";
+export * from "./maple-ribbon";
