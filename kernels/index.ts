@@ -11,3 +11,5 @@ export * from "./maple-cells";
 export * from "./maple-svbf";
 export * from "./maple-filters";
 export * from "./maple-ribbon";
+export * from "./maple-buffer";
+export * from "./maple-index";

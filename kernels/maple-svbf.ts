@@ -122,3 +122,15 @@ function answer(q: usize, all: u64, counts: usize): void {
     store<u32>(q, first | ((63 - <u32>clz<u64>(all)) << 16), 4);
   }
 }
+
+/** The j-th position of a key, for filters that are read in parts. */
+export function svbfPosition(key: u64, seed: u64, m: u32, j: u32): u32 {
+  const h = rehash(key, seed);
+  let x = <u32>h;
+  let y = <u32>(h >> 32) | 1;
+  for (let i: u32 = 0; i < j; i++) {
+    x += y;
+    y += i;
+  }
+  return <u32>((<u64>x * <u64>m) >> 32);
+}

@@ -33,7 +33,8 @@ export class SvbfStore implements PacketStore {
   constructor(kernels: Kernels, geometry: StoreGeometry, bits: number) {
     this.#kernels = kernels;
     this.geometry = geometry;
-    this.bits = Math.max(64, 8 * Math.ceil(bits / 8));
+    // At least as many bits as groups, so that a position wraps at most once.
+    this.bits = Math.max(64, 8 * Math.ceil(geometry.groups / 8), 8 * Math.ceil(bits / 8));
     this.#tail = tailBytes(geometry.groups);
     this.#address = allocZeroed(kernels, this.bits / 8 + this.#tail + LOAD_SLACK);
   }
@@ -50,7 +51,7 @@ export class SvbfStore implements PacketStore {
     const bits = reader.u32();
     reader.skip(4);
     const tail = tailBytes(geometry.groups);
-    if (bits % 8 !== 0 || bits < 64 || reader.remaining !== bits / 8 + tail) {
+    if (bits % 8 !== 0 || bits < Math.max(64, geometry.groups) || reader.remaining !== bits / 8 + tail) {
       throw new FormatError(
         "bad-record",
         "maple svbf",
