@@ -28,13 +28,24 @@ const MAX_NESTING: i32 = 16;
 let foundVlan: u64 = 0; //   META_VLAN | id << 46, of the outermost tag
 let foundIp: usize = 0;
 let innerDepth: i32 = 0;
-/** Smallest visible size (bytes from the IP header on) of a packet cut within the digest's coverage, since the last reset. */
-let shortest: u32 = 0xffffffff;
+/** Packets cut within the digest's coverage, counted by their visible size (bytes from the IP header on). */
+const SHORT_SIZES: u32 = 1536;
+const shortCounts: usize = memory.data(1536 * 4);
+let shortSeen: u32 = 0;
 
-export function takeShortest(): u32 {
-  const s = shortest;
-  shortest = 0xffffffff;
-  return s == 0xffffffff ? 0 : s;
+/** Address of the counts if any was added since the last call, else 0. The caller reads and clears them. */
+export function takeShorts(): usize {
+  if (shortSeen == 0) return 0;
+  shortSeen = 0;
+  return shortCounts;
+}
+
+// @ts-ignore: decorator
+@inline
+function countShort(visible: u32): void {
+  shortSeen = 1;
+  const at = shortCounts + (min<u32>(visible, SHORT_SIZES - 1) << 2);
+  store<u32>(at, load<u32>(at) + 1);
 }
 
 // @ts-ignore: decorator
@@ -430,7 +441,7 @@ function rowV4(
   }
   if (<u32>(end - ip) < min<u32>(total, cover)) {
     flags |= FLAG_SHORT;
-    if (<u32>(end - ip) < shortest) shortest = <u32>(end - ip);
+    countShort(<u32>(end - ip));
   }
   const i = batch.count;
   const o = i << 3;
@@ -539,7 +550,7 @@ function rowV6(
   }
   if (<u32>(end - ip) < min<u32>(total, cover)) {
     flags |= FLAG_SHORT;
-    if (<u32>(end - ip) < shortest) shortest = <u32>(end - ip);
+    countShort(<u32>(end - ip));
   }
   const i = batch.count;
   const o = i << 3;

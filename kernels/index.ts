@@ -1,7 +1,8 @@
 // Everything the TypeScript side may call, one line per kernel file.
 export * from "./batch";
 export * from "./digest";
-export { takeShortest } from "./decode";
+export { takeShorts } from "./decode";
+export * from "./filter";
 export * from "./walk";
 export * from "./flows";
 export * from "./cells";

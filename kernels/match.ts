@@ -468,7 +468,7 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
         }
       }
     } else if ((state & COPY) != 0) flow.duplicates++;
-    else if ((!anyMatched || time < firstArrive) && m.firstSeen0 > time - least) flow.headAfter++;
+    else if ((!anyMatched || time < firstArrive) && m.firstSeen0 > time - most) flow.headAfter++;
     else if ((m.ended & 1) != 0 && time > lastArrive && m.lastSeen0 < time - least) flow.tailAfter++;
     else flow.appeared++;
   }

@@ -47,8 +47,8 @@ export interface CaptureStatistics {
   partial: string | null;
   interfaces: CaptureInterface[];
   warnings: string[];
-  /** Smallest number of bytes visible from the IP header on in a packet cut within the digest's coverage; null when none was. */
-  shortestVisible: number | null;
+  /** Packets cut within the digest's coverage, by the bytes visible from the IP header on: [bytes, packets], ascending. */
+  shorts: [number, number][];
 }
 
 // Cursor fields of kernels/walk.ts, in u32 words.
@@ -82,6 +82,7 @@ const SPECIAL = 2;
 const BAD_LENGTH = 3;
 
 const READ_BYTES = 1 << 18;
+const SHORT_SIZES = 1536;
 /** Words may be loaded past the end of a frame. */
 const PADDING = 64;
 const INTERFACE_BYTES = 32;
@@ -105,7 +106,7 @@ export class CaptureReader {
   #partial: string | null = null;
   #filtered = 0;
   #rows = 0;
-  #shortest = 0;
+  readonly #shorts = new Map<number, number>();
   #interfaces: CaptureInterface[] = [];
   #warnings: string[] = [];
   #sectionStart = 0;
@@ -251,14 +252,23 @@ export class CaptureReader {
   #finishBatch(): void {
     const { batch } = this;
     const { filter, key, seed } = this.#options;
-    const least = this.#kernels.call.takeShortest!() >>> 0;
-    if (least > 0 && (this.#shortest === 0 || least < this.#shortest)) this.#shortest = least;
+    this.#countShorts();
     if (filter) {
       filter.select(batch);
       this.#filtered += batch.compact();
     }
     this.#rows += batch.count;
     if (key) this.#kernels.call.keyFlows!(batch.address, this.#keyMask, seed);
+  }
+
+  /** The kernel counts cut packets in one place for all readers: taken after each of our walks. */
+  #countShorts(): void {
+    const at = this.#kernels.call.takeShorts!() >>> 0;
+    if (at === 0) return;
+    const counts = this.#kernels.u32.subarray(at >>> 2, (at >>> 2) + SHORT_SIZES);
+    for (const [size, n] of counts.entries())
+      if (n > 0) this.#shorts.set(size, (this.#shorts.get(size) ?? 0) + n);
+    counts.fill(0);
   }
 
   #offset(): number {
@@ -452,7 +462,7 @@ export class CaptureReader {
       partial: this.#partial,
       interfaces: this.#interfaces,
       warnings: this.#warnings,
-      shortestVisible: this.#shortest === 0 ? null : this.#shortest,
+      shorts: [...this.#shorts].sort((a, b) => a[0] - b[0]),
     };
   }
 

@@ -1,4 +1,100 @@
+/** `hoptime inspect FILE`. */
 import { Command } from "commander";
+import { formatDuration, formatTime } from "../base/time.ts";
+import { protocolName } from "../capture/flow-text.ts";
+import { type InspectReport, inspectCapture } from "../collect/inspect.ts";
+import { colours, formatCount, formatPercent, Progress } from "./terminal.ts";
+
 export function inspectCommand(): Command {
-  return new Command("inspect");
+  return new Command("inspect")
+    .description(
+      "Tells what a capture holds: points, link types, time span, flows, how well packets can be told apart, timestamp precision.",
+    )
+    .argument("<file>", "capture (pcap, pcapng, ERF; plain or gzip), - for standard input")
+    .option("--filter <expr>", "only packets of this pcap-filter expression")
+    .option("--inner", "look inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option("--json", "as JSON (format hoptime.inspect/1)")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  hoptime inspect capture.pcapng
+  hoptime inspect capture.pcap.gz --filter 'udp' --json`,
+    )
+    .action(async (file: string, flags: { filter?: string; inner?: boolean; json?: boolean }) => {
+      const progress = new Progress("reading");
+      const report = await inspectCapture({
+        file,
+        filter: flags.filter,
+        inner: flags.inner ?? false,
+        onProgress: (done, total, packets) => progress.update(done, total, packets),
+      }).finally(() => progress.clear());
+      process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : format(report));
+      if (report.partial) {
+        process.stderr.write(`hoptime: ${report.partial}; the numbers cover what was read until there\n`);
+        process.exitCode = 2;
+      }
+    });
+}
+
+function format(r: InspectReport): string {
+  const c = colours;
+  const lines: string[] = [];
+  const row = (name: string, text: string) => lines.push(`${c.bold(name.padEnd(11))}${text}`);
+  row("file", `${r.file} (${r.capture}${r.compressed ? ", gzip" : ""})${r.partial ? c.red(" PARTIAL") : ""}`);
+  if (r.firstNs !== null && r.durationNs !== null) {
+    row("time", `${formatTime(BigInt(r.firstNs))}, ${formatDuration(r.durationNs)}`);
+  }
+  row(
+    "packets",
+    `${formatCount(r.packets)} (${formatCount(r.ipPackets)} IP, ${formatCount(r.ipv6Packets)} IPv6, ${formatCount(r.fragments)} fragments), ${formatCount(r.bytes)} bytes on the wire`,
+  );
+  if (r.rates) {
+    row(
+      "rate",
+      `${formatCount(Math.round(r.rates.packetsPerSecond))} packets/s, ${(r.rates.bitsPerSecond / 1e6).toFixed(2)} Mbit/s`,
+    );
+  }
+  const skipped = Object.entries(r.skipped);
+  if (skipped.length > 0)
+    row("not used", skipped.map(([reason, n]) => `${reason} ${formatCount(n)}`).join(", "));
+  if (r.dropped !== null) row("dropped", `${formatCount(r.dropped)} by the capturing side`);
+  for (const p of r.points) {
+    const name = p.name === null ? "" : ` ${p.name}`;
+    row(
+      "point",
+      `${p.index}${name}: ${p.link}, snap length ${p.snapLength}, stamps in ${p.resolution}, ${formatCount(p.packets)} IP packets`,
+    );
+  }
+  row(
+    "flows",
+    `${formatCount(r.flows.fiveTuples)} 5-tuples between ${formatCount(r.flows.hostPairs)} host pairs; largest ${formatCount(r.flows.largestPackets)} packets, ${formatCount(r.flows.singlePackets)} of one packet`,
+  );
+  row(
+    "protocols",
+    r.protocols
+      .slice(0, 6)
+      .map((p) => `${protocolName(p.proto)} ${formatCount(p.packets)}`)
+      .join(", ") || "none",
+  );
+  if (r.ipid) {
+    row(
+      "IPID",
+      `${formatPercent(r.ipid.zero, 1)} zero, ${formatPercent(r.ipid.increasing, 1)} increasing within their flow, ${formatPercent(r.ipid.unique, 1)} unique per host pair and protocol`,
+    );
+  }
+  if (r.identity) {
+    row(
+      "identity",
+      `${formatPercent(r.identity.uniqueDigests, 2)} of packets have a digest of their own (first ${r.identity.shortestVisible === null ? r.identity.coverBytes : Math.min(r.identity.coverBytes, r.identity.shortestVisible)} bytes or more of each)`,
+    );
+  }
+  const t = r.timestamps;
+  const unit = t.resolutionNs === null ? "unknown" : formatDuration(t.resolutionNs);
+  row(
+    "precision",
+    `stamps in steps of ${unit}, ${formatCount(t.backward.count)} steps backward${t.backward.count > 0 ? ` (by up to ${formatDuration(t.backward.largestNs)})` : ""}, ${formatPercent(t.batched.equalShare, 1)} share their stamp with a neighbour`,
+  );
+  for (const w of r.warnings) row("warning", w);
+  return `${lines.join("\n")}\n`;
 }

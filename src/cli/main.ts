@@ -17,9 +17,29 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./compare.ts")).compareCommand(),
   },
   {
+    name: "observe",
+    summary: "a point's captures become records: sketches that two points exchange instead of packets",
+    load: async () => (await import("./observe.ts")).observeCommand(),
+  },
+  {
+    name: "query",
+    summary: "latency and loss between two points, from their records",
+    load: async () => (await import("./query.ts")).queryCommand(),
+  },
+  {
     name: "inspect",
     summary: "what a capture holds: points, link types, time span, flows, packet identity, precision",
     load: async () => (await import("./inspect.ts")).inspectCommand(),
+  },
+  {
+    name: "localise",
+    summary: "which hop of a path is to blame, from captures at several points",
+    load: async () => (await import("./localise.ts")).localiseCommand(),
+  },
+  {
+    name: "plan",
+    summary: "which routers of a map to upgrade first, and what each upgrade gains",
+    load: async () => (await import("./plan.ts")).planCommand(),
   },
   {
     name: "demo",
@@ -52,8 +72,10 @@ function usage(): string {
 /** One line for people; the stack only for bugs of ours. */
 function fail(error: unknown): number {
   if (error instanceof UsageError || error instanceof FormatError) {
-    const hint = error instanceof UsageError && error.hint ? `\n  ${error.hint}` : "";
-    process.stderr.write(`hoptime: ${error.message}${hint}\n`);
+    // One line, unless the hint draws (a caret below an expression).
+    const hint = error instanceof UsageError ? error.hint : undefined;
+    const tail = hint === undefined ? "" : hint.includes("\n") ? `\n${hint}` : `; ${hint}`;
+    process.stderr.write(`hoptime: ${error.message}${tail}\n`);
     return 2;
   }
   const code = (error as NodeJS.ErrnoException)?.code;

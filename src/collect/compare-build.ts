@@ -4,7 +4,7 @@ import { VERSION } from "../base/version.ts";
 import { parseAddress } from "../capture/address.ts";
 import type { FlowKeySpec } from "../capture/flow-key.ts";
 import { communityId } from "../capture/flow-text.ts";
-import type { CaptureStatistics } from "../capture/reader.ts";
+import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
 import { type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type {
@@ -367,14 +367,17 @@ function heatOf(columns: LogHistogram[], columnStartNs: string[], columnWidthNs:
     }
   }
   if (!(most > least)) return null;
-  const ratio = Math.log((most + 1) / least) / HEAT_ROWS;
-  const delayEdgesNs = Array.from({ length: HEAT_ROWS + 1 }, (_, i) => least * Math.exp(i * ratio));
+  // Rows narrower than two log buckets would show the buckets, not the delays.
+  const range = Math.log((most + 1) / least);
+  const rows = Math.max(1, Math.min(HEAT_ROWS, Math.floor(range / (2 / 128))));
+  const ratio = range / rows;
+  const delayEdgesNs = Array.from({ length: rows + 1 }, (_, i) => least * Math.exp(i * ratio));
   const counts = columns.map((column) => {
-    const row = new Array<number>(HEAT_ROWS).fill(0);
+    const row = new Array<number>(rows).fill(0);
     for (const [bucket, n] of column.entries()) {
       // Delays at or below 0 belong to the lowest row: a logarithmic axis has no other place for them.
       const at = Math.floor(Math.log(Math.max(least, bucketMid(bucket)) / least) / ratio);
-      row[Math.min(HEAT_ROWS - 1, Math.max(0, at))]! += n;
+      row[Math.min(rows - 1, Math.max(0, at))]! += n;
     }
     return row;
   });
@@ -458,12 +461,14 @@ function observations({ result, directions }: BuildInput, segment: SegmentReport
       );
     }
   }
-  const shortest = [before.shortestVisible, after.shortestVisible].filter((v) => v !== null);
-  if (shortest.length > 0 && Math.min(...shortest) < plan.cover) {
+  const cut = [...before.shorts, ...after.shorts].filter(([size]) => size < plan.cover);
+  if (cut.length > 0) {
+    const packets = cut.reduce((n, [, count]) => n + count, 0);
     notes.push(
-      `some packets are cut at ${Math.min(...shortest)} bytes from the IP header, less than the ${plan.cover} bytes that tell packets apart: they may not match`,
+      `${packets} packets are cut at less than the ${plan.cover} bytes from the IP header on that tell packets apart: they may not match`,
     );
-  } else if (plan.cover < 128) {
+  }
+  if (plan.cover < DEFAULT_COVER) {
     notes.push(
       `packets are told apart by their first ${plan.cover} bytes from the IP header on: what both captures hold`,
     );

@@ -43,7 +43,7 @@ export function formatCompare(report: CompareReport, options: TextOptions): stri
   const paint = trust === "good" ? c.green : trust === "usable" ? c.yellow : c.red;
   out.push(
     "",
-    `${c.bold("clocks")}  ${paint(trust)} (delays ${report.clock.mode === "asis" ? "as stamped" : String(report.clock["applied"])})`,
+    `${c.bold("clocks")}  ${paint(trust)} (${report.clock.mode === "asis" ? "delays as stamped" : String(report.clock["applied"])})`,
   );
   for (const line of report.clock.lines) out.push(`  ${line}`);
   if (report.notes.length > 0) {

@@ -41,8 +41,10 @@ export type FlowOrder = "packets" | "mean" | "p99" | "max" | "lost" | "bytes";
 
 export const DEFAULT_WINDOW_NS = 10e9;
 export const DEFAULT_EPOCH_NS = 1e9;
-/** Less than this many bytes from the IP header on are no identity: cut packets are then hashed as far as they go. */
-const LEAST_COVER = 48;
+/** An IPv4 header and 8 bytes: less is no identity. Packets cut shorter are hashed as far as they go. */
+const LEAST_COVER = 28;
+/** So few odd packets, cut shorter than all others, do not weaken the identity of the rest. */
+const ODD_SHARE = 0.001;
 const LOOK_AHEAD = 32_768;
 const SHORT_LEAD_NS = 4e6;
 const MAX_PASSES = 5;
@@ -172,9 +174,11 @@ async function revise(
   mayCover: boolean,
 ): Promise<PassPlan | null> {
   const { plan } = result;
-  const visible = [result.before.shortestVisible, result.after.shortestVisible].filter((v) => v !== null);
-  if (mayCover && visible.length > 0) {
-    const cover = Math.max(LEAST_COVER, Math.min(...visible));
+  if (mayCover) {
+    const cover = Math.max(
+      LEAST_COVER,
+      Math.min(visibleTo(result.before, plan.cover), visibleTo(result.after, plan.cover)),
+    );
     if (cover < plan.cover) return { ...plan, cover };
   }
   const rows = Math.min(result.before.ipPackets, result.after.ipPackets);
@@ -194,6 +198,16 @@ async function revise(
   const early = -Math.min(0, result.matcher.total(1).delay?.minNs ?? 0) + Math.min(0, plan.alignNs);
   const leadNs = Math.min(options.windowNs ?? DEFAULT_WINDOW_NS, 8 * early);
   return leadNs > plan.leadNs ? { ...plan, leadNs } : null;
+}
+
+/** Bytes from the IP header on that (nearly) all packets of a capture show, up to the coverage wanted. */
+function visibleTo(statistics: PassResult["before"], cover: number): number {
+  let cut = 0;
+  for (const [size, packets] of statistics.shorts) {
+    cut += packets;
+    if (cut > ODD_SHARE * statistics.ipPackets) return size;
+  }
+  return cover;
 }
 
 const SAMPLE = 32_768;

@@ -6,7 +6,7 @@ import { UsageError } from "../base/errors.ts";
 import { hashBytes64 } from "../base/hash.ts";
 import { formatTime } from "../base/time.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
-import type { EpochBounds, RecordHead } from "./record.ts";
+import type { EpochBounds, EpochRecord, RecordHead } from "./record.ts";
 
 export type Geometry = Pick<
   RecordHead,
@@ -106,4 +106,19 @@ function keyMeaning(text: string): string {
     if (error instanceof UsageError) return `'${text}'`;
     throw error;
   }
+}
+
+/**
+ * Do two records say the same? Null, or what differs first. What only describes the writing (program, and counters of frames, skips and drops, which
+ * come batch by batch) does not count.
+ */
+export function measurementDifference(a: EpochRecord, b: EpochRecord): string | null {
+  for (const field of ["point", "segment", "role"] as const) if (a[field] !== b[field]) return field;
+  const geometry = geometryMismatch(a, b);
+  if (geometry) return geometry.what;
+  if (a.filter !== b.filter) return "filter";
+  const epoch = (e: EpochBounds) => [e.mode, e.startNs, e.endNs, e.referenceNs, e.startId, e.endId].join();
+  if (epoch(a.epoch) !== epoch(b.epoch) || a.void !== b.void) return "epoch";
+  if (a.counters.packets !== b.counters.packets) return "packets";
+  return Buffer.compare(a.payload, b.payload) === 0 ? null : "payload";
 }

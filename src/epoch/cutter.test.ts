@@ -121,6 +121,28 @@ describe("cutting", () => {
     expect(far[1]!.bounds.startNs - far[0]!.bounds.startNs).toBe(1000n * SECOND);
   });
 
+  it("seals idle epochs at the ends too, where observation is known to have been longer", () => {
+    const cutter = createCutter(passive[0]!);
+    const seen: [bigint, boolean, boolean][] = [];
+    const sink: EpochSink = {
+      open: () => {},
+      rows: () => {},
+      close: (b) => seen.push([(b.startNs - 1_700_000_000n * SECOND) / SECOND, b.cutHead, b.cutTail]),
+      discard: () => {},
+    };
+    cutter.begin!(ORIGIN, sink);
+    const batch = makeBatch(kernels, [{ timeNs: 1e9 }]);
+    cutter.cut(batch, ORIGIN, sink);
+    cutter.finish(sink, ORIGIN + 3n * SECOND);
+    expect(seen).toEqual([
+      [0n, true, false],
+      [1n, false, false],
+      [2n, false, false],
+      [3n, false, true],
+    ]);
+    batch.free();
+  });
+
   it("does not follow one packet stamped years ahead, but two", () => {
     const rows = [0, 0.1, 3e7, 0.2, 0.3, 3e7, 3e7 + 1].map((s) => ({ timeNs: s * 1e9 }));
     expect(run(passive[0]!, rows).map((e) => e.rows)).toEqual([[0, 1, 2, 3, 4, 5], [6]]);

@@ -29,9 +29,11 @@ export interface EpochSink {
 }
 
 export interface Cutter {
+  /** Observation begins, where that is known to be before the first row. */
+  begin?(nowNs: bigint, sink: EpochSink): void;
   cut(batch: PacketBatch, originNs: bigint, sink: EpochSink): void;
-  /** Observation ends. */
-  finish(sink: EpochSink): void;
+  /** Observation ends, at `nowNs` where that is known to be after the last row. */
+  finish(sink: EpochSink, nowNs?: bigint): void;
 }
 
 /** Idle epochs that are still sealed (empty) one by one; beyond, the gap is left out. */
@@ -63,11 +65,15 @@ class AlignedCutter implements Cutter {
     this.#lengthNs = lengthNs;
   }
 
+  begin(nowNs: bigint, sink: EpochSink): void {
+    if (this.#startNs === null) this.#open(floorTo(nowNs, this.#lengthNs), sink);
+  }
+
   cut(batch: PacketBatch, originNs: bigint, sink: EpochSink): void {
     const { count } = batch;
     const length = this.#lengthNs;
     if (count === 0) return;
-    if (this.#startNs === null) this.#open(floorTo(instant(originNs, batch.timeNs[0]!), length), sink);
+    this.begin(instant(originNs, batch.timeNs[0]!), sink);
     // The column is taken anew after each call of the sink: sealing may grow the memory under it.
     let { timeNs } = batch;
     let from = 0;
@@ -86,27 +92,35 @@ class AlignedCutter implements Cutter {
       this.#aheadSeen = false;
       if (i > from) sink.rows(from, i);
       from = i;
-      this.#close(false, sink);
-      const next = floorTo(instant(originNs, t), length);
-      let idle = this.#startNs! + length;
-      if ((next - idle) / length <= LONGEST_GAP) {
-        for (; idle < next; idle += length) {
-          this.#open(idle, sink);
-          this.#close(false, sink);
-        }
-      }
-      this.#open(next, sink);
-      end = Number(next + length - originNs);
+      this.#moveTo(instant(originNs, t), sink);
+      end = Number(this.#startNs! + length - originNs);
       ({ timeNs } = batch);
     }
     if (count > from) sink.rows(from, count);
   }
 
-  finish(sink: EpochSink): void {
+  finish(sink: EpochSink, nowNs?: bigint): void {
     if (this.#startNs === null) return;
+    const ahead = nowNs === undefined ? -1n : nowNs - (this.#startNs + this.#lengthNs);
+    if (ahead >= 0n && ahead <= LONGEST_GAP * this.#lengthNs) this.#moveTo(nowNs!, sink);
     this.#close(true, sink);
     this.#startNs = null;
     this.#first = true;
+  }
+
+  /** Closes the open epoch and those between, and opens that of an instant behind it. */
+  #moveTo(nowNs: bigint, sink: EpochSink): void {
+    const length = this.#lengthNs;
+    this.#close(false, sink);
+    const next = floorTo(nowNs, length);
+    let idle = this.#startNs! + length;
+    if ((next - idle) / length <= LONGEST_GAP) {
+      for (; idle < next; idle += length) {
+        this.#open(idle, sink);
+        this.#close(false, sink);
+      }
+    }
+    this.#open(next, sink);
   }
 
   #open(startNs: bigint, sink: EpochSink): void {

@@ -97,6 +97,12 @@ export class PointObserver {
     return this.#taps.reduce((sum, t) => sum + t.tap.memoryBytes, 0);
   }
 
+  /** Observation begins at this time, whenever the first row comes; for rows that are only part of what the point sees. */
+  begin(nowNs: bigint): void {
+    this.#axisNs ??= nowNs;
+    this.#cutter.begin?.(nowNs, this.#sink);
+  }
+
   /** Rows of a batch whose time 0 is `originNs`. `totals`: what the capture has counted up to and with this batch. */
   feed(batch: PacketBatch, originNs: bigint, totals?: CaptureTotals): void {
     this.#axisNs ??= originNs;
@@ -108,10 +114,10 @@ export class PointObserver {
     this.#batch = null;
   }
 
-  /** The capture has ended: the open epoch is sealed as it is. Feeding may go on, in a new epoch. */
-  finish(totals?: CaptureTotals): void {
+  /** Observation has ended (at `nowNs` where that is known): the open epoch is sealed as it is. Feeding may go on, in a new one. */
+  finish(totals?: CaptureTotals, nowNs?: bigint): void {
     if (totals) this.#totals = totals;
-    this.#cutter.finish(this.#sink);
+    this.#cutter.finish(this.#sink, nowNs);
   }
 
   free(): void {

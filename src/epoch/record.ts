@@ -190,7 +190,8 @@ export function decodeRecord(
   const checked = bytes.subarray(0, total - CRC_BYTES);
   expectChecksum(bytes, total - CRC_BYTES, crc32c(checked), "record", file, offset);
   const stored = bytes.subarray(headBytes, headBytes + storedBytes);
-  if (!packed) return { ...head, payload: stored.slice() };
+  // Not slice(): that of a Buffer shares its memory.
+  if (!packed) return { ...head, payload: new Uint8Array(stored) };
   const bad = (message: string, cause?: unknown) =>
     new FormatError("bad-record", file, offset + headBytes, message, { cause });
   let payload: Uint8Array;

@@ -167,6 +167,11 @@ export class ExactMatcher {
     return this.#kernels.call.flowsCount!(this.#flows) >>> 0;
   }
 
+  /** Bytes that the waiting packets take. */
+  get tableBytes(): number {
+    return this.#kernels.call.matchTableBytes!(this.#match);
+  }
+
   get ambiguous(): number {
     return this.#kernels.call.matchAmbiguous!(this.#match) >>> 0;
   }

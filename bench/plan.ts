@@ -1,0 +1,75 @@
+/**
+ * How long a plan of 1,000 routers takes, and how far greedy is from the best set on small maps.
+ *
+ *   node scripts/bench.mjs plan [MAP ...]     with maps: the gap on those, too large ones left out by name
+ */
+import { planUpgrades } from "../src/network/plan.ts";
+import type { Topology } from "../src/network/topology.ts";
+import { loadTopology } from "../src/network/topology-format.ts";
+import { grownMap } from "../tests/support/grown-map.ts";
+
+const MOST = 5;
+
+/** Probe hops that greedy and greedy-hops leave, over the least possible, for 1 to MOST upgrades. */
+function gaps(map: Topology): { greedy: number[]; hops: number[] } {
+  const best = planUpgrades(map, { upgrade: MOST, strategy: "optimal-small" }).steps;
+  const byHops = planUpgrades(map, { upgrade: MOST, strategy: "greedy-hops" }).steps;
+  return {
+    greedy: best.slice(1).map((step) => step.greedyProbeHops! / step.probeHops - 1),
+    hops: best
+      .slice(1)
+      .map((step, i) => byHops[Math.min(i + 1, byHops.length - 1)]!.probeHops / step.probeHops - 1),
+  };
+}
+
+function summary(values: readonly number[]): string {
+  const mean = values.reduce((a, b) => a + b, 0) / Math.max(1, values.length);
+  const optimal = values.filter((v) => v < 1e-9).length;
+  return (
+    `mean ${(100 * mean).toFixed(2)} %, worst ${(100 * Math.max(0, ...values)).toFixed(1)} %, ` +
+    `optimal in ${optimal} of ${values.length}`
+  );
+}
+
+function report(title: string, maps: Iterable<Topology>): void {
+  const all = { greedy: [] as number[], hops: [] as number[] };
+  let count = 0;
+  for (const map of maps) {
+    try {
+      const { greedy, hops } = gaps(map);
+      all.greedy.push(...greedy);
+      all.hops.push(...hops);
+      count++;
+    } catch (error) {
+      process.stdout.write(`left out: ${(error as Error).message}\n`);
+    }
+  }
+  process.stdout.write(
+    `${title}, ${count} maps, 1 to ${MOST} upgrades: probe hops above the least possible\n` +
+      `  greedy       ${summary(all.greedy)}\n  greedy-hops  ${summary(all.hops)}\n`,
+  );
+}
+
+const files = process.argv.slice(2);
+if (files.length > 0) {
+  report(
+    "given maps",
+    files.map((file) => loadTopology(file)),
+  );
+} else {
+  for (const weights of [1, 10]) {
+    const map = grownMap(1000, weights, 1);
+    for (const upgrade of [50, 1000]) {
+      const start = performance.now();
+      const { steps } = planUpgrades(map, { upgrade });
+      const seconds = ((performance.now() - start) / 1000).toFixed(1);
+      process.stdout.write(
+        `1,000 routers, ${map.links.length} links, weights 1..${weights}: ${steps.length - 1} upgrades in ${seconds} s\n`,
+      );
+    }
+  }
+  report(
+    "grown maps of 20 routers",
+    Array.from({ length: 40 }, (_, i) => grownMap(20, 5, i + 1)),
+  );
+}

@@ -1,0 +1,114 @@
+/** `hoptime plan`: which routers to upgrade first. Parse, call planUpgrades, print. */
+import { writeFileSync } from "node:fs";
+import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { parseDemands } from "../network/demands.ts";
+import { planUpgrades, STRATEGIES, type Strategy } from "../network/plan.ts";
+import { renderPlanHtml, renderPlanSvg } from "../network/plan-picture.ts";
+import { formatPlan } from "../network/plan-text.ts";
+import { meaningfulLines } from "../network/text-lines.ts";
+import { loadTopology, readMap, toText } from "../network/topology-format.ts";
+import { choiceOption, integerOption } from "./options.ts";
+
+interface PlanFlags {
+  upgrade: number;
+  strategy: Strategy;
+  latencies?: string;
+  demands?: string;
+  costs?: string;
+  budget?: number;
+  seed: number;
+  repeat: number;
+  json?: boolean;
+  svg?: string;
+  html?: string;
+}
+
+const EXAMPLES = `
+Maps (told by their content): GraphML (Topology Zoo), Rocketfuel weights, FRR's 'show ip ospf database router json' and
+'show ip ospf mpls-te database json', Repetita .graph, CSV 'from,to[,weight[,latencyMs[,capacity]]]', hoptime.topology/1.
+
+Examples:
+  hoptime plan sprint.weights --upgrade 45              the first 45 routers, as a table
+  hoptime plan sprint.weights --upgrade 45 --svg map.svg     and a picture of the map and the curve
+  hoptime plan abilene.graphml --upgrade 3 --strategy optimal-small   the best sets, and how close greedy comes
+  hoptime plan net.csv --upgrade 20 --demands traffic.csv --costs costs.csv --budget 50 --json
+`;
+
+export function planCommand(): Command {
+  return new Command("plan")
+    .description("which routers to upgrade first, and what each upgrade gains")
+    .argument("<topology>", "a network map")
+    .option("-n, --upgrade <n>", "upgrade at most this many routers", integerOption("--upgrade", 0), 10)
+    .option(
+      "-s, --strategy <name>",
+      `how to choose: ${STRATEGIES.join(", ")}`,
+      choiceOption("--strategy", STRATEGIES),
+      "greedy",
+    )
+    .option("--latencies <file>", "Rocketfuel: the file of latencies that goes with the weights")
+    .option("--demands <file>", "traffic between routers: 'from,to,volume' lines or Repetita's .demands")
+    .option("--costs <file>", "cost of upgrading a router: 'router,cost' lines; 1 where not named")
+    .option("--budget <cost>", "spend at most this much", amount)
+    .option("--seed <n>", "random: the first seed", integerOption("--seed", 0), 1)
+    .option("--repeat <n>", "random: number of runs", integerOption("--repeat", 1), 10)
+    .option("--json", "the plan as JSON (format hoptime.plan/1)")
+    .option("--svg <file>", "write a picture of the map and the curves")
+    .option("--html <file>", "write a page with picture and table")
+    .addHelpText("after", EXAMPLES)
+    .action(runPlan);
+}
+
+function runPlan(map: string, flags: PlanFlags): void {
+  const topology = loadTopology(map, flags.latencies === undefined ? {} : { latencies: flags.latencies });
+  const plan = planUpgrades(topology, {
+    upgrade: flags.upgrade,
+    strategy: flags.strategy,
+    seed: flags.seed,
+    repeat: flags.repeat,
+    ...(flags.budget === undefined ? {} : { budget: flags.budget }),
+    ...(flags.costs === undefined ? {} : { costs: readCosts(flags.costs) }),
+    ...(flags.demands === undefined
+      ? {}
+      : { demands: parseDemands(toText(readMap(flags.demands), flags.demands), flags.demands, topology) }),
+  });
+  if (flags.svg !== undefined) write(flags.svg, renderPlanSvg(topology, plan));
+  if (flags.html !== undefined) write(flags.html, renderPlanHtml(topology, plan));
+  process.stdout.write(flags.json ? `${JSON.stringify(plan)}\n` : formatPlan(plan));
+}
+
+function readCosts(file: string): Map<string, number> {
+  const costs = new Map<string, number>();
+  for (const line of meaningfulLines(toText(readMap(file), file))) {
+    // Router names may hold commas (Rocketfuel's do): the cost is what follows the last one.
+    const split = Math.max(
+      line.text.lastIndexOf(","),
+      line.text.lastIndexOf(";"),
+      line.text.lastIndexOf("\t"),
+    );
+    const cost = Number(line.text.slice(split + 1));
+    if (costs.size === 0 && line.number === 1 && Number.isNaN(cost)) continue;
+    if (split <= 0 || !(cost > 0))
+      throw new UsageError(
+        "bad-parameter",
+        `${file}: line ${line.number}: expected 'router,cost' with a positive cost`,
+      );
+    costs.set(line.text.slice(0, split).trim(), cost);
+  }
+  return costs;
+}
+
+function write(file: string, content: string): void {
+  try {
+    writeFileSync(file, content);
+  } catch (cause) {
+    throw new UsageError("not-writable", `${file}: cannot be written`, undefined, { cause });
+  }
+}
+
+function amount(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !(value >= 0 && Number.isFinite(value)))
+    throw new UsageError("bad-flag", `--budget: '${text}' is not a number from 0`);
+  return value;
+}

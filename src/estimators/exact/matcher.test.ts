@@ -1,0 +1,291 @@
+/** The matching kernel against a slow, obvious twin on random two-sided streams, and the cases that are easy to get wrong. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { Kernels } from "../../base/kernels.ts";
+import { PacketBatch } from "../../capture/batch.ts";
+import { ExactMatcher } from "./matcher.ts";
+
+interface Packet {
+  timeNs: number;
+  digest: number;
+  flow: number;
+  ttl?: number;
+}
+
+const ROWS = 64;
+const WINDOW = 1000;
+
+/** Runs both streams in time order through the kernel, in batches and strides as compare does. */
+function runKernel(before: Packet[], after: Packet[], options: { thresholdNs?: number } = {}) {
+  const kernels = new Kernels();
+  const matcher = new ExactMatcher(kernels, {
+    windowNs: WINDOW,
+    epochNs: 500,
+    epochStartNs: 0,
+    thresholdNs: options.thresholdNs ?? Number.NEGATIVE_INFINITY,
+    correction: { offsetNs: 0, slope: 0, pivotNs: 0 },
+    startNs: Math.min(before[0]?.timeNs ?? 0, after[0]?.timeNs ?? 0),
+    slackNs: WINDOW / 8,
+    rows: ROWS,
+    seed: 1n,
+  });
+  const sides = [before, after].map((packets) => ({
+    packets,
+    batch: new PacketBatch(kernels, ROWS),
+    next: 0,
+    row: 0,
+  }));
+  const load = (side: number): boolean => {
+    const s = sides[side]!;
+    const rows = s.packets.slice(s.next, s.next + ROWS);
+    s.next += rows.length;
+    s.row = 0;
+    for (const [i, p] of rows.entries()) {
+      s.batch.timeNs[i] = p.timeNs;
+      // Spread over the 64 bits as digests are.
+      s.batch.digest[2 * i] = Math.imul(p.digest + 1, 0x9e3779b1) >>> 0;
+      s.batch.digest[2 * i + 1] = Math.imul(p.digest + 1, 0x85ebca6b) >>> 0;
+      s.batch.flowHash[2 * i] = p.flow;
+      s.batch.flowHash[2 * i + 1] = p.flow;
+      s.batch.meta[2 * i] = p.flow;
+      s.batch.meta[2 * i + 1] = 0;
+      s.batch.addrA[2 * i] = p.flow;
+      s.batch.addrA[2 * i + 1] = 7;
+      s.batch.wireLength[i] = 100;
+      s.batch.flags[i] = p.ttl ?? 64;
+    }
+    s.batch.count = rows.length;
+    if (rows.length > 0) matcher.assign(side as 0 | 1, s.batch);
+    return rows.length > 0;
+  };
+  const alive = [load(0), load(1)];
+  for (const side of [0, 1] as const) if (!alive[side]) matcher.end(side);
+  const lead = WINDOW / 8;
+  const head = (side: number) =>
+    alive[side] ? sides[side]!.batch.timeNs[sides[side]!.row]! : Number.POSITIVE_INFINITY;
+  while (alive[0] || alive[1]) {
+    const side = alive[0] && head(0) <= head(1) + lead / 4 ? 0 : 1;
+    const until = side === 0 ? head(1) + lead : head(0) - lead / 4;
+    const s = sides[side]!;
+    s.row = matcher.take(side, s.batch, s.row, until, 0);
+    if (s.row >= s.batch.count) {
+      alive[side] = load(side);
+      if (!alive[side]) matcher.end(side);
+    }
+  }
+  matcher.finish();
+  return matcher;
+}
+
+/** First in, first out among equal digests within the window; nothing clever. */
+function runTwin(before: Packet[], after: Packet[]) {
+  const waiting = before.map((p) => ({ ...p, matched: false }));
+  const delays: { flow: number; delay: number }[] = [];
+  let unmatched = 0;
+  for (const a of after) {
+    const partner = waiting.find(
+      (b) => !b.matched && b.digest === a.digest && Math.abs(a.timeNs - b.timeNs) <= WINDOW,
+    );
+    if (partner) {
+      partner.matched = true;
+      delays.push({ flow: partner.flow, delay: a.timeNs - partner.timeNs });
+    } else unmatched++;
+  }
+  return { delays, lost: waiting.filter((b) => !b.matched).length, unmatched };
+}
+
+function totals(matcher: ExactMatcher) {
+  const sum = { sent: 0, received: 0, matched: 0, onlyBefore: 0, onlyAfter: 0 };
+  for (let id = 0; id < matcher.flowCount; id++) {
+    const f = matcher.flow(id);
+    sum.sent += f.sent;
+    sum.received += f.received;
+    sum.matched += f.matched;
+    sum.onlyBefore += f.lost + f.headBefore + f.tailBefore;
+    sum.onlyAfter += f.appeared + f.duplicates + f.headAfter + f.tailAfter;
+  }
+  return sum;
+}
+
+const flowOf = (digest: number) => digest % 5;
+
+/** Traffic with loss, repeats, reordering and packets from elsewhere. */
+const streams = fc
+  .array(
+    fc.record({
+      gap: fc.integer({ min: 0, max: 60 }),
+      delay: fc.integer({ min: 0, max: 700 }),
+      fate: fc.constantFrom("pass", "pass", "pass", "pass", "lost", "copied", "foreign"),
+      digest: fc.integer({ min: 0, max: 400 }),
+    }),
+    { maxLength: 400 },
+  )
+  .map((list) => {
+    const before: Packet[] = [];
+    const after: Packet[] = [];
+    let now = 0;
+    for (const { gap, delay, fate, digest } of list) {
+      now += gap;
+      const flow = flowOf(digest);
+      if (fate !== "foreign") before.push({ timeNs: now, digest, flow });
+      if (fate !== "lost") after.push({ timeNs: now + delay, digest, flow });
+      if (fate === "copied") after.push({ timeNs: now + delay + 1, digest, flow });
+    }
+    after.sort((a, b) => a.timeNs - b.timeNs);
+    return { before, after };
+  });
+
+describe("the matching kernel", () => {
+  test("finds the pairs that a slow search finds, on any traffic", () => {
+    fc.assert(
+      fc.property(streams, ({ before, after }) => {
+        const matcher = runKernel(before, after);
+        const twin = runTwin(before, after);
+        const t = totals(matcher);
+        expect(t.sent).toBe(before.length);
+        expect(t.received).toBe(after.length);
+        // Every packet is accounted for exactly once.
+        expect(t.matched + t.onlyBefore).toBe(before.length);
+        expect(t.matched + t.onlyAfter).toBe(after.length);
+        // Packets from elsewhere can be paired with a later equal one: the twin looks at all of BEFORE, the kernel in time order; the
+        // number of pairs differs by no more than those.
+        expect(t.matched).toBe(twin.delays.length);
+        expect(t.onlyBefore).toBe(twin.lost);
+      }),
+      { numRuns: 200, seed: 1 },
+    );
+  });
+
+  test("keeps exact sums: mean, least, most and deviation of every flow", () => {
+    const distinct = streams.map(({ before, after }) => {
+      // One digest per packet, so that the twin's pairing is beyond doubt.
+      const rename = (list: Packet[]) => {
+        const seen = new Map<number, number>();
+        return list.map((p) => {
+          const n = seen.get(p.digest) ?? 0;
+          seen.set(p.digest, n + 1);
+          return { ...p, digest: p.digest + 1000 * n };
+        });
+      };
+      return { before: rename(before), after: rename(after) };
+    });
+    fc.assert(
+      fc.property(distinct, ({ before, after }) => {
+        const matcher = runKernel(before, after);
+        const { delays } = runTwin(before, after);
+        for (let id = 0; id < matcher.flowCount; id++) {
+          const f = matcher.flow(id);
+          const { words, at } = matcher.keyWords(id);
+          const mine = delays.filter((d) => d.flow === words[at]).map((d) => d.delay);
+          expect(f.matched).toBe(mine.length);
+          if (mine.length === 0) {
+            expect(f.delay).toBeNull();
+            continue;
+          }
+          const mean = mine.reduce((s, d) => s + d, 0) / mine.length;
+          const variance = mine.reduce((s, d) => s + (d - mean) ** 2, 0) / mine.length;
+          expect(f.delay!.meanNs).toBeCloseTo(mean, 6);
+          expect(f.delay!.stdevNs).toBeCloseTo(Math.sqrt(variance), 4);
+          expect(f.delay!.minNs).toBe(Math.min(...mine));
+          expect(f.delay!.maxNs).toBe(Math.max(...mine));
+          if (mine.length > 3) {
+            const run = matcher.bucketRuns("flows")(id);
+            expect(run.counts.reduce((s, n) => s + n, 0)).toBe(mine.length);
+          }
+        }
+        const intervals = matcher.intervals();
+        expect(intervals.reduce((s, i) => s + i.matched, 0)).toBe(delays.length);
+      }),
+      { numRuns: 60, seed: 2 },
+    );
+  });
+
+  test("equal packets are matched first in, first out", () => {
+    const before = [0, 10, 20].map((timeNs) => ({ timeNs, digest: 1, flow: 1 }));
+    const after = [105, 112, 119].map((timeNs) => ({ timeNs, digest: 1, flow: 1 }));
+    const matcher = runKernel(before, after);
+    expect(matcher.flow(0).delay).toMatchObject({ count: 3, minNs: 99, maxNs: 105 });
+    expect(matcher.ambiguous).toBeGreaterThan(0);
+  });
+
+  test("a partner later than the window is not one", () => {
+    const matcher = runKernel(
+      [
+        { timeNs: 0, digest: 1, flow: 1 },
+        { timeNs: 1, digest: 2, flow: 1 },
+      ],
+      [
+        { timeNs: WINDOW, digest: 1, flow: 1 },
+        { timeNs: WINDOW + 2, digest: 2, flow: 1 },
+      ],
+    );
+    expect(matcher.flow(0)).toMatchObject({ matched: 1 });
+  });
+
+  test("a further copy of a matched packet is a duplicate, not a packet that appeared", () => {
+    const before = Array.from({ length: 50 }, (_, i) => ({ timeNs: i * 10, digest: i, flow: 1 }));
+    const after = before.flatMap((p) => {
+      const arrived = { ...p, timeNs: p.timeNs + 5 };
+      return p.digest === 20 ? [arrived, { ...arrived, timeNs: arrived.timeNs + 1 }] : [arrived];
+    });
+    const flow = runKernel(before, after).flow(0);
+    expect(flow).toMatchObject({ matched: 50, duplicates: 1, appeared: 0, lost: 0 });
+  });
+
+  test("counts reordered packets and how far they came too late", () => {
+    const before = Array.from({ length: 10 }, (_, i) => ({ timeNs: i * 10, digest: i, flow: 1 }));
+    const after = before.map((p) => ({ ...p, timeNs: p.timeNs + 100 }));
+    // Packet 3 is overtaken by 4, 5 and 6.
+    after[3]!.timeNs = 165;
+    after.sort((a, b) => a.timeNs - b.timeNs);
+    const total = runKernel(before, after).total(1);
+    expect(total.reordered).toBe(1);
+    expect(total.extentMax).toBe(3);
+  });
+
+  test("packets outside the other capture's time are head and tail, those inside are lost", () => {
+    const before = Array.from({ length: 100 }, (_, i) => ({ timeNs: i * 10, digest: i, flow: 1 }));
+    const after = before.slice(20, 80).map((p) => ({ ...p, timeNs: p.timeNs + 5 }));
+    after.splice(30, 1);
+    expect(runKernel(before, after).flow(0)).toMatchObject({
+      matched: 59,
+      headBefore: 20,
+      tailBefore: 20,
+      lost: 1,
+    });
+    expect(
+      runKernel(
+        before.slice(20, 80),
+        before.map((p) => ({ ...p, timeNs: p.timeNs + 5 })),
+      ).flow(0),
+    ).toMatchObject({
+      matched: 60,
+      headAfter: 20,
+      tailAfter: 20,
+      appeared: 0,
+    });
+  });
+
+  test("memory is given back as packets leave the window", () => {
+    const packets = Array.from({ length: 60_000 }, (_, i) => ({ timeNs: i * 50, digest: i, flow: i % 7 }));
+    const matcher = runKernel(packets, []);
+    expect(totals(matcher)).toMatchObject({ sent: 60_000, onlyBefore: 60_000, matched: 0 });
+    // 1000 ns of waiting packets, 50 ns apart: the log never grew beyond its first size.
+    expect(matcher.tableBytes).toBeLessThan(400_000);
+  });
+
+  test("packets of both directions are told apart by the sign of their difference", () => {
+    const before: Packet[] = [];
+    const after: Packet[] = [];
+    for (let i = 0; i < 100; i++) {
+      before.push({ timeNs: i * 20, digest: i, flow: 1 });
+      after.push({ timeNs: i * 20 + 7, digest: i, flow: 1 });
+      after.push({ timeNs: i * 20 + 3, digest: 1000 + i, flow: 2 });
+      before.push({ timeNs: i * 20 + 16, digest: 1000 + i, flow: 2 });
+    }
+    after.sort((a, b) => a.timeNs - b.timeNs);
+    const matcher = runKernel(before, after, { thresholdNs: 0 });
+    expect(matcher.total(1).delay).toMatchObject({ count: 100, minNs: 7, maxNs: 7 });
+    expect(matcher.total(2).delay).toMatchObject({ count: 100, minNs: 13, maxNs: 13 });
+  });
+});

@@ -1,0 +1,39 @@
+/** The public API: explicit named exports, nothing else re-exports. */
+export { FormatError, UsageError } from "./base/errors.ts";
+export { Kernels } from "./base/kernels.ts";
+export { LogHistogram } from "./base/log-histogram.ts";
+export { VERSION } from "./base/version.ts";
+export { PacketBatch } from "./capture/batch.ts";
+export { compileFilter, parseFilter } from "./capture/filter.ts";
+export { type FlowKey, FlowKeySpec } from "./capture/flow-key.ts";
+export { communityId, formatFlowKey, parseFlowKey } from "./capture/flow-text.ts";
+export {
+  type CaptureOptions,
+  CaptureReader,
+  type CaptureStatistics,
+  type RowFilter,
+} from "./capture/reader.ts";
+export { type CompareOptions, compareCaptures } from "./collect/compare.ts";
+export type {
+  CaptureSummary,
+  CompareReport,
+  FlowReport,
+  IntervalReport,
+  Latency,
+  SegmentReport,
+} from "./collect/compare-report.ts";
+export { formatCompare, formatCompareCsv } from "./collect/compare-text.ts";
+export { type InspectOptions, type InspectReport, inspectCapture } from "./collect/inspect.ts";
+export { renderComparePage } from "./collect/report-page.ts";
+export type {
+  Estimator,
+  EstimatorAnswer,
+  FlowEstimate,
+  KnownFlows,
+  NoAnswer,
+  SealedEpoch,
+  SegmentEstimate,
+  Tap,
+} from "./estimators/estimator.ts";
+export { formatParameters, parseParameters } from "./estimators/parameters.ts";
+export { ESTIMATORS, findEstimator } from "./estimators/table.ts";

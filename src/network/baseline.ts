@@ -1,0 +1,102 @@
+/**
+ * What is normal for a series of epoch means: a robust baseline and a score of how far from normal a value lies.
+ *
+ * Epoch means of queueing delay are skewed, heavy-tailed and correlated, so "so many deviations above the mean" cries
+ * wolf. The score is asinh((x - median)/MAD), near-linear close by and logarithmic far out, in units of the same at the
+ * 90th percentile. For normal, exponential, lognormal and Weibull noise, with and without memory, at most one in a hundred
+ * series of 300 epochs reaches 2.47 (the test says so). Shift and scale drop out: clock offsets do not matter.
+ *
+ * A spike in the window must not widen the baseline that judges it: values beyond ten robust deviations are set aside
+ * before the tail is read. Holds while fewer than half of the epochs in the window are disturbed; beyond that the
+ * disturbance is the normal state.
+ */
+
+export interface Baseline {
+  readonly medianNs: number;
+  /** Median absolute deviation. */
+  readonly madNs: number;
+  /** asinh score of the 90th percentile: the unit of `score`. */
+  readonly tail: number;
+  /** Correlation of ordinary epochs with their neighbours, 0 to 1: how long ordinary bursts last. */
+  readonly memory: number;
+  /** Epochs it rests on. */
+  readonly epochs: number;
+}
+
+/** MAD of a normal distribution in standard deviations. */
+const NORMAL_MAD = 0.6744897501960817;
+/** asinh(1.2816 / 0.6745), the tail of a normal distribution: lighter tails (or few epochs) count as normal ones. */
+const NORMAL_TAIL = Math.asinh(1.2815515655446004 / NORMAL_MAD);
+const OUTLIER_DEVIATIONS = 10;
+const ORDINARY_SCORE = 1.5;
+
+/** `values` in time order. `floorNs` keeps the scale above the resolution of the values (error bars, timestamps) where they hardly vary. */
+export function baselineOf(values: ArrayLike<number>, floorNs: number): Baseline {
+  let sorted = Float64Array.from(values).sort();
+  for (let round = 0; round < 2; round++) {
+    const median = quantileOfSorted(sorted, 0.5);
+    const spread = Math.max(floorNs, medianDeviation(sorted, median)) / NORMAL_MAD;
+    const kept = sorted.filter((x) => x <= median + OUTLIER_DEVIATIONS * spread);
+    if (kept.length === sorted.length) break;
+    sorted = kept;
+  }
+  const medianNs = quantileOfSorted(sorted, 0.5);
+  const madNs = Math.max(floorNs, medianDeviation(sorted, medianNs));
+  const tail = Math.max(NORMAL_TAIL, Math.asinh((quantileOfSorted(sorted, 0.9) - medianNs) / madNs));
+  const baseline = { medianNs, madNs, tail, memory: 0, epochs: sorted.length };
+  return { ...baseline, memory: memoryOf(values, baseline) };
+}
+
+/** Correlation of the scores of neighbours, where both are ordinary: a spike must not pass for long memory. */
+function memoryOf(values: ArrayLike<number>, baseline: Baseline): number {
+  let pairs = 0;
+  let sumA = 0;
+  let sumB = 0;
+  let squaresA = 0;
+  let squaresB = 0;
+  let products = 0;
+  let before = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < values.length; i++) {
+    const here = scoreOf(baseline, values[i]!);
+    if (here < ORDINARY_SCORE && before < ORDINARY_SCORE) {
+      pairs++;
+      sumA += before;
+      sumB += here;
+      squaresA += before * before;
+      squaresB += here * here;
+      products += before * here;
+    }
+    before = here;
+  }
+  const spread = Math.sqrt((squaresA - (sumA * sumA) / pairs) * (squaresB - (sumB * sumB) / pairs));
+  if (!(pairs > 2 && spread > 0)) return 1;
+  return Math.max(0, Math.min(1, (products - (sumA * sumB) / pairs) / spread));
+}
+
+export function scoreOf(baseline: Baseline, valueNs: number): number {
+  return Math.asinh((valueNs - baseline.medianNs) / baseline.madNs) / baseline.tail;
+}
+
+/** The value that has this score. */
+export function valueAtScore(baseline: Baseline, score: number): number {
+  return baseline.medianNs + baseline.madNs * Math.sinh(score * baseline.tail);
+}
+
+/**
+ * Rough chance that one ordinary epoch reaches this score: a tenth at 1 by construction, about 10^-5 at 2 for the noises
+ * above; between and beyond, exponential in the score. Good enough to rank, not a calibrated probability.
+ */
+export function tailChance(score: number): number {
+  return score <= 1 ? 1 : 10 ** (-1 - 4 * (score - 1));
+}
+
+export function quantileOfSorted(sorted: ArrayLike<number>, p: number): number {
+  const at = p * (sorted.length - 1);
+  const low = Math.floor(at);
+  const high = Math.min(low + 1, sorted.length - 1);
+  return sorted[low]! + (at - low) * (sorted[high]! - sorted[low]!);
+}
+
+function medianDeviation(sorted: Float64Array, median: number): number {
+  return quantileOfSorted(sorted.map((x) => Math.abs(x - median)).sort(), 0.5);
+}

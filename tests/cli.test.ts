@@ -1,0 +1,131 @@
+/** The built command line, run as a process: answers on stdout, one line of trouble on stderr, exit codes. */
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { DEMO, ROOT } from "./demo-captures.ts";
+
+const scratch = mkdtempSync(join(tmpdir(), "hoptime-cli-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+const CLI = join(ROOT, "dist/cli/main.js");
+
+function hoptime(args: string[], input?: Buffer) {
+  const run = spawnSync(process.execPath, [CLI, ...args], { input, cwd: scratch, maxBuffer: 1 << 28 });
+  return { status: run.status, out: run.stdout.toString(), err: run.stderr.toString() };
+}
+
+const commands = hoptime(["--help"])
+  .out.split("Commands:\n")[1]!
+  .split("\n\n")[0]!
+  .split("\n")
+  .map((line) => line.trim().split(/\s+/)[0]!);
+
+describe("the command line", () => {
+  test("says its version, and it is the package's", () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+    expect(hoptime(["--version"])).toEqual({ status: 0, out: `${version}\n`, err: "" });
+  });
+
+  test("lists commands that are there", () => {
+    expect(commands).toEqual(expect.arrayContaining(["compare", "inspect", "demo"]));
+  });
+
+  test.each(commands)("%s --help shows examples and --json", (name) => {
+    const { status, out } = hoptime([name, "--help"]);
+    expect(status).toBe(0);
+    expect(out).toContain("Examples:");
+    expect(out).toContain("--json");
+  });
+
+  test("compare prints a table without colours where stdout is no terminal", () => {
+    const { status, out } = hoptime(["compare", DEMO.before, DEMO.after, "--top", "3"]);
+    expect(status).toBe(0);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is looked for
+    expect(out).not.toMatch(/\u001b\[/);
+    expect(out).toMatch(/6,664 sent, 6,330 received, 6,163 matched, 320 lost/);
+    expect(out.split("flows by packets")[1]!.match(/ > /g)).toHaveLength(3);
+  });
+
+  test("compare --json, --csv and --html agree", () => {
+    const json = JSON.parse(hoptime(["compare", DEMO.before, DEMO.after, "--json"]).out);
+    expect(json).toMatchObject({ format: "hoptime.compare/1", segment: { matched: 6163 } });
+    const csv = hoptime(["compare", DEMO.before, DEMO.after, "--csv"]).out.trimEnd().split("\n");
+    expect(csv).toHaveLength(json.flows.length + json.reverseFlows.length + 1);
+    const html = hoptime(["compare", DEMO.before, DEMO.after, "--html", "r.html"]);
+    expect(html.status).toBe(0);
+    const page = readFileSync(join(scratch, "r.html"), "utf8");
+    expect(page).toContain("router-in.pcap.gz");
+    expect(page).not.toMatch(/(src|href)="https?:/);
+  });
+
+  test("demo writes the report and says where", () => {
+    const { status, err, out } = hoptime(["demo"]);
+    expect(status).toBe(0);
+    expect(out).toContain("packets  6,664 sent");
+    expect(err).toContain("hoptime-report.html");
+    expect(existsSync(join(scratch, "hoptime-report.html"))).toBe(true);
+  });
+
+  test("a capture may come from standard input", () => {
+    const { status, out } = hoptime(["compare", "-", DEMO.after, "--json"], readFileSync(DEMO.before));
+    expect(status).toBe(0);
+    expect(JSON.parse(out).segment.matched).toBe(6163);
+  });
+
+  test("a reader that leaves early is no error", async () => {
+    const child = spawn(process.execPath, [CLI, "compare", DEMO.before, DEMO.after, "--json"]);
+    child.stdout.once("data", () => child.stdout.destroy());
+    const code = await new Promise((resolve) => child.on("close", resolve));
+    expect(code).toBe(0);
+  });
+
+  const text = join(scratch, "notes.txt");
+  writeFileSync(text, "not a capture at all, but long enough to be looked at\n");
+  const empty = join(scratch, "nothing.pcap");
+  writeFileSync(empty, "");
+  test.each([
+    ["a missing file", ["compare", "no-such.pcap", DEMO.after], /no-such\.pcap: no such file/],
+    ["a directory", ["inspect", scratch], /is a directory/],
+    ["a text file", ["compare", text, DEMO.after], /notes\.txt: at byte 0: not a pcap/],
+    ["an empty file", ["inspect", empty], /nothing\.pcap: at byte 0: the file is empty/],
+    ["an unknown option", ["compare", DEMO.before, DEMO.after, "--colour"], /unknown option '--colour'/],
+    ["a missing argument", ["compare", DEMO.before], /missing required argument 'after'/],
+    ["a bad duration", ["compare", DEMO.before, DEMO.after, "--window", "soon"], /soon/],
+    [
+      "a bad key",
+      ["compare", DEMO.before, DEMO.after, "--key", "colour"],
+      /--key: 'colour' is not a key field/,
+    ],
+    [
+      "a bad clock mode",
+      ["compare", DEMO.before, DEMO.after, "--clock", "mend"],
+      /--clock mend: is none of asis/,
+    ],
+    ["a bad filter", ["compare", DEMO.before, DEMO.after, "--filter", "tcp prt 80"], /at character 5/],
+    ["two standard inputs", ["compare", "-", "-"], /standard input can only be one/],
+    ["an unknown command", ["compere"], /there is no command 'compere'/],
+    [
+      "an unwritable report",
+      ["compare", DEMO.before, DEMO.after, "--html", "/no/such/folder/r.html"],
+      /no\/such\/folder/,
+    ],
+  ])("%s gives one line and exit code 2", (_name, args, message) => {
+    const { status, err, out } = hoptime(args);
+    expect(status).toBe(2);
+    expect(err).toMatch(message);
+    expect(err).toMatch(/^hoptime: /);
+    expect(err).not.toMatch(/\n\s+at /);
+    if (!args.includes("--html")) expect(out).toBe("");
+  });
+
+  test("a cut capture is reported, marked, and exits 2", () => {
+    const whole = readFileSync(DEMO.before);
+    const cut = join(scratch, "cut.pcap.gz");
+    writeFileSync(cut, whole.subarray(0, whole.length / 2));
+    const { status, out, err } = hoptime(["compare", cut, DEMO.after]);
+    expect(status).toBe(2);
+    expect(out).toContain("PARTIAL");
+    expect(err).toMatch(/cut\.pcap\.gz: at byte \d+: /);
+  });
+});

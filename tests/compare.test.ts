@@ -1,0 +1,354 @@
+/** Compare as a user meets it: on the demo's real captures, bent in every way that real pairs are, and on published pairs where they are at hand. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { compareCaptures } from "../src/collect/compare.ts";
+import type { CompareReport } from "../src/collect/compare-report.ts";
+import { DEMO, type Frame, ROOT, readFrames, shifted, tagged, writeFrames } from "./demo-captures.ts";
+
+const scratch = mkdtempSync(join(tmpdir(), "hoptime-compare-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+const path = (name: string) => join(scratch, name);
+
+let before: Frame[];
+let after: Frame[];
+let plain: CompareReport;
+beforeAll(async () => {
+  before = readFrames(DEMO.before);
+  after = readFrames(DEMO.after);
+  plain = await compareCaptures(DEMO);
+});
+
+function hasTshark(): boolean {
+  return spawnSync("tshark", ["--version"]).status === 0;
+}
+
+/** The truth by other means: tshark's fields, first in, first out among equals. */
+function tsharkTruth(beforeFile: string, afterFile: string) {
+  const fields = [
+    "frame.time_epoch",
+    "ip.src",
+    "ip.dst",
+    "ip.id",
+    "ip.proto",
+    "ipv6.src",
+    "ipv6.dst",
+    "ipv6.nxt",
+  ];
+  const more = [
+    "tcp.srcport",
+    "tcp.dstport",
+    "tcp.seq_raw",
+    "tcp.ack_raw",
+    "tcp.flags",
+    "tcp.window_size_value",
+    "tcp.options",
+  ];
+  const rest = ["udp.srcport", "udp.dstport", "udp.length", "udp.payload", "icmp.seq", "ip.len", "ipv6.plen"];
+  const read = (file: string) =>
+    execFileSync(
+      "tshark",
+      [
+        "-n",
+        "-r",
+        file,
+        "-o",
+        "tcp.relative_sequence_numbers:FALSE",
+        "-T",
+        "fields",
+        ...[...fields, ...more, ...rest].flatMap((f) => ["-e", f]),
+      ],
+      { maxBuffer: 1 << 28 },
+    )
+      .toString()
+      .replace(/\n$/, "")
+      .split("\n")
+      .map((line) => {
+        const [time, ...identity] = line.split("\t");
+        const [seconds, fraction = ""] = time!.split(".");
+        return {
+          ns: BigInt(seconds!) * 1_000_000_000n + BigInt(fraction.padEnd(9, "0")),
+          key: identity.join("|"),
+          ip: identity[0] !== "" || identity[4] !== "",
+        };
+      })
+      .filter((p) => p.ip);
+  const waiting = new Map<string, bigint[]>();
+  const sent = read(beforeFile);
+  for (const p of sent) {
+    const list = waiting.get(p.key);
+    if (list) list.push(p.ns);
+    else waiting.set(p.key, [p.ns]);
+  }
+  const received = read(afterFile);
+  const delays: number[] = [];
+  for (const p of received) {
+    const at = waiting.get(p.key)?.shift();
+    if (at !== undefined) delays.push(Number(p.ns - at));
+  }
+  return { sent: sent.length, received: received.length, delays };
+}
+
+describe("compare on the demo's captures", () => {
+  test.skipIf(!hasTshark())("counts and delays are those of tshark's reading", () => {
+    const truth = tsharkTruth(DEMO.before, DEMO.after);
+    const { segment } = plain;
+    expect(segment.sent).toBe(truth.sent);
+    expect(segment.received).toBe(truth.received);
+    expect(segment.matched).toBe(truth.delays.length);
+    const mean = truth.delays.reduce((s, d) => s + d, 0) / truth.delays.length;
+    expect(segment.latency!.meanNs).toBeCloseTo(mean, 0);
+    const sorted = truth.delays.sort((a, b) => a - b);
+    for (const [q, value] of [
+      [0.5, segment.latency!.p50Ns],
+      [0.99, segment.latency!.p99Ns],
+    ] as const) {
+      const exact = sorted[Math.ceil(q * sorted.length) - 1]!;
+      expect(Math.abs(value / exact - 1)).toBeLessThan(0.005);
+    }
+  });
+
+  test("every packet is accounted for exactly once, in all and per flow", () => {
+    const { segment, flows } = plain;
+    expect(segment.matched + segment.lost).toBeLessThanOrEqual(segment.sent);
+    expect(segment.sent + segment.received).toBe(
+      2 * segment.matched +
+        segment.lost +
+        segment.appeared +
+        segment.duplicates +
+        segment.head +
+        segment.tail,
+    );
+    expect(flows.reduce((s, f) => s + f.matched, 0)).toBe(segment.matched);
+    expect(flows.reduce((s, f) => s + f.lost, 0)).toBe(segment.lost);
+    expect(plain.intervals.reduce((s, i) => s + i.matched, 0)).toBe(segment.matched);
+    // The captures were cut at the same instants: what was in flight then is neither lost nor new.
+    expect(segment.head).toBeGreaterThan(100);
+    expect(segment.tail).toBeGreaterThan(100);
+    expect(segment.appeared).toBe(0);
+  });
+
+  test("a capture cut to other snap lengths, tagged, compressed or in another format gives the same numbers", async () => {
+    const variants = {
+      "snap-80.pcap": writeFrames(path("snap-80.pcap"), after, 80),
+      "tagged.pcap": writeFrames(
+        path("tagged.pcap"),
+        after.map((f) => tagged(tagged(f, 100), 7)),
+      ),
+    };
+    writeFileSync(path("zipped"), gzipSync(readFileSync(variants["tagged.pcap"])));
+    for (const file of [...Object.values(variants), path("zipped")]) {
+      const { segment } = await compareCaptures({ before: DEMO.before, after: file });
+      expect(segment.matched, file).toBe(plain.segment.matched);
+      expect(segment.lost).toBe(plain.segment.lost);
+      expect(segment.latency).toEqual(plain.segment.latency);
+    }
+    const cut = await compareCaptures({ before: DEMO.before, after: variants["snap-80.pcap"] });
+    // 80 bytes of frame are 66 from the IP header on: said.
+    expect(cut.notes.join("\n")).toMatch(/bytes from the IP header/);
+  });
+
+  test("time to live, DSCP and checksums may change on the way", async () => {
+    const changed = after.map((f) => {
+      const data = Buffer.from(f.data);
+      if (data.readUInt16BE(12) === 0x0800) {
+        data[15] = 0xb8;
+        data[22] = (data[22]! - 1) & 255;
+        data.writeUInt16BE(0xdead, 24);
+      }
+      return { ...f, data };
+    });
+    const { segment } = await compareCaptures({
+      before: DEMO.before,
+      after: writeFrames(path("changed.pcap"), changed),
+    });
+    expect(segment.matched).toBe(plain.segment.matched);
+  });
+
+  test("swapped files are noticed and said", async () => {
+    const report = await compareCaptures({ before: DEMO.after, after: DEMO.before });
+    expect(report.direction.order).toBe("swapped");
+    expect(report.segment.latency!.meanNs).toBeCloseTo(-plain.segment.latency!.meanNs, 0);
+    expect(plain.direction.order).toBe("as-given");
+  });
+
+  test.each([
+    ["37 s of TAI", 37_000_000_000n, "tai-utc"],
+    ["two hours of time zone", 7_200_000_000_000n, "time-zone"],
+    ["minus one hour", -3_600_000_000_000n, "time-zone"],
+  ])("a clock off by %s is recognised, and deskew removes it", async (_name, offset, kind) => {
+    const file = writeFrames(
+      path(`off-${kind}-${offset}.pcap`),
+      shifted(after, () => offset),
+    );
+    const report = await compareCaptures({ before: DEMO.before, after: file });
+    expect(report.segment.matched).toBe(plain.segment.matched);
+    expect(report.segment.latency!.meanNs).toBeCloseTo(plain.segment.latency!.meanNs + Number(offset), -1);
+    expect((report.clock["offset"] as { kind: string }).kind).toBe(kind);
+    const mended = await compareCaptures({ before: DEMO.before, after: file, clock: "deskew" });
+    expect(mended.segment.latency!.meanNs).toBeCloseTo(plain.segment.latency!.meanNs, -1);
+    expect(mended.segment.lost).toBe(plain.segment.lost);
+  });
+
+  test("relative delays begin at 0, whatever the offset", async () => {
+    const file = writeFrames(
+      path("behind.pcap"),
+      shifted(after, () => -50_000_000n),
+    );
+    const report = await compareCaptures({ before: DEMO.before, after: file, clock: "relative" });
+    expect(report.segment.matched).toBe(plain.segment.matched);
+    expect(report.segment.latency!.minNs).toBeCloseTo(0, 0);
+    expect(report.segment.latency!.stdevNs).toBeCloseTo(plain.segment.latency!.stdevNs, -2);
+  });
+
+  test("packets that go both ways are two segments", async () => {
+    // The same traffic backwards: addresses and ports exchanged, seen at AFTER first.
+    const mirror = (f: Frame, ns: bigint): Frame | null => {
+      const data = Buffer.from(f.data);
+      if (data.readUInt16BE(12) !== 0x0800 || data[14] !== 0x45) return null;
+      const [src, dst] = [data.subarray(26, 30), data.subarray(30, 34)].map((b) => Buffer.from(b));
+      dst!.copy(data, 26);
+      src!.copy(data, 30);
+      const [sport, dport] = [data.subarray(34, 36), data.subarray(36, 38)].map((b) => Buffer.from(b));
+      if (data[23] === 6 || data[23] === 17) {
+        dport!.copy(data, 34);
+        sport!.copy(data, 36);
+      }
+      return { ...f, data, ns };
+    };
+    const back = before.map((f) => mirror(f, f.ns + 1000n)).filter((f) => f !== null);
+    const backLater = back.map((f) => ({ ...f, ns: f.ns + 250_000n }));
+    const sort = (frames: Frame[]) => frames.sort((a, b) => (a.ns < b.ns ? -1 : 1));
+    const report = await compareCaptures({
+      before: writeFrames(path("two-way-a.pcap"), sort([...before, ...backLater])),
+      after: writeFrames(path("two-way-b.pcap"), sort([...after, ...back])),
+    });
+    expect(report.segment.matched).toBe(plain.segment.matched);
+    expect(report.segment.latency!.meanNs).toBeCloseTo(plain.segment.latency!.meanNs, 0);
+    expect(report.reverse!.matched).toBe(back.length);
+    expect(report.reverse!.latency).toMatchObject({ minNs: 250_000, maxNs: 250_000 });
+    expect((report.clock["offset"] as { kind: string }).kind).toBe("none");
+  });
+
+  test("copies made on the way are duplicates", async () => {
+    const doubled = after.flatMap((f, i) => (i % 50 === 25 ? [f, { ...f, ns: f.ns + 700n }] : [f]));
+    const { segment } = await compareCaptures({
+      before: DEMO.before,
+      after: writeFrames(path("doubled.pcap"), doubled),
+    });
+    expect(segment.matched).toBe(plain.segment.matched);
+    // Copies of packets that were in flight when BEFORE began are outside its time like their originals.
+    const copies = doubled.length - after.length;
+    expect(segment.duplicates).toBeGreaterThan(copies - 6);
+    expect(segment.duplicates).toBeLessThanOrEqual(copies);
+  });
+
+  test("a cut file is reported as far as it goes, marked as partial", async () => {
+    const whole = readFileSync(writeFrames(path("whole.pcap"), after));
+    writeFileSync(path("cut.pcap"), whole.subarray(0, Math.floor(whole.length / 2) + 3));
+    const report = await compareCaptures({ before: DEMO.before, after: path("cut.pcap") });
+    expect(report.after.partial).toMatch(/cut\.pcap: at byte \d+: the file ends within a record/);
+    expect(report.segment.matched).toBeGreaterThan(2000);
+    // What BEFORE saw after the cut is not loss.
+    expect(report.segment.lossRate!).toBeLessThan(0.08);
+  });
+
+  test("filters and keys choose what is counted and how", async () => {
+    const udp = await compareCaptures({ ...DEMO, filter: "udp and ip" });
+    expect(udp.flows.every((f) => f.key.proto === 17)).toBe(true);
+    expect(udp.before.skipped["filtered"]).toBeGreaterThan(0);
+    const byProtocol = await compareCaptures({ ...DEMO, key: "proto" });
+    expect(byProtocol.flows.reduce((s, f) => s + f.matched, 0)).toBe(plain.segment.matched);
+    expect(new Set(byProtocol.flows.map((f) => f.key.proto)).size).toBe(byProtocol.flows.length);
+    await expect(compareCaptures({ ...DEMO, key: "colour" })).rejects.toThrow(/'colour' is not a key field/);
+  });
+
+  test("a capture that has nothing in common says so, and nothing is 0 or NaN", async () => {
+    const empty = writeFrames(path("empty.pcap"), []);
+    const report = await compareCaptures({ before: DEMO.before, after: empty });
+    expect(report.segment).toMatchObject({
+      matched: 0,
+      latency: null,
+      reason: "no IP packets at the second point",
+    });
+    expect(JSON.stringify(report)).not.toMatch(/NaN|Infinity/);
+    expect(report.flows.every((f) => f.latency === null && f.reason !== undefined)).toBe(true);
+  });
+});
+
+const shared = process.env["HOPTIME_SHARED"] ?? join(ROOT, "../shared");
+const twopoint = join(shared, "traces/twopoint");
+if (!existsSync(twopoint)) console.warn(`skipped: published two-point captures are not at ${twopoint}`);
+
+describe.skipIf(!existsSync(twopoint))("compare on published pairs", () => {
+  test("linux-router: the truth file's counts exactly, its delays, every flow", async () => {
+    const truth = JSON.parse(readFileSync(join(twopoint, "linux-router/router-busy.truth.json"), "utf8"));
+    const report = await compareCaptures({
+      before: join(twopoint, "linux-router/router-busy-in.pcap.gz"),
+      after: join(twopoint, "linux-router/router-busy-out.pcap.gz"),
+    });
+    const { segment } = report;
+    expect(segment).toMatchObject({
+      sent: 47_910,
+      received: 45_332,
+      matched: 45_325,
+      lost: 2585,
+      appeared: 7,
+      head: 0,
+      tail: 0,
+    });
+    const l = segment.latency!;
+    expect(Math.abs(l.meanNs - truth.meanNs)).toBeLessThan(1);
+    expect(Math.abs(l.stdevNs - truth.stdevNs)).toBeLessThan(1);
+    expect(l.minNs).toBe(truth.minNs);
+    expect(l.maxNs).toBe(truth.maxNs);
+    expect(Math.abs(l.p50Ns / truth.p50 - 1)).toBeLessThan(0.005);
+    expect(Math.abs(l.p99Ns / truth.p99 - 1)).toBeLessThan(0.005);
+    const named = new Map(
+      report.flows.map((f) => [
+        `${f.key.src}|${f.key.dst}|${f.key.proto}|${f.key.sport ?? ""}|${f.key.dport ?? ""}`,
+        f,
+      ]),
+    );
+    for (const [key, flow] of Object.entries<Record<string, number>>(truth.flows)) {
+      // The truth names an IPv6 packet by its first next header (0: hop-by-hop options), we by its protocol.
+      const mine = named.get(key) ?? named.get(key.replace("|0||", "|58||"));
+      expect(mine, key).toMatchObject({
+        sent: flow["sent"],
+        lost: flow["lost"],
+        matched: flow["packets"] ?? 0,
+      });
+      if (flow["packets"]) expect(Math.abs(mine!.latency!.meanNs - flow["meanNs"]!)).toBeLessThan(1);
+    }
+  });
+
+  test.each([
+    ["267daab8", { sent: 4800, received: 4800, matched: 4800, lost: 0, tail: 0 }, [4e3, 741.842e6]],
+    ["5b5f94f3", { sent: 1638, received: 1638, matched: 1638, lost: 0 }, [150.03e6, 2226e6]],
+    ["c1856a64", { sent: 500, received: 500, matched: 500, lost: 0 }, [159e6, 4652e6]],
+    ["0907394c", { sent: 700, received: 600, matched: 600, lost: 0, tail: 100, head: 0 }, [100.06e6, 314e6]],
+    ["de08ef9a", { sent: 1200, received: 1200, matched: 1200, lost: 0 }, [12e3, 26.3e6]],
+  ])("awb-mininet %s: counts and range, replies told apart", async (name, counts, [least, most]) => {
+    const report = await compareCaptures({
+      before: join(twopoint, `awb-mininet/${name}.sender.pcap.gz`),
+      after: join(twopoint, `awb-mininet/${name}.receiver.pcap.gz`),
+    });
+    expect(report.segment).toMatchObject(counts);
+    expect(report.segment.latency!.minNs / least!).toBeCloseTo(1, 1);
+    expect(report.segment.latency!.maxNs / most!).toBeCloseTo(1, 1);
+    expect(report.reverse!.latency!.minNs).toBeGreaterThan(0);
+  });
+
+  test("det6g: hardware stamps in nanoseconds, the pcaps' names swapped", async () => {
+    const file = (way: string) => join(twopoint, `det6g-pd-wired/${way}-nocross-10pkt_per_sec.pcap`);
+    const right = await compareCaptures({ before: file("downstream"), after: file("upstream") });
+    expect(right.segment).toMatchObject({ matched: 1000, lost: 0, appeared: 0 });
+    expect(right.segment.latency!.minNs).toBeGreaterThan(4400);
+    expect(right.segment.latency!.maxNs).toBeLessThan(4680);
+    const wrong = await compareCaptures({ before: file("upstream"), after: file("downstream") });
+    expect(wrong.direction.order).toBe("swapped");
+  });
+});

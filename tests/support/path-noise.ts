@@ -1,0 +1,128 @@
+/**
+ * A simulated path for tests and the bench: segments with ordinary queueing noise, and spikes where they are wanted.
+ *
+ * Ordinary epoch means are heavy-tailed and correlated in time. Half of the segments are a lognormal process with memory
+ * (deviation 0.3 to 0.6 of the logarithm, correlation 0.6 to 0.9 between epochs), half are a real single-server queue
+ * (Lindley's recursion) fed with Pareto bursts (shape 1.5, at most 100 times the least) at 30 to 60 % load. On top comes the
+ * error of measuring some hundred to some thousand packets, and it is what low and high tell.
+ */
+import type { Random } from "../../src/base/random.ts";
+import type { SegmentEstimate } from "../../src/network/segment-estimate.ts";
+
+export interface InjectedSpike {
+  readonly segment: number;
+  readonly firstEpoch: number;
+  readonly epochs: number;
+  /** Added to the mean at its height; the first and last epoch get half. */
+  readonly excessNs: number;
+}
+
+export interface SimulatedPath {
+  readonly points: string[];
+  readonly estimates: SegmentEstimate[];
+  /** Ordinary median of queueing per segment, to state spikes in multiples of it. */
+  readonly ordinaryNs: number[];
+}
+
+export const EPOCH_NS = 1e9;
+
+/** One estimate by hand; `halfNs` is half of its interval. */
+export function estimate(
+  from: string,
+  to: string,
+  epoch: number,
+  meanNs: number | null,
+  halfNs = 100,
+  more: Partial<SegmentEstimate> = {},
+): SegmentEstimate {
+  return {
+    fromPoint: from,
+    toPoint: to,
+    epochStartNs: epoch * EPOCH_NS,
+    epochEndNs: (epoch + 1) * EPOCH_NS,
+    meanNs,
+    lowNs: meanNs === null ? null : meanNs - halfNs,
+    highNs: meanNs === null ? null : meanNs + halfNs,
+    stdevNs: 1000,
+    packets: 1000,
+    lost: 0,
+    ...more,
+  };
+}
+
+export function simulatePath(
+  random: Random,
+  segmentCount: number,
+  epochs: number,
+  spikes: (ordinaryNs: readonly number[]) => readonly InjectedSpike[],
+): SimulatedPath {
+  const points = Array.from({ length: segmentCount + 1 }, (_, i) => `P${i + 1}`);
+  const queueing = Array.from({ length: segmentCount }, (_, j) => {
+    const own = random.fork(`segment ${j}`);
+    const scaleNs = 10_000 * 6 ** own.float();
+    return own.bernoulli(0.5) ? lognormalProcess(own, epochs, scaleNs) : queueProcess(own, epochs, scaleNs);
+  });
+  const ordinaryNs = queueing.map((q) => [...q].sort((a, b) => a - b)[q.length >> 1]!);
+  const injected = spikes(ordinaryNs);
+  const estimates: SegmentEstimate[] = [];
+  for (let j = 0; j < segmentCount; j++) {
+    const own = random.fork(`measurement ${j}`);
+    const propagationNs = 5_000 * 1000 ** own.float();
+    const rate = 300 * 10 ** own.float();
+    for (let t = 0; t < epochs; t++) {
+      let queueNs = queueing[j]![t]!;
+      for (const s of injected) {
+        const at = t - s.firstEpoch;
+        if (s.segment !== j || at < 0 || at >= s.epochs) continue;
+        queueNs += s.epochs > 2 && (at === 0 || at === s.epochs - 1) ? s.excessNs / 2 : s.excessNs;
+      }
+      const packets = 1 + own.poisson(rate);
+      const stdevNs = 1.2 * queueNs;
+      const errorNs = stdevNs / Math.sqrt(packets);
+      const meanNs = propagationNs + queueNs + errorNs * own.normal();
+      estimates.push({
+        fromPoint: points[j]!,
+        toPoint: points[j + 1]!,
+        epochStartNs: t * EPOCH_NS,
+        epochEndNs: (t + 1) * EPOCH_NS,
+        meanNs,
+        lowNs: meanNs - 1.96 * errorNs,
+        highNs: meanNs + 1.96 * errorNs,
+        stdevNs,
+        packets,
+        lost: own.poisson(packets * 1e-4),
+      });
+    }
+  }
+  return { points, estimates, ordinaryNs };
+}
+
+function lognormalProcess(random: Random, epochs: number, scaleNs: number): number[] {
+  const deviation = 0.3 + 0.3 * random.float();
+  const memory = 0.6 + 0.3 * random.float();
+  let state = random.normal();
+  return Array.from({ length: epochs }, () => {
+    state = memory * state + Math.sqrt(1 - memory * memory) * random.normal();
+    return scaleNs * Math.exp(deviation * state);
+  });
+}
+
+function queueProcess(random: Random, epochs: number, scaleNs: number): number[] {
+  const perEpoch = 80;
+  const load = 0.3 + 0.3 * random.float();
+  // Mean of a Pareto of shape 1.5 from 1, cut at 100.
+  const meanBurst = 3 - 2 / Math.sqrt(100);
+  let waiting = 0;
+  const means: number[] = [];
+  for (let t = -3; t < epochs; t++) {
+    let sum = 0;
+    for (let i = 0; i < perEpoch; i++) {
+      waiting = Math.max(0, waiting - random.exponential(meanBurst / load));
+      waiting += Math.min(100, random.pareto(1.5, 1));
+      sum += waiting;
+    }
+    // The first epochs fill the empty queue.
+    if (t >= 0) means.push((scaleNs * sum) / perEpoch / 6);
+  }
+  return means;
+}
