@@ -7,6 +7,7 @@ export * from "./walk";
 export * from "./flows";
 export * from "./cells";
 export * from "./match";
+export * from "./delays";
 export * from "./simulate";
 export * from "./maple-cells";
 export * from "./maple-svbf";

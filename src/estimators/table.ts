@@ -1,8 +1,9 @@
 /** The list of estimators: one line each. Nothing else registers them. */
 import { UsageError } from "../base/errors.ts";
 import type { Estimator } from "./estimator.ts";
+import { maple } from "./maple/maple.ts";
 
-export const ESTIMATORS: readonly Estimator[] = [];
+export const ESTIMATORS: readonly Estimator[] = [maple];
 
 export function findEstimator(name: string): Estimator {
   const found = ESTIMATORS.find((e) => e.name === name);

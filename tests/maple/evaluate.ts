@@ -4,7 +4,7 @@ import { answerOf, CellTable } from "../../src/estimators/maple/cell-table.ts";
 import type { Centres } from "../../src/estimators/maple/centres/centres.ts";
 import { createStore } from "../../src/estimators/maple/stores/open.ts";
 import type { PacketStore, StoreGeometry } from "../../src/estimators/maple/stores/packet-store.ts";
-import { MATCH, MULTI_MATCH } from "../../src/estimators/maple/stores/packet-store.ts";
+import { MATCH, MULTI_MATCH } from "../../src/estimators/packet-answers.ts";
 import type { TraceEpoch } from "./trace.ts";
 
 export interface FilledStore {

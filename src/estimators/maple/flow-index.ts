@@ -8,16 +8,9 @@
  */
 import { ByteReader } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
-import type { IpidRange } from "./identity.ts";
+import type { IpidRange, ListedFlow } from "../estimator.ts";
 
 export type RangeReader = (offset: number, length: number) => Uint8Array;
-
-export interface IndexedFlow {
-  /** Ten uint32 for FlowKeySpec.describe. */
-  keyWords: Uint32Array;
-  packets: number;
-  ranges: IpidRange[];
-}
 
 const HEAD_BYTES = 16;
 export const FLOWS_PER_BUCKET = 8;
@@ -43,7 +36,7 @@ export class FlowIndex {
   }
 
   /** The flow with this key, whose hash (upper half) is given; null where it is not listed. */
-  find(hashHigh: number, keyWords: ArrayLike<number>, at = 0): IndexedFlow | null {
+  find(hashHigh: number, keyWords: ArrayLike<number>, at = 0): ListedFlow | null {
     const bucket = Number((BigInt(hashHigh >>> 0) * BigInt(this.#buckets)) >> 32n);
     const ends = new ByteReader(this.#read(HEAD_BYTES + 4 * bucket, 8), { file: "maple flow index" });
     for (const flow of this.#entries(ends.u32(), ends.u32())) {
@@ -53,7 +46,7 @@ export class FlowIndex {
   }
 
   /** All flows, in the order of the index. */
-  *all(): IterableIterator<IndexedFlow> {
+  *all(): IterableIterator<ListedFlow> {
     yield* this.#entries(0, this.bytes - this.#entriesAt);
   }
 
@@ -61,7 +54,7 @@ export class FlowIndex {
     return HEAD_BYTES + 4 * (this.#buckets + 1);
   }
 
-  *#entries(from: number, to: number): IterableIterator<IndexedFlow> {
+  *#entries(from: number, to: number): IterableIterator<ListedFlow> {
     if (!(from <= to && this.#entriesAt + to <= this.bytes)) {
       throw new FormatError(
         "bad-record",
@@ -77,7 +70,7 @@ export class FlowIndex {
   }
 }
 
-function readFlow(reader: ByteReader): IndexedFlow {
+function readFlow(reader: ByteReader): ListedFlow {
   const flags = reader.u8();
   const v6 = (flags & 1) !== 0;
   const keyWords = new Uint32Array(10);

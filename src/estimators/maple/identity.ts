@@ -6,9 +6,9 @@
  *              them (it covers the payload). Packets without an IPID (most of IPv6), with IPID 0, or with one used twice by a flow in
  *              an epoch share a key: the first is kept, the others are counted as left out.
  */
-import type { Kernels } from "../../base/kernels.ts";
+import type { PacketIdentity } from "../estimator.ts";
 
-export type Identity = "digest" | "flow-ipid";
+export type Identity = PacketIdentity;
 export const IDENTITIES: readonly Identity[] = ["digest", "flow-ipid"];
 
 /** Different hashes for the two stores of an epoch. */
@@ -19,45 +19,4 @@ const SALT: Record<Identity, bigint> = {
 
 export function storeSeed(seed: bigint, identity: Identity): bigint {
   return BigInt.asUintN(64, seed ^ SALT[identity]);
-}
-
-/** Key of the packet of a flow (its hash) with this IPID. */
-export function flowPacketKey(kernels: Kernels, flowHash: bigint, ipid: number): bigint {
-  return BigInt.asUintN(64, kernels.call.flowPacketKey!(flowHash, ipid & 0xffff) as bigint);
-}
-
-/** Keys of all IPIDs of the ranges, in their order. */
-export function flowPacketKeys(
-  kernels: Kernels,
-  flowHash: bigint,
-  ranges: readonly IpidRange[],
-): BigUint64Array {
-  const count = ranges.reduce((n, r) => n + r.last - r.first + 1, 0);
-  const at = kernels.alloc(Math.max(8, 8 * count));
-  let done = 0;
-  for (const { first, last } of ranges) {
-    kernels.call.flowPacketKeys!(flowHash, first, last - first + 1, at + 8 * done);
-    done += last - first + 1;
-  }
-  const keys = kernels.u64.slice(at >>> 3, (at >>> 3) + count);
-  kernels.free(at);
-  return keys;
-}
-
-/** Both ends included; 0 <= first <= last <= 65535. */
-export interface IpidRange {
-  first: number;
-  last: number;
-}
-
-/** The fewest ranges that hold these IPIDs and no others, ascending. */
-export function ipidRanges(ipids: Iterable<number>): IpidRange[] {
-  const sorted = Uint16Array.from(new Set(ipids)).sort();
-  const ranges: IpidRange[] = [];
-  for (const ipid of sorted) {
-    const current = ranges.at(-1);
-    if (current && current.last + 1 === ipid) current.last = ipid;
-    else ranges.push({ first: ipid, last: ipid });
-  }
-  return ranges;
 }

@@ -5,48 +5,25 @@
  */
 import { FormatError } from "../../base/errors.ts";
 import type { Kernels } from "../../base/kernels.ts";
+import type { ListedFlow, PacketAnswers, PacketLookup } from "../estimator.ts";
+import { combineAnswers, emptyAnswers, MATCH, MULTI_MATCH, NO_MATCH } from "../packet-answers.ts";
+import { joinRanges } from "../packet-keys.ts";
 import { answerOf, type CellAnswer } from "./cell-table.ts";
+import { falsePositive } from "./dimension.ts";
 import { FlowIndex, type RangeReader } from "./flow-index.ts";
 import { type Identity, storeSeed } from "./identity.ts";
 import { decodeCells, decodePartHead, decodePayloadHead, PART_HEAD_BYTES, type PartHead } from "./payload.ts";
 import { openStore } from "./stores/open.ts";
-import { MATCH, MULTI_MATCH, NO_MATCH, type PacketStore, type StoreGeometry } from "./stores/packet-store.ts";
+import type { PacketStore, StoreGeometry } from "./stores/packet-store.ts";
 import { RIBBON_HEAD_BYTES, ribbonLayout } from "./stores/ribbon.ts";
 import { BLOOM_HEAD_BYTES, tailBytes } from "./stores/svbf.ts";
-
-/** One row per packet asked for. */
-export interface PacketAnswers {
-  count: number;
-  /** NO_MATCH, MATCH or MULTI_MATCH. */
-  kind: Uint8Array;
-  /** What is told, and what the true delay cannot lie outside of if the packet was stored; NaN where there is no answer. */
-  valueNs: Float64Array;
-  lowNs: Float64Array;
-  highNs: Float64Array;
-  /** Variance of delays within the group told. */
-  varianceNs2: Float64Array;
-  /** Packets of the group told: breaks ties between epochs. */
-  groupPackets: Float64Array;
-}
-
-export function emptyAnswers(count: number): PacketAnswers {
-  return {
-    count,
-    kind: new Uint8Array(count),
-    valueNs: new Float64Array(count).fill(Number.NaN),
-    lowNs: new Float64Array(count).fill(Number.NaN),
-    highNs: new Float64Array(count).fill(Number.NaN),
-    varianceNs2: new Float64Array(count),
-    groupPackets: new Float64Array(count),
-  };
-}
 
 /** Reading a store whole costs about this many bytes' worth of one range read. */
 const BYTES_PER_RANGE_READ = 4096;
 /** No IP packet is longer: bounds what an unknown size may hide. */
 const MOST_BYTES = 65_535;
 
-export class MaplePayload {
+export class MaplePayload implements PacketLookup {
   readonly parts: readonly MaplePart[];
   readonly bytes: number;
 
@@ -80,8 +57,34 @@ export class MaplePayload {
   /** `wireBytes`: sizes of the packets, 0 where unknown; they matter where queueing delays are stored. */
   lookup(identity: Identity, keys: BigUint64Array, wireBytes?: ArrayLike<number>): PacketAnswers {
     const answers = emptyAnswers(keys.length);
-    for (const part of this.parts) combine(answers, part.lookup(identity, keys, wireBytes));
+    for (const part of this.parts) combineAnswers(answers, part.lookup(identity, keys, wireBytes));
     return answers;
+  }
+
+  get lists(): boolean {
+    return this.parts.some((p) => p.index !== null);
+  }
+
+  findFlow(hashHigh: number, keyWords: ArrayLike<number>): ListedFlow | null {
+    const found = this.parts.flatMap((p) => p.index?.find(hashHigh, keyWords) ?? []);
+    return found.length <= 1 ? (found[0] ?? null) : found.reduce(joinFlows);
+  }
+
+  flows(): Iterable<ListedFlow> {
+    if (this.parts.length === 1) return this.parts[0]!.index?.all() ?? [];
+    const all = new Map<string, ListedFlow>();
+    for (const part of this.parts) {
+      for (const flow of part.index?.all() ?? []) {
+        const name = flow.keyWords.join();
+        const before = all.get(name);
+        all.set(name, before ? joinFlows(before, flow) : flow);
+      }
+    }
+    return all.values();
+  }
+
+  get absentAccepted(): number {
+    return 1 - this.parts.reduce((none, part) => none * (1 - part.absentAccepted), 1);
   }
 
   free(): void {
@@ -89,20 +92,10 @@ export class MaplePayload {
   }
 }
 
-/** What another epoch or part says of the same packets: more than one answer is a Multi-Match, told is the larger group's (section 3.3.4). */
-export function combine(into: PacketAnswers, other: PacketAnswers): void {
-  for (let i = 0; i < into.count; i++) {
-    if (other.kind[i] === NO_MATCH) continue;
-    const first = into.kind[i] === NO_MATCH;
-    const told = first || other.groupPackets[i]! > into.groupPackets[i]!;
-    into.kind[i] = first ? other.kind[i]! : MULTI_MATCH;
-    into.lowNs[i] = first ? other.lowNs[i]! : Math.min(into.lowNs[i]!, other.lowNs[i]!);
-    into.highNs[i] = first ? other.highNs[i]! : Math.max(into.highNs[i]!, other.highNs[i]!);
-    if (!told) continue;
-    into.valueNs[i] = other.valueNs[i]!;
-    into.varianceNs2[i] = other.varianceNs2[i]!;
-    into.groupPackets[i] = other.groupPackets[i]!;
-  }
+/** One flow in two parts: all IPIDs of either. */
+function joinFlows(a: ListedFlow, b: ListedFlow): ListedFlow {
+  const ranges = joinRanges([...a.ranges, ...b.ranges]);
+  return { keyWords: a.keyWords, packets: a.packets + b.packets, ranges };
 }
 
 export class MaplePart {
@@ -131,6 +124,16 @@ export class MaplePart {
     if (bytes === 0) return null;
     this.#index ??= new FlowIndex((at, length) => this.#read(offset + at, length), bytes);
     return this.#index;
+  }
+
+  /** As the structure was filled; the hash table and COMB by their larger bound. */
+  get absentAccepted(): number {
+    const { geometry, totals, sections } = this.head;
+    if (totals.stored === 0) return 0;
+    if (geometry.kind === "ribbon") return geometry.groups / 2 ** geometry.codeBits;
+    if (geometry.kind !== "svbf" && geometry.kind !== "pbf") return 1;
+    const bits = 8 * Math.max(sections.digest.bytes, sections["flow-ipid"].bytes);
+    return 1 - (1 - falsePositive(totals.stored / bits, geometry.hashes)) ** geometry.groups;
   }
 
   lookup(identity: Identity, keys: BigUint64Array, wireBytes?: ArrayLike<number>): PacketAnswers {

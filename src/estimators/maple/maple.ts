@@ -19,12 +19,12 @@ import type {
   SealedEpoch,
   SegmentEstimate,
 } from "../estimator.ts";
+import { NO_MATCH } from "../packet-answers.ts";
+import { flowPacketKeys } from "../packet-keys.ts";
 import type { EpochTotals } from "./epoch-buffer.ts";
-import { flowPacketKeys } from "./identity.ts";
 import { MaplePayload } from "./lookup.ts";
 import { completeParameters, MAPLE_PARAMETERS, type MapleParameters } from "./parameters.ts";
 import { decodeParts, mergePayloads } from "./payload.ts";
-import { NO_MATCH } from "./stores/packet-store.ts";
 import { MapleTap } from "./tap.ts";
 
 /** Squares of longer delays are not kept whole (kernels/maple-buffer.ts). */
@@ -45,6 +45,7 @@ export const maple: Estimator<MapleParameters> = {
   rebase: (sealed) => sealed,
   estimate,
   readFlows,
+  openPackets: (kernels, read, bytes) => new MaplePayload(kernels, read, bytes),
 };
 
 let shared: Kernels | undefined;

@@ -11,10 +11,6 @@ import type { Kernels } from "../../../base/kernels.ts";
 export type StoreKind = "ribbon" | "svbf" | "comb" | "pbf" | "table";
 export const STORE_KINDS: readonly StoreKind[] = ["ribbon", "svbf", "comb", "pbf", "table"];
 
-export const NO_MATCH = 0;
-export const MATCH = 1;
-export const MULTI_MATCH = 2;
-
 /** Everything but the bits: enough to read them. */
 export interface StoreGeometry {
   kind: StoreKind;

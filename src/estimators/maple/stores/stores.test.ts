@@ -2,9 +2,10 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { Kernels } from "../../../base/kernels.ts";
 import { Random } from "../../../base/random.ts";
+import { MATCH, MULTI_MATCH, NO_MATCH } from "../../packet-answers.ts";
 import { svbfFailure } from "../dimension.ts";
 import { createStore, openStore } from "./open.ts";
-import { MATCH, MULTI_MATCH, NO_MATCH, type PacketStore, type StoreGeometry } from "./packet-store.ts";
+import type { PacketStore, StoreGeometry } from "./packet-store.ts";
 
 let kernels: Kernels;
 beforeAll(() => {
