@@ -15,3 +15,4 @@ export * from "./maple-filters";
 export * from "./maple-ribbon";
 export * from "./maple-buffer";
 export * from "./maple-index";
+export * from "./rli";

@@ -42,6 +42,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./plan.ts")).planCommand(),
   },
   {
+    name: "reference",
+    summary: "sends reference packets (STAMP) for RLI",
+    load: async () => (await import("./reference.ts")).referenceCommand(),
+  },
+  {
     name: "demo",
     summary: "compare on a small real two-point capture, with the HTML report",
     load: async () => (await import("./demo.ts")).demoCommand(),
