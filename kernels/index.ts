@@ -16,3 +16,5 @@ export * from "./maple-ribbon";
 export * from "./maple-buffer";
 export * from "./maple-index";
 export * from "./rli";
+export * from "./lda";
+export * from "./flow-counts";

@@ -1,7 +1,9 @@
 /** `--lda k=v,…`: one option per estimator of the table, for the commands that run or ask estimators. */
 import { type Command, Option } from "commander";
 import { UsageError } from "../base/errors.ts";
-import type { Estimator, ParameterSpec } from "../estimators/estimator.ts";
+import type { Estimator, ParameterSpec, ParameterValues } from "../estimators/estimator.ts";
+import { parseParameters } from "../estimators/parameters.ts";
+import { findEstimator } from "../estimators/table.ts";
 
 /** `queryOnly`: only parameters that a question may set. */
 export function addEstimatorOptions(
@@ -30,6 +32,25 @@ export function estimatorParameters(
     if (typeof value === "string") out[name] = value;
   }
   return out;
+}
+
+/** The estimators named by --estimators, with their parameters; empty where it is not given. */
+export function chosenEstimators(
+  flags: Record<string, unknown>,
+  table: readonly Estimator[],
+): { estimator: Estimator; parameters: ParameterValues }[] {
+  const text = flags["estimators"] as string | undefined;
+  const names = text === undefined ? [] : [...new Set(splitNames("--estimators", text))];
+  const given = estimatorParameters(flags, table);
+  for (const name of Object.keys(given)) {
+    if (names.includes(name)) continue;
+    const hint = `add --estimators ${[...names, name].join(",")}`;
+    throw new UsageError("bad-flag", `--${name} is given, but ${name} is not run`, hint);
+  }
+  return names.map((name) => {
+    const estimator = findEstimator(name);
+    return { estimator, parameters: parseParameters(estimator, given[name]) };
+  });
 }
 
 /** For --help: every parameter with its default. */

@@ -47,6 +47,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./reference.ts")).referenceCommand(),
   },
   {
+    name: "size",
+    summary: "geometry, memory, bandwidth and predicted accuracy of a sketch",
+    load: async () => (await import("./size.ts")).sizeCommand(),
+  },
+  {
     name: "demo",
     summary: "compare on a small real two-point capture, with the HTML report",
     load: async () => (await import("./demo.ts")).demoCommand(),

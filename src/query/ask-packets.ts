@@ -123,7 +123,7 @@ class Asking {
     this.#each((epoch) => {
       this.#require(epoch, "flow-ipid", "its packets can be asked by digest only");
       if (!epoch.lookup.lists && ipids === null) {
-        this.#withoutList++;
+        if (epoch.lookup.has("flow-ipid")) this.#withoutList++;
         return;
       }
       for (const { words, hash, high, told } of flows) {
@@ -152,7 +152,7 @@ class Asking {
   listed(): void {
     this.#each((epoch) => {
       this.#require(epoch, "flow-ipid", "its packets can be asked by digest only");
-      if (!epoch.lookup.lists) this.#withoutList++;
+      if (!epoch.lookup.lists && epoch.lookup.has("flow-ipid")) this.#withoutList++;
       for (const { keyWords, ranges } of epoch.lookup.flows()) {
         const [low, high] = hashFlowKey(this.#kernels, keyWords, this.#head.seed);
         this.#askRanges(epoch, keyWords, (BigInt(high) << 32n) | BigInt(low), ranges);

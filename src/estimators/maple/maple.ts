@@ -7,6 +7,7 @@
  * sender, a timestamp in the packet, RLI's interpolation). How it fails: packets beyond the capacity are shed and counted; packets of
  * the same identity in one epoch share one answer; a packet that never came by is answered with a stated probability.
  */
+import { FormatError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import type {
   EstimateInput,
@@ -22,9 +23,17 @@ import type {
 import { NO_MATCH } from "../packet-answers.ts";
 import { flowPacketKeys } from "../packet-keys.ts";
 import type { EpochTotals } from "./epoch-buffer.ts";
+import { IDENTITIES } from "./identity.ts";
 import { MaplePayload } from "./lookup.ts";
-import { completeParameters, MAPLE_PARAMETERS, type MapleParameters } from "./parameters.ts";
-import { decodeParts, mergePayloads } from "./payload.ts";
+import {
+  completeParameters,
+  geometryOf,
+  identitiesOf,
+  MAPLE_PARAMETERS,
+  type MapleParameters,
+  nsPerByteOf,
+} from "./parameters.ts";
+import { decodeParts, mergeParts, type PartContents } from "./payload.ts";
 import { MapleTap } from "./tap.ts";
 
 /** Squares of longer delays are not kept whole (kernels/maple-buffer.ts). */
@@ -40,7 +49,11 @@ export const maple: Estimator<MapleParameters> = {
   readsRanges: true,
   complete: completeParameters,
   createTap: (context, parameters) => new MapleTap(context, parameters),
-  merge: (a, b) => ({ payload: mergePayloads(a.payload, b.payload), packets: a.packets + b.packets }),
+  merge: (a, b, parameters) => {
+    const [x, y] = [partsOf(a, parameters), partsOf(b, parameters)];
+    for (const part of y) requireSeed(part, x[0]?.geometry.seed ?? part.geometry.seed);
+    return { payload: mergeParts(x, y), packets: a.packets + b.packets };
+  },
   /** No times are kept. */
   rebase: (sealed) => sealed,
   estimate,
@@ -57,10 +70,45 @@ function estimateKernels(): Kernels {
 
 function estimate(input: EstimateInput<MapleParameters>): EstimatorAnswer {
   const { receiver } = input;
-  if (!receiver || receiver.payload.length === 0) return { segment: null, flows: [], notes: [] };
-  const totals = decodeParts(receiver.payload).map((p) => p.totals);
-  const segment = segmentOf(totals);
+  if (!receiver) return { segment: null, flows: [], notes: [] };
+  const parts = partsOf(receiver, input.parameters);
+  for (const part of parts) requireSeed(part, input.seed);
+  const segment = segmentOf(parts.map((p) => p.totals));
   return { segment, flows: input.flows ? flowsOf(receiver, input.flows) : [], notes: segment.notes };
+}
+
+/** The parts of a payload; FormatError where they were not made with these parameters. */
+function partsOf(sealed: SealedEpoch, parameters: MapleParameters): PartContents[] {
+  const parts = decodeParts(sealed.payload);
+  const expected = geometryOf(parameters, parameters.k, 0n);
+  for (const part of parts) {
+    const { geometry, totals, sections } = part;
+    const differs = (["kind", "codeBits", "hashes", "f", "theta"] as const).find(
+      (name) => geometry[name] !== expected[name],
+    );
+    const wrong =
+      differs ??
+      (part.k !== parameters.k || geometry.groups > part.k ? "k" : null) ??
+      (part.nsPerByte !== nsPerByteOf(parameters) ? "rate" : null) ??
+      (totals.stored > 0 &&
+      IDENTITIES.some((id) => (sections[id] !== undefined) !== identitiesOf(parameters).includes(id))
+        ? "identity"
+        : null) ??
+      (totals.stored > 0 && (sections.index !== undefined) !== parameters.index ? "index" : null);
+    if (wrong === null) continue;
+    throw new FormatError(
+      "bad-record",
+      "maple payload",
+      0,
+      `the payload was made with another ${wrong} than the parameters say`,
+    );
+  }
+  return parts;
+}
+
+function requireSeed(part: PartContents, seed: bigint): void {
+  if (part.geometry.seed === BigInt.asUintN(64, seed)) return;
+  throw new FormatError("bad-record", "maple payload", 0, "the payload was made with another seed");
 }
 
 function segmentOf(totals: readonly EpochTotals[]): SegmentEstimate {
@@ -86,7 +134,8 @@ function segmentOf(totals: readonly EpochTotals[]): SegmentEstimate {
   }
   // Integers throughout: n * squares - sum^2 does not cancel.
   const variance = Number(BigInt(stored) * squares - sum * sum) / stored / stored;
-  const exact = (valueNs: number): Interval => ({ valueNs, lowNs: valueNs, highNs: valueNs });
+  // Exact but for the rounding of each delay to whole ns.
+  const exact = (valueNs: number): Interval => ({ valueNs, lowNs: valueNs - 0.5, highNs: valueNs + 0.5 });
   const overflow: NoAnswer = { reason: "overflow", text: "delays above 4.29 s are not squared exactly" };
   return {
     ...rest,

@@ -171,6 +171,11 @@ export function identitiesOf(p: MapleParameters): Identity[] {
   return p.identity === "both" ? ["digest", "flow-ipid"] : [p.identity];
 }
 
+/** ns of transmission per byte that are taken off a delay; 0: none. */
+export function nsPerByteOf(p: MapleParameters): number {
+  return p.rate > 0 ? 8e9 / p.rate : 0;
+}
+
 /** Of a store with so many groups (exact centres may be fewer than k). */
 export function geometryOf(p: MapleParameters, groups: number, seed: bigint): StoreGeometry {
   const comb = p.store === "comb";

@@ -18,7 +18,7 @@
  *         +------+-------+------+--------+--------+------+-------------+------+--------+---------+------+
  *         40                    72    74      76     80      88     96           112        120     128
  *         +---------------------+-----+-------+------+-------+------+------------+----------+-------+
- *         | cells, digest store,| f   | theta | zero | bytes | sum  | squares    | least    | most  |
+ *         | cells, digest store,| f   | theta | k    | bytes | sum  | squares    | least    | most  |
  *         | flow-ipid store,    | u16 | u16   | u32  | f64   | i64  | u128       | f64 ns   | f64   |
  *         | flow index: 4 x     |     |       |      |       |      |            |          |       |
  *         | (offset, bytes u32) |     |       |      |       |      |            |          |       |
@@ -41,6 +41,8 @@ export type Section = (typeof SECTIONS)[number];
 
 export interface PartHead {
   geometry: StoreGeometry;
+  /** Groups that were wanted; an epoch's own centres may be fewer. */
+  k: number;
   /** Taken off a packet's delay per byte of it before it was stored; 0: delays as they are. */
   nsPerByte: number;
   totals: EpochTotals;
@@ -50,6 +52,7 @@ export interface PartHead {
 
 export interface PartContents {
   geometry: StoreGeometry;
+  k: number;
   nsPerByte: number;
   totals: EpochTotals;
   sections: Partial<Record<Section, Uint8Array>>;
@@ -71,6 +74,7 @@ export function encodeCells(cells: readonly CellSums[]): Uint8Array {
 
 export function decodeCells(bytes: Uint8Array): CellSums[] {
   const reader = new ByteReader(bytes, { file: "maple cells" });
+  // Whole cells only: decodePartHead has checked it.
   const cells: CellSums[] = [];
   while (reader.remaining > 0) {
     const [baseNs, leastNs, mostNs] = [reader.f64(), reader.f64(), reader.f64()];
@@ -95,6 +99,7 @@ export function encodePart(part: PartContents): Uint8Array {
   for (const count of [totals.seen, totals.stored, totals.unknown, totals.shed]) out.u32(count);
   let at = PART_HEAD_BYTES;
   for (const name of SECTIONS) {
+    // Sections follow each other; decodePartHead relies on it.
     const bytes = part.sections[name]?.length ?? 0;
     out.u32(bytes === 0 ? 0 : at);
     out.u32(bytes);
@@ -102,7 +107,7 @@ export function encodePart(part: PartContents): Uint8Array {
   }
   out.u16(geometry.f);
   out.u16(geometry.theta);
-  out.u32(0);
+  out.u32(part.k);
   out.f64(totals.bytes);
   out.i64(totals.sum);
   out.u64(totals.squares & 0xffff_ffff_ffff_ffffn);
@@ -132,17 +137,20 @@ export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
   const nsPerByte = reader.f64();
   const [seen, stored, unknown, shed] = [reader.u32(), reader.u32(), reader.u32(), reader.u32()];
   const sections = {} as PartHead["sections"];
+  let next = PART_HEAD_BYTES;
   for (const name of SECTIONS) {
     const offset = reader.u32();
     const length = reader.u32();
-    if (length > 0 && (offset < PART_HEAD_BYTES || offset + length > partBytes)) {
-      throw bad(reader.offset - 8, `section ${name} lies outside of the part`);
+    if (offset !== (length === 0 ? 0 : next)) {
+      throw bad(reader.offset - 8, `section ${name} begins at ${offset}, not at ${next}`);
     }
+    next += 8 * Math.ceil(length / 8);
     sections[name] = { offset, bytes: length };
   }
+  if (next !== partBytes) throw bad(40, `the sections end at ${next}, the part at ${partBytes}`);
   const f = reader.u16();
   const theta = reader.u16();
-  reader.skip(4);
+  const k = reader.u32();
   const volume = reader.f64();
   const sum = reader.i64();
   const low = reader.u64();
@@ -161,7 +169,7 @@ export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
   if (codeBits > 16 || groups > 0xffff || sections.cells.bytes !== (stored > 0 ? groups * CELL_BYTES : 0)) {
     throw bad(2, `${groups} groups of ${codeBits} bits with ${sections.cells.bytes} bytes of sums cannot be`);
   }
-  return { geometry: { kind, groups, seed, codeBits, hashes, f, theta }, nsPerByte, totals, sections };
+  return { geometry: { kind, groups, seed, codeBits, hashes, f, theta }, k, nsPerByte, totals, sections };
 }
 
 export function encodePayload(parts: readonly Uint8Array[]): Uint8Array {
@@ -195,14 +203,25 @@ export function decodePayloadHead(
   }
   const count = head.u16();
   const table = new ByteReader(read(PAYLOAD_HEAD_BYTES, 8 * count), { file: "maple payload", baseOffset: 8 });
-  return Array.from({ length: count }, () => {
+  let next = PAYLOAD_HEAD_BYTES + 8 * count;
+  const parts = Array.from({ length: count }, () => {
     const at = table.offset;
     const [offset, length] = [table.u32(), table.u32()];
-    if (length < PART_HEAD_BYTES || offset + length > bytes || offset % 8 !== 0) {
-      throw new FormatError("bad-record", "maple payload", at, "a part lies outside of the payload");
+    if (length < PART_HEAD_BYTES || offset !== next) {
+      throw new FormatError("bad-record", "maple payload", at, `a part begins at ${offset}, not at ${next}`);
     }
+    next += length;
     return { offset, bytes: length };
   });
+  if (next !== bytes) {
+    throw new FormatError(
+      "truncated",
+      "maple payload",
+      Math.min(next, bytes),
+      `${next} bytes are promised, ${bytes} are there`,
+    );
+  }
+  return parts;
 }
 
 /** Parts of whole payloads as contents. */
@@ -216,19 +235,26 @@ export function decodeParts(payload: Uint8Array): PartContents[] {
       const { offset: at, bytes: length } = head.sections[name];
       if (length > 0) sections[name] = part.subarray(at, at + length);
     }
-    return { geometry: head.geometry, nsPerByte: head.nsPerByte, totals: head.totals, sections };
+    const { geometry, k, nsPerByte, totals } = head;
+    return { geometry, k, nsPerByte, totals, sections };
   });
 }
 
-/** The union of two payloads (see above). Equal inputs in either order give equal bytes. */
-export function mergePayloads(a: Uint8Array, b: Uint8Array): Uint8Array {
+/** The union of two lists of parts (see above). Equal inputs in either order give equal bytes. */
+export function mergeParts(a: readonly PartContents[], b: readonly PartContents[]): Uint8Array {
   const parts: PartContents[] = [];
-  for (const part of [...decodeParts(a), ...decodeParts(b)]) {
+  for (const part of [...a, ...b]) {
     const at = parts.findIndex((other) => joins(other, part));
     if (at < 0) parts.push(part);
     else parts[at] = joinParts(parts[at]!, part);
   }
-  return encodePayload(parts.map(encodePart).sort(compareBytes));
+  try {
+    return encodePayload(parts.map(encodePart).sort(compareBytes));
+  } catch (cause) {
+    // The writer refuses sums that do not fit: no honest epochs have such.
+    if (!(cause instanceof RangeError)) throw cause;
+    throw new FormatError("bad-record", "maple payload", 0, "sums of the two do not fit together", { cause });
+  }
 }
 
 /** Empty parts join anything that joins at all; else size, hashes and centres must be the same. */

@@ -16,7 +16,7 @@ import { CentrePipeline } from "./centres/pipeline.ts";
 import { EpochBuffer } from "./epoch-buffer.ts";
 import { FLOWS_PER_BUCKET } from "./flow-index.ts";
 import { type Identity, storeSeed } from "./identity.ts";
-import { geometryOf, identitiesOf, type MapleParameters, tapBytes } from "./parameters.ts";
+import { geometryOf, identitiesOf, type MapleParameters, nsPerByteOf, tapBytes } from "./parameters.ts";
 import { encodeCells, encodePart, encodePayload, type PartContents } from "./payload.ts";
 import { createStore } from "./stores/open.ts";
 import type { PacketStore } from "./stores/packet-store.ts";
@@ -40,7 +40,7 @@ export class MapleTap implements Tap {
     this.#parameters = parameters;
     this.#seed = context.seed;
     this.memoryBytes = tapBytes(parameters, BATCH_ROWS);
-    this.#nsPerByte = parameters.rate > 0 ? 8e9 / parameters.rate : 0;
+    this.#nsPerByte = nsPerByteOf(parameters);
     const ribbon = parameters.store === "ribbon";
     const capacity = ribbon ? parameters.capacity : BATCH_ROWS;
     this.#buffer = new EpochBuffer(
@@ -178,7 +178,13 @@ export class MapleTap implements Tap {
   #sealed(sections: PartContents["sections"], groups: number): SealedEpoch {
     const totals = this.#buffer.totals();
     const geometry = geometryOf(this.#parameters, groups, this.#seed);
-    const part = encodePart({ geometry, nsPerByte: this.#nsPerByte, totals, sections });
+    const part = encodePart({
+      geometry,
+      k: this.#parameters.k,
+      nsPerByte: this.#nsPerByte,
+      totals,
+      sections,
+    });
     return { payload: encodePayload([part]), packets: totals.seen };
   }
 
