@@ -36,7 +36,7 @@ const SETTINGS: Record<string, Setting> = {
   lda: { small: "rows=16,banks=3", other: "rows=17,banks=3", promise: "packets=20000,loss=0.01,rows=64" },
   flows: { small: "max=40", other: "max=41", promise: "" },
   // SVBF of fixed centres is the store whose union is exact. Stores that are built at the epoch's end have no packets left to
-  // build the union from: they lie side by side in a merged payload, which maple/merge.test.ts holds to equal answers.
+  // build the union from: they lie side by side in a merged payload, which maple/tap.test.ts holds to equal answers.
   maple: {
     small: "store=svbf,centres=log,k=16,capacity=900",
     other: "store=svbf,centres=log,k=17,capacity=900",

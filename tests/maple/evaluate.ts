@@ -145,3 +145,28 @@ export function subFlows(epoch: TraceEpoch, length = 10): (i: number) => number 
   }
   return (i) => key[i]!;
 }
+
+/** The epoch's packets asked in its own store and in others: several answers are one, of the larger group. */
+export function askAcross(kernels: Kernels, stores: readonly FilledStore[], epoch: TraceEpoch): Float64Array {
+  const n = epoch.count;
+  const estimateNs = new Float64Array(n).fill(Number.NaN);
+  const packets = new Float64Array(n);
+  const [keys, out] = [kernels.alloc(8 * n), kernels.alloc(8 * n)];
+  kernels.u64.set(epoch.digest, keys >>> 3);
+  for (const { store, cells } of stores) {
+    store.lookup(keys, n, out);
+    const told = cells.sums().map(answerOf);
+    const { u32 } = kernels;
+    for (let i = 0; i < n; i++) {
+      const word = u32[(out >>> 2) + 2 * i]!;
+      if (word >>> 16 === 0) continue;
+      const { meanNs, count } = told[word & 0xffff]!;
+      if (count <= packets[i]!) continue;
+      packets[i] = count;
+      estimateNs[i] = meanNs;
+    }
+  }
+  kernels.free(keys);
+  kernels.free(out);
+  return estimateNs;
+}

@@ -191,14 +191,24 @@ export function geometryOf(p: MapleParameters, groups: number, seed: bigint): St
   };
 }
 
+/** Records of the flow table come in segments; its index has up to four slots per flow while it grows (kernels/flows.ts). */
+const FLOW_SEGMENT = 16_384;
+const FLOW_RECORD_BYTES = 48;
+const FLOW_INDEX_BYTES = 8 * 6;
+const FLOW_TABLE_BYTES = 1 << 17;
+
 /** Largest memory of a tap in bytes: the buffer and what building at the epoch's end takes besides, or the filters. */
 export function tapBytes(p: MapleParameters, batchRows: number): number {
   const stores = identitiesOf(p).length;
   if (p.store !== "ribbon")
     return batchRows * (ROW_BYTES + 2) + Math.ceil((stores * p.capacity * p.bits) / 8);
   const row = ROW_BYTES + (p.index ? FLOW_ROW_BYTES : 0);
-  // Building: codes, two columns of hashes, grouped codes, and the words; the list of flows: keys, their hash index, IPIDs and its bytes.
+  // Building: codes, two columns of hashes, grouped codes, the words; besides the histogram and the tables of one block.
   const building = 2 + 8 + 8 + 2 + (1.05 * (codeBitsOf(p.k) + p.check)) / 8;
-  const listing = p.index ? p.flows * (48 + 16 + 64 + 12) + p.capacity * 8 : 0;
-  return Math.ceil(p.capacity * (row + building) + listing);
+  const fixed = 1 << 20;
+  if (!p.index) return Math.ceil(p.capacity * (row + building)) + fixed;
+  // Listing: records, their index, order and counts, at most 64 bytes of list per flow, IPIDs and at most 6 bytes of ranges per packet.
+  const records = Math.ceil(p.flows / FLOW_SEGMENT) * FLOW_SEGMENT * FLOW_RECORD_BYTES + FLOW_TABLE_BYTES;
+  const listing = records + p.flows * (FLOW_INDEX_BYTES + 64 + 16) + p.capacity * 8;
+  return Math.ceil(p.capacity * (row + building) + listing) + fixed;
 }
