@@ -54,6 +54,8 @@ const GOLDEN = [
   { file: "lda-v1-counts-only", name: "lda", text: "rows=8,sampling=1,digest=false" },
   { file: "flows-v1", name: "flows", text: "max=1000" },
   { file: "flows-v1-full", name: "flows", text: "max=10" },
+  { file: "maple-v1", name: "maple", text: "k=8,check=4,capacity=250,flows=20" },
+  { file: "maple-v1-svbf", name: "maple", text: "store=svbf,centres=log,k=10,capacity=300" },
 ];
 
 describe.each(GOLDEN)("$file", ({ file, name, text }) => {
