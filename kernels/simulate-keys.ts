@@ -38,7 +38,7 @@ function address(rng: Rng, entry: usize): u32 {
   if (hosts <= 1) return load<u32>(entry);
   const rank = <u32>Math.exp(uniform(rng) * Math.log(<f64>hosts)) - 1;
   // Spread the popular ones over the prefix: multiplying by an odd number is a bijection of the host part.
-  return load<u32>(entry) + ((rank * 0x9e3779b1) & (hosts - 1));
+  return load<u32>(entry) + (((rank + 1) * 0x9e3779b1) & (hosts - 1));
 }
 
 /** Writes an address pair and a meta word (the columns addrA and meta) at `p`. */

@@ -12,3 +12,4 @@ export { simTruthCount, simTruthEntries, simTruthFree, simTruthNew, simTruthUpda
 export {
   simLinkClass, simLinkFlush, simLinkFree, simLinkMap, simLinkNew, simLinkPop, simLinkPush,
 } from "./simulate-classes";
+export { simFrameBytes, simFrames } from "./simulate-frames";

@@ -32,6 +32,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./inspect.ts")).inspectCommand(),
   },
   {
+    name: "simulate",
+    summary: "captures of a simulated network, with the true delay of every packet and flow",
+    load: async () => (await import("./simulate.ts")).simulateCommand(),
+  },
+  {
     name: "localise",
     summary: "which hop of a path is to blame, from captures at several points",
     load: async () => (await import("./localise.ts")).localiseCommand(),
@@ -42,14 +47,14 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./plan.ts")).planCommand(),
   },
   {
-    name: "reference",
-    summary: "sends reference packets (STAMP) for RLI",
-    load: async () => (await import("./reference.ts")).referenceCommand(),
-  },
-  {
     name: "size",
     summary: "geometry, memory, bandwidth and predicted accuracy of a sketch",
     load: async () => (await import("./size.ts")).sizeCommand(),
+  },
+  {
+    name: "reference",
+    summary: "sends reference packets (STAMP) for RLI",
+    load: async () => (await import("./reference.ts")).referenceCommand(),
   },
   {
     name: "demo",
