@@ -260,7 +260,7 @@ async function accuracy(seed: number, seconds: number): Promise<void> {
       const stored = sized ? e.delayNs.map((d, j) => d - transmission[j]!) : e.delayNs;
       const at = kernels.alloc(8 * e.count);
       kernels.f64.set(stored, at >>> 3);
-      const centres = epochCentres(histogramOf(kernels, at, e.count), k, { scale: "log", s0Ns: 500 });
+      const centres = epochCentres(histogramOf(kernels, at, e.count), k, { scale: "log", s0Ns: 200 });
       kernels.free(at);
       const filled = fill(kernels, e, centres, { ...plain, kind: "ribbon", codeBits: r }, 0, stored);
       const o = ask(kernels, filled);

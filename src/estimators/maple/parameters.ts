@@ -92,7 +92,7 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
   {
     name: "s0",
     kind: "number",
-    default: 500,
+    default: 200,
     min: 1,
     max: 1e9,
     help: "ns: below this, exact centres make absolute errors small, above relative ones",

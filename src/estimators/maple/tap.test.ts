@@ -303,7 +303,7 @@ describe("merged payloads", () => {
         }
         payload.free();
       }),
-      { numRuns: 6, seed: 3 },
+      { numRuns: 3, seed: 3 },
     );
   });
 

@@ -28,7 +28,7 @@ export function epochCentres(
 ): Centres {
   const { buckets, counts, meansNs } = coarsen(histogram);
   if (buckets.length === 0) return nearestCentres([0]);
-  const s0 = options.s0Ns ?? 100;
+  const s0 = options.s0Ns ?? 200;
   const points = options.scale === "absolute" ? meansNs : meansNs.map((d) => signedLog(d, s0));
   const { boundaries } = kMedians1d(points, counts, k);
   const values: number[] = [];
