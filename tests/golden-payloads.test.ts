@@ -57,6 +57,8 @@ const GOLDEN = [
   { file: "sds-v1", name: "sds", text: "rows=2,columns=30,k=2" },
   { file: "flows-v1", name: "flows", text: "max=1000" },
   { file: "flows-v1-full", name: "flows", text: "max=10" },
+  { file: "maple-v1", name: "maple", text: "k=8,check=4,capacity=250,flows=20" },
+  { file: "maple-v1-svbf", name: "maple", text: "store=svbf,centres=log,k=10,capacity=300" },
 ];
 
 describe.each(GOLDEN)("$file", ({ file, name, text }) => {

@@ -5,8 +5,9 @@ import type { Estimator } from "./estimator.ts";
 import { flowTable } from "./flows/flows.ts";
 import { lda } from "./lda/lda.ts";
 import { lds } from "./lds/lds.ts";
+import { maple } from "./maple/maple.ts";
 
-export const ESTIMATORS: readonly Estimator[] = [lda, flowTable, lds, sds];
+export const ESTIMATORS: readonly Estimator[] = [lda, flowTable, lds, sds, maple];
 
 export function findEstimator(name: string): Estimator {
   const found = ESTIMATORS.find((e) => e.name === name);
