@@ -1,7 +1,6 @@
 // Everything the TypeScript side may call, one line per kernel file.
 export * from "./batch";
 export * from "./digest";
-export { takeShorts } from "./decode";
 export * from "./filter";
 export * from "./walk";
 export * from "./flows";
