@@ -6,7 +6,7 @@
 //
 // Column: fastrange of the flow's mixed hash; within the flow's k cells: fastrange of the packet's. Differences of wrapped sums are right as long
 // as the sum of the delays in a cell fits into an i64. Rows run one after the other: the seeds stay in registers, and a row is a
-// smaller piece of memory than the sketch.
+// smaller piece of memory than the sketch. Cell addresses follow from the columns alone, so cache misses overlap without touching cells first.
 
 import { Batch } from "./batch";
 
@@ -19,8 +19,8 @@ class Lds {
   cells: u32;
   table: u32; //   rows
   bytes: u32; //   plane of bytes or 0
-  list: u32; //    scratch: numbers of chosen batch rows
-  room: u32; //    entries of list
+  list: u32; //    scratch: rows with a delay (u32 each), then rows sampled (u64 each)
+  room: u32; //    words of list
   pad: u32;
   start: f64; //   of the epoch, on the batch's axis
 }
@@ -97,7 +97,7 @@ export function ldsUpdate(p: usize, b: usize, from: u32, to: u32, weights: usize
   const batch = changetype<Batch>(b);
   if (from >= to) return;
   const columns = <u64>lds.columns;
-  const needed = (to - from) << 1;
+  const needed = (to - from) * 3;
   if (lds.room < needed) {
     if (lds.list != 0) heap.free(lds.list);
     lds.list = <u32>heap.alloc(needed << 2);
@@ -125,17 +125,40 @@ export function ldsUpdate(p: usize, b: usize, from: u32, to: u32, weights: usize
       updateAll(lds, batch, row, cells, columns, from, to);
       continue;
     }
-    // Sampling first, without a branch on it: half the packets taken at random is the worst a predictor can meet.
-    const packetSeed = load<u64>(row, 8);
-    let m: u32 = 0;
-    for (let j: u32 = 0; j < n; j++) {
-      const i = listed ? load<u32>(base + (j << 2)) : from + j;
-      const h = mix(load<u64>(batch.digest + (i << 3)) ^ packetSeed);
-      store<u32>(chosen + (m << 2), i);
-      m += (h & 0xffffffff) < threshold ? 1 : 0;
-    }
+    const m = listed ? sampleListed(batch.digest, row, base, n, chosen) : sampleRange(batch.digest, row, from, to, chosen);
     updateListed(lds, batch, row, cells, columns, chosen, m, weights, r);
   }
+}
+
+// Sampling goes first, without a branch on it: half the packets taken at random is the worst a predictor can meet. The low half of a
+// packet's hash decides about sampling, the high half, kept with the row's number, about the cell.
+// @ts-ignore: decorator
+@inline
+function sampleRange(digest: u32, row: usize, from: u32, to: u32, chosen: usize): u32 {
+  const seed = load<u64>(row, 8);
+  const threshold = load<u64>(row, 16);
+  let at = chosen;
+  for (let i = from; i < to; i++) {
+    const h = mix(load<u64>(digest + (i << 3)) ^ seed);
+    store<u64>(at, (h & 0xffffffff00000000) | <u64>i);
+    at += (h & 0xffffffff) < threshold ? 8 : 0;
+  }
+  return <u32>((at - chosen) >> 3);
+}
+
+// @ts-ignore: decorator
+@inline
+function sampleListed(digest: u32, row: usize, list: usize, n: u32, chosen: usize): u32 {
+  const seed = load<u64>(row, 8);
+  const threshold = load<u64>(row, 16);
+  let at = chosen;
+  for (let j: u32 = 0; j < n; j++) {
+    const i = load<u32>(list + (j << 2));
+    const h = mix(load<u64>(digest + (i << 3)) ^ seed);
+    store<u64>(at, (h & 0xffffffff00000000) | <u64>i);
+    at += (h & 0xffffffff) < threshold ? 8 : 0;
+  }
+  return <u32>((at - chosen) >> 3);
 }
 
 /** One row of the plain sketch: every packet, k = 1, no weights. */
@@ -165,31 +188,38 @@ function updateListed(
   lds: Lds, batch: Batch, row: usize, cells: usize, columns: u64, list: usize, n: u32, weights: usize, r: u32,
 ): void {
   const flowSeed = load<u64>(row);
-  const packetSeed = load<u64>(row, 8);
   const k = <u64>lds.k;
   const values = lds.delays != 0 ? batch.delay : batch.time;
   const start = lds.delays != 0 ? 0.0 : lds.start;
   const bytes: u32 = lds.bytes != 0 ? lds.bytes + r * lds.columns * 8 : 0;
-  let total: u64 = 0;
-  for (let j: u32 = 0; j < n; j++) {
-    const i = load<u32>(list + (j << 2));
+  const hash = batch.flowHash;
+  const digest = batch.digest;
+  const lengths = batch.wireLength;
+  let total: u64 = weights != 0 ? 0 : n;
+  const end = list + (n << 3);
+  for (let at = list; at < end; at += 8) {
+    const entry = load<u64>(at);
+    const i = <u32>entry;
     const o = i << 3;
-    const digest = load<u64>(batch.digest + o);
-    const h = mix(load<u64>(batch.flowHash + o) ^ flowSeed);
-    // The low half decided about sampling, the high half decides about the cell.
-    const within = ((mix(digest ^ packetSeed) >> 32) * k) >> 32;
-    let column = (((h >> 32) * columns) >> 32) + within;
+    const h = mix(load<u64>(hash + o) ^ flowSeed);
+    let column = (((h >> 32) * columns) >> 32) + (((entry >> 32) * k) >> 32);
     column = select(column - columns, column, column >= columns);
-    const weight: u32 = weights != 0 ? load<u32>(weights + (i << 2)) : 1;
     const c = cells + (<usize>column << 4);
-    store<i64>(c, load<i64>(c) + <i64>floor<f64>(load<f64>(values + o) - start) * <i64>weight);
-    store<u32>(c, load<u32>(c, 8) + weight, 8);
-    store<u32>(c, load<u32>(c, 12) ^ <u32>digest, 12);
+    const value = <i64>floor<f64>(load<f64>(values + o) - start);
+    const mark = <u64>load<u32>(digest + o) << 32;
+    if (weights == 0) {
+      store<i64>(c, load<i64>(c) + value);
+      store<u64>(c, (load<u64>(c, 8) + 1) ^ mark, 8);
+    } else {
+      const weight = <u64>load<u32>(weights + (i << 2));
+      store<i64>(c, load<i64>(c) + value * <i64>weight);
+      store<u64>(c, (load<u64>(c, 8) + weight) ^ mark, 8);
+      total += weight;
+    }
     if (bytes != 0) {
       const q: usize = bytes + (<u32>column << 3);
-      store<u64>(q, load<u64>(q) + load<u32>(batch.wireLength + (i << 2)));
+      store<u64>(q, load<u64>(q) + load<u32>(lengths + (i << 2)));
     }
-    total += weight;
   }
   store<u64>(row, load<u64>(row, 24) + total, 24);
 }

@@ -37,6 +37,9 @@ export type {
   FlowEstimate,
   KnownFlows,
   NoAnswer,
+  PacketAnswers,
+  PacketIdentity,
+  PacketLookup,
   SealedEpoch,
   SegmentEstimate,
   SizeAnswer,
@@ -44,6 +47,7 @@ export type {
   SizeRequest,
   Tap,
 } from "./estimators/estimator.ts";
+export { MaplePayload } from "./estimators/maple/lookup.ts";
 export { formatParameters, parseParameters } from "./estimators/parameters.ts";
 export { AdaptiveRate, type AdaptiveSettings, injectionRate } from "./estimators/rli/injection-rate.ts";
 export {
@@ -57,6 +61,17 @@ export { type FlowErrors, flowErrors } from "./evaluate/flow-errors.ts";
 export { type Interference, measureInterference } from "./evaluate/interference.ts";
 export { type Injection, referenceInjector } from "./evaluate/reference-injectors.ts";
 export { type Contestant, runSegment, type SegmentRun, type SegmentTruth } from "./evaluate/run-segment.ts";
+export { askPackets } from "./query/ask-packets.ts";
+export type { PacketAnswer, PacketGroup, PacketLatency, WorstPacket } from "./query/packet-answer.ts";
+export type { AskedPackets, PacketQuestion } from "./query/packet-question.ts";
+export {
+  decodeAnswer,
+  decodeQuestion,
+  encodeAnswer,
+  encodeQuestion,
+  type WireAnswer,
+  type WireQuestion,
+} from "./query/packet-wire.ts";
 export { exportSimulation, type TruthFile } from "./simulate/export.ts";
 export type { Injector, InjectorContext } from "./simulate/injector.ts";
 export {

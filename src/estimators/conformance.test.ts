@@ -53,6 +53,13 @@ const SETTINGS: Record<string, Setting> = {
   trajectory: { small: "rate=0.5,max=100", other: "rate=0.4,max=100", promise: "rate=0.1" },
   multiflow: { small: "rate=0.5,max=20", other: "rate=0.4,max=20", promise: "rate=0.1" },
   "global-mean": { small: "", other: "", promise: "" },
+  // SVBF of fixed centres is the store whose union is exact. Stores that are built at the epoch's end have no packets left to
+  // build the union from: they lie side by side in a merged payload, which maple/tap.test.ts holds to equal answers.
+  maple: {
+    small: "store=svbf,centres=log,k=16,capacity=900",
+    other: "store=svbf,centres=log,k=17,capacity=900",
+    promise: "k=32,capacity=20000,flows=1000",
+  },
 };
 
 /** Which check an estimator is excused from, and why. */

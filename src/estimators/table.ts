@@ -9,6 +9,7 @@ import type { Estimator } from "./estimator.ts";
 import { flowTable } from "./flows/flows.ts";
 import { lda } from "./lda/lda.ts";
 import { lds } from "./lds/lds.ts";
+import { maple } from "./maple/maple.ts";
 import { rli } from "./rli/rli.ts";
 
 export const ESTIMATORS: readonly Estimator[] = [
@@ -16,6 +17,7 @@ export const ESTIMATORS: readonly Estimator[] = [
   flowTable,
   lds,
   rli,
+  maple,
   sds,
   probes,
   trajectory,
