@@ -4,7 +4,8 @@
 
 import { Batch, META_PORTS } from "./batch";
 
-const FLAG_REFERENCE: u32 = 1 << 22;
+export const FLAG_REFERENCE: u32 = 1 << 22;
+export const FLAG_PROBE: u32 = 1 << 23;
 const FLAG_OWN: u32 = (1 << 22) | (1 << 23);
 /** referenceDelay: a packet that is not ours. */
 export const REGULAR: f64 = Infinity;

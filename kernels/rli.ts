@@ -12,7 +12,7 @@ import { Batch } from "./batch";
 import { bucketOf, Cells, cellsAdd } from "./cells";
 import { rehash } from "./digest";
 import { FLOW_HEAD, flowRecord, Flows, flowsFind, flowsFree, flowsNew, flowsPeek } from "./flows";
-import { referenceDelay, References, referencesClear, referencesInit, REGULAR } from "./references";
+import { FLAG_PROBE, FLAG_REFERENCE, referenceDelay, References, referencesClear, referencesInit, REGULAR } from "./references";
 
 const BUFFERED: u32 = 16;
 const OWN_BYTES: u32 = 64;
@@ -370,9 +370,10 @@ export function referenceFinderCounters(p: usize): usize {
 
 /**
  * The first usable reference in rows [from, to), and its row (`to` where there is none); `found` receives {time, delay without transmission}. `select`
- * plane 1 of the batch marks packets of ours, which get no delay.
+ * plane 1 of the batch marks packets of ours. `mark`: in the batch, references get
+ * their measured delay and the flag of a reference, others of ours no delay.
  */
-export function referenceFind(p: usize, b: usize, from: u32, to: u32, nsPerByte: f64, found: usize): u32 {
+export function referenceFind(p: usize, b: usize, from: u32, to: u32, nsPerByte: f64, found: usize, mark: u32): u32 {
   const r = changetype<References>(p);
   const batch = changetype<Batch>(b);
   const own = batch.select + batch.capacity;
@@ -380,7 +381,14 @@ export function referenceFind(p: usize, b: usize, from: u32, to: u32, nsPerByte:
     const time = load<f64>(batch.time + (i << 3));
     const delay = referenceDelay(r, batch, i, time, load<u64>(batch.meta + (i << 3)));
     store<u8>(own + i, delay != REGULAR ? 1 : 0);
-    if (delay != REGULAR && delay == delay) {
+    if (delay == REGULAR) continue;
+    const used = delay == delay;
+    if (mark != 0) {
+      const flags = batch.flags + (i << 2);
+      store<u32>(flags, load<u32>(flags) | (used ? FLAG_REFERENCE : FLAG_PROBE));
+      store<f64>(batch.delay + (i << 3), delay);
+    }
+    if (used) {
       const at = changetype<Found>(found);
       at.time = time;
       at.delay = delay - <f64>load<u32>(batch.wireLength + (i << 2)) * nsPerByte;
@@ -390,19 +398,17 @@ export function referenceFind(p: usize, b: usize, from: u32, to: u32, nsPerByte:
   return to;
 }
 
-/** Delays of rows [from, to) on the line through `delay` at `time`; NaN for packets of ours. Returns how many got one. */
+/** Delays of rows [from, to) on the line through `delay` at `time`, but for packets of ours. Returns how many got one. */
 export function referenceFill(b: usize, from: u32, to: u32, time: f64, delay: f64, slope: f64, nsPerByte: f64): u32 {
   const batch = changetype<Batch>(b);
   const own = batch.select + batch.capacity;
   let filled: u32 = 0;
   for (let i = from; i < to; i++) {
     const o = i << 3;
-    let d: f64 = NaN;
-    if (load<u8>(own + i) == 0) {
-      d = nearest<f64>(delay + slope * (load<f64>(batch.time + o) - time) + <f64>load<u32>(batch.wireLength + (i << 2)) * nsPerByte);
-      filled++;
-    }
+    if (load<u8>(own + i) != 0) continue;
+    const d = nearest<f64>(delay + slope * (load<f64>(batch.time + o) - time) + <f64>load<u32>(batch.wireLength + (i << 2)) * nsPerByte);
     store<f64>(batch.delay + o, d);
+    filled++;
   }
   return filled;
 }

@@ -58,3 +58,25 @@ test("the records of the receiving point tell the delay of the segment and of ea
   expect(answer.groups.map((f) => f.packets)).toEqual([2000, 1600]);
   for (const flow of answer.groups) expect(flow.latency!.meanNs / 2e6).toBeCloseTo(1, 1);
 });
+
+test("references tell other estimators' delays: observe --delays rli", async () => {
+  const file = join(scratch, "c.pcap");
+  writePcap(file, arrivals());
+  const directory = join(scratch, "told");
+  const report = await observePoint({
+    files: [file],
+    point: "B",
+    role: "receiver",
+    directory,
+    estimators: ["sds", "global-mean", "rli"],
+    references: {},
+    cut: { mode: "aligned", lengthNs: 1_000_000_000n },
+  });
+  expect(report.notes.join()).toMatch(/400 references told the delays of 3600 packets/);
+  const answer = askArchive(RecordArchive.open(directory), { between: ["A", "B"] });
+  for (const name of ["sds", "global-mean", "rli"]) {
+    const { latency, series } = answer.estimates[name]!;
+    expect(latency!.meanNs / 2e6, name).toBeCloseTo(1, 2);
+    expect(series.map((s) => Math.round(s.latency!.meanNs / 1e5))).toEqual([10, 10, 30, 30]);
+  }
+});

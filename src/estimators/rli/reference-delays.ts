@@ -1,6 +1,7 @@
 /**
  * Delays told by reference packets, as a column: batches go in as they are captured and come out, in order, with the delay of every packet filled in
- * (equation 1), for estimators that need delays (MAPLE, SDS). NaN: the references themselves, and packets that no reference tells of.
+ * (equation 1), for estimators that need delays (MAPLE, SDS). References keep the delay that they measured and are flagged; NaN: packets that no reference tells of, and
+ * references that are not to be used.
  *
  * A packet's delay is known when the next reference has come, so batches are held until then; at most `hold` of them, then the oldest are answered by the left
  * reference alone. What comes out are copies without packet bytes: whoever reads those must do it before.
@@ -141,8 +142,15 @@ export class ReferenceDelays {
     const { call } = this.#kernels;
     for (let row = 0; row < batch.count; row++) {
       row =
-        call.referenceFind!(this.#finder, batch.address, row, batch.count, this.#nsPerByte, this.#found) >>>
-        0;
+        call.referenceFind!(
+          this.#finder,
+          batch.address,
+          row,
+          batch.count,
+          this.#nsPerByte,
+          this.#found,
+          1,
+        ) >>> 0;
       if (row >= batch.count) break;
       const at = this.#found >>> 3;
       const right: Reference = {
@@ -181,8 +189,15 @@ export class ReferenceDelays {
         ) >>> 0;
       this.#filled += filled;
       if (oneSided) this.#oneSided += filled;
-    } else batch.delayNs.fill(Number.NaN, row, end);
+    } else this.#leaveOut(batch, row, end);
     held.row = end;
+  }
+
+  /** No reference tells of these; packets of ours stay as they are. */
+  #leaveOut(batch: PacketBatch, from: number, to: number): void {
+    const own = batch.column("select") + batch.capacity;
+    const { delayNs } = batch;
+    for (let i = from; i < to; i++) if (this.#kernels.u8[own + i] === 0) delayNs[i] = Number.NaN;
   }
 
   #take(rows: number): PacketBatch {

@@ -49,7 +49,7 @@ class ProbesTap implements Tap {
   #findStamps(batch: PacketBatch, from: number, to: number): void {
     const { call } = this.#kernels;
     for (let row = from; row < to; row++) {
-      row = call.referenceFind!(this.#finder, batch.address, row, to, 0, this.#found) >>> 0;
+      row = call.referenceFind!(this.#finder, batch.address, row, to, 0, this.#found, 0) >>> 0;
       if (row >= to) return;
       this.#sums.addAll([this.#kernels.f64[(this.#found >>> 3) + 1]!], () => true, 0, 1);
     }
