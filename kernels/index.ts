@@ -1,12 +1,12 @@
 // Everything the TypeScript side may call, one line per kernel file.
 export * from "./batch";
 export * from "./digest";
-export { takeShorts } from "./decode";
 export * from "./filter";
 export * from "./walk";
 export * from "./flows";
 export * from "./cells";
 export * from "./match";
+export * from "./lds";
 export * from "./delays";
 export * from "./simulate";
 export * from "./maple-cells";

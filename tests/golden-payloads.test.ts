@@ -52,6 +52,9 @@ function seal(estimator: Estimator, parameters: ParameterValues, role: Role): Se
 const GOLDEN = [
   { file: "lda-v1", name: "lda", text: "rows=16,sampling=0.5/0.25/0.125" },
   { file: "lda-v1-counts-only", name: "lda", text: "rows=8,sampling=1,digest=false" },
+  { file: "lds-v1", name: "lds", text: "rows=3,columns=40,k=3,rates=1/.5/.1,bytes=true" },
+  { file: "lds-v1-plain", name: "lds", text: "rows=2,columns=30,k=1,digest=0" },
+  { file: "sds-v1", name: "sds", text: "rows=2,columns=30,k=2" },
   { file: "flows-v1", name: "flows", text: "max=1000" },
   { file: "flows-v1-full", name: "flows", text: "max=10" },
   { file: "maple-v1", name: "maple", text: "k=8,check=4,capacity=250,flows=20" },

@@ -236,8 +236,9 @@ function planTaps(options: ObservePointOptions): TapPlan[] {
   // One that needs delays keeps records at the receiver only: it is no list for the sender's sketches.
   const lists = chosen.some((e) => e.readFlows && !e.needs.delays);
   const lister = table.find((e) => e.readFlows && !e.needs.delays);
-  if (lister && !lists && options.role !== "receiver" && chosen.some((e) => e.needs.flows))
-    chosen.push(lister);
+  // A sketch of both ends tells of flows only by name: the list of names comes with it.
+  const asked = chosen.some((e) => e.needs.flows || (e.needs.sender && e.answers.includes("flow")));
+  if (lister && !lists && options.role !== "receiver" && asked) chosen.push(lister);
   return chosen.map((estimator) => ({
     estimator,
     parameters: parseParameters(estimator, options.parameters?.[estimator.name]),

@@ -1,11 +1,13 @@
 /** The list of estimators: one line each. Nothing else registers them. */
 import { UsageError } from "../base/errors.ts";
+import { sds } from "./baselines/sds/sds.ts";
 import type { Estimator } from "./estimator.ts";
 import { flowTable } from "./flows/flows.ts";
 import { lda } from "./lda/lda.ts";
+import { lds } from "./lds/lds.ts";
 import { maple } from "./maple/maple.ts";
 
-export const ESTIMATORS: readonly Estimator[] = [lda, flowTable, maple];
+export const ESTIMATORS: readonly Estimator[] = [lda, flowTable, lds, sds, maple];
 
 export function findEstimator(name: string): Estimator {
   const found = ESTIMATORS.find((e) => e.name === name);
