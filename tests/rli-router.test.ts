@@ -22,7 +22,8 @@ afterAll(() => {
   rmSync(scratch, { recursive: true, force: true });
 });
 
-/** Bursts: for 60 ms out of every 200 more than the queue drains, then little. Three flows of different sizes of packet, interleaved. */
+/** Bursts: for 100 ms out of every 400 more than the queue drains, then little: delays rise to a tenth of a second and fall
+ * again, slowly beside what a busy machine adds to the senders' pace. Three flows of different sizes of packet, interleaved. */
 const BURSTS = `
   const socket = require("node:dgram").createSocket("udp4");
   const payloads = [200, 700, 1200].map((n) => Buffer.alloc(n));
@@ -32,8 +33,8 @@ const BURSTS = `
   let before = start;
   const timer = setInterval(() => {
     const now = performance.now();
-    const burst = (now - start) % 200 < 60;
-    owed += (now - before) * (burst ? 3 : 0.4);
+    const burst = (now - start) % 400 < 100;
+    owed += (now - before) * (burst ? 3.5 : 0.2);
     before = now;
     while (owed >= 1) {
       owed--;
@@ -55,14 +56,14 @@ test.skipIf(missing !== null)(
     lab.join(["r", "out", "10.92.2.254/24"], ["b", "e0", "10.92.2.1/24"]);
     lab.route("a", "10.92.0.0/16", "10.92.1.254");
     lab.route("b", "10.92.0.0/16", "10.92.2.254");
-    const drainMbit = 12;
+    const drainMbit = 8;
     lab.queue("r", "out", drainMbit, 900);
     const [before, after] = [join(scratch, "before.pcap"), join(scratch, "after.pcap")];
     await lab.capture("r", "in", "in", before);
     await lab.capture("b", "e0", "in", after);
     const references = lab.start(
       ...(["a", process.execPath, cli, "reference", "--to", "10.92.2.1"] as [string, string, ...string[]]),
-      ...["--rate", "250", "--for", "4s", "--session", "77", "--json"],
+      ...["--rate", "500", "--for", "5s", "--session", "77", "--json"],
     );
     let summary = "";
     references.stdout!.on("data", (chunk) => {
@@ -84,7 +85,7 @@ test.skipIf(missing !== null)(
     );
     const { flows, packetsUsed, coverage, notes } = report.estimates!["rli"] as EstimateReport;
     // The queue has delayed, or there is nothing to measure.
-    expect(report.segment.latency!.meanNs).toBeGreaterThan(3e6);
+    expect(report.segment.latency!.meanNs).toBeGreaterThan(20e6);
     expect(packetsUsed).toBeGreaterThan(2000);
     expect(coverage).toBeGreaterThan(0.99);
     // A busy machine's kernel may let one overtake another; nothing may be unbelievable.
@@ -93,8 +94,8 @@ test.skipIf(missing !== null)(
     expect(data).toHaveLength(3);
     for (const flow of data) {
       expect(flow.packets).toBeGreaterThan(500);
-      // Delays of milliseconds; references 4 ms apart and the sending host's scheduling are what is left of error.
-      expect(Math.abs(flow.relativeError!)).toBeLessThan(0.15);
+      // References go on until the queue is empty: all packets lie between two.
+      expect(Math.abs(flow.relativeError!)).toBeLessThan(0.1);
     }
   },
 );
