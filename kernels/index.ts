@@ -7,3 +7,4 @@ export * from "./walk";
 export * from "./flows";
 export * from "./cells";
 export * from "./match";
+export * from "./simulate";

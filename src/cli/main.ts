@@ -22,6 +22,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./inspect.ts")).inspectCommand(),
   },
   {
+    name: "simulate",
+    summary: "captures of a simulated network, with the true delay of every packet and flow",
+    load: async () => (await import("./simulate.ts")).simulateCommand(),
+  },
+  {
     name: "demo",
     summary: "compare on a small real two-point capture, with the HTML report",
     load: async () => (await import("./demo.ts")).demoCommand(),

@@ -1,0 +1,198 @@
+/** `hoptime simulate --out DIR`. */
+import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { Kernels } from "../base/kernels.ts";
+import { formatDuration } from "../base/time.ts";
+import { exportSimulation, type TruthFile } from "../simulate/export.ts";
+import type { Clock, DelayModel, Hop, LossHop, ReorderHop, Scenario, Traffic } from "../simulate/scenario.ts";
+import {
+  parseClock,
+  parseDelay,
+  parseLoss,
+  parseQuantity,
+  parseReorder,
+  readScenario,
+} from "../simulate/scenario-text.ts";
+import { choiceOption, durationOption, integerOption } from "./options.ts";
+import { colours, formatCount, formatPercent } from "./terminal.ts";
+
+interface Flags {
+  out: string;
+  scenario?: string;
+  rate: number;
+  duration?: number;
+  replay?: string;
+  timeScale?: number;
+  inputs?: number;
+  queue: "red" | "droptail" | "none";
+  utilisation?: number;
+  drain?: number;
+  capacity?: number;
+  paths?: number;
+  cross?: number;
+  delay?: DelayModel;
+  loss?: LossHop;
+  reorder?: ReorderHop;
+  clock?: { point: string; clock: Clock }[];
+  probes?: number;
+  seed: number;
+  link: "raw" | "ethernet";
+  snap?: number;
+  packets?: boolean;
+  json?: boolean;
+}
+
+export function simulateCommand(): Command {
+  return new Command("simulate")
+    .description(
+      "Sends traffic through queues, delays and loss of your choice and writes what each point would capture (nanosecond pcap) beside the truth: truth.json per flow, and with --packets packets.csv per packet.",
+    )
+    .requiredOption("--out <dir>", "directory for sender.pcap, receiver.pcap, truth.json")
+    .option(
+      "--scenario <file>",
+      "the whole scenario from a JSON file (docs/simulate.md); --seed still counts",
+    )
+    .option(
+      "--rate <pps>",
+      "synthetic traffic: packets per second",
+      (t) => parseQuantity(t, "--rate"),
+      100_000,
+    )
+    .option(
+      "--duration <time>",
+      "length of the traffic (default 1s; a replay: once)",
+      durationOption("--duration"),
+    )
+    .option(
+      "--inputs <n>",
+      "synthetic traffic: links of 10 Gbit/s it comes in on",
+      integerOption("--inputs", 1, 255),
+    )
+    .option("--replay <file>", "traffic of a capture instead; longer than it, it is looped with fresh flows")
+    .option("--time-scale <x>", "replay in x times the time", (t) => parseQuantity(t, "--time-scale"))
+    .option(
+      "--queue <kind>",
+      "red, droptail or none",
+      choiceOption("--queue", ["red", "droptail", "none"]),
+      "red",
+    )
+    .option("--utilisation <share>", "load of the queue (default 0.8): finds the drain rate", (t) =>
+      parseQuantity(t.endsWith("%") ? String(Number(t.slice(0, -1)) / 100) : t, "--utilisation"),
+    )
+    .option("--drain <bit/s>", "drain rate of the queue, instead", (t) => parseQuantity(t, "--drain"))
+    .option("--capacity <packets>", "size of the queue (default 10000)", integerOption("--capacity", 1))
+    .option(
+      "--paths <n>",
+      "so many queues in parallel, chosen by flow (ECMP)",
+      integerOption("--paths", 2, 1024),
+    )
+    .option("--cross <pps>", "cross traffic through the same queue", (t) => parseQuantity(t, "--cross"))
+    .option(
+      "--delay <model>",
+      "delay behind the queue: weibull:133us:0.6, per-flow, constant:1ms, ...",
+      parseDelay,
+    )
+    .option("--loss <share[:burst]>", "loss: 0.1%, or in episodes: 1%:100", parseLoss)
+    .option("--reorder <share:time>", "packets held up so that others overtake: 1%:50us", parseReorder)
+    .option(
+      "--clock <point:...>",
+      "clock of a point: receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us (again for others)",
+      (text: string, before: { point: string; clock: Clock }[] = []) => [...before, parseClock(text)],
+    )
+    .option("--probes <pps>", "active probes among the traffic", (t) => parseQuantity(t, "--probes"))
+    .option("--seed <n>", "the same seed gives the same bytes", integerOption("--seed", 0), 1)
+    .option("--link <kind>", "raw (IP only) or ethernet", choiceOption("--link", ["raw", "ethernet"]), "raw")
+    .option("--snap <bytes>", "bytes of each packet kept (default 128)", integerOption("--snap", 64, 65_535))
+    .option("--packets", "also packets.csv: the fate of every packet")
+    .option("--json", "print the totals as JSON (format hoptime.truth/1, without the flows)")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  hoptime simulate --out sim
+  hoptime simulate --out sim --rate 400k --duration 10s --utilisation 88% --packets
+  hoptime simulate --out sim --queue none --delay weibull:133us:0.6 --loss 1%:100
+  hoptime simulate --out sim --replay capture.pcap --time-scale 0.1 --utilisation 70%
+  hoptime simulate --out sim --clock receiver:offset=2ms,skew=20 && hoptime compare sim/sender.pcap sim/receiver.pcap
+  hoptime simulate --out sim --scenario fabric.json`,
+    )
+    .action(async (flags: Flags, command: Command) => {
+      const scenario = flags.scenario === undefined ? fromFlags(flags) : readScenario(flags.scenario);
+      if (flags.scenario !== undefined && command.getOptionValueSource("seed") === "cli")
+        scenario.seed = flags.seed;
+      const truth = await exportSimulation(new Kernels(), scenario, flags.out, {
+        link: flags.link,
+        ...(flags.snap === undefined ? {} : { snapLength: flags.snap }),
+        packets: flags.packets ?? false,
+      });
+      const { flows: _, ...head } = truth;
+      process.stdout.write(flags.json ? `${JSON.stringify(head)}\n` : format(truth, flags));
+    });
+}
+
+function fromFlags(f: Flags): Scenario {
+  const traffic: Traffic =
+    f.replay === undefined
+      ? {
+          kind: "synthetic",
+          ratePps: f.rate,
+          durationS: (f.duration ?? 1e9) / 1e9,
+          ...(f.inputs === undefined ? {} : { inputs: f.inputs }),
+        }
+      : {
+          kind: "replay",
+          file: f.replay,
+          ...(f.timeScale === undefined ? {} : { timeScale: f.timeScale }),
+          ...(f.duration === undefined ? {} : { durationS: f.duration / 1e9 }),
+        };
+  const path: Hop[] = [];
+  if (f.queue !== "none") {
+    const spec = {
+      discipline: f.queue,
+      ...(f.drain === undefined ? { utilisation: f.utilisation ?? 0.8 } : { rateBps: f.drain }),
+      ...(f.capacity === undefined ? {} : { capacityPackets: f.capacity }),
+    };
+    if (f.paths === undefined) {
+      const durationS = (f.duration ?? 1e9) / 1e9;
+      const cross: { cross?: Traffic } =
+        f.cross === undefined ? {} : { cross: { kind: "synthetic", ratePps: f.cross, durationS } };
+      path.push({ kind: "queue", ...spec, ...cross });
+    } else path.push({ kind: "paths", choose: "flow", paths: Array.from({ length: f.paths }, () => spec) });
+  }
+  if (f.cross !== undefined && (f.queue === "none" || f.paths !== undefined))
+    throw new UsageError("bad-flag", "--cross needs one queue", "leave out --paths and --queue none");
+  if (f.delay) path.push({ kind: "delay", model: f.delay });
+  if (f.loss) path.push(f.loss);
+  if (f.reorder) path.push(f.reorder);
+  return {
+    seed: f.seed,
+    traffic,
+    path,
+    ...(f.clock ? { clocks: Object.fromEntries(f.clock.map((c) => [c.point, c.clock])) } : {}),
+    ...(f.probes === undefined ? {} : { probes: { ratePps: f.probes } }),
+  };
+}
+
+function format(truth: TruthFile, flags: Flags): string {
+  const t = truth.totals;
+  const lines: string[] = [];
+  const row = (name: string, text: string) => lines.push(`${colours.bold(name.padEnd(9))}${text}`);
+  row(
+    "sent",
+    `${formatCount(t.sent)} packets of ${formatCount(t.flows)} flows, ${formatCount(t.bytes)} bytes`,
+  );
+  row("lost", `${formatCount(t.lost)} (${formatPercent(t.sent > 0 ? t.lost / t.sent : null, 3)})`);
+  if (t.meanNs !== null)
+    row(
+      "delay",
+      `mean ${formatDuration(t.meanNs)}, deviation ${formatDuration(t.deviationNs!)}, ${formatDuration(t.minNs!)} to ${formatDuration(t.maxNs!)}`,
+    );
+  for (const h of truth.hops.filter((x) => x.rateBps !== null))
+    row(
+      h.kind,
+      `${((h.rateBps ?? 0) / 1e6).toFixed(1)} Mbit/s, longest ${formatCount(h.longest)} packets, ${formatCount(h.tailDrops + h.redDrops)} dropped`,
+    );
+  for (const f of truth.files) row(f.point, `${flags.out}/${f.file}: ${formatCount(f.packets)} packets`);
+  row("truth", `${flags.out}/truth.json${flags.packets ? `, ${flags.out}/packets.csv` : ""}`);
+  return `${lines.join("\n")}\n`;
+}

@@ -1,0 +1,278 @@
+/**
+ * A simulated network with the truth attached: traffic -> sender -> queues, delays, loss -> receiver. Everything streams: what is held is
+ * bounded by the flows active at once and the packets under way. The same scenario and seed give the same bits, in every mode.
+ *
+ * Three ways to look at it, each a run of its own:
+ *   combined()  one pass, rows in the order of sending: time = when sent, delay = true delay, NaN = lost
+ *   observe()   what each point sees, as it happens: { point, batch } in lockstep; at("receiver") is one point of it
+ *   flows()     the truth per flow
+ *
+ * Times are whole ns. The delay is the true one; a point's clock changes the time column only. Batches are valid until the next is asked for; they
+ * are the caller's to key and filter. How it fails: open loop, as the papers' simulations: flows do not slow down when packets are lost.
+ */
+import { UsageError } from "../base/errors.ts";
+import type { Kernels } from "../base/kernels.ts";
+import { PacketBatch } from "../capture/batch.ts";
+import type { FlowKeySpec } from "../capture/flow-key.ts";
+import { isSpaced } from "./delays.ts";
+import { makeStage } from "./hops.ts";
+import { inject } from "./injector.ts";
+import { type Hop, RECEIVER, type Scenario, SENDER, SIMULATED_FLAG, type Traffic } from "./scenario.ts";
+import { openProbes, openSource, type Source } from "./source.ts";
+import type { HopStatistics, Stage } from "./stage.ts";
+import {
+  fromSource,
+  merge,
+  Observations,
+  observePoint,
+  passAndSort,
+  passInPlace,
+  resequence,
+  stampOrder,
+} from "./streams.ts";
+import { FlowTruthTable } from "./truth.ts";
+
+export interface Offered {
+  packets: number;
+  bytes: number;
+  durationNs: number;
+}
+
+/** One packet and its fate. */
+export interface PacketTruth {
+  /** Digest as [low, high]. */
+  digest: [number, number];
+  sentNs: number;
+  /** Null: lost. */
+  delayNs: number | null;
+  wireLength: number;
+  /** Ours: a reference packet or a probe. */
+  own: "reference" | "probe" | null;
+}
+
+export interface Observation {
+  point: string;
+  batch: PacketBatch;
+}
+
+// Random streams and packet numbers of the parts of a simulation.
+const STREAM = { traffic: 1, probes: 2, hop: 100, clock: 10_000, cross: 20_000 } as const;
+const NUMBERS = { traffic: 0, probes: 1, references: 2, cross: 16 } as const;
+
+export function simulate(kernels: Kernels, scenario: Scenario): Simulation {
+  return new Simulation(kernels, scenario);
+}
+
+export class Simulation {
+  readonly kernels: Kernels;
+  readonly scenario: Scenario;
+  readonly seed: number;
+  /** All observation points, in the order packets pass them. */
+  readonly points: readonly string[];
+  #offered: Promise<Offered> | undefined;
+  #statistics: HopStatistics[] = [];
+
+  constructor(kernels: Kernels, scenario: Scenario) {
+    this.kernels = kernels;
+    this.scenario = scenario;
+    this.seed = scenario.seed ?? 1;
+    if (!Number.isSafeInteger(this.seed) || this.seed < 0)
+      throw new UsageError("bad-parameter", "seed must be a whole number of at least 0");
+    const names = scenario.path.flatMap((h) => (h.point === undefined ? [] : [h.point]));
+    this.points = [SENDER, ...names, RECEIVER];
+    if (new Set(this.points).size !== this.points.length)
+      throw new UsageError(
+        "bad-parameter",
+        `points must have different names: ${this.points.join(", ")}`,
+        "sender and receiver are the two ends",
+      );
+    for (const name of Object.keys(scenario.clocks ?? {}))
+      if (!this.points.includes(name))
+        throw new UsageError("bad-parameter", `clock of '${name}': there is no such point`);
+    scenario.path.forEach((h, i) => {
+      if (h.kind === "delay" && isSpaced(h.model) && i > 0)
+        throw new UsageError(
+          "bad-parameter",
+          "a spaced delay must be the first hop: it moves the times of sending",
+        );
+    });
+  }
+
+  /** What the traffic brings, found by generating it once (probes, references and cross traffic left out). */
+  offered(): Promise<Offered> {
+    this.#offered ??= measure(this.kernels, this.scenario.traffic, this.seed, STREAM.traffic);
+    return this.#offered;
+  }
+
+  /** Of the last run, as far as it went. */
+  get statistics(): readonly HopStatistics[] {
+    return this.#statistics;
+  }
+
+  /** One row per packet in the order of sending: time = when sent (true), delay NaN = lost. */
+  async *combined(): AsyncGenerator<PacketBatch> {
+    yield* this.#run(null, []);
+  }
+
+  /** What the points see, each in the order of its own time of arrival; only those named, when any are. */
+  async *observe(points: readonly string[] = this.points): AsyncGenerator<Observation> {
+    for (const p of points)
+      if (!this.points.includes(p))
+        throw new UsageError(
+          "bad-parameter",
+          `there is no point '${p}'`,
+          `points: ${this.points.join(", ")}`,
+        );
+    const seen = new Observations(this.kernels);
+    const run = this.#run(seen, points);
+    try {
+      for (;;) {
+        const { done } = await run.next();
+        yield* seen.drain();
+        if (done) return;
+      }
+    } finally {
+      await run.return(undefined);
+      seen.free();
+    }
+  }
+
+  /** The stream of one point alone. */
+  async *at(point: string): AsyncGenerator<PacketBatch> {
+    for await (const { batch } of this.observe([point])) yield batch;
+  }
+
+  /** The truth per flow. The caller frees the table. */
+  async flows(options: { key?: FlowKeySpec; seed?: bigint } = {}): Promise<FlowTruthTable> {
+    const table = new FlowTruthTable(this.kernels, options);
+    for await (const batch of this.combined()) table.update(batch);
+    return table;
+  }
+
+  /** The truth per packet, in the order of sending. */
+  async *packets(): AsyncGenerator<PacketTruth> {
+    for await (const batch of this.combined()) {
+      for (let i = 0; i < batch.count; i++) {
+        const delay = batch.delayNs[i]!;
+        const flags = batch.flags[i]!;
+        yield {
+          digest: [batch.digest[2 * i]!, batch.digest[2 * i + 1]!],
+          sentNs: batch.timeNs[i]!,
+          delayNs: Number.isNaN(delay) ? null : delay,
+          wireLength: batch.wireLength[i]!,
+          own:
+            (flags & SIMULATED_FLAG.reference) !== 0
+              ? "reference"
+              : (flags & SIMULATED_FLAG.probe) !== 0
+                ? "probe"
+                : null,
+        };
+      }
+    }
+  }
+
+  /** The one wiring of all modes: so that they agree on every packet's fate. */
+  async *#run(seen: Observations | null, points: readonly string[]): AsyncGenerator<PacketBatch> {
+    const { kernels, scenario, seed } = this;
+    const stages: Stage[] = [];
+    const finish = () => {
+      this.#statistics = stages.map((s) => s.statistics());
+      for (const s of stages) s.free();
+    };
+    try {
+      for (const [i, hop] of scenario.path.entries()) stages.push(await this.#stage(i, hop));
+      let batches: AsyncIterable<PacketBatch> = await this.#traffic();
+      if (scenario.inject) {
+        const identity = { seed, stream: 0, kind: NUMBERS.references };
+        batches = inject(kernels, batches, scenario.inject(), identity);
+      }
+      const first = scenario.path[0];
+      const spaced = first?.kind === "delay" && isSpaced(first.model);
+      if (spaced) batches = passInPlace(batches, stages[0]!);
+      let inSendingOrder = true;
+      const last = scenario.path.length - 1;
+      const tap = (name: string, position: number) => {
+        if (!seen || !points.includes(name)) return;
+        const clock = scenario.clocks?.[name] ?? {};
+        const point = { name, sender: name === SENDER, clock, seed, stream: STREAM.clock + position };
+        batches = observePoint(kernels, batches, seen, point);
+      };
+      batches = stampOrder(kernels, batches);
+      tap(SENDER, 0);
+      for (const [i, hop] of scenario.path.entries()) {
+        const stage = stages[i]!;
+        if (stage.run) {
+          batches = stage.run(batches);
+          inSendingOrder = false;
+        } else if (stage.ordered) {
+          if (!(spaced && i === 0)) batches = passInPlace(batches, stage);
+        } else if (i === last && !seen) batches = passInPlace(batches, stage);
+        else {
+          batches = passAndSort(kernels, batches, stage);
+          inSendingOrder = false;
+        }
+        if (hop.point !== undefined) tap(hop.point, i + 1);
+      }
+      tap(RECEIVER, last + 2);
+      if (!seen && !inSendingOrder) batches = resequence(kernels, batches);
+      yield* batches;
+    } finally {
+      finish();
+    }
+  }
+
+  async #traffic(): Promise<AsyncIterable<PacketBatch>> {
+    const { kernels, scenario, seed } = this;
+    const identity = { seed, stream: STREAM.traffic, kind: NUMBERS.traffic };
+    const source = await openSource(kernels, scenario.traffic, identity);
+    if (!scenario.probes) return fromSource(kernels, source);
+    const durationNs = source.durationNs ?? (await this.offered()).durationNs;
+    const probes = openProbes(kernels, scenario.probes, durationNs / 1e9, {
+      seed,
+      stream: STREAM.probes,
+      kind: NUMBERS.probes,
+    });
+    return merge(kernels, source, probes);
+  }
+
+  async #stage(index: number, hop: Hop): Promise<Stage> {
+    const { kernels, seed } = this;
+    const crossTraffic = hop.kind === "queue" || hop.kind === "classes" ? hop.cross : undefined;
+    let cross: { source: Source; bytes: number } | undefined;
+    if (crossTraffic) {
+      const stream = STREAM.cross + index;
+      const { bytes } = solves(hop) ? await measure(kernels, crossTraffic, seed, stream) : { bytes: 0 };
+      const source = await openSource(kernels, crossTraffic, { seed, stream, kind: NUMBERS.cross + index });
+      cross = { source, bytes };
+    }
+    // Generating the traffic once more is needed only where a drain rate is to be found.
+    const offered = solves(hop) ? await this.offered() : { packets: 0, bytes: 0, durationNs: 0 };
+    return makeStage({ kernels, seed, hop: index, stream: STREAM.hop + index, offered, cross }, hop);
+  }
+}
+
+function solves(hop: Hop): boolean {
+  if (hop.kind === "queue" || hop.kind === "classes") return hop.rateBps === undefined;
+  return hop.kind === "paths" && hop.paths.some((p) => p.rateBps === undefined);
+}
+
+async function measure(kernels: Kernels, traffic: Traffic, seed: number, stream: number): Promise<Offered> {
+  const source = await openSource(kernels, traffic, { seed, stream, kind: 0 });
+  const batch = new PacketBatch(kernels);
+  let packets = 0;
+  let bytes = 0;
+  let lastNs = 0;
+  try {
+    for (;;) {
+      await source.fill(batch);
+      if (batch.count === 0) break;
+      packets += batch.count;
+      bytes += kernels.call.simBytes!(batch.address) as number;
+      lastNs = batch.timeNs[batch.count - 1]!;
+    }
+  } finally {
+    source.free();
+    batch.free();
+  }
+  return { packets, bytes, durationNs: source.durationNs ?? lastNs };
+}

@@ -1,0 +1,187 @@
+/**
+ * Traffic as a stream of batches in order of sending: time, digest, whole 5-tuple, length, IPID and flags are filled, the delay is 0
+ * so far. Kernel memory is bounded by the flows active at once.
+ */
+import { UsageError } from "../base/errors.ts";
+import type { Kernels } from "../base/kernels.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+import { DEFAULT_SIZES, storeKeys, writeFields } from "./keys.ts";
+import { openReplay } from "./replay.ts";
+import {
+  type PopulationTraffic,
+  type Probes,
+  SIMULATED_FLAG,
+  type SyntheticTraffic,
+  type Traffic,
+} from "./scenario.ts";
+
+export interface Source {
+  /** Empties the batch and fills it with the next packets; leaves it empty at the end. */
+  fill(batch: PacketBatch): void | Promise<void>;
+  /** Nominal end in ns, where the traffic has one. */
+  readonly durationNs: number | null;
+  free(): void;
+}
+
+/** What distinguishes the sources of one simulation. */
+export interface SourceIdentity {
+  seed: number;
+  /** Random stream. */
+  stream: number;
+  /** Upper 8 bits of packet numbers: digests of different sources never meet. */
+  kind: number;
+  flags?: number;
+}
+
+export function openSource(
+  kernels: Kernels,
+  traffic: Traffic,
+  identity: SourceIdentity,
+): Source | Promise<Source> {
+  if (traffic.kind === "synthetic") return openSynthetic(kernels, traffic, identity);
+  if (traffic.kind === "population") return openPopulation(kernels, traffic, identity);
+  return openReplay(kernels, traffic, identity);
+}
+
+const NEVER_PACKETS = 2 ** 52;
+
+function positive(name: string, value: number): number {
+  if (!(value > 0) || !Number.isFinite(value))
+    throw new UsageError("bad-parameter", `${name} must be a number above 0, not ${value}`);
+  return value;
+}
+
+/** Mean of the flow sizes: the sum of P(size >= k). */
+export function meanFlowPackets(alpha: number, maxPackets: number): number {
+  let sum = 0;
+  for (let k = Math.floor(maxPackets); k >= 1; k--) sum += k ** -alpha;
+  return sum;
+}
+
+export const SYNTHETIC_DEFAULTS = {
+  alpha: 1.1,
+  maxFlowPackets: 10_000,
+  inputs: 4,
+  lineRateBps: 9_953_280_000,
+  rtt: { medianMs: 50, sigma: 0.8, minMs: 2, maxMs: 400 },
+  access: { minBps: 50e6, maxBps: 1e9 },
+  window: { first: 2, capLow: 16, capHigh: 320 },
+} as const;
+
+function openSynthetic(kernels: Kernels, t: SyntheticTraffic, id: SourceIdentity): Source {
+  const d = SYNTHETIC_DEFAULTS;
+  const rate = positive("ratePps", t.ratePps);
+  const durationNs = positive("durationS", t.durationS) * 1e9;
+  const alpha = positive("alpha", t.alpha ?? d.alpha);
+  const maxPackets = Math.min(positive("maxFlowPackets", t.maxFlowPackets ?? d.maxFlowPackets), 2 ** 31);
+  const inputs = t.inputs ?? d.inputs;
+  if (!Number.isInteger(inputs) || inputs < 1 || inputs > 255)
+    throw new UsageError("bad-parameter", "inputs must be a whole number from 1 to 255");
+  const rtt = { ...d.rtt, ...t.rtt };
+  const access = { ...d.access, ...t.access };
+  const window = { ...d.window, ...t.window };
+  const sizes = { ...DEFAULT_SIZES, ...t.sizes };
+  const keys = storeKeys(kernels, t.keys);
+  // One packet per slot in the mean, and a wheel that turns no faster than most round trips.
+  const width = 2 ** Math.round(Math.log2(1e9 / rate));
+  const slots = 2 ** Math.min(20, Math.max(10, Math.ceil(Math.log2((2e6 * rtt.medianMs) / width))));
+  const fastest = 8e9 / positive("access.maxBps", access.maxBps);
+  const slowest = 8e9 / positive("access.minBps", access.minBps);
+  const address = kernels.call.simTrafficNew!() >>> 0;
+  writeFields(kernels, address, [
+    rate / meanFlowPackets(alpha, maxPackets) / 1e9,
+    alpha,
+    Math.floor(maxPackets),
+    durationNs,
+    inputs,
+    8e9 / positive("lineRateBps", t.lineRateBps ?? d.lineRateBps),
+    positive("rtt.medianMs", rtt.medianMs) * 1e6,
+    rtt.sigma,
+    positive("rtt.minMs", rtt.minMs) * 1e6,
+    positive("rtt.maxMs", rtt.maxMs) * 1e6,
+    fastest,
+    Math.log(slowest / fastest),
+    window.first,
+    window.capLow,
+    window.capHigh,
+    sizes.share1500,
+    sizes.share576,
+    sizes.mixing,
+    t.packets ?? NEVER_PACKETS,
+    width,
+    slots,
+    keys.address,
+    id.kind,
+    id.flags ?? 0,
+  ]);
+  kernels.call.simTrafficStart!(address, BigInt(id.seed), BigInt(id.stream));
+  return {
+    durationNs: t.packets === undefined ? durationNs : null,
+    fill: (batch) => kernels.call.simTrafficFill!(address, batch.address),
+    free: () => {
+      kernels.call.simTrafficFree!(address);
+      keys.free();
+    },
+  };
+}
+
+export const POPULATION_DEFAULTS = { flows: 10_000, alpha: 1.1, weightMax: 10_000 } as const;
+
+function openPopulation(kernels: Kernels, t: PopulationTraffic, id: SourceIdentity): Source {
+  const d = POPULATION_DEFAULTS;
+  const rate = positive("ratePps", t.ratePps);
+  if (t.durationS === undefined && t.packets === undefined)
+    throw new UsageError("bad-parameter", "population traffic needs durationS or packets");
+  const sizes = { ...DEFAULT_SIZES, ...t.sizes };
+  const keys = storeKeys(kernels, t.keys);
+  const durationNs = t.durationS === undefined ? Number.POSITIVE_INFINITY : t.durationS * 1e9;
+  const address = kernels.call.simPopulationNew!() >>> 0;
+  writeFields(kernels, address, [
+    Math.floor(positive("flows", t.flows ?? d.flows)),
+    positive("alpha", t.alpha ?? d.alpha),
+    1,
+    positive("weightMax", t.weightMax ?? d.weightMax),
+    1e9 / rate,
+    t.arrivals === "uniform" ? 0 : 1,
+    durationNs,
+    t.packets ?? NEVER_PACKETS,
+    sizes.share1500,
+    sizes.share576,
+    keys.address,
+    id.kind,
+    id.flags ?? 0,
+  ]);
+  kernels.call.simPopulationStart!(address, BigInt(id.seed), BigInt(id.stream));
+  return {
+    durationNs: t.packets === undefined ? durationNs : null,
+    fill: (batch) => kernels.call.simPopulationFill!(address, batch.address),
+    free: () => {
+      kernels.call.simPopulationFree!(address);
+      keys.free();
+    },
+  };
+}
+
+/** Active probes: one UDP flow of small packets. */
+export function openProbes(kernels: Kernels, probes: Probes, durationS: number, id: SourceIdentity): Source {
+  const source = openPopulation(
+    kernels,
+    {
+      kind: "population",
+      ratePps: probes.ratePps,
+      durationS,
+      flows: 1,
+      arrivals: probes.arrivals ?? "poisson",
+      keys: { sources: [{ prefix: "192.0.2.1/32" }], targets: [{ prefix: "192.0.2.2/32" }], udpShare: 1 },
+    },
+    { ...id, flags: SIMULATED_FLAG.probe },
+  );
+  const length = probes.wireLength ?? 64;
+  return {
+    ...source,
+    fill: async (batch) => {
+      await source.fill(batch);
+      batch.wireLength.fill(length, 0, batch.count);
+    },
+  };
+}

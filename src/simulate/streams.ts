@@ -1,0 +1,207 @@
+/** Streams of batches: from a source, merged, put into order, observed at a point. Each frees its kernel memory when it ends. */
+import type { Kernels } from "../base/kernels.ts";
+import { PacketBatch } from "../capture/batch.ts";
+import type { Clock } from "./scenario.ts";
+import type { Source } from "./source.ts";
+import type { Stage } from "./stage.ts";
+
+export type Batches = AsyncIterable<PacketBatch>;
+
+export async function* fromSource(kernels: Kernels, source: Source): AsyncGenerator<PacketBatch> {
+  const batch = new PacketBatch(kernels);
+  try {
+    for (;;) {
+      await source.fill(batch);
+      if (batch.count === 0) return;
+      yield batch;
+    }
+  } finally {
+    batch.free();
+    source.free();
+  }
+}
+
+/** Two sources as one, in order of time. */
+export async function* merge(kernels: Kernels, a: Source, b: Source): AsyncGenerator<PacketBatch> {
+  const first = new PacketBatch(kernels);
+  const second = new PacketBatch(kernels);
+  const out = new PacketBatch(kernels);
+  const position = kernels.alloc(8);
+  const at = (side: 0 | 1) => kernels.u32[(position >>> 2) + side]!;
+  const set = (side: 0 | 1, row: number) => {
+    kernels.u32[(position >>> 2) + side] = row;
+  };
+  try {
+    await a.fill(first);
+    await b.fill(second);
+    out.count = 0;
+    set(0, 0);
+    set(1, 0);
+    for (;;) {
+      if (at(0) === first.count && first.count > 0) {
+        await a.fill(first);
+        set(0, 0);
+      }
+      if (at(1) === second.count && second.count > 0) {
+        await b.fill(second);
+        set(1, 0);
+      }
+      if (first.count > 0 && second.count > 0) {
+        kernels.call.simMerge!(first.address, second.address, position, out.address);
+      } else if (first.count > 0) {
+        set(0, kernels.call.simAppend!(first.address, at(0), out.address));
+      } else if (second.count > 0) {
+        set(1, kernels.call.simAppend!(second.address, at(1), out.address));
+      } else break;
+      if (out.count === out.capacity) {
+        yield out;
+        out.count = 0;
+      }
+    }
+    if (out.count > 0) yield out;
+  } finally {
+    for (const batch of [first, second, out]) batch.free();
+    kernels.free(position);
+    a.free();
+    b.free();
+  }
+}
+
+/** Rows keep their places. */
+export async function* passInPlace(batches: Batches, stage: Stage): AsyncGenerator<PacketBatch> {
+  for await (const batch of batches) {
+    await stage.apply(batch);
+    yield batch;
+  }
+}
+
+const BY_ARRIVAL = 0;
+const BY_ORDER = 1;
+
+/** When the last packet of the batch that is not lost got here: nothing that follows can be earlier. */
+function latestArrival(batch: PacketBatch): number {
+  const time = batch.timeNs;
+  const delay = batch.delayNs;
+  for (let i = batch.count - 1; i >= 0; i--) if (delay[i]! >= 0) return time[i]! + delay[i]!;
+  return Number.NEGATIVE_INFINITY;
+}
+
+/** A stage in which packets overtake each other; they leave in the order they arrive behind it. */
+export async function* passAndSort(
+  kernels: Kernels,
+  batches: Batches,
+  stage: Stage,
+): AsyncGenerator<PacketBatch> {
+  const hold = kernels.call.simHoldNew!(BY_ARRIVAL) >>> 0;
+  const out = new PacketBatch(kernels);
+  try {
+    for await (const batch of batches) {
+      const until = latestArrival(batch);
+      await stage.apply(batch);
+      kernels.call.simHoldPush!(hold, batch.address);
+      for (let more = 1; more === 1; ) {
+        more = kernels.call.simHoldPop!(hold, out.address, until);
+        if (out.count > 0) yield out;
+      }
+    }
+    for (let more = 1; more === 1; ) {
+      more = kernels.call.simHoldPop!(hold, out.address, Number.POSITIVE_INFINITY);
+      if (out.count > 0) yield out;
+    }
+  } finally {
+    kernels.call.simHoldFree!(hold);
+    out.free();
+  }
+}
+
+/** Numbers the rows in the order they are sent. */
+export async function* stampOrder(kernels: Kernels, batches: Batches): AsyncGenerator<PacketBatch> {
+  let next = 0;
+  for await (const batch of batches) {
+    next = kernels.call.simStampOrder!(batch.address, next);
+    yield batch;
+  }
+}
+
+/** Back into the order they were sent in. */
+export async function* resequence(kernels: Kernels, batches: Batches): AsyncGenerator<PacketBatch> {
+  const hold = kernels.call.simHoldNew!(BY_ORDER) >>> 0;
+  const out = new PacketBatch(kernels);
+  try {
+    for await (const batch of batches) {
+      kernels.call.simHoldPush!(hold, batch.address);
+      for (let more = 1; more === 1; ) {
+        more = kernels.call.simHoldPop!(hold, out.address, 0);
+        if (out.count > 0) yield out;
+      }
+    }
+  } finally {
+    kernels.call.simHoldFree!(hold);
+    out.free();
+  }
+}
+
+/** What a point has seen, waiting to be handed out; batches are used again. */
+export class Observations {
+  readonly #kernels: Kernels;
+  readonly #ready: { point: string; batch: PacketBatch }[] = [];
+  readonly #idle: PacketBatch[] = [];
+
+  constructor(kernels: Kernels) {
+    this.#kernels = kernels;
+  }
+
+  /** A batch of at least this many rows to be filled and handed to `put`. */
+  take(rows: number): PacketBatch {
+    const found = this.#idle.findIndex((b) => b.capacity >= rows);
+    return found >= 0 ? this.#idle.splice(found, 1)[0]! : new PacketBatch(this.#kernels, rows);
+  }
+
+  put(point: string, batch: PacketBatch): void {
+    if (batch.count > 0) this.#ready.push({ point, batch });
+    else this.#idle.push(batch);
+  }
+
+  *drain(): Generator<{ point: string; batch: PacketBatch }> {
+    for (let next = this.#ready.shift(); next; next = this.#ready.shift()) {
+      yield next;
+      this.#idle.push(next.batch);
+    }
+  }
+
+  free(): void {
+    for (const batch of [...this.#idle, ...this.#ready.map((r) => r.batch)]) batch.free();
+    this.#idle.length = 0;
+    this.#ready.length = 0;
+  }
+}
+
+/** Lets the batches pass and notes what the point sees of them: a copy, stamped by its clock. */
+export async function* observePoint(
+  kernels: Kernels,
+  batches: Batches,
+  into: Observations,
+  point: { name: string; sender: boolean; clock: Clock; seed: number; stream: number },
+): AsyncGenerator<PacketBatch> {
+  const { clock } = point;
+  const rng = kernels.call.simRngNew!(BigInt(point.seed), BigInt(point.stream)) >>> 0;
+  try {
+    for await (const batch of batches) {
+      const seen = into.take(batch.capacity);
+      kernels.call.simObserve!(
+        batch.address,
+        seen.address,
+        point.sender ? 0 : 1,
+        rng,
+        clock.offsetNs ?? 0,
+        (clock.skewPpm ?? 0) * 1e-6,
+        clock.jitterNs ?? 0,
+        clock.resolutionNs ?? 1,
+      );
+      into.put(point.name, seen);
+      yield batch;
+    }
+  } finally {
+    kernels.free(rng);
+  }
+}
