@@ -8,3 +8,5 @@ export * from "./flows";
 export * from "./cells";
 export * from "./match";
 export * from "./simulate";
+export * from "./lda";
+export * from "./flow-counts";

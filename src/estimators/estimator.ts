@@ -146,12 +146,67 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
     flows: boolean;
   };
   readonly parameters: readonly ParameterSpec[];
+  /** The payload differs between the roles; else a tap of either role serves at both ends. */
+  readonly roleMatters?: boolean;
+  /** Answers read parts of a payload in place: records keep it unpacked. */
+  readonly readsRanges?: boolean;
   /** Checks relations between parameters and completes derived ones; UsageError where they cannot work. */
   complete(values: ParameterValues): P;
   createTap(context: TapContext, parameters: P): Tap;
   /** Union of two payloads made with equal parameters and seed, at the same role. */
   merge(a: SealedEpoch, b: SealedEpoch, parameters: P): SealedEpoch;
   estimate(input: EstimateInput<P>): EstimatorAnswer;
+  /** The same sketch with its times counted from `earlierNs` before: lets epochs cut by packets merge where their references differ. */
+  rebase?(sealed: SealedEpoch, earlierNs: number, parameters: P): SealedEpoch;
+  /** Flows that a payload lists: where other estimators' KnownFlows come from. */
+  readFlows?(sealed: SealedEpoch, parameters: P): KnownFlows;
+  /** A geometry for what is expected, and how well it will do (`hoptime size`). UsageError where nothing can satisfy the request. */
+  size?(request: SizeRequest): SizeAnswer<P>;
+}
+
+/** What is known of the traffic, and what is wanted: an error, or a memory budget; neither: the estimator's usual size. */
+export interface SizeRequest {
+  /** Packets per epoch at the sender. */
+  packets: number;
+  /** Flows per epoch; null where unknown. */
+  flows: number | null;
+  /** Packets of each flow of an epoch, where a capture was given. */
+  flowPackets: Float64Array | null;
+  /** Loss rates to be ready for, 0 to 1, in rising order; empty where unknown. */
+  loss: readonly number[];
+  /** Length of an epoch, ns. */
+  epochNs: number;
+  /** Deviation of the delays over their mean, as far as known (an exponential delay has 1). */
+  variation: number;
+  /** Wanted mean relative error of the mean delay: of the segment, or of a flow of `flowSize` packets; null: not asked. */
+  error: number | null;
+  flowSize: number | null;
+  /** Bytes that one tap may hold; null: not asked. */
+  memoryBytes: number | null;
+  /** Parameters set by hand: what a size is not to change. */
+  fixed: ParameterValues;
+}
+
+/** One line of a prediction: what the geometry does at a loss rate. */
+export interface SizePrediction {
+  /** What the error is of: "mean", "deviation", "mean of flows of 1000 packets". */
+  quantity: string;
+  loss: number;
+  /** Expected |estimate - truth| / truth; null where no answer is expected. */
+  relativeError: number | null;
+  /** Packets the answer is expected to rest on. */
+  packetsUsed: number | null;
+}
+
+export interface SizeAnswer<P extends ParameterValues = ParameterValues> {
+  parameters: P;
+  memoryBytes: number;
+  /** What a point sends per epoch. */
+  payloadBytes: number;
+  bitsPerSecond: number;
+  bitsPerPacket: number;
+  predictions: SizePrediction[];
+  notes: string[];
 }
 
 export function isNoAnswer(value: Interval | NoAnswer): value is NoAnswer {

@@ -65,7 +65,7 @@ function parseValue(owner: string, spec: ParameterSpec, text: string): number | 
     case "number":
       return number(text);
     case "list":
-      return text.split("/").map(number);
+      return text === "" ? [] : text.split("/").map(number);
     case "choice":
       if (!spec.choices?.includes(text)) throw wrong(`one of ${(spec.choices ?? []).join(", ")}`);
       return text;

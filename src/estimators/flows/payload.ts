@@ -1,0 +1,138 @@
+/**
+ * The payload of a flow table, version 1. Flows lie in rising order of their hash (then of their key), so equal tables have equal bytes.
+ *
+ *   u8      1 where flows were shed, else 0
+ *   u64     cut: only flows whose hash is below it are listed (0 where none were shed)
+ *   varint  packets shed
+ *   varint  bytes shed
+ *   varint  flows listed
+ *   per flow:
+ *     u64     flow hash (kernels/digest.ts keyFlows)
+ *     u64     key: meta (kernels/batch.ts), its bit 59 tells IPv6
+ *     u64     key: addrA; IPv6: addrB, addrC, addrD follow, u64 each
+ *     varint  packets
+ *     varint  bytes on the wire
+ *
+ * Which flows are shed is decided by hash: at most `max` flows with the smallest hashes stay. The cut is the hash of the first flow that
+ * found no room, so it is the same however the packets came and however the tables were merged.
+ */
+import { ByteReader, ByteWriter } from "../../base/bytes.ts";
+import { FormatError } from "../../base/errors.ts";
+import type { KnownFlows, SealedEpoch } from "../estimator.ts";
+
+export const KEY_WORDS = 10;
+const IPV6_BIT = 1 << 27;
+const NAME = "flows payload";
+
+export interface FlowList {
+  count: number;
+  /** [low, high] per flow. */
+  hash: Uint32Array;
+  /** Ten words per flow. */
+  keyWords: Uint32Array;
+  packets: Float64Array;
+  bytes: Float64Array;
+  /** Null: nothing was shed. */
+  cut: bigint | null;
+  shedPackets: number;
+  shedBytes: number;
+}
+
+export function emptyList(count: number): FlowList {
+  return {
+    count,
+    hash: new Uint32Array(2 * count),
+    keyWords: new Uint32Array(KEY_WORDS * count),
+    packets: new Float64Array(count),
+    bytes: new Float64Array(count),
+    cut: null,
+    shedPackets: 0,
+    shedBytes: 0,
+  };
+}
+
+export function compareFlows(a: FlowList, i: number, b: FlowList, j: number): number {
+  const high = a.hash[2 * i + 1]! - b.hash[2 * j + 1]!;
+  if (high !== 0) return high;
+  const low = a.hash[2 * i]! - b.hash[2 * j]!;
+  if (low !== 0) return low;
+  for (let w = 0; w < KEY_WORDS; w++) {
+    const difference = a.keyWords[KEY_WORDS * i + w]! - b.keyWords[KEY_WORDS * j + w]!;
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+export function copyFlow(from: FlowList, i: number, to: FlowList, j: number): void {
+  to.hash[2 * j] = from.hash[2 * i]!;
+  to.hash[2 * j + 1] = from.hash[2 * i + 1]!;
+  for (let w = 0; w < KEY_WORDS; w++) to.keyWords[KEY_WORDS * j + w] = from.keyWords[KEY_WORDS * i + w]!;
+  to.packets[j] = from.packets[i]!;
+  to.bytes[j] = from.bytes[i]!;
+}
+
+export function hashOf(list: FlowList, i: number): bigint {
+  return (BigInt(list.hash[2 * i + 1]!) << 32n) | BigInt(list.hash[2 * i]!);
+}
+
+/** The list must be in order. */
+export function encodeFlows(list: FlowList): Uint8Array {
+  const out = new ByteWriter(64 + 40 * list.count);
+  out.u8(list.cut === null ? 0 : 1);
+  out.u64(list.cut ?? 0n);
+  out.varint(list.shedPackets);
+  out.varint(list.shedBytes);
+  out.varint(list.count);
+  for (let i = 0; i < list.count; i++) {
+    out.u32(list.hash[2 * i]!);
+    out.u32(list.hash[2 * i + 1]!);
+    const at = KEY_WORDS * i;
+    const words = (list.keyWords[at + 1]! & IPV6_BIT) === 0 ? 4 : KEY_WORDS;
+    for (let w = 0; w < words; w++) out.u32(list.keyWords[at + w]!);
+    out.varint(list.packets[i]!);
+    out.varint(list.bytes[i]!);
+  }
+  return out.finish();
+}
+
+export function decodeFlows(payload: Uint8Array): FlowList {
+  const reader = new ByteReader(payload, { file: NAME });
+  const bad = (message: string) => new FormatError("bad-record", NAME, reader.offset, message);
+  const shed = reader.u8();
+  if (shed > 1) throw bad(`the flag of shed flows is ${shed}, not 0 or 1`);
+  const cut = reader.u64();
+  if (shed === 0 && cut !== 0n) throw bad("a cut is given though no flows were shed");
+  const shedPackets = reader.varint();
+  const shedBytes = reader.varint();
+  const count = reader.varint();
+  // 26 bytes are the least a flow takes: a damaged count must not make us allocate the world.
+  if (count > reader.remaining / 26) throw bad(`${count} flows do not fit into what is there`);
+  const list = emptyList(count);
+  list.cut = shed === 1 ? cut : null;
+  list.shedPackets = shedPackets;
+  list.shedBytes = shedBytes;
+  for (let i = 0; i < count; i++) {
+    list.hash[2 * i] = reader.u32();
+    list.hash[2 * i + 1] = reader.u32();
+    const at = KEY_WORDS * i;
+    for (let w = 0; w < 4; w++) list.keyWords[at + w] = reader.u32();
+    if ((list.keyWords[at + 1]! & IPV6_BIT) !== 0) {
+      for (let w = 4; w < KEY_WORDS; w++) list.keyWords[at + w] = reader.u32();
+    }
+    list.packets[i] = reader.varint();
+    list.bytes[i] = reader.varint();
+    if (list.packets[i] === 0) throw bad("a flow without packets");
+    if (i > 0 && compareFlows(list, i - 1, list, i) >= 0) throw bad("flows are out of order");
+  }
+  if (list.cut !== null && count > 0 && hashOf(list, count - 1) >= list.cut)
+    throw bad("a flow lies beyond the cut");
+  reader.expectEnd();
+  return list;
+}
+
+/** Flows of a payload as other estimators' decoders want them. */
+export function readKnownFlows(sealed: SealedEpoch | Uint8Array): KnownFlows {
+  const list = decodeFlows(sealed instanceof Uint8Array ? sealed : sealed.payload);
+  const { count, hash, packets, bytes, keyWords } = list;
+  return { count, hash, packets, bytes, keyWords, complete: list.cut === null };
+}

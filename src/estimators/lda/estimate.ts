@@ -1,0 +1,143 @@
+/** From the payloads of both ends to the answer for the segment: mean, deviation, loss, and what they rest on. */
+import type { EstimateInput, EstimatorAnswer, Interval, NoAnswer, SegmentEstimate } from "../estimator.ts";
+import {
+  collapsedDeviation,
+  collapsedRows,
+  meanInterval,
+  momentsOf,
+  residualDeviation,
+  type UsableRows,
+  usableRows,
+} from "./delays.ts";
+import type { LdaParameters } from "./parameters.ts";
+import { decodeRows, type LdaRows } from "./payload.ts";
+import { checkStream, type StreamCheck } from "./stream-check.ts";
+
+/** Without digests: wrong rows expected among the usable ones, above which no mean is told. */
+const MOST_FOOLED = 0.05;
+
+export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswer {
+  const { parameters, seed, sender, receiver } = input;
+  const notes: string[] = [];
+  if (!sender || !receiver) {
+    const text = `the ${sender ? "receiver" : "sender"}'s epoch is missing: a difference needs both ends`;
+    return { segment: unanswered({ reason: "no-packets", text }, input, null, notes), flows: [], notes };
+  }
+  const before = decodeRows(sender, parameters, seed);
+  const after = decodeRows(receiver, parameters, seed);
+  if (sender.packets === 0 || receiver.packets === 0) {
+    const text =
+      sender.packets === receiver.packets
+        ? "neither end saw a packet in this epoch"
+        : `the ${sender.packets === 0 ? "sender" : "receiver"} saw no packet in this epoch`;
+    const lost = receiver.packets === 0 ? sender.packets : null;
+    return { segment: unanswered({ reason: "no-packets", text }, input, lost, notes), flows: [], notes };
+  }
+  const missing = sender.packets - receiver.packets;
+  const check = checkStream(before, after, parameters.sampling, missing);
+  notes.push(...describe(check, receiver.packets));
+  const lost = missing + check.foreign;
+  const rows = usableRows(before, after);
+  const refusal = refuse(check, rows);
+  if (refusal) return { segment: unanswered(refusal, input, lost, notes), flows: [], notes };
+  const own = Math.max(rows.sample, receiver.packets - check.foreign);
+  const answer = delays(input, before, after, rows, own);
+  const segment: SegmentEstimate = {
+    ...answer,
+    sent: sender.packets,
+    received: receiver.packets,
+    lost,
+    packetsUsed: rows.sample,
+    coverage: rows.sample / receiver.packets,
+    notes,
+  };
+  return { segment, flows: [], notes };
+}
+
+function delays(
+  { parameters, confidence }: EstimateInput<LdaParameters>,
+  before: LdaRows,
+  after: LdaRows,
+  rows: UsableRows,
+  own: number,
+): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer } {
+  const moments = momentsOf(rows);
+  if (!moments) {
+    const valueNs = rows.delayNs[0]! / rows.sample;
+    const stdev: NoAnswer = {
+      reason: "no-usable-cells",
+      text: "only one row arrived whole: it has no spread",
+    };
+    // All packets in one row: the mean is exact, though nothing is known of the spread.
+    if (rows.sample === own) return { mean: { valueNs, lowNs: valueNs, highNs: valueNs }, stdev };
+    const text = `only one row of ${rows.sample} packets arrived whole: its mean has no error bar`;
+    return { mean: { reason: "no-usable-cells", text }, stdev };
+  }
+  const mean = meanInterval(moments, rows, own, confidence, parameters.interval);
+  if (parameters.deviation === "residual") {
+    return { mean, stdev: residualDeviation(moments, rows, confidence) };
+  }
+  const meanErrorNs = Math.sqrt((moments.varianceNs2 / rows.sample) * Math.max(0, 1 - rows.sample / own));
+  return {
+    mean,
+    stdev: collapsedDeviation(moments.meanNs, meanErrorNs, collapsedRows(before, after), confidence),
+  };
+}
+
+/** Why there is no mean, if there is none. */
+function refuse(check: StreamCheck, rows: UsableRows): NoAnswer | null {
+  if (check.fooled > MOST_FOOLED) {
+    return {
+      reason: "foreign-packets",
+      text: `the ends do not count the same packets (about ${check.foreign} at the receiver only), and without digests (digest=true) rows that seem whole may hold different packets`,
+    };
+  }
+  if (rows.packets.length > 0) return null;
+  if (check.foreign > 0) {
+    return {
+      reason: "foreign-packets",
+      text: `no row holds the same packets at both ends, and about ${check.foreign} packets are at the receiver only: pick the segment's packets with a filter at both ends`,
+    };
+  }
+  if (check.filled === 0) return { reason: "no-usable-cells", text: "no packet was sampled in this epoch" };
+  return {
+    reason: "no-usable-cells",
+    text: `each of the ${check.filled} rows in use lost a packet: more rows, or lower sampling (packets=, loss=), would leave some whole`,
+  };
+}
+
+function describe(check: StreamCheck, received: number): string[] {
+  const notes: string[] = [];
+  if (check.foreign > 0) {
+    const share = ((100 * check.foreign) / received).toPrecision(2);
+    notes.push(
+      `about ${check.foreign} packets (${share} %) were counted at the receiver only: foreign, duplicated, rewritten on the way, or in flight over the epoch's edge; they are not loss, and the rows they fell into are left out`,
+    );
+  }
+  if (check.swapped > 0) {
+    notes.push(
+      `${check.swapped} rows have equal counts at both ends but hold different packets (their digests differ); they are left out`,
+    );
+  }
+  if (check.contradiction)
+    notes.push(`${check.contradiction}: many packets may look alike, or the ends count different streams`);
+  return notes;
+}
+
+function unanswered(
+  why: NoAnswer,
+  { sender, receiver }: EstimateInput<LdaParameters>,
+  lost: number | null,
+  notes: string[],
+): SegmentEstimate {
+  return {
+    mean: why,
+    stdev: why,
+    sent: sender?.packets ?? null,
+    received: receiver?.packets ?? null,
+    lost,
+    packetsUsed: 0,
+    coverage: 0,
+    notes,
+  };
+}

@@ -1,0 +1,42 @@
+/**
+ * The Lossy Difference Aggregator (Kompella, Levchenko, Snoeren, Varghese: Router Support for Fine-Grained Latency Measurements, IEEE/ACM ToN
+ * 2012, section III): both ends add up the times of packets in rows chosen by hash; where a row counted the same packets at both ends, the
+ * difference of its sums is the sum of their delays.
+ *
+ * Guarantee: mean, deviation and loss of a segment from 16 kB per epoch whatever the number of packets; each with an interval.
+ * Assumes: synchronised clocks (an offset is in the mean in full), the same packets at both ends (a filter picks them), packets that look
+ * different. Loss spoils the rows it hits: banks with lower sampling stand by for higher loss.
+ * Fails: with more losses than rows in every bank there is no answer, and it says so. Foreign packets are recognised (stream-check.ts); packets
+ * of both directions counted at both ends are not, they average out.
+ *
+ *   sampling.ts      who is sampled by which bank        payload.ts   the bytes of a sealed epoch
+ *   tap.ts           the updating half                   delays.ts    mean, deviation and their intervals
+ *   stream-check.ts  do both ends count one stream       size.ts      a geometry for what is expected
+ */
+import type { Estimator } from "../estimator.ts";
+import { estimateLda } from "./estimate.ts";
+import { completeLda, LDA_PARAMETERS, type LdaParameters } from "./parameters.ts";
+import { decodeRows, encodeRows, mergeRows, rebaseRows } from "./payload.ts";
+import { sizeLda } from "./size.ts";
+import { LdaTap } from "./tap.ts";
+
+export const lda: Estimator<LdaParameters> = {
+  name: "lda",
+  version: 1,
+  title: "Lossy Difference Aggregator: mean, deviation and loss of a segment",
+  answers: ["segment"],
+  needs: { sender: true, delays: false, flows: false },
+  parameters: LDA_PARAMETERS,
+  complete: completeLda,
+  createTap: (context, parameters) => new LdaTap(context, parameters),
+  merge(a, b, parameters) {
+    const merged = mergeRows(decodeRows(a, parameters), decodeRows(b, parameters));
+    return { payload: encodeRows(merged), packets: a.packets + b.packets };
+  },
+  estimate: estimateLda,
+  rebase(sealed, earlierNs, parameters) {
+    const rows = rebaseRows(decodeRows(sealed, parameters), BigInt(Math.trunc(earlierNs)));
+    return { payload: encodeRows(rows), packets: sealed.packets };
+  },
+  size: sizeLda,
+};

@@ -1,0 +1,123 @@
+/**
+ * Do both ends count the same stream? Loss takes packets away; it never makes a row hold more packets behind than before. Packets that only the
+ * receiver counts (foreign ones, duplicates, packets in flight over the epoch's edge, packets rewritten on the way) are found by
+ * - rows with more packets at the receiver than at the sender: proof, packet by packet;
+ * - the spread of the rows' differences: with l packets lost and f foreign per row, the difference has mean l - f and variance
+ *   l + f (Skellam), so f = (variance - mean)/2;
+ * - rows with equal counts and unequal digests.
+ * Without digests, a lost and a foreign packet in one row cancel and the row looks usable though its times are not of the same packets:
+ * `fooled` is how many such rows are expected.
+ */
+import type { LdaRows } from "./payload.ts";
+
+export interface StreamCheck {
+  /** Packets seen at the receiver only, of all packets: estimated, at least what is proven. 0 where there is no sign of any. */
+  foreign: number;
+  /** Sampled packets that are proven to be at the receiver only. */
+  proven: number;
+  /** Rows with equal counts whose digests differ. */
+  swapped: number;
+  /** Usable rows expected to hold different packets at the two ends, where rows have no digests. */
+  fooled: number;
+  /** Rows that hold packets at either end. */
+  filled: number;
+  /** Lost packets of every bank over its sampling, where banks contradict each other by more than chance allows. */
+  contradiction: string | null;
+}
+
+/** Standard errors that count as a sign: one false alarm in 700 epochs for foreign packets; far beyond chance for banks. */
+const SIGN = 3;
+const CONTRADICTION = 6;
+
+export function checkStream(
+  sender: LdaRows,
+  receiver: LdaRows,
+  sampling: readonly number[],
+  missing: number,
+): StreamCheck {
+  let proven = 0;
+  let swapped = 0;
+  let filled = 0;
+  let weight = 0;
+  let weighted = 0;
+  const spreads: { mean: number; foreign: number; error: number }[] = [];
+  for (let bank = 0; bank < sender.banks; bank++) {
+    const p = sampling[bank]!;
+    let sum = 0;
+    let squares = 0;
+    for (let row = 0; row < sender.rows; row++) {
+      const i = bank * sender.rows + row;
+      const before = sender.count[i]!;
+      const after = receiver.count[i]!;
+      const d = before - after;
+      sum += d;
+      squares += d * d;
+      if (d < 0) proven -= d;
+      if (before > 0 || after > 0) filled++;
+      if (d === 0 && sender.digest && receiver.digest && sender.digest[i] !== receiver.digest[i]) swapped++;
+    }
+    const mean = sum / sender.rows;
+    const variance = (squares - sum * mean) / (sender.rows - 1);
+    // Of the variance of a Poisson-like count; 1 packet per bank keeps it from being 0 where nothing differed.
+    const error = Math.sqrt((variance + 2 * variance * variance + 1 / sender.rows) / sender.rows) / 2;
+    const foreign = (variance - mean) / 2;
+    spreads.push({ mean, foreign, error });
+    const total = (sender.rows * foreign) / p;
+    const precision = (p / (sender.rows * error)) ** 2;
+    weighted += precision * total;
+    weight += precision;
+  }
+  const share = sampling.reduce((s, p) => s + p, 0);
+  const estimate = weighted / weight;
+  const certain = proven > 0 || swapped > 0 || missing < 0;
+  const sign = certain || estimate * Math.sqrt(weight) > SIGN;
+  const least = Math.max((proven + swapped) / share, -missing);
+  const foreign = sign ? Math.max(least, estimate) : 0;
+  let fooled = 0;
+  if (!sender.digest && foreign > 0) {
+    for (const [bank, p] of sampling.entries()) {
+      const f = (foreign * p) / sender.rows;
+      const l = Math.max(0, spreads[bank]!.mean + f);
+      fooled += sender.rows * cancelling(l, f);
+    }
+  }
+  return {
+    foreign: Math.round(foreign),
+    proven,
+    swapped,
+    fooled,
+    filled,
+    contradiction: contradictionOf(sender, receiver, sampling, missing, foreign),
+  };
+}
+
+/** P(as many lost as foreign, at least one of each), Poisson with means l and f. */
+function cancelling(l: number, f: number): number {
+  let term = Math.exp(-l - f);
+  let sum = 0;
+  for (let k = 1; k < 200; k++) {
+    term *= (l * f) / (k * k);
+    sum += term;
+    if (term < 1e-12 * sum) break;
+  }
+  return sum;
+}
+
+function contradictionOf(
+  sender: LdaRows,
+  receiver: LdaRows,
+  sampling: readonly number[],
+  missing: number,
+  foreign: number,
+): string | null {
+  for (const [bank, p] of sampling.entries()) {
+    let lost = 0;
+    for (let i = bank * sender.rows; i < (bank + 1) * sender.rows; i++)
+      lost += sender.count[i]! - receiver.count[i]!;
+    const noise = Math.sqrt(p * (1 - p) * (Math.abs(missing) + 2 * foreign) + 1);
+    if (Math.abs(lost - p * missing) > CONTRADICTION * noise) {
+      return `bank ${bank + 1} misses ${lost} packets where ${Math.round(p * missing)} are expected of the ${missing} missing in all`;
+    }
+  }
+  return null;
+}
