@@ -1,0 +1,264 @@
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import fc from "fast-check";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { FIRST_NS, numberedRecord } from "../../tests/numbered-record.ts";
+import { FormatError, UsageError } from "../base/errors.ts";
+import type { EpochRecord } from "../epoch/record.ts";
+import { RecordArchive } from "./archive.ts";
+import { folderName, parseFileName, parseFolderName, recordPath } from "./names.ts";
+import { retain } from "./retention.ts";
+
+const root = mkdtempSync(join(tmpdir(), "hoptime-archive-"));
+let directory = "";
+let count = 0;
+beforeEach(() => {
+  directory = join(root, String(count++), "records");
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const store = async (records: EpochRecord[], raw = false) =>
+  (await RecordArchive.create(directory)).store(records.map((record) => ({ record, options: { raw } })));
+
+describe("names", () => {
+  it("become folders and come back, whatever they hold", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "grapheme", maxLength: 20 }), (name) => {
+        const folder = folderName(name);
+        expect(folder).toMatch(/^(_|[A-Za-z0-9%-][A-Za-z0-9.%-]*)$/);
+        expect(parseFolderName(folder)).toBe(name);
+      }),
+      { seed: 41 },
+    );
+  });
+
+  it("of files tell the epoch and the role", () => {
+    const times = fc.bigInt({ min: -(1n << 62n), max: 1n << 62n });
+    const ids = fc.bigInt({ min: 0n, max: (1n << 64n) - 1n });
+    fc.assert(
+      fc.property(
+        times,
+        times,
+        ids,
+        ids,
+        fc.constantFrom("aligned", "control", "delimited"),
+        (startNs, endNs, a, b, mode) => {
+          const aligned = mode === "aligned";
+          const bounds = {
+            mode,
+            startNs,
+            endNs,
+            startId: aligned ? 0n : a,
+            endId: aligned ? 0n : b,
+          } as const;
+          const record = numberedRecord(1, {
+            role: "receiver",
+            epoch: { ...bounds, referenceNs: 0n, cutHead: false, cutTail: false },
+          });
+          expect(parseFileName(recordPath(record).at(-1)!)).toEqual({ role: "receiver", epoch: bounds });
+        },
+      ),
+      { seed: 42 },
+    );
+  });
+});
+
+describe("the archive", () => {
+  it("gives back what was stored, for many points in one folder", async () => {
+    const records = [0, 1, 2].flatMap((n) =>
+      ["A", "B/eth0", "…"].map((point) => numberedRecord(n, { point })),
+    );
+    expect(await store(records)).toMatchObject({ stored: 9, unchanged: 0 });
+    const archive = RecordArchive.open(directory);
+    expect(archive.points()).toEqual(["A", "B/eth0", "…"].sort());
+    const { entries, foreign } = archive.list();
+    expect(foreign).toEqual([]);
+    expect(entries.map((e) => archive.readRecord(e))).toEqual(expect.arrayContaining(records));
+    expect(entries).toHaveLength(9);
+    expect(archive.list({ points: ["B/eth0"] }).entries.map((e) => e.point)).toEqual([
+      "B/eth0",
+      "B/eth0",
+      "B/eth0",
+    ]);
+    expect(archive.list({ estimators: ["lda"] }).entries).toEqual([]);
+  });
+
+  it("is unchanged by the same records again, in one call or many, by whatever program", async () => {
+    const records = [0, 1, 2].map((n) => numberedRecord(n));
+    await store(records);
+    const before = snapshot();
+    const again = records.map((r) => ({
+      ...r,
+      program: "hoptime 99",
+      counters: { ...r.counters, frames: 0 },
+    }));
+    expect(await store([...again, ...again])).toEqual({ stored: 0, unchanged: 6, replaced: 0, bytes: 0 });
+    expect(snapshot()).toEqual(before);
+    expect(await store([numberedRecord(7), numberedRecord(7)])).toMatchObject({ stored: 1, unchanged: 1 });
+  });
+
+  it("names a conflict, keeps what was there, and stores what came before", async () => {
+    await store([numberedRecord(1)]);
+    const other = numberedRecord(1, { seed: 2n });
+    const error = await store([numberedRecord(0), other, numberedRecord(2)]).catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(UsageError);
+    expect((error as UsageError).message).toMatch(/counting at A, epoch 2023-11-14T22:13:21.*differ in seed/);
+    const archive = RecordArchive.open(directory);
+    expect(archive.list().entries.map((e) => archive.readRecord(e))).toEqual([
+      numberedRecord(0),
+      numberedRecord(1),
+    ]);
+  });
+
+  it("takes a longer record of an epoch for one that observation had cut off, never a shorter", async () => {
+    const cut = (cutTail: boolean, packets: number, endNs = FIRST_NS + 9n) => {
+      const base = numberedRecord(0);
+      return {
+        ...base,
+        counters: { ...base.counters, packets },
+        epoch: {
+          ...base.epoch,
+          mode: "delimited" as const,
+          startId: 5n,
+          endNs,
+          endId: cutTail ? 0n : 6n,
+          cutTail,
+        },
+      };
+    };
+    await store([cut(true, 10)]);
+    expect(await store([cut(false, 20, FIRST_NS + 99n)])).toMatchObject({ stored: 0, replaced: 1 });
+    const archive = RecordArchive.open(directory);
+    expect(archive.list().entries.map((e) => archive.readRecord(e).counters.packets)).toEqual([20]);
+    await expect(store([cut(true, 10)])).rejects.toThrow(UsageError);
+  });
+
+  it("names what is damaged or foreign, and answers with the rest", async () => {
+    await store([0, 1, 2, 3].map((n) => numberedRecord(n)));
+    const archive = RecordArchive.open(directory);
+    const { entries } = archive.list();
+    truncateSync(entries[0]!.file, 50);
+    const bytes = readFileSync(entries[1]!.file);
+    bytes[bytes.length - 9]! ^= 4;
+    writeFileSync(entries[1]!.file, bytes);
+    writeFileSync(entries[2]!.file, readFileSync(entries[3]!.file));
+    const stranger = join(dirname(entries[0]!.file), "notes.txt");
+    writeFileSync(stranger, "hello");
+    mkdirSync(join(directory, "not%a-folder"));
+    const listed = archive.list();
+    expect(listed.foreign.sort()).toEqual([stranger, join(directory, "not%a-folder")].sort());
+    const outcome = listed.entries.map((e) => {
+      try {
+        return archive.readRecord(e).counters.packets;
+      } catch (error) {
+        expect(error).toBeInstanceOf(FormatError);
+        return (error as FormatError).message.replace(`${e.file}: `, "");
+      }
+    });
+    expect(outcome[0]).toMatch(/at byte 50: .*cut within its head/);
+    expect(outcome[1]).toMatch(/record is damaged/);
+    expect(outcome[2]).toMatch(/belongs at A\/_\/counting/);
+    expect(outcome[3]).toBe(3);
+    rmSync(entries[3]!.file);
+    expect(() => archive.readRecord(entries[3]!)).toThrow(/no longer there/);
+    // Observing again mends what is damaged; a whole record of something else is not for us to remove.
+    expect(await store([0, 1, 3].map((n) => numberedRecord(n)))).toMatchObject({ stored: 1, replaced: 2 });
+    await expect(store([numberedRecord(2)])).rejects.toThrow(/differ in epoch/);
+  });
+
+  it("lists the epochs of a time range as a look at all of them does", async () => {
+    const lengths = [1, 2, 1800, 3600, 9000, 100_000, 3, 50_000, 1];
+    let at = FIRST_NS;
+    const records = lengths.map((seconds) => {
+      const startNs = at;
+      at += BigInt(seconds) * 1_000_000_000n;
+      const base = numberedRecord(1);
+      return { ...base, epoch: { ...base.epoch, startNs, endNs: at, referenceNs: startNs } };
+    });
+    await store(records);
+    const archive = RecordArchive.open(directory);
+    const instant = fc.bigInt({ min: FIRST_NS - 10n ** 12n, max: at + 10n ** 12n });
+    fc.assert(
+      fc.property(
+        fc.option(instant, { nil: undefined }),
+        fc.option(instant, { nil: undefined }),
+        (fromNs, toNs) => {
+          const expected = records
+            .map((r) => r.epoch)
+            .filter(
+              (e) => (fromNs === undefined || e.endNs > fromNs) && (toNs === undefined || e.startNs < toNs),
+            )
+            .map((e) => e.startNs);
+          expect(archive.list({ fromNs, toNs }).entries.map((e) => e.epoch.startNs)).toEqual(expected);
+        },
+      ),
+      { numRuns: 200, seed: 43 },
+    );
+  });
+
+  it("reads heads and parts of payloads without the rest", async () => {
+    await store(
+      [0, 1, 2].map((n) => numberedRecord(n)),
+      true,
+    );
+    const archive = RecordArchive.open(directory);
+    for (const entry of archive.list().entries) {
+      const record = archive.readRecord(entry);
+      const { head, layout } = archive.readHead(entry);
+      expect({ ...head, payload: record.payload }).toEqual(record);
+      expect(layout).toMatchObject({ packed: false, storedBytes: record.payload.length });
+      expect(archive.readPayloadRange(entry, 10, 64)).toEqual(record.payload.slice(10, 74));
+      expect(archive.readPayloadRange(entry, 0, 0)).toEqual(new Uint8Array(0));
+      expect(() => archive.readPayloadRange(entry, 90, 100)).toThrow(RangeError);
+    }
+    archive.close();
+    await store([numberedRecord(9, { payload: new Uint8Array(5000) })]);
+    const packed = archive.list().entries.at(-1)!;
+    expect(() => archive.readPayloadRange(packed, 0, 1)).toThrow(/packed/);
+    archive.close();
+  });
+
+  it("keeps no more than it may: the oldest go, and their folders", async () => {
+    const hours = [0, 1, 2, 3].flatMap((h) => [0, 1].map((n) => numberedRecord(h * 3600 + n)));
+    await store(hours);
+    const archive = RecordArchive.open(directory);
+    const bytes = (files: string[]) => files.reduce((sum, f) => sum + readFileSync(f).length, 0);
+    const olderThanNs = FIRST_NS + 3600n * 1_000_000_000n;
+    expect(retain(directory, { olderThanNs })).toMatchObject({ removed: 2 });
+    const left = archive.list().entries.map((e) => e.file);
+    expect(left).toHaveLength(6);
+    expect(readdirSync(join(directory, "A", "_", "counting", "2023-11-14"))).toEqual(["23"]);
+    const maxBytes = bytes(left.slice(-3));
+    expect(retain(directory, { maxBytes })).toMatchObject({ removed: 3, keptBytes: maxBytes });
+    expect(archive.list().entries.map((e) => e.file)).toEqual(left.slice(-3));
+    expect(retain(directory, { maxBytes: 0 })).toMatchObject({ removed: 3 });
+    expect(archive.points()).toEqual([]);
+  });
+
+  it("refuses a directory that is missing, or of another format", async () => {
+    expect(() => RecordArchive.open(join(root, "nowhere"))).toThrow(/no such directory/);
+    await store([]);
+    writeFileSync(join(directory, "archive.json"), '{"format":"hoptime.archive/2"}');
+    expect(() => RecordArchive.open(directory)).toThrow(/hoptime.archive\/2/);
+    await expect(RecordArchive.create(directory)).rejects.toThrow(UsageError);
+  });
+});
+
+/** Every file with its content. */
+function snapshot(): Record<string, string> {
+  const out: Record<string, string> = {};
+  for (const name of readdirSync(directory, { recursive: true, withFileTypes: true })) {
+    const path = join(name.parentPath, name.name);
+    if (name.isFile()) out[path] = readFileSync(path, "hex");
+  }
+  return out;
+}

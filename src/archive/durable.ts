@@ -1,0 +1,82 @@
+/**
+ * Files that are there whole or not at all, whatever is killed when: written under a temporary name, synced, then given their name. Giving
+ * the name with link() fails where another file has it; rename() replaces it.
+ */
+import { constants } from "node:fs";
+import { link, mkdir, open, readdir, rename, rm, stat, unlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+
+/** Temporary files of writers that were killed are removed after an hour: no writer holds one for so long. */
+const STALE_MS = 3_600_000;
+
+let counter = 0;
+
+/** Writes and syncs the bytes under a name of their own; the path is to be given to `publish`. */
+export async function writeTemporary(folder: string, bytes: Uint8Array): Promise<string> {
+  const path = join(folder, `${process.pid}-${Date.now().toString(36)}-${counter++}`);
+  const file = await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY, 0o644);
+  try {
+    await file.writeFile(bytes);
+    await file.datasync();
+  } finally {
+    await file.close();
+  }
+  return path;
+}
+
+/** Gives a temporary file its name. False where the name is taken and `replace` is not set; the temporary file is gone in any case. */
+export async function publish(temporary: string, path: string, replace: boolean): Promise<boolean> {
+  if (replace) {
+    await rename(temporary, path);
+    return true;
+  }
+  try {
+    await link(temporary, path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") {
+      await unlink(temporary);
+      return false;
+    }
+    // File systems without hard links: the caller has looked for the name before, which leaves a short race between two writers.
+    if (code !== "EPERM" && code !== "ENOTSUP" && code !== "ENOSYS") throw error;
+    await rename(temporary, path);
+    return true;
+  }
+  await unlink(temporary);
+  return true;
+}
+
+/** Names in a folder survive a power cut only when the folder is synced. */
+export async function syncFolder(path: string): Promise<void> {
+  // Windows cannot open folders, and does not need it.
+  if (process.platform === "win32") return;
+  const folder = await open(path, constants.O_RDONLY);
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+/** Makes a folder below `root`, and its names durable up to there. */
+export async function makeFolder(root: string, path: string): Promise<void> {
+  const first = await mkdir(path, { recursive: true });
+  if (first === undefined) return;
+  const top = dirname(first);
+  for (let at = dirname(path); at.length >= Math.max(root.length, top.length); at = dirname(at)) {
+    await syncFolder(at);
+    if (at === dirname(at)) break;
+  }
+}
+
+export async function removeStale(folder: string, nowMs = Date.now()): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const path = join(folder, name);
+    try {
+      if (nowMs - (await stat(path)).mtimeMs > STALE_MS) await rm(path);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    }
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * Where a record lies: DIR/point/segment/estimator/YYYY-MM-DD/HH/START-END-MODE-ROLE[-STARTID-ENDID].hop (docs/formats/archive.md). The path holds
+ * what a question selects by, so that listing reads folders and nothing else. What names hold beyond letters, digits, dots and dashes is
+ * written as %XX; no segment is `_`.
+ */
+import { formatTime } from "../base/time.ts";
+import type { CutMode, EpochBounds, RecordHead, RecordRole } from "../epoch/record.ts";
+
+export const EXTENSION = ".hop";
+
+/** What a path tells of a record. */
+export interface ArchiveEntry {
+  /** Path of the file. */
+  file: string;
+  point: string;
+  segment: string;
+  estimator: string;
+  role: RecordRole;
+  epoch: Pick<EpochBounds, "mode" | "startNs" | "endNs" | "startId" | "endId">;
+}
+
+const MODE_LETTERS: Record<CutMode, string> = { aligned: "a", control: "c", delimited: "d" };
+const ROLE_LETTERS: Record<RecordRole, string> = { none: "n", sender: "s", receiver: "r" };
+
+export function folderName(name: string): string {
+  if (name === "") return "_";
+  let out = "";
+  for (const byte of new TextEncoder().encode(name)) {
+    const letter = String.fromCharCode(byte);
+    // A leading dot would hide the folder, a dash leading to nothing worse than habit.
+    const plain = /[A-Za-z0-9-]/.test(letter) || (letter === "." && out !== "");
+    out += plain ? letter : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+  }
+  return out;
+}
+
+/** The inverse of folderName; null for a folder that no name makes. */
+export function parseFolderName(folder: string): string | null {
+  if (folder === "_") return "";
+  try {
+    const name = decodeURIComponent(folder);
+    return folderName(name) === folder ? name : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Folders of the hour in which an epoch starts: ["2026-11-15", "04"]. */
+export function hourFolders(ns: bigint): [day: string, hour: string] {
+  const text = formatTime(ns);
+  const at = text.indexOf("T");
+  return [text.slice(0, at), text.slice(at + 1, at + 3)];
+}
+
+/** Path of a record below the archive's folder, as parts. */
+export function recordPath(head: RecordHead): string[] {
+  const { epoch } = head;
+  const parts = [time(epoch.startNs), time(epoch.endNs), MODE_LETTERS[epoch.mode], ROLE_LETTERS[head.role]];
+  if (epoch.mode !== "aligned") parts.push(hex(epoch.startId), hex(epoch.endId));
+  return [
+    folderName(head.point),
+    folderName(head.segment),
+    folderName(head.estimator),
+    ...hourFolders(epoch.startNs),
+    parts.join("-") + EXTENSION,
+  ];
+}
+
+/** What a file's name tells; null where it is no record's name. */
+export function parseFileName(name: string): Pick<ArchiveEntry, "role" | "epoch"> | null {
+  const match = /^(m?\d{19})-(m?\d{19})-([acd])-([nsr])(?:-([0-9a-f]{16})-([0-9a-f]{16}))?\.hop$/.exec(name);
+  if (!match) return null;
+  const mode = (Object.keys(MODE_LETTERS) as CutMode[]).find((m) => MODE_LETTERS[m] === match[3])!;
+  const role = (Object.keys(ROLE_LETTERS) as RecordRole[]).find((r) => ROLE_LETTERS[r] === match[4])!;
+  if ((mode === "aligned") !== (match[5] === undefined)) return null;
+  const id = (text: string | undefined) => (text === undefined ? 0n : BigInt(`0x${text}`));
+  const epoch = {
+    mode,
+    startNs: parseTimeName(match[1]!),
+    endNs: parseTimeName(match[2]!),
+    startId: id(match[5]),
+    endId: id(match[6]),
+  };
+  return { role, epoch };
+}
+
+/** One epoch of one tap has one identity, whenever it ended. */
+export function identity(entry: Pick<ArchiveEntry, "role" | "epoch">): string {
+  return `${entry.epoch.startNs}-${entry.epoch.mode}-${entry.epoch.startId}-${entry.role}`;
+}
+
+/** Nineteen digits reach the end of 64-bit time and sort as text; `m` is minus. */
+function time(ns: bigint): string {
+  return (ns < 0n ? "m" : "") + (ns < 0n ? -ns : ns).toString().padStart(19, "0");
+}
+
+function parseTimeName(text: string): bigint {
+  return text.startsWith("m") ? -BigInt(text.slice(1)) : BigInt(text);
+}
+
+function hex(id: bigint): string {
+  return id.toString(16).padStart(16, "0");
+}

@@ -1,0 +1,158 @@
+/**
+ * Answers over many epochs (and over the flows of a group) from the answers for each.
+ *
+ * Means are weighted by packets. Variances add within and between: sigma^2 = sum w (sigma_e^2 + (mu_e - mu)^2) / sum w. Packets and losses are
+ * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
+ * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
+ * flows of an epoch come together. What has no answer is left out of the mean, and the share that it rests on says so.
+ */
+import { type EstimatorAnswer, type Interval, isNoAnswer, type NoAnswer } from "../estimators/estimator.ts";
+
+/** One answer to be combined. */
+export interface Contribution {
+  mean: Interval | NoAnswer;
+  stdev: Interval | NoAnswer;
+  /** Packets that it stands for; null where unknown. */
+  packets: number | null;
+  lost: number | null;
+  /** Packets that the mean rests on. */
+  used: number;
+}
+
+export interface Combined {
+  mean: Interval | NoAnswer;
+  stdev: Interval | NoAnswer;
+  packets: number | null;
+  lost: number | null;
+  used: number;
+  /** Packets of contributions with a mean, of all packets; null where packets are unknown. */
+  answered: number | null;
+  contributions: number;
+}
+
+interface Side {
+  low: number;
+  high: number;
+}
+
+export class Combination {
+  readonly #means = new Moments();
+  #errors: Side = { low: 0, high: 0 };
+  /** Of contributions that have a deviation: m2 holds what is within them and between them. */
+  readonly #spread = new Moments();
+  #spreadErrors: Side = { low: 0, high: 0 };
+  #packets: number | null = null;
+  #answeredPackets = 0;
+  #lost: number | null = null;
+  #used = 0;
+  #count = 0;
+  #why = new Map<NoAnswer["reason"], { no: NoAnswer; count: number }>();
+  #whyStdev: NoAnswer | null = null;
+  /** The epoch at hand: weight of its contributions, and their number. */
+  #epoch: { weight: number; count: number; shared: Side } | null = null;
+
+  /** A new epoch begins, whose contributions share an error. */
+  beginEpoch(shared: Interval | NoAnswer | null): void {
+    this.#endEpoch();
+    const known = shared !== null && !isNoAnswer(shared) ? shared : null;
+    const side = {
+      low: known ? known.valueNs - known.lowNs : 0,
+      high: known ? known.highNs - known.valueNs : 0,
+    };
+    this.#epoch = { weight: 0, count: 0, shared: side };
+  }
+
+  add({ mean, stdev, packets, lost, used }: Contribution): void {
+    this.#count++;
+    this.#used += used;
+    if (packets !== null) this.#packets = (this.#packets ?? 0) + packets;
+    if (lost !== null) this.#lost = (this.#lost ?? 0) + lost;
+    if (isNoAnswer(mean)) {
+      const known = this.#why.get(mean.reason);
+      if (known) known.count++;
+      else this.#why.set(mean.reason, { no: mean, count: 1 });
+      return;
+    }
+    // Packets unknown: every such answer counts as one.
+    const weight = packets ?? 1;
+    if (!(weight > 0)) return;
+    this.#answeredPackets += packets ?? 0;
+    this.#means.merge(moments(weight, mean.valueNs, 0));
+    this.#errors.low += (weight * (mean.valueNs - mean.lowNs)) ** 2;
+    this.#errors.high += (weight * (mean.highNs - mean.valueNs)) ** 2;
+    if (this.#epoch) {
+      this.#epoch.weight += weight;
+      this.#epoch.count++;
+    }
+    if (isNoAnswer(stdev)) {
+      this.#whyStdev ??= stdev;
+      return;
+    }
+    const variance = stdev.valueNs ** 2;
+    this.#spread.merge(moments(weight, mean.valueNs, weight * variance));
+    this.#spreadErrors.low += (weight * (variance - Math.max(0, stdev.lowNs) ** 2)) ** 2;
+    this.#spreadErrors.high += (weight * (stdev.highNs ** 2 - variance)) ** 2;
+  }
+
+  result(): Combined {
+    this.#endEpoch();
+    return {
+      mean: this.#mean(),
+      stdev: this.#stdev(),
+      packets: this.#packets,
+      lost: this.#lost,
+      used: this.#used,
+      answered: this.#packets === null || this.#packets === 0 ? null : this.#answeredPackets / this.#packets,
+      contributions: this.#count,
+    };
+  }
+
+  #mean(): Interval | NoAnswer {
+    const { mean, count } = this.#means;
+    if (mean === null) return this.#commonReason();
+    const { low, high } = this.#errors;
+    return {
+      valueNs: mean,
+      lowNs: mean - Math.sqrt(low) / count,
+      highNs: mean + Math.sqrt(high) / count,
+    };
+  }
+
+  #stdev(): Interval | NoAnswer {
+    const { count, m2 } = this.#spread;
+    if (count === 0) return this.#whyStdev ?? this.#commonReason();
+    const variance = m2 / count;
+    const { low, high } = this.#spreadErrors;
+    return {
+      valueNs: Math.sqrt(variance),
+      lowNs: Math.sqrt(Math.max(0, variance - Math.sqrt(low) / count)),
+      highNs: Math.sqrt(variance + Math.sqrt(high) / count),
+    };
+  }
+
+  #commonReason(): NoAnswer {
+    const [most] = [...this.#why.values()].sort((a, b) => b.count - a.count);
+    return most?.no ?? { reason: "no-packets", text: "there were no packets" };
+  }
+
+  #endEpoch(): void {
+    const epoch = this.#epoch;
+    this.#epoch = null;
+    if (!epoch || epoch.count < 2) return;
+    this.#errors.low += (epoch.weight * epoch.shared.low) ** 2;
+    this.#errors.high += (epoch.weight * epoch.shared.high) ** 2;
+  }
+}
+
+/** Weights stand for counts: Chan's formulas hold for both, and lose nothing to a large common mean (a clock's offset). */
+function moments(weight: number, mean: number, m2: number): Moments {
+  return Moments.of({ count: weight, mean, m2, min: mean, max: mean });
+}
+
+/** The segment's answer in one epoch, to be combined with those of others. */
+export function segmentContribution(answer: EstimatorAnswer): Contribution | null {
+  const { segment } = answer;
+  if (!segment) return null;
+  const { mean, stdev, received, lost, packetsUsed } = segment;
+  return { mean, stdev, packets: received, lost, used: packetsUsed };
+}

@@ -1,0 +1,188 @@
+/**
+ * Which records of two points belong together: the records of one epoch at the two ends of a segment.
+ *
+ * aligned:   equal cuts.
+ * control:   equal sequence numbers; void ones are paired too, so that the reason is told.
+ * delimited: between two delimiters that both ends have seen. Where an end has lost one, it has one epoch where the other has several: those are to be
+ *            merged, so nothing is lost. Delimiters that overtook each other are left out (the longest common order counts).
+ *
+ * Only paths are looked at; records are read when their pair is estimated.
+ */
+import type { ArchiveEntry } from "../archive/names.ts";
+import { formatTime } from "../base/time.ts";
+
+/** Records of one epoch; several at an end are neighbours to be merged. */
+export interface RecordPair {
+  senders: ArchiveEntry[];
+  receivers: ArchiveEntry[];
+}
+
+/** A record without its partner. */
+export interface Unpaired {
+  entry: ArchiveEntry;
+  /** The end that has nothing for this epoch. */
+  missing: "sender" | "receiver";
+  reason: string;
+}
+
+export interface Pairing {
+  pairs: RecordPair[];
+  unpaired: Unpaired[];
+}
+
+/** Of records of one estimator and segment: those that may be the sender's and the receiver's, in order of time. */
+export function pairRecords(senders: readonly ArchiveEntry[], receivers: readonly ArchiveEntry[]): Pairing {
+  const out: Pairing = { pairs: [], unpaired: [] };
+  const from = explicitFirst(
+    senders.filter((e) => e.role !== "receiver"),
+    "sender",
+  );
+  const to = explicitFirst(
+    receivers.filter((e) => e.role !== "sender"),
+    "receiver",
+  );
+  for (const mode of ["aligned", "control", "delimited"] as const) {
+    const of = (list: ArchiveEntry[]) => list.filter((e) => e.epoch.mode === mode);
+    if (mode === "delimited") pairDelimited(of(from), of(to), out);
+    else pairEqual(of(from), of(to), out);
+  }
+  out.pairs.sort((a, b) => compare(a.receivers[0]!, b.receivers[0]!));
+  out.unpaired.sort((a, b) => compare(a.entry, b.entry));
+  return out;
+}
+
+/** Estimators that know delays at the receiver keep nothing at the sender: every record is a pair. */
+export function receiverOnly(receivers: readonly ArchiveEntry[]): Pairing {
+  const own = receivers.filter((e) => e.role !== "sender").sort(compare);
+  return { pairs: own.map((entry) => ({ senders: [], receivers: [entry] })), unpaired: [] };
+}
+
+/** Where a tap of the very role was kept beside one for either, the former is meant. */
+function explicitFirst(entries: ArchiveEntry[], role: ArchiveEntry["role"]): ArchiveEntry[] {
+  const chosen = new Map<string, ArchiveEntry>();
+  for (const entry of entries) {
+    const { mode, startNs, startId } = entry.epoch;
+    const name = `${mode}:${startNs}:${startId}`;
+    if (!chosen.has(name) || entry.role === role) chosen.set(name, entry);
+  }
+  return [...chosen.values()].sort(compare);
+}
+
+function pairEqual(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: Pairing): void {
+  const name = ({ epoch }: ArchiveEntry) =>
+    epoch.mode === "aligned" ? `${epoch.startNs}:${epoch.endNs}` : `${epoch.startId}:${epoch.startNs}`;
+  const waiting = new Map(receivers.map((e) => [name(e), e]));
+  const alone: ArchiveEntry[] = [];
+  for (const sender of senders) {
+    const receiver = waiting.get(name(sender));
+    if (receiver) out.pairs.push({ senders: [sender], receivers: [receiver] });
+    else alone.push(sender);
+    waiting.delete(name(sender));
+  }
+  // A void epoch may lack its Start, and with it the time that both ends agree on: its number is left.
+  const left = [...waiting.values()];
+  for (const sender of alone) {
+    const at =
+      sender.epoch.mode === "control" ? left.findIndex((e) => e.epoch.startId === sender.epoch.startId) : -1;
+    if (at >= 0) out.pairs.push({ senders: [sender], receivers: left.splice(at, 1) });
+    else out.unpaired.push({ entry: sender, missing: "receiver", reason: whyAlone(sender, left) });
+  }
+  for (const receiver of left) {
+    out.unpaired.push({ entry: receiver, missing: "sender", reason: whyAlone(receiver, alone) });
+  }
+}
+
+function whyAlone(entry: ArchiveEntry, others: readonly ArchiveEntry[]): string {
+  const { startNs, endNs } = entry.epoch;
+  const over = others.find((o) => o.epoch.startNs < endNs && o.epoch.endNs > startNs);
+  if (!over) return "no record";
+  const span = `${formatTime(over.epoch.startNs)} to ${formatTime(over.epoch.endNs)}`;
+  return `its epochs are cut elsewhere (${span}): observe both points with the same --epoch`;
+}
+
+/** A delimiter as one end saw it: between which of its records, in which unbroken run of them. */
+interface Boundary {
+  id: bigint;
+  /** Index of the record that begins here. */
+  next: number;
+  run: number;
+}
+
+function pairDelimited(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: Pairing): void {
+  const common = commonBoundaries(boundaries(senders), boundaries(receivers));
+  const used = new Set<ArchiveEntry>();
+  for (let k = 0; k + 1 < common.length; k++) {
+    const [a, b] = [common[k]!, common[k + 1]!];
+    // A record is missing in between: what is left does not hold the same packets at both ends.
+    if (a[0].run !== b[0].run || a[1].run !== b[1].run) continue;
+    const pair = {
+      senders: senders.slice(a[0].next, b[0].next),
+      receivers: receivers.slice(a[1].next, b[1].next),
+    };
+    if (pair.senders.length === 0 || pair.receivers.length === 0) continue;
+    out.pairs.push(pair);
+    for (const entry of [...pair.senders, ...pair.receivers]) used.add(entry);
+  }
+  const rest = (entries: ArchiveEntry[], missing: Unpaired["missing"]) => {
+    for (const entry of entries) {
+      if (used.has(entry)) continue;
+      const open = entry.epoch.startId === 0n || entry.epoch.endId === 0n;
+      const reason = open
+        ? "observation began or ended within the epoch"
+        : "no record between the same delimiters";
+      out.unpaired.push({ entry, missing, reason });
+    }
+  };
+  rest(senders, "receiver");
+  rest(receivers, "sender");
+}
+
+function boundaries(entries: readonly ArchiveEntry[]): Boundary[] {
+  const list: Boundary[] = [];
+  let run = 0;
+  let before: bigint | null = null;
+  for (const [i, { epoch }] of entries.entries()) {
+    if (before !== null && before !== epoch.startId) {
+      list.push({ id: before, next: i, run });
+      run++;
+    }
+    list.push({ id: epoch.startId, next: i, run });
+    before = epoch.endId;
+  }
+  if (before !== null) list.push({ id: before, next: entries.length, run });
+  // 0 is where observation began or ended: not a packet.
+  return list.filter((b) => b.id !== 0n);
+}
+
+/** Delimiters seen by both, in the longest order that both agree on (patience sorting). */
+function commonBoundaries(a: readonly Boundary[], b: readonly Boundary[]): [Boundary, Boundary][] {
+  const places = new Map<bigint, number[]>();
+  for (const [j, { id }] of b.entries()) {
+    const list = places.get(id);
+    if (list) list.push(j);
+    else places.set(id, [j]);
+  }
+  const met: { i: number; j: number; before: number }[] = [];
+  const tails: number[] = [];
+  for (const [i, { id }] of a.entries()) {
+    // Later places first: a delimiter is used once.
+    for (const j of (places.get(id) ?? []).toReversed()) {
+      let low = 0;
+      for (let high = tails.length; low < high; ) {
+        const middle = (low + high) >>> 1;
+        if (met[tails[middle]!]!.j < j) low = middle + 1;
+        else high = middle;
+      }
+      met.push({ i, j, before: low > 0 ? tails[low - 1]! : -1 });
+      tails[low] = met.length - 1;
+    }
+  }
+  const out: [Boundary, Boundary][] = [];
+  for (let at = tails.at(-1) ?? -1; at >= 0; at = met[at]!.before) out.push([a[met[at]!.i]!, b[met[at]!.j]!]);
+  return out.reverse();
+}
+
+function compare(a: ArchiveEntry, b: ArchiveEntry): number {
+  const [x, y] = [a.epoch.startNs, b.epoch.startNs];
+  return x < y ? -1 : x > y ? 1 : 0;
+}

@@ -1,0 +1,124 @@
+/**
+ * Which records may be put together. Two payloads mean nothing to each other unless seed, geometry, payload version, flow key, digest
+ * cover and epoch are equal: a mismatch is refused, and named.
+ */
+import { UsageError } from "../base/errors.ts";
+import { hashBytes64 } from "../base/hash.ts";
+import { formatTime } from "../base/time.ts";
+import { FlowKeySpec } from "../capture/flow-key.ts";
+import type { EpochBounds, EpochRecord, RecordHead } from "./record.ts";
+
+export type Geometry = Pick<
+  RecordHead,
+  "estimator" | "payloadVersion" | "parameters" | "key" | "cover" | "inner"
+>;
+
+const FINGERPRINT_SEED = 0x686f7072; // "hopr"
+
+/** Everything but the seed that shapes a sketch, in 64 bits. Keys count by what they mean, not by how they are written. */
+export function geometryFingerprint(geometry: Geometry): bigint {
+  const text = JSON.stringify([
+    geometry.estimator,
+    geometry.payloadVersion,
+    geometry.parameters,
+    keyMeaning(geometry.key),
+    geometry.cover,
+    geometry.inner,
+  ]);
+  const [hi, lo] = hashBytes64(new TextEncoder().encode(text), FINGERPRINT_SEED, 1);
+  return (BigInt(hi) << 32n) | BigInt(lo);
+}
+
+/** The two may be ends of a segment, or parts of one point, in the same epoch; UsageError "mismatch" says why not. */
+export function checkCompatible(a: RecordHead, b: RecordHead): void {
+  const found = geometryMismatch(a, b) ?? epochMismatch(a.epoch, b.epoch);
+  if (found) throw mismatch(a, b, found);
+}
+
+/** As checkCompatible, for records of different epochs (neighbours to be merged). */
+export function checkGeometry(a: RecordHead, b: RecordHead): void {
+  const found = geometryMismatch(a, b);
+  if (found) throw mismatch(a, b, found);
+}
+
+interface Mismatch {
+  what: string;
+  a: string;
+  b: string;
+  hint: string;
+}
+
+function mismatch(a: RecordHead, b: RecordHead, found: Mismatch): UsageError {
+  const name = (r: RecordHead) => `${r.point} (${r.estimator}, ${formatTime(r.epoch.startNs)})`;
+  const message = `${name(a)} and ${name(b)} differ in ${found.what}: ${found.a} and ${found.b}`;
+  return new UsageError("mismatch", message, found.hint);
+}
+
+function geometryMismatch(a: RecordHead, b: RecordHead): Mismatch | null {
+  const again = (flag: string) => `observe both points with the same ${flag}`;
+  const checks: [string, unknown, unknown, string][] = [
+    ["estimator", a.estimator, b.estimator, again("--estimators")],
+    ["version", a.payloadVersion, b.payloadVersion, "observe both points with the same version of hoptime"],
+    ["geometry", a.parameters, b.parameters, again(`--${a.estimator} parameters`)],
+    ["seed", a.seed, b.seed, again("--seed")],
+    ["key", keyMeaning(a.key), keyMeaning(b.key), again("--key")],
+    ["cover", a.cover, b.cover, again("--cover")],
+    ["inner", a.inner, b.inner, again("--inner")],
+    // Reached only where the texts agree and the fingerprint was made of others.
+    ["fingerprint", a.fingerprint, b.fingerprint, "one of the records was written wrong: observe again"],
+  ];
+  for (const [what, x, y, hint] of checks) {
+    if (x === y) continue;
+    if (what === "key") return { what, a: `'${a.key}'`, b: `'${b.key}'`, hint };
+    return { what, a: `${x}`, b: `${y}`, hint };
+  }
+  return null;
+}
+
+function epochMismatch(a: EpochBounds, b: EpochBounds): Mismatch | null {
+  const found = (x: string, y: string) => ({
+    what: "epoch",
+    a: x,
+    b: y,
+    hint: "observe both points with the same --epoch and --cut",
+  });
+  if (a.mode !== b.mode) return found(a.mode, b.mode);
+  const span = (e: EpochBounds) => `${formatTime(e.startNs)} to ${formatTime(e.endNs)}`;
+  if (a.mode === "aligned") {
+    if (a.startNs !== b.startNs || a.endNs !== b.endNs) return found(span(a), span(b));
+  } else if (a.startId !== b.startId || a.endId !== b.endId) {
+    const ids = (e: EpochBounds) => `${e.startId.toString(16)}..${e.endId.toString(16)}`;
+    return found(ids(a), ids(b));
+  }
+  if (a.referenceNs !== b.referenceNs) {
+    const counts = (e: EpochBounds) => `times from ${formatTime(e.referenceNs)}`;
+    return found(counts(a), counts(b));
+  }
+  return null;
+}
+
+/** Two spellings of one key are one key. A record may hold what is no key at all: that is equal to itself only. */
+function keyMeaning(text: string): string {
+  try {
+    const masks = FlowKeySpec.parse(text).maskWords();
+    return masks.map((w) => w.toString(16)).join(",");
+  } catch (error) {
+    if (error instanceof UsageError) return `'${text}'`;
+    throw error;
+  }
+}
+
+/**
+ * Do two records say the same? Null, or what differs first. What only describes the writing (program, and counters of frames, skips and drops, which
+ * come batch by batch) does not count.
+ */
+export function measurementDifference(a: EpochRecord, b: EpochRecord): string | null {
+  for (const field of ["point", "segment", "role"] as const) if (a[field] !== b[field]) return field;
+  const geometry = geometryMismatch(a, b);
+  if (geometry) return geometry.what;
+  if (a.filter !== b.filter) return "filter";
+  const epoch = (e: EpochBounds) => [e.mode, e.startNs, e.endNs, e.referenceNs, e.startId, e.endId].join();
+  if (epoch(a.epoch) !== epoch(b.epoch) || a.void !== b.void) return "epoch";
+  if (a.counters.packets !== b.counters.packets) return "packets";
+  return Buffer.compare(a.payload, b.payload) === 0 ? null : "payload";
+}

@@ -1,0 +1,266 @@
+/**
+ * Cutting the stream of a point into epochs, so that both ends of a segment count the same packets without clocks in the packets.
+ *
+ * aligned:   at multiples of a length of wall-clock time since 1970. Packets in flight at a cut fall into different epochs at the two
+ *            ends; the sketches' counts show it. Right where latency is far below the length.
+ * control:   between Start and End messages in band (control.ts). A lost message voids its epoch, which is reported. Packets outside belong
+ *            to none.
+ * delimited: a packet whose digest lies in a range of 1 in `every` opens an epoch at every point that it crosses: passive, and exact
+ *            on a FIFO segment. A lost delimiter leaves two epochs in one at that end; pairing merges them at the other.
+ *
+ * Rows are taken in file order. A row stamped before the open epoch belongs to the open epoch: epochs never go back.
+ */
+import type { PacketBatch } from "../capture/batch.ts";
+import { CONTROL_PORT, controlOfRow } from "./control.ts";
+import type { EpochBounds } from "./record.ts";
+
+export type CutPlan =
+  | { mode: "aligned"; lengthNs: bigint }
+  | { mode: "control"; stream: number; port?: number }
+  | { mode: "delimited"; every: number };
+
+/** What a cutter says about the batch at hand; between `open` and `close` or `discard` lie the rows of one epoch. */
+export interface EpochSink {
+  open(start: { startNs: bigint; referenceNs: bigint }): void;
+  rows(from: number, to: number): void;
+  close(bounds: EpochBounds): void;
+  /** The epoch cannot be used. It may never have been opened here. */
+  discard(bounds: EpochBounds, reason: string): void;
+}
+
+export interface Cutter {
+  /** Observation begins, where that is known to be before the first row. */
+  begin?(nowNs: bigint, sink: EpochSink): void;
+  cut(batch: PacketBatch, originNs: bigint, sink: EpochSink): void;
+  /** Observation ends, at `nowNs` where that is known to be after the last row. */
+  finish(sink: EpochSink, nowNs?: bigint): void;
+}
+
+/** Idle epochs that are still sealed (empty) one by one; beyond, the gap is left out. */
+export const LONGEST_GAP = 60n;
+/** A row further ahead than this is believed when a second one confirms it: clocks are set by mistake, one packet at a time. */
+const SUSPICIOUS_NS = 3_600_000_000_000n;
+/** Times of delimited epochs count from multiples of this (68.7 s), which both ends know without talking. */
+export const DELIMITED_GRID_NS = 1n << 36n;
+
+export function createCutter(plan: CutPlan): Cutter {
+  switch (plan.mode) {
+    case "aligned":
+      return new AlignedCutter(plan.lengthNs);
+    case "control":
+      return new ControlCutter(plan.stream, plan.port ?? CONTROL_PORT);
+    case "delimited":
+      return new DelimitedCutter(plan.every);
+  }
+}
+
+class AlignedCutter implements Cutter {
+  readonly #lengthNs: bigint;
+  #startNs: bigint | null = null;
+  #first = true;
+  #aheadSeen = false;
+
+  constructor(lengthNs: bigint) {
+    if (lengthNs <= 0n) throw new RangeError(`an epoch of ${lengthNs} ns`);
+    this.#lengthNs = lengthNs;
+  }
+
+  begin(nowNs: bigint, sink: EpochSink): void {
+    if (this.#startNs === null) this.#open(floorTo(nowNs, this.#lengthNs), sink);
+  }
+
+  cut(batch: PacketBatch, originNs: bigint, sink: EpochSink): void {
+    const { count } = batch;
+    const length = this.#lengthNs;
+    if (count === 0) return;
+    this.begin(instant(originNs, batch.timeNs[0]!), sink);
+    // The column is taken anew after each call of the sink: sealing may grow the memory under it.
+    let { timeNs } = batch;
+    let from = 0;
+    let end = Number(this.#startNs! + length - originNs);
+    const suspicious = Number(SUSPICIOUS_NS > LONGEST_GAP * length ? SUSPICIOUS_NS : LONGEST_GAP * length);
+    for (let i = 0; i < count; i++) {
+      const t = timeNs[i]!;
+      if (t < end) {
+        this.#aheadSeen = false;
+        continue;
+      }
+      if (t - end > suspicious && !this.#aheadSeen) {
+        this.#aheadSeen = true;
+        continue;
+      }
+      this.#aheadSeen = false;
+      if (i > from) sink.rows(from, i);
+      from = i;
+      this.#moveTo(instant(originNs, t), sink);
+      end = Number(this.#startNs! + length - originNs);
+      ({ timeNs } = batch);
+    }
+    if (count > from) sink.rows(from, count);
+  }
+
+  finish(sink: EpochSink, nowNs?: bigint): void {
+    if (this.#startNs === null) return;
+    const ahead = nowNs === undefined ? -1n : nowNs - (this.#startNs + this.#lengthNs);
+    if (ahead >= 0n && ahead <= LONGEST_GAP * this.#lengthNs) this.#moveTo(nowNs!, sink);
+    this.#close(true, sink);
+    this.#startNs = null;
+    this.#first = true;
+  }
+
+  /** Closes the open epoch and those between, and opens that of an instant behind it. */
+  #moveTo(nowNs: bigint, sink: EpochSink): void {
+    const length = this.#lengthNs;
+    this.#close(false, sink);
+    const next = floorTo(nowNs, length);
+    let idle = this.#startNs! + length;
+    if ((next - idle) / length <= LONGEST_GAP) {
+      for (; idle < next; idle += length) {
+        this.#open(idle, sink);
+        this.#close(false, sink);
+      }
+    }
+    this.#open(next, sink);
+  }
+
+  #open(startNs: bigint, sink: EpochSink): void {
+    this.#startNs = startNs;
+    sink.open({ startNs, referenceNs: startNs });
+  }
+
+  #close(cutTail: boolean, sink: EpochSink): void {
+    const startNs = this.#startNs!;
+    const endNs = startNs + this.#lengthNs;
+    const ids = { startId: 0n, endId: 0n };
+    sink.close({
+      mode: "aligned",
+      startNs,
+      endNs,
+      referenceNs: startNs,
+      ...ids,
+      cutHead: this.#first,
+      cutTail,
+    });
+    this.#first = false;
+  }
+}
+
+class DelimitedCutter implements Cutter {
+  /** Upper halves of digests below this are delimiters. */
+  readonly #below: number;
+  #open: { startNs: bigint; referenceNs: bigint; startId: bigint; cutHead: boolean } | null = null;
+  #lastNs = 0n;
+
+  constructor(every: number) {
+    if (!(every >= 2 && every <= 2 ** 31)) throw new RangeError(`a delimiter in ${every} packets`);
+    this.#below = Math.floor(2 ** 32 / every);
+  }
+
+  cut(batch: PacketBatch, originNs: bigint, sink: EpochSink): void {
+    const { count } = batch;
+    if (count === 0) return;
+    if (this.#open === null) this.#begin(instant(originNs, batch.timeNs[0]!), 0n, true, sink);
+    let from = 0;
+    let { digest } = batch;
+    for (let i = 0; i < count; i++) {
+      const high = digest[2 * i + 1]!;
+      if (high >= this.#below) continue;
+      const id = (BigInt(high) << 32n) | BigInt(digest[2 * i]!);
+      const nowNs = instant(originNs, batch.timeNs[i]!);
+      if (i > from) sink.rows(from, i);
+      from = i;
+      this.#close(nowNs, id, false, sink);
+      this.#begin(nowNs, id, false, sink);
+      ({ digest } = batch);
+    }
+    if (count > from) sink.rows(from, count);
+    this.#lastNs = instant(originNs, batch.timeNs[count - 1]!);
+  }
+
+  finish(sink: EpochSink): void {
+    if (this.#open) this.#close(this.#lastNs, 0n, true, sink);
+    this.#open = null;
+  }
+
+  #begin(startNs: bigint, startId: bigint, cutHead: boolean, sink: EpochSink): void {
+    const referenceNs = floorTo(startNs, DELIMITED_GRID_NS);
+    this.#open = { startNs, referenceNs, startId, cutHead };
+    sink.open({ startNs, referenceNs });
+  }
+
+  #close(endNs: bigint, endId: bigint, cutTail: boolean, sink: EpochSink): void {
+    sink.close({ mode: "delimited", ...this.#open!, endNs, endId, cutTail });
+  }
+}
+
+class ControlCutter implements Cutter {
+  readonly #stream: number;
+  readonly #port: number;
+  #open: { sequence: bigint; referenceNs: bigint } | null = null;
+
+  constructor(stream: number, port: number) {
+    this.#stream = stream;
+    this.#port = port;
+  }
+
+  cut(batch: PacketBatch, _originNs: bigint, sink: EpochSink): void {
+    const { count } = batch;
+    let from = 0;
+    for (let i = 0; i < count; i++) {
+      const message = controlOfRow(batch, i, this.#port);
+      if (message === null) continue;
+      // The messages themselves are not traffic, and those of other segments do not cut this one.
+      if (this.#open && i > from) sink.rows(from, i);
+      from = i + 1;
+      if (message.stream !== this.#stream) continue;
+      const open = this.#open;
+      const { sequence, referenceNs } = message;
+      if (message.kind === "start") {
+        if (open) this.#discard(open.sequence, open.referenceNs, `End ${open.sequence} was not seen`, sink);
+        this.#open = { sequence, referenceNs };
+        sink.open({ startNs: referenceNs, referenceNs });
+      } else if (open?.sequence === sequence) {
+        sink.close(bounds(sequence, open.referenceNs, referenceNs));
+        this.#open = null;
+      } else {
+        if (open) this.#discard(open.sequence, open.referenceNs, `End ${open.sequence} was not seen`, sink);
+        this.#discard(sequence, referenceNs, `Start ${sequence} was not seen`, sink);
+      }
+    }
+    if (this.#open && count > from) sink.rows(from, count);
+  }
+
+  finish(sink: EpochSink): void {
+    if (!this.#open) return;
+    const { sequence, referenceNs } = this.#open;
+    this.#discard(sequence, referenceNs, `observation ended before End ${sequence}`, sink);
+  }
+
+  #discard(sequence: bigint, referenceNs: bigint, reason: string, sink: EpochSink): void {
+    sink.discard(bounds(sequence, referenceNs, referenceNs), reason);
+    this.#open = null;
+  }
+}
+
+function bounds(sequence: bigint, startNs: bigint, endNs: bigint): EpochBounds {
+  const ids = { startId: sequence, endId: sequence };
+  return {
+    mode: "control",
+    startNs,
+    endNs,
+    referenceNs: startNs,
+    ...ids,
+    cutHead: false,
+    cutTail: false,
+  };
+}
+
+/** A row's time, ns since 1970, rounded down. */
+function instant(originNs: bigint, timeNs: number): bigint {
+  return originNs + BigInt(Math.floor(timeNs));
+}
+
+function floorTo(ns: bigint, step: bigint): bigint {
+  const over = ns % step;
+  return ns - (over < 0n ? over + step : over);
+}

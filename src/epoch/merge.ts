@@ -1,0 +1,80 @@
+/** Records of one tap put together: neighbours in time (a delimiter was lost at the other end), or parts of one epoch (several taps). */
+import { UsageError } from "../base/errors.ts";
+import type { Estimator, ParameterValues } from "../estimators/estimator.ts";
+import { parseParameters } from "../estimators/parameters.ts";
+import { checkGeometry } from "./compatible.ts";
+import type { EpochBounds, EpochRecord, RecordCounters } from "./record.ts";
+
+/** One record for what both hold. Times are counted from a's reference; where b's differs the estimator must be able to rebase. */
+export function mergeRecords(a: EpochRecord, b: EpochRecord, estimator: Estimator): EpochRecord {
+  checkGeometry(a, b);
+  const parameters = parseParameters(estimator, a.parameters);
+  for (const record of [a, b]) {
+    if (record.void !== null) throw cannot(a, b, `the epoch is void: ${record.void}`);
+    if (record.role !== a.role) throw cannot(a, b, `one is ${a.role}, the other ${b.role}`);
+  }
+  const other = rebaseRecord(b, a.epoch.referenceNs, estimator, parameters);
+  const merged = estimator.merge(sealed(a), sealed(other), parameters);
+  return {
+    ...a,
+    epoch: joinBounds(a.epoch, b.epoch),
+    counters: addCounters(a.counters, b.counters, merged.packets),
+    payload: merged.payload,
+  };
+}
+
+/** The same record with its times counted from another instant. */
+export function rebaseRecord(
+  record: EpochRecord,
+  referenceNs: bigint,
+  estimator: Estimator,
+  parameters: ParameterValues,
+): EpochRecord {
+  const earlierNs = Number(record.epoch.referenceNs - referenceNs);
+  if (earlierNs === 0) return record;
+  if (!estimator.rebase) {
+    throw new UsageError(
+      "mismatch",
+      `${record.point}: the times of two ${estimator.name} epochs count from different instants`,
+      `${estimator.name} cannot move them: this happens once in a while with --cut delimited, and voids that epoch`,
+    );
+  }
+  const { payload } = estimator.rebase(sealed(record), earlierNs, parameters);
+  return { ...record, epoch: { ...record.epoch, referenceNs }, payload };
+}
+
+export function sealed(record: EpochRecord): { payload: Uint8Array; packets: number } {
+  return { payload: record.payload, packets: record.counters.packets };
+}
+
+function joinBounds(a: EpochBounds, b: EpochBounds): EpochBounds {
+  const [first, last] = a.startNs <= b.startNs ? [a, b] : [b, a];
+  const sameEpoch = a.startNs === b.startNs && a.endNs === b.endNs;
+  return {
+    mode: a.mode,
+    startNs: first.startNs,
+    endNs: last.endNs,
+    referenceNs: a.referenceNs,
+    startId: first.startId,
+    endId: last.endId,
+    cutHead: sameEpoch ? a.cutHead || b.cutHead : first.cutHead,
+    cutTail: sameEpoch ? a.cutTail || b.cutTail : last.cutTail,
+  };
+}
+
+export function addCounters(a: RecordCounters, b: RecordCounters, packets?: number): RecordCounters {
+  const skipped = { ...a.skipped };
+  for (const [reason, n] of Object.entries(b.skipped)) skipped[reason] = (skipped[reason] ?? 0) + n;
+  return {
+    frames: a.frames + b.frames,
+    packets: packets ?? a.packets + b.packets,
+    short: a.short + b.short,
+    backward: a.backward + b.backward,
+    skipped,
+    dropped: a.dropped === null && b.dropped === null ? null : (a.dropped ?? 0) + (b.dropped ?? 0),
+  };
+}
+
+function cannot(a: EpochRecord, b: EpochRecord, why: string): UsageError {
+  return new UsageError("mismatch", `${a.point} and ${b.point} (${a.estimator}) cannot be merged: ${why}`);
+}

@@ -1,0 +1,216 @@
+/**
+ * Captures of one point become its records: read, filtered, keyed, cut, sealed. One stream may feed several lanes: a segment's or traffic
+ * class's packets each, with a filter and taps of their own, so that both ends of a segment count the same packets. The captures of a
+ * point follow each other in time; epochs go on from one file to the next.
+ */
+import { UsageError } from "../base/errors.ts";
+import type { Kernels } from "../base/kernels.ts";
+import { PacketBatch } from "../capture/batch.ts";
+import { copyBatch } from "../capture/copy-batch.ts";
+import { type CompiledFilter, compileFilter } from "../capture/filter.ts";
+import { FlowKeySpec } from "../capture/flow-key.ts";
+import { CaptureReader, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
+import type { Role } from "../estimators/estimator.ts";
+import { CONTROL_PORT, controlOfRow, controlStream } from "./control.ts";
+import type { CutPlan } from "./cutter.ts";
+import { type ObserverOptions, PointObserver, type TapPlan } from "./observer.ts";
+
+/**
+ * Bytes from the IP header on that digests cover when a point is observed alone. Both ends must use the same, and neither sees the other's capture:
+ * 64 leave room for Ethernet and four tags in a snap length of 96.
+ */
+export const OBSERVE_COVER = 64;
+
+/** Packets of one segment or class. */
+export interface Lane {
+  /** "" for all that the point sees. */
+  segment: string;
+  role: Role | "both";
+  /** "" for all. */
+  filter: string;
+}
+
+export type CutChoice =
+  | { mode: "aligned"; lengthNs: bigint }
+  | { mode: "control" }
+  | { mode: "delimited"; every: number };
+
+export interface ObserveCapturesOptions {
+  kernels: Kernels;
+  files: readonly string[];
+  point: string;
+  lanes: readonly Lane[];
+  taps: readonly TapPlan[];
+  cut: CutChoice;
+  key?: string;
+  cover?: number;
+  inner?: boolean;
+  seed?: bigint;
+  onRecord: ObserverOptions["onRecord"];
+  /** After each batch; the records that it sealed may be put away. */
+  afterBatch?: () => Promise<void> | void;
+  onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
+}
+
+export interface ObserveCapturesResult {
+  captures: CaptureStatistics[];
+  lanes: { segment: string; packets: number; filtered: number }[];
+  memoryBytes: number;
+}
+
+export async function observeCaptures(options: ObserveCapturesOptions): Promise<ObserveCapturesResult> {
+  const { kernels, files } = options;
+  if (files.length === 0) throw new UsageError("bad-flag", "no capture was given");
+  const cover = options.cover ?? OBSERVE_COVER;
+  const inner = options.inner ?? false;
+  const seed = options.seed ?? DEFAULT_SEED;
+  const key = FlowKeySpec.parse(options.key);
+  const lanes = options.lanes.map((lane) => new RunningLane(lane, { ...options, cover, inner, seed }, key));
+  const captures: CaptureStatistics[] = [];
+  let packets = 0;
+  let ticks = 0;
+  try {
+    for (const file of files) {
+      // Neither filter nor key here: lanes have their own, and both change a batch in place.
+      const reader = await CaptureReader.open(kernels, file, { cover, inner, seed });
+      const before = captures.length === 0 ? null : sum(captures);
+      try {
+        while (await reader.next()) {
+          packets += reader.batch.count;
+          const totals = add(before, reader.statistics());
+          for (const [i, lane] of lanes.entries()) {
+            lane.feed(reader.batch, reader.originNs!, totals, i === lanes.length - 1);
+          }
+          await options.afterBatch?.();
+          if ((++ticks & 63) === 0) {
+            options.onProgress?.(reader.source.consumed(), reader.source.size, packets);
+          }
+        }
+        captures.push(reader.statistics());
+      } finally {
+        reader.close();
+        reader.free();
+      }
+    }
+    const totals = sum(captures);
+    // Reduced by hand: Math.max knows no bigint.
+    const lastNs = captures.reduce(
+      (last, { lastNs }) => (lastNs !== null && lastNs > last ? lastNs : last),
+      0n,
+    );
+    for (const lane of lanes) lane.finish(totals, lastNs);
+    await options.afterBatch?.();
+    return {
+      captures,
+      lanes: lanes.map(({ segment, packets, filtered }) => ({ segment, packets, filtered })),
+      memoryBytes: lanes.reduce((n, lane) => n + lane.memoryBytes, 0),
+    };
+  } finally {
+    for (const lane of lanes) lane.free();
+  }
+}
+
+interface Totals {
+  frames: number;
+  skipped: Record<string, number>;
+  dropped: number | null;
+}
+
+class RunningLane {
+  readonly segment: string;
+  packets = 0;
+  filtered = 0;
+  readonly #kernels: Kernels;
+  readonly #observer: PointObserver;
+  readonly #filter: CompiledFilter | null;
+  readonly #keyMask: number;
+  readonly #seed: bigint;
+  readonly #control: boolean;
+  #begun = false;
+  #copy: PacketBatch | null = null;
+
+  constructor(
+    lane: Lane,
+    options: ObserveCapturesOptions & { cover: number; inner: boolean; seed: bigint },
+    key: FlowKeySpec,
+  ) {
+    const { kernels, point, taps, cover, inner, seed, onRecord } = options;
+    this.segment = lane.segment;
+    this.#kernels = kernels;
+    this.#seed = seed;
+    this.#control = options.cut.mode === "control";
+    const cut: CutPlan =
+      options.cut.mode === "control" ? { mode: "control", stream: controlStream(lane.segment) } : options.cut;
+    const { segment, role, filter } = lane;
+    this.#filter = filter === "" ? null : compileFilter(filter, kernels);
+    this.#observer = new PointObserver({
+      ...{ kernels, point, role, segment, taps, cut, seed, key: key.text, cover, inner, filter, onRecord },
+    });
+    this.#keyMask = key.store(kernels);
+  }
+
+  get memoryBytes(): number {
+    return this.#observer.memoryBytes;
+  }
+
+  /** `last`: nobody needs the batch as it is after this lane. */
+  feed(source: PacketBatch, originNs: bigint, totals: Totals, last: boolean): void {
+    let batch = source;
+    if (!last) {
+      this.#copy ??= new PacketBatch(this.#kernels, source.capacity);
+      copyBatch(source, this.#copy);
+      batch = this.#copy;
+    }
+    if (this.#filter) {
+      this.#filter.select(batch);
+      if (this.#control) this.#keepControl(batch);
+      this.filtered += batch.compact();
+    }
+    this.packets += batch.count;
+    this.#kernels.call.keyFlows!(batch.address, this.#keyMask, this.#seed);
+    // Where the capture begins, not where this lane's first packet is: an idle lane was observed all the same.
+    if (!this.#begun) this.#observer.begin(originNs);
+    this.#begun = true;
+    this.#observer.feed(batch, originNs, this.#with(totals));
+  }
+
+  finish(totals: Totals, lastNs: bigint): void {
+    this.#observer.finish(this.#with(totals), lastNs);
+  }
+
+  free(): void {
+    this.#observer.free();
+    this.#filter?.free();
+    this.#copy?.free();
+    this.#kernels.free(this.#keyMask);
+  }
+
+  /** Messages cut the stream whether or not the filter would let them through. */
+  #keepControl(batch: PacketBatch): void {
+    const select = batch.column("select");
+    for (let i = 0; i < batch.count; i++) {
+      if (controlOfRow(batch, i, CONTROL_PORT) !== null) this.#kernels.u8[select + i] = 1;
+    }
+  }
+
+  #with(totals: Totals): Totals {
+    if (this.filtered === 0) return totals;
+    return { ...totals, skipped: { ...totals.skipped, filtered: this.filtered } };
+  }
+}
+
+function add(before: Totals | null, now: CaptureStatistics): Totals {
+  const skipped: Record<string, number> = { ...before?.skipped };
+  for (const [reason, n] of Object.entries(now.skipped)) skipped[reason] = (skipped[reason] ?? 0) + n;
+  const known = now.dropped !== null || (before?.dropped ?? null) !== null;
+  return {
+    frames: (before?.frames ?? 0) + now.packets,
+    skipped,
+    dropped: known ? (before?.dropped ?? 0) + (now.dropped ?? 0) : null,
+  };
+}
+
+function sum(captures: readonly CaptureStatistics[]): Totals {
+  const none: Totals = { frames: 0, skipped: {}, dropped: null };
+  return captures.reduce<Totals>((total, capture) => add(total, capture), none);
+}

@@ -1,0 +1,345 @@
+/**
+ * A record: one sealed epoch of one tap, in bytes; what points send to each other instead of packets. Format version 1, all numbers
+ * little-endian (docs/formats/record.md is the page for readers of other languages):
+ *
+ *    0        4        6     7     8           12            16            20   21    22      24
+ *   +--------+--------+-----+-----+-----------+-------------+-------------+----+----+-------+
+ *   | magic  |version |codec|flags| head (H)  | stored (P)  | unpacked    |mode|role|payload|
+ *   |89 HPR  | u16    | u8  | u8  | u32       | u32         | u32         | u8 | u8 |version|
+ *   +--------+--------+-----+-----+-----------+-------------+-------------+----+----+-------+
+ *   24       32       40          48        56        64     72            80      84      88
+ *   +--------+--------+-----------+---------+---------+------+-------------+-------+-------+
+ *   | start  | end    | reference | startId | endId   | seed | fingerprint | cover | zero  |
+ *   | i64 ns | i64 ns | i64 ns    | u64     | u64     | u64  | u64         | u32   | u32   |
+ *   +--------+--------+-----------+---------+---------+------+-------------+-------+-------+
+ *   88: varints: frames, packets, short, backward, dropped + 1 (0: unknown), reasons, then per reason its name and count
+ *       texts (varint length, UTF-8): point, segment, estimator, parameters, key, filter, program, void
+ *   H - 4: CRC-32C of bytes 0 .. H - 4, so that a head can be trusted without its payload
+ *   H:     payload as stored, P bytes
+ *   H + P: CRC-32C of everything before
+ *
+ * Any flipped bit or cut is a FormatError with the offset where it showed. Equal measurements have equal bytes.
+ */
+import { deflateSync, inflateSync } from "node:zlib";
+import { ByteReader, ByteWriter, crc32c } from "../base/bytes.ts";
+import { FormatError } from "../base/errors.ts";
+import type { Role } from "../estimators/estimator.ts";
+
+export const RECORD_VERSION = 1;
+export const RECORD_MAGIC = 0x52504889; // 89 48 50 52 as bytes
+export const FIXED_HEAD_BYTES = 88;
+const CRC_BYTES = 4;
+/** No head comes near: more is damage, and is not read. */
+export const MAX_HEAD_BYTES = 1 << 20;
+const CODECS = ["raw", "zlib"] as const;
+const FLAG_VOID = 1;
+const FLAG_CUT_HEAD = 2;
+const FLAG_CUT_TAIL = 4;
+const FLAG_INNER = 8;
+const MODES = ["aligned", "control", "delimited"] as const;
+const ROLES = ["none", "sender", "receiver"] as const;
+
+export type CutMode = (typeof MODES)[number];
+/** `none`: the tap serves as either end. */
+export type RecordRole = Role | "none";
+
+export interface EpochBounds {
+  mode: CutMode;
+  /** ns since 1970. Aligned: the cuts; control: as the messages say; delimited: when this point saw its delimiters. */
+  startNs: bigint;
+  endNs: bigint;
+  /** What times in the sketch count from; the same instant at both ends. */
+  referenceNs: bigint;
+  /** Control: the messages' sequence number; delimited: the delimiters' digests, 0 where observation began or ended; aligned: 0. */
+  startId: bigint;
+  endId: bigint;
+  /** Observation began or ended within the epoch: packets of it may be missing here. */
+  cutHead: boolean;
+  cutTail: boolean;
+}
+
+export interface RecordCounters {
+  /** Frames that the capture held while the epoch was open, as far as its batches tell. */
+  frames: number;
+  /** Packets in the sketch. */
+  packets: number;
+  /** Of those: cut by the snap length within what the digest covers, so that the other end may know them by another digest. */
+  short: number;
+  /** Of those: stamped before the epoch's start. */
+  backward: number;
+  /** Frames not used, by reason. */
+  skipped: Record<string, number>;
+  /** Packets that the capturing side says it dropped; null where it does not say. */
+  dropped: number | null;
+}
+
+export interface RecordHead {
+  point: string;
+  role: RecordRole;
+  /** Label of the segment or traffic class; "" where there is none. */
+  segment: string;
+  estimator: string;
+  /** Of the payload's layout. */
+  payloadVersion: number;
+  /** Canonical text of what shapes the sketch. */
+  parameters: string;
+  /** The flow key, as written. */
+  key: string;
+  /** Bytes from the IP header on that digests cover. */
+  cover: number;
+  /** Packets inside tunnels were looked at. */
+  inner: boolean;
+  filter: string;
+  seed: bigint;
+  /** Of everything but the seed that must be equal at both ends (compatible.ts). */
+  fingerprint: bigint;
+  epoch: EpochBounds;
+  counters: RecordCounters;
+  /** Why the epoch cannot be used; null where it can. */
+  void: string | null;
+  /** What wrote it. */
+  program: string;
+}
+
+export interface EpochRecord extends RecordHead {
+  payload: Uint8Array;
+}
+
+/** Where the payload lies in an encoded record. */
+export interface RecordLayout {
+  headBytes: number;
+  storedBytes: number;
+  unpackedBytes: number;
+  packed: boolean;
+}
+
+export interface EncodeOptions {
+  /** Never pack: parts of the payload are read in place. */
+  raw?: boolean;
+}
+
+export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): Uint8Array {
+  const { payload } = record;
+  const packed = options.raw === true ? null : deflateSync(payload, { level: 6 });
+  const useful = packed !== null && packed.length < payload.length;
+  const stored = useful ? packed : payload;
+  const out = new ByteWriter(512 + stored.length);
+  const { epoch, counters } = record;
+  out.u32(RECORD_MAGIC);
+  out.u16(RECORD_VERSION);
+  out.u8(CODECS.indexOf(useful ? "zlib" : "raw"));
+  out.u8(
+    (record.void === null ? 0 : FLAG_VOID) |
+      (epoch.cutHead ? FLAG_CUT_HEAD : 0) |
+      (epoch.cutTail ? FLAG_CUT_TAIL : 0) |
+      (record.inner ? FLAG_INNER : 0),
+  );
+  out.u32(0); // the head's length, below
+  out.u32(stored.length);
+  out.u32(payload.length);
+  out.u8(MODES.indexOf(epoch.mode));
+  out.u8(ROLES.indexOf(record.role));
+  out.u16(record.payloadVersion);
+  out.i64(epoch.startNs);
+  out.i64(epoch.endNs);
+  out.i64(epoch.referenceNs);
+  out.u64(epoch.startId);
+  out.u64(epoch.endId);
+  out.u64(record.seed);
+  out.u64(record.fingerprint);
+  out.u32(record.cover);
+  out.u32(0);
+  out.varint(counters.frames);
+  out.varint(counters.packets);
+  out.varint(counters.short);
+  out.varint(counters.backward);
+  out.varint(counters.dropped === null ? 0 : counters.dropped + 1);
+  const reasons = Object.keys(counters.skipped).sort();
+  out.varint(reasons.length);
+  for (const reason of reasons) {
+    out.utf8(reason);
+    out.varint(counters.skipped[reason]!);
+  }
+  for (const text of [record.point, record.segment, record.estimator, record.parameters]) out.utf8(text);
+  for (const text of [record.key, record.filter, record.program, record.void ?? ""]) out.utf8(text);
+  out.patchU32(8, out.length + CRC_BYTES);
+  out.u32(crc32c(out.view()));
+  out.bytes(stored);
+  out.u32(crc32c(out.view()));
+  return out.finish();
+}
+
+/** One whole record. `file` and `offset` say where the bytes were, for messages. */
+export function decodeRecord(
+  bytes: Uint8Array,
+  source: { file?: string; offset?: number } = {},
+): EpochRecord {
+  const file = source.file ?? "record";
+  const offset = source.offset ?? 0;
+  const { head, layout } = decodeHead(bytes, source);
+  const { headBytes, storedBytes, unpackedBytes, packed } = layout;
+  const total = headBytes + storedBytes + CRC_BYTES;
+  if (bytes.length < total) {
+    const message = `the record is cut: ${bytes.length} of ${total} bytes are there`;
+    throw new FormatError("truncated", file, offset + bytes.length, message);
+  }
+  if (bytes.length > total) {
+    const message = `${bytes.length - total} bytes follow the record`;
+    throw new FormatError("bad-record", file, offset + total, message);
+  }
+  const checked = bytes.subarray(0, total - CRC_BYTES);
+  expectChecksum(bytes, total - CRC_BYTES, crc32c(checked), "record", file, offset);
+  const stored = bytes.subarray(headBytes, headBytes + storedBytes);
+  // Not slice(): that of a Buffer shares its memory.
+  if (!packed) return { ...head, payload: new Uint8Array(stored) };
+  const bad = (message: string, cause?: unknown) =>
+    new FormatError("bad-record", file, offset + headBytes, message, { cause });
+  let payload: Uint8Array;
+  try {
+    // One byte of room more than promised: a payload that is longer shows without being unpacked whole.
+    payload = inflateSync(stored, { maxOutputLength: unpackedBytes + 1 });
+  } catch (cause) {
+    throw bad("the payload cannot be unpacked", cause);
+  }
+  if (payload.length !== unpackedBytes) {
+    throw bad(`the payload unpacks to ${payload.length} bytes, not to ${unpackedBytes}`);
+  }
+  return { ...head, payload: new Uint8Array(payload) };
+}
+
+/** The length that the first bytes of a record promise for its head; what follows may be missing. */
+export function headLength(bytes: Uint8Array, source: { file?: string; offset?: number } = {}): number {
+  const reader = new ByteReader(bytes, {
+    file: source.file ?? "record",
+    baseOffset: source.offset ?? 0,
+  });
+  const fail = (code: "unknown-format" | "bad-version" | "bad-header", at: number, message: string) =>
+    new FormatError(code, reader.file, (source.offset ?? 0) + at, message);
+  if (bytes.length === 0)
+    throw new FormatError("empty", reader.file, source.offset ?? 0, "there is no record");
+  if (reader.u32() !== RECORD_MAGIC) {
+    throw fail("unknown-format", 0, "not a hoptime record (it does not start with 89 'HPR')");
+  }
+  const version = reader.u16();
+  if (version !== RECORD_VERSION) {
+    throw fail(
+      "bad-version",
+      4,
+      `the record has format version ${version}; this program reads ${RECORD_VERSION}`,
+    );
+  }
+  reader.skip(2);
+  const length = reader.u32();
+  if (length < FIXED_HEAD_BYTES + CRC_BYTES || length > MAX_HEAD_BYTES) {
+    throw fail("bad-header", 8, `the head's length (${length}) cannot be right`);
+  }
+  return length;
+}
+
+/** The head alone; `bytes` may end anywhere behind it. */
+export function decodeHead(
+  bytes: Uint8Array,
+  source: { file?: string; offset?: number } = {},
+): { head: RecordHead; layout: RecordLayout } {
+  const file = source.file ?? "record";
+  const offset = source.offset ?? 0;
+  const headBytes = headLength(bytes, source);
+  if (bytes.length < headBytes) {
+    const message = `the record is cut within its head: ${bytes.length} of ${headBytes} bytes are there`;
+    throw new FormatError("truncated", file, offset + bytes.length, message);
+  }
+  const end = headBytes - CRC_BYTES;
+  expectChecksum(bytes, end, crc32c(bytes.subarray(0, end)), "head", file, offset);
+  // From here on the bytes are as written: what is wrong now was written wrong, and is refused all the same.
+  const reader = new ByteReader(bytes.subarray(0, end), { file, baseOffset: offset });
+  const pick = <T>(list: readonly T[], what: string): T => {
+    const at = reader.offset;
+    const value = reader.u8();
+    const found = list[value];
+    if (found === undefined) throw new FormatError("bad-header", file, at, `there is no ${what} ${value}`);
+    return found;
+  };
+  reader.skip(6);
+  const packed = pick(CODECS, "payload codec") === "zlib";
+  const flagsAt = reader.offset;
+  const flags = reader.u8();
+  if (flags > 15) throw new FormatError("bad-header", file, flagsAt, `unknown flags ${flags}`);
+  reader.skip(4);
+  const storedBytes = reader.u32();
+  const unpackedBytes = reader.u32();
+  const mode = pick(MODES, "epoch mode");
+  const role = pick(ROLES, "role");
+  const payloadVersion = reader.u16();
+  const epoch: EpochBounds = {
+    mode,
+    startNs: reader.i64(),
+    endNs: reader.i64(),
+    referenceNs: reader.i64(),
+    startId: reader.u64(),
+    endId: reader.u64(),
+    cutHead: (flags & FLAG_CUT_HEAD) !== 0,
+    cutTail: (flags & FLAG_CUT_TAIL) !== 0,
+  };
+  const seed = reader.u64();
+  const fingerprint = reader.u64();
+  const cover = reader.u32();
+  reader.skip(4);
+  const [frames, packets, short, backward] = [
+    reader.varint(),
+    reader.varint(),
+    reader.varint(),
+    reader.varint(),
+  ];
+  const dropped = reader.varint();
+  const skipped: Record<string, number> = {};
+  for (let left = reader.varint(); left > 0; left--) {
+    const reason = reader.utf8();
+    skipped[reason] = reader.varint();
+  }
+  const [point, segment, estimator, parameters] = [
+    reader.utf8(),
+    reader.utf8(),
+    reader.utf8(),
+    reader.utf8(),
+  ];
+  const [key, filter, program, reason] = [reader.utf8(), reader.utf8(), reader.utf8(), reader.utf8()];
+  reader.expectEnd();
+  if (!packed && storedBytes !== unpackedBytes) {
+    const message = `an unpacked payload of ${unpackedBytes} bytes cannot be stored in ${storedBytes}`;
+    throw new FormatError("bad-header", file, offset + 12, message);
+  }
+  const head: RecordHead = {
+    point,
+    role,
+    segment,
+    estimator,
+    payloadVersion,
+    parameters,
+    key,
+    cover,
+    inner: (flags & FLAG_INNER) !== 0,
+    filter,
+    seed,
+    fingerprint,
+    epoch,
+    counters: { frames, packets, short, backward, skipped, dropped: dropped === 0 ? null : dropped - 1 },
+    void: (flags & FLAG_VOID) !== 0 ? reason : null,
+    program,
+  };
+  return { head, layout: { headBytes, storedBytes, unpackedBytes, packed } };
+}
+
+function expectChecksum(
+  bytes: Uint8Array,
+  at: number,
+  actual: number,
+  what: string,
+  file: string,
+  offset: number,
+): void {
+  const told = new DataView(bytes.buffer, bytes.byteOffset + at, CRC_BYTES).getUint32(0, true);
+  if (told === actual) return;
+  const hex = (n: number) => n.toString(16).padStart(8, "0");
+  const message = `the ${what} is damaged: its checksum is ${hex(told)}, its bytes give ${hex(actual)}`;
+  throw new FormatError("bad-checksum", file, offset + at, message);
+}
