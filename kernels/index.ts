@@ -10,3 +10,4 @@ export * from "./match";
 export * from "./simulate";
 export * from "./lda";
 export * from "./flow-counts";
+export * from "./colate";
