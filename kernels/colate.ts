@@ -23,6 +23,7 @@ class Colate {
   literal: u32; //    1: the counter is drawn anew at each point (colate-literal)
   multiplier: u64; // of digests, odd
   perUnit: f64; //    1 / unit, a power of two
+  total: u64; //      sum of all times (literal)
 }
 
 /** `literal`: counters are drawn by digest and the time at this point, so that the two ends differ. */
@@ -55,6 +56,7 @@ export function colateFree(p: usize): void {
 export function colateClear(p: usize): void {
   const c = changetype<Colate>(p);
   c.most = 0;
+  c.total = 0;
   memory.fill(c.cells, 0, <usize>c.n << 4);
 }
 
@@ -75,6 +77,9 @@ export function colateCells(p: usize): usize {
 }
 export function colateMost(p: usize): u32 {
   return changetype<Colate>(p).most;
+}
+export function colateTotal(p: usize): u64 {
+  return changetype<Colate>(p).total;
 }
 
 // @ts-ignore: decorator
@@ -106,7 +111,9 @@ export function colateUpdate(p: usize, b: usize, from: u32, to: u32, start: f64)
       let v: u64 = 0;
       while ((x & 0xffffffff) >= load<u64>(c.edges + (<u32>v << 3))) v++;
       const slot = slots + (<u32>(v * m + (x >> 32)) << 4);
-      most = max(most, add(cells + (placeOf(slot, load<u64>(flows + o)) << 4), digest, <i64>floor<f64>(t * perUnit)));
+      const units = <i64>floor<f64>(t * perUnit);
+      c.total += <u64>units;
+      most = max(most, add(cells + (placeOf(slot, load<u64>(flows + o)) << 4), digest, units));
     }
     c.most = most;
     return;

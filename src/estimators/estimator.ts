@@ -103,6 +103,8 @@ export interface Tap {
   begin(epochStartNs: number): void;
   /** Rows [from, to) of the batch belong to the epoch. */
   update(batch: PacketBatch, from: number, to: number): void;
+  /** One more packet might be more than the sketch can hold: the epoch should be cut here, and go on in a new one. */
+  isFull?(): boolean;
   /** The epoch's payload; the tap is empty afterwards. */
   seal(): SealedEpoch;
   free(): void;

@@ -1,10 +1,12 @@
 /** The list of estimators: one line each. Nothing else registers them. */
 import { UsageError } from "../base/errors.ts";
+import { colate } from "./colate/colate.ts";
+import { colateLiteral } from "./colate/literal/literal.ts";
 import type { Estimator } from "./estimator.ts";
 import { flowTable } from "./flows/flows.ts";
 import { lda } from "./lda/lda.ts";
 
-export const ESTIMATORS: readonly Estimator[] = [lda, flowTable];
+export const ESTIMATORS: readonly Estimator[] = [lda, colate, colateLiteral, flowTable];
 
 export function findEstimator(name: string): Estimator {
   const found = ESTIMATORS.find((e) => e.name === name);

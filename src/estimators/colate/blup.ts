@@ -21,31 +21,37 @@ export interface Prior {
   packetVariance: number;
 }
 
-/** Mean delay less the common mean, and its variance, per flow. */
-export interface Decoded {
-  thetaNs: Float64Array;
-  variance: Float64Array;
-  iterations: number;
-}
-
 const TOLERANCE = 1e-3;
 const ROUNDS = 10;
+/** Of a cell's noise at least this much is taken to come from others. */
+const OWN_FLOOR = 0.1;
+
+/** Variance of the sum of N background packets around N times the mean: alpha N + beta N^2. */
+export interface Background {
+  alpha: number;
+  beta: number;
+}
+
+export function backgroundVariance({ alpha, beta }: Background, packets: number): number {
+  return alpha * packets + beta * packets * packets;
+}
 
 export function noiseOf(
   graph: FlowGraph,
   counts: Float64Array,
   prior: Prior,
   unitNs: number,
-  background: (packets: number) => number,
+  { alpha, beta }: Background,
 ): Float64Array {
-  const { chance, jitter, left, expected } = graph;
+  const { chance, jitter, left, leftSquare, expected } = graph;
   const noise = new Float64Array(expected.length);
   for (let c = 0; c < noise.length; c++) {
     if (expected[c] === 0) continue;
     noise[c] =
       prior.flowVariance * chance[c]! +
       prior.packetVariance * jitter[c]! +
-      background(left[c]!) +
+      alpha * left[c]! +
+      beta * leftSquare[c]! +
       // A sixth of a unit^2 per packet: what rounding at both ends leaves open.
       (counts[c]! * unitNs * unitNs) / 6;
   }
@@ -65,7 +71,8 @@ export function solveBlup(
 ): { thetaNs: Float64Array; iterations: number } {
   const { flows, starts, cell, a } = graph;
   const inverse = noise.map((v) => (v > 0 ? 1 / v : 0));
-  const diagonal = new Float64Array(flows);
+  // In the variables theta sqrt(diagonal) the diagonal is 1, and small residuals mean small errors of every flow, not of the largest alone.
+  const scale = new Float64Array(flows);
   const rhs = new Float64Array(flows);
   for (let f = 0; f < flows; f++) {
     let d = 1 / priors[f]!;
@@ -76,34 +83,40 @@ export function solveBlup(
       d += w * a[e]!;
       r += w * y[c]!;
     }
-    diagonal[f] = d;
-    rhs[f] = r;
+    scale[f] = 1 / Math.sqrt(d);
+    rhs[f] = r * scale[f]!;
   }
   const sums = new Float64Array(noise.length);
   const apply = (input: Float64Array, output: Float64Array) => {
     sums.fill(0);
     for (let f = 0; f < flows; f++) {
-      const x = input[f]!;
+      const x = input[f]! * scale[f]!;
       for (let e = starts[f]!; e < starts[f + 1]!; e++) sums[cell[e]!]! += a[e]! * x;
     }
     for (let c = 0; c < sums.length; c++) sums[c]! *= inverse[c]!;
     for (let f = 0; f < flows; f++) {
-      let out = input[f]! / priors[f]!;
+      let out = (input[f]! * scale[f]!) / priors[f]!;
       for (let e = starts[f]!; e < starts[f + 1]!; e++) out += a[e]! * sums[cell[e]!]!;
-      output[f] = out;
+      output[f] = out * scale[f]!;
     }
   };
+  const diagonal = new Float64Array(flows).fill(1);
   const solved = solveCg({ apply, diagonal, rhs, iterations, tolerance: TOLERANCE });
-  return { thetaNs: solved.solution, iterations: solved.iterations };
+  return { thetaNs: solved.solution.map((x, f) => x * scale[f]!), iterations: solved.iterations };
 }
 
-/** Variance of each flow's answer. */
+/**
+ * Variance of each flow's answer. How a flow's packets differ from their mean evens out over its cells (a packet that is not in one is in another), so
+ * this part of the noise counts for the flow itself only as far as its cells weigh unequally or are unusable: s^2 / p (B / A^2 - 1) with
+ * A = sum rho w, B = sum rho w^2 over the weights w of its cells; with equal weights B / A^2 is 1 / the share of its packets seen.
+ */
 export function posteriorVariances(
   graph: FlowGraph,
   noise: Float64Array,
   priors: Float64Array,
+  { packetVariance }: Prior,
 ): Float64Array {
-  const { flows, starts, cell, a } = graph;
+  const { flows, starts, cell, a, rho, packets } = graph;
   // Variance of a flow as a cell sees it: by what its other cells tell.
   const spread = new Float64Array(cell.length);
   for (let f = 0; f < flows; f++) spread.fill(priors[f]!, starts[f]!, starts[f + 1]!);
@@ -117,12 +130,25 @@ export function posteriorVariances(
       const from = starts[f]!;
       const to = starts[f + 1]!;
       let precision = own;
+      let weights = 0;
+      let squares = 0;
       for (let e = from; e < to; e++) {
         const square = a[e]! * a[e]!;
+        const sum = sums[cell[e]!]!;
         // What rounding leaves of a sum after its largest part is taken out again must not pass for certainty.
-        precision += square / Math.max(1e-13 * sums[cell[e]!]!, sums[cell[e]!]! - square * spread[e]!);
+        const others = Math.max(1e-13 * sum, sum - square * spread[e]!);
+        const part = Math.max(OWN_FLOOR * others, others - packetVariance * a[e]! * (1 - rho[e]!));
+        const w = a[e]! / part;
+        precision += a[e]! * w;
+        weights += rho[e]! * w;
+        squares += rho[e]! * w * w;
       }
-      variance[f] = 1 / precision;
+      if (from === to) {
+        variance[f] = priors[f]!;
+        continue;
+      }
+      const uneven = (packetVariance / packets[f]!) * (squares / (weights * weights) - 1);
+      variance[f] = Math.min(priors[f]!, 1 / precision + uneven);
       for (let e = from; e < to; e++) {
         const square = a[e]! * a[e]!;
         const told = square / Math.max(1e-13 * sums[cell[e]!]!, sums[cell[e]!]! - square * spread[e]!);

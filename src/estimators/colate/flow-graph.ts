@@ -2,8 +2,7 @@
  * Known flows laid over the counters: which usable cells a flow has, and how many of its packets are to be expected in each.
  *
  * Of p packets a cell of vector v gets p q_v / m in the mean, binomially; where two of a flow's m counters fall together, twice that, and the cell is
- * listed once. The cell's own count says more: expectations are scaled down to it where they exceed it, and up where the list of flows is
- * complete, so that nobody else can be in the cell.
+ * listed once. The cell's own count says more: expectations are those given the count.
  */
 import type { KnownFlows } from "../estimator.ts";
 import type { Difference } from "./difference.ts";
@@ -19,20 +18,24 @@ export interface FlowGraph {
   rho: Float64Array;
   packets: Float64Array;
   complete: boolean;
-  /** Per cell: packets expected of listed flows, sum of squares of that, what no listed flow explains. */
+  /** Per cell: packets expected of listed flows, before its count was looked at; sum of a^2. */
   expected: Float64Array;
   squares: Float64Array;
+  /** Per cell: packets of flows not listed, and the mean of their square. */
   left: Float64Array;
+  leftSquare: Float64Array;
   /** Per cell: variance of the allocation, and of jitter, per unit of V and of s^2. */
   chance: Float64Array;
   jitter: Float64Array;
+  /** Per cell: variance of its count. */
+  countVariance: Float64Array;
 }
 
 /** An edge below so many packets is left to the background: it cannot tell anything. */
 const LEAST = 1e-4;
 
 export function layFlows(difference: Difference, known: KnownFlows, places: Uint32Array): FlowGraph {
-  const { layout, usable, packets: counts } = difference;
+  const { layout, usable } = difference;
   const { n, m, q } = layout;
   const perFlow = q.length * m;
   const flows = known.count;
@@ -78,33 +81,87 @@ export function layFlows(difference: Difference, known: KnownFlows, places: Uint
     expected,
     squares: new Float64Array(n),
     left: new Float64Array(n),
+    leftSquare: new Float64Array(n),
     chance: new Float64Array(n),
     jitter: new Float64Array(n),
+    countVariance: new Float64Array(n),
   };
-  scale(graph, counts);
+  scale(graph, difference);
   return graph;
 }
 
-/** Expectations given the cells' counts, and what follows from them for the noise. */
-function scale(graph: FlowGraph, counts: Float64Array): void {
-  const { cell, a, rho, expected, squares, left, chance, jitter, complete } = graph;
-  const spread = new Float64Array(expected.length);
-  const spreadSquares = new Float64Array(expected.length);
+/**
+ * Expectations given the cells' counts. A cell's count N is the sum of its flows' binomial parts (means a, variances v) and of packets of flows not
+ * listed (mean L, variance B, the same for all cells of a vector). What N has beyond the mean is shared out by variance: E[n | N] = a + v d / (B + sum v)
+ * with d = N - L - sum a, and so for the rest. Where all flows are known, L and B are 0.
+ */
+function scale(graph: FlowGraph, difference: Difference): void {
+  const { cell, a, rho, expected, squares, left, leftSquare, chance, jitter } = graph;
+  const { packets: counts, vector } = difference;
+  const n = expected.length;
+  const spread = new Float64Array(n);
+  for (let e = 0; e < cell.length; e++) spread[cell[e]!]! += a[e]! * (1 - rho[e]!);
+  const unlisted = graph.complete ? null : unlistedPackets(difference, expected, spread);
+  const per = new Float64Array(n);
+  for (let c = 0; c < n; c++) {
+    if (counts[c] === 0) continue;
+    const { mean, variance } = unlisted?.[vector[c]!] ?? { mean: 0, variance: 0 };
+    const total = spread[c]! + variance;
+    const excess = counts[c]! - mean - expected[c]!;
+    per[c] = total > 0 ? excess / total : 0;
+    const rest = Math.min(counts[c]!, Math.max(0, mean + variance * per[c]!));
+    left[c] = rest;
+    leftSquare[c] = rest * rest + (total > 0 ? (variance * spread[c]!) / total : 0);
+  }
+  const share = new Float64Array(n);
   for (let e = 0; e < cell.length; e++) {
     const c = cell[e]!;
-    if (complete || expected[c]! > counts[c]!) a[e]! *= counts[c]! / expected[c]!;
+    a[e] = Math.max(LEAST, a[e]! + a[e]! * (1 - rho[e]!) * per[c]!);
+    share[c]! += a[e]!;
+  }
+  const spreadSquares = new Float64Array(n);
+  spread.fill(0);
+  for (let e = 0; e < cell.length; e++) {
+    const c = cell[e]!;
+    // Parts cut off at 0 leave a sum that is not quite the count.
+    a[e]! *= (counts[c]! - left[c]!) / share[c]!;
     squares[c]! += a[e]! * a[e]!;
     const v = a[e]! * (1 - rho[e]!);
     spread[c]! += v;
     spreadSquares[c]! += v * v;
   }
-  for (let c = 0; c < expected.length; c++) {
+  for (let c = 0; c < n; c++) {
     if (counts[c] === 0) continue;
-    const explained = complete && expected[c]! > 0 ? counts[c]! : Math.min(counts[c]!, expected[c]!);
-    left[c] = counts[c]! - explained;
     // Given the sum, counts of several flows vary less: diag(v) - v v' / sum v.
-    const foreign = spread[c]! + left[c]!;
-    chance[c] = foreign > 0 ? spread[c]! - spreadSquares[c]! / foreign : 0;
+    const total = spread[c]! + (unlisted?.[vector[c]!]?.variance ?? 0);
+    chance[c] = total > 0 ? spread[c]! - spreadSquares[c]! / total : 0;
     jitter[c] = spread[c]!;
+    graph.countVariance[c] = total;
   }
+}
+
+/** Mean and variance over the cells of each vector of packets that no listed flow accounts for. */
+function unlistedPackets(
+  { usable, sent, received, packets, vector, layout }: Difference,
+  expected: Float64Array,
+  spread: Float64Array,
+): { mean: number; variance: number }[] {
+  const zero = () => layout.q.map(() => 0);
+  const [cells, sums, squares] = [zero(), zero(), zero()];
+  const look = (add: (v: number, c: number, rest: number) => void) => {
+    for (let c = 0; c < expected.length; c++) {
+      // Cells without packets count too, or the rest would look larger than it is.
+      if (usable[c] === 1 || (sent[c] === 0 && received[c] === 0))
+        add(vector[c]!, c, packets[c]! - expected[c]!);
+    }
+  };
+  look((v, _, rest) => {
+    cells[v]!++;
+    sums[v]! += rest;
+  });
+  const means = sums.map((s, v) => Math.max(0, s / Math.max(1, cells[v]!)));
+  look((v, c, rest) => {
+    squares[v]! += (rest - means[v]!) ** 2 - spread[c]!;
+  });
+  return means.map((mean, v) => ({ mean, variance: Math.max(mean, squares[v]! / Math.max(1, cells[v]!)) }));
 }

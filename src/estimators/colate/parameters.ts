@@ -97,11 +97,11 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
   {
     name: "iterations",
     kind: "integer",
-    default: 16,
+    default: 60,
     min: 1,
     max: 1000,
     queryOnly: true,
-    help: "most steps of conjugate gradients that blup may take",
+    help: "most steps of conjugate gradients that blup may take; 12 to 35 are usual",
   },
 ];
 
@@ -117,6 +117,12 @@ export function completeColate(values: ParameterValues): ColateParameters {
   }
   if (2 ** Math.round(Math.log2(p.unit)) !== p.unit) {
     throw wrong(`unit=${p.unit} is not a power of two`, "such as 1, 256 or 1024 ns");
+  }
+  if (p.m * count < 2) {
+    throw wrong(
+      "m=1 in a single vector gives a flow one counter: its neighbours there can never be told apart",
+      "m=2 at least",
+    );
   }
   const smallest = Math.floor(p.n * Math.min(...p.shares));
   if (smallest < p.m) {

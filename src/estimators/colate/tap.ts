@@ -16,13 +16,12 @@ export class ColateTap implements Tap {
   #startNs = 0;
   #packets = 0;
 
-  /** `literal`: seed of the counters drawn at this point alone. */
-  constructor(context: TapContext, parameters: ColateParameters, literal: bigint | null = null) {
+  constructor(context: TapContext, parameters: ColateParameters) {
     this.#context = context;
     this.#parameters = parameters;
     this.#fullAt = fullAt(parameters);
     this.memoryBytes = memoryBytes(parameters);
-    this.#address = createCounters(context.kernels, parameters, context.seed, literal);
+    this.#address = createCounters(context.kernels, parameters, context.seed);
   }
 
   begin(epochStartNs: number): void {

@@ -6,6 +6,8 @@
  *   no flows:     X1 = N^2, X2 = N:         beta and alpha of a background of N packets
  * V and s^2 may be off by a factor of four with little harm to the answers; to their intervals it matters more.
  */
+import { median } from "../../base/regression.ts";
+
 export interface VarianceFit {
   /** The mean that weighs cells by N^2 / E[y^2]: over flows rather than packets, which no single giant decides. */
   meanNs: number;
@@ -13,7 +15,9 @@ export interface VarianceFit {
   second: number;
 }
 
-const ROUNDS = 12;
+const ROUNDS = 16;
+/** Median of the square of a standard normal. */
+const HALF_SQUARE = 0.4549;
 /** Beyond ten deviations a cell tells more about itself than about the others. */
 const CLIP = 100;
 
@@ -23,19 +27,14 @@ export function fitVariance(
   x1: (cell: number) => number,
 ): VarianceFit {
   const cells: number[] = [];
-  let meanNs = 0;
-  let total = 0;
-  for (let c = 0; c < packets.length; c++) {
-    if (packets[c] === 0) continue;
-    cells.push(c);
-    meanNs += delayNs[c]!;
-    total += packets[c]!;
-  }
-  if (total === 0) return { meanNs: 0, first: 0, second: 0 };
-  meanNs /= total;
-  const xs = Float64Array.from(cells, x1);
+  for (let c = 0; c < packets.length; c++) if (packets[c]! > 0) cells.push(c);
+  if (cells.length === 0) return { meanNs: 0, first: 0, second: 0 };
+  // Medians to begin with: a cell that holds different packets at its ends is off by seconds.
+  let meanNs = median(cells.map((c) => delayNs[c]! / packets[c]!))!;
   let first = 0;
-  let second = 0;
+  let second =
+    median(cells.map((c) => (delayNs[c]! - meanNs * packets[c]!) ** 2 / packets[c]!))! / HALF_SQUARE;
+  const xs = Float64Array.from(cells, x1);
   for (let round = 0; round < ROUNDS; round++) {
     let [s11, s12, s22, t1, t2] = [0, 0, 0, 0, 0];
     let numerator = 0;
@@ -44,20 +43,21 @@ export function fitVariance(
       const c = cells[i]!;
       const n = packets[c]!;
       const x = xs[i]!;
-      // The first round has no prediction yet: cells count as if all of their packets were one flow.
-      const predicted = (round === 0 ? n * n : first * x + second * n) + 1e-9;
+      const predicted = first * x + second * n + 1e-9;
       const y = delayNs[c]! - meanNs * n;
-      const square = round < 2 ? y * y : Math.min(y * y, CLIP * predicted);
+      const square = Math.min(y * y, CLIP * predicted);
       const w = 1 / (predicted * predicted);
       s11 += w * x * x;
       s12 += w * x * n;
       s22 += w * n * n;
       t1 += w * x * square;
       t2 += w * n * square;
+      // A clipped cell has no say in the mean.
+      if (square < y * y) continue;
       numerator += (delayNs[c]! * n) / predicted;
       denominator += (n * n) / predicted;
     }
-    meanNs = numerator / denominator;
+    if (denominator > 0) meanNs = numerator / denominator;
     const determinant = s11 * s22 - s12 * s12;
     const both = determinant > 1e-9 * s11 * s22;
     // Where the two cannot be told apart (one flow to a cell), all is between flows.

@@ -1,0 +1,90 @@
+/** From the differences of the counters and what is known of flows to each flow's mean delay and the variance of that. */
+import type { KnownFlows } from "../estimator.ts";
+import {
+  type Background,
+  backgroundVariance,
+  noiseOf,
+  type Prior,
+  posteriorVariances,
+  priorVariances,
+  solveBlup,
+} from "./blup.ts";
+import type { Difference } from "./difference.ts";
+import { type FlowGraph, layFlows } from "./flow-graph.ts";
+import type { ColateParameters } from "./parameters.ts";
+import { quickAnswers } from "./quick.ts";
+import { fitVariance } from "./variance.ts";
+
+export interface Decoded {
+  graph: FlowGraph;
+  prior: Prior;
+  background: Background;
+  decoder: "blup" | "quick";
+  meanNs: Float64Array;
+  /** Of each flow's mean. */
+  variance: Float64Array;
+  /** Before its counters were looked at. */
+  priorVariance: Float64Array;
+}
+
+/** A size of cell is judged where there are so many. */
+const BIN_CELLS = 30;
+
+export function decodeFlows(
+  difference: Difference,
+  known: KnownFlows,
+  places: Uint32Array,
+  parameters: ColateParameters,
+): Decoded {
+  const { packets, delayNs, unitNs } = difference;
+  const sized = known.packets.reduce((s, p) => s + (p > 0 ? 1 : 0), 0);
+  const complete = known.complete && sized === known.count;
+  const decoder =
+    parameters.decoder === "auto" ? (complete || sized > 1 ? "blup" : "quick") : parameters.decoder;
+  const graph = layFlows(difference, { ...known, complete: complete && decoder === "blup" }, places);
+  const loose = fitVariance(packets, delayNs, (c) => packets[c]! * packets[c]!);
+  const background: Background = { alpha: loose.second, beta: loose.first };
+  const prior = fitPrior(difference, graph, loose.meanNs, background);
+  const priorVariance = priorVariances(graph, prior);
+  const y = delayNs.map((x, c) => x - prior.meanNs * packets[c]!);
+  const common = { graph, prior, background, decoder, priorVariance } as const;
+  if (decoder === "quick") {
+    const { thetaNs, variance } = quickAnswers(graph, packets, y, prior, priorVariance, background);
+    return { ...common, meanNs: thetaNs.map((t) => t + prior.meanNs), variance };
+  }
+  const noise = noiseOf(graph, packets, prior, unitNs, background);
+  const { thetaNs } = solveBlup(graph, y, noise, priorVariance, parameters.iterations);
+  const variance = posteriorVariances(graph, noise, priorVariance, prior);
+  return { ...common, meanNs: thetaNs.map((t) => t + prior.meanNs), variance };
+}
+
+/** V and s^2: where all flows are known, from what they explain; else from how much the means of cells vary. */
+function fitPrior(
+  { packets, delayNs }: Difference,
+  graph: FlowGraph,
+  meanNs: number,
+  background: Background,
+): Prior {
+  if (graph.complete) {
+    const fit = fitVariance(packets, delayNs, (c) => graph.squares[c]! + graph.chance[c]!);
+    return { meanNs: fit.meanNs, flowVariance: fit.first, packetVariance: fit.second };
+  }
+  // A cell mixes flows, so its mean varies less than a flow's; the size of cell where means vary most is nearest to flows.
+  const sums = new Float64Array(33);
+  const sizes = new Float64Array(33);
+  for (let c = 0; c < packets.length; c++) {
+    if (packets[c] === 0) continue;
+    const bin = 31 - Math.clz32(packets[c]!);
+    const d = delayNs[c]! / packets[c]! - meanNs;
+    // Cells beyond all bounds hold different packets at their ends.
+    if (d * d * packets[c]! * packets[c]! > 100 * backgroundVariance(background, packets[c]!)) continue;
+    sums[bin]! += d * d;
+    sizes[bin]!++;
+  }
+  let flowVariance = background.beta;
+  for (const [bin, size] of sizes.entries()) {
+    if (size >= BIN_CELLS) flowVariance = Math.max(flowVariance, sums[bin]! / size);
+  }
+  // How much of that is within flows is not known: all of it, to be on the safe side.
+  return { meanNs, flowVariance, packetVariance: Math.max(background.alpha, flowVariance) };
+}
