@@ -9,8 +9,8 @@ import { Kernels } from "../src/base/kernels.ts";
 import { isNoAnswer } from "../src/estimators/estimator.ts";
 import { lda } from "../src/estimators/lda/lda.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
-import { weibullScenario } from "../tests/lda-scenarios.ts";
 import { runBothEnds } from "../tests/both-ends.ts";
+import { weibullScenario } from "../tests/lda-scenarios.ts";
 
 const { values } = parseArgs({
   options: {
@@ -29,15 +29,27 @@ const variants = [
   { name: "defaults", text: "" },
 ];
 
-console.log(`Weibull shape 0.6, ${packets.toExponential(1)} packets, burst loss, ${runs} runs; means over runs`);
-console.log("loss     configuration         mean error  deviation error  packets used  in 95 % interval: mean, deviation");
+console.log(
+  `Weibull shape 0.6, ${packets.toExponential(1)} packets, burst loss, ${runs} runs; means over runs`,
+);
+console.log(
+  "loss     configuration         mean error  deviation error  packets used  in 95 % interval: mean, deviation",
+);
 const started = performance.now();
 for (const loss of values.loss.split(",").map(Number)) {
   const totals = variants.map(() => ({ mean: 0, deviation: 0, used: 0, inMean: 0, inDeviation: 0, none: 0 }));
   for (let run = 0; run < runs; run++) {
     const seed = BigInt(1000 + run);
-    const pairs = variants.map(({ text }) => ({ estimator: lda, parameters: parseParameters(lda, text), seed }));
-    const { truth, sealed } = await runBothEnds(kernels, weibullScenario({ packets, loss, seed: run + 1 }), pairs);
+    const pairs = variants.map(({ text }) => ({
+      estimator: lda,
+      parameters: parseParameters(lda, text),
+      seed,
+    }));
+    const { truth, sealed } = await runBothEnds(
+      kernels,
+      weibullScenario({ packets, loss, seed: run + 1 }),
+      pairs,
+    );
     for (const [i, pair] of pairs.entries()) {
       const input = { ...pair, ...sealed[i]!, flows: null, confidence: 0.95, epochNs: 1e9 };
       const { mean, stdev, packetsUsed } = lda.estimate(input).segment!;
@@ -60,7 +72,13 @@ for (const loss of values.loss.split(",").map(Number)) {
     const answered = runs - t.none;
     const percent = (x: number) => `${((100 * x) / answered).toFixed(2)} %`;
     console.log(
-      `${`${100 * loss} %`.padEnd(8)} ${variants[i]!.name.padEnd(21)} ${percent(t.mean).padStart(10)}  ${percent(t.deviation).padStart(15)}  ${Math.round(t.used / runs).toString().padStart(12)}  ${percent(t.inMean)}, ${percent(t.inDeviation)}${t.none > 0 ? `  (${t.none} without answer)` : ""}`,
+      `${`${100 * loss} %`.padEnd(8)} ${variants[i]!.name.padEnd(21)} ${percent(t.mean).padStart(10)}  ${percent(t.deviation).padStart(15)}  ${Math.round(
+        t.used / runs,
+      )
+        .toString()
+        .padStart(
+          12,
+        )}  ${percent(t.inMean)}, ${percent(t.inDeviation)}${t.none > 0 ? `  (${t.none} without answer)` : ""}`,
     );
   }
 }

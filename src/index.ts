@@ -14,6 +14,12 @@ export {
   type RowFilter,
 } from "./capture/reader.ts";
 export { type CompareOptions, compareCaptures } from "./collect/compare.ts";
+export type { EstimateReport, FlowClass, FlowEstimateReport } from "./collect/compare-estimate-report.ts";
+export {
+  compareWithEstimates,
+  type EstimateOptions,
+  type EstimatePlan,
+} from "./collect/compare-estimates.ts";
 export type {
   CaptureSummary,
   CompareReport,
@@ -33,6 +39,9 @@ export type {
   NoAnswer,
   SealedEpoch,
   SegmentEstimate,
+  SizeAnswer,
+  SizePrediction,
+  SizeRequest,
   Tap,
 } from "./estimators/estimator.ts";
 export { formatParameters, parseParameters } from "./estimators/parameters.ts";

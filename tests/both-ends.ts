@@ -22,6 +22,8 @@ export interface TapPair {
 
 export interface BothEnds {
   truth: SegmentTruth;
+  /** Mean delay by flow hash "high:low", where asked for. */
+  flowTruth: Map<string, number>;
   sealed: { sender: SealedEpoch; receiver: SealedEpoch }[];
 }
 
@@ -30,6 +32,7 @@ export async function runBothEnds(
   kernels: Kernels,
   scenario: Scenario,
   pairs: readonly TapPair[],
+  withFlows = false,
 ): Promise<BothEnds> {
   const open = (role: "sender" | "receiver"): Tap[] =>
     pairs.map(({ estimator, parameters, seed }) => {
@@ -40,18 +43,32 @@ export async function runBothEnds(
   const senders = open("sender");
   const receivers = open("receiver");
   const truth = new DelayTruth();
+  const sums = new Map<string, { sum: number; packets: number }>();
   const mask = FlowKeySpec.parse().store(kernels);
   for await (const batch of simulate(kernels, scenario).combined()) {
     kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
     for (const tap of senders) tap.update(batch, 0, batch.count);
     truth.sent += batch.count;
     arrive(batch, truth);
+    if (withFlows) addFlows(sums, batch);
     for (const tap of receivers) tap.update(batch, 0, batch.count);
   }
   const sealed = pairs.map((_, i) => ({ sender: senders[i]!.seal(), receiver: receivers[i]!.seal() }));
   for (const tap of [...senders, ...receivers]) tap.free();
   kernels.free(mask);
-  return { truth: truth.result(), sealed };
+  const flowTruth = new Map([...sums].map(([name, { sum, packets }]) => [name, sum / packets]));
+  return { truth: truth.result(), flowTruth, sealed };
+}
+
+function addFlows(sums: Map<string, { sum: number; packets: number }>, batch: PacketBatch): void {
+  const { count, flowHash, delayNs } = batch;
+  for (let i = 0; i < count; i++) {
+    const name = `${flowHash[2 * i + 1]}:${flowHash[2 * i]}`;
+    const flow = sums.get(name) ?? { sum: 0, packets: 0 };
+    flow.sum += delayNs[i]!;
+    flow.packets++;
+    sums.set(name, flow);
+  }
 }
 
 class DelayTruth {
@@ -80,7 +97,7 @@ export function arrive(batch: PacketBatch, truth?: { add(delayNs: number): void 
   let lost = 0;
   for (let i = 0; i < count; i++) {
     const delay = delayNs[i]!;
-    const arrived = delay === delay;
+    const arrived = !Number.isNaN(delay);
     select[i] = arrived ? 1 : 0;
     if (arrived) {
       timeNs[i]! += delay;

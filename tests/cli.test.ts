@@ -128,4 +128,58 @@ describe("the command line", () => {
     expect(out).toContain("PARTIAL");
     expect(err).toMatch(/cut\.pcap\.gz: at byte \d+: /);
   });
+
+  test("compare --estimators puts estimates beside the exact values", () => {
+    const run = hoptime([
+      "compare",
+      DEMO.before,
+      DEMO.after,
+      "--estimators",
+      "lda",
+      "--lda",
+      "rows=128",
+      "--json",
+    ]);
+    expect(run.status).toBe(0);
+    const { estimates, segment } = JSON.parse(run.out);
+    expect(estimates.lda).toMatchObject({ exactMeanNs: segment.latency.meanNs, confidence: 0.95 });
+    expect(estimates.lda.bytes).toBe(2 * (12 + 4 * 128 * 16));
+    expect(Math.abs(estimates.lda.relativeError)).toBeLessThan(0.05);
+  });
+
+  test.each([
+    [
+      ["compare", DEMO.before, DEMO.after, "--estimators", "nope"],
+      /there is no estimator 'nope'; there are: lda/,
+    ],
+    [["compare", DEMO.before, DEMO.after, "--estimators", ","], /--estimators ,: names nothing/],
+    [["compare", DEMO.before, DEMO.after, "--lda", "rows=2"], /add --estimators lda/],
+    [
+      ["compare", DEMO.before, DEMO.after, "--estimators", "lda", "--lda", "rows=x"],
+      /rows=x is not a whole number/,
+    ],
+    [["size"], /hoptime size lda/],
+    [["size", "flows"], /'flows' has no sizes to choose/],
+    [["size", "lda"], /give --packets N or --capture FILE/],
+    [["size", "lda", "--packets", "1e6", "--error", "1%", "--memory", "1kB"], /exclude each other/],
+  ])("%j is refused in one line", (args, why) => {
+    const { status, out, err } = hoptime(args);
+    expect({ status, out }).toEqual({ status: 2, out: "" });
+    expect(err).toMatch(why);
+    expect(err.trimEnd().split("\n")).toHaveLength(1);
+  });
+
+  test("size lda finds a geometry that compare takes", () => {
+    const run = hoptime(["size", "lda", "--capture", DEMO.before, "--loss", "5%", "--error", "2%", "--json"]);
+    const answer = JSON.parse(run.out);
+    expect(answer).toMatchObject({
+      format: "hoptime.size/1",
+      estimator: "lda",
+      parameters: { loss: [0.05] },
+    });
+    expect(answer.predictions[0].relativeError).toBeLessThanOrEqual(0.02);
+    const [flag, value] = answer.option.split(" ");
+    const used = hoptime(["compare", DEMO.before, DEMO.after, "--estimators", "lda", flag, value, "--json"]);
+    expect(JSON.parse(used.out).estimates.lda.senderBytes).toBe(answer.payloadBytes);
+  });
 });

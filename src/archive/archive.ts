@@ -216,6 +216,11 @@ export class RecordArchive {
     return record;
   }
 
+  /** Bytes on disk; 0 where it has just been removed. */
+  sizeOf(entry: ArchiveEntry): number {
+    return statSync(entry.file, { throwIfNoEntry: false })?.size ?? 0;
+  }
+
   /** Part of a payload that is stored as it is; nothing else of it is read. */
   readPayloadRange(entry: ArchiveEntry, offset: number, length: number): Uint8Array {
     const { fd, layout } = this.#opened(entry);

@@ -1,7 +1,15 @@
 /** Which records an archive holds, told from its folders alone: no file is opened. */
 import { type Dirent, readdirSync } from "node:fs";
-import { join } from "node:path";
-import { type ArchiveEntry, hourFolders, identity, parseFileName, parseFolderName } from "./names.ts";
+import { join, sep } from "node:path";
+import {
+  type ArchiveEntry,
+  EXTENSION,
+  hourFolders,
+  identity,
+  parseFileName,
+  parseFolderName,
+  timeName,
+} from "./names.ts";
 
 export interface Selection {
   points?: readonly string[];
@@ -23,6 +31,7 @@ export interface Listing {
 export const MARKER = "archive.json";
 export const TEMPORARY = ".tmp";
 const MOST_FOREIGN = 100;
+const DASH = 45;
 
 export function listRecords(directory: string, selection: Selection = {}): Listing {
   const out: Listing = { entries: [], foreign: [] };
@@ -73,22 +82,40 @@ function listTap(path: string, names: TapNames, { fromNs, toNs }: Selection, out
   }
   if (before !== null) inside.unshift(before.includes("/") ? before : lastHour(path, before));
   const found = new Map<string, ArchiveEntry>();
+  const reaches = rangeTest(fromNs, toNs);
   for (const folder of inside) {
-    for (const file of read(join(path, folder))) {
-      const told = file.isFile() ? parseFileName(file.name) : null;
+    const base = join(path, folder);
+    for (const name of readNames(base)) {
+      if (!reaches(name)) continue;
+      const told = parseFileName(name);
       if (!told) {
-        noteForeign(out, join(path, folder, file.name));
+        noteForeign(out, join(base, name));
         continue;
       }
       if (fromNs !== undefined && told.epoch.endNs <= fromNs) continue;
       if (toNs !== undefined && told.epoch.startNs >= toNs) continue;
-      const entry = { file: join(path, folder, file.name), ...names, ...told };
+      const entry: ArchiveEntry = { file: `${base}${sep}${name}`, ...names, ...told };
       // Replacing a record by a longer one of the same epoch was cut off in between: the longer one counts.
       const other = found.get(identity(entry));
       if (!other || other.epoch.endNs < entry.epoch.endNs) found.set(identity(entry), entry);
     }
   }
-  out.entries.push(...found.values());
+  for (const entry of found.values()) out.entries.push(entry);
+}
+
+/**
+ * Tells from a name's digits alone that a record is out of range: an hour has thousands of files of which a question wants a few. True for everything
+ * that is not told so quickly.
+ */
+function rangeTest(fromNs: bigint | undefined, toNs: bigint | undefined): (name: string) => boolean {
+  const from = fromNs === undefined || fromNs < 0n ? "" : timeName(fromNs);
+  const to = toNs === undefined || toNs < 0n ? null : timeName(toNs);
+  return (name) => {
+    if (name.charCodeAt(19) !== DASH || name.charCodeAt(39) !== DASH || !name.endsWith(EXTENSION))
+      return true;
+    if (to !== null && name.slice(0, 19) >= to) return false;
+    return name.slice(20, 39) > from;
+  };
 }
 
 function lastHour(path: string, day: string): string {
@@ -114,10 +141,18 @@ function folders(
   return found;
 }
 
-/** A folder that retention has just removed is an empty one. */
 function read(path: string): Dirent[] {
+  return orNothing(() => readdirSync(path, { withFileTypes: true }));
+}
+
+function readNames(path: string): string[] {
+  return orNothing(() => readdirSync(path));
+}
+
+/** A folder that retention has just removed is an empty one. */
+function orNothing<T>(list: () => T[]): T[] {
   try {
-    return readdirSync(path, { withFileTypes: true });
+    return list();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
     throw error;

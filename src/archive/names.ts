@@ -55,7 +55,12 @@ export function hourFolders(ns: bigint): [day: string, hour: string] {
 /** Path of a record below the archive's folder, as parts. */
 export function recordPath(head: RecordHead): string[] {
   const { epoch } = head;
-  const parts = [time(epoch.startNs), time(epoch.endNs), MODE_LETTERS[epoch.mode], ROLE_LETTERS[head.role]];
+  const parts = [
+    timeName(epoch.startNs),
+    timeName(epoch.endNs),
+    MODE_LETTERS[epoch.mode],
+    ROLE_LETTERS[head.role],
+  ];
   if (epoch.mode !== "aligned") parts.push(hex(epoch.startId), hex(epoch.endId));
   return [
     folderName(head.point),
@@ -66,12 +71,15 @@ export function recordPath(head: RecordHead): string[] {
   ];
 }
 
+const MODES: Readonly<Record<string, CutMode>> = { a: "aligned", c: "control", d: "delimited" };
+const ROLES: Readonly<Record<string, RecordRole>> = { n: "none", s: "sender", r: "receiver" };
+const FILE_NAME = /^(m?\d{19})-(m?\d{19})-([acd])-([nsr])(?:-([0-9a-f]{16})-([0-9a-f]{16}))?\.hop$/;
+
 /** What a file's name tells; null where it is no record's name. */
 export function parseFileName(name: string): Pick<ArchiveEntry, "role" | "epoch"> | null {
-  const match = /^(m?\d{19})-(m?\d{19})-([acd])-([nsr])(?:-([0-9a-f]{16})-([0-9a-f]{16}))?\.hop$/.exec(name);
+  const match = FILE_NAME.exec(name);
   if (!match) return null;
-  const mode = (Object.keys(MODE_LETTERS) as CutMode[]).find((m) => MODE_LETTERS[m] === match[3])!;
-  const role = (Object.keys(ROLE_LETTERS) as RecordRole[]).find((r) => ROLE_LETTERS[r] === match[4])!;
+  const mode = MODES[match[3]!]!;
   if ((mode === "aligned") !== (match[5] === undefined)) return null;
   const id = (text: string | undefined) => (text === undefined ? 0n : BigInt(`0x${text}`));
   const epoch = {
@@ -81,7 +89,7 @@ export function parseFileName(name: string): Pick<ArchiveEntry, "role" | "epoch"
     startId: id(match[5]),
     endId: id(match[6]),
   };
-  return { role, epoch };
+  return { role: ROLES[match[4]!]!, epoch };
 }
 
 /** One epoch of one tap has one identity, whenever it ended. */
@@ -90,7 +98,7 @@ export function identity(entry: Pick<ArchiveEntry, "role" | "epoch">): string {
 }
 
 /** Nineteen digits reach the end of 64-bit time and sort as text; `m` is minus. */
-function time(ns: bigint): string {
+export function timeName(ns: bigint): string {
   return (ns < 0n ? "m" : "") + (ns < 0n ? -ns : ns).toString().padStart(19, "0");
 }
 

@@ -5,9 +5,12 @@ import { UsageError } from "../base/errors.ts";
 import { formatDuration } from "../base/time.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import { type CompareOptions, compareCaptures, type FlowOrder } from "../collect/compare.ts";
+import { compareWithEstimates } from "../collect/compare-estimates.ts";
 import { formatCompare, formatCompareCsv } from "../collect/compare-text.ts";
 import { renderComparePage } from "../collect/report-page.ts";
-import { choiceOption, durationOption, integerOption } from "./options.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
+import { addEstimatorOptions, chosenEstimators, parameterHelp } from "./estimator-options.ts";
+import { choiceOption, durationOption, integerOption, shareOption } from "./options.ts";
 import { colours, Progress } from "./terminal.ts";
 
 const ORDERS = ["packets", "mean", "p99", "max", "lost", "bytes"] as const satisfies readonly FlowOrder[];
@@ -25,10 +28,11 @@ interface Flags {
   json?: boolean;
   csv?: boolean;
   html?: string;
+  confidence: number;
 }
 
 export function compareCommand(): Command {
-  return new Command("compare")
+  const command = new Command("compare")
     .description(
       "Matches the same packets in two captures and tells who was delayed between them, by how much, what was lost, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip; - is standard input.",
     )
@@ -64,6 +68,12 @@ export function compareCommand(): Command {
     .option("--json", "everything, all flows, as JSON (format hoptime.compare/1)")
     .option("--csv", "all flows as CSV")
     .option("--html <file>", "writes a report that opens in any browser, without a network")
+    .option(
+      "--estimators <names>",
+      `sketches to run beside the exact match, joined with commas: ${ESTIMATORS.map((e) => e.name).join(", ")}`,
+    )
+    .option("--confidence <share>", "of the estimators' intervals", shareOption("--confidence"), 0.95);
+  return addEstimatorOptions(command, ESTIMATORS)
     .addHelpText(
       "after",
       `
@@ -71,7 +81,9 @@ Examples:
   hoptime compare ingress.pcap egress.pcap
   hoptime compare a.pcapng.gz b.pcapng.gz --filter 'udp and dst net 10.2.0.0/16' --top 20 --sort p99
   hoptime compare a.pcap b.pcap --clock deskew --html report.html
-  tcpdump -r a.pcap -w - port 443 | hoptime compare - b.pcap --json`,
+  hoptime compare a.pcap b.pcap --estimators lda --lda packets=1e6,loss=0.01
+  tcpdump -r a.pcap -w - port 443 | hoptime compare - b.pcap --json
+${parameterHelp(ESTIMATORS)}`,
     )
     .action(async (before: string, after: string, flags: Flags) => {
       await run(before, after, flags);
@@ -84,6 +96,7 @@ async function run(before: string, after: string, flags: Flags): Promise<void> {
   }
   if (flags.json && flags.csv) throw new UsageError("bad-flag", "--json and --csv exclude each other");
   const everything = flags.json === true || flags.csv === true || flags.html !== undefined;
+  const plans = chosenEstimators({ ...flags }, ESTIMATORS);
   const progress = new Progress("comparing");
   const options: CompareOptions = {
     before,
@@ -99,7 +112,11 @@ async function run(before: string, after: string, flags: Flags): Promise<void> {
     onProgress: (done, total, packets) => progress.update(done, total, packets),
   };
   const started = performance.now();
-  const report = await compareCaptures(options).finally(() => progress.clear());
+  const comparison =
+    plans.length === 0
+      ? compareCaptures(options)
+      : compareWithEstimates(options, { plans, confidence: flags.confidence });
+  const report = await comparison.finally(() => progress.clear());
   const seconds = (performance.now() - started) / 1000;
   if (flags.html !== undefined) writeFileSync(flags.html, renderComparePage(report));
   if (flags.json) process.stdout.write(`${JSON.stringify(report)}\n`);

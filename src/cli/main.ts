@@ -17,6 +17,16 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./compare.ts")).compareCommand(),
   },
   {
+    name: "observe",
+    summary: "a point's captures become records: sketches that two points exchange instead of packets",
+    load: async () => (await import("./observe.ts")).observeCommand(),
+  },
+  {
+    name: "query",
+    summary: "latency and loss between two points, from their records",
+    load: async () => (await import("./query.ts")).queryCommand(),
+  },
+  {
     name: "inspect",
     summary: "what a capture holds: points, link types, time span, flows, packet identity, precision",
     load: async () => (await import("./inspect.ts")).inspectCommand(),
@@ -25,6 +35,26 @@ const COMMANDS: readonly Entry[] = [
     name: "simulate",
     summary: "captures of a simulated network, with the true delay of every packet and flow",
     load: async () => (await import("./simulate.ts")).simulateCommand(),
+  },
+  {
+    name: "localise",
+    summary: "which hop of a path is to blame, from captures at several points",
+    load: async () => (await import("./localise.ts")).localiseCommand(),
+  },
+  {
+    name: "plan",
+    summary: "which routers of a map to upgrade first, and what each upgrade gains",
+    load: async () => (await import("./plan.ts")).planCommand(),
+  },
+  {
+    name: "size",
+    summary: "geometry, memory, bandwidth and predicted accuracy of a sketch",
+    load: async () => (await import("./size.ts")).sizeCommand(),
+  },
+  {
+    name: "reference",
+    summary: "sends reference packets (STAMP) for RLI",
+    load: async () => (await import("./reference.ts")).referenceCommand(),
   },
   {
     name: "demo",

@@ -35,3 +35,25 @@ export function choiceOption<T extends string>(flag: string, choices: readonly T
     return text as T;
   };
 }
+
+/** A share between 0 and 1, both excluded: `0.95` or `95%`. */
+export function shareOption(flag: string): (text: string) => number {
+  return (text) => {
+    const match = /^\s*([0-9.eE+-]+)\s*(%?)\s*$/.exec(text);
+    const share = match ? Number(match[1]) / (match[2] === "%" ? 100 : 1) : Number.NaN;
+    if (!(share > 0 && share < 1)) {
+      throw new UsageError("bad-flag", `${flag} ${text}: must lie between 0 and 1`, "e.g. 0.95 or 95%");
+    }
+    return share;
+  };
+}
+
+/** A number above 0, also as 5e6. */
+export function positiveOption(flag: string): (text: string) => number {
+  return (text) => {
+    const n = text.trim() === "" ? Number.NaN : Number(text);
+    if (!(Number.isFinite(n) && n > 0))
+      throw new UsageError("bad-flag", `${flag} ${text}: must be a number above 0`);
+    return n;
+  };
+}

@@ -6,6 +6,7 @@
  * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
  * flows of an epoch come together. What has no answer is left out of the mean, and the share that it rests on says so.
  */
+import { Moments } from "../base/moments.ts";
 import { type EstimatorAnswer, type Interval, isNoAnswer, type NoAnswer } from "../estimators/estimator.ts";
 
 /** One answer to be combined. */
@@ -30,6 +31,12 @@ export interface Combined {
   contributions: number;
 }
 
+/** The epoch that a flow's contribution is of, with the segment's mean there. */
+export interface SharedEpoch {
+  index: number;
+  shared: Interval | NoAnswer | null;
+}
+
 interface Side {
   low: number;
   high: number;
@@ -49,20 +56,11 @@ export class Combination {
   #why = new Map<NoAnswer["reason"], { no: NoAnswer; count: number }>();
   #whyStdev: NoAnswer | null = null;
   /** The epoch at hand: weight of its contributions, and their number. */
-  #epoch: { weight: number; count: number; shared: Side } | null = null;
+  #epoch: { index: number; weight: number; count: number; shared: Side } | null = null;
 
-  /** A new epoch begins, whose contributions share an error. */
-  beginEpoch(shared: Interval | NoAnswer | null): void {
-    this.#endEpoch();
-    const known = shared !== null && !isNoAnswer(shared) ? shared : null;
-    const side = {
-      low: known ? known.valueNs - known.lowNs : 0,
-      high: known ? known.highNs - known.valueNs : 0,
-    };
-    this.#epoch = { weight: 0, count: 0, shared: side };
-  }
-
-  add({ mean, stdev, packets, lost, used }: Contribution): void {
+  /** `epoch`: its number and the error that its flows share; contributions of one epoch come together. */
+  add({ mean, stdev, packets, lost, used }: Contribution, epoch?: SharedEpoch): void {
+    if (epoch) this.#enter(epoch);
     this.#count++;
     this.#used += used;
     if (packets !== null) this.#packets = (this.#packets ?? 0) + packets;
@@ -133,6 +131,17 @@ export class Combination {
   #commonReason(): NoAnswer {
     const [most] = [...this.#why.values()].sort((a, b) => b.count - a.count);
     return most?.no ?? { reason: "no-packets", text: "there were no packets" };
+  }
+
+  #enter({ index, shared }: SharedEpoch): void {
+    if (this.#epoch?.index === index) return;
+    this.#endEpoch();
+    const known = shared !== null && !isNoAnswer(shared) ? shared : null;
+    const side = {
+      low: known ? known.valueNs - known.lowNs : 0,
+      high: known ? known.highNs - known.valueNs : 0,
+    };
+    this.#epoch = { index, weight: 0, count: 0, shared: side };
   }
 
   #endEpoch(): void {

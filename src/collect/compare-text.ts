@@ -2,6 +2,8 @@
 import { formatDuration, formatTime } from "../base/time.ts";
 import { formatFlowKey } from "../capture/flow-text.ts";
 import type { FlowOrder } from "./compare.ts";
+import type { EstimateReport } from "./compare-estimate-report.ts";
+import { estimateLines } from "./compare-estimate-text.ts";
 import type { CaptureSummary, CompareReport, FlowReport, Latency, SegmentReport } from "./compare-report.ts";
 
 /** Colours, or none: picocolors' shape. */
@@ -38,6 +40,10 @@ export function formatCompare(report: CompareReport, options: TextOptions): stri
   const shown = sorted(report.flows, options.sort).slice(0, options.top);
   if (shown.length > 0) {
     out.push("", c.bold(`flows by ${options.sort}`), flowTable(shown, c));
+  }
+  if (report.estimates) {
+    out.push("", c.bold("estimates beside the exact values"));
+    out.push(...estimateLines(report.estimates as Record<string, EstimateReport>, c));
   }
   const trust = String(report.clock.trust);
   const paint = trust === "good" ? c.green : trust === "usable" ? c.yellow : c.red;

@@ -33,8 +33,8 @@ export interface CompareOptions {
   flows?: "all" | { top: number; sort: FlowOrder };
   onProgress?: PassOptions["onProgress"];
   onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
-  /** A new pass begins: what taps have seen so far does not count. */
-  onRestart?: () => void;
+  /** A new pass begins: what taps have seen so far does not count. The plan says what is known of the clocks. */
+  onRestart?: (plan: PassPlan) => void;
 }
 
 export type FlowOrder = "packets" | "mean" | "p99" | "max" | "lost" | "bytes";
@@ -83,7 +83,7 @@ export async function compareCaptures(options: CompareOptions): Promise<CompareR
   let corrected = mode === "asis";
   for (let pass = 1; ; pass++) {
     const whole = plan.limit === Number.POSITIVE_INFINITY;
-    if (whole) options.onRestart?.();
+    if (whole) options.onRestart?.(plan);
     const observed: PassOptions =
       whole && options.onBatch ? { ...passOptions, onBatch: options.onBatch } : passOptions;
     const result = await runPass(kernels, observed, plan);

@@ -201,7 +201,7 @@ export const flowTable: Estimator<FlowTableParameters> = {
       const before = sent?.packets(name) ?? null;
       const after = received?.packets(name) ?? null;
       const lost = before === null || after === null ? null : before - after;
-      answers.push({ flow: i, mean: NO_DELAY, stdev: NO_DELAY, packets: before ?? after, lost });
+      answers.push({ flow: i, mean: NO_DELAY, stdev: NO_DELAY, packets: sent ? before : after, lost });
     }
     return {
       segment: {

@@ -36,7 +36,9 @@ export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswe
   const missing = sender.packets - receiver.packets;
   const check = checkStream(before, after, parameters.sampling, missing);
   notes.push(...describe(check, receiver.packets));
-  const lost = missing + check.foreign;
+  // Packets in flight over the epoch's edges come and go in equal numbers, so what is missing in all is the better count of losses; more packets
+  // behind than before make it meaningless.
+  const lost = missing >= 0 ? missing : null;
   const rows = usableRows(before, after);
   const refusal = refuse(check, rows);
   if (refusal) return { segment: unanswered(refusal, input, lost, notes), flows: [], notes };
@@ -106,17 +108,15 @@ function refuse(check: StreamCheck, rows: UsableRows): NoAnswer | null {
   };
 }
 
+/** Shares are rounded to one digit, so that epochs alike say it in the same words. */
 function describe(check: StreamCheck, received: number): string[] {
   const notes: string[] = [];
   if (check.foreign > 0) {
-    const share = ((100 * check.foreign) / received).toPrecision(2);
+    const percent = (100 * check.foreign) / received;
+    const share =
+      percent < 0.1 ? "less than 0.1 %" : `about ${Number(Math.min(100, percent).toPrecision(1))} %`;
     notes.push(
-      `about ${check.foreign} packets (${share} %) were counted at the receiver only: foreign, duplicated, rewritten on the way, or in flight over the epoch's edge; they are not loss, and the rows they fell into are left out`,
-    );
-  }
-  if (check.swapped > 0) {
-    notes.push(
-      `${check.swapped} rows have equal counts at both ends but hold different packets (their digests differ); they are left out`,
+      `${share} of the receiver's packets were not counted at the sender (foreign, duplicated, rewritten on the way, or in flight over the epoch's edge): the rows they fell into are left out; the loss told is sent less received, which they lower`,
     );
   }
   if (check.contradiction)

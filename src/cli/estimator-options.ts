@@ -1,0 +1,79 @@
+/** `--lda k=v,…`: one option per estimator of the table, for the commands that run or ask estimators. */
+import { type Command, Option } from "commander";
+import { UsageError } from "../base/errors.ts";
+import type { Estimator, ParameterSpec, ParameterValues } from "../estimators/estimator.ts";
+import { parseParameters } from "../estimators/parameters.ts";
+import { findEstimator } from "../estimators/table.ts";
+
+/** `queryOnly`: only parameters that a question may set. */
+export function addEstimatorOptions(
+  command: Command,
+  table: readonly Estimator[],
+  queryOnly = false,
+): Command {
+  for (const estimator of table) {
+    const specs = estimator.parameters.filter((s) => !queryOnly || s.queryOnly);
+    if (specs.length === 0) continue;
+    const text = `${estimator.title}: ${specs.map((s) => s.name).join(", ")}`;
+    command.addOption(new Option(`--${estimator.name} <k=v,...>`, text));
+  }
+  return command;
+}
+
+/** What was given, by estimator. */
+export function estimatorParameters(
+  flags: Record<string, unknown>,
+  table: readonly Estimator[],
+): Record<string, string> {
+  const out: Record<string, string> = {};
+  for (const { name } of table) {
+    const camel = name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+    const value = flags[camel];
+    if (typeof value === "string") out[name] = value;
+  }
+  return out;
+}
+
+/** The estimators named by --estimators, with their parameters; empty where it is not given. */
+export function chosenEstimators(
+  flags: Record<string, unknown>,
+  table: readonly Estimator[],
+): { estimator: Estimator; parameters: ParameterValues }[] {
+  const text = flags["estimators"] as string | undefined;
+  const names = text === undefined ? [] : [...new Set(splitNames("--estimators", text))];
+  const given = estimatorParameters(flags, table);
+  for (const name of Object.keys(given)) {
+    if (names.includes(name)) continue;
+    const hint = `add --estimators ${[...names, name].join(",")}`;
+    throw new UsageError("bad-flag", `--${name} is given, but ${name} is not run`, hint);
+  }
+  return names.map((name) => {
+    const estimator = findEstimator(name);
+    return { estimator, parameters: parseParameters(estimator, given[name]) };
+  });
+}
+
+/** For --help: every parameter with its default. */
+export function parameterHelp(table: readonly Estimator[], queryOnly = false): string {
+  const lines: string[] = [];
+  for (const estimator of table) {
+    const specs = estimator.parameters.filter((s) => !queryOnly || s.queryOnly);
+    if (specs.length === 0) continue;
+    lines.push(`  --${estimator.name}`);
+    for (const spec of specs) lines.push(`      ${`${spec.name}=${shown(spec)}`.padEnd(28)} ${spec.help}`);
+  }
+  return lines.length === 0 ? "" : `\nParameters, with their defaults:\n${lines.join("\n")}\n`;
+}
+
+function shown(spec: ParameterSpec): string {
+  return Array.isArray(spec.default) ? spec.default.join("/") : String(spec.default);
+}
+
+export function splitNames(flag: string, text: string): string[] {
+  const names = text
+    .split(",")
+    .map((n) => n.trim())
+    .filter((n) => n !== "");
+  if (names.length === 0) throw new UsageError("bad-flag", `${flag} ${text}: names nothing`);
+  return names;
+}

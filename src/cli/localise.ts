@@ -1,0 +1,77 @@
+/** `hoptime localise P1 P2 P3 …`: which hop is to blame. */
+import { writeFileSync } from "node:fs";
+import { Command } from "commander";
+import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
+import { localisationJson, localiseCaptures } from "../network/localise-captures.ts";
+import { renderLocalisationHtml } from "../network/localise-html.ts";
+import { formatLocalisation } from "../network/localise-text.ts";
+import { choiceOption, durationOption } from "./options.ts";
+import { Progress } from "./terminal.ts";
+
+interface Flags {
+  epoch?: number;
+  window: number;
+  filter?: string;
+  inner?: boolean;
+  names?: string;
+  clock: CorrectionMode;
+  json?: boolean;
+  html?: string;
+}
+
+export function localiseCommand(): Command {
+  return new Command("localise")
+    .description(
+      "Splits the delay and loss of a path into its segments, epoch by epoch, and blames the segment that made a spike. Takes captures of the same packets at two or more points, in path order.",
+    )
+    .argument("<captures...>", "captures at the points of the path, in order")
+    .option(
+      "--epoch <time>",
+      "length of an epoch (default: a sixtieth of the capture, 10 ms to 1 s)",
+      durationOption("--epoch"),
+    )
+    .option("--window <time>", "a packet's copy is looked for this long", durationOption("--window"), 10e9)
+    .option("--filter <expr>", "only packets of this pcap-filter expression")
+    .option("--inner", "look inside tunnels")
+    .option("--names <a,b,…>", "names of the points (default: the files' names)")
+    .option(
+      "--clock <mode>",
+      `what is done about the clocks: ${CORRECTION_MODES.join(", ")}`,
+      choiceOption("--clock", CORRECTION_MODES),
+      "asis",
+    )
+    .option("--json", "as JSON (format hoptime.localise/1)")
+    .option("--html <file>", "writes a page with the path and the time series, without a network")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  hoptime localise host.pcap r1-in.pcap r1-out.pcap r2-in.pcap r2-out.pcap
+  hoptime localise a.pcap b.pcap c.pcap --epoch 100ms --names edge,core,server --html blame.html
+  hoptime localise a.pcap b.pcap c.pcap --json | jq .spikes`,
+    )
+    .action(async (files: string[], flags: Flags) => {
+      const progress = new Progress("comparing");
+      const captured = await localiseCaptures({
+        files,
+        names: flags.names?.split(","),
+        epochNs: flags.epoch,
+        windowNs: flags.window,
+        filter: flags.filter,
+        inner: flags.inner ?? false,
+        clock: flags.clock,
+        onProgress: (done, total, packets) => progress.update(done, total, packets),
+      }).finally(() => progress.clear());
+      const { localisation, originNs, reports } = captured;
+      if (flags.html !== undefined)
+        writeFileSync(flags.html, renderLocalisationHtml(localisation, { originNs }));
+      if (flags.json) process.stdout.write(`${JSON.stringify(localisationJson(captured))}\n`);
+      else process.stdout.write(formatLocalisation(localisation, { originNs }));
+      if (flags.html !== undefined) process.stderr.write(`page written to ${flags.html}\n`);
+      for (const side of new Set(reports.flatMap((r) => [r.before.partial, r.after.partial]))) {
+        if (side === null) continue;
+        process.stderr.write(`hoptime: ${side}; the numbers cover what was read until there\n`);
+        process.exitCode = 2;
+      }
+    });
+}

@@ -1,0 +1,201 @@
+/** `hoptime observe FILE...`: a point's captures become its records. */
+import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { formatDuration, parseDuration } from "../base/time.ts";
+import { type ObservationReport, observePoint } from "../collect/observe.ts";
+import { formatBytes } from "../collect/units.ts";
+import type { CutChoice } from "../epoch/observe-captures.ts";
+import type { Estimator, Role } from "../estimators/estimator.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
+import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
+import { choiceOption, durationOption, integerOption } from "./options.ts";
+import { colours, formatCount, Progress } from "./terminal.ts";
+
+const ROLES = ["sender", "receiver", "both"] as const;
+const CUTS = ["aligned", "control", "delimited"] as const;
+
+interface Flags {
+  point: string;
+  to: string;
+  estimators: string;
+  epoch?: string;
+  cut?: (typeof CUTS)[number];
+  role: Role | "both";
+  filter?: string;
+  segment?: string[];
+  class?: string[];
+  key: string;
+  cover: number;
+  inner?: boolean;
+  seed?: bigint;
+  keep?: number;
+  maxSize?: number;
+  json?: boolean;
+}
+
+const EXAMPLES = `
+Both points are observed with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed; their records may share a directory, or
+be copied into one. Records that are there already stay: a run that was cut off is simply repeated.
+
+Examples:
+  hoptime observe ingress.pcap --point A --estimators lda,lds --epoch 1s --to records
+  hoptime observe egress.pcap --point B --estimators lda,lds --epoch 1s --to records
+  hoptime query records --between A B
+
+  hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --segment 'A:C=dst net 10.3.0.0/16' --to records
+  hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
+  hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
+`;
+
+const collect = (text: string, before: string[] | undefined) => [...(before ?? []), text];
+
+export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Command {
+  const command = new Command("observe")
+    .description(
+      "Folds the captures of one point into sketches, epoch by epoch, and keeps those as records: kilobytes that two points exchange instead of packets.",
+    )
+    .argument("<file...>", "captures of the point, in order of time; - is standard input")
+    .requiredOption("--point <name>", "name of the point")
+    .requiredOption("--to <dir>", "directory of the records")
+    .option("--estimators <names>", `of ${table.map((e) => e.name).join(", ")}`, usual(table))
+    .option("--epoch <length>", "1s, 250ms …; or 65536p: so many packets on average (default: 1s)")
+    .option(
+      "--cut <how>",
+      "aligned: by the clock; delimited: by packets that both points see; control: by Start and End messages in band",
+      choiceOption("--cut", CUTS),
+    )
+    .option("--role <end>", `of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
+    .option("--filter <expr>", "only packets of this pcap-filter expression; the same packets at both points")
+    .option("--segment <A:B=expr>", "packets from A to B, one of which is this point (repeatable)", collect)
+    .option("--class <name=expr>", "a traffic class with taps of its own (repeatable)", collect)
+    .option("--key <fields>", "what a flow is: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
+    .option(
+      "--cover <bytes>",
+      "bytes from the IP header on that tell packets apart",
+      integerOption("--cover", 20, 1500),
+      64,
+    )
+    .option("--inner", "look inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option("--seed <n>", "of all hashes; the same at both points", seedOption)
+    .option("--keep <time>", "remove records that ended longer before the newest", durationOption("--keep"))
+    .option("--max-size <bytes>", "remove the oldest records beyond this: 500MB, 10GB", sizeOption)
+    .option("--json", "print what was done as JSON (format hoptime.observation/1)");
+  addEstimatorOptions(command, table);
+  return command
+    .addHelpText("after", `${parameterHelp(table)}${EXAMPLES}`)
+    .action(async (files: string[], flags: Flags) => run(files, flags, table));
+}
+
+/** Where none is named: the first that answers for a segment from what two points see. */
+function usual(table: readonly Estimator[]): string {
+  return table.find((e) => e.answers.includes("segment") && !e.needs.delays)?.name ?? "";
+}
+
+async function run(files: string[], flags: Flags, table: readonly Estimator[]): Promise<void> {
+  const progress = new Progress("observing");
+  const report = await observePoint({
+    files,
+    point: flags.point,
+    directory: flags.to,
+    estimators: splitNames("--estimators", flags.estimators),
+    parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
+    cut: parseCut(flags.epoch, flags.cut),
+    role: flags.role,
+    key: flags.key,
+    cover: flags.cover,
+    table,
+    onProgress: (done, total, packets) => progress.update(done, total, packets),
+    ...(flags.filter === undefined ? {} : { filter: flags.filter }),
+    ...(flags.segment === undefined ? {} : { segments: flags.segment }),
+    ...(flags.class === undefined ? {} : { classes: flags.class }),
+    ...(flags.inner === undefined ? {} : { inner: flags.inner }),
+    ...(flags.seed === undefined ? {} : { seed: flags.seed }),
+    ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
+    ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
+  }).finally(() => progress.clear());
+  process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : format(report));
+  for (const capture of report.captures) {
+    if (!capture.partial) continue;
+    process.stderr.write(`hoptime: ${capture.partial}; the records cover what was read until there\n`);
+    process.exitCode = 2;
+  }
+}
+
+/** `1s` is aligned, `65536p` is delimited; --cut must agree. */
+export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] | undefined): CutChoice {
+  const packets = epoch === undefined ? null : /^(\d+)p$/.exec(epoch.trim());
+  const mode = cut ?? (packets ? "delimited" : "aligned");
+  if (mode === "control") {
+    if (epoch !== undefined)
+      throw new UsageError("bad-flag", "--epoch: the messages of --cut control tell the epochs");
+    return { mode };
+  }
+  if (mode === "delimited") {
+    const every = epoch === undefined ? 65_536 : Number(packets?.[1] ?? Number.NaN);
+    if (!(every >= 2 && every <= 2 ** 31)) {
+      throw new UsageError(
+        "bad-flag",
+        `--epoch ${epoch}: --cut delimited counts packets`,
+        "write 65536p, from 2p to 2147483648p",
+      );
+    }
+    return { mode, every };
+  }
+  if (packets)
+    throw new UsageError("bad-flag", `--epoch ${epoch}: --cut aligned needs a time`, "write 1s or 250ms");
+  const ns = parseDuration(epoch ?? "1s");
+  if (!(ns >= 1000)) throw new UsageError("bad-time", `--epoch ${epoch}: must be at least 1us`);
+  return { mode, lengthNs: BigInt(ns) };
+}
+
+function format(report: ObservationReport): string {
+  const c = colours;
+  const lines: string[] = [];
+  const packets = report.lanes.reduce((n, l) => n + l.packets, 0);
+  for (const { file, packets, ipPackets, skipped } of report.captures) {
+    const rest = Object.entries(skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
+    const unused = rest.length > 0 ? `; not used: ${rest.join(", ")}` : "";
+    lines.push(
+      `${c.bold(report.point)} ${file}: ${formatCount(packets)} packets (${formatCount(ipPackets)} IP)${unused}`,
+    );
+  }
+  for (const lane of report.lanes) {
+    if (lane.segment === "" && lane.filter === "") continue;
+    const name = lane.segment === "" ? "filter" : lane.segment;
+    lines.push(`${c.bold(name)} ${lane.filter}: ${formatCount(lane.packets)} packets, ${lane.role}`);
+  }
+  const { stored, unchanged, replaced, bytes, removed } = report.records;
+  const other = [
+    unchanged > 0 ? `${formatCount(unchanged)} were there` : "",
+    replaced > 0 ? `${formatCount(replaced)} replaced` : "",
+    removed > 0 ? `${formatCount(removed)} old ones removed` : "",
+  ].filter((t) => t !== "");
+  const per = packets > 0 && bytes > 0 ? `, ${((8 * bytes) / packets).toFixed(3)} bit/packet` : "";
+  lines.push(
+    `${c.bold("records")} ${formatCount(stored)} written to ${report.directory} (${formatBytes(bytes)}${per})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
+    `${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}; ${report.estimators.map((e) => `${e.name} ${c.dim(e.parameters)}`).join("; ")}`,
+  );
+  for (const { startNs, reason } of report.voids) lines.push(c.yellow(`void    ${startNs}: ${reason}`));
+  for (const note of report.notes) lines.push(`${c.bold("note")}    ${note}`);
+  return `${lines.join("\n")}\n`;
+}
+
+function cutText(cut: string): string {
+  const aligned = /^aligned (\d+) ns$/.exec(cut);
+  return aligned ? `aligned, ${formatDuration(Number(aligned[1]))} each` : cut;
+}
+
+function seedOption(text: string): bigint {
+  if (!/^(0x[0-9a-fA-F]+|\d+)$/.test(text) || BigInt(text) >= 1n << 64n) {
+    throw new UsageError("bad-flag", `--seed ${text}: must be a whole number below 2^64`);
+  }
+  return BigInt(text);
+}
+
+const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
+
+function sizeOption(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
+  if (!match) throw new UsageError("bad-flag", `--max-size ${text}: is not a size`, "such as 500MB or 10GB");
+  return Math.floor(Number(match[1]) * SIZES[match[2] ?? "B"]!);
+}

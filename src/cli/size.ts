@@ -1,0 +1,221 @@
+/** `hoptime size ESTIMATOR`: from the traffic and what is wanted to a geometry, its cost and how well it will do. */
+import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { formatDuration } from "../base/time.ts";
+import { busiestEpoch } from "../collect/traffic.ts";
+import { formatBytes } from "../collect/units.ts";
+import type { Estimator, ParameterValues, SizeAnswer, SizeRequest } from "../estimators/estimator.ts";
+import { formatParameters, parseParameters } from "../estimators/parameters.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
+import { parameterHelp } from "./estimator-options.ts";
+import { durationOption, positiveOption, shareOption } from "./options.ts";
+import { type Column, colours, formatCount, formatPercent, formatTable } from "./terminal.ts";
+
+interface Flags {
+  packets?: number;
+  flows?: number;
+  capture?: string;
+  filter?: string;
+  key: string;
+  loss?: number[];
+  epoch: number;
+  variation: number;
+  error?: number;
+  flowSize?: number;
+  memory?: number;
+  set?: string;
+  json?: boolean;
+}
+
+export function sizeCommand(): Command {
+  const sizes = ESTIMATORS.filter((e) => e.size).map((e) => e.name);
+  const command = new Command("size")
+    .description(
+      "From packets and flows per epoch, loss, and a wanted error or a memory budget to the geometry of a sketch, its memory, its bandwidth and its predicted accuracy.",
+    )
+    .argument("[estimator]", sizes.join(", "))
+    .addHelpText(
+      "after",
+      `
+Examples:
+  hoptime size lda --packets 5e6 --loss 1% --error 1%
+  hoptime size lda --capture a.pcap --loss 0.1%,5% --memory 8kB --json
+  hoptime size ${sizes[0]} --help   all options`,
+    )
+    .action((name: string | undefined) => {
+      const wrong = name === undefined ? "whose size is not said" : `'${name}' has no sizes to choose`;
+      throw new UsageError(
+        "bad-flag",
+        wrong,
+        `hoptime size ${sizes.join("|")} --packets 5e6 --loss 1% --error 1%`,
+      );
+    });
+  for (const estimator of ESTIMATORS) {
+    if (estimator.size) command.addCommand(sizeOf(estimator));
+  }
+  return command;
+}
+
+function sizeOf(estimator: Estimator): Command {
+  return new Command(estimator.name)
+    .description(estimator.title)
+    .option("--packets <n>", "packets per epoch, such as 5e6", positiveOption("--packets"))
+    .option("--flows <n>", "flows per epoch", positiveOption("--flows"))
+    .option("--capture <file>", "takes packets, flows and flow sizes from the busiest epoch of a capture")
+    .option("--filter <expr>", "only packets of the capture that this pcap-filter expression picks")
+    .option("--key <fields>", "what a flow is, as in compare", "5tuple")
+    .option("--loss <rates>", "loss rates to be ready for: 0.01, or 0.1%,5%", lossOption)
+    .option("--epoch <time>", "length of an epoch", durationOption("--epoch"), 1e9)
+    .option(
+      "--variation <ratio>",
+      "deviation of the delays over their mean",
+      positiveOption("--variation"),
+      1,
+    )
+    .option(
+      "--error <share>",
+      "wanted mean relative error of the mean delay: 0.01 or 1%",
+      shareOption("--error"),
+    )
+    .option(
+      "--flow-size <n>",
+      "packets of the flows that the error is wanted for",
+      positiveOption("--flow-size"),
+    )
+    .option("--memory <bytes>", "what one tap may hold: 16384, 16kB, 1MB", memoryOption)
+    .option(
+      "--set <key=value,...>",
+      `parameters to keep: ${estimator.parameters.map((p) => p.name).join(", ")}`,
+    )
+    .option("--json", "the answer as JSON (format hoptime.size/1)")
+    .addHelpText("after", parameterHelp([estimator]))
+    .action(async (flags: Flags) => run(estimator, flags))
+    .exitOverride()
+    .configureOutput({ writeErr: () => {}, outputError: () => {} });
+}
+
+async function run(estimator: Estimator, flags: Flags): Promise<void> {
+  if (flags.error !== undefined && flags.memory !== undefined) {
+    throw new UsageError("bad-flag", "--error and --memory exclude each other", "one follows from the other");
+  }
+  const { request, notes } = await readRequest(estimator, flags);
+  const answer = estimator.size!(request);
+  answer.notes.unshift(...notes);
+  if (flags.json) process.stdout.write(`${JSON.stringify(toJson(estimator, request, answer))}\n`);
+  else process.stdout.write(format(estimator, request, answer));
+}
+
+async function readRequest(
+  estimator: Estimator,
+  flags: Flags,
+): Promise<{ request: SizeRequest; notes: string[] }> {
+  const notes: string[] = [];
+  let packets = flags.packets ?? null;
+  let flows = flags.flows ?? null;
+  let flowPackets: Float64Array | null = null;
+  if (flags.capture !== undefined) {
+    const traffic = await busiestEpoch(flags.capture, {
+      epochNs: flags.epoch,
+      key: flags.key,
+      filter: flags.filter,
+    });
+    if (!traffic) throw new UsageError("bad-flag", `--capture ${flags.capture}: there are no packets in it`);
+    if (traffic.short)
+      notes.push("the capture is shorter than an epoch: a whole one would hold more packets");
+    packets ??= traffic.packets;
+    flows ??= traffic.flowPackets.length;
+    flowPackets = traffic.flowPackets;
+  }
+  if (packets === null) {
+    throw new UsageError(
+      "bad-flag",
+      "how many packets an epoch has is not known",
+      "give --packets N or --capture FILE",
+    );
+  }
+  const request: SizeRequest = {
+    packets,
+    flows,
+    flowPackets,
+    loss: flags.loss ?? [],
+    epochNs: flags.epoch,
+    variation: flags.variation,
+    error: flags.error ?? null,
+    flowSize: flags.flowSize ?? null,
+    memoryBytes: flags.memory ?? null,
+    fixed: fixedParameters(estimator, flags.set),
+  };
+  return { request, notes };
+}
+
+/** Only what the user wrote: defaults are the estimator's to choose. */
+function fixedParameters(estimator: Estimator, text: string | undefined): ParameterValues {
+  if (text === undefined) return {};
+  const all = parseParameters({ ...estimator, complete: (values) => values }, text);
+  const named = text.split(",").map((part) => part.split("=")[0]!.trim());
+  return Object.fromEntries(Object.entries(all).filter(([name]) => named.includes(name)));
+}
+
+function toJson(estimator: Estimator, request: SizeRequest, answer: SizeAnswer): object {
+  const { packets, flows, loss, epochNs, variation, error, memoryBytes } = request;
+  return {
+    format: "hoptime.size/1",
+    estimator: estimator.name,
+    request: { packets, flows, loss, epochNs, variation, error, memoryBytes },
+    option: `--${estimator.name} ${formatParameters(estimator, answer.parameters, true)}`,
+    ...answer,
+  };
+}
+
+function format(estimator: Estimator, request: SizeRequest, answer: SizeAnswer): string {
+  const rate = answer.bitsPerSecond / 1e3;
+  const columns: Column<SizeAnswer["predictions"][number]>[] = [
+    { title: "loss", value: (p) => formatPercent(p.loss, 3) },
+    { title: "quantity", align: "left", value: (p) => p.quantity },
+    {
+      title: "expected error",
+      value: (p) => (p.relativeError === null ? "no answer" : formatPercent(p.relativeError)),
+    },
+    {
+      title: "packets used",
+      value: (p) => (p.packetsUsed === null ? "–" : formatCount(Math.round(p.packetsUsed))),
+    },
+  ];
+  const lines = [
+    `${colours.bold(estimator.name)} for ${formatCount(Math.round(request.packets))} packets per ${formatDuration(request.epochNs)}${request.flows === null ? "" : `, ${formatCount(request.flows)} flows`}`,
+    `  option     --${estimator.name} ${formatParameters(estimator, answer.parameters, true)}`,
+    `  memory     ${formatBytes(answer.memoryBytes)} per tap`,
+    `  bandwidth  ${formatBytes(answer.payloadBytes)} per epoch and point: ${rate.toPrecision(3)} kbit/s, ${answer.bitsPerPacket.toPrecision(3)} bit per packet`,
+    "",
+    formatTable(columns, answer.predictions, "  "),
+    ...(answer.notes.length > 0 ? ["", ...answer.notes.map((n) => `  ${n}`)] : []),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function lossOption(text: string): number[] {
+  return text
+    .split(/[,/]/)
+    .map(shareOption("--loss"))
+    .sort((a, b) => a - b);
+}
+
+const UNITS: Record<string, number> = {
+  "": 1,
+  b: 1,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  kib: 1024,
+  mib: 1 << 20,
+  gib: 1 << 30,
+};
+
+function memoryOption(text: string): number {
+  const match = /^\s*([0-9.]+)\s*([a-z]*)\s*$/i.exec(text);
+  const unit = UNITS[match?.[2]?.toLowerCase() ?? "?"];
+  const bytes = match && unit !== undefined ? Number(match[1]) * unit : Number.NaN;
+  if (!(bytes > 0))
+    throw new UsageError("bad-flag", `--memory ${text}: is not a size`, "e.g. 16384, 16kB, 1MiB");
+  return bytes;
+}

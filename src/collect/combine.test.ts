@@ -1,0 +1,114 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Moments } from "../base/moments.ts";
+import { type Interval, isNoAnswer, type NoAnswer } from "../estimators/estimator.ts";
+import { Combination, type Contribution } from "./combine.ts";
+
+const NONE: NoAnswer = { reason: "no-usable-cells", text: "none" };
+const interval = (valueNs: number, width = 0): Interval => ({
+  valueNs,
+  lowNs: valueNs - width,
+  highNs: valueNs + width,
+});
+const value = (x: Interval | NoAnswer) => (isNoAnswer(x) ? x.reason : x.valueNs);
+const part = (change: Partial<Contribution>): Contribution => ({
+  mean: interval(0),
+  stdev: NONE,
+  packets: 1,
+  lost: 0,
+  used: 1,
+  ...change,
+});
+
+describe("combining epochs", () => {
+  it("gives mean and deviation of all packets, as if they had been one epoch, whatever the clocks' offset", () => {
+    const epoch = fc.array(fc.integer({ min: 0, max: 1000 }), { minLength: 1, maxLength: 20 });
+    fc.assert(
+      fc.property(
+        fc.array(epoch, { minLength: 1, maxLength: 8 }),
+        fc.constantFrom(0, 3.6e12),
+        (epochs, offset) => {
+          const combination = new Combination();
+          const all = new Moments();
+          for (const delays of epochs) {
+            const own = new Moments();
+            for (const d of delays) {
+              own.add(d + offset);
+              all.add(d + offset);
+            }
+            const mean = interval(own.mean!);
+            combination.add(
+              part({ mean, stdev: interval(own.stdev!), packets: delays.length, lost: 2, used: 1 }),
+            );
+          }
+          const total = combination.result();
+          expect(value(total.mean)).toBeCloseTo(all.mean!, 1);
+          expect(value(total.stdev) as number).toBeCloseTo(all.stdev!, 1);
+          expect(total).toMatchObject({
+            packets: all.count,
+            lost: 2 * epochs.length,
+            used: epochs.length,
+            answered: 1,
+          });
+        },
+      ),
+      { numRuns: 200, seed: 61 },
+    );
+  });
+
+  it("narrows intervals with the square root of the epochs, and adds a shared error whole", () => {
+    const independent = new Combination();
+    for (let i = 0; i < 16; i++) independent.add(part({ mean: interval(100, 8), packets: 10 }));
+    expect(independent.result().mean).toEqual({ valueNs: 100, lowNs: 98, highNs: 102 });
+    const together = new Combination();
+    for (let i = 0; i < 16; i++)
+      together.add(part({ mean: interval(100, 8), packets: 10 }), { index: 0, shared: interval(90, 1.5) });
+    expect(together.result().mean).toEqual({ valueNs: 100, lowNs: 97.5, highNs: 102.5 });
+    const apart = new Combination();
+    for (let i = 0; i < 16; i++)
+      apart.add(part({ mean: interval(100, 8), packets: 10 }), { index: i, shared: interval(90, 1.5) });
+    expect(apart.result().mean).toEqual({ valueNs: 100, lowNs: 98, highNs: 102 });
+  });
+
+  it("keeps the promise of its intervals: independent errors cover as often as they say", () => {
+    // 95 % intervals of 20 epochs of normal errors; 1,000 runs, so 931 to 969 hits but for once in 190 such tests (fixed seed).
+    let state = 7;
+    const uniform = () => ((state = (Math.imul(state, 1664525) + 1013904223) >>> 0) + 0.5) / 2 ** 32;
+    const normal = () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform());
+    let hits = 0;
+    for (let run = 0; run < 1000; run++) {
+      const combination = new Combination();
+      let truth = 0;
+      let packets = 0;
+      for (let e = 0; e < 20; e++) {
+        const [mu, sigma, n] = [100 + e, 1 + (e % 5), 10 + e * 3];
+        truth += mu * n;
+        packets += n;
+        combination.add(part({ mean: interval(mu + sigma * normal(), 1.959964 * sigma), packets: n }));
+      }
+      const { mean } = combination.result();
+      if (!isNoAnswer(mean) && mean.lowNs <= truth / packets && truth / packets <= mean.highNs) hits++;
+    }
+    expect(hits).toBeGreaterThanOrEqual(931);
+    expect(hits).toBeLessThanOrEqual(969);
+  });
+
+  it("says what share has an answer, and the commonest reason where none has", () => {
+    const some = new Combination();
+    some.add(part({ mean: interval(5), packets: 30 }));
+    some.add(part({ mean: NONE, packets: 10, lost: null }));
+    expect(some.result()).toMatchObject({
+      mean: interval(5),
+      packets: 40,
+      answered: 0.75,
+      lost: 0,
+      stdev: NONE,
+    });
+    const none = new Combination();
+    none.add(part({ mean: { reason: "overflow", text: "" } }));
+    none.add(part({ mean: NONE }));
+    none.add(part({ mean: NONE }));
+    expect(value(none.result().mean)).toBe("no-usable-cells");
+    expect(value(new Combination().result().mean)).toBe("no-packets");
+  });
+});

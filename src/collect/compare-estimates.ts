@@ -1,0 +1,182 @@
+/**
+ * `hoptime compare --estimators`: what two remote points would know. Beside the exact match, each capture runs through taps of its own, one epoch
+ * over the whole capture, and only their sealed payloads meet; estimates stand beside the exact values.
+ *
+ * Taps see packets as the exact match does: filtered, keyed, and with the clock correction applied that it applies. A tap cannot know which way a
+ * packet goes: where packets of both directions pass, the mean mixes them, and is withheld when that shows.
+ */
+import { UsageError } from "../base/errors.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+import { FlowKeySpec } from "../capture/flow-key.ts";
+import { DEFAULT_SEED } from "../capture/reader.ts";
+import type {
+  Estimator,
+  KnownFlows,
+  ParameterValues,
+  Role,
+  SealedEpoch,
+  Tap,
+} from "../estimators/estimator.ts";
+import { parseParameters } from "../estimators/parameters.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
+import { type CompareOptions, compareCaptures } from "./compare.ts";
+import { describeEstimate, type EstimateReport } from "./compare-estimate-report.ts";
+import type { PassPlan } from "./compare-pass.ts";
+import type { CompareReport } from "./compare-report.ts";
+
+export interface EstimatePlan {
+  estimator: Estimator;
+  parameters: ParameterValues;
+}
+
+export interface EstimateOptions {
+  plans: readonly EstimatePlan[];
+  /** Of the intervals (default 0.95). */
+  confidence?: number;
+}
+
+/** Compares the captures, and runs estimators over them as two points that exchange sketches would. */
+export async function compareWithEstimates(
+  options: CompareOptions,
+  { plans, confidence = 0.95 }: EstimateOptions,
+): Promise<CompareReport> {
+  for (const { estimator } of plans) {
+    if (estimator.needs.delays) {
+      throw new UsageError(
+        "not-supported",
+        `--estimators: '${estimator.name}' needs the delay of each packet, which two captures do not carry`,
+      );
+    }
+  }
+  const companions = neededFlowLists(plans);
+  const taps = new TapsOfBothEnds([...plans, ...companions], options.seed ?? DEFAULT_SEED);
+  try {
+    const report = await compareCaptures({
+      ...options,
+      // Estimates of flows are compared with the exact ones, whichever are shown later.
+      flows: plans.some((p) => p.estimator.answers.includes("flow")) ? "all" : (options.flows ?? "all"),
+      onRestart: (plan) => taps.restart(plan),
+      onBatch: (side, batch, originNs) => taps.feed(side, batch, originNs),
+    });
+    const ends = taps.seal();
+    const key = FlowKeySpec.parse(options.key);
+    const lists = [...plans, ...companions].map(({ estimator, parameters }, i): KnownFlows | null =>
+      ends ? (estimator.readFlows?.(ends.sender[i]!, parameters) ?? null) : null,
+    );
+    const flows = lists.find((l) => l !== null) ?? null;
+    const estimates: Record<string, EstimateReport> = {};
+    for (const [i, { estimator, parameters }] of plans.entries()) {
+      estimates[estimator.name] = describeEstimate({
+        estimator,
+        parameters,
+        seed: taps.seed,
+        ends: ends && { sender: ends.sender[i]!, receiver: ends.receiver[i]! },
+        flows: estimator.answers.includes("flow") ? flows : null,
+        flowListBytes: estimator.needs.flows && ends ? flowListBytes(plans, companions, ends.sender) : 0,
+        key,
+        confidence,
+        epochNs: taps.epochNs,
+        report,
+      });
+    }
+    return { ...report, estimates };
+  } finally {
+    taps.free();
+  }
+}
+
+/** A list of flows, kept at the sender, for estimators that cannot do without and where none was asked for. */
+function neededFlowLists(plans: readonly EstimatePlan[]): EstimatePlan[] {
+  const listing = ESTIMATORS.find((e) => e.readFlows);
+  const needed = plans.some((p) => p.estimator.answers.includes("flow"));
+  if (!needed || !listing || plans.some((p) => p.estimator.readFlows)) return [];
+  return [{ estimator: listing, parameters: parseParameters(listing) }];
+}
+
+function flowListBytes(
+  plans: readonly EstimatePlan[],
+  companions: readonly EstimatePlan[],
+  sealed: readonly SealedEpoch[],
+): number {
+  const at = [...plans, ...companions].findIndex((p) => p.estimator.readFlows);
+  return at < 0 ? 0 : sealed[at]!.payload.length;
+}
+
+/** Taps at BEFORE and AFTER, started anew with every pass of the comparison. */
+class TapsOfBothEnds {
+  readonly seed: bigint;
+  readonly #plans: readonly EstimatePlan[];
+  /** By side; made with the first batch, whose memory they share. */
+  #taps: Tap[][] = [[], []];
+  #plan: PassPlan | null = null;
+  /** ns since 1970 of the epoch's start: the first packet. */
+  #startNs: bigint | null = null;
+  #endNs = 0n;
+  #times = new Float64Array(0);
+
+  constructor(plans: readonly EstimatePlan[], seed: bigint) {
+    this.#plans = plans;
+    this.seed = seed;
+  }
+
+  get epochNs(): number {
+    return this.#startNs === null ? 0 : Number(this.#endNs - this.#startNs);
+  }
+
+  restart(plan: PassPlan): void {
+    this.free();
+    this.#plan = plan;
+    this.#startNs = null;
+    this.#endNs = 0n;
+  }
+
+  feed(side: 0 | 1, batch: PacketBatch, originNs: bigint): void {
+    this.#startNs ??= originNs;
+    if (this.#taps[0]!.length === 0) this.#open(batch);
+    const shiftNs = Number(originNs - this.#startNs);
+    const last = batch.count > 0 ? batch.timeNs[batch.count - 1]! : 0;
+    const endNs = originNs + BigInt(Math.ceil(last));
+    if (endNs > this.#endNs) this.#endNs = endNs;
+    const corrected = side === 1 && this.#correct(batch, shiftNs);
+    for (const tap of this.#taps[side]!) {
+      tap.begin(-shiftNs);
+      tap.update(batch, 0, batch.count);
+    }
+    if (corrected) batch.timeNs.set(this.#times.subarray(0, batch.count));
+  }
+
+  /** Null when no packet was seen at all. */
+  seal(): { sender: SealedEpoch[]; receiver: SealedEpoch[] } | null {
+    if (this.#taps[0]!.length === 0) return null;
+    return { sender: this.#taps[0]!.map((t) => t.seal()), receiver: this.#taps[1]!.map((t) => t.seal()) };
+  }
+
+  free(): void {
+    for (const tap of this.#taps.flat()) tap.free();
+    this.#taps = [[], []];
+  }
+
+  #open(batch: PacketBatch): void {
+    const { kernels } = batch;
+    const make = (role: Role) =>
+      this.#plans.map(({ estimator, parameters }) =>
+        estimator.createTap({ kernels, role, seed: this.seed }, parameters),
+      );
+    this.#taps = [make("sender"), make("receiver")];
+  }
+
+  /** AFTER's stamps as the exact match corrects them; the batch's own are kept aside. False where nothing is corrected. */
+  #correct(batch: PacketBatch, shiftNs: number): boolean {
+    const { offsetNs, slope, pivotNs } = this.#plan?.correction ?? { offsetNs: 0, slope: 0, pivotNs: 0 };
+    if (offsetNs === 0 && slope === 0) return false;
+    const { timeNs, count } = batch;
+    if (this.#times.length < batch.capacity) this.#times = new Float64Array(batch.capacity);
+    this.#times.set(timeNs.subarray(0, count));
+    const aligned = shiftNs - (this.#plan?.alignNs ?? 0);
+    for (let i = 0; i < count; i++) {
+      const t = timeNs[i]!;
+      timeNs[i] = Math.round(t - offsetNs - slope * (t + aligned - pivotNs));
+    }
+    return true;
+  }
+}

@@ -1,0 +1,168 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { ArchiveEntry } from "../archive/names.ts";
+import { pairRecords, receiverOnly } from "./pair.ts";
+import { PairQueue } from "./pair-queue.ts";
+
+const SECOND = 1_000_000_000n;
+
+function aligned(point: string, n: number, seconds = 1, role: ArchiveEntry["role"] = "none"): ArchiveEntry {
+  const startNs = BigInt(n) * SECOND;
+  const epoch = {
+    mode: "aligned",
+    startNs,
+    endNs: startNs + BigInt(seconds) * SECOND,
+    startId: 0n,
+    endId: 0n,
+  } as const;
+  return { file: `${point}${n}${role}`, point, segment: "", estimator: "x", role, epoch };
+}
+
+/** Epochs between delimiters; 0 at the ends is where observation began and ended. */
+function delimited(point: string, ids: readonly number[]): ArchiveEntry[] {
+  const bounds = [0, ...ids, 0];
+  return bounds.slice(1).map((endId, i) => ({
+    file: `${point}${i}`,
+    point,
+    segment: "",
+    estimator: "x",
+    role: "none",
+    epoch: {
+      mode: "delimited",
+      startNs: BigInt(i) * SECOND,
+      endNs: BigInt(i + 1) * SECOND,
+      startId: BigInt(bounds[i]!),
+      endId: BigInt(endId),
+    },
+  }));
+}
+
+const ids = (entries: readonly ArchiveEntry[]) =>
+  entries.map((e) => `${e.epoch.startId}-${e.epoch.endId}`).join(" ");
+
+describe("pairing", () => {
+  it("puts aligned epochs of equal cuts together and names the others", () => {
+    const { pairs, unpaired } = pairRecords(
+      [0, 1, 3].map((n) => aligned("A", n)),
+      [1, 2, 3].map((n) => aligned("B", n)),
+    );
+    expect(pairs.map((p) => [p.senders[0]!.file, p.receivers[0]!.file])).toEqual([
+      ["A1none", "B1none"],
+      ["A3none", "B3none"],
+    ]);
+    expect(unpaired.map((u) => [u.entry.file, u.missing, u.reason])).toEqual([
+      ["A0none", "receiver", "no record"],
+      ["B2none", "sender", "no record"],
+    ]);
+  });
+
+  it("says where two points were cut differently", () => {
+    const { pairs, unpaired } = pairRecords([aligned("A", 0)], [aligned("B", 0, 2)]);
+    expect(pairs).toEqual([]);
+    expect(unpaired).toHaveLength(2);
+    expect(unpaired[0]!.reason).toMatch(/cut elsewhere .*same --epoch/);
+  });
+
+  it("prefers records of the very role, and uses none of the other role", () => {
+    const senders = [aligned("A", 0), aligned("A", 0, 1, "sender"), aligned("A", 1, 1, "receiver")];
+    const { pairs, unpaired } = pairRecords(senders, [aligned("B", 0), aligned("B", 1)]);
+    expect(pairs.map((p) => p.senders[0]!.file)).toEqual(["A0sender"]);
+    expect(unpaired.map((u) => u.entry.file)).toEqual(["B1none"]);
+    expect(receiverOnly([aligned("B", 2, 1, "receiver"), aligned("B", 3, 1, "sender")]).pairs).toHaveLength(
+      1,
+    );
+  });
+
+  it("merges neighbours where an end has lost a delimiter", () => {
+    const { pairs, unpaired } = pairRecords(delimited("A", [1, 2, 3, 4, 5]), delimited("B", [1, 3, 4, 5]));
+    expect(pairs.map((p) => [ids(p.senders), ids(p.receivers)])).toEqual([
+      ["1-2 2-3", "1-3"],
+      ["3-4", "3-4"],
+      ["4-5", "4-5"],
+    ]);
+    expect(unpaired.map((u) => ids([u.entry]))).toEqual(["0-1", "0-1", "5-0", "5-0"]);
+    expect(unpaired[0]!.reason).toMatch(/began or ended/);
+  });
+
+  it("leaves out delimiters that overtook each other, and bridges no hole", () => {
+    const swapped = pairRecords(delimited("A", [1, 2, 3, 4]), delimited("B", [1, 3, 2, 4]));
+    expect(swapped.pairs.map((p) => [ids(p.senders), ids(p.receivers)])).toEqual([
+      ["1-2 2-3", "1-3"],
+      ["3-4", "3-2 2-4"],
+    ]);
+    const all = delimited("A", [1, 2, 3, 4, 5]);
+    const holed = all.filter((e) => e.epoch.startId !== 3n);
+    const { pairs, unpaired } = pairRecords(holed, delimited("B", [1, 2, 3, 4, 5]));
+    expect(pairs.map((p) => ids(p.senders))).toEqual(["1-2", "2-3", "4-5"]);
+    expect(unpaired.filter((u) => u.missing === "sender").map((u) => ids([u.entry]))).toContain("3-4");
+    // Both neighbours of the hole are lost to the end that has them in one.
+    const merged = pairRecords(holed, delimited("B", [1, 2, 5]));
+    expect(merged.pairs.map((p) => ids(p.senders))).toEqual(["1-2"]);
+  });
+
+  it("covers between the first and the last common delimiter everything once, whatever was lost", () => {
+    const kept = fc.array(fc.boolean(), { minLength: 30, maxLength: 30 });
+    fc.assert(
+      fc.property(kept, kept, (atA, atB) => {
+        const all = Array.from({ length: 30 }, (_, i) => i + 1);
+        const [a, b] = [all.filter((_, i) => atA[i]), all.filter((_, i) => atB[i])];
+        const common = a.filter((id) => b.includes(id));
+        const { pairs } = pairRecords(delimited("A", a), delimited("B", b));
+        // The obvious rule: one pair between each two neighbours that both have.
+        const spans = pairs.map(({ senders, receivers }) => {
+          for (const side of [senders, receivers]) {
+            for (let i = 1; i < side.length; i++)
+              expect(side[i]!.epoch.startId).toBe(side[i - 1]!.epoch.endId);
+          }
+          expect(senders[0]!.epoch.startId).toBe(receivers[0]!.epoch.startId);
+          expect(senders.at(-1)!.epoch.endId).toBe(receivers.at(-1)!.epoch.endId);
+          return [Number(senders[0]!.epoch.startId), Number(senders.at(-1)!.epoch.endId)];
+        });
+        expect(spans).toEqual(common.slice(1).map((id, i) => [common[i], id]));
+      }),
+      { numRuns: 100, seed: 51 },
+    );
+  });
+
+  it("pairs a void epoch by its number, so that the reason is found", () => {
+    const control = (point: string, id: number, startNs: bigint): ArchiveEntry => ({
+      ...aligned(point, 0),
+      epoch: { mode: "control", startNs, endNs: startNs + 5n, startId: BigInt(id), endId: BigInt(id) },
+    });
+    const { pairs, unpaired } = pairRecords(
+      [control("A", 1, 10n), control("A", 2, 20n)],
+      [control("B", 1, 10n), control("B", 2, 25n)],
+    );
+    expect(pairs).toHaveLength(2);
+    expect(unpaired).toEqual([]);
+  });
+});
+
+describe("pairing while records arrive", () => {
+  it("waits until the watermark, then gives up, and calls what comes later late", () => {
+    const queue = new PairQueue();
+    queue.add("sender", aligned("A", 0));
+    queue.add("sender", aligned("A", 1));
+    queue.add("receiver", aligned("B", 1));
+    expect(queue.take(0n)).toMatchObject({ pairs: [{}], unpaired: [], late: [] });
+    expect(queue.waiting).toBe(1);
+    expect(queue.take(1n * SECOND).unpaired.map((u) => u.entry.file)).toEqual(["A0none"]);
+    queue.add("receiver", aligned("B", 0));
+    queue.add("receiver", aligned("B", 2));
+    expect(queue.take(1n * SECOND)).toMatchObject({ pairs: [], unpaired: [], late: [{ file: "B0none" }] });
+    queue.add("sender", aligned("A", 2));
+    expect(queue.take(1n * SECOND).pairs).toHaveLength(1);
+    expect(queue.waiting).toBe(0);
+  });
+
+  it("keeps delimited epochs until their neighbours are past, so that a merge is not missed", () => {
+    const queue = new PairQueue();
+    const [a, b] = [delimited("A", [1, 2, 3]), delimited("B", [1, 2, 3])];
+    for (const e of a) queue.add("sender", e);
+    for (const e of b) queue.add("receiver", e);
+    expect(queue.take(0n).pairs).toEqual([]);
+    const taken = queue.take(4n * SECOND);
+    expect(taken.pairs.map((p) => ids(p.senders))).toEqual(["1-2", "2-3"]);
+    expect(taken.unpaired).toHaveLength(4);
+  });
+});

@@ -1,0 +1,427 @@
+/**
+ * What every estimator of the table must do, whatever it is: see docs/adding-an-estimator.md. An exception needs a line in EXCEPTIONS that
+ * says why; an estimator that is missing in SETTINGS fails, so that nobody forgets to say how it is tested.
+ */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { runBothEnds } from "../../tests/both-ends.ts";
+import { type HostileRow, hostileRows, toBatches } from "../../tests/hostile-rows.ts";
+import { FormatError, UsageError } from "../base/errors.ts";
+import { Kernels } from "../base/kernels.ts";
+import { binomialCdf } from "../base/special.ts";
+import type { Scenario } from "../simulate/scenario.ts";
+import type {
+  Estimator,
+  EstimatorAnswer,
+  KnownFlows,
+  ParameterValues,
+  Role,
+  SealedEpoch,
+} from "./estimator.ts";
+import { isNoAnswer } from "./estimator.ts";
+import { readKnownFlows } from "./flows/payload.ts";
+import { formatParameters, parseParameters } from "./parameters.ts";
+import { ESTIMATORS, findEstimator } from "./table.ts";
+
+interface Setting {
+  /** A small sketch, so that rows collide. */
+  small: string;
+  /** The same estimator with another geometry: its payloads must not mix with those of `small`. */
+  other: string;
+  /** For the promise: 20,000 packets, 1 % loss. */
+  promise: string;
+}
+
+const SETTINGS: Record<string, Setting> = {
+  lda: { small: "rows=16,banks=3", other: "rows=17,banks=3", promise: "packets=20000,loss=0.01,rows=64" },
+  flows: { small: "max=40", other: "max=41", promise: "" },
+};
+
+/** Which check an estimator is excused from, and why. */
+const EXCEPTIONS: Record<string, Partial<Record<"geometry" | "seed" | "promise", string>>> = {
+  flows: {
+    geometry:
+      "a list of flows has no cells: tables of different bounds may be merged, the smaller bound wins",
+    seed: "flows are keyed by the hash of the capture layer, not by the sketch's seed",
+    promise: "it estimates nothing",
+  },
+};
+
+const SEED = 0x5eed_5eed_5eed_5eedn;
+const kernels = new Kernels();
+
+function settingOf(estimator: Estimator): Setting {
+  const setting = SETTINGS[estimator.name];
+  if (!setting) throw new Error(`conformance.test.ts: add '${estimator.name}' to SETTINGS`);
+  return setting;
+}
+
+function sketch(
+  estimator: Estimator,
+  parameters: ParameterValues,
+  rows: readonly HostileRow[],
+  options: { role?: Role; seed?: bigint; size?: number; startNs?: number } = {},
+): SealedEpoch {
+  const tap = estimator.createTap(
+    { kernels, role: options.role ?? "sender", seed: options.seed ?? SEED },
+    parameters,
+  );
+  tap.begin(options.startNs ?? 0);
+  feed(tap, rows, options.size ?? 500);
+  const sealed = tap.seal();
+  tap.free();
+  return sealed;
+}
+
+function feed(
+  tap: { update: ReturnType<Estimator["createTap"]>["update"] },
+  rows: readonly HostileRow[],
+  size: number,
+) {
+  for (const batch of toBatches(kernels, rows, size)) {
+    tap.update(batch, 0, batch.count);
+    batch.free();
+  }
+}
+
+function same(a: SealedEpoch, b: SealedEpoch): void {
+  expect(a.packets).toBe(b.packets);
+  expect(Buffer.compare(a.payload, b.payload), "payloads differ").toBe(0);
+}
+
+/** Numbers of an answer must be numbers: what is unknown is null or a NoAnswer. */
+function expectFinite(value: unknown, path = "answer"): void {
+  if (typeof value === "number") expect(Number.isFinite(value), `${path} is ${value}`).toBe(true);
+  else if (value && typeof value === "object" && !ArrayBuffer.isView(value)) {
+    for (const [name, part] of Object.entries(value)) expectFinite(part, `${path}.${name}`);
+  }
+}
+
+function flowsOf(rows: readonly HostileRow[]): KnownFlows {
+  const table = findEstimator("flows");
+  return readKnownFlows(sketch(table, parseParameters(table), rows));
+}
+
+function ask(
+  estimator: Estimator,
+  parameters: ParameterValues,
+  sender: SealedEpoch | null,
+  receiver: SealedEpoch | null,
+  flows: KnownFlows | null = null,
+  seed = SEED,
+): EstimatorAnswer {
+  return estimator.estimate({ parameters, seed, sender, receiver, flows, confidence: 0.9, epochNs: 2e9 });
+}
+
+describe.each(ESTIMATORS.map((e) => [e.name, e] as const))("%s", (_, estimator) => {
+  const setting = settingOf(estimator);
+  const small = parseParameters(estimator, setting.small);
+  const excused = EXCEPTIONS[estimator.name] ?? {};
+  const rows = hostileRows(`conformance ${estimator.name}`, 900);
+  const roles: Role[] = estimator.needs.sender ? ["sender", "receiver"] : ["receiver"];
+
+  it("writes its parameters as text that means the same", () => {
+    for (const text of ["", setting.small, setting.other, setting.promise]) {
+      const parameters = parseParameters(estimator, text);
+      const canonical = formatParameters(estimator, parameters);
+      const again = parseParameters(estimator, canonical);
+      expect(again).toEqual(parameters);
+      expect(formatParameters(estimator, again)).toBe(canonical);
+    }
+    expect(() => parseParameters(estimator, "no-such-parameter=1")).toThrow(UsageError);
+    for (const spec of estimator.parameters) expect(spec.help.length, spec.name).toBeGreaterThan(10);
+  });
+
+  it("merges the taps of any split of a stream into the very bytes of one tap", () => {
+    const whole = new Map(roles.map((role) => [role, sketch(estimator, small, rows, { role })]));
+    const split = fc.record({
+      role: fc.constantFrom(...roles),
+      owners: fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 50, maxLength: 50 }),
+      size: fc.integer({ min: 1, max: 400 }),
+      order: fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 }),
+    });
+    fc.assert(
+      fc.property(split, ({ role, owners, size, order }) => {
+        const parts = order.map((owner) =>
+          sketch(
+            estimator,
+            small,
+            rows.filter((_, i) => owners[i % owners.length] === owner),
+            { role, size },
+          ),
+        );
+        const merge = (a: SealedEpoch, b: SealedEpoch) => estimator.merge(a, b, small);
+        const left = parts.reduce(merge);
+        const right = merge(merge(parts[0]!, parts[1]!), merge(parts[2]!, parts[3]!));
+        same(left, whole.get(role)!);
+        same(right, whole.get(role)!);
+      }),
+      { numRuns: 25, seed: 1 },
+    );
+  });
+
+  it("takes nothing from an empty tap when it merges", () => {
+    for (const role of roles) {
+      const full = sketch(estimator, small, rows, { role });
+      const empty = sketch(estimator, small, [], { role });
+      expect(empty.packets).toBe(0);
+      same(estimator.merge(full, empty, small), full);
+      same(estimator.merge(empty, full, small), full);
+      same(estimator.merge(empty, empty, small), empty);
+    }
+  });
+
+  it("is empty after a seal, and good for another epoch", () => {
+    for (const role of roles) {
+      const tap = estimator.createTap({ kernels, role, seed: SEED }, small);
+      tap.begin(0);
+      feed(tap, rows, 300);
+      const first = tap.seal();
+      expect(first.packets).toBe(rows.length);
+      tap.begin(0);
+      same(tap.seal(), sketch(estimator, small, [], { role }));
+      tap.begin(0);
+      feed(tap, rows, 77);
+      same(tap.seal(), first);
+      expect(tap.memoryBytes).toBeGreaterThan(0);
+      tap.free();
+    }
+  });
+
+  it("updates from any part of a batch", () => {
+    const role = roles[0]!;
+    const tap = estimator.createTap({ kernels, role, seed: SEED }, small);
+    tap.begin(0);
+    const [batch] = toBatches(kernels, rows, rows.length);
+    for (const [from, to] of [
+      [0, 1],
+      [1, 1],
+      [1, 500],
+      [500, rows.length],
+    ] as const)
+      tap.update(batch!, from, to);
+    batch!.free();
+    same(tap.seal(), sketch(estimator, small, rows, { role }));
+    tap.free();
+  });
+
+  it("refuses bytes that are cut or too many, and never fails on others but by name", () => {
+    for (const role of roles) {
+      const good = sketch(estimator, small, rows, { role });
+      const other =
+        roles.length > 1
+          ? sketch(estimator, small, rows, { role: role === "sender" ? "receiver" : "sender" })
+          : null;
+      const use = (payload: Uint8Array) => {
+        const bad = { ...good, payload };
+        estimator.merge(bad, good, small);
+        if (role === "sender") ask(estimator, small, bad, other, flowsOf(rows));
+        else ask(estimator, small, other, bad, flowsOf(rows));
+      };
+      use(good.payload);
+      for (const length of [0, 1, 3, 7, 12, good.payload.length >> 1, good.payload.length - 1]) {
+        expect(() => use(good.payload.slice(0, length)), `cut to ${length} bytes`).toThrow(FormatError);
+      }
+      expect(() => use(Uint8Array.of(...good.payload, 0)), "one byte too many").toThrow(FormatError);
+      for (let i = 0; i < 200; i++) {
+        const damaged = good.payload.slice();
+        // The first bytes hold the geometry: they get most of the damage.
+        const at = i < 100 ? i % Math.min(32, damaged.length) : (i * 7919) % damaged.length;
+        damaged[at]! ^= 1 << (i % 8);
+        try {
+          use(damaged);
+        } catch (error) {
+          expect(error, `byte ${at}`).toBeInstanceOf(FormatError);
+        }
+      }
+    }
+  });
+
+  it.skipIf(excused.geometry)("refuses payloads of another geometry", () => {
+    const other = parseParameters(estimator, setting.other);
+    const role = roles.at(-1)!;
+    const a = sketch(estimator, small, rows, { role });
+    const b = sketch(estimator, other, rows, { role });
+    expect(() => estimator.merge(a, b, small)).toThrow(FormatError);
+    expect(() => estimator.merge(b, a, small)).toThrow(FormatError);
+    expect(() => ask(estimator, other, estimator.needs.sender ? a : null, a, flowsOf(rows))).toThrow(
+      FormatError,
+    );
+  });
+
+  it.skipIf(excused.seed)("refuses payloads of another seed", () => {
+    const role = roles.at(-1)!;
+    const a = sketch(estimator, small, rows, { role });
+    const b = sketch(estimator, small, rows, { role, seed: SEED + 1n });
+    expect(() => estimator.merge(a, b, small)).toThrow(FormatError);
+    const sender = estimator.needs.sender ? b : null;
+    expect(() => ask(estimator, small, sender, b, flowsOf(rows))).toThrow(FormatError);
+  });
+
+  it("answers for empty epochs and missing ends with a reason", () => {
+    const empty = (role: Role) => sketch(estimator, small, [], { role });
+    const full = (role: Role) => sketch(estimator, small, rows, { role });
+    const flows = flowsOf(rows);
+    for (const [sender, receiver] of [
+      [empty("sender"), empty("receiver")],
+      [full("sender"), empty("receiver")],
+      [empty("sender"), full("receiver")],
+      [null, full("receiver")],
+      [full("sender"), null],
+      [null, null],
+    ] as const) {
+      if (!estimator.needs.sender && sender !== null) continue;
+      const answer = ask(estimator, small, sender, receiver, flows);
+      expectFinite(answer);
+      const known = estimator.needs.sender ? sender && receiver : receiver;
+      const packets = known && (estimator.needs.sender ? sender!.packets > 0 : true) && receiver!.packets > 0;
+      if (packets) continue;
+      if (answer.segment) {
+        expect(isNoAnswer(answer.segment.mean), "the mean").toBe(true);
+        expect(isNoAnswer(answer.segment.stdev), "the deviation").toBe(true);
+      }
+      for (const flow of answer.flows) expect(isNoAnswer(flow.mean), `flow ${flow.flow}`).toBe(true);
+    }
+  });
+
+  it("answers with numbers or with a reason, and for what it says it answers for", () => {
+    const receiver = sketch(
+      estimator,
+      small,
+      rows.filter((_, i) => i % 40 !== 0),
+      { role: "receiver" },
+    );
+    const sender = estimator.needs.sender ? sketch(estimator, small, rows) : null;
+    const flows = flowsOf(rows);
+    const answer = ask(estimator, small, sender, receiver, flows);
+    expectFinite(answer);
+    if (estimator.answers.includes("segment")) expect(answer.segment).not.toBeNull();
+    if (estimator.answers.includes("flow")) expect(answer.flows).toHaveLength(flows.count);
+    for (const { mean, stdev } of [...(answer.segment ? [answer.segment] : []), ...answer.flows]) {
+      for (const quantity of [mean, stdev]) {
+        if (isNoAnswer(quantity)) expect(quantity.text.length).toBeGreaterThan(10);
+        else {
+          expect(quantity.lowNs).toBeLessThanOrEqual(quantity.valueNs);
+          expect(quantity.highNs).toBeGreaterThanOrEqual(quantity.valueNs);
+        }
+      }
+      if (estimator.answers.length === 0) expect(mean).toMatchObject({ reason: "not-supported" });
+    }
+  });
+
+  it.skipIf(!estimator.rebase)("counts its times from another start when asked", () => {
+    const early = 123_456_789;
+    const role = roles[0]!;
+    const moved = estimator.rebase!(sketch(estimator, small, rows, { role }), early, small);
+    same(moved, sketch(estimator, small, rows, { role, startNs: -early }));
+  });
+
+  it.skipIf(!estimator.size)("offers sizes that it can use", () => {
+    const request = {
+      packets: 1e6,
+      flows: 20_000,
+      flowPackets: null,
+      epochNs: 1e9,
+      variation: 1,
+      flowSize: 1000,
+      fixed: {},
+    };
+    for (const part of [
+      { loss: [0.01], error: 0.05, memoryBytes: null },
+      { loss: [], error: null, memoryBytes: 1 << 20 },
+      { loss: [0.001, 0.1], error: null, memoryBytes: null },
+    ]) {
+      const answer = estimator.size!({ ...request, ...part });
+      expectFinite(answer);
+      expect(parseParameters(estimator, formatParameters(estimator, answer.parameters))).toEqual(
+        answer.parameters,
+      );
+      expect(answer.predictions.length).toBeGreaterThan(0);
+      if (part.memoryBytes !== null) expect(answer.memoryBytes).toBeLessThanOrEqual(part.memoryBytes);
+      if (part.error !== null) {
+        for (const p of answer.predictions.filter((q) => q.quantity.startsWith("mean"))) {
+          expect(p.relativeError).toBeLessThanOrEqual(part.error);
+        }
+      }
+      const tap = estimator.createTap({ kernels, role: "receiver", seed: SEED }, answer.parameters);
+      expect(tap.memoryBytes).toBe(answer.memoryBytes);
+      expect(tap.seal().payload.length).toBeLessThanOrEqual(answer.payloadBytes);
+      tap.free();
+    }
+  });
+
+  /**
+   * 150 epochs of 20,000 packets with 1 % loss, skewed delays that belong to the flows in part. Of the segment, the truth must be in as many 90 %
+   * intervals as chance leaves with probability 1e-4 (120 of 150: the false-alarm rate of an honest interval is 1e-4 per quantity). Of
+   * flows, intervals of one epoch are not independent: the mean share over epochs may be 4 of its standard errors below 90 %
+   * (false alarm 3e-5).
+   */
+  it.skipIf(excused.promise)("keeps the promise of its intervals", { timeout: 120_000 }, async () => {
+    const parameters = parseParameters(estimator, setting.promise);
+    const table = findEstimator("flows");
+    const runs = 150;
+    const inside = { mean: 0, stdev: 0 };
+    const shares: number[] = [];
+    for (let run = 0; run < runs; run++) {
+      const seed = BigInt(run);
+      const { truth, sealed, flowTruth } = await runBothEnds(
+        kernels,
+        promiseScenario(run + 1),
+        [
+          { estimator, parameters, seed },
+          { estimator: table, parameters: parseParameters(table), seed },
+        ],
+        estimator.answers.includes("flow"),
+      );
+      const flows = readKnownFlows(sealed[1]!.sender);
+      const sender = estimator.needs.sender ? sealed[0]!.sender : null;
+      const answer = ask(estimator, parameters, sender, sealed[0]!.receiver, flows, seed);
+      if (answer.segment) {
+        const { mean, stdev } = answer.segment;
+        if (!isNoAnswer(mean) && mean.lowNs <= truth.meanNs && truth.meanNs <= mean.highNs) inside.mean++;
+        if (isNoAnswer(stdev) || (stdev.lowNs <= truth.stdevNs && truth.stdevNs <= stdev.highNs))
+          inside.stdev++;
+      }
+      let judged = 0;
+      let hit = 0;
+      for (const { flow, mean } of answer.flows) {
+        const exact = flowTruth.get(`${flows.hash[2 * flow + 1]}:${flows.hash[2 * flow]}`);
+        if (isNoAnswer(mean) || exact === undefined) continue;
+        judged++;
+        if (mean.lowNs <= exact && exact <= mean.highNs) hit++;
+      }
+      if (judged > 0) shares.push(hit / judged);
+    }
+    if (estimator.answers.includes("segment")) {
+      expect(binomialCdf(inside.mean, runs, 0.9), `mean: ${inside.mean} of ${runs}`).toBeGreaterThan(1e-4);
+      expect(binomialCdf(inside.stdev, runs, 0.9), `deviation: ${inside.stdev} of ${runs}`).toBeGreaterThan(
+        1e-4,
+      );
+    }
+    if (estimator.answers.includes("flow")) {
+      expect(shares.length).toBeGreaterThan(runs / 2);
+      const mean = shares.reduce((s, x) => s + x, 0) / shares.length;
+      const variance = shares.reduce((s, x) => s + (x - mean) ** 2, 0) / (shares.length - 1);
+      expect(mean + 4 * Math.sqrt(variance / shares.length)).toBeGreaterThan(0.9);
+    }
+  });
+});
+
+it("says a reason for every exception, of estimators that exist", () => {
+  for (const [name, reasons] of Object.entries(EXCEPTIONS)) {
+    expect(ESTIMATORS.map((e) => e.name)).toContain(name);
+    for (const reason of Object.values(reasons)) expect(reason.length).toBeGreaterThan(15);
+  }
+});
+
+function promiseScenario(seed: number): Scenario {
+  return {
+    seed,
+    traffic: { kind: "population", ratePps: 1e5, packets: 20_000, flows: 300 },
+    path: [
+      { kind: "delay", model: { kind: "per-flow", medianNs: 100_000, sigma: 0.5, jitter: 0.5 } },
+      { kind: "delay", model: { kind: "exponential", meanNs: 50_000 } },
+      { kind: "loss", model: "uniform", probability: 0.01 },
+    ],
+  };
+}

@@ -1,0 +1,182 @@
+/**
+ * Sends reference packets for real: STAMP packets over UDP, paced by a fixed rate or by the utilisation of an interface (algorithm 1 of RLI applied
+ * to the interface's counters: packets sent since the last look, times the injection rate, are due as references). The time in a packet is read
+ * just before it is handed to the kernel; what the host adds until the wire is part of the measured delay and is told apart only by a capture at the
+ * sender.
+ */
+import { createSocket, type Socket } from "node:dgram";
+import { readFileSync } from "node:fs";
+import { isIPv6 } from "node:net";
+import { UsageError } from "../base/errors.ts";
+import { ADAPTIVE_DEFAULTS, AdaptiveRate, type AdaptiveSettings } from "../estimators/rli/injection-rate.ts";
+import { encodeStamp, STAMP_BYTES, STAMP_PORT } from "../estimators/rli/stamp.ts";
+
+export interface ReferenceOptions {
+  to: string;
+  port?: number;
+  /** Fixed pace; without it the interface's utilisation sets the pace. */
+  packetsPerSecond?: number | undefined;
+  /** Interface whose packets are counted, and the drain rate of its queue. */
+  device?: string | undefined;
+  drainBps?: number | undefined;
+  adaptive?: AdaptiveSettings;
+  /** References never rarer than this while the interface is silent. */
+  floorPerSecond?: number;
+  ceilingPerSecond?: number;
+  durationNs: number;
+  session?: number;
+  /** UDP payload bytes, at least 44. */
+  bytes?: number;
+  onTick?: (sent: number, utilisation: number | null) => void;
+}
+
+export interface ReferenceSummary {
+  format: "hoptime.reference/1";
+  to: string;
+  port: number;
+  session: number;
+  sent: number;
+  seconds: number;
+  packetsPerSecond: number;
+  utilisation: number | null;
+}
+
+const TICK_MS = 2;
+
+/** Wall-clock ns that never step back within a run: the wall clock is read once, then the monotonic clock counts. */
+class SteadyClock {
+  readonly #wallNs = BigInt(Date.now()) * 1_000_000n;
+  readonly #start = process.hrtime.bigint();
+  now(): bigint {
+    return this.#wallNs + (process.hrtime.bigint() - this.#start);
+  }
+}
+
+interface Counters {
+  packets: number;
+  bytes: number;
+}
+
+/** What an interface has sent so far (Linux). */
+export function readInterface(device: string): Counters {
+  const read = (name: string) => Number(readFileSync(`/sys/class/net/${device}/statistics/${name}`, "utf8"));
+  try {
+    return { packets: read("tx_packets"), bytes: read("tx_bytes") };
+  } catch (cause) {
+    throw new UsageError(
+      "bad-flag",
+      `--interface ${device}: its counters cannot be read`,
+      "ip link lists the interfaces",
+      { cause },
+    );
+  }
+}
+
+export async function sendReferences(options: ReferenceOptions): Promise<ReferenceSummary> {
+  const port = options.port ?? STAMP_PORT;
+  const session = options.session ?? 1;
+  const pace = makePace(options);
+  const socket = createSocket(isIPv6(options.to) ? "udp6" : "udp4");
+  await new Promise<void>((resolve, reject) => {
+    socket.once("error", reject);
+    socket.connect(port, options.to, () => resolve());
+  }).catch((cause: Error) => {
+    throw new UsageError(
+      "bad-flag",
+      `--to ${options.to}: ${cause.message}`,
+      "give an IP address that this host can reach",
+      { cause },
+    );
+  });
+  socket.removeAllListeners("error");
+  // Nobody need listen at the far end: an ICMP error is no failure.
+  socket.on("error", () => {});
+  const clock = new SteadyClock();
+  const payload = Buffer.alloc(Math.max(STAMP_BYTES, options.bytes ?? STAMP_BYTES));
+  const start = process.hrtime.bigint();
+  let sent = 0;
+  let owed = 0;
+  let before = start;
+  await new Promise<void>((resolve) => {
+    const timer = setInterval(() => {
+      const now = process.hrtime.bigint();
+      const elapsedNs = Number(now - before);
+      before = now;
+      owed = Math.min(owed + pace.due(elapsedNs), 64);
+      while (owed >= 1) {
+        owed--;
+        encodeStamp(
+          { sequence: sent++, timeNs: clock.now(), session, synchronised: false, errorNs: 1e6 },
+          payload,
+        );
+        socket.send(Buffer.from(payload));
+      }
+      options.onTick?.(sent, pace.utilisation());
+      if (Number(now - start) >= options.durationNs) {
+        clearInterval(timer);
+        resolve();
+      }
+    }, TICK_MS);
+  });
+  await closed(socket);
+  const seconds = Number(process.hrtime.bigint() - start) / 1e9;
+  return {
+    format: "hoptime.reference/1",
+    to: options.to,
+    port,
+    session,
+    sent,
+    seconds,
+    packetsPerSecond: sent / seconds,
+    utilisation: pace.utilisation(),
+  };
+}
+
+/** Packets handed over by `send` are on their way before the socket closes. */
+function closed(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(() => socket.close(() => resolve()), 20);
+  });
+}
+
+interface Pace {
+  /** References due for this much time. */
+  due(elapsedNs: number): number;
+  utilisation(): number | null;
+}
+
+function makePace(options: ReferenceOptions): Pace {
+  const { packetsPerSecond, device, drainBps } = options;
+  if (packetsPerSecond !== undefined) {
+    return { due: (ns) => (packetsPerSecond * ns) / 1e9, utilisation: () => null };
+  }
+  if (device === undefined || drainBps === undefined) {
+    throw new UsageError(
+      "bad-flag",
+      "references need a pace",
+      "give --rate, or --interface with the --drain rate of its queue",
+    );
+  }
+  const floor = options.floorPerSecond ?? 10;
+  const ceiling = options.ceilingPerSecond ?? 5000;
+  // Counters are looked at every few milliseconds, not per reference: the smoothing is that of as many references.
+  const adaptive = new AdaptiveRate(drainBps, {
+    ...(options.adaptive ?? ADAPTIVE_DEFAULTS),
+    smoothing: 0.05,
+  });
+  let last = readInterface(device);
+  let own = 0;
+  return {
+    due(elapsedNs) {
+      const now = readInterface(device);
+      const rate = adaptive.update(now.bytes - last.bytes, elapsedNs);
+      // References themselves are among the packets counted.
+      const packets = Math.max(0, now.packets - last.packets - own);
+      last = now;
+      const seconds = elapsedNs / 1e9;
+      own = Math.min(ceiling * seconds, Math.max(floor * seconds, packets * rate));
+      return own;
+    },
+    utilisation: () => adaptive.utilisation,
+  };
+}
