@@ -196,3 +196,24 @@ export function flowsReverse(p: usize, id: u32, seed: u64, scratch: usize): i32 
   }
   return flowsLookup(p, scratch, seed);
 }
+
+/** The number of the flow with this key, or -1. */
+export function flowsPeek(flows: Flows, hash: u64, meta: u64, a: u64, b: u64, c: u64, d: u64): i32 {
+  const tag = hash & 0xffffffff00000000;
+  const mask = flows.indexMask;
+  let j = <u32>hash & mask;
+  while (true) {
+    const slot = load<u64>(flows.index + (j << 3));
+    if (slot == 0) return -1;
+    if ((slot & 0xffffffff00000000) == tag) {
+      const id = <u32>slot - 1;
+      const r = flowRecord(flows, id);
+      if (load<u64>(r, 8) == meta && load<u64>(r, 16) == a) {
+        if ((meta & META_IPV6) == 0) return <i32>id;
+        if (load<u64>(r, 24) == b && load<u64>(r, 32) == c && load<u64>(r, 40) == d) return <i32>id;
+      }
+    }
+    j = (j + 1) & mask;
+  }
+  return -1;
+}

@@ -7,6 +7,7 @@ export * from "./walk";
 export * from "./flows";
 export * from "./cells";
 export * from "./match";
+export * from "./rli";
 export * from "./simulate";
 export * from "./lda";
 export * from "./flow-counts";

@@ -123,6 +123,10 @@ function pairDelimited(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: 
     out.pairs.push(pair);
     for (const entry of [...pair.senders, ...pair.receivers]) used.add(entry);
   }
+  for (const pair of openEnds(senders, receivers, common)) {
+    out.pairs.push(pair);
+    for (const entry of [...pair.senders, ...pair.receivers]) used.add(entry);
+  }
   const rest = (entries: ArchiveEntry[], missing: Unpaired["missing"]) => {
     for (const entry of entries) {
       if (used.has(entry)) continue;
@@ -135,6 +139,33 @@ function pairDelimited(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: 
   };
   rest(senders, "receiver");
   rest(receivers, "sender");
+}
+
+/**
+ * What lies before the first common delimiter and behind the last, where each end has one record of it: as good as the first and the last aligned
+ * epoch, and marked like them as cut by the capture. More records at an end are delimiters that were lost, or a capture that began earlier: not to be told.
+ */
+function openEnds(
+  senders: readonly ArchiveEntry[],
+  receivers: readonly ArchiveEntry[],
+  common: readonly [Boundary, Boundary][],
+): RecordPair[] {
+  const pairs: RecordPair[] = [];
+  const [a, b] = [senders[0], receivers[0]];
+  const [y, z] = [senders.at(-1), receivers.at(-1)];
+  if (!a || !b || !y || !z) return [];
+  const begins = a.epoch.startId === 0n && b.epoch.startId === 0n;
+  const ends = y.epoch.endId === 0n && z.epoch.endId === 0n;
+  const [first, last] = [common[0], common.at(-1)];
+  if (!first || !last) {
+    const whole = senders.length === 1 && receivers.length === 1;
+    return whole && begins && ends ? [{ senders: [a], receivers: [b] }] : [];
+  }
+  if (begins && first[0].next === 1 && first[1].next === 1) pairs.push({ senders: [a], receivers: [b] });
+  if (ends && last[0].next === senders.length - 1 && last[1].next === receivers.length - 1) {
+    pairs.push({ senders: [y], receivers: [z] });
+  }
+  return pairs;
 }
 
 function boundaries(entries: readonly ArchiveEntry[]): Boundary[] {

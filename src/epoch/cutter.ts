@@ -161,10 +161,11 @@ class DelimitedCutter implements Cutter {
     if (count === 0) return;
     if (this.#open === null) this.#begin(instant(originNs, batch.timeNs[0]!), 0n, true, sink);
     let from = 0;
+    const below = this.#below;
     let { digest } = batch;
     for (let i = 0; i < count; i++) {
       const high = digest[2 * i + 1]!;
-      if (high >= this.#below) continue;
+      if (high >= below) continue;
       const id = (BigInt(high) << 32n) | BigInt(digest[2 * i]!);
       const nowNs = instant(originNs, batch.timeNs[i]!);
       if (i > from) sink.rows(from, i);

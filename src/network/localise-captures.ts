@@ -75,7 +75,8 @@ export async function localiseCaptures(options: LocaliseCapturesOptions): Promis
       "are the files in path order, and of the same time?",
     );
   }
-  const originNs = starts.reduce((a, b) => (a < b ? a : b));
+  let originNs = starts[0]!;
+  for (const start of starts) if (start < originNs) originNs = start;
   const width = intervalWidth(options.confidence ?? 0.95);
   const estimates = reports.flatMap((report, i) =>
     estimatesOf(report, points[i]!, points[i + 1]!, originNs, width),

@@ -16,6 +16,7 @@ import {
   totalCounters,
 } from "../collect/estimate.ts";
 import { type FlowLists, namedFlows } from "../collect/flow-lists.ts";
+import { LossTotal } from "../collect/loss.ts";
 import type { Pairing, RecordPair } from "../collect/pair.ts";
 import type { EpochRecord, RecordCounters } from "../epoch/record.ts";
 import type { Estimator, KnownFlows } from "../estimators/estimator.ts";
@@ -57,7 +58,8 @@ export class EstimatorQuestion {
   readonly #context: EstimatorContext;
   readonly #total = new Combination();
   readonly #series: SeriesRow[] = [];
-  readonly #said = new Map<string, number>();
+  readonly #said = new Map<string, { note: string; epochs: number }>();
+  readonly #loss = new LossTotal();
   #groups: FlowGroups | null = null;
   #named: NamedFlow[] = [];
   #counters: { sent: RecordCounters | null; received: RecordCounters | null } = {
@@ -74,6 +76,11 @@ export class EstimatorQuestion {
   constructor(context: EstimatorContext) {
     this.#context = context;
     this.name = context.estimator.name;
+  }
+
+  /** It can tell flows apart. */
+  get answersFlows(): boolean {
+    return this.#context.estimator.answers.includes("flow");
   }
 
   run(pairing: Pairing): void {
@@ -145,13 +152,13 @@ export class EstimatorQuestion {
       sender: read.sender?.record.filter ?? "",
       receiver: read.receiver?.record.filter ?? "",
     };
-    for (const note of [...answer.notes, ...(answer.segment?.notes ?? [])]) {
-      this.#said.set(note, (this.#said.get(note) ?? 0) + 1);
-    }
+    this.#say(new Set([...answer.notes, ...(answer.segment?.notes ?? [])]));
     const contribution = segmentContribution(answer);
     const { segment } = answer;
     if (contribution && segment) {
       this.#total.add(contribution);
+      const { mode } = (read.sender ?? read.receiver)!.record.epoch;
+      this.#loss.add(segment, { mode, startNs, endNs });
       if (segment.sent !== null) this.#sent = (this.#sent ?? 0) + segment.sent;
       if (segment.received !== null) this.#received = (this.#received ?? 0) + segment.received;
       const { sent, received, lost } = segment;
@@ -159,6 +166,16 @@ export class EstimatorQuestion {
       this.#series.push({ ...span, sent, received, lost, edge, merged, ...answered(segment) });
     }
     if (flows) this.#takeFlows(estimate, flows, index);
+  }
+
+  /** Epochs say the same with other numbers: the first speaks for all. */
+  #say(notes: Iterable<string>): void {
+    for (const note of notes) {
+      const kind = note.replace(/\d[\d.,]*(e[+-]\d+)?/g, "#");
+      const known = this.#said.get(kind);
+      if (known) known.epochs++;
+      else this.#said.set(kind, { note, epochs: 1 });
+    }
   }
 
   #takeFlows({ answer }: EpochEstimate, flows: KnownFlows, index: number): void {
@@ -179,15 +196,16 @@ export class EstimatorQuestion {
     const total = this.#total.result();
     const bytes = this.#records.senderBytes + this.#records.receiverBytes;
     const packets = this.#sent ?? this.#received;
-    const lossKnown = total.lost !== null && this.#sent !== null && this.#sent > 0;
+    const { lost } = this.#loss;
+    const lossKnown = lost !== null && this.#sent !== null && this.#sent > 0;
     return {
       title: estimator.title,
       parameters: this.#parameters,
       epochs: this.usedStarts.length,
       sent: this.#sent,
       received: this.#received,
-      lost: total.lost,
-      lossRate: lossKnown ? total.lost! / this.#sent! : null,
+      lost,
+      lossRate: lossKnown ? lost / this.#sent! : null,
       ...(this.usedStarts.length === 0
         ? { latency: null, reason: "no-packets: no epoch has a usable record at both points" }
         : answered(total)),
@@ -196,7 +214,9 @@ export class EstimatorQuestion {
       bytes,
       bitsPerPacket: packets === null || packets === 0 ? null : (8 * bytes) / packets,
       series: this.#series,
-      notes: [...this.#said].map(([note, n]) => (n === 1 ? note : `${note} (in ${n} epochs)`)),
+      notes: [...this.#said.values()].map(({ note, epochs }) =>
+        epochs === 1 ? note : `${note} (so or alike in ${epochs} epochs)`,
+      ),
     };
   }
 

@@ -64,8 +64,13 @@ export function askArchive(archive: RecordArchive, question: Question, options: 
   }
   for (const path of foreign.slice(0, 10)) notes.push(`${path} is not a record`);
   if (foreign.length > 10) notes.push(`${foreign.length - 10} more files in the archive are not records`);
-  if (asksForFlows(question) && lists.empty && question.flows === undefined) {
-    notes.push("no list of flows was kept: observe with --estimators …,flows, or ask for a --flow");
+  if (asksForFlows(question)) {
+    const names = asked.map((a) => a.name).join(", ");
+    if (asked.every((a) => !a.answersFlows))
+      notes.push(`none of the estimators observed (${names}) measures flows`);
+    else if (lists.empty && question.flows === undefined) {
+      notes.push("no list of flows was kept: observe with a flow table too, or ask for a --flow");
+    }
   }
   return {
     format: "hoptime.answer/1",

@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+import type { SegmentEstimate } from "../estimators/estimator.ts";
+import { LossTotal } from "./loss.ts";
+
+const SECOND = 1_000_000_000n;
+
+function epoch(
+  sent: number,
+  received: number,
+  lost: number | null,
+  meanNs: number | null = 20e6,
+): SegmentEstimate {
+  const none = { reason: "no-usable-cells", text: "" } as const;
+  const mean = meanNs === null ? none : { valueNs: meanNs, lowNs: meanNs, highNs: meanNs };
+  return { mean, stdev: none, sent, received, lost, packetsUsed: 1, coverage: 1, notes: [] };
+}
+
+function total(list: SegmentEstimate[], mode: "aligned" | "delimited" = "aligned", gap = 0n): number | null {
+  const loss = new LossTotal();
+  let startNs = 0n;
+  for (const segment of list) {
+    loss.add(segment, { mode, startNs, endNs: startNs + SECOND });
+    startNs += SECOND + gap;
+  }
+  return loss.lost;
+}
+
+describe("loss over epochs", () => {
+  it("does not count packets in flight at a cut as lost", () => {
+    // 1,000 packets per second, 50 of them lost, 20 ms on the way: 20 in flight at every cut, lost here and foreign there.
+    const sent = 1000;
+    const list = [epoch(sent, 930, 70), epoch(sent, 950, 70), epoch(sent, 950, 70), epoch(sent, 970, 50)];
+    // In all 4,000 - 3,800; the first cut is crossed by rate x delay = 18.8, the others by 19 and 19.2.
+    expect(total(list)).toBeGreaterThanOrEqual(200);
+    expect(total(list)).toBeLessThan(204);
+  });
+
+  it("keeps as lost what foreign packets at the receiver had hidden", () => {
+    // 30 foreign packets per epoch arrive beside: sent - received says 20, 50 were lost. Nothing is in flight.
+    const list = [1, 2, 3].map(() => epoch(1000, 980, 50, 0));
+    expect(total(list)).toBe(150);
+  });
+
+  it("is the plain sum where losses are counted, where epochs are cut by packets, and over gaps", () => {
+    expect(total([epoch(10, 8, 2), epoch(10, 12, -2), epoch(10, 10, 0)])).toBe(0);
+    const apart = [epoch(1000, 980, 40), epoch(1000, 1000, 20)];
+    expect(total(apart, "delimited")).toBe(60);
+    expect(total(apart, "aligned", 1n)).toBe(60);
+    expect(total([epoch(1000, 980, 40, null), epoch(1000, 1000, 20, null)])).toBe(60);
+  });
+
+  it("is unknown where no epoch knows it", () => {
+    expect(total([])).toBeNull();
+    expect(total([epoch(5, 5, null)])).toBeNull();
+  });
+});

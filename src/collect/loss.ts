@@ -1,0 +1,61 @@
+/**
+ * Loss over several epochs. Summing what estimators say for each would count packets twice that are in flight at an aligned cut: lost in the
+ * epoch in which they were sent, foreign in the next. With S sent and R received in all, and L the sum of the epochs' losses, L - (S - R) packets
+ * were taken for foreign. At a cut between two epochs, rate x |delay| packets are in flight (Little); what is above that is foreign for good:
+ *
+ *   lost = S - R + max(0, L - (S - R) - sum over inner cuts of rate x |delay|)
+ *
+ * The delay is the apparent one: a clock's offset moves packets over the cut just the same. Where an estimator counts (its loss is sent - received)
+ * and where epochs are cut by packets, this is the plain sum.
+ */
+import type { CutMode } from "../epoch/record.ts";
+import { isNoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
+
+interface Neighbour {
+  endNs: bigint;
+  lengthNs: number;
+  received: number;
+  meanNs: number | null;
+}
+
+export class LossTotal {
+  #lost: number | null = null;
+  #apart = 0;
+  #inFlight = 0;
+  #before: Neighbour | null = null;
+
+  /** Epochs come in order of time. */
+  add(segment: SegmentEstimate, epoch: { mode: CutMode; startNs: bigint; endNs: bigint }): void {
+    const { sent, received, lost, mean } = segment;
+    if (lost === null) {
+      this.#before = null;
+      return;
+    }
+    this.#lost = (this.#lost ?? 0) + lost;
+    if (sent === null || received === null) return;
+    this.#apart += lost - (sent - received);
+    const { startNs, endNs, mode } = epoch;
+    const meanNs = isNoAnswer(mean) ? null : mean.valueNs;
+    const now = { endNs, lengthNs: Number(endNs - startNs), received, meanNs };
+    const before = this.#before;
+    if (before && before.endNs === startNs && mode === "aligned") this.#inFlight += inFlight(before, now);
+    this.#before = now;
+  }
+
+  get lost(): number | null {
+    if (this.#lost === null) return null;
+    return this.#lost - Math.min(Math.max(0, this.#apart), this.#inFlight);
+  }
+}
+
+/** Packets that one side of a cut counts before it and the other behind it. */
+function inFlight(a: Neighbour, b: Neighbour): number {
+  const known = [a.meanNs, b.meanNs].filter((m) => m !== null);
+  if (known.length === 0) return 0;
+  const delayNs = Math.abs(known.reduce((sum, m) => sum + m, 0) / known.length);
+  // More than an epoch holds cannot be on its way over the cut.
+  return Math.min(
+    ((a.received + b.received) / (a.lengthNs + b.lengthNs)) * delayNs,
+    Math.max(a.received, b.received),
+  );
+}
