@@ -46,3 +46,28 @@ export type {
 } from "./estimators/estimator.ts";
 export { formatParameters, parseParameters } from "./estimators/parameters.ts";
 export { ESTIMATORS, findEstimator } from "./estimators/table.ts";
+export { exportSimulation, type TruthFile } from "./simulate/export.ts";
+export type { Injector, InjectorContext } from "./simulate/injector.ts";
+export {
+  independentFlows,
+  referenceQueue,
+  referenceTraffic,
+  twoLatencies,
+  weibullDelays,
+} from "./simulate/presets.ts";
+export {
+  type Clock,
+  type DelayModel,
+  type Hop,
+  type Scenario,
+  SIMULATED_FLAG,
+  type Traffic,
+} from "./simulate/scenario.ts";
+export {
+  type Observation,
+  type Offered,
+  type PacketTruth,
+  Simulation,
+  simulate,
+} from "./simulate/simulate.ts";
+export { type FlowTruth, FlowTruthTable } from "./simulate/truth.ts";

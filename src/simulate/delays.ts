@@ -7,6 +7,12 @@ import { BLANK, type Stage, type StageContext } from "./stage.ts";
 
 const DELAY_KIND = { constant: 0, weibull: 1, pareto: 2, exponential: 3, lognormal: 4, uniform: 5 } as const;
 
+export const DELAY_MODELS: readonly DelayModel["kind"][] = [
+  ...(Object.keys(DELAY_KIND) as (keyof typeof DELAY_KIND)[]),
+  "per-flow",
+  "bimodal",
+];
+
 function delayParameters(m: DelayModel): [number, number] {
   switch (m.kind) {
     case "constant":

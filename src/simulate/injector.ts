@@ -19,6 +19,13 @@ export interface Injector {
   inspect(batch: PacketBatch, sendNs: Float64Array, address: number): void;
 }
 
+/** What an injector may know when a run begins. */
+export interface InjectorContext {
+  kernels: Kernels;
+  /** Drain rate of the first queue on the path (of all its paths together), bit/s; null where there is none. */
+  rateBps: number | null;
+}
+
 export interface InjectedPacket {
   wireLength?: number;
   source?: number;

@@ -2,7 +2,7 @@
  * A scenario: what is sent, what lies between the sender and the receiver, and how the points see it. Plain data, so that it can be
  * printed, kept with results and read from a file; the injector is the one exception.
  */
-import type { Injector } from "./injector.ts";
+import type { Injector, InjectorContext } from "./injector.ts";
 
 export interface Scenario {
   /** Everything random follows from it (default 1). */
@@ -15,7 +15,7 @@ export interface Scenario {
   /** Probes of our own that take part in everything the traffic does, merged in before the sender. */
   probes?: Probes;
   /** Makes the injector of a run: it sees every packet at the sender and may put one of its own ahead of it. */
-  inject?: () => Injector;
+  inject?: (context: InjectorContext) => Injector;
 }
 
 export type Traffic = SyntheticTraffic | PopulationTraffic | ReplayTraffic;

@@ -15,7 +15,7 @@ import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import type { FlowKeySpec } from "../capture/flow-key.ts";
 import { isSpaced } from "./delays.ts";
-import { makeStage } from "./hops.ts";
+import { checkHops, makeStage } from "./hops.ts";
 import { inject } from "./injector.ts";
 import { type Hop, RECEIVER, type Scenario, SENDER, SIMULATED_FLAG, type Traffic } from "./scenario.ts";
 import { openProbes, openSource, type Source } from "./source.ts";
@@ -78,6 +78,7 @@ export class Simulation {
     this.seed = scenario.seed ?? 1;
     if (!Number.isSafeInteger(this.seed) || this.seed < 0)
       throw new UsageError("bad-parameter", "seed must be a whole number of at least 0");
+    checkHops(scenario.path);
     const names = scenario.path.flatMap((h) => (h.point === undefined ? [] : [h.point]));
     this.points = [SENDER, ...names, RECEIVER];
     if (new Set(this.points).size !== this.points.length)
@@ -89,13 +90,6 @@ export class Simulation {
     for (const name of Object.keys(scenario.clocks ?? {}))
       if (!this.points.includes(name))
         throw new UsageError("bad-parameter", `clock of '${name}': there is no such point`);
-    scenario.path.forEach((h, i) => {
-      if (h.kind === "delay" && isSpaced(h.model) && i > 0)
-        throw new UsageError(
-          "bad-parameter",
-          "a spaced delay must be the first hop: it moves the times of sending",
-        );
-    });
   }
 
   /** What the traffic brings, found by generating it once (probes, references and cross traffic left out). */
@@ -149,21 +143,22 @@ export class Simulation {
     return table;
   }
 
-  /** The truth per packet, in the order of sending. */
+  /** The truth per packet, in the order of sending. For people and small traces: batches are faster. */
   async *packets(): AsyncGenerator<PacketTruth> {
     for await (const batch of this.combined()) {
-      for (let i = 0; i < batch.count; i++) {
-        const delay = batch.delayNs[i]!;
-        const flags = batch.flags[i]!;
+      // Copies: what the caller does in between may move kernel memory.
+      const [digest, timeNs, delayNs] = [batch.digest.slice(), batch.timeNs.slice(), batch.delayNs.slice()];
+      const [wireLength, flags, count] = [batch.wireLength.slice(), batch.flags.slice(), batch.count];
+      for (let i = 0; i < count; i++) {
         yield {
-          digest: [batch.digest[2 * i]!, batch.digest[2 * i + 1]!],
-          sentNs: batch.timeNs[i]!,
-          delayNs: Number.isNaN(delay) ? null : delay,
-          wireLength: batch.wireLength[i]!,
+          digest: [digest[2 * i]!, digest[2 * i + 1]!],
+          sentNs: timeNs[i]!,
+          delayNs: Number.isNaN(delayNs[i]!) ? null : delayNs[i]!,
+          wireLength: wireLength[i]!,
           own:
-            (flags & SIMULATED_FLAG.reference) !== 0
+            (flags[i]! & SIMULATED_FLAG.reference) !== 0
               ? "reference"
-              : (flags & SIMULATED_FLAG.probe) !== 0
+              : (flags[i]! & SIMULATED_FLAG.probe) !== 0
                 ? "probe"
                 : null,
         };
@@ -184,7 +179,9 @@ export class Simulation {
       let batches: AsyncIterable<PacketBatch> = await this.#traffic();
       if (scenario.inject) {
         const identity = { seed, stream: 0, kind: NUMBERS.references };
-        batches = inject(kernels, batches, scenario.inject(), identity);
+        const rates = stages.map((stage) => stage.statistics().rateBps);
+        const rateBps = rates.find((rate) => rate !== null) ?? null;
+        batches = inject(kernels, batches, scenario.inject({ kernels, rateBps }), identity);
       }
       const first = scenario.path[0];
       const spaced = first?.kind === "delay" && isSpaced(first.model);

@@ -11,6 +11,7 @@ import {
   type PopulationTraffic,
   type Probes,
   SIMULATED_FLAG,
+  type Sizes,
   type SyntheticTraffic,
   type Traffic,
 } from "./scenario.ts";
@@ -51,6 +52,14 @@ function positive(name: string, value: number): number {
   return value;
 }
 
+function checkedSizes(sizes: Sizes | undefined): Required<Sizes> {
+  const all = { ...DEFAULT_SIZES, ...sizes };
+  const { share1500, share576, mixing } = all;
+  if (!(share1500 >= 0 && share576 >= 0 && share1500 + share576 <= 1) || !(mixing >= 0 && mixing <= 1))
+    throw new UsageError("bad-parameter", "sizes: shares must lie in [0, 1] and share1500 + share576 too");
+  return all;
+}
+
 /** Mean of the flow sizes: the sum of P(size >= k). */
 export function meanFlowPackets(alpha: number, maxPackets: number): number {
   let sum = 0;
@@ -80,7 +89,13 @@ function openSynthetic(kernels: Kernels, t: SyntheticTraffic, id: SourceIdentity
   const rtt = { ...d.rtt, ...t.rtt };
   const access = { ...d.access, ...t.access };
   const window = { ...d.window, ...t.window };
-  const sizes = { ...DEFAULT_SIZES, ...t.sizes };
+  const sizes = checkedSizes(t.sizes);
+  if (
+    !(window.first >= 1 && window.capLow >= 1 && window.capHigh >= window.capLow && window.capHigh <= 65_535)
+  )
+    throw new UsageError("bad-parameter", "window: 1 <= capLow <= capHigh <= 65535 and first >= 1");
+  if (!(access.minBps > 0 && access.maxBps >= access.minBps) || !(rtt.minMs > 0 && rtt.maxMs >= rtt.minMs))
+    throw new UsageError("bad-parameter", "access and rtt: above 0, and the largest not below the smallest");
   const keys = storeKeys(kernels, t.keys);
   // One packet per slot in the mean, and a wheel that turns no faster than most round trips.
   const width = 2 ** Math.round(Math.log2(1e9 / rate));
@@ -132,7 +147,7 @@ function openPopulation(kernels: Kernels, t: PopulationTraffic, id: SourceIdenti
   const rate = positive("ratePps", t.ratePps);
   if (t.durationS === undefined && t.packets === undefined)
     throw new UsageError("bad-parameter", "population traffic needs durationS or packets");
-  const sizes = { ...DEFAULT_SIZES, ...t.sizes };
+  const sizes = checkedSizes(t.sizes);
   const keys = storeKeys(kernels, t.keys);
   const durationNs = t.durationS === undefined ? Number.POSITIVE_INFINITY : t.durationS * 1e9;
   const address = kernels.call.simPopulationNew!() >>> 0;

@@ -164,8 +164,11 @@ export class Observations {
 
   *drain(): Generator<{ point: string; batch: PacketBatch }> {
     for (let next = this.#ready.shift(); next; next = this.#ready.shift()) {
-      yield next;
-      this.#idle.push(next.batch);
+      try {
+        yield next;
+      } finally {
+        this.#idle.push(next.batch);
+      }
     }
   }
 
