@@ -13,8 +13,9 @@ import { solveCg } from "../../base/linear.ts";
 import type { FlowGraph } from "./flow-graph.ts";
 
 export interface Prior {
-  /** The common mean. */
+  /** The common mean, and its variance. */
   meanNs: number;
+  meanVariance: number;
   /** V: variance between the means of flows. */
   flowVariance: number;
   /** s^2: variance within a flow. */
@@ -62,29 +63,27 @@ export function priorVariances(graph: FlowGraph, prior: Prior): Float64Array {
   return graph.packets.map((p) => prior.flowVariance + prior.packetVariance / Math.max(1, p) + 1e-6);
 }
 
-export function solveBlup(
+/** The system of all flows; `solve` takes a right side and gives (P^-1 + A' S^-1 A)^-1 times it. */
+export interface FlowSystem {
+  solve(rhs: Float64Array): Float64Array;
+  /** A' S^-1 y */
+  project(y: Float64Array): Float64Array;
+}
+
+export function systemOf(
   graph: FlowGraph,
-  y: Float64Array,
   noise: Float64Array,
   priors: Float64Array,
   iterations: number,
-): { thetaNs: Float64Array; iterations: number } {
+): FlowSystem {
   const { flows, starts, cell, a } = graph;
   const inverse = noise.map((v) => (v > 0 ? 1 / v : 0));
   // In the variables theta sqrt(diagonal) the diagonal is 1, and small residuals mean small errors of every flow, not of the largest alone.
   const scale = new Float64Array(flows);
-  const rhs = new Float64Array(flows);
   for (let f = 0; f < flows; f++) {
     let d = 1 / priors[f]!;
-    let r = 0;
-    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
-      const c = cell[e]!;
-      const w = a[e]! * inverse[c]!;
-      d += w * a[e]!;
-      r += w * y[c]!;
-    }
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) d += a[e]! * a[e]! * inverse[cell[e]!]!;
     scale[f] = 1 / Math.sqrt(d);
-    rhs[f] = r * scale[f]!;
   }
   const sums = new Float64Array(noise.length);
   const apply = (input: Float64Array, output: Float64Array) => {
@@ -101,8 +100,22 @@ export function solveBlup(
     }
   };
   const diagonal = new Float64Array(flows).fill(1);
-  const solved = solveCg({ apply, diagonal, rhs, iterations, tolerance: TOLERANCE });
-  return { thetaNs: solved.solution.map((x, f) => x * scale[f]!), iterations: solved.iterations };
+  return {
+    solve(rhs) {
+      const scaled = rhs.map((r, f) => r * scale[f]!);
+      const { solution } = solveCg({ apply, diagonal, rhs: scaled, iterations, tolerance: TOLERANCE });
+      return solution.map((x, f) => x * scale[f]!);
+    },
+    project(y) {
+      const out = new Float64Array(flows);
+      for (let f = 0; f < flows; f++) {
+        let r = 0;
+        for (let e = starts[f]!; e < starts[f + 1]!; e++) r += a[e]! * inverse[cell[e]!]! * y[cell[e]!]!;
+        out[f] = r;
+      }
+      return out;
+    },
+  };
 }
 
 /**

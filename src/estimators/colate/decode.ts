@@ -3,23 +3,26 @@ import type { KnownFlows } from "../estimator.ts";
 import {
   type Background,
   backgroundVariance,
+  type FlowSystem,
   noiseOf,
   type Prior,
   posteriorVariances,
   priorVariances,
-  solveBlup,
+  systemOf,
 } from "./blup.ts";
 import type { Difference } from "./difference.ts";
 import { type FlowGraph, layFlows } from "./flow-graph.ts";
 import type { ColateParameters } from "./parameters.ts";
 import { quickAnswers } from "./quick.ts";
-import { fitVariance } from "./variance.ts";
+import { fitVariance, type VarianceFit } from "./variance.ts";
 
 export interface Decoded {
   graph: FlowGraph;
   prior: Prior;
   background: Background;
   decoder: "blup" | "quick";
+  /** Of blup. */
+  system: FlowSystem | null;
   meanNs: Float64Array;
   /** Of each flow's mean. */
   variance: Float64Array;
@@ -44,47 +47,59 @@ export function decodeFlows(
   const graph = layFlows(difference, { ...known, complete: complete && decoder === "blup" }, places);
   const loose = fitVariance(packets, delayNs, (c) => packets[c]! * packets[c]!);
   const background: Background = { alpha: loose.second, beta: loose.first };
-  const prior = fitPrior(difference, graph, loose.meanNs, background);
+  const prior = fitPrior(difference, graph, loose);
   const priorVariance = priorVariances(graph, prior);
   const y = delayNs.map((x, c) => x - prior.meanNs * packets[c]!);
   const common = { graph, prior, background, decoder, priorVariance } as const;
   if (decoder === "quick") {
     const { thetaNs, variance } = quickAnswers(graph, packets, y, prior, priorVariance, background);
-    return { ...common, meanNs: thetaNs.map((t) => t + prior.meanNs), variance };
+    return { ...common, system: null, meanNs: thetaNs.map((t) => t + prior.meanNs), variance };
   }
   const noise = noiseOf(graph, packets, prior, unitNs, background);
-  const { thetaNs } = solveBlup(graph, y, noise, priorVariance, parameters.iterations);
+  const system = systemOf(graph, noise, priorVariance, parameters.iterations);
+  const thetaNs = system.solve(system.project(y));
   const variance = posteriorVariances(graph, noise, priorVariance, prior);
-  return { ...common, meanNs: thetaNs.map((t) => t + prior.meanNs), variance };
+  return { ...common, system, meanNs: thetaNs.map((t) => t + prior.meanNs), variance };
 }
 
 /** V and s^2: where all flows are known, from what they explain; else from how much the means of cells vary. */
-function fitPrior(
-  { packets, delayNs }: Difference,
-  graph: FlowGraph,
-  meanNs: number,
-  background: Background,
-): Prior {
-  if (graph.complete) {
-    const fit = fitVariance(packets, delayNs, (c) => graph.squares[c]! + graph.chance[c]!);
-    return { meanNs: fit.meanNs, flowVariance: fit.first, packetVariance: fit.second };
+function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit): Prior {
+  const { packets, delayNs } = difference;
+  if (!graph.complete) {
+    // How much of it is within flows is not known: all of it, to be on the safe side.
+    const flowVariance = looseFlowVariance(difference, loose);
+    const packetVariance = Math.max(loose.second, flowVariance);
+    return { meanNs: loose.meanNs, meanVariance: loose.meanVariance, flowVariance, packetVariance };
   }
-  // A cell mixes flows, so its mean varies less than a flow's; the size of cell where means vary most is nearest to flows.
+  const fit = fitVariance(packets, delayNs, (c) => graph.squares[c]! + graph.chance[c]!);
+  return {
+    meanNs: fit.meanNs,
+    meanVariance: fit.meanVariance,
+    flowVariance: fit.first,
+    packetVariance: fit.second,
+  };
+}
+
+/**
+ * Variance of a flow's mean, no flow known. A cell mixes flows, so its mean varies less than a flow's; the size of cell where means vary most is nearest
+ * to flows.
+ */
+export function looseFlowVariance({ packets, delayNs }: Difference, loose: VarianceFit): number {
+  const background = { alpha: loose.second, beta: loose.first };
   const sums = new Float64Array(33);
   const sizes = new Float64Array(33);
   for (let c = 0; c < packets.length; c++) {
     if (packets[c] === 0) continue;
     const bin = 31 - Math.clz32(packets[c]!);
-    const d = delayNs[c]! / packets[c]! - meanNs;
+    const y = delayNs[c]! - loose.meanNs * packets[c]!;
     // Cells beyond all bounds hold different packets at their ends.
-    if (d * d * packets[c]! * packets[c]! > 100 * backgroundVariance(background, packets[c]!)) continue;
-    sums[bin]! += d * d;
+    if (y * y > 100 * backgroundVariance(background, packets[c]!)) continue;
+    sums[bin]! += (y / packets[c]!) ** 2;
     sizes[bin]!++;
   }
-  let flowVariance = background.beta;
+  let variance = background.beta;
   for (const [bin, size] of sizes.entries()) {
-    if (size >= BIN_CELLS) flowVariance = Math.max(flowVariance, sums[bin]! / size);
+    if (size >= BIN_CELLS) variance = Math.max(variance, sums[bin]! / size);
   }
-  // How much of that is within flows is not known: all of it, to be on the safe side.
-  return { meanNs, flowVariance, packetVariance: Math.max(background.alpha, flowVariance) };
+  return variance;
 }

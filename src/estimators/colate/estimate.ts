@@ -55,9 +55,9 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   notes.push(...describe(difference, receiver.packets));
   const lost = Math.max(0, sender.packets - receiver.packets + difference.appeared);
   if (difference.used === 0) return refuse(whyUnusable(difference), lost);
-  const mean = segmentMean(difference, receiver.packets - difference.appeared, input.confidence);
+  const known = flows && flows.count > 0 ? decodeKnown(input, difference, flows, notes) : null;
   const segment: SegmentEstimate = {
-    mean,
+    mean: segmentMean(difference, known, input.confidence),
     stdev: NO_SPREAD,
     sent: sender.packets,
     received: receiver.packets,
@@ -66,31 +66,49 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
     coverage: difference.used / receiver.packets,
     notes,
   };
-  return { segment, flows: flows ? flowAnswers(input, difference, flows, notes) : [], notes };
+  return { segment, flows: known ? flowAnswers(difference, known, input.confidence, notes) : [], notes };
 }
 
-function flowAnswers(
-  { parameters, seed, confidence }: EstimateInput<ColateParameters>,
+/** The flows asked for, with their sizes, laid out and decoded. */
+interface KnownDecoded {
+  flows: KnownFlows;
+  sizeVariance: Float64Array;
+  places: Uint32Array;
+  decoded: Decoded;
+}
+
+function decodeKnown(
+  { parameters, seed }: EstimateInput<ColateParameters>,
   difference: Difference,
-  flows: KnownFlows,
+  asked: KnownFlows,
   notes: string[],
-): FlowEstimate[] {
-  if (flows.count === 0) return [];
-  const places = placesOf(parameters, seed, flows.hash.subarray(0, 2 * flows.count));
-  const sizes = sizesOf(difference, flows, places);
+): KnownDecoded {
+  const places = placesOf(parameters, seed, asked.hash.subarray(0, 2 * asked.count));
+  const sizes = sizesOf(difference, asked, places);
   const guessed = sizes.variance.reduce((s, v) => s + (v > 0 && v < Infinity ? 1 : 0), 0);
-  if (guessed > 0)
+  if (guessed > 0) {
     notes.push(
       `packets of ${guessed} flows were estimated from the counters: give them, or a list of flows, for better answers`,
     );
-  const decoded = decodeFlows(difference, { ...flows, packets: sizes.packets }, places, parameters);
+  }
+  const flows = { ...asked, packets: sizes.packets };
+  const decoded = decodeFlows(difference, flows, places, parameters);
+  return { flows, sizeVariance: sizes.variance, places, decoded };
+}
+
+function flowAnswers(
+  difference: Difference,
+  { flows, sizeVariance, places, decoded }: KnownDecoded,
+  confidence: number,
+  notes: string[],
+): FlowEstimate[] {
   const lossOf = lossesOf(difference, places, decoded);
   const z = normalQuantile(0.5 + confidence / 2);
   const answers: FlowEstimate[] = [];
   for (let f = 0; f < flows.count; f++) {
-    const mean = flowMean(decoded, difference, f, sizes.variance[f]!, z);
+    const mean = flowMean(decoded, difference, f, sizeVariance[f]!, z);
     const stdev = "reason" in mean ? mean : deviationOf(decoded, difference, f, confidence);
-    const p = sizes.packets[f]!;
+    const p = flows.packets[f]!;
     answers.push({
       flow: f,
       mean,

@@ -43,12 +43,13 @@ export function createCounters(
   parameters: ColateParameters,
   seed: bigint,
   literal: bigint | null = null,
+  cells = parameters.n,
 ): number {
   const { call } = kernels;
   const layout = layoutOf(parameters);
-  const { n, m, starts, q } = layout;
+  const { m, starts, q } = layout;
   const draw = literal ?? seedOf(seed, 0);
-  const address = call.colateNew!(n, m, q.length, draw, 1 / parameters.unit, literal !== null) >>> 0;
+  const address = call.colateNew!(cells, m, q.length, draw, 1 / parameters.unit, literal !== null) >>> 0;
   let sum = 0;
   for (const [v, share] of q.entries()) {
     sum += share;
@@ -62,10 +63,15 @@ export function createCounters(
   return address;
 }
 
+/** For questions, which have no kernels of their own. */
+let lookups: Kernels | undefined;
+
 /** The cells of flows ([low, high] of their hashes): vectors x m per flow, vector-major. */
 export function placesOf(parameters: ColateParameters, seed: bigint, hash: Uint32Array): Uint32Array {
-  const kernels = new Kernels();
-  const counters = createCounters(kernels, parameters, seed);
+  lookups ??= new Kernels();
+  const kernels = lookups;
+  // Places only: no cell of it is touched, so one is enough.
+  const counters = createCounters(kernels, parameters, seed, null, 1);
   const flows = hash.length / 2;
   const perFlow = parameters.vectors.length * parameters.m;
   const out = new Uint32Array(flows * perFlow);
@@ -78,6 +84,9 @@ export function placesOf(parameters: ColateParameters, seed: bigint, hash: Uint3
     kernels.call.colatePlaces!(counters, from, count, to);
     out.set(kernels.u32.subarray(to >>> 2, (to >>> 2) + count * perFlow), f * perFlow);
   }
+  kernels.free(from);
+  kernels.free(to);
+  kernels.call.colateFree!(counters);
   return out;
 }
 

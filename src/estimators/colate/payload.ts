@@ -16,7 +16,7 @@
  */
 import { BitReader, BitWriter, bitLength } from "../../base/bits.ts";
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
-import { FormatError, UsageError } from "../../base/errors.ts";
+import { FormatError } from "../../base/errors.ts";
 import type { SealedEpoch } from "../estimator.ts";
 import { fingerprintOf, layoutOf } from "./layout.ts";
 import type { ColateParameters } from "./parameters.ts";
@@ -197,10 +197,9 @@ function requireEqual(whose: string, checks: [string, number, number][]): void {
   }
 }
 
-function mismatch(message: string): UsageError {
-  return new UsageError(
-    "mismatch",
-    `colate: ${message}`,
-    "a counter is compared with the same counter at the other end: observe both points with the same n, m, b, unit, vectors and seed",
-  );
+/** Named, for it is what users meet who give the ends different memory: equation (4) would allow it, differences of counters cannot. */
+function mismatch(message: string): FormatError {
+  const why =
+    "a counter is compared with the same counter at the other end, so n, m, b, unit, vectors and seed must be equal";
+  return new FormatError("bad-record", NAME, 0, `${message}; ${why}`);
 }

@@ -1,33 +1,92 @@
 /**
- * The mean over a segment's packets: sum Delta / sum N over usable cells. Nothing lost, it is exact. Cells are chosen by where losses fell; flows stay
- * together in their cells, so errors go by cell: r = Delta - mean N, variance sum r^2 / (sum N)^2, less what a sample of a finite whole saves.
- * Large flows lose a packet sooner than small ones and are missing more often: what is left is not quite a random sample.
+ * The mean over a segment's packets. Nothing lost, it is sum Delta / sum N, exactly. With loss, what the unusable cells hold must be guessed: large flows
+ * lose a packet sooner than small ones, so usable cells are no random sample. Where the flows are known, each flow's packets in unusable
+ * cells are taken at the flow's own mean, and the variance is that of this combination under the model of blup.ts (one more solution of its
+ * system). Where they are not, unusable cells are taken at the mean of the others, and the interval allows for flows that are in them alone.
  */
-import { studentQuantile } from "../../base/special.ts";
-import type { Interval, NoAnswer } from "../estimator.ts";
+import { normalQuantile } from "../../base/special.ts";
+import type { Interval, KnownFlows } from "../estimator.ts";
 import { backgroundVariance } from "./blup.ts";
+import { type Decoded, looseFlowVariance } from "./decode.ts";
 import type { Difference } from "./difference.ts";
 import { fitVariance } from "./variance.ts";
 
 export function segmentMean(
-  { packets, delayNs, used, usedCells }: Difference,
-  received: number,
+  difference: Difference,
+  known: { flows: KnownFlows; places: Uint32Array; decoded: Decoded } | null,
   confidence: number,
-): Interval | NoAnswer {
+): Interval {
+  const { packets, delayNs, received, used } = difference;
   let sum = 0;
-  for (let c = 0; c < packets.length; c++) sum += delayNs[c]!;
-  const valueNs = sum / used;
-  const left = Math.max(0, 1 - used / Math.max(used, received));
-  if (left === 0) return { valueNs, lowNs: valueNs, highNs: valueNs };
-  if (usedCells < 2) {
-    const text = `only one counter of ${used} packets holds the same ones at both ends: its mean has no error bar`;
-    return { reason: "no-usable-cells", text };
+  let unused = 0;
+  for (let c = 0; c < packets.length; c++) {
+    sum += delayNs[c]!;
+    if (packets[c] === 0) unused += received[c]!;
   }
-  let squares = 0;
-  for (let c = 0; c < packets.length; c++) squares += (delayNs[c]! - valueNs * packets[c]!) ** 2;
-  const error = Math.sqrt((squares * usedCells) / (usedCells - 1)) / used;
-  const half = studentQuantile(0.5 + confidence / 2, usedCells - 1) * error * Math.sqrt(left);
+  if (unused === 0) return { valueNs: sum / used, lowNs: sum / used, highNs: sum / used };
+  const all = used + unused;
+  const { restNs, variance } = known?.decoded.graph.complete
+    ? restOfFlows(difference, known, unused)
+    : restOfMean(difference, sum / used, unused);
+  const valueNs = (sum + restNs) / all;
+  const half = (normalQuantile(0.5 + confidence / 2) * Math.sqrt(variance)) / all;
   return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
+}
+
+interface Rest {
+  /** Sum of the delays in unusable cells, and its variance. */
+  restNs: number;
+  variance: number;
+}
+
+function restOfFlows(
+  { packets, received, layout }: Difference,
+  { flows, places, decoded }: { flows: KnownFlows; places: Uint32Array; decoded: Decoded },
+  unused: number,
+): Rest {
+  const { m, q, n } = layout;
+  const perFlow = m * q.length;
+  const { prior, meanNs, system, variance } = decoded;
+  const expected = new Float64Array(n);
+  const each = (add: (f: number, c: number, share: number) => void) => {
+    for (let f = 0; f < flows.count; f++) {
+      for (let i = 0; i < perFlow; i++) {
+        const c = places[f * perFlow + i]!;
+        if (packets[c] === 0 && received[c]! > 0) add(f, c, (flows.packets[f]! * q[Math.floor(i / m)]!) / m);
+      }
+    }
+  };
+  each((_, c, share) => {
+    expected[c]! += share;
+  });
+  const rest = new Float64Array(flows.count);
+  each((f, c, share) => {
+    rest[f]! += (share * received[c]!) / expected[c]!;
+  });
+  let restNs = 0;
+  for (let f = 0; f < flows.count; f++) restNs += rest[f]! * meanNs[f]!;
+  const solved = system ? system.solve(rest) : rest.map((u, f) => u * variance[f]!);
+  let ofFlows = 0;
+  let squares = 0;
+  for (let f = 0; f < flows.count; f++) {
+    ofFlows += rest[f]! * solved[f]!;
+    squares += rest[f]! * (decoded.priorVariance[f]! > 0 ? variance[f]! / decoded.priorVariance[f]! : 1);
+  }
+  // Which packets are in the rest is chance; the common mean has an error of its own, for flows that little is known of.
+  const chance = (prior.packetVariance + prior.flowVariance) * unused;
+  return { restNs, variance: ofFlows + chance + squares * squares * prior.meanVariance };
+}
+
+function restOfMean(difference: Difference, meanNs: number, unused: number): Rest {
+  const { packets, delayNs, received, layout } = difference;
+  const loose = fitVariance(packets, delayNs, (c) => packets[c]! * packets[c]!);
+  const beta = looseFlowVariance(difference, loose);
+  let variance = unused * unused * loose.meanVariance;
+  for (let c = 0; c < packets.length; c++) {
+    if (packets[c] === 0) variance += backgroundVariance({ alpha: loose.second, beta }, received[c]!);
+  }
+  // A flow that is in one unusable cell is in others too: their errors go together.
+  return { restNs: meanNs * unused, variance: variance * layout.m * layout.q.length };
 }
 
 /** Deviations from what its packets let expect, beyond which a cell is taken to hold different packets at its ends. */

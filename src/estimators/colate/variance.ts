@@ -11,6 +11,7 @@ import { median } from "../../base/regression.ts";
 export interface VarianceFit {
   /** The mean that weighs cells by N^2 / E[y^2]: over flows rather than packets, which no single giant decides. */
   meanNs: number;
+  meanVariance: number;
   first: number;
   second: number;
 }
@@ -28,9 +29,10 @@ export function fitVariance(
 ): VarianceFit {
   const cells: number[] = [];
   for (let c = 0; c < packets.length; c++) if (packets[c]! > 0) cells.push(c);
-  if (cells.length === 0) return { meanNs: 0, first: 0, second: 0 };
+  if (cells.length === 0) return { meanNs: 0, meanVariance: 0, first: 0, second: 0 };
   // Medians to begin with: a cell that holds different packets at its ends is off by seconds.
   let meanNs = median(cells.map((c) => delayNs[c]! / packets[c]!))!;
+  let meanVariance = 0;
   let first = 0;
   let second =
     median(cells.map((c) => (delayNs[c]! - meanNs * packets[c]!) ** 2 / packets[c]!))! / HALF_SQUARE;
@@ -58,6 +60,7 @@ export function fitVariance(
       denominator += (n * n) / predicted;
     }
     if (denominator > 0) meanNs = numerator / denominator;
+    meanVariance = denominator > 0 ? 1 / denominator : 0;
     const determinant = s11 * s22 - s12 * s12;
     const both = determinant > 1e-9 * s11 * s22;
     // Where the two cannot be told apart (one flow to a cell), all is between flows.
@@ -66,5 +69,5 @@ export function fitVariance(
     if (second < 0) [first, second] = [t1 / s11, 0];
     if (first < 0) [first, second] = [0, t2 / s22];
   }
-  return { meanNs, first, second };
+  return { meanNs, meanVariance, first, second };
 }

@@ -17,9 +17,16 @@ export interface LiteralParameters extends ParameterValues {
 }
 
 export const LITERAL_PARAMETERS: readonly ParameterSpec[] = [
-  { name: "n", kind: "integer", default: 65_536, min: 16, max: 1 << 26, help: "counters" },
+  { name: "n", kind: "integer", default: 65_536, min: 16, max: 1 << 26, help: "counters in the vector" },
   { name: "m", kind: "integer", default: 20, min: 2, max: 4096, help: "counters of a flow, an even number" },
-  { name: "b", kind: "integer", default: 48, min: 8, max: 52, help: "bits of a counter" },
+  {
+    name: "b",
+    kind: "integer",
+    default: 48,
+    min: 8,
+    max: 52,
+    help: "bits of a counter; it must hold the sum of its times",
+  },
   {
     name: "unit",
     kind: "integer",

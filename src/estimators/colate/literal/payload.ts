@@ -10,7 +10,7 @@
  */
 import { BitReader, BitWriter } from "../../../base/bits.ts";
 import { ByteReader, ByteWriter } from "../../../base/bytes.ts";
-import { FormatError, UsageError } from "../../../base/errors.ts";
+import { FormatError } from "../../../base/errors.ts";
 import type { SealedEpoch } from "../../estimator.ts";
 import { fingerprintOf } from "../layout.ts";
 import { type LiteralParameters, vectorOf } from "./parameters.ts";
@@ -55,15 +55,11 @@ export function decodeLiteral(
   const wanted = { n: parameters.n, m: parameters.m, b: parameters.b, unit: parameters.unit };
   for (const [name, found] of Object.entries({ n, m, b, unit: 2 ** shift })) {
     if (found !== wanted[name as keyof typeof wanted]) {
-      throw new UsageError(
-        "mismatch",
-        `colate-literal: a vector has ${name}=${found}, not ${wanted[name as keyof typeof wanted]}`,
-        "observe both points with the same parameters",
-      );
+      throw mismatch(`a vector has ${name}=${found}, not ${wanted[name as keyof typeof wanted]}`);
     }
   }
   if (seed !== undefined && fingerprint !== fingerprintOf(vectorOf(parameters), seed)) {
-    throw new UsageError("mismatch", "colate-literal: a vector was made with another seed");
+    throw mismatch("a vector was made with another seed");
   }
   const bytes = reader.bytes(reader.remaining);
   if (bytes.length !== Math.ceil((n * b) / 8)) {
@@ -83,8 +79,12 @@ export function decodeLiteral(
 
 export function mergeLiteral(a: LiteralCounters, b: LiteralCounters): LiteralCounters {
   if (a.fingerprint !== b.fingerprint) {
-    throw new UsageError("mismatch", "colate-literal: the two vectors were made with different seeds");
+    throw mismatch("the two vectors were made with different seeds");
   }
   const range = 2 ** a.b;
   return { ...a, sum: a.sum.map((x, c) => (x + b.sum[c]!) % range) };
+}
+
+function mismatch(message: string): FormatError {
+  return new FormatError("bad-record", NAME, 0, message);
 }
