@@ -46,21 +46,32 @@ export function createCounters(
   cells = parameters.n,
 ): number {
   const { call } = kernels;
-  const layout = layoutOf(parameters);
-  const { m, starts, q } = layout;
-  const draw = literal ?? seedOf(seed, 0);
+  const { m, q } = layoutOf(parameters);
+  const { multiplier, edges, slots } = slotsOf(parameters, seed);
+  const draw = literal ?? multiplier;
   const address = call.colateNew!(cells, m, q.length, draw, 1 / parameters.unit, literal !== null) >>> 0;
+  for (const [v, edge] of edges.entries()) call.colateEdge!(address, v, edge);
+  for (const [i, slot] of slots.entries()) call.colateSlot!(address, i, slot.seed, slot.first, slot.cells);
+  return address;
+}
+
+/** What the update loop works with: the factor of digests, where vectors end in 2^32, and a seed and a range of cells per counter of a flow. */
+export function slotsOf(
+  parameters: ColateParameters,
+  seed: bigint,
+): { multiplier: bigint; edges: bigint[]; slots: { seed: bigint; first: number; cells: number }[] } {
+  const { m, starts, q } = layoutOf(parameters);
+  const edges: bigint[] = [];
   let sum = 0;
   for (const [v, share] of q.entries()) {
     sum += share;
-    const edge = v + 1 === q.length ? 2 ** 32 : Math.round(sum * 2 ** 32);
-    call.colateEdge!(address, v, BigInt(edge));
-    for (let j = 0; j < m; j++) {
-      const slot = v * m + j;
-      call.colateSlot!(address, slot, seedOf(seed, slot + 1), starts[v]!, starts[v + 1]! - starts[v]!);
-    }
+    edges.push(v + 1 === q.length ? 1n << 32n : BigInt(Math.round(sum * 2 ** 32)));
   }
-  return address;
+  const slots = Array.from({ length: m * q.length }, (_, i) => {
+    const v = Math.floor(i / m);
+    return { seed: seedOf(seed, i + 1), first: starts[v]!, cells: starts[v + 1]! - starts[v]! };
+  });
+  return { multiplier: seedOf(seed, 0) | 1n, edges, slots };
 }
 
 /** For questions, which have no kernels of their own. */

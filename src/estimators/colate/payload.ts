@@ -39,6 +39,8 @@ export interface Counters {
 
 const NAME = "colate payload";
 const MOST_ORDER = 31;
+/** Counts below this are sized once for all cells that have them. */
+const FREQUENT = 1024;
 
 export function emptyCounters(parameters: ColateParameters, seed: bigint): Counters {
   const { n, m, b, check } = parameters;
@@ -169,24 +171,19 @@ export function rebaseCounters(counters: Counters, earlierNs: number): Counters 
 
 /** The order that makes the counts of cells [from, to) shortest; the smallest of equal ones. */
 function bestOrder(count: Uint32Array, from: number, to: number): number {
-  // Counts by their length are not enough: x + 2^k may be a bit longer than x. Sizes are added up for every order at once.
+  const frequent = new Float64Array(FREQUENT);
   const sizes = new Float64Array(MOST_ORDER + 1);
-  const empty = new Float64Array(MOST_ORDER + 1);
-  let zeros = 0;
+  const add = (x: number, times: number) => {
+    for (let k = 0; k <= MOST_ORDER; k++) sizes[k]! += times * (2 * bitLength(x + 2 ** k) - 1 - k);
+  };
   for (let c = from; c < to; c++) {
     const x = count[c]!;
-    if (x === 0) {
-      zeros++;
-      continue;
-    }
-    // Orders beyond the count's own length only make it longer by a bit each: no order above 31 can win.
-    for (let k = 0; k <= MOST_ORDER; k++) sizes[k]! += 2 * bitLength(x + 2 ** k) - 1 - k;
+    if (x < FREQUENT) frequent[x]!++;
+    else add(x, 1);
   }
+  for (let x = 0; x < FREQUENT; x++) if (frequent[x]! > 0) add(x, frequent[x]!);
   let best = 0;
-  for (let k = 0; k <= MOST_ORDER; k++) {
-    empty[k] = sizes[k]! + zeros * (k + 1);
-    if (empty[k]! < empty[best]!) best = k;
-  }
+  for (let k = 1; k <= MOST_ORDER; k++) if (sizes[k]! < sizes[best]!) best = k;
   return best;
 }
 
