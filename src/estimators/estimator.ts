@@ -183,6 +183,10 @@ export interface SizeRequest {
   /** Wanted mean relative error of the mean delay: of the segment, or of a flow of `flowSize` packets; null: not asked. */
   error: number | null;
   flowSize: number | null;
+  /** Wanted share of flows (of `flowSize`) whose error is below `interval`; left out or null: not asked. */
+  reliability?: number | null;
+  /** Relative error that a reliability is told for (default 0.05). */
+  interval?: number | null;
   /** Bytes that one tap may hold; null: not asked. */
   memoryBytes: number | null;
   /** Parameters set by hand: what a size is not to change. */
@@ -198,6 +202,8 @@ export interface SizePrediction {
   relativeError: number | null;
   /** Packets the answer is expected to rest on. */
   packetsUsed: number | null;
+  /** Share of such answers with a relative error below the request's interval, where it can be told. */
+  reliability?: number | null;
 }
 
 export interface SizeAnswer<P extends ParameterValues = ParameterValues> {

@@ -121,14 +121,14 @@ export function systemOf(
 /**
  * Variance of each flow's answer. How a flow's packets differ from their mean evens out over its cells (a packet that is not in one is in another), so
  * this part of the noise counts for the flow itself only as far as its cells weigh unequally or are unusable: s^2 / p (B / A^2 - 1) with
- * A = sum rho w, B = sum rho w^2 over the weights w of its cells; with equal weights B / A^2 is 1 / the share of its packets seen.
+ * A = sum rho w, B = sum rho w^2 over the weights w of its cells; with equal weights B / A^2 is 1 / the share of its packets seen. Beside it, per cell, the variance of all that is in it.
  */
 export function posteriorVariances(
   graph: FlowGraph,
   noise: Float64Array,
   priors: Float64Array,
   { packetVariance }: Prior,
-): Float64Array {
+): { variance: Float64Array; cellVariance: Float64Array } {
   const { flows, starts, cell, a, rho, packets } = graph;
   // Variance of a flow as a cell sees it: by what its other cells tell.
   const spread = new Float64Array(cell.length);
@@ -169,5 +169,5 @@ export function posteriorVariances(
       }
     }
   }
-  return variance;
+  return { variance, cellVariance: sums };
 }

@@ -16,12 +16,14 @@
  *   tap.ts         the updating half                  difference.ts sums of delays, where both ends agree
  *   flow-graph.ts  flows laid over the counters       variance.ts   how delays vary
  *   blup.ts        all flows at once                  quick.ts      one flow at a time
- *   deviation.ts   of flows that own their counters   size.ts       a geometry for what is expected
+ *   deviation.ts   of flows that own their counters   segment.ts    the mean over all packets
+ *   size.ts        a geometry for what is expected    predict.ts    and how well it will do
  */
 import type { Estimator } from "../estimator.ts";
 import { estimateColate } from "./estimate.ts";
 import { COLATE_PARAMETERS, type ColateParameters, completeColate } from "./parameters.ts";
 import { decodeCounters, encodeCounters, mergeCounters, rebaseCounters } from "./payload.ts";
+import { sizeColate } from "./size.ts";
 import { ColateTap } from "./tap.ts";
 
 export const colate: Estimator<ColateParameters> = {
@@ -42,4 +44,5 @@ export const colate: Estimator<ColateParameters> = {
     const moved = rebaseCounters(decodeCounters(sealed, parameters), earlierNs);
     return { payload: encodeCounters(moved), packets: sealed.packets };
   },
+  size: sizeColate,
 };

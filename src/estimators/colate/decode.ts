@@ -58,7 +58,7 @@ export function decodeFlows(
   const noise = noiseOf(graph, packets, prior, unitNs, background);
   const system = systemOf(graph, noise, priorVariance, parameters.iterations);
   const thetaNs = system.solve(system.project(y));
-  const variance = posteriorVariances(graph, noise, priorVariance, prior);
+  const { variance } = posteriorVariances(graph, noise, priorVariance, prior);
   return { ...common, system, meanNs: thetaNs.map((t) => t + prior.meanNs), variance };
 }
 
