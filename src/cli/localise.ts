@@ -1,14 +1,22 @@
 /** `hoptime localise P1 P2 P3 …`: which hop is to blame. */
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { parseTime } from "../base/time.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
-import { localisationJson, localiseCaptures } from "../network/localise-captures.ts";
+import { absoluteTimes, localisationJson, localiseCaptures } from "../network/localise-captures.ts";
 import { renderLocalisationHtml } from "../network/localise-html.ts";
+import { localiseRecords } from "../network/localise-records.ts";
 import { formatLocalisation } from "../network/localise-text.ts";
 import { choiceOption, durationOption } from "./options.ts";
 import { Progress } from "./terminal.ts";
 
 interface Flags {
+  records?: string;
+  path?: string;
+  estimator?: string;
+  from?: bigint;
+  to?: bigint;
   epoch?: number;
   window: number;
   filter?: string;
@@ -24,7 +32,12 @@ export function localiseCommand(): Command {
     .description(
       "Splits the delay and loss of a path into its segments, epoch by epoch, and blames the segment that made a spike. Takes captures of the same packets at two or more points, in path order.",
     )
-    .argument("<captures...>", "captures at the points of the path, in order")
+    .argument("[captures...]", "captures at the points of the path, in order")
+    .option("--records <dir>", "records of the points instead of captures (hoptime observe)")
+    .option("--path <a,b,…>", "with --records: the points in path order")
+    .option("--estimator <name>", "with --records: whose answers")
+    .option("--from <time>", "with --records: epochs from here on", parseTime)
+    .option("--to <time>", "with --records: epochs up to here", parseTime)
     .option(
       "--epoch <time>",
       "length of an epoch (default: a sixtieth of the capture, 10 ms to 1 s)",
@@ -48,9 +61,14 @@ export function localiseCommand(): Command {
 Examples:
   hoptime localise host.pcap r1-in.pcap r1-out.pcap r2-in.pcap r2-out.pcap
   hoptime localise a.pcap b.pcap c.pcap --epoch 100ms --names edge,core,server --html blame.html
-  hoptime localise a.pcap b.pcap c.pcap --json | jq .spikes`,
+  hoptime localise a.pcap b.pcap c.pcap --json | jq .spikes
+  hoptime localise --records records --path A,B,C,D --estimator lda`,
     )
     .action(async (files: string[], flags: Flags) => {
+      if (flags.records !== undefined) {
+        fromRecords(flags.records, files, flags);
+        return;
+      }
       const progress = new Progress("comparing");
       const captured = await localiseCaptures({
         files,
@@ -74,4 +92,20 @@ Examples:
         process.exitCode = 2;
       }
     });
+}
+
+function fromRecords(directory: string, files: string[], flags: Flags): void {
+  if (files.length > 0) throw new UsageError("bad-flag", "give captures or --records, not both");
+  if (flags.path === undefined)
+    throw new UsageError("bad-flag", "--records needs --path", "--path A,B,C: the points in path order");
+  const { localisation, originNs } = localiseRecords({
+    directory,
+    points: flags.path.split(","),
+    estimator: flags.estimator,
+    fromNs: flags.from,
+    toNs: flags.to,
+  });
+  if (flags.html !== undefined) writeFileSync(flags.html, renderLocalisationHtml(localisation, { originNs }));
+  if (flags.json) process.stdout.write(`${JSON.stringify(absoluteTimes(localisation, originNs))}\n`);
+  else process.stdout.write(formatLocalisation(localisation, { originNs }));
 }

@@ -151,12 +151,21 @@ function remarks(report: CompareReport, from: string, to: string): string[] {
   return notes;
 }
 
-/** The JSON of `hoptime localise`: absolute times as strings of ns since 1970, whole latency statistics per segment. */
-export function localisationJson(captured: CapturedLocalisation): object {
-  const { localisation, originNs, epochNs, reports } = captured;
+/** With absolute times, as strings of ns since 1970. */
+export function absoluteTimes(localisation: Localisation, originNs: bigint): object {
   const at = (ns: number) => (originNs + BigInt(Math.round(ns))).toString();
   return {
     ...localisation,
+    spikes: localisation.spikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
+    epochs: localisation.epochs.map((e) => ({ ...e, startNs: at(e.startNs), endNs: at(e.endNs) })),
+  };
+}
+
+/** The JSON of `hoptime localise` on captures: absolute times, whole latency statistics per segment. */
+export function localisationJson(captured: CapturedLocalisation): object {
+  const { localisation, originNs, epochNs, reports } = captured;
+  return {
+    ...absoluteTimes(localisation, originNs),
     epochNs,
     segments: localisation.segments.map((s, i) => {
       const exact = reports[i]!.segment;
@@ -168,7 +177,5 @@ export function localisationJson(captured: CapturedLocalisation): object {
         ...(s.latency ? {} : { reason: exact.reason ?? "no epoch has an answer" }),
       };
     }),
-    spikes: localisation.spikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
-    epochs: localisation.epochs.map((e) => ({ ...e, startNs: at(e.startNs), endNs: at(e.endNs) })),
   };
 }

@@ -58,7 +58,7 @@ export class EstimatorQuestion {
   readonly #context: EstimatorContext;
   readonly #total = new Combination();
   readonly #series: SeriesRow[] = [];
-  readonly #said = new Map<string, { note: string; epochs: number }>();
+  readonly #said = new Map<string, { note: string; epochs: number; weight: number }>();
   readonly #loss = new LossTotal();
   #groups: FlowGroups | null = null;
   #named: NamedFlow[] = [];
@@ -152,7 +152,8 @@ export class EstimatorQuestion {
       sender: read.sender?.record.filter ?? "",
       receiver: read.receiver?.record.filter ?? "",
     };
-    this.#say(new Set([...answer.notes, ...(answer.segment?.notes ?? [])]));
+    const weight = answer.segment?.received ?? answer.segment?.sent ?? 0;
+    this.#say(new Set([...answer.notes, ...(answer.segment?.notes ?? [])]), weight);
     const contribution = segmentContribution(answer);
     const { segment } = answer;
     if (contribution && segment) {
@@ -168,13 +169,20 @@ export class EstimatorQuestion {
     if (flows) this.#takeFlows(estimate, flows, index);
   }
 
-  /** Epochs say the same with other numbers: the first speaks for all. */
-  #say(notes: Iterable<string>): void {
+  /** Epochs say the same with other numbers: the one with the most packets speaks for all. */
+  #say(notes: Iterable<string>, weight: number): void {
     for (const note of notes) {
       const kind = note.replace(/\d[\d.,]*(e[+-]\d+)?/g, "#");
       const known = this.#said.get(kind);
-      if (known) known.epochs++;
-      else this.#said.set(kind, { note, epochs: 1 });
+      if (!known) {
+        this.#said.set(kind, { note, epochs: 1, weight });
+        continue;
+      }
+      known.epochs++;
+      if (weight > known.weight) {
+        known.weight = weight;
+        known.note = note;
+      }
     }
   }
 

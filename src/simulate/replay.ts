@@ -64,7 +64,7 @@ export async function openReplay(kernels: Kernels, t: ReplayTraffic, id: SourceI
         }
         if (reader) {
           reader.close();
-          reader.batch.free();
+          reader.free();
           reader = null;
         }
         await nextLoop();
@@ -73,7 +73,7 @@ export async function openReplay(kernels: Kernels, t: ReplayTraffic, id: SourceI
     free: () => {
       if (reader) {
         reader.close();
-        reader.batch.free();
+        reader.free();
       }
       kernels.call.simReplayFree!(address);
     },

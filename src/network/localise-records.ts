@@ -1,0 +1,86 @@
+/**
+ * Which hop is to blame, from the records of several points: each neighbouring pair is asked as `hoptime query` would, epoch by epoch, and the answers go
+ * to the localiser. No packets are needed: kilobytes per second and point.
+ */
+import { RecordArchive } from "../archive/archive.ts";
+import { UsageError } from "../base/errors.ts";
+import { askArchive } from "../query/ask.ts";
+import { type Localisation, type LocaliseOptions, localise } from "./localise.ts";
+import type { SegmentEstimate } from "./segment-estimate.ts";
+
+export interface LocaliseRecordsOptions extends LocaliseOptions {
+  directory: string;
+  /** Points in path order. */
+  points: string[];
+  /** Whose answers; the first that has records of each pair by default. */
+  estimator?: string | undefined;
+  fromNs?: bigint | undefined;
+  toNs?: bigint | undefined;
+}
+
+export function localiseRecords(options: LocaliseRecordsOptions): {
+  localisation: Localisation;
+  originNs: bigint;
+} {
+  const { points } = options;
+  if (points.length < 2)
+    throw new UsageError("bad-flag", "--path: a path needs two points or more", "--path A,B,C");
+  const archive = RecordArchive.open(options.directory);
+  const notes: string[] = [];
+  const rows: { from: string; to: string; row: ReturnType<typeof seriesOf>[number] }[] = [];
+  try {
+    for (let i = 0; i + 1 < points.length; i++) {
+      const between = [points[i]!, points[i + 1]!] as const;
+      const answer = askArchive(archive, {
+        between,
+        estimators: options.estimator === undefined ? undefined : [options.estimator],
+        fromNs: options.fromNs,
+        toNs: options.toNs,
+        confidence: options.confidence,
+      });
+      for (const row of seriesOf(answer)) rows.push({ from: between[0], to: between[1], row });
+      notes.push(...answer.epochs.missing.map((m) => `${m.point} ${m.startNs} ${m.estimator}: ${m.reason}`));
+      notes.push(
+        ...answer.epochs.refused.map(
+          (r) => `${between.join(" → ")} ${r.startNs} ${r.estimator}: ${r.reason}`,
+        ),
+      );
+    }
+  } finally {
+    archive.close();
+  }
+  const first = rows[0];
+  if (!first)
+    throw new UsageError(
+      "no-records",
+      `no epoch of ${points.join(" → ")} has an answer`,
+      "hoptime query DIR --between A B says why",
+    );
+  let originNs = BigInt(first.row.startNs);
+  for (const { row } of rows) if (BigInt(row.startNs) < originNs) originNs = BigInt(row.startNs);
+  const estimates = rows.map(({ from, to, row }): SegmentEstimate => {
+    const lost = row.lost ?? 0;
+    return {
+      fromPoint: from,
+      toPoint: to,
+      epochStartNs: Number(BigInt(row.startNs) - originNs),
+      epochEndNs: Number(BigInt(row.endNs) - originNs),
+      meanNs: row.latency?.meanNs ?? null,
+      lowNs: row.latency?.lowNs ?? null,
+      highNs: row.latency?.highNs ?? null,
+      stdevNs: row.latency?.stdevNs ?? null,
+      packets: Math.max(0, row.received ?? (row.sent ?? 0) - lost),
+      lost: Math.max(0, lost),
+    };
+  });
+  const localisation = localise(points, estimates, options);
+  return { localisation: { ...localisation, notes: [...localisation.notes, ...notes] }, originNs };
+}
+
+/** The epochs of the estimator that answered most of them. */
+function seriesOf(answer: ReturnType<typeof askArchive>) {
+  const answered = (series: (typeof answer.estimates)[string]["series"]) =>
+    series.filter((r) => r.latency !== null).length;
+  const [best] = Object.values(answer.estimates).sort((a, b) => answered(b.series) - answered(a.series));
+  return best?.series ?? [];
+}
