@@ -21,6 +21,8 @@ import { segmentMean, withoutOutliers } from "./segment.ts";
 /** An answer that is the common mean but for this share, and no better than that many per cent, is none. */
 const LEARNT_LITTLE = 0.9;
 const USEFUL = 0.2;
+/** A list of flows is complete where its packets are those that were sent but for this share. */
+const COMPLETE = 0.001;
 
 const NO_SPREAD: NoAnswer = {
   reason: "not-supported",
@@ -78,11 +80,12 @@ interface KnownDecoded {
 }
 
 function decodeKnown(
-  { parameters, seed }: EstimateInput<ColateParameters>,
+  { parameters, seed, sender }: EstimateInput<ColateParameters>,
   difference: Difference,
   asked: KnownFlows,
   notes: string[],
 ): KnownDecoded {
+  const sent = sender!.packets;
   const places = placesOf(parameters, seed, asked.hash.subarray(0, 2 * asked.count));
   const sizes = sizesOf(difference, asked, places);
   const guessed = sizes.variance.reduce((s, v) => s + (v > 0 && v < Infinity ? 1 : 0), 0);
@@ -91,7 +94,10 @@ function decodeKnown(
       `packets of ${guessed} flows were estimated from the counters: give them, or a list of flows, for better answers`,
     );
   }
-  const flows = { ...asked, packets: sizes.packets };
+  // A list whose packets are as many as the sender counted leaves nobody out, whoever made it.
+  const listed = sizes.packets.reduce((s, p) => s + p, 0);
+  const whole = guessed === 0 && Math.abs(listed - sent) <= COMPLETE * sent;
+  const flows = { ...asked, packets: sizes.packets, complete: asked.complete || whole };
   const decoded = decodeFlows(difference, flows, places, parameters);
   return { flows, sizeVariance: sizes.variance, places, decoded };
 }
