@@ -32,6 +32,10 @@ export interface Decoded {
 
 /** A size of cell is judged where there are so many. */
 const BIN_CELLS = 30;
+/** A flow is alone in a cell where others have no more than this share of it. */
+const ALONE = 1e-6;
+const ENOUGH_FREEDOM = 10;
+const MANY_FLOWS = 1000;
 
 export function decodeFlows(
   difference: Difference,
@@ -71,13 +75,41 @@ function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit):
     const packetVariance = Math.max(loose.second, flowVariance);
     return { meanNs: loose.meanNs, meanVariance: loose.meanVariance, flowVariance, packetVariance };
   }
-  const fit = fitVariance(packets, delayNs, (c) => graph.squares[c]! + graph.chance[c]!);
+  const within = graph.flows < MANY_FLOWS ? varianceWithinFlows(difference, graph) : null;
+  const fit = fitVariance(packets, delayNs, (c) => graph.squares[c]! + graph.chance[c]!, within);
   return {
     meanNs: fit.meanNs,
     meanVariance: fit.meanVariance,
     flowVariance: fit.first,
     packetVariance: fit.second,
   };
+}
+
+/**
+ * s^2 from flows that have counters to themselves: how the parts of one flow differ from its mean. Nothing between flows comes in, while a regression over the
+ * cells of few flows can take one variance for the other. Over many flows the regression is right, and allows for what the model
+ * leaves out. Null where there is too little of it.
+ */
+function varianceWithinFlows({ packets, delayNs }: Difference, graph: FlowGraph): number | null {
+  const { flows, starts, cell, a } = graph;
+  let squares = 0;
+  let freedom = 0;
+  for (let f = 0; f < flows; f++) {
+    let [n, sum, ratio, cells] = [0, 0, 0, 0];
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
+      const c = cell[e]!;
+      if (packets[c]! - a[e]! > ALONE * packets[c]!) continue;
+      n += packets[c]!;
+      sum += delayNs[c]!;
+      ratio += (delayNs[c]! * delayNs[c]!) / packets[c]!;
+      cells++;
+    }
+    if (cells < 2) continue;
+    // sum (x - n mean)^2 / n = sum x^2 / n - (sum x)^2 / sum n
+    squares += Math.max(0, ratio - (sum * sum) / n);
+    freedom += cells - 1;
+  }
+  return freedom >= ENOUGH_FREEDOM ? squares / freedom : null;
 }
 
 /**

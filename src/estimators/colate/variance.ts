@@ -22,10 +22,12 @@ const HALF_SQUARE = 0.4549;
 /** Beyond ten deviations a cell tells more about itself than about the others. */
 const CLIP = 100;
 
+/** `known`: s^2, where it is known from elsewhere. */
 export function fitVariance(
   packets: Float64Array,
   delayNs: Float64Array,
   x1: (cell: number) => number,
+  known: number | null = null,
 ): VarianceFit {
   const cells: number[] = [];
   for (let c = 0; c < packets.length; c++) if (packets[c]! > 0) cells.push(c);
@@ -66,6 +68,11 @@ export function fitVariance(
     // Where the two cannot be told apart (one flow to a cell), all is between flows.
     first = both ? (t1 * s22 - t2 * s12) / determinant : t1 / s11;
     second = both ? (t2 * s11 - t1 * s12) / determinant : 0;
+    if (known !== null) {
+      second = known;
+      first = Math.max(0, (t1 - known * s12) / s11);
+      continue;
+    }
     if (second < 0) [first, second] = [t1 / s11, 0];
     if (first < 0) [first, second] = [0, t2 / s22];
   }
