@@ -20,6 +20,8 @@ export interface Prior {
   flowVariance: number;
   /** s^2: variance within a flow. */
   packetVariance: number;
+  /** Of each flow by itself, where flows are few and have shown it; and the degrees of freedom that this is worth. */
+  own?: { variance: Float64Array; freedom: Float64Array } | undefined;
 }
 
 const TOLERANCE = 1e-3;
@@ -46,11 +48,12 @@ export function noiseOf(
 ): Float64Array {
   const { chance, jitter, left, leftSquare, expected } = graph;
   const noise = new Float64Array(expected.length);
+  const within = prior.own ? jitterOf(graph, prior.own.variance) : null;
   for (let c = 0; c < noise.length; c++) {
     if (expected[c] === 0) continue;
     noise[c] =
       prior.flowVariance * chance[c]! +
-      prior.packetVariance * jitter[c]! +
+      (within ? within[c]! : prior.packetVariance * jitter[c]!) +
       alpha * left[c]! +
       beta * leftSquare[c]! +
       // A sixth of a unit^2 per packet: what rounding at both ends leaves open.
@@ -59,8 +62,25 @@ export function noiseOf(
   return noise;
 }
 
+/** Jitter of the cells where each flow has its own. */
+function jitterOf(
+  { flows, starts, cell, a, rho, expected }: FlowGraph,
+  variance: Float64Array,
+): Float64Array {
+  const out = new Float64Array(expected.length);
+  for (let f = 0; f < flows; f++) {
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) out[cell[e]!]! += a[e]! * (1 - rho[e]!) * variance[f]!;
+  }
+  return out;
+}
+
+/** s^2 of a flow. */
+export function packetVarianceOf({ packetVariance, own }: Prior, f: number): number {
+  return own ? own.variance[f]! : packetVariance;
+}
+
 export function priorVariances(graph: FlowGraph, prior: Prior): Float64Array {
-  return graph.packets.map((p) => prior.flowVariance + prior.packetVariance / Math.max(1, p) + 1e-6);
+  return graph.packets.map((p, f) => prior.flowVariance + packetVarianceOf(prior, f) / Math.max(1, p) + 1e-6);
 }
 
 /** The system of all flows; `solve` takes a right side and gives (P^-1 + A' S^-1 A)^-1 times it. */
@@ -127,7 +147,7 @@ export function posteriorVariances(
   graph: FlowGraph,
   noise: Float64Array,
   priors: Float64Array,
-  { packetVariance }: Prior,
+  prior: Prior,
 ): { variance: Float64Array; cellVariance: Float64Array } {
   const { flows, starts, cell, a, rho, packets } = graph;
   // Variance of a flow as a cell sees it: by what its other cells tell.
@@ -142,6 +162,7 @@ export function posteriorVariances(
       const own = 1 / priors[f]!;
       const from = starts[f]!;
       const to = starts[f + 1]!;
+      const packetVariance = packetVarianceOf(prior, f);
       let precision = own;
       let weights = 0;
       let squares = 0;

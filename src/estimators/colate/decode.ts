@@ -35,6 +35,7 @@ const BIN_CELLS = 30;
 /** A flow is alone in a cell where others have no more than this share of it. */
 const ALONE = 1e-6;
 const ENOUGH_FREEDOM = 10;
+const COMMON_FREEDOM = 4;
 const MANY_FLOWS = 1000;
 
 export function decodeFlows(
@@ -76,12 +77,14 @@ function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit):
     return { meanNs: loose.meanNs, meanVariance: loose.meanVariance, flowVariance, packetVariance };
   }
   const within = graph.flows < MANY_FLOWS ? varianceWithinFlows(difference, graph) : null;
-  const fit = fitVariance(packets, delayNs, (c) => graph.squares[c]! + graph.chance[c]!, within);
+  const x1 = (c: number) => graph.squares[c]! + graph.chance[c]!;
+  const fit = fitVariance(packets, delayNs, x1, within?.common ?? null);
   return {
     meanNs: fit.meanNs,
     meanVariance: fit.meanVariance,
     flowVariance: fit.first,
     packetVariance: fit.second,
+    own: within?.own,
   };
 }
 
@@ -90,10 +93,13 @@ function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit):
  * cells of few flows can take one variance for the other. Over many flows the regression is right, and allows for what the model
  * leaves out. Null where there is too little of it.
  */
-function varianceWithinFlows({ packets, delayNs }: Difference, graph: FlowGraph): number | null {
+function varianceWithinFlows(
+  { packets, delayNs }: Difference,
+  graph: FlowGraph,
+): { common: number; own: NonNullable<Prior["own"]> } | null {
   const { flows, starts, cell, a } = graph;
-  let squares = 0;
-  let freedom = 0;
+  const squares = new Float64Array(flows);
+  const freedom = new Float64Array(flows);
   for (let f = 0; f < flows; f++) {
     let [n, sum, ratio, cells] = [0, 0, 0, 0];
     for (let e = starts[f]!; e < starts[f + 1]!; e++) {
@@ -106,10 +112,15 @@ function varianceWithinFlows({ packets, delayNs }: Difference, graph: FlowGraph)
     }
     if (cells < 2) continue;
     // sum (x - n mean)^2 / n = sum x^2 / n - (sum x)^2 / sum n
-    squares += Math.max(0, ratio - (sum * sum) / n);
-    freedom += cells - 1;
+    squares[f] = Math.max(0, ratio - (sum * sum) / n);
+    freedom[f] = cells - 1;
   }
-  return freedom >= ENOUGH_FREEDOM ? squares / freedom : null;
+  const total = freedom.reduce((s, x) => s + x, 0);
+  if (total < ENOUGH_FREEDOM) return null;
+  const common = squares.reduce((s, x) => s + x, 0) / total;
+  // Flows differ in their jitter: each by itself as far as it has shown it, the common one for the rest.
+  const variance = squares.map((s, f) => (s + COMMON_FREEDOM * common) / (freedom[f]! + COMMON_FREEDOM));
+  return { common, own: { variance, freedom: freedom.map((x) => x + COMMON_FREEDOM) } };
 }
 
 /**

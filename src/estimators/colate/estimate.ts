@@ -1,5 +1,5 @@
 /** From the payloads of both ends to answers for the segment and for the flows asked for, and what they rest on. */
-import { normalQuantile } from "../../base/special.ts";
+import { normalQuantile, studentQuantile } from "../../base/special.ts";
 import type {
   EstimateInput,
   EstimatorAnswer,
@@ -109,9 +109,12 @@ function flowAnswers(
   notes: string[],
 ): FlowEstimate[] {
   const lossOf = lossesOf(difference, places, decoded);
-  const z = normalQuantile(0.5 + confidence / 2);
+  const side = 0.5 + confidence / 2;
+  const normal = normalQuantile(side);
   const answers: FlowEstimate[] = [];
   for (let f = 0; f < flows.count; f++) {
+    const { own } = decoded.prior;
+    const z = own ? studentQuantile(side, own.freedom[f]!) : normal;
     const mean = flowMean(decoded, difference, f, sizeVariance[f]!, z);
     const stdev = "reason" in mean ? mean : deviationOf(decoded, difference, f, confidence);
     const p = flows.packets[f]!;

@@ -33,7 +33,7 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
   {
     name: "m",
     kind: "integer",
-    default: 2,
+    default: 8,
     min: 1,
     max: 4096,
     help: "counters of a flow in each vector: more survive loss and tell the deviation, fewer are denoised better",

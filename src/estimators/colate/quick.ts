@@ -6,7 +6,7 @@
  *
  * alpha, beta: how sums of background packets vary (fitted over all counters); shrunk by V / (V + 1 / sum (a^2 / var)).
  */
-import { type Background, backgroundVariance, type Prior } from "./blup.ts";
+import { type Background, backgroundVariance, type Prior, packetVarianceOf } from "./blup.ts";
 import type { FlowGraph } from "./flow-graph.ts";
 
 /** Mean delay less the common mean, and its variance, per flow. */
@@ -33,7 +33,7 @@ export function quickAnswers(
       const chance = binomial * Math.max(0, 1 - binomial / graph.countVariance[c]!);
       const v =
         backgroundVariance(background, others) +
-        prior.packetVariance * binomial +
+        packetVarianceOf(prior, f) * binomial +
         prior.flowVariance * chance +
         1;
       weighted += (own * y[c]!) / v;
