@@ -46,9 +46,11 @@ export function predictFlows(
   sizes: readonly number[],
   interval: number,
 ): Predicted[] {
-  const random = new Random("colate size");
-  const state = background(parameters, traffic, loss, random);
-  return sizes.map((size) => predictSize(state, parameters, traffic, loss, size, interval, random));
+  // What is predicted for a size does not depend on which other sizes are asked for.
+  const state = background(parameters, traffic, loss, new Random("colate size"));
+  return sizes.map((size) =>
+    predictSize(state, parameters, traffic, loss, size, interval, new Random(`colate flows of ${size}`)),
+  );
 }
 
 interface State {

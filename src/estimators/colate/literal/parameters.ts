@@ -67,6 +67,8 @@ export function dumpAt({ n, b }: { n: number; b: number }): number {
   return n * 2 ** (b - 1);
 }
 
+const MOST_BITS = 52;
+
 export interface LiteralRequest {
   /** M */
   memoryBits: number;
@@ -101,24 +103,20 @@ export function solveLiteral(request: LiteralRequest): LiteralSolution {
     const variance = (least / m) * (1 - 1 / m) + ((threshold - least) / n) * (1 - 1 / n);
     return (k * k * n * n * m * variance) / (n - m) - (B * least) ** 2;
   };
-  // More counters are shorter ones, dumped earlier: T falls with n, and with it the noise.
-  let low = memoryBits / 52;
-  let high = memoryBits / 2;
-  if (missing(high) > 0) {
+  // With (13) to (15), (22) comes to B^2 t_min^2 = k^2 n (t_min + t_max), nearly: it holds up to some n. The most counters that it allows are wanted.
+  // Longer counters are fewer, and a flow fits into fewer of them: two at least make a subvector.
+  let low = bisect(memoryBits / MOST_BITS, memoryBits / 2, (n) => geometry(n, request).m >= 2);
+  if (missing(low) > 0) {
     throw new UsageError(
       "bad-parameter",
-      `no n satisfies equations (13), (14), (15) and (22) for ${memoryBits} bits`,
-      "a smaller reliability, a larger interval, or larger flows",
+      `no n satisfies equations (13), (14), (15) and (22) for ${memoryBits} bits and counters of up to ${MOST_BITS}`,
+      "a smaller reliability, a larger interval, larger flows, or less memory",
     );
   }
-  for (let i = 0; i < 200 && high - low > 0.5; i++) {
-    const n = (low + high) / 2;
-    if (missing(n) > 0) low = n;
-    else high = n;
-  }
-  const solved = geometry(high, request);
+  low = bisect(low, memoryBits / 2, (n) => missing(n) > 0) - 1;
+  const solved = geometry(low, request);
   return {
-    n: Math.floor(high),
+    n: Math.floor(low),
     m: Math.max(2, 2 * Math.round(solved.m / 2)),
     b: Math.max(1, Math.floor(solved.b)),
     threshold: solved.threshold,
@@ -132,5 +130,16 @@ function geometry(
   const b = memoryBits / n; // (13)
   const threshold = dumpAt({ n, b }); // (14)
   const m = mostTimeSum / (2 ** b - 1 - (threshold - mostTimeSum) / n); // (15)
-  return { b, threshold, m: Math.max(1, m) };
+  return { b, threshold, m };
+}
+
+/** The least n from which on `holds` is true, to within one. */
+function bisect(low: number, high: number, holds: (n: number) => boolean): number {
+  if (holds(low)) return low;
+  while (high - low > 0.5) {
+    const n = (low + high) / 2;
+    if (holds(n)) high = n;
+    else low = n;
+  }
+  return high;
 }
