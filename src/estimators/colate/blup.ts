@@ -24,7 +24,7 @@ export interface Prior {
   own?: { variance: Float64Array; freedom: Float64Array } | undefined;
 }
 
-const TOLERANCE = 1e-3;
+const TOLERANCE = 1e-4;
 const ROUNDS = 10;
 /** Of a cell's noise at least this much is taken to come from others. */
 const OWN_FLOOR = 0.1;
