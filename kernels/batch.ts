@@ -10,7 +10,7 @@ export class Batch {
   flowHash: u32; //   u64  hash of the masked key (keyFlows)
   meta: u32; //       u64  see META_* below
   addrA: u32; //      u64  IPv4: source << 32 | destination; IPv6: source, high half (host order)
-  addrB: u32; //      u64  IPv6: source, low half; IPv4: 0
+  addrB: u32; //      u64  IPv6: source, low half; IPv4: not written, as C and D
   addrC: u32; //      u64  IPv6: destination, high half
   addrD: u32; //      u64  IPv6: destination, low half
   wireLength: u32; // u32  bytes on the wire, as the capture says

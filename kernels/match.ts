@@ -13,13 +13,13 @@ import { Batch } from "./batch";
 import { bucketOf, Cells, cellsAdd, cellsAddList } from "./cells";
 import { flowRecord, Flows } from "./flows";
 
-const MATCHED: u32 = 2;
+export const MATCHED: u32 = 2;
 const COPY: u32 = 4;
-const ENTRY: u32 = 32;
+export const ENTRY: u32 = 32;
 
 /** Entries are numbered from 1 on; number n lies at (n & mask). Live are [tail, next). */
 @unmanaged
-class Log {
+export class Log {
   entries: u32;
   mask: u32;
   tail: u32;
@@ -160,7 +160,7 @@ function totalNew(): u32 {
   return <u32>p;
 }
 
-function logNew(): u32 {
+export function logNew(): u32 {
   const p = heap.alloc(offsetof<Log>());
   const log = changetype<Log>(p);
   log.mask = 4095;
@@ -173,7 +173,7 @@ function logNew(): u32 {
   return <u32>p;
 }
 
-function logFree(p: u32): void {
+export function logFree(p: u32): void {
   const log = changetype<Log>(p);
   heap.free(log.entries);
   heap.free(log.heads);
@@ -205,7 +205,7 @@ function logGrow(log: Log): void {
 
 // @ts-ignore: decorator
 @inline
-function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32): u32 {
+export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32): u32 {
   if (log.next - log.tail > log.mask) logGrow(log);
   const n = log.next;
   const e = log.entries + (n & log.mask) * ENTRY;
@@ -228,7 +228,7 @@ let searchOthers: u32 = 0; //       further unmatched ones
 /** The oldest unmatched entry with this digest within the window, or 0. */
 // @ts-ignore: decorator
 @inline
-function logSearch(log: Log, digest: u64, time: f64, window: f64): usize {
+export function logSearch(log: Log, digest: u64, time: f64, window: f64): usize {
   let found: usize = 0;
   searchMatched = false;
   searchOthers = 0;

@@ -2,8 +2,9 @@
 // The TypeScript side (src/capture/reader.ts) fills the chunk, handles the rare blocks (sections, interfaces, statistics)
 // and owns all messages. One u32 or u64 per field, in this order.
 
-import { Batch } from "./batch";
-import { decodeFrame, NO_INTERFACE, NO_TIME, OK, UNKNOWN_LINK } from "./decode";
+import { Batch, FLAG_SHORT } from "./batch";
+import { decodeFrame } from "./decode";
+import { NO_INTERFACE, NO_TIME, OK } from "./link";
 
 // What a walk ended with.
 export const NEED_DATA: i32 = 0; // the rest of the chunk is not a whole record: `wanted` bytes from `pos` on
@@ -11,6 +12,9 @@ export const BATCH_FULL: i32 = 1;
 export const SPECIAL: i32 = 2; //    pcapng: a block for the TypeScript side at `pos`
 export const BAD_LENGTH: i32 = 3; // a length that cannot be: the stream is lost from `pos` on
 export const BAD_TRAILER: i32 = 4; // pcapng: the block's second length differs from the first
+
+/** ERF types that are not decoded have a link type of no registry. */
+const NO_LINK: u32 = 0xffffffff;
 
 /** No real frame is longer (libpcap's own limit). */
 const MAX_CAPTURED: u32 = 262144;
@@ -41,10 +45,7 @@ export class Cursor {
   lastTime: f64; //  of the last packet, ns after origin
   firstTime: f64;
   maxTime: f64; //   the latest timestamp so far
-
 }
-
-
 
 /** Sixteen u64 counters by reason follow the fixed part. */
 const FIXED: u32 = 128;
@@ -55,10 +56,9 @@ class Interface {
   kind: u32; //      0: ticks * scale; 1: ticks / scale; 2: ticks are 2^-scale s
   scale: u64;
   offset: i64; //    ns added
-  snap: u32;
-  pad: u32;
+  maxTicks: u64; //  above it the time does not fit in 64 bits
 }
-const INTERFACE_BYTES: u32 = 32;
+const INTERFACE_BYTES: u32 = 40;
 
 export function cursorNew(): usize {
   const p = heap.alloc(FIXED + 16 * 8);
@@ -159,14 +159,15 @@ function ticksToNs(iface: Interface, ticks: u64): i64 {
   if (iface.kind == 1) return <i64>(ticks / iface.scale) + iface.offset;
   const bits = iface.scale;
   const seconds: u64 = bits >= 64 ? 0 : ticks >> bits;
-  let fraction: u64 = bits >= 64 ? ticks : ticks & (((<u64>1) << bits) - 1);
-  let shift = bits;
-  // 1e9 takes 30 bits: keep the product within 64
-  while (shift > 34) {
-    fraction >>= 1;
-    shift--;
+  const fraction: u64 = bits >= 64 ? ticks : ticks & (((<u64>1) << bits) - 1);
+  let ns: u64;
+  if (bits <= 34) ns = (fraction * 1000000000) >> bits;
+  else {
+    // fraction * 1e9 takes more than 64 bits: drop the lowest 32 of the product first, which floors the same
+    const product = (fraction >> 32) * 1000000000 + (((fraction & 0xffffffff) * 1000000000) >> 32);
+    ns = bits >= 96 ? 0 : product >> (bits - 32);
   }
-  return <i64>(seconds * 1000000000) + <i64>((fraction * 1000000000) >> shift) + iface.offset;
+  return <i64>(seconds * 1000000000 + ns) + iface.offset;
 }
 
 /** Options of an enhanced packet block: only the drop counter (code 4) is used. */
@@ -176,9 +177,13 @@ function walkOptions(cursor: Cursor, p: usize, end: usize, swapped: bool): void 
     const length = u16At(p + 2, swapped);
     if (code == 0) return;
     if (code == 4 && length == 8 && p + 12 <= end) {
-      const v = load<u64>(p + 4);
-      cursor.drops += swapped ? bswap<u64>(v) : v;
-      cursor.dropsKnown = 1;
+      const told = load<u64>(p + 4);
+      const v = swapped ? bswap<u64>(told) : told;
+      // A sum of counters stays exact below 2^53; no interface ever dropped 2^48 packets between two.
+      if (v >> 48 == 0) {
+        cursor.drops += v;
+        cursor.dropsKnown = 1;
+      }
     }
     p += 4 + ((length + 3) & ~3);
   }
@@ -246,6 +251,8 @@ export function walkPcapng(c: usize, b: usize): i32 {
       cursor.pos = pos;
       return BAD_LENGTH;
     }
+    const padded = (captured + 3) & ~3;
+    if (type == 6 && total > 32 + padded) walkOptions(cursor, pos + 28 + padded, pos + total - 4, swapped);
     if (index >= cursor.interfaceCount) {
       cursor.packets++;
       cursor.bytes += <u64>wire;
@@ -254,10 +261,15 @@ export function walkPcapng(c: usize, b: usize): i32 {
       continue;
     }
     const iface = changetype<Interface>(cursor.interfaces + index * INTERFACE_BYTES);
-    const at = ticksToNs(iface, (<u64>high << 32) | <u64>low);
-    take(c, cursor, batch, iface.link, pos + 28, captured, wire, at, cursor.interfaceBase + index);
-    const padded = (captured + 3) & ~3;
-    if (type == 6 && total > 32 + padded) walkOptions(cursor, pos + 28 + padded, pos + total - 4, swapped);
+    const ticks = (<u64>high << 32) | <u64>low;
+    if (ticks > iface.maxTicks) {
+      cursor.packets++;
+      cursor.bytes += <u64>wire;
+      count(c, NO_TIME);
+      pos += total;
+      continue;
+    }
+    take(c, cursor, batch, iface.link, pos + 28, captured, wire, ticksToNs(iface, ticks), cursor.interfaceBase + index);
     pos += total;
   }
   return NEED_DATA;
@@ -295,52 +307,67 @@ export function walkErf(c: usize, b: usize): i32 {
       return NEED_DATA;
     }
     const end = pos + length;
+    const type = kind & 0x7f;
+    // Padding and the card's own messages (provenance) are no packets.
+    if (type == 48 || type == 27) {
+      pos = end;
+      continue;
+    }
     let p = pos + 16;
     let more = (kind & 0x80) != 0;
     while (more && p + 8 <= end) {
       more = (load<u8>(p) & 0x80) != 0;
       p += 8;
     }
-    const type = kind & 0x7f;
-    let link: u32 = 0xffff;
+    let link: u32 = NO_LINK;
     if (type == 2 || type == 11 || type == 16 || type == 20) {
+      // Ethernet: offset and a padding byte
       link = 1;
       p += 2;
-    } else if (type == 1 || type == 10 || type == 15 || type == 17) link = 104;
-    else if (type == 5 || type == 9 || type == 12 || type == 14) {
+    } else if (type == 1 || type == 10 || type == 15 || type == 19) link = 104;
+    else if (type == 5 || type == 17) {
+      // multichannel HDLC: channel header
       link = 104;
       p += 4;
-    } else if (type == 3 || type == 18) {
+    } else if (type == 3 || type == 4) {
+      // ATM cell or AAL5 frame: cell header without its checksum
       link = 100;
       p += 4;
-    } else if (type == 4) {
+    } else if (type == 9) {
+      // multichannel AAL5: channel header and cell header
       link = 100;
-      p += 4;
+      p += 8;
     } else if (type == 22 || type == 23) link = 101;
     // The loss counter is a colour in the colour types.
-    if (type == 1 || type == 2 || type == 3 || type == 4) {
+    if (type <= 4) {
       cursor.drops += <u64>loss;
       cursor.dropsKnown = 1;
     }
     const at: i64 = <i64>((stamp >> 32) * 1000000000 + (((stamp & 0xffffffff) * 1000000000 + 0x80000000) >> 32));
-    // Captured bytes past the wire length are padding to 8 bytes.
+    // Captured bytes past the wire length are padding to 8 bytes. ATM counts its lengths in cells.
     let captured: u32 = p < end ? <u32>(end - p) : 0;
-    if (link == 1 && captured > wire) captured = wire;
-    if (type == 48) {
-      // padding record: no packet
-      pos = end;
-      continue;
-    }
-    if (link == 0xffff) {
-      if (cursor.started == 0) {
-        cursor.started = 1;
-        cursor.origin = at;
-      }
-      cursor.packets++;
-      cursor.bytes += <u64>wire;
-      count(c, UNKNOWN_LINK);
-    } else take(c, cursor, batch, link, p, captured, wire, at, iface);
+    if (link != 100 && captured > wire) captured = wire;
+    take(c, cursor, batch, link, p, captured, wire, at, iface);
     pos = end;
   }
   return NEED_DATA;
+}
+
+/** Sizes told apart by countShorts; what is longer is counted with the longest. */
+const SHORT_SIZES: u32 = 1536;
+
+/**
+ * Adds the rows that the snap length cut within the digest to `counts` (SHORT_SIZES u32), by the bytes visible from the IP header on.
+ * Returns how many there were.
+ */
+export function countShorts(b: usize, counts: usize): u32 {
+  const batch = changetype<Batch>(b);
+  let shorts: u32 = 0;
+  for (let i: u32 = 0; i < batch.count; i++) {
+    if ((load<u32>(batch.flags + (i << 2)) & FLAG_SHORT) == 0) continue;
+    const at = counts + (min<u32>(load<u32>(batch.captured + (i << 2)), SHORT_SIZES - 1) << 2);
+    store<u32>(at, load<u32>(at) + 1);
+    shorts++;
+  }
+  return shorts;
 }

@@ -37,6 +37,9 @@ export type {
   FlowEstimate,
   KnownFlows,
   NoAnswer,
+  PacketAnswers,
+  PacketIdentity,
+  PacketLookup,
   SealedEpoch,
   SegmentEstimate,
   SizeAnswer,
@@ -44,8 +47,20 @@ export type {
   SizeRequest,
   Tap,
 } from "./estimators/estimator.ts";
+export { MaplePayload } from "./estimators/maple/lookup.ts";
 export { formatParameters, parseParameters } from "./estimators/parameters.ts";
 export { ESTIMATORS, findEstimator } from "./estimators/table.ts";
+export { askPackets } from "./query/ask-packets.ts";
+export type { PacketAnswer, PacketGroup, PacketLatency, WorstPacket } from "./query/packet-answer.ts";
+export type { AskedPackets, PacketQuestion } from "./query/packet-question.ts";
+export {
+  decodeAnswer,
+  decodeQuestion,
+  encodeAnswer,
+  encodeQuestion,
+  type WireAnswer,
+  type WireQuestion,
+} from "./query/packet-wire.ts";
 export { exportSimulation, type TruthFile } from "./simulate/export.ts";
 export type { Injector, InjectorContext } from "./simulate/injector.ts";
 export {

@@ -88,7 +88,7 @@ describe("the command line", () => {
     ["a missing file", ["compare", "no-such.pcap", DEMO.after], /no-such\.pcap: no such file/],
     ["a directory", ["inspect", scratch], /is a directory/],
     ["a text file", ["compare", text, DEMO.after], /notes\.txt: at byte 0: not a pcap/],
-    ["an empty file", ["inspect", empty], /nothing\.pcap: at byte 0: the file is empty/],
+    ["an empty file", ["inspect", empty], /nothing\.pcap: at byte 0: there are no bytes in it/],
     ["an unknown option", ["compare", DEMO.before, DEMO.after, "--colour"], /unknown option '--colour'/],
     ["a missing argument", ["compare", DEMO.before], /missing required argument 'after'/],
     ["a bad duration", ["compare", DEMO.before, DEMO.after, "--window", "soon"], /soon/],

@@ -59,8 +59,13 @@ const GOLDEN = [
     text: "n=48,m=3,vectors=1,b=20,unit=16,check=0,delay=1000",
   },
   { file: "colate-literal-v1", name: "colate-literal", text: "n=64,m=4,unit=1" },
+  { file: "lds-v1", name: "lds", text: "rows=3,columns=40,k=3,rates=1/.5/.1,bytes=true" },
+  { file: "lds-v1-plain", name: "lds", text: "rows=2,columns=30,k=1,digest=0" },
+  { file: "sds-v1", name: "sds", text: "rows=2,columns=30,k=2" },
   { file: "flows-v1", name: "flows", text: "max=1000" },
   { file: "flows-v1-full", name: "flows", text: "max=10" },
+  { file: "maple-v1", name: "maple", text: "k=8,check=4,capacity=250,flows=20" },
+  { file: "maple-v1-svbf", name: "maple", text: "store=svbf,centres=log,k=10,capacity=300" },
 ];
 
 describe.each(GOLDEN)("$file", ({ file, name, text }) => {

@@ -29,7 +29,7 @@ export function formatIpv6(words: readonly number[]): string {
 
 /** One word for IPv4, four for IPv6; null when it is no address. */
 export function parseAddress(text: string): { version: 4 | 6; words: number[] } | null {
-  if (/^\d+\.\d+\.\d+\.\d+$/.test(text)) {
+  if (/^\d{1,3}(\.\d{1,3}){3}$/.test(text)) {
     const parts = text.split(".").map(Number);
     if (parts.some((p) => p > 255)) return null;
     return {

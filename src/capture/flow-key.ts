@@ -55,7 +55,8 @@ export class FlowKeySpec {
     let src: [number, number] | null = null;
     let dst: [number, number] | null = null;
     for (const part of text.split(",").map((p) => p.trim())) {
-      const [name, v4, v6] = part.split("/");
+      const [name, v4, v6, more] = part.split("/");
+      if (more !== undefined) throw badKey(part);
       if (name === "src" || name === "dst" || name === "prefix" || name === "hosts") {
         const lengths =
           v4 === undefined && name !== "prefix"
@@ -146,9 +147,10 @@ function badKey(part: string): UsageError {
 }
 
 function prefixLengths(part: string, v4: string | undefined, v6: string | undefined): [number, number] {
-  const n4 = v4 === undefined ? Number.NaN : Number(v4);
-  if (!Number.isInteger(n4) || n4 < 0 || n4 > 32) throw badKey(part);
-  const n6 = v6 === undefined ? (n4 === 32 ? 128 : 2 * n4) : Number(v6);
-  if (!Number.isInteger(n6) || n6 < 0 || n6 > 128) throw badKey(part);
-  return [n4, n6];
+  const length = (text: string | undefined, most: number): number => {
+    if (text === undefined || !/^\d{1,3}$/.test(text) || Number(text) > most) throw badKey(part);
+    return Number(text);
+  };
+  const n4 = length(v4, 32);
+  return [n4, v6 === undefined ? (n4 === 32 ? 128 : 2 * n4) : length(v6, 128)];
 }

@@ -129,19 +129,24 @@ function addressBytes(text: string): Buffer {
   return out;
 }
 
+/** Protocols whose ports are part of a Community ID; all others are told by their addresses alone. */
+const PORT_PROTOCOLS = new Set([6, 17, 132]);
+
 /**
- * Community ID v1 (seed 0) of a 5-tuple; null where the key is none. ICMP flows need the type and code of their packets, which a flow
- * key does not hold unless given.
+ * Community ID v1 (seed 0) of a 5-tuple; null where the key is none. It is made of the type and code of an ICMP message, which a flow key does
+ * not hold: without them an ICMP flow has none (a wrong one would be worse).
  */
 export function communityId(key: FlowKey, icmp?: { type: number; code: number }): string | null {
   const { src, dst, proto } = key;
   if (src === null || dst === null || proto === null || src.includes("/") || dst.includes("/")) return null;
   let a = addressBytes(src);
   let b = addressBytes(dst);
-  let ports: [number, number] | null =
-    key.sport !== null && key.dport !== null ? [key.sport, key.dport] : null;
+  const isIcmp = proto === 1 || proto === 58;
+  if (isIcmp && !icmp) return null;
+  let ports: [number, number] | null = null;
+  if (PORT_PROTOCOLS.has(proto) && key.sport !== null && key.dport !== null) ports = [key.sport, key.dport];
   let ordered = false;
-  if ((proto === 1 || proto === 58) && icmp) {
+  if (isIcmp && icmp) {
     const pair = (proto === 1 ? ICMP_PAIRS : ICMP6_PAIRS).get(icmp.type);
     ports = [icmp.type, pair ?? icmp.code];
     // A message without an answer goes one way: its ends are not put in order.

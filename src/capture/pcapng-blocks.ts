@@ -5,6 +5,13 @@
 
 export const BLOCK = { section: 0x0a0d0d0a, interface: 1, statistics: 5 } as const;
 
+/** Smallest length of a block: below it, its fixed fields do not fit. */
+export function leastBlockBytes(type: number): number {
+  if (type === BLOCK.section) return 28;
+  if (type === BLOCK.interface) return 20;
+  return type === BLOCK.statistics ? 24 : 12;
+}
+
 export interface CaptureInterface {
   /** Number in the whole file (sections are counted through). */
   index: number;
@@ -23,6 +30,8 @@ export interface TickRule {
   kind: 0 | 1 | 2;
   scale: bigint;
   offsetNs: bigint;
+  /** Ticks above this are no time that fits in 64 bits of ns (the year 2262). */
+  maxTicks: bigint;
 }
 
 interface Option {
@@ -42,9 +51,42 @@ function* optionsOf(view: DataView, from: number, to: number, little: boolean): 
   }
 }
 
+const TEXT_BYTES = 256;
+
+/** Names are for people: what is longer than a line is cut. */
 function text(view: DataView, option: Option): string {
-  const bytes = new Uint8Array(view.buffer, view.byteOffset + option.at, option.length);
-  return new TextDecoder().decode(bytes.slice()).replace(/\0+$/, "");
+  const bytes = new Uint8Array(view.buffer, view.byteOffset + option.at, Math.min(option.length, TEXT_BYTES));
+  return new TextDecoder().decode(bytes.slice()).split("\0")[0]!;
+}
+
+const MAX_TIME_NS = 2n ** 63n - 1n;
+const MAX_TICKS = 2n ** 64n - 1n;
+const NS_PER_SECOND = 1_000_000_000n;
+
+/** The rule of an if_tsresol byte and an if_tsoffset: ticks of 10^-e s, or of 2^-e s where bit 7 is set. */
+export function tickRule(resolution: number, offsetSeconds: bigint): { ticks: TickRule; unit: string } {
+  const exponent = resolution & 0x7f;
+  const binary = (resolution & 0x80) !== 0;
+  const offsetNs = offsetSeconds * NS_PER_SECOND;
+  const roomNs = MAX_TIME_NS - offsetNs;
+  const atMost = (ticks: bigint) => (ticks > MAX_TICKS ? MAX_TICKS : ticks);
+  if (binary) {
+    const maxTicks = atMost((roomNs / NS_PER_SECOND) << BigInt(exponent));
+    return { ticks: { kind: 2, scale: BigInt(exponent), offsetNs, maxTicks }, unit: `2^-${exponent} s` };
+  }
+  if (exponent <= 9) {
+    const scale = 10n ** BigInt(9 - exponent);
+    return {
+      ticks: { kind: 0, scale, offsetNs, maxTicks: atMost(roomNs / scale) },
+      unit: `1e-${exponent} s`,
+    };
+  }
+  // 10^19 still fits in 64 bits; from 10^-29 s on, 64 bits of ticks are less than a nanosecond.
+  const scale = exponent <= 28 ? 10n ** BigInt(exponent - 9) : MAX_TICKS;
+  return {
+    ticks: { kind: 1, scale, offsetNs, maxTicks: atMost(roomNs * scale) },
+    unit: `1e-${exponent} s`,
+  };
 }
 
 /** An interface description block (whole, in `view`). */
@@ -53,44 +95,46 @@ export function readInterface(
   little: boolean,
   index: number,
 ): { description: CaptureInterface; ticks: TickRule; warning: string | null } {
-  const description: CaptureInterface = {
-    index,
-    name: null,
-    description: null,
-    link: view.getUint16(8, little),
-    snapLength: view.getUint32(12, little),
-    resolution: "1e-6 s",
-    dropped: null,
-  };
+  let name: string | null = null;
+  let told: string | null = null;
   let resolution = 6;
   let offsetSeconds = 0n;
-  let warning: string | null = null;
   for (const option of optionsOf(view, 16, view.byteLength - 4, little)) {
-    if (option.code === 2) description.name = text(view, option);
-    else if (option.code === 3) description.description = text(view, option);
+    if (option.code === 2) name = text(view, option);
+    else if (option.code === 3) told = text(view, option);
     else if (option.code === 9 && option.length >= 1) resolution = view.getUint8(option.at);
     else if (option.code === 14 && option.length === 8) offsetSeconds = view.getBigInt64(option.at, little);
   }
-  const offsetNs = offsetSeconds * 1_000_000_000n;
-  const exponent = resolution & 0x7f;
-  let ticks: TickRule;
-  if (resolution & 0x80) {
-    ticks = { kind: 2, scale: BigInt(exponent), offsetNs };
-    description.resolution = `2^-${exponent} s`;
-  } else {
-    description.resolution = `1e-${exponent} s`;
-    if (exponent <= 9) ticks = { kind: 0, scale: 10n ** BigInt(9 - exponent), offsetNs };
-    else if (exponent <= 27) ticks = { kind: 1, scale: 10n ** BigInt(exponent - 9), offsetNs };
-    else {
-      ticks = { kind: 0, scale: 1000n, offsetNs };
-      warning = `interface ${index} claims a timestamp unit of 1e-${exponent} s, taken as microseconds`;
-    }
+  let warning: string | null = null;
+  // An offset of more than 290 years either way leaves no time that can be held.
+  if (offsetSeconds > MAX_TIME_NS / NS_PER_SECOND || offsetSeconds < -MAX_TIME_NS / NS_PER_SECOND) {
+    warning = `interface ${index} claims a time offset of ${offsetSeconds} s, which is left out`;
+    offsetSeconds = 0n;
   }
-  return { description, ticks, warning };
+  const { ticks, unit } = tickRule(resolution, offsetSeconds);
+  const coarse = (resolution & 0x80) !== 0 ? (resolution & 0x7f) === 0 : resolution < 3;
+  const absurd = (resolution & 0x80) !== 0 ? (resolution & 0x7f) > 60 : resolution > 18;
+  if (!warning && (coarse || absurd)) warning = `interface ${index} claims a timestamp unit of ${unit}`;
+  return {
+    description: {
+      index,
+      name,
+      description: told,
+      link: view.getUint16(8, little),
+      snapLength: view.getUint32(12, little),
+      resolution: unit,
+      dropped: null,
+    },
+    ticks,
+    warning,
+  };
 }
 
 /** Drop counters of an interface statistics block: {interface (in its section), dropped} or null when it tells none. */
-export function readStatistics(view: DataView, little: boolean): { section: number; dropped: number } | null {
+export function readStatistics(
+  view: DataView,
+  little: boolean,
+): { interfaceId: number; dropped: number } | null {
   let dropped = 0;
   let told = false;
   for (const option of optionsOf(view, 20, view.byteLength - 4, little)) {
@@ -103,5 +147,5 @@ export function readStatistics(view: DataView, little: boolean): { section: numb
       }
     }
   }
-  return told ? { section: view.getUint32(8, little), dropped } : null;
+  return told ? { interfaceId: view.getUint32(8, little), dropped } : null;
 }

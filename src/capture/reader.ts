@@ -3,14 +3,22 @@
  * Never the whole file in memory. Damage ends the stream with `partial` set (file, offset, reason); what was read until then
  * counts. A file that is no capture at all is a FormatError at `open`.
  */
-import { FormatError } from "../base/errors.ts";
+import { FormatError, UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "./batch.ts";
 import { type ByteSource, openByteSource } from "./byte-source.ts";
+import { Chunk, READ_BYTES, type Shortage } from "./chunk.ts";
 import type { FlowKeySpec } from "./flow-key.ts";
-import { BLOCK, type CaptureInterface, readInterface, readStatistics } from "./pcapng-blocks.ts";
+import { InterfaceTable } from "./interface-table.ts";
+import {
+  BLOCK,
+  type CaptureInterface,
+  leastBlockBytes,
+  readInterface,
+  readStatistics,
+} from "./pcapng-blocks.ts";
 import { SKIP_REASONS } from "./reasons.ts";
-import { type CaptureFormat, PCAP_HEADER_BYTES, type PcapHeader, sniff } from "./sniff.ts";
+import { type CaptureFormat, PCAP_HEADER_BYTES, type PcapHeader, type Sniffed, sniff } from "./sniff.ts";
 
 /** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter.ts makes one from an expression. */
 export interface RowFilter {
@@ -40,6 +48,7 @@ export interface CaptureStatistics {
   /** On the wire. */
   bytes: number;
   originNs: bigint | null;
+  /** Time of the first packet in the file, and the latest time of any. */
   firstNs: bigint | null;
   lastNs: bigint | null;
   skipped: Record<string, number>;
@@ -51,138 +60,98 @@ export interface CaptureStatistics {
   shorts: [number, number][];
 }
 
-// Cursor fields of kernels/walk.ts, in u32 words.
-const CURSOR = {
-  pos: 0,
-  limit: 1,
-  wanted: 2,
-  swapped: 3,
-  nano: 4,
-  link: 5,
-  recordHeader: 6,
-  cover: 8,
-  inner: 9,
-  interfaces: 10,
-  interfaceCount: 11,
-  interfaceBase: 12,
-  started: 13,
-} as const;
-const CURSOR_BYTES = {
-  origin: 56,
-  seed: 64,
-  packets: 72,
-  bytes: 80,
-  drops: 88,
-  dropsKnown: 96,
-  maxTime: 120,
-};
+// What a walk ended with (kernels/walk.ts).
 const NEED_DATA = 0;
 const BATCH_FULL = 1;
 const SPECIAL = 2;
 const BAD_LENGTH = 3;
 
-const READ_BYTES = 1 << 18;
-const SHORT_SIZES = 1536;
-/** Words may be loaded past the end of a frame. */
-const PADDING = 64;
-const INTERFACE_BYTES = 32;
 /** Blocks that must be whole in memory to be understood; longer ones of these kinds are damage. */
 const MAX_SPECIAL_BLOCK = 1 << 20;
+/** More interfaces than any capture has: a file that describes more is damaged, and would fill the memory. */
+const MAX_INTERFACES = 1 << 16;
+const MAX_WARNINGS = 20;
+const SHORT_SIZES = 1536;
+const MIN_COVER = 20;
+const MAX_COVER = 65_535;
+
+const WALKS = { pcap: "walkPcap", pcapng: "walkPcapng", erf: "walkErf" } as const;
 
 export class CaptureReader {
   readonly batch: PacketBatch;
   readonly format: CaptureFormat;
   readonly source: ByteSource;
   readonly #kernels: Kernels;
-  readonly #options: Required<Pick<CaptureOptions, "cover" | "inner" | "seed">> & CaptureOptions;
-  readonly #cursor: number;
-  readonly #counters: number;
+  readonly #options: CaptureOptions;
+  readonly #seed: bigint;
+  readonly #chunk: Chunk;
+  readonly #table: InterfaceTable;
   readonly #walk: (cursor: number, batch: number) => number;
-  #chunk: number;
-  #chunkBytes: number;
-  /** Offset in the stream of the first byte of the chunk. */
-  #base = 0;
   #ended = false;
   #partial: string | null = null;
   #filtered = 0;
   #rows = 0;
-  readonly #shorts = new Map<number, number>();
+  /** Counts of cut packets by visible bytes (kernels/walk.ts, countShorts), in kernel memory. */
+  readonly #shorts: number;
   #interfaces: CaptureInterface[] = [];
   #warnings: string[] = [];
   #sectionStart = 0;
   #little = true;
-  #interfaceTable = 0;
-  #interfaceRoom = 0;
   #keyMask = 0;
+  /** Set when the kernel memory has been given back. */
+  #final: CaptureStatistics | null = null;
 
-  private constructor(kernels: Kernels, source: ByteSource, format: CaptureFormat, options: CaptureOptions) {
+  private constructor(
+    kernels: Kernels,
+    source: ByteSource,
+    head: Uint8Array,
+    format: CaptureFormat,
+    options: CaptureOptions,
+  ) {
     this.#kernels = kernels;
     this.source = source;
     this.format = format;
-    this.#options = {
-      ...options,
-      cover: options.cover ?? DEFAULT_COVER,
-      inner: options.inner ?? false,
-      seed: options.seed ?? DEFAULT_SEED,
-    };
+    this.#options = options;
+    this.#seed = options.seed ?? DEFAULT_SEED;
     this.batch = new PacketBatch(kernels, options.batchRows);
-    this.#cursor = kernels.call.cursorNew!() >>> 0;
-    this.#counters = this.#cursor + kernels.call.cursorFixedBytes!();
-    this.#chunkBytes = 2 * READ_BYTES;
-    this.#chunk = kernels.alloc(this.#chunkBytes + PADDING);
-    this.#walk = kernels.call[
-      format === "pcap" ? "walkPcap" : format === "pcapng" ? "walkPcapng" : "walkErf"
-    ] as (cursor: number, batch: number) => number;
+    this.#chunk = new Chunk(kernels, source, head, this.#seed);
+    this.#table = new InterfaceTable(kernels, this.#chunk);
+    this.#walk = kernels.call[WALKS[format]] as (cursor: number, batch: number) => number;
     if (options.key) this.#keyMask = options.key.store(kernels);
-    this.#set("cover", this.#options.cover);
-    this.#set("inner", this.#options.inner ? 1 : 0);
-    kernels.u64[(this.#cursor + CURSOR_BYTES.seed) >>> 3] = this.#options.seed;
-    this.#set("pos", this.#chunk);
-    this.#set("limit", this.#chunk);
+    this.#shorts = kernels.alloc(4 * SHORT_SIZES);
+    this.#shortCounts().fill(0);
+    this.#chunk.set("cover", options.cover ?? DEFAULT_COVER);
+    this.#chunk.set("inner", options.inner ? 1 : 0);
   }
 
   /** Opens a capture and reads its head. `path` "-" is standard input. */
   static async open(kernels: Kernels, path: string, options: CaptureOptions = {}): Promise<CaptureReader> {
+    const { cover = DEFAULT_COVER, batchRows = 1 } = options;
+    if (!Number.isInteger(cover) || cover < MIN_COVER || cover > MAX_COVER)
+      throw new UsageError("bad-parameter", `cover must be ${MIN_COVER} to ${MAX_COVER} bytes, not ${cover}`);
+    if (!Number.isInteger(batchRows) || batchRows < 1)
+      throw new UsageError("bad-parameter", `a batch has at least one row, not ${batchRows}`);
     const source = await openByteSource(path);
     try {
-      const head = new Uint8Array(READ_BYTES);
-      let length = 0;
-      while (length < head.length) {
-        const got = await source.read(() => head.subarray(length));
-        if (got === 0) break;
-        length += got;
-      }
-      if (length === 0)
-        throw new FormatError("empty", source.name, 0, "the file is empty: there is no capture in it");
-      const found = sniff(head.subarray(0, length));
+      const { head, found } = await readHead(source);
       if (found.format === null) throw new FormatError("unknown-format", source.name, 0, found.reason);
-      const reader = new CaptureReader(kernels, source, found.format, options);
-      reader.#begin(head.subarray(0, length), found.format === "pcap" ? found.header : null);
+      const reader = new CaptureReader(kernels, source, head, found.format, options);
+      if (found.format === "pcap") reader.#beginPcap(found.header);
       return reader;
     } catch (error) {
       source.close();
-      if ((error as { code?: string }).code?.startsWith("Z_")) {
-        throw new FormatError(
-          "bad-gzip",
-          source.name,
-          0,
-          `the gzip data is damaged (${(error as Error).message})`,
-          { cause: error },
-        );
-      }
       throw error;
     }
   }
 
-  #begin(head: Uint8Array, pcap: PcapHeader | null): void {
-    this.#kernels.u8.set(head, this.#chunk);
-    this.#set("limit", this.#chunk + head.length);
-    if (!pcap) return;
-    this.#set("pos", this.#chunk + PCAP_HEADER_BYTES);
-    this.#set("swapped", pcap.swapped ? 1 : 0);
-    this.#set("nano", pcap.nano ? 1 : 0);
-    this.#set("link", pcap.link);
-    this.#set("recordHeader", pcap.modified ? 24 : 16);
+  #beginPcap(pcap: PcapHeader): void {
+    const chunk = this.#chunk;
+    chunk.advance(PCAP_HEADER_BYTES);
+    chunk.set("swapped", pcap.swapped ? 1 : 0);
+    chunk.set("nano", pcap.nano ? 1 : 0);
+    chunk.set("link", pcap.link);
+    chunk.set("recordHeader", pcap.modified ? 24 : 16);
+    if (pcap.version !== "2.4") this.#warn(`pcap version ${pcap.version}, read as 2.4`);
     this.#interfaces.push({
       index: 0,
       name: null,
@@ -194,22 +163,14 @@ export class CaptureReader {
     });
   }
 
-  #get(field: keyof typeof CURSOR): number {
-    return this.#kernels.u32[(this.#cursor >>> 2) + CURSOR[field]]!;
-  }
-  #set(field: keyof typeof CURSOR, value: number): void {
-    this.#kernels.u32[(this.#cursor >>> 2) + CURSOR[field]] = value;
-  }
-
   /** ns since 1970 of time 0 in the batches; null before the first packet. */
   get originNs(): bigint | null {
-    if (this.#get("started") === 0) return null;
-    return this.#kernels.i64[(this.#cursor + CURSOR_BYTES.origin) >>> 3]!;
+    return this.#final ? this.#final.originNs : this.#chunk.originNs;
   }
 
   /** Latest timestamp so far, ns after the origin. */
   get maxTimeNs(): number {
-    return this.#kernels.f64[(this.#cursor + CURSOR_BYTES.maxTime) >>> 3]!;
+    return this.#chunk.maxTimeNs;
   }
 
   /**
@@ -225,54 +186,40 @@ export class CaptureReader {
 
   async #fill(): Promise<boolean> {
     const { batch } = this;
+    const chunk = this.#chunk;
+    if (this.#final) return false;
     batch.count = 0;
     while (!this.#ended) {
-      const outcome = this.#walk(this.#cursor, batch.address);
+      const outcome = this.#walk(chunk.cursor, batch.address);
       if (outcome === BATCH_FULL) break;
       if (outcome === SPECIAL) {
         if (batch.count > 0 && !this.#wholeBlockAtHand()) break;
         await this.#special();
-        continue;
-      }
-      if (outcome === NEED_DATA) {
+      } else if (outcome === NEED_DATA) {
         // Rows point into the chunk: hand them out before it moves.
         if (batch.count > 0) break;
-        await this.#refill(this.#get("wanted"));
-        continue;
+        this.#endIf(await chunk.refill(chunk.get("wanted")));
+      } else {
+        const what =
+          outcome === BAD_LENGTH
+            ? "the record's length cannot be right; the file is damaged from here on"
+            : "the block's two lengths differ; the file is damaged from here on";
+        this.#stop(chunk.offset, what);
       }
-      const what =
-        outcome === BAD_LENGTH
-          ? "the record's length cannot be right; the file is damaged from here on"
-          : "the block's two lengths differ; the file is damaged from here on";
-      this.#stop(this.#offset(), what);
     }
     return batch.count > 0;
   }
 
   #finishBatch(): void {
     const { batch } = this;
-    const { filter, key, seed } = this.#options;
-    this.#countShorts();
+    const { filter, key } = this.#options;
+    this.#kernels.call.countShorts!(batch.address, this.#shorts);
     if (filter) {
       filter.select(batch);
       this.#filtered += batch.compact();
     }
     this.#rows += batch.count;
-    if (key) this.#kernels.call.keyFlows!(batch.address, this.#keyMask, seed);
-  }
-
-  /** The kernel counts cut packets in one place for all readers: taken after each of our walks. */
-  #countShorts(): void {
-    const at = this.#kernels.call.takeShorts!() >>> 0;
-    if (at === 0) return;
-    const counts = this.#kernels.u32.subarray(at >>> 2, (at >>> 2) + SHORT_SIZES);
-    for (const [size, n] of counts.entries())
-      if (n > 0) this.#shorts.set(size, (this.#shorts.get(size) ?? 0) + n);
-    counts.fill(0);
-  }
-
-  #offset(): number {
-    return this.#base + this.#get("pos") - this.#chunk;
+    if (key) this.#kernels.call.keyFlows!(batch.address, this.#keyMask, this.#seed);
   }
 
   #stop(offset: number, what: string): void {
@@ -280,189 +227,114 @@ export class CaptureReader {
     this.#partial = `${this.source.name}: at byte ${offset}: ${what}`;
   }
 
-  /** Moves the rest of the chunk to its start and reads on until `wanted` bytes are there; ends the stream where they are not. */
-  async #refill(wanted: number): Promise<boolean> {
-    const kernels = this.#kernels;
-    let have = this.#get("limit") - this.#get("pos");
-    this.#base += this.#get("pos") - this.#chunk;
-    if (wanted > this.#chunkBytes) {
-      const bytes = wanted + READ_BYTES;
-      const bigger = kernels.alloc(bytes + PADDING);
-      kernels.u8.copyWithin(bigger, this.#get("pos"), this.#get("limit"));
-      kernels.free(this.#chunk);
-      this.#chunk = bigger;
-      this.#chunkBytes = bytes;
-    } else {
-      kernels.u8.copyWithin(this.#chunk, this.#get("pos"), this.#get("limit"));
-    }
-    this.#set("pos", this.#chunk);
-    let failed: string | null = null;
-    do {
-      const start = this.#chunk + have;
-      const end = Math.min(start + READ_BYTES, this.#chunk + this.#chunkBytes);
-      let got = 0;
-      try {
-        const reading = this.source.read(() => kernels.u8.subarray(start, end));
-        got = typeof reading === "number" ? reading : await reading;
-      } catch (error) {
-        failed = `reading failed (${(error as Error).message})`;
-      }
-      if (got === 0) break;
-      have += got;
-    } while (have < wanted);
-    this.#set("limit", this.#chunk + have);
-    if (have >= wanted) return true;
+  /** False where the bytes are there; else the capture ends, with or without a complaint. */
+  #endIf(shortage: Shortage): boolean {
+    if (shortage === null) return false;
     this.#ended = true;
-    if (failed) this.#stop(this.#base + have, failed);
-    else if (have > 0)
-      this.#stop(this.#base, `the file ends within a record (${have} of at least ${wanted} bytes are there)`);
-    return false;
+    if (shortage !== "end") this.#stop(shortage.offset, shortage.what);
+    return true;
   }
 
-  /** Handling the block at `pos` does not move the chunk that rows point into. */
+  #warn(text: string): void {
+    if (this.#warnings.length < MAX_WARNINGS) this.#warnings.push(text);
+  }
+
+  /** Handling the block at hand does not move the chunk that rows point into. */
   #wholeBlockAtHand(): boolean {
-    const have = this.#get("limit") - this.#get("pos");
-    if (have < 12) return false;
-    return new DataView(this.#kernels.memory.buffer, this.#get("pos"), 12).getUint32(4, this.#little) <= have;
+    const { have } = this.#chunk;
+    return have >= 12 && this.#chunk.view(12).getUint32(4, this.#little) <= have;
   }
 
-  /** A pcapng block that is not a packet, at `pos`. */
+  /** A pcapng block that is not a packet. */
   async #special(): Promise<void> {
-    const kernels = this.#kernels;
-    const at = () =>
-      new DataView(kernels.memory.buffer, this.#get("pos"), this.#get("limit") - this.#get("pos"));
-    if (at().byteLength < 12 && !(await this.#refill(12))) return;
-    let type = at().getUint32(0, this.#little);
+    const chunk = this.#chunk;
+    if (chunk.have < 12 && this.#endIf(await chunk.refill(12))) return;
+    const head = chunk.view(12);
+    const type = head.getUint32(0, this.#little);
     if (type === BLOCK.section) {
-      const magic = at().getUint32(8, true);
+      const magic = head.getUint32(8, true);
       if (magic !== 0x1a2b3c4d && magic !== 0x4d3c2b1a) {
-        this.#stop(
-          this.#offset() + 8,
-          "the section header's byte-order magic is neither 1a2b3c4d nor 4d3c2b1a",
-        );
+        const what = "the section header's byte-order magic is neither 1a2b3c4d nor 4d3c2b1a";
+        this.#stop(chunk.offset + 8, what);
         return;
       }
       this.#little = magic === 0x1a2b3c4d;
-      this.#set("swapped", this.#little ? 0 : 1);
-      type = BLOCK.section;
+      chunk.set("swapped", this.#little ? 0 : 1);
     }
-    const length = at().getUint32(4, this.#little);
+    const length = head.getUint32(4, this.#little);
     const known = type === BLOCK.section || type === BLOCK.interface || type === BLOCK.statistics;
-    const least =
-      type === BLOCK.section ? 28 : type === BLOCK.interface ? 20 : type === BLOCK.statistics ? 24 : 12;
-    if (length < least || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
-      this.#stop(
-        this.#offset(),
-        `the block's length (${length}) cannot be right; the file is damaged from here on`,
-      );
+    if (length < leastBlockBytes(type) || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
+      const what = `the block's length (${length}) cannot be right; the file is damaged from here on`;
+      this.#stop(chunk.offset, what);
       return;
     }
     if (!known) {
-      await this.#skip(length);
+      this.#endIf(await chunk.skip(length));
       return;
     }
-    if (at().byteLength < length && !(await this.#refill(length))) return;
-    const block = new DataView(kernels.memory.buffer, this.#get("pos"), length);
+    if (chunk.have < length && this.#endIf(await chunk.refill(length))) return;
+    const block = chunk.view(length);
     if (block.getUint32(length - 4, this.#little) !== length) {
-      this.#stop(this.#offset(), "the block's two lengths differ; the file is damaged from here on");
+      this.#stop(chunk.offset, "the block's two lengths differ; the file is damaged from here on");
       return;
     }
     if (type === BLOCK.section) {
       this.#sectionStart = this.#interfaces.length;
-      this.#set("interfaceBase", this.#sectionStart);
-      this.#set("interfaceCount", 0);
-    } else if (type === BLOCK.interface) this.#addInterface(block);
-    else {
+      this.#table.clear(this.#sectionStart);
+    } else if (type === BLOCK.interface) {
+      if (this.#interfaces.length === MAX_INTERFACES) {
+        this.#stop(chunk.offset, `more than ${MAX_INTERFACES} interfaces are described`);
+        return;
+      }
+      const { description, ticks, warning } = readInterface(block, this.#little, this.#interfaces.length);
+      if (warning) this.#warn(warning);
+      this.#interfaces.push(description);
+      this.#table.add(description.link, ticks);
+    } else {
       const told = readStatistics(block, this.#little);
-      const iface = told ? this.#interfaces[this.#sectionStart + told.section] : undefined;
+      const iface = told ? this.#interfaces[this.#sectionStart + told.interfaceId] : undefined;
       // Statistics are running totals: the last one counts.
       if (told && iface) iface.dropped = told.dropped;
     }
-    this.#set("pos", this.#get("pos") + length);
+    chunk.advance(length);
   }
 
-  async #skip(length: number): Promise<void> {
-    let left = length;
-    for (;;) {
-      const have = this.#get("limit") - this.#get("pos");
-      const step = Math.min(left, have);
-      this.#set("pos", this.#get("pos") + step);
-      left -= step;
-      if (left === 0) return;
-      const offset = this.#offset();
-      if (!(await this.#refill(1))) {
-        this.#stop(offset, `the file ends within a block (${left} of ${length} bytes are missing)`);
-        return;
-      }
-    }
-  }
-
-  #addInterface(block: DataView): void {
-    const kernels = this.#kernels;
-    const { description, ticks, warning } = readInterface(block, this.#little, this.#interfaces.length);
-    if (warning) this.#warnings.push(warning);
-    this.#interfaces.push(description);
-    const inSection = this.#interfaces.length - this.#sectionStart;
-    if (inSection > this.#interfaceRoom) {
-      const room = Math.max(16, 2 * inSection);
-      const table = kernels.alloc(room * INTERFACE_BYTES);
-      if (this.#interfaceTable !== 0) {
-        kernels.u8.copyWithin(
-          table,
-          this.#interfaceTable,
-          this.#interfaceTable + (inSection - 1) * INTERFACE_BYTES,
-        );
-        kernels.free(this.#interfaceTable);
-      }
-      this.#interfaceTable = table;
-      this.#interfaceRoom = room;
-      this.#set("interfaces", table);
-    }
-    const entry = this.#interfaceTable + (inSection - 1) * INTERFACE_BYTES;
-    kernels.u32[entry >>> 2] = description.link;
-    kernels.u32[(entry >>> 2) + 1] = ticks.kind;
-    kernels.u64[(entry >>> 3) + 1] = ticks.scale;
-    kernels.i64[(entry >>> 3) + 2] = ticks.offsetNs;
-    kernels.u32[(entry >>> 2) + 6] = description.snapLength;
-    this.#set("interfaceCount", inSection);
+  #shortCounts(): Uint32Array {
+    return this.#kernels.u32.subarray(this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
   }
 
   statistics(): CaptureStatistics {
-    const kernels = this.#kernels;
+    if (this.#final) return this.#final;
+    const chunk = this.#chunk;
     const skipped: Record<string, number> = {};
     SKIP_REASONS.forEach((reason, i) => {
-      const n = i > 0 ? kernels.readCounter(this.#counters + 8 * i) : 0;
+      const n = i > 0 ? this.#kernels.readCounter(chunk.counters + 8 * i) : 0;
       if (n > 0) skipped[reason] = n;
     });
     if (this.#filtered > 0) skipped["filtered"] = this.#filtered;
-    const originNs = this.originNs;
+    const originNs = chunk.originNs;
     const perInterface = this.#interfaces.filter((i) => i.dropped !== null);
-    let dropped: number | null = null;
-    if (kernels.u32[(this.#cursor + CURSOR_BYTES.dropsKnown) >>> 2]! > 0) {
-      dropped = kernels.readCounter(this.#cursor + CURSOR_BYTES.drops);
-    }
+    let dropped: number | null = chunk.get("dropsKnown") > 0 ? chunk.counter("drops") : null;
     // Interface statistics are the totals of what packet records may also tell one by one.
     if (perInterface.length > 0) {
-      dropped = Math.max(
-        dropped ?? 0,
-        perInterface.reduce((sum, i) => sum + (i.dropped ?? 0), 0),
-      );
+      const total = perInterface.reduce((sum, i) => sum + (i.dropped ?? 0), 0);
+      dropped = Math.max(dropped ?? 0, total);
     }
     return {
       file: this.source.name,
       format: this.format,
-      packets: kernels.readCounter(this.#cursor + CURSOR_BYTES.packets),
+      packets: chunk.counter("packets"),
       ipPackets: this.#rows + this.#filtered,
-      bytes: kernels.readCounter(this.#cursor + CURSOR_BYTES.bytes),
+      bytes: chunk.counter("bytes"),
       originNs,
       firstNs: originNs,
-      lastNs: originNs === null ? null : originNs + BigInt(Math.round(this.maxTimeNs)),
+      lastNs: originNs === null ? null : originNs + BigInt(Math.round(chunk.maxTimeNs)),
       skipped,
       dropped,
       partial: this.#partial,
       interfaces: this.#interfaces,
       warnings: this.#warnings,
-      shorts: [...this.#shorts].sort((a, b) => a[0] - b[0]),
+      shorts: [...this.#shortCounts().entries()].filter(([, n]) => n > 0),
     };
   }
 
@@ -470,12 +342,40 @@ export class CaptureReader {
     this.source.close();
   }
 
-  /** Gives the kernel memory back; the batch is not to be used any more. */
+  /** Gives the kernel memory back; the batch is not to be used any more. The statistics stay. */
   free(): void {
+    if (this.#final) return;
+    this.#final = this.statistics();
     this.batch.free();
-    this.#kernels.free(this.#chunk);
-    this.#kernels.free(this.#cursor);
-    if (this.#interfaceTable !== 0) this.#kernels.free(this.#interfaceTable);
+    this.#chunk.free();
+    this.#table.free();
+    this.#kernels.free(this.#shorts);
     if (this.#keyMask !== 0) this.#kernels.free(this.#keyMask);
   }
+}
+
+/** Enough bytes to tell the format. A live stream is not waited for longer than that. */
+async function readHead(source: ByteSource): Promise<{ head: Uint8Array; found: Sniffed }> {
+  const bytes = new Uint8Array(READ_BYTES);
+  let length = 0;
+  let found: Sniffed | null = null;
+  while (length < bytes.length) {
+    let got = 0;
+    try {
+      got = await source.read(() => bytes.subarray(length));
+    } catch (error) {
+      // What came before the damage is still a capture; the reader meets the same error again where it is.
+      if (length > 0) break;
+      throw new FormatError("bad-gzip", source.name, 0, `reading failed (${(error as Error).message})`, {
+        cause: error,
+      });
+    }
+    if (got === 0) break;
+    length += got;
+    found = length >= PCAP_HEADER_BYTES ? sniff(bytes.subarray(0, length)) : null;
+    if (found?.format === "pcap" || found?.format === "pcapng") break;
+  }
+  if (length === 0) throw new FormatError("empty", source.name, 0, "there are no bytes in it, so no capture");
+  const head = bytes.subarray(0, length);
+  return { head, found: sniff(head) };
 }

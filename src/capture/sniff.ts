@@ -9,6 +9,8 @@ export interface PcapHeader {
   modified: boolean;
   snapLength: number;
   link: number;
+  /** "2.4" since 1998. */
+  version: string;
 }
 
 export type Sniffed =
@@ -71,18 +73,22 @@ function pcap(view: DataView, magic: number): Sniffed {
       snapLength: view.getUint32(16, !swapped),
       // The upper bits tell the length of a frame check sequence.
       link: view.getUint32(20, !swapped) & 0xffff,
+      version: `${view.getUint16(4, !swapped)}.${view.getUint16(6, !swapped)}`,
     },
   };
 }
 
 const ERF_TYPES_MAX = 48;
 
-/** ERF has no magic: a run of records with plausible types, lengths and times. */
+/** Plausible records in a row that make an ERF file, whatever comes behind them. */
+const ERF_SURE = 4;
+
+/** ERF has no magic: a run of records with plausible types, lengths and times, as many as there are or enough to be sure. */
 function looksLikeErf(view: DataView): boolean {
   let pos = 0;
   let lastSeconds = -1;
   let records = 0;
-  while (records < 16 && pos + 16 <= view.byteLength) {
+  while (records < ERF_SURE && pos + 16 <= view.byteLength) {
     const seconds = view.getUint32(pos + 4, true);
     const type = view.getUint8(pos + 8) & 0x7f;
     const length = view.getUint16(pos + 10, false);
@@ -95,5 +101,6 @@ function looksLikeErf(view: DataView): boolean {
     pos += length;
     records++;
   }
-  return records > 0 && (records > 1 || pos === view.byteLength);
+  // One record alone must be whole: a file of one cut record could be anything.
+  return records > 1 || (records === 1 && pos <= view.byteLength);
 }

@@ -28,6 +28,8 @@ interface Flags {
   cover: number;
   inner?: boolean;
   seed?: bigint;
+  sender?: string[];
+  window: number;
   keep?: number;
   maxSize?: number;
   json?: boolean;
@@ -45,6 +47,7 @@ Examples:
   hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --segment 'A:C=dst net 10.3.0.0/16' --to records
   hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
   hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
+  hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
 `;
 
 const collect = (text: string, before: string[] | undefined) => [...(before ?? []), text];
@@ -77,6 +80,17 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--inner", "look inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
     .option("--seed <n>", "of all hashes; the same at both points", seedOption)
+    .option(
+      "--sender <file>",
+      "capture of the sender: tells each packet's delay, for maple (repeatable)",
+      collect,
+    )
+    .option(
+      "--window <time>",
+      "longest delay looked for with --sender",
+      durationOption("--window"),
+      1_000_000_000,
+    )
     .option("--keep <time>", "remove records that ended longer before the newest", durationOption("--keep"))
     .option("--max-size <bytes>", "remove the oldest records beyond this: 500MB, 10GB", sizeOption)
     .option("--json", "print what was done as JSON (format hoptime.observation/1)");
@@ -110,6 +124,7 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.class === undefined ? {} : { classes: flags.class }),
     ...(flags.inner === undefined ? {} : { inner: flags.inner }),
     ...(flags.seed === undefined ? {} : { seed: flags.seed }),
+    ...(flags.sender === undefined ? {} : { sender: { files: flags.sender, windowNs: flags.window } }),
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
   }).finally(() => progress.clear());

@@ -1,4 +1,4 @@
-/** `hoptime query DIR --between A B`: what the records of two points say. */
+/** `hoptime query DIR --between A B`: what the records of two points say; with --packet, --flow or --capture alone: what a point knows of packets. */
 import { Command } from "commander";
 import { RecordArchive } from "../archive/archive.ts";
 import { UsageError } from "../base/errors.ts";
@@ -8,9 +8,12 @@ import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { formatAnswer } from "../query/answer-text.ts";
 import { askArchive } from "../query/ask.ts";
+import { askPackets } from "../query/ask-packets.ts";
+import { type AskedPackets, DEFAULT_SLACK_NS, DEFAULT_WORST, parseIpids } from "../query/packet-question.ts";
+import { formatPacketAnswer } from "../query/packet-text.ts";
 import { DEFAULT_CONFIDENCE } from "../query/question.ts";
 import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
-import { integerOption } from "./options.ts";
+import { durationOption, integerOption } from "./options.ts";
 import { colours } from "./terminal.ts";
 
 interface Flags {
@@ -19,6 +22,13 @@ interface Flags {
   class?: string;
   estimator?: string;
   flow?: string[];
+  packet?: string[];
+  ipid?: string;
+  capture?: string;
+  filter?: string;
+  point?: string;
+  slack: number;
+  worst: number;
   top?: number;
   group?: string;
   from?: bigint;
@@ -31,12 +41,16 @@ interface Flags {
 
 const EXAMPLES = `
 Times are 2026-11-15T04:00:00Z, seconds with a point (1700000000.5) or nanoseconds. Epochs that reach into the time asked for count whole.
---group takes host (pairs of hosts), prefix/N (pairs of prefixes), or any key: src, dst/24, proto, dscp …
+--group takes host (pairs of hosts), prefix/N (pairs of prefixes), or any key: src, dst/24, proto, dscp …; about packets also packet, subflow/N and all.
+Without --between the question is about single packets (records of maple): by digest, by flow and IPIDs, by a capture, or of all listed flows.
 
 Examples:
   hoptime query records --between A B
   hoptime query records --between A B --top 10
   hoptime query records --between A B --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000' --json
+  hoptime query records --packet 5be0cd19137e2179 --from 2026-11-15T04:00:00Z --to 2026-11-15T04:00:01Z
+  hoptime query records --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000' --ipid 100-250 --group packet
+  hoptime query records --capture slow.pcap --filter 'port 443' --group subflow/10
   hoptime query records --between A B --group prefix/24 --from 2026-11-15T04:00:00Z --to 2026-11-15T05:00:00Z
 `;
 
@@ -51,6 +65,26 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     .option("--class <name>", "records of this traffic class")
     .option("--estimator <names>", "only these (default: all that have records)")
     .option("--flow <key...>", "these flows: 'tcp 10.0.0.1:443 > 10.0.0.9:51000'")
+    .option("--packet <digest...>", "these packets, by their digests (16 hexadecimal digits)")
+    .option(
+      "--ipid <ranges>",
+      "with --flow: packets with these IPIDs: 100-250,300 (default: those that the records list)",
+    )
+    .option("--capture <file>", "the packets of this capture")
+    .option("--filter <expr>", "with --capture: only packets of this pcap-filter expression")
+    .option("--point <name>", "whose records answer for packets, where there are several")
+    .option(
+      "--slack <time>",
+      "with --capture: packets so near the edge of an epoch are asked in its neighbour too",
+      durationOption("--slack"),
+      DEFAULT_SLACK_NS,
+    )
+    .option(
+      "--worst <n>",
+      "list so many of each group's slowest packets",
+      integerOption("--worst", 0),
+      DEFAULT_WORST,
+    )
     .option("--top <n>", "the flows or groups with the most packets", integerOption("--top", 1))
     .option("--group <key>", "put flows together: host, prefix/24, dst, proto …")
     .option("--from <time>", "from this time on", parseTime)
@@ -62,7 +96,44 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
   addEstimatorOptions(command, table, true);
   return command
     .addHelpText("after", `${parameterHelp(table, true)}${EXAMPLES}`)
-    .action((directory: string, flags: Flags) => run(directory, flags, table));
+    .action((directory: string, flags: Flags) =>
+      flags.between === undefined ? runPackets(directory, flags, table) : run(directory, flags, table),
+    );
+}
+
+async function runPackets(directory: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
+  const archive = RecordArchive.open(directory);
+  const answer = await askPackets(
+    archive,
+    {
+      packets: askedPackets(flags),
+      point: flags.point,
+      segment: flags.segment ?? flags.class,
+      fromNs: flags.from,
+      toNs: flags.to,
+      slackNs: flags.slack,
+      group: flags.group,
+      top: flags.top,
+      worst: flags.worst,
+    },
+    { table },
+  );
+  archive.close();
+  process.stdout.write(flags.json ? `${JSON.stringify(answer)}\n` : formatPacketAnswer(answer, colours));
+}
+
+function askedPackets({ packet, flow, ipid, capture, filter, group, top }: Flags): AskedPackets {
+  const bad = (message: string, hint: string) => new UsageError("bad-question", message, hint);
+  const named = [packet && "--packet", flow && "--flow", capture && "--capture"].filter((f) => f);
+  if (named.length > 1) throw bad(`${named.join(" and ")} are two questions`, "ask one after the other");
+  if (ipid !== undefined && !flow) throw bad("--ipid needs --flow", "IPIDs are those of a flow's packets");
+  if (filter !== undefined && !capture)
+    throw bad("--filter needs --capture", "it chooses among the packets of a capture");
+  if (packet) return { by: "digest", digests: packet };
+  if (flow) return { by: "flow", flows: flow, ipids: ipid === undefined ? null : parseIpids(ipid) };
+  if (capture !== undefined) return { by: "capture", file: capture, filter };
+  if (group !== undefined || top !== undefined) return { by: "listed" };
+  throw bad("no question was asked", "--between A B, or packets by --packet, --flow, --capture or --group");
 }
 
 function run(directory: string, flags: Flags, table: readonly Estimator[]): void {

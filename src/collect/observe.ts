@@ -15,6 +15,7 @@ import {
   OBSERVE_COVER,
   type ObserveCapturesResult,
   observeCaptures,
+  type SenderCaptures,
 } from "../epoch/observe-captures.ts";
 import { checkName, type TapPlan } from "../epoch/observer.ts";
 import type { EpochRecord } from "../epoch/record.ts";
@@ -41,6 +42,8 @@ export interface ObservePointOptions {
   cover?: number;
   inner?: boolean;
   seed?: bigint;
+  /** The sender's captures, for estimators that need each packet's delay. */
+  sender?: SenderCaptures;
   keepNs?: bigint;
   maxBytes?: number;
   /** The list to choose from. */
@@ -230,10 +233,12 @@ function planTaps(options: ObservePointOptions): TapPlan[] {
     if (!chosen.includes(found)) chosen.push(found);
   }
   if (chosen.length === 0) throw new UsageError("bad-flag", "--estimators: none is named");
-  const lists = chosen.some((e) => e.readFlows);
-  const lister = table.find((e) => e.readFlows);
-  if (lister && !lists && options.role !== "receiver" && chosen.some((e) => e.needs.flows))
-    chosen.push(lister);
+  // One that needs delays keeps records at the receiver only: it is no list for the sender's sketches.
+  const lists = chosen.some((e) => e.readFlows && !e.needs.delays);
+  const lister = table.find((e) => e.readFlows && !e.needs.delays);
+  // A sketch of both ends tells of flows only by name: the list of names comes with it.
+  const asked = chosen.some((e) => e.needs.flows || (e.needs.sender && e.answers.includes("flow")));
+  if (lister && !lists && options.role !== "receiver" && asked) chosen.push(lister);
   return chosen.map((estimator) => ({
     estimator,
     parameters: parseParameters(estimator, options.parameters?.[estimator.name]),
@@ -256,6 +261,15 @@ function notesOf(result: ObserveCapturesResult, seen: Watch, options: ObservePoi
     notes.push(
       `${seen.short} packets are cut within the first ${cover} bytes that tell packets apart, and may look different at the other point${advice}`,
     );
+  }
+  if (result.delays) {
+    const { matched, unmatched, reversed } = result.delays;
+    notes.push(`${matched} packets were found at the sender, ${unmatched} were not`);
+    if (reversed > 0) {
+      notes.push(
+        `${reversed} packets were seen here before the sender saw them: they go the other way, or the clocks are apart (hoptime compare tells)`,
+      );
+    }
   }
   if (seen.backward > 0)
     notes.push(`${seen.backward} packets are stamped before the epoch they were counted in`);

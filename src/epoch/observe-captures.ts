@@ -11,6 +11,7 @@ import { type CompiledFilter, compileFilter } from "../capture/filter.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
 import { CaptureReader, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
 import type { Role } from "../estimators/estimator.ts";
+import { type DelayCounts, SenderDelays } from "../estimators/exact/sender-delays.ts";
 import { CONTROL_PORT, controlOfRow, controlStream } from "./control.ts";
 import type { CutPlan } from "./cutter.ts";
 import { type ObserverOptions, PointObserver, type TapPlan } from "./observer.ts";
@@ -46,14 +47,26 @@ export interface ObserveCapturesOptions {
   cover?: number;
   inner?: boolean;
   seed?: bigint;
+  /** Captures of the sender: the delay of each packet is told by exact match with them. */
+  sender?: SenderCaptures;
   onRecord: ObserverOptions["onRecord"];
   /** After each batch; the records that it sealed may be put away. */
   afterBatch?: () => Promise<void> | void;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
 }
 
+export interface SenderCaptures {
+  files: readonly string[];
+  /** Longest delay that is looked for. */
+  windowNs: number;
+  /** This point's clock minus the sender's. */
+  offsetNs?: number;
+}
+
 export interface ObserveCapturesResult {
   captures: CaptureStatistics[];
+  /** How many packets were found at the sender; null where its captures were not given. */
+  delays: DelayCounts | null;
   lanes: { segment: string; packets: number; filtered: number }[];
   memoryBytes: number;
 }
@@ -66,6 +79,9 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
   const seed = options.seed ?? DEFAULT_SEED;
   const key = FlowKeySpec.parse(options.key);
   const lanes = options.lanes.map((lane) => new RunningLane(lane, { ...options, cover, inner, seed }, key));
+  const delays = options.sender
+    ? new SenderDelays(kernels, { ...options.sender, capture: { cover, inner, seed } })
+    : null;
   const captures: CaptureStatistics[] = [];
   let packets = 0;
   let ticks = 0;
@@ -77,6 +93,7 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
       try {
         while (await reader.next()) {
           packets += reader.batch.count;
+          await delays?.fill(reader.batch, reader.originNs!);
           const totals = add(before, reader.statistics());
           for (const [i, lane] of lanes.entries()) {
             lane.feed(reader.batch, reader.originNs!, totals, i === lanes.length - 1);
@@ -102,11 +119,13 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
     await options.afterBatch?.();
     return {
       captures,
+      delays: delays?.counts() ?? null,
       lanes: lanes.map(({ segment, packets, filtered }) => ({ segment, packets, filtered })),
       memoryBytes: lanes.reduce((n, lane) => n + lane.memoryBytes, 0),
     };
   } finally {
     for (const lane of lanes) lane.free();
+    delays?.free();
   }
 }
 
@@ -145,6 +164,7 @@ class RunningLane {
     this.#filter = filter === "" ? null : compileFilter(filter, kernels);
     this.#observer = new PointObserver({
       ...{ kernels, point, role, segment, taps, cut, seed, key: key.text, cover, inner, filter, onRecord },
+      delays: options.sender !== undefined,
     });
     this.#keyMask = key.store(kernels);
   }

@@ -117,6 +117,54 @@ export interface TapContext {
   seed: bigint;
 }
 
+/** What a packet is asked by: everything that survives a hop, or its flow and IP identification (which can be asked in ranges). */
+export type PacketIdentity = "digest" | "flow-ipid";
+
+/** One row per packet asked for. */
+export interface PacketAnswers {
+  count: number;
+  /** 0 No-Match, 1 Match, 2 Multi-Match: there are several candidates, and the likeliest is told. */
+  kind: Uint8Array;
+  /** What is told, and what the true delay cannot lie outside of if the packet was stored; NaN where there is no answer. */
+  valueNs: Float64Array;
+  lowNs: Float64Array;
+  highNs: Float64Array;
+  /** Variance of the delays of packets that are told the same. */
+  varianceNs2: Float64Array;
+  /** How many packets those are: breaks ties between epochs. */
+  groupPackets: Float64Array;
+}
+
+/** Both ends included; 0 <= first <= last <= 65535. */
+export interface IpidRange {
+  first: number;
+  last: number;
+}
+
+/** A flow of an epoch as a payload lists it. */
+export interface ListedFlow {
+  /** Ten uint32 for FlowKeySpec.describe. */
+  keyWords: Uint32Array;
+  packets: number;
+  ranges: IpidRange[];
+}
+
+/** A sealed epoch that answers for single packets. */
+export interface PacketLookup {
+  /** Are packets kept under this identity? */
+  has(identity: PacketIdentity): boolean;
+  /** `wireBytes`: sizes of the packets, 0 where unknown. */
+  lookup(identity: PacketIdentity, keys: BigUint64Array, wireBytes?: ArrayLike<number>): PacketAnswers;
+  /** Flows are listed with the IPIDs of their packets. */
+  readonly lists: boolean;
+  /** The flow with this key and hash (upper half), null where it is not listed. */
+  findFlow(hashHigh: number, keyWords: ArrayLike<number>): ListedFlow | null;
+  flows(): Iterable<ListedFlow>;
+  /** Probability that a packet which never came by is answered. */
+  readonly absentAccepted: number;
+  free(): void;
+}
+
 /** One parameter of an estimator, for --NAME key=value, --help and docs. */
 export interface ParameterSpec {
   name: string;
@@ -162,6 +210,12 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
   rebase?(sealed: SealedEpoch, earlierNs: number, parameters: P): SealedEpoch;
   /** Flows that a payload lists: where other estimators' KnownFlows come from. */
   readFlows?(sealed: SealedEpoch, parameters: P): KnownFlows;
+  /** Answers for single packets from a sealed payload, of which only the parts in need are read. */
+  openPackets?(
+    kernels: Kernels,
+    read: (offset: number, length: number) => Uint8Array,
+    bytes: number,
+  ): PacketLookup;
   /** A geometry for what is expected, and how well it will do (`hoptime size`). UsageError where nothing can satisfy the request. */
   size?(request: SizeRequest): SizeAnswer<P>;
 }

@@ -1,12 +1,15 @@
 /** The list of estimators: one line each. Nothing else registers them. */
 import { UsageError } from "../base/errors.ts";
+import { sds } from "./baselines/sds/sds.ts";
 import { colate } from "./colate/colate.ts";
 import { colateLiteral } from "./colate/literal/literal.ts";
 import type { Estimator } from "./estimator.ts";
 import { flowTable } from "./flows/flows.ts";
 import { lda } from "./lda/lda.ts";
+import { lds } from "./lds/lds.ts";
+import { maple } from "./maple/maple.ts";
 
-export const ESTIMATORS: readonly Estimator[] = [lda, colate, colateLiteral, flowTable];
+export const ESTIMATORS: readonly Estimator[] = [lda, flowTable, lds, sds, maple, colate, colateLiteral];
 
 export function findEstimator(name: string): Estimator {
   const found = ESTIMATORS.find((e) => e.name === name);

@@ -1,0 +1,204 @@
+// The update loop of LDS in C, to judge kernels/lds.ts by: same hashes, same cells, batches of 2,048 rows in cache.
+//   lds FILE ROWS COLUMNS K RUNS: FILE holds u64 packets, per row {flow seed, packet seed, threshold} u64, then the columns time f64, digest u64, flow hash u64.
+//   lds FILE ROWS COLUMNS K RUNS CAPTURE COVER SEED: the rows from FILE, packets from a pcap file (Ethernet, IPv4 without options, little-endian ns).
+// Prints the best run's ns per packet and a checksum of the cells.
+#include <fcntl.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BATCH 2048
+#define CHUNK (1 << 18)
+#define P1 0x9e3779b185ebca87ull
+#define P2 0xc2b2ae3d27d4eb4full
+#define P3 0x165667b19e3779f9ull
+#define P4 0x85ebca77c2b2ae63ull
+#define P5 0x27d4eb2f165667c5ull
+
+typedef struct { int64_t sum; uint32_t count, digest; } cell;
+typedef struct { uint64_t flow, packet, threshold; } row;
+
+static inline uint64_t mix(uint64_t h) {
+  h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ull;
+  h = (h ^ (h >> 27)) * 0x94d049bb133111ebull;
+  return h ^ (h >> 31);
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static void update(cell *cells, const row *rows, int R, uint64_t C, uint64_t K, const double *time, const uint64_t *digest,
+                   const uint64_t *hash, int n, uint64_t *list) {
+  for (int r = 0; r < R; r++) {
+    cell *base = cells + (size_t)r * C;
+    const uint64_t flow = rows[r].flow, packet = rows[r].packet, threshold = rows[r].threshold;
+    if (K == 1 && threshold >> 32) {
+      for (int i = 0; i < n; i++) {
+        cell *c = base + (((mix(hash[i] ^ flow) >> 32) * C) >> 32);
+        c->sum += (int64_t)floor(time[i]);
+        c->count++;
+        c->digest ^= (uint32_t)digest[i];
+      }
+      continue;
+    }
+    int m = 0;
+    for (int i = 0; i < n; i++) {
+      uint64_t h = mix(digest[i] ^ packet);
+      list[m] = (h & 0xffffffff00000000ull) | (uint64_t)i;
+      m += (h & 0xffffffff) < threshold;
+    }
+    for (int j = 0; j < m; j++) {
+      uint32_t i = (uint32_t)list[j];
+      uint64_t column = (((mix(hash[i] ^ flow) >> 32) * C) >> 32) + (((list[j] >> 32) * K) >> 32);
+      if (column >= C) column -= C;
+      cell *c = base + column;
+      c->sum += (int64_t)floor(time[i]);
+      c->count++;
+      c->digest ^= (uint32_t)digest[i];
+    }
+  }
+}
+
+static inline uint64_t rotl(uint64_t x, int r) { return (x << r) | (x >> (64 - r)); }
+static inline uint64_t mix_word(uint64_t h, uint64_t w) { return rotl(h ^ (rotl(w * P2, 31) * P1), 27) * P1 + P4; }
+static inline uint64_t avalanche(uint64_t h) {
+  h = (h ^ (h >> 33)) * P2;
+  h = (h ^ (h >> 29)) * P3;
+  return h ^ (h >> 32);
+}
+static inline uint64_t load64(const uint8_t *p) {
+  uint64_t v;
+  memcpy(&v, p, 8);
+  return v;
+}
+static inline uint32_t load32(const uint8_t *p) {
+  uint32_t v;
+  memcpy(&v, p, 4);
+  return v;
+}
+static inline uint32_t be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
+
+static uint64_t digest_ipv4(const uint8_t *ip, const uint8_t *end, uint32_t cover, uint64_t seed) {
+  uint32_t total = be16(ip + 2);
+  const uint8_t *seen = end < ip + total ? end : ip + total;
+  const uint8_t *lim = seen < ip + cover ? seen : ip + cover;
+  uint64_t h = mix_word(mix_word(seed, load64(ip + 12)), load64(ip + 2) & 0xff00ffffffffffffull);
+  const uint8_t *p = ip + 20, *at = NULL;
+  uint64_t keep = 0;
+  switch (ip[9]) {
+    case 6: at = ip + 36; keep = 0xffffffffffff0000ull; break;
+    case 17: at = ip + 20; keep = 0x0000ffffffffffffull; break;
+    case 1: at = ip + 20; keep = 0xffffffff0000ffffull; break;
+  }
+  for (; p + 8 <= lim; p += 8) {
+    uint64_t w = load64(p);
+    h = mix_word(h, p == at ? w & keep : w);
+  }
+  if (p < lim) {
+    uint64_t w = load64(p) & ((1ull << ((uint64_t)(lim - p) << 3)) - 1);
+    h = mix_word(h, p == at ? w & keep : w);
+  }
+  return avalanche(h);
+}
+
+/* The 5-tuple as kernels/digest.ts hashes it; TCP and UDP have ports. */
+static inline uint64_t flow_hash(const uint8_t *ip, uint64_t seed) {
+  uint64_t meta = (uint64_t)ip[9] << 32;
+  if (ip[9] == 6 || ip[9] == 17) meta |= 1ull << 60 | (uint64_t)be16(ip + 20) << 16 | be16(ip + 22);
+  uint64_t pair = __builtin_bswap64(load64(ip + 12));
+  return avalanche(mix_word(mix_word(seed + P5, meta), pair));
+}
+
+/* Packets are gathered in batches too: rows one after the other are faster in C as well. */
+static uint64_t pipeline(cell *cells, const row *rows, int R, uint64_t C, uint64_t K, const char *file, uint32_t cover,
+                         uint64_t seed) {
+  static double t[BATCH];
+  static uint64_t d[BATCH], h[BATCH], list[BATCH];
+  int fd = open(file, O_RDONLY), n = 0;
+  if (fd < 0) exit(1);
+  uint8_t *chunk = malloc(2 * CHUNK + 64);
+  uint64_t packets = 0, have = 0, pos = 24;
+  int64_t origin = 0;
+  for (;;) {
+    ssize_t got = read(fd, chunk + have, 2 * CHUNK - have > CHUNK ? CHUNK : 2 * CHUNK - have);
+    if (got <= 0) break;
+    have += (uint64_t)got;
+    while (pos + 16 <= have) {
+      const uint8_t *r = chunk + pos;
+      uint32_t captured = load32(r + 8);
+      if (pos + 16 + captured > have) break;
+      int64_t at = (int64_t)load32(r) * 1000000000 + load32(r + 4);
+      if (packets++ == 0) origin = at;
+      const uint8_t *f = r + 16;
+      if ((load32(f + 12) & 0xffffff) == 0x450008) {
+        t[n] = (double)(at - origin);
+        d[n] = digest_ipv4(f + 14, f + captured, cover, seed);
+        h[n] = flow_hash(f + 14, seed);
+        if (++n == BATCH) {
+          update(cells, rows, R, C, K, t, d, h, n, list);
+          n = 0;
+        }
+      }
+      pos += 16 + captured;
+    }
+    memmove(chunk, chunk + pos, have - pos);
+    have -= pos;
+    pos = 0;
+  }
+  update(cells, rows, R, C, K, t, d, h, n, list);
+  close(fd);
+  free(chunk);
+  return packets;
+}
+
+int main(int argc, char **argv) {
+  if (argc != 6 && argc != 9) return 2;
+  int R = atoi(argv[2]), runs = atoi(argv[5]);
+  uint64_t C = strtoull(argv[3], 0, 10), K = strtoull(argv[4], 0, 10), n;
+  FILE *f = fopen(argv[1], "rb");
+  if (!f || fread(&n, 8, 1, f) != 1) return 1;
+  row *rows = malloc(R * sizeof *rows);
+  double *time = malloc(n * 8);
+  uint64_t *digest = malloc(n * 8), *hash = malloc(n * 8);
+  if (fread(rows, sizeof *rows, R, f) != (size_t)R || fread(time, 8, n, f) != n || fread(digest, 8, n, f) != n ||
+      fread(hash, 8, n, f) != n)
+    return 1;
+  cell *cells = malloc((size_t)R * C * sizeof *cells);
+  static double t[BATCH];
+  static uint64_t d[BATCH], h[BATCH];
+  static uint64_t list[BATCH];
+  double best = 1e300;
+  for (int run = 0; run < runs; run++) {
+    memset(cells, 0, (size_t)R * C * sizeof *cells);
+    double spent = 0;
+    if (argc == 9) {
+      double start = now();
+      uint64_t packets = pipeline(cells, rows, R, C, K, argv[6], (uint32_t)strtoul(argv[7], 0, 10), strtoull(argv[8], 0, 10));
+      spent = (now() - start) * (double)n / (double)packets;
+      if (spent < best) best = spent;
+      continue;
+    }
+    for (uint64_t from = 0; from < n; from += BATCH) {
+      int rowsNow = n - from < BATCH ? (int)(n - from) : BATCH;
+      memcpy(t, time + from, rowsNow * 8);
+      memcpy(d, digest + from, rowsNow * 8);
+      memcpy(h, hash + from, rowsNow * 8);
+      double start = now();
+      update(cells, rows, R, C, K, t, d, h, rowsNow, list);
+      spent += now() - start;
+    }
+    if (spent < best) best = spent;
+  }
+  uint64_t sum = 0;
+  const uint64_t *words = (const uint64_t *)cells;
+  for (size_t i = 0; i < (size_t)R * C * 2; i++) sum = mix(sum ^ words[i]);
+  printf("%.3f %016llx\n", best / (double)n, (unsigned long long)sum);
+  return 0;
+}

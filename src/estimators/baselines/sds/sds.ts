@@ -1,0 +1,39 @@
+/**
+ * The Simple Delay Sketch (LDS paper, section 2.2): the cells of LDS at the receiver alone, for where every packet's delay is known there (a stamp in the
+ * packet, interpolation, simulation). It sums delays, not times, so loss spoils no cell. Everything else is LDS: ../../lds/lds.ts.
+ */
+import type { Estimator } from "../../estimator.ts";
+import { estimateSds } from "../../lds/estimate.ts";
+import {
+  completeSds,
+  expectedCells,
+  geometryOf,
+  SDS_PARAMETERS,
+  type SketchParameters,
+} from "../../lds/parameters.ts";
+import { mergePayloads } from "../../lds/payload.ts";
+import { sizeSds } from "../../lds/size.ts";
+import { SketchTap } from "../../lds/tap.ts";
+
+export const sds: Estimator<SketchParameters> = {
+  name: "sds",
+  version: 1,
+  title: "Simple Delay Sketch: mean delay per flow where delays are known at the receiver",
+  answers: ["segment", "flow"],
+  needs: { sender: false, delays: true, flows: false },
+  parameters: SDS_PARAMETERS,
+  complete: completeSds,
+  createTap: ({ kernels, seed }, parameters) =>
+    new SketchTap(kernels, {
+      geometry: geometryOf(parameters),
+      seed,
+      digestBits: 0,
+      bytes: parameters.bytes,
+      delays: true,
+    }),
+  merge: (a, b, parameters) => mergePayloads(a, b, expectedCells(parameters, true)),
+  estimate: estimateSds,
+  // Delays do not depend on where the epoch's clock starts.
+  rebase: (sealed) => sealed,
+  size: sizeSds,
+};

@@ -1,0 +1,270 @@
+/** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the least error. */
+import { normalQuantile } from "../../base/special.ts";
+import type {
+  EstimateInput,
+  EstimatorAnswer,
+  FlowEstimate,
+  Interval,
+  KnownFlows,
+  NoAnswer,
+  SegmentEstimate,
+} from "../estimator.ts";
+import { type Beliefs, propagateBeliefs } from "./belief.ts";
+import { type CellEstimate, CellRules } from "./cell-rules.ts";
+import { type DelaySketch, delaysOf, differenceOf } from "./difference.ts";
+import { FlowCells } from "./flow-cells.ts";
+import { type FlowSet, layFlows } from "./flow-set.ts";
+import { fingerprint } from "./geometry.ts";
+import { ENOUGH_FREEDOM, measureJitter } from "./jitter.ts";
+import { LossMiner, minedDeviation } from "./mined.ts";
+import { type Decoder, expectedCells, geometryOf, type SketchParameters } from "./parameters.ts";
+import { decodeCells } from "./payload.ts";
+import { type RowMean, rowMean } from "./segment.ts";
+import { describeStream, refuseStream } from "./stream-notes.ts";
+import { type Background, fitBackground } from "./variance.ts";
+
+export function estimateLds(input: EstimateInput<SketchParameters>): EstimatorAnswer {
+  const { parameters, seed, sender, receiver } = input;
+  const geometry = geometryOf(parameters);
+  if (!sender || !receiver) {
+    const end = sender ? "receiver" : "sender";
+    return unanswered(input, { reason: "no-packets", text: `there is no sketch of the ${end}` });
+  }
+  const expected = expectedCells(parameters, false, fingerprint(geometry, seed));
+  const sketch = differenceOf(
+    geometry,
+    seed,
+    decodeCells(sender.payload, expected, "sender's payload"),
+    decodeCells(receiver.payload, expected, "receiver's payload"),
+  );
+  return estimateSketch(input, sketch);
+}
+
+export function estimateSds(input: EstimateInput<SketchParameters>): EstimatorAnswer {
+  const { parameters, seed, receiver } = input;
+  const geometry = geometryOf(parameters);
+  if (!receiver) {
+    return unanswered(input, { reason: "no-packets", text: "there is no sketch of the receiver" });
+  }
+  const expected = expectedCells(parameters, true, fingerprint(geometry, seed));
+  const cells = decodeCells(receiver.payload, expected, "receiver's payload");
+  return estimateSketch(input, delaysOf(geometry, seed, cells));
+}
+
+function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySketch): EstimatorAnswer {
+  const notes = describeStream(sketch);
+  const refused = refuseStream(sketch);
+  if (refused) {
+    const answer = unanswered(input, refused);
+    answer.segment!.notes = notes;
+    return { ...answer, notes };
+  }
+  const flows = input.flows ? estimateFlows(input, sketch, input.flows, notes) : null;
+  const segment = estimateSegment(input, sketch, flows?.mean ?? null, notes);
+  return { segment, flows: flows?.flows ?? [], notes };
+}
+
+function estimateSegment(
+  { sender, receiver, confidence, parameters }: EstimateInput<SketchParameters>,
+  sketch: DelaySketch,
+  fromFlows: RowMean | null,
+  notes: string[],
+): SegmentEstimate {
+  const received = receiver?.packets ?? 0;
+  let best: RowMean | null = fromFlows;
+  for (const r of sketch.rows.keys()) {
+    const mean = rowMean(sketch, r, received);
+    if (mean && (!best || mean.variance < best.variance)) best = mean;
+  }
+  const full = sketch.rows.filter((row) => row.rate === 1 && !row.overflowed);
+  const appeared = Math.max(0, ...sketch.rows.map((row) => row.appeared));
+  const lost = !sender
+    ? null
+    : appeared === 0
+      ? sender.packets - received
+      : full.length > 0 && parameters.weights === ""
+        ? Math.max(...full.map((row) => row.missing))
+        : null;
+  const mean: Interval | NoAnswer =
+    parameters.weights !== ""
+      ? {
+          reason: "not-supported",
+          text: "weighted flows count more than others: the cells have no common mean",
+        }
+      : best
+        ? interval(best.valueNs, best.variance, confidence)
+        : received === 0
+          ? { reason: "no-packets", text: "no packet was received" }
+          : { reason: "no-usable-cells", text: "no cell holds the same packets at both ends" };
+  return {
+    mean,
+    stdev: {
+      reason: "not-supported",
+      text: "cells group packets by flow: LDA answers the deviation of all packets",
+    },
+    sent: sender?.packets ?? null,
+    received,
+    lost,
+    packetsUsed: parameters.weights === "" ? (best?.used ?? 0) : 0,
+    coverage: parameters.weights === "" && received > 0 ? (best?.used ?? 0) / received : 0,
+    notes,
+  };
+}
+
+function estimateFlows(
+  { parameters, confidence, sender }: EstimateInput<SketchParameters>,
+  sketch: DelaySketch,
+  known: KnownFlows,
+  notes: string[],
+): { flows: FlowEstimate[]; mean: RowMean | null } {
+  const flows = layFlows(sketch, known);
+  const background = fitBackground(usableCells(sketch), sketch.delaySumNs, sketch.received);
+  const beliefs = believe(parameters, sketch, flows, background, notes);
+  const packetVariance = beliefs
+    ? (beliefs.perFlow ?? beliefs.packetVariance)
+    : visibleJitter(sketch, flows, background);
+  const cells = new FlowCells(sketch, flows);
+  const rules = new CellRules(sketch, flows, cells, background, packetVariance);
+  const losses = sender ? new LossMiner(sketch, flows) : null;
+  const decode = decoderOf(parameters, beliefs, rules);
+  const estimates = Array.from({ length: flows.count }, (_, flow): FlowEstimate => {
+    const lost = losses?.lost(flow) ?? null;
+    const packets = flows.known[flow] ? known.packets[flow]! : boundedPackets(flows, flow);
+    if (!(flows.packets[flow]! > 0)) {
+      const none: NoAnswer = { reason: "not-in-sketch", text: "no packet of the flow was counted" };
+      return { flow, mean: none, stdev: none, packets: 0, lost: null };
+    }
+    const estimate = decode(flow);
+    if (!estimate) {
+      const none: NoAnswer = {
+        reason: "no-usable-cells",
+        text: "every cell of the flow lost a packet, its own or a neighbour's",
+      };
+      return { flow, mean: none, stdev: none, packets, lost };
+    }
+    const mean = interval(estimate.meanNs, estimate.variance, confidence);
+    const stdev = minedDeviation(sketch, flows, cells, flow, estimate, background, confidence);
+    return { flow, mean, stdev, packets, lost };
+  });
+  return {
+    flows: estimates,
+    mean: beliefs && flows.complete ? meanOfFlows(sketch, flows, beliefs, estimates) : null,
+  };
+}
+
+/** The mean of all packets as that of all flows; a flow without an answer may be anywhere that flows are. */
+function meanOfFlows(
+  sketch: DelaySketch,
+  flows: FlowSet,
+  { meanNs, variance, commonNs, flowVariance }: Beliefs,
+  estimates: readonly FlowEstimate[],
+): RowMean | null {
+  let packets = 0;
+  let sum = 0;
+  let squares = 0;
+  for (const { flow, lost } of estimates) {
+    const arrived = Math.max(0, flows.packets[flow]! - (lost ?? 0));
+    const known = !Number.isNaN(variance[flow]!);
+    packets += arrived;
+    sum += arrived * (known ? meanNs[flow]! : commonNs);
+    squares += arrived * arrived * (known ? variance[flow]! : flowVariance);
+  }
+  const used = Math.max(...sketch.rows.map((row) => row.usable));
+  return packets > 0 && used > 0 ? { valueNs: sum / packets, variance: squares / packets ** 2, used } : null;
+}
+
+/** Variance of packets within flows as the flows asked for show it, else as large as that between flows. */
+function visibleJitter(
+  sketch: DelaySketch,
+  flows: FlowSet,
+  { flowVariance }: Background,
+): number | Float64Array {
+  const { perFlow, pooled, freedom } = measureJitter(sketch, flows);
+  return freedom >= ENOUGH_FREEDOM && pooled < flowVariance ? perFlow : flowVariance;
+}
+
+/** Mined length of a flow: whole packets, never more than its cells hold. */
+function boundedPackets(flows: FlowSet, flow: number): number {
+  return Math.round(Math.min(flows.packets[flow]!, flows.atMost[flow]!));
+}
+
+function believe(
+  { decoder, rounds }: SketchParameters,
+  sketch: DelaySketch,
+  flows: FlowSet,
+  background: Background,
+  notes: string[],
+): Beliefs | null {
+  // Guessed sizes mislead neighbours as well: unless asked for, belief propagation wants them known.
+  const wanted = decoder === "bp" || (decoder === "auto" && flows.known.every((known) => known === 1));
+  if (!wanted || flows.count === 0) return null;
+  const beliefs = propagateBeliefs(sketch, flows, background, rounds);
+  if (beliefs.settled) return beliefs;
+  notes.push(
+    `belief propagation did not settle in ${beliefs.rounds} rounds: flows were decoded one by one (decoder background)`,
+  );
+  return null;
+}
+
+/** The least of several predictions is the luckiest too: a decoder gives way only to one that is clearly better. */
+const CLEARLY = 0.7;
+
+type FlowDecoder = (flow: number) => CellEstimate | null;
+
+function decoderOf(
+  { decoder, alpha }: SketchParameters,
+  beliefs: Beliefs | null,
+  rules: CellRules,
+): FlowDecoder {
+  const believed: FlowDecoder = (flow) =>
+    beliefs && !Number.isNaN(beliefs.variance[flow]!)
+      ? { meanNs: beliefs.meanNs[flow]!, variance: beliefs.variance[flow]! }
+      : null;
+  const decoders: Record<Decoder, FlowDecoder> = {
+    bp: beliefs ? believed : (flow) => rules.background(flow),
+    background: (flow) => rules.background(flow),
+    smallest: (flow) => rules.smallest(flow),
+    alpha: (flow) => rules.alpha(flow, alpha),
+    auto: (flow) => {
+      let best = beliefs ? believed(flow) : null;
+      for (const other of [rules.background(flow), rules.smallest(flow)]) {
+        if (other && (!best || other.variance < CLEARLY * best.variance)) best = other;
+      }
+      return best;
+    },
+  };
+  return decoders[decoder];
+}
+
+function usableCells(sketch: DelaySketch): Uint32Array {
+  const out = new Uint32Array(sketch.usable.length);
+  let n = 0;
+  for (let c = 0; c < out.length; c++) if (sketch.usable[c] === 1) out[n++] = c;
+  return out.subarray(0, n);
+}
+
+function interval(valueNs: number, variance: number, confidence: number): Interval {
+  const half = normalQuantile((1 + confidence) / 2) * Math.sqrt(variance);
+  return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
+}
+
+function unanswered(input: EstimateInput<SketchParameters>, why: NoAnswer): EstimatorAnswer {
+  const { sender, receiver, flows } = input;
+  return {
+    segment: {
+      mean: why,
+      stdev: why,
+      sent: sender?.packets ?? null,
+      received: receiver?.packets ?? null,
+      lost: null,
+      packetsUsed: 0,
+      coverage: 0,
+      notes: [],
+    },
+    flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => {
+      const packets = flows!.packets[flow]!;
+      return { flow, mean: why, stdev: why, packets: Number.isNaN(packets) ? null : packets, lost: null };
+    }),
+    notes: [],
+  };
+}

@@ -1,0 +1,149 @@
+/** The flows asked for, laid over a sketch: where their cells are, how many packets they have (known, or mined from the counts), what they weigh. */
+import type { KnownFlows } from "../estimator.ts";
+import type { DelaySketch } from "./difference.ts";
+import { firstColumns } from "./geometry.ts";
+import { flowWeights } from "./weights.ts";
+
+export interface FlowSet {
+  count: number;
+  /** Flow-major: rows x k cells per flow. */
+  cells: Int32Array;
+  cellsPerFlow: number;
+  /** Packets, known or estimated without bias; never below 0. */
+  packets: Float64Array;
+  /** Variance of `packets`: 0 where they are known. */
+  doubt: Float64Array;
+  /** Upper bound from the counts (count-min); infinite where no row takes all packets. */
+  atMost: Float64Array;
+  known: Uint8Array;
+  weights: Float64Array | null;
+  complete: boolean;
+}
+
+export function layFlows(sketch: DelaySketch, flows: KnownFlows): FlowSet {
+  const { rows, columns, k } = sketch.geometry;
+  const n = flows.count;
+  const first = firstColumns(sketch.geometry, sketch.seed, flows.hash.subarray(0, 2 * n));
+  const perFlow = rows * k;
+  const cells = new Int32Array(n * perFlow);
+  for (let f = 0, e = 0; f < n; f++) {
+    for (let r = 0; r < rows; r++) {
+      let column = first[f * rows + r]!;
+      for (let i = 0; i < k; i++, e++) {
+        cells[e] = r * columns + column;
+        if (++column === columns) column = 0;
+      }
+    }
+  }
+  const set: FlowSet = {
+    count: n,
+    cells,
+    cellsPerFlow: perFlow,
+    packets: new Float64Array(n),
+    doubt: new Float64Array(n),
+    atMost: new Float64Array(n),
+    known: new Uint8Array(n),
+    weights: flowWeights(sketch.geometry.weights, flows.keyWords, n),
+    complete: flows.complete,
+  };
+  countPackets(sketch, flows, set);
+  if (sketch.oneEnd) allowForLoss(sketch, set);
+  return set;
+}
+
+/** A receiver alone counts what arrived, a list what was sent: what is missing in all is missing of each flow by chance. */
+function allowForLoss(sketch: DelaySketch, set: FlowSet): void {
+  if (!set.complete || set.known.includes(0)) return;
+  let listed = 0;
+  for (let f = 0; f < set.count; f++) listed += set.packets[f]! * (set.weights?.[f] ?? 1);
+  const arrived = Math.min(1, sketch.rows[0]!.received / listed);
+  if (!(arrived < 1)) return;
+  for (let f = 0; f < set.count; f++) {
+    set.doubt[f] = set.packets[f]! * arrived * (1 - arrived);
+    set.packets[f]! *= arrived;
+  }
+}
+
+/** Rows that see the most packets, and only those: there counts bound a flow from above. */
+export function fullestRows(sketch: DelaySketch): number[] {
+  const usable = sketch.rows.map((_, r) => r).filter((r) => !sketch.rows[r]!.overflowed);
+  const best = Math.max(...usable.map((r) => sketch.rows[r]!.rate));
+  return usable.filter((r) => sketch.rows[r]!.rate === best);
+}
+
+function countPackets(sketch: DelaySketch, flows: KnownFlows, set: FlowSet): void {
+  const { k } = sketch.geometry;
+  const rows = fullestRows(sketch);
+  const rate = rows.length > 0 ? sketch.rows[rows[0]!]!.rate : 1;
+  const background = new LeastBackground(sketch, rows);
+  for (let f = 0; f < set.count; f++) {
+    let least = Number.POSITIVE_INFINITY;
+    for (const r of rows) {
+      let sum = 0;
+      const e = f * set.cellsPerFlow + r * k;
+      for (let i = 0; i < k; i++) sum += sketch.sent[set.cells[e + i]!]!;
+      least = Math.min(least, sum);
+    }
+    const weight = set.weights?.[f] ?? 1;
+    const given = flows.packets[f]!;
+    set.atMost[f] = rate === 1 ? least / weight : Number.POSITIVE_INFINITY;
+    set.known[f] = Number.isNaN(given) ? 0 : 1;
+    if (set.known[f] === 1) set.packets[f] = given;
+    else if (Number.isFinite(least)) {
+      const [mean, variance] = background.below(least);
+      set.packets[f] = Math.max(Math.min(least, 1), least - mean) / weight / rate;
+      const sampling = (set.packets[f]! * (1 - rate)) / rate;
+      set.doubt[f] = variance / (weight * rate) ** 2 + sampling;
+    }
+  }
+}
+
+/**
+ * Packets of others in the emptiest of a flow's row windows: the mean of the least of one draw per row from the windows of the sketch,
+ * among draws below what the flow's own window holds.
+ */
+class LeastBackground {
+  readonly #sorted: Float64Array;
+  readonly #meanBelow: Float64Array;
+  readonly #squareBelow: Float64Array;
+
+  constructor(sketch: DelaySketch, rows: readonly number[]) {
+    const { columns, k } = sketch.geometry;
+    const draws = Math.min(columns, 4096);
+    const least = new Float64Array(rows.length > 0 ? draws : 0).fill(Number.POSITIVE_INFINITY);
+    for (const [at, r] of rows.entries()) {
+      for (let d = 0; d < least.length; d++) {
+        // Rows are hashed independently: equal steps with a shift per row are as good as draws.
+        const column = (Math.floor((d * columns) / draws) + at * 7919) % columns;
+        let sum = 0;
+        for (let i = 0; i < k; i++) sum += sketch.sent[r * columns + ((column + i) % columns)]!;
+        least[d] = Math.min(least[d]!, sum);
+      }
+    }
+    this.#sorted = least.sort();
+    this.#meanBelow = new Float64Array(least.length);
+    this.#squareBelow = new Float64Array(least.length);
+    let sum = 0;
+    let squares = 0;
+    for (let d = 0; d < least.length; d++) {
+      sum += least[d]!;
+      squares += least[d]! * least[d]!;
+      this.#meanBelow[d] = sum / (d + 1);
+      this.#squareBelow[d] = squares / (d + 1);
+    }
+  }
+
+  /** Mean and variance. */
+  below(limit: number): [number, number] {
+    let low = 0;
+    let high = this.#sorted.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#sorted[middle]! < limit) low = middle + 1;
+      else high = middle;
+    }
+    if (low === 0) return [0, 0];
+    const mean = this.#meanBelow[low - 1]!;
+    return [mean, this.#squareBelow[low - 1]! - mean * mean];
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * The Lossy Difference Sketch (Sanjuàs-Cuxart, Barlet-Ros, Duffield, Kompella: Sketching the Delay, IMC 2011, sections 2 to 4): mean delay and loss per
+ * flow from rows of shared cells, whatever the number of flows. Each row hashes a flow to k contiguous cells, its virtual LDA; a packet adds its time to
+ * one of them. Where count and digest of a cell agree at both ends, the difference of its sums is the sum of its packets' delays.
+ *
+ * Guarantee: no state per flow, R cells touched per packet, and an interval for every flow that includes what colliding flows add.
+ * Assumes: synchronised clocks, the same packets at both ends (a filter picks them), flow keys from a list, a flow table or a question.
+ * Fails: flows smaller than what collides with them get wide intervals; a flow with a lost packet in each of its cells gets no answer
+ * (more k, lower rates). The sampling rate for a loss of L packets per flow is k / L (the paper's text has it upside down).
+ *
+ *   geometry.ts     who falls where           payload.ts     the bytes of a sealed epoch     tap.ts        the updating half
+ *   difference.ts   two ends to delays        variance.ts    what error bars rest on         flow-set.ts   flows over cells
+ *   cell-rules.ts   decoders of one flow      belief.ts      the decoder of all flows        mined.ts      packets, bytes, loss, deviation
+ *   estimate.ts     the answer                size.ts        a geometry for what is expected weights.ts    flows that matter more
+ */
+import type { Estimator } from "../estimator.ts";
+import { shiftCells } from "./cells.ts";
+import { estimateLds } from "./estimate.ts";
+import { completeLds, expectedCells, geometryOf, LDS_PARAMETERS, type LdsParameters } from "./parameters.ts";
+import { decodeCells, encodeCells, mergePayloads } from "./payload.ts";
+import { sizeLds } from "./size.ts";
+import { SketchTap } from "./tap.ts";
+
+export const lds: Estimator<LdsParameters> = {
+  name: "lds",
+  version: 1,
+  title: "Lossy Difference Sketch: mean delay and loss per flow",
+  answers: ["segment", "flow"],
+  needs: { sender: true, delays: false, flows: false },
+  parameters: LDS_PARAMETERS,
+  complete: completeLds,
+  createTap: ({ kernels, seed }, parameters) =>
+    new SketchTap(kernels, {
+      geometry: geometryOf(parameters),
+      seed,
+      digestBits: Number(parameters.digest),
+      bytes: parameters.bytes,
+      delays: false,
+    }),
+  merge: (a, b, parameters) => mergePayloads(a, b, expectedCells(parameters, false)),
+  estimate: estimateLds,
+  rebase(sealed, earlierNs, parameters) {
+    const cells = decodeCells(sealed.payload, expectedCells(parameters, false));
+    shiftCells(cells, Math.trunc(earlierNs));
+    return { payload: encodeCells(cells), packets: sealed.packets };
+  },
+  size: sizeLds,
+};

@@ -1,0 +1,153 @@
+/**
+ * What else the cells tell of a flow (section 4.3): packets, bytes, loss, deviation, and which of some candidates are heavy.
+ *
+ * Packets and bytes are count-min: the least over rows of a flow's k cells, never below the truth where a row takes all packets.
+ * Loss is the missing packets of the flow's emptiest cells, less what its neighbours are expected to have lost.
+ */
+import { chiSquareQuantile } from "../../base/special.ts";
+import type { Interval, NoAnswer } from "../estimator.ts";
+import type { DelaySketch } from "./difference.ts";
+import type { FlowCells } from "./flow-cells.ts";
+import { type FlowSet, fullestRows } from "./flow-set.ts";
+import type { Background } from "./variance.ts";
+
+export interface HeavyHitter {
+  /** Index into the candidates. */
+  flow: number;
+  /** Estimated, and at most. */
+  packets: number;
+  atMost: number;
+}
+
+/** Candidates whose packets may reach the threshold, the largest first. Misses none where a row takes all packets. */
+export function heavyHitters(flows: FlowSet, threshold: number): HeavyHitter[] {
+  const out: HeavyHitter[] = [];
+  for (let flow = 0; flow < flows.count; flow++) {
+    const atMost = Math.min(flows.atMost[flow]!, flows.known[flow] ? flows.packets[flow]! : Infinity);
+    const packets = Math.min(flows.packets[flow]!, atMost);
+    if ((Number.isFinite(atMost) ? atMost : packets) >= threshold) out.push({ flow, packets, atMost });
+  }
+  return out.sort((a, b) => b.packets - a.packets);
+}
+
+/** Bytes of a flow, at most; null where the sketch does not count bytes or no row takes all packets. */
+export function minedBytes(sketch: DelaySketch, flows: FlowSet, flow: number): number | null {
+  const { bytes } = sketch;
+  const rows = fullestRows(sketch);
+  if (!bytes || rows.length === 0 || sketch.rows[rows[0]!]!.rate < 1) return null;
+  const { k } = sketch.geometry;
+  return Math.min(
+    ...rows.map((r) => {
+      const e = flow * flows.cellsPerFlow + r * k;
+      let sum = 0;
+      for (let i = 0; i < k; i++) sum += bytes[flows.cells[e + i]!]!;
+      return sum;
+    }),
+  );
+}
+
+/** Losses of flows, from what is missing in their cells. */
+export class LossMiner {
+  readonly #sketch: DelaySketch;
+  readonly #flows: FlowSet;
+  readonly #rows: number[];
+  /** Share of packets lost, over all. */
+  readonly #share: number;
+
+  constructor(sketch: DelaySketch, flows: FlowSet) {
+    this.#sketch = sketch;
+    this.#flows = flows;
+    this.#rows = fullestRows(sketch);
+    const row = sketch.rows[this.#rows[0] ?? 0]!;
+    this.#share = row.sent > 0 ? row.missing / row.sent : 0;
+  }
+
+  lost(flow: number): number | null {
+    const { k } = this.#sketch.geometry;
+    const { sent, received, rows } = this.#sketch;
+    const weight = this.#flows.weights?.[flow] ?? 1;
+    const packets = this.#flows.packets[flow]!;
+    let atMost = Number.POSITIVE_INFINITY;
+    let fewest = Number.POSITIVE_INFINITY;
+    let best = 0;
+    for (const r of this.#rows) {
+      const scale = 1 / (weight * rows[r]!.rate);
+      let before = 0;
+      let missing = 0;
+      const e = flow * this.#flows.cellsPerFlow + r * k;
+      for (let i = 0; i < k; i++) {
+        const c = this.#flows.cells[e + i]!;
+        before += sent[c]! * scale;
+        missing += (sent[c]! - received[c]!) * scale;
+      }
+      const others = Math.max(0, before - packets);
+      atMost = Math.min(atMost, Math.max(0, missing));
+      if (others < fewest) {
+        fewest = others;
+        best = missing - this.#share * others;
+      }
+    }
+    if (!Number.isFinite(atMost)) return null;
+    return Math.round(Math.min(Math.max(0, best), atMost, packets));
+  }
+}
+
+/** Others' packets that a cell may hold, of all, to count for the deviation; and packets of the flow that it must hold. */
+const MOST_OTHERS = 0.02;
+const FEWEST_OWN = 4;
+
+/**
+ * Deviation of a flow's delays from the differences between its cells: sigma^2 = sum (x_j - n_j mean)^2 / n_j / sum (1 - n_j / packets), over cells
+ * that are nearly its own. Interference and the doubt about the mean are taken off; where they are most of it there is no answer.
+ */
+export function minedDeviation(
+  sketch: DelaySketch,
+  flows: FlowSet,
+  cells: FlowCells,
+  flow: number,
+  mean: { meanNs: number; variance: number },
+  background: Background,
+  confidence: number,
+): Interval | NoAnswer {
+  const { shares, received, delaySumNs } = sketch;
+  if (shares.every((s) => s === 1)) {
+    return {
+      reason: "not-supported",
+      text: "with k = 1 and rate 1 a flow has the same packets in each cell",
+    };
+  }
+  const weight = flows.weights?.[flow] ?? 1;
+  const packets = flows.packets[flow]!;
+  let squares = 0;
+  let foreign = 0;
+  let freedom = 0;
+  cells.read(flow);
+  for (let j = 0; j < cells.length; j++) {
+    const c = cells.cells[j]!;
+    if (shares[cells.row[j]!] === 1) continue;
+    const n = received[c]! / weight;
+    const others = cells.others[j]! / weight;
+    const own = n - others;
+    if (own < FEWEST_OWN || others > MOST_OTHERS * n) continue;
+    const x = delaySumNs[c]! / weight - n * mean.meanNs;
+    // Others' packets are as far off as flows are from each other, and as many as they may be.
+    const many = others * others + cells.doubt[j]! / weight ** 2;
+    const apart = background.flowVariance + (background.meanNs - mean.meanNs) ** 2;
+    squares += (x * x) / own;
+    foreign += (many * apart) / own + own * mean.variance;
+    freedom += Math.max(0, 1 - own / packets);
+  }
+  if (freedom < 1) {
+    return { reason: "no-usable-cells", text: "too few cells are the flow's own to see its packets vary" };
+  }
+  if (foreign > 0.5 * squares) {
+    return { reason: "too-much-noise", text: "what the flow's cells differ by is mostly other flows" };
+  }
+  const tail = (1 - confidence) / 2;
+  const own = squares - foreign;
+  return {
+    valueNs: Math.sqrt(own / freedom),
+    lowNs: Math.sqrt(own / chiSquareQuantile(1 - tail, freedom)),
+    highNs: Math.sqrt(squares / chiSquareQuantile(tail, freedom)),
+  };
+}

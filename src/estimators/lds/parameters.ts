@@ -1,0 +1,169 @@
+/** Parameters of LDS and SDS: the geometry that both ends must share, and how answers are made from it. */
+import { UsageError } from "../../base/errors.ts";
+import type { ParameterSpec, ParameterValues } from "../estimator.ts";
+import type { Geometry } from "./geometry.ts";
+import type { Expected } from "./payload.ts";
+import { parseWeights } from "./weights.ts";
+
+export type Decoder = "auto" | "bp" | "background" | "smallest" | "alpha";
+
+/** What LDS and SDS have in common. */
+export interface SketchParameters extends ParameterValues {
+  rows: number;
+  columns: number;
+  k: number;
+  bytes: boolean;
+  weights: string;
+  decoder: Decoder;
+  alpha: number;
+  rounds: number;
+}
+
+export interface LdsParameters extends SketchParameters {
+  rates: readonly number[];
+  digest: "0" | "8" | "16" | "32";
+}
+
+export const MOST_ROWS = 16;
+export const MOST_COLUMNS = 1 << 24;
+const MOST_CELLS = 1 << 26;
+
+const DECODERS: readonly Decoder[] = ["auto", "bp", "background", "smallest", "alpha"];
+
+function shape(k: number): readonly ParameterSpec[] {
+  return [
+    { name: "rows", kind: "integer", default: 4, min: 1, max: MOST_ROWS, help: "rows of cells" },
+    { name: "columns", kind: "integer", default: 17_500, min: 1, max: MOST_COLUMNS, help: "cells per row" },
+    {
+      name: "k",
+      kind: "integer",
+      default: k,
+      min: 1,
+      max: 1024,
+      help: "cells of a flow in each row: more stand up to more lost packets (and show the deviation), fewer collide less; 1 where nothing is lost",
+    },
+  ];
+}
+
+const COUNTED: readonly ParameterSpec[] = [
+  { name: "bytes", kind: "flag", default: false, help: "count bytes too (8 bytes of memory per cell)" },
+  {
+    name: "weights",
+    kind: "text",
+    default: "",
+    help: "weights of flows by filter, such as 100:udp dst port 53;10:net 10.1.0.0/16; others weigh 1",
+  },
+];
+
+const QUERY: readonly ParameterSpec[] = [
+  {
+    name: "decoder",
+    kind: "choice",
+    choices: DECODERS,
+    default: "auto",
+    queryOnly: true,
+    help: "bp: all known flows together; background: one flow, the common mean taken out; smallest, alpha: the paper's; auto: the least predicted error",
+  },
+  {
+    name: "alpha",
+    kind: "number",
+    default: 0.1,
+    min: 0,
+    max: 10,
+    queryOnly: true,
+    help: "decoder alpha: cells with up to so much more than the smallest are pooled",
+  },
+  {
+    name: "rounds",
+    kind: "integer",
+    default: 40,
+    min: 1,
+    max: 1000,
+    queryOnly: true,
+    help: "decoder bp: rounds at most",
+  },
+];
+
+export const LDS_PARAMETERS: readonly ParameterSpec[] = [
+  ...shape(5),
+  {
+    name: "rates",
+    kind: "list",
+    default: [],
+    min: 0,
+    max: 1,
+    help: "share of packets that each row takes; left out: all where k=1, else rows from 1 down to 0.01, ready for loss",
+  },
+  {
+    name: "digest",
+    kind: "choice",
+    choices: ["0", "8", "16", "32"],
+    default: "16",
+    help: "bits of digest per cell, so that equal counts of different packets are noticed",
+  },
+  ...COUNTED,
+  ...QUERY,
+];
+
+export const SDS_PARAMETERS: readonly ParameterSpec[] = [...shape(1), ...COUNTED, ...QUERY];
+
+/** Rates of a multi-bank LDS (section 4.2): the paper's 1, 0.5, 0.1, 0.01, in as many rows as there are. */
+export function usualRates(rows: number, k: number): number[] {
+  if (k === 1) return new Array<number>(rows).fill(1);
+  const ladder = ({ 1: [1], 2: [1, 0.1], 3: [1, 0.5, 0.05] } as Record<number, number[]>)[rows];
+  return ladder ?? [...new Array<number>(rows - 4).fill(1), 1, 0.5, 0.1, 0.01];
+}
+
+export function completeLds(values: ParameterValues): LdsParameters {
+  const p = { ...values } as LdsParameters;
+  check("lds", p);
+  if (p.rates.length === 0) p.rates = usualRates(p.rows, p.k);
+  else if (p.rates.length === 1) p.rates = new Array<number>(p.rows).fill(p.rates[0]!);
+  if (p.rates.length !== p.rows) {
+    throw new UsageError(
+      "bad-parameter",
+      `--lds: rows=${p.rows}, but rates has ${p.rates.length} values`,
+      "give one rate per row",
+    );
+  }
+  // Below this the sampling threshold would be no longer what was asked for.
+  if (p.rates.some((rate) => !(rate >= 1e-6))) {
+    throw new UsageError(
+      "bad-parameter",
+      "--lds: a rate must be at least 0.000001",
+      "such as rates=1/.5/.1/.01",
+    );
+  }
+  return p;
+}
+
+export function completeSds(values: ParameterValues): SketchParameters {
+  const p = { ...values } as SketchParameters;
+  check("sds", p);
+  return p;
+}
+
+function check(name: string, p: SketchParameters): void {
+  if (p.k > p.columns) {
+    throw new UsageError("bad-parameter", `--${name}: k=${p.k} cells do not fit into ${p.columns} columns`);
+  }
+  if (p.rows * p.columns > MOST_CELLS) {
+    throw new UsageError(
+      "bad-parameter",
+      `--${name}: ${p.rows} x ${p.columns} cells are too many`,
+      `at most ${MOST_CELLS}`,
+    );
+  }
+  parseWeights(p.weights);
+}
+
+export function geometryOf(p: SketchParameters): Geometry {
+  const rates = (p["rates"] as readonly number[] | undefined) ?? new Array<number>(p.rows).fill(1);
+  return { rows: p.rows, columns: p.columns, k: p.k, rates, weights: p.weights };
+}
+
+/** What payloads of these parameters look like. */
+export function expectedCells(p: SketchParameters, delays: boolean, fingerprint?: number): Expected {
+  const shape = { rows: p.rows, columns: p.columns, delays };
+  return fingerprint === undefined ? shape : { ...shape, fingerprint };
+}

@@ -1,0 +1,212 @@
+/**
+ * The payload of a sealed LDS or SDS epoch (layout 1), and merging. Integers are exact; planes follow each other so that what is alike lies together.
+ *
+ *   u8 layout = 1 | u8 flags (1: delay sums, 2: bytes) | u8 digest bits | u32 fingerprint | varint rows | varint columns
+ *   rows x varint     what was added to the counts of a row
+ *   zigzag            centre: ns, the mean value of all cells
+ *   counts            varint per cell; an empty cell is 0 and a varint: how many more empty ones follow it
+ *   sums              per cell that is not empty: zigzag LEB128 of (sum - count x centre) as a 64-bit integer
+ *   digests           per cell that is not empty: digestBits / 8 bytes
+ *   bytes             per cell that is not empty: varint
+ *
+ * Around the centre a cell of n packets needs about log2(epoch x sqrt(n) / 3.5) bits for its sum instead of 64: a cell of 100 packets in a
+ * second costs 5 + 1 bytes where memory holds 12. All of it is a function of the cells alone, so the merge of parts is bit-identical to
+ * the whole.
+ */
+import { ByteReader, ByteWriter } from "../../base/bytes.ts";
+import { FormatError } from "../../base/errors.ts";
+import { mulHigh32 } from "../../base/hash.ts";
+import type { SealedEpoch } from "../estimator.ts";
+import { addCells, emptyCells, type SketchCells, signed64 } from "./cells.ts";
+
+const LAYOUT = 1;
+const DELAYS = 1;
+const BYTES = 2;
+
+/** What a payload must be to be of use: other cells are refused before memory is taken for them. */
+export interface Expected {
+  rows: number;
+  columns: number;
+  /** Absent: that of the payload. */
+  fingerprint?: number;
+  delays: boolean;
+}
+
+export function encodeCells(cells: SketchCells): Uint8Array {
+  const { count, sumLow, sumHigh, digest, digestBits, bytes } = cells;
+  const n = count.length;
+  const w = new ByteWriter(64 + n * 8);
+  w.u8(LAYOUT);
+  w.u8((cells.delays ? DELAYS : 0) | (bytes ? BYTES : 0));
+  w.u8(digestBits);
+  w.u32(cells.fingerprint);
+  w.varint(cells.rows);
+  w.varint(cells.columns);
+  for (const total of cells.totals) w.varint(total);
+  const centre = centreOf(cells);
+  w.zigzag(centre);
+  for (let i = 0; i < n; ) {
+    w.varint(count[i]!);
+    if (count[i++] !== 0) continue;
+    const first = i;
+    while (i < n && count[i] === 0) i++;
+    w.varint(i - first);
+  }
+  const centreHigh = Math.floor(centre / 0x1_0000_0000) | 0;
+  const centreLow = centre >>> 0;
+  for (let i = 0; i < n; i++) {
+    const c = count[i]!;
+    if (c === 0) continue;
+    // (sum - count x centre) mod 2^64 in halves
+    const productLow = Math.imul(c, centreLow) >>> 0;
+    const productHigh = (mulHigh32(c, centreLow) + Math.imul(c, centreHigh)) | 0;
+    const low = sumLow[i]! - productLow;
+    writeZigzag64(w, (sumHigh[i]! - productHigh - (low < 0 ? 1 : 0)) | 0, low | 0);
+  }
+  for (let i = 0; digestBits > 0 && i < n; i++) {
+    if (count[i] === 0) continue;
+    for (let shift = 0; shift < digestBits; shift += 8) w.u8((digest[i]! >>> shift) & 0xff);
+  }
+  for (let i = 0; bytes && i < n; i++) if (count[i] !== 0) w.varint(bytes[i]!);
+  return w.finish();
+}
+
+export function decodeCells(payload: Uint8Array, expected: Expected, file = "payload"): SketchCells {
+  const r = new ByteReader(payload, { file });
+  const layout = r.u8();
+  if (layout !== LAYOUT) throw new FormatError("bad-version", file, 0, `layout ${layout} is not known`);
+  const flags = r.u8();
+  if (flags > (DELAYS | BYTES)) throw new FormatError("bad-record", file, 1, `flags ${flags} are not known`);
+  const digestBits = r.u8();
+  if (![0, 8, 16, 32].includes(digestBits)) {
+    throw new FormatError("bad-record", file, 2, `a digest cannot have ${digestBits} bits`);
+  }
+  const delays = (flags & DELAYS) !== 0;
+  if (delays !== expected.delays) {
+    throw new FormatError("bad-record", file, 1, `sums of ${delays ? "delays" : "times"} were not expected`);
+  }
+  const fingerprint = r.u32();
+  if (expected.fingerprint !== undefined && fingerprint !== expected.fingerprint) {
+    throw new FormatError("bad-record", file, 3, "the sketch has another seed, geometry, rates or weights");
+  }
+  const at = r.offset;
+  const rows = r.varint();
+  const columns = r.varint();
+  if (rows !== expected.rows || columns !== expected.columns) {
+    const wanted = `${expected.rows} x ${expected.columns}`;
+    throw new FormatError("bad-record", file, at, `${rows} x ${columns} cells where ${wanted} are expected`);
+  }
+  const cells = emptyCells({
+    rows,
+    columns,
+    digestBits,
+    delays,
+    bytes: (flags & BYTES) !== 0,
+    fingerprint,
+  });
+  for (let row = 0; row < rows; row++) cells.totals[row] = r.varint();
+  const centre = r.zigzag();
+  const n = rows * columns;
+  const { count, sumLow, sumHigh, digest, bytes } = cells;
+  for (let i = 0; i < n; ) {
+    const start = r.offset;
+    const value = r.varint();
+    if (value > 0xffff_ffff) throw new FormatError("bad-record", file, start, "a count is beyond 32 bits");
+    if (value > 0) {
+      count[i++] = value;
+      continue;
+    }
+    i += 1 + r.varint();
+    if (i > n) throw new FormatError("bad-record", file, start, "more empty cells than the sketch has");
+  }
+  const centreHigh = Math.floor(centre / 0x1_0000_0000) | 0;
+  const centreLow = centre >>> 0;
+  for (let i = 0; i < n; i++) {
+    const c = count[i]!;
+    if (c === 0) continue;
+    readZigzag64(r, file);
+    const low = half.low + (Math.imul(c, centreLow) >>> 0);
+    sumLow[i] = low;
+    sumHigh[i] = half.high + mulHigh32(c, centreLow) + Math.imul(c, centreHigh) + (low > 0xffff_ffff ? 1 : 0);
+  }
+  for (let i = 0; digestBits > 0 && i < n; i++) {
+    if (count[i] === 0) continue;
+    let value = 0;
+    for (let shift = 0; shift < digestBits; shift += 8) value |= r.u8() << shift;
+    digest[i] = value;
+  }
+  if (bytes) for (let i = 0; i < n; i++) if (count[i] !== 0) bytes[i] = r.varint();
+  r.expectEnd();
+  return cells;
+}
+
+/** Bit-identical to the payload of one tap that saw both parts. */
+export function mergePayloads(a: SealedEpoch, b: SealedEpoch, expected: Expected): SealedEpoch {
+  const cells = decodeCells(a.payload, expected, "first payload");
+  const other = decodeCells(b.payload, expected, "second payload");
+  requireSameSketch(cells, other, "second payload");
+  addCells(cells, other);
+  return { payload: encodeCells(cells), packets: a.packets + b.packets };
+}
+
+export function requireSameSketch(a: SketchCells, b: SketchCells, file: string): void {
+  const differs =
+    a.fingerprint !== b.fingerprint
+      ? "another seed, geometry, rates or weights"
+      : a.digestBits !== b.digestBits
+        ? `digests of ${b.digestBits} bits, not ${a.digestBits}`
+        : (a.bytes === null) !== (b.bytes === null)
+          ? "bytes counted at one side only"
+          : null;
+  if (differs !== null)
+    throw new FormatError("bad-record", file, 0, `the sketches do not belong together: ${differs}`);
+}
+
+/** The mean value of all cells, whole ns. Any number would do; this one makes the sums short. */
+function centreOf(cells: SketchCells): number {
+  let sum = 0;
+  let n = 0;
+  for (let i = 0; i < cells.count.length; i++) {
+    sum += signed64(cells.sumHigh[i]!, cells.sumLow[i]!);
+    n += cells.count[i]!;
+  }
+  const centre = n > 0 ? Math.round(sum / n) : 0;
+  return Math.abs(centre) < 2 ** 52 ? centre + 0 : 0;
+}
+
+function writeZigzag64(w: ByteWriter, high: number, low: number): void {
+  const sign = high >> 31;
+  let h = (((high << 1) | (low >>> 31)) ^ sign) >>> 0;
+  let l = ((low << 1) ^ sign) >>> 0;
+  while (h !== 0 || l >= 0x80) {
+    w.u8((l & 0x7f) | 0x80);
+    l = ((l >>> 7) | (h << 25)) >>> 0;
+    h >>>= 7;
+  }
+  w.u8(l);
+}
+
+const half = { high: 0, low: 0 };
+
+function readZigzag64(r: ByteReader, file: string): void {
+  const start = r.offset;
+  let h = 0;
+  let l = 0;
+  for (let shift = 0; ; shift += 7) {
+    const byte = r.u8();
+    const bits = byte & 0x7f;
+    if (shift === 63 && bits > 1) throw new FormatError("bad-record", file, start, "a sum is beyond 64 bits");
+    if (shift < 32) l |= bits << shift;
+    if (shift > 24) h |= shift < 32 ? bits >>> (32 - shift) : bits << (shift - 32);
+    if (byte < 0x80) {
+      if (byte === 0 && shift > 0) {
+        throw new FormatError("bad-record", file, start, "a sum is not in its shortest form");
+      }
+      break;
+    }
+    if (shift === 63) throw new FormatError("bad-record", file, start, "a sum is beyond 64 bits");
+  }
+  const sign = -(l & 1);
+  half.low = (((l >>> 1) | (h << 31)) ^ sign) >>> 0;
+  half.high = ((h >>> 1) ^ sign) | 0;
+}

@@ -1,0 +1,61 @@
+/**
+ * The mean delay of all packets from one row. Full cells lose packets more often than empty ones, so the usable cells are not like all cells: each counts
+ * for those of its size that are not usable (Horvitz-Thompson, the chance of being usable taken from the cells of its size).
+ */
+import type { DelaySketch } from "./difference.ts";
+
+export interface RowMean {
+  valueNs: number;
+  variance: number;
+  /** Packets that it rests on. */
+  used: number;
+}
+
+export function rowMean(sketch: DelaySketch, row: number, received: number): RowMean | null {
+  const { columns, k } = sketch.geometry;
+  const { usable, sent, delaySumNs, rows } = sketch;
+  const { usable: used, rate } = rows[row]!;
+  if (used === 0) return null;
+  const [from, to] = [row * columns, (row + 1) * columns];
+  const cells = new Float64Array(33);
+  const whole = new Float64Array(33);
+  const packets = new Float64Array(33);
+  for (let c = from; c < to; c++) {
+    if (sent[c] === 0) continue;
+    const bin = 31 - Math.clz32(sent[c]!);
+    cells[bin]!++;
+    whole[bin]! += usable[c]!;
+    packets[bin]! += sent[c]!;
+  }
+  let delays = 0;
+  let counted = 0;
+  let unseen = 0;
+  for (let c = from; c < to; c++) {
+    if (usable[c] === 0) continue;
+    const bin = 31 - Math.clz32(sent[c]!);
+    delays += (delaySumNs[c]! * cells[bin]!) / whole[bin]!;
+    counted += (sent[c]! * cells[bin]!) / whole[bin]!;
+  }
+  for (let bin = 0; bin < 33; bin++) if (whole[bin] === 0) unseen += packets[bin]!;
+  const valueNs = delays / counted;
+  let missing = 0;
+  let spread = 0;
+  let means = 0;
+  let n = 0;
+  for (let c = from; c < to; c++) {
+    if (usable[c] === 0) continue;
+    const bin = 31 - Math.clz32(sent[c]!);
+    const chance = whole[bin]! / cells[bin]!;
+    const y = delaySumNs[c]! - valueNs * sent[c]!;
+    missing += ((1 - chance) / chance ** 2) * y * y;
+    spread += (y * y) / sent[c]! / chance;
+    means += (y / sent[c]!) ** 2;
+    n++;
+  }
+  // Packets in sizes of cell of which none arrived whole: their mean may lie anywhere that cells' means do.
+  const dark = unseen / (counted + unseen);
+  // A row that samples knows its sample; the rest of the packets vary like those in it, cells taken whole to be on the safe side.
+  const sampling = rate < 1 ? Math.max(0, 1 - used / received) * (spread / counted / Math.max(1, used)) : 0;
+  // A large flow fills k cells, which are as far from the mean as one another.
+  return { valueNs, variance: (k * missing) / counted ** 2 + dark * dark * (means / n) + sampling, used };
+}

@@ -1,0 +1,70 @@
+/** Sentences about a sketch whose two ends do not tell the same story, and the refusal where no number can be trusted. */
+import type { NoAnswer } from "../estimator.ts";
+import type { DelaySketch, RowSummary } from "./difference.ts";
+
+/** Without digests, cells agree by chance: from this share of appeared packets on nothing is answered. */
+const MOST_APPEARED = 0.001;
+/** Whole cells gone dark are no loss where the other cells lose less than this. */
+const DARK_LOSS = 0.5;
+
+export function describeStream(sketch: DelaySketch): string[] {
+  const notes: string[] = [];
+  const row = fullest(sketch);
+  if (!row) return notes;
+  const coverage = `${percent(row.usable, row.received)} of the packets received lie in cells that agree`;
+  if (row.appeared > 0 || row.swapped > 0) {
+    const swapped = row.swapped > 0 ? ` and ${row.swapped} cells hold as many packets, but others` : "";
+    notes.push(
+      `at least ${row.appeared} packets (${percent(row.appeared, row.received)}) were counted at the receiver only${swapped}: loss does not explain it; foreign packets, duplicates, or packets in flight over the epoch's edge; ${coverage}`,
+    );
+  }
+  const rest = row.missing - row.dark;
+  if (row.dark > 0 && rest < DARK_LOSS * (row.sent - row.dark) && row.dark > 10 * lossAtRandom(row)) {
+    notes.push(
+      `${row.dark} packets (${percent(row.dark, row.sent)} of those sent) are in cells of which nothing arrived, while the others lost ${percent(rest, row.sent - row.dark)}: whole flows are missing at the receiver, as where the sender counts foreign packets; ${coverage}`,
+    );
+  }
+  const overflowed = sketch.rows.filter((r) => r.overflowed).length;
+  if (overflowed > 0) notes.push(`counts overflowed in ${overflowed} rows, which are left out`);
+  return notes;
+}
+
+export function refuseStream(sketch: DelaySketch): NoAnswer | null {
+  if (sketch.rows.every((row) => row.overflowed)) {
+    return {
+      reason: "overflow",
+      text: "a count overflowed in every row: shorter epochs, or smaller weights",
+    };
+  }
+  const row = fullest(sketch)!;
+  if (!sketch.digests && row.appeared > MOST_APPEARED * row.received) {
+    return {
+      reason: "foreign-packets",
+      text: `the ends do not count the same packets (at least ${row.appeared} at the receiver only), and without digests (digest=16) cells that seem to agree may not`,
+    };
+  }
+  if (row.received > 0 && row.appeared > 0 && sketch.rows.every((r) => r.usable === 0)) {
+    return {
+      reason: "foreign-packets",
+      text: `no cell holds the same packets at both ends, and at least ${row.appeared} packets are at the receiver only: pick the segment's packets with a filter at both ends`,
+    };
+  }
+  return null;
+}
+
+/** The row that sees the most. */
+function fullest(sketch: DelaySketch): RowSummary | null {
+  const rows = sketch.rows.filter((row) => !row.overflowed);
+  return rows.reduce<RowSummary | null>((best, row) => (!best || row.rate > best.rate ? row : best), null);
+}
+
+/** Packets expected in dark cells if the losses of the others hit at random: none of eight and more survives. */
+function lossAtRandom(row: RowSummary): number {
+  const share = Math.min(1, (row.missing - row.dark) / Math.max(1, row.sent - row.dark));
+  return row.sent * share ** 8;
+}
+
+function percent(part: number, whole: number): string {
+  if (whole === 0) return "0 %";
+  return `${Number(((100 * part) / whole).toPrecision(3))} %`;
+}

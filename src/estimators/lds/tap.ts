@@ -1,0 +1,106 @@
+/** The tap of LDS and SDS: cells in kernel memory, updated by kernels/lds.ts, sealed into a payload. */
+import type { Kernels } from "../../base/kernels.ts";
+import type { PacketBatch } from "../../capture/batch.ts";
+import type { SealedEpoch, Tap } from "../estimator.ts";
+import { emptyCells } from "./cells.ts";
+import { fingerprint, type Geometry, rowSeeds, samplingThreshold } from "./geometry.ts";
+import { encodeCells } from "./payload.ts";
+import { parseWeights, RowWeights } from "./weights.ts";
+
+export interface SketchOptions {
+  geometry: Geometry;
+  seed: bigint;
+  digestBits: number;
+  bytes: boolean;
+  /** Sum the delay column instead of times. */
+  delays: boolean;
+}
+
+/** As kernels/lds.ts lays them out. */
+export const CELL_BYTES = 16;
+export const ROW_BYTES = 32;
+
+export function sketchBytes({
+  rows,
+  columns,
+  bytes,
+}: {
+  rows: number;
+  columns: number;
+  bytes: boolean;
+}): number {
+  return rows * (columns * (bytes ? CELL_BYTES + 8 : CELL_BYTES) + ROW_BYTES);
+}
+
+export class SketchTap implements Tap {
+  readonly memoryBytes: number;
+  readonly #kernels: Kernels;
+  readonly #options: SketchOptions;
+  readonly #weights: RowWeights | null;
+  readonly #address: number;
+  #packets = 0;
+
+  constructor(kernels: Kernels, options: SketchOptions) {
+    const { rows, columns, k, rates, weights } = options.geometry;
+    this.#kernels = kernels;
+    this.#options = options;
+    this.memoryBytes = sketchBytes({ rows, columns, bytes: options.bytes });
+    const classes = parseWeights(weights);
+    this.#weights = classes.length > 0 ? new RowWeights(kernels, classes) : null;
+    const { call } = kernels;
+    this.#address = call.ldsNew!(rows, columns, k, options.delays, options.bytes) >>> 0;
+    for (const [row, s] of rowSeeds(options.seed, rows).entries()) {
+      const flowSeed = (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo);
+      const packetSeed = (BigInt(s.packetHi) << 32n) | BigInt(s.packetLo);
+      call.ldsRow!(this.#address, row, flowSeed, packetSeed, BigInt(samplingThreshold(rates[row]!)));
+    }
+  }
+
+  begin(epochStartNs: number): void {
+    this.#kernels.call.ldsBegin!(this.#address, epochStartNs);
+  }
+
+  update(batch: PacketBatch, from: number, to: number): void {
+    const weights = this.#weights?.of(batch) ?? 0;
+    this.#kernels.call.ldsUpdate!(this.#address, batch.address, from, to, weights);
+    this.#packets += Math.max(0, to - from);
+  }
+
+  seal(): SealedEpoch {
+    const { geometry, seed, digestBits, bytes, delays } = this.#options;
+    const { rows, columns } = geometry;
+    const sealed = emptyCells({
+      rows,
+      columns,
+      digestBits,
+      bytes,
+      delays,
+      fingerprint: fingerprint(geometry, seed),
+    });
+    const { call, u32 } = this.#kernels;
+    const at = (call.ldsCells!(this.#address) >>> 0) >>> 2;
+    const mask = digestBits === 0 ? 0 : 0xffff_ffff >>> (32 - digestBits);
+    for (let i = 0; i < rows * columns; i++) {
+      const o = at + 4 * i;
+      sealed.sumLow[i] = u32[o]!;
+      sealed.sumHigh[i] = u32[o + 1]!;
+      sealed.count[i] = u32[o + 2]!;
+      sealed.digest[i] = u32[o + 3]! & mask;
+    }
+    const table = call.ldsTable!(this.#address) >>> 0;
+    sealed.totals = sealed.totals.map((_, row) => this.#kernels.readCounter(table + row * 32 + 24));
+    if (sealed.bytes) {
+      const plane = call.ldsBytes!(this.#address) >>> 0;
+      for (let i = 0; i < rows * columns; i++) sealed.bytes[i] = this.#kernels.readCounter(plane + 8 * i);
+    }
+    const packets = this.#packets;
+    this.#packets = 0;
+    call.ldsClear!(this.#address);
+    return { payload: encodeCells(sealed), packets };
+  }
+
+  free(): void {
+    this.#weights?.free();
+    this.#kernels.call.ldsFree!(this.#address);
+  }
+}

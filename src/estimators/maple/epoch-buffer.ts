@@ -1,0 +1,117 @@
+/**
+ * One epoch's packets in kernel memory (kernels/maple-buffer.ts): a fixed number of rows, taken once and never grown. What comes when it is
+ * full is counted as shed.
+ */
+import type { Kernels } from "../../base/kernels.ts";
+import type { PacketBatch } from "../../capture/batch.ts";
+
+/** u32 fields, then 8-byte ones, of kernels/maple-buffer.ts. */
+const FIELD = { count: 1, seen: 2, unknown: 3, shed: 4, untold: 5, digest: 6, flow: 7, delay: 8 } as const;
+const WIDE = { bytes: 8, sum: 9, squares: 10, carry: 11, least: 12, most: 13 } as const;
+
+/** Sums over an epoch's packets that have a delay: exact integers. */
+export interface EpochTotals {
+  /** Rows of the epoch, whether or not their delay is known. */
+  seen: number;
+  stored: number;
+  /** Rows without a delay: no partner at the sender. */
+  unknown: number;
+  /** Rows that found the buffer full. */
+  shed: number;
+  bytes: number;
+  sum: bigint;
+  squares: bigint;
+  leastNs: number;
+  mostNs: number;
+}
+
+/** Bytes per row: digest, flow key, delay; IPID and flow number where flows are listed. */
+export const ROW_BYTES = 24;
+export const FLOW_ROW_BYTES = 8;
+
+export class EpochBuffer {
+  readonly address: number;
+  readonly #kernels: Kernels;
+  readonly #lists: boolean;
+  #flows = 0;
+
+  constructor(kernels: Kernels, capacity: number, flowLimit: number, nsPerByte: number) {
+    this.#kernels = kernels;
+    this.#lists = flowLimit > 0;
+    this.address = kernels.call.mapleBufferNew!(capacity, flowLimit, nsPerByte) >>> 0;
+  }
+
+  begin(): void {
+    this.#kernels.call.mapleBufferReset!(this.address);
+    if (!this.#lists) return;
+    this.#freeFlows();
+    this.#flows = this.#kernels.call.flowsNew!(0) >>> 0;
+    this.#kernels.call.mapleBufferFlows!(this.address, this.#flows);
+  }
+
+  append(batch: PacketBatch, from: number, to: number): void {
+    this.#kernels.call.mapleBufferAppend!(this.address, batch.address, from, to);
+  }
+
+  /** The rows were taken by a streaming store; the sums go on. */
+  taken(): void {
+    this.#kernels.call.mapleBufferTaken!(this.address);
+  }
+
+  get count(): number {
+    return this.#word("count");
+  }
+  /** Columns in kernel memory. */
+  get digests(): number {
+    return this.#word("digest");
+  }
+  get flowKeys(): number {
+    return this.#word("flow");
+  }
+  get delays(): number {
+    return this.#word("delay");
+  }
+
+  totals(): EpochTotals {
+    const { f64, i64, u64 } = this.#kernels;
+    const at = this.address >>> 3;
+    const [seen, unknown, shed] = [this.#word("seen"), this.#word("unknown"), this.#word("shed")];
+    return {
+      seen,
+      stored: seen - unknown - shed,
+      unknown,
+      shed,
+      bytes: f64[at + WIDE.bytes]!,
+      sum: i64[at + WIDE.sum]!,
+      squares: (u64[at + WIDE.carry]! << 64n) | u64[at + WIDE.squares]!,
+      leastNs: f64[at + WIDE.least]!,
+      mostNs: f64[at + WIDE.most]!,
+    };
+  }
+
+  /** The flow index of the epoch as bytes (docs/formats/maple-payload.md). */
+  flowIndex(flowsPerBucket: number): Uint8Array {
+    const kernels = this.#kernels;
+    const out = kernels.alloc(8);
+    kernels.call.mapleIndexBuild!(this.address, flowsPerBucket, out);
+    const [address, bytes] = kernels.u32.subarray(out >>> 2, (out >>> 2) + 2) as unknown as [number, number];
+    const index = kernels.u8.slice(address, address + bytes);
+    kernels.free(address);
+    kernels.free(out);
+    return index;
+  }
+
+  free(): void {
+    this.#freeFlows();
+    this.#kernels.call.mapleBufferFree!(this.address);
+  }
+
+  #freeFlows(): void {
+    if (this.#flows !== 0) this.#kernels.call.flowsFree!(this.#flows);
+    this.#flows = 0;
+  }
+
+  #word(name: keyof typeof FIELD): number {
+    return this.#kernels.u32[(this.address >>> 2) + FIELD[name]]!;
+  }
+}

@@ -1,0 +1,262 @@
+/**
+ * Asking a sealed epoch for packets, through a range reader: a few packets are answered from the words they need (the ribbon: 8 bytes of index
+ * and 16 r bytes of words; SVBF: a burst per hash function); for many, a store is read whole and kept. Works alike on a payload in
+ * memory and on a record in an archive.
+ */
+import { FormatError } from "../../base/errors.ts";
+import type { Kernels } from "../../base/kernels.ts";
+import type { ListedFlow, PacketAnswers, PacketLookup } from "../estimator.ts";
+import { combineAnswers, emptyAnswers, MATCH, MULTI_MATCH, NO_MATCH } from "../packet-answers.ts";
+import { joinRanges } from "../packet-keys.ts";
+import { answerOf, type CellAnswer } from "./cell-table.ts";
+import { falsePositive } from "./dimension.ts";
+import { FlowIndex, type RangeReader } from "./flow-index.ts";
+import { type Identity, storeSeed } from "./identity.ts";
+import { decodeCells, decodePartHead, decodePayloadHead, PART_HEAD_BYTES, type PartHead } from "./payload.ts";
+import { openStore } from "./stores/open.ts";
+import type { PacketStore, StoreGeometry } from "./stores/packet-store.ts";
+import { RIBBON_HEAD_BYTES, ribbonLayout } from "./stores/ribbon.ts";
+import { BLOOM_HEAD_BYTES, tailBytes } from "./stores/svbf.ts";
+
+/** Reading a store whole costs about this many bytes' worth of one range read. */
+const BYTES_PER_RANGE_READ = 4096;
+/** No IP packet is longer: bounds what an unknown size may hide. */
+const MOST_BYTES = 65_535;
+
+export class MaplePayload implements PacketLookup {
+  readonly parts: readonly MaplePart[];
+  readonly bytes: number;
+
+  constructor(kernels: Kernels, read: RangeReader, bytes: number) {
+    this.bytes = bytes;
+    const exact: RangeReader = (offset, length) => {
+      const got = read(offset, length);
+      if (got.length !== length) {
+        throw new FormatError("truncated", "maple payload", offset + got.length, `expected ${length} bytes`);
+      }
+      return got;
+    };
+    this.parts = decodePayloadHead(exact, bytes).map(
+      (part) => new MaplePart(kernels, (offset, length) => exact(part.offset + offset, length), part.bytes),
+    );
+  }
+
+  static of(kernels: Kernels, payload: Uint8Array): MaplePayload {
+    return new MaplePayload(
+      kernels,
+      (offset, length) => payload.subarray(offset, offset + length),
+      payload.length,
+    );
+  }
+
+  /** False where no part keeps packets under this identity. */
+  has(identity: Identity): boolean {
+    return this.parts.some((p) => p.head.sections[identity].bytes > 0);
+  }
+
+  /** `wireBytes`: sizes of the packets, 0 where unknown; they matter where queueing delays are stored. */
+  lookup(identity: Identity, keys: BigUint64Array, wireBytes?: ArrayLike<number>): PacketAnswers {
+    const answers = emptyAnswers(keys.length);
+    for (const part of this.parts) combineAnswers(answers, part.lookup(identity, keys, wireBytes));
+    return answers;
+  }
+
+  get lists(): boolean {
+    return this.parts.some((p) => p.index !== null);
+  }
+
+  findFlow(hashHigh: number, keyWords: ArrayLike<number>): ListedFlow | null {
+    const found = this.parts.flatMap((p) => p.index?.find(hashHigh, keyWords) ?? []);
+    return found.length <= 1 ? (found[0] ?? null) : found.reduce(joinFlows);
+  }
+
+  flows(): Iterable<ListedFlow> {
+    if (this.parts.length === 1) return this.parts[0]!.index?.all() ?? [];
+    const all = new Map<string, ListedFlow>();
+    for (const part of this.parts) {
+      for (const flow of part.index?.all() ?? []) {
+        const name = flow.keyWords.join();
+        const before = all.get(name);
+        all.set(name, before ? joinFlows(before, flow) : flow);
+      }
+    }
+    return all.values();
+  }
+
+  get absentAccepted(): number {
+    return 1 - this.parts.reduce((none, part) => none * (1 - part.absentAccepted), 1);
+  }
+
+  free(): void {
+    for (const part of this.parts) part.free();
+  }
+}
+
+/** One flow in two parts: all IPIDs of either. */
+function joinFlows(a: ListedFlow, b: ListedFlow): ListedFlow {
+  const ranges = joinRanges([...a.ranges, ...b.ranges]);
+  return { keyWords: a.keyWords, packets: a.packets + b.packets, ranges };
+}
+
+export class MaplePart {
+  readonly head: PartHead;
+  readonly #kernels: Kernels;
+  readonly #read: RangeReader;
+  #cells: CellAnswer[] | null = null;
+  readonly #whole = new Map<Identity, PacketStore>();
+  #index: FlowIndex | null = null;
+
+  constructor(kernels: Kernels, read: RangeReader, bytes: number) {
+    this.#kernels = kernels;
+    this.#read = read;
+    this.head = decodePartHead(read(0, PART_HEAD_BYTES), bytes);
+  }
+
+  get cells(): readonly CellAnswer[] {
+    const { offset, bytes } = this.head.sections.cells;
+    this.#cells ??= decodeCells(this.#read(offset, bytes)).map(answerOf);
+    return this.#cells;
+  }
+
+  /** The epoch's flows, where the tap listed them. */
+  get index(): FlowIndex | null {
+    const { offset, bytes } = this.head.sections.index;
+    if (bytes === 0) return null;
+    this.#index ??= new FlowIndex((at, length) => this.#read(offset + at, length), bytes);
+    return this.#index;
+  }
+
+  /** As the structure was filled; the hash table and COMB by their larger bound. */
+  get absentAccepted(): number {
+    const { geometry, totals, sections } = this.head;
+    if (totals.stored === 0) return 0;
+    if (geometry.kind === "ribbon") return geometry.groups / 2 ** geometry.codeBits;
+    if (geometry.kind !== "svbf" && geometry.kind !== "pbf") return 1;
+    const bits = 8 * Math.max(sections.digest.bytes, sections["flow-ipid"].bytes);
+    return 1 - (1 - falsePositive(totals.stored / bits, geometry.hashes)) ** geometry.groups;
+  }
+
+  lookup(identity: Identity, keys: BigUint64Array, wireBytes?: ArrayLike<number>): PacketAnswers {
+    const answers = emptyAnswers(keys.length);
+    const { bytes } = this.head.sections[identity];
+    if (bytes === 0 || keys.length === 0) return answers;
+    const { kind } = this.head.geometry;
+    const ranged = kind === "ribbon" || kind === "svbf";
+    const words =
+      this.#whole.has(identity) || !ranged || keys.length * BYTES_PER_RANGE_READ > bytes
+        ? this.#askWhole(identity, keys)
+        : kind === "ribbon"
+          ? this.#askRibbon(identity, keys)
+          : this.#askSvbf(identity, keys);
+    this.#tell(answers, words, wireBytes);
+    return answers;
+  }
+
+  free(): void {
+    for (const store of this.#whole.values()) store.free();
+    this.#whole.clear();
+  }
+
+  #geometry(identity: Identity): StoreGeometry {
+    return { ...this.head.geometry, seed: storeSeed(this.head.geometry.seed, identity) };
+  }
+
+  #section(identity: Identity): RangeReader {
+    const { offset, bytes } = this.head.sections[identity];
+    return (at, length) => this.#read(offset + at, Math.max(0, Math.min(length, bytes - at)));
+  }
+
+  #askWhole(identity: Identity, keys: BigUint64Array): Uint32Array {
+    const kernels = this.#kernels;
+    let store = this.#whole.get(identity);
+    if (!store) {
+      const { bytes } = this.head.sections[identity];
+      const counts = this.cells.map((c) => c.count);
+      store = openStore(kernels, this.#geometry(identity), this.#section(identity)(0, bytes), counts);
+      this.#whole.set(identity, store);
+    }
+    const n = keys.length;
+    const [at, out] = [kernels.alloc(8 * n), kernels.alloc(8 * n)];
+    kernels.u64.set(keys, at >>> 3);
+    store.lookup(at, n, out);
+    const words = kernels.u32.slice(out >>> 2, (out >>> 2) + 2 * n);
+    kernels.free(at);
+    kernels.free(out);
+    return words;
+  }
+
+  #askRibbon(identity: Identity, keys: BigUint64Array): Uint32Array {
+    const kernels = this.#kernels;
+    const { call } = kernels;
+    const { seed, codeBits, groups } = this.#geometry(identity);
+    const read = this.#section(identity);
+    const layout = ribbonLayout(read(0, RIBBON_HEAD_BYTES), codeBits);
+    const window = kernels.alloc(16 * codeBits);
+    const words = new Uint32Array(2 * keys.length);
+    keys.forEach((key, i) => {
+      const block = call.ribbonBlock!(key, seed, layout.blocks) >>> 0;
+      const entry = read(layout.indexAt + 4 * block, 8);
+      const view = new DataView(entry.buffer, entry.byteOffset, 8);
+      const head = view.getUint32(0, true);
+      const slot = call.ribbonSlot!(key, seed, head, view.getUint32(4, true)) >>> 0;
+      const bytes = read(layout.wordsAt + (slot >>> 6) * 8 * codeBits, 16 * codeBits);
+      // At the end of the words there is no second group; it is not needed then.
+      kernels.u8.fill(0, window, window + 16 * codeBits);
+      kernels.u8.set(bytes, window);
+      const value = call.ribbonValue!(key, seed, head, slot, window, codeBits) >>> 0;
+      if (value >= groups) return;
+      words[2 * i] = value | (MATCH << 16);
+      words[2 * i + 1] = value | (value << 16);
+    });
+    kernels.free(window);
+    return words;
+  }
+
+  #askSvbf(identity: Identity, keys: BigUint64Array): Uint32Array {
+    const { call } = this.#kernels;
+    const { seed, hashes, groups } = this.#geometry(identity);
+    const read = this.#section(identity);
+    const head = read(0, BLOOM_HEAD_BYTES);
+    const bits = new DataView(head.buffer, head.byteOffset, head.length).getUint32(8, true);
+    const words = new Uint32Array(2 * keys.length);
+    const length = tailBytes(groups);
+    keys.forEach((key, i) => {
+      let all = (1n << BigInt(groups)) - 1n;
+      for (let j = 0; j < hashes && all !== 0n; j++) {
+        const at = call.svbfPosition!(key, seed, bits, j) >>> 0;
+        let burst = 0n;
+        for (const [b, byte] of read(BLOOM_HEAD_BYTES + (at >>> 3), length).entries())
+          burst |= BigInt(byte) << BigInt(8 * b);
+        all &= burst >> BigInt(at & 7);
+      }
+      const candidates = Array.from({ length: groups }, (_, g) => g).filter((g) => (all >> BigInt(g)) & 1n);
+      if (candidates.length === 0) return;
+      const count = (g: number) => this.cells[g]!.count;
+      const best = candidates.reduce((a, b) => (count(b) > count(a) ? b : a));
+      words[2 * i] = best | ((candidates.length === 1 ? MATCH : MULTI_MATCH) << 16);
+      words[2 * i + 1] = candidates[0]! | (candidates.at(-1)! << 16);
+    });
+    return words;
+  }
+
+  #tell(answers: PacketAnswers, words: Uint32Array, wireBytes?: ArrayLike<number>): void {
+    const { cells } = this;
+    const { nsPerByte, totals } = this.head;
+    for (let i = 0; i < answers.count; i++) {
+      const kind = words[2 * i]! >>> 16;
+      if (kind === NO_MATCH) continue;
+      const cell = cells[words[2 * i]! & 0xffff]!;
+      const range = words[2 * i + 1]!;
+      const size = wireBytes?.[i] ?? 0;
+      const known = nsPerByte === 0 || size > 0;
+      answers.kind[i] = kind;
+      answers.valueNs[i] = cell.meanNs + nsPerByte * (known ? size : totals.bytes / totals.stored);
+      // A queueing delay was rounded to whole ns when it was stored.
+      const slack = nsPerByte === 0 ? 0 : 1;
+      answers.lowNs[i] = cells[range & 0xffff]!.lowNs + nsPerByte * (known ? size : 0) - slack;
+      answers.highNs[i] = cells[range >>> 16]!.highNs + nsPerByte * (known ? size : MOST_BYTES) + slack;
+      answers.varianceNs2[i] = cell.varianceNs2;
+      answers.groupPackets[i] = cell.count;
+    }
+  }
+}

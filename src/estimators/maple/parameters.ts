@@ -1,0 +1,214 @@
+/** MAPLE's parameters, their relations, and what follows from them. */
+import { UsageError } from "../../base/errors.ts";
+import type { ParameterSpec, ParameterValues } from "../estimator.ts";
+import type { Strategy } from "./centres/pipeline.ts";
+import { bestHashes, codeBitsOf } from "./dimension.ts";
+import { FLOW_ROW_BYTES, ROW_BYTES } from "./epoch-buffer.ts";
+import type { Identity } from "./identity.ts";
+import { STORE_KINDS, type StoreGeometry, type StoreKind } from "./stores/packet-store.ts";
+
+// A type, not an interface: it must be assignable to ParameterValues.
+export type MapleParameters = {
+  store: StoreKind;
+  k: number;
+  check: number;
+  centres: "exact" | Strategy;
+  identity: Identity | "both";
+  index: boolean;
+  capacity: number;
+  flows: number;
+  rate: number;
+  s0: number;
+  bits: number;
+  hashes: number;
+  f: number;
+  theta: number;
+  low: number;
+  high: number;
+  sampling: number;
+};
+
+export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
+  {
+    name: "store",
+    kind: "choice",
+    choices: STORE_KINDS,
+    default: "ribbon",
+    help: "structure: ribbon is built at the epoch's end; svbf, comb, pbf and table (the paper's) take packets as they come",
+  },
+  { name: "k", kind: "integer", default: 64, min: 1, max: 4096, help: "groups of delays" },
+  {
+    name: "check",
+    kind: "integer",
+    default: 4,
+    min: 0,
+    max: 15,
+    help: "ribbon: bits beside the group's number; a packet that never came by is answered with probability k / 2^(bits of k + check)",
+  },
+  {
+    name: "centres",
+    kind: "choice",
+    choices: ["exact", "hybrid", "log", "kmedians"],
+    default: "exact",
+    help: "where groups come from: exact (the epoch's own delays, ribbon only), or from two epochs before (hybrid, kmedians), or a fixed range (log)",
+  },
+  {
+    name: "identity",
+    kind: "choice",
+    choices: ["both", "digest", "flow-ipid"],
+    default: "both",
+    help: "what packets can be asked by: their digest, their flow and IPID, or both (a store each)",
+  },
+  {
+    name: "index",
+    kind: "flag",
+    default: true,
+    help: "ribbon: list the epoch's flows and their IPIDs, so that a flow can be asked for without a capture",
+  },
+  {
+    name: "capacity",
+    kind: "integer",
+    default: 1_048_576,
+    min: 1,
+    max: 2 ** 25,
+    help: "packets of an epoch that are kept; more are shed and counted",
+  },
+  {
+    name: "flows",
+    kind: "integer",
+    default: 262_144,
+    min: 1,
+    max: 2 ** 24,
+    help: "flows of an epoch that are listed",
+  },
+  {
+    name: "rate",
+    kind: "number",
+    default: 0,
+    min: 0,
+    max: 1e15,
+    help: "bit/s of the link: store the queueing delay, without a packet's own transmission (questions must know sizes); 0: the delay",
+  },
+  {
+    name: "s0",
+    kind: "number",
+    default: 200,
+    min: 1,
+    max: 1e9,
+    help: "ns: below this, exact centres make absolute errors small, above relative ones",
+  },
+  {
+    name: "bits",
+    kind: "number",
+    default: 12.8,
+    min: 1,
+    max: 1000,
+    help: "svbf, comb, pbf, table: bits per packet of the capacity",
+  },
+  {
+    name: "hashes",
+    kind: "integer",
+    default: 0,
+    min: 0,
+    max: 32,
+    help: "svbf, comb, pbf: hash functions; 0: as many as are best",
+  },
+  { name: "f", kind: "integer", default: 8, min: 1, max: 64, help: "comb: bits of a group's code" },
+  { name: "theta", kind: "integer", default: 3, min: 1, max: 64, help: "comb: bits set in it" },
+  {
+    name: "low",
+    kind: "number",
+    default: 100,
+    min: 1,
+    max: 1e12,
+    help: "ns: start of the range of log centres",
+  },
+  {
+    name: "high",
+    kind: "number",
+    default: 10_000_000,
+    min: 2,
+    max: 1e13,
+    help: "ns: end of the range of log centres",
+  },
+  {
+    name: "sampling",
+    kind: "number",
+    default: 0.1,
+    min: 0.0001,
+    max: 1,
+    help: "share of packets that centres are learnt from",
+  },
+];
+
+export function completeParameters(values: ParameterValues): MapleParameters {
+  const p = { ...values } as MapleParameters;
+  const bad = (message: string, hint: string) => new UsageError("bad-parameter", `--maple: ${message}`, hint);
+  if (p.store !== "ribbon") {
+    // Streaming stores need centres before the packets, and keep no packets to list flows from.
+    if (p.centres === "exact") p.centres = "hybrid";
+    p.index = false;
+  } else if (codeBitsOf(p.k) + p.check > 16) {
+    throw bad(
+      `k=${p.k} and check=${p.check} need ${codeBitsOf(p.k) + p.check} bits`,
+      "16 at most: take a smaller check",
+    );
+  }
+  if (p.identity === "digest" && p.store === "ribbon" && p.index) {
+    // IPID ranges cannot be asked from a store of digests: a list of them would serve nobody.
+    p.index = false;
+  }
+  if (!(p.low < p.high)) throw bad(`low=${p.low} is not below high=${p.high}`, "both in ns");
+  if (p.store === "comb" && p.theta > p.f)
+    throw bad(`theta=${p.theta} is above f=${p.f}`, "COMB(8, 3) has f=8, theta=3");
+  if (p.hashes === 0 && p.store !== "ribbon" && p.store !== "table") {
+    p.hashes = bestHashes(p.bits, p.store === "comb" ? p.theta : 1);
+  }
+  return p;
+}
+
+export function identitiesOf(p: MapleParameters): Identity[] {
+  return p.identity === "both" ? ["digest", "flow-ipid"] : [p.identity];
+}
+
+/** ns of transmission per byte that are taken off a delay; 0: none. */
+export function nsPerByteOf(p: MapleParameters): number {
+  return p.rate > 0 ? 8e9 / p.rate : 0;
+}
+
+/** Of a store with so many groups (exact centres may be fewer than k). */
+export function geometryOf(p: MapleParameters, groups: number, seed: bigint): StoreGeometry {
+  const comb = p.store === "comb";
+  return {
+    kind: p.store,
+    groups,
+    seed,
+    codeBits:
+      p.store === "ribbon" ? codeBitsOf(p.k) + p.check : p.store === "table" ? codeBitsOf(p.k + 1) : 0,
+    hashes: p.store === "ribbon" || p.store === "table" ? 0 : p.hashes,
+    f: comb ? p.f : 0,
+    theta: comb ? p.theta : 0,
+  };
+}
+
+/** Records of the flow table come in segments; its index has up to four slots per flow while it grows (kernels/flows.ts). */
+const FLOW_SEGMENT = 16_384;
+const FLOW_RECORD_BYTES = 48;
+const FLOW_INDEX_BYTES = 8 * 6;
+const FLOW_TABLE_BYTES = 1 << 17;
+
+/** Largest memory of a tap in bytes: the buffer and what building at the epoch's end takes besides, or the filters. */
+export function tapBytes(p: MapleParameters, batchRows: number): number {
+  const stores = identitiesOf(p).length;
+  if (p.store !== "ribbon")
+    return batchRows * (ROW_BYTES + 2) + Math.ceil((stores * p.capacity * p.bits) / 8);
+  const row = ROW_BYTES + (p.index ? FLOW_ROW_BYTES : 0);
+  // Building: codes, two columns of hashes, grouped codes, the words; besides the histogram and the tables of one block.
+  const building = 2 + 8 + 8 + 2 + (1.05 * (codeBitsOf(p.k) + p.check)) / 8;
+  const fixed = 1 << 20;
+  if (!p.index) return Math.ceil(p.capacity * (row + building)) + fixed;
+  // Listing: records, their index, order and counts, at most 64 bytes of list per flow, IPIDs and at most 6 bytes of ranges per packet.
+  const records = Math.ceil(p.flows / FLOW_SEGMENT) * FLOW_SEGMENT * FLOW_RECORD_BYTES + FLOW_TABLE_BYTES;
+  const listing = records + p.flows * (FLOW_INDEX_BYTES + 64 + 16) + p.capacity * 8;
+  return Math.ceil(p.capacity * (row + building) + listing) + fixed;
+}

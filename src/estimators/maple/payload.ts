@@ -1,0 +1,320 @@
+/**
+ * A sealed epoch of MAPLE in bytes, version 1, little-endian, never compressed: a question reads the words it needs by range
+ * (docs/formats/maple-payload.md is the page for readers of other languages).
+ *
+ *    0         4        6      8
+ *   +---------+--------+------+--------------------------+
+ *   | "MPLE"  | parts  | zero | per part: offset, bytes  |     parts begin at multiples of 8
+ *   | u32     | u16    | u16  | 2 x u32                  |
+ *   +---------+--------+------+--------------------------+
+ *
+ * A part is one tap's epoch. Stores cannot be merged without the packets' keys, so a merged payload has several parts, in the order of their bytes;
+ * SVBF and COMB of the same centres and size are one part, the OR of both.
+ *
+ *   part:  0      1       2      3        4        8      16            24     28       32        36
+ *         +------+-------+------+--------+--------+------+-------------+------+--------+---------+------+
+ *         | kind | flags | code | hashes | groups | seed | ns per byte | seen | stored | unknown | shed |
+ *         | u8   | u8    | bits | u8     | u32    | u64  | f64         | u32  | u32    | u32     | u32  |
+ *         +------+-------+------+--------+--------+------+-------------+------+--------+---------+------+
+ *         40                    72    74      76     80      88     96           112        120     128
+ *         +---------------------+-----+-------+------+-------+------+------------+----------+-------+
+ *         | cells, digest store,| f   | theta | k    | bytes | sum  | squares    | least    | most  |
+ *         | flow-ipid store,    | u16 | u16   | u32  | f64   | i64  | u128       | f64 ns   | f64   |
+ *         | flow index: 4 x     |     |       |      |       |      |            |          |       |
+ *         | (offset, bytes u32) |     |       |      |       |      |            |          |       |
+ *         +---------------------+-----+-------+------+-------+------+------------+----------+-------+
+ *   then the sections, each at a multiple of 8; bytes 0 where there is none.
+ *   cell (48 bytes): base f64 | least f64 | most f64 | sum of (delay - base) i64 | sum of squares u96 | count u32
+ */
+import { ByteReader, ByteWriter } from "../../base/bytes.ts";
+import { FormatError } from "../../base/errors.ts";
+import { addSums, type CellSums } from "./cell-table.ts";
+import type { EpochTotals } from "./epoch-buffer.ts";
+import { STORE_KINDS, type StoreGeometry } from "./stores/packet-store.ts";
+
+export const MAGIC = 0x454c_504d; // "MPLE"
+export const PAYLOAD_HEAD_BYTES = 8;
+export const PART_HEAD_BYTES = 128;
+export const CELL_BYTES = 48;
+export const SECTIONS = ["cells", "digest", "flow-ipid", "index"] as const;
+export type Section = (typeof SECTIONS)[number];
+
+export interface PartHead {
+  geometry: StoreGeometry;
+  /** Groups that were wanted; an epoch's own centres may be fewer. */
+  k: number;
+  /** Taken off a packet's delay per byte of it before it was stored; 0: delays as they are. */
+  nsPerByte: number;
+  totals: EpochTotals;
+  /** From the start of the part; bytes 0 where there is none. */
+  sections: Record<Section, { offset: number; bytes: number }>;
+}
+
+export interface PartContents {
+  geometry: StoreGeometry;
+  k: number;
+  nsPerByte: number;
+  totals: EpochTotals;
+  sections: Partial<Record<Section, Uint8Array>>;
+}
+
+export function encodeCells(cells: readonly CellSums[]): Uint8Array {
+  const out = new ByteWriter(cells.length * CELL_BYTES);
+  for (const cell of cells) {
+    out.f64(cell.baseNs);
+    out.f64(cell.leastNs);
+    out.f64(cell.mostNs);
+    out.i64(BigInt.asIntN(64, cell.sum));
+    out.u64(cell.squares & 0xffff_ffff_ffff_ffffn);
+    out.u32(Number((cell.squares >> 64n) & 0xffff_ffffn));
+    out.u32(cell.count);
+  }
+  return out.finish();
+}
+
+export function decodeCells(bytes: Uint8Array): CellSums[] {
+  const reader = new ByteReader(bytes, { file: "maple cells" });
+  // Whole cells only: decodePartHead has checked it.
+  const cells: CellSums[] = [];
+  while (reader.remaining > 0) {
+    const [baseNs, leastNs, mostNs] = [reader.f64(), reader.f64(), reader.f64()];
+    const sum = reader.i64();
+    const low = reader.u64();
+    const high = BigInt(reader.u32());
+    cells.push({ baseNs, leastNs, mostNs, sum, squares: (high << 64n) | low, count: reader.u32() });
+  }
+  return cells;
+}
+
+export function encodePart(part: PartContents): Uint8Array {
+  const { geometry, totals } = part;
+  const out = new ByteWriter(1024);
+  out.u8(STORE_KINDS.indexOf(geometry.kind));
+  out.u8(part.nsPerByte === 0 ? 0 : 1);
+  out.u8(geometry.codeBits);
+  out.u8(geometry.hashes);
+  out.u32(geometry.groups);
+  out.u64(geometry.seed);
+  out.f64(part.nsPerByte);
+  for (const count of [totals.seen, totals.stored, totals.unknown, totals.shed]) out.u32(count);
+  let at = PART_HEAD_BYTES;
+  for (const name of SECTIONS) {
+    // Sections follow each other; decodePartHead relies on it.
+    const bytes = part.sections[name]?.length ?? 0;
+    out.u32(bytes === 0 ? 0 : at);
+    out.u32(bytes);
+    at += 8 * Math.ceil(bytes / 8);
+  }
+  out.u16(geometry.f);
+  out.u16(geometry.theta);
+  out.u32(part.k);
+  out.f64(totals.bytes);
+  out.i64(totals.sum);
+  out.u64(totals.squares & 0xffff_ffff_ffff_ffffn);
+  out.u64(totals.squares >> 64n);
+  out.f64(totals.leastNs);
+  out.f64(totals.mostNs);
+  for (const name of SECTIONS) {
+    const bytes = part.sections[name];
+    if (!bytes) continue;
+    out.bytes(bytes);
+    out.bytes(new Uint8Array((8 - (bytes.length % 8)) % 8));
+  }
+  return out.finish();
+}
+
+/** `partBytes`: how long the part is, as the payload's head says. */
+export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
+  const reader = new ByteReader(bytes, { file: "maple part" });
+  const bad = (at: number, message: string) => new FormatError("bad-record", "maple part", at, message);
+  const kind = STORE_KINDS[reader.u8()];
+  if (kind === undefined) throw bad(0, "an unknown kind of store");
+  reader.skip(1);
+  const codeBits = reader.u8();
+  const hashes = reader.u8();
+  const groups = reader.u32();
+  const seed = reader.u64();
+  const nsPerByte = reader.f64();
+  const [seen, stored, unknown, shed] = [reader.u32(), reader.u32(), reader.u32(), reader.u32()];
+  const sections = {} as PartHead["sections"];
+  let next = PART_HEAD_BYTES;
+  for (const name of SECTIONS) {
+    const offset = reader.u32();
+    const length = reader.u32();
+    if (offset !== (length === 0 ? 0 : next)) {
+      throw bad(reader.offset - 8, `section ${name} begins at ${offset}, not at ${next}`);
+    }
+    next += 8 * Math.ceil(length / 8);
+    sections[name] = { offset, bytes: length };
+  }
+  if (next !== partBytes) throw bad(40, `the sections end at ${next}, the part at ${partBytes}`);
+  const f = reader.u16();
+  const theta = reader.u16();
+  const k = reader.u32();
+  const volume = reader.f64();
+  const sum = reader.i64();
+  const low = reader.u64();
+  const squares = (reader.u64() << 64n) | low;
+  const totals: EpochTotals = {
+    seen,
+    stored,
+    unknown,
+    shed,
+    bytes: volume,
+    sum,
+    squares,
+    leastNs: reader.f64(),
+    mostNs: reader.f64(),
+  };
+  if (codeBits > 16 || groups > 0xffff || sections.cells.bytes !== (stored > 0 ? groups * CELL_BYTES : 0)) {
+    throw bad(2, `${groups} groups of ${codeBits} bits with ${sections.cells.bytes} bytes of sums cannot be`);
+  }
+  return { geometry: { kind, groups, seed, codeBits, hashes, f, theta }, k, nsPerByte, totals, sections };
+}
+
+export function encodePayload(parts: readonly Uint8Array[]): Uint8Array {
+  const out = new ByteWriter(64 + parts.reduce((n, p) => n + p.length, 0));
+  out.u32(MAGIC);
+  out.u16(parts.length);
+  out.u16(0);
+  let at = PAYLOAD_HEAD_BYTES + 8 * parts.length;
+  for (const part of parts) {
+    out.u32(at);
+    out.u32(part.length);
+    at += part.length;
+  }
+  for (const part of parts) out.bytes(part);
+  return out.finish();
+}
+
+/** Where the parts of a payload lie, from its first bytes (8 and 8 per part). */
+export function decodePayloadHead(
+  read: (offset: number, length: number) => Uint8Array,
+  bytes: number,
+): { offset: number; bytes: number }[] {
+  const head = new ByteReader(read(0, Math.min(bytes, PAYLOAD_HEAD_BYTES)), { file: "maple payload" });
+  if (head.u32() !== MAGIC) {
+    throw new FormatError(
+      "bad-record",
+      "maple payload",
+      0,
+      "not a payload of MAPLE (it does not start with 'MPLE')",
+    );
+  }
+  const count = head.u16();
+  const table = new ByteReader(read(PAYLOAD_HEAD_BYTES, 8 * count), { file: "maple payload", baseOffset: 8 });
+  let next = PAYLOAD_HEAD_BYTES + 8 * count;
+  const parts = Array.from({ length: count }, () => {
+    const at = table.offset;
+    const [offset, length] = [table.u32(), table.u32()];
+    if (length < PART_HEAD_BYTES || offset !== next) {
+      throw new FormatError("bad-record", "maple payload", at, `a part begins at ${offset}, not at ${next}`);
+    }
+    next += length;
+    return { offset, bytes: length };
+  });
+  if (next !== bytes) {
+    throw new FormatError(
+      "truncated",
+      "maple payload",
+      Math.min(next, bytes),
+      `${next} bytes are promised, ${bytes} are there`,
+    );
+  }
+  return parts;
+}
+
+/** Parts of whole payloads as contents. */
+export function decodeParts(payload: Uint8Array): PartContents[] {
+  const read = (offset: number, length: number) => payload.subarray(offset, offset + length);
+  return decodePayloadHead(read, payload.length).map(({ offset, bytes }) => {
+    const part = payload.subarray(offset, offset + bytes);
+    const head = decodePartHead(part.subarray(0, PART_HEAD_BYTES), bytes);
+    const sections: PartContents["sections"] = {};
+    for (const name of SECTIONS) {
+      const { offset: at, bytes: length } = head.sections[name];
+      if (length > 0) sections[name] = part.subarray(at, at + length);
+    }
+    const { geometry, k, nsPerByte, totals } = head;
+    return { geometry, k, nsPerByte, totals, sections };
+  });
+}
+
+/** The union of two lists of parts (see above). Equal inputs in either order give equal bytes. */
+export function mergeParts(a: readonly PartContents[], b: readonly PartContents[]): Uint8Array {
+  const parts: PartContents[] = [];
+  for (const part of [...a, ...b]) {
+    const at = parts.findIndex((other) => joins(other, part));
+    if (at < 0) parts.push(part);
+    else parts[at] = joinParts(parts[at]!, part);
+  }
+  try {
+    return encodePayload(parts.map(encodePart).sort(compareBytes));
+  } catch (cause) {
+    // The writer refuses sums that do not fit: no honest epochs have such.
+    if (!(cause instanceof RangeError)) throw cause;
+    throw new FormatError("bad-record", "maple payload", 0, "sums of the two do not fit together", { cause });
+  }
+}
+
+/** Empty parts join anything that joins at all; else size, hashes and centres must be the same. */
+function joins(a: PartContents, b: PartContents): boolean {
+  if (
+    a.geometry.kind !== b.geometry.kind ||
+    a.geometry.seed !== b.geometry.seed ||
+    a.nsPerByte !== b.nsPerByte
+  )
+    return false;
+  const [emptyA, emptyB] = [a.totals.stored === 0, b.totals.stored === 0];
+  if (emptyA && emptyB) return true;
+  const { kind, groups, hashes, f, theta } = a.geometry;
+  if (kind !== "svbf" && kind !== "comb") return false;
+  if (emptyA || emptyB) return true;
+  if (
+    groups !== b.geometry.groups ||
+    hashes !== b.geometry.hashes ||
+    f !== b.geometry.f ||
+    theta !== b.geometry.theta
+  )
+    return false;
+  if (SECTIONS.some((s) => (a.sections[s]?.length ?? 0) !== (b.sections[s]?.length ?? 0))) return false;
+  const [cellsA, cellsB] = [decodeCells(a.sections.cells!), decodeCells(b.sections.cells!)];
+  return cellsA.every((cell, i) => cell.baseNs === cellsB[i]!.baseNs);
+}
+
+function joinParts(a: PartContents, b: PartContents): PartContents {
+  const totals: EpochTotals = {
+    seen: a.totals.seen + b.totals.seen,
+    stored: a.totals.stored + b.totals.stored,
+    unknown: a.totals.unknown + b.totals.unknown,
+    shed: a.totals.shed + b.totals.shed,
+    bytes: a.totals.bytes + b.totals.bytes,
+    sum: a.totals.sum + b.totals.sum,
+    squares: a.totals.squares + b.totals.squares,
+    leastNs: Math.min(a.totals.leastNs, b.totals.leastNs),
+    mostNs: Math.max(a.totals.mostNs, b.totals.mostNs),
+  };
+  if (a.totals.stored === 0) return { ...b, totals };
+  if (b.totals.stored === 0) return { ...a, totals };
+  const [cellsA, cellsB] = [decodeCells(a.sections.cells!), decodeCells(b.sections.cells!)];
+  const sections: PartContents["sections"] = {
+    cells: encodeCells(cellsA.map((cell, i) => addSums(cell, cellsB[i]!))),
+  };
+  for (const name of ["digest", "flow-ipid"] as const) {
+    const [x, y] = [a.sections[name], b.sections[name]];
+    if (x && y) sections[name] = orFilters(x, y);
+  }
+  return { ...a, totals, sections };
+}
+
+/** Bodies of SVBF and COMB: packets u32, then what is equal, then bits. */
+function orFilters(x: Uint8Array, y: Uint8Array): Uint8Array {
+  const out = x.map((byte, i) => byte | y[i]!);
+  const view = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  view(out).setUint32(0, view(x).getUint32(0, true) + view(y).getUint32(0, true), true);
+  return out;
+}
+
+function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  return Buffer.compare(a, b);
+}

@@ -1,0 +1,50 @@
+/** Making and reading the structures by name: the one place that knows all of them. */
+import type { Kernels } from "../../../base/kernels.ts";
+import { CombStore } from "./comb.ts";
+import { HashTableStore } from "./hash-table.ts";
+import type { PacketStore, StoreGeometry } from "./packet-store.ts";
+import { PbfStore } from "./pbf.ts";
+import { RibbonStore } from "./ribbon.ts";
+import { SvbfStore } from "./svbf.ts";
+
+/** An empty store of so many bits (the ribbon takes what it needs). `shares` as in Centres. */
+export function createStore(
+  kernels: Kernels,
+  geometry: StoreGeometry,
+  bits: number,
+  shares: Float64Array | null = null,
+): PacketStore {
+  switch (geometry.kind) {
+    case "ribbon":
+      return new RibbonStore(kernels, geometry);
+    case "svbf":
+      return new SvbfStore(kernels, geometry, bits);
+    case "comb":
+      return new CombStore(kernels, geometry, bits);
+    case "pbf":
+      return new PbfStore(kernels, geometry, bits, shares);
+    case "table":
+      return new HashTableStore(kernels, geometry, bits);
+  }
+}
+
+/** A closed store from its section of a payload; `counts` are the packets of each group. */
+export function openStore(
+  kernels: Kernels,
+  geometry: StoreGeometry,
+  body: Uint8Array,
+  counts: ArrayLike<number>,
+): PacketStore {
+  switch (geometry.kind) {
+    case "ribbon":
+      return RibbonStore.open(kernels, geometry, body);
+    case "svbf":
+      return SvbfStore.open(kernels, geometry, body, counts);
+    case "comb":
+      return CombStore.open(kernels, geometry, body, counts);
+    case "pbf":
+      return PbfStore.open(kernels, geometry, body, counts);
+    case "table":
+      return HashTableStore.open(kernels, geometry, body);
+  }
+}

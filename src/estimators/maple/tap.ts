@@ -1,0 +1,197 @@
+/**
+ * MAPLE's tap: folds rows with a delay into an epoch's store.
+ *
+ *   ribbon (default)   keeps the epoch's packets in a buffer of fixed capacity; sealing chooses centres from their own delays,
+ *                      builds the stores and the list of flows. Memory: tapBytes(); overload sheds packets and counts them.
+ *   svbf, comb, …      as the paper has it: centres come from the pipeline (two epochs behind), packets go into the filters as they come
+ */
+import type { Kernels } from "../../base/kernels.ts";
+import { Random } from "../../base/random.ts";
+import { BATCH_ROWS, type PacketBatch } from "../../capture/batch.ts";
+import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
+import { CellTable, histogramOf } from "./cell-table.ts";
+import type { Centres } from "./centres/centres.ts";
+import { epochCentres } from "./centres/epoch-centres.ts";
+import { CentrePipeline } from "./centres/pipeline.ts";
+import { EpochBuffer } from "./epoch-buffer.ts";
+import { FLOWS_PER_BUCKET } from "./flow-index.ts";
+import { type Identity, storeSeed } from "./identity.ts";
+import { geometryOf, identitiesOf, type MapleParameters, nsPerByteOf, tapBytes } from "./parameters.ts";
+import { encodeCells, encodePart, encodePayload, type PartContents } from "./payload.ts";
+import { createStore } from "./stores/open.ts";
+import type { PacketStore } from "./stores/packet-store.ts";
+import { RibbonStore } from "./stores/ribbon.ts";
+
+export class MapleTap implements Tap {
+  readonly memoryBytes: number;
+  readonly #kernels: Kernels;
+  readonly #parameters: MapleParameters;
+  readonly #seed: bigint;
+  readonly #buffer: EpochBuffer;
+  readonly #nsPerByte: number;
+  /** Learns centres; null where each epoch has its own. */
+  readonly #pipeline: CentrePipeline | null;
+  #cells: CellTable | null = null;
+  #stores: Map<Identity, PacketStore> | null = null;
+  #codes = 0;
+
+  constructor(context: TapContext, parameters: MapleParameters) {
+    this.#kernels = context.kernels;
+    this.#parameters = parameters;
+    this.#seed = context.seed;
+    this.memoryBytes = tapBytes(parameters, BATCH_ROWS);
+    this.#nsPerByte = nsPerByteOf(parameters);
+    const ribbon = parameters.store === "ribbon";
+    const capacity = ribbon ? parameters.capacity : BATCH_ROWS;
+    this.#buffer = new EpochBuffer(
+      context.kernels,
+      capacity,
+      parameters.index ? parameters.flows : 0,
+      this.#nsPerByte,
+    );
+    const { centres } = parameters;
+    this.#pipeline =
+      centres === "exact"
+        ? null
+        : new CentrePipeline({
+            strategy: centres,
+            k: parameters.k,
+            range: { lowNs: parameters.low, highNs: parameters.high },
+            sampling: parameters.sampling,
+            expected: parameters.capacity,
+            random: new Random(`maple ${context.seed}`),
+          });
+    if (!ribbon) this.#codes = context.kernels.alloc(BATCH_ROWS * 2);
+  }
+
+  /** Times do not enter the store: a packet is asked by its identity, within an epoch. */
+  begin(): void {
+    this.#buffer.begin();
+    if (this.#parameters.store === "ribbon") return;
+    this.#dropStores();
+    this.#open();
+  }
+
+  update(batch: PacketBatch, from: number, to: number): void {
+    if (this.#parameters.store === "ribbon") {
+      this.#buffer.append(batch, from, to);
+      return;
+    }
+    if (!this.#stores) this.begin();
+    for (let at = from; at < to; at += BATCH_ROWS) {
+      this.#buffer.append(batch, at, Math.min(to, at + BATCH_ROWS));
+      this.#stream();
+    }
+  }
+
+  seal(): SealedEpoch {
+    const sealed = this.#parameters.store === "ribbon" ? this.#build() : this.#close();
+    this.#pipeline?.endEpoch();
+    this.#buffer.begin();
+    return sealed;
+  }
+
+  free(): void {
+    this.#dropStores();
+    this.#buffer.free();
+    if (this.#codes !== 0) this.#kernels.free(this.#codes);
+  }
+
+  #columnOf(identity: Identity): number {
+    return identity === "digest" ? this.#buffer.digests : this.#buffer.flowKeys;
+  }
+
+  /** The epoch is over: centres, codes, stores. */
+  #build(): SealedEpoch {
+    const kernels = this.#kernels;
+    const buffer = this.#buffer;
+    const count = buffer.count;
+    if (count === 0) return this.#sealed({}, 0);
+    this.#pipeline?.observe(kernels.f64.subarray(buffer.delays >>> 3, (buffer.delays >>> 3) + count));
+    const cells = new CellTable(kernels, this.#epochCentres(count));
+    const codes = kernels.alloc(2 * count);
+    cells.assign(buffer.delays, codes, count);
+    const sections: PartContents["sections"] = { cells: encodeCells(cells.sums()) };
+    for (const identity of identitiesOf(this.#parameters)) {
+      const geometry = geometryOf(this.#parameters, cells.groups, storeSeed(this.#seed, identity));
+      const store = RibbonStore.from(kernels, geometry, this.#columnOf(identity), codes, count);
+      sections[identity] = store.body();
+      store.free();
+    }
+    if (this.#parameters.index) sections.index = buffer.flowIndex(FLOWS_PER_BUCKET);
+    const { groups } = cells;
+    kernels.free(codes);
+    cells.free();
+    return this.#sealed(sections, groups);
+  }
+
+  #epochCentres(count: number): Centres {
+    if (this.#pipeline) return this.#pipeline.current;
+    const histogram = histogramOf(this.#kernels, this.#buffer.delays, count);
+    const { k, s0 } = this.#parameters;
+    return epochCentres(histogram, k, { scale: "log", s0Ns: s0 });
+  }
+
+  /** Empty filters and centres for the epoch that begins. */
+  #open(): void {
+    const centres = this.#pipeline!.current;
+    this.#cells = new CellTable(this.#kernels, centres);
+    const bits = this.#parameters.capacity * this.#parameters.bits;
+    this.#stores = new Map(
+      identitiesOf(this.#parameters).map((identity) => {
+        const geometry = geometryOf(
+          this.#parameters,
+          centres.valuesNs.length,
+          storeSeed(this.#seed, identity),
+        );
+        return [identity, createStore(this.#kernels, geometry, bits, centres.shares)];
+      }),
+    );
+  }
+
+  /** What was just appended goes into the filters. */
+  #stream(): void {
+    const buffer = this.#buffer;
+    const { count, delays } = buffer;
+    this.#cells!.assign(delays, this.#codes, count);
+    for (const [identity, store] of this.#stores!) store.insert(this.#columnOf(identity), this.#codes, count);
+    this.#pipeline!.observe(this.#kernels.f64.slice(delays >>> 3, (delays >>> 3) + count));
+    buffer.taken();
+  }
+
+  #close(): SealedEpoch {
+    if (!this.#stores || !this.#cells || this.#buffer.totals().stored === 0) {
+      this.#dropStores();
+      return this.#sealed({}, 0);
+    }
+    const sums = this.#cells.sums();
+    const sections: PartContents["sections"] = { cells: encodeCells(sums) };
+    for (const [identity, store] of this.#stores) {
+      store.close(sums.map((s) => s.count));
+      sections[identity] = store.body();
+    }
+    const { groups } = this.#cells;
+    this.#dropStores();
+    return this.#sealed(sections, groups);
+  }
+
+  #sealed(sections: PartContents["sections"], groups: number): SealedEpoch {
+    const totals = this.#buffer.totals();
+    const geometry = geometryOf(this.#parameters, groups, this.#seed);
+    const part = encodePart({
+      geometry,
+      k: this.#parameters.k,
+      nsPerByte: this.#nsPerByte,
+      totals,
+      sections,
+    });
+    return { payload: encodePayload([part]), packets: totals.seen };
+  }
+
+  #dropStores(): void {
+    for (const store of this.#stores?.values() ?? []) store.free();
+    this.#cells?.free();
+    this.#stores = null;
+    this.#cells = null;
+  }
+}

@@ -1,0 +1,34 @@
+/** Answers for single packets: making them, and putting together what several stores say of the same packets. */
+import type { PacketAnswers } from "./estimator.ts";
+
+export const NO_MATCH = 0;
+export const MATCH = 1;
+export const MULTI_MATCH = 2;
+
+export function emptyAnswers(count: number): PacketAnswers {
+  return {
+    count,
+    kind: new Uint8Array(count),
+    valueNs: new Float64Array(count).fill(Number.NaN),
+    lowNs: new Float64Array(count).fill(Number.NaN),
+    highNs: new Float64Array(count).fill(Number.NaN),
+    varianceNs2: new Float64Array(count),
+    groupPackets: new Float64Array(count),
+  };
+}
+
+/** What another epoch or part says of the same packets: more than one answer is a Multi-Match, told is the larger group's (section 3.3.4). */
+export function combineAnswers(into: PacketAnswers, other: PacketAnswers): void {
+  for (let i = 0; i < into.count; i++) {
+    if (other.kind[i] === NO_MATCH) continue;
+    const first = into.kind[i] === NO_MATCH;
+    const told = first || other.groupPackets[i]! > into.groupPackets[i]!;
+    into.kind[i] = first ? other.kind[i]! : MULTI_MATCH;
+    into.lowNs[i] = first ? other.lowNs[i]! : Math.min(into.lowNs[i]!, other.lowNs[i]!);
+    into.highNs[i] = first ? other.highNs[i]! : Math.max(into.highNs[i]!, other.highNs[i]!);
+    if (!told) continue;
+    into.valueNs[i] = other.valueNs[i]!;
+    into.varianceNs2[i] = other.varianceNs2[i]!;
+    into.groupPackets[i] = other.groupPackets[i]!;
+  }
+}
