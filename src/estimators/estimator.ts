@@ -198,6 +198,8 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
   readonly parameters: readonly ParameterSpec[];
   /** The payload differs between the roles; else a tap of either role serves at both ends. */
   readonly roleMatters?: boolean;
+  /** A flow meets the same others in every epoch: its errors repeat, and do not average out over epochs. */
+  readonly flowErrorsPersist?: boolean;
   /** Answers read parts of a payload in place: records keep it unpacked. */
   readonly readsRanges?: boolean;
   /** Checks relations between parameters and completes derived ones; UsageError where they cannot work. */

@@ -205,7 +205,7 @@ export class EstimatorQuestion {
       const known = flows.packets[flow]!;
       const size = packets ?? (Number.isNaN(known) ? null : known);
       const contribution: Contribution = { mean, stdev, packets: size, lost, used: size ?? 0 };
-      this.#groups!.add(flows, flow, contribution, epoch);
+      this.#groups!.add(flows, flow, contribution, epoch, this.#context.estimator.flowErrorsPersist);
     }
   }
 

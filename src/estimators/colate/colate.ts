@@ -32,6 +32,8 @@ export const colate: Estimator<ColateParameters> = {
   title: "COLATE: mean delay of flows from shared counters",
   answers: ["segment", "flow"],
   needs: { sender: true, delays: false, flows: true },
+  // Counters are placed by the flow and the seed alone.
+  flowErrorsPersist: true,
   parameters: COLATE_PARAMETERS,
   complete: completeColate,
   createTap: (context, parameters) => new ColateTap(context, parameters),
