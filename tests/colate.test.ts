@@ -6,20 +6,15 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { Kernels } from "../src/base/kernels.ts";
-import { compileFilter } from "../src/capture/filter.ts";
-import { FlowKeySpec } from "../src/capture/flow-key.ts";
-import { DEFAULT_SEED } from "../src/capture/reader.ts";
 import type { EstimateReport } from "../src/collect/compare-estimate-report.ts";
 import { compareWithEstimates } from "../src/collect/compare-estimates.ts";
 import { encodeRecord } from "../src/epoch/record.ts";
 import { colate } from "../src/estimators/colate/colate.ts";
-import type { EstimatorAnswer, KnownFlows, SealedEpoch, Tap } from "../src/estimators/estimator.ts";
+import type { EstimatorAnswer, KnownFlows, SealedEpoch } from "../src/estimators/estimator.ts";
 import { isNoAnswer } from "../src/estimators/estimator.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
-import { independentFlows, referenceTraffic } from "../src/simulate/presets.ts";
-import { simulate } from "../src/simulate/simulate.ts";
-import { FlowTruthTable } from "../src/simulate/truth.ts";
-import { arrive } from "./both-ends.ts";
+import { independentFlows } from "../src/simulate/presets.ts";
+import { runTriangle, type TriangleAnswer, type TriangleCase } from "./colate-triangle.ts";
 import { ROOT } from "./demo-captures.ts";
 import { type FlowRun, runFlows, scoreFlows } from "./flow-runs.ts";
 import { numberedRecord } from "./numbered-record.ts";
@@ -198,107 +193,30 @@ describe("sizes", () => {
 
 /** Points A, B and C with a network each, every flow at a delay of its own: what A and B know of the segment from A to B. */
 describe("in a triangle of senders and receivers", () => {
-  const networks = { A: "10.1.0.0/16", B: "10.2.0.0/16", C: "10.3.0.0/16" } as const;
-  const streams = ["AB", "AC", "CB"] as const;
-  const text = (n: number) => `n=${n},m=2,vectors=1`;
-  const N = 16_384;
-  const answers = new Map<
-    string,
-    { coverage: number; answered: number; median: number; foreign: boolean; bytes: number }
-  >();
-
+  let answers: Record<TriangleCase, TriangleAnswer>;
   beforeAll(async () => {
-    const open = (n: number): Tap => {
-      const tap = colate.createTap({ kernels, role: "sender", seed: SEED }, parseParameters(colate, text(n)));
-      tap.begin(0);
-      return tap;
-    };
-    const make = (n: number) => ({ sender: open(n), receiver: open(n) });
-    const taps = {
-      mixed: make(N),
-      "a vector per peer": make(N),
-      "a vector per peer in the same memory": make(N / 2),
-    };
-    // What A's --segment to B keeps, and B's from A: the peer's network.
-    const filters = {
-      sender: compileFilter(`dst net ${networks.B}`, kernels),
-      receiver: compileFilter(`src net ${networks.A}`, kernels),
-    };
-    const truth = new FlowTruthTable(kernels);
-    const mask = FlowKeySpec.parse().store(kernels);
-    for (const [i, stream] of streams.entries()) {
-      const [from, to] = [...stream] as [keyof typeof networks, keyof typeof networks];
-      const keys = { sources: [{ prefix: networks[from] }], targets: [{ prefix: networks[to] }] };
-      const scenario = {
-        seed: 11 + i,
-        traffic: referenceTraffic({ durationS: 2, ratePps: 200_000, keys }),
-        path: [{ kind: "delay", model: { kind: "per-flow" } }] as const,
-      };
-      for await (const batch of simulate(kernels, { ...scenario, path: [...scenario.path] }).combined()) {
-        kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
-        if (stream === "AB") truth.updateKeyed(batch);
-        const pass = (end: "sender" | "receiver") => {
-          taps.mixed[end].update(batch, 0, batch.count);
-          const kept = picked(batch, filters[end]);
-          for (const name of ["a vector per peer", "a vector per peer in the same memory"] as const) {
-            if (kept) taps[name][end].update(batch, 0, batch.count);
-          }
-        };
-        if (from === "A") pass("sender");
-        arrive(batch);
-        if (to === "B") pass("receiver");
-      }
-    }
-    const sent = truth.column("sent");
-    const meanNs = truth.column("sum").map((s, f) => s / sent[f]!);
-    const flows: KnownFlows = {
-      ...{ count: sent.length, hash: truth.hashes(), packets: sent, bytes: sent, complete: true },
-      keyWords: new Uint32Array(10 * sent.length),
-    };
-    const run: FlowRun = { flows, received: sent, meanNs, stdevNs: meanNs, sealed: [] };
-    for (const [name, { sender, receiver }] of Object.entries(taps)) {
-      const sealed = { sender: sender.seal(), receiver: receiver.seal() };
-      const n = name.includes("same memory") ? N / 2 : N;
-      const answer = ask(text(n), sealed, { ...flows, complete: name !== "mixed" });
-      const [score] = scoreFlows(run, answer, [[500, Number.POSITIVE_INFINITY]]);
-      answers.set(name, {
-        coverage: answer.segment!.coverage,
-        answered: score!.answered / score!.flows,
-        median: score!.median,
-        foreign: answer.notes.join().includes("counted at the receiver only"),
-        bytes: sealed.sender.payload.length,
-      });
-    }
+    answers = await runTriangle(kernels, SEED);
   }, 120_000);
 
   it("a vector per peer answers as if there were one sender; it costs its memory once per peer", () => {
-    const own = answers.get("a vector per peer")!;
-    const half = answers.get("a vector per peer in the same memory")!;
+    const own = answers["a vector per peer"];
+    const half = answers["a vector per peer in the same memory"];
     expect(own).toMatchObject({ coverage: 1, answered: 1, foreign: false });
     expect(half).toMatchObject({ coverage: 1, answered: 1, foreign: false });
     expect(own.median).toBeLessThan(0.02);
     // Half the counters for the same packets: about twice the error.
     expect(half.median).toBeLessThan(3 * own.median);
-    expect(half.bytes).toBeLessThan(0.6 * own.bytes);
+    expect(half.memoryBytes).toBeLessThan(0.51 * own.memoryBytes);
+    expect(own.memoryBytes).toBe(2 * answers["not told apart"].memoryBytes);
   });
 
   it("traffic that is not told apart leaves next to no counter usable, and the answer says so", () => {
-    const mixed = answers.get("mixed")!;
+    const mixed = answers["not told apart"];
     expect(mixed.coverage).toBeLessThan(0.05);
     expect(mixed.foreign).toBe(true);
     expect(mixed.answered).toBeLessThan(0.05);
   });
 });
-
-/** Are all packets of the batch the peer's? Streams are of one kind, so it is all or none. */
-function picked(batch: Parameters<Tap["update"]>[0], filter: ReturnType<typeof compileFilter>): boolean {
-  filter.select(batch);
-  const plane = batch.column("select");
-  const select = kernels.u8.subarray(plane, plane + batch.count);
-  const kept = select.reduce((s, x) => s + (x !== 0 ? 1 : 0), 0);
-  expect([0, batch.count]).toContain(kept);
-  return kept > 0;
-}
 
 /** Flows of at least so many packets, as a list that leaves the others out. */
 function largeFlows(run: FlowRun, least: number): { flows: KnownFlows; ids: number[] } {
