@@ -18,3 +18,4 @@ export * from "./maple-index";
 export * from "./rli";
 export * from "./lda";
 export * from "./flow-counts";
+export * from "./colate";

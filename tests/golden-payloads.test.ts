@@ -54,6 +54,13 @@ function seal(estimator: Estimator, parameters: ParameterValues, role: Role, ref
 const GOLDEN: { file: string; name: string; text: string; references?: number }[] = [
   { file: "lda-v1", name: "lda", text: "rows=16,sampling=0.5/0.25/0.125" },
   { file: "lda-v1-counts-only", name: "lda", text: "rows=8,sampling=1,digest=false" },
+  { file: "colate-v1", name: "colate", text: "n=64,m=2" },
+  {
+    file: "colate-v1-one-vector",
+    name: "colate",
+    text: "n=48,m=3,vectors=1,b=20,unit=16,check=0,delay=1000",
+  },
+  { file: "colate-literal-v1", name: "colate-literal", text: "n=64,m=4,unit=1" },
   { file: "lds-v1", name: "lds", text: "rows=3,columns=40,k=3,rates=1/.5/.1,bytes=true" },
   { file: "lds-v1-plain", name: "lds", text: "rows=2,columns=30,k=1,digest=0" },
   { file: "sds-v1", name: "sds", text: "rows=2,columns=30,k=2" },

@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { formatDuration } from "../base/time.ts";
+import { readFlowRecords } from "../capture/flow-records.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import { type CompareOptions, compareCaptures, type FlowOrder } from "../collect/compare.ts";
 import { compareWithEstimates } from "../collect/compare-estimates.ts";
@@ -29,6 +30,7 @@ interface Flags {
   csv?: boolean;
   html?: string;
   confidence: number;
+  flowRecords?: string;
 }
 
 export function compareCommand(): Command {
@@ -72,7 +74,11 @@ export function compareCommand(): Command {
       "--estimators <names>",
       `sketches to run beside the exact match, joined with commas: ${ESTIMATORS.map((e) => e.name).join(", ")}`,
     )
-    .option("--confidence <share>", "of the estimators' intervals", shareOption("--confidence"), 0.95);
+    .option("--confidence <share>", "of the estimators' intervals", shareOption("--confidence"), 0.95)
+    .option(
+      "--flow-records <file>",
+      "packets per flow for the estimators: IPFIX or CSV, instead of counting them",
+    );
   return addEstimatorOptions(command, ESTIMATORS)
     .addHelpText(
       "after",
@@ -115,7 +121,11 @@ async function run(before: string, after: string, flags: Flags): Promise<void> {
   const comparison =
     plans.length === 0
       ? compareCaptures(options)
-      : compareWithEstimates(options, { plans, confidence: flags.confidence });
+      : compareWithEstimates(options, {
+          plans,
+          confidence: flags.confidence,
+          flowRecords: flags.flowRecords === undefined ? undefined : readFlowRecords(flags.flowRecords),
+        });
   const report = await comparison.finally(() => progress.clear());
   const seconds = (performance.now() - started) / 1000;
   if (flags.html !== undefined) writeFileSync(flags.html, renderComparePage(report));

@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { RecordArchive } from "../archive/archive.ts";
 import { UsageError } from "../base/errors.ts";
 import { parseTime } from "../base/time.ts";
+import { readFlowRecords } from "../capture/flow-records.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { formatAnswer } from "../query/answer-text.ts";
@@ -33,6 +34,7 @@ interface Flags {
   from?: bigint;
   to?: bigint;
   confidence: number;
+  flowRecords?: string;
   series?: number | boolean;
   json?: boolean;
 }
@@ -88,6 +90,7 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     .option("--from <time>", "from this time on", parseTime)
     .option("--to <time>", "before this time", parseTime)
     .option("--confidence <share>", "of the intervals", Number, DEFAULT_CONFIDENCE)
+    .option("--flow-records <file>", "packets per flow where no flow table was kept: IPFIX or CSV")
     .option("--series [n]", "show the epochs one by one (the first n)", integerOption("--series", 1))
     .option("--json", "everything as JSON (format hoptime.answer/1)");
   addEstimatorOptions(command, table, true);
@@ -153,7 +156,10 @@ function run(directory: string, flags: Flags, table: readonly Estimator[]): void
       confidence: flags.confidence,
       parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
     },
-    { table },
+    {
+      table,
+      flowRecords: flags.flowRecords === undefined ? undefined : readFlowRecords(flags.flowRecords),
+    },
   );
   archive.close();
   const series =

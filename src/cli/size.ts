@@ -22,6 +22,8 @@ interface Flags {
   variation: number;
   error?: number;
   flowSize?: number;
+  reliability?: number;
+  interval?: number;
   memory?: number;
   set?: string;
   json?: boolean;
@@ -82,6 +84,16 @@ function sizeOf(estimator: Estimator): Command {
       "packets of the flows that the error is wanted for",
       positiveOption("--flow-size"),
     )
+    .option(
+      "--reliability <share>",
+      "wanted share of the flows of --flow-size whose error is below --interval",
+      shareOption("--reliability"),
+    )
+    .option(
+      "--interval <share>",
+      "relative error that reliability is told for: 0.05 or 5%",
+      shareOption("--interval"),
+    )
     .option("--memory <bytes>", "what one tap may hold: 16384, 16kB, 1MB", memoryOption)
     .option(
       "--set <key=value,...>",
@@ -95,8 +107,14 @@ function sizeOf(estimator: Estimator): Command {
 }
 
 async function run(estimator: Estimator, flags: Flags): Promise<void> {
-  if (flags.error !== undefined && flags.memory !== undefined) {
-    throw new UsageError("bad-flag", "--error and --memory exclude each other", "one follows from the other");
+  const wanted =
+    flags.error !== undefined ? "--error" : flags.reliability !== undefined ? "--reliability" : null;
+  if (wanted !== null && flags.memory !== undefined) {
+    throw new UsageError(
+      "bad-flag",
+      `${wanted} and --memory exclude each other`,
+      "one follows from the other",
+    );
   }
   const { request, notes } = await readRequest(estimator, flags);
   const answer = estimator.size!(request);
@@ -142,6 +160,8 @@ async function readRequest(
     variation: flags.variation,
     error: flags.error ?? null,
     flowSize: flags.flowSize ?? null,
+    reliability: flags.reliability ?? null,
+    interval: flags.interval ?? null,
     memoryBytes: flags.memory ?? null,
     fixed: fixedParameters(estimator, flags.set),
   };
@@ -181,6 +201,11 @@ function format(estimator: Estimator, request: SizeRequest, answer: SizeAnswer):
       value: (p) => (p.packetsUsed === null ? "–" : formatCount(Math.round(p.packetsUsed))),
     },
   ];
+  if (answer.predictions.some((p) => p.reliability !== undefined)) {
+    const value = (p: SizeAnswer["predictions"][number]) =>
+      p.reliability === undefined || p.reliability === null ? "–" : formatPercent(p.reliability, 3);
+    columns.push({ title: `within ${formatPercent(request.interval ?? 0.05)}`, value });
+  }
   const lines = [
     `${colours.bold(estimator.name)} for ${formatCount(Math.round(request.packets))} packets per ${formatDuration(request.epochNs)}${request.flows === null ? "" : `, ${formatCount(request.flows)} flows`}`,
     `  option     --${estimator.name} ${formatParameters(estimator, answer.parameters, true)}`,

@@ -21,6 +21,17 @@ const part = (change: Partial<Contribution>): Contribution => ({
 });
 
 describe("combining epochs", () => {
+  it("adds the errors of one flow as they are where they repeat, and those of different flows by squares", () => {
+    const same = new Combination();
+    const apart = new Combination();
+    for (let epoch = 0; epoch < 4; epoch++) {
+      same.add(part({ mean: interval(10, 2), packets: 5 }), undefined, "f");
+      apart.add(part({ mean: interval(10, 2), packets: 5 }), undefined, `f${epoch}`);
+    }
+    expect(same.result().mean).toEqual({ valueNs: 10, lowNs: 8, highNs: 12 });
+    expect(apart.result().mean).toEqual({ valueNs: 10, lowNs: 9, highNs: 11 });
+  });
+
   it("gives mean and deviation of all packets, as if they had been one epoch, whatever the clocks' offset", () => {
     const epoch = fc.array(fc.integer({ min: 0, max: 1000 }), { minLength: 1, maxLength: 20 });
     fc.assert(

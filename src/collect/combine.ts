@@ -4,7 +4,8 @@
  * Means are weighted by packets. Variances add within and between: sigma^2 = sum w (sigma_e^2 + (mu_e - mu)^2) / sum w. Packets and losses are
  * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
  * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
- * flows of an epoch come together. What has no answer is left out of the mean, and the share that it rests on says so.
+ * flows of an epoch come together. Where a sketch puts a flow beside the same neighbours in every epoch (Estimator.flowErrorsPersist), its errors repeat: the
+ * half widths of one flow add as they are, and only those of different flows by squares. What has no answer is left out of the mean, and the share that it rests on says so.
  */
 import { Moments } from "../base/moments.ts";
 import { type EstimatorAnswer, type Interval, isNoAnswer, type NoAnswer } from "../estimators/estimator.ts";
@@ -45,6 +46,8 @@ interface Side {
 export class Combination {
   readonly #means = new Moments();
   #errors: Side = { low: 0, high: 0 };
+  /** Sums of weighted half widths by flow, where they repeat. */
+  readonly #repeating = new Map<string, Side>();
   /** Of contributions that have a deviation: m2 holds what is within them and between them. */
   readonly #spread = new Moments();
   #spreadErrors: Side = { low: 0, high: 0 };
@@ -58,8 +61,11 @@ export class Combination {
   /** The epoch at hand: weight of its contributions, and their number. */
   #epoch: { index: number; weight: number; count: number; shared: Side } | null = null;
 
-  /** `epoch`: its number and the error that its flows share; contributions of one epoch come together. */
-  add({ mean, stdev, packets, lost, used }: Contribution, epoch?: SharedEpoch): void {
+  /**
+   * `epoch`: its number and the error that its flows share; contributions of one epoch come together. `repeating`: the flow, where its errors are much
+   * the same in all epochs.
+   */
+  add({ mean, stdev, packets, lost, used }: Contribution, epoch?: SharedEpoch, repeating?: string): void {
     if (epoch) this.#enter(epoch);
     this.#count++;
     this.#used += used;
@@ -76,8 +82,15 @@ export class Combination {
     if (!(weight > 0)) return;
     this.#answeredPackets += packets ?? 0;
     this.#means.merge(moments(weight, mean.valueNs, 0));
-    this.#errors.low += (weight * (mean.valueNs - mean.lowNs)) ** 2;
-    this.#errors.high += (weight * (mean.highNs - mean.valueNs)) ** 2;
+    const low = weight * (mean.valueNs - mean.lowNs);
+    const high = weight * (mean.highNs - mean.valueNs);
+    if (repeating === undefined) {
+      this.#errors.low += low * low;
+      this.#errors.high += high * high;
+    } else {
+      const before = this.#repeating.get(repeating) ?? { low: 0, high: 0 };
+      this.#repeating.set(repeating, { low: before.low + low, high: before.high + high });
+    }
     if (this.#epoch) {
       this.#epoch.weight += weight;
       this.#epoch.count++;
@@ -108,7 +121,11 @@ export class Combination {
   #mean(): Interval | NoAnswer {
     const { mean, count } = this.#means;
     if (mean === null) return this.#commonReason();
-    const { low, high } = this.#errors;
+    let { low, high } = this.#errors;
+    for (const flow of this.#repeating.values()) {
+      low += flow.low ** 2;
+      high += flow.high ** 2;
+    }
     return {
       valueNs: mean,
       lowNs: mean - Math.sqrt(low) / count,

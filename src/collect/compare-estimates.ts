@@ -6,8 +6,10 @@
  * packet goes: where packets of both directions pass, the mean mixes them, and is withheld when that shows.
  */
 import { UsageError } from "../base/errors.ts";
+import { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
+import type { FlowRecord } from "../capture/flow-records.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import type {
   Estimator,
@@ -23,6 +25,7 @@ import { type CompareOptions, compareCaptures } from "./compare.ts";
 import { describeEstimate, type EstimateReport } from "./compare-estimate-report.ts";
 import type { PassPlan } from "./compare-pass.ts";
 import type { CompareReport } from "./compare-report.ts";
+import { RecordedFlows } from "./recorded-flows.ts";
 
 export interface EstimatePlan {
   estimator: Estimator;
@@ -33,12 +36,14 @@ export interface EstimateOptions {
   plans: readonly EstimatePlan[];
   /** Of the intervals (default 0.95). */
   confidence?: number;
+  /** Packets per flow from elsewhere, instead of a flow table at BEFORE. */
+  flowRecords?: readonly FlowRecord[] | undefined;
 }
 
 /** Compares the captures, and runs estimators over them as two points that exchange sketches would. */
 export async function compareWithEstimates(
   options: CompareOptions,
-  { plans, confidence = 0.95 }: EstimateOptions,
+  { plans, confidence = 0.95, flowRecords }: EstimateOptions,
 ): Promise<CompareReport> {
   for (const { estimator } of plans) {
     if (estimator.needs.delays) {
@@ -48,7 +53,7 @@ export async function compareWithEstimates(
       );
     }
   }
-  const companions = neededFlowLists(plans);
+  const companions = flowRecords ? [] : neededFlowLists(plans);
   const taps = new TapsOfBothEnds([...plans, ...companions], options.seed ?? DEFAULT_SEED);
   try {
     const report = await compareCaptures({
@@ -63,7 +68,10 @@ export async function compareWithEstimates(
     const lists = [...plans, ...companions].map(({ estimator, parameters }, i): KnownFlows | null =>
       ends && listsFlows(estimator) ? estimator.readFlows!(ends.sender[i]!, parameters) : null,
     );
-    const flows = lists.find((l) => l !== null) ?? null;
+    const recorded = flowRecords
+      ? new RecordedFlows(new Kernels(), flowRecords, key, taps.seed).of(null)
+      : null;
+    const flows = recorded ?? lists.find((l) => l !== null) ?? null;
     const estimates: Record<string, EstimateReport> = {};
     for (const [i, { estimator, parameters }] of plans.entries()) {
       estimates[estimator.name] = describeEstimate({

@@ -56,6 +56,29 @@ describe("pairing", () => {
     ]);
   });
 
+  it("merges the parts of an aligned epoch that one end has cut short, or both at different instants", () => {
+    const piece = (point: string, from: number, to: number): ArchiveEntry => {
+      const whole = aligned(point, 0);
+      const epoch = { ...whole.epoch, startNs: BigInt(from * 1e9), endNs: BigInt(to * 1e9) };
+      return { ...whole, file: `${point}${from}`, epoch };
+    };
+    const { pairs, unpaired } = pairRecords(
+      [piece("A", 0, 0.25), piece("A", 0.25, 1), piece("A", 1, 2), piece("A", 2, 2.5), piece("A", 2.5, 3)],
+      [piece("B", 0, 1), piece("B", 1, 1.5), piece("B", 1.5, 2), piece("B", 2, 2.25), piece("B", 2.25, 3)],
+    );
+    expect(unpaired).toEqual([]);
+    const files = (list: readonly ArchiveEntry[]) => list.map((e) => e.file).join(" ");
+    expect(pairs.map((p) => [files(p.senders), files(p.receivers)])).toEqual([
+      ["A0 A0.25", "B0"],
+      ["A1", "B1 B1.5"],
+      ["A2 A2.5", "B2 B2.25"],
+    ]);
+    // A part is missing: what is left does not cover the same time.
+    const gap = pairRecords([piece("A", 0, 0.25), piece("A", 0.5, 1)], [piece("B", 0, 1)]);
+    expect(gap.pairs).toEqual([]);
+    expect(gap.unpaired).toHaveLength(3);
+  });
+
   it("says where two points were cut differently", () => {
     const { pairs, unpaired } = pairRecords([aligned("A", 0)], [aligned("B", 0, 2)]);
     expect(pairs).toEqual([]);

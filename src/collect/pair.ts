@@ -1,7 +1,7 @@
 /**
  * Which records of two points belong together: the records of one epoch at the two ends of a segment.
  *
- * aligned:   equal cuts.
+ * aligned:   equal cuts. Where an end has cut an epoch short (its sketch was full) and the other has not, its parts are to be merged.
  * control:   equal sequence numbers; void ones are paired too, so that the reason is told.
  * delimited: between two delimiters that both ends have seen. Where an end has lost one, it has one epoch where the other has several: those are to be
  *            merged, so nothing is lost. Delimiters that overtook each other are left out (the longest common order counts).
@@ -44,6 +44,7 @@ export function pairRecords(senders: readonly ArchiveEntry[], receivers: readonl
   for (const mode of ["aligned", "control", "delimited"] as const) {
     const of = (list: ArchiveEntry[]) => list.filter((e) => e.epoch.mode === mode);
     if (mode === "delimited") pairDelimited(of(from), of(to), out);
+    else if (mode === "aligned") pairAligned(of(from), of(to), out);
     else pairEqual(of(from), of(to), out);
   }
   out.pairs.sort((a, b) => compare(a.receivers[0]!, b.receivers[0]!));
@@ -68,9 +69,57 @@ function explicitFirst(entries: ArchiveEntry[], role: ArchiveEntry["role"]): Arc
   return [...chosen.values()].sort(compare);
 }
 
+/** Records in order of time; runs of neighbours that cover the same time at both ends belong together. */
+function pairAligned(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: Pairing): void {
+  const aloneSenders: ArchiveEntry[] = [];
+  const aloneReceivers: ArchiveEntry[] = [];
+  let i = 0;
+  let j = 0;
+  while (i < senders.length || j < receivers.length) {
+    const order = i >= senders.length ? 1 : j >= receivers.length ? -1 : compare(senders[i]!, receivers[j]!);
+    if (order < 0) aloneSenders.push(senders[i++]!);
+    else if (order > 0) aloneReceivers.push(receivers[j++]!);
+    else {
+      const [a, b] = commonRun(senders, i, receivers, j);
+      if (a === 0) {
+        aloneSenders.push(senders[i++]!);
+        aloneReceivers.push(receivers[j++]!);
+        continue;
+      }
+      out.pairs.push({ senders: senders.slice(i, i + a), receivers: receivers.slice(j, j + b) });
+      i += a;
+      j += b;
+    }
+  }
+  for (const entry of aloneSenders) {
+    out.unpaired.push({ entry, missing: "receiver", reason: whyAlone(entry, aloneReceivers) });
+  }
+  for (const entry of aloneReceivers) {
+    out.unpaired.push({ entry, missing: "sender", reason: whyAlone(entry, aloneSenders) });
+  }
+}
+
+/** How many records from i and from j on, without a gap, end at the same instant; 0 and 0 where none do. */
+function commonRun(
+  senders: readonly ArchiveEntry[],
+  i: number,
+  receivers: readonly ArchiveEntry[],
+  j: number,
+): [number, number] {
+  let [a, b] = [1, 1];
+  for (;;) {
+    const left = senders[i + a - 1]!.epoch.endNs;
+    const right = receivers[j + b - 1]!.epoch.endNs;
+    if (left === right) return [a, b];
+    const next = left < right ? senders[i + a] : receivers[j + b];
+    if (!next || next.epoch.startNs !== (left < right ? left : right)) return [0, 0];
+    if (left < right) a++;
+    else b++;
+  }
+}
+
 function pairEqual(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: Pairing): void {
-  const name = ({ epoch }: ArchiveEntry) =>
-    epoch.mode === "aligned" ? `${epoch.startNs}:${epoch.endNs}` : `${epoch.startId}:${epoch.startNs}`;
+  const name = ({ epoch }: ArchiveEntry) => `${epoch.startId}:${epoch.startNs}`;
   const waiting = new Map(receivers.map((e) => [name(e), e]));
   const alone: ArchiveEntry[] = [];
   for (const sender of senders) {
@@ -82,8 +131,7 @@ function pairEqual(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: Pair
   // A void epoch may lack its Start, and with it the time that both ends agree on: its number is left.
   const left = [...waiting.values()];
   for (const sender of alone) {
-    const at =
-      sender.epoch.mode === "control" ? left.findIndex((e) => e.epoch.startId === sender.epoch.startId) : -1;
+    const at = left.findIndex((e) => e.epoch.startId === sender.epoch.startId);
     if (at >= 0) out.pairs.push({ senders: [sender], receivers: left.splice(at, 1) });
     else out.unpaired.push({ entry: sender, missing: "receiver", reason: whyAlone(sender, left) });
   }

@@ -113,6 +113,54 @@ describe("cutting", () => {
     );
   });
 
+  it("cuts an aligned epoch short at the next sixteenth when it is full, and goes on with the rest of it", () => {
+    const cutter = createCutter(passive[0]!);
+    const seen: [number, number][] = [];
+    let rows = 0;
+    let full = false;
+    const from = 1_700_000_000n * SECOND;
+    const sink: EpochSink = {
+      open: () => {},
+      rows: (a, b) => {
+        rows += b - a;
+      },
+      isFull: () => full,
+      close: (b) => {
+        seen.push([Number(b.startNs - from) / 1e9, Number(b.endNs - from) / 1e9]);
+        full = false;
+      },
+      discard: () => {},
+    };
+    const feed = (...seconds: number[]) => {
+      const batch = makeBatch(
+        kernels,
+        seconds.map((s) => ({ timeNs: s * 1e9 })),
+      );
+      // Times count from half a second past.
+      cutter.cut(batch, ORIGIN, sink);
+      batch.free();
+    };
+    feed(0, 0.1);
+    full = true;
+    // 0.63 s of the second: the next sixteenth is 0.6875.
+    feed(0.13);
+    feed(0.18, 0.19, 0.3);
+    // Full again within the same second, and then idle for two.
+    full = true;
+    feed(0.31);
+    feed(3);
+    cutter.finish(sink);
+    expect(rows).toBe(8);
+    expect(seen).toEqual([
+      [0, 0.6875],
+      [0.6875, 0.8125],
+      [0.8125, 1],
+      [1, 2],
+      [2, 3],
+      [3, 4],
+    ]);
+  });
+
   it("seals idle epochs empty, and leaves out a gap of more than a minute of them", () => {
     const at = (seconds: number): Row => ({ timeNs: seconds * 1e9 });
     expect(run(passive[0]!, [at(0), at(4)]).map((e) => e.rows)).toEqual([[0], [], [], [], [1]]);

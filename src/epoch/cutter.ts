@@ -2,7 +2,8 @@
  * Cutting the stream of a point into epochs, so that both ends of a segment count the same packets without clocks in the packets.
  *
  * aligned:   at multiples of a length of wall-clock time since 1970. Packets in flight at a cut fall into different epochs at the two
- *            ends; the sketches' counts show it. Right where latency is far below the length.
+ *            ends; the sketches' counts show it. Right where latency is far below the length. Earlier where a sketch is full (COLATE's
+ *            threshold T): at the next sixteenth of the length. Ends that do not agree on it are put together again by pairing.
  * control:   between Start and End messages in band (control.ts). A lost message voids its epoch, which is reported. Packets outside belong
  *            to none.
  * delimited: a packet whose digest lies in a range of 1 in `every` opens an epoch at every point that it crosses: passive, and exact
@@ -23,6 +24,8 @@ export type CutPlan =
 export interface EpochSink {
   open(start: { startNs: bigint; referenceNs: bigint }): void;
   rows(from: number, to: number): void;
+  /** What is kept of the open epoch should not grow: it is to be closed soon. */
+  isFull?(): boolean;
   close(bounds: EpochBounds): void;
   /** The epoch cannot be used. It may never have been opened here. */
   discard(bounds: EpochBounds, reason: string): void;
@@ -40,6 +43,8 @@ export interface Cutter {
 export const LONGEST_GAP = 60n;
 /** A row further ahead than this is believed when a second one confirms it: clocks are set by mistake, one packet at a time. */
 const SUSPICIOUS_NS = 3_600_000_000_000n;
+/** An aligned epoch that is full is cut at a multiple of this part of its length: both ends are full at about the same packets. */
+export const FULL_PARTS = 16n;
 /** Times of delimited epochs count from multiples of this (68.7 s), which both ends know without talking. */
 export const DELIMITED_GRID_NS = 1n << 36n;
 
@@ -57,6 +62,7 @@ export function createCutter(plan: CutPlan): Cutter {
 class AlignedCutter implements Cutter {
   readonly #lengthNs: bigint;
   #startNs: bigint | null = null;
+  #endNs = 0n;
   #first = true;
   #aheadSeen = false;
 
@@ -77,7 +83,7 @@ class AlignedCutter implements Cutter {
     // The column is taken anew after each call of the sink: sealing may grow the memory under it.
     let { timeNs } = batch;
     let from = 0;
-    let end = Number(this.#startNs! + length - originNs);
+    let end = Number(this.#endNs - originNs);
     const suspicious = Number(SUSPICIOUS_NS > LONGEST_GAP * length ? SUSPICIOUS_NS : LONGEST_GAP * length);
     for (let i = 0; i < count; i++) {
       const t = timeNs[i]!;
@@ -93,15 +99,16 @@ class AlignedCutter implements Cutter {
       if (i > from) sink.rows(from, i);
       from = i;
       this.#moveTo(instant(originNs, t), sink);
-      end = Number(this.#startNs! + length - originNs);
+      end = Number(this.#endNs - originNs);
       ({ timeNs } = batch);
     }
     if (count > from) sink.rows(from, count);
+    if (sink.isFull?.()) this.#endSoon(instant(originNs, batch.timeNs[count - 1]!));
   }
 
   finish(sink: EpochSink, nowNs?: bigint): void {
     if (this.#startNs === null) return;
-    const ahead = nowNs === undefined ? -1n : nowNs - (this.#startNs + this.#lengthNs);
+    const ahead = nowNs === undefined ? -1n : nowNs - this.#endNs;
     if (ahead >= 0n && ahead <= LONGEST_GAP * this.#lengthNs) this.#moveTo(nowNs!, sink);
     this.#close(true, sink);
     this.#startNs = null;
@@ -113,24 +120,33 @@ class AlignedCutter implements Cutter {
     const length = this.#lengthNs;
     this.#close(false, sink);
     const next = floorTo(nowNs, length);
-    let idle = this.#startNs! + length;
-    if ((next - idle) / length <= LONGEST_GAP) {
-      for (; idle < next; idle += length) {
-        this.#open(idle, sink);
+    // Behind an epoch that was cut short, the rest of its time comes first.
+    if ((next - this.#endNs) / length <= LONGEST_GAP) {
+      while (this.#endNs < next) {
+        this.#open(this.#endNs, sink);
         this.#close(false, sink);
       }
-    }
-    this.#open(next, sink);
+      this.#open(this.#endNs, sink);
+    } else this.#open(next, sink);
+  }
+
+  #endSoon(nowNs: bigint): void {
+    const part = this.#lengthNs / FULL_PARTS;
+    if (part === 0n) return;
+    const soon =
+      floorTo(nowNs, this.#lengthNs) + (floorTo(nowNs - floorTo(nowNs, this.#lengthNs), part) + part);
+    if (soon > this.#startNs! && soon < this.#endNs) this.#endNs = soon;
   }
 
   #open(startNs: bigint, sink: EpochSink): void {
     this.#startNs = startNs;
+    this.#endNs = floorTo(startNs, this.#lengthNs) + this.#lengthNs;
     sink.open({ startNs, referenceNs: startNs });
   }
 
   #close(cutTail: boolean, sink: EpochSink): void {
     const startNs = this.#startNs!;
-    const endNs = startNs + this.#lengthNs;
+    const endNs = this.#endNs;
     const ids = { startId: 0n, endId: 0n };
     sink.close({
       mode: "aligned",

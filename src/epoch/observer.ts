@@ -88,6 +88,7 @@ export class PointObserver {
     this.#sink = {
       open: (start) => this.#open(start),
       rows: (from, to) => this.#rows(from, to),
+      isFull: () => this.#taps.some(({ tap }) => tap.isFull?.() ?? false),
       close: (bounds) => this.#seal(bounds, null),
       discard: (bounds, reason) => this.#seal(bounds, reason),
     };

@@ -36,6 +36,8 @@ interface Setting {
 
 const SETTINGS: Record<string, Setting> = {
   lda: { small: "rows=16,banks=3", other: "rows=17,banks=3", promise: "packets=20000,loss=0.01,rows=64" },
+  colate: { small: "n=64,m=2,b=40", other: "n=65,m=2,b=40", promise: "n=4096,m=8" },
+  "colate-literal": { small: "n=64,m=4,repetitions=10", other: "n=66,m=4,repetitions=10", promise: "" },
   lds: {
     small: "rows=3,columns=40,k=3,rates=1/.5/.1,bytes=true",
     other: "rows=3,columns=41,k=3,rates=1/.5/.1,bytes=true",
@@ -77,6 +79,10 @@ const EXCEPTIONS: Record<string, Partial<Record<"split" | "geometry" | "seed" | 
   "global-mean": {
     geometry: "it has no parameters",
     promise: "every flow gets the mean of all: a baseline without a promise",
+  },
+  "colate-literal": {
+    promise:
+      "the method as published does not keep it: shown in tests/colate-literal.test.ts and docs/estimators/colate.md",
   },
   flows: {
     geometry:

@@ -108,6 +108,8 @@ export interface Tap {
   begin(epochStartNs: number, originNs?: bigint): void;
   /** Rows [from, to) of the batch belong to the epoch. */
   update(batch: PacketBatch, from: number, to: number): void;
+  /** One more packet might be more than the sketch can hold: the epoch should be cut here, and go on in a new one. */
+  isFull?(): boolean;
   /** The epoch's payload; the tap is empty afterwards. */
   seal(): SealedEpoch;
   free(): void;
@@ -201,6 +203,8 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
   readonly parameters: readonly ParameterSpec[];
   /** The payload differs between the roles; else a tap of either role serves at both ends. */
   readonly roleMatters?: boolean;
+  /** A flow meets the same others in every epoch: its errors repeat, and do not average out over epochs. */
+  readonly flowErrorsPersist?: boolean;
   /** Answers read parts of a payload in place: records keep it unpacked. */
   readonly readsRanges?: boolean;
   /** Checks relations between parameters and completes derived ones; UsageError where they cannot work. */
@@ -240,6 +244,10 @@ export interface SizeRequest {
   /** Wanted mean relative error of the mean delay: of the segment, or of a flow of `flowSize` packets; null: not asked. */
   error: number | null;
   flowSize: number | null;
+  /** Wanted share of flows (of `flowSize`) whose error is below `interval`; left out or null: not asked. */
+  reliability?: number | null;
+  /** Relative error that a reliability is told for (default 0.05). */
+  interval?: number | null;
   /** Bytes that one tap may hold; null: not asked. */
   memoryBytes: number | null;
   /** Parameters set by hand: what a size is not to change. */
@@ -255,6 +263,8 @@ export interface SizePrediction {
   relativeError: number | null;
   /** Packets the answer is expected to rest on. */
   packetsUsed: number | null;
+  /** Share of such answers with a relative error below the request's interval, where it can be told. */
+  reliability?: number | null;
 }
 
 export interface SizeAnswer<P extends ParameterValues = ParameterValues> {

@@ -5,6 +5,8 @@ import { multiflow } from "./baselines/multiflow/multiflow.ts";
 import { probes } from "./baselines/probes/probes.ts";
 import { sds } from "./baselines/sds/sds.ts";
 import { trajectory } from "./baselines/trajectory/trajectory.ts";
+import { colate } from "./colate/colate.ts";
+import { colateLiteral } from "./colate/literal/literal.ts";
 import type { Estimator } from "./estimator.ts";
 import { flowTable } from "./flows/flows.ts";
 import { lda } from "./lda/lda.ts";
@@ -18,6 +20,8 @@ export const ESTIMATORS: readonly Estimator[] = [
   lds,
   rli,
   maple,
+  colate,
+  colateLiteral,
   sds,
   probes,
   trajectory,

@@ -3,6 +3,7 @@ import type { RecordArchive } from "../archive/archive.ts";
 import type { ArchiveEntry } from "../archive/names.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
+import type { FlowRecord } from "../capture/flow-records.ts";
 import { parseFlowKey } from "../capture/flow-text.ts";
 import { encodeFlowKey, hashFlowKey } from "../capture/flow-words.ts";
 import { Combination, type Contribution, segmentContribution } from "../collect/combine.ts";
@@ -18,6 +19,7 @@ import {
 import { type FlowLists, namedFlows } from "../collect/flow-lists.ts";
 import { LossTotal } from "../collect/loss.ts";
 import type { Pairing, RecordPair } from "../collect/pair.ts";
+import { RecordedFlows } from "../collect/recorded-flows.ts";
 import type { EpochRecord, RecordCounters } from "../epoch/record.ts";
 import type { Estimator, KnownFlows } from "../estimators/estimator.ts";
 import type {
@@ -38,6 +40,7 @@ export interface EstimatorContext {
   question: Question;
   lists: FlowLists;
   kernels: Kernels;
+  flowRecords?: readonly FlowRecord[] | undefined;
 }
 
 interface NamedFlow {
@@ -62,6 +65,7 @@ export class EstimatorQuestion {
   readonly #loss = new LossTotal();
   #groups: FlowGroups | null = null;
   #named: NamedFlow[] = [];
+  #recorded: RecordedFlows | null = null;
   #counters: { sent: RecordCounters | null; received: RecordCounters | null } = {
     sent: null,
     received: null,
@@ -128,6 +132,12 @@ export class EstimatorQuestion {
     }
     const listed = lists.of(pair.senders, record) ?? lists.of(pair.receivers, record);
     if (listed) return listed;
+    if (this.#context.flowRecords) {
+      const spec = FlowKeySpec.parse(record.key);
+      this.#recorded ??= new RecordedFlows(kernels, this.#context.flowRecords, spec, record.seed);
+      const { startNs, endNs } = record.epoch;
+      return this.#recorded.of({ startNs: Number(startNs), endNs: Number(endNs) });
+    }
     this.#withoutFlows++;
     return this.#named.length > 0 ? namedFlows(this.#named) : null;
   }
@@ -195,7 +205,7 @@ export class EstimatorQuestion {
       const known = flows.packets[flow]!;
       const size = packets ?? (Number.isNaN(known) ? null : known);
       const contribution: Contribution = { mean, stdev, packets: size, lost, used: size ?? 0 };
-      this.#groups!.add(flows, flow, contribution, epoch);
+      this.#groups!.add(flows, flow, contribution, epoch, this.#context.estimator.flowErrorsPersist);
     }
   }
 

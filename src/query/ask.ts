@@ -8,6 +8,7 @@ import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { formatTime } from "../base/time.ts";
 import { VERSION } from "../base/version.ts";
+import type { FlowRecord } from "../capture/flow-records.ts";
 import { FlowLists } from "../collect/flow-lists.ts";
 import { pairRecords, receiverOnly } from "../collect/pair.ts";
 import type { Estimator } from "../estimators/estimator.ts";
@@ -19,6 +20,8 @@ import { asksForFlows, checkQuestion, describeQuestion, type Question } from "./
 export interface AskOptions {
   table?: readonly Estimator[];
   kernels?: Kernels;
+  /** Packets per flow from elsewhere, for epochs without a list of flows. */
+  flowRecords?: readonly FlowRecord[] | undefined;
 }
 
 /** Lists in an answer are for reading: the first so many, and a note. */
@@ -33,6 +36,7 @@ export function askArchive(archive: RecordArchive, question: Question, options: 
   const inSegment = entries.filter((e) => e.segment === segment);
   const lists = new FlowLists(archive, table, inSegment);
   const kernels = options.kernels ?? new Kernels();
+  const { flowRecords } = options;
   const notes: string[] = [];
   const asked: EstimatorQuestion[] = [];
   for (const name of chooseEstimators(inSegment, question, table, notes)) {
@@ -45,7 +49,7 @@ export function askArchive(archive: RecordArchive, question: Question, options: 
           receivers,
         )
       : receiverOnly(receivers);
-    const one = new EstimatorQuestion({ archive, estimator, question, lists, kernels });
+    const one = new EstimatorQuestion({ archive, estimator, question, lists, kernels, flowRecords });
     one.run(pairing);
     asked.push(one);
   }
@@ -68,7 +72,7 @@ export function askArchive(archive: RecordArchive, question: Question, options: 
     const names = asked.map((a) => a.name).join(", ");
     if (asked.every((a) => !a.answersFlows))
       notes.push(`none of the estimators observed (${names}) measures flows`);
-    else if (lists.empty && question.flows === undefined) {
+    else if (lists.empty && question.flows === undefined && !flowRecords) {
       notes.push("no list of flows was kept: observe with a flow table too, or ask for a --flow");
     }
   }

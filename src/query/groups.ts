@@ -42,13 +42,21 @@ export class FlowGroups {
     this.#masks = Uint32Array.from(wanted.flatMap((m) => [Number(m & 0xffff_ffffn), Number(m >> 32n)]));
   }
 
-  add(flows: KnownFlows, index: number, contribution: Contribution, epoch: SharedEpoch): void {
+  /** `repeating`: a flow's errors are much the same in all epochs. */
+  add(
+    flows: KnownFlows,
+    index: number,
+    contribution: Contribution,
+    epoch: SharedEpoch,
+    repeating = false,
+  ): void {
     const group = this.#group(flows.keyWords.subarray(KEY_WORDS * index, KEY_WORDS * (index + 1)));
-    group.flows.add(`${flows.hash[2 * index]}:${flows.hash[2 * index + 1]}`);
+    const flow = `${flows.hash[2 * index]}:${flows.hash[2 * index + 1]}`;
+    group.flows.add(flow);
     group.epochs.add(epoch.index);
     const bytes = flows.bytes[index]!;
     if (!Number.isNaN(bytes)) group.bytes = (group.bytes ?? 0) + bytes;
-    group.combination.add(contribution, epoch);
+    group.combination.add(contribution, epoch, repeating ? flow : undefined);
   }
 
   /** A flow that was asked for has a place in the answer even where it was never seen. */

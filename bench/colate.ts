@@ -1,0 +1,170 @@
+/**
+ * COLATE against the truth, on the reference traffic (10 s, 400 kpps, heavy-tailed flows): the rows of docs/estimators/colate.md.
+ *
+ *   node scripts/bench.mjs colate [accuracy] [literal] [triangle]        all where none is named
+ *
+ * accuracy: errors of flows by size, what intervals hold, bits per packet of a record on disk; with the flows known, no loss and loss, through a queue.
+ * literal:  the method as published, on the same packets.
+ * triangle: three points that all send to each other (section 6.2), told apart and not.
+ */
+import { Kernels } from "../src/base/kernels.ts";
+import { median } from "../src/base/regression.ts";
+import { encodeRecord } from "../src/epoch/record.ts";
+import { colate } from "../src/estimators/colate/colate.ts";
+import { colateLiteral } from "../src/estimators/colate/literal/literal.ts";
+import type { Estimator, EstimatorAnswer, KnownFlows } from "../src/estimators/estimator.ts";
+import { isNoAnswer } from "../src/estimators/estimator.ts";
+import { parseParameters } from "../src/estimators/parameters.ts";
+import { independentFlows, referenceQueue } from "../src/simulate/presets.ts";
+import type { Scenario } from "../src/simulate/scenario.ts";
+import { runTriangle } from "../tests/colate-triangle.ts";
+import { type FlowRun, runFlows, scoreFlows } from "../tests/flow-runs.ts";
+import { numberedRecord } from "../tests/numbered-record.ts";
+
+const parts = process.argv.slice(2);
+const wants = (part: string) => parts.length === 0 || parts.includes(part);
+const kernels = new Kernels();
+const SEED = 7n;
+const percent = (x: number, digits = 2) => (Number.isNaN(x) ? "–" : `${(100 * x).toFixed(digits)} %`);
+
+function ask(
+  estimator: Estimator,
+  text: string,
+  run: FlowRun,
+  i: number,
+  flows: KnownFlows,
+): EstimatorAnswer {
+  const parameters = parseParameters(estimator, text);
+  const sealed = run.sealed[i]!;
+  return estimator.estimate({ parameters, seed: SEED, ...sealed, flows, confidence: 0.95, epochNs: 1e10 });
+}
+
+/** Of the sender's record as the archive would write it. */
+function bitsOnDisk(run: FlowRun, i: number): number {
+  const { payload, packets } = run.sealed[i]!.sender;
+  const record = numberedRecord(1);
+  const counters = { ...record.counters, packets };
+  return (8 * encodeRecord({ ...record, estimator: "colate", payload, counters }).length) / packets;
+}
+
+async function accuracy(name: string, scenario: Scenario, texts: readonly string[]): Promise<void> {
+  const pairs = texts.map((text) => ({
+    estimator: colate as Estimator,
+    parameters: parseParameters(colate, text),
+    seed: SEED,
+  }));
+  const run = await runFlows(kernels, scenario, pairs);
+  for (const [i, text] of texts.entries()) {
+    const answer = ask(colate, text, run, i, run.flows);
+    const cells = scoreFlows(run, answer, [
+      [100, 999],
+      [1000, 9999],
+      [10_000, Number.POSITIVE_INFINITY],
+    ]).map((s) =>
+      `${percent(s.median)} / ${percent(s.within5, 0)} / ${percent(s.inInterval, 0)}${s.answered < s.flows ? ` (${s.answered} of ${s.flows})` : ""}`.padEnd(
+        36,
+      ),
+    );
+    console.log(
+      `${name.padEnd(22)} ${text.replace(BITS, "").padEnd(24)} ${bitsOnDisk(run, i).toFixed(2)}  ${cells.join(" ")}`,
+    );
+  }
+}
+
+/** 26 bits of 256 ns: 8.6 s of delays in a counter. */
+const BITS = ",check=0,b=26,unit=256,delay=1e6";
+
+if (wants("accuracy")) {
+  console.log(
+    "median error / within 5 % / in the 95 % interval, by packets of the flow; bit: of a record on disk, per packet",
+  );
+  console.log(
+    `${"traffic".padEnd(22)} ${"parameters".padEnd(24)} bit   ${["100-999", "1k-10k", ">= 10k"].map((t) => t.padEnd(36)).join(" ")}`,
+  );
+  const one = [16_384, 65_536, 262_144].map((n) => `n=${n},m=2,vectors=1${BITS}`);
+  await accuracy("independent", independentFlows(), [...one, `n=65536,m=2${BITS}`]);
+  for (const seed of [1, 2, 3])
+    await accuracy(`queue 88 %, seed ${seed}`, referenceQueue(0.88, { seed }), [one[1]!]);
+  for (const probability of [0.001, 0.01]) {
+    const loss = { kind: "loss", model: "uniform", probability } as const;
+    await accuracy(`loss ${100 * probability} %`, independentFlows({ loss }), [
+      `n=65536,m=2${BITS}`,
+      `n=65536,m=8${BITS}`,
+    ]);
+  }
+}
+
+if (wants("literal")) {
+  console.log(
+    "\nthe method as published, 65,536 counters, flows of 1,000 to 10,000 packets: median error of the mean, of the deviation",
+  );
+  for (const [name, scenario] of [
+    ["independent", independentFlows()],
+    ["queue 70 %", referenceQueue(0.7)],
+    ["queue 88 %", referenceQueue(0.88)],
+  ] as const) {
+    const literal = "n=65536,m=20,unit=1024";
+    const ours = "n=65536,m=2,vectors=1";
+    const run = await runFlows(kernels, scenario, [
+      { estimator: colateLiteral, parameters: parseParameters(colateLiteral, literal), seed: SEED },
+      { estimator: colate, parameters: parseParameters(colate, ours), seed: SEED },
+    ]);
+    const ids = [...run.flows.packets.keys()].filter(
+      (f) => run.flows.packets[f]! >= 1000 && run.flows.packets[f]! < 10_000,
+    );
+    const some: KnownFlows = {
+      count: ids.length,
+      hash: Uint32Array.from(ids.flatMap((f) => [run.flows.hash[2 * f]!, run.flows.hash[2 * f + 1]!])),
+      packets: Float64Array.from(ids, (f) => run.flows.packets[f]!),
+      bytes: new Float64Array(ids.length),
+      keyWords: new Uint32Array(10 * ids.length),
+      complete: false,
+    };
+    const asPublished = ask(colateLiteral, `${literal},repetitions=1000`, run, 0, some);
+    const all = ask(colate, ours, run, 1, run.flows);
+    const quick = ask(colate, `${ours},decoder=quick`, run, 1, some);
+    const mean = (answer: EstimatorAnswer, list: readonly number[] | null) =>
+      errors(answer, list, (f) => run.meanNs[f]!, "mean");
+    const wanted = new Set(ids);
+    const filtered = { ...all, flows: all.flows.filter((f) => wanted.has(f.flow)) };
+    const inside = asPublished.flows.filter(({ flow, mean: m }) => {
+      const truth = run.meanNs[ids[flow]!]!;
+      return !isNoAnswer(m) && m.lowNs <= truth && truth <= m.highNs;
+    }).length;
+    const deviation = errors(asPublished, ids, (f) => run.stdevNs[f]!, "stdev");
+    console.log(
+      `${name.padEnd(14)} published: mean off by ${times(mean(asPublished, ids))}, deviation by ${times(deviation)}; ${percent(inside / ids.length, 0)} in its 95 % intervals`,
+    );
+    console.log(
+      `${"".padEnd(14)} ours, one flow at a time: ${percent(mean(quick, ids))}; all flows together: ${percent(mean(filtered, null))}`,
+    );
+  }
+}
+
+if (wants("triangle")) {
+  console.log(
+    "\nthe triangle: 400 k packets from A to B, as many from A to C and from C to B; flows of 500 packets and more",
+  );
+  for (const [name, t] of Object.entries(await runTriangle(kernels, SEED))) {
+    console.log(
+      `${name.padEnd(38)} coverage ${percent(t.coverage, 1)}, answered ${percent(t.answered, 0)}, median error ${percent(t.median)}, ${t.memoryBytes >> 10} KiB kept and ${t.payloadBytes >> 10} KiB sent for two peers`,
+    );
+  }
+}
+
+function times(x: number): string {
+  return `${x.toPrecision(2)} times`;
+}
+
+function errors(
+  answer: EstimatorAnswer,
+  ids: readonly number[] | null,
+  truth: (f: number) => number,
+  what: "mean" | "stdev",
+): number {
+  const list = answer.flows.map((f) => {
+    const value = f[what];
+    return isNoAnswer(value) ? Infinity : Math.abs(value.valueNs / truth(ids ? ids[f.flow]! : f.flow) - 1);
+  });
+  return median(list) ?? Number.NaN;
+}

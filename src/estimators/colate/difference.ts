@@ -1,0 +1,90 @@
+/**
+ * The counters of both ends become sums of delays: Delta_c = (R_c - S_c) mod 2^b, signed, wherever a counter holds the same packets at both ends.
+ * That is judged counter by counter: equal counts, equal digests where they are kept, and fewer packets than could make the sum wrap. The paper
+ * would drop a whole vector for one lost packet.
+ *
+ * Loss only takes away. A counter with more packets at the receiver, or as many but others, has seen packets that the sender did not count:
+ * of other senders, duplicates, or in flight over the epoch's edge.
+ */
+import { type Layout, layoutOf, vectorsOfCells } from "./layout.ts";
+import { type ColateParameters, fullAt } from "./parameters.ts";
+import type { Counters } from "./payload.ts";
+
+export interface Difference {
+  layout: Layout;
+  /** The vector of each cell. */
+  vector: Uint8Array;
+  /** 1 where the cell holds packets, and the same ones at both ends. */
+  usable: Uint8Array;
+  /** Packets of usable cells, else 0. */
+  packets: Float64Array;
+  /** Sum of their delays, ns. */
+  delayNs: Float64Array;
+  sent: Uint32Array;
+  received: Uint32Array;
+  unitNs: number;
+  /** Packets and cells of all usable cells. */
+  used: number;
+  usedCells: number;
+  /** Cells that hold packets at either end. */
+  filled: number;
+  /** Sums over cells of what is missing at the receiver and of what only it has: lower bounds. */
+  missing: number;
+  appeared: number;
+  /** Cells with equal counts of different packets. */
+  swapped: number;
+  /** Cells with more packets than b bits allow. */
+  overfull: number;
+  /** Packets received in each vector, and those in usable cells. */
+  vectors: { received: number; used: number }[];
+}
+
+export function differenceOf(sender: Counters, receiver: Counters, parameters: ColateParameters): Difference {
+  const layout = layoutOf(parameters);
+  const { n } = layout;
+  const limit = fullAt(parameters);
+  const { unit } = parameters;
+  const range = 2 ** parameters.b;
+  const out: Difference = {
+    layout,
+    vector: vectorsOfCells(layout),
+    usable: new Uint8Array(n),
+    packets: new Float64Array(n),
+    delayNs: new Float64Array(n),
+    sent: sender.count,
+    received: receiver.count,
+    unitNs: unit,
+    used: 0,
+    usedCells: 0,
+    filled: 0,
+    missing: 0,
+    appeared: 0,
+    swapped: 0,
+    overfull: 0,
+    vectors: layout.q.map(() => ({ received: 0, used: 0 })),
+  };
+  for (let c = 0; c < n; c++) {
+    const before = sender.count[c]!;
+    const after = receiver.count[c]!;
+    if (before === 0 && after === 0) continue;
+    out.filled++;
+    const vector = out.vectors[out.vector[c]!]!;
+    vector.received += after;
+    if (before > after) out.missing += before - after;
+    else if (before < after) out.appeared += after - before;
+    else if (sender.digest[c] !== receiver.digest[c]) out.swapped++;
+    else if (before > limit) out.overfull++;
+    else {
+      let delta = receiver.sum[c]! - sender.sum[c]!;
+      if (delta < 0) delta += range;
+      if (delta >= range / 2) delta -= range;
+      out.usable[c] = 1;
+      out.packets[c] = before;
+      out.delayNs[c] = delta * unit;
+      out.used += before;
+      out.usedCells++;
+      vector.used += before;
+    }
+  }
+  return out;
+}

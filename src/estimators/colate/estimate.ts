@@ -1,0 +1,258 @@
+/** From the payloads of both ends to answers for the segment and for the flows asked for, and what they rest on. */
+import { normalQuantile, studentQuantile } from "../../base/special.ts";
+import type {
+  EstimateInput,
+  EstimatorAnswer,
+  FlowEstimate,
+  Interval,
+  KnownFlows,
+  NoAnswer,
+  SegmentEstimate,
+} from "../estimator.ts";
+import { type Decoded, decodeFlows } from "./decode.ts";
+import { deviationOf } from "./deviation.ts";
+import { type Difference, differenceOf } from "./difference.ts";
+import { sizesOf } from "./flow-sizes.ts";
+import { placesOf } from "./layout.ts";
+import type { ColateParameters } from "./parameters.ts";
+import { decodeCounters } from "./payload.ts";
+import { segmentMean, withoutOutliers } from "./segment.ts";
+
+/** An answer that is the common mean but for this share, and no better than that many per cent, is none. */
+const LEARNT_LITTLE = 0.9;
+const USEFUL = 0.2;
+/** A list of flows is complete where its packets are those that were sent but for this share. */
+const COMPLETE = 0.001;
+
+const NO_SPREAD: NoAnswer = {
+  reason: "not-supported",
+  text: "counters that flows share tell means, not the spread over all packets",
+};
+
+export function estimateColate(input: EstimateInput<ColateParameters>): EstimatorAnswer {
+  const { parameters, seed, sender, receiver, flows } = input;
+  const notes: string[] = [];
+  const refuse = (why: NoAnswer, lost: number | null = null): EstimatorAnswer => ({
+    segment: unanswered(why, input, lost, notes),
+    flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => ({
+      ...{ flow, mean: why, stdev: why, lost: null },
+      packets: sizeKnown(flows!, flow),
+    })),
+    notes,
+  });
+  if (!sender || !receiver) {
+    const text = `the ${sender ? "receiver" : "sender"}'s epoch is missing: a difference needs both ends`;
+    return refuse({ reason: "no-packets", text });
+  }
+  const before = decodeCounters(sender, parameters, seed, "the sender's");
+  const after = decodeCounters(receiver, parameters, seed, "the receiver's");
+  if (sender.packets === 0 || receiver.packets === 0) {
+    const text =
+      sender.packets === receiver.packets
+        ? "neither end saw a packet in this epoch"
+        : `the ${sender.packets === 0 ? "sender" : "receiver"} saw no packet in this epoch`;
+    return refuse({ reason: "no-packets", text }, receiver.packets === 0 ? sender.packets : null);
+  }
+  const difference = withoutOutliers(differenceOf(before, after, parameters));
+  notes.push(...describe(difference, receiver.packets));
+  const lost = Math.max(0, sender.packets - receiver.packets + difference.appeared);
+  if (difference.used === 0) return refuse(whyUnusable(difference), lost);
+  const known = flows && flows.count > 0 ? decodeKnown(input, difference, flows, notes) : null;
+  const segment: SegmentEstimate = {
+    mean: segmentMean(difference, known, input.confidence),
+    stdev: NO_SPREAD,
+    sent: sender.packets,
+    received: receiver.packets,
+    lost,
+    packetsUsed: difference.used,
+    coverage: difference.used / receiver.packets,
+    notes,
+  };
+  return { segment, flows: known ? flowAnswers(difference, known, input.confidence, notes) : [], notes };
+}
+
+/** The flows asked for, with their sizes, laid out and decoded. */
+interface KnownDecoded {
+  flows: KnownFlows;
+  sizeVariance: Float64Array;
+  places: Uint32Array;
+  decoded: Decoded;
+}
+
+function decodeKnown(
+  { parameters, seed, sender }: EstimateInput<ColateParameters>,
+  difference: Difference,
+  asked: KnownFlows,
+  notes: string[],
+): KnownDecoded {
+  const sent = sender!.packets;
+  const places = placesOf(parameters, seed, asked.hash.subarray(0, 2 * asked.count));
+  const sizes = sizesOf(difference, asked, places);
+  const guessed = sizes.variance.reduce((s, v) => s + (v > 0 && v < Infinity ? 1 : 0), 0);
+  if (guessed > 0) {
+    notes.push(
+      `packets of ${guessed} flows were estimated from the counters: give them, or a list of flows, for better answers`,
+    );
+  }
+  // A list whose packets are as many as the sender counted leaves nobody out, whoever made it.
+  const listed = sizes.packets.reduce((s, p) => s + p, 0);
+  const whole = guessed === 0 && Math.abs(listed - sent) <= COMPLETE * sent;
+  const flows = { ...asked, packets: sizes.packets, complete: asked.complete || whole };
+  const decoded = decodeFlows(difference, flows, places, parameters);
+  return { flows, sizeVariance: sizes.variance, places, decoded };
+}
+
+function flowAnswers(
+  difference: Difference,
+  { flows, sizeVariance, places, decoded }: KnownDecoded,
+  confidence: number,
+  notes: string[],
+): FlowEstimate[] {
+  const lossOf = lossesOf(difference, places, decoded);
+  const side = 0.5 + confidence / 2;
+  const normal = normalQuantile(side);
+  const answers: FlowEstimate[] = [];
+  for (let f = 0; f < flows.count; f++) {
+    const { own } = decoded.prior;
+    const z = own ? studentQuantile(side, own.freedom[f]!) : normal;
+    const mean = flowMean(decoded, difference, f, sizeVariance[f]!, z);
+    const stdev = "reason" in mean ? mean : deviationOf(decoded, difference, f, confidence);
+    const p = flows.packets[f]!;
+    answers.push({
+      flow: f,
+      mean,
+      stdev,
+      packets: Number.isNaN(p) ? null : p,
+      lost: lossOf(f),
+    });
+  }
+  const unseen = answers.reduce(
+    (n, { mean }) => n + ("reason" in mean && mean.reason === "no-usable-cells" ? 1 : 0),
+    0,
+  );
+  if (unseen > 0) {
+    notes.push(
+      `${unseen} flows have no usable counter, each lost a packet: more counters per flow (m), or vectors with fewer packets, would leave some whole`,
+    );
+  }
+  return answers;
+}
+
+function flowMean(
+  { graph, prior, meanNs, variance, priorVariance }: Decoded,
+  { packets }: Difference,
+  f: number,
+  sizeVariance: number,
+  z: number,
+): Interval | NoAnswer {
+  const p = graph.packets[f]!;
+  if (Number.isNaN(p)) {
+    const text = "its packets are not known, and too few to be seen in its counters: give their number";
+    return { reason: "too-much-noise", text };
+  }
+  if (p === 0) return { reason: "no-packets", text: "it had no packet" };
+  const from = graph.starts[f]!;
+  const to = graph.starts[f + 1]!;
+  if (from === to)
+    return { reason: "no-usable-cells", text: "each of its counters lost a packet, or holds foreign ones" };
+  const valueNs = meanNs[f]!;
+  // A size that is off by a share moves the flow's distance from the common mean by that share.
+  const unsure = sizeVariance > 0 ? ((valueNs - prior.meanNs) / p) ** 2 * sizeVariance : 0;
+  const half = z * Math.sqrt(variance[f]! + unsure);
+  if (variance[f]! > LEARNT_LITTLE * priorVariance[f]! && half > USEFUL * Math.abs(valueNs)) {
+    let others = 0;
+    for (let e = from; e < to; e++) others += packets[graph.cell[e]!]! - graph.a[e]!;
+    const text = `its ${Math.round(p)} packets are lost among about ${Math.round(others)} others in its counters`;
+    return { reason: "too-much-noise", text };
+  }
+  return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
+}
+
+/** Packets of each flow that were lost: 0 where its counters lost none, their sum where nobody else is in them, else unknown. */
+function lossesOf(
+  { sent, received, layout }: Difference,
+  places: Uint32Array,
+  { graph }: Decoded,
+): (f: number) => number | null {
+  const perFlow = layout.m * layout.q.length;
+  // The last flow that a cell was looked at for, + 1: a flow's counters may fall together.
+  const seen = new Uint32Array(layout.n);
+  return (f) => {
+    let missing = 0;
+    let all = 0;
+    for (let i = f * perFlow; i < (f + 1) * perFlow; i++) {
+      const c = places[i]!;
+      if (seen[c] === f + 1) continue;
+      seen[c] = f + 1;
+      if (received[c]! > sent[c]!) return null;
+      missing += sent[c]! - received[c]!;
+      all += sent[c]!;
+    }
+    if (missing === 0) return 0;
+    return graph.complete && graph.packets[f] === all ? missing : null;
+  };
+}
+
+function sizeKnown(flows: KnownFlows, f: number): number | null {
+  const p = flows.packets[f]!;
+  return Number.isNaN(p) ? null : p;
+}
+
+function whyUnusable({ filled, overfull, appeared }: Difference): NoAnswer {
+  if (overfull === filled) {
+    const text = `each of the ${filled} counters in use is too full for its bits: more bits (b), a coarser unit, or shorter epochs`;
+    return { reason: "overflow", text };
+  }
+  if (appeared > 0) {
+    return {
+      reason: "foreign-packets",
+      text: `no counter holds the same packets at both ends, and at least ${appeared} packets are at the receiver only: pick the segment's packets with a filter at both ends`,
+    };
+  }
+  return {
+    reason: "no-usable-cells",
+    text: `each of the ${filled} counters in use lost a packet: more counters (n), or vectors with fewer packets, would leave some whole`,
+  };
+}
+
+function describe({ appeared, swapped, overfull, used, filled }: Difference, received: number): string[] {
+  const notes: string[] = [];
+  if (used < 0.5 * received) {
+    const share = ((100 * used) / received).toPrecision(2);
+    notes.push(
+      `the counters that hold the same packets at both ends have ${share} % of the packets received`,
+    );
+  }
+  if (appeared > 0) {
+    notes.push(
+      `at least ${appeared} packets were counted at the receiver only: from another sender, duplicated, or in flight over the epoch's edge; their counters are left out`,
+    );
+  }
+  if (swapped > 0)
+    notes.push(
+      `${swapped} counters have equal counts at both ends but hold different packets; they are left out`,
+    );
+  if (overfull > 0)
+    notes.push(
+      `${overfull} of ${filled} counters hold more packets than their bits allow; they are left out`,
+    );
+  return notes;
+}
+
+function unanswered(
+  why: NoAnswer,
+  { sender, receiver }: EstimateInput<ColateParameters>,
+  lost: number | null,
+  notes: string[],
+): SegmentEstimate {
+  return {
+    mean: why,
+    stdev: why,
+    sent: sender?.packets ?? null,
+    received: receiver?.packets ?? null,
+    lost,
+    packetsUsed: 0,
+    coverage: 0,
+    notes,
+  };
+}

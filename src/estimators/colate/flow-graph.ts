@@ -1,0 +1,167 @@
+/**
+ * Known flows laid over the counters: which usable cells a flow has, and how many of its packets are to be expected in each.
+ *
+ * Of p packets a cell of vector v gets p q_v / m in the mean, binomially; where two of a flow's m counters fall together, twice that, and the cell is
+ * listed once. The cell's own count says more: expectations are those given the count.
+ */
+import type { KnownFlows } from "../estimator.ts";
+import type { Difference } from "./difference.ts";
+
+export interface FlowGraph {
+  flows: number;
+  /** Edges of flow f: [starts[f], starts[f + 1]). */
+  starts: Uint32Array;
+  cell: Uint32Array;
+  /** Packets of the flow expected in the cell. */
+  a: Float64Array;
+  /** Probability that a packet of the flow falls into the cell. */
+  rho: Float64Array;
+  packets: Float64Array;
+  complete: boolean;
+  /** Per cell: packets expected of listed flows, before its count was looked at; sum of a^2. */
+  expected: Float64Array;
+  squares: Float64Array;
+  /** Per cell: packets of flows not listed, and the mean of their square. */
+  left: Float64Array;
+  leftSquare: Float64Array;
+  /** Per cell: variance of the allocation, and of jitter, per unit of V and of s^2. */
+  chance: Float64Array;
+  jitter: Float64Array;
+  /** Per cell: variance of its count. */
+  countVariance: Float64Array;
+}
+
+/** An edge below so many packets is left to the background: it cannot tell anything. */
+const LEAST = 1e-4;
+
+export function layFlows(difference: Difference, known: KnownFlows, places: Uint32Array): FlowGraph {
+  const { layout, usable } = difference;
+  const { n, m, q } = layout;
+  const perFlow = q.length * m;
+  const flows = known.count;
+  const starts = new Uint32Array(flows + 1);
+  let room = 0;
+  for (let e = 0; e < places.length; e++) room += usable[places[e]!]!;
+  const cell = new Uint32Array(room);
+  const a = new Float64Array(room);
+  const rho = new Float64Array(room);
+  const expected = new Float64Array(n);
+  // The edge that a flow has at a cell already, as edge + 1.
+  const seen = new Uint32Array(n);
+  let edges = 0;
+  for (let f = 0; f < flows; f++) {
+    starts[f] = edges;
+    const p = known.packets[f]!;
+    if (!(p > 0)) continue;
+    for (let i = 0; i < perFlow; i++) {
+      const c = places[f * perFlow + i]!;
+      if (usable[c] === 0) continue;
+      const share = q[Math.floor(i / m)]! / m;
+      if (p * share < LEAST) continue;
+      const before = seen[c]!;
+      const edge = before > starts[f]! ? before - 1 : edges++;
+      if (edge !== before - 1) {
+        seen[c] = edge + 1;
+        cell[edge] = c;
+      }
+      rho[edge]! += share;
+      a[edge]! += p * share;
+      expected[c]! += p * share;
+    }
+  }
+  starts[flows] = edges;
+  const graph: FlowGraph = {
+    flows,
+    starts,
+    cell: cell.subarray(0, edges),
+    a: a.subarray(0, edges),
+    rho: rho.subarray(0, edges),
+    packets: known.packets,
+    complete: known.complete,
+    expected,
+    squares: new Float64Array(n),
+    left: new Float64Array(n),
+    leftSquare: new Float64Array(n),
+    chance: new Float64Array(n),
+    jitter: new Float64Array(n),
+    countVariance: new Float64Array(n),
+  };
+  scale(graph, difference);
+  return graph;
+}
+
+/**
+ * Expectations given the cells' counts. A cell's count N is the sum of its flows' binomial parts (means a, variances v) and of packets of flows not
+ * listed (mean L, variance B, the same for all cells of a vector). What N has beyond the mean is shared out by variance: E[n | N] = a + v d / (B + sum v)
+ * with d = N - L - sum a, and so for the rest. Where all flows are known, L and B are 0.
+ */
+function scale(graph: FlowGraph, difference: Difference): void {
+  const { cell, a, rho, expected, squares, left, leftSquare, chance, jitter } = graph;
+  const { packets: counts, vector } = difference;
+  const n = expected.length;
+  const spread = new Float64Array(n);
+  for (let e = 0; e < cell.length; e++) spread[cell[e]!]! += a[e]! * (1 - rho[e]!);
+  const unlisted = graph.complete ? null : unlistedPackets(difference, expected, spread);
+  const per = new Float64Array(n);
+  for (let c = 0; c < n; c++) {
+    if (counts[c] === 0) continue;
+    const { mean, variance } = unlisted?.[vector[c]!] ?? { mean: 0, variance: 0 };
+    const total = spread[c]! + variance;
+    const excess = counts[c]! - mean - expected[c]!;
+    per[c] = total > 0 ? excess / total : 0;
+    const rest = Math.min(counts[c]!, Math.max(0, mean + variance * per[c]!));
+    left[c] = rest;
+    leftSquare[c] = rest * rest + (total > 0 ? (variance * spread[c]!) / total : 0);
+  }
+  const share = new Float64Array(n);
+  for (let e = 0; e < cell.length; e++) {
+    const c = cell[e]!;
+    a[e] = Math.max(LEAST, a[e]! + a[e]! * (1 - rho[e]!) * per[c]!);
+    share[c]! += a[e]!;
+  }
+  const spreadSquares = new Float64Array(n);
+  spread.fill(0);
+  for (let e = 0; e < cell.length; e++) {
+    const c = cell[e]!;
+    // Parts cut off at 0 leave a sum that is not quite the count.
+    a[e]! *= (counts[c]! - left[c]!) / share[c]!;
+    squares[c]! += a[e]! * a[e]!;
+    const v = a[e]! * (1 - rho[e]!);
+    spread[c]! += v;
+    spreadSquares[c]! += v * v;
+  }
+  for (let c = 0; c < n; c++) {
+    if (counts[c] === 0) continue;
+    // Given the sum, counts of several flows vary less: diag(v) - v v' / sum v.
+    const total = spread[c]! + (unlisted?.[vector[c]!]?.variance ?? 0);
+    chance[c] = total > 0 ? spread[c]! - spreadSquares[c]! / total : 0;
+    jitter[c] = spread[c]!;
+    graph.countVariance[c] = total;
+  }
+}
+
+/** Mean and variance over the cells of each vector of packets that no listed flow accounts for. */
+function unlistedPackets(
+  { usable, sent, received, packets, vector, layout }: Difference,
+  expected: Float64Array,
+  spread: Float64Array,
+): { mean: number; variance: number }[] {
+  const zero = () => layout.q.map(() => 0);
+  const [cells, sums, squares] = [zero(), zero(), zero()];
+  const look = (add: (v: number, c: number, rest: number) => void) => {
+    for (let c = 0; c < expected.length; c++) {
+      // Cells without packets count too, or the rest would look larger than it is.
+      if (usable[c] === 1 || (sent[c] === 0 && received[c] === 0))
+        add(vector[c]!, c, packets[c]! - expected[c]!);
+    }
+  };
+  look((v, _, rest) => {
+    cells[v]!++;
+    sums[v]! += rest;
+  });
+  const means = sums.map((s, v) => Math.max(0, s / Math.max(1, cells[v]!)));
+  look((v, c, rest) => {
+    squares[v]! += (rest - means[v]!) ** 2 - spread[c]!;
+  });
+  return means.map((mean, v) => ({ mean, variance: Math.max(mean, squares[v]! / Math.max(1, cells[v]!)) }));
+}

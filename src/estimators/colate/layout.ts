@@ -1,0 +1,119 @@
+/**
+ * Where a packet's counter lies: vectors one after the other in one array of n cells; every flow has m cells in each vector, placed by hash
+ * (sections 3.1 and, for loss, 1.4: a packet is in one vector, chosen by its digest with probability q_v).
+ *
+ * Unlike in the paper, which of its flow's m counters a packet goes to is decided by its digest, not drawn anew at each point: then the same counter
+ * holds the same packets at both ends, and the difference of the two sums holds delays only. Times themselves, a million times
+ * larger, cancel instead of being noise.
+ */
+import { ByteWriter, crc32c } from "../../base/bytes.ts";
+import { mix64 } from "../../base/hash.ts";
+import { Kernels } from "../../base/kernels.ts";
+import type { ColateParameters } from "./parameters.ts";
+
+export interface Layout {
+  n: number;
+  m: number;
+  /** First cell of each vector; one more at the end. */
+  starts: Uint32Array;
+  /** Probability of each vector. */
+  q: readonly number[];
+}
+
+export function layoutOf({ n, m, vectors, shares }: ColateParameters): Layout {
+  const starts = new Uint32Array(vectors.length + 1);
+  let sum = 0;
+  for (const [v, share] of shares.entries()) {
+    sum += share;
+    starts[v + 1] = v + 1 === shares.length ? n : Math.round(n * sum);
+  }
+  return { n, m, starts, q: vectors };
+}
+
+/** The vector of each cell. */
+export function vectorsOfCells({ n, starts }: Layout): Uint8Array {
+  const out = new Uint8Array(n);
+  for (let v = 0; v + 1 < starts.length; v++) out.fill(v, starts[v]!, starts[v + 1]!);
+  return out;
+}
+
+/** The counters in kernel memory, empty. `literal`: counters are drawn anew at each point (literal/). */
+export function createCounters(
+  kernels: Kernels,
+  parameters: ColateParameters,
+  seed: bigint,
+  literal: bigint | null = null,
+  cells = parameters.n,
+): number {
+  const { call } = kernels;
+  const { m, q } = layoutOf(parameters);
+  const { multiplier, edges, slots } = slotsOf(parameters, seed);
+  const draw = literal ?? multiplier;
+  const address = call.colateNew!(cells, m, q.length, draw, 1 / parameters.unit, literal !== null) >>> 0;
+  for (const [v, edge] of edges.entries()) call.colateEdge!(address, v, edge);
+  for (const [i, slot] of slots.entries()) call.colateSlot!(address, i, slot.seed, slot.first, slot.cells);
+  return address;
+}
+
+/** What the update loop works with: the factor of digests, where vectors end in 2^32, and a seed and a range of cells per counter of a flow. */
+export function slotsOf(
+  parameters: ColateParameters,
+  seed: bigint,
+): { multiplier: bigint; edges: bigint[]; slots: { seed: bigint; first: number; cells: number }[] } {
+  const { m, starts, q } = layoutOf(parameters);
+  const edges: bigint[] = [];
+  let sum = 0;
+  for (const [v, share] of q.entries()) {
+    sum += share;
+    edges.push(v + 1 === q.length ? 1n << 32n : BigInt(Math.round(sum * 2 ** 32)));
+  }
+  const slots = Array.from({ length: m * q.length }, (_, i) => {
+    const v = Math.floor(i / m);
+    return { seed: seedOf(seed, i + 1), first: starts[v]!, cells: starts[v + 1]! - starts[v]! };
+  });
+  return { multiplier: seedOf(seed, 0) | 1n, edges, slots };
+}
+
+/** For questions, which have no kernels of their own. */
+let lookups: Kernels | undefined;
+
+/** The cells of flows ([low, high] of their hashes): vectors x m per flow, vector-major. */
+export function placesOf(parameters: ColateParameters, seed: bigint, hash: Uint32Array): Uint32Array {
+  lookups ??= new Kernels();
+  const kernels = lookups;
+  // Places only: no cell of it is touched, so one is enough.
+  const counters = createCounters(kernels, parameters, seed, null, 1);
+  const flows = hash.length / 2;
+  const perFlow = parameters.vectors.length * parameters.m;
+  const out = new Uint32Array(flows * perFlow);
+  const step = Math.max(1, Math.floor(1_000_000 / perFlow));
+  const from = kernels.alloc(8 * Math.min(step, Math.max(1, flows)));
+  const to = kernels.alloc(4 * perFlow * Math.min(step, Math.max(1, flows)));
+  for (let f = 0; f < flows; f += step) {
+    const count = Math.min(step, flows - f);
+    kernels.u32.set(hash.subarray(2 * f, 2 * (f + count)), from >>> 2);
+    kernels.call.colatePlaces!(counters, from, count, to);
+    out.set(kernels.u32.subarray(to >>> 2, (to >>> 2) + count * perFlow), f * perFlow);
+  }
+  kernels.free(from);
+  kernels.free(to);
+  kernels.call.colateFree!(counters);
+  return out;
+}
+
+/** Of which packet goes to which cell: what two payloads must share. */
+export function fingerprintOf(parameters: ColateParameters, seed: bigint): number {
+  const { m, starts, q } = layoutOf(parameters);
+  const out = new ByteWriter();
+  out.u64(BigInt.asUintN(64, seed));
+  out.u32(m);
+  for (const start of starts) out.u32(start);
+  for (const share of q) out.f64(share);
+  return crc32c(out.view());
+}
+
+function seedOf(seed: bigint, slot: number): bigint {
+  const s = BigInt.asUintN(64, seed + BigInt(slot) * 0x9e37_79b9_7f4a_7c15n);
+  const [hi, lo] = mix64(Number(s >> 32n), Number(s & 0xffff_ffffn));
+  return (BigInt(hi) << 32n) | BigInt(lo);
+}

@@ -1,0 +1,187 @@
+/**
+ * How well a geometry will do, before there is a packet: flows are laid over counters by chance, and the posterior variances of blup.ts, which need no
+ * times, are worked out; flows of the sizes asked for are then dropped into the counters so found. A part of the flows over the same part of the
+ * counters behaves as the whole.
+ */
+import { Random } from "../../base/random.ts";
+import { normalCdf, normalQuantile } from "../../base/special.ts";
+import { noiseOf, posteriorVariances, priorVariances } from "./blup.ts";
+import type { Difference } from "./difference.ts";
+import { layFlows } from "./flow-graph.ts";
+import { type Layout, layoutOf, vectorsOfCells } from "./layout.ts";
+import type { ColateParameters } from "./parameters.ts";
+
+export interface Traffic {
+  packets: number;
+  /** Packets of flows: all of them, or a sample. */
+  flowPackets: Float64Array;
+  flows: number;
+  /** Variance between flows' means and within a flow, over the squared mean. */
+  flowVariance: number;
+  packetVariance: number;
+}
+
+export interface Predicted {
+  size: number;
+  /** Share of such flows that have a usable counter and are not drowned. */
+  answered: number;
+  /** Mean relative error of those, null where less than half are answered. */
+  relativeError: number | null;
+  /** Share of those with a relative error below the interval. */
+  reliability: number | null;
+  packetsUsed: number | null;
+}
+
+const SAMPLE_FLOWS = 8000;
+const TRIALS = 300;
+/** Packets per counter from which on a flow is laid out by itself. */
+const LISTED = 0.2;
+const MEAN_ABSOLUTE = Math.sqrt(2 / Math.PI);
+const NODES = 16;
+
+export function predictFlows(
+  parameters: ColateParameters,
+  traffic: Traffic,
+  loss: number,
+  sizes: readonly number[],
+  interval: number,
+): Predicted[] {
+  // What is predicted for a size does not depend on which other sizes are asked for.
+  const state = background(parameters, traffic, loss, new Random("colate size"));
+  return sizes.map((size) =>
+    predictSize(state, parameters, traffic, loss, size, interval, new Random(`colate flows of ${size}`)),
+  );
+}
+
+interface State {
+  layout: Layout;
+  usable: Uint8Array;
+  /** Variance of the sum of delays, and of the count, per cell. */
+  cellVariance: Float64Array;
+  countVariance: Float64Array;
+}
+
+/**
+ * Counters of a sample of the traffic, nobody asked for. Flows with hardly a packet per counter tell nothing of each other and are not laid out one by
+ * one: their packets are noise, of independent means.
+ */
+function background(parameters: ColateParameters, traffic: Traffic, loss: number, random: Random): State {
+  const smallest = parameters.n * Math.min(...parameters.shares);
+  const part = Math.min(1, Math.max(SAMPLE_FLOWS / traffic.flows, (4 * parameters.m) / smallest));
+  const flows = Math.max(1, Math.round(traffic.flows * part));
+  const all = new Float64Array(flows);
+  for (let f = 0; f < flows; f++) {
+    all[f] = traffic.flowPackets[Math.floor(((f + random.float()) / flows) * traffic.flowPackets.length)]!;
+  }
+  // A sample of a heavy tail rarely has the packets that the whole has: sizes above one are stretched to fit.
+  stretch(all, traffic.packets * part);
+  const layout = layoutOf({ ...parameters, n: Math.max(16, Math.round(parameters.n * part)) });
+  const { n, m, q, starts } = layout;
+  const packets = all.filter((p) => p * Math.max(...q) >= LISTED * m);
+  const small = traffic.packets * part - packets.reduce((s, p) => s + p, 0);
+  const perFlow = m * q.length;
+  const places = new Uint32Array(packets.length * perFlow);
+  const listed = new Float64Array(n);
+  const rest = new Float64Array(n);
+  for (let v = 0; v < q.length; v++) {
+    const cells = starts[v + 1]! - starts[v]!;
+    rest.fill(Math.max(0, (small * q[v]!) / cells), starts[v]!, starts[v + 1]!);
+    for (let f = 0; f < packets.length; f++) {
+      for (let j = 0; j < m; j++) {
+        const c = starts[v]! + random.below(cells);
+        places[f * perFlow + v * m + j] = c;
+        listed[c]! += (packets[f]! * q[v]!) / m;
+      }
+    }
+  }
+  const usable = new Uint8Array(n);
+  for (let c = 0; c < n; c++) {
+    if (random.float() < (1 - loss) ** (listed[c]! + rest[c]!)) usable[c] = 1;
+    else listed[c] = 0;
+  }
+  const none = new Uint32Array(n);
+  const difference: Difference = {
+    ...{ layout, vector: vectorsOfCells(layout), usable, packets: listed, delayNs: new Float64Array(n) },
+    ...{ sent: none, received: none, unitNs: 0, used: 0, usedCells: 0, filled: 0, missing: 0, appeared: 0 },
+    ...{ swapped: 0, overfull: 0, vectors: [] },
+  };
+  const hash = new Uint32Array(0);
+  const list = { count: packets.length, hash, packets, bytes: packets, keyWords: hash, complete: true };
+  const graph = layFlows(difference, list, places);
+  const { flowVariance, packetVariance } = traffic;
+  const prior = { meanNs: 1, meanVariance: 0, flowVariance, packetVariance };
+  const noise = noiseOf(graph, listed, prior, 0, { alpha: 0, beta: 0 });
+  for (let c = 0; c < n; c++) noise[c]! += (flowVariance + packetVariance) * rest[c]!;
+  const { cellVariance } = posteriorVariances(graph, noise, priorVariances(graph, prior), prior);
+  const countVariance = graph.countVariance.map((v, c) => v + rest[c]!);
+  return { layout, usable, cellVariance, countVariance };
+}
+
+function predictSize(
+  { layout, usable, cellVariance, countVariance }: State,
+  { m }: ColateParameters,
+  { flowVariance, packetVariance }: Traffic,
+  loss: number,
+  size: number,
+  interval: number,
+  random: Random,
+): Predicted {
+  const { q, starts } = layout;
+  const prior = flowVariance + packetVariance / size;
+  const deviations: number[] = [];
+  let seen = 0;
+  for (let t = 0; t < TRIALS; t++) {
+    let precision = 0;
+    let [weights, squares, share] = [0, 0, 0];
+    for (let v = 0; v < q.length; v++) {
+      const rho = q[v]! / m;
+      const a = size * rho;
+      for (let j = 0; j < m; j++) {
+        const c = starts[v]! + random.below(starts[v + 1]! - starts[v]!);
+        if (usable[c] === 0 || random.float() >= (1 - loss) ** a) continue;
+        const own = a * (1 - rho);
+        const chance = own > 0 ? own * (1 - own / (own + countVariance[c]!)) : 0;
+        const others = cellVariance[c]! + flowVariance * chance + 1e-9 * a * a;
+        const w = a / others;
+        precision += a * w;
+        weights += rho * w;
+        squares += rho * w * w;
+        share += rho;
+      }
+    }
+    if (precision === 0) continue;
+    const uneven = (packetVariance / size) * Math.max(0, squares / (weights * weights) - 1);
+    const variance = Math.min(prior, 1 / (1 / prior + precision) + uneven);
+    if (variance > 0.9 * prior && 1.96 * Math.sqrt(variance) > 0.2) continue;
+    deviations.push(Math.sqrt(variance));
+    seen += share * size;
+  }
+  const answered = deviations.length / TRIALS;
+  if (answered < 0.5) return { size, answered, relativeError: null, reliability: null, packetsUsed: null };
+  const mean = deviations.reduce((s, d) => s + d, 0) / deviations.length;
+  return {
+    size,
+    answered,
+    // A flow's own mean differs from the common one: with lognormal means the mean of its inverse is 1 + V.
+    relativeError: MEAN_ABSOLUTE * mean * (1 + flowVariance),
+    reliability: reliabilityOf(deviations, flowVariance, interval),
+    packetsUsed: seen / deviations.length,
+  };
+}
+
+/** Share of flows, with lognormal means, whose error is below the interval. */
+function reliabilityOf(deviations: readonly number[], flowVariance: number, interval: number): number {
+  const sigma = Math.sqrt(Math.log1p(flowVariance));
+  let sum = 0;
+  for (let i = 0; i < NODES; i++) {
+    const truth = Math.exp(sigma * normalQuantile((i + 0.5) / NODES) - (sigma * sigma) / 2);
+    for (const d of deviations) sum += 2 * normalCdf((interval * truth) / d) - 1;
+  }
+  return sum / (NODES * deviations.length);
+}
+
+function stretch(packets: Float64Array, wanted: number): void {
+  const above = packets.reduce((s, p) => s + Math.max(0, p - 1), 0);
+  const factor = above > 0 ? Math.max(0, wanted - packets.length) / above : 1;
+  for (let f = 0; f < packets.length; f++) packets[f] = 1 + Math.max(0, packets[f]! - 1) * factor;
+}

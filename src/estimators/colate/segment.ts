@@ -1,0 +1,119 @@
+/**
+ * The mean over a segment's packets. Nothing lost, it is sum Delta / sum N, exactly. With loss, what the unusable cells hold must be guessed: large flows
+ * lose a packet sooner than small ones, so usable cells are no random sample. Where the flows are known, each flow's packets in unusable
+ * cells are taken at the flow's own mean, and the variance is that of this combination under the model of blup.ts (one more solution of its
+ * system). Where they are not, unusable cells are taken at the mean of the others, and the interval allows for flows that are in them alone.
+ */
+import { normalQuantile } from "../../base/special.ts";
+import type { Interval, KnownFlows } from "../estimator.ts";
+import { backgroundVariance } from "./blup.ts";
+import { type Decoded, looseFlowVariance } from "./decode.ts";
+import type { Difference } from "./difference.ts";
+import { fitVariance } from "./variance.ts";
+
+export function segmentMean(
+  difference: Difference,
+  known: { flows: KnownFlows; places: Uint32Array; decoded: Decoded } | null,
+  confidence: number,
+): Interval {
+  const { packets, delayNs, received, used } = difference;
+  let sum = 0;
+  let unused = 0;
+  for (let c = 0; c < packets.length; c++) {
+    sum += delayNs[c]!;
+    if (packets[c] === 0) unused += received[c]!;
+  }
+  if (unused === 0) return { valueNs: sum / used, lowNs: sum / used, highNs: sum / used };
+  const all = used + unused;
+  const { restNs, variance } = known?.decoded.graph.complete
+    ? restOfFlows(difference, known, unused)
+    : restOfMean(difference, sum / used, unused);
+  const valueNs = (sum + restNs) / all;
+  const half = (normalQuantile(0.5 + confidence / 2) * Math.sqrt(variance)) / all;
+  return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
+}
+
+interface Rest {
+  /** Sum of the delays in unusable cells, and its variance. */
+  restNs: number;
+  variance: number;
+}
+
+function restOfFlows(
+  { packets, received, layout }: Difference,
+  { flows, places, decoded }: { flows: KnownFlows; places: Uint32Array; decoded: Decoded },
+  unused: number,
+): Rest {
+  const { m, q, n } = layout;
+  const perFlow = m * q.length;
+  const { prior, meanNs, system, variance } = decoded;
+  const expected = new Float64Array(n);
+  const each = (add: (f: number, c: number, share: number) => void) => {
+    for (let f = 0; f < flows.count; f++) {
+      for (let i = 0; i < perFlow; i++) {
+        const c = places[f * perFlow + i]!;
+        if (packets[c] === 0 && received[c]! > 0) add(f, c, (flows.packets[f]! * q[Math.floor(i / m)]!) / m);
+      }
+    }
+  };
+  each((_, c, share) => {
+    expected[c]! += share;
+  });
+  const rest = new Float64Array(flows.count);
+  each((f, c, share) => {
+    rest[f]! += (share * received[c]!) / expected[c]!;
+  });
+  let restNs = 0;
+  for (let f = 0; f < flows.count; f++) restNs += rest[f]! * meanNs[f]!;
+  const solved = system ? system.solve(rest) : rest.map((u, f) => u * variance[f]!);
+  let ofFlows = 0;
+  let squares = 0;
+  for (let f = 0; f < flows.count; f++) {
+    ofFlows += rest[f]! * solved[f]!;
+    squares += rest[f]! * (decoded.priorVariance[f]! > 0 ? variance[f]! / decoded.priorVariance[f]! : 1);
+  }
+  // Which packets are in the rest is chance; the common mean has an error of its own, for flows that little is known of.
+  const chance = (prior.packetVariance + prior.flowVariance) * unused;
+  return { restNs, variance: ofFlows + chance + squares * squares * prior.meanVariance };
+}
+
+function restOfMean(difference: Difference, meanNs: number, unused: number): Rest {
+  const { packets, delayNs, received, layout } = difference;
+  const loose = fitVariance(packets, delayNs, (c) => packets[c]! * packets[c]!);
+  const beta = looseFlowVariance(difference, loose);
+  let variance = unused * unused * loose.meanVariance;
+  for (let c = 0; c < packets.length; c++) {
+    if (packets[c] === 0) variance += backgroundVariance({ alpha: loose.second, beta }, received[c]!);
+  }
+  // A flow that is in one unusable cell is in others too: their errors go together.
+  return { restNs: meanNs * unused, variance: variance * layout.m * layout.q.length };
+}
+
+/** Deviations from what its packets let expect, beyond which a cell is taken to hold different packets at its ends. */
+const BEYOND = 30;
+const FEWEST = 20;
+
+/**
+ * Without enough digest bits, a cell that lost one packet and got another passes for whole, and is off by up to an epoch. Where packets were lost
+ * and others appeared, cells that are beyond all likelihood are taken out.
+ */
+export function withoutOutliers(difference: Difference): Difference {
+  const { packets, delayNs, missing, appeared } = difference;
+  if (missing === 0 || appeared === 0 || difference.usedCells < FEWEST) return difference;
+  const fit = fitVariance(packets, delayNs, (c) => packets[c]! * packets[c]!);
+  const background = { alpha: fit.second, beta: fit.first };
+  for (let c = 0; c < packets.length; c++) {
+    const n = packets[c]!;
+    if (n === 0) continue;
+    const y = delayNs[c]! - fit.meanNs * n;
+    if (y * y <= BEYOND * BEYOND * (backgroundVariance(background, n) + 1)) continue;
+    difference.usable[c] = 0;
+    difference.packets[c] = 0;
+    difference.delayNs[c] = 0;
+    difference.used -= n;
+    difference.vectors[difference.vector[c]!]!.used -= n;
+    difference.usedCells--;
+    difference.swapped++;
+  }
+  return difference;
+}
