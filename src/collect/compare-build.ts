@@ -79,8 +79,8 @@ export function buildReport(input: BuildInput): CompareReport {
     options: input.options,
     before: summary(result.before),
     after: summary(result.after),
-    segment: forward.report,
-    reverse: reverse?.report ?? null,
+    segment: { ...forward.report, captureLoss: captureLoss(result.before, result.after) },
+    reverse: reverse && { ...reverse.report, captureLoss: captureLoss(result.after, result.before) },
     flows: flows(forward, 1),
     reverseFlows: flows(reverse, 2),
     intervals: intervals.reports,
@@ -96,6 +96,11 @@ export function buildReport(input: BuildInput): CompareReport {
     direction: judgeDirection(total, forward.report, verdict, reverse !== null),
     notes: [...input.notes, ...observations(input, forward.report)],
   };
+}
+
+/** What the capturing sides say they dropped: at the far end it looks like loss, at the near end like packets that appear. */
+function captureLoss(near: CaptureStatistics, far: CaptureStatistics): SegmentReport["captureLoss"] {
+  return near.dropped === null && far.dropped === null ? null : { before: near.dropped, after: far.dropped };
 }
 
 const EDGES = ["headBefore", "tailBefore", "headAfter", "tailAfter"] as const;

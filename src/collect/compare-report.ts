@@ -69,6 +69,8 @@ export interface SegmentReport {
   lost: number;
   /** Share of the packets that could have arrived (matched + lost); null when there were none. */
   lossRate: number | null;
+  /** Packets that the capturing sides say they dropped (beside `lost`, which they may explain); null where the files do not say. */
+  captureLoss?: { before: number | null; after: number | null } | null;
   appeared: number;
   duplicates: number;
   reordered: number;
