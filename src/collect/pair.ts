@@ -111,8 +111,9 @@ function commonRun(
     const left = senders[i + a - 1]!.epoch.endNs;
     const right = receivers[j + b - 1]!.epoch.endNs;
     if (left === right) return [a, b];
-    const next = left < right ? senders[i + a] : receivers[j + b];
-    if (!next || next.epoch.startNs !== (left < right ? left : right)) return [0, 0];
+    // The end that stops earlier goes on, where its next record follows without a gap.
+    const [ended, next] = left < right ? [left, senders[i + a]] : [right, receivers[j + b]];
+    if (next?.epoch.startNs !== ended) return [0, 0];
     if (left < right) a++;
     else b++;
   }
