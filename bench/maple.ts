@@ -342,12 +342,14 @@ async function archive(epochs: number): Promise<void> {
     observer.finish();
     await store.store(waiting);
     const times: number[] = [];
+    const cpuTimes: number[] = [];
     for (let i = 0; i < 20; i++) {
       const epoch = random.below(epochs);
       const n = random.below(per);
       const digest = (0x5eedn << 32n) | BigInt(epoch * per + n);
       const at = origin + BigInt(epoch) * 1_000_000_000n + BigInt(n) * 4_000_000n;
       const start = performance.now();
+      const used = process.cpuUsage();
       const opened = RecordArchive.open(directory);
       const answer = await askPackets(opened, {
         packets: { by: "digest", digests: [digest.toString(16)] },
@@ -356,11 +358,14 @@ async function archive(epochs: number): Promise<void> {
       });
       opened.close();
       times.push(performance.now() - start);
+      const { user, system } = process.cpuUsage(used);
+      cpuTimes.push((user + system) / 1000);
       if (answer.matched + answer.multi !== 1) throw new Error(`packet ${digest} was not found`);
     }
     row(
       `archive of ${epochs} records`,
       `first question ${times[0]!.toFixed(1)} ms, median ${quantile(times, 0.5).toFixed(1)} ms, worst ${Math.max(...times).toFixed(1)} ms`,
+      `CPU: first ${cpuTimes[0]!.toFixed(1)} ms, median ${quantile(cpuTimes, 0.5).toFixed(1)} ms`,
     );
     const [entry] = store.list({ fromNs: origin, toNs: origin + 1n }).entries;
     const bytes = store.readHead(entry!).layout.unpackedBytes;

@@ -49,7 +49,18 @@ export type {
 } from "./estimators/estimator.ts";
 export { MaplePayload } from "./estimators/maple/lookup.ts";
 export { formatParameters, parseParameters } from "./estimators/parameters.ts";
+export { AdaptiveRate, type AdaptiveSettings, injectionRate } from "./estimators/rli/injection-rate.ts";
+export {
+  interpolateDelays,
+  ReferenceDelays,
+  type ReferenceDelaysOptions,
+} from "./estimators/rli/reference-delays.ts";
+export { decodeStamp, encodeStamp, type StampPacket } from "./estimators/rli/stamp.ts";
 export { ESTIMATORS, findEstimator } from "./estimators/table.ts";
+export { type FlowErrors, flowErrors } from "./evaluate/flow-errors.ts";
+export { type Interference, measureInterference } from "./evaluate/interference.ts";
+export { type Injection, referenceInjector } from "./evaluate/reference-injectors.ts";
+export { type Contestant, runSegment, type SegmentRun, type SegmentTruth } from "./evaluate/run-segment.ts";
 export { askPackets } from "./query/ask-packets.ts";
 export type { PacketAnswer, PacketGroup, PacketLatency, WorstPacket } from "./query/packet-answer.ts";
 export type { AskedPackets, PacketQuestion } from "./query/packet-question.ts";
@@ -86,3 +97,8 @@ export {
   simulate,
 } from "./simulate/simulate.ts";
 export { type FlowTruth, FlowTruthTable } from "./simulate/truth.ts";
+export {
+  type ReferenceOptions,
+  type ReferenceSummary,
+  sendReferences,
+} from "./transport/reference-sender.ts";

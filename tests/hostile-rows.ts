@@ -13,6 +13,8 @@ export interface HostileRow {
   address: number[];
   wireLength: number;
   delayNs: number;
+  /** Beside the TTL: bits such as the simulator's mark of reference packets. */
+  flags?: number;
 }
 
 const IPV6 = 1 << 27;
@@ -41,6 +43,11 @@ export function hostileRows(seed: string, count: number): HostileRow[] {
   return rows;
 }
 
+/** The rows with every so-manyth marked as a reference packet, for estimators that know delays from those. */
+export function withReferences(rows: readonly HostileRow[], every: number): HostileRow[] {
+  return rows.map((row, i) => (i % every === 0 ? { ...row, flags: 1 << 22 } : row));
+}
+
 /** Batches of the rows, keyed; the caller frees them. */
 export function toBatches(kernels: Kernels, rows: readonly HostileRow[], size: number): PacketBatch[] {
   const mask = FlowKeySpec.parse().store(kernels);
@@ -60,7 +67,7 @@ export function toBatches(kernels: Kernels, rows: readonly HostileRow[], size: n
       batch.addrD.set(row.address.slice(6, 8), 2 * i);
       batch.wireLength[i] = row.wireLength;
       batch.ipid[i] = i & 0xffff;
-      batch.flags[i] = 64;
+      batch.flags[i] = 64 | (row.flags ?? 0);
       batch.header[i] = 0;
       batch.captured[i] = 0;
       batch.iface[i] = 0;

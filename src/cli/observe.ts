@@ -8,7 +8,7 @@ import type { CutChoice } from "../epoch/observe-captures.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
-import { choiceOption, durationOption, integerOption } from "./options.ts";
+import { choiceOption, durationOption, integerOption, rateOption } from "./options.ts";
 import { colours, formatCount, Progress } from "./terminal.ts";
 
 const ROLES = ["sender", "receiver", "both"] as const;
@@ -29,6 +29,8 @@ interface Flags {
   inner?: boolean;
   seed?: bigint;
   sender?: string[];
+  delays?: "rli";
+  drain?: number;
   window: number;
   keep?: number;
   maxSize?: number;
@@ -48,6 +50,7 @@ Examples:
   hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
   hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
+  hoptime observe b.pcap --delays rli --drain 60mbit --point B --estimators maple --to records
 `;
 
 const collect = (text: string, before: string[] | undefined) => [...(before ?? []), text];
@@ -91,6 +94,12 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       durationOption("--window"),
       1_000_000_000,
     )
+    .option(
+      "--delays <how>",
+      "rli: reference packets in the captures tell each packet's delay, for maple and sds",
+      choiceOption("--delays", ["rli"] as const),
+    )
+    .option("--drain <rate>", "with --delays: drain rate of the queue passed, e.g. 60mbit", rateOption)
     .option("--keep <time>", "remove records that ended longer before the newest", durationOption("--keep"))
     .option("--max-size <bytes>", "remove the oldest records beyond this: 500MB, 10GB", sizeOption)
     .option("--json", "print what was done as JSON (format hoptime.observation/1)");
@@ -125,6 +134,9 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.inner === undefined ? {} : { inner: flags.inner }),
     ...(flags.seed === undefined ? {} : { seed: flags.seed }),
     ...(flags.sender === undefined ? {} : { sender: { files: flags.sender, windowNs: flags.window } }),
+    ...(flags.delays === undefined
+      ? {}
+      : { references: flags.drain === undefined ? {} : { drainBps: flags.drain } }),
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
   }).finally(() => progress.clear());

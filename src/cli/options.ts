@@ -57,3 +57,12 @@ export function positiveOption(flag: string): (text: string) => number {
     return n;
   };
 }
+
+/** 60mbit, 10gbit … as bit/s. */
+export function rateOption(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit)?(?:\/s)?$/i.exec(text.trim());
+  if (!match) throw new UsageError("bad-flag", `--drain ${text}: is no rate`, "e.g. 60mbit, 10gbit");
+  return (
+    Number(match[1]) * { "": 1, k: 1e3, m: 1e6, g: 1e9 }[match[2]!.toLowerCase() as "" | "k" | "m" | "g"]
+  );
+}

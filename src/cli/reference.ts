@@ -1,9 +1,8 @@
 /** `hoptime reference --to ADDR`: sends reference packets for RLI. */
 import { Command } from "commander";
-import { UsageError } from "../base/errors.ts";
 import { STAMP_PORT } from "../estimators/rli/stamp.ts";
 import { type ReferenceSummary, sendReferences } from "../transport/reference-sender.ts";
-import { durationOption, integerOption } from "./options.ts";
+import { durationOption, integerOption, rateOption } from "./options.ts";
 
 interface Flags {
   to: string;
@@ -15,14 +14,6 @@ interface Flags {
   session: number;
   bytes: number;
   json?: boolean;
-}
-
-function bitRate(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit)?(?:\/s)?$/i.exec(text.trim());
-  if (!match) throw new UsageError("bad-flag", `--drain ${text}: is no rate`, "e.g. 60mbit, 10gbit");
-  return (
-    Number(match[1]) * { "": 1, k: 1e3, m: 1e6, g: 1e9 }[match[2]!.toLowerCase() as "" | "k" | "m" | "g"]
-  );
 }
 
 export function referenceCommand(): Command {
@@ -41,7 +32,7 @@ export function referenceCommand(): Command {
       "--interface <name>",
       "adapt to this interface: many references while it is idle, few when it is full",
     )
-    .option("--drain <rate>", "drain rate of the interface's queue, e.g. 60mbit", bitRate)
+    .option("--drain <rate>", "drain rate of the interface's queue, e.g. 60mbit", rateOption)
     .option("--for <time>", "how long", durationOption("--for"), 10e9)
     .option("--session <n>", "session id in the packets", integerOption("--session", 0, 65_535), 1)
     .option("--bytes <n>", "UDP payload", integerOption("--bytes", 44, 1400), 44)

@@ -66,7 +66,7 @@ export async function compareWithEstimates(
     const ends = taps.seal();
     const key = FlowKeySpec.parse(options.key);
     const lists = [...plans, ...companions].map(({ estimator, parameters }, i): KnownFlows | null =>
-      ends ? (estimator.readFlows?.(ends.sender[i]!, parameters) ?? null) : null,
+      ends && listsFlows(estimator) ? estimator.readFlows!(ends.sender[i]!, parameters) : null,
     );
     const recorded = flowRecords
       ? new RecordedFlows(new Kernels(), flowRecords, key, taps.seed).of(null)
@@ -93,11 +93,16 @@ export async function compareWithEstimates(
   }
 }
 
+/** It lists the flows that were sent; one that keeps records at the receiver only does not. */
+function listsFlows(estimator: Estimator): boolean {
+  return estimator.readFlows !== undefined && estimator.needs.sender;
+}
+
 /** A list of flows, kept at the sender, for estimators that cannot do without and where none was asked for. */
 function neededFlowLists(plans: readonly EstimatePlan[]): EstimatePlan[] {
-  const listing = ESTIMATORS.find((e) => e.readFlows);
+  const listing = ESTIMATORS.find(listsFlows);
   const needed = plans.some((p) => p.estimator.answers.includes("flow"));
-  if (!needed || !listing || plans.some((p) => p.estimator.readFlows)) return [];
+  if (!needed || !listing || plans.some((p) => listsFlows(p.estimator))) return [];
   return [{ estimator: listing, parameters: parseParameters(listing) }];
 }
 
@@ -106,7 +111,7 @@ function flowListBytes(
   companions: readonly EstimatePlan[],
   sealed: readonly SealedEpoch[],
 ): number {
-  const at = [...plans, ...companions].findIndex((p) => p.estimator.readFlows);
+  const at = [...plans, ...companions].findIndex((p) => listsFlows(p.estimator));
   return at < 0 ? 0 : sealed[at]!.payload.length;
 }
 
@@ -147,7 +152,7 @@ class TapsOfBothEnds {
     if (endNs > this.#endNs) this.#endNs = endNs;
     const corrected = side === 1 && this.#correct(batch, shiftNs);
     for (const tap of this.#taps[side]!) {
-      tap.begin(-shiftNs);
+      tap.begin(-shiftNs, originNs);
       tap.update(batch, 0, batch.count);
     }
     if (corrected) batch.timeNs.set(this.#times.subarray(0, batch.count));

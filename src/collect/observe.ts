@@ -21,6 +21,7 @@ import { checkName, type TapPlan } from "../epoch/observer.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { formatParameters, parseParameters } from "../estimators/parameters.ts";
+import type { ReferenceDelaysOptions } from "../estimators/rli/reference-delays.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 
 export interface ObservePointOptions {
@@ -44,6 +45,8 @@ export interface ObservePointOptions {
   seed?: bigint;
   /** The sender's captures, for estimators that need each packet's delay. */
   sender?: SenderCaptures;
+  /** Or the reference packets in the captures tell the delays. */
+  references?: ReferenceDelaysOptions;
   keepNs?: bigint;
   maxBytes?: number;
   /** The list to choose from. */
@@ -233,9 +236,9 @@ function planTaps(options: ObservePointOptions): TapPlan[] {
     if (!chosen.includes(found)) chosen.push(found);
   }
   if (chosen.length === 0) throw new UsageError("bad-flag", "--estimators: none is named");
-  // One that needs delays keeps records at the receiver only: it is no list for the sender's sketches.
-  const lists = chosen.some((e) => e.readFlows && !e.needs.delays);
-  const lister = table.find((e) => e.readFlows && !e.needs.delays);
+  // One that keeps records at the receiver only is no list for the sender's sketches.
+  const lists = chosen.some((e) => e.readFlows && e.needs.sender);
+  const lister = table.find((e) => e.readFlows && e.needs.sender);
   // A sketch of both ends tells of flows only by name: the list of names comes with it.
   const asked = chosen.some((e) => e.needs.flows || (e.needs.sender && e.answers.includes("flow")));
   if (lister && !lists && options.role !== "receiver" && asked) chosen.push(lister);
@@ -270,6 +273,12 @@ function notesOf(result: ObserveCapturesResult, seen: Watch, options: ObservePoi
         `${reversed} packets were seen here before the sender saw them: they go the other way, or the clocks are apart (hoptime compare tells)`,
       );
     }
+  }
+  if (result.references) {
+    const { references, filled, oneSided, unanswered, lost, forged } = result.references;
+    notes.push(
+      `${references} references told the delays of ${filled} packets (${oneSided} from one side only), of ${unanswered} nothing; ${lost} references were lost, ${forged} not believed`,
+    );
   }
   if (seen.backward > 0)
     notes.push(`${seen.backward} packets are stamped before the epoch they were counted in`);

@@ -111,9 +111,8 @@ function commonRun(
     const left = senders[i + a - 1]!.epoch.endNs;
     const right = receivers[j + b - 1]!.epoch.endNs;
     if (left === right) return [a, b];
-    // The end that stops earlier goes on, where its next record follows without a gap.
-    const [ended, next] = left < right ? [left, senders[i + a]] : [right, receivers[j + b]];
-    if (next?.epoch.startNs !== ended) return [0, 0];
+    const [behind, next] = left < right ? [left, senders[i + a]] : [right, receivers[j + b]];
+    if (next?.epoch.startNs !== behind) return [0, 0];
     if (left < right) a++;
     else b++;
   }

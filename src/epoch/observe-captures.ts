@@ -12,6 +12,11 @@ import { FlowKeySpec } from "../capture/flow-key.ts";
 import { CaptureReader, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
 import type { Role } from "../estimators/estimator.ts";
 import { type DelayCounts, SenderDelays } from "../estimators/exact/sender-delays.ts";
+import {
+  type ReferenceDelayCounts,
+  ReferenceDelays,
+  type ReferenceDelaysOptions,
+} from "../estimators/rli/reference-delays.ts";
 import { CONTROL_PORT, controlOfRow, controlStream } from "./control.ts";
 import type { CutPlan } from "./cutter.ts";
 import { type ObserverOptions, PointObserver, type TapPlan } from "./observer.ts";
@@ -49,6 +54,8 @@ export interface ObserveCapturesOptions {
   seed?: bigint;
   /** Captures of the sender: the delay of each packet is told by exact match with them. */
   sender?: SenderCaptures;
+  /** Instead: delays are told between reference packets in the captures (RLI). */
+  references?: ReferenceDelaysOptions;
   onRecord: ObserverOptions["onRecord"];
   /** After each batch; the records that it sealed may be put away. */
   afterBatch?: () => Promise<void> | void;
@@ -67,6 +74,8 @@ export interface ObserveCapturesResult {
   captures: CaptureStatistics[];
   /** How many packets were found at the sender; null where its captures were not given. */
   delays: DelayCounts | null;
+  /** What reference packets told; null where they were not asked. */
+  references: ReferenceDelayCounts | null;
   lanes: { segment: string; packets: number; filtered: number }[];
   memoryBytes: number;
 }
@@ -82,6 +91,11 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
   const delays = options.sender
     ? new SenderDelays(kernels, { ...options.sender, capture: { cover, inner, seed } })
     : null;
+  const references = openReferences(options);
+  // Taps see the batch now, or when the next reference has told its delays.
+  const feed = (batch: PacketBatch, originNs: bigint, totals: Totals) => {
+    for (const [i, lane] of lanes.entries()) lane.feed(batch, originNs, totals, i === lanes.length - 1);
+  };
   const captures: CaptureStatistics[] = [];
   let packets = 0;
   let ticks = 0;
@@ -95,9 +109,10 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
           packets += reader.batch.count;
           await delays?.fill(reader.batch, reader.originNs!);
           const totals = add(before, reader.statistics());
-          for (const [i, lane] of lanes.entries()) {
-            lane.feed(reader.batch, reader.originNs!, totals, i === lanes.length - 1);
-          }
+          if (references) {
+            for (const told of references.push(reader.batch, reader.originNs!))
+              feed(told.batch, told.originNs, totals);
+          } else feed(reader.batch, reader.originNs!, totals);
           await options.afterBatch?.();
           if ((++ticks & 63) === 0) {
             options.onProgress?.(reader.source.consumed(), reader.source.size, packets);
@@ -110,6 +125,7 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
       }
     }
     const totals = sum(captures);
+    if (references) for (const told of references.finish()) feed(told.batch, told.originNs, totals);
     // Reduced by hand: Math.max knows no bigint.
     const lastNs = captures.reduce(
       (last, { lastNs }) => (lastNs !== null && lastNs > last ? lastNs : last),
@@ -120,13 +136,35 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
     return {
       captures,
       delays: delays?.counts() ?? null,
+      references: references?.counts() ?? null,
       lanes: lanes.map(({ segment, packets, filtered }) => ({ segment, packets, filtered })),
       memoryBytes: lanes.reduce((n, lane) => n + lane.memoryBytes, 0),
     };
   } finally {
     for (const lane of lanes) lane.free();
     delays?.free();
+    references?.free();
   }
+}
+
+function openReferences({
+  kernels,
+  references,
+  sender,
+  cut,
+}: ObserveCapturesOptions): ReferenceDelays | null {
+  if (!references) return null;
+  if (sender || cut.mode === "control") {
+    const other = sender
+      ? "the sender's capture tells the delays"
+      : "Start and End messages must be read at once";
+    throw new UsageError(
+      "bad-flag",
+      `delays between references are not to be had here: ${other}`,
+      "leave one of the two out",
+    );
+  }
+  return new ReferenceDelays(kernels, references);
 }
 
 interface Totals {
@@ -164,7 +202,7 @@ class RunningLane {
     this.#filter = filter === "" ? null : compileFilter(filter, kernels);
     this.#observer = new PointObserver({
       ...{ kernels, point, role, segment, taps, cut, seed, key: key.text, cover, inner, filter, onRecord },
-      delays: options.sender !== undefined,
+      delays: options.sender !== undefined || options.references !== undefined,
     });
     this.#keyMask = key.store(kernels);
   }

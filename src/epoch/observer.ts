@@ -174,7 +174,7 @@ export class PointObserver {
   #open(start: { startNs: bigint; referenceNs: bigint }): void {
     this.#openNs = start;
     const at = Number(start.referenceNs - this.#axisNs!);
-    for (const { tap } of this.#taps) tap.begin(at);
+    for (const { tap } of this.#taps) tap.begin(at, this.#axisNs!);
   }
 
   #rows(from: number, to: number): void {

@@ -57,6 +57,8 @@ export interface FlowEstimate {
   /** As estimated from the sketch, or as known; null where neither. */
   packets: number | null;
   lost: number | null;
+  /** Where the estimator keeps them: the value that this share of the flow's packets does not exceed. */
+  quantiles?: { share: number; valueNs: number }[];
 }
 
 /** Flows whose estimates are asked for, with what is known of them (a flow table at one end, NetFlow, the question). */
@@ -99,8 +101,11 @@ export interface EstimatorAnswer {
 
 export interface Tap {
   readonly memoryBytes: number;
-  /** A new epoch begins at this time on the batches' axis (ns after the capture's origin). */
-  begin(epochStartNs: number): void;
+  /**
+   * A new epoch begins at this time on the batches' axis (ns after the capture's origin). `originNs`: time 0 of that axis in ns since 1970, where it
+   * is known, for taps that read wall-clock times in packets.
+   */
+  begin(epochStartNs: number, originNs?: bigint): void;
   /** Rows [from, to) of the batch belong to the epoch. */
   update(batch: PacketBatch, from: number, to: number): void;
   /** One more packet might be more than the sketch can hold: the epoch should be cut here, and go on in a new one. */

@@ -31,7 +31,7 @@ export function askArchive(archive: RecordArchive, question: Question, options: 
   checkQuestion(question);
   const table = options.table ?? ESTIMATORS;
   const [from, to] = question.between;
-  const { entries, foreign } = select(archive, question);
+  const { entries, foreign } = select(archive, question, table);
   const segment = chooseSegment(entries, question);
   const inSegment = entries.filter((e) => e.segment === segment);
   const lists = new FlowLists(archive, table, inSegment);
@@ -96,10 +96,16 @@ export function askArchive(archive: RecordArchive, question: Question, options: 
   };
 }
 
-function select(archive: RecordArchive, question: Question) {
+function select(archive: RecordArchive, question: Question, table: readonly Estimator[]) {
   const points = archive.points();
+  const [sender, receiver] = question.between;
+  // Some estimators keep nothing at the sender: then it need not have been observed.
+  const alone = () =>
+    archive
+      .list({ points: [receiver] })
+      .entries.some((e) => table.some((t) => t.name === e.estimator && !t.needs.sender));
   for (const point of question.between) {
-    if (points.includes(point)) continue;
+    if (points.includes(point) || (point === sender && points.includes(receiver) && alone())) continue;
     const known = points.length > 0 ? `there are: ${points.join(", ")}` : "there are none at all";
     throw new UsageError("no-records", `${archive.directory}: no records of point '${point}'`, known);
   }

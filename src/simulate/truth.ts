@@ -92,6 +92,12 @@ export class FlowTruthTable {
     return out;
   }
 
+  /** meta, addrA..addrD of a flow as ten words. */
+  keyWords(i: number): Uint32Array {
+    const start = (this.#start() + i * 8 * WORDS) >>> 2;
+    return this.#kernels.u32.slice(start + 2, start + 12);
+  }
+
   flow(i: number): FlowTruth {
     const start = this.#start() + i * 8 * WORDS;
     const number = (name: keyof typeof AT) => this.#kernels.f64[(start >>> 3) + AT[name]]!;

@@ -43,13 +43,50 @@ export interface ReferenceSummary {
 
 const TICK_MS = 2;
 
-/** Wall-clock ns that never step back within a run: the wall clock is read once, then the monotonic clock counts. */
-class SteadyClock {
-  readonly #wallNs = BigInt(Date.now()) * 1_000_000n;
-  readonly #start = process.hrtime.bigint();
-  now(): bigint {
-    return this.#wallNs + (process.hrtime.bigint() - this.#start);
+/**
+ * The wall clock in ns. Date.now() tells whole milliseconds, so Date.now() minus the monotonic clock is never above the true offset and comes within a microsecond
+ * of it at the edge of a millisecond: the largest difference of late is the offset. The window lets it follow a clock that is slewed.
+ */
+export class WallClock {
+  #offsetNs: bigint;
+  #nextNs: bigint;
+  #windowEnd: bigint;
+
+  constructor() {
+    const start = process.hrtime.bigint();
+    this.#offsetNs = difference();
+    // Past two edges at least.
+    while (process.hrtime.bigint() - start < 2_500_000n) {
+      const now = difference();
+      if (now > this.#offsetNs) this.#offsetNs = now;
+    }
+    this.#nextNs = this.#offsetNs;
+    this.#windowEnd = process.hrtime.bigint() + WINDOW_NS;
   }
+
+  now(): bigint {
+    return process.hrtime.bigint() + this.#offsetNs;
+  }
+
+  /** One more look; a few hundred within a window keep the offset to some microseconds. */
+  look(): void {
+    const seen = difference();
+    if (seen > this.#offsetNs) this.#offsetNs = seen;
+    if (seen > this.#nextNs) this.#nextNs = seen;
+    const now = process.hrtime.bigint();
+    if (now < this.#windowEnd) return;
+    this.#offsetNs = this.#nextNs;
+    this.#nextNs = seen;
+    this.#windowEnd = now + WINDOW_NS;
+  }
+}
+
+const WINDOW_NS = 10_000_000_000n;
+
+function difference(): bigint {
+  // In this order: a pause in between makes the difference smaller, never larger.
+  const wallMs = Date.now();
+  return BigInt(wallMs) * 1_000_000n - process.hrtime.bigint();
 }
 
 interface Counters {
@@ -91,7 +128,7 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
   socket.removeAllListeners("error");
   // Nobody need listen at the far end: an ICMP error is no failure.
   socket.on("error", () => {});
-  const clock = new SteadyClock();
+  const clock = new WallClock();
   const payload = Buffer.alloc(Math.max(STAMP_BYTES, options.bytes ?? STAMP_BYTES));
   const start = process.hrtime.bigint();
   let sent = 0;
@@ -99,6 +136,7 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
   let before = start;
   await new Promise<void>((resolve) => {
     const timer = setInterval(() => {
+      clock.look();
       const now = process.hrtime.bigint();
       const elapsedNs = Number(now - before);
       before = now;
@@ -106,7 +144,7 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
       while (owed >= 1) {
         owed--;
         encodeStamp(
-          { sequence: sent++, timeNs: clock.now(), session, synchronised: false, errorNs: 1e6 },
+          { sequence: sent++, timeNs: clock.now(), session, synchronised: false, errorNs: 1e5 },
           payload,
         );
         socket.send(Buffer.from(payload));

@@ -1,0 +1,115 @@
+/**
+ * RLI and its baselines against the truth (rli-ton, section V; the levels of the reference simulation stand beside). One OC-192 input, one RED queue.
+ *
+ *   node scripts/bench.mjs rli [--seconds 10] [--seed 1] [--parts table,order,uncorrelated,interference,speed]
+ */
+import { parseArgs } from "node:util";
+import { Kernels } from "../src/base/kernels.ts";
+import { answeredByAll, baselineContestants } from "../src/evaluate/baselines.ts";
+import { flowErrors, RLI_CLASSES } from "../src/evaluate/flow-errors.ts";
+import { measureInterference } from "../src/evaluate/interference.ts";
+import { runRli, SCHEMES } from "../src/evaluate/rli-experiment.ts";
+import { compareUncorrelated, uncorrelatedScenarios } from "../src/evaluate/uncorrelated.ts";
+import { rliSpeed } from "./rli-speed.ts";
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "10" },
+    seed: { type: "string", default: "1" },
+    parts: { type: "string", default: "table,order,uncorrelated,interference,speed" },
+  },
+});
+const parts = new Set(values.parts.split(","));
+const setting = (utilisation: number) => ({
+  utilisation,
+  seed: Number(values.seed),
+  traffic: { durationS: Number(values.seconds) },
+});
+const percent = (x: number | null | undefined, digits = 1) =>
+  x === null || x === undefined ? "-" : (100 * x).toFixed(digits);
+
+/** Reference simulation: adaptive, 1-in-300, 780 us, RLI-L; then the limits of the adaptive scheme over all flows. */
+const LEVELS: Record<number, { levels: string; limit: number }> = {
+  0.55: { levels: "28 50 49 28 14/12.5", limit: 0.33 },
+  0.7: { levels: "24 56 56 29 10/5.7", limit: 0.3 },
+  0.88: { levels: "27 28 29 43 8/1.9", limit: 0.33 },
+  0.95: { levels: "7.4 7.5 7.7 15 2.5/0.6", limit: 0.1 },
+};
+const failures: string[] = [];
+const check = (ok: boolean, what: string) => {
+  if (!ok) failures.push(what);
+};
+
+if (parts.has("table")) {
+  console.log("median relative error of a flow's mean delay, %; (within 95 % intervals)");
+  for (const utilisation of [0.55, 0.7, 0.88, 0.95]) {
+    const median: Record<string, number> = {};
+    for (const [name, scheme] of Object.entries(SCHEMES)) {
+      const run = await runRli(new Kernels(), setting(utilisation), scheme);
+      for (const { name: estimator, answer } of run.entries) {
+        if (estimator === "rli-l" && name !== "adaptive") continue;
+        const [all, middle, large] = flowErrors(run.truth, answer.flows, RLI_CLASSES);
+        median[estimator === "rli" ? name : "rli-l"] = all!.median!;
+        if (name === "adaptive" && estimator === "rli") median["large"] = large!.median!;
+        const covered = [all, middle, large].map((c) => percent(c!.withinInterval)).join(" ");
+        const classes = `10-99: ${percent(middle!.median)}  >=100: ${percent(large!.median)}`;
+        console.log(
+          `  ${percent(utilisation, 0)} % ${name.padEnd(12)} ${estimator.padEnd(6)} all: ${percent(all!.median).padStart(5)}  ${classes}  (${covered})` +
+            `  references ${percent(run.injectionRate, 2)} %, mean ${(run.truth.meanNs / 1e3).toFixed(1)} us`,
+        );
+      }
+    }
+    const { levels, limit } = LEVELS[utilisation]!;
+    console.log(`  ${percent(utilisation, 0)} % reference simulation: ${levels}; limit ${percent(limit, 0)}`);
+    check(median["adaptive"]! <= limit, `adaptive at ${utilisation}: ${median["adaptive"]}`);
+    if (utilisation >= 0.7)
+      check(median["adaptive"]! <= median["rli-l"]!, `RLI behind RLI-L at ${utilisation}`);
+    if (utilisation <= 0.7)
+      check(median["adaptive"]! <= 0.65 * median["1-in-300"]!, `adaptive over 1-in-300 at ${utilisation}`);
+    if (utilisation === 0.88) check(median["large"]! <= 0.035, `flows >= 100 at 88 %: ${median["large"]}`);
+  }
+}
+
+if (parts.has("order")) {
+  console.log("\nmedian relative error of the same flows (those sampled at 0.1 %), %, bytes handed over");
+  for (const utilisation of [0.55, 0.7, 0.88, 0.95]) {
+    const run = await runRli(new Kernels(), setting(utilisation), SCHEMES.adaptive, baselineContestants());
+    const only = answeredByAll(run.entries);
+    const line = run.entries.map(({ name, answer, senderBytes, receiverBytes }) => {
+      const [all] = flowErrors(run.truth, answer.flows, [RLI_CLASSES[0]!], { only });
+      return `${name} ${percent(all!.median, 2)} (${((senderBytes + receiverBytes) / 1e6).toFixed(1)} MB)`;
+    });
+    const [judged] = flowErrors(run.truth, run.entries[0]!.answer.flows, [RLI_CLASSES[0]!], { only });
+    console.log(`  ${percent(utilisation, 0)} %: ${line.join(", ")}; ${judged!.answered} flows`);
+  }
+}
+
+if (parts.has("uncorrelated")) {
+  console.log(
+    "\ndelays of neighbours have nothing in common: median error of flows of 100 packets and more, %",
+  );
+  const scenarios = uncorrelatedScenarios({ seed: Number(values.seed), traffic: { durationS: 1 } });
+  for (const [name, scenario] of Object.entries(scenarios)) {
+    const { rli, lds } = await compareUncorrelated(new Kernels(), scenario);
+    console.log(
+      `  ${name.padEnd(12)} RLI ${percent(rli.median)}, LDS ${percent(lds.median)}; ${rli.flows} flows`,
+    );
+    check(lds.median! < rli.median!, `LDS behind RLI: ${name}`);
+  }
+}
+
+if (parts.has("interference")) {
+  console.log("\ninterference of the adaptive scheme (figure 12)");
+  for (const utilisation of [0.23, 0.55, 0.7, 0.88, 0.95]) {
+    const i = await measureInterference(new Kernels(), setting(utilisation), SCHEMES.adaptive);
+    console.log(
+      `  ${percent(utilisation, 0)} %: references ${percent(i.injectionRate, 2)} % of packets, ${percent(i.bandwidthShare, 3)} % of the link; mean ${(i.meanNs.without / 1e3).toFixed(2)} -> ${(i.meanNs.with / 1e3).toFixed(2)} us; ` +
+        `loss ${percent(i.lossRate.without, 4)} -> ${percent(i.lossRate.with, 4)} %; flows slowed ${percent(i.slowed)} %, quickened ${percent(i.quickened)} %; ` +
+        `change median ${i.changeNs.median.toFixed(0)} ns, p90 ${i.changeNs.p90.toFixed(0)}, p99 ${i.changeNs.p99.toFixed(0)}`,
+    );
+  }
+}
+
+if (parts.has("speed")) check((await rliSpeed()) <= 1.5, "more than 1.5 times the time of C");
+for (const failure of failures) console.log(`NOT MET: ${failure}`);
+process.exitCode = failures.length > 0 ? 1 : 0;

@@ -1,0 +1,218 @@
+/**
+ * The multiflow estimator over sampled flow records (Lee, Duffield, Kompella, "Two samples are enough"; as rli-ton section IV-B compares with it). Two points
+ * sample the same packets and keep NetFlow-like records: time of the first and last sampled packet of a flow. Where both points have the same
+ * first (last) packet, that is a delay. `endpoint` averages a flow's own two; `multiflow` all delays of any flow between its first and last packet.
+ *
+ * Baseline: it lends a flow the delays of others, so its intervals tell the noise of the samples, not whether the flow is like the others.
+ */
+import type { PacketBatch } from "../../../capture/batch.ts";
+import type {
+  EstimateInput,
+  Estimator,
+  EstimatorAnswer,
+  FlowEstimate,
+  NoAnswer,
+  ParameterValues,
+  SealedEpoch,
+  Tap,
+  TapContext,
+} from "../../estimator.ts";
+import { describeSamples, meanInterval, sumSamples } from "../sample-statistics.ts";
+import { PacketSampler, samplingFingerprint } from "../sampling.ts";
+import {
+  addRecord,
+  boundRecords,
+  decodeRecords,
+  encodeRecords,
+  type FlowRecord,
+  type FlowRecords,
+  mergeRecords,
+} from "./payload.ts";
+
+export interface MultiflowParameters extends ParameterValues {
+  rate: number;
+  max: number;
+  decoder: "multiflow" | "endpoint";
+}
+
+class MultiflowTap implements Tap {
+  readonly #sampler: PacketSampler;
+  readonly #max: number;
+  #state: FlowRecords;
+  #packets = 0;
+  #startNs = 0;
+
+  constructor({ seed }: TapContext, { rate, max }: MultiflowParameters) {
+    this.#sampler = new PacketSampler(seed, rate);
+    this.#max = max;
+    this.#state = { fingerprint: samplingFingerprint(seed, `${rate}`), cut: null, records: new Map() };
+  }
+
+  get memoryBytes(): number {
+    return 160 * (this.#state.records.size + 16);
+  }
+
+  begin(epochStartNs: number): void {
+    this.#startNs = epochStartNs;
+  }
+
+  update(batch: PacketBatch, from: number, to: number): void {
+    const { digest, flowHash, timeNs } = batch;
+    const wide = (words: Uint32Array, i: number) =>
+      (BigInt(words[2 * i + 1]!) << 32n) | BigInt(words[2 * i]!);
+    const { records, cut } = this.#state;
+    this.#sampler.each(batch, from, to, (i) => {
+      const flow = wide(flowHash, i);
+      if (cut !== null && flow >= cut) return;
+      const stamp = { timeNs: Math.round(timeNs[i]!) - this.#startNs, digest: wide(digest, i) };
+      addRecord(records, flow, { packets: 1, first: stamp, last: stamp });
+    });
+    this.#packets += to - from;
+    if (records.size > 1.5 * this.#max + 1024) this.#state = boundRecords(this.#state, this.#max);
+  }
+
+  seal(): SealedEpoch {
+    const payload = encodeRecords(boundRecords(this.#state, this.#max));
+    const sealed = { payload, packets: this.#packets };
+    this.#state = { fingerprint: this.#state.fingerprint, cut: null, records: new Map() };
+    this.#packets = 0;
+    return sealed;
+  }
+
+  free(): void {
+    this.#state.records.clear();
+  }
+}
+
+/** Delays of packets that both points stamped as first or last of a flow, by the time they were sent. */
+class DelaySamples {
+  readonly atNs: Float64Array;
+  readonly delayNs: Float64Array;
+
+  constructor(sender: FlowRecords, receiver: FlowRecords) {
+    const found = new Map<bigint, { at: number; delay: number }>();
+    for (const [flow, sent] of sender.records) {
+      const got = receiver.records.get(flow);
+      if (!got) continue;
+      for (const end of ["first", "last"] as const) {
+        if (sent[end].digest !== got[end].digest) continue;
+        // A record of one packet has one delay, not two.
+        const { timeNs, digest } = sent[end];
+        found.set(digest, { at: timeNs, delay: got[end].timeNs - timeNs });
+      }
+    }
+    const order = [...found.values()].sort((a, b) => a.at - b.at);
+    this.atNs = Float64Array.from(order, (o) => o.at);
+    this.delayNs = Float64Array.from(order, (o) => o.delay);
+  }
+
+  /** First sample that was sent at this time or later. */
+  #from(timeNs: number): number {
+    let [low, high] = [0, this.atNs.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.atNs[middle]! < timeNs) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  between(firstNs: number, lastNs: number): number[] {
+    return Array.from(this.delayNs.subarray(this.#from(firstNs), this.#from(lastNs + 0.5)));
+  }
+}
+
+function own(sent: FlowRecord, got: FlowRecord | undefined): number[] {
+  if (!got) return [];
+  const ends = (["first", "last"] as const).filter((e) => sent[e].digest === got[e].digest);
+  const delays = ends.map((e) => got[e].timeNs - sent[e].timeNs);
+  return sent.packets === 1 ? delays.slice(0, 1) : delays;
+}
+
+function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
+  const { sender, receiver, parameters, seed, flows, confidence } = input;
+  const print = samplingFingerprint(seed, `${parameters.rate}`);
+  const sent = sender ? decodeRecords(sender, print) : null;
+  const got = receiver ? decodeRecords(receiver, print) : null;
+  const samples = sent && got ? new DelaySamples(sent, got) : null;
+  const all = sumSamples(samples ? Array.from(samples.delayNs) : []);
+  const none: NoAnswer =
+    samples === null
+      ? { reason: "no-packets", text: "one of the two points has no record" }
+      : {
+          reason: "not-in-sketch",
+          text: "no record of the flow has a first or last packet that both points saw",
+        };
+  const usual = all.count > 1 ? all.m2 / (all.count - 1) : null;
+  const answers = Array.from({ length: flows?.count ?? 0 }, (_, flow): FlowEstimate => {
+    const name = (BigInt(flows!.hash[2 * flow + 1]!) << 32n) | BigInt(flows!.hash[2 * flow]!);
+    const packets = Number.isNaN(flows!.packets[flow]!) ? null : flows!.packets[flow]!;
+    const record = sent?.records.get(name);
+    const nothing = { flow, mean: none, stdev: none, packets, lost: null };
+    if (!samples || !record || usual === null) return nothing;
+    const delays =
+      parameters.decoder === "endpoint"
+        ? own(record, got!.records.get(name))
+        : samples.between(record.first.timeNs, record.last.timeNs);
+    if (delays.length === 0) return nothing;
+    const sums = sumSamples(delays);
+    const variance = (sums.m2 + usual) / sums.count;
+    const few: NoAnswer = { reason: "too-much-noise", text: "a deviation needs two delays" };
+    return {
+      flow,
+      mean: meanInterval(sums.mean, variance, sums.count, sums.count, confidence),
+      stdev: describeSamples(sums, confidence, few).stdev,
+      packets,
+      lost: null,
+    };
+  });
+  return { segment: null, flows: answers, notes: [] };
+}
+
+export const multiflow: Estimator<MultiflowParameters> = {
+  name: "multiflow",
+  version: 1,
+  title: "multiflow estimator over sampled flow records",
+  answers: ["flow"],
+  needs: { sender: true, delays: false, flows: false },
+  parameters: [
+    {
+      name: "rate",
+      kind: "number",
+      default: 0.001,
+      min: 1e-9,
+      max: 1,
+      help: "share of packets that is sampled",
+    },
+    {
+      name: "max",
+      kind: "integer",
+      default: 262_144,
+      min: 1,
+      max: 1 << 24,
+      help: "flow records per epoch; with more, those with the largest hashes are shed",
+    },
+    {
+      name: "decoder",
+      kind: "choice",
+      choices: ["multiflow", "endpoint"],
+      default: "multiflow",
+      queryOnly: true,
+      help: "delays averaged for a flow: all between its first and last packet, or its own two",
+    },
+  ],
+  complete: (values) => values as MultiflowParameters,
+  createTap: (context, parameters) => new MultiflowTap(context, parameters),
+  merge(a, b, { max }) {
+    const merged = mergeRecords(decodeRecords(a), decodeRecords(b), max);
+    return { payload: encodeRecords(merged), packets: a.packets + b.packets };
+  },
+  rebase(sealed, earlierNs) {
+    const state = decodeRecords(sealed);
+    const move = (stamp: FlowRecord["first"]) => ({ ...stamp, timeNs: stamp.timeNs + earlierNs });
+    for (const [flow, { packets, first, last }] of state.records)
+      state.records.set(flow, { packets, first: move(first), last: move(last) });
+    return { payload: encodeRecords(state), packets: sealed.packets };
+  },
+  estimate,
+};

@@ -1,0 +1,109 @@
+/**
+ * The payload of the multiflow estimator, version 1: flow records as a sampled NetFlow keeps them, in rising order of the flow hash.
+ *
+ *   u32     fingerprint: CRC-32C of seed and rate
+ *   u8      1 where flows were shed, else 0
+ *   u64     cut: only flows whose hash is below it are listed (0 where none were shed)
+ *   varint  records
+ *   per record: u64 flow hash, varint sampled packets, zigzag time and u64 digest of the first, zigzag time and u64 digest of the last
+ */
+import { ByteReader, ByteWriter } from "../../../base/bytes.ts";
+import { FormatError } from "../../../base/errors.ts";
+import type { SealedEpoch } from "../../estimator.ts";
+
+const NAME = "multiflow payload";
+
+export interface Stamp {
+  timeNs: number;
+  digest: bigint;
+}
+
+export interface FlowRecord {
+  packets: number;
+  first: Stamp;
+  last: Stamp;
+}
+
+export interface FlowRecords {
+  fingerprint: number;
+  cut: bigint | null;
+  records: Map<bigint, FlowRecord>;
+}
+
+export function earlier(a: Stamp, b: Stamp): boolean {
+  return a.timeNs !== b.timeNs ? a.timeNs < b.timeNs : a.digest < b.digest;
+}
+
+export function addRecord(records: Map<bigint, FlowRecord>, flow: bigint, more: FlowRecord): void {
+  const known = records.get(flow);
+  if (!known) {
+    records.set(flow, { ...more });
+    return;
+  }
+  known.packets += more.packets;
+  if (earlier(more.first, known.first)) known.first = more.first;
+  if (earlier(known.last, more.last)) known.last = more.last;
+}
+
+/** At most `max` flows, those with the smallest hashes. */
+export function boundRecords({ fingerprint, cut, records }: FlowRecords, max: number): FlowRecords {
+  const order = BigUint64Array.from(records.keys()).sort();
+  const next = order[max] ?? null;
+  const at = next === null ? cut : cut === null || next < cut ? next : cut;
+  if (at !== null) for (const flow of order) if (flow >= at) records.delete(flow);
+  return { fingerprint, cut: at, records };
+}
+
+export function encodeRecords({ fingerprint, cut, records }: FlowRecords): Uint8Array {
+  const out = new ByteWriter(32 + 40 * records.size);
+  out.u32(fingerprint);
+  out.u8(cut === null ? 0 : 1);
+  out.u64(cut ?? 0n);
+  out.varint(records.size);
+  for (const flow of BigUint64Array.from(records.keys()).sort()) {
+    const { packets, first, last } = records.get(flow)!;
+    out.u64(flow);
+    out.varint(packets);
+    for (const { timeNs, digest } of [first, last]) {
+      out.zigzag(timeNs);
+      out.u64(digest);
+    }
+  }
+  return out.finish();
+}
+
+export function decodeRecords(sealed: SealedEpoch, fingerprint?: number): FlowRecords {
+  const reader = new ByteReader(sealed.payload, { file: NAME });
+  const bad = (message: string) => new FormatError("bad-record", NAME, reader.offset, message);
+  const print = reader.u32();
+  if (fingerprint !== undefined && print !== fingerprint) throw bad("made with another seed or rate");
+  const shed = reader.u8();
+  const cut = reader.u64();
+  if (shed > 1 || (shed === 0 && cut !== 0n)) throw bad("a cut is given though no flows were shed");
+  const count = reader.varint();
+  if (count > reader.remaining / 27) throw bad(`${count} records do not fit into what is there`);
+  const records = new Map<bigint, FlowRecord>();
+  let before = -1n;
+  for (let i = 0; i < count; i++) {
+    const flow = reader.u64();
+    if (flow <= before || (shed === 1 && flow >= cut)) throw bad("flows are out of order");
+    before = flow;
+    const packets = reader.varint();
+    const first: Stamp = { timeNs: reader.zigzag(), digest: reader.u64() };
+    const last: Stamp = { timeNs: reader.zigzag(), digest: reader.u64() };
+    if (packets === 0 || earlier(last, first)) throw bad("a record ends before it begins");
+    records.set(flow, { packets, first, last });
+  }
+  reader.expectEnd();
+  return { fingerprint: print, cut: shed === 1 ? cut : null, records };
+}
+
+export function mergeRecords(a: FlowRecords, b: FlowRecords, max: number): FlowRecords {
+  if (a.fingerprint !== b.fingerprint)
+    throw new FormatError("bad-record", NAME, 0, "the two were made with different seeds or rates");
+  const records = new Map(a.records);
+  for (const [flow, record] of b.records) addRecord(records, flow, record);
+  const cut = a.cut === null ? b.cut : b.cut === null || a.cut < b.cut ? a.cut : b.cut;
+  if (cut !== null) for (const flow of [...records.keys()]) if (flow >= cut) records.delete(flow);
+  return boundRecords({ fingerprint: a.fingerprint, cut, records }, max);
+}

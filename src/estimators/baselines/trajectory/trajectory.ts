@@ -1,0 +1,230 @@
+/**
+ * Trajectory sampling with timestamps (Duffield, Grossglauser; as rli-ton section IV-B compares with it): both points note time and label of the packets whose
+ * digest falls into a range; the difference of the times of one packet is its delay. Baseline: exact delays of few packets.
+ *
+ * Guarantee: a uniform sample of the packets that arrived; a flow's mean rests on its own samples only, so most flows have none. Bounded: beyond `max` samples
+ * those with the largest hashes are shed, the same at both points.
+ */
+import type { PacketBatch } from "../../../capture/batch.ts";
+import type {
+  EstimateInput,
+  Estimator,
+  EstimatorAnswer,
+  FlowEstimate,
+  KnownFlows,
+  NoAnswer,
+  ParameterValues,
+  SealedEpoch,
+  Tap,
+  TapContext,
+} from "../../estimator.ts";
+import { describeSamples, meanInterval, sumSamples } from "../sample-statistics.ts";
+import { PacketSampler, samplingFingerprint } from "../sampling.ts";
+import {
+  boundSamples,
+  decodeSamples,
+  encodeSamples,
+  mergeSamples,
+  type Sample,
+  type Samples,
+} from "./payload.ts";
+
+export interface TrajectoryParameters extends ParameterValues {
+  rate: number;
+  max: number;
+}
+
+/** Degrees of freedom that the deviation within all flows lends to a single one. */
+const LENT = 4;
+
+class TrajectoryTap implements Tap {
+  readonly #sampler: PacketSampler;
+  readonly #max: number;
+  readonly #fingerprint: number;
+  #samples: Sample[] = [];
+  #cut: number | null = null;
+  #packets = 0;
+  #startNs = 0;
+  readonly #limit: number;
+
+  constructor({ seed }: TapContext, { rate, max }: TrajectoryParameters) {
+    this.#sampler = new PacketSampler(seed, rate);
+    this.#limit = this.#sampler.limit;
+    this.#max = max;
+    this.#fingerprint = samplingFingerprint(seed, `${rate}`);
+  }
+
+  get memoryBytes(): number {
+    return 64 * (this.#samples.length + 64);
+  }
+
+  begin(epochStartNs: number): void {
+    this.#startNs = epochStartNs;
+  }
+
+  update(batch: PacketBatch, from: number, to: number): void {
+    const { digest, flowHash, timeNs } = batch;
+    const wide = (words: Uint32Array, i: number) =>
+      (BigInt(words[2 * i + 1]!) << 32n) | BigInt(words[2 * i]!);
+    this.#sampler.each(batch, from, to, (i, hash) => {
+      const at = Math.round(timeNs[i]!) - this.#startNs;
+      this.#samples.push({ hash, digest: wide(digest, i), flow: wide(flowHash, i), timeNs: at });
+    });
+    this.#packets += to - from;
+    if (this.#samples.length > 1.5 * this.#max + 1024) this.#shed();
+  }
+
+  seal(): SealedEpoch {
+    this.#shed();
+    const payload = encodeSamples({ fingerprint: this.#fingerprint, cut: this.#cut, list: this.#samples });
+    const sealed = { payload, packets: this.#packets };
+    this.#samples = [];
+    this.#cut = null;
+    this.#packets = 0;
+    this.#sampler.limit = this.#limit;
+    return sealed;
+  }
+
+  free(): void {
+    this.#samples = [];
+  }
+
+  #shed(): void {
+    const all = { fingerprint: this.#fingerprint, cut: this.#cut, list: this.#samples };
+    const { cut, list } = boundSamples(all, this.#max);
+    this.#samples = list;
+    this.#cut = cut;
+    if (cut !== null) this.#sampler.limit = cut;
+  }
+}
+
+export interface TrajectoryDelay {
+  flow: bigint;
+  delayNs: number;
+  sentNs: number;
+}
+
+/** Samples of the two ends joined by digest, first in, first out among equals. */
+export function joinSamples(sender: Samples, receiver: Samples): TrajectoryDelay[] {
+  const limit = Math.min(sender.cut ?? Infinity, receiver.cut ?? Infinity);
+  const sent = new Map<bigint, Sample[]>();
+  for (const sample of [...sender.list].sort((a, b) => a.timeNs - b.timeNs)) {
+    if (sample.hash >= limit) continue;
+    const list = sent.get(sample.digest);
+    if (list) list.push(sample);
+    else sent.set(sample.digest, [sample]);
+  }
+  const out: TrajectoryDelay[] = [];
+  for (const { hash, digest, flow, timeNs } of [...receiver.list].sort((a, b) => a.timeNs - b.timeNs)) {
+    const first = hash < limit ? sent.get(digest)?.shift() : undefined;
+    if (first) out.push({ flow, delayNs: timeNs - first.timeNs, sentNs: first.timeNs });
+  }
+  return out;
+}
+
+function estimate(input: EstimateInput<TrajectoryParameters>): EstimatorAnswer {
+  const { sender, receiver, parameters, seed, flows, confidence } = input;
+  const print = samplingFingerprint(seed, `${parameters.rate}`);
+  const read = (end: SealedEpoch | null) => (end ? decodeSamples(end, print) : null);
+  const ends = { sent: read(sender), received: read(receiver) };
+  const none: NoAnswer =
+    sender && receiver
+      ? { reason: "no-usable-cells", text: "fewer than two sampled packets were seen at both points" }
+      : { reason: "no-packets", text: "one of the two points has no record" };
+  const joined = ends.sent && ends.received ? joinSamples(ends.sent, ends.received) : [];
+  const delays = joined.map((j) => j.delayNs);
+  const notes: string[] = [];
+  if (ends.sent?.cut !== null || ends.received?.cut !== null) {
+    if (ends.sent && ends.received)
+      notes.push("more packets were sampled than kept: those with large hashes were shed");
+  }
+  return {
+    segment: {
+      ...describeSamples(sumSamples(delays), confidence, none),
+      sent: sender?.packets ?? null,
+      received: receiver?.packets ?? null,
+      lost: sender && receiver ? sender.packets - receiver.packets : null,
+      packetsUsed: delays.length,
+      coverage: receiver && receiver.packets > 0 ? delays.length / receiver.packets : 0,
+      notes,
+    },
+    flows: flows ? flowAnswers(joined, flows, confidence, none) : [],
+    notes: [],
+  };
+}
+
+function flowAnswers(
+  joined: readonly TrajectoryDelay[],
+  flows: KnownFlows,
+  confidence: number,
+  none: NoAnswer,
+): FlowEstimate[] {
+  const byFlow = new Map<bigint, number[]>();
+  for (const { flow, delayNs } of joined) {
+    const list = byFlow.get(flow);
+    if (list) list.push(delayNs);
+    else byFlow.set(flow, [delayNs]);
+  }
+  let within = 0;
+  let freedom = 0;
+  for (const list of byFlow.values()) {
+    within += sumSamples(list).m2;
+    freedom += list.length - 1;
+  }
+  const all = sumSamples(joined.map((j) => j.delayNs));
+  // Without a flow that has two samples, how much flows differ is all there is.
+  const lent = freedom > 0 ? within / freedom : all.count > 1 ? all.m2 / (all.count - 1) : null;
+  const absent: NoAnswer =
+    joined.length === 0
+      ? none
+      : { reason: "not-in-sketch", text: "no packet of the flow was sampled at both points" };
+  return Array.from({ length: flows.count }, (_, flow): FlowEstimate => {
+    const name = (BigInt(flows.hash[2 * flow + 1]!) << 32n) | BigInt(flows.hash[2 * flow]!);
+    const list = byFlow.get(name);
+    const packets = Number.isNaN(flows.packets[flow]!) ? null : flows.packets[flow]!;
+    if (!list || lent === null) return { flow, mean: absent, stdev: absent, packets, lost: null };
+    const sums = sumSamples(list);
+    const variance = (sums.m2 + LENT * lent) / (sums.count - 1 + LENT);
+    const mean = meanInterval(sums.mean, variance, sums.count, sums.count - 1 + LENT, confidence);
+    const few: NoAnswer = { reason: "too-much-noise", text: "a deviation needs two samples of the flow" };
+    return { flow, mean, stdev: describeSamples(sums, confidence, few).stdev, packets, lost: null };
+  });
+}
+
+export const trajectory: Estimator<TrajectoryParameters> = {
+  name: "trajectory",
+  version: 1,
+  title: "trajectory sampling with timestamps",
+  answers: ["segment", "flow"],
+  needs: { sender: true, delays: false, flows: false },
+  parameters: [
+    {
+      name: "rate",
+      kind: "number",
+      default: 0.001,
+      min: 1e-9,
+      max: 1,
+      help: "share of packets that is sampled",
+    },
+    {
+      name: "max",
+      kind: "integer",
+      default: 1_000_000,
+      min: 1,
+      max: 1 << 26,
+      help: "samples kept per epoch; with more, those with the largest hashes are shed",
+    },
+  ],
+  complete: (values) => values as TrajectoryParameters,
+  createTap: (context, parameters) => new TrajectoryTap(context, parameters),
+  merge(a, b, { max }) {
+    const merged = mergeSamples(decodeSamples(a), decodeSamples(b), max);
+    return { payload: encodeSamples(merged), packets: a.packets + b.packets };
+  },
+  rebase(sealed, earlierNs) {
+    const { fingerprint, cut, list } = decodeSamples(sealed);
+    const moved = list.map((s) => ({ ...s, timeNs: s.timeNs + earlierNs }));
+    return { payload: encodeSamples({ fingerprint, cut, list: moved }), packets: sealed.packets };
+  },
+  estimate,
+};

@@ -1,0 +1,120 @@
+/** RLI's parameters: those of the queue, of the references, and of the flow table. */
+import { UsageError } from "../../base/errors.ts";
+import type { ParameterSpec, ParameterValues } from "../estimator.ts";
+import { STAMP_PORT } from "./stamp.ts";
+
+export interface RliParameters extends ParameterValues {
+  estimator: "rli" | "rli-l";
+  /** bit/s; 0: unknown. */
+  drain: number;
+  buffer: number;
+  port: number;
+  /** -1: any. */
+  session: number;
+  /** ns. */
+  longest: number;
+  max: number;
+  /** s; 0: never. */
+  idle: number;
+  select: "all" | "hold" | "flows";
+  rate: number;
+  quantiles: boolean;
+}
+
+export const RLI_PARAMETERS: readonly ParameterSpec[] = [
+  {
+    name: "estimator",
+    kind: "choice",
+    choices: ["rli", "rli-l"],
+    default: "rli",
+    help: "rli interpolates between two references; rli-l takes the left one's delay",
+  },
+  {
+    name: "drain",
+    kind: "number",
+    default: 0,
+    min: 0,
+    help: "bit/s at which the queue between the points drains, for each packet's own transmission (equation 1); 0: left out",
+  },
+  {
+    name: "buffer",
+    kind: "integer",
+    default: 65_536,
+    min: 1,
+    max: 1 << 24,
+    help: "packets that may wait for the next reference; more are answered by the last one alone",
+  },
+  {
+    name: "port",
+    kind: "integer",
+    default: STAMP_PORT,
+    min: 1,
+    max: 65_535,
+    help: "UDP port that reference packets are sent to",
+  },
+  {
+    name: "session",
+    kind: "integer",
+    default: -1,
+    min: -1,
+    max: 65_535,
+    help: "STAMP session of the references; -1 takes any",
+  },
+  {
+    name: "longest",
+    kind: "number",
+    default: 10e9,
+    min: 1,
+    max: 2 ** 47,
+    help: "ns: a reference that says it took longer is not believed",
+  },
+  {
+    name: "max",
+    kind: "integer",
+    default: 262_144,
+    min: 1,
+    max: 1 << 26,
+    help: "flows in the table at once; packets of further flows are only counted",
+  },
+  {
+    name: "idle",
+    kind: "number",
+    default: 0,
+    min: 0,
+    max: 86_400,
+    help: "s: in a full table, flows not seen for so long make room and are kept aside; 0: never",
+  },
+  {
+    name: "select",
+    kind: "choice",
+    choices: ["all", "hold", "flows"],
+    default: "all",
+    help: "flows that are kept: all; hold: from the first packet that is sampled on; flows: a sample of the flows",
+  },
+  {
+    name: "rate",
+    kind: "number",
+    default: 1,
+    min: 1e-9,
+    max: 1,
+    help: "share of packets (select=hold) or of flows (select=flows) that is sampled",
+  },
+  {
+    name: "quantiles",
+    kind: "flag",
+    default: false,
+    help: "keep a histogram of each flow's interpolated delays, for median, p90 and p99",
+  },
+];
+
+export function completeRli(values: ParameterValues): RliParameters {
+  const parameters = values as RliParameters;
+  if (parameters.select === "all" && parameters.rate !== 1) {
+    throw new UsageError(
+      "bad-parameter",
+      "--rli: rate is for select=hold or select=flows",
+      "write e.g. select=hold,rate=0.001",
+    );
+  }
+  return parameters;
+}

@@ -1,0 +1,328 @@
+/**
+ * The payload of RLI, version 1. Flows lie in rising order of their hash (then of their key), each once.
+ *
+ *   u8      estimator: 0 rli, 1 rli-l
+ *   u8      1 where flows have quantiles, else 0
+ *   u16     0
+ *   u32     fingerprint: CRC-32C of the seed (u64) and of the parameters' text: which packets were kept, and how
+ *   varint  x 8: regular packets, answered, by one reference only, of those because the buffer was full, unanswered, of flows not selected, of flows that
+ *           found no place, references predicted from their neighbours
+ *   varint  x 6: references used, lost, duplicate, overtaken, forged, times that their sender began anew
+ *   i64     sum of all delays, ns
+ *   f64     x 5: sum of squares; least; most; errors (sum over gaps of (packets x miss)^2); misses (sum over packets of miss^2)
+ *   varint  flows
+ *   per flow:
+ *     u64     flow hash
+ *     u64     key: meta; its bit 59 tells IPv6
+ *     u64     key: addrA; IPv6: addrB, addrC, addrD follow
+ *     varint  packets, varint gaps between references that they lie in
+ *     i64     sum of delays
+ *     f64     sum of squares, f64 errors, f64 misses
+ *     where there are quantiles: varint buckets, then per bucket in rising order zigzag bucket (the first) or varint step to it, varint packets
+ */
+import { ByteReader, ByteWriter, crc32c } from "../../base/bytes.ts";
+import { FormatError } from "../../base/errors.ts";
+import type { KnownFlows, SealedEpoch } from "../estimator.ts";
+import type { RliParameters } from "./parameters.ts";
+
+export const KEY_WORDS = 10;
+const IPV6_BIT = 1 << 27;
+const NAME = "rli payload";
+const PACKET_COUNTERS = [
+  "packets",
+  "answered",
+  "oneSided",
+  "spilled",
+  "unanswered",
+  "unselected",
+  "shed",
+  "checked",
+] as const;
+const REFERENCE_COUNTERS = ["seen", "lost", "duplicate", "reordered", "forged", "restarts"] as const;
+export const COUNTERS = [...PACKET_COUNTERS, ...REFERENCE_COUNTERS] as const;
+export type Counters = Record<(typeof COUNTERS)[number], number>;
+
+/** Delays summed over packets; `errors` is the expected square of the sum's error. */
+export interface DelaySums {
+  sum: bigint;
+  squares: number;
+  errors: number;
+  /** Sum over packets of the expected square of each one's error. */
+  misses: number;
+}
+
+/** Flows as columns, in rising order of hash and key, each once. */
+export interface RliFlows {
+  count: number;
+  /** [low, high] per flow. */
+  hash: Uint32Array;
+  /** Ten words per flow. */
+  keyWords: Uint32Array;
+  packets: Float64Array;
+  /** Gaps between references that the packets lie in. */
+  gaps: Float64Array;
+  sum: BigInt64Array;
+  squares: Float64Array;
+  errors: Float64Array;
+  misses: Float64Array;
+  /** Bucket (src/base/log-histogram.ts) and packets, in rising order; null where none are kept. */
+  buckets: [number, number][][] | null;
+}
+
+export interface RliSketch {
+  leftOnly: boolean;
+  quantiles: boolean;
+  fingerprint: number;
+  counters: Counters;
+  total: DelaySums & { least: number; most: number };
+  flows: RliFlows;
+}
+
+export function noCounters(): Counters {
+  return Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Counters;
+}
+
+export function fingerprint(seed: bigint, parameters: RliParameters): number {
+  const out = new ByteWriter();
+  out.u64(BigInt.asUintN(64, seed));
+  const { drain, longest, session, port, select, rate, idle, max, buffer } = parameters;
+  out.utf8([drain, longest, session, port, select, rate, idle, max, buffer].join());
+  return crc32c(out.view());
+}
+
+export function emptyFlows(count: number, quantiles: boolean): RliFlows {
+  return {
+    count,
+    hash: new Uint32Array(2 * count),
+    keyWords: new Uint32Array(KEY_WORDS * count),
+    packets: new Float64Array(count),
+    gaps: new Float64Array(count),
+    sum: new BigInt64Array(count),
+    squares: new Float64Array(count),
+    errors: new Float64Array(count),
+    misses: new Float64Array(count),
+    buckets: quantiles ? Array.from({ length: count }, () => []) : null,
+  };
+}
+
+function compareFlows(a: RliFlows, i: number, b: RliFlows, j: number): number {
+  const high = a.hash[2 * i + 1]! - b.hash[2 * j + 1]!;
+  if (high !== 0) return high;
+  const low = a.hash[2 * i]! - b.hash[2 * j]!;
+  if (low !== 0) return low;
+  for (let w = 0; w < KEY_WORDS; w++) {
+    const difference = a.keyWords[KEY_WORDS * i + w]! - b.keyWords[KEY_WORDS * j + w]!;
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+/** Flows must be in order. */
+export function encodeRli(sketch: RliSketch): Uint8Array {
+  const out = new ByteWriter(128 + 64 * sketch.flows.count);
+  out.u8(sketch.leftOnly ? 1 : 0);
+  out.u8(sketch.quantiles ? 1 : 0);
+  out.u16(0);
+  out.u32(sketch.fingerprint);
+  for (const name of COUNTERS) out.varint(sketch.counters[name]);
+  const { sum, squares, least, most, errors, misses } = sketch.total;
+  out.i64(sum);
+  for (const value of [squares, least, most, errors, misses]) out.f64(value);
+  const { flows } = sketch;
+  out.varint(flows.count);
+  for (let i = 0; i < flows.count; i++) {
+    out.u32(flows.hash[2 * i]!);
+    out.u32(flows.hash[2 * i + 1]!);
+    const at = KEY_WORDS * i;
+    const words = (flows.keyWords[at + 1]! & IPV6_BIT) === 0 ? 4 : KEY_WORDS;
+    for (let w = 0; w < words; w++) out.u32(flows.keyWords[at + w]!);
+    out.varint(flows.packets[i]!);
+    out.varint(flows.gaps[i]!);
+    out.i64(flows.sum[i]!);
+    out.f64(flows.squares[i]!);
+    out.f64(flows.errors[i]!);
+    out.f64(flows.misses[i]!);
+    if (flows.buckets) encodeBuckets(out, flows.buckets[i]!);
+  }
+  return out.finish();
+}
+
+function encodeBuckets(out: ByteWriter, buckets: readonly [number, number][]): void {
+  out.varint(buckets.length);
+  let before = 0;
+  for (const [i, [bucket, count]] of buckets.entries()) {
+    if (i === 0) out.zigzag(bucket);
+    else out.varint(bucket - before);
+    out.varint(count);
+    before = bucket;
+  }
+}
+
+/** Refuses what was not made with these parameters, and with this seed where it is given. */
+export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?: bigint): RliSketch {
+  const reader = new ByteReader(sealed.payload, { file: NAME });
+  const bad = (message: string) => new FormatError("bad-record", NAME, reader.offset, message);
+  const leftOnly = reader.u8();
+  const quantiles = reader.u8();
+  if (leftOnly !== (parameters.estimator === "rli-l" ? 1 : 0)) throw bad("made by the other estimator");
+  if (quantiles !== (parameters.quantiles ? 1 : 0)) throw bad("quantiles where none are due, or none");
+  if (reader.u16() !== 0) throw bad("the reserved bytes are not 0");
+  const print = reader.u32();
+  if (seed !== undefined && print !== fingerprint(seed, parameters))
+    throw bad("made with another seed or other parameters");
+  const counters = noCounters();
+  for (const name of COUNTERS) counters[name] = reader.varint();
+  const sum = reader.i64();
+  const squares = reader.f64();
+  const least = reader.f64();
+  const most = reader.f64();
+  const errors = reader.f64();
+  const misses = reader.f64();
+  if (![squares, errors, misses].every((x) => x >= 0 && x < Infinity))
+    throw bad("sums of squares are not numbers from 0 on");
+  if (counters.answered > 0 && !(Number.isFinite(least) && least <= most && Number.isFinite(most)))
+    throw bad("least and most delay are out of order");
+  if (counters.answered + counters.unanswered + counters.unselected + counters.shed !== counters.packets)
+    throw bad("packets do not add up");
+  const count = reader.varint();
+  // 58 bytes are the least a flow takes.
+  if (count > reader.remaining / 58) throw bad(`${count} flows do not fit into what is there`);
+  const flows = emptyFlows(count, quantiles === 1);
+  let packets = 0;
+  for (let i = 0; i < count; i++) {
+    decodeFlow(reader, flows, i, bad);
+    if (i > 0 && compareFlows(flows, i - 1, flows, i) >= 0) throw bad("flows are out of order");
+    packets += flows.packets[i]!;
+  }
+  reader.expectEnd();
+  if (packets !== counters.answered) throw bad("the flows' packets do not add up");
+  if (counters.packets > sealed.packets)
+    throw bad(`${counters.packets} regular packets of ${sealed.packets} seen`);
+  return {
+    leftOnly: leftOnly === 1,
+    quantiles: quantiles === 1,
+    fingerprint: print,
+    counters,
+    total: { sum, squares, least, most, errors, misses },
+    flows,
+  };
+}
+
+function decodeFlow(
+  reader: ByteReader,
+  flows: RliFlows,
+  i: number,
+  bad: (text: string) => FormatError,
+): void {
+  flows.hash[2 * i] = reader.u32();
+  flows.hash[2 * i + 1] = reader.u32();
+  const { keyWords } = flows;
+  const at = KEY_WORDS * i;
+  for (let w = 0; w < 4; w++) keyWords[at + w] = reader.u32();
+  if ((keyWords[at + 1]! & IPV6_BIT) !== 0)
+    for (let w = 4; w < KEY_WORDS; w++) keyWords[at + w] = reader.u32();
+  const packets = reader.varint();
+  const gaps = reader.varint();
+  if (packets === 0 || gaps === 0 || gaps > packets) throw bad("a flow's packets and gaps do not fit");
+  flows.packets[i] = packets;
+  flows.gaps[i] = gaps;
+  flows.sum[i] = reader.i64();
+  const squares = reader.f64();
+  const errors = reader.f64();
+  const misses = reader.f64();
+  if (![squares, errors, misses].every((x) => x >= 0 && x < Infinity))
+    throw bad("a flow's sums are not numbers from 0 on");
+  flows.squares[i] = squares;
+  flows.errors[i] = errors;
+  flows.misses[i] = misses;
+  if (!flows.buckets) return;
+  const buckets = flows.buckets[i]!;
+  const n = reader.varint();
+  if (n > reader.remaining / 2) throw bad(`${n} buckets do not fit into what is there`);
+  let total = 0;
+  for (let k = 0; k < n; k++) {
+    const step = k === 0 ? reader.zigzag() : reader.varint();
+    const bucket = k === 0 ? step : buckets[k - 1]![0] + step;
+    const inside = reader.varint();
+    if ((k > 0 && step === 0) || inside === 0 || Math.abs(bucket) > 8000)
+      throw bad("buckets are out of order");
+    buckets.push([bucket, inside]);
+    total += inside;
+  }
+  if (total !== packets) throw bad("a flow's buckets do not add up");
+}
+
+function addBuckets(a: readonly [number, number][], b: readonly [number, number][]): [number, number][] {
+  const counts = new Map(a);
+  for (const [bucket, n] of b) counts.set(bucket, (counts.get(bucket) ?? 0) + n);
+  return [...counts].sort((x, y) => x[0] - y[0]);
+}
+
+/** The flows of any lists in order, records of the same flow added up, flows without packets left out. */
+export function joinFlows(lists: readonly RliFlows[]): RliFlows {
+  const all = lists.flatMap((list) => Array.from({ length: list.count }, (_, i) => ({ list, i })));
+  const kept = all.filter(({ list, i }) => list.packets[i]! > 0);
+  kept.sort((x, y) => compareFlows(x.list, x.i, y.list, y.i));
+  const out = emptyFlows(
+    kept.length,
+    lists.some((l) => l.buckets !== null),
+  );
+  let n = 0;
+  for (const { list, i } of kept) {
+    if (n > 0 && compareFlows(out, n - 1, list, i) === 0) addFlow(out, n - 1, list, i);
+    else {
+      out.hash.set(list.hash.subarray(2 * i, 2 * i + 2), 2 * n);
+      out.keyWords.set(list.keyWords.subarray(KEY_WORDS * i, KEY_WORDS * (i + 1)), KEY_WORDS * n);
+      addFlow(out, n++, list, i);
+    }
+  }
+  out.count = n;
+  return out;
+}
+
+function addFlow(to: RliFlows, n: number, from: RliFlows, i: number): void {
+  to.packets[n]! += from.packets[i]!;
+  to.gaps[n]! += from.gaps[i]!;
+  to.sum[n]! += from.sum[i]!;
+  to.squares[n]! += from.squares[i]!;
+  to.errors[n]! += from.errors[i]!;
+  to.misses[n]! += from.misses[i]!;
+  if (to.buckets && from.buckets) to.buckets[n] = addBuckets(to.buckets[n]!, from.buckets[i]!);
+}
+
+/** Parts of a stream that follow each other in time, or taps that each had references of their own. */
+export function mergeRli(a: RliSketch, b: RliSketch): RliSketch {
+  if (a.fingerprint !== b.fingerprint) {
+    throw new FormatError("bad-record", NAME, 4, "the two were made with different seeds or parameters");
+  }
+  const counters = noCounters();
+  for (const name of COUNTERS) counters[name] = a.counters[name] + b.counters[name];
+  const empty = a.counters.answered === 0 || b.counters.answered === 0;
+  const { least, most } = a.counters.answered === 0 ? b.total : a.total;
+  return {
+    ...a,
+    counters,
+    total: {
+      sum: BigInt.asIntN(64, a.total.sum + b.total.sum),
+      squares: a.total.squares + b.total.squares,
+      errors: a.total.errors + b.total.errors,
+      misses: a.total.misses + b.total.misses,
+      least: empty ? least : Math.min(a.total.least, b.total.least),
+      most: empty ? most : Math.max(a.total.most, b.total.most),
+    },
+    flows: joinFlows([a.flows, b.flows]),
+  };
+}
+
+/** The flows as others' decoders want them; complete only where none were left out. */
+export function knownFlows({ flows, counters }: RliSketch): KnownFlows {
+  const { count } = flows;
+  return {
+    count,
+    hash: flows.hash.subarray(0, 2 * count),
+    keyWords: flows.keyWords.subarray(0, KEY_WORDS * count),
+    packets: flows.packets.subarray(0, count),
+    bytes: new Float64Array(count).fill(Number.NaN),
+    complete: counters.unanswered + counters.unselected + counters.shed === 0,
+  };
+}

@@ -1,0 +1,35 @@
+/**
+ * RLI (Lee, Duffield, Kompella; section III): per-flow delay at the receiving point alone, between reference packets that carry their sending time. The delay of
+ * a regular packet is read off the line through the references before and behind it, with its own time of transmission
+ * (equation 1), and summed per flow.
+ *
+ * Assumes: packets near in time are delayed alike (one queue in order); references pass where the packets pass; the clocks of the references' sender and of the
+ * receiving point are one. Fails by: priorities, several paths and fabrics, where delays of neighbours have nothing to do with each other, and nothing
+ * in the stream shows it; an interval then is too narrow. Intervals come from references predicted from their neighbours.
+ *
+ * Memory: 112 bytes per flow and its index, 16 bytes per buffered packet. In a full table new flows are only counted, unless `idle` lets old ones go.
+ */
+import type { Estimator } from "../estimator.ts";
+import { estimateRli } from "./estimate.ts";
+import { completeRli, RLI_PARAMETERS, type RliParameters } from "./parameters.ts";
+import { decodeRli, encodeRli, knownFlows, mergeRli } from "./payload.ts";
+import { RliTap } from "./tap.ts";
+
+export const rli: Estimator<RliParameters> = {
+  name: "rli",
+  version: 1,
+  title: "RLI: delays between reference packets, per flow",
+  answers: ["segment", "flow"],
+  needs: { sender: false, delays: false, flows: false },
+  parameters: RLI_PARAMETERS,
+  complete: completeRli,
+  createTap: (context, parameters) => new RliTap(context, parameters),
+  merge(a, b, parameters) {
+    const merged = mergeRli(decodeRli(a, parameters), decodeRli(b, parameters));
+    return { payload: encodeRli(merged), packets: a.packets + b.packets };
+  },
+  /** Delays do not count from the epoch's start. */
+  rebase: (sealed) => sealed,
+  readFlows: (sealed, parameters) => knownFlows(decodeRli(sealed, parameters)),
+  estimate: estimateRli,
+};

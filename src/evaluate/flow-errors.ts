@@ -1,0 +1,68 @@
+/** How far per-flow estimates are from the truth: |estimate - truth| / truth, medians over the flows of a size class. */
+import { quantileSorted } from "../base/regression.ts";
+import { type FlowEstimate, isNoAnswer } from "../estimators/estimator.ts";
+import type { SegmentTruth } from "./run-segment.ts";
+
+export interface SizeClass {
+  from: number;
+  /** Included; null: no end. */
+  to: number | null;
+}
+
+export const ALL_FLOWS: SizeClass = { from: 1, to: null };
+export const RLI_CLASSES: readonly SizeClass[] = [ALL_FLOWS, { from: 10, to: 99 }, { from: 100, to: null }];
+
+export interface FlowErrors extends SizeClass {
+  flows: number;
+  answered: number;
+  /** Null where no flow has an answer. */
+  median: number | null;
+  p75: number | null;
+  p90: number | null;
+  mean: number | null;
+  /** Share of the answered flows whose true mean lies in [low, high]. */
+  withinInterval: number | null;
+}
+
+export interface FlowErrorOptions {
+  quantity?: "mean" | "stdev";
+  /** Only these flows are judged, by their place in the truth. */
+  only?: (flow: number) => boolean;
+}
+
+export function flowErrors(
+  truth: SegmentTruth,
+  answers: readonly FlowEstimate[],
+  classes: readonly SizeClass[] = RLI_CLASSES,
+  { quantity = "mean", only = () => true }: FlowErrorOptions = {},
+): FlowErrors[] {
+  const exact = quantity === "mean" ? truth.flowMeanNs : truth.flowStdevNs;
+  return classes.map(({ from, to }) => {
+    const errors: number[] = [];
+    let flows = 0;
+    let within = 0;
+    for (const answer of answers) {
+      const packets = truth.flows.packets[answer.flow]!;
+      if (packets < from || packets > (to ?? Infinity) || !only(answer.flow)) continue;
+      flows++;
+      const estimate = answer[quantity];
+      const right = exact[answer.flow]!;
+      if (isNoAnswer(estimate) || right === 0) continue;
+      errors.push(Math.abs(estimate.valueNs - right) / Math.abs(right));
+      if (estimate.lowNs <= right && right <= estimate.highNs) within++;
+    }
+    errors.sort((a, b) => a - b);
+    const n = errors.length;
+    return {
+      from,
+      to,
+      flows,
+      answered: n,
+      median: quantileSorted(errors, 0.5),
+      p75: quantileSorted(errors, 0.75),
+      p90: quantileSorted(errors, 0.9),
+      mean: n === 0 ? null : errors.reduce((s, e) => s + e, 0) / n,
+      withinInterval: n === 0 ? null : within / n,
+    };
+  });
+}

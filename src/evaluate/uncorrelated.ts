@@ -1,0 +1,66 @@
+/**
+ * Where packets near in time are not delayed alike, references of one kind tell nothing about the others: priorities, several paths, latencies of the flows' own. LDS, which sums
+ * each flow's own times, does not care (LDS paper, section 4).
+ */
+import type { Kernels } from "../base/kernels.ts";
+import { lds } from "../estimators/lds/lds.ts";
+import { parseParameters } from "../estimators/parameters.ts";
+import { rli } from "../estimators/rli/rli.ts";
+import { independentFlows, referenceTraffic } from "../simulate/presets.ts";
+import type { Scenario, SyntheticTraffic } from "../simulate/scenario.ts";
+import { type FlowErrors, flowErrors } from "./flow-errors.ts";
+import { SCHEMES, withReferences } from "./rli-experiment.ts";
+import { runSegment } from "./run-segment.ts";
+
+export interface UncorrelatedSetting {
+  seed?: number;
+  traffic?: Partial<SyntheticTraffic>;
+}
+
+/** Each flow a latency of its own; two classes in strict priority, references in the lower one; four paths, chosen by the flow. */
+export function uncorrelatedScenarios({ seed = 1, traffic }: UncorrelatedSetting): Record<string, Scenario> {
+  const classes = [
+    { dscp: 46, share: 0.6 },
+    { dscp: 0, share: 0.4 },
+  ];
+  return {
+    independent: independentFlows({ seed, ...(traffic ? { traffic } : {}) }),
+    priority: {
+      seed,
+      traffic: referenceTraffic({ ...traffic, keys: { classes } }),
+      path: [
+        { kind: "classes", scheduler: "strict", utilisation: 0.9, classes: [{ dscp: [46] }, { dscp: [0] }] },
+      ],
+    },
+    ecmp: {
+      seed,
+      traffic: referenceTraffic(traffic),
+      path: [
+        {
+          kind: "paths",
+          choose: "flow",
+          // Paths of different load: the first is nearly idle.
+          paths: [{ utilisation: 0.4 }, { utilisation: 0.7 }, { utilisation: 0.85 }, { utilisation: 0.92 }],
+        },
+      ],
+    },
+  };
+}
+
+export interface UncorrelatedResult {
+  rli: FlowErrors;
+  lds: FlowErrors;
+}
+
+/** Errors over flows of 100 and more packets; 1-in-10 references, the most that RLI ever sends. */
+export async function compareUncorrelated(kernels: Kernels, scenario: Scenario): Promise<UncorrelatedResult> {
+  const injected = withReferences(scenario, { ...SCHEMES["1-in-300"], every: 10 }, 0);
+  const run = await runSegment(kernels, injected.scenario, [
+    { estimator: rli, parameters: parseParameters(rli, "max=2000000") },
+    { estimator: lds, parameters: parseParameters(lds, "rows=4,columns=5000,k=1") },
+  ]);
+  const [one, other] = run.entries.map(
+    ({ answer }) => flowErrors(run.truth, answer.flows, [{ from: 100, to: null }])[0]!,
+  );
+  return { rli: one!, lds: other! };
+}

@@ -1,0 +1,101 @@
+/**
+ * RLI on a real Linux router: a token-bucket queue between two hosts, bursts of three flows, references sent by the built command line, captured at both sides. Per-flow estimates from
+ * the capture behind the router alone stand beside the exact delays of both captures.
+ */
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import type { EstimateReport } from "../src/collect/compare-estimate-report.ts";
+import { compareWithEstimates } from "../src/collect/compare-estimates.ts";
+import { parseParameters } from "../src/estimators/parameters.ts";
+import { findEstimator } from "../src/estimators/table.ts";
+import { NetworkLab, namespacesMissing } from "./namespaces.ts";
+
+const cli = join(import.meta.dirname, "..", "dist", "cli", "main.js");
+const missing = namespacesMissing() ?? (existsSync(cli) ? null : "dist/cli/main.js is not built");
+if (missing) console.warn(`skipped: RLI on a Linux router (${missing})`);
+const scratch = mkdtempSync(join(tmpdir(), "hoptime-rli-router-"));
+const lab = new NetworkLab();
+afterAll(() => {
+  lab.close();
+  rmSync(scratch, { recursive: true, force: true });
+});
+
+/** Bursts: for 100 ms out of every 400 more than the queue drains, then little: delays rise to a tenth of a second and fall
+ * again, slowly beside what a busy machine adds to the senders' pace. Three flows of different sizes of packet, interleaved. */
+const BURSTS = `
+  const socket = require("node:dgram").createSocket("udp4");
+  const payloads = [200, 700, 1200].map((n) => Buffer.alloc(n));
+  const start = performance.now();
+  let sent = 0;
+  let owed = 0;
+  let before = start;
+  const timer = setInterval(() => {
+    const now = performance.now();
+    const burst = (now - start) % 400 < 100;
+    owed += (now - before) * (burst ? 3.5 : 0.2);
+    before = now;
+    while (owed >= 1) {
+      owed--;
+      const flow = sent % 3;
+      payloads[flow].writeUInt32BE(sent++, 0);
+      socket.send(payloads[flow], 9000 + flow, "10.92.2.1");
+    }
+    if (now - start > 4000) { clearInterval(timer); setTimeout(() => socket.close(), 100); }
+  }, 1);`;
+
+test.skipIf(missing !== null)(
+  "per-flow delays from references are those that both captures tell",
+  { timeout: 40_000 },
+  async () => {
+    lab.addHost("a");
+    lab.addHost("r", { forwards: true });
+    lab.addHost("b");
+    lab.join(["a", "e0", "10.92.1.1/24"], ["r", "in", "10.92.1.254/24"]);
+    lab.join(["r", "out", "10.92.2.254/24"], ["b", "e0", "10.92.2.1/24"]);
+    lab.route("a", "10.92.0.0/16", "10.92.1.254");
+    lab.route("b", "10.92.0.0/16", "10.92.2.254");
+    const drainMbit = 8;
+    lab.queue("r", "out", drainMbit, 900);
+    const [before, after] = [join(scratch, "before.pcap"), join(scratch, "after.pcap")];
+    await lab.capture("r", "in", "in", before);
+    await lab.capture("b", "e0", "in", after);
+    const references = lab.start(
+      ...(["a", process.execPath, cli, "reference", "--to", "10.92.2.1"] as [string, string, ...string[]]),
+      ...["--rate", "500", "--for", "5s", "--session", "77", "--json"],
+    );
+    let summary = "";
+    references.stdout!.on("data", (chunk) => {
+      summary += String(chunk);
+    });
+    lab.start("a", process.execPath, "-e", BURSTS);
+    await new Promise((resolve) => references.on("exit", resolve));
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await lab.stopCaptures();
+    const sent = JSON.parse(summary) as { format: string; sent: number };
+    expect(sent.format).toBe("hoptime.reference/1");
+
+    const rli = findEstimator("rli");
+    const report = await compareWithEstimates(
+      { before, after, filter: "udp" },
+      {
+        plans: [{ estimator: rli, parameters: parseParameters(rli, `session=77,drain=${drainMbit * 1e6}`) }],
+      },
+    );
+    const { flows, packetsUsed, coverage, notes } = report.estimates!["rli"] as EstimateReport;
+    // The queue has delayed, or there is nothing to measure.
+    expect(report.segment.latency!.meanNs).toBeGreaterThan(20e6);
+    expect(packetsUsed).toBeGreaterThan(2000);
+    expect(coverage).toBeGreaterThan(0.99);
+    // A busy machine's kernel may let one overtake another; nothing may be unbelievable.
+    expect(notes.join("; ")).not.toMatch(/not believed|came twice|began anew/);
+    const data = flows!.filter((f) => f.key.dport !== null && f.key.dport >= 9000 && f.key.dport < 9003);
+    expect(data).toHaveLength(3);
+    for (const flow of data) {
+      expect(flow.packets).toBeGreaterThan(500);
+      // References go on until the queue is empty: all packets lie between two.
+      expect(Math.abs(flow.relativeError!)).toBeLessThan(0.1);
+    }
+  },
+);
