@@ -92,6 +92,16 @@ export function free(p: usize): void {
   heap.free(p);
 }
 
+/** The first row of [from, count) whose time + shift is above `until`, or count. Times may step backward. */
+export function batchUntil(b: usize, from: u32, until: f64, shift: f64): u32 {
+  const batch = changetype<Batch>(b);
+  const n = batch.count;
+  const times = batch.time;
+  let to = from;
+  while (to < n && load<f64>(times + (to << 3)) + shift <= until) to++;
+  return to;
+}
+
 /** Keeps the rows whose byte in plane 0 of `select` is not 0. Returns how many were dropped. */
 export function batchCompact(b: usize): u32 {
   const batch = changetype<Batch>(b);

@@ -12,7 +12,6 @@ export class Cells {
   used: u32;
   mask: u32;
   slots: u32;
-  touched: u32;
 }
 
 /** The bucket of a delay; |v| is capped at 2^53. */
@@ -99,18 +98,47 @@ export function cellsAdd(cells: Cells, owner: u32, bucket: i32): void {
   }
 }
 
-/** Loads the slots of keys to come, so that their cache misses overlap. `list` holds {owner u32, bucket i32}. */
-export function cellsAddList(p: usize, list: usize, n: u32): void {
-  const cells = changetype<Cells>(p);
-  if (cells.mask > 32767) {
-    let sum: u32 = 0;
-    for (let i: u32 = 0; i < n; i++) {
-      const key = keyOf(load<u32>(list + (i << 3)), load<i32>(list + (i << 3), 4));
-      sum += load<u32>(cells.slots + (place(key, cells.mask) << 3));
+/** Counts a bucket n times. */
+export function cellsAddMany(cells: Cells, owner: u32, bucket: i32, n: u32): void {
+  const key = keyOf(owner, bucket);
+  let j = place(key, cells.mask);
+  let left: u64 = n;
+  while (left > 0) {
+    const at = cells.slots + (j << 3);
+    const slot = load<u64>(at);
+    if (slot == 0 || (slot & ~COUNT_MASK) == key) {
+      const room = COUNT_MASK - (slot & COUNT_MASK);
+      const more = min<u64>(room, left);
+      if (more > 0) {
+        store<u64>(at, (slot == 0 ? key : slot) + more);
+        left -= more;
+      }
+      if (slot == 0) {
+        cells.used++;
+        if (cells.used > cells.mask - (cells.mask >> 2)) {
+          grow(cells);
+          j = place(key, cells.mask);
+          continue;
+        }
+      }
     }
-    cells.touched = sum;
+    j = (j + 1) & cells.mask;
   }
-  for (let i: u32 = 0; i < n; i++) cellsAdd(cells, load<u32>(list + (i << 3)), load<i32>(list + (i << 3), 4));
+}
+
+/** How often a bucket was counted for an owner. */
+export function cellsCount(p: usize, owner: u32, bucket: i32): f64 {
+  const cells = changetype<Cells>(p);
+  const key = keyOf(owner, bucket);
+  let j = place(key, cells.mask);
+  let n: f64 = 0;
+  while (true) {
+    const slot = load<u64>(cells.slots + (j << 3));
+    if (slot == 0) return n;
+    if ((slot & ~COUNT_MASK) == key) n += <f64>(slot & COUNT_MASK);
+    j = (j + 1) & cells.mask;
+  }
+  return n;
 }
 
 /**

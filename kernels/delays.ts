@@ -2,7 +2,7 @@
 // (the log of match.ts). The owner is src/estimators/exact/sender-delays.ts.
 
 import { Batch } from "./batch";
-import { ENTRY, Log, logAdd, logFree, logNew, logSearch, MATCHED } from "./match";
+import { ENTRY, Log, logAdd, logFree, logNew, logSearch, MATCHED } from "./waiting";
 
 @unmanaged
 class Delays {

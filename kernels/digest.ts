@@ -48,15 +48,29 @@ export function keyFlows(b: usize, mask: usize, seed: u64): void {
   const b6 = load<u64>(mask, 32);
   const c6 = load<u64>(mask, 40);
   const d6 = load<u64>(mask, 48);
+  const metas = batch.meta;
+  const addresses = batch.addrA;
+  const hashes = batch.flowHash;
+  // Packets come in bursts: a row often has the key of the row before it.
+  let lastMeta: u64 = META_IPV6;
+  let lastA: u64 = 0;
+  let lastHash: u64 = 0;
   for (let i: u32 = 0; i < n; i++) {
     const o = i << 3;
-    let meta = load<u64>(batch.meta + o);
+    let meta = load<u64>(metas + o);
     let h: u64;
     if ((meta & META_IPV6) == 0) {
       meta &= meta4;
-      const a = load<u64>(batch.addrA + o) & addr4;
-      store<u64>(batch.addrA + o, a);
-      h = mixWord(mixWord(seed + P5, meta), a);
+      const a = load<u64>(addresses + o) & addr4;
+      store<u64>(addresses + o, a);
+      store<u64>(metas + o, meta);
+      if (meta != lastMeta || a != lastA) {
+        lastMeta = meta;
+        lastA = a;
+        lastHash = avalanche(mixWord(mixWord(seed + P5, meta), a));
+      }
+      store<u64>(hashes + o, lastHash);
+      continue;
     } else {
       meta &= meta6;
       const a = load<u64>(batch.addrA + o) & a6;

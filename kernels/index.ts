@@ -5,6 +5,9 @@ export * from "./filter";
 export * from "./walk";
 export * from "./flows";
 export * from "./cells";
+export {
+  statsCount, statsDirection, statsEdgesOnly, statsEnsure, statsFlow, statsFree, statsMeasure, statsMore, statsNew, statsSums, statsTurn,
+} from "./flow-stats";
 export * from "./match";
 export * from "./lds";
 export * from "./delays";

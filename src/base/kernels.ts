@@ -6,7 +6,7 @@
 import { existsSync, readFileSync } from "node:fs";
 
 /** The part of the WebAssembly API in use (Node's types leave it to the DOM library, which we do not want). */
-interface WasmModule {
+export interface WasmModule {
   readonly kind?: "module";
 }
 export interface KernelMemory {
@@ -47,6 +47,15 @@ export class Kernels {
     const instance = new WebAssembly.Instance(compile(), {});
     this.memory = instance.exports["memory"] as KernelMemory;
     this.call = instance.exports as Record<string, KernelFunction>;
+  }
+
+  /** The compiled module: another thread that is given it has the optimised code, too. */
+  static get module(): WasmModule {
+    return compile();
+  }
+  /** Uses a module that was compiled in another thread. */
+  static adopt(module: WasmModule): void {
+    compiled = module;
   }
 
   #refresh(): void {

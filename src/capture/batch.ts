@@ -122,6 +122,11 @@ export class PacketBatch {
     return this.kernels.u32.subarray(start, start + this.capacity * words);
   }
 
+  /** The first row from `from` on whose time + shift is above `untilNs`, or `count`. */
+  rowsUntil(from: number, untilNs: number, shiftNs: number): number {
+    return this.kernels.call.batchUntil!(this.address, from, untilNs, shiftNs) >>> 0;
+  }
+
   /** Keeps only the rows whose byte in plane 0 of `select` is set; returns how many went. */
   compact(): number {
     return this.kernels.call.batchCompact!(this.address) >>> 0;

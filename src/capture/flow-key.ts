@@ -114,6 +114,25 @@ export class FlowKeySpec {
     return (this.#meta & five) === five && whole(this.#src) && whole(this.#dst);
   }
 
+  /** One of the key's addresses never leaves its link (link-local, local multicast, unspecified). `words` as the kernels hold it, at `at`. */
+  isLinkScoped(words: KeyWords, at = 0): boolean {
+    const v6 = (words[at + 1]! & (1 << 27)) !== 0;
+    const w = (i: number) => words[at + i]!;
+    const scoped = (first: boolean): boolean => {
+      if (!v6) {
+        const word = first ? w(3) : w(2);
+        return word >>> 16 === 0xa9fe || word >>> 8 === 0xe00000 || word === 0xffffffff || word === 0;
+      }
+      const [a, b, c, d] = first ? [w(3), w(2), w(5), w(4)] : [w(7), w(6), w(9), w(8)];
+      return (
+        a >>> 22 === 0xfe80 >>> 6 ||
+        (a >>> 24 === 0xff && ((a >>> 16) & 15) <= 2) ||
+        (a === 0 && b === 0 && c === 0 && d === 0)
+      );
+    };
+    return (this.#src !== null && scoped(true)) || (this.#dst !== null && scoped(false));
+  }
+
   /** The key of a flow in words people read. `words` as the kernels hold it, at `at`. */
   describe(words: KeyWords, at = 0): FlowKey {
     const metaLow = words[at]!;

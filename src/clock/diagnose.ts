@@ -13,7 +13,7 @@ import { sentences } from "./sentences.ts";
 import { combineDirections, estimateSkew, type SkewEstimate } from "./skew.ts";
 import { judgeSteps } from "./step-verdict.ts";
 import { cut } from "./steps.ts";
-import type { TimestampQuality, TimestampReport } from "./timestamp-quality.ts";
+import type { TimestampReport } from "./timestamp-quality.ts";
 import { judgeTrust } from "./trust.ts";
 import type { ClockVerdict, SkewVerdict, StepVerdict } from "./verdict.ts";
 
@@ -26,8 +26,9 @@ const MIN_FOR_SHAPE = 50;
 export interface DiagnoseInput {
   observer: ClockObserver;
   /** Of all packets of each capture, in the time base of the pairs. */
-  before?: TimestampQuality;
-  after?: TimestampQuality;
+  /** What is known of the time stamps of either capture (a TimestampQuality). */
+  before?: { report(): TimestampReport };
+  after?: { report(): TimestampReport };
 }
 
 export function diagnose(input: DiagnoseInput): ClockVerdict {

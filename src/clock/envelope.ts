@@ -62,33 +62,69 @@ export class Envelope {
    * Takes n points; `sign` -1 takes the upper envelope of the values, as the lower one of their negatives.
    */
   observe(timeNs: Float64Array, valueNs: Float64Array, n: number, sign: 1 | -1 = 1): void {
-    let bucketFrom = 0;
-    let bucketTo = 0;
-    let slot = 0;
-    for (let i = 0; i < n; i++) {
+    let i = 0;
+    while (i < n) {
       const time = timeNs[i]!;
       const value = sign * valueNs[i]!;
       // A sum is not finite exactly when one of its parts is not.
       if (!Number.isFinite(time + value)) {
         this.ignored++;
+        i++;
         continue;
       }
       if (this.packets === 0) this.#valueBase = value;
-      this.packets++;
-      this.#valueSum += value - this.#valueBase;
-      if (value < 0) this.negative++;
-      if (value < this.minNs) this.minNs = value;
-      if (value > this.maxNs) this.maxNs = value;
-      if (time < this.firstNs) this.firstNs = time;
-      if (time > this.lastNs) this.lastNs = time;
-      if (time < bucketFrom || time >= bucketTo) {
-        const bucket = this.#bucketOf(time);
-        slot = modulo(bucket);
-        bucketFrom = bucket * this.widthNs;
-        bucketTo = bucketFrom + this.widthNs;
-      }
-      this.#put(slot, time, value, 1);
+      i = this.#observeBucket(this.#bucketOf(time), timeNs, valueNs, i, n, sign);
     }
+  }
+
+  /** Takes the point at `from`, which is of this bucket, and those after it as long as they are, too; returns the first that is not taken. */
+  #observeBucket(
+    bucket: number,
+    timeNs: Float64Array,
+    valueNs: Float64Array,
+    from: number,
+    n: number,
+    sign: number,
+  ): number {
+    const start = bucket * this.widthNs;
+    const end = start + this.widthNs;
+    const slot = modulo(bucket);
+    const base = this.#valueBase;
+    const slope = this.#slope;
+    let { minNs, maxNs, firstNs, lastNs } = this;
+    let sum = this.#valueSum;
+    let negative = 0;
+    let bestTime = this.#time[slot]!;
+    let bestValue = this.#value[slot]!;
+    let empty = this.#count[slot] === 0;
+    let i = from;
+    for (; i < n; i++) {
+      const time = timeNs[i]!;
+      const value = sign * valueNs[i]!;
+      if (i > from && !(time >= start && time < end && Number.isFinite(value))) break;
+      sum += value - base;
+      if (value < 0) negative++;
+      if (value < minNs) minNs = value;
+      if (value > maxNs) maxNs = value;
+      if (time < firstNs) firstNs = time;
+      if (time > lastNs) lastNs = time;
+      if (empty || value - bestValue < slope * (time - bestTime)) {
+        bestTime = time;
+        bestValue = value;
+        empty = false;
+      }
+    }
+    this.minNs = minNs;
+    this.maxNs = maxNs;
+    this.firstNs = firstNs;
+    this.lastNs = lastNs;
+    this.negative += negative;
+    this.packets += i - from;
+    this.#valueSum = sum;
+    this.#time[slot] = bestTime;
+    this.#value[slot] = bestValue;
+    this.#count[slot]! += i - from;
+    return i;
   }
 
   points(): EnvelopePoints {

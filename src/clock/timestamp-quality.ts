@@ -49,6 +49,8 @@ export class TimestampQuality {
   readonly #phaseNs: number;
   readonly #stamps: number[] = [];
   #stride = 1;
+  /** Number of the next stamp that is kept. */
+  #nextKept = 0;
   #packets = 0;
   #previous = 0;
   #backward = 0;
@@ -72,14 +74,37 @@ export class TimestampQuality {
 
   /** The first n time stamps of the next packets of the file, in file order. */
   observe(timeNs: Float64Array, n: number): void {
-    for (let i = 0; i < n; i++) {
-      const time = timeNs[i]!;
+    let i = 0;
+    while (i < n) {
+      i = this.#skip(timeNs, i, n);
+      if (i === n) return;
+      const time = timeNs[i++]!;
       if (!Number.isFinite(time)) continue;
       if (this.#packets > 0) this.#follow(time);
-      if (this.#packets % this.#stride === 0) this.#keep(time + this.#phaseNs);
+      if (this.#packets === this.#nextKept) this.#keep(time + this.#phaseNs);
       this.#packets++;
       this.#previous = time;
     }
+  }
+
+  /** Passes over stamps that need only be counted: neither kept, nor near a neighbour, nor behind one of the largest gaps. */
+  #skip(timeNs: Float64Array, from: number, n: number): number {
+    if (this.#wasClose || this.#wasEqual || this.#packets === 0 || this.#gaps.length < KEPT_EVENTS)
+      return from;
+    const least = this.#minWireGapNs;
+    const most = this.#smallestGap;
+    const end = Math.min(n, from + this.#nextKept - this.#packets);
+    let previous = this.#previous;
+    let i = from;
+    for (; i < end; i++) {
+      const time = timeNs[i]!;
+      const gap = time - previous;
+      if (!(gap >= least && gap > 0 && gap <= most)) break;
+      previous = time;
+    }
+    this.#packets += i - from;
+    this.#previous = previous;
+    return i;
   }
 
   report(): TimestampReport {
@@ -131,6 +156,7 @@ export class TimestampQuality {
       this.#stride *= 2;
     }
     this.#stamps.push(stamp);
+    this.#nextKept = (Math.floor(this.#packets / this.#stride) + 1) * this.#stride;
   }
 }
 

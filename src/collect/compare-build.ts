@@ -1,7 +1,6 @@
 /** From the matcher's records to the report: counts told apart, statistics, the verdicts beside them. */
 import { bucketHigh, bucketLow, bucketMid, LogHistogram } from "../base/log-histogram.ts";
 import { VERSION } from "../base/version.ts";
-import { parseAddress } from "../capture/address.ts";
 import type { FlowKeySpec } from "../capture/flow-key.ts";
 import { communityId } from "../capture/flow-text.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
@@ -10,10 +9,11 @@ import type { ClockVerdict } from "../clock/verdict.ts";
 import type {
   BucketRun,
   DelaySums,
-  ExactMatcher,
+  EdgeCounts,
   FlowResult,
-  TotalResult,
-} from "../estimators/exact/matcher.ts";
+  WaySums,
+} from "../estimators/exact/flow-results.ts";
+import type { ExactMatcher, TotalResult } from "../estimators/exact/matcher.ts";
 import type { FlowOrder } from "./compare.ts";
 import type { PassResult } from "./compare-pass.ts";
 import type {
@@ -57,17 +57,20 @@ const HEAT_ROWS = 60;
 export function buildReport(input: BuildInput): CompareReport {
   const { result, directions, verdict, mode, key } = input;
   const { matcher } = result;
-  const flows = readFlows(matcher, directions, key);
-  const forwardFlows = flows.filter((f) => f.direction !== 2);
-  const reverseFlows = flows.filter((f) => f.direction === 2);
+  const { twoWay } = directions;
+  if (twoWay) matcher.orientUnmatched();
+  const sums = matcher.flows.sums(twoWay);
+  const eligible = eligibleEdges(matcher, twoWay, key, sums);
   const total = matcher.total(1);
-  const segment = buildSegment(forwardFlows, total, matcher.ambiguous, "forward");
+  const forward = buildSegment(sums.forward, eligible.forward, total, matcher.ambiguous, "forward");
   const reverse =
-    reverseFlows.length > 0 && directions.twoWay
-      ? buildSegment(reverseFlows, matcher.total(2), 0, "reverse")
+    twoWay && sums.reverse.sent + sums.reverse.received > 0
+      ? buildSegment(sums.reverse, eligible.reverse, matcher.total(2), 0, "reverse")
       : null;
-  const runs = matcher.bucketRuns("flows");
-  const report = (list: FlowRow[]): FlowReport[] => list.map((f) => flowReport(f, key, matcher, runs));
+  const flows = (way: Way | null, number: 1 | 2): FlowReport[] =>
+    way === null
+      ? []
+      : choose(matcher, way, number, twoWay, input.flows).map((id) => flowReport(id, way, key, matcher));
   const intervals = buildIntervals(input);
   const applied = correction(verdict, mode);
   return {
@@ -76,10 +79,10 @@ export function buildReport(input: BuildInput): CompareReport {
     options: input.options,
     before: summary(result.before),
     after: summary(result.after),
-    segment,
-    reverse,
-    flows: report(choose(forwardFlows, input.flows)),
-    reverseFlows: report(choose(reverseFlows, input.flows)),
+    segment: forward.report,
+    reverse: reverse?.report ?? null,
+    flows: flows(forward, 1),
+    reverseFlows: flows(reverse, 2),
     intervals: intervals.reports,
     cdf: cdfOf(total),
     heat: intervals.heat,
@@ -90,58 +93,39 @@ export function buildReport(input: BuildInput): CompareReport {
       applied: applied.describe,
       uncertainty: clockUncertainty(verdict, mode),
     },
-    direction: judgeDirection(total, segment, verdict, reverse !== null),
-    notes: [...input.notes, ...observations(input, segment)],
+    direction: judgeDirection(total, forward.report, verdict, reverse !== null),
+    notes: [...input.notes, ...observations(input, forward.report)],
   };
 }
 
-interface FlowRow extends FlowResult {
-  head: number;
-  tail: number;
-  eligible: boolean;
+const EDGES = ["headBefore", "tailBefore", "headAfter", "tailAfter"] as const;
+
+/** One way's report, and which unmatched packets at the captures' ends are put down to the captures and not to loss. */
+interface Way {
+  way: "forward" | "reverse";
+  report: SegmentReport;
+  real: Record<keyof EdgeCounts, boolean>;
 }
 
-function readFlows(matcher: ExactMatcher, directions: Directions, key: FlowKeySpec): FlowRow[] {
-  const out: FlowRow[] = [];
-  for (let id = 0; id < matcher.flowCount; id++) {
+/**
+ * Unmatched packets at the ends that say something of a capture's start or end. Neighbour discovery, router chatter and the like
+ * never leave their link: missing elsewhere, they say nothing.
+ */
+function eligibleEdges(
+  matcher: ExactMatcher,
+  twoWay: boolean,
+  key: FlowKeySpec,
+  sums: { forward: WaySums; reverse: WaySums },
+): { forward: EdgeCounts; reverse: EdgeCounts } {
+  const eligible = { forward: { ...sums.forward.withMatch }, reverse: { ...sums.reverse.withMatch } };
+  for (const id of matcher.flows.edgesOnly()) {
+    const { words, at } = matcher.keyWords(id);
+    if (key.isLinkScoped(words, at)) continue;
     const flow = matcher.flow(id);
-    const edges = flow.headBefore + flow.tailBefore + flow.headAfter + flow.tailAfter;
-    const row: FlowRow = { ...flow, head: 0, tail: 0, eligible: true };
-    if (!directions.twoWay && row.direction === 2) row.direction = 1;
-    if (edges > 0 && flow.matched === 0) {
-      const { words, at } = matcher.keyWords(id);
-      const { src, dst } = key.describe(words, at);
-      row.eligible = !(isLinkScoped(src) || isLinkScoped(dst));
-    }
-    out.push(row);
+    const counts = twoWay && flow.direction === 2 ? eligible.reverse : eligible.forward;
+    for (const edge of EDGES) counts[edge] += flow[edge];
   }
-  if (directions.twoWay) orientUnmatched(matcher, out);
-  return out;
-}
-
-/** A flow that never matched goes against the one that it answers. */
-function orientUnmatched(matcher: ExactMatcher, rows: FlowRow[]): void {
-  for (const row of rows) {
-    if (row.direction !== 0) continue;
-    const other = rows[matcher.reverseOf(row.id)];
-    if (other?.direction === 1 && other.matched > 0) row.direction = 2;
-  }
-}
-
-/** Neighbour discovery, router chatter and the like never leave their link: missing elsewhere, they say nothing of a capture's start. */
-function isLinkScoped(address: string | null): boolean {
-  if (address === null) return false;
-  const parsed = parseAddress(address.split("/")[0]!);
-  if (!parsed) return false;
-  const word = parsed.words[0]!;
-  if (parsed.version === 4) {
-    return word >>> 16 === 0xa9fe || word >>> 8 === 0xe00000 || word === 0xffffffff || word === 0;
-  }
-  return (
-    word >>> 22 === 0xfe80 >>> 6 ||
-    (word >>> 24 === 0xff && ((word >>> 16) & 15) <= 2) ||
-    parsed.words.every((w) => w === 0)
-  );
+  return eligible;
 }
 
 /**
@@ -149,21 +133,20 @@ function isLinkScoped(address: string | null): boolean {
  * Reverse flows have their ends exchanged.
  */
 function buildSegment(
-  flows: FlowRow[],
+  sums: WaySums,
+  eligible: EdgeCounts,
   total: TotalResult,
   ambiguous: number,
   way: "forward" | "reverse",
-): SegmentReport {
+): Way {
   const forward = way === "forward";
-  const sum = (pick: (f: FlowRow) => number) => flows.reduce((n, f) => n + pick(f), 0);
-  const matched = sum((f) => f.matched);
-  const lostInside = sum((f) => (forward ? f.lost : f.appeared + f.duplicates));
-  const newInside = sum((f) => (forward ? f.appeared : f.lost));
+  const { matched } = sums;
+  const lostInside = forward ? sums.lost : sums.appeared + sums.duplicates;
+  const newInside = forward ? sums.appeared : sums.lost;
   const rate = (unmatched: number) => (unmatched + 1) / (matched + unmatched + 2);
-  const judge = (field: "headBefore" | "tailBefore" | "headAfter" | "tailAfter"): boolean => {
-    const eligible = sum((f) => (f.eligible ? f[field] : 0));
-    const p = rate(field.endsWith("Before") === forward ? lostInside : newInside);
-    return eligible > 0 && eligible * Math.log(p) < Math.log(CHANCE);
+  const judge = (edge: keyof EdgeCounts): boolean => {
+    const p = rate(edge.endsWith("Before") === forward ? lostInside : newInside);
+    return eligible[edge] > 0 && eligible[edge] * Math.log(p) < Math.log(CHANCE);
   };
   const real = {
     headBefore: judge("headBefore"),
@@ -171,45 +154,44 @@ function buildSegment(
     headAfter: judge("headAfter"),
     tailAfter: judge("tailAfter"),
   };
-  for (const f of flows) {
-    let lost = f.lost;
-    let appeared = f.appeared;
-    f.head = 0;
-    f.tail = 0;
-    if (real.headBefore) f.head += f.headBefore;
-    else lost += f.headBefore;
-    if (real.tailBefore) f.tail += f.tailBefore;
-    else lost += f.tailBefore;
-    if (real.headAfter) f.head += f.headAfter;
-    else appeared += f.headAfter;
-    if (real.tailAfter) f.tail += f.tailAfter;
-    else appeared += f.tailAfter;
-    // From the far end, what BEFORE alone saw has appeared there, and what AFTER alone saw was lost on the way.
-    f.lost = forward ? lost : appeared + f.duplicates;
-    f.appeared = forward ? appeared : lost;
-    if (!forward) f.duplicates = 0;
-  }
-  const lost = sum((f) => f.lost);
-  const sent = sum((f) => (forward ? f.sent : f.received));
-  const received = sum((f) => (forward ? f.received : f.sent));
+  const counts = settle(sums, real, way);
+  const sent = forward ? sums.sent : sums.received;
+  const received = forward ? sums.received : sums.sent;
   const latency = latencyOf(total.delay, total.histogram, total.jitterNs);
-  return {
+  const report: SegmentReport = {
     sent,
     received,
     matched,
-    lost,
-    lossRate: matched + lost > 0 ? lost / (matched + lost) : null,
-    appeared: sum((f) => f.appeared),
-    duplicates: sum((f) => f.duplicates),
+    lost: counts.lost,
+    lossRate: matched + counts.lost > 0 ? counts.lost / (matched + counts.lost) : null,
+    appeared: counts.appeared,
+    duplicates: counts.duplicates,
     reordered: total.reordered,
     reorderExtent:
       total.reordered > 0 ? { max: total.extentMax, mean: total.extentSum / total.reordered } : null,
-    head: sum((f) => f.head),
-    tail: sum((f) => f.tail),
+    head: counts.head,
+    tail: counts.tail,
     ambiguous,
     latency,
     ...(latency ? {} : { reason: noMatchReason(sent, received) }),
   };
+  return { way, report, real };
+}
+
+/** Counts of a flow, or of all, with the unmatched packets at the ends put where they belong. */
+function settle(
+  f: EdgeCounts & Pick<FlowResult, "lost" | "appeared" | "duplicates">,
+  real: Way["real"],
+  way: Way["way"],
+): { lost: number; appeared: number; duplicates: number; head: number; tail: number } {
+  const onlyBefore = f.lost + (real.headBefore ? 0 : f.headBefore) + (real.tailBefore ? 0 : f.tailBefore);
+  const onlyAfter = f.appeared + (real.headAfter ? 0 : f.headAfter) + (real.tailAfter ? 0 : f.tailAfter);
+  const head = (real.headBefore ? f.headBefore : 0) + (real.headAfter ? f.headAfter : 0);
+  const tail = (real.tailBefore ? f.tailBefore : 0) + (real.tailAfter ? f.tailAfter : 0);
+  if (way === "forward")
+    return { lost: onlyBefore, appeared: onlyAfter, duplicates: f.duplicates, head, tail };
+  // From the far end, what BEFORE alone saw has appeared there, and what AFTER alone saw was lost on the way.
+  return { lost: onlyAfter + f.duplicates, appeared: onlyBefore, duplicates: 0, head, tail };
 }
 
 function noMatchReason(sent: number, received: number): string {
@@ -254,36 +236,36 @@ function histogramOf(delay: DelaySums, run: () => BucketRun): LogHistogram {
   return histogram;
 }
 
-function choose(flows: FlowRow[], wanted: BuildInput["flows"]): FlowRow[] {
-  const size = (f: FlowRow) => Math.max(f.sent, f.received);
-  if (wanted === "all") return flows.sort((a, b) => size(b) - size(a) || a.id - b.id);
-  const none = Number.NEGATIVE_INFINITY;
-  const measure: Record<FlowOrder, (f: FlowRow) => number> = {
-    packets: size,
-    bytes: (f) => f.bytes,
-    lost: (f) => f.lost,
-    mean: (f) => f.delay?.meanNs ?? none,
-    max: (f) => f.delay?.maxNs ?? none,
-    // Told by the maximum here; the rows chosen show their p99.
-    p99: (f) => f.delay?.maxNs ?? none,
+function choose(
+  matcher: ExactMatcher,
+  { real }: Way,
+  way: 1 | 2,
+  twoWay: boolean,
+  wanted: BuildInput["flows"],
+): number[] {
+  const edgesLost = {
+    headBefore: !real.headBefore,
+    tailBefore: !real.tailBefore,
+    headAfter: !real.headAfter,
+    tailAfter: !real.tailAfter,
   };
-  const by = measure[wanted.sort];
-  return flows.sort((a, b) => by(b) - by(a) || a.id - b.id).slice(0, wanted.top);
+  const [sort, top] =
+    wanted === "all" ? ["packets" as const, Number.POSITIVE_INFINITY] : [wanted.sort, wanted.top];
+  // The 99th percentile is told by the maximum here; the rows chosen show their p99.
+  const by = sort === "p99" ? "max" : sort;
+  return matcher.flows.choose({ way, twoWay, by, edgesLost, top });
 }
 
-function flowReport(
-  flow: FlowRow,
-  key: FlowKeySpec,
-  matcher: ExactMatcher,
-  runs: (owner: number) => BucketRun,
-): FlowReport {
-  const { words, at } = matcher.keyWords(flow.id);
+function flowReport(id: number, { way, real }: Way, key: FlowKeySpec, matcher: ExactMatcher): FlowReport {
+  const flow = matcher.flow(id);
+  const { words, at } = matcher.keyWords(id);
   const described = key.describe(words, at);
-  const forward = flow.direction !== 2;
+  const forward = way === "forward";
+  const { lost, appeared, duplicates } = settle(flow, real, way);
   const latency = flow.delay
     ? latencyOf(
         flow.delay,
-        histogramOf(flow.delay, () => runs(flow.id)),
+        histogramOf(flow.delay, () => matcher.flows.buckets(id)),
         flow.jitterNs,
       )
     : null;
@@ -293,9 +275,9 @@ function flowReport(
     sent: forward ? flow.sent : flow.received,
     received: forward ? flow.received : flow.sent,
     matched: flow.matched,
-    lost: flow.lost,
-    appeared: flow.appeared,
-    duplicates: flow.duplicates,
+    lost,
+    appeared,
+    duplicates,
     reordered: flow.reordered,
     bytes: flow.bytes,
     latency,
@@ -324,7 +306,7 @@ function buildIntervals({ result, epochNs }: BuildInput): {
 } {
   const { matcher, epochStart } = result;
   const intervals = matcher.intervals();
-  const runs = matcher.bucketRuns("intervals");
+  const runs = matcher.intervalBuckets();
   const step = BigInt(Math.round(epochNs));
   const reports: IntervalReport[] = [];
   const grouped = Math.max(1, Math.ceil(intervals.length / HEAT_COLUMNS));

@@ -1,20 +1,16 @@
 /**
- * One pass over two captures: both are read in time order (BEFORE leads a little, so that a packet's partner is there when it
- * arrives) and fed to the exact matcher and the clock doctor. What a pass cannot know beforehand (how much both captures
- * see of a packet, how far their clocks are apart, which way the packets go) is given by `PassPlan`; compare.ts runs
- * another pass where the first one shows that the plan was wrong.
+ * One pass over two captures: both are read in time order (pair-feed.ts) and fed to the exact matcher and the clock doctor.
+ * What a pass cannot know beforehand (how much both captures see of a packet, how far their clocks are apart, which way the packets
+ * go) is given by `PassPlan`; compare.ts runs another pass where the first one shows that the plan was wrong.
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
-import {
-  type CaptureOptions,
-  CaptureReader,
-  type CaptureStatistics,
-  DEFAULT_SEED,
-} from "../capture/reader.ts";
+import { type CaptureOptions, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
 import { ClockObserver } from "../clock/observer.ts";
-import { TimestampQuality } from "../clock/timestamp-quality.ts";
+import type { TimestampReport } from "../clock/timestamp-quality.ts";
 import { ExactMatcher } from "../estimators/exact/matcher.ts";
+import { DirectFeed, type FeedPlan, type PairFeed } from "./pair-feed.ts";
+import type { FeedThread } from "./parallel-feed.ts";
 
 export interface PassPlan {
   /** Digest coverage that both captures can see. */
@@ -36,6 +32,10 @@ export interface PassOptions {
   windowNs: number;
   epochNs: number;
   capture: Omit<CaptureOptions, "cover">;
+  /** The text that the capture's filter was made from, for other threads. */
+  filterText?: string | undefined;
+  /** Reads the captures, where one is given; not with `onBatch`, and not for a look ahead. */
+  thread?: FeedThread | null;
   /** Watches every batch of either side (estimators' taps beside the exact match). */
   onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
@@ -47,7 +47,7 @@ export interface PassResult {
   before: CaptureStatistics;
   after: CaptureStatistics;
   observer: ClockObserver;
-  quality: { before: TimestampQuality | undefined; after: TimestampQuality | undefined };
+  quality: Record<"before" | "after", { report(): TimestampReport }>;
   /** Start of the first interval, ns since 1970, and its place on the matcher's time axis. */
   epochStart: bigint;
   /** ns since 1970 of the matcher's time 0. */
@@ -58,114 +58,68 @@ export interface PassResult {
   limited: boolean;
 }
 
-/** One capture being read: the batch at hand and the next row of it. */
-class Side {
-  readonly side: 0 | 1;
-  readonly reader: CaptureReader;
-  readonly quality: TimestampQuality;
-  row = 0;
-  done = false;
-  shiftNs = 0;
-  packets = 0;
-
-  constructor(side: 0 | 1, reader: CaptureReader, quality: TimestampQuality) {
-    this.side = side;
-    this.reader = reader;
-    this.quality = quality;
-  }
-
-  get headNs(): number {
-    return this.done ? Number.POSITIVE_INFINITY : this.reader.batch.timeNs[this.row]! + this.shiftNs;
-  }
-}
-
 export async function runPass(kernels: Kernels, options: PassOptions, plan: PassPlan): Promise<PassResult> {
-  const capture = { ...options.capture, cover: plan.cover };
-  const readers = [
-    await CaptureReader.open(kernels, options.before, capture),
-    await CaptureReader.open(kernels, options.after, capture),
-  ] as const;
-  const first = [await readers[0].next(), await readers[1].next()] as const;
-  const origins = readers.map((r) => r.originNs);
-  const originNs = origins[0] ?? origins[1] ?? 0n;
-  const [before, after] = readers.map((reader, i) => {
-    const origin = origins[i] ?? originNs;
-    const side = new Side(i as 0 | 1, reader, new TimestampQuality({ originNs: origin }));
-    side.done = !first[i];
-    side.shiftNs = Number(origin - originNs) - (i === 1 ? plan.alignNs : 0);
-    return side;
-  }) as [Side, Side];
-
+  const { leadNs, alignNs, limit } = plan;
+  const feedPlan: FeedPlan = {
+    before: options.before,
+    after: options.after,
+    capture: { ...options.capture, cover: plan.cover },
+    alignNs,
+    leadNs,
+    limit,
+    onBatch: options.onBatch,
+  };
+  const whole = limit === Number.POSITIVE_INFINITY;
+  const feed: PairFeed =
+    options.thread && whole && !options.onBatch
+      ? await options.thread.open(kernels, feedPlan, options.filterText)
+      : await DirectFeed.open(kernels, feedPlan);
+  const { originNs, startNs, shiftNs, rows, rereadable } = feed.head;
   const epochLength = BigInt(Math.round(options.epochNs));
   const epochStart = originNs - (originNs % epochLength);
-  const start = Math.min(before.headNs, after.headNs);
-  const { leadNs } = plan;
   const matcher = new ExactMatcher(kernels, {
     windowNs: options.windowNs,
     epochNs: options.epochNs,
     epochStartNs: Number(epochStart - originNs),
     thresholdNs: plan.thresholdNs,
     // Delays are reported as stamped: what was removed to make packets meet is added back.
-    correction: { ...plan.correction, offsetNs: plan.correction.offsetNs - plan.alignNs },
-    startNs: Number.isFinite(start) ? start : 0,
+    correction: { ...plan.correction, offsetNs: plan.correction.offsetNs - alignNs },
+    startNs,
     slackNs: leadNs,
-    rows: readers[0].batch.capacity,
+    rows,
     seed: options.capture.seed ?? DEFAULT_SEED,
+    numbering: feed.numbering,
   });
   const observer = new ClockObserver();
-  for (const side of [before, after]) beginBatch(side, matcher, options);
-
-  let ticks = 0;
-  while (!before.done || !after.done) {
-    const beforeHead = before.headNs;
-    const afterHead = after.headNs;
-    // BEFORE leads by a quarter of leadNs at least and by all of it at most, so that both go on in long strides.
-    const turn = !before.done && beforeHead <= afterHead + leadNs / 4 ? before : after;
-    const until = turn === before ? afterHead + leadNs : beforeHead - leadNs / 4;
-    turn.row = matcher.take(turn.side, turn.reader.batch, turn.row, until, turn.shiftNs);
-    observe(observer, matcher, plan.alignNs);
-    if (turn.row < turn.reader.batch.count) continue;
-    turn.row = 0;
-    const more = turn.packets < plan.limit && (await turn.reader.next());
-    if (!more) {
-      turn.done = true;
-      matcher.end(turn.side);
+  for (let ticks = 1; ; ticks++) {
+    const next = feed.next();
+    const stride = next instanceof Promise ? await next : next;
+    if (stride === null) break;
+    if (stride.kind === "end") {
+      matcher.end(stride.side);
       continue;
     }
-    beginBatch(turn, matcher, options);
-    if ((++ticks & 255) === 0) progress(options, readers, before.packets + after.packets);
+    const { side, batch, ids, from, to, flows } = stride;
+    matcher.ensureFlows(flows);
+    matcher.takeRows(side, batch, ids, from, to, shiftNs[side]);
+    observe(observer, matcher, alignNs);
+    if ((ticks & 255) === 0) progress(options, feed);
   }
   matcher.finish();
-  progress(options, readers, before.packets + after.packets);
-  const statistics = readers.map((r) => r.statistics());
-  for (const reader of readers) {
-    reader.close();
-    reader.free();
-  }
+  progress(options, feed);
+  const tail = await feed.finish();
   return {
     plan,
     matcher,
-    before: statistics[0]!,
-    after: statistics[1]!,
+    before: tail.statistics[0],
+    after: tail.statistics[1],
     observer,
-    quality: { before: before.quality, after: after.quality },
+    quality: { before: { report: () => tail.quality[0] }, after: { report: () => tail.quality[1] } },
     epochStart,
     originNs,
-    rereadable: readers[0].source.rereadable && readers[1].source.rereadable,
-    limited: before.packets >= plan.limit || after.packets >= plan.limit,
+    rereadable,
+    limited: tail.limited,
   };
-}
-
-function beginBatch(side: Side, matcher: ExactMatcher, options: PassOptions): void {
-  if (side.done) {
-    matcher.end(side.side);
-    return;
-  }
-  const { batch } = side.reader;
-  side.packets += batch.count;
-  matcher.assign(side.side, batch);
-  side.quality.observe(batch.timeNs, batch.count);
-  options.onBatch?.(side.side, batch, side.reader.originNs!);
 }
 
 /** The doctor sees differences as stamped. */
@@ -179,13 +133,8 @@ function observe(observer: ClockObserver, matcher: ExactMatcher, alignNs: number
   }
 }
 
-function progress(options: PassOptions, readers: readonly CaptureReader[], packets: number): void {
+function progress(options: PassOptions, feed: PairFeed): void {
   if (!options.onProgress) return;
-  let done = 0;
-  let total: number | null = 0;
-  for (const { source } of readers) {
-    done += source.consumed();
-    total = total === null || source.size === null ? null : total + source.size;
-  }
-  options.onProgress(done, total, packets);
+  const { doneBytes, packets } = feed.progress();
+  options.onProgress(doneBytes, feed.head.totalBytes, packets);
 }

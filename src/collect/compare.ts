@@ -17,6 +17,7 @@ import { buildReport, type Directions } from "./compare-build.ts";
 import { type PassOptions, type PassPlan, type PassResult, runPass } from "./compare-pass.ts";
 import type { CompareReport } from "./compare-report.ts";
 import { tellDirections } from "./direction.ts";
+import { FeedThread, worthParallel } from "./parallel-feed.ts";
 
 export interface CompareOptions {
   before: string;
@@ -35,6 +36,8 @@ export interface CompareOptions {
   onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
   /** A new pass begins: what taps have seen so far does not count. The plan says what is known of the clocks. */
   onRestart?: (plan: PassPlan) => void;
+  /** Read and decode in a second thread: by default where the captures are large enough. The report is the same. */
+  parallel?: boolean;
 }
 
 export type FlowOrder = "packets" | "mean" | "p99" | "max" | "lost" | "bytes";
@@ -52,6 +55,17 @@ const MAX_PASSES = 5;
 const FEW_MATCHES = 0.05;
 
 export async function compareCaptures(options: CompareOptions): Promise<CompareReport> {
+  const parallel = options.parallel ?? worthParallel(options.before, options.after);
+  // Started first: it comes up while the first packets are looked at.
+  const thread = parallel && !options.onBatch ? FeedThread.start() : null;
+  try {
+    return await compareWith(options, thread);
+  } finally {
+    await thread?.close();
+  }
+}
+
+async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<CompareReport> {
   const kernels = new Kernels();
   const key = FlowKeySpec.parse(options.key);
   const seed = options.seed ?? DEFAULT_SEED;
@@ -68,6 +82,8 @@ export async function compareCaptures(options: CompareOptions): Promise<CompareR
     windowNs: options.windowNs ?? DEFAULT_WINDOW_NS,
     epochNs: options.epochNs ?? DEFAULT_EPOCH_NS,
     capture,
+    filterText: options.filter,
+    thread,
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   };
   let plan: PassPlan = {
@@ -102,7 +118,7 @@ export async function compareCaptures(options: CompareOptions): Promise<CompareR
     }
     let verdict: ClockVerdict | null = null;
     if (!next && !corrected) {
-      verdict = diagnose({ observer: result.observer, ...quality(result) });
+      verdict = diagnose({ observer: result.observer, ...result.quality });
       const { offsetNs, slope, originNs } = correction(verdict, mode);
       if (offsetNs !== 0 || slope !== 0) {
         next = { ...plan, correction: { offsetNs, slope, pivotNs: originNs } };
@@ -115,7 +131,7 @@ export async function compareCaptures(options: CompareOptions): Promise<CompareR
       continue;
     }
     if (next) notes.push(unmended(plan, next, result.rereadable));
-    verdict ??= diagnose({ observer: result.observer, ...quality(result) });
+    verdict ??= diagnose({ observer: result.observer, ...result.quality });
     const report = buildReport({
       result,
       directions,
@@ -130,11 +146,6 @@ export async function compareCaptures(options: CompareOptions): Promise<CompareR
     result.matcher.free();
     return report;
   }
-}
-
-function quality(result: PassResult) {
-  const { before, after } = result.quality;
-  return { ...(before ? { before } : {}), ...(after ? { after } : {}) };
 }
 
 function unmended(plan: PassPlan, next: PassPlan, rereadable: boolean): string {

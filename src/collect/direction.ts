@@ -23,14 +23,11 @@ export function tellDirections(matcher: ExactMatcher, thresholdNs: number): Dire
   let forwardLeast = Number.POSITIVE_INFINITY;
   let reverseMost = Number.NEGATIVE_INFINITY;
   for (let id = 0; id < flows && answering < MOST_PAIRS; id++) {
-    const flow = matcher.flow(id);
-    if (flow.delay === null) continue;
+    if (matcher.flows.matched(id) === 0) continue;
     const other = matcher.reverseOf(id);
-    if (other <= id) continue;
-    const answer = matcher.flow(other);
-    if (answer.delay === null) continue;
+    if (other <= id || matcher.flows.matched(other) === 0) continue;
     answering++;
-    const [a, b] = [differences(flow), differences(answer)];
+    const [a, b] = [differences(matcher.flow(id)), differences(matcher.flow(other))];
     const [ahead, back] = a.mean >= b.mean ? [a, b] : [b, a];
     forwardLeast = Math.min(forwardLeast, ahead.least);
     reverseMost = Math.max(reverseMost, back.most);

@@ -189,7 +189,7 @@ describe("the matching kernel", () => {
           expect(f.delay!.minNs).toBe(Math.min(...mine));
           expect(f.delay!.maxNs).toBe(Math.max(...mine));
           if (mine.length > 3) {
-            const run = matcher.bucketRuns("flows")(id);
+            const run = matcher.flows.buckets(id);
             expect(run.counts.reduce((s, n) => s + n, 0)).toBe(mine.length);
           }
         }

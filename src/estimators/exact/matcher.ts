@@ -7,6 +7,8 @@
 import type { Kernels } from "../../base/kernels.ts";
 import { LogHistogram } from "../../base/log-histogram.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
+import { FlowNumbering } from "./flow-numbering.ts";
+import { type BucketRun, type DelaySums, type FlowResult, FlowResults } from "./flow-results.ts";
 
 export interface MatcherOptions {
   windowNs: number;
@@ -24,34 +26,8 @@ export interface MatcherOptions {
   rows: number;
   /** The seed that flow keys were hashed with. */
   seed: bigint;
-}
-
-export interface DelaySums {
-  count: number;
-  meanNs: number;
-  stdevNs: number;
-  minNs: number;
-  maxNs: number;
-}
-
-export interface FlowResult {
-  id: number;
-  sent: number;
-  received: number;
-  matched: number;
-  lost: number;
-  appeared: number;
-  duplicates: number;
-  headBefore: number;
-  tailBefore: number;
-  headAfter: number;
-  tailAfter: number;
-  direction: 0 | 1 | 2;
-  reordered: number;
-  negative: number;
-  bytes: number;
-  delay: DelaySums | null;
-  jitterNs: number | null;
+  /** Who numbers the flows, where it is not the matcher itself. */
+  numbering?: FlowNumbering;
 }
 
 export interface TotalResult {
@@ -72,39 +48,32 @@ export interface IntervalResult {
   delay: DelaySums | null;
 }
 
-/** Buckets and counts of one owner (flow or interval), ascending. */
-export interface BucketRun {
-  buckets: Int32Array;
-  counts: Uint32Array;
-}
-
-// Byte offsets in a flow record (kernels/flows.ts and match.ts).
-const FLOW = { sent: 48, stat: 104, jitter: 152, bytes: 160 } as const;
-const FLOW_STAT_BYTES = 120;
 const TOTAL = { stat: 24, jitter: 64, jitterCount: 72, ttl: 80, negative: 92, histogram: 128 } as const;
 const INTERVAL_BYTES = 48;
 const HISTOGRAM = 16_384;
 const HISTOGRAM_BIAS = 8192;
 
 export class ExactMatcher {
+  readonly flows: FlowResults;
   readonly #kernels: Kernels;
   readonly #match: number;
-  readonly #flows: number;
+  readonly #numbering: FlowNumbering;
   readonly #cells: number;
   readonly #intervalCells: number;
+  readonly #stats: number;
   readonly #ids: [number, number];
   readonly #rows: number;
-  readonly #seed: bigint;
 
   constructor(kernels: Kernels, options: MatcherOptions) {
     this.#kernels = kernels;
     this.#rows = options.rows;
-    this.#seed = options.seed;
     const { call } = kernels;
-    this.#flows = call.flowsNew!(FLOW_STAT_BYTES) >>> 0;
+    this.#numbering = options.numbering ?? new FlowNumbering(kernels, options.seed);
     this.#cells = call.cellsNew!() >>> 0;
     this.#intervalCells = call.cellsNew!() >>> 0;
-    this.#match = call.matchNew!(this.#flows, this.#cells, this.#intervalCells, options.rows) >>> 0;
+    this.#stats = call.statsNew!(this.#cells) >>> 0;
+    this.#match = call.matchNew!(this.#stats, this.#intervalCells, options.rows) >>> 0;
+    this.flows = new FlowResults(kernels, this.#stats, this.#cells);
     this.#ids = [kernels.alloc(options.rows * 4), kernels.alloc(options.rows * 4)];
     const { offsetNs, slope, pivotNs } = options.correction;
     call.matchConfigure!(
@@ -123,22 +92,25 @@ export class ExactMatcher {
 
   /** Finds the flows of a batch's rows; to be called once per batch and side, before `take`. */
   assign(side: 0 | 1, batch: PacketBatch): void {
-    this.#kernels.call.flowsAssign!(this.#flows, batch.address, this.#ids[side]);
+    this.#numbering.assign(side, batch, this.#ids[side], 0, batch.count);
+    this.ensureFlows(this.#numbering.count);
+  }
+
+  /** Makes room for flows 0 to count - 1; needed before `takeRows` where they are numbered elsewhere. */
+  ensureFlows(count: number): void {
+    this.#kernels.call.statsEnsure!(this.#stats, count);
   }
 
   /** Takes rows from `from` on while their time + shift is at most `untilNs`; returns the first row not taken. */
   take(side: 0 | 1, batch: PacketBatch, from: number, untilNs: number, shiftNs: number): number {
-    return (
-      this.#kernels.call.matchRows!(
-        this.#match,
-        batch.address,
-        this.#ids[side],
-        side,
-        from,
-        untilNs,
-        shiftNs,
-      ) >>> 0
-    );
+    const to = batch.rowsUntil(from, untilNs, shiftNs);
+    this.takeRows(side, batch, this.#ids[side], from, to, shiftNs);
+    return to;
+  }
+
+  /** Takes rows [from, to); `ids` is the address of the rows' flow numbers. */
+  takeRows(side: 0 | 1, batch: PacketBatch, ids: number, from: number, to: number, shiftNs: number): void {
+    this.#kernels.call.matchRows!(this.#match, batch.address, ids, side, from, to, shiftNs);
   }
 
   /** Pairs of one direction that the last `take` found: times at BEFORE and differences (after - before), uncorrected. */
@@ -164,7 +136,7 @@ export class ExactMatcher {
   }
 
   get flowCount(): number {
-    return this.#kernels.call.flowsCount!(this.#flows) >>> 0;
+    return this.flows.count;
   }
 
   /** Bytes that the waiting packets take. */
@@ -192,44 +164,28 @@ export class ExactMatcher {
     };
   }
 
-  /** Address of a flow's key in kernel memory as words for FlowKeySpec.describe: ten u32 from `at`. */
+  /** A flow's key in kernel memory as words for FlowKeySpec.describe: ten u32 from `at`. */
   keyWords(id: number): { words: Uint32Array; at: number } {
-    const record = this.#kernels.call.flowsRecord!(this.#flows, id) >>> 0;
-    return { words: this.#kernels.u32, at: (record + 8) >>> 2 };
+    return this.#numbering.keyWords(id);
   }
 
   flow(id: number): FlowResult {
-    const record = this.#kernels.call.flowsRecord!(this.#flows, id) >>> 0;
-    const { u32, f64 } = this.#kernels;
-    const w = (i: number) => u32[((record + FLOW.sent) >>> 2) + i]!;
-    const matched = w(2);
-    return {
-      id,
-      sent: w(0),
-      received: w(1),
-      matched,
-      lost: w(3),
-      appeared: w(4),
-      duplicates: w(5),
-      headBefore: w(6),
-      tailBefore: w(7),
-      headAfter: w(8),
-      tailAfter: w(9),
-      direction: w(10) as 0 | 1 | 2,
-      reordered: w(12),
-      negative: w(13),
-      bytes: f64[(record + FLOW.bytes) >>> 3]!,
-      delay: this.#sums(record + FLOW.stat, matched),
-      jitterNs: matched > 1 ? f64[(record + FLOW.jitter) >>> 3]! / (matched - 1) : null,
-    };
+    return this.flows.flow(id);
   }
 
   /** The flow with addresses and ports exchanged, or -1. */
   reverseOf(id: number): number {
-    const scratch = this.#kernels.alloc(64);
-    const found = this.#kernels.call.flowsReverse!(this.#flows, id, this.#seed, scratch) | 0;
-    this.#kernels.free(scratch);
-    return found;
+    return this.#numbering.reverseOf(id);
+  }
+
+  /** A flow that never matched goes against the one that it answers. */
+  orientUnmatched(): void {
+    const { flows } = this;
+    for (let id = 0; id < flows.count; id++) {
+      if (flows.direction(id) !== 0) continue;
+      const other = this.reverseOf(id);
+      if (other >= 0 && flows.direction(other) === 1 && flows.matched(other) > 0) flows.turn(id, 2);
+    }
   }
 
   total(direction: 1 | 2): TotalResult {
@@ -271,16 +227,15 @@ export class ExactMatcher {
     return out;
   }
 
-  /** Log buckets of all flows (those with more than three delays) or all intervals, by owner. */
-  bucketRuns(of: "flows" | "intervals"): (owner: number) => BucketRun {
+  /** Log buckets of the intervals. */
+  intervalBuckets(): (interval: number) => BucketRun {
     const kernels = this.#kernels;
-    const cells = of === "flows" ? this.#cells : this.#intervalCells;
-    const owners = of === "flows" ? this.flowCount : kernels.call.matchIntervalCount!(this.#match) >>> 0;
-    const used = kernels.call.cellsUsed!(cells) >>> 0;
+    const owners = kernels.call.matchIntervalCount!(this.#match) >>> 0;
+    const used = kernels.call.cellsUsed!(this.#intervalCells) >>> 0;
     const offsets = kernels.alloc((owners + 2) * 4);
     kernels.u32.fill(0, offsets >>> 2, (offsets >>> 2) + owners + 2);
     const out = kernels.alloc(Math.max(8, used * 8));
-    kernels.call.cellsGroup!(cells, owners, offsets, out);
+    kernels.call.cellsGroup!(this.#intervalCells, owners, offsets, out);
     const starts = kernels.u32.slice(offsets >>> 2, (offsets >>> 2) + owners + 1);
     const pairs = kernels.u32.slice(out >>> 2, (out >>> 2) + 2 * used);
     kernels.free(offsets);
@@ -302,9 +257,10 @@ export class ExactMatcher {
   free(): void {
     const { call } = this.#kernels;
     call.matchFree!(this.#match);
-    call.flowsFree!(this.#flows);
+    call.statsFree!(this.#stats);
+    this.#numbering.free();
     call.cellsFree!(this.#cells);
     call.cellsFree!(this.#intervalCells);
-    for (const ids of this.#ids) this.#kernels.free(ids);
+    for (const address of this.#ids) this.#kernels.free(address);
   }
 }

@@ -1,0 +1,178 @@
+/**
+ * Strides from one thread to another through shared memory: a ring of slots, written by one thread and read by one other.
+ *
+ *   control (i32): written | taken | state | reader waits | slot it waits for | writer waits | slot it waits for
+ *   counters (f64): bytes of the files consumed | packets given
+ *   slot: kind, side, rows, flows (i32 each), then the columns of the rows: time f64, digest u64, flow u32, flags u32, wire length u32 (BEFORE's)
+ *
+ * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
+ */
+import type { Kernels } from "../base/kernels.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+
+const SLOTS = 16;
+const WRITTEN = 0;
+const TAKEN = 1;
+const STATE = 2;
+const READER_WAITS = 3;
+const READER_WANTS = 4;
+const WRITER_WAITS = 5;
+const WRITER_WANTS = 6;
+const CONTROL_BYTES = 64;
+const COUNTER_BYTES = 64;
+const SLOT_HEAD_BYTES = 64;
+const ROW_BYTES = 8 + 8 + 4 + 4 + 4;
+
+export const RING_OPEN = 0;
+export const RING_ENDED = 1;
+const KIND_ROWS = 1;
+const KIND_END = 2;
+
+/** What a slot holds. */
+export type SlotContent =
+  | { kind: "rows"; side: 0 | 1; rows: number; flows: number }
+  | { kind: "end"; side: 0 | 1 };
+
+export class FeedRing {
+  readonly buffer: SharedArrayBuffer;
+  readonly rows: number;
+  readonly #control: Int32Array;
+  readonly #counters: Float64Array;
+  readonly #head: Int32Array[] = [];
+  readonly #time: Float64Array[] = [];
+  readonly #words: Uint32Array[] = [];
+
+  constructor(rows: number, buffer?: SharedArrayBuffer) {
+    this.rows = rows;
+    const slotBytes = SLOT_HEAD_BYTES + rows * ROW_BYTES;
+    const fixed = CONTROL_BYTES + COUNTER_BYTES;
+    this.buffer = buffer ?? new SharedArrayBuffer(fixed + SLOTS * slotBytes);
+    this.#control = new Int32Array(this.buffer, 0, CONTROL_BYTES / 4);
+    this.#counters = new Float64Array(this.buffer, CONTROL_BYTES, COUNTER_BYTES / 8);
+    for (let i = 0; i < SLOTS; i++) {
+      const at = fixed + i * slotBytes;
+      this.#head.push(new Int32Array(this.buffer, at, 4));
+      this.#time.push(new Float64Array(this.buffer, at + SLOT_HEAD_BYTES, rows));
+      this.#words.push(new Uint32Array(this.buffer, at + SLOT_HEAD_BYTES + rows * 8, rows * 5));
+    }
+  }
+
+  /** Ready for another feed; both threads must be at rest. */
+  reset(): void {
+    this.#control.fill(0);
+    this.#counters.fill(0);
+  }
+
+  setProgress(doneBytes: number, packets: number): void {
+    this.#counters[0] = doneBytes;
+    this.#counters[1] = packets;
+  }
+  progress(): { doneBytes: number; packets: number } {
+    return { doneBytes: this.#counters[0]!, packets: this.#counters[1]! };
+  }
+
+  // The writer's side.
+
+  writeRows(side: 0 | 1, batch: PacketBatch, ids: number, from: number, to: number, flows: number): void {
+    const slot = this.#slotToWrite();
+    const n = to - from;
+    const { rows } = this;
+    const words = this.#words[slot]!;
+    const { u32 } = batch.kernels;
+    this.#time[slot]!.set(batch.timeNs.subarray(from, to));
+    words.set(batch.digest.subarray(2 * from, 2 * to), 0);
+    words.set(u32.subarray((ids >>> 2) + from, (ids >>> 2) + to), 2 * rows);
+    words.set(batch.flags.subarray(from, to), 3 * rows);
+    // Bytes are counted at BEFORE alone.
+    if (side === 0) words.set(batch.wireLength.subarray(from, to), 4 * rows);
+    this.#publish(slot, KIND_ROWS, side, n, flows);
+  }
+
+  writeEnd(side: 0 | 1): void {
+    this.#publish(this.#slotToWrite(), KIND_END, side, 0, 0);
+  }
+
+  /** No more slots will come. */
+  close(): void {
+    Atomics.store(this.#control, STATE, RING_ENDED);
+    Atomics.store(this.#control, READER_WAITS, 0);
+    Atomics.notify(this.#control, READER_WAITS);
+  }
+
+  #slotToWrite(): number {
+    const control = this.#control;
+    const written = Atomics.load(control, WRITTEN);
+    while (((written - Atomics.load(control, TAKEN)) | 0) >= SLOTS) {
+      Atomics.store(control, WRITER_WANTS, (written - SLOTS / 2) | 0);
+      Atomics.store(control, WRITER_WAITS, 1);
+      if (((written - Atomics.load(control, TAKEN)) | 0) >= SLOTS) Atomics.wait(control, WRITER_WAITS, 1);
+      Atomics.store(control, WRITER_WAITS, 0);
+    }
+    return written & (SLOTS - 1);
+  }
+
+  #publish(slot: number, kind: number, side: number, n: number, flows: number): void {
+    const head = this.#head[slot]!;
+    head[0] = kind;
+    head[1] = side;
+    head[2] = n;
+    head[3] = flows;
+    const control = this.#control;
+    const written = (Atomics.add(control, WRITTEN, 1) + 1) | 0;
+    wake(control, READER_WAITS, READER_WANTS, written);
+  }
+
+  // The reader's side.
+
+  /** A slot is there to be read. */
+  get ready(): boolean {
+    return Atomics.load(this.#control, WRITTEN) !== Atomics.load(this.#control, TAKEN);
+  }
+
+  get ended(): boolean {
+    return Atomics.load(this.#control, STATE) === RING_ENDED && !this.ready;
+  }
+
+  /** Sleeps until half the ring is full or the writer has closed it, or for so long. */
+  wait(milliseconds: number): void {
+    const control = this.#control;
+    Atomics.store(control, READER_WANTS, (Atomics.load(control, TAKEN) + SLOTS / 2) | 0);
+    Atomics.store(control, READER_WAITS, 1);
+    if (!this.ready && Atomics.load(control, STATE) === RING_OPEN) {
+      Atomics.wait(control, READER_WAITS, 1, milliseconds);
+    }
+    Atomics.store(control, READER_WAITS, 0);
+  }
+
+  /** Copies the slot's columns to the front of a batch and its flow numbers to `ids`. */
+  read(kernels: Kernels, batch: PacketBatch, ids: number): SlotContent {
+    const slot = Atomics.load(this.#control, TAKEN) & (SLOTS - 1);
+    const head = this.#head[slot]!;
+    const side = head[1] as 0 | 1;
+    if (head[0] === KIND_END) return { kind: "end", side };
+    const n = head[2]!;
+    const flows = head[3]! >>> 0;
+    const { rows } = this;
+    const words = this.#words[slot]!;
+    batch.count = n;
+    batch.timeNs.set(this.#time[slot]!.subarray(0, n));
+    batch.digest.set(words.subarray(0, 2 * n));
+    kernels.u32.set(words.subarray(2 * rows, 2 * rows + n), ids >>> 2);
+    batch.flags.set(words.subarray(3 * rows, 3 * rows + n));
+    if (side === 0) batch.wireLength.set(words.subarray(4 * rows, 4 * rows + n));
+    return { kind: "rows", side, rows: n, flows };
+  }
+
+  /** The slot that was read may be written again. */
+  release(): void {
+    const control = this.#control;
+    const taken = (Atomics.add(control, TAKEN, 1) + 1) | 0;
+    wake(control, WRITER_WAITS, WRITER_WANTS, taken);
+  }
+}
+
+/** Wakes the other thread if it sleeps and has what it waits for. */
+function wake(control: Int32Array, waits: number, wants: number, now: number): void {
+  if (Atomics.load(control, waits) !== 1 || ((now - Atomics.load(control, wants)) | 0) < 0) return;
+  if (Atomics.compareExchange(control, waits, 1, 0) === 1) Atomics.notify(control, waits);
+}

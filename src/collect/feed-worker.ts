@@ -1,0 +1,104 @@
+/**
+ * The thread behind parallel-feed.ts: reads and decodes both captures, numbers their flows and writes the strides to the ring. One order at a
+ * time; what is too large or too rare for the ring (head, tail, errors) goes by message.
+ */
+import { parentPort, workerData } from "node:worker_threads";
+import { FormatError, UsageError } from "../base/errors.ts";
+import { Kernels, type WasmModule } from "../base/kernels.ts";
+import { compileFilter } from "../capture/filter.ts";
+import { FlowKeySpec } from "../capture/flow-key.ts";
+import type { FlowKeys } from "../estimators/exact/flow-numbering.ts";
+import { FeedRing } from "./feed-ring.ts";
+import { DirectFeed, type FeedHead, type FeedTail } from "./pair-feed.ts";
+
+export interface FeedWorkerData {
+  module: WasmModule;
+  rows: number;
+  ring: SharedArrayBuffer;
+}
+
+/** A FeedPlan in words that can be sent. */
+export interface FeedOrder {
+  before: string;
+  after: string;
+  capture: { cover: number; inner: boolean; key: string | undefined; seed: bigint };
+  filter: string | undefined;
+  alignNs: number;
+  leadNs: number;
+}
+
+/** An error in words that can be sent. */
+export type SentError =
+  | { name: "UsageError"; code: UsageError["code"]; message: string; hint: string | undefined }
+  | { name: "FormatError"; code: FormatError["code"]; file: string; offset: number; message: string }
+  | { name: "Error"; message: string };
+
+export type FeedMessage =
+  | { kind: "head"; head: FeedHead }
+  | { kind: "tail"; tail: FeedTail; keys: FlowKeys }
+  | { kind: "error"; error: SentError };
+
+/** Strides between two notes of progress. */
+const PROGRESS_EVERY = 64;
+
+async function serve(order: FeedOrder, ring: FeedRing, post: (m: FeedMessage, move?: ArrayBuffer[]) => void) {
+  const kernels = new Kernels();
+  const feed = await DirectFeed.open(kernels, {
+    before: order.before,
+    after: order.after,
+    capture: {
+      cover: order.capture.cover,
+      inner: order.capture.inner,
+      seed: order.capture.seed,
+      key: FlowKeySpec.parse(order.capture.key),
+      filter: order.filter === undefined ? undefined : compileFilter(order.filter, kernels),
+      batchRows: ring.rows,
+    },
+    alignNs: order.alignNs,
+    leadNs: order.leadNs,
+    limit: Number.POSITIVE_INFINITY,
+  });
+  post({ kind: "head", head: feed.head });
+  for (let n = 1; ; n++) {
+    const stride = await feed.next();
+    if (stride === null) break;
+    if (stride.kind === "end") ring.writeEnd(stride.side);
+    else {
+      const { side, batch, ids, from, to, flows } = stride;
+      ring.writeRows(side, batch, ids, from, to, flows);
+    }
+    if (n % PROGRESS_EVERY === 0) {
+      const { doneBytes, packets } = feed.progress();
+      ring.setProgress(doneBytes, packets);
+    }
+  }
+  const { doneBytes, packets } = feed.progress();
+  ring.setProgress(doneBytes, packets);
+  const tail = feed.finish();
+  const keys = feed.numbering.keys();
+  post({ kind: "tail", tail, keys }, [keys.words.buffer]);
+}
+
+function describe(error: unknown): SentError {
+  if (error instanceof UsageError) {
+    return { name: "UsageError", code: error.code, message: error.message, hint: error.hint };
+  }
+  if (error instanceof FormatError) {
+    const { code, file, offset, message } = error;
+    return { name: "FormatError", code, file, offset, message };
+  }
+  return { name: "Error", message: (error as Error)?.stack ?? String(error) };
+}
+
+const port = parentPort;
+if (port) {
+  const { module, rows, ring: buffer } = workerData as FeedWorkerData;
+  Kernels.adopt(module);
+  const ring = new FeedRing(rows, buffer);
+  const post = (message: FeedMessage, move: ArrayBuffer[] = []) => port.postMessage(message, move);
+  port.on("message", (order: FeedOrder) => {
+    serve(order, ring, post)
+      .catch((error) => post({ kind: "error", error: describe(error) }))
+      .finally(() => ring.close());
+  });
+}
