@@ -1,14 +1,21 @@
 /**
  * COLATE against the truth, on the reference traffic (10 s, 400 kpps, heavy-tailed flows): the rows of docs/estimators/colate.md.
  *
- *   node scripts/bench.mjs colate [accuracy] [literal] [triangle]        all where none is named
+ *   node scripts/bench.mjs colate [accuracy] [seeds] [partial] [literal] [triangle] [router]        all where none is named
  *
  * accuracy: errors of flows by size, what intervals hold, bits per packet of a record on disk; with the flows known, no loss and loss, through a queue.
+ * seeds:    the same geometry over seeds 11 to 15, which nothing was chosen by.
+ * partial:  only the flows of 10 packets and more, or 100 and more, are known.
  * literal:  the method as published, on the same packets.
  * triangle: three points that all send to each other (section 6.2), told apart and not.
+ * router:   a real router with 5 % loss (HOPTIME_SHARED), the six largest flows, over seeds and counters per flow.
  */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { Kernels } from "../src/base/kernels.ts";
 import { median } from "../src/base/regression.ts";
+import type { EstimateReport } from "../src/collect/compare-estimate-report.ts";
+import { compareWithEstimates } from "../src/collect/compare-estimates.ts";
 import { encodeRecord } from "../src/epoch/record.ts";
 import { colate } from "../src/estimators/colate/colate.ts";
 import { colateLiteral } from "../src/estimators/colate/literal/literal.ts";
@@ -94,6 +101,39 @@ if (wants("accuracy")) {
   }
 }
 
+if (wants("seeds")) {
+  console.log("\nother seeds, 65,536 counters, m = 2, one vector");
+  for (const seed of [11, 12, 13, 14, 15]) {
+    await accuracy(`independent, seed ${seed}`, independentFlows({ seed }), [`n=65536,m=2,vectors=1${BITS}`]);
+  }
+}
+
+if (wants("partial")) {
+  console.log(
+    "\npart of the flows known, 65,536 counters, m = 2, one vector: median error / in the 95 % interval, 1k-10k packets",
+  );
+  for (const [name, scenario] of [
+    ["independent", independentFlows({ seed: 11 })],
+    ["queue 88 %", referenceQueue(0.88, { seed: 11 })],
+  ] as const) {
+    const text = "n=65536,m=2,vectors=1";
+    const parameters = parseParameters(colate, text);
+    const run = await runFlows(kernels, scenario, [
+      { estimator: colate as Estimator, parameters, seed: SEED },
+    ]);
+    for (const least of [10, 100]) {
+      const ids = [...run.flows.packets.keys()].filter((f) => run.flows.packets[f]! >= least);
+      const cells = ["blup", "quick"].map((decoder) => {
+        const answer = ask(colate, `${text},decoder=${decoder}`, run, 0, pick(run, ids));
+        const flows = answer.flows.map((f) => ({ ...f, flow: ids[f.flow]! }));
+        const score = scoreFlows(run, { ...answer, flows }, [[1000, 9999]])[0]!;
+        return `${decoder} ${percent(score.median)} / ${percent(score.inInterval, 0)}`;
+      });
+      console.log(`${name.padEnd(14)} flows >= ${least} packets: ${cells.join(", ")}`);
+    }
+  }
+}
+
 if (wants("literal")) {
   console.log(
     "\nthe method as published, 65,536 counters, flows of 1,000 to 10,000 packets: median error of the mean, of the deviation",
@@ -112,14 +152,7 @@ if (wants("literal")) {
     const ids = [...run.flows.packets.keys()].filter(
       (f) => run.flows.packets[f]! >= 1000 && run.flows.packets[f]! < 10_000,
     );
-    const some: KnownFlows = {
-      count: ids.length,
-      hash: Uint32Array.from(ids.flatMap((f) => [run.flows.hash[2 * f]!, run.flows.hash[2 * f + 1]!])),
-      packets: Float64Array.from(ids, (f) => run.flows.packets[f]!),
-      bytes: new Float64Array(ids.length),
-      keyWords: new Uint32Array(10 * ids.length),
-      complete: false,
-    };
+    const some = pick(run, ids);
     const asPublished = ask(colateLiteral, `${literal},repetitions=1000`, run, 0, some);
     const all = ask(colate, ours, run, 1, run.flows);
     const quick = ask(colate, `${ours},decoder=quick`, run, 1, some);
@@ -150,6 +183,54 @@ if (wants("triangle")) {
       `${name.padEnd(38)} coverage ${percent(t.coverage, 1)}, answered ${percent(t.answered, 0)}, median error ${percent(t.median)}, ${t.memoryBytes >> 10} KiB kept and ${t.payloadBytes >> 10} KiB sent for two peers`,
     );
   }
+}
+
+if (wants("router")) {
+  const folder = join(
+    process.env["HOPTIME_SHARED"] ?? join(process.cwd(), "..", "shared"),
+    "traces/twopoint/linux-router",
+  );
+  if (!existsSync(folder)) console.log(`\nrouter: ${folder} is not there (HOPTIME_SHARED)`);
+  else {
+    console.log(
+      "\na router that lost 5 %: exact means in the 95 % intervals of the six largest flows, seeds 1000 to 1009",
+    );
+    const captures = {
+      before: join(folder, "router-busy-in.pcap.gz"),
+      after: join(folder, "router-busy-out.pcap.gz"),
+    };
+    for (const m of [2, 8, 16, 32, 64]) {
+      let [inside, answered, asked, whole] = [0, 0, 0, 0];
+      for (let seed = 1000n; seed < 1010n; seed++) {
+        const plans = [{ estimator: colate as Estimator, parameters: parseParameters(colate, `m=${m}`) }];
+        const report = await compareWithEstimates({ ...captures, seed }, { plans });
+        const { flows } = report.estimates!["colate"] as EstimateReport;
+        const six = [...flows!].sort((x, y) => y.packets! - x.packets!).slice(0, 6);
+        const held = six.filter(
+          (f) => f.meanNs !== null && f.lowNs! <= f.exactMeanNs! && f.exactMeanNs! <= f.highNs!,
+        );
+        asked += six.length;
+        answered += six.filter((f) => f.meanNs !== null).length;
+        inside += held.length;
+        if (held.length === six.length) whole++;
+      }
+      console.log(
+        `m=${`${m}`.padEnd(3)} ${inside} of ${answered} answered (of ${asked}); all six at ${whole} of 10 seeds`,
+      );
+    }
+  }
+}
+
+/** Some of the flows, as a list that leaves the others out. */
+function pick(run: FlowRun, ids: readonly number[]): KnownFlows {
+  return {
+    count: ids.length,
+    hash: Uint32Array.from(ids.flatMap((f) => [run.flows.hash[2 * f]!, run.flows.hash[2 * f + 1]!])),
+    packets: Float64Array.from(ids, (f) => run.flows.packets[f]!),
+    bytes: new Float64Array(ids.length),
+    keyWords: new Uint32Array(10 * ids.length),
+    complete: false,
+  };
 }
 
 function times(x: number): string {

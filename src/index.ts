@@ -6,6 +6,7 @@ export { VERSION } from "./base/version.ts";
 export { PacketBatch } from "./capture/batch.ts";
 export { compileFilter, parseFilter } from "./capture/filter.ts";
 export { type FlowKey, FlowKeySpec } from "./capture/flow-key.ts";
+export { type FlowRecord, readFlowRecords } from "./capture/flow-records.ts";
 export { communityId, formatFlowKey, parseFlowKey } from "./capture/flow-text.ts";
 export {
   type CaptureOptions,

@@ -94,8 +94,10 @@ function choose(request: SizeRequest, traffic: Traffic, loss: readonly number[])
   const judged = target ?? request.flowSize ?? 1000;
   const interval = request.interval ?? USUAL_INTERVAL;
   const build = (n: number, shape: Shape) => complete(request, traffic, n, shape);
+  // Flows ten times as large must do as well: they lose a packet in every counter sooner.
+  const sizes = [judged, 10 * judged].filter((size) => size <= Math.max(judged, request.packets / 10));
   const worst = (p: ColateParameters) => {
-    const all = loss.map((rate) => predictFlows(p, traffic, rate, [judged], interval)[0]!);
+    const all = loss.flatMap((rate) => predictFlows(p, traffic, rate, sizes, interval));
     return {
       error: Math.max(...all.map((x) => x.relativeError ?? Infinity)),
       reliability: Math.min(...all.map((x) => x.reliability ?? 0)),
