@@ -76,6 +76,7 @@ async function serve(order: FeedOrder, ring: FeedRing, post: (m: FeedMessage, mo
   ring.setProgress(doneBytes, packets);
   const tail = feed.finish();
   const keys = feed.numbering.keys();
+  ring.close();
   post({ kind: "tail", tail, keys }, [keys.words.buffer]);
 }
 
@@ -97,8 +98,10 @@ if (port) {
   const ring = new FeedRing(rows, buffer);
   const post = (message: FeedMessage, move: ArrayBuffer[] = []) => port.postMessage(message, move);
   port.on("message", (order: FeedOrder) => {
-    serve(order, ring, post)
-      .catch((error) => post({ kind: "error", error: describe(error) }))
-      .finally(() => ring.close());
+    // The ring is left alone before the last word is said: then the other side may begin anew.
+    serve(order, ring, post).catch((error) => {
+      ring.close();
+      post({ kind: "error", error: describe(error) });
+    });
   });
 }

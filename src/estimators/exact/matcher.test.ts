@@ -274,6 +274,68 @@ describe("the matching kernel", () => {
     expect(matcher.tableBytes).toBeLessThan(400_000);
   });
 
+  test("finds partners in any order among many that wait, equal ones first in, first out", () => {
+    // All packets wait at once: the log grows several times, and the order of arrival is of no help.
+    const n = 20_000;
+    const rowsOf = (kernels: Kernels, packets: Packet[]) => {
+      const batch = new PacketBatch(kernels, packets.length);
+      for (const [i, p] of packets.entries()) {
+        batch.timeNs[i] = p.timeNs;
+        batch.digest.set(
+          [Math.imul(p.digest + 1, 0x9e3779b1) >>> 0, Math.imul(p.digest + 1, 0x85ebca6b) >>> 0],
+          2 * i,
+        );
+        batch.flowHash.set([p.flow, p.flow], 2 * i);
+        batch.meta.set([p.flow, 0], 2 * i);
+        batch.addrA.set([p.flow, 7], 2 * i);
+        batch.wireLength[i] = 100;
+        batch.flags[i] = 64;
+      }
+      batch.count = packets.length;
+      return batch;
+    };
+    const kernels = new Kernels();
+    const window = 10 * n;
+    const matcher = new ExactMatcher(kernels, {
+      windowNs: window,
+      epochNs: 1e9,
+      epochStartNs: 0,
+      thresholdNs: Number.NEGATIVE_INFINITY,
+      correction: { offsetNs: 0, slope: 0, pivotNs: 0 },
+      startNs: 0,
+      slackNs: 0,
+      rows: n,
+      seed: 1n,
+    });
+    // One in twenty has the digest of an earlier one.
+    const before = Array.from({ length: n }, (_, i) => ({
+      timeNs: i,
+      digest: i % 20 === 19 ? i - 13 : i,
+      flow: i % 7,
+    }));
+    const after = before.map((p, i) => ({ ...p, timeNs: n + ((i * 7919) % n) }));
+    after.sort((a, b) => a.timeNs - b.timeNs);
+    for (const [side, packets] of [before, after].entries()) {
+      const batch = rowsOf(kernels, packets);
+      matcher.assign(side as 0 | 1, batch);
+      matcher.take(side as 0 | 1, batch, 0, Number.POSITIVE_INFINITY, 0);
+    }
+    matcher.finish();
+    const waiting = new Map<number, Packet[]>();
+    for (const p of before) waiting.set(p.digest, [...(waiting.get(p.digest) ?? []), p]);
+    let sum = 0;
+    let ambiguous = 0;
+    for (const p of after) {
+      const equal = waiting.get(p.digest)!;
+      sum += p.timeNs - equal.shift()!.timeNs;
+      ambiguous += equal.length;
+    }
+    expect(totals(matcher)).toMatchObject({ matched: n, onlyBefore: 0, onlyAfter: 0 });
+    expect(matcher.total(1).delay!.meanNs).toBeCloseTo(sum / n, 6);
+    expect(matcher.ambiguous).toBe(ambiguous);
+    expect(ambiguous).toBe(n / 20);
+  });
+
   test("packets of both directions are told apart by the sign of their difference", () => {
     const before: Packet[] = [];
     const after: Packet[] = [];

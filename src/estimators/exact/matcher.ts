@@ -50,7 +50,6 @@ export interface IntervalResult {
 
 const TOTAL = { stat: 24, jitter: 64, jitterCount: 72, ttl: 80, negative: 92, histogram: 128 } as const;
 const INTERVAL_BYTES = 48;
-const HISTOGRAM = 16_384;
 const HISTOGRAM_BIAS = 8192;
 
 export class ExactMatcher {
@@ -193,11 +192,15 @@ export class ExactMatcher {
     const { u32, f64 } = this.#kernels;
     const w = (offset: number) => u32[(at + offset) >>> 2]!;
     const matched = w(0);
+    const delay = this.#sums(at + TOTAL.stat, matched);
     const histogram = new LogHistogram();
-    const start = (at + TOTAL.histogram) >>> 2;
-    for (let i = 0; i < HISTOGRAM; i++) {
-      const n = u32[start + i]!;
-      if (n > 0) histogram.addBucket(i - HISTOGRAM_BIAS, n);
+    if (delay) {
+      const start = ((at + TOTAL.histogram) >>> 2) + HISTOGRAM_BIAS;
+      const last: number = this.#kernels.call.bucketOfNs!(delay.maxNs);
+      for (let b: number = this.#kernels.call.bucketOfNs!(delay.minNs); b <= last; b++) {
+        const n = u32[start + b]!;
+        if (n > 0) histogram.addBucket(b, n);
+      }
     }
     const jitterCount = f64[(at + TOTAL.jitterCount) >>> 3]!;
     return {
@@ -205,7 +208,7 @@ export class ExactMatcher {
       reordered: w(4),
       extentMax: w(8),
       extentSum: f64[(at + 16) >>> 3]!,
-      delay: this.#sums(at + TOTAL.stat, matched),
+      delay,
       jitterNs: jitterCount > 0 ? f64[(at + TOTAL.jitter) >>> 3]! / jitterCount : null,
       ttl: { lower: w(TOTAL.ttl), equal: w(TOTAL.ttl + 4), higher: w(TOTAL.ttl + 8) },
       negative: w(TOTAL.negative),

@@ -1,0 +1,219 @@
+/**
+ * `hoptime compare` on a pair of generated captures against `tcpdump -r F -w /dev/null` over both files: the least that any program
+ * does that reads them. Whole commands, run in turn so that a busy machine slows both; best of several. Then the cost per packet from
+ * 1e5 to 1e7 packets, within one process and without its start-up.
+ *
+ *   node scripts/bench.mjs compare [--packets 5e6] [--runs 5] [--window 1s] [--sizes 1e5,1e6,1e7] [--json]
+ *
+ * Captures are made once, in bench/data; `--sizes none` leaves the second part out. Needs a built dist/ (npm run build), bash and tcpdump.
+ */
+import { spawnSync } from "node:child_process";
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readSync, writeFileSync } from "node:fs";
+import { availableParallelism, cpus, loadavg } from "node:os";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { compareCaptures } from "../src/collect/compare.ts";
+import { GENERATOR_VERSION, type GeneratedPair, generateCaptures } from "./generate-captures.ts";
+
+const args = process.argv.slice(2);
+const option = (name: string, otherwise: string) => {
+  const at = args.indexOf(`--${name}`);
+  return at < 0 ? otherwise : (args[at + 1] ?? otherwise);
+};
+const packets = Number(option("packets", "5e6"));
+const runs = Number(option("runs", "5"));
+const window = option("window", "1s");
+const sizes =
+  option("sizes", "1e5,1e6,1e7") === "none" ? [] : option("sizes", "1e5,1e6,1e7").split(",").map(Number);
+const json = args.includes("--json");
+const say = (line: string) => {
+  if (!json) console.log(line);
+};
+
+interface Pair {
+  before: string;
+  after: string;
+  truth: GeneratedPair;
+}
+
+/** The pair of so many packets, made where it is missing, and read once so that both programs find it in the page cache. */
+function pairOf(n: number): Pair {
+  const folder = join("bench", "data", `pair-${n}-v${GENERATOR_VERSION}`);
+  const [before, after, told] = ["before.pcap", "after.pcap", "truth.json"].map((f) => join(folder, f)) as [
+    string,
+    string,
+    string,
+  ];
+  if (!existsSync(told)) {
+    console.error(`making ${folder} ...`);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(
+      told,
+      JSON.stringify(generateCaptures({ packets: n, beforeFile: before, afterFile: after })),
+    );
+  }
+  const buffer = Buffer.alloc(1 << 20);
+  for (const file of [before, after]) {
+    const fd = openSync(file, "r");
+    while (readSync(fd, buffer) > 0);
+    closeSync(fd);
+  }
+  return { before, after, truth: JSON.parse(readFileSync(told, "utf8")) };
+}
+
+interface Run {
+  wallSeconds: number;
+  cpuSeconds: number;
+  out: string;
+}
+
+/** Runs commands one after the other; bash tells their time. */
+function timed(commands: string[][]): Run {
+  const script = commands.map((c) => c.map((w) => `'${w.replaceAll("'", "'\\''")}'`).join(" ")).join(" && ");
+  const run = spawnSync("bash", ["-c", `TIMEFORMAT='%3R %3U %3S'; time { ${script}; } 2>/dev/null`], {
+    encoding: "utf8",
+    maxBuffer: 1 << 28,
+    env: { ...process.env, LC_ALL: "C" },
+  });
+  const [wall, user, system] = run.stderr.trim().split("\n").at(-1)!.split(" ").map(Number) as [
+    number,
+    number,
+    number,
+  ];
+  if (run.status !== 0 || !(wall > 0)) throw new Error(`${commands[0]![0]} failed: ${run.stderr}`);
+  return { wallSeconds: wall, cpuSeconds: user + system, out: run.stdout };
+}
+
+const CLI = resolve("dist", "cli", "main.js");
+if (!existsSync(CLI)) {
+  console.error("dist/ is missing: run npm run build");
+  process.exit(2);
+}
+const hasTcpdump = spawnSync("tcpdump", ["--version"]).status === 0;
+if (!hasTcpdump) console.error("tcpdump is not there: nothing to compare with");
+
+/** Tells the peak of its memory when the command is over. */
+const MEMORY_NOTE = `data:text/javascript,${encodeURIComponent(
+  'process.on("exit", () => process.stdout.write("peak KiB " + process.resourceUsage().maxRSS + "\\n"))',
+)}`;
+
+function whole() {
+  const { before, after, truth } = pairOf(packets);
+  const tcpdump = ["tcpdump", "-r"];
+  let ours: Run | null = null;
+  let theirs: Run | null = null;
+  let peakMb = 0;
+  for (let i = 0; i < runs; i++) {
+    if (hasTcpdump) {
+      const run = timed([before, after].map((f) => [...tcpdump, f, "-w", "/dev/null"]));
+      theirs = theirs && theirs.wallSeconds <= run.wallSeconds ? least(theirs, run) : least(run, theirs);
+    }
+    const command = [
+      process.execPath,
+      "--import",
+      MEMORY_NOTE,
+      CLI,
+      "compare",
+      before,
+      after,
+      "--window",
+      window,
+    ];
+    const run = timed([command]);
+    const counts = /([\d,]+) sent, ([\d,]+) received, ([\d,]+) matched/.exec(run.out);
+    const [sent, received, matched] = (counts ?? []).slice(1).map((n) => Number(n.replaceAll(",", "")));
+    if (sent !== truth.sent || received !== truth.received || matched !== truth.received)
+      throw new Error(`wrong answer: ${counts?.[0]}, but ${JSON.stringify(truth)}`);
+    peakMb = Math.max(peakMb, (Number(/peak KiB (\d+)/.exec(run.out)?.[1]) * 1024) / 1e6);
+    ours = ours && ours.wallSeconds <= run.wallSeconds ? least(ours, run) : least(run, ours);
+  }
+  return { truth, ours: ours!, theirs, peakMb };
+}
+
+/** The first run, with the least CPU time of both: the two minima need not be of one run on a busy machine. */
+function least(run: Run, other: Run | null): Run {
+  return { ...run, cpuSeconds: Math.min(run.cpuSeconds, other?.cpuSeconds ?? Number.POSITIVE_INFINITY) };
+}
+
+/** CPU time per packet within this process, after a first run that compiles everything. */
+async function perPacket(): Promise<{ packets: number; nsPerPacket: number; wallNsPerPacket: number }[]> {
+  const library = (await import(pathToFileURL(resolve("dist", "collect", "compare.js")).href)) as {
+    compareCaptures: typeof compareCaptures;
+  };
+  const once = async ({ before, after, truth }: Pair) => {
+    const from = process.cpuUsage();
+    const started = performance.now();
+    const options = {
+      before,
+      after,
+      windowNs: 1e9,
+      flows: { top: 10, sort: "packets" },
+      parallel: false,
+    } as const;
+    await library.compareCaptures(options);
+    const used = process.cpuUsage(from);
+    const n = truth.sent + truth.received;
+    return { cpu: ((used.user + used.system) * 1000) / n, wall: ((performance.now() - started) * 1e6) / n };
+  };
+  const out = [];
+  for (const n of sizes) {
+    const pair = pairOf(n);
+    await once(sizes.length > 1 && n > 1e6 ? pairOf(1e6) : pair);
+    const tries = n >= 1e7 ? 2 : n >= 1e6 ? 4 : 12;
+    let cpu = Number.POSITIVE_INFINITY;
+    let wall = Number.POSITIVE_INFINITY;
+    for (let i = 0; i < tries; i++) {
+      const run = await once(pair);
+      cpu = Math.min(cpu, run.cpu);
+      wall = Math.min(wall, run.wall);
+    }
+    out.push({ packets: n, nsPerPacket: cpu, wallNsPerPacket: wall });
+  }
+  return out;
+}
+
+const load = loadavg()[0]!;
+say(
+  `${availableParallelism()} processors (${cpus()[0]?.model.trim()}), load ${load.toFixed(1)}, Node ${process.version}`,
+);
+const { truth, ours, theirs, peakMb } = whole();
+const both = truth.sent + truth.received;
+const row = (name: string, run: Run) =>
+  say(
+    `${name.padEnd(28)} ${run.wallSeconds.toFixed(2).padStart(7)} s wall ${run.cpuSeconds.toFixed(2).padStart(7)} s CPU ${(both / run.wallSeconds / 1e6).toFixed(1).padStart(6)} Mpps`,
+  );
+say(`${truth.sent} + ${truth.received} packets, ${truth.flows} flows, window ${window}, best of ${runs}`);
+if (theirs) row("tcpdump, both files", theirs);
+row("hoptime compare", ours);
+const ratio = theirs
+  ? { wall: ours.wallSeconds / theirs.wallSeconds, cpu: ours.cpuSeconds / theirs.cpuSeconds }
+  : null;
+if (ratio)
+  say(`hoptime / tcpdump: wall ${ratio.wall.toFixed(2)}, CPU ${ratio.cpu.toFixed(2)} (of all threads)`);
+say(`peak memory ${peakMb.toFixed(0)} MB`);
+const flatness = await perPacket();
+if (flatness.length > 0) {
+  say("cost per packet in one thread, without start-up");
+  for (const f of flatness)
+    say(
+      `${String(f.packets).padStart(10)} packets ${f.nsPerPacket.toFixed(0).padStart(6)} ns CPU ${f.wallNsPerPacket.toFixed(0).padStart(6)} ns wall`,
+    );
+}
+if (json) {
+  const time = (run: Run | null) => run && { wallSeconds: run.wallSeconds, cpuSeconds: run.cpuSeconds };
+  console.log(
+    JSON.stringify({
+      packets: { before: truth.sent, after: truth.received },
+      flows: truth.flows,
+      window,
+      runs,
+      load,
+      tcpdump: time(theirs),
+      hoptime: time(ours),
+      ratio,
+      mpps: both / ours.wallSeconds / 1e6,
+      peakMb,
+      perPacket: flatness,
+    }),
+  );
+}
