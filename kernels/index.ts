@@ -5,9 +5,10 @@ export * from "./filter";
 export * from "./walk";
 export * from "./flows";
 export * from "./cells";
-export {
-  statsCount, statsDirection, statsEdgesOnly, statsEnsure, statsFlow, statsFree, statsMeasure, statsMore, statsNew, statsSums, statsTurn,
-} from "./flow-stats";
+export { keyRuns } from "./key-runs";
+export { statsCount, statsFaults, statsFlow, statsFree, statsKey, statsMore, statsNew, statsReverse } from "./flow-records";
+export * from "./flow-sums";
+export { matchConfigure, matchFree, matchNew, matchTableBytes } from "./match-state";
 export * from "./match";
 export * from "./lds";
 export * from "./delays";

@@ -1,17 +1,17 @@
 // Packets of one side that wait for their partner, in order of arrival: a ring of entries, each linked to the one before it with the same
-// hash slot (newest first). Chains are never unlinked: they end where the log's tail has passed. So inserting is one random access, a
-// partner that follows soon is still in the cache, equal digests are found in order, and what is older than the window leaves at the tail.
+// hash slot (newest first). Chains are never unlinked: they end where the log's tail has passed. So inserting is one random access, equal
+// digests are found in order, and what is older than the window leaves at the tail.
 //
-// A link is a number and a filter: one bit per digest that lies in the chain from there on. A search that has found its packet thus
-// stops without looking at the older entry behind it, which has long left the cache. Where the newest entry of a slot has left the log the
-// filter begins anew; bits of entries that left before it only cost a look.
+// Packets mostly arrive in the order in which they were sent: the entry after the last partner is looked at first (logNext), and where it has the
+// digest and no equal the search is over, without a look at any slot. So there are few slots at first, which stay in the cache, and chains
+// are long; where searches walk them often, there are more (logAdapt).
+//
+// To know of equals without a search: a new entry is compared with those that no partner has passed yet (`passed`), which are few; older
+// ones without a partner have left a bit in a filter (`orphans`), and only who finds it set walks the whole chain.
 //
 //   entry: digest u64 | time f64 | flow u32 | state u32 | link to the previous entry in the slot u64
-//   link:  number u32 | filter u32, 0 at the end of a chain
+//   link:  number u32 | bits of the digests in the chain from there on u16 | of those not passed when it was made u16; 0 at the end of a chain
 //   state: bit 1 matched, bit 2 copy of a matched packet, bit 3 there is or was another one with this digest, bits 8-15 TTL
-//
-// Packets mostly arrive in the order in which they were sent: the entry after the last partner is looked at first (logNext), and where it
-// has the digest and no equal the search is over, without a look at slots that have left the cache.
 
 export const MATCHED: u32 = 2;
 export const COPY: u32 = 4;
@@ -19,6 +19,13 @@ const EQUALS: u32 = 8;
 export const ENTRY: u32 = 32;
 
 const FIRST_BITS: u32 = 12;
+/** Slots that stay in the cache whatever the rate. */
+const SMALL_BITS: u32 = 13;
+/** log2 of the bits of an orphans' filter. */
+const ORPHAN_BITS: u32 = 19;
+const ORPHAN_BYTES: u32 = 1 << (ORPHAN_BITS - 3);
+/** More steps along chains per row than this, and there are too few slots. */
+const MANY_STEPS: u32 = 2;
 
 /** Entry number n lies at (n & mask). Live are [tail, next). */
 @unmanaged
@@ -30,6 +37,13 @@ export class Log {
   heads: u32; // link to the newest entry of each hash slot
   bits: u32; //  log2 of the slots
   expected: u32; // number of the entry after the last partner
+  passed: u32; // number after the latest partner so far: unmatched entries before it are orphans
+  orphans: u32; // filter of orphans' digests
+  past: u32; //  the same of earlier ones
+  pastEnd: u32; // they are all below this number
+  pad: u32;
+  steps: u32; // along chains since the last logAdapt
+  rows: u32; //  taken since then
 }
 
 export function logNew(): u32 {
@@ -39,9 +53,17 @@ export function logNew(): u32 {
   log.tail = 1;
   log.next = 1;
   log.expected = 1;
-  log.bits = FIRST_BITS + 1;
+  log.passed = 1;
+  log.bits = SMALL_BITS;
   log.heads = <u32>heap.alloc(8 << log.bits);
   memory.fill(log.heads, 0, 8 << log.bits);
+  log.orphans = <u32>heap.alloc(ORPHAN_BYTES);
+  memory.fill(log.orphans, 0, ORPHAN_BYTES);
+  log.past = <u32>heap.alloc(ORPHAN_BYTES);
+  memory.fill(log.past, 0, ORPHAN_BYTES);
+  log.pastEnd = 1;
+  log.steps = 0;
+  log.rows = 0;
   return <u32>changetype<usize>(log);
 }
 
@@ -49,39 +71,62 @@ export function logFree(p: u32): void {
   const log = changetype<Log>(p);
   heap.free(log.entries);
   heap.free(log.heads);
+  heap.free(log.orphans);
+  heap.free(log.past);
   heap.free(p);
 }
 
 export function logBytes(p: u32): f64 {
   const log = changetype<Log>(p);
-  return <f64>(log.mask + 1) * ENTRY + <f64>(1 << log.bits) * 8;
+  return <f64>(log.mask + 1) * ENTRY + <f64>(1 << log.bits) * 8 + 2 * ORPHAN_BYTES;
 }
 
 // @ts-ignore: decorator
 @inline
-export function headOf(log: Log, digest: u64): u32 {
+function headOf(log: Log, digest: u64): u32 {
   return log.heads + (<u32>(digest >> (64 - log.bits)) << 3);
 }
 
 // @ts-ignore: decorator
 @inline
-function filterBit(digest: u64): u32 {
+function entryOf(log: Log, n: u32): u32 {
+  return log.entries + (n & log.mask) * ENTRY;
+}
+
+/** The digest's bit among those of all entries of a chain; 16 bits up the one among those not passed. */
+// @ts-ignore: decorator
+@inline
+function filterBit(digest: u64): u64 {
+  return <u64>1 << (32 + (digest & 15));
+}
+
+// @ts-ignore: decorator
+@inline
+function orphanAt(filter: u32, digest: u64): u32 {
+  return filter + ((<u32>digest & ((1 << ORPHAN_BITS) - 1)) >> 5 << 2);
+}
+// @ts-ignore: decorator
+@inline
+function orphanBit(digest: u64): u32 {
   return <u32>1 << (<u32>digest & 31);
 }
 
-/** The new entry n may have equals in its chain. */
-function markEquals(log: Log, e: u32, n: u32, digest: u64, first: u64): void {
-  const live = n - log.tail;
-  const bit = <u64>filterBit(digest) << 32;
+/** Compares the new entry n with those of its chain from number `until` on. */
+function markEquals(log: Log, e: u32, n: u32, digest: u64, first: u64, until: u32): void {
+  const live = n - until;
+  const bit = filterBit(digest);
   let link = first;
-  while ((link & bit) != 0 && <u32>link - log.tail < live) {
-    const other = log.entries + (<u32>link & log.mask) * ENTRY;
+  let steps: u32 = 0;
+  while ((link & bit) != 0 && <u32>link - until < live) {
+    const other = entryOf(log, <u32>link);
+    steps++;
     if (load<u64>(other) == digest) {
       store<u32>(other, load<u32>(other, 20) | EQUALS, 20);
       store<u32>(e, load<u32>(e, 20) | EQUALS, 20);
     }
     link = load<u64>(other, 24);
   }
+  log.steps += steps;
 }
 
 /** Puts entry n, whose digest is there, in front of its chain. */
@@ -89,14 +134,19 @@ function markEquals(log: Log, e: u32, n: u32, digest: u64, first: u64): void {
 @inline
 function chain(log: Log, e: u32, n: u32, digest: u64): void {
   const head = headOf(log, digest);
+  const bit = filterBit(digest);
   let link = load<u64>(head);
   if (<u32>link - log.tail >= n - log.tail) link = 0;
-  else if ((<u32>(link >> 32) & filterBit(digest)) != 0) markEquals(log, e, n, digest, link);
+  // Bits of entries that were passed since only cost a look.
+  const near: u64 = <u32>link - log.passed < n - log.passed ? link & 0xffff000000000000 : 0;
   store<u64>(e, link, 24);
-  store<u64>(head, <u64>n | (<u64>(<u32>(link >> 32) | filterBit(digest)) << 32));
+  store<u64>(head, <u64>n | (link & 0x0000ffff00000000) | near | bit | (bit << 16));
+  const orphan = load<u32>(orphanAt(log.orphans, digest)) | load<u32>(orphanAt(log.past, digest));
+  if ((orphan & orphanBit(digest)) != 0) markEquals(log, e, n, digest, link, log.tail);
+  else if ((near & (bit << 16)) != 0) markEquals(log, e, n, digest, link, log.passed);
 }
 
-/** Twice the room; the chains are made anew, oldest first. */
+/** Twice the room: links are numbers, the chains stay as they are. */
 function logGrow(log: Log): void {
   const mask = (log.mask << 1) | 1;
   const fresh = <u32>heap.alloc((<usize>mask + 1) * ENTRY);
@@ -106,14 +156,28 @@ function logGrow(log: Log): void {
   heap.free(log.entries);
   log.entries = fresh;
   log.mask = mask;
-  heap.free(log.heads);
-  log.bits++;
-  log.heads = <u32>heap.alloc(8 << log.bits);
-  memory.fill(log.heads, 0, 8 << log.bits);
-  for (let n = log.tail; n != log.next; n++) {
-    const e = fresh + (n & mask) * ENTRY;
-    chain(log, e, n, load<u64>(e));
+}
+
+/** Makes more slots where searches walked far along the chains since the last call, up to two per entry. */
+export function logAdapt(log: Log): void {
+  if (log.steps > MANY_STEPS * log.rows && (<u32>1 << log.bits) < (log.mask + 1) << 1) {
+    log.bits = min<u32>(log.bits + 2, 33 - <u32>clz<u32>(log.mask));
+    heap.free(log.heads);
+    log.heads = <u32>heap.alloc(8 << log.bits);
+    memory.fill(log.heads, 0, 8 << log.bits);
+    // The chains are made anew, oldest first; which entries have equals is known.
+    for (let n = log.tail; n != log.next; n++) {
+      const e = entryOf(log, n);
+      const digest = load<u64>(e);
+      const head = headOf(log, digest);
+      const link = load<u64>(head);
+      const bit = filterBit(digest);
+      store<u64>(e, link, 24);
+      store<u64>(head, <u64>n | (link & 0xffffffff00000000) | bit | (bit << 16));
+    }
   }
+  log.steps = 0;
+  log.rows = 0;
 }
 
 // @ts-ignore: decorator
@@ -121,7 +185,7 @@ function logGrow(log: Log): void {
 export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32): void {
   const n = log.next;
   if (n - log.tail > log.mask) logGrow(log);
-  const e = log.entries + (n & log.mask) * ENTRY;
+  const e = entryOf(log, n);
   store<u64>(e, digest);
   store<f64>(e, time, 8);
   store<u32>(e, flow, 16);
@@ -132,6 +196,8 @@ export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32):
 
 /** Loads what adding or searching `n` digests will look at: loads that do not wait for each other overlap their cache misses. */
 export function logTouch(log: Log, digests: u32, n: u32): u32 {
+  // Few slots are in the cache anyway.
+  if (log.bits <= SMALL_BITS) return 0;
   let sum: u32 = 0;
   for (let i: u32 = 0; i < n; i++) sum += load<u32>(headOf(log, load<u64>(digests + (i << 3))));
   const entries = log.entries;
@@ -140,10 +206,32 @@ export function logTouch(log: Log, digests: u32, n: u32): u32 {
     const digest = load<u64>(digests + (i << 3));
     const link = load<u64>(headOf(log, digest));
     // Few chains hold such a bit, at random: a branch would cost more than the load of an entry that is in the cache.
-    const n = (<u32>(link >> 32) & filterBit(digest)) != 0 ? <u32>link : log.next;
+    const n = (link & filterBit(digest)) != 0 ? <u32>link : log.next;
     sum += load<u32>(entries + (n & mask) * ENTRY);
   }
   return sum;
+}
+
+/** Unmatched entries before `number`, the one after a partner, become orphans. */
+function pass(log: Log, number: u32): void {
+  // Those that a partner passed are forgotten when the last of them has left the log.
+  if (<i32>(log.tail - log.pastEnd) >= 0) {
+    const past = log.past;
+    log.past = log.orphans;
+    log.orphans = past;
+    log.pastEnd = log.next;
+    memory.fill(past, 0, ORPHAN_BYTES);
+  }
+  let n = log.passed;
+  if (<i32>(n - log.tail) < 0) n = log.tail;
+  for (; n != number; n++) {
+    const e = entryOf(log, n);
+    if ((load<u32>(e, 20) & MATCHED) != 0) continue;
+    const digest = load<u64>(e);
+    const at = orphanAt(log.orphans, digest);
+    store<u32>(at, load<u32>(at) | orphanBit(digest));
+  }
+  log.passed = number;
 }
 
 // What the last search met besides the partner it was for.
@@ -151,7 +239,18 @@ export let searchMatched: bool = false; // a matched packet with the same digest
 export let searchOthers: u32 = 0; //       further unmatched ones
 export let searchNumber: u32 = 0; //       number of the partner
 
-/** What logSearch would find, where it is one of the entries that are due next; otherwise 0, which says nothing. */
+/** Entry n is the partner. */
+// @ts-ignore: decorator
+@inline
+function settle(log: Log, e: u32, n: u32): void {
+  searchNumber = n;
+  log.expected = n + 1;
+  store<u32>(e, load<u32>(e, 20) | MATCHED, 20);
+  if (n == log.passed) log.passed = n + 1;
+  else if (<i32>(n - log.passed) > 0) pass(log, n + 1);
+}
+
+/** What logSearch would find, where it is one of the entries that are due next; otherwise 0, which says nothing. It is matched from now on. */
 // @ts-ignore: decorator
 @inline
 export function logNext(log: Log, digest: u64, time: f64, window: f64): u32 {
@@ -160,12 +259,11 @@ export function logNext(log: Log, digest: u64, time: f64, window: f64): u32 {
   // Some may have been lost.
   for (let k = 0; k < 3; k++) {
     if (n - log.tail >= end - log.tail) return 0;
-    const e = log.entries + (n & log.mask) * ENTRY;
+    const e = entryOf(log, n);
     if (load<u64>(e) == digest) {
       if ((load<u32>(e, 20) & (MATCHED | EQUALS)) != 0 || !(abs<f64>(load<f64>(e, 8) - time) <= window)) return 0;
       searchOthers = 0;
-      searchNumber = n;
-      log.expected = n + 1;
+      settle(log, e, n);
       return e;
     }
     n++;
@@ -173,32 +271,34 @@ export function logNext(log: Log, digest: u64, time: f64, window: f64): u32 {
   return 0;
 }
 
-/** The oldest unmatched entry with this digest within the window, or 0. */
+/** The oldest unmatched entry with this digest within the window, or 0. It is matched from now on. */
 // @ts-ignore: decorator
 @inline
 export function logSearch(log: Log, digest: u64, time: f64, window: f64): u32 {
   let found: u32 = 0;
+  let number: u32 = 0;
+  let steps: u32 = 0;
   searchMatched = false;
   searchOthers = 0;
   const tail = log.tail;
   const live = log.next - tail;
-  const mask = log.mask;
-  const entries = log.entries;
-  const bit = <u64>filterBit(digest) << 32;
+  const bit = filterBit(digest);
   let link = load<u64>(headOf(log, digest));
   // A number outside [tail, next) has left the log, and so has everything behind it in the chain.
   while ((link & bit) != 0 && <u32>link - tail < live) {
-    const e = entries + (<u32>link & mask) * ENTRY;
+    const e = entryOf(log, <u32>link);
+    steps++;
     if (load<u64>(e) == digest && abs<f64>(load<f64>(e, 8) - time) <= window) {
       if ((load<u32>(e, 20) & MATCHED) != 0) searchMatched = true;
       else {
         if (found != 0) searchOthers++;
         found = e;
-        searchNumber = <u32>link;
+        number = <u32>link;
       }
     }
     link = load<u64>(e, 24);
   }
-  if (found != 0) log.expected = searchNumber + 1;
+  log.steps += steps;
+  if (found != 0) settle(log, found, number);
   return found;
 }

@@ -88,7 +88,6 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
     slackNs: leadNs,
     rows,
     seed: options.capture.seed ?? DEFAULT_SEED,
-    numbering: feed.numbering,
   });
   const observer = new ClockObserver();
   for (let ticks = 1; ; ticks++) {
@@ -99,9 +98,8 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
       matcher.end(stride.side);
       continue;
     }
-    const { side, batch, ids, from, to, flows } = stride;
-    matcher.ensureFlows(flows);
-    matcher.takeRows(side, batch, ids, from, to, shiftNs[side]);
+    const { side, batch, runs, from } = stride;
+    matcher.takeRows(side, batch, runs, from, shiftNs[side]);
     observe(observer, matcher, alignNs);
     if ((ticks & 255) === 0) progress(options, feed);
   }

@@ -2,22 +2,37 @@
 import { describe, expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
+import { FlowKeySpec } from "../capture/flow-key.ts";
+import { KeyRuns, RUN_BYTES, RunFinder, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
 import { FeedRing } from "./feed-ring.ts";
 
 const ROWS = 8;
 
 function filled(kernels: Kernels, salt: number) {
   const batch = new PacketBatch(kernels, ROWS);
-  const ids = kernels.alloc(ROWS * 4);
   batch.count = ROWS;
   for (let i = 0; i < ROWS; i++) {
     batch.timeNs[i] = salt * 1e6 + i + 0.5;
     batch.digest.set([salt * 100 + i, 0xffff_0000 + i], 2 * i);
     batch.wireLength[i] = 60 + i;
     batch.flags[i] = 0xf000_0040 + i;
-    kernels.u32[(ids >>> 2) + i] = salt + i;
+    // Two rows of a flow follow each other; every third salt makes IPv6 keys.
+    batch.meta.set([salt + (i >> 1), (6 | (1 << 28) | (salt % 3 === 2 ? 1 << 27 : 0)) >>> 0], 2 * i);
+    for (const column of [batch.addrA, batch.addrB, batch.addrC, batch.addrD])
+      column.set([salt, 1000 + (i >> 1)], 2 * i);
   }
-  return { batch, ids };
+  const finder = new RunFinder(kernels, FlowKeySpec.parse("5tuple"), 1n, ROWS);
+  return { batch, finder };
+}
+
+/** End row, hash and key words of each run. */
+function wordsOf(kernels: Kernels, runs: KeyRuns): number[][] {
+  return Array.from({ length: runs.count }, (_, i) => {
+    const at = (runs.address + i * RUN_BYTES) >>> 2;
+    const more = (runs.address + runs.capacity * RUN_BYTES + i * WIDE_RUN_BYTES) >>> 2;
+    const wide = runs.wide ? [...kernels.u32.subarray(more, more + WIDE_RUN_BYTES / 4)] : [];
+    return [kernels.u32[at]!, ...kernels.u32.subarray(at + 2, at + RUN_BYTES / 4), ...wide];
+  });
 }
 
 describe("the ring of strides", () => {
@@ -27,21 +42,22 @@ describe("the ring of strides", () => {
     const writer = new FeedRing(ROWS);
     const reader = new FeedRing(ROWS, writer.buffer);
     const target = new PacketBatch(there, ROWS);
-    const ids = there.alloc(ROWS * 4);
+    const runs = new KeyRuns(there, ROWS);
     for (let n = 0; n < 100; n++) {
       const side = (n % 2) as 0 | 1;
-      const { batch, ids: from } = filled(here, n);
-      writer.writeRows(side, batch, from, 2, 2 + (n % 7), n * 10);
-      expect(reader.ready).toBe(true);
+      const { batch, finder } = filled(here, n);
       const rows = n % 7;
-      expect(reader.read(there, target, ids)).toEqual({ kind: "rows", side, rows, flows: n * 10 });
+      const found = finder.find(batch, 2, 2 + rows);
+      writer.writeRows(side, batch, found, 2, 2 + rows);
+      expect(reader.ready).toBe(true);
+      expect(reader.read(there, target, runs)).toEqual({ kind: "rows", side, rows });
       expect(target.count).toBe(rows);
       expect([...target.timeNs.subarray(0, rows)]).toEqual([...batch.timeNs.subarray(2, 2 + rows)]);
       expect([...target.digest.subarray(0, 2 * rows)]).toEqual([...batch.digest.subarray(4, 4 + 2 * rows)]);
       expect([...target.flags.subarray(0, rows)]).toEqual([...batch.flags.subarray(2, 2 + rows)]);
-      expect([...there.u32.subarray(ids >>> 2, (ids >>> 2) + rows)]).toEqual(
-        Array.from({ length: rows }, (_, i) => n + 2 + i),
-      );
+      expect(runs).toMatchObject({ count: Math.ceil(rows / 2), wide: rows > 0 && n % 3 === 2 });
+      // Rows count from the stride's first one on.
+      expect(wordsOf(there, runs)).toEqual(wordsOf(here, found).map(([end, ...key]) => [end! - 2, ...key]));
       // Bytes are counted at BEFORE alone.
       if (side === 0) {
         expect([...target.wireLength.subarray(0, rows)]).toEqual([...batch.wireLength.subarray(2, 2 + rows)]);
@@ -54,14 +70,14 @@ describe("the ring of strides", () => {
   test("tells the end of a side and its own end, after everything before them", () => {
     const kernels = new Kernels();
     const ring = new FeedRing(ROWS);
-    const { batch, ids } = filled(kernels, 1);
-    ring.writeRows(0, batch, ids, 0, 3, 5);
+    const { batch, finder } = filled(kernels, 1);
+    ring.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3);
     ring.writeEnd(1);
     ring.close();
     expect(ring.ended).toBe(false);
-    expect(ring.read(kernels, batch, ids)).toMatchObject({ kind: "rows", rows: 3 });
+    expect(ring.read(kernels, batch, finder.runs)).toMatchObject({ kind: "rows", rows: 3 });
     ring.release();
-    expect(ring.read(kernels, batch, ids)).toEqual({ kind: "end", side: 1 });
+    expect(ring.read(kernels, batch, finder.runs)).toEqual({ kind: "end", side: 1 });
     ring.release();
     expect(ring.ended).toBe(true);
     ring.reset();

@@ -3,12 +3,14 @@
  *
  *   control (i32): written | taken | state | reader waits | slot it waits for | writer waits | slot it waits for
  *   counters (f64): bytes of the files consumed | packets given
- *   slot: kind, side, rows, flows (i32 each), then the columns of the rows: time f64, digest u64, flow u32, flags u32, wire length u32 (BEFORE's)
+ *   slot: kind, side, rows, runs, wide (i32 each), then the columns of the rows: time f64, digest u64, flags u32, wire length u32 (BEFORE's);
+ *         then the runs of their keys (kernels/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
  *
  * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
+import { type KeyRuns, RUN_BYTES, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
 
 const SLOTS = 16;
 const WRITTEN = 0;
@@ -21,7 +23,11 @@ const WRITER_WANTS = 6;
 const CONTROL_BYTES = 64;
 const COUNTER_BYTES = 64;
 const SLOT_HEAD_BYTES = 64;
-const ROW_BYTES = 8 + 8 + 4 + 4 + 4;
+const RUN_WORDS = RUN_BYTES / 4;
+const WIDE_WORDS = WIDE_RUN_BYTES / 4;
+/** Digest, flags, wire length, and a run of its own. */
+const ROW_WORDS = 2 + 1 + 1 + RUN_WORDS + WIDE_WORDS;
+const ROW_BYTES = 8 + 4 * ROW_WORDS;
 
 export const RING_OPEN = 0;
 export const RING_ENDED = 1;
@@ -30,7 +36,7 @@ const KIND_END = 2;
 
 /** What a slot holds. */
 export type SlotContent =
-  | { kind: "rows"; side: 0 | 1; rows: number; flows: number }
+  | { kind: "rows"; side: 0 | 1; rows: number }
   | { kind: "end"; side: 0 | 1 };
 
 export class FeedRing {
@@ -51,9 +57,9 @@ export class FeedRing {
     this.#counters = new Float64Array(this.buffer, CONTROL_BYTES, COUNTER_BYTES / 8);
     for (let i = 0; i < SLOTS; i++) {
       const at = fixed + i * slotBytes;
-      this.#head.push(new Int32Array(this.buffer, at, 4));
+      this.#head.push(new Int32Array(this.buffer, at, 5));
       this.#time.push(new Float64Array(this.buffer, at + SLOT_HEAD_BYTES, rows));
-      this.#words.push(new Uint32Array(this.buffer, at + SLOT_HEAD_BYTES + rows * 8, rows * 5));
+      this.#words.push(new Uint32Array(this.buffer, at + SLOT_HEAD_BYTES + rows * 8, rows * ROW_WORDS));
     }
   }
 
@@ -73,23 +79,29 @@ export class FeedRing {
 
   // The writer's side.
 
-  writeRows(side: 0 | 1, batch: PacketBatch, ids: number, from: number, to: number, flows: number): void {
+  writeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, to: number): void {
     const slot = this.#slotToWrite();
-    const n = to - from;
     const { rows } = this;
     const words = this.#words[slot]!;
     const { u32 } = batch.kernels;
     this.#time[slot]!.set(batch.timeNs.subarray(from, to));
     words.set(batch.digest.subarray(2 * from, 2 * to), 0);
-    words.set(u32.subarray((ids >>> 2) + from, (ids >>> 2) + to), 2 * rows);
-    words.set(batch.flags.subarray(from, to), 3 * rows);
+    words.set(batch.flags.subarray(from, to), 2 * rows);
     // Bytes are counted at BEFORE alone.
-    if (side === 0) words.set(batch.wireLength.subarray(from, to), 4 * rows);
-    this.#publish(slot, KIND_ROWS, side, n, flows);
+    if (side === 0) words.set(batch.wireLength.subarray(from, to), 3 * rows);
+    const { count, wide } = runs;
+    const at = runs.address >>> 2;
+    words.set(u32.subarray(at, at + count * RUN_WORDS), 4 * rows);
+    if (from > 0) for (let i = 0; i < count; i++) words[4 * rows + i * RUN_WORDS]! -= from;
+    if (wide) {
+      const more = at + runs.capacity * RUN_WORDS;
+      words.set(u32.subarray(more, more + count * WIDE_WORDS), (4 + RUN_WORDS) * rows);
+    }
+    this.#publish(slot, KIND_ROWS, side, to - from, count, wide);
   }
 
   writeEnd(side: 0 | 1): void {
-    this.#publish(this.#slotToWrite(), KIND_END, side, 0, 0);
+    this.#publish(this.#slotToWrite(), KIND_END, side, 0, 0, false);
   }
 
   /** No more slots will come. */
@@ -111,12 +123,13 @@ export class FeedRing {
     return written & (SLOTS - 1);
   }
 
-  #publish(slot: number, kind: number, side: number, n: number, flows: number): void {
+  #publish(slot: number, kind: number, side: number, n: number, runs: number, wide: boolean): void {
     const head = this.#head[slot]!;
     head[0] = kind;
     head[1] = side;
     head[2] = n;
-    head[3] = flows;
+    head[3] = runs;
+    head[4] = wide ? 1 : 0;
     const control = this.#control;
     const written = (Atomics.add(control, WRITTEN, 1) + 1) | 0;
     wake(control, READER_WAITS, READER_WANTS, written);
@@ -144,23 +157,31 @@ export class FeedRing {
     Atomics.store(control, READER_WAITS, 0);
   }
 
-  /** Copies the slot's columns to the front of a batch and its flow numbers to `ids`. */
-  read(kernels: Kernels, batch: PacketBatch, ids: number): SlotContent {
+  /** Copies the slot's columns to the front of a batch, and its runs. */
+  read(kernels: Kernels, batch: PacketBatch, runs: KeyRuns): SlotContent {
     const slot = Atomics.load(this.#control, TAKEN) & (SLOTS - 1);
     const head = this.#head[slot]!;
     const side = head[1] as 0 | 1;
     if (head[0] === KIND_END) return { kind: "end", side };
     const n = head[2]!;
-    const flows = head[3]! >>> 0;
     const { rows } = this;
     const words = this.#words[slot]!;
     batch.count = n;
     batch.timeNs.set(this.#time[slot]!.subarray(0, n));
     batch.digest.set(words.subarray(0, 2 * n));
-    kernels.u32.set(words.subarray(2 * rows, 2 * rows + n), ids >>> 2);
-    batch.flags.set(words.subarray(3 * rows, 3 * rows + n));
-    if (side === 0) batch.wireLength.set(words.subarray(4 * rows, 4 * rows + n));
-    return { kind: "rows", side, rows: n, flows };
+    batch.flags.set(words.subarray(2 * rows, 2 * rows + n));
+    if (side === 0) batch.wireLength.set(words.subarray(3 * rows, 3 * rows + n));
+    const count = head[3]!;
+    runs.count = count;
+    runs.wide = head[4] !== 0;
+    const at = runs.address >>> 2;
+    const { u32 } = kernels;
+    u32.set(words.subarray(4 * rows, 4 * rows + count * RUN_WORDS), at);
+    if (runs.wide) {
+      const from = (4 + RUN_WORDS) * rows;
+      u32.set(words.subarray(from, from + count * WIDE_WORDS), at + runs.capacity * RUN_WORDS);
+    }
+    return { kind: "rows", side, rows: n };
   }
 
   /** The slot that was read may be written again. */

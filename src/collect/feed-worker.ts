@@ -1,5 +1,5 @@
 /**
- * The thread behind parallel-feed.ts: reads and decodes both captures, numbers their flows and writes the strides to the ring. One order at a
+ * The thread behind parallel-feed.ts: reads and decodes both captures and writes the strides to the ring. One order at a
  * time; what is too large or too rare for the ring (head, tail, errors) goes by message.
  */
 import { parentPort, workerData } from "node:worker_threads";
@@ -7,7 +7,6 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import { Kernels, type WasmModule } from "../base/kernels.ts";
 import { compileFilter } from "../capture/filter.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
-import type { FlowKeys } from "../estimators/exact/flow-numbering.ts";
 import { FeedRing } from "./feed-ring.ts";
 import { DirectFeed, type FeedHead, type FeedTail } from "./pair-feed.ts";
 
@@ -35,13 +34,13 @@ export type SentError =
 
 export type FeedMessage =
   | { kind: "head"; head: FeedHead }
-  | { kind: "tail"; tail: FeedTail; keys: FlowKeys }
+  | { kind: "tail"; tail: FeedTail }
   | { kind: "error"; error: SentError };
 
 /** Strides between two notes of progress. */
 const PROGRESS_EVERY = 64;
 
-async function serve(order: FeedOrder, ring: FeedRing, post: (m: FeedMessage, move?: ArrayBuffer[]) => void) {
+async function serve(order: FeedOrder, ring: FeedRing, post: (m: FeedMessage) => void) {
   const kernels = new Kernels();
   const feed = await DirectFeed.open(kernels, {
     before: order.before,
@@ -64,8 +63,8 @@ async function serve(order: FeedOrder, ring: FeedRing, post: (m: FeedMessage, mo
     if (stride === null) break;
     if (stride.kind === "end") ring.writeEnd(stride.side);
     else {
-      const { side, batch, ids, from, to, flows } = stride;
-      ring.writeRows(side, batch, ids, from, to, flows);
+      const { side, batch, runs, from, to } = stride;
+      ring.writeRows(side, batch, runs, from, to);
     }
     if (n % PROGRESS_EVERY === 0) {
       const { doneBytes, packets } = feed.progress();
@@ -75,9 +74,8 @@ async function serve(order: FeedOrder, ring: FeedRing, post: (m: FeedMessage, mo
   const { doneBytes, packets } = feed.progress();
   ring.setProgress(doneBytes, packets);
   const tail = feed.finish();
-  const keys = feed.numbering.keys();
   ring.close();
-  post({ kind: "tail", tail, keys }, [keys.words.buffer]);
+  post({ kind: "tail", tail });
 }
 
 function describe(error: unknown): SentError {
@@ -96,7 +94,7 @@ if (port) {
   const { module, rows, ring: buffer } = workerData as FeedWorkerData;
   Kernels.adopt(module);
   const ring = new FeedRing(rows, buffer);
-  const post = (message: FeedMessage, move: ArrayBuffer[] = []) => port.postMessage(message, move);
+  const post = (message: FeedMessage) => port.postMessage(message);
   port.on("message", (order: FeedOrder) => {
     // The ring is left alone before the last word is said: then the other side may begin anew.
     serve(order, ring, post).catch((error) => {

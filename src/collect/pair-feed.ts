@@ -1,10 +1,12 @@
 /**
  * Two captures as one stream of strides: rows of one side after rows of the other, in the order that the matcher is to take them, with their
- * flows numbered. BEFORE leads a little, so that a packet's partner is there when it arrives, and both go on in long strides. The order is a
+ * flow keys as runs. BEFORE leads a little, so that a packet's partner is there when it arrives, and both go on in long strides. The order is a
  * function of the captures alone: a feed in another thread (parallel-feed.ts) gives the same strides.
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
+import { FlowKeySpec } from "../capture/flow-key.ts";
+import { type KeyRuns, RunFinder } from "../capture/key-runs.ts";
 import {
   type CaptureOptions,
   CaptureReader,
@@ -12,7 +14,6 @@ import {
   DEFAULT_SEED,
 } from "../capture/reader.ts";
 import { TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
-import { FlowNumbering } from "../estimators/exact/flow-numbering.ts";
 
 export interface FeedPlan {
   before: string;
@@ -44,17 +45,9 @@ export interface FeedHead {
   totalBytes: number | null;
 }
 
-/** Rows [from, to) of a batch of one side and the address of the batch's flow numbers, all below `flows`; or the end of a side. */
+/** Rows [from, to) of a batch of one side and their runs; or the end of a side. */
 export type Stride =
-  | {
-      kind: "rows";
-      side: 0 | 1;
-      batch: PacketBatch;
-      ids: number;
-      from: number;
-      to: number;
-      flows: number;
-    }
+  | { kind: "rows"; side: 0 | 1; batch: PacketBatch; runs: KeyRuns; from: number; to: number }
   | { kind: "end"; side: 0 | 1 };
 
 export interface FeedTail {
@@ -66,13 +59,11 @@ export interface FeedTail {
 
 export interface PairFeed {
   readonly head: FeedHead;
-  /** Knows the flows' keys when the feed has ended; belongs to whoever took the feed. */
-  readonly numbering: FlowNumbering;
   /** The next stride, null after the last. What the one before points to is gone. */
   next(): Stride | null | Promise<Stride | null>;
   /** Bytes of the files consumed, and packets given, so far. */
   progress(): { doneBytes: number; packets: number };
-  /** To be called after the last stride; gives all memory back but the numbering's. */
+  /** To be called after the last stride; gives all memory back. */
   finish(): FeedTail | Promise<FeedTail>;
 }
 
@@ -82,17 +73,15 @@ class Side {
   readonly reader: CaptureReader;
   readonly quality: TimestampQuality;
   readonly shiftNs: number;
-  readonly ids: number;
   row = 0;
   done = false;
   packets = 0;
 
-  constructor(side: 0 | 1, reader: CaptureReader, originNs: bigint, shiftNs: number, ids: number) {
+  constructor(side: 0 | 1, reader: CaptureReader, originNs: bigint, shiftNs: number) {
     this.side = side;
     this.reader = reader;
     this.quality = new TimestampQuality({ originNs });
     this.shiftNs = shiftNs;
-    this.ids = ids;
   }
 
   get headNs(): number {
@@ -103,8 +92,7 @@ class Side {
 /** The feed that reads and decodes in this thread. */
 export class DirectFeed implements PairFeed {
   readonly head: FeedHead;
-  readonly numbering: FlowNumbering;
-  readonly #kernels: Kernels;
+  readonly #finder: RunFinder;
   readonly #plan: FeedPlan;
   readonly #before: Side;
   readonly #after: Side;
@@ -115,12 +103,12 @@ export class DirectFeed implements PairFeed {
   #packets = 0;
 
   private constructor(kernels: Kernels, plan: FeedPlan, before: Side, after: Side, head: FeedHead) {
-    this.#kernels = kernels;
     this.#plan = plan;
     this.#before = before;
     this.#after = after;
     this.head = head;
-    this.numbering = new FlowNumbering(kernels, plan.capture.seed ?? DEFAULT_SEED);
+    const { key = FlowKeySpec.parse(undefined), seed = DEFAULT_SEED } = plan.capture;
+    this.#finder = new RunFinder(kernels, key, seed, head.rows);
     for (const side of [before, after]) {
       if (side.done) this.#ended.push(side);
       else this.#begin(side);
@@ -128,9 +116,12 @@ export class DirectFeed implements PairFeed {
   }
 
   static async open(kernels: Kernels, plan: FeedPlan): Promise<DirectFeed> {
+    // Rows are given their keys by runs; those who watch batches want them in the batch, too.
+    const { key, ...plain } = plan.capture;
+    const capture: CaptureOptions = plan.onBatch ? plan.capture : plain;
     const readers = [
-      await CaptureReader.open(kernels, plan.before, plan.capture),
-      await CaptureReader.open(kernels, plan.after, plan.capture),
+      await CaptureReader.open(kernels, plan.before, capture),
+      await CaptureReader.open(kernels, plan.after, capture),
     ] as const;
     const first = [await readers[0].next(), await readers[1].next()] as const;
     const originNs = readers[0].originNs ?? readers[1].originNs ?? 0n;
@@ -138,7 +129,7 @@ export class DirectFeed implements PairFeed {
     const [before, after] = readers.map((reader, i) => {
       const own = reader.originNs ?? originNs;
       const shiftNs = Number(own - originNs) - (i === 1 ? plan.alignNs : 0);
-      const side = new Side(i as 0 | 1, reader, own, shiftNs, kernels.alloc(rows * 4));
+      const side = new Side(i as 0 | 1, reader, own, shiftNs);
       side.done = !first[i];
       return side;
     }) as [Side, Side];
@@ -174,16 +165,8 @@ export class DirectFeed implements PairFeed {
     const { batch } = side.reader;
     const to = batch.rowsUntil(side.row, untilNs, side.shiftNs);
     this.#taken = { side, to };
-    this.numbering.assign(side.side, batch, side.ids, side.row, to);
-    return {
-      kind: "rows",
-      side: side.side,
-      batch,
-      ids: side.ids,
-      from: side.row,
-      to,
-      flows: this.numbering.count,
-    };
+    const runs = this.#finder.find(batch, side.row, to);
+    return { kind: "rows", side: side.side, batch, runs, from: side.row, to };
   }
 
   async #advance(side: Side): Promise<void> {
@@ -216,11 +199,11 @@ export class DirectFeed implements PairFeed {
       quality: [sides[0].quality.report(), sides[1].quality.report()],
       limited: sides.some((s) => s.packets >= this.#plan.limit),
     };
-    for (const { reader, ids } of sides) {
+    for (const { reader } of sides) {
       reader.close();
       reader.free();
-      this.#kernels.free(ids);
     }
+    this.#finder.free();
     return tail;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * A feed that reads, decodes and numbers flows in a thread of its own while this one matches: the same strides as a DirectFeed, so the same
+ * A feed that reads and decodes in a thread of its own while this one matches: the same strides as a DirectFeed, so the same
  * report to the byte. The thread is started before it is needed (while the first packets are looked at) and serves one feed after another.
  *
  * This thread blocks while it waits, as it does when it reads a file itself, but comes back to the event loop now and then, where a thread
@@ -13,8 +13,8 @@ import { Worker } from "node:worker_threads";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { BATCH_ROWS, PacketBatch } from "../capture/batch.ts";
+import { KeyRuns } from "../capture/key-runs.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
-import { FlowNumbering } from "../estimators/exact/flow-numbering.ts";
 import { FeedRing } from "./feed-ring.ts";
 import type { FeedMessage, FeedOrder, FeedWorkerData, SentError } from "./feed-worker.ts";
 import type { FeedHead, FeedPlan, FeedTail, PairFeed, Stride } from "./pair-feed.ts";
@@ -97,7 +97,7 @@ export class FeedThread {
     this.#worker.postMessage(order);
     const message = await this.#message();
     if (message.kind !== "head") throw revive(message);
-    return new ParallelFeed(kernels, message.head, order.capture.seed, this.#ring, {
+    return new ParallelFeed(kernels, message.head, this.#ring, {
       listen: async () => {
         await turn();
         const failed = this.#messages.find((m) => m.kind === "error");
@@ -139,21 +139,19 @@ interface Thread {
 
 class ParallelFeed implements PairFeed {
   readonly head: FeedHead;
-  readonly numbering: FlowNumbering;
   readonly #kernels: Kernels;
   readonly #ring: FeedRing;
   readonly #thread: Thread;
   readonly #batch: PacketBatch;
-  readonly #ids: number;
+  readonly #runs: KeyRuns;
 
-  constructor(kernels: Kernels, head: FeedHead, seed: bigint, ring: FeedRing, thread: Thread) {
+  constructor(kernels: Kernels, head: FeedHead, ring: FeedRing, thread: Thread) {
     this.#kernels = kernels;
     this.head = head;
-    this.numbering = new FlowNumbering(kernels, seed);
     this.#ring = ring;
     this.#thread = thread;
     this.#batch = new PacketBatch(kernels, head.rows);
-    this.#ids = kernels.alloc(head.rows * 4);
+    this.#runs = new KeyRuns(kernels, head.rows);
   }
 
   next(): Stride | null | Promise<Stride | null> {
@@ -170,18 +168,11 @@ class ParallelFeed implements PairFeed {
   }
 
   #take(): Stride {
-    const content = this.#ring.read(this.#kernels, this.#batch, this.#ids);
+    const content = this.#ring.read(this.#kernels, this.#batch, this.#runs);
     this.#ring.release();
     if (content.kind === "end") return content;
-    return {
-      kind: "rows",
-      side: content.side,
-      batch: this.#batch,
-      ids: this.#ids,
-      from: 0,
-      to: content.rows,
-      flows: content.flows,
-    };
+    const { side, rows } = content;
+    return { kind: "rows", side, batch: this.#batch, runs: this.#runs, from: 0, to: rows };
   }
 
   progress(): { doneBytes: number; packets: number } {
@@ -189,10 +180,9 @@ class ParallelFeed implements PairFeed {
   }
 
   async finish(): Promise<FeedTail> {
-    const { tail, keys } = await this.#thread.tail();
-    this.numbering.load(keys);
+    const { tail } = await this.#thread.tail();
     this.#batch.free();
-    this.#kernels.free(this.#ids);
+    this.#runs.free();
     return tail;
   }
 }

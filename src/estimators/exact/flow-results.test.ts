@@ -4,6 +4,8 @@ import { Kernels } from "../../base/kernels.ts";
 import { LogHistogram } from "../../base/log-histogram.ts";
 import { Random } from "../../base/random.ts";
 import { PacketBatch } from "../../capture/batch.ts";
+import { FlowKeySpec } from "../../capture/flow-key.ts";
+import { RunFinder } from "../../capture/key-runs.ts";
 import { ExactMatcher } from "./matcher.ts";
 
 interface Sent {
@@ -29,12 +31,12 @@ function matched(packets: Sent[]): ExactMatcher {
     rows: ROWS,
     seed: 1n,
   });
+  const finder = new RunFinder(kernels, FlowKeySpec.parse("5tuple"), 1n, ROWS);
   const batches = [new PacketBatch(kernels, ROWS), new PacketBatch(kernels, ROWS)] as const;
   const put = (side: 0 | 1, row: number, flow: number, timeNs: number, digest: number) => {
     const batch = batches[side];
     batch.timeNs[row] = timeNs;
     batch.digest.set([Math.imul(digest, 0x9e3779b1) >>> 0, Math.imul(digest, 0x85ebca6b) >>> 0], 2 * row);
-    batch.flowHash.set([Math.imul(flow + 1, 0x9e3779b1) >>> 0, flow], 2 * row);
     batch.meta.set([flow, 0], 2 * row);
     batch.addrA.set([flow, 7], 2 * row);
     batch.wireLength[row] = 50 + (flow % 100);
@@ -49,8 +51,7 @@ function matched(packets: Sent[]): ExactMatcher {
     }
     for (const side of [0, 1] as const) {
       batches[side].count = side === 0 ? piece.length : arrived;
-      matcher.assign(side, batches[side]);
-      matcher.take(side, batches[side], 0, Number.POSITIVE_INFINITY, 0);
+      matcher.takeRows(side, batches[side], finder.find(batches[side], 0, batches[side].count), 0, 0);
     }
   }
   matcher.finish();

@@ -1,5 +1,5 @@
 /**
- * What the matching kernel keeps of each flow, read from its records (kernels/flow-stats.ts): one flow at a time, and sums, orders and
+ * What the matching kernel keeps of each flow, read from its records (kernels/flow-records.ts): one flow at a time, and sums, orders and
  * choices over all of them without an object per flow. A capture of ten seconds may hold a million flows.
  */
 import type { Kernels } from "../../base/kernels.ts";
@@ -77,8 +77,8 @@ const BUCKET_BIAS = 8192;
 /** Lists of this many buckets are poured into the cells. */
 const LONGEST_LIST = 512;
 // Places in the records, in u32 and f64 words.
-const FLOW = { more: 3, negative: 5, bytes: 3, first: 4, jitter: 6, sum: 7 } as const;
-const MORE = { squares: 0, least: 1, most: 2, list: 6, listState: 7, counts: 8 } as const;
+const FLOW = { matched: 2, more: 3, bytes: 4, first: 5 } as const;
+const MORE = { squares: 0, least: 1, most: 2, sum: 3, jitter: 4, list: 10, listState: 11, negative: 12 } as const;
 
 export class FlowResults {
   readonly #kernels: Kernels;
@@ -97,7 +97,7 @@ export class FlowResults {
 
   matched(id: number): number {
     const at = this.#kernels.call.statsFlow!(this.#stats, id) >>> 2;
-    return this.#kernels.u32[at + 2]!;
+    return this.#kernels.u32[at + FLOW.matched]!;
   }
 
   direction(id: number): 0 | 1 | 2 {
@@ -114,39 +114,41 @@ export class FlowResults {
     const second = call.statsMore!(this.#stats, id) >>> 0;
     const word = (i: number) => u32[(record >>> 2) + i]!;
     const real = (i: number) => f64[(record >>> 3) + i]!;
-    const more = (i: number) => (second === 0 ? 0 : u32[(second >>> 2) + MORE.counts + i]!);
-    const matched = word(2);
+    const faults = call.statsFaults!(this.#stats, id) >>> 0;
+    const fault = (i: number) => (faults === 0 ? 0 : u32[(faults >>> 2) + i]!);
+    const more = (i: number) => (second === 0 ? 0 : f64[(second >>> 3) + i]!);
+    const matched = word(FLOW.matched);
+    const first = real(FLOW.first);
     let delay: DelaySums | null = null;
     if (matched > 0) {
-      const first = real(FLOW.first);
-      const mean = real(FLOW.sum) / matched;
-      const squares = second === 0 ? 0 : f64[(second >>> 3) + MORE.squares]!;
+      const mean = more(MORE.sum) / matched;
       delay = {
         count: matched,
         meanNs: first + mean,
-        stdevNs: Math.sqrt(Math.max(0, squares / matched - mean * mean)),
-        minNs: matched === 1 ? first : f64[(second >>> 3) + MORE.least]!,
-        maxNs: matched === 1 ? first : f64[(second >>> 3) + MORE.most]!,
+        stdevNs: Math.sqrt(Math.max(0, more(MORE.squares) / matched - mean * mean)),
+        minNs: matched === 1 ? first : more(MORE.least),
+        maxNs: matched === 1 ? first : more(MORE.most),
       };
     }
+    const laterNegative = second === 0 ? 0 : u32[(second >>> 2) + MORE.negative]!;
     return {
       id,
       sent: word(0),
       received: word(1),
       matched,
-      lost: more(0),
-      appeared: more(1),
-      duplicates: more(2),
-      headBefore: more(3),
-      tailBefore: more(4),
-      headAfter: more(5),
-      tailAfter: more(6),
+      lost: fault(0),
+      appeared: fault(1),
+      duplicates: fault(2),
+      headBefore: fault(3),
+      tailBefore: fault(4),
+      headAfter: fault(5),
+      tailAfter: fault(6),
       direction: (word(FLOW.more) >>> 30) as 0 | 1 | 2,
-      reordered: more(7),
-      negative: word(FLOW.negative),
+      reordered: fault(7),
+      negative: (matched > 0 && first < 0 ? 1 : 0) + laterNegative,
       bytes: real(FLOW.bytes),
       delay,
-      jitterNs: matched > 1 ? real(FLOW.jitter) / (matched - 1) : null,
+      jitterNs: matched > 1 ? more(MORE.jitter) / (matched - 1) : null,
     };
   }
 

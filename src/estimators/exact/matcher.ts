@@ -7,7 +7,7 @@
 import type { Kernels } from "../../base/kernels.ts";
 import { LogHistogram } from "../../base/log-histogram.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
-import { FlowNumbering } from "./flow-numbering.ts";
+import type { KeyRuns } from "../../capture/key-runs.ts";
 import { type BucketRun, type DelaySums, type FlowResult, FlowResults } from "./flow-results.ts";
 
 export interface MatcherOptions {
@@ -26,8 +26,6 @@ export interface MatcherOptions {
   rows: number;
   /** The seed that flow keys were hashed with. */
   seed: bigint;
-  /** Who numbers the flows, where it is not the matcher itself. */
-  numbering?: FlowNumbering;
 }
 
 export interface TotalResult {
@@ -51,29 +49,28 @@ export interface IntervalResult {
 const TOTAL = { stat: 24, jitter: 64, jitterCount: 72, ttl: 80, negative: 92, histogram: 128 } as const;
 const INTERVAL_BYTES = 48;
 const HISTOGRAM_BIAS = 8192;
+const KEY_BYTES = 40;
 
 export class ExactMatcher {
   readonly flows: FlowResults;
   readonly #kernels: Kernels;
   readonly #match: number;
-  readonly #numbering: FlowNumbering;
   readonly #cells: number;
   readonly #intervalCells: number;
   readonly #stats: number;
-  readonly #ids: [number, number];
+  readonly #scratch: number;
   readonly #rows: number;
 
   constructor(kernels: Kernels, options: MatcherOptions) {
     this.#kernels = kernels;
     this.#rows = options.rows;
     const { call } = kernels;
-    this.#numbering = options.numbering ?? new FlowNumbering(kernels, options.seed);
     this.#cells = call.cellsNew!() >>> 0;
     this.#intervalCells = call.cellsNew!() >>> 0;
-    this.#stats = call.statsNew!(this.#cells) >>> 0;
+    this.#stats = call.statsNew!(this.#cells, options.seed) >>> 0;
     this.#match = call.matchNew!(this.#stats, this.#intervalCells, options.rows) >>> 0;
     this.flows = new FlowResults(kernels, this.#stats, this.#cells);
-    this.#ids = [kernels.alloc(options.rows * 4), kernels.alloc(options.rows * 4)];
+    this.#scratch = kernels.alloc(KEY_BYTES);
     const { offsetNs, slope, pivotNs } = options.correction;
     call.matchConfigure!(
       this.#match,
@@ -89,30 +86,13 @@ export class ExactMatcher {
     );
   }
 
-  /** Finds the flows of a batch's rows; to be called once per batch and side, before `take`. */
-  assign(side: 0 | 1, batch: PacketBatch): void {
-    this.#numbering.assign(side, batch, this.#ids[side], 0, batch.count);
-    this.ensureFlows(this.#numbering.count);
+  /** Takes the rows of a batch that `runs` tells the keys of, from `from` on; `shiftNs` is added to their times. */
+  takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
+    const { call } = this.#kernels;
+    call.matchRows!(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
   }
 
-  /** Makes room for flows 0 to count - 1; needed before `takeRows` where they are numbered elsewhere. */
-  ensureFlows(count: number): void {
-    this.#kernels.call.statsEnsure!(this.#stats, count);
-  }
-
-  /** Takes rows from `from` on while their time + shift is at most `untilNs`; returns the first row not taken. */
-  take(side: 0 | 1, batch: PacketBatch, from: number, untilNs: number, shiftNs: number): number {
-    const to = batch.rowsUntil(from, untilNs, shiftNs);
-    this.takeRows(side, batch, this.#ids[side], from, to, shiftNs);
-    return to;
-  }
-
-  /** Takes rows [from, to); `ids` is the address of the rows' flow numbers. */
-  takeRows(side: 0 | 1, batch: PacketBatch, ids: number, from: number, to: number, shiftNs: number): void {
-    this.#kernels.call.matchRows!(this.#match, batch.address, ids, side, from, to, shiftNs);
-  }
-
-  /** Pairs of one direction that the last `take` found: times at BEFORE and differences (after - before), uncorrected. */
+  /** Pairs of one direction that the last `takeRows` found: times at BEFORE and differences (after - before), uncorrected. */
   pairs(direction: 1 | 2): { sendNs: Float64Array; diffNs: Float64Array; count: number } {
     const { call, f64 } = this.#kernels;
     const at = (call.matchPairs!(this.#match, direction) >>> 0) >>> 3;
@@ -163,9 +143,10 @@ export class ExactMatcher {
     };
   }
 
-  /** A flow's key in kernel memory as words for FlowKeySpec.describe: ten u32 from `at`. */
+  /** A flow's key as words for FlowKeySpec.describe: ten u32 from `at`, until the next call. */
   keyWords(id: number): { words: Uint32Array; at: number } {
-    return this.#numbering.keyWords(id);
+    this.#kernels.call.statsKey!(this.#stats, id, this.#scratch);
+    return { words: this.#kernels.u32, at: this.#scratch >>> 2 };
   }
 
   flow(id: number): FlowResult {
@@ -174,7 +155,7 @@ export class ExactMatcher {
 
   /** The flow with addresses and ports exchanged, or -1. */
   reverseOf(id: number): number {
-    return this.#numbering.reverseOf(id);
+    return this.#kernels.call.statsReverse!(this.#stats, id, this.#scratch);
   }
 
   /** A flow that never matched goes against the one that it answers. */
@@ -261,9 +242,8 @@ export class ExactMatcher {
     const { call } = this.#kernels;
     call.matchFree!(this.#match);
     call.statsFree!(this.#stats);
-    this.#numbering.free();
     call.cellsFree!(this.#cells);
     call.cellsFree!(this.#intervalCells);
-    for (const address of this.#ids) this.#kernels.free(address);
+    this.#kernels.free(this.#scratch);
   }
 }

@@ -1,0 +1,396 @@
+// What is known of each flow: its key, found through a hash index (whole keys are compared: never two flows in one record because their hashes
+// collide), and its statistics. Flows are numbered in order of appearance. A flow of one matched packet, as most are, is one cache line; the
+// second one is made when there is more to tell, and a third, small one for flows with packets that found no partner. Records lie in
+// segments and never move. All of it is read by src/estimators/exact/.
+//
+//   flow:   sent u32 | received u32 | matched u32 | more u32 | meta u64 | addrA u64 | bytes f64 | first delay f64 | last delay f64 |
+//           next order u32 | wide u32
+//   more:   bits 0-28 number of the second record + 1, bit 29 there are faults, bits 30-31 direction (0 unknown, 1 before -> after, 2 after -> before)
+//   second: sum of (delay - first)^2 f64 | least f64 | most f64 | sum of (delay - first) f64 | sum of |difference of consecutive delays| f64 |
+//           list u32 | in the list u16, its class u16 | negative ones after the first u32 | faults u32
+//   faults: lost | appeared | duplicates | head before | tail before | head after | tail after | reordered (u32 each)
+//   wide:   number + 1 of the rest of an IPv6 key: addrB u64 | addrC u64 | addrD u64
+//   index:  upper half of the key's hash << 32 | number + 1
+
+import { META_IPV6 } from "./batch";
+import { hashKey } from "./digest";
+import { RUN, wideRun } from "./key-runs";
+
+const SEGMENT_BITS: u32 = 14;
+const SEGMENT: u32 = 1 << SEGMENT_BITS;
+const MAX_SEGMENTS: u32 = 1 << 14;
+export const NUMBER: u32 = 0x1fffffff;
+/** In `more`: the flow has faults. */
+export const FAULTY: u32 = 0x20000000;
+const FIRST_SLOTS: u32 = 4096;
+const TAG: u64 = 0xffffffff00000000;
+
+@unmanaged
+export class Flow {
+  sent: u32; //     rows at BEFORE
+  received: u32; // rows at AFTER
+  matched: u32;
+  more: u32;
+  meta: u64;
+  addrA: u64;
+  bytes: f64; //    at BEFORE
+  first: f64;
+  last: f64;
+  nextOrder: u32;
+  wide: u32;
+}
+
+@unmanaged
+export class FlowMore {
+  squares: f64;
+  least: f64;
+  most: f64;
+  sum: f64;
+  jitter: f64;
+  list: u32;
+  listState: u32; // count, class << 16
+  negative: u32;
+  faults: u32;
+}
+
+@unmanaged
+export class FlowFaults {
+  lost: u32; //        BEFORE rows without partner
+  appeared: u32; //    AFTER rows without partner
+  duplicates: u32; //  AFTER rows that are further copies of a matched packet
+  headBefore: u32; //  unmatched while the other capture was not seen to run yet
+  tailBefore: u32;
+  headAfter: u32;
+  tailAfter: u32;
+  reordered: u32;
+}
+
+/** Records of one size in segments. */
+@unmanaged
+class Table {
+  count: u32;
+  room: u32;
+  bytes: u32; //    of a record
+  segments: u32; // addresses, aligned to cache lines
+  blocks: u32; //   the same as they were allocated
+}
+
+@unmanaged
+export class FlowStats {
+  flows: u32; //  Table
+  more: u32; //   Table
+  faults: u32; // Table
+  wide: u32; //   Table
+  cells: u32;
+  slab: u32; //   newest slab of lists: its first word is the one before it
+  slabUsed: u32;
+  free0: u32; //  lists that are free, by class
+  free1: u32;
+  free2: u32;
+  index: u32;
+  indexMask: u32;
+  touched: u32; // keeps the loads of touching passes alive
+  pad: u32;
+  seed: u64; //   of the keys' hashes
+}
+
+const FLOW: u32 = 64;
+const MORE: u32 = 64;
+const FAULTS: u32 = 32;
+const WIDE: u32 = 24;
+const SLAB: u32 = 65536;
+
+function tableNew(bytes: u32): u32 {
+  const t = changetype<Table>(heap.alloc(offsetof<Table>()));
+  t.count = 0;
+  t.room = 0;
+  t.bytes = bytes;
+  t.segments = <u32>heap.alloc(MAX_SEGMENTS * 4);
+  t.blocks = <u32>heap.alloc(MAX_SEGMENTS * 4);
+  return <u32>changetype<usize>(t);
+}
+
+function tableFree(p: u32): void {
+  const t = changetype<Table>(p);
+  for (let i: u32 = 0; i < t.room >> SEGMENT_BITS; i++) heap.free(load<u32>(t.blocks + (i << 2)));
+  heap.free(t.segments);
+  heap.free(t.blocks);
+  heap.free(p);
+}
+
+// @ts-ignore: decorator
+@inline
+function recordIn(segments: u32, id: u32, bytes: u32): u32 {
+  return load<u32>(segments + ((id >> SEGMENT_BITS) << 2)) + (id & (SEGMENT - 1)) * bytes;
+}
+
+function tableGrow(t: Table): void {
+  const block = <u32>heap.alloc(SEGMENT * t.bytes + 64);
+  const i = t.room >> SEGMENT_BITS;
+  store<u32>(t.blocks + (i << 2), block);
+  store<u32>(t.segments + (i << 2), (block + 63) & ~63);
+  t.room += SEGMENT;
+}
+
+/** The next record, zeroed here and not by segments: it is about to be used, and so in the cache. */
+// @ts-ignore: decorator
+@inline
+function tableAdd(p: u32, bytes: u32): u32 {
+  const t = changetype<Table>(p);
+  if (t.count == t.room) tableGrow(t);
+  const r = recordIn(t.segments, t.count++, bytes);
+  for (let o: u32 = 0; o < bytes; o += 8) store<u64>(r + o, 0);
+  return r;
+}
+
+export function statsNew(cells: usize, seed: u64): usize {
+  const p = heap.alloc(offsetof<FlowStats>());
+  memory.fill(p, 0, offsetof<FlowStats>());
+  const stats = changetype<FlowStats>(p);
+  stats.flows = tableNew(FLOW);
+  stats.more = tableNew(MORE);
+  stats.faults = tableNew(FAULTS);
+  stats.wide = tableNew(WIDE);
+  stats.cells = <u32>cells;
+  stats.slabUsed = SLAB;
+  stats.seed = seed;
+  stats.indexMask = FIRST_SLOTS - 1;
+  stats.index = <u32>heap.alloc(FIRST_SLOTS << 3);
+  memory.fill(stats.index, 0, FIRST_SLOTS << 3);
+  // Number 0 is no flow's: touchMore reads it in place of those that are not there.
+  tableAdd(stats.more, MORE);
+  return p;
+}
+
+export function statsFree(p: usize): void {
+  const stats = changetype<FlowStats>(p);
+  tableFree(stats.flows);
+  tableFree(stats.more);
+  tableFree(stats.faults);
+  tableFree(stats.wide);
+  heap.free(stats.index);
+  let slab = stats.slab;
+  while (slab != 0) {
+    const before = load<u32>(slab);
+    heap.free(slab);
+    slab = before;
+  }
+  heap.free(p);
+}
+
+/** Memory for lists, in large pieces that are given back together. */
+export function slabTake(stats: FlowStats, bytes: u32): u32 {
+  if (stats.slabUsed + bytes > SLAB) {
+    const slab = <u32>heap.alloc(SLAB);
+    store<u32>(slab, stats.slab);
+    stats.slab = slab;
+    stats.slabUsed = 16;
+  }
+  const p = stats.slab + stats.slabUsed;
+  stats.slabUsed += bytes;
+  return p;
+}
+
+export function statsCount(p: usize): u32 {
+  return changetype<Table>(changetype<FlowStats>(p).flows).count;
+}
+
+/** Table of segment addresses, for loops that keep it in a local. */
+// @ts-ignore: decorator
+@inline
+export function flowSegments(stats: FlowStats): u32 {
+  return changetype<Table>(stats.flows).segments;
+}
+// @ts-ignore: decorator
+@inline
+export function flowIn(segments: u32, id: u32): Flow {
+  return changetype<Flow>(<usize>recordIn(segments, id, FLOW));
+}
+// @ts-ignore: decorator
+@inline
+export function directionOf(flow: Flow): u32 {
+  return flow.more >> 30;
+}
+
+function moreNew(stats: FlowStats, flow: Flow): FlowMore {
+  const r = tableAdd(stats.more, MORE);
+  // The count is the new record's number + 1.
+  flow.more |= changetype<Table>(stats.more).count;
+  return changetype<FlowMore>(<usize>r);
+}
+// @ts-ignore: decorator
+@inline
+export function moreOf(stats: FlowStats, flow: Flow): FlowMore {
+  const n = flow.more & NUMBER;
+  if (n == 0) return moreNew(stats, flow);
+  return changetype<FlowMore>(<usize>recordIn(changetype<Table>(stats.more).segments, n - 1, MORE));
+}
+/** The address of the second record, or of record 0, which is nobody's, where there is none. */
+// @ts-ignore: decorator
+@inline
+export function moreOrNone(stats: FlowStats, flow: Flow): u32 {
+  const n = flow.more & NUMBER;
+  return recordIn(changetype<Table>(stats.more).segments, n == 0 ? 0 : n - 1, MORE);
+}
+
+export function faultsOf(stats: FlowStats, flow: Flow): FlowFaults {
+  const more = moreOf(stats, flow);
+  if (more.faults == 0) {
+    tableAdd(stats.faults, FAULTS);
+    more.faults = changetype<Table>(stats.faults).count;
+    flow.more |= FAULTY;
+  }
+  return changetype<FlowFaults>(<usize>recordIn(changetype<Table>(stats.faults).segments, more.faults - 1, FAULTS));
+}
+
+// Addresses for the TypeScript side; 0 where there is no such record.
+export function statsFlow(p: usize, id: u32): usize {
+  return changetype<usize>(flowIn(flowSegments(changetype<FlowStats>(p)), id));
+}
+export function statsMore(p: usize, id: u32): usize {
+  const stats = changetype<FlowStats>(p);
+  const flow = flowIn(flowSegments(stats), id);
+  return (flow.more & NUMBER) == 0 ? 0 : <usize>moreOrNone(stats, flow);
+}
+export function statsFaults(p: usize, id: u32): usize {
+  const more = statsMore(p, id);
+  return more == 0 ? 0 : <usize>faultsOrNone(changetype<FlowStats>(p), changetype<FlowMore>(more));
+}
+// @ts-ignore: decorator
+@inline
+export function faultsOrNone(stats: FlowStats, more: FlowMore): u32 {
+  return more.faults == 0 ? 0 : recordIn(changetype<Table>(stats.faults).segments, more.faults - 1, FAULTS);
+}
+
+// Keys.
+
+// @ts-ignore: decorator
+@inline
+function wideOf(stats: FlowStats, flow: Flow): u32 {
+  return recordIn(changetype<Table>(stats.wide).segments, flow.wide - 1, WIDE);
+}
+
+/** A flow's key as five u64: meta, addrA to addrD. */
+export function statsKey(p: usize, id: u32, out: usize): void {
+  const stats = changetype<FlowStats>(p);
+  const flow = flowIn(flowSegments(stats), id);
+  store<u64>(out, flow.meta);
+  store<u64>(out, flow.addrA, 8);
+  if (flow.wide == 0) memory.fill(out + 16, 0, WIDE);
+  else memory.copy(out + 16, wideOf(stats, flow), WIDE);
+}
+
+/** Twice the slots. Records are read in their order, not the index's, which would miss the cache at each. */
+function growIndex(stats: FlowStats): void {
+  const size = (stats.indexMask + 1) << 1;
+  const mask = size - 1;
+  heap.free(stats.index);
+  const index = <u32>heap.alloc(size << 3);
+  memory.fill(index, 0, size << 3);
+  stats.index = index;
+  stats.indexMask = mask;
+  const key = heap.alloc(40);
+  const p = changetype<usize>(stats);
+  const count = statsCount(p);
+  for (let id: u32 = 0; id < count; id++) {
+    statsKey(p, id, key);
+    const hash = hashKey(key, stats.seed);
+    let j = <u32>hash & mask;
+    while (load<u64>(index + (j << 3)) != 0) j = (j + 1) & mask;
+    store<u64>(index + (j << 3), (hash & TAG) | <u64>(id + 1));
+  }
+  heap.free(key);
+}
+
+// @ts-ignore: decorator
+@inline
+function sameKey(stats: FlowStats, flow: Flow, meta: u64, a: u64, wide: usize): bool {
+  if (flow.meta != meta || flow.addrA != a) return false;
+  if ((meta & META_IPV6) == 0) return true;
+  const w = wideOf(stats, flow);
+  return load<u64>(w) == load<u64>(wide) && load<u64>(w, 8) == load<u64>(wide, 8) && load<u64>(w, 16) == load<u64>(wide, 16);
+}
+
+/** The number of the flow with this key, or -1 - the free slot where the search ended. `wide`: the rest of an IPv6 key. */
+// @ts-ignore: decorator
+@inline
+function search(stats: FlowStats, hash: u64, meta: u64, a: u64, wide: usize): i32 {
+  const segments = flowSegments(stats);
+  const index = stats.index;
+  const mask = stats.indexMask;
+  let j = <u32>hash & mask;
+  while (true) {
+    const slot = load<u64>(index + (j << 3));
+    if (slot == 0) return -1 - <i32>j;
+    if (((slot ^ hash) & TAG) == 0 && sameKey(stats, flowIn(segments, <u32>slot - 1), meta, a, wide)) return <i32>(<u32>slot - 1);
+    j = (j + 1) & mask;
+  }
+  return -1;
+}
+
+function addFlow(stats: FlowStats, slot: u32, hash: u64, meta: u64, a: u64, wide: usize): u32 {
+  const id = statsCount(changetype<usize>(stats));
+  const flow = changetype<Flow>(<usize>tableAdd(stats.flows, FLOW));
+  flow.meta = meta;
+  flow.addrA = a;
+  if ((meta & META_IPV6) != 0) {
+    memory.copy(tableAdd(stats.wide, WIDE), wide, WIDE);
+    flow.wide = changetype<Table>(stats.wide).count;
+  }
+  store<u64>(stats.index + (slot << 3), (hash & TAG) | <u64>(id + 1));
+  if ((id + 1) * 2 > stats.indexMask) growIndex(stats);
+  return id;
+}
+
+/** The number of the flow of run `i`, made where it is new. */
+// @ts-ignore: decorator
+@inline
+export function flowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32): u32 {
+  const run = runs + i * RUN;
+  const hash = load<u64>(run, 8);
+  const meta = load<u64>(run, 16);
+  const a = load<u64>(run, 24);
+  const wide = wideRun(runs, capacity, i);
+  const found = search(stats, hash, meta, a, wide);
+  return found >= 0 ? <u32>found : addFlow(stats, <u32>(-1 - found), hash, meta, a, wide);
+}
+
+/** Loads what the look-ups of the runs will need: independent loads overlap their cache misses, the dependent ones of a look-up do not. */
+export function touchRuns(stats: FlowStats, runs: usize, count: u32): void {
+  const index = stats.index;
+  const mask = stats.indexMask;
+  const segments = flowSegments(stats);
+  let sum: u32 = 0;
+  for (let i: u32 = 0; i < count; i++) {
+    const run = runs + i * RUN;
+    const hash = load<u64>(run, 8);
+    const slot = load<u64>(index + ((<u32>hash & mask) << 3));
+    // Another flow's record is not what is needed; 0 is none.
+    store<u32>(run, ((slot ^ hash) & TAG) == 0 ? <u32>slot : 0, 4);
+  }
+  for (let i: u32 = 0; i < count; i++) {
+    const id = load<u32>(runs + i * RUN, 4);
+    if (id != 0) sum += flowIn(segments, id - 1).sent;
+  }
+  stats.touched = sum;
+}
+
+/** The flow of the opposite direction (addresses and ports exchanged), or -1. `scratch`: 40 bytes. */
+export function statsReverse(p: usize, id: u32, scratch: usize): i32 {
+  const stats = changetype<FlowStats>(p);
+  statsKey(p, id, scratch);
+  const meta = load<u64>(scratch);
+  const a = load<u64>(scratch, 8);
+  const ports = <u32>meta;
+  store<u64>(scratch, (meta & TAG) | <u64>((ports >> 16) | (ports << 16)));
+  if ((meta & META_IPV6) == 0) store<u64>(scratch, rotl<u64>(a, 32), 8);
+  else {
+    const b = load<u64>(scratch, 16);
+    store<u64>(scratch, load<u64>(scratch, 24), 8);
+    store<u64>(scratch, load<u64>(scratch, 32), 16);
+    store<u64>(scratch, a, 24);
+    store<u64>(scratch, b, 32);
+  }
+  const found = search(stats, hashKey(scratch, stats.seed), load<u64>(scratch), load<u64>(scratch, 8), scratch + 16);
+  return found >= 0 ? found : -1;
+}

@@ -1,0 +1,117 @@
+// Sums, orders and choices over flows (kernels/flow-records.ts), for the TypeScript side, which wants no object per flow.
+
+import { directionOf, FAULTY, Flow, FlowFaults, faultsOrNone, flowIn, FlowMore, flowSegments, FlowStats, moreOrNone, NUMBER } from "./flow-records";
+
+// Sums over flows, 16 f64 per way: sent, received, matched, lost, appeared, duplicates, head before, tail before, head after, tail after,
+// then the last four again of flows with partners.
+const WAY: u32 = 16 * 8;
+
+// @ts-ignore: decorator
+@inline
+function add(at: usize, n: u32): void {
+  store<f64>(at, load<f64>(at) + <f64>n);
+}
+
+/** The second record of a flow that has one. */
+// @ts-ignore: decorator
+@inline
+function moreIn(stats: FlowStats, flow: Flow): FlowMore {
+  return changetype<FlowMore>(<usize>moreOrNone(stats, flow));
+}
+
+/** The address of a flow's faults, or 0. */
+// @ts-ignore: decorator
+@inline
+function faultsIn(stats: FlowStats, flow: Flow): u32 {
+  return (flow.more & FAULTY) == 0 ? 0 : faultsOrNone(stats, moreIn(stats, flow));
+}
+
+/** Adds flows [from, to) to `out`: forward ones first, then, where `twoWay`, those of direction 2. */
+export function statsSums(p: usize, from: u32, to: u32, twoWay: u32, out: usize): void {
+  const stats = changetype<FlowStats>(p);
+  const segments = flowSegments(stats);
+  for (let id = from; id < to; id++) {
+    const flow = flowIn(segments, id);
+    const at = twoWay != 0 && directionOf(flow) == 2 ? out + WAY : out;
+    add(at, flow.sent);
+    add(at + 8, flow.received);
+    add(at + 16, flow.matched);
+    const found = faultsIn(stats, flow);
+    if (found == 0) continue;
+    const faults = changetype<FlowFaults>(<usize>found);
+    add(at + 24, faults.lost);
+    add(at + 32, faults.appeared);
+    add(at + 40, faults.duplicates);
+    add(at + 48, faults.headBefore);
+    add(at + 56, faults.tailBefore);
+    add(at + 64, faults.headAfter);
+    add(at + 72, faults.tailAfter);
+    if (flow.matched == 0) continue;
+    add(at + 80, faults.headBefore);
+    add(at + 88, faults.tailBefore);
+    add(at + 96, faults.headAfter);
+    add(at + 104, faults.tailAfter);
+  }
+}
+
+// What flows are put in order by.
+const BY_PACKETS: u32 = 0;
+const BY_BYTES: u32 = 1;
+const BY_MEAN: u32 = 2;
+const BY_MOST: u32 = 3;
+const BY_LOST: u32 = 4;
+
+/**
+ * One f64 per flow of [from, to): what it is put in order by, NaN for flows of another way (1 or 2; `twoWay` 0: all are of way 1), -Infinity where
+ * there is no answer. `edges`: which unmatched packets at the captures' ends count as lost (bits: head before, tail before, head after, tail after).
+ */
+export function statsMeasure(p: usize, from: u32, to: u32, by: u32, way: u32, twoWay: u32, edges: u32, out: usize): void {
+  const stats = changetype<FlowStats>(p);
+  const segments = flowSegments(stats);
+  for (let id = from; id < to; id++) {
+    const flow = flowIn(segments, id);
+    const reverse: bool = twoWay != 0 && directionOf(flow) == 2;
+    const n = flow.matched;
+    let v: f64 = 0;
+    if (reverse != (way == 2)) v = NaN;
+    else if (by == BY_PACKETS) v = <f64>max<u32>(flow.sent, flow.received);
+    else if (by == BY_BYTES) v = flow.bytes;
+    else if (by == BY_LOST) {
+      const found = faultsIn(stats, flow);
+      if (found != 0) {
+        const f = changetype<FlowFaults>(<usize>found);
+        if (reverse) {
+          v = <f64>f.appeared + <f64>f.duplicates + ((edges & 4) != 0 ? <f64>f.headAfter : 0) + ((edges & 8) != 0 ? <f64>f.tailAfter : 0);
+        } else v = <f64>f.lost + ((edges & 1) != 0 ? <f64>f.headBefore : 0) + ((edges & 2) != 0 ? <f64>f.tailBefore : 0);
+      }
+    } else if (n == 0) v = -Infinity;
+    else if (by == BY_MEAN) v = n == 1 ? flow.first : flow.first + moreIn(stats, flow).sum / <f64>n;
+    else if (by == BY_MOST) v = n == 1 ? flow.first : moreIn(stats, flow).most;
+    store<f64>(out + ((id - from) << 3), v);
+  }
+}
+
+/** Numbers of the flows of [from, to) that have unmatched packets at the captures' ends and no matched one; returns how many. */
+export function statsEdgesOnly(p: usize, from: u32, to: u32, out: usize): u32 {
+  const stats = changetype<FlowStats>(p);
+  const segments = flowSegments(stats);
+  let n: u32 = 0;
+  for (let id = from; id < to; id++) {
+    const flow = flowIn(segments, id);
+    const found = flow.matched != 0 ? 0 : faultsIn(stats, flow);
+    if (found == 0) continue;
+    const faults = changetype<FlowFaults>(<usize>found);
+    if ((faults.headBefore | faults.tailBefore | faults.headAfter | faults.tailAfter) == 0) continue;
+    store<u32>(out + (n << 2), id);
+    n++;
+  }
+  return n;
+}
+
+export function statsDirection(p: usize, id: u32): u32 {
+  return directionOf(flowIn(flowSegments(changetype<FlowStats>(p)), id));
+}
+export function statsTurn(p: usize, id: u32, direction: u32): void {
+  const flow = flowIn(flowSegments(changetype<FlowStats>(p)), id);
+  flow.more = (flow.more & (NUMBER | FAULTY)) | (direction << 30);
+}

@@ -1,0 +1,180 @@
+// What the matcher (kernels/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
+
+import { logBytes, logFree, logNew } from "./waiting";
+
+/** One direction's totals, followed by its dense histogram (16,384 u32). */
+@unmanaged
+export class Total {
+  matched: u32;
+  reordered: u32;
+  extentMax: u32;
+  pad: u32;
+  extentSum: f64;
+  first: f64; //      sums are taken around the first delay, so they neither overflow nor cancel
+  sum: f64; //        of (d - first)
+  squares: f64; //    of (d - first)^2
+  least: f64;
+  most: f64;
+  jitter: f64;
+  jitterCount: f64;
+  ttlLower: u32; //   TTL at AFTER below / equal to / above the one at BEFORE
+  ttlEqual: u32;
+  ttlHigher: u32;
+  negative: u32;
+  firstSend: f64; //  least and largest send time of matched packets
+  lastSend: f64;
+  firstArrive: f64;
+  lastArrive: f64;
+}
+export const TOTAL_BYTES: u32 = 128;
+export const HISTOGRAM: u32 = 16384;
+
+/** One interval of send time. */
+@unmanaged
+export class Interval {
+  matched: u32;
+  lost: u32;
+  first: f64;
+  sum: f64;
+  squares: f64;
+  least: f64;
+  most: f64;
+}
+export const INTERVAL_BYTES: u32 = 48;
+
+@unmanaged
+export class Match {
+  before: u32; //     Log of packets seen at BEFORE
+  after: u32; //      Log of packets seen at AFTER that found no partner
+  stats: u32; //      FlowStats
+  intervalCells: u32;
+  intervals: u32; //  address of the interval records
+  intervalCount: u32; // records in use
+  intervalRoom: u32;
+  interval: u32; //   the last one asked for, and its time
+  forward: u32; //    Total
+  reverse: u32; //    Total
+  found: u32; //      partners found in this call: {entry u32, its number u32, row u32, unused u32}
+  foundCount: u32;
+  pairs: u32; //      forward pairs of the last call, in columns of `rows`: see PAIR_*
+  pairCount: u32;
+  backPairs: u32; //  the same for the other direction
+  backPairCount: u32;
+  rows: u32;
+  arrivals: u32; //   matched arrivals so far, for the reordering extent
+  records: u32; //    ring of {order u32, arrival u32}: packets that were the newest so far on arrival
+  recordCount: u32;
+  nextOrder: u32;
+  ambiguous: u32;
+  recent: u32; //     dense histogram of the current interval's forward delays, not yet in the cells and the total
+  recentLow: i32; //  buckets in use, from and to
+  recentHigh: i32;
+  intervalFrom: f64;
+  intervalTo: f64;
+  threshold: f64; //  a flow whose first difference is at least this goes from BEFORE to AFTER
+  window: f64;
+  slack: f64; //      how far one side may be read ahead of the other
+  now: f64;
+  epoch: f64; //      interval length, ns
+  epochStart: f64; // time of the first interval's start
+  slope: f64; //      clock correction: d - offset - slope * (send - pivot)
+  offset: f64;
+  pivot: f64;
+  ended: u32; //      bit 0: BEFORE has ended, bit 1: AFTER has
+  touched: u32;
+  searches: u32; //   of the last call for AFTER
+  pad: u32;
+  firstSeen0: f64; // first and latest row of either side
+  firstSeen1: f64;
+  lastSeen0: f64;
+  lastSeen1: f64;
+}
+
+// Columns of pairs, as multiples of `rows`.
+export const PAIR_SEND: u32 = 0; //    f64, time at BEFORE
+export const PAIR_RAW: u32 = 8; //     f64, difference of the stamps
+export const PAIR_DELAY: u32 = 16; //  f64, corrected, in its own direction
+export const PAIR_BUCKET: u32 = 24; // i32
+export const PAIR_ORDER: u32 = 28; //  u32, number of the entry at BEFORE
+export const PAIR_INFO: u32 = 32; //   u32: bit 0 AFTER's packet came second, as it should; bits 8-15 TTL at BEFORE, 16-23 at AFTER
+export const PAIR_BYTES: u32 = 36;
+
+export const RECORDS: u32 = 65536;
+/** Damaged timestamps must not make a million million intervals: later ones all count in the last. */
+export const MAX_INTERVALS: f64 = 1048576;
+
+function totalNew(): u32 {
+  const p = heap.alloc(TOTAL_BYTES + HISTOGRAM * 4);
+  memory.fill(p, 0, TOTAL_BYTES + HISTOGRAM * 4);
+  const t = changetype<Total>(p);
+  t.firstSend = Infinity;
+  t.firstArrive = Infinity;
+  t.lastSend = -Infinity;
+  t.lastArrive = -Infinity;
+  return <u32>p;
+}
+
+export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
+  const p = heap.alloc(offsetof<Match>());
+  memory.fill(p, 0, offsetof<Match>());
+  const m = changetype<Match>(p);
+  m.stats = <u32>stats;
+  m.intervalCells = <u32>intervalCells;
+  m.before = logNew();
+  m.after = logNew();
+  m.intervalRoom = 256;
+  m.intervals = <u32>heap.alloc(256 * INTERVAL_BYTES);
+  memory.fill(m.intervals, 0, 256 * INTERVAL_BYTES);
+  m.forward = totalNew();
+  m.reverse = totalNew();
+  m.rows = rows;
+  m.found = <u32>heap.alloc(rows * 16);
+  m.pairs = <u32>heap.alloc(rows * PAIR_BYTES);
+  m.backPairs = <u32>heap.alloc(rows * PAIR_BYTES);
+  m.recent = <u32>heap.alloc(HISTOGRAM * 4);
+  memory.fill(m.recent, 0, HISTOGRAM * 4);
+  m.recentLow = HISTOGRAM;
+  m.recentHigh = -1;
+  m.records = <u32>heap.alloc(RECORDS * 8);
+  m.firstSeen0 = Infinity;
+  m.firstSeen1 = Infinity;
+  m.lastSeen0 = -Infinity;
+  m.lastSeen1 = -Infinity;
+  return p;
+}
+
+/** Bytes of kernel memory the waiting packets take. */
+export function matchTableBytes(p: usize): f64 {
+  const m = changetype<Match>(p);
+  return logBytes(m.before) + logBytes(m.after);
+}
+
+export function matchConfigure(
+  p: usize, window: f64, epoch: f64, epochStart: f64, threshold: f64, offset: f64, slope: f64, pivot: f64, start: f64, slack: f64,
+): void {
+  const m = changetype<Match>(p);
+  m.window = window;
+  m.epoch = epoch;
+  m.epochStart = epochStart;
+  m.threshold = threshold;
+  m.offset = offset;
+  m.slope = slope;
+  m.pivot = pivot;
+  m.slack = slack;
+  m.now = start;
+}
+
+export function matchFree(p: usize): void {
+  const m = changetype<Match>(p);
+  logFree(m.before);
+  logFree(m.after);
+  heap.free(m.intervals);
+  heap.free(m.forward);
+  heap.free(m.reverse);
+  heap.free(m.pairs);
+  heap.free(m.backPairs);
+  heap.free(m.found);
+  heap.free(m.recent);
+  heap.free(m.records);
+  heap.free(p);
+}
