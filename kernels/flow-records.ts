@@ -10,7 +10,7 @@
 //           list u32 | in the list u16, its class u16 | negative ones after the first u32 | faults u32
 //   faults: lost | appeared | duplicates | head before | tail before | head after | tail after | reordered (u32 each)
 //   wide:   number + 1 of the rest of an IPv6 key: addrB u64 | addrC u64 | addrD u64
-//   index:  upper half of the key's hash << 32 | number + 1
+//   index:  upper half of the key's hash << 32 | number + 1, at the place that its first bits tell
 
 import { META_IPV6 } from "./batch";
 import { hashKey } from "./digest";
@@ -22,7 +22,7 @@ const MAX_SEGMENTS: u32 = 1 << 14;
 export const NUMBER: u32 = 0x1fffffff;
 /** In `more`: the flow has faults. */
 export const FAULTY: u32 = 0x20000000;
-const FIRST_SLOTS: u32 = 4096;
+const FIRST_BITS: u32 = 12;
 const TAG: u64 = 0xffffffff00000000;
 
 @unmanaged
@@ -88,7 +88,7 @@ export class FlowStats {
   free1: u32;
   free2: u32;
   index: u32;
-  indexMask: u32;
+  indexBits: u32;
   touched: u32; // keeps the loads of touching passes alive
   pad: u32;
   seed: u64; //   of the keys' hashes
@@ -154,9 +154,9 @@ export function statsNew(cells: usize, seed: u64): usize {
   stats.cells = <u32>cells;
   stats.slabUsed = SLAB;
   stats.seed = seed;
-  stats.indexMask = FIRST_SLOTS - 1;
-  stats.index = <u32>heap.alloc(FIRST_SLOTS << 3);
-  memory.fill(stats.index, 0, FIRST_SLOTS << 3);
+  stats.indexBits = FIRST_BITS;
+  stats.index = <u32>heap.alloc(8 << FIRST_BITS);
+  memory.fill(stats.index, 0, 8 << FIRST_BITS);
   // Number 0 is no flow's: touchMore reads it in place of those that are not there.
   tableAdd(stats.more, MORE);
   return p;
@@ -280,26 +280,24 @@ export function statsKey(p: usize, id: u32, out: usize): void {
   else memory.copy(out + 16, wideOf(stats, flow), WIDE);
 }
 
-/** Twice the slots. Records are read in their order, not the index's, which would miss the cache at each. */
+/** Twice the slots. Flows lie in the order of their hashes, before and after: both tables are gone through from their beginnings. */
 function growIndex(stats: FlowStats): void {
-  const size = (stats.indexMask + 1) << 1;
-  const mask = size - 1;
-  heap.free(stats.index);
-  const index = <u32>heap.alloc(size << 3);
-  memory.fill(index, 0, size << 3);
-  stats.index = index;
-  stats.indexMask = mask;
-  const key = heap.alloc(40);
-  const p = changetype<usize>(stats);
-  const count = statsCount(p);
-  for (let id: u32 = 0; id < count; id++) {
-    statsKey(p, id, key);
-    const hash = hashKey(key, stats.seed);
-    let j = <u32>hash & mask;
+  const old = stats.index;
+  const end = old + (8 << stats.indexBits);
+  const bits = stats.indexBits + 1;
+  const mask: u32 = (1 << bits) - 1;
+  const index = <u32>heap.alloc(8 << bits);
+  memory.fill(index, 0, 8 << bits);
+  for (let at = old; at < end; at += 8) {
+    const slot = load<u64>(at);
+    if (slot == 0) continue;
+    let j = <u32>(slot >> (64 - bits));
     while (load<u64>(index + (j << 3)) != 0) j = (j + 1) & mask;
-    store<u64>(index + (j << 3), (hash & TAG) | <u64>(id + 1));
+    store<u64>(index + (j << 3), slot);
   }
-  heap.free(key);
+  heap.free(old);
+  stats.index = index;
+  stats.indexBits = bits;
 }
 
 // @ts-ignore: decorator
@@ -317,8 +315,8 @@ function sameKey(stats: FlowStats, flow: Flow, meta: u64, a: u64, wide: usize): 
 function search(stats: FlowStats, hash: u64, meta: u64, a: u64, wide: usize): i32 {
   const segments = flowSegments(stats);
   const index = stats.index;
-  const mask = stats.indexMask;
-  let j = <u32>hash & mask;
+  const mask: u32 = (1 << stats.indexBits) - 1;
+  let j = <u32>(hash >> (64 - stats.indexBits));
   while (true) {
     const slot = load<u64>(index + (j << 3));
     if (slot == 0) return -1 - <i32>j;
@@ -338,7 +336,7 @@ function addFlow(stats: FlowStats, slot: u32, hash: u64, meta: u64, a: u64, wide
     flow.wide = changetype<Table>(stats.wide).count;
   }
   store<u64>(stats.index + (slot << 3), (hash & TAG) | <u64>(id + 1));
-  if ((id + 1) * 2 > stats.indexMask) growIndex(stats);
+  if ((id + 1) >> (stats.indexBits - 1) != 0) growIndex(stats);
   return id;
 }
 
@@ -355,21 +353,25 @@ export function flowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32):
   return found >= 0 ? <u32>found : addFlow(stats, <u32>(-1 - found), hash, meta, a, wide);
 }
 
-/** Loads what the look-ups of the runs will need: independent loads overlap their cache misses, the dependent ones of a look-up do not. */
-export function touchRuns(stats: FlowStats, runs: usize, count: u32): void {
+/**
+ * Loads what the look-ups of the runs will need: independent loads overlap their cache misses, the dependent ones of a look-up do not.
+ * `scratch`: a u32 per run.
+ */
+export function touchRuns(stats: FlowStats, runs: usize, count: u32, scratch: u32): void {
+  // What is small is in the cache.
+  if (stats.indexBits < 15) return;
   const index = stats.index;
-  const mask = stats.indexMask;
+  const shift = 64 - stats.indexBits;
   const segments = flowSegments(stats);
   let sum: u32 = 0;
   for (let i: u32 = 0; i < count; i++) {
-    const run = runs + i * RUN;
-    const hash = load<u64>(run, 8);
-    const slot = load<u64>(index + ((<u32>hash & mask) << 3));
+    const hash = load<u64>(runs + i * RUN, 8);
+    const slot = load<u64>(index + (<u32>(hash >> shift) << 3));
     // Another flow's record is not what is needed; 0 is none.
-    store<u32>(run, ((slot ^ hash) & TAG) == 0 ? <u32>slot : 0, 4);
+    store<u32>(scratch + (i << 2), ((slot ^ hash) & TAG) == 0 ? <u32>slot : 0);
   }
   for (let i: u32 = 0; i < count; i++) {
-    const id = load<u32>(runs + i * RUN, 4);
+    const id = load<u32>(scratch + (i << 2));
     if (id != 0) sum += flowIn(segments, id - 1).sent;
   }
   stats.touched = sum;

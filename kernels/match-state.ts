@@ -61,6 +61,7 @@ export class Match {
   backPairs: u32; //  the same for the other direction
   backPairCount: u32;
   rows: u32;
+  scratch: u32; //    a u32 per row
   arrivals: u32; //   matched arrivals so far, for the reordering extent
   records: u32; //    ring of {order u32, arrival u32}: packets that were the newest so far on arrival
   recordCount: u32;
@@ -129,6 +130,7 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.reverse = totalNew();
   m.rows = rows;
   m.found = <u32>heap.alloc(rows * 16);
+  m.scratch = <u32>heap.alloc(rows * 4);
   m.pairs = <u32>heap.alloc(rows * PAIR_BYTES);
   m.backPairs = <u32>heap.alloc(rows * PAIR_BYTES);
   m.recent = <u32>heap.alloc(HISTOGRAM * 4);
@@ -174,6 +176,7 @@ export function matchFree(p: usize): void {
   heap.free(m.pairs);
   heap.free(m.backPairs);
   heap.free(m.found);
+  heap.free(m.scratch);
   heap.free(m.recent);
   heap.free(m.records);
   heap.free(p);

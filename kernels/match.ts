@@ -86,11 +86,10 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
   const times = batch.time;
   const digests = batch.digest;
   const flags = batch.flags;
-  const lengths = batch.wireLength;
   const window = m.window;
   const capacity = batch.capacity;
   const to = load<u32>(runs + (runCount - 1) * RUN);
-  if (stats.indexMask > 16383) touchRuns(stats, runs, runCount);
+  touchRuns(stats, runs, runCount, m.scratch);
   m.touched = logTouch(before, digests + (from << 3), to - from);
   let first = m.firstSeen0;
   let last = m.lastSeen0;
@@ -100,13 +99,12 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
     const flow = flowIn(flowSegments(stats), flowId);
     const end = load<u32>(runs + r * RUN);
     flow.sent += end - i;
-    let bytes: u64 = 0;
+    flow.bytes += <f64>load<u32>(runs + r * RUN, 4);
     for (; i < end; i++) {
       const time = load<f64>(times + (i << 3)) + shift;
       const digest = load<u64>(digests + (i << 3));
       if (time < first) first = time;
       if (time > last) last = time;
-      bytes += <u64>load<u32>(lengths + (i << 2));
       if (after.tail != after.next) {
         const found = logSearch(after, digest, time, window);
         if (found != 0) {
@@ -116,7 +114,6 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
       }
       logAdd(before, digest, time, flowId, <u32>load<u8>(flags + (i << 2)) << 8);
     }
-    flow.bytes += <f64>bytes;
   }
   m.firstSeen0 = first;
   m.lastSeen0 = last;

@@ -20,10 +20,10 @@ export const ENTRY: u32 = 32;
 
 const FIRST_BITS: u32 = 12;
 /** Slots that stay in the cache whatever the rate. */
-const SMALL_BITS: u32 = 13;
-/** log2 of the bits of an orphans' filter. */
-const ORPHAN_BITS: u32 = 19;
-const ORPHAN_BYTES: u32 = 1 << (ORPHAN_BITS - 3);
+const SMALL_BITS: u32 = 14;
+/** Words of the orphans' filter: 32 bits of the present, 32 of the past. */
+const ORPHAN_WORDS: u32 = 1 << 13;
+const ORPHAN_BYTES: u32 = ORPHAN_WORDS << 3;
 /** More steps along chains per row than this, and there are too few slots. */
 const MANY_STEPS: u32 = 2;
 
@@ -38,10 +38,8 @@ export class Log {
   bits: u32; //  log2 of the slots
   expected: u32; // number of the entry after the last partner
   passed: u32; // number after the latest partner so far: unmatched entries before it are orphans
-  orphans: u32; // filter of orphans' digests
-  past: u32; //  the same of earlier ones
-  pastEnd: u32; // they are all below this number
-  pad: u32;
+  orphans: u32; // filter of orphans' digests, two bits each
+  pastEnd: u32; // the past ones are all below this number
   steps: u32; // along chains since the last logAdapt
   rows: u32; //  taken since then
 }
@@ -59,8 +57,6 @@ export function logNew(): u32 {
   memory.fill(log.heads, 0, 8 << log.bits);
   log.orphans = <u32>heap.alloc(ORPHAN_BYTES);
   memory.fill(log.orphans, 0, ORPHAN_BYTES);
-  log.past = <u32>heap.alloc(ORPHAN_BYTES);
-  memory.fill(log.past, 0, ORPHAN_BYTES);
   log.pastEnd = 1;
   log.steps = 0;
   log.rows = 0;
@@ -72,13 +68,12 @@ export function logFree(p: u32): void {
   heap.free(log.entries);
   heap.free(log.heads);
   heap.free(log.orphans);
-  heap.free(log.past);
   heap.free(p);
 }
 
 export function logBytes(p: u32): f64 {
   const log = changetype<Log>(p);
-  return <f64>(log.mask + 1) * ENTRY + <f64>(1 << log.bits) * 8 + 2 * ORPHAN_BYTES;
+  return <f64>(log.mask + 1) * ENTRY + <f64>(1 << log.bits) * 8 + <f64>ORPHAN_BYTES;
 }
 
 // @ts-ignore: decorator
@@ -100,15 +95,23 @@ function filterBit(digest: u64): u64 {
   return <u64>1 << (32 + (digest & 15));
 }
 
+/** Where the two bits of a digest lie, one in each word. */
 // @ts-ignore: decorator
 @inline
-function orphanAt(filter: u32, digest: u64): u32 {
-  return filter + ((<u32>digest & ((1 << ORPHAN_BITS) - 1)) >> 5 << 2);
+function orphanFirst(log: Log, digest: u64): u32 {
+  return log.orphans + ((<u32>(digest >> 5) & (ORPHAN_WORDS - 1)) << 3);
 }
 // @ts-ignore: decorator
 @inline
-function orphanBit(digest: u64): u32 {
-  return <u32>1 << (<u32>digest & 31);
+function orphanSecond(log: Log, digest: u64): u32 {
+  return log.orphans + ((<u32>(digest >> 23) & (ORPHAN_WORDS - 1)) << 3);
+}
+// @ts-ignore: decorator
+@inline
+function mayBeOrphan(log: Log, digest: u64): bool {
+  const first = load<u64>(orphanFirst(log, digest)) >> (digest & 31);
+  const second = load<u64>(orphanSecond(log, digest)) >> ((digest >> 18) & 31);
+  return (first & second & 0x0000000100000001) != 0;
 }
 
 /** Compares the new entry n with those of its chain from number `until` on. */
@@ -141,8 +144,7 @@ function chain(log: Log, e: u32, n: u32, digest: u64): void {
   const near: u64 = <u32>link - log.passed < n - log.passed ? link & 0xffff000000000000 : 0;
   store<u64>(e, link, 24);
   store<u64>(head, <u64>n | (link & 0x0000ffff00000000) | near | bit | (bit << 16));
-  const orphan = load<u32>(orphanAt(log.orphans, digest)) | load<u32>(orphanAt(log.past, digest));
-  if ((orphan & orphanBit(digest)) != 0) markEquals(log, e, n, digest, link, log.tail);
+  if (mayBeOrphan(log, digest)) markEquals(log, e, n, digest, link, log.tail);
   else if ((near & (bit << 16)) != 0) markEquals(log, e, n, digest, link, log.passed);
 }
 
@@ -214,13 +216,10 @@ export function logTouch(log: Log, digests: u32, n: u32): u32 {
 
 /** Unmatched entries before `number`, the one after a partner, become orphans. */
 function pass(log: Log, number: u32): void {
-  // Those that a partner passed are forgotten when the last of them has left the log.
+  // The present is the past from now on where all of the past has left the log.
   if (<i32>(log.tail - log.pastEnd) >= 0) {
-    const past = log.past;
-    log.past = log.orphans;
-    log.orphans = past;
+    for (let at = log.orphans; at < log.orphans + ORPHAN_BYTES; at += 8) store<u64>(at, load<u64>(at) << 32);
     log.pastEnd = log.next;
-    memory.fill(past, 0, ORPHAN_BYTES);
   }
   let n = log.passed;
   if (<i32>(n - log.tail) < 0) n = log.tail;
@@ -228,8 +227,10 @@ function pass(log: Log, number: u32): void {
     const e = entryOf(log, n);
     if ((load<u32>(e, 20) & MATCHED) != 0) continue;
     const digest = load<u64>(e);
-    const at = orphanAt(log.orphans, digest);
-    store<u32>(at, load<u32>(at) | orphanBit(digest));
+    const first = orphanFirst(log, digest);
+    const second = orphanSecond(log, digest);
+    store<u32>(first, load<u32>(first) | (<u32>1 << (<u32>digest & 31)));
+    store<u32>(second, load<u32>(second) | (<u32>1 << (<u32>(digest >> 18) & 31)));
   }
   log.passed = number;
 }

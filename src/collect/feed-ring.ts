@@ -3,7 +3,7 @@
  *
  *   control (i32): written | taken | state | reader waits | slot it waits for | writer waits | slot it waits for
  *   counters (f64): bytes of the files consumed | packets given
- *   slot: kind, side, rows, runs, wide (i32 each), then the columns of the rows: time f64, digest u64, flags u32, wire length u32 (BEFORE's);
+ *   slot: kind, side, rows, runs, wide (i32 each), then the columns of the rows: time f64, digest u64, flags u32;
  *         then the runs of their keys (kernels/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
  *
  * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
@@ -25,8 +25,8 @@ const COUNTER_BYTES = 64;
 const SLOT_HEAD_BYTES = 64;
 const RUN_WORDS = RUN_BYTES / 4;
 const WIDE_WORDS = WIDE_RUN_BYTES / 4;
-/** Digest, flags, wire length, and a run of its own. */
-const ROW_WORDS = 2 + 1 + 1 + RUN_WORDS + WIDE_WORDS;
+/** Digest, flags, and a run of its own. */
+const ROW_WORDS = 2 + 1 + RUN_WORDS + WIDE_WORDS;
 const ROW_BYTES = 8 + 4 * ROW_WORDS;
 
 export const RING_OPEN = 0;
@@ -87,15 +87,13 @@ export class FeedRing {
     this.#time[slot]!.set(batch.timeNs.subarray(from, to));
     words.set(batch.digest.subarray(2 * from, 2 * to), 0);
     words.set(batch.flags.subarray(from, to), 2 * rows);
-    // Bytes are counted at BEFORE alone.
-    if (side === 0) words.set(batch.wireLength.subarray(from, to), 3 * rows);
     const { count, wide } = runs;
     const at = runs.address >>> 2;
-    words.set(u32.subarray(at, at + count * RUN_WORDS), 4 * rows);
-    if (from > 0) for (let i = 0; i < count; i++) words[4 * rows + i * RUN_WORDS]! -= from;
+    words.set(u32.subarray(at, at + count * RUN_WORDS), 3 * rows);
+    if (from > 0) for (let i = 0; i < count; i++) words[3 * rows + i * RUN_WORDS]! -= from;
     if (wide) {
       const more = at + runs.capacity * RUN_WORDS;
-      words.set(u32.subarray(more, more + count * WIDE_WORDS), (4 + RUN_WORDS) * rows);
+      words.set(u32.subarray(more, more + count * WIDE_WORDS), (3 + RUN_WORDS) * rows);
     }
     this.#publish(slot, KIND_ROWS, side, to - from, count, wide);
   }
@@ -170,15 +168,14 @@ export class FeedRing {
     batch.timeNs.set(this.#time[slot]!.subarray(0, n));
     batch.digest.set(words.subarray(0, 2 * n));
     batch.flags.set(words.subarray(2 * rows, 2 * rows + n));
-    if (side === 0) batch.wireLength.set(words.subarray(3 * rows, 3 * rows + n));
     const count = head[3]!;
     runs.count = count;
     runs.wide = head[4] !== 0;
     const at = runs.address >>> 2;
     const { u32 } = kernels;
-    u32.set(words.subarray(4 * rows, 4 * rows + count * RUN_WORDS), at);
+    u32.set(words.subarray(3 * rows, 3 * rows + count * RUN_WORDS), at);
     if (runs.wide) {
-      const from = (4 + RUN_WORDS) * rows;
+      const from = (3 + RUN_WORDS) * rows;
       u32.set(words.subarray(from, from + count * WIDE_WORDS), at + runs.capacity * RUN_WORDS);
     }
     return { kind: "rows", side, rows: n };
