@@ -4,9 +4,9 @@
 import { Batch } from "./batch";
 import { bucketOf, Cells, cellsAddMany } from "./cells";
 import { listAdd, touchMore } from "./flow-lists";
-import { directionOf, faultsOf, flowIn, flowSegments, FlowStats, moreOf } from "./flow-records";
+import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats, moreOf } from "./flow-records";
 import {
-  HISTOGRAM, Interval, INTERVAL_BYTES, Match, MAX_INTERVALS, PAIR_BUCKET, PAIR_DELAY, PAIR_INFO, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
+  HISTOGRAM, Interval, INTERVAL_BYTES, Match, MAX_INTERVALS, PAIR_BUCKET, PAIR_DELAY, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
 
 function intervalsGrow(m: Match, need: u32): void {
@@ -65,208 +65,219 @@ function extentOf(m: Match, order: u32): u32 {
 function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
   const stats = changetype<FlowStats>(m.stats);
   const segments = flowSegments(stats);
+  touchMore(stats, m.found, m.foundCount);
+  let k: u32 = 0;
+  while (k < m.foundCount) {
+    const e = load<u32>(m.found + (k << 4));
+    const flow = flowIn(segments, load<u32>(e, 16));
+    if (flow.more < 1 << 30) {
+      const row = load<u32>(m.found + (k << 4), 8);
+      const apart = load<f64>(batch.time + (row << 3)) + shift - load<f64>(e, 8);
+      flow.more |= ((side == 1 ? apart : -apart) >= m.threshold ? <u32>1 : <u32>2) << 30;
+    }
+    k = countRun(m, stats, flow, batch, side, shift, k);
+  }
+}
+
+/** The partners from number k on that are of one flow, one after the other; returns the first that is not. */
+function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u32, shift: f64, k: u32): u32 {
   const times = batch.time;
   const flags = batch.flags;
   const rows = m.rows;
   const offset = m.offset;
   const slope = m.slope;
   const pivot = m.pivot;
-  const threshold = m.threshold;
   const n = m.foundCount;
-  const forward = changetype<Total>(m.forward);
-  const reverse = changetype<Total>(m.reverse);
-  let jitter = forward.jitter;
-  let jitterCount = forward.jitterCount;
-  let pairs: u32 = 0;
-  let backPairs: u32 = 0;
-  touchMore(stats, m.found, n);
-  for (let k: u32 = 0; k < n; k++) {
-    const f = m.found + (k << 4);
-    const e = load<u32>(f);
+  const from = k;
+  let f = m.found + (k << 4);
+  let e = load<u32>(f);
+  const id = load<u32>(e, 16);
+  const forward = directionOf(flow) == 1;
+  const total = changetype<Total>(forward ? m.forward : m.reverse);
+  let q = forward ? m.pairs + (m.pairCount << 3) : m.backPairs + (m.backPairCount << 3);
+  let h = forward ? m.pairs + rows * PAIR_BUCKET + (m.pairCount << 2) : m.backPairs + rows * PAIR_BUCKET + (m.backPairCount << 2);
+  let matched = flow.matched;
+  let more = changetype<FlowMore>(0);
+  let first = flow.first;
+  let last = flow.last;
+  let least: f64 = first;
+  let most: f64 = first;
+  let sum: f64 = 0;
+  let squares: f64 = 0;
+  let jitter: f64 = 0;
+  let negative: u32 = 0;
+  let lower: u32 = 0;
+  let higher: u32 = 0;
+  if (matched > 1) {
+    more = moreOf(stats, flow);
+    least = more.least;
+    most = more.most;
+    sum = more.sum;
+    squares = more.squares;
+  }
+  do {
     const row = load<u32>(f, 8);
     const rowTime = load<f64>(times + (row << 3)) + shift;
-    const rowTtl: u32 = load<u8>(flags + (row << 2));
-    const entryTtl = (load<u32>(e, 20) >> 8) & 0xff;
-    const send = side == 1 ? load<f64>(e, 8) : rowTime;
-    const raw = side == 1 ? rowTime - send : load<f64>(e, 8) - send;
+    const entryTime = load<f64>(e, 8);
+    const send = side == 1 ? entryTime : rowTime;
+    const raw = side == 1 ? rowTime - entryTime : entryTime - rowTime;
     const d = raw - offset - slope * (send - pivot);
-    const id = load<u32>(e, 16);
-    const flow = flowIn(segments, id);
-    if (flow.more < 1 << 30) flow.more |= (raw >= threshold ? <u32>1 : <u32>2) << 30;
-    const isForward = directionOf(flow) == 1;
     // A reverse packet's delay is counted in its own direction.
-    const delay = isForward ? d : -d;
+    const delay = forward ? d : -d;
     const bucket = bucketOf(delay);
-    // AFTER's rows count as received when they are taken (those without a partner) or here.
-    flow.received += side;
-    const matched = flow.matched;
-    flow.matched = matched + 1;
-    if (matched == 0) flow.first = delay;
-    else {
-      const step = abs<f64>(delay - flow.last);
-      const more = moreOf(stats, flow);
-      more.jitter += step;
-      if (isForward) {
-        jitter += step;
-        jitterCount += 1;
-      } else {
-        reverse.jitter += step;
-        reverse.jitterCount += 1;
-      }
-      const x = delay - flow.first;
+    store<f64>(q, send);
+    store<f64>(q + rows * PAIR_RAW, raw);
+    store<f64>(q + rows * PAIR_DELAY, delay);
+    store<i32>(h, bucket);
+    q += 8;
+    h += 4;
+    const rowTtl: u32 = load<u8>(flags + (row << 2));
+    const entryTtl: u32 = load<u8>(e, 21);
+    lower += rowTtl < entryTtl ? 1 : 0;
+    higher += rowTtl > entryTtl ? 1 : 0;
+    if (matched == 0) {
+      first = delay;
+      least = delay;
+      most = delay;
+    } else {
+      if (changetype<usize>(more) == 0) more = moreOf(stats, flow);
       // Up to three delays are told by least, most and sum; from the fourth on they need buckets.
       if (matched >= 3) {
         if (matched == 3) {
-          listAdd(stats, more, id, bucketOf(more.least));
-          listAdd(stats, more, id, bucketOf(more.most));
-          listAdd(stats, more, id, bucketOf(3 * flow.first + more.sum - more.least - more.most));
+          listAdd(stats, more, id, bucketOf(least));
+          listAdd(stats, more, id, bucketOf(most));
+          listAdd(stats, more, id, bucketOf(3 * first + sum - least - most));
         }
         listAdd(stats, more, id, bucket);
       }
-      more.sum += x;
-      more.squares += x * x;
-      if (matched == 1) {
-        more.least = min<f64>(flow.first, delay);
-        more.most = max<f64>(flow.first, delay);
-      } else {
-        if (delay < more.least) more.least = delay;
-        if (delay > more.most) more.most = delay;
-      }
-      if (delay < 0) more.negative++;
+      const x = delay - first;
+      sum += x;
+      squares += x * x;
+      jitter += abs<f64>(delay - last);
+      least = min<f64>(least, delay);
+      most = max<f64>(most, delay);
+      negative += delay < 0 ? 1 : 0;
     }
-    flow.last = delay;
-    const order = load<u32>(f, 4);
-    if (isForward && side == 1) {
-      if (<i32>(order - flow.nextOrder) >= 0) flow.nextOrder = order + 1;
-      else faultsOf(stats, flow).reordered++;
-    }
-    const q = isForward ? m.pairs : m.backPairs;
-    const i = isForward ? pairs++ : backPairs++;
-    store<f64>(q + (i << 3), send);
-    store<f64>(q + rows * PAIR_RAW + (i << 3), raw);
-    store<f64>(q + rows * PAIR_DELAY + (i << 3), delay);
-    store<i32>(q + rows * PAIR_BUCKET + (i << 2), bucket);
-    store<u32>(q + rows * PAIR_ORDER + (i << 2), order);
-    const ttls = side == 1 ? (entryTtl << 8) | (rowTtl << 16) : (rowTtl << 8) | (entryTtl << 16);
-    store<u32>(q + rows * PAIR_INFO + (i << 2), ttls | side);
+    last = delay;
+    matched++;
+    k++;
+    if (k == n) break;
+    f += 16;
+    e = load<u32>(f);
+  } while (load<u32>(e, 16) == id);
+  if (forward) m.pairCount += k - from;
+  else m.backPairCount += k - from;
+  if (changetype<usize>(more) != 0) {
+    more.least = least;
+    more.most = most;
+    more.sum = sum;
+    more.squares = squares;
+    more.jitter += jitter;
+    more.negative += negative;
+    total.jitter += jitter;
+    total.jitterCount += <f64>(k - from - (flow.matched == 0 ? 1 : 0));
   }
-  forward.jitter = jitter;
-  forward.jitterCount = jitterCount;
-  m.pairCount = pairs;
-  m.backPairCount = backPairs;
+  flow.first = first;
+  flow.last = last;
+  flow.matched = matched;
+  // AFTER's rows count as received when they are taken (those without a partner) or here.
+  if (side == 1) flow.received += k - from;
+  if (side == 1 && forward) countFlowOrder(m, stats, flow, from, k);
+  // The TTL of the row is AFTER's, or BEFORE's.
+  total.ttlLower += side == 1 ? lower : higher;
+  total.ttlHigher += side == 1 ? higher : lower;
+  total.ttlEqual += k - from - lower - higher;
+  return k;
 }
 
-/** The third loop: totals of one direction. */
-function countTotal(m: Match, total: Total, pairs: u32, n: u32): void {
-  if (n == 0) return;
-  const rows = m.rows;
-  const delays = pairs + rows * PAIR_DELAY;
-  const infos = pairs + rows * PAIR_INFO;
-  let first = total.first;
-  let sum = total.sum;
-  let squares = total.squares;
-  let least = total.least;
-  let most = total.most;
-  let firstSend = total.firstSend;
-  let lastSend = total.lastSend;
-  let firstArrive = total.firstArrive;
-  let lastArrive = total.lastArrive;
-  let lower: u32 = 0;
-  let higher: u32 = 0;
-  let negative: u32 = 0;
-  if (total.matched == 0) {
-    first = load<f64>(delays);
-    least = first;
-    most = first;
+/** Which of the partners [from, to), all of one flow, were sent before one that has arrived. Leaves their orders beside the pairs. */
+// @ts-ignore: decorator
+@inline
+function countFlowOrder(m: Match, stats: FlowStats, flow: Flow, from: u32, to: u32): void {
+  let order = m.pairs + m.rows * PAIR_ORDER + ((m.pairCount - (to - from)) << 2);
+  let next = flow.nextOrder;
+  for (let k = from; k < to; k++) {
+    const number = load<u32>(m.found + (k << 4), 4);
+    store<u32>(order, number);
+    order += 4;
+    if (<i32>(number - next) >= 0) next = number + 1;
+    else faultsOf(stats, flow).reordered++;
   }
-  for (let i: u32 = 0; i < n; i++) {
-    const delay = load<f64>(delays + (i << 3));
-    const send = load<f64>(pairs + (i << 3));
-    const arrive = send + load<f64>(pairs + rows * PAIR_RAW + (i << 3));
-    const info = load<u32>(infos + (i << 2));
-    // The first one adds 0.
-    const x = delay - first;
-    sum += x;
-    squares += x * x;
-    least = min<f64>(least, delay);
-    most = max<f64>(most, delay);
-    negative += delay < 0 ? 1 : 0;
-    firstSend = min<f64>(firstSend, send);
-    lastSend = max<f64>(lastSend, send);
-    firstArrive = min<f64>(firstArrive, arrive);
-    lastArrive = max<f64>(lastArrive, arrive);
-    const before = (info >> 8) & 0xff;
-    const after = info >> 16;
-    lower += after < before ? 1 : 0;
-    higher += after > before ? 1 : 0;
-  }
-  total.first = first;
-  total.sum = sum;
-  total.squares = squares;
-  total.least = least;
-  total.most = most;
-  total.firstSend = firstSend;
-  total.lastSend = lastSend;
-  total.firstArrive = firstArrive;
-  total.lastArrive = lastArrive;
-  total.matched += n;
-  total.negative += negative;
-  total.ttlLower += lower;
-  total.ttlHigher += higher;
-  total.ttlEqual += n - lower - higher;
+  flow.nextOrder = next;
 }
 
-/** Intervals and the histogram of forward pairs. */
-function countIntervals(m: Match): void {
-  const n = m.pairCount;
-  const pairs = m.pairs;
+/** The third loop: totals of one direction, and for the forward one the intervals and the histogram. */
+function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): void {
   const rows = m.rows;
-  const recent = m.recent + (8192 << 2);
+  const histogram = forward ? m.recent + (8192 << 2) : m.reverse + TOTAL_BYTES + (8192 << 2);
   let i: u32 = 0;
   while (i < n) {
-    const at = intervalOf(m, load<f64>(pairs + (i << 3)));
-    const interval = changetype<Interval>(m.intervals + at * INTERVAL_BYTES);
-    const from = m.intervalFrom;
-    const to = m.intervalTo;
-    let low = m.recentLow;
-    let high = m.recentHigh;
-    let first = interval.first;
-    let sum = interval.sum;
-    let squares = interval.squares;
-    let least = interval.least;
-    let most = interval.most;
-    if (interval.matched == 0) {
-      first = load<f64>(pairs + rows * PAIR_DELAY + (i << 3));
-      least = first;
-      most = first;
-    }
+    const at = forward ? intervalOf(m, load<f64>(pairs + (i << 3))) : 0;
+    const from = forward ? m.intervalFrom : -Infinity;
+    const to = forward ? m.intervalTo : Infinity;
     const start = i;
+    const first = load<f64>(pairs + rows * PAIR_DELAY + (i << 3));
+    let sum: f64 = 0;
+    let squares: f64 = 0;
+    let least = first;
+    let most = first;
+    let negative: u32 = 0;
+    let firstSend = total.firstSend;
+    let lastSend = total.lastSend;
+    let firstArrive = total.firstArrive;
+    let lastArrive = total.lastArrive;
     do {
+      const send = load<f64>(pairs + (i << 3));
+      if (!(send >= from && send < to) && i != start) break;
+      const arrive = send + load<f64>(pairs + rows * PAIR_RAW + (i << 3));
       const delay = load<f64>(pairs + rows * PAIR_DELAY + (i << 3));
-      const bucket = load<i32>(pairs + rows * PAIR_BUCKET + (i << 2));
+      const h = histogram + (load<i32>(pairs + rows * PAIR_BUCKET + (i << 2)) << 2);
       const x = delay - first;
       sum += x;
       squares += x * x;
       least = min<f64>(least, delay);
       most = max<f64>(most, delay);
-      const h = recent + (bucket << 2);
+      negative += delay < 0 ? 1 : 0;
+      firstSend = min<f64>(firstSend, send);
+      lastSend = max<f64>(lastSend, send);
+      firstArrive = min<f64>(firstArrive, arrive);
+      lastArrive = max<f64>(lastArrive, arrive);
       store<u32>(h, load<u32>(h) + 1);
-      low = min<i32>(low, bucket);
-      high = max<i32>(high, bucket);
       i++;
-      if (i == n) break;
-      const send = load<f64>(pairs + (i << 3));
-      if (!(send >= from && send < to)) break;
-    } while (true);
-    interval.first = first;
-    interval.sum = sum;
-    interval.squares = squares;
-    interval.least = least;
-    interval.most = most;
-    interval.matched += i - start;
-    m.recentLow = low;
-    m.recentHigh = high;
+    } while (i < n);
+    total.firstSend = firstSend;
+    total.lastSend = lastSend;
+    total.firstArrive = firstArrive;
+    total.lastArrive = lastArrive;
+    total.negative += negative;
+    const add = i - start;
+    merge(changetype<usize>(total), offsetof<Total>("first"), total.matched, first, sum, squares, least, most, add);
+    total.matched += add;
+    if (!forward) continue;
+    const interval = changetype<Interval>(m.intervals + at * INTERVAL_BYTES);
+    merge(changetype<usize>(interval), offsetof<Interval>("first"), interval.matched, first, sum, squares, least, most, add);
+    interval.matched += add;
+    m.recentLow = min<i32>(m.recentLow, bucketOf(least));
+    m.recentHigh = max<i32>(m.recentHigh, bucketOf(most));
   }
+}
+
+/** Adds sums of `n` delays, taken around `first`, to those of a record: {first, sum, squares, least, most}, taken around its own first one. */
+function merge(record: usize, offset: usize, matched: u32, first: f64, sum: f64, squares: f64, least: f64, most: f64, n: u32): void {
+  const p = record + offset;
+  if (matched == 0) {
+    store<f64>(p, first);
+    store<f64>(p, sum, 8);
+    store<f64>(p, squares, 16);
+    store<f64>(p, least, 24);
+    store<f64>(p, most, 32);
+    return;
+  }
+  const shift = first - load<f64>(p);
+  store<f64>(p, load<f64>(p, 8) + sum + <f64>n * shift, 8);
+  store<f64>(p, load<f64>(p, 16) + squares + 2 * shift * sum + <f64>n * shift * shift, 16);
+  store<f64>(p, min<f64>(load<f64>(p, 24), least), 24);
+  store<f64>(p, max<f64>(load<f64>(p, 32), most), 32);
 }
 
 /** Puts what is counted of the current interval where it belongs. */
@@ -317,20 +328,7 @@ function countOrder(m: Match): void {
 export function countPairs(m: Match, batch: Batch, side: u32, shift: f64): void {
   if (m.foundCount == 0) return;
   countFlows(m, batch, side, shift);
-  countTotal(m, changetype<Total>(m.forward), m.pairs, m.pairCount);
-  countTotal(m, changetype<Total>(m.reverse), m.backPairs, m.backPairCount);
-  countIntervals(m);
-  countBack(m);
+  countTotal(m, changetype<Total>(m.forward), m.pairs, m.pairCount, true);
+  countTotal(m, changetype<Total>(m.reverse), m.backPairs, m.backPairCount, false);
   if (side == 1) countOrder(m);
 }
-
-/** The histogram of reverse pairs. */
-function countBack(m: Match): void {
-  const buckets = m.backPairs + m.rows * PAIR_BUCKET;
-  const histogram = m.reverse + TOTAL_BYTES + (8192 << 2);
-  for (let i: u32 = 0; i < m.backPairCount; i++) {
-    const h = histogram + (load<i32>(buckets + (i << 2)) << 2);
-    store<u32>(h, load<u32>(h) + 1);
-  }
-}
-

@@ -97,8 +97,7 @@ export const PAIR_RAW: u32 = 8; //     f64, difference of the stamps
 export const PAIR_DELAY: u32 = 16; //  f64, corrected, in its own direction
 export const PAIR_BUCKET: u32 = 24; // i32
 export const PAIR_ORDER: u32 = 28; //  u32, number of the entry at BEFORE
-export const PAIR_INFO: u32 = 32; //   u32: bit 0 AFTER's packet came second, as it should; bits 8-15 TTL at BEFORE, 16-23 at AFTER
-export const PAIR_BYTES: u32 = 36;
+export const PAIR_BYTES: u32 = 32;
 
 export const RECORDS: u32 = 65536;
 /** Damaged timestamps must not make a million million intervals: later ones all count in the last. */
