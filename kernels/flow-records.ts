@@ -14,7 +14,7 @@
 
 import { META_IPV6 } from "./batch";
 import { hashKey } from "./digest";
-import { RUN, wideRun } from "./key-runs";
+import { runAt, wideRun } from "./key-runs";
 
 const SEGMENT_BITS: u32 = 14;
 const SEGMENT: u32 = 1 << SEGMENT_BITS;
@@ -344,7 +344,7 @@ function addFlow(stats: FlowStats, slot: u32, hash: u64, meta: u64, a: u64, wide
 // @ts-ignore: decorator
 @inline
 export function flowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32): u32 {
-  const run = runs + i * RUN;
+  const run = runAt(runs, i);
   const hash = load<u64>(run, 8);
   const meta = load<u64>(run, 16);
   const a = load<u64>(run, 24);
@@ -365,7 +365,7 @@ export function touchRuns(stats: FlowStats, runs: usize, count: u32, scratch: u3
   const segments = flowSegments(stats);
   let sum: u32 = 0;
   for (let i: u32 = 0; i < count; i++) {
-    const hash = load<u64>(runs + i * RUN, 8);
+    const hash = load<u64>(runAt(runs, i), 8);
     const slot = load<u64>(index + (<u32>(hash >> shift) << 3));
     // Another flow's record is not what is needed; 0 is none.
     store<u32>(scratch + (i << 2), ((slot ^ hash) & TAG) == 0 ? <u32>slot : 0);

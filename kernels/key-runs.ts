@@ -1,20 +1,28 @@
 // Rows of a batch as runs of one flow key. Packets come in bursts, so there are far fewer runs than rows: the key is masked and hashed once
 // per run, one look-up finds the flow of all its rows, and another thread is sent runs instead of keys.
 //
+//   head: least f64 | largest time of the rows f64
 //   run: end row u32 (one past its last) | bytes on the wire u32 | hash u64 | meta u64 | addrA u64
 //   after room for `capacity` runs (the batch's), for IPv6 ones: addrB u64 | addrC u64 | addrD u64
 
 import { Batch, META_IPV6 } from "./batch";
 import { avalanche, mixWord, P5 } from "./digest";
 
+export const RUNS_HEAD: u32 = 16;
 export const RUN: u32 = 32;
 export const WIDE_RUN: u32 = 24;
 
-/** Where the IPv6 words of run `i` lie. */
+/** Where run `i` lies. */
+// @ts-ignore: decorator
+@inline
+export function runAt(runs: usize, i: u32): usize {
+  return runs + RUNS_HEAD + i * RUN;
+}
+/** Where its IPv6 words lie. */
 // @ts-ignore: decorator
 @inline
 export function wideRun(runs: usize, capacity: u32, i: u32): usize {
-  return runs + capacity * RUN + i * WIDE_RUN;
+  return runs + RUNS_HEAD + capacity * RUN + i * WIDE_RUN;
 }
 
 /**
@@ -34,7 +42,7 @@ export function keyRuns(b: usize, from: u32, to: u32, mask: usize, seed: u64, ru
     const start = i;
     const o = i << 3;
     const meta = load<u64>(metas + o);
-    const run = runs + n * RUN;
+    const run = runAt(runs, n);
     if ((meta & META_IPV6) != 0) {
       wide |= keyWide(batch, i, mask, seed, run, wideRun(runs, batch.capacity, n));
       i++;
@@ -56,7 +64,20 @@ export function keyRuns(b: usize, from: u32, to: u32, mask: usize, seed: u64, ru
     store<u32>(run, bytesOf(batch, start, i), 4);
     n++;
   }
+  timeBounds(batch, from, to, runs);
   return n | (wide << 31);
+}
+
+function timeBounds(batch: Batch, from: u32, to: u32, out: usize): void {
+  let least: f64 = Infinity;
+  let most: f64 = -Infinity;
+  for (let i = from; i < to; i++) {
+    const time = load<f64>(batch.time + (i << 3));
+    least = min<f64>(least, time);
+    most = max<f64>(most, time);
+  }
+  store<f64>(out, least);
+  store<f64>(out, most, 8);
 }
 
 /** Bytes of rows [from, to). No packet has a mebibyte: what a damaged capture tells beyond it is not believed. */

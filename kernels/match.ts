@@ -9,7 +9,7 @@
 
 import { Batch } from "./batch";
 import { directionOf, faultsOf, flowIn, flowOfRun, flowSegments, FlowStats, touchRuns } from "./flow-records";
-import { RUN } from "./key-runs";
+import { runAt } from "./key-runs";
 import { countPairs, intervalAt, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
 import { COPY, ENTRY, Log, logAdapt, logAdd, logNext, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
@@ -88,23 +88,19 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
   const flags = batch.flags;
   const window = m.window;
   const capacity = batch.capacity;
-  const to = load<u32>(runs + (runCount - 1) * RUN);
+  const to = load<u32>(runAt(runs, runCount - 1));
   touchRuns(stats, runs, runCount, m.scratch);
   m.touched = logTouch(before, digests + (from << 3), to - from);
-  let first = m.firstSeen0;
-  let last = m.lastSeen0;
   let i = from;
   for (let r: u32 = 0; r < runCount; r++) {
     const flowId = flowOfRun(stats, runs, capacity, r);
     const flow = flowIn(flowSegments(stats), flowId);
-    const end = load<u32>(runs + r * RUN);
+    const end = load<u32>(runAt(runs, r));
     flow.sent += end - i;
-    flow.bytes += <f64>load<u32>(runs + r * RUN, 4);
+    flow.bytes += <f64>load<u32>(runAt(runs, r), 4);
     for (; i < end; i++) {
       const time = load<f64>(times + (i << 3)) + shift;
       const digest = load<u64>(digests + (i << 3));
-      if (time < first) first = time;
-      if (time > last) last = time;
       if (after.tail != after.next) {
         const found = logSearch(after, digest, time, window);
         if (found != 0) {
@@ -115,8 +111,6 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
       logAdd(before, digest, time, flowId, <u32>load<u8>(flags + (i << 2)) << 8);
     }
   }
-  m.firstSeen0 = first;
-  m.lastSeen0 = last;
 }
 
 /** The same for AFTER. A packet that finds its partner is of the partner's flow: only the others are looked up. */
@@ -129,18 +123,14 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
   const flags = batch.flags;
   const window = m.window;
   const capacity = batch.capacity;
-  const to = load<u32>(runs + (runCount - 1) * RUN);
+  const to = load<u32>(runAt(runs, runCount - 1));
   // Where packets come in order the slots are not needed.
   if (m.searches > (to - from) >> 4) m.touched = logTouch(before, digests + (from << 3), to - from);
   let searches: u32 = 0;
-  let first = m.firstSeen1;
-  let last = m.lastSeen1;
   let run: u32 = 0;
   for (let i = from; i < to; i++) {
     const time = load<f64>(times + (i << 3)) + shift;
     const digest = load<u64>(digests + (i << 3));
-    if (time < first) first = time;
-    if (time > last) last = time;
     let found = logNext(before, digest, time, window);
     if (found == 0) {
       found = logSearch(before, digest, time, window);
@@ -148,15 +138,23 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     }
     if (found != 0) take(m, found, i);
     else {
-      while (load<u32>(runs + run * RUN) <= i) run++;
+      while (load<u32>(runAt(runs, run)) <= i) run++;
       const flowId = flowOfRun(stats, runs, capacity, run);
       flowIn(flowSegments(stats), flowId).received++;
       logAdd(after, digest, time, flowId, (<u32>load<u8>(flags + (i << 2)) << 8) | (searchMatched ? COPY : 0));
     }
   }
   m.searches = searches;
-  m.firstSeen1 = first;
-  m.lastSeen1 = last;
+}
+
+/** Some row's time is more than `far` behind the latest before it. */
+function setBack(batch: Batch, from: u32, to: u32, shift: f64, latest: f64, far: f64): bool {
+  for (let i = from; i < to; i++) {
+    const time = load<f64>(batch.time + (i << 3)) + shift;
+    if (time < latest - far) return true;
+    latest = max<f64>(latest, time);
+  }
+  return false;
 }
 
 /** Takes the rows of a batch of one side from `from` on, with their keys in `runs`; `shift` is added to their times. */
@@ -167,15 +165,15 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   m.pairCount = 0;
   m.backPairCount = 0;
   if (runCount == 0) return;
-  const to = load<u32>(runs + (runCount - 1) * RUN);
-  const times = batch.time;
-  let now = m.now;
-  let back = false;
-  const far = 4 * m.window;
-  for (let i = from; i < to; i++) {
-    const time = load<f64>(times + (i << 3)) + shift;
-    if (time > now) now = time;
-    else if (time < now - far) back = true;
+  const to = load<u32>(runAt(runs, runCount - 1));
+  const least = load<f64>(runs) + shift;
+  const most = load<f64>(runs, 8) + shift;
+  if (side == 0) {
+    m.firstSeen0 = min<f64>(m.firstSeen0, least);
+    m.lastSeen0 = max<f64>(m.lastSeen0, most);
+  } else {
+    m.firstSeen1 = min<f64>(m.firstSeen1, least);
+    m.lastSeen1 = max<f64>(m.lastSeen1, most);
   }
   if (side == 0) takeBefore(m, batch, runs, runCount, from, shift);
   else takeAfter(m, batch, runs, runCount, from, shift);
@@ -189,7 +187,9 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     logAdapt(after);
   }
   // A clock was set back by far: waiting for it to come by again would keep packets for ever.
-  if (back) now = load<f64>(times + ((to - 1) << 3)) + shift;
+  let now = max<f64>(m.now, most);
+  const back = least < now - 4 * m.window && setBack(batch, from, to, shift, m.now, 4 * m.window);
+  if (back) now = load<f64>(batch.time + ((to - 1) << 3)) + shift;
   m.now = now;
   retire(m, before, 0, back ? Infinity : now - m.window - m.slack);
   retire(m, after, 1, back ? Infinity : now - m.window - m.slack);

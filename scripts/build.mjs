@@ -42,18 +42,17 @@ if (!only || only === "library") {
   // The command line is put together into few files, with the reading thread beside it: a hundred modules take longer to find than to run.
   const cli = join(root, "dist", "cli");
   rmSync(cli, { recursive: true, force: true });
-  run(bin("esbuild"), [
-    "src/cli/main.ts",
-    "src/collect/feed-worker.ts",
-    "--bundle",
-    "--splitting",
-    "--platform=node",
-    "--format=esm",
-    "--packages=external",
-    "--entry-names=[name]",
-    "--chunk-names=[name]-[hash]",
-    "--outdir=dist/cli",
-    "--log-level=warning",
-  ]);
+  const bundle = (...args) =>
+    run(bin("esbuild"), [
+      ...args,
+      "--bundle",
+      "--platform=node",
+      "--format=esm",
+      "--packages=external",
+      "--outdir=dist/cli",
+      "--log-level=warning",
+    ]);
+  bundle("src/cli/main.ts", "--splitting", "--chunk-names=[name]-[hash]");
+  bundle("src/collect/feed-worker.ts");
   chmodSync(join(cli, "main.js"), 0o755);
 }

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "./batch.ts";
 import { FlowKeySpec } from "./flow-key.ts";
-import { RUN_BYTES, RunFinder, WIDE_RUN_BYTES } from "./key-runs.ts";
+import { RUN_BYTES, RUNS_HEAD_BYTES, RunFinder, WIDE_RUN_BYTES } from "./key-runs.ts";
 
 const SEED = 7n;
 const ROWS = 64;
@@ -44,8 +44,8 @@ describe("runs of flow keys", () => {
       const runs = finder.find(batch, from, all.length);
       // The key columns, masked and hashed row by row.
       const found = Array.from({ length: runs.count }, (_, i) => {
-        const at = (runs.address + i * RUN_BYTES) >>> 2;
-        const more = (runs.address + runs.capacity * RUN_BYTES + i * WIDE_RUN_BYTES) >>> 2;
+        const at = (runs.address + RUNS_HEAD_BYTES + i * RUN_BYTES) >>> 2;
+        const more = (runs.wideAddress + i * WIDE_RUN_BYTES) >>> 2;
         const { u32 } = kernels;
         const wide = (u32[at + 5]! & META_IPV6) !== 0;
         return {

@@ -6,6 +6,8 @@ import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "./batch.ts";
 import type { FlowKeySpec } from "./flow-key.ts";
 
+/** Before the runs: the least and the largest time of their rows. */
+export const RUNS_HEAD_BYTES = 16;
 export const RUN_BYTES = 32;
 /** More for a run with an IPv6 key, behind all runs. */
 export const WIDE_RUN_BYTES = 24;
@@ -23,7 +25,7 @@ export class KeyRuns {
   constructor(kernels: Kernels, capacity: number) {
     this.#kernels = kernels;
     this.capacity = capacity;
-    this.address = kernels.alloc(capacity * (RUN_BYTES + WIDE_RUN_BYTES));
+    this.address = kernels.alloc(RUNS_HEAD_BYTES + capacity * (RUN_BYTES + WIDE_RUN_BYTES));
   }
 
   /** Finds the runs of rows [from, to). `mask`: the address of a FlowKeySpec's mask; `seed`: what keys are hashed with. */
@@ -31,6 +33,11 @@ export class KeyRuns {
     const told: number = this.#kernels.call.keyRuns!(batch.address, from, to, mask, seed, this.address);
     this.count = told & 0x7fff_ffff;
     this.wide = told < 0;
+  }
+
+  /** Where the wide parts lie. */
+  get wideAddress(): number {
+    return this.address + RUNS_HEAD_BYTES + this.capacity * RUN_BYTES;
   }
 
   free(): void {

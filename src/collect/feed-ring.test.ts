@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
-import { KeyRuns, RUN_BYTES, RunFinder, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
+import { KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, RunFinder, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
 import { FeedRing } from "./feed-ring.ts";
 
 const ROWS = 8;
@@ -28,8 +28,8 @@ function filled(kernels: Kernels, salt: number) {
 /** End row, bytes, hash and key words of each run. */
 function wordsOf(kernels: Kernels, runs: KeyRuns): number[][] {
   return Array.from({ length: runs.count }, (_, i) => {
-    const at = (runs.address + i * RUN_BYTES) >>> 2;
-    const more = (runs.address + runs.capacity * RUN_BYTES + i * WIDE_RUN_BYTES) >>> 2;
+    const at = (runs.address + RUNS_HEAD_BYTES + i * RUN_BYTES) >>> 2;
+    const more = (runs.wideAddress + i * WIDE_RUN_BYTES) >>> 2;
     const wide = runs.wide ? [...kernels.u32.subarray(more, more + WIDE_RUN_BYTES / 4)] : [];
     return [...kernels.u32.subarray(at, at + RUN_BYTES / 4), ...wide];
   });
@@ -56,6 +56,10 @@ describe("the ring of strides", () => {
       expect([...target.digest.subarray(0, 2 * rows)]).toEqual([...batch.digest.subarray(4, 4 + 2 * rows)]);
       expect([...target.flags.subarray(0, rows)]).toEqual([...batch.flags.subarray(2, 2 + rows)]);
       expect(runs).toMatchObject({ count: Math.ceil(rows / 2), wide: rows > 0 && n % 3 === 2 });
+      const bounds = (kernels: Kernels, { address }: KeyRuns) => [
+        ...kernels.f64.subarray(address >>> 3, (address >>> 3) + 2),
+      ];
+      expect(bounds(there, runs)).toEqual(bounds(here, found));
       // Rows count from the stride's first one on.
       expect(wordsOf(there, runs)).toEqual(wordsOf(here, found).map(([end, ...key]) => [end! - 2, ...key]));
       reader.release();

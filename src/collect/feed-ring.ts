@@ -4,13 +4,13 @@
  *   control (i32): written | taken | state | reader waits | slot it waits for | writer waits | slot it waits for
  *   counters (f64): bytes of the files consumed | packets given
  *   slot: kind, side, rows, runs, wide (i32 each), then the columns of the rows: time f64, digest u64, flags u32;
- *         then the runs of their keys (kernels/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
+ *         then head and runs of their keys (kernels/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
  *
  * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
-import { type KeyRuns, RUN_BYTES, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
+import { type KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
 
 const SLOTS = 64;
 const WRITTEN = 0;
@@ -23,6 +23,7 @@ const WRITER_WANTS = 6;
 const CONTROL_BYTES = 64;
 const COUNTER_BYTES = 64;
 const SLOT_HEAD_BYTES = 64;
+const HEAD_WORDS = RUNS_HEAD_BYTES / 4;
 const RUN_WORDS = RUN_BYTES / 4;
 const WIDE_WORDS = WIDE_RUN_BYTES / 4;
 /** Digest, flags, and a run of its own. */
@@ -50,7 +51,7 @@ export class FeedRing {
 
   constructor(rows: number, buffer?: SharedArrayBuffer) {
     this.rows = rows;
-    const slotBytes = SLOT_HEAD_BYTES + rows * ROW_BYTES;
+    const slotBytes = SLOT_HEAD_BYTES + RUNS_HEAD_BYTES + rows * ROW_BYTES;
     const fixed = CONTROL_BYTES + COUNTER_BYTES;
     this.buffer = buffer ?? new SharedArrayBuffer(fixed + SLOTS * slotBytes);
     this.#control = new Int32Array(this.buffer, 0, CONTROL_BYTES / 4);
@@ -59,7 +60,7 @@ export class FeedRing {
       const at = fixed + i * slotBytes;
       this.#head.push(new Int32Array(this.buffer, at, 5));
       this.#time.push(new Float64Array(this.buffer, at + SLOT_HEAD_BYTES, rows));
-      this.#words.push(new Uint32Array(this.buffer, at + SLOT_HEAD_BYTES + rows * 8, rows * ROW_WORDS));
+      this.#words.push(new Uint32Array(this.buffer, at + SLOT_HEAD_BYTES + rows * 8, HEAD_WORDS + rows * ROW_WORDS));
     }
   }
 
@@ -83,18 +84,18 @@ export class FeedRing {
     const slot = this.#slotToWrite();
     const { rows } = this;
     const words = this.#words[slot]!;
-    const { u32 } = batch.kernels;
-    this.#time[slot]!.set(batch.timeNs.subarray(from, to));
-    words.set(batch.digest.subarray(2 * from, 2 * to), 0);
-    words.set(batch.flags.subarray(from, to), 2 * rows);
+    const { u32, f64 } = batch.kernels;
+    const copy = (address: number, length: number, at: number) =>
+      words.set(u32.subarray(address >>> 2, (address >>> 2) + length), at);
+    const time = (batch.column("time") >>> 3) + from;
+    this.#time[slot]!.set(f64.subarray(time, time + to - from));
+    copy(batch.column("digest") + 8 * from, 2 * (to - from), 0);
+    copy(batch.column("flags") + 4 * from, to - from, 2 * rows);
     const { count, wide } = runs;
-    const at = runs.address >>> 2;
-    words.set(u32.subarray(at, at + count * RUN_WORDS), 3 * rows);
-    if (from > 0) for (let i = 0; i < count; i++) words[3 * rows + i * RUN_WORDS]! -= from;
-    if (wide) {
-      const more = at + runs.capacity * RUN_WORDS;
-      words.set(u32.subarray(more, more + count * WIDE_WORDS), (3 + RUN_WORDS) * rows);
-    }
+    const first = 3 * rows + HEAD_WORDS;
+    copy(runs.address, HEAD_WORDS + count * RUN_WORDS, 3 * rows);
+    if (from > 0) for (let i = 0; i < count; i++) words[first + i * RUN_WORDS]! -= from;
+    if (wide) copy(runs.wideAddress, count * WIDE_WORDS, first + rows * RUN_WORDS);
     this.#publish(slot, KIND_ROWS, side, to - from, count, wide);
   }
 
@@ -164,20 +165,18 @@ export class FeedRing {
     const n = head[2]!;
     const { rows } = this;
     const words = this.#words[slot]!;
+    const { u32, f64 } = kernels;
+    const copy = (at: number, length: number, address: number) =>
+      u32.set(words.subarray(at, at + length), address >>> 2);
     batch.count = n;
-    batch.timeNs.set(this.#time[slot]!.subarray(0, n));
-    batch.digest.set(words.subarray(0, 2 * n));
-    batch.flags.set(words.subarray(2 * rows, 2 * rows + n));
+    f64.set(this.#time[slot]!.subarray(0, n), batch.column("time") >>> 3);
+    copy(0, 2 * n, batch.column("digest"));
+    copy(2 * rows, n, batch.column("flags"));
     const count = head[3]!;
     runs.count = count;
     runs.wide = head[4] !== 0;
-    const at = runs.address >>> 2;
-    const { u32 } = kernels;
-    u32.set(words.subarray(3 * rows, 3 * rows + count * RUN_WORDS), at);
-    if (runs.wide) {
-      const from = (3 + RUN_WORDS) * rows;
-      u32.set(words.subarray(from, from + count * WIDE_WORDS), at + runs.capacity * RUN_WORDS);
-    }
+    copy(3 * rows, HEAD_WORDS + count * RUN_WORDS, runs.address);
+    if (runs.wide) copy(3 * rows + HEAD_WORDS + rows * RUN_WORDS, count * WIDE_WORDS, runs.wideAddress);
     return { kind: "rows", side, rows: n };
   }
 
