@@ -73,11 +73,44 @@ describe("the command line", () => {
     expect(JSON.parse(out).segment.matched).toBe(6163);
   });
 
-  test("a reader that leaves early is no error", async () => {
-    const child = spawn(process.execPath, [CLI, "compare", DEMO.before, DEMO.after, "--json"]);
+  test.each(["--json", "--csv"])("a reader of %s that leaves early is no error", async (flag) => {
+    const child = spawn(process.execPath, [CLI, "compare", DEMO.before, DEMO.after, flag]);
+    let err = "";
+    child.stderr.on("data", (piece) => {
+      err += piece;
+    });
     child.stdout.once("data", () => child.stdout.destroy());
     const code = await new Promise((resolve) => child.on("close", resolve));
-    expect(code).toBe(0);
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+  });
+
+  test.skipIf(!existsSync("/dev/full"))("a full disk gives one line and exit code 2", () => {
+    for (const flags of [["--json"], ["--csv"], []]) {
+      const run = spawnSync(
+        "sh",
+        [
+          "-c",
+          'exec "$0" "$@" > /dev/full',
+          process.execPath,
+          CLI,
+          "compare",
+          DEMO.before,
+          DEMO.after,
+          ...flags,
+        ],
+        { encoding: "utf8" },
+      );
+      expect(run.status).toBe(2);
+      expect(run.stderr).toBe(
+        "hoptime: standard output: no space left on device; what was written is not whole\n",
+      );
+    }
+    const page = hoptime(["compare", DEMO.before, DEMO.after, "--html", "/dev/full"]);
+    expect(page).toEqual({
+      status: 2,
+      out: "",
+      err: "hoptime: /dev/full: cannot be written: no space left on device\n",
+    });
   });
 
   const text = join(scratch, "notes.txt");

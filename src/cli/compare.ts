@@ -1,17 +1,20 @@
 /** `hoptime compare BEFORE AFTER`. */
-import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
+import { jsonPieces } from "../base/json-pieces.ts";
 import { formatDuration } from "../base/time.ts";
 import { readFlowRecords } from "../capture/flow-records.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
-import { type CompareOptions, compareCaptures, type FlowOrder } from "../collect/compare.ts";
-import { compareWithEstimates } from "../collect/compare-estimates.ts";
-import { formatCompare, formatCompareCsv } from "../collect/compare-text.ts";
+import { type CompareOptions, openComparison } from "../collect/compare.ts";
+import { compareCsvLines } from "../collect/compare-csv.ts";
+import { openWithEstimates } from "../collect/compare-estimates.ts";
+import type { FlowOrder } from "../collect/compare-flows.ts";
+import { formatCompare } from "../collect/compare-text.ts";
 import { renderComparePage } from "../collect/report-page.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { addEstimatorOptions, chosenEstimators, parameterHelp } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, shareOption } from "./options.ts";
+import { print, writeFile } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
 
 const ORDERS = ["packets", "mean", "p99", "max", "lost", "bytes"] as const satisfies readonly FlowOrder[];
@@ -101,7 +104,6 @@ async function run(before: string, after: string, flags: Flags): Promise<void> {
     throw new UsageError("bad-flag", "both captures are '-': standard input can only be one of them");
   }
   if (flags.json && flags.csv) throw new UsageError("bad-flag", "--json and --csv exclude each other");
-  const everything = flags.json === true || flags.csv === true || flags.html !== undefined;
   const plans = chosenEstimators({ ...flags }, ESTIMATORS);
   const progress = new Progress("comparing");
   const options: CompareOptions = {
@@ -114,33 +116,36 @@ async function run(before: string, after: string, flags: Flags): Promise<void> {
     filter: flags.filter,
     inner: flags.inner ?? false,
     ...(flags.cover === undefined ? {} : { cover: flags.cover }),
-    flows: everything ? "all" : { top: flags.top, sort: flags.sort },
     onProgress: (done, total, packets) => progress.update(done, total, packets),
   };
   const started = performance.now();
-  const comparison =
+  const comparing =
     plans.length === 0
-      ? compareCaptures(options)
-      : compareWithEstimates(options, {
+      ? openComparison(options)
+      : openWithEstimates(options, {
           plans,
           confidence: flags.confidence,
           flowRecords: flags.flowRecords === undefined ? undefined : readFlowRecords(flags.flowRecords),
         });
-  const report = await comparison.finally(() => progress.clear());
+  const comparison = await comparing.finally(() => progress.clear());
   const seconds = (performance.now() - started) / 1000;
-  if (flags.html !== undefined) writeFileSync(flags.html, renderComparePage(report));
-  if (flags.json) process.stdout.write(`${JSON.stringify(report)}\n`);
-  else if (flags.csv) process.stdout.write(formatCompareCsv(report));
+  if (flags.html !== undefined) writeFile(flags.html, renderComparePage(comparison.view("all")));
+  const report = comparison.view(flags.json || flags.csv ? "all" : { top: flags.top, sort: flags.sort });
+  if (flags.json) {
+    await print(jsonPieces(report));
+    await print(["\n"]);
+  } else if (flags.csv) await print(compareCsvLines(report));
   else {
-    process.stdout.write(formatCompare(report, { top: flags.top, sort: flags.sort, colours }));
     const packets = report.before.packets + report.after.packets;
     const rate = packets / Math.max(seconds, 1e-3) / 1e6;
-    process.stdout.write(
+    await print([
+      formatCompare(report, { top: flags.top, sort: flags.sort, colours }),
       colours.dim(
         `\n${packets.toLocaleString("en-US")} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`,
       ),
-    );
+    ]);
   }
+  comparison.free();
   if (flags.html !== undefined) process.stderr.write(`report written to ${flags.html}\n`);
   for (const capture of [report.before, report.after]) {
     if (capture.partial) {

@@ -1,10 +1,17 @@
-/** A compare report as people read it in a terminal, and its flows as CSV. */
+/** A compare report as people read it in a terminal. */
 import { formatDuration, formatTime } from "../base/time.ts";
 import { formatFlowKey } from "../capture/flow-text.ts";
-import type { FlowOrder } from "./compare.ts";
 import type { EstimateReport } from "./compare-estimate-report.ts";
 import { estimateLines } from "./compare-estimate-text.ts";
-import type { CaptureSummary, CompareReport, FlowReport, Latency, SegmentReport } from "./compare-report.ts";
+import type { FlowOrder } from "./compare-flows.ts";
+import type {
+  CaptureSummary,
+  FlowReport,
+  FlowRows,
+  Latency,
+  ReportView,
+  SegmentReport,
+} from "./compare-report.ts";
 
 /** Colours, or none: picocolors' shape. */
 export interface Palette {
@@ -24,7 +31,7 @@ export interface TextOptions {
   colours: Palette;
 }
 
-export function formatCompare(report: CompareReport, options: TextOptions): string {
+export function formatCompare(report: ReportView, options: TextOptions): string {
   const { colours: c } = options;
   const out: string[] = [];
   out.push(captureLine("before", report.before, c), captureLine("after ", report.after, c), "");
@@ -102,7 +109,7 @@ function segmentLines(s: SegmentReport, prefix: string, c: Palette): string[] {
   return lines;
 }
 
-function sorted(flows: FlowReport[], by: FlowOrder): FlowReport[] {
+function sorted(flows: FlowRows, by: FlowOrder): FlowReport[] {
   const none = Number.NEGATIVE_INFINITY;
   const measure: Record<FlowOrder, (f: FlowReport) => number> = {
     packets: (f) => Math.max(f.sent, f.received),
@@ -140,72 +147,4 @@ function flowTable(flows: FlowReport[], c: Palette): string {
       })
       .join("  ");
   return [c.dim(`  ${line(columns.map(([t]) => t))}`), ...cells.map((r) => `  ${line(r)}`)].join("\n");
-}
-
-const CSV_FIELDS = [
-  "meanNs",
-  "stdevNs",
-  "minNs",
-  "maxNs",
-  "p50Ns",
-  "p90Ns",
-  "p99Ns",
-  "p999Ns",
-  "jitterNs",
-] as const;
-
-/** One row per flow; empty cells where there is no answer. */
-export function formatCompareCsv(report: CompareReport): string {
-  const quote = (value: unknown) => {
-    const text = value === null || value === undefined ? "" : String(value);
-    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-  const header = [
-    "direction",
-    "src",
-    "dst",
-    "proto",
-    "sport",
-    "dport",
-    "dscp",
-    "vlan",
-    "communityId",
-    "sent",
-    "received",
-    "matched",
-    "lost",
-    "appeared",
-    "duplicates",
-    "reordered",
-    "bytes",
-    ...CSV_FIELDS,
-  ];
-  const rows = [
-    ...report.flows.map((f) => ({ f, direction: "forward" })),
-    ...report.reverseFlows.map((f) => ({ f, direction: "reverse" })),
-  ].map(({ f, direction }) =>
-    [
-      direction,
-      f.key.src,
-      f.key.dst,
-      f.key.proto,
-      f.key.sport,
-      f.key.dport,
-      f.key.dscp,
-      f.key.vlan,
-      f.communityId,
-      f.sent,
-      f.received,
-      f.matched,
-      f.lost,
-      f.appeared,
-      f.duplicates,
-      f.reordered,
-      f.bytes,
-      ...CSV_FIELDS.map((field) => f.latency?.[field]),
-    ]
-      .map(quote)
-      .join(","),
-  );
-  return `${[header.join(","), ...rows].join("\n")}\n`;
 }

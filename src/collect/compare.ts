@@ -8,15 +8,16 @@ import { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { compileFilter } from "../capture/filter.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
-import { type CaptureOptions, CaptureReader, DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
-import { findAlignment } from "../clock/alignment.ts";
+import { type CaptureOptions, DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import { type CorrectionMode, correction } from "../clock/correction.ts";
 import { diagnose } from "../clock/diagnose.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
-import { buildReport, type Directions } from "./compare-build.ts";
+import { sampleAlignment } from "./compare-alignment.ts";
+import { buildReport } from "./compare-build.ts";
+import type { FlowChoice } from "./compare-flows.ts";
 import { type PassOptions, type PassPlan, type PassResult, runPass } from "./compare-pass.ts";
-import type { CompareReport } from "./compare-report.ts";
-import { tellDirections } from "./direction.ts";
+import type { CompareReport, ReportView } from "./compare-report.ts";
+import { type Directions, tellDirections } from "./direction.ts";
 import { FeedThread, worthParallel } from "./parallel-feed.ts";
 
 export interface CompareOptions {
@@ -31,7 +32,7 @@ export interface CompareOptions {
   cover?: number;
   seed?: bigint;
   /** Flow rows in the report: all, or the first by packets. */
-  flows?: "all" | { top: number; sort: FlowOrder };
+  flows?: FlowChoice;
   onProgress?: PassOptions["onProgress"];
   onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
   /** A new pass begins: what taps have seen so far does not count. The plan says what is known of the clocks. */
@@ -39,8 +40,6 @@ export interface CompareOptions {
   /** Read and decode in a second thread: by default where the captures are large enough. The report is the same. */
   parallel?: boolean;
 }
-
-export type FlowOrder = "packets" | "mean" | "p99" | "max" | "lost" | "bytes";
 
 export const DEFAULT_WINDOW_NS = 10e9;
 export const DEFAULT_EPOCH_NS = 1e9;
@@ -54,7 +53,30 @@ const MAX_PASSES = 5;
 /** Below this share of matches (of what could match) the clocks are suspected. */
 const FEW_MATCHES = 0.05;
 
+/** Two captures compared, with the records that its flows are read from. */
+export interface Comparison {
+  /** The report; its flows are made while they are walked. */
+  view(flows: FlowChoice): ReportView;
+  /** Gives the records back: views are not to be walked any more. */
+  free(): void;
+}
+
 export async function compareCaptures(options: CompareOptions): Promise<CompareReport> {
+  const comparison = await openComparison(options);
+  try {
+    return wholeReport(comparison.view(options.flows ?? "all"));
+  } finally {
+    comparison.free();
+  }
+}
+
+/** A view with its flows as lists: a report that stands on its own. */
+export function wholeReport(view: ReportView): CompareReport {
+  return { ...view, flows: [...view.flows], reverseFlows: [...view.reverseFlows] };
+}
+
+/** For answers of any length: flows one by one instead of a list (`options.flows` is not looked at). */
+export async function openComparison(options: CompareOptions): Promise<Comparison> {
   const parallel = options.parallel ?? worthParallel(options.before, options.after);
   // Started first: it comes up while the first packets are looked at.
   const thread = parallel && !options.onBatch ? FeedThread.start() : null;
@@ -65,7 +87,7 @@ export async function compareCaptures(options: CompareOptions): Promise<CompareR
   }
 }
 
-async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<CompareReport> {
+async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<Comparison> {
   const kernels = new Kernels();
   const key = FlowKeySpec.parse(options.key);
   const seed = options.seed ?? DEFAULT_SEED;
@@ -132,7 +154,7 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
     }
     if (next) notes.push(unmended(plan, next, result.rereadable));
     verdict ??= diagnose({ observer: result.observer, ...result.quality });
-    const report = buildReport({
+    const view = buildReport({
       result,
       directions,
       verdict,
@@ -140,11 +162,9 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
       key,
       notes,
       options: describeOptions(options, plan, key),
-      flows: options.flows ?? "all",
       epochNs: passOptions.epochNs,
     });
-    result.matcher.free();
-    return report;
+    return { view, free: () => result.matcher.free() };
   }
 }
 
@@ -201,7 +221,12 @@ async function revise(
     !result.limited
   ) {
     tried.aligned = true;
-    const offsetNs = await alignment(kernels, options, { ...capture, cover: plan.cover }, result.originNs);
+    const offsetNs = await sampleAlignment(
+      kernels,
+      options,
+      { ...capture, cover: plan.cover },
+      result.originNs,
+    );
     if (offsetNs !== null) return { ...plan, alignNs: offsetNs, thresholdNs: Number.NEGATIVE_INFINITY };
   }
   if (directions.thresholdNs !== plan.thresholdNs) return { ...plan, thresholdNs: directions.thresholdNs };
@@ -219,51 +244,4 @@ function visibleTo(statistics: PassResult["before"], cover: number): number {
     if (cut > ODD_SHARE * statistics.ipPackets) return size;
   }
   return cover;
-}
-
-const SAMPLE = 32_768;
-
-/** Offset of the clocks from packets with equal digests anywhere in both captures: the smallest digests of each are the sample. */
-async function alignment(
-  kernels: Kernels,
-  options: CompareOptions,
-  capture: CaptureOptions,
-  originNs: bigint,
-): Promise<number | null> {
-  const samples = [];
-  for (const path of [options.before, options.after]) {
-    const reader = await CaptureReader.open(kernels, path, capture);
-    let kept: { high: number; low: number; timeNs: number }[] = [];
-    let limit = 0x1_0000_0000;
-    while (await reader.next()) {
-      const { digest, timeNs, count } = reader.batch;
-      const shift = Number((reader.originNs ?? originNs) - originNs);
-      for (let i = 0; i < count; i++) {
-        const high = digest[2 * i + 1]!;
-        if (high < limit) kept.push({ high, low: digest[2 * i]!, timeNs: timeNs[i]! + shift });
-      }
-      while (kept.length > SAMPLE) {
-        limit /= 2;
-        kept = kept.filter((p) => p.high < limit);
-      }
-    }
-    reader.close();
-    reader.free();
-    samples.push({ kept, limit });
-  }
-  const [a, b] = samples as [(typeof samples)[0], (typeof samples)[0]];
-  const byDigest = new Map<string, number[]>();
-  for (const p of a.kept) {
-    const name = `${p.high}:${p.low}`;
-    const list = byDigest.get(name);
-    if (list) list.push(p.timeNs);
-    else byDigest.set(name, [p.timeNs]);
-  }
-  const pairs = [];
-  for (const p of b.kept) {
-    for (const beforeNs of (byDigest.get(`${p.high}:${p.low}`) ?? []).slice(0, 8))
-      pairs.push({ beforeNs, afterNs: p.timeNs });
-  }
-  if (pairs.length < 3) return null;
-  return findAlignment(pairs)?.offsetNs ?? null;
 }

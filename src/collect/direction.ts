@@ -4,8 +4,19 @@
  * before) goes from BEFORE to AFTER, because the difference is delay + offset one way and -delay + offset the other. Where nothing goes both ways, all
  * packets are taken to go from BEFORE to AFTER, and negative delays are the clock doctor's business.
  */
-import type { ExactMatcher } from "../estimators/exact/matcher.ts";
-import type { Directions } from "./compare-build.ts";
+import type { ClockVerdict } from "../clock/verdict.ts";
+import type { ExactMatcher, TotalResult } from "../estimators/exact/matcher.ts";
+import type { CompareReport, SegmentReport } from "./compare-report.ts";
+
+export interface Directions {
+  matched: number;
+  /** Packets go both ways in these captures. */
+  twoWay: boolean;
+  /** The threshold that tells them apart (compare-pass.ts); another pass is due when it is not the one used. */
+  thresholdNs: number;
+  /** Flows that answer each other; null where it was not looked at. */
+  peers: number | null;
+}
 
 /** Flows looked at for answering each other: enough to be sure, few enough to be quick. */
 const MOST_PAIRS = 20_000;
@@ -60,4 +71,54 @@ function differences(flow: ReturnType<ExactMatcher["flow"]>): { mean: number; le
   return flow.direction === 2
     ? { mean: -d.meanNs, least: -d.maxNs, most: -d.minNs }
     : { mean: d.meanNs, least: d.minNs, most: d.maxNs };
+}
+
+/** Which capture is the earlier point, from what does not depend on the clocks, and from them. */
+export function judgeDirection(
+  total: TotalResult,
+  segment: SegmentReport,
+  verdict: ClockVerdict,
+  twoWay: boolean,
+): CompareReport["direction"] {
+  const evidence: string[] = [];
+  if (total.matched === 0) return { order: "unclear", evidence: ["no packet was seen at both points"] };
+  let score = 0;
+  const { lower, higher } = total.ttl;
+  if (lower > 0.9 * total.matched) {
+    evidence.push("TTLs are lower in the second capture: it is the later point");
+    score += 3;
+  } else if (higher > 0.9 * total.matched) {
+    evidence.push("TTLs are higher in the second capture: it is the earlier point");
+    score -= 3;
+  }
+  const allNegative = total.negative > 0.9 * total.matched;
+  if (twoWay) {
+    evidence.push("packets go both ways; flows that answer each other tell the directions apart");
+    score += 1;
+  }
+  if (allNegative) {
+    evidence.push(
+      `${total.negative} of ${total.matched} delays are negative: the second capture is the earlier point, or its clock is behind`,
+    );
+    score -= 2;
+  } else if (total.negative === 0 && verdict.offset.kind === "none") {
+    evidence.push("all delays are positive");
+    score += 1;
+  }
+  const missing = segment.lost;
+  const extra = segment.appeared;
+  if (missing + extra > 20 && Math.max(missing, extra) > 5 * Math.min(missing, extra)) {
+    if (extra > missing) {
+      evidence.push(
+        `${extra} packets are only in the second capture and ${missing} only in the first: loss points the other way`,
+      );
+      score -= 1;
+    } else {
+      evidence.push(
+        `${missing} packets are only in the first capture and ${extra} only in the second, as loss on the way makes it`,
+      );
+      score += 1;
+    }
+  }
+  return { order: score > 0 ? "as-given" : score < 0 ? "swapped" : "unclear", evidence };
 }

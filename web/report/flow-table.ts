@@ -2,8 +2,7 @@
  * The table of flows. Only the rows in sight exist as elements (about forty, reused while scrolling), so its cost
  * doesn't grow with the flows. On paper it prints the first rows of the order and filter that are set.
  */
-import type { Latency } from "../../src/collect/compare-report.ts";
-import type { LatencyField } from "../../src/collect/page-data.ts";
+import type { Latency, LatencyField } from "../../src/collect/compare-report.ts";
 import { formatBytes, formatCount, formatNs, formatShare } from "../../src/collect/units.ts";
 import { choice, el } from "./elements.ts";
 import { flowsAsCsv, save } from "./flow-csv.ts";

@@ -1,0 +1,43 @@
+/** Sentences about what limits the numbers of a report. */
+import { DEFAULT_COVER } from "../capture/reader.ts";
+import type { PassResult } from "./compare-pass.ts";
+import type { SegmentReport } from "./compare-report.ts";
+import type { Directions } from "./direction.ts";
+
+export function observations(result: PassResult, directions: Directions, segment: SegmentReport): string[] {
+  const notes: string[] = [];
+  const { before, after, plan } = result;
+  for (const side of [before, after]) {
+    if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
+    notes.push(...side.warnings.map((w) => `${side.file}: ${w}`));
+    if ((side.dropped ?? 0) > 0) {
+      notes.push(
+        `${side.file}: the capturing side dropped ${side.dropped} packets: unmatched packets may be capture loss, not path loss`,
+      );
+    }
+  }
+  const cut = [...before.shorts, ...after.shorts].filter(([size]) => size < plan.cover);
+  if (cut.length > 0) {
+    const packets = cut.reduce((n, [, count]) => n + count, 0);
+    notes.push(
+      `${packets} packets are cut at less than the ${plan.cover} bytes from the IP header on that tell packets apart: they may not match`,
+    );
+  }
+  if (plan.cover < DEFAULT_COVER) {
+    notes.push(
+      `packets are told apart by their first ${plan.cover} bytes from the IP header on: what both captures hold`,
+    );
+  }
+  if (segment.ambiguous > 0) {
+    notes.push(
+      `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out`,
+    );
+  }
+  if (plan.alignNs !== 0)
+    notes.push(
+      `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s; packets were matched with that removed`,
+    );
+  if (directions.twoWay)
+    notes.push("packets go both ways: 'segment' is first capture to second, 'reverse' the other way");
+  return notes;
+}
