@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { jsonPieces } from "../base/json-pieces.ts";
 import { formatDuration } from "../base/time.ts";
+import { isStandardInput } from "../capture/capture-path.ts";
 import { readFlowRecords } from "../capture/flow-records.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import { type CompareOptions, openComparison } from "../collect/compare.ts";
@@ -39,7 +40,7 @@ interface Flags {
 export function compareCommand(): Command {
   const command = new Command("compare")
     .description(
-      "Matches the same packets in two captures and tells who was delayed between them, by how much, what was lost, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip; - is standard input.",
+      "Matches the same packets in two captures and tells who was delayed between them, by how much, what was lost, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip; - is standard input. FILE#0 or FILE#eth0 is one interface of a capture that holds several points.",
     )
     .argument("<before>", "capture at the earlier point")
     .argument("<after>", "capture at the later point")
@@ -89,6 +90,7 @@ export function compareCommand(): Command {
 Examples:
   hoptime compare ingress.pcap egress.pcap
   hoptime compare a.pcapng.gz b.pcapng.gz --filter 'udp and dst net 10.2.0.0/16' --top 20 --sort p99
+  hoptime compare both.pcapng#eth0 both.pcapng#eth1
   hoptime compare a.pcap b.pcap --clock deskew --html report.html
   hoptime compare a.pcap b.pcap --estimators lda --lda packets=1e6,loss=0.01
   tcpdump -r a.pcap -w - port 443 | hoptime compare - b.pcap --json
@@ -100,7 +102,7 @@ ${parameterHelp(ESTIMATORS)}`,
 }
 
 async function run(before: string, after: string, flags: Flags): Promise<void> {
-  if (before === "-" && after === "-") {
+  if (isStandardInput(before) && isStandardInput(after)) {
     throw new UsageError("bad-flag", "both captures are '-': standard input can only be one of them");
   }
   if (flags.json && flags.csv) throw new UsageError("bad-flag", "--json and --csv exclude each other");

@@ -60,7 +60,10 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .description(
       "Folds the captures of one point into sketches, epoch by epoch, and keeps those as records: kilobytes that two points exchange instead of packets.",
     )
-    .argument("<file...>", "captures of the point, in order of time; - is standard input")
+    .argument(
+      "<file...>",
+      "captures of the point, in order of time; - is standard input, FILE#0 or FILE#eth0 one interface",
+    )
     .requiredOption("--point <name>", "name of the point")
     .requiredOption("--to <dir>", "directory of the records")
     .option("--estimators <names>", `of ${table.map((e) => e.name).join(", ")}`, usual(table))

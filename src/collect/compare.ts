@@ -6,6 +6,7 @@
  */
 import { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
+import { isStandardInput, parseCapturePath } from "../capture/capture-path.ts";
 import { compileFilter } from "../capture/filter.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
 import { type CaptureOptions, DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
@@ -77,7 +78,7 @@ export function wholeReport(view: ReportView): CompareReport {
 
 /** For answers of any length: flows one by one instead of a list (`options.flows` is not looked at). */
 export async function openComparison(options: CompareOptions): Promise<Comparison> {
-  const parallel = options.parallel ?? worthParallel(options.before, options.after);
+  const parallel = options.parallel ?? worthParallel(fileOf(options.before), fileOf(options.after));
   // Started first: it comes up while the first packets are looked at.
   const thread = parallel && !options.onBatch ? FeedThread.start() : null;
   try {
@@ -86,6 +87,8 @@ export async function openComparison(options: CompareOptions): Promise<Compariso
     await thread?.close();
   }
 }
+
+const fileOf = (path: string) => parseCapturePath(path).file;
 
 async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<Comparison> {
   const kernels = new Kernels();
@@ -114,7 +117,10 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
     thresholdNs: 0,
     correction: { offsetNs: 0, slope: 0, pivotNs: 0 },
     leadNs: Math.min(passOptions.windowNs / 8, SHORT_LEAD_NS),
-    limit: options.before === "-" || options.after === "-" ? Number.POSITIVE_INFINITY : LOOK_AHEAD,
+    limit:
+      isStandardInput(options.before) || isStandardInput(options.after)
+        ? Number.POSITIVE_INFINITY
+        : LOOK_AHEAD,
   };
   const notes: string[] = [];
   const tried = { aligned: false };
