@@ -36,7 +36,14 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
   const forward = buildSegment(sums.forward, eligible.forward, total, matcher.ambiguous, "forward");
   const reverse =
     twoWay && sums.reverse.sent + sums.reverse.received > 0
-      ? buildSegment(sums.reverse, eligible.reverse, matcher.total(2), 0, "reverse")
+      ? buildSegment(
+          sums.reverse,
+          eligible.reverse,
+          matcher.total(2),
+          0,
+          "reverse",
+          reverseConstant(verdict, mode),
+        )
       : null;
   const rows = (way: Way | null, choice: FlowChoice): FlowRows =>
     way === null ? [] : new MatchedFlows(matcher, way, twoWay, key, choice);
@@ -63,7 +70,7 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
       uncertainty: clockUncertainty(verdict, mode),
     },
     direction: judgeDirection(total, forward.report, verdict, reverse !== null),
-    notes: [...input.notes, ...observations(result, directions, forward.report)],
+    notes: [...input.notes, ...observations(result, directions, forward.report, mode === "asis")],
   };
   return (choice) => ({
     ...head,
@@ -71,6 +78,16 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
     reverseFlows: rows(reverse, choice),
     ...rest,
   });
+}
+
+/**
+ * Relative delays are above the smallest of their direction. The matcher corrects the clock, so that forward delays begin at 0; those the other way then
+ * hold the smallest of both.
+ */
+function reverseConstant({ offset, mode }: ClockVerdict, wanted: CorrectionMode): number {
+  if (wanted !== "relative" || mode !== "two-way" || offset.lowNs === null || offset.highNs === null)
+    return 0;
+  return offset.highNs - offset.lowNs;
 }
 
 /** What the capturing sides say they dropped: at the far end it looks like loss, at the near end like packets that appear. */

@@ -2,7 +2,7 @@
 import type { FlowKeySpec } from "../capture/flow-key.ts";
 import { communityId } from "../capture/flow-text.ts";
 import type { ExactMatcher } from "../estimators/exact/matcher.ts";
-import { flowLatency } from "./compare-latency.ts";
+import { flowLatency, lessConstant } from "./compare-latency.ts";
 import type { FlowReport, FlowRows } from "./compare-report.ts";
 import { noMatchReason, settle, type Way } from "./compare-segment.ts";
 
@@ -47,7 +47,7 @@ function choose(matcher: ExactMatcher, { way, real }: Way, twoWay: boolean, want
 
 function flowReport(
   id: number,
-  { way, real }: Way,
+  { way, real, constantNs }: Way,
   key: FlowKeySpec,
   named: boolean,
   matcher: ExactMatcher,
@@ -57,7 +57,12 @@ function flowReport(
   const described = key.describe(words, at);
   const forward = way === "forward";
   const { lost, appeared, duplicates } = settle(flow, real, way);
-  const latency = flow.delay && flowLatency(flow.delay, flow.jitterNs, () => matcher.flows.buckets(id));
+  const latency =
+    flow.delay &&
+    lessConstant(
+      flowLatency(flow.delay, flow.jitterNs, () => matcher.flows.buckets(id)),
+      constantNs,
+    );
   return {
     key: described,
     communityId: named ? communityId(described) : null,

@@ -38,6 +38,15 @@ export function flowLatency(delay: DelaySums, jitterNs: number | null, run: () =
   });
 }
 
+/** The same delays with a constant taken off. */
+export function lessConstant(latency: Latency, ns: number): Latency {
+  if (ns === 0) return latency;
+  const shifted = { ...latency };
+  for (const field of ["meanNs", "minNs", "maxNs", "p50Ns", "p90Ns", "p99Ns", "p999Ns"] as const)
+    shifted[field] -= ns;
+  return shifted;
+}
+
 function withQuantiles(delay: DelaySums, jitterNs: number | null, quantile: (q: number) => number): Latency {
   return {
     count: delay.count,

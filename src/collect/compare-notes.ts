@@ -1,10 +1,16 @@
 /** Sentences about what limits the numbers of a report. */
-import { DEFAULT_COVER } from "../capture/reader.ts";
+import { formatDuration } from "../base/time.ts";
+import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
 import type { PassResult } from "./compare-pass.ts";
 import type { SegmentReport } from "./compare-report.ts";
 import type { Directions } from "./direction.ts";
 
-export function observations(result: PassResult, directions: Directions, segment: SegmentReport): string[] {
+export function observations(
+  result: PassResult,
+  directions: Directions,
+  segment: SegmentReport,
+  asStamped: boolean,
+): string[] {
   const notes: string[] = [];
   const { before, after, plan } = result;
   for (const side of [before, after]) {
@@ -35,9 +41,37 @@ export function observations(result: PassResult, directions: Directions, segment
   }
   if (plan.alignNs !== 0)
     notes.push(
-      `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s; packets were matched with that removed`,
+      `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s, more than the window: packets were matched with that removed${
+        asStamped
+          ? ", delays are as stamped and hold it; --clock deskew or --clock relative takes it out"
+          : ""
+      }`,
     );
+  if (directions.matched === 0) notes.push(...whyNothingMatched(result));
   if (directions.twoWay)
     notes.push("packets go both ways: 'segment' is first capture to second, 'reverse' the other way");
   return notes;
+}
+
+/** What a person would look at next. */
+function whyNothingMatched({ before, after, rereadable }: PassResult): string[] {
+  if (before.ipPackets === 0 || after.ipPackets === 0) return [];
+  const [a, b] = [span(before), span(after)];
+  if (!a || !b) return [];
+  const causes =
+    "addresses or ports are rewritten on the way (NAT), one point sees a tunnel (--inner), or these are not captures of the same traffic";
+  const apartNs =
+    a.firstNs > b.lastNs ? a.firstNs - b.lastNs : b.firstNs > a.lastNs ? b.firstNs - a.lastNs : 0n;
+  const times =
+    apartNs === 0n
+      ? "the captures overlap in time, but no packet is in both"
+      : `there are ${formatDuration(Number(apartNs))} between the captures, and no packet is in both`;
+  const clocks = rereadable
+    ? " whatever their clocks say"
+    : "; clocks that are further apart than the window are only seen through where both are files";
+  return [`${times}${clocks}: ${causes}`];
+}
+
+function span({ firstNs, lastNs }: CaptureStatistics): { firstNs: bigint; lastNs: bigint } | null {
+  return firstNs === null || lastNs === null ? null : { firstNs, lastNs };
 }

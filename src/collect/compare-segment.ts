@@ -2,7 +2,7 @@
 import type { FlowKeySpec } from "../capture/flow-key.ts";
 import type { EdgeCounts, FlowResult, WaySums } from "../estimators/exact/flow-results.ts";
 import type { ExactMatcher, TotalResult } from "../estimators/exact/matcher.ts";
-import { latencyOf } from "./compare-latency.ts";
+import { latencyOf, lessConstant } from "./compare-latency.ts";
 import type { SegmentReport } from "./compare-report.ts";
 
 /** A run of unmatched packets at an end is only put down to the capture when loss would hardly have made it. */
@@ -14,6 +14,8 @@ export interface Way {
   way: "forward" | "reverse";
   report: SegmentReport;
   real: Record<keyof EdgeCounts, boolean>;
+  /** Taken off the delays that the matcher kept. */
+  constantNs: number;
 }
 
 /**
@@ -47,6 +49,7 @@ export function buildSegment(
   total: TotalResult,
   ambiguous: number,
   way: "forward" | "reverse",
+  constantNs = 0,
 ): Way {
   const forward = way === "forward";
   const { matched } = sums;
@@ -66,7 +69,8 @@ export function buildSegment(
   const counts = settle(sums, real, way);
   const sent = forward ? sums.sent : sums.received;
   const received = forward ? sums.received : sums.sent;
-  const latency = latencyOf(total.delay, total.histogram, total.jitterNs);
+  const measured = latencyOf(total.delay, total.histogram, total.jitterNs);
+  const latency = measured && lessConstant(measured, constantNs);
   const report: SegmentReport = {
     sent,
     received,
@@ -84,7 +88,7 @@ export function buildSegment(
     latency,
     ...(latency ? {} : { reason: noMatchReason(sent, received) }),
   };
-  return { way, report, real };
+  return { way, report, real, constantNs };
 }
 
 /** Counts of a flow, or of all, with the unmatched packets at the ends put where they belong. */

@@ -50,7 +50,10 @@ const LEAST_COVER = 28;
 const ODD_SHARE = 0.001;
 const LOOK_AHEAD = 32_768;
 const SHORT_LEAD_NS = 4e6;
-const MAX_PASSES = 5;
+/** Coverage, alignment, directions, lead and correction may each ask for one more, and a look ahead before. */
+const MAX_PASSES = 8;
+/** Below every difference: all packets go from BEFORE to AFTER until the pass shows better. */
+const ALL_FORWARD_NS = -Number.MAX_VALUE;
 /** Below this share of matches (of what could match) the clocks are suspected. */
 const FEW_MATCHES = 0.05;
 
@@ -132,7 +135,7 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
       whole && options.onBatch ? { ...passOptions, onBatch: options.onBatch } : passOptions;
     const result = await runPass(kernels, observed, plan);
     const last = pass >= MAX_PASSES || !result.rereadable;
-    const directions = tellDirections(result.matcher, plan.thresholdNs);
+    const directions = tellDirections(result.matcher, plan);
     const final = plan.correction.offsetNs !== 0 || plan.correction.slope !== 0;
     let next = final
       ? null
@@ -233,7 +236,7 @@ async function revise(
       { ...capture, cover: plan.cover },
       result.originNs,
     );
-    if (offsetNs !== null) return { ...plan, alignNs: offsetNs, thresholdNs: Number.NEGATIVE_INFINITY };
+    if (offsetNs !== null) return { ...plan, alignNs: offsetNs, thresholdNs: ALL_FORWARD_NS };
   }
   if (directions.thresholdNs !== plan.thresholdNs) return { ...plan, thresholdNs: directions.thresholdNs };
   // Packets that arrive, by their stamps, before they are sent: BEFORE must be read further ahead for their order to be seen.
