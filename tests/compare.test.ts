@@ -246,6 +246,34 @@ describe("compare on the demo's captures", () => {
     expect(segment.duplicates).toBeLessThanOrEqual(copies);
   });
 
+  test("segments that were merged beside one capture are named as what cannot match", async () => {
+    // Every other packet of a flow is swallowed by the one before it, as GRO does.
+    const merged = after.flatMap((f, i) => {
+      if (i % 8 === 1) return [];
+      if (i % 8 !== 0 || f.data.readUInt16BE(12) !== 0x0800) return [f];
+      const data = Buffer.from(f.data);
+      data.writeUInt16BE(data.readUInt16BE(16) + 4000, 16);
+      return [{ ...f, data, wire: f.wire + 4000 }];
+    });
+    const file = writeFrames(path("merged.pcap"), merged);
+    const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file });
+    expect(segment.appeared).toBeGreaterThan(500);
+    expect(notes.join("\n")).toMatch(/up to 55\d\d bytes long in .*merged\.pcap and up to 1514 .*ethtool -K/);
+    expect(plain.notes.join("\n")).not.toMatch(/ethtool/);
+  });
+
+  test("a capture compared with itself says so", async () => {
+    const { notes, segment } = await compareCaptures({ before: DEMO.before, after: DEMO.before });
+    expect(segment).toMatchObject({ matched: 6664, lost: 0 });
+    expect(notes).toContain("both captures are the same file: every packet meets itself");
+  });
+
+  test("a filter that passes nothing is what the notes name", async () => {
+    const { notes, segment } = await compareCaptures({ ...DEMO, filter: "sctp" });
+    expect(segment).toMatchObject({ latency: null, reason: "no packets at either point" });
+    expect(notes[0]).toMatch(/none of its 6664 IP packets passes the filter/);
+  });
+
   test("a cut file is reported as far as it goes, marked as partial", async () => {
     const whole = readFileSync(writeFrames(path("whole.pcap"), after));
     writeFileSync(path("cut.pcap"), whole.subarray(0, Math.floor(whole.length / 2) + 3));
@@ -272,7 +300,7 @@ describe("compare on the demo's captures", () => {
     expect(report.segment).toMatchObject({
       matched: 0,
       latency: null,
-      reason: "no IP packets at the second point",
+      reason: "no packets at the second point",
     });
     expect(JSON.stringify(report)).not.toMatch(/NaN|Infinity/);
     expect(report.flows.every((f) => f.latency === null && f.reason !== undefined)).toBe(true);

@@ -135,7 +135,7 @@ async function main(argv: string[]): Promise<number> {
     if (code?.startsWith("commander.")) {
       throw new UsageError(
         "bad-flag",
-        message.replace(/^error: /, ""),
+        message.replace(/^error: /, "").replace(/\.$/, ""),
         `hoptime ${name} --help shows the options`,
       );
     }

@@ -15,6 +15,8 @@ export function observations(
   const { before, after, plan } = result;
   for (const side of [before, after]) {
     if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
+    if (side.ipPackets > 0 && side.skipped["filtered"] === side.ipPackets)
+      notes.push(`${side.file}: none of its ${side.ipPackets} IP packets passes the filter`);
     notes.push(...side.warnings.map((w) => `${side.file}: ${w}`));
     if ((side.dropped ?? 0) > 0) {
       notes.push(
@@ -22,6 +24,7 @@ export function observations(
       );
     }
   }
+  if (before.file === after.file) notes.push("both captures are the same file: every packet meets itself");
   const cut = [...before.shorts, ...after.shorts].filter(([size]) => size < plan.cover);
   if (cut.length > 0) {
     const packets = cut.reduce((n, [, count]) => n + count, 0);

@@ -108,8 +108,8 @@ export function settle(
 }
 
 export function noMatchReason(sent: number, received: number): string {
-  if (sent === 0 && received === 0) return "no IP packets in either capture";
-  if (sent === 0) return "no IP packets at the first point";
-  if (received === 0) return "no IP packets at the second point";
+  if (sent === 0 && received === 0) return "no packets at either point";
+  if (sent === 0) return "no packets at the first point";
+  if (received === 0) return "no packets at the second point";
   return "no packet was seen at both points within the window";
 }

@@ -16,6 +16,7 @@ import type { ClockVerdict } from "../clock/verdict.ts";
 import { sampleAlignment } from "./compare-alignment.ts";
 import { buildReport } from "./compare-build.ts";
 import type { FlowChoice } from "./compare-flows.ts";
+import { mergedSegments } from "./compare-offload.ts";
 import { type PassOptions, type PassPlan, type PassResult, runPass } from "./compare-pass.ts";
 import type { CompareReport, ReportView } from "./compare-report.ts";
 import { type Directions, tellDirections } from "./direction.ts";
@@ -162,6 +163,8 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
       continue;
     }
     if (next) notes.push(unmended(plan, next, result.rereadable));
+    const merged = await mergedSegments(kernels, options, capture, result, directions.matched);
+    if (merged !== null) notes.push(merged);
     verdict ??= diagnose({ observer: result.observer, ...result.quality });
     const view = buildReport({
       result,

@@ -196,7 +196,7 @@ export function judgeDirection(
     );
     if (!offset) score -= 2;
   } else if (total.negative === 0 && verdict.offset.kind === "none") {
-    evidence.push("all delays are positive");
+    evidence.push("no delay is negative");
     score += 1;
   }
   const missing = segment.lost;
