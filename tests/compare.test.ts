@@ -262,6 +262,46 @@ describe("compare on the demo's captures", () => {
     expect(plain.notes.join("\n")).not.toMatch(/ethtool/);
   });
 
+  test.each([
+    [
+      "forward in one capture",
+      3_600_000_000_000n,
+      0n,
+      /are 1(\.00)? h apart there, .* a clock was set during the capture/,
+    ],
+    [
+      "back in both captures",
+      -3_600_000_000_000n,
+      -3_600_000_000_000n,
+      /the stamps go back by 1(\.00)? h, more than the window/,
+    ],
+  ])("a clock that is set by more than the window, %s, is named", async (_name, atAfter, atBefore, note) => {
+    const set = (frames: Frame[], byNs: bigint) => {
+      const turn = frames[Math.floor(frames.length / 2)]!.ns;
+      return shifted(frames, (ns) => (ns < turn ? 0n : byNs));
+    };
+    const { notes, segment } = await compareCaptures({
+      before: writeFrames(path("set-a.pcap"), set(before, atBefore)),
+      after: writeFrames(path("set-b.pcap"), set(after, atAfter)),
+    });
+    expect(segment.matched).toBeLessThan(0.7 * plain.segment.matched);
+    expect(notes.join("\n")).toMatch(note);
+    expect(plain.notes.join("\n")).not.toMatch(note);
+  });
+
+  test("captures without a packet in common say what to look at", async () => {
+    const other = after.map((f) => {
+      const data = Buffer.from(f.data);
+      // As NAT does.
+      if (data.readUInt16BE(12) === 0x0800) data.writeUInt32BE(0xcb007105, 26);
+      return { ...f, data };
+    });
+    const file = writeFrames(path("nat.pcap"), other);
+    const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, filter: "ip" });
+    expect(segment).toMatchObject({ matched: 0, latency: null });
+    expect(notes.join("\n")).toMatch(/overlap in time, but no packet is in both whatever .*NAT/);
+  });
+
   test("a capture compared with itself says so", async () => {
     const { notes, segment } = await compareCaptures({ before: DEMO.before, after: DEMO.before });
     expect(segment).toMatchObject({ matched: 6664, lost: 0 });

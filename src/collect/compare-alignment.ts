@@ -5,17 +5,17 @@
  */
 import type { Kernels } from "../base/kernels.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
-import { findAlignment } from "../clock/alignment.ts";
+import { type Alignment, findAlignment } from "../clock/alignment.ts";
 
 const SAMPLE = 32_768;
 
-/** AFTER's clock minus BEFORE's and the delay on the way, ns; null where no offset stands out. */
+/** Of AFTER's clock against BEFORE's, with the delay on the way; null where no offset stands out. */
 export async function sampleAlignment(
   kernels: Kernels,
   files: { before: string; after: string },
   capture: CaptureOptions,
   originNs: bigint,
-): Promise<number | null> {
+): Promise<Alignment | null> {
   const samples = [];
   for (const path of [files.before, files.after]) {
     const reader = await CaptureReader.open(kernels, path, capture);
@@ -51,5 +51,5 @@ export async function sampleAlignment(
       pairs.push({ beforeNs, afterNs: p.timeNs });
   }
   if (pairs.length < 3) return null;
-  return findAlignment(pairs)?.offsetNs ?? null;
+  return findAlignment(pairs);
 }

@@ -15,6 +15,7 @@ import { type Directions, judgeDirection } from "./direction.ts";
 
 export interface BuildInput {
   result: PassResult;
+  windowNs: number;
   directions: Directions;
   verdict: ClockVerdict;
   mode: CorrectionMode;
@@ -70,7 +71,10 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
       uncertainty: clockUncertainty(verdict, mode),
     },
     direction: judgeDirection(total, forward.report, verdict, reverse !== null),
-    notes: [...input.notes, ...observations(result, directions, forward.report, mode === "asis")],
+    notes: [
+      ...input.notes,
+      ...observations(result, input.windowNs, directions, forward.report, mode === "asis"),
+    ],
   };
   return (choice) => ({
     ...head,

@@ -7,12 +7,22 @@ import type { Directions } from "./direction.ts";
 
 export function observations(
   result: PassResult,
+  windowNs: number,
   directions: Directions,
   segment: SegmentReport,
   asStamped: boolean,
 ): string[] {
   const notes: string[] = [];
   const { before, after, plan } = result;
+  for (const name of ["before", "after"] as const) {
+    const { largestNs } = result.quality[name].report().backward;
+    if (largestNs > windowNs) {
+      notes.push(
+        `${result[name].file}: the stamps go back by ${formatDuration(largestNs)}, more than the window: packets behind stamps that are ahead of their time do not match; cut the capture there, or put its packets in order (reordercap)`,
+      );
+    }
+  }
+  const explained = notes.length > 0;
   for (const side of [before, after]) {
     if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
     if (side.ipPackets > 0 && side.skipped["filtered"] === side.ipPackets)
@@ -50,7 +60,7 @@ export function observations(
           : ""
       }`,
     );
-  if (directions.matched === 0) notes.push(...whyNothingMatched(result));
+  if (directions.matched === 0 && !explained) notes.push(...whyNothingMatched(result));
   if (directions.twoWay)
     notes.push("packets go both ways: 'segment' is first capture to second, 'reverse' the other way");
   return notes;

@@ -5,6 +5,7 @@
  * not be mended is said in `notes`.
  */
 import { Kernels } from "../base/kernels.ts";
+import { formatDuration } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { isStandardInput, parseCapturePath } from "../capture/capture-path.ts";
 import { compileFilter } from "../capture/filter.ts";
@@ -55,6 +56,8 @@ const SHORT_LEAD_NS = 4e6;
 const MAX_PASSES = 8;
 /** Below every difference: all packets go from BEFORE to AFTER until the pass shows better. */
 const ALL_FORWARD_NS = -Number.MAX_VALUE;
+/** Above this share of packets without a partner, in the capture with fewer, a clock that was set is looked for. */
+const MANY_UNMATCHED = 0.2;
 /** Below this share of matches (of what could match) the clocks are suspected. */
 const FEW_MATCHES = 0.05;
 
@@ -165,9 +168,14 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
     if (next) notes.push(unmended(plan, next, result.rereadable));
     const merged = await mergedSegments(kernels, options, capture, result, directions.matched);
     if (merged !== null) notes.push(merged);
+    const stepped = tried.aligned
+      ? null
+      : await clockStep(kernels, passOptions, plan, result, directions.matched);
+    if (stepped !== null) notes.push(stepped);
     verdict ??= diagnose({ observer: result.observer, ...result.quality });
     const view = buildReport({
       result,
+      windowNs: passOptions.windowNs,
       directions,
       verdict,
       mode,
@@ -233,19 +241,37 @@ async function revise(
     !result.limited
   ) {
     tried.aligned = true;
-    const offsetNs = await sampleAlignment(
-      kernels,
-      options,
-      { ...capture, cover: plan.cover },
-      result.originNs,
-    );
-    if (offsetNs !== null) return { ...plan, alignNs: offsetNs, thresholdNs: ALL_FORWARD_NS };
+    const found = await sampleAlignment(kernels, options, { ...capture, cover: plan.cover }, result.originNs);
+    const offsetNs = found?.offsetNs ?? 0;
+    // Within the window it is not the offset that keeps packets apart.
+    if (Math.abs(offsetNs) > (options.windowNs ?? DEFAULT_WINDOW_NS))
+      return { ...plan, alignNs: offsetNs, thresholdNs: ALL_FORWARD_NS };
   }
   if (directions.thresholdNs !== plan.thresholdNs) return { ...plan, thresholdNs: directions.thresholdNs };
   // Packets that arrive, by their stamps, before they are sent: BEFORE must be read further ahead for their order to be seen.
   const early = -Math.min(0, result.matcher.total(1).delay?.minNs ?? 0) + Math.min(0, plan.alignNs);
   const leadNs = Math.min(options.windowNs ?? DEFAULT_WINDOW_NS, 8 * early);
   return leadNs > plan.leadNs ? { ...plan, leadNs } : null;
+}
+
+/** A clock that was set during the capture by more than the window leaves a good part of the packets in common without a partner. */
+async function clockStep(
+  kernels: Kernels,
+  options: PassOptions,
+  plan: PassPlan,
+  result: PassResult,
+  matched: number,
+): Promise<string | null> {
+  const { before, after, rereadable, originNs } = result;
+  const most = (1 - MANY_UNMATCHED) * Math.min(before.ipPackets, after.ipPackets);
+  if (!rereadable || matched === 0 || matched > most) return null;
+  const capture = { ...options.capture, cover: plan.cover };
+  const found = await sampleAlignment(kernels, options, capture, originNs);
+  if (!found) return null;
+  const rivalNs = found.runnerUp > MANY_UNMATCHED * found.total ? (found.runnerUpNs ?? 0) : 0;
+  const apartNs = Math.max(Math.abs(found.offsetNs), Math.abs(rivalNs));
+  if (apartNs <= options.windowNs) return null;
+  return `many packets that are in both captures are ${formatDuration(apartNs)} apart there, more than the window: a clock was set during the capture; compare the parts before and after it separately (editcap -A and -B cut by time)`;
 }
 
 /** Bytes from the IP header on that (nearly) all packets of a capture show, up to the coverage wanted. */
