@@ -1,9 +1,11 @@
 /** `hoptime inspect FILE`. */
+
 import { Command } from "commander";
+import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import { protocolName } from "../capture/flow-text.ts";
 import { type InspectReport, inspectCapture } from "../collect/inspect.ts";
-import { colours, formatCount, formatPercent, Progress } from "./terminal.ts";
+import { colours, Progress } from "./terminal.ts";
 
 export function inspectCommand(): Command {
   return new Command("inspect")

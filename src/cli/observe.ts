@@ -1,15 +1,15 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
+import { formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
 import { type ObservationReport, observePoint } from "../collect/observe.ts";
-import { formatBytes } from "../collect/units.ts";
 import type { CutChoice } from "../epoch/observe-captures.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption } from "./options.ts";
-import { colours, formatCount, Progress } from "./terminal.ts";
+import { colours, Progress } from "./terminal.ts";
 
 const ROLES = ["sender", "receiver", "both"] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;

@@ -1,4 +1,5 @@
 /** A compare report as people read it in a terminal. */
+import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import { formatFlowKey } from "../capture/flow-text.ts";
 import type { EstimateReport } from "./compare-estimate-report.ts";
@@ -21,9 +22,6 @@ export interface Palette {
   yellow: (text: string) => string;
   green: (text: string) => string;
 }
-
-const count = (n: number) => n.toLocaleString("en-US");
-const percent = (share: number | null) => (share === null ? "–" : `${(100 * share).toFixed(2)} %`);
 
 export interface TextOptions {
   top: number;
@@ -71,23 +69,25 @@ function captureLine(name: string, s: CaptureSummary, c: Palette): string {
     s.firstNs !== null && s.lastNs !== null
       ? `${formatTime(BigInt(s.firstNs))}, ${formatDuration(Number(BigInt(s.lastNs) - BigInt(s.firstNs)))}`
       : "no packets";
-  const skipped = Object.entries(s.skipped).map(([reason, n]) => `${reason} ${count(n)}`);
+  const skipped = Object.entries(s.skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
   const rest = skipped.length > 0 ? `; not used: ${skipped.join(", ")}` : "";
   const partial = s.partial ? c.red(" PARTIAL") : "";
-  return `${c.bold(name)} ${s.file}: ${count(s.packets)} packets (${count(s.ipPackets)} IP), ${span}${rest}${partial}`;
+  return `${c.bold(name)} ${s.file}: ${formatCount(s.packets)} packets (${formatCount(s.ipPackets)} IP), ${span}${rest}${partial}`;
 }
 
 function segmentLines(s: SegmentReport, prefix: string, c: Palette): string[] {
   const lines: string[] = [];
   const extras = [
-    s.appeared > 0 ? `${count(s.appeared)} appeared` : "",
-    s.duplicates > 0 ? `${count(s.duplicates)} duplicated` : "",
-    s.reordered > 0 ? `${count(s.reordered)} reordered (by up to ${count(s.reorderExtent?.max ?? 0)})` : "",
-    s.head > 0 ? `${count(s.head)} before a capture began` : "",
-    s.tail > 0 ? `${count(s.tail)} after a capture ended` : "",
+    s.appeared > 0 ? `${formatCount(s.appeared)} appeared` : "",
+    s.duplicates > 0 ? `${formatCount(s.duplicates)} duplicated` : "",
+    s.reordered > 0
+      ? `${formatCount(s.reordered)} reordered (by up to ${formatCount(s.reorderExtent?.max ?? 0)})`
+      : "",
+    s.head > 0 ? `${formatCount(s.head)} before a capture began` : "",
+    s.tail > 0 ? `${formatCount(s.tail)} after a capture ended` : "",
   ].filter((t) => t !== "");
   lines.push(
-    `${prefix}${c.bold("packets")}  ${count(s.sent)} sent, ${count(s.received)} received, ${count(s.matched)} matched, ${count(s.lost)} lost (${percent(s.lossRate)})${extras.length > 0 ? `, ${extras.join(", ")}` : ""}`,
+    `${prefix}${c.bold("packets")}  ${formatCount(s.sent)} sent, ${formatCount(s.received)} received, ${formatCount(s.matched)} matched, ${formatCount(s.lost)} lost (${formatPercent(s.lossRate)})${extras.length > 0 ? `, ${extras.join(", ")}` : ""}`,
   );
   if (s.latency) {
     const l = s.latency;
@@ -127,9 +127,9 @@ function flowTable(flows: FlowReport[], c: Palette): string {
     f.latency ? formatDuration(pick(f.latency)) : "–";
   const columns: [string, (f: FlowReport) => string][] = [
     ["flow", (f) => formatFlowKey(f.key)],
-    ["sent", (f) => count(f.sent)],
-    ["lost", (f) => count(f.lost)],
-    ["loss", (f) => percent(f.matched + f.lost > 0 ? f.lost / (f.matched + f.lost) : null)],
+    ["sent", (f) => formatCount(f.sent)],
+    ["lost", (f) => formatCount(f.lost)],
+    ["loss", (f) => formatPercent(f.matched + f.lost > 0 ? f.lost / (f.matched + f.lost) : null)],
     ["mean", delay((l) => l.meanNs)],
     ["stdev", delay((l) => l.stdevNs)],
     ["min", delay((l) => l.minNs)],

@@ -8,9 +8,10 @@
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { formatCount, formatShare } from "../base/quantity.ts";
+import { formatNs } from "../base/time.ts";
 import type { ReportView, SegmentReport } from "./compare-report.ts";
 import { PAGE_LIMITS, type PageLimits, toPageData } from "./page-data.ts";
-import { formatCount, formatNs, formatShare } from "./units.ts";
 
 /** The page as a string of HTML. Needs a built `dist/web/report.html`. */
 export function renderComparePage(report: ReportView, limits: Partial<PageLimits> = {}): string {
