@@ -111,6 +111,39 @@ describe("compare on the demo's captures", () => {
     }
   });
 
+  test("losses over time are the segment's, also those at the very ends", async () => {
+    // The first and the last packet of BEFORE are missing in AFTER: too few for a capture that began late or ended early.
+    const kept = after.filter((f) => f.ns > before[3000]!.ns && f.ns < before[5000]!.ns);
+    const inside = before.filter((f) => f.ns > before[3000]!.ns && f.ns < before[5000]!.ns - 40_000_000n);
+    for (const frames of [inside, inside.slice(1), inside.slice(0, -1)]) {
+      const report = await compareCaptures({
+        before: writeFrames(path("inside.pcap"), frames),
+        after: writeFrames(path("kept.pcap"), kept),
+        epochNs: 5e6,
+      });
+      const sum = (field: "sent" | "matched" | "lost") => report.intervals.reduce((n, i) => n + i[field], 0);
+      expect(sum("lost")).toBe(report.segment.lost);
+      expect(sum("matched")).toBe(report.segment.matched);
+    }
+    const [first, last] = [after[200]!, after[6000]!];
+    const ends = after.slice(200, 6001);
+    const report = await compareCaptures({
+      before: writeFrames(
+        path("ends-a.pcap"),
+        ends.map((f) => ({ ...f, ns: f.ns - 1000n })),
+      ),
+      after: writeFrames(path("ends-b.pcap"), ends.slice(1, -1)),
+      epochNs: 5e6,
+    });
+    expect(report.segment).toMatchObject({ lost: 2, head: 0, tail: 0 });
+    expect(report.intervals.reduce((n, i) => n + i.lost, 0)).toBe(2);
+    for (const { ns } of [first, last]) {
+      const sentNs = ns - 1000n;
+      const own = report.intervals.find((i) => BigInt(i.startNs) <= sentNs && sentNs < BigInt(i.endNs));
+      expect(own!.lost).toBe(1);
+    }
+  });
+
   test("every packet is accounted for exactly once, in all and per flow", () => {
     const { segment, flows } = plain;
     expect(segment.matched + segment.lost).toBeLessThanOrEqual(segment.sent);

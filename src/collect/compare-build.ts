@@ -48,7 +48,11 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
       : null;
   const rows = (way: Way | null, choice: FlowChoice): FlowRows =>
     way === null ? [] : new MatchedFlows(matcher, way, twoWay, key, choice);
-  const intervals = buildIntervals(result, input.epochNs);
+  const { headBefore, tailBefore } = sums.forward;
+  const intervals = buildIntervals(result, input.epochNs, {
+    head: forward.real.headBefore ? 0 : headBefore,
+    tail: forward.real.tailBefore ? 0 : tailBefore,
+  });
   const applied = correction(verdict, mode);
   const head = {
     format: "hoptime.compare/1" as const,

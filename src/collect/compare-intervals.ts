@@ -7,17 +7,28 @@ import type { HeatMap, IntervalReport } from "./compare-report.ts";
 const HEAT_COLUMNS = 200;
 const HEAT_ROWS = 60;
 
+/** `edges`: packets at the ends of BEFORE that count as lost, of which the matcher kept no time. */
 export function buildIntervals(
   result: PassResult,
   epochNs: number,
+  edges: { head: number; tail: number },
 ): {
   reports: IntervalReport[];
   heat: HeatMap | null;
 } {
   const { matcher, epochStart } = result;
-  const intervals = matcher.intervals();
-  const runs = matcher.intervalBuckets();
   const step = BigInt(Math.round(epochNs));
+  const intervals = matcher.intervals();
+  const place = (ns: bigint | null) =>
+    Math.max(0, Math.min(intervals.length - 1, Number(((ns ?? epochStart) - epochStart) / step)));
+  const edgeLost = new Map<number, number>();
+  for (const [n, ns] of [
+    [edges.head, result.before.firstNs],
+    [edges.tail, result.before.lastNs],
+  ] as const) {
+    if (n > 0) edgeLost.set(place(ns), (edgeLost.get(place(ns)) ?? 0) + n);
+  }
+  const runs = matcher.intervalBuckets();
   const reports: IntervalReport[] = [];
   const grouped = Math.max(1, Math.ceil(intervals.length / HEAT_COLUMNS));
   const columns: LogHistogram[] = [];
@@ -27,8 +38,9 @@ export function buildIntervals(
       columns.push(new LogHistogram());
       starts.push((epochStart + BigInt(i) * step).toString());
     }
+    const lost = interval.lost + (edgeLost.get(i) ?? 0);
     // Empty stretches (a clock set years ahead) are no rows.
-    if (interval.matched + interval.lost === 0 && intervals.length > 10_000) continue;
+    if (interval.matched + lost === 0 && intervals.length > 10_000) continue;
     const histogram = new LogHistogram();
     const { buckets, counts } = runs(i);
     for (let k = 0; k < buckets.length; k++) {
@@ -39,9 +51,9 @@ export function buildIntervals(
     reports.push({
       startNs: startNs.toString(),
       endNs: (startNs + step).toString(),
-      sent: interval.matched + interval.lost,
+      sent: interval.matched + lost,
       matched: interval.matched,
-      lost: interval.lost,
+      lost,
       latency: latencyOf(interval.delay, histogram, null),
     });
   }
