@@ -5,7 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { compareCaptures } from "../src/collect/compare.ts";
+import { jsonPieces } from "../src/base/json-pieces.ts";
+import { compareCaptures, openComparison } from "../src/collect/compare.ts";
+import { formatCompareCsv } from "../src/collect/compare-csv.ts";
 import type { CompareReport } from "../src/collect/compare-report.ts";
 import { DEMO, type Frame, ROOT, readFrames, shifted, tagged, writeFrames } from "./demo-captures.ts";
 
@@ -109,6 +111,22 @@ describe("compare on the demo's captures", () => {
       const exact = sorted[Math.ceil(q * sorted.length) - 1]!;
       expect(Math.abs(value / exact - 1)).toBeLessThan(0.005);
     }
+  });
+
+  test("a report written while its flows are made is the report, byte by byte", async () => {
+    const comparison = await openComparison(DEMO);
+    const view = comparison.view("all");
+    expect([...jsonPieces(view)].join("")).toBe(JSON.stringify(plain));
+    expect(formatCompareCsv(view)).toBe(formatCompareCsv(plain));
+    // Again, in another order, and few.
+    const slowest = [...comparison.view({ top: 3, sort: "max" }).flows];
+    expect(slowest.map((f) => f.latency!.maxNs)).toEqual(
+      plain.flows
+        .map((f) => f.latency?.maxNs ?? 0)
+        .sort((a, b) => b - a)
+        .slice(0, 3),
+    );
+    comparison.free();
   });
 
   test("losses over time are the segment's, also those at the very ends", async () => {
