@@ -14,7 +14,8 @@ export {
   type CaptureStatistics,
   type RowFilter,
 } from "./capture/reader.ts";
-export { type CompareOptions, compareCaptures } from "./collect/compare.ts";
+export { type CompareOptions, type Comparison, compareCaptures, openComparison } from "./collect/compare.ts";
+export { compareCsvLines, formatCompareCsv } from "./collect/compare-csv.ts";
 export type { EstimateReport, FlowClass, FlowEstimateReport } from "./collect/compare-estimate-report.ts";
 export {
   compareWithEstimates,
@@ -29,7 +30,7 @@ export type {
   Latency,
   SegmentReport,
 } from "./collect/compare-report.ts";
-export { formatCompare, formatCompareCsv } from "./collect/compare-text.ts";
+export { formatCompare } from "./collect/compare-text.ts";
 export { type InspectOptions, type InspectReport, inspectCapture } from "./collect/inspect.ts";
 export { renderComparePage } from "./collect/report-page.ts";
 export type {

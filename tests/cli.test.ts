@@ -5,6 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { DEMO, ROOT } from "./demo-captures.ts";
+import { ethernet, ipv4, stack, udp } from "./packets.ts";
+import { PcapngWriter } from "./pcap-writer.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-cli-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -73,11 +75,72 @@ describe("the command line", () => {
     expect(JSON.parse(out).segment.matched).toBe(6163);
   });
 
-  test("a reader that leaves early is no error", async () => {
-    const child = spawn(process.execPath, [CLI, "compare", DEMO.before, DEMO.after, "--json"]);
+  test.each(["--json", "--csv"])("a reader of %s that leaves early is no error", async (flag) => {
+    const child = spawn(process.execPath, [CLI, "compare", DEMO.before, DEMO.after, flag]);
+    let err = "";
+    child.stderr.on("data", (piece) => {
+      err += piece;
+    });
     child.stdout.once("data", () => child.stdout.destroy());
     const code = await new Promise((resolve) => child.on("close", resolve));
-    expect(code).toBe(0);
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+  });
+
+  test.skipIf(!existsSync("/dev/full"))("a full disk gives one line and exit code 2", () => {
+    for (const flags of [["--json"], ["--csv"], []]) {
+      const run = spawnSync(
+        "sh",
+        [
+          "-c",
+          'exec "$0" "$@" > /dev/full',
+          process.execPath,
+          CLI,
+          "compare",
+          DEMO.before,
+          DEMO.after,
+          ...flags,
+        ],
+        { encoding: "utf8" },
+      );
+      expect(run.status).toBe(2);
+      expect(run.stderr).toBe(
+        "hoptime: standard output: no space left on device; what was written is not whole\n",
+      );
+    }
+    const page = hoptime(["compare", DEMO.before, DEMO.after, "--html", "/dev/full"]);
+    expect(page).toEqual({
+      status: 2,
+      out: "",
+      err: "hoptime: /dev/full: cannot be written: no space left on device\n",
+    });
+  });
+
+  test("two interfaces of one file are two points; inspect says how to compare them", () => {
+    const w = new PcapngWriter().section().interface({ name: "lan" }).interface({ name: "wan" });
+    const frame = (n: number) =>
+      stack([ethernet(0x0800), ipv4({ proto: 17, id: n }), udp()], Buffer.from([n]));
+    for (let n = 0; n < 50; n++) {
+      w.enhanced({ interfaceId: 0, ticks: BigInt(1000 * n), frame: frame(n) });
+      if (n !== 20) w.enhanced({ interfaceId: 1, ticks: BigInt(1000 * n + 70), frame: frame(n) });
+    }
+    writeFileSync(join(scratch, "both.pcapng"), w.done());
+    const inspected = hoptime(["inspect", "both.pcapng"]).out;
+    expect(inspected).toMatch(/point +1 wan: Ethernet/);
+    const command = /hoptime (compare \S+ \S+)/.exec(inspected)![1]!;
+    expect(command).toBe("compare both.pcapng#0 both.pcapng#1");
+    const { status, out } = hoptime([...command.split(" "), "--json"]);
+    expect(status).toBe(0);
+    const report = JSON.parse(out);
+    expect(report.segment).toMatchObject({ sent: 50, received: 49, matched: 49, lost: 1 });
+    expect(report.segment.latency).toMatchObject({ minNs: 70_000, maxNs: 70_000 });
+    expect(
+      JSON.parse(hoptime(["compare", "both.pcapng#lan", "both.pcapng#wan", "--json"]).out).flows,
+    ).toEqual(report.flows);
+    expect(hoptime(["compare", "both.pcapng#lan", "both.pcapng#dmz"])).toEqual({
+      status: 2,
+      out: "",
+      err: "hoptime: both.pcapng: has no interface 'dmz'; it has 0 (lan), 1 (wan); write the number or the name behind the #\n",
+    });
   });
 
   const text = join(scratch, "notes.txt");

@@ -5,7 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { compareCaptures } from "../src/collect/compare.ts";
+import { jsonPieces } from "../src/base/json-pieces.ts";
+import { compareCaptures, openComparison } from "../src/collect/compare.ts";
+import { formatCompareCsv } from "../src/collect/compare-csv.ts";
 import type { CompareReport } from "../src/collect/compare-report.ts";
 import { DEMO, type Frame, ROOT, readFrames, shifted, tagged, writeFrames } from "./demo-captures.ts";
 
@@ -108,6 +110,55 @@ describe("compare on the demo's captures", () => {
     ] as const) {
       const exact = sorted[Math.ceil(q * sorted.length) - 1]!;
       expect(Math.abs(value / exact - 1)).toBeLessThan(0.005);
+    }
+  });
+
+  test("a report written while its flows are made is the report, byte by byte", async () => {
+    const comparison = await openComparison(DEMO);
+    const view = comparison.view("all");
+    expect([...jsonPieces(view)].join("")).toBe(JSON.stringify(plain));
+    expect(formatCompareCsv(view)).toBe(formatCompareCsv(plain));
+    // Again, in another order, and few.
+    const slowest = [...comparison.view({ top: 3, sort: "max" }).flows];
+    expect(slowest.map((f) => f.latency!.maxNs)).toEqual(
+      plain.flows
+        .map((f) => f.latency?.maxNs ?? 0)
+        .sort((a, b) => b - a)
+        .slice(0, 3),
+    );
+    comparison.free();
+  });
+
+  test("losses over time are the segment's, also those at the very ends", async () => {
+    // The first and the last packet of BEFORE are missing in AFTER: too few for a capture that began late or ended early.
+    const kept = after.filter((f) => f.ns > before[3000]!.ns && f.ns < before[5000]!.ns);
+    const inside = before.filter((f) => f.ns > before[3000]!.ns && f.ns < before[5000]!.ns - 40_000_000n);
+    for (const frames of [inside, inside.slice(1), inside.slice(0, -1)]) {
+      const report = await compareCaptures({
+        before: writeFrames(path("inside.pcap"), frames),
+        after: writeFrames(path("kept.pcap"), kept),
+        epochNs: 5e6,
+      });
+      const sum = (field: "sent" | "matched" | "lost") => report.intervals.reduce((n, i) => n + i[field], 0);
+      expect(sum("lost")).toBe(report.segment.lost);
+      expect(sum("matched")).toBe(report.segment.matched);
+    }
+    const [first, last] = [after[200]!, after[6000]!];
+    const ends = after.slice(200, 6001);
+    const report = await compareCaptures({
+      before: writeFrames(
+        path("ends-a.pcap"),
+        ends.map((f) => ({ ...f, ns: f.ns - 1000n })),
+      ),
+      after: writeFrames(path("ends-b.pcap"), ends.slice(1, -1)),
+      epochNs: 5e6,
+    });
+    expect(report.segment).toMatchObject({ lost: 2, head: 0, tail: 0 });
+    expect(report.intervals.reduce((n, i) => n + i.lost, 0)).toBe(2);
+    for (const { ns } of [first, last]) {
+      const sentNs = ns - 1000n;
+      const own = report.intervals.find((i) => BigInt(i.startNs) <= sentNs && sentNs < BigInt(i.endNs));
+      expect(own!.lost).toBe(1);
     }
   });
 
@@ -246,6 +297,74 @@ describe("compare on the demo's captures", () => {
     expect(segment.duplicates).toBeLessThanOrEqual(copies);
   });
 
+  test("segments that were merged beside one capture are named as what cannot match", async () => {
+    // Every other packet of a flow is swallowed by the one before it, as GRO does.
+    const merged = after.flatMap((f, i) => {
+      if (i % 8 === 1) return [];
+      if (i % 8 !== 0 || f.data.readUInt16BE(12) !== 0x0800) return [f];
+      const data = Buffer.from(f.data);
+      data.writeUInt16BE(data.readUInt16BE(16) + 4000, 16);
+      return [{ ...f, data, wire: f.wire + 4000 }];
+    });
+    const file = writeFrames(path("merged.pcap"), merged);
+    const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file });
+    expect(segment.appeared).toBeGreaterThan(500);
+    expect(notes.join("\n")).toMatch(/up to 55\d\d bytes long in .*merged\.pcap and up to 1514 .*ethtool -K/);
+    expect(plain.notes.join("\n")).not.toMatch(/ethtool/);
+  });
+
+  test.each([
+    [
+      "forward in one capture",
+      3_600_000_000_000n,
+      0n,
+      /are 1(\.00)? h apart there, .* a clock was set during the capture/,
+    ],
+    [
+      "back in both captures",
+      -3_600_000_000_000n,
+      -3_600_000_000_000n,
+      /the stamps go back by 1(\.00)? h, more than the window/,
+    ],
+  ])("a clock that is set by more than the window, %s, is named", async (_name, atAfter, atBefore, note) => {
+    const set = (frames: Frame[], byNs: bigint) => {
+      const turn = frames[Math.floor(frames.length / 2)]!.ns;
+      return shifted(frames, (ns) => (ns < turn ? 0n : byNs));
+    };
+    const { notes, segment } = await compareCaptures({
+      before: writeFrames(path("set-a.pcap"), set(before, atBefore)),
+      after: writeFrames(path("set-b.pcap"), set(after, atAfter)),
+    });
+    expect(segment.matched).toBeLessThan(0.7 * plain.segment.matched);
+    expect(notes.join("\n")).toMatch(note);
+    expect(plain.notes.join("\n")).not.toMatch(note);
+  });
+
+  test("captures without a packet in common say what to look at", async () => {
+    const other = after.map((f) => {
+      const data = Buffer.from(f.data);
+      // As NAT does.
+      if (data.readUInt16BE(12) === 0x0800) data.writeUInt32BE(0xcb007105, 26);
+      return { ...f, data };
+    });
+    const file = writeFrames(path("nat.pcap"), other);
+    const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, filter: "ip" });
+    expect(segment).toMatchObject({ matched: 0, latency: null });
+    expect(notes.join("\n")).toMatch(/overlap in time, but no packet is in both whatever .*NAT/);
+  });
+
+  test("a capture compared with itself says so", async () => {
+    const { notes, segment } = await compareCaptures({ before: DEMO.before, after: DEMO.before });
+    expect(segment).toMatchObject({ matched: 6664, lost: 0 });
+    expect(notes).toContain("both captures are the same file: every packet meets itself");
+  });
+
+  test("a filter that passes nothing is what the notes name", async () => {
+    const { notes, segment } = await compareCaptures({ ...DEMO, filter: "sctp" });
+    expect(segment).toMatchObject({ latency: null, reason: "no packets at either point" });
+    expect(notes[0]).toMatch(/none of its 6664 IP packets passes the filter/);
+  });
+
   test("a cut file is reported as far as it goes, marked as partial", async () => {
     const whole = readFileSync(writeFrames(path("whole.pcap"), after));
     writeFileSync(path("cut.pcap"), whole.subarray(0, Math.floor(whole.length / 2) + 3));
@@ -272,7 +391,7 @@ describe("compare on the demo's captures", () => {
     expect(report.segment).toMatchObject({
       matched: 0,
       latency: null,
-      reason: "no IP packets at the second point",
+      reason: "no packets at the second point",
     });
     expect(JSON.stringify(report)).not.toMatch(/NaN|Infinity/);
     expect(report.flows.every((f) => f.latency === null && f.reason !== undefined)).toBe(true);

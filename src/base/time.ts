@@ -5,6 +5,7 @@
  * seconds). Parsing is exact or refused: nothing is rounded in silence. Formatting a duration rounds, for reading only.
  */
 import { UsageError } from "./errors.ts";
+import { significant, THIN_SPACE } from "./quantity.ts";
 
 const UNIT_NS: Readonly<Record<string, bigint>> = {
   ns: 1n,
@@ -66,6 +67,25 @@ export function formatDuration(ns: number): string {
     return `${ns < 0 && Number(shown) !== 0 ? "-" : ""}${digits} ${unit}`;
   }
   throw new Error("the last unit has no upper limit");
+}
+
+/** For pages and their axes, four significant digits whatever the size, thin spaces and a true minus: `812 ns`, `31.25 µs`, `1.204 ms`, `36.99 s`, `2 h 05 min`. */
+export function formatNs(ns: number, digits = 4): string {
+  const magnitude = Math.abs(ns);
+  // Rounding may carry into the next unit (999.99 µs is 1 ms), so the limits lie half a last digit lower.
+  const carry = 1 - 0.5 * 10 ** -digits;
+  if (magnitude < 1e3 * carry) return `${significant(ns, digits)}${THIN_SPACE}ns`;
+  if (magnitude < 1e6 * carry) return `${significant(ns / 1e3, digits)}${THIN_SPACE}µs`;
+  if (magnitude < 1e9 * carry) return `${significant(ns / 1e6, digits)}${THIN_SPACE}ms`;
+  if (magnitude < 600e9 * carry) return `${significant(ns / 1e9, digits)}${THIN_SPACE}s`;
+  const sign = ns < 0 ? "\u2212" : "";
+  const seconds = Math.round(magnitude / 1e9);
+  const hours = Math.floor(seconds / 3600);
+  const minutes = Math.floor(seconds / 60) % 60;
+  const pad = (n: number) => String(n).padStart(2, "0");
+  if (hours === 0) return `${sign}${minutes} min ${pad(seconds % 60)}${THIN_SPACE}s`;
+  if (hours < 48) return `${sign}${hours} h ${pad(minutes)} min`;
+  return `${sign}${Math.floor(hours / 24)} d ${pad(hours % 24)} h`;
 }
 
 const TIME_HINT =
@@ -131,6 +151,21 @@ export function formatTime(ns: bigint): string {
   const clock = `${two(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
   const fraction = String(ofDay % 1_000_000_000n).padStart(9, "0");
   return `${shownYear}-${two(month)}-${two(day)}T${clock}.${fraction}Z`;
+}
+
+/** For pages: an instant in UTC with as many decimals of the second as asked (0 to 9): `2024-05-03 12:00:00.250`. */
+export function formatInstant(ns: bigint, decimals = 3): string {
+  const second = 1_000_000_000n;
+  let whole = ns / second;
+  let rest = ns % second;
+  if (rest < 0n) {
+    rest += second;
+    whole -= 1n;
+  }
+  const date = new Date(Number(whole) * 1000);
+  if (Number.isNaN(date.getTime())) return `${ns}${THIN_SPACE}ns`;
+  const stamp = date.toISOString().slice(0, -5).replace("T", " ");
+  return decimals === 0 ? stamp : `${stamp}.${String(rest).padStart(9, "0").slice(0, decimals)}`;
 }
 
 function daysInMonth(year: number, month: number): number {

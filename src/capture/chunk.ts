@@ -2,6 +2,7 @@
  * The part of a capture's bytes that lies in kernel memory, and the cursor that walks it (kernels/walk.ts, Cursor: the same layout). Rows point
  * into the chunk, so it moves only in `refill` and `skip`.
  */
+import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { ByteSource } from "./byte-source.ts";
 
@@ -113,6 +114,7 @@ export class Chunk {
         if (got === 0) break;
         have += got;
       } catch (error) {
+        if (error instanceof UsageError) throw error;
         this.set("limit", from);
         return { offset: this.#base + have, what: `reading failed (${(error as Error).message})` };
       }

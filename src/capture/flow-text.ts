@@ -1,5 +1,5 @@
 /** Flow keys as people write them: `tcp 10.0.0.1:443 > 10.0.0.9:51000`, and as other tools name them: Community ID v1. */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { UsageError } from "../base/errors.ts";
 import { parseAddress, requireAddress } from "./address.ts";
 import type { FlowKey } from "./flow-key.ts";
@@ -129,6 +129,7 @@ function addressBytes(text: string): Buffer {
   return out;
 }
 
+const SEED_0 = Buffer.alloc(2);
 /** Protocols whose ports are part of a Community ID; all others are told by their addresses alone. */
 const PORT_PROTOCOLS = new Set([6, 17, 132]);
 
@@ -163,6 +164,5 @@ export function communityId(key: FlowKey, icmp?: { type: number; code: number })
     tail.writeUInt16BE(ports[0], 2);
     tail.writeUInt16BE(ports[1], 4);
   }
-  const sum = createHash("sha1").update(Buffer.alloc(2)).update(a).update(b).update(tail).digest("base64");
-  return `1:${sum}`;
+  return `1:${hash("sha1", Buffer.concat([SEED_0, a, b, tail]), "base64")}`;
 }

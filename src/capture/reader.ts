@@ -7,6 +7,7 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "./batch.ts";
 import { type ByteSource, openByteSource } from "./byte-source.ts";
+import { parseCapturePath } from "./capture-path.ts";
 import { Chunk, READ_BYTES, type Shortage } from "./chunk.ts";
 import type { FlowKeySpec } from "./flow-key.ts";
 import { InterfaceTable } from "./interface-table.ts";
@@ -17,6 +18,7 @@ import {
   readInterface,
   readStatistics,
 } from "./pcapng-blocks.ts";
+import { noSuchPoint, PointSource } from "./point-source.ts";
 import { SKIP_REASONS } from "./reasons.ts";
 import { type CaptureFormat, PCAP_HEADER_BYTES, type PcapHeader, type Sniffed, sniff } from "./sniff.ts";
 
@@ -124,17 +126,23 @@ export class CaptureReader {
     this.#chunk.set("inner", options.inner ? 1 : 0);
   }
 
-  /** Opens a capture and reads its head. `path` "-" is standard input. */
+  /** Opens a capture and reads its head. `path` "-" is standard input; `#` and an interface behind it chooses one point (capture-path.ts). */
   static async open(kernels: Kernels, path: string, options: CaptureOptions = {}): Promise<CaptureReader> {
     const { cover = DEFAULT_COVER, batchRows = 1 } = options;
     if (!Number.isInteger(cover) || cover < MIN_COVER || cover > MAX_COVER)
       throw new UsageError("bad-parameter", `cover must be ${MIN_COVER} to ${MAX_COVER} bytes, not ${cover}`);
     if (!Number.isInteger(batchRows) || batchRows < 1)
       throw new UsageError("bad-parameter", `a batch has at least one row, not ${batchRows}`);
-    const source = await openByteSource(path);
+    const { file, point } = parseCapturePath(path);
+    const source = await openByteSource(file);
     try {
       const { head, found } = await readHead(source);
       if (found.format === null) throw new FormatError("unknown-format", source.name, 0, found.reason);
+      if (point !== null && found.format !== "pcap") {
+        const one = new PointSource(source, head, found.format, point);
+        return new CaptureReader(kernels, one, new Uint8Array(0), found.format, options);
+      }
+      if (point !== null && point !== "0") throw noSuchPoint(file, point, ["0"]);
       const reader = new CaptureReader(kernels, source, head, found.format, options);
       if (found.format === "pcap") reader.#beginPcap(found.header);
       return reader;
@@ -224,7 +232,9 @@ export class CaptureReader {
 
   #stop(offset: number, what: string): void {
     this.#ended = true;
-    this.#partial = `${this.source.name}: at byte ${offset}: ${what}`;
+    // The place in the file, with what was left out of it.
+    const place = offset + (this.source instanceof PointSource ? this.source.leftOut : 0);
+    this.#partial = `${this.source.name}: at byte ${place}: ${what}`;
   }
 
   /** False where the bytes are there; else the capture ends, with or without a complaint. */
@@ -332,7 +342,9 @@ export class CaptureReader {
       skipped,
       dropped,
       partial: this.#partial,
-      interfaces: this.#interfaces,
+      interfaces: this.#interfaces.filter(
+        (i) => !(this.source instanceof PointSource) || this.source.holds(i.index),
+      ),
       warnings: this.#warnings,
       shorts: [...this.#shortCounts().entries()].filter(([, n]) => n > 0),
     };

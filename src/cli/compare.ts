@@ -1,17 +1,21 @@
 /** `hoptime compare BEFORE AFTER`. */
-import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
+import { jsonPieces } from "../base/json-pieces.ts";
 import { formatDuration } from "../base/time.ts";
+import { isStandardInput } from "../capture/capture-path.ts";
 import { readFlowRecords } from "../capture/flow-records.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
-import { type CompareOptions, compareCaptures, type FlowOrder } from "../collect/compare.ts";
-import { compareWithEstimates } from "../collect/compare-estimates.ts";
-import { formatCompare, formatCompareCsv } from "../collect/compare-text.ts";
+import { type CompareOptions, openComparison } from "../collect/compare.ts";
+import { compareCsvLines } from "../collect/compare-csv.ts";
+import { openWithEstimates } from "../collect/compare-estimates.ts";
+import type { FlowOrder } from "../collect/compare-flows.ts";
+import { formatCompare } from "../collect/compare-text.ts";
 import { renderComparePage } from "../collect/report-page.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { addEstimatorOptions, chosenEstimators, parameterHelp } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, shareOption } from "./options.ts";
+import { print, writeFile } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
 
 const ORDERS = ["packets", "mean", "p99", "max", "lost", "bytes"] as const satisfies readonly FlowOrder[];
@@ -36,7 +40,7 @@ interface Flags {
 export function compareCommand(): Command {
   const command = new Command("compare")
     .description(
-      "Matches the same packets in two captures and tells who was delayed between them, by how much, what was lost, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip; - is standard input.",
+      "Matches the same packets in two captures and tells who was delayed between them, by how much, what was lost, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip; - is standard input. FILE#0 or FILE#eth0 is one interface of a capture that holds several points.",
     )
     .argument("<before>", "capture at the earlier point")
     .argument("<after>", "capture at the later point")
@@ -86,6 +90,7 @@ export function compareCommand(): Command {
 Examples:
   hoptime compare ingress.pcap egress.pcap
   hoptime compare a.pcapng.gz b.pcapng.gz --filter 'udp and dst net 10.2.0.0/16' --top 20 --sort p99
+  hoptime compare both.pcapng#eth0 both.pcapng#eth1
   hoptime compare a.pcap b.pcap --clock deskew --html report.html
   hoptime compare a.pcap b.pcap --estimators lda --lda packets=1e6,loss=0.01
   tcpdump -r a.pcap -w - port 443 | hoptime compare - b.pcap --json
@@ -97,11 +102,10 @@ ${parameterHelp(ESTIMATORS)}`,
 }
 
 async function run(before: string, after: string, flags: Flags): Promise<void> {
-  if (before === "-" && after === "-") {
+  if (isStandardInput(before) && isStandardInput(after)) {
     throw new UsageError("bad-flag", "both captures are '-': standard input can only be one of them");
   }
   if (flags.json && flags.csv) throw new UsageError("bad-flag", "--json and --csv exclude each other");
-  const everything = flags.json === true || flags.csv === true || flags.html !== undefined;
   const plans = chosenEstimators({ ...flags }, ESTIMATORS);
   const progress = new Progress("comparing");
   const options: CompareOptions = {
@@ -114,33 +118,36 @@ async function run(before: string, after: string, flags: Flags): Promise<void> {
     filter: flags.filter,
     inner: flags.inner ?? false,
     ...(flags.cover === undefined ? {} : { cover: flags.cover }),
-    flows: everything ? "all" : { top: flags.top, sort: flags.sort },
     onProgress: (done, total, packets) => progress.update(done, total, packets),
   };
   const started = performance.now();
-  const comparison =
+  const comparing =
     plans.length === 0
-      ? compareCaptures(options)
-      : compareWithEstimates(options, {
+      ? openComparison(options)
+      : openWithEstimates(options, {
           plans,
           confidence: flags.confidence,
           flowRecords: flags.flowRecords === undefined ? undefined : readFlowRecords(flags.flowRecords),
         });
-  const report = await comparison.finally(() => progress.clear());
+  const comparison = await comparing.finally(() => progress.clear());
   const seconds = (performance.now() - started) / 1000;
-  if (flags.html !== undefined) writeFileSync(flags.html, renderComparePage(report));
-  if (flags.json) process.stdout.write(`${JSON.stringify(report)}\n`);
-  else if (flags.csv) process.stdout.write(formatCompareCsv(report));
+  if (flags.html !== undefined) writeFile(flags.html, renderComparePage(comparison.view("all")));
+  const report = comparison.view(flags.json || flags.csv ? "all" : { top: flags.top, sort: flags.sort });
+  if (flags.json) {
+    await print(jsonPieces(report));
+    await print(["\n"]);
+  } else if (flags.csv) await print(compareCsvLines(report));
   else {
-    process.stdout.write(formatCompare(report, { top: flags.top, sort: flags.sort, colours }));
     const packets = report.before.packets + report.after.packets;
     const rate = packets / Math.max(seconds, 1e-3) / 1e6;
-    process.stdout.write(
+    await print([
+      formatCompare(report, { top: flags.top, sort: flags.sort, colours }),
       colours.dim(
         `\n${packets.toLocaleString("en-US")} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`,
       ),
-    );
+    ]);
   }
+  comparison.free();
   if (flags.html !== undefined) process.stderr.write(`report written to ${flags.html}\n`);
   for (const capture of [report.before, report.after]) {
     if (capture.partial) {

@@ -1,11 +1,12 @@
 /** `hoptime demo`: compare on the two-point capture that ships with the product. */
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Command } from "commander";
 import { compareCaptures } from "../collect/compare.ts";
 import { formatCompare } from "../collect/compare-text.ts";
 import { renderComparePage } from "../collect/report-page.ts";
+import { writeFile } from "./output.ts";
 import { colours } from "./terminal.ts";
 
 export function demoCommand(): Command {
@@ -26,7 +27,7 @@ Examples:
     .action(async (flags: { html: string; json?: boolean }) => {
       const [before, after] = ["router-in.pcap.gz", "router-out.pcap.gz"].map(demoFile) as [string, string];
       const report = await compareCaptures({ before, after, epochNs: 20e6 });
-      writeFileSync(flags.html, renderComparePage(report));
+      writeFile(flags.html, renderComparePage(report));
       if (flags.json) process.stdout.write(`${JSON.stringify(report)}\n`);
       else {
         process.stdout.write(

@@ -1,16 +1,21 @@
 /** `hoptime inspect FILE`. */
+
 import { Command } from "commander";
+import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import { protocolName } from "../capture/flow-text.ts";
 import { type InspectReport, inspectCapture } from "../collect/inspect.ts";
-import { colours, formatCount, formatPercent, Progress } from "./terminal.ts";
+import { colours, Progress } from "./terminal.ts";
 
 export function inspectCommand(): Command {
   return new Command("inspect")
     .description(
       "Tells what a capture holds: points, link types, time span, flows, how well packets can be told apart, timestamp precision.",
     )
-    .argument("<file>", "capture (pcap, pcapng, ERF; plain or gzip), - for standard input")
+    .argument(
+      "<file>",
+      "capture (pcap, pcapng, ERF; plain or gzip), - for standard input; FILE#0 or FILE#eth0 for one interface",
+    )
     .option("--filter <expr>", "only packets of this pcap-filter expression")
     .option("--inner", "look inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
     .option("--json", "as JSON (format hoptime.inspect/1)")
@@ -19,6 +24,7 @@ export function inspectCommand(): Command {
       `
 Examples:
   hoptime inspect capture.pcapng
+  hoptime inspect capture.pcapng#1
   hoptime inspect capture.pcap.gz --filter 'udp' --json`,
     )
     .action(async (file: string, flags: { filter?: string; inner?: boolean; json?: boolean }) => {
@@ -35,6 +41,18 @@ Examples:
         process.exitCode = 2;
       }
     });
+}
+
+/** How to compare the points of a capture that holds several: by number, which is never ambiguous; null where it holds one. */
+function betweenPoints(r: InspectReport): string | null {
+  const [a, b] = r.points.filter((p) => p.packets > 0);
+  if (!a || !b) return null;
+  const file = r.file === "standard input" ? "FILE" : r.file;
+  const argument = (index: number) => {
+    const text = `${file}#${index}`;
+    return /^[\w./#@%+=:,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  };
+  return `hoptime compare ${argument(a.index)} ${argument(b.index)}`;
 }
 
 function format(r: InspectReport): string {
@@ -66,6 +84,8 @@ function format(r: InspectReport): string {
       `${p.index}${name}: ${p.link}, snap length ${p.snapLength}, stamps in ${p.resolution}, ${formatCount(p.packets)} IP packets`,
     );
   }
+  const example = betweenPoints(r);
+  if (example !== null) row("compare", `these points: ${example}`);
   row(
     "flows",
     `${formatCount(r.flows.fiveTuples)} 5-tuples between ${formatCount(r.flows.hostPairs)} host pairs; largest ${formatCount(r.flows.largestPackets)} packets, ${formatCount(r.flows.singlePackets)} of one packet`,

@@ -3,6 +3,7 @@
 import type { Command } from "commander";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { VERSION } from "../base/version.ts";
+import { endOutput } from "./output.ts";
 
 interface Entry {
   name: string;
@@ -134,7 +135,7 @@ async function main(argv: string[]): Promise<number> {
     if (code?.startsWith("commander.")) {
       throw new UsageError(
         "bad-flag",
-        message.replace(/^error: /, ""),
+        message.replace(/^error: /, "").replace(/\.$/, ""),
         `hoptime ${name} --help shows the options`,
       );
     }
@@ -143,9 +144,7 @@ async function main(argv: string[]): Promise<number> {
   return typeof process.exitCode === "number" ? process.exitCode : 0;
 }
 
-process.stdout.on("error", (error) => {
-  if ((error as NodeJS.ErrnoException).code === "EPIPE") process.exit(0);
-});
+process.stdout.on("error", endOutput);
 main(process.argv.slice(2)).then(
   (code) => {
     process.exitCode = code;

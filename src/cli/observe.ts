@@ -1,15 +1,15 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
+import { formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
 import { type ObservationReport, observePoint } from "../collect/observe.ts";
-import { formatBytes } from "../collect/units.ts";
 import type { CutChoice } from "../epoch/observe-captures.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption } from "./options.ts";
-import { colours, formatCount, Progress } from "./terminal.ts";
+import { colours, Progress } from "./terminal.ts";
 
 const ROLES = ["sender", "receiver", "both"] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
@@ -60,7 +60,10 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .description(
       "Folds the captures of one point into sketches, epoch by epoch, and keeps those as records: kilobytes that two points exchange instead of packets.",
     )
-    .argument("<file...>", "captures of the point, in order of time; - is standard input")
+    .argument(
+      "<file...>",
+      "captures of the point, in order of time; - is standard input, FILE#0 or FILE#eth0 one interface",
+    )
     .requiredOption("--point <name>", "name of the point")
     .requiredOption("--to <dir>", "directory of the records")
     .option("--estimators <names>", `of ${table.map((e) => e.name).join(", ")}`, usual(table))

@@ -5,11 +5,21 @@ import { parseDuration } from "../base/time.ts";
 /** For commander: `--window 250ms` to ns; what is wrong is named with the flag. */
 export function durationOption(flag: string): (text: string) => number {
   return (text) => {
-    const ns = parseDuration(text);
+    const ns = parse(flag, text);
     if (!(ns > 0))
       throw new UsageError("bad-time", `${flag} ${text}: must be longer than 0`, "e.g. 1s, 250ms, 10us");
     return ns;
   };
+}
+
+/** Trouble with a duration says of which flag. */
+function parse(flag: string, text: string): number {
+  try {
+    return parseDuration(text);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    throw new UsageError(error.code, `${flag}: ${error.message}`, error.hint, { cause: error });
+  }
 }
 
 export function integerOption(

@@ -1,7 +1,9 @@
 /** `hoptime simulate --out DIR`. */
+
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
+import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { exportSimulation, type TruthFile } from "../simulate/export.ts";
 import type { Clock, DelayModel, Hop, LossHop, ReorderHop, Scenario, Traffic } from "../simulate/scenario.ts";
@@ -14,7 +16,7 @@ import {
   readScenario,
 } from "../simulate/scenario-text.ts";
 import { choiceOption, durationOption, integerOption } from "./options.ts";
-import { colours, formatCount, formatPercent } from "./terminal.ts";
+import { colours } from "./terminal.ts";
 
 interface Flags {
   out: string;

@@ -1,15 +1,15 @@
 /** `hoptime size ESTIMATOR`: from the traffic and what is wanted to a geometry, its cost and how well it will do. */
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
+import { formatBytes, formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { busiestEpoch } from "../collect/traffic.ts";
-import { formatBytes } from "../collect/units.ts";
 import type { Estimator, ParameterValues, SizeAnswer, SizeRequest } from "../estimators/estimator.ts";
 import { formatParameters, parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { parameterHelp } from "./estimator-options.ts";
 import { durationOption, positiveOption, shareOption } from "./options.ts";
-import { type Column, colours, formatCount, formatPercent, formatTable } from "./terminal.ts";
+import { type Column, colours, formatTable } from "./terminal.ts";
 
 interface Flags {
   packets?: number;

@@ -74,11 +74,3 @@ export class Progress {
     this.#drawn = false;
   }
 }
-
-export function formatCount(n: number): string {
-  return n.toLocaleString("en-US");
-}
-
-export function formatPercent(share: number | null, digits = 2): string {
-  return share === null ? "–" : `${(share * 100).toFixed(digits)} %`;
-}

@@ -27,8 +27,9 @@ export interface Alignment {
   total: number;
   /** Width of the cluster; packets that queued for longer lie above it. */
   spreadNs: number;
-  /** Pairs in the densest window of the same width that does not touch the cluster. */
+  /** Pairs in the densest window of the same width that does not touch the cluster, and the first of its differences. */
   runnerUp: number;
+  runnerUpNs: number | null;
 }
 
 const NARROWEST_NS = 1024;
@@ -103,11 +104,13 @@ function describe(sorted: Float64Array, from: number, to: number): Alignment {
   while (above < sorted.length && sorted[above]! <= sorted[to - 1]! + width) above++;
   const left = densest(sorted, width, 0, below);
   const right = densest(sorted, width, above, sorted.length);
+  const rival = left.to - left.from >= right.to - right.from ? left : right;
   return {
     offsetNs: (sorted[(from + to - 1) >> 1]! + sorted[(from + to) >> 1]!) / 2,
     support: to - from,
     total: sorted.length,
     spreadNs,
-    runnerUp: Math.max(left.to - left.from, right.to - right.from),
+    runnerUp: rival.to - rival.from,
+    runnerUpNs: rival.to > rival.from ? sorted[rival.from]! : null,
   };
 }

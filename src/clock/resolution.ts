@@ -3,8 +3,9 @@
  *
  * Units: 1, 2, 4, 5, 8 and 2.5 times powers of ten ns up to 1 s, and 2^-k s (as in ERF or NTP fractions,
  * rounded to whole ns, so a stamp may be 0.5 ns off its tick) down to 2^-26 s; finer binary ticks look like 1
- * ns. How it fails: stamps that are round for another reason (ideal periodic traffic of a simulator) look
- * coarser than their clock.
+ * ns. Traffic that comes in one even beat has round stamps whatever its clock: then no step above a
+ * microsecond is believed. How it fails: stamps that are round for yet another reason look coarser than
+ * their clock.
  */
 const SECOND_NS = 1e9;
 /** Fewer stamps than this may be round by chance. */
@@ -12,13 +13,19 @@ const MIN_STAMPS = 16;
 /** Share of stamps that may miss the unit: a capture may hold a few packets of another source. */
 const TOLERATED = 0.005;
 
+const BEAT_SHARE = 0.9;
+/** What capture files are usually stamped in. */
+const COARSEST_IN_BEAT_NS = 1000;
+
 const UNITS: readonly { ns: number; slackNs: number }[] = makeUnits();
 
 /** Null when there are too few different stamps to tell; 1 means 1 ns or finer. */
 export function resolutionNs(stampsNs: ArrayLike<number>): number | null {
   const different = new Set(Array.from(stampsNs));
   if (different.size < MIN_STAMPS) return null;
+  const coarsest = hasEvenBeat(stampsNs) ? COARSEST_IN_BEAT_NS : SECOND_NS;
   for (const { ns, slackNs } of UNITS) {
+    if (ns > coarsest) continue;
     let missed = 0;
     for (const stamp of different) {
       if (Math.abs(stamp - Math.round(stamp / ns) * ns) > slackNs && ++missed > TOLERATED * different.size)
@@ -27,6 +34,19 @@ export function resolutionNs(stampsNs: ArrayLike<number>): number | null {
     if (missed <= TOLERATED * different.size) return ns;
   }
   return 1;
+}
+
+/** Nearly all stamps follow the one before at the same distance: a clock's step would show in how distances vary. */
+function hasEvenBeat(stampsNs: ArrayLike<number>): boolean {
+  const distances = new Map<number, number>();
+  for (let i = 1; i < stampsNs.length; i++) {
+    const distance = stampsNs[i]! - stampsNs[i - 1]!;
+    distances.set(distance, (distances.get(distance) ?? 0) + 1);
+  }
+  distances.delete(0);
+  let most = 0;
+  for (const n of distances.values()) most = Math.max(most, n);
+  return most >= BEAT_SHARE * (stampsNs.length - 1);
 }
 
 function makeUnits(): { ns: number; slackNs: number }[] {

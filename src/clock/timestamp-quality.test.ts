@@ -30,6 +30,15 @@ test("a few odd stamps among thousands do not change the resolution, and few sta
   expect(resolutionNs(stamps(5, 10, 1000))).toBeNull();
 });
 
+test("traffic in one even beat does not make its clock coarse, a coarse clock shows in uneven distances", () => {
+  const beat = Array.from({ length: 400 }, (_, i) => 7e9 + i * 1e6);
+  expect(resolutionNs(beat)).toBe(1000);
+  // One in twenty is lost.
+  expect(resolutionNs(beat.filter((_, i) => i % 20 !== 3))).toBe(1000);
+  // Many packets within each step of a clock that counts milliseconds.
+  expect(resolutionNs(Array.from({ length: 4000 }, (_, i) => Math.floor(i / 10) * 1e6))).toBe(1e6);
+});
+
 test("the resolution is judged on absolute stamps: the origin may be any", () => {
   const absolute = stamps(6, 500, 1000);
   const origin = 1_700_000_000_123_456_789n;

@@ -18,7 +18,7 @@ import type {
 } from "../estimators/estimator.ts";
 import { isNoAnswer } from "../estimators/estimator.ts";
 import { formatParameters } from "../estimators/parameters.ts";
-import type { CompareReport, FlowKeyJson, FlowReport } from "./compare-report.ts";
+import type { FlowKeyJson, ReportView } from "./compare-report.ts";
 
 export interface EstimateReport {
   version: number;
@@ -99,7 +99,7 @@ export interface EstimateSubject {
   key: FlowKeySpec;
   confidence: number;
   epochNs: number;
-  report: CompareReport;
+  report: ReportView;
 }
 
 export function describeEstimate(subject: EstimateSubject): EstimateReport {
@@ -136,7 +136,7 @@ const relative = (estimate: number | null, exact: number | null) =>
 
 function segmentFields(
   segment: SegmentEstimate | null,
-  report: CompareReport,
+  report: ReportView,
   notes: string[],
   packets: boolean,
 ): Omit<
@@ -187,7 +187,7 @@ function segmentFields(
  * Packets of the other direction are counted at both ends too, with their delay negative: nothing in the sketches tells. The exact match knows,
  * and a mean that they move out of its interval is withheld.
  */
-function directed(mean: Interval | NoAnswer, report: CompareReport, notes: string[]): Interval | NoAnswer {
+function directed(mean: Interval | NoAnswer, report: ReportView, notes: string[]): Interval | NoAnswer {
   const { segment, reverse } = report;
   if (isNoAnswer(mean) || !reverse?.latency || reverse.matched === 0) return mean;
   const forwardNs = segment.latency?.meanNs ?? 0;
@@ -204,15 +204,18 @@ function flowFields(
   answers: readonly FlowEstimate[],
   flows: KnownFlows | null,
   key: FlowKeySpec,
-  report: CompareReport,
+  report: ReportView,
 ): FlowEstimateReport[] {
-  const exact = new Map<string, FlowReport>();
-  for (const flow of [...report.reverseFlows, ...report.flows]) exact.set(formatFlowKey(flow.key), flow);
+  const exact = new Map<string, { meanNs: number | null; lost: number }>();
+  for (const rows of [report.reverseFlows, report.flows]) {
+    for (const { key: name, latency, lost } of rows)
+      exact.set(formatFlowKey(name), { meanNs: latency?.meanNs ?? null, lost });
+  }
   return answers.map((answer) => {
     const name = key.describe(flows!.keyWords, 10 * answer.flow);
     const known = exact.get(formatFlowKey(name));
     const { mean, stdev } = answer;
-    const exactMeanNs = known?.latency?.meanNs ?? null;
+    const exactMeanNs = known?.meanNs ?? null;
     const meanNs = isNoAnswer(mean) ? null : mean.valueNs;
     return {
       key: name,

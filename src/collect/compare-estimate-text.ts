@@ -1,8 +1,9 @@
 /** The estimates of a compare report as people read them in a terminal. */
+
+import { formatBytes } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import type { EstimateReport, FlowClass } from "./compare-estimate-report.ts";
 import type { Palette } from "./compare-text.ts";
-import { formatBytes } from "./units.ts";
 
 const count = (n: number) => Math.round(n).toLocaleString("en-US");
 const error = (e: number | null) => (e === null ? "" : `, ${e >= 0 ? "+" : ""}${(100 * e).toFixed(2)} %`);

@@ -21,7 +21,7 @@ import type {
 } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
-import { type CompareOptions, compareCaptures } from "./compare.ts";
+import { type CompareOptions, type Comparison, openComparison, wholeReport } from "./compare.ts";
 import { describeEstimate, type EstimateReport } from "./compare-estimate-report.ts";
 import type { PassPlan } from "./compare-pass.ts";
 import type { CompareReport } from "./compare-report.ts";
@@ -43,8 +43,23 @@ export interface EstimateOptions {
 /** Compares the captures, and runs estimators over them as two points that exchange sketches would. */
 export async function compareWithEstimates(
   options: CompareOptions,
-  { plans, confidence = 0.95, flowRecords }: EstimateOptions,
+  estimation: EstimateOptions,
 ): Promise<CompareReport> {
+  const comparison = await openWithEstimates(options, estimation);
+  try {
+    // Estimates of flows are compared with the exact ones, whichever are shown later.
+    const perFlow = estimation.plans.some((p) => p.estimator.answers.includes("flow"));
+    return wholeReport(comparison.view(perFlow ? "all" : (options.flows ?? "all")));
+  } finally {
+    comparison.free();
+  }
+}
+
+/** The same for answers of any length (`openComparison`). */
+export async function openWithEstimates(
+  options: CompareOptions,
+  { plans, confidence = 0.95, flowRecords }: EstimateOptions,
+): Promise<Comparison> {
   for (const { estimator } of plans) {
     if (estimator.needs.delays) {
       throw new UsageError(
@@ -56,10 +71,8 @@ export async function compareWithEstimates(
   const companions = flowRecords ? [] : neededFlowLists(plans);
   const taps = new TapsOfBothEnds([...plans, ...companions], options.seed ?? DEFAULT_SEED);
   try {
-    const report = await compareCaptures({
+    const comparison = await openComparison({
       ...options,
-      // Estimates of flows are compared with the exact ones, whichever are shown later.
-      flows: plans.some((p) => p.estimator.answers.includes("flow")) ? "all" : (options.flows ?? "all"),
       onRestart: (plan) => taps.restart(plan),
       onBatch: (side, batch, originNs) => taps.feed(side, batch, originNs),
     });
@@ -72,6 +85,7 @@ export async function compareWithEstimates(
       ? new RecordedFlows(new Kernels(), flowRecords, key, taps.seed).of(null)
       : null;
     const flows = recorded ?? lists.find((l) => l !== null) ?? null;
+    const report = comparison.view("all");
     const estimates: Record<string, EstimateReport> = {};
     for (const [i, { estimator, parameters }] of plans.entries()) {
       estimates[estimator.name] = describeEstimate({
@@ -87,7 +101,7 @@ export async function compareWithEstimates(
         report,
       });
     }
-    return { ...report, estimates };
+    return { ...comparison, view: (choice) => ({ ...comparison.view(choice), estimates }) };
   } finally {
     taps.free();
   }

@@ -127,3 +127,39 @@ export interface CompareReport {
   /** Estimates beside the exact values, by estimator; only with --estimators. */
   estimates?: Record<string, unknown>;
 }
+
+/** Flows in a row, counted, to be walked as often as wanted. A list of them is one. */
+export interface FlowRows extends Iterable<FlowReport> {
+  readonly length: number;
+}
+
+/** A report whose flows are made while they are walked: what can be written without ever being whole in memory. */
+export interface ReportView extends Omit<CompareReport, "flows" | "reverseFlows"> {
+  flows: FlowRows;
+  reverseFlows: FlowRows;
+}
+
+/** Fields of a latency and counts of a flow, in the order of tables. */
+export const LATENCY_FIELDS = [
+  "meanNs",
+  "stdevNs",
+  "minNs",
+  "maxNs",
+  "p50Ns",
+  "p90Ns",
+  "p99Ns",
+  "p999Ns",
+  "jitterNs",
+] as const;
+export type LatencyField = (typeof LATENCY_FIELDS)[number];
+export const COUNT_FIELDS = [
+  "sent",
+  "received",
+  "matched",
+  "lost",
+  "appeared",
+  "duplicates",
+  "reordered",
+  "bytes",
+] as const;
+export type CountField = (typeof COUNT_FIELDS)[number];

@@ -1,10 +1,18 @@
-/** A compare report as people read it in a terminal, and its flows as CSV. */
+/** A compare report as people read it in a terminal. */
+import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import { formatFlowKey } from "../capture/flow-text.ts";
-import type { FlowOrder } from "./compare.ts";
 import type { EstimateReport } from "./compare-estimate-report.ts";
 import { estimateLines } from "./compare-estimate-text.ts";
-import type { CaptureSummary, CompareReport, FlowReport, Latency, SegmentReport } from "./compare-report.ts";
+import type { FlowOrder } from "./compare-flows.ts";
+import type {
+  CaptureSummary,
+  FlowReport,
+  FlowRows,
+  Latency,
+  ReportView,
+  SegmentReport,
+} from "./compare-report.ts";
 
 /** Colours, or none: picocolors' shape. */
 export interface Palette {
@@ -15,16 +23,13 @@ export interface Palette {
   green: (text: string) => string;
 }
 
-const count = (n: number) => n.toLocaleString("en-US");
-const percent = (share: number | null) => (share === null ? "–" : `${(100 * share).toFixed(2)} %`);
-
 export interface TextOptions {
   top: number;
   sort: FlowOrder;
   colours: Palette;
 }
 
-export function formatCompare(report: CompareReport, options: TextOptions): string {
+export function formatCompare(report: ReportView, options: TextOptions): string {
   const { colours: c } = options;
   const out: string[] = [];
   out.push(captureLine("before", report.before, c), captureLine("after ", report.after, c), "");
@@ -64,23 +69,25 @@ function captureLine(name: string, s: CaptureSummary, c: Palette): string {
     s.firstNs !== null && s.lastNs !== null
       ? `${formatTime(BigInt(s.firstNs))}, ${formatDuration(Number(BigInt(s.lastNs) - BigInt(s.firstNs)))}`
       : "no packets";
-  const skipped = Object.entries(s.skipped).map(([reason, n]) => `${reason} ${count(n)}`);
+  const skipped = Object.entries(s.skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
   const rest = skipped.length > 0 ? `; not used: ${skipped.join(", ")}` : "";
   const partial = s.partial ? c.red(" PARTIAL") : "";
-  return `${c.bold(name)} ${s.file}: ${count(s.packets)} packets (${count(s.ipPackets)} IP), ${span}${rest}${partial}`;
+  return `${c.bold(name)} ${s.file}: ${formatCount(s.packets)} packets (${formatCount(s.ipPackets)} IP), ${span}${rest}${partial}`;
 }
 
 function segmentLines(s: SegmentReport, prefix: string, c: Palette): string[] {
   const lines: string[] = [];
   const extras = [
-    s.appeared > 0 ? `${count(s.appeared)} appeared` : "",
-    s.duplicates > 0 ? `${count(s.duplicates)} duplicated` : "",
-    s.reordered > 0 ? `${count(s.reordered)} reordered (by up to ${count(s.reorderExtent?.max ?? 0)})` : "",
-    s.head > 0 ? `${count(s.head)} before a capture began` : "",
-    s.tail > 0 ? `${count(s.tail)} after a capture ended` : "",
+    s.appeared > 0 ? `${formatCount(s.appeared)} appeared` : "",
+    s.duplicates > 0 ? `${formatCount(s.duplicates)} duplicated` : "",
+    s.reordered > 0
+      ? `${formatCount(s.reordered)} reordered (by up to ${formatCount(s.reorderExtent?.max ?? 0)})`
+      : "",
+    s.head > 0 ? `${formatCount(s.head)} before a capture began` : "",
+    s.tail > 0 ? `${formatCount(s.tail)} after a capture ended` : "",
   ].filter((t) => t !== "");
   lines.push(
-    `${prefix}${c.bold("packets")}  ${count(s.sent)} sent, ${count(s.received)} received, ${count(s.matched)} matched, ${count(s.lost)} lost (${percent(s.lossRate)})${extras.length > 0 ? `, ${extras.join(", ")}` : ""}`,
+    `${prefix}${c.bold("packets")}  ${formatCount(s.sent)} sent, ${formatCount(s.received)} received, ${formatCount(s.matched)} matched, ${formatCount(s.lost)} lost (${formatPercent(s.lossRate)})${extras.length > 0 ? `, ${extras.join(", ")}` : ""}`,
   );
   if (s.latency) {
     const l = s.latency;
@@ -102,7 +109,7 @@ function segmentLines(s: SegmentReport, prefix: string, c: Palette): string[] {
   return lines;
 }
 
-function sorted(flows: FlowReport[], by: FlowOrder): FlowReport[] {
+function sorted(flows: FlowRows, by: FlowOrder): FlowReport[] {
   const none = Number.NEGATIVE_INFINITY;
   const measure: Record<FlowOrder, (f: FlowReport) => number> = {
     packets: (f) => Math.max(f.sent, f.received),
@@ -120,9 +127,9 @@ function flowTable(flows: FlowReport[], c: Palette): string {
     f.latency ? formatDuration(pick(f.latency)) : "–";
   const columns: [string, (f: FlowReport) => string][] = [
     ["flow", (f) => formatFlowKey(f.key)],
-    ["sent", (f) => count(f.sent)],
-    ["lost", (f) => count(f.lost)],
-    ["loss", (f) => percent(f.matched + f.lost > 0 ? f.lost / (f.matched + f.lost) : null)],
+    ["sent", (f) => formatCount(f.sent)],
+    ["lost", (f) => formatCount(f.lost)],
+    ["loss", (f) => formatPercent(f.matched + f.lost > 0 ? f.lost / (f.matched + f.lost) : null)],
     ["mean", delay((l) => l.meanNs)],
     ["stdev", delay((l) => l.stdevNs)],
     ["min", delay((l) => l.minNs)],
@@ -140,72 +147,4 @@ function flowTable(flows: FlowReport[], c: Palette): string {
       })
       .join("  ");
   return [c.dim(`  ${line(columns.map(([t]) => t))}`), ...cells.map((r) => `  ${line(r)}`)].join("\n");
-}
-
-const CSV_FIELDS = [
-  "meanNs",
-  "stdevNs",
-  "minNs",
-  "maxNs",
-  "p50Ns",
-  "p90Ns",
-  "p99Ns",
-  "p999Ns",
-  "jitterNs",
-] as const;
-
-/** One row per flow; empty cells where there is no answer. */
-export function formatCompareCsv(report: CompareReport): string {
-  const quote = (value: unknown) => {
-    const text = value === null || value === undefined ? "" : String(value);
-    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-  const header = [
-    "direction",
-    "src",
-    "dst",
-    "proto",
-    "sport",
-    "dport",
-    "dscp",
-    "vlan",
-    "communityId",
-    "sent",
-    "received",
-    "matched",
-    "lost",
-    "appeared",
-    "duplicates",
-    "reordered",
-    "bytes",
-    ...CSV_FIELDS,
-  ];
-  const rows = [
-    ...report.flows.map((f) => ({ f, direction: "forward" })),
-    ...report.reverseFlows.map((f) => ({ f, direction: "reverse" })),
-  ].map(({ f, direction }) =>
-    [
-      direction,
-      f.key.src,
-      f.key.dst,
-      f.key.proto,
-      f.key.sport,
-      f.key.dport,
-      f.key.dscp,
-      f.key.vlan,
-      f.communityId,
-      f.sent,
-      f.received,
-      f.matched,
-      f.lost,
-      f.appeared,
-      f.duplicates,
-      f.reordered,
-      f.bytes,
-      ...CSV_FIELDS.map((field) => f.latency?.[field]),
-    ]
-      .map(quote)
-      .join(","),
-  );
-  return `${[header.join(","), ...rows].join("\n")}\n`;
 }

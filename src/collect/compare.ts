@@ -5,18 +5,22 @@
  * not be mended is said in `notes`.
  */
 import { Kernels } from "../base/kernels.ts";
+import { formatDuration } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
+import { isStandardInput, parseCapturePath } from "../capture/capture-path.ts";
 import { compileFilter } from "../capture/filter.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
-import { type CaptureOptions, CaptureReader, DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
-import { findAlignment } from "../clock/alignment.ts";
+import { type CaptureOptions, DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import { type CorrectionMode, correction } from "../clock/correction.ts";
 import { diagnose } from "../clock/diagnose.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
-import { buildReport, type Directions } from "./compare-build.ts";
+import { sampleAlignment } from "./compare-alignment.ts";
+import { buildReport } from "./compare-build.ts";
+import type { FlowChoice } from "./compare-flows.ts";
+import { mergedSegments } from "./compare-offload.ts";
 import { type PassOptions, type PassPlan, type PassResult, runPass } from "./compare-pass.ts";
-import type { CompareReport } from "./compare-report.ts";
-import { tellDirections } from "./direction.ts";
+import type { CompareReport, ReportView } from "./compare-report.ts";
+import { type Directions, tellDirections } from "./direction.ts";
 import { FeedThread, worthParallel } from "./parallel-feed.ts";
 
 export interface CompareOptions {
@@ -31,7 +35,7 @@ export interface CompareOptions {
   cover?: number;
   seed?: bigint;
   /** Flow rows in the report: all, or the first by packets. */
-  flows?: "all" | { top: number; sort: FlowOrder };
+  flows?: FlowChoice;
   onProgress?: PassOptions["onProgress"];
   onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
   /** A new pass begins: what taps have seen so far does not count. The plan says what is known of the clocks. */
@@ -39,8 +43,6 @@ export interface CompareOptions {
   /** Read and decode in a second thread: by default where the captures are large enough. The report is the same. */
   parallel?: boolean;
 }
-
-export type FlowOrder = "packets" | "mean" | "p99" | "max" | "lost" | "bytes";
 
 export const DEFAULT_WINDOW_NS = 10e9;
 export const DEFAULT_EPOCH_NS = 1e9;
@@ -50,12 +52,40 @@ const LEAST_COVER = 28;
 const ODD_SHARE = 0.001;
 const LOOK_AHEAD = 32_768;
 const SHORT_LEAD_NS = 4e6;
-const MAX_PASSES = 5;
+/** Coverage, alignment, directions, lead and correction may each ask for one more, and a look ahead before. */
+const MAX_PASSES = 8;
+/** Below every difference: all packets go from BEFORE to AFTER until the pass shows better. */
+const ALL_FORWARD_NS = -Number.MAX_VALUE;
+/** Above this share of packets without a partner, in the capture with fewer, a clock that was set is looked for. */
+const MANY_UNMATCHED = 0.2;
 /** Below this share of matches (of what could match) the clocks are suspected. */
 const FEW_MATCHES = 0.05;
 
+/** Two captures compared, with the records that its flows are read from. */
+export interface Comparison {
+  /** The report; its flows are made while they are walked. */
+  view(flows: FlowChoice): ReportView;
+  /** Gives the records back: views are not to be walked any more. */
+  free(): void;
+}
+
 export async function compareCaptures(options: CompareOptions): Promise<CompareReport> {
-  const parallel = options.parallel ?? worthParallel(options.before, options.after);
+  const comparison = await openComparison(options);
+  try {
+    return wholeReport(comparison.view(options.flows ?? "all"));
+  } finally {
+    comparison.free();
+  }
+}
+
+/** A view with its flows as lists: a report that stands on its own. */
+export function wholeReport(view: ReportView): CompareReport {
+  return { ...view, flows: [...view.flows], reverseFlows: [...view.reverseFlows] };
+}
+
+/** For answers of any length: flows one by one instead of a list (`options.flows` is not looked at). */
+export async function openComparison(options: CompareOptions): Promise<Comparison> {
+  const parallel = options.parallel ?? worthParallel(fileOf(options.before), fileOf(options.after));
   // Started first: it comes up while the first packets are looked at.
   const thread = parallel && !options.onBatch ? FeedThread.start() : null;
   try {
@@ -65,7 +95,9 @@ export async function compareCaptures(options: CompareOptions): Promise<CompareR
   }
 }
 
-async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<CompareReport> {
+const fileOf = (path: string) => parseCapturePath(path).file;
+
+async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<Comparison> {
   const kernels = new Kernels();
   const key = FlowKeySpec.parse(options.key);
   const seed = options.seed ?? DEFAULT_SEED;
@@ -92,7 +124,10 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
     thresholdNs: 0,
     correction: { offsetNs: 0, slope: 0, pivotNs: 0 },
     leadNs: Math.min(passOptions.windowNs / 8, SHORT_LEAD_NS),
-    limit: options.before === "-" || options.after === "-" ? Number.POSITIVE_INFINITY : LOOK_AHEAD,
+    limit:
+      isStandardInput(options.before) || isStandardInput(options.after)
+        ? Number.POSITIVE_INFINITY
+        : LOOK_AHEAD,
   };
   const notes: string[] = [];
   const tried = { aligned: false };
@@ -104,7 +139,7 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
       whole && options.onBatch ? { ...passOptions, onBatch: options.onBatch } : passOptions;
     const result = await runPass(kernels, observed, plan);
     const last = pass >= MAX_PASSES || !result.rereadable;
-    const directions = tellDirections(result.matcher, plan.thresholdNs);
+    const directions = tellDirections(result.matcher, plan);
     const final = plan.correction.offsetNs !== 0 || plan.correction.slope !== 0;
     let next = final
       ? null
@@ -131,20 +166,25 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
       continue;
     }
     if (next) notes.push(unmended(plan, next, result.rereadable));
+    const merged = await mergedSegments(kernels, options, capture, result, directions.matched);
+    if (merged !== null) notes.push(merged);
+    const stepped = tried.aligned
+      ? null
+      : await clockStep(kernels, passOptions, plan, result, directions.matched);
+    if (stepped !== null) notes.push(stepped);
     verdict ??= diagnose({ observer: result.observer, ...result.quality });
-    const report = buildReport({
+    const view = buildReport({
       result,
+      windowNs: passOptions.windowNs,
       directions,
       verdict,
       mode,
       key,
       notes,
       options: describeOptions(options, plan, key),
-      flows: options.flows ?? "all",
       epochNs: passOptions.epochNs,
     });
-    result.matcher.free();
-    return report;
+    return { view, free: () => result.matcher.free() };
   }
 }
 
@@ -201,14 +241,37 @@ async function revise(
     !result.limited
   ) {
     tried.aligned = true;
-    const offsetNs = await alignment(kernels, options, { ...capture, cover: plan.cover }, result.originNs);
-    if (offsetNs !== null) return { ...plan, alignNs: offsetNs, thresholdNs: Number.NEGATIVE_INFINITY };
+    const found = await sampleAlignment(kernels, options, { ...capture, cover: plan.cover }, result.originNs);
+    const offsetNs = found?.offsetNs ?? 0;
+    // Within the window it is not the offset that keeps packets apart.
+    if (Math.abs(offsetNs) > (options.windowNs ?? DEFAULT_WINDOW_NS))
+      return { ...plan, alignNs: offsetNs, thresholdNs: ALL_FORWARD_NS };
   }
   if (directions.thresholdNs !== plan.thresholdNs) return { ...plan, thresholdNs: directions.thresholdNs };
   // Packets that arrive, by their stamps, before they are sent: BEFORE must be read further ahead for their order to be seen.
   const early = -Math.min(0, result.matcher.total(1).delay?.minNs ?? 0) + Math.min(0, plan.alignNs);
   const leadNs = Math.min(options.windowNs ?? DEFAULT_WINDOW_NS, 8 * early);
   return leadNs > plan.leadNs ? { ...plan, leadNs } : null;
+}
+
+/** A clock that was set during the capture by more than the window leaves a good part of the packets in common without a partner. */
+async function clockStep(
+  kernels: Kernels,
+  options: PassOptions,
+  plan: PassPlan,
+  result: PassResult,
+  matched: number,
+): Promise<string | null> {
+  const { before, after, rereadable, originNs } = result;
+  const most = (1 - MANY_UNMATCHED) * Math.min(before.ipPackets, after.ipPackets);
+  if (!rereadable || matched === 0 || matched > most) return null;
+  const capture = { ...options.capture, cover: plan.cover };
+  const found = await sampleAlignment(kernels, options, capture, originNs);
+  if (!found) return null;
+  const rivalNs = found.runnerUp > MANY_UNMATCHED * found.total ? (found.runnerUpNs ?? 0) : 0;
+  const apartNs = Math.max(Math.abs(found.offsetNs), Math.abs(rivalNs));
+  if (apartNs <= options.windowNs) return null;
+  return `many packets that are in both captures are ${formatDuration(apartNs)} apart there, more than the window: a clock was set during the capture; compare the parts before and after it separately (editcap -A and -B cut by time)`;
 }
 
 /** Bytes from the IP header on that (nearly) all packets of a capture show, up to the coverage wanted. */
@@ -219,51 +282,4 @@ function visibleTo(statistics: PassResult["before"], cover: number): number {
     if (cut > ODD_SHARE * statistics.ipPackets) return size;
   }
   return cover;
-}
-
-const SAMPLE = 32_768;
-
-/** Offset of the clocks from packets with equal digests anywhere in both captures: the smallest digests of each are the sample. */
-async function alignment(
-  kernels: Kernels,
-  options: CompareOptions,
-  capture: CaptureOptions,
-  originNs: bigint,
-): Promise<number | null> {
-  const samples = [];
-  for (const path of [options.before, options.after]) {
-    const reader = await CaptureReader.open(kernels, path, capture);
-    let kept: { high: number; low: number; timeNs: number }[] = [];
-    let limit = 0x1_0000_0000;
-    while (await reader.next()) {
-      const { digest, timeNs, count } = reader.batch;
-      const shift = Number((reader.originNs ?? originNs) - originNs);
-      for (let i = 0; i < count; i++) {
-        const high = digest[2 * i + 1]!;
-        if (high < limit) kept.push({ high, low: digest[2 * i]!, timeNs: timeNs[i]! + shift });
-      }
-      while (kept.length > SAMPLE) {
-        limit /= 2;
-        kept = kept.filter((p) => p.high < limit);
-      }
-    }
-    reader.close();
-    reader.free();
-    samples.push({ kept, limit });
-  }
-  const [a, b] = samples as [(typeof samples)[0], (typeof samples)[0]];
-  const byDigest = new Map<string, number[]>();
-  for (const p of a.kept) {
-    const name = `${p.high}:${p.low}`;
-    const list = byDigest.get(name);
-    if (list) list.push(p.timeNs);
-    else byDigest.set(name, [p.timeNs]);
-  }
-  const pairs = [];
-  for (const p of b.kept) {
-    for (const beforeNs of (byDigest.get(`${p.high}:${p.low}`) ?? []).slice(0, 8))
-      pairs.push({ beforeNs, afterNs: p.timeNs });
-  }
-  if (pairs.length < 3) return null;
-  return findAlignment(pairs)?.offsetNs ?? null;
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { emptyReport, reportWithFlows, syntheticReport } from "../../tests/synthetic-report.ts";
-import { COUNT_FIELDS, KEY_FIELDS, LATENCY_FIELDS, PAGE_LIMITS, toPageData } from "./page-data.ts";
+import { COUNT_FIELDS, LATENCY_FIELDS } from "./compare-report.ts";
+import { KEY_FIELDS, PAGE_LIMITS, toPageData } from "./page-data.ts";
 
 describe("what the page carries of a report", () => {
   test("every flow comes back from the columns as it was, delays within half a nanosecond", () => {

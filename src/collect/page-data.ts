@@ -7,31 +7,20 @@
  * of which counts, least and greatest delay stay exact and the quantiles are those of the worst interval. Both are
  * said on the page. Delays of a microsecond and more are rounded to whole nanoseconds.
  */
-import type { CompareReport, FlowReport, HeatMap, IntervalReport, Latency } from "./compare-report.ts";
+import {
+  COUNT_FIELDS,
+  type CompareReport,
+  type CountField,
+  type FlowReport,
+  type FlowRows,
+  type HeatMap,
+  type IntervalReport,
+  LATENCY_FIELDS,
+  type Latency,
+  type LatencyField,
+  type ReportView,
+} from "./compare-report.ts";
 
-export const LATENCY_FIELDS = [
-  "meanNs",
-  "stdevNs",
-  "minNs",
-  "maxNs",
-  "p50Ns",
-  "p90Ns",
-  "p99Ns",
-  "p999Ns",
-  "jitterNs",
-] as const;
-export type LatencyField = (typeof LATENCY_FIELDS)[number];
-export const COUNT_FIELDS = [
-  "sent",
-  "received",
-  "matched",
-  "lost",
-  "appeared",
-  "duplicates",
-  "reordered",
-  "bytes",
-] as const;
-export type CountField = (typeof COUNT_FIELDS)[number];
 export const KEY_FIELDS = ["proto", "sport", "dport", "dscp", "vlan"] as const;
 export type KeyField = (typeof KEY_FIELDS)[number];
 
@@ -95,7 +84,7 @@ export interface PageLimits {
 
 export const PAGE_LIMITS: PageLimits = { maxFlows: 50_000, maxIntervals: 50_000, maxListItems: 100 };
 
-export function toPageData(report: CompareReport, limits: PageLimits = PAGE_LIMITS): PageData {
+export function toPageData(report: ReportView, limits: PageLimits = PAGE_LIMITS): PageData {
   const origin = firstInstant(report);
   return {
     hoptime: report.hoptime,
@@ -119,7 +108,7 @@ export function toPageData(report: CompareReport, limits: PageLimits = PAGE_LIMI
   };
 }
 
-function firstInstant(report: CompareReport): bigint {
+function firstInstant(report: ReportView): bigint {
   const drawn = [report.intervals[0]?.startNs, report.heat?.columnStartNs[0]];
   const captured = [report.before.firstNs, report.after.firstNs];
   const starts = (drawn.some((s) => s !== undefined) ? drawn : captured).flatMap((s) =>
@@ -130,11 +119,8 @@ function firstInstant(report: CompareReport): bigint {
   return first;
 }
 
-function flowColumns(flows: FlowReport[], limit: number): FlowColumns {
-  const kept =
-    flows.length <= limit
-      ? flows
-      : [...flows].sort((a, b) => b.sent + b.received - (a.sent + a.received)).slice(0, limit);
+function flowColumns(flows: FlowRows, limit: number): FlowColumns {
+  const kept = first(flows, limit);
   const addresses = new Dictionary();
   const reasons = new Dictionary();
   return {
@@ -152,6 +138,21 @@ function flowColumns(flows: FlowReport[], limit: number): FlowColumns {
     addresses: addresses.texts,
     reasons: reasons.texts,
   };
+}
+
+/** Those with most packets: a list may have any order, flows made on the way come in that one. */
+function first(flows: FlowRows, limit: number): FlowReport[] {
+  if (flows.length <= limit) return [...flows];
+  if (Array.isArray(flows)) {
+    const packets = (f: FlowReport) => f.sent + f.received;
+    return (flows as FlowReport[]).toSorted((a, b) => packets(b) - packets(a)).slice(0, limit);
+  }
+  const kept: FlowReport[] = [];
+  for (const flow of flows) {
+    if (kept.length === limit) break;
+    kept.push(flow);
+  }
+  return kept;
 }
 
 function intervalColumns(intervals: IntervalReport[], origin: bigint, limit: number): IntervalColumns {

@@ -8,12 +8,13 @@
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { CompareReport, SegmentReport } from "./compare-report.ts";
+import { formatCount, formatShare } from "../base/quantity.ts";
+import { formatNs } from "../base/time.ts";
+import type { ReportView, SegmentReport } from "./compare-report.ts";
 import { PAGE_LIMITS, type PageLimits, toPageData } from "./page-data.ts";
-import { formatCount, formatNs, formatShare } from "./units.ts";
 
 /** The page as a string of HTML. Needs a built `dist/web/report.html`. */
-export function renderComparePage(report: CompareReport, limits: Partial<PageLimits> = {}): string {
+export function renderComparePage(report: ReportView, limits: Partial<PageLimits> = {}): string {
   const data = toPageData(report, { ...PAGE_LIMITS, ...limits });
   const fill: Record<string, string> = {
     TITLE: escapeText(`${baseName(report.before.file)} → ${baseName(report.after.file)} · hoptime compare`),
@@ -45,7 +46,7 @@ function readTemplate(): string {
   }
 }
 
-function plainSummary(report: CompareReport): string {
+function plainSummary(report: ReportView): string {
   return [
     `${report.before.file} → ${report.after.file}: ${segmentSentence(report.segment)}`,
     report.reverse ? `The other way: ${segmentSentence(report.reverse)}` : "",

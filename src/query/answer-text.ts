@@ -1,7 +1,8 @@
 /** An answer as people read it in a terminal. */
+
+import { formatBytes } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import type { Palette } from "../collect/compare-text.ts";
-import { formatBytes } from "../collect/units.ts";
 import type { Answer, AnswerLatency, GroupAnswer, SegmentAnswer, SeriesRow } from "./answer.ts";
 
 const count = (n: number | null) => (n === null ? "–" : n.toLocaleString("en-US"));

@@ -1,6 +1,5 @@
 /** An answer about packets as lines of text. */
-import { formatTime } from "../base/time.ts";
-import { formatNs } from "../collect/units.ts";
+import { formatDuration, formatTime } from "../base/time.ts";
 import type { PacketAnswer, PacketGroup } from "./packet-answer.ts";
 
 interface Colours {
@@ -26,7 +25,7 @@ export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
     for (const w of group.worst) {
       lines.push(
         c.dim(
-          `  ${formatTime(BigInt(w.timeNs))} ${formatNs(w.delayNs)}${w.guess ? " (a guess)" : ""} ${w.packet}`,
+          `  ${formatTime(BigInt(w.timeNs))} ${formatDuration(w.delayNs)}${w.guess ? " (a guess)" : ""} ${w.packet}`,
         ),
       );
     }
@@ -46,10 +45,10 @@ export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
 
 function describe({ packets, matched, multi, latency, reason }: PacketGroup): string {
   if (!latency) return reason ?? "";
-  const range = `${formatNs(latency.lowNs)} to ${formatNs(latency.highNs)}`;
-  if (packets === 1) return `${formatNs(latency.meanNs)} (${range})${multi > 0 ? ", a guess" : ""}`;
+  const range = `${formatDuration(latency.lowNs)} to ${formatDuration(latency.highNs)}`;
+  if (packets === 1) return `${formatDuration(latency.meanNs)} (${range})${multi > 0 ? ", a guess" : ""}`;
   const found =
     matched + multi === packets ? `${packets} packets` : `${matched + multi} of ${packets} packets`;
   const guesses = multi > 0 ? `, ${multi} guessed` : "";
-  return `mean ${formatNs(latency.meanNs)} (${range}), deviation ${formatNs(latency.stdevNs)}, median ${formatNs(latency.p50Ns)}, p99 ${formatNs(latency.p99Ns)}, ${found}${guesses}`;
+  return `mean ${formatDuration(latency.meanNs)} (${range}), deviation ${formatDuration(latency.stdevNs)}, median ${formatDuration(latency.p50Ns)}, p99 ${formatDuration(latency.p99Ns)}, ${found}${guesses}`;
 }

@@ -1,8 +1,9 @@
 /** The distribution of delays: the share of packets at or below a delay, or, for the tail, above it. */
 import uPlot from "uplot";
+import { formatShare } from "../../src/base/quantity.ts";
+import { formatNs } from "../../src/base/time.ts";
 import type { Latency } from "../../src/collect/compare-report.ts";
 import type { PageData } from "../../src/collect/page-data.ts";
-import { formatNs, formatShare } from "../../src/collect/units.ts";
 import { Chart, plainAxis, valueAxis } from "./chart.ts";
 import { choice, el } from "./elements.ts";
 import { suitsLog } from "./over-time.ts";

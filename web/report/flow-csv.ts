@@ -1,4 +1,5 @@
-import { COUNT_FIELDS, LATENCY_FIELDS } from "../../src/collect/page-data.ts";
+import { csvCell } from "../../src/collect/compare-csv.ts";
+import { COUNT_FIELDS, LATENCY_FIELDS } from "../../src/collect/compare-report.ts";
 import type { FlowRows } from "./flow-rows.ts";
 
 export function flowsAsCsv(rows: FlowRows, order: Uint32Array): string {
@@ -38,8 +39,7 @@ export function flowsAsCsv(rows: FlowRows, order: Uint32Array): string {
 
 /** Quoted where needed; a text that a spreadsheet would take for a formula is made one that it doesn't. */
 function text(value: string): string {
-  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  return csvCell(/^[=+\-@\t\r]/.test(value) ? `'${value}` : value);
 }
 
 export function save(name: string, content: string): void {

@@ -1,7 +1,8 @@
 /** Everything about one flow, beside the delays of all packets. */
-import type { Latency } from "../../src/collect/compare-report.ts";
-import type { LatencyField } from "../../src/collect/page-data.ts";
-import { formatBytes, formatCount, formatNs, formatShare } from "../../src/collect/units.ts";
+
+import { formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
+import { formatNs } from "../../src/base/time.ts";
+import type { Latency, LatencyField } from "../../src/collect/compare-report.ts";
 import { bdi, el, facts } from "./elements.ts";
 import { type FlowRows, protocolName } from "./flow-rows.ts";
 

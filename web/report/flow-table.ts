@@ -2,9 +2,10 @@
  * The table of flows. Only the rows in sight exist as elements (about forty, reused while scrolling), so its cost
  * doesn't grow with the flows. On paper it prints the first rows of the order and filter that are set.
  */
-import type { Latency } from "../../src/collect/compare-report.ts";
-import type { LatencyField } from "../../src/collect/page-data.ts";
-import { formatBytes, formatCount, formatNs, formatShare } from "../../src/collect/units.ts";
+
+import { formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
+import { formatNs } from "../../src/base/time.ts";
+import type { Latency, LatencyField } from "../../src/collect/compare-report.ts";
 import { choice, el } from "./elements.ts";
 import { flowsAsCsv, save } from "./flow-csv.ts";
 import { flowDetail } from "./flow-detail.ts";

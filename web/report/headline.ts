@@ -1,7 +1,9 @@
 /** The top of the page: which files, when, and the verdict as tiles; warnings that must not be missed. */
+
+import { formatCount, formatShare } from "../../src/base/quantity.ts";
+import { formatInstant, formatNs } from "../../src/base/time.ts";
 import type { CaptureSummary, SegmentReport } from "../../src/collect/compare-report.ts";
 import type { PageData } from "../../src/collect/page-data.ts";
-import { formatCount, formatInstant, formatNs, formatShare } from "../../src/collect/units.ts";
 import { bdi, type Child, el } from "./elements.ts";
 
 export const baseName = (path: string): string => path.split(/[\\/]/).pop() || path;

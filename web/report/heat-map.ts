@@ -1,7 +1,8 @@
 /** Time × delay: how many packets of each stretch of time had which delay. Colour is the logarithm of the count. */
 import type uPlot from "uplot";
+import { formatCount } from "../../src/base/quantity.ts";
+import { formatNs } from "../../src/base/time.ts";
 import type { HeatColumns } from "../../src/collect/page-data.ts";
-import { formatCount, formatNs } from "../../src/collect/units.ts";
 import { Chart, type Timeline, valueAxis } from "./chart.ts";
 import { el } from "./elements.ts";
 import { delayLabels, rowScale } from "./scales.ts";

@@ -1,7 +1,9 @@
 /** Charts over time: delay (quantiles and the span from least to greatest), and packets with their loss. */
 import uPlot from "uplot";
-import type { IntervalColumns, LatencyField } from "../../src/collect/page-data.ts";
-import { formatCount, formatNs, formatShare } from "../../src/collect/units.ts";
+import { formatCount, formatShare } from "../../src/base/quantity.ts";
+import { formatNs } from "../../src/base/time.ts";
+import type { LatencyField } from "../../src/collect/compare-report.ts";
+import type { IntervalColumns } from "../../src/collect/page-data.ts";
 import { Chart, plainAxis, type Readout, RIGHT_PX, type Timeline, valueAxis } from "./chart.ts";
 import { choice, el } from "./elements.ts";
 import { legend } from "./legend.ts";

@@ -1,5 +1,5 @@
 /** Where delays and instants stand on an axis, and which of them get a tick. Charts draw positions, never raw values. */
-import { formatInstant, formatNs } from "../../src/collect/units.ts";
+import { formatInstant, formatNs } from "../../src/base/time.ts";
 
 export interface DelayScale {
   toPos(ns: number | null): number | null;

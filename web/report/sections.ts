@@ -1,7 +1,9 @@
 /** The parts of the page below the charts: packets, clocks, captures, estimates, how it was made. */
+
+import { formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
+import { formatInstant, formatNs } from "../../src/base/time.ts";
 import type { CaptureSummary, Latency, SegmentReport } from "../../src/collect/compare-report.ts";
 import type { PageData } from "../../src/collect/page-data.ts";
-import { formatBytes, formatCount, formatInstant, formatNs, formatShare } from "../../src/collect/units.ts";
 import { bdi, type Child, card, el, facts, sentences } from "./elements.ts";
 import { baseName, tiles } from "./headline.ts";
 import { flatten, readable } from "./unknown-values.ts";

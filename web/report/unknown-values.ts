@@ -1,5 +1,6 @@
 /** Showing what this page does not know the shape of: options, details of the clock check, estimates. */
-import { formatCount, formatNs } from "../../src/collect/units.ts";
+import { formatCount } from "../../src/base/quantity.ts";
+import { formatNs } from "../../src/base/time.ts";
 import { type Child, el } from "./elements.ts";
 
 const DEEPEST = 3;

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { formatBytes, formatCount, formatInstant, formatNs, formatShare } from "./units.ts";
+import { formatBytes, formatCount, formatShare } from "./quantity.ts";
+import { formatInstant, formatNs } from "./time.ts";
 
 const plain = (text: string) => text.replaceAll("\u202f", " ").replaceAll("\u2212", "-");
 

@@ -1,0 +1,50 @@
+/** Counts, bytes and shares as people read them, in a terminal and on a page. */
+
+/** Narrow and not to be broken: between a number and its unit on pages. */
+export const THIN_SPACE = "\u202f";
+const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+/** So many significant digits at most, no trailing zeros, no exponent. */
+export function significant(value: number, digits: number): string {
+  const magnitude = Math.abs(value);
+  if (magnitude === 0) return "0";
+  const decimals = Math.max(0, Math.min(12, digits - 1 - Math.floor(Math.log10(magnitude))));
+  const text = value.toFixed(decimals);
+  const trimmed = text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+  return trimmed.replace("-", "\u2212");
+}
+
+export function formatCount(n: number): string {
+  return grouped.format(n);
+}
+
+/** Bytes in decimal units, as links are sold. */
+export function formatBytes(bytes: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  let value = bytes;
+  let unit = 0;
+  while (Math.abs(value) >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${significant(value, 3)}${THIN_SPACE}${units[unit]}`;
+}
+
+/** A share of one as per cent. What is not zero never reads as zero, and what is not all never reads as all. */
+export function formatShare(share: number): string {
+  const percent = share * 100;
+  if (percent === 0) return `0${THIN_SPACE}%`;
+  if (Math.abs(percent) < 0.0001) return `<${THIN_SPACE}0.0001${THIN_SPACE}%`;
+  // Near one the distance to one is what counts: 99.9 %, 99.99 %.
+  if (percent > 99 && percent < 100) {
+    const decimals = Math.min(6, Math.max(1, 1 - Math.floor(Math.log10(100 - percent))));
+    const text = percent.toFixed(decimals);
+    return `${Number(text) >= 100 ? ">\u202f99.9999" : text.replace(/0+$/, "").replace(/\.$/, "")}${THIN_SPACE}%`;
+  }
+  return `${significant(percent, 3)}${THIN_SPACE}%`;
+}
+
+/** A share of one as per cent with fixed decimals, for columns. */
+export function formatPercent(share: number | null, digits = 2): string {
+  return share === null ? "–" : `${(share * 100).toFixed(digits)} %`;
+}

@@ -1,0 +1,46 @@
+/** What a command puts out: pieces to standard output as fast as they are taken there, whole files with a clear word where that fails. */
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { UsageError } from "../base/errors.ts";
+
+const PIECE_CHARACTERS = 1 << 16;
+
+/** Writes text that may be longer than memory holds: no more is asked for before what was written is gone. */
+export async function print(pieces: Iterable<string>): Promise<void> {
+  let waiting = "";
+  for (const piece of pieces) {
+    waiting += piece;
+    if (waiting.length < PIECE_CHARACTERS) continue;
+    await put(waiting);
+    waiting = "";
+  }
+  await put(waiting);
+}
+
+async function put(text: string): Promise<void> {
+  // A reader that left and a full disk end the command: see `endOutput`.
+  if (!process.stdout.write(text)) await once(process.stdout, "drain");
+}
+
+/** The command line's answer to trouble on standard output: a reader that left early is content, all else is said. */
+export function endOutput(error: NodeJS.ErrnoException): never {
+  if (error.code === "EPIPE") process.exit(0);
+  process.stderr.write(`hoptime: standard output: ${systemReason(error)}; what was written is not whole\n`);
+  process.exit(2);
+}
+
+export function writeFile(path: string, text: string): void {
+  try {
+    writeFileSync(path, text);
+  } catch (cause) {
+    throw new UsageError("not-writable", `${path}: cannot be written: ${systemReason(cause)}`, undefined, {
+      cause,
+    });
+  }
+}
+
+/** "no space left on device" of "ENOSPC: no space left on device, write". */
+function systemReason(error: unknown): string {
+  const { message } = error as Error;
+  return /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? message;
+}

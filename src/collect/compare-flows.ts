@@ -1,0 +1,80 @@
+/** The flows of a report, made one by one as they are asked for: a capture may hold millions, and a list of them all does not have to. */
+import type { FlowKeySpec } from "../capture/flow-key.ts";
+import { communityId } from "../capture/flow-text.ts";
+import type { ExactMatcher } from "../estimators/exact/matcher.ts";
+import { flowLatency, lessConstant } from "./compare-latency.ts";
+import type { FlowReport, FlowRows } from "./compare-report.ts";
+import { noMatchReason, settle, type Way } from "./compare-segment.ts";
+
+export type FlowOrder = "packets" | "mean" | "p99" | "max" | "lost" | "bytes";
+
+/** Which flows, and in which order. */
+export type FlowChoice = "all" | { top: number; sort: FlowOrder };
+
+/** The flows of one way, read from the matcher's records while they are walked: valid until the matcher is freed. */
+export class MatchedFlows implements FlowRows {
+  readonly #ids: Uint32Array;
+  readonly #make: (id: number) => FlowReport;
+
+  constructor(matcher: ExactMatcher, way: Way, twoWay: boolean, key: FlowKeySpec, choice: FlowChoice) {
+    this.#ids = Uint32Array.from(choose(matcher, way, twoWay, choice));
+    const named = key.isFiveTuple;
+    this.#make = (id) => flowReport(id, way, key, named, matcher);
+  }
+
+  get length(): number {
+    return this.#ids.length;
+  }
+
+  *[Symbol.iterator](): Iterator<FlowReport> {
+    for (const id of this.#ids) yield this.#make(id);
+  }
+}
+
+function choose(matcher: ExactMatcher, { way, real }: Way, twoWay: boolean, wanted: FlowChoice): number[] {
+  const edgesLost = {
+    headBefore: !real.headBefore,
+    tailBefore: !real.tailBefore,
+    headAfter: !real.headAfter,
+    tailAfter: !real.tailAfter,
+  };
+  const [sort, top] =
+    wanted === "all" ? ["packets" as const, Number.POSITIVE_INFINITY] : [wanted.sort, wanted.top];
+  // The 99th percentile is told by the maximum here; the rows chosen show their p99.
+  const by = sort === "p99" ? "max" : sort;
+  return matcher.flows.choose({ way: way === "forward" ? 1 : 2, twoWay, by, edgesLost, top });
+}
+
+function flowReport(
+  id: number,
+  { way, real, constantNs }: Way,
+  key: FlowKeySpec,
+  named: boolean,
+  matcher: ExactMatcher,
+): FlowReport {
+  const flow = matcher.flow(id);
+  const { words, at } = matcher.keyWords(id);
+  const described = key.describe(words, at);
+  const forward = way === "forward";
+  const { lost, appeared, duplicates } = settle(flow, real, way);
+  const latency =
+    flow.delay &&
+    lessConstant(
+      flowLatency(flow.delay, flow.jitterNs, () => matcher.flows.buckets(id)),
+      constantNs,
+    );
+  return {
+    key: described,
+    communityId: named ? communityId(described) : null,
+    sent: forward ? flow.sent : flow.received,
+    received: forward ? flow.received : flow.sent,
+    matched: flow.matched,
+    lost,
+    appeared,
+    duplicates,
+    reordered: flow.reordered,
+    bytes: flow.bytes,
+    latency,
+    ...(latency ? {} : { reason: noMatchReason(flow.sent, flow.received) }),
+  };
+}

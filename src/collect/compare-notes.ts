@@ -1,0 +1,90 @@
+/** Sentences about what limits the numbers of a report. */
+import { formatDuration } from "../base/time.ts";
+import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
+import type { PassResult } from "./compare-pass.ts";
+import type { SegmentReport } from "./compare-report.ts";
+import type { Directions } from "./direction.ts";
+
+export function observations(
+  result: PassResult,
+  windowNs: number,
+  directions: Directions,
+  segment: SegmentReport,
+  asStamped: boolean,
+): string[] {
+  const notes: string[] = [];
+  const { before, after, plan } = result;
+  for (const name of ["before", "after"] as const) {
+    const { largestNs } = result.quality[name].report().backward;
+    if (largestNs > windowNs) {
+      notes.push(
+        `${result[name].file}: the stamps go back by ${formatDuration(largestNs)}, more than the window: packets behind stamps that are ahead of their time do not match; cut the capture there, or put its packets in order (reordercap)`,
+      );
+    }
+  }
+  const explained = notes.length > 0;
+  for (const side of [before, after]) {
+    if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
+    if (side.ipPackets > 0 && side.skipped["filtered"] === side.ipPackets)
+      notes.push(`${side.file}: none of its ${side.ipPackets} IP packets passes the filter`);
+    notes.push(...side.warnings.map((w) => `${side.file}: ${w}`));
+    if ((side.dropped ?? 0) > 0) {
+      notes.push(
+        `${side.file}: the capturing side dropped ${side.dropped} packets: unmatched packets may be capture loss, not path loss`,
+      );
+    }
+  }
+  if (before.file === after.file) notes.push("both captures are the same file: every packet meets itself");
+  const cut = [...before.shorts, ...after.shorts].filter(([size]) => size < plan.cover);
+  if (cut.length > 0) {
+    const packets = cut.reduce((n, [, count]) => n + count, 0);
+    notes.push(
+      `${packets} packets are cut at less than the ${plan.cover} bytes from the IP header on that tell packets apart: they may not match`,
+    );
+  }
+  if (plan.cover < DEFAULT_COVER) {
+    notes.push(
+      `packets are told apart by their first ${plan.cover} bytes from the IP header on: what both captures hold`,
+    );
+  }
+  if (segment.ambiguous > 0) {
+    notes.push(
+      `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out`,
+    );
+  }
+  if (plan.alignNs !== 0)
+    notes.push(
+      `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s, more than the window: packets were matched with that removed${
+        asStamped
+          ? ", delays are as stamped and hold it; --clock deskew or --clock relative takes it out"
+          : ""
+      }`,
+    );
+  if (directions.matched === 0 && !explained) notes.push(...whyNothingMatched(result));
+  if (directions.twoWay)
+    notes.push("packets go both ways: 'segment' is first capture to second, 'reverse' the other way");
+  return notes;
+}
+
+/** What a person would look at next. */
+function whyNothingMatched({ before, after, rereadable }: PassResult): string[] {
+  if (before.ipPackets === 0 || after.ipPackets === 0) return [];
+  const [a, b] = [span(before), span(after)];
+  if (!a || !b) return [];
+  const causes =
+    "addresses or ports are rewritten on the way (NAT), one point sees a tunnel (--inner), or these are not captures of the same traffic";
+  const apartNs =
+    a.firstNs > b.lastNs ? a.firstNs - b.lastNs : b.firstNs > a.lastNs ? b.firstNs - a.lastNs : 0n;
+  const times =
+    apartNs === 0n
+      ? "the captures overlap in time, but no packet is in both"
+      : `there are ${formatDuration(Number(apartNs))} between the captures, and no packet is in both`;
+  const clocks = rereadable
+    ? " whatever their clocks say"
+    : "; clocks that are further apart than the window are only seen through where both are files";
+  return [`${times}${clocks}: ${causes}`];
+}
+
+function span({ firstNs, lastNs }: CaptureStatistics): { firstNs: bigint; lastNs: bigint } | null {
+  return firstNs === null || lastNs === null ? null : { firstNs, lastNs };
+}
