@@ -62,10 +62,14 @@ const BY_MOST: u32 = 3;
 const BY_LOST: u32 = 4;
 
 /**
- * One f64 per flow of [from, to): what it is put in order by, NaN for flows of another way (1 or 2; `twoWay` 0: all are of way 1), -Infinity where
- * there is no answer. `edges`: which unmatched packets at the captures' ends count as lost (bits: head before, tail before, head after, tail after).
+ * Flows of [from, to) of one way (1 or 2; `twoWay` 0: all are of way 1) that are above `least` in what they are put in order by (NaN: all of
+ * them): {number, value} as f64 each. Returns how many. -Infinity where there is no answer. `edges`: which unmatched packets at the captures'
+ * ends count as lost (bits: head before, tail before, head after, tail after).
  */
-export function statsMeasure(p: usize, from: u32, to: u32, by: u32, way: u32, twoWay: u32, edges: u32, out: usize): void {
+export function statsMeasure(
+  p: usize, from: u32, to: u32, by: u32, way: u32, twoWay: u32, edges: u32, least: f64, out: usize,
+): u32 {
+  let kept: u32 = 0;
   const stats = changetype<FlowStats>(p);
   const segments = flowSegments(stats);
   for (let id = from; id < to; id++) {
@@ -73,8 +77,8 @@ export function statsMeasure(p: usize, from: u32, to: u32, by: u32, way: u32, tw
     const reverse: bool = twoWay != 0 && directionOf(flow) == 2;
     const n = flow.matched;
     let v: f64 = 0;
-    if (reverse != (way == 2)) v = NaN;
-    else if (by == BY_PACKETS) v = <f64>max<u32>(flow.sent, flow.received);
+    if (reverse != (way == 2)) continue;
+    if (by == BY_PACKETS) v = <f64>max<u32>(flow.sent, flow.received);
     else if (by == BY_BYTES) v = flow.bytes;
     else if (by == BY_LOST) {
       const found = faultsIn(stats, flow);
@@ -87,8 +91,12 @@ export function statsMeasure(p: usize, from: u32, to: u32, by: u32, way: u32, tw
     } else if (n == 0) v = -Infinity;
     else if (by == BY_MEAN) v = n == 1 ? flow.first : flow.first + moreIn(stats, flow).sum / <f64>n;
     else if (by == BY_MOST) v = n == 1 ? flow.first : moreIn(stats, flow).most;
-    store<f64>(out + ((id - from) << 3), v);
+    if (v <= least) continue;
+    store<f64>(out + (kept << 4), <f64>id);
+    store<f64>(out + (kept << 4), v, 8);
+    kept++;
   }
+  return kept;
 }
 
 /** Numbers of the flows of [from, to) that have unmatched packets at the captures' ends and no matched one; returns how many. */

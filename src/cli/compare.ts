@@ -4,16 +4,14 @@ import { UsageError } from "../base/errors.ts";
 import { jsonPieces } from "../base/json-pieces.ts";
 import { formatDuration } from "../base/time.ts";
 import { isStandardInput } from "../capture/capture-path.ts";
-import { readFlowRecords } from "../capture/flow-records.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
-import { type CompareOptions, openComparison } from "../collect/compare.ts";
+import { type CompareOptions, type Comparison, openComparison } from "../collect/compare.ts";
 import { compareCsvLines } from "../collect/compare-csv.ts";
-import { openWithEstimates } from "../collect/compare-estimates.ts";
 import type { FlowOrder } from "../collect/compare-flows.ts";
 import { formatCompare } from "../collect/compare-text.ts";
 import { renderComparePage } from "../collect/report-page.ts";
-import { ESTIMATORS } from "../estimators/table.ts";
-import { addEstimatorOptions, chosenEstimators, parameterHelp } from "./estimator-options.ts";
+import type { Estimator } from "../estimators/estimator.ts";
+import { addEstimatorOptions, asksEstimators, chosenEstimators, parameterHelp } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, shareOption } from "./options.ts";
 import { print, writeFile } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
@@ -37,7 +35,8 @@ interface Flags {
   flowRecords?: string;
 }
 
-export function compareCommand(): Command {
+/** The estimators are most of the program: they are loaded where the arguments ask for one, or for help. */
+export async function compareCommand(args: readonly string[]): Promise<Command> {
   const command = new Command("compare")
     .description(
       "Matches the same packets in two captures and tells who was delayed between them, by how much, what was lost, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip; - is standard input. FILE#0 or FILE#eth0 is one interface of a capture that holds several points.",
@@ -74,16 +73,17 @@ export function compareCommand(): Command {
     .option("--json", "everything, all flows, as JSON (format hoptime.compare/1)")
     .option("--csv", "all flows as CSV")
     .option("--html <file>", "writes a report that opens in any browser, without a network")
-    .option(
-      "--estimators <names>",
-      `sketches to run beside the exact match, joined with commas: ${ESTIMATORS.map((e) => e.name).join(", ")}`,
-    )
     .option("--confidence <share>", "of the estimators' intervals", shareOption("--confidence"), 0.95)
     .option(
       "--flow-records <file>",
       "packets per flow for the estimators: IPFIX or CSV, instead of counting them",
     );
-  return addEstimatorOptions(command, ESTIMATORS)
+  const table = asksEstimators(command, args) ? (await import("../estimators/table.ts")).ESTIMATORS : [];
+  command.option(
+    "--estimators <names>",
+    `sketches to run beside the exact match, joined with commas: ${table.map((e) => e.name).join(", ")}`,
+  );
+  return addEstimatorOptions(command, table)
     .addHelpText(
       "after",
       `
@@ -94,19 +94,24 @@ Examples:
   hoptime compare a.pcap b.pcap --clock deskew --html report.html
   hoptime compare a.pcap b.pcap --estimators lda --lda packets=1e6,loss=0.01
   tcpdump -r a.pcap -w - port 443 | hoptime compare - b.pcap --json
-${parameterHelp(ESTIMATORS)}`,
+${parameterHelp(table)}`,
     )
     .action(async (before: string, after: string, flags: Flags) => {
-      await run(before, after, flags);
+      await run(before, after, flags, table);
     });
 }
 
-async function run(before: string, after: string, flags: Flags): Promise<void> {
+async function run(
+  before: string,
+  after: string,
+  flags: Flags,
+  table: readonly Estimator[],
+): Promise<void> {
   if (isStandardInput(before) && isStandardInput(after)) {
     throw new UsageError("bad-flag", "both captures are '-': standard input can only be one of them");
   }
   if (flags.json && flags.csv) throw new UsageError("bad-flag", "--json and --csv exclude each other");
-  const plans = chosenEstimators({ ...flags }, ESTIMATORS);
+  const plans = chosenEstimators({ ...flags }, table);
   const progress = new Progress("comparing");
   const options: CompareOptions = {
     before,
@@ -124,11 +129,7 @@ async function run(before: string, after: string, flags: Flags): Promise<void> {
   const comparing =
     plans.length === 0
       ? openComparison(options)
-      : openWithEstimates(options, {
-          plans,
-          confidence: flags.confidence,
-          flowRecords: flags.flowRecords === undefined ? undefined : readFlowRecords(flags.flowRecords),
-        });
+      : withEstimates(options, { plans, confidence: flags.confidence, records: flags.flowRecords });
   const comparison = await comparing.finally(() => progress.clear());
   const seconds = (performance.now() - started) / 1000;
   if (flags.html !== undefined) writeFile(flags.html, renderComparePage(comparison.view("all")));
@@ -155,4 +156,15 @@ async function run(before: string, after: string, flags: Flags): Promise<void> {
       process.exitCode = 2;
     }
   }
+}
+
+async function withEstimates(
+  options: CompareOptions,
+  wanted: { plans: ReturnType<typeof chosenEstimators>; confidence: number; records: string | undefined },
+): Promise<Comparison> {
+  const { openWithEstimates } = await import("../collect/compare-estimates.ts");
+  const { readFlowRecords } = await import("../capture/flow-records.ts");
+  const { plans, confidence, records } = wanted;
+  const flowRecords = records === undefined ? undefined : readFlowRecords(records);
+  return await openWithEstimates(options, { plans, confidence, flowRecords });
 }

@@ -2,8 +2,7 @@
 import { type Command, Option } from "commander";
 import { UsageError } from "../base/errors.ts";
 import type { Estimator, ParameterSpec, ParameterValues } from "../estimators/estimator.ts";
-import { parseParameters } from "../estimators/parameters.ts";
-import { findEstimator } from "../estimators/table.ts";
+import { findAmong, parseParameters } from "../estimators/parameters.ts";
 
 /** `queryOnly`: only parameters that a question may set. */
 export function addEstimatorOptions(
@@ -18,6 +17,15 @@ export function addEstimatorOptions(
     command.addOption(new Option(`--${estimator.name} <k=v,...>`, text));
   }
   return command;
+}
+
+/** Whether arguments ask for estimators, for help, or for something that the command does not know without them. */
+export function asksEstimators(command: Command, args: readonly string[]): boolean {
+  return args.some((arg) => {
+    if (!arg.startsWith("-") || arg === "-") return false;
+    const name = arg.split("=", 1)[0]!;
+    return name === "--estimators" || !command.options.some((o) => o.long === name || o.short === name);
+  });
 }
 
 /** What was given, by estimator. */
@@ -48,7 +56,7 @@ export function chosenEstimators(
     throw new UsageError("bad-flag", `--${name} is given, but ${name} is not run`, hint);
   }
   return names.map((name) => {
-    const estimator = findEstimator(name);
+    const estimator = findAmong(table, name);
     return { estimator, parameters: parseParameters(estimator, given[name]) };
   });
 }

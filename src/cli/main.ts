@@ -8,14 +8,15 @@ import { endOutput } from "./output.ts";
 interface Entry {
   name: string;
   summary: string;
-  load: () => Promise<Command>;
+  /** Given the arguments, so that it need not load what they do not ask for. */
+  load: (args: readonly string[]) => Promise<Command>;
 }
 
 const COMMANDS: readonly Entry[] = [
   {
     name: "compare",
     summary: "one-way latency, loss and reordering between two captures of the same packets",
-    load: async () => (await import("./compare.ts")).compareCommand(),
+    load: async (args) => (await import("./compare.ts")).compareCommand(args),
   },
   {
     name: "observe",
@@ -120,7 +121,7 @@ async function main(argv: string[]): Promise<number> {
     const meant = near.length > 0 ? `did you mean ${near.map((c) => c.name).join(" or ")}? ` : "";
     throw new UsageError("bad-flag", `there is no command '${name}'`, `${meant}'hoptime --help' lists them`);
   }
-  const command = (await entry.load()).name(`hoptime ${name}`).exitOverride();
+  const command = (await entry.load(rest)).name(`hoptime ${name}`).exitOverride();
   command.configureOutput({
     writeErr: () => {},
     // Commander's own messages become one line of ours.

@@ -31,7 +31,7 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
   const { matcher } = result;
   const { twoWay } = directions;
   if (twoWay) matcher.orientUnmatched();
-  const sums = matcher.flows.sums(twoWay);
+  const sums = matcher.flows.survey(twoWay);
   const eligible = eligibleEdges(matcher, twoWay, key, sums);
   const total = matcher.total(1);
   const forward = buildSegment(sums.forward, eligible.forward, total, matcher.ambiguous, "forward");
@@ -64,9 +64,6 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
     reverse: reverse && { ...reverse.report, captureLoss: captureLoss(result.after, result.before) },
   };
   const rest = {
-    intervals: intervals.reports,
-    cdf: cdfOf(total),
-    heat: intervals.heat,
     clock: {
       ...verdict,
       mode,
@@ -84,6 +81,14 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
     ...head,
     flows: rows(forward, choice),
     reverseFlows: rows(reverse, choice),
+    intervals: intervals.reports,
+    // For those who draw: made when they ask.
+    get cdf() {
+      return cdfOf(total);
+    },
+    get heat() {
+      return intervals.heat();
+    },
     ...rest,
   });
 }

@@ -14,7 +14,7 @@ export function buildIntervals(
   edges: { head: number; tail: number },
 ): {
   reports: IntervalReport[];
-  heat: HeatMap | null;
+  heat: () => HeatMap | null;
 } {
   const { matcher, epochStart } = result;
   const step = BigInt(Math.round(epochNs));
@@ -57,7 +57,14 @@ export function buildIntervals(
       latency: latencyOf(interval.delay, histogram, null),
     });
   }
-  return { reports, heat: heatOf(columns, starts, epochNs * grouped) };
+  let heat: HeatMap | null | undefined;
+  return {
+    reports,
+    heat: () => {
+      heat ??= heatOf(columns, starts, epochNs * grouped);
+      return heat;
+    },
+  };
 }
 
 function heatOf(columns: LogHistogram[], columnStartNs: string[], columnWidthNs: number): HeatMap | null {

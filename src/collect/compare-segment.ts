@@ -26,10 +26,10 @@ export function eligibleEdges(
   matcher: ExactMatcher,
   twoWay: boolean,
   key: FlowKeySpec,
-  sums: { forward: WaySums; reverse: WaySums },
+  sums: { forward: WaySums; reverse: WaySums; edgesOnly: number[] },
 ): { forward: EdgeCounts; reverse: EdgeCounts } {
   const eligible = { forward: { ...sums.forward.withMatch }, reverse: { ...sums.reverse.withMatch } };
-  for (const id of matcher.flows.edgesOnly()) {
+  for (const id of sums.edgesOnly) {
     const { words, at } = matcher.keyWords(id);
     if (key.isLinkScoped(words, at)) continue;
     const flow = matcher.flow(id);

@@ -50,7 +50,7 @@ export const DEFAULT_EPOCH_NS = 1e9;
 const LEAST_COVER = 28;
 /** So few odd packets, cut shorter than all others, do not weaken the identity of the rest. */
 const ODD_SHARE = 0.001;
-const LOOK_AHEAD = 32_768;
+const LOOK_AHEAD = 16_384;
 const SHORT_LEAD_NS = 4e6;
 /** Coverage, alignment, directions, lead and correction may each ask for one more, and a look ahead before. */
 const MAX_PASSES = 8;
@@ -91,7 +91,7 @@ export async function openComparison(options: CompareOptions): Promise<Compariso
   try {
     return await compareWith(options, thread);
   } finally {
-    await thread?.close();
+    thread?.close();
   }
 }
 

@@ -125,9 +125,10 @@ export class FeedThread {
     }
   }
 
-  async close(): Promise<void> {
+  /** Ends the thread, which takes its time beside us. */
+  close(): void {
     this.#worker.removeAllListeners();
-    await this.#worker.terminate();
+    void this.#worker.terminate();
   }
 }
 

@@ -2,6 +2,14 @@
 import { UsageError } from "../base/errors.ts";
 import type { Estimator, ParameterSpec, ParameterValues } from "./estimator.ts";
 
+/** The estimator of that name. */
+export function findAmong(table: readonly Estimator[], name: string): Estimator {
+  const found = table.find((e) => e.name === name);
+  if (found) return found;
+  const names = table.map((e) => e.name).join(", ");
+  throw new UsageError("bad-flag", `there is no estimator '${name}'`, `there are: ${names}`);
+}
+
 export function parseParameters<P extends ParameterValues>(estimator: Estimator<P>, text = ""): P {
   const values: ParameterValues = {};
   for (const spec of estimator.parameters) values[spec.name] = spec.default;

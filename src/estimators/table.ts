@@ -1,5 +1,4 @@
 /** The list of estimators: one line each. Nothing else registers them. */
-import { UsageError } from "../base/errors.ts";
 import { globalMean } from "./baselines/global-mean/global-mean.ts";
 import { multiflow } from "./baselines/multiflow/multiflow.ts";
 import { probes } from "./baselines/probes/probes.ts";
@@ -12,6 +11,7 @@ import { flowTable } from "./flows/flows.ts";
 import { lda } from "./lda/lda.ts";
 import { lds } from "./lds/lds.ts";
 import { maple } from "./maple/maple.ts";
+import { findAmong } from "./parameters.ts";
 import { rli } from "./rli/rli.ts";
 
 export const ESTIMATORS: readonly Estimator[] = [
@@ -30,13 +30,5 @@ export const ESTIMATORS: readonly Estimator[] = [
 ];
 
 export function findEstimator(name: string): Estimator {
-  const found = ESTIMATORS.find((e) => e.name === name);
-  if (!found) {
-    throw new UsageError(
-      "bad-flag",
-      `there is no estimator '${name}'`,
-      `there are: ${ESTIMATORS.map((e) => e.name).join(", ")}`,
-    );
-  }
-  return found;
+  return findAmong(ESTIMATORS, name);
 }

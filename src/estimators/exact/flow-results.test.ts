@@ -121,10 +121,10 @@ describe("results of flows", () => {
     const sum = (list: typeof flows, pick: (f: (typeof flows)[0]) => number) =>
       list.reduce((s, f) => s + pick(f), 0);
     const [one, other] = [flows.filter((f) => f.way === 1), flows.filter((f) => f.way === 2)];
-    const two = matcher.flows.sums(true);
+    const two = matcher.flows.survey(true);
     expect(two.forward).toMatchObject({ sent: sum(one, (f) => f.sent), lost: sum(one, (f) => f.lost) });
     expect(two.reverse).toMatchObject({ sent: sum(other, (f) => f.sent), lost: sum(other, (f) => f.lost) });
-    const { forward, reverse } = matcher.flows.sums(false);
+    const { forward, reverse } = matcher.flows.survey(false);
     expect(forward).toMatchObject({ sent: packets.length, matched: sum(flows, (f) => f.delays.length) });
     expect(reverse).toMatchObject({ sent: 0, matched: 0 });
   });

@@ -176,12 +176,21 @@ export class FlowResults {
     return { buckets, counts: Uint32Array.from(buckets, (b) => counts.get(b)!) };
   }
 
-  /** Sums over all flows, forward and reverse; all are forward unless `twoWay`. */
-  sums(twoWay: boolean): { forward: WaySums; reverse: WaySums } {
+  /**
+   * Sums over all flows, forward and reverse (all are forward unless `twoWay`), and the flows with unmatched packets at the captures' ends and no
+   * matched one. One way through the records for both: there may be more of them than any cache holds.
+   */
+  survey(twoWay: boolean): { forward: WaySums; reverse: WaySums; edgesOnly: number[] } {
     const kernels = this.#kernels;
     const out = kernels.alloc(2 * WAY_SUMS * 8);
+    const ids = kernels.alloc(PIECE * 4);
+    const edgesOnly: number[] = [];
     kernels.f64.fill(0, out >>> 3, (out >>> 3) + 2 * WAY_SUMS);
-    this.#pieces((from, to) => kernels.call.statsSums!(this.#stats, from, to, twoWay ? 1 : 0, out));
+    this.#pieces((from, to) => {
+      kernels.call.statsSums!(this.#stats, from, to, twoWay ? 1 : 0, out);
+      const n = kernels.call.statsEdgesOnly!(this.#stats, from, to, ids) >>> 0;
+      for (const id of kernels.u32.subarray(ids >>> 2, (ids >>> 2) + n)) edgesOnly.push(id);
+    });
     const sums = (way: number): WaySums => {
       const v = (i: number) => kernels.f64[(out >>> 3) + way * WAY_SUMS + i]!;
       const edges = (i: number): EdgeCounts => ({
@@ -201,22 +210,10 @@ export class FlowResults {
         withMatch: edges(10),
       };
     };
-    const result = { forward: sums(0), reverse: sums(1) };
+    const result = { forward: sums(0), reverse: sums(1), edgesOnly };
     kernels.free(out);
+    kernels.free(ids);
     return result;
-  }
-
-  /** Flows with unmatched packets at the captures' ends and no matched one. */
-  edgesOnly(): number[] {
-    const kernels = this.#kernels;
-    const out = kernels.alloc(PIECE * 4);
-    const ids: number[] = [];
-    this.#pieces((from, to) => {
-      const n = kernels.call.statsEdgesOnly!(this.#stats, from, to, out) >>> 0;
-      for (const id of kernels.u32.subarray(out >>> 2, (out >>> 2) + n)) ids.push(id);
-    });
-    kernels.free(out);
-    return ids;
   }
 
   /** The first flows of a way, largest first; equal ones in order of appearance. */
@@ -227,7 +224,7 @@ export class FlowResults {
       (edgesLost.tailBefore ? 2 : 0) |
       (edgesLost.headAfter ? 4 : 0) |
       (edgesLost.tailAfter ? 8 : 0);
-    const out = kernels.alloc(PIECE * 8);
+    const out = kernels.alloc(PIECE * 16);
     const kept: { id: number; value: number }[] = [];
     let least = Number.NEGATIVE_INFINITY;
     const order = (a: (typeof kept)[0], b: (typeof kept)[0]) =>
@@ -237,14 +234,22 @@ export class FlowResults {
       if (kept.length === top) least = kept.at(-1)?.value ?? Number.POSITIVE_INFINITY;
     };
     this.#pieces((from, to) => {
-      kernels.call.statsMeasure!(this.#stats, from, to, MEASURE[by], way, twoWay ? 1 : 0, edges, out);
-      const values = kernels.f64.subarray(out >>> 3, (out >>> 3) + to - from);
-      for (let i = 0; i < values.length; i++) {
-        const value = values[i]!;
-        // Not of this way, or behind those that are kept: an equal one that comes later is behind, too.
-        if (Number.isNaN(value) || (kept.length >= top && value <= least)) continue;
-        kept.push({ id: from + i, value });
-      }
+      // An equal one that comes later is behind those that are kept.
+      const above = kept.length >= top ? least : Number.NaN;
+      const n: number = kernels.call.statsMeasure!(
+        this.#stats,
+        from,
+        to,
+        MEASURE[by],
+        way,
+        twoWay ? 1 : 0,
+        edges,
+        above,
+        out,
+      );
+      const { f64 } = kernels;
+      const at = out >>> 3;
+      for (let i = 0; i < n; i++) kept.push({ id: f64[at + 2 * i]!, value: f64[at + 2 * i + 1]! });
       if (kept.length > 2 * top) cut();
     });
     cut();
