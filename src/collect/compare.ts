@@ -51,6 +51,8 @@ const LEAST_COVER = 28;
 /** So few odd packets, cut shorter than all others, do not weaken the identity of the rest. */
 const ODD_SHARE = 0.001;
 const LOOK_AHEAD = 16_384;
+/** Packets matched in the look ahead that would have shown flows that answer each other. */
+const ENOUGH_MATCHED = 1000;
 const SHORT_LEAD_NS = 4e6;
 /** Coverage, alignment, directions, lead and correction may each ask for one more, and a look ahead before. */
 const MAX_PASSES = 8;
@@ -130,7 +132,7 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
         : LOOK_AHEAD,
   };
   const notes: string[] = [];
-  const tried = { aligned: false };
+  const tried = { aligned: false, mayAnswer: true };
   let corrected = mode === "asis";
   for (let pass = 1; ; pass++) {
     const whole = plan.limit === Number.POSITIVE_INFINITY;
@@ -139,7 +141,9 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
       whole && options.onBatch ? { ...passOptions, onBatch: options.onBatch } : passOptions;
     const result = await runPass(kernels, observed, plan);
     const last = pass >= MAX_PASSES || !result.rereadable;
-    const directions = tellDirections(result.matcher, plan);
+    const directions = tellDirections(result.matcher, plan, tried.mayAnswer);
+    if (result.limited && directions.peers === null && directions.matched >= ENOUGH_MATCHED)
+      tried.mayAnswer = false;
     const final = plan.correction.offsetNs !== 0 || plan.correction.slope !== 0;
     let next = final
       ? null

@@ -26,10 +26,14 @@ const MOST_ASKED = 10_000;
 /** Two groups of differences are two directions where delays of one direction would be split so with at most this probability. */
 const CHANCE = 0.01;
 
-/** `plan`: the pass's threshold, and what was taken off its differences (compare-pass.ts). */
+/**
+ * `plan`: the pass's threshold, and what was taken off its differences (compare-pass.ts). `mayAnswer`: false where a look ahead has found no flows that
+ * answer each other; they are then not asked again unless something speaks for two directions (asking a million flows needs a table of them).
+ */
 export function tellDirections(
   matcher: ExactMatcher,
   { thresholdNs, alignNs }: { thresholdNs: number; alignNs: number },
+  mayAnswer = true,
 ): Directions {
   const forward = matcher.total(1);
   const reverse = matcher.total(2);
@@ -39,7 +43,8 @@ export function tellDirections(
   }
   // Clocks that had to be brought together first: the sign of a difference says nothing.
   const signs = alignNs === 0 && forward.matched > 0 && reverse.matched > 0;
-  const peers = comparePeers(matcher, signs || alignNs !== 0 ? Number.POSITIVE_INFINITY : MOST_ASKED);
+  const mostAsked = signs || alignNs !== 0 ? Number.POSITIVE_INFINITY : mayAnswer ? MOST_ASKED : 0;
+  const peers = comparePeers(matcher, mostAsked);
   if (peers) {
     const splitNs = splitOf(peers) ?? (signs ? (peers.forwardLeast + peers.reverseMost) / 2 : null);
     if (splitNs !== null) {
