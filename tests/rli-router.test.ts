@@ -71,6 +71,8 @@ test.skipIf(missing !== null)(
     references.stdout!.on("data", (chunk) => {
       summary += String(chunk);
     });
+    // Packets before the first reference would only have that one to go by.
+    await new Promise((resolve) => setTimeout(resolve, 500));
     lab.start("a", process.execPath, "-e", BURSTS);
     await new Promise((resolve) => references.on("exit", resolve));
     await new Promise((resolve) => setTimeout(resolve, 500));

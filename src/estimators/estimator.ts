@@ -31,6 +31,8 @@ export interface Interval {
   valueNs: number;
   lowNs: number;
   highNs: number;
+  /** Of value - low and high - value: what is alike for all flows and epochs (a clock's error), and does not average out over them. */
+  common?: { lowNs: number; highNs: number };
 }
 
 /** The answer for all packets of a segment in an epoch. */

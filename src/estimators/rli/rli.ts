@@ -7,7 +7,7 @@
  * receiving point are one. Fails by: priorities, several paths and fabrics, where delays of neighbours have nothing to do with each other, and nothing
  * in the stream shows it; an interval then is too narrow. Intervals come from references predicted from their neighbours.
  *
- * Memory: 112 bytes per flow and its index, 16 bytes per buffered packet. In a full table new flows are only counted, unless `idle` lets old ones go.
+ * Memory: 128 bytes per flow and its index, 16 bytes per buffered packet. In a full table new flows are only counted, unless `idle` lets old ones go.
  */
 import type { Estimator } from "../estimator.ts";
 import { estimateRli } from "./estimate.ts";
@@ -17,7 +17,7 @@ import { RliTap } from "./tap.ts";
 
 export const rli: Estimator<RliParameters> = {
   name: "rli",
-  version: 1,
+  version: 2,
   title: "RLI: delays between reference packets, per flow",
   answers: ["segment", "flow"],
   needs: { sender: false, delays: false, flows: false },

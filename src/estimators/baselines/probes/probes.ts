@@ -15,6 +15,8 @@ export interface ProbeParameters extends ParameterValues {
   session: number;
 }
 
+/** What kernels/rli.ts tells of a reference: its delay first. */
+const FOUND_BYTES = 48;
 const PROBE_FLAG = 1 << 23;
 const NAME = "probes payload";
 const LONGEST_NS = 10e9;
@@ -30,8 +32,8 @@ class ProbesTap implements Tap {
 
   constructor({ kernels, seed }: TapContext, parameters: ProbeParameters) {
     this.#kernels = kernels;
-    this.#finder = kernels.call.referenceFinderNew!(parameters.port, parameters.session, LONGEST_NS) >>> 0;
-    this.#found = kernels.alloc(16);
+    this.#finder = kernels.call.referenceFinderNew!(parameters.port, parameters.session, LONGEST_NS, 0) >>> 0;
+    this.#found = kernels.alloc(FOUND_BYTES);
     this.#fingerprint = samplingFingerprint(seed, `${parameters.port},${parameters.session}`);
   }
 
@@ -49,9 +51,9 @@ class ProbesTap implements Tap {
   #findStamps(batch: PacketBatch, from: number, to: number): void {
     const { call } = this.#kernels;
     for (let row = from; row < to; row++) {
-      row = call.referenceFind!(this.#finder, batch.address, row, to, 0, this.#found, 0) >>> 0;
+      row = call.referenceFind!(this.#finder, batch.address, row, to, this.#found, 0) >>> 0;
       if (row >= to) return;
-      this.#sums.addAll([this.#kernels.f64[(this.#found >>> 3) + 1]!], () => true, 0, 1);
+      this.#sums.addAll([this.#kernels.f64[this.#found >>> 3]!], () => true, 0, 1);
     }
   }
 
