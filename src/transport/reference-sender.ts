@@ -10,7 +10,7 @@
 import { createSocket, type Socket } from "node:dgram";
 import { readFileSync } from "node:fs";
 import { isIPv6 } from "node:net";
-import { setTimeout, setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout } from "node:timers/promises";
 import { UsageError } from "../base/errors.ts";
 import { ADAPTIVE_DEFAULTS, AdaptiveRate, type AdaptiveSettings } from "../estimators/rli/injection-rate.ts";
 import { encodeStamp, STAMP_BYTES, STAMP_PORT } from "../estimators/rli/stamp.ts";

@@ -169,12 +169,7 @@ function quantileOf(gaps: number, confidence: number): number {
   return found;
 }
 
-function flowAnswers(
-  sketch: RliSketch,
-  link: Link,
-  asked: KnownFlows,
-  confidence: number,
-): FlowEstimate[] {
+function flowAnswers(sketch: RliSketch, link: Link, asked: KnownFlows, confidence: number): FlowEstimate[] {
   const { flows, counters } = sketch;
   const places = new Map<number, number[]>();
   for (let i = 0; i < flows.count; i++) {

@@ -35,8 +35,7 @@ export class RliTap implements Tap {
     this.#kernels = kernels;
     this.#parameters = parameters;
     this.#seed = seed;
-    const { buffer, estimator, line, max, select, rate, drain, idle, port, session, longest } =
-      parameters;
+    const { buffer, estimator, line, max, select, rate, drain, idle, port, session, longest } = parameters;
     this.#address =
       kernels.call.rliNew!(
         buffer,
@@ -86,7 +85,10 @@ export class RliTap implements Tap {
     const numbers = (call.rliCounters!(this.#address) >>> 0) >>> 2;
     const references = (call.rliReferences!(this.#address) >>> 0) >>> 2;
     for (const [i, name] of COUNTERS.entries()) {
-      counters[name] = this.#kernels.u32[i < PACKET_COUNTERS.length ? numbers + i : references + i - PACKET_COUNTERS.length]!;
+      counters[name] =
+        this.#kernels.u32[
+          i < PACKET_COUNTERS.length ? numbers + i : references + i - PACKET_COUNTERS.length
+        ]!;
     }
     const sums = (call.rliSums!(this.#address) >>> 0) >>> 3;
     const [squares, least, most, errors, misses, stamps, busyBytes, busyNs, drag] = this.#kernels.f64.slice(
