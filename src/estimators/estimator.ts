@@ -276,6 +276,8 @@ export interface SizeAnswer<P extends ParameterValues = ParameterValues> {
   payloadBytes: number;
   bitsPerSecond: number;
   bitsPerPacket: number;
+  /** Packets of ours that are to be sent: one for so many packets (null: not by count), and what they cost. */
+  references?: { every: number | null; perSecond: number; bitsPerSecond: number };
   predictions: SizePrediction[];
   notes: string[];
 }

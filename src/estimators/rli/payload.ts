@@ -27,10 +27,9 @@
 import { ByteReader, ByteWriter, crc32c } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
 import type { KnownFlows, SealedEpoch } from "../estimator.ts";
+import { compareFlows, type FlowKeys, KEY_WORDS, readFlowKey, writeFlowKey } from "../flow-keys.ts";
 import type { RliParameters } from "./parameters.ts";
 
-export const KEY_WORDS = 10;
-const IPV6_BIT = 1 << 27;
 const NAME = "rli payload";
 const VERSION = 2;
 export const PACKET_COUNTERS = [
@@ -76,12 +75,8 @@ export interface EpochSums extends DelaySums {
 }
 
 /** Flows as columns, in rising order of hash and key, each once. */
-export interface RliFlows {
+export interface RliFlows extends FlowKeys {
   count: number;
-  /** [low, high] per flow. */
-  hash: Uint32Array;
-  /** Ten words per flow. */
-  keyWords: Uint32Array;
   packets: Float64Array;
   /** Gaps between references that the packets lie in. */
   gaps: Float64Array;
@@ -151,18 +146,6 @@ export function emptyFlows(count: number, quantiles: boolean): RliFlows {
   };
 }
 
-function compareFlows(a: RliFlows, i: number, b: RliFlows, j: number): number {
-  const high = a.hash[2 * i + 1]! - b.hash[2 * j + 1]!;
-  if (high !== 0) return high;
-  const low = a.hash[2 * i]! - b.hash[2 * j]!;
-  if (low !== 0) return low;
-  for (let w = 0; w < KEY_WORDS; w++) {
-    const difference = a.keyWords[KEY_WORDS * i + w]! - b.keyWords[KEY_WORDS * j + w]!;
-    if (difference !== 0) return difference;
-  }
-  return 0;
-}
-
 /** Flows must be in order. */
 export function encodeRli(sketch: RliSketch): Uint8Array {
   const out = new ByteWriter(128 + 64 * sketch.flows.count);
@@ -179,11 +162,7 @@ export function encodeRli(sketch: RliSketch): Uint8Array {
   const { flows } = sketch;
   out.varint(flows.count);
   for (let i = 0; i < flows.count; i++) {
-    out.u32(flows.hash[2 * i]!);
-    out.u32(flows.hash[2 * i + 1]!);
-    const at = KEY_WORDS * i;
-    const words = (flows.keyWords[at + 1]! & IPV6_BIT) === 0 ? 4 : KEY_WORDS;
-    for (let w = 0; w < words; w++) out.u32(flows.keyWords[at + w]!);
+    writeFlowKey(out, flows, i);
     out.varint(flows.packets[i]!);
     out.varint(flows.gaps[i]!);
     out.i64(flows.sum[i]!);
@@ -266,13 +245,7 @@ function decodeFlow(
   i: number,
   bad: (text: string) => FormatError,
 ): void {
-  flows.hash[2 * i] = reader.u32();
-  flows.hash[2 * i + 1] = reader.u32();
-  const { keyWords } = flows;
-  const at = KEY_WORDS * i;
-  for (let w = 0; w < 4; w++) keyWords[at + w] = reader.u32();
-  if ((keyWords[at + 1]! & IPV6_BIT) !== 0)
-    for (let w = 4; w < KEY_WORDS; w++) keyWords[at + w] = reader.u32();
+  readFlowKey(reader, flows, i);
   const packets = reader.varint();
   const gaps = reader.varint();
   if (packets === 0 || gaps === 0 || gaps > packets) throw bad("a flow's packets and gaps do not fit");

@@ -13,6 +13,7 @@ import type { Estimator } from "../estimator.ts";
 import { estimateRli } from "./estimate.ts";
 import { completeRli, RLI_PARAMETERS, type RliParameters } from "./parameters.ts";
 import { decodeRli, encodeRli, knownFlows, mergeRli } from "./payload.ts";
+import { sizeRli } from "./size.ts";
 import { RliTap } from "./tap.ts";
 
 export const rli: Estimator<RliParameters> = {
@@ -32,4 +33,5 @@ export const rli: Estimator<RliParameters> = {
   rebase: (sealed) => sealed,
   readFlows: (sealed, parameters) => knownFlows(decodeRli(sealed, parameters)),
   estimate: estimateRli,
+  size: sizeRli,
 };

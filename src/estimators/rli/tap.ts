@@ -2,6 +2,7 @@
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
+import { KEY_WORDS } from "../flow-keys.ts";
 import type { RliParameters } from "./parameters.ts";
 import {
   COUNTERS,
@@ -9,14 +10,13 @@ import {
   encodeRli,
   fingerprint,
   joinFlows,
-  KEY_WORDS,
   noCounters,
   PACKET_COUNTERS,
   type RliFlows,
 } from "./payload.ts";
 
 // Of kernels/rli.ts, in u32 words: the head with hash and key, then the flow's counters.
-export const RECORD_WORDS = 32;
+const RECORD_WORDS = 32;
 const HEAD_WORDS = 12;
 const SELECTION = { all: 0, hold: 1, flows: 2 } as const;
 

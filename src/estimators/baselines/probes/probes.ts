@@ -5,10 +5,20 @@
  */
 import type { Kernels } from "../../../base/kernels.ts";
 import type { PacketBatch } from "../../../capture/batch.ts";
-import type { Estimator, NoAnswer, ParameterValues, SealedEpoch, Tap, TapContext } from "../../estimator.ts";
+import type {
+  Estimator,
+  NoAnswer,
+  ParameterSpec,
+  ParameterValues,
+  SealedEpoch,
+  Tap,
+  TapContext,
+} from "../../estimator.ts";
+import { defaultParameters } from "../../parameters.ts";
 import { STAMP_PORT } from "../../rli/stamp.ts";
 import { DelaySums } from "../delay-sums.ts";
 import { samplingFingerprint } from "../sampling.ts";
+import { sizeProbes } from "./size.ts";
 
 export interface ProbeParameters extends ParameterValues {
   port: number;
@@ -70,30 +80,32 @@ class ProbesTap implements Tap {
   }
 }
 
+const PARAMETERS: readonly ParameterSpec[] = [
+  {
+    name: "port",
+    kind: "integer",
+    default: STAMP_PORT,
+    min: 1,
+    max: 65_535,
+    help: "UDP port that probes are sent to",
+  },
+  {
+    name: "session",
+    kind: "integer",
+    default: -1,
+    min: -1,
+    max: 65_535,
+    help: "STAMP session of the probes; -1 takes any",
+  },
+];
+
 export const probes: Estimator<ProbeParameters> = {
   name: "probes",
   version: 1,
   title: "active probes",
   answers: ["segment"],
   needs: { sender: false, delays: false, flows: false },
-  parameters: [
-    {
-      name: "port",
-      kind: "integer",
-      default: STAMP_PORT,
-      min: 1,
-      max: 65_535,
-      help: "UDP port that probes are sent to",
-    },
-    {
-      name: "session",
-      kind: "integer",
-      default: -1,
-      min: -1,
-      max: 65_535,
-      help: "STAMP session of the probes; -1 takes any",
-    },
-  ],
+  parameters: PARAMETERS,
   complete: (values) => values as ProbeParameters,
   createTap: (context, parameters) => new ProbesTap(context, parameters),
   merge: (a, b) => DelaySums.merge(NAME, a, b),
@@ -117,4 +129,5 @@ export const probes: Estimator<ProbeParameters> = {
       notes: [],
     };
   },
+  size: (request) => sizeProbes(request, defaultParameters(PARAMETERS) as ProbeParameters),
 };
