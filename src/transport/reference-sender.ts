@@ -125,8 +125,10 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
   const socket = createSocket(isIPv6(options.to) ? "udp6" : "udp4");
   await new Promise<void>((resolve, reject) => {
     socket.once("error", reject);
-    socket.connect(port, options.to, () => resolve());
+    // Told of a failed look-up too.
+    socket.connect(port, options.to, (error?: Error) => (error ? reject(error) : resolve()));
   }).catch((cause: Error) => {
+    socket.close();
     throw new UsageError(
       "bad-flag",
       `--to ${options.to}: ${cause.message}`,
