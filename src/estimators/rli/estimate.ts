@@ -21,7 +21,7 @@ import { type Counters, type DelaySums, decodeRli, type RliFlows, type RliSketch
 
 const QUANTILES = [0.5, 0.9, 0.99];
 /** How far the errors of a flow in different gaps are correlated: one that always comes at the same place of a burst meets the same part of the queue each time. */
-const ALIKE_IN_GAPS = 0.005;
+const ALIKE_IN_GAPS = 0.01;
 /** ns: times and delays are whole. */
 const ROUNDING_NS = 1;
 /** Gaps that the link was busy for, from which the rate at which it drains is believed. */
@@ -137,8 +137,10 @@ function answer(sums: Sums, link: Link, confidence: number) {
   const { packets, gaps, sum, squares, errors, misses } = sums;
   const z = quantileOf(gaps, confidence);
   const lineNs = Number(sum) / packets;
-  const half = z * Math.sqrt(errors / packets ** 2 + (ALIKE_IN_GAPS * misses) / packets);
+  const persists = (ALIKE_IN_GAPS * misses) / packets;
+  const half = z * Math.sqrt(errors / packets ** 2 + persists);
   const common = alike(sums, link);
+  const lasting = z * Math.sqrt(persists);
   const meanNs = lineNs + common.moveNs;
   const deviation = Math.sqrt(Math.max(0, squares / packets - lineNs * lineNs));
   const wander = z * Math.sqrt(misses / packets) + common.highNs;
@@ -146,7 +148,7 @@ function answer(sums: Sums, link: Link, confidence: number) {
     valueNs: meanNs,
     lowNs: meanNs - half - common.lowNs,
     highNs: meanNs + half + common.highNs,
-    common: { lowNs: common.lowNs, highNs: common.highNs },
+    common: { lowNs: common.lowNs + lasting, highNs: common.highNs + lasting },
   };
   const stdev: Interval = {
     valueNs: deviation,
