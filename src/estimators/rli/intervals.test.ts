@@ -105,6 +105,21 @@ describe("the drain rate", () => {
   );
 });
 
+test("behind a growing queue the line read at arrivals is a transmission off, read at transmissions it is not", () => {
+  // Twice what drains: the queue grows by half the time that goes by.
+  const random = new Random(5);
+  const sent: { atNs: number; bytes: number; own: boolean }[] = [];
+  for (let t = 0; t < 1e9; t += 0.5e6)
+    sent.push({ atNs: t + Math.floor(0.5e6 * random.float()), bytes: 1000, own: false });
+  for (let t = 0; t < 1.1e9; t += 3e6)
+    sent.push({ atNs: t + Math.floor(3e6 * random.float()), bytes: 100, own: true });
+  const { rows, meanNs } = queue(sent.sort((a, b) => a.atNs - b.atNs));
+  const off = (line: string) => ask(rows, `drain=8e6,line=${line}`).mean.valueNs - meanNs;
+  // A packet takes 1 ms; the slope is a half.
+  expect(off("arrival")).toBeGreaterThan(0.4e6);
+  expect(Math.abs(off("transmission"))).toBeLessThan(0.1e6);
+});
+
 test("a token bucket is noticed: packets that passed at once are told so, and the interval holds both", () => {
   // Now and then three packets at once: more than a plain link could let through.
   const sent = sendings();
