@@ -150,6 +150,12 @@ function parseReferences(text: string): Injection {
   if (text === "adaptive") return { kind: "adaptive" };
   const every = /^1-in-([1-9][0-9]{0,8})$/.exec(text)?.[1];
   if (every !== undefined) return { kind: "packets", every: Number(every) };
+  if (!/^[0-9.]+ *[a-z]+$/.test(text))
+    throw new UsageError(
+      "bad-flag",
+      `--references ${text}: is no scheme`,
+      "write adaptive, 1-in-300 or a time such as 780us",
+    );
   return { kind: "time", everyNs: durationOption("--references")(text) };
 }
 
