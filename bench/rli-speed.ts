@@ -54,7 +54,9 @@ export async function rliSpeed(rounds = 7): Promise<number> {
       sketch.total.sum,
       weighted(sketch.flows),
     ].join(" ");
-    const out = execFileSync(program, [rows, `${8e9 / drainBps}`, `${parameters.buffer}`])
+    const out = execFileSync(program, [rows, `${8e9 / drainBps}`, `${parameters.buffer}`], {
+      stdio: ["ignore", "pipe", "ignore"],
+    })
       .toString()
       .trim();
     const [ns, ...rest] = out.split(" ");

@@ -66,9 +66,9 @@ const GOLDEN: { file: string; name: string; text: string; references?: number }[
   { file: "sds-v1", name: "sds", text: "rows=2,columns=30,k=2" },
   { file: "flows-v1", name: "flows", text: "max=1000" },
   { file: "flows-v1-full", name: "flows", text: "max=10" },
-  { file: "rli-v1", name: "rli", text: "drain=1e9", references: 10 },
+  { file: "rli-v2", name: "rli", text: "drain=1e9", references: 10 },
   {
-    file: "rli-v1-left",
+    file: "rli-v2-left",
     name: "rli",
     text: "estimator=rli-l,quantiles=true,max=12,buffer=4",
     references: 10,
@@ -122,4 +122,16 @@ describe.each(GOLDEN)("$file", ({ file, name, text, references }) => {
       );
     expect(round(answer)).toEqual(round(kept));
   });
+});
+
+/** Layouts that are no longer read. */
+it.each(["rli-v1", "rli-v1-left"])("%s is refused by its version", (file) => {
+  const payload = new Uint8Array(
+    readFileSync(fileURLToPath(new URL(`golden/${file}.receiver`, import.meta.url))),
+  );
+  const estimator = findEstimator("rli");
+  const parameters = parseParameters(estimator);
+  expect(() => estimator.merge({ payload, packets: 300 }, { payload, packets: 300 }, parameters)).toThrow(
+    /of version 1/,
+  );
 });

@@ -22,6 +22,7 @@ typedef struct {
   uint32_t packets, in_gap, last_gap, gaps, serial, pad;
   int64_t sum;
   double squares, errors, last_seen, misses;
+  int64_t excess, idle;
 } Flow;
 
 typedef struct {
@@ -41,7 +42,10 @@ static uint64_t *slots;
 static uint32_t mask = 4095, count, held, room, gap, have_left, have_before, serial;
 static Waiting *buffer;
 static double ns_per_byte, left_time, left_delay, before_time, before_delay, miss, level, squares, least = INFINITY, most = -INFINITY, error, misses;
-static int64_t sum;
+static double steps, strides, left_arrival, left_whole, lowest = INFINITY, lowest_before = INFINITY, turn = -INFINITY, bytes_since, busy_bytes, busy_time, drag_sum, last_time;
+static double spread_count, spread_mean, spread_squares;
+static uint32_t left_wire, have_last, hurried, busy_gaps;
+static int64_t sum, excess_sum, idle_sum;
 static uint32_t answered, packets, references, checked;
 
 static inline Flow *flow_at(uint32_t id) { return &segments[id >> SEGMENT_BITS][id & (SEGMENT - 1)]; }
@@ -80,12 +84,17 @@ static uint32_t find(uint64_t hash, uint64_t meta, uint64_t addr) {
   return id;
 }
 
-static void flush(double time, double delay, double slope, double missed) {
+static void flush(double time, double delay, double slope, double share, int idle, double told, uint32_t wire) {
   gap++;
-  double total = 0;
+  double total = 0, drag = (double)wire * ns_per_byte, missed = told + drag * drag / (held ? held : 1), per_byte = share * ns_per_byte;
+  int64_t excess = 0, idle_mask = idle ? -1 : 0;
+  int half = share < 1;
   for (uint32_t i = 0; i < held; i++) {
     Waiting *w = &buffer[i];
-    double d = nearbyint(delay + slope * (w->time - time) + (double)w->wire * ns_per_byte);
+    double own = (double)w->wire * per_byte;
+    double at = slope == 0 ? 0 : fmax(0, w->time - own - time);
+    double d = nearbyint(delay + slope * at + own);
+    int64_t more = ((int64_t)w->wire - (int64_t)wire) >> half;
     Flow *f = flow_at(w->flow);
     f->packets++;
     if (f->last_gap != gap) {
@@ -98,6 +107,9 @@ static void flush(double time, double delay, double slope, double missed) {
     f->sum += (int64_t)d;
     f->squares += d * d;
     f->misses += missed;
+    f->excess += more;
+    f->idle += more & idle_mask;
+    excess += more;
     sum += (int64_t)d;
     total += d * d;
     if (d < least) least = d;
@@ -106,45 +118,83 @@ static void flush(double time, double delay, double slope, double missed) {
   squares += total;
   error += (double)held * held * missed;
   misses += held * missed;
+  if (held) drag_sum += drag;
+  excess_sum += excess;
+  idle_sum += excess & idle_mask;
   answered += held;
   held = 0;
 }
 
-static void arrived(double time, double delay) {
+static void arrived(double arrival, double whole, uint32_t wire) {
   references++;
+  double own = (double)wire * ns_per_byte, time = arrival - own, delay = whole - own;
+  if (arrival >= turn) {
+    lowest_before = lowest;
+    lowest = INFINITY;
+    turn = arrival + 10e9;
+  }
+  if (whole < lowest) lowest = whole;
+  double at_least = fmin(lowest, lowest_before);
   if (have_left) {
-    double now = (delay - left_delay) * (delay - left_delay);
+    double step = (delay - left_delay) * (delay - left_delay), now = step;
     if (have_before && time > before_time) {
       double told = before_delay + (delay - before_delay) * (left_time - before_time) / (time - before_time);
       now = (told - left_delay) * (told - left_delay);
       checked++;
     }
     double previous = have_before ? miss : now;
+    double stride = have_before ? (delay - before_delay) * (delay - before_delay) : step;
     level = have_before ? level + 0.0625 * (now - level) : now;
+    steps = have_before ? steps + 0.0625 * (step - steps) : step;
+    strides = have_before ? strides + 0.0625 * (stride - strides) : stride;
     miss = now;
-    flush(left_time, left_delay, time > left_time ? (delay - left_delay) / (time - left_time) : 0, 0.5 * (now + previous) + 0.0625 * level);
+    double ratio = steps > 0 ? strides / steps : 1;
+    double missed = (0.5 * (now + previous) + 0.125 * level) * 0.5 / (fmin(4, fmax(1, ratio)) - 0.55);
+    double between = arrival - left_arrival;
+    int busy = between > 0 && whole - at_least >= between;
+    if (busy) {
+      busy_gaps++;
+      busy_bytes += bytes_since;
+      busy_time += between;
+    }
+    double share = busy ? 0.5 : 1, left_own = (double)left_wire * ns_per_byte;
+    double base = left_whole - share * left_own, start = left_arrival - share * left_own;
+    double apart = arrival - share * own - start;
+    flush(start, base, apart > 0 ? (whole - share * own - base) / apart : 0, share, fmax(whole, left_whole) <= at_least + own, missed, left_wire);
     before_time = left_time;
     before_delay = left_delay;
     have_before = 1;
   } else if (held) {
-    flush(time, delay, 0, delay * delay);
+    flush(time, delay, 0, 1, whole <= at_least + own, delay * delay, wire);
   }
+  double off = delay - spread_mean;
+  spread_count += 1;
+  spread_mean += off / spread_count;
+  spread_squares += off * (delay - spread_mean);
+  left_arrival = arrival;
+  left_whole = whole;
+  left_wire = wire;
   left_time = time;
   left_delay = delay;
   have_left = 1;
+  bytes_since = 0;
 }
 
 static void spill(void) {
   double step = have_before ? left_delay - before_delay : left_delay;
-  if (have_left) flush(left_time, left_delay, 0, step * step);
+  if (have_left) flush(left_time, left_delay, 0, 1, 0, step * step, left_wire);
   held = 0;
 }
 
 static void update(const Batch *b) {
   for (uint32_t i = 0; i < b->count; i++) {
     double time = b->time[i];
+    if (have_last && time - last_time + 1000 < 0.5 * (double)b->wire[i] * ns_per_byte) hurried++;
+    have_last = 1;
+    last_time = time;
+    bytes_since += b->wire[i];
     if (b->flags[i] & OWN) {
-      if (b->flags[i] & REFERENCE) arrived(time, b->delay[i] - (double)b->wire[i] * ns_per_byte);
+      if (b->flags[i] & REFERENCE) arrived(time, b->delay[i], b->wire[i]);
       continue;
     }
     packets++;
@@ -192,6 +242,8 @@ int main(int argc, char **argv) {
     Flow *f = flow_at(id);
     check += (uint64_t)f->sum * (uint32_t)f->hash + f->packets;
   }
+  // What the program keeps besides is used, so that no compiler leaves it out.
+  fprintf(stderr, "%u %u %g %g %g %g %lld %lld\n", hurried, busy_gaps, busy_bytes, busy_time, drag_sum, spread_squares, (long long)excess_sum, (long long)idle_sum);
   printf("%lld %u %u %lld %llu\n", (long long)(end.tv_sec - start.tv_sec) * 1000000000ll + (end.tv_nsec - start.tv_nsec), answered, count,
          (long long)sum, (unsigned long long)check);
   return 0;

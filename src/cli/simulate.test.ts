@@ -2,6 +2,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
+import { Kernels } from "../base/kernels.ts";
+import { CaptureReader } from "../capture/reader.ts";
+import { parseParameters } from "../estimators/parameters.ts";
+import { decodeRli } from "../estimators/rli/payload.ts";
+import { rli } from "../estimators/rli/rli.ts";
+import type { TruthFile } from "../simulate/export.ts";
 import { simulateCommand } from "./simulate.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "hoptime-simulate-"));
@@ -33,6 +39,40 @@ describe("hoptime simulate", () => {
       truth.totals.sent + 1,
     );
     expect(readFileSync(join(out, "sender.pcap")).readUInt32LE(0)).toBe(0xa1b23c4d);
+  });
+
+  it("writes references that rli reads: its delays are those of the truth", async () => {
+    const out = join(directory, "references");
+    const flags = ["--rate", "100k", "--duration", "300ms", "--utilisation", "95%", "--queue", "droptail"];
+    // The sender's clock is ahead by 2 ms: what it writes into references says so too.
+    const clock = ["--clock", "sender:offset=2ms", "--link", "ethernet"];
+    await run("--out", out, ...flags, "--inputs", "1", "--references", "1-in-20", ...clock);
+    const truth = JSON.parse(readFileSync(join(out, "truth.json"), "utf8")) as TruthFile;
+    expect(truth.totals.own.sent).toBeGreaterThan(1000);
+    const kernels = new Kernels();
+    const parameters = parseParameters(rli, `drain=${truth.hops[0]!.rateBps}`);
+    const tap = rli.createTap({ kernels, role: "receiver", seed: 1n }, parameters);
+    const reader = await CaptureReader.open(kernels, join(out, "receiver.pcap"), {});
+    while (await reader.next()) {
+      tap.begin(0, reader.originNs!);
+      tap.update(reader.batch, 0, reader.batch.count);
+    }
+    reader.close();
+    reader.free();
+    const { counters, total } = decodeRli(tap.seal(), parameters, 1n);
+    tap.free();
+    expect(counters).toMatchObject({ seen: truth.totals.own.sent, lost: 0, forged: 0, duplicate: 0 });
+    expect(counters.packets).toBe(truth.totals.sent);
+    const meanNs = Number(total.sum) / counters.answered + 2e6;
+    expect(Math.abs(meanNs / truth.totals.meanNs! - 1)).toBeLessThan(0.05);
+  });
+
+  it("refuses references without a pace", async () => {
+    const out = join(directory, "none");
+    await expect(run("--out", out, "--references", "often")).rejects.toThrow(/is no scheme/);
+    await expect(
+      run("--out", out, "--queue", "none", "--delay", "constant:1ms", "--references", "adaptive"),
+    ).rejects.toThrow(/needs a queue/);
   });
 
   it("prints the totals as JSON, and takes a scenario from a file with another seed", async () => {

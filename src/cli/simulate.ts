@@ -5,7 +5,10 @@ import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
+import { encodeStamp } from "../estimators/rli/stamp.ts";
+import { type Injection as ReferenceInjection, referenceInjector } from "../evaluate/reference-injectors.ts";
 import { exportSimulation, type TruthFile } from "../simulate/export.ts";
+import type { Injector } from "../simulate/injector.ts";
 import type { Clock, DelayModel, Hop, LossHop, ReorderHop, Scenario, Traffic } from "../simulate/scenario.ts";
 import {
   parseClock,
@@ -37,6 +40,7 @@ interface Flags {
   reorder?: ReorderHop;
   clock?: { point: string; clock: Clock }[];
   probes?: number;
+  references?: Injection;
   seed: number;
   link: "raw" | "ethernet";
   snap?: number;
@@ -102,6 +106,11 @@ export function simulateCommand(): Command {
       (text: string, before: { point: string; clock: Clock }[] = []) => [...before, parseClock(text)],
     )
     .option("--probes <pps>", "active probes among the traffic", (t) => parseQuantity(t, "--probes"))
+    .option(
+      "--references <scheme>",
+      "reference packets for rli: adaptive, 1-in-300 or every 780us",
+      parseReferences,
+    )
     .option("--seed <n>", "the same seed gives the same bytes", integerOption("--seed", 0), 1)
     .option("--link <kind>", "raw (IP only) or ethernet", choiceOption("--link", ["raw", "ethernet"]), "raw")
     .option("--snap <bytes>", "bytes of each packet kept (default 128)", integerOption("--snap", 64, 65_535))
@@ -116,20 +125,55 @@ Examples:
   hoptime simulate --out sim --queue none --delay weibull:133us:0.6 --loss 1%:100
   hoptime simulate --out sim --replay capture.pcap --time-scale 0.1 --utilisation 70%
   hoptime simulate --out sim --clock receiver:offset=2ms,skew=20 && hoptime compare sim/sender.pcap sim/receiver.pcap
+  hoptime simulate --out sim --references adaptive --utilisation 70% && hoptime compare sim/sender.pcap sim/receiver.pcap --estimators rli
   hoptime simulate --out sim --scenario fabric.json`,
     )
     .action(async (flags: Flags, command: Command) => {
       const scenario = flags.scenario === undefined ? fromFlags(flags) : readScenario(flags.scenario);
       if (flags.scenario !== undefined && command.getOptionValueSource("seed") === "cli")
         scenario.seed = flags.seed;
+      const { references } = flags;
+      if (references) scenario.inject = ({ rateBps }) => makeInjector(references, rateBps);
       const truth = await exportSimulation(new Kernels(), scenario, flags.out, {
         link: flags.link,
         ...(flags.snap === undefined ? {} : { snapLength: flags.snap }),
         packets: flags.packets ?? false,
+        ...(references ? { referencePayload: stampPayload } : {}),
       });
       const { flows: _, ...head } = truth;
       process.stdout.write(flags.json ? `${JSON.stringify(head)}\n` : format(truth, flags));
     });
+}
+
+/** Without a drain rate: that of the queue is told when a run begins. */
+type Injection = Exclude<ReferenceInjection, { kind: "adaptive" }> | { kind: "adaptive" };
+
+function parseReferences(text: string): Injection {
+  if (text === "adaptive") return { kind: "adaptive" };
+  const every = /^1-in-([1-9][0-9]{0,8})$/.exec(text)?.[1];
+  if (every !== undefined) return { kind: "packets", every: Number(every) };
+  if (!/^[0-9.]+ *[a-z]+$/.test(text))
+    throw new UsageError(
+      "bad-flag",
+      `--references ${text}: is no scheme`,
+      "write adaptive, 1-in-300 or a time such as 780us",
+    );
+  return { kind: "time", everyNs: durationOption("--references")(text) };
+}
+
+function makeInjector(injection: Injection, rateBps: number | null): Injector {
+  if (injection.kind !== "adaptive") return referenceInjector(injection);
+  if (rateBps === null)
+    throw new UsageError(
+      "bad-flag",
+      "--references adaptive needs a queue: its utilisation sets the pace",
+      "write --references 1-in-300",
+    );
+  return referenceInjector({ kind: "adaptive", drainBps: rateBps });
+}
+
+function stampPayload(sequence: number, timeNs: bigint): Uint8Array {
+  return encodeStamp({ sequence, timeNs, session: 1, synchronised: true, errorNs: 1 });
 }
 
 function fromFlags(f: Flags): Scenario {

@@ -32,6 +32,13 @@ describe("combining epochs", () => {
     expect(apart.result().mean).toEqual({ valueNs: 10, lowNs: 9, highNs: 11 });
   });
 
+  it("adds what is common to all epochs and flows as it is: it does not average out", () => {
+    const combination = new Combination();
+    const mean = { ...interval(10, 3), common: { lowNs: 1, highNs: 2 } };
+    for (let epoch = 0; epoch < 4; epoch++) combination.add(part({ mean, packets: 5 }));
+    expect(combination.result().mean).toEqual({ valueNs: 10, lowNs: 10 - 1 - 2 / 2, highNs: 10 + 2 + 1 / 2 });
+  });
+
   it("gives mean and deviation of all packets, as if they had been one epoch, whatever the clocks' offset", () => {
     const epoch = fc.array(fc.integer({ min: 0, max: 1000 }), { minLength: 1, maxLength: 20 });
     fc.assert(

@@ -5,7 +5,7 @@
  * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
  * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
  * flows of an epoch come together. Where a sketch puts a flow beside the same neighbours in every epoch (Estimator.flowErrorsPersist), its errors repeat: the
- * half widths of one flow add as they are, and only those of different flows by squares. What has no answer is left out of the mean, and the share that it rests on says so.
+ * half widths of one flow add as they are, and only those of different flows by squares. What an answer says is common to all (Interval.common) adds as it is. What has no answer is left out of the mean, and the share that it rests on says so.
  */
 import { Moments } from "../base/moments.ts";
 import { type EstimatorAnswer, type Interval, isNoAnswer, type NoAnswer } from "../estimators/estimator.ts";
@@ -46,6 +46,7 @@ interface Side {
 export class Combination {
   readonly #means = new Moments();
   #errors: Side = { low: 0, high: 0 };
+  #common: Side = { low: 0, high: 0 };
   /** Sums of weighted half widths by flow, where they repeat. */
   readonly #repeating = new Map<string, Side>();
   /** Of contributions that have a deviation: m2 holds what is within them and between them. */
@@ -82,8 +83,10 @@ export class Combination {
     if (!(weight > 0)) return;
     this.#answeredPackets += packets ?? 0;
     this.#means.merge(moments(weight, mean.valueNs, 0));
-    const low = weight * (mean.valueNs - mean.lowNs);
-    const high = weight * (mean.highNs - mean.valueNs);
+    this.#common.low += weight * (mean.common?.lowNs ?? 0);
+    this.#common.high += weight * (mean.common?.highNs ?? 0);
+    const own = ownError(mean);
+    const [low, high] = [weight * own.low, weight * own.high];
     if (repeating === undefined) {
       this.#errors.low += low * low;
       this.#errors.high += high * high;
@@ -128,8 +131,8 @@ export class Combination {
     }
     return {
       valueNs: mean,
-      lowNs: mean - Math.sqrt(low) / count,
-      highNs: mean + Math.sqrt(high) / count,
+      lowNs: mean - (Math.sqrt(low) + this.#common.low) / count,
+      highNs: mean + (Math.sqrt(high) + this.#common.high) / count,
     };
   }
 
@@ -154,11 +157,8 @@ export class Combination {
     if (this.#epoch?.index === index) return;
     this.#endEpoch();
     const known = shared !== null && !isNoAnswer(shared) ? shared : null;
-    const side = {
-      low: known ? known.valueNs - known.lowNs : 0,
-      high: known ? known.highNs - known.valueNs : 0,
-    };
-    this.#epoch = { index, weight: 0, count: 0, shared: side };
+    const error = known ? ownError(known) : { low: 0, high: 0 };
+    this.#epoch = { index, weight: 0, count: 0, shared: error };
   }
 
   #endEpoch(): void {
@@ -168,6 +168,11 @@ export class Combination {
     this.#errors.low += (epoch.weight * epoch.shared.low) ** 2;
     this.#errors.high += (epoch.weight * epoch.shared.high) ** 2;
   }
+}
+
+/** Half widths without what is common to all. */
+function ownError({ valueNs, lowNs, highNs, common }: Interval): Side {
+  return { low: valueNs - lowNs - (common?.lowNs ?? 0), high: highNs - valueNs - (common?.highNs ?? 0) };
 }
 
 /** Weights stand for counts: Chan's formulas hold for both, and lose nothing to a large common mean (a clock's offset). */

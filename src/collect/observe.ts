@@ -275,9 +275,11 @@ function notesOf(result: ObserveCapturesResult, seen: Watch, options: ObservePoi
     }
   }
   if (result.references) {
-    const { references, filled, oneSided, unanswered, lost, forged } = result.references;
+    const { references, filled, oneSided, unanswered, lost, duplicate, reordered, forged } =
+      result.references;
     notes.push(
-      `${references} references told the delays of ${filled} packets (${oneSided} from one side only), of ${unanswered} nothing; ${lost} references were lost, ${forged} not believed`,
+      `${references} references told the delays of ${filled} packets (${oneSided} from one side only), of ${unanswered} nothing; ${lost} references were lost, ${duplicate} came twice, ${reordered} were overtaken, ${forged} not believed`,
+      "delays were interpolated between references: what that misses is in the intervals of rli, not in those of others",
     );
   }
   if (seen.backward > 0)

@@ -145,7 +145,7 @@ export class PointObserver {
       throw new UsageError(
         "not-supported",
         `${estimator.name} needs the delay of each packet, which a single capture does not tell`,
-        "give the sender's capture too",
+        "give the sender's capture too, or --delays rli where reference packets tell them",
       );
     }
     const parameters = formatParameters(estimator, plan.parameters, true);

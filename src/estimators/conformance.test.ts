@@ -65,8 +65,12 @@ const SETTINGS: Record<string, Setting> = {
 };
 
 /** Which check an estimator is excused from, and why. */
-const EXCEPTIONS: Record<string, Partial<Record<"split" | "geometry" | "seed" | "promise", string>>> = {
+const EXCEPTIONS: Record<
+  string,
+  Partial<Record<"split" | "geometry" | "seed" | "promise" | "memory", string>>
+> = {
   rli: {
+    memory: "its table grows with the flows that come; the size is that of a full one",
     split:
       "a delay is told between the references around a packet: a part of the stream with other references tells other delays, so only parts that follow each other in time add up (rli.test.ts)",
     promise:
@@ -74,6 +78,9 @@ const EXCEPTIONS: Record<string, Partial<Record<"split" | "geometry" | "seed" | 
   },
   probes: {
     promise: "it measures with packets of its own, which the common scenario has not; see probes.test.ts",
+  },
+  trajectory: {
+    memory: "what it holds grows with the packets that are sampled; the size is that at the end of an epoch",
   },
   multiflow: { promise: "it lends flows the delays of others: a baseline without a promise" },
   "global-mean": {
@@ -390,7 +397,8 @@ describe.each(ESTIMATORS.map((e) => [e.name, e] as const))("%s", (_, estimator) 
         }
       }
       const tap = estimator.createTap({ kernels, role: "receiver", seed: SEED }, answer.parameters);
-      expect(tap.memoryBytes).toBe(answer.memoryBytes);
+      if (EXCEPTIONS[estimator.name]?.memory) expect(tap.memoryBytes).toBeLessThanOrEqual(answer.memoryBytes);
+      else expect(tap.memoryBytes).toBe(answer.memoryBytes);
       expect(tap.seal().payload.length).toBeLessThanOrEqual(answer.payloadBytes);
       tap.free();
     }

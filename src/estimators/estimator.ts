@@ -31,6 +31,8 @@ export interface Interval {
   valueNs: number;
   lowNs: number;
   highNs: number;
+  /** Of value - low and high - value: what is alike for all flows and epochs (a clock's error), and does not average out over them. */
+  common?: { lowNs: number; highNs: number };
 }
 
 /** The answer for all packets of a segment in an epoch. */
@@ -274,6 +276,8 @@ export interface SizeAnswer<P extends ParameterValues = ParameterValues> {
   payloadBytes: number;
   bitsPerSecond: number;
   bitsPerPacket: number;
+  /** Packets of ours that are to be sent: one for so many packets (null: not by count), and what they cost. */
+  references?: { every: number | null; perSecond: number; bitsPerSecond: number };
   predictions: SizePrediction[];
   notes: string[];
 }

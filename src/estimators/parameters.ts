@@ -11,8 +11,7 @@ export function findAmong(table: readonly Estimator[], name: string): Estimator 
 }
 
 export function parseParameters<P extends ParameterValues>(estimator: Estimator<P>, text = ""): P {
-  const values: ParameterValues = {};
-  for (const spec of estimator.parameters) values[spec.name] = spec.default;
+  const values = defaultParameters(estimator.parameters);
   for (const part of text.split(",").map((p) => p.trim())) {
     if (part === "") continue;
     const equals = part.indexOf("=");
@@ -36,6 +35,10 @@ export function parseParameters<P extends ParameterValues>(estimator: Estimator<
     values[name] = parseValue(estimator.name, spec, equals < 0 ? "true" : part.slice(equals + 1));
   }
   return estimator.complete(values);
+}
+
+export function defaultParameters(specs: readonly ParameterSpec[]): ParameterValues {
+  return Object.fromEntries(specs.map((spec) => [spec.name, spec.default]));
 }
 
 /** The canonical text: every parameter, in the order of the specs. Query-only ones are left out on request. */

@@ -22,6 +22,8 @@ export interface FlowErrors extends SizeClass {
   mean: number | null;
   /** Share of the answered flows whose true mean lies in [low, high]. */
   withinInterval: number | null;
+  /** Median of (high - low) / truth. */
+  medianWidth: number | null;
 }
 
 export interface FlowErrorOptions {
@@ -39,6 +41,7 @@ export function flowErrors(
   const exact = quantity === "mean" ? truth.flowMeanNs : truth.flowStdevNs;
   return classes.map(({ from, to }) => {
     const errors: number[] = [];
+    const widths: number[] = [];
     let flows = 0;
     let within = 0;
     for (const answer of answers) {
@@ -49,9 +52,11 @@ export function flowErrors(
       const right = exact[answer.flow]!;
       if (isNoAnswer(estimate) || right === 0) continue;
       errors.push(Math.abs(estimate.valueNs - right) / Math.abs(right));
+      widths.push((estimate.highNs - estimate.lowNs) / Math.abs(right));
       if (estimate.lowNs <= right && right <= estimate.highNs) within++;
     }
     errors.sort((a, b) => a - b);
+    widths.sort((a, b) => a - b);
     const n = errors.length;
     return {
       from,
@@ -63,6 +68,7 @@ export function flowErrors(
       p90: quantileSorted(errors, 0.9),
       mean: n === 0 ? null : errors.reduce((s, e) => s + e, 0) / n,
       withinInterval: n === 0 ? null : within / n,
+      medianWidth: quantileSorted(widths, 0.5),
     };
   });
 }

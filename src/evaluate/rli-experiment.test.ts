@@ -15,6 +15,8 @@ import { rliScenario, runRli, SCHEMES, withReferences } from "./rli-experiment.t
 const traffic = { durationS: 0.8 };
 
 describe.each([
+  // The link is faster than the one before it: only references make packets wait.
+  { utilisation: 0.2, limit: 0.01 },
   { utilisation: 0.55, limit: 0.33 },
   { utilisation: 0.7, limit: 0.3 },
   { utilisation: 0.88, limit: 0.33 },
@@ -36,7 +38,7 @@ describe.each([
     expect(Math.abs(stdev.valueNs / run.truth.stdevNs - 1)).toBeLessThan(0.1);
     expect(stdev.lowNs).toBeLessThanOrEqual(run.truth.stdevNs);
     expect(stdev.highNs).toBeGreaterThanOrEqual(run.truth.stdevNs);
-    if (utilisation <= 0.7) {
+    if (utilisation === 0.55 || utilisation === 0.7) {
       const fixed = await runRli(new Kernels(), { utilisation, traffic }, SCHEMES["1-in-300"]);
       const [all] = flowErrors(fixed.truth, fixed.entries[0]!.answer.flows);
       expect(rli![0]!.median!).toBeLessThanOrEqual(0.65 * all!.median!);

@@ -8,7 +8,7 @@ import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { formatFlowKey } from "../capture/flow-text.ts";
-import { type PcapOptions, PcapWriter } from "./pcap-writer.ts";
+import { type PcapOptions, PcapWriter, ReferencePayloads } from "./pcap-writer.ts";
 import { type Scenario, SIMULATED_FLAG } from "./scenario.ts";
 import { type Offered, simulate } from "./simulate.ts";
 import type { HopStatistics } from "./stage.ts";
@@ -54,6 +54,8 @@ export interface TruthFlow {
 export interface ExportOptions extends PcapOptions {
   /** Also packets.csv: one line per packet. */
   packets?: boolean;
+  /** What references of an injector carry (their number and when they were sent by the sender's clock); left out: nothing that tells. */
+  referencePayload?: (sequence: number, sentNs: bigint) => Uint8Array;
 }
 
 export async function exportSimulation(
@@ -76,9 +78,13 @@ export async function exportSimulation(
   }
   const simulation = simulate(kernels, scenario);
   const writers = new Map<string, PcapWriter>();
+  const references = options.referencePayload ? new ReferencePayloads(options.referencePayload) : null;
   try {
     for (const point of simulation.points)
-      writers.set(point, new PcapWriter(kernels, join(directory, `${point}.pcap`), simulation.seed, options));
+      writers.set(
+        point,
+        new PcapWriter(kernels, join(directory, `${point}.pcap`), simulation.seed, options, references),
+      );
     for await (const { point, batch } of simulation.observe()) writers.get(point)!.write(batch);
   } finally {
     for (const writer of writers.values()) writer.close();

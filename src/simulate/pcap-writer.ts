@@ -7,6 +7,7 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
+import { SIMULATED_FLAG } from "./scenario.ts";
 
 const MAGIC_NANO = 0xa1b23c4d;
 const LINK = { raw: 101, ethernet: 1 } as const;
@@ -24,6 +25,27 @@ export interface PcapOptions {
 export const DEFAULT_ORIGIN_NS = 1_704_067_200_000_000_000n;
 export const DEFAULT_SNAP_LENGTH = 128;
 
+/**
+ * What reference packets carry: written where they are first seen (the sender's capture, by its clock), the same at every other point.
+ */
+export class ReferencePayloads {
+  readonly #encode: (sequence: number, sentNs: bigint) => Uint8Array;
+  readonly #known = new Map<bigint, { sequence: number; sentNs: bigint }>();
+
+  constructor(encode: (sequence: number, sentNs: bigint) => Uint8Array) {
+    this.#encode = encode;
+  }
+
+  of(digest: bigint, timeNs: bigint): Uint8Array {
+    let stamp = this.#known.get(digest);
+    if (!stamp) {
+      stamp = { sequence: this.#known.size, sentNs: timeNs };
+      this.#known.set(digest, stamp);
+    }
+    return this.#encode(stamp.sequence, stamp.sentNs);
+  }
+}
+
 export class PcapWriter {
   readonly path: string;
   packets = 0;
@@ -33,10 +55,18 @@ export class PcapWriter {
   readonly #options: Required<PcapOptions>;
   readonly #buffer: number;
   readonly #used: number;
+  readonly #references: ReferencePayloads | null;
 
   /** `seed` is the simulation's: packet numbers are read back from the digests with it. */
-  constructor(kernels: Kernels, path: string, seed: number, options: PcapOptions = {}) {
+  constructor(
+    kernels: Kernels,
+    path: string,
+    seed: number,
+    options: PcapOptions = {},
+    references: ReferencePayloads | null = null,
+  ) {
     this.#kernels = kernels;
+    this.#references = references;
     this.path = path;
     this.#seed = BigInt(seed);
     this.#options = {
@@ -76,6 +106,7 @@ export class PcapWriter {
     const kernels = this.#kernels;
     this.packets += batch.count;
     for (let row = 0; row < batch.count; ) {
+      const first = row;
       row = kernels.call.simFrames!(
         batch.address,
         row,
@@ -87,9 +118,28 @@ export class PcapWriter {
         link === "ethernet" ? 1 : 0,
         this.#seed,
       );
+      if (this.#references) this.#stamp(this.#references, batch, first, row);
       let at = this.#buffer;
       const end = at + kernels.u32[this.#used >>> 2]!;
       while (at < end) at += writeSync(this.#fd, kernels.u8, at, end - at);
+    }
+  }
+
+  /** References among the frames just made: UDP over IPv4, whose checksum is left out as that allows. */
+  #stamp(references: ReferencePayloads, batch: PacketBatch, from: number, to: number): void {
+    const { link, originNs } = this.#options;
+    const { u8 } = this.#kernels;
+    const view = new DataView(u8.buffer, u8.byteOffset);
+    const { digest, flags, timeNs } = batch;
+    for (let i = from, at = this.#buffer, next = 0; i < to; i++, at = next) {
+      next = at + 16 + view.getUint32(at + 8, true);
+      if ((flags[i]! & SIMULATED_FLAG.reference) === 0) continue;
+      const name = (BigInt(digest[2 * i + 1]!) << 32n) | BigInt(digest[2 * i]!);
+      const payload = references.of(name, originNs + BigInt(Math.trunc(timeNs[i]!)));
+      const ip = at + 16 + (link === "ethernet" ? 14 : 0);
+      const room = view.getUint16(ip + 2) - 28;
+      view.setUint16(ip + 26, 0);
+      u8.set(payload.subarray(0, Math.max(0, room)), ip + 28);
     }
   }
 

@@ -2,11 +2,15 @@
  * Sends reference packets for real: STAMP packets over UDP, paced by a fixed rate or by the utilisation of an interface (algorithm 1 of RLI applied
  * to the interface's counters: packets sent since the last look, times the injection rate, are due as references). The time in a packet is read
  * just before it is handed to the kernel; what the host adds until the wire is part of the measured delay and is told apart only by a capture at the
- * sender.
+ * sender. How long handing over took of late, and what the clock's reading may be off, is what the packets state as their error.
+ *
+ * References leave at random moments, one in each part of a tick: timers fire at whole milliseconds, and so does much traffic; references in step with it would
+ * always find the queue in the same state.
  */
 import { createSocket, type Socket } from "node:dgram";
 import { readFileSync } from "node:fs";
 import { isIPv6 } from "node:net";
+import { setImmediate as nextTurn, setTimeout } from "node:timers/promises";
 import { UsageError } from "../base/errors.ts";
 import { ADAPTIVE_DEFAULTS, AdaptiveRate, type AdaptiveSettings } from "../estimators/rli/injection-rate.ts";
 import { encodeStamp, STAMP_BYTES, STAMP_PORT } from "../estimators/rli/stamp.ts";
@@ -42,6 +46,11 @@ export interface ReferenceSummary {
 }
 
 const TICK_MS = 2;
+const MOST_PER_TICK = 64;
+/** WallClock's reading, at most (it comes within some microseconds). */
+const CLOCK_ERROR_NS = 5_000;
+/** A handover never takes less than this, from the clock's reading to the wire. */
+const LEAST_HANDOVER_NS = 20_000;
 
 /**
  * The wall clock in ns. Date.now() tells whole milliseconds, so Date.now() minus the monotonic clock is never above the true offset and comes within a microsecond
@@ -116,8 +125,10 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
   const socket = createSocket(isIPv6(options.to) ? "udp6" : "udp4");
   await new Promise<void>((resolve, reject) => {
     socket.once("error", reject);
-    socket.connect(port, options.to, () => resolve());
+    // Told of a failed look-up too.
+    socket.connect(port, options.to, (error?: Error) => (error ? reject(error) : resolve()));
   }).catch((cause: Error) => {
+    socket.close();
     throw new UsageError(
       "bad-flag",
       `--to ${options.to}: ${cause.message}`,
@@ -129,33 +140,36 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
   // Nobody need listen at the far end: an ICMP error is no failure.
   socket.on("error", () => {});
   const clock = new WallClock();
+  const errors = new HandoverError();
   const payload = Buffer.alloc(Math.max(STAMP_BYTES, options.bytes ?? STAMP_BYTES));
   const start = process.hrtime.bigint();
   let sent = 0;
   let owed = 0;
   let before = start;
-  await new Promise<void>((resolve) => {
-    const timer = setInterval(() => {
-      clock.look();
-      const now = process.hrtime.bigint();
-      const elapsedNs = Number(now - before);
-      before = now;
-      owed = Math.min(owed + pace.due(elapsedNs), 64);
-      while (owed >= 1) {
-        owed--;
-        encodeStamp(
-          { sequence: sent++, timeNs: clock.now(), session, synchronised: false, errorNs: 1e5 },
-          payload,
-        );
-        socket.send(Buffer.from(payload));
-      }
-      options.onTick?.(sent, pace.utilisation());
-      if (Number(now - start) >= options.durationNs) {
-        clearInterval(timer);
-        resolve();
-      }
-    }, TICK_MS);
-  });
+  const send = () => {
+    const began = process.hrtime.bigint();
+    const stamp = { timeNs: clock.now(), session, synchronised: false, errorNs: errors.largestNs };
+    encodeStamp({ sequence: sent++, ...stamp }, payload);
+    socket.send(Buffer.from(payload));
+    errors.add(Number(process.hrtime.bigint() - began));
+  };
+  for (;;) {
+    clock.look();
+    const now = process.hrtime.bigint();
+    owed = Math.min(owed + pace.due(Number(now - before)), MOST_PER_TICK);
+    before = now;
+    const due = Math.floor(owed);
+    owed -= due;
+    const part = (TICK_MS * 1e6) / due;
+    for (let i = 0; i < due; i++) {
+      sleepUntil(now + BigInt(Math.floor((i + Math.random()) * part)));
+      send();
+    }
+    options.onTick?.(sent, pace.utilisation());
+    if (Number(now - start) >= options.durationNs) break;
+    // Packets go out and signals are heard between ticks.
+    await (due > 0 ? nextTurn() : setTimeout(TICK_MS));
+  }
   await closed(socket);
   const seconds = Number(process.hrtime.bigint() - start) / 1e9;
   return {
@@ -170,10 +184,32 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
   };
 }
 
+const resting = new Int32Array(new SharedArrayBuffer(4));
+
+/** Timers tell whole milliseconds only; nothing else goes on here for the part of a tick that this waits. */
+function sleepUntil(timeNs: bigint): void {
+  const leftNs = Number(timeNs - process.hrtime.bigint());
+  if (leftNs > 0) Atomics.wait(resting, 0, 0, leftNs / 1e6);
+}
+
+/** What the times in packets may be off: the longest handover of the last few dozen, and a reading of the clock. */
+class HandoverError {
+  readonly #lastNs: number[] = [];
+
+  get largestNs(): number {
+    return CLOCK_ERROR_NS + Math.max(LEAST_HANDOVER_NS, ...this.#lastNs);
+  }
+
+  add(tookNs: number): void {
+    this.#lastNs.push(tookNs);
+    if (this.#lastNs.length > 32) this.#lastNs.shift();
+  }
+}
+
 /** Packets handed over by `send` are on their way before the socket closes. */
 function closed(socket: Socket): Promise<void> {
   return new Promise((resolve) => {
-    setTimeout(() => socket.close(() => resolve()), 20);
+    globalThis.setTimeout(() => socket.close(() => resolve()), 20);
   });
 }
 

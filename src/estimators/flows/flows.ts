@@ -17,17 +17,8 @@ import type {
   SealedEpoch,
   Tap,
 } from "../estimator.ts";
-import {
-  compareFlows,
-  copyFlow,
-  decodeFlows,
-  emptyList,
-  encodeFlows,
-  type FlowList,
-  hashOf,
-  KEY_WORDS,
-  readKnownFlows,
-} from "./payload.ts";
+import { compareFlows, KEY_WORDS, wideAt } from "../flow-keys.ts";
+import { copyFlow, decodeFlows, emptyList, encodeFlows, type FlowList, readKnownFlows } from "./payload.ts";
 
 export interface FlowTableParameters extends ParameterValues {
   max: number;
@@ -134,12 +125,12 @@ export function mergeFlows(a: FlowList, b: FlowList, max: number): FlowList {
     if (order >= 0) j++;
   }
   // What either list has shed, the union sheds; then what is one too many.
-  const cuts = [a.cut, b.cut, n > max ? hashOf(all, max) : null].filter((c) => c !== null);
+  const cuts = [a.cut, b.cut, n > max ? wideAt(all.hash, max) : null].filter((c) => c !== null);
   const cut = cuts.sort((x, y) => (x < y ? -1 : 1))[0] ?? null;
   let kept = n;
   let shedPackets = a.shedPackets + b.shedPackets;
   let shedBytes = a.shedBytes + b.shedBytes;
-  while (cut !== null && kept > 0 && hashOf(all, kept - 1) >= cut) {
+  while (cut !== null && kept > 0 && wideAt(all.hash, kept - 1) >= cut) {
     kept--;
     shedPackets += all.packets[kept]!;
     shedBytes += all.bytes[kept]!;

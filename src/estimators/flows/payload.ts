@@ -19,17 +19,12 @@
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
 import type { KnownFlows, SealedEpoch } from "../estimator.ts";
+import { compareFlows, type FlowKeys, KEY_WORDS, readFlowKey, wideAt, writeFlowKey } from "../flow-keys.ts";
 
-export const KEY_WORDS = 10;
-const IPV6_BIT = 1 << 27;
 const NAME = "flows payload";
 
-export interface FlowList {
+export interface FlowList extends FlowKeys {
   count: number;
-  /** [low, high] per flow. */
-  hash: Uint32Array;
-  /** Ten words per flow. */
-  keyWords: Uint32Array;
   packets: Float64Array;
   bytes: Float64Array;
   /** Null: nothing was shed. */
@@ -51,28 +46,12 @@ export function emptyList(count: number): FlowList {
   };
 }
 
-export function compareFlows(a: FlowList, i: number, b: FlowList, j: number): number {
-  const high = a.hash[2 * i + 1]! - b.hash[2 * j + 1]!;
-  if (high !== 0) return high;
-  const low = a.hash[2 * i]! - b.hash[2 * j]!;
-  if (low !== 0) return low;
-  for (let w = 0; w < KEY_WORDS; w++) {
-    const difference = a.keyWords[KEY_WORDS * i + w]! - b.keyWords[KEY_WORDS * j + w]!;
-    if (difference !== 0) return difference;
-  }
-  return 0;
-}
-
 export function copyFlow(from: FlowList, i: number, to: FlowList, j: number): void {
   to.hash[2 * j] = from.hash[2 * i]!;
   to.hash[2 * j + 1] = from.hash[2 * i + 1]!;
   for (let w = 0; w < KEY_WORDS; w++) to.keyWords[KEY_WORDS * j + w] = from.keyWords[KEY_WORDS * i + w]!;
   to.packets[j] = from.packets[i]!;
   to.bytes[j] = from.bytes[i]!;
-}
-
-export function hashOf(list: FlowList, i: number): bigint {
-  return (BigInt(list.hash[2 * i + 1]!) << 32n) | BigInt(list.hash[2 * i]!);
 }
 
 /** The list must be in order. */
@@ -84,11 +63,7 @@ export function encodeFlows(list: FlowList): Uint8Array {
   out.varint(list.shedBytes);
   out.varint(list.count);
   for (let i = 0; i < list.count; i++) {
-    out.u32(list.hash[2 * i]!);
-    out.u32(list.hash[2 * i + 1]!);
-    const at = KEY_WORDS * i;
-    const words = (list.keyWords[at + 1]! & IPV6_BIT) === 0 ? 4 : KEY_WORDS;
-    for (let w = 0; w < words; w++) out.u32(list.keyWords[at + w]!);
+    writeFlowKey(out, list, i);
     out.varint(list.packets[i]!);
     out.varint(list.bytes[i]!);
   }
@@ -112,19 +87,13 @@ export function decodeFlows(payload: Uint8Array): FlowList {
   list.shedPackets = shedPackets;
   list.shedBytes = shedBytes;
   for (let i = 0; i < count; i++) {
-    list.hash[2 * i] = reader.u32();
-    list.hash[2 * i + 1] = reader.u32();
-    const at = KEY_WORDS * i;
-    for (let w = 0; w < 4; w++) list.keyWords[at + w] = reader.u32();
-    if ((list.keyWords[at + 1]! & IPV6_BIT) !== 0) {
-      for (let w = 4; w < KEY_WORDS; w++) list.keyWords[at + w] = reader.u32();
-    }
+    readFlowKey(reader, list, i);
     list.packets[i] = reader.varint();
     list.bytes[i] = reader.varint();
     if (list.packets[i] === 0) throw bad("a flow without packets");
     if (i > 0 && compareFlows(list, i - 1, list, i) >= 0) throw bad("flows are out of order");
   }
-  if (list.cut !== null && count > 0 && hashOf(list, count - 1) >= list.cut)
+  if (list.cut !== null && count > 0 && wideAt(list.hash, count - 1) >= list.cut)
     throw bad("a flow lies beyond the cut");
   reader.expectEnd();
   return list;

@@ -1,4 +1,10 @@
-/** From RLI's sums to answers: equations 5 and 6, with what the references tell about the error. */
+/**
+ * From RLI's sums to answers: equations 5 and 6, with what the references tell about the error.
+ *
+ * An interval has two parts. What the line misses is different in every gap and averages out over the gaps that a flow lies in. What is the same for all packets
+ * does not: the clock of the references' sender, a wrong drain rate, packets that a token bucket lets through without holding them for their
+ * transmission, and what references themselves add to the packets behind them. Both are stated at the confidence asked for, the second whole.
+ */
 import { LogHistogram } from "../../base/log-histogram.ts";
 import { studentQuantile } from "../../base/special.ts";
 import type {
@@ -11,19 +17,52 @@ import type {
   SegmentEstimate,
 } from "../estimator.ts";
 import type { RliParameters } from "./parameters.ts";
-import { type Counters, decodeRli, type RliFlows, type RliSketch } from "./payload.ts";
+import { type Counters, type DelaySums, decodeRli, type RliFlows, type RliSketch } from "./payload.ts";
 
 const QUANTILES = [0.5, 0.9, 0.99];
+/** How far the errors of a flow in different gaps are correlated: one that always comes at the same place of a burst meets the same part of the queue each time. */
+const ALIKE_IN_GAPS = 0.01;
+/** ns: times and delays are whole. */
+const ROUNDING_NS = 1;
+/** Gaps that the link was busy for, from which the rate at which it drains is believed. */
+const BUSY_GAPS = 20;
+/** Share of packets nearer to the one before than their transmission takes, beyond which the queue is not a plain link. */
+const HURRIED_SHARE = 0.001;
 
 export function estimateRli(input: EstimateInput<RliParameters>): EstimatorAnswer {
   const { receiver, parameters, seed, flows, confidence } = input;
   if (!receiver) return noRecord(flows);
   const sketch = decodeRli(receiver, parameters, seed);
-  const notes = describeCounters(sketch.counters, parameters);
+  const link = readLink(sketch, parameters);
+  const notes = [...describeCounters(sketch.counters, parameters), ...describeLink(link, parameters)];
   return {
-    segment: segment(sketch, confidence, notes),
-    flows: flows ? flowAnswers(sketch, flows, confidence) : [],
+    segment: segment(sketch, link, confidence, notes),
+    flows: flows ? flowAnswers(sketch, link, flows, confidence) : [],
     notes: [],
+  };
+}
+
+/** What an epoch tells of the link and the references, alike for all its packets. */
+interface Link {
+  nsPerByte: number;
+  /** As gaps that the link was busy for tell; null where there were too few. */
+  measuredNsPerByte: number | null;
+  /** Packets came through faster than the link can transmit them. */
+  bucket: boolean;
+  /** Error of the references' times, root mean square, and what rounding adds. */
+  clockNs: number;
+  /** What references add to packets, on average. */
+  dragNs: number;
+}
+
+function readLink({ counters, total }: RliSketch, { drain }: RliParameters): Link {
+  const packets = Math.max(1, counters.answered);
+  return {
+    nsPerByte: drain > 0 ? 8e9 / drain : 0,
+    measuredNsPerByte: counters.busy >= BUSY_GAPS ? total.busyNs / total.busyBytes : null,
+    bucket: counters.hurried > Math.max(3, HURRIED_SHARE * counters.packets),
+    clockNs: Math.sqrt(total.stamps / packets) + ROUNDING_NS,
+    dragNs: total.drag / packets,
   };
 }
 
@@ -45,12 +84,16 @@ const noFlow = (flow: number, none: NoAnswer): FlowEstimate => ({
   lost: null,
 });
 
-function segment(sketch: RliSketch, confidence: number, notes: string[]): SegmentEstimate {
+function segment(sketch: RliSketch, link: Link, confidence: number, notes: string[]): SegmentEstimate {
   const { counters, total } = sketch;
   const { packets, answered } = counters;
   const ends = { sent: null, received: packets, lost: null, notes };
   if (answered === 0) return { ...blank(nothing(counters)), ...ends };
-  const { mean, stdev } = answer({ ...total, packets: answered, gaps: counters.checked + 1 }, confidence);
+  const { mean, stdev } = answer(
+    { ...total, packets: answered, gaps: counters.checked + 1 },
+    link,
+    confidence,
+  );
   return { mean, stdev, ...ends, packetsUsed: answered, coverage: answered / packets };
 }
 
@@ -64,26 +107,49 @@ function nothing({ packets, unanswered, seen }: Counters): NoAnswer {
   return { reason: "not-in-sketch", text: "no packet of the flows that were kept lies beside a reference" };
 }
 
-interface Sums {
+interface Sums extends DelaySums {
   packets: number;
   gaps: number;
-  sum: bigint;
-  squares: number;
-  errors: number;
-  misses: number;
 }
 
 /**
- * The mean errs by sqrt(errors) / n. The deviation of the true delays differs from that of the interpolated ones by no more than the root mean square of the
+ * What all packets of a flow err by alike, as half widths, and by how much the mean is to be moved. In a token bucket with tokens a packet is not held for its transmission: the
+ * mean is that of packets let through at once, and it may be as high as equation 1 has it.
+ */
+function alike({ packets, excess, idle }: DelaySums & { packets: number }, link: Link) {
+  const through = link.bucket ? (idle * link.nsPerByte) / packets : 0;
+  const rateOff =
+    link.measuredNsPerByte === null
+      ? 0
+      : ((excess - (link.bucket ? idle : 0)) / packets) * (link.measuredNsPerByte - link.nsPerByte);
+  return {
+    moveNs: -through,
+    lowNs: link.clockNs + Math.max(0, -through) + Math.max(0, -rateOff),
+    highNs: link.clockNs + Math.max(0, through) + Math.max(0, rateOff) + link.dragNs,
+  };
+}
+
+/**
+ * The line's part of the mean's error is sqrt(errors) / n, and what does not average out over gaps. The deviation of the true delays differs from that of the interpolated ones by no more than the root mean square of the
  * errors (the triangle inequality of the L2 norm).
  */
-function answer({ packets, gaps, sum, squares, errors, misses }: Sums, confidence: number) {
+function answer(sums: Sums, link: Link, confidence: number) {
+  const { packets, gaps, sum, squares, errors, misses } = sums;
   const z = quantileOf(gaps, confidence);
-  const meanNs = Number(sum) / packets;
-  const half = (z * Math.sqrt(errors)) / packets;
-  const deviation = Math.sqrt(Math.max(0, squares / packets - meanNs * meanNs));
-  const wander = z * Math.sqrt(misses / packets);
-  const mean: Interval = { valueNs: meanNs, lowNs: meanNs - half, highNs: meanNs + half };
+  const lineNs = Number(sum) / packets;
+  const persists = (ALIKE_IN_GAPS * misses) / packets;
+  const half = z * Math.sqrt(errors / packets ** 2 + persists);
+  const common = alike(sums, link);
+  const lasting = z * Math.sqrt(persists);
+  const meanNs = lineNs + common.moveNs;
+  const deviation = Math.sqrt(Math.max(0, squares / packets - lineNs * lineNs));
+  const wander = z * Math.sqrt(misses / packets) + common.highNs;
+  const mean: Interval = {
+    valueNs: meanNs,
+    lowNs: meanNs - half - common.lowNs,
+    highNs: meanNs + half + common.highNs,
+    common: { lowNs: common.lowNs + lasting, highNs: common.highNs + lasting },
+  };
   const stdev: Interval = {
     valueNs: deviation,
     lowNs: Math.max(0, deviation - wander),
@@ -105,7 +171,7 @@ function quantileOf(gaps: number, confidence: number): number {
   return found;
 }
 
-function flowAnswers(sketch: RliSketch, asked: KnownFlows, confidence: number): FlowEstimate[] {
+function flowAnswers(sketch: RliSketch, link: Link, asked: KnownFlows, confidence: number): FlowEstimate[] {
   const { flows, counters } = sketch;
   const places = new Map<number, number[]>();
   for (let i = 0; i < flows.count; i++) {
@@ -118,7 +184,7 @@ function flowAnswers(sketch: RliSketch, asked: KnownFlows, confidence: number): 
     const low = asked.hash[2 * flow]!;
     const high = asked.hash[2 * flow + 1]!;
     const at = places.get(low)?.find((i) => flows.hash[2 * i + 1] === high);
-    out.push(at === undefined ? noFlow(flow, absent(counters)) : oneFlow(flow, flows, at, confidence));
+    out.push(at === undefined ? noFlow(flow, absent(counters)) : oneFlow(flow, flows, at, link, confidence));
   }
   return out;
 }
@@ -134,7 +200,7 @@ function absent(counters: Counters): NoAnswer {
   };
 }
 
-function oneFlow(flow: number, flows: RliFlows, i: number, confidence: number): FlowEstimate {
+function oneFlow(flow: number, flows: RliFlows, i: number, link: Link, confidence: number): FlowEstimate {
   const packets = flows.packets[i]!;
   const { mean, stdev } = answer(
     {
@@ -144,7 +210,10 @@ function oneFlow(flow: number, flows: RliFlows, i: number, confidence: number): 
       squares: flows.squares[i]!,
       errors: flows.errors[i]!,
       misses: flows.misses[i]!,
+      excess: flows.excess[i]!,
+      idle: flows.idle[i]!,
     },
+    link,
     confidence,
   );
   const out: FlowEstimate = { flow, mean, stdev, packets, lost: null };
@@ -176,5 +245,23 @@ function describeCounters(c: Counters, { buffer }: RliParameters): string[] {
   say(c.unanswered, `${c.unanswered} packets had no reference on either side and are not answered for`);
   say(c.unselected, `${c.unselected} packets belong to flows that were not selected`);
   say(c.shed, `${c.shed} packets belong to flows that found no place in the table`);
+  return notes;
+}
+
+function describeLink(link: Link, { drain }: RliParameters): string[] {
+  const notes: string[] = [];
+  const measured = link.measuredNsPerByte === null ? null : 8e9 / link.measuredNsPerByte;
+  const told = (bps: number) => `${(bps / 1e6).toPrecision(4)} Mbit/s`;
+  if (measured !== null && (drain === 0 || Math.abs(measured / drain - 1) > 0.02)) {
+    notes.push(
+      `while the link was busy, ${told(measured)} came through${drain === 0 ? ": give that as drain, or packets of all sizes count alike" : `, but drain says ${told(drain)}: one of them is wrong, or not all packets were seen`}`,
+    );
+  }
+  if (measured === null && drain === 0)
+    notes.push("the drain rate is not known: what a packet's own transmission takes is in no interval");
+  if (link.bucket)
+    notes.push(
+      "packets came nearer to each other than the drain rate allows: where the queue was empty they are taken to have passed at once (a token bucket), and the interval holds both",
+    );
   return notes;
 }

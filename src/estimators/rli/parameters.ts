@@ -5,6 +5,7 @@ import { STAMP_PORT } from "./stamp.ts";
 
 export interface RliParameters extends ParameterValues {
   estimator: "rli" | "rli-l";
+  line: "transmission" | "arrival";
   /** bit/s; 0: unknown. */
   drain: number;
   buffer: number;
@@ -28,6 +29,13 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     choices: ["rli", "rli-l"],
     default: "rli",
     help: "rli interpolates between two references; rli-l takes the left one's delay",
+  },
+  {
+    name: "line",
+    kind: "choice",
+    choices: ["transmission", "arrival"],
+    default: "transmission",
+    help: "where a packet's place on the line is: when its transmission begins, or at its arrival as in the paper",
   },
   {
     name: "drain",

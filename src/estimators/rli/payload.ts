@@ -1,15 +1,18 @@
 /**
- * The payload of RLI, version 1. Flows lie in rising order of their hash (then of their key), each once.
+ * The payload of RLI, version 2. Flows lie in rising order of their hash (then of their key), each once.
  *
  *   u8      estimator: 0 rli, 1 rli-l
  *   u8      1 where flows have quantiles, else 0
- *   u16     0
+ *   u16     2, the version (version 1 has 0 here and is refused: it does not hold what intervals rest on)
  *   u32     fingerprint: CRC-32C of the seed (u64) and of the parameters' text: which packets were kept, and how
- *   varint  x 8: regular packets, answered, by one reference only, of those because the buffer was full, unanswered, of flows not selected, of flows that
- *           found no place, references predicted from their neighbours
+ *   varint  x 10: regular packets, answered, by one reference only, of those because the buffer was full, unanswered, of flows not selected, of flows that
+ *           found no place, references predicted from their neighbours, packets nearer to the one before than the drain rate allows, gaps that the link was busy for
  *   varint  x 6: references used, lost, duplicate, overtaken, forged, times that their sender began anew
  *   i64     sum of all delays, ns
  *   f64     x 5: sum of squares; least; most; errors (sum over gaps of (packets x miss)^2); misses (sum over packets of miss^2)
+ *   f64     x 4: stamps (sum over packets of the squared error of the references' times); bytes and ns of gaps that the link was busy for; drag (ns of
+ *           transmission of references that packets came behind)
+ *   zigzag  x 2: bytes of packets beyond those of their references; the same of packets beside references that found the queue empty
  *   varint  flows
  *   per flow:
  *     u64     flow hash
@@ -18,17 +21,18 @@
  *     varint  packets, varint gaps between references that they lie in
  *     i64     sum of delays
  *     f64     sum of squares, f64 errors, f64 misses
+ *     zigzag  x 2: bytes beyond the references', and in an empty queue, as above
  *     where there are quantiles: varint buckets, then per bucket in rising order zigzag bucket (the first) or varint step to it, varint packets
  */
 import { ByteReader, ByteWriter, crc32c } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
 import type { KnownFlows, SealedEpoch } from "../estimator.ts";
+import { compareFlows, type FlowKeys, KEY_WORDS, readFlowKey, writeFlowKey } from "../flow-keys.ts";
 import type { RliParameters } from "./parameters.ts";
 
-export const KEY_WORDS = 10;
-const IPV6_BIT = 1 << 27;
 const NAME = "rli payload";
-const PACKET_COUNTERS = [
+const VERSION = 2;
+export const PACKET_COUNTERS = [
   "packets",
   "answered",
   "oneSided",
@@ -37,6 +41,8 @@ const PACKET_COUNTERS = [
   "unselected",
   "shed",
   "checked",
+  "hurried",
+  "busy",
 ] as const;
 const REFERENCE_COUNTERS = ["seen", "lost", "duplicate", "reordered", "forged", "restarts"] as const;
 export const COUNTERS = [...PACKET_COUNTERS, ...REFERENCE_COUNTERS] as const;
@@ -49,15 +55,28 @@ export interface DelaySums {
   errors: number;
   /** Sum over packets of the expected square of each one's error. */
   misses: number;
+  /** Bytes of the packets beyond those of their references: what the answer owes to the drain rate. */
+  excess: number;
+  /** The same of packets beside references as fast as the fastest. */
+  idle: number;
+}
+
+/** What only the epoch as a whole tells. */
+export interface EpochSums extends DelaySums {
+  least: number;
+  most: number;
+  /** Sum over packets of the squared error of the references' times, as their sender says. */
+  stamps: number;
+  /** Gaps that the link was busy for. */
+  busyBytes: number;
+  busyNs: number;
+  /** ns: transmissions of references that packets came behind. */
+  drag: number;
 }
 
 /** Flows as columns, in rising order of hash and key, each once. */
-export interface RliFlows {
+export interface RliFlows extends FlowKeys {
   count: number;
-  /** [low, high] per flow. */
-  hash: Uint32Array;
-  /** Ten words per flow. */
-  keyWords: Uint32Array;
   packets: Float64Array;
   /** Gaps between references that the packets lie in. */
   gaps: Float64Array;
@@ -65,6 +84,8 @@ export interface RliFlows {
   squares: Float64Array;
   errors: Float64Array;
   misses: Float64Array;
+  excess: Float64Array;
+  idle: Float64Array;
   /** Bucket (src/base/log-histogram.ts) and packets, in rising order; null where none are kept. */
   buckets: [number, number][][] | null;
 }
@@ -74,8 +95,26 @@ export interface RliSketch {
   quantiles: boolean;
   fingerprint: number;
   counters: Counters;
-  total: DelaySums & { least: number; most: number };
+  total: EpochSums;
   flows: RliFlows;
+}
+
+/** In the order of the payload. */
+const FLOATS = [
+  "squares",
+  "least",
+  "most",
+  "errors",
+  "misses",
+  "stamps",
+  "busyBytes",
+  "busyNs",
+  "drag",
+] as const satisfies readonly (keyof EpochSums)[];
+
+function noSums(): EpochSums {
+  const numbers = { squares: 0, least: 0, most: 0, errors: 0, misses: 0, excess: 0, idle: 0 };
+  return { sum: 0n, ...numbers, stamps: 0, busyBytes: 0, busyNs: 0, drag: 0 };
 }
 
 export function noCounters(): Counters {
@@ -85,8 +124,8 @@ export function noCounters(): Counters {
 export function fingerprint(seed: bigint, parameters: RliParameters): number {
   const out = new ByteWriter();
   out.u64(BigInt.asUintN(64, seed));
-  const { drain, longest, session, port, select, rate, idle, max, buffer } = parameters;
-  out.utf8([drain, longest, session, port, select, rate, idle, max, buffer].join());
+  const { line, drain, longest, session, port, select, rate, idle, max, buffer } = parameters;
+  out.utf8([line, drain, longest, session, port, select, rate, idle, max, buffer].join());
   return crc32c(out.view());
 }
 
@@ -101,20 +140,10 @@ export function emptyFlows(count: number, quantiles: boolean): RliFlows {
     squares: new Float64Array(count),
     errors: new Float64Array(count),
     misses: new Float64Array(count),
+    excess: new Float64Array(count),
+    idle: new Float64Array(count),
     buckets: quantiles ? Array.from({ length: count }, () => []) : null,
   };
-}
-
-function compareFlows(a: RliFlows, i: number, b: RliFlows, j: number): number {
-  const high = a.hash[2 * i + 1]! - b.hash[2 * j + 1]!;
-  if (high !== 0) return high;
-  const low = a.hash[2 * i]! - b.hash[2 * j]!;
-  if (low !== 0) return low;
-  for (let w = 0; w < KEY_WORDS; w++) {
-    const difference = a.keyWords[KEY_WORDS * i + w]! - b.keyWords[KEY_WORDS * j + w]!;
-    if (difference !== 0) return difference;
-  }
-  return 0;
 }
 
 /** Flows must be in order. */
@@ -122,26 +151,26 @@ export function encodeRli(sketch: RliSketch): Uint8Array {
   const out = new ByteWriter(128 + 64 * sketch.flows.count);
   out.u8(sketch.leftOnly ? 1 : 0);
   out.u8(sketch.quantiles ? 1 : 0);
-  out.u16(0);
+  out.u16(VERSION);
   out.u32(sketch.fingerprint);
   for (const name of COUNTERS) out.varint(sketch.counters[name]);
-  const { sum, squares, least, most, errors, misses } = sketch.total;
-  out.i64(sum);
-  for (const value of [squares, least, most, errors, misses]) out.f64(value);
+  const { total } = sketch;
+  out.i64(total.sum);
+  for (const name of FLOATS) out.f64(total[name]);
+  out.zigzag(total.excess);
+  out.zigzag(total.idle);
   const { flows } = sketch;
   out.varint(flows.count);
   for (let i = 0; i < flows.count; i++) {
-    out.u32(flows.hash[2 * i]!);
-    out.u32(flows.hash[2 * i + 1]!);
-    const at = KEY_WORDS * i;
-    const words = (flows.keyWords[at + 1]! & IPV6_BIT) === 0 ? 4 : KEY_WORDS;
-    for (let w = 0; w < words; w++) out.u32(flows.keyWords[at + w]!);
+    writeFlowKey(out, flows, i);
     out.varint(flows.packets[i]!);
     out.varint(flows.gaps[i]!);
     out.i64(flows.sum[i]!);
     out.f64(flows.squares[i]!);
     out.f64(flows.errors[i]!);
     out.f64(flows.misses[i]!);
+    out.zigzag(flows.excess[i]!);
+    out.zigzag(flows.idle[i]!);
     if (flows.buckets) encodeBuckets(out, flows.buckets[i]!);
   }
   return out.finish();
@@ -164,29 +193,31 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
   const bad = (message: string) => new FormatError("bad-record", NAME, reader.offset, message);
   const leftOnly = reader.u8();
   const quantiles = reader.u8();
+  const version = reader.u16();
+  if (version === 0) throw bad("of version 1, which does not hold what intervals rest on");
+  if (version !== VERSION) throw bad(`of version ${version}, which is not known`);
   if (leftOnly !== (parameters.estimator === "rli-l" ? 1 : 0)) throw bad("made by the other estimator");
   if (quantiles !== (parameters.quantiles ? 1 : 0)) throw bad("quantiles where none are due, or none");
-  if (reader.u16() !== 0) throw bad("the reserved bytes are not 0");
   const print = reader.u32();
   if (seed !== undefined && print !== fingerprint(seed, parameters))
     throw bad("made with another seed or other parameters");
   const counters = noCounters();
   for (const name of COUNTERS) counters[name] = reader.varint();
-  const sum = reader.i64();
-  const squares = reader.f64();
-  const least = reader.f64();
-  const most = reader.f64();
-  const errors = reader.f64();
-  const misses = reader.f64();
-  if (![squares, errors, misses].every((x) => x >= 0 && x < Infinity))
+  const total = noSums();
+  total.sum = reader.i64();
+  for (const name of FLOATS) total[name] = reader.f64();
+  total.excess = reader.zigzag();
+  total.idle = reader.zigzag();
+  const { squares, errors, misses, stamps, busyBytes, busyNs, drag, least, most } = total;
+  if (![squares, errors, misses, stamps, busyBytes, busyNs, drag].every((x) => x >= 0 && x < Infinity))
     throw bad("sums of squares are not numbers from 0 on");
   if (counters.answered > 0 && !(Number.isFinite(least) && least <= most && Number.isFinite(most)))
     throw bad("least and most delay are out of order");
   if (counters.answered + counters.unanswered + counters.unselected + counters.shed !== counters.packets)
     throw bad("packets do not add up");
   const count = reader.varint();
-  // 58 bytes are the least a flow takes.
-  if (count > reader.remaining / 58) throw bad(`${count} flows do not fit into what is there`);
+  // 60 bytes are the least a flow takes.
+  if (count > reader.remaining / 60) throw bad(`${count} flows do not fit into what is there`);
   const flows = emptyFlows(count, quantiles === 1);
   let packets = 0;
   for (let i = 0; i < count; i++) {
@@ -203,7 +234,7 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
     quantiles: quantiles === 1,
     fingerprint: print,
     counters,
-    total: { sum, squares, least, most, errors, misses },
+    total,
     flows,
   };
 }
@@ -214,13 +245,7 @@ function decodeFlow(
   i: number,
   bad: (text: string) => FormatError,
 ): void {
-  flows.hash[2 * i] = reader.u32();
-  flows.hash[2 * i + 1] = reader.u32();
-  const { keyWords } = flows;
-  const at = KEY_WORDS * i;
-  for (let w = 0; w < 4; w++) keyWords[at + w] = reader.u32();
-  if ((keyWords[at + 1]! & IPV6_BIT) !== 0)
-    for (let w = 4; w < KEY_WORDS; w++) keyWords[at + w] = reader.u32();
+  readFlowKey(reader, flows, i);
   const packets = reader.varint();
   const gaps = reader.varint();
   if (packets === 0 || gaps === 0 || gaps > packets) throw bad("a flow's packets and gaps do not fit");
@@ -235,6 +260,8 @@ function decodeFlow(
   flows.squares[i] = squares;
   flows.errors[i] = errors;
   flows.misses[i] = misses;
+  flows.excess[i] = reader.zigzag();
+  flows.idle[i] = reader.zigzag();
   if (!flows.buckets) return;
   const buckets = flows.buckets[i]!;
   const n = reader.varint();
@@ -287,7 +314,15 @@ function addFlow(to: RliFlows, n: number, from: RliFlows, i: number): void {
   to.squares[n]! += from.squares[i]!;
   to.errors[n]! += from.errors[i]!;
   to.misses[n]! += from.misses[i]!;
+  to.excess[n]! += from.excess[i]!;
+  to.idle[n]! += from.idle[i]!;
   if (to.buckets && from.buckets) to.buckets[n] = addBuckets(to.buckets[n]!, from.buckets[i]!);
+}
+
+function addNumbers(a: EpochSums, b: EpochSums): EpochSums {
+  const out = noSums();
+  for (const name of [...FLOATS, "excess", "idle"] as const) out[name] = a[name] + b[name];
+  return out;
 }
 
 /** Parts of a stream that follow each other in time, or taps that each had references of their own. */
@@ -303,10 +338,8 @@ export function mergeRli(a: RliSketch, b: RliSketch): RliSketch {
     ...a,
     counters,
     total: {
+      ...addNumbers(a.total, b.total),
       sum: BigInt.asIntN(64, a.total.sum + b.total.sum),
-      squares: a.total.squares + b.total.squares,
-      errors: a.total.errors + b.total.errors,
-      misses: a.total.misses + b.total.misses,
       least: empty ? least : Math.min(a.total.least, b.total.least),
       most: empty ? most : Math.max(a.total.most, b.total.most),
     },

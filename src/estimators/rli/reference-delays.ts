@@ -45,11 +45,6 @@ interface Held extends OwnedBatch {
   row: number;
 }
 
-interface Reference {
-  timeNs: number;
-  delayNs: number;
-}
-
 export class ReferenceDelays {
   readonly #kernels: Kernels;
   readonly #finder: number;
@@ -59,7 +54,6 @@ export class ReferenceDelays {
   readonly #held: Held[] = [];
   readonly #idle: PacketBatch[] = [];
   #out: PacketBatch | null = null;
-  #left: Reference | null = null;
   #axisNs: bigint | null = null;
   #filled = 0;
   #oneSided = 0;
@@ -68,10 +62,10 @@ export class ReferenceDelays {
 
   constructor(kernels: Kernels, options: ReferenceDelaysOptions = {}) {
     this.#kernels = kernels;
-    const { port = STAMP_PORT, session = -1, longestNs = 10e9 } = options;
-    this.#finder = kernels.call.referenceFinderNew!(port, session, longestNs) >>> 0;
-    this.#found = kernels.alloc(16);
     this.#nsPerByte = options.drainBps ? 8e9 / options.drainBps : 0;
+    const { port = STAMP_PORT, session = -1, longestNs = 10e9 } = options;
+    this.#finder = kernels.call.referenceFinderNew!(port, session, longestNs, this.#nsPerByte) >>> 0;
+    this.#found = kernels.alloc(48);
     this.#hold = Math.max(1, options.hold ?? 64);
   }
 
@@ -97,7 +91,7 @@ export class ReferenceDelays {
       const first = this.#held[0]!;
       if (first.row < first.batch.count) {
         if (this.#held.length <= this.#hold) return;
-        this.#fill(first, first.batch.count, this.#left, 0, true);
+        this.#fillByLast(first);
       }
       yield this.#give();
     }
@@ -107,7 +101,7 @@ export class ReferenceDelays {
   *finish(): Generator<OwnedBatch> {
     while (this.#held.length > 0) {
       const first = this.#held[0]!;
-      this.#fill(first, first.batch.count, this.#left, 0, true);
+      this.#fillByLast(first);
       yield this.#give();
     }
   }
@@ -141,30 +135,11 @@ export class ReferenceDelays {
   #scan(batch: PacketBatch): void {
     const { call } = this.#kernels;
     for (let row = 0; row < batch.count; row++) {
-      row =
-        call.referenceFind!(
-          this.#finder,
-          batch.address,
-          row,
-          batch.count,
-          this.#nsPerByte,
-          this.#found,
-          1,
-        ) >>> 0;
+      row = call.referenceFind!(this.#finder, batch.address, row, batch.count, this.#found, 1) >>> 0;
       if (row >= batch.count) break;
-      const at = this.#found >>> 3;
-      const right: Reference = {
-        timeNs: this.#kernels.f64[at]!,
-        delayNs: this.#kernels.f64[at + 1]!,
-      };
-      const left = this.#left;
-      const apart = left ? right.timeNs - left.timeNs : 0;
-      const slope = left && apart > 0 ? (right.delayNs - left.delayNs) / apart : 0;
-      for (const held of this.#held) {
-        const end = held.batch === batch ? row + 1 : held.batch.count;
-        this.#fill(held, end, left ?? right, slope, left === null);
-      }
-      this.#left = right;
+      const oneSided = this.#kernels.f64[(this.#found >>> 3) + 5] !== 0;
+      for (const held of this.#held)
+        this.#fill(held, held.batch === batch ? row + 1 : held.batch.count, oneSided);
     }
     const own = batch.column("select") + batch.capacity;
     const marks = this.#kernels.u8.subarray(own, own + batch.count);
@@ -172,25 +147,24 @@ export class ReferenceDelays {
     this.#rows += batch.count;
   }
 
-  #fill(held: Held, end: number, from: Reference | null, slope: number, oneSided: boolean): void {
-    if (held.row >= end) return;
+  /** Rows up to `end` lie on the line that was found last. */
+  #fill(held: Held, end: number, oneSided: boolean): void {
     const { batch, row } = held;
-    if (from) {
-      const { timeNs, delayNs } = from;
-      const filled =
-        this.#kernels.call.referenceFill!(
-          batch.address,
-          row,
-          end,
-          timeNs,
-          delayNs,
-          slope,
-          this.#nsPerByte,
-        ) >>> 0;
-      this.#filled += filled;
-      if (oneSided) this.#oneSided += filled;
-    } else this.#leaveOut(batch, row, end);
+    if (row >= end) return;
+    const { call } = this.#kernels;
+    const filled = call.referenceFill!(batch.address, row, end, this.#found, this.#nsPerByte) >>> 0;
+    this.#filled += filled;
+    if (oneSided) this.#oneSided += filled;
     held.row = end;
+  }
+
+  #fillByLast(held: Held): void {
+    const end = held.batch.count;
+    if (this.#kernels.call.referenceLast!(this.#finder, this.#found) !== 0) this.#fill(held, end, true);
+    else {
+      this.#leaveOut(held.batch, held.row, end);
+      held.row = end;
+    }
   }
 
   /** No reference tells of these; packets of ours stay as they are. */

@@ -78,8 +78,18 @@ function byFlow(sketch: RliSketch): Record<number, { packets: number; sum: numbe
 describe("the line between references", () => {
   test("equation 1: a packet half way has the mean delay, and its own transmission", () => {
     // 8e9 bit/s: a byte takes a nanosecond.
-    const sealed = seal([reference(1000, 500), regular(2000), reference(3000, 900)], "drain=8e9");
-    expect(read(sealed, "drain=8e9").total.sum).toBe(700n + 100n - 64n);
+    const rows = [reference(1000, 500), regular(2000), reference(3000, 900)];
+    expect(read(seal(rows, "drain=8e9,line=arrival"), "drain=8e9,line=arrival").total.sum).toBe(736n);
+    // Its transmission began 100 ns before it arrived, that of the reference 64: 36 ns nearer on a slope of 400 / 2000.
+    expect(read(seal(rows, "drain=8e9"), "drain=8e9").total.sum).toBe(736n - 7n);
+  });
+
+  test("on a busy link a packet was sent half way where the middle of its transmission is", () => {
+    // A queue that drains 1 byte per ns: the right reference was in it before the left one left.
+    const rows = [reference(0, 1000, 100), reference(10_000, 8000, 100)];
+    rows.push(regular(15_000, 1, 5000), reference(15_100, 12_000, 100));
+    // Sent at 2000 and 3100; its middle, at 12,500, is 2550 of 5100 from the left one's.
+    expect(read(seal(rows, "drain=8e9"), "drain=8e9").total.sum).toBe(15_000n - 2550n);
   });
 
   test("rli-l takes the left reference", () => {
@@ -119,7 +129,8 @@ describe("the line between references", () => {
         fc.array(event, { minLength: 1, maxLength: 80 }),
         fc.integer({ min: 1, max: 30 }),
         fc.constantFrom("rli", "rli-l"),
-        (events, size, estimator) => {
+        fc.constantFrom("transmission", "arrival"),
+        (events, size, estimator, line) => {
           let now = 0;
           const rows = events.map(({ gap, own, flow, bytes, delay }) => {
             now += gap;
@@ -132,21 +143,31 @@ describe("the line between references", () => {
             const left = rows.slice(0, i).findLast((r) => r.flags);
             const right = rows.slice(i).find((r) => r.flags);
             if (!left && !right) continue;
-            const queued = (r: Packet) => r.delayNs! - nsPerByte * r.wireLength!;
-            let delay = queued((left ?? right)!);
-            if (left && right && estimator === "rli" && right.timeNs > left.timeNs) {
-              const slope = (queued(right) - queued(left)) / (right.timeNs - left.timeNs);
-              delay += slope * (row.timeNs - left.timeNs);
+            let share = 1;
+            if (left && right && line === "transmission" && estimator === "rli") {
+              const known = rows.slice(0, rows.indexOf(right) + 1).filter((r) => r.flags);
+              const queued = right.delayNs! - Math.min(...known.map((r) => r.delayNs!));
+              const between = right.timeNs - left.timeNs;
+              if (between > 0 && queued >= between) share = 0.5;
+            }
+            const own = (r: Packet) => share * nsPerByte * r.wireLength!;
+            const place = (r: Packet) => (line === "transmission" ? r.timeNs - own(r) : r.timeNs);
+            const waited = (r: Packet) => r.delayNs! - own(r);
+            let delay = waited((left ?? right)!);
+            if (left && right && estimator === "rli" && place(right) > place(left)) {
+              const slope = (waited(right) - waited(left)) / (place(right) - place(left));
+              const behind = place(row) - place(left);
+              delay += slope * (line === "transmission" ? Math.max(0, behind) : behind);
             }
             const of = (twin[row.flow!] ??= { packets: 0, sum: 0 });
             of.packets++;
-            of.sum += roundEven(delay + nsPerByte * row.wireLength!);
+            of.sum += roundEven(delay + own(row));
           }
-          const text = `drain=1e9,estimator=${estimator}`;
+          const text = `drain=1e9,estimator=${estimator},line=${line}`;
           expect(byFlow(read(seal(rows, text, size), text))).toEqual(twin);
         },
       ),
-      { numRuns: 300, seed: 5 },
+      { numRuns: 400, seed: 5 },
     );
   });
 });

@@ -7,17 +7,18 @@
  * receiving point are one. Fails by: priorities, several paths and fabrics, where delays of neighbours have nothing to do with each other, and nothing
  * in the stream shows it; an interval then is too narrow. Intervals come from references predicted from their neighbours.
  *
- * Memory: 112 bytes per flow and its index, 16 bytes per buffered packet. In a full table new flows are only counted, unless `idle` lets old ones go.
+ * Memory: 128 bytes per flow and its index, 16 bytes per buffered packet. In a full table new flows are only counted, unless `idle` lets old ones go.
  */
 import type { Estimator } from "../estimator.ts";
 import { estimateRli } from "./estimate.ts";
 import { completeRli, RLI_PARAMETERS, type RliParameters } from "./parameters.ts";
 import { decodeRli, encodeRli, knownFlows, mergeRli } from "./payload.ts";
+import { sizeRli } from "./size.ts";
 import { RliTap } from "./tap.ts";
 
 export const rli: Estimator<RliParameters> = {
   name: "rli",
-  version: 1,
+  version: 2,
   title: "RLI: delays between reference packets, per flow",
   answers: ["segment", "flow"],
   needs: { sender: false, delays: false, flows: false },
@@ -32,4 +33,5 @@ export const rli: Estimator<RliParameters> = {
   rebase: (sealed) => sealed,
   readFlows: (sealed, parameters) => knownFlows(decodeRli(sealed, parameters)),
   estimate: estimateRli,
+  size: sizeRli,
 };

@@ -2,6 +2,7 @@
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
+import { KEY_WORDS } from "../flow-keys.ts";
 import type { RliParameters } from "./parameters.ts";
 import {
   COUNTERS,
@@ -9,13 +10,13 @@ import {
   encodeRli,
   fingerprint,
   joinFlows,
-  KEY_WORDS,
   noCounters,
+  PACKET_COUNTERS,
   type RliFlows,
 } from "./payload.ts";
 
 // Of kernels/rli.ts, in u32 words: the head with hash and key, then the flow's counters.
-const RECORD_WORDS = 28;
+const RECORD_WORDS = 32;
 const HEAD_WORDS = 12;
 const SELECTION = { all: 0, hold: 1, flows: 2 } as const;
 
@@ -34,11 +35,12 @@ export class RliTap implements Tap {
     this.#kernels = kernels;
     this.#parameters = parameters;
     this.#seed = seed;
-    const { buffer, estimator, max, select, rate, drain, idle, port, session, longest } = parameters;
+    const { buffer, estimator, line, max, select, rate, drain, idle, port, session, longest } = parameters;
     this.#address =
       kernels.call.rliNew!(
         buffer,
         estimator === "rli-l" ? 1 : 0,
+        line === "arrival" ? 1 : 0,
         max,
         SELECTION[select],
         Math.min(0xffff_ffff, Math.floor(rate * 2 ** 32)),
@@ -83,10 +85,16 @@ export class RliTap implements Tap {
     const numbers = (call.rliCounters!(this.#address) >>> 0) >>> 2;
     const references = (call.rliReferences!(this.#address) >>> 0) >>> 2;
     for (const [i, name] of COUNTERS.entries()) {
-      counters[name] = this.#kernels.u32[i < 8 ? numbers + i : references + i - 8]!;
+      counters[name] =
+        this.#kernels.u32[
+          i < PACKET_COUNTERS.length ? numbers + i : references + i - PACKET_COUNTERS.length
+        ]!;
     }
     const sums = (call.rliSums!(this.#address) >>> 0) >>> 3;
-    const [squares, least, most, errors, misses] = this.#kernels.f64.slice(sums + 1, sums + 6);
+    const [squares, least, most, errors, misses, stamps, busyBytes, busyNs, drag] = this.#kernels.f64.slice(
+      sums + 1,
+      sums + 10,
+    );
     const { estimator, quantiles } = this.#parameters;
     const answered = counters.answered > 0;
     const payload = encodeRli({
@@ -102,6 +110,12 @@ export class RliTap implements Tap {
         most: answered ? most! : 0,
         errors: errors!,
         misses: misses!,
+        excess: Number(this.#kernels.i64[sums + 10]!),
+        idle: Number(this.#kernels.i64[sums + 11]!),
+        stamps: stamps!,
+        busyBytes: busyBytes!,
+        busyNs: busyNs!,
+        drag: drag!,
       },
       flows: this.#flows(),
     });
@@ -146,6 +160,8 @@ export class RliTap implements Tap {
       out.squares[i] = this.#kernels.f64[own + 4]!;
       out.errors[i] = this.#kernels.f64[own + 5]!;
       out.misses[i] = this.#kernels.f64[own + 7]!;
+      out.excess[i] = Number(this.#kernels.i64[own + 8]!);
+      out.idle[i] = Number(this.#kernels.i64[own + 9]!);
       if (quantiles) bySerial.set(words[HEAD_WORDS + 4]!, i);
     }
     if (out.buckets) this.#readCells(out.buckets, bySerial);

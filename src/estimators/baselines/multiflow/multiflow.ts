@@ -17,8 +17,9 @@ import type {
   Tap,
   TapContext,
 } from "../../estimator.ts";
+import { wideAt } from "../../flow-keys.ts";
 import { describeSamples, meanInterval, sumSamples } from "../sample-statistics.ts";
-import { PacketSampler, samplingFingerprint } from "../sampling.ts";
+import { NO_RECORD, PacketSampler, samplingFingerprint, samplingParameters } from "../sampling.ts";
 import {
   addRecord,
   boundRecords,
@@ -58,13 +59,11 @@ class MultiflowTap implements Tap {
 
   update(batch: PacketBatch, from: number, to: number): void {
     const { digest, flowHash, timeNs } = batch;
-    const wide = (words: Uint32Array, i: number) =>
-      (BigInt(words[2 * i + 1]!) << 32n) | BigInt(words[2 * i]!);
     const { records, cut } = this.#state;
     this.#sampler.each(batch, from, to, (i) => {
-      const flow = wide(flowHash, i);
+      const flow = wideAt(flowHash, i);
       if (cut !== null && flow >= cut) return;
-      const stamp = { timeNs: Math.round(timeNs[i]!) - this.#startNs, digest: wide(digest, i) };
+      const stamp = { timeNs: Math.round(timeNs[i]!) - this.#startNs, digest: wideAt(digest, i) };
       addRecord(records, flow, { packets: 1, first: stamp, last: stamp });
     });
     this.#packets += to - from;
@@ -138,14 +137,14 @@ function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
   const all = sumSamples(samples ? Array.from(samples.delayNs) : []);
   const none: NoAnswer =
     samples === null
-      ? { reason: "no-packets", text: "one of the two points has no record" }
+      ? NO_RECORD
       : {
           reason: "not-in-sketch",
           text: "no record of the flow has a first or last packet that both points saw",
         };
   const usual = all.count > 1 ? all.m2 / (all.count - 1) : null;
   const answers = Array.from({ length: flows?.count ?? 0 }, (_, flow): FlowEstimate => {
-    const name = (BigInt(flows!.hash[2 * flow + 1]!) << 32n) | BigInt(flows!.hash[2 * flow]!);
+    const name = wideAt(flows!.hash, flow);
     const packets = Number.isNaN(flows!.packets[flow]!) ? null : flows!.packets[flow]!;
     const record = sent?.records.get(name);
     const nothing = { flow, mean: none, stdev: none, packets, lost: null };
@@ -176,22 +175,11 @@ export const multiflow: Estimator<MultiflowParameters> = {
   answers: ["flow"],
   needs: { sender: true, delays: false, flows: false },
   parameters: [
-    {
-      name: "rate",
-      kind: "number",
-      default: 0.001,
-      min: 1e-9,
-      max: 1,
-      help: "share of packets that is sampled",
-    },
-    {
-      name: "max",
-      kind: "integer",
+    ...samplingParameters({
       default: 262_144,
-      min: 1,
       max: 1 << 24,
       help: "flow records per epoch; with more, those with the largest hashes are shed",
-    },
+    }),
     {
       name: "decoder",
       kind: "choice",

@@ -7,9 +7,9 @@
  *   varint  records
  *   per record: u64 flow hash, varint sampled packets, zigzag time and u64 digest of the first, zigzag time and u64 digest of the last
  */
-import { ByteReader, ByteWriter } from "../../../base/bytes.ts";
-import { FormatError } from "../../../base/errors.ts";
+import { ByteWriter } from "../../../base/bytes.ts";
 import type { SealedEpoch } from "../../estimator.ts";
+import { readSampled, refuseOthers, smallerCut } from "../sampling.ts";
 
 const NAME = "multiflow payload";
 
@@ -48,8 +48,7 @@ export function addRecord(records: Map<bigint, FlowRecord>, flow: bigint, more: 
 /** At most `max` flows, those with the smallest hashes. */
 export function boundRecords({ fingerprint, cut, records }: FlowRecords, max: number): FlowRecords {
   const order = BigUint64Array.from(records.keys()).sort();
-  const next = order[max] ?? null;
-  const at = next === null ? cut : cut === null || next < cut ? next : cut;
+  const at = smallerCut(order[max] ?? null, cut);
   if (at !== null) for (const flow of order) if (flow >= at) records.delete(flow);
   return { fingerprint, cut: at, records };
 }
@@ -73,20 +72,14 @@ export function encodeRecords({ fingerprint, cut, records }: FlowRecords): Uint8
 }
 
 export function decodeRecords(sealed: SealedEpoch, fingerprint?: number): FlowRecords {
-  const reader = new ByteReader(sealed.payload, { file: NAME });
-  const bad = (message: string) => new FormatError("bad-record", NAME, reader.offset, message);
-  const print = reader.u32();
-  if (fingerprint !== undefined && print !== fingerprint) throw bad("made with another seed or rate");
-  const shed = reader.u8();
-  const cut = reader.u64();
-  if (shed > 1 || (shed === 0 && cut !== 0n)) throw bad("a cut is given though no flows were shed");
-  const count = reader.varint();
+  const head = readSampled(NAME, sealed, fingerprint, (r) => r.u64());
+  const { reader, bad, cut, count } = head;
   if (count > reader.remaining / 27) throw bad(`${count} records do not fit into what is there`);
   const records = new Map<bigint, FlowRecord>();
   let before = -1n;
   for (let i = 0; i < count; i++) {
     const flow = reader.u64();
-    if (flow <= before || (shed === 1 && flow >= cut)) throw bad("flows are out of order");
+    if (flow <= before || (cut !== null && flow >= cut)) throw bad("flows are out of order");
     before = flow;
     const packets = reader.varint();
     const first: Stamp = { timeNs: reader.zigzag(), digest: reader.u64() };
@@ -95,15 +88,14 @@ export function decodeRecords(sealed: SealedEpoch, fingerprint?: number): FlowRe
     records.set(flow, { packets, first, last });
   }
   reader.expectEnd();
-  return { fingerprint: print, cut: shed === 1 ? cut : null, records };
+  return { fingerprint: head.fingerprint, cut, records };
 }
 
 export function mergeRecords(a: FlowRecords, b: FlowRecords, max: number): FlowRecords {
-  if (a.fingerprint !== b.fingerprint)
-    throw new FormatError("bad-record", NAME, 0, "the two were made with different seeds or rates");
+  refuseOthers(NAME, a, b);
   const records = new Map(a.records);
   for (const [flow, record] of b.records) addRecord(records, flow, record);
-  const cut = a.cut === null ? b.cut : b.cut === null || a.cut < b.cut ? a.cut : b.cut;
+  const cut = smallerCut(a.cut, b.cut);
   if (cut !== null) for (const flow of [...records.keys()]) if (flow >= cut) records.delete(flow);
   return boundRecords({ fingerprint: a.fingerprint, cut, records }, max);
 }

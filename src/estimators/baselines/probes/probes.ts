@@ -5,16 +5,28 @@
  */
 import type { Kernels } from "../../../base/kernels.ts";
 import type { PacketBatch } from "../../../capture/batch.ts";
-import type { Estimator, NoAnswer, ParameterValues, SealedEpoch, Tap, TapContext } from "../../estimator.ts";
+import type {
+  Estimator,
+  NoAnswer,
+  ParameterSpec,
+  ParameterValues,
+  SealedEpoch,
+  Tap,
+  TapContext,
+} from "../../estimator.ts";
+import { defaultParameters } from "../../parameters.ts";
 import { STAMP_PORT } from "../../rli/stamp.ts";
 import { DelaySums } from "../delay-sums.ts";
 import { samplingFingerprint } from "../sampling.ts";
+import { sizeProbes } from "./size.ts";
 
 export interface ProbeParameters extends ParameterValues {
   port: number;
   session: number;
 }
 
+/** What kernels/rli.ts tells of a reference: its delay first. */
+const FOUND_BYTES = 48;
 const PROBE_FLAG = 1 << 23;
 const NAME = "probes payload";
 const LONGEST_NS = 10e9;
@@ -30,8 +42,8 @@ class ProbesTap implements Tap {
 
   constructor({ kernels, seed }: TapContext, parameters: ProbeParameters) {
     this.#kernels = kernels;
-    this.#finder = kernels.call.referenceFinderNew!(parameters.port, parameters.session, LONGEST_NS) >>> 0;
-    this.#found = kernels.alloc(16);
+    this.#finder = kernels.call.referenceFinderNew!(parameters.port, parameters.session, LONGEST_NS, 0) >>> 0;
+    this.#found = kernels.alloc(FOUND_BYTES);
     this.#fingerprint = samplingFingerprint(seed, `${parameters.port},${parameters.session}`);
   }
 
@@ -49,9 +61,9 @@ class ProbesTap implements Tap {
   #findStamps(batch: PacketBatch, from: number, to: number): void {
     const { call } = this.#kernels;
     for (let row = from; row < to; row++) {
-      row = call.referenceFind!(this.#finder, batch.address, row, to, 0, this.#found, 0) >>> 0;
+      row = call.referenceFind!(this.#finder, batch.address, row, to, this.#found, 0) >>> 0;
       if (row >= to) return;
-      this.#sums.addAll([this.#kernels.f64[(this.#found >>> 3) + 1]!], () => true, 0, 1);
+      this.#sums.addAll([this.#kernels.f64[this.#found >>> 3]!], () => true, 0, 1);
     }
   }
 
@@ -68,30 +80,32 @@ class ProbesTap implements Tap {
   }
 }
 
+const PARAMETERS: readonly ParameterSpec[] = [
+  {
+    name: "port",
+    kind: "integer",
+    default: STAMP_PORT,
+    min: 1,
+    max: 65_535,
+    help: "UDP port that probes are sent to",
+  },
+  {
+    name: "session",
+    kind: "integer",
+    default: -1,
+    min: -1,
+    max: 65_535,
+    help: "STAMP session of the probes; -1 takes any",
+  },
+];
+
 export const probes: Estimator<ProbeParameters> = {
   name: "probes",
   version: 1,
   title: "active probes",
   answers: ["segment"],
   needs: { sender: false, delays: false, flows: false },
-  parameters: [
-    {
-      name: "port",
-      kind: "integer",
-      default: STAMP_PORT,
-      min: 1,
-      max: 65_535,
-      help: "UDP port that probes are sent to",
-    },
-    {
-      name: "session",
-      kind: "integer",
-      default: -1,
-      min: -1,
-      max: 65_535,
-      help: "STAMP session of the probes; -1 takes any",
-    },
-  ],
+  parameters: PARAMETERS,
   complete: (values) => values as ProbeParameters,
   createTap: (context, parameters) => new ProbesTap(context, parameters),
   merge: (a, b) => DelaySums.merge(NAME, a, b),
@@ -115,4 +129,5 @@ export const probes: Estimator<ProbeParameters> = {
       notes: [],
     };
   },
+  size: (request) => sizeProbes(request, defaultParameters(PARAMETERS) as ProbeParameters),
 };

@@ -7,9 +7,9 @@
  *   varint  samples
  *   per sample: u32 hash that it was picked by, u64 digest, u64 flow hash, zigzag time (ns after the epoch's start)
  */
-import { ByteReader, ByteWriter } from "../../../base/bytes.ts";
-import { FormatError } from "../../../base/errors.ts";
+import { ByteWriter } from "../../../base/bytes.ts";
 import type { SealedEpoch } from "../../estimator.ts";
+import { readSampled, refuseOthers, smallerCut } from "../sampling.ts";
 
 const NAME = "trajectory payload";
 
@@ -37,8 +37,7 @@ export function compareSamples(a: Sample, b: Sample): number {
 /** At most `max` samples, those with the smallest hashes: the same whatever came first. */
 export function boundSamples({ fingerprint, cut, list }: Samples, max: number): Samples {
   list.sort(compareSamples);
-  const next = list[max]?.hash ?? null;
-  const at = next === null ? cut : cut === null ? next : Math.min(cut, next);
+  const at = smallerCut(list[max]?.hash ?? null, cut);
   const kept = at === null ? list : list.filter((s) => s.hash < at);
   return { fingerprint, cut: at, list: kept };
 }
@@ -60,14 +59,8 @@ export function encodeSamples(samples: Samples): Uint8Array {
 
 /** `fingerprint`: what the payload must have, where that is known. */
 export function decodeSamples(sealed: SealedEpoch, fingerprint?: number): Samples {
-  const reader = new ByteReader(sealed.payload, { file: NAME });
-  const bad = (message: string) => new FormatError("bad-record", NAME, reader.offset, message);
-  const print = reader.u32();
-  if (fingerprint !== undefined && print !== fingerprint) throw bad("made with another seed or rate");
-  const shed = reader.u8();
-  const cut = reader.u32();
-  if (shed > 1 || (shed === 0 && cut !== 0)) throw bad("a cut is given though no samples were shed");
-  const count = reader.varint();
+  const head = readSampled(NAME, sealed, fingerprint, (r) => r.u32());
+  const { reader, bad, cut, count } = head;
   if (count > reader.remaining / 21) throw bad(`${count} samples do not fit into what is there`);
   if (count > sealed.packets) throw bad(`${count} samples of ${sealed.packets} packets`);
   const list: Sample[] = [];
@@ -78,17 +71,16 @@ export function decodeSamples(sealed: SealedEpoch, fingerprint?: number): Sample
       flow: reader.u64(),
       timeNs: reader.zigzag(),
     };
-    if (shed === 1 && sample.hash >= cut) throw bad("a sample lies beyond the cut");
+    if (cut !== null && sample.hash >= cut) throw bad("a sample lies beyond the cut");
     if (i > 0 && compareSamples(list[i - 1]!, sample) > 0) throw bad("samples are out of order");
     list.push(sample);
   }
   reader.expectEnd();
-  return { fingerprint: print, cut: shed === 1 ? cut : null, list };
+  return { fingerprint: head.fingerprint, cut, list };
 }
 
 export function mergeSamples(a: Samples, b: Samples, max: number): Samples {
-  if (a.fingerprint !== b.fingerprint)
-    throw new FormatError("bad-record", NAME, 0, "the two were made with different seeds or rates");
-  const cut = a.cut === null ? b.cut : b.cut === null ? a.cut : Math.min(a.cut, b.cut);
+  refuseOthers(NAME, a, b);
+  const cut = smallerCut(a.cut, b.cut);
   return boundSamples({ fingerprint: a.fingerprint, cut, list: [...a.list, ...b.list] }, max);
 }

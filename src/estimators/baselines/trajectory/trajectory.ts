@@ -18,8 +18,10 @@ import type {
   Tap,
   TapContext,
 } from "../../estimator.ts";
+import { wideAt } from "../../flow-keys.ts";
+import { defaultParameters } from "../../parameters.ts";
 import { describeSamples, meanInterval, sumSamples } from "../sample-statistics.ts";
-import { PacketSampler, samplingFingerprint } from "../sampling.ts";
+import { NO_RECORD, PacketSampler, samplingFingerprint, samplingParameters } from "../sampling.ts";
 import {
   boundSamples,
   decodeSamples,
@@ -28,6 +30,8 @@ import {
   type Sample,
   type Samples,
 } from "./payload.ts";
+
+import { sizeTrajectory } from "./size.ts";
 
 export interface TrajectoryParameters extends ParameterValues {
   rate: number;
@@ -64,11 +68,9 @@ class TrajectoryTap implements Tap {
 
   update(batch: PacketBatch, from: number, to: number): void {
     const { digest, flowHash, timeNs } = batch;
-    const wide = (words: Uint32Array, i: number) =>
-      (BigInt(words[2 * i + 1]!) << 32n) | BigInt(words[2 * i]!);
     this.#sampler.each(batch, from, to, (i, hash) => {
       const at = Math.round(timeNs[i]!) - this.#startNs;
-      this.#samples.push({ hash, digest: wide(digest, i), flow: wide(flowHash, i), timeNs: at });
+      this.#samples.push({ hash, digest: wideAt(digest, i), flow: wideAt(flowHash, i), timeNs: at });
     });
     this.#packets += to - from;
     if (this.#samples.length > 1.5 * this.#max + 1024) this.#shed();
@@ -130,7 +132,7 @@ function estimate(input: EstimateInput<TrajectoryParameters>): EstimatorAnswer {
   const none: NoAnswer =
     sender && receiver
       ? { reason: "no-usable-cells", text: "fewer than two sampled packets were seen at both points" }
-      : { reason: "no-packets", text: "one of the two points has no record" };
+      : NO_RECORD;
   const joined = ends.sent && ends.received ? joinSamples(ends.sent, ends.received) : [];
   const delays = joined.map((j) => j.delayNs);
   const notes: string[] = [];
@@ -179,7 +181,7 @@ function flowAnswers(
       ? none
       : { reason: "not-in-sketch", text: "no packet of the flow was sampled at both points" };
   return Array.from({ length: flows.count }, (_, flow): FlowEstimate => {
-    const name = (BigInt(flows.hash[2 * flow + 1]!) << 32n) | BigInt(flows.hash[2 * flow]!);
+    const name = wideAt(flows.hash, flow);
     const list = byFlow.get(name);
     const packets = Number.isNaN(flows.packets[flow]!) ? null : flows.packets[flow]!;
     if (!list || lent === null) return { flow, mean: absent, stdev: absent, packets, lost: null };
@@ -191,30 +193,19 @@ function flowAnswers(
   });
 }
 
+const PARAMETERS = samplingParameters({
+  default: 1_000_000,
+  max: 1 << 26,
+  help: "samples kept per epoch; with more, those with the largest hashes are shed",
+});
+
 export const trajectory: Estimator<TrajectoryParameters> = {
   name: "trajectory",
   version: 1,
   title: "trajectory sampling with timestamps",
   answers: ["segment", "flow"],
   needs: { sender: true, delays: false, flows: false },
-  parameters: [
-    {
-      name: "rate",
-      kind: "number",
-      default: 0.001,
-      min: 1e-9,
-      max: 1,
-      help: "share of packets that is sampled",
-    },
-    {
-      name: "max",
-      kind: "integer",
-      default: 1_000_000,
-      min: 1,
-      max: 1 << 26,
-      help: "samples kept per epoch; with more, those with the largest hashes are shed",
-    },
-  ],
+  parameters: PARAMETERS,
   complete: (values) => values as TrajectoryParameters,
   createTap: (context, parameters) => new TrajectoryTap(context, parameters),
   merge(a, b, { max }) {
@@ -227,4 +218,5 @@ export const trajectory: Estimator<TrajectoryParameters> = {
     return { payload: encodeSamples({ fingerprint, cut, list: moved }), packets: sealed.packets };
   },
   estimate,
+  size: (request) => sizeTrajectory(request, defaultParameters(PARAMETERS) as TrajectoryParameters),
 };

@@ -1,0 +1,173 @@
+/**
+ * A reference rate, a buffer and a flow table for what is expected, and how well RLI will do.
+ *
+ * How far the line is off depends on how delays change between references, which no formula tells beforehand. The basis is measured: median relative error of flows
+ * of a size on the reference traffic (400 kpps, bursts, one link into one queue) with one reference per so many packets, at three utilisations (bench/rli.ts, part
+ * `size`, prints the table and checks it). Between its points errors are interpolated on logarithms; beyond 1,000 packets a flow is told no better than at 1,000.
+ */
+import { UsageError } from "../../base/errors.ts";
+import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
+import { defaultParameters } from "../parameters.ts";
+import { injectionRate } from "./injection-rate.ts";
+import { completeRli, RLI_PARAMETERS, type RliParameters } from "./parameters.ts";
+
+/** One reference per so many packets, and packets of a flow. */
+export const SIZE_EVERY = [10, 30, 100, 300] as const;
+export const SIZE_FLOWS = [1, 10, 100, 1000] as const;
+/** Median relative error by utilisation, then by SIZE_EVERY, then by SIZE_FLOWS. */
+export const SIZE_ERRORS: readonly { utilisation: number; errors: readonly (readonly number[])[] }[] = [
+  {
+    utilisation: 0.55,
+    errors: [
+      [0.311, 0.138, 0.048, 0.028],
+      [0.406, 0.196, 0.082, 0.035],
+      [0.47, 0.255, 0.118, 0.053],
+      [0.513, 0.298, 0.184, 0.087],
+    ],
+  },
+  {
+    utilisation: 0.7,
+    errors: [
+      [0.242, 0.078, 0.0215, 0.0094],
+      [0.367, 0.126, 0.038, 0.0125],
+      [0.475, 0.204, 0.078, 0.025],
+      [0.587, 0.318, 0.177, 0.061],
+    ],
+  },
+  {
+    utilisation: 0.88,
+    errors: [
+      [0.036, 0.0079, 0.0038, 0.0028],
+      [0.073, 0.0144, 0.0047, 0.0019],
+      [0.141, 0.03, 0.0097, 0.0027],
+      [0.27, 0.074, 0.034, 0.009],
+    ],
+  },
+];
+
+const USUAL_FLOW = 100;
+const FLOW_BYTES = 128;
+/** Of the index: slots of 8 bytes, a power of two, at most half full. */
+const INDEX_BYTES = 8;
+const BUFFERED_BYTES = 16;
+/** Gaps that may be lost one after the other before packets are answered by one reference only. */
+const SPARE_GAPS = 16;
+const HEADER_BYTES = 150;
+const PAYLOAD_FLOW_BYTES = 64;
+/** A STAMP packet of 44 bytes in UDP, IPv4 and Ethernet. */
+const REFERENCE_BYTES = 86;
+
+export function sizeRli(request: SizeRequest): SizeAnswer<RliParameters> {
+  if (request.reliability !== undefined && request.reliability !== null)
+    throw new UsageError(
+      "bad-parameter",
+      "rli is not sized for a reliability: medians are what its basis tells",
+      "give --error, with --flow-size",
+    );
+  const notes: string[] = [];
+  const flowSize = request.flowSize ?? USUAL_FLOW;
+  const every = request.error === null ? null : chooseEvery(request.error, flowSize);
+  const parameters = choose(request, every ?? Math.max(...SIZE_EVERY), notes);
+  const predictions = SIZE_ERRORS.map(({ utilisation }): SizePrediction => {
+    const spacing = every ?? 1 / injectionRate(utilisation);
+    return {
+      quantity: `flows of ${flowSize} packets, median, link ${Math.round(100 * utilisation)} % full`,
+      loss: 0,
+      relativeError: predictError(utilisation, spacing, flowSize),
+      packetsUsed: flowSize,
+    };
+  });
+  const seconds = request.epochNs / 1e9;
+  const perSecond = request.packets / seconds / (every ?? Math.min(...SIZE_EVERY));
+  const references = { every, perSecond, bitsPerSecond: 8 * REFERENCE_BYTES * perSecond };
+  notes.unshift(
+    every === null
+      ? `references paced by utilisation, one for 10 to 300 packets, at most ${perSecond.toPrecision(3)} per second: hoptime reference --interface DEV --drain RATE`
+      : `one reference for ${every} packets: hoptime reference --rate ${Math.max(1, Math.ceil(perSecond))}`,
+    "basis: the reference traffic through one queue (node scripts/bench.mjs rli --parts size); delays that change faster between references are told worse",
+    "losses do not matter to it: delays are those of packets that arrive",
+  );
+  const flows = request.flows ?? parameters.max;
+  const payloadBytes = Math.round(HEADER_BYTES + PAYLOAD_FLOW_BYTES * Math.min(flows, parameters.max));
+  return {
+    parameters,
+    memoryBytes: memory(parameters),
+    payloadBytes,
+    bitsPerSecond: (8 * payloadBytes) / seconds,
+    bitsPerPacket: (8 * payloadBytes) / request.packets,
+    references,
+    predictions,
+    notes,
+  };
+}
+
+/** Interpolated between the points of the table, on logarithms of all three. */
+export function predictError(utilisation: number, every: number, flowSize: number): number {
+  const { errors } = SIZE_ERRORS.find((row) => row.utilisation === utilisation)!;
+  const [row, downward] = between(SIZE_EVERY, every);
+  const [column, rightward] = between(SIZE_FLOWS, flowSize);
+  const at = (r: number, c: number) => Math.log(errors[r]![c]!);
+  const along = (r: number) => at(r, column) * (1 - rightward) + at(r, column + 1) * rightward;
+  return Math.exp(along(row) * (1 - downward) + along(row + 1) * downward);
+}
+
+/** The point before a value, and how far it lies towards the next; the ends are not left. */
+function between(points: readonly number[], value: number): [number, number] {
+  const bounded = Math.min(points.at(-1)!, Math.max(points[0]!, value));
+  const i = Math.min(
+    points.length - 2,
+    points.findLastIndex((p) => p <= bounded),
+  );
+  return [i, Math.log(bounded / points[i]!) / Math.log(points[i + 1]! / points[i]!)];
+}
+
+/** The rarest references that keep the error at every utilisation. */
+function chooseEvery(error: number, flowSize: number): number {
+  const worst = (every: number) =>
+    Math.max(...SIZE_ERRORS.map(({ utilisation }) => predictError(utilisation, every, flowSize)));
+  const [least, most] = [SIZE_EVERY[0], SIZE_EVERY.at(-1)!];
+  if (worst(least) > error) {
+    throw new UsageError(
+      "bad-parameter",
+      `one reference for ${least} packets, the most that is sensible, leaves flows of ${flowSize} packets an error of ${worst(least).toPrecision(2)}`,
+      "allow a larger error, ask for larger flows (--flow-size), or use lds",
+    );
+  }
+  let every: number = most;
+  while (worst(every) > error) every--;
+  return every;
+}
+
+function choose(request: SizeRequest, every: number, notes: string[]): RliParameters {
+  const defaults = defaultParameters(RLI_PARAMETERS);
+  const buffer = 2 ** Math.ceil(Math.log2(SPARE_GAPS * every));
+  const wanted = request.flows === null ? null : Math.ceil(1.25 * request.flows);
+  const sized = { ...defaults, buffer, ...(wanted === null ? {} : { max: wanted }), ...request.fixed };
+  const parameters = completeRli(sized);
+  if (request.flows === null) notes.push("flows are not known: the table has its usual size");
+  if (parameters.drain === 0)
+    notes.push("give the link's rate as drain=BIT/S: packets' own transmission is left out");
+  if (request.memoryBytes === null || "max" in request.fixed) return parameters;
+  let most = Math.floor((request.memoryBytes - BUFFERED_BYTES * parameters.buffer) / FLOW_BYTES);
+  while (most > 0 && memory({ ...parameters, max: most }) > request.memoryBytes)
+    most = Math.floor(0.98 * most);
+  if (most < 1)
+    throw new UsageError(
+      "bad-parameter",
+      `${request.memoryBytes} bytes are too few for an RLI`,
+      `its buffer alone takes ${BUFFERED_BYTES * parameters.buffer}`,
+    );
+  if (wanted !== null && most < wanted) {
+    const share = (most / request.flows!).toPrecision(2);
+    notes.push(
+      `the table holds ${most} flows: sample them with select=flows,rate=${share}, or let idle ones go`,
+    );
+  }
+  return { ...parameters, max: wanted === null ? most : Math.min(most, wanted) };
+}
+
+/** With a full table. */
+function memory({ buffer, max }: RliParameters): number {
+  const slots = Math.max(4096, 2 ** Math.ceil(Math.log2(2 * max + 2)));
+  return BUFFERED_BYTES * buffer + FLOW_BYTES * max + INDEX_BYTES * slots;
+}

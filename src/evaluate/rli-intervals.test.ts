@@ -1,0 +1,64 @@
+/**
+ * How often the true mean of a flow lies in RLI's 95 % interval, and how wide that is, over several seeds. Seeds are fixed, so these tests do not fail by chance; were they drawn
+ * anew, flows of one trace share their queue and err together: the share moves by about a point from seed to seed (bench/rli.ts prints it for any).
+ */
+import { describe, expect, test } from "vitest";
+import { Kernels } from "../base/kernels.ts";
+import { parseParameters } from "../estimators/parameters.ts";
+import { rli } from "../estimators/rli/rli.ts";
+import { flowErrors } from "./flow-errors.ts";
+import { rliScenario, runRli, SCHEMES, withReferences } from "./rli-experiment.ts";
+import { runSegment } from "./run-segment.ts";
+
+const TEN_AND_MORE = [{ from: 10, to: null }];
+
+describe.each([
+  { utilisation: 0.55, widest: 0.95 },
+  { utilisation: 0.7, widest: 1.15 },
+  { utilisation: 0.88, widest: 1 },
+])("at a utilisation of $utilisation", ({ utilisation, widest }) => {
+  test("the truth lies inside as often as is said, and the interval is no wider than that takes", {
+    timeout: 60_000,
+  }, async () => {
+    let [flows, inside] = [0, 0];
+    for (const seed of [1, 2, 3]) {
+      const setting = { utilisation, seed, traffic: { durationS: 0.4 } };
+      const run = await runRli(new Kernels(), setting, SCHEMES.adaptive);
+      const [all] = flowErrors(run.truth, run.entries[0]!.answer.flows, TEN_AND_MORE);
+      flows += all!.answered;
+      inside += all!.answered * all!.withinInterval!;
+      expect(all!.medianWidth).toBeLessThan(widest);
+    }
+    expect(flows).toBeGreaterThan(3000);
+    expect(inside / flows).toBeGreaterThan(0.94);
+    expect(inside / flows).toBeLessThan(0.995);
+  });
+
+  test("at 80 % confidence fewer lie inside than at 99 %", { timeout: 60_000 }, async () => {
+    const setting = { utilisation, traffic: { durationS: 0.3 } };
+    const shares: number[] = [];
+    for (const confidence of [0.8, 0.99]) {
+      const run = await runRli(new Kernels(), setting, SCHEMES.adaptive, [], { confidence });
+      shares.push(flowErrors(run.truth, run.entries[0]!.answer.flows, TEN_AND_MORE)[0]!.withinInterval!);
+    }
+    expect(shares[0]).toBeGreaterThan(0.75);
+    expect(shares[0]).toBeLessThan(0.97);
+    expect(shares[1]).toBeGreaterThan(0.97);
+  });
+});
+
+test("without a known drain rate the interval says so", { timeout: 60_000 }, async () => {
+  // The estimator is told nothing of the link; busy gaps tell what packets' own transmissions may add.
+  const kernels = new Kernels();
+  const { scenario, drainBps } = await rliScenario(kernels, {
+    utilisation: 0.7,
+    traffic: { durationS: 0.3 },
+  });
+  const injected = withReferences(scenario, SCHEMES.adaptive, drainBps);
+  const run = await runSegment(kernels, injected.scenario, [
+    { estimator: rli, parameters: parseParameters(rli, "max=2000000") },
+  ]);
+  const { answer } = run.entries[0]!;
+  expect(answer.segment!.notes.join()).toMatch(/give that as drain/);
+  expect(flowErrors(run.truth, answer.flows, TEN_AND_MORE)[0]!.withinInterval).toBeGreaterThan(0.94);
+});
