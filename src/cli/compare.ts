@@ -101,12 +101,7 @@ ${parameterHelp(table)}`,
     });
 }
 
-async function run(
-  before: string,
-  after: string,
-  flags: Flags,
-  table: readonly Estimator[],
-): Promise<void> {
+async function run(before: string, after: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
   if (isStandardInput(before) && isStandardInput(after)) {
     throw new UsageError("bad-flag", "both captures are '-': standard input can only be one of them");
   }

@@ -36,9 +36,7 @@ const KIND_ROWS = 1;
 const KIND_END = 2;
 
 /** What a slot holds. */
-export type SlotContent =
-  | { kind: "rows"; side: 0 | 1; rows: number }
-  | { kind: "end"; side: 0 | 1 };
+export type SlotContent = { kind: "rows"; side: 0 | 1; rows: number } | { kind: "end"; side: 0 | 1 };
 
 export class FeedRing {
   readonly buffer: SharedArrayBuffer;
@@ -60,7 +58,9 @@ export class FeedRing {
       const at = fixed + i * slotBytes;
       this.#head.push(new Int32Array(this.buffer, at, 5));
       this.#time.push(new Float64Array(this.buffer, at + SLOT_HEAD_BYTES, rows));
-      this.#words.push(new Uint32Array(this.buffer, at + SLOT_HEAD_BYTES + rows * 8, HEAD_WORDS + rows * ROW_WORDS));
+      this.#words.push(
+        new Uint32Array(this.buffer, at + SLOT_HEAD_BYTES + rows * 8, HEAD_WORDS + rows * ROW_WORDS),
+      );
     }
   }
 

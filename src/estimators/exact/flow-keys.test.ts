@@ -93,7 +93,8 @@ describe("flows of the matcher", () => {
         }
         const { matcher } = matched;
         expect(matcher.flowCount).toBe(twin.size);
-        for (const [id, counts] of [...twin.values()].entries()) expect(matcher.flow(id)).toMatchObject(counts);
+        for (const [id, counts] of [...twin.values()].entries())
+          expect(matcher.flow(id)).toMatchObject(counts);
       }),
       { numRuns: 150, seed: 3 },
     );

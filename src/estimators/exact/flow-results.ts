@@ -78,7 +78,16 @@ const BUCKET_BIAS = 8192;
 const LONGEST_LIST = 512;
 // Places in the records, in u32 and f64 words.
 const FLOW = { matched: 2, more: 3, bytes: 4, first: 5 } as const;
-const MORE = { squares: 0, least: 1, most: 2, sum: 3, jitter: 4, list: 10, listState: 11, negative: 12 } as const;
+const MORE = {
+  squares: 0,
+  least: 1,
+  most: 2,
+  sum: 3,
+  jitter: 4,
+  list: 10,
+  listState: 11,
+  negative: 12,
+} as const;
 
 export class FlowResults {
   readonly #kernels: Kernels;
