@@ -206,35 +206,59 @@ function countFlowOrder(m: Match, stats: FlowStats, flow: Flow, from: u32, to: u
   flow.nextOrder = next;
 }
 
-/** The third loop: totals of one direction, and for the forward one the intervals and the histogram. */
+/** A record's sums, {first, sum, squares, least, most} from `p` on, begin with this delay. */
+function beginSums(p: usize, first: f64): void {
+  store<f64>(p, first);
+  store<f64>(p, 0, 8);
+  store<f64>(p, 0, 16);
+  store<f64>(p, first, 24);
+  store<f64>(p, first, 32);
+}
+
+/**
+ * The third loop: totals of one direction, and for the forward one the intervals and the histogram. Sums are taken delay by delay: how rows
+ * are cut into calls does not show in their last digits.
+ */
 function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): void {
+  if (n == 0) return;
   const rows = m.rows;
+  const delays = pairs + rows * PAIR_DELAY;
   const histogram = forward ? m.recent + (8192 << 2) : m.reverse + TOTAL_BYTES + (8192 << 2);
+  if (total.matched == 0) beginSums(changetype<usize>(total) + offsetof<Total>("first"), load<f64>(delays));
+  const totalFirst = total.first;
+  let totalSum = total.sum;
+  let totalSquares = total.squares;
+  let firstSend = total.firstSend;
+  let lastSend = total.lastSend;
+  let firstArrive = total.firstArrive;
+  let lastArrive = total.lastArrive;
+  let negative: u32 = 0;
   let i: u32 = 0;
   while (i < n) {
+    const start = i;
     const at = forward ? intervalOf(m, load<f64>(pairs + (i << 3))) : 0;
     const from = forward ? m.intervalFrom : -Infinity;
     const to = forward ? m.intervalTo : Infinity;
-    const start = i;
-    const first = load<f64>(pairs + rows * PAIR_DELAY + (i << 3));
-    let sum: f64 = 0;
-    let squares: f64 = 0;
-    let least = first;
-    let most = first;
-    let negative: u32 = 0;
-    let firstSend = total.firstSend;
-    let lastSend = total.lastSend;
-    let firstArrive = total.firstArrive;
-    let lastArrive = total.lastArrive;
+    // Pairs of the other direction have no interval: record 0 is read for them, and left as it is.
+    const interval = changetype<Interval>(m.intervals + at * INTERVAL_BYTES);
+    if (forward && interval.matched == 0) beginSums(changetype<usize>(interval) + offsetof<Interval>("first"), load<f64>(delays + (i << 3)));
+    const first = interval.first;
+    let sum = interval.sum;
+    let squares = interval.squares;
+    let least = load<f64>(delays + (i << 3));
+    let most = least;
     do {
       const send = load<f64>(pairs + (i << 3));
       if (!(send >= from && send < to) && i != start) break;
       const arrive = send + load<f64>(pairs + rows * PAIR_RAW + (i << 3));
-      const delay = load<f64>(pairs + rows * PAIR_DELAY + (i << 3));
+      const delay = load<f64>(delays + (i << 3));
       const h = histogram + (load<i32>(pairs + rows * PAIR_BUCKET + (i << 2)) << 2);
-      const x = delay - first;
-      sum += x;
-      squares += x * x;
+      const x = delay - totalFirst;
+      totalSum += x;
+      totalSquares += x * x;
+      const y = delay - first;
+      sum += y;
+      squares += y * y;
       least = min<f64>(least, delay);
       most = max<f64>(most, delay);
       negative += delay < 0 ? 1 : 0;
@@ -245,39 +269,25 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
       store<u32>(h, load<u32>(h) + 1);
       i++;
     } while (i < n);
-    total.firstSend = firstSend;
-    total.lastSend = lastSend;
-    total.firstArrive = firstArrive;
-    total.lastArrive = lastArrive;
-    total.negative += negative;
-    const add = i - start;
-    merge(changetype<usize>(total), offsetof<Total>("first"), total.matched, first, sum, squares, least, most, add);
-    total.matched += add;
+    total.least = min<f64>(total.least, least);
+    total.most = max<f64>(total.most, most);
     if (!forward) continue;
-    const interval = changetype<Interval>(m.intervals + at * INTERVAL_BYTES);
-    merge(changetype<usize>(interval), offsetof<Interval>("first"), interval.matched, first, sum, squares, least, most, add);
-    interval.matched += add;
+    interval.matched += i - start;
+    interval.sum = sum;
+    interval.squares = squares;
+    interval.least = min<f64>(interval.least, least);
+    interval.most = max<f64>(interval.most, most);
     m.recentLow = min<i32>(m.recentLow, bucketOf(least));
     m.recentHigh = max<i32>(m.recentHigh, bucketOf(most));
   }
-}
-
-/** Adds sums of `n` delays, taken around `first`, to those of a record: {first, sum, squares, least, most}, taken around its own first one. */
-function merge(record: usize, offset: usize, matched: u32, first: f64, sum: f64, squares: f64, least: f64, most: f64, n: u32): void {
-  const p = record + offset;
-  if (matched == 0) {
-    store<f64>(p, first);
-    store<f64>(p, sum, 8);
-    store<f64>(p, squares, 16);
-    store<f64>(p, least, 24);
-    store<f64>(p, most, 32);
-    return;
-  }
-  const shift = first - load<f64>(p);
-  store<f64>(p, load<f64>(p, 8) + sum + <f64>n * shift, 8);
-  store<f64>(p, load<f64>(p, 16) + squares + 2 * shift * sum + <f64>n * shift * shift, 16);
-  store<f64>(p, min<f64>(load<f64>(p, 24), least), 24);
-  store<f64>(p, max<f64>(load<f64>(p, 32), most), 32);
+  total.matched += n;
+  total.sum = totalSum;
+  total.squares = totalSquares;
+  total.negative += negative;
+  total.firstSend = firstSend;
+  total.lastSend = lastSend;
+  total.firstArrive = firstArrive;
+  total.lastArrive = lastArrive;
 }
 
 /** Puts what is counted of the current interval where it belongs. */
