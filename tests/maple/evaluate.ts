@@ -31,7 +31,7 @@ export function fill(
   kernels.f64.set(delaysNs, delays >>> 3);
   cells.assign(delays, codes, n);
   const full = { ...geometry, groups: cells.groups, seed: 0x1234_5678_9abcn };
-  const store = createStore(kernels, full, bitsPerPacket * n, centres.shares);
+  const store = createStore(kernels, full, bitsPerPacket * n, centres.shares, n);
   store.insert(keys, codes, n);
   store.close(cells.sums().map((s) => s.count));
   const kept = new Uint16Array(kernels.u8.slice(codes, codes + 2 * n).buffer);

@@ -13,10 +13,11 @@ import { falsePositive } from "./dimension.ts";
 import { FlowIndex, type RangeReader } from "./flow-index.ts";
 import { type Identity, storeSeed } from "./identity.ts";
 import { decodeCells, decodePartHead, decodePayloadHead, PART_HEAD_BYTES, type PartHead } from "./payload.ts";
+import { FILTER_HEAD_BYTES } from "./stores/filter-memory.ts";
 import { openStore } from "./stores/open.ts";
 import type { PacketStore, StoreGeometry } from "./stores/packet-store.ts";
 import { RIBBON_HEAD_BYTES, ribbonLayout } from "./stores/ribbon.ts";
-import { BLOOM_HEAD_BYTES, tailBytes } from "./stores/svbf.ts";
+import { tailBytes } from "./stores/svbf.ts";
 
 /** Reading a store whole costs about this many bytes' worth of one range read. */
 const BYTES_PER_RANGE_READ = 4096;
@@ -216,7 +217,7 @@ export class MaplePart {
     const { call } = this.#kernels;
     const { seed, hashes, groups } = this.#geometry(identity);
     const read = this.#section(identity);
-    const head = read(0, BLOOM_HEAD_BYTES);
+    const head = read(0, FILTER_HEAD_BYTES);
     const bits = new DataView(head.buffer, head.byteOffset, head.length).getUint32(8, true);
     const words = new Uint32Array(2 * keys.length);
     const length = tailBytes(groups);
@@ -225,7 +226,7 @@ export class MaplePart {
       for (let j = 0; j < hashes && all !== 0n; j++) {
         const at = call.svbfPosition!(key, seed, bits, j) >>> 0;
         let burst = 0n;
-        for (const [b, byte] of read(BLOOM_HEAD_BYTES + (at >>> 3), length).entries())
+        for (const [b, byte] of read(FILTER_HEAD_BYTES + (at >>> 3), length).entries())
           burst |= BigInt(byte) << BigInt(8 * b);
         all &= burst >> BigInt(at & 7);
       }

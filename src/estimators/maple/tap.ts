@@ -136,7 +136,8 @@ export class MapleTap implements Tap {
   #open(): void {
     const centres = this.#pipeline!.current;
     this.#cells = new CellTable(this.#kernels, centres);
-    const bits = this.#parameters.capacity * this.#parameters.bits;
+    const { capacity } = this.#parameters;
+    const bits = capacity * this.#parameters.bits;
     this.#stores = new Map(
       identitiesOf(this.#parameters).map((identity) => {
         const geometry = geometryOf(
@@ -144,7 +145,7 @@ export class MapleTap implements Tap {
           centres.valuesNs.length,
           storeSeed(this.#seed, identity),
         );
-        return [identity, createStore(this.#kernels, geometry, bits, centres.shares)];
+        return [identity, createStore(this.#kernels, geometry, bits, centres.shares, capacity)];
       }),
     );
   }

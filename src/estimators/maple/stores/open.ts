@@ -7,12 +7,13 @@ import { PbfStore } from "./pbf.ts";
 import { RibbonStore } from "./ribbon.ts";
 import { SvbfStore } from "./svbf.ts";
 
-/** An empty store of so many bits (the ribbon takes what it needs). `shares` as in Centres. */
+/** An empty store of so many bits (the ribbon takes what it needs). `shares` as in Centres, `expected` packets matter to PBF alone. */
 export function createStore(
   kernels: Kernels,
   geometry: StoreGeometry,
   bits: number,
   shares: Float64Array | null = null,
+  expected?: number,
 ): PacketStore {
   switch (geometry.kind) {
     case "ribbon":
@@ -22,7 +23,7 @@ export function createStore(
     case "comb":
       return new CombStore(kernels, geometry, bits);
     case "pbf":
-      return new PbfStore(kernels, geometry, bits, shares);
+      return new PbfStore(kernels, geometry, bits, shares, expected);
     case "table":
       return new HashTableStore(kernels, geometry, bits);
   }
