@@ -1,32 +1,25 @@
 /**
- * What MAPLE costs and what it yields. Three parts, each on its own by name: node scripts/bench.mjs maple [speed|accuracy|archive]
+ * What MAPLE costs and what it yields. Two parts, each on its own by name: node scripts/bench.mjs maple [speed|accuracy]
  *
  *   speed     SVBF against C (bench/reference/svbf.c), the other structures, the ribbon's building and look-up, a tap from batches to payload
  *   accuracy  every store on one trace of the reference traffic at 88 %: bits, failures, errors (the table of docs/estimators/maple.md)
- *   archive   a packet asked for, cold, in a day of 1 s epochs
  */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { RecordArchive, type StoreItem } from "../src/archive/archive.ts";
 import { Kernels } from "../src/base/kernels.ts";
 import { Random } from "../src/base/random.ts";
 import { PacketBatch } from "../src/capture/batch.ts";
 import { FlowKeySpec } from "../src/capture/flow-key.ts";
 import { DEFAULT_SEED } from "../src/capture/reader.ts";
-import { PointObserver } from "../src/epoch/observer.ts";
-import type { EpochRecord } from "../src/epoch/record.ts";
 import { histogramOf } from "../src/estimators/maple/cell-table.ts";
 import { epochCentres } from "../src/estimators/maple/centres/epoch-centres.ts";
 import { CentrePipeline, type Strategy } from "../src/estimators/maple/centres/pipeline.ts";
-import { MaplePayload } from "../src/estimators/maple/lookup.ts";
 import { maple } from "../src/estimators/maple/maple.ts";
 import { createStore } from "../src/estimators/maple/stores/open.ts";
 import type { StoreGeometry } from "../src/estimators/maple/stores/packet-store.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
-import { askPackets } from "../src/query/ask-packets.ts";
 import { simulate } from "../src/simulate/simulate.ts";
 import { ask, askAbsent, askAcross, fill, groupErrors, subFlows } from "../tests/maple/evaluate.ts";
 import { mean, quantile, referenceTrace, type TraceEpoch } from "../tests/maple/trace.ts";
@@ -296,93 +289,6 @@ async function accuracy(seed: number, seconds: number): Promise<void> {
   }
 }
 
-/** A day of 1 s epochs: 86,400 records of a few hundred packets each; then a question with a rough time, in a process that has read nothing yet. */
-async function archive(epochs: number): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), "hoptime-bench-maple-"));
-  try {
-    const kernels = new Kernels();
-    const per = 200;
-    const store = await RecordArchive.create(directory);
-    let waiting: StoreItem[] = [];
-    const observer = new PointObserver({
-      ...{
-        kernels,
-        point: "B",
-        role: "receiver",
-        cut: { mode: "aligned", lengthNs: 1_000_000_000n },
-        seed: DEFAULT_SEED,
-      },
-      taps: [{ estimator: maple, parameters: parseParameters(maple, "k=32,capacity=1000,flows=100") }],
-      ...{ key: "5tuple", cover: 64, delays: true },
-      onRecord: (record: EpochRecord, options) => waiting.push({ record, options }),
-    });
-    const random = new Random(3);
-    const batch = new PacketBatch(kernels, per);
-    const mask = FlowKeySpec.parse().store(kernels);
-    const origin = 1_700_006_400_000_000_000n;
-    for (let epoch = 0; epoch < epochs; epoch++) {
-      batch.count = per;
-      for (let i = 0; i < per; i++) {
-        batch.timeNs[i] = epoch * 1e9 + i * 4e6;
-        batch.digest.set([epoch * per + i, 0x5eed], 2 * i);
-        batch.meta.set([(2000 + (i % 8)) << 16, 17 | (1 << 28)], 2 * i);
-        batch.addrA.set([0x0a00_0001, 0x0a01_0001], 2 * i);
-        batch.ipid[i] = i;
-        batch.flags[i] = 1 << 20;
-        batch.wireLength[i] = 100;
-        batch.delayNs[i] = Math.round(random.lognormal(11, 1));
-      }
-      kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
-      observer.feed(batch, origin);
-      if (waiting.length >= 256) {
-        await store.store(waiting);
-        waiting = [];
-      }
-    }
-    observer.finish();
-    await store.store(waiting);
-    const times: number[] = [];
-    const cpuTimes: number[] = [];
-    for (let i = 0; i < 20; i++) {
-      const epoch = random.below(epochs);
-      const n = random.below(per);
-      const digest = (0x5eedn << 32n) | BigInt(epoch * per + n);
-      const at = origin + BigInt(epoch) * 1_000_000_000n + BigInt(n) * 4_000_000n;
-      const start = performance.now();
-      const used = process.cpuUsage();
-      const opened = RecordArchive.open(directory);
-      const answer = await askPackets(opened, {
-        packets: { by: "digest", digests: [digest.toString(16)] },
-        fromNs: at - 10_000_000n,
-        toNs: at + 10_000_000n,
-      });
-      opened.close();
-      times.push(performance.now() - start);
-      const { user, system } = process.cpuUsage(used);
-      cpuTimes.push((user + system) / 1000);
-      if (answer.matched + answer.multi !== 1) throw new Error(`packet ${digest} was not found`);
-    }
-    row(
-      `archive of ${epochs} records`,
-      `first question ${times[0]!.toFixed(1)} ms, median ${quantile(times, 0.5).toFixed(1)} ms, worst ${Math.max(...times).toFixed(1)} ms`,
-      `CPU: first ${cpuTimes[0]!.toFixed(1)} ms, median ${quantile(cpuTimes, 0.5).toFixed(1)} ms`,
-    );
-    const [entry] = store.list({ fromNs: origin, toNs: origin + 1n }).entries;
-    const bytes = store.readHead(entry!).layout.unpackedBytes;
-    const payload = new MaplePayload(kernels, (o, l) => store.readPayloadRange(entry!, o, l), bytes);
-    const one = BigUint64Array.of(0x5eedn << 32n);
-    const warm = best(5, () => {
-      for (let i = 0; i < 2000; i++) payload.lookup("digest", one);
-    });
-    row("one packet from an open record", `${((1e6 * warm) / 2000).toFixed(1)} us`);
-    store.close();
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
-}
-
 const [part, ...rest] = process.argv.slice(2);
 if (part === undefined || part === "speed") await speed();
 if (part === undefined || part === "accuracy") await accuracy(Number(rest[0] ?? 1), Number(rest[1] ?? 6));
-if (part === undefined || part === "archive")
-  await archive(Number(part === "archive" ? (rest[0] ?? 86_400) : 86_400));

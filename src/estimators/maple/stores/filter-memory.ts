@@ -59,7 +59,7 @@ export class FilterMemory {
     this.#kernels.u8.set(bytes, this.address);
   }
 
-  section(head: FilterHead, front = new Uint8Array(0)): Uint8Array {
+  section(head: FilterHead, front: Uint8Array = new Uint8Array(0)): Uint8Array {
     const out = new ByteWriter(FILTER_HEAD_BYTES + front.length + this.bytes);
     for (const word of [head.packets, head.leftOut, head.size, 0]) out.u32(word);
     out.bytes(front);
