@@ -1,24 +1,27 @@
 /**
- * What MAPLE costs and what it yields. Two parts, each on its own by name: node scripts/bench.mjs maple [speed|accuracy]
+ * What MAPLE costs and what it yields. Two parts, each on its own by name: node scripts/bench.mjs maple [speed|accuracy|cost CAPTURE...]
  *
  *   speed     SVBF against C (bench/reference/svbf.c), the other structures, the ribbon's building and look-up, a tap from batches to payload
+ *   cost      bits per packet of records of real captures, by what they serve
  *   accuracy  every store on one trace of the reference traffic at 88 %: bits, failures, errors (the table of docs/estimators/maple.md)
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Kernels } from "../src/base/kernels.ts";
 import { Random } from "../src/base/random.ts";
 import { PacketBatch } from "../src/capture/batch.ts";
 import { FlowKeySpec } from "../src/capture/flow-key.ts";
-import { DEFAULT_SEED } from "../src/capture/reader.ts";
+import { CaptureReader, DEFAULT_SEED } from "../src/capture/reader.ts";
 import { histogramOf } from "../src/estimators/maple/cell-table.ts";
 import { epochCentres } from "../src/estimators/maple/centres/epoch-centres.ts";
 import { CentrePipeline, type Strategy } from "../src/estimators/maple/centres/pipeline.ts";
+import { MaplePayload } from "../src/estimators/maple/lookup.ts";
 import { maple } from "../src/estimators/maple/maple.ts";
 import { createStore } from "../src/estimators/maple/stores/open.ts";
 import type { StoreGeometry } from "../src/estimators/maple/stores/packet-store.ts";
+import { PacketCosts } from "../src/estimators/packet-costs.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
 import { simulate } from "../src/simulate/simulate.ts";
 import { ask, askAbsent, askAcross, fill, groupErrors, subFlows } from "../tests/maple/evaluate.ts";
@@ -131,30 +134,63 @@ async function tapSpeed(): Promise<void> {
   }
   const n = batches.reduce((sum, b) => sum + b.count, 0);
   for (const text of [
-    "identity=digest,check=0",
-    "identity=digest",
-    "identity=both,index=false",
-    "identity=both",
+    "",
+    "check=0,index=false",
+    "index=false",
+    "identity=both,index=true",
     "store=svbf,k=50,identity=digest,capacity=400000",
   ]) {
     const tap = maple.createTap({ kernels, role: "receiver", seed: 1n }, parseParameters(maple, text));
-    let bytes = 0;
+    const costs = new PacketCosts();
+    let payload: Uint8Array = new Uint8Array(0);
     let sealing = 0;
     const all = best(4, () => {
       tap.begin(0);
       for (const batch of batches) tap.update(batch, 0, batch.count);
       sealing = cpu(() => {
-        bytes = tap.seal().payload.length;
+        payload = tap.seal().payload;
       });
     });
+    costs.add(MaplePayload.of(kernels, payload).costs(), n);
     row(
       `tap ${text}`,
       rate(n, all),
       `sealing ${(1000 * sealing).toFixed(0)} ms`,
-      `${((8 * bytes) / n).toFixed(2)} bit/packet`,
+      costs.text()!,
       `bound ${(tap.memoryBytes / 1e6).toFixed(0)} MB`,
     );
     tap.free();
+  }
+}
+
+/** What records take on real captures: each as one epoch, with delays made up (they do not matter to the bits). */
+async function cost(files: readonly string[]): Promise<void> {
+  for (const file of files) {
+    for (const text of ["", "index=false", "identity=both,index=true"]) {
+      const kernels = new Kernels();
+      const random = new Random(5);
+      const tap = maple.createTap(
+        { kernels, role: "receiver", seed: DEFAULT_SEED },
+        parseParameters(maple, text),
+      );
+      tap.begin(0);
+      const reader = await CaptureReader.open(kernels, file, { key: FlowKeySpec.parse() });
+      const flows = new Set<bigint>();
+      while (await reader.next()) {
+        const { batch } = reader;
+        const at = batch.column("flowHash") >>> 3;
+        for (let i = 0; i < batch.count; i++) {
+          batch.delayNs[i] = Math.round(random.lognormal(11, 1));
+          flows.add(kernels.u64[at + i]!);
+        }
+        tap.update(batch, 0, batch.count);
+      }
+      reader.close();
+      const { payload, packets } = tap.seal();
+      const costs = new PacketCosts();
+      costs.add(MaplePayload.of(kernels, payload).costs(), packets);
+      row(basename(file), `${packets} packets, ${flows.size} flows`, `'${text}'`, costs.text()!);
+    }
   }
 }
 
@@ -291,4 +327,5 @@ async function accuracy(seed: number, seconds: number): Promise<void> {
 
 const [part, ...rest] = process.argv.slice(2);
 if (part === undefined || part === "speed") await speed();
+if (part === "cost") await cost(rest);
 if (part === undefined || part === "accuracy") await accuracy(Number(rest[0] ?? 1), Number(rest[1] ?? 6));

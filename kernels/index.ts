@@ -18,6 +18,7 @@ export * from "./maple-filters";
 export * from "./maple-ribbon";
 export * from "./maple-buffer";
 export * from "./maple-index";
+export * from "./maple-flow-delays";
 export * from "./rli";
 export * from "./lda";
 export * from "./flow-counts";

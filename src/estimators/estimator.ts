@@ -160,6 +160,10 @@ export interface PacketLookup {
   has(identity: PacketIdentity): boolean;
   /** `wireBytes`: sizes of the packets, 0 where unknown. */
   lookup(identity: PacketIdentity, keys: BigUint64Array, wireBytes?: ArrayLike<number>): PacketAnswers;
+  /** Delays of flows are kept by the hashes of their keys. */
+  readonly keepsFlows: boolean;
+  /** All packets of the flow with this hash, in the order of their delays; null where there are none. */
+  flowPackets(hash: bigint): PacketAnswers | null;
   /** Flows are listed with the IPIDs of their packets. */
   readonly lists: boolean;
   /** The flow with this key and hash (upper half), null where it is not listed. */
@@ -167,6 +171,8 @@ export interface PacketLookup {
   flows(): Iterable<ListedFlow>;
   /** Probability that a packet which never came by is answered. */
   readonly absentAccepted: number;
+  /** Bytes of the payload by what they serve. */
+  costs(): Record<string, number>;
   free(): void;
 }
 

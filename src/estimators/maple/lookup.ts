@@ -6,11 +6,20 @@
 import { FormatError } from "../../base/errors.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import type { ListedFlow, PacketAnswers, PacketLookup } from "../estimator.ts";
-import { combineAnswers, emptyAnswers, MATCH, MULTI_MATCH, NO_MATCH } from "../packet-answers.ts";
+import {
+  combineAnswers,
+  emptyAnswers,
+  joinAnswers,
+  MATCH,
+  MULTI_MATCH,
+  NO_MATCH,
+} from "../packet-answers.ts";
 import { joinRanges } from "../packet-keys.ts";
 import { answerOf, type CellAnswer } from "./cell-table.ts";
+import { costsOf } from "./costs.ts";
 import { falsePositive } from "./dimension.ts";
-import { FlowIndex, type RangeReader } from "./flow-index.ts";
+import { FLOW_DELAYS_KIND, FlowDelays } from "./flow-delays.ts";
+import { FlowIndex, KIND_AT, type RangeReader } from "./flow-index.ts";
 import { type Identity, storeSeed } from "./identity.ts";
 import { decodeCells, decodePartHead, decodePayloadHead, PART_HEAD_BYTES, type PartHead } from "./payload.ts";
 import { FILTER_HEAD_BYTES } from "./stores/filter-memory.ts";
@@ -71,6 +80,15 @@ export class MaplePayload implements PacketLookup {
     return found.length <= 1 ? (found[0] ?? null) : found.reduce(joinFlows);
   }
 
+  get keepsFlows(): boolean {
+    return this.parts.some((p) => p.flowDelays !== null);
+  }
+
+  flowPackets(hash: bigint): PacketAnswers | null {
+    const found = this.parts.flatMap((p) => p.flowPackets(hash) ?? []);
+    return found.length <= 1 ? (found[0] ?? null) : joinAnswers(found);
+  }
+
   flows(): Iterable<ListedFlow> {
     if (this.parts.length === 1) return this.parts[0]!.index?.all() ?? [];
     const all = new Map<string, ListedFlow>();
@@ -82,6 +100,13 @@ export class MaplePayload implements PacketLookup {
       }
     }
     return all.values();
+  }
+
+  costs(): Record<string, number> {
+    return costsOf(
+      this.parts.map((p) => p.head),
+      this.bytes,
+    );
   }
 
   get absentAccepted(): number {
@@ -105,7 +130,7 @@ export class MaplePart {
   readonly #read: RangeReader;
   #cells: CellAnswer[] | null = null;
   readonly #whole = new Map<Identity, PacketStore>();
-  #index: FlowIndex | null = null;
+  #index: FlowIndex | FlowDelays | null = null;
 
   constructor(kernels: Kernels, read: RangeReader, bytes: number) {
     this.#kernels = kernels;
@@ -115,16 +140,54 @@ export class MaplePart {
 
   get cells(): readonly CellAnswer[] {
     const { offset, bytes } = this.head.sections.cells;
-    this.#cells ??= decodeCells(this.#read(offset, bytes)).map(answerOf);
+    this.#cells ??= this.#readCells(offset, bytes);
     return this.#cells;
+  }
+
+  #readCells(offset: number, bytes: number): CellAnswer[] {
+    const { compact, geometry, totals } = this.head;
+    const cells = decodeCells(this.#read(offset, bytes), compact).map(answerOf);
+    if (cells.length === (totals.stored > 0 ? geometry.groups : 0)) return cells;
+    const message = `${cells.length} sums for ${geometry.groups} groups`;
+    throw new FormatError("bad-record", "maple cells", 0, message);
   }
 
   /** The epoch's flows, where the tap listed them. */
   get index(): FlowIndex | null {
+    const index = this.#anyIndex();
+    return index instanceof FlowIndex ? index : null;
+  }
+
+  /** The delays of flows, where the tap kept those. */
+  get flowDelays(): FlowDelays | null {
+    const index = this.#anyIndex();
+    return index instanceof FlowDelays ? index : null;
+  }
+
+  #anyIndex(): FlowIndex | FlowDelays | null {
     const { offset, bytes } = this.head.sections.index;
     if (bytes === 0) return null;
-    this.#index ??= new FlowIndex((at, length) => this.#read(offset + at, length), bytes);
+    if (!this.#index) {
+      const read: RangeReader = (at, length) => this.#read(offset + at, length);
+      this.#index =
+        read(KIND_AT, 4)[0] === FLOW_DELAYS_KIND
+          ? new FlowDelays(read, bytes, this.head.geometry.groups)
+          : new FlowIndex(read, bytes);
+    }
     return this.#index;
+  }
+
+  /** All packets of a flow, in the order of their delays; null where it is not kept. Flows that look the same are told together, as guesses. */
+  flowPackets(hash: bigint): PacketAnswers | null {
+    const lists = this.flowDelays?.find(hash) ?? [];
+    if (lists.length === 0) return null;
+    const kind = (lists.length === 1 ? MATCH : MULTI_MATCH) << 16;
+    const words = Uint32Array.from(
+      lists.flatMap((codes) => Array.from(codes, (c) => [c | kind, c | (c << 16)]).flat()),
+    );
+    const answers = emptyAnswers(words.length / 2);
+    this.#tell(answers, words);
+    return answers;
   }
 
   /** As the structure was filled; the hash table and COMB by their larger bound. */

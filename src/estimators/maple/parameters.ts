@@ -14,7 +14,8 @@ export type MapleParameters = {
   check: number;
   centres: "exact" | Strategy;
   identity: Identity | "both";
-  index: boolean;
+  /** A text, because records of all times have it so: "true" lists keys and IPIDs, "delays" keeps each flow's delays by its hash. */
+  index: "delays" | "true" | "false";
   capacity: number;
   flows: number;
   rate: number;
@@ -56,14 +57,15 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
     name: "identity",
     kind: "choice",
     choices: ["both", "digest", "flow-ipid"],
-    default: "both",
+    default: "digest",
     help: "what packets can be asked by: their digest, their flow and IPID, or both (a store each)",
   },
   {
     name: "index",
-    kind: "flag",
-    default: true,
-    help: "ribbon: list the epoch's flows and their IPIDs, so that a flow can be asked for without a capture",
+    kind: "choice",
+    choices: ["delays", "true", "false"],
+    default: "delays",
+    help: "ribbon: keep the delays of each flow, so that it can be asked for without a capture; true: list keys and IPIDs instead (with identity=both), so that flows, hosts and prefixes can be asked for that nobody names",
   },
   {
     name: "capacity",
@@ -147,17 +149,15 @@ export function completeParameters(values: ParameterValues): MapleParameters {
   if (p.store !== "ribbon") {
     // Streaming stores need centres before the packets, and keep no packets to list flows from.
     if (p.centres === "exact") p.centres = "hybrid";
-    p.index = false;
+    p.index = "false";
   } else if (codeBitsOf(p.k) + p.check > 16) {
     throw bad(
       `k=${p.k} and check=${p.check} need ${codeBitsOf(p.k) + p.check} bits`,
       "16 at most: take a smaller check",
     );
   }
-  if (p.identity === "digest" && p.store === "ribbon" && p.index) {
-    // IPID ranges cannot be asked from a store of digests: a list of them would serve nobody.
-    p.index = false;
-  }
+  // IPID ranges cannot be asked from a store of digests: a list of them would serve nobody.
+  if (p.identity === "digest" && p.store === "ribbon" && p.index === "true") p.index = "delays";
   if (!(p.low < p.high)) throw bad(`low=${p.low} is not below high=${p.high}`, "both in ns");
   if (p.store === "comb" && p.theta > p.f)
     throw bad(`theta=${p.theta} is above f=${p.f}`, "COMB(8, 3) has f=8, theta=3");
@@ -202,11 +202,11 @@ export function tapBytes(p: MapleParameters, batchRows: number): number {
   const stores = identitiesOf(p).length;
   if (p.store !== "ribbon")
     return batchRows * (ROW_BYTES + 2) + Math.ceil((stores * p.capacity * p.bits) / 8);
-  const row = ROW_BYTES + (p.index ? FLOW_ROW_BYTES : 0);
+  const row = ROW_BYTES + (p.index === "false" ? 0 : FLOW_ROW_BYTES);
   // Building: codes, two columns of hashes, grouped codes, the words; besides the histogram and the tables of one block.
   const building = 2 + 8 + 8 + 2 + (1.05 * (codeBitsOf(p.k) + p.check)) / 8;
   const fixed = 1 << 20;
-  if (!p.index) return Math.ceil(p.capacity * (row + building)) + fixed;
+  if (p.index === "false") return Math.ceil(p.capacity * (row + building)) + fixed;
   // Listing: records, their index, order and counts, at most 64 bytes of list per flow, IPIDs and at most 6 bytes of ranges per packet.
   const records = Math.ceil(p.flows / FLOW_SEGMENT) * FLOW_SEGMENT * FLOW_RECORD_BYTES + FLOW_TABLE_BYTES;
   const listing = records + p.flows * (FLOW_INDEX_BYTES + 64 + 16) + p.capacity * 8;

@@ -14,6 +14,7 @@ import type { Centres } from "./centres/centres.ts";
 import { epochCentres } from "./centres/epoch-centres.ts";
 import { CentrePipeline } from "./centres/pipeline.ts";
 import { EpochBuffer } from "./epoch-buffer.ts";
+import { DELAY_FLOWS_PER_BUCKET } from "./flow-delays.ts";
 import { FLOWS_PER_BUCKET } from "./flow-index.ts";
 import { type Identity, storeSeed } from "./identity.ts";
 import { geometryOf, identitiesOf, type MapleParameters, nsPerByteOf, tapBytes } from "./parameters.ts";
@@ -21,6 +22,9 @@ import { encodeCells, encodePart, encodePayload, type PartContents } from "./pay
 import { createStore } from "./stores/open.ts";
 import type { PacketStore } from "./stores/packet-store.ts";
 import { RibbonStore } from "./stores/ribbon.ts";
+
+const PACKETS_PER_GROUP = 16;
+const LEAST_GROUPS = 8;
 
 export class MapleTap implements Tap {
   readonly memoryBytes: number;
@@ -46,7 +50,7 @@ export class MapleTap implements Tap {
     this.#buffer = new EpochBuffer(
       context.kernels,
       capacity,
-      parameters.index ? parameters.flows : 0,
+      parameters.index === "false" ? 0 : parameters.flows,
       this.#nsPerByte,
     );
     const { centres } = parameters;
@@ -97,6 +101,11 @@ export class MapleTap implements Tap {
     if (this.#codes !== 0) this.#kernels.free(this.#codes);
   }
 
+  /** Records that list keys, and streaming stores, keep the layout that they always had. */
+  get #compact(): boolean {
+    return this.#parameters.store === "ribbon" && this.#parameters.index !== "true";
+  }
+
   #columnOf(identity: Identity): number {
     return identity === "digest" ? this.#buffer.digests : this.#buffer.flowKeys;
   }
@@ -111,15 +120,17 @@ export class MapleTap implements Tap {
     const cells = new CellTable(kernels, this.#epochCentres(count));
     const codes = kernels.alloc(2 * count);
     cells.assign(buffer.delays, codes, count);
-    const sections: PartContents["sections"] = { cells: encodeCells(cells.sums()) };
+    const sections: PartContents["sections"] = { cells: encodeCells(cells.sums(), this.#compact) };
     for (const identity of identitiesOf(this.#parameters)) {
       const geometry = geometryOf(this.#parameters, cells.groups, storeSeed(this.#seed, identity));
       const store = RibbonStore.from(kernels, geometry, this.#columnOf(identity), codes, count);
       sections[identity] = store.body();
       store.free();
     }
-    if (this.#parameters.index) sections.index = buffer.flowIndex(FLOWS_PER_BUCKET);
     const { groups } = cells;
+    if (this.#parameters.index === "true") sections.index = buffer.flowIndex(FLOWS_PER_BUCKET);
+    else if (this.#parameters.index === "delays")
+      sections.index = buffer.flowDelays(codes, groups, DELAY_FLOWS_PER_BUCKET);
     kernels.free(codes);
     cells.free();
     return this.#sealed(sections, groups);
@@ -129,7 +140,9 @@ export class MapleTap implements Tap {
     if (this.#pipeline) return this.#pipeline.current;
     const histogram = histogramOf(this.#kernels, this.#buffer.delays, count);
     const { k, s0 } = this.#parameters;
-    return epochCentres(histogram, k, { scale: "log", s0Ns: s0 });
+    // A group costs about 14 bytes: in a small epoch fewer groups than k, or their sums would cost more than the packets.
+    const groups = Math.min(k, Math.max(LEAST_GROUPS, Math.ceil(count / PACKETS_PER_GROUP)));
+    return epochCentres(histogram, groups, { scale: "log", s0Ns: s0 });
   }
 
   /** Empty filters and centres for the epoch that begins. */
@@ -166,7 +179,7 @@ export class MapleTap implements Tap {
       return this.#sealed({}, 0);
     }
     const sums = this.#cells.sums();
-    const sections: PartContents["sections"] = { cells: encodeCells(sums) };
+    const sections: PartContents["sections"] = { cells: encodeCells(sums, this.#compact) };
     for (const [identity, store] of this.#stores) {
       store.close(sums.map((s) => s.count));
       sections[identity] = store.body();
@@ -183,6 +196,7 @@ export class MapleTap implements Tap {
       geometry,
       k: this.#parameters.k,
       nsPerByte: this.#nsPerByte,
+      compact: this.#compact,
       totals,
       sections,
     });
