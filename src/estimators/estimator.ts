@@ -254,6 +254,8 @@ export interface SizeRequest {
   reliability?: number | null;
   /** Relative error that a reliability is told for (default 0.05). */
   interval?: number | null;
+  /** Wanted probability that a packet which never came by is answered, for stores of packets; left out or null: not asked. */
+  absent?: number | null;
   /** Bytes that one tap may hold; null: not asked. */
   memoryBytes: number | null;
   /** Parameters set by hand: what a size is not to change. */

@@ -37,6 +37,7 @@ import {
   nsPerByteOf,
 } from "./parameters.ts";
 import { decodeParts, mergeParts, type PartContents } from "./payload.ts";
+import { sizeMaple } from "./size.ts";
 import { MapleTap } from "./tap.ts";
 
 /** Squares of longer delays are not kept whole (kernels/maple-buffer.ts). */
@@ -60,6 +61,7 @@ export const maple: Estimator<MapleParameters> = {
   /** No times are kept. */
   rebase: (sealed) => sealed,
   estimate,
+  size: sizeMaple,
   readFlows,
   openPackets: (kernels, read, bytes) => new MaplePayload(kernels, read, bytes),
 };
