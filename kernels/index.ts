@@ -16,6 +16,7 @@ export * from "./maple-cells";
 export * from "./maple-svbf";
 export * from "./maple-filters";
 export * from "./maple-ribbon";
+export * from "./maple-mixed";
 export * from "./maple-buffer";
 export * from "./maple-index";
 export * from "./maple-flow-delays";

@@ -15,7 +15,7 @@ import {
   NO_MATCH,
 } from "../packet-answers.ts";
 import { joinRanges } from "../packet-keys.ts";
-import { answerOf, type CellAnswer } from "./cell-table.ts";
+import { answerOf, type CellAnswer, joinCells } from "./cell-table.ts";
 import { costsOf } from "./costs.ts";
 import { falsePositive } from "./dimension.ts";
 import { FLOW_DELAYS_KIND, FlowDelays } from "./flow-delays.ts";
@@ -24,7 +24,7 @@ import { type Identity, storeSeed } from "./identity.ts";
 import { decodeCells, decodePartHead, decodePayloadHead, PART_HEAD_BYTES, type PartHead } from "./payload.ts";
 import { FILTER_HEAD_BYTES } from "./stores/filter-memory.ts";
 import { openStore } from "./stores/open.ts";
-import type { PacketStore, StoreGeometry } from "./stores/packet-store.ts";
+import { isBuilt, type PacketStore, type StoreGeometry } from "./stores/packet-store.ts";
 import { RIBBON_HEAD_BYTES, ribbonLayout } from "./stores/ribbon.ts";
 import { tailBytes } from "./stores/svbf.ts";
 
@@ -130,6 +130,7 @@ export class MaplePart {
   readonly #read: RangeReader;
   #cells: CellAnswer[] | null = null;
   readonly #whole = new Map<Identity, PacketStore>();
+  readonly #unions = new Map<number, CellAnswer>();
   #index: FlowIndex | FlowDelays | null = null;
 
   constructor(kernels: Kernels, read: RangeReader, bytes: number) {
@@ -194,7 +195,8 @@ export class MaplePart {
   get absentAccepted(): number {
     const { geometry, totals, sections } = this.head;
     if (totals.stored === 0) return 0;
-    if (geometry.kind === "ribbon") return geometry.groups / 2 ** geometry.codeBits;
+    // Shortened numbers have as many groups fewer as bits: the share is the same.
+    if (isBuilt(geometry.kind)) return geometry.groups / 2 ** geometry.codeBits;
     if (geometry.kind !== "svbf" && geometry.kind !== "pbf") return 1;
     const bits = 8 * Math.max(sections.digest.bytes, sections["flow-ipid"].bytes);
     return 1 - (1 - falsePositive(totals.stored / bits, geometry.hashes)) ** geometry.groups;
@@ -303,14 +305,27 @@ export class MaplePart {
     return words;
   }
 
+  /** Neighbouring groups that a shortened number means, as one. */
+  #union(range: number): CellAnswer {
+    let cell = this.#unions.get(range);
+    if (!cell) {
+      cell = this.cells.slice(range & 0xffff, (range >>> 16) + 1).reduce(joinCells);
+      this.#unions.set(range, cell);
+    }
+    return cell;
+  }
+
   #tell(answers: PacketAnswers, words: Uint32Array, wireBytes?: ArrayLike<number>): void {
     const { cells } = this;
     const { nsPerByte, totals } = this.head;
     for (let i = 0; i < answers.count; i++) {
       const kind = words[2 * i]! >>> 16;
       if (kind === NO_MATCH) continue;
-      const cell = cells[words[2 * i]! & 0xffff]!;
       const range = words[2 * i + 1]!;
+      const cell =
+        kind === MATCH && (range & 0xffff) !== range >>> 16
+          ? this.#union(range)
+          : cells[words[2 * i]! & 0xffff]!;
       const size = wireBytes?.[i] ?? 0;
       const known = nsPerByte === 0 || size > 0;
       answers.kind[i] = kind;

@@ -48,7 +48,7 @@ describe("sizes", () => {
     const streaming = sizeMaple({ ...request, memoryBytes: 2e6 });
     expect(streaming.parameters.store).toBe("svbf");
     // Table 1 has 12.8 for 50 groups; these are 64.
-    expect(streaming.parameters.bits).toBeCloseTo(13.3, 1);
+    expect(streaming.parameters.bits).toBeCloseTo(13.4, 1);
     const small = sizeMaple({ ...request, memoryBytes: 400_000 });
     expect(small.parameters.bits).toBeLessThan(7);
     for (const memoryBytes of [2_000_000, 10_000_000]) {

@@ -30,6 +30,8 @@ import {
   tapBytes,
 } from "./parameters.ts";
 
+import { isBuilt } from "./stores/packet-store.ts";
+
 const CHOICES = [4, 8, 16, 32, 50, 64, 100, 128, 200, 256, 400, 512, 800, 1024, 2048, 4096];
 const USUAL_ABSENT = 0.1;
 /** Wrong answers of the hash table that table 1 is tuned for. */
@@ -45,7 +47,7 @@ const FLOW_SIZES = [10, 100];
 
 export function sizeMaple(request: SizeRequest): SizeAnswer<MapleParameters> {
   const notes: string[] = [];
-  const parameters = fit(choose(request, notes), request, notes);
+  const parameters = fitMemory(choose(request, notes), request, notes);
   const { k } = parameters;
   const payloadBytes = bytesOf(parameters, request);
   const memoryBytes = tapBytes(parameters, BATCH_ROWS);
@@ -96,7 +98,7 @@ function choose(request: SizeRequest, notes: string[]): MapleParameters {
     values["flows"] = Math.ceil(HEADROOM * request.flows);
   const wanted = absent ?? USUAL_ABSENT;
   const { store } = values;
-  if (store === "ribbon") {
+  if (isBuilt(store as MapleParameters["store"])) {
     if (fixed["check"] === undefined && absent !== null)
       values["check"] = ribbonCodeBits(k, absent) - codeBitsOf(k);
     if (request.flows === null && values["index"] !== "false") {
@@ -119,16 +121,16 @@ function choose(request: SizeRequest, notes: string[]): MapleParameters {
 }
 
 /** Into the memory: a streaming store needs no buffer of the epoch; else fewer packets are kept. */
-function fit(chosen: MapleParameters, request: SizeRequest, notes: string[]): MapleParameters {
+function fitMemory(chosen: MapleParameters, request: SizeRequest, notes: string[]): MapleParameters {
   const limit = request.memoryBytes;
   const needs = (p: MapleParameters) => tapBytes(p, BATCH_ROWS);
   if (limit === null || needs(chosen) <= limit) return chosen;
   if (chosen.store === "ribbon" && request.fixed["store"] === undefined) {
     notes.push("a ribbon needs a buffer of the epoch's packets: the memory holds a streaming store");
     const fixed = { ...request.fixed, store: "svbf" };
-    return fit(choose({ ...request, fixed }, notes), { ...request, fixed }, notes);
+    return fitMemory(choose({ ...request, fixed }, notes), { ...request, fixed }, notes);
   }
-  if (chosen.store !== "ribbon" && request.fixed["bits"] === undefined) {
+  if (!isBuilt(chosen.store) && request.fixed["bits"] === undefined) {
     const free = limit - needs({ ...chosen, capacity: 1, bits: 0 });
     const bits = Math.floor((80 * free) / chosen.capacity / identitiesOf(chosen).length) / 10;
     if (bits >= 1) {
@@ -158,11 +160,11 @@ const round = (bits: number) => Math.ceil(10 * bits) / 10;
 function describe(p: MapleParameters): string[] {
   const share = (x: number) => `${(100 * x).toPrecision(3)} %`;
   const { store, k, bits, hashes, f, theta } = p;
-  if (store === "ribbon") {
-    const r = codeBitsOf(k) + p.check;
+  if (isBuilt(store)) {
+    const r = codeBitsOf(k) + p.check - (store === "mixed" ? p.fewer : 0);
     return [
-      `ribbon: k = ${k} in r = ${r} bits (${(RIBBON_OVERHEAD * r).toFixed(2)} with its overhead); never a wrong or second group`,
-      `a packet that never came by is answered with a probability of ${share(k / 2 ** r)}`,
+      `${store}: k = ${k} in r = ${r} bits (${(RIBBON_OVERHEAD * r).toFixed(2)} with its overhead); never a wrong or second group`,
+      `a packet that never came by is answered with a probability of ${share(k / 2 ** (codeBitsOf(k) + p.check))}`,
     ];
   }
   if (store === "table") {
@@ -191,10 +193,12 @@ function describe(p: MapleParameters): string[] {
 function bytesOf(p: MapleParameters, request: SizeRequest): number {
   const n = request.packets;
   const identities = identitiesOf(p).length;
-  const compact = p.store === "ribbon" && p.index !== "true";
+  const compact = isBuilt(p.store) && p.index !== "true";
   const sums = p.k * (compact ? CELL_BYTES.compact : CELL_BYTES.plain) + HEAD_BYTES;
-  if (p.store !== "ribbon") return Math.round((identities * p.capacity * p.bits) / 8 + sums);
-  const stores = (identities * n * RIBBON_OVERHEAD * (codeBitsOf(p.k) + p.check)) / 8;
+  if (!isBuilt(p.store)) return Math.round((identities * p.capacity * p.bits) / 8 + sums);
+  const stores =
+    (identities * n * RIBBON_OVERHEAD * (codeBitsOf(p.k) + p.check - (p.store === "mixed" ? p.fewer : 0))) /
+    8;
   return Math.round(stores + sums + indexBits(p, request) / 8);
 }
 

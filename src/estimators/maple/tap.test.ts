@@ -53,7 +53,7 @@ const digestsOf = (rows: readonly HostileRow[]) =>
 
 /** Keys and IPIDs are listed. */
 const LIST = "identity=both,index=true";
-const STORES = ["ribbon", "svbf", "comb", "pbf", "table"] as const;
+const STORES = ["ribbon", "mixed", "svbf", "comb", "pbf", "table"] as const;
 const text = (store: string) => `${LIST},store=${store},k=50,capacity=8000,bits=13`;
 
 describe("a sealed epoch", () => {

@@ -6,8 +6,13 @@
  * stored, the Bloom filters and the ribbon always have the true group among the candidates; PBF may have left it out, the
  * hash table may have overwritten it. A packet that was never stored may get an answer too, with probability `absentAccepted`.
  */
-export type StoreKind = "ribbon" | "svbf" | "comb" | "pbf" | "table";
-export const STORE_KINDS: readonly StoreKind[] = ["ribbon", "svbf", "comb", "pbf", "table"];
+export type StoreKind = "ribbon" | "svbf" | "comb" | "pbf" | "table" | "mixed";
+export const STORE_KINDS: readonly StoreKind[] = ["ribbon", "svbf", "comb", "pbf", "table", "mixed"];
+
+/** Built when the epoch ends, from a buffer of its packets. */
+export function isBuilt(kind: StoreKind): boolean {
+  return kind === "ribbon" || kind === "mixed";
+}
 
 /** Everything but the bits: enough to read them. */
 export interface StoreGeometry {
