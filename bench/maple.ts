@@ -276,29 +276,6 @@ async function accuracy(seed: number, seconds: number): Promise<void> {
     }
     for (const old of kept) old.free();
   }
-  const literal = new CentrePipeline({ strategy: "hybrid", k: 50, random: new Random(7), memory: 0 });
-  const leftOut: Record<"averaged" | "literal", number[]> = { averaged: [], literal: [] };
-  const averaged = new CentrePipeline({ strategy: "hybrid", k: 50, random: new Random(7) });
-  for (const [i, e] of trace.epochs.entries()) {
-    for (const [name, pipeline] of [
-      ["averaged", averaged],
-      ["literal", literal],
-    ] as const) {
-      if (i >= 2) {
-        const filled = fill(kernels, e, pipeline.current, { ...plain, kind: "pbf", hashes: 9 }, 12.8);
-        leftOut[name].push((100 * filled.store.leftOut) / e.count);
-        filled.free();
-      }
-      pipeline.observe(e.delayNs);
-      pipeline.endEpoch();
-    }
-  }
-  for (const [name, shares] of Object.entries(leftOut))
-    row(
-      `PBF leaves out, ${name} counts (%)`,
-      shares.map((x) => x.toFixed(1)).join(" "),
-      `mean ${mean(shares).toFixed(1)}`,
-    );
   /** Queueing delays in a ribbon or mixed ribbons. */
   const sizeAware = (i: number, e: TraceEpoch) => {
     const transmission = Float64Array.from(e.wireLength, (l) => Math.round((8e9 * l) / trace.rateBps));
@@ -365,12 +342,6 @@ async function accuracy(seed: number, seconds: number): Promise<void> {
     "mean abs us",
     "strangers %",
   );
-  const [ours, svbf] = [
-    results.get("mixed k = 64, 0.905 bits fewer, size-aware")!,
-    results.get("svbf, hybrid centres")!,
-  ];
-  const lower = (j: number) => ours.filter((r, e) => r[j]! < svbf[e]![j]!).length;
-  row("epochs where mixed is below SVBF", `median ${lower(3)}, p90 ${lower(4)}, of ${ours.length}`);
   for (const [name, rows] of results) {
     row(name, ...rows[0]!.map((_, j) => mean(rows.map((r) => r[j]!)).toPrecision(3)));
   }
