@@ -4,6 +4,7 @@
 
 import { Flows, flowRecord } from "./flows";
 import { Buffer, NO_FLOW } from "./maple-buffer";
+import { bucketFlows } from "./maple-index";
 
 export const PRINT_BITS: u32 = 13;
 const PRINT_SHIFT: u32 = 8; // of Rice codes of the differences of prints: about 32 flows share a bucket
@@ -81,10 +82,8 @@ function putCodes(list: usize, m: u32, groups: u32, counts: usize): void {
 
 // @ts-ignore: decorator
 @inline
-function placeOf(record: usize, buckets: u32): u64 {
-  const hash = load<u64>(record);
-  const bucket = ((hash >> 32) * <u64>buckets) >> 32;
-  return (bucket << <u64>PRINT_BITS) | (hash & ((1 << PRINT_BITS) - 1));
+function printOf(flows: Flows, flow: u32): u32 {
+  return <u32>load<u64>(flowRecord(flows, flow)) & ((1 << PRINT_BITS) - 1);
 }
 
 /**
@@ -123,23 +122,8 @@ export function mapleFlowDelays(p: usize, codes: usize, groups: u32, perBucket: 
 
   // Flows by bucket, then by print.
   const ends = heap.alloc((buckets + 1) << 2);
-  memory.fill(ends, 0, (buckets + 1) << 2);
-  for (let f: u32 = 0; f < count; f++) {
-    const to = ends + ((<u32>(placeOf(flowRecord(flows, f), buckets) >> <u64>PRINT_BITS) + 1) << 2);
-    store<u32>(to, load<u32>(to) + 1);
-  }
-  for (let b: u32 = 0; b < buckets; b++) {
-    const to = ends + ((b + 1) << 2);
-    store<u32>(to, load<u32>(to) + load<u32>(ends + (b << 2)));
-  }
   const order = heap.alloc((count + 1) << 2);
-  for (let f: u32 = 0; f < count; f++) {
-    const to = ends + (<u32>(placeOf(flowRecord(flows, f), buckets) >> <u64>PRINT_BITS) << 2);
-    const k = load<u32>(to);
-    store<u32>(to, k + 1);
-    store<u32>(order + (k << 2), f);
-  }
-  // ends[b] is now the end of bucket b.
+  bucketFlows(flows, buckets, ends, order);
 
   const head = HEAD_BYTES + ((buckets + 1) << 2);
   // A flow: at most 41 bits of print and 41 of length; a packet: at most 16 bits and its share of the quotients.
@@ -159,16 +143,16 @@ export function mapleFlowDelays(p: usize, codes: usize, groups: u32, perBucket: 
     const end = load<u32>(ends + (b << 2));
     for (let i = from + 1; i < end; i++) {
       const f = load<u32>(order + (i << 2));
-      const place = placeOf(flowRecord(flows, f), buckets);
+      const print = printOf(flows, f);
       let j = i;
-      for (; j > from && placeOf(flowRecord(flows, load<u32>(order + ((j - 1) << 2))), buckets) > place; j--)
+      for (; j > from && printOf(flows, load<u32>(order + ((j - 1) << 2))) > print; j--)
         store<u32>(order + (j << 2), load<u32>(order + ((j - 1) << 2)));
       store<u32>(order + (j << 2), f);
     }
     let print: u32 = 0;
     for (let i = from; i < end; i++) {
       const f = load<u32>(order + (i << 2));
-      const mine = <u32>load<u64>(flowRecord(flows, f)) & ((1 << PRINT_BITS) - 1);
+      const mine = printOf(flows, f);
       rice(mine - print, PRINT_SHIFT);
       print = mine;
       const first = load<u32>(starts + (f << 2));

@@ -93,9 +93,9 @@ function choose(request: SizeRequest, notes: string[]): MapleParameters {
     values["k"] = enough;
   }
   const k = values["k"] as number;
-  if (fixed["capacity"] === undefined) values["capacity"] = Math.ceil(HEADROOM * request.packets);
+  if (fixed["capacity"] === undefined) values["capacity"] = Math.round(HEADROOM * request.packets);
   if (fixed["flows"] === undefined && request.flows !== null)
-    values["flows"] = Math.ceil(HEADROOM * request.flows);
+    values["flows"] = Math.round(HEADROOM * request.flows);
   const wanted = absent ?? USUAL_ABSENT;
   const { store } = values;
   if (isBuilt(store as MapleParameters["store"])) {
