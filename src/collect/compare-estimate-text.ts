@@ -21,6 +21,12 @@ export function estimateLines(estimates: Record<string, EstimateReport>, c: Pale
       );
       if (e.flowClasses && e.flowClasses.length > 0) out.push(classTable(e.flowClasses, confidence, c));
     }
+    if (e.packets) {
+      const { asked, answered, medianError, p90Error, withinBounds } = e.packets;
+      out.push(
+        `  ${count(asked)} packets asked one by one, ${count(answered)} answered; error median ${share(medianError)}, p90 ${share(p90Error)}, within bounds ${share(withinBounds)}`,
+      );
+    }
     const list = e.flowListBytes > 0 ? ` + ${formatBytes(e.flowListBytes)} of flow list` : "";
     const bits = e.bitsPerPacket === null ? "" : `, ${e.bitsPerPacket.toPrecision(3)} bit per packet`;
     out.push(`  exchanged ${formatBytes(e.senderBytes)} + ${formatBytes(e.receiverBytes)}${list}${bits}`);
