@@ -38,6 +38,8 @@ export interface PassOptions {
   thread?: FeedThread | null;
   /** Watches every batch of either side (estimators' taps beside the exact match). */
   onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
+  /** Judges the plan after so many rows of both sides: where it does not stand, the pass ends there. */
+  trial?: { rows: number; stands: (matcher: ExactMatcher, shorts: number) => boolean } | undefined;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
 }
 
@@ -58,7 +60,12 @@ export interface PassResult {
   limited: boolean;
 }
 
-export async function runPass(kernels: Kernels, options: PassOptions, plan: PassPlan): Promise<PassResult> {
+/** Null: the trial went against the plan. */
+export async function runPass(
+  kernels: Kernels,
+  options: PassOptions,
+  plan: PassPlan,
+): Promise<PassResult | null> {
   const { leadNs, alignNs, limit } = plan;
   const feedPlan: FeedPlan = {
     before: options.before,
@@ -90,6 +97,9 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
     seed: options.capture.seed ?? DEFAULT_SEED,
   });
   const observer = new ClockObserver();
+  const shorts = [0, 0];
+  let taken = 0;
+  let { trial } = options;
   for (let ticks = 1; ; ticks++) {
     const next = feed.next();
     const stride = next instanceof Promise ? await next : next;
@@ -98,10 +108,20 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
       matcher.end(stride.side);
       continue;
     }
-    const { side, batch, runs, from } = stride;
+    const { side, batch, runs, from, to } = stride;
     matcher.takeRows(side, batch, runs, from, shiftNs[side]);
     observe(observer, matcher, alignNs);
     if ((ticks & 255) === 0) progress(options, feed);
+    if (!trial) continue;
+    shorts[side] = stride.shorts;
+    taken += to - from;
+    if (taken < trial.rows) continue;
+    if (!trial.stands(matcher, shorts[0]! + shorts[1]!)) {
+      await feed.cancel();
+      matcher.free();
+      return null;
+    }
+    trial = undefined;
   }
   matcher.finish();
   progress(options, feed);
@@ -124,7 +144,7 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
 function observe(observer: ClockObserver, matcher: ExactMatcher, alignNs: number): void {
   for (const direction of [1, 2] as const) {
     const pairs = matcher.pairs(direction);
-    if (pairs.count === 0) continue;
+    if (!pairs) continue;
     if (alignNs !== 0) for (let i = 0; i < pairs.count; i++) pairs.diffNs[i]! += alignNs;
     if (direction === 1) observer.observe(pairs.sendNs, pairs.diffNs, pairs.count);
     else observer.observeReverse(pairs.sendNs, pairs.diffNs, pairs.count);

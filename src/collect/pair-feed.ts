@@ -45,9 +45,9 @@ export interface FeedHead {
   totalBytes: number | null;
 }
 
-/** Rows [from, to) of a batch of one side and their runs; or the end of a side. */
+/** Rows [from, to) of a batch of one side and their runs; or the end of a side. `shorts`: packets of the side so far that were cut within the digest. */
 export type Stride =
-  | { kind: "rows"; side: 0 | 1; batch: PacketBatch; runs: KeyRuns; from: number; to: number }
+  | { kind: "rows"; side: 0 | 1; batch: PacketBatch; runs: KeyRuns; from: number; to: number; shorts: number }
   | { kind: "end"; side: 0 | 1 };
 
 export interface FeedTail {
@@ -65,6 +65,8 @@ export interface PairFeed {
   progress(): { doneBytes: number; packets: number };
   /** To be called after the last stride; gives all memory back. */
   finish(): FeedTail | Promise<FeedTail>;
+  /** The same before it: no more strides are wanted. */
+  cancel(): void | Promise<void>;
 }
 
 /** One capture being read: the batch at hand and the next row of it. */
@@ -166,7 +168,8 @@ export class DirectFeed implements PairFeed {
     const to = batch.rowsUntil(side.row, untilNs, side.shiftNs);
     this.#taken = { side, to };
     const runs = this.#finder.find(batch, side.row, to);
-    return { kind: "rows", side: side.side, batch, runs, from: side.row, to };
+    const shorts = side.reader.shortPackets;
+    return { kind: "rows", side: side.side, batch, runs, from: side.row, to, shorts };
   }
 
   async #advance(side: Side): Promise<void> {
@@ -190,6 +193,10 @@ export class DirectFeed implements PairFeed {
   progress(): { doneBytes: number; packets: number } {
     const doneBytes = this.#before.reader.source.consumed() + this.#after.reader.source.consumed();
     return { doneBytes, packets: this.#packets };
+  }
+
+  cancel(): void {
+    this.finish();
   }
 
   finish(): FeedTail {

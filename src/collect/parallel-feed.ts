@@ -104,10 +104,10 @@ export class FeedThread {
         if (failed) throw revive(failed);
         if (this.#failure) throw this.#failure;
       },
-      tail: async () => {
+      end: async () => {
         const last = await this.#message();
         this.#worker.unref();
-        if (last.kind !== "tail") throw revive(last);
+        if (last.kind !== "tail" && last.kind !== "cancelled") throw revive(last);
         return last;
       },
     });
@@ -135,7 +135,8 @@ export class FeedThread {
 interface Thread {
   /** Back to the event loop once; throws what went wrong in the thread. */
   listen(): Promise<void>;
-  tail(): Promise<Extract<FeedMessage, { kind: "tail" }>>;
+  /** What it says when it has left the ring alone. */
+  end(): Promise<Extract<FeedMessage, { kind: "tail" | "cancelled" }>>;
 }
 
 class ParallelFeed implements PairFeed {
@@ -172,19 +173,27 @@ class ParallelFeed implements PairFeed {
     const content = this.#ring.read(this.#kernels, this.#batch, this.#runs);
     this.#ring.release();
     if (content.kind === "end") return content;
-    const { side, rows } = content;
-    return { kind: "rows", side, batch: this.#batch, runs: this.#runs, from: 0, to: rows };
+    const { side, rows, shorts } = content;
+    return { kind: "rows", side, batch: this.#batch, runs: this.#runs, from: 0, to: rows, shorts };
   }
 
   progress(): { doneBytes: number; packets: number } {
     return this.#ring.progress();
   }
 
-  async finish(): Promise<FeedTail> {
-    const { tail } = await this.#thread.tail();
+  async cancel(): Promise<void> {
+    this.#ring.cancel();
+    await this.#thread.end();
     this.#batch.free();
     this.#runs.free();
-    return tail;
+  }
+
+  async finish(): Promise<FeedTail> {
+    const last = await this.#thread.end();
+    if (last.kind !== "tail") throw revive(last);
+    this.#batch.free();
+    this.#runs.free();
+    return last.tail;
   }
 }
 

@@ -92,11 +92,12 @@ export class ExactMatcher {
     call.matchRows!(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
   }
 
-  /** Pairs of one direction that the last `takeRows` found: times at BEFORE and differences (after - before), uncorrected. */
-  pairs(direction: 1 | 2): { sendNs: Float64Array; diffNs: Float64Array; count: number } {
+  /** Pairs of one direction that the last `takeRows` found: times at BEFORE and differences (after - before), uncorrected. Null: none. */
+  pairs(direction: 1 | 2): { sendNs: Float64Array; diffNs: Float64Array; count: number } | null {
     const { call, f64 } = this.#kernels;
-    const at = (call.matchPairs!(this.#match, direction) >>> 0) >>> 3;
     const count = call.matchPairCount!(this.#match, direction) >>> 0;
+    if (count === 0) return null;
+    const at = (call.matchPairs!(this.#match, direction) >>> 0) >>> 3;
     return {
       sendNs: f64.subarray(at, at + count),
       diffNs: f64.subarray(at + this.#rows, at + this.#rows + count),
