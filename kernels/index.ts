@@ -10,6 +10,7 @@ export { statsCount, statsFaults, statsFlow, statsFree, statsKey, statsMore, sta
 export * from "./flow-sums";
 export { matchConfigure, matchFree, matchNew, matchTableBytes } from "./match-state";
 export * from "./match";
+export * from "./thin";
 export * from "./lds";
 export * from "./delays";
 export * from "./simulate";

@@ -13,7 +13,7 @@ import {
   type CaptureStatistics,
   DEFAULT_SEED,
 } from "../capture/reader.ts";
-import { TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
+import { type StampScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
 
 export interface FeedPlan {
   before: string;
@@ -74,6 +74,7 @@ class Side {
   readonly side: 0 | 1;
   readonly reader: CaptureReader;
   readonly quality: TimestampQuality;
+  readonly scan: StampScan;
   readonly shiftNs: number;
   row = 0;
   done = false;
@@ -83,6 +84,9 @@ class Side {
     this.side = side;
     this.reader = reader;
     this.quality = new TimestampQuality({ originNs });
+    const { kernels } = reader.batch;
+    this.scan = (from, to, previous, least, most) =>
+      kernels.call.timesBetween!(reader.batch.column("time"), from, to, previous, least, most) >>> 0;
     this.shiftNs = shiftNs;
   }
 
@@ -186,7 +190,7 @@ export class DirectFeed implements PairFeed {
     const { batch } = side.reader;
     side.packets += batch.count;
     this.#packets += batch.count;
-    side.quality.observe(batch.timeNs, batch.count);
+    side.quality.observe(batch.timeNs, batch.count, side.scan);
     this.#plan.onBatch?.(side.side, batch, side.reader.originNs!);
   }
 

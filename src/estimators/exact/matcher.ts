@@ -92,17 +92,17 @@ export class ExactMatcher {
     call.matchRows!(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
   }
 
-  /** Pairs of one direction that the last `takeRows` found: times at BEFORE and differences (after - before), uncorrected. Null: none. */
-  pairs(direction: 1 | 2): { sendNs: Float64Array; diffNs: Float64Array; count: number } | null {
+  /**
+   * Pairs of one direction that the last `takeRows` found: addresses of their times at BEFORE and of the differences (after - before) as f64, the latter
+   * uncorrected but for `addNs`, which is added once.
+   */
+  pairs(direction: 1 | 2, addNs: number): { sends: number; differences: number; count: number } {
     const { call, f64 } = this.#kernels;
     const count = call.matchPairCount!(this.#match, direction) >>> 0;
-    if (count === 0) return null;
-    const at = (call.matchPairs!(this.#match, direction) >>> 0) >>> 3;
-    return {
-      sendNs: f64.subarray(at, at + count),
-      diffNs: f64.subarray(at + this.#rows, at + this.#rows + count),
-      count,
-    };
+    const sends = call.matchPairs!(this.#match, direction) >>> 0;
+    const differences = sends + 8 * this.#rows;
+    if (addNs !== 0) for (let i = 0; i < count; i++) f64[(differences >>> 3) + i]! += addNs;
+    return { sends, differences, count };
   }
 
   /** One side has no more packets. */
