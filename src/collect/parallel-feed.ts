@@ -9,7 +9,7 @@ import { existsSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { setImmediate as turn } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
+import { SHARE_ENV, Worker } from "node:worker_threads";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { BATCH_ROWS, PacketBatch } from "../capture/batch.ts";
@@ -29,11 +29,11 @@ function program(): string | null {
   return existsSync(file) ? file : null;
 }
 
-/** Whether a second thread pays: both captures are files, large ones, and there is a processor for it. */
-export function worthParallel(before: string, after: string): boolean {
+/** Whether a second thread pays: the captures are files, large ones, and there is a processor for it. */
+export function worthParallel(...captures: string[]): boolean {
   if (availableParallelism() < 2 || program() === null) return false;
   let bytes = 0;
-  for (const path of [before, after]) {
+  for (const path of captures) {
     const stat = path === "-" ? undefined : statSync(path, { throwIfNoEntry: false });
     if (!stat?.isFile()) return false;
     bytes += stat.size;
@@ -42,6 +42,7 @@ export function worthParallel(before: string, after: string): boolean {
 }
 
 export class FeedThread {
+  static #early: FeedThread | null = null;
   readonly #worker: Worker;
   readonly #ring: FeedRing;
   readonly #messages: FeedMessage[] = [];
@@ -67,13 +68,21 @@ export class FeedThread {
     worker.unref();
   }
 
+  /** Starts the thread for the next `start`: it comes up while the caller loads what else it needs. */
+  static early(): void {
+    FeedThread.#early ??= FeedThread.start();
+  }
+
   /** Null where the thread's program is not at hand. */
   static start(): FeedThread | null {
+    const early = FeedThread.#early;
+    FeedThread.#early = null;
+    if (early) return early;
     const file = program();
     if (file === null) return null;
     const ring = new FeedRing(BATCH_ROWS);
     const data: FeedWorkerData = { module: Kernels.module, rows: ring.rows, ring: ring.buffer };
-    return new FeedThread(new Worker(file, { workerData: data }), ring);
+    return new FeedThread(new Worker(file, { workerData: data, env: SHARE_ENV, trackUnmanagedFds: false }), ring);
   }
 
   /** Starts a feed; the one before must have been finished. `filter` is the text of the plan's filter. */
