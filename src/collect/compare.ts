@@ -54,7 +54,7 @@ const ODD_SHARE = 0.001;
 const LOOK_AHEAD = 16_384;
 /** Packets matched in the look ahead that would have shown flows that answer each other. */
 const ENOUGH_MATCHED = 1000;
-const SHORT_LEAD_NS = 4e6;
+const SHORT_LEAD_NS = 8e6;
 /** Coverage, alignment, directions, lead and correction may each ask for one more, and a look ahead before. */
 const MAX_PASSES = 8;
 /** Below every difference: all packets go from BEFORE to AFTER until the pass shows better. */

@@ -12,7 +12,7 @@ import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
 
-const SLOTS = 64;
+const SLOTS = 32;
 const WRITTEN = 0;
 const TAKEN = 1;
 const STATE = 2;

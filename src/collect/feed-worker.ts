@@ -52,7 +52,6 @@ async function serve(order: FeedOrder, ring: FeedRing, post: (m: FeedMessage) =>
       seed: order.capture.seed,
       key: FlowKeySpec.parse(order.capture.key),
       filter: order.filter === undefined ? undefined : compileFilter(order.filter, kernels),
-      batchRows: ring.rows,
     },
     alignNs: order.alignNs,
     leadNs: order.leadNs,

@@ -15,6 +15,9 @@ import {
 } from "../capture/reader.ts";
 import { type StampScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
 
+/** Longer than other batches: each stride costs a hand-over where another thread reads. The same everywhere, so that strides are. */
+export const STRIDE_ROWS = 4096;
+
 export interface FeedPlan {
   before: string;
   after: string;
@@ -124,7 +127,7 @@ export class DirectFeed implements PairFeed {
   static async open(kernels: Kernels, plan: FeedPlan): Promise<DirectFeed> {
     // Rows are given their keys by runs; those who watch batches want them in the batch, too.
     const { key, ...plain } = plan.capture;
-    const capture: CaptureOptions = plan.onBatch ? plan.capture : plain;
+    const capture: CaptureOptions = plan.onBatch ? plan.capture : { ...plain, batchRows: STRIDE_ROWS };
     const readers = [
       await CaptureReader.open(kernels, plan.before, capture),
       await CaptureReader.open(kernels, plan.after, capture),

@@ -12,12 +12,19 @@ import { fileURLToPath } from "node:url";
 import { SHARE_ENV, Worker } from "node:worker_threads";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
-import { BATCH_ROWS, PacketBatch } from "../capture/batch.ts";
+import { PacketBatch } from "../capture/batch.ts";
 import { KeyRuns } from "../capture/key-runs.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import { FeedRing } from "./feed-ring.ts";
 import type { FeedMessage, FeedOrder, FeedWorkerData, SentError } from "./feed-worker.ts";
-import type { FeedHead, FeedPlan, FeedTail, PairFeed, Stride } from "./pair-feed.ts";
+import {
+  type FeedHead,
+  type FeedPlan,
+  type FeedTail,
+  type PairFeed,
+  STRIDE_ROWS,
+  type Stride,
+} from "./pair-feed.ts";
 
 /** Below this size of both files together a thread costs more than it saves. */
 const LEAST_BYTES = 16 << 20;
@@ -80,9 +87,12 @@ export class FeedThread {
     if (early) return early;
     const file = program();
     if (file === null) return null;
-    const ring = new FeedRing(BATCH_ROWS);
+    const ring = new FeedRing(STRIDE_ROWS);
     const data: FeedWorkerData = { module: Kernels.module, rows: ring.rows, ring: ring.buffer };
-    return new FeedThread(new Worker(file, { workerData: data, env: SHARE_ENV, trackUnmanagedFds: false }), ring);
+    return new FeedThread(
+      new Worker(file, { workerData: data, env: SHARE_ENV, trackUnmanagedFds: false }),
+      ring,
+    );
   }
 
   /** Starts a feed; the one before must have been finished. `filter` is the text of the plan's filter. */
