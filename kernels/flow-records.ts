@@ -1,13 +1,14 @@
 // What is known of each flow: its key, found through a hash index (whole keys are compared: never two flows in one record because their hashes
-// collide), and its statistics. Flows are numbered in order of appearance. A flow of one matched packet, as most are, is one cache line; the
-// second one is made when there is more to tell, and a third, small one for flows with packets that found no partner. Records lie in
+// collide), and its statistics. Flows are numbered in order of appearance. A flow of one or two matched packets, as most are, is one cache
+// line; the second one is made when there is more to tell, and a third, small one for flows with packets that found no partner. Records lie in
 // segments and never move. All of it is read by src/estimators/exact/.
 //
 //   flow:   sent u32 | received u32 | matched u32 | more u32 | meta u64 | addrA u64 | bytes f64 | first delay f64 | last delay f64 |
 //           next order u32 | wide u32
 //   more:   bits 0-28 number of the second record + 1, bit 29 there are faults, bits 30-31 direction (0 unknown, 1 before -> after, 2 after -> before)
-//   second: sum of (delay - first)^2 f64 | least f64 | most f64 | sum of (delay - first) f64 | sum of |difference of consecutive delays| f64 |
-//           list u32 | in the list u16, its class u16 | negative ones after the first u32 | faults u32
+//   second: from the third packet on: sum of (delay - first)^2 f64 | least f64 | most f64 | sum of (delay - first) f64 |
+//           sum of |difference of consecutive delays| f64 |
+//           list u32 | in the list u16, its class u16 | negative ones u32; and faults u32
 //   faults: lost | appeared | duplicates | head before | tail before | head after | tail after | reordered (u32 each)
 //   wide:   number + 1 of the rest of an IPv6 key: addrB u64 | addrC u64 | addrD u64
 //   index:  upper half of the key's hash << 32 | number + 1, at the place that its first bits tell
