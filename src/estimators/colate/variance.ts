@@ -22,12 +22,12 @@ const HALF_SQUARE = 0.4549;
 /** Beyond ten deviations a cell tells more about itself than about the others. */
 const CLIP = 100;
 
-/** `known`: s^2, where it is known from elsewhere. */
+/** `known`: what is known from elsewhere of each cell's E[y^2]; then the second coefficient is 0. */
 export function fitVariance(
   packets: Float64Array,
   delayNs: Float64Array,
   x1: (cell: number) => number,
-  known: number | null = null,
+  known: Float64Array | null = null,
 ): VarianceFit {
   const cells: number[] = [];
   for (let c = 0; c < packets.length; c++) if (packets[c]! > 0) cells.push(c);
@@ -38,6 +38,7 @@ export function fitVariance(
   let first = 0;
   let second =
     median(cells.map((c) => (delayNs[c]! - meanNs * packets[c]!) ** 2 / packets[c]!))! / HALF_SQUARE;
+  if (known) second = 0;
   const xs = Float64Array.from(cells, x1);
   for (let round = 0; round < ROUNDS; round++) {
     let [s11, s12, s22, t1, t2] = [0, 0, 0, 0, 0];
@@ -47,14 +48,15 @@ export function fitVariance(
       const c = cells[i]!;
       const n = packets[c]!;
       const x = xs[i]!;
-      const predicted = first * x + second * n + 1e-9;
+      const rest = known ? known[c]! : 0;
+      const predicted = first * x + second * n + rest + 1e-9;
       const y = delayNs[c]! - meanNs * n;
       const square = Math.min(y * y, CLIP * predicted);
       const w = 1 / (predicted * predicted);
       s11 += w * x * x;
       s12 += w * x * n;
       s22 += w * n * n;
-      t1 += w * x * square;
+      t1 += w * x * (square - rest);
       t2 += w * n * square;
       // A clipped cell has no say in the mean.
       if (square < y * y) continue;
@@ -68,9 +70,8 @@ export function fitVariance(
     // Where the two cannot be told apart (one flow to a cell), all is between flows.
     first = both ? (t1 * s22 - t2 * s12) / determinant : t1 / s11;
     second = both ? (t2 * s11 - t1 * s12) / determinant : 0;
-    if (known !== null) {
-      second = known;
-      first = Math.max(0, (t1 - known * s12) / s11);
+    if (known) {
+      [first, second] = [Math.max(0, t1 / s11), 0];
       continue;
     }
     if (second < 0) [first, second] = [t1 / s11, 0];
