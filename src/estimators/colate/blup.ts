@@ -20,8 +20,9 @@ export interface Prior {
   /** The common mean, and its variance. */
   meanNs: number;
   meanVariance: number;
-  /** V: variance between the means of flows. */
+  /** V: variance between the means of flows; of flows of p packets it is V p^-gamma. */
   flowVariance: number;
+  gamma?: number;
   /** s^2: variance within a flow. */
   packetVariance: number;
   /** Of each flow by itself, where flows are few and have shown it; and the degrees of freedom that this is worth. */
@@ -50,7 +51,8 @@ export function noiseOf(
   unitNs: number,
   { alpha, beta }: Background,
 ): Float64Array {
-  const { chance, jitter, left, leftSquare, expected } = graph;
+  const { jitter, left, leftSquare, expected } = graph;
+  const { chance } = weighed(graph, prior.gamma ?? 0);
   const noise = new Float64Array(expected.length);
   const within = prior.own ? jitterOf(graph, prior.own.variance) : null;
   for (let c = 0; c < noise.length; c++) {
@@ -90,7 +92,32 @@ export function levelVariances(graph: FlowGraph, prior: Prior): Float64Array {
 
 /** Of the means over their packets. */
 export function priorVariances(graph: FlowGraph, prior: Prior): Float64Array {
-  return graph.packets.map((p, f) => prior.flowVariance + packetVarianceOf(prior, f) / Math.max(1, p) + 1e-6);
+  return graph.packets.map(
+    (p, f) => flowVarianceOf(prior, p) + packetVarianceOf(prior, f) / Math.max(1, p) + 1e-6,
+  );
+}
+
+/** V of a flow of so many packets. */
+export function flowVarianceOf({ flowVariance, gamma = 0 }: Prior, packets: number): number {
+  return flowVariance * Math.max(1, packets) ** -gamma;
+}
+
+/** Per cell, per unit of V: sum of a^2 and variance of the allocation, where a flow of p packets has V p^-gamma. */
+export function weighed(graph: FlowGraph, gamma: number): { squares: Float64Array; chance: Float64Array } {
+  const { flows, starts, cell, a, rho, packets, countVariance } = graph;
+  if (gamma === 0) return graph;
+  const squares = new Float64Array(countVariance.length);
+  const chance = new Float64Array(countVariance.length);
+  for (let f = 0; f < flows; f++) {
+    const weight = Math.max(1, packets[f]!) ** -gamma;
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
+      const c = cell[e]!;
+      const binomial = a[e]! * (1 - rho[e]!);
+      squares[c]! += weight * a[e]! * a[e]!;
+      if (countVariance[c]! > 0) chance[c]! += weight * binomial * (1 - binomial / countVariance[c]!);
+    }
+  }
+  return { squares, chance };
 }
 
 /** The system of all flows; `solve` takes a right side and gives (P^-1 + A' S^-1 A)^-1 times it. */

@@ -12,6 +12,7 @@ import {
   posteriorVariances,
   priorVariances,
   systemOf,
+  weighed,
 } from "./blup.ts";
 import type { Difference } from "./difference.ts";
 import { type FlowGraph, layFlows } from "./flow-graph.ts";
@@ -38,6 +39,8 @@ export interface Decoded {
 /** A size of cell is judged where there are so many. */
 const BIN_CELLS = 30;
 const MANY_FLOWS = 1000;
+/** Powers of p that are tried for how V falls with the size of flows. */
+const GAMMAS = [0, 0.1, 0.2, 0.3, 0.4, 0.5];
 
 export function decodeFlows(
   difference: Difference,
@@ -95,13 +98,20 @@ function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit):
     return { meanNs: loose.meanNs, meanVariance: loose.meanVariance, flowVariance, packetVariance };
   }
   const within = graph.flows < MANY_FLOWS ? jitterWithinFlows(difference, graph) : null;
-  const x1 = (c: number) => graph.squares[c]! + graph.chance[c]!;
-  const fit = fitVariance(packets, delayNs, x1, within ? jitterOf(graph, within.own.variance) : null);
+  const known = within ? jitterOf(graph, within.own.variance) : null;
+  // Where each flow has its own jitter, lasting flows show it there.
+  const fits = (within ? [0] : GAMMAS).map((gamma) => {
+    const { squares, chance } = weighed(graph, gamma);
+    return { gamma, ...fitVariance(packets, delayNs, (c) => squares[c]! + chance[c]!, known) };
+  });
+  const fit = fits.reduce((best, next) => (next.deviance < best.deviance ? next : best));
   return {
+    gamma: fit.gamma,
     meanNs: fit.meanNs,
     meanVariance: fit.meanVariance,
     flowVariance: fit.first,
-    packetVariance: within?.common ?? fit.second,
+    // Which of the two falls with size is hard to tell: s^2 is not lowered for it.
+    packetVariance: within?.common ?? Math.max(fit.second, fits[0]!.second),
     own: within?.own,
   };
 }

@@ -6,7 +6,7 @@
  */
 import { normalQuantile, studentQuantile } from "../../base/special.ts";
 import type { Interval, KnownFlows } from "../estimator.ts";
-import { backgroundVariance } from "./blup.ts";
+import { backgroundVariance, flowVarianceOf } from "./blup.ts";
 import { type Decoded, looseFlowVariance } from "./decode.ts";
 import type { Difference } from "./difference.ts";
 import { fitVariance } from "./variance.ts";
@@ -83,7 +83,8 @@ function restOfFlows(
     squares += rest[f]! * Math.min(1, variance[f]! / before[f]!);
   }
   // Which packets are in the rest is chance; the common mean has an error of its own, for flows that little is known of.
-  const chance = (prior.packetVariance + prior.flowVariance) * unused;
+  let chance = prior.packetVariance * unused;
+  for (let f = 0; f < flows.count; f++) chance += rest[f]! * flowVarianceOf(prior, flows.packets[f]!);
   return {
     restNs,
     variance: ofFlows + chance + squares * squares * prior.meanVariance,
