@@ -30,6 +30,8 @@ import { RecordedFlows } from "./recorded-flows.ts";
 export interface EstimatePlan {
   estimator: Estimator;
   parameters: ParameterValues;
+  /** Names of parameters that were set on purpose; left out: all. Others may be chosen by what the captures hold. */
+  given?: ReadonlySet<string> | undefined;
 }
 
 export interface EstimateOptions {
@@ -69,7 +71,11 @@ export async function openWithEstimates(
     }
   }
   const companions = flowRecords ? [] : neededFlowLists(plans);
-  const taps = new TapsOfBothEnds([...plans, ...companions], options.seed ?? DEFAULT_SEED);
+  const few = plans.flatMap((plan, i) => {
+    const other = plan.given && plan.estimator.forFewFlows?.(plan.parameters, plan.given);
+    return other ? [{ ...other, estimator: plan.estimator, of: i }] : [];
+  });
+  const taps = new TapsOfBothEnds([...plans, ...companions, ...few], options.seed ?? DEFAULT_SEED);
   try {
     const comparison = await openComparison({
       ...options,
@@ -87,12 +93,16 @@ export async function openWithEstimates(
     const flows = recorded ?? lists.find((l) => l !== null) ?? null;
     const report = comparison.view("all");
     const estimates: Record<string, EstimateReport> = {};
-    for (const [i, { estimator, parameters }] of plans.entries()) {
-      estimates[estimator.name] = describeEstimate({
+    for (const [i, plan] of plans.entries()) {
+      const { estimator } = plan;
+      const other = few.findIndex((o) => o.of === i && flows !== null && flows.count <= o.mostFlows);
+      const { parameters } = few[other] ?? plan;
+      const tap = other < 0 ? i : plans.length + companions.length + other;
+      const estimate = describeEstimate({
         estimator,
         parameters,
         seed: taps.seed,
-        ends: ends && { sender: ends.sender[i]!, receiver: ends.receiver[i]! },
+        ends: ends && { sender: ends.sender[tap]!, receiver: ends.receiver[tap]! },
         flows: estimator.answers.includes("flow") ? flows : null,
         flowListBytes: estimator.needs.flows && ends ? flowListBytes(plans, companions, ends.sender) : 0,
         key,
@@ -100,11 +110,22 @@ export async function openWithEstimates(
         epochNs: taps.epochNs,
         report,
       });
+      if (other >= 0) estimate.notes.push(...chosenFor(flows!.count, plan, parameters));
+      estimates[estimator.name] = estimate;
     }
     return { ...comparison, view: (choice) => ({ ...comparison.view(choice), estimates }) };
   } finally {
     taps.free();
   }
+}
+
+/** What was set otherwise than by default. */
+function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: ParameterValues): string[] {
+  const changed = Object.keys(chosen).filter((name) => chosen[name] !== parameters[name]);
+  return changed.map(
+    (name) =>
+      `${name}=${chosen[name]} was chosen for ${flows} flows, where ${name}=${parameters[name]} is the default: two points that are to do the same must be told so`,
+  );
 }
 
 /** It lists the flows that were sent; one that keeps records at the receiver only does not. */
