@@ -39,8 +39,9 @@ export interface Decoded {
 /** A size of cell is judged where there are so many. */
 const BIN_CELLS = 30;
 const MANY_FLOWS = 1000;
-/** Powers of p that are tried for how V falls with the size of flows. */
-const GAMMAS = [0, 0.1, 0.2, 0.3, 0.4, 0.5];
+/** How V may fall with the size of flows, p^-gamma: steeper for as long as that makes the cells likelier. */
+const GAMMA_STEP = 0.1;
+const MOST_GAMMA = 0.5;
 
 export function decodeFlows(
   difference: Difference,
@@ -99,19 +100,25 @@ function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit):
   }
   const within = graph.flows < MANY_FLOWS ? jitterWithinFlows(difference, graph) : null;
   const known = within ? jitterOf(graph, within.own.variance) : null;
-  // Where each flow has its own jitter, lasting flows show it there.
-  const fits = (within ? [0] : GAMMAS).map((gamma) => {
+  const fitAt = (gamma: number) => {
     const { squares, chance } = weighed(graph, gamma);
     return { gamma, ...fitVariance(packets, delayNs, (c) => squares[c]! + chance[c]!, known) };
-  });
-  const fit = fits.reduce((best, next) => (next.deviance < best.deviance ? next : best));
+  };
+  const level = fitAt(0);
+  let fit = level;
+  // Where each flow has its own jitter, lasting flows show it there.
+  while (!within && fit.gamma < MOST_GAMMA) {
+    const steeper = fitAt(fit.gamma + GAMMA_STEP);
+    if (steeper.deviance >= fit.deviance) break;
+    fit = steeper;
+  }
   return {
     gamma: fit.gamma,
     meanNs: fit.meanNs,
     meanVariance: fit.meanVariance,
     flowVariance: fit.first,
     // Which of the two falls with size is hard to tell: s^2 is not lowered for it.
-    packetVariance: within?.common ?? Math.max(fit.second, fits[0]!.second),
+    packetVariance: within?.common ?? Math.max(fit.second, level.second),
     own: within?.own,
   };
 }

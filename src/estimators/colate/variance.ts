@@ -4,8 +4,8 @@
  * prediction and repeated.
  *   known flows:  X1 = sum a^2 + chance, X2 = N: V between the means of flows, s^2 within a flow
  *   no flows:     X1 = N^2, X2 = N:         beta and alpha of a background of N packets
- * Delays that are correlated in time make flows of many packets, which last, differ less in their means than short ones: V p^-gamma, gamma the one of
- * a few that makes the cells most likely.
+ * Delays that are correlated in time make flows of many packets, which last, differ less in their means than short ones: V p^-gamma, with the
+ * gamma that makes the cells most likely.
  * V and s^2 may be off by a factor of four with little harm to the answers; to their intervals it matters more.
  */
 import { median } from "../../base/regression.ts";
