@@ -1,32 +1,28 @@
 /**
- * What MAPLE costs and what it yields. Three parts, each on its own by name: node scripts/bench.mjs maple [speed|accuracy|archive]
+ * What MAPLE costs and what it yields. Two parts, each on its own by name: node scripts/bench.mjs maple [speed|accuracy|cost CAPTURE...]
  *
  *   speed     SVBF against C (bench/reference/svbf.c), the other structures, the ribbon's building and look-up, a tap from batches to payload
+ *   cost      bits per packet of records of real captures, by what they serve
  *   accuracy  every store on one trace of the reference traffic at 88 %: bits, failures, errors (the table of docs/estimators/maple.md)
- *   archive   a packet asked for, cold, in a day of 1 s epochs
  */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { mkdirSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { RecordArchive, type StoreItem } from "../src/archive/archive.ts";
 import { Kernels } from "../src/base/kernels.ts";
 import { Random } from "../src/base/random.ts";
 import { PacketBatch } from "../src/capture/batch.ts";
 import { FlowKeySpec } from "../src/capture/flow-key.ts";
-import { DEFAULT_SEED } from "../src/capture/reader.ts";
-import { PointObserver } from "../src/epoch/observer.ts";
-import type { EpochRecord } from "../src/epoch/record.ts";
+import { CaptureReader, DEFAULT_SEED } from "../src/capture/reader.ts";
 import { histogramOf } from "../src/estimators/maple/cell-table.ts";
-import { epochCentres } from "../src/estimators/maple/centres/epoch-centres.ts";
+import { epochCentres, pairedCentres } from "../src/estimators/maple/centres/epoch-centres.ts";
 import { CentrePipeline, type Strategy } from "../src/estimators/maple/centres/pipeline.ts";
 import { MaplePayload } from "../src/estimators/maple/lookup.ts";
 import { maple } from "../src/estimators/maple/maple.ts";
 import { createStore } from "../src/estimators/maple/stores/open.ts";
 import type { StoreGeometry } from "../src/estimators/maple/stores/packet-store.ts";
+import { PacketCosts } from "../src/estimators/packet-costs.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
-import { askPackets } from "../src/query/ask-packets.ts";
 import { simulate } from "../src/simulate/simulate.ts";
 import { ask, askAbsent, askAcross, fill, groupErrors, subFlows } from "../tests/maple/evaluate.ts";
 import { mean, quantile, referenceTrace, type TraceEpoch } from "../tests/maple/trace.ts";
@@ -138,30 +134,63 @@ async function tapSpeed(): Promise<void> {
   }
   const n = batches.reduce((sum, b) => sum + b.count, 0);
   for (const text of [
-    "identity=digest,check=0",
-    "identity=digest",
-    "identity=both,index=false",
-    "identity=both",
+    "",
+    "check=0,index=false",
+    "index=false",
+    "identity=both,index=true",
     "store=svbf,k=50,identity=digest,capacity=400000",
   ]) {
     const tap = maple.createTap({ kernels, role: "receiver", seed: 1n }, parseParameters(maple, text));
-    let bytes = 0;
+    const costs = new PacketCosts();
+    let payload: Uint8Array = new Uint8Array(0);
     let sealing = 0;
     const all = best(4, () => {
       tap.begin(0);
       for (const batch of batches) tap.update(batch, 0, batch.count);
       sealing = cpu(() => {
-        bytes = tap.seal().payload.length;
+        payload = tap.seal().payload;
       });
     });
+    costs.add(MaplePayload.of(kernels, payload).costs(), n);
     row(
       `tap ${text}`,
       rate(n, all),
       `sealing ${(1000 * sealing).toFixed(0)} ms`,
-      `${((8 * bytes) / n).toFixed(2)} bit/packet`,
+      costs.text()!,
       `bound ${(tap.memoryBytes / 1e6).toFixed(0)} MB`,
     );
     tap.free();
+  }
+}
+
+/** What records take on real captures: each as one epoch, with delays made up (they do not matter to the bits). */
+async function cost(files: readonly string[]): Promise<void> {
+  for (const file of files) {
+    for (const text of ["", "index=false", "identity=both,index=true"]) {
+      const kernels = new Kernels();
+      const random = new Random(5);
+      const tap = maple.createTap(
+        { kernels, role: "receiver", seed: DEFAULT_SEED },
+        parseParameters(maple, text),
+      );
+      tap.begin(0);
+      const reader = await CaptureReader.open(kernels, file, { key: FlowKeySpec.parse() });
+      const flows = new Set<bigint>();
+      while (await reader.next()) {
+        const { batch } = reader;
+        const at = batch.column("flowHash") >>> 3;
+        for (let i = 0; i < batch.count; i++) {
+          batch.delayNs[i] = Math.round(random.lognormal(11, 1));
+          flows.add(kernels.u64[at + i]!);
+        }
+        tap.update(batch, 0, batch.count);
+      }
+      reader.close();
+      const { payload, packets } = tap.seal();
+      const costs = new PacketCosts();
+      costs.add(MaplePayload.of(kernels, payload).costs(), packets);
+      row(basename(file), `${packets} packets, ${flows.size} flows`, `'${text}'`, costs.text()!);
+    }
   }
 }
 
@@ -247,8 +276,30 @@ async function accuracy(seed: number, seconds: number): Promise<void> {
     }
     for (const old of kept) old.free();
   }
+  /** Queueing delays in a ribbon or mixed ribbons. */
+  const sizeAware = (i: number, e: TraceEpoch) => {
+    const transmission = Float64Array.from(e.wireLength, (l) => Math.round((8e9 * l) / trace.rateBps));
+    const stored = e.delayNs.map((d, j) => d - transmission[j]!);
+    const at = kernels.alloc(8 * e.count);
+    kernels.f64.set(stored, at >>> 3);
+    const centres = pairedCentres(histogramOf(kernels, at, e.count), 64, 300);
+    kernels.free(at);
+    const filled = fill(kernels, e, centres, { ...plain, kind: "mixed", codeBits: 6 }, 0.905, stored);
+    const o = ask(kernels, filled);
+    judge(
+      "mixed k = 64, 0.905 bits fewer, size-aware",
+      e,
+      filled.store.bits / e.count,
+      o.failure,
+      o.falseRate,
+      askAbsent(kernels, filled, trace.epochs[i - 1]!.digest),
+      o.estimateNs.map((v, j) => v + transmission[j]!),
+    );
+    filled.free();
+  };
   for (const [i, e] of trace.epochs.entries()) {
     if (i < 2) continue;
+    sizeAware(i, e);
     const transmission = Float64Array.from(e.wireLength, (l) => Math.round((8e9 * l) / trace.rateBps));
     for (const [k, r, sized] of [
       [32, 5, true],
@@ -296,93 +347,7 @@ async function accuracy(seed: number, seconds: number): Promise<void> {
   }
 }
 
-/** A day of 1 s epochs: 86,400 records of a few hundred packets each; then a question with a rough time, in a process that has read nothing yet. */
-async function archive(epochs: number): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), "hoptime-bench-maple-"));
-  try {
-    const kernels = new Kernels();
-    const per = 200;
-    const store = await RecordArchive.create(directory);
-    let waiting: StoreItem[] = [];
-    const observer = new PointObserver({
-      ...{
-        kernels,
-        point: "B",
-        role: "receiver",
-        cut: { mode: "aligned", lengthNs: 1_000_000_000n },
-        seed: DEFAULT_SEED,
-      },
-      taps: [{ estimator: maple, parameters: parseParameters(maple, "k=32,capacity=1000,flows=100") }],
-      ...{ key: "5tuple", cover: 64, delays: true },
-      onRecord: (record: EpochRecord, options) => waiting.push({ record, options }),
-    });
-    const random = new Random(3);
-    const batch = new PacketBatch(kernels, per);
-    const mask = FlowKeySpec.parse().store(kernels);
-    const origin = 1_700_006_400_000_000_000n;
-    for (let epoch = 0; epoch < epochs; epoch++) {
-      batch.count = per;
-      for (let i = 0; i < per; i++) {
-        batch.timeNs[i] = epoch * 1e9 + i * 4e6;
-        batch.digest.set([epoch * per + i, 0x5eed], 2 * i);
-        batch.meta.set([(2000 + (i % 8)) << 16, 17 | (1 << 28)], 2 * i);
-        batch.addrA.set([0x0a00_0001, 0x0a01_0001], 2 * i);
-        batch.ipid[i] = i;
-        batch.flags[i] = 1 << 20;
-        batch.wireLength[i] = 100;
-        batch.delayNs[i] = Math.round(random.lognormal(11, 1));
-      }
-      kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
-      observer.feed(batch, origin);
-      if (waiting.length >= 256) {
-        await store.store(waiting);
-        waiting = [];
-      }
-    }
-    observer.finish();
-    await store.store(waiting);
-    const times: number[] = [];
-    const cpuTimes: number[] = [];
-    for (let i = 0; i < 20; i++) {
-      const epoch = random.below(epochs);
-      const n = random.below(per);
-      const digest = (0x5eedn << 32n) | BigInt(epoch * per + n);
-      const at = origin + BigInt(epoch) * 1_000_000_000n + BigInt(n) * 4_000_000n;
-      const start = performance.now();
-      const used = process.cpuUsage();
-      const opened = RecordArchive.open(directory);
-      const answer = await askPackets(opened, {
-        packets: { by: "digest", digests: [digest.toString(16)] },
-        fromNs: at - 10_000_000n,
-        toNs: at + 10_000_000n,
-      });
-      opened.close();
-      times.push(performance.now() - start);
-      const { user, system } = process.cpuUsage(used);
-      cpuTimes.push((user + system) / 1000);
-      if (answer.matched + answer.multi !== 1) throw new Error(`packet ${digest} was not found`);
-    }
-    row(
-      `archive of ${epochs} records`,
-      `first question ${times[0]!.toFixed(1)} ms, median ${quantile(times, 0.5).toFixed(1)} ms, worst ${Math.max(...times).toFixed(1)} ms`,
-      `CPU: first ${cpuTimes[0]!.toFixed(1)} ms, median ${quantile(cpuTimes, 0.5).toFixed(1)} ms`,
-    );
-    const [entry] = store.list({ fromNs: origin, toNs: origin + 1n }).entries;
-    const bytes = store.readHead(entry!).layout.unpackedBytes;
-    const payload = new MaplePayload(kernels, (o, l) => store.readPayloadRange(entry!, o, l), bytes);
-    const one = BigUint64Array.of(0x5eedn << 32n);
-    const warm = best(5, () => {
-      for (let i = 0; i < 2000; i++) payload.lookup("digest", one);
-    });
-    row("one packet from an open record", `${((1e6 * warm) / 2000).toFixed(1)} us`);
-    store.close();
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
-}
-
 const [part, ...rest] = process.argv.slice(2);
 if (part === undefined || part === "speed") await speed();
+if (part === "cost") await cost(rest);
 if (part === undefined || part === "accuracy") await accuracy(Number(rest[0] ?? 1), Number(rest[1] ?? 6));
-if (part === undefined || part === "archive")
-  await archive(Number(part === "archive" ? (rest[0] ?? 86_400) : 86_400));

@@ -396,3 +396,22 @@ export function statsReverse(p: usize, id: u32, scratch: usize): i32 {
   const found = search(stats, hashKey(scratch, stats.seed), load<u64>(scratch), load<u64>(scratch, 8), scratch + 16);
   return found >= 0 ? found : -1;
 }
+
+/**
+ * The next flow from `from` on with matched packets whose opposite has some, too, and a higher number; -1 where there is none, or where `most` flows
+ * were asked in vain. Leaves the opposite's number at `scratch` + 40. `scratch`: 48 bytes.
+ */
+export function statsPeer(p: usize, from: u32, most: u32, scratch: usize): i32 {
+  const segments = flowSegments(changetype<FlowStats>(p));
+  const count = statsCount(p);
+  let asked: u32 = 0;
+  for (let id = from; id < count && asked < most; id++) {
+    if (flowIn(segments, id).matched == 0) continue;
+    asked++;
+    const other = statsReverse(p, id, scratch);
+    if (other <= <i32>id || flowIn(segments, <u32>other).matched == 0) continue;
+    store<u32>(scratch, <u32>other, 40);
+    return <i32>id;
+  }
+  return -1;
+}

@@ -77,6 +77,33 @@ function writeKey(q: usize, record: usize): usize {
   return q + 32;
 }
 
+/** Bucket of a flow by the upper half of its hash. */
+// @ts-ignore: decorator
+@inline
+export function bucketOfFlow(hash: u64, buckets: u32): u32 {
+  return <u32>(((hash >> 32) * <u64>buckets) >> 32);
+}
+
+/** Numbers of the flows by bucket into `order`; `ends` (buckets + 1) receives the end of each bucket in it. */
+export function bucketFlows(flows: Flows, buckets: u32, ends: usize, order: usize): void {
+  const count = flows.count;
+  memory.fill(ends, 0, (buckets + 1) << 2);
+  for (let f: u32 = 0; f < count; f++) {
+    const at = ends + ((bucketOfFlow(load<u64>(flowRecord(flows, f)), buckets) + 1) << 2);
+    store<u32>(at, load<u32>(at) + 1);
+  }
+  for (let b: u32 = 0; b < buckets; b++) {
+    const at = ends + ((b + 1) << 2);
+    store<u32>(at, load<u32>(at) + load<u32>(ends + (b << 2)));
+  }
+  for (let f: u32 = 0; f < count; f++) {
+    const at = ends + (bucketOfFlow(load<u64>(flowRecord(flows, f)), buckets) << 2);
+    const to = load<u32>(at);
+    store<u32>(at, to + 1);
+    store<u32>(order + (to << 2), f);
+  }
+}
+
 /**
  * Writes the section: {flows u32, buckets u32, untold packets u32, 0 u32}, the buckets' ends as (buckets + 1) u32 from the first entry on, entries.
  * `out` receives {address, bytes}; the caller frees the address.
@@ -115,24 +142,9 @@ export function mapleIndexBuild(p: usize, perBucket: u32, out: usize): void {
   }
   // starts[f] .. starts[f + 1] are now the IPIDs of flow f.
 
-  // Flows by bucket.
   const ends = heap.alloc((buckets + 1) << 2);
-  memory.fill(ends, 0, (buckets + 1) << 2);
-  for (let f: u32 = 0; f < count; f++) {
-    const at = ends + ((<u32>(((load<u64>(flowRecord(flows, f)) >> 32) * <u64>buckets) >> 32) + 1) << 2);
-    store<u32>(at, load<u32>(at) + 1);
-  }
-  for (let b: u32 = 0; b < buckets; b++) {
-    const at = ends + ((b + 1) << 2);
-    store<u32>(at, load<u32>(at) + load<u32>(ends + (b << 2)));
-  }
   const order = heap.alloc((count + 1) << 2);
-  for (let f: u32 = 0; f < count; f++) {
-    const at = ends + (<u32>(((load<u64>(flowRecord(flows, f)) >> 32) * <u64>buckets) >> 32) << 2);
-    const to = load<u32>(at);
-    store<u32>(at, to + 1);
-    store<u32>(order + (to << 2), f);
-  }
+  bucketFlows(flows, buckets, ends, order);
 
   const head = 16 + ((buckets + 1) << 2);
   const room = head + count * ENTRY_BYTES + n * RANGE_BYTES;

@@ -164,3 +164,42 @@ describe.skipIf(missing)("on a router with 5.4 % real loss, lda", () => {
     expect(lda.stdevReason).toMatch(/lost in its noise/);
   });
 });
+
+describe("estimators that must know the delay of each packet", () => {
+  test.each([
+    ["asis", 0n],
+    ["asis", 37_000_000_000n],
+    ["relative", 37_000_000_000n],
+    ["deskew", 0n],
+  ] as const)("maple beside the exact match, clocks %s, %d ns apart", async (clock, apart) => {
+    const { before, after } = demoPair();
+    const pair = { before: path("told-a.pcap"), after: path("told-b.pcap") };
+    writeFrames(pair.before, before);
+    writeFrames(
+      pair.after,
+      after.map((f) => ({ ...f, ns: f.ns + apart })),
+    );
+    const { report, lda: maple } = await estimate({ ...pair, clock }, "k=64", "maple");
+    const exact = report.segment.latency!;
+    expect(maple.packetsUsed).toBe(report.segment.matched);
+    expect(maple.meanNs! / exact.meanNs).toBeCloseTo(1, 6);
+    expect(maple.senderBytes).toBe(0);
+    expect(maple.packets).toMatchObject({ asked: report.segment.matched, withinBounds: 1 });
+    expect(maple.packets!.answered).toBeGreaterThan(0.99 * maple.packets!.asked);
+    expect(maple.packets!.medianError).toBeLessThan(0.03);
+    expect(maple.flows!.length).toBeGreaterThan(0);
+    for (const f of maple.flows!.filter((f) => f.meanNs !== null)) {
+      expect(Math.abs(f.relativeError!)).toBeLessThan(0.1);
+    }
+  });
+
+  test.each(["sds", "global-mean"])("%s runs too", async (name) => {
+    const { report, lda } = await estimate(DEMO, "", name);
+    expect(report.segment.matched).toBeGreaterThan(0);
+    expect(lda.flows?.some((f) => f.meanNs !== null) || lda.meanNs !== null).toBe(true);
+  });
+
+  test("standard input cannot be read twice", async () => {
+    await expect(estimate({ ...DEMO, after: "-" }, "", "maple")).rejects.toThrow(/read twice/);
+  });
+});

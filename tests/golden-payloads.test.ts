@@ -77,8 +77,10 @@ const GOLDEN: { file: string; name: string; text: string; references?: number }[
   { file: "multiflow-v1", name: "multiflow", text: "rate=0.5" },
   { file: "global-mean-v1", name: "global-mean", text: "" },
   { file: "probes-v1", name: "probes", text: "" },
-  { file: "maple-v1", name: "maple", text: "k=8,check=4,capacity=250,flows=20" },
-  { file: "maple-v1-svbf", name: "maple", text: "store=svbf,centres=log,k=10,capacity=300" },
+  { file: "maple-v1", name: "maple", text: "identity=both,index=true,k=8,check=4,capacity=250,flows=20" },
+  { file: "maple-v1-delays", name: "maple", text: "k=8,check=4,capacity=250,flows=20" },
+  { file: "maple-v1-mixed", name: "maple", text: "store=mixed,k=8,check=2,capacity=250,flows=20" },
+  { file: "maple-v1-svbf", name: "maple", text: "identity=both,store=svbf,centres=log,k=10,capacity=300" },
 ];
 
 describe.each(GOLDEN)("$file", ({ file, name, text, references }) => {

@@ -3,12 +3,13 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { FIRST_NS, numberedRecord } from "../../tests/numbered-record.ts";
@@ -205,6 +206,29 @@ describe("the archive", () => {
     );
   });
 
+  it("reads an archive of version 1, whose records lie in the folders of their hours, and stores beside them", async () => {
+    const old = [0, 1, 700, 3600].map((n) => numberedRecord(n));
+    await store(old);
+    for (const { file } of RecordArchive.open(directory).list().entries) {
+      renameSync(file, join(dirname(dirname(file)), basename(file)));
+    }
+    writeFileSync(join(directory, "archive.json"), '{"format":"hoptime.archive/1"}');
+    // What is there already is known; what is not goes to folders of ten minutes.
+    expect(await store([...old, numberedRecord(2)])).toMatchObject({ stored: 1, unchanged: 4 });
+    expect(readFileSync(join(directory, "archive.json"), "utf8")).toContain("hoptime.archive/2");
+    const archive = RecordArchive.open(directory);
+    const all = archive.list();
+    expect(all.foreign).toEqual([]);
+    expect(all.entries.map((e) => e.epoch.startNs)).toEqual(
+      [0, 1, 2, 700, 3600].map((n) => numberedRecord(n).epoch.startNs),
+    );
+    for (const entry of all.entries) {
+      const { startNs, endNs } = entry.epoch;
+      expect(archive.readRecord(entry).epoch.startNs).toBe(startNs);
+      expect(archive.list({ fromNs: startNs, toNs: endNs }).entries).toEqual([entry]);
+    }
+  });
+
   it("reads heads and parts of payloads without the rest", async () => {
     await store(
       [0, 1, 2].map((n) => numberedRecord(n)),
@@ -247,8 +271,8 @@ describe("the archive", () => {
   it("refuses a directory that is missing, or of another format", async () => {
     expect(() => RecordArchive.open(join(root, "nowhere"))).toThrow(/no such directory/);
     await store([]);
-    writeFileSync(join(directory, "archive.json"), '{"format":"hoptime.archive/2"}');
-    expect(() => RecordArchive.open(directory)).toThrow(/hoptime.archive\/2/);
+    writeFileSync(join(directory, "archive.json"), '{"format":"hoptime.archive/3"}');
+    expect(() => RecordArchive.open(directory)).toThrow(/hoptime.archive\/3/);
     await expect(RecordArchive.create(directory)).rejects.toThrow(UsageError);
   });
 });

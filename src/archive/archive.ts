@@ -1,5 +1,5 @@
 /**
- * Records on disk: one plain file each, in folders by point, segment, estimator and hour (names.ts). Nothing but the files: no index
+ * Records on disk: one plain file each, in folders by point, segment, estimator and ten minutes (names.ts). Nothing but the files: no index
  * that could disagree with them, so folders of several machines are put together by copying, and a kill at any moment leaves every record that
  * was reported as stored, whole, and no other in part. Storing again what is there is no change; something else under the same identity (point,
  * segment, estimator, role, start of the epoch) is a conflict, and named.
@@ -7,7 +7,6 @@
  * Measured: 2.7 us per 64-byte read inside a record; a store costs one fdatasync, which groups of records share in parallel.
  */
 import { closeSync, existsSync, readdirSync, readFileSync, readSync, rmSync, statSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { formatTime } from "../base/time.ts";
@@ -18,7 +17,9 @@ import { type Listing, listPoints, listRecords, MARKER, type Selection, TEMPORAR
 import { type ArchiveEntry, identity, parseFileName, recordPath } from "./names.ts";
 import { checkPlace, openRecord, type ReadHead, readHeadOf, readStored } from "./read.ts";
 
-export const ARCHIVE_FORMAT = "hoptime.archive/1";
+export const ARCHIVE_FORMAT = "hoptime.archive/2";
+/** Its records lie in the folders of their hours; they are read, and new ones stored beside them as version 2 has it. */
+const FORMER_FORMAT = "hoptime.archive/1";
 const MOST_OPEN = 64;
 /** Records written and synced at the same time. */
 const PARALLEL = 8;
@@ -77,12 +78,14 @@ export class RecordArchive {
     const archive = new RecordArchive(directory);
     try {
       await makeFolder(dirname(directory), directory);
-      checkMarker(directory);
-      const marker = join(directory, MARKER);
-      if (!existsSync(marker)) await writeFile(marker, `${JSON.stringify({ format: ARCHIVE_FORMAT })}\n`);
+      const format = checkMarker(directory);
       const temporary = join(directory, TEMPORARY);
       await makeFolder(directory, temporary);
       await removeStale(temporary);
+      if (format !== ARCHIVE_FORMAT) {
+        const marker = new TextEncoder().encode(`${JSON.stringify({ format: ARCHIVE_FORMAT })}\n`);
+        await publish(await writeTemporary(temporary, marker), join(directory, MARKER), true);
+      }
     } catch (cause) {
       if (cause instanceof UsageError) throw cause;
       const why = (cause as Error).message;
@@ -174,7 +177,8 @@ export class RecordArchive {
       if (what === null) return null;
       throw conflictOf(record, path, what);
     }
-    const there = this.#folder(folder).get(identity(record));
+    const there =
+      this.#folder(folder).get(identity(record)) ?? this.#folder(dirname(folder)).get(identity(record));
     if (there === undefined) return { ...item, path, supersedes: null };
     let stored: EpochRecord;
     try {
@@ -273,18 +277,19 @@ export class RecordArchive {
   }
 }
 
-function checkMarker(directory: string): void {
+/** The format that the archive says it has; null where it says nothing. */
+function checkMarker(directory: string): string | null {
   const marker = join(directory, MARKER);
-  if (!existsSync(marker)) return;
+  if (!existsSync(marker)) return null;
   const text = readFileSync(marker, "utf8");
   let format: unknown;
   try {
     format = (JSON.parse(text) as { format?: unknown }).format;
   } catch {
     // Cut off while it was made: it says nothing, and what it would have said is the only thing there is.
-    return;
+    return null;
   }
-  if (format === ARCHIVE_FORMAT) return;
+  if (format === ARCHIVE_FORMAT || format === FORMER_FORMAT) return format;
   throw new UsageError(
     "not-supported",
     `${directory}: an archive of format '${format}'; this program knows ${ARCHIVE_FORMAT}`,

@@ -4,10 +4,10 @@ import { join, sep } from "node:path";
 import {
   type ArchiveEntry,
   EXTENSION,
-  hourFolders,
   identity,
   parseFileName,
   parseFolderName,
+  timeFolders,
   timeName,
 } from "./names.ts";
 
@@ -57,36 +57,16 @@ export function listPoints(directory: string): string[] {
 type TapNames = Pick<ArchiveEntry, "point" | "segment" | "estimator">;
 
 function listTap(path: string, names: TapNames, { fromNs, toNs }: Selection, out: Listing): void {
-  const from = fromNs === undefined ? null : hourFolders(fromNs).join("/");
-  const to = toNs === undefined ? null : hourFolders(toNs).join("/");
-  // Epochs of one tap follow each other: of those that start before the range, only the last can reach into it.
-  let before: string | null = null;
-  const inside: string[] = [];
-  for (const day of read(path).sort(byName)) {
-    if (!day.isDirectory() || !/^[+-]?\d+-\d\d-\d\d$/.test(day.name)) {
-      noteForeign(out, join(path, day.name));
-      continue;
-    }
-    if (to !== null && day.name > to.slice(0, day.name.length)) continue;
-    // An earlier day matters only as the last before the range: its hours are looked at when it is known to be.
-    if (from !== null && day.name < from.slice(0, day.name.length)) {
-      before = day.name;
-      continue;
-    }
-    for (const hour of read(join(path, day.name)).sort(byName)) {
-      const name = `${day.name}/${hour.name}`;
-      if (!hour.isDirectory() || !/^\d\d$/.test(hour.name)) noteForeign(out, join(path, name));
-      else if (from !== null && name < from) before = name;
-      else if (to === null || name <= to) inside.push(name);
-    }
-  }
-  if (before !== null) inside.unshift(before.includes("/") ? before : lastHour(path, before));
+  const from = fromNs === undefined ? null : timeFolders(fromNs).join("/");
+  const to = toNs === undefined ? null : timeFolders(toNs).join("/");
+  const inside = foldersBetween(path, from, to, out);
   const found = new Map<string, ArchiveEntry>();
   const reaches = rangeTest(fromNs, toNs);
   for (const folder of inside) {
     const base = join(path, folder);
     for (const name of readNames(base)) {
-      if (!reaches(name)) continue;
+      // Folders of ten minutes beside records of version 1.
+      if (!reaches(name) || LEVELS[HOUR]!.test(name)) continue;
       const told = parseFileName(name);
       if (!told) {
         noteForeign(out, join(base, name));
@@ -103,6 +83,55 @@ function listTap(path: string, names: TapNames, { fromNs, toNs }: Selection, out
   for (const entry of found.values()) out.entries.push(entry);
 }
 
+/** Names of the folders below a tap: day, hour, ten minutes. */
+const LEVELS = [/^[+-]?\d+-\d\d-\d\d$/, /^\d\d$/, /^[0-5]0$/];
+const HOUR = 2;
+
+/**
+ * Folders below `path` with records of a time between `from` and `to` ("2026-11-15/04/20"), and the last one before: epochs of one tap follow each
+ * other, so of those that start before the range only the last can reach into it. Names sort as time does.
+ */
+function foldersBetween(path: string, from: string | null, to: string | null, out: Listing): string[] {
+  const inside: string[] = [];
+  let before: string | null = null;
+  const visit = (folder: string, level: number): void => {
+    const { names, records } = timeFolder(path, folder, level, out);
+    if (records) inside.push(folder);
+    for (const name of names) {
+      // Later ones come later, so that this ends with the last; it is looked into only then.
+      if (from !== null && name < from.slice(0, name.length)) before = name;
+      else if (to !== null && name > to.slice(0, name.length)) continue;
+      else if (level === HOUR) inside.push(name);
+      else visit(name, level + 1);
+    }
+  };
+  visit("", 0);
+  for (let last: string | null = before; last !== null; ) {
+    const level: number = last.split("/").length;
+    if (level > HOUR) {
+      inside.unshift(last);
+      break;
+    }
+    const { names, records } = timeFolder(path, last, level, out);
+    if (records) inside.unshift(last);
+    last = names.at(-1) ?? null;
+  }
+  return inside;
+}
+
+/** Folders of time in one of them, in order, and whether records lie beside them: those of version 1 in the folder of their hour. */
+function timeFolder(path: string, folder: string, level: number, out: Listing) {
+  const names: string[] = [];
+  let records = false;
+  for (const entry of read(join(path, folder)).sort(byName)) {
+    const name = folder === "" ? entry.name : `${folder}/${entry.name}`;
+    if (entry.isDirectory() && LEVELS[level]!.test(entry.name)) names.push(name);
+    else if (level === HOUR && !entry.isDirectory()) records = true;
+    else noteForeign(out, join(path, name));
+  }
+  return { names, records };
+}
+
 /**
  * Tells from a name's digits alone that a record is out of range: an hour has thousands of files of which a question wants a few. True for everything
  * that is not told so quickly.
@@ -116,14 +145,6 @@ function rangeTest(fromNs: bigint | undefined, toNs: bigint | undefined): (name:
     if (to !== null && name.slice(0, 19) >= to) return false;
     return name.slice(20, 39) > from;
   };
-}
-
-function lastHour(path: string, day: string): string {
-  const hours = read(join(path, day))
-    .map((h) => h.name)
-    .filter((h) => /^\d\d$/.test(h))
-    .sort();
-  return join(day, hours.at(-1) ?? "");
 }
 
 function folders(

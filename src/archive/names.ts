@@ -1,6 +1,7 @@
 /**
- * Where a record lies: DIR/point/segment/estimator/YYYY-MM-DD/HH/START-END-MODE-ROLE[-STARTID-ENDID].hop (docs/formats/archive.md). The path holds
- * what a question selects by, so that listing reads folders and nothing else. What names hold beyond letters, digits, dots and dashes is
+ * Where a record lies: DIR/point/segment/estimator/YYYY-MM-DD/HH/MM/START-END-MODE-ROLE[-STARTID-ENDID].hop (docs/formats/archive.md). The path holds
+ * what a question selects by, so that listing reads folders and nothing else; MM is the ten minutes of the start, so that they are small ones: a
+ * question that finds nothing in the page cache waits for every block of them. Version 1 had no MM. What names hold beyond letters, digits, dots and dashes is
  * written as %XX; no segment is `_`.
  */
 import { formatTime } from "../base/time.ts";
@@ -45,11 +46,11 @@ export function parseFolderName(folder: string): string | null {
   }
 }
 
-/** Folders of the hour in which an epoch starts: ["2026-11-15", "04"]. */
-export function hourFolders(ns: bigint): [day: string, hour: string] {
+/** Folders of the ten minutes in which an epoch starts: ["2026-11-15", "04", "20"]. */
+export function timeFolders(ns: bigint): [day: string, hour: string, minutes: string] {
   const text = formatTime(ns);
   const at = text.indexOf("T");
-  return [text.slice(0, at), text.slice(at + 1, at + 3)];
+  return [text.slice(0, at), text.slice(at + 1, at + 3), `${text[at + 4]}0`];
 }
 
 /** Path of a record below the archive's folder, as parts. */
@@ -66,7 +67,7 @@ export function recordPath(head: RecordHead): string[] {
     folderName(head.point),
     folderName(head.segment),
     folderName(head.estimator),
-    ...hourFolders(epoch.startNs),
+    ...timeFolders(epoch.startNs),
     parts.join("-") + EXTENSION,
   ];
 }

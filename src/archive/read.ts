@@ -65,7 +65,10 @@ export function readHeadOf(fd: number, entry: ArchiveEntry): ReadHead {
 
 /** A record under another's name would answer for it. */
 export function checkPlace(head: RecordHead, entry: ArchiveEntry): void {
-  const told = recordPath(head).join("/");
-  if (entry.file.split(/[\\/]/).slice(-6).join("/") === told) return;
-  throw new FormatError("bad-record", entry.file, 0, `the record belongs at ${told}`);
+  const told = recordPath(head);
+  // Version 1 had no folders of ten minutes.
+  const before = told.filter((_, i) => i !== told.length - 2);
+  const parts = entry.file.split(/[\\/]/);
+  if ([told, before].some((path) => parts.slice(-path.length).join("/") === path.join("/"))) return;
+  throw new FormatError("bad-record", entry.file, 0, `the record belongs at ${told.join("/")}`);
 }

@@ -42,14 +42,14 @@ interface Flags {
 const EXAMPLES = `
 Times are 2026-11-15T04:00:00Z, seconds with a point (1700000000.5) or nanoseconds. Epochs that reach into the time asked for count whole.
 --group takes host (pairs of hosts), prefix/N (pairs of prefixes), or any key: src, dst/24, proto, dscp …; about packets also packet, subflow/N and all.
-Without --between the question is about single packets (records of maple): by digest, by flow and IPIDs, by a capture, or of all listed flows.
+Without --between the question is about single packets (records of maple): by digest, by flow, by a capture; by IPIDs and of all listed flows where they were observed with --maple identity=both,index=true.
 
 Examples:
   hoptime query records --between A B
   hoptime query records --between A B --top 10
   hoptime query records --between A B --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000' --json
   hoptime query records --packet 5be0cd19137e2179 --from 2026-11-15T04:00:00Z --to 2026-11-15T04:00:01Z
-  hoptime query records --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000' --ipid 100-250 --group packet
+  hoptime query records --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000'
   hoptime query records --capture slow.pcap --filter 'port 443' --group subflow/10
   hoptime query records --between A B --group prefix/24 --from 2026-11-15T04:00:00Z --to 2026-11-15T05:00:00Z
 `;

@@ -24,6 +24,7 @@ interface Flags {
   flowSize?: number;
   reliability?: number;
   interval?: number;
+  strangers?: number;
   memory?: number;
   set?: string;
   json?: boolean;
@@ -42,6 +43,7 @@ export function sizeCommand(): Command {
 Examples:
   hoptime size lda --packets 5e6 --loss 1% --error 1%
   hoptime size lda --capture a.pcap --loss 0.1%,5% --memory 8kB --json
+  hoptime size maple --packets 400e3 --flows 68e3 --error 3% --strangers 10%
   hoptime size ${sizes[0]} --help   all options`,
     )
     .action((name: string | undefined) => {
@@ -93,6 +95,11 @@ function sizeOf(estimator: Estimator): Command {
       "--interval <share>",
       "relative error that reliability is told for: 0.05 or 5%",
       shareOption("--interval"),
+    )
+    .option(
+      "--strangers <share>",
+      "stores of packets: wanted probability that a packet which never came by is answered",
+      shareOption("--strangers"),
     )
     .option("--memory <bytes>", "what one tap may hold: 16384, 16kB, 1MB", memoryOption)
     .option(
@@ -162,6 +169,7 @@ async function readRequest(
     flowSize: flags.flowSize ?? null,
     reliability: flags.reliability ?? null,
     interval: flags.interval ?? null,
+    absent: flags.strangers ?? null,
     memoryBytes: flags.memory ?? null,
     fixed: fixedParameters(estimator, flags.set),
   };

@@ -18,6 +18,7 @@ import type {
 } from "../estimators/estimator.ts";
 import { isNoAnswer } from "../estimators/estimator.ts";
 import { formatParameters } from "../estimators/parameters.ts";
+import type { PacketErrors } from "./compare-delays.ts";
 import type { FlowKeyJson, ReportView } from "./compare-report.ts";
 
 export interface EstimateReport {
@@ -56,6 +57,8 @@ export interface EstimateReport {
   flows?: FlowEstimateReport[];
   /** Errors of flows by their number of packets. */
   flowClasses?: FlowClass[];
+  /** Errors of single packets, where the estimator answers for them. */
+  packets?: PacketErrors;
   notes: string[];
 }
 
@@ -93,7 +96,9 @@ export interface EstimateSubject {
   parameters: ParameterValues;
   seed: bigint;
   /** Null: no packet at all. */
-  ends: { sender: SealedEpoch; receiver: SealedEpoch } | null;
+  ends: { sender: SealedEpoch | null; receiver: SealedEpoch } | null;
+  /** Of an estimator that answers for single packets. */
+  packets: PacketErrors | null;
   flows: KnownFlows | null;
   flowListBytes: number;
   key: FlowKeySpec;
@@ -107,8 +112,8 @@ export function describeEstimate(subject: EstimateSubject): EstimateReport {
   const answer: EstimatorAnswer = ends
     ? estimator.estimate({ parameters, seed: subject.seed, ...ends, flows, confidence, epochNs })
     : { segment: null, flows: [], notes: [] };
-  const packets = (ends?.sender.packets ?? 0) + (ends?.receiver.packets ?? 0);
-  const senderBytes = ends?.sender.payload.length ?? 0;
+  const packets = (ends?.sender?.packets ?? 0) + (ends?.receiver.packets ?? 0);
+  const senderBytes = ends?.sender?.payload.length ?? 0;
   const receiverBytes = ends?.receiver.payload.length ?? 0;
   const bytes = senderBytes + receiverBytes + subject.flowListBytes;
   const notes = [...new Set([...(answer.segment?.notes ?? []), ...answer.notes])];
@@ -128,6 +133,7 @@ export function describeEstimate(subject: EstimateSubject): EstimateReport {
     out.flows = flowFields(answer.flows, flows, subject.key, report);
     out.flowClasses = classes(out.flows);
   }
+  if (subject.packets) out.packets = subject.packets;
   return out;
 }
 

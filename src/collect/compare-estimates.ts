@@ -5,7 +5,6 @@
  * Taps see packets as the exact match does: filtered, keyed, and with the clock correction applied that it applies. A tap cannot know which way a
  * packet goes: where packets of both directions pass, the mean mixes them, and is withheld when that shows.
  */
-import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
@@ -22,6 +21,7 @@ import type {
 import { parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { type CompareOptions, type Comparison, openComparison, wholeReport } from "./compare.ts";
+import { type PassClock, requireFiles, sealWithDelays } from "./compare-delays.ts";
 import { describeEstimate, type EstimateReport } from "./compare-estimate-report.ts";
 import type { PassPlan } from "./compare-pass.ts";
 import type { CompareReport } from "./compare-report.ts";
@@ -62,20 +62,16 @@ export async function openWithEstimates(
   options: CompareOptions,
   { plans, confidence = 0.95, flowRecords }: EstimateOptions,
 ): Promise<Comparison> {
-  for (const { estimator } of plans) {
-    if (estimator.needs.delays) {
-      throw new UsageError(
-        "not-supported",
-        `--estimators: '${estimator.name}' needs the delay of each packet, which two captures do not carry`,
-      );
-    }
-  }
   const companions = flowRecords ? [] : neededFlowLists(plans);
-  const few = plans.flatMap((plan, i) => {
-    const other = plan.given && plan.estimator.forFewFlows?.(plan.parameters, plan.given);
-    return other ? [{ ...other, estimator: plan.estimator, of: i }] : [];
+  // Those that must know delays get them when the comparison is done (compare-delays.ts).
+  const told = plans.filter((p) => p.estimator.needs.delays);
+  requireFiles(options, told);
+  const counting = [...plans.filter((p) => !told.includes(p)), ...companions];
+  const few = counting.flatMap((of) => {
+    const other = of.given && of.estimator.forFewFlows?.(of.parameters, of.given);
+    return other ? [{ ...other, estimator: of.estimator, of }] : [];
   });
-  const taps = new TapsOfBothEnds([...plans, ...companions, ...few], options.seed ?? DEFAULT_SEED);
+  const taps = new TapsOfBothEnds([...counting, ...few], options.seed ?? DEFAULT_SEED);
   try {
     const comparison = await openComparison({
       ...options,
@@ -83,8 +79,10 @@ export async function openWithEstimates(
       onBatch: (side, batch, originNs) => taps.feed(side, batch, originNs),
     });
     const ends = taps.seal();
+    const clock = taps.clock;
+    const delayed = clock ? await sealWithDelays(options, told, clock) : [];
     const key = FlowKeySpec.parse(options.key);
-    const lists = [...plans, ...companions].map(({ estimator, parameters }, i): KnownFlows | null =>
+    const lists = counting.map(({ estimator, parameters }, i): KnownFlows | null =>
       ends && listsFlows(estimator) ? estimator.readFlows!(ends.sender[i]!, parameters) : null,
     );
     const recorded = flowRecords
@@ -93,18 +91,25 @@ export async function openWithEstimates(
     const flows = recorded ?? lists.find((l) => l !== null) ?? null;
     const report = comparison.view("all");
     const estimates: Record<string, EstimateReport> = {};
-    for (const [i, plan] of plans.entries()) {
+    for (const plan of plans) {
       const { estimator } = plan;
-      const other = few.findIndex((o) => o.of === i && flows !== null && flows.count <= o.mostFlows);
+      const other = few.findIndex((o) => o.of === plan && flows !== null && flows.count <= o.mostFlows);
       const { parameters } = few[other] ?? plan;
-      const tap = other < 0 ? i : plans.length + companions.length + other;
+      const d = told.indexOf(plan);
+      const i = other < 0 ? counting.indexOf(plan) : counting.length + other;
       const estimate = describeEstimate({
         estimator,
         parameters,
         seed: taps.seed,
-        ends: ends && { sender: ends.sender[tap]!, receiver: ends.receiver[tap]! },
+        ends:
+          d >= 0
+            ? delayed[d]
+              ? { sender: null, receiver: delayed[d].receiver }
+              : null
+            : ends && { sender: ends.sender[i]!, receiver: ends.receiver[i]! },
+        packets: delayed[d]?.packets ?? null,
         flows: estimator.answers.includes("flow") ? flows : null,
-        flowListBytes: estimator.needs.flows && ends ? flowListBytes(plans, companions, ends.sender) : 0,
+        flowListBytes: estimator.needs.flows && ends ? flowListBytes(counting, ends.sender) : 0,
         key,
         confidence,
         epochNs: taps.epochNs,
@@ -141,12 +146,8 @@ function neededFlowLists(plans: readonly EstimatePlan[]): EstimatePlan[] {
   return [{ estimator: listing, parameters: parseParameters(listing) }];
 }
 
-function flowListBytes(
-  plans: readonly EstimatePlan[],
-  companions: readonly EstimatePlan[],
-  sealed: readonly SealedEpoch[],
-): number {
-  const at = [...plans, ...companions].findIndex((p) => listsFlows(p.estimator));
+function flowListBytes(plans: readonly EstimatePlan[], sealed: readonly SealedEpoch[]): number {
+  const at = plans.findIndex((p) => listsFlows(p.estimator));
   return at < 0 ? 0 : sealed[at]!.payload.length;
 }
 
@@ -171,6 +172,12 @@ class TapsOfBothEnds {
     return this.#startNs === null ? 0 : Number(this.#endNs - this.#startNs);
   }
 
+  /** How the last pass reads the captures; null where it has seen no packet. */
+  get clock(): PassClock | null {
+    if (!this.#plan || this.#startNs === null) return null;
+    return { plan: this.#plan, startNs: this.#startNs, seed: this.seed };
+  }
+
   restart(plan: PassPlan): void {
     this.free();
     this.#plan = plan;
@@ -180,7 +187,7 @@ class TapsOfBothEnds {
 
   feed(side: 0 | 1, batch: PacketBatch, originNs: bigint): void {
     this.#startNs ??= originNs;
-    if (this.#taps[0]!.length === 0) this.#open(batch);
+    if (this.#taps[0]!.length < this.#plans.length) this.#open(batch);
     const shiftNs = Number(originNs - this.#startNs);
     const last = batch.count > 0 ? batch.timeNs[batch.count - 1]! : 0;
     const endNs = originNs + BigInt(Math.ceil(last));
@@ -195,7 +202,7 @@ class TapsOfBothEnds {
 
   /** Null when no packet was seen at all. */
   seal(): { sender: SealedEpoch[]; receiver: SealedEpoch[] } | null {
-    if (this.#taps[0]!.length === 0) return null;
+    if (this.#startNs === null) return null;
     return { sender: this.#taps[0]!.map((t) => t.seal()), receiver: this.#taps[1]!.map((t) => t.seal()) };
   }
 

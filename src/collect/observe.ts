@@ -20,6 +20,7 @@ import {
 import { checkName, type TapPlan } from "../epoch/observer.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
+import { PacketCosts } from "../estimators/packet-costs.ts";
 import { formatParameters, parseParameters } from "../estimators/parameters.ts";
 import type { ReferenceDelaysOptions } from "../estimators/rli/reference-delays.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
@@ -99,6 +100,8 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   let waitingBytes = 0;
   const records: StoreResult = { stored: 0, unchanged: 0, replaced: 0, bytes: 0 };
   const seen = new Watch();
+  const kernels = new Kernels();
+  const costs = new Map<string, PacketCosts>();
   const store = async () => {
     const group = waiting.splice(0);
     waitingBytes = 0;
@@ -107,11 +110,12 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   };
   const result = await observeCaptures({
     ...options,
-    kernels: new Kernels(),
+    kernels,
     lanes,
     taps,
     onRecord: (record, encode) => {
       seen.record(record);
+      noteCosts(kernels, taps, record, costs);
       waiting.push({ record, options: encode });
       waitingBytes += record.payload.length;
     },
@@ -148,8 +152,27 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
     voids: [...seen.voids].map(([startNs, reason]) => ({ startNs: startNs.toString(), reason })),
     records: { ...records, removed },
     memoryBytes: result.memoryBytes,
-    notes: notesOf(result, seen, options),
+    notes: [
+      ...notesOf(result, seen, options),
+      ...[...costs].flatMap(([name, cost]) => (cost.packets > 0 ? [`${name}: ${cost.text()}`] : [])),
+    ],
   };
+}
+
+/** What the payloads of estimators that answer for packets take, by purpose. */
+function noteCosts(
+  kernels: Kernels,
+  taps: readonly TapPlan[],
+  { estimator: name, payload, counters }: EpochRecord,
+  costs: Map<string, PacketCosts>,
+): void {
+  const open = taps.find((t) => t.estimator.name === name)?.estimator.openPackets;
+  if (!open) return;
+  const lookup = open(kernels, (offset, length) => payload.subarray(offset, offset + length), payload.length);
+  const known = costs.get(name) ?? new PacketCosts();
+  known.add(lookup.costs(), counters.packets);
+  costs.set(name, known);
+  lookup.free();
 }
 
 /** What the records tell while they pass. */

@@ -162,6 +162,10 @@ export interface PacketLookup {
   has(identity: PacketIdentity): boolean;
   /** `wireBytes`: sizes of the packets, 0 where unknown. */
   lookup(identity: PacketIdentity, keys: BigUint64Array, wireBytes?: ArrayLike<number>): PacketAnswers;
+  /** Delays of flows are kept by the hashes of their keys. */
+  readonly keepsFlows: boolean;
+  /** All packets of the flow with this hash, in the order of their delays; null where there are none. */
+  flowPackets(hash: bigint): PacketAnswers | null;
   /** Flows are listed with the IPIDs of their packets. */
   readonly lists: boolean;
   /** The flow with this key and hash (upper half), null where it is not listed. */
@@ -169,6 +173,8 @@ export interface PacketLookup {
   flows(): Iterable<ListedFlow>;
   /** Probability that a packet which never came by is answered. */
   readonly absentAccepted: number;
+  /** Bytes of the payload by what they serve. */
+  costs(): Record<string, number>;
   free(): void;
 }
 
@@ -255,6 +261,8 @@ export interface SizeRequest {
   reliability?: number | null;
   /** Relative error that a reliability is told for (default 0.05). */
   interval?: number | null;
+  /** Wanted probability that a packet which never came by is answered, for stores of packets; left out or null: not asked. */
+  absent?: number | null;
   /** Bytes that one tap may hold; null: not asked. */
   memoryBytes: number | null;
   /** Parameters set by hand: what a size is not to change. */

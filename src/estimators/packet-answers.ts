@@ -32,3 +32,15 @@ export function combineAnswers(into: PacketAnswers, other: PacketAnswers): void 
     into.groupPackets[i] = other.groupPackets[i]!;
   }
 }
+
+/** Answers for different packets, one after the other. */
+export function joinAnswers(lists: readonly PacketAnswers[]): PacketAnswers {
+  const out = emptyAnswers(lists.reduce((n, a) => n + a.count, 0));
+  let at = 0;
+  for (const answers of lists) {
+    for (const name of ["kind", "valueNs", "lowNs", "highNs", "varianceNs2", "groupPackets"] as const)
+      out[name].set(answers[name], at);
+    at += answers.count;
+  }
+  return out;
+}

@@ -36,6 +36,9 @@ export interface AskPacketsOptions {
   kernels?: Kernels;
 }
 
+const BY_DIGEST =
+  "its packets can be asked by digest or by whole flows, neither by IPID nor by flows that nobody names";
+
 /** More answers than this are expected for packets that never came by: said in a note. */
 const NOTED_STRANGERS = 0.01;
 
@@ -121,7 +124,12 @@ class Asking {
     });
     for (const { words } of flows) this.#groups.expect(words);
     this.#each((epoch) => {
-      this.#require(epoch, "flow-ipid", "its packets can be asked by digest only");
+      if (ipids === null && epoch.lookup.keepsFlows) {
+        this.#requireUnordered();
+        for (const { words, hash } of flows) this.#askFlow(epoch, words, hash);
+        return;
+      }
+      this.#require(epoch, "flow-ipid", BY_DIGEST);
       if (!epoch.lookup.lists && ipids === null) {
         if (epoch.lookup.has("flow-ipid")) this.#withoutList++;
         return;
@@ -151,7 +159,7 @@ class Asking {
 
   listed(): void {
     this.#each((epoch) => {
-      this.#require(epoch, "flow-ipid", "its packets can be asked by digest only");
+      this.#require(epoch, "flow-ipid", BY_DIGEST);
       if (!epoch.lookup.lists && epoch.lookup.has("flow-ipid")) this.#withoutList++;
       for (const { keyWords, ranges } of epoch.lookup.flows()) {
         const [low, high] = hashFlowKey(this.#kernels, keyWords, this.#head.seed);
@@ -201,6 +209,8 @@ class Asking {
     const { entries, refused, point, asked, packets, readBytes } = this.#epochs;
     const { total } = this.#groups;
     const groups = this.#groups.results(this.#question.top);
+    const costs = this.#epochs.costs.text();
+    if (costs !== null) this.#notes.push(`the records asked take ${costs}`);
     if (this.#withoutList > 0) this.#notes.push(`in ${this.#withoutList} epochs flows are not listed`);
     return {
       format: "hoptime.answer/1",
@@ -234,7 +244,33 @@ class Asking {
     if (lookup.has(identity) || head.counters.packets === 0) return;
     // An epoch without a single known delay keeps nothing: it is no reason to refuse.
     if (!lookup.has("digest") && !lookup.has("flow-ipid")) return;
-    throw new UsageError("not-supported", `${head.point}: ${what}`, "observe with identity=both");
+    throw new UsageError(
+      "not-supported",
+      `${head.point}: ${what}`,
+      "observe with --maple identity=both,index=true",
+    );
+  }
+
+  /** Delays that are kept by flow are in no order: neither single packets nor runs of them can be told. */
+  #requireUnordered(): void {
+    const { kind } = parseGrouping(this.#question.group);
+    if (kind !== "packet" && kind !== "subflow") return;
+    throw new UsageError(
+      "not-supported",
+      `--group ${this.#question.group}: the records keep the delays of a flow, not their order`,
+      "give --capture with the packets, or observe with --maple identity=both,index=true",
+    );
+  }
+
+  /** A flow whose delays are kept by its hash: all its packets, told apart by nothing but their delays. */
+  #askFlow(epoch: OpenEpoch, words: Uint32Array, hash: bigint): void {
+    const answers = epoch.lookup.flowPackets(hash);
+    if (!answers) return;
+    const timeNs = epoch.head.epoch.startNs;
+    for (let i = 0; i < answers.count; i++) {
+      const name = () => `${formatFlowKey(this.#spec.describe(words))}, one of ${answers.count}`;
+      this.#groups.add(answers, i, { words, name, timeNs });
+    }
   }
 
   #askRanges(epoch: OpenEpoch, words: Uint32Array, hash: bigint, ranges: readonly IpidRange[]): void {

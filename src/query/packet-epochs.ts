@@ -5,6 +5,7 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { RecordHead } from "../epoch/record.ts";
 import type { Estimator, PacketLookup } from "../estimators/estimator.ts";
+import { PacketCosts } from "../estimators/packet-costs.ts";
 import type { PacketQuestion } from "./packet-question.ts";
 
 export interface OpenEpoch {
@@ -21,6 +22,8 @@ export class PacketEpochs {
   readonly point: string;
   readonly refused: { file: string; reason: string }[] = [];
   readBytes = 0;
+  /** Of the epochs asked. */
+  readonly costs = new PacketCosts();
   readonly #archive: RecordArchive;
   readonly #kernels: Kernels;
   readonly #estimator: Estimator;
@@ -144,6 +147,7 @@ export class PacketEpochs {
         return this.#archive.readPayloadRange(entry, offset, length);
       };
       const lookup = this.#estimator.openPackets!(this.#kernels, read, layout.unpackedBytes);
+      if (!this.#asked.has(index)) this.costs.add(lookup.costs(), head.counters.packets);
       this.#asked.set(index, head.counters.packets);
       return { entry, head, lookup };
     } catch (error) {

@@ -63,7 +63,7 @@ beforeAll(async () => {
     point: "B",
     directory: records,
     estimators: ["maple"],
-    parameters: { maple: "k=64,check=10" },
+    parameters: { maple: "k=64,check=10,identity=both,index=true" },
     cut: { mode: "aligned", lengthNs: 1_000_000_000n },
   });
   expect(report.notes.join()).toContain(`${arrived.length} packets were found at the sender, 0 were not`);
@@ -213,6 +213,35 @@ describe("questions about packets", () => {
     expect(unknown.groups[0]!.reason).toMatch(/no-packets/);
   });
 
+  it("of a whole flow with what is kept by default: every packet's delay, no IPIDs, and who is not named is not told", async () => {
+    const directory = join(root, "default");
+    const report = await observePoint({
+      files: [after],
+      sender: { files: [before], windowNs: 1e9 },
+      point: "B",
+      directory,
+      estimators: ["maple"],
+      cut: { mode: "aligned", lengthNs: 1_000_000_000n },
+    });
+    expect(report.notes.join()).toMatch(/maple: \d+\.\d bit per packet: /);
+    const archive = RecordArchive.open(directory);
+    const { text } = sent[2]!;
+    const mine = arrived.filter((p) => p.text === text);
+    const flow = { by: "flow", flows: [text, "udp 1.2.3.4:5 > 6.7.8.9:10"], ipids: null } as const;
+    const answer = await askPackets(archive, { packets: flow });
+    expect([answer.matched, answer.multi, answer.missing]).toEqual([mine.length, 0, 0]);
+    expect(answer.groups[0]!.latency!.meanNs / average(mine)).toBeCloseTo(1, 1);
+    expect(answer.groups[1]).toMatchObject({ packets: 0, latency: null });
+    const slowest = Math.max(...mine.map((p) => p.delayNs));
+    expect(answer.groups[0]!.worst[0]!.lowNs).toBeLessThanOrEqual(slowest);
+    expect(answer.groups[0]!.worst[0]!.highNs).toBeGreaterThanOrEqual(slowest);
+    await expect(askPackets(archive, { packets: flow, group: "subflow/10" })).rejects.toThrow(/order/);
+    const ranged = { ...flow, ipids: [{ first: 1, last: 9 }] };
+    await expect(askPackets(archive, { packets: ranged })).rejects.toThrow(/neither by IPID/);
+    await expect(askPackets(archive, { packets: { by: "listed" } })).rejects.toThrow(/nobody names/);
+    archive.close();
+  });
+
   it("refuses by name what a store cannot answer", async () => {
     const directory = join(root, "digests");
     await observePoint({
@@ -221,12 +250,12 @@ describe("questions about packets", () => {
       point: "B",
       directory,
       estimators: ["maple"],
-      parameters: { maple: "identity=digest" },
+      parameters: { maple: "identity=digest,index=false" },
       cut: { mode: "aligned", lengthNs: 1_000_000_000n },
     });
     const archive = RecordArchive.open(directory);
     const packets = { by: "flow", flows: [sent[0]!.text], ipids: null } as const;
-    await expect(askPackets(archive, { packets })).rejects.toThrow(/by digest only/);
+    await expect(askPackets(archive, { packets })).rejects.toThrow(/by digest/);
     archive.close();
   });
 });
@@ -248,7 +277,7 @@ describe("the commands", () => {
         await queryCommand().parseAsync([...node, directory, ...rest]);
         return lines.join("");
       };
-      const flow = JSON.parse(await query("--flow", sent[0]!.text, "--ipid", "100-120", "--json"));
+      const flow = JSON.parse(await query("--flow", sent[0]!.text, "--json"));
       expect(flow).toMatchObject({ format: "hoptime.answer/1", multi: 0, missing: 0 });
       expect(await query("--packet", digests[100]!, digests[101]!)).toContain(digests[100]!);
       expect(await query("--capture", before, "--filter", "udp", "--group", "prefix/16")).toContain(

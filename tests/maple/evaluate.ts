@@ -1,6 +1,6 @@
 /** Runs a store over an epoch of a trace and holds its answers against the truth. */
 import type { Kernels } from "../../src/base/kernels.ts";
-import { answerOf, CellTable } from "../../src/estimators/maple/cell-table.ts";
+import { answerOf, CellTable, joinCells } from "../../src/estimators/maple/cell-table.ts";
 import type { Centres } from "../../src/estimators/maple/centres/centres.ts";
 import { createStore } from "../../src/estimators/maple/stores/open.ts";
 import type { PacketStore, StoreGeometry } from "../../src/estimators/maple/stores/packet-store.ts";
@@ -15,7 +15,7 @@ export interface FilledStore {
   free(): void;
 }
 
-/** A store of all packets of an epoch; `delaysNs` where something else than the delay is stored. */
+/** A store of all packets of an epoch (mixed: so many bits per packet fewer); `delaysNs` where something else than the delay is stored. */
 export function fill(
   kernels: Kernels,
   epoch: TraceEpoch,
@@ -31,7 +31,8 @@ export function fill(
   kernels.f64.set(delaysNs, delays >>> 3);
   cells.assign(delays, codes, n);
   const full = { ...geometry, groups: cells.groups, seed: 0x1234_5678_9abcn };
-  const store = createStore(kernels, full, bitsPerPacket * n, centres.shares);
+  const bits = geometry.kind === "mixed" ? bitsPerPacket : bitsPerPacket * n;
+  const store = createStore(kernels, full, bits, centres.shares, n);
   store.insert(keys, codes, n);
   store.close(cells.sums().map((s) => s.count));
   const kept = new Uint16Array(kernels.u8.slice(codes, codes + 2 * n).buffer);
@@ -66,7 +67,9 @@ export function ask(kernels: Kernels, filled: FilledStore, refined = true): Outc
   filled.store.lookup(filled.keys, n, out);
   const answers = kernels.u32.slice(out >>> 2, (out >>> 2) + 2 * n);
   kernels.free(out);
-  const told = filled.cells.sums().map((s) => (refined ? answerOf(s).meanNs : s.baseNs));
+  const cells = filled.cells.sums().map(answerOf);
+  const told = filled.cells.sums().map((s, i) => (refined ? cells[i]!.meanNs : s.baseNs));
+  const unions = new Map<number, number>();
   const estimateNs = new Float64Array(n);
   let [multi, missing, wrong] = [0, 0, 0];
   for (let i = 0; i < n; i++) {
@@ -79,6 +82,15 @@ export function ask(kernels: Kernels, filled: FilledStore, refined = true): Outc
       continue;
     }
     const code = word & 0xffff;
+    const range = answers[2 * i + 1]!;
+    const [low, high] = [range & 0xffff, range >>> 16];
+    if (kind === MATCH && low !== high) {
+      // A mixed store tells neighbouring groups as one.
+      if (filled.codes[i]! < low || filled.codes[i]! > high) wrong++;
+      if (!unions.has(range)) unions.set(range, cells.slice(low, high + 1).reduce(joinCells).meanNs);
+      estimateNs[i] = unions.get(range)!;
+      continue;
+    }
     if (code !== filled.codes[i]) wrong++;
     estimateNs[i] = told[code]!;
   }

@@ -100,6 +100,21 @@ export function answerOf(sums: CellSums): CellAnswer {
   };
 }
 
+/** What a packet of either group is told. */
+export function joinCells(a: CellAnswer, b: CellAnswer): CellAnswer {
+  const count = a.count + b.count;
+  if (a.count === 0 || b.count === 0) return a.count === 0 ? b : a;
+  const meanNs = (a.count * a.meanNs + b.count * b.meanNs) / count;
+  const spread = (c: CellAnswer) => c.count * (c.varianceNs2 + (c.meanNs - meanNs) ** 2);
+  return {
+    meanNs,
+    lowNs: Math.min(a.lowNs, b.lowNs),
+    highNs: Math.max(a.highNs, b.highNs),
+    varianceNs2: (spread(a) + spread(b)) / count,
+    count,
+  };
+}
+
 /** Two epochs' sums of the same group. */
 export function addSums(a: CellSums, b: CellSums): CellSums {
   return {

@@ -89,11 +89,23 @@ export class EpochBuffer {
     };
   }
 
-  /** The flow index of the epoch as bytes (docs/formats/maple-payload.md). */
+  /** The flow index of the epoch as bytes (docs/formats/maple-payload.md): keys and IPIDs. */
   flowIndex(flowsPerBucket: number): Uint8Array {
+    return this.#section((out) => this.#kernels.call.mapleIndexBuild!(this.address, flowsPerBucket, out));
+  }
+
+  /** Or the delays of each flow, from the group numbers of the rows (u16 in kernel memory). */
+  flowDelays(codes: number, groups: number, flowsPerBucket: number): Uint8Array {
+    return this.#section((out) =>
+      this.#kernels.call.mapleFlowDelays!(this.address, codes, groups, flowsPerBucket, out),
+    );
+  }
+
+  /** Bytes that a kernel allocated and told the place of. */
+  #section(build: (out: number) => void): Uint8Array {
     const kernels = this.#kernels;
     const out = kernels.alloc(8);
-    kernels.call.mapleIndexBuild!(this.address, flowsPerBucket, out);
+    build(out);
     const [address, bytes] = kernels.u32.subarray(out >>> 2, (out >>> 2) + 2) as unknown as [number, number];
     const index = kernels.u8.slice(address, address + bytes);
     kernels.free(address);

@@ -13,6 +13,8 @@ import type { IpidRange, ListedFlow } from "../estimator.ts";
 export type RangeReader = (offset: number, length: number) => Uint8Array;
 
 const HEAD_BYTES = 16;
+/** Where the head says which kind of index it is: 0 here, 1 for flow-delays.ts. */
+export const KIND_AT = 12;
 export const FLOWS_PER_BUCKET = 8;
 
 export class FlowIndex {

@@ -6,17 +6,27 @@
 import { FormatError } from "../../base/errors.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import type { ListedFlow, PacketAnswers, PacketLookup } from "../estimator.ts";
-import { combineAnswers, emptyAnswers, MATCH, MULTI_MATCH, NO_MATCH } from "../packet-answers.ts";
+import {
+  combineAnswers,
+  emptyAnswers,
+  joinAnswers,
+  MATCH,
+  MULTI_MATCH,
+  NO_MATCH,
+} from "../packet-answers.ts";
 import { joinRanges } from "../packet-keys.ts";
-import { answerOf, type CellAnswer } from "./cell-table.ts";
+import { answerOf, type CellAnswer, joinCells } from "./cell-table.ts";
+import { costsOf } from "./costs.ts";
 import { falsePositive } from "./dimension.ts";
-import { FlowIndex, type RangeReader } from "./flow-index.ts";
+import { FLOW_DELAYS_KIND, FlowDelays } from "./flow-delays.ts";
+import { FlowIndex, KIND_AT, type RangeReader } from "./flow-index.ts";
 import { type Identity, storeSeed } from "./identity.ts";
 import { decodeCells, decodePartHead, decodePayloadHead, PART_HEAD_BYTES, type PartHead } from "./payload.ts";
+import { FILTER_HEAD_BYTES } from "./stores/filter-memory.ts";
 import { openStore } from "./stores/open.ts";
-import type { PacketStore, StoreGeometry } from "./stores/packet-store.ts";
+import { isBuilt, type PacketStore, type StoreGeometry } from "./stores/packet-store.ts";
 import { RIBBON_HEAD_BYTES, ribbonLayout } from "./stores/ribbon.ts";
-import { BLOOM_HEAD_BYTES, tailBytes } from "./stores/svbf.ts";
+import { tailBytes } from "./stores/svbf.ts";
 
 /** Reading a store whole costs about this many bytes' worth of one range read. */
 const BYTES_PER_RANGE_READ = 4096;
@@ -70,6 +80,15 @@ export class MaplePayload implements PacketLookup {
     return found.length <= 1 ? (found[0] ?? null) : found.reduce(joinFlows);
   }
 
+  get keepsFlows(): boolean {
+    return this.parts.some((p) => p.flowDelays !== null);
+  }
+
+  flowPackets(hash: bigint): PacketAnswers | null {
+    const found = this.parts.flatMap((p) => p.flowPackets(hash) ?? []);
+    return found.length <= 1 ? (found[0] ?? null) : joinAnswers(found);
+  }
+
   flows(): Iterable<ListedFlow> {
     if (this.parts.length === 1) return this.parts[0]!.index?.all() ?? [];
     const all = new Map<string, ListedFlow>();
@@ -81,6 +100,13 @@ export class MaplePayload implements PacketLookup {
       }
     }
     return all.values();
+  }
+
+  costs(): Record<string, number> {
+    return costsOf(
+      this.parts.map((p) => p.head),
+      this.bytes,
+    );
   }
 
   get absentAccepted(): number {
@@ -104,7 +130,8 @@ export class MaplePart {
   readonly #read: RangeReader;
   #cells: CellAnswer[] | null = null;
   readonly #whole = new Map<Identity, PacketStore>();
-  #index: FlowIndex | null = null;
+  readonly #unions = new Map<number, CellAnswer>();
+  #index: FlowIndex | FlowDelays | null = null;
 
   constructor(kernels: Kernels, read: RangeReader, bytes: number) {
     this.#kernels = kernels;
@@ -114,23 +141,62 @@ export class MaplePart {
 
   get cells(): readonly CellAnswer[] {
     const { offset, bytes } = this.head.sections.cells;
-    this.#cells ??= decodeCells(this.#read(offset, bytes)).map(answerOf);
+    this.#cells ??= this.#readCells(offset, bytes);
     return this.#cells;
+  }
+
+  #readCells(offset: number, bytes: number): CellAnswer[] {
+    const { compact, geometry, totals } = this.head;
+    const cells = decodeCells(this.#read(offset, bytes), compact).map(answerOf);
+    if (cells.length === (totals.stored > 0 ? geometry.groups : 0)) return cells;
+    const message = `${cells.length} sums for ${geometry.groups} groups`;
+    throw new FormatError("bad-record", "maple cells", 0, message);
   }
 
   /** The epoch's flows, where the tap listed them. */
   get index(): FlowIndex | null {
+    const index = this.#anyIndex();
+    return index instanceof FlowIndex ? index : null;
+  }
+
+  /** The delays of flows, where the tap kept those. */
+  get flowDelays(): FlowDelays | null {
+    const index = this.#anyIndex();
+    return index instanceof FlowDelays ? index : null;
+  }
+
+  #anyIndex(): FlowIndex | FlowDelays | null {
     const { offset, bytes } = this.head.sections.index;
     if (bytes === 0) return null;
-    this.#index ??= new FlowIndex((at, length) => this.#read(offset + at, length), bytes);
+    if (!this.#index) {
+      const read: RangeReader = (at, length) => this.#read(offset + at, length);
+      this.#index =
+        read(KIND_AT, 4)[0] === FLOW_DELAYS_KIND
+          ? new FlowDelays(read, bytes, this.head.geometry.groups)
+          : new FlowIndex(read, bytes);
+    }
     return this.#index;
+  }
+
+  /** All packets of a flow, in the order of their delays; null where it is not kept. Flows that look the same are told together, as guesses. */
+  flowPackets(hash: bigint): PacketAnswers | null {
+    const lists = this.flowDelays?.find(hash) ?? [];
+    if (lists.length === 0) return null;
+    const kind = (lists.length === 1 ? MATCH : MULTI_MATCH) << 16;
+    const words = Uint32Array.from(
+      lists.flatMap((codes) => Array.from(codes, (c) => [c | kind, c | (c << 16)]).flat()),
+    );
+    const answers = emptyAnswers(words.length / 2);
+    this.#tell(answers, words);
+    return answers;
   }
 
   /** As the structure was filled; the hash table and COMB by their larger bound. */
   get absentAccepted(): number {
     const { geometry, totals, sections } = this.head;
     if (totals.stored === 0) return 0;
-    if (geometry.kind === "ribbon") return geometry.groups / 2 ** geometry.codeBits;
+    // Shortened numbers have as many groups fewer as bits: the share is the same.
+    if (isBuilt(geometry.kind)) return geometry.groups / 2 ** geometry.codeBits;
     if (geometry.kind !== "svbf" && geometry.kind !== "pbf") return 1;
     const bits = 8 * Math.max(sections.digest.bytes, sections["flow-ipid"].bytes);
     return 1 - (1 - falsePositive(totals.stored / bits, geometry.hashes)) ** geometry.groups;
@@ -216,7 +282,7 @@ export class MaplePart {
     const { call } = this.#kernels;
     const { seed, hashes, groups } = this.#geometry(identity);
     const read = this.#section(identity);
-    const head = read(0, BLOOM_HEAD_BYTES);
+    const head = read(0, FILTER_HEAD_BYTES);
     const bits = new DataView(head.buffer, head.byteOffset, head.length).getUint32(8, true);
     const words = new Uint32Array(2 * keys.length);
     const length = tailBytes(groups);
@@ -225,7 +291,7 @@ export class MaplePart {
       for (let j = 0; j < hashes && all !== 0n; j++) {
         const at = call.svbfPosition!(key, seed, bits, j) >>> 0;
         let burst = 0n;
-        for (const [b, byte] of read(BLOOM_HEAD_BYTES + (at >>> 3), length).entries())
+        for (const [b, byte] of read(FILTER_HEAD_BYTES + (at >>> 3), length).entries())
           burst |= BigInt(byte) << BigInt(8 * b);
         all &= burst >> BigInt(at & 7);
       }
@@ -239,14 +305,27 @@ export class MaplePart {
     return words;
   }
 
+  /** Neighbouring groups that a shortened number means, as one. */
+  #union(range: number): CellAnswer {
+    let cell = this.#unions.get(range);
+    if (!cell) {
+      cell = this.cells.slice(range & 0xffff, (range >>> 16) + 1).reduce(joinCells);
+      this.#unions.set(range, cell);
+    }
+    return cell;
+  }
+
   #tell(answers: PacketAnswers, words: Uint32Array, wireBytes?: ArrayLike<number>): void {
     const { cells } = this;
     const { nsPerByte, totals } = this.head;
     for (let i = 0; i < answers.count; i++) {
       const kind = words[2 * i]! >>> 16;
       if (kind === NO_MATCH) continue;
-      const cell = cells[words[2 * i]! & 0xffff]!;
       const range = words[2 * i + 1]!;
+      const cell =
+        kind === MATCH && (range & 0xffff) !== range >>> 16
+          ? this.#union(range)
+          : cells[words[2 * i]! & 0xffff]!;
       const size = wireBytes?.[i] ?? 0;
       const known = nsPerByte === 0 || size > 0;
       answers.kind[i] = kind;

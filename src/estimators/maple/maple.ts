@@ -17,12 +17,15 @@ import type {
   Interval,
   KnownFlows,
   NoAnswer,
+  PacketAnswers,
   SealedEpoch,
   SegmentEstimate,
 } from "../estimator.ts";
 import { NO_MATCH } from "../packet-answers.ts";
 import { flowPacketKeys } from "../packet-keys.ts";
 import type { EpochTotals } from "./epoch-buffer.ts";
+import { FLOW_DELAYS_KIND } from "./flow-delays.ts";
+import { KIND_AT } from "./flow-index.ts";
 import { IDENTITIES } from "./identity.ts";
 import { MaplePayload } from "./lookup.ts";
 import {
@@ -34,6 +37,7 @@ import {
   nsPerByteOf,
 } from "./parameters.ts";
 import { decodeParts, mergeParts, type PartContents } from "./payload.ts";
+import { sizeMaple } from "./size.ts";
 import { MapleTap } from "./tap.ts";
 
 /** Squares of longer delays are not kept whole (kernels/maple-buffer.ts). */
@@ -57,6 +61,7 @@ export const maple: Estimator<MapleParameters> = {
   /** No times are kept. */
   rebase: (sealed) => sealed,
   estimate,
+  size: sizeMaple,
   readFlows,
   openPackets: (kernels, read, bytes) => new MaplePayload(kernels, read, bytes),
 };
@@ -94,7 +99,7 @@ function partsOf(sealed: SealedEpoch, parameters: MapleParameters): PartContents
       IDENTITIES.some((id) => (sections[id] !== undefined) !== identitiesOf(parameters).includes(id))
         ? "identity"
         : null) ??
-      (totals.stored > 0 && (sections.index !== undefined) !== parameters.index ? "index" : null);
+      (totals.stored > 0 && indexOf(sections.index) !== parameters.index ? "index" : null);
     if (wrong === null) continue;
     throw new FormatError(
       "bad-record",
@@ -104,6 +109,12 @@ function partsOf(sealed: SealedEpoch, parameters: MapleParameters): PartContents
     );
   }
   return parts;
+}
+
+/** What kind of index a part has, as the parameter says it. */
+function indexOf(section: Uint8Array | undefined): MapleParameters["index"] {
+  if (!section) return "false";
+  return section[KIND_AT] === FLOW_DELAYS_KIND ? "delays" : "true";
 }
 
 function requireSeed(part: PartContents, seed: bigint): void {
@@ -158,18 +169,13 @@ function flowsOf(sealed: SealedEpoch, flows: KnownFlows): FlowEstimate[] {
       lost: null,
     });
     const hash = (BigInt(flows.hash[2 * flow + 1]!) << 32n) | BigInt(flows.hash[2 * flow]!);
-    const lists = payload.parts.filter((p) => p.index !== null);
-    if (lists.length === 0) {
-      out.push(none("not-supported", "the tap kept no list of flows (index=true): ask by digests or IPIDs"));
+    if (!payload.lists && !payload.keepsFlows) {
+      out.push(none("not-supported", "the tap kept no flows (index=false): ask by digests or IPIDs"));
       continue;
     }
     const sums = { n: 0, value: 0, low: 0, high: 0, squares: 0, widths: 0 };
     let packets = 0;
-    for (const part of lists) {
-      const entry = part.index!.find(flows.hash[2 * flow + 1]!, flows.keyWords, 10 * flow);
-      if (!entry) continue;
-      packets += entry.packets;
-      const answers = part.lookup("flow-ipid", flowPacketKeys(estimateKernels(), hash, entry.ranges));
+    const add = (answers: PacketAnswers) => {
       for (let i = 0; i < answers.count; i++) {
         if (answers.kind[i] === NO_MATCH) continue;
         const value = answers.valueNs[i]!;
@@ -180,6 +186,17 @@ function flowsOf(sealed: SealedEpoch, flows: KnownFlows): FlowEstimate[] {
         sums.squares += value * value + answers.varianceNs2[i]!;
         sums.widths += (answers.highNs[i]! - answers.lowNs[i]!) ** 2;
       }
+    };
+    for (const part of payload.parts) {
+      const kept = part.flowPackets(hash);
+      if (kept) {
+        packets += kept.count;
+        add(kept);
+      }
+      const entry = part.index?.find(flows.hash[2 * flow + 1]!, flows.keyWords, 10 * flow);
+      if (!entry) continue;
+      packets += entry.packets;
+      add(part.lookup("flow-ipid", flowPacketKeys(estimateKernels(), hash, entry.ranges)));
     }
     if (sums.n === 0) {
       out.push(

@@ -5,16 +5,18 @@ import type { Strategy } from "./centres/pipeline.ts";
 import { bestHashes, codeBitsOf } from "./dimension.ts";
 import { FLOW_ROW_BYTES, ROW_BYTES } from "./epoch-buffer.ts";
 import type { Identity } from "./identity.ts";
-import { STORE_KINDS, type StoreGeometry, type StoreKind } from "./stores/packet-store.ts";
+import { isBuilt, STORE_KINDS, type StoreGeometry, type StoreKind } from "./stores/packet-store.ts";
 
 // A type, not an interface: it must be assignable to ParameterValues.
 export type MapleParameters = {
   store: StoreKind;
   k: number;
   check: number;
+  fewer: number;
   centres: "exact" | Strategy;
   identity: Identity | "both";
-  index: boolean;
+  /** A text, because records of all times have it so: "true" lists keys and IPIDs, "delays" keeps each flow's delays by its hash. */
+  index: "delays" | "true" | "false";
   capacity: number;
   flows: number;
   rate: number;
@@ -34,7 +36,7 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
     kind: "choice",
     choices: STORE_KINDS,
     default: "ribbon",
-    help: "structure: ribbon is built at the epoch's end; svbf, comb, pbf and table (the paper's) take packets as they come",
+    help: "structure: ribbon is built at the epoch's end, mixed too, with fewer bits for some packets; svbf, comb, pbf and table (the paper's) take packets as they come",
   },
   { name: "k", kind: "integer", default: 64, min: 1, max: 4096, help: "groups of delays" },
   {
@@ -44,6 +46,14 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
     min: 0,
     max: 15,
     help: "ribbon: bits beside the group's number; a packet that never came by is answered with probability k / 2^(bits of k + check)",
+  },
+  {
+    name: "fewer",
+    kind: "number",
+    default: 0.9,
+    min: 0,
+    max: 1.5,
+    help: "mixed: bits of the group's number that a packet does without, on average",
   },
   {
     name: "centres",
@@ -56,14 +66,15 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
     name: "identity",
     kind: "choice",
     choices: ["both", "digest", "flow-ipid"],
-    default: "both",
+    default: "digest",
     help: "what packets can be asked by: their digest, their flow and IPID, or both (a store each)",
   },
   {
     name: "index",
-    kind: "flag",
-    default: true,
-    help: "ribbon: list the epoch's flows and their IPIDs, so that a flow can be asked for without a capture",
+    kind: "choice",
+    choices: ["delays", "true", "false"],
+    default: "delays",
+    help: "ribbon: keep the delays of each flow, so that it can be asked for without a capture; true: list keys and IPIDs instead (with identity=both), so that flows, hosts and prefixes can be asked for that nobody names",
   },
   {
     name: "capacity",
@@ -144,24 +155,22 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
 export function completeParameters(values: ParameterValues): MapleParameters {
   const p = { ...values } as MapleParameters;
   const bad = (message: string, hint: string) => new UsageError("bad-parameter", `--maple: ${message}`, hint);
-  if (p.store !== "ribbon") {
+  if (!isBuilt(p.store)) {
     // Streaming stores need centres before the packets, and keep no packets to list flows from.
     if (p.centres === "exact") p.centres = "hybrid";
-    p.index = false;
+    p.index = "false";
   } else if (codeBitsOf(p.k) + p.check > 16) {
     throw bad(
       `k=${p.k} and check=${p.check} need ${codeBitsOf(p.k) + p.check} bits`,
       "16 at most: take a smaller check",
     );
   }
-  if (p.identity === "digest" && p.store === "ribbon" && p.index) {
-    // IPID ranges cannot be asked from a store of digests: a list of them would serve nobody.
-    p.index = false;
-  }
+  // IPID ranges cannot be asked from a store of digests: a list of them would serve nobody.
+  if (p.identity === "digest" && isBuilt(p.store) && p.index === "true") p.index = "delays";
   if (!(p.low < p.high)) throw bad(`low=${p.low} is not below high=${p.high}`, "both in ns");
   if (p.store === "comb" && p.theta > p.f)
     throw bad(`theta=${p.theta} is above f=${p.f}`, "COMB(8, 3) has f=8, theta=3");
-  if (p.hashes === 0 && p.store !== "ribbon" && p.store !== "table") {
+  if (p.hashes === 0 && !isBuilt(p.store) && p.store !== "table") {
     p.hashes = bestHashes(p.bits, p.store === "comb" ? p.theta : 1);
   }
   return p;
@@ -183,9 +192,8 @@ export function geometryOf(p: MapleParameters, groups: number, seed: bigint): St
     kind: p.store,
     groups,
     seed,
-    codeBits:
-      p.store === "ribbon" ? codeBitsOf(p.k) + p.check : p.store === "table" ? codeBitsOf(p.k + 1) : 0,
-    hashes: p.store === "ribbon" || p.store === "table" ? 0 : p.hashes,
+    codeBits: isBuilt(p.store) ? codeBitsOf(p.k) + p.check : p.store === "table" ? codeBitsOf(p.k + 1) : 0,
+    hashes: isBuilt(p.store) || p.store === "table" ? 0 : p.hashes,
     f: comb ? p.f : 0,
     theta: comb ? p.theta : 0,
   };
@@ -200,13 +208,14 @@ const FLOW_TABLE_BYTES = 1 << 17;
 /** Largest memory of a tap in bytes: the buffer and what building at the epoch's end takes besides, or the filters. */
 export function tapBytes(p: MapleParameters, batchRows: number): number {
   const stores = identitiesOf(p).length;
-  if (p.store !== "ribbon")
-    return batchRows * (ROW_BYTES + 2) + Math.ceil((stores * p.capacity * p.bits) / 8);
-  const row = ROW_BYTES + (p.index ? FLOW_ROW_BYTES : 0);
+  if (!isBuilt(p.store)) return batchRows * (ROW_BYTES + 2) + Math.ceil((stores * p.capacity * p.bits) / 8);
+  let row = ROW_BYTES + (p.index === "false" ? 0 : FLOW_ROW_BYTES);
   // Building: codes, two columns of hashes, grouped codes, the words; besides the histogram and the tables of one block.
   const building = 2 + 8 + 8 + 2 + (1.05 * (codeBitsOf(p.k) + p.check)) / 8;
   const fixed = 1 << 20;
-  if (!p.index) return Math.ceil(p.capacity * (row + building)) + fixed;
+  // Mixed ribbons keep copies of keys and numbers besides.
+  if (p.store === "mixed") row += 8 + 2 + 4 + 3 * 10;
+  if (p.index === "false") return Math.ceil(p.capacity * (row + building)) + fixed;
   // Listing: records, their index, order and counts, at most 64 bytes of list per flow, IPIDs and at most 6 bytes of ranges per packet.
   const records = Math.ceil(p.flows / FLOW_SEGMENT) * FLOW_SEGMENT * FLOW_RECORD_BYTES + FLOW_TABLE_BYTES;
   const listing = records + p.flows * (FLOW_INDEX_BYTES + 64 + 16) + p.capacity * 8;

@@ -25,6 +25,7 @@
  *         +---------------------+-----+-------+------+-------+------+------------+----------+-------+
  *   then the sections, each at a multiple of 8; bytes 0 where there is none.
  *   cell (48 bytes): base f64 | least f64 | most f64 | sum of (delay - base) i64 | sum of squares u96 | count u32
+ *   compact cell (flag 2): count | base - the one before | base - least | most - base | sum | squares, all LEB128; the 2nd and 5th zigzag; count alone where it is 0
  */
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
@@ -45,6 +46,8 @@ export interface PartHead {
   k: number;
   /** Taken off a packet's delay per byte of it before it was stored; 0: delays as they are. */
   nsPerByte: number;
+  /** Cells are written in few bytes. */
+  compact: boolean;
   totals: EpochTotals;
   /** From the start of the part; bytes 0 where there is none. */
   sections: Record<Section, { offset: number; bytes: number }>;
@@ -54,13 +57,27 @@ export interface PartContents {
   geometry: StoreGeometry;
   k: number;
   nsPerByte: number;
+  compact: boolean;
   totals: EpochTotals;
   sections: Partial<Record<Section, Uint8Array>>;
 }
 
-export function encodeCells(cells: readonly CellSums[]): Uint8Array {
+export function encodeCells(cells: readonly CellSums[], compact = false): Uint8Array {
   const out = new ByteWriter(cells.length * CELL_BYTES);
+  let before = 0n;
   for (const cell of cells) {
+    if (compact) {
+      putBig(out, BigInt(cell.count));
+      if (cell.count === 0) continue;
+      const base = BigInt(cell.baseNs);
+      putBig(out, zigzag(base - before));
+      putBig(out, zigzag(base - BigInt(cell.leastNs)));
+      putBig(out, zigzag(BigInt(cell.mostNs) - base));
+      putBig(out, zigzag(cell.sum));
+      putBig(out, cell.squares);
+      before = base;
+      continue;
+    }
     out.f64(cell.baseNs);
     out.f64(cell.leastNs);
     out.f64(cell.mostNs);
@@ -72,11 +89,26 @@ export function encodeCells(cells: readonly CellSums[]): Uint8Array {
   return out.finish();
 }
 
-export function decodeCells(bytes: Uint8Array): CellSums[] {
+export function decodeCells(bytes: Uint8Array, compact = false): CellSums[] {
   const reader = new ByteReader(bytes, { file: "maple cells" });
-  // Whole cells only: decodePartHead has checked it.
   const cells: CellSums[] = [];
+  let before = 0n;
   while (reader.remaining > 0) {
+    if (compact) {
+      const count = Number(takeBig(reader));
+      if (count === 0) {
+        const none = { leastNs: Infinity, mostNs: -Infinity, sum: 0n, squares: 0n };
+        cells.push({ baseNs: Number(before), count, ...none });
+        continue;
+      }
+      before += unzigzag(takeBig(reader));
+      const leastNs = Number(before - unzigzag(takeBig(reader)));
+      const mostNs = Number(before + unzigzag(takeBig(reader)));
+      const sum = unzigzag(takeBig(reader));
+      cells.push({ baseNs: Number(before), leastNs, mostNs, sum, squares: takeBig(reader), count });
+      continue;
+    }
+    // Whole cells only: decodePartHead has checked it.
     const [baseNs, leastNs, mostNs] = [reader.f64(), reader.f64(), reader.f64()];
     const sum = reader.i64();
     const low = reader.u64();
@@ -86,11 +118,31 @@ export function decodeCells(bytes: Uint8Array): CellSums[] {
   return cells;
 }
 
+const zigzag = (value: bigint): bigint => (value < 0n ? -2n * value - 1n : 2n * value);
+const unzigzag = (value: bigint): bigint => (value & 1n ? -(value + 1n) / 2n : value / 2n);
+
+function putBig(out: ByteWriter, value: bigint): void {
+  let rest = value;
+  for (; rest >= 0x80n; rest >>= 7n) out.u8(Number(rest & 0x7fn) | 0x80);
+  out.u8(Number(rest));
+}
+
+/** No sum needs more than 14 bytes of 7 bits. */
+function takeBig(reader: ByteReader): bigint {
+  let value = 0n;
+  for (let shift = 0n; shift < 98n; shift += 7n) {
+    const byte = reader.u8();
+    value |= BigInt(byte & 0x7f) << shift;
+    if (byte < 0x80) return value;
+  }
+  throw new FormatError("bad-record", reader.file, reader.offset, "a number of more than 98 bits");
+}
+
 export function encodePart(part: PartContents): Uint8Array {
   const { geometry, totals } = part;
   const out = new ByteWriter(1024);
   out.u8(STORE_KINDS.indexOf(geometry.kind));
-  out.u8(part.nsPerByte === 0 ? 0 : 1);
+  out.u8((part.nsPerByte === 0 ? 0 : 1) | (part.compact ? 2 : 0));
   out.u8(geometry.codeBits);
   out.u8(geometry.hashes);
   out.u32(geometry.groups);
@@ -129,7 +181,7 @@ export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
   const bad = (at: number, message: string) => new FormatError("bad-record", "maple part", at, message);
   const kind = STORE_KINDS[reader.u8()];
   if (kind === undefined) throw bad(0, "an unknown kind of store");
-  reader.skip(1);
+  const compact = (reader.u8() & 2) !== 0;
   const codeBits = reader.u8();
   const hashes = reader.u8();
   const groups = reader.u32();
@@ -166,10 +218,18 @@ export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
     leastNs: reader.f64(),
     mostNs: reader.f64(),
   };
-  if (codeBits > 16 || groups > 0xffff || sections.cells.bytes !== (stored > 0 ? groups * CELL_BYTES : 0)) {
+  const cellBytes = compact && stored > 0 ? sections.cells.bytes : stored > 0 ? groups * CELL_BYTES : 0;
+  if (codeBits > 16 || groups > 0xffff || sections.cells.bytes !== cellBytes) {
     throw bad(2, `${groups} groups of ${codeBits} bits with ${sections.cells.bytes} bytes of sums cannot be`);
   }
-  return { geometry: { kind, groups, seed, codeBits, hashes, f, theta }, k, nsPerByte, totals, sections };
+  return {
+    geometry: { kind, groups, seed, codeBits, hashes, f, theta },
+    k,
+    nsPerByte,
+    compact,
+    totals,
+    sections,
+  };
 }
 
 export function encodePayload(parts: readonly Uint8Array[]): Uint8Array {
@@ -235,8 +295,8 @@ export function decodeParts(payload: Uint8Array): PartContents[] {
       const { offset: at, bytes: length } = head.sections[name];
       if (length > 0) sections[name] = part.subarray(at, at + length);
     }
-    const { geometry, k, nsPerByte, totals } = head;
-    return { geometry, k, nsPerByte, totals, sections };
+    const { geometry, k, nsPerByte, compact, totals } = head;
+    return { geometry, k, nsPerByte, compact, totals, sections };
   });
 }
 
@@ -262,7 +322,8 @@ function joins(a: PartContents, b: PartContents): boolean {
   if (
     a.geometry.kind !== b.geometry.kind ||
     a.geometry.seed !== b.geometry.seed ||
-    a.nsPerByte !== b.nsPerByte
+    a.nsPerByte !== b.nsPerByte ||
+    a.compact !== b.compact
   )
     return false;
   const [emptyA, emptyB] = [a.totals.stored === 0, b.totals.stored === 0];
@@ -278,7 +339,10 @@ function joins(a: PartContents, b: PartContents): boolean {
   )
     return false;
   if (SECTIONS.some((s) => (a.sections[s]?.length ?? 0) !== (b.sections[s]?.length ?? 0))) return false;
-  const [cellsA, cellsB] = [decodeCells(a.sections.cells!), decodeCells(b.sections.cells!)];
+  const [cellsA, cellsB] = [
+    decodeCells(a.sections.cells!, a.compact),
+    decodeCells(b.sections.cells!, b.compact),
+  ];
   return cellsA.every((cell, i) => cell.baseNs === cellsB[i]!.baseNs);
 }
 
@@ -296,9 +360,15 @@ function joinParts(a: PartContents, b: PartContents): PartContents {
   };
   if (a.totals.stored === 0) return { ...b, totals };
   if (b.totals.stored === 0) return { ...a, totals };
-  const [cellsA, cellsB] = [decodeCells(a.sections.cells!), decodeCells(b.sections.cells!)];
+  const [cellsA, cellsB] = [
+    decodeCells(a.sections.cells!, a.compact),
+    decodeCells(b.sections.cells!, b.compact),
+  ];
   const sections: PartContents["sections"] = {
-    cells: encodeCells(cellsA.map((cell, i) => addSums(cell, cellsB[i]!))),
+    cells: encodeCells(
+      cellsA.map((cell, i) => addSums(cell, cellsB[i]!)),
+      a.compact,
+    ),
   };
   for (const name of ["digest", "flow-ipid"] as const) {
     const [x, y] = [a.sections[name], b.sections[name]];

@@ -11,16 +11,21 @@ import { BATCH_ROWS, type PacketBatch } from "../../capture/batch.ts";
 import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
 import { CellTable, histogramOf } from "./cell-table.ts";
 import type { Centres } from "./centres/centres.ts";
-import { epochCentres } from "./centres/epoch-centres.ts";
+import { epochCentres, pairedCentres } from "./centres/epoch-centres.ts";
 import { CentrePipeline } from "./centres/pipeline.ts";
 import { EpochBuffer } from "./epoch-buffer.ts";
+import { DELAY_FLOWS_PER_BUCKET } from "./flow-delays.ts";
 import { FLOWS_PER_BUCKET } from "./flow-index.ts";
 import { type Identity, storeSeed } from "./identity.ts";
 import { geometryOf, identitiesOf, type MapleParameters, nsPerByteOf, tapBytes } from "./parameters.ts";
 import { encodeCells, encodePart, encodePayload, type PartContents } from "./payload.ts";
+import { MixedStore } from "./stores/mixed.ts";
 import { createStore } from "./stores/open.ts";
-import type { PacketStore } from "./stores/packet-store.ts";
+import { isBuilt, type PacketStore, type StoreGeometry } from "./stores/packet-store.ts";
 import { RibbonStore } from "./stores/ribbon.ts";
+
+const PACKETS_PER_GROUP = 16;
+const LEAST_GROUPS = 8;
 
 export class MapleTap implements Tap {
   readonly memoryBytes: number;
@@ -41,12 +46,12 @@ export class MapleTap implements Tap {
     this.#seed = context.seed;
     this.memoryBytes = tapBytes(parameters, BATCH_ROWS);
     this.#nsPerByte = nsPerByteOf(parameters);
-    const ribbon = parameters.store === "ribbon";
-    const capacity = ribbon ? parameters.capacity : BATCH_ROWS;
+    const built = isBuilt(parameters.store);
+    const capacity = built ? parameters.capacity : BATCH_ROWS;
     this.#buffer = new EpochBuffer(
       context.kernels,
       capacity,
-      parameters.index ? parameters.flows : 0,
+      parameters.index === "false" ? 0 : parameters.flows,
       this.#nsPerByte,
     );
     const { centres } = parameters;
@@ -61,19 +66,19 @@ export class MapleTap implements Tap {
             expected: parameters.capacity,
             random: new Random(`maple ${context.seed}`),
           });
-    if (!ribbon) this.#codes = context.kernels.alloc(BATCH_ROWS * 2);
+    if (!built) this.#codes = context.kernels.alloc(BATCH_ROWS * 2);
   }
 
   /** Times do not enter the store: a packet is asked by its identity, within an epoch. */
   begin(): void {
     this.#buffer.begin();
-    if (this.#parameters.store === "ribbon") return;
+    if (isBuilt(this.#parameters.store)) return;
     this.#dropStores();
     this.#open();
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
-    if (this.#parameters.store === "ribbon") {
+    if (isBuilt(this.#parameters.store)) {
       this.#buffer.append(batch, from, to);
       return;
     }
@@ -85,7 +90,7 @@ export class MapleTap implements Tap {
   }
 
   seal(): SealedEpoch {
-    const sealed = this.#parameters.store === "ribbon" ? this.#build() : this.#close();
+    const sealed = isBuilt(this.#parameters.store) ? this.#build() : this.#close();
     this.#pipeline?.endEpoch();
     this.#buffer.begin();
     return sealed;
@@ -95,6 +100,11 @@ export class MapleTap implements Tap {
     this.#dropStores();
     this.#buffer.free();
     if (this.#codes !== 0) this.#kernels.free(this.#codes);
+  }
+
+  /** Records that list keys, and streaming stores, keep the layout that they always had. */
+  get #compact(): boolean {
+    return isBuilt(this.#parameters.store) && this.#parameters.index !== "true";
   }
 
   #columnOf(identity: Identity): number {
@@ -111,32 +121,46 @@ export class MapleTap implements Tap {
     const cells = new CellTable(kernels, this.#epochCentres(count));
     const codes = kernels.alloc(2 * count);
     cells.assign(buffer.delays, codes, count);
-    const sections: PartContents["sections"] = { cells: encodeCells(cells.sums()) };
+    const sections: PartContents["sections"] = { cells: encodeCells(cells.sums(), this.#compact) };
     for (const identity of identitiesOf(this.#parameters)) {
       const geometry = geometryOf(this.#parameters, cells.groups, storeSeed(this.#seed, identity));
-      const store = RibbonStore.from(kernels, geometry, this.#columnOf(identity), codes, count);
+      const store = this.#storeOf(geometry, this.#columnOf(identity), codes, count);
       sections[identity] = store.body();
       store.free();
     }
-    if (this.#parameters.index) sections.index = buffer.flowIndex(FLOWS_PER_BUCKET);
     const { groups } = cells;
+    if (this.#parameters.index === "true") sections.index = buffer.flowIndex(FLOWS_PER_BUCKET);
+    else if (this.#parameters.index === "delays")
+      sections.index = buffer.flowDelays(codes, groups, DELAY_FLOWS_PER_BUCKET);
     kernels.free(codes);
     cells.free();
     return this.#sealed(sections, groups);
+  }
+
+  #storeOf(geometry: StoreGeometry, keys: number, codes: number, count: number): PacketStore {
+    if (geometry.kind === "ribbon") return RibbonStore.from(this.#kernels, geometry, keys, codes, count);
+    const store = MixedStore.create(this.#kernels, geometry, this.#parameters.fewer);
+    store.insert(keys, codes, count);
+    store.close();
+    return store;
   }
 
   #epochCentres(count: number): Centres {
     if (this.#pipeline) return this.#pipeline.current;
     const histogram = histogramOf(this.#kernels, this.#buffer.delays, count);
     const { k, s0 } = this.#parameters;
-    return epochCentres(histogram, k, { scale: "log", s0Ns: s0 });
+    // A group costs about 14 bytes: in a small epoch fewer groups than k, or their sums would cost more than the packets.
+    const groups = Math.min(k, Math.max(LEAST_GROUPS, Math.ceil(count / PACKETS_PER_GROUP)));
+    if (this.#parameters.store === "mixed") return pairedCentres(histogram, groups, s0);
+    return epochCentres(histogram, groups, { scale: "log", s0Ns: s0 });
   }
 
   /** Empty filters and centres for the epoch that begins. */
   #open(): void {
     const centres = this.#pipeline!.current;
     this.#cells = new CellTable(this.#kernels, centres);
-    const bits = this.#parameters.capacity * this.#parameters.bits;
+    const { capacity } = this.#parameters;
+    const bits = capacity * this.#parameters.bits;
     this.#stores = new Map(
       identitiesOf(this.#parameters).map((identity) => {
         const geometry = geometryOf(
@@ -144,7 +168,7 @@ export class MapleTap implements Tap {
           centres.valuesNs.length,
           storeSeed(this.#seed, identity),
         );
-        return [identity, createStore(this.#kernels, geometry, bits, centres.shares)];
+        return [identity, createStore(this.#kernels, geometry, bits, centres.shares, capacity)];
       }),
     );
   }
@@ -165,7 +189,7 @@ export class MapleTap implements Tap {
       return this.#sealed({}, 0);
     }
     const sums = this.#cells.sums();
-    const sections: PartContents["sections"] = { cells: encodeCells(sums) };
+    const sections: PartContents["sections"] = { cells: encodeCells(sums, this.#compact) };
     for (const [identity, store] of this.#stores) {
       store.close(sums.map((s) => s.count));
       sections[identity] = store.body();
@@ -182,6 +206,7 @@ export class MapleTap implements Tap {
       geometry,
       k: this.#parameters.k,
       nsPerByte: this.#nsPerByte,
+      compact: this.#compact,
       totals,
       sections,
     });

@@ -55,6 +55,32 @@ export function epochCentres(
   return { valuesNs: Float64Array.from(values), uppersNs: Float64Array.from(uppers), shares: null };
 }
 
+/**
+ * k centres in pairs: the best k/2 groups, each cut in two. Numbers that lose their last bit then mean exactly those k/2 groups, which is what most packets of
+ * a mixed store keep. A group that cannot be cut has an empty second half.
+ */
+export function pairedCentres(histogram: DelayHistogram, k: number, s0Ns: number): Centres {
+  const { buckets, counts, meansNs } = histogram;
+  const options = { scale: "log", s0Ns } as const;
+  const values: number[] = [];
+  const uppers: number[] = [];
+  let from = 0;
+  for (const upper of epochCentres(histogram, Math.max(1, k >> 1), options).uppersNs) {
+    let to = from;
+    while (to < buckets.length && meansNs[to]! < upper) to++;
+    const part = {
+      buckets: buckets.slice(from, to),
+      counts: counts.slice(from, to),
+      meansNs: meansNs.slice(from, to),
+    };
+    const halves = epochCentres(part, 2, options);
+    values.push(halves.valuesNs[0]!, halves.valuesNs[1] ?? halves.valuesNs[0]!);
+    uppers.push(halves.valuesNs.length > 1 ? halves.uppersNs[0]! : upper, upper);
+    from = to;
+  }
+  return { valuesNs: Float64Array.from(values), uppersNs: Float64Array.from(uppers), shares: null };
+}
+
 /** log(1 + |d| / s0) with the sign of d: clocks that are apart make delays negative. */
 function signedLog(delayNs: number, s0Ns: number): number {
   return Math.sign(delayNs) * Math.log1p(Math.abs(delayNs) / s0Ns);

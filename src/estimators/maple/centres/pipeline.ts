@@ -5,12 +5,20 @@
  *   log      the range decides, nothing is learnt
  *   kmedians k centres learnt; a congestion that was not there two epochs ago has no centre near it
  *   hybrid   k/2 logarithmic, k/2 learnt: the paper's choice
+ *
+ * Shares of the groups (what PBF cuts its memory by) come from the same sampled delays, as old as the centres: an average over epochs in which each
+ * one before counts `memory` times as much. The paper counts one epoch alone (memory 0): what PBF then leaves out is how much two seconds that
+ * are two apart differ; an average of several is nearer to the next.
  */
 import { kMedians1d } from "../../../base/kmedians.ts";
+import { bucketMid, bucketOf } from "../../../base/log-histogram.ts";
 import type { Random } from "../../../base/random.ts";
 import { type Centres, centreOf, nearestCentres } from "./centres.ts";
 import { type LogarithmicRange, logarithmicCentres, PAPER_RANGE } from "./logarithmic.ts";
 import { type Candidates, OnlineMedians } from "./online-medians.ts";
+
+/** A bucket that rarer has been seen is forgotten. */
+const LEAST_WEIGHT = 1e-7;
 
 export type Strategy = "log" | "kmedians" | "hybrid";
 
@@ -22,6 +30,8 @@ export interface PipelineOptions {
   sampling?: number;
   /** About how many packets an epoch has. */
   expected?: number;
+  /** Of the average of shares: from 0 (one epoch alone) to below 1. */
+  memory?: number;
   random: Random;
 }
 
@@ -31,10 +41,13 @@ export class CentrePipeline {
   readonly #fixed: Float64Array;
   #medians: OnlineMedians;
   #candidates: Candidates | null = null;
+  /** Sampled delays of the current epoch by log bucket, and of those before it, averaged. */
+  #sampled = new Map<number, number>();
+  #frequencies = new Map<number, number>();
   #current: Centres;
 
   constructor(options: PipelineOptions) {
-    this.#options = { range: PAPER_RANGE, sampling: 0.1, expected: 400_000, ...options };
+    this.#options = { range: PAPER_RANGE, sampling: 0.1, expected: 400_000, memory: 0.8, ...options };
     const { strategy, k, range } = this.#options;
     this.#static = logarithmicCentres(k, range);
     this.#fixed =
@@ -55,11 +68,11 @@ export class CentrePipeline {
   /** Delays of the current epoch; each is looked at with the sampling probability. */
   observe(delaysNs: Float64Array): void {
     const { sampling, random } = this.#options;
-    if (sampling >= 1) for (const delay of delaysNs) this.#medians.add(delay);
+    if (sampling >= 1) for (const delay of delaysNs) this.#learn(delay);
     // Gaps instead of a draw per packet.
     else
       for (let i = random.geometric(sampling) - 1; i < delaysNs.length; i += random.geometric(sampling))
-        this.#medians.add(delaysNs[i]!);
+        this.#learn(delaysNs[i]!);
   }
 
   /** The epoch has ended: every stage passes on what it has. */
@@ -68,6 +81,27 @@ export class CentrePipeline {
     const found = this.#medians.candidates();
     this.#candidates = found.weights.some((w) => w > 0) ? found : null;
     this.#medians = this.#newMedians();
+    this.#remember();
+  }
+
+  #learn(delayNs: number): void {
+    this.#medians.add(delayNs);
+    const bucket = bucketOf(delayNs);
+    this.#sampled.set(bucket, (this.#sampled.get(bucket) ?? 0) + 1);
+  }
+
+  #remember(): void {
+    let sum = 0;
+    for (const count of this.#sampled.values()) sum += count;
+    if (sum === 0) return;
+    const { memory } = this.#options;
+    const known = new Map<number, number>();
+    for (const [bucket, weight] of this.#frequencies) {
+      if (weight * memory > LEAST_WEIGHT) known.set(bucket, weight * memory);
+    }
+    for (const [bucket, count] of this.#sampled) known.set(bucket, (known.get(bucket) ?? 0) + count / sum);
+    this.#frequencies = known;
+    this.#sampled = new Map();
   }
 
   #newMedians(): OnlineMedians {
@@ -93,9 +127,9 @@ export class CentrePipeline {
     const centres = nearestCentres(values);
     const shares = new Float64Array(centres.valuesNs.length);
     let sum = 0;
-    for (let i = 0; i < valuesNs.length; i++) {
-      shares[centreOf(centres, valuesNs[i]!)]! += weights[i]!;
-      sum += weights[i]!;
+    for (const [bucket, weight] of this.#frequencies) {
+      shares[centreOf(centres, bucketMid(bucket))]! += weight;
+      sum += weight;
     }
     return { ...centres, shares: shares.map((s) => s / sum) };
   }

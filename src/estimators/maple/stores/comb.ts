@@ -2,14 +2,13 @@
  * Combinatorial Bloom filter COMB(f, theta) (MAPLE, section 3.3.2; kernels/maple-filters.ts): group i has the i-th word of f bits with theta set;
  * a packet is put into one filter under each set bit. A look-up finds all f bits; candidates are the groups whose word is covered.
  *
- *   body: packets u32 | 0 u32 | bits m u32 | 0 u32 | m/8 bytes
+ *   body: head (filter-memory.ts), size = bits m | m/8 bytes
  */
-import { ByteReader, ByteWriter } from "../../../base/bytes.ts";
-import { FormatError, UsageError } from "../../../base/errors.ts";
+import { UsageError } from "../../../base/errors.ts";
 import type { Kernels } from "../../../base/kernels.ts";
 import { falsePositive } from "../dimension.ts";
-import { allocZeroed, type PacketStore, type StoreGeometry, storeCounts } from "./packet-store.ts";
-import { BLOOM_HEAD_BYTES } from "./svbf.ts";
+import { badSize, FilterMemory, readFilterHead } from "./filter-memory.ts";
+import type { PacketStore, StoreGeometry } from "./packet-store.ts";
 
 /** The first `count` words of f bits with theta set, in ascending order. */
 export function combWords(f: number, theta: number, count: number): bigint[] {
@@ -31,9 +30,8 @@ export class CombStore implements PacketStore {
   packets = 0;
   readonly leftOut = 0;
   readonly #kernels: Kernels;
-  readonly #address: number;
+  readonly #memory: FilterMemory;
   readonly #words: number;
-  #counts = 0;
 
   constructor(kernels: Kernels, geometry: StoreGeometry, bits: number) {
     this.#kernels = kernels;
@@ -48,7 +46,7 @@ export class CombStore implements PacketStore {
       );
     }
     this.bits = Math.max(64, 8 * Math.ceil(bits / 8));
-    this.#address = allocZeroed(kernels, this.bits / 8);
+    this.#memory = new FilterMemory(kernels, this.bits / 8);
     this.#words = kernels.alloc(groups * 8);
     kernels.u64.set(words, this.#words >>> 3);
   }
@@ -59,23 +57,12 @@ export class CombStore implements PacketStore {
     body: Uint8Array,
     counts: ArrayLike<number>,
   ): CombStore {
-    const reader = new ByteReader(body, { file: "maple comb" });
-    const packets = reader.u32();
-    reader.skip(4);
-    const bits = reader.u32();
-    reader.skip(4);
-    if (bits % 8 !== 0 || bits < 64 || reader.remaining !== bits / 8) {
-      throw new FormatError(
-        "bad-record",
-        "maple comb",
-        8,
-        `${bits} bits do not fit ${reader.remaining} bytes`,
-      );
-    }
-    const store = new CombStore(kernels, geometry, bits);
+    const { packets, size, rest } = readFilterHead(body, "maple comb");
+    if (size % 8 !== 0 || size < 64 || rest.remaining !== size / 8) throw badSize(rest, size, "bits");
+    const store = new CombStore(kernels, geometry, size);
     store.packets = packets;
-    kernels.u8.set(reader.bytes(bits / 8), store.#address);
-    store.#counts = storeCounts(kernels, counts, geometry.groups);
+    store.#memory.fill(rest.bytes(rest.remaining));
+    store.#memory.setCounts(counts, geometry.groups);
     return store;
   }
 
@@ -88,45 +75,30 @@ export class CombStore implements PacketStore {
 
   insert(keys: number, codes: number, count: number): void {
     const { hashes, seed } = this.geometry;
-    this.#kernels.call.combInsert!(this.#address, this.bits, hashes, seed, this.#words, keys, codes, count);
+    const { address } = this.#memory;
+    this.#kernels.call.combInsert!(address, this.bits, hashes, seed, this.#words, keys, codes, count);
     this.packets += count;
   }
 
   close(counts: ArrayLike<number>): void {
-    this.#counts = storeCounts(this.#kernels, counts, this.geometry.groups);
+    this.#memory.setCounts(counts, this.geometry.groups);
   }
 
   lookup(keys: number, count: number, out: number): void {
     const { hashes, seed, f, groups } = this.geometry;
-    const { call } = this.#kernels;
-    call.combLookup!(
-      this.#address,
-      this.bits,
-      hashes,
-      seed,
-      f,
-      this.#words,
-      groups,
-      this.#counts,
-      keys,
-      count,
-      out,
+    const { address, counts } = this.#memory;
+    const codes = this.#words;
+    this.#kernels.call.combLookup!(
+      ...[address, this.bits, hashes, seed, f, codes, groups, counts, keys, count, out],
     );
   }
 
   body(): Uint8Array {
-    const out = new ByteWriter(BLOOM_HEAD_BYTES + this.bits / 8);
-    out.u32(this.packets);
-    out.u32(0);
-    out.u32(this.bits);
-    out.u32(0);
-    out.bytes(this.#kernels.u8.subarray(this.#address, this.#address + this.bits / 8));
-    return out.finish();
+    return this.#memory.section({ packets: this.packets, leftOut: 0, size: this.bits });
   }
 
   free(): void {
-    this.#kernels.free(this.#address);
+    this.#memory.free();
     this.#kernels.free(this.#words);
-    if (this.#counts !== 0) this.#kernels.free(this.#counts);
   }
 }

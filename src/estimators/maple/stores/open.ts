@@ -2,27 +2,31 @@
 import type { Kernels } from "../../../base/kernels.ts";
 import { CombStore } from "./comb.ts";
 import { HashTableStore } from "./hash-table.ts";
+import { MixedStore } from "./mixed.ts";
 import type { PacketStore, StoreGeometry } from "./packet-store.ts";
 import { PbfStore } from "./pbf.ts";
 import { RibbonStore } from "./ribbon.ts";
 import { SvbfStore } from "./svbf.ts";
 
-/** An empty store of so many bits (the ribbon takes what it needs). `shares` as in Centres. */
+/** An empty store of so many bits (the ribbon takes what it needs; for `mixed`, bits per packet fewer than all). `shares` as in Centres, `expected` packets matter to PBF alone. */
 export function createStore(
   kernels: Kernels,
   geometry: StoreGeometry,
   bits: number,
   shares: Float64Array | null = null,
+  expected?: number,
 ): PacketStore {
   switch (geometry.kind) {
     case "ribbon":
       return new RibbonStore(kernels, geometry);
+    case "mixed":
+      return MixedStore.create(kernels, geometry, bits);
     case "svbf":
       return new SvbfStore(kernels, geometry, bits);
     case "comb":
       return new CombStore(kernels, geometry, bits);
     case "pbf":
-      return new PbfStore(kernels, geometry, bits, shares);
+      return new PbfStore(kernels, geometry, bits, shares, expected);
     case "table":
       return new HashTableStore(kernels, geometry, bits);
   }
@@ -38,6 +42,8 @@ export function openStore(
   switch (geometry.kind) {
     case "ribbon":
       return RibbonStore.open(kernels, geometry, body);
+    case "mixed":
+      return MixedStore.open(kernels, geometry, body);
     case "svbf":
       return SvbfStore.open(kernels, geometry, body, counts);
     case "comb":

@@ -6,10 +6,13 @@
  * stored, the Bloom filters and the ribbon always have the true group among the candidates; PBF may have left it out, the
  * hash table may have overwritten it. A packet that was never stored may get an answer too, with probability `absentAccepted`.
  */
-import type { Kernels } from "../../../base/kernels.ts";
+export type StoreKind = "ribbon" | "svbf" | "comb" | "pbf" | "table" | "mixed";
+export const STORE_KINDS: readonly StoreKind[] = ["ribbon", "svbf", "comb", "pbf", "table", "mixed"];
 
-export type StoreKind = "ribbon" | "svbf" | "comb" | "pbf" | "table";
-export const STORE_KINDS: readonly StoreKind[] = ["ribbon", "svbf", "comb", "pbf", "table"];
+/** Built when the epoch ends, from a buffer of its packets. */
+export function isBuilt(kind: StoreKind): boolean {
+  return kind === "ribbon" || kind === "mixed";
+}
 
 /** Everything but the bits: enough to read them. */
 export interface StoreGeometry {
@@ -43,19 +46,4 @@ export interface PacketStore {
   /** The section of a payload. */
   body(): Uint8Array;
   free(): void;
-}
-
-/** Counts of groups in kernel memory, for breaking ties. */
-export function storeCounts(kernels: Kernels, counts: ArrayLike<number>, groups: number): number {
-  const address = kernels.alloc(Math.max(1, groups) * 4);
-  const { u32 } = kernels;
-  for (let i = 0; i < groups; i++) u32[(address >>> 2) + i] = Math.min(0xffff_fffe, counts[i] ?? 0);
-  return address;
-}
-
-/** Zeroed kernel memory. */
-export function allocZeroed(kernels: Kernels, bytes: number): number {
-  const address = kernels.alloc(bytes);
-  kernels.u8.fill(0, address, address + bytes);
-  return address;
 }

@@ -318,6 +318,45 @@ describe("the structures of the comparison", () => {
     opened.free();
   });
 
+  test.each([0, 0.5, 0.905, 1.5])(
+    "mixed ribbons with %d bits fewer: never wrong, as many strangers as a ribbon",
+    (fewer) => {
+      const g = geometry("mixed", k, { codeBits: 8 });
+      const made = createStore(kernels, g, fewer);
+      const [a, c, out] = [kernels.alloc(8 * n), kernels.alloc(2 * n), kernels.alloc(8 * n)];
+      kernels.u64.set(keys, a >>> 3);
+      kernels.u8.set(new Uint8Array(codes.buffer), c);
+      made.insert(a, c, n);
+      made.close(new Array(k).fill(1));
+      // Blocks of few packets take more than 1.8 % besides.
+      expect(made.bits / n).toBeLessThan(1.1 * (8 - fewer));
+      const opened = openStore(kernels, g, made.body(), new Array(k).fill(1));
+      for (const store of [made, opened]) {
+        store.lookup(a, n, out);
+        const words = kernels.u32.slice(out >>> 2, (out >>> 2) + 2 * n);
+        for (let i = 0; i < n; i++) {
+          expect(words[2 * i]! >>> 16).toBe(MATCH);
+          expect(words[2 * i + 1]! & 0xffff).toBeLessThanOrEqual(codes[i]!);
+          expect(words[2 * i + 1]! >>> 16).toBeGreaterThanOrEqual(codes[i]!);
+        }
+      }
+      kernels.u64.set(
+        keys.map((key) => key ^ 0x5555_5555_5555_5555n),
+        a >>> 3,
+      );
+      opened.lookup(a, n, out);
+      const { u32 } = kernels;
+      let strangers = 0;
+      for (let i = 0; i < n; i++) if (u32[(out >>> 2) + 2 * i]! >>> 16 !== 0) strangers++;
+      // Shortened numbers round the number of groups up.
+      expect(Math.abs(strangers / n - opened.absentAccepted)).toBeLessThan(0.03);
+      expect(() => openStore(kernels, g, made.body().slice(0, -8), [])).toThrow(/do not fit/);
+      for (const address of [a, c, out]) kernels.free(address);
+      made.free();
+      opened.free();
+    },
+  );
+
   test("COMB has no code for more groups than theta of f allow", () => {
     expect(() => createStore(kernels, geometry("comb", 57, { hashes: 3, f: 8, theta: 3 }), 1000)).toThrow(
       /56 codes/,

@@ -3,15 +3,13 @@
  * bursts of k bits. Guarantee: a stored packet's group is always among the candidates. Fails: with probability 1 - (1 - q)^(k-1) there are more of them
  * (Multi-Match); a packet never stored is answered with probability 1 - (1 - q)^k.
  *
- *   body: packets u32 | left out u32 (0) | bits m u32 | 0 u32 | m/8 bytes, then the first `tail` bytes again
+ *   body: head (filter-memory.ts), size = bits m | m/8 bytes, then the first `tail` bytes again
  */
-import { ByteReader, ByteWriter } from "../../../base/bytes.ts";
-import { FormatError } from "../../../base/errors.ts";
 import type { Kernels } from "../../../base/kernels.ts";
 import { falsePositive } from "../dimension.ts";
-import { allocZeroed, type PacketStore, type StoreGeometry, storeCounts } from "./packet-store.ts";
+import { badSize, FilterMemory, readFilterHead } from "./filter-memory.ts";
+import type { PacketStore, StoreGeometry } from "./packet-store.ts";
 
-export const BLOOM_HEAD_BYTES = 16;
 /** An unaligned 64-bit load may begin at the last byte. */
 const LOAD_SLACK = 8;
 
@@ -26,17 +24,14 @@ export class SvbfStore implements PacketStore {
   packets = 0;
   readonly leftOut = 0;
   readonly #kernels: Kernels;
-  readonly #address: number;
-  readonly #tail: number;
-  #counts = 0;
+  readonly #memory: FilterMemory;
 
   constructor(kernels: Kernels, geometry: StoreGeometry, bits: number) {
     this.#kernels = kernels;
     this.geometry = geometry;
     // At least as many bits as groups, so that a position wraps at most once.
     this.bits = Math.max(64, 8 * Math.ceil(geometry.groups / 8), 8 * Math.ceil(bits / 8));
-    this.#tail = tailBytes(geometry.groups);
-    this.#address = allocZeroed(kernels, this.bits / 8 + this.#tail + LOAD_SLACK);
+    this.#memory = new FilterMemory(kernels, this.bits / 8 + tailBytes(geometry.groups), LOAD_SLACK);
   }
 
   static open(
@@ -45,24 +40,13 @@ export class SvbfStore implements PacketStore {
     body: Uint8Array,
     counts: ArrayLike<number>,
   ): SvbfStore {
-    const reader = new ByteReader(body, { file: "maple svbf" });
-    const packets = reader.u32();
-    reader.skip(4);
-    const bits = reader.u32();
-    reader.skip(4);
-    const tail = tailBytes(geometry.groups);
-    if (bits % 8 !== 0 || bits < Math.max(64, geometry.groups) || reader.remaining !== bits / 8 + tail) {
-      throw new FormatError(
-        "bad-record",
-        "maple svbf",
-        8,
-        `${bits} bits do not fit ${reader.remaining} bytes`,
-      );
-    }
-    const store = new SvbfStore(kernels, geometry, bits);
+    const { packets, size, rest } = readFilterHead(body, "maple svbf");
+    const right = size % 8 === 0 && size >= Math.max(64, geometry.groups);
+    if (!right || rest.remaining !== size / 8 + tailBytes(geometry.groups)) throw badSize(rest, size, "bits");
+    const store = new SvbfStore(kernels, geometry, size);
     store.packets = packets;
-    kernels.u8.set(reader.bytes(bits / 8 + tail), store.#address);
-    store.#counts = storeCounts(kernels, counts, geometry.groups);
+    store.#memory.fill(rest.bytes(rest.remaining));
+    store.#memory.setCounts(counts, geometry.groups);
     return store;
   }
 
@@ -73,33 +57,26 @@ export class SvbfStore implements PacketStore {
 
   insert(keys: number, codes: number, count: number): void {
     const { hashes, seed } = this.geometry;
-    this.#kernels.call.svbfInsert!(this.#address, this.bits, hashes, seed, keys, codes, count);
+    this.#kernels.call.svbfInsert!(this.#memory.address, this.bits, hashes, seed, keys, codes, count);
     this.packets += count;
   }
 
   close(counts: ArrayLike<number>): void {
-    this.#kernels.call.svbfClose!(this.#address, this.bits, this.#tail);
-    this.#counts = storeCounts(this.#kernels, counts, this.geometry.groups);
+    this.#kernels.call.svbfClose!(this.#memory.address, this.bits, tailBytes(this.geometry.groups));
+    this.#memory.setCounts(counts, this.geometry.groups);
   }
 
   lookup(keys: number, count: number, out: number): void {
     const { hashes, seed, groups } = this.geometry;
-    const { call } = this.#kernels;
-    call.svbfLookup!(this.#address, this.bits, hashes, seed, groups, this.#counts, keys, count, out);
+    const { address, counts } = this.#memory;
+    this.#kernels.call.svbfLookup!(address, this.bits, hashes, seed, groups, counts, keys, count, out);
   }
 
   body(): Uint8Array {
-    const out = new ByteWriter(BLOOM_HEAD_BYTES + this.bits / 8 + this.#tail);
-    out.u32(this.packets);
-    out.u32(0);
-    out.u32(this.bits);
-    out.u32(0);
-    out.bytes(this.#kernels.u8.subarray(this.#address, this.#address + this.bits / 8 + this.#tail));
-    return out.finish();
+    return this.#memory.section({ packets: this.packets, leftOut: 0, size: this.bits });
   }
 
   free(): void {
-    this.#kernels.free(this.#address);
-    if (this.#counts !== 0) this.#kernels.free(this.#counts);
+    this.#memory.free();
   }
 }
