@@ -44,6 +44,10 @@ export function thinTake(p: usize, times: usize, values: usize, n: u32, sign: f6
   let most = t.most;
   let first = t.first;
   let last = t.last;
+  let held = t.held;
+  let start = t.start;
+  let bestTime = t.bestTime;
+  let bestValue = t.bestValue;
   let negative: u32 = 0;
   let given: u32 = 0;
   for (let i: u32 = 0; i < n; i++) {
@@ -56,17 +60,21 @@ export function thinTake(p: usize, times: usize, values: usize, n: u32, sign: f6
     first = min<f64>(first, time);
     last = max<f64>(last, time);
     negative += value < 0 ? 1 : 0;
-    if (t.held == 0) {
-      t.start = time;
-      t.bestTime = time;
-      t.bestValue = value;
-    } else if (value < t.bestValue) {
-      t.bestTime = time;
-      t.bestValue = value;
+    if (held == 0) start = time;
+    const lower = held == 0 || value < bestValue;
+    bestTime = lower ? time : bestTime;
+    bestValue = lower ? value : bestValue;
+    held += 1;
+    if (held >= BLOCK || packets <= whole || !(abs<f64>(time - start) < BLOCK_NS)) {
+      give(out + given * 24, bestTime, bestValue, held);
+      given++;
+      held = 0;
     }
-    t.held += 1;
-    if (t.held >= BLOCK || packets <= whole || !(abs<f64>(time - t.start) < BLOCK_NS)) given += thinGive(p, out + given * 24);
   }
+  t.held = held;
+  t.start = start;
+  t.bestTime = bestTime;
+  t.bestValue = bestValue;
   t.packets = packets;
   t.sum = sum;
   t.least = least;
@@ -77,13 +85,19 @@ export function thinTake(p: usize, times: usize, values: usize, n: u32, sign: f6
   return given;
 }
 
+// @ts-ignore: decorator
+@inline
+function give(out: usize, time: f64, value: f64, held: f64): void {
+  store<f64>(out, time);
+  store<f64>(out, value, 8);
+  store<f64>(out, held, 16);
+}
+
 /** Gives the block at hand; returns 1, or 0 where it is empty. */
 export function thinGive(p: usize, out: usize): u32 {
   const t = changetype<Thin>(p);
   if (t.held == 0) return 0;
-  store<f64>(out, t.bestTime);
-  store<f64>(out, t.bestValue, 8);
-  store<f64>(out, t.held, 16);
+  give(out, t.bestTime, t.bestValue, t.held);
   t.held = 0;
   return 1;
 }
