@@ -338,6 +338,18 @@ describe("the matching kernel", () => {
     expect(matcher.tableBytes).toBeLessThan(1_000_000);
   });
 
+  test("what has left the window is not looked at any more, whatever lies in its place", () => {
+    // Nothing arrives: nothing is ever passed by a partner, and many equal packets follow each other for many windows.
+    const packets = Array.from({ length: 120_000 }, (_, i) => ({ timeNs: i, digest: i % 3000, flow: i % 7 }));
+    const matcher = runKernel(packets, []);
+    expect(totals(matcher)).toMatchObject({ sent: 120_000, onlyBefore: 120_000, matched: 0 });
+    const late = packets.slice(-500).map((p) => ({ ...p, timeNs: p.timeNs + 100 }));
+    const some = runKernel(packets, late);
+    const { delays } = runTwin(packets.slice(-3000), late);
+    expect(totals(some)).toMatchObject({ matched: delays.length, onlyAfter: 0 });
+    expect(some.total(1).delay).toMatchObject({ minNs: 100, maxNs: 100 });
+  });
+
   test("finds partners in any order among many that wait, equal ones first in, first out", () => {
     // All packets wait at once: the log grows several times, and the order of arrival is of no help.
     const n = 20_000;
