@@ -12,9 +12,9 @@
  */
 
 export interface Baseline {
-  readonly medianNs: number;
+  readonly median: number;
   /** Median absolute deviation. */
-  readonly madNs: number;
+  readonly mad: number;
   /** asinh score of the 90th percentile: the unit of `score`. */
   readonly tail: number;
   /** Correlation of ordinary epochs with their neighbours, 0 to 1: how long ordinary bursts last. */
@@ -30,20 +30,20 @@ const NORMAL_TAIL = Math.asinh(1.2815515655446004 / NORMAL_MAD);
 const OUTLIER_DEVIATIONS = 10;
 const ORDINARY_SCORE = 1.5;
 
-/** `values` in time order. `floorNs` keeps the scale above the resolution of the values (error bars, timestamps) where they hardly vary. */
-export function baselineOf(values: ArrayLike<number>, floorNs: number): Baseline {
+/** `values` in time order. `floor` keeps the scale above the resolution of the values (error bars, timestamps) where they hardly vary. */
+export function baselineOf(values: ArrayLike<number>, floor: number): Baseline {
   let sorted = Float64Array.from(values).sort();
   for (let round = 0; round < 2; round++) {
     const median = quantileOfSorted(sorted, 0.5);
-    const spread = Math.max(floorNs, medianDeviation(sorted, median)) / NORMAL_MAD;
+    const spread = Math.max(floor, medianDeviation(sorted, median)) / NORMAL_MAD;
     const kept = sorted.filter((x) => x <= median + OUTLIER_DEVIATIONS * spread);
     if (kept.length === sorted.length) break;
     sorted = kept;
   }
-  const medianNs = quantileOfSorted(sorted, 0.5);
-  const madNs = Math.max(floorNs, medianDeviation(sorted, medianNs));
-  const tail = Math.max(NORMAL_TAIL, Math.asinh((quantileOfSorted(sorted, 0.9) - medianNs) / madNs));
-  const baseline = { medianNs, madNs, tail, memory: 0, epochs: sorted.length };
+  const median = quantileOfSorted(sorted, 0.5);
+  const mad = Math.max(floor, medianDeviation(sorted, median));
+  const tail = Math.max(NORMAL_TAIL, Math.asinh((quantileOfSorted(sorted, 0.9) - median) / mad));
+  const baseline = { median, mad, tail, memory: 0, epochs: sorted.length };
   return { ...baseline, memory: memoryOf(values, baseline) };
 }
 
@@ -73,13 +73,13 @@ function memoryOf(values: ArrayLike<number>, baseline: Baseline): number {
   return Math.max(0, Math.min(1, (products - (sumA * sumB) / pairs) / spread));
 }
 
-export function scoreOf(baseline: Baseline, valueNs: number): number {
-  return Math.asinh((valueNs - baseline.medianNs) / baseline.madNs) / baseline.tail;
+export function scoreOf(baseline: Baseline, value: number): number {
+  return Math.asinh((value - baseline.median) / baseline.mad) / baseline.tail;
 }
 
 /** The value that has this score. */
 export function valueAtScore(baseline: Baseline, score: number): number {
-  return baseline.medianNs + baseline.madNs * Math.sinh(score * baseline.tail);
+  return baseline.median + baseline.mad * Math.sinh(score * baseline.tail);
 }
 
 /**

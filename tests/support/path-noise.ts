@@ -97,6 +97,58 @@ export function simulatePath(
   return { points, estimates, ordinaryNs };
 }
 
+export interface InjectedLoss {
+  readonly segment: number;
+  readonly firstEpoch: number;
+  readonly epochs: number;
+  /** Share lost while it lasts, on top of what is ordinary. */
+  readonly rate: number;
+}
+
+/**
+ * The path with ordinary loss instead: shares of 0.01 to 0.3 % per segment (`ordinary` for all of them where it is given), half of the segments one
+ * packet at a time, half in bursts of 2 to 10 packets on average (geometric), 500 to 5,000 packets an epoch.
+ */
+export function simulateLoss(
+  random: Random,
+  segmentCount: number,
+  epochs: number,
+  injected: readonly InjectedLoss[],
+  ordinary?: number,
+): SimulatedPath {
+  const path = simulatePath(random.fork("delay"), segmentCount, epochs, () => []);
+  const models = Array.from({ length: segmentCount }, (_, j) => {
+    const own = random.fork(`loss ${j}`);
+    const rate = ordinary ?? 1e-4 * 30 ** own.float();
+    return {
+      own,
+      rate,
+      burst: own.bernoulli(0.5) ? 1 : 2 + 8 * own.float(),
+      packets: 500 * 10 ** own.float(),
+    };
+  });
+  const estimates = path.estimates.map((e) => {
+    const j = path.points.indexOf(e.fromPoint);
+    const t = Math.round(e.epochStartNs / EPOCH_NS);
+    const { own, rate, burst, packets } = models[j]!;
+    const sent = 1 + own.poisson(packets);
+    const extra = injected
+      .filter((s) => s.segment === j && t >= s.firstEpoch && t < s.firstEpoch + s.epochs)
+      .reduce((sum, s) => sum + s.rate, 0);
+    let lost = 0;
+    const bursts = own.poisson((sent * (rate + extra)) / burst);
+    for (let b = 0; b < bursts; b++) lost += geometric(own, burst);
+    lost = Math.min(sent, lost);
+    return { ...e, packets: sent - lost, lost };
+  });
+  return { ...path, estimates };
+}
+
+/** A whole number from 1 on with this mean. */
+function geometric(random: Random, mean: number): number {
+  return mean <= 1 ? 1 : 1 + Math.floor(Math.log(1 - random.float()) / Math.log(1 - 1 / mean));
+}
+
 function lognormalProcess(random: Random, epochs: number, scaleNs: number): number[] {
   const deviation = 0.3 + 0.3 * random.float();
   const memory = 0.6 + 0.3 * random.float();
