@@ -83,11 +83,17 @@ export function valueAtScore(baseline: Baseline, score: number): number {
 }
 
 /**
- * Rough chance that one ordinary epoch reaches this score: a tenth at 1 by construction, about 10^-5 at 2 for the noises
- * above; between and beyond, exponential in the score. Good enough to rank, not a calibrated probability.
+ * How many spikes that reach this score ordinary noise makes per epoch. Measured on the noises of the bench, which is heavy-tailed and with
+ * memory (`node scripts/bench.mjs localise` prints it): 2 in 10,000 epochs at a score of 1.84 above the allowance for few epochs, and
+ * 3.8 decades less per unit of score.
  */
-export function tailChance(score: number): number {
-  return score <= 1 ? 1 : 10 ** (-1 - 4 * (score - 1));
+export function tailChance(score: number, epochs: number): number {
+  return Math.min(1, 2.1e-4 * 10 ** (-3.8 * (score - fewEpochs(epochs) - 1.84)));
+}
+
+/** A baseline of few epochs is uncertain: scores go up by about this much. */
+export function fewEpochs(epochs: number): number {
+  return 2 / Math.sqrt(epochs);
 }
 
 export function quantileOfSorted(sorted: ArrayLike<number>, p: number): number {

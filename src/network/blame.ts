@@ -70,10 +70,17 @@ interface Doubt {
   readonly confidence: number;
 }
 
+/**
+ * Of paths such as those of the bench half have a spike, of a size that may be anything: the chance of its being noise is spread evenly over tens of powers
+ * of e, so that this many real spikes fall on each, where noise has its own expected number. (Bayes' rule; the bench tells how well it holds.)
+ */
+const REAL_SPIKES = 0.015;
 /** A spike that is more likely ordinary noise is not worth a word. */
 const LIKELIER_REAL = 0.5;
+/** Nor one of the path as a whole that no segment shows, unless it is surely none: noises of unlike segments are mixed in it. */
+const SURELY_REAL = 0.95;
 
-/** `noise(spike)`: how many rises such as this one ordinary noise makes along the whole path, where one real spike is expected. */
+/** `noise(spike)`: how many rises such as this one ordinary noise makes along the whole path. */
 export function attribute(
   segments: readonly SegmentSeries[],
   path: SegmentSeries,
@@ -86,7 +93,7 @@ export function attribute(
     for (const spike of segment.spikes) {
       const rises = segments.map((s) => riseOf(s, spike));
       const { share, sure } = partOf(rises, j, options.minShare);
-      const real = 1 / (1 + noise(spike));
+      const real = realness(noise(spike));
       const confidence = sure * real;
       if (share < options.minShare) continue;
       if (confidence < options.confidence) {
@@ -109,10 +116,15 @@ export function attribute(
     }
   for (const spike of path.spikes) {
     const rises = segments.map((s) => riseOf(s, spike));
-    const real = 1 / (1 + noise(spike));
+    const real = realness(noise(spike));
     doubtful.push({ spike, segment: null, real, confidence: 0, reason: doubt(segments, rises) });
   }
   return [...found, ...unexplained(doubtful, found, segments, path)].sort((a, b) => a.fromNs - b.fromNs);
+}
+
+/** Probability that a rise is real of which ordinary noise makes so many along a path. */
+function realness(noise: number): number {
+  return REAL_SPIKES / (REAL_SPIKES + noise);
 }
 
 /** Share of segment j in the path's rise, and the probability that it is `minShare` or more. */
@@ -135,8 +147,9 @@ function unexplained(
 ): Attribution[] {
   const left = doubtful
     .filter(
-      ({ spike, real }) =>
-        real >= LIKELIER_REAL && !found.some((f) => f.fromNs < spike.endNs && spike.startNs < f.toNs),
+      ({ spike, segment, real }) =>
+        real >= (segment === null ? SURELY_REAL : LIKELIER_REAL) &&
+        !found.some((f) => f.fromNs < spike.endNs && spike.startNs < f.toNs),
     )
     .sort((a, b) => a.spike.first - b.spike.first);
   const groups: { first: number; last: number; members: Doubt[] }[] = [];

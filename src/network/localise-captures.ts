@@ -67,23 +67,77 @@ export async function localiseCaptures(options: LocaliseCapturesOptions): Promis
       }),
     );
   }
-  const starts = reports.flatMap((r) => r.intervals.slice(0, 1).map((i) => BigInt(i.startNs)));
-  if (starts.length === 0) {
-    throw new UsageError(
-      "no-records",
-      "no packet was seen at two neighbouring points",
-      "are the files in path order, and of the same time?",
-    );
-  }
+  if (reports.every((r) => r.segment.matched === 0)) throw nothingMatched(reports, files, options);
+  const shifts = epochShifts(reports, epochNs);
+  // A segment of which no packet matched tells nothing, not even that all was lost.
+  const starts = reports.flatMap((r, i) =>
+    r.segment.matched === 0 ? [] : r.intervals.slice(0, 1).map((v) => BigInt(v.startNs) - shifts[i]!),
+  );
   let originNs = starts[0]!;
   for (const start of starts) if (start < originNs) originNs = start;
   const width = intervalWidth(options.confidence ?? 0.95);
   const estimates = reports.flatMap((report, i) =>
-    estimatesOf(report, points[i]!, points[i + 1]!, originNs, width),
+    report.segment.matched === 0
+      ? []
+      : estimatesOf(report, points[i]!, points[i + 1]!, originNs + shifts[i]!, width),
   );
   const localisation = localise(points, estimates, options);
-  const notes = [...localisation.notes, ...reports.flatMap((r, i) => remarks(r, points[i]!, points[i + 1]!))];
+  const notes = [
+    ...localisation.notes,
+    ...clockNotes(localisation, shifts, options.clock ?? "asis"),
+    ...reports.flatMap((r, i) => remarks(r, points[i]!, points[i + 1]!)),
+  ];
   return { localisation: { ...localisation, notes }, originNs, epochNs, reports };
+}
+
+/**
+ * How far the epochs at each segment's first point lie behind those at the path's: whole epochs of the delay up to there, which a clock that is off is part of.
+ * So epochs of the same packets stand side by side.
+ */
+function epochShifts(reports: readonly CompareReport[], epochNs: number): bigint[] {
+  let behindNs = 0;
+  return reports.map((report) => {
+    const shift = BigInt(Math.round(behindNs / epochNs)) * BigInt(Math.round(epochNs));
+    behindNs += report.segment.latency?.meanNs ?? 0;
+    return shift;
+  });
+}
+
+function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock: CorrectionMode): string[] {
+  const negative = localisation.segments.filter((s) => s.latency !== null && s.latency.meanNs < 0);
+  const shifted = localisation.points.filter((_, i) => (shifts[i] ?? 0n) !== 0n);
+  const notes: string[] = [];
+  if (shifted.length > 0)
+    notes.push(
+      `epochs at ${shifted.join(", ")} lie more than half an epoch apart from those at ${localisation.points[0]}: they are put side by side by the packets in them`,
+    );
+  if (negative.length > 0 && clock === "asis")
+    notes.push(
+      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks disagree, or points are out of order. Sums and spikes hold, delays of single segments do not; --clock relative tells them above their least`,
+    );
+  return notes;
+}
+
+function nothingMatched(
+  reports: readonly CompareReport[],
+  files: readonly string[],
+  { filter }: LocaliseCapturesOptions,
+): UsageError {
+  const sides = [reports[0]!.before, ...reports.map((r) => r.after)];
+  const empty = sides.findIndex((side) => side.packets === 0);
+  if (empty >= 0)
+    return new UsageError(
+      "no-records",
+      `${files[empty]}: there are no packets in it`,
+      "leave this point out",
+    );
+  return new UsageError(
+    "no-records",
+    "no packet was seen at two neighbouring points",
+    filter === undefined
+      ? "are the files in path order, of the same time, and with headers kept (hoptime inspect FILE)?"
+      : "does --filter pass anything, and are the files in path order and of the same time?",
+  );
 }
 
 function pointNames(files: string[], names: string[] | undefined): string[] {
@@ -94,6 +148,11 @@ function pointNames(files: string[], names: string[] | undefined): string[] {
       "give one name per capture",
     );
   }
+  const again = files.find((f, i) => files.indexOf(f) !== i);
+  if (again !== undefined)
+    throw new UsageError("bad-flag", `${again} is given twice`, "give the capture of each point once");
+  if (names?.some((n) => n.trim() === ""))
+    throw new UsageError("bad-flag", "--names: a name is empty", "give one name per capture: --names a,b,c");
   const plain = files.map((f) =>
     basename(f)
       .replace(/\.gz$/, "")
@@ -145,7 +204,9 @@ function remarks(report: CompareReport, from: string, to: string): string[] {
   const notes: string[] = [];
   const name = `${from} → ${to}`;
   if (report.direction.order === "swapped")
-    notes.push(`${name}: the two captures look swapped (${report.direction.evidence.join("; ")})`);
+    notes.push(
+      `${name}: the two captures look swapped (${report.direction.evidence.join("; ")}); if they are, name ${to} before ${from}`,
+    );
   for (const side of [report.before, report.after]) if (side.partial) notes.push(`${name}: ${side.partial}`);
   if (report.segment.matched === 0) notes.push(`${name}: ${report.segment.reason}`);
   return notes;
@@ -157,6 +218,7 @@ export function absoluteTimes(localisation: Localisation, originNs: bigint): obj
   return {
     ...localisation,
     spikes: localisation.spikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
+    lossSpikes: localisation.lossSpikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
     epochs: localisation.epochs.map((e) => ({ ...e, startNs: at(e.startNs), endNs: at(e.endNs) })),
   };
 }
@@ -171,8 +233,7 @@ export function localisationJson(captured: CapturedLocalisation): object {
       const exact = reports[i]!.segment;
       return {
         ...s,
-        sent: exact.matched + exact.lost,
-        lost: exact.lost,
+        ...(s.sent > 0 ? { sent: exact.matched + exact.lost, lost: exact.lost } : {}),
         latency: s.latency && exact.latency ? { ...exact.latency, ...s.latency } : null,
         ...(s.latency ? {} : { reason: exact.reason ?? "no epoch has an answer" }),
       };

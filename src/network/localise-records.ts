@@ -59,7 +59,7 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
   let originNs = BigInt(first.row.startNs);
   for (const { row } of rows) if (BigInt(row.startNs) < originNs) originNs = BigInt(row.startNs);
   const estimates = rows.map(({ from, to, row }): SegmentEstimate => {
-    const lost = row.lost ?? 0;
+    const { packets, lost, lostError } = lossOf(row);
     return {
       fromPoint: from,
       toPoint: to,
@@ -69,12 +69,32 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
       lowNs: row.latency?.lowNs ?? null,
       highNs: row.latency?.highNs ?? null,
       stdevNs: row.latency?.stdevNs ?? null,
-      packets: Math.max(0, row.received ?? (row.sent ?? 0) - lost),
-      lost: Math.max(0, lost),
+      packets,
+      lost,
+      lostError,
     };
   });
   const localisation = localise(points, estimates, options);
   return { localisation: { ...localisation, notes: [...localisation.notes, ...notes] }, originNs };
+}
+
+/**
+ * What is missing at the other end, with its sign: packets in flight at the begin of an epoch arrive in it, those at its end in the next, so that single epochs are off
+ * by about as many as are in flight at a time, and their sum is not. Counting only the epochs that miss some would make losses of them.
+ */
+function lossOf(row: ReturnType<typeof seriesOf>[number]): {
+  packets: number;
+  lost: number;
+  lostError: number;
+} {
+  const packets = Math.max(0, row.received ?? (row.sent ?? 0) - (row.lost ?? 0));
+  const lost =
+    row.sent !== null && row.received !== null ? row.sent - row.received : Math.max(0, row.lost ?? 0);
+  const lengthNs = Number(BigInt(row.endNs) - BigInt(row.startNs));
+  const delayNs = Math.abs(row.latency?.meanNs ?? 0) + (row.latency?.stdevNs ?? 0);
+  const inFlight = 1 + (packets * Math.min(delayNs, lengthNs)) / lengthNs;
+  // A capture that begins or ends within the epoch: what is missing may never have been captured.
+  return { packets, lost, lostError: row.edge ? packets + Math.abs(lost) + 1 : inFlight };
 }
 
 /** The epochs of the estimator that answered most of them. */

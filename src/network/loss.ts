@@ -150,7 +150,8 @@ export function judgeStretches(
       aside.add(best.k);
     }
   }
-  return stretches.map((_, k) => verdicts.get(k)!);
+  // The first were judged with the others still among the ordinary epochs.
+  return stretches.map((_, k) => (aside.has(k) ? judge(k) : verdicts.get(k)!));
 }
 
 const inside = (stretch: { first: number; last: number }, i: number) =>

@@ -6,7 +6,7 @@
  * over epochs above `leave` (hysteresis). `enter` rises a little where the baseline rests on few epochs.
  */
 import { UsageError } from "../base/errors.ts";
-import { type Baseline, baselineOf, scoreOf } from "./baseline.ts";
+import { type Baseline, baselineOf, fewEpochs, scoreOf } from "./baseline.ts";
 
 export interface SpikeOptions {
   /** Score that begins a spike, for a baseline of very many epochs. */
@@ -28,7 +28,7 @@ export type SpikeSettings = Required<SpikeOptions>;
 
 export function spikeSettings(options: SpikeOptions = {}): SpikeSettings {
   const settings = {
-    enter: 2.35,
+    enter: 1.9,
     leave: 1.3,
     windowEpochs: 300,
     minEpochs: 8,
@@ -114,7 +114,7 @@ export class SpikeTracker {
       open.endNs = epoch.endNs;
       open.peak = Math.max(open.peak, epoch.value);
       open.score = Math.max(open.score, score);
-    } else if (score >= this.#settings.enter + 2 / Math.sqrt(judged.epochs) && this.#matters(epoch, judged)) {
+    } else if (score >= this.#settings.enter + fewEpochs(judged.epochs) && this.#matters(epoch, judged)) {
       const first = this.#run[0]!;
       this.spikes.push({
         startNs: first.epoch.startNs,

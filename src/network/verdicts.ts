@@ -102,7 +102,12 @@ export function blame(
 
 export function blameDelay({ segments, whole }: PathSeries, options: BlameOptions): Attribution[] {
   const tries = segments.length * Math.max(1, whole.values.length);
-  return attribute(segments, whole, options, (spike) => tries * tailChance(spike.score));
+  return attribute(
+    segments,
+    whole,
+    options,
+    (spike) => tries * tailChance(spike.score, spike.baseline.epochs),
+  );
 }
 
 /** How many such spikes of loss ordinary loss makes along the path, and how bursty it is there. */
