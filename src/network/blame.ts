@@ -97,7 +97,11 @@ export function attribute(
       const confidence = sure * real;
       if (share < options.minShare) continue;
       if (confidence < options.confidence) {
-        doubtful.push({ spike, segment: j, real, confidence, reason: doubt(segments, rises) });
+        const reason =
+          sure >= options.confidence
+            ? `what ${segment.from} → ${segment.to} shows may be ordinary for it`
+            : doubt(segments, rises);
+        doubtful.push({ spike, segment: j, real, confidence, reason });
         continue;
       }
       found.push({

@@ -18,7 +18,7 @@ export function endToEnd(
 ): { total: EndToEnd; notes: string[] } {
   const complete = (has: (e: NonNullable<EpochRow[number]>) => boolean) =>
     rows.filter((row) => row.length === segments && row.every((e) => e !== undefined && has(e)));
-  const counted = complete((e) => e.packets + e.lost > 0);
+  const counted = complete((e) => countLoss([e]).sent > 0);
   const timed = complete((e) => e.meanNs !== null);
   const notes: string[] = [];
   // The first and the last epoch of captures are seldom whole; that is no news.

@@ -6,8 +6,10 @@
 import { basename } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
+import { formatDuration } from "../base/time.ts";
 import { CaptureReader } from "../capture/reader.ts";
 import type { CorrectionMode } from "../clock/correction.ts";
+import type { ClockVerdict } from "../clock/verdict.ts";
 import { type CompareOptions, compareCaptures } from "../collect/compare.ts";
 import type { CompareReport } from "../collect/compare-report.ts";
 import { type Localisation, type LocaliseOptions, localise } from "./localise.ts";
@@ -39,6 +41,8 @@ export interface CapturedLocalisation {
 /** Packets that one independent sample of a queue's delay is worth at the least; queues forget within a few hundred packets. */
 const DEPENDENCE = 25;
 const EPOCHS = 60;
+/** More are refused: hardly a packet would be in each. */
+const MOST_EPOCHS = 100_000;
 
 export async function localiseCaptures(options: LocaliseCapturesOptions): Promise<CapturedLocalisation> {
   const { files } = options;
@@ -67,6 +71,7 @@ export async function localiseCaptures(options: LocaliseCapturesOptions): Promis
       }),
     );
   }
+  checkEpoch(epochNs, reports[0]!);
   if (reports.every((r) => r.segment.matched === 0)) throw nothingMatched(reports, files, options);
   const shifts = epochShifts(reports, epochNs);
   // A segment of which no packet matched tells nothing, not even that all was lost.
@@ -98,9 +103,15 @@ function epochShifts(reports: readonly CompareReport[], epochNs: number): bigint
   let behindNs = 0;
   return reports.map((report) => {
     const shift = BigInt(Math.round(behindNs / epochNs)) * BigInt(Math.round(epochNs));
-    behindNs += report.segment.latency?.meanNs ?? 0;
+    behindNs += stampedDelay(report);
     return shift;
   });
+}
+
+/** Of a segment, with whatever its clocks are off. A correction of the clocks takes the smallest difference away: put it back. */
+function stampedDelay({ clock, segment }: CompareReport): number {
+  const { floor } = clock as unknown as ClockVerdict;
+  return clock.mode === "asis" || floor === null ? (segment.latency?.meanNs ?? 0) : floor.levelNs;
 }
 
 function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock: CorrectionMode): string[] {
@@ -116,6 +127,17 @@ function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock
       `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks disagree, or points are out of order. Sums and spikes hold, delays of single segments do not; --clock relative tells them above their least`,
     );
   return notes;
+}
+
+function checkEpoch(epochNs: number, { before }: CompareReport): void {
+  if (before.firstNs === null || before.lastNs === null) return;
+  const spanNs = Number(BigInt(before.lastNs) - BigInt(before.firstNs));
+  if (spanNs / epochNs <= MOST_EPOCHS) return;
+  throw new UsageError(
+    "bad-flag",
+    `--epoch: ${formatDuration(epochNs)} makes ${Math.ceil(spanNs / epochNs).toLocaleString("en-US")} epochs of ${before.file}`,
+    `give at least ${formatDuration(spanNs / MOST_EPOCHS)}; an epoch needs packets to have a mean`,
+  );
 }
 
 function nothingMatched(

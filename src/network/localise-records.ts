@@ -74,6 +74,9 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
       lostError,
     };
   });
+  const cut = rows.filter(({ row }) => row.edge).length;
+  if (cut > 0)
+    notes.push(`loss leaves out ${cut} of ${rows.length} answers: a capture begins or ends in their epoch`);
   const localisation = localise(points, estimates, options);
   return { localisation: { ...localisation, notes: [...localisation.notes, ...notes] }, originNs };
 }
@@ -94,7 +97,7 @@ function lossOf(row: ReturnType<typeof seriesOf>[number]): {
   const delayNs = Math.abs(row.latency?.meanNs ?? 0) + (row.latency?.stdevNs ?? 0);
   const inFlight = 1 + (packets * Math.min(delayNs, lengthNs)) / lengthNs;
   // A capture that begins or ends within the epoch: what is missing may never have been captured.
-  return { packets, lost, lostError: row.edge ? packets + Math.abs(lost) + 1 : inFlight };
+  return { packets, lost, lostError: row.edge ? Number.POSITIVE_INFINITY : inFlight };
 }
 
 /** The epochs of the estimator that answered most of them. */

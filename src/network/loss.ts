@@ -27,7 +27,7 @@ export function lossSettings(settings: SpikeSettings): SpikeSettings {
 export function lossValue(e: SegmentEstimate): EpochValue {
   const span = { startNs: e.epochStartNs, endNs: e.epochEndNs };
   const sent = e.packets + e.lost;
-  if (!(sent > 0)) return { ...span, value: null, error: 0 };
+  if (!(sent > 0) || e.lostError === Number.POSITIVE_INFINITY) return { ...span, value: null, error: 0 };
   // One more than was counted: none of n lost is no proof of a share of zero.
   const variance = Math.max(0, e.lost) + 1 + (e.lostError ?? 0) ** 2;
   return { ...span, value: e.lost / sent, error: Math.sqrt(variance) / sent };
@@ -57,7 +57,7 @@ export function countLoss(estimates: Iterable<SegmentEstimate | undefined>): Los
   let lost = 0;
   let squares = 0;
   for (const e of estimates) {
-    if (!e) continue;
+    if (!e || e.lostError === Number.POSITIVE_INFINITY) continue;
     sent += e.packets + e.lost;
     lost += e.lost;
     squares += (e.lostError ?? 0) ** 2;
@@ -77,7 +77,7 @@ export function burstiness(estimates: readonly SegmentEstimate[], unseen = false
   let epochs = 0;
   for (const e of estimates) {
     const expected = rate * (e.packets + e.lost);
-    if (!(expected > 0)) continue;
+    if (!(expected > 0) || e.lostError === Number.POSITIVE_INFINITY) continue;
     sum += ((e.lost - expected) ** 2 - (e.lostError ?? 0) ** 2) / expected;
     epochs++;
   }

@@ -20,7 +20,7 @@ export interface SegmentEstimate {
   readonly packets: number;
   /** Negative only with `lostError`: more arrived than were sent in this epoch. */
   readonly lost: number;
-  /** Standard error of `lost` where it is not counted packet by packet (packets in flight over the epoch's edges). */
+  /** Standard error of `lost` where it is not counted packet by packet (packets in flight over the epoch's edges); Infinity: it is not known. */
   readonly lostError?: number | undefined;
 }
 

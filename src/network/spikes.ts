@@ -57,6 +57,7 @@ const SUSTAINED = [
   { epochs: 5, lasting: 0.45, fleeting: 0.6 },
 ] as const;
 const LONGEST_RUN = 5;
+const LARGEST_DELAY_NS = 1e9;
 
 /** One epoch of a series. `value` is null where there is no answer. */
 export interface EpochValue {
@@ -139,7 +140,9 @@ export class SpikeTracker {
   #matters(epoch: EpochValue, baseline: Baseline): boolean {
     const { minEffect, minEffectShare } = this.#settings;
     const rise = epoch.value! - baseline.median;
-    return rise >= minEffect && rise >= minEffectShare * Math.abs(baseline.median);
+    // A median below zero or of seconds is the offset of a clock, and no measure of what is much.
+    const ordinary = baseline.median > LARGEST_DELAY_NS ? 0 : Math.max(0, baseline.median);
+    return rise >= minEffect && rise >= minEffectShare * ordinary;
   }
 
   /** The score of one epoch that would be as rare as the run up to here. */
