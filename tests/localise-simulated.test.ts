@@ -19,6 +19,11 @@ beforeAll(async () => {
   await exportSimulation(new Kernels(), readScenario(scenario), scratch, { link: "raw", packets: false });
 });
 
+test("a corrected delay a fraction of a nanosecond below zero is in the bucket of zero", () => {
+  const { bucketOfNs } = new Kernels().call;
+  expect([-0.4, -0.999, 0, 0.4, -1, -1.5].map((ns) => bucketOfNs!(ns))).toEqual([0, 0, 0, 0, -2, -2]);
+});
+
 describe("the chain of the README", () => {
   test("the segment that loses packets for a while is blamed for loss, the queue for delay, nobody else", async () => {
     const captured = await localiseCaptures({ files: names.map(at) });
