@@ -3,9 +3,10 @@
  * does that reads them. Whole commands, run in turn so that a busy machine slows both; best of several. Then the cost per packet from
  * 1e5 to 1e7 packets, within one process and without its start-up.
  *
- *   node scripts/bench.mjs compare [--packets 5e6] [--runs 5] [--window 1s] [--sizes 1e5,1e6,1e7] [--json]
+ *   node scripts/bench.mjs compare [--packets 5e6] [--runs 5] [--window 1s] [--shortest 1,20] [--sizes 1e5,1e6,1e7] [--json]
  *
- * Captures are made once, in bench/data; `--sizes none` leaves the second part out. Needs a built dist/ (npm run build), bash and tcpdump.
+ * `--shortest`: packets of the shortest flow, one row each: with 1 there is a flow for every five packets, with 20 one for seventy.
+ * Captures are made once, in bench/data; `--sizes none` leaves the last part out. Needs a built dist/ (npm run build), bash and tcpdump.
  */
 import { spawnSync } from "node:child_process";
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readSync, writeFileSync } from "node:fs";
@@ -25,6 +26,7 @@ const runs = Number(option("runs", "5"));
 const window = option("window", "1s");
 const sizes =
   option("sizes", "1e5,1e6,1e7") === "none" ? [] : option("sizes", "1e5,1e6,1e7").split(",").map(Number);
+const shortest = option("shortest", "1,20").split(",").map(Number);
 const json = args.includes("--json");
 const say = (line: string) => {
   if (!json) console.log(line);
@@ -37,8 +39,9 @@ interface Pair {
 }
 
 /** The pair of so many packets, made where it is missing, and read once so that both programs find it in the page cache. */
-function pairOf(n: number): Pair {
-  const folder = join("bench", "data", `pair-${n}-v${GENERATOR_VERSION}`);
+function pairOf(n: number, shortestFlow = 1): Pair {
+  const kind = shortestFlow === 1 ? "" : `-flows${shortestFlow}`;
+  const folder = join("bench", "data", `pair-${n}${kind}-v${GENERATOR_VERSION}`);
   const [before, after, told] = ["before.pcap", "after.pcap", "truth.json"].map((f) => join(folder, f)) as [
     string,
     string,
@@ -49,7 +52,7 @@ function pairOf(n: number): Pair {
     mkdirSync(folder, { recursive: true });
     writeFileSync(
       told,
-      JSON.stringify(generateCaptures({ packets: n, beforeFile: before, afterFile: after })),
+      JSON.stringify(generateCaptures({ packets: n, beforeFile: before, afterFile: after, shortestFlow })),
     );
   }
   const buffer = Buffer.alloc(1 << 20);
@@ -97,8 +100,8 @@ const MEMORY_NOTE = `data:text/javascript,${encodeURIComponent(
   'process.on("exit", () => process.stdout.write("peak KiB " + process.resourceUsage().maxRSS + "\\n"))',
 )}`;
 
-function whole() {
-  const { before, after, truth } = pairOf(packets);
+function whole(shortestFlow: number) {
+  const { before, after, truth } = pairOf(packets, shortestFlow);
   const tcpdump = ["tcpdump", "-r"];
   let ours: Run | null = null;
   let theirs: Run | null = null;
@@ -176,21 +179,33 @@ const load = loadavg()[0]!;
 say(
   `${availableParallelism()} processors (${cpus()[0]?.model.trim()}), load ${load.toFixed(1)}, Node ${process.version}`,
 );
-const { truth, ours, theirs, peakMb } = whole();
-const both = truth.sent + truth.received;
-const row = (name: string, run: Run) =>
-  say(
-    `${name.padEnd(28)} ${run.wallSeconds.toFixed(2).padStart(7)} s wall ${run.cpuSeconds.toFixed(2).padStart(7)} s CPU ${(both / run.wallSeconds / 1e6).toFixed(1).padStart(6)} Mpps`,
-  );
-say(`${truth.sent} + ${truth.received} packets, ${truth.flows} flows, window ${window}, best of ${runs}`);
-if (theirs) row("tcpdump, both files", theirs);
-row("hoptime compare", ours);
-const ratio = theirs
-  ? { wall: ours.wallSeconds / theirs.wallSeconds, cpu: ours.cpuSeconds / theirs.cpuSeconds }
-  : null;
-if (ratio)
-  say(`hoptime / tcpdump: wall ${ratio.wall.toFixed(2)}, CPU ${ratio.cpu.toFixed(2)} (of all threads)`);
-say(`peak memory ${peakMb.toFixed(0)} MB`);
+const time = (run: Run | null) => run && { wallSeconds: run.wallSeconds, cpuSeconds: run.cpuSeconds };
+const rows = shortest.map((shortestFlow) => {
+  const { truth, ours, theirs, peakMb } = whole(shortestFlow);
+  const both = truth.sent + truth.received;
+  const row = (name: string, run: Run) =>
+    say(
+      `${name.padEnd(28)} ${run.wallSeconds.toFixed(2).padStart(7)} s wall ${run.cpuSeconds.toFixed(2).padStart(7)} s CPU ${(both / run.wallSeconds / 1e6).toFixed(1).padStart(6)} Mpps`,
+    );
+  say(`${truth.sent} + ${truth.received} packets, ${truth.flows} flows, window ${window}, best of ${runs}`);
+  if (theirs) row("tcpdump, both files", theirs);
+  row("hoptime compare", ours);
+  const ratio = theirs
+    ? { wall: ours.wallSeconds / theirs.wallSeconds, cpu: ours.cpuSeconds / theirs.cpuSeconds }
+    : null;
+  if (ratio)
+    say(`hoptime / tcpdump: wall ${ratio.wall.toFixed(2)}, CPU ${ratio.cpu.toFixed(2)} (of all threads)`);
+  say(`peak memory ${peakMb.toFixed(0)} MB`);
+  return {
+    packets: { before: truth.sent, after: truth.received },
+    flows: truth.flows,
+    tcpdump: time(theirs),
+    hoptime: time(ours),
+    ratio,
+    mpps: both / ours.wallSeconds / 1e6,
+    peakMb,
+  };
+});
 const flatness = await perPacket();
 if (flatness.length > 0) {
   say("cost per packet in one thread, without start-up");
@@ -199,21 +214,4 @@ if (flatness.length > 0) {
       `${String(f.packets).padStart(10)} packets ${f.nsPerPacket.toFixed(0).padStart(6)} ns CPU ${f.wallNsPerPacket.toFixed(0).padStart(6)} ns wall`,
     );
 }
-if (json) {
-  const time = (run: Run | null) => run && { wallSeconds: run.wallSeconds, cpuSeconds: run.cpuSeconds };
-  console.log(
-    JSON.stringify({
-      packets: { before: truth.sent, after: truth.received },
-      flows: truth.flows,
-      window,
-      runs,
-      load,
-      tcpdump: time(theirs),
-      hoptime: time(ours),
-      ratio,
-      mpps: both / ours.wallSeconds / 1e6,
-      peakMb,
-      perPacket: flatness,
-    }),
-  );
-}
+if (json) console.log(JSON.stringify({ window, runs, load, rows, perPacket: flatness }));

@@ -28,6 +28,8 @@ export interface GenerateOptions {
   propagationNs?: number;
   /** Flows that send at the same time. */
   activeFlows?: number;
+  /** Packets of the shortest flow: the others' numbers are in proportion. */
+  shortestFlow?: number;
   snapLength?: number;
   /** Share of flows that are IPv6, and that carry a VLAN tag at BEFORE. */
   ipv6Share?: number;
@@ -136,6 +138,7 @@ export function generateCaptures(options: GenerateOptions): GeneratedPair {
     queueLimitNs = 5_000_000,
     propagationNs = 20_000,
     activeFlows = 4096,
+    shortestFlow = 1,
     snapLength = 65_535,
     ipv6Share = 0,
     vlanShare = 0,
@@ -161,7 +164,7 @@ export function generateCaptures(options: GenerateOptions): GeneratedPair {
     destination[f] = 0xc0a80000 | (random.uint32() >>> 16);
     ports[f] = ((1024 + (random.uint32() % 60_000)) << 16) | (random.uint32() % 7 === 0 ? 53 : 443);
     sequence[f] = random.uint32();
-    left[f] = Math.min(1e7, Math.floor((1 - random.float()) ** (-1 / 1.1)));
+    left[f] = Math.min(1e7, Math.floor(shortestFlow * (1 - random.float()) ** (-1 / 1.1)));
     kind[f] =
       (random.float() < 0.2 ? 1 : 0) |
       (random.float() < ipv6Share ? 2 : 0) |

@@ -174,7 +174,10 @@ function rowV4(
     flags |= FLAG_FRAGMENT | FLAG_LATER_FRAGMENT;
     h = digestL4(h, 255, l4, covered);
   }
-  if (visible < min<u32>(min<u32>(total, left), cover)) flags |= FLAG_SHORT;
+  if (visible < min<u32>(min<u32>(total, left), cover)) {
+    flags |= FLAG_SHORT;
+    batch.shorts++;
+  }
   const i = batch.count;
   const o = i << 3;
   store<f64>(batch.time + o, time);
@@ -275,7 +278,10 @@ function rowV6(
     else flags |= FLAG_CUT_L4;
     if (proto == 6 && l4 + 14 <= seen) flags |= (<u32>load<u8>(l4 + 13)) << 8;
   }
-  if (visible < min<u32>(min<u32>(total, left), cover)) flags |= FLAG_SHORT;
+  if (visible < min<u32>(min<u32>(total, left), cover)) {
+    flags |= FLAG_SHORT;
+    batch.shorts++;
+  }
   const i = batch.count;
   const o = i << 3;
   store<f64>(batch.time + o, time);

@@ -2,7 +2,7 @@
 // (the log of match.ts). The owner is src/estimators/exact/sender-delays.ts.
 
 import { Batch } from "./batch";
-import { ENTRY, Log, logAdd, logFree, logNew, logSearch, MATCHED } from "./waiting";
+import { entryOf, Log, logAdapt, logAdd, logFree, logNew, logNext, logPassed, logSearch, MATCHED } from "./waiting";
 
 @unmanaged
 class Delays {
@@ -54,19 +54,26 @@ export function delaysFill(p: usize, b: usize, shift: f64, least: f64): void {
   for (let i: u32 = 0; i < n; i++) {
     const time = load<f64>(batch.time + (i << 3)) + shift;
     if (time > now) now = time;
-    const found = logSearch(log, load<u64>(batch.digest + (i << 3)), time, d.window);
+    const digest = load<u64>(batch.digest + (i << 3));
+    let found = logNext(log, digest, time, d.window);
+    if (found == 0) found = logSearch(log, digest, time, d.window);
     let delay: f64 = NaN;
     if (found == 0) d.unmatched++;
-    else if (time - load<f64>(found, 8) < least) d.reversed++;
-    else {
+    else if (time - load<f64>(found, 8) < least) {
+      // It waits on for a packet of its own direction.
+      store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
+      d.reversed++;
+    } else {
       delay = time - load<f64>(found, 8);
-      store<u32>(found, load<u32>(found, 20) | MATCHED, 20);
       d.matched++;
     }
     store<f64>(batch.delay + (i << 3), delay);
   }
   d.now = now;
-  while (log.tail != log.next && load<f64>(log.entries + (log.tail & log.mask) * ENTRY, 8) < now - d.window) log.tail++;
+  while (log.tail != log.next && load<f64>(entryOf(log, log.tail), 8) < now - d.window) log.tail++;
+  logPassed(log);
+  log.rows += n;
+  logAdapt(log);
 }
 
 /** 0 matched, 1 unmatched, 2 reversed, 3 packets of the sender that wait. */

@@ -1,13 +1,14 @@
 // What is known of each flow: its key, found through a hash index (whole keys are compared: never two flows in one record because their hashes
-// collide), and its statistics. Flows are numbered in order of appearance. A flow of one matched packet, as most are, is one cache line; the
-// second one is made when there is more to tell, and a third, small one for flows with packets that found no partner. Records lie in
+// collide), and its statistics. Flows are numbered in order of appearance. A flow of one or two matched packets, as most are, is one cache
+// line; the second one is made when there is more to tell, and a third, small one for flows with packets that found no partner. Records lie in
 // segments and never move. All of it is read by src/estimators/exact/.
 //
 //   flow:   sent u32 | received u32 | matched u32 | more u32 | meta u64 | addrA u64 | bytes f64 | first delay f64 | last delay f64 |
 //           next order u32 | wide u32
 //   more:   bits 0-28 number of the second record + 1, bit 29 there are faults, bits 30-31 direction (0 unknown, 1 before -> after, 2 after -> before)
-//   second: sum of (delay - first)^2 f64 | least f64 | most f64 | sum of (delay - first) f64 | sum of |difference of consecutive delays| f64 |
-//           list u32 | in the list u16, its class u16 | negative ones after the first u32 | faults u32
+//   second: from the third packet on: sum of (delay - first)^2 f64 | least f64 | most f64 | sum of (delay - first) f64 |
+//           sum of |difference of consecutive delays| f64 |
+//           list u32 | in the list u16, its class u16 | negative ones u32; and faults u32
 //   faults: lost | appeared | duplicates | head before | tail before | head after | tail after | reordered (u32 each)
 //   wide:   number + 1 of the rest of an IPv6 key: addrB u64 | addrC u64 | addrD u64
 //   index:  upper half of the key's hash << 32 | number + 1, at the place that its first bits tell
@@ -395,4 +396,23 @@ export function statsReverse(p: usize, id: u32, scratch: usize): i32 {
   }
   const found = search(stats, hashKey(scratch, stats.seed), load<u64>(scratch), load<u64>(scratch, 8), scratch + 16);
   return found >= 0 ? found : -1;
+}
+
+/**
+ * The next flow from `from` on with matched packets whose opposite has some, too, and a higher number; -1 where there is none, or where `most` flows
+ * were asked in vain. Leaves the opposite's number at `scratch` + 40. `scratch`: 48 bytes.
+ */
+export function statsPeer(p: usize, from: u32, most: u32, scratch: usize): i32 {
+  const segments = flowSegments(changetype<FlowStats>(p));
+  const count = statsCount(p);
+  let asked: u32 = 0;
+  for (let id = from; id < count && asked < most; id++) {
+    if (flowIn(segments, id).matched == 0) continue;
+    asked++;
+    const other = statsReverse(p, id, scratch);
+    if (other <= <i32>id || flowIn(segments, <u32>other).matched == 0) continue;
+    store<u32>(scratch, <u32>other, 40);
+    return <i32>id;
+  }
+  return -1;
 }

@@ -89,8 +89,8 @@ export function statsMeasure(
         } else v = <f64>f.lost + ((edges & 1) != 0 ? <f64>f.headBefore : 0) + ((edges & 2) != 0 ? <f64>f.tailBefore : 0);
       }
     } else if (n == 0) v = -Infinity;
-    else if (by == BY_MEAN) v = n == 1 ? flow.first : flow.first + moreIn(stats, flow).sum / <f64>n;
-    else if (by == BY_MOST) v = n == 1 ? flow.first : moreIn(stats, flow).most;
+    else if (by == BY_MEAN) v = n > 2 ? flow.first + moreIn(stats, flow).sum / <f64>n : flow.first + (flow.last - flow.first) / <f64>n;
+    else if (by == BY_MOST) v = n > 2 ? moreIn(stats, flow).most : max<f64>(flow.first, flow.last);
     if (v <= least) continue;
     store<f64>(out + (kept << 4), <f64>id);
     store<f64>(out + (kept << 4), v, 8);

@@ -100,15 +100,15 @@ function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u3
   let more = changetype<FlowMore>(0);
   let first = flow.first;
   let last = flow.last;
-  let least: f64 = first;
-  let most: f64 = first;
+  let least: f64 = min<f64>(first, last);
+  let most: f64 = max<f64>(first, last);
   let sum: f64 = 0;
   let squares: f64 = 0;
   let jitter: f64 = 0;
   let negative: u32 = 0;
   let lower: u32 = 0;
   let higher: u32 = 0;
-  if (matched > 1) {
+  if (matched > 2) {
     more = moreOf(stats, flow);
     least = more.least;
     most = more.most;
@@ -140,9 +140,16 @@ function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u3
       least = delay;
       most = delay;
     } else {
-      if (changetype<usize>(more) == 0) more = moreOf(stats, flow);
-      // Up to three delays are told by least, most and sum; from the fourth on they need buckets.
-      if (matched >= 3) {
+      if (matched == 2) {
+        // Up to two delays are told by the first and the last; from the third on there is a second record.
+        more = moreOf(stats, flow);
+        sum = last - first;
+        squares = sum * sum;
+        // The second delay's step is added below where it is of this call.
+        more.jitter = flow.matched < 2 ? 0 : abs<f64>(sum);
+        more.negative = (first < 0 ? 1 : 0) + (last < 0 ? 1 : 0);
+      } else if (matched >= 3) {
+        // Up to three are told by least, most and sum; from the fourth on they need buckets.
         if (matched == 3) {
           listAdd(stats, more, id, bucketOf(least));
           listAdd(stats, more, id, bucketOf(most));
@@ -156,7 +163,7 @@ function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u3
       jitter += abs<f64>(delay - last);
       least = min<f64>(least, delay);
       most = max<f64>(most, delay);
-      negative += delay < 0 ? 1 : 0;
+      if (matched >= 2) negative += delay < 0 ? 1 : 0;
     }
     last = delay;
     matched++;
@@ -174,9 +181,9 @@ function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u3
     more.squares = squares;
     more.jitter += jitter;
     more.negative += negative;
-    total.jitter += jitter;
-    total.jitterCount += <f64>(k - from - (flow.matched == 0 ? 1 : 0));
   }
+  total.jitter += jitter;
+  total.jitterCount += <f64>(k - from - (flow.matched == 0 ? 1 : 0));
   flow.first = first;
   flow.last = last;
   flow.matched = matched;

@@ -12,7 +12,7 @@ import { directionOf, faultsOf, flowIn, flowOfRun, flowSegments, FlowStats, touc
 import { runAt } from "./key-runs";
 import { countPairs, intervalAt, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
-import { COPY, ENTRY, Log, logAdapt, logAdd, logNext, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
+import { COPY, entryOf, Log, logAdapt, logAdd, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
@@ -30,12 +30,10 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
   const lastSend = max<f64>(forward.lastSend, reverse.lastSend);
   const firstArrive = min<f64>(forward.firstArrive, reverse.firstArrive);
   const lastArrive = max<f64>(forward.lastArrive, reverse.lastArrive);
-  const entries = log.entries;
-  const mask = log.mask;
   const next = log.next;
   let n = log.tail;
   for (; n != next; n++) {
-    const e = entries + (n & mask) * ENTRY;
+    const e = entryOf(log, n);
     const time = load<f64>(e, 8);
     if (time >= until) break;
     const state = load<u32>(e, 20);
@@ -61,6 +59,7 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
     else faults.appeared++;
   }
   log.tail = n;
+  logPassed(log);
 }
 
 /** A partner was found for a row. */

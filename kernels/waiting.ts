@@ -1,5 +1,5 @@
-// Packets of one side that wait for their partner, in order of arrival: a ring of entries, each linked to the one before it with the same
-// hash slot (newest first). Chains are never unlinked: they end where the log's tail has passed. So inserting is one random access, equal
+// Packets of one side that wait for their partner, in order of arrival: entries in segments that are used again when all in them have left,
+// each linked to the one before it with the same hash slot (newest first). Chains are never unlinked: they end where the log's tail has passed. So inserting is one random access, equal
 // digests are found in order, and what is older than the window leaves at the tail.
 //
 // Packets mostly arrive in the order in which they were sent: the entry after the last partner is looked at first (logNext), and where it has the
@@ -18,7 +18,10 @@ export const COPY: u32 = 4;
 const EQUALS: u32 = 8;
 export const ENTRY: u32 = 32;
 
-const FIRST_BITS: u32 = 12;
+/** log2 of the entries of a segment. */
+const SEGMENT_BITS: u32 = 12;
+const SEGMENT: u32 = 1 << SEGMENT_BITS;
+const FIRST_SEGMENTS: u32 = 16;
 /** Slots that stay in the cache whatever the rate. */
 const SMALL_BITS: u32 = 14;
 /** Words of the orphans' filter: 32 bits of the present, 32 of the past. */
@@ -27,11 +30,15 @@ const ORPHAN_BYTES: u32 = ORPHAN_WORDS << 3;
 /** More steps along chains per row than this, and there are too few slots. */
 const MANY_STEPS: u32 = 2;
 
-/** Entry number n lies at (n & mask). Live are [tail, next). */
+/** Live are [tail, next). Segment s holds the entries from s * SEGMENT on and lies where (s & mask) of the table tells. */
 @unmanaged
 export class Log {
-  entries: u32;
+  table: u32;
   mask: u32;
+  oldest: u32; // segments [oldest, newest] are in the table
+  newest: u32;
+  spare: u32; //  segments to be used again: each begins with the address of the next
+  made: u32; //   all segments
   tail: u32;
   next: u32;
   heads: u32; // link to the newest entry of each hash slot
@@ -46,8 +53,13 @@ export class Log {
 
 export function logNew(): u32 {
   const log = changetype<Log>(heap.alloc(offsetof<Log>()));
-  log.mask = (1 << FIRST_BITS) - 1;
-  log.entries = <u32>heap.alloc((log.mask + 1) * ENTRY);
+  log.mask = FIRST_SEGMENTS - 1;
+  log.table = <u32>heap.alloc(FIRST_SEGMENTS * 4);
+  log.spare = 0;
+  log.made = 1;
+  log.oldest = 0;
+  log.newest = 0;
+  store<u32>(log.table, <u32>heap.alloc(SEGMENT * ENTRY));
   log.tail = 1;
   log.next = 1;
   log.expected = 1;
@@ -65,7 +77,13 @@ export function logNew(): u32 {
 
 export function logFree(p: u32): void {
   const log = changetype<Log>(p);
-  heap.free(log.entries);
+  for (let s = log.oldest; s != log.newest + 1; s++) heap.free(load<u32>(log.table + ((s & log.mask) << 2)));
+  while (log.spare != 0) {
+    const next = load<u32>(log.spare);
+    heap.free(log.spare);
+    log.spare = next;
+  }
+  heap.free(log.table);
   heap.free(log.heads);
   heap.free(log.orphans);
   heap.free(p);
@@ -73,7 +91,7 @@ export function logFree(p: u32): void {
 
 export function logBytes(p: u32): f64 {
   const log = changetype<Log>(p);
-  return <f64>(log.mask + 1) * ENTRY + <f64>(1 << log.bits) * 8 + <f64>ORPHAN_BYTES;
+  return <f64>log.made * (SEGMENT * ENTRY) + <f64>(1 << log.bits) * 8 + <f64>ORPHAN_BYTES;
 }
 
 // @ts-ignore: decorator
@@ -84,8 +102,8 @@ function headOf(log: Log, digest: u64): u32 {
 
 // @ts-ignore: decorator
 @inline
-function entryOf(log: Log, n: u32): u32 {
-  return log.entries + (n & log.mask) * ENTRY;
+export function entryOf(log: Log, n: u32): u32 {
+  return load<u32>(log.table + (((n >> SEGMENT_BITS) & log.mask) << 2)) + (n & (SEGMENT - 1)) * ENTRY;
 }
 
 /** The digest's bit among those of all entries of a chain; 16 bits up the one among those not passed. */
@@ -148,22 +166,42 @@ function chain(log: Log, e: u32, n: u32, digest: u64): void {
   else if ((near & (bit << 16)) != 0) markEquals(log, e, n, digest, link, log.passed);
 }
 
-/** Twice the room: links are numbers, the chains stay as they are. */
+/** One more segment, for the entries from the next one on. */
 function logGrow(log: Log): void {
-  const mask = (log.mask << 1) | 1;
-  const fresh = <u32>heap.alloc((<usize>mask + 1) * ENTRY);
-  for (let n = log.tail; n != log.next; n++) {
-    memory.copy(fresh + (n & mask) * ENTRY, log.entries + (n & log.mask) * ENTRY, ENTRY);
+  const s = log.next >> SEGMENT_BITS;
+  if (s - log.oldest > log.mask) {
+    const mask = (log.mask << 1) | 1;
+    const table = <u32>heap.alloc((mask + 1) << 2);
+    for (let k = log.oldest; k != s; k++) store<u32>(table + ((k & mask) << 2), load<u32>(log.table + ((k & log.mask) << 2)));
+    heap.free(log.table);
+    log.table = table;
+    log.mask = mask;
   }
-  heap.free(log.entries);
-  log.entries = fresh;
-  log.mask = mask;
+  let segment = log.spare;
+  if (segment != 0) log.spare = load<u32>(segment);
+  else {
+    segment = <u32>heap.alloc(SEGMENT * ENTRY);
+    log.made++;
+  }
+  store<u32>(log.table + ((s & log.mask) << 2), segment);
+  log.newest = s;
+}
+
+/** The tail has moved on: segments behind it are free. */
+export function logPassed(log: Log): void {
+  const s = log.tail >> SEGMENT_BITS;
+  for (; log.oldest != s && log.oldest != log.newest; log.oldest++) {
+    const segment = load<u32>(log.table + ((log.oldest & log.mask) << 2));
+    store<u32>(segment, log.spare);
+    log.spare = segment;
+  }
 }
 
 /** Makes more slots where searches walked far along the chains since the last call, up to two per entry. */
 export function logAdapt(log: Log): void {
-  if (log.steps > MANY_STEPS * log.rows && (<u32>1 << log.bits) < (log.mask + 1) << 1) {
-    log.bits = min<u32>(log.bits + 2, 33 - <u32>clz<u32>(log.mask));
+  const live = log.next - log.tail;
+  if (log.steps > MANY_STEPS * log.rows && (<u32>1 << log.bits) < live << 1) {
+    log.bits = min<u32>(log.bits + 2, 33 - <u32>clz<u32>(live));
     heap.free(log.heads);
     log.heads = <u32>heap.alloc(8 << log.bits);
     memory.fill(log.heads, 0, 8 << log.bits);
@@ -186,7 +224,7 @@ export function logAdapt(log: Log): void {
 @inline
 export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32): void {
   const n = log.next;
-  if (n - log.tail > log.mask) logGrow(log);
+  if ((n & (SEGMENT - 1)) == 0) logGrow(log);
   const e = entryOf(log, n);
   store<u64>(e, digest);
   store<f64>(e, time, 8);
@@ -202,14 +240,12 @@ export function logTouch(log: Log, digests: u32, n: u32): u32 {
   if (log.bits <= SMALL_BITS) return 0;
   let sum: u32 = 0;
   for (let i: u32 = 0; i < n; i++) sum += load<u32>(headOf(log, load<u64>(digests + (i << 3))));
-  const entries = log.entries;
-  const mask = log.mask;
   for (let i: u32 = 0; i < n; i++) {
     const digest = load<u64>(digests + (i << 3));
     const link = load<u64>(headOf(log, digest));
     // Few chains hold such a bit, at random: a branch would cost more than the load of an entry that is in the cache.
-    const n = (link & filterBit(digest)) != 0 ? <u32>link : log.next;
-    sum += load<u32>(entries + (n & mask) * ENTRY);
+    const live = <u32>link - log.tail < log.next - log.tail && (link & filterBit(digest)) != 0;
+    sum += load<u32>(entryOf(log, live ? <u32>link : log.tail));
   }
   return sum;
 }

@@ -362,6 +362,9 @@ const SHORT_SIZES: u32 = 1536;
  */
 export function countShorts(b: usize, counts: usize): u32 {
   const batch = changetype<Batch>(b);
+  // Mostly there are none.
+  if (batch.shorts == 0) return 0;
+  batch.shorts = 0;
   let shorts: u32 = 0;
   for (let i: u32 = 0; i < batch.count; i++) {
     if ((load<u32>(batch.flags + (i << 2)) & FLAG_SHORT) == 0) continue;

@@ -67,6 +67,16 @@ describe("compare in two threads", () => {
     await bothWays({ ...pair, filter: "udp and not vlan", flows: { top: 7, sort: "lost" } });
   });
 
+  test("where the first packets show that it must begin anew: cut short, or from the other side", async () => {
+    const short = { before: path("short-before.pcap"), after: path("short-after.pcap") };
+    generateCaptures({ packets: 90_000, beforeFile: short.before, afterFile: short.after, snapLength: 80 });
+    const report = JSON.parse(await bothWays(short));
+    expect(report.options.digestCoverBytes).toBe(66);
+    // Every packet arrives before it is sent, or so the stamps say.
+    const turned = JSON.parse(await bothWays({ before: short.after, after: short.before }));
+    expect(turned.segment.latency.maxNs).toBeLessThan(0);
+  });
+
   test("on gzip, on captures that are cut within a record, and on both", async () => {
     const zipped = path("zipped.pcap.gz");
     writeFileSync(zipped, gzipSync(readFileSync(pair.before), { level: 1 }));

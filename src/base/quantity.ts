@@ -2,7 +2,6 @@
 
 /** Narrow and not to be broken: between a number and its unit on pages. */
 export const THIN_SPACE = "\u202f";
-const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 /** So many significant digits at most, no trailing zeros, no exponent. */
 export function significant(value: number, digits: number): string {
@@ -14,8 +13,9 @@ export function significant(value: number, digits: number): string {
   return trimmed.replace("-", "\u2212");
 }
 
+/** A whole number with its digits in groups. (Intl would do, but takes longer to load than a small capture to compare.) */
 export function formatCount(n: number): string {
-  return grouped.format(n);
+  return n.toFixed(0).replace(/(?<=\d)(?=(\d{3})+$)/g, ",");
 }
 
 /** Bytes in decimal units, as links are sold. */

@@ -25,7 +25,7 @@ const WORD = {
 } as const;
 const WIDE = { origin: 56, seed: 64, packets: 72, bytes: 80, drops: 88, maxTime: 120 } as const;
 
-export const READ_BYTES = 1 << 18;
+export const READ_BYTES = 1 << 19;
 /** Words may be loaded past the end of a frame. */
 const PADDING = 64;
 

@@ -93,6 +93,8 @@ export class CaptureReader {
   #partial: string | null = null;
   #filtered = 0;
   #rows = 0;
+  /** Packets so far that were cut within the digest's coverage. */
+  shortPackets = 0;
   /** Counts of cut packets by visible bytes (kernels/walk.ts, countShorts), in kernel memory. */
   readonly #shorts: number;
   #interfaces: CaptureInterface[] = [];
@@ -221,7 +223,7 @@ export class CaptureReader {
   #finishBatch(): void {
     const { batch } = this;
     const { filter, key } = this.#options;
-    this.#kernels.call.countShorts!(batch.address, this.#shorts);
+    this.shortPackets += this.#kernels.call.countShorts!(batch.address, this.#shorts) >>> 0;
     if (filter) {
       filter.select(batch);
       this.#filtered += batch.compact();

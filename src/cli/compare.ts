@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { jsonPieces } from "../base/json-pieces.ts";
+import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { isStandardInput } from "../capture/capture-path.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
@@ -139,7 +140,7 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
     await print([
       formatCompare(report, { top: flags.top, sort: flags.sort, colours }),
       colours.dim(
-        `\n${packets.toLocaleString("en-US")} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`,
+        `\n${formatCount(packets)} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`,
       ),
     ]);
   }

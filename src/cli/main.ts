@@ -16,7 +16,12 @@ const COMMANDS: readonly Entry[] = [
   {
     name: "compare",
     summary: "one-way latency, loss and reordering between two captures of the same packets",
-    load: async (args) => (await import("./compare.ts")).compareCommand(args),
+    load: async (args) => {
+      // Two captures come first, or not at all: a thread that is not needed ends unused.
+      const { FeedThread, worthParallel } = await import("../collect/parallel-feed.ts");
+      if (worthParallel(...args.slice(0, 2))) FeedThread.early();
+      return (await import("./compare.ts")).compareCommand(args);
+    },
   },
   {
     name: "observe",

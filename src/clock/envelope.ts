@@ -19,6 +19,7 @@ import { rankSlope } from "./rank-slope.ts";
 
 export const MAX_BUCKETS = 4096;
 const FIRST_WIDTH_NS = 1024;
+const NARROW_NS = 1 << 15;
 /**
  * Beyond what any clock drifts (500 ppm is where NTP gives up), a provisional slope is queueing and not
  * followed.
@@ -31,6 +32,19 @@ export interface EnvelopePoints {
   readonly valueNs: Float64Array;
   readonly count: Float64Array;
   readonly length: number;
+}
+
+/** What is known of a number of points. */
+export interface PointSums {
+  packets: number;
+  /** Sum of (value - base). */
+  sumNs: number;
+  baseNs: number;
+  minNs: number;
+  maxNs: number;
+  firstNs: number;
+  lastNs: number;
+  negative: number;
 }
 
 export class Envelope {
@@ -75,6 +89,24 @@ export class Envelope {
       if (this.packets === 0) this.#valueBase = value;
       i = this.#observeBucket(this.#bucketOf(time), timeNs, valueNs, i, n, sign);
     }
+  }
+
+  /** Takes one point that stands for `count`; what is counted of all points is told by `account`. */
+  add(time: number, value: number, count: number): void {
+    this.#put(modulo(this.#bucketOf(time)), time, value, count);
+  }
+
+  /** Everything about the points of `add` that they do not tell themselves, once. */
+  account(all: PointSums): void {
+    if (all.packets === 0) return;
+    if (this.packets === 0) this.#valueBase = all.baseNs;
+    this.#valueSum += all.sumNs + all.packets * (all.baseNs - this.#valueBase);
+    this.packets += all.packets;
+    this.negative += all.negative;
+    this.minNs = Math.min(this.minNs, all.minNs);
+    this.maxNs = Math.max(this.maxNs, all.maxNs);
+    this.firstNs = Math.min(this.firstNs, all.firstNs);
+    this.lastNs = Math.max(this.lastNs, all.lastNs);
   }
 
   /** Takes the point at `from`, which is of this bucket, and those after it as long as they are, too; returns the first that is not taken. */
@@ -168,7 +200,7 @@ export class Envelope {
 
   #double(): void {
     const old = this.points();
-    this.#slope = provisionalSlope(old);
+    this.#slope = provisionalSlope(old, this.widthNs);
     this.widthNs *= 2;
     this.#count.fill(0);
     this.#low = Math.floor(this.#low / 2);
@@ -215,7 +247,9 @@ export function blockMinima(points: EnvelopePoints, blocks: number, slope: numbe
   };
 }
 
-function provisionalSlope(points: EnvelopePoints): number {
+function provisionalSlope(points: EnvelopePoints, widthNs: number): number {
+  // In a bucket so narrow no clock drifts by a stamp's worth.
+  if (widthNs < NARROW_NS) return 0;
   const minima = blockMinima(points, 32, 0);
   if (minima.length < 8) return 0;
   const slope = rankSlope([{ x: minima.timeNs, y: minima.valueNs }], 0).slope;

@@ -1,11 +1,10 @@
 /** The estimates of a compare report as people read them in a terminal. */
 
-import { formatBytes } from "../base/quantity.ts";
+import { formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import type { EstimateReport, FlowClass } from "./compare-estimate-report.ts";
 import type { Palette } from "./compare-text.ts";
 
-const count = (n: number) => Math.round(n).toLocaleString("en-US");
 const error = (e: number | null) => (e === null ? "" : `, ${e >= 0 ? "+" : ""}${(100 * e).toFixed(2)} %`);
 const share = (e: number | null) => (e === null ? "–" : `${(100 * e).toPrecision(3)} %`);
 
@@ -17,14 +16,14 @@ export function estimateLines(estimates: Record<string, EstimateReport>, c: Pale
     out.push(...segmentLines(e, confidence, c));
     if (e.flows) {
       out.push(
-        `  ${count(e.flows.length)} flows, ${count(e.flows.filter((f) => f.meanNs !== null).length)} answered`,
+        `  ${formatCount(e.flows.length)} flows, ${formatCount(e.flows.filter((f) => f.meanNs !== null).length)} answered`,
       );
       if (e.flowClasses && e.flowClasses.length > 0) out.push(classTable(e.flowClasses, confidence, c));
     }
     if (e.packets) {
       const { asked, answered, medianError, p90Error, withinBounds } = e.packets;
       out.push(
-        `  ${count(asked)} packets asked one by one, ${count(answered)} answered; error median ${share(medianError)}, p90 ${share(p90Error)}, within bounds ${share(withinBounds)}`,
+        `  ${formatCount(asked)} packets asked one by one, ${formatCount(answered)} answered; error median ${share(medianError)}, p90 ${share(p90Error)}, within bounds ${share(withinBounds)}`,
       );
     }
     const list = e.flowListBytes > 0 ? ` + ${formatBytes(e.flowListBytes)} of flow list` : "";
@@ -66,24 +65,24 @@ function segmentLines(e: EstimateReport, confidence: string, c: Palette): string
       ),
     );
   }
-  const lost = e.lost === null ? "unknown" : count(e.lost);
+  const lost = e.lost === null ? "unknown" : formatCount(e.lost);
   const used =
     e.received === null || e.packetsUsed === 0
       ? ""
-      : `; rests on ${count(e.packetsUsed)} of ${count(e.received)} packets (${share(e.coverage)})`;
-  out.push(`  lost   ${lost} (exact ${count(e.exactLost)})${used}`);
+      : `; rests on ${formatCount(e.packetsUsed)} of ${formatCount(e.received)} packets (${share(e.coverage)})`;
+  out.push(`  lost   ${lost} (exact ${formatCount(e.exactLost)})${used}`);
   return out;
 }
 
 function classTable(classes: readonly FlowClass[], confidence: string, c: Palette): string {
   const rows = classes.map((k) => [
     k.to === null
-      ? `>= ${count(k.from)}`
+      ? `>= ${formatCount(k.from)}`
       : k.from === k.to
-        ? count(k.from)
-        : `${count(k.from)}–${count(k.to)}`,
-    count(k.flows),
-    count(k.answered),
+        ? formatCount(k.from)
+        : `${formatCount(k.from)}–${formatCount(k.to)}`,
+    formatCount(k.flows),
+    formatCount(k.answered),
     share(k.medianError),
     share(k.p90Error),
     share(k.withinInterval),

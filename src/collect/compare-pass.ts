@@ -7,6 +7,7 @@ import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
 import { ClockObserver } from "../clock/observer.ts";
+import { ThinnedEnvelope } from "../clock/thinned-envelope.ts";
 import type { TimestampReport } from "../clock/timestamp-quality.ts";
 import { ExactMatcher } from "../estimators/exact/matcher.ts";
 import { DirectFeed, type FeedPlan, type PairFeed } from "./pair-feed.ts";
@@ -38,6 +39,8 @@ export interface PassOptions {
   thread?: FeedThread | null;
   /** Watches every batch of either side (estimators' taps beside the exact match). */
   onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
+  /** Judges the plan after so many rows of both sides: where it does not stand, the pass ends there. */
+  trial?: { rows: number; stands: (matcher: ExactMatcher, shorts: number) => boolean } | undefined;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
 }
 
@@ -58,7 +61,12 @@ export interface PassResult {
   limited: boolean;
 }
 
-export async function runPass(kernels: Kernels, options: PassOptions, plan: PassPlan): Promise<PassResult> {
+/** Null: the trial went against the plan. */
+export async function runPass(
+  kernels: Kernels,
+  options: PassOptions,
+  plan: PassPlan,
+): Promise<PassResult | null> {
   const { leadNs, alignNs, limit } = plan;
   const feedPlan: FeedPlan = {
     before: options.before,
@@ -90,6 +98,13 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
     seed: options.capture.seed ?? DEFAULT_SEED,
   });
   const observer = new ClockObserver();
+  const watch = [
+    new ThinnedEnvelope(kernels, observer.forward, 1, rows),
+    new ThinnedEnvelope(kernels, observer.reverse, -1, rows),
+  ] as const;
+  const shorts = [0, 0];
+  let taken = 0;
+  let { trial } = options;
   for (let ticks = 1; ; ticks++) {
     const next = feed.next();
     const stride = next instanceof Promise ? await next : next;
@@ -98,12 +113,27 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
       matcher.end(stride.side);
       continue;
     }
-    const { side, batch, runs, from } = stride;
+    const { side, batch, runs, from, to } = stride;
     matcher.takeRows(side, batch, runs, from, shiftNs[side]);
-    observe(observer, matcher, alignNs);
+    for (const direction of [1, 2] as const) {
+      const { sends, differences, count } = matcher.pairs(direction, alignNs);
+      watch[direction - 1]!.take(sends, differences, count);
+    }
     if ((ticks & 255) === 0) progress(options, feed);
+    if (!trial) continue;
+    shorts[side] = stride.shorts;
+    taken += to - from;
+    if (taken < trial.rows) continue;
+    if (!trial.stands(matcher, shorts[0]! + shorts[1]!)) {
+      await feed.cancel();
+      for (const envelope of watch) envelope.finish();
+      matcher.free();
+      return null;
+    }
+    trial = undefined;
   }
   matcher.finish();
+  for (const envelope of watch) envelope.finish();
   progress(options, feed);
   const tail = await feed.finish();
   return {
@@ -118,17 +148,6 @@ export async function runPass(kernels: Kernels, options: PassOptions, plan: Pass
     rereadable,
     limited: tail.limited,
   };
-}
-
-/** The doctor sees differences as stamped. */
-function observe(observer: ClockObserver, matcher: ExactMatcher, alignNs: number): void {
-  for (const direction of [1, 2] as const) {
-    const pairs = matcher.pairs(direction);
-    if (pairs.count === 0) continue;
-    if (alignNs !== 0) for (let i = 0; i < pairs.count; i++) pairs.diffNs[i]! += alignNs;
-    if (direction === 1) observer.observe(pairs.sendNs, pairs.diffNs, pairs.count);
-    else observer.observeReverse(pairs.sendNs, pairs.diffNs, pairs.count);
-  }
 }
 
 function progress(options: PassOptions, feed: PairFeed): void {

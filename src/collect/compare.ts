@@ -14,6 +14,7 @@ import { type CaptureOptions, DEFAULT_COVER, DEFAULT_SEED } from "../capture/rea
 import { type CorrectionMode, correction } from "../clock/correction.ts";
 import { diagnose } from "../clock/diagnose.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
+import type { ExactMatcher } from "../estimators/exact/matcher.ts";
 import { sampleAlignment } from "./compare-alignment.ts";
 import { buildReport } from "./compare-build.ts";
 import type { FlowChoice } from "./compare-flows.ts";
@@ -53,7 +54,7 @@ const ODD_SHARE = 0.001;
 const LOOK_AHEAD = 16_384;
 /** Packets matched in the look ahead that would have shown flows that answer each other. */
 const ENOUGH_MATCHED = 1000;
-const SHORT_LEAD_NS = 4e6;
+const SHORT_LEAD_NS = 8e6;
 /** Coverage, alignment, directions, lead and correction may each ask for one more, and a look ahead before. */
 const MAX_PASSES = 8;
 /** Below every difference: all packets go from BEFORE to AFTER until the pass shows better. */
@@ -134,12 +135,28 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
   const notes: string[] = [];
   const tried = { aligned: false, mayAnswer: true };
   let corrected = mode === "asis";
+  // With a thread at work the whole is begun at once, on trial for as long as a look ahead would take.
+  const onTrial = thread !== null && plan.limit === LOOK_AHEAD && !options.onBatch;
+  const trial: PassOptions["trial"] = {
+    rows: 2 * LOOK_AHEAD,
+    stands: (matcher, shorts) => {
+      const directions = tellDirections(matcher, plan);
+      if (directions.peers === null && directions.matched >= ENOUGH_MATCHED) tried.mayAnswer = false;
+      if (shorts > 0 && options.cover === undefined) return false;
+      return better(matcher, plan, directions, passOptions.windowNs) === null;
+    },
+  };
+  if (onTrial) plan = { ...plan, limit: Number.POSITIVE_INFINITY };
   for (let pass = 1; ; pass++) {
     const whole = plan.limit === Number.POSITIVE_INFINITY;
     if (whole) options.onRestart?.(plan);
     const observed: PassOptions =
       whole && options.onBatch ? { ...passOptions, onBatch: options.onBatch } : passOptions;
-    const result = await runPass(kernels, observed, plan);
+    const result = await runPass(kernels, pass === 1 && onTrial ? { ...observed, trial } : observed, plan);
+    if (result === null) {
+      plan = { ...plan, limit: LOOK_AHEAD };
+      continue;
+    }
     const last = pass >= MAX_PASSES || !result.rereadable;
     const directions = tellDirections(result.matcher, plan, tried.mayAnswer);
     if (result.limited && directions.peers === null && directions.matched >= ENOUGH_MATCHED)
@@ -251,10 +268,20 @@ async function revise(
     if (Math.abs(offsetNs) > (options.windowNs ?? DEFAULT_WINDOW_NS))
       return { ...plan, alignNs: offsetNs, thresholdNs: ALL_FORWARD_NS };
   }
+  return better(result.matcher, plan, directions, options.windowNs ?? DEFAULT_WINDOW_NS);
+}
+
+/** A plan with other directions or a longer lead, when matched packets show that it takes one. */
+function better(
+  matcher: ExactMatcher,
+  plan: PassPlan,
+  directions: Directions,
+  windowNs: number,
+): PassPlan | null {
   if (directions.thresholdNs !== plan.thresholdNs) return { ...plan, thresholdNs: directions.thresholdNs };
   // Packets that arrive, by their stamps, before they are sent: BEFORE must be read further ahead for their order to be seen.
-  const early = -Math.min(0, result.matcher.total(1).delay?.minNs ?? 0) + Math.min(0, plan.alignNs);
-  const leadNs = Math.min(options.windowNs ?? DEFAULT_WINDOW_NS, 8 * early);
+  const early = -Math.min(0, matcher.total(1).delay?.minNs ?? 0) + Math.min(0, plan.alignNs);
+  const leadNs = Math.min(windowNs, 8 * early);
   return leadNs > plan.leadNs ? { ...plan, leadNs } : null;
 }
 

@@ -117,13 +117,8 @@ function comparePeers(matcher: ExactMatcher, mostAsked: number): Peers | null {
     forwardLeastMean: Number.POSITIVE_INFINITY,
     reverseMostMean: Number.NEGATIVE_INFINITY,
   };
-  const flows = matcher.flowCount;
-  let asked = 0;
-  for (let id = 0; id < flows && peers.pairs < MOST_PAIRS; id++) {
-    if (matcher.flows.matched(id) === 0) continue;
-    if (peers.pairs === 0 && asked++ >= mostAsked) return null;
-    const other = matcher.reverseOf(id);
-    if (other <= id || matcher.flows.matched(other) === 0) continue;
+  for (const [id, other] of matcher.peers(mostAsked)) {
+    if (peers.pairs === MOST_PAIRS) break;
     const [a, b] = [differences(matcher.flow(id)), differences(matcher.flow(other))];
     const [ahead, back] = a.mean >= b.mean ? [a, b] : [b, a];
     peers.pairs++;

@@ -4,7 +4,7 @@ import { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
 import { KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, RunFinder, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
-import { FeedRing } from "./feed-ring.ts";
+import { FeedRing, RingCancelled } from "./feed-ring.ts";
 
 const ROWS = 8;
 
@@ -48,9 +48,9 @@ describe("the ring of strides", () => {
       const { batch, finder } = filled(here, n);
       const rows = n % 7;
       const found = finder.find(batch, 2, 2 + rows);
-      writer.writeRows(side, batch, found, 2, 2 + rows);
+      writer.writeRows(side, batch, found, 2, 2 + rows, n);
       expect(reader.ready).toBe(true);
-      expect(reader.read(there, target, runs)).toEqual({ kind: "rows", side, rows });
+      expect(reader.read(there, target, runs)).toEqual({ kind: "rows", side, rows, shorts: n });
       expect(target.count).toBe(rows);
       expect([...target.timeNs.subarray(0, rows)]).toEqual([...batch.timeNs.subarray(2, 2 + rows)]);
       expect([...target.digest.subarray(0, 2 * rows)]).toEqual([...batch.digest.subarray(4, 4 + 2 * rows)]);
@@ -71,7 +71,7 @@ describe("the ring of strides", () => {
     const kernels = new Kernels();
     const ring = new FeedRing(ROWS);
     const { batch, finder } = filled(kernels, 1);
-    ring.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3);
+    ring.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3, 0);
     ring.writeEnd(1);
     ring.close();
     expect(ring.ended).toBe(false);
@@ -82,6 +82,20 @@ describe("the ring of strides", () => {
     expect(ring.ended).toBe(true);
     ring.reset();
     expect(ring.ended).toBe(false);
+  });
+
+  test("a cancelled ring takes nothing more, and begins anew when it is reset", () => {
+    const kernels = new Kernels();
+    const ring = new FeedRing(ROWS);
+    const { batch, finder } = filled(kernels, 1);
+    const write = () => ring.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3, 0);
+    write();
+    ring.cancel();
+    expect(write).toThrow(RingCancelled);
+    ring.reset();
+    expect(ring.ready).toBe(false);
+    write();
+    expect(ring.ready).toBe(true);
   });
 
   test("waiting ends where nothing comes, and at once where something is there", () => {

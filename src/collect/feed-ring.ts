@@ -3,7 +3,7 @@
  *
  *   control (i32): written | taken | state | reader waits | slot it waits for | writer waits | slot it waits for
  *   counters (f64): bytes of the files consumed | packets given
- *   slot: kind, side, rows, runs, wide (i32 each), then the columns of the rows: time f64, digest u64, flags u32;
+ *   slot: kind, side, rows, runs, wide, shorts (i32 each), then the columns of the rows: time f64, digest u64, flags u32;
  *         then head and runs of their keys (kernels/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
  *
  * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
@@ -12,7 +12,7 @@ import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
 
-const SLOTS = 64;
+const SLOTS = 32;
 const WRITTEN = 0;
 const TAKEN = 1;
 const STATE = 2;
@@ -30,13 +30,19 @@ const WIDE_WORDS = WIDE_RUN_BYTES / 4;
 const ROW_WORDS = 2 + 1 + RUN_WORDS + WIDE_WORDS;
 const ROW_BYTES = 8 + 4 * ROW_WORDS;
 
-export const RING_OPEN = 0;
-export const RING_ENDED = 1;
+const RING_OPEN = 0;
+const RING_ENDED = 1;
+const RING_CANCELLED = 2;
 const KIND_ROWS = 1;
 const KIND_END = 2;
 
+/** Thrown where a slot would be written, when nobody wants it any more. */
+export class RingCancelled extends Error {}
+
 /** What a slot holds. */
-export type SlotContent = { kind: "rows"; side: 0 | 1; rows: number } | { kind: "end"; side: 0 | 1 };
+export type SlotContent =
+  | { kind: "rows"; side: 0 | 1; rows: number; shorts: number }
+  | { kind: "end"; side: 0 | 1 };
 
 export class FeedRing {
   readonly buffer: SharedArrayBuffer;
@@ -56,7 +62,7 @@ export class FeedRing {
     this.#counters = new Float64Array(this.buffer, CONTROL_BYTES, COUNTER_BYTES / 8);
     for (let i = 0; i < SLOTS; i++) {
       const at = fixed + i * slotBytes;
-      this.#head.push(new Int32Array(this.buffer, at, 5));
+      this.#head.push(new Int32Array(this.buffer, at, 6));
       this.#time.push(new Float64Array(this.buffer, at + SLOT_HEAD_BYTES, rows));
       this.#words.push(
         new Uint32Array(this.buffer, at + SLOT_HEAD_BYTES + rows * 8, HEAD_WORDS + rows * ROW_WORDS),
@@ -80,7 +86,7 @@ export class FeedRing {
 
   // The writer's side.
 
-  writeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, to: number): void {
+  writeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, to: number, shorts: number): void {
     const slot = this.#slotToWrite();
     const { rows } = this;
     const words = this.#words[slot]!;
@@ -96,11 +102,11 @@ export class FeedRing {
     copy(runs.address, HEAD_WORDS + count * RUN_WORDS, 3 * rows);
     if (from > 0) for (let i = 0; i < count; i++) words[first + i * RUN_WORDS]! -= from;
     if (wide) copy(runs.wideAddress, count * WIDE_WORDS, first + rows * RUN_WORDS);
-    this.#publish(slot, KIND_ROWS, side, to - from, count, wide);
+    this.#publish(slot, [KIND_ROWS, side, to - from, count, wide ? 1 : 0, Math.min(shorts, 0x7fff_ffff)]);
   }
 
   writeEnd(side: 0 | 1): void {
-    this.#publish(this.#slotToWrite(), KIND_END, side, 0, 0, false);
+    this.#publish(this.#slotToWrite(), [KIND_END, side]);
   }
 
   /** No more slots will come. */
@@ -113,22 +119,21 @@ export class FeedRing {
   #slotToWrite(): number {
     const control = this.#control;
     const written = Atomics.load(control, WRITTEN);
-    while (((written - Atomics.load(control, TAKEN)) | 0) >= SLOTS) {
+    const full = () =>
+      ((written - Atomics.load(control, TAKEN)) | 0) >= SLOTS &&
+      Atomics.load(control, STATE) !== RING_CANCELLED;
+    while (full()) {
       Atomics.store(control, WRITER_WANTS, (written - SLOTS / 2) | 0);
       Atomics.store(control, WRITER_WAITS, 1);
-      if (((written - Atomics.load(control, TAKEN)) | 0) >= SLOTS) Atomics.wait(control, WRITER_WAITS, 1);
+      if (full()) Atomics.wait(control, WRITER_WAITS, 1);
       Atomics.store(control, WRITER_WAITS, 0);
     }
+    if (Atomics.load(control, STATE) === RING_CANCELLED) throw new RingCancelled();
     return written & (SLOTS - 1);
   }
 
-  #publish(slot: number, kind: number, side: number, n: number, runs: number, wide: boolean): void {
-    const head = this.#head[slot]!;
-    head[0] = kind;
-    head[1] = side;
-    head[2] = n;
-    head[3] = runs;
-    head[4] = wide ? 1 : 0;
+  #publish(slot: number, head: number[]): void {
+    this.#head[slot]!.set(head);
     const control = this.#control;
     const written = (Atomics.add(control, WRITTEN, 1) + 1) | 0;
     wake(control, READER_WAITS, READER_WANTS, written);
@@ -177,7 +182,14 @@ export class FeedRing {
     runs.wide = head[4] !== 0;
     copy(3 * rows, HEAD_WORDS + count * RUN_WORDS, runs.address);
     if (runs.wide) copy(3 * rows + HEAD_WORDS + rows * RUN_WORDS, count * WIDE_WORDS, runs.wideAddress);
-    return { kind: "rows", side, rows: n };
+    return { kind: "rows", side, rows: n, shorts: head[5]! };
+  }
+
+  /** Nothing more is wanted: the writer hears of it at its next slot. */
+  cancel(): void {
+    Atomics.store(this.#control, STATE, RING_CANCELLED);
+    Atomics.store(this.#control, WRITER_WAITS, 0);
+    Atomics.notify(this.#control, WRITER_WAITS);
   }
 
   /** The slot that was read may be written again. */

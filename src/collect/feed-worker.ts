@@ -7,7 +7,7 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import { Kernels, type WasmModule } from "../base/kernels.ts";
 import { compileFilter } from "../capture/filter.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
-import { FeedRing } from "./feed-ring.ts";
+import { FeedRing, RingCancelled } from "./feed-ring.ts";
 import { DirectFeed, type FeedHead, type FeedTail } from "./pair-feed.ts";
 
 export interface FeedWorkerData {
@@ -35,6 +35,7 @@ export type SentError =
 export type FeedMessage =
   | { kind: "head"; head: FeedHead }
   | { kind: "tail"; tail: FeedTail }
+  | { kind: "cancelled" }
   | { kind: "error"; error: SentError };
 
 /** Strides between two notes of progress. */
@@ -51,31 +52,41 @@ async function serve(order: FeedOrder, ring: FeedRing, post: (m: FeedMessage) =>
       seed: order.capture.seed,
       key: FlowKeySpec.parse(order.capture.key),
       filter: order.filter === undefined ? undefined : compileFilter(order.filter, kernels),
-      batchRows: ring.rows,
     },
     alignNs: order.alignNs,
     leadNs: order.leadNs,
     limit: Number.POSITIVE_INFINITY,
   });
   post({ kind: "head", head: feed.head });
-  for (let n = 1; ; n++) {
-    const stride = await feed.next();
-    if (stride === null) break;
-    if (stride.kind === "end") ring.writeEnd(stride.side);
-    else {
-      const { side, batch, runs, from, to } = stride;
-      ring.writeRows(side, batch, runs, from, to);
-    }
-    if (n % PROGRESS_EVERY === 0) {
-      const { doneBytes, packets } = feed.progress();
-      ring.setProgress(doneBytes, packets);
-    }
+  try {
+    await writeStrides(feed, ring);
+  } catch (error) {
+    if (!(error instanceof RingCancelled)) throw error;
+    feed.cancel();
+    post({ kind: "cancelled" });
+    return;
   }
   const { doneBytes, packets } = feed.progress();
   ring.setProgress(doneBytes, packets);
   const tail = feed.finish();
   ring.close();
   post({ kind: "tail", tail });
+}
+
+async function writeStrides(feed: DirectFeed, ring: FeedRing): Promise<void> {
+  for (let n = 1; ; n++) {
+    const stride = await feed.next();
+    if (stride === null) break;
+    if (stride.kind === "end") ring.writeEnd(stride.side);
+    else {
+      const { side, batch, runs, from, to, shorts } = stride;
+      ring.writeRows(side, batch, runs, from, to, shorts);
+    }
+    if (n % PROGRESS_EVERY === 0) {
+      const { doneBytes, packets } = feed.progress();
+      ring.setProgress(doneBytes, packets);
+    }
+  }
 }
 
 function describe(error: unknown): SentError {

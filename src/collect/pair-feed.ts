@@ -13,7 +13,10 @@ import {
   type CaptureStatistics,
   DEFAULT_SEED,
 } from "../capture/reader.ts";
-import { TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
+import { type StampScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
+
+/** Longer than other batches: each stride costs a hand-over where another thread reads. The same everywhere, so that strides are. */
+export const STRIDE_ROWS = 4096;
 
 export interface FeedPlan {
   before: string;
@@ -45,9 +48,9 @@ export interface FeedHead {
   totalBytes: number | null;
 }
 
-/** Rows [from, to) of a batch of one side and their runs; or the end of a side. */
+/** Rows [from, to) of a batch of one side and their runs; or the end of a side. `shorts`: packets of the side so far that were cut within the digest. */
 export type Stride =
-  | { kind: "rows"; side: 0 | 1; batch: PacketBatch; runs: KeyRuns; from: number; to: number }
+  | { kind: "rows"; side: 0 | 1; batch: PacketBatch; runs: KeyRuns; from: number; to: number; shorts: number }
   | { kind: "end"; side: 0 | 1 };
 
 export interface FeedTail {
@@ -65,6 +68,8 @@ export interface PairFeed {
   progress(): { doneBytes: number; packets: number };
   /** To be called after the last stride; gives all memory back. */
   finish(): FeedTail | Promise<FeedTail>;
+  /** The same before it: no more strides are wanted. */
+  cancel(): void | Promise<void>;
 }
 
 /** One capture being read: the batch at hand and the next row of it. */
@@ -72,6 +77,7 @@ class Side {
   readonly side: 0 | 1;
   readonly reader: CaptureReader;
   readonly quality: TimestampQuality;
+  readonly scan: StampScan;
   readonly shiftNs: number;
   row = 0;
   done = false;
@@ -81,6 +87,9 @@ class Side {
     this.side = side;
     this.reader = reader;
     this.quality = new TimestampQuality({ originNs });
+    const { kernels } = reader.batch;
+    this.scan = (from, to, previous, least, most) =>
+      kernels.call.timesBetween!(reader.batch.column("time"), from, to, previous, least, most) >>> 0;
     this.shiftNs = shiftNs;
   }
 
@@ -118,7 +127,7 @@ export class DirectFeed implements PairFeed {
   static async open(kernels: Kernels, plan: FeedPlan): Promise<DirectFeed> {
     // Rows are given their keys by runs; those who watch batches want them in the batch, too.
     const { key, ...plain } = plan.capture;
-    const capture: CaptureOptions = plan.onBatch ? plan.capture : plain;
+    const capture: CaptureOptions = plan.onBatch ? plan.capture : { ...plain, batchRows: STRIDE_ROWS };
     const readers = [
       await CaptureReader.open(kernels, plan.before, capture),
       await CaptureReader.open(kernels, plan.after, capture),
@@ -166,7 +175,8 @@ export class DirectFeed implements PairFeed {
     const to = batch.rowsUntil(side.row, untilNs, side.shiftNs);
     this.#taken = { side, to };
     const runs = this.#finder.find(batch, side.row, to);
-    return { kind: "rows", side: side.side, batch, runs, from: side.row, to };
+    const shorts = side.reader.shortPackets;
+    return { kind: "rows", side: side.side, batch, runs, from: side.row, to, shorts };
   }
 
   async #advance(side: Side): Promise<void> {
@@ -183,13 +193,17 @@ export class DirectFeed implements PairFeed {
     const { batch } = side.reader;
     side.packets += batch.count;
     this.#packets += batch.count;
-    side.quality.observe(batch.timeNs, batch.count);
+    side.quality.observe(batch.timeNs, batch.count, side.scan);
     this.#plan.onBatch?.(side.side, batch, side.reader.originNs!);
   }
 
   progress(): { doneBytes: number; packets: number } {
     const doneBytes = this.#before.reader.source.consumed() + this.#after.reader.source.consumed();
     return { doneBytes, packets: this.#packets };
+  }
+
+  cancel(): void {
+    this.finish();
   }
 
   finish(): FeedTail {

@@ -9,15 +9,22 @@ import { existsSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { setImmediate as turn } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
+import { SHARE_ENV, Worker } from "node:worker_threads";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
-import { BATCH_ROWS, PacketBatch } from "../capture/batch.ts";
+import { PacketBatch } from "../capture/batch.ts";
 import { KeyRuns } from "../capture/key-runs.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import { FeedRing } from "./feed-ring.ts";
 import type { FeedMessage, FeedOrder, FeedWorkerData, SentError } from "./feed-worker.ts";
-import type { FeedHead, FeedPlan, FeedTail, PairFeed, Stride } from "./pair-feed.ts";
+import {
+  type FeedHead,
+  type FeedPlan,
+  type FeedTail,
+  type PairFeed,
+  STRIDE_ROWS,
+  type Stride,
+} from "./pair-feed.ts";
 
 /** Below this size of both files together a thread costs more than it saves. */
 const LEAST_BYTES = 16 << 20;
@@ -29,11 +36,11 @@ function program(): string | null {
   return existsSync(file) ? file : null;
 }
 
-/** Whether a second thread pays: both captures are files, large ones, and there is a processor for it. */
-export function worthParallel(before: string, after: string): boolean {
+/** Whether a second thread pays: the captures are files, large ones, and there is a processor for it. */
+export function worthParallel(...captures: string[]): boolean {
   if (availableParallelism() < 2 || program() === null) return false;
   let bytes = 0;
-  for (const path of [before, after]) {
+  for (const path of captures) {
     const stat = path === "-" ? undefined : statSync(path, { throwIfNoEntry: false });
     if (!stat?.isFile()) return false;
     bytes += stat.size;
@@ -42,6 +49,7 @@ export function worthParallel(before: string, after: string): boolean {
 }
 
 export class FeedThread {
+  static #early: FeedThread | null = null;
   readonly #worker: Worker;
   readonly #ring: FeedRing;
   readonly #messages: FeedMessage[] = [];
@@ -67,13 +75,24 @@ export class FeedThread {
     worker.unref();
   }
 
+  /** Starts the thread for the next `start`: it comes up while the caller loads what else it needs. */
+  static early(): void {
+    FeedThread.#early ??= FeedThread.start();
+  }
+
   /** Null where the thread's program is not at hand. */
   static start(): FeedThread | null {
+    const early = FeedThread.#early;
+    FeedThread.#early = null;
+    if (early) return early;
     const file = program();
     if (file === null) return null;
-    const ring = new FeedRing(BATCH_ROWS);
+    const ring = new FeedRing(STRIDE_ROWS);
     const data: FeedWorkerData = { module: Kernels.module, rows: ring.rows, ring: ring.buffer };
-    return new FeedThread(new Worker(file, { workerData: data }), ring);
+    return new FeedThread(
+      new Worker(file, { workerData: data, env: SHARE_ENV, trackUnmanagedFds: false }),
+      ring,
+    );
   }
 
   /** Starts a feed; the one before must have been finished. `filter` is the text of the plan's filter. */
@@ -104,10 +123,10 @@ export class FeedThread {
         if (failed) throw revive(failed);
         if (this.#failure) throw this.#failure;
       },
-      tail: async () => {
+      end: async () => {
         const last = await this.#message();
         this.#worker.unref();
-        if (last.kind !== "tail") throw revive(last);
+        if (last.kind !== "tail" && last.kind !== "cancelled") throw revive(last);
         return last;
       },
     });
@@ -135,7 +154,8 @@ export class FeedThread {
 interface Thread {
   /** Back to the event loop once; throws what went wrong in the thread. */
   listen(): Promise<void>;
-  tail(): Promise<Extract<FeedMessage, { kind: "tail" }>>;
+  /** What it says when it has left the ring alone. */
+  end(): Promise<Extract<FeedMessage, { kind: "tail" | "cancelled" }>>;
 }
 
 class ParallelFeed implements PairFeed {
@@ -172,19 +192,27 @@ class ParallelFeed implements PairFeed {
     const content = this.#ring.read(this.#kernels, this.#batch, this.#runs);
     this.#ring.release();
     if (content.kind === "end") return content;
-    const { side, rows } = content;
-    return { kind: "rows", side, batch: this.#batch, runs: this.#runs, from: 0, to: rows };
+    const { side, rows, shorts } = content;
+    return { kind: "rows", side, batch: this.#batch, runs: this.#runs, from: 0, to: rows, shorts };
   }
 
   progress(): { doneBytes: number; packets: number } {
     return this.#ring.progress();
   }
 
-  async finish(): Promise<FeedTail> {
-    const { tail } = await this.#thread.tail();
+  async cancel(): Promise<void> {
+    this.#ring.cancel();
+    await this.#thread.end();
     this.#batch.free();
     this.#runs.free();
-    return tail;
+  }
+
+  async finish(): Promise<FeedTail> {
+    const last = await this.#thread.end();
+    if (last.kind !== "tail") throw revive(last);
+    this.#batch.free();
+    this.#runs.free();
+    return last.tail;
   }
 }
 

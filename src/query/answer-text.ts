@@ -1,11 +1,11 @@
 /** An answer as people read it in a terminal. */
 
-import { formatBytes } from "../base/quantity.ts";
+import { formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import type { Palette } from "../collect/compare-text.ts";
 import type { Answer, AnswerLatency, GroupAnswer, SegmentAnswer, SeriesRow } from "./answer.ts";
 
-const count = (n: number | null) => (n === null ? "–" : n.toLocaleString("en-US"));
+const count = (n: number | null) => (n === null ? "–" : formatCount(n));
 const percent = (share: number | null) => (share === null ? "–" : `${(100 * share).toFixed(2)} %`);
 const MOST_LINES = 10;
 

@@ -77,7 +77,7 @@ const BUCKET_BIAS = 8192;
 /** Lists of this many buckets are poured into the cells. */
 const LONGEST_LIST = 512;
 // Places in the records, in u32 and f64 words.
-const FLOW = { matched: 2, more: 3, bytes: 4, first: 5 } as const;
+const FLOW = { matched: 2, more: 3, bytes: 4, first: 5, last: 6 } as const;
 const MORE = {
   squares: 0,
   least: 1,
@@ -125,21 +125,27 @@ export class FlowResults {
     const real = (i: number) => f64[(record >>> 3) + i]!;
     const faults = call.statsFaults!(this.#stats, id) >>> 0;
     const fault = (i: number) => (faults === 0 ? 0 : u32[(faults >>> 2) + i]!);
-    const more = (i: number) => (second === 0 ? 0 : f64[(second >>> 3) + i]!);
     const matched = word(FLOW.matched);
-    const first = real(FLOW.first);
+    const [first, last] = [real(FLOW.first), real(FLOW.last)];
+    // Up to two delays are told by the first and the last; from the third on there is a second record.
+    const more = (i: number, two: number) => (matched > 2 ? f64[(second >>> 3) + i]! : two);
+    const step = last - first;
     let delay: DelaySums | null = null;
+    let negative = 0;
     if (matched > 0) {
-      const mean = more(MORE.sum) / matched;
+      const mean = more(MORE.sum, step) / matched;
       delay = {
         count: matched,
         meanNs: first + mean,
-        stdevNs: Math.sqrt(Math.max(0, more(MORE.squares) / matched - mean * mean)),
-        minNs: matched === 1 ? first : more(MORE.least),
-        maxNs: matched === 1 ? first : more(MORE.most),
+        stdevNs: Math.sqrt(Math.max(0, more(MORE.squares, step * step) / matched - mean * mean)),
+        minNs: more(MORE.least, Math.min(first, last)),
+        maxNs: more(MORE.most, Math.max(first, last)),
       };
+      negative =
+        matched > 2
+          ? u32[(second >>> 2) + MORE.negative]!
+          : (first < 0 ? 1 : 0) + (matched === 2 && last < 0 ? 1 : 0);
     }
-    const laterNegative = second === 0 ? 0 : u32[(second >>> 2) + MORE.negative]!;
     return {
       id,
       sent: word(0),
@@ -154,10 +160,10 @@ export class FlowResults {
       tailAfter: fault(6),
       direction: (word(FLOW.more) >>> 30) as 0 | 1 | 2,
       reordered: fault(7),
-      negative: (matched > 0 && first < 0 ? 1 : 0) + laterNegative,
+      negative,
       bytes: real(FLOW.bytes),
       delay,
-      jitterNs: matched > 1 ? more(MORE.jitter) / (matched - 1) : null,
+      jitterNs: matched > 1 ? more(MORE.jitter, Math.abs(step)) / (matched - 1) : null,
     };
   }
 

@@ -49,7 +49,8 @@ export interface IntervalResult {
 const TOTAL = { stat: 24, jitter: 64, jitterCount: 72, ttl: 80, negative: 92, histogram: 128 } as const;
 const INTERVAL_BYTES = 48;
 const HISTOGRAM_BIAS = 8192;
-const KEY_BYTES = 40;
+/** A key, and two words beside it. */
+const SCRATCH_BYTES = 48;
 
 export class ExactMatcher {
   readonly flows: FlowResults;
@@ -70,7 +71,7 @@ export class ExactMatcher {
     this.#stats = call.statsNew!(this.#cells, options.seed) >>> 0;
     this.#match = call.matchNew!(this.#stats, this.#intervalCells, options.rows) >>> 0;
     this.flows = new FlowResults(kernels, this.#stats, this.#cells);
-    this.#scratch = kernels.alloc(KEY_BYTES);
+    this.#scratch = kernels.alloc(SCRATCH_BYTES);
     const { offsetNs, slope, pivotNs } = options.correction;
     call.matchConfigure!(
       this.#match,
@@ -92,16 +93,17 @@ export class ExactMatcher {
     call.matchRows!(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
   }
 
-  /** Pairs of one direction that the last `takeRows` found: times at BEFORE and differences (after - before), uncorrected. */
-  pairs(direction: 1 | 2): { sendNs: Float64Array; diffNs: Float64Array; count: number } {
+  /**
+   * Pairs of one direction that the last `takeRows` found: addresses of their times at BEFORE and of the differences (after - before) as f64, the latter
+   * uncorrected but for `addNs`, which is added once.
+   */
+  pairs(direction: 1 | 2, addNs: number): { sends: number; differences: number; count: number } {
     const { call, f64 } = this.#kernels;
-    const at = (call.matchPairs!(this.#match, direction) >>> 0) >>> 3;
     const count = call.matchPairCount!(this.#match, direction) >>> 0;
-    return {
-      sendNs: f64.subarray(at, at + count),
-      diffNs: f64.subarray(at + this.#rows, at + this.#rows + count),
-      count,
-    };
+    const sends = call.matchPairs!(this.#match, direction) >>> 0;
+    const differences = sends + 8 * this.#rows;
+    if (addNs !== 0) for (let i = 0; i < count; i++) f64[(differences >>> 3) + i]! += addNs;
+    return { sends, differences, count };
   }
 
   /** One side has no more packets. */
@@ -156,6 +158,19 @@ export class ExactMatcher {
   /** The flow with addresses and ports exchanged, or -1. */
   reverseOf(id: number): number {
     return this.#kernels.call.statsReverse!(this.#stats, id, this.#scratch);
+  }
+
+  /** Pairs of flows that answer each other and both have matched packets; none where the first `mostAsked` flows with such have no peer. */
+  *peers(mostAsked: number): Generator<[number, number]> {
+    const { call } = this.#kernels;
+    let most = Math.min(mostAsked, 0xffff_ffff);
+    for (let from = 0; ; ) {
+      const id: number = call.statsPeer!(this.#stats, from, most, this.#scratch);
+      if (id < 0) return;
+      yield [id, this.#kernels.u32[(this.#scratch + 40) >>> 2]!];
+      from = id + 1;
+      most = 0xffff_ffff;
+    }
   }
 
   /** A flow that never matched goes against the one that it answers. */

@@ -1,0 +1,55 @@
+/**
+ * Feeds an envelope from points in kernel memory (kernels/thin.ts): of the many points of a large capture, only the lowest of each short block
+ * reaches it. A capture of fewer than WHOLE points is seen whole.
+ */
+import type { Kernels } from "../base/kernels.ts";
+import type { Envelope } from "./envelope.ts";
+
+/** Enough for every bucket of an envelope, many times over. */
+const WHOLE = 1 << 17;
+const POINT_BYTES = 24;
+const FIELDS = 8;
+
+export class ThinnedEnvelope {
+  readonly #kernels: Kernels;
+  readonly #envelope: Envelope;
+  readonly #sign: 1 | -1;
+  readonly #thin: number;
+  readonly #out: number;
+
+  /** `rows`: most points of a call. `sign` -1: the upper envelope of the values, as the lower one of their negatives. */
+  constructor(kernels: Kernels, envelope: Envelope, sign: 1 | -1, rows: number) {
+    this.#kernels = kernels;
+    this.#envelope = envelope;
+    this.#sign = sign;
+    this.#thin = kernels.call.thinNew!() >>> 0;
+    this.#out = kernels.alloc((rows + 1) * POINT_BYTES);
+  }
+
+  /** Takes n points, all finite: addresses of their times and values. */
+  take(times: number, values: number, n: number): void {
+    if (n === 0) return;
+    this.#give(this.#kernels.call.thinTake!(this.#thin, times, values, n, this.#sign, WHOLE, this.#out));
+  }
+
+  /** There are no more: the envelope is told the rest. */
+  finish(): void {
+    const kernels = this.#kernels;
+    this.#give(kernels.call.thinGive!(this.#thin, this.#out));
+    const at = this.#thin >>> 3;
+    const [packets, sumNs, baseNs, minNs, maxNs, firstNs, lastNs, negative] = kernels.f64.slice(
+      at,
+      at + FIELDS,
+    ) as unknown as [number, number, number, number, number, number, number, number];
+    this.#envelope.account({ packets, sumNs, baseNs, minNs, maxNs, firstNs, lastNs, negative });
+    kernels.free(this.#thin);
+    kernels.free(this.#out);
+  }
+
+  #give(count: number): void {
+    const { f64 } = this.#kernels;
+    const from = this.#out >>> 3;
+    for (let at = from; at < from + 3 * count; at += 3)
+      this.#envelope.add(f64[at]!, f64[at + 1]!, f64[at + 2]!);
+  }
+}
