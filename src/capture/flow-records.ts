@@ -1,15 +1,18 @@
 /**
  * Flow records from a file: what NetFlow and IPFIX collectors keep, and where the packets per flow come from that COLATE and LDS need when no flow table was
- * observed. IPFIX files (ipfix.ts), and comma-separated text with a header line: `src,dst,proto,sport,dport,packets,bytes` and the names that nfdump
+ * observed. What exporters send, raw or captured (NetFlow v5 and v9, IPFIX: flow-exports.ts), and comma-separated text with a header line: `src,dst,proto,sport,dport,packets,bytes` and the names that nfdump
  * (-o csv, old and new) and others use for the same. Columns it does not know are left alone; packets are required.
  */
 import { readFileSync } from "node:fs";
+import { gunzipSync } from "node:zlib";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { parseTime } from "../base/time.ts";
 import { parseAddress } from "./address.ts";
+import { type ExportedFlows, looksLikeExports, readCapturedExports, readExports } from "./flow-exports.ts";
 import type { FlowKey } from "./flow-key.ts";
 import { parseProtocol } from "./flow-text.ts";
-import { looksLikeIpfix, readIpfix } from "./ipfix.ts";
+import { isGzip } from "./gunzip.ts";
+import { sniff } from "./sniff.ts";
 
 export interface FlowRecord {
   key: FlowKey;
@@ -53,31 +56,50 @@ const NAMES: Record<Column, readonly string[]> = {
 const ICMP = new Set([1, 58]);
 
 export function readFlowRecords(path: string): FlowRecord[] {
+  return readFlowRecordFile(path).records;
+}
+
+/** With what is to be said of them: sampling, and what was left out. */
+export function readFlowRecordFile(path: string): ExportedFlows {
   let bytes: Uint8Array;
   try {
     bytes = readFileSync(path);
   } catch (cause) {
-    throw new UsageError(
-      "no-such-file",
-      `${path}: cannot be read`,
-      "give an IPFIX file, or CSV with a header line",
-      {
-        cause,
-      },
-    );
+    const hint = "give NetFlow or IPFIX exports, a pcap of them, or CSV with a header line";
+    throw new UsageError("no-such-file", `${path}: cannot be read`, hint, { cause });
   }
-  return parseFlowRecords(bytes, path);
+  return parseFlowRecordFile(bytes, path);
 }
 
 export function parseFlowRecords(bytes: Uint8Array, file: string): FlowRecord[] {
-  if (bytes.length === 0) throw new FormatError("empty", file, 0, "the file is empty");
-  const records = looksLikeIpfix(bytes) ? readIpfix(bytes, file) : readCsv(bytes, file);
+  return parseFlowRecordFile(bytes, file).records;
+}
+
+export function parseFlowRecordFile(packed: Uint8Array, file: string): ExportedFlows {
+  if (packed.length === 0) throw new FormatError("empty", file, 0, "the file is empty");
+  const bytes = isGzip(packed) ? unpack(packed, file) : packed;
+  const { records, notes } = readAny(bytes, file);
   for (const { key } of records) {
     if (key.proto === null || !ICMP.has(key.proto)) continue;
     key.sport = null;
     key.dport = null;
   }
-  return records;
+  return { records, notes };
+}
+
+function unpack(packed: Uint8Array, file: string): Uint8Array {
+  try {
+    return gunzipSync(packed);
+  } catch (cause) {
+    throw new FormatError("truncated", file, 0, "gzip data that is cut or damaged", { cause });
+  }
+}
+
+function readAny(bytes: Uint8Array, file: string): ExportedFlows {
+  if (looksLikeExports(bytes)) return readExports(bytes, file);
+  const { format } = sniff(bytes);
+  if (format === "pcap" || format === "pcapng") return readCapturedExports(bytes, file);
+  return { records: readCsv(bytes, file), notes: [] };
 }
 
 function readCsv(bytes: Uint8Array, file: string): FlowRecord[] {
@@ -85,7 +107,13 @@ function readCsv(bytes: Uint8Array, file: string): FlowRecord[] {
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (cause) {
-    throw new FormatError("unknown-format", file, 0, "neither an IPFIX file nor text", { cause });
+    throw new FormatError(
+      "unknown-format",
+      file,
+      0,
+      "neither NetFlow or IPFIX exports, a capture of them, nor text",
+      { cause },
+    );
   }
   const records: FlowRecord[] = [];
   let columns: Map<Column, number> | null = null;

@@ -77,7 +77,7 @@ export async function compareCommand(args: readonly string[]): Promise<Command> 
     .option("--confidence <share>", "of the estimators' intervals", shareOption("--confidence"), 0.95)
     .option(
       "--flow-records <file>",
-      "packets per flow for the estimators: IPFIX or CSV, instead of counting them",
+      "packets per flow for the estimators, instead of counting them: NetFlow v5 or v9, IPFIX, a pcap of those, or CSV",
     );
   const table = asksEstimators(command, args) ? (await import("../estimators/table.ts")).ESTIMATORS : [];
   command.option(
@@ -159,8 +159,8 @@ async function withEstimates(
   wanted: { plans: ReturnType<typeof chosenEstimators>; confidence: number; records: string | undefined },
 ): Promise<Comparison> {
   const { openWithEstimates } = await import("../collect/compare-estimates.ts");
-  const { readFlowRecords } = await import("../capture/flow-records.ts");
+  const { tellFlowRecords } = await import("./flow-record-file.ts");
   const { plans, confidence, records } = wanted;
-  const flowRecords = records === undefined ? undefined : readFlowRecords(records);
+  const flowRecords = records === undefined ? undefined : tellFlowRecords(records);
   return await openWithEstimates(options, { plans, confidence, flowRecords });
 }

@@ -46,7 +46,7 @@ export function estimatorParameters(
 export function chosenEstimators(
   flags: Record<string, unknown>,
   table: readonly Estimator[],
-): { estimator: Estimator; parameters: ParameterValues }[] {
+): { estimator: Estimator; parameters: ParameterValues; given: ReadonlySet<string> }[] {
   const text = flags["estimators"] as string | undefined;
   const names = text === undefined ? [] : [...new Set(splitNames("--estimators", text))];
   const given = estimatorParameters(flags, table);
@@ -57,7 +57,8 @@ export function chosenEstimators(
   }
   return names.map((name) => {
     const estimator = findAmong(table, name);
-    return { estimator, parameters: parseParameters(estimator, given[name]) };
+    const set = new Set((given[name] ?? "").split(",").map((part) => part.split("=")[0]!.trim()));
+    return { estimator, parameters: parseParameters(estimator, given[name]), given: set };
   });
 }
 

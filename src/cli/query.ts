@@ -3,7 +3,6 @@ import { Command } from "commander";
 import { RecordArchive } from "../archive/archive.ts";
 import { UsageError } from "../base/errors.ts";
 import { parseTime } from "../base/time.ts";
-import { readFlowRecords } from "../capture/flow-records.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { formatAnswer } from "../query/answer-text.ts";
@@ -13,6 +12,7 @@ import { type AskedPackets, DEFAULT_SLACK_NS, DEFAULT_WORST, parseIpids } from "
 import { formatPacketAnswer } from "../query/packet-text.ts";
 import { DEFAULT_CONFIDENCE } from "../query/question.ts";
 import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
+import { tellFlowRecords } from "./flow-record-file.ts";
 import { durationOption, integerOption } from "./options.ts";
 import { colours } from "./terminal.ts";
 
@@ -90,7 +90,10 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     .option("--from <time>", "from this time on", parseTime)
     .option("--to <time>", "before this time", parseTime)
     .option("--confidence <share>", "of the intervals", Number, DEFAULT_CONFIDENCE)
-    .option("--flow-records <file>", "packets per flow where no flow table was kept: IPFIX or CSV")
+    .option(
+      "--flow-records <file>",
+      "packets per flow where no flow table was kept: NetFlow v5 or v9, IPFIX, a pcap of those, or CSV",
+    )
     .option("--series [n]", "show the epochs one by one (the first n)", integerOption("--series", 1))
     .option("--json", "everything as JSON (format hoptime.answer/1)");
   addEstimatorOptions(command, table, true);
@@ -158,7 +161,7 @@ function run(directory: string, flags: Flags, table: readonly Estimator[]): void
     },
     {
       table,
-      flowRecords: flags.flowRecords === undefined ? undefined : readFlowRecords(flags.flowRecords),
+      flowRecords: flags.flowRecords === undefined ? undefined : tellFlowRecords(flags.flowRecords),
     },
   );
   archive.close();

@@ -30,6 +30,8 @@ import { RecordedFlows } from "./recorded-flows.ts";
 export interface EstimatePlan {
   estimator: Estimator;
   parameters: ParameterValues;
+  /** Names of parameters that were set on purpose; left out: all. Others may be chosen by what the captures hold. */
+  given?: ReadonlySet<string> | undefined;
 }
 
 export interface EstimateOptions {
@@ -65,7 +67,11 @@ export async function openWithEstimates(
   const told = plans.filter((p) => p.estimator.needs.delays);
   requireFiles(options, told);
   const counting = [...plans.filter((p) => !told.includes(p)), ...companions];
-  const taps = new TapsOfBothEnds(counting, options.seed ?? DEFAULT_SEED);
+  const few = counting.flatMap((of) => {
+    const other = of.given && of.estimator.forFewFlows?.(of.parameters, of.given);
+    return other ? [{ ...other, estimator: of.estimator, of }] : [];
+  });
+  const taps = new TapsOfBothEnds([...counting, ...few], options.seed ?? DEFAULT_SEED);
   try {
     const comparison = await openComparison({
       ...options,
@@ -86,9 +92,12 @@ export async function openWithEstimates(
     const report = comparison.view("all");
     const estimates: Record<string, EstimateReport> = {};
     for (const plan of plans) {
-      const { estimator, parameters } = plan;
-      const [i, d] = [counting.indexOf(plan), told.indexOf(plan)];
-      estimates[estimator.name] = describeEstimate({
+      const { estimator } = plan;
+      const other = few.findIndex((o) => o.of === plan && flows !== null && flows.count <= o.mostFlows);
+      const { parameters } = few[other] ?? plan;
+      const d = told.indexOf(plan);
+      const i = other < 0 ? counting.indexOf(plan) : counting.length + other;
+      const estimate = describeEstimate({
         estimator,
         parameters,
         seed: taps.seed,
@@ -106,11 +115,22 @@ export async function openWithEstimates(
         epochNs: taps.epochNs,
         report,
       });
+      if (other >= 0) estimate.notes.push(...chosenFor(flows!.count, plan, parameters));
+      estimates[estimator.name] = estimate;
     }
     return { ...comparison, view: (choice) => ({ ...comparison.view(choice), estimates }) };
   } finally {
     taps.free();
   }
+}
+
+/** What was set otherwise than by default. */
+function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: ParameterValues): string[] {
+  const changed = Object.keys(chosen).filter((name) => chosen[name] !== parameters[name]);
+  return changed.map(
+    (name) =>
+      `${name}=${chosen[name]} was chosen for ${flows} flows, where ${name}=${parameters[name]} is the default: two points that are to do the same must be told so`,
+  );
 }
 
 /** It lists the flows that were sent; one that keeps records at the receiver only does not. */

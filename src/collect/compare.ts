@@ -1,6 +1,6 @@
 /**
- * `hoptime compare`: two captures in, one-way latency out. A look ahead at the first packets and then one pass over both; where a
- * pass shows that its plan was wrong (captures see less of a packet than thought, clocks further apart than the window, directions
+ * `hoptime compare`: two captures in, one-way latency out. One pass over both, on trial at first; where the first packets or the whole
+ * pass show that its plan was wrong (captures see less of a packet than thought, clocks further apart than the window, directions
  * told apart wrongly, or a clock correction was asked for) another pass follows, if the inputs can be read again. Never refuses: what could
  * not be mended is said in `notes`.
  */
@@ -135,8 +135,8 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
   const notes: string[] = [];
   const tried = { aligned: false, mayAnswer: true };
   let corrected = mode === "asis";
-  // With a thread at work the whole is begun at once, on trial for as long as a look ahead would take.
-  const onTrial = thread !== null && plan.limit === LOOK_AHEAD && !options.onBatch;
+  // The whole is begun at once, on trial for as long as a look ahead would take. Taps are not: what they have seen cannot be taken back.
+  const onTrial = plan.limit === LOOK_AHEAD && !options.onBatch;
   const trial: PassOptions["trial"] = {
     rows: 2 * LOOK_AHEAD,
     stands: (matcher, shorts) => {

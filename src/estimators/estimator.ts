@@ -231,6 +231,11 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
     read: (offset: number, length: number) => Uint8Array,
     bytes: number,
   ): PacketLookup;
+  /**
+   * Other parameters that suit few flows better, for those who can run both and count the flows afterwards (compare). `given`: names that were set on
+   * purpose, which stay. Null where nothing is to be gained.
+   */
+  forFewFlows?(parameters: P, given: ReadonlySet<string>): { parameters: P; mostFlows: number } | null;
   /** A geometry for what is expected, and how well it will do (`hoptime size`). UsageError where nothing can satisfy the request. */
   size?(request: SizeRequest): SizeAnswer<P>;
 }

@@ -8,6 +8,10 @@
  * S_c is what chance leaves open: which of a flow's packets fell into the cell (V), how those differ from their flow's mean (s^2), packets of flows
  * not listed, and the unit of time. The variance of an answer is the posterior's, as belief propagation finds it: each cell tells a flow as
  * much as the uncertainty of the others in it allows. The graph has loops, so this is an approximation; its promise is tested.
+ *
+ * Few flows, each with its own jitter (jitter.ts), are answered more closely. Theta is then the flow's level, prior N(0, V), and what is asked for is
+ * the mean over the packets that were there: of a cell's residual, jitter of flow f is the share s_f^2 a_cf / S_c. A flow that has its
+ * counters to itself is answered exactly, without being drawn to the others.
  */
 import { solveCg } from "../../base/linear.ts";
 import type { FlowGraph } from "./flow-graph.ts";
@@ -16,8 +20,9 @@ export interface Prior {
   /** The common mean, and its variance. */
   meanNs: number;
   meanVariance: number;
-  /** V: variance between the means of flows. */
+  /** V: variance between the means of flows; of flows of p packets it is V p^-gamma. */
   flowVariance: number;
+  gamma?: number;
   /** s^2: variance within a flow. */
   packetVariance: number;
   /** Of each flow by itself, where flows are few and have shown it; and the degrees of freedom that this is worth. */
@@ -46,7 +51,8 @@ export function noiseOf(
   unitNs: number,
   { alpha, beta }: Background,
 ): Float64Array {
-  const { chance, jitter, left, leftSquare, expected } = graph;
+  const { jitter, left, leftSquare, expected } = graph;
+  const { chance } = weighed(graph, prior.gamma ?? 0);
   const noise = new Float64Array(expected.length);
   const within = prior.own ? jitterOf(graph, prior.own.variance) : null;
   for (let c = 0; c < noise.length; c++) {
@@ -62,14 +68,14 @@ export function noiseOf(
   return noise;
 }
 
-/** Jitter of the cells where each flow has its own. */
-function jitterOf(
-  { flows, starts, cell, a, rho, expected }: FlowGraph,
+/** Variance that jitter brings into the cells, where each flow has its own. */
+export function jitterOf(
+  { flows, starts, cell, a, expected }: FlowGraph,
   variance: Float64Array,
 ): Float64Array {
   const out = new Float64Array(expected.length);
   for (let f = 0; f < flows; f++) {
-    for (let e = starts[f]!; e < starts[f + 1]!; e++) out[cell[e]!]! += a[e]! * (1 - rho[e]!) * variance[f]!;
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) out[cell[e]!]! += a[e]! * variance[f]!;
   }
   return out;
 }
@@ -79,8 +85,39 @@ export function packetVarianceOf({ packetVariance, own }: Prior, f: number): num
   return own ? own.variance[f]! : packetVariance;
 }
 
+/** Of flows' levels. */
+export function levelVariances(graph: FlowGraph, prior: Prior): Float64Array {
+  return new Float64Array(graph.flows).fill(prior.flowVariance + 1e-6);
+}
+
+/** Of the means over their packets. */
 export function priorVariances(graph: FlowGraph, prior: Prior): Float64Array {
-  return graph.packets.map((p, f) => prior.flowVariance + packetVarianceOf(prior, f) / Math.max(1, p) + 1e-6);
+  return graph.packets.map(
+    (p, f) => flowVarianceOf(prior, p) + packetVarianceOf(prior, f) / Math.max(1, p) + 1e-6,
+  );
+}
+
+/** V of a flow of so many packets. */
+export function flowVarianceOf({ flowVariance, gamma = 0 }: Prior, packets: number): number {
+  return flowVariance * Math.max(1, packets) ** -gamma;
+}
+
+/** Per cell, per unit of V: sum of a^2 and variance of the allocation, where a flow of p packets has V p^-gamma. */
+export function weighed(graph: FlowGraph, gamma: number): { squares: Float64Array; chance: Float64Array } {
+  const { flows, starts, cell, a, rho, packets, countVariance } = graph;
+  if (gamma === 0) return graph;
+  const squares = new Float64Array(countVariance.length);
+  const chance = new Float64Array(countVariance.length);
+  for (let f = 0; f < flows; f++) {
+    const weight = Math.max(1, packets[f]!) ** -gamma;
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
+      const c = cell[e]!;
+      const binomial = a[e]! * (1 - rho[e]!);
+      squares[c]! += weight * a[e]! * a[e]!;
+      if (countVariance[c]! > 0) chance[c]! += weight * binomial * (1 - binomial / countVariance[c]!);
+    }
+  }
+  return { squares, chance };
 }
 
 /** The system of all flows; `solve` takes a right side and gives (P^-1 + A' S^-1 A)^-1 times it. */
@@ -141,13 +178,14 @@ export function systemOf(
 /**
  * Variance of each flow's answer. How a flow's packets differ from their mean evens out over its cells (a packet that is not in one is in another), so
  * this part of the noise counts for the flow itself only as far as its cells weigh unequally or are unusable: s^2 / p (B / A^2 - 1) with
- * A = sum rho w, B = sum rho w^2 over the weights w of its cells; with equal weights B / A^2 is 1 / the share of its packets seen. Beside it, per cell, the variance of all that is in it.
+ * A = sum rho w, B = sum rho w^2 over the weights w of its cells; with equal weights B / A^2 is 1 / the share of its packets seen. Levels have no such part. Beside it, per cell, the variance of
+ * all that is in it.
  */
 export function posteriorVariances(
   graph: FlowGraph,
   noise: Float64Array,
   priors: Float64Array,
-  prior: Prior,
+  prior: Prior | null,
 ): { variance: Float64Array; cellVariance: Float64Array } {
   const { flows, starts, cell, a, rho, packets } = graph;
   // Variance of a flow as a cell sees it: by what its other cells tell.
@@ -162,7 +200,7 @@ export function posteriorVariances(
       const own = 1 / priors[f]!;
       const from = starts[f]!;
       const to = starts[f + 1]!;
-      const packetVariance = packetVarianceOf(prior, f);
+      const packetVariance = prior ? packetVarianceOf(prior, f) : 0;
       let precision = own;
       let weights = 0;
       let squares = 0;
@@ -191,4 +229,51 @@ export function posteriorVariances(
     }
   }
   return { variance, cellVariance: sums };
+}
+
+/**
+ * Means over the packets that flows had, from their levels. With u_c = s_f^2 a_cf / S_c, the share of f's jitter in a cell's noise,
+ *   mean_f = theta_f + sum_c u_c r_c / p,  r = y - A theta
+ * and its variance, errors of different flows taken as independent:
+ *   (1 - sum u_c a_cf / p)^2 v_f + sum_c u_c^2 sum_g a_cg^2 v_g / p^2 + s_f^2 (p - sum u_c a_cf) / p^2
+ */
+export function meansOverPackets(
+  graph: FlowGraph,
+  noise: Float64Array,
+  prior: Prior,
+  y: Float64Array,
+  levels: { thetaNs: Float64Array; variance: Float64Array },
+): { thetaNs: Float64Array; variance: Float64Array } {
+  const { flows, starts, cell, a, packets } = graph;
+  const residual = Float64Array.from(y);
+  const spread = new Float64Array(noise.length);
+  for (let f = 0; f < flows; f++) {
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
+      residual[cell[e]!]! -= a[e]! * levels.thetaNs[f]!;
+      spread[cell[e]!]! += a[e]! * a[e]! * levels.variance[f]!;
+    }
+  }
+  const thetaNs = Float64Array.from(levels.thetaNs);
+  const variance = Float64Array.from(levels.variance);
+  for (let f = 0; f < flows; f++) {
+    const p = Math.max(1, packets[f]!);
+    const jitter = packetVarianceOf(prior, f);
+    let [moved, own, others, expected] = [0, 0, 0, 0];
+    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
+      const c = cell[e]!;
+      if (!(noise[c]! > 0)) continue;
+      const share = Math.min(1, (jitter * a[e]!) / noise[c]!);
+      expected += a[e]!;
+      moved += share * residual[c]!;
+      own += share * a[e]!;
+      others += share * share * Math.max(0, spread[c]! - a[e]! * a[e]! * levels.variance[f]!);
+    }
+    const seen = Math.min(1, own / p);
+    thetaNs[f]! += moved / Math.max(p, own);
+    // Where more are expected in its cells than it had, the excess is of others.
+    const foreign = (prior.flowVariance + jitter) * Math.max(0, expected - p);
+    variance[f] =
+      (1 - seen) ** 2 * levels.variance[f]! + (others + foreign) / (p * p) + (jitter * (1 - seen)) / p;
+  }
+  return { thetaNs, variance };
 }

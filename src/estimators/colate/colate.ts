@@ -21,7 +21,7 @@
  */
 import type { Estimator } from "../estimator.ts";
 import { estimateColate } from "./estimate.ts";
-import { COLATE_PARAMETERS, type ColateParameters, completeColate } from "./parameters.ts";
+import { COLATE_PARAMETERS, type ColateParameters, completeColate, forFewFlows } from "./parameters.ts";
 import { decodeCounters, encodeCounters, mergeCounters, rebaseCounters } from "./payload.ts";
 import { sizeColate } from "./size.ts";
 import { ColateTap } from "./tap.ts";
@@ -47,4 +47,5 @@ export const colate: Estimator<ColateParameters> = {
     return { payload: encodeCounters(moved), packets: sealed.packets };
   },
   size: sizeColate,
+  forFewFlows,
 };

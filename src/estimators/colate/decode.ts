@@ -4,14 +4,19 @@ import {
   type Background,
   backgroundVariance,
   type FlowSystem,
+  jitterOf,
+  levelVariances,
+  meansOverPackets,
   noiseOf,
   type Prior,
   posteriorVariances,
   priorVariances,
   systemOf,
+  weighed,
 } from "./blup.ts";
 import type { Difference } from "./difference.ts";
 import { type FlowGraph, layFlows } from "./flow-graph.ts";
+import { jitterWithinFlows } from "./jitter.ts";
 import type { ColateParameters } from "./parameters.ts";
 import { quickAnswers } from "./quick.ts";
 import { fitVariance, type VarianceFit } from "./variance.ts";
@@ -23,20 +28,20 @@ export interface Decoded {
   decoder: "blup" | "quick";
   /** Of blup. */
   system: FlowSystem | null;
+  /** What packets of each flow are expected to take, seen or not; its variance now, and before counters were looked at. */
+  level: { meanNs: Float64Array; variance: Float64Array; prior: Float64Array };
+  /** The mean over the packets that each flow had. */
   meanNs: Float64Array;
-  /** Of each flow's mean. */
   variance: Float64Array;
-  /** Before its counters were looked at. */
   priorVariance: Float64Array;
 }
 
 /** A size of cell is judged where there are so many. */
 const BIN_CELLS = 30;
-/** A flow is alone in a cell where others have no more than this share of it. */
-const ALONE = 1e-6;
-const ENOUGH_FREEDOM = 10;
-const COMMON_FREEDOM = 4;
 const MANY_FLOWS = 1000;
+/** How V may fall with the size of flows, p^-gamma: steeper for as long as that makes the cells likelier. */
+const GAMMA_STEP = 0.1;
+const MOST_GAMMA = 0.5;
 
 export function decodeFlows(
   difference: Difference,
@@ -56,15 +61,32 @@ export function decodeFlows(
   const priorVariance = priorVariances(graph, prior);
   const y = delayNs.map((x, c) => x - prior.meanNs * packets[c]!);
   const common = { graph, prior, background, decoder, priorVariance } as const;
+  const nsOf = (theta: Float64Array) => theta.map((t) => t + prior.meanNs);
   if (decoder === "quick") {
     const { thetaNs, variance } = quickAnswers(graph, packets, y, prior, priorVariance, background);
-    return { ...common, system: null, meanNs: thetaNs.map((t) => t + prior.meanNs), variance };
+    const meanNs = nsOf(thetaNs);
+    const level = { meanNs, variance, prior: priorVariance };
+    return { ...common, system: null, level, meanNs, variance };
   }
   const noise = noiseOf(graph, packets, prior, unitNs, background);
-  const system = systemOf(graph, noise, priorVariance, parameters.iterations);
-  const thetaNs = system.solve(system.project(y));
-  const { variance } = posteriorVariances(graph, noise, priorVariance, prior);
-  return { ...common, system, meanNs: thetaNs.map((t) => t + prior.meanNs), variance };
+  if (!prior.own) {
+    const system = systemOf(graph, noise, priorVariance, parameters.iterations);
+    const meanNs = nsOf(system.solve(system.project(y)));
+    const { variance } = posteriorVariances(graph, noise, priorVariance, prior);
+    return { ...common, system, level: { meanNs, variance, prior: priorVariance }, meanNs, variance };
+  }
+  const levelPrior = levelVariances(graph, prior);
+  const system = systemOf(graph, noise, levelPrior, parameters.iterations);
+  const levels = {
+    thetaNs: system.solve(system.project(y)),
+    variance: posteriorVariances(graph, noise, levelPrior, null).variance,
+  };
+  // The common mean has an error of its own, which flows share as far as they are drawn to it.
+  for (let f = 0; f < graph.flows; f++)
+    levels.variance[f]! += (levels.variance[f]! / levelPrior[f]!) ** 2 * prior.meanVariance;
+  const { thetaNs, variance } = meansOverPackets(graph, noise, prior, y, levels);
+  const level = { meanNs: nsOf(levels.thetaNs), variance: levels.variance, prior: levelPrior };
+  return { ...common, system, level, meanNs: nsOf(thetaNs), variance };
 }
 
 /** V and s^2: where all flows are known, from what they explain; else from how much the means of cells vary. */
@@ -76,51 +98,29 @@ function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit):
     const packetVariance = Math.max(loose.second, flowVariance);
     return { meanNs: loose.meanNs, meanVariance: loose.meanVariance, flowVariance, packetVariance };
   }
-  const within = graph.flows < MANY_FLOWS ? varianceWithinFlows(difference, graph) : null;
-  const x1 = (c: number) => graph.squares[c]! + graph.chance[c]!;
-  const fit = fitVariance(packets, delayNs, x1, within?.common ?? null);
+  const within = graph.flows < MANY_FLOWS ? jitterWithinFlows(difference, graph) : null;
+  const known = within ? jitterOf(graph, within.own.variance) : null;
+  const fitAt = (gamma: number) => {
+    const { squares, chance } = weighed(graph, gamma);
+    return { gamma, ...fitVariance(packets, delayNs, (c) => squares[c]! + chance[c]!, known) };
+  };
+  const level = fitAt(0);
+  let fit = level;
+  // Where each flow has its own jitter, lasting flows show it there.
+  while (!within && fit.gamma < MOST_GAMMA) {
+    const steeper = fitAt(fit.gamma + GAMMA_STEP);
+    if (steeper.deviance >= fit.deviance) break;
+    fit = steeper;
+  }
   return {
+    gamma: fit.gamma,
     meanNs: fit.meanNs,
     meanVariance: fit.meanVariance,
     flowVariance: fit.first,
-    packetVariance: fit.second,
+    // Which of the two falls with size is hard to tell: s^2 is not lowered for it.
+    packetVariance: within?.common ?? Math.max(fit.second, level.second),
     own: within?.own,
   };
-}
-
-/**
- * s^2 from flows that have counters to themselves: how the parts of one flow differ from its mean. Nothing between flows comes in, while a regression over the
- * cells of few flows can take one variance for the other. Over many flows the regression is right, and allows for what the model
- * leaves out. Null where there is too little of it.
- */
-function varianceWithinFlows(
-  { packets, delayNs }: Difference,
-  graph: FlowGraph,
-): { common: number; own: NonNullable<Prior["own"]> } | null {
-  const { flows, starts, cell, a } = graph;
-  const squares = new Float64Array(flows);
-  const freedom = new Float64Array(flows);
-  for (let f = 0; f < flows; f++) {
-    let [n, sum, ratio, cells] = [0, 0, 0, 0];
-    for (let e = starts[f]!; e < starts[f + 1]!; e++) {
-      const c = cell[e]!;
-      if (packets[c]! - a[e]! > ALONE * packets[c]!) continue;
-      n += packets[c]!;
-      sum += delayNs[c]!;
-      ratio += (delayNs[c]! * delayNs[c]!) / packets[c]!;
-      cells++;
-    }
-    if (cells < 2) continue;
-    // sum (x - n mean)^2 / n = sum x^2 / n - (sum x)^2 / sum n
-    squares[f] = Math.max(0, ratio - (sum * sum) / n);
-    freedom[f] = cells - 1;
-  }
-  const total = freedom.reduce((s, x) => s + x, 0);
-  if (total < ENOUGH_FREEDOM) return null;
-  const common = squares.reduce((s, x) => s + x, 0) / total;
-  // Flows differ in their jitter: each by itself as far as it has shown it, the common one for the rest.
-  const variance = squares.map((s, f) => (s + COMMON_FREEDOM * common) / (freedom[f]! + COMMON_FREEDOM));
-  return { common, own: { variance, freedom: freedom.map((x) => x + COMMON_FREEDOM) } };
 }
 
 /**

@@ -9,6 +9,7 @@ import type {
   NoAnswer,
   SegmentEstimate,
 } from "../estimator.ts";
+import { emptyEnd, missingEnd, unansweredSegment } from "../unanswered.ts";
 import { type Decoded, decodeFlows } from "./decode.ts";
 import { deviationOf } from "./deviation.ts";
 import { type Difference, differenceOf } from "./difference.ts";
@@ -33,26 +34,18 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   const { parameters, seed, sender, receiver, flows } = input;
   const notes: string[] = [];
   const refuse = (why: NoAnswer, lost: number | null = null): EstimatorAnswer => ({
-    segment: unanswered(why, input, lost, notes),
+    segment: unansweredSegment(why, input, lost, notes),
     flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => ({
       ...{ flow, mean: why, stdev: why, lost: null },
       packets: sizeKnown(flows!, flow),
     })),
     notes,
   });
-  if (!sender || !receiver) {
-    const text = `the ${sender ? "receiver" : "sender"}'s epoch is missing: a difference needs both ends`;
-    return refuse({ reason: "no-packets", text });
-  }
+  if (!sender || !receiver) return refuse(missingEnd(input)!);
   const before = decodeCounters(sender, parameters, seed, "the sender's");
   const after = decodeCounters(receiver, parameters, seed, "the receiver's");
-  if (sender.packets === 0 || receiver.packets === 0) {
-    const text =
-      sender.packets === receiver.packets
-        ? "neither end saw a packet in this epoch"
-        : `the ${sender.packets === 0 ? "sender" : "receiver"} saw no packet in this epoch`;
-    return refuse({ reason: "no-packets", text }, receiver.packets === 0 ? sender.packets : null);
-  }
+  const empty = emptyEnd(sender, receiver);
+  if (empty) return refuse(empty.why, empty.lost);
   const difference = withoutOutliers(differenceOf(before, after, parameters));
   notes.push(...describe(difference, receiver.packets));
   const lost = Math.max(0, sender.packets - receiver.packets + difference.appeared);
@@ -237,22 +230,4 @@ function describe({ appeared, swapped, overfull, used, filled }: Difference, rec
       `${overfull} of ${filled} counters hold more packets than their bits allow; they are left out`,
     );
   return notes;
-}
-
-function unanswered(
-  why: NoAnswer,
-  { sender, receiver }: EstimateInput<ColateParameters>,
-  lost: number | null,
-  notes: string[],
-): SegmentEstimate {
-  return {
-    mean: why,
-    stdev: why,
-    sent: sender?.packets ?? null,
-    received: receiver?.packets ?? null,
-    lost,
-    packetsUsed: 0,
-    coverage: 0,
-    notes,
-  };
 }

@@ -140,6 +140,20 @@ export function completeColate(values: ParameterValues): ColateParameters {
   return p;
 }
 
+/** Counters per flow and vector where flows are so few that there is room: large flows then keep more whole counters under loss. */
+const M_FEW_FLOWS = 64;
+/** Flows have room where a vector's counters hold well below one of them each. */
+const ROOM = 4;
+
+export function forFewFlows(
+  p: ColateParameters,
+  given: ReadonlySet<string>,
+): { parameters: ColateParameters; mostFlows: number } | null {
+  const smallest = Math.floor(p.n * Math.min(...p.shares));
+  if (given.has("m") || p.m >= M_FEW_FLOWS || smallest < M_FEW_FLOWS) return null;
+  return { parameters: { ...p, m: M_FEW_FLOWS }, mostFlows: Math.floor(p.n / (ROOM * M_FEW_FLOWS)) };
+}
+
 /** Packets in a counter from which on the sum of their delays might not fit into b bits: the threshold T. */
 export function fullAt({ b, unit, delay }: ColateParameters): number {
   return Math.min(2 ** 32 - 1, Math.floor((2 ** (b - 1) * unit) / delay));

@@ -1,12 +1,12 @@
 /**
  * The mean over a segment's packets. Nothing lost, it is sum Delta / sum N, exactly. With loss, what the unusable cells hold must be guessed: large flows
  * lose a packet sooner than small ones, so usable cells are no random sample. Where the flows are known, each flow's packets in unusable
- * cells are taken at the flow's own mean, and the variance is that of this combination under the model of blup.ts (one more solution of its
+ * cells are taken at the flow's own level, and the variance is that of this combination under the model of blup.ts (one more solution of its
  * system). Where they are not, unusable cells are taken at the mean of the others, and the interval allows for flows that are in them alone.
  */
-import { normalQuantile } from "../../base/special.ts";
+import { normalQuantile, studentQuantile } from "../../base/special.ts";
 import type { Interval, KnownFlows } from "../estimator.ts";
-import { backgroundVariance } from "./blup.ts";
+import { backgroundVariance, flowVarianceOf } from "./blup.ts";
 import { type Decoded, looseFlowVariance } from "./decode.ts";
 import type { Difference } from "./difference.ts";
 import { fitVariance } from "./variance.ts";
@@ -25,11 +25,13 @@ export function segmentMean(
   }
   if (unused === 0) return { valueNs: sum / used, lowNs: sum / used, highNs: sum / used };
   const all = used + unused;
-  const { restNs, variance } = known?.decoded.graph.complete
+  const { restNs, variance, freedom } = known?.decoded.graph.complete
     ? restOfFlows(difference, known, unused)
     : restOfMean(difference, sum / used, unused);
   const valueNs = (sum + restNs) / all;
-  const half = (normalQuantile(0.5 + confidence / 2) * Math.sqrt(variance)) / all;
+  const side = 0.5 + confidence / 2;
+  const z = freedom === null ? normalQuantile(side) : studentQuantile(side, freedom);
+  const half = (z * Math.sqrt(variance)) / all;
   return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
 }
 
@@ -37,6 +39,8 @@ interface Rest {
   /** Sum of the delays in unusable cells, and its variance. */
   restNs: number;
   variance: number;
+  /** What the variance rests on, where that is counted. */
+  freedom: number | null;
 }
 
 function restOfFlows(
@@ -46,7 +50,8 @@ function restOfFlows(
 ): Rest {
   const { m, q, n } = layout;
   const perFlow = m * q.length;
-  const { prior, meanNs, system, variance } = decoded;
+  const { prior, system } = decoded;
+  const { meanNs, variance, prior: before } = decoded.level;
   const expected = new Float64Array(n);
   const each = (add: (f: number, c: number, share: number) => void) => {
     for (let f = 0; f < flows.count; f++) {
@@ -68,13 +73,23 @@ function restOfFlows(
   const solved = system ? system.solve(rest) : rest.map((u, f) => u * variance[f]!);
   let ofFlows = 0;
   let squares = 0;
+  // Degrees of freedom of a sum of variances, after Satterthwaite: few where one flow, seen in few cells, makes up the rest.
+  let [parts, spread] = [0, 0];
   for (let f = 0; f < flows.count; f++) {
     ofFlows += rest[f]! * solved[f]!;
-    squares += rest[f]! * (decoded.priorVariance[f]! > 0 ? variance[f]! / decoded.priorVariance[f]! : 1);
+    const part = rest[f]! * rest[f]! * variance[f]!;
+    parts += part;
+    if (prior.own) spread += (part * part) / prior.own.freedom[f]!;
+    squares += rest[f]! * Math.min(1, variance[f]! / before[f]!);
   }
   // Which packets are in the rest is chance; the common mean has an error of its own, for flows that little is known of.
-  const chance = (prior.packetVariance + prior.flowVariance) * unused;
-  return { restNs, variance: ofFlows + chance + squares * squares * prior.meanVariance };
+  let chance = prior.packetVariance * unused;
+  for (let f = 0; f < flows.count; f++) chance += rest[f]! * flowVarianceOf(prior, flows.packets[f]!);
+  return {
+    restNs,
+    variance: ofFlows + chance + squares * squares * prior.meanVariance,
+    freedom: spread > 0 ? (parts * parts) / spread : null,
+  };
 }
 
 function restOfMean(difference: Difference, meanNs: number, unused: number): Rest {
@@ -86,7 +101,7 @@ function restOfMean(difference: Difference, meanNs: number, unused: number): Res
     if (packets[c] === 0) variance += backgroundVariance({ alpha: loose.second, beta }, received[c]!);
   }
   // A flow that is in one unusable cell is in others too: their errors go together.
-  return { restNs: meanNs * unused, variance: variance * layout.m * layout.q.length };
+  return { restNs: meanNs * unused, variance: variance * layout.m * layout.q.length, freedom: null };
 }
 
 /** Deviations from what its packets let expect, beyond which a cell is taken to hold different packets at its ends. */

@@ -4,6 +4,8 @@
  * prediction and repeated.
  *   known flows:  X1 = sum a^2 + chance, X2 = N: V between the means of flows, s^2 within a flow
  *   no flows:     X1 = N^2, X2 = N:         beta and alpha of a background of N packets
+ * Delays that are correlated in time make flows of many packets, which last, differ less in their means than short ones: V p^-gamma, with the
+ * gamma that makes the cells most likely.
  * V and s^2 may be off by a factor of four with little harm to the answers; to their intervals it matters more.
  */
 import { median } from "../../base/regression.ts";
@@ -14,6 +16,8 @@ export interface VarianceFit {
   meanVariance: number;
   first: number;
   second: number;
+  /** -2 ln likelihood of the cells, but for a constant. */
+  deviance: number;
 }
 
 const ROUNDS = 16;
@@ -22,39 +26,44 @@ const HALF_SQUARE = 0.4549;
 /** Beyond ten deviations a cell tells more about itself than about the others. */
 const CLIP = 100;
 
-/** `known`: s^2, where it is known from elsewhere. */
+/** `known`: what is known from elsewhere of each cell's E[y^2]; then the second coefficient is 0. */
 export function fitVariance(
   packets: Float64Array,
   delayNs: Float64Array,
   x1: (cell: number) => number,
-  known: number | null = null,
+  known: Float64Array | null = null,
 ): VarianceFit {
   const cells: number[] = [];
   for (let c = 0; c < packets.length; c++) if (packets[c]! > 0) cells.push(c);
-  if (cells.length === 0) return { meanNs: 0, meanVariance: 0, first: 0, second: 0 };
+  if (cells.length === 0) return { meanNs: 0, meanVariance: 0, first: 0, second: 0, deviance: 0 };
   // Medians to begin with: a cell that holds different packets at its ends is off by seconds.
   let meanNs = median(cells.map((c) => delayNs[c]! / packets[c]!))!;
   let meanVariance = 0;
   let first = 0;
   let second =
     median(cells.map((c) => (delayNs[c]! - meanNs * packets[c]!) ** 2 / packets[c]!))! / HALF_SQUARE;
+  if (known) second = 0;
+  let deviance = 0;
   const xs = Float64Array.from(cells, x1);
   for (let round = 0; round < ROUNDS; round++) {
     let [s11, s12, s22, t1, t2] = [0, 0, 0, 0, 0];
     let numerator = 0;
     let denominator = 0;
+    deviance = 0;
     for (let i = 0; i < cells.length; i++) {
       const c = cells[i]!;
       const n = packets[c]!;
       const x = xs[i]!;
-      const predicted = first * x + second * n + 1e-9;
+      const rest = known ? known[c]! : 0;
+      const predicted = first * x + second * n + rest + 1e-9;
       const y = delayNs[c]! - meanNs * n;
       const square = Math.min(y * y, CLIP * predicted);
       const w = 1 / (predicted * predicted);
+      deviance += Math.log(predicted) + square / predicted;
       s11 += w * x * x;
       s12 += w * x * n;
       s22 += w * n * n;
-      t1 += w * x * square;
+      t1 += w * x * (square - rest);
       t2 += w * n * square;
       // A clipped cell has no say in the mean.
       if (square < y * y) continue;
@@ -68,13 +77,12 @@ export function fitVariance(
     // Where the two cannot be told apart (one flow to a cell), all is between flows.
     first = both ? (t1 * s22 - t2 * s12) / determinant : t1 / s11;
     second = both ? (t2 * s11 - t1 * s12) / determinant : 0;
-    if (known !== null) {
-      second = known;
-      first = Math.max(0, (t1 - known * s12) / s11);
+    if (known) {
+      [first, second] = [Math.max(0, t1 / s11), 0];
       continue;
     }
     if (second < 0) [first, second] = [t1 / s11, 0];
     if (first < 0) [first, second] = [0, t2 / s22];
   }
-  return { meanNs, meanVariance, first, second };
+  return { meanNs, meanVariance, first, second, deviance };
 }

@@ -1,5 +1,6 @@
 /** From the payloads of both ends to the answer for the segment: mean, deviation, loss, and what they rest on. */
 import type { EstimateInput, EstimatorAnswer, Interval, NoAnswer, SegmentEstimate } from "../estimator.ts";
+import { emptyEnd, missingEnd, unansweredSegment } from "../unanswered.ts";
 import {
   collapsedDeviation,
   collapsedRows,
@@ -19,20 +20,16 @@ const MOST_FOOLED = 0.05;
 export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswer {
   const { parameters, seed, sender, receiver } = input;
   const notes: string[] = [];
-  if (!sender || !receiver) {
-    const text = `the ${sender ? "receiver" : "sender"}'s epoch is missing: a difference needs both ends`;
-    return { segment: unanswered({ reason: "no-packets", text }, input, null, notes), flows: [], notes };
-  }
+  const none = (why: NoAnswer, lost: number | null = null): EstimatorAnswer => ({
+    segment: unansweredSegment(why, input, lost, notes),
+    flows: [],
+    notes,
+  });
+  if (!sender || !receiver) return none(missingEnd(input)!);
   const before = decodeRows(sender, parameters, seed);
   const after = decodeRows(receiver, parameters, seed);
-  if (sender.packets === 0 || receiver.packets === 0) {
-    const text =
-      sender.packets === receiver.packets
-        ? "neither end saw a packet in this epoch"
-        : `the ${sender.packets === 0 ? "sender" : "receiver"} saw no packet in this epoch`;
-    const lost = receiver.packets === 0 ? sender.packets : null;
-    return { segment: unanswered({ reason: "no-packets", text }, input, lost, notes), flows: [], notes };
-  }
+  const empty = emptyEnd(sender, receiver);
+  if (empty) return none(empty.why, empty.lost);
   const missing = sender.packets - receiver.packets;
   const check = checkStream(before, after, parameters.sampling, missing);
   notes.push(...describe(check, receiver.packets));
@@ -41,7 +38,7 @@ export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswe
   const lost = missing >= 0 ? missing : null;
   const rows = usableRows(before, after);
   const refusal = refuse(check, rows);
-  if (refusal) return { segment: unanswered(refusal, input, lost, notes), flows: [], notes };
+  if (refusal) return none(refusal, lost);
   const own = Math.max(rows.sample, receiver.packets - check.foreign);
   const answer = delays(input, before, after, rows, own);
   const segment: SegmentEstimate = {
@@ -122,22 +119,4 @@ function describe(check: StreamCheck, received: number): string[] {
   if (check.contradiction)
     notes.push(`${check.contradiction}: many packets may look alike, or the ends count different streams`);
   return notes;
-}
-
-function unanswered(
-  why: NoAnswer,
-  { sender, receiver }: EstimateInput<LdaParameters>,
-  lost: number | null,
-  notes: string[],
-): SegmentEstimate {
-  return {
-    mean: why,
-    stdev: why,
-    sent: sender?.packets ?? null,
-    received: receiver?.packets ?? null,
-    lost,
-    packetsUsed: 0,
-    coverage: 0,
-    notes,
-  };
 }

@@ -9,6 +9,7 @@ import type {
   NoAnswer,
   SegmentEstimate,
 } from "../estimator.ts";
+import { unansweredSegment } from "../unanswered.ts";
 import { type Beliefs, propagateBeliefs } from "./belief.ts";
 import { type CellEstimate, CellRules } from "./cell-rules.ts";
 import { type DelaySketch, delaysOf, differenceOf } from "./difference.ts";
@@ -249,18 +250,9 @@ function interval(valueNs: number, variance: number, confidence: number): Interv
 }
 
 function unanswered(input: EstimateInput<SketchParameters>, why: NoAnswer): EstimatorAnswer {
-  const { sender, receiver, flows } = input;
+  const { flows } = input;
   return {
-    segment: {
-      mean: why,
-      stdev: why,
-      sent: sender?.packets ?? null,
-      received: receiver?.packets ?? null,
-      lost: null,
-      packetsUsed: 0,
-      coverage: 0,
-      notes: [],
-    },
+    segment: unansweredSegment(why, input, null, []),
     flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => {
       const packets = flows!.packets[flow]!;
       return { flow, mean: why, stdev: why, packets: Number.isNaN(packets) ? null : packets, lost: null };

@@ -1,0 +1,169 @@
+/**
+ * What flow exporters send, as it was sent: NetFlow v5 and v9 (RFC 3954) and IPFIX (RFC 7011) messages, one after the other in a file (for IPFIX that is
+ * RFC 5655), or in a capture of the UDP packets they travelled in. Versions may be mixed, and so may exporters. Reads big-endian, checks every length;
+ * what does not fit is a FormatError with its offset in the file.
+ *
+ * Left out, and said: data whose template was not sent before, records without addresses or packets, packets of a capture that are no exports. Sampling
+ * is said too: counts of sampled packets are not packets.
+ */
+import { FormatError } from "../base/errors.ts";
+import { type Bad, type ExporterClock, readDataSet, type Template } from "./export-fields.ts";
+import type { FlowRecord } from "./flow-records.ts";
+import { IPFIX_VERSION, readIpfixMessage } from "./ipfix.ts";
+import { NETFLOW_5, NETFLOW_9, readNetflow5, readNetflow9 } from "./netflow.ts";
+import { capturedDatagrams } from "./udp-payloads.ts";
+
+/** Where messages put what they hold. */
+export interface ExportSink {
+  flow(record: FlowRecord): void;
+  /** `domain`: who numbers the templates, within the exporter. */
+  template(domain: number, number: number, template: Template | null): void;
+  /** A data set: read by its template, if that has been sent. */
+  data(domain: number, number: number, from: number, to: number, clock: ExporterClock | null): void;
+  sampled(oneIn: number): void;
+}
+
+export interface ExportedFlows {
+  records: FlowRecord[];
+  notes: string[];
+}
+
+type ReadMessage = (view: DataView, at: number, end: number, sink: ExportSink, bad: BadBytes) => number;
+/** Errors of messages: wrong, or cut. */
+export interface BadBytes {
+  wrong: Bad;
+  cut: Bad;
+}
+
+const READERS = new Map<number, ReadMessage>([
+  [NETFLOW_5, readNetflow5],
+  [NETFLOW_9, readNetflow9],
+  [IPFIX_VERSION, readIpfixMessage],
+]);
+
+/** No text begins so. */
+export function looksLikeExports(bytes: Uint8Array): boolean {
+  return bytes.length >= 2 && bytes[0] === 0 && READERS.has(bytes[1]!);
+}
+
+/** Messages one after the other. */
+export function readExports(bytes: Uint8Array, file: string): ExportedFlows {
+  const exported = new Exported(bytes, file);
+  for (let at = 0; at < bytes.length; ) at = exported.message(at, bytes.length, "");
+  return exported.result();
+}
+
+/** A capture of the exporters' UDP packets. */
+export function readCapturedExports(bytes: Uint8Array, file: string): ExportedFlows {
+  const exported = new Exported(bytes, file);
+  let others = 0;
+  const { datagrams, skipped } = capturedDatagrams(bytes, file);
+  for (const { from, length, captured, exporter } of datagrams) {
+    if (!exported.begins(from, captured, length)) {
+      others++;
+      continue;
+    }
+    if (captured < length) {
+      const message = `an export of ${length} bytes of which the capture holds ${captured}: take it with -s 0`;
+      throw new FormatError("truncated", file, from, message);
+    }
+    const end = from + length;
+    for (let at = from; at < end; ) at = exported.message(at, end, exporter);
+  }
+  return exported.result(others + skipped);
+}
+
+class Exported {
+  readonly #records: FlowRecord[] = [];
+  readonly #view: DataView;
+  readonly #bad: BadBytes;
+  /** By exporter, domain and number. */
+  readonly #templates = new Map<string, Template>();
+  readonly #unknown = new Map<string, number>();
+  readonly #sampling = new Set<number>();
+  #incomplete = 0;
+  #messages = 0;
+
+  constructor(bytes: Uint8Array, file: string) {
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#bad = {
+      wrong: (at, message) => new FormatError("bad-record", file, at, message),
+      cut: (at, message) => new FormatError("truncated", file, at, message),
+    };
+  }
+
+  /** Does a datagram begin as an export does? Other packets of a capture are left alone. */
+  begins(at: number, captured: number, length: number): boolean {
+    if (captured < 4) return false;
+    const version = this.#view.getUint16(at);
+    const next = this.#view.getUint16(at + 2);
+    if (version === NETFLOW_5) return length === 24 + 48 * next;
+    if (version === IPFIX_VERSION) return length === next;
+    return version === NETFLOW_9 && length >= 20;
+  }
+
+  /** Reads the message at `at`; returns where the next one begins. */
+  message(at: number, end: number, exporter: string): number {
+    if (end - at < 2) throw this.#bad.cut(at, `a message of ${end - at} byte`);
+    const version = this.#view.getUint16(at);
+    const read = READERS.get(version);
+    if (!read) {
+      throw this.#bad.wrong(at, `a message of version ${version}: not NetFlow v5 or v9, nor IPFIX`);
+    }
+    this.#messages++;
+    return read(this.#view, at, end, this.#sink(exporter), this.#bad);
+  }
+
+  result(others = 0): ExportedFlows {
+    const notes: string[] = [];
+    if (this.#sampling.size > 0) {
+      const rates = [...this.#sampling].sort((a, b) => a - b).map((n) => Number(n.toPrecision(4)));
+      notes.push(
+        `the exporter looked at one in ${rates.join(", ")} packets: its counts are of those, and answers made from them are wrong unless they are scaled first`,
+      );
+    }
+    if (this.#unknown.size > 0) {
+      const sets = [...this.#unknown.values()].reduce((s, n) => s + n, 0);
+      notes.push(
+        `${sets} data sets of ${this.#unknown.size} templates were left out: their templates were not sent before them`,
+      );
+    }
+    if (this.#incomplete > 0) {
+      notes.push(`${this.#incomplete} records without addresses or packets were left out`);
+    }
+    if (others > 0) notes.push(`${others} packets of the capture are no flow exports`);
+    if (this.#messages === 0) notes.push("there is no flow export in it");
+    return { records: this.#records, notes };
+  }
+
+  #sink(exporter: string): ExportSink {
+    const name = (domain: number, number: number) => `${exporter} ${domain} ${number}`;
+    return {
+      flow: (record) => this.#records.push(record),
+      sampled: (oneIn) => this.#sampling.add(oneIn),
+      template: (domain, number, template) => {
+        if (template) this.#templates.set(name(domain, number), template);
+        else this.#templates.delete(name(domain, number));
+      },
+      data: (domain, number, from, to, clock) => {
+        const key = name(domain, number);
+        const template = this.#templates.get(key);
+        if (!template) {
+          this.#unknown.set(key, (this.#unknown.get(key) ?? 0) + 1);
+          return;
+        }
+        const { flows, incomplete, sampling } = readDataSet(
+          this.#view,
+          from,
+          to,
+          template,
+          clock,
+          this.#bad.wrong,
+        );
+        for (const flow of flows) this.#records.push(flow);
+        for (const rate of sampling) this.#sampling.add(rate);
+        this.#incomplete += incomplete;
+      },
+    };
+  }
+}
