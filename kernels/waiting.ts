@@ -189,6 +189,8 @@ function logGrow(log: Log): void {
 
 /** The tail has moved on: segments behind it are free. */
 export function logPassed(log: Log): void {
+  // What has left the log counts as passed: links are followed down to there, and behind the tail their segments are used again.
+  if (<i32>(log.passed - log.tail) < 0) log.passed = log.tail;
   const s = log.tail >> SEGMENT_BITS;
   for (; log.oldest != s && log.oldest != log.newest; log.oldest++) {
     const segment = load<u32>(log.table + ((log.oldest & log.mask) << 2));

@@ -54,6 +54,7 @@ describe("the chain of the README", () => {
       bytes.writeUInt32LE(bytes.readUInt32LE(i) + 37, i);
     writeFileSync(off, bytes);
     const right = (await localiseCaptures({ files: names.map(at) })).localisation;
+    expect(right.lossSpikes.some((s) => s.segment?.from === "r2")).toBe(true);
     for (const clock of ["asis", "relative"] as const) {
       const { localisation } = await localiseCaptures({
         files: names.map((n) => (n === "r1" ? off : at(n))),
@@ -85,6 +86,29 @@ describe("the chain of the README", () => {
     expect(new Set(localisation.lossSpikes.flatMap((s) => (s.segment ? [s.segment.from] : [])))).toEqual(
       new Set(["r2"]),
     );
+  });
+
+  test("records of other parameters are refused once and by name, not epoch by epoch", async () => {
+    const directory = join(scratch, "unlike");
+    for (const [point, rows] of [
+      ["sender", "128"],
+      ["r1", "256"],
+      ["r2", "256"],
+    ] as const)
+      await observePoint({
+        files: [at(point)],
+        point,
+        directory,
+        estimators: ["lda"],
+        parameters: { lda: `rows=${rows}` },
+        cut: { mode: "aligned", lengthNs: 500_000_000n },
+      });
+    expect(() => localiseRecords({ directory, points: ["sender", "r1"] })).toThrow(
+      /no epoch of sender → r1 has an answer: .*differ in (geometry|parameters)/,
+    );
+    const { localisation } = localiseRecords({ directory, points: ["sender", "r1", "r2"] });
+    expect(localisation.notes.filter((n) => n.includes("geometry"))).toHaveLength(1);
+    expect(localisation.segments[1]!.latency!.meanNs).toBeCloseTo(2e6, -2);
   });
 
   test.each([

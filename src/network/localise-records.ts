@@ -53,8 +53,10 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
   if (!first)
     throw new UsageError(
       "no-records",
-      `no epoch of ${points.join(" → ")} has an answer`,
-      "hoptime query DIR --between A B says why",
+      `no epoch of ${points.join(" → ")} has an answer${notes.length > 0 ? `: ${foldNotes(notes)[0]}` : ""}`,
+      notes.length > 0
+        ? "observe all points with the same estimator, parameters, --epoch and --seed, over the same time"
+        : "hoptime query DIR --between A B says why",
     );
   let originNs = BigInt(first.row.startNs);
   for (const { row } of rows) if (BigInt(row.startNs) < originNs) originNs = BigInt(row.startNs);
@@ -78,7 +80,7 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
   if (cut > 0)
     notes.push(`loss leaves out ${cut} of ${rows.length} answers: a capture begins or ends in their epoch`);
   const localisation = localise(points, estimates, options);
-  return { localisation: { ...localisation, notes: [...localisation.notes, ...notes] }, originNs };
+  return { localisation: { ...localisation, notes: [...localisation.notes, ...foldNotes(notes)] }, originNs };
 }
 
 /**
@@ -98,6 +100,21 @@ function lossOf(row: ReturnType<typeof seriesOf>[number]): {
   const inFlight = 1 + (packets * Math.min(delayNs, lengthNs)) / lengthNs;
   // A capture that begins or ends within the epoch: what is missing may never have been captured.
   return { packets, lost, lostError: row.edge ? Number.POSITIVE_INFINITY : inFlight };
+}
+
+/** Epochs that fail for the same reason are told once, by the first; the commonest reason comes first. */
+function foldNotes(notes: readonly string[]): string[] {
+  const kinds = new Map<string, { first: string; more: number }>();
+  for (const note of notes) {
+    const kind = note.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z|\d{15,}/g, "#");
+    const known = kinds.get(kind);
+    if (known) known.more++;
+    else kinds.set(kind, { first: note, more: 0 });
+  }
+  const ranked = [...kinds.values()].sort((a, b) => b.more - a.more);
+  return ranked.map(({ first, more }) =>
+    more === 0 ? first : `${first} (and ${more} more ${more === 1 ? "epoch" : "epochs"})`,
+  );
 }
 
 /** The epochs of the estimator that answered most of them. */
