@@ -18,7 +18,8 @@ export class Cells {
 // @ts-ignore: decorator
 @inline
 export function bucketOf(v: f64): i32 {
-  const negative = v < 0;
+  // A fraction of a nanosecond below zero (clocks corrected) is in the bucket of 0: there is no bucket -1.
+  const negative = v <= -1;
   const m: u64 = <u64>min<f64>(negative ? -v : v, 9007199254740992.0);
   let index: i32;
   if (m < 256) index = <i32>m;

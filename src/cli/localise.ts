@@ -30,7 +30,7 @@ interface Flags {
 export function localiseCommand(): Command {
   return new Command("localise")
     .description(
-      "Splits the delay and loss of a path into its segments, epoch by epoch, and blames the segment that made a spike. Takes captures of the same packets at two or more points, in path order.",
+      "Splits the delay and loss of a path into its segments, epoch by epoch, and blames the segment that made a spike of delay or of loss. Takes captures of the same packets at two or more points, in path order.",
     )
     .argument("[captures...]", "captures at the points of the path, in order")
     .option("--records <dir>", "records of the points instead of captures (hoptime observe)")
@@ -61,7 +61,7 @@ export function localiseCommand(): Command {
 Examples:
   hoptime localise host.pcap r1-in.pcap r1-out.pcap r2-in.pcap r2-out.pcap
   hoptime localise a.pcap b.pcap c.pcap --epoch 100ms --names edge,core,server --html blame.html
-  hoptime localise a.pcap b.pcap c.pcap --json | jq .spikes
+  hoptime localise a.pcap b.pcap c.pcap --json | jq '.spikes, .lossSpikes'
   hoptime localise --records records --path A,B,C,D --estimator lda`,
     )
     .action(async (files: string[], flags: Flags) => {
@@ -69,6 +69,13 @@ Examples:
         fromRecords(flags.records, files, flags);
         return;
       }
+      for (const flag of ["path", "estimator", "from", "to"] as const)
+        if (flags[flag] !== undefined)
+          throw new UsageError(
+            "bad-flag",
+            `--${flag} goes with --records`,
+            "captures are given in path order",
+          );
       const progress = new Progress("comparing");
       const captured = await localiseCaptures({
         files,
@@ -96,6 +103,9 @@ Examples:
 
 function fromRecords(directory: string, files: string[], flags: Flags): void {
   if (files.length > 0) throw new UsageError("bad-flag", "give captures or --records, not both");
+  for (const flag of ["epoch", "filter", "names", "inner"] as const)
+    if (flags[flag] !== undefined)
+      throw new UsageError("bad-flag", `--${flag} goes with captures`, "records were made with theirs");
   if (flags.path === undefined)
     throw new UsageError("bad-flag", "--records needs --path", "--path A,B,C: the points in path order");
   const { localisation, originNs } = localiseRecords({

@@ -70,7 +70,7 @@ describe("hoptime plan", () => {
   });
 
   it.each([
-    [["missing.csv"], UsageError, "missing.csv: cannot be read"],
+    [["missing.csv"], UsageError, "missing.csv: no such file"],
     [["NET", "--strategy", "best"], UsageError, "is none of greedy"],
     [["NET", "--upgrade", "x"], UsageError, "--upgrade x: must be a whole number"],
     [["NET", "--budget", "much"], UsageError, "--budget: 'much'"],

@@ -88,6 +88,7 @@ function readElements(text: string, file: string) {
   const open: (Element | EdgeElement | null)[] = [];
   let directedByDefault = false;
   let graphs = 0;
+  let unclosed = 0;
   let dataKey: string | null = null;
   try {
     for (const event of readXml(text)) {
@@ -98,6 +99,7 @@ function readElements(text: string, file: string) {
           owner.data.set(dataKey, event.text.trim());
       } else if (event.kind === "close") {
         if (event.name === "data") dataKey = null;
+        else if (event.name === "graph") unclosed--;
         else if (event.name === "node" || event.name === "edge" || event.name === "hyperedge") open.pop();
       } else if (event.name === "key") {
         const id = event.attributes.get("id");
@@ -105,6 +107,7 @@ function readElements(text: string, file: string) {
         if (id !== undefined && name !== undefined) keys.set(id, name.toLowerCase());
       } else if (event.name === "graph") {
         graphs++;
+        unclosed++;
         directedByDefault = event.attributes.get("edgedefault") === "directed";
       } else if (event.name === "node") {
         const id = event.attributes.get("id");
@@ -147,6 +150,14 @@ function readElements(text: string, file: string) {
       cause: problem,
     });
   }
+  // A file that was cut off would be a smaller network without a word.
+  if (unclosed > 0)
+    throw new FormatError(
+      "bad-record",
+      file,
+      byteOffset(text, text.length),
+      "the file ends within <graph>: it was cut off, get it again",
+    );
   return { graphs, nodes, edges };
 }
 

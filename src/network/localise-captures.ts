@@ -6,8 +6,10 @@
 import { basename } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
+import { formatDuration } from "../base/time.ts";
 import { CaptureReader } from "../capture/reader.ts";
 import type { CorrectionMode } from "../clock/correction.ts";
+import type { ClockVerdict } from "../clock/verdict.ts";
 import { type CompareOptions, compareCaptures } from "../collect/compare.ts";
 import type { CompareReport } from "../collect/compare-report.ts";
 import { type Localisation, type LocaliseOptions, localise } from "./localise.ts";
@@ -39,6 +41,8 @@ export interface CapturedLocalisation {
 /** Packets that one independent sample of a queue's delay is worth at the least; queues forget within a few hundred packets. */
 const DEPENDENCE = 25;
 const EPOCHS = 60;
+/** More are refused: hardly a packet would be in each. */
+const MOST_EPOCHS = 100_000;
 
 export async function localiseCaptures(options: LocaliseCapturesOptions): Promise<CapturedLocalisation> {
   const { files } = options;
@@ -67,23 +71,95 @@ export async function localiseCaptures(options: LocaliseCapturesOptions): Promis
       }),
     );
   }
-  const starts = reports.flatMap((r) => r.intervals.slice(0, 1).map((i) => BigInt(i.startNs)));
-  if (starts.length === 0) {
-    throw new UsageError(
-      "no-records",
-      "no packet was seen at two neighbouring points",
-      "are the files in path order, and of the same time?",
-    );
-  }
+  checkEpoch(epochNs, reports[0]!);
+  if (reports.every((r) => r.segment.matched === 0)) throw nothingMatched(reports, files, options);
+  const shifts = epochShifts(reports, epochNs);
+  // A segment of which no packet matched tells nothing, not even that all was lost.
+  const starts = reports.flatMap((r, i) =>
+    r.segment.matched === 0 ? [] : r.intervals.slice(0, 1).map((v) => BigInt(v.startNs) - shifts[i]!),
+  );
   let originNs = starts[0]!;
   for (const start of starts) if (start < originNs) originNs = start;
   const width = intervalWidth(options.confidence ?? 0.95);
   const estimates = reports.flatMap((report, i) =>
-    estimatesOf(report, points[i]!, points[i + 1]!, originNs, width),
+    report.segment.matched === 0
+      ? []
+      : estimatesOf(report, points[i]!, points[i + 1]!, originNs + shifts[i]!, width),
   );
   const localisation = localise(points, estimates, options);
-  const notes = [...localisation.notes, ...reports.flatMap((r, i) => remarks(r, points[i]!, points[i + 1]!))];
+  const notes = [
+    ...localisation.notes,
+    ...clockNotes(localisation, shifts, options.clock ?? "asis"),
+    ...reports.flatMap((r, i) => remarks(r, points[i]!, points[i + 1]!)),
+  ];
   return { localisation: { ...localisation, notes }, originNs, epochNs, reports };
+}
+
+/**
+ * How far the epochs at each segment's first point lie behind those at the path's: whole epochs of the delay up to there, which a clock that is off is part of.
+ * So epochs of the same packets stand side by side.
+ */
+function epochShifts(reports: readonly CompareReport[], epochNs: number): bigint[] {
+  let behindNs = 0;
+  return reports.map((report) => {
+    const shift = BigInt(Math.round(behindNs / epochNs)) * BigInt(Math.round(epochNs));
+    behindNs += stampedDelay(report);
+    return shift;
+  });
+}
+
+/** Of a segment, with whatever its clocks are off. A correction of the clocks takes the smallest difference away: put it back. */
+function stampedDelay({ clock, segment }: CompareReport): number {
+  const { floor } = clock as unknown as ClockVerdict;
+  return clock.mode === "asis" || floor === null ? (segment.latency?.meanNs ?? 0) : floor.levelNs;
+}
+
+function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock: CorrectionMode): string[] {
+  const negative = localisation.segments.filter((s) => s.latency !== null && s.latency.meanNs < 0);
+  const shifted = localisation.points.filter((_, i) => (shifts[i] ?? 0n) !== 0n);
+  const notes: string[] = [];
+  if (shifted.length > 0)
+    notes.push(
+      `epochs at ${shifted.join(", ")} lie more than half an epoch apart from those at ${localisation.points[0]}: they are put side by side by the packets in them`,
+    );
+  if (negative.length > 0 && clock === "asis")
+    notes.push(
+      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks disagree, or points are out of order. Sums and spikes hold, delays of single segments do not; --clock relative tells them above their least`,
+    );
+  return notes;
+}
+
+function checkEpoch(epochNs: number, { before }: CompareReport): void {
+  if (before.firstNs === null || before.lastNs === null) return;
+  const spanNs = Number(BigInt(before.lastNs) - BigInt(before.firstNs));
+  if (spanNs / epochNs <= MOST_EPOCHS) return;
+  throw new UsageError(
+    "bad-flag",
+    `--epoch: ${formatDuration(epochNs)} makes ${Math.ceil(spanNs / epochNs).toLocaleString("en-US")} epochs of ${before.file}`,
+    `give at least ${formatDuration(spanNs / MOST_EPOCHS)}; an epoch needs packets to have a mean`,
+  );
+}
+
+function nothingMatched(
+  reports: readonly CompareReport[],
+  files: readonly string[],
+  { filter }: LocaliseCapturesOptions,
+): UsageError {
+  const sides = [reports[0]!.before, ...reports.map((r) => r.after)];
+  const empty = sides.findIndex((side) => side.packets === 0);
+  if (empty >= 0)
+    return new UsageError(
+      "no-records",
+      `${files[empty]}: there are no packets in it`,
+      "leave this point out",
+    );
+  return new UsageError(
+    "no-records",
+    "no packet was seen at two neighbouring points",
+    filter === undefined
+      ? "are the files in path order, of the same time, and with headers kept (hoptime inspect FILE)?"
+      : "does --filter pass anything, and are the files in path order and of the same time?",
+  );
 }
 
 function pointNames(files: string[], names: string[] | undefined): string[] {
@@ -94,6 +170,11 @@ function pointNames(files: string[], names: string[] | undefined): string[] {
       "give one name per capture",
     );
   }
+  const again = files.find((f, i) => files.indexOf(f) !== i);
+  if (again !== undefined)
+    throw new UsageError("bad-flag", `${again} is given twice`, "give the capture of each point once");
+  if (names?.some((n) => n.trim() === ""))
+    throw new UsageError("bad-flag", "--names: a name is empty", "give one name per capture: --names a,b,c");
   const plain = files.map((f) =>
     basename(f)
       .replace(/\.gz$/, "")
@@ -145,7 +226,9 @@ function remarks(report: CompareReport, from: string, to: string): string[] {
   const notes: string[] = [];
   const name = `${from} → ${to}`;
   if (report.direction.order === "swapped")
-    notes.push(`${name}: the two captures look swapped (${report.direction.evidence.join("; ")})`);
+    notes.push(
+      `${name}: the two captures look swapped (${report.direction.evidence.join("; ")}); if they are, name ${to} before ${from}`,
+    );
   for (const side of [report.before, report.after]) if (side.partial) notes.push(`${name}: ${side.partial}`);
   if (report.segment.matched === 0) notes.push(`${name}: ${report.segment.reason}`);
   return notes;
@@ -157,6 +240,7 @@ export function absoluteTimes(localisation: Localisation, originNs: bigint): obj
   return {
     ...localisation,
     spikes: localisation.spikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
+    lossSpikes: localisation.lossSpikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
     epochs: localisation.epochs.map((e) => ({ ...e, startNs: at(e.startNs), endNs: at(e.endNs) })),
   };
 }
@@ -171,8 +255,7 @@ export function localisationJson(captured: CapturedLocalisation): object {
       const exact = reports[i]!.segment;
       return {
         ...s,
-        sent: exact.matched + exact.lost,
-        lost: exact.lost,
+        ...(s.sent > 0 ? { sent: exact.matched + exact.lost, lost: exact.lost } : {}),
         latency: s.latency && exact.latency ? { ...exact.latency, ...s.latency } : null,
         ...(s.latency ? {} : { reason: exact.reason ?? "no epoch has an answer" }),
       };

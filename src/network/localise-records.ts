@@ -53,13 +53,15 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
   if (!first)
     throw new UsageError(
       "no-records",
-      `no epoch of ${points.join(" → ")} has an answer`,
-      "hoptime query DIR --between A B says why",
+      `no epoch of ${points.join(" → ")} has an answer${notes.length > 0 ? `: ${foldNotes(notes)[0]}` : ""}`,
+      notes.length > 0
+        ? "observe all points with the same estimator, parameters, --epoch and --seed, over the same time"
+        : "hoptime query DIR --between A B says why",
     );
   let originNs = BigInt(first.row.startNs);
   for (const { row } of rows) if (BigInt(row.startNs) < originNs) originNs = BigInt(row.startNs);
   const estimates = rows.map(({ from, to, row }): SegmentEstimate => {
-    const lost = row.lost ?? 0;
+    const { packets, lost, lostError } = lossOf(row);
     return {
       fromPoint: from,
       toPoint: to,
@@ -69,12 +71,50 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
       lowNs: row.latency?.lowNs ?? null,
       highNs: row.latency?.highNs ?? null,
       stdevNs: row.latency?.stdevNs ?? null,
-      packets: Math.max(0, row.received ?? (row.sent ?? 0) - lost),
-      lost: Math.max(0, lost),
+      packets,
+      lost,
+      lostError,
     };
   });
+  const cut = rows.filter(({ row }) => row.edge).length;
+  if (cut > 0)
+    notes.push(`loss leaves out ${cut} of ${rows.length} answers: a capture begins or ends in their epoch`);
   const localisation = localise(points, estimates, options);
-  return { localisation: { ...localisation, notes: [...localisation.notes, ...notes] }, originNs };
+  return { localisation: { ...localisation, notes: [...localisation.notes, ...foldNotes(notes)] }, originNs };
+}
+
+/**
+ * What is missing at the other end, with its sign: packets in flight at the begin of an epoch arrive in it, those at its end in the next, so that single epochs are off
+ * by about as many as are in flight at a time, and their sum is not. Counting only the epochs that miss some would make losses of them.
+ */
+function lossOf(row: ReturnType<typeof seriesOf>[number]): {
+  packets: number;
+  lost: number;
+  lostError: number;
+} {
+  const packets = Math.max(0, row.received ?? (row.sent ?? 0) - (row.lost ?? 0));
+  const lost =
+    row.sent !== null && row.received !== null ? row.sent - row.received : Math.max(0, row.lost ?? 0);
+  const lengthNs = Number(BigInt(row.endNs) - BigInt(row.startNs));
+  const delayNs = Math.abs(row.latency?.meanNs ?? 0) + (row.latency?.stdevNs ?? 0);
+  const inFlight = 1 + (packets * Math.min(delayNs, lengthNs)) / lengthNs;
+  // A capture that begins or ends within the epoch: what is missing may never have been captured.
+  return { packets, lost, lostError: row.edge ? Number.POSITIVE_INFINITY : inFlight };
+}
+
+/** Epochs that fail for the same reason are told once, by the first; the commonest reason comes first. */
+function foldNotes(notes: readonly string[]): string[] {
+  const kinds = new Map<string, { first: string; more: number }>();
+  for (const note of notes) {
+    const kind = note.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z|\d{15,}/g, "#");
+    const known = kinds.get(kind);
+    if (known) known.more++;
+    else kinds.set(kind, { first: note, more: 0 });
+  }
+  const ranked = [...kinds.values()].sort((a, b) => b.more - a.more);
+  return ranked.map(({ first, more }) =>
+    more === 0 ? first : `${first} (and ${more} more ${more === 1 ? "epoch" : "epochs"})`,
+  );
 }
 
 /** The epochs of the estimator that answered most of them. */

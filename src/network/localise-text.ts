@@ -1,6 +1,8 @@
-/** A localisation for the terminal: segments with their shares and a timeline each, then the spikes and who is to blame. */
+/** A localisation for the terminal: segments with their shares and a timeline each, then the spikes of delay and of loss and who is to blame. */
 import { formatDuration, formatTime } from "../base/time.ts";
 import type { Localisation, LocalisedSegment } from "./localise.ts";
+import type { LossRate } from "./segment-estimate.ts";
+import type { LossSpike, Spike } from "./verdicts.ts";
 
 const LEVELS = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
@@ -15,7 +17,7 @@ export function formatLocalisation(
   localisation: Localisation,
   options: LocalisationTextOptions = {},
 ): string {
-  const { points, endToEnd, segments, epochs, spikes, notes } = localisation;
+  const { points, endToEnd, segments, epochs, spikes, lossSpikes, notes } = localisation;
   const columns = options.columns ?? 48;
   const startNs = epochs[0]!.startNs;
   const when = (ns: number) =>
@@ -24,7 +26,7 @@ export function formatLocalisation(
       : formatTime(options.originNs + BigInt(Math.round(ns)));
   const lines = [
     points.join(" → "),
-    `${epochs.length} epochs, ${endToEnd.sent.toLocaleString("en-US")} packets sent, ${lossText(endToEnd)}`,
+    `${epochs.length === 1 ? "1 epoch" : `${epochs.length} epochs`}, ${endToEnd.sent.toLocaleString("en-US")} packets sent, ${lossText(endToEnd)}`,
     ...notes.map((note) => `note: ${note}`),
     "",
   ];
@@ -68,21 +70,45 @@ export function formatLocalisation(
         .join("  ")
         .trimEnd(),
     );
-  lines.push(
-    "",
-    spikes.length === 0 ? "no spikes" : spikes.length === 1 ? "1 spike" : `${spikes.length} spikes`,
-  );
+  lines.push("", counted(spikes.length, "spike", "of delay"));
   for (const spike of spikes) {
-    const who = spike.segment ? `${spike.segment.from} → ${spike.segment.to}` : "cannot tell";
+    const change = `${formatDuration(spike.baselineNs)} → ${formatDuration(spike.peakNs)}`;
+    lines.push(spikeLine(spike, when, change, spike.alsoLoss ? "loss too" : ""));
+  }
+  lines.push(counted(lossSpikes.length, "spike", "of loss"));
+  for (const spike of lossSpikes) {
+    const change = `${share(spike.baseline)} → ${share(spike.peak)} lost`;
+    const inAll = spike.loss && spike.lost !== null;
+    const told = inAll ? `${spike.lost} of ${spike.sent}: ${interval(spike.loss!)}` : "";
     lines.push(
-      `  ${when(spike.fromNs)} … ${spike.open ? "still open" : when(spike.toNs)}  ${who}: ` +
-        `${formatDuration(spike.baselineNs)} → ${formatDuration(spike.peakNs)}` +
-        (spike.segment
-          ? `, ${(100 * (spike.share ?? 0)).toFixed(0)} % of the rise, confidence ${percentBelowOne(spike.confidence)}`
-          : ` end to end; ${spike.reason}`),
+      spikeLine(spike, when, change, [told, spike.alsoDelay ? "delay too" : ""].filter(Boolean).join(", ")),
     );
   }
   return `${lines.join("\n")}\n`;
+}
+
+function counted(n: number, what: string, of: string): string {
+  return n === 0 ? `no ${what}s ${of}` : `${n} ${what}${n === 1 ? "" : "s"} ${of}`;
+}
+
+function spikeLine(
+  spike: Spike | LossSpike,
+  when: (ns: number) => string,
+  change: string,
+  more: string,
+): string {
+  const who = spike.segment ? `${spike.segment.from} → ${spike.segment.to}` : "cannot tell";
+  const why = spike.segment
+    ? `, ${(100 * (spike.share ?? 0)).toFixed(0)} % of the rise, confidence ${percentBelowOne(spike.confidence)}`
+    : ` end to end; ${doubtText(spike)}`;
+  const until = spike.open ? "still open" : when(spike.toNs);
+  return `  ${when(spike.fromNs)} … ${until}  ${who}: ${change}${more === "" ? "" : ` (${more})`}${why}`;
+}
+
+/** Why nobody is named, and who is the likeliest. */
+export function doubtText({ reason, candidates }: Pick<Spike, "reason" | "candidates">): string {
+  const named = (candidates ?? []).map((c) => `${c.from} → ${c.to} ${percentBelowOne(c.confidence)}`);
+  return `${reason ?? ""}${named.length > 0 ? ` (${named.join(", ")})` : ""}`;
 }
 
 /** Never "100 %": certainty is not on offer. */
@@ -90,9 +116,21 @@ export function percentBelowOne(confidence: number): string {
   return confidence > 0.999 ? "> 99.9 %" : `${(100 * confidence).toFixed(1)} %`;
 }
 
-function lossText({ sent, lost }: Pick<LocalisedSegment, "sent" | "lost">): string {
-  if (lost === 0) return "0 lost";
-  return `${lost.toLocaleString("en-US")} lost (${((100 * lost) / sent).toPrecision(2)} %)`;
+/** A share as a percentage with two digits that count. */
+export function share(rate: number): string {
+  if (rate === 0) return "0 %";
+  return `${rate >= 0.1 ? (100 * rate).toFixed(0) : Number((100 * rate).toPrecision(2))} %`;
+}
+
+export function interval({ rate, low, high }: LossRate): string {
+  return `${share(rate)} [${share(low)}, ${share(high)}]`;
+}
+
+function lossText({ sent, lost, loss }: Pick<LocalisedSegment, "sent" | "lost" | "loss">): string {
+  if (sent === 0 || loss === null) return "no answer";
+  return lost === 0
+    ? `0 lost (< ${share(loss.high)})`
+    : `${lost.toLocaleString("en-US")} lost, ${interval(loss)}`;
 }
 
 /** One character per column: the largest value in it, from the least to the most of the series; a space for none. */

@@ -47,8 +47,8 @@ describe("a simulated path of six segments with ordinary queueing noise", () => 
     return { path, segment, firstEpoch, epochs };
   };
 
-  // Fixed seeds: the outcome is the same each time. Over other seeds (bench/localise.ts) the share that is right is 98 % at
-  // 100 times and 99 % and more from 200 times on, so that one or two of these 200 would be expected to fail.
+  // Fixed seeds: the outcome is the same each time. Over other seeds (bench/localise.ts) the share that is right is 97 % at
+  // 100 times and 100 % from 200 times on, so that one or two of these 200 would be expected to fail.
   it("blames the segment with the spike in at least 98 % of 200 runs, with times within one epoch in nine of ten", () => {
     let right = 0;
     let onTime = 0;
@@ -90,8 +90,11 @@ describe("a simulated path of six segments with ordinary queueing noise", () => 
         { segment: first, firstEpoch: 50, epochs: 8, excessNs: 2e7 },
         { segment: second, firstEpoch: 53, epochs: 8, excessNs: 2e7 },
       ]);
+      // A doubt elsewhere ("cannot tell") blames nobody.
       const names = new Set(
-        localise(path.points, path.estimates).spikes.map((s) => path.points.indexOf(s.segment?.from ?? "")),
+        localise(path.points, path.estimates)
+          .spikes.filter((s) => s.segment !== null)
+          .map((s) => path.points.indexOf(s.segment!.from)),
       );
       if (names.size === 2 && names.has(first) && names.has(second)) both++;
     }
@@ -292,7 +295,9 @@ describe("localisation as text and page", () => {
 
   it("tells segments, shares, losses and blame in the terminal", () => {
     const text = formatLocalisation(l());
-    expect(text).toMatch(/^P1 → <P2> → P3\n30 epochs, 30,003 packets sent, 3 lost \(0\.010 %\)/);
+    expect(text).toMatch(
+      /^P1 → <P2> → P3\n30 epochs, 30,003 packets sent, 3 lost, 0\.01 % \[0\.0018 %, 0\.058 %\]/,
+    );
     expect(text).toContain("20 s … 23 s  <P2> → P3: 20.2");
     expect(text).toContain("confidence > 99.9 %");
     expect(text).toContain("▁");
@@ -306,7 +311,8 @@ describe("localisation as text and page", () => {
     const html = renderLocalisationHtml(l());
     expect(html).toContain("&lt;P2&gt; → P3");
     expect(html).not.toMatch(/<P2>|<script|https?:|src=|NaN|undefined/);
-    // One chart per segment, one for the whole, one for the path.
-    expect(html.match(/<svg /g)).toHaveLength(4);
+    // One chart per segment, one for the whole, one for the path, one of the segment that lost packets.
+    expect(html.match(/<svg /g)).toHaveLength(5);
+    expect(html).toContain("Share lost over time, P1 → &lt;P2&gt;");
   });
 });

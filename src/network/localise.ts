@@ -2,24 +2,32 @@
  * The localiser: from estimates per segment and epoch to "where was the time spent, and which segment is to blame".
  *
  * End-to-end delay is the sum of the segments' means, its error the root of the summed squares (segments are measured
- * independently; a clock fault at an inner point cancels in the sum). Loss adds up likewise. Epochs of different segments
+ * independently; a clock fault at an inner point cancels in the sum). What gets through is the product of what each lets through. Epochs of different segments
  * belong together when the middle of one lies in the other. An epoch in which a segment has no answer has no end-to-end
- * value. Spikes: spikes.ts; blame: blame.ts.
+ * value. Spikes: spikes.ts; loss: loss.ts; blame: blame.ts and verdicts.ts.
  */
 import { UsageError } from "../base/errors.ts";
-import { type BlameOptions, blame, type SegmentSeries, type Spike } from "./blame.ts";
+import type { BlameOptions } from "./blame.ts";
+import { type EndToEnd, endToEnd } from "./end-to-end.ts";
+import { burstiness, burstyLossRate, countLoss, lossSettings, lossValue, pathLoss } from "./loss.ts";
 import {
   checkEstimate,
   epochValue,
   intervalWidth,
   type Latency,
   type LossRate,
-  lossRate,
   overallLatency,
   type SegmentEstimate,
   standardError,
 } from "./segment-estimate.ts";
-import { type EpochValue, findSpikes, type SpikeOptions, spikeSettings } from "./spikes.ts";
+import {
+  type EpochValue,
+  findSpikes,
+  type SpikeOptions,
+  type SpikeSettings,
+  spikeSettings,
+} from "./spikes.ts";
+import { blame, type EpochRow, type LossSpike, type PathSeries, type Spike } from "./verdicts.ts";
 
 export interface LocaliseOptions extends SpikeOptions {
   /** Confidence of the estimates' low and high, and of blame. Default 0.95. */
@@ -55,19 +63,17 @@ export interface LocalisedEpoch {
   readonly total: { readonly meanNs: number; readonly lowNs: number; readonly highNs: number } | null;
   readonly lost: number;
   readonly segments: readonly (EpochPart | null)[];
+  /** Share lost in each segment, also where there is no delay (all lost); null where nothing was sent. */
+  readonly loss: readonly (LossRate | null)[];
 }
 
 export interface Localisation {
   readonly format: "hoptime.localise/1";
   readonly points: readonly string[];
-  readonly endToEnd: {
-    readonly sent: number;
-    readonly lost: number;
-    readonly loss: LossRate | null;
-    readonly latency: Omit<Latency, "stdevNs" | "packets"> | null;
-  };
+  readonly endToEnd: EndToEnd;
   readonly segments: readonly LocalisedSegment[];
   readonly spikes: readonly Spike[];
+  readonly lossSpikes: readonly LossSpike[];
   readonly epochs: readonly LocalisedEpoch[];
   readonly notes: readonly string[];
 }
@@ -83,24 +89,39 @@ export function localise(
   const settings = spikeSettings(spikeOnly(options));
   const width = intervalWidth(options.confidence ?? 0.95);
   const { rows, notes } = alignEpochs(points, estimates);
-  const spans = rows.map((row) => spanOf(row));
-  const series = points.slice(1).map((to, j) => {
-    const values = rows.map((row, i) => valueIn(row[j], spans[i]!, width));
+  const delay = seriesOf(points, rows, settings, (e) => epochValue(e, width), addDelays);
+  const loss = seriesOf(points, rows, lossSettings(settings), lossValue, pathLoss);
+  if (rows.length < settings.minEpochs)
+    notes.push(`${plural(rows.length)} too few to tell a spike; ${settings.minEpochs} are needed`);
+  return describe(points, rows, delay, loss, { notes, width, ...blameOptions(options) });
+}
+
+const plural = (epochs: number) => (epochs === 1 ? "1 epoch is" : `${epochs} epochs are`);
+
+/** The series of every segment and of the path, in the unit that `value` reads. */
+function seriesOf(
+  points: readonly string[],
+  rows: readonly EpochRow[],
+  settings: SpikeSettings,
+  value: (e: SegmentEstimate) => EpochValue,
+  add: (parts: readonly EpochValue[]) => { value: number; error: number } | null,
+): PathSeries {
+  const named = (from: string, to: string, values: readonly EpochValue[]) => {
     const { spikes, baselines } = findSpikes(values, settings);
-    return { from: points[j]!, to, values, medianNs: baselines.map((b) => b?.medianNs ?? null), spikes };
-  });
-  const totals = spans.map((span, i) => totalOf(series, i, span));
-  const whole = findSpikes(totals, settings);
-  const path = {
-    from: points[0]!,
-    to: points.at(-1)!,
-    values: totals,
-    medianNs: whole.baselines.map((b) => b?.medianNs ?? null),
-    spikes: whole.spikes,
+    return { from, to, values, median: baselines.map((b) => b?.median ?? null), spikes };
   };
-  if (totals.length < settings.minEpochs)
-    notes.push(`${totals.length} epochs are too few to tell a spike; ${settings.minEpochs} are needed`);
-  return describe(points, rows, series, path, { notes, width, ...blameOptions(options) });
+  const columns = points.slice(1).map((_, j) => rows.map((row) => valueIn(row[j], spanOf(row), value)));
+  const totals = rows.map((row, i) =>
+    totalOf(
+      columns.map((column) => column[i]!),
+      spanOf(row),
+      add,
+    ),
+  );
+  return {
+    segments: columns.map((values, j) => named(points[j]!, points[j + 1]!, values)),
+    whole: named(points[0]!, points.at(-1)!, totals),
+  };
 }
 
 export function blameOptions(options: LocaliseOptions): BlameOptions {
@@ -112,63 +133,59 @@ export function spikeOnly(options: LocaliseOptions): SpikeOptions {
   return rest;
 }
 
-/** One row per epoch of the path: an estimate or nothing per segment. */
-export type EpochRow = (SegmentEstimate | undefined)[];
-
 /** Writes down what is known; shared by whole files and the monitoring station. */
 export function describe(
   points: readonly string[],
   rows: readonly EpochRow[],
-  series: readonly SegmentSeries[],
-  path: SegmentSeries,
-  options: BlameOptions & { width: number; notes: string[] },
+  delay: PathSeries,
+  loss: PathSeries,
+  options: BlameOptions & { width: number; notes: readonly string[] },
 ): Localisation {
-  const { width, notes } = options;
-  const columns = series.map((_, j) => rows.flatMap((row) => (row[j] ? [row[j]] : [])));
+  const { width } = options;
+  const columns = points.slice(1).map((_, j) => rows.flatMap((row) => (row[j] ? [row[j]] : [])));
   const latencies = columns.map((column) => overallLatency(column, width));
-  const known = latencies.filter((l) => l !== null);
-  const meanNs = known.reduce((sum, l) => sum + l.meanNs, 0);
-  const halfNs = Math.sqrt(known.reduce((sum, l) => sum + ((l.highNs - l.lowNs) / 2) ** 2, 0));
-  const complete = known.length === latencies.length;
-  const segments = series.map(({ from, to }, j) => {
-    const sent = columns[j]!.reduce((sum, e) => sum + e.packets + e.lost, 0);
-    const lost = columns[j]!.reduce((sum, e) => sum + e.lost, 0);
+  // A segment whose mean is negative has a clock that is off: parts of a sum of such are no shares.
+  const sum = latencies.reduce((total, l) => total + Math.max(0, l?.meanNs ?? 0), 0);
+  const shared = sum > 0 && latencies.every((l) => l !== null && l.meanNs >= 0);
+  const segments = columns.map((column, j) => {
+    const count = countLoss(column);
     const latency = latencies[j]!;
-    const share = complete && meanNs > 0 && latency ? latency.meanNs / meanNs : null;
-    return { from, to, sent, lost, loss: lossRate(sent, lost, width), latency, share };
+    return {
+      from: points[j]!,
+      to: points[j + 1]!,
+      sent: count.sent,
+      lost: Math.max(0, count.lost),
+      loss: burstyLossRate(count, burstiness(column), width),
+      latency,
+      share: shared && latency ? latency.meanNs / sum : null,
+    };
   });
-  const sent = segments[0]!.sent;
-  const lost = segments.reduce((sum, s) => sum + s.lost, 0);
+  const end = endToEnd(rows, segments.length, width);
   return {
     format: "hoptime.localise/1",
     points,
-    endToEnd: {
-      sent,
-      lost,
-      loss: lossRate(sent, Math.min(lost, sent), width),
-      latency: complete ? { meanNs, lowNs: meanNs - halfNs, highNs: meanNs + halfNs } : null,
-    },
+    endToEnd: end.total,
     segments,
-    spikes: blame(series, path, options),
+    ...blame(rows, delay, loss, options),
     epochs: rows.map((row, i) => {
-      const total = path.values[i]!;
+      const { value, error, ...span } = delay.whole.values[i]!;
       return {
-        startNs: total.startNs,
-        endNs: total.endNs,
+        ...span,
         total:
-          total.meanNs === null
+          value === null
             ? null
-            : {
-                meanNs: total.meanNs,
-                lowNs: total.meanNs - width * total.errorNs,
-                highNs: total.meanNs + width * total.errorNs,
-              },
-        lost: row.reduce((sum, e) => sum + (e?.lost ?? 0), 0),
-        segments: series.map((_, j) => partOf(row[j], width)),
+            : { meanNs: value, lowNs: value - width * error, highNs: value + width * error },
+        lost: row.reduce((total, e) => total + Math.max(0, e?.lost ?? 0), 0),
+        segments: points.slice(1).map((_, j) => partOf(row[j], width)),
+        loss: points.slice(1).map((_, j) => lossIn(row[j], width)),
       };
     }),
-    notes,
+    notes: [...options.notes, ...end.notes],
   };
+}
+
+function lossIn(e: SegmentEstimate | undefined, width: number): LossRate | null {
+  return e ? burstyLossRate(countLoss([e]), 1, width) : null;
 }
 
 function partOf(e: SegmentEstimate | undefined, width: number): EpochPart | null {
@@ -179,7 +196,7 @@ function partOf(e: SegmentEstimate | undefined, width: number): EpochPart | null
     lowNs: e.lowNs ?? e.meanNs - half,
     highNs: e.highNs ?? e.meanNs + half,
     packets: e.packets,
-    lost: e.lost,
+    lost: Math.max(0, e.lost),
   };
 }
 
@@ -193,30 +210,38 @@ export function spanOf(row: EpochRow): Span {
   return { startNs: first.epochStartNs, endNs: first.epochEndNs };
 }
 
-export function valueIn(e: SegmentEstimate | undefined, span: Span, width: number): EpochValue {
-  return e ? epochValue(e, width) : { ...span, meanNs: null, errorNs: 0 };
+export function valueIn(
+  e: SegmentEstimate | undefined,
+  span: Span,
+  value: (e: SegmentEstimate) => EpochValue,
+): EpochValue {
+  return e ? value(e) : { ...span, value: null, error: 0 };
 }
 
 export function totalOf(
-  series: readonly { values: readonly EpochValue[] }[],
-  i: number,
+  parts: readonly EpochValue[],
   span: Span,
+  add: (parts: readonly EpochValue[]) => { value: number; error: number } | null,
 ): EpochValue {
-  let meanNs = 0;
+  return { startNs: span.startNs, endNs: span.endNs, ...(add(parts) ?? { value: null, error: 0 }) };
+}
+
+/** Delays of the segments in one epoch, null where one has no answer. */
+export function addDelays(parts: readonly EpochValue[]): { value: number; error: number } | null {
+  let sum = 0;
   let squares = 0;
-  for (const { values } of series) {
-    const value = values[i]!;
-    if (value.meanNs === null) return { ...span, meanNs: null, errorNs: 0 };
-    meanNs += value.meanNs;
-    squares += value.errorNs ** 2;
+  for (const { value, error } of parts) {
+    if (value === null) return null;
+    sum += value;
+    squares += error ** 2;
   }
-  return { ...span, meanNs, errorNs: Math.sqrt(squares) };
+  return { value: sum, error: Math.sqrt(squares) };
 }
 
 /** Epochs of the segments side by side. The epochs of the path are those of its first segment, and any beyond. */
 function alignEpochs(points: readonly string[], estimates: readonly SegmentEstimate[]) {
   const column = new Map(points.slice(1).map((to, j) => [JSON.stringify([points[j], to]), j]));
-  const rows: EpochRow[] = [];
+  const rows: (SegmentEstimate | undefined)[][] = [];
   const notes: string[] = [];
   let foreign = 0;
   let repeated = 0;
@@ -241,7 +266,7 @@ function alignEpochs(points: readonly string[], estimates: readonly SegmentEstim
         if (row[j]) repeated++;
         else row[j] = e;
       } else {
-        const fresh: EpochRow = new Array(columns.length).fill(undefined);
+        const fresh: (SegmentEstimate | undefined)[] = new Array(columns.length).fill(undefined);
         fresh[j] = e;
         rows.splice(at, 0, fresh);
       }

@@ -8,12 +8,12 @@
  * asked for by their ends are cut anew; series of segments that stay are kept.
  */
 import { UsageError } from "../base/errors.ts";
-import { blame, type SegmentSeries, type Spike } from "./blame.ts";
+import type { SegmentSeries } from "./blame.ts";
 import { type Deployment, segmentsOf } from "./deployment.ts";
 import {
+  addDelays,
   blameOptions,
   describe,
-  type EpochRow,
   type Localisation,
   type LocaliseOptions,
   spanOf,
@@ -21,6 +21,7 @@ import {
   totalOf,
   valueIn,
 } from "./localise.ts";
+import { lossSettings, lossValue, pathLoss } from "./loss.ts";
 import { checkEstimate, epochValue, intervalWidth, type SegmentEstimate } from "./segment-estimate.ts";
 import { equalCostPaths } from "./shortest-paths.ts";
 import {
@@ -31,6 +32,7 @@ import {
   spikeSettings,
 } from "./spikes.ts";
 import { routerIndex, type Topology } from "./topology.ts";
+import { blame, type EpochRow, type LossSpike, type PathSeries, type Spike } from "./verdicts.ts";
 
 export interface StationOptions extends LocaliseOptions {
   /** Epochs kept per segment and path. Default 1,000. */
@@ -49,11 +51,29 @@ export interface StationCounters {
   unwatched: number;
 }
 
-interface FollowedSegment {
+/** One quantity (delay or loss) as it comes: its values, what was ordinary then, its spikes. */
+class Followed {
   readonly stream: SpikeStream;
+  readonly values: EpochValue[] = [];
+  readonly median: (number | null)[] = [];
+
+  constructor(settings: SpikeSettings) {
+    this.stream = new SpikeStream(settings);
+  }
+
+  push(value: EpochValue, history: number): void {
+    this.median.push(this.stream.push(value)?.median ?? null);
+    this.values.push(value);
+    if (this.values.length <= history) return;
+    this.values.shift();
+    this.median.shift();
+  }
+}
+
+interface FollowedSegment {
+  readonly delay: Followed;
+  readonly loss: Followed;
   readonly estimates: SegmentEstimate[];
-  readonly values: EpochValue[];
-  readonly medianNs: (number | null)[];
   /** How many epochs were dropped at the front, so that spike indices can be turned into current ones. */
   dropped: number;
 }
@@ -62,9 +82,8 @@ interface WatchedPath {
   readonly points: readonly string[];
   readonly keys: readonly string[];
   readonly rows: EpochRow[];
-  readonly totals: EpochValue[];
-  readonly totalMedianNs: (number | null)[];
-  stream: SpikeStream;
+  readonly delay: Followed;
+  readonly loss: Followed;
   /** Start of the next epoch to close: everything before is done. */
   closedUntilNs: number;
   dropped: number;
@@ -139,15 +158,11 @@ export class MonitoringStation {
       else this.counters.late++;
       return;
     }
-    const value = epochValue(estimate, this.#width);
-    const baseline = segment.stream.push(value);
+    segment.delay.push(epochValue(estimate, this.#width), this.#history);
+    segment.loss.push(lossValue(estimate), this.#history);
     segment.estimates.push(estimate);
-    segment.values.push(value);
-    segment.medianNs.push(baseline?.medianNs ?? null);
     if (segment.estimates.length > this.#history) {
       segment.estimates.shift();
-      segment.values.shift();
-      segment.medianNs.shift();
       segment.dropped++;
     }
     for (const path of this.#paths.values()) if (path.keys.includes(key)) this.#advance(path);
@@ -162,17 +177,29 @@ export class MonitoringStation {
   localisation(points: readonly string[]): Localisation | null {
     const path = this.#path(points);
     if (path.rows.length === 0) return null;
-    const { series, whole } = this.#seriesOf(path);
-    const options = { ...blameOptions(this.#options), width: this.#width, notes: [] as string[] };
-    return describe(path.points, path.rows, series, whole, options);
+    const { delay, loss } = this.#seriesOf(path);
+    return describe(path.points, path.rows, delay, loss, { ...this.#blameOptions, notes: [] });
   }
 
-  /** The spikes of a watched path, without the rest of the decomposition. */
+  /** The spikes of delay of a watched path, without the rest of the decomposition. */
   spikes(points: readonly string[]): Spike[] {
+    return this.#verdicts(points).spikes;
+  }
+
+  /** The spikes of loss of a watched path. */
+  lossSpikes(points: readonly string[]): LossSpike[] {
+    return this.#verdicts(points).lossSpikes;
+  }
+
+  #verdicts(points: readonly string[]): { spikes: Spike[]; lossSpikes: LossSpike[] } {
     const path = this.#path(points);
-    if (path.rows.length === 0) return [];
-    const { series, whole } = this.#seriesOf(path);
-    return blame(series, whole, blameOptions(this.#options));
+    if (path.rows.length === 0) return { spikes: [], lossSpikes: [] };
+    const { delay, loss } = this.#seriesOf(path);
+    return blame(path.rows, delay, loss, this.#blameOptions);
+  }
+
+  get #blameOptions() {
+    return { ...blameOptions(this.#options), width: this.#width };
   }
 
   get #history(): number {
@@ -206,19 +233,17 @@ export class MonitoringStation {
     for (const segment of keys)
       if (!this.#segments.has(segment))
         this.#segments.set(segment, {
-          stream: new SpikeStream(this.#settings),
+          delay: new Followed(this.#settings),
+          loss: new Followed(lossSettings(this.#settings)),
           estimates: [],
-          values: [],
-          medianNs: [],
           dropped: 0,
         });
     this.#paths.set(key, {
       points,
       keys,
       rows: [],
-      totals: [],
-      totalMedianNs: [],
-      stream: new SpikeStream(this.#settings),
+      delay: new Followed(this.#settings),
+      loss: new Followed(lossSettings(this.#settings)),
       closedUntilNs: Number.NEGATIVE_INFINITY,
       dropped: 0,
     });
@@ -248,64 +273,64 @@ export class MonitoringStation {
 
   #close(path: WatchedPath, row: EpochRow, untilNs: number): void {
     const span = spanOf(row);
-    const total = totalOf(
-      row.map((e) => ({ values: [valueIn(e, span, this.#width)] })),
-      0,
-      span,
-    );
-    const baseline = path.stream.push(total);
+    const delays = row.map((e) => valueIn(e, span, (known) => epochValue(known, this.#width)));
+    const losses = row.map((e) => valueIn(e, span, lossValue));
+    path.delay.push(totalOf(delays, span, addDelays), this.#history);
+    path.loss.push(totalOf(losses, span, pathLoss), this.#history);
     path.rows.push(row);
-    path.totals.push(total);
-    path.totalMedianNs.push(baseline?.medianNs ?? null);
     path.closedUntilNs = untilNs;
     if (path.rows.length > this.#history) {
       path.rows.shift();
-      path.totals.shift();
-      path.totalMedianNs.shift();
       path.dropped++;
     }
   }
 
   /** The segments' own series, laid over the epochs of the path. */
-  #seriesOf(path: WatchedPath): { series: SegmentSeries[]; whole: SegmentSeries } {
-    const series = path.keys.map((key, j) => {
+  #seriesOf(path: WatchedPath): { delay: PathSeries; loss: PathSeries } {
+    const laid = path.keys.map((key, j) => {
       const segment = this.#segments.get(key)!;
-      const rowOf = new Map<number, number>();
       const place = new Map(segment.estimates.map((e, i) => [e, i]));
-      const values = path.rows.map((row, i) => {
-        const e = row[j];
-        const at = e && place.get(e);
-        if (at !== undefined) rowOf.set(at + segment.dropped, i);
-        return valueIn(e, spanOf(row), this.#width);
+      // By epoch of the path: where the segment's own series has it.
+      const at = path.rows.map((row) => row[j] && place.get(row[j]));
+      const rowOf = new Map(at.flatMap((i, row) => (i === undefined ? [] : [[i + segment.dropped, row]])));
+      const lay = (followed: Followed, value: (e: SegmentEstimate) => EpochValue): SegmentSeries => ({
+        from: path.points[j]!,
+        to: path.points[j + 1]!,
+        values: path.rows.map((row) => valueIn(row[j], spanOf(row), value)),
+        median: at.map((i) => (i === undefined ? null : followed.median[i]!)),
+        spikes: followed.stream.spikes.flatMap((spike) => placed(spike, rowOf)),
       });
-      const medianNs = path.rows.map((row) => {
-        const at = row[j] && place.get(row[j]);
-        return at === undefined ? null : segment.medianNs[at]!;
-      });
-      const spikes = segment.stream.spikes.flatMap((spike) => {
-        const inside: number[] = [];
-        for (let i = spike.first; i <= spike.last; i++) {
-          const row = rowOf.get(i);
-          if (row !== undefined) inside.push(row);
-        }
-        return inside.length > 0 ? [{ ...spike, first: inside[0]!, last: inside.at(-1)! }] : [];
-      });
-      return { from: path.points[j]!, to: path.points[j + 1]!, values, medianNs, spikes };
+      return {
+        delay: lay(segment.delay, (e) => epochValue(e, this.#width)),
+        loss: lay(segment.loss, lossValue),
+      };
     });
-    const spikes: SeriesSpike[] = path.stream.spikes.flatMap((spike) =>
-      spike.last < path.dropped
-        ? []
-        : [{ ...spike, first: Math.max(0, spike.first - path.dropped), last: spike.last - path.dropped }],
-    );
-    const whole = {
+    const whole = ({ values, median, stream }: Followed): SegmentSeries => ({
       from: path.points[0]!,
       to: path.points.at(-1)!,
-      values: path.totals,
-      medianNs: path.totalMedianNs,
-      spikes,
+      values,
+      median,
+      spikes: stream.spikes.flatMap((spike) =>
+        spike.last < path.dropped
+          ? []
+          : [{ ...spike, first: Math.max(0, spike.first - path.dropped), last: spike.last - path.dropped }],
+      ),
+    });
+    return {
+      delay: { segments: laid.map((l) => l.delay), whole: whole(path.delay) },
+      loss: { segments: laid.map((l) => l.loss), whole: whole(path.loss) },
     };
-    return { series, whole };
   }
+}
+
+/** A spike of a segment in the epochs of the path; nothing where none of its epochs is left there. */
+function placed(spike: SeriesSpike, rowOf: ReadonlyMap<number, number>): SeriesSpike[] {
+  const inside: number[] = [];
+  for (let i = spike.first; i <= spike.last; i++) {
+    const row = rowOf.get(i);
+    if (row !== undefined) inside.push(row);
+  }
+  return inside.length > 0 ? [{ ...spike, first: inside[0]!, last: inside.at(-1)! }] : [];
 }
 
 function segmentKey(from: string, to: string): string {

@@ -7,7 +7,7 @@ const BAR = 30;
 export function formatPlan(plan: Plan): string {
   const last = plan.steps.at(-1)!;
   const lines = [
-    `${plan.topology}: ${plan.routers} routers, ${plan.links} directed links; strategy ${plan.strategy}`,
+    `${plan.topology}: ${plan.routers} ${plan.routers === 1 ? "router" : "routers"}, ${plan.links} directed links; strategy ${plan.strategy}`,
     ...plan.notes.map((note) => `note: ${note}`),
     ...partNotes(plan).map((note) => `note: ${note}`),
     ...(plan.already.length > 0 ? [`upgraded already: ${plan.already.join(", ")}`] : []),
@@ -52,7 +52,8 @@ export function formatPlan(plan: Plan): string {
     `${last.upgraded} ${last.upgraded === 1 ? "upgrade" : "upgrades"}: ${(100 * saved).toFixed(1)} % fewer probe hops, mean segment ` +
       `${first.segments.meanHops.toFixed(2)} → ${last.segments.meanHops.toFixed(2)} hops`,
   );
-  if (last.segments.maxHops <= 1)
+  if (plan.links === 0) lines.push("There is no link, so no path to measure.");
+  else if (last.segments.maxHops <= 1)
     lines.push("Every segment is a single hop: more upgrades would change nothing.");
   return `${lines.join("\n")}\n`;
 }

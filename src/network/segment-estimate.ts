@@ -18,7 +18,10 @@ export interface SegmentEstimate {
   readonly highNs: number | null;
   readonly stdevNs: number | null;
   readonly packets: number;
+  /** Negative only with `lostError`: more arrived than were sent in this epoch. */
   readonly lost: number;
+  /** Standard error of `lost` where it is not counted packet by packet (packets in flight over the epoch's edges); Infinity: it is not known. */
+  readonly lostError?: number | undefined;
 }
 
 export interface Latency {
@@ -48,7 +51,8 @@ export function checkEstimate(e: SegmentEstimate): void {
     throw new UsageError("bad-parameter", `estimate of ${name} at ${e.epochStartNs}: ${what}`);
   };
   if (!(e.epochEndNs > e.epochStartNs)) fail("the epoch must end after it begins");
-  if (!(e.packets >= 0 && e.lost >= 0)) fail("packets and lost must not be negative");
+  if (!(e.packets >= 0 && (e.lost >= 0 || (e.lostError ?? 0) > 0) && e.packets + e.lost >= 0))
+    fail("packets and lost must not be negative");
   if (e.meanNs === null) return;
   if (!Number.isFinite(e.meanNs)) fail("the mean is not a number; write null for no answer");
   if (e.lowNs !== null && e.highNs !== null && !(e.lowNs <= e.meanNs && e.meanNs <= e.highNs))
@@ -65,8 +69,8 @@ export function epochValue(e: SegmentEstimate, width: number): EpochValue {
   return {
     startNs: e.epochStartNs,
     endNs: e.epochEndNs,
-    meanNs: e.meanNs,
-    errorNs: e.meanNs === null ? 0 : standardError(e, width),
+    value: e.meanNs,
+    error: e.meanNs === null ? 0 : standardError(e, width),
   };
 }
 

@@ -1,12 +1,12 @@
 /**
- * Spikes in one series of epoch means: when the delay left its baseline, and when it came back.
+ * Spikes in one series of epoch values (mean delay, or share lost): when it left its baseline, and when it came back.
  *
  * Begins where the score of (value - one standard error) reaches `enter` and the rise is worth mentioning; a little less is
  * enough when three or five epochs in a row show it, the less the shorter the series' own bursts last. Stretches back and forth
  * over epochs above `leave` (hysteresis). `enter` rises a little where the baseline rests on few epochs.
  */
 import { UsageError } from "../base/errors.ts";
-import { type Baseline, baselineOf, scoreOf } from "./baseline.ts";
+import { type Baseline, baselineOf, fewEpochs, scoreOf } from "./baseline.ts";
 
 export interface SpikeOptions {
   /** Score that begins a spike, for a baseline of very many epochs. */
@@ -17,21 +17,24 @@ export interface SpikeOptions {
   readonly windowEpochs?: number;
   /** No verdict on fewer epochs than this. */
   readonly minEpochs?: number;
-  /** Least rise worth a spike: nanoseconds, and as a share of the baseline's median. */
-  readonly minEffectNs?: number;
+  /** Least rise worth a spike: in the unit of the series (delay: nanoseconds), and as a share of the baseline's median. */
+  readonly minEffect?: number;
   readonly minEffectShare?: number;
+  /** The scale of a baseline does not go below this: the resolution of the values. */
+  readonly resolution?: number;
 }
 
 export type SpikeSettings = Required<SpikeOptions>;
 
 export function spikeSettings(options: SpikeOptions = {}): SpikeSettings {
   const settings = {
-    enter: 2.35,
+    enter: 1.9,
     leave: 1.3,
     windowEpochs: 300,
     minEpochs: 8,
-    minEffectNs: 1000,
+    minEffect: 1000,
     minEffectShare: 0.05,
+    resolution: 1,
     ...options,
   };
   if (!(settings.leave > 0 && settings.enter >= settings.leave))
@@ -54,14 +57,15 @@ const SUSTAINED = [
   { epochs: 5, lasting: 0.45, fleeting: 0.6 },
 ] as const;
 const LONGEST_RUN = 5;
+const LARGEST_DELAY_NS = 1e9;
 
-/** One epoch of a series. `meanNs` is null where there is no answer. */
+/** One epoch of a series. `value` is null where there is no answer. */
 export interface EpochValue {
   readonly startNs: number;
   readonly endNs: number;
-  readonly meanNs: number | null;
-  /** Standard error of the mean. */
-  readonly errorNs: number;
+  readonly value: number | null;
+  /** Standard error of the value. */
+  readonly error: number;
 }
 
 export interface SeriesSpike {
@@ -70,7 +74,7 @@ export interface SeriesSpike {
   /** Indices of its first and last epoch in the series. */
   readonly first: number;
   last: number;
-  peakNs: number;
+  peak: number;
   /** How rare it is, as the score of a single epoch that would be as rare. */
   score: number;
   /** Baseline where it began. */
@@ -95,30 +99,30 @@ export class SpikeTracker {
     this.#index++;
     const open = this.#open;
     // An epoch without an answer neither ends a spike nor begins one.
-    if (epoch.meanNs === null || !baseline) return;
+    if (epoch.value === null || !baseline) return;
     // A rise that outlasts half a window is a new normal state (a reroute): from then on the moving baseline judges.
     const held = open && this.#index - open.first <= this.#settings.windowEpochs / 2;
     const judged = held ? open.baseline : baseline;
-    if (scoreOf(judged, epoch.meanNs) < this.#settings.leave) {
+    if (scoreOf(judged, epoch.value) < this.#settings.leave) {
       if (open) open.closed = true;
       this.#run.length = 0;
       return;
     }
-    this.#run.push({ epoch, index: this.#index, score: scoreOf(judged, epoch.meanNs - epoch.errorNs) });
+    this.#run.push({ epoch, index: this.#index, score: scoreOf(judged, epoch.value - epoch.error) });
     const score = this.#runScore(judged);
     if (open) {
       open.last = this.#index;
       open.endNs = epoch.endNs;
-      open.peakNs = Math.max(open.peakNs, epoch.meanNs);
+      open.peak = Math.max(open.peak, epoch.value);
       open.score = Math.max(open.score, score);
-    } else if (score >= this.#settings.enter + 2 / Math.sqrt(judged.epochs) && this.#matters(epoch, judged)) {
+    } else if (score >= this.#settings.enter + fewEpochs(judged.epochs) && this.#matters(epoch, judged)) {
       const first = this.#run[0]!;
       this.spikes.push({
         startNs: first.epoch.startNs,
         endNs: epoch.endNs,
         first: first.index,
         last: this.#index,
-        peakNs: Math.max(...this.#run.map((r) => r.epoch.meanNs!)),
+        peak: Math.max(...this.#run.map((r) => r.epoch.value!)),
         score,
         baseline: judged,
         closed: false,
@@ -134,9 +138,11 @@ export class SpikeTracker {
   }
 
   #matters(epoch: EpochValue, baseline: Baseline): boolean {
-    const { minEffectNs, minEffectShare } = this.#settings;
-    const rise = epoch.meanNs! - baseline.medianNs;
-    return rise >= minEffectNs && rise >= minEffectShare * Math.abs(baseline.medianNs);
+    const { minEffect, minEffectShare } = this.#settings;
+    const rise = epoch.value! - baseline.median;
+    // A median below zero or of seconds is the offset of a clock, and no measure of what is much.
+    const ordinary = baseline.median > LARGEST_DELAY_NS ? 0 : Math.max(0, baseline.median);
+    return rise >= minEffect && rise >= minEffectShare * ordinary;
   }
 
   /** The score of one epoch that would be as rare as the run up to here. */
@@ -158,8 +164,8 @@ export function findSpikes(
   settings: SpikeSettings,
 ): { spikes: SeriesSpike[]; baselines: (Baseline | null)[] } {
   const tracker = new SpikeTracker(settings);
-  const known = series.flatMap((epoch, i) => (epoch.meanNs === null ? [] : [i]));
-  const floorNs = errorFloor(series);
+  const known = series.flatMap((epoch, i) => (epoch.value === null ? [] : [i]));
+  const floor = errorFloor(series, settings.resolution);
   const baselines: (Baseline | null)[] = [];
   const { windowEpochs, minEpochs } = settings;
   // Neighbours share almost their whole window: renew the baseline every thirtieth of it.
@@ -171,8 +177,8 @@ export function findSpikes(
     while (rank < known.length && known[rank]! < i) rank++;
     if (known.length >= minEpochs && (i - computedAt >= stride || current === null)) {
       const start = Math.max(0, Math.min(rank - (windowEpochs >> 1), known.length - windowEpochs));
-      const window = known.slice(start, start + windowEpochs).map((k) => series[k]!.meanNs!);
-      current = baselineOf(window, floorNs);
+      const window = known.slice(start, start + windowEpochs).map((k) => series[k]!.value!);
+      current = baselineOf(window, floor);
       computedAt = i;
     }
     baselines.push(current);
@@ -202,22 +208,22 @@ export class SpikeStream {
     const baseline =
       this.#recent.length >= minEpochs
         ? baselineOf(
-            this.#recent.map((e) => e.meanNs!),
-            errorFloor(this.#recent),
+            this.#recent.map((e) => e.value!),
+            errorFloor(this.#recent, this.#settings.resolution),
           )
         : null;
     this.#tracker.push(epoch, baseline);
-    if (epoch.meanNs !== null) this.#recent.push(epoch);
+    if (epoch.value !== null) this.#recent.push(epoch);
     if (this.#recent.length > windowEpochs) this.#recent.shift();
     return baseline;
   }
 }
 
-/** The scale of a baseline does not go below the typical error of what it is made of, nor below a nanosecond. */
-function errorFloor(series: readonly EpochValue[]): number {
+/** The scale of a baseline does not go below the typical error of what it is made of, nor below the resolution. */
+function errorFloor(series: readonly EpochValue[], resolution: number): number {
   const errors = series
-    .filter((e) => e.meanNs !== null)
-    .map((e) => e.errorNs)
+    .filter((e) => e.value !== null)
+    .map((e) => e.error)
     .sort((a, b) => a - b);
-  return Math.max(1, errors.length > 0 ? 0.6745 * errors[errors.length >> 1]! : 0);
+  return Math.max(resolution, errors.length > 0 ? 0.6745 * errors[errors.length >> 1]! : 0);
 }

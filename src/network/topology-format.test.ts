@@ -14,6 +14,13 @@ import { parseTopology } from "./topology-format.ts";
 const names = (t: ReturnType<typeof parseTopology>) => t.routers.map((r) => r.name);
 
 describe("edge lists", () => {
+  it("a GraphML file that was cut off is refused, not read as a smaller network", () => {
+    const whole =
+      '<graphml><graph edgedefault="undirected"><node id="a"/><node id="b"/><edge source="a" target="b"/></graph></graphml>';
+    expect(parseTopology(whole, "f").routers).toHaveLength(2);
+    expect(() => parseTopology(whole.slice(0, whole.indexOf("<edge")), "f")).toThrow("cut off");
+  });
+
   it("take each line for both directions where none is listed both ways", () => {
     const t = parseTopology("from,to,weight,latencyMs,capacity\nA,B,2,1.5,1e9\nB,C\n", "net.csv");
     expect(names(t)).toEqual(["A", "B", "C"]);

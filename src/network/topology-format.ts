@@ -49,7 +49,16 @@ export function readMap(file: string): Uint8Array {
   try {
     return readFileSync(file);
   } catch (cause) {
-    throw new UsageError("no-such-file", `${file}: cannot be read`, undefined, { cause });
+    const { code } = cause as NodeJS.ErrnoException;
+    const why = code === "ENOENT" ? "no such file" : code === "EISDIR" ? "is a directory" : "cannot be read";
+    throw new UsageError(
+      "no-such-file",
+      `${file}: ${why}`,
+      "give the path of a map, such as network.graphml",
+      {
+        cause,
+      },
+    );
   }
 }
 

@@ -6,8 +6,9 @@
  * (Lindley's recursion) fed with Pareto bursts (shape 1.5, at most 100 times the least) at 30 to 60 % load. On top comes the
  * error of measuring some hundred to some thousand packets, and it is what low and high tell.
  */
-import type { Random } from "../../src/base/random.ts";
+import { Random } from "../../src/base/random.ts";
 import type { SegmentEstimate } from "../../src/network/segment-estimate.ts";
+import type { LossSpike, Spike } from "../../src/network/verdicts.ts";
 
 export interface InjectedSpike {
   readonly segment: number;
@@ -96,6 +97,138 @@ export function simulatePath(
   }
   return { points, estimates, ordinaryNs };
 }
+
+/** Of every segment: share lost, packets of a burst on average, packets sent in an epoch. */
+export type OrdinaryLoss = { rate?: number; burst?: number; packets?: number };
+
+export interface InjectedLoss {
+  readonly segment: number;
+  readonly firstEpoch: number;
+  readonly epochs: number;
+  /** Share lost while it lasts, on top of what is ordinary. */
+  readonly rate: number;
+}
+
+/**
+ * The path with ordinary loss instead: shares of 0.01 to 0.3 % per segment (unless `ordinary` says otherwise), half of the segments one
+ * packet at a time, half in bursts of 2 to 10 packets on average (geometric), 500 to 5,000 packets an epoch.
+ */
+export function simulateLoss(
+  random: Random,
+  segmentCount: number,
+  epochs: number,
+  injected: readonly InjectedLoss[],
+  ordinary?: OrdinaryLoss,
+): SimulatedPath {
+  const path = simulatePath(random.fork("delay"), segmentCount, epochs, () => []);
+  const models = Array.from({ length: segmentCount }, (_, j) => {
+    const own = random.fork(`loss ${j}`);
+    const rate = 1e-4 * 30 ** own.float();
+    const burst = own.bernoulli(0.5) ? 1 : 2 + 8 * own.float();
+    return { own, rate, burst, packets: 500 * 10 ** own.float(), ...ordinary };
+  });
+  const estimates = path.estimates.map((e) => {
+    const j = path.points.indexOf(e.fromPoint);
+    const t = Math.round(e.epochStartNs / EPOCH_NS);
+    const { own, rate, burst, packets } = models[j]!;
+    const sent = 1 + own.poisson(packets);
+    const extra = injected
+      .filter((s) => s.segment === j && t >= s.firstEpoch && t < s.firstEpoch + s.epochs)
+      .reduce((sum, s) => sum + s.rate, 0);
+    let lost = 0;
+    const bursts = own.poisson((sent * (rate + extra)) / burst);
+    for (let b = 0; b < bursts; b++) lost += geometric(own, burst);
+    lost = Math.min(sent, lost);
+    return { ...e, packets: sent - lost, lost };
+  });
+  return { ...path, estimates };
+}
+
+/** A whole number from 1 on with this mean. */
+function geometric(random: Random, mean: number): number {
+  return mean <= 1 ? 1 : 1 + Math.floor(Math.log(1 - random.float()) / Math.log(1 - 1 / mean));
+}
+
+/** A path of six segments and 160 epochs, and what was put into it. */
+export interface Trial {
+  readonly path: SimulatedPath;
+  /** Null: nothing out of the ordinary. */
+  readonly injected: {
+    readonly segment: number;
+    readonly firstEpoch: number;
+    readonly epochs: number;
+  } | null;
+}
+
+const TRIAL = { segments: 6, epochs: 160 };
+
+/** `size`: a spike of so many times the segment's ordinary queueing, or of so much more loss; 0 for none. */
+export function delayTrial(seed: string, size: (random: Random) => number): Trial {
+  const random = new Random(seed);
+  const { place, times } = drawSpike(random, size);
+  const path = simulatePath(random, TRIAL.segments, TRIAL.epochs, (ordinaryNs) =>
+    times > 0 ? [{ ...place, excessNs: times * ordinaryNs[place.segment]! }] : [],
+  );
+  return { path, injected: times > 0 ? place : null };
+}
+
+export function lossTrial(seed: string, size: (random: Random) => number, ordinary?: OrdinaryLoss): Trial {
+  const random = new Random(seed);
+  const { place, times } = drawSpike(random, size);
+  const injected = times > 0 ? [{ ...place, rate: times }] : [];
+  return {
+    path: simulateLoss(random, TRIAL.segments, TRIAL.epochs, injected, ordinary),
+    injected: times > 0 ? place : null,
+  };
+}
+
+function drawSpike(random: Random, size: (random: Random) => number) {
+  const choice = random.fork("choice");
+  const place = {
+    segment: choice.below(TRIAL.segments),
+    epochs: 2 + choice.below(12),
+    firstEpoch: 10 + choice.below(TRIAL.epochs - 30),
+  };
+  return { place, times: size(choice) };
+}
+
+/** Whether a segment named for this time is the one that the spike was put into. */
+export function isRight({ path, injected }: Trial, from: string, fromNs: number, toNs: number): boolean {
+  return (
+    injected !== null &&
+    from === path.points[injected.segment] &&
+    fromNs < (injected.firstEpoch + injected.epochs) * EPOCH_NS &&
+    toNs > injected.firstEpoch * EPOCH_NS
+  );
+}
+
+/** What became of a trial: every segment named must be right. */
+export function outcomeOf(
+  trial: Trial,
+  spikes: readonly (Spike | LossSpike)[],
+): "right" | "wrong" | "cannot tell" | "missed" {
+  const named = spikes.filter((s) => s.segment !== null);
+  const hits = named.filter((s) => isRight(trial, s.segment!.from, s.fromNs, s.toNs));
+  if (named.length > hits.length) return "wrong";
+  if (hits.length > 0) return "right";
+  if (spikes.length > 0) return "cannot tell";
+  return trial.injected ? "missed" : "right";
+}
+
+/** Everything that was said about who it may be: the stated probability, and whether it is right. */
+export function statements(
+  trial: Trial,
+  spikes: readonly (Spike | LossSpike)[],
+): { confidence: number; right: boolean }[] {
+  return spikes.flatMap((s) => {
+    const who = s.segment ? [{ ...s.segment, confidence: s.confidence }] : (s.candidates ?? []);
+    return who.map((c) => ({ confidence: c.confidence, right: isRight(trial, c.from, s.fromNs, s.toNs) }));
+  });
+}
+
+/** Half of the paths have a spike, of any size: delay 3 to 900 times the ordinary, loss 0.3 to 30 %. */
+export const anyDelay = (random: Random) => (random.bernoulli(0.5) ? 3 * 300 ** random.float() : 0);
+export const anyLoss = (random: Random) => (random.bernoulli(0.5) ? 0.003 * 100 ** random.float() : 0);
 
 function lognormalProcess(random: Random, epochs: number, scaleNs: number): number[] {
   const deviation = 0.3 + 0.3 * random.float();
