@@ -66,7 +66,7 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
 // @ts-ignore: decorator
 @inline
 function take(m: Match, entry: u32, row: u32): void {
-  m.ambiguous += searchOthers;
+  m.ambiguous += searchOthers != 0 ? 1 : 0;
   const f = m.found + (m.foundCount++ << 4);
   store<u32>(f, entry);
   // An entry's number tells the order of sending.
