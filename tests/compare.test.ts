@@ -244,6 +244,21 @@ describe("compare on the demo's captures", () => {
     expect(mended.segment.lost).toBe(plain.segment.lost);
   });
 
+  test("what is said to take an offset out does", async () => {
+    const file = writeFrames(
+      path("years.pcap"),
+      shifted(after, () => 94_608_123_456_789_000n),
+    );
+    for (const clock of ["asis", "deskew"] as const) {
+      const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, clock });
+      expect(segment.latency!.minNs).toBeGreaterThan(9e16);
+      expect(notes.join("\n")).toMatch(/hold it; --clock relative takes it out/);
+    }
+    const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, clock: "relative" });
+    expect(segment.latency!.minNs).toBeLessThan(1000);
+    expect(notes.join("\n")).not.toMatch(/hold it/);
+  });
+
   test("relative delays begin at 0, whatever the offset", async () => {
     const file = writeFrames(
       path("behind.pcap"),
@@ -331,13 +346,14 @@ describe("compare on the demo's captures", () => {
       const turn = frames[Math.floor(frames.length / 2)]!.ns;
       return shifted(frames, (ns) => (ns < turn ? 0n : byNs));
     };
-    const { notes, segment } = await compareCaptures({
+    const { notes, segment, clock } = await compareCaptures({
       before: writeFrames(path("set-a.pcap"), set(before, atBefore)),
       after: writeFrames(path("set-b.pcap"), set(after, atAfter)),
     });
     expect(segment.matched).toBeLessThan(0.7 * plain.segment.matched);
     expect(notes.join("\n")).toMatch(note);
     expect(plain.notes.join("\n")).not.toMatch(note);
+    expect(clock.trust).toBe("doubtful");
   });
 
   test("captures without a packet in common say what to look at", async () => {
@@ -351,6 +367,19 @@ describe("compare on the demo's captures", () => {
     const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, filter: "ip" });
     expect(segment).toMatchObject({ matched: 0, latency: null });
     expect(notes.join("\n")).toMatch(/overlap in time, but no packet is in both whatever .*NAT/);
+  });
+
+  test("where as many packets come up as are missing, loss is not what explains it", async () => {
+    const other = after.map((f) => {
+      const data = Buffer.from(f.data);
+      if (data.readUInt16BE(12) === 0x0800 && data[23] === 6) data.writeUInt32BE(0xcb007105, 26);
+      return { ...f, data };
+    });
+    const file = writeFrames(path("part-nat.pcap"), other);
+    const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file });
+    expect(segment.lost).toBeGreaterThan(1000);
+    expect(notes.join("\n")).toMatch(/only in the second, which loss does not explain: .*NAT/);
+    expect(plain.notes.join("\n")).not.toMatch(/does not explain/);
   });
 
   test("a capture compared with itself says so", async () => {

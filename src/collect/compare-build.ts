@@ -74,7 +74,7 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
     direction: judgeDirection(total, forward.report, verdict, reverse !== null),
     notes: [
       ...input.notes,
-      ...observations(result, input.windowNs, directions, forward.report, mode === "asis"),
+      ...observations(result, input.windowNs, directions, forward.report, { applied, verdict }, input.notes),
     ],
   };
   return (choice) => ({

@@ -1,16 +1,23 @@
 /** Sentences about what limits the numbers of a report. */
 import { formatDuration } from "../base/time.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
+import { type Correction, correction } from "../clock/correction.ts";
+import type { ClockVerdict } from "../clock/verdict.ts";
 import type { PassResult } from "./compare-pass.ts";
 import type { SegmentReport } from "./compare-report.ts";
 import type { Directions } from "./direction.ts";
 
+/** Packets without a partner in both captures, as a share of the packets, that loss and a few strangers do not make. */
+const MUCH_UNMATCHED = 0.1;
+
+/** `found`: what the passes have said of it. */
 export function observations(
   result: PassResult,
   windowNs: number,
   directions: Directions,
   segment: SegmentReport,
-  asStamped: boolean,
+  clock: { applied: Correction; verdict: ClockVerdict },
+  found: readonly string[],
 ): string[] {
   const notes: string[] = [];
   const { before, after, plan } = result;
@@ -49,21 +56,30 @@ export function observations(
   }
   if (segment.ambiguous > 0) {
     notes.push(
-      `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out`,
+      `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out; behind a lost one of them delays come out too long`,
     );
   }
   if (plan.alignNs !== 0)
     notes.push(
       `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s, more than the window: packets were matched with that removed${
-        asStamped
-          ? ", delays are as stamped and hold it; --clock deskew or --clock relative takes it out"
+        clock.applied.offsetNs === 0
+          ? `, delays are as stamped and hold it; ${correction(clock.verdict, "deskew").offsetNs === 0 ? "" : "--clock deskew or "}--clock relative takes it out`
           : ""
       }`,
     );
   if (directions.matched === 0 && !explained) notes.push(...whyNothingMatched(result));
+  else if (!explained && found.length === 0) notes.push(...whyMuchIsUnmatched(segment));
   if (directions.twoWay)
     notes.push("packets go both ways: 'segment' is first capture to second, 'reverse' the other way");
   return notes;
+}
+
+/** Loss takes packets away: where as many come up as are missing, they are rather other packets, or the same ones rewritten. */
+function whyMuchIsUnmatched({ sent, received, lost, appeared }: SegmentReport): string[] {
+  if (Math.min(lost, appeared) <= MUCH_UNMATCHED * Math.min(sent, received)) return [];
+  return [
+    `${lost} packets are only in the first capture and ${appeared} only in the second, which loss does not explain: part of the traffic is rewritten on the way (NAT), in a tunnel at one point (--inner), or crosses only one of the points (--filter leaves it out)`,
+  ];
 }
 
 /** What a person would look at next. */

@@ -13,6 +13,7 @@ import { FlowKeySpec } from "../capture/flow-key.ts";
 import { type CaptureOptions, DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import { type CorrectionMode, correction } from "../clock/correction.ts";
 import { diagnose } from "../clock/diagnose.ts";
+import { stepBeyondPairs } from "../clock/trust.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { ExactMatcher } from "../estimators/exact/matcher.ts";
 import { sampleAlignment } from "./compare-alignment.ts";
@@ -194,6 +195,7 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
       : await clockStep(kernels, passOptions, plan, result, directions.matched);
     if (stepped !== null) notes.push(stepped);
     verdict ??= diagnose({ observer: result.observer, ...result.quality });
+    if (stepped !== null) verdict = stepBeyondPairs(verdict);
     const view = buildReport({
       result,
       windowNs: passOptions.windowNs,
