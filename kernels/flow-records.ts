@@ -58,7 +58,7 @@ export class FlowMore {
 export class FlowFaults {
   lost: u32; //        BEFORE rows without partner
   appeared: u32; //    AFTER rows without partner
-  duplicates: u32; //  AFTER rows that are further copies of a matched packet
+  duplicates: u32; //  rows that are further copies of a matched packet, where they arrive: AFTER, or BEFORE in the reverse direction
   headBefore: u32; //  unmatched while the other capture was not seen to run yet
   tailBefore: u32;
   headAfter: u32;

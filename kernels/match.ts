@@ -12,7 +12,7 @@ import { directionOf, faultsOf, flowIn, flowOfRun, flowSegments, FlowStats, touc
 import { runAt } from "./key-runs";
 import { countPairs, intervalAt, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
-import { COPY, entryOf, Log, logAdapt, logAdd, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
+import { BACK, COPY, entryOf, Log, logAdapt, logAdd, logMarkCopies, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
@@ -24,8 +24,11 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
   const stats = changetype<FlowStats>(m.stats);
   const segments = flowSegments(stats);
   const anyMatched = forward.matched + reverse.matched > 0;
-  const least: f64 = forward.matched > 0 ? forward.least : 0;
-  const most: f64 = forward.matched > 0 ? forward.most : 0;
+  // What lies between the stamps of a packet at least and at most, by direction: its delay with the correction that it was counted without.
+  const forwardLeast: f64 = forward.matched > 0 ? forward.least : 0;
+  const forwardMost: f64 = forward.matched > 0 ? forward.most : 0;
+  const reverseLeast: f64 = reverse.matched > 0 ? -reverse.most : 0;
+  const reverseMost: f64 = reverse.matched > 0 ? -reverse.least : 0;
   const firstSend = min<f64>(forward.firstSend, reverse.firstSend);
   const lastSend = max<f64>(forward.lastSend, reverse.lastSend);
   const firstArrive = min<f64>(forward.firstArrive, reverse.firstArrive);
@@ -37,23 +40,32 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
     const time = load<f64>(e, 8);
     if (time >= until) break;
     const state = load<u32>(e, 20);
-    if ((state & MATCHED) != 0) continue;
+    if ((state & MATCHED) != 0) {
+      if ((state & BACK) != 0) logMarkCopies(log, e, n);
+      continue;
+    }
     const flow = flowIn(segments, load<u32>(e, 16));
     const faults = faultsOf(stats, flow);
+    const back = directionOf(flow) == 2;
+    const corrected = anyMatched ? m.offset + m.slope * (time - m.pivot) : 0;
+    const least = corrected + (back ? reverseLeast : forwardLeast);
+    const most = corrected + (back ? reverseMost : forwardMost);
     if (side == 0) {
+      // The other way, copies arrive here.
+      if (back && (state & COPY) != 0) faults.duplicates++;
       // Head and tail: the other capture was not seen to run when this packet should have arrived.
-      if ((!anyMatched || time < firstSend) && m.firstSeen1 > time + least) faults.headBefore++;
+      else if ((!anyMatched || time < firstSend) && m.firstSeen1 > time + least) faults.headBefore++;
       else if ((m.ended & 2) != 0 && time > lastSend && m.lastSeen1 < time + most) faults.tailBefore++;
       else {
         faults.lost++;
         // A packet of the other direction that was never seen before is not lost here: it appeared.
-        if (directionOf(flow) != 2) {
+        if (!back) {
           const interval = intervalAt(m, time);
           const record = changetype<Interval>(m.intervals + interval * INTERVAL_BYTES);
           record.lost++;
         }
       }
-    } else if ((state & COPY) != 0) faults.duplicates++;
+    } else if (!back && (state & COPY) != 0) faults.duplicates++;
     else if ((!anyMatched || time < firstArrive) && m.firstSeen0 > time - most) faults.headAfter++;
     else if ((m.ended & 1) != 0 && time > lastArrive && m.lastSeen0 < time - least) faults.tailAfter++;
     else faults.appeared++;
@@ -100,14 +112,16 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
     for (; i < end; i++) {
       const time = load<f64>(times + (i << 3)) + shift;
       const digest = load<u64>(digests + (i << 3));
+      let copy: u32 = 0;
       if (after.tail != after.next) {
         const found = logSearch(after, digest, time, window);
         if (found != 0) {
           take(m, found, i);
           continue;
         }
+        copy = searchMatched ? COPY : 0;
       }
-      logAdd(before, digest, time, flowId, <u32>load<u8>(flags + (i << 2)) << 8);
+      logAdd(before, digest, time, flowId, (<u32>load<u8>(flags + (i << 2)) << 8) | copy);
     }
   }
 }

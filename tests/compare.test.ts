@@ -244,6 +244,30 @@ describe("compare on the demo's captures", () => {
     expect(mended.segment.lost).toBe(plain.segment.lost);
   });
 
+  test.each([
+    ["ahead", 2_000_000_000n],
+    ["behind", -2_000_000_000n],
+    ["ahead by more than the window", 40_000_000_000n],
+    ["behind by more than the window", -40_000_000_000n],
+  ])("what was lost does not depend on what is done about a clock that is %s", async (_name, offset) => {
+    const late = after.slice(1500, -1500);
+    const inTime = await compareCaptures({
+      before: DEMO.before,
+      after: writeFrames(path("middle.pcap"), late),
+    });
+    expect(inTime.segment.head).toBeGreaterThan(1000);
+    expect(inTime.segment.tail).toBeGreaterThan(1000);
+    const file = writeFrames(
+      path(`middle${offset}.pcap`),
+      shifted(late, () => offset),
+    );
+    for (const clock of ["asis", "deskew", "relative"] as const) {
+      const { segment } = await compareCaptures({ before: DEMO.before, after: file, clock });
+      const { matched, lost, appeared, head, tail } = inTime.segment;
+      expect(segment).toMatchObject({ matched, lost, appeared, head, tail });
+    }
+  });
+
   test("what is said to take an offset out does", async () => {
     const file = writeFrames(
       path("years.pcap"),
@@ -310,6 +334,37 @@ describe("compare on the demo's captures", () => {
     const copies = doubled.length - after.length;
     expect(segment.duplicates).toBeGreaterThan(copies - 6);
     expect(segment.duplicates).toBeLessThanOrEqual(copies);
+  });
+
+  test("copies made on the way back are duplicates too, and what is not followed there is not told as 0", async () => {
+    // Everything turned round: AFTER is the earlier point of all packets but those of one more flow.
+    const lone = (n: number, ns: bigint): Frame => {
+      const data = Buffer.from(before.find((f) => f.data[23] === 17)!.data);
+      data.writeUInt32BE(0x0a000001, 26);
+      data.writeUInt16BE(n, 18);
+      return { ...before[0]!, data, wire: data.length, ns };
+    };
+    const start = before[0]!.ns;
+    const there = Array.from({ length: 600 }, (_, n) => lone(n, start + BigInt(n) * 1_000_000n));
+    const doubled = after.flatMap((f, i) =>
+      i % 50 === 25 ? [f, { ...f, ns: f.ns + (i % 100 === 25 ? 700n : 40_000_000n) }] : [f],
+    );
+    const sort = (frames: Frame[]) => frames.toSorted((a, b) => (a.ns < b.ns ? -1 : 1));
+    const { segment, reverse, reverseFlows } = await compareCaptures({
+      before: writeFrames(path("back-doubled.pcap"), sort([...doubled, ...there])),
+      after: writeFrames(
+        path("back-sent.pcap"),
+        sort([...before, ...there.map((f) => ({ ...f, ns: f.ns + 500_000n }))]),
+      ),
+    });
+    expect(segment).toMatchObject({ matched: 600, reordered: 0, duplicates: 0 });
+    expect(reverse!.matched).toBe(plain.segment.matched);
+    const copies = doubled.length - after.length;
+    expect(reverse!.duplicates).toBeGreaterThan(copies - 8);
+    expect(reverse!.duplicates).toBeLessThanOrEqual(copies);
+    expect(reverseFlows.reduce((n, f) => n + f.duplicates, 0)).toBe(reverse!.duplicates);
+    expect(reverse).toMatchObject({ reordered: null, reorderExtent: null });
+    expect(formatCompareCsv({ flows: [], reverseFlows })).not.toMatch(/null/);
   });
 
   test("segments that were merged beside one capture are named as what cannot match", async () => {

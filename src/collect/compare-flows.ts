@@ -72,7 +72,7 @@ function flowReport(
     lost,
     appeared,
     duplicates,
-    reordered: flow.reordered,
+    reordered: forward ? flow.reordered : null,
     bytes: flow.bytes,
     latency,
     ...(latency ? {} : { reason: noMatchReason(flow.sent, flow.received) }),

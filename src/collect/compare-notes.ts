@@ -70,7 +70,9 @@ export function observations(
   if (directions.matched === 0 && !explained) notes.push(...whyNothingMatched(result));
   else if (!explained && found.length === 0) notes.push(...whyMuchIsUnmatched(segment));
   if (directions.twoWay)
-    notes.push("packets go both ways: 'segment' is first capture to second, 'reverse' the other way");
+    notes.push(
+      "packets go both ways: 'segment' is first capture to second, 'reverse' the other way; reordering is counted on the first (exchange the captures for that of the other)",
+    );
   return notes;
 }
 
