@@ -459,6 +459,37 @@ describe("compare on the demo's captures", () => {
     expect(report.segment.lossRate!).toBeLessThan(0.08);
   });
 
+  test("flows sorted by p99 are those with the highest p99, not with one late packet", async () => {
+    // One hundred flows of 300 packets: in all but the last three, two come very late; those three are late by half of that every tenth time.
+    const make = (flow: number, n: number, ns: bigint): Frame => {
+      const data = Buffer.from(before.find((f) => f.data[23] === 17)!.data);
+      data.writeUInt32BE(0x0a000000 + flow, 26);
+      data.writeUInt16BE(n, 18);
+      return { ...before[0]!, data, wire: data.length, ns };
+    };
+    const sent = Array.from({ length: 30_000 }, (_, i) =>
+      make(i % 100, Math.floor(i / 100), before[0]!.ns + BigInt(i) * 10_000n),
+    );
+    const arrived = sent.map((f, i) => {
+      const [flow, n] = [i % 100, Math.floor(i / 100)];
+      const late = flow < 97 ? (n % 150 === 7 ? 80_000_000 : 0) : n % 10 === 3 ? 40_000_000 : 0;
+      return { ...f, ns: f.ns + 1_000_000n + BigInt(late + flow) };
+    });
+    const comparison = await openComparison({
+      before: writeFrames(path("p99-a.pcap"), sent),
+      after: writeFrames(
+        path("p99-b.pcap"),
+        arrived.toSorted((a, b) => (a.ns < b.ns ? -1 : 1)),
+      ),
+    });
+    const top = [...comparison.view({ top: 3, sort: "p99" }).flows];
+    const p99s = [...comparison.view("all").flows].map((f) => f.latency!.p99Ns).sort((a, b) => b - a);
+    expect(top.map((f) => f.latency!.p99Ns)).toEqual(p99s.slice(0, 3));
+    expect(top.map((f) => f.key.src).sort()).toEqual(["10.0.0.97", "10.0.0.98", "10.0.0.99"]);
+    expect([...comparison.view({ top: 0, sort: "p99" }).flows]).toEqual([]);
+    comparison.free();
+  });
+
   test("filters and keys choose what is counted and how", async () => {
     const udp = await compareCaptures({ ...DEMO, filter: "udp and ip" });
     expect(udp.flows.every((f) => f.key.proto === 17)).toBe(true);

@@ -55,7 +55,7 @@ export async function compareCommand(args: readonly string[]): Promise<Command> 
     .option("--filter <expr>", "only packets of this pcap-filter expression")
     .option(
       "--key <fields>",
-      "what a flow is: 5tuple, hosts, src/24, dst/16, prefix/24, ports, proto, dscp, vlan, joined with commas",
+      "what a flow is: 5tuple, hosts, src/24, dst/16, prefix/24, ports, proto, dscp, vlan, joined with commas; IPv6 takes prefixes twice as long, or of the length behind a second slash (src/24/64)",
       "5tuple",
     )
     .option("--inner", "look inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
