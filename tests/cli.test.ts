@@ -126,6 +126,7 @@ describe("the command line", () => {
     writeFileSync(join(scratch, "both.pcapng"), w.done());
     const inspected = hoptime(["inspect", "both.pcapng"]).out;
     expect(inspected).toMatch(/point +1 wan: Ethernet/);
+    expect(inspected).toMatch(/point +1 wan: .*, no snap length, /);
     const command = /hoptime (compare \S+ \S+)/.exec(inspected)![1]!;
     expect(command).toBe("compare both.pcapng#0 both.pcapng#1");
     const { status, out } = hoptime([...command.split(" "), "--json"]);

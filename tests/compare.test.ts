@@ -10,6 +10,7 @@ import { compareCaptures, openComparison } from "../src/collect/compare.ts";
 import { formatCompareCsv } from "../src/collect/compare-csv.ts";
 import type { CompareReport } from "../src/collect/compare-report.ts";
 import { DEMO, type Frame, ROOT, readFrames, shifted, tagged, writeFrames } from "./demo-captures.ts";
+import { PcapngWriter } from "./pcap-writer.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-compare-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -488,6 +489,35 @@ describe("compare on the demo's captures", () => {
     expect(top.map((f) => f.key.src).sort()).toEqual(["10.0.0.97", "10.0.0.98", "10.0.0.99"]);
     expect([...comparison.view({ top: 0, sort: "p99" }).flows]).toEqual([]);
     comparison.free();
+  });
+
+  test("a capture that holds both points is not taken for one without a word", async () => {
+    const both = new PcapngWriter().section().interface({ resolution: 9 }).interface({ resolution: 9 });
+    const all = [
+      ...before.map((f) => ({ ...f, interfaceId: 0 })),
+      ...after.map((f) => ({ ...f, interfaceId: 1 })),
+    ].sort((a, b) => (a.ns < b.ns ? -1 : 1));
+    for (const { ns, data, wire, interfaceId } of all)
+      both.enhanced({ interfaceId, ticks: ns, frame: data, wire });
+    const file = path("both.pcapng");
+    writeFileSync(file, both.done());
+    const together = /both\.pcapng: holds 2 interfaces, which are taken as one point.*both\.pcapng#0/;
+    for (const other of [DEMO.after, file]) {
+      const { notes } = await compareCaptures({ before: file, after: other });
+      expect(notes.join("\n")).toMatch(together);
+    }
+    const { notes, segment } = await compareCaptures({ before: `${file}#0`, after: `${file}#1` });
+    expect(segment.matched).toBe(plain.segment.matched);
+    expect(notes.join("\n")).not.toMatch(together);
+    const oneAfterTheOther = new PcapngWriter();
+    for (const half of [before.slice(0, 3000), before.slice(3000)]) {
+      oneAfterTheOther.section().interface({ resolution: 9 });
+      for (const { ns, data, wire } of half) oneAfterTheOther.enhanced({ ticks: ns, frame: data, wire });
+    }
+    writeFileSync(path("sections.pcapng"), oneAfterTheOther.done());
+    const parts = await compareCaptures({ before: path("sections.pcapng"), after: DEMO.after });
+    expect(parts.segment.matched).toBe(plain.segment.matched);
+    expect(parts.notes.join("\n")).not.toMatch(/taken as one point/);
   });
 
   test("filters and keys choose what is counted and how", async () => {

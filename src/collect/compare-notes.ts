@@ -10,6 +10,9 @@ import type { Directions } from "./direction.ts";
 /** Packets without a partner in both captures, as a share of the packets, that loss and a few strangers do not make. */
 const MUCH_UNMATCHED = 0.1;
 
+/** Share of packets that look like another one, above which a capture of several interfaces seems to hold both ends. */
+const MANY_TWICE = 0.1;
+
 /** `found`: what the passes have said of it. */
 export function observations(
   result: PassResult,
@@ -41,7 +44,16 @@ export function observations(
       );
     }
   }
-  if (before.file === after.file) notes.push("both captures are the same file: every packet meets itself");
+  const same = before.file === after.file;
+  for (const side of same ? [before] : [before, after]) {
+    // Sections of one point after another are no matter: its packets come once.
+    const twice = same || segment.ambiguous > MANY_TWICE * segment.matched;
+    if (side.interfaces.length < 2 || !twice) continue;
+    notes.push(
+      `${side.file}: holds ${side.interfaces.length} interfaces, which are taken as one point: if they are several points, name one of them (${side.file}#${side.interfaces[0]!.index}; hoptime inspect lists them)`,
+    );
+  }
+  if (same) notes.push("both captures are the same file: every packet meets itself");
   const cut = [...before.shorts, ...after.shorts].filter(([size]) => size < plan.cover);
   if (cut.length > 0) {
     const packets = cut.reduce((n, [, count]) => n + count, 0);
