@@ -29,10 +29,6 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
   const forwardMost: f64 = forward.matched > 0 ? forward.most : 0;
   const reverseLeast: f64 = reverse.matched > 0 ? -reverse.most : 0;
   const reverseMost: f64 = reverse.matched > 0 ? -reverse.least : 0;
-  const firstSend = min<f64>(forward.firstSend, reverse.firstSend);
-  const lastSend = max<f64>(forward.lastSend, reverse.lastSend);
-  const firstArrive = min<f64>(forward.firstArrive, reverse.firstArrive);
-  const lastArrive = max<f64>(forward.lastArrive, reverse.lastArrive);
   const next = log.next;
   let n = log.tail;
   for (; n != next; n++) {
@@ -46,7 +42,11 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
     }
     const flow = flowIn(segments, load<u32>(e, 16));
     const faults = faultsOf(stats, flow);
-    const back = directionOf(flow) == 2;
+    const direction = directionOf(flow);
+    const back = direction == 2;
+    // The first and the last pair of its own direction, or of any where that is not known.
+    const one = back ? reverse : forward;
+    const other = direction == 0 ? reverse : one;
     const corrected = anyMatched ? m.offset + m.slope * (time - m.pivot) : 0;
     const least = corrected + (back ? reverseLeast : forwardLeast);
     const most = corrected + (back ? reverseMost : forwardMost);
@@ -54,8 +54,8 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
       // The other way, copies arrive here.
       if (back && (state & COPY) != 0) faults.duplicates++;
       // Head and tail: the other capture was not seen to run when this packet should have arrived.
-      else if ((!anyMatched || time < firstSend) && m.firstSeen1 > time + least) faults.headBefore++;
-      else if ((m.ended & 2) != 0 && time > lastSend && m.lastSeen1 < time + most) faults.tailBefore++;
+      else if ((!anyMatched || time < min<f64>(one.firstSend, other.firstSend)) && m.firstSeen1 > time + least) faults.headBefore++;
+      else if ((m.ended & 2) != 0 && time > max<f64>(one.lastSend, other.lastSend) && m.lastSeen1 < time + most) faults.tailBefore++;
       else {
         faults.lost++;
         // A packet of the other direction that was never seen before is not lost here: it appeared.
@@ -66,8 +66,8 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
         }
       }
     } else if (!back && (state & COPY) != 0) faults.duplicates++;
-    else if ((!anyMatched || time < firstArrive) && m.firstSeen0 > time - most) faults.headAfter++;
-    else if ((m.ended & 1) != 0 && time > lastArrive && m.lastSeen0 < time - least) faults.tailAfter++;
+    else if ((!anyMatched || time < min<f64>(one.firstArrive, other.firstArrive)) && m.firstSeen0 > time - most) faults.headAfter++;
+    else if ((m.ended & 1) != 0 && time > max<f64>(one.lastArrive, other.lastArrive) && m.lastSeen0 < time - least) faults.tailAfter++;
     else faults.appeared++;
   }
   log.tail = n;

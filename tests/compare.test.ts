@@ -163,6 +163,14 @@ describe("compare on the demo's captures", () => {
     }
   });
 
+  test("intervals too short for the capture are said to be, and the last one tells how long it is", async () => {
+    const { intervals, notes, before: capture } = await compareCaptures({ ...DEMO, epochNs: 100 });
+    expect(notes.join("\n")).toMatch(/more than 1,048,576 intervals of 100 ns: .*--epoch/);
+    expect(intervals.reduce((n, i) => n + i.matched, 0)).toBe(plain.segment.matched);
+    expect(BigInt(intervals.at(-1)!.endNs)).toBe(BigInt(capture.lastNs!) + 1n);
+    expect(plain.notes.join("\n")).not.toMatch(/--epoch/);
+  });
+
   test("every packet is accounted for exactly once, in all and per flow", () => {
     const { segment, flows } = plain;
     expect(segment.matched + segment.lost).toBeLessThanOrEqual(segment.sent);
