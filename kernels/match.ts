@@ -12,7 +12,7 @@ import { directionOf, faultsOf, flowIn, flowOfRun, flowSegments, FlowStats, touc
 import { runAt } from "./key-runs";
 import { countPairs, intervalAt, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
-import { BACK, COPY, entryOf, Log, logAdapt, logAdd, logMarkCopies, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
+import { ARRIVED, COPY, entryOf, Log, logAdapt, logAdd, logMarkCopies, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
@@ -37,7 +37,7 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
     if (time >= until) break;
     const state = load<u32>(e, 20);
     if ((state & MATCHED) != 0) {
-      if ((state & BACK) != 0) logMarkCopies(log, e, n);
+      if ((state & ARRIVED) != 0) logMarkCopies(log, e, n);
       continue;
     }
     const flow = flowIn(segments, load<u32>(e, 16));

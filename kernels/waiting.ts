@@ -11,13 +11,13 @@
 //
 //   entry: digest u64 | time f64 | flow u32 | state u32 | link to the previous entry in the slot u64
 //   link:  number u32 | bits of the digests in the chain from there on u16 | of those not passed when it was made u16; 0 at the end of a chain
-//   state: bit 1 matched, bit 2 copy of a matched packet, bit 3 there is or was another one with this digest, bit 4 a matched
-//          packet of BEFORE that goes from AFTER to BEFORE, bits 8-15 TTL
+//   state: bit 1 matched, bit 2 copy of a matched packet, bit 3 there is or was another one with this digest, bit 4 matched,
+//          and this is where the packet arrived, bits 8-15 TTL
 
 export const MATCHED: u32 = 2;
 export const COPY: u32 = 4;
 const EQUALS: u32 = 8;
-export const BACK: u32 = 16;
+export const ARRIVED: u32 = 16;
 export const ENTRY: u32 = 32;
 
 /** log2 of the entries of a segment. */

@@ -302,6 +302,16 @@ describe("the matching kernel", () => {
     expect(flow).toMatchObject({ matched: 50, duplicates: 1, appeared: 0, lost: 0 });
   });
 
+  test("a copy is a duplicate also where the packet itself is read later at the sender, its clock being ahead", () => {
+    const before = Array.from({ length: 50 }, (_, i) => ({ timeNs: 5000 + i * 10, digest: i, flow: 1 }));
+    const after = before.flatMap((p) => {
+      const arrived = { ...p, timeNs: p.timeNs - 1000 };
+      return p.digest === 20 ? [arrived, { ...arrived, timeNs: arrived.timeNs + 1 }] : [arrived];
+    });
+    const flow = runKernel(before, after).flow(0);
+    expect(flow).toMatchObject({ matched: 50, duplicates: 1, appeared: 0, lost: 0 });
+  });
+
   test("counts reordered packets and how far they came too late", () => {
     const before = Array.from({ length: 10 }, (_, i) => ({ timeNs: i * 10, digest: i, flow: 1 }));
     const after = before.map((p) => ({ ...p, timeNs: p.timeNs + 100 }));
