@@ -277,6 +277,30 @@ describe("compare on the demo's captures", () => {
     }
   });
 
+  test("reordering and jitter do not depend on how far the second clock is behind", async () => {
+    // Every fifth packet is late by 5 ms.
+    const mixed = after
+      .map((f, i) => (i % 5 === 0 ? { ...f, ns: f.ns + 5_000_000n } : f))
+      .toSorted((a, b) => (a.ns < b.ns ? -1 : 1));
+    const compared = async (offset: bigint) => {
+      const file = writeFrames(
+        path(`mixed${offset}.pcap`),
+        shifted(mixed, () => offset),
+      );
+      return await compareCaptures({ before: DEMO.before, after: file });
+    };
+    const inTime = await compared(0n);
+    expect(inTime.segment.reordered).toBeGreaterThan(1000);
+    for (const offset of [-1_000_000_000n, -3_000_000_000n, -9_000_000_000n, -60_000_000_000n]) {
+      const { segment, flows } = await compared(offset);
+      const { matched, lost, reordered, reorderExtent } = inTime.segment;
+      expect(segment).toMatchObject({ matched, lost, reordered, reorderExtent });
+      expect(segment.latency!.jitterNs).toBeCloseTo(inTime.segment.latency!.jitterNs!, 3);
+      expect(segment.latency!.minNs).toBe(inTime.segment.latency!.minNs + Number(offset));
+      expect(flows.map((f) => f.reordered)).toEqual(inTime.flows.map((f) => f.reordered));
+    }
+  });
+
   test("what is said to take an offset out does", async () => {
     const file = writeFrames(
       path("years.pcap"),

@@ -71,7 +71,7 @@ export function observations(
       `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out; behind a lost one of them delays come out too long`,
     );
   }
-  if (plan.alignNs !== 0)
+  if (Math.abs(plan.alignNs) > windowNs)
     notes.push(
       `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s, more than the window: packets were matched with that removed${
         clock.applied.offsetNs === 0

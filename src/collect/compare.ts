@@ -273,7 +273,10 @@ async function revise(
   return better(result.matcher, plan, directions, options.windowNs ?? DEFAULT_WINDOW_NS);
 }
 
-/** A plan with other directions or a longer lead, when matched packets show that it takes one. */
+/** BEFORE is ahead of AFTER by at least this part of the lead (pair-feed.ts). */
+const SURE_LEAD = 4;
+
+/** A plan with other directions, clocks brought together or a longer lead, when matched packets show that it takes one. */
 function better(
   matcher: ExactMatcher,
   plan: PassPlan,
@@ -282,7 +285,11 @@ function better(
 ): PassPlan | null {
   if (directions.thresholdNs !== plan.thresholdNs) return { ...plan, thresholdNs: directions.thresholdNs };
   // Packets that arrive, by their stamps, before they are sent: BEFORE must be read further ahead for their order to be seen.
-  const early = -Math.min(0, matcher.total(1).delay?.minNs ?? 0) + Math.min(0, plan.alignNs);
+  const { minNs = 0, meanNs = 0 } = matcher.total(1).delay ?? {};
+  const early = -Math.min(0, minNs) + Math.min(0, plan.alignNs);
+  // So far that reading ahead would take several windows of memory: the clocks are brought together instead.
+  if (early > windowNs / SURE_LEAD && meanNs - plan.alignNs < -windowNs / (2 * SURE_LEAD))
+    return { ...plan, alignNs: plan.alignNs - early, thresholdNs: plan.thresholdNs + early };
   const leadNs = Math.min(windowNs, 8 * early);
   return leadNs > plan.leadNs ? { ...plan, leadNs } : null;
 }
