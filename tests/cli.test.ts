@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { DEMO, ROOT } from "./demo-captures.ts";
+import { DEMO, ROOT, readFrames, shifted, writeFrames } from "./demo-captures.ts";
 import { ethernet, ipv4, stack, udp } from "./packets.ts";
 import { PcapngWriter } from "./pcap-writer.ts";
 
@@ -113,6 +113,20 @@ describe("the command line", () => {
       out: "",
       err: "hoptime: /dev/full: cannot be written: no space left on device\n",
     });
+  });
+
+  test("standard input with the second clock behind: as many delays as matches, and what would tell the way is named", () => {
+    const behind = writeFrames(
+      join(scratch, "behind.pcap"),
+      shifted(readFrames(DEMO.after), () => -1_000_000_000n),
+    );
+    const { status, out } = hoptime(["compare", DEMO.before, "-", "--json"], readFileSync(behind));
+    expect(status).toBe(0);
+    const { segment, reverse, notes } = JSON.parse(out);
+    expect(segment.matched + reverse.matched).toBe(6163);
+    expect(segment.latency?.count ?? 0).toBe(segment.matched);
+    expect(reverse.latency?.count ?? 0).toBe(reverse.matched);
+    expect(notes.join("\n")).toMatch(/directions could not be told apart .* 'reverse' .*give files/);
   });
 
   test("two interfaces of one file are two points; inspect says how to compare them", () => {

@@ -187,7 +187,15 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
       plan = next;
       continue;
     }
-    if (next) notes.push(unmended(plan, next, result.rereadable));
+    if (next) {
+      const missed = (better: PassPlan) => unmended(plan, better, result.rereadable, passOptions.windowNs);
+      notes.push(missed(next));
+      const turned = { ...plan, thresholdNs: directions.thresholdNs };
+      // What the pass has put into the other direction stays there, where it cannot be done again.
+      if (result.matcher.total(2).matched > 0) directions.twoWay = true;
+      if (turned.thresholdNs !== plan.thresholdNs && next.thresholdNs === plan.thresholdNs)
+        notes.push(missed(turned));
+    }
     const merged = await mergedSegments(kernels, options, capture, result, directions.matched);
     if (merged !== null) notes.push(merged);
     const stepped = tried.aligned
@@ -211,15 +219,16 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
   }
 }
 
-function unmended(plan: PassPlan, next: PassPlan, rereadable: boolean): string {
+function unmended(plan: PassPlan, next: PassPlan, rereadable: boolean, windowNs: number): string {
   const why = rereadable ? "after several passes" : "standard input cannot be read twice; give files";
   if (next.cover !== plan.cover) {
     return `packets are cut at ${next.cover} bytes from the IP header in one capture, digests cover ${plan.cover}: use --cover ${next.cover} (${why})`;
   }
-  if (next.alignNs !== plan.alignNs) return `the clocks seem to be apart by more than the window (${why})`;
+  if (Math.abs(next.alignNs) > windowNs)
+    return `the clocks seem to be apart by more than the window (${why})`;
   if (next.thresholdNs !== plan.thresholdNs)
-    return `the two directions could not be told apart for certain (${why})`;
-  if (next.leadNs !== plan.leadNs)
+    return `the two directions could not be told apart for certain: packets with an earlier stamp in the second capture are taken to go back, as 'reverse' (${why})`;
+  if (next.leadNs !== plan.leadNs || next.alignNs !== plan.alignNs)
     return `reordering could not be judged: the second clock is behind (${why})`;
   return `the clock correction could not be applied (${why})`;
 }
