@@ -18,8 +18,8 @@ const COMMANDS: readonly Entry[] = [
     summary: "one-way latency, loss and reordering between two captures of the same packets",
     load: async (args) => {
       // Two captures come first, or not at all: a thread that is not needed ends unused.
-      const { FeedThread, worthParallel } = await import("../collect/parallel-feed.ts");
-      if (worthParallel(...args.slice(0, 2))) FeedThread.early();
+      const { startEarly, worthParallel } = await import("../collect/feed-thread.ts");
+      if (worthParallel(...args.slice(0, 2))) startEarly();
       return (await import("./compare.ts")).compareCommand(args);
     },
   },

@@ -14,9 +14,7 @@ import {
   DEFAULT_SEED,
 } from "../capture/reader.ts";
 import { type StampScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
-
-/** Longer than other batches: each stride costs a hand-over where another thread reads. The same everywhere, so that strides are. */
-export const STRIDE_ROWS = 4096;
+import { STRIDE_ROWS } from "./stride-rows.ts";
 
 export interface FeedPlan {
   before: string;
