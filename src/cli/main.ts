@@ -19,7 +19,10 @@ const COMMANDS: readonly Entry[] = [
     load: async (args) => {
       // Two captures come first, or not at all: a thread that is not needed ends unused.
       const { startEarly, worthParallel } = await import("../collect/feed-thread.ts");
-      if (worthParallel(...args.slice(0, 2))) startEarly();
+      if (worthParallel(...args.slice(0, 2))) {
+        leaveProcessorsAlone();
+        startEarly();
+      }
       return (await import("./compare.ts")).compareCommand(args);
     },
   },
@@ -69,6 +72,16 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./demo.ts")).demoCommand(),
   },
 ];
+
+/**
+ * The work is done in kernels; what lies around them runs a few thousand times. Optimising that, which JavaScript engines do in threads of their own, takes more time from two
+ * threads on two processors than it saves: only what runs much more often than that is worth it.
+ */
+function leaveProcessorsAlone(): void {
+  const { setFlagsFromString } = process.getBuiltinModule("node:v8");
+  setFlagsFromString("--interrupt-budget=1000000");
+  setFlagsFromString("--interrupt-budget-for-feedback-allocation=100");
+}
 
 function usage(): string {
   const width = Math.max(...COMMANDS.map((c) => c.name.length));
