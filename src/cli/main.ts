@@ -19,10 +19,7 @@ const COMMANDS: readonly Entry[] = [
     load: async (args) => {
       // Two captures come first, or not at all: a thread that is not needed ends unused.
       const { startEarly, worthParallel } = await import("../collect/feed-thread.ts");
-      if (worthParallel(...args.slice(0, 2))) {
-        leaveProcessorsAlone();
-        startEarly();
-      }
+      if (worthParallel(...args.slice(0, 2))) startEarly(leaveProcessorsAlone);
       return (await import("./compare.ts")).compareCommand(args);
     },
   },
@@ -75,7 +72,8 @@ const COMMANDS: readonly Entry[] = [
 
 /**
  * The work is done in kernels; what lies around them runs a few thousand times. Optimising that, which JavaScript engines do in threads of their own, takes more time from two
- * threads on two processors than it saves: only what runs much more often than that is worth it.
+ * threads on two processors than it saves: only what runs much more often than that is worth it. To be called when threads are up: what Node keeps compiled for their start is
+ * only good for the flags it was compiled with.
  */
 function leaveProcessorsAlone(): void {
   const { setFlagsFromString } = process.getBuiltinModule("node:v8");

@@ -41,9 +41,10 @@ export interface ReadingThread {
 
 let early: ReadingThread | null = null;
 
-/** Starts the thread that the next `startReading` gives. */
-export function startEarly(): void {
+/** Starts the thread that the next `startReading` gives; tells when it is up. */
+export function startEarly(onUp: () => void): void {
   early ??= startReading();
+  early?.worker.once("online", onUp);
 }
 
 /** Null where the thread's program is not at hand. */

@@ -125,7 +125,9 @@ export class DirectFeed implements PairFeed {
   static async open(kernels: Kernels, plan: FeedPlan): Promise<DirectFeed> {
     // Rows are given their keys by runs; those who watch batches want them in the batch, too.
     const { key, ...plain } = plan.capture;
-    const capture: CaptureOptions = plan.onBatch ? plan.capture : { ...plain, batchRows: STRIDE_ROWS, rowsOnly: true };
+    const capture: CaptureOptions = plan.onBatch
+      ? plan.capture
+      : { ...plain, batchRows: STRIDE_ROWS, rowsOnly: true };
     const readers = [
       await CaptureReader.open(kernels, plan.before, capture),
       await CaptureReader.open(kernels, plan.after, capture),
