@@ -1,6 +1,6 @@
 // The command line as few files of CommonJS: a hundred modules take longer to find than to run, and Node's loader of ES modules takes longer to
 // come up, in each thread, than the one it starts with. Bundled as ES modules first, which can be split by command; then each piece is turned.
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { build, transform } from "esbuild";
 
@@ -18,7 +18,7 @@ const startsNothing = {
 };
 
 async function bundle(root, entry, options) {
-  const { outputFiles } = await build({
+  const { outputFiles, metafile } = await build({
     absWorkingDir: root,
     entryPoints: [entry],
     bundle: true,
@@ -26,12 +26,24 @@ async function bundle(root, entry, options) {
     format: "esm",
     outdir: "dist/cli",
     write: false,
+    metafile: true,
     logLevel: "warning",
     legalComments: "inline",
     plugins: [startsNothing],
     ...options,
   });
-  return outputFiles;
+  return { files: outputFiles, inputs: Object.keys(metafile.inputs) };
+}
+
+/** The licences of the packages that became part of the bundle. */
+function licences(root, inputs) {
+  const folders = inputs.map((input) => /^.*node_modules\/(@[^/]+\/)?[^/]+/.exec(input)?.[0]).filter(Boolean);
+  return [...new Set(folders)].sort().map((folder) => {
+    const at = join(root, folder);
+    const file = readdirSync(at).find((name) => /^licen[cs]e/i.test(name));
+    if (!file) throw new Error(`${folder} has no licence file`);
+    return `${basename(folder)}\n\n${readFileSync(join(at, file), "utf8").trim()}\n`;
+  });
 }
 
 const HERE = 'const hoptimeFileUrl = require("node:url").pathToFileURL(__filename).href;';
@@ -53,11 +65,17 @@ export async function buildCli(root) {
   const folder = join(root, "dist", "cli");
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  const files = [
-    ...(await bundle(root, "src/cli/main.ts", { splitting: true, chunkNames: "[name]-[hash]" })),
-    ...(await bundle(root, "src/collect/feed-worker.ts", {})),
+  const made = [
+    await bundle(root, "src/cli/main.ts", { splitting: true, chunkNames: "[name]-[hash]" }),
+    await bundle(root, "src/collect/feed-worker.ts", {}),
   ];
+  const files = made.flatMap((part) => part.files);
   await Promise.all(files.map(turn));
+  const texts = licences(
+    root,
+    made.flatMap((part) => part.inputs),
+  );
+  writeFileSync(join(folder, "LICENCES.txt"), texts.join("\n"));
   writeFileSync(join(folder, "package.json"), '{ "type": "commonjs" }\n');
   const main = files.find(({ path }) => basename(path) === "main.js");
   chmodSync(main.path, 0o755);

@@ -116,4 +116,21 @@ describe("the ring of strides", () => {
     reader.wait(5000);
     expect(performance.now() - again).toBeLessThan(2500);
   });
+
+  test("a writer that has to wait is told how far the reader's memory is in use", () => {
+    const told: number[] = [];
+    const { kernels, reader, writer } = ends((inUse) => {
+      told.push(inUse);
+      // What is waited for comes meanwhile: so it need not sleep.
+      reader.release(3 << 20);
+    });
+    const { batch, finder } = filled(new Kernels(), 1);
+    const write = () => writer.writeRows(0, batch, finder.find(batch, 0, 1), 0, 1, 0);
+    for (let n = 0; n < 32; n++) write();
+    expect(told).toEqual([]);
+    write();
+    write();
+    expect(told).toEqual([0, 3 << 20]);
+    expect(kernels.memory.buffer).toBeInstanceOf(SharedArrayBuffer);
+  });
 });

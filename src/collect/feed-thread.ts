@@ -55,6 +55,8 @@ export function startReading(): ReadingThread | null {
   const file = program();
   if (file === null) return null;
   const worker = new Worker(file, { env: SHARE_ENV, trackUnmanagedFds: false });
+  // One that nobody comes to use ends with the program.
+  worker.unref();
   // Made while the thread comes up.
   const kernels = new Kernels({ shared: true });
   const ring = new RingReader(kernels, STRIDE_ROWS);
