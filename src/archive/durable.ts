@@ -3,8 +3,9 @@
  * the name with link() fails where another file has it; rename() replaces it.
  */
 import { constants } from "node:fs";
-import { link, mkdir, open, readdir, rename, rm, stat, unlink } from "node:fs/promises";
+import { link, open, readdir, rename, rm, stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { makeDirectory } from "../base/directory.ts";
 
 /** Temporary files of writers that were killed are removed after an hour: no writer holds one for so long. */
 const STALE_MS = 3_600_000;
@@ -61,7 +62,7 @@ export async function syncFolder(path: string): Promise<void> {
 
 /** Makes a folder below `root`, and its names durable up to there. */
 export async function makeFolder(root: string, path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true });
+  const first = makeDirectory(path);
   if (first === undefined) return;
   const top = dirname(first);
   for (let at = dirname(path); at.length >= Math.max(root.length, top.length); at = dirname(at)) {
