@@ -1,5 +1,5 @@
 /** Two points observed on their own, asked together: from capture files to answers, through records on disk. */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -348,6 +348,32 @@ describe("two points, observed and asked", () => {
     const { before } = captures("keep", traffic());
     const report = await observe("A", before, { keepNs: 3_500_000_000n });
     expect(report.records).toMatchObject({ stored: 13, removed: 9 });
+  });
+});
+
+describe("captures that cannot make records", () => {
+  it("are told before anything is written", async () => {
+    const { before } = captures("wrong", traffic());
+    const none = join(root, "none.pcap");
+    await expect(observe("A", none)).rejects.toThrow("no such file");
+    await expect(observe("A", before, { files: [before, none] })).rejects.toThrow("no such file");
+    await expect(observe("A", before, { filter: "nonsense" })).rejects.toThrow("--filter");
+    await expect(observe("A", before, { sender: { files: [none], windowNs: 1e9 } })).rejects.toThrow(
+      "no such file",
+    );
+    expect(existsSync(directory)).toBe(false);
+  });
+
+  it("are refused where one is given twice, or ahead of an earlier one", async () => {
+    const packets = traffic();
+    const early = captures("early", packets.slice(0, 600)).before;
+    const late = captures("late", packets.slice(600)).before;
+    const [files, link] = [[early, late], join(root, "link.pcap")];
+    symlinkSync(early, link);
+    await expect(observe("A", early, { files: [early, link] })).rejects.toThrow("is given twice");
+    await expect(observe("A", early, { files: [late, early] })).rejects.toThrow("begins before");
+    expect(existsSync(directory)).toBe(false);
+    expect((await observe("A", early, { files })).lanes[0]!.packets).toBe(1200);
   });
 });
 
