@@ -5,7 +5,7 @@
 import { constants } from "node:fs";
 import { link, open, readdir, rename, rm, stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { makeDirectory } from "../base/directory.ts";
+import { makeDirectory, writeFailure } from "../base/directory.ts";
 
 /** Temporary files of writers that were killed are removed after an hour: no writer holds one for so long. */
 const STALE_MS = 3_600_000;
@@ -15,12 +15,17 @@ let counter = 0;
 /** Writes and syncs the bytes under a name of their own; the path is to be given to `publish`. */
 export async function writeTemporary(folder: string, bytes: Uint8Array): Promise<string> {
   const path = join(folder, `${process.pid}-${Date.now().toString(36)}-${counter++}`);
-  const file = await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY, 0o644);
   try {
-    await file.writeFile(bytes);
-    await file.datasync();
-  } finally {
-    await file.close();
+    const file = await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY, 0o644);
+    try {
+      await file.writeFile(bytes);
+      await file.datasync();
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    await rm(path, { force: true });
+    throw writeFailure(dirname(folder), error, "what is there already is whole: make room and repeat");
   }
   return path;
 }

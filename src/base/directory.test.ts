@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { makeDirectory } from "./directory.ts";
+import { makeDirectory, writeFailure } from "./directory.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-directory-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -26,3 +26,10 @@ it.skipIf(!existsSync("/proc/self"))(
     expect(() => makeDirectory("/proc/hoptime/records")).toThrow("ENOENT");
   },
 );
+
+it("a refusal of the system is told with its place, all else stays as it is", () => {
+  const full = Object.assign(new Error("EFBIG: file too large, write"), { code: "EFBIG", syscall: "write" });
+  expect((writeFailure("records", full) as Error).message).toBe("records: cannot be written: file too large");
+  const bug = new Error("bug");
+  expect(writeFailure("records", bug)).toBe(bug);
+});

@@ -1,6 +1,7 @@
-/** Folders made with their parents. Node's own `recursive` tries for ever where a parent is there and yet "no such file" is the answer (/proc, /sys). */
+/** What the file system refuses, said with its place. And folders made with their parents. Node's own `recursive` tries for ever where a parent is there and yet "no such file" is the answer (/proc, /sys). */
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
+import { UsageError } from "./errors.ts";
 
 /** The topmost folder that was made; undefined where all were there. */
 export function makeDirectory(path: string): string | undefined {
@@ -24,4 +25,13 @@ export function makeDirectory(path: string): string | undefined {
       }
     }
   }
+}
+
+/** What a failed write is told as: the place and the reason in one line. What is no answer of the system stays as it is. */
+export function writeFailure(path: string, cause: unknown, hint?: string): unknown {
+  const { code, syscall, message } = cause as NodeJS.ErrnoException;
+  if (cause instanceof UsageError || typeof code !== "string" || syscall === undefined) return cause;
+  // "no space left on device" of "ENOSPC: no space left on device, write".
+  const reason = /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? message;
+  return new UsageError("not-writable", `${path}: cannot be written: ${reason}`, hint, { cause });
 }

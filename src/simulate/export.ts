@@ -3,6 +3,7 @@
  * as CSV. All come from one pass over each of the two views; they agree packet by packet.
  */
 import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
+import { writeFailure } from "../base/directory.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { formatFlowKey } from "../capture/flow-text.ts";
@@ -71,7 +72,7 @@ export async function exportSimulation(
     return truth;
   } catch (error) {
     files.discard();
-    throw error;
+    throw writeFailure(directory, error);
   }
 }
 
