@@ -1,4 +1,5 @@
 /** Sentences about what limits the numbers of a report. */
+import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
 import type { PassResult } from "./compare-pass.ts";
@@ -15,14 +16,15 @@ export function observations(
   const notes: string[] = [];
   const { before, after, plan } = result;
   for (const name of ["before", "after"] as const) {
-    const { largestNs } = result.quality[name].report().backward;
-    if (largestNs > windowNs) {
+    const { setBackNs } = result.strays[name];
+    if (setBackNs > windowNs) {
       notes.push(
-        `${result[name].file}: the stamps go back by ${formatDuration(largestNs)}, more than the window: packets behind stamps that are ahead of their time do not match; cut the capture there, or put its packets in order (reordercap)`,
+        `${result[name].file}: the stamps go back by ${formatDuration(setBackNs)}, more than the window: a clock was set, and packets around that time may not match; cut the capture there, or put its packets in order (reordercap)`,
       );
     }
   }
   const explained = notes.length > 0;
+  for (const name of ["before", "after"] as const) notes.push(...strayNotes(result, name));
   for (const side of [before, after]) {
     if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
     if (side.ipPackets > 0 && side.skipped["filtered"] === side.ipPackets)
@@ -64,6 +66,17 @@ export function observations(
   if (directions.twoWay)
     notes.push("packets go both ways: 'segment' is first capture to second, 'reverse' the other way");
   return notes;
+}
+
+function strayNotes(result: PassResult, name: "before" | "after"): string[] {
+  const { count, aheadNs, behindNs } = result.strays[name];
+  if (count === 0) return [];
+  const by = [];
+  if (aheadNs > 0) by.push(`up to ${formatDuration(aheadNs)} ahead of`);
+  if (behindNs > 0) by.push(`up to ${formatDuration(behindNs)} behind`);
+  return [
+    `${result[name].file}: ${count === 1 ? "a stamp strays" : `${formatCount(count)} stamps stray`}, ${by.join(" and ")} those around ${count === 1 ? "it" : "them"}: beyond the window such a packet does not match; the others are not affected`,
+  ];
 }
 
 /** What a person would look at next. */

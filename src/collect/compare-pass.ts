@@ -6,6 +6,7 @@
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
+import type { StrayReport } from "../capture/stamp-trust.ts";
 import { ClockObserver } from "../clock/observer.ts";
 import { ThinnedEnvelope } from "../clock/thinned-envelope.ts";
 import type { TimestampReport } from "../clock/timestamp-quality.ts";
@@ -51,6 +52,8 @@ export interface PassResult {
   after: CaptureStatistics;
   observer: ClockObserver;
   quality: Record<"before" | "after", { report(): TimestampReport }>;
+  /** Stamps that tell no time. */
+  strays: Record<"before" | "after", StrayReport>;
   /** Start of the first interval, ns since 1970, and its place on the matcher's time axis. */
   epochStart: bigint;
   /** ns since 1970 of the matcher's time 0. */
@@ -74,6 +77,7 @@ export async function runPass(
     capture: { ...options.capture, cover: plan.cover },
     alignNs,
     leadNs,
+    windowNs: options.windowNs,
     limit,
     onBatch: options.onBatch,
   };
@@ -110,7 +114,7 @@ export async function runPass(
     const stride = next instanceof Promise ? await next : next;
     if (stride === null) break;
     if (stride.kind === "end") {
-      matcher.end(stride.side);
+      matcher.end(stride.side, stride.lastNs);
       continue;
     }
     const { side, batch, runs, from, to } = stride;
@@ -142,6 +146,7 @@ export async function runPass(
     before: tail.statistics[0],
     after: tail.statistics[1],
     observer,
+    strays: { before: tail.strays[0], after: tail.strays[1] },
     quality: { before: { report: () => tail.quality[0] }, after: { report: () => tail.quality[1] } },
     epochStart,
     originNs,

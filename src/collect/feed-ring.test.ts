@@ -72,12 +72,12 @@ describe("the ring of strides", () => {
     const ring = new FeedRing(ROWS);
     const { batch, finder } = filled(kernels, 1);
     ring.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3, 0);
-    ring.writeEnd(1);
+    ring.writeEnd(1, 12.5);
     ring.close();
     expect(ring.ended).toBe(false);
     expect(ring.read(kernels, batch, finder.runs)).toMatchObject({ kind: "rows", rows: 3 });
     ring.release();
-    expect(ring.read(kernels, batch, finder.runs)).toEqual({ kind: "end", side: 1 });
+    expect(ring.read(kernels, batch, finder.runs)).toEqual({ kind: "end", side: 1, lastNs: 12.5 });
     ring.release();
     expect(ring.ended).toBe(true);
     ring.reset();
@@ -103,7 +103,7 @@ describe("the ring of strides", () => {
     const started = performance.now();
     ring.wait(20);
     expect(performance.now() - started).toBeGreaterThan(10);
-    ring.writeEnd(0);
+    ring.writeEnd(0, null);
     const again = performance.now();
     ring.wait(5000);
     expect(performance.now() - again).toBeLessThan(2500);

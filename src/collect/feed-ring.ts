@@ -4,6 +4,7 @@
  *   control (i32): written | taken | state | reader waits | slot it waits for | writer waits | slot it waits for
  *   counters (f64): bytes of the files consumed | packets given
  *   slot: kind, side, rows, runs, wide, shorts (i32 each), then the columns of the rows: time f64, digest u64, flags u32;
+ *         (at the end of a side its last time instead, NaN without packets);
  *         then head and runs of their keys (kernels/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
  *
  * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
@@ -42,7 +43,7 @@ export class RingCancelled extends Error {}
 /** What a slot holds. */
 export type SlotContent =
   | { kind: "rows"; side: 0 | 1; rows: number; shorts: number }
-  | { kind: "end"; side: 0 | 1 };
+  | { kind: "end"; side: 0 | 1; lastNs: number | null };
 
 export class FeedRing {
   readonly buffer: SharedArrayBuffer;
@@ -105,8 +106,10 @@ export class FeedRing {
     this.#publish(slot, [KIND_ROWS, side, to - from, count, wide ? 1 : 0, Math.min(shorts, 0x7fff_ffff)]);
   }
 
-  writeEnd(side: 0 | 1): void {
-    this.#publish(this.#slotToWrite(), [KIND_END, side]);
+  writeEnd(side: 0 | 1, lastNs: number | null): void {
+    const slot = this.#slotToWrite();
+    this.#time[slot]![0] = lastNs ?? Number.NaN;
+    this.#publish(slot, [KIND_END, side]);
   }
 
   /** No more slots will come. */
@@ -166,7 +169,10 @@ export class FeedRing {
     const slot = Atomics.load(this.#control, TAKEN) & (SLOTS - 1);
     const head = this.#head[slot]!;
     const side = head[1] as 0 | 1;
-    if (head[0] === KIND_END) return { kind: "end", side };
+    if (head[0] === KIND_END) {
+      const lastNs = this.#time[slot]![0]!;
+      return { kind: "end", side, lastNs: Number.isNaN(lastNs) ? null : lastNs };
+    }
     const n = head[2]!;
     const { rows } = this;
     const words = this.#words[slot]!;

@@ -24,6 +24,7 @@ export interface FeedOrder {
   filter: string | undefined;
   alignNs: number;
   leadNs: number;
+  windowNs: number;
 }
 
 /** An error in words that can be sent. */
@@ -55,6 +56,7 @@ async function serve(order: FeedOrder, ring: FeedRing, post: (m: FeedMessage) =>
     },
     alignNs: order.alignNs,
     leadNs: order.leadNs,
+    windowNs: order.windowNs,
     limit: Number.POSITIVE_INFINITY,
   });
   post({ kind: "head", head: feed.head });
@@ -77,7 +79,7 @@ async function writeStrides(feed: DirectFeed, ring: FeedRing): Promise<void> {
   for (let n = 1; ; n++) {
     const stride = await feed.next();
     if (stride === null) break;
-    if (stride.kind === "end") ring.writeEnd(stride.side);
+    if (stride.kind === "end") ring.writeEnd(stride.side, stride.lastNs);
     else {
       const { side, batch, runs, from, to, shorts } = stride;
       ring.writeRows(side, batch, runs, from, to, shorts);

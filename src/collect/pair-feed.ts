@@ -13,7 +13,11 @@ import {
   type CaptureStatistics,
   DEFAULT_SEED,
 } from "../capture/reader.ts";
+import { StampTrust, type StrayReport } from "../capture/stamp-trust.ts";
 import { type StampScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
+
+/** Stamps that go back by more than this share of the window are looked at. */
+const TOLERANCE = 1 / 16;
 
 /** Longer than other batches: each stride costs a hand-over where another thread reads. The same everywhere, so that strides are. */
 export const STRIDE_ROWS = 4096;
@@ -26,6 +30,7 @@ export interface FeedPlan {
   alignNs: number;
   /** How far BEFORE is read ahead of AFTER at most: by a quarter of it at least. */
   leadNs: number;
+  windowNs: number;
   /** Stop after so many packets of each capture. */
   limit: number;
   /** Watches every batch of either side. */
@@ -48,14 +53,18 @@ export interface FeedHead {
   totalBytes: number | null;
 }
 
-/** Rows [from, to) of a batch of one side and their runs; or the end of a side. `shorts`: packets of the side so far that were cut within the digest. */
+/**
+ * Rows [from, to) of a batch of one side and their runs; or the end of a side. `shorts`: packets of the side so far that were cut within the
+ * digest. `lastNs`: the side's last time; null without packets.
+ */
 export type Stride =
   | { kind: "rows"; side: 0 | 1; batch: PacketBatch; runs: KeyRuns; from: number; to: number; shorts: number }
-  | { kind: "end"; side: 0 | 1 };
+  | { kind: "end"; side: 0 | 1; lastNs: number | null };
 
 export interface FeedTail {
   statistics: [CaptureStatistics, CaptureStatistics];
   quality: [TimestampReport, TimestampReport];
+  strays: [StrayReport, StrayReport];
   /** It ended at its limit, not at the captures' ends. */
   limited: boolean;
 }
@@ -78,23 +87,64 @@ class Side {
   readonly reader: CaptureReader;
   readonly quality: TimestampQuality;
   readonly scan: StampScan;
+  readonly trust: StampTrust;
+  readonly toleranceNs: number;
   readonly shiftNs: number;
   row = 0;
   done = false;
   packets = 0;
 
-  constructor(side: 0 | 1, reader: CaptureReader, originNs: bigint, shiftNs: number) {
+  constructor(side: 0 | 1, reader: CaptureReader, originNs: bigint, shiftNs: number, toleranceNs: number) {
     this.side = side;
     this.reader = reader;
     this.quality = new TimestampQuality({ originNs });
     const { kernels } = reader.batch;
     this.scan = (from, to, previous, least, most) =>
       kernels.call.timesBetween!(reader.batch.column("time"), from, to, previous, least, most) >>> 0;
+    this.toleranceNs = toleranceNs;
+    this.trust = new StampTrust(toleranceNs);
     this.shiftNs = shiftNs;
   }
 
+  /** A new batch is at hand. */
+  look(): void {
+    const { timeNs, count } = this.reader.batch;
+    this.quality.observe(timeNs, count, this.scan);
+    this.trust.observe(timeNs, count, this.quality.takeBackNs());
+  }
+
   get headNs(): number {
-    return this.done ? Number.POSITIVE_INFINITY : this.reader.batch.timeNs[this.row]! + this.shiftNs;
+    if (this.done) return Number.POSITIVE_INFINITY;
+    return (this.trust.believed ?? this.reader.batch.timeNs)[this.row]! + this.shiftNs;
+  }
+
+  /** The first row whose time is above `untilNs`, or that a clock was set back before. */
+  rowsUntil(untilNs: number): number {
+    const { trust, row, shiftNs } = this;
+    const { batch } = this.reader;
+    const times = trust.believed;
+    if (!times) return batch.rowsUntil(row, untilNs, shiftNs);
+    const { count } = batch;
+    let to = row;
+    while (to < count && times[to]! + shiftNs <= untilNs) {
+      if (to > row && times[to]! < times[to - 1]! - this.toleranceNs) break;
+      to++;
+    }
+    return to;
+  }
+
+  lastNs(): number | null {
+    const { lastNs } = this.trust.report();
+    return lastNs === null ? null : lastNs + this.shiftNs;
+  }
+
+  /** Its last time is not one that strays. */
+  statistics(): CaptureStatistics {
+    const statistics = this.reader.statistics();
+    const { count, aheadNs, lastNs } = this.trust.report();
+    const { originNs } = statistics;
+    if (count === 0 || aheadNs === 0 || lastNs === null || originNs === null) return statistics;
+    return { ...statistics, lastNs: originNs + BigInt(Math.round(lastNs)) };
   }
 }
 
@@ -138,8 +188,9 @@ export class DirectFeed implements PairFeed {
     const [before, after] = readers.map((reader, i) => {
       const own = reader.originNs ?? originNs;
       const shiftNs = Number(own - originNs) - (i === 1 ? plan.alignNs : 0);
-      const side = new Side(i as 0 | 1, reader, own, shiftNs);
+      const side = new Side(i as 0 | 1, reader, own, shiftNs, plan.windowNs * TOLERANCE);
       side.done = !first[i];
+      if (!side.done) side.look();
       return side;
     }) as [Side, Side];
     const startNs = Math.min(before.headNs, after.headNs);
@@ -162,7 +213,7 @@ export class DirectFeed implements PairFeed {
       if (to >= side.reader.batch.count) await this.#advance(side);
     }
     const ended = this.#ended.shift();
-    if (ended) return { kind: "end", side: ended.side };
+    if (ended) return { kind: "end", side: ended.side, lastNs: ended.lastNs() };
     const before = this.#before;
     const after = this.#after;
     if (before.done && after.done) return null;
@@ -172,9 +223,10 @@ export class DirectFeed implements PairFeed {
     const side = !before.done && beforeNs <= afterNs + leadNs / 4 ? before : after;
     const untilNs = side === before ? afterNs + leadNs : beforeNs - leadNs / 4;
     const { batch } = side.reader;
-    const to = batch.rowsUntil(side.row, untilNs, side.shiftNs);
+    const to = side.rowsUntil(untilNs);
     this.#taken = { side, to };
     const runs = this.#finder.find(batch, side.row, to);
+    if (side.trust.believed) runs.setBounds(side.trust.believed, side.row, to);
     const shorts = side.reader.shortPackets;
     return { kind: "rows", side: side.side, batch, runs, from: side.row, to, shorts };
   }
@@ -182,6 +234,7 @@ export class DirectFeed implements PairFeed {
   async #advance(side: Side): Promise<void> {
     side.row = 0;
     if (side.packets < this.#plan.limit && (await side.reader.next())) {
+      side.look();
       this.#begin(side);
       return;
     }
@@ -193,7 +246,6 @@ export class DirectFeed implements PairFeed {
     const { batch } = side.reader;
     side.packets += batch.count;
     this.#packets += batch.count;
-    side.quality.observe(batch.timeNs, batch.count, side.scan);
     this.#plan.onBatch?.(side.side, batch, side.reader.originNs!);
   }
 
@@ -209,8 +261,9 @@ export class DirectFeed implements PairFeed {
   finish(): FeedTail {
     const sides = [this.#before, this.#after] as const;
     const tail: FeedTail = {
-      statistics: [sides[0].reader.statistics(), sides[1].reader.statistics()],
+      statistics: [sides[0].statistics(), sides[1].statistics()],
       quality: [sides[0].quality.report(), sides[1].quality.report()],
+      strays: [sides[0].trust.report(), sides[1].trust.report()],
       limited: sides.some((s) => s.packets >= this.#plan.limit),
     };
     for (const { reader } of sides) {
