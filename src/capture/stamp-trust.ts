@@ -3,20 +3,15 @@
  * the time it is: whoever reads two captures side by side would wait for the other one to come there. Each row is given a time that can be
  * believed, its own or, where it strays, that of the rows before it.
  *
- * A row that jumps by more than the tolerance strays if a good part of the next rows (LOOK) are back where the time was; if not, the clock was set,
- * or it was quiet. Near the end of a batch, where too few rows follow, it is left open (`held`): the rows keep the time before until
- * so many have followed, which delays that time by LOOK rows at most. Told too low a time costs a reader nothing, too high a time everything.
+ * A row that jumps by more than the tolerance strays, with those that jump with it, if more of the next rows (LOOK) are back where the time was; if not, the
+ * clock was set, or it was quiet. Where too few rows follow, it is left open until they are there.
  *
- * Batches without a jump back and without a gap at their end are not looked at row by row. Limits: more than about 700 strays in a row are a step; strays within the
+ * Batches without a jump back and without a gap at their end are not looked at row by row. Limits: more than LOOK / 2 strays in a row are a step; strays within the
  * tolerance are believed; at the very start and end of a capture silence and a stray are the same thing: less than a day is silence.
  */
 
 /** Rows that are asked whether one strays. */
 export const LOOK = 1024;
-/** Of those that are asked, so many at most. */
-const ASKED = 128;
-/** At least this share of them says so. */
-const STRAY_SHARE = 1 / 4;
 const DAY_NS = 86_400e9;
 
 /** Stamps that stray. */
@@ -35,15 +30,13 @@ export class StampTrust {
   readonly #toleranceNs: number;
   /** The latest believed stamp. */
   #latest = Number.NEGATIVE_INFINITY;
-  /** Rows believed since the start or the last step back. */
-  #age = 0;
-  /** Rows at the end that are left open, of those that are behind, and the latest stamp of all. */
-  #held = 0;
-  #heldBehind = 0;
-  #heldLatest = Number.NEGATIVE_INFINITY;
+  /** The last rows of the batch before were left open. */
+  #open = false;
   #strays = { count: 0, aheadNs: 0, behindNs: 0, setBackNs: 0 };
   #room = new Float64Array(0);
-  /** Of the last batch: a believed time for each row; null where all are as stamped. */
+  /** The least stamp from each row on. */
+  #least = new Float64Array(0);
+  /** Of the last batch: a believed time for each row that is decided; null where all are as stamped. */
   believed: Float64Array | null = null;
 
   /** Stamps that go back by up to so much are taken as they are. */
@@ -51,45 +44,31 @@ export class StampTrust {
     this.#toleranceNs = toleranceNs;
   }
 
-  /** The next n rows of the file. `backNs`: by how much any of their stamps is behind the one before it at most. */
-  observe(timeNs: Float64Array, n: number, backNs: number): void {
+  /**
+   * The next n rows of the file, beginning with those that were left open. `backNs`: by how much any of the new stamps is behind the one before it at
+   * most. `last`: no more will come. Returns how many are decided: the others are to be given again, with more behind them.
+   */
+  observe(timeNs: Float64Array, n: number, backNs: number, last: boolean): number {
     this.believed = null;
-    if (n === 0) return;
-    if (
-      this.#held > 0 ||
-      backNs > this.#toleranceNs ||
-      this.#endsWithGap(timeNs, n) ||
-      this.#startsLate(timeNs, n)
-    ) {
-      this.#judge(timeNs, n);
-      return;
+    if (n === 0) return 0;
+    const plain = !this.#open && backNs <= this.#toleranceNs;
+    if (!plain || this.#endsWithGap(timeNs, n) || this.#startsLate(timeNs, n)) {
+      return this.#judge(timeNs, n, last);
     }
     this.#latest = Math.max(this.#latest, timeNs[n - 1]!);
-    this.#age += n;
+    return n;
   }
 
   report(): StrayReport {
-    const strays = this.#strays;
-    const latest = this.#latest;
-    if (latest === Number.NEGATIVE_INFINITY) return { ...strays, lastNs: null };
-    // Rows left open at the end of the capture.
-    const jumpNs = this.#held > 0 ? this.#heldLatest - latest : 0;
-    if (jumpNs >= 0 && jumpNs <= DAY_NS) return { ...strays, lastNs: latest + jumpNs };
-    return {
-      ...strays,
-      count: strays.count + this.#held,
-      aheadNs: Math.max(strays.aheadNs, jumpNs),
-      behindNs: Math.max(strays.behindNs, -jumpNs),
-      lastNs: latest,
-    };
+    return { ...this.#strays, lastNs: Number.isFinite(this.#latest) ? this.#latest : null };
   }
 
   /** The last rows hold a jump ahead that too few rows follow. */
   #endsWithGap(timeNs: Float64Array, n: number): boolean {
-    const from = Math.max(0, n - LOOK);
-    let previous = from > 0 ? timeNs[from - 1]! : this.#latest;
+    const from = Math.max(1, n - LOOK);
+    let previous = n <= LOOK && Number.isFinite(this.#latest) ? this.#latest : timeNs[from - 1]!;
     if (timeNs[n - 1]! - previous <= this.#toleranceNs) return false;
-    for (let i = from; i < n; i++) {
+    for (let i = n <= LOOK ? 0 : from; i < n; i++) {
       const time = timeNs[i]!;
       if (time - previous > this.#toleranceNs) return true;
       previous = time;
@@ -99,104 +78,92 @@ export class StampTrust {
 
   /** The first rows of all are days before what follows. */
   #startsLate(timeNs: Float64Array, n: number): boolean {
-    return this.#age === 0 && timeNs[Math.min(n, LOOK) - 1]! - timeNs[0]! > DAY_NS;
+    return !Number.isFinite(this.#latest) && timeNs[Math.min(n, LOOK) - 1]! - timeNs[0]! > DAY_NS;
   }
 
-  #judge(timeNs: Float64Array, n: number): void {
-    const tolerance = this.#toleranceNs;
-    if (this.#room.length < n) this.#room = new Float64Array(n);
+  #judge(timeNs: Float64Array, n: number, last: boolean): number {
+    if (this.#room.length < n) {
+      this.#room = new Float64Array(n);
+      this.#least = new Float64Array(n);
+    }
     const believed = this.#room;
+    let least = Number.POSITIVE_INFINITY;
+    for (let k = n - 1; k >= 0; k--) {
+      least = Math.min(least, timeNs[k]!);
+      this.#least[k] = least;
+    }
     this.believed = believed;
-    let first = 0;
-    for (let i = 0; i < n; i++) {
+    this.#open = false;
+    let i = this.#begin(timeNs, n);
+    for (; i < n; i++) {
       const time = timeNs[i]!;
-      if (this.#age === 0) {
-        if (straysFirst(timeNs, i, n, tolerance)) {
-          this.#strays.count++;
-          first = i + 1;
-          continue;
-        }
-        believed.fill(time, 0, first);
-        for (let k = 0; k < first; k++) this.#measure(timeNs[k]! - time);
-        this.#believe(time);
-      } else if (Math.abs(time - this.#latest) <= tolerance) {
-        this.#strays.count += this.#held;
-        if (this.#held > 0) this.#measure(this.#heldLatest - this.#latest);
-        this.#believe(Math.max(time, this.#latest));
+      const apart = time - this.#latest;
+      if (Math.abs(apart) <= this.#toleranceNs) {
+        this.#latest = Math.max(time, this.#latest);
         believed[i] = time;
         continue;
-      } else if (time > this.#latest) this.#ahead(timeNs, i, n);
-      else this.#behind(timeNs, i, n);
+      }
+      const known = last || n - 1 - i >= LOOK;
+      if (this.#isAlone(timeNs, i, n) || (last && strayAtEnd(apart))) this.#stray(apart);
+      else if (known) {
+        this.#strays.setBackNs = Math.max(this.#strays.setBackNs, -apart);
+        this.#latest = time;
+      } else {
+        this.#open = true;
+        break;
+      }
       believed[i] = this.#latest;
     }
+    return i;
   }
 
-  #ahead(timeNs: Float64Array, i: number, n: number): void {
-    const time = timeNs[i]!;
+  /** The first rows of all, before which there are none to believe, stray where they are later than most of what follows, or days earlier. */
+  #begin(timeNs: Float64Array, n: number): number {
+    if (Number.isFinite(this.#latest)) return 0;
+    let first = 0;
+    const strays = (i: number) =>
+      outvoted(timeNs, i, n, Number.NEGATIVE_INFINITY, timeNs[i]! - this.#toleranceNs) ||
+      outvoted(timeNs, i, n, timeNs[i]! + DAY_NS, Number.POSITIVE_INFINITY);
+    while (strays(first)) first++;
+    this.#latest = timeNs[first]!;
+    this.believed!.fill(this.#latest, 0, first);
+    for (let k = 0; k < first; k++) this.#stray(timeNs[k]! - this.#latest);
+    return first;
+  }
+
+  /** Row i has jumped, and more rows go on where the time was than went with it. */
+  #isAlone(timeNs: Float64Array, i: number, n: number): boolean {
     const tolerance = this.#toleranceNs;
-    if (shareWithin(timeNs, i, n, this.#latest - tolerance, time - tolerance) >= STRAY_SHARE)
-      this.#stray(time);
-    else if (n - 1 - i >= LOOK || this.#held >= LOOK) this.#believe(time);
-    else this.#hold(time);
-  }
-
-  #behind(timeNs: Float64Array, i: number, n: number): void {
+    const from = this.#latest - tolerance;
     const time = timeNs[i]!;
-    const enough = Math.min(LOOK, this.#age + this.#held - this.#heldBehind);
-    if (shareWithin(timeNs, i, n, this.#latest - this.#toleranceNs, Number.POSITIVE_INFINITY) >= STRAY_SHARE)
-      this.#stray(time);
-    else if (n - 1 - i >= LOOK || this.#heldBehind + 1 >= enough) {
-      this.#strays.setBackNs = Math.max(this.#strays.setBackNs, this.#latest - time);
-      this.#age = 0;
-      this.#believe(time);
-    } else {
-      this.#hold(time);
-      this.#heldBehind++;
-    }
+    if (time < from) return outvoted(timeNs, i, n, from, Number.POSITIVE_INFINITY);
+    // Mostly there was silence, and nothing comes back.
+    return this.#least[i]! < time - tolerance && outvoted(timeNs, i, n, from, time - tolerance);
   }
 
-  #believe(time: number): void {
-    this.#latest = time;
-    this.#age++;
-    this.#held = 0;
-    this.#heldBehind = 0;
-    this.#heldLatest = Number.NEGATIVE_INFINITY;
-  }
-
-  #hold(time: number): void {
-    this.#held++;
-    this.#heldLatest = Math.max(this.#heldLatest, time);
-  }
-
-  #stray(time: number): void {
-    this.#strays.count++;
-    this.#measure(time - this.#latest);
-  }
-
-  #measure(apartNs: number): void {
-    this.#strays.aheadNs = Math.max(this.#strays.aheadNs, apartNs);
-    this.#strays.behindNs = Math.max(this.#strays.behindNs, -apartNs);
+  #stray(apartNs: number): void {
+    const strays = this.#strays;
+    strays.count++;
+    strays.aheadNs = Math.max(strays.aheadNs, apartNs);
+    strays.behindNs = Math.max(strays.behindNs, -apartNs);
   }
 }
 
-/** Row i, before which there is none to believe, is later than the next rows, or days earlier. */
-function straysFirst(timeNs: Float64Array, i: number, n: number, toleranceNs: number): boolean {
-  const time = timeNs[i]!;
-  return (
-    shareWithin(timeNs, i, n, Number.NEGATIVE_INFINITY, time - toleranceNs) > 1 / 2 ||
-    shareWithin(timeNs, i, n, time + DAY_NS, Number.POSITIVE_INFINITY) > 1 / 2
-  );
+/** Near the end of a capture, where nothing comes back to the time before. A clock that was set back there is none to wait for. */
+function strayAtEnd(apartNs: number): boolean {
+  return apartNs < 0 || apartNs > DAY_NS;
 }
 
-/** Of the rows after row i, the share with stamps from `fromNs` to below `toNs`; 0 where none follow. */
-function shareWithin(timeNs: Float64Array, i: number, n: number, fromNs: number, toNs: number): number {
+/** Among row i and those after it, more have stamps from `fromNs` to below `toNs` than come before the first of them. */
+function outvoted(timeNs: Float64Array, i: number, n: number, fromNs: number, toNs: number): boolean {
   const end = Math.min(n, i + 1 + LOOK);
-  const step = Math.max(1, Math.floor((end - i - 1) / ASKED));
-  let asked = 0;
+  let first = 0;
   let within = 0;
-  for (let k = i + 1; k < end; k += step) {
-    asked++;
-    if (timeNs[k]! >= fromNs && timeNs[k]! < toNs) within++;
+  for (let k = i + 1; k < end; k++) {
+    const time = timeNs[k]!;
+    if (!(time >= fromNs && time < toNs)) continue;
+    if (within++ === 0) first = k - i;
+    if (within > first) return true;
   }
-  return asked === 0 ? 0 : within / asked;
+  return false;
 }

@@ -4,7 +4,8 @@
  * function of the captures alone: a feed in another thread (parallel-feed.ts) gives the same strides.
  */
 import type { Kernels } from "../base/kernels.ts";
-import type { PacketBatch } from "../capture/batch.ts";
+import { PacketBatch } from "../capture/batch.ts";
+import { appendRows } from "../capture/copy-batch.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
 import { type KeyRuns, RunFinder } from "../capture/key-runs.ts";
 import {
@@ -13,11 +14,11 @@ import {
   type CaptureStatistics,
   DEFAULT_SEED,
 } from "../capture/reader.ts";
-import { StampTrust, type StrayReport } from "../capture/stamp-trust.ts";
+import { LOOK, StampTrust, type StrayReport } from "../capture/stamp-trust.ts";
 import { type StampScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
 
 /** Stamps that go back by more than this share of the window are looked at. */
-const TOLERANCE = 1 / 16;
+const TOLERANCE = 1 / 2;
 
 /** Longer than other batches: each stride costs a hand-over where another thread reads. The same everywhere, so that strides are. */
 export const STRIDE_ROWS = 4096;
@@ -81,7 +82,7 @@ export interface PairFeed {
   cancel(): void | Promise<void>;
 }
 
-/** One capture being read: the batch at hand and the next row of it. */
+/** One capture being read: the batch at hand, its next row, and how far its rows can be given. */
 class Side {
   readonly side: 0 | 1;
   readonly reader: CaptureReader;
@@ -90,13 +91,21 @@ class Side {
   readonly trust: StampTrust;
   readonly toleranceNs: number;
   readonly shiftNs: number;
+  batch: PacketBatch;
   row = 0;
+  /** Rows from here on wait for others that tell whether their stamps stray. */
+  end = 0;
   done = false;
   packets = 0;
+  /** The reader has no more, or no more is wanted. */
+  #last = false;
+  /** Where rows that wait meet those of the next batch. */
+  #joined: PacketBatch | null = null;
 
   constructor(side: 0 | 1, reader: CaptureReader, originNs: bigint, shiftNs: number, toleranceNs: number) {
     this.side = side;
     this.reader = reader;
+    this.batch = reader.batch;
     this.quality = new TimestampQuality({ originNs });
     const { kernels } = reader.batch;
     this.scan = (from, to, previous, least, most) =>
@@ -106,27 +115,58 @@ class Side {
     this.shiftNs = shiftNs;
   }
 
-  /** A new batch is at hand. */
-  look(): void {
-    const { timeNs, count } = this.reader.batch;
-    this.quality.observe(timeNs, count, this.scan);
-    this.trust.observe(timeNs, count, this.quality.takeBackNs());
+  /** Goes on to the next rows that can be given; false where there are none. `begin` hears of each batch that is read. */
+  async advance(limit: number, begin: (side: Side) => void): Promise<boolean> {
+    do {
+      this.#keepOpen();
+      if (!this.#last && this.packets < limit && (await this.reader.next())) begin(this);
+      else {
+        this.#last = true;
+        if (this.batch === this.reader.batch) return false;
+      }
+      this.look(this.#last);
+    } while (this.end === 0);
+    return true;
+  }
+
+  /** Rows that are left of the batch at hand are put where the next one can join them. */
+  #keepOpen(): void {
+    const { batch, reader, end } = this;
+    const { count } = batch;
+    if (end === count) {
+      this.batch = reader.batch;
+      return;
+    }
+    this.#joined ??= new PacketBatch(reader.batch.kernels, reader.batch.capacity + LOOK);
+    this.#joined.count = 0;
+    appendRows(batch, end, count, this.#joined);
+    this.batch = this.#joined;
+  }
+
+  /** The reader has given a batch, or, with `last`, has none any more. */
+  look(last: boolean): void {
+    const { batch, reader } = this;
+    this.row = 0;
+    if (!last) {
+      this.quality.observe(reader.batch.timeNs, reader.batch.count, this.scan);
+      if (batch !== reader.batch) appendRows(reader.batch, 0, reader.batch.count, batch);
+    }
+    this.end = this.trust.observe(batch.timeNs, batch.count, this.quality.takeBackNs(), last);
   }
 
   get headNs(): number {
     if (this.done) return Number.POSITIVE_INFINITY;
-    return (this.trust.believed ?? this.reader.batch.timeNs)[this.row]! + this.shiftNs;
+    return (this.trust.believed ?? this.batch.timeNs)[this.row]! + this.shiftNs;
   }
 
-  /** The first row whose time is above `untilNs`, or that a clock was set back before. */
-  rowsUntil(untilNs: number): number {
-    const { trust, row, shiftNs } = this;
-    const { batch } = this.reader;
+  /** The first row whose time is above `untilNs`, or that a clock was set back before, or that is one too many. */
+  rowsUntil(untilNs: number, most: number): number {
+    const { trust, row, shiftNs, batch } = this;
     const times = trust.believed;
-    if (!times) return batch.rowsUntil(row, untilNs, shiftNs);
-    const { count } = batch;
+    if (!times) return Math.min(batch.rowsUntil(row, untilNs, shiftNs), row + most);
+    const end = Math.min(this.end, row + most);
     let to = row;
-    while (to < count && times[to]! + shiftNs <= untilNs) {
+    while (to < end && times[to]! + shiftNs <= untilNs) {
       if (to > row && times[to]! < times[to - 1]! - this.toleranceNs) break;
       to++;
     }
@@ -146,12 +186,20 @@ class Side {
     if (count === 0 || aheadNs === 0 || lastNs === null || originNs === null) return statistics;
     return { ...statistics, lastNs: originNs + BigInt(Math.round(lastNs)) };
   }
+
+  free(): void {
+    this.reader.close();
+    this.reader.free();
+    this.#joined?.free();
+  }
 }
 
 /** The feed that reads and decodes in this thread. */
 export class DirectFeed implements PairFeed {
   readonly head: FeedHead;
-  readonly #finder: RunFinder;
+  /** By the batches' capacity. */
+  readonly #finders = new Map<number, RunFinder>();
+  readonly #kernels: Kernels;
   readonly #plan: FeedPlan;
   readonly #before: Side;
   readonly #after: Side;
@@ -162,12 +210,11 @@ export class DirectFeed implements PairFeed {
   #packets = 0;
 
   private constructor(kernels: Kernels, plan: FeedPlan, before: Side, after: Side, head: FeedHead) {
+    this.#kernels = kernels;
     this.#plan = plan;
     this.#before = before;
     this.#after = after;
     this.head = head;
-    const { key = FlowKeySpec.parse(undefined), seed = DEFAULT_SEED } = plan.capture;
-    this.#finder = new RunFinder(kernels, key, seed, head.rows);
     for (const side of [before, after]) {
       if (side.done) this.#ended.push(side);
       else this.#begin(side);
@@ -190,7 +237,7 @@ export class DirectFeed implements PairFeed {
       const shiftNs = Number(own - originNs) - (i === 1 ? plan.alignNs : 0);
       const side = new Side(i as 0 | 1, reader, own, shiftNs, plan.windowNs * TOLERANCE);
       side.done = !first[i];
-      if (!side.done) side.look();
+      if (!side.done) side.look(false);
       return side;
     }) as [Side, Side];
     const startNs = Math.min(before.headNs, after.headNs);
@@ -210,7 +257,10 @@ export class DirectFeed implements PairFeed {
       const { side, to } = this.#taken;
       this.#taken = null;
       side.row = to;
-      if (to >= side.reader.batch.count) await this.#advance(side);
+      if (to >= side.end && !(await side.advance(this.#plan.limit, this.#begin))) {
+        side.done = true;
+        this.#ended.push(side);
+      }
     }
     const ended = this.#ended.shift();
     if (ended) return { kind: "end", side: ended.side, lastNs: ended.lastNs() };
@@ -222,31 +272,29 @@ export class DirectFeed implements PairFeed {
     const afterNs = after.headNs;
     const side = !before.done && beforeNs <= afterNs + leadNs / 4 ? before : after;
     const untilNs = side === before ? afterNs + leadNs : beforeNs - leadNs / 4;
-    const { batch } = side.reader;
-    const to = side.rowsUntil(untilNs);
+    const { batch } = side;
+    const to = side.rowsUntil(untilNs, this.head.rows);
     this.#taken = { side, to };
-    const runs = this.#finder.find(batch, side.row, to);
+    const runs = this.#finder(batch.capacity).find(batch, side.row, to);
     if (side.trust.believed) runs.setBounds(side.trust.believed, side.row, to);
     const shorts = side.reader.shortPackets;
     return { kind: "rows", side: side.side, batch, runs, from: side.row, to, shorts };
   }
 
-  async #advance(side: Side): Promise<void> {
-    side.row = 0;
-    if (side.packets < this.#plan.limit && (await side.reader.next())) {
-      side.look();
-      this.#begin(side);
-      return;
-    }
-    side.done = true;
-    this.#ended.push(side);
-  }
-
-  #begin(side: Side): void {
+  readonly #begin = (side: Side): void => {
     const { batch } = side.reader;
     side.packets += batch.count;
     this.#packets += batch.count;
     this.#plan.onBatch?.(side.side, batch, side.reader.originNs!);
+  };
+
+  #finder(capacity: number): RunFinder {
+    const known = this.#finders.get(capacity);
+    if (known) return known;
+    const { key = FlowKeySpec.parse(undefined), seed = DEFAULT_SEED } = this.#plan.capture;
+    const finder = new RunFinder(this.#kernels, key, seed, capacity);
+    this.#finders.set(capacity, finder);
+    return finder;
   }
 
   progress(): { doneBytes: number; packets: number } {
@@ -266,11 +314,8 @@ export class DirectFeed implements PairFeed {
       strays: [sides[0].trust.report(), sides[1].trust.report()],
       limited: sides.some((s) => s.packets >= this.#plan.limit),
     };
-    for (const { reader } of sides) {
-      reader.close();
-      reader.free();
-    }
-    this.#finder.free();
+    for (const side of sides) side.free();
+    for (const finder of this.#finders.values()) finder.free();
     return tail;
   }
 }
