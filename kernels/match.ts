@@ -186,8 +186,8 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     logAdapt(before);
     logAdapt(after);
   }
-  // The clock was set back: waiting for it to come by again would keep packets for ever.
-  const back = most < m.now - m.window - m.slack;
+  // The clock was set back by far: waiting for it to come by again would keep packets for ever.
+  const back = most < m.now - 4 * m.window;
   m.now = back ? most : max<f64>(m.now, most);
   retire(m, before, 0, m.now - m.window - m.slack, back);
   retire(m, after, 1, m.now - m.window - m.slack, back);

@@ -200,3 +200,56 @@ describe("bursts of stamps that stray", () => {
     expect(stray.notes.filter((n) => /stamps stray/.test(n))).toHaveLength(2);
   });
 });
+
+describe("a clock that is set", () => {
+  const set = (list: PlainPacket[], at: number, byNs: bigint) => bend(list, at, list.length - at, byNs);
+
+  test("in both captures goes on matching behind it where it is set forward, and keeps what was before it where it is set back", async () => {
+    const { matched } = (await compare(common)).segment;
+    for (const byNs of [30n * SECOND, 3600n * SECOND, -30n * SECOND]) {
+      const { segment, notes } = await compare({
+        before: set(common.before, 6000, byNs),
+        after: set(common.after, 6000 - 62, byNs),
+      });
+      expect(segment.matched).toBeGreaterThan(byNs > 0n ? matched - 20 : matched / 2 - 20);
+      expect(notes.join("\n")).not.toMatch(/stray/);
+      if (byNs < 0n) expect(notes.join("\n")).toMatch(/the stamps go back by 30(\.0*)? s.*a clock was set/);
+    }
+  });
+
+  test("in one capture is named, and so are strays before it", async () => {
+    const bent = bend(set(common.after, 6000, 3600n * SECOND), 1000, 1, YEAR);
+    const { notes, segment } = await compare({ ...common, after: bent });
+    expect(segment.matched).toBeGreaterThan(5800);
+    expect(segment.matched).toBeLessThan(6100);
+    expect(notes.join("\n")).toMatch(/a clock was set during the capture/);
+    expect(notes.join("\n")).toMatch(/a stamp strays, up to 365.0 d ahead/);
+  });
+});
+
+describe("intervals", () => {
+  test("that are too short are refused with a length that does, before they take the memory", async () => {
+    // 250,001 packets, each in a microsecond of its own.
+    const pair = makePair(260_000, 2_000n);
+    const error = await compare(pair, "pcap", { epochNs: 1000 }).catch((e) => e);
+    expect(error).toMatchObject({
+      name: "UsageError",
+      code: "bad-parameter",
+      hint: expect.stringMatching(/^use 10 µs or longer/),
+    });
+    expect(error.message).toMatch(/--epoch: intervals of 1 µs are too short .* more than 250,000/);
+    const { intervals } = await compare(pair, "pcap", { epochNs: 1e4 });
+    expect(intervals.reduce((n, i) => n + i.sent, 0)).toBe(260_000);
+  });
+
+  test("without packets take no memory, however many", async () => {
+    const slow = makePair(50, 86_400n * SECOND);
+    const { intervals, heat, segment } = await compare(slow, "pcap", { epochNs: 1000 });
+    expect(intervals).toHaveLength(50);
+    expect(intervals.map((i) => i.matched)).toEqual(
+      slow.before.map((_, i) => (i === 0 ? 1 : i % 97 === 50 ? 0 : 1)),
+    );
+    expect(heat!.columnStartNs.length).toBeLessThanOrEqual(200);
+    expect(segment.matched).toBe(50);
+  });
+});

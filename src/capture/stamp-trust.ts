@@ -7,12 +7,18 @@
  * clock was set, or it was quiet. Where too few rows follow, it is left open until they are there.
  *
  * Batches without a jump back and without a gap at their end are not looked at row by row. Limits: more than LOOK / 2 strays in a row are a step; strays within the
- * tolerance are believed; at the very start and end of a capture silence and a stray are the same thing: less than a day is silence.
+ * tolerance are believed; at the very start and end of a capture silence and a stray are the same thing: it is silence up to a day, or up to SILENCE times what the
+ * packets beside it take.
  */
+import { formatCount } from "../base/quantity.ts";
+import { formatDuration } from "../base/time.ts";
 
 /** Rows that are asked whether one strays. */
 export const LOOK = 1024;
 const DAY_NS = 86_400e9;
+const SILENCE = 16;
+/** Packets beside a silence that it is compared with. */
+const BESIDE = 8;
 
 /** Stamps that stray. */
 export interface StrayReport {
@@ -26,10 +32,27 @@ export interface StrayReport {
   lastNs: number | null;
 }
 
+/** The last time of a capture whose largest stamp of any packet, with or without a row, is `largestNs`; both from its first time on. */
+export function lastBelieved({ count, aheadNs, lastNs }: StrayReport, largestNs: number): number {
+  if (lastNs === null) return largestNs;
+  return (count > 0 && aheadNs > 0) || isNoSilence(largestNs - lastNs, lastNs) ? lastNs : largestNs;
+}
+
+/** "a stamp strays, up to 1 h ahead of those around it" */
+export function strayText({ count, aheadNs, behindNs }: StrayReport): string {
+  const by = [];
+  if (aheadNs > 0) by.push(`up to ${formatDuration(aheadNs)} ahead of`);
+  if (behindNs > 0) by.push(`up to ${formatDuration(behindNs)} behind`);
+  const what = count === 1 ? "a stamp strays" : `${formatCount(count)} stamps stray`;
+  return `${what}, ${by.join(" and ")} those around ${count === 1 ? "it" : "them"}`;
+}
+
 export class StampTrust {
   readonly #toleranceNs: number;
   /** The latest believed stamp. */
   #latest = Number.NEGATIVE_INFINITY;
+  #first = Number.NaN;
+  #rows = 0;
   /** The last rows of the batch before were left open. */
   #open = false;
   #strays = { count: 0, aheadNs: 0, behindNs: 0, setBackNs: 0 };
@@ -51,11 +74,18 @@ export class StampTrust {
   observe(timeNs: Float64Array, n: number, backNs: number, last: boolean): number {
     this.believed = null;
     if (n === 0) return 0;
+    // Nothing is known before the first rows: they wait for as many as are asked.
+    if (this.#rows === 0 && n <= LOOK && !last) {
+      this.#open = true;
+      return 0;
+    }
     const plain = !this.#open && backNs <= this.#toleranceNs;
     if (!plain || this.#endsWithGap(timeNs, n) || this.#startsLate(timeNs, n)) {
       return this.#judge(timeNs, n, last);
     }
+    if (this.#rows === 0) this.#first = timeNs[0]!;
     this.#latest = Math.max(this.#latest, timeNs[n - 1]!);
+    this.#rows += n;
     return n;
   }
 
@@ -100,14 +130,16 @@ export class StampTrust {
       const apart = time - this.#latest;
       if (Math.abs(apart) <= this.#toleranceNs) {
         this.#latest = Math.max(time, this.#latest);
+        this.#rows++;
         believed[i] = time;
         continue;
       }
       const known = last || n - 1 - i >= LOOK;
-      if (this.#isAlone(timeNs, i, n) || (last && strayAtEnd(apart))) this.#stray(apart);
+      if (this.#isAlone(timeNs, i, n) || (last && this.#straysAtEnd(apart))) this.#stray(apart);
       else if (known) {
         this.#strays.setBackNs = Math.max(this.#strays.setBackNs, -apart);
         this.#latest = time;
+        this.#rows++;
       } else {
         this.#open = true;
         break;
@@ -123,12 +155,19 @@ export class StampTrust {
     let first = 0;
     const strays = (i: number) =>
       outvoted(timeNs, i, n, Number.NEGATIVE_INFINITY, timeNs[i]! - this.#toleranceNs) ||
-      outvoted(timeNs, i, n, timeNs[i]! + DAY_NS, Number.POSITIVE_INFINITY);
+      daysBefore(timeNs, i, n);
     while (strays(first)) first++;
     this.#latest = timeNs[first]!;
+    this.#first = this.#latest;
     this.believed!.fill(this.#latest, 0, first);
     for (let k = 0; k < first; k++) this.#stray(timeNs[k]! - this.#latest);
     return first;
+  }
+
+  /** Near the end, where nothing comes back to the time before. A clock that was set back there is none to wait for. */
+  #straysAtEnd(apartNs: number): boolean {
+    if (apartNs < 0) return true;
+    return this.#rows >= BESIDE && isNoSilence(apartNs, this.#latest - this.#first);
   }
 
   /** Row i has jumped, and more rows go on where the time was than went with it. */
@@ -149,9 +188,20 @@ export class StampTrust {
   }
 }
 
-/** Near the end of a capture, where nothing comes back to the time before. A clock that was set back there is none to wait for. */
-function strayAtEnd(apartNs: number): boolean {
-  return apartNs < 0 || apartNs > DAY_NS;
+/** Row i is days before most of those after it. */
+function daysBefore(timeNs: Float64Array, i: number, n: number): boolean {
+  const time = timeNs[i]!;
+  const end = Math.min(n, i + 1 + LOOK);
+  let next = 0;
+  let later = 0;
+  for (let k = i + 1; k < end; k++) if (timeNs[k]! > time + DAY_NS && later++ === 0) next = k;
+  if (2 * later <= end - i - 1 || next + BESIDE >= n) return false;
+  return isNoSilence(timeNs[next]! - time, Math.abs(timeNs[next + BESIDE]! - timeNs[next]!));
+}
+
+/** `besideNs`: what packets beside it take. */
+function isNoSilence(gapNs: number, besideNs: number): boolean {
+  return gapNs > DAY_NS && gapNs > SILENCE * besideNs;
 }
 
 /** Among row i and those after it, more have stamps from `fromNs` to below `toNs` than come before the first of them. */
@@ -166,4 +216,32 @@ function outvoted(timeNs: Float64Array, i: number, n: number, fromNs: number, to
     if (within > first) return true;
   }
   return false;
+}
+
+/** Counts strays where nobody waits for the rows: keeps the stamps that are left open itself. */
+export class StrayCounter {
+  readonly #trust: StampTrust;
+  #open = new Float64Array(0);
+
+  constructor(toleranceNs: number) {
+    this.#trust = new StampTrust(toleranceNs);
+  }
+
+  /** As StampTrust's. */
+  observe(timeNs: Float64Array, n: number, backNs: number): void {
+    let stamps = timeNs.subarray(0, n);
+    if (this.#open.length > 0) {
+      stamps = new Float64Array(this.#open.length + n);
+      stamps.set(this.#open);
+      stamps.set(timeNs.subarray(0, n), this.#open.length);
+    }
+    this.#open = stamps.slice(this.#trust.observe(stamps, stamps.length, backNs, false));
+  }
+
+  /** After the last rows. */
+  report(): StrayReport {
+    this.#trust.observe(this.#open, this.#open.length, 0, true);
+    this.#open = new Float64Array(0);
+    return this.#trust.report();
+  }
 }

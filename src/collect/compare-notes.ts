@@ -1,7 +1,7 @@
 /** Sentences about what limits the numbers of a report. */
-import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
+import { strayText } from "../capture/stamp-trust.ts";
 import type { PassResult } from "./compare-pass.ts";
 import type { SegmentReport } from "./compare-report.ts";
 import type { Directions } from "./direction.ts";
@@ -24,7 +24,7 @@ export function observations(
     }
   }
   const explained = notes.length > 0;
-  for (const name of ["before", "after"] as const) notes.push(...strayNotes(result, name));
+  for (const name of ["before", "after"] as const) notes.push(...strayNotes(result, name, windowNs));
   for (const side of [before, after]) {
     if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
     if (side.ipPackets > 0 && side.skipped["filtered"] === side.ipPackets)
@@ -68,14 +68,12 @@ export function observations(
   return notes;
 }
 
-function strayNotes(result: PassResult, name: "before" | "after"): string[] {
-  const { count, aheadNs, behindNs } = result.strays[name];
-  if (count === 0) return [];
-  const by = [];
-  if (aheadNs > 0) by.push(`up to ${formatDuration(aheadNs)} ahead of`);
-  if (behindNs > 0) by.push(`up to ${formatDuration(behindNs)} behind`);
+function strayNotes(result: PassResult, name: "before" | "after", windowNs: number): string[] {
+  const strays = result.strays[name];
+  // Within the window they match like others.
+  if (Math.max(strays.aheadNs, strays.behindNs) <= windowNs) return [];
   return [
-    `${result[name].file}: ${count === 1 ? "a stamp strays" : `${formatCount(count)} stamps stray`}, ${by.join(" and ")} those around ${count === 1 ? "it" : "them"}: beyond the window such a packet does not match; the others are not affected`,
+    `${result[name].file}: ${strayText(strays)}: beyond the window such a packet does not match; the others are not affected`,
   ];
 }
 

@@ -14,7 +14,7 @@ import {
   type CaptureStatistics,
   DEFAULT_SEED,
 } from "../capture/reader.ts";
-import { LOOK, StampTrust, type StrayReport } from "../capture/stamp-trust.ts";
+import { LOOK, lastBelieved, StampTrust, type StrayReport } from "../capture/stamp-trust.ts";
 import { type StampScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
 
 /** Stamps that go back by more than this share of the window are looked at. */
@@ -91,6 +91,7 @@ class Side {
   readonly trust: StampTrust;
   readonly toleranceNs: number;
   readonly shiftNs: number;
+  readonly #plan: FeedPlan;
   batch: PacketBatch;
   row = 0;
   /** Rows from here on wait for others that tell whether their stamps stray. */
@@ -102,7 +103,7 @@ class Side {
   /** Where rows that wait meet those of the next batch. */
   #joined: PacketBatch | null = null;
 
-  constructor(side: 0 | 1, reader: CaptureReader, originNs: bigint, shiftNs: number, toleranceNs: number) {
+  constructor(side: 0 | 1, reader: CaptureReader, originNs: bigint, shiftNs: number, plan: FeedPlan) {
     this.side = side;
     this.reader = reader;
     this.batch = reader.batch;
@@ -110,23 +111,38 @@ class Side {
     const { kernels } = reader.batch;
     this.scan = (from, to, previous, least, most) =>
       kernels.call.timesBetween!(reader.batch.column("time"), from, to, previous, least, most) >>> 0;
-    this.toleranceNs = toleranceNs;
-    this.trust = new StampTrust(toleranceNs);
+    this.#plan = plan;
+    this.toleranceNs = plan.windowNs * TOLERANCE;
+    this.trust = new StampTrust(this.toleranceNs);
     this.shiftNs = shiftNs;
   }
 
-  /** Goes on to the next rows that can be given; false where there are none. `begin` hears of each batch that is read. */
-  async advance(limit: number, begin: (side: Side) => void): Promise<boolean> {
+  /** With the first batch of the reader, if it has one. */
+  async begin(any: boolean): Promise<void> {
+    if (any) this.#count();
+    this.#last = !any;
+    if (any) this.#look();
+    if (this.end === 0) await this.advance();
+  }
+
+  /** Goes on to the next rows that can be given; where there are none it is done. */
+  async advance(): Promise<void> {
     do {
       this.#keepOpen();
-      if (!this.#last && this.packets < limit && (await this.reader.next())) begin(this);
+      if (!this.#last && this.packets < this.#plan.limit && (await this.reader.next())) this.#count();
       else {
         this.#last = true;
-        if (this.batch === this.reader.batch) return false;
+        this.done = this.batch === this.reader.batch;
+        if (this.done) return;
       }
-      this.look(this.#last);
+      this.#look();
     } while (this.end === 0);
-    return true;
+  }
+
+  #count(): void {
+    const { batch, originNs } = this.reader;
+    this.packets += batch.count;
+    this.#plan.onBatch?.(this.side, batch, originNs!);
   }
 
   /** Rows that are left of the batch at hand are put where the next one can join them. */
@@ -143,15 +159,15 @@ class Side {
     this.batch = this.#joined;
   }
 
-  /** The reader has given a batch, or, with `last`, has none any more. */
-  look(last: boolean): void {
+  /** The reader has given a batch, or has none any more. */
+  #look(): void {
     const { batch, reader } = this;
     this.row = 0;
-    if (!last) {
+    if (!this.#last) {
       this.quality.observe(reader.batch.timeNs, reader.batch.count, this.scan);
       if (batch !== reader.batch) appendRows(reader.batch, 0, reader.batch.count, batch);
     }
-    this.end = this.trust.observe(batch.timeNs, batch.count, this.quality.takeBackNs(), last);
+    this.end = this.trust.observe(batch.timeNs, batch.count, this.quality.takeBackNs(), this.#last);
   }
 
   get headNs(): number {
@@ -181,10 +197,10 @@ class Side {
   /** Its last time is not one that strays. */
   statistics(): CaptureStatistics {
     const statistics = this.reader.statistics();
-    const { count, aheadNs, lastNs } = this.trust.report();
-    const { originNs } = statistics;
-    if (count === 0 || aheadNs === 0 || lastNs === null || originNs === null) return statistics;
-    return { ...statistics, lastNs: originNs + BigInt(Math.round(lastNs)) };
+    const { originNs, lastNs } = statistics;
+    if (originNs === null || lastNs === null) return statistics;
+    const last = lastBelieved(this.trust.report(), Number(lastNs - originNs));
+    return { ...statistics, lastNs: originNs + BigInt(Math.round(last)) };
   }
 
   free(): void {
@@ -207,7 +223,6 @@ export class DirectFeed implements PairFeed {
   readonly #ended: Side[] = [];
   /** Whose rows the last stride gave, up to which. */
   #taken: { side: Side; to: number } | null = null;
-  #packets = 0;
 
   private constructor(kernels: Kernels, plan: FeedPlan, before: Side, after: Side, head: FeedHead) {
     this.#kernels = kernels;
@@ -215,10 +230,7 @@ export class DirectFeed implements PairFeed {
     this.#before = before;
     this.#after = after;
     this.head = head;
-    for (const side of [before, after]) {
-      if (side.done) this.#ended.push(side);
-      else this.#begin(side);
-    }
+    this.#ended.push(...[before, after].filter((side) => side.done));
   }
 
   static async open(kernels: Kernels, plan: FeedPlan): Promise<DirectFeed> {
@@ -235,11 +247,10 @@ export class DirectFeed implements PairFeed {
     const [before, after] = readers.map((reader, i) => {
       const own = reader.originNs ?? originNs;
       const shiftNs = Number(own - originNs) - (i === 1 ? plan.alignNs : 0);
-      const side = new Side(i as 0 | 1, reader, own, shiftNs, plan.windowNs * TOLERANCE);
-      side.done = !first[i];
-      if (!side.done) side.look(false);
-      return side;
+      return new Side(i as 0 | 1, reader, own, shiftNs, plan);
     }) as [Side, Side];
+    await before.begin(first[0]);
+    await after.begin(first[1]);
     const startNs = Math.min(before.headNs, after.headNs);
     const sizes = readers.map((r) => r.source.size);
     return new DirectFeed(kernels, plan, before, after, {
@@ -257,10 +268,8 @@ export class DirectFeed implements PairFeed {
       const { side, to } = this.#taken;
       this.#taken = null;
       side.row = to;
-      if (to >= side.end && !(await side.advance(this.#plan.limit, this.#begin))) {
-        side.done = true;
-        this.#ended.push(side);
-      }
+      if (to >= side.end) await side.advance();
+      if (side.done) this.#ended.push(side);
     }
     const ended = this.#ended.shift();
     if (ended) return { kind: "end", side: ended.side, lastNs: ended.lastNs() };
@@ -281,13 +290,6 @@ export class DirectFeed implements PairFeed {
     return { kind: "rows", side: side.side, batch, runs, from: side.row, to, shorts };
   }
 
-  readonly #begin = (side: Side): void => {
-    const { batch } = side.reader;
-    side.packets += batch.count;
-    this.#packets += batch.count;
-    this.#plan.onBatch?.(side.side, batch, side.reader.originNs!);
-  };
-
   #finder(capacity: number): RunFinder {
     const known = this.#finders.get(capacity);
     if (known) return known;
@@ -299,7 +301,7 @@ export class DirectFeed implements PairFeed {
 
   progress(): { doneBytes: number; packets: number } {
     const doneBytes = this.#before.reader.source.consumed() + this.#after.reader.source.consumed();
-    return { doneBytes, packets: this.#packets };
+    return { doneBytes, packets: this.#before.packets + this.#after.packets };
   }
 
   cancel(): void {
