@@ -1,4 +1,5 @@
 /** Compare where stamps are wrong: a few that stray cost their own packets and nothing else, wherever they lie, read in one thread or in two. */
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +12,11 @@ import { erfFile, PcapngWriter, type PlainPacket, pcapFile } from "./pcap-writer
 
 const built = (file: string) => import(pathToFileURL(join(ROOT, "dist", file)).href);
 const { compareCaptures } = (await built("collect/compare.js")) as typeof import("../src/collect/compare.ts");
+
+const { inspectCapture } = (await built("collect/inspect.js")) as typeof import("../src/collect/inspect.ts");
+const { renderComparePage } = (await built(
+  "collect/report-page.js",
+)) as typeof import("../src/collect/report-page.ts");
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-stamps-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -251,5 +257,76 @@ describe("intervals", () => {
     );
     expect(heat!.columnStartNs.length).toBeLessThanOrEqual(200);
     expect(segment.matched).toBe(50);
+  });
+});
+
+describe("what else is told of a capture with a stamp that strays", () => {
+  const bent = path("bent.pcap");
+  const plain = path("plain.pcap");
+
+  test.each([
+    ["first", 0, -START],
+    ["first, ahead", 0, 60n * SECOND],
+    ["middle", 5000, YEAR],
+    ["last", PACKETS - 1, YEAR],
+  ])("inspect: span and rates without it, and a warning (%s)", async (_, at, byNs) => {
+    writeFileSync(bent, FORMATS.pcap(bend(common.before, at, 1, byNs)));
+    const { durationNs, rates, warnings, firstNs } = await inspectCapture({ file: bent });
+    expect(Math.abs(durationNs! - (PACKETS - 1) * 1e6)).toBeLessThanOrEqual(1e6);
+    expect(rates!.packetsPerSecond).toBeCloseTo(1000, 0);
+    expect(Number(BigInt(firstNs!) - START)).toBeLessThanOrEqual(1e6);
+    expect(warnings.join("\n")).toMatch(/a stamp strays, up to .* (ahead of|behind) those around it/);
+  });
+
+  test("compare: the captures' spans, and intervals of the time there was", async () => {
+    writeFileSync(plain, FORMATS.pcap(common.after));
+    for (const [at, byNs] of [
+      [0, YEAR],
+      [0, -START],
+      [5000, YEAR],
+      [PACKETS - 1, YEAR],
+    ] as const) {
+      writeFileSync(bent, FORMATS.pcap(bend(common.before, at, 1, byNs)));
+      const report = await compareCaptures({ before: bent, after: plain, windowNs: WINDOW_NS, epochNs: 1e8 });
+      const { firstNs, lastNs } = report.before;
+      expect(Math.abs(Number(BigInt(lastNs!) - BigInt(firstNs!)) - (PACKETS - 1) * 1e6)).toBeLessThanOrEqual(
+        1e6,
+      );
+      expect(report.intervals.length).toBeLessThanOrEqual(122);
+      expect(report.intervals.filter((i) => i.matched > 90).length).toBeGreaterThanOrEqual(118);
+      expect(report.heat!.counts.filter((column) => column.some((n) => n > 0)).length).toBeGreaterThan(60);
+      expect(renderComparePage(report).length).toBeLessThan(400_000);
+    }
+  });
+
+  test("compare from standard input, in whatever pieces it comes, is as from files", () => {
+    writeFileSync(plain, FORMATS.pcap(common.after));
+    writeFileSync(bent, FORMATS.pcap(bend(common.before, 3000, 20, YEAR)));
+    const main = join(ROOT, "dist/cli/main.js");
+    const piped = JSON.parse(
+      execFileSync("sh", ["-c", `cat ${bent} | node ${main} compare - ${plain} --window 1s --json`], {
+        maxBuffer: 1 << 26,
+      }).toString(),
+    );
+    const read = JSON.parse(
+      execFileSync("node", [main, "compare", bent, plain, "--window", "1s", "--json"], {
+        maxBuffer: 1 << 26,
+      }).toString(),
+    );
+    expect(piped.segment).toEqual(read.segment);
+    expect(piped.segment.matched).toBeGreaterThan(PACKETS - 20 - PACKETS / 90);
+  });
+
+  test("a filter that passes little leaves few rows at a time", async () => {
+    writeFileSync(plain, FORMATS.pcap(common.after));
+    writeFileSync(bent, FORMATS.pcap(bend(common.before, 8008, 1, YEAR)));
+    const { segment } = await compareCaptures({
+      before: bent,
+      after: plain,
+      windowNs: WINDOW_NS,
+      filter: "udp dst port 2000",
+    });
+    expect(segment.sent).toBe(PACKETS / 8);
+    expect(segment.matched).toBe(common.after.filter((p) => p.frame[33] === 0).length - 1);
   });
 });
