@@ -148,6 +148,7 @@ export async function runPass(
   if (tooMany(options, matcher)) {
     const refused = tooManyIntervals(options, matcher, feed);
     await feed.cancel();
+    for (const envelope of watch) envelope.finish();
     matcher.free();
     throw refused;
   }
