@@ -203,6 +203,16 @@ class Side {
     return { ...statistics, lastNs: originNs + BigInt(Math.round(last)) };
   }
 
+  /** Steps back from a stray or to one say nothing of the other stamps. */
+  stamps(): TimestampReport {
+    const report = this.quality.report();
+    const { count, setBackNs } = this.trust.report();
+    if (count === 0 || setBackNs > 0) return report;
+    const largest = report.backward.largest.filter((event) => event.sizeNs <= this.toleranceNs);
+    const steps = largest.length === 0 ? 0 : Math.max(largest.length, report.backward.count - count);
+    return { ...report, backward: { count: steps, largestNs: largest[0]?.sizeNs ?? 0, largest } };
+  }
+
   free(): void {
     this.reader.close();
     this.reader.free();
@@ -312,7 +322,7 @@ export class DirectFeed implements PairFeed {
     const sides = [this.#before, this.#after] as const;
     const tail: FeedTail = {
       statistics: [sides[0].statistics(), sides[1].statistics()],
-      quality: [sides[0].quality.report(), sides[1].quality.report()],
+      quality: [sides[0].stamps(), sides[1].stamps()],
       strays: [sides[0].trust.report(), sides[1].trust.report()],
       limited: sides.some((s) => s.packets >= this.#plan.limit),
     };
