@@ -98,14 +98,14 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
   const flags = batch.flags;
   const window = m.window;
   const capacity = batch.capacity;
-  const to = load<u32>(runAt(runs, runCount - 1));
+  const to = from + load<u32>(runAt(runs, runCount - 1));
   touchRuns(stats, runs, runCount, m.scratch);
   m.touched = logTouch(before, digests + (from << 3), to - from);
   let i = from;
   for (let r: u32 = 0; r < runCount; r++) {
     const flowId = flowOfRun(stats, runs, capacity, r);
     const flow = flowIn(flowSegments(stats), flowId);
-    const end = load<u32>(runAt(runs, r));
+    const end = from + load<u32>(runAt(runs, r));
     flow.sent += end - i;
     flow.bytes += <f64>load<u32>(runAt(runs, r), 4);
     for (; i < end; i++) {
@@ -133,7 +133,7 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
   const flags = batch.flags;
   const window = m.window;
   const capacity = batch.capacity;
-  const to = load<u32>(runAt(runs, runCount - 1));
+  const to = from + load<u32>(runAt(runs, runCount - 1));
   // Where packets come in order the slots are not needed.
   if (m.searches > (to - from) >> 4) m.touched = logTouch(before, digests + (from << 3), to - from);
   let searches: u32 = 0;
@@ -148,7 +148,7 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     }
     if (found != 0) take(m, found, i);
     else {
-      while (load<u32>(runAt(runs, run)) <= i) run++;
+      while (from + load<u32>(runAt(runs, run)) <= i) run++;
       const flowId = flowOfRun(stats, runs, capacity, run);
       flowIn(flowSegments(stats), flowId).received++;
       logAdd(after, digest, time, flowId, (<u32>load<u8>(flags + (i << 2)) << 8) | (searchMatched ? COPY : 0));
@@ -165,7 +165,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   m.pairCount = 0;
   m.backPairCount = 0;
   if (runCount == 0) return;
-  const to = load<u32>(runAt(runs, runCount - 1));
+  const to = from + load<u32>(runAt(runs, runCount - 1));
   const least = load<f64>(runs) + shift;
   const most = load<f64>(runs, 8) + shift;
   if (side == 0) {

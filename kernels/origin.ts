@@ -26,7 +26,7 @@ export function originOf(stamps: usize, n: u32): i64 {
     let far = days << 1 > n - i - 1 && first + BESIDE < n;
     if (far) {
       const next = load<i64>(stamps + (first << 3));
-      far = next - stamp > SILENCE * abs<i64>(load<i64>(stamps + ((first + BESIDE) << 3)) - next);
+      far = (next - stamp) / SILENCE > abs<i64>(load<i64>(stamps + ((first + BESIDE) << 3)) - next);
     }
     if (earlier << 1 <= n - i - 1 && !far) return stamp;
   }

@@ -126,13 +126,13 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
     ...(flags.cover === undefined ? {} : { cover: flags.cover }),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
   };
-  const started = performance.now();
+  const started = process.hrtime.bigint();
   const comparing =
     plans.length === 0
       ? openComparison(options)
       : withEstimates(options, { plans, confidence: flags.confidence, records: flags.flowRecords });
   const comparison = await comparing.finally(() => progress.clear());
-  const seconds = (performance.now() - started) / 1000;
+  const seconds = Number(process.hrtime.bigint() - started) / 1e9;
   if (flags.html !== undefined) writeFile(flags.html, renderComparePage(comparison.view("all")));
   const report = comparison.view(flags.json || flags.csv ? "all" : { top: flags.top, sort: flags.sort });
   if (flags.json) {

@@ -22,7 +22,8 @@ import { mergedSegments } from "./compare-offload.ts";
 import { type PassOptions, type PassPlan, type PassResult, runPass } from "./compare-pass.ts";
 import type { CompareReport, ReportView } from "./compare-report.ts";
 import { type Directions, tellDirections } from "./direction.ts";
-import { FeedThread, worthParallel } from "./parallel-feed.ts";
+import { worthParallel } from "./feed-thread.ts";
+import { FeedThread } from "./parallel-feed.ts";
 
 export interface CompareOptions {
   before: string;
@@ -101,7 +102,7 @@ export async function openComparison(options: CompareOptions): Promise<Compariso
 const fileOf = (path: string) => parseCapturePath(path).file;
 
 async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<Comparison> {
-  const kernels = new Kernels();
+  const kernels = thread?.kernels ?? new Kernels();
   const key = FlowKeySpec.parse(options.key);
   const seed = options.seed ?? DEFAULT_SEED;
   const mode = options.clock ?? "asis";

@@ -16,12 +16,10 @@ import {
 } from "../capture/reader.ts";
 import { LOOK, lastBelieved, StampTrust, type StrayReport } from "../capture/stamp-trust.ts";
 import { type StampScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
+import { STRIDE_ROWS } from "./stride-rows.ts";
 
 /** Stamps that go back by more than this share of the window are looked at. */
 const TOLERANCE = 1 / 2;
-
-/** Longer than other batches: each stride costs a hand-over where another thread reads. The same everywhere, so that strides are. */
-export const STRIDE_ROWS = 4096;
 
 export interface FeedPlan {
   before: string;
@@ -246,7 +244,9 @@ export class DirectFeed implements PairFeed {
   static async open(kernels: Kernels, plan: FeedPlan): Promise<DirectFeed> {
     // Rows are given their keys by runs; those who watch batches want them in the batch, too.
     const { key, ...plain } = plan.capture;
-    const capture: CaptureOptions = plan.onBatch ? plan.capture : { ...plain, batchRows: STRIDE_ROWS };
+    const capture: CaptureOptions = plan.onBatch
+      ? plan.capture
+      : { ...plain, batchRows: STRIDE_ROWS, rowsOnly: true };
     const readers = [
       await CaptureReader.open(kernels, plan.before, capture),
       await CaptureReader.open(kernels, plan.after, capture),
