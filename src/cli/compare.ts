@@ -45,7 +45,12 @@ export async function compareCommand(args: readonly string[]): Promise<Command> 
     .argument("<before>", "capture at the earlier point")
     .argument("<after>", "capture at the later point")
     .option("--window <time>", "a packet's copy is looked for this long", durationOption("--window"), 10e9)
-    .option("--epoch <time>", "length of the intervals over time", durationOption("--epoch"), 1e9)
+    .option(
+      "--epoch <time>",
+      "length of the intervals over time; below 1s, at most 250,000 of them may hold packets",
+      durationOption("--epoch"),
+      1e9,
+    )
     .option(
       "--clock <mode>",
       `what is done about the clocks: ${CORRECTION_MODES.join(", ")}`,
