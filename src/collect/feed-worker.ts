@@ -28,6 +28,9 @@ export interface FeedOrder {
   windowNs: number;
 }
 
+/** The last message: no more orders will come. */
+export type FeedEnd = "end";
+
 /** An error in words that can be sent. */
 export type SentError =
   | { name: "UsageError"; code: UsageError["code"]; message: string; hint: string | undefined }
@@ -123,7 +126,11 @@ if (port) {
   const post = (message: FeedMessage) => port.postMessage(message);
   port.once("message", ({ memory, ring: address, rows }: FeedStart) => {
     const ring = new RingWriter(memory.buffer, address, rows, toucher(memory, address + ringBytes(rows)));
-    port.on("message", (order: FeedOrder) => {
+    port.on("message", (order: FeedOrder | FeedEnd) => {
+      if (order === "end") {
+        port.close();
+        return;
+      }
       // The ring is left alone before the last word is said: then the other side may begin anew.
       serve(order, ring, post).catch((error) => {
         ring.close();

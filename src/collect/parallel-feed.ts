@@ -11,7 +11,7 @@ import type { Kernels } from "../base/kernels.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import type { RingReader } from "./feed-ring.ts";
 import { type ReadingThread, startReading } from "./feed-thread.ts";
-import type { FeedMessage, FeedOrder, SentError } from "./feed-worker.ts";
+import type { FeedEnd, FeedMessage, FeedOrder, SentError } from "./feed-worker.ts";
 import type { FeedHead, FeedPlan, FeedTail, PairFeed, Stride } from "./pair-feed.ts";
 
 const WAIT_MS = 20;
@@ -104,10 +104,15 @@ export class FeedThread {
     }
   }
 
-  /** Ends the thread, which takes its time beside us. */
+  /**
+   * Lets the thread end, which takes its time beside us. It leaves by itself: Node 20 can abort where a thread is ended while the engine still compiles for it.
+   */
   close(): void {
     this.#worker.removeAllListeners();
-    void this.#worker.terminate();
+    this.#worker.unref();
+    this.#ring.cancel();
+    const end: FeedEnd = "end";
+    this.#worker.postMessage(end);
   }
 }
 
