@@ -15,7 +15,7 @@ import {
   type RliFlows,
 } from "./payload.ts";
 
-// Of kernels/rli.ts, in u32 words: the head with hash and key, then the flow's counters.
+// Of kernels/rli-state.ts, in u32 words: the head with hash and key, then the flow's counters.
 const RECORD_WORDS = 32;
 const HEAD_WORDS = 12;
 const SELECTION = { all: 0, hold: 1, flows: 2 } as const;

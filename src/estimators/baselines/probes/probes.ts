@@ -25,7 +25,7 @@ export interface ProbeParameters extends ParameterValues {
   session: number;
 }
 
-/** What kernels/rli.ts tells of a reference: its delay first. */
+/** What kernels/reference-finder.ts tells of a reference: its delay first. */
 const FOUND_BYTES = 48;
 const PROBE_FLAG = 1 << 23;
 const NAME = "probes payload";
