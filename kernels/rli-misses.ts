@@ -1,6 +1,7 @@
 // How far RLI's line is off, told by the references themselves: each is predicted from its two neighbours (rli-ton has no intervals; this is ours). The squared
 // miss, scaled from their distance to a gap's (`nearer`), stands for every packet of the gap behind it.
 
+/** How much the newest miss weighs in their average, and how much that average counts in a gap. */
 const LEVEL_WEIGHT: f64 = 0.0625;
 const LEVEL_SHARE: f64 = 0.125;
 
@@ -8,10 +9,14 @@ const LEVEL_SHARE: f64 = 0.125;
 export class Misses {
   have: u32; //       a left reference is known
   haveBefore: u32; // and one before it
+  weight: f64; //     of the newest miss in the level
+  levelShare: f64; // of the level in a gap
   leftTime: f64; //   when the left reference's transmission began
   leftDelay: f64; //  without transmission
   beforeTime: f64; // the reference before the left one
   beforeDelay: f64;
+  leftBacklog: f64; // (kernels/backlog.ts)
+  beforeBacklog: f64;
   miss: f64; //       squared, of the last reference predicted
   level: f64; //      its moving average
   steps: f64; //      the same of squared differences of neighbours
@@ -24,12 +29,21 @@ export class Misses {
 export function missesNew(): Misses {
   const p = heap.alloc(offsetof<Misses>());
   memory.fill(p, 0, offsetof<Misses>());
+  missesLevel(changetype<Misses>(p), LEVEL_WEIGHT, LEVEL_SHARE);
   return changetype<Misses>(p);
+}
+
+export function missesLevel(m: Misses, weight: f64, share: f64): void {
+  m.weight = weight;
+  m.levelShare = share;
 }
 
 /** The stream does not go on from where it was. */
 export function missesForget(m: Misses): void {
+  const weight = m.weight;
+  const share = m.levelShare;
   memory.fill(changetype<usize>(m), 0, offsetof<Misses>());
+  missesLevel(m, weight, share);
 }
 
 /**
@@ -43,33 +57,42 @@ function nearer(m: Misses): f64 {
   return 0.5 / (min(4.0, max(1.0, ratio)) - 0.55);
 }
 
-/** A reference has come: the expected squared error of the line's answers in the gap that it ends; `level`: of the left reference's alone (RLI-L). */
-export function missesTo(m: Misses, time: f64, delay: f64, level: u32): f64 {
+/**
+ * A reference has come: the expected squared error of the line's answers in the gap that it ends; `level`: of the left reference's alone (RLI-L). What is predicted is the delay
+ * without the `share` of its backlog, as that is what the line is of.
+ */
+export function missesTo(m: Misses, time: f64, whole: f64, backlog: f64, share: f64, level: u32): f64 {
   // Before the first reference only the right one is known, and nothing of how delays change.
-  if (m.have == 0) return delay * delay;
-  const step = (delay - m.leftDelay) * (delay - m.leftDelay);
+  if (m.have == 0) return whole * whole;
+  const delay = whole - share * backlog;
+  const left = m.leftDelay - share * m.leftBacklog;
+  const second = m.beforeDelay - share * m.beforeBacklog;
+  const step = (delay - left) * (delay - left);
   let now = step;
   if (m.haveBefore != 0 && time > m.beforeTime) {
     // How well would its neighbours have told the left reference's delay? A test of the method, on the wider gap.
-    const told = m.beforeDelay + ((delay - m.beforeDelay) * (m.leftTime - m.beforeTime)) / (time - m.beforeTime);
-    if (level == 0) now = (told - m.leftDelay) * (told - m.leftDelay);
+    const told = second + ((delay - second) * (m.leftTime - m.beforeTime)) / (time - m.beforeTime);
+    if (level == 0) {
+      now = (told - left) * (told - left);
+    }
   }
   // One miss says little: it is averaged with the one before, and a share of the level of late keeps luck from looking like certainty.
   const before = m.haveBefore != 0 ? m.miss : now;
-  m.level = m.haveBefore != 0 ? m.level + LEVEL_WEIGHT * (now - m.level) : now;
+  m.level = m.haveBefore != 0 ? m.level + m.weight * (now - m.level) : now;
   m.miss = now;
-  const stride = m.haveBefore != 0 ? (delay - m.beforeDelay) * (delay - m.beforeDelay) : step;
-  m.steps = m.haveBefore != 0 ? m.steps + LEVEL_WEIGHT * (step - m.steps) : step;
-  m.strides = m.haveBefore != 0 ? m.strides + LEVEL_WEIGHT * (stride - m.strides) : stride;
-  const miss = 0.5 * (now + before) + LEVEL_SHARE * m.level;
+  const stride = m.haveBefore != 0 ? (delay - second) * (delay - second) : step;
+  m.steps = m.haveBefore != 0 ? m.steps + m.weight * (step - m.steps) : step;
+  m.strides = m.haveBefore != 0 ? m.strides + m.weight * (stride - m.strides) : stride;
+  const miss = 0.5 * (now + before) + m.levelShare * m.level;
   return level == 0 ? miss * nearer(m) : miss;
 }
 
 /** That reference is the left one from then on. */
-export function missesStep(m: Misses, time: f64, delay: f64): void {
+export function missesStep(m: Misses, time: f64, delay: f64, backlog: f64): void {
   if (m.have != 0) {
     m.beforeTime = m.leftTime;
     m.beforeDelay = m.leftDelay;
+    m.beforeBacklog = m.leftBacklog;
     m.haveBefore = 1;
   }
   const off = delay - m.spreadMean;
@@ -78,6 +101,7 @@ export function missesStep(m: Misses, time: f64, delay: f64): void {
   m.spreadSquares += off * (delay - m.spreadMean);
   m.leftTime = time;
   m.leftDelay = delay;
+  m.leftBacklog = backlog;
   m.have = 1;
 }
 

@@ -1,14 +1,15 @@
 // What RLI's tap keeps at the receiving point, and its life: made, cleared at the end of an epoch, freed. Counters and sums are read out by src/estimators/rli/tap.ts.
 //
-//   flow: packets u32 | in the last gap u32 | last gap u32 | gaps u32 | serial u32 | pad u32 | sum i64 | squares f64 | errors f64 | last seen f64 | misses f64
+//   flow: packets u32 | in the last gap u32 (packets; where backlogs count f32, their errors) | last gap u32 | gaps u32 | serial u32 | doubt f32 | sum i64 | squares f64 | errors f64 | last seen f64 | misses f64
 //         | excess i64 | idle i64       bytes beyond those of references, of all packets and of those in an idle queue
+//   doubt: sum of what was added for backlogs, times the standard error of their share over the share: it errs alike in all packets
 
 import { FLOW_HEAD, flowsFree, flowsNew } from "./flows";
-import { Line, lineForget, lineInit, References, referencesClear, referencesInit } from "./references";
-import { Misses, missesForget, missesNew } from "./rli-misses";
+import { References, referencesClear, referencesInit } from "./references";
+import { gapForget, gapFree, gapNew, Gap } from "./rli-gap";
 
-/** A packet that waits for the next reference: time f64, flow u32, wire u32. */
-export const BUFFERED: u32 = 16;
+/** A packet that waits for the next reference: time f64, flow u32, wire u32, backlog f64. */
+export const BUFFERED: u32 = 24;
 export const OWN_BYTES: u32 = 80;
 export const RECORD: u32 = FLOW_HEAD + OWN_BYTES;
 
@@ -20,8 +21,7 @@ export class Rli {
   buffer: u32;
   room: u32; //       entries the buffer holds
   held: u32;
-  line: u32;
-  missed: u32; //     what references tell of the line's error
+  between: u32; //    what the references beside tell (kernels/rli-gap.ts)
   maxFlows: u32;
   selection: u32; //  0 all, 1 sample and hold (by packet), 2 sampled flows
   sampleBelow: u32; // of 2^32; all are taken by selection 0
@@ -30,7 +30,6 @@ export class Rli {
   expiredCount: u32;
   expiredRoom: u32;
   gap: u32; //        number of the gap between references
-  haveLast: u32; //   a packet of any kind has been seen, at lastTime
   // counters
   packets: u32; //    regular packets
   answered: u32;
@@ -45,7 +44,6 @@ export class Rli {
   nsPerByte: f64; //  8e9 / drain rate; 0: serialisation is not compensated
   idle: f64; //       flows not seen for so long may make room; 0: never
   lastExpiry: f64;
-  lastTime: f64;
   bytesSince: f64; // of all packets behind the left reference
   // sums
   sum: i64; //        of all delays
@@ -60,10 +58,11 @@ export class Rli {
   drag: f64; //       transmissions of references that packets came behind
   excess: i64; //     as of a flow, of all
   idleExcess: i64;
+  doubt: f64; //      as of a flow
 }
 
 export function rliNew(
-  room: u32, leftOnly: u32, literal: u32, maxFlows: u32, selection: u32, sampleBelow: u32, nsPerByte: f64, idle: f64, port: u32, session: i32, longest: f64,
+  room: u32, leftOnly: u32, line: u32, maxFlows: u32, selection: u32, sampleBelow: u32, nsPerByte: f64, idle: f64, port: u32, session: i32, longest: f64,
 ): usize {
   const p = heap.alloc(offsetof<Rli>());
   memory.fill(p, 0, offsetof<Rli>());
@@ -74,11 +73,7 @@ export function rliNew(
   r.references = <u32>q;
   r.room = room;
   r.buffer = <u32>heap.alloc(room * BUFFERED);
-  const l = heap.alloc(offsetof<Line>());
-  memory.fill(l, 0, offsetof<Line>());
-  lineInit(changetype<Line>(l), nsPerByte, literal, leftOnly);
-  r.line = <u32>l;
-  r.missed = changetype<u32>(missesNew());
+  r.between = changetype<u32>(gapNew(nsPerByte, line, leftOnly));
   r.maxFlows = maxFlows;
   r.selection = selection;
   r.sampleBelow = sampleBelow;
@@ -90,7 +85,7 @@ export function rliNew(
   return p;
 }
 
-/** Where `packets` (10 u32), `sum` (i64, 9 f64, 2 i64) and the references' counters (`seen`, 6 u32) lie. */
+/** Where `packets` (10 u32), `sum` (i64, 9 f64, 2 i64, f64) and the references' counters (`seen`, 6 u32) lie. */
 export function rliCounters(p: usize): usize {
   return p + offsetof<Rli>("packets");
 }
@@ -142,14 +137,13 @@ export function rliClear(p: usize, cells: usize): void {
   r.drag = 0;
   r.excess = 0;
   r.idleExcess = 0;
+  r.doubt = 0;
 }
 
 /** The stream does not go on from where it was. */
 export function rliForget(p: usize): void {
   const r = changetype<Rli>(p);
-  lineForget(changetype<Line>(r.line));
-  missesForget(changetype<Misses>(r.missed));
-  r.haveLast = 0;
+  gapForget(changetype<Gap>(r.between));
   r.bytesSince = 0;
   changetype<References>(r.references).known = 0;
 }
@@ -159,8 +153,7 @@ export function rliFree(p: usize): void {
   flowsFree(r.flows);
   if (r.expired != 0) heap.free(r.expired);
   heap.free(r.references);
-  heap.free(r.line);
-  heap.free(r.missed);
+  gapFree(changetype<Gap>(r.between));
   heap.free(r.buffer);
   heap.free(p);
 }

@@ -3,10 +3,12 @@
 // Interpolated is what is left of a reference's delay without its own time of transmission; each packet's own is added, which is equation 1 for references of any
 // size. Where a packet's place on the line is, kernels/references.ts says; how packets are answered, rli-answers.ts; how far that is off, rli-misses.ts.
 
+import { backlogOf } from "./backlog";
 import { Batch } from "./batch";
 import { FLOW_HEAD, flowRecord, Flows, flowsPeek } from "./flows";
-import { Line, referenceDelay, References, REGULAR } from "./references";
+import { referenceDelay, References, REGULAR } from "./references";
 import { arrived, spill } from "./rli-answers";
+import { Gap } from "./rli-gap";
 import { BUFFERED, Rli } from "./rli-state";
 import { admit } from "./rli-table";
 
@@ -18,18 +20,19 @@ export function rliUpdate(p: usize, b: usize, from: u32, to: u32, seed: u64): vo
   const r = changetype<Rli>(p);
   const batch = changetype<Batch>(b);
   const references = changetype<References>(r.references);
+  const queue = changetype<Gap>(r.between).queue;
   for (let i = from; i < to; i++) {
     const o = i << 3;
     const time = load<f64>(batch.time + o);
     const meta = load<u64>(batch.meta + o);
     const wire = load<u32>(batch.wireLength + (i << 2));
-    if (r.haveLast != 0 && time - r.lastTime + STAMP_JITTER < 0.5 * <f64>wire * r.nsPerByte) r.hurried++;
-    r.haveLast = 1;
-    r.lastTime = time;
+    const own = <f64>wire * r.nsPerByte;
+    if (queue.have != 0 && time - queue.last + STAMP_JITTER < 0.5 * own) r.hurried++;
+    const backlog = backlogOf(queue, time, own);
     r.bytesSince += <f64>wire;
     const delay = referenceDelay(references, batch, i, time, meta);
     if (delay != REGULAR) {
-      if (delay == delay) arrived(r, time, delay, wire, references.error);
+      if (delay == delay) arrived(r, time, delay, wire, references.error, backlog);
       continue;
     }
     r.packets++;
@@ -43,7 +46,7 @@ export function rliUpdate(p: usize, b: usize, from: u32, to: u32, seed: u64): vo
       if (id < 0) continue;
     }
     if (r.held == r.room) {
-      if (changetype<Line>(r.line).have != 0) r.spilled += r.held;
+      if (changetype<Gap>(r.between).line.have != 0) r.spilled += r.held;
       spill(r);
     }
     store<f64>(flowRecord(changetype<Flows>(r.flows), <u32>id) + FLOW_HEAD, time, 48);
@@ -51,6 +54,7 @@ export function rliUpdate(p: usize, b: usize, from: u32, to: u32, seed: u64): vo
     store<f64>(e, time);
     store<u32>(e, <u32>id, 8);
     store<u32>(e, wire, 12);
+    store<f64>(e, backlog, 16);
     r.held++;
   }
 }

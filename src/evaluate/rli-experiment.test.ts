@@ -39,9 +39,22 @@ describe.each([
     expect(stdev.lowNs).toBeLessThanOrEqual(run.truth.stdevNs);
     expect(stdev.highNs).toBeGreaterThanOrEqual(run.truth.stdevNs);
     if (utilisation === 0.55 || utilisation === 0.7) {
-      const fixed = await runRli(new Kernels(), { utilisation, traffic }, SCHEMES["1-in-300"]);
-      const [all] = flowErrors(fixed.truth, fixed.entries[0]!.answer.flows);
-      expect(rli![0]!.median!).toBeLessThanOrEqual(0.65 * all!.median!);
+      // The paper's claim is of its line. What packets' backlogs tell needs fewer references: both schemes are far better with it, and nearer to each other.
+      const [adaptive, fixed] = await Promise.all(
+        (["adaptive", "1-in-300"] as const).map(async (name) => {
+          const options = { more: ",line=transmission" };
+          const { truth, entries } = await runRli(
+            new Kernels(),
+            { utilisation, traffic },
+            SCHEMES[name],
+            [],
+            options,
+          );
+          return flowErrors(truth, entries[0]!.answer.flows)[0]!.median!;
+        }),
+      );
+      expect(adaptive!).toBeLessThanOrEqual(0.65 * fixed!);
+      expect(rli![0]!.median!).toBeLessThanOrEqual(0.5 * adaptive!);
     }
   });
 });
