@@ -58,12 +58,23 @@ export class FlowMore {
 export class FlowFaults {
   lost: u32; //        BEFORE rows without partner
   appeared: u32; //    AFTER rows without partner
-  duplicates: u32; //  AFTER rows that are further copies of a matched packet
+  duplicates: u32; //  rows that are further copies of a matched packet, where they arrive: AFTER, or BEFORE in the reverse direction
   headBefore: u32; //  unmatched while the other capture was not seen to run yet
   tailBefore: u32;
   headAfter: u32;
   tailAfter: u32;
   reordered: u32;
+}
+
+/** Where the highest of all records, lists and indexes ends: memory that is used next lies there. */
+let top: u32 = 0;
+export function statsTop(): u32 {
+  return top;
+}
+function allocate(bytes: u32): u32 {
+  const p = <u32>heap.alloc(bytes);
+  top = max<u32>(top, p + bytes);
+  return p;
 }
 
 /** Records of one size in segments. */
@@ -126,7 +137,7 @@ function recordIn(segments: u32, id: u32, bytes: u32): u32 {
 }
 
 function tableGrow(t: Table): void {
-  const block = <u32>heap.alloc(SEGMENT * t.bytes + 64);
+  const block = allocate(SEGMENT * t.bytes + 64);
   const i = t.room >> SEGMENT_BITS;
   store<u32>(t.blocks + (i << 2), block);
   store<u32>(t.segments + (i << 2), (block + 63) & ~63);
@@ -182,7 +193,7 @@ export function statsFree(p: usize): void {
 /** Memory for lists, in large pieces that are given back together. */
 export function slabTake(stats: FlowStats, bytes: u32): u32 {
   if (stats.slabUsed + bytes > SLAB) {
-    const slab = <u32>heap.alloc(SLAB);
+    const slab = allocate(SLAB);
     store<u32>(slab, stats.slab);
     stats.slab = slab;
     stats.slabUsed = 16;
@@ -287,7 +298,7 @@ function growIndex(stats: FlowStats): void {
   const end = old + (8 << stats.indexBits);
   const bits = stats.indexBits + 1;
   const mask: u32 = (1 << bits) - 1;
-  const index = <u32>heap.alloc(8 << bits);
+  const index = allocate(8 << bits);
   memory.fill(index, 0, 8 << bits);
   for (let at = old; at < end; at += 8) {
     const slot = load<u64>(at);

@@ -85,7 +85,7 @@ export function statsMeasure(
       if (found != 0) {
         const f = changetype<FlowFaults>(<usize>found);
         if (reverse) {
-          v = <f64>f.appeared + <f64>f.duplicates + ((edges & 4) != 0 ? <f64>f.headAfter : 0) + ((edges & 8) != 0 ? <f64>f.tailAfter : 0);
+          v = <f64>f.appeared + ((edges & 4) != 0 ? <f64>f.headAfter : 0) + ((edges & 8) != 0 ? <f64>f.tailAfter : 0);
         } else v = <f64>f.lost + ((edges & 1) != 0 ? <f64>f.headBefore : 0) + ((edges & 2) != 0 ? <f64>f.tailBefore : 0);
       }
     } else if (n == 0) v = -Infinity;

@@ -6,7 +6,7 @@ export * from "./walk";
 export * from "./flows";
 export * from "./cells";
 export { keyRuns } from "./key-runs";
-export { statsCount, statsFaults, statsFlow, statsFree, statsKey, statsMore, statsNew, statsPeer, statsReverse } from "./flow-records";
+export { statsCount, statsFaults, statsFlow, statsFree, statsKey, statsMore, statsNew, statsPeer, statsReverse, statsTop } from "./flow-records";
 export * from "./flow-sums";
 export { matchConfigure, matchFree, matchNew, matchTableBytes } from "./match-state";
 export * from "./match";

@@ -2,7 +2,7 @@
 // per run, one look-up finds the flow of all its rows, and another thread is sent runs instead of keys.
 //
 //   head: least f64 | largest time of the rows f64
-//   run: end row u32 (one past its last) | bytes on the wire u32 | hash u64 | meta u64 | addrA u64
+//   run: end u32 (rows from the first of all runs to one past its last) | bytes on the wire u32 | hash u64 | meta u64 | addrA u64
 //   after room for `capacity` runs (the batch's), for IPv6 ones: addrB u64 | addrC u64 | addrD u64
 
 import { Batch, META_IPV6 } from "./batch";
@@ -60,7 +60,7 @@ export function keyRuns(b: usize, from: u32, to: u32, mask: usize, seed: u64, ru
         i++;
       }
     }
-    store<u32>(run, i);
+    store<u32>(run, i - from);
     store<u32>(run, bytesOf(batch, start, i), 4);
     n++;
   }

@@ -8,6 +8,7 @@ import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats,
 import {
   HISTOGRAM, Interval, INTERVAL_BYTES, Match, MAX_INTERVALS, PAIR_BUCKET, PAIR_DELAY, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
+import { ARRIVED } from "./waiting";
 
 function intervalsGrow(m: Match, need: u32): void {
   let room = m.intervalRoom;
@@ -190,11 +191,20 @@ function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u3
   // AFTER's rows count as received when they are taken (those without a partner) or here.
   if (side == 1) flow.received += k - from;
   if (side == 1 && forward) countFlowOrder(m, stats, flow, from, k);
+  if (forward == (side == 0)) markArrived(m, from, k);
   // The TTL of the row is AFTER's, or BEFORE's.
   total.ttlLower += side == 1 ? lower : higher;
   total.ttlHigher += side == 1 ? higher : lower;
   total.ttlEqual += k - from - lower - higher;
   return k;
+}
+
+/** Partners [from, to) that waited where they had arrived: copies of them may be behind them. */
+function markArrived(m: Match, from: u32, to: u32): void {
+  for (let k = from; k < to; k++) {
+    const e = load<u32>(m.found + (k << 4));
+    store<u32>(e, load<u32>(e, 20) | ARRIVED, 20);
+  }
 }
 
 /** Which of the partners [from, to), all of one flow, were sent before one that has arrived. Leaves their orders beside the pairs. */

@@ -12,7 +12,7 @@ import { directionOf, faultsOf, flowIn, flowOfRun, flowSegments, FlowStats, touc
 import { runAt } from "./key-runs";
 import { countPairs, intervalAt, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
-import { COPY, entryOf, Log, logAdapt, logAdd, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
+import { ARRIVED, COPY, entryOf, Log, logAdapt, logAdd, logMarkCopies, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
@@ -24,12 +24,11 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
   const stats = changetype<FlowStats>(m.stats);
   const segments = flowSegments(stats);
   const anyMatched = forward.matched + reverse.matched > 0;
-  const least: f64 = forward.matched > 0 ? forward.least : 0;
-  const most: f64 = forward.matched > 0 ? forward.most : 0;
-  const firstSend = min<f64>(forward.firstSend, reverse.firstSend);
-  const lastSend = max<f64>(forward.lastSend, reverse.lastSend);
-  const firstArrive = min<f64>(forward.firstArrive, reverse.firstArrive);
-  const lastArrive = max<f64>(forward.lastArrive, reverse.lastArrive);
+  // What lies between the stamps of a packet at least and at most, by direction: its delay with the correction that it was counted without.
+  const forwardLeast: f64 = forward.matched > 0 ? forward.least : 0;
+  const forwardMost: f64 = forward.matched > 0 ? forward.most : 0;
+  const reverseLeast: f64 = reverse.matched > 0 ? -reverse.most : 0;
+  const reverseMost: f64 = reverse.matched > 0 ? -reverse.least : 0;
   const next = log.next;
   let n = log.tail;
   for (; n != next; n++) {
@@ -37,25 +36,38 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
     const time = load<f64>(e, 8);
     if (time >= until) break;
     const state = load<u32>(e, 20);
-    if ((state & MATCHED) != 0) continue;
+    if ((state & MATCHED) != 0) {
+      if ((state & ARRIVED) != 0) logMarkCopies(log, e, n);
+      continue;
+    }
     const flow = flowIn(segments, load<u32>(e, 16));
     const faults = faultsOf(stats, flow);
+    const direction = directionOf(flow);
+    const back = direction == 2;
+    // The first and the last pair of its own direction, or of any where that is not known.
+    const one = back ? reverse : forward;
+    const other = direction == 0 ? reverse : one;
+    const corrected = anyMatched ? m.offset + m.slope * (time - m.pivot) : 0;
+    const least = corrected + (back ? reverseLeast : forwardLeast);
+    const most = corrected + (back ? reverseMost : forwardMost);
     if (side == 0) {
+      // The other way, copies arrive here.
+      if (back && (state & COPY) != 0) faults.duplicates++;
       // Head and tail: the other capture was not seen to run when this packet should have arrived.
-      if ((!anyMatched || time < firstSend) && m.firstSeen1 > time + least) faults.headBefore++;
-      else if ((m.ended & 2) != 0 && time > lastSend && m.lastSeen1 < time + most) faults.tailBefore++;
+      else if ((!anyMatched || time < min<f64>(one.firstSend, other.firstSend)) && m.firstSeen1 > time + least) faults.headBefore++;
+      else if ((m.ended & 2) != 0 && time > max<f64>(one.lastSend, other.lastSend) && m.lastSeen1 < time + most) faults.tailBefore++;
       else {
         faults.lost++;
         // A packet of the other direction that was never seen before is not lost here: it appeared.
-        if (directionOf(flow) != 2) {
+        if (!back) {
           const interval = intervalAt(m, time);
           const record = changetype<Interval>(m.intervals + interval * INTERVAL_BYTES);
           record.lost++;
         }
       }
-    } else if ((state & COPY) != 0) faults.duplicates++;
-    else if ((!anyMatched || time < firstArrive) && m.firstSeen0 > time - most) faults.headAfter++;
-    else if ((m.ended & 1) != 0 && time > lastArrive && m.lastSeen0 < time - least) faults.tailAfter++;
+    } else if (!back && (state & COPY) != 0) faults.duplicates++;
+    else if ((!anyMatched || time < min<f64>(one.firstArrive, other.firstArrive)) && m.firstSeen0 > time - most) faults.headAfter++;
+    else if ((m.ended & 1) != 0 && time > max<f64>(one.lastArrive, other.lastArrive) && m.lastSeen0 < time - least) faults.tailAfter++;
     else faults.appeared++;
   }
   log.tail = n;
@@ -66,7 +78,7 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
 // @ts-ignore: decorator
 @inline
 function take(m: Match, entry: u32, row: u32): void {
-  m.ambiguous += searchOthers;
+  m.ambiguous += searchOthers != 0 ? 1 : 0;
   const f = m.found + (m.foundCount++ << 4);
   store<u32>(f, entry);
   // An entry's number tells the order of sending.
@@ -87,27 +99,29 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
   const flags = batch.flags;
   const window = m.window;
   const capacity = batch.capacity;
-  const to = load<u32>(runAt(runs, runCount - 1));
+  const to = from + load<u32>(runAt(runs, runCount - 1));
   touchRuns(stats, runs, runCount, m.scratch);
   m.touched = logTouch(before, digests + (from << 3), to - from);
   let i = from;
   for (let r: u32 = 0; r < runCount; r++) {
     const flowId = flowOfRun(stats, runs, capacity, r);
     const flow = flowIn(flowSegments(stats), flowId);
-    const end = load<u32>(runAt(runs, r));
+    const end = from + load<u32>(runAt(runs, r));
     flow.sent += end - i;
     flow.bytes += <f64>load<u32>(runAt(runs, r), 4);
     for (; i < end; i++) {
       const time = load<f64>(times + (i << 3)) + shift;
       const digest = load<u64>(digests + (i << 3));
+      let copy: u32 = 0;
       if (after.tail != after.next) {
         const found = logSearch(after, digest, time, window);
         if (found != 0) {
           take(m, found, i);
           continue;
         }
+        copy = searchMatched ? COPY : 0;
       }
-      logAdd(before, digest, time, flowId, <u32>load<u8>(flags + (i << 2)) << 8);
+      logAdd(before, digest, time, flowId, (<u32>load<u8>(flags + (i << 2)) << 8) | copy);
     }
   }
 }
@@ -122,7 +136,7 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
   const flags = batch.flags;
   const window = m.window;
   const capacity = batch.capacity;
-  const to = load<u32>(runAt(runs, runCount - 1));
+  const to = from + load<u32>(runAt(runs, runCount - 1));
   // Where packets come in order the slots are not needed.
   if (m.searches > (to - from) >> 4) m.touched = logTouch(before, digests + (from << 3), to - from);
   let searches: u32 = 0;
@@ -137,7 +151,7 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     }
     if (found != 0) take(m, found, i);
     else {
-      while (load<u32>(runAt(runs, run)) <= i) run++;
+      while (from + load<u32>(runAt(runs, run)) <= i) run++;
       const flowId = flowOfRun(stats, runs, capacity, run);
       flowIn(flowSegments(stats), flowId).received++;
       logAdd(after, digest, time, flowId, (<u32>load<u8>(flags + (i << 2)) << 8) | (searchMatched ? COPY : 0));
@@ -164,7 +178,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   m.pairCount = 0;
   m.backPairCount = 0;
   if (runCount == 0) return;
-  const to = load<u32>(runAt(runs, runCount - 1));
+  const to = from + load<u32>(runAt(runs, runCount - 1));
   const least = load<f64>(runs) + shift;
   const most = load<f64>(runs, 8) + shift;
   if (side == 0) {

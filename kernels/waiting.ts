@@ -11,11 +11,13 @@
 //
 //   entry: digest u64 | time f64 | flow u32 | state u32 | link to the previous entry in the slot u64
 //   link:  number u32 | bits of the digests in the chain from there on u16 | of those not passed when it was made u16; 0 at the end of a chain
-//   state: bit 1 matched, bit 2 copy of a matched packet, bit 3 there is or was another one with this digest, bits 8-15 TTL
+//   state: bit 1 matched, bit 2 copy of a matched packet, bit 3 there is or was another one with this digest, bit 4 matched,
+//          and this is where the packet arrived, bits 8-15 TTL
 
 export const MATCHED: u32 = 2;
 export const COPY: u32 = 4;
 const EQUALS: u32 = 8;
+export const ARRIVED: u32 = 16;
 export const ENTRY: u32 = 32;
 
 /** log2 of the entries of a segment. */
@@ -271,6 +273,23 @@ function pass(log: Log, number: u32): void {
     store<u32>(second, load<u32>(second) | (<u32>1 << (<u32>(digest >> 18) & 31)));
   }
   log.passed = number;
+}
+
+/** Entry n, which is matched, leaves the log: those behind it with its digest and without a partner are copies of it. */
+export function logMarkCopies(log: Log, e: u32, n: u32): void {
+  const digest = load<u64>(e);
+  const bit = filterBit(digest);
+  const younger = log.next - n;
+  let link = load<u64>(headOf(log, digest));
+  let steps: u32 = 0;
+  while ((link & bit) != 0 && <u32>link - n < younger && <u32>link != n) {
+    const other = entryOf(log, <u32>link);
+    steps++;
+    const state = load<u32>(other, 20);
+    if (load<u64>(other) == digest && (state & MATCHED) == 0) store<u32>(other, state | COPY, 20);
+    link = load<u64>(other, 24);
+  }
+  log.steps += steps;
 }
 
 // What the last search met besides the partner it was for.

@@ -1,8 +1,9 @@
 // Builds dist/: kernels (AssemblyScript -> one .wasm), the library and CLI (tsc), the report page (esbuild).
 import { execFileSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { buildCli } from "./build-cli.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (name) => join(root, "node_modules", ".bin", name);
@@ -39,20 +40,5 @@ if (!only || only === "web") {
 }
 if (!only || only === "library") {
   run(bin("tsc"), ["-p", "tsconfig.build.json"]);
-  // The command line is put together into few files, with the reading thread beside it: a hundred modules take longer to find than to run.
-  const cli = join(root, "dist", "cli");
-  rmSync(cli, { recursive: true, force: true });
-  const bundle = (...args) =>
-    run(bin("esbuild"), [
-      ...args,
-      "--bundle",
-      "--platform=node",
-      "--format=esm",
-      "--packages=external",
-      "--outdir=dist/cli",
-      "--log-level=warning",
-    ]);
-  bundle("src/cli/main.ts", "--splitting", "--chunk-names=[name]-[hash]");
-  bundle("src/collect/feed-worker.ts");
-  chmodSync(join(cli, "main.js"), 0o755);
+  await buildCli(root);
 }

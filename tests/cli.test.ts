@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { DEMO, ROOT } from "./demo-captures.ts";
+import { DEMO, ROOT, readFrames, shifted, writeFrames } from "./demo-captures.ts";
 import { ethernet, ipv4, stack, udp } from "./packets.ts";
 import { PcapngWriter } from "./pcap-writer.ts";
 
@@ -115,6 +115,20 @@ describe("the command line", () => {
     });
   });
 
+  test("standard input with the second clock behind: as many delays as matches, and what would tell the way is named", () => {
+    const behind = writeFrames(
+      join(scratch, "behind.pcap"),
+      shifted(readFrames(DEMO.after), () => -1_000_000_000n),
+    );
+    const { status, out } = hoptime(["compare", DEMO.before, "-", "--json"], readFileSync(behind));
+    expect(status).toBe(0);
+    const { segment, reverse, notes } = JSON.parse(out);
+    expect(segment.matched + reverse.matched).toBe(6163);
+    expect(segment.latency?.count ?? 0).toBe(segment.matched);
+    expect(reverse.latency?.count ?? 0).toBe(reverse.matched);
+    expect(notes.join("\n")).toMatch(/directions could not be told apart .* 'reverse' .*give files/);
+  });
+
   test("two interfaces of one file are two points; inspect says how to compare them", () => {
     const w = new PcapngWriter().section().interface({ name: "lan" }).interface({ name: "wan" });
     const frame = (n: number) =>
@@ -126,6 +140,7 @@ describe("the command line", () => {
     writeFileSync(join(scratch, "both.pcapng"), w.done());
     const inspected = hoptime(["inspect", "both.pcapng"]).out;
     expect(inspected).toMatch(/point +1 wan: Ethernet/);
+    expect(inspected).toMatch(/point +1 wan: .*, no snap length, /);
     const command = /hoptime (compare \S+ \S+)/.exec(inspected)![1]!;
     expect(command).toBe("compare both.pcapng#0 both.pcapng#1");
     const { status, out } = hoptime([...command.split(" "), "--json"]);

@@ -12,10 +12,12 @@ import { PcapngWriter } from "./pcap-writer.ts";
 
 const built = (file: string) => import(pathToFileURL(join(ROOT, "dist", file)).href);
 const { compareCaptures } = (await built("collect/compare.js")) as typeof import("../src/collect/compare.ts");
-const { FeedThread, worthParallel } = (await built(
+const { FeedThread } = (await built(
   "collect/parallel-feed.js",
 )) as typeof import("../src/collect/parallel-feed.ts");
-const { Kernels } = (await built("base/kernels.js")) as typeof import("../src/base/kernels.ts");
+const { worthParallel } = (await built(
+  "collect/feed-thread.js",
+)) as typeof import("../src/collect/feed-thread.ts");
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-parallel-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -126,20 +128,19 @@ describe("the reading thread", () => {
   const plan = { capture: {}, alignNs: 0, leadNs: 1e6, limit: Number.POSITIVE_INFINITY };
   test("sends its errors as they are, and serves the next feed", async () => {
     const thread = FeedThread.start()!;
-    const kernels = new Kernels();
     await expect(
-      thread.open(kernels, { ...plan, before: path("nowhere.pcap"), after: pair.after }, undefined),
+      thread.open({ ...plan, before: path("nowhere.pcap"), after: pair.after }, undefined),
     ).rejects.toMatchObject({ name: "UsageError", code: "no-such-file" });
     writeFileSync(path("text.pcap"), "this is no capture at all, whatever its name may say");
     await expect(
-      thread.open(kernels, { ...plan, before: path("text.pcap"), after: pair.after }, undefined),
+      thread.open({ ...plan, before: path("text.pcap"), after: pair.after }, undefined),
     ).rejects.toMatchObject({
       name: "FormatError",
       code: "unknown-format",
       file: path("text.pcap"),
       offset: 0,
     });
-    const feed = await thread.open(kernels, { ...plan, ...pair }, undefined);
+    const feed = await thread.open({ ...plan, ...pair }, undefined);
     let rows = 0;
     for (let stride = await feed.next(); stride !== null; stride = await feed.next()) {
       if (stride.kind === "rows") rows += stride.to - stride.from;

@@ -149,3 +149,59 @@ describe("packets that all go one way", () => {
     expect(report.segment.matched).toBe(delaysNs.forward.length + delaysNs.reverse.length);
   });
 });
+
+describe("captures that began or ended at different times, of packets that go both ways", () => {
+  const SECOND = 1_000_000_000;
+  const DELAYS_NS = [2_000_000, 30_000_000] as const;
+  const COUNT = 3000;
+  /** Seconds in which the two captures ran. */
+  const runs: [string, [number, number], [number, number], bigint][] = [
+    ["BEFORE began later", [1, 9], [0, 9], 0n],
+    ["AFTER began later", [0, 9], [1, 9], 0n],
+    ["BEFORE ended earlier", [0, 2], [0, 9], 0n],
+    ["AFTER ended earlier", [0, 9], [0, 2], 0n],
+    ["AFTER ran in between, its clock behind", [0, 9], [1, 2], -5_000_000_000n],
+  ];
+
+  test.each(runs)(
+    "%s: what the other did not capture was neither lost nor appeared",
+    async (name, a, b, off) => {
+      const sides: PlainPacket[][] = [[], []];
+      const expected = [0, 0];
+      const running = (ns: number, [from, to]: [number, number]) => ns >= from * SECOND && ns < to * SECOND;
+      for (let n = 0; n < 2 * COUNT; n++) {
+        const way = n % 2;
+        const flow = Uint8Array.of(10, 0, 0, (n >> 1) % 10);
+        const server = Uint8Array.of(192, 168, 1, 1);
+        const [src, dst] = way === 0 ? [flow, server] : [server, flow];
+        const ports = way === 0 ? { sport: 2000, dport: 443 } : { sport: 443, dport: 2000 };
+        const ip = (ttl: number) => ipv4({ proto: 17, id: n & 0xffff, ttl, src, dst });
+        const frame = (ttl: number) => stack([ethernet(0x0800), ip(ttl), udp(ports)], be32(n));
+        const sentNs = n * 500_000;
+        const arrivedNs = sentNs + DELAYS_NS[way]!;
+        const [near, far] = way === 0 ? [a, b] : [b, a];
+        const at = (ns: number, side: number) => START_NS + BigInt(ns) + (side === 1 ? off : 0n);
+        if (running(sentNs, near)) sides[way]!.push({ timeNs: at(sentNs, way), frame: frame(64) });
+        if (running(arrivedNs, far))
+          sides[1 - way]!.push({ timeNs: at(arrivedNs, 1 - way), frame: frame(63) });
+        if (running(sentNs, near) && running(arrivedNs, far)) expected[way]!++;
+      }
+      const [before, after] = sides.map((packets, i) => {
+        const path = join(scratch, `${name}-${i}.pcap`);
+        writeFileSync(
+          path,
+          pcapFile(
+            packets.sort((p, q) => (p.timeNs < q.timeNs ? -1 : 1)),
+            { nano: true },
+          ),
+        );
+        return path;
+      }) as [string, string];
+      for (const clock of ["asis", "relative"] as const) {
+        const { segment, reverse } = await compareCaptures({ before, after, clock });
+        expect(segment).toMatchObject({ matched: expected[0], lost: 0, appeared: 0 });
+        expect(reverse).toMatchObject({ matched: expected[1], lost: 0, appeared: 0 });
+      }
+    },
+  );
+});

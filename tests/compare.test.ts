@@ -10,6 +10,7 @@ import { compareCaptures, openComparison } from "../src/collect/compare.ts";
 import { formatCompareCsv } from "../src/collect/compare-csv.ts";
 import type { CompareReport } from "../src/collect/compare-report.ts";
 import { DEMO, type Frame, ROOT, readFrames, shifted, tagged, writeFrames } from "./demo-captures.ts";
+import { PcapngWriter } from "./pcap-writer.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-compare-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -162,6 +163,14 @@ describe("compare on the demo's captures", () => {
     }
   });
 
+  test("intervals too short for the capture are said to be, and the last one tells how long it is", async () => {
+    const { intervals, notes, before: capture } = await compareCaptures({ ...DEMO, epochNs: 100 });
+    expect(notes.join("\n")).toMatch(/more than 1,048,576 intervals of 100 ns: .*--epoch/);
+    expect(intervals.reduce((n, i) => n + i.matched, 0)).toBe(plain.segment.matched);
+    expect(BigInt(intervals.at(-1)!.endNs)).toBe(BigInt(capture.lastNs!) + 1n);
+    expect(plain.notes.join("\n")).not.toMatch(/--epoch/);
+  });
+
   test("every packet is accounted for exactly once, in all and per flow", () => {
     const { segment, flows } = plain;
     expect(segment.matched + segment.lost).toBeLessThanOrEqual(segment.sent);
@@ -244,6 +253,69 @@ describe("compare on the demo's captures", () => {
     expect(mended.segment.lost).toBe(plain.segment.lost);
   });
 
+  test.each([
+    ["ahead", 2_000_000_000n],
+    ["behind", -2_000_000_000n],
+    ["ahead by more than the window", 40_000_000_000n],
+    ["behind by more than the window", -40_000_000_000n],
+  ])("what was lost does not depend on what is done about a clock that is %s", async (_name, offset) => {
+    const late = after.slice(1500, -1500);
+    const inTime = await compareCaptures({
+      before: DEMO.before,
+      after: writeFrames(path("middle.pcap"), late),
+    });
+    expect(inTime.segment.head).toBeGreaterThan(1000);
+    expect(inTime.segment.tail).toBeGreaterThan(1000);
+    const file = writeFrames(
+      path(`middle${offset}.pcap`),
+      shifted(late, () => offset),
+    );
+    for (const clock of ["asis", "deskew", "relative"] as const) {
+      const { segment } = await compareCaptures({ before: DEMO.before, after: file, clock });
+      const { matched, lost, appeared, head, tail } = inTime.segment;
+      expect(segment).toMatchObject({ matched, lost, appeared, head, tail });
+    }
+  });
+
+  test("reordering and jitter do not depend on how far the second clock is behind", async () => {
+    // Every fifth packet is late by 5 ms.
+    const mixed = after
+      .map((f, i) => (i % 5 === 0 ? { ...f, ns: f.ns + 5_000_000n } : f))
+      .toSorted((a, b) => (a.ns < b.ns ? -1 : 1));
+    const compared = async (offset: bigint) => {
+      const file = writeFrames(
+        path(`mixed${offset}.pcap`),
+        shifted(mixed, () => offset),
+      );
+      return await compareCaptures({ before: DEMO.before, after: file });
+    };
+    const inTime = await compared(0n);
+    expect(inTime.segment.reordered).toBeGreaterThan(1000);
+    for (const offset of [-1_000_000_000n, -3_000_000_000n, -9_000_000_000n, -60_000_000_000n]) {
+      const { segment, flows } = await compared(offset);
+      const { matched, lost, reordered, reorderExtent } = inTime.segment;
+      expect(segment).toMatchObject({ matched, lost, reordered, reorderExtent });
+      expect(segment.latency!.jitterNs).toBeCloseTo(inTime.segment.latency!.jitterNs!, 3);
+      expect(segment.latency!.minNs).toBe(inTime.segment.latency!.minNs + Number(offset));
+      expect(flows.map((f) => f.reordered)).toEqual(inTime.flows.map((f) => f.reordered));
+    }
+  });
+
+  test("what is said to take an offset out does", async () => {
+    const file = writeFrames(
+      path("years.pcap"),
+      shifted(after, () => 94_608_123_456_789_000n),
+    );
+    for (const clock of ["asis", "deskew"] as const) {
+      const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, clock });
+      expect(segment.latency!.minNs).toBeGreaterThan(9e16);
+      expect(notes.join("\n")).toMatch(/hold it; --clock relative takes it out/);
+    }
+    const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, clock: "relative" });
+    expect(segment.latency!.minNs).toBeLessThan(1000);
+    expect(notes.join("\n")).not.toMatch(/hold it/);
+  });
+
   test("relative delays begin at 0, whatever the offset", async () => {
     const file = writeFrames(
       path("behind.pcap"),
@@ -297,6 +369,37 @@ describe("compare on the demo's captures", () => {
     expect(segment.duplicates).toBeLessThanOrEqual(copies);
   });
 
+  test("copies made on the way back are duplicates too, and what is not followed there is not told as 0", async () => {
+    // Everything turned round: AFTER is the earlier point of all packets but those of one more flow.
+    const lone = (n: number, ns: bigint): Frame => {
+      const data = Buffer.from(before.find((f) => f.data[23] === 17)!.data);
+      data.writeUInt32BE(0x0a000001, 26);
+      data.writeUInt16BE(n, 18);
+      return { ...before[0]!, data, wire: data.length, ns };
+    };
+    const start = before[0]!.ns;
+    const there = Array.from({ length: 600 }, (_, n) => lone(n, start + BigInt(n) * 1_000_000n));
+    const doubled = after.flatMap((f, i) =>
+      i % 50 === 25 ? [f, { ...f, ns: f.ns + (i % 100 === 25 ? 700n : 40_000_000n) }] : [f],
+    );
+    const sort = (frames: Frame[]) => frames.toSorted((a, b) => (a.ns < b.ns ? -1 : 1));
+    const { segment, reverse, reverseFlows } = await compareCaptures({
+      before: writeFrames(path("back-doubled.pcap"), sort([...doubled, ...there])),
+      after: writeFrames(
+        path("back-sent.pcap"),
+        sort([...before, ...there.map((f) => ({ ...f, ns: f.ns + 500_000n }))]),
+      ),
+    });
+    expect(segment).toMatchObject({ matched: 600, reordered: 0, duplicates: 0 });
+    expect(reverse!.matched).toBe(plain.segment.matched);
+    const copies = doubled.length - after.length;
+    expect(reverse!.duplicates).toBeGreaterThan(copies - 8);
+    expect(reverse!.duplicates).toBeLessThanOrEqual(copies);
+    expect(reverseFlows.reduce((n, f) => n + f.duplicates, 0)).toBe(reverse!.duplicates);
+    expect(reverse).toMatchObject({ reordered: null, reorderExtent: null });
+    expect(formatCompareCsv({ flows: [], reverseFlows })).not.toMatch(/null/);
+  });
+
   test("segments that were merged beside one capture are named as what cannot match", async () => {
     // Every other packet of a flow is swallowed by the one before it, as GRO does.
     const merged = after.flatMap((f, i) => {
@@ -331,13 +434,14 @@ describe("compare on the demo's captures", () => {
       const turn = frames[Math.floor(frames.length / 2)]!.ns;
       return shifted(frames, (ns) => (ns < turn ? 0n : byNs));
     };
-    const { notes, segment } = await compareCaptures({
+    const { notes, segment, clock } = await compareCaptures({
       before: writeFrames(path("set-a.pcap"), set(before, atBefore)),
       after: writeFrames(path("set-b.pcap"), set(after, atAfter)),
     });
     expect(segment.matched).toBeLessThan(0.7 * plain.segment.matched);
     expect(notes.join("\n")).toMatch(note);
     expect(plain.notes.join("\n")).not.toMatch(note);
+    expect(clock.trust).toBe("doubtful");
   });
 
   test("captures without a packet in common say what to look at", async () => {
@@ -351,6 +455,19 @@ describe("compare on the demo's captures", () => {
     const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, filter: "ip" });
     expect(segment).toMatchObject({ matched: 0, latency: null });
     expect(notes.join("\n")).toMatch(/overlap in time, but no packet is in both whatever .*NAT/);
+  });
+
+  test("where as many packets come up as are missing, loss is not what explains it", async () => {
+    const other = after.map((f) => {
+      const data = Buffer.from(f.data);
+      if (data.readUInt16BE(12) === 0x0800 && data[23] === 6) data.writeUInt32BE(0xcb007105, 26);
+      return { ...f, data };
+    });
+    const file = writeFrames(path("part-nat.pcap"), other);
+    const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file });
+    expect(segment.lost).toBeGreaterThan(1000);
+    expect(notes.join("\n")).toMatch(/only in the second, which loss does not explain: .*NAT/);
+    expect(plain.notes.join("\n")).not.toMatch(/does not explain/);
   });
 
   test("a capture compared with itself says so", async () => {
@@ -373,6 +490,66 @@ describe("compare on the demo's captures", () => {
     expect(report.segment.matched).toBeGreaterThan(2000);
     // What BEFORE saw after the cut is not loss.
     expect(report.segment.lossRate!).toBeLessThan(0.08);
+  });
+
+  test("flows sorted by p99 are those with the highest p99, not with one late packet", async () => {
+    // One hundred flows of 300 packets: in all but the last three, two come very late; those three are late by half of that every tenth time.
+    const make = (flow: number, n: number, ns: bigint): Frame => {
+      const data = Buffer.from(before.find((f) => f.data[23] === 17)!.data);
+      data.writeUInt32BE(0x0a000000 + flow, 26);
+      data.writeUInt16BE(n, 18);
+      return { ...before[0]!, data, wire: data.length, ns };
+    };
+    const sent = Array.from({ length: 30_000 }, (_, i) =>
+      make(i % 100, Math.floor(i / 100), before[0]!.ns + BigInt(i) * 10_000n),
+    );
+    const arrived = sent.map((f, i) => {
+      const [flow, n] = [i % 100, Math.floor(i / 100)];
+      const late = flow < 97 ? (n % 150 === 7 ? 80_000_000 : 0) : n % 10 === 3 ? 40_000_000 : 0;
+      return { ...f, ns: f.ns + 1_000_000n + BigInt(late + flow) };
+    });
+    const comparison = await openComparison({
+      before: writeFrames(path("p99-a.pcap"), sent),
+      after: writeFrames(
+        path("p99-b.pcap"),
+        arrived.toSorted((a, b) => (a.ns < b.ns ? -1 : 1)),
+      ),
+    });
+    const top = [...comparison.view({ top: 3, sort: "p99" }).flows];
+    const p99s = [...comparison.view("all").flows].map((f) => f.latency!.p99Ns).sort((a, b) => b - a);
+    expect(top.map((f) => f.latency!.p99Ns)).toEqual(p99s.slice(0, 3));
+    expect(top.map((f) => f.key.src).sort()).toEqual(["10.0.0.97", "10.0.0.98", "10.0.0.99"]);
+    expect([...comparison.view({ top: 0, sort: "p99" }).flows]).toEqual([]);
+    comparison.free();
+  });
+
+  test("a capture that holds both points is not taken for one without a word", async () => {
+    const both = new PcapngWriter().section().interface({ resolution: 9 }).interface({ resolution: 9 });
+    const all = [
+      ...before.map((f) => ({ ...f, interfaceId: 0 })),
+      ...after.map((f) => ({ ...f, interfaceId: 1 })),
+    ].sort((a, b) => (a.ns < b.ns ? -1 : 1));
+    for (const { ns, data, wire, interfaceId } of all)
+      both.enhanced({ interfaceId, ticks: ns, frame: data, wire });
+    const file = path("both.pcapng");
+    writeFileSync(file, both.done());
+    const together = /both\.pcapng: holds 2 interfaces, which are taken as one point.*both\.pcapng#0/;
+    for (const other of [DEMO.after, file]) {
+      const { notes } = await compareCaptures({ before: file, after: other });
+      expect(notes.join("\n")).toMatch(together);
+    }
+    const { notes, segment } = await compareCaptures({ before: `${file}#0`, after: `${file}#1` });
+    expect(segment.matched).toBe(plain.segment.matched);
+    expect(notes.join("\n")).not.toMatch(together);
+    const oneAfterTheOther = new PcapngWriter();
+    for (const half of [before.slice(0, 3000), before.slice(3000)]) {
+      oneAfterTheOther.section().interface({ resolution: 9 });
+      for (const { ns, data, wire } of half) oneAfterTheOther.enhanced({ ticks: ns, frame: data, wire });
+    }
+    writeFileSync(path("sections.pcapng"), oneAfterTheOther.done());
+    const parts = await compareCaptures({ before: path("sections.pcapng"), after: DEMO.after });
+    expect(parts.segment.matched).toBe(plain.segment.matched);
+    expect(parts.notes.join("\n")).not.toMatch(/taken as one point/);
   });
 
   test("filters and keys choose what is counted and how", async () => {

@@ -10,6 +10,7 @@ export interface WasmModule {
   readonly kind?: "module";
 }
 export interface KernelMemory {
+  /** A SharedArrayBuffer where the memory is shared. */
   readonly buffer: ArrayBuffer;
 }
 declare const WebAssembly: {
@@ -17,16 +18,52 @@ declare const WebAssembly: {
   Instance: new (module: WasmModule, imports: object) => { exports: Record<string, unknown> };
 };
 
-let compiled: WasmModule | undefined;
+let plain: WasmModule | undefined;
+let shared: WasmModule | undefined;
 
-function compile(): WasmModule {
-  if (compiled) return compiled;
+function wasmBytes(): Uint8Array {
   // Beside us in the built package (dist/base -> dist), or in dist when the sources run directly (tests).
   const candidates = ["../kernels.wasm", "../../dist/kernels.wasm"].map((p) => new URL(p, import.meta.url));
   const file = candidates.find((url) => existsSync(url));
   if (!file) throw new Error("dist/kernels.wasm is missing: run `npm run build`");
-  compiled = new WebAssembly.Module(readFileSync(file));
-  return compiled;
+  return readFileSync(file);
+}
+
+/** Where a module says how large its memory may be: the flags of its only memory. */
+function memoryFlags(bytes: Uint8Array): number {
+  const memorySection = 5;
+  let at = 8;
+  while (at < bytes.length) {
+    const section = bytes[at++];
+    let size = 0;
+    for (let shift = 0; ; shift += 7) {
+      const byte = bytes[at++]!;
+      size |= (byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
+    if (section === memorySection) return at + 1;
+    at += size;
+  }
+  throw new Error("dist/kernels.wasm has no memory: run `npm run build`");
+}
+
+/** The same module, but for its memory, which other threads can be given. */
+function sharing(bytes: Uint8Array): Uint8Array {
+  const hasMost = 1;
+  const isShared = 2;
+  const at = memoryFlags(bytes);
+  if (bytes[at] !== hasMost) throw new Error("dist/kernels.wasm has a memory without bound");
+  bytes[at] = hasMost | isShared;
+  return bytes;
+}
+
+function plainModule(): WasmModule {
+  plain ??= new WebAssembly.Module(wasmBytes());
+  return plain;
+}
+function sharedModule(): WasmModule {
+  shared ??= new WebAssembly.Module(sharing(wasmBytes()));
+  return shared;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the signatures of kernel functions are those of kernels/*.ts
@@ -43,19 +80,11 @@ export class Kernels {
   #i64 = new BigInt64Array(0);
   #u64 = new BigUint64Array(0);
 
-  constructor() {
-    const instance = new WebAssembly.Instance(compile(), {});
+  /** `shared`: its memory can be given to other threads, which see what is written there. */
+  constructor(options: { shared?: boolean } = {}) {
+    const instance = new WebAssembly.Instance(options.shared ? sharedModule() : plainModule(), {});
     this.memory = instance.exports["memory"] as KernelMemory;
     this.call = instance.exports as Record<string, KernelFunction>;
-  }
-
-  /** The compiled module: another thread that is given it has the optimised code, too. */
-  static get module(): WasmModule {
-    return compile();
-  }
-  /** Uses a module that was compiled in another thread. */
-  static adopt(module: WasmModule): void {
-    compiled = module;
   }
 
   #refresh(): void {

@@ -18,6 +18,10 @@ export function formatCount(n: number): string {
   return n.toFixed(0).replace(/(?<=\d)(?=(\d{3})+$)/g, ",");
 }
 
+export function countOrNot(n: number | null): string {
+  return n === null ? "no answer" : formatCount(n);
+}
+
 /** Bytes in decimal units, as links are sold. */
 export function formatBytes(bytes: number): string {
   const units = ["B", "kB", "MB", "GB", "TB", "PB"];

@@ -26,6 +26,8 @@ const FIELD = {
   select: 17,
 } as const;
 type Column = keyof typeof FIELD;
+/** What a batch takes besides its columns. */
+export const BATCH_HEAD_BYTES = 80;
 
 export const FLAG = {
   fragment: 1 << 16,
@@ -46,10 +48,25 @@ export class PacketBatch {
   readonly address: number;
   readonly capacity: number;
 
-  constructor(kernels: Kernels, capacity = BATCH_ROWS) {
+  constructor(kernels: Kernels, capacity = BATCH_ROWS, address?: number) {
     this.kernels = kernels;
     this.capacity = capacity;
-    this.address = kernels.call.batchNew!(capacity) >>> 0;
+    this.address = address ?? kernels.call.batchNew!(capacity) >>> 0;
+  }
+
+  /** A batch at `address` (BATCH_HEAD_BYTES) with only the columns that are given, by their addresses; whose memory all of it is, gives it back. */
+  static over(
+    kernels: Kernels,
+    capacity: number,
+    address: number,
+    columns: Partial<Record<Column, number>>,
+  ): PacketBatch {
+    const { u32 } = kernels;
+    const at = address >>> 2;
+    u32.fill(0, at, at + BATCH_HEAD_BYTES / 4);
+    u32[at + FIELD.capacity] = capacity;
+    for (const [name, column] of Object.entries(columns)) u32[at + FIELD[name as Column]] = column;
+    return new PacketBatch(kernels, capacity, address);
   }
 
   get count(): number {

@@ -39,13 +39,23 @@ export class Chunk {
   /** Address of the counters by reason. */
   readonly counters: number;
   #start: number;
-  #room = 2 * READ_BYTES;
+  readonly #readBytes: number;
+  #room: number;
   /** Offset in the stream of the chunk's first byte. */
   #base = 0;
 
-  constructor(kernels: Kernels, source: ByteSource, head: Uint8Array, seed: bigint) {
+  /** `readBytes`: how much is read at a time. */
+  constructor(
+    kernels: Kernels,
+    source: ByteSource,
+    head: Uint8Array,
+    seed: bigint,
+    readBytes: number = READ_BYTES,
+  ) {
     this.#kernels = kernels;
     this.#source = source;
+    this.#readBytes = readBytes;
+    this.#room = Math.max(2 * readBytes, head.length);
     this.cursor = kernels.call.cursorNew!() >>> 0;
     this.counters = this.cursor + kernels.call.cursorFixedBytes!();
     this.#start = kernels.alloc(this.#room + PADDING);
@@ -96,7 +106,7 @@ export class Chunk {
     let have = this.have;
     this.#base = this.offset;
     if (wanted > this.#room) {
-      const room = wanted + READ_BYTES;
+      const room = wanted + this.#readBytes;
       const larger = kernels.alloc(room + PADDING);
       kernels.u8.copyWithin(larger, pos, pos + have);
       kernels.free(this.#start);
@@ -107,7 +117,7 @@ export class Chunk {
     this.set("limit", this.#start + have);
     while (have < wanted) {
       const from = this.#start + have;
-      const to = Math.min(from + READ_BYTES, this.#start + this.#room);
+      const to = Math.min(from + this.#readBytes, this.#start + this.#room);
       try {
         const reading = this.#source.read(() => kernels.u8.subarray(from, to));
         const got = typeof reading === "number" ? reading : await reading;

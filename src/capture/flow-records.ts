@@ -4,7 +4,6 @@
  * (-o csv, old and new) and others use for the same. Columns it does not know are left alone; packets are required.
  */
 import { readFileSync } from "node:fs";
-import { gunzipSync } from "node:zlib";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { parseTime } from "../base/time.ts";
 import { parseAddress } from "./address.ts";
@@ -89,7 +88,7 @@ export function parseFlowRecordFile(packed: Uint8Array, file: string): ExportedF
 
 function unpack(packed: Uint8Array, file: string): Uint8Array {
   try {
-    return gunzipSync(packed);
+    return process.getBuiltinModule("node:zlib").gunzipSync(packed);
   } catch (cause) {
     throw new FormatError("truncated", file, 0, "gzip data that is cut or damaged", { cause });
   }

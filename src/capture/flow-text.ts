@@ -1,6 +1,6 @@
 /** Flow keys as people write them: `tcp 10.0.0.1:443 > 10.0.0.9:51000`, and as other tools name them: Community ID v1. */
-import { hash } from "node:crypto";
 import { UsageError } from "../base/errors.ts";
+import { sha1 } from "../base/sha1.ts";
 import { parseAddress, requireAddress } from "./address.ts";
 import type { FlowKey } from "./flow-key.ts";
 
@@ -164,5 +164,5 @@ export function communityId(key: FlowKey, icmp?: { type: number; code: number })
     tail.writeUInt16BE(ports[0], 2);
     tail.writeUInt16BE(ports[1], 4);
   }
-  return `1:${hash("sha1", Buffer.concat([SEED_0, a, b, tail]), "base64")}`;
+  return `1:${Buffer.from(sha1(Buffer.concat([SEED_0, a, b, tail]))).toString("base64")}`;
 }

@@ -3,7 +3,6 @@
  * by something else, everything decompressed before that piece is handed out before the error; node's own stream iterator would drop it.
  * Memory: the output of one piece of input, at most a thousand times its size.
  */
-import { constants, createGunzip } from "node:zlib";
 
 /** The next piece of a stream of bytes; null at its end. */
 export type NextPiece = () => Uint8Array | null | Promise<Uint8Array | null>;
@@ -16,6 +15,8 @@ export function isGzip(head: Uint8Array): boolean {
 }
 
 export function gunzipPieces(next: NextPiece): NextPiece {
+  // Loaded here: most captures are not packed.
+  const { constants, createGunzip } = process.getBuiltinModule("node:zlib");
   const engine = createGunzip({ flush: constants.Z_SYNC_FLUSH, chunkSize: 1 << 18 });
   const ready: Uint8Array[] = [];
   let failure: Error | null = null;

@@ -21,11 +21,11 @@ export class KeyRuns {
   wide = false;
   readonly #kernels: Kernels;
 
-  /** `capacity`: that of the batches. */
-  constructor(kernels: Kernels, capacity: number) {
+  /** `capacity`: that of the batches. `address`: where there is room for them already. */
+  constructor(kernels: Kernels, capacity: number, address?: number) {
     this.#kernels = kernels;
     this.capacity = capacity;
-    this.address = kernels.alloc(RUNS_HEAD_BYTES + capacity * (RUN_BYTES + WIDE_RUN_BYTES));
+    this.address = address ?? kernels.alloc(RUNS_HEAD_BYTES + capacity * (RUN_BYTES + WIDE_RUN_BYTES));
   }
 
   /** Finds the runs of rows [from, to). `mask`: the address of a FlowKeySpec's mask; `seed`: what keys are hashed with. */

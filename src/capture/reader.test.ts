@@ -513,6 +513,23 @@ describe("chunks and batches", () => {
     }
   });
 
+  test("batches that outlive the bytes they came from have the same rows, and are full but for the last", async () => {
+    // More than is read at a time, several times over.
+    const list = range(3000).map((n) => ({ timeNs: START + BigInt(n), frame: udpFrame(n, 400) }));
+    const ng = new PcapngWriter().section().interface({ resolution: 9 });
+    for (const x of list) ng.enhanced({ ticks: x.timeNs, frame: x.frame });
+    for (const content of [pcapFile(list, { nano: true }), ng.done(), erfFile(list)]) {
+      const path = file(content);
+      const { rows } = await readRows(path);
+      expect((await readRows(path, { rowsOnly: true, batchRows: 1100 })).rows).toEqual(rows);
+      const reader = await CaptureReader.open(new Kernels(), path, { rowsOnly: true, batchRows: 1100 });
+      const counts: number[] = [];
+      while (await reader.next()) counts.push(reader.batch.count);
+      expect(counts).toEqual([1100, 1100, 800]);
+      reader.close();
+    }
+  });
+
   test("any cut of any file gives a prefix of its rows, and a message unless it falls between records", async () => {
     const few = packets.slice(0, 3);
     const w = new PcapngWriter().section().interface({ resolution: 9 });

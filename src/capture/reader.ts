@@ -37,6 +37,8 @@ export interface CaptureOptions {
   /** Seed of digests and flow hashes. */
   seed?: bigint;
   batchRows?: number;
+  /** Only the columns of rows are looked at, not the bytes that their packets came from: these may be gone when a batch is given. */
+  rowsOnly?: boolean;
 }
 
 export const DEFAULT_COVER = 128;
@@ -72,6 +74,8 @@ const BAD_LENGTH = 3;
 const MAX_SPECIAL_BLOCK = 1 << 20;
 /** More interfaces than any capture has: a file that describes more is damaged, and would fill the memory. */
 const MAX_INTERFACES = 1 << 16;
+/** What is read at a time where it is decoded at once: it stays in the cache. */
+const NEAR_READ_BYTES = 1 << 18;
 const MAX_WARNINGS = 20;
 const SHORT_SIZES = 1536;
 const MIN_COVER = 20;
@@ -118,7 +122,13 @@ export class CaptureReader {
     this.#options = options;
     this.#seed = options.seed ?? DEFAULT_SEED;
     this.batch = new PacketBatch(kernels, options.batchRows);
-    this.#chunk = new Chunk(kernels, source, head, this.#seed);
+    this.#chunk = new Chunk(
+      kernels,
+      source,
+      head,
+      this.#seed,
+      options.rowsOnly ? NEAR_READ_BYTES : undefined,
+    );
     this.#table = new InterfaceTable(kernels, this.#chunk);
     this.#walk = kernels.call[WALKS[format]] as (cursor: number, batch: number) => number;
     if (options.key) this.#keyMask = options.key.store(kernels);
@@ -207,7 +217,7 @@ export class CaptureReader {
         await this.#special();
       } else if (outcome === NEED_DATA) {
         // Rows point into the chunk: hand them out before it moves.
-        if (batch.count > 0) break;
+        if (batch.count > 0 && !this.#options.rowsOnly) break;
         this.#endIf(await chunk.refill(chunk.get("wanted")));
       } else {
         const what =

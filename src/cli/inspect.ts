@@ -81,7 +81,7 @@ function format(r: InspectReport): string {
     const name = p.name === null ? "" : ` ${p.name}`;
     row(
       "point",
-      `${p.index}${name}: ${p.link}, snap length ${p.snapLength}, stamps in ${p.resolution}, ${formatCount(p.packets)} IP packets`,
+      `${p.index}${name}: ${p.link}, ${p.snapLength === 0 ? "no snap length" : `snap length ${p.snapLength}`}, stamps in ${p.resolution}, ${formatCount(p.packets)} IP packets`,
     );
   }
   const example = betweenPoints(r);

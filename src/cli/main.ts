@@ -18,8 +18,8 @@ const COMMANDS: readonly Entry[] = [
     summary: "one-way latency, loss and reordering between two captures of the same packets",
     load: async (args) => {
       // Two captures come first, or not at all: a thread that is not needed ends unused.
-      const { FeedThread, worthParallel } = await import("../collect/parallel-feed.ts");
-      if (worthParallel(...args.slice(0, 2))) FeedThread.early();
+      const { startEarly, worthParallel } = await import("../collect/feed-thread.ts");
+      if (worthParallel(...args.slice(0, 2))) startEarly(leaveProcessorsAlone);
       return (await import("./compare.ts")).compareCommand(args);
     },
   },
@@ -69,6 +69,17 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./demo.ts")).demoCommand(),
   },
 ];
+
+/**
+ * The work is done in kernels; what lies around them runs a few thousand times. Optimising that, which JavaScript engines do in threads of their own, takes more time from two
+ * threads on two processors than it saves: only what runs much more often than that is worth it. To be called when threads are up: what Node keeps compiled for their start is
+ * only good for the flags it was compiled with.
+ */
+function leaveProcessorsAlone(): void {
+  const { setFlagsFromString } = process.getBuiltinModule("node:v8");
+  setFlagsFromString("--interrupt-budget=1000000");
+  setFlagsFromString("--interrupt-budget-for-feedback-allocation=100");
+}
 
 function usage(): string {
   const width = Math.max(...COMMANDS.map((c) => c.name.length));

@@ -160,17 +160,20 @@ export class Envelope {
   }
 
   points(): EnvelopePoints {
-    const used: number[] = [];
+    const room = Math.max(0, this.#high - this.#low + 1);
+    const timeNs = new Float64Array(room);
+    const valueNs = new Float64Array(room);
+    const count = new Float64Array(room);
+    let length = 0;
     for (let bucket = this.#low; bucket <= this.#high; bucket++) {
       const slot = modulo(bucket);
-      if (this.#count[slot]! > 0) used.push(slot);
+      if (this.#count[slot] === 0) continue;
+      timeNs[length] = this.#time[slot]!;
+      valueNs[length] = this.#value[slot]!;
+      count[length++] = this.#count[slot]!;
     }
-    return {
-      timeNs: Float64Array.from(used, (s) => this.#time[s]!),
-      valueNs: Float64Array.from(used, (s) => this.#value[s]!),
-      count: Float64Array.from(used, (s) => this.#count[s]!),
-      length: used.length,
-    };
+    const used = (column: Float64Array) => column.subarray(0, length);
+    return { timeNs: used(timeNs), valueNs: used(valueNs), count: used(count), length };
   }
 
   /** The bucket of a time, made to exist: widened or extended as needed. */

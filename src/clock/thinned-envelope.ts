@@ -6,7 +6,7 @@ import type { Kernels } from "../base/kernels.ts";
 import type { Envelope } from "./envelope.ts";
 
 /** Enough for every bucket of an envelope, many times over. */
-const WHOLE = 1 << 17;
+const WHOLE = 1 << 15;
 const POINT_BYTES = 24;
 const FIELDS = 8;
 

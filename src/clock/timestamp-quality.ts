@@ -93,23 +93,28 @@ export class TimestampQuality {
       const time = timeNs[i++]!;
       if (!Number.isFinite(time)) continue;
       if (this.#packets > 0) this.#follow(time);
-      if (this.#packets === this.#nextKept) this.#keep(time + this.#phaseNs);
+      if (this.#packets === this.#nextKept) this.#keep(time);
       this.#packets++;
       this.#previous = time;
     }
   }
 
-  /** Passes over stamps that need only be counted: neither kept, nor near a neighbour, nor behind one of the largest gaps. */
+  /** Passes over stamps that need only be counted, or kept: neither near a neighbour nor behind one of the largest gaps. */
   #skip(timeNs: Float64Array, from: number, n: number, scan?: StampScan): number {
     if (this.#wasClose || this.#wasEqual || this.#packets === 0 || this.#gaps.length < KEPT_EVENTS)
       return from;
-    const least = this.#minWireGapNs;
-    const most = this.#smallestGap;
-    const end = Math.min(n, from + this.#nextKept - this.#packets);
-    const i = (scan ?? scanOf(timeNs))(from, end, this.#previous, least, most);
-    if (i > from) this.#previous = timeNs[i - 1]!;
-    this.#packets += i - from;
-    return i;
+    const to = (scan ?? scanOf(timeNs))(from, n, this.#previous, this.#minWireGapNs, this.#smallestGap);
+    if (to > from) this.#previous = timeNs[to - 1]!;
+    for (let i = from; i < to; ) {
+      const step = Math.min(this.#nextKept - this.#packets, to - i);
+      i += step;
+      this.#packets += step;
+      if (i === to) break;
+      this.#keep(timeNs[i]!);
+      i++;
+      this.#packets++;
+    }
+    return to;
   }
 
   report(): TimestampReport {
@@ -154,13 +159,13 @@ export class TimestampQuality {
   }
 
   /** Every stride-th stamp; when full, every other one is dropped and the stride doubles. */
-  #keep(stamp: number): void {
+  #keep(time: number): void {
     if (this.#stamps.length === KEPT_STAMPS) {
       for (let i = 0; i < KEPT_STAMPS / 2; i++) this.#stamps[i] = this.#stamps[2 * i]!;
       this.#stamps.length = KEPT_STAMPS / 2;
       this.#stride *= 2;
     }
-    this.#stamps.push(stamp);
+    this.#stamps.push(time + this.#phaseNs);
     this.#nextKept = (Math.floor(this.#packets / this.#stride) + 1) * this.#stride;
   }
 }

@@ -2,6 +2,7 @@
 import type { ClockVerdict, Trust } from "./verdict.ts";
 
 const LEVELS: readonly Trust[] = ["good", "usable", "doubtful", "unusable"];
+const worst = (a: Trust, b: Trust): Trust => (LEVELS.indexOf(a) >= LEVELS.indexOf(b) ? a : b);
 /** Stamps coarser than this many typical delays say nothing about delays; coarser than a tenth, little. */
 const COARSE_UNUSABLE = 10;
 const COARSE_USABLE = 0.1;
@@ -50,4 +51,11 @@ export function judgeTrust(verdict: ClockVerdict, typicalNs: number | null, quan
     if (batched?.impossible && batched.share > BATCHED_SHARE) atLeast("usable");
   }
   return LEVELS[level]!;
+}
+
+/** A clock was set by more than packets are looked for: no pair shows it, and what pairs show is true of one part of the capture. */
+export function stepBeyondPairs(verdict: ClockVerdict): ClockVerdict {
+  const line =
+    "A clock was set during the capture by more than the window: packets of the other part have no partner and count as lost or as outside the other capture. Compare the parts separately.";
+  return { ...verdict, trust: worst(verdict.trust, "doubtful"), lines: [line, ...verdict.lines] };
 }

@@ -37,7 +37,7 @@ function cells(flow: FlowReport): (string | number)[] {
       return typeof value === "string" ? csvCell(value) : (value ?? "");
     }),
     flow.communityId ?? "",
-    ...COUNT_FIELDS.map((field) => flow[field]),
+    ...COUNT_FIELDS.map((field) => flow[field] ?? ""),
     ...LATENCY_FIELDS.map((field) => latency?.[field] ?? ""),
   ];
 }

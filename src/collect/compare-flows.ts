@@ -40,9 +40,27 @@ function choose(matcher: ExactMatcher, { way, real }: Way, twoWay: boolean, want
   };
   const [sort, top] =
     wanted === "all" ? ["packets" as const, Number.POSITIVE_INFINITY] : [wanted.sort, wanted.top];
-  // The 99th percentile is told by the maximum here; the rows chosen show their p99.
-  const by = sort === "p99" ? "max" : sort;
-  return matcher.flows.choose({ way: way === "forward" ? 1 : 2, twoWay, by, edgesLost, top });
+  const pick = (by: Exclude<FlowOrder, "p99">, most: number) =>
+    matcher.flows.choose({ way: way === "forward" ? 1 : 2, twoWay, by, edgesLost, top: most });
+  return sort === "p99" ? chooseByP99(matcher, (most) => pick("max", most), top) : pick(sort, top);
+}
+
+/** A flow's p99 is no longer than its longest delay: the flows with the longest are looked at, more and more, until no other can be among the first. */
+function chooseByP99(matcher: ExactMatcher, byMax: (most: number) => number[], top: number): number[] {
+  if (top === 0) return [];
+  for (let most = 4 * top; ; most *= 8) {
+    const ids = byMax(most);
+    const ranked = ids.map((id) => ({ id, p99Ns: p99Of(matcher, id) })).sort((a, b) => b.p99Ns - a.p99Ns);
+    ranked.length = Math.min(ranked.length, top);
+    const longestLeft = matcher.flow(ids.at(-1) ?? 0).delay?.maxNs ?? Number.NEGATIVE_INFINITY;
+    if (ids.length < most || (ranked.at(-1)?.p99Ns ?? 0) > longestLeft) return ranked.map((f) => f.id);
+  }
+}
+
+function p99Of(matcher: ExactMatcher, id: number): number {
+  const { delay, jitterNs } = matcher.flow(id);
+  if (!delay) return -Number.MAX_VALUE;
+  return flowLatency(delay, jitterNs, () => matcher.flows.buckets(id)).p99Ns;
 }
 
 function flowReport(
@@ -72,7 +90,7 @@ function flowReport(
     lost,
     appeared,
     duplicates,
-    reordered: flow.reordered,
+    reordered: forward ? flow.reordered : null,
     bytes: flow.bytes,
     latency,
     ...(latency ? {} : { reason: noMatchReason(flow.sent, flow.received) }),

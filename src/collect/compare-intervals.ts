@@ -4,6 +4,8 @@ import { latencyOf } from "./compare-latency.ts";
 import type { PassResult } from "./compare-pass.ts";
 import type { HeatMap, IntervalReport } from "./compare-report.ts";
 
+/** As many as the matcher keeps (kernels/match-state.ts). */
+export const MOST_INTERVALS = 1_048_576;
 const HEAT_COLUMNS = 200;
 const HEAT_ROWS = 60;
 
@@ -14,6 +16,8 @@ export function buildIntervals(
   edges: { head: number; tail: number },
 ): {
   reports: IntervalReport[];
+  /** There were no more intervals to be had: the last holds all that follows, up to its `endNs`. */
+  full: boolean;
   heat: () => HeatMap | null;
 } {
   const { matcher, epochStart } = result;
@@ -29,6 +33,8 @@ export function buildIntervals(
     if (n > 0) edgeLost.set(place(ns), (edgeLost.get(place(ns)) ?? 0) + n);
   }
   const runs = matcher.intervalBuckets();
+  const full = intervals.length === MOST_INTERVALS;
+  const lastNs = result.before.lastNs ?? epochStart;
   const reports: IntervalReport[] = [];
   const grouped = Math.max(1, Math.ceil(intervals.length / HEAT_COLUMNS));
   const columns: LogHistogram[] = [];
@@ -50,7 +56,10 @@ export function buildIntervals(
     const startNs = epochStart + BigInt(i) * step;
     reports.push({
       startNs: startNs.toString(),
-      endNs: (startNs + step).toString(),
+      endNs: (full && i === MOST_INTERVALS - 1 && lastNs >= startNs + step
+        ? lastNs + 1n
+        : startNs + step
+      ).toString(),
       sent: interval.matched + lost,
       matched: interval.matched,
       lost,
@@ -60,6 +69,7 @@ export function buildIntervals(
   let heat: HeatMap | null | undefined;
   return {
     reports,
+    full,
     heat: () => {
       heat ??= heatOf(columns, starts, epochNs * grouped);
       return heat;

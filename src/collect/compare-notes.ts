@@ -1,16 +1,26 @@
 /** Sentences about what limits the numbers of a report. */
 import { formatDuration } from "../base/time.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
+import { type Correction, correction } from "../clock/correction.ts";
+import type { ClockVerdict } from "../clock/verdict.ts";
 import type { PassResult } from "./compare-pass.ts";
 import type { SegmentReport } from "./compare-report.ts";
 import type { Directions } from "./direction.ts";
 
+/** Packets without a partner in both captures, as a share of the packets, that loss and a few strangers do not make. */
+const MUCH_UNMATCHED = 0.1;
+
+/** Share of packets that look like another one, above which a capture of several interfaces seems to hold both ends. */
+const MANY_TWICE = 0.1;
+
+/** `found`: what the passes have said of it. */
 export function observations(
   result: PassResult,
   windowNs: number,
   directions: Directions,
   segment: SegmentReport,
-  asStamped: boolean,
+  clock: { applied: Correction; verdict: ClockVerdict },
+  found: readonly string[],
 ): string[] {
   const notes: string[] = [];
   const { before, after, plan } = result;
@@ -34,7 +44,16 @@ export function observations(
       );
     }
   }
-  if (before.file === after.file) notes.push("both captures are the same file: every packet meets itself");
+  const same = before.file === after.file;
+  for (const side of same ? [before] : [before, after]) {
+    // Sections of one point after another are no matter: its packets come once.
+    const twice = same || segment.ambiguous > MANY_TWICE * segment.matched;
+    if (side.interfaces.length < 2 || !twice) continue;
+    notes.push(
+      `${side.file}: holds ${side.interfaces.length} interfaces, which are taken as one point: if they are several points, name one of them (${side.file}#${side.interfaces[0]!.index}; hoptime inspect lists them)`,
+    );
+  }
+  if (same) notes.push("both captures are the same file: every packet meets itself");
   const cut = [...before.shorts, ...after.shorts].filter(([size]) => size < plan.cover);
   if (cut.length > 0) {
     const packets = cut.reduce((n, [, count]) => n + count, 0);
@@ -49,21 +68,32 @@ export function observations(
   }
   if (segment.ambiguous > 0) {
     notes.push(
-      `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out`,
+      `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out; behind a lost one of them delays come out too long`,
     );
   }
-  if (plan.alignNs !== 0)
+  if (Math.abs(plan.alignNs) > windowNs)
     notes.push(
       `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s, more than the window: packets were matched with that removed${
-        asStamped
-          ? ", delays are as stamped and hold it; --clock deskew or --clock relative takes it out"
+        clock.applied.offsetNs === 0
+          ? `, delays are as stamped and hold it; ${correction(clock.verdict, "deskew").offsetNs === 0 ? "" : "--clock deskew or "}--clock relative takes it out`
           : ""
       }`,
     );
   if (directions.matched === 0 && !explained) notes.push(...whyNothingMatched(result));
+  else if (!explained && found.length === 0) notes.push(...whyMuchIsUnmatched(segment));
   if (directions.twoWay)
-    notes.push("packets go both ways: 'segment' is first capture to second, 'reverse' the other way");
+    notes.push(
+      "packets go both ways: 'segment' is first capture to second, 'reverse' the other way; reordering is counted on the first (exchange the captures for that of the other)",
+    );
   return notes;
+}
+
+/** Loss takes packets away: where as many come up as are missing, they are rather other packets, or the same ones rewritten. */
+function whyMuchIsUnmatched({ sent, received, lost, appeared }: SegmentReport): string[] {
+  if (Math.min(lost, appeared) <= MUCH_UNMATCHED * Math.min(sent, received)) return [];
+  return [
+    `${lost} packets are only in the first capture and ${appeared} only in the second, which loss does not explain: part of the traffic is rewritten on the way (NAT), in a tunnel at one point (--inner), or crosses only one of the points (--filter leaves it out)`,
+  ];
 }
 
 /** What a person would look at next. */

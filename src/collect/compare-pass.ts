@@ -80,7 +80,7 @@ export async function runPass(
   const whole = limit === Number.POSITIVE_INFINITY;
   const feed: PairFeed =
     options.thread && whole && !options.onBatch
-      ? await options.thread.open(kernels, feedPlan, options.filterText)
+      ? await options.thread.open(feedPlan, options.filterText)
       : await DirectFeed.open(kernels, feedPlan);
   const { originNs, startNs, shiftNs, rows, rereadable } = feed.head;
   const epochLength = BigInt(Math.round(options.epochNs));

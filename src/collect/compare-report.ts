@@ -55,7 +55,8 @@ export interface FlowReport {
   lost: number;
   appeared: number;
   duplicates: number;
-  reordered: number;
+  /** Null for packets of the reverse way: their order of arrival is not followed. */
+  reordered: number | null;
   bytes: number;
   latency: Latency | null;
   /** Why latency is null. */
@@ -73,7 +74,8 @@ export interface SegmentReport {
   captureLoss?: { before: number | null; after: number | null } | null;
   appeared: number;
   duplicates: number;
-  reordered: number;
+  /** Null for the reverse way: its order of arrival is not followed. */
+  reordered: number | null;
   /** Reordering extent (RFC 4737 section 4.2): packets by which a late packet was overtaken at most. */
   reorderExtent: { max: number; mean: number } | null;
   head: number;

@@ -53,7 +53,7 @@ export function buildSegment(
 ): Way {
   const forward = way === "forward";
   const { matched } = sums;
-  const lostInside = forward ? sums.lost : sums.appeared + sums.duplicates;
+  const lostInside = forward ? sums.lost : sums.appeared;
   const newInside = forward ? sums.appeared : sums.lost;
   const rate = (unmatched: number) => (unmatched + 1) / (matched + unmatched + 2);
   const judge = (edge: keyof EdgeCounts): boolean => {
@@ -79,7 +79,8 @@ export function buildSegment(
     lossRate: matched + counts.lost > 0 ? counts.lost / (matched + counts.lost) : null,
     appeared: counts.appeared,
     duplicates: counts.duplicates,
-    reordered: total.reordered,
+    // The order of arrival is only followed where AFTER is read.
+    reordered: forward ? total.reordered : null,
     reorderExtent:
       total.reordered > 0 ? { max: total.extentMax, mean: total.extentSum / total.reordered } : null,
     head: counts.head,
@@ -104,7 +105,7 @@ export function settle(
   if (way === "forward")
     return { lost: onlyBefore, appeared: onlyAfter, duplicates: f.duplicates, head, tail };
   // From the far end, what BEFORE alone saw has appeared there, and what AFTER alone saw was lost on the way.
-  return { lost: onlyAfter + f.duplicates, appeared: onlyBefore, duplicates: 0, head, tail };
+  return { lost: onlyAfter, appeared: onlyBefore, duplicates: f.duplicates, head, tail };
 }
 
 export function noMatchReason(sent: number, received: number): string {

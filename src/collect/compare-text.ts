@@ -80,7 +80,7 @@ function segmentLines(s: SegmentReport, prefix: string, c: Palette): string[] {
   const extras = [
     s.appeared > 0 ? `${formatCount(s.appeared)} appeared` : "",
     s.duplicates > 0 ? `${formatCount(s.duplicates)} duplicated` : "",
-    s.reordered > 0
+    s.reordered !== null && s.reordered > 0
       ? `${formatCount(s.reordered)} reordered (by up to ${formatCount(s.reorderExtent?.max ?? 0)})`
       : "",
     s.head > 0 ? `${formatCount(s.head)} before a capture began` : "",

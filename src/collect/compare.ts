@@ -13,6 +13,7 @@ import { FlowKeySpec } from "../capture/flow-key.ts";
 import { type CaptureOptions, DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import { type CorrectionMode, correction } from "../clock/correction.ts";
 import { diagnose } from "../clock/diagnose.ts";
+import { stepBeyondPairs } from "../clock/trust.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { ExactMatcher } from "../estimators/exact/matcher.ts";
 import { sampleAlignment } from "./compare-alignment.ts";
@@ -22,7 +23,8 @@ import { mergedSegments } from "./compare-offload.ts";
 import { type PassOptions, type PassPlan, type PassResult, runPass } from "./compare-pass.ts";
 import type { CompareReport, ReportView } from "./compare-report.ts";
 import { type Directions, tellDirections } from "./direction.ts";
-import { FeedThread, worthParallel } from "./parallel-feed.ts";
+import { worthParallel } from "./feed-thread.ts";
+import { FeedThread } from "./parallel-feed.ts";
 
 export interface CompareOptions {
   before: string;
@@ -101,7 +103,7 @@ export async function openComparison(options: CompareOptions): Promise<Compariso
 const fileOf = (path: string) => parseCapturePath(path).file;
 
 async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<Comparison> {
-  const kernels = new Kernels();
+  const kernels = thread?.kernels ?? new Kernels();
   const key = FlowKeySpec.parse(options.key);
   const seed = options.seed ?? DEFAULT_SEED;
   const mode = options.clock ?? "asis";
@@ -186,7 +188,15 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
       plan = next;
       continue;
     }
-    if (next) notes.push(unmended(plan, next, result.rereadable));
+    if (next) {
+      const missed = (better: PassPlan) => unmended(plan, better, result.rereadable, passOptions.windowNs);
+      notes.push(missed(next));
+      const turned = { ...plan, thresholdNs: directions.thresholdNs };
+      // What the pass has put into the other direction stays there, where it cannot be done again.
+      if (result.matcher.total(2).matched > 0) directions.twoWay = true;
+      if (turned.thresholdNs !== plan.thresholdNs && next.thresholdNs === plan.thresholdNs)
+        notes.push(missed(turned));
+    }
     const merged = await mergedSegments(kernels, options, capture, result, directions.matched);
     if (merged !== null) notes.push(merged);
     const stepped = tried.aligned
@@ -194,6 +204,7 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
       : await clockStep(kernels, passOptions, plan, result, directions.matched);
     if (stepped !== null) notes.push(stepped);
     verdict ??= diagnose({ observer: result.observer, ...result.quality });
+    if (stepped !== null) verdict = stepBeyondPairs(verdict);
     const view = buildReport({
       result,
       windowNs: passOptions.windowNs,
@@ -209,15 +220,16 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
   }
 }
 
-function unmended(plan: PassPlan, next: PassPlan, rereadable: boolean): string {
+function unmended(plan: PassPlan, next: PassPlan, rereadable: boolean, windowNs: number): string {
   const why = rereadable ? "after several passes" : "standard input cannot be read twice; give files";
   if (next.cover !== plan.cover) {
     return `packets are cut at ${next.cover} bytes from the IP header in one capture, digests cover ${plan.cover}: use --cover ${next.cover} (${why})`;
   }
-  if (next.alignNs !== plan.alignNs) return `the clocks seem to be apart by more than the window (${why})`;
+  if (Math.abs(next.alignNs) > windowNs)
+    return `the clocks seem to be apart by more than the window (${why})`;
   if (next.thresholdNs !== plan.thresholdNs)
-    return `the two directions could not be told apart for certain (${why})`;
-  if (next.leadNs !== plan.leadNs)
+    return `the two directions could not be told apart for certain: packets with an earlier stamp in the second capture are taken to go back, as 'reverse' (${why})`;
+  if (next.leadNs !== plan.leadNs || next.alignNs !== plan.alignNs)
     return `reordering could not be judged: the second clock is behind (${why})`;
   return `the clock correction could not be applied (${why})`;
 }
@@ -271,7 +283,10 @@ async function revise(
   return better(result.matcher, plan, directions, options.windowNs ?? DEFAULT_WINDOW_NS);
 }
 
-/** A plan with other directions or a longer lead, when matched packets show that it takes one. */
+/** BEFORE is ahead of AFTER by at least this part of the lead (pair-feed.ts). */
+const SURE_LEAD = 4;
+
+/** A plan with other directions, clocks brought together or a longer lead, when matched packets show that it takes one. */
 function better(
   matcher: ExactMatcher,
   plan: PassPlan,
@@ -280,7 +295,11 @@ function better(
 ): PassPlan | null {
   if (directions.thresholdNs !== plan.thresholdNs) return { ...plan, thresholdNs: directions.thresholdNs };
   // Packets that arrive, by their stamps, before they are sent: BEFORE must be read further ahead for their order to be seen.
-  const early = -Math.min(0, matcher.total(1).delay?.minNs ?? 0) + Math.min(0, plan.alignNs);
+  const { minNs = 0, meanNs = 0 } = matcher.total(1).delay ?? {};
+  const early = -Math.min(0, minNs) + Math.min(0, plan.alignNs);
+  // So far that reading ahead would take several windows of memory: the clocks are brought together instead.
+  if (early > windowNs / SURE_LEAD && meanNs - plan.alignNs < -windowNs / (2 * SURE_LEAD))
+    return { ...plan, alignNs: plan.alignNs - early, thresholdNs: plan.thresholdNs + early };
   const leadNs = Math.min(windowNs, 8 * early);
   return leadNs > plan.leadNs ? { ...plan, leadNs } : null;
 }

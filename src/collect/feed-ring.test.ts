@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
-import { KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, RunFinder, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
-import { FeedRing, RingCancelled } from "./feed-ring.ts";
+import { type KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, RunFinder, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
+import { RingCancelled, RingReader, RingWriter } from "./feed-ring.ts";
 
 const ROWS = 8;
 
@@ -35,14 +35,18 @@ function wordsOf(kernels: Kernels, runs: KeyRuns): number[][] {
   });
 }
 
+/** Both ends of a ring, and the kernels that its reader uses. */
+function ends(idle?: (inUse: number) => void) {
+  const kernels = new Kernels({ shared: true });
+  const reader = new RingReader(kernels, ROWS);
+  const writer = new RingWriter(kernels.memory.buffer, reader.address, ROWS, idle);
+  return { kernels, reader, writer };
+}
+
 describe("the ring of strides", () => {
   test("gives what was put in, in order, more often than it has slots", () => {
     const here = new Kernels();
-    const there = new Kernels();
-    const writer = new FeedRing(ROWS);
-    const reader = new FeedRing(ROWS, writer.buffer);
-    const target = new PacketBatch(there, ROWS);
-    const runs = new KeyRuns(there, ROWS);
+    const { reader, writer, kernels: there } = ends();
     for (let n = 0; n < 100; n++) {
       const side = (n % 2) as 0 | 1;
       const { batch, finder } = filled(here, n);
@@ -50,7 +54,10 @@ describe("the ring of strides", () => {
       const found = finder.find(batch, 2, 2 + rows);
       writer.writeRows(side, batch, found, 2, 2 + rows, n);
       expect(reader.ready).toBe(true);
-      expect(reader.read(there, target, runs)).toEqual({ kind: "rows", side, rows, shorts: n });
+      const content = reader.read();
+      if (content.kind !== "rows") throw new Error("no rows");
+      const { batch: target, runs } = content;
+      expect(content).toMatchObject({ side, rows, shorts: n });
       expect(target.count).toBe(rows);
       expect([...target.timeNs.subarray(0, rows)]).toEqual([...batch.timeNs.subarray(2, 2 + rows)]);
       expect([...target.digest.subarray(0, 2 * rows)]).toEqual([...batch.digest.subarray(4, 4 + 2 * rows)]);
@@ -61,7 +68,8 @@ describe("the ring of strides", () => {
       ];
       expect(bounds(there, runs)).toEqual(bounds(here, found));
       // Rows count from the stride's first one on.
-      expect(wordsOf(there, runs)).toEqual(wordsOf(here, found).map(([end, ...key]) => [end! - 2, ...key]));
+      expect(wordsOf(there, runs)).toEqual(wordsOf(here, found));
+      expect(wordsOf(there, runs).at(-1)?.[0] ?? 0).toBe(rows);
       reader.release();
     }
     expect(reader.ready).toBe(false);
@@ -69,43 +77,60 @@ describe("the ring of strides", () => {
 
   test("tells the end of a side and its own end, after everything before them", () => {
     const kernels = new Kernels();
-    const ring = new FeedRing(ROWS);
+    const { reader, writer } = ends();
     const { batch, finder } = filled(kernels, 1);
-    ring.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3, 0);
-    ring.writeEnd(1);
-    ring.close();
-    expect(ring.ended).toBe(false);
-    expect(ring.read(kernels, batch, finder.runs)).toMatchObject({ kind: "rows", rows: 3 });
-    ring.release();
-    expect(ring.read(kernels, batch, finder.runs)).toEqual({ kind: "end", side: 1 });
-    ring.release();
-    expect(ring.ended).toBe(true);
-    ring.reset();
-    expect(ring.ended).toBe(false);
+    writer.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3, 0);
+    writer.writeEnd(1);
+    writer.close();
+    expect(reader.ended).toBe(false);
+    expect(reader.read()).toMatchObject({ kind: "rows", rows: 3 });
+    reader.release();
+    expect(reader.read()).toEqual({ kind: "end", side: 1 });
+    reader.release();
+    expect(reader.ended).toBe(true);
+    reader.reset();
+    expect(reader.ended).toBe(false);
   });
 
   test("a cancelled ring takes nothing more, and begins anew when it is reset", () => {
     const kernels = new Kernels();
-    const ring = new FeedRing(ROWS);
+    const { reader, writer } = ends();
     const { batch, finder } = filled(kernels, 1);
-    const write = () => ring.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3, 0);
+    const write = () => writer.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3, 0);
     write();
-    ring.cancel();
+    reader.cancel();
     expect(write).toThrow(RingCancelled);
-    ring.reset();
-    expect(ring.ready).toBe(false);
+    reader.reset();
+    expect(reader.ready).toBe(false);
     write();
-    expect(ring.ready).toBe(true);
+    expect(reader.ready).toBe(true);
   });
 
   test("waiting ends where nothing comes, and at once where something is there", () => {
-    const ring = new FeedRing(ROWS);
+    const { reader, writer } = ends();
     const started = performance.now();
-    ring.wait(20);
+    reader.wait(20);
     expect(performance.now() - started).toBeGreaterThan(10);
-    ring.writeEnd(0);
+    writer.writeEnd(0);
     const again = performance.now();
-    ring.wait(5000);
+    reader.wait(5000);
     expect(performance.now() - again).toBeLessThan(2500);
+  });
+
+  test("a writer that has to wait is told how far the reader's memory is in use", () => {
+    const told: number[] = [];
+    const { kernels, reader, writer } = ends((inUse) => {
+      told.push(inUse);
+      // What is waited for comes meanwhile: so it need not sleep.
+      reader.release(3 << 20);
+    });
+    const { batch, finder } = filled(new Kernels(), 1);
+    const write = () => writer.writeRows(0, batch, finder.find(batch, 0, 1), 0, 1, 0);
+    for (let n = 0; n < 32; n++) write();
+    expect(told).toEqual([]);
+    write();
+    write();
+    expect(told).toEqual([0, 3 << 20]);
+    expect(kernels.memory.buffer).toBeInstanceOf(SharedArrayBuffer);
   });
 });

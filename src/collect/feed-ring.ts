@@ -1,16 +1,17 @@
 /**
- * Strides from one thread to another through shared memory: a ring of slots, written by one thread and read by one other.
+ * Strides from one thread to another: a ring of slots in the kernel memory of the thread that reads it, which is shared. The one that writes
+ * copies its rows there, and the reader's kernels take them where they are.
  *
- *   control (i32): written | taken | state | reader waits | slot it waits for | writer waits | slot it waits for
+ *   control (i32): written | taken | state | reader waits | slot it waits for | writer waits | slot it waits for | kernel memory in use
  *   counters (f64): bytes of the files consumed | packets given
- *   slot: kind, side, rows, runs, wide, shorts (i32 each), then the columns of the rows: time f64, digest u64, flags u32;
- *         then head and runs of their keys (kernels/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
+ *   slot: kind, side, rows, runs, wide, shorts (i32 each); a batch with the columns time f64, digest u64, flags u32 of the rows;
+ *         head and runs of their keys (kernels/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
  *
  * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
  */
 import type { Kernels } from "../base/kernels.ts";
-import type { PacketBatch } from "../capture/batch.ts";
-import { type KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
+import { BATCH_HEAD_BYTES, PacketBatch } from "../capture/batch.ts";
+import { KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, WIDE_RUN_BYTES } from "../capture/key-runs.ts";
 
 const SLOTS = 32;
 const WRITTEN = 0;
@@ -20,9 +21,12 @@ const READER_WAITS = 3;
 const READER_WANTS = 4;
 const WRITER_WAITS = 5;
 const WRITER_WANTS = 6;
+const IN_USE = 7;
+const LINE_BYTES = 64;
 const CONTROL_BYTES = 64;
 const COUNTER_BYTES = 64;
-const SLOT_HEAD_BYTES = 64;
+/** What is in the slot, and its batch. */
+const SLOT_HEAD_BYTES = LINE_BYTES + Math.ceil(BATCH_HEAD_BYTES / LINE_BYTES) * LINE_BYTES;
 const HEAD_WORDS = RUNS_HEAD_BYTES / 4;
 const RUN_WORDS = RUN_BYTES / 4;
 const WIDE_WORDS = WIDE_RUN_BYTES / 4;
@@ -41,38 +45,26 @@ export class RingCancelled extends Error {}
 
 /** What a slot holds. */
 export type SlotContent =
-  | { kind: "rows"; side: 0 | 1; rows: number; shorts: number }
+  | { kind: "rows"; side: 0 | 1; batch: PacketBatch; runs: KeyRuns; rows: number; shorts: number }
   | { kind: "end"; side: 0 | 1 };
 
-export class FeedRing {
-  readonly buffer: SharedArrayBuffer;
+/** The ring as either thread sees it. */
+class Ring {
   readonly rows: number;
-  readonly #control: Int32Array;
+  protected readonly control: Int32Array;
   readonly #counters: Float64Array;
-  readonly #head: Int32Array[] = [];
-  readonly #time: Float64Array[] = [];
-  readonly #words: Uint32Array[] = [];
+  protected readonly heads: Int32Array[] = [];
 
-  constructor(rows: number, buffer?: SharedArrayBuffer) {
+  constructor(buffer: ArrayBufferLike, address: number, rows: number) {
     this.rows = rows;
-    const slotBytes = SLOT_HEAD_BYTES + RUNS_HEAD_BYTES + rows * ROW_BYTES;
-    const fixed = CONTROL_BYTES + COUNTER_BYTES;
-    this.buffer = buffer ?? new SharedArrayBuffer(fixed + SLOTS * slotBytes);
-    this.#control = new Int32Array(this.buffer, 0, CONTROL_BYTES / 4);
-    this.#counters = new Float64Array(this.buffer, CONTROL_BYTES, COUNTER_BYTES / 8);
-    for (let i = 0; i < SLOTS; i++) {
-      const at = fixed + i * slotBytes;
-      this.#head.push(new Int32Array(this.buffer, at, 6));
-      this.#time.push(new Float64Array(this.buffer, at + SLOT_HEAD_BYTES, rows));
-      this.#words.push(
-        new Uint32Array(this.buffer, at + SLOT_HEAD_BYTES + rows * 8, HEAD_WORDS + rows * ROW_WORDS),
-      );
-    }
+    this.control = new Int32Array(buffer, address, CONTROL_BYTES / 4);
+    this.#counters = new Float64Array(buffer, address + CONTROL_BYTES, COUNTER_BYTES / 8);
+    for (let i = 0; i < SLOTS; i++) this.heads.push(new Int32Array(buffer, slotAddress(address, rows, i), 6));
   }
 
   /** Ready for another feed; both threads must be at rest. */
   reset(): void {
-    this.#control.fill(0);
+    this.control.fill(0);
     this.#counters.fill(0);
   }
 
@@ -83,8 +75,31 @@ export class FeedRing {
   progress(): { doneBytes: number; packets: number } {
     return { doneBytes: this.#counters[0]!, packets: this.#counters[1]! };
   }
+}
 
-  // The writer's side.
+const slotBytesOf = (rows: number) =>
+  Math.ceil((SLOT_HEAD_BYTES + RUNS_HEAD_BYTES + rows * ROW_BYTES) / LINE_BYTES) * LINE_BYTES;
+const slotAddress = (address: number, rows: number, slot: number) =>
+  address + CONTROL_BYTES + COUNTER_BYTES + slot * slotBytesOf(rows);
+
+/** Bytes of a ring. */
+export const ringBytes = (rows: number) => slotAddress(0, rows, SLOTS);
+
+export class RingWriter extends Ring {
+  readonly #time: Float64Array[] = [];
+  readonly #words: Uint32Array[] = [];
+  /** What can be done while there is nothing to write. */
+  readonly #idle: ((inUse: number) => void) | undefined;
+
+  constructor(buffer: ArrayBufferLike, address: number, rows: number, idle?: (inUse: number) => void) {
+    super(buffer, address, rows);
+    this.#idle = idle;
+    for (let i = 0; i < SLOTS; i++) {
+      const at = slotAddress(address, rows, i) + SLOT_HEAD_BYTES;
+      this.#time.push(new Float64Array(buffer, at, rows));
+      this.#words.push(new Uint32Array(buffer, at + rows * 8, HEAD_WORDS + rows * ROW_WORDS));
+    }
+  }
 
   writeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, to: number, shorts: number): void {
     const slot = this.#slotToWrite();
@@ -100,7 +115,6 @@ export class FeedRing {
     const { count, wide } = runs;
     const first = 3 * rows + HEAD_WORDS;
     copy(runs.address, HEAD_WORDS + count * RUN_WORDS, 3 * rows);
-    if (from > 0) for (let i = 0; i < count; i++) words[first + i * RUN_WORDS]! -= from;
     if (wide) copy(runs.wideAddress, count * WIDE_WORDS, first + rows * RUN_WORDS);
     this.#publish(slot, [KIND_ROWS, side, to - from, count, wide ? 1 : 0, Math.min(shorts, 0x7fff_ffff)]);
   }
@@ -111,18 +125,19 @@ export class FeedRing {
 
   /** No more slots will come. */
   close(): void {
-    Atomics.store(this.#control, STATE, RING_ENDED);
-    Atomics.store(this.#control, READER_WAITS, 0);
-    Atomics.notify(this.#control, READER_WAITS);
+    Atomics.store(this.control, STATE, RING_ENDED);
+    Atomics.store(this.control, READER_WAITS, 0);
+    Atomics.notify(this.control, READER_WAITS);
   }
 
   #slotToWrite(): number {
-    const control = this.#control;
+    const { control } = this;
     const written = Atomics.load(control, WRITTEN);
     const full = () =>
       ((written - Atomics.load(control, TAKEN)) | 0) >= SLOTS &&
       Atomics.load(control, STATE) !== RING_CANCELLED;
     while (full()) {
+      this.#idle?.(Atomics.load(control, IN_USE) >>> 0);
       Atomics.store(control, WRITER_WANTS, (written - SLOTS / 2) | 0);
       Atomics.store(control, WRITER_WAITS, 1);
       if (full()) Atomics.wait(control, WRITER_WAITS, 1);
@@ -133,26 +148,49 @@ export class FeedRing {
   }
 
   #publish(slot: number, head: number[]): void {
-    this.#head[slot]!.set(head);
-    const control = this.#control;
+    this.heads[slot]!.set(head);
+    const { control } = this;
     const written = (Atomics.add(control, WRITTEN, 1) + 1) | 0;
     wake(control, READER_WAITS, READER_WANTS, written);
   }
+}
 
-  // The reader's side.
+export class RingReader extends Ring {
+  readonly kernels: Kernels;
+  readonly address: number;
+  readonly #batches: PacketBatch[] = [];
+  readonly #runs: KeyRuns[] = [];
+
+  /** `kernels`: shared ones, whose memory the ring takes for as long as they are there. */
+  constructor(kernels: Kernels, rows: number) {
+    const room = kernels.alloc(ringBytes(rows) + LINE_BYTES);
+    const address = Math.ceil(room / LINE_BYTES) * LINE_BYTES;
+    super(kernels.memory.buffer, address, rows);
+    this.kernels = kernels;
+    this.address = address;
+    for (let i = 0; i < SLOTS; i++) {
+      const slot = slotAddress(address, rows, i);
+      const time = slot + SLOT_HEAD_BYTES;
+      const digest = time + 8 * rows;
+      const flags = digest + 8 * rows;
+      this.#batches.push(PacketBatch.over(kernels, rows, slot + LINE_BYTES, { time, digest, flags }));
+      this.#runs.push(new KeyRuns(kernels, rows, flags + 4 * rows));
+    }
+    this.reset();
+  }
 
   /** A slot is there to be read. */
   get ready(): boolean {
-    return Atomics.load(this.#control, WRITTEN) !== Atomics.load(this.#control, TAKEN);
+    return Atomics.load(this.control, WRITTEN) !== Atomics.load(this.control, TAKEN);
   }
 
   get ended(): boolean {
-    return Atomics.load(this.#control, STATE) === RING_ENDED && !this.ready;
+    return Atomics.load(this.control, STATE) === RING_ENDED && !this.ready;
   }
 
   /** Sleeps until half the ring is full or the writer has closed it, or for so long. */
   wait(milliseconds: number): void {
-    const control = this.#control;
+    const { control } = this;
     Atomics.store(control, READER_WANTS, (Atomics.load(control, TAKEN) + SLOTS / 2) | 0);
     Atomics.store(control, READER_WAITS, 1);
     if (!this.ready && Atomics.load(control, STATE) === RING_OPEN) {
@@ -161,40 +199,32 @@ export class FeedRing {
     Atomics.store(control, READER_WAITS, 0);
   }
 
-  /** Copies the slot's columns to the front of a batch, and its runs. */
-  read(kernels: Kernels, batch: PacketBatch, runs: KeyRuns): SlotContent {
-    const slot = Atomics.load(this.#control, TAKEN) & (SLOTS - 1);
-    const head = this.#head[slot]!;
+  /** What the oldest slot holds, until it is released. */
+  read(): SlotContent {
+    const slot = Atomics.load(this.control, TAKEN) & (SLOTS - 1);
+    const head = this.heads[slot]!;
     const side = head[1] as 0 | 1;
     if (head[0] === KIND_END) return { kind: "end", side };
-    const n = head[2]!;
-    const { rows } = this;
-    const words = this.#words[slot]!;
-    const { u32, f64 } = kernels;
-    const copy = (at: number, length: number, address: number) =>
-      u32.set(words.subarray(at, at + length), address >>> 2);
-    batch.count = n;
-    f64.set(this.#time[slot]!.subarray(0, n), batch.column("time") >>> 3);
-    copy(0, 2 * n, batch.column("digest"));
-    copy(2 * rows, n, batch.column("flags"));
-    const count = head[3]!;
-    runs.count = count;
+    const batch = this.#batches[slot]!;
+    const runs = this.#runs[slot]!;
+    const rows = head[2]!;
+    batch.count = rows;
+    runs.count = head[3]!;
     runs.wide = head[4] !== 0;
-    copy(3 * rows, HEAD_WORDS + count * RUN_WORDS, runs.address);
-    if (runs.wide) copy(3 * rows + HEAD_WORDS + rows * RUN_WORDS, count * WIDE_WORDS, runs.wideAddress);
-    return { kind: "rows", side, rows: n, shorts: head[5]! };
+    return { kind: "rows", side, batch, runs, rows, shorts: head[5]! };
   }
 
   /** Nothing more is wanted: the writer hears of it at its next slot. */
   cancel(): void {
-    Atomics.store(this.#control, STATE, RING_CANCELLED);
-    Atomics.store(this.#control, WRITER_WAITS, 0);
-    Atomics.notify(this.#control, WRITER_WAITS);
+    Atomics.store(this.control, STATE, RING_CANCELLED);
+    Atomics.store(this.control, WRITER_WAITS, 0);
+    Atomics.notify(this.control, WRITER_WAITS);
   }
 
-  /** The slot that was read may be written again. */
-  release(): void {
-    const control = this.#control;
+  /** The slot that was read may be written again. `inUse`: address up to which the kernels have used their memory. */
+  release(inUse = 0): void {
+    const { control } = this;
+    Atomics.store(control, IN_USE, inUse | 0);
     const taken = (Atomics.add(control, TAKEN, 1) + 1) | 0;
     wake(control, WRITER_WAITS, WRITER_WANTS, taken);
   }

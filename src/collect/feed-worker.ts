@@ -2,18 +2,19 @@
  * The thread behind parallel-feed.ts: reads and decodes both captures and writes the strides to the ring. One order at a
  * time; what is too large or too rare for the ring (head, tail, errors) goes by message.
  */
-import { parentPort, workerData } from "node:worker_threads";
+import { parentPort } from "node:worker_threads";
 import { FormatError, UsageError } from "../base/errors.ts";
-import { Kernels, type WasmModule } from "../base/kernels.ts";
+import { type KernelMemory, Kernels } from "../base/kernels.ts";
 import { compileFilter } from "../capture/filter.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
-import { FeedRing, RingCancelled } from "./feed-ring.ts";
+import { RingCancelled, RingWriter, ringBytes } from "./feed-ring.ts";
 import { DirectFeed, type FeedHead, type FeedTail } from "./pair-feed.ts";
 
-export interface FeedWorkerData {
-  module: WasmModule;
+/** The first message: the memory of the other thread's kernels, and where in it the ring lies. */
+export interface FeedStart {
+  memory: KernelMemory;
+  ring: number;
   rows: number;
-  ring: SharedArrayBuffer;
 }
 
 /** A FeedPlan in words that can be sent. */
@@ -41,7 +42,7 @@ export type FeedMessage =
 /** Strides between two notes of progress. */
 const PROGRESS_EVERY = 64;
 
-async function serve(order: FeedOrder, ring: FeedRing, post: (m: FeedMessage) => void) {
+async function serve(order: FeedOrder, ring: RingWriter, post: (m: FeedMessage) => void) {
   const kernels = new Kernels();
   const feed = await DirectFeed.open(kernels, {
     before: order.before,
@@ -73,7 +74,7 @@ async function serve(order: FeedOrder, ring: FeedRing, post: (m: FeedMessage) =>
   post({ kind: "tail", tail });
 }
 
-async function writeStrides(feed: DirectFeed, ring: FeedRing): Promise<void> {
+async function writeStrides(feed: DirectFeed, ring: RingWriter): Promise<void> {
   for (let n = 1; ; n++) {
     const stride = await feed.next();
     if (stride === null) break;
@@ -100,17 +101,32 @@ function describe(error: unknown): SentError {
   return { name: "Error", message: (error as Error)?.stack ?? String(error) };
 }
 
+/** What the other thread will use next of its memory is given to it by the system at the first touch, page by page: it is touched here, ahead of it. */
+const PAGE_BYTES = 4096;
+const AHEAD_BYTES = 12 << 20;
+
+function toucher(memory: KernelMemory, from: number): (inUse: number) => void {
+  let next = from;
+  return (inUse) => {
+    if (inUse === 0) return;
+    const words = new Int32Array(memory.buffer);
+    const end = Math.min(words.byteLength, inUse + AHEAD_BYTES);
+    // Puts 0 where 0 is, whatever the other thread does with the word, and so is a write from the first (an addition of 0 would read first).
+    for (; next < end; next += PAGE_BYTES) Atomics.compareExchange(words, next >>> 2, 0, 0);
+  };
+}
+
 const port = parentPort;
 if (port) {
-  const { module, rows, ring: buffer } = workerData as FeedWorkerData;
-  Kernels.adopt(module);
-  const ring = new FeedRing(rows, buffer);
   const post = (message: FeedMessage) => port.postMessage(message);
-  port.on("message", (order: FeedOrder) => {
-    // The ring is left alone before the last word is said: then the other side may begin anew.
-    serve(order, ring, post).catch((error) => {
-      ring.close();
-      post({ kind: "error", error: describe(error) });
+  port.once("message", ({ memory, ring: address, rows }: FeedStart) => {
+    const ring = new RingWriter(memory.buffer, address, rows, toucher(memory, address + ringBytes(rows)));
+    port.on("message", (order: FeedOrder) => {
+      // The ring is left alone before the last word is said: then the other side may begin anew.
+      serve(order, ring, post).catch((error) => {
+        ring.close();
+        post({ kind: "error", error: describe(error) });
+      });
     });
   });
 }

@@ -39,7 +39,7 @@ export interface FlowColumns {
   reason: Column;
   communityId: (string | null)[];
   key: Record<KeyField, Column>;
-  count: Record<CountField, number[]>;
+  count: Record<CountField, (number | null)[]>;
   latency: Record<LatencyField, Column>;
 }
 

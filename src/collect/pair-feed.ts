@@ -14,9 +14,7 @@ import {
   DEFAULT_SEED,
 } from "../capture/reader.ts";
 import { type StampScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
-
-/** Longer than other batches: each stride costs a hand-over where another thread reads. The same everywhere, so that strides are. */
-export const STRIDE_ROWS = 4096;
+import { STRIDE_ROWS } from "./stride-rows.ts";
 
 export interface FeedPlan {
   before: string;
@@ -127,7 +125,9 @@ export class DirectFeed implements PairFeed {
   static async open(kernels: Kernels, plan: FeedPlan): Promise<DirectFeed> {
     // Rows are given their keys by runs; those who watch batches want them in the batch, too.
     const { key, ...plain } = plan.capture;
-    const capture: CaptureOptions = plan.onBatch ? plan.capture : { ...plain, batchRows: STRIDE_ROWS };
+    const capture: CaptureOptions = plan.onBatch
+      ? plan.capture
+      : { ...plain, batchRows: STRIDE_ROWS, rowsOnly: true };
     const readers = [
       await CaptureReader.open(kernels, plan.before, capture),
       await CaptureReader.open(kernels, plan.after, capture),

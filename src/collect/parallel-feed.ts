@@ -5,58 +5,31 @@
  * This thread blocks while it waits, as it does when it reads a file itself, but comes back to the event loop now and then, where a thread
  * that died is heard of.
  */
-import { existsSync, statSync } from "node:fs";
-import { availableParallelism } from "node:os";
-import { setImmediate as turn } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
-import { SHARE_ENV, Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { FormatError, UsageError } from "../base/errors.ts";
-import { Kernels } from "../base/kernels.ts";
-import { PacketBatch } from "../capture/batch.ts";
-import { KeyRuns } from "../capture/key-runs.ts";
+import type { Kernels } from "../base/kernels.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
-import { FeedRing } from "./feed-ring.ts";
-import type { FeedMessage, FeedOrder, FeedWorkerData, SentError } from "./feed-worker.ts";
-import {
-  type FeedHead,
-  type FeedPlan,
-  type FeedTail,
-  type PairFeed,
-  STRIDE_ROWS,
-  type Stride,
-} from "./pair-feed.ts";
+import type { RingReader } from "./feed-ring.ts";
+import { type ReadingThread, startReading } from "./feed-thread.ts";
+import type { FeedMessage, FeedOrder, SentError } from "./feed-worker.ts";
+import type { FeedHead, FeedPlan, FeedTail, PairFeed, Stride } from "./pair-feed.ts";
 
-/** Below this size of both files together a thread costs more than it saves. */
-const LEAST_BYTES = 16 << 20;
 const WAIT_MS = 20;
 
-/** The thread's program: beside us in the built package; where the sources run directly there is none that Node could run. */
-function program(): string | null {
-  const file = fileURLToPath(new URL("./feed-worker.js", import.meta.url));
-  return existsSync(file) ? file : null;
-}
-
-/** Whether a second thread pays: the captures are files, large ones, and there is a processor for it. */
-export function worthParallel(...captures: string[]): boolean {
-  if (availableParallelism() < 2 || program() === null) return false;
-  let bytes = 0;
-  for (const path of captures) {
-    const stat = path === "-" ? undefined : statSync(path, { throwIfNoEntry: false });
-    if (!stat?.isFile()) return false;
-    bytes += stat.size;
-  }
-  return bytes >= LEAST_BYTES;
-}
+/** Once round the event loop. */
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 export class FeedThread {
-  static #early: FeedThread | null = null;
+  /** Those that its strides are given in: nobody else's will do. */
+  readonly kernels: Kernels;
   readonly #worker: Worker;
-  readonly #ring: FeedRing;
+  readonly #ring: RingReader;
   readonly #messages: FeedMessage[] = [];
   #heard: (() => void) | null = null;
   #failure: Error | null = null;
 
-  private constructor(worker: Worker, ring: FeedRing) {
+  private constructor({ worker, kernels, ring }: ReadingThread) {
+    this.kernels = kernels;
     this.#worker = worker;
     this.#ring = ring;
     const wake = () => this.#heard?.();
@@ -75,28 +48,14 @@ export class FeedThread {
     worker.unref();
   }
 
-  /** Starts the thread for the next `start`: it comes up while the caller loads what else it needs. */
-  static early(): void {
-    FeedThread.#early ??= FeedThread.start();
-  }
-
   /** Null where the thread's program is not at hand. */
   static start(): FeedThread | null {
-    const early = FeedThread.#early;
-    FeedThread.#early = null;
-    if (early) return early;
-    const file = program();
-    if (file === null) return null;
-    const ring = new FeedRing(STRIDE_ROWS);
-    const data: FeedWorkerData = { module: Kernels.module, rows: ring.rows, ring: ring.buffer };
-    return new FeedThread(
-      new Worker(file, { workerData: data, env: SHARE_ENV, trackUnmanagedFds: false }),
-      ring,
-    );
+    const thread = startReading();
+    return thread && new FeedThread(thread);
   }
 
   /** Starts a feed; the one before must have been finished. `filter` is the text of the plan's filter. */
-  async open(kernels: Kernels, plan: FeedPlan, filter: string | undefined): Promise<PairFeed> {
+  async open(plan: FeedPlan, filter: string | undefined): Promise<PairFeed> {
     this.#ring.reset();
     const { cover, inner, key, seed } = plan.capture;
     const order: FeedOrder = {
@@ -116,7 +75,7 @@ export class FeedThread {
     this.#worker.postMessage(order);
     const message = await this.#message();
     if (message.kind !== "head") throw revive(message);
-    return new ParallelFeed(kernels, message.head, this.#ring, {
+    return new ParallelFeed(this.kernels, message.head, this.#ring, {
       listen: async () => {
         await turn();
         const failed = this.#messages.find((m) => m.kind === "error");
@@ -161,21 +120,21 @@ interface Thread {
 class ParallelFeed implements PairFeed {
   readonly head: FeedHead;
   readonly #kernels: Kernels;
-  readonly #ring: FeedRing;
+  readonly #ring: RingReader;
   readonly #thread: Thread;
-  readonly #batch: PacketBatch;
-  readonly #runs: KeyRuns;
+  /** The slot of the last stride is still in use. */
+  #holds = false;
 
-  constructor(kernels: Kernels, head: FeedHead, ring: FeedRing, thread: Thread) {
+  constructor(kernels: Kernels, head: FeedHead, ring: RingReader, thread: Thread) {
     this.#kernels = kernels;
     this.head = head;
     this.#ring = ring;
     this.#thread = thread;
-    this.#batch = new PacketBatch(kernels, head.rows);
-    this.#runs = new KeyRuns(kernels, head.rows);
   }
 
   next(): Stride | null | Promise<Stride | null> {
+    if (this.#holds) this.#ring.release(this.#kernels.call.statsTop!());
+    this.#holds = false;
     return this.#ring.ready ? this.#take() : this.#wait();
   }
 
@@ -189,11 +148,11 @@ class ParallelFeed implements PairFeed {
   }
 
   #take(): Stride {
-    const content = this.#ring.read(this.#kernels, this.#batch, this.#runs);
-    this.#ring.release();
+    this.#holds = true;
+    const content = this.#ring.read();
     if (content.kind === "end") return content;
-    const { side, rows, shorts } = content;
-    return { kind: "rows", side, batch: this.#batch, runs: this.#runs, from: 0, to: rows, shorts };
+    const { side, batch, runs, rows, shorts } = content;
+    return { kind: "rows", side, batch, runs, from: 0, to: rows, shorts };
   }
 
   progress(): { doneBytes: number; packets: number } {
@@ -203,15 +162,11 @@ class ParallelFeed implements PairFeed {
   async cancel(): Promise<void> {
     this.#ring.cancel();
     await this.#thread.end();
-    this.#batch.free();
-    this.#runs.free();
   }
 
   async finish(): Promise<FeedTail> {
     const last = await this.#thread.end();
     if (last.kind !== "tail") throw revive(last);
-    this.#batch.free();
-    this.#runs.free();
     return last.tail;
   }
 }

@@ -1,6 +1,6 @@
 /** Everything about one flow, beside the delays of all packets. */
 
-import { formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
+import { countOrNot, formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
 import type { Latency, LatencyField } from "../../src/collect/compare-report.ts";
 import { bdi, el, facts } from "./elements.ts";
@@ -47,7 +47,7 @@ export function flowDetail(
         ["Lost", `${formatCount(count.lost[row]!)}${loss === null ? "" : ` (${formatShare(loss)})`}`],
         ["Appeared", formatCount(count.appeared[row]!)],
         ["Duplicates", formatCount(count.duplicates[row]!)],
-        ["Reordered", formatCount(count.reordered[row]!)],
+        ["Reordered", countOrNot(count.reordered[row] ?? null)],
         ["Bytes", formatBytes(count.bytes[row]!)],
         ...(typeof key.dscp[row] === "number" ? [["DSCP", String(key.dscp[row])] as [string, string]] : []),
         ...(typeof key.vlan[row] === "number" ? [["VLAN", String(key.vlan[row])] as [string, string]] : []),

@@ -1,6 +1,6 @@
 /** The parts of the page below the charts: packets, clocks, captures, estimates, how it was made. */
 
-import { formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
+import { countOrNot, formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatInstant, formatNs } from "../../src/base/time.ts";
 import type { CaptureSummary, Latency, SegmentReport } from "../../src/collect/compare-report.ts";
 import type { PageData } from "../../src/collect/page-data.ts";
@@ -43,12 +43,16 @@ const ACCOUNT: [name: string, meaning: string, of: (s: SegmentReport) => string]
   ],
   ["Appeared", "received, never sent", (s) => formatCount(s.appeared)],
   ["Duplicates", "copies of a packet already seen", (s) => formatCount(s.duplicates)],
-  ["Reordered", "overtaken by later packets", (s) => formatCount(s.reordered)],
+  ["Reordered", "overtaken by later packets", (s) => countOrNot(s.reordered)],
   [
     "Reordering extent",
     "packets that overtook one, on average and at most (RFC 4737)",
-    ({ reorderExtent: extent }) =>
-      extent ? `${Number(extent.mean.toFixed(1))}, at most ${formatCount(extent.max)}` : "none",
+    ({ reordered, reorderExtent: extent }) =>
+      reordered === null
+        ? "no answer"
+        : extent
+          ? `${Number(extent.mean.toFixed(1))}, at most ${formatCount(extent.max)}`
+          : "none",
   ],
   ["Head", "unmatched because one capture began later; not loss", (s) => formatCount(s.head)],
   ["Tail", "unmatched because one capture ended earlier; not loss", (s) => formatCount(s.tail)],

@@ -1,0 +1,82 @@
+// The command line as few files of CommonJS: a hundred modules take longer to find than to run, and Node's loader of ES modules takes longer to
+// come up, in each thread, than the one it starts with. Bundled as ES modules first, which can be split by command; then each piece is turned.
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { build, transform } from "esbuild";
+
+/** Commander starts programs for subcommands of its own kind, which we have none of: what it takes to do so is loaded when it is asked for. */
+const startsNothing = {
+  name: "starts-nothing",
+  setup(of) {
+    of.onResolve({ filter: /^node:child_process$/ }, ({ importer }) =>
+      /[\\/]commander[\\/]/.test(importer) ? { path: "child_process", namespace: "late" } : undefined,
+    );
+    of.onLoad({ filter: /.*/, namespace: "late" }, () => ({
+      contents: 'exports.spawn = (...args) => process.getBuiltinModule("node:child_process").spawn(...args);',
+    }));
+  },
+};
+
+async function bundle(root, entry, options) {
+  const { outputFiles, metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: [entry],
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    outdir: "dist/cli",
+    write: false,
+    metafile: true,
+    logLevel: "warning",
+    legalComments: "inline",
+    plugins: [startsNothing],
+    ...options,
+  });
+  return { files: outputFiles, inputs: Object.keys(metafile.inputs) };
+}
+
+/** The licences of the packages that became part of the bundle. */
+function licences(root, inputs) {
+  const folders = inputs.map((input) => /^.*node_modules\/(@[^/]+\/)?[^/]+/.exec(input)?.[0]).filter(Boolean);
+  return [...new Set(folders)].sort().map((folder) => {
+    const at = join(root, folder);
+    const file = readdirSync(at).find((name) => /^licen[cs]e/i.test(name));
+    if (!file) throw new Error(`${folder} has no licence file`);
+    return `${basename(folder)}\n\n${readFileSync(join(at, file), "utf8").trim()}\n`;
+  });
+}
+
+const HERE = 'const hoptimeFileUrl = require("node:url").pathToFileURL(__filename).href;';
+
+async function turn({ path, text }) {
+  const asks = text.includes("import.meta.url");
+  const { code } = await transform(text, {
+    format: "cjs",
+    platform: "node",
+    target: "node20.19",
+    supported: { "dynamic-import": false },
+    ...(asks ? { banner: HERE, define: { "import.meta.url": "hoptimeFileUrl" } } : {}),
+    legalComments: "inline",
+  });
+  writeFileSync(path, code);
+}
+
+export async function buildCli(root) {
+  const folder = join(root, "dist", "cli");
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const made = [
+    await bundle(root, "src/cli/main.ts", { splitting: true, chunkNames: "[name]-[hash]" }),
+    await bundle(root, "src/collect/feed-worker.ts", {}),
+  ];
+  const files = made.flatMap((part) => part.files);
+  await Promise.all(files.map(turn));
+  const texts = licences(
+    root,
+    made.flatMap((part) => part.inputs),
+  );
+  writeFileSync(join(folder, "LICENCES.txt"), texts.join("\n"));
+  writeFileSync(join(folder, "package.json"), '{ "type": "commonjs" }\n');
+  const main = files.find(({ path }) => basename(path) === "main.js");
+  chmodSync(main.path, 0o755);
+}
