@@ -6,29 +6,52 @@ import { bucketOf, Cells, cellsAddMany } from "./cells";
 import { listAdd, touchMore } from "./flow-lists";
 import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats, moreOf } from "./flow-records";
 import {
-  HISTOGRAM, Interval, INTERVAL_BYTES, Match, MAX_INTERVALS, PAIR_BUCKET, PAIR_DELAY, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
+  HISTOGRAM, Interval, INTERVAL_BYTES, Match, PAIR_BUCKET, PAIR_DELAY, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
 import { ARRIVED } from "./waiting";
 
-function intervalsGrow(m: Match, need: u32): void {
-  let room = m.intervalRoom;
-  while (room <= need) room <<= 1;
+function intervalsGrow(m: Match): void {
+  const old = m.intervalRoom;
+  const room = old << 1;
   const fresh = heap.alloc(room * INTERVAL_BYTES);
-  memory.copy(fresh, m.intervals, m.intervalRoom * INTERVAL_BYTES);
-  memory.fill(fresh + m.intervalRoom * INTERVAL_BYTES, 0, (room - m.intervalRoom) * INTERVAL_BYTES);
+  memory.copy(fresh, m.intervals, old * INTERVAL_BYTES);
+  memory.fill(fresh + old * INTERVAL_BYTES, 0, old * INTERVAL_BYTES);
   heap.free(m.intervals);
+  heap.free(m.intervalSlots);
   m.intervals = <u32>fresh;
   m.intervalRoom = room;
+  m.intervalSlots = <u32>heap.alloc(room << 3);
+  memory.fill(m.intervalSlots, 0, room << 3);
+  for (let i: u32 = 0; i < m.intervalCount; i++) {
+    store<u32>(intervalSlot(m, changetype<Interval>(m.intervals + i * INTERVAL_BYTES).index), i + 1);
+  }
+}
+
+/** Where the table tells, or is to be told, the record of interval `index`. */
+function intervalSlot(m: Match, index: f64): u32 {
+  const mask = (m.intervalRoom << 1) - 1;
+  let at = <u32>((reinterpret<u64>(index) * 0x9e3779b97f4a7c15) >> 32) & mask;
+  let i = load<u32>(m.intervalSlots + (at << 2));
+  while (i != 0 && changetype<Interval>(m.intervals + (i - 1) * INTERVAL_BYTES).index != index) {
+    at = (at + 1) & mask;
+    i = load<u32>(m.intervalSlots + (at << 2));
+  }
+  return m.intervalSlots + (at << 2);
 }
 
 /** The interval record of a send time; times before the first one count there. */
 export function intervalAt(m: Match, time: f64): u32 {
-  const x = (time - m.epochStart) / m.epoch;
-  const i: u32 = x > 0 ? <u32>min<f64>(x, MAX_INTERVALS - 1) : 0;
-  if (i >= m.intervalCount) {
-    if (i >= m.intervalRoom) intervalsGrow(m, i);
-    m.intervalCount = i + 1;
+  const index = max<f64>(0, Math.floor((time - m.epochStart) / m.epoch));
+  let slot = intervalSlot(m, index);
+  const known = load<u32>(slot);
+  if (known != 0) return known - 1;
+  if (m.intervalCount == m.intervalRoom) {
+    intervalsGrow(m);
+    slot = intervalSlot(m, index);
   }
+  const i = m.intervalCount++;
+  changetype<Interval>(m.intervals + i * INTERVAL_BYTES).index = index;
+  store<u32>(slot, i + 1);
   return i;
 }
 
@@ -36,7 +59,7 @@ function intervalFind(m: Match, time: f64): u32 {
   settleRecent(m);
   const i = intervalAt(m, time);
   m.interval = i;
-  m.intervalFrom = m.epochStart + <f64>i * m.epoch;
+  m.intervalFrom = m.epochStart + changetype<Interval>(m.intervals + i * INTERVAL_BYTES).index * m.epoch;
   m.intervalTo = m.intervalFrom + m.epoch;
   return i;
 }

@@ -29,7 +29,7 @@ export class Total {
 export const TOTAL_BYTES: u32 = 128;
 export const HISTOGRAM: u32 = 16384;
 
-/** One interval of send time. */
+/** One interval of send time; there are only those that hold packets. */
 @unmanaged
 export class Interval {
   matched: u32;
@@ -39,8 +39,9 @@ export class Interval {
   squares: f64;
   least: f64;
   most: f64;
+  index: f64; //      which one it is, from 0 on
 }
-export const INTERVAL_BYTES: u32 = 48;
+export const INTERVAL_BYTES: u32 = 56;
 
 @unmanaged
 export class Match {
@@ -84,7 +85,7 @@ export class Match {
   ended: u32; //      bit 0: BEFORE has ended, bit 1: AFTER has
   touched: u32;
   searches: u32; //   of the last call for AFTER
-  pad: u32;
+  intervalSlots: u32; // hash table over 2 * intervalRoom: number of the record + 1, or 0
   firstSeen0: f64; // first and latest row of either side
   firstSeen1: f64;
   lastSeen0: f64;
@@ -100,8 +101,6 @@ export const PAIR_ORDER: u32 = 28; //  u32, number of the entry at BEFORE
 export const PAIR_BYTES: u32 = 32;
 
 export const RECORDS: u32 = 65536;
-/** Damaged timestamps must not make a million million intervals: later ones all count in the last. */
-export const MAX_INTERVALS: f64 = 1048576;
 
 function totalNew(): u32 {
   const p = heap.alloc(TOTAL_BYTES + HISTOGRAM * 4);
@@ -125,6 +124,8 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.intervalRoom = 256;
   m.intervals = <u32>heap.alloc(256 * INTERVAL_BYTES);
   memory.fill(m.intervals, 0, 256 * INTERVAL_BYTES);
+  m.intervalSlots = <u32>heap.alloc(512 * 4);
+  memory.fill(m.intervalSlots, 0, 512 * 4);
   m.forward = totalNew();
   m.reverse = totalNew();
   m.rows = rows;
@@ -170,6 +171,7 @@ export function matchFree(p: usize): void {
   logFree(m.before);
   logFree(m.after);
   heap.free(m.intervals);
+  heap.free(m.intervalSlots);
   heap.free(m.forward);
   heap.free(m.reverse);
   heap.free(m.pairs);

@@ -16,9 +16,14 @@ import { ARRIVED, COPY, entryOf, Log, logAdapt, logAdd, logMarkCopies, logNext, 
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
+/** Rows after which a stamp that is ahead is known to stray: twice as many as are read before it is decided (src/capture/stamp-trust.ts). */
+const STRAY_ROWS: u32 = 2048;
 
-/** Lets entries that are older than `until` leave the log of one side; the unmatched ones are judged. */
-function retire(m: Match, log: Log, side: u32, until: f64): void {
+/**
+ * Lets entries that are older than `until` leave the log of one side; the unmatched ones are judged. With them go those that are further ahead than the
+ * window, at once where the clock was set back, else when so many have come after them that it is them who stray.
+ */
+function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   const forward = changetype<Total>(m.forward);
   const reverse = changetype<Total>(m.reverse);
   const stats = changetype<FlowStats>(m.stats);
@@ -29,12 +34,17 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
   const forwardMost: f64 = forward.matched > 0 ? forward.most : 0;
   const reverseLeast: f64 = reverse.matched > 0 ? -reverse.most : 0;
   const reverseMost: f64 = reverse.matched > 0 ? -reverse.least : 0;
+  const ahead = m.now + m.window;
+  // Stamps outside what can be believed of their own capture stray: they are not at its ends.
+  const from = side == 0 ? m.firstSeen0 : m.firstSeen1;
+  const to = side == 0 ? m.lastSeen0 : m.lastSeen1;
+  const latest = max<f64>(m.now, max<f64>(m.lastSeen0, m.lastSeen1));
   const next = log.next;
   let n = log.tail;
   for (; n != next; n++) {
     const e = entryOf(log, n);
     const time = load<f64>(e, 8);
-    if (time >= until) break;
+    if (time >= until && !(time > ahead && (back || next - n > STRAY_ROWS))) break;
     const state = load<u32>(e, 20);
     if ((state & MATCHED) != 0) {
       if ((state & ARRIVED) != 0) logMarkCopies(log, e, n);
@@ -43,31 +53,32 @@ function retire(m: Match, log: Log, side: u32, until: f64): void {
     const flow = flowIn(segments, load<u32>(e, 16));
     const faults = faultsOf(stats, flow);
     const direction = directionOf(flow);
-    const back = direction == 2;
+    const answers = direction == 2;
     // The first and the last pair of its own direction, or of any where that is not known.
-    const one = back ? reverse : forward;
+    const one = answers ? reverse : forward;
     const other = direction == 0 ? reverse : one;
     const corrected = anyMatched ? m.offset + m.slope * (time - m.pivot) : 0;
-    const least = corrected + (back ? reverseLeast : forwardLeast);
-    const most = corrected + (back ? reverseMost : forwardMost);
+    const least = corrected + (answers ? reverseLeast : forwardLeast);
+    const most = corrected + (answers ? reverseMost : forwardMost);
+    const strays = time < from || time > to;
     if (side == 0) {
       // The other way, copies arrive here.
-      if (back && (state & COPY) != 0) faults.duplicates++;
+      if (answers && (state & COPY) != 0) faults.duplicates++;
       // Head and tail: the other capture was not seen to run when this packet should have arrived.
-      else if ((!anyMatched || time < min<f64>(one.firstSend, other.firstSend)) && m.firstSeen1 > time + least) faults.headBefore++;
-      else if ((m.ended & 2) != 0 && time > max<f64>(one.lastSend, other.lastSend) && m.lastSeen1 < time + most) faults.tailBefore++;
+      else if (!strays && (!anyMatched || time < min<f64>(one.firstSend, other.firstSend)) && m.firstSeen1 > time + least) faults.headBefore++;
+      else if (!strays && (m.ended & 2) != 0 && time > max<f64>(one.lastSend, other.lastSend) && m.lastSeen1 < time + most) faults.tailBefore++;
       else {
         faults.lost++;
         // A packet of the other direction that was never seen before is not lost here: it appeared.
-        if (!back) {
-          const interval = intervalAt(m, time);
+        if (!answers) {
+          const interval = intervalAt(m, min<f64>(time, latest));
           const record = changetype<Interval>(m.intervals + interval * INTERVAL_BYTES);
           record.lost++;
         }
       }
-    } else if (!back && (state & COPY) != 0) faults.duplicates++;
-    else if ((!anyMatched || time < min<f64>(one.firstArrive, other.firstArrive)) && m.firstSeen0 > time - most) faults.headAfter++;
-    else if ((m.ended & 1) != 0 && time > max<f64>(one.lastArrive, other.lastArrive) && m.lastSeen0 < time - least) faults.tailAfter++;
+    } else if (!answers && (state & COPY) != 0) faults.duplicates++;
+    else if (!strays && (!anyMatched || time < min<f64>(one.firstArrive, other.firstArrive)) && m.firstSeen0 > time - most) faults.headAfter++;
+    else if (!strays && (m.ended & 1) != 0 && time > max<f64>(one.lastArrive, other.lastArrive) && m.lastSeen0 < time - least) faults.tailAfter++;
     else faults.appeared++;
   }
   log.tail = n;
@@ -160,16 +171,6 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
   m.searches = searches;
 }
 
-/** Some row's time is more than `far` behind the latest before it. */
-function setBack(batch: Batch, from: u32, to: u32, shift: f64, latest: f64, far: f64): bool {
-  for (let i = from; i < to; i++) {
-    const time = load<f64>(batch.time + (i << 3)) + shift;
-    if (time < latest - far) return true;
-    latest = max<f64>(latest, time);
-  }
-  return false;
-}
-
 /** Takes the rows of a batch of one side from `from` on, with their keys in `runs`; `shift` is added to their times. */
 export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: u32, from: u32, shift: f64): void {
   const m = changetype<Match>(p);
@@ -199,27 +200,28 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     logAdapt(before);
     logAdapt(after);
   }
-  // A clock was set back by far: waiting for it to come by again would keep packets for ever.
-  let now = max<f64>(m.now, most);
-  const back = least < now - 4 * m.window && setBack(batch, from, to, shift, m.now, 4 * m.window);
-  if (back) now = load<f64>(batch.time + ((to - 1) << 3)) + shift;
-  m.now = now;
-  retire(m, before, 0, back ? Infinity : now - m.window - m.slack);
-  retire(m, after, 1, back ? Infinity : now - m.window - m.slack);
+  // The clock was set back by far: waiting for it to come by again would keep packets for ever.
+  const back = most < m.now - 4 * m.window;
+  m.now = back ? most : max<f64>(m.now, most);
+  retire(m, before, 0, m.now - m.window - m.slack, back);
+  retire(m, after, 1, m.now - m.window - m.slack, back);
 }
 
 /** Both captures have ended: everything that still waits is judged. */
 export function matchFinish(p: usize): void {
   const m = changetype<Match>(p);
   m.ended = 3;
-  retire(m, changetype<Log>(m.before), 0, Infinity);
-  retire(m, changetype<Log>(m.after), 1, Infinity);
+  retire(m, changetype<Log>(m.before), 0, Infinity, false);
+  retire(m, changetype<Log>(m.after), 1, Infinity, false);
   settleRecent(m);
 }
 
-export function matchEnd(p: usize, side: u32): void {
+/** `last`: the side's last time; -Infinity where it had none. */
+export function matchEnd(p: usize, side: u32, last: f64): void {
   const m = changetype<Match>(p);
   m.ended |= side == 0 ? 1 : 2;
+  if (side == 0) m.lastSeen0 = max<f64>(m.lastSeen0, last);
+  else m.lastSeen1 = max<f64>(m.lastSeen1, last);
 }
 
 // What the TypeScript side reads: addresses and counts.

@@ -5,6 +5,7 @@
 import { Batch, FLAG_SHORT } from "./batch";
 import { decodeFrame } from "./decode";
 import { NO_INTERFACE, NO_TIME, OK } from "./link";
+import { MOST_STAMPS, originOf } from "./origin";
 
 // What a walk ended with.
 export const NEED_DATA: i32 = 0; // the rest of the chunk is not a whole record: `wanted` bytes from `pos` on
@@ -35,15 +36,15 @@ export class Cursor {
   interfaceCount: u32;
   interfaceBase: u32; // pcapng: number of the section's first interface in the whole file
   started: u32; //   origin is set
-  origin: i64; //    ns since 1970 of the first packet
+  origin: i64; //    ns since 1970 of the first packet, or of the first whose stamp agrees with those after it (kernels/origin.ts)
   seed: u64;
   packets: u64;
   bytes: u64; //     on the wire
   drops: u64; //     reported in packet records (epb_dropcount, old packet block, ERF loss counter)
   dropsKnown: u32;
   pad: u32;
-  lastTime: f64; //  of the last packet, ns after origin
-  firstTime: f64;
+  unused0: f64;
+  unused1: f64;
   maxTime: f64; //   the latest timestamp so far
 }
 
@@ -81,19 +82,84 @@ function count(c: usize, reason: i32): void {
 function take(
   c: usize, cursor: Cursor, batch: Batch, link: u32, p: usize, captured: u32, wire: u32, at: i64, iface: u32,
 ): void {
-  if (cursor.started == 0) {
-    cursor.started = 1;
-    cursor.origin = at;
-    cursor.firstTime = 0;
-    cursor.maxTime = 0;
-  }
   const time = <f64>(at - cursor.origin);
-  cursor.lastTime = time;
   if (time > cursor.maxTime) cursor.maxTime = time;
   cursor.packets++;
   cursor.bytes += <u64>wire;
   const reason = decodeFrame(batch, link, p, p + captured, wire, time, iface, cursor.cover, cursor.inner, cursor.seed);
   if (reason != OK) count(c, reason);
+}
+
+/** Before the first packet: `n` stamps from there on, in memory that is given back, make the origin. */
+function begin(cursor: Cursor, stamps: usize, n: u32): void {
+  if (n > 0) {
+    cursor.started = 1;
+    cursor.origin = originOf(stamps, n);
+    cursor.maxTime = 0;
+  }
+  heap.free(stamps);
+}
+
+function beginPcap(cursor: Cursor): void {
+  const stamps = heap.alloc(MOST_STAMPS << 3);
+  const unit: i64 = cursor.nano != 0 ? 1 : 1000;
+  const swapped = cursor.swapped != 0;
+  let n: u32 = 0;
+  let pos = cursor.pos;
+  while (n < MOST_STAMPS && pos + cursor.recordHeader <= cursor.limit) {
+    const captured = u32At(pos + 8, swapped);
+    if (captured > MAX_CAPTURED || pos + cursor.recordHeader + captured > cursor.limit) break;
+    store<i64>(stamps + (n++ << 3), <i64>u32At(pos, swapped) * 1000000000 + <i64>u32At(pos + 4, swapped) * unit);
+    pos += cursor.recordHeader + captured;
+  }
+  begin(cursor, stamps, n);
+}
+
+/** Up to the next block that is no packet. */
+function beginPcapng(cursor: Cursor): void {
+  const stamps = heap.alloc(MOST_STAMPS << 3);
+  const swapped = cursor.swapped != 0;
+  let n: u32 = 0;
+  let pos = cursor.pos;
+  while (n < MOST_STAMPS && pos + 20 <= cursor.limit) {
+    const type = u32At(pos, swapped);
+    const total = u32At(pos + 4, swapped);
+    if ((type != 6 && type != 3 && type != 2) || total < (type == 3 ? 16 : 32) || total > MAX_CAPTURED * 4) break;
+    if (pos + total > cursor.limit || u32At(pos + total - 4, swapped) != total) break;
+    const index = type == 6 ? u32At(pos + 8, swapped) : u16At(pos + 8, swapped);
+    if (type != 3 && index < cursor.interfaceCount) {
+      const iface = changetype<Interface>(cursor.interfaces + index * INTERFACE_BYTES);
+      const ticks = (<u64>u32At(pos + 12, swapped) << 32) | <u64>u32At(pos + 16, swapped);
+      if (ticks <= iface.maxTicks) store<i64>(stamps + (n++ << 3), ticksToNs(iface, ticks));
+    }
+    pos += total;
+  }
+  begin(cursor, stamps, n);
+}
+
+function beginErf(cursor: Cursor): void {
+  const stamps = heap.alloc(MOST_STAMPS << 3);
+  let n: u32 = 0;
+  let pos = cursor.pos;
+  while (n < MOST_STAMPS && pos + 16 <= cursor.limit) {
+    const length: u32 = <u32>bswap<u16>(load<u16>(pos, 10));
+    if (length < 16 || pos + length > cursor.limit) break;
+    if (!isErfMessage(<u32>load<u8>(pos, 8) & 0x7f)) store<i64>(stamps + (n++ << 3), erfNs(load<u64>(pos)));
+    pos += length;
+  }
+  begin(cursor, stamps, n);
+}
+
+/** Padding and the card's own messages (provenance) are no packets. */
+// @ts-ignore: decorator
+@inline
+function isErfMessage(type: u32): bool {
+  return type == 48 || type == 27;
+}
+// @ts-ignore: decorator
+@inline
+function erfNs(stamp: u64): i64 {
+  return <i64>((stamp >> 32) * 1000000000 + (((stamp & 0xffffffff) * 1000000000 + 0x80000000) >> 32));
 }
 
 /** Classic pcap records. */
@@ -105,6 +171,7 @@ export function walkPcap(c: usize, b: usize): i32 {
   const swapped = cursor.swapped != 0;
   const link = cursor.link;
   const unit: i64 = cursor.nano != 0 ? 1 : 1000;
+  if (cursor.started == 0) beginPcap(cursor);
   let pos = cursor.pos;
   while (true) {
     if (batch.count == batch.capacity) {
@@ -195,6 +262,7 @@ export function walkPcapng(c: usize, b: usize): i32 {
   const batch = changetype<Batch>(b);
   const limit = cursor.limit;
   const swapped = cursor.swapped != 0;
+  if (cursor.started == 0) beginPcapng(cursor);
   let pos = cursor.pos;
   while (true) {
     if (batch.count == batch.capacity) {
@@ -280,6 +348,7 @@ export function walkErf(c: usize, b: usize): i32 {
   const cursor = changetype<Cursor>(c);
   const batch = changetype<Batch>(b);
   const limit = cursor.limit;
+  if (cursor.started == 0) beginErf(cursor);
   let pos = cursor.pos;
   while (true) {
     if (batch.count == batch.capacity) {
@@ -308,8 +377,7 @@ export function walkErf(c: usize, b: usize): i32 {
     }
     const end = pos + length;
     const type = kind & 0x7f;
-    // Padding and the card's own messages (provenance) are no packets.
-    if (type == 48 || type == 27) {
+    if (isErfMessage(type)) {
       pos = end;
       continue;
     }
@@ -343,7 +411,7 @@ export function walkErf(c: usize, b: usize): i32 {
       cursor.drops += <u64>loss;
       cursor.dropsKnown = 1;
     }
-    const at: i64 = <i64>((stamp >> 32) * 1000000000 + (((stamp & 0xffffffff) * 1000000000 + 0x80000000) >> 32));
+    const at = erfNs(stamp);
     // Captured bytes past the wire length are padding to 8 bytes. ATM counts its lengths in cells.
     let captured: u32 = p < end ? <u32>(end - p) : 0;
     if (link != 100 && captured > wire) captured = wire;

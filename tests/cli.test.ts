@@ -1,6 +1,6 @@
 /** The built command line, run as a process: answers on stdout, one line of trouble on stderr, exit codes. */
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -128,6 +128,30 @@ describe("the command line", () => {
     expect(reverse.latency?.count ?? 0).toBe(reverse.matched);
     expect(notes.join("\n")).toMatch(/directions could not be told apart .* 'reverse' .*give files/);
   });
+
+  test.skipIf(process.platform === "win32")(
+    "files that may not grow give one line that names the place, and nothing is left in part",
+    () => {
+      // 1 KiB: enough for a marker, not for a record or a capture.
+      const limited = (args: string[]) => {
+        const shell = ["-c", 'ulimit -f 1 && exec "$0" "$@"', process.execPath, CLI, ...args];
+        const run = spawnSync("bash", shell, { cwd: scratch, encoding: "utf8" });
+        return { status: run.status, err: run.stderr };
+      };
+      const observe = ["observe", DEMO.before, "--point", "A", "--estimators", "lds", "--to", "limited"];
+      expect(limited(observe)).toEqual({
+        status: 2,
+        err: "hoptime: limited: cannot be written: file too large; what is there already is whole: make room and repeat\n",
+      });
+      const left = readdirSync(join(scratch, "limited"), { recursive: true, withFileTypes: true });
+      expect(left.filter((f) => f.isFile()).map((f) => f.name)).toEqual(["archive.json"]);
+      expect(limited(["simulate", "--out", "sim"])).toEqual({
+        status: 2,
+        err: "hoptime: sim: cannot be written: file too large\n",
+      });
+      expect(existsSync(join(scratch, "sim"))).toBe(false);
+    },
+  );
 
   test("two interfaces of one file are two points; inspect says how to compare them", () => {
     const w = new PcapngWriter().section().interface({ name: "lan" }).interface({ name: "wan" });

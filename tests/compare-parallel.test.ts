@@ -125,7 +125,7 @@ describe("compare in two threads", () => {
 });
 
 describe("the reading thread", () => {
-  const plan = { capture: {}, alignNs: 0, leadNs: 1e6, limit: Number.POSITIVE_INFINITY };
+  const plan = { capture: {}, alignNs: 0, leadNs: 1e6, windowNs: 10e9, limit: Number.POSITIVE_INFINITY };
   test("sends its errors as they are, and serves the next feed", async () => {
     const thread = FeedThread.start()!;
     await expect(

@@ -1,16 +1,19 @@
 /** Two points observed on their own, asked together: from capture files to answers, through records on disk. */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { RecordArchive } from "../src/archive/archive.ts";
 import { UsageError } from "../src/base/errors.ts";
+import { compareCommand } from "../src/cli/compare.ts";
 import { observeCommand } from "../src/cli/observe.ts";
 import { queryCommand } from "../src/cli/query.ts";
+import type { CompareReport } from "../src/collect/compare-report.ts";
 import { type ObservePointOptions, observePoint } from "../src/collect/observe.ts";
 import { controlStream, encodeControl } from "../src/epoch/control.ts";
 import type { Estimator } from "../src/estimators/estimator.ts";
+import { ESTIMATORS } from "../src/estimators/table.ts";
 import type { Answer } from "../src/query/answer.ts";
 import { askArchive } from "../src/query/ask.ts";
 import type { Question } from "../src/query/question.ts";
@@ -351,6 +354,32 @@ describe("two points, observed and asked", () => {
   });
 });
 
+describe("captures that cannot make records", () => {
+  it("are told before anything is written", async () => {
+    const { before } = captures("wrong", traffic());
+    const none = join(root, "none.pcap");
+    await expect(observe("A", none)).rejects.toThrow("no such file");
+    await expect(observe("A", before, { files: [before, none] })).rejects.toThrow("no such file");
+    await expect(observe("A", before, { filter: "nonsense" })).rejects.toThrow("--filter");
+    await expect(observe("A", before, { sender: { files: [none], windowNs: 1e9 } })).rejects.toThrow(
+      "no such file",
+    );
+    expect(existsSync(directory)).toBe(false);
+  });
+
+  it("are refused where one is given twice, or ahead of an earlier one", async () => {
+    const packets = traffic();
+    const early = captures("early", packets.slice(0, 600)).before;
+    const late = captures("late", packets.slice(600)).before;
+    const [files, link] = [[early, late], join(root, "link.pcap")];
+    symlinkSync(early, link);
+    await expect(observe("A", early, { files: [early, link] })).rejects.toThrow("is given twice");
+    await expect(observe("A", early, { files: [late, early] })).rejects.toThrow("begins before");
+    expect(existsSync(directory)).toBe(false);
+    expect((await observe("A", early, { files })).lanes[0]!.packets).toBe(1200);
+  });
+});
+
 describe("on the command line", () => {
   const run = async (
     make: () => { exitOverride(): { parseAsync(a: string[], o: { from: "user" }): Promise<unknown> } },
@@ -398,6 +427,35 @@ describe("on the command line", () => {
     await expect(observing("A", before, "--cut", "delimited")).rejects.toThrow(/counts packets/);
     const help = observeCommand(TABLE).helpInformation();
     expect(help).toMatch(/--counting <k=v,...>/);
+  });
+
+  it("what is to be said of flow records is among the notes, and an estimator of flows says that it has no segment", async () => {
+    const { before, after } = captures("recorded", traffic());
+    for (const [point, file] of [
+      ["A", before],
+      ["B", after],
+    ] as const)
+      await observe(point, file, { estimators: ["multiflow"], table: ESTIMATORS });
+    // NetFlow v5 with a record of one packet, one in 100 looked at.
+    const records = join(root, "sampled.nf");
+    const head = new DataView(new ArrayBuffer(24 + 48));
+    head.setUint16(0, 5);
+    head.setUint16(2, 1);
+    head.setUint32(24 + 16, 1);
+    head.setUint16(22, 0x4064);
+    writeFileSync(records, new Uint8Array(head.buffer));
+    const args = ["--json", "--estimators", "colate", "--flow-records", records];
+    const query = [directory, "--between", "A", "B", "--json", "--flow-records", records];
+    const answer = JSON.parse(await run(() => queryCommand(), query)) as Answer;
+    expect(answer.notes.join()).toMatch(/sampled\.nf: the exporter looked at one in 100 packets/);
+    expect(answer.estimates["multiflow"]!.reason).toMatch(/answers for flows, not for the segment/);
+    const compare = await compareCommand(args);
+    const report = JSON.parse(await run(() => compare, [before, after, ...args])) as CompareReport;
+    expect(report.notes.join()).toMatch(/sampled\.nf: the exporter looked at one in 100 packets/);
+    const without = await compareCommand([]);
+    await expect(run(() => without, [before, after, "--flow-records", records])).rejects.toThrow(
+      "--flow-records is for estimators",
+    );
   });
 });
 

@@ -130,12 +130,19 @@ export class RecordArchive {
 
   async #write(plans: readonly Planned[], result: StoreResult): Promise<void> {
     const temporary = join(this.directory, TEMPORARY);
-    const written = await Promise.all(
+    const attempts = await Promise.allSettled(
       plans.map(async ({ record, options }) => {
         const bytes = encodeRecord(record, options);
         return { bytes: bytes.length, path: await writeTemporary(temporary, bytes) };
       }),
     );
+    const written = attempts.flatMap((a) => (a.status === "fulfilled" ? [a.value] : []));
+    const failed = attempts.find((a) => a.status === "rejected");
+    if (failed) {
+      // A full disk: what is not given its name must not take up the room that is left.
+      for (const { path } of written) rmSync(path, { force: true });
+      throw failed.reason;
+    }
     for (const [i, plan] of plans.entries()) {
       const { path, bytes } = written[i]!;
       const published = await this.#publish(path, plan);

@@ -3,8 +3,9 @@
  * the name with link() fails where another file has it; rename() replaces it.
  */
 import { constants } from "node:fs";
-import { link, mkdir, open, readdir, rename, rm, stat, unlink } from "node:fs/promises";
+import { link, open, readdir, rename, rm, stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { makeDirectory, writeFailure } from "../base/directory.ts";
 
 /** Temporary files of writers that were killed are removed after an hour: no writer holds one for so long. */
 const STALE_MS = 3_600_000;
@@ -14,12 +15,17 @@ let counter = 0;
 /** Writes and syncs the bytes under a name of their own; the path is to be given to `publish`. */
 export async function writeTemporary(folder: string, bytes: Uint8Array): Promise<string> {
   const path = join(folder, `${process.pid}-${Date.now().toString(36)}-${counter++}`);
-  const file = await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY, 0o644);
   try {
-    await file.writeFile(bytes);
-    await file.datasync();
-  } finally {
-    await file.close();
+    const file = await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY, 0o644);
+    try {
+      await file.writeFile(bytes);
+      await file.datasync();
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    await rm(path, { force: true });
+    throw writeFailure(dirname(folder), error, "what is there already is whole: make room and repeat");
   }
   return path;
 }
@@ -61,7 +67,7 @@ export async function syncFolder(path: string): Promise<void> {
 
 /** Makes a folder below `root`, and its names durable up to there. */
 export async function makeFolder(root: string, path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true });
+  const first = makeDirectory(path);
   if (first === undefined) return;
   const top = dirname(first);
   for (let at = dirname(path); at.length >= Math.max(root.length, top.length); at = dirname(at)) {

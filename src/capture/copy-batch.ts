@@ -6,8 +6,15 @@ const NARROW = ["wireLength", "ipid", "flags", "header", "captured", "iface"] as
 
 /** `to` must have room for all rows of `from`, and lie in the same kernels. */
 export function copyBatch(from: PacketBatch, to: PacketBatch): void {
-  const { count } = from;
-  if (count > to.capacity) throw new RangeError(`${count} rows into a batch of ${to.capacity}`);
+  to.count = 0;
+  appendRows(from, 0, from.count, to);
+}
+
+/** Rows [first, end) of a batch behind those of another, or of its own front where its count was set back. */
+export function appendRows(from: PacketBatch, first: number, end: number, to: PacketBatch): void {
+  const { count } = to;
+  if (count + end - first > to.capacity)
+    throw new RangeError(`${count + end - first} rows into a batch of ${to.capacity}`);
   const { u8 } = from.kernels;
   for (const [columns, bytes] of [
     [WIDE, 8],
@@ -15,8 +22,8 @@ export function copyBatch(from: PacketBatch, to: PacketBatch): void {
   ] as const) {
     for (const name of columns) {
       const start = from.column(name);
-      u8.copyWithin(to.column(name), start, start + count * bytes);
+      u8.copyWithin(to.column(name) + count * bytes, start + first * bytes, start + end * bytes);
     }
   }
-  to.count = count;
+  to.count = count + end - first;
 }

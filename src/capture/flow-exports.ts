@@ -48,34 +48,39 @@ export function looksLikeExports(bytes: Uint8Array): boolean {
 
 /** Messages one after the other. */
 export function readExports(bytes: Uint8Array, file: string): ExportedFlows {
-  const exported = new Exported(bytes, file);
+  const exported = new Exported(file);
+  exported.open(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), 0);
   for (let at = 0; at < bytes.length; ) at = exported.message(at, bytes.length, "");
   return exported.result();
 }
 
 /** A capture of the exporters' UDP packets. */
-export function readCapturedExports(bytes: Uint8Array, file: string): ExportedFlows {
-  const exported = new Exported(bytes, file);
+export async function readCapturedExports(bytes: Uint8Array, file: string): Promise<ExportedFlows> {
+  const exported = new Exported(file);
+  const datagrams = capturedDatagrams(bytes, file);
   let others = 0;
-  const { datagrams, skipped } = capturedDatagrams(bytes, file);
-  for (const { from, length, captured, exporter } of datagrams) {
-    if (!exported.begins(from, captured, length)) {
+  for (;;) {
+    const { done, value } = await datagrams.next();
+    if (done) return exported.result(others + value);
+    const { view, offset, length, exporter } = value;
+    exported.open(view, offset);
+    if (!exported.begins(length)) {
       others++;
       continue;
     }
-    if (captured < length) {
-      const message = `an export of ${length} bytes of which the capture holds ${captured}: take it with -s 0`;
-      throw new FormatError("truncated", file, from, message);
+    if (view.byteLength < length) {
+      const message = `an export of ${length} bytes of which the capture holds ${view.byteLength}: take it with -s 0`;
+      throw new FormatError("truncated", file, offset, message);
     }
-    const end = from + length;
-    for (let at = from; at < end; ) at = exported.message(at, end, exporter);
+    for (let at = 0; at < length; ) at = exported.message(at, length, exporter);
   }
-  return exported.result(others + skipped);
 }
 
 class Exported {
   readonly #records: FlowRecord[] = [];
-  readonly #view: DataView;
+  #view: DataView = new DataView(new ArrayBuffer(0));
+  /** Of the view in the file. */
+  #offset = 0;
   readonly #bad: BadBytes;
   /** By exporter, domain and number. */
   readonly #templates = new Map<string, Template>();
@@ -84,19 +89,24 @@ class Exported {
   #incomplete = 0;
   #messages = 0;
 
-  constructor(bytes: Uint8Array, file: string) {
-    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  constructor(file: string) {
     this.#bad = {
-      wrong: (at, message) => new FormatError("bad-record", file, at, message),
-      cut: (at, message) => new FormatError("truncated", file, at, message),
+      wrong: (at, message) => new FormatError("bad-record", file, this.#offset + at, message),
+      cut: (at, message) => new FormatError("truncated", file, this.#offset + at, message),
     };
   }
 
+  /** What is read from now on: bytes, and where they lie in the file. */
+  open(view: DataView, offset: number): void {
+    this.#view = view;
+    this.#offset = offset;
+  }
+
   /** Does a datagram begin as an export does? Other packets of a capture are left alone. */
-  begins(at: number, captured: number, length: number): boolean {
-    if (captured < 4) return false;
-    const version = this.#view.getUint16(at);
-    const next = this.#view.getUint16(at + 2);
+  begins(length: number): boolean {
+    if (this.#view.byteLength < 4) return false;
+    const version = this.#view.getUint16(0);
+    const next = this.#view.getUint16(2);
     if (version === NETFLOW_5) return length === 24 + 48 * next;
     if (version === IPFIX_VERSION) return length === next;
     return version === NETFLOW_9 && length >= 20;

@@ -54,30 +54,30 @@ const NAMES: Record<Column, readonly string[]> = {
 /** Protocols whose second port field holds a type and code, not a port. */
 const ICMP = new Set([1, 58]);
 
-export function readFlowRecords(path: string): FlowRecord[] {
-  return readFlowRecordFile(path).records;
+export async function readFlowRecords(path: string): Promise<FlowRecord[]> {
+  return (await readFlowRecordFile(path)).records;
 }
 
 /** With what is to be said of them: sampling, and what was left out. */
-export function readFlowRecordFile(path: string): ExportedFlows {
+export async function readFlowRecordFile(path: string): Promise<ExportedFlows> {
   let bytes: Uint8Array;
   try {
     bytes = readFileSync(path);
   } catch (cause) {
-    const hint = "give NetFlow or IPFIX exports, a pcap of them, or CSV with a header line";
+    const hint = "give NetFlow or IPFIX exports, a capture of them, or CSV with a header line";
     throw new UsageError("no-such-file", `${path}: cannot be read`, hint, { cause });
   }
-  return parseFlowRecordFile(bytes, path);
+  return await parseFlowRecordFile(bytes, path);
 }
 
-export function parseFlowRecords(bytes: Uint8Array, file: string): FlowRecord[] {
-  return parseFlowRecordFile(bytes, file).records;
+export async function parseFlowRecords(bytes: Uint8Array, file: string): Promise<FlowRecord[]> {
+  return (await parseFlowRecordFile(bytes, file)).records;
 }
 
-export function parseFlowRecordFile(packed: Uint8Array, file: string): ExportedFlows {
+export async function parseFlowRecordFile(packed: Uint8Array, file: string): Promise<ExportedFlows> {
   if (packed.length === 0) throw new FormatError("empty", file, 0, "the file is empty");
   const bytes = isGzip(packed) ? unpack(packed, file) : packed;
-  const { records, notes } = readAny(bytes, file);
+  const { records, notes } = await readAny(bytes, file);
   for (const { key } of records) {
     if (key.proto === null || !ICMP.has(key.proto)) continue;
     key.sport = null;
@@ -94,10 +94,9 @@ function unpack(packed: Uint8Array, file: string): Uint8Array {
   }
 }
 
-function readAny(bytes: Uint8Array, file: string): ExportedFlows {
+async function readAny(bytes: Uint8Array, file: string): Promise<ExportedFlows> {
   if (looksLikeExports(bytes)) return readExports(bytes, file);
-  const { format } = sniff(bytes);
-  if (format === "pcap" || format === "pcapng") return readCapturedExports(bytes, file);
+  if (sniff(bytes).format !== null) return await readCapturedExports(bytes, file);
   return { records: readCsv(bytes, file), notes: [] };
 }
 

@@ -6,7 +6,7 @@ import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "./batch.ts";
 import type { FlowKeySpec } from "./flow-key.ts";
 
-/** Before the runs: the least and the largest time of their rows. */
+/** Before the runs: the least and the largest time of their rows, of those that can be believed (stamp-trust.ts). */
 export const RUNS_HEAD_BYTES = 16;
 export const RUN_BYTES = 32;
 /** More for a run with an IPv6 key, behind all runs. */
@@ -33,6 +33,19 @@ export class KeyRuns {
     const told: number = this.#kernels.call.keyRuns!(batch.address, from, to, mask, seed, this.address);
     this.count = told & 0x7fff_ffff;
     this.wide = told < 0;
+  }
+
+  /** The least and the largest time of rows [from, to) are taken from `timeNs`, not from their stamps. */
+  setBounds(timeNs: Float64Array, from: number, to: number): void {
+    let least = Number.POSITIVE_INFINITY;
+    let most = Number.NEGATIVE_INFINITY;
+    for (let i = from; i < to; i++) {
+      least = Math.min(least, timeNs[i]!);
+      most = Math.max(most, timeNs[i]!);
+    }
+    const at = this.address >>> 3;
+    this.#kernels.f64[at] = least;
+    this.#kernels.f64[at + 1] = most;
   }
 
   /** Where the wide parts lie. */

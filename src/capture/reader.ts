@@ -94,7 +94,7 @@ export class CaptureReader {
   readonly #table: InterfaceTable;
   readonly #walk: (cursor: number, batch: number) => number;
   #ended = false;
-  #partial: string | null = null;
+  #damage: { offset: number; what: string } | null = null;
   #filtered = 0;
   #rows = 0;
   /** Packets so far that were cut within the digest's coverage. */
@@ -146,7 +146,16 @@ export class CaptureReader {
     if (!Number.isInteger(batchRows) || batchRows < 1)
       throw new UsageError("bad-parameter", `a batch has at least one row, not ${batchRows}`);
     const { file, point } = parseCapturePath(path);
-    const source = await openByteSource(file);
+    return await CaptureReader.of(kernels, await openByteSource(file), point, options);
+  }
+
+  /** Of bytes that are open already; they are closed with the reader. */
+  static async of(
+    kernels: Kernels,
+    source: ByteSource,
+    point: string | null = null,
+    options: CaptureOptions = {},
+  ): Promise<CaptureReader> {
     try {
       const { head, found } = await readHead(source);
       if (found.format === null) throw new FormatError("unknown-format", source.name, 0, found.reason);
@@ -154,7 +163,7 @@ export class CaptureReader {
         const one = new PointSource(source, head, found.format, point);
         return new CaptureReader(kernels, one, new Uint8Array(0), found.format, options);
       }
-      if (point !== null && point !== "0") throw noSuchPoint(file, point, ["0"]);
+      if (point !== null && point !== "0") throw noSuchPoint(source.name, point, ["0"]);
       const reader = new CaptureReader(kernels, source, head, found.format, options);
       if (found.format === "pcap") reader.#beginPcap(found.header);
       return reader;
@@ -246,7 +255,17 @@ export class CaptureReader {
     this.#ended = true;
     // The place in the file, with what was left out of it.
     const place = offset + (this.source instanceof PointSource ? this.source.leftOut : 0);
-    this.#partial = `${this.source.name}: at byte ${place}: ${what}`;
+    this.#damage = { offset: place, what };
+  }
+
+  /** Where and why the capture ended before its end; null while it has not. */
+  get damage(): { offset: number; what: string } | null {
+    return this.#damage;
+  }
+
+  /** Offset in the unpacked capture of a byte that a row points to, such as its IP header. */
+  offsetOf(address: number): number {
+    return this.#chunk.offset - this.#chunk.get("pos") + address;
   }
 
   /** False where the bytes are there; else the capture ends, with or without a complaint. */
@@ -353,7 +372,10 @@ export class CaptureReader {
       lastNs: originNs === null ? null : originNs + BigInt(Math.round(chunk.maxTimeNs)),
       skipped,
       dropped,
-      partial: this.#partial,
+      partial:
+        this.#damage === null
+          ? null
+          : `${this.source.name}: at byte ${this.#damage.offset}: ${this.#damage.what}`,
       interfaces: this.#interfaces.filter(
         (i) => !(this.source instanceof PointSource) || this.source.holds(i.index),
       ),

@@ -1,99 +1,74 @@
-/** Payloads of the UDP packets of a pcap file held in memory: for the few captures whose contents are read, not timed (flow exports). */
+/** Payloads of the UDP packets of a capture: for the few captures whose contents are read, not timed (flow exports). */
 import { FormatError } from "../base/errors.ts";
+import { Kernels } from "../base/kernels.ts";
 import { formatIpv4, formatIpv6 } from "./address.ts";
-import { PCAP_HEADER_BYTES, sniff } from "./sniff.ts";
+import { FLAG } from "./batch.ts";
+import { MemorySource } from "./memory-source.ts";
+import { CaptureReader } from "./reader.ts";
 
 export interface Datagram {
-  /** Offset of the payload in the file, its length on the wire, and what was captured of it. */
-  from: number;
+  /** What was captured of the payload, valid until the next datagram is asked for; its offset in the file and its length on the wire. */
+  view: DataView;
+  offset: number;
   length: number;
-  captured: number;
   /** Address and port that sent it. */
   exporter: string;
 }
 
-/** Bytes of link headers up to the type of what follows, and where that type stands; null: it begins with IP. */
-const LINKS = new Map<number, { header: number; type: number } | null>([
-  [1, { header: 14, type: 12 }],
-  [113, { header: 16, type: 14 }],
-  [276, { header: 20, type: 0 }],
-  [12, null],
-  [14, null],
-  [101, null],
-  [228, null],
-  [229, null],
-]);
-const VLAN = new Set([0x8100, 0x88a8, 0x9100]);
 const UDP = 17;
+const IPV6_HEADER = 40;
 
-/** `skipped`: packets that are not UDP, or fragments of it. */
-export function capturedDatagrams(
+/** Ends with the number of packets that are not UDP, or fragments of it. A capture that is cut or damaged is a FormatError behind what it holds. */
+export async function* capturedDatagrams(
   bytes: Uint8Array,
   file: string,
-): { datagrams: Datagram[]; skipped: number } {
-  const sniffed = sniff(bytes);
-  if (sniffed.format !== "pcap") {
-    const message = "exports are read from pcap: convert it first (editcap -F pcap IN OUT)";
-    throw new FormatError("unknown-format", file, 0, message);
-  }
-  const { swapped, modified, link } = sniffed.header;
-  if (!LINKS.has(link)) throw new FormatError("unknown-format", file, 20, `link type ${link}`);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const head = modified ? 24 : 16;
-  const datagrams: Datagram[] = [];
-  let skipped = 0;
-  for (let at = PCAP_HEADER_BYTES; at < bytes.length; ) {
-    if (bytes.length - at < head) throw new FormatError("truncated", file, at, "a packet's header is cut");
-    const captured = view.getUint32(at + 8, !swapped);
-    const end = at + head + captured;
-    if (end > bytes.length) {
-      const message = `a packet of ${captured} bytes, ${bytes.length - at - head} are left`;
-      throw new FormatError("truncated", file, at, message);
+): AsyncGenerator<Datagram, number, undefined> {
+  const kernels = new Kernels();
+  const reader = await CaptureReader.of(kernels, new MemorySource(file, bytes));
+  let found = 0;
+  try {
+    while (await reader.next()) {
+      const { batch } = reader;
+      for (let row = 0; row < batch.count; row++) {
+        if ((batch.flags[row]! & (FLAG.fragment | FLAG.laterFragment)) !== 0) continue;
+        const ip = batch.header[row]!;
+        const packet = new DataView(kernels.memory.buffer, ip, batch.captured[row]!);
+        const datagram = datagramIn(packet, reader.offsetOf(ip));
+        if (!datagram) continue;
+        found++;
+        yield datagram;
+      }
     }
-    const datagram = datagramIn(view, at + head, end, link);
-    if (datagram) datagrams.push(datagram);
-    else skipped++;
-    at = end;
+    if (reader.damage) throw new FormatError("truncated", file, reader.damage.offset, reader.damage.what);
+    return reader.statistics().packets - found;
+  } finally {
+    reader.close();
+    reader.free();
   }
-  return { datagrams, skipped };
 }
 
-function datagramIn(view: DataView, from: number, end: number, link: number): Datagram | null {
-  const layer = LINKS.get(link);
-  let ip = from;
-  if (layer) {
-    if (end - from < layer.header) return null;
-    ip = from + layer.header;
-    let type = view.getUint16(from + layer.type);
-    while (VLAN.has(type) && end - ip >= 4) {
-      type = view.getUint16(ip + 2);
-      ip += 4;
-    }
-    if (type !== 0x0800 && type !== 0x86dd) return null;
+/** `packet`: from the IP header on. IPv6 extension headers are not looked behind: no exporter sends them. */
+function datagramIn(packet: DataView, offset: number): Datagram | null {
+  if (packet.byteLength < 20) return null;
+  if (packet.getUint8(0) >> 4 === 4) {
+    if (packet.getUint8(9) !== UDP) return null;
+    return udpAt(packet, 4 * (packet.getUint8(0) & 15), offset, formatIpv4(packet.getUint32(12)));
   }
-  if (end - ip < 20) return null;
-  const version = view.getUint8(ip) >> 4;
-  if (version === 4) {
-    const header = 4 * (view.getUint8(ip) & 15);
-    // More fragments, or not the first: put together nowhere here.
-    const fragment = (view.getUint16(ip + 6) & 0x3fff) !== 0;
-    if (header < 20 || fragment || view.getUint8(ip + 9) !== UDP) return null;
-    return udpAt(view, ip + header, end, formatIpv4(view.getUint32(ip + 12)));
-  }
-  if (version !== 6 || end - ip < 40 || view.getUint8(ip + 6) !== UDP) return null;
-  const word = (i: number) => view.getUint32(ip + 8 + 4 * i);
-  return udpAt(view, ip + 40, end, formatIpv6([word(0), word(1), word(2), word(3)]));
+  if (packet.byteLength < IPV6_HEADER || packet.getUint8(6) !== UDP) return null;
+  const word = (i: number) => packet.getUint32(8 + 4 * i);
+  return udpAt(packet, IPV6_HEADER, offset, formatIpv6([word(0), word(1), word(2), word(3)]));
 }
 
-function udpAt(view: DataView, udp: number, end: number, address: string): Datagram | null {
-  if (end - udp < 8) return null;
-  const length = view.getUint16(udp + 4) - 8;
+function udpAt(packet: DataView, udp: number, offset: number, address: string): Datagram | null {
+  if (packet.byteLength - udp < 8) return null;
+  const length = packet.getUint16(udp + 4) - 8;
   if (length <= 0) return null;
   const from = udp + 8;
+  const captured = Math.min(length, packet.byteLength - from);
   return {
-    from,
+    view: new DataView(packet.buffer, packet.byteOffset + from, captured),
+    offset: offset + from,
     length,
-    captured: Math.min(length, end - from),
-    exporter: `${address}:${view.getUint16(udp)}`,
+    exporter: `${address}:${packet.getUint16(udp)}`,
   };
 }

@@ -45,7 +45,12 @@ export async function compareCommand(args: readonly string[]): Promise<Command> 
     .argument("<before>", "capture at the earlier point")
     .argument("<after>", "capture at the later point")
     .option("--window <time>", "a packet's copy is looked for this long", durationOption("--window"), 10e9)
-    .option("--epoch <time>", "length of the intervals over time", durationOption("--epoch"), 1e9)
+    .option(
+      "--epoch <time>",
+      "length of the intervals over time; below 1s, at most 250,000 of them may hold packets",
+      durationOption("--epoch"),
+      1e9,
+    )
     .option(
       "--clock <mode>",
       `what is done about the clocks: ${CORRECTION_MODES.join(", ")}`,
@@ -77,7 +82,7 @@ export async function compareCommand(args: readonly string[]): Promise<Command> 
     .option("--confidence <share>", "of the estimators' intervals", shareOption("--confidence"), 0.95)
     .option(
       "--flow-records <file>",
-      "packets per flow for the estimators, instead of counting them: NetFlow v5 or v9, IPFIX, a pcap of those, or CSV",
+      "packets per flow for the estimators, instead of counting them: NetFlow v5 or v9, IPFIX, a capture of those, or CSV",
     );
   const table = asksEstimators(command, args) ? (await import("../estimators/table.ts")).ESTIMATORS : [];
   command.option(
@@ -108,6 +113,8 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
   }
   if (flags.json && flags.csv) throw new UsageError("bad-flag", "--json and --csv exclude each other");
   const plans = chosenEstimators({ ...flags }, table);
+  if (flags.flowRecords !== undefined && plans.length === 0)
+    throw new UsageError("bad-flag", "--flow-records is for estimators", "name them: --estimators colate");
   const progress = new Progress("comparing");
   const options: CompareOptions = {
     before,
@@ -161,6 +168,5 @@ async function withEstimates(
   const { openWithEstimates } = await import("../collect/compare-estimates.ts");
   const { tellFlowRecords } = await import("./flow-record-file.ts");
   const { plans, confidence, records } = wanted;
-  const flowRecords = records === undefined ? undefined : tellFlowRecords(records);
-  return await openWithEstimates(options, { plans, confidence, flowRecords });
+  return await openWithEstimates(options, { plans, confidence, ...(await tellFlowRecords(records)) });
 }

@@ -1,8 +1,13 @@
-/** --flow-records: the records of a file, with what is to be said of them on standard error. */
+/** --flow-records: the records of a file, and what is to be said of them, which belongs to the notes of what is made from them. */
 import { type FlowRecord, readFlowRecordFile } from "../capture/flow-records.ts";
 
-export function tellFlowRecords(path: string): FlowRecord[] {
-  const { records, notes } = readFlowRecordFile(path);
-  for (const note of notes) process.stderr.write(`hoptime: ${path}: ${note}\n`);
-  return records;
+export interface ToldFlowRecords {
+  flowRecords: FlowRecord[] | undefined;
+  flowRecordNotes: string[];
+}
+
+export async function tellFlowRecords(path: string | undefined): Promise<ToldFlowRecords> {
+  if (path === undefined) return { flowRecords: undefined, flowRecordNotes: [] };
+  const { records, notes } = await readFlowRecordFile(path);
+  return { flowRecords: records, flowRecordNotes: notes.map((note) => `${path}: ${note}`) };
 }

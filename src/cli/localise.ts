@@ -1,5 +1,4 @@
 /** `hoptime localise P1 P2 P3 …`: which hop is to blame. */
-import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { parseTime } from "../base/time.ts";
@@ -9,6 +8,7 @@ import { renderLocalisationHtml } from "../network/localise-html.ts";
 import { localiseRecords } from "../network/localise-records.ts";
 import { formatLocalisation } from "../network/localise-text.ts";
 import { choiceOption, durationOption } from "./options.ts";
+import { writeFile } from "./output.ts";
 import { Progress } from "./terminal.ts";
 
 interface Flags {
@@ -88,8 +88,7 @@ Examples:
         onProgress: (done, total, packets) => progress.update(done, total, packets),
       }).finally(() => progress.clear());
       const { localisation, originNs, reports } = captured;
-      if (flags.html !== undefined)
-        writeFileSync(flags.html, renderLocalisationHtml(localisation, { originNs }));
+      if (flags.html !== undefined) writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
       if (flags.json) process.stdout.write(`${JSON.stringify(localisationJson(captured))}\n`);
       else process.stdout.write(formatLocalisation(localisation, { originNs }));
       if (flags.html !== undefined) process.stderr.write(`page written to ${flags.html}\n`);
@@ -115,7 +114,7 @@ function fromRecords(directory: string, files: string[], flags: Flags): void {
     fromNs: flags.from,
     toNs: flags.to,
   });
-  if (flags.html !== undefined) writeFileSync(flags.html, renderLocalisationHtml(localisation, { originNs }));
+  if (flags.html !== undefined) writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
   if (flags.json) process.stdout.write(`${JSON.stringify(absoluteTimes(localisation, originNs))}\n`);
   else process.stdout.write(formatLocalisation(localisation, { originNs }));
 }

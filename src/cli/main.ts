@@ -111,9 +111,10 @@ function fail(error: unknown): number {
     process.stderr.write(`hoptime: ${error.message}${tail}\n`);
     return 2;
   }
-  const code = (error as NodeJS.ErrnoException)?.code;
+  const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (code === "EPIPE") return 0;
-  if (code === "ENOSPC" || code === "EACCES" || code === "EROFS" || code === "EISDIR" || code === "ENOENT") {
+  // The system's answer, not a fault of ours: no room, no right, too many open files, a disk that fails.
+  if (typeof code === "string" && syscall !== undefined) {
     process.stderr.write(`hoptime: ${(error as Error).message}\n`);
     return 2;
   }

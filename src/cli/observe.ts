@@ -226,6 +226,8 @@ const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9
 
 function sizeOption(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
-  if (!match) throw new UsageError("bad-flag", `--max-size ${text}: is not a size`, "such as 500MB or 10GB");
-  return Math.floor(Number(match[1]) * SIZES[match[2] ?? "B"]!);
+  const bytes = match ? Math.floor(Number(match[1]) * SIZES[match[2] ?? "B"]!) : 0;
+  if (!(bytes >= 1))
+    throw new UsageError("bad-flag", `--max-size ${text}: is not a size above 0`, "such as 500MB or 10GB");
+  return bytes;
 }

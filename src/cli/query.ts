@@ -92,7 +92,7 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     .option("--confidence <share>", "of the intervals", Number, DEFAULT_CONFIDENCE)
     .option(
       "--flow-records <file>",
-      "packets per flow where no flow table was kept: NetFlow v5 or v9, IPFIX, a pcap of those, or CSV",
+      "packets per flow where no flow table was kept: NetFlow v5 or v9, IPFIX, a capture of those, or CSV",
     )
     .option("--series [n]", "show the epochs one by one (the first n)", integerOption("--series", 1))
     .option("--json", "everything as JSON (format hoptime.answer/1)");
@@ -139,12 +139,13 @@ function askedPackets({ packet, flow, ipid, capture, filter, group, top }: Flags
   throw bad("no question was asked", "--between A B, or packets by --packet, --flow, --capture or --group");
 }
 
-function run(directory: string, flags: Flags, table: readonly Estimator[]): void {
+async function run(directory: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
   const { between } = flags;
   if (between?.length !== 2) {
     throw new UsageError("bad-question", "--between needs two points", "such as --between A B");
   }
   const archive = RecordArchive.open(directory);
+  const told = await tellFlowRecords(flags.flowRecords);
   const answer = askArchive(
     archive,
     {
@@ -159,10 +160,7 @@ function run(directory: string, flags: Flags, table: readonly Estimator[]): void
       confidence: flags.confidence,
       parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
     },
-    {
-      table,
-      flowRecords: flags.flowRecords === undefined ? undefined : tellFlowRecords(flags.flowRecords),
-    },
+    { table, ...told },
   );
   archive.close();
   const series =

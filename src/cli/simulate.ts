@@ -129,6 +129,7 @@ Examples:
   hoptime simulate --out sim --scenario fabric.json`,
     )
     .action(async (flags: Flags, command: Command) => {
+      if (flags.scenario !== undefined) refuseBesideScenario(command);
       const scenario = flags.scenario === undefined ? fromFlags(flags) : readScenario(flags.scenario);
       if (flags.scenario !== undefined && command.getOptionValueSource("seed") === "cli")
         scenario.seed = flags.seed;
@@ -143,6 +144,21 @@ Examples:
       const { flows: _, ...head } = truth;
       process.stdout.write(flags.json ? `${JSON.stringify(head)}\n` : format(truth, flags));
     });
+}
+
+/** What may be given beside a whole scenario; the rest is part of it. */
+const BESIDE_SCENARIO = new Set(["out", "scenario", "seed", "references", "link", "snap", "packets", "json"]);
+
+function refuseBesideScenario(command: Command): void {
+  for (const option of command.options) {
+    const name = option.attributeName();
+    if (BESIDE_SCENARIO.has(name) || command.getOptionValueSource(name) !== "cli") continue;
+    throw new UsageError(
+      "bad-flag",
+      `${option.long} does not go with --scenario, which says it all`,
+      "write it into the scenario's file",
+    );
+  }
 }
 
 /** Without a drain rate: that of the queue is told when a run begins. */

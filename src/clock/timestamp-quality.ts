@@ -64,6 +64,8 @@ export class TimestampQuality {
   #previous = 0;
   #backward = 0;
   #backwardEvents: TimestampEvent[] = [];
+  /** The largest step back since it was last asked for. */
+  #recentBack = 0;
   #gaps: TimestampEvent[] = [];
   #smallestGap = Number.POSITIVE_INFINITY;
   #equal = 0;
@@ -117,6 +119,13 @@ export class TimestampQuality {
     return to;
   }
 
+  /** The largest step back among the stamps since this was last asked; 0: none. */
+  takeBackNs(): number {
+    const back = this.#recentBack;
+    this.#recentBack = 0;
+    return back;
+  }
+
   report(): TimestampReport {
     const packets = this.#packets;
     const resolution = resolutionNs(this.#stamps);
@@ -152,6 +161,7 @@ export class TimestampQuality {
     if (gap < 0) {
       this.#backward++;
       insertLargest(this.#backwardEvents, { atNs: this.#previous, sizeNs: -gap });
+      if (-gap > this.#recentBack) this.#recentBack = -gap;
     } else if (this.#gaps.length < KEPT_EVENTS || gap > this.#smallestGap) {
       insertLargest(this.#gaps, { atNs: this.#previous, sizeNs: gap });
       this.#smallestGap = this.#gaps.at(-1)!.sizeNs;

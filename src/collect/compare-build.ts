@@ -1,13 +1,11 @@
 /** From the matcher's records to the report: puts together what the files beside it make. */
-import { formatCount } from "../base/quantity.ts";
-import { formatDuration } from "../base/time.ts";
 import { VERSION } from "../base/version.ts";
 import type { FlowKeySpec } from "../capture/flow-key.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import { type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import { type FlowChoice, MatchedFlows } from "./compare-flows.ts";
-import { buildIntervals, MOST_INTERVALS } from "./compare-intervals.ts";
+import { buildIntervals } from "./compare-intervals.ts";
 import { cdfOf } from "./compare-latency.ts";
 import { observations } from "./compare-notes.ts";
 import type { PassResult } from "./compare-pass.ts";
@@ -76,11 +74,6 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
     direction: judgeDirection(total, forward.report, verdict, reverse !== null),
     notes: [
       ...input.notes,
-      ...(intervals.full
-        ? [
-            `there are more than ${formatCount(MOST_INTERVALS)} intervals of ${formatDuration(input.epochNs)}: the last one holds all that follows; use a longer --epoch`,
-          ]
-        : []),
       ...observations(result, input.windowNs, directions, forward.report, { applied, verdict }, input.notes),
     ],
   };

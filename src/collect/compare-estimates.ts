@@ -40,6 +40,8 @@ export interface EstimateOptions {
   confidence?: number;
   /** Packets per flow from elsewhere, instead of a flow table at BEFORE. */
   flowRecords?: readonly FlowRecord[] | undefined;
+  /** What is to be said of them: sampled, incomplete. */
+  flowRecordNotes?: readonly string[];
 }
 
 /** Compares the captures, and runs estimators over them as two points that exchange sketches would. */
@@ -60,7 +62,7 @@ export async function compareWithEstimates(
 /** The same for answers of any length (`openComparison`). */
 export async function openWithEstimates(
   options: CompareOptions,
-  { plans, confidence = 0.95, flowRecords }: EstimateOptions,
+  { plans, confidence = 0.95, flowRecords, flowRecordNotes = [] }: EstimateOptions,
 ): Promise<Comparison> {
   const companions = flowRecords ? [] : neededFlowLists(plans);
   // Those that must know delays get them when the comparison is done (compare-delays.ts).
@@ -118,7 +120,11 @@ export async function openWithEstimates(
       if (other >= 0) estimate.notes.push(...chosenFor(flows!.count, plan, parameters));
       estimates[estimator.name] = estimate;
     }
-    return { ...comparison, view: (choice) => ({ ...comparison.view(choice), estimates }) };
+    const view: Comparison["view"] = (choice) => {
+      const exact = comparison.view(choice);
+      return { ...exact, notes: [...exact.notes, ...flowRecordNotes], estimates };
+    };
+    return { ...comparison, view };
   } finally {
     taps.free();
   }

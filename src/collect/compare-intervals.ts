@@ -4,27 +4,23 @@ import { latencyOf } from "./compare-latency.ts";
 import type { PassResult } from "./compare-pass.ts";
 import type { HeatMap, IntervalReport } from "./compare-report.ts";
 
-/** As many as the matcher keeps (kernels/match-state.ts). */
-export const MOST_INTERVALS = 1_048_576;
 const HEAT_COLUMNS = 200;
 const HEAT_ROWS = 60;
+/** Intervals without packets are told among up to so many. */
+const MOST_EMPTY = 10_000;
 
 /** `edges`: packets at the ends of BEFORE that count as lost, of which the matcher kept no time. */
 export function buildIntervals(
   result: PassResult,
   epochNs: number,
   edges: { head: number; tail: number },
-): {
-  reports: IntervalReport[];
-  /** There were no more intervals to be had: the last holds all that follows, up to its `endNs`. */
-  full: boolean;
-  heat: () => HeatMap | null;
-} {
+): { reports: IntervalReport[]; heat: () => HeatMap | null } {
   const { matcher, epochStart } = result;
   const step = BigInt(Math.round(epochNs));
-  const intervals = matcher.intervals();
+  const filled = matcher.intervals();
+  const last = filled.at(-1)?.index ?? -1;
   const place = (ns: bigint | null) =>
-    Math.max(0, Math.min(intervals.length - 1, Number(((ns ?? epochStart) - epochStart) / step)));
+    Math.max(0, Math.min(last, Number(((ns ?? epochStart) - epochStart) / step)));
   const edgeLost = new Map<number, number>();
   for (const [n, ns] of [
     [edges.head, result.before.firstNs],
@@ -32,49 +28,53 @@ export function buildIntervals(
   ] as const) {
     if (n > 0) edgeLost.set(place(ns), (edgeLost.get(place(ns)) ?? 0) + n);
   }
+  const byIndex = new Map(filled.map((interval) => [interval.index, interval]));
+  const indices = [...rowsOf(byIndex, edgeLost, last)];
   const runs = matcher.intervalBuckets();
-  const full = intervals.length === MOST_INTERVALS;
-  const lastNs = result.before.lastNs ?? epochStart;
-  const reports: IntervalReport[] = [];
-  const grouped = Math.max(1, Math.ceil(intervals.length / HEAT_COLUMNS));
-  const columns: LogHistogram[] = [];
-  const starts: string[] = [];
-  for (const [i, interval] of intervals.entries()) {
-    if (i % grouped === 0) {
-      columns.push(new LogHistogram());
-      starts.push((epochStart + BigInt(i) * step).toString());
-    }
-    const lost = interval.lost + (edgeLost.get(i) ?? 0);
-    // Empty stretches (a clock set years ahead) are no rows.
-    if (interval.matched + lost === 0 && intervals.length > 10_000) continue;
+  const grouped = Math.max(1, Math.ceil((last + 1) / HEAT_COLUMNS));
+  const columns = Array.from({ length: Math.ceil((last + 1) / grouped) }, () => new LogHistogram());
+  const starts = columns.map((_, i) => (epochStart + BigInt(i) * BigInt(grouped) * step).toString());
+  const reports = indices.map((index): IntervalReport => {
+    const interval = byIndex.get(index);
+    const matched = interval?.matched ?? 0;
+    const lost = (interval?.lost ?? 0) + (edgeLost.get(index) ?? 0);
     const histogram = new LogHistogram();
-    const { buckets, counts } = runs(i);
-    for (let k = 0; k < buckets.length; k++) {
-      histogram.addBucket(buckets[k]!, counts[k]!);
-      columns.at(-1)!.addBucket(buckets[k]!, counts[k]!);
+    if (interval && matched > 0) {
+      const { buckets, counts } = runs(interval.slot);
+      const column = columns[Math.floor(index / grouped)]!;
+      for (let k = 0; k < buckets.length; k++) {
+        histogram.addBucket(buckets[k]!, counts[k]!);
+        column.addBucket(buckets[k]!, counts[k]!);
+      }
     }
-    const startNs = epochStart + BigInt(i) * step;
-    reports.push({
+    const startNs = epochStart + BigInt(index) * step;
+    return {
       startNs: startNs.toString(),
-      endNs: (full && i === MOST_INTERVALS - 1 && lastNs >= startNs + step
-        ? lastNs + 1n
-        : startNs + step
-      ).toString(),
-      sent: interval.matched + lost,
-      matched: interval.matched,
+      endNs: (startNs + step).toString(),
+      sent: matched + lost,
+      matched,
       lost,
-      latency: latencyOf(interval.delay, histogram, null),
-    });
-  }
+      latency: latencyOf(interval?.delay ?? null, histogram, null),
+    };
+  });
   let heat: HeatMap | null | undefined;
   return {
     reports,
-    full,
     heat: () => {
       heat ??= heatOf(columns, starts, epochNs * grouped);
       return heat;
     },
   };
+}
+
+/** Intervals that are told: all up to the last, but where those are very many (a long silence, a stamp years ahead) only those that hold packets. */
+function* rowsOf(
+  filled: ReadonlyMap<number, unknown>,
+  edgeLost: ReadonlyMap<number, unknown>,
+  last: number,
+): Generator<number> {
+  if (last < MOST_EMPTY) for (let i = 0; i <= last; i++) yield i;
+  else if (last >= 0) yield* [...new Set([...filled.keys(), ...edgeLost.keys()])].sort((a, b) => a - b);
 }
 
 function heatOf(columns: LogHistogram[], columnStartNs: string[], columnWidthNs: number): HeatMap | null {

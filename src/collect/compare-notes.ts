@@ -1,6 +1,7 @@
 /** Sentences about what limits the numbers of a report. */
 import { formatDuration } from "../base/time.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
+import { strayText } from "../capture/stamp-trust.ts";
 import { type Correction, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { PassResult } from "./compare-pass.ts";
@@ -25,14 +26,15 @@ export function observations(
   const notes: string[] = [];
   const { before, after, plan } = result;
   for (const name of ["before", "after"] as const) {
-    const { largestNs } = result.quality[name].report().backward;
-    if (largestNs > windowNs) {
+    const { setBackNs } = result.strays[name];
+    if (setBackNs > windowNs) {
       notes.push(
-        `${result[name].file}: the stamps go back by ${formatDuration(largestNs)}, more than the window: packets behind stamps that are ahead of their time do not match; cut the capture there, or put its packets in order (reordercap)`,
+        `${result[name].file}: the stamps go back by ${formatDuration(setBackNs)}, more than the window: a clock was set, and packets around that time may not match; cut the capture there, or put its packets in order (reordercap)`,
       );
     }
   }
   const explained = notes.length > 0;
+  for (const name of ["before", "after"] as const) notes.push(...strayNotes(result, name, windowNs));
   for (const side of [before, after]) {
     if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
     if (side.ipPackets > 0 && side.skipped["filtered"] === side.ipPackets)
@@ -93,6 +95,15 @@ function whyMuchIsUnmatched({ sent, received, lost, appeared }: SegmentReport): 
   if (Math.min(lost, appeared) <= MUCH_UNMATCHED * Math.min(sent, received)) return [];
   return [
     `${lost} packets are only in the first capture and ${appeared} only in the second, which loss does not explain: part of the traffic is rewritten on the way (NAT), in a tunnel at one point (--inner), or crosses only one of the points (--filter leaves it out)`,
+  ];
+}
+
+function strayNotes(result: PassResult, name: "before" | "after", windowNs: number): string[] {
+  const strays = result.strays[name];
+  // Within the window they match like others.
+  if (Math.max(strays.aheadNs, strays.behindNs) <= windowNs) return [];
+  return [
+    `${result[name].file}: ${strayText(strays)}: beyond the window such a packet does not match; the others are not affected`,
   ];
 }
 

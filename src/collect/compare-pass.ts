@@ -3,15 +3,24 @@
  * What a pass cannot know beforehand (how much both captures see of a packet, how far their clocks are apart, which way the packets
  * go) is given by `PassPlan`; compare.ts runs another pass where the first one shows that the plan was wrong.
  */
+import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
+import { formatCount } from "../base/quantity.ts";
+import { formatDuration } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
+import type { StrayReport } from "../capture/stamp-trust.ts";
 import { ClockObserver } from "../clock/observer.ts";
 import { ThinnedEnvelope } from "../clock/thinned-envelope.ts";
 import type { TimestampReport } from "../clock/timestamp-quality.ts";
 import { ExactMatcher } from "../estimators/exact/matcher.ts";
 import { DirectFeed, type FeedPlan, type PairFeed } from "./pair-feed.ts";
 import type { FeedThread } from "./parallel-feed.ts";
+
+/** Each interval that holds packets is told with its quantiles, about a kilobyte of memory. */
+const MOST_INTERVALS = 250_000;
+/** Intervals at least this long are never too many: 70 MB for a day. */
+const LONG_EPOCH_NS = 1e9;
 
 export interface PassPlan {
   /** Digest coverage that both captures can see. */
@@ -51,6 +60,8 @@ export interface PassResult {
   after: CaptureStatistics;
   observer: ClockObserver;
   quality: Record<"before" | "after", { report(): TimestampReport }>;
+  /** Stamps that tell no time. */
+  strays: Record<"before" | "after", StrayReport>;
   /** Start of the first interval, ns since 1970, and its place on the matcher's time axis. */
   epochStart: bigint;
   /** ns since 1970 of the matcher's time 0. */
@@ -61,7 +72,7 @@ export interface PassResult {
   limited: boolean;
 }
 
-/** Null: the trial went against the plan. */
+/** Null: the trial went against the plan. UsageError where intervals are so short that there would be too many. */
 export async function runPass(
   kernels: Kernels,
   options: PassOptions,
@@ -74,6 +85,7 @@ export async function runPass(
     capture: { ...options.capture, cover: plan.cover },
     alignNs,
     leadNs,
+    windowNs: options.windowNs,
     limit,
     onBatch: options.onBatch,
   };
@@ -110,7 +122,7 @@ export async function runPass(
     const stride = next instanceof Promise ? await next : next;
     if (stride === null) break;
     if (stride.kind === "end") {
-      matcher.end(stride.side);
+      matcher.end(stride.side, stride.lastNs);
       continue;
     }
     const { side, batch, runs, from, to } = stride;
@@ -120,6 +132,7 @@ export async function runPass(
       watch[direction - 1]!.take(sends, differences, count);
     }
     if ((ticks & 255) === 0) progress(options, feed);
+    if ((ticks & 63) === 0 && tooMany(options, matcher)) break;
     if (!trial) continue;
     shorts[side] = stride.shorts;
     taken += to - from;
@@ -132,6 +145,13 @@ export async function runPass(
     }
     trial = undefined;
   }
+  if (tooMany(options, matcher)) {
+    const refused = tooManyIntervals(options, matcher, feed);
+    await feed.cancel();
+    for (const envelope of watch) envelope.finish();
+    matcher.free();
+    throw refused;
+  }
   matcher.finish();
   for (const envelope of watch) envelope.finish();
   progress(options, feed);
@@ -142,12 +162,31 @@ export async function runPass(
     before: tail.statistics[0],
     after: tail.statistics[1],
     observer,
+    strays: { before: tail.strays[0], after: tail.strays[1] },
     quality: { before: { report: () => tail.quality[0] }, after: { report: () => tail.quality[1] } },
     epochStart,
     originNs,
     rereadable,
     limited: tail.limited,
   };
+}
+
+function tooMany({ epochNs }: PassOptions, matcher: ExactMatcher): boolean {
+  return epochNs < LONG_EPOCH_NS && matcher.intervalCount > MOST_INTERVALS;
+}
+
+/** Names a length that is enough, as far as what was read tells. */
+function tooManyIntervals({ epochNs }: PassOptions, matcher: ExactMatcher, feed: PairFeed): UsageError {
+  const { doneBytes } = feed.progress();
+  const { totalBytes } = feed.head;
+  const rest = totalBytes !== null && doneBytes > 0 ? Math.max(1, totalBytes / doneBytes) : 1;
+  const times = (matcher.intervalCount * rest) / MOST_INTERVALS;
+  const enoughNs = Math.min(LONG_EPOCH_NS, epochNs * 10 ** Math.ceil(Math.log10(times)));
+  return new UsageError(
+    "bad-parameter",
+    `--epoch: intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MOST_INTERVALS)} of them hold packets`,
+    `use ${formatDuration(enoughNs)} or longer, or cut the captures to the time of interest (editcap -A and -B)`,
+  );
 }
 
 function progress(options: PassOptions, feed: PairFeed): void {

@@ -80,12 +80,12 @@ describe("the ring of strides", () => {
     const { reader, writer } = ends();
     const { batch, finder } = filled(kernels, 1);
     writer.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3, 0);
-    writer.writeEnd(1);
+    writer.writeEnd(1, 12.5);
     writer.close();
     expect(reader.ended).toBe(false);
     expect(reader.read()).toMatchObject({ kind: "rows", rows: 3 });
     reader.release();
-    expect(reader.read()).toEqual({ kind: "end", side: 1 });
+    expect(reader.read()).toEqual({ kind: "end", side: 1, lastNs: 12.5 });
     reader.release();
     expect(reader.ended).toBe(true);
     reader.reset();
@@ -111,7 +111,7 @@ describe("the ring of strides", () => {
     const started = performance.now();
     reader.wait(20);
     expect(performance.now() - started).toBeGreaterThan(10);
-    writer.writeEnd(0);
+    writer.writeEnd(0, null);
     const again = performance.now();
     reader.wait(5000);
     expect(performance.now() - again).toBeLessThan(2500);

@@ -4,7 +4,8 @@
  *
  *   control (i32): written | taken | state | reader waits | slot it waits for | writer waits | slot it waits for | kernel memory in use
  *   counters (f64): bytes of the files consumed | packets given
- *   slot: kind, side, rows, runs, wide, shorts (i32 each); a batch with the columns time f64, digest u64, flags u32 of the rows;
+ *   slot: kind, side, rows, runs, wide, shorts (i32 each); a batch with the columns time f64, digest u64, flags u32 of the rows (at the
+ *         end of a side one time alone: its last, NaN without packets);
  *         head and runs of their keys (kernels/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
  *
  * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
@@ -46,7 +47,7 @@ export class RingCancelled extends Error {}
 /** What a slot holds. */
 export type SlotContent =
   | { kind: "rows"; side: 0 | 1; batch: PacketBatch; runs: KeyRuns; rows: number; shorts: number }
-  | { kind: "end"; side: 0 | 1 };
+  | { kind: "end"; side: 0 | 1; lastNs: number | null };
 
 /** The ring as either thread sees it. */
 class Ring {
@@ -119,8 +120,10 @@ export class RingWriter extends Ring {
     this.#publish(slot, [KIND_ROWS, side, to - from, count, wide ? 1 : 0, Math.min(shorts, 0x7fff_ffff)]);
   }
 
-  writeEnd(side: 0 | 1): void {
-    this.#publish(this.#slotToWrite(), [KIND_END, side]);
+  writeEnd(side: 0 | 1, lastNs: number | null): void {
+    const slot = this.#slotToWrite();
+    this.#time[slot]![0] = lastNs ?? Number.NaN;
+    this.#publish(slot, [KIND_END, side]);
   }
 
   /** No more slots will come. */
@@ -204,7 +207,10 @@ export class RingReader extends Ring {
     const slot = Atomics.load(this.control, TAKEN) & (SLOTS - 1);
     const head = this.heads[slot]!;
     const side = head[1] as 0 | 1;
-    if (head[0] === KIND_END) return { kind: "end", side };
+    if (head[0] === KIND_END) {
+      const lastNs = this.#batches[slot]!.timeNs[0]!;
+      return { kind: "end", side, lastNs: Number.isNaN(lastNs) ? null : lastNs };
+    }
     const batch = this.#batches[slot]!;
     const runs = this.#runs[slot]!;
     const rows = head[2]!;

@@ -25,6 +25,7 @@ export interface FeedOrder {
   filter: string | undefined;
   alignNs: number;
   leadNs: number;
+  windowNs: number;
 }
 
 /** An error in words that can be sent. */
@@ -56,6 +57,7 @@ async function serve(order: FeedOrder, ring: RingWriter, post: (m: FeedMessage) 
     },
     alignNs: order.alignNs,
     leadNs: order.leadNs,
+    windowNs: order.windowNs,
     limit: Number.POSITIVE_INFINITY,
   });
   post({ kind: "head", head: feed.head });
@@ -78,7 +80,7 @@ async function writeStrides(feed: DirectFeed, ring: RingWriter): Promise<void> {
   for (let n = 1; ; n++) {
     const stride = await feed.next();
     if (stride === null) break;
-    if (stride.kind === "end") ring.writeEnd(stride.side);
+    if (stride.kind === "end") ring.writeEnd(stride.side, stride.lastNs);
     else {
       const { side, batch, runs, from, to, shorts } = stride;
       ring.writeRows(side, batch, runs, from, to, shorts);

@@ -8,9 +8,12 @@ import { compileFilter } from "../capture/filter.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
 import { linkName } from "../capture/link-names.ts";
 import { CaptureReader } from "../capture/reader.ts";
+import { lastBelieved, StrayCounter, strayText } from "../capture/stamp-trust.ts";
 import { TimestampQuality } from "../clock/timestamp-quality.ts";
 
 const MOST_IDENTIFIED = 2_000_000;
+/** Stamps that are further than this from those around them stray: as compare has it with its default window. */
+const STRAY_NS = 5e9;
 
 export interface InspectOptions {
   file: string;
@@ -76,6 +79,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
   const perInterface = new Map<number, number>();
   const protocols = new Map<number, number>();
   let quality: TimestampQuality | null = null;
+  const strayCounter = new StrayCounter(STRAY_NS);
   let ipv6 = 0;
   let fragments = 0;
   let rows = 0;
@@ -84,6 +88,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
     const { batch } = reader;
     quality ??= new TimestampQuality({ originNs: reader.originNs ?? 0n });
     quality.observe(batch.timeNs, batch.count);
+    strayCounter.observe(batch.timeNs, batch.count, quality.takeBackNs());
     kernels.call.flowsAssign!(flows, batch.address, ids);
     const { meta, flags, iface, ipid, digest, addrA, count } = batch;
     const flowIds = kernels.u32.subarray(ids >>> 2, (ids >>> 2) + count);
@@ -114,7 +119,12 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
   const hostPairs = countHostPairs(kernels, flows);
   reader.close();
   reader.free();
-  const durationNs = s.firstNs !== null && s.lastNs !== null ? Number(s.lastNs - s.firstNs) : null;
+  const strays = strayCounter.report();
+  const largestNs = s.firstNs !== null && s.lastNs !== null ? Number(s.lastNs - s.firstNs) : null;
+  const durationNs = largestNs === null ? null : lastBelieved(strays, largestNs);
+  const lastNs = durationNs === null ? null : s.firstNs! + BigInt(Math.round(durationNs));
+  if (strays.count > 0)
+    s.warnings.push(`${strayText(strays)}: the capture's time and rates are told without`);
   const listed = s.interfaces.length > 0 ? s.interfaces : [...perInterface.keys()].sort().map(erfInterface);
   return {
     format: "hoptime.inspect/1",
@@ -127,7 +137,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
     fragments,
     bytes: s.bytes,
     firstNs: s.firstNs?.toString() ?? null,
-    lastNs: s.lastNs?.toString() ?? null,
+    lastNs: lastNs?.toString() ?? null,
     durationNs,
     points: listed.map((p) => ({
       index: p.index,

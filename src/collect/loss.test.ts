@@ -49,6 +49,15 @@ describe("loss over epochs", () => {
     expect(total([epoch(1000, 980, 40, null), epoch(1000, 1000, 20, null)])).toBe(60);
   });
 
+  it("takes what an epoch received too many from what the one before it lacks", () => {
+    // A queue that fills over the first cut and is empty at the second; the estimator tells no loss below 0.
+    const list = [epoch(1000, 890, 110), epoch(1000, 1080, null), epoch(1000, 990, 10)];
+    expect(total(list)).toBe(40);
+    expect(total(list, "delimited")).toBe(120);
+    expect(total(list, "aligned", 1n)).toBe(120);
+    expect(total([epoch(1000, 990, 10), epoch(1000, 1080, null)])).toBeNull();
+  });
+
   it("is unknown where no epoch knows it", () => {
     expect(total([])).toBeNull();
     expect(total([epoch(5, 5, null)])).toBeNull();

@@ -6,7 +6,8 @@
  *   lost = S - R + max(0, L - (S - R) - sum over inner cuts of rate x |delay|)
  *
  * The delay is the apparent one: a clock's offset moves packets over the cut just the same. Where an estimator counts (its loss is sent - received)
- * and where epochs are cut by packets, this is the plain sum.
+ * and where epochs are cut by packets, this is the plain sum. An aligned epoch that received more than was sent in it has no loss of its own, but what it has too
+ * many the one before has too few: it counts with them, or a queue that empties over a cut would pass for loss.
  */
 import type { CutMode } from "../epoch/record.ts";
 import { isNoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
@@ -26,7 +27,10 @@ export class LossTotal {
 
   /** Epochs come in order of time. */
   add(segment: SegmentEstimate, epoch: { mode: CutMode; startNs: bigint; endNs: bigint }): void {
-    const { sent, received, lost, mean } = segment;
+    const { sent, received, mean } = segment;
+    const follows = epoch.mode === "aligned" && this.#before?.endNs === epoch.startNs;
+    const tooMany = follows && sent !== null && received !== null && received > sent;
+    const lost = segment.lost ?? (tooMany ? sent - received : null);
     if (lost === null) {
       this.#before = null;
       return;
@@ -44,7 +48,8 @@ export class LossTotal {
 
   get lost(): number | null {
     if (this.#lost === null) return null;
-    return this.#lost - Math.min(Math.max(0, this.#apart), this.#inFlight);
+    const lost = this.#lost - Math.min(Math.max(0, this.#apart), this.#inFlight);
+    return lost < 0 ? null : lost;
   }
 }
 

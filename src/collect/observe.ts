@@ -95,7 +95,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   const lanes = planLanes(options);
   const taps = planTaps(options);
   const key = FlowKeySpec.parse(options.key).text;
-  const archive = await RecordArchive.create(options.directory);
+  let archive: RecordArchive | null = null;
   const waiting: StoreItem[] = [];
   let waitingBytes = 0;
   const records: StoreResult = { stored: 0, unchanged: 0, replaced: 0, bytes: 0 };
@@ -105,7 +105,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   const store = async () => {
     const group = waiting.splice(0);
     waitingBytes = 0;
-    const result = await archive.store(group);
+    const result = await archive!.store(group);
     for (const what of ["stored", "unchanged", "replaced", "bytes"] as const) records[what] += result[what];
   };
   const result = await observeCaptures({
@@ -113,6 +113,9 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
     kernels,
     lanes,
     taps,
+    onBegin: async () => {
+      archive = await RecordArchive.create(options.directory);
+    },
     onRecord: (record, encode) => {
       seen.record(record);
       noteCosts(kernels, taps, record, costs);

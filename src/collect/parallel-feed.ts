@@ -70,6 +70,7 @@ export class FeedThread {
       filter,
       alignNs: plan.alignNs,
       leadNs: plan.leadNs,
+      windowNs: plan.windowNs,
     };
     this.#worker.ref();
     this.#worker.postMessage(order);

@@ -3,9 +3,11 @@
  * class's packets each, with a filter and taps of their own, so that both ends of a segment count the same packets. The captures of a
  * point follow each other in time; epochs go on from one file to the next.
  */
+import { statSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
+import { isStandardInput, parseCapturePath } from "../capture/capture-path.ts";
 import { copyBatch } from "../capture/copy-batch.ts";
 import { type CompiledFilter, compileFilter } from "../capture/filter.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
@@ -59,6 +61,8 @@ export interface ObserveCapturesOptions {
   /** Instead: delays are told between reference packets in the captures (RLI). */
   references?: ReferenceDelaysOptions;
   onRecord: ObserverOptions["onRecord"];
+  /** Before the first packet: all that was asked for can be done. */
+  onBegin?: () => Promise<void> | void;
   /** After each batch; the records that it sealed may be put away. */
   afterBatch?: () => Promise<void> | void;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
@@ -85,6 +89,8 @@ export interface ObserveCapturesResult {
 export async function observeCaptures(options: ObserveCapturesOptions): Promise<ObserveCapturesResult> {
   const { kernels, files } = options;
   if (files.length === 0) throw new UsageError("bad-flag", "no capture was given");
+  await checkFiles(kernels, files);
+  await checkFiles(kernels, options.sender?.files ?? []);
   const cover = options.cover ?? OBSERVE_COVER;
   const inner = options.inner ?? false;
   const seed = options.seed ?? DEFAULT_SEED;
@@ -108,6 +114,7 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
       const reader = await CaptureReader.open(kernels, file, { cover, inner, seed });
       const before = captures.length === 0 ? null : sum(captures);
       try {
+        if (captures.length === 0) await options.onBegin?.();
         while (await reader.next()) {
           packets += reader.batch.count;
           await delays?.fill(reader.batch, reader.originNs!);
@@ -146,6 +153,36 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
     for (const lane of lanes) lane.free();
     delays?.free();
     references?.free();
+  }
+}
+
+/**
+ * Captures of a point follow each other. Files are looked at before the first is read, so that a wrong name among many, a capture given twice, or one in the
+ * wrong place is told before records are made of the others. Pipes can be opened once only, and tell when they are read.
+ */
+async function checkFiles(kernels: Kernels, files: readonly string[]): Promise<void> {
+  const seen = new Set<string>();
+  let former: { file: string; originNs: bigint } | null = null;
+  for (const file of files) {
+    const { file: path, point } = parseCapturePath(file);
+    const stat = isStandardInput(file) ? undefined : statSync(path, { throwIfNoEntry: false });
+    if (stat && !stat.isFile() && !stat.isDirectory()) continue;
+    const name = `${stat ? `${stat.dev}:${stat.ino}` : path}#${point ?? ""}`;
+    if (seen.has(name)) throw new UsageError("bad-flag", `${file}: is given twice`, "give each capture once");
+    seen.add(name);
+    if (isStandardInput(file)) continue;
+    const reader = await CaptureReader.open(kernels, file, { batchRows: 1 });
+    try {
+      if (files.length === 1 || !(await reader.next()) || reader.originNs === null) continue;
+      if (former && reader.originNs < former.originNs) {
+        const message = `${file}: begins before ${former.file}, which is given ahead of it`;
+        throw new UsageError("bad-flag", message, "give the captures of a point in order of time");
+      }
+      former = { file, originNs: reader.originNs };
+    } finally {
+      reader.close();
+      reader.free();
+    }
   }
 }
 

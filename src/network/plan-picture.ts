@@ -76,10 +76,10 @@ function drawCurves(plan: Plan): string {
   const bottom = (box: Box) => box.top + box.height;
   const hops = steps.map((s) => s.probeHops);
   const y = logScale(Math.min(...hops), Math.max(...hops), bottom(CURVE), CURVE.top);
-  const lengths = linearScale(0, Math.max(1, steps[0]!.segments.maxHops), bottom(LENGTHS), LENGTHS.top);
+  const lengths = linearScale(0, Math.max(1, steps[0]!.segments.maxHops ?? 0), bottom(LENGTHS), LENGTHS.top);
   const range = [
-    ...steps.map((s) => `${px(x.at(s.upgraded))},${px(lengths.at(s.segments.maxHops))}`),
-    ...[...steps].reverse().map((s) => `${px(x.at(s.upgraded))},${px(lengths.at(s.segments.minHops))}`),
+    ...steps.map((s) => `${px(x.at(s.upgraded))},${px(lengths.at(s.segments.maxHops ?? 0))}`),
+    ...[...steps].reverse().map((s) => `${px(x.at(s.upgraded))},${px(lengths.at(s.segments.minHops ?? 0))}`),
   ].join(" ");
   return (
     axes(CURVE, x, y, { title: "Probe hops", x: "upgraded routers" }) +
@@ -93,7 +93,7 @@ function drawCurves(plan: Plan): string {
     }) +
     `<polygon class="range" points="${range}"/>` +
     polyline(
-      steps.map((s) => [x.at(s.upgraded), lengths.at(s.segments.meanHops)]),
+      steps.map((s) => [x.at(s.upgraded), lengths.at(s.segments.meanHops ?? 0)]),
       "line",
     )
   );
@@ -106,7 +106,7 @@ export function renderPlanHtml(topology: Topology, plan: Plan): string {
       (s) =>
         `<tr><td>${s.upgraded}</td><td class="t">${escapeXml(s.router ?? (s.routers?.join(", ") || "–"))}</td>` +
         `<td>${s.probeHops.toLocaleString("en-US")}</td><td>${s.segments.count.toLocaleString("en-US")}</td>` +
-        `<td>${s.segments.minHops}</td><td>${s.segments.meanHops.toFixed(2)}</td><td>${s.segments.maxHops}</td></tr>`,
+        `<td>${s.segments.minHops ?? "–"}</td><td>${s.segments.meanHops?.toFixed(2) ?? "–"}</td><td>${s.segments.maxHops ?? "–"}</td></tr>`,
     )
     .join("\n");
   const notes = [...plan.notes, ...partNotes(plan)].map((n) => `<li>${escapeXml(n)}</li>`).join("");

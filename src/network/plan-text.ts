@@ -20,9 +20,9 @@ export function formatPlan(plan: Plan): string {
     step.router ?? (step.upgraded === 0 ? "(none)" : step.routers ? `{${step.routers.join(", ")}}` : ""),
     grouped(step.probeHops),
     grouped(step.segments.count),
-    String(step.segments.minHops),
-    step.segments.meanHops.toFixed(2),
-    String(step.segments.maxHops),
+    String(step.segments.minHops ?? "–"),
+    hopsText(step.segments.meanHops),
+    String(step.segments.maxHops ?? "–"),
     ...extras(step),
     bar(step.probeHops, first.probeHops, last.probeHops),
   ]);
@@ -50,17 +50,21 @@ export function formatPlan(plan: Plan): string {
   lines.push(
     "",
     `${last.upgraded} ${last.upgraded === 1 ? "upgrade" : "upgrades"}: ${(100 * saved).toFixed(1)} % fewer probe hops, mean segment ` +
-      `${first.segments.meanHops.toFixed(2)} → ${last.segments.meanHops.toFixed(2)} hops`,
+      `${hopsText(first.segments.meanHops)} → ${hopsText(last.segments.meanHops)} hops`,
   );
   if (plan.links === 0) lines.push("There is no link, so no path to measure.");
-  else if (last.segments.maxHops <= 1)
+  else if ((last.segments.maxHops ?? 0) <= 1)
     lines.push("Every segment is a single hop: more upgrades would change nothing.");
   return `${lines.join("\n")}\n`;
 }
 
+function hopsText(hops: number | null): string {
+  return hops === null ? "–" : hops.toFixed(2);
+}
+
 function extras(step: PlanStep): string[] {
   return [
-    ...(step.trafficMeanHops === undefined ? [] : [step.trafficMeanHops.toFixed(2)]),
+    ...(step.trafficMeanHops === undefined ? [] : [hopsText(step.trafficMeanHops)]),
     ...(step.totalCost === undefined ? [] : [String(step.totalCost)]),
     ...(step.repeated === undefined ? [] : [grouped(Math.round(step.repeated.meanProbeHops))]),
     ...(step.greedyProbeHops === undefined ? [] : [grouped(step.greedyProbeHops)]),

@@ -71,7 +71,7 @@ function slowPlan(t: Topology, upgrade: number) {
       probeHops,
       segments:
         hops.length === 0
-          ? { count: 0, minHops: 0, meanHops: 0, maxHops: 0 }
+          ? { count: 0, minHops: null, meanHops: null, maxHops: null }
           : {
               count: hops.length,
               minHops: Math.min(...hops),
@@ -394,7 +394,10 @@ shared("topology/rocketfuel", (folder) => {
   it("1239 (Sprint): the hops and lengths of the reference, exactly, with ties by name", () => {
     const plan = planUpgrades(t(), { upgrade: 50 });
     expect([plan.routers, plan.links]).toEqual([315, 1944]);
-    const at = (n: number) => [plan.steps[n]!.probeHops, Number(plan.steps[n]!.segments.meanHops.toFixed(2))];
+    const at = (n: number) => [
+      plan.steps[n]!.probeHops,
+      Number(plan.steps[n]!.segments.meanHops!.toFixed(2)),
+    ];
     expect(plan.steps[0]!.segments.count).toBe(207_138);
     expect([0, 10, 20, 45, 50].map(at)).toEqual([
       [965_384, 4.66],
@@ -424,3 +427,27 @@ function squareGrid(side: number): Topology {
     }
   return builder.finish("grid");
 }
+
+describe("where there is nothing to measure", () => {
+  const apart = parseTopology("a,b\nb,c\nd,e\n", "apart.csv");
+
+  it("lengths are unknown, not 0", () => {
+    const alone = new TopologyBuilder();
+    alone.router("a");
+    const plan = planUpgrades(alone.finish("alone"), { upgrade: 3 });
+    expect(plan.steps[0]!.segments).toEqual({ count: 0, minHops: null, meanHops: null, maxHops: null });
+    expect(formatPlan(plan)).toMatch(/0 +0 +– +– +–/);
+  });
+
+  it("demands without a path are named, and traffic that cannot travel has no mean", () => {
+    const demands = parseDemands("a,e,5\n", "demands.csv", apart);
+    const plan = planUpgrades(apart, { upgrade: 1, demands });
+    expect(plan.notes.join()).toContain("1 demand has no path and is left out: a to e");
+    expect(plan.steps[0]!.trafficMeanHops).toBeNull();
+    const both = planUpgrades(apart, { upgrade: 1, demands: parseDemands("a,e,5\na,c,1\n", "d.csv", apart) });
+    expect(both.steps[0]!.trafficMeanHops).toBe(2);
+    expect(both.notes.join()).toContain("a to e");
+    const fine = planUpgrades(apart, { upgrade: 1, demands: parseDemands("a,c,1\n", "d.csv", apart) });
+    expect(fine.notes).toEqual([]);
+  });
+});

@@ -49,15 +49,15 @@ export interface PlanStep {
   readonly internalMeasurements: number;
   /** Money spent so far, where costs were given. */
   readonly totalCost?: number;
-  /** Length of the segment that a fault on a random hop of a random packet would be blamed on, with demands. */
-  readonly trafficMeanHops?: number;
+  /** Length of the segment that a fault on a random hop of a random packet would be blamed on, with demands; null where none of them has a path. */
+  readonly trafficMeanHops?: number | null;
   /** random: over all runs; the step itself is the first run. */
   readonly repeated?: {
     readonly runs: number;
     readonly meanProbeHops: number;
     readonly minProbeHops: number;
     readonly maxProbeHops: number;
-    readonly meanMeanHops: number;
+    readonly meanMeanHops: number | null;
   };
   /** optimal-small: the whole best set, and how many more probe hops greedy leaves at the same number of routers. */
   readonly routers?: readonly string[];
@@ -98,7 +98,7 @@ export function planUpgrades(topology: Topology, options: PlanOptions): Plan {
     already: topology.mRouters.map((r) => topology.routers[r]!.name),
     steps,
     exact,
-    notes: topology.notes,
+    notes: flows ? [...topology.notes, ...withoutPath(topology, options.demands!, flows)] : topology.notes,
   };
 }
 
@@ -205,11 +205,28 @@ function stepOf(
   };
 }
 
+/** Demands between parts that are not connected travel nowhere, and weigh nothing. */
+function withoutPath({ routers }: Topology, demands: DemandMatrix, { toEnd }: Transit): string[] {
+  let lost = 0;
+  let first = -1;
+  for (let i = 0; i < demands.length; i++) {
+    if (!(demands[i]! > 0) || toEnd[i]! > 0) continue;
+    if (first < 0) first = i;
+    lost++;
+  }
+  if (lost === 0) return [];
+  const [from, to] = [Math.floor(first / routers.length), first % routers.length];
+  const example = `${routers[from]!.name} to ${routers[to]!.name}`;
+  return [
+    `${lost} ${lost === 1 ? "demand has" : "demands have"} no path and ${lost === 1 ? "is" : "are"} left out: ${example}${lost === 1 ? "" : ", …"}`,
+  ];
+}
+
 /**
  * Segments seen by traffic are the uncut pieces between its ends and the upgraded routers. Per hop of traffic the mean
  * length of the piece around it is (sum of length²)/(sum of length), weighed by traffic.
  */
-function trafficMeanHops(graph: Graph, paths: UncutPaths, flows: Transit): number {
+function trafficMeanHops(graph: Graph, paths: UncutPaths, flows: Transit): number | null {
   const { size } = graph;
   let hops = 0;
   let squares = 0;
@@ -232,7 +249,7 @@ function trafficMeanHops(graph: Graph, paths: UncutPaths, flows: Transit): numbe
       squares += volume * share[b]! * length.squares[b]!;
     }
   }
-  return hops > 0 ? squares / hops : 0;
+  return hops > 0 ? squares / hops : null;
 }
 
 /** Betweenness: over ordered pairs, the share of their equal-cost paths that pass a router. */
@@ -277,7 +294,11 @@ function randomRuns(context: Context): Outcome {
         meanProbeHops: hops.reduce((a, b) => a + b, 0) / runs,
         minProbeHops: Math.min(...hops),
         maxProbeHops: Math.max(...hops),
-        meanMeanHops: all.reduce((a, s) => a + s.segments.meanHops, 0) / runs,
+        // Whether there are paths does not depend on what is upgraded.
+        meanMeanHops:
+          step.segments.meanHops === null
+            ? null
+            : all.reduce((a, s) => a + (s.segments.meanHops ?? 0), 0) / runs,
       },
     };
   });

@@ -49,6 +49,7 @@ export function parseTopologyConfig(value: unknown, file: string): Topology {
   }
   if (builder.routerCount === 0) fail("routers", "a map needs at least one router");
   const declared = (name: unknown, where: string): number => {
+    if (name === undefined) return fail(where, "is missing");
     if (typeof name !== "string" || !builder.has(name))
       return fail(where, `router '${name}' is not declared`);
     return builder.router(name);

@@ -16,9 +16,10 @@ import { countPaths, type Graph, type PathDag, shortestPathDag } from "./shortes
 export interface SegmentStatistics {
   /** Paths in S: segments to measure. */
   readonly count: number;
-  readonly minHops: number;
-  readonly meanHops: number;
-  readonly maxHops: number;
+  /** Null where there is none. */
+  readonly minHops: number | null;
+  readonly meanHops: number | null;
+  readonly maxHops: number | null;
 }
 
 /** What a path counts for when a router is chosen: 1 (the paper), its hops, or a weight of its ordered pair. */
@@ -101,7 +102,7 @@ export class UncutPaths {
 
   get segments(): SegmentStatistics {
     const count = this.#paths.reduce((a, b) => a + b, 0);
-    if (count === 0) return { count: 0, minHops: 0, meanHops: 0, maxHops: 0 };
+    if (count === 0) return { count: 0, minHops: null, meanHops: null, maxHops: null };
     return {
       count,
       minHops: this.#min.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),

@@ -226,7 +226,9 @@ export class EstimatorQuestion {
       lossRate: lossKnown ? lost / this.#sent! : null,
       ...(this.usedStarts.length === 0
         ? { latency: null, reason: "no-packets: no epoch has a usable record at both points" }
-        : answered(total)),
+        : estimator.answers.includes("segment")
+          ? answered(total)
+          : { latency: null, reason: "not-supported: it answers for flows, not for the segment" }),
       packetsUsed: total.used,
       coverage: this.#received === null || this.#received === 0 ? null : total.used / this.#received,
       bytes,

@@ -211,6 +211,11 @@ class Asking {
     const groups = this.#groups.results(this.#question.top);
     const costs = this.#epochs.costs.text();
     if (costs !== null) this.#notes.push(`the records asked take ${costs}`);
+    const { unchecked } = this.#epochs;
+    if (unchecked.size > 0)
+      this.#notes.push(
+        `${unchecked.size} of the records asked were not checked for damage: ask for less time`,
+      );
     if (this.#withoutList > 0) this.#notes.push(`in ${this.#withoutList} epochs flows are not listed`);
     return {
       format: "hoptime.answer/1",

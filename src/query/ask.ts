@@ -22,6 +22,8 @@ export interface AskOptions {
   kernels?: Kernels;
   /** Packets per flow from elsewhere, for epochs without a list of flows. */
   flowRecords?: readonly FlowRecord[] | undefined;
+  /** What is to be said of them: sampled, incomplete. */
+  flowRecordNotes?: readonly string[];
 }
 
 /** Lists in an answer are for reading: the first so many, and a note. */
@@ -92,7 +94,7 @@ export function askArchive(archive: RecordArchive, question: Question, options: 
     },
     estimates: Object.fromEntries(asked.map((a) => [a.name, a.segmentAnswer()])),
     groups: asked.flatMap((a) => a.groupAnswers()),
-    notes: [...notes, ...(widest?.notes() ?? [])],
+    notes: [...notes, ...(widest?.notes() ?? []), ...(options.flowRecordNotes ?? [])],
   };
 }
 

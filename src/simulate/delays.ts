@@ -33,6 +33,20 @@ function delayParameters(m: DelayModel): [number, number] {
   }
 }
 
+/** What is wrong with the numbers of a model; null where nothing is. */
+export function delayFault(model: DelayModel): string | null {
+  const [a, b] = delayParameters(model);
+  if (!(a >= 0 && a < Number.POSITIVE_INFINITY) || !(b >= 0 && b < Number.POSITIVE_INFINITY))
+    return "its numbers must not be negative";
+  if ((model.kind === "weibull" || model.kind === "pareto") && b === 0) return "the shape must be above 0";
+  if (model.kind === "uniform" && b < a) return "the largest delay is below the smallest";
+  if (model.kind !== "per-flow" && model.kind !== "bimodal") return null;
+  if (model.jitter !== undefined && !(model.jitter >= 0 && model.jitter < Number.POSITIVE_INFINITY))
+    return "jitter must not be negative";
+  const share = model.kind === "bimodal" ? (model.shareLow ?? 0) : 0;
+  return share >= 0 && share <= 1 ? null : "shareLow must lie in [0, 1]";
+}
+
 export function isSpaced(model: DelayModel): boolean {
   return "spaced" in model && model.spaced === true;
 }
@@ -40,8 +54,6 @@ export function isSpaced(model: DelayModel): boolean {
 export function delayStage(context: StageContext, model: DelayModel): Stage {
   const { kernels, seed, stream } = context;
   const [a, b] = delayParameters(model);
-  if (!(a >= 0) || !(b >= 0))
-    throw new UsageError("bad-parameter", `delay model '${model.kind}': not a number`);
   const rng = kernels.call.simRngNew!(BigInt(seed), BigInt(stream)) >>> 0;
   const last = kernels.alloc(16);
   writeFields(kernels, last, [0, -1]);

@@ -1,9 +1,10 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
+import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
@@ -200,4 +201,48 @@ describe("the capture writer", () => {
       expect(good).toBeGreaterThan(rows.length);
     },
   );
+});
+
+describe("a run that fails", () => {
+  const bad: [string, Scenario][] = [
+    ["a shape of 0", delayed({ kind: "weibull", scaleNs: 1000, shape: 0 })],
+    ["bounds the wrong way round", delayed({ kind: "uniform", lowNs: 2000, highNs: 1000 })],
+    ["a share above 1", delayed({ kind: "bimodal", shareLow: 3 })],
+    [
+      "a loss that is no probability",
+      { ...scenario, path: [{ kind: "loss", model: "uniform", probability: 2 }] },
+    ],
+    ["a replay of nothing", { ...scenario, traffic: { kind: "replay", file: join(directory, "none.pcap") } }],
+    [
+      "more packets than the links carry",
+      { ...scenario, traffic: { kind: "synthetic", ratePps: 1e12, durationS: 1 } },
+    ],
+    [
+      "a point whose capture would lie elsewhere",
+      { ...scenario, path: [{ kind: "queue", utilisation: 0.5, point: "../up" }] },
+    ],
+  ];
+
+  function delayed(model: Extract<Scenario["path"][number], { kind: "delay" }>["model"]): Scenario {
+    return { ...scenario, path: [{ kind: "delay", model }] };
+  }
+
+  it.each(bad)("is refused and leaves nothing behind: %s", async (_, wrong) => {
+    const out = join(directory, "failed", "deep");
+    await expect(exportSimulation(kernels, wrong, out)).rejects.toThrow(UsageError);
+    expect(existsSync(join(directory, "failed"))).toBe(false);
+    expect(existsSync(join(directory, "up.pcap"))).toBe(false);
+  });
+
+  it("leaves the files of an earlier run as they were", async () => {
+    const out = join(directory, "kept");
+    await exportSimulation(kernels, scenario, out, { packets: true });
+    const files = readdirSync(out).sort();
+    expect(files).toEqual(["middle.pcap", "packets.csv", "receiver.pcap", "sender.pcap", "truth.json"]);
+    const before = files.map((f) => readFileSync(join(out, f)));
+    const fails: Scenario = { ...scenario, path: [{ kind: "queue", utilisation: -1, point: "middle" }] };
+    await expect(exportSimulation(kernels, fails, out)).rejects.toThrow("a queue needs rateBps");
+    expect(readdirSync(out).sort()).toEqual(files);
+    for (const [i, f] of files.entries()) expect(readFileSync(join(out, f)).equals(before[i]!)).toBe(true);
+  });
 });

@@ -2,15 +2,15 @@
  * A simulation as files, for other tools: one capture per point, truth.json (totals, hops, flows), and with `packets` the fate of every packet
  * as CSV. All come from one pass over each of the two views; they agree packet by packet.
  */
-import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
-import { join } from "node:path";
-import { UsageError } from "../base/errors.ts";
+import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
+import { writeFailure } from "../base/directory.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { formatFlowKey } from "../capture/flow-text.ts";
 import { type PcapOptions, PcapWriter, ReferencePayloads } from "./pcap-writer.ts";
+import { PendingFiles } from "./pending-files.ts";
 import { type Scenario, SIMULATED_FLAG } from "./scenario.ts";
-import { type Offered, simulate } from "./simulate.ts";
+import { type Offered, type Simulation, simulate } from "./simulate.ts";
 import type { HopStatistics } from "./stage.ts";
 import { FlowTruthTable } from "./truth.ts";
 
@@ -64,26 +64,31 @@ export async function exportSimulation(
   directory: string,
   options: ExportOptions = {},
 ): Promise<TruthFile> {
-  try {
-    mkdirSync(directory, { recursive: true });
-  } catch (cause) {
-    throw new UsageError(
-      "not-writable",
-      `${directory}: cannot be made (${(cause as Error).message})`,
-      undefined,
-      {
-        cause,
-      },
-    );
-  }
   const simulation = simulate(kernels, scenario);
+  const files = new PendingFiles(directory);
+  try {
+    const truth = await write(kernels, simulation, files, options);
+    files.commit();
+    return truth;
+  } catch (error) {
+    files.discard();
+    throw writeFailure(directory, error);
+  }
+}
+
+async function write(
+  kernels: Kernels,
+  simulation: Simulation,
+  files: PendingFiles,
+  options: ExportOptions,
+): Promise<TruthFile> {
   const writers = new Map<string, PcapWriter>();
   const references = options.referencePayload ? new ReferencePayloads(options.referencePayload) : null;
   try {
     for (const point of simulation.points)
       writers.set(
         point,
-        new PcapWriter(kernels, join(directory, `${point}.pcap`), simulation.seed, options, references),
+        new PcapWriter(kernels, files.path(`${point}.pcap`), simulation.seed, options, references),
       );
     for await (const { point, batch } of simulation.observe()) writers.get(point)!.write(batch);
   } finally {
@@ -91,14 +96,14 @@ export async function exportSimulation(
   }
   const table = new FlowTruthTable(kernels);
   const own = { sent: 0, lost: 0 };
-  const lines = options.packets ? new PacketLines(join(directory, "packets.csv")) : null;
+  const lines = options.packets ? new PacketLines(files.path("packets.csv")) : null;
   try {
     for await (const batch of simulation.combined()) {
       countOwn(batch, own);
       lines?.write(batch);
       table.update(batch);
     }
-    const { inject: _, ...plain } = scenario;
+    const { inject: _, ...plain } = simulation.scenario;
     const truth: TruthFile = {
       format: TRUTH_FORMAT,
       scenario: plain,
@@ -118,7 +123,7 @@ export async function exportSimulation(
         maxNs: f.maxNs,
       })),
     };
-    writeTruth(join(directory, "truth.json"), truth);
+    writeTruth(files.path("truth.json"), truth);
     return truth;
   } finally {
     lines?.close();

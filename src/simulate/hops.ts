@@ -1,7 +1,7 @@
 /** From a hop of a scenario to the stage that does it. */
 import { UsageError } from "../base/errors.ts";
 import { classesStage } from "./classes.ts";
-import { DELAY_MODELS, delayStage, isSpaced, lossStage, reorderStage } from "./delays.ts";
+import { DELAY_MODELS, delayFault, delayStage, isSpaced, lossStage, reorderStage } from "./delays.ts";
 import { pathsStage, queueStage } from "./queues.ts";
 import type { Hop } from "./scenario.ts";
 import type { Stage, StageContext } from "./stage.ts";
@@ -43,6 +43,8 @@ export function checkHops(path: readonly Hop[]): void {
     if (hop.kind === "paths" && !Array.isArray(hop.paths)) refuse("paths must be a list");
     if (hop.kind !== "delay") return;
     if (!DELAY_MODELS.includes(hop.model?.kind)) refuse(`model.kind is none of ${DELAY_MODELS.join(", ")}`);
+    const fault = delayFault(hop.model);
+    if (fault !== null) refuse(`${hop.model.kind}: ${fault}`);
     if (isSpaced(hop.model) && i > 0)
       refuse("a spaced delay must be the first hop: it moves the times of sending");
   });

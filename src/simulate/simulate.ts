@@ -87,6 +87,13 @@ export class Simulation {
         `points must have different names: ${this.points.join(", ")}`,
         "sender and receiver are the two ends",
       );
+    for (const name of this.points)
+      if (typeof name !== "string" || !/^[\p{L}\p{N}_][\p{L}\p{N}_.-]{0,63}$/u.test(name))
+        throw new UsageError(
+          "bad-parameter",
+          `point '${name}' is not a name`,
+          "its capture is called after it: letters, digits, '_', and behind the first also '.' and '-'",
+        );
     for (const name of Object.keys(scenario.clocks ?? {}))
       if (!this.points.includes(name))
         throw new UsageError("bad-parameter", `clock of '${name}': there is no such point`);

@@ -45,6 +45,8 @@ export function openSource(
 }
 
 const NEVER_PACKETS = 2 ** 52;
+/** Of packets that are neither 576 nor 1500 bytes long: 40 or 52. */
+const SMALL_BYTES = 46;
 
 function positive(name: string, value: number): number {
   if (!(value > 0) || !Number.isFinite(value))
@@ -58,6 +60,19 @@ function checkedSizes(sizes: Sizes | undefined): Required<Sizes> {
   if (!(share1500 >= 0 && share576 >= 0 && share1500 + share576 <= 1) || !(mixing >= 0 && mixing <= 1))
     throw new UsageError("bad-parameter", "sizes: shares must lie in [0, 1] and share1500 + share576 too");
   return all;
+}
+
+/** Beyond what its links carry, traffic piles up before them, and with it memory. */
+function checkRate(ratePps: number, inputs: number, lineRateBps: number, sizes: Required<Sizes>): void {
+  const { share1500, share576 } = sizes;
+  const bytes = 1500 * share1500 + 576 * share576 + SMALL_BYTES * (1 - share1500 - share576);
+  const most = (inputs * lineRateBps) / (8 * bytes);
+  if (ratePps <= most) return;
+  throw new UsageError(
+    "bad-parameter",
+    `${ratePps} packets per second of ${Math.round(bytes)} bytes do not fit ${inputs} input links of ${lineRateBps / 1e9} Gbit/s`,
+    `at most ${Math.floor(most)}; more inputs carry more`,
+  );
 }
 
 /** Mean of the flow sizes: the sum of P(size >= k). */
@@ -96,6 +111,8 @@ function openSynthetic(kernels: Kernels, t: SyntheticTraffic, id: SourceIdentity
     throw new UsageError("bad-parameter", "window: 1 <= capLow <= capHigh <= 65535 and first >= 1");
   if (!(access.minBps > 0 && access.maxBps >= access.minBps) || !(rtt.minMs > 0 && rtt.maxMs >= rtt.minMs))
     throw new UsageError("bad-parameter", "access and rtt: above 0, and the largest not below the smallest");
+  const lineRate = positive("lineRateBps", t.lineRateBps ?? d.lineRateBps);
+  checkRate(rate, inputs, lineRate, sizes);
   const keys = storeKeys(kernels, t.keys);
   // One packet per slot in the mean, and a wheel that turns no faster than most round trips.
   const width = 2 ** Math.round(Math.log2(1e9 / rate));
@@ -109,7 +126,7 @@ function openSynthetic(kernels: Kernels, t: SyntheticTraffic, id: SourceIdentity
     Math.floor(maxPackets),
     durationNs,
     inputs,
-    8e9 / positive("lineRateBps", t.lineRateBps ?? d.lineRateBps),
+    8e9 / lineRate,
     positive("rtt.medianMs", rtt.medianMs) * 1e6,
     rtt.sigma,
     positive("rtt.minMs", rtt.minMs) * 1e6,

@@ -1,5 +1,5 @@
 /** Packets asked for later, from captures to answers: observe with the sender's capture, then every kind of question. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -195,6 +195,27 @@ describe("questions about packets", () => {
     expect(answer.epochs.asked).toBeLessThanOrEqual(2);
     expect(answer.matched).toBe(1);
     expect(answer.bytes.read).toBeLessThan(5000);
+  });
+
+  it("refuses a record with a bit that is not as it was written, wherever that bit is", async () => {
+    const archive = RecordArchive.open(records);
+    const [entry, ...others] = archive.list().entries;
+    archive.close();
+    const whole = readFileSync(entry!.file);
+    const flips = new Random("flips");
+    try {
+      for (let i = 0; i < 20; i++) {
+        const damaged = Uint8Array.from(whole);
+        damaged[flips.below(whole.length)]! ^= 1 << flips.below(8);
+        writeFileSync(entry!.file, damaged);
+        const answer = await ask({ packets: { by: "capture", file: before } });
+        expect(answer.epochs.refused.map((r) => r.file)).toEqual([entry!.file]);
+        expect(answer.epochs.asked).toBe(others.length);
+      }
+    } finally {
+      writeFileSync(entry!.file, whole);
+    }
+    expect((await ask({ packets: { by: "capture", file: before } })).epochs.refused).toEqual([]);
   });
 
   it("says what is wrong with a question", async () => {

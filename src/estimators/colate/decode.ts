@@ -38,7 +38,8 @@ export interface Decoded {
 
 /** A size of cell is judged where there are so many. */
 const BIN_CELLS = 30;
-const MANY_FLOWS = 1000;
+/** s^2 is taken to be at least so many of its standard errors: an interval that rests on no jitter at all holds nothing where there is some. */
+const UNSURE = 2;
 /** How V may fall with the size of flows, p^-gamma: steeper for as long as that makes the cells likelier. */
 const GAMMA_STEP = 0.1;
 const MOST_GAMMA = 0.5;
@@ -98,7 +99,7 @@ function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit):
     const packetVariance = Math.max(loose.second, flowVariance);
     return { meanNs: loose.meanNs, meanVariance: loose.meanVariance, flowVariance, packetVariance };
   }
-  const within = graph.flows < MANY_FLOWS ? jitterWithinFlows(difference, graph) : null;
+  const within = jitterWithinFlows(difference, graph);
   const known = within ? jitterOf(graph, within.own.variance) : null;
   const fitAt = (gamma: number) => {
     const { squares, chance } = weighed(graph, gamma);
@@ -117,8 +118,8 @@ function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit):
     meanNs: fit.meanNs,
     meanVariance: fit.meanVariance,
     flowVariance: fit.first,
-    // Which of the two falls with size is hard to tell: s^2 is not lowered for it.
-    packetVariance: within?.common ?? Math.max(fit.second, level.second),
+    // Which of the two falls with size is hard to tell: s^2 is not lowered for it. Nor is it known to be less than the error it is known with.
+    packetVariance: within?.common ?? Math.max(fit.second, level.second, UNSURE * level.secondError),
     own: within?.own,
   };
 }

@@ -1,7 +1,7 @@
 /**
  * s_f^2, how packets of one flow differ from each other, from flows that have counters to themselves: how the parts of a flow differ from its mean. Nothing
- * between flows comes in, while a regression over the cells of few flows can take one variance for the other. Over many flows the regression is
- * right, and allows for what the model leaves out.
+ * between flows comes in, while a regression over the cells can take one variance for the other: delays of flows that differ by their level and jitter with it
+ * have it find no jitter at all, now and then. Where hardly a flow is alone the regression remains, and allows for what the model leaves out.
  *
  * A flow's own few counters tell its jitter badly, and those of others only as far as flows are alike: behind one queue a flow that lasts sees far
  * more of it than a short one. How alike they are shows in the spread of their variances beyond chance: ln s_f^2 of d_f degrees of freedom has
@@ -23,6 +23,10 @@ const JUDGED_FREEDOM = 3;
 const LEAST_COMMON = 1;
 const MOST_COMMON = 30;
 
+/** Many flows crowd each other out: those that are alone all the same stand for the others only where so many packets of all lie in such cells. */
+const MANY_FLOWS = 1000;
+const SHARE_ALONE = 0.05;
+
 /** Null where there is too little of it. */
 export function jitterWithinFlows(
   { packets, delayNs }: Difference,
@@ -31,11 +35,14 @@ export function jitterWithinFlows(
   const { flows, starts, cell, a } = graph;
   const squares = new Float64Array(flows);
   const freedom = new Float64Array(flows);
+  let [alone, all] = [0, 0];
   for (let f = 0; f < flows; f++) {
     let [n, sum, ratio, cells] = [0, 0, 0, 0];
     for (let e = starts[f]!; e < starts[f + 1]!; e++) {
       const c = cell[e]!;
+      all += a[e]!;
       if (packets[c]! - a[e]! > ALONE * packets[c]!) continue;
+      alone += a[e]!;
       n += packets[c]!;
       sum += delayNs[c]!;
       ratio += (delayNs[c]! * delayNs[c]!) / packets[c]!;
@@ -47,7 +54,7 @@ export function jitterWithinFlows(
     freedom[f] = cells - 1;
   }
   const total = freedom.reduce((s, x) => s + x, 0);
-  if (total < ENOUGH_FREEDOM) return null;
+  if (total < ENOUGH_FREEDOM || (flows >= MANY_FLOWS && alone < SHARE_ALONE * all)) return null;
   const common = squares.reduce((s, x) => s + x, 0) / total;
   const shared = sharedFreedom(squares, freedom);
   const variance = squares.map((s, f) => (s + shared * common) / (freedom[f]! + shared));

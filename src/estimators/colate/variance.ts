@@ -16,6 +16,8 @@ export interface VarianceFit {
   meanVariance: number;
   first: number;
   second: number;
+  /** Standard error of the second, by how far the squares are from what was expected of them (the sandwich of White). */
+  secondError: number;
   /** -2 ln likelihood of the cells, but for a constant. */
   deviance: number;
 }
@@ -35,7 +37,8 @@ export function fitVariance(
 ): VarianceFit {
   const cells: number[] = [];
   for (let c = 0; c < packets.length; c++) if (packets[c]! > 0) cells.push(c);
-  if (cells.length === 0) return { meanNs: 0, meanVariance: 0, first: 0, second: 0, deviance: 0 };
+  if (cells.length === 0)
+    return { meanNs: 0, meanVariance: 0, first: 0, second: 0, secondError: 0, deviance: 0 };
   // Medians to begin with: a cell that holds different packets at its ends is off by seconds.
   let meanNs = median(cells.map((c) => delayNs[c]! / packets[c]!))!;
   let meanVariance = 0;
@@ -43,10 +46,12 @@ export function fitVariance(
   let second =
     median(cells.map((c) => (delayNs[c]! - meanNs * packets[c]!) ** 2 / packets[c]!))! / HALF_SQUARE;
   if (known) second = 0;
+  let secondError = 0;
   let deviance = 0;
   const xs = Float64Array.from(cells, x1);
   for (let round = 0; round < ROUNDS; round++) {
     let [s11, s12, s22, t1, t2] = [0, 0, 0, 0, 0];
+    let [e11, e12, e22] = [0, 0, 0];
     let numerator = 0;
     let denominator = 0;
     deviance = 0;
@@ -65,6 +70,10 @@ export function fitVariance(
       s22 += w * n * n;
       t1 += w * x * (square - rest);
       t2 += w * n * square;
+      const miss = (w * (square - predicted)) ** 2;
+      e11 += miss * x * x;
+      e12 += miss * x * n;
+      e22 += miss * n * n;
       // A clipped cell has no say in the mean.
       if (square < y * y) continue;
       numerator += (delayNs[c]! * n) / predicted;
@@ -74,15 +83,17 @@ export function fitVariance(
     meanVariance = denominator > 0 ? 1 / denominator : 0;
     const determinant = s11 * s22 - s12 * s12;
     const both = determinant > 1e-9 * s11 * s22;
+    const meat = s11 * s11 * e22 - 2 * s11 * s12 * e12 + s12 * s12 * e11;
+    secondError = both ? Math.sqrt(Math.max(0, meat)) / determinant : 0;
     // Where the two cannot be told apart (one flow to a cell), all is between flows.
     first = both ? (t1 * s22 - t2 * s12) / determinant : t1 / s11;
     second = both ? (t2 * s11 - t1 * s12) / determinant : 0;
     if (known) {
-      [first, second] = [Math.max(0, t1 / s11), 0];
+      [first, second, secondError] = [Math.max(0, t1 / s11), 0, 0];
       continue;
     }
     if (second < 0) [first, second] = [t1 / s11, 0];
     if (first < 0) [first, second] = [0, t2 / s22];
   }
-  return { meanNs, meanVariance, first, second, deviance };
+  return { meanNs, meanVariance, first, second, secondError, deviance };
 }

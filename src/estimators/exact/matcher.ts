@@ -40,14 +40,19 @@ export interface TotalResult {
   histogram: LogHistogram;
 }
 
+/** An interval that holds packets. */
 export interface IntervalResult {
+  /** Intervals from the first one's start to its own. */
+  index: number;
+  /** Its number for `intervalBuckets`. */
+  slot: number;
   matched: number;
   lost: number;
   delay: DelaySums | null;
 }
 
 const TOTAL = { stat: 24, jitter: 64, jitterCount: 72, ttl: 80, negative: 92, histogram: 128 } as const;
-const INTERVAL_BYTES = 48;
+const INTERVAL_BYTES = 56;
 const HISTOGRAM_BIAS = 8192;
 /** A key, and two words beside it. */
 const SCRATCH_BYTES = 48;
@@ -106,9 +111,9 @@ export class ExactMatcher {
     return { sends, differences, count };
   }
 
-  /** One side has no more packets. */
-  end(side: 0 | 1): void {
-    this.#kernels.call.matchEnd!(this.#match, side);
+  /** One side has no more packets; `lastNs`: its last time, null where it had none. */
+  end(side: 0 | 1, lastNs: number | null = null): void {
+    this.#kernels.call.matchEnd!(this.#match, side, lastNs ?? Number.NEGATIVE_INFINITY);
   }
 
   /** Judges everything that still waits. */
@@ -212,22 +217,30 @@ export class ExactMatcher {
     };
   }
 
+  /** Intervals that hold packets so far. */
+  get intervalCount(): number {
+    return this.#kernels.call.matchIntervalCount!(this.#match) >>> 0;
+  }
+
+  /** Those that hold packets, in order of time. */
   intervals(): IntervalResult[] {
     const { call } = this.#kernels;
     const at = call.matchIntervals!(this.#match) >>> 0;
     const n = call.matchIntervalCount!(this.#match) >>> 0;
-    const { u32 } = this.#kernels;
+    const { u32, f64 } = this.#kernels;
     const out: IntervalResult[] = [];
-    for (let i = 0; i < n; i++) {
-      const record = at + i * INTERVAL_BYTES;
+    for (let slot = 0; slot < n; slot++) {
+      const record = at + slot * INTERVAL_BYTES;
       const matched = u32[record >>> 2]!;
-      out.push({ matched, lost: u32[(record >>> 2) + 1]!, delay: this.#sums(record + 8, matched) });
+      const lost = u32[(record >>> 2) + 1]!;
+      const index = f64[(record + 48) >>> 3]!;
+      out.push({ index, slot, matched, lost, delay: this.#sums(record + 8, matched) });
     }
-    return out;
+    return out.sort((a, b) => a.index - b.index);
   }
 
-  /** Log buckets of the intervals. */
-  intervalBuckets(): (interval: number) => BucketRun {
+  /** Log buckets of the intervals, by their slot. */
+  intervalBuckets(): (slot: number) => BucketRun {
     const kernels = this.#kernels;
     const owners = kernels.call.matchIntervalCount!(this.#match) >>> 0;
     const used = kernels.call.cellsUsed!(this.#intervalCells) >>> 0;

@@ -1,9 +1,18 @@
 /**
  * The global mean: every flow is said to have the mean delay of all packets (figure 1 of rli-ton). Baseline: what an aggregate tells about a flow, at its best, for
- * the mean itself is exact. Needs the delay of each packet.
+ * the mean itself is exact. A flow's interval is as wide as single packets spread. Needs the delay of each packet.
  */
+import { normalQuantile } from "../../../base/special.ts";
 import type { PacketBatch } from "../../../capture/batch.ts";
-import type { Estimator, NoAnswer, ParameterValues, SealedEpoch, Tap, TapContext } from "../../estimator.ts";
+import type {
+  Estimator,
+  Interval,
+  NoAnswer,
+  ParameterValues,
+  SealedEpoch,
+  Tap,
+  TapContext,
+} from "../../estimator.ts";
 import { DelaySums } from "../delay-sums.ts";
 import { samplingFingerprint } from "../sampling.ts";
 
@@ -53,7 +62,7 @@ export const globalMean: Estimator<ParameterValues> = {
   createTap: (context) => new GlobalMeanTap(context),
   merge: (a, b) => DelaySums.merge(NAME, a, b),
   rebase: (sealed) => sealed,
-  estimate({ receiver, seed, flows }) {
+  estimate({ receiver, seed, flows, confidence }) {
     const sums = receiver
       ? DelaySums.decode(NAME, receiver, samplingFingerprint(seed, "")).sums
       : new DelaySums();
@@ -63,6 +72,14 @@ export const globalMean: Estimator<ParameterValues> = {
     // All packets were counted: there is nothing to be unsure of, for the segment.
     const mean = moments ? exact(moments.mean) : none;
     const stdev = moments ? exact(Math.sqrt(moments.variance)) : none;
+    // How far a flow's mean is from it is not known, but not further, on average, than single packets are.
+    const half = moments ? normalQuantile(0.5 + confidence / 2) * Math.sqrt(moments.variance) : 0;
+    const ofFlow: Interval | NoAnswer = moments
+      ? { valueNs: moments.mean, lowNs: moments.mean - half, highNs: moments.mean + half }
+      : none;
+    const spread: NoAnswer = moments
+      ? { reason: "not-supported", text: "the mean of all tells nothing of how packets of one flow differ" }
+      : none;
     return {
       segment: {
         mean,
@@ -76,7 +93,7 @@ export const globalMean: Estimator<ParameterValues> = {
       },
       flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => {
         const known = flows!.packets[flow]!;
-        return { flow, mean, stdev, packets: Number.isNaN(known) ? null : known, lost: null };
+        return { flow, mean: ofFlow, stdev: spread, packets: Number.isNaN(known) ? null : known, lost: null };
       }),
       notes: [],
     };

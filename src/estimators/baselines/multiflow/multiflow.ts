@@ -3,7 +3,9 @@
  * sample the same packets and keep NetFlow-like records: time of the first and last sampled packet of a flow. Where both points have the same
  * first (last) packet, that is a delay. `endpoint` averages a flow's own two; `multiflow` all delays of any flow between its first and last packet.
  *
- * Baseline: it lends a flow the delays of others, so its intervals tell the noise of the samples, not whether the flow is like the others.
+ * Baseline: it lends a flow the delays of others. How far flows are from those that lend to them shows in flows with two delays of their own: both are then
+ * off to the same side. And a flow sends in bursts: where delays that follow each other are alike, a flow's few bursts are no fair sample of its time. The larger
+ * of the two variances, for all flows alike, is in the intervals.
  */
 import type { PacketBatch } from "../../../capture/batch.ts";
 import type {
@@ -116,6 +118,15 @@ class DelaySamples {
     return low;
   }
 
+  /** Of delays that follow each other. */
+  covarianceOfNeighbours(): number {
+    const { delayNs } = this;
+    const mean = delayNs.reduce((s, d) => s + d, 0) / delayNs.length;
+    let sum = 0;
+    for (let i = 1; i < delayNs.length; i++) sum += (delayNs[i]! - mean) * (delayNs[i - 1]! - mean);
+    return sum / Math.max(1, delayNs.length - 1);
+  }
+
   between(firstNs: number, lastNs: number): number[] {
     return Array.from(this.delayNs.subarray(this.#from(firstNs), this.#from(lastNs + 0.5)));
   }
@@ -126,6 +137,25 @@ function own(sent: FlowRecord, got: FlowRecord | undefined): number[] {
   const ends = (["first", "last"] as const).filter((e) => sent[e].digest === got[e].digest);
   const delays = ends.map((e) => got[e].timeNs - sent[e].timeNs);
   return sent.packets === 1 ? delays.slice(0, 1) : delays;
+}
+
+/** Fewer flows with two delays of their own do not tell how flows differ. */
+const FEWEST = 8;
+
+/** Variance of a flow's mean around the mean of the others in its time: E[(own first - others)(own last - others)]. Null where too few tell. */
+function varianceBetweenFlows(sent: FlowRecords, got: FlowRecords, samples: DelaySamples): number | null {
+  let [sum, count] = [0, 0];
+  for (const [flow, record] of sent.records) {
+    const mine = own(record, got.records.get(flow));
+    if (mine.length < 2) continue;
+    const lent = samples.between(record.first.timeNs, record.last.timeNs);
+    if (lent.length < 3) continue;
+    const [first, last] = mine as [number, number];
+    const others = (lent.reduce((s, d) => s + d, 0) - first - last) / (lent.length - 2);
+    sum += (first - others) * (last - others);
+    count++;
+  }
+  return count < FEWEST ? null : Math.max(0, sum / count, samples.covarianceOfNeighbours());
 }
 
 function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
@@ -143,6 +173,8 @@ function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
           text: "no record of the flow has a first or last packet that both points saw",
         };
   const usual = all.count > 1 ? all.m2 / (all.count - 1) : null;
+  const lending = parameters.decoder === "multiflow" && samples !== null;
+  const between = (lending ? varianceBetweenFlows(sent!, got!, samples) : null) ?? usual ?? 0;
   const answers = Array.from({ length: flows?.count ?? 0 }, (_, flow): FlowEstimate => {
     const name = wideAt(flows!.hash, flow);
     const packets = Number.isNaN(flows!.packets[flow]!) ? null : flows!.packets[flow]!;
@@ -155,7 +187,10 @@ function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
         : samples.between(record.first.timeNs, record.last.timeNs);
     if (delays.length === 0) return nothing;
     const sums = sumSamples(delays);
-    const variance = (sums.m2 + usual) / sums.count;
+    const mine = own(record, got!.records.get(name)).length;
+    // Of the flow's own delays nothing was lent.
+    const lent = parameters.decoder === "endpoint" ? 0 : 1 - Math.min(1, mine / sums.count);
+    const variance = (sums.m2 + usual) / sums.count + lent * lent * between * sums.count;
     const few: NoAnswer = { reason: "too-much-noise", text: "a deviation needs two delays" };
     return {
       flow,

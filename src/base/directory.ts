@@ -1,0 +1,37 @@
+/** What the file system refuses, said with its place. And folders made with their parents. Node's own `recursive` tries for ever where a parent is there and yet "no such file" is the answer (/proc, /sys). */
+import { existsSync, mkdirSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import { UsageError } from "./errors.ts";
+
+/** The topmost folder that was made; undefined where all were there. */
+export function makeDirectory(path: string): string | undefined {
+  for (;;) {
+    try {
+      mkdirSync(path);
+      return path;
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === "EEXIST" && statSync(path, { throwIfNoEntry: false })?.isDirectory()) return undefined;
+      const parent = dirname(path);
+      if (code !== "ENOENT" || parent === path || existsSync(parent)) throw error;
+      const first = makeDirectory(parent);
+      try {
+        mkdirSync(path);
+        return first ?? path;
+      } catch (again) {
+        // Somebody has removed the parent again, or made this one.
+        const { code } = again as NodeJS.ErrnoException;
+        if (code !== "EEXIST" && (code !== "ENOENT" || existsSync(parent))) throw again;
+      }
+    }
+  }
+}
+
+/** What a failed write is told as: the place and the reason in one line. What is no answer of the system stays as it is. */
+export function writeFailure(path: string, cause: unknown, hint?: string): unknown {
+  const { code, syscall, message } = cause as NodeJS.ErrnoException;
+  if (cause instanceof UsageError || typeof code !== "string" || syscall === undefined) return cause;
+  // "no space left on device" of "ENOSPC: no space left on device, write".
+  const reason = /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? message;
+  return new UsageError("not-writable", `${path}: cannot be written: ${reason}`, hint, { cause });
+}

@@ -1,0 +1,52 @@
+/**
+ * Files that are all there when a run has ended well, and not at all when it has not: written beside their names, and renamed at the end. A folder
+ * that was made for them goes with them; files of an earlier run stay as they were.
+ */
+import { renameSync, rmdirSync, rmSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { makeDirectory } from "../base/directory.ts";
+import { UsageError } from "../base/errors.ts";
+
+export class PendingFiles {
+  readonly #directory: string;
+  /** The topmost folder that was made; undefined where all were there. */
+  readonly #made: string | undefined;
+  readonly #names = new Set<string>();
+
+  constructor(directory: string) {
+    this.#directory = resolve(directory);
+    try {
+      this.#made = makeDirectory(this.#directory);
+    } catch (cause) {
+      const message = `${directory}: cannot be made (${(cause as Error).message})`;
+      throw new UsageError("not-writable", message, "give a directory that can be written", { cause });
+    }
+  }
+
+  /** Where to write what is to be called so. */
+  path(name: string): string {
+    this.#names.add(name);
+    return join(this.#directory, `${name}.partial`);
+  }
+
+  commit(): void {
+    for (const name of this.#names) {
+      renameSync(join(this.#directory, `${name}.partial`), join(this.#directory, name));
+      this.#names.delete(name);
+    }
+  }
+
+  /** What was not committed goes. */
+  discard(): void {
+    for (const name of this.#names) rmSync(join(this.#directory, `${name}.partial`), { force: true });
+    if (this.#made === undefined) return;
+    try {
+      for (let at = this.#directory; ; at = dirname(at)) {
+        rmdirSync(at);
+        if (at === this.#made) return;
+      }
+    } catch {
+      // Something else is in it by now: it stays.
+    }
+  }
+}
