@@ -40,8 +40,8 @@ export async function rliSpeed(rounds = 7): Promise<number> {
   const program = join(folder, "rli");
   const source = join(process.cwd(), "bench", "reference", "rli.c");
   execFileSync("gcc", ["-O3", "-march=native", "-o", program, source, "-lm"]);
-  const parameters = parseParameters(rli, `drain=${drainBps},max=2000000,line=transmission`);
-  const usual = parseParameters(rli, `drain=${drainBps},max=2000000`);
+  const parameters = parseParameters(rli, `drain=${drainBps},max=2000000`);
+  const usual = parseParameters(rli, `drain=${drainBps},max=2000000,line=backlog`);
   let [ours, whole, theirs] = [Infinity, Infinity, Infinity];
   for (let round = 0; round < rounds; round++) {
     const time = (chosen: typeof parameters) => {

@@ -21,6 +21,7 @@ export function rliUpdate(p: usize, b: usize, from: u32, to: u32, seed: u64): vo
   const batch = changetype<Batch>(b);
   const references = changetype<References>(r.references);
   const queue = changetype<Gap>(r.between).queue;
+  const trains = changetype<Gap>(r.between).trains != 0;
   for (let i = from; i < to; i++) {
     const o = i << 3;
     const time = load<f64>(batch.time + o);
@@ -28,7 +29,12 @@ export function rliUpdate(p: usize, b: usize, from: u32, to: u32, seed: u64): vo
     const wire = load<u32>(batch.wireLength + (i << 2));
     const own = <f64>wire * r.nsPerByte;
     if (queue.have != 0 && time - queue.last + STAMP_JITTER < 0.5 * own) r.hurried++;
-    const backlog = backlogOf(queue, time, own);
+    let backlog: f64 = 0;
+    if (trains) backlog = backlogOf(queue, time, own);
+    else {
+      queue.have = 1;
+      queue.last = time;
+    }
     r.bytesSince += <f64>wire;
     const delay = referenceDelay(references, batch, i, time, meta);
     if (delay != REGULAR) {

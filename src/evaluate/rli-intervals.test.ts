@@ -13,6 +13,7 @@ import { rliContestants, rliScenario, runRli, SCHEMES, withReferences } from "./
 import { runSegment } from "./run-segment.ts";
 
 const TEN_AND_MORE = [{ from: 10, to: null }];
+const BACKLOG = { more: ",line=backlog" };
 
 describe.each([
   { utilisation: 0.55, widest: 0.95 },
@@ -74,7 +75,7 @@ describe.each([
       const sums = classes.map(() => ({ flows: 0, inside: 0 }));
       for (const seed of [31, 32]) {
         const setting = { utilisation, seed, traffic: { durationS: 0.3, inputs } };
-        const run = await runRli(new Kernels(), setting, SCHEMES["780 us"]);
+        const run = await runRli(new Kernels(), setting, SCHEMES["780 us"], [], BACKLOG);
         const found = flowErrors(run.truth, run.entries[0]!.answer.flows, classes);
         for (const [i, { answered, withinInterval, medianWidth }] of found.entries()) {
           sums[i]!.flows += answered;
@@ -101,7 +102,11 @@ test("a queue that others make, too, is told apart and its intervals hold", { ti
       const simulation = simulate(kernels, injected.scenario);
       for await (const _ of simulation.at(RECEIVER));
       const drainBps = simulation.statistics[0]!.rateBps!;
-      const run = await runSegment(kernels, injected.scenario, rliContestants(drainBps).slice(0, 1));
+      const run = await runSegment(
+        kernels,
+        injected.scenario,
+        rliContestants(drainBps, BACKLOG.more).slice(0, 1),
+      );
       const [all] = flowErrors(run.truth, run.entries[0]!.answer.flows, TEN_AND_MORE);
       flows += all!.answered;
       inside += all!.answered * all!.withinInterval!;
