@@ -1,4 +1,7 @@
-/** Speed of RLI's update against the same work in C (bench/reference/rli.c, gcc -O3), alternating, CPU time; the sums of both must be equal. */
+/**
+ * Speed of RLI's update against the same work in C (bench/reference/rli.c, gcc -O3), alternating, CPU time; the sums of both must be equal. C reads the line as `line=transmission`
+ * does; what the default does beyond that has no twin there and is held to the same time.
+ */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +20,7 @@ import { simulate } from "../src/simulate/simulate.ts";
 
 const SEED = 5n;
 
-/** Ratio of the times per packet, ours over C's. */
+/** Ratio of the times per packet, ours over C's; the slower of the two ways. */
 export async function rliSpeed(rounds = 7): Promise<number> {
   const kernels = new Kernels();
   const { scenario, drainBps } = await rliScenario(kernels, { utilisation: 0.7, traffic: { durationS: 2 } });
@@ -38,16 +41,23 @@ export async function rliSpeed(rounds = 7): Promise<number> {
   const source = join(process.cwd(), "bench", "reference", "rli.c");
   execFileSync("gcc", ["-O3", "-march=native", "-o", program, source, "-lm"]);
   const parameters = parseParameters(rli, `drain=${drainBps},max=2000000`);
-  let [ours, theirs] = [Infinity, Infinity];
+  const usual = parseParameters(rli, `drain=${drainBps},max=2000000,line=backlog`);
+  let [ours, whole, theirs] = [Infinity, Infinity, Infinity];
   for (let round = 0; round < rounds; round++) {
-    const tap = rli.createTap({ kernels, role: "receiver", seed: SEED }, parameters);
-    tap.begin(0, 0n);
-    const before = process.cpuUsage();
-    for (const batch of batches) tap.update(batch, 0, batch.count);
-    const { user, system } = process.cpuUsage(before);
-    ours = Math.min(ours, ((user + system) * 1e3) / packets);
-    const sketch = decodeRli(tap.seal(), parameters, SEED);
-    tap.free();
+    const time = (chosen: typeof parameters) => {
+      const tap = rli.createTap({ kernels, role: "receiver", seed: SEED }, chosen);
+      tap.begin(0, 0n);
+      const before = process.cpuUsage();
+      for (const batch of batches) tap.update(batch, 0, batch.count);
+      const { user, system } = process.cpuUsage(before);
+      const sealed = tap.seal();
+      tap.free();
+      return { sealed, ns: ((user + system) * 1e3) / packets };
+    };
+    whole = Math.min(whole, time(usual).ns);
+    const { sealed, ns: line } = time(parameters);
+    ours = Math.min(ours, line);
+    const sketch = decodeRli(sealed, parameters, SEED);
     const mine = [
       sketch.counters.answered,
       sketch.flows.count,
@@ -63,10 +73,10 @@ export async function rliSpeed(rounds = 7): Promise<number> {
     if (rest.join(" ") !== mine) throw new Error(`results differ: ours ${mine}, C ${rest.join(" ")}`);
     theirs = Math.min(theirs, Number(ns) / packets);
   }
-  const ratio = ours / theirs;
+  const ratio = Math.max(ours, whole) / theirs;
   const rate = (ns: number) => `${(1000 / ns).toFixed(1)} M/s`;
   console.log(
-    `\nRLI update, ${packets} rows, best of ${rounds}: ${rate(ours)}, C ${rate(theirs)}, ratio ${ratio.toFixed(2)}; results equal`,
+    `\nRLI update, ${packets} rows, best of ${rounds}: ${rate(ours)}, with backlogs ${rate(whole)}, C ${rate(theirs)}, ratio ${ratio.toFixed(2)}; results equal`,
   );
   return ratio;
 }

@@ -74,6 +74,13 @@ if (parts.has("table")) {
       check(median["adaptive"]! <= median["rli-l"]!, `RLI behind RLI-L at ${utilisation}`);
     if (utilisation === 0.55 || utilisation === 0.7)
       check(median["adaptive"]! <= 0.65 * median["1-in-300"]!, `adaptive over 1-in-300 at ${utilisation}`);
+    for (const name of ["adaptive", "1-in-300", "780 us"] as const) {
+      const options = { more: ",line=backlog" };
+      const run = await runRli(new Kernels(), setting(utilisation), SCHEMES[name], [], options);
+      const errors = flowErrors(run.truth, run.entries[0]!.answer.flows, RLI_CLASSES);
+      const told = errors.map((e) => percent(e.median)).join(" / ");
+      console.log(`  ${percent(utilisation, 0)} % ${name.padEnd(12)} line=backlog: ${told}`);
+    }
     if (utilisation === 0.88) check(median["large"]! <= 0.035, `flows >= 100 at 88 %: ${median["large"]}`);
   }
 }
@@ -133,7 +140,8 @@ if (parts.has("size")) {
       const sums = classes.map(() => 0);
       for (const seed of [1, 2, 3]) {
         const short = { utilisation, seed, traffic: { durationS: 1.5 } };
-        const run = await runRli(new Kernels(), short, { kind: "packets", every });
+        const scheme = { kind: "packets", every } as const;
+        const run = await runRli(new Kernels(), short, scheme);
         for (const [i, e] of flowErrors(run.truth, run.entries[0]!.answer.flows, classes).entries())
           sums[i]! += e.median! / 3;
       }

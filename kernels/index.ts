@@ -23,6 +23,10 @@ export * from "./maple-buffer";
 export * from "./maple-index";
 export * from "./maple-flow-delays";
 export * from "./rli";
+export {
+  rliClear, rliCounters, rliExpired, rliExpiredCount, rliFlows, rliForget, rliFree, rliNew, rliOrigin, rliReferences, rliSums,
+} from "./rli-state";
+export * from "./reference-finder";
 export * from "./lda";
 export * from "./flow-counts";
 export * from "./colate";

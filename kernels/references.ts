@@ -223,6 +223,11 @@ export function lineTo(l: Line, arrival: f64, whole: f64, wire: u32, error: f64)
   if (apart > 0) l.slope = rise / apart;
 }
 
+/** The least delay of late, as measured. */
+export function lineFloor(l: Line): f64 {
+  return min(l.floor, l.floorBefore);
+}
+
 export function lineStep(l: Line, arrival: f64, whole: f64, wire: u32, error: f64): void {
   l.arrival = arrival;
   l.whole = whole;

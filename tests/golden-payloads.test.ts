@@ -67,6 +67,7 @@ const GOLDEN: { file: string; name: string; text: string; references?: number }[
   { file: "flows-v1", name: "flows", text: "max=1000" },
   { file: "flows-v1-full", name: "flows", text: "max=10" },
   { file: "rli-v2", name: "rli", text: "drain=1e9", references: 10 },
+  { file: "rli-v2-backlog", name: "rli", text: "drain=1e9,line=backlog", references: 10 },
   {
     file: "rli-v2-left",
     name: "rli",

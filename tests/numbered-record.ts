@@ -17,6 +17,7 @@ export function numberedRecord(n: number, change: Partial<EpochRecord> = {}): Ep
     cover: 64,
     inner: false,
     filter: "",
+    delayError: null,
     seed: 1n,
     fingerprint: 0n,
     epoch: {

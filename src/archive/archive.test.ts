@@ -100,6 +100,7 @@ describe("the archive", () => {
     const again = records.map((r) => ({
       ...r,
       program: "hoptime 99",
+      delayError: null,
       counters: { ...r.counters, frames: 0 },
     }));
     expect(await store([...again, ...again])).toEqual({ stored: 0, unchanged: 6, replaced: 0, bytes: 0 });

@@ -7,6 +7,7 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import { checkCompatible } from "../epoch/compatible.ts";
 import { addCounters, mergeRecords, rebaseRecord, sealed } from "../epoch/merge.ts";
 import type { EpochRecord, RecordCounters } from "../epoch/record.ts";
+import { widenByDelayError } from "../estimators/delay-error.ts";
 import type { Estimator, EstimatorAnswer, KnownFlows, ParameterValues } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import type { RecordPair } from "./pair.ts";
@@ -100,7 +101,7 @@ export function estimatePair(
   const { startNs, endNs } = record.epoch;
   try {
     const parameters = questionParameters(estimator, record.parameters, options.parameters);
-    const answer = estimator.estimate({
+    const told = estimator.estimate({
       parameters,
       seed: record.seed,
       sender: sender ? sealed(sender.record) : null,
@@ -109,6 +110,7 @@ export function estimatePair(
       confidence: options.confidence,
       epochNs: Number(endNs - startNs),
     });
+    const answer = widenByDelayError(told, receiver?.record.delayError ?? null, options.confidence);
     const ends = [sender, receiver].filter((e) => e !== null);
     return {
       startNs,

@@ -305,7 +305,7 @@ function notesOf(result: ObserveCapturesResult, seen: Watch, options: ObservePoi
       result.references;
     notes.push(
       `${references} references told the delays of ${filled} packets (${oneSided} from one side only), of ${unanswered} nothing; ${lost} references were lost, ${duplicate} came twice, ${reordered} were overtaken, ${forged} not believed`,
-      "delays were interpolated between references: what that misses is in the intervals of rli, not in those of others",
+      "delays were interpolated between references: how far that is off, per epoch, is in the records and in the intervals of those who ask",
     );
   }
   if (seen.backward > 0)

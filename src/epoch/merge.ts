@@ -1,5 +1,6 @@
 /** Records of one tap put together: neighbours in time (a delimiter was lost at the other end), or parts of one epoch (several taps). */
 import { UsageError } from "../base/errors.ts";
+import { mergeDelayErrors } from "../estimators/delay-error.ts";
 import type { Estimator, ParameterValues } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { checkGeometry } from "./compatible.ts";
@@ -20,6 +21,10 @@ export function mergeRecords(a: EpochRecord, b: EpochRecord, estimator: Estimato
     epoch: joinBounds(a.epoch, b.epoch),
     counters: addCounters(a.counters, b.counters, merged.packets),
     payload: merged.payload,
+    delayError: mergeDelayErrors(
+      { error: a.delayError, packets: a.counters.packets },
+      { error: b.delayError, packets: b.counters.packets },
+    ),
   };
 }
 

@@ -12,9 +12,11 @@ import { copyBatch } from "../capture/copy-batch.ts";
 import { type CompiledFilter, compileFilter } from "../capture/filter.ts";
 import { FlowKeySpec } from "../capture/flow-key.ts";
 import { CaptureReader, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
+import type { DelayErrorSums } from "../estimators/delay-error.ts";
 import type { Role } from "../estimators/estimator.ts";
 import { type DelayCounts, SenderDelays } from "../estimators/exact/sender-delays.ts";
 import {
+  type OwnedBatch,
   type ReferenceDelayCounts,
   ReferenceDelays,
   type ReferenceDelaysOptions,
@@ -99,8 +101,9 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
     : null;
   const references = openReferences(options);
   // Taps see the batch now, or when the next reference has told its delays.
-  const feed = (batch: PacketBatch, originNs: bigint, totals: Totals) => {
-    for (const [i, lane] of lanes.entries()) lane.feed(batch, originNs, totals, i === lanes.length - 1);
+  const feed = ({ batch, originNs, errors }: OwnedBatch, totals: Totals) => {
+    for (const [i, lane] of lanes.entries())
+      lane.feed(batch, originNs, totals, i === lanes.length - 1, errors);
   };
   const captures: CaptureStatistics[] = [];
   let packets = 0;
@@ -117,9 +120,8 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
           await delays?.fill(reader.batch, reader.originNs!);
           const totals = add(before, reader.statistics());
           if (references) {
-            for (const told of references.push(reader.batch, reader.originNs!))
-              feed(told.batch, told.originNs, totals);
-          } else feed(reader.batch, reader.originNs!, totals);
+            for (const told of references.push(reader.batch, reader.originNs!)) feed(told, totals);
+          } else feed({ batch: reader.batch, originNs: reader.originNs! }, totals);
           await options.afterBatch?.();
           if ((++ticks & 63) === 0) {
             options.onProgress?.(reader.source.consumed(), reader.source.size, packets);
@@ -132,7 +134,7 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
       }
     }
     const totals = sum(captures);
-    if (references) for (const told of references.finish()) feed(told.batch, told.originNs, totals);
+    if (references) for (const told of references.finish()) feed(told, totals);
     // Reduced by hand: Math.max knows no bigint.
     const lastNs = captures.reduce(
       (last, { lastNs }) => (lastNs !== null && lastNs > last ? lastNs : last),
@@ -249,7 +251,7 @@ class RunningLane {
   }
 
   /** `last`: nobody needs the batch as it is after this lane. */
-  feed(source: PacketBatch, originNs: bigint, totals: Totals, last: boolean): void {
+  feed(source: PacketBatch, originNs: bigint, totals: Totals, last: boolean, errors?: DelayErrorSums): void {
     let batch = source;
     if (!last) {
       this.#copy ??= new PacketBatch(this.#kernels, source.capacity);
@@ -266,7 +268,7 @@ class RunningLane {
     // Where the capture begins, not where this lane's first packet is: an idle lane was observed all the same.
     if (!this.#begun) this.#observer.begin(originNs);
     this.#begun = true;
-    this.#observer.feed(batch, originNs, this.#with(totals));
+    this.#observer.feed(batch, originNs, this.#with(totals), errors);
   }
 
   finish(totals: Totals, lastNs: bigint): void {

@@ -6,6 +6,12 @@ import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
 import { FLAG, type PacketBatch } from "../capture/batch.ts";
+import {
+  addDelayErrors,
+  type DelayErrorSums,
+  delayErrorOf,
+  noDelayErrors,
+} from "../estimators/delay-error.ts";
 import type { Estimator, ParameterValues, Role, SealedEpoch, Tap } from "../estimators/estimator.ts";
 import { formatParameters } from "../estimators/parameters.ts";
 import { geometryFingerprint } from "./compatible.ts";
@@ -65,6 +71,9 @@ export class PointObserver {
   #axisNs: bigint | null = null;
   #batch: PacketBatch | null = null;
   #openNs: { startNs: bigint; referenceNs: bigint } | null = null;
+  /** Of the delays since the last seal, and of the batch at hand. */
+  #errors = noDelayErrors();
+  #batchErrors: DelayErrorSums | null = null;
   #short = 0;
   #backward = 0;
   #frames = 0;
@@ -104,8 +113,10 @@ export class PointObserver {
     this.#cutter.begin?.(nowNs, this.#sink);
   }
 
-  /** Rows of a batch whose time 0 is `originNs`. `totals`: what the capture has counted up to and with this batch. */
-  feed(batch: PacketBatch, originNs: bigint, totals?: CaptureTotals): void {
+  /** Rows of a batch whose time 0 is `originNs`. `errors`: of its delays; at a cut they are told to within a batch. `totals`: what the capture has counted up to and with this batch. */
+  feed(batch: PacketBatch, originNs: bigint, totals?: CaptureTotals, errors?: DelayErrorSums): void {
+    this.#batchErrors = errors ?? null;
+    if (errors) addDelayErrors(this.#errors, errors);
     this.#axisNs ??= originNs;
     if (totals) this.#totals = totals;
     else this.#frames += batch.count;
@@ -113,6 +124,7 @@ export class PointObserver {
     if (originNs === this.#axisNs) this.#cutter.cut(batch, originNs, this.#sink);
     else this.#feedShifted(batch, Number(originNs - this.#axisNs), this.#axisNs);
     this.#batch = null;
+    this.#batchErrors = null;
   }
 
   /** Observation has ended (at `nowNs` where that is known): the open epoch is sealed as it is. Feeding may go on, in a new one. */
@@ -201,6 +213,7 @@ export class PointObserver {
     }
     this.#short = 0;
     this.#backward = 0;
+    this.#errors = this.#batchErrors ? { ...this.#batchErrors } : noDelayErrors();
   }
 
   #emit(
@@ -230,6 +243,7 @@ export class PointObserver {
       void: reason,
       program: `hoptime ${VERSION}`,
       payload: sealed.payload,
+      delayError: estimator.needs.delays ? delayErrorOf(this.#errors) : null,
     };
     onRecord(record, estimator.readsRanges ? { raw: true } : {});
   }

@@ -41,6 +41,7 @@ const anyRecord: fc.Arbitrary<EpochRecord> = fc.record({
   }),
   void: fc.option(fc.string({ unit: "grapheme", maxLength: 30 })),
   program: fc.string({ maxLength: 20 }),
+  delayError: fc.constantFrom(null, { packetNs: 1536, meanNs: 0.25 }, { packetNs: 1, meanNs: 0 }),
   payload: fc.oneof(
     fc.uint8Array({ maxLength: 300 }),
     fc.nat(2000).map((n) => new Uint8Array(n)),

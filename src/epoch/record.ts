@@ -9,9 +9,10 @@
  *   +--------+--------+-----+-----+-----------+-------------+-------------+----+----+-------+
  *   24       32       40          48        56        64     72            80      84      88
  *   +--------+--------+-----------+---------+---------+------+-------------+-------+-------+
- *   | start  | end    | reference | startId | endId   | seed | fingerprint | cover | zero  |
+ *   | start  | end    | reference | startId | endId   | seed | fingerprint | cover | error |
  *   | i64 ns | i64 ns | i64 ns    | u64     | u64     | u64  | u64         | u32   | u32   |
  *   +--------+--------+-----------+---------+---------+------+-------------+-------+-------+
+ *   error: of the delays that the tap was fed with, two upper halves of float32 (src/estimators/delay-error.ts): of a packet's, then of the mean's; 0: exact
  *   88: varints: frames, packets, short, backward, dropped + 1 (0: unknown), reasons, then per reason its name and count
  *       texts (varint length, UTF-8): point, segment, estimator, parameters, key, filter, program, void
  *   H - 4: CRC-32C of bytes 0 .. H - 4, so that a head can be trusted without its payload
@@ -23,6 +24,7 @@
 import { deflateSync, inflateSync } from "node:zlib";
 import { ByteReader, ByteWriter, crc32c } from "../base/bytes.ts";
 import { FormatError } from "../base/errors.ts";
+import { type DelayError, packDelayError, unpackDelayError } from "../estimators/delay-error.ts";
 import type { Role } from "../estimators/estimator.ts";
 
 export const RECORD_VERSION = 1;
@@ -99,6 +101,8 @@ export interface RecordHead {
   void: string | null;
   /** What wrote it. */
   program: string;
+  /** How far off the delays are that the tap was fed with; null where they are exact, or it needs none. */
+  delayError: DelayError | null;
 }
 
 export interface EpochRecord extends RecordHead {
@@ -148,7 +152,7 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
   out.u64(record.seed);
   out.u64(record.fingerprint);
   out.u32(record.cover);
-  out.u32(0);
+  out.u32(packDelayError(record.delayError));
   out.varint(counters.frames);
   out.varint(counters.packets);
   out.varint(counters.short);
@@ -283,7 +287,7 @@ export function decodeHead(
   const seed = reader.u64();
   const fingerprint = reader.u64();
   const cover = reader.u32();
-  reader.skip(4);
+  const delayError = unpackDelayError(reader.u32());
   const [frames, packets, short, backward] = [
     reader.varint(),
     reader.varint(),
@@ -325,6 +329,7 @@ export function decodeHead(
     counters: { frames, packets, short, backward, skipped, dropped: dropped === 0 ? null : dropped - 1 },
     void: (flags & FLAG_VOID) !== 0 ? reason : null,
     program,
+    delayError,
   };
   return { head, layout: { headBytes, storedBytes, unpackedBytes, packed } };
 }

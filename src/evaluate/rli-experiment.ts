@@ -85,11 +85,16 @@ export async function runRli(
   setting: RliSetting,
   scheme: Scheme,
   others: readonly Contestant[] = [],
-  options: RunOptions = {},
+  options: RunOptions & { more?: string } = {},
 ): Promise<RliRun> {
   const { scenario, drainBps } = await rliScenario(kernels, setting);
   const injected = withReferences(scenario, scheme, drainBps);
-  const run = await runSegment(kernels, injected.scenario, [...rliContestants(drainBps), ...others], options);
+  const run = await runSegment(
+    kernels,
+    injected.scenario,
+    [...rliContestants(drainBps, options.more), ...others],
+    options,
+  );
   const { references, packets } = injected.counts();
   return { ...run, drainBps, references, injectionRate: references / packets };
 }

@@ -114,7 +114,7 @@ export async function runSegment(
   }
 }
 
-function readTruth(table: FlowTruthTable): SegmentTruth {
+export function readTruth(table: FlowTruthTable): SegmentTruth {
   const count = table.size;
   const packets = table.column("sent");
   const sum = table.column("sum");

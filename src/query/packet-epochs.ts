@@ -4,6 +4,7 @@ import type { ArchiveEntry } from "../archive/names.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { RecordHead } from "../epoch/record.ts";
+import { widenLookup } from "../estimators/delay-error.ts";
 import type { Estimator, PacketLookup } from "../estimators/estimator.ts";
 import { PacketCosts } from "../estimators/packet-costs.ts";
 import type { PacketQuestion } from "./packet-question.ts";
@@ -175,7 +176,7 @@ export class PacketEpochs {
       const lookup = this.#estimator.openPackets!(this.#kernels, read, layout.unpackedBytes);
       if (!this.#asked.has(index)) this.costs.add(lookup.costs(), head.counters.packets);
       this.#asked.set(index, head.counters.packets);
-      return { entry, head, lookup };
+      return { entry, head, lookup: widenLookup(lookup, head.delayError) };
     } catch (error) {
       if (!(error instanceof FormatError || error instanceof UsageError)) throw error;
       this.refused.push({ file: entry.file, reason: error.message });

@@ -4,6 +4,7 @@
  */
 import { UsageError } from "../base/errors.ts";
 import { PacketBatch } from "../capture/batch.ts";
+import { CrossFeed } from "./cross-feed.ts";
 import { writeFields } from "./keys.ts";
 import type { ClassesHop } from "./scenario.ts";
 import { BLANK, QUEUE_DEFAULTS, type Stage, type StageContext, solveRate } from "./stage.ts";
@@ -43,29 +44,11 @@ export function classesStage(context: StageContext, spec: ClassesHop): Stage {
       kernels.u8[map + d] = i;
     }
   }
-  const crossBatch = cross ? new PacketBatch(kernels) : null;
-  if (crossBatch) crossBatch.count = 0;
-  const position = kernels.alloc(8);
-  kernels.u32[position >>> 2] = 0;
-  let crossEnded = cross ? 0 : 1;
-
-  async function push(batch: PacketBatch): Promise<void> {
-    let row = 0;
-    for (;;) {
-      row = kernels.call.simLinkPush!(
-        link,
-        batch.address,
-        row,
-        crossBatch?.address ?? 0,
-        position,
-        crossEnded,
-      );
-      if (row >= batch.count || !cross || !crossBatch) return;
-      await cross.source.fill(crossBatch);
-      kernels.u32[position >>> 2] = 0;
-      if (crossBatch.count === 0) crossEnded = 1;
-    }
-  }
+  const feed = new CrossFeed(context);
+  const push = (batch: PacketBatch) =>
+    feed.run(batch, (row, crossBatch, position, ended) =>
+      kernels.call.simLinkPush!(link, batch.address, row, crossBatch, position, ended),
+    );
 
   return {
     ordered: false,
@@ -114,9 +97,7 @@ export function classesStage(context: StageContext, spec: ClassesHop): Stage {
     },
     free: () => {
       kernels.call.simLinkFree!(link);
-      crossBatch?.free();
-      cross?.source.free();
-      kernels.free(position);
+      feed.free();
     },
   };
 }

@@ -1,7 +1,7 @@
 /** First-in first-out queues (DropTail, RED), alone with cross traffic, or several in parallel (ECMP, switch fabric). */
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
-import { PacketBatch } from "../capture/batch.ts";
+import { CrossFeed } from "./cross-feed.ts";
 import { writeFields } from "./keys.ts";
 import type { Hop, PathsHop, QueueHop, QueueSpec } from "./scenario.ts";
 import {
@@ -74,36 +74,17 @@ function fifoStatistics(context: StageContext, kind: Hop["kind"], queues: Fifo[]
 export function queueStage(context: StageContext, spec: QueueHop): Stage {
   const { kernels, cross } = context;
   const queue = new Fifo(context, spec, context.offered.bytes + (cross?.bytes ?? 0), context.stream);
-  const crossBatch = cross ? new PacketBatch(kernels) : null;
-  const position = kernels.alloc(8);
-  let crossEnded = cross ? 0 : 1;
-  if (crossBatch) crossBatch.count = 0;
-  kernels.u32[position >>> 2] = 0;
+  const feed = new CrossFeed(context);
   return {
     ordered: true,
-    apply: async (batch) => {
-      let row = 0;
-      for (;;) {
-        row = kernels.call.simFifoRun!(
-          queue.address,
-          batch.address,
-          row,
-          crossBatch?.address ?? 0,
-          position,
-          crossEnded,
-        );
-        if (row >= batch.count || !cross || !crossBatch) return;
-        await cross.source.fill(crossBatch);
-        kernels.u32[position >>> 2] = 0;
-        if (crossBatch.count === 0) crossEnded = 1;
-      }
-    },
+    apply: (batch) =>
+      feed.run(batch, (row, crossBatch, position, ended) =>
+        kernels.call.simFifoRun!(queue.address, batch.address, row, crossBatch, position, ended),
+      ),
     statistics: () => fifoStatistics(context, "queue", [queue]),
     free: () => {
       queue.free();
-      crossBatch?.free();
-      cross?.source.free();
-      kernels.free(position);
+      feed.free();
     },
   };
 }

@@ -146,3 +146,43 @@ test("packets long after the last reference may be as far off as delays ever wer
   expect(near.highNs - near.lowNs).toBeLessThan(10);
   expect(far.lowNs).toBeLessThan(1e6);
 });
+
+describe("what packets without a pause between them tell", () => {
+  /** Each 40 ms a burst of ten packets of 1,000 bytes, at twice the rate that drains, and 5 ms after the last has left, a lone one of 100; references of 40 bytes at random moments, one in 10 ms. */
+  function bursts() {
+    const random = new Random(9);
+    const sent: { atNs: number; bytes: number; own: boolean }[] = [];
+    for (let t = 0; t < 4e9; t += 40e6) {
+      sent.push({ atNs: t + 35e6, bytes: 100, own: false });
+      for (let i = 0; i < 10; i++) sent.push({ atNs: t + 20e6 + 0.5e6 * i, bytes: 1000, own: false });
+      for (let k = 0; k < 4; k++)
+        sent.push({ atNs: t + Math.floor(10e6 * (k + random.float())), bytes: 40, own: true });
+    }
+    return queue(sent.sort((a, b) => a.atNs - b.atNs));
+  }
+  const { rows, meanNs } = bursts();
+  const alone = rows.map((row) => (row.wireLength === 100 ? { ...row, flow: 2 } : row));
+  const lone = (text: string) => {
+    const { sketch } = ask(alone, text);
+    const at = [...sketch.flows.packets.subarray(0, 2)].indexOf(100);
+    return Number(sketch.flows.sum[at]!) / 100;
+  };
+
+  test("behind a pause a packet has not waited, whatever the references beside it did", () => {
+    // 100 bytes take 100 us; the line spreads the bursts' waits over all packets of the gaps.
+    expect(Math.abs(lone("drain=8e6,line=backlog") - 100e3)).toBeLessThan(2e3);
+    expect(lone("drain=8e6")).toBeGreaterThan(200e3);
+  });
+
+  test("bursts that few references met are told better, and the interval holds the truth", () => {
+    const { mean } = ask(rows, "drain=8e6,line=backlog");
+    expect(mean.lowNs).toBeLessThan(meanNs);
+    expect(mean.highNs).toBeGreaterThan(meanNs);
+    const line = ask(rows, "drain=8e6").mean;
+    expect(Math.abs(mean.valueNs - meanNs)).toBeLessThan(Math.abs(line.valueNs - meanNs));
+  });
+
+  test("without a drain rate there are none", () => {
+    expect(ask(rows, "line=backlog").mean).toEqual(ask(rows, "").mean);
+  });
+});

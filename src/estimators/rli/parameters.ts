@@ -5,7 +5,7 @@ import { STAMP_PORT } from "./stamp.ts";
 
 export interface RliParameters extends ParameterValues {
   estimator: "rli" | "rli-l";
-  line: "transmission" | "arrival";
+  line: "transmission" | "backlog" | "arrival";
   /** bit/s; 0: unknown. */
   drain: number;
   buffer: number;
@@ -33,9 +33,9 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
   {
     name: "line",
     kind: "choice",
-    choices: ["transmission", "arrival"],
+    choices: ["transmission", "backlog", "arrival"],
     default: "transmission",
-    help: "where a packet's place on the line is: when its transmission begins, or at its arrival as in the paper",
+    help: "where a packet's place on the line is: when its transmission begins, or at its arrival as in the paper; backlog: and what packets without a pause between them tell of the queue",
   },
   {
     name: "drain",

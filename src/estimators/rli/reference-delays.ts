@@ -9,6 +9,7 @@
 import type { Kernels } from "../../base/kernels.ts";
 import { PacketBatch } from "../../capture/batch.ts";
 import { copyBatch } from "../../capture/copy-batch.ts";
+import { addDelayErrors, type DelayErrorSums, noDelayErrors } from "../delay-error.ts";
 import { STAMP_PORT } from "./stamp.ts";
 
 export interface ReferenceDelaysOptions {
@@ -25,6 +26,8 @@ export interface ReferenceDelaysOptions {
 export interface OwnedBatch {
   batch: PacketBatch;
   originNs: bigint;
+  /** How far the batch's delays are off, where it came out of here. */
+  errors?: DelayErrorSums;
 }
 
 export interface ReferenceDelayCounts {
@@ -41,6 +44,7 @@ export interface ReferenceDelayCounts {
 }
 
 interface Held extends OwnedBatch {
+  errors: DelayErrorSums;
   /** Rows before this are filled. */
   row: number;
 }
@@ -49,7 +53,6 @@ export class ReferenceDelays {
   readonly #kernels: Kernels;
   readonly #finder: number;
   readonly #found: number;
-  readonly #nsPerByte: number;
   readonly #hold: number;
   readonly #held: Held[] = [];
   readonly #idle: PacketBatch[] = [];
@@ -62,10 +65,10 @@ export class ReferenceDelays {
 
   constructor(kernels: Kernels, options: ReferenceDelaysOptions = {}) {
     this.#kernels = kernels;
-    this.#nsPerByte = options.drainBps ? 8e9 / options.drainBps : 0;
+    const nsPerByte = options.drainBps ? 8e9 / options.drainBps : 0;
     const { port = STAMP_PORT, session = -1, longestNs = 10e9 } = options;
-    this.#finder = kernels.call.referenceFinderNew!(port, session, longestNs, this.#nsPerByte) >>> 0;
-    this.#found = kernels.alloc(48);
+    this.#finder = kernels.call.referenceFinderNew!(port, session, longestNs, nsPerByte) >>> 0;
+    this.#found = kernels.alloc(16);
     this.#hold = Math.max(1, options.hold ?? 64);
   }
 
@@ -83,7 +86,7 @@ export class ReferenceDelays {
       const { timeNs } = copy;
       for (let i = 0; i < copy.count; i++) timeNs[i]! += shift;
     }
-    this.#held.push({ batch: copy, originNs: this.#axisNs, row: 0 });
+    this.#held.push({ batch: copy, originNs: this.#axisNs, row: 0, errors: noDelayErrors() });
     this.#scan(copy);
     copy.header.fill(0, 0, copy.count);
     copy.captured.fill(0, 0, copy.count);
@@ -137,9 +140,12 @@ export class ReferenceDelays {
     for (let row = 0; row < batch.count; row++) {
       row = call.referenceFind!(this.#finder, batch.address, row, batch.count, this.#found, 1) >>> 0;
       if (row >= batch.count) break;
-      const oneSided = this.#kernels.f64[(this.#found >>> 3) + 5] !== 0;
+      const oneSided = this.#kernels.f64[(this.#found >>> 3) + 1] !== 0;
+      let sum = 0;
       for (const held of this.#held)
-        this.#fill(held, held.batch === batch ? row + 1 : held.batch.count, oneSided);
+        sum += this.#fill(held, held.batch === batch ? row + 1 : held.batch.count, oneSided);
+      // Packets of a gap err together, whatever batches it spans.
+      this.#held.at(-1)!.errors.gapSquares += sum * sum;
     }
     const own = batch.column("select") + batch.capacity;
     const marks = this.#kernels.u8.subarray(own, own + batch.count);
@@ -147,20 +153,29 @@ export class ReferenceDelays {
     this.#rows += batch.count;
   }
 
-  /** Rows up to `end` lie on the line that was found last. */
-  #fill(held: Held, end: number, oneSided: boolean): void {
+  /** Rows up to `end` lie in the gap that was found last. Returns the sum of their errors. */
+  #fill(held: Held, end: number, oneSided: boolean): number {
     const { batch, row } = held;
-    if (row >= end) return;
+    if (row >= end) return 0;
     const { call } = this.#kernels;
-    const filled = call.referenceFill!(batch.address, row, end, this.#found, this.#nsPerByte) >>> 0;
+    const sums = () => {
+      const at = (call.referenceFinderSums!(this.#finder) >>> 0) >>> 3;
+      return this.#kernels.f64.slice(at, at + 3);
+    };
+    const before = sums();
+    const filled = call.referenceFill!(this.#finder, batch.address, row, end) >>> 0;
     this.#filled += filled;
     if (oneSided) this.#oneSided += filled;
     held.row = end;
+    const [squares, errors, alike] = sums().map((x, i) => x - before[i]!);
+    addDelayErrors(held.errors, { packets: filled, squares: squares!, gapSquares: 0, alike: alike! });
+    return errors!;
   }
 
   #fillByLast(held: Held): void {
     const end = held.batch.count;
-    if (this.#kernels.call.referenceLast!(this.#finder, this.#found) !== 0) this.#fill(held, end, true);
+    if (this.#kernels.call.referenceLast!(this.#finder, this.#found) !== 0)
+      held.errors.gapSquares += this.#fill(held, end, true) ** 2;
     else {
       this.#leaveOut(held.batch, held.row, end);
       held.row = end;
@@ -180,10 +195,10 @@ export class ReferenceDelays {
   }
 
   #give(): OwnedBatch {
-    const { batch, originNs } = this.#held.shift()!;
+    const { batch, originNs, errors } = this.#held.shift()!;
     if (this.#out) this.#idle.push(this.#out);
     this.#out = batch;
-    return { batch, originNs };
+    return { batch, originNs, errors };
   }
 }
 

@@ -361,7 +361,8 @@ test("the delay column holds what the tap sums, whatever the batches are", async
       own ? reference(time, 10_000 + ((i * 37) % 900)) : regular(time, 1 + (i % 11), 60 + (i % 1000)),
     );
   }
-  const text = "drain=1e9";
+  // The column is made with backlogs.
+  const text = "drain=1e9,line=backlog";
   const expected = byFlow(read(seal(rows, text), text));
   for (const [size, hold] of [
     [7, 64],

@@ -15,10 +15,17 @@ import {
   type RliFlows,
 } from "./payload.ts";
 
-// Of kernels/rli.ts, in u32 words: the head with hash and key, then the flow's counters.
+// Of kernels/rli-state.ts, in u32 words: the head with hash and key, then the flow's counters.
 const RECORD_WORDS = 32;
 const HEAD_WORDS = 12;
+const LINE = { transmission: 0, arrival: 1, backlog: 2 } as const;
 const SELECTION = { all: 0, hold: 1, flows: 2 } as const;
+
+const bits = new DataView(new ArrayBuffer(4));
+function float32(word: number): number {
+  bits.setUint32(0, word);
+  return bits.getFloat32(0);
+}
 
 export class RliTap implements Tap {
   readonly #kernels: Kernels;
@@ -40,7 +47,7 @@ export class RliTap implements Tap {
       kernels.call.rliNew!(
         buffer,
         estimator === "rli-l" ? 1 : 0,
-        line === "arrival" ? 1 : 0,
+        LINE[line],
         max,
         SELECTION[select],
         Math.min(0xffff_ffff, Math.floor(rate * 2 ** 32)),
@@ -59,7 +66,7 @@ export class RliTap implements Tap {
     const expired = call.rliExpiredCount!(this.#address) >>> 0;
     const index = 8 * Math.max(4096, 2 ** Math.ceil(Math.log2(2 * count + 2)));
     const cells = this.#cells === 0 ? 0 : 8 * Math.max(8192, (call.cellsUsed!(this.#cells) >>> 0) * 2);
-    return 16 * this.#parameters.buffer + (count + expired) * 4 * RECORD_WORDS + index + cells;
+    return 24 * this.#parameters.buffer + (count + expired) * 4 * RECORD_WORDS + index + cells;
   }
 
   /** References of the epoch before stay known where the stream goes on. */
@@ -97,6 +104,7 @@ export class RliTap implements Tap {
     );
     const { estimator, quantiles } = this.#parameters;
     const answered = counters.answered > 0;
+    const doubt = this.#kernels.f64[sums + 12]! ** 2;
     const payload = encodeRli({
       leftOnly: estimator === "rli-l",
       quantiles,
@@ -108,8 +116,8 @@ export class RliTap implements Tap {
         // An empty epoch has neither; 0 is what a reader ignores.
         least: answered ? least! : 0,
         most: answered ? most! : 0,
-        errors: errors!,
-        misses: misses!,
+        errors: errors! + doubt,
+        misses: misses! + doubt / Math.max(1, counters.answered),
         excess: Number(this.#kernels.i64[sums + 10]!),
         idle: Number(this.#kernels.i64[sums + 11]!),
         stamps: stamps!,
@@ -158,8 +166,10 @@ export class RliTap implements Tap {
       out.gaps[i] = words[HEAD_WORDS + 3]!;
       out.sum[i] = this.#kernels.i64[own + 3]!;
       out.squares[i] = this.#kernels.f64[own + 4]!;
-      out.errors[i] = this.#kernels.f64[own + 5]!;
-      out.misses[i] = this.#kernels.f64[own + 7]!;
+      // The share of backlogs errs alike in all packets of a flow.
+      const doubt = float32(words[HEAD_WORDS + 5]!) ** 2;
+      out.errors[i] = this.#kernels.f64[own + 5]! + doubt;
+      out.misses[i] = this.#kernels.f64[own + 7]! + doubt / Math.max(1, words[HEAD_WORDS]!);
       out.excess[i] = Number(this.#kernels.i64[own + 8]!);
       out.idle[i] = Number(this.#kernels.i64[own + 9]!);
       if (quantiles) bySerial.set(words[HEAD_WORDS + 4]!, i);

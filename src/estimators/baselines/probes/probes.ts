@@ -25,8 +25,8 @@ export interface ProbeParameters extends ParameterValues {
   session: number;
 }
 
-/** What kernels/rli.ts tells of a reference: its delay first. */
-const FOUND_BYTES = 48;
+/** What kernels/reference-finder.ts tells of a reference: its delay first. */
+const FOUND_BYTES = 16;
 const PROBE_FLAG = 1 << 23;
 const NAME = "probes payload";
 const LONGEST_NS = 10e9;

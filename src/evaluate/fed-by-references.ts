@@ -1,0 +1,82 @@
+/** Estimators that need each packet's delay, fed with delays interpolated between references instead of exact ones, against the truth: one epoch over the scenario. */
+import type { Kernels } from "../base/kernels.ts";
+import { FlowKeySpec } from "../capture/flow-key.ts";
+import { DEFAULT_SEED } from "../capture/reader.ts";
+import {
+  addDelayErrors,
+  type DelayError,
+  delayErrorOf,
+  noDelayErrors,
+  widenByDelayError,
+} from "../estimators/delay-error.ts";
+import type { EstimatorAnswer } from "../estimators/estimator.ts";
+import { type OwnedBatch, ReferenceDelays } from "../estimators/rli/reference-delays.ts";
+import { RECEIVER, type Scenario } from "../simulate/scenario.ts";
+import { simulate } from "../simulate/simulate.ts";
+import { FlowTruthTable } from "../simulate/truth.ts";
+import { type Contestant, readTruth, type SegmentTruth } from "./run-segment.ts";
+
+export interface FedRun {
+  truth: SegmentTruth;
+  error: DelayError | null;
+  /** With what the delays are off by in the intervals, and without. */
+  answers: { widened: EstimatorAnswer; plain: EstimatorAnswer }[];
+}
+
+/** `scenario` has references in it (withReferences). */
+export async function runFedByReferences(
+  kernels: Kernels,
+  scenario: Scenario,
+  drainBps: number,
+  contestants: readonly Contestant[],
+  confidence = 0.95,
+): Promise<FedRun> {
+  const key = FlowKeySpec.parse();
+  const truth = new FlowTruthTable(kernels, { key });
+  const mask = key.store(kernels);
+  const taps = contestants.map(({ estimator, parameters }) => {
+    const tap = estimator.createTap({ kernels, role: "receiver", seed: DEFAULT_SEED }, parameters);
+    tap.begin(0, 0n);
+    return tap;
+  });
+  const delays = new ReferenceDelays(kernels, { drainBps });
+  const errors = noDelayErrors();
+  let lastNs = 0;
+  const feed = (told: OwnedBatch) => {
+    addDelayErrors(errors, told.errors!);
+    // References are packets of ours: no estimator is to account for them.
+    const { flags } = told.batch;
+    const select = told.batch.column("select");
+    for (let i = 0; i < told.batch.count; i++)
+      kernels.u8[select + i] = (flags[i]! & OWN_PACKETS) === 0 ? 1 : 0;
+    told.batch.compact();
+    for (const tap of taps) tap.update(told.batch, 0, told.batch.count);
+  };
+  try {
+    for await (const batch of simulate(kernels, scenario).at(RECEIVER)) {
+      kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+      truth.updateKeyed(batch);
+      lastNs = batch.timeNs[batch.count - 1]!;
+      for (const told of delays.push(batch, 0n)) feed(told);
+    }
+    for (const told of delays.finish()) feed(told);
+    const known = readTruth(truth);
+    const error = delayErrorOf(errors);
+    const answers = contestants.map(({ estimator, parameters }, i) => {
+      const plain = estimator.estimate({
+        ...{ parameters, seed: DEFAULT_SEED, sender: null, receiver: taps[i]!.seal() },
+        ...{ flows: known.flows, confidence, epochNs: lastNs },
+      });
+      return { plain, widened: widenByDelayError(plain, error, confidence) };
+    });
+    return { truth: known, error, answers };
+  } finally {
+    for (const tap of taps) tap.free();
+    delays.free();
+    truth.free();
+    kernels.free(mask);
+  }
+}
+
+/** References and probes (kernels/references.ts). */
+const OWN_PACKETS = (1 << 22) | (1 << 23);
