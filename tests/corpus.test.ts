@@ -22,10 +22,12 @@ const LIMIT_MS = 10_000;
 const MEMORY_BYTES = 8 << 20;
 const kernels = new Kernels();
 
-/** Time, digest and flags of a row, and everything else that two readings must agree in. */
+/** Digest and flags of a row, and everything else that two readings must agree in. */
 type Row = string;
 interface Reading {
   rows: Row[];
+  /** ns since 1970 of the rows, and what they are exact to: where a capture's stamps are decades apart, not to the nanosecond. */
+  times: { ns: bigint; exactNs: number }[];
   statistics: CaptureStatistics | null;
   error: FormatError | null;
 }
@@ -40,14 +42,20 @@ async function read(path: string, inner = false): Promise<Reading> {
     const { file, offset, message } = error as FormatError;
     expect(file).toBe(path);
     expect(message).toMatch(new RegExp(`: at byte ${offset}: .{10,}`));
-    return { rows: [], statistics: null, error: error as FormatError };
+    return { rows: [], times: [], statistics: null, error: error as FormatError };
   }
   const rows: Row[] = [];
+  const times: Reading["times"] = [];
   while (await reader.next()) {
     const { timeNs, digest, meta, addrA, flags, wireLength, captured, iface, ipid, count } = reader.batch;
     for (let i = 0; i < count; i++) {
       const words = [digest, meta, addrA].map((c) => `${c[2 * i]},${c[2 * i + 1]}`);
-      rows.push([timeNs[i], ...words, flags[i], wireLength[i], captured[i], iface[i], ipid[i]].join(" "));
+      const time = timeNs[i]!;
+      times.push({
+        ns: reader.originNs! + BigInt(Math.round(time)),
+        exactNs: Math.abs(time) * Number.EPSILON,
+      });
+      rows.push([...words, flags[i], wireLength[i], captured[i], iface[i], ipid[i]].join(" "));
     }
   }
   reader.close();
@@ -59,15 +67,21 @@ async function read(path: string, inner = false): Promise<Reading> {
   if (statistics.partial !== null) expect(statistics.partial.startsWith(`${path}: at byte `)).toBe(true);
   expect(performance.now() - started).toBeLessThan(LIMIT_MS);
   expect(kernels.memory.buffer.byteLength).toBeLessThanOrEqual(MEMORY_BYTES);
-  return { rows, statistics, error: null };
+  return { rows, times, statistics, error: null };
 }
 
 async function expectPrefix(path: string, whole: Reading, length: number): Promise<void> {
   const cut = join(scratch, "cut");
   writeFileSync(cut, readFileSync(path).subarray(0, length));
-  const { rows } = await read(cut);
+  const { rows, times } = await read(cut);
   expect(rows.length).toBeLessThanOrEqual(whole.rows.length);
   expect(rows, `${path} cut to ${length} bytes`).toEqual(whole.rows.slice(0, rows.length));
+  // Time 0 may be another packet's: what strays shows by those after it.
+  for (const [i, { ns, exactNs }] of times.entries()) {
+    const told = whole.times[i]!;
+    const most = 1 + exactNs + told.exactNs;
+    expect(Math.abs(Number(ns - told.ns)), `${path} cut to ${length} bytes`).toBeLessThanOrEqual(most);
+  }
 }
 
 describe.skipIf(!traces)("the robustness corpus is survived", () => {
