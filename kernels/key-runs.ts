@@ -73,8 +73,8 @@ function timeBounds(batch: Batch, from: u32, to: u32, out: usize): void {
   let most: f64 = -Infinity;
   for (let i = from; i < to; i++) {
     const time = load<f64>(batch.time + (i << 3));
-    least = min<f64>(least, time);
-    most = max<f64>(most, time);
+    if (time < least) least = time;
+    if (time > most) most = time;
   }
   store<f64>(out, least);
   store<f64>(out, most, 8);

@@ -185,8 +185,8 @@ function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u3
       sum += x;
       squares += x * x;
       jitter += abs<f64>(delay - last);
-      least = min<f64>(least, delay);
-      most = max<f64>(most, delay);
+      if (delay < least) least = delay;
+      if (delay > most) most = delay;
       if (matched >= 2) negative += delay < 0 ? 1 : 0;
     }
     last = delay;
@@ -299,13 +299,13 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
       const y = delay - first;
       sum += y;
       squares += y * y;
-      least = min<f64>(least, delay);
-      most = max<f64>(most, delay);
+      if (delay < least) least = delay;
+      if (delay > most) most = delay;
       negative += delay < 0 ? 1 : 0;
-      firstSend = min<f64>(firstSend, send);
-      lastSend = max<f64>(lastSend, send);
-      firstArrive = min<f64>(firstArrive, arrive);
-      lastArrive = max<f64>(lastArrive, arrive);
+      if (send < firstSend) firstSend = send;
+      if (send > lastSend) lastSend = send;
+      if (arrive < firstArrive) firstArrive = arrive;
+      if (arrive > lastArrive) lastArrive = arrive;
       store<u32>(h, load<u32>(h) + 1);
       i++;
     } while (i < n);

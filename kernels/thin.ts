@@ -55,10 +55,10 @@ export function thinTake(p: usize, times: usize, values: usize, n: u32, sign: f6
     const value = sign * load<f64>(values + (i << 3));
     packets += 1;
     sum += value - base;
-    least = min<f64>(least, value);
-    most = max<f64>(most, value);
-    first = min<f64>(first, time);
-    last = max<f64>(last, time);
+    if (value < least) least = value;
+    if (value > most) most = value;
+    if (time < first) first = time;
+    if (time > last) last = time;
     negative += value < 0 ? 1 : 0;
     if (held == 0) start = time;
     const lower = held == 0 || value < bestValue;
