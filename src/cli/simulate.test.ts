@@ -4,6 +4,9 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { CaptureReader } from "../capture/reader.ts";
+import type { EstimateReport } from "../collect/compare-estimate-report.ts";
+import { compareWithEstimates } from "../collect/compare-estimates.ts";
+import { probes } from "../estimators/baselines/probes/probes.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { decodeRli } from "../estimators/rli/payload.ts";
 import { rli } from "../estimators/rli/rli.ts";
@@ -65,6 +68,23 @@ describe("hoptime simulate", () => {
     expect(counters.packets).toBe(truth.totals.sent);
     const meanNs = Number(total.sum) / counters.answered + 2e6;
     expect(Math.abs(meanNs / truth.totals.meanNs! - 1)).toBeLessThan(0.05);
+  });
+
+  it("writes probes that the estimator of probes reads, beside references of another session", async () => {
+    const out = join(directory, "probes");
+    const flags = ["--rate", "50k", "--duration", "300ms", "--probes", "2k", "--packets"];
+    await run("--out", out, ...flags, "--references", "1-in-100");
+    const delays = readFileSync(join(out, "packets.csv"), "utf8")
+      .split("\n")
+      .filter((line) => line.endsWith(",probe"))
+      .map((line) => Number(line.split(",")[1]));
+    expect(delays.length).toBeGreaterThan(400);
+    const meanNs = delays.reduce((sum, d) => sum + d, 0) / delays.length;
+    const captures = { before: join(out, "sender.pcap"), after: join(out, "receiver.pcap") };
+    const plan = { estimator: probes, parameters: parseParameters(probes, "session=2") };
+    const report = await compareWithEstimates(captures, { plans: [plan] });
+    const estimate = report.estimates!["probes"] as EstimateReport;
+    expect(Math.abs(estimate.meanNs! - meanNs)).toBeLessThan(10);
   });
 
   it("refuses references without a pace", async () => {

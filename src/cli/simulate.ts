@@ -105,7 +105,7 @@ export function simulateCommand(): Command {
       "clock of a point: receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us (again for others)",
       (text: string, before: { point: string; clock: Clock }[] = []) => [...before, parseClock(text)],
     )
-    .option("--probes <pps>", "active probes among the traffic", (t) => parseQuantity(t, "--probes"))
+    .option("--probes <pps>", "active probes (STAMP) among the traffic", (t) => parseQuantity(t, "--probes"))
     .option(
       "--references <scheme>",
       "reference packets for rli: adaptive, 1-in-300 or every 780us",
@@ -139,7 +139,7 @@ Examples:
         link: flags.link,
         ...(flags.snap === undefined ? {} : { snapLength: flags.snap }),
         packets: flags.packets ?? false,
-        ...(references ? { referencePayload: stampPayload } : {}),
+        ownPayload: stampPayload,
       });
       const { flows: _, ...head } = truth;
       process.stdout.write(flags.json ? `${JSON.stringify(head)}\n` : format(truth, flags));
@@ -188,8 +188,10 @@ function makeInjector(injection: Injection, rateBps: number | null): Injector {
   return referenceInjector({ kind: "adaptive", drainBps: rateBps });
 }
 
-function stampPayload(sequence: number, timeNs: bigint): Uint8Array {
-  return encodeStamp({ sequence, timeNs, session: 1, synchronised: true, errorNs: 1 });
+/** Session 1 is that of references, 2 that of probes. */
+function stampPayload(sequence: number, timeNs: bigint, kind: "reference" | "probe"): Uint8Array {
+  const session = kind === "reference" ? 1 : 2;
+  return encodeStamp({ sequence, timeNs, session, synchronised: true, errorNs: 1 });
 }
 
 function fromFlags(f: Flags): Scenario {

@@ -7,7 +7,7 @@ import { writeFailure } from "../base/directory.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { formatFlowKey } from "../capture/flow-text.ts";
-import { type PcapOptions, PcapWriter, ReferencePayloads } from "./pcap-writer.ts";
+import { type OwnPayload, OwnPayloads, type PcapOptions, PcapWriter } from "./pcap-writer.ts";
 import { PendingFiles } from "./pending-files.ts";
 import { type Scenario, SIMULATED_FLAG } from "./scenario.ts";
 import { type Offered, type Simulation, simulate } from "./simulate.ts";
@@ -54,8 +54,8 @@ export interface TruthFlow {
 export interface ExportOptions extends PcapOptions {
   /** Also packets.csv: one line per packet. */
   packets?: boolean;
-  /** What references of an injector carry (their number and when they were sent by the sender's clock); left out: nothing that tells. */
-  referencePayload?: (sequence: number, sentNs: bigint) => Uint8Array;
+  /** What probes and the references of an injector carry; left out: nothing that tells. */
+  ownPayload?: OwnPayload;
 }
 
 export async function exportSimulation(
@@ -83,12 +83,12 @@ async function write(
   options: ExportOptions,
 ): Promise<TruthFile> {
   const writers = new Map<string, PcapWriter>();
-  const references = options.referencePayload ? new ReferencePayloads(options.referencePayload) : null;
+  const payloads = options.ownPayload ? new OwnPayloads(options.ownPayload) : null;
   try {
     for (const point of simulation.points)
       writers.set(
         point,
-        new PcapWriter(kernels, files.path(`${point}.pcap`), simulation.seed, options, references),
+        new PcapWriter(kernels, files.path(`${point}.pcap`), simulation.seed, options, payloads),
       );
     for await (const { point, batch } of simulation.observe()) writers.get(point)!.write(batch);
   } finally {

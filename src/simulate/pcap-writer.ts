@@ -25,24 +25,28 @@ export interface PcapOptions {
 export const DEFAULT_ORIGIN_NS = 1_704_067_200_000_000_000n;
 export const DEFAULT_SNAP_LENGTH = 128;
 
-/**
- * What reference packets carry: written where they are first seen (the sender's capture, by its clock), the same at every other point.
- */
-export class ReferencePayloads {
-  readonly #encode: (sequence: number, sentNs: bigint) => Uint8Array;
-  readonly #known = new Map<bigint, { sequence: number; sentNs: bigint }>();
+/** Our own packets among the traffic. */
+export type OwnKind = "reference" | "probe";
+/** What the packet of a kind with this number carries, that was sent then by the sender's clock. */
+export type OwnPayload = (sequence: number, sentNs: bigint, kind: OwnKind) => Uint8Array;
 
-  constructor(encode: (sequence: number, sentNs: bigint) => Uint8Array) {
+/** What packets of our own carry: written where they are first seen (the sender's capture, by its clock), the same at every other point. */
+export class OwnPayloads {
+  readonly #encode: OwnPayload;
+  readonly #known = new Map<bigint, { sequence: number; sentNs: bigint }>();
+  readonly #sent = { reference: 0, probe: 0 };
+
+  constructor(encode: OwnPayload) {
     this.#encode = encode;
   }
 
-  of(digest: bigint, timeNs: bigint): Uint8Array {
+  of(digest: bigint, timeNs: bigint, kind: OwnKind): Uint8Array {
     let stamp = this.#known.get(digest);
     if (!stamp) {
-      stamp = { sequence: this.#known.size, sentNs: timeNs };
+      stamp = { sequence: this.#sent[kind]++, sentNs: timeNs };
       this.#known.set(digest, stamp);
     }
-    return this.#encode(stamp.sequence, stamp.sentNs);
+    return this.#encode(stamp.sequence, stamp.sentNs, kind);
   }
 }
 
@@ -55,7 +59,7 @@ export class PcapWriter {
   readonly #options: Required<PcapOptions>;
   readonly #buffer: number;
   readonly #used: number;
-  readonly #references: ReferencePayloads | null;
+  readonly #payloads: OwnPayloads | null;
 
   /** `seed` is the simulation's: packet numbers are read back from the digests with it. */
   constructor(
@@ -63,10 +67,10 @@ export class PcapWriter {
     path: string,
     seed: number,
     options: PcapOptions = {},
-    references: ReferencePayloads | null = null,
+    payloads: OwnPayloads | null = null,
   ) {
     this.#kernels = kernels;
-    this.#references = references;
+    this.#payloads = payloads;
     this.path = path;
     this.#seed = BigInt(seed);
     this.#options = {
@@ -118,24 +122,26 @@ export class PcapWriter {
         link === "ethernet" ? 1 : 0,
         this.#seed,
       );
-      if (this.#references) this.#stamp(this.#references, batch, first, row);
+      if (this.#payloads) this.#stamp(this.#payloads, batch, first, row);
       let at = this.#buffer;
       const end = at + kernels.u32[this.#used >>> 2]!;
       while (at < end) at += writeSync(this.#fd, kernels.u8, at, end - at);
     }
   }
 
-  /** References among the frames just made: UDP over IPv4, whose checksum is left out as that allows. */
-  #stamp(references: ReferencePayloads, batch: PacketBatch, from: number, to: number): void {
+  /** Packets of our own among the frames just made: UDP over IPv4, whose checksum is left out as that allows. */
+  #stamp(payloads: OwnPayloads, batch: PacketBatch, from: number, to: number): void {
     const { link, originNs } = this.#options;
     const { u8 } = this.#kernels;
     const view = new DataView(u8.buffer, u8.byteOffset);
     const { digest, flags, timeNs } = batch;
     for (let i = from, at = this.#buffer, next = 0; i < to; i++, at = next) {
       next = at + 16 + view.getUint32(at + 8, true);
-      if ((flags[i]! & SIMULATED_FLAG.reference) === 0) continue;
+      const reference = (flags[i]! & SIMULATED_FLAG.reference) !== 0;
+      if (!reference && (flags[i]! & SIMULATED_FLAG.probe) === 0) continue;
       const name = (BigInt(digest[2 * i + 1]!) << 32n) | BigInt(digest[2 * i]!);
-      const payload = references.of(name, originNs + BigInt(Math.trunc(timeNs[i]!)));
+      const sentNs = originNs + BigInt(Math.trunc(timeNs[i]!));
+      const payload = payloads.of(name, sentNs, reference ? "reference" : "probe");
       const ip = at + 16 + (link === "ethernet" ? 14 : 0);
       const room = view.getUint16(ip + 2) - 28;
       view.setUint16(ip + 26, 0);

@@ -174,7 +174,7 @@ export interface Clock {
   resolutionNs?: number;
 }
 
-/** Active probes: UDP packets of one flow. */
+/** Active probes: UDP packets of one flow, to the port of STAMP. */
 export interface Probes {
   ratePps: number;
   arrivals?: "poisson" | "uniform";

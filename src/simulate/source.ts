@@ -194,6 +194,9 @@ function openPopulation(kernels: Kernels, t: PopulationTraffic, id: SourceIdenti
   };
 }
 
+/** STAMP (RFC 8762). */
+const PROBE_PORT = 862;
+
 /** Active probes: one UDP flow of small packets. */
 export function openProbes(kernels: Kernels, probes: Probes, durationS: number, id: SourceIdentity): Source {
   const source = openPopulation(
@@ -214,6 +217,9 @@ export function openProbes(kernels: Kernels, probes: Probes, durationS: number, 
     fill: async (batch) => {
       await source.fill(batch);
       batch.wireLength.fill(length, 0, batch.count);
+      // The low word of a key holds both ports.
+      const { meta, count } = batch;
+      for (let i = 0; i < count; i++) meta[2 * i] = (PROBE_PORT << 16) | PROBE_PORT;
     },
   };
 }
