@@ -271,6 +271,17 @@ describe("the command line", () => {
     expect(err.trimEnd().split("\n")).toHaveLength(1);
   });
 
+  test.each(["lda", "lds", "colate", "maple", "rli"])(
+    "size %s is told for a path without loss, too",
+    (name) => {
+      const run = hoptime(["size", name, "--packets", "1e5", "--flows", "1e4", "--loss", "0", "--json"]);
+      expect(run).toMatchObject({ status: 0, err: "" });
+      const { predictions } = JSON.parse(run.out);
+      expect(predictions.length).toBeGreaterThan(0);
+      for (const { loss } of predictions) expect(loss).toBe(0);
+    },
+  );
+
   test("size lda finds a geometry that compare takes", () => {
     const run = hoptime(["size", "lda", "--capture", DEMO.before, "--loss", "5%", "--error", "2%", "--json"]);
     const answer = JSON.parse(run.out);

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
 import { parseDuration } from "../base/time.ts";
 import type { Clock, DelayModel, LossHop, ReorderHop, Scenario } from "./scenario.ts";
+import { checkFields } from "./scenario-fields.ts";
 
 const MULTIPLIER: Record<string, number> = { "": 1, k: 1e3, M: 1e6, G: 1e9 };
 
@@ -150,5 +151,6 @@ export function readScenario(path: string): Scenario {
       "bad-parameter",
       `${path}: path must list hops whose kind is one of ${hops.join(", ")}`,
     );
+  checkFields(path, scenario);
   return scenario as Scenario;
 }
