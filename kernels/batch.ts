@@ -22,6 +22,7 @@ export class Batch {
   delay: u32; //      f64  delay in ns where the source knows it, else NaN
   select: u32; //     u8   scratch for filters, 8 planes of `capacity` bytes
   shorts: u32; //     rows with FLAG_SHORT that were decoded since the reader last looked
+  lean: u32; //       1: identification, header, captured (but of short rows) and interface are not written
 }
 
 // meta: destination port 0-15, source port 16-31, protocol 32-39, DSCP 40-45, VLAN id 46-57, then single bits
@@ -62,6 +63,7 @@ export function batchNew(capacity: u32): usize {
   batch.delay = <u32>heap.alloc(capacity * COLUMN_BYTES);
   batch.select = <u32>heap.alloc(capacity * 8);
   batch.shorts = 0;
+  batch.lean = 0;
   return b;
 }
 

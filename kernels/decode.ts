@@ -186,11 +186,13 @@ function rowV4(
   store<u64>(batch.addrA + o, (<u64>be32(ip + 12) << 32) | <u64>be32(ip + 16));
   const q = i << 2;
   store<u32>(batch.wireLength + q, wire);
-  store<u32>(batch.ipid + q, be16(ip + 4));
   store<u32>(batch.flags + q, flags);
-  store<u32>(batch.header + q, <u32>ip);
-  store<u32>(batch.captured + q, visible);
-  store<u32>(batch.iface + q, iface);
+  if (batch.lean == 0) {
+    store<u32>(batch.ipid + q, be16(ip + 4));
+    store<u32>(batch.header + q, <u32>ip);
+    store<u32>(batch.captured + q, visible);
+    store<u32>(batch.iface + q, iface);
+  } else if ((flags & FLAG_SHORT) != 0) store<u32>(batch.captured + q, visible);
   batch.count = i + 1;
   return OK;
 }
@@ -293,11 +295,13 @@ function rowV6(
   store<u64>(batch.addrD + o, bswap<u64>(db));
   const q = i << 2;
   store<u32>(batch.wireLength + q, wire);
-  store<u32>(batch.ipid + q, ipid);
   store<u32>(batch.flags + q, flags);
-  store<u32>(batch.header + q, <u32>ip);
-  store<u32>(batch.captured + q, visible);
-  store<u32>(batch.iface + q, iface);
+  if (batch.lean == 0) {
+    store<u32>(batch.ipid + q, ipid);
+    store<u32>(batch.header + q, <u32>ip);
+    store<u32>(batch.captured + q, visible);
+    store<u32>(batch.iface + q, iface);
+  } else if ((flags & FLAG_SHORT) != 0) store<u32>(batch.captured + q, visible);
   batch.count = i + 1;
   return OK;
 }

@@ -24,6 +24,7 @@ const FIELD = {
   iface: 15,
   delay: 16,
   select: 17,
+  lean: 19,
 } as const;
 type Column = keyof typeof FIELD;
 /** What a batch takes besides its columns. */
@@ -74,6 +75,11 @@ export class PacketBatch {
   }
   set count(n: number) {
     this.kernels.u32[(this.address >>> 2) + FIELD.count] = n;
+  }
+
+  /** From now on rows are decoded without identification, header, captured bytes and interface. */
+  makeLean(): void {
+    this.kernels.u32[(this.address >>> 2) + FIELD.lean] = 1;
   }
 
   /** Address of a column. */

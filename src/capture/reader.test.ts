@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
-import { type PlainRow, readFrames, readRows } from "../../tests/capture-rows.ts";
+import { type PlainCapture, type PlainRow, readFrames, readRows } from "../../tests/capture-rows.ts";
 import * as p from "../../tests/packets.ts";
 import {
   ByteWriter,
@@ -520,8 +520,10 @@ describe("chunks and batches", () => {
     for (const x of list) ng.enhanced({ ticks: x.timeNs, frame: x.frame });
     for (const content of [pcapFile(list, { nano: true }), ng.done(), erfFile(list)]) {
       const path = file(content);
-      const { rows } = await readRows(path);
-      expect((await readRows(path, { rowsOnly: true, batchRows: 1100 })).rows).toEqual(rows);
+      const told = (capture: PlainCapture) =>
+        capture.rows.map(({ ipid, captured, iface, ...written }) => written);
+      const lean = await readRows(path, { rowsOnly: true, batchRows: 1100 });
+      expect(told(lean)).toEqual(told(await readRows(path)));
       const reader = await CaptureReader.open(new Kernels(), path, { rowsOnly: true, batchRows: 1100 });
       const counts: number[] = [];
       while (await reader.next()) counts.push(reader.batch.count);

@@ -37,7 +37,10 @@ export interface CaptureOptions {
   /** Seed of digests and flow hashes. */
   seed?: bigint;
   batchRows?: number;
-  /** Only the columns of rows are looked at, not the bytes that their packets came from: these may be gone when a batch is given. */
+  /**
+   * Only time, digest, key, length and flags of rows are looked at, not the bytes that their packets came from: these may be gone when a batch is given, and
+   * the other columns are not written.
+   */
   rowsOnly?: boolean;
 }
 
@@ -122,6 +125,7 @@ export class CaptureReader {
     this.#options = options;
     this.#seed = options.seed ?? DEFAULT_SEED;
     this.batch = new PacketBatch(kernels, options.batchRows);
+    if (options.rowsOnly) this.batch.makeLean();
     this.#chunk = new Chunk(
       kernels,
       source,
