@@ -76,6 +76,8 @@ const COMMANDS: readonly Entry[] = [
  * only good for the flags it was compiled with.
  */
 function leaveProcessorsAlone(): void {
+  // Node 20's engine; newer ones judge by other flags, and would complain of these.
+  if (!process.versions.v8.startsWith("11.")) return;
   const { setFlagsFromString } = process.getBuiltinModule("node:v8");
   setFlagsFromString("--interrupt-budget=1000000");
   setFlagsFromString("--interrupt-budget-for-feedback-allocation=100");
