@@ -6,7 +6,7 @@
 import { closeSync, createReadStream, fstatSync, openSync, readSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { UsageError } from "../base/errors.ts";
-import { gunzipPieces, isGzip, type NextPiece } from "./gunzip.ts";
+import { gunzipFile, gunzipPieces, isGzip, type NextPiece } from "./gunzip.ts";
 
 export interface ByteSource {
   /** For messages: the path as given, or "standard input". */
@@ -24,8 +24,6 @@ export interface ByteSource {
 }
 
 const STREAM_BYTES = 1 << 18;
-/** Compressed bytes handed to the decompressor at once: what a damaged piece would have yielded is lost, so they are small. */
-const COMPRESSED_BYTES = 1 << 12;
 
 export function openByteSource(path: string): Promise<ByteSource> {
   return path === "-" ? openStream(process.stdin, "standard input") : openFile(path);
@@ -67,14 +65,13 @@ async function openFile(path: string): Promise<ByteSource> {
   };
   const head = new Uint8Array(2);
   if (isGzip(head.subarray(0, readSync(fd, head, 0, 2, 0)))) {
-    const next = () => {
-      if (!open) return null;
-      const piece = new Uint8Array(COMPRESSED_BYTES);
-      const got = readSync(fd, piece, 0, piece.length, position);
-      position += got;
-      return got === 0 ? null : piece.subarray(0, got);
+    const read = (from: number, length: number) => {
+      const piece = new Uint8Array(open ? length : 0);
+      const got = open ? readSync(fd, piece, 0, length, from) : 0;
+      position = Math.max(position, from + got);
+      return piece.subarray(0, got);
     };
-    return fromPieces(gunzipPieces(next), { name: path, compressed: true, ...common });
+    return fromPieces(gunzipFile(read), { name: path, compressed: true, ...common });
   }
   return {
     name: path,

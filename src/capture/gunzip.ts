@@ -14,6 +14,52 @@ export function isGzip(head: Uint8Array): boolean {
   return head.length >= 2 && head[0] === 0x1f && head[1] === 0x8b;
 }
 
+/** Compressed bytes handed to the decompressor at once: each hand-over costs as much as some ten kilobytes. */
+const LARGE_BYTES = 1 << 18;
+/** The same where they are known to be damaged: what a damaged piece would have yielded is lost. */
+const SMALL_BYTES = 1 << 12;
+
+/**
+ * A file of gzip: `read` gives up to so many bytes from a position on, none behind its end. Where it is damaged, it is gone through again up to there, and
+ * the damaged stretch in small pieces, so that little of what is before the damage is lost.
+ */
+export function gunzipFile(read: (position: number, length: number) => Uint8Array): NextPiece {
+  let position = 0;
+  let delivered = 0;
+  const pieces = (length: () => number) =>
+    gunzipPieces(() => {
+      const piece = read(position, length());
+      position += piece.length;
+      return piece.length === 0 ? null : piece;
+    });
+  let engine = pieces(() => LARGE_BYTES);
+  let again = false;
+  return async () => {
+    for (let skip = 0; ; ) {
+      try {
+        const piece = await engine();
+        if (piece === null) return null;
+        if (piece.length <= skip) {
+          skip -= piece.length;
+          continue;
+        }
+        const fresh = piece.subarray(skip);
+        delivered += fresh.length;
+        return fresh;
+      } catch (error) {
+        // Where the file just ends, everything has come out.
+        if (again || (error as NodeJS.ErrnoException).code === "Z_BUF_ERROR") throw error;
+        again = true;
+        // The damage is in the last piece, or in the trailer that was held back from the one before it.
+        const careful = Math.max(0, position - 2 * LARGE_BYTES);
+        position = 0;
+        skip = delivered;
+        engine = pieces(() => (position < careful ? Math.min(LARGE_BYTES, careful - position) : SMALL_BYTES));
+      }
+    }
+  };
+}
+
 export function gunzipPieces(next: NextPiece): NextPiece {
   // Loaded here: most captures are not packed.
   const { constants, createGunzip } = process.getBuiltinModule("node:zlib");
