@@ -10,6 +10,7 @@ import { linkName } from "../capture/link-names.ts";
 import { CaptureReader } from "../capture/reader.ts";
 import { lastBelieved, StrayCounter, strayText } from "../capture/stamp-trust.ts";
 import { TimestampQuality } from "../clock/timestamp-quality.ts";
+import { DistinctKeys, keyOf } from "./distinct-keys.ts";
 
 const MOST_IDENTIFIED = 2_000_000;
 /** Stamps that are further than this from those around them stray: as compare has it with its default window. */
@@ -105,7 +106,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
       if (!v6) {
         const step = lastIpid[flow] === undefined ? null : (ipid[i]! - lastIpid[flow]! + 65_536) % 65_536;
         lastIpid[flow] = ipid[i]!;
-        identification.ipid(ipid[i]!, step, `${addrA[2 * i]},${addrA[2 * i + 1]},${proto},${ipid[i]}`);
+        identification.ipid(ipid[i]!, step, addrA[2 * i]!, addrA[2 * i + 1]!, proto);
       }
       identification.digest(digest[2 * i]!, digest[2 * i + 1]!);
     }
@@ -204,11 +205,10 @@ class Identification {
   #zero = 0;
   #stepped = 0;
   #increasing = 0;
-  readonly #ipids = new Map<string, number>();
-  readonly #digests = new Map<number, number>();
-  #digestPackets = 0;
+  readonly #ipids = new DistinctKeys();
+  readonly #digests = new DistinctKeys();
 
-  ipid(ipid: number, step: number | null, key: string): void {
+  ipid(ipid: number, step: number | null, source: number, destination: number, proto: number): void {
     if (this.#ipv4 >= MOST_IDENTIFIED) return;
     this.#ipv4++;
     if (ipid === 0) this.#zero++;
@@ -216,36 +216,31 @@ class Identification {
       this.#stepped++;
       if (step >= 1 && step <= 64) this.#increasing++;
     }
-    this.#ipids.set(key, (this.#ipids.get(key) ?? 0) + 1);
+    this.#ipids.add(keyOf(source, destination, (proto << 16) | ipid));
   }
 
   /** 53 bits of the digest are enough to tell two million apart. */
   digest(low: number, high: number): void {
-    if (this.#digestPackets >= MOST_IDENTIFIED) return;
-    this.#digestPackets++;
-    const key = (high & 0x1f_ffff) * 0x1_0000_0000 + low;
-    this.#digests.set(key, (this.#digests.get(key) ?? 0) + 1);
+    if (this.#digests.count >= MOST_IDENTIFIED) return;
+    this.#digests.add((high & 0x1f_ffff) * 0x1_0000_0000 + low);
   }
 
   ipidReport(): InspectReport["ipid"] {
     if (this.#ipv4 === 0) return null;
-    let unique = 0;
-    for (const n of this.#ipids.values()) if (n === 1) unique++;
     return {
       packets: this.#ipv4,
       zero: this.#zero / this.#ipv4,
       increasing: this.#stepped === 0 ? 0 : this.#increasing / this.#stepped,
-      unique: unique / this.#ipv4,
+      unique: this.#ipids.once() / this.#ipv4,
     };
   }
 
   identityReport(shortestVisible: number | null): InspectReport["identity"] {
-    if (this.#digestPackets === 0) return null;
-    let unique = 0;
-    for (const n of this.#digests.values()) if (n === 1) unique++;
+    const packets = this.#digests.count;
+    if (packets === 0) return null;
     return {
-      packets: this.#digestPackets,
-      uniqueDigests: unique / this.#digestPackets,
+      packets,
+      uniqueDigests: this.#digests.once() / packets,
       coverBytes: 128,
       shortestVisible,
     };
