@@ -2,7 +2,9 @@
 export * from "./batch";
 export * from "./digest";
 export * from "./filter";
+export { cursorFixedBytes, cursorNew } from "./cursor";
 export * from "./walk";
+export { walkErf } from "./walk-erf";
 export * from "./flows";
 export * from "./cells";
 export { keyRuns } from "./key-runs";

@@ -1,55 +1,14 @@
-// Walks the records of a capture that lie in a chunk of memory and decodes them into a batch: pcap, pcapng, ERF.
+// Walks the records of a capture that lie in a chunk of memory and decodes them into a batch: pcap and pcapng; ERF in walk-erf.ts.
 // The TypeScript side (src/capture/reader.ts) fills the chunk, handles the rare blocks (sections, interfaces, statistics)
-// and owns all messages. One u32 or u64 per field, in this order.
+// and owns all messages.
 
 import { Batch, FLAG_SHORT } from "./batch";
-import { decodeFrame } from "./decode";
-import { NO_INTERFACE, NO_TIME, OK } from "./link";
-import { MOST_STAMPS, originOf } from "./origin";
-
-// What a walk ended with.
-export const NEED_DATA: i32 = 0; // the rest of the chunk is not a whole record: `wanted` bytes from `pos` on
-export const BATCH_FULL: i32 = 1;
-export const SPECIAL: i32 = 2; //    pcapng: a block for the TypeScript side at `pos`
-export const BAD_LENGTH: i32 = 3; // a length that cannot be: the stream is lost from `pos` on
-export const BAD_TRAILER: i32 = 4; // pcapng: the block's second length differs from the first
-
-/** ERF types that are not decoded have a link type of no registry. */
-const NO_LINK: u32 = 0xffffffff;
+import { BAD_LENGTH, BAD_TRAILER, BATCH_FULL, begin, count, Cursor, NEED_DATA, SPECIAL, take } from "./cursor";
+import { NO_INTERFACE, NO_TIME } from "./link";
+import { MOST_STAMPS } from "./origin";
 
 /** No real frame is longer (libpcap's own limit). */
 const MAX_CAPTURED: u32 = 262144;
-
-@unmanaged
-export class Cursor {
-  pos: u32; //       next byte
-  limit: u32; //     end of the bytes in the chunk
-  wanted: u32; //    NEED_DATA: bytes needed from pos
-  swapped: u32; //   pcap/pcapng: the file has the other byte order
-  nano: u32; //      pcap: fraction is nanoseconds
-  link: u32; //      pcap: link type
-  recordHeader: u32; // pcap: 16, or 24 in the modified format
-  fcs: u32; //       bytes of frame check sequence at the end of each frame (pcap header); informative
-  cover: u32; //     digest coverage in bytes from the IP header on
-  inner: u32;
-  interfaces: u32; // pcapng: address of the interface table
-  interfaceCount: u32;
-  interfaceBase: u32; // pcapng: number of the section's first interface in the whole file
-  started: u32; //   origin is set
-  origin: i64; //    ns since 1970 of the first packet, or of the first whose stamp agrees with those after it (kernels/origin.ts)
-  seed: u64;
-  packets: u64;
-  bytes: u64; //     on the wire
-  drops: u64; //     reported in packet records (epb_dropcount, old packet block, ERF loss counter)
-  dropsKnown: u32;
-  pad: u32;
-  unused0: f64;
-  unused1: f64;
-  maxTime: f64; //   the latest timestamp so far
-}
-
-/** Sixteen u64 counters by reason follow the fixed part. */
-const FIXED: u32 = 128;
 
 @unmanaged
 class Interface {
@@ -60,45 +19,6 @@ class Interface {
   maxTicks: u64; //  above it the time does not fit in 64 bits
 }
 const INTERFACE_BYTES: u32 = 40;
-
-export function cursorNew(): usize {
-  const p = heap.alloc(FIXED + 16 * 8);
-  memory.fill(p, 0, FIXED + 16 * 8);
-  return p;
-}
-export function cursorFixedBytes(): u32 {
-  return FIXED;
-}
-
-// @ts-ignore: decorator
-@inline
-function count(c: usize, reason: i32): void {
-  const p = c + FIXED + (<usize>reason << 3);
-  store<u64>(p, load<u64>(p) + 1);
-}
-
-// @ts-ignore: decorator
-@inline
-function take(
-  c: usize, cursor: Cursor, batch: Batch, link: u32, p: usize, captured: u32, wire: u32, at: i64, iface: u32,
-): void {
-  const time = <f64>(at - cursor.origin);
-  if (time > cursor.maxTime) cursor.maxTime = time;
-  cursor.packets++;
-  cursor.bytes += <u64>wire;
-  const reason = decodeFrame(batch, link, p, p + captured, wire, time, iface, cursor.cover, cursor.inner, cursor.seed);
-  if (reason != OK) count(c, reason);
-}
-
-/** Before the first packet: `n` stamps from there on, in memory that is given back, make the origin. */
-function begin(cursor: Cursor, stamps: usize, n: u32): void {
-  if (n > 0) {
-    cursor.started = 1;
-    cursor.origin = originOf(stamps, n);
-    cursor.maxTime = 0;
-  }
-  heap.free(stamps);
-}
 
 function beginPcap(cursor: Cursor): void {
   const stamps = heap.alloc(MOST_STAMPS << 3);
@@ -135,31 +55,6 @@ function beginPcapng(cursor: Cursor): void {
     pos += total;
   }
   begin(cursor, stamps, n);
-}
-
-function beginErf(cursor: Cursor): void {
-  const stamps = heap.alloc(MOST_STAMPS << 3);
-  let n: u32 = 0;
-  let pos = cursor.pos;
-  while (n < MOST_STAMPS && pos + 16 <= cursor.limit) {
-    const length: u32 = <u32>bswap<u16>(load<u16>(pos, 10));
-    if (length < 16 || pos + length > cursor.limit) break;
-    if (!isErfMessage(<u32>load<u8>(pos, 8) & 0x7f)) store<i64>(stamps + (n++ << 3), erfNs(load<u64>(pos)));
-    pos += length;
-  }
-  begin(cursor, stamps, n);
-}
-
-/** Padding and the card's own messages (provenance) are no packets. */
-// @ts-ignore: decorator
-@inline
-function isErfMessage(type: u32): bool {
-  return type == 48 || type == 27;
-}
-// @ts-ignore: decorator
-@inline
-function erfNs(stamp: u64): i64 {
-  return <i64>((stamp >> 32) * 1000000000 + (((stamp & 0xffffffff) * 1000000000 + 0x80000000) >> 32));
 }
 
 /** Classic pcap records. */
@@ -339,84 +234,6 @@ export function walkPcapng(c: usize, b: usize): i32 {
     }
     take(c, cursor, batch, iface.link, pos + 28, captured, wire, ticksToNs(iface, ticks), cursor.interfaceBase + index);
     pos += total;
-  }
-  return NEED_DATA;
-}
-
-/** ERF records (Endace): Ethernet, HDLC/PPP, ATM with LLC/SNAP, raw IP; the 32.32 time. */
-export function walkErf(c: usize, b: usize): i32 {
-  const cursor = changetype<Cursor>(c);
-  const batch = changetype<Batch>(b);
-  const limit = cursor.limit;
-  if (cursor.started == 0) beginErf(cursor);
-  let pos = cursor.pos;
-  while (true) {
-    if (batch.count == batch.capacity) {
-      cursor.pos = pos;
-      return BATCH_FULL;
-    }
-    if (pos + 16 > limit) {
-      cursor.pos = pos;
-      cursor.wanted = 16;
-      return NEED_DATA;
-    }
-    const stamp = load<u64>(pos);
-    const kind: u32 = load<u8>(pos, 8);
-    const iface: u32 = load<u8>(pos, 9) & 3;
-    const length: u32 = <u32>bswap<u16>(load<u16>(pos, 10));
-    const loss: u32 = <u32>bswap<u16>(load<u16>(pos, 12));
-    const wire: u32 = <u32>bswap<u16>(load<u16>(pos, 14));
-    if (length < 16) {
-      cursor.pos = pos;
-      return BAD_LENGTH;
-    }
-    if (pos + length > limit) {
-      cursor.pos = pos;
-      cursor.wanted = length;
-      return NEED_DATA;
-    }
-    const end = pos + length;
-    const type = kind & 0x7f;
-    if (isErfMessage(type)) {
-      pos = end;
-      continue;
-    }
-    let p = pos + 16;
-    let more = (kind & 0x80) != 0;
-    while (more && p + 8 <= end) {
-      more = (load<u8>(p) & 0x80) != 0;
-      p += 8;
-    }
-    let link: u32 = NO_LINK;
-    if (type == 2 || type == 11 || type == 16 || type == 20) {
-      // Ethernet: offset and a padding byte
-      link = 1;
-      p += 2;
-    } else if (type == 1 || type == 10 || type == 15 || type == 19) link = 104;
-    else if (type == 5 || type == 17) {
-      // multichannel HDLC: channel header
-      link = 104;
-      p += 4;
-    } else if (type == 3 || type == 4) {
-      // ATM cell or AAL5 frame: cell header without its checksum
-      link = 100;
-      p += 4;
-    } else if (type == 9) {
-      // multichannel AAL5: channel header and cell header
-      link = 100;
-      p += 8;
-    } else if (type == 22 || type == 23) link = 101;
-    // The loss counter is a colour in the colour types.
-    if (type <= 4) {
-      cursor.drops += <u64>loss;
-      cursor.dropsKnown = 1;
-    }
-    const at = erfNs(stamp);
-    // Captured bytes past the wire length are padding to 8 bytes. ATM counts its lengths in cells.
-    let captured: u32 = p < end ? <u32>(end - p) : 0;
-    if (link != 100 && captured > wire) captured = wire;
-    take(c, cursor, batch, link, p, captured, wire, at, iface);
-    pos = end;
   }
   return NEED_DATA;
 }

@@ -1,5 +1,5 @@
 /**
- * The part of a capture's bytes that lies in kernel memory, and the cursor that walks it (kernels/walk.ts, Cursor: the same layout). Rows point
+ * The part of a capture's bytes that lies in kernel memory, and the cursor that walks it (kernels/cursor.ts: the same layout). Rows point
  * into the chunk, so it moves only in `refill` and `skip`.
  */
 import { UsageError } from "../base/errors.ts";

@@ -67,7 +67,7 @@ export interface CaptureStatistics {
   shorts: [number, number][];
 }
 
-// What a walk ended with (kernels/walk.ts).
+// What a walk ended with (kernels/cursor.ts).
 const NEED_DATA = 0;
 const BATCH_FULL = 1;
 const SPECIAL = 2;

@@ -1,0 +1,84 @@
+// Where a walk over the records of a capture stands (walk.ts, walk-erf.ts), and what it does with each of them. One u32 or u64 per field, in this order; the
+// TypeScript side (src/capture/chunk.ts) reads the same.
+
+import { Batch } from "./batch";
+import { decodeFrame } from "./decode";
+import { OK } from "./link";
+import { originOf } from "./origin";
+
+// What a walk ended with.
+export const NEED_DATA: i32 = 0; // the rest of the chunk is not a whole record: `wanted` bytes from `pos` on
+export const BATCH_FULL: i32 = 1;
+export const SPECIAL: i32 = 2; //    pcapng: a block for the TypeScript side at `pos`
+export const BAD_LENGTH: i32 = 3; // a length that cannot be: the stream is lost from `pos` on
+export const BAD_TRAILER: i32 = 4; // pcapng: the block's second length differs from the first
+
+@unmanaged
+export class Cursor {
+  pos: u32; //       next byte
+  limit: u32; //     end of the bytes in the chunk
+  wanted: u32; //    NEED_DATA: bytes needed from pos
+  swapped: u32; //   pcap/pcapng: the file has the other byte order
+  nano: u32; //      pcap: fraction is nanoseconds
+  link: u32; //      pcap: link type
+  recordHeader: u32; // pcap: 16, or 24 in the modified format
+  fcs: u32; //       bytes of frame check sequence at the end of each frame (pcap header); informative
+  cover: u32; //     digest coverage in bytes from the IP header on
+  inner: u32;
+  interfaces: u32; // pcapng: address of the interface table
+  interfaceCount: u32;
+  interfaceBase: u32; // pcapng: number of the section's first interface in the whole file
+  started: u32; //   origin is set
+  origin: i64; //    ns since 1970 of the first packet, or of the first whose stamp agrees with those after it (kernels/origin.ts)
+  seed: u64;
+  packets: u64;
+  bytes: u64; //     on the wire
+  drops: u64; //     reported in packet records (epb_dropcount, old packet block, ERF loss counter)
+  dropsKnown: u32;
+  pad: u32;
+  unused0: f64;
+  unused1: f64;
+  maxTime: f64; //   the latest timestamp so far
+}
+
+/** Sixteen u64 counters by reason follow the fixed part. */
+const FIXED: u32 = 128;
+
+export function cursorNew(): usize {
+  const p = heap.alloc(FIXED + 16 * 8);
+  memory.fill(p, 0, FIXED + 16 * 8);
+  return p;
+}
+export function cursorFixedBytes(): u32 {
+  return FIXED;
+}
+
+// @ts-ignore: decorator
+@inline
+export function count(c: usize, reason: i32): void {
+  const p = c + FIXED + (<usize>reason << 3);
+  store<u64>(p, load<u64>(p) + 1);
+}
+
+// @ts-ignore: decorator
+@inline
+export function take(
+  c: usize, cursor: Cursor, batch: Batch, link: u32, p: usize, captured: u32, wire: u32, at: i64, iface: u32,
+): void {
+  const time = <f64>(at - cursor.origin);
+  if (time > cursor.maxTime) cursor.maxTime = time;
+  cursor.packets++;
+  cursor.bytes += <u64>wire;
+  const reason = decodeFrame(batch, link, p, p + captured, wire, time, iface, cursor.cover, cursor.inner, cursor.seed);
+  if (reason != OK) count(c, reason);
+}
+
+/** Before the first packet: `n` stamps from there on, in memory that is given back, make the origin. */
+export function begin(cursor: Cursor, stamps: usize, n: u32): void {
+  if (n > 0) {
+    cursor.started = 1;
+    cursor.origin = originOf(stamps, n);
+    cursor.maxTime = 0;
+  }
+  heap.free(stamps);
+}
