@@ -1,5 +1,4 @@
-// What is known of each flow: its key, found through a hash index (whole keys are compared: never two flows in one record because their hashes
-// collide), and its statistics. Flows are numbered in order of appearance. A flow of one or two matched packets, as most are, is one cache
+// What is known of each flow: its key (found through kernels/flow-index.ts) and its statistics. Flows are numbered in order of appearance. A flow of one or two matched packets, as most are, is one cache
 // line; the second one is made when there is more to tell, and a third, small one for flows with packets that found no partner. Records lie in
 // segments and never move. All of it is read by src/estimators/exact/.
 //
@@ -11,11 +10,6 @@
 //           list u32 | in the list u16, its class u16 | negative ones u32; and faults u32
 //   faults: lost | appeared | duplicates | head before | tail before | head after | tail after | reordered (u32 each)
 //   wide:   number + 1 of the rest of an IPv6 key: addrB u64 | addrC u64 | addrD u64
-//   index:  upper half of the key's hash << 32 | number + 1, at the place that its first bits tell
-
-import { META_IPV6 } from "./batch";
-import { hashKey } from "./digest";
-import { runAt, wideRun } from "./key-runs";
 
 const SEGMENT_BITS: u32 = 14;
 const SEGMENT: u32 = 1 << SEGMENT_BITS;
@@ -24,7 +18,6 @@ export const NUMBER: u32 = 0x1fffffff;
 /** In `more`: the flow has faults. */
 export const FAULTY: u32 = 0x20000000;
 const FIRST_BITS: u32 = 12;
-const TAG: u64 = 0xffffffff00000000;
 
 @unmanaged
 export class Flow {
@@ -71,7 +64,7 @@ let top: u32 = 0;
 export function statsTop(): u32 {
   return top;
 }
-function allocate(bytes: u32): u32 {
+export function allocate(bytes: u32): u32 {
   const p = <u32>heap.alloc(bytes);
   top = max<u32>(top, p + bytes);
   return p;
@@ -109,7 +102,7 @@ export class FlowStats {
 const FLOW: u32 = 64;
 const MORE: u32 = 64;
 const FAULTS: u32 = 32;
-const WIDE: u32 = 24;
+export const WIDE: u32 = 24;
 const SLAB: u32 = 65536;
 
 function tableNew(bytes: u32): u32 {
@@ -274,156 +267,20 @@ export function faultsOrNone(stats: FlowStats, more: FlowMore): u32 {
   return more.faults == 0 ? 0 : recordIn(changetype<Table>(stats.faults).segments, more.faults - 1, FAULTS);
 }
 
-// Keys.
-
 // @ts-ignore: decorator
 @inline
-function wideOf(stats: FlowStats, flow: Flow): u32 {
+export function wideOf(stats: FlowStats, flow: Flow): u32 {
   return recordIn(changetype<Table>(stats.wide).segments, flow.wide - 1, WIDE);
 }
 
-/** A flow's key as five u64: meta, addrA to addrD. */
-export function statsKey(p: usize, id: u32, out: usize): void {
-  const stats = changetype<FlowStats>(p);
-  const flow = flowIn(flowSegments(stats), id);
-  store<u64>(out, flow.meta);
-  store<u64>(out, flow.addrA, 8);
-  if (flow.wide == 0) memory.fill(out + 16, 0, WIDE);
-  else memory.copy(out + 16, wideOf(stats, flow), WIDE);
-}
-
-/** Twice the slots. Flows lie in the order of their hashes, before and after: both tables are gone through from their beginnings. */
-function growIndex(stats: FlowStats): void {
-  const old = stats.index;
-  const end = old + (8 << stats.indexBits);
-  const bits = stats.indexBits + 1;
-  const mask: u32 = (1 << bits) - 1;
-  const index = allocate(8 << bits);
-  memory.fill(index, 0, 8 << bits);
-  for (let at = old; at < end; at += 8) {
-    const slot = load<u64>(at);
-    if (slot == 0) continue;
-    let j = <u32>(slot >> (64 - bits));
-    while (load<u64>(index + (j << 3)) != 0) j = (j + 1) & mask;
-    store<u64>(index + (j << 3), slot);
-  }
-  heap.free(old);
-  stats.index = index;
-  stats.indexBits = bits;
-}
-
+/** A record for one more flow. */
 // @ts-ignore: decorator
 @inline
-function sameKey(stats: FlowStats, flow: Flow, meta: u64, a: u64, wide: usize): bool {
-  if (flow.meta != meta || flow.addrA != a) return false;
-  if ((meta & META_IPV6) == 0) return true;
-  const w = wideOf(stats, flow);
-  return load<u64>(w) == load<u64>(wide) && load<u64>(w, 8) == load<u64>(wide, 8) && load<u64>(w, 16) == load<u64>(wide, 16);
+export function addRecord(stats: FlowStats): Flow {
+  return changetype<Flow>(<usize>tableAdd(stats.flows, FLOW));
 }
-
-/** The number of the flow with this key, or -1 - the free slot where the search ended. `wide`: the rest of an IPv6 key. */
-// @ts-ignore: decorator
-@inline
-function search(stats: FlowStats, hash: u64, meta: u64, a: u64, wide: usize): i32 {
-  const segments = flowSegments(stats);
-  const index = stats.index;
-  const mask: u32 = (1 << stats.indexBits) - 1;
-  let j = <u32>(hash >> (64 - stats.indexBits));
-  while (true) {
-    const slot = load<u64>(index + (j << 3));
-    if (slot == 0) return -1 - <i32>j;
-    if (((slot ^ hash) & TAG) == 0 && sameKey(stats, flowIn(segments, <u32>slot - 1), meta, a, wide)) return <i32>(<u32>slot - 1);
-    j = (j + 1) & mask;
-  }
-  return -1;
-}
-
-function addFlow(stats: FlowStats, slot: u32, hash: u64, meta: u64, a: u64, wide: usize): u32 {
-  const id = statsCount(changetype<usize>(stats));
-  const flow = changetype<Flow>(<usize>tableAdd(stats.flows, FLOW));
-  flow.meta = meta;
-  flow.addrA = a;
-  if ((meta & META_IPV6) != 0) {
-    memory.copy(tableAdd(stats.wide, WIDE), wide, WIDE);
-    flow.wide = changetype<Table>(stats.wide).count;
-  }
-  store<u64>(stats.index + (slot << 3), (hash & TAG) | <u64>(id + 1));
-  if ((id + 1) >> (stats.indexBits - 1) != 0) growIndex(stats);
-  return id;
-}
-
-/** The number of the flow of run `i`, made where it is new. */
-// @ts-ignore: decorator
-@inline
-export function flowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32): u32 {
-  const run = runAt(runs, i);
-  const hash = load<u64>(run, 8);
-  const meta = load<u64>(run, 16);
-  const a = load<u64>(run, 24);
-  const wide = wideRun(runs, capacity, i);
-  const found = search(stats, hash, meta, a, wide);
-  return found >= 0 ? <u32>found : addFlow(stats, <u32>(-1 - found), hash, meta, a, wide);
-}
-
-/**
- * Loads what the look-ups of the runs will need: independent loads overlap their cache misses, the dependent ones of a look-up do not.
- * `scratch`: a u32 per run.
- */
-export function touchRuns(stats: FlowStats, runs: usize, count: u32, scratch: u32): void {
-  // What is small is in the cache.
-  if (stats.indexBits < 15) return;
-  const index = stats.index;
-  const shift = 64 - stats.indexBits;
-  const segments = flowSegments(stats);
-  let sum: u32 = 0;
-  for (let i: u32 = 0; i < count; i++) {
-    const hash = load<u64>(runAt(runs, i), 8);
-    const slot = load<u64>(index + (<u32>(hash >> shift) << 3));
-    // Another flow's record is not what is needed; 0 is none.
-    store<u32>(scratch + (i << 2), ((slot ^ hash) & TAG) == 0 ? <u32>slot : 0);
-  }
-  for (let i: u32 = 0; i < count; i++) {
-    const id = load<u32>(scratch + (i << 2));
-    if (id != 0) sum += flowIn(segments, id - 1).sent;
-  }
-  stats.touched = sum;
-}
-
-/** The flow of the opposite direction (addresses and ports exchanged), or -1. `scratch`: 40 bytes. */
-export function statsReverse(p: usize, id: u32, scratch: usize): i32 {
-  const stats = changetype<FlowStats>(p);
-  statsKey(p, id, scratch);
-  const meta = load<u64>(scratch);
-  const a = load<u64>(scratch, 8);
-  const ports = <u32>meta;
-  store<u64>(scratch, (meta & TAG) | <u64>((ports >> 16) | (ports << 16)));
-  if ((meta & META_IPV6) == 0) store<u64>(scratch, rotl<u64>(a, 32), 8);
-  else {
-    const b = load<u64>(scratch, 16);
-    store<u64>(scratch, load<u64>(scratch, 24), 8);
-    store<u64>(scratch, load<u64>(scratch, 32), 16);
-    store<u64>(scratch, a, 24);
-    store<u64>(scratch, b, 32);
-  }
-  const found = search(stats, hashKey(scratch, stats.seed), load<u64>(scratch), load<u64>(scratch, 8), scratch + 16);
-  return found >= 0 ? found : -1;
-}
-
-/**
- * The next flow from `from` on with matched packets whose opposite has some, too, and a higher number; -1 where there is none, or where `most` flows
- * were asked in vain. Leaves the opposite's number at `scratch` + 40. `scratch`: 48 bytes.
- */
-export function statsPeer(p: usize, from: u32, most: u32, scratch: usize): i32 {
-  const segments = flowSegments(changetype<FlowStats>(p));
-  const count = statsCount(p);
-  let asked: u32 = 0;
-  for (let id = from; id < count && asked < most; id++) {
-    if (flowIn(segments, id).matched == 0) continue;
-    asked++;
-    const other = statsReverse(p, id, scratch);
-    if (other <= <i32>id || flowIn(segments, <u32>other).matched == 0) continue;
-    store<u32>(scratch, <u32>other, 40);
-    return <i32>id;
-  }
-  return -1;
+/** Room for the rest of its IPv6 key, which is copied there. */
+export function addWide(stats: FlowStats, flow: Flow, rest: usize): void {
+  memory.copy(tableAdd(stats.wide, WIDE), rest, WIDE);
+  flow.wide = changetype<Table>(stats.wide).count;
 }

@@ -8,7 +8,8 @@
 // (the last two in kernels/match-count.ts).
 
 import { Batch } from "./batch";
-import { directionOf, faultsOf, flowIn, flowOfRun, flowSegments, FlowStats, touchRuns } from "./flow-records";
+import { flowOfRun, touchRuns } from "./flow-index";
+import { directionOf, faultsOf, flowIn, flowSegments, FlowStats } from "./flow-records";
 import { runAt } from "./key-runs";
 import { countPairs, intervalAt, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
