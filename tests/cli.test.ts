@@ -257,6 +257,10 @@ describe("the command line", () => {
     [["compare", DEMO.before, DEMO.after, "--estimators", ","], /--estimators ,: names nothing/],
     [["compare", DEMO.before, DEMO.after, "--lda", "rows=2"], /add --estimators lda/],
     [
+      ["compare", DEMO.before, DEMO.after, "--windov", "1s"],
+      /unknown option '--windov' \(Did you mean --window\?\)/,
+    ],
+    [
       ["compare", DEMO.before, DEMO.after, "--estimators", "lda", "--lda", "rows=x"],
       /rows=x is not a whole number/,
     ],

@@ -155,7 +155,10 @@ async function main(argv: string[]): Promise<number> {
     if (code?.startsWith("commander.")) {
       throw new UsageError(
         "bad-flag",
-        message.replace(/^error: /, "").replace(/\.$/, ""),
+        message
+          .replace(/^error: /, "")
+          .replace(/\.$/, "")
+          .replace(/\s*\n\s*/g, " "),
         `hoptime ${name} --help shows the options`,
       );
     }
