@@ -1,7 +1,7 @@
 /**
  * RLI and its baselines against the truth (rli-ton, section V; the levels of the reference simulation stand beside). One OC-192 input, one RED queue.
  *
- *   node scripts/bench.mjs rli [--seconds 10] [--seed 1] [--utilisations 0.2,0.55,0.7,0.88,0.95] [--parts table,order,uncorrelated,interference,size,speed]
+ *   node scripts/bench.mjs rli [--seconds 10] [--seed 1] [--utilisations 0.2,0.55,0.7,0.88,0.95] [--parts table,order,uncorrelated,interference,time,size,speed]
  */
 import { parseArgs } from "node:util";
 import { Kernels } from "../src/base/kernels.ts";
@@ -18,7 +18,7 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "10" },
     seed: { type: "string", default: "1" },
     utilisations: { type: "string", default: "0.2,0.55,0.7,0.88,0.95" },
-    parts: { type: "string", default: "table,order,uncorrelated,interference,size,speed" },
+    parts: { type: "string", default: "table,order,uncorrelated,interference,time,size,speed" },
   },
 });
 const utilisations = values.utilisations.split(",").map(Number);
@@ -123,6 +123,32 @@ if (parts.has("interference")) {
         `change median ${i.changeNs.median.toFixed(0)} ns, p90 ${i.changeNs.p90.toFixed(0)}, p99 ${i.changeNs.p99.toFixed(0)}`,
     );
   }
+}
+
+if (parts.has("time")) {
+  console.log(
+    "\none reference per 780 us, 1 s, seeds 11 and 12: flows of 10-99 / >= 100 packets inside their intervals, and median widths, %",
+  );
+  for (const inputs of [1, 4])
+    for (const utilisation of [0.05, 0.2, 0.55, 0.88])
+      for (const line of ["backlog", "transmission"]) {
+        const sums = RLI_CLASSES.slice(1).map(() => ({ flows: 0, inside: 0, width: 0 }));
+        for (const seed of [11, 12]) {
+          const short = { utilisation, seed, traffic: { durationS: 1, inputs } };
+          const run = await runRli(new Kernels(), short, SCHEMES["780 us"], [], { more: `,line=${line}` });
+          const found = flowErrors(run.truth, run.entries[0]!.answer.flows, RLI_CLASSES.slice(1));
+          for (const [i, { answered, withinInterval, medianWidth }] of found.entries()) {
+            sums[i]!.flows += answered;
+            sums[i]!.inside += answered * withinInterval!;
+            sums[i]!.width += medianWidth! / 2;
+          }
+        }
+        const inside = sums.map((s) => percent(s.inside / s.flows)).join(" / ");
+        const width = sums.map((s) => percent(s.width, 0)).join(" / ");
+        console.log(
+          `  ${inputs} link${inputs === 1 ? " " : "s"} ${percent(utilisation, 0).padStart(2)} % line=${line.padEnd(12)} inside ${inside}  width ${width}`,
+        );
+      }
 }
 
 if (parts.has("size")) {

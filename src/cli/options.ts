@@ -46,12 +46,12 @@ export function choiceOption<T extends string>(flag: string, choices: readonly T
   };
 }
 
-/** A share between 0 and 1, both excluded: `0.95` or `95%`. */
-export function shareOption(flag: string): (text: string) => number {
+/** A share between 0 and 1, both excluded (0 is not with `zero`): `0.95` or `95%`. */
+export function shareOption(flag: string, { zero = false } = {}): (text: string) => number {
   return (text) => {
     const match = /^\s*([0-9.eE+-]+)\s*(%?)\s*$/.exec(text);
     const share = match ? Number(match[1]) / (match[2] === "%" ? 100 : 1) : Number.NaN;
-    if (!(share > 0 && share < 1)) {
+    if (!((share > 0 || (zero && share === 0)) && share < 1)) {
       throw new UsageError("bad-flag", `${flag} ${text}: must lie between 0 and 1`, "e.g. 0.95 or 95%");
     }
     return share;

@@ -7,7 +7,6 @@ import { busiestEpoch } from "../collect/traffic.ts";
 import type { Estimator, ParameterValues, SizeAnswer, SizeRequest } from "../estimators/estimator.ts";
 import { formatParameters, parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
-import { parseShare } from "../simulate/scenario-text.ts";
 import { parameterHelp } from "./estimator-options.ts";
 import { durationOption, positiveOption, shareOption } from "./options.ts";
 import { type Column, colours, formatTable } from "./terminal.ts";
@@ -230,7 +229,7 @@ function format(estimator: Estimator, request: SizeRequest, answer: SizeAnswer):
 function lossOption(text: string): number[] {
   return text
     .split(/[,/]/)
-    .map((rate) => parseShare(rate, "--loss"))
+    .map(shareOption("--loss", { zero: true }))
     .sort((a, b) => a - b);
 }
 

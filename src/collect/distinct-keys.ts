@@ -1,3 +1,5 @@
+import { mix64Into } from "../base/hash.ts";
+
 /** How many of many keys occur once: they are kept and sorted when asked, which takes less time and memory than a table that counts them. */
 export class DistinctKeys {
   #keys = new Float64Array(1 << 12);
@@ -25,15 +27,11 @@ export class DistinctKeys {
   }
 }
 
+const mixed = new Uint32Array(2);
+
 /** Three words of 32 bits as a key of 53: of two million different ones, two are alike in one of two thousand captures. */
 export function keyOf(a: number, b: number, c: number): number {
-  const high = mix(mix(mix(0x9e37_79b1, a), b), c);
-  const low = mix(mix(mix(0x85eb_ca6b, c), a), b);
-  return (high >>> 0) * 0x20_0000 + (low >>> 11);
-}
-
-function mix(h: number, word: number): number {
-  let x = Math.imul(h ^ word, 0xcc9e_2d51);
-  x = Math.imul(x ^ (x >>> 15), 0x1b87_3593);
-  return x ^ (x >>> 13);
+  mix64Into(a, b, mixed);
+  mix64Into(mixed[0]! ^ c, mixed[1]!, mixed);
+  return mixed[0]! * 0x20_0000 + (mixed[1]! >>> 11);
 }

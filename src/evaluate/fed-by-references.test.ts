@@ -48,7 +48,6 @@ test.each([0.1, 0.3, 0.55, 0.88])(
   { timeout: 60_000 },
   async (utilisation) => {
     const [mapleShares, sdsShares] = await coverage(utilisation, [21, 22]);
-    if (process.env["HOPTIME_PRINT"]) console.log(utilisation, mapleShares, sdsShares);
     for (const shares of [mapleShares!, sdsShares!]) {
       expect(shares.flows).toBeGreaterThan(1000);
       expect(shares.widened).toBeGreaterThan(0.93);
