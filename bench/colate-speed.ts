@@ -17,7 +17,7 @@ import { createCounters, slotsOf } from "../src/estimators/colate/layout.ts";
 import type { ColateParameters } from "../src/estimators/colate/parameters.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
 import type { Scenario } from "../src/simulate/scenario.ts";
-import { runFlows } from "../tests/flow-runs.ts";
+import { runFlows } from "../tests/support/flow-runs.ts";
 
 const { values } = parseArgs({
   options: { packets: { type: "string", default: "4e6" }, rounds: { type: "string", default: "9" } },

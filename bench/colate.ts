@@ -14,20 +14,20 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Kernels } from "../src/base/kernels.ts";
-import { median } from "../src/base/regression.ts";
-import type { EstimateReport } from "../src/collect/compare-estimate-report.ts";
-import { compareWithEstimates } from "../src/collect/compare-estimates.ts";
+import { median } from "../src/base/math/regression.ts";
+import type { EstimateReport } from "../src/compare/estimate-report.ts";
+import { compareWithEstimates } from "../src/compare/estimates.ts";
 import { encodeRecord } from "../src/epoch/record.ts";
 import { colate } from "../src/estimators/colate/colate.ts";
-import { colateLiteral } from "../src/estimators/colate/literal/literal.ts";
 import type { Estimator, EstimatorAnswer, KnownFlows } from "../src/estimators/estimator.ts";
 import { isNoAnswer } from "../src/estimators/estimator.ts";
+import { colateLiteral } from "../src/estimators/lab/colate-literal/literal.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
 import { independentFlows, referenceQueue } from "../src/simulate/presets.ts";
 import type { Scenario } from "../src/simulate/scenario.ts";
-import { runTriangle } from "../tests/colate-triangle.ts";
-import { type FlowRun, runFlows, scoreFlows } from "../tests/flow-runs.ts";
-import { numberedRecord } from "../tests/numbered-record.ts";
+import { runTriangle } from "../tests/support/colate-triangle.ts";
+import { type FlowRun, runFlows, scoreFlows } from "../tests/support/flow-runs.ts";
+import { numberedRecord } from "../tests/support/numbered-record.ts";
 
 const parts = process.argv.slice(2);
 const wants = (part: string) => parts.length === 0 || parts.includes(part);

@@ -13,7 +13,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readSync, wri
 import { availableParallelism, cpus, loadavg } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { compareCaptures } from "../src/collect/compare.ts";
+import type { compareCaptures } from "../src/compare/compare.ts";
 import { GENERATOR_VERSION, type GeneratedPair, generateCaptures } from "./generate-captures.ts";
 
 const args = process.argv.slice(2);

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Kernels } from "../src/base/kernels.ts";
 import { PacketBatch } from "../src/capture/batch.ts";
-import { FlowKeySpec } from "../src/capture/flow-key.ts";
+import { FlowKeySpec } from "../src/capture/flow/flow-key.ts";
 import { CaptureReader, DEFAULT_COVER, DEFAULT_SEED } from "../src/capture/reader.ts";
 import { rowSeeds, samplingThreshold } from "../src/estimators/lds/geometry.ts";
 import { lds } from "../src/estimators/lds/lds.ts";
@@ -21,7 +21,7 @@ import {
   runPopulation,
   scoreFlows,
   shuffledPackets,
-} from "../tests/flow-population.ts";
+} from "../tests/support/flow-population.ts";
 
 const SEED = 7n;
 const population = makePopulation({ flows: 146_000, shape: 0.8, maxPackets: 154_000, seed: 1 });

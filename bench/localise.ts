@@ -6,7 +6,7 @@
  * Six segments, 160 epochs of one second, ordinary noise and loss of tests/support/path-noise.ts, spikes of 2 to 13 epochs: of delay in multiples of the
  * segment's ordinary queueing, of loss in percent on top of an ordinary 0.1 %.
  */
-import { localise } from "../src/network/localise.ts";
+import { localise } from "../src/network/localise/localise.ts";
 import {
   anyDelay,
   anyLoss,

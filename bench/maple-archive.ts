@@ -16,14 +16,14 @@ import { Kernels } from "../src/base/kernels.ts";
 import { Random } from "../src/base/random.ts";
 import { formatTime } from "../src/base/time.ts";
 import { PacketBatch } from "../src/capture/batch.ts";
-import { FlowKeySpec } from "../src/capture/flow-key.ts";
+import { FlowKeySpec } from "../src/capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../src/capture/reader.ts";
-import { PointObserver } from "../src/epoch/observer.ts";
 import { encodeRecord } from "../src/epoch/record.ts";
 import { MaplePayload } from "../src/estimators/maple/lookup.ts";
 import { maple } from "../src/estimators/maple/maple.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
-import { askPackets } from "../src/query/ask-packets.ts";
+import { PointObserver } from "../src/observe/observer.ts";
+import { askPackets } from "../src/query/packet/ask.ts";
 
 // The bundle runs in dist/bench.
 const main = join(dirname(dirname(fileURLToPath(import.meta.url))), "cli", "main.js");

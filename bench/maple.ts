@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { Kernels } from "../src/base/kernels.ts";
 import { Random } from "../src/base/random.ts";
 import { PacketBatch } from "../src/capture/batch.ts";
-import { FlowKeySpec } from "../src/capture/flow-key.ts";
+import { FlowKeySpec } from "../src/capture/flow/flow-key.ts";
 import { CaptureReader, DEFAULT_SEED } from "../src/capture/reader.ts";
 import { histogramOf } from "../src/estimators/maple/cell-table.ts";
 import { epochCentres, pairedCentres } from "../src/estimators/maple/centres/epoch-centres.ts";
@@ -24,8 +24,8 @@ import type { StoreGeometry } from "../src/estimators/maple/stores/packet-store.
 import { PacketCosts } from "../src/estimators/packet-costs.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
 import { simulate } from "../src/simulate/simulate.ts";
-import { ask, askAbsent, askAcross, fill, groupErrors, subFlows } from "../tests/maple/evaluate.ts";
-import { mean, quantile, referenceTrace, type TraceEpoch } from "../tests/maple/trace.ts";
+import { ask, askAbsent, askAcross, fill, groupErrors, subFlows } from "../tests/support/maple-evaluate.ts";
+import { mean, quantile, referenceTrace, type TraceEpoch } from "../tests/support/maple-trace.ts";
 
 // The bundle runs in dist/bench.
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));

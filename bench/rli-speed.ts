@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { Kernels } from "../src/base/kernels.ts";
 import { PacketBatch } from "../src/capture/batch.ts";
 import { copyBatch } from "../src/capture/copy-batch.ts";
-import { FlowKeySpec } from "../src/capture/flow-key.ts";
+import { FlowKeySpec } from "../src/capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../src/capture/reader.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
 import { decodeRli } from "../src/estimators/rli/payload.ts";

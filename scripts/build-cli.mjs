@@ -67,7 +67,7 @@ export async function buildCli(root) {
   mkdirSync(folder, { recursive: true });
   const made = [
     await bundle(root, "src/cli/main.ts", { splitting: true, chunkNames: "[name]-[hash]" }),
-    await bundle(root, "src/collect/feed-worker.ts", {}),
+    await bundle(root, "src/match/feed-worker.ts", {}),
   ];
   const files = made.flatMap((part) => part.files);
   await Promise.all(files.map(turn));

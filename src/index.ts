@@ -1,27 +1,25 @@
 /** The public API: explicit named exports, nothing else re-exports. */
 export { FormatError, UsageError } from "./base/errors.ts";
 export { Kernels } from "./base/kernels.ts";
-export { LogHistogram } from "./base/log-histogram.ts";
+export { LogHistogram } from "./base/math/log-histogram.ts";
 export { VERSION } from "./base/version.ts";
 export { PacketBatch } from "./capture/batch.ts";
-export { compileFilter, parseFilter } from "./capture/filter.ts";
-export { type FlowKey, FlowKeySpec } from "./capture/flow-key.ts";
-export { type FlowRecord, readFlowRecords } from "./capture/flow-records.ts";
-export { communityId, formatFlowKey, parseFlowKey } from "./capture/flow-text.ts";
+export { compileFilter, parseFilter } from "./capture/filter/filter.ts";
+export { type FlowKey, FlowKeySpec } from "./capture/flow/flow-key.ts";
+export { communityId, formatFlowKey, parseFlowKey } from "./capture/flow/flow-text.ts";
 export {
   type CaptureOptions,
   CaptureReader,
   type CaptureStatistics,
   type RowFilter,
 } from "./capture/reader.ts";
-export { type CompareOptions, type Comparison, compareCaptures, openComparison } from "./collect/compare.ts";
-export { compareCsvLines, formatCompareCsv } from "./collect/compare-csv.ts";
-export type { EstimateReport, FlowClass, FlowEstimateReport } from "./collect/compare-estimate-report.ts";
+export { type CompareOptions, type Comparison, compareCaptures, openComparison } from "./compare/compare.ts";
+export type { EstimateReport, FlowClass, FlowEstimateReport } from "./compare/estimate-report.ts";
 export {
   compareWithEstimates,
   type EstimateOptions,
   type EstimatePlan,
-} from "./collect/compare-estimates.ts";
+} from "./compare/estimates.ts";
 export type {
   CaptureSummary,
   CompareReport,
@@ -29,10 +27,19 @@ export type {
   IntervalReport,
   Latency,
   SegmentReport,
-} from "./collect/compare-report.ts";
-export { formatCompare } from "./collect/compare-text.ts";
-export { type InspectOptions, type InspectReport, inspectCapture } from "./collect/inspect.ts";
-export { renderComparePage } from "./collect/report-page.ts";
+} from "./compare/report.ts";
+export { AdaptiveRate, type AdaptiveSettings, injectionRate } from "./delays/injection-rate.ts";
+export {
+  interpolateDelays,
+  ReferenceDelays,
+  type ReferenceDelaysOptions,
+} from "./delays/reference-delays.ts";
+export {
+  type ReferenceOptions,
+  type ReferenceSummary,
+  sendReferences,
+} from "./delays/reference-sender.ts";
+export { decodeStamp, encodeStamp, type StampPacket } from "./delays/stamp.ts";
 export type {
   Estimator,
   EstimatorAnswer,
@@ -51,21 +58,19 @@ export type {
 } from "./estimators/estimator.ts";
 export { MaplePayload } from "./estimators/maple/lookup.ts";
 export { formatParameters, parseParameters } from "./estimators/parameters.ts";
-export { AdaptiveRate, type AdaptiveSettings, injectionRate } from "./estimators/rli/injection-rate.ts";
-export {
-  interpolateDelays,
-  ReferenceDelays,
-  type ReferenceDelaysOptions,
-} from "./estimators/rli/reference-delays.ts";
-export { decodeStamp, encodeStamp, type StampPacket } from "./estimators/rli/stamp.ts";
 export { ESTIMATORS, findEstimator } from "./estimators/table.ts";
 export { type FlowErrors, flowErrors } from "./evaluate/flow-errors.ts";
 export { type Interference, measureInterference } from "./evaluate/interference.ts";
 export { type Injection, referenceInjector } from "./evaluate/reference-injectors.ts";
 export { type Contestant, runSegment, type SegmentRun, type SegmentTruth } from "./evaluate/run-segment.ts";
-export { askPackets } from "./query/ask-packets.ts";
-export type { PacketAnswer, PacketGroup, PacketLatency, WorstPacket } from "./query/packet-answer.ts";
-export type { AskedPackets, PacketQuestion } from "./query/packet-question.ts";
+export { type FlowRecord, readFlowRecords } from "./flow-records/flow-records.ts";
+export { type InspectOptions, type InspectReport, inspectCapture } from "./inspect/inspect.ts";
+export { compareCsvLines, formatCompareCsv } from "./present/csv/compare-csv.ts";
+export { renderComparePage } from "./present/html/report-page.ts";
+export { formatCompare } from "./present/text/compare-text.ts";
+export type { PacketAnswer, PacketGroup, PacketLatency, WorstPacket } from "./query/packet/answer.ts";
+export { askPackets } from "./query/packet/ask.ts";
+export type { AskedPackets, PacketQuestion } from "./query/packet/question.ts";
 export {
   decodeAnswer,
   decodeQuestion,
@@ -73,7 +78,7 @@ export {
   encodeQuestion,
   type WireAnswer,
   type WireQuestion,
-} from "./query/packet-wire.ts";
+} from "./query/packet/wire.ts";
 export { exportSimulation, type TruthFile } from "./simulate/export.ts";
 export type { Injector, InjectorContext } from "./simulate/injector.ts";
 export {
@@ -99,8 +104,3 @@ export {
   simulate,
 } from "./simulate/simulate.ts";
 export { type FlowTruth, FlowTruthTable } from "./simulate/truth.ts";
-export {
-  type ReferenceOptions,
-  type ReferenceSummary,
-  sendReferences,
-} from "./transport/reference-sender.ts";

@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { FIRST_NS, numberedRecord } from "../../tests/numbered-record.ts";
+import { FIRST_NS, numberedRecord } from "../../tests/support/numbered-record.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { RecordArchive } from "./archive.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
 import { afterAll, describe, expect, it } from "vitest";
-import { numberedRecord } from "../../tests/numbered-record.ts";
+import { numberedRecord } from "../../tests/support/numbered-record.ts";
 import { RecordArchive } from "./archive.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-crash-"));
@@ -18,7 +18,7 @@ describe("a writer that is killed", () => {
   it("loses nothing that it reported, and leaves nothing in part", async () => {
     const script = join(root, "crash-writer.mjs");
     buildSync({
-      entryPoints: [fileURLToPath(new URL("../../tests/crash-writer.ts", import.meta.url))],
+      entryPoints: [fileURLToPath(new URL("../../tests/support/crash-writer.ts", import.meta.url))],
       bundle: true,
       platform: "node",
       format: "esm",

@@ -3,7 +3,8 @@
  * with a memory of its own. Addresses are plain numbers. `memory.buffer` is replaced when the memory grows: never keep a
  * typed array over a call that may allocate; take it anew from the views here.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
+import { findPackageFile } from "./package-file.ts";
 
 /** The part of the WebAssembly API in use (Node's types leave it to the DOM library, which we do not want). */
 export interface WasmModule {
@@ -22,9 +23,7 @@ let plain: WasmModule | undefined;
 let shared: WasmModule | undefined;
 
 function wasmBytes(): Uint8Array {
-  // Beside us in the built package (dist/base -> dist), or in dist when the sources run directly (tests).
-  const candidates = ["../kernels.wasm", "../../dist/kernels.wasm"].map((p) => new URL(p, import.meta.url));
-  const file = candidates.find((url) => existsSync(url));
+  const file = findPackageFile("kernels.wasm");
   if (!file) throw new Error("dist/kernels.wasm is missing: run `npm run build`");
   return readFileSync(file);
 }

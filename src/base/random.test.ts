@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { lgamma, normalCdf, regularizedGammaQ } from "./math/special.ts";
 import { Random } from "./random.ts";
-import { lgamma, normalCdf, regularizedGammaQ } from "./special.ts";
 
 fc.configureGlobal({ seed: 20 });
 

@@ -7,7 +7,7 @@
  * Not for secrets.
  */
 import { hashBytes64, mix64Into } from "./hash.ts";
-import { lgamma } from "./special.ts";
+import { lgamma } from "./math/special.ts";
 
 const TWO_32 = 4294967296;
 // Different first halves of the seed keep numbers, strings and forks apart.

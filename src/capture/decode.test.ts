@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { hostileFrame, type LinkFrame, validFrame } from "../../tests/arbitrary-frames.ts";
-import { decodeTwin, type TwinOptions } from "../../tests/decode-twin.ts";
-import { FrameDecoder } from "../../tests/frame-decoder.ts";
-import * as p from "../../tests/packets.ts";
+import { hostileFrame, type LinkFrame, validFrame } from "../../tests/support/arbitrary-frames.ts";
+import { decodeTwin, type TwinOptions } from "../../tests/support/decode-twin.ts";
+import { FrameDecoder } from "../../tests/support/frame-decoder.ts";
+import * as p from "../../tests/support/packets.ts";
 import { FLAG } from "./batch.ts";
 
 const decoder = new FrameDecoder();

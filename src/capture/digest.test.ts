@@ -1,9 +1,9 @@
 /** The digest is a wire format: taps of different versions must agree on it. These tests say what it may and may not depend on. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { plainIp } from "../../tests/arbitrary-frames.ts";
-import { FrameDecoder } from "../../tests/frame-decoder.ts";
-import * as p from "../../tests/packets.ts";
+import { plainIp } from "../../tests/support/arbitrary-frames.ts";
+import { FrameDecoder } from "../../tests/support/frame-decoder.ts";
+import * as p from "../../tests/support/packets.ts";
 import { DEFAULT_COVER } from "./reader.ts";
 
 const decoder = new FrameDecoder();

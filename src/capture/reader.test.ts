@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
-import { type PlainCapture, type PlainRow, readFrames, readRows } from "../../tests/capture-rows.ts";
-import * as p from "../../tests/packets.ts";
+import { type PlainCapture, type PlainRow, readFrames, readRows } from "../../tests/support/capture-rows.ts";
+import * as p from "../../tests/support/packets.ts";
 import {
   ByteWriter,
   erfFile,
@@ -14,10 +14,10 @@ import {
   PcapngWriter,
   type PcapOptions,
   pcapFile,
-} from "../../tests/pcap-writer.ts";
+} from "../../tests/support/pcap-writer.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
-import { FlowKeySpec } from "./flow-key.ts";
+import { FlowKeySpec } from "./flow/flow-key.ts";
 import { CaptureReader } from "./reader.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-reader-"));
@@ -657,7 +657,7 @@ describe("where the bytes come from", () => {
   test("standard input is read as a file is, also when it comes byte by byte", () => {
     const script = file(
       Buffer.from(`
-        import { readRows } from ${JSON.stringify(new URL("../../tests/capture-rows.ts", import.meta.url).pathname)};
+        import { readRows } from ${JSON.stringify(new URL("../../tests/support/capture-rows.ts", import.meta.url).pathname)};
         const { rows, statistics } = await readRows("-");
         console.log(JSON.stringify([rows.length, statistics.partial, statistics.file]));`),
       "stdin.ts",

@@ -6,21 +6,27 @@
 import { FormatError, UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "./batch.ts";
-import { type ByteSource, openByteSource } from "./byte-source.ts";
-import { parseCapturePath } from "./capture-path.ts";
-import { Chunk, READ_BYTES, type Shortage } from "./chunk.ts";
-import type { FlowKeySpec } from "./flow-key.ts";
-import { InterfaceTable } from "./interface-table.ts";
+import type { FlowKeySpec } from "./flow/flow-key.ts";
+import { InterfaceTable } from "./format/interface-table.ts";
 import {
   BLOCK,
   type CaptureInterface,
   leastBlockBytes,
   readInterface,
   readStatistics,
-} from "./pcapng-blocks.ts";
-import { noSuchPoint, PointSource } from "./point-source.ts";
+} from "./format/pcapng-blocks.ts";
+import {
+  type CaptureFormat,
+  PCAP_HEADER_BYTES,
+  type PcapHeader,
+  type Sniffed,
+  sniff,
+} from "./format/sniff.ts";
 import { SKIP_REASONS } from "./reasons.ts";
-import { type CaptureFormat, PCAP_HEADER_BYTES, type PcapHeader, type Sniffed, sniff } from "./sniff.ts";
+import { type ByteSource, openByteSource } from "./source/byte-source.ts";
+import { parseCapturePath } from "./source/capture-path.ts";
+import { Chunk, READ_BYTES, type Shortage } from "./source/chunk.ts";
+import { noSuchPoint, PointSource } from "./source/point-source.ts";
 
 /** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter.ts makes one from an expression. */
 export interface RowFilter {

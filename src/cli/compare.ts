@@ -1,17 +1,17 @@
 /** `hoptime compare BEFORE AFTER`. */
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
-import { jsonPieces } from "../base/json-pieces.ts";
 import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
-import { isStandardInput } from "../capture/capture-path.ts";
+import { isStandardInput } from "../capture/source/capture-path.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
-import { type CompareOptions, type Comparison, openComparison } from "../collect/compare.ts";
-import { compareCsvLines } from "../collect/compare-csv.ts";
-import type { FlowOrder } from "../collect/compare-flows.ts";
-import { formatCompare } from "../collect/compare-text.ts";
-import { renderComparePage } from "../collect/report-page.ts";
+import { type CompareOptions, type Comparison, openComparison } from "../compare/compare.ts";
+import type { FlowOrder } from "../compare/flows.ts";
 import type { Estimator } from "../estimators/estimator.ts";
+import { compareCsvLines } from "../present/csv/compare-csv.ts";
+import { renderComparePage } from "../present/html/report-page.ts";
+import { jsonPieces } from "../present/json/json-pieces.ts";
+import { formatCompare } from "../present/text/compare-text.ts";
 import { addEstimatorOptions, asksEstimators, chosenEstimators, parameterHelp } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, shareOption } from "./options.ts";
 import { print, writeFile } from "./output.ts";
@@ -165,7 +165,7 @@ async function withEstimates(
   options: CompareOptions,
   wanted: { plans: ReturnType<typeof chosenEstimators>; confidence: number; records: string | undefined },
 ): Promise<Comparison> {
-  const { openWithEstimates } = await import("../collect/compare-estimates.ts");
+  const { openWithEstimates } = await import("../compare/estimates.ts");
   const { tellFlowRecords } = await import("./flow-record-file.ts");
   const { plans, confidence, records } = wanted;
   return await openWithEstimates(options, { plans, confidence, ...(await tellFlowRecords(records)) });

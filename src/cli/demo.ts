@@ -1,11 +1,10 @@
 /** `hoptime demo`: compare on the two-point capture that ships with the product. */
-import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Command } from "commander";
-import { compareCaptures } from "../collect/compare.ts";
-import { formatCompare } from "../collect/compare-text.ts";
-import { renderComparePage } from "../collect/report-page.ts";
+import { findPackageFile } from "../base/package-file.ts";
+import { compareCaptures } from "../compare/compare.ts";
+import { renderComparePage } from "../present/html/report-page.ts";
+import { formatCompare } from "../present/text/compare-text.ts";
 import { writeFile } from "./output.ts";
 import { colours } from "./terminal.ts";
 
@@ -40,9 +39,8 @@ Examples:
     });
 }
 
-/** dist/cli or src/cli: the demo lies two levels up. */
 function demoFile(name: string): string {
-  const path = fileURLToPath(new URL(`../../demo/${name}`, import.meta.url));
-  if (!existsSync(path)) throw new Error(`${path} is missing from the package`);
+  const path = findPackageFile(`demo/${name}`);
+  if (path === null) throw new Error(`demo/${name} is missing from the package`);
   return path;
 }

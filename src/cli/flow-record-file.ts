@@ -1,5 +1,5 @@
 /** --flow-records: the records of a file, and what is to be said of them, which belongs to the notes of what is made from them. */
-import { type FlowRecord, readFlowRecordFile } from "../capture/flow-records.ts";
+import { type FlowRecord, readFlowRecordFile } from "../flow-records/flow-records.ts";
 
 export interface ToldFlowRecords {
   flowRecords: FlowRecord[] | undefined;

@@ -3,8 +3,8 @@
 import { Command } from "commander";
 import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
-import { protocolName } from "../capture/flow-text.ts";
-import { type InspectReport, inspectCapture } from "../collect/inspect.ts";
+import { protocolName } from "../capture/flow/flow-text.ts";
+import { type InspectReport, inspectCapture } from "../inspect/inspect.ts";
 import { colours, Progress } from "./terminal.ts";
 
 export function inspectCommand(): Command {

@@ -18,7 +18,7 @@ const COMMANDS: readonly Entry[] = [
     summary: "one-way latency, loss and reordering between two captures of the same packets",
     load: async (args) => {
       // Two captures come first, or not at all: a thread that is not needed ends unused.
-      const { startEarly, worthParallel } = await import("../collect/feed-thread.ts");
+      const { startEarly, worthParallel } = await import("../match/feed-thread.ts");
       if (worthParallel(...args.slice(0, 2))) startEarly(leaveProcessorsAlone);
       return (await import("./compare.ts")).compareCommand(args);
     },

@@ -2,12 +2,12 @@
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
-import { parseDemands } from "../network/demands.ts";
-import { planUpgrades, STRATEGIES, type Strategy } from "../network/plan.ts";
-import { renderPlanHtml, renderPlanSvg } from "../network/plan-picture.ts";
-import { formatPlan } from "../network/plan-text.ts";
-import { meaningfulLines } from "../network/text-lines.ts";
-import { loadTopology, readMap, toText } from "../network/topology-format.ts";
+import { parseDemands } from "../network/plan/demands.ts";
+import { planUpgrades, STRATEGIES, type Strategy } from "../network/plan/plan.ts";
+import { meaningfulLines } from "../network/topology/text-lines.ts";
+import { loadTopology, readMap, toText } from "../network/topology/topology-format.ts";
+import { renderPlanHtml, renderPlanSvg } from "../present/svg/plan-picture.ts";
+import { formatPlan } from "../present/text/plan-text.ts";
 import { choiceOption, integerOption } from "./options.ts";
 
 interface PlanFlags {

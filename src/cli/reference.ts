@@ -1,7 +1,7 @@
 /** `hoptime reference --to ADDR`: sends reference packets for RLI. */
 import { Command } from "commander";
-import { STAMP_PORT } from "../estimators/rli/stamp.ts";
-import { type ReferenceSummary, sendReferences } from "../transport/reference-sender.ts";
+import { type ReferenceSummary, sendReferences } from "../delays/reference-sender.ts";
+import { STAMP_PORT } from "../delays/stamp.ts";
 import { durationOption, integerOption, rateOption } from "./options.ts";
 
 interface Flags {

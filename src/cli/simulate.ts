@@ -5,7 +5,7 @@ import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
-import { encodeStamp } from "../estimators/rli/stamp.ts";
+import { encodeStamp } from "../delays/stamp.ts";
 import { type Injection as ReferenceInjection, referenceInjector } from "../evaluate/reference-injectors.ts";
 import { exportSimulation, type TruthFile } from "../simulate/export.ts";
 import type { Injector } from "../simulate/injector.ts";

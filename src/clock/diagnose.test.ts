@@ -7,7 +7,7 @@ import {
   queue,
   rarelyAtMinimum,
   send,
-} from "../../tests/clock/traffic.ts";
+} from "../../tests/support/clock-traffic.ts";
 import { Random } from "../base/random.ts";
 import { clockUncertainty, correction } from "./correction.ts";
 import { diagnose } from "./diagnose.ts";

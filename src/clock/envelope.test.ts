@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { drifting, hardware, send } from "../../tests/clock/traffic.ts";
+import { drifting, hardware, send } from "../../tests/support/clock-traffic.ts";
 import { Random } from "../base/random.ts";
 import { blockMinima, Envelope, MAX_BUCKETS } from "./envelope.ts";
 

@@ -9,7 +9,7 @@
  * single point that is too low (a false match) tilts it, so callers check it against an interval that such a
  * point cannot move.
  */
-import { lowerHullIndices } from "../base/regression.ts";
+import { lowerHullIndices } from "../base/math/regression.ts";
 
 export interface Line {
   slope: number;

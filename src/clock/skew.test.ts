@@ -7,7 +7,7 @@ import {
   rarelyAtMinimum,
   saturated,
   send,
-} from "../../tests/clock/traffic.ts";
+} from "../../tests/support/clock-traffic.ts";
 import { Random } from "../base/random.ts";
 import { Envelope } from "./envelope.ts";
 import { combineDirections, estimateSkew, type SkewEstimate } from "./skew.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type DelayModel, drifting, hardware, queue, send } from "../../tests/clock/traffic.ts";
+import { type DelayModel, drifting, hardware, queue, send } from "../../tests/support/clock-traffic.ts";
 import { Random } from "../base/random.ts";
 import { Envelope } from "./envelope.ts";
 import { findShifts } from "./steps.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Moments } from "../base/moments.ts";
+import { Moments } from "../base/math/moments.ts";
 import { type Interval, isNoAnswer, type NoAnswer } from "../estimators/estimator.ts";
 import { Combination, type Contribution } from "./combine.ts";
 

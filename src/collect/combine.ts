@@ -7,7 +7,7 @@
  * flows of an epoch come together. Where a sketch puts a flow beside the same neighbours in every epoch (Estimator.flowErrorsPersist), its errors repeat: the
  * half widths of one flow add as they are, and only those of different flows by squares. What an answer says is common to all (Interval.common) adds as it is. What has no answer is left out of the mean, and the share that it rests on says so.
  */
-import { Moments } from "../base/moments.ts";
+import { Moments } from "../base/math/moments.ts";
 import { type EstimatorAnswer, type Interval, isNoAnswer, type NoAnswer } from "../estimators/estimator.ts";
 
 /** One answer to be combined. */

@@ -7,9 +7,9 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import { checkCompatible } from "../epoch/compatible.ts";
 import { addCounters, mergeRecords, rebaseRecord, sealed } from "../epoch/merge.ts";
 import type { EpochRecord, RecordCounters } from "../epoch/record.ts";
-import { widenByDelayError } from "../estimators/delay-error.ts";
 import type { Estimator, EstimatorAnswer, KnownFlows, ParameterValues } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
+import { widenByDelayError } from "../estimators/widen.ts";
 import type { RecordPair } from "./pair.ts";
 
 /** Where records are read from: an archive, or anything that has them. */

@@ -3,10 +3,10 @@
  * and a record that reaches over an epoch's edge counted by the part of its time that lies within.
  */
 import type { Kernels } from "../base/kernels.ts";
-import type { FlowKeySpec } from "../capture/flow-key.ts";
-import type { FlowRecord } from "../capture/flow-records.ts";
-import { encodeFlowKey, hashFlowKey } from "../capture/flow-words.ts";
+import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { encodeFlowKey, hashFlowKey } from "../capture/flow/flow-words.ts";
 import type { KnownFlows } from "../estimators/estimator.ts";
+import type { FlowRecord } from "../flow-records/flow-records.ts";
 
 interface Recorded {
   words: Uint32Array;

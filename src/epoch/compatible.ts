@@ -5,7 +5,7 @@
 import { UsageError } from "../base/errors.ts";
 import { hashBytes64 } from "../base/hash.ts";
 import { formatTime } from "../base/time.ts";
-import { FlowKeySpec } from "../capture/flow-key.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { EpochBounds, EpochRecord, RecordHead } from "./record.ts";
 
 export type Geometry = Pick<

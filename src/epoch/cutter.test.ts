@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makeBatch, type Row } from "../../tests/small-batch.ts";
+import { makeBatch, type Row } from "../../tests/support/small-batch.ts";
 import { Kernels } from "../base/kernels.ts";
 import { controlStream, decodeControl, encodeControl } from "./control.ts";
 import { type CutPlan, createCutter, type EpochSink } from "./cutter.ts";

@@ -1,6 +1,6 @@
 /** Records of one tap put together: neighbours in time (a delimiter was lost at the other end), or parts of one epoch (several taps). */
 import { UsageError } from "../base/errors.ts";
-import { mergeDelayErrors } from "../estimators/delay-error.ts";
+import { mergeDelayErrors } from "../delays/delay-error.ts";
 import type { Estimator, ParameterValues } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { checkGeometry } from "./compatible.ts";

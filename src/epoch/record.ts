@@ -24,7 +24,7 @@
 import { deflateSync, inflateSync } from "node:zlib";
 import { ByteReader, ByteWriter, crc32c } from "../base/bytes.ts";
 import { FormatError } from "../base/errors.ts";
-import { type DelayError, packDelayError, unpackDelayError } from "../estimators/delay-error.ts";
+import { type DelayError, packDelayError, unpackDelayError } from "../delays/delay-error.ts";
 import type { Role } from "../estimators/estimator.ts";
 
 export const RECORD_VERSION = 1;

@@ -1,13 +1,14 @@
 /** The list of estimators: one line each. Nothing else registers them. */
-import { globalMean } from "./baselines/global-mean/global-mean.ts";
-import { multiflow } from "./baselines/multiflow/multiflow.ts";
-import { probes } from "./baselines/probes/probes.ts";
-import { sds } from "./baselines/sds/sds.ts";
-import { trajectory } from "./baselines/trajectory/trajectory.ts";
+
 import { colate } from "./colate/colate.ts";
-import { colateLiteral } from "./colate/literal/literal.ts";
 import type { Estimator } from "./estimator.ts";
 import { flowTable } from "./flows/flows.ts";
+import { colateLiteral } from "./lab/colate-literal/literal.ts";
+import { globalMean } from "./lab/global-mean/global-mean.ts";
+import { multiflow } from "./lab/multiflow/multiflow.ts";
+import { probes } from "./lab/probes/probes.ts";
+import { sds } from "./lab/sds/sds.ts";
+import { trajectory } from "./lab/trajectory/trajectory.ts";
 import { lda } from "./lda/lda.ts";
 import { lds } from "./lds/lds.ts";
 import { maple } from "./maple/maple.ts";

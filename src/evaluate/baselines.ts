@@ -1,8 +1,9 @@
 /** The systems that RLI is compared with, at the sampling rate of the paper (rli-ton, section V-C). */
-import { globalMean } from "../estimators/baselines/global-mean/global-mean.ts";
-import { multiflow } from "../estimators/baselines/multiflow/multiflow.ts";
-import { trajectory } from "../estimators/baselines/trajectory/trajectory.ts";
+
 import { isNoAnswer } from "../estimators/estimator.ts";
+import { globalMean } from "../estimators/lab/global-mean/global-mean.ts";
+import { multiflow } from "../estimators/lab/multiflow/multiflow.ts";
+import { trajectory } from "../estimators/lab/trajectory/trajectory.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import type { Contestant, Entry } from "./run-segment.ts";
 

@@ -4,7 +4,7 @@
  */
 import { expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
-import { sds } from "../estimators/baselines/sds/sds.ts";
+import { sds } from "../estimators/lab/sds/sds.ts";
 import { maple } from "../estimators/maple/maple.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { runFedByReferences } from "./fed-by-references.ts";

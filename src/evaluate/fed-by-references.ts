@@ -1,16 +1,11 @@
 /** Estimators that need each packet's delay, fed with delays interpolated between references instead of exact ones, against the truth: one epoch over the scenario. */
 import type { Kernels } from "../base/kernels.ts";
-import { FlowKeySpec } from "../capture/flow-key.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
-import {
-  addDelayErrors,
-  type DelayError,
-  delayErrorOf,
-  noDelayErrors,
-  widenByDelayError,
-} from "../estimators/delay-error.ts";
+import { addDelayErrors, type DelayError, delayErrorOf, noDelayErrors } from "../delays/delay-error.ts";
+import { type OwnedBatch, ReferenceDelays } from "../delays/reference-delays.ts";
 import type { EstimatorAnswer } from "../estimators/estimator.ts";
-import { type OwnedBatch, ReferenceDelays } from "../estimators/rli/reference-delays.ts";
+import { widenByDelayError } from "../estimators/widen.ts";
 import { RECEIVER, type Scenario } from "../simulate/scenario.ts";
 import { simulate } from "../simulate/simulate.ts";
 import { FlowTruthTable } from "../simulate/truth.ts";

@@ -1,5 +1,5 @@
 /** How far per-flow estimates are from the truth: |estimate - truth| / truth, medians over the flows of a size class. */
-import { quantileSorted } from "../base/regression.ts";
+import { quantileSorted } from "../base/math/regression.ts";
 import { type FlowEstimate, isNoAnswer } from "../estimators/estimator.ts";
 import type { SegmentTruth } from "./run-segment.ts";
 

@@ -1,6 +1,6 @@
 /** What references do to the traffic that they measure (rli-ton, figure 12): the same arrivals with and without them. */
 import type { Kernels } from "../base/kernels.ts";
-import { quantileSorted } from "../base/regression.ts";
+import { quantileSorted } from "../base/math/regression.ts";
 import { simulate } from "../simulate/simulate.ts";
 import { type RliSetting, rliScenario, type Scheme, withReferences } from "./rli-experiment.ts";
 import { runSegment, type SegmentTruth } from "./run-segment.ts";

@@ -3,7 +3,7 @@
  * packet that triggers it: behind it, every sample would contain that packet's transmission.
  */
 import type { PacketBatch } from "../capture/batch.ts";
-import { ADAPTIVE_DEFAULTS, AdaptiveRate, type AdaptiveSettings } from "../estimators/rli/injection-rate.ts";
+import { ADAPTIVE_DEFAULTS, AdaptiveRate, type AdaptiveSettings } from "../delays/injection-rate.ts";
 import type { InjectedPacket, Injector } from "../simulate/injector.ts";
 
 export type Injection =

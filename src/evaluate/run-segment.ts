@@ -3,7 +3,7 @@
  * of their arrival there.
  */
 import type { Kernels } from "../base/kernels.ts";
-import { FlowKeySpec } from "../capture/flow-key.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import type {
   Estimator,

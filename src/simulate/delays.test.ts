@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Kernels } from "../base/kernels.ts";
-import { lgamma } from "../base/special.ts";
+import { lgamma } from "../base/math/special.ts";
 import type { DelayModel, Hop } from "./scenario.ts";
 import { simulate } from "./simulate.ts";
 

@@ -6,7 +6,7 @@ import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { writeFailure } from "../base/directory.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
-import { formatFlowKey } from "../capture/flow-text.ts";
+import { formatFlowKey } from "../capture/flow/flow-text.ts";
 import { type OwnPayload, OwnPayloads, type PcapOptions, PcapWriter } from "./pcap-writer.ts";
 import { PendingFiles } from "./pending-files.ts";
 import { type Scenario, SIMULATED_FLAG } from "./scenario.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Kernels } from "../base/kernels.ts";
-import { FlowKeySpec } from "../capture/flow-key.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { Injector } from "./injector.ts";
 import { independentFlows, referenceQueue, twoLatencies, weibullDelays } from "./presets.ts";
 import { type Hop, type Scenario, SIMULATED_FLAG, type SyntheticTraffic } from "./scenario.ts";

@@ -13,7 +13,7 @@
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
-import type { FlowKeySpec } from "../capture/flow-key.ts";
+import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { isSpaced } from "./delays.ts";
 import { checkHops, makeStage } from "./hops.ts";
 import { inject } from "./injector.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
-import { FlowKeySpec } from "../capture/flow-key.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { simulate } from "./simulate.ts";
 import { meanFlowPackets, openSource } from "./source.ts";
 

@@ -4,7 +4,7 @@
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
-import { type FlowKey, FlowKeySpec } from "../capture/flow-key.ts";
+import { type FlowKey, FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 
 // Entry of kernels/simulate-truth.ts, in f64 positions.

@@ -7,8 +7,8 @@
  * error of measuring some hundred to some thousand packets, and it is what low and high tell.
  */
 import { Random } from "../../src/base/random.ts";
-import type { SegmentEstimate } from "../../src/network/segment-estimate.ts";
-import type { LossSpike, Spike } from "../../src/network/verdicts.ts";
+import type { SegmentEstimate } from "../../src/network/localise/segment-estimate.ts";
+import type { LossSpike, Spike } from "../../src/network/localise/verdicts.ts";
 
 export interface InjectedSpike {
   readonly segment: number;

@@ -2,8 +2,8 @@
 import uPlot from "uplot";
 import { formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
-import type { Latency } from "../../src/collect/compare-report.ts";
-import type { PageData } from "../../src/collect/page-data.ts";
+import type { Latency } from "../../src/compare/report.ts";
+import type { PageData } from "../../src/present/html/page-data.ts";
 import { Chart, plainAxis, valueAxis } from "./chart.ts";
 import { choice, el } from "./elements.ts";
 import { suitsLog } from "./over-time.ts";

@@ -1,5 +1,5 @@
-import { csvCell } from "../../src/collect/compare-csv.ts";
-import { COUNT_FIELDS, LATENCY_FIELDS } from "../../src/collect/compare-report.ts";
+import { COUNT_FIELDS, LATENCY_FIELDS } from "../../src/compare/report.ts";
+import { csvCell } from "../../src/present/csv/compare-csv.ts";
 import type { FlowRows } from "./flow-rows.ts";
 
 export function flowsAsCsv(rows: FlowRows, order: Uint32Array): string {

@@ -2,7 +2,7 @@
 
 import { countOrNot, formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
-import type { Latency, LatencyField } from "../../src/collect/compare-report.ts";
+import type { Latency, LatencyField } from "../../src/compare/report.ts";
 import { bdi, el, facts } from "./elements.ts";
 import { type FlowRows, protocolName } from "./flow-rows.ts";
 

@@ -6,8 +6,8 @@
  * Community ID (which is looked for nowhere else: any short word occurs in some of them), and conditions:
  * `loss>1%`, `p99>=5ms`, `sent>1000`.
  */
-import type { CountField, LatencyField } from "../../src/collect/compare-report.ts";
-import type { FlowColumns, KeyField } from "../../src/collect/page-data.ts";
+import type { CountField, LatencyField } from "../../src/compare/report.ts";
+import type { FlowColumns, KeyField } from "../../src/present/html/page-data.ts";
 
 const PROTOCOLS: Record<number, string> = {
   1: "ICMP",

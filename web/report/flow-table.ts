@@ -5,7 +5,7 @@
 
 import { formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
-import type { Latency, LatencyField } from "../../src/collect/compare-report.ts";
+import type { Latency, LatencyField } from "../../src/compare/report.ts";
 import { choice, el } from "./elements.ts";
 import { flowsAsCsv, save } from "./flow-csv.ts";
 import { flowDetail } from "./flow-detail.ts";

@@ -2,8 +2,8 @@
 
 import { formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatInstant, formatNs } from "../../src/base/time.ts";
-import type { CaptureSummary, SegmentReport } from "../../src/collect/compare-report.ts";
-import type { PageData } from "../../src/collect/page-data.ts";
+import type { CaptureSummary, SegmentReport } from "../../src/compare/report.ts";
+import type { PageData } from "../../src/present/html/page-data.ts";
 import { bdi, type Child, el } from "./elements.ts";
 
 export const baseName = (path: string): string => path.split(/[\\/]/).pop() || path;

@@ -2,7 +2,7 @@
 import type uPlot from "uplot";
 import { formatCount } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
-import type { HeatColumns } from "../../src/collect/page-data.ts";
+import type { HeatColumns } from "../../src/present/html/page-data.ts";
 import { Chart, type Timeline, valueAxis } from "./chart.ts";
 import { el } from "./elements.ts";
 import { delayLabels, rowScale } from "./scales.ts";

@@ -1,7 +1,7 @@
 /** The report page: reads the data that stands in the page and builds the sections in the order people ask. */
 
 import { formatCount } from "../../src/base/quantity.ts";
-import type { PageData } from "../../src/collect/page-data.ts";
+import type { PageData } from "../../src/present/html/page-data.ts";
 import { Timeline } from "./chart.ts";
 import { distribution } from "./distribution.ts";
 import { append, type Child, card, el } from "./elements.ts";

@@ -2,8 +2,8 @@
 import uPlot from "uplot";
 import { formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
-import type { LatencyField } from "../../src/collect/compare-report.ts";
-import type { IntervalColumns } from "../../src/collect/page-data.ts";
+import type { LatencyField } from "../../src/compare/report.ts";
+import type { IntervalColumns } from "../../src/present/html/page-data.ts";
 import { Chart, plainAxis, type Readout, RIGHT_PX, type Timeline, valueAxis } from "./chart.ts";
 import { choice, el } from "./elements.ts";
 import { legend } from "./legend.ts";

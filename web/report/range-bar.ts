@@ -1,5 +1,5 @@
 /** A small picture of one flow's delays on an axis that all flows share: a line min to max, a block p50 to p99. */
-import type { LatencyField } from "../../src/collect/compare-report.ts";
+import type { LatencyField } from "../../src/compare/report.ts";
 import { el } from "./elements.ts";
 
 export type LatencyColumns = Record<LatencyField, (number | null)[]>;

@@ -2,8 +2,8 @@
 
 import { countOrNot, formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatInstant, formatNs } from "../../src/base/time.ts";
-import type { CaptureSummary, Latency, SegmentReport } from "../../src/collect/compare-report.ts";
-import type { PageData } from "../../src/collect/page-data.ts";
+import type { CaptureSummary, Latency, SegmentReport } from "../../src/compare/report.ts";
+import type { PageData } from "../../src/present/html/page-data.ts";
 import { bdi, type Child, card, el, facts, sentences } from "./elements.ts";
 import { baseName, tiles } from "./headline.ts";
 import { flatten, readable } from "./unknown-values.ts";

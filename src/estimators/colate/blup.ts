@@ -13,7 +13,7 @@
  * the mean over the packets that were there: of a cell's residual, jitter of flow f is the share s_f^2 a_cf / S_c. A flow that has its
  * counters to itself is answered exactly, without being drawn to the others.
  */
-import { solveCg } from "../../base/linear.ts";
+import { solveCg } from "../../base/math/linear.ts";
 import type { FlowGraph } from "./flow-graph.ts";
 
 export interface Prior {

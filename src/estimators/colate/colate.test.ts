@@ -1,7 +1,7 @@
 /** The kernel against a slow twin, payloads, differences, and answers on traffic small enough to be reckoned by hand. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makeBatch, type Row } from "../../../tests/small-batch.ts";
+import { makeBatch, type Row } from "../../../tests/support/small-batch.ts";
 import { FormatError, UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";

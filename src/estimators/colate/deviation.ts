@@ -3,7 +3,7 @@
  * nobody else's packets. This is what the paper's virtual repetitions converge to (closed form in literal/deviation.ts), with
  * relative error sqrt(2 / (k - 1)) whatever their number: with m = 2 it is a guess, and its interval says so.
  */
-import { chiSquareQuantile } from "../../base/special.ts";
+import { chiSquareQuantile } from "../../base/math/special.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
 import { backgroundVariance } from "./blup.ts";
 import type { Decoded } from "./decode.ts";

@@ -1,5 +1,5 @@
 /** From the payloads of both ends to answers for the segment and for the flows asked for, and what they rest on. */
-import { normalQuantile, studentQuantile } from "../../base/special.ts";
+import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
 import type {
   EstimateInput,
   EstimatorAnswer,

@@ -9,7 +9,7 @@
  * d_f + d_0. Their variance is the pooled one, which weighs flows by what they showed: a line or a mean over ln s^2 would be that of the many short
  * flows, too low for the large ones, and an interval errs on the side of the wider.
  */
-import { digamma, trigamma } from "../../base/special.ts";
+import { digamma, trigamma } from "../../base/math/special.ts";
 import type { Prior } from "./blup.ts";
 import type { Difference } from "./difference.ts";
 import type { FlowGraph } from "./flow-graph.ts";

@@ -3,8 +3,9 @@
  * times, are worked out; flows of the sizes asked for are then dropped into the counters so found. A part of the flows over the same part of the
  * counters behaves as the whole.
  */
+
+import { normalCdf, normalQuantile } from "../../base/math/special.ts";
 import { Random } from "../../base/random.ts";
-import { normalCdf, normalQuantile } from "../../base/special.ts";
 import { noiseOf, posteriorVariances, priorVariances } from "./blup.ts";
 import type { Difference } from "./difference.ts";
 import { layFlows } from "./flow-graph.ts";

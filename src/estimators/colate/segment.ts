@@ -4,7 +4,7 @@
  * cells are taken at the flow's own level, and the variance is that of this combination under the model of blup.ts (one more solution of its
  * system). Where they are not, unusable cells are taken at the mean of the others, and the interval allows for flows that are in them alone.
  */
-import { normalQuantile, studentQuantile } from "../../base/special.ts";
+import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
 import type { Interval, KnownFlows } from "../estimator.ts";
 import { backgroundVariance, flowVarianceOf } from "./blup.ts";
 import { type Decoded, looseFlowVariance } from "./decode.ts";

@@ -8,7 +8,7 @@
  * gamma that makes the cells most likely.
  * V and s^2 may be off by a factor of four with little harm to the answers; to their intervals it matters more.
  */
-import { median } from "../../base/regression.ts";
+import { median } from "../../base/math/regression.ts";
 
 export interface VarianceFit {
   /** The mean that weighs cells by N^2 / E[y^2]: over flows rather than packets, which no single giant decides. */

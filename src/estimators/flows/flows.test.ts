@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type HostileRow, hostileRows, toBatches } from "../../../tests/hostile-rows.ts";
+import { type HostileRow, hostileRows, toBatches } from "../../../tests/support/hostile-rows.ts";
 import { FormatError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
-import { FlowKeySpec } from "../../capture/flow-key.ts";
+import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import type { SealedEpoch } from "../estimator.ts";
 import { parseParameters } from "../parameters.ts";
 import { flowTable } from "./flows.ts";

@@ -15,7 +15,7 @@
  * The deviation's interval takes the kurtosis as found, but at least 32: rows are too few to see rare long delays, and too narrow an interval
  * is worse than too wide a one. With tails beyond that (lognormal with sigma 1.5) and few rows it promises too much.
  */
-import { studentQuantile } from "../../base/special.ts";
+import { studentQuantile } from "../../base/math/special.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
 import type { LdaRows } from "./payload.ts";
 

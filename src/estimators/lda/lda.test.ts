@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { type HostileRow, hostileRows, toBatches } from "../../../tests/hostile-rows.ts";
+import { type HostileRow, hostileRows, toBatches } from "../../../tests/support/hostile-rows.ts";
 import { FormatError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";

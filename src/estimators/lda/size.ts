@@ -4,7 +4,7 @@
  * of a Weibull delay of that variation.
  */
 import { UsageError } from "../../base/errors.ts";
-import { lgamma } from "../../base/special.ts";
+import { lgamma } from "../../base/math/special.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { completeLda, LDA_PARAMETERS, type LdaParameters } from "./parameters.ts";
 import { payloadBytes } from "./payload.ts";

@@ -5,12 +5,12 @@ import {
   type PopulationRun,
   runPopulation,
   scoreFlows,
-} from "../../../tests/flow-population.ts";
+} from "../../../tests/support/flow-population.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
-import { sds } from "../baselines/sds/sds.ts";
 import type { Estimator, EstimatorAnswer, KnownFlows, ParameterValues } from "../estimator.ts";
 import { isNoAnswer } from "../estimator.ts";
+import { sds } from "../lab/sds/sds.ts";
 import { parseParameters } from "../parameters.ts";
 import { lds } from "./lds.ts";
 

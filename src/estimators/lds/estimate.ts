@@ -1,5 +1,5 @@
 /** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the least error. */
-import { normalQuantile } from "../../base/special.ts";
+import { normalQuantile } from "../../base/math/special.ts";
 import type {
   EstimateInput,
   EstimatorAnswer,

@@ -7,10 +7,10 @@ import {
   type Population,
   runPopulation,
   scoreFlows,
-} from "../../../tests/flow-population.ts";
+} from "../../../tests/support/flow-population.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { PacketBatch } from "../../capture/batch.ts";
-import { FlowKeySpec } from "../../capture/flow-key.ts";
+import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { CaptureReader } from "../../capture/reader.ts";
 import type { Estimator, EstimatorAnswer, KnownFlows, SealedEpoch } from "../estimator.ts";
 import { isNoAnswer } from "../estimator.ts";

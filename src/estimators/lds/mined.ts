@@ -4,7 +4,7 @@
  * Packets and bytes are count-min: the least over rows of a flow's k cells, never below the truth where a row takes all packets.
  * Loss is the missing packets of the flow's emptiest cells, less what its neighbours are expected to have lost.
  */
-import { chiSquareQuantile } from "../../base/special.ts";
+import { chiSquareQuantile } from "../../base/math/special.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowCells } from "./flow-cells.ts";

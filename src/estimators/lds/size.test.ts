@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { makePopulation, runPopulation, scoreFlows } from "../../../tests/flow-population.ts";
+import { makePopulation, runPopulation, scoreFlows } from "../../../tests/support/flow-population.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
-import { sds } from "../baselines/sds/sds.ts";
 import type { Estimator, SizeRequest } from "../estimator.ts";
+import { sds } from "../lab/sds/sds.ts";
 import { fitPareto, sizesFromCapture, sizesFromMean, survival } from "./flow-sizes.ts";
 import { lds } from "./lds.ts";
 import type { LdsParameters } from "./parameters.ts";

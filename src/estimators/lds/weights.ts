@@ -8,7 +8,7 @@
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { PacketBatch } from "../../capture/batch.ts";
-import { compileFilter } from "../../capture/filter.ts";
+import { compileFilter } from "../../capture/filter/filter.ts";
 import type { RowFilter } from "../../capture/reader.ts";
 
 export const MAX_WEIGHT = 65_535;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { hostileRows, toBatches } from "../../../tests/hostile-rows.ts";
+import { hostileRows, toBatches } from "../../../tests/support/hostile-rows.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
 import type { SizeRequest } from "../estimator.ts";

@@ -4,9 +4,9 @@
  * epoch's are, and what a group's mean leaves is measured. Real delays are lumpier, which makes groups better, or two-humped and wide, which makes them worse.
  */
 import { UsageError } from "../../base/errors.ts";
-import { bucketOf } from "../../base/log-histogram.ts";
-import { quantileSorted } from "../../base/regression.ts";
-import { normalQuantile } from "../../base/special.ts";
+import { bucketOf } from "../../base/math/log-histogram.ts";
+import { quantileSorted } from "../../base/math/regression.ts";
+import { normalQuantile } from "../../base/math/special.ts";
 import { BATCH_ROWS } from "../../capture/batch.ts";
 import type { ParameterValues, SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { centreOf } from "./centres/centres.ts";

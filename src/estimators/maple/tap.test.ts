@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type HostileRow, hostileRows, toBatches } from "../../../tests/hostile-rows.ts";
+import { type HostileRow, hostileRows, toBatches } from "../../../tests/support/hostile-rows.ts";
 import { FormatError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
-import { FlowKeySpec } from "../../capture/flow-key.ts";
-import { hashFlowKey } from "../../capture/flow-words.ts";
+import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
+import { hashFlowKey } from "../../capture/flow/flow-words.ts";
 import { DEFAULT_SEED } from "../../capture/reader.ts";
 import { isNoAnswer, type SealedEpoch } from "../estimator.ts";
 import { MATCH, MULTI_MATCH, NO_MATCH } from "../packet-answers.ts";

@@ -5,8 +5,8 @@
  * does not: the clock of the references' sender, a wrong drain rate, packets that a token bucket lets through without holding them for their
  * transmission, and what references themselves add to the packets behind them. Both are stated at the confidence asked for, the second whole.
  */
-import { LogHistogram } from "../../base/log-histogram.ts";
-import { studentQuantile } from "../../base/special.ts";
+import { LogHistogram } from "../../base/math/log-histogram.ts";
+import { studentQuantile } from "../../base/math/special.ts";
 import type {
   EstimateInput,
   EstimatorAnswer,

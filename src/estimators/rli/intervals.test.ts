@@ -1,6 +1,6 @@
 /** What an interval of RLI holds besides the misses of the line: src/evaluate/rli-intervals.test.ts counts how often the truth lies inside. */
 import { describe, expect, test } from "vitest";
-import { makeBatch, type Row } from "../../../tests/small-batch.ts";
+import { makeBatch, type Row } from "../../../tests/support/small-batch.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
 import { isNoAnswer } from "../estimator.ts";

@@ -1,7 +1,7 @@
 /** RLI's parameters: those of the queue, of the references, and of the flow table. */
 import { UsageError } from "../../base/errors.ts";
+import { STAMP_PORT } from "../../delays/stamp.ts";
 import type { ParameterSpec, ParameterValues } from "../estimator.ts";
-import { STAMP_PORT } from "./stamp.ts";
 
 export interface RliParameters extends ParameterValues {
   estimator: "rli" | "rli-l";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { probes } from "../baselines/probes/probes.ts";
-import { trajectory } from "../baselines/trajectory/trajectory.ts";
 import type { SizeRequest } from "../estimator.ts";
+import { probes } from "../lab/probes/probes.ts";
+import { trajectory } from "../lab/trajectory/trajectory.ts";
 import { rli } from "./rli.ts";
 import { predictError, SIZE_ERRORS, SIZE_EVERY, SIZE_FLOWS } from "./size.ts";
 

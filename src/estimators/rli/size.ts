@@ -6,9 +6,9 @@
  * `size`, prints the table and checks it). Between its points errors are interpolated on logarithms; beyond 1,000 packets a flow is told no better than at 1,000.
  */
 import { UsageError } from "../../base/errors.ts";
+import { injectionRate } from "../../delays/injection-rate.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { defaultParameters } from "../parameters.ts";
-import { injectionRate } from "./injection-rate.ts";
 import { completeRli, RLI_PARAMETERS, type RliParameters } from "./parameters.ts";
 
 /** One reference per so many packets, and packets of a flow. */

@@ -7,8 +7,8 @@
  *
  * A group is a run of whole buckets; what is returned for a packet is the mean of its group (CellTable), not the centre.
  */
-import { kMedians1d } from "../../../base/kmedians.ts";
-import { bucketHigh, bucketLow } from "../../../base/log-histogram.ts";
+import { kMedians1d } from "../../../base/math/kmedians.ts";
+import { bucketHigh, bucketLow } from "../../../base/math/log-histogram.ts";
 import { type Centres, nearestCentres } from "./centres.ts";
 
 /** Occupied log buckets in ascending order: packets and the mean of their delays. */

@@ -10,8 +10,8 @@
  * one before counts `memory` times as much. The paper counts one epoch alone (memory 0): what PBF then leaves out is how much two seconds that
  * are two apart differ; an average of several is nearer to the next.
  */
-import { kMedians1d } from "../../../base/kmedians.ts";
-import { bucketMid, bucketOf } from "../../../base/log-histogram.ts";
+import { kMedians1d } from "../../../base/math/kmedians.ts";
+import { bucketMid, bucketOf } from "../../../base/math/log-histogram.ts";
 import type { Random } from "../../../base/random.ts";
 import { type Centres, centreOf, nearestCentres } from "./centres.ts";
 import { type LogarithmicRange, logarithmicCentres, PAPER_RANGE } from "./logarithmic.ts";

@@ -1,0 +1,155 @@
+// Flows by their keys: a hash index over kernels/flow-records.ts. Whole keys are compared: never two flows in one record because their hashes collide.
+//
+//   index: upper half of the key's hash << 32 | number + 1, at the place that its first bits tell
+
+import { META_IPV6 } from "../decode/batch";
+import { hashKey } from "../decode/digest";
+import { addRecord, addWide, allocate, Flow, flowIn, flowSegments, FlowStats, statsCount, WIDE, wideOf } from "./flow-records";
+import { runAt, wideRun } from "./key-runs";
+
+const TAG: u64 = 0xffffffff00000000;
+
+/** A flow's key as five u64: meta, addrA to addrD. */
+export function statsKey(p: usize, id: u32, out: usize): void {
+  const stats = changetype<FlowStats>(p);
+  const flow = flowIn(flowSegments(stats), id);
+  store<u64>(out, flow.meta);
+  store<u64>(out, flow.addrA, 8);
+  if (flow.wide == 0) memory.fill(out + 16, 0, WIDE);
+  else memory.copy(out + 16, wideOf(stats, flow), WIDE);
+}
+
+/** Twice the slots. Flows lie in the order of their hashes, before and after: both tables are gone through from their beginnings. */
+function growIndex(stats: FlowStats): void {
+  const old = stats.index;
+  const end = old + (8 << stats.indexBits);
+  const bits = stats.indexBits + 1;
+  const mask: u32 = (1 << bits) - 1;
+  const index = allocate(8 << bits);
+  memory.fill(index, 0, 8 << bits);
+  for (let at = old; at < end; at += 8) {
+    const slot = load<u64>(at);
+    if (slot == 0) continue;
+    let j = <u32>(slot >> (64 - bits));
+    while (load<u64>(index + (j << 3)) != 0) j = (j + 1) & mask;
+    store<u64>(index + (j << 3), slot);
+  }
+  heap.free(old);
+  stats.index = index;
+  stats.indexBits = bits;
+}
+
+// @ts-ignore: decorator
+@inline
+function sameKey(stats: FlowStats, flow: Flow, meta: u64, a: u64, wide: usize): bool {
+  if (flow.meta != meta || flow.addrA != a) return false;
+  if ((meta & META_IPV6) == 0) return true;
+  const w = wideOf(stats, flow);
+  return load<u64>(w) == load<u64>(wide) && load<u64>(w, 8) == load<u64>(wide, 8) && load<u64>(w, 16) == load<u64>(wide, 16);
+}
+
+/** The number of the flow with this key, or -1 - the free slot where the search ended. `wide`: the rest of an IPv6 key. */
+// @ts-ignore: decorator
+@inline
+function search(stats: FlowStats, hash: u64, meta: u64, a: u64, wide: usize): i32 {
+  const segments = flowSegments(stats);
+  const index = stats.index;
+  const mask: u32 = (1 << stats.indexBits) - 1;
+  let j = <u32>(hash >> (64 - stats.indexBits));
+  while (true) {
+    const slot = load<u64>(index + (j << 3));
+    if (slot == 0) return -1 - <i32>j;
+    if (((slot ^ hash) & TAG) == 0 && sameKey(stats, flowIn(segments, <u32>slot - 1), meta, a, wide)) return <i32>(<u32>slot - 1);
+    j = (j + 1) & mask;
+  }
+  return -1;
+}
+
+function addFlow(stats: FlowStats, slot: u32, hash: u64, meta: u64, a: u64, wide: usize): u32 {
+  const id = statsCount(changetype<usize>(stats));
+  const flow = addRecord(stats);
+  flow.meta = meta;
+  flow.addrA = a;
+  if ((meta & META_IPV6) != 0) {
+    addWide(stats, flow, wide);
+  }
+  store<u64>(stats.index + (slot << 3), (hash & TAG) | <u64>(id + 1));
+  if ((id + 1) >> (stats.indexBits - 1) != 0) growIndex(stats);
+  return id;
+}
+
+/** The number of the flow of run `i`, made where it is new. */
+// @ts-ignore: decorator
+@inline
+export function flowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32): u32 {
+  const run = runAt(runs, i);
+  const hash = load<u64>(run, 8);
+  const meta = load<u64>(run, 16);
+  const a = load<u64>(run, 24);
+  const wide = wideRun(runs, capacity, i);
+  const found = search(stats, hash, meta, a, wide);
+  return found >= 0 ? <u32>found : addFlow(stats, <u32>(-1 - found), hash, meta, a, wide);
+}
+
+/**
+ * Loads what the look-ups of the runs will need: independent loads overlap their cache misses, the dependent ones of a look-up do not.
+ * `scratch`: a u32 per run.
+ */
+export function touchRuns(stats: FlowStats, runs: usize, count: u32, scratch: u32): void {
+  // What is small is in the cache.
+  if (stats.indexBits < 15) return;
+  const index = stats.index;
+  const shift = 64 - stats.indexBits;
+  const segments = flowSegments(stats);
+  let sum: u32 = 0;
+  for (let i: u32 = 0; i < count; i++) {
+    const hash = load<u64>(runAt(runs, i), 8);
+    const slot = load<u64>(index + (<u32>(hash >> shift) << 3));
+    // Another flow's record is not what is needed; 0 is none.
+    store<u32>(scratch + (i << 2), ((slot ^ hash) & TAG) == 0 ? <u32>slot : 0);
+  }
+  for (let i: u32 = 0; i < count; i++) {
+    const id = load<u32>(scratch + (i << 2));
+    if (id != 0) sum += flowIn(segments, id - 1).sent;
+  }
+  stats.touched = sum;
+}
+
+/** The flow of the opposite direction (addresses and ports exchanged), or -1. `scratch`: 40 bytes. */
+export function statsReverse(p: usize, id: u32, scratch: usize): i32 {
+  const stats = changetype<FlowStats>(p);
+  statsKey(p, id, scratch);
+  const meta = load<u64>(scratch);
+  const a = load<u64>(scratch, 8);
+  const ports = <u32>meta;
+  store<u64>(scratch, (meta & TAG) | <u64>((ports >> 16) | (ports << 16)));
+  if ((meta & META_IPV6) == 0) store<u64>(scratch, rotl<u64>(a, 32), 8);
+  else {
+    const b = load<u64>(scratch, 16);
+    store<u64>(scratch, load<u64>(scratch, 24), 8);
+    store<u64>(scratch, load<u64>(scratch, 32), 16);
+    store<u64>(scratch, a, 24);
+    store<u64>(scratch, b, 32);
+  }
+  const found = search(stats, hashKey(scratch, stats.seed), load<u64>(scratch), load<u64>(scratch, 8), scratch + 16);
+  return found >= 0 ? found : -1;
+}
+
+/**
+ * The next flow from `from` on with matched packets whose opposite has some, too, and a higher number; -1 where there is none, or where `most` flows
+ * were asked in vain. Leaves the opposite's number at `scratch` + 40. `scratch`: 48 bytes.
+ */
+export function statsPeer(p: usize, from: u32, most: u32, scratch: usize): i32 {
+  const segments = flowSegments(changetype<FlowStats>(p));
+  const count = statsCount(p);
+  let asked: u32 = 0;
+  for (let id = from; id < count && asked < most; id++) {
+    if (flowIn(segments, id).matched == 0) continue;
+    asked++;
+    const other = statsReverse(p, id, scratch);
+    if (other <= <i32>id || flowIn(segments, <u32>other).matched == 0) continue;
+    store<u32>(scratch, <u32>other, 40);
+    return <i32>id;
+  }
+  return -1;
+}

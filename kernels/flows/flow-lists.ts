@@ -1,0 +1,84 @@
+// Delays of a flow by log bucket: from the fourth matched packet on (up to three are told by least, most and sum) a flow has a list of its
+// buckets, two bytes each, that grows in steps; a full list of the largest kind is poured into the table of cells (kernels/cells.ts) and begins
+// anew. So a packet costs one store beside the last one of its flow, and memory is two bytes per packet or a cell per bucket, whichever is less.
+
+import { Cells, cellsAdd } from "../sketches/cells";
+import { flowIn, FlowMore, flowSegments, FlowStats, moreOrNone, slabTake } from "./flow-records";
+
+const LAST_CLASS: u32 = 3;
+const BUCKET_BIAS: i32 = 8192;
+
+/** A list of a class: 8, 32, 128 or 512 entries. */
+function listNew(stats: FlowStats, kind: u32): u32 {
+  if (kind < LAST_CLASS) {
+    const free = changetype<usize>(stats) + offsetof<FlowStats>("free0") + (kind << 2);
+    const p = load<u32>(free);
+    if (p != 0) {
+      store<u32>(free, load<u32>(p));
+      return p;
+    }
+  }
+  return slabTake(stats, <u32>16 << (kind << 1));
+}
+
+function listRoom(stats: FlowStats, more: FlowMore, id: u32): void {
+  const state = more.listState;
+  const count = state & 0xffff;
+  const kind = state >> 16;
+  if (more.list == 0) {
+    more.list = listNew(stats, 0);
+    return;
+  }
+  if (kind == LAST_CLASS) {
+    const cells = changetype<Cells>(<usize>stats.cells);
+    for (let i: u32 = 0; i < count; i++) cellsAdd(cells, id, <i32>load<u16>(more.list + (i << 1)) - BUCKET_BIAS);
+    more.listState = LAST_CLASS << 16;
+    return;
+  }
+  const fresh = listNew(stats, kind + 1);
+  for (let o: u32 = 0; o < count << 1; o += 8) store<u64>(fresh + o, load<u64>(more.list + o));
+  const free = changetype<usize>(stats) + offsetof<FlowStats>("free0") + (kind << 2);
+  store<u32>(more.list, load<u32>(free));
+  store<u32>(free, more.list);
+  more.list = fresh;
+  more.listState = ((kind + 1) << 16) | count;
+}
+
+/** One more delay of this bucket. */
+// @ts-ignore: decorator
+@inline
+export function listAdd(stats: FlowStats, more: FlowMore, id: u32, bucket: i32): void {
+  let state = more.listState;
+  if (more.list == 0 || (state & 0xffff) == <u32>8 << ((state >> 16) << 1)) {
+    listRoom(stats, more, id);
+    state = more.listState;
+  }
+  store<u16>(more.list + ((state & 0xffff) << 1), <u16>(bucket + BUCKET_BIAS));
+  more.listState = state + 1;
+}
+
+/**
+ * Loads the second records and the lists of the flows of `n` partners (16 bytes each: the entry first, the last word is ours), one kind after
+ * the other: loads that do not wait for each other overlap their cache misses.
+ */
+export function touchMore(stats: FlowStats, found: u32, n: u32): void {
+  const segments = flowSegments(stats);
+  let sum: u32 = 0;
+  let flows: u32 = 0;
+  let last: u32 = 0xffffffff;
+  for (let k: u32 = 0; k < n; k++) {
+    const id = load<u32>(load<u32>(found + (k << 4)), 16);
+    if (id == last) continue;
+    last = id;
+    // A flow without one reads the first, which is there: a branch would cost more.
+    const record = moreOrNone(stats, flowIn(segments, id));
+    store<u32>(found + (flows << 4), record, 12);
+    sum += load<u32>(record, 40);
+    flows++;
+  }
+  for (let k: u32 = 0; k < flows; k++) {
+    const record = changetype<FlowMore>(<usize>load<u32>(found + (k << 4), 12));
+    sum += load<u8>(record.list + ((record.listState & 0xffff) << 1));
+  }
+  stats.touched = sum;
+}

@@ -1,0 +1,55 @@
+// Packets of an epoch dealt out to three ribbons by their hash: those of class c keep their group's number without its last c bits.
+
+import { rehash } from "../decode/digest";
+import { KIND_MATCH } from "./svbf";
+
+const SALT: u64 = 0x6d69786564726962;
+
+/** The class of a key: 0 below the first threshold, 1 below the second, else 2. */
+// @ts-ignore: decorator
+@inline
+function classOf(key: u64, seed: u64, first: u32, second: u32): u32 {
+  const u = <u32>(rehash(key, seed ^ SALT) >> 32);
+  return u < first ? 0 : u < second ? 1 : 2;
+}
+
+/**
+ * Sorts keys (u64) and, where they are given, group numbers (u16) by class; numbers lose their last bits. `rows` (u32) receives where each came from, `counts`
+ * (3 u32) how many each class has.
+ */
+export function mixedSplit(
+  keys: usize, codes: usize, n: u32, seed: u64, first: u32, second: u32, outKeys: usize, outCodes: usize, rows: usize, counts: usize,
+): void {
+  memory.fill(counts, 0, 12);
+  for (let i: u32 = 0; i < n; i++) {
+    const at = counts + (classOf(load<u64>(keys + (i << 3)), seed, first, second) << 2);
+    store<u32>(at, load<u32>(at) + 1);
+  }
+  let next0: u32 = 0;
+  let next1: u32 = load<u32>(counts);
+  let next2: u32 = next1 + load<u32>(counts, 4);
+  for (let i: u32 = 0; i < n; i++) {
+    const key = load<u64>(keys + (i << 3));
+    const c = classOf(key, seed, first, second);
+    const to = c == 0 ? next0++ : c == 1 ? next1++ : next2++;
+    store<u64>(outKeys + (to << 3), key);
+    store<u32>(rows + (to << 2), i);
+    if (codes != 0) store<u16>(outCodes + (to << 1), <u16>(<u32>load<u16>(codes + (i << 1)) >> c));
+  }
+}
+
+/** Answers of one class's ribbon as those of the rows they belong to: the groups that a shortened number may mean. */
+export function mixedGather(answers: usize, rows: usize, n: u32, shift: u32, groups: u32, out: usize): void {
+  for (let i: u32 = 0; i < n; i++) {
+    const word = load<u32>(answers + (i << 3));
+    const q = out + (load<u32>(rows + (i << 2)) << 3);
+    if (word >> 16 == 0) {
+      store<u64>(q, 0);
+      continue;
+    }
+    const low = (word & 0xffff) << shift;
+    const high = min<u32>(groups - 1, low + (1 << shift) - 1);
+    store<u32>(q, low | KIND_MATCH);
+    store<u32>(q, low | (high << 16), 4);
+  }
+}

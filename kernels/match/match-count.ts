@@ -1,0 +1,384 @@
+// What the pairs of one call add up to: flows, totals of either direction, intervals, order of arrival. Each loop has few values to keep in
+// registers and few places in memory to miss.
+
+import { Batch } from "../decode/batch";
+import { bucketOf, Cells, cellsAddMany } from "../sketches/cells";
+import { listAdd, touchMore } from "../flows/flow-lists";
+import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
+import {
+  HISTOGRAM, Interval, INTERVAL_BYTES, Match, PAIR_BUCKET, PAIR_DELAY, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
+} from "./match-state";
+import { ARRIVED } from "./waiting";
+
+function intervalsGrow(m: Match): void {
+  const old = m.intervalRoom;
+  const room = old << 1;
+  const fresh = heap.alloc(room * INTERVAL_BYTES);
+  memory.copy(fresh, m.intervals, old * INTERVAL_BYTES);
+  memory.fill(fresh + old * INTERVAL_BYTES, 0, old * INTERVAL_BYTES);
+  heap.free(m.intervals);
+  heap.free(m.intervalSlots);
+  m.intervals = <u32>fresh;
+  m.intervalRoom = room;
+  m.intervalSlots = <u32>heap.alloc(room << 3);
+  memory.fill(m.intervalSlots, 0, room << 3);
+  for (let i: u32 = 0; i < m.intervalCount; i++) {
+    store<u32>(intervalSlot(m, changetype<Interval>(m.intervals + i * INTERVAL_BYTES).index), i + 1);
+  }
+}
+
+/** Where the table tells, or is to be told, the record of interval `index`. */
+function intervalSlot(m: Match, index: f64): u32 {
+  const mask = (m.intervalRoom << 1) - 1;
+  let at = <u32>((reinterpret<u64>(index) * 0x9e3779b97f4a7c15) >> 32) & mask;
+  let i = load<u32>(m.intervalSlots + (at << 2));
+  while (i != 0 && changetype<Interval>(m.intervals + (i - 1) * INTERVAL_BYTES).index != index) {
+    at = (at + 1) & mask;
+    i = load<u32>(m.intervalSlots + (at << 2));
+  }
+  return m.intervalSlots + (at << 2);
+}
+
+/** The interval record of a send time; times before the first one count there. */
+export function intervalAt(m: Match, time: f64): u32 {
+  const index = max<f64>(0, Math.floor((time - m.epochStart) / m.epoch));
+  let slot = intervalSlot(m, index);
+  const known = load<u32>(slot);
+  if (known != 0) return known - 1;
+  if (m.intervalCount == m.intervalRoom) {
+    intervalsGrow(m);
+    slot = intervalSlot(m, index);
+  }
+  const i = m.intervalCount++;
+  changetype<Interval>(m.intervals + i * INTERVAL_BYTES).index = index;
+  store<u32>(slot, i + 1);
+  return i;
+}
+
+function intervalFind(m: Match, time: f64): u32 {
+  settleRecent(m);
+  const i = intervalAt(m, time);
+  m.interval = i;
+  m.intervalFrom = m.epochStart + changetype<Interval>(m.intervals + i * INTERVAL_BYTES).index * m.epoch;
+  m.intervalTo = m.intervalFrom + m.epoch;
+  return i;
+}
+
+/** The same for forward pairs: the current interval, if it is that, or else it becomes that. */
+// @ts-ignore: decorator
+@inline
+function intervalOf(m: Match, time: f64): u32 {
+  return time >= m.intervalFrom && time < m.intervalTo ? m.interval : intervalFind(m, time);
+}
+
+function extentOf(m: Match, order: u32): u32 {
+  // RFC 4737: from the earliest arrival that had overtaken it. Newest-so-far packets have growing orders: bisect among the last ones.
+  const n = m.recordCount;
+  let low: u32 = n > RECORDS ? n - RECORDS : 0;
+  let high: u32 = n;
+  while (low < high) {
+    const mid = low + ((high - low) >> 1);
+    if (<i32>(load<u32>(m.records + ((mid & (RECORDS - 1)) << 3)) - order) > 0) high = mid;
+    else low = mid + 1;
+  }
+  if (low == n) return 1;
+  return m.arrivals - load<u32>(m.records + ((low & (RECORDS - 1)) << 3), 4);
+}
+
+/** The second loop: the flows of the partners found. Leaves their pairs in columns, by direction. */
+function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
+  const stats = changetype<FlowStats>(m.stats);
+  const segments = flowSegments(stats);
+  touchMore(stats, m.found, m.foundCount);
+  let k: u32 = 0;
+  while (k < m.foundCount) {
+    const e = load<u32>(m.found + (k << 4));
+    const flow = flowIn(segments, load<u32>(e, 16));
+    if (flow.more < 1 << 30) {
+      const row = load<u32>(m.found + (k << 4), 8);
+      const apart = load<f64>(batch.time + (row << 3)) + shift - load<f64>(e, 8);
+      flow.more |= ((side == 1 ? apart : -apart) >= m.threshold ? <u32>1 : <u32>2) << 30;
+    }
+    k = countRun(m, stats, flow, batch, side, shift, k);
+  }
+}
+
+/** The partners from number k on that are of one flow, one after the other; returns the first that is not. */
+function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u32, shift: f64, k: u32): u32 {
+  const times = batch.time;
+  const flags = batch.flags;
+  const rows = m.rows;
+  const offset = m.offset;
+  const slope = m.slope;
+  const pivot = m.pivot;
+  const n = m.foundCount;
+  const from = k;
+  let f = m.found + (k << 4);
+  let e = load<u32>(f);
+  const id = load<u32>(e, 16);
+  const forward = directionOf(flow) == 1;
+  const total = changetype<Total>(forward ? m.forward : m.reverse);
+  let q = forward ? m.pairs + (m.pairCount << 3) : m.backPairs + (m.backPairCount << 3);
+  let h = forward ? m.pairs + rows * PAIR_BUCKET + (m.pairCount << 2) : m.backPairs + rows * PAIR_BUCKET + (m.backPairCount << 2);
+  let matched = flow.matched;
+  let more = changetype<FlowMore>(0);
+  let first = flow.first;
+  let last = flow.last;
+  let least: f64 = min<f64>(first, last);
+  let most: f64 = max<f64>(first, last);
+  let sum: f64 = 0;
+  let squares: f64 = 0;
+  let jitter: f64 = 0;
+  let negative: u32 = 0;
+  let lower: u32 = 0;
+  let higher: u32 = 0;
+  if (matched > 2) {
+    more = moreOf(stats, flow);
+    least = more.least;
+    most = more.most;
+    sum = more.sum;
+    squares = more.squares;
+  }
+  do {
+    const row = load<u32>(f, 8);
+    const rowTime = load<f64>(times + (row << 3)) + shift;
+    const entryTime = load<f64>(e, 8);
+    const send = side == 1 ? entryTime : rowTime;
+    const raw = side == 1 ? rowTime - entryTime : entryTime - rowTime;
+    const d = raw - offset - slope * (send - pivot);
+    // A reverse packet's delay is counted in its own direction.
+    const delay = forward ? d : -d;
+    const bucket = bucketOf(delay);
+    store<f64>(q, send);
+    store<f64>(q + rows * PAIR_RAW, raw);
+    store<f64>(q + rows * PAIR_DELAY, delay);
+    store<i32>(h, bucket);
+    q += 8;
+    h += 4;
+    const rowTtl: u32 = load<u8>(flags + (row << 2));
+    const entryTtl: u32 = load<u8>(e, 21);
+    lower += rowTtl < entryTtl ? 1 : 0;
+    higher += rowTtl > entryTtl ? 1 : 0;
+    if (matched == 0) {
+      first = delay;
+      least = delay;
+      most = delay;
+    } else {
+      if (matched == 2) {
+        // Up to two delays are told by the first and the last; from the third on there is a second record.
+        more = moreOf(stats, flow);
+        sum = last - first;
+        squares = sum * sum;
+        // The second delay's step is added below where it is of this call.
+        more.jitter = flow.matched < 2 ? 0 : abs<f64>(sum);
+        more.negative = (first < 0 ? 1 : 0) + (last < 0 ? 1 : 0);
+      } else if (matched >= 3) {
+        // Up to three are told by least, most and sum; from the fourth on they need buckets.
+        if (matched == 3) {
+          listAdd(stats, more, id, bucketOf(least));
+          listAdd(stats, more, id, bucketOf(most));
+          listAdd(stats, more, id, bucketOf(3 * first + sum - least - most));
+        }
+        listAdd(stats, more, id, bucket);
+      }
+      const x = delay - first;
+      sum += x;
+      squares += x * x;
+      jitter += abs<f64>(delay - last);
+      if (delay < least) least = delay;
+      if (delay > most) most = delay;
+      if (matched >= 2) negative += delay < 0 ? 1 : 0;
+    }
+    last = delay;
+    matched++;
+    k++;
+    if (k == n) break;
+    f += 16;
+    e = load<u32>(f);
+  } while (load<u32>(e, 16) == id);
+  if (forward) m.pairCount += k - from;
+  else m.backPairCount += k - from;
+  if (changetype<usize>(more) != 0) {
+    more.least = least;
+    more.most = most;
+    more.sum = sum;
+    more.squares = squares;
+    more.jitter += jitter;
+    more.negative += negative;
+  }
+  total.jitter += jitter;
+  total.jitterCount += <f64>(k - from - (flow.matched == 0 ? 1 : 0));
+  flow.first = first;
+  flow.last = last;
+  flow.matched = matched;
+  // AFTER's rows count as received when they are taken (those without a partner) or here.
+  if (side == 1) flow.received += k - from;
+  if (side == 1 && forward) countFlowOrder(m, stats, flow, from, k);
+  if (forward == (side == 0)) markArrived(m, from, k);
+  // The TTL of the row is AFTER's, or BEFORE's.
+  total.ttlLower += side == 1 ? lower : higher;
+  total.ttlHigher += side == 1 ? higher : lower;
+  total.ttlEqual += k - from - lower - higher;
+  return k;
+}
+
+/** Partners [from, to) that waited where they had arrived: copies of them may be behind them. */
+function markArrived(m: Match, from: u32, to: u32): void {
+  for (let k = from; k < to; k++) {
+    const e = load<u32>(m.found + (k << 4));
+    store<u32>(e, load<u32>(e, 20) | ARRIVED, 20);
+  }
+}
+
+/** Which of the partners [from, to), all of one flow, were sent before one that has arrived. Leaves their orders beside the pairs. */
+// @ts-ignore: decorator
+@inline
+function countFlowOrder(m: Match, stats: FlowStats, flow: Flow, from: u32, to: u32): void {
+  let order = m.pairs + m.rows * PAIR_ORDER + ((m.pairCount - (to - from)) << 2);
+  let next = flow.nextOrder;
+  for (let k = from; k < to; k++) {
+    const number = load<u32>(m.found + (k << 4), 4);
+    store<u32>(order, number);
+    order += 4;
+    if (<i32>(number - next) >= 0) next = number + 1;
+    else faultsOf(stats, flow).reordered++;
+  }
+  flow.nextOrder = next;
+}
+
+/** A record's sums, {first, sum, squares, least, most} from `p` on, begin with this delay. */
+function beginSums(p: usize, first: f64): void {
+  store<f64>(p, first);
+  store<f64>(p, 0, 8);
+  store<f64>(p, 0, 16);
+  store<f64>(p, first, 24);
+  store<f64>(p, first, 32);
+}
+
+/**
+ * The third loop: totals of one direction, and for the forward one the intervals and the histogram. Sums are taken delay by delay: how rows
+ * are cut into calls does not show in their last digits.
+ */
+function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): void {
+  if (n == 0) return;
+  const rows = m.rows;
+  const delays = pairs + rows * PAIR_DELAY;
+  const histogram = forward ? m.recent + (8192 << 2) : m.reverse + TOTAL_BYTES + (8192 << 2);
+  if (total.matched == 0) beginSums(changetype<usize>(total) + offsetof<Total>("first"), load<f64>(delays));
+  const totalFirst = total.first;
+  let totalSum = total.sum;
+  let totalSquares = total.squares;
+  let firstSend = total.firstSend;
+  let lastSend = total.lastSend;
+  let firstArrive = total.firstArrive;
+  let lastArrive = total.lastArrive;
+  let negative: u32 = 0;
+  let i: u32 = 0;
+  while (i < n) {
+    const start = i;
+    const at = forward ? intervalOf(m, load<f64>(pairs + (i << 3))) : 0;
+    const from = forward ? m.intervalFrom : -Infinity;
+    const to = forward ? m.intervalTo : Infinity;
+    // Pairs of the other direction have no interval: record 0 is read for them, and left as it is.
+    const interval = changetype<Interval>(m.intervals + at * INTERVAL_BYTES);
+    if (forward && interval.matched == 0) beginSums(changetype<usize>(interval) + offsetof<Interval>("first"), load<f64>(delays + (i << 3)));
+    const first = interval.first;
+    let sum = interval.sum;
+    let squares = interval.squares;
+    let least = load<f64>(delays + (i << 3));
+    let most = least;
+    do {
+      const send = load<f64>(pairs + (i << 3));
+      if (!(send >= from && send < to) && i != start) break;
+      const arrive = send + load<f64>(pairs + rows * PAIR_RAW + (i << 3));
+      const delay = load<f64>(delays + (i << 3));
+      const h = histogram + (load<i32>(pairs + rows * PAIR_BUCKET + (i << 2)) << 2);
+      const x = delay - totalFirst;
+      totalSum += x;
+      totalSquares += x * x;
+      const y = delay - first;
+      sum += y;
+      squares += y * y;
+      if (delay < least) least = delay;
+      if (delay > most) most = delay;
+      negative += delay < 0 ? 1 : 0;
+      if (send < firstSend) firstSend = send;
+      if (send > lastSend) lastSend = send;
+      if (arrive < firstArrive) firstArrive = arrive;
+      if (arrive > lastArrive) lastArrive = arrive;
+      store<u32>(h, load<u32>(h) + 1);
+      i++;
+    } while (i < n);
+    total.least = min<f64>(total.least, least);
+    total.most = max<f64>(total.most, most);
+    if (!forward) continue;
+    interval.matched += i - start;
+    interval.sum = sum;
+    interval.squares = squares;
+    interval.least = min<f64>(interval.least, least);
+    interval.most = max<f64>(interval.most, most);
+    m.recentLow = min<i32>(m.recentLow, bucketOf(least));
+    m.recentHigh = max<i32>(m.recentHigh, bucketOf(most));
+  }
+  total.matched += n;
+  total.sum = totalSum;
+  total.squares = totalSquares;
+  total.negative += negative;
+  total.firstSend = firstSend;
+  total.lastSend = lastSend;
+  total.firstArrive = firstArrive;
+  total.lastArrive = lastArrive;
+}
+
+/** Puts what is counted of the current interval where it belongs. */
+export function settleRecent(m: Match): void {
+  const total = m.forward + TOTAL_BYTES + (8192 << 2);
+  const recent = m.recent + (8192 << 2);
+  const cells = changetype<Cells>(m.intervalCells);
+  for (let bucket = m.recentLow; bucket <= m.recentHigh; bucket++) {
+    const n = load<u32>(recent + (bucket << 2));
+    if (n == 0) continue;
+    store<u32>(recent + (bucket << 2), 0);
+    store<u32>(total + (bucket << 2), load<u32>(total + (bucket << 2)) + n);
+    cellsAddMany(cells, m.interval, bucket, n);
+  }
+  m.recentLow = HISTOGRAM;
+  m.recentHigh = -HISTOGRAM;
+}
+
+/** The order of arrival of forward pairs that AFTER's packets completed. */
+function countOrder(m: Match): void {
+  const orders = m.pairs + m.rows * PAIR_ORDER;
+  const total = changetype<Total>(m.forward);
+  const records = m.records;
+  let nextOrder = m.nextOrder;
+  let recordCount = m.recordCount;
+  for (let i: u32 = 0; i < m.pairCount; i++) {
+    const order = load<u32>(orders + (i << 2));
+    m.arrivals++;
+    if (<i32>(order - nextOrder) >= 0) {
+      nextOrder = order + 1;
+      const slot = records + ((recordCount & (RECORDS - 1)) << 3);
+      store<u32>(slot, order);
+      store<u32>(slot, m.arrivals, 4);
+      recordCount++;
+    } else {
+      m.recordCount = recordCount;
+      total.reordered++;
+      const extent = extentOf(m, order);
+      total.extentSum += <f64>extent;
+      if (extent > total.extentMax) total.extentMax = extent;
+    }
+  }
+  m.nextOrder = nextOrder;
+  m.recordCount = recordCount;
+}
+
+/** Everything about the partners that the first loop found. */
+export function countPairs(m: Match, batch: Batch, side: u32, shift: f64): void {
+  if (m.foundCount == 0) return;
+  countFlows(m, batch, side, shift);
+  countTotal(m, changetype<Total>(m.forward), m.pairs, m.pairCount, true);
+  countTotal(m, changetype<Total>(m.reverse), m.backPairs, m.backPairCount, false);
+  if (side == 1) countOrder(m);
+}

@@ -1,0 +1,115 @@
+// RLI's answers: when a reference has arrived, all packets that waited for it get their delay on the line and are summed per flow (rli-ton, section III-C, equations 1-4).
+// Packets of a flow within a gap err together, gaps err independently: errors = sum over gaps (n miss)^2, misses = sum over packets miss^2.
+//
+// What no neighbour tells is counted for estimate.ts: what the references' sender says of its clock; whether the drain rate is right (a reference that was in
+// the queue for longer than the gap before it saw the link busy for the whole gap: the gap's bytes over its time are the rate); and which packets came beside
+// references as fast as the fastest (`idle`): in a token bucket they may not have been held for their transmission.
+
+import { bucketOf, Cells, cellsAdd } from "../sketches/cells";
+import { FLOW_HEAD, flowRecord, Flows } from "../flows/flows";
+import { Gap, gapDelay, gapLeft, gapStep, gapTo } from "./gap";
+import { BUFFERED, Rli } from "./state";
+
+/** Answers everything held, with the error of the references' times; beside references of `wire` bytes. */
+function flush(r: Rli, wire: u32, error: f64): void {
+  const n = r.held;
+  const g = changetype<Gap>(r.between);
+  const flows = changetype<Flows>(r.flows);
+  const gap = ++r.gap;
+  const half: i64 = g.line.share < 1 ? 1 : 0;
+  const idleMask: i64 = g.line.idle != 0 ? -1 : 0;
+  const counted = g.trains == 0;
+  const miss = g.missSquared;
+  let errors: f64 = 0;
+  let misses: f64 = 0;
+  let doubts: f64 = 0;
+  let squares: f64 = 0;
+  let excess: i64 = 0;
+  for (let i: u32 = 0; i < n; i++) {
+    const e = r.buffer + i * BUFFERED;
+    const bytes = load<u32>(e, 12);
+    const d = gapDelay(g, load<f64>(e), bytes, load<f64>(e, 16));
+    const more = (<i64>bytes - <i64>wire) >> half;
+    const q = flowRecord(flows, load<u32>(e, 8)) + FLOW_HEAD;
+    store<u32>(q, load<u32>(q) + 1);
+    if (load<u32>(q, 8) != gap) {
+      store<u32>(q, 0, 4);
+      store<u32>(q, gap, 8);
+      store<u32>(q, load<u32>(q, 12) + 1, 12);
+    }
+    store<i64>(q, load<i64>(q, 24) + <i64>d, 24);
+    store<f64>(q, load<f64>(q, 32) + d * d, 32);
+    if (counted) {
+      // All err alike: their number is enough.
+      const before = load<u32>(q, 4);
+      store<u32>(q, before + 1, 4);
+      store<f64>(q, load<f64>(q, 40) + <f64>(2 * before + 1) * miss, 40);
+      store<f64>(q, load<f64>(q, 56) + miss, 56);
+    } else {
+      const off = g.off;
+      const alike = g.alike;
+      const before = <f64>load<f32>(q, 4);
+      store<f32>(q, <f32>(before + off), 4);
+      store<f32>(q, load<f32>(q, 20) + <f32>alike, 20);
+      store<f64>(q, load<f64>(q, 40) + (2 * before + off) * off, 40);
+      store<f64>(q, load<f64>(q, 56) + off * off, 56);
+      errors += off;
+      misses += off * off;
+      doubts += alike;
+    }
+    store<i64>(q, load<i64>(q, 64) + more, 64);
+    store<i64>(q, load<i64>(q, 72) + (more & idleMask), 72);
+    excess += more;
+    r.sum += <i64>d;
+    squares += d * d;
+    if (d < r.least) r.least = d;
+    if (d > r.most) r.most = d;
+    if (r.cells != 0) cellsAdd(changetype<Cells>(r.cells), load<u32>(q, 16), bucketOf(d));
+  }
+  r.squares += squares;
+  r.doubt += doubts;
+  r.error += counted ? <f64>n * <f64>n * miss : errors * errors;
+  r.misses += counted ? <f64>n * miss : misses;
+  r.stamps += <f64>n * error * error;
+  if (n > 0) r.drag += g.drag;
+  r.excess += excess;
+  r.idleExcess += excess & idleMask;
+  r.answered += n;
+  r.held = 0;
+}
+
+/** A reference has arrived, with its delay as measured and its backlog. */
+export function arrived(r: Rli, arrival: f64, whole: f64, wire: u32, error: f64, backlog: f64): void {
+  const g = changetype<Gap>(r.between);
+  gapTo(g, arrival, whole, wire, error, backlog, r.held);
+  const line = g.line;
+  if (line.have != 0) {
+    if (g.missed.haveBefore != 0 && arrival - <f64>wire * r.nsPerByte > g.missed.beforeTime) r.checked++;
+    if (line.busy != 0) {
+      r.busy++;
+      r.busyBytes += r.bytesSince;
+      r.busyTime += arrival - line.arrival;
+    }
+    flush(r, line.wire, max(error, line.error));
+  } else if (r.held > 0) {
+    r.oneSided += r.held;
+    flush(r, wire, error);
+  }
+  gapStep(g, arrival, whole, wire, error, backlog);
+  r.bytesSince = 0;
+}
+
+/** What waits is answered by the left reference alone, or not at all. */
+export function spill(r: Rli): void {
+  const n = r.held;
+  const g = changetype<Gap>(r.between);
+  if (n == 0) return;
+  if (g.line.have == 0) {
+    r.unanswered += n;
+    r.held = 0;
+    return;
+  }
+  r.oneSided += n;
+  gapLeft(g, load<f64>(r.buffer + (n - 1) * BUFFERED), n);
+  flush(r, g.line.wire, g.line.error);
+}

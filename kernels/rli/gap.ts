@@ -1,0 +1,175 @@
+// What a gap between two references tells of the packets in it, for RLI's tap and for the delay column alike: the line (references.ts), how far it is off
+// (rli-misses.ts), and what packets without a pause between them tell besides (backlog.ts). Where all packets of the queue are seen, a packet is
+//
+//   of a run of packets that a reference before it belongs to: on the line where the next reference belongs to it too, else it has waited as long as that reference;
+//   of a run that began behind the left reference: it waited for as much of its backlog as references with a backlog of that octave did, more or
+//   less by as much as the next reference did where that belongs to the run; behind a pause, that is nothing.
+//
+// Where others are in the queue, the line stands, and what it misses of the backlogs is added with their share.
+
+import { Backlog, backlogBias, backlogError, backlogFree, backlogForget, backlogNew, backlogRatio, backlogStep, backlogTo } from "./backlog";
+import { Line, lineFloor, lineForget, lineInit, lineLeft, lineStep, lineTo, onLine } from "./references";
+import { Misses, missesForget, missesLeft, missesLevel, missesNew, missesStep, missesTo } from "./misses";
+
+/** Where a packet's place on the line is (src/estimators/rli/tap.ts). */
+const LINE_ARRIVAL: u32 = 1;
+export const LINE_BACKLOG: u32 = 2;
+/** How far packets of a flow err alike in the share of their backlogs, wherever they are: a sender's bursts come in at one rate. */
+const ALIKE: f64 = 0.35;
+
+const LEVEL_WEIGHT: f64 = 0.03125;
+const LEVEL_SHARED: f64 = 0.5;
+const LEVEL_SEEN: f64 = 0.25;
+
+@unmanaged
+export class Gap {
+  line: Line;
+  missed: Misses;
+  queue: Backlog;
+  trains: u32; //     1: packets' backlogs count
+  seen: u32; //       1: by runs, else by their share
+  literal: u32;
+  nsPerByte: f64;
+  nsPerByteShared: f64; // times the share of a transmission that is added
+  // the line
+  time: f64;
+  delay: f64;
+  slope: f64;
+  // the backlog that the line implies, from the left reference's arrival on, and the share of what it misses that is added
+  began: f64;
+  backlog: f64;
+  growth: f64;
+  share: f64;
+  doubt: f64;
+  // runs
+  leftDelay: f64;
+  since: f64; //      when the run of the right reference began
+  ratio: f64; //      how much of its backlog that waited for, over how much is usual
+  // errors
+  drag: f64; //       a reference's transmission: whoever is next behind it waits for it too, which the line does not show
+  least: f64; //      of that, per packet
+  miss: f64; //       of the line
+  missSquared: f64;
+  off: f64; //        of the packet asked for last; and what of its error is alike in all
+  alike: f64;
+}
+
+export function gapNew(nsPerByte: f64, mode: u32, level: u32): Gap {
+  const g = changetype<Gap>(heap.alloc(offsetof<Gap>()));
+  memory.fill(changetype<usize>(g), 0, offsetof<Gap>());
+  g.line = changetype<Line>(heap.alloc(offsetof<Line>()));
+  memory.fill(changetype<usize>(g.line), 0, offsetof<Line>());
+  g.nsPerByte = nsPerByte;
+  // Without a drain rate nothing tells a pause.
+  g.trains = mode == LINE_BACKLOG && level == 0 && nsPerByte > 0 ? 1 : 0;
+  g.missed = missesNew();
+  g.queue = backlogNew();
+  lineInit(g.line, nsPerByte, mode == LINE_ARRIVAL ? 1 : 0, level);
+  return g;
+}
+
+export function gapFree(g: Gap): void {
+  heap.free(changetype<usize>(g.line));
+  heap.free(changetype<usize>(g.missed));
+  backlogFree(g.queue);
+  heap.free(changetype<usize>(g));
+}
+
+/** The stream does not go on from where it was. */
+export function gapForget(g: Gap): void {
+  lineForget(g.line);
+  missesForget(g.missed);
+  backlogForget(g.queue);
+}
+
+function set(g: Gap, miss: f64, wire: u32, n: u32, backlog: f64, growth: f64): void {
+  const line = g.line;
+  const queue = g.queue;
+  g.drag = <f64>wire * g.nsPerByte;
+  const least = (g.drag * g.drag) / <f64>max<u32>(n, 1);
+  g.least = Math.sqrt(least);
+  g.missSquared = miss + least;
+  g.miss = Math.sqrt(g.missSquared);
+  g.time = line.time;
+  g.delay = line.delay;
+  g.slope = line.slope;
+  g.literal = line.literal != 0 || line.slope == 0 ? 1 : 0;
+  g.nsPerByteShared = line.share * g.nsPerByte;
+  g.seen = g.trains != 0 && queue.seen != 0 && line.share == 1 ? 1 : 0;
+  // Where the link was busy for the whole gap there are no pauses to tell of.
+  const shared = g.trains != 0 && g.seen == 0 && line.share == 1;
+  g.share = shared ? queue.share : 0;
+  g.doubt = shared ? Math.sqrt(queue.doubt) : 0;
+  g.began = line.have != 0 ? line.arrival : -Infinity;
+  g.backlog = backlog;
+  // Before the first reference there is no time that it could have grown from.
+  g.growth = growth;
+  g.leftDelay = line.have != 0 ? line.whole - <f64>line.wire * g.nsPerByte : line.delay;
+}
+
+/** A reference has arrived, behind `n` packets: the gap that it ends. `gapStep` makes it the left one. */
+export function gapTo(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, backlog: f64, n: u32): void {
+  const line = g.line;
+  const queue = g.queue;
+  const own = <f64>wire * g.nsPerByte;
+  const time = arrival - own;
+  const delay = whole - own;
+  lineTo(line, arrival, whole, wire, error);
+  backlogTo(queue, backlog, delay, lineFloor(line) - own);
+  const shared = g.trains != 0 && queue.seen == 0;
+  // Queues that others make, and that are gone before a reference comes, show in few misses: what those were counts for all gaps.
+  if (g.trains != 0) missesLevel(g.missed, LEVEL_WEIGHT, shared ? LEVEL_SHARED : LEVEL_SEEN);
+  const miss = missesTo(g.missed, time, delay, backlog, shared ? queue.share : 0, line.level);
+  const between = arrival - line.arrival;
+  const first = line.have == 0;
+  set(g, miss, first ? wire : line.wire, n, first ? backlog : queue.left, first || !(between > 0) ? 0 : (backlog - queue.left) / between);
+  g.since = backlog > 0 ? time - backlog - 1 : Infinity;
+  g.ratio = backlog > 0 ? min<f64>(1, max<f64>(0, (delay - queue.base) / backlog)) / backlogRatio(queue, backlog) : 0;
+}
+
+export function gapStep(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, backlog: f64): void {
+  const own = <f64>wire * g.nsPerByte;
+  lineStep(g.line, arrival, whole, wire, error);
+  missesStep(g.missed, arrival - own, whole - own, backlog);
+  backlogStep(g.queue, backlog, whole - own);
+}
+
+/** No reference came behind `n` packets, the last at `last`. */
+export function gapLeft(g: Gap, last: f64, n: u32): void {
+  const miss = missesLeft(g.missed, last);
+  lineLeft(g.line);
+  set(g, miss, g.line.wire, n, g.queue.left, 0);
+  g.since = Infinity;
+}
+
+/** The delay of a packet in the gap, in whole ns; `off` and `alike` hold how far it is off. */
+// @ts-ignore: decorator
+@inline
+export function gapDelay(g: Gap, at: f64, bytes: u32, backlog: f64): f64 {
+  const own = <f64>bytes * g.nsPerByteShared;
+  if (g.seen != 0) {
+    const since = at - own - backlog;
+    if (since > g.began) {
+      const usual = backlogRatio(g.queue, backlog);
+      const ratio = since >= g.since ? min<f64>(1, g.ratio * usual) : usual;
+      const rough = backlogError(g.queue, backlog) * backlog;
+      g.off = g.least + rough;
+      g.alike = backlogBias(g.queue, backlog) * backlog + ALIKE * rough;
+      return nearest<f64>(g.queue.base + own + ratio * backlog);
+    }
+    if (g.since > g.began) {
+      g.off = g.miss;
+      g.alike = 0;
+      return nearest<f64>(g.leftDelay + own);
+    }
+  }
+  const told = onLine(at, own, g.literal != 0, g.time, g.delay, g.slope);
+  g.off = g.miss;
+  if (g.share == 0) {
+    g.alike = 0;
+    return told;
+  }
+  const behind = backlog - g.backlog - (g.growth == 0 ? 0 : g.growth * (at - g.began));
+  g.alike = g.doubt * behind;
+  return nearest<f64>(told + g.share * behind);
+}

@@ -1,0 +1,123 @@
+// References found in a stream, and delays on RLI's line written into the delay column, for others than RLI (src/estimators/rli/reference-delays.ts, probes).
+
+import { backlogOf } from "./backlog";
+import { Batch } from "../decode/batch";
+import { FLAG_PROBE, FLAG_REFERENCE, referenceDelay, References, referencesInit, REGULAR } from "./references";
+import { Gap, gapDelay, gapFree, gapLeft, gapNew, gapStep, gapTo, LINE_BACKLOG } from "./gap";
+
+@unmanaged
+class Finder {
+  references: References;
+  gap: Gap;
+  waiting: u32; //   packets behind the last reference
+  pad: u32;
+  last: f64; //      when the last of them came
+  // of what was filled so far: sums over packets of squared errors, of errors, and of those that all have alike
+  misses: f64;
+  errors: f64;
+  alike: f64;
+}
+
+/** What a reference tells: its delay as measured; `sided`: there was no reference before it. */
+@unmanaged
+class Found {
+  whole: f64;
+  sided: f64;
+}
+
+export function referenceFinderNew(port: u32, session: i32, longest: f64, nsPerByte: f64): usize {
+  const p = heap.alloc(offsetof<Finder>());
+  memory.fill(p, 0, offsetof<Finder>());
+  const f = changetype<Finder>(p);
+  f.references = changetype<References>(heap.alloc(offsetof<References>()));
+  memory.fill(changetype<usize>(f.references), 0, offsetof<References>());
+  referencesInit(f.references, port, session, longest);
+  f.gap = gapNew(nsPerByte, LINE_BACKLOG, 0);
+  return p;
+}
+export function referenceFinderFree(p: usize): void {
+  heap.free(changetype<usize>(changetype<Finder>(p).references));
+  gapFree(changetype<Finder>(p).gap);
+  heap.free(p);
+}
+export function referenceFinderOrigin(p: usize, origin: i64): void {
+  changetype<Finder>(p).references.origin = origin;
+}
+export function referenceFinderCounters(p: usize): usize {
+  return changetype<usize>(changetype<Finder>(p).references) + offsetof<References>("seen");
+}
+/** Where `misses`, `errors` and `alike` lie. */
+export function referenceFinderSums(p: usize): usize {
+  return p + offsetof<Finder>("misses");
+}
+
+/**
+ * The first usable reference in rows [from, to), and its row (`to` where there is none); `found` receives what it tells. `select` plane 1 of the batch marks packets of
+ * ours. `mark`: in the batch, references get their measured delay and the flag of a reference, others of ours no delay, and all others their backlog in place of the delay, for
+ * `referenceFill`.
+ */
+export function referenceFind(p: usize, b: usize, from: u32, to: u32, found: usize, mark: u32): u32 {
+  const f = changetype<Finder>(p);
+  const r = f.references;
+  const g = f.gap;
+  const batch = changetype<Batch>(b);
+  const own = batch.select + batch.capacity;
+  for (let i = from; i < to; i++) {
+    const time = load<f64>(batch.time + (i << 3));
+    const wire = load<u32>(batch.wireLength + (i << 2));
+    const backlog = backlogOf(g.queue, time, <f64>wire * g.nsPerByte);
+    const delay = referenceDelay(r, batch, i, time, load<u64>(batch.meta + (i << 3)));
+    store<u8>(own + i, delay != REGULAR ? 1 : 0);
+    if (delay == REGULAR) {
+      if (mark != 0) store<f64>(batch.delay + (i << 3), backlog);
+      f.waiting++;
+      f.last = time;
+      continue;
+    }
+    const used = delay == delay;
+    if (mark != 0) {
+      const flags = batch.flags + (i << 2);
+      store<u32>(flags, load<u32>(flags) | (used ? FLAG_REFERENCE : FLAG_PROBE));
+      store<f64>(batch.delay + (i << 3), delay);
+    }
+    if (used) {
+      const at = changetype<Found>(found);
+      at.sided = g.line.have == 0 ? 1 : 0;
+      at.whole = delay;
+      gapTo(g, time, delay, wire, r.error, backlog, f.waiting);
+      gapStep(g, time, delay, wire, r.error, backlog);
+      f.waiting = 0;
+      return i;
+    }
+  }
+  return to;
+}
+
+/** Where no reference comes any more: the last one tells; 0 where there was none. */
+export function referenceLast(p: usize, found: usize): u32 {
+  const f = changetype<Finder>(p);
+  if (f.gap.line.have == 0) return 0;
+  gapLeft(f.gap, f.last, f.waiting);
+  changetype<Found>(found).sided = 1;
+  return 1;
+}
+
+/** Delays of rows [from, to) in the gap that was found, but for packets of ours. Returns how many got one. */
+export function referenceFill(p: usize, b: usize, from: u32, to: u32): u32 {
+  const f = changetype<Finder>(p);
+  const g = f.gap;
+  const batch = changetype<Batch>(b);
+  const own = batch.select + batch.capacity;
+  let filled: u32 = 0;
+  for (let i = from; i < to; i++) {
+    const o = i << 3;
+    if (load<u8>(own + i) != 0) continue;
+    const delay = gapDelay(g, load<f64>(batch.time + o), load<u32>(batch.wireLength + (i << 2)), load<f64>(batch.delay + o));
+    store<f64>(batch.delay + o, delay);
+    f.misses += g.off * g.off + g.alike * g.alike;
+    f.errors += g.off;
+    f.alike += g.alike;
+    filled++;
+  }
+  return filled;
+}

@@ -1,0 +1,245 @@
+// Reference packets in a stream: told by the simulator's flag (their delay is in the batch), or as STAMP test packets (src/estimators/rli/stamp.ts draws
+// them) on a UDP port. Sequence numbers and sending times tell lost, duplicated, overtaken and foreign ones. A packet of ours that is not to
+// be used (probes, cut or forged references) is no regular packet either.
+
+import { Batch, META_PORTS } from "../decode/batch";
+
+export const FLAG_REFERENCE: u32 = 1 << 22;
+export const FLAG_PROBE: u32 = 1 << 23;
+const FLAG_OWN: u32 = (1 << 22) | (1 << 23);
+/** referenceDelay: a packet that is not ours. */
+export const REGULAR: f64 = Infinity;
+/** A sender that numbers on from far away has begun anew: nothing is known to be lost. */
+const FAR: u32 = 1 << 20;
+/** The unit of error estimates, 2^-32 s. */
+const NS_PER_UNIT: f64 = 1e9 / 4294967296.0;
+
+@unmanaged
+export class References {
+  port: u32;
+  session: u32;
+  anySession: u32;
+  known: u32; //      a reference has been seen
+  sequence: u32; //   of the last one
+  pad: u32;
+  sent: i64; //       when that was sent
+  origin: i64; //     ns since 1970 of time 0
+  longest: f64; //    a reference delayed more is not believed
+  error: f64; //      ns, of the last one's time, as its sender says (RFC 4656: multiplier 2^scale 2^-32 s); 0 where it does not
+  seen: u32;
+  lost: u32;
+  duplicate: u32;
+  reordered: u32;
+  forged: u32;
+  restarts: u32;
+}
+
+// @ts-ignore: decorator
+@inline
+function portOf(header: usize, captured: u32): u32 {
+  const v6 = load<u8>(header) >> 4 == 6;
+  if (captured < 28 || load<u8>(header + (v6 ? 6 : 9)) != 17) return 0;
+  const at: u32 = v6 ? 40 : (<u32>(load<u8>(header) & 15)) << 2;
+  if (captured < at + 4) return 0;
+  return <u32>bswap<u16>(load<u16>(header + at, 2));
+}
+
+/** The delay of the reference in row i; NaN for a packet of ours that has none to give, REGULAR for all others. */
+// @ts-ignore: decorator
+@inline
+export function referenceDelay(r: References, batch: Batch, i: u32, time: f64, meta: u64): f64 {
+  const flags = load<u32>(batch.flags + (i << 2));
+  if ((flags & FLAG_OWN) != 0) {
+    if ((flags & FLAG_REFERENCE) == 0) return NaN;
+    r.seen++;
+    r.error = 0;
+    return load<f64>(batch.delay + (i << 3));
+  }
+  // A flow key without ports has masked them away: then the packet itself tells.
+  const header = load<u32>(batch.header + (i << 2));
+  if (header == 0) return REGULAR;
+  if ((meta & META_PORTS) != 0) {
+    if ((meta & 0xff0000ffff) != (((<u64>17) << 32) | <u64>r.port)) return REGULAR;
+  } else if (portOf(header, load<u32>(batch.captured + (i << 2))) != r.port) return REGULAR;
+  return stampDelay(r, header, load<u32>(batch.captured + (i << 2)), time);
+}
+
+function stampDelay(r: References, header: usize, captured: u32, time: f64): f64 {
+  const v6 = load<u8>(header) >> 4 == 6;
+  const at: u32 = (v6 ? 40 : (<u32>(load<u8>(header) & 15)) << 2) + 8;
+  if (captured < at + 16) {
+    r.forged++;
+    return NaN;
+  }
+  const p = header + at;
+  const sequence = bswap<u32>(load<u32>(p));
+  const seconds = <i64>bswap<u32>(load<u32>(p, 4));
+  const fraction = <i64>bswap<u32>(load<u32>(p, 8));
+  const error = bswap<u16>(load<u16>(p, 12));
+  const session = <u32>bswap<u16>(load<u16>(p, 14));
+  const ptp = (error & 0x4000) != 0;
+  let sent: i64;
+  if (ptp) sent = seconds * 1000000000 + fraction;
+  else sent = (seconds - 2208988800) * 1000000000 + ((fraction * 1000000000) >> 32);
+  const delay = <f64>(r.origin + <i64>time - sent);
+  if ((r.anySession == 0 && session != r.session) || !(abs<f64>(delay) <= r.longest) || (ptp && fraction >= 1000000000)) {
+    r.forged++;
+    return NaN;
+  }
+  if (r.known != 0) {
+    const step = <i32>(sequence - r.sequence);
+    if (step <= 0 && sent <= r.sent) {
+      if (step == 0 && sent == r.sent) r.duplicate++;
+      else {
+        // Taken for lost when a later one came.
+        r.reordered++;
+        if (r.lost > 0) r.lost--;
+      }
+      return NaN;
+    }
+    if (step > 0 && sent < r.sent) {
+      // Numbered later but sent earlier: not by the sender that we know.
+      r.forged++;
+      return NaN;
+    }
+    if (step <= 0 || <u32>step > FAR) r.restarts++;
+    else r.lost += <u32>step - 1;
+  }
+  r.error = min<f64>(<f64>(error & 0xff) * 2.0 ** <f64>((error >> 8) & 0x3f) * NS_PER_UNIT, r.longest);
+  r.known = 1;
+  r.sequence = sequence;
+  r.sent = sent;
+  r.seen++;
+  return delay;
+}
+
+export function referencesInit(r: References, port: u32, session: i32, longest: f64): void {
+  r.port = port;
+  r.anySession = session < 0 ? 1 : 0;
+  r.session = <u32>session;
+  r.longest = longest;
+}
+
+export function referencesClear(r: References): void {
+  r.seen = 0;
+  r.lost = 0;
+  r.duplicate = 0;
+  r.reordered = 0;
+  r.forged = 0;
+  r.restarts = 0;
+}
+
+/**
+ * The line between two references that follow each other, for the packets between them (equation 1, read where it holds).
+ *
+ * Packets leave one after the other, so a packet's place is told by its arrival and its transmission. On a link without backlog the delay in front of the queue is interpolated
+ * and the packet's whole transmission added, at the time this began (share 1). Where the link was busy for the whole gap, a packet's departure tells its place among
+ * the others and no more: its sending time is interpolated, at the middle of its transmission, which is the same line with half the transmission (share 0.5): at the
+ * beginning a packet right behind a reference would get the reference's sending time, however much later it was sent. A reference that was under way for longer (beyond the least
+ * delay of late, `floor`) than the gap behind its predecessor has seen the link busy for the whole gap.
+ */
+@unmanaged
+export class Line {
+  literal: u32; //   1: share 1 always, and read at the arrival, as the paper has it
+  level: u32; //     1: no slope (RLI-L)
+  have: u32; //      a left reference is known
+  wire: u32; //      its bytes
+  arrival: f64; //   its arrival, delay as measured, and error as its sender says
+  whole: f64;
+  error: f64;
+  floor: f64; //     least delay since `turn`, and in the time before: a clock may drift
+  floorBefore: f64;
+  turn: f64;
+  nsPerByte: f64;
+  // the gap's line: delay + slope * (place - time), with `share` of a packet's transmission
+  time: f64;
+  delay: f64;
+  slope: f64;
+  share: f64;
+  busy: u32; //      the link was busy for the whole gap
+  idle: u32; //      both references found the queue as empty as ever
+}
+
+const FLOOR_TIME: f64 = 10e9;
+
+export function lineInit(l: Line, nsPerByte: f64, literal: u32, level: u32): void {
+  l.nsPerByte = nsPerByte;
+  l.literal = literal;
+  l.level = level;
+  lineForget(l);
+}
+export function lineForget(l: Line): void {
+  l.have = 0;
+  l.floor = Infinity;
+  l.floorBefore = Infinity;
+  l.turn = -Infinity;
+}
+
+/** The line through one reference: level. */
+function flat(l: Line, arrival: f64, whole: f64, wire: u32, error: f64): void {
+  const own = <f64>wire * l.nsPerByte;
+  l.time = l.literal != 0 ? arrival : arrival - own;
+  l.delay = whole - own;
+  l.slope = 0;
+  l.share = 1;
+  l.busy = 0;
+  l.idle = whole <= min(l.floor, l.floorBefore) + own + error ? 1 : 0;
+}
+
+/** What waits for a right reference that does not come is told by the left one. */
+export function lineLeft(l: Line): void {
+  flat(l, l.arrival, l.whole, l.wire, l.error);
+}
+
+/** A reference has arrived: the line of the gap that it ends. The reference is the left one from then on (`lineStep`). */
+export function lineTo(l: Line, arrival: f64, whole: f64, wire: u32, error: f64): void {
+  if (arrival >= l.turn) {
+    l.floorBefore = l.floor;
+    l.floor = Infinity;
+    l.turn = arrival + FLOOR_TIME;
+  }
+  if (whole < l.floor) l.floor = whole;
+  if (l.have == 0) {
+    flat(l, arrival, whole, wire, error);
+    return;
+  }
+  lineLeft(l);
+  const between = arrival - l.arrival;
+  const floor = min(l.floor, l.floorBefore);
+  const own = <f64>wire * l.nsPerByte;
+  l.busy = between > 0 && whole - floor - error >= between ? 1 : 0;
+  l.idle = max(whole, l.whole) <= floor + own + error ? 1 : 0;
+  if (l.level != 0) return;
+  if (l.busy != 0 && l.literal == 0) l.share = 0.5;
+  const leftOwn = <f64>l.wire * l.nsPerByte;
+  l.delay = l.whole - l.share * leftOwn;
+  const rise = whole - l.share * own - l.delay;
+  if (l.literal != 0) {
+    if (between > 0) l.slope = rise / between;
+    return;
+  }
+  l.time = l.arrival - l.share * leftOwn;
+  const apart = arrival - l.share * own - l.time;
+  if (apart > 0) l.slope = rise / apart;
+}
+
+/** The least delay of late, as measured. */
+export function lineFloor(l: Line): f64 {
+  return min(l.floor, l.floorBefore);
+}
+
+export function lineStep(l: Line, arrival: f64, whole: f64, wire: u32, error: f64): void {
+  l.arrival = arrival;
+  l.whole = whole;
+  l.wire = wire;
+  l.error = error;
+  l.have = 1;
+}
+
+/** The delay of a packet on the line, in whole ns. Nothing is read before the left reference. */
+// @ts-ignore: decorator
+@inline
+export function onLine(arrival: f64, own: f64, literal: bool, time: f64, delay: f64, slope: f64): f64 {
+  const at = literal ? arrival - time : max<f64>(0, arrival - own - time);
+  return nearest<f64>(delay + slope * at + own);
+}

@@ -1,0 +1,71 @@
+// RLI at the receiving point: delays of regular packets interpolated between reference packets, summed per flow (rli-ton, section III-B2 and C,
+// equations 1-4). A bounded buffer holds the packets since the last reference; when it is full they are answered by the left reference alone, and counted.
+// Interpolated is what is left of a reference's delay without its own time of transmission; each packet's own is added, which is equation 1 for references of any
+// size. Where a packet's place on the line is, kernels/references.ts says; how packets are answered, rli-answers.ts; how far that is off, rli-misses.ts.
+
+import { backlogOf } from "./backlog";
+import { Batch } from "../decode/batch";
+import { FLOW_HEAD, flowRecord, Flows, flowsPeek } from "../flows/flows";
+import { referenceDelay, References, REGULAR } from "./references";
+import { arrived, spill } from "./answers";
+import { Gap } from "./gap";
+import { BUFFERED, Rli } from "./state";
+import { admit } from "./table";
+
+/** ns: what the stamps of a capture may differ by without meaning anything. */
+const STAMP_JITTER: f64 = 1000;
+
+/** Rows [from, to): references move the line, the others wait for the next one. */
+export function rliUpdate(p: usize, b: usize, from: u32, to: u32, seed: u64): void {
+  const r = changetype<Rli>(p);
+  const batch = changetype<Batch>(b);
+  const references = changetype<References>(r.references);
+  const queue = changetype<Gap>(r.between).queue;
+  const trains = changetype<Gap>(r.between).trains != 0;
+  for (let i = from; i < to; i++) {
+    const o = i << 3;
+    const time = load<f64>(batch.time + o);
+    const meta = load<u64>(batch.meta + o);
+    const wire = load<u32>(batch.wireLength + (i << 2));
+    const own = <f64>wire * r.nsPerByte;
+    if (queue.have != 0 && time - queue.last + STAMP_JITTER < 0.5 * own) r.hurried++;
+    let backlog: f64 = 0;
+    if (trains) backlog = backlogOf(queue, time, own);
+    else {
+      queue.have = 1;
+      queue.last = time;
+    }
+    r.bytesSince += <f64>wire;
+    const delay = referenceDelay(references, batch, i, time, meta);
+    if (delay != REGULAR) {
+      if (delay == delay) arrived(r, time, delay, wire, references.error, backlog);
+      continue;
+    }
+    r.packets++;
+    const hash = load<u64>(batch.flowHash + o);
+    let id = flowsPeek(
+      changetype<Flows>(r.flows), hash, meta, load<u64>(batch.addrA + o), load<u64>(batch.addrB + o), load<u64>(batch.addrC + o),
+      load<u64>(batch.addrD + o),
+    );
+    if (id < 0) {
+      id = admit(r, batch, i, time, hash, meta, seed);
+      if (id < 0) continue;
+    }
+    if (r.held == r.room) {
+      if (changetype<Gap>(r.between).line.have != 0) r.spilled += r.held;
+      spill(r);
+    }
+    store<f64>(flowRecord(changetype<Flows>(r.flows), <u32>id) + FLOW_HEAD, time, 48);
+    const e = r.buffer + r.held * BUFFERED;
+    store<f64>(e, time);
+    store<u32>(e, <u32>id, 8);
+    store<u32>(e, wire, 12);
+    store<f64>(e, backlog, 16);
+    r.held++;
+  }
+}
+
+/** The epoch ends: what still waits is answered by the left reference, or counted as unanswered. */
+export function rliFinish(p: usize): void {
+  spill(changetype<Rli>(p));
+}

@@ -1,0 +1,159 @@
+// What RLI's tap keeps at the receiving point, and its life: made, cleared at the end of an epoch, freed. Counters and sums are read out by src/estimators/rli/tap.ts.
+//
+//   flow: packets u32 | in the last gap u32 (packets; where backlogs count f32, their errors) | last gap u32 | gaps u32 | serial u32 | doubt f32 | sum i64 | squares f64 | errors f64 | last seen f64 | misses f64
+//         | excess i64 | idle i64       bytes beyond those of references, of all packets and of those in an idle queue
+//   doubt: sum of what was added for backlogs, times the standard error of their share over the share: it errs alike in all packets
+
+import { FLOW_HEAD, flowsFree, flowsNew } from "../flows/flows";
+import { References, referencesClear, referencesInit } from "./references";
+import { gapForget, gapFree, gapNew, Gap } from "./gap";
+
+/** A packet that waits for the next reference: time f64, flow u32, wire u32, backlog f64. */
+export const BUFFERED: u32 = 24;
+export const OWN_BYTES: u32 = 80;
+export const RECORD: u32 = FLOW_HEAD + OWN_BYTES;
+
+@unmanaged
+export class Rli {
+  flows: u32;
+  cells: u32; //      quantiles per flow; 0: none kept
+  references: u32;
+  buffer: u32;
+  room: u32; //       entries the buffer holds
+  held: u32;
+  between: u32; //    what the references beside tell (kernels/rli-gap.ts)
+  maxFlows: u32;
+  selection: u32; //  0 all, 1 sample and hold (by packet), 2 sampled flows
+  sampleBelow: u32; // of 2^32; all are taken by selection 0
+  serial: u32; //     of the next new flow
+  expired: u32; //    records put out of the table, `expiredCount` of them
+  expiredCount: u32;
+  expiredRoom: u32;
+  gap: u32; //        number of the gap between references
+  // counters
+  packets: u32; //    regular packets
+  answered: u32;
+  oneSided: u32; //   answered by one reference only
+  spilled: u32; //    of those: because the buffer was full
+  unanswered: u32; // no reference at all
+  unselected: u32; // packets of flows that were not chosen
+  shed: u32; //       packets of flows that found no place
+  checked: u32; //    references predicted from their neighbours
+  hurried: u32; //    packets that came sooner behind the one before than they can be transmitted
+  busy: u32; //       gaps that the link was busy for
+  nsPerByte: f64; //  8e9 / drain rate; 0: serialisation is not compensated
+  idle: f64; //       flows not seen for so long may make room; 0: never
+  lastExpiry: f64;
+  bytesSince: f64; // of all packets behind the left reference
+  // sums
+  sum: i64; //        of all delays
+  squares: f64;
+  least: f64;
+  most: f64;
+  error: f64; //      squared misses, each weighed by the packets of its gap, squared
+  misses: f64; //     the same, weighed by the packets
+  stamps: f64; //     squared errors of the references' times, weighed by the packets
+  busyBytes: f64; //  in gaps that the link was busy for
+  busyTime: f64;
+  drag: f64; //       transmissions of references that packets came behind
+  excess: i64; //     as of a flow, of all
+  idleExcess: i64;
+  doubt: f64; //      as of a flow
+}
+
+export function rliNew(
+  room: u32, leftOnly: u32, line: u32, maxFlows: u32, selection: u32, sampleBelow: u32, nsPerByte: f64, idle: f64, port: u32, session: i32, longest: f64,
+): usize {
+  const p = heap.alloc(offsetof<Rli>());
+  memory.fill(p, 0, offsetof<Rli>());
+  const r = changetype<Rli>(p);
+  const q = heap.alloc(offsetof<References>());
+  memory.fill(q, 0, offsetof<References>());
+  referencesInit(changetype<References>(q), port, session, longest);
+  r.references = <u32>q;
+  r.room = room;
+  r.buffer = <u32>heap.alloc(room * BUFFERED);
+  r.between = changetype<u32>(gapNew(nsPerByte, line, leftOnly));
+  r.maxFlows = maxFlows;
+  r.selection = selection;
+  r.sampleBelow = sampleBelow;
+  r.nsPerByte = nsPerByte;
+  r.idle = idle;
+  r.flows = <u32>flowsNew(OWN_BYTES);
+  rliForget(p);
+  rliClear(p, 0);
+  return p;
+}
+
+/** Where `packets` (10 u32), `sum` (i64, 9 f64, 2 i64, f64) and the references' counters (`seen`, 6 u32) lie. */
+export function rliCounters(p: usize): usize {
+  return p + offsetof<Rli>("packets");
+}
+export function rliSums(p: usize): usize {
+  return p + offsetof<Rli>("sum");
+}
+export function rliReferences(p: usize): usize {
+  return changetype<Rli>(p).references + offsetof<References>("seen");
+}
+export function rliFlows(p: usize): usize {
+  return changetype<Rli>(p).flows;
+}
+export function rliExpired(p: usize): usize {
+  return changetype<Rli>(p).expired;
+}
+export function rliExpiredCount(p: usize): u32 {
+  return changetype<Rli>(p).expiredCount;
+}
+
+export function rliOrigin(p: usize, origin: i64): void {
+  changetype<References>(changetype<Rli>(p).references).origin = origin;
+}
+
+/** Counters and flows begin anew, with `cells` for quantiles (0: none). The last references stay known. */
+export function rliClear(p: usize, cells: usize): void {
+  const r = changetype<Rli>(p);
+  flowsFree(r.flows);
+  r.flows = <u32>flowsNew(OWN_BYTES);
+  r.cells = <u32>cells;
+  if (r.expired != 0) heap.free(r.expired);
+  r.expired = 0;
+  r.expiredCount = 0;
+  r.expiredRoom = 0;
+  r.serial = 0;
+  r.held = 0;
+  r.gap = 0;
+  r.lastExpiry = -Infinity;
+  memory.fill(p + offsetof<Rli>("packets"), 0, 40);
+  referencesClear(changetype<References>(r.references));
+  r.sum = 0;
+  r.squares = 0;
+  r.least = Infinity;
+  r.most = -Infinity;
+  r.error = 0;
+  r.misses = 0;
+  r.stamps = 0;
+  r.busyBytes = 0;
+  r.busyTime = 0;
+  r.drag = 0;
+  r.excess = 0;
+  r.idleExcess = 0;
+  r.doubt = 0;
+}
+
+/** The stream does not go on from where it was. */
+export function rliForget(p: usize): void {
+  const r = changetype<Rli>(p);
+  gapForget(changetype<Gap>(r.between));
+  r.bytesSince = 0;
+  changetype<References>(r.references).known = 0;
+}
+
+export function rliFree(p: usize): void {
+  const r = changetype<Rli>(p);
+  flowsFree(r.flows);
+  if (r.expired != 0) heap.free(r.expired);
+  heap.free(r.references);
+  gapFree(changetype<Gap>(r.between));
+  heap.free(r.buffer);
+  heap.free(p);
+}

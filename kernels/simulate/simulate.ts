@@ -1,0 +1,15 @@
+// The simulator's kernels: traffic, queues, delays, loss, and what holds packets until their fate is known.
+export { simAppend, simBytes, simInject, simMerge, simStampOrder } from "./rows";
+export { simTrafficActive, simTrafficFill, simTrafficFlows, simTrafficFree, simTrafficNew, simTrafficStart } from "./traffic";
+export { simFifoFree, simFifoNew, simFifoRun, simFifoStart, simPathsRun } from "./queue";
+export {
+  simDelayRun, simFlowDelayRun, simLossBursts, simLossUniform, simObserve, simReorder, simRngNew, simUniform,
+} from "./delay";
+export { simPopulationFill, simPopulationFree, simPopulationNew, simPopulationStart } from "./population";
+export { simHoldCount, simHoldFree, simHoldNew, simHoldPop, simHoldPush } from "./hold";
+export { simReplayFill, simReplayFree, simReplayLast, simReplayNew, simReplayRewind, simReplayTake } from "./replay";
+export { simTruthCount, simTruthEntries, simTruthFree, simTruthNew, simTruthUpdate } from "./truth";
+export {
+  simLinkClass, simLinkFlush, simLinkFree, simLinkMap, simLinkNew, simLinkPop, simLinkPush,
+} from "./classes";
+export { simFrameBytes, simFrames } from "./frames";

@@ -1,0 +1,174 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { Random } from "../random.ts";
+import {
+  lowerHull,
+  lowerHullIndices,
+  median,
+  medianAbsoluteDeviation,
+  NORMAL_DEVIATION_PER_MAD,
+  type Point,
+  quantileSorted,
+} from "./regression.ts";
+
+fc.configureGlobal({ seed: 20 });
+
+// Few distinct values as well as many: ties are where selection goes wrong.
+const values = fc.oneof(
+  fc.array(fc.integer({ min: -3, max: 3 })),
+  fc.array(fc.double({ noNaN: true, noDefaultInfinity: true, min: -1e15, max: 1e15 })),
+);
+
+function medianTwin(array: number[]): number | null {
+  if (array.length === 0) return null;
+  const s = array.toSorted((a, b) => a - b);
+  const high = s[s.length >> 1]!;
+  const low = s[(s.length - 1) >> 1]!;
+  return low + (high - low) / 2;
+}
+
+describe("the median", () => {
+  test("is the middle of the sorted values, and leaves them as they were", () => {
+    fc.assert(
+      fc.property(values, (array) => {
+        const before = [...array];
+        // + 0: the sign of zero is of no interest.
+        const found = median(array);
+        expect(found === null ? null : found + 0).toBe(array.length === 0 ? null : medianTwin(array)! + 0);
+        expect(array).toEqual(before);
+      }),
+      { numRuns: 2000 },
+    );
+    expect([median([]), median([4]), median([1, 2]), median(Float64Array.of(3, 1, 2))]).toEqual([
+      null,
+      4,
+      1.5,
+      2,
+    ]);
+  });
+
+  test("of sorted, reversed, equal and sawtooth values takes linear time", () => {
+    const n = 300_000;
+    const shapes = [
+      (i: number) => i,
+      (i: number) => -i,
+      () => 7,
+      (i: number) => i % 2,
+      (i: number) => Math.abs(i - n / 2),
+    ];
+    for (const shape of shapes) {
+      const array = Float64Array.from({ length: n }, (_, i) => shape(i));
+      const sorted = array.toSorted();
+      // Quadratic time would be minutes: the suite's time limit is the check.
+      expect(median(array)).toBe((sorted[n / 2 - 1]! + sorted[n / 2]!) / 2);
+    }
+  });
+
+  test("absolute deviation is the median distance, and estimates a normal deviation", () => {
+    fc.assert(
+      fc.property(values, (array) => {
+        const centre = medianTwin(array);
+        const twin = centre === null ? null : medianTwin(array.map((v) => Math.abs(v - centre)));
+        expect(medianAbsoluteDeviation(array)).toBe(twin);
+      }),
+    );
+    expect(medianAbsoluteDeviation([1, 2, 3], 0)).toBe(2);
+    // The deviation of the estimate is 1.167 / sqrt(n) = 0.0037: 5 of those, false-alarm rate 6e-7.
+    const r = new Random(1);
+    const sample = Float64Array.from({ length: 100_000 }, () => r.normal());
+    expect(Math.abs(medianAbsoluteDeviation(sample)! * NORMAL_DEVIATION_PER_MAD - 1)).toBeLessThan(
+      5 * 0.0037,
+    );
+  });
+
+  test("and quantiles of sorted values are nearest ranks", () => {
+    const sorted = [10, 20, 30, 40];
+    expect([0, 0.25, 0.26, 0.5, 0.75, 0.76, 1].map((q) => quantileSorted(sorted, q))).toEqual([
+      10, 10, 20, 20, 30, 40, 40,
+    ]);
+    expect(quantileSorted([], 0.5)).toBeNull();
+    fc.assert(
+      fc.property(fc.array(fc.integer(), { minLength: 1 }), fc.nat(100), (array, percent) => {
+        const s = array.toSorted((a, b) => a - b);
+        const needed = Math.ceil((percent * s.length) / 100);
+        const smallest = s.find((v) => s.filter((w) => w <= v).length >= needed)!;
+        expect(quantileSorted(s, percent / 100)).toBe(smallest);
+      }),
+    );
+  });
+});
+
+describe("the lower hull", () => {
+  // Exact in BigInt: p is a corner if no two others, one on either side, have an edge at or below it.
+  function hullTwin(points: Point[]): Point[] {
+    const lowest = new Map<number, Point>();
+    for (const p of points) if (!lowest.has(p.x) || lowest.get(p.x)!.y > p.y) lowest.set(p.x, p);
+    const all = [...lowest.values()].sort((a, b) => a.x - b.x);
+    return all.filter((p, i) =>
+      all.slice(0, i).every((a) =>
+        all.slice(i + 1).every((b) => {
+          const [ax, ay, bx, by, px, py] = [a.x, a.y, b.x, b.y, p.x, p.y].map(BigInt) as [
+            bigint,
+            bigint,
+            bigint,
+            bigint,
+            bigint,
+            bigint,
+          ];
+          return (py - ay) * (bx - ax) < (by - ay) * (px - ax);
+        }),
+      ),
+    );
+  }
+  const byX = (points: Point[]) => points.toSorted((a, b) => a.x - b.x);
+  const small = fc.record({ x: fc.integer({ min: 0, max: 12 }), y: fc.integer({ min: -5, max: 5 }) });
+  // Nearly on a line with nanosecond coordinates: cross products near 1e31, differences of a few units.
+  const slanted = fc
+    .tuple(fc.integer({ min: 0, max: 50 }), fc.integer({ min: -1, max: 1 }))
+    .map(([i, d]) => ({ x: i * 100_000_000_000_001, y: i * 40_000_000_000_007 + d }));
+
+  test("has the corners that exact arithmetic finds, also where doubles cannot tell", () => {
+    for (const point of [small, slanted]) {
+      fc.assert(
+        fc.property(fc.array(point, { maxLength: 25 }), (points) => {
+          const plain = (ps: Point[]) => ps.map(({ x, y }) => [x, y]);
+          expect(plain(lowerHull(byX(points)))).toEqual(plain(hullTwin(points)));
+        }),
+        { numRuns: 1000 },
+      );
+    }
+  });
+
+  test("lies below every point and is the same by indices", () => {
+    const r = new Random(2);
+    const points = byX(Array.from({ length: 5000 }, () => ({ x: r.float() * 1e9, y: r.exponential(1000) })));
+    const hull = lowerHull(points);
+    const indices = lowerHullIndices(
+      Float64Array.from(points, (p) => p.x),
+      Float64Array.from(points, (p) => p.y),
+    );
+    expect(Array.from(indices, (i) => points[i])).toEqual(hull);
+    let edge = 0;
+    for (const p of points) {
+      while (edge + 2 < hull.length && hull[edge + 1]!.x <= p.x) edge++;
+      const [a, b] = [hull[edge]!, hull[edge + 1]!];
+      expect(a.y + ((b.y - a.y) * (p.x - a.x)) / (b.x - a.x)).toBeLessThanOrEqual(p.y + 1e-9);
+    }
+  });
+
+  test("refuses points that are not sorted, and has none for none", () => {
+    expect(() =>
+      lowerHull([
+        { x: 1, y: 0 },
+        { x: 0, y: 0 },
+      ]),
+    ).toThrow(RangeError);
+    expect(() =>
+      lowerHull([
+        { x: 0, y: 0 },
+        { x: NaN, y: 0 },
+      ]),
+    ).toThrow(RangeError);
+    expect(lowerHull([])).toEqual([]);
+  });
+});

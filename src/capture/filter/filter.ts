@@ -1,0 +1,248 @@
+/**
+ * --filter: the everyday part of pcap-filter syntax, answered for whole batches from their columns. docs/filters.md is the user's
+ * page, with every difference from pcap-filter.
+ *
+ *   text -> parseFilter -> FilterExpression (a tree, pure) -> compileFilter -> steps over planes -> plane 0 of `select`
+ *
+ * A compiled filter is a list of steps, each one kernel call over the whole batch (kernels/filter.ts): a primitive writes a plane, then planes
+ * are joined. A term is worked out in the plane behind its left neighbour's, so chains need two planes and only nesting needs
+ * more; the batch has 8, deeper expressions get planes of their own, which live as long as the filter.
+ *
+ * It runs before keyFlows masks the key columns and reads no packet bytes. Text that is not understood is a UsageError that names
+ * the character; a question that the columns cannot answer (MPLS labels, MAC addresses, payload) is refused by name, never
+ * answered wrongly.
+ */
+import type { Kernels } from "../../base/kernels.ts";
+import type { PacketBatch } from "../batch.ts";
+import type { RowFilter } from "../reader.ts";
+import type { FilterEnd, FilterExpression, FilterNumber } from "./expression.ts";
+import { PORT_PROTOCOLS } from "./expression.ts";
+import { FilterParser } from "./parser.ts";
+
+/** The expression as a tree. */
+export function parseFilter(text: string): FilterExpression {
+  return new FilterParser(text).parse();
+}
+
+export interface CompiledFilter extends RowFilter {
+  /** Gives back the planes beyond those of the batch, if there are any. */
+  free(): void;
+}
+
+/** An expression, or its text, made ready to run on batches of these kernels. */
+export function compileFilter(expression: FilterExpression | string, kernels: Kernels): CompiledFilter {
+  const tree = typeof expression === "string" ? parseFilter(expression) : expression;
+  const steps: Step[] = [];
+  const planes = emit(tree, 0, steps);
+  let extra = 0;
+  let extraRows = 0;
+  const free = () => {
+    if (extra !== 0) kernels.free(extra);
+    extra = 0;
+    extraRows = 0;
+  };
+  return {
+    free,
+    select(batch: PacketBatch): void {
+      if (planes > BATCH_PLANES && batch.capacity > extraRows) {
+        free();
+        extra = kernels.alloc((planes - BATCH_PLANES) * batch.capacity);
+        extraRows = batch.capacity;
+      }
+      const first = batch.column("select");
+      const plane = (index: number) =>
+        index < BATCH_PLANES
+          ? first + index * batch.capacity
+          : extra + (index - BATCH_PLANES) * batch.capacity;
+      for (const step of steps) step(batch, plane);
+    },
+  };
+}
+
+type Step = (batch: PacketBatch, plane: (index: number) => number) => void;
+
+/** Planes of the `select` column (kernels/batch.ts). */
+const BATCH_PLANES = 8;
+
+// Bits of the meta column (kernels/batch.ts).
+const META_PROTO = 0xffn << 32n;
+const META_VLAN_ID = 0xfffn << 46n;
+const META_VLAN = 1n << 58n;
+const META_IPV6 = 1n << 59n;
+const META_PORTS = 1n << 60n;
+const MAX_WORD = 0xffff_ffff;
+
+/** Truth tables of kernels/filter.ts. */
+const ENDS: Record<FilterEnd, number> = { src: 0b1010, dst: 0b1100, either: 0b1110, both: 0b1000 };
+
+/** Appends the steps that leave the answer in plane `at`; returns how many planes are needed up to there. */
+function emit(expression: FilterExpression, at: number, steps: Step[]): number {
+  switch (expression.kind) {
+    case "and":
+    case "or": {
+      const join = expression.kind === "and" ? "filterAnd" : "filterOr";
+      let needed = at + 1;
+      for (const [i, term] of expression.terms.entries()) {
+        needed = Math.max(needed, emit(term, i === 0 ? at : at + 1, steps));
+        if (i > 0) steps.push((b, plane) => b.kernels.call[join]!(b.address, plane(at), plane(at + 1)));
+      }
+      if (expression.terms.length === 0) steps.push(constant(at, expression.kind === "and"));
+      return needed;
+    }
+    case "not": {
+      const needed = emit(expression.term, at, steps);
+      steps.push((b, plane) => b.kernels.call.filterNot!(b.address, plane(at)));
+      return needed;
+    }
+    default:
+      steps.push(primitive(expression, at));
+      return at + 1;
+  }
+}
+
+function constant(at: number, value: boolean): Step {
+  return (b, plane) => b.kernels.call.filterConstant!(b.address, plane(at), value ? 1 : 0);
+}
+
+function meta(at: number, mask: bigint, value: bigint): Step {
+  return (b, plane) => b.kernels.call.filterMeta!(b.address, plane(at), mask, value);
+}
+
+type Primitive = Exclude<FilterExpression, { kind: "and" | "or" | "not" }>;
+
+function primitive(expression: Primitive, at: number): Step {
+  switch (expression.kind) {
+    case "all":
+      return constant(at, true);
+    case "version":
+      return meta(at, ...versionNeed(expression.version));
+    case "proto": {
+      const [mask, value] = versionNeed(expression.version);
+      return meta(at, mask | META_PROTO, value | (BigInt(expression.proto) << 32n));
+    }
+    case "vlan":
+      return expression.id === null
+        ? meta(at, META_VLAN, META_VLAN)
+        : meta(at, META_VLAN | META_VLAN_ID, META_VLAN | (BigInt(expression.id) << 46n));
+    case "net": {
+      const ends = ENDS[expression.end];
+      const mask = expression.mask.map((w) => w >>> 0);
+      const net = expression.words.map((w, i) => (w & mask[i]!) >>> 0);
+      if (expression.version === 4) {
+        return (b, plane) => b.kernels.call.filterNet4!(b.address, plane(at), net[0]!, mask[0]!, ends);
+      }
+      const half = (words: number[], i: number) => (BigInt(words[i]!) << 32n) | BigInt(words[i + 1]!);
+      const halves = [half(net, 0), half(net, 2), half(mask, 0), half(mask, 2)];
+      return (b, plane) => b.kernels.call.filterNet6!(b.address, plane(at), ...halves, ends);
+    }
+    case "port": {
+      const { low, high, proto } = expression;
+      const protos = proto === null ? PORT_PROTOCOLS : [proto, proto, proto];
+      const ends = ENDS[expression.end];
+      return (b, plane) => b.kernels.call.filterPort!(b.address, plane(at), low, high, ends, ...protos);
+    }
+    case "fragment": {
+      // FLAG_FRAGMENT is bit 16 of the flags, FLAG_LATER_FRAGMENT bit 17.
+      const shift = expression.later ? 17 : 16;
+      return word(
+        at,
+        { column: "flags", shift, bits: 1 },
+        0,
+        1,
+        [1, 1],
+        false,
+        versionNeed(expression.version),
+      );
+    }
+    case "compare": {
+      const range = rangeOf(expression.comparison, expression.value);
+      if (!range) return constant(at, false);
+      const [versionMask, versionValue] = versionNeed(expression.version);
+      const place = PLACES[expression.number];
+      const need: [bigint, bigint] = [
+        versionMask | (place.need?.[0] ?? 0n),
+        versionValue | (place.need?.[1] ?? 0n),
+      ];
+      const outside = expression.comparison === "!=";
+      return word(at, place, expression.shift, expression.mask, range, outside, need);
+    }
+  }
+}
+
+/** Where a number lies: `bits` bits from `shift` on of a u32 column or of the upper half of meta; its lowest `up` bits read as 0. */
+interface Place {
+  column: "wireLength" | "flags" | "ipid" | "metaHigh";
+  shift: number;
+  bits: number;
+  up?: number;
+  /** What meta must say for the packet to have it: mask and value. */
+  need?: [bigint, bigint];
+}
+
+const PLACES: Record<FilterNumber, Place> = {
+  len: { column: "wireLength", shift: 0, bits: 32 },
+  ipid: { column: "ipid", shift: 0, bits: 32 },
+  ttl: { column: "flags", shift: 0, bits: 8 },
+  tcpflags: {
+    column: "flags",
+    shift: 8,
+    bits: 8,
+    need: [META_PROTO | META_PORTS, (6n << 32n) | META_PORTS],
+  },
+  proto: { column: "metaHigh", shift: 0, bits: 8 },
+  dscp: { column: "metaHigh", shift: 8, bits: 6 },
+  // The DSCP in its place in the octet; the two bits below it in metaHigh are the protocol's and are masked away (`up`).
+  tos: { column: "metaHigh", shift: 6, bits: 8, up: 2 },
+};
+
+function word(
+  at: number,
+  place: Place,
+  shift: number,
+  mask: number,
+  [low, high]: [number, number],
+  outside: boolean,
+  [needMask, needValue]: [bigint, bigint],
+): Step {
+  const whole = place.bits === 32 ? MAX_WORD : 2 ** place.bits - 1;
+  const valid = whole - (2 ** (place.up ?? 0) - 1);
+  // Where both shifts together pass 31 nothing is kept, so that the kernel's shift modulo 32 does no harm.
+  const kept = ((valid >>> shift) & mask) >>> 0;
+  return (b, plane) => {
+    const [column, stride] =
+      place.column === "metaHigh" ? [b.column("meta") + 4, 3] : [b.column(place.column), 2];
+    b.kernels.call.filterWord!(
+      b.address,
+      plane(at),
+      column,
+      stride,
+      place.shift + shift,
+      kept,
+      low,
+      high,
+      outside ? 1 : 0,
+      needMask,
+      needValue,
+    );
+  };
+}
+
+function versionNeed(version: 4 | 6 | null): [bigint, bigint] {
+  return version === null ? [0n, 0n] : [META_IPV6, version === 6 ? META_IPV6 : 0n];
+}
+
+/** The numbers that fit (for "!=": that do not); null for none. */
+function rangeOf(comparison: string, value: number): [number, number] | null {
+  switch (comparison) {
+    case "<":
+      return value === 0 ? null : [0, value - 1];
+    case "<=":
+      return [0, value];
+    case ">":
+      return value >= MAX_WORD ? null : [value + 1, MAX_WORD];
+    case ">=":
+      return [value, MAX_WORD];
+    default:
+      return [value, value];
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * What packets are accounted to. A key is a mask over the decoded fields: `5tuple` (default), `hosts`, `src`, `dst`, `src/24`, `dst/16`,
+ * `prefix/24`, `ports`, `sport`, `dport`, `proto`, `dscp`, `vlan`, and any of them joined with commas. A prefix length N holds for IPv4; IPv6 takes
+ * 2N (32 -> 128), or what follows a second slash: `src/24/56`.
+ */
+import { UsageError } from "../../base/errors.ts";
+import type { Kernels } from "../../base/kernels.ts";
+import { formatIpv4, formatIpv6 } from "../address.ts";
+
+const PORT_D = 0xffffn;
+const PORT_S = 0xffff_0000n;
+const PROTO = 0xffn << 32n;
+const DSCP = 0x3fn << 40n;
+const VLAN = (0xfffn << 46n) | (1n << 58n);
+const IPV6 = 1n << 59n;
+const PORTS_VALID = 1n << 60n;
+const ALL64 = 0xffff_ffff_ffff_ffffn;
+
+export interface FlowKey {
+  src: string | null;
+  dst: string | null;
+  proto: number | null;
+  sport: number | null;
+  dport: number | null;
+  dscp?: number;
+  vlan?: number;
+}
+
+/** A key as the kernels hold it: meta, addrA..addrD as pairs [low, high] of uint32, ten words in all. */
+export type KeyWords = ArrayLike<number>;
+
+const NAMES = "5tuple, hosts, src, dst, src/N, dst/N, prefix/N, ports, sport, dport, proto, dscp, vlan";
+
+export class FlowKeySpec {
+  /** As the user wrote it. */
+  readonly text: string;
+  readonly #meta: bigint;
+  readonly #src: [number, number] | null;
+  readonly #dst: [number, number] | null;
+
+  private constructor(
+    text: string,
+    meta: bigint,
+    src: [number, number] | null,
+    dst: [number, number] | null,
+  ) {
+    this.text = text;
+    this.#meta = meta;
+    this.#src = src;
+    this.#dst = dst;
+  }
+
+  static parse(text = "5tuple"): FlowKeySpec {
+    let meta = 0n;
+    let src: [number, number] | null = null;
+    let dst: [number, number] | null = null;
+    for (const part of text.split(",").map((p) => p.trim())) {
+      const [name, v4, v6, more] = part.split("/");
+      if (more !== undefined) throw badKey(part);
+      if (name === "src" || name === "dst" || name === "prefix" || name === "hosts") {
+        const lengths =
+          v4 === undefined && name !== "prefix"
+            ? ([32, 128] as [number, number])
+            : prefixLengths(part, v4, v6);
+        if (name !== "dst") src = lengths;
+        if (name !== "src") dst = lengths;
+        continue;
+      }
+      if (v4 !== undefined) throw badKey(part);
+      if (name === "5tuple") {
+        meta |= PORT_D | PORT_S | PROTO | PORTS_VALID;
+        src = [32, 128];
+        dst = [32, 128];
+      } else if (name === "ports") meta |= PORT_D | PORT_S | PORTS_VALID;
+      else if (name === "sport") meta |= PORT_S | PORTS_VALID;
+      else if (name === "dport") meta |= PORT_D | PORTS_VALID;
+      else if (name === "proto") meta |= PROTO;
+      else if (name === "dscp") meta |= DSCP;
+      else if (name === "vlan") meta |= VLAN;
+      else throw badKey(part);
+    }
+    if (src || dst) meta |= IPV6;
+    return new FlowKeySpec(text, meta, src, dst);
+  }
+
+  /** Writes the mask where keyFlows reads it; returns its address. */
+  store(kernels: Kernels): number {
+    const address = kernels.alloc(7 * 8);
+    const words = this.maskWords();
+    words.forEach((w, i) => {
+      kernels.u64[(address >>> 3) + i] = w;
+    });
+    return address;
+  }
+
+  /** The seven u64 of kernels/digest.ts keyFlows. */
+  maskWords(): bigint[] {
+    const [s4, s6] = this.#src ?? [0, 0];
+    const [d4, d6] = this.#dst ?? [0, 0];
+    const high = (bits: number) => (bits === 0 ? 0n : (ALL64 << BigInt(64 - bits)) & ALL64);
+    const mask32 = (bits: number) => (bits === 0 ? 0n : (0xffff_ffffn << BigInt(32 - bits)) & 0xffff_ffffn);
+    const halves = (bits: number): [bigint, bigint] => [
+      high(Math.min(bits, 64)),
+      high(Math.max(0, bits - 64)),
+    ];
+    return [this.#meta, (mask32(s4) << 32n) | mask32(d4), this.#meta, ...halves(s6), ...halves(d6)];
+  }
+
+  /** True for keys whose flows have a Community ID. */
+  get isFiveTuple(): boolean {
+    const five = PORT_D | PORT_S | PROTO | PORTS_VALID;
+    const whole = (lengths: [number, number] | null) =>
+      lengths !== null && lengths[0] === 32 && lengths[1] === 128;
+    return (this.#meta & five) === five && whole(this.#src) && whole(this.#dst);
+  }
+
+  /** One of the key's addresses never leaves its link (link-local, local multicast, unspecified). `words` as the kernels hold it, at `at`. */
+  isLinkScoped(words: KeyWords, at = 0): boolean {
+    const v6 = (words[at + 1]! & (1 << 27)) !== 0;
+    const w = (i: number) => words[at + i]!;
+    const scoped = (first: boolean): boolean => {
+      if (!v6) {
+        const word = first ? w(3) : w(2);
+        return word >>> 16 === 0xa9fe || word >>> 8 === 0xe00000 || word === 0xffffffff || word === 0;
+      }
+      const [a, b, c, d] = first ? [w(3), w(2), w(5), w(4)] : [w(7), w(6), w(9), w(8)];
+      return (
+        a >>> 22 === 0xfe80 >>> 6 ||
+        (a >>> 24 === 0xff && ((a >>> 16) & 15) <= 2) ||
+        (a === 0 && b === 0 && c === 0 && d === 0)
+      );
+    };
+    return (this.#src !== null && scoped(true)) || (this.#dst !== null && scoped(false));
+  }
+
+  /** The key of a flow in words people read. `words` as the kernels hold it, at `at`. */
+  describe(words: KeyWords, at = 0): FlowKey {
+    const metaLow = words[at]!;
+    const metaHigh = words[at + 1]!;
+    const v6 = (metaHigh & (1 << 27)) !== 0;
+    const ports = (metaHigh & (1 << 28)) !== 0;
+    const w = (i: number) => words[at + i]!;
+    const address = (bits: [number, number] | null, first: boolean): string | null => {
+      if (!bits) return null;
+      const text = v6
+        ? formatIpv6(first ? [w(3), w(2), w(5), w(4)] : [w(7), w(6), w(9), w(8)])
+        : formatIpv4(first ? w(3) : w(2));
+      const length = v6 ? bits[1] : bits[0];
+      return length === (v6 ? 128 : 32) ? text : `${text}/${length}`;
+    };
+    const key: FlowKey = {
+      src: address(this.#src, true),
+      dst: address(this.#dst, false),
+      proto: (this.#meta & PROTO) !== 0n ? metaHigh & 0xff : null,
+      sport: (this.#meta & PORT_S) !== 0n && ports ? metaLow >>> 16 : null,
+      dport: (this.#meta & PORT_D) !== 0n && ports ? metaLow & 0xffff : null,
+    };
+    if ((this.#meta & DSCP) !== 0n) key.dscp = (metaHigh >>> 8) & 0x3f;
+    if ((this.#meta & VLAN) !== 0n && (metaHigh & (1 << 26)) !== 0) key.vlan = (metaHigh >>> 14) & 0xfff;
+    return key;
+  }
+}
+
+function badKey(part: string): UsageError {
+  return new UsageError(
+    "bad-key",
+    `--key: '${part}' is not a key field`,
+    `use ${NAMES}, joined with commas; N is a length for IPv4, up to 32, and twice that for IPv6, or src/N/M`,
+  );
+}
+
+function prefixLengths(part: string, v4: string | undefined, v6: string | undefined): [number, number] {
+  const length = (text: string | undefined, most: number): number => {
+    if (text === undefined || !/^\d{1,3}$/.test(text) || Number(text) > most) throw badKey(part);
+    return Number(text);
+  };
+  const n4 = length(v4, 32);
+  return [n4, v6 === undefined ? (n4 === 32 ? 128 : 2 * n4) : length(v6, 128)];
+}

@@ -1,0 +1,66 @@
+/** A flow key as people write it, in the words and under the hash that the kernels know it by. */
+import { UsageError } from "../../base/errors.ts";
+import type { Kernels } from "../../base/kernels.ts";
+import { requireAddress } from "../address.ts";
+import type { FlowKey, FlowKeySpec } from "./flow-key.ts";
+import { formatFlowKey } from "./flow-text.ts";
+
+// Bits of meta (kernels/batch.ts).
+const VLAN_TAGGED = 1n << 58n;
+const IPV6 = 1n << 59n;
+const PORTS = 1n << 60n;
+
+/** Ten uint32: meta, addrA .. addrD as [low, high], masked to what the key of the flows keeps. */
+export function encodeFlowKey(spec: FlowKeySpec, key: FlowKey): Uint32Array {
+  const masks = spec.maskWords();
+  const address = (text: string | null) =>
+    text === null ? null : requireAddress(text.split("/")[0]!, `flow '${formatFlowKey(key)}'`);
+  const src = address(key.src);
+  const dst = address(key.dst);
+  if (src && dst && src.version !== dst.version) {
+    throw new UsageError("bad-key", `flow '${formatFlowKey(key)}': one address is IPv4, the other IPv6`);
+  }
+  const v6 = (src ?? dst)?.version === 6;
+  let meta = (BigInt(key.sport ?? 0) << 16n) | BigInt(key.dport ?? 0);
+  meta |= BigInt(key.proto ?? 0) << 32n;
+  if (key.sport !== null || key.dport !== null) meta |= PORTS;
+  if (key.dscp !== undefined) meta |= BigInt(key.dscp) << 40n;
+  if (key.vlan !== undefined) meta |= VLAN_TAGGED | (BigInt(key.vlan) << 46n);
+  if (v6) meta |= IPV6;
+  const four = (words: number[] | undefined) => words ?? [0, 0, 0, 0];
+  const pair = (high: number, low: number) => (BigInt(high) << 32n) | BigInt(low);
+  const words: bigint[] = [meta & (v6 ? masks[2]! : masks[0]!)];
+  if (v6) {
+    const [s, d] = [four(src?.words), four(dst?.words)];
+    const halves = [pair(s[0]!, s[1]!), pair(s[2]!, s[3]!), pair(d[0]!, d[1]!), pair(d[2]!, d[3]!)];
+    words.push(...halves.map((w, i) => w & masks[3 + i]!));
+  } else {
+    words.push(pair(src?.words[0] ?? 0, dst?.words[0] ?? 0) & masks[1]!, 0n, 0n, 0n);
+  }
+  requireFields(spec, key, masks[0]!);
+  return Uint32Array.from(words.flatMap((w) => [Number(w & 0xffff_ffffn), Number(w >> 32n)]));
+}
+
+/** The hash of a key in words, as [low, high]. */
+export function hashFlowKey(kernels: Kernels, words: Uint32Array, seed: bigint): [low: number, high: number] {
+  const at = kernels.alloc(40);
+  kernels.u32.set(words, at >>> 2);
+  const hash = BigInt.asUintN(64, kernels.call.hashKey!(at, BigInt.asIntN(64, seed)) as bigint);
+  kernels.free(at);
+  return [Number(hash & 0xffff_ffffn), Number(hash >> 32n)];
+}
+
+/** A key that leaves out what flows are told apart by would silently name another flow. */
+function requireFields(spec: FlowKeySpec, key: FlowKey, meta: bigint): void {
+  const missing: string[] = [];
+  const [, addresses] = spec.maskWords();
+  if (addresses! >> 32n !== 0n && key.src === null) missing.push("a source address");
+  if ((addresses! & 0xffff_ffffn) !== 0n && key.dst === null) missing.push("a destination address");
+  if ((meta & (0xffn << 32n)) !== 0n && key.proto === null) missing.push("a protocol");
+  if (missing.length === 0) return;
+  throw new UsageError(
+    "bad-key",
+    `flow '${formatFlowKey(key)}' lacks ${missing.join(" and ")}, and flows are told apart by ${spec.text}`,
+    "write it as 'tcp 10.0.0.1:443 > 10.0.0.9:51000'",
+  );
+}

@@ -1,0 +1,84 @@
+/**
+ * Rows of a batch as runs of one flow key (kernels/key-runs.ts): what the exact matcher looks flows up by, and what is sent to another
+ * thread instead of a key per packet.
+ */
+import type { Kernels } from "../../base/kernels.ts";
+import type { PacketBatch } from "../batch.ts";
+import type { FlowKeySpec } from "./flow-key.ts";
+
+/** Before the runs: the least and the largest time of their rows, of those that can be believed (stamp-trust.ts). */
+export const RUNS_HEAD_BYTES = 16;
+export const RUN_BYTES = 32;
+/** More for a run with an IPv6 key, behind all runs. */
+export const WIDE_RUN_BYTES = 24;
+
+export class KeyRuns {
+  /** Where the runs lie in kernel memory. */
+  readonly address: number;
+  readonly capacity: number;
+  /** Runs of the last `find` or `set`, and whether some of them have IPv6 keys. */
+  count = 0;
+  wide = false;
+  readonly #kernels: Kernels;
+
+  /** `capacity`: that of the batches. `address`: where there is room for them already. */
+  constructor(kernels: Kernels, capacity: number, address?: number) {
+    this.#kernels = kernels;
+    this.capacity = capacity;
+    this.address = address ?? kernels.alloc(RUNS_HEAD_BYTES + capacity * (RUN_BYTES + WIDE_RUN_BYTES));
+  }
+
+  /** Finds the runs of rows [from, to). `mask`: the address of a FlowKeySpec's mask; `seed`: what keys are hashed with. */
+  find(batch: PacketBatch, from: number, to: number, mask: number, seed: bigint): void {
+    const told: number = this.#kernels.call.keyRuns!(batch.address, from, to, mask, seed, this.address);
+    this.count = told & 0x7fff_ffff;
+    this.wide = told < 0;
+  }
+
+  /** The least and the largest time of rows [from, to) are taken from `timeNs`, not from their stamps. */
+  setBounds(timeNs: Float64Array, from: number, to: number): void {
+    let least = Number.POSITIVE_INFINITY;
+    let most = Number.NEGATIVE_INFINITY;
+    for (let i = from; i < to; i++) {
+      least = Math.min(least, timeNs[i]!);
+      most = Math.max(most, timeNs[i]!);
+    }
+    const at = this.address >>> 3;
+    this.#kernels.f64[at] = least;
+    this.#kernels.f64[at + 1] = most;
+  }
+
+  /** Where the wide parts lie. */
+  get wideAddress(): number {
+    return this.address + RUNS_HEAD_BYTES + this.capacity * RUN_BYTES;
+  }
+
+  free(): void {
+    this.#kernels.free(this.address);
+  }
+}
+
+/** Finds runs by one key. */
+export class RunFinder {
+  readonly runs: KeyRuns;
+  readonly #mask: number;
+  readonly #seed: bigint;
+  readonly #kernels: Kernels;
+
+  constructor(kernels: Kernels, key: FlowKeySpec, seed: bigint, capacity: number) {
+    this.#kernels = kernels;
+    this.runs = new KeyRuns(kernels, capacity);
+    this.#mask = key.store(kernels);
+    this.#seed = seed;
+  }
+
+  find(batch: PacketBatch, from: number, to: number): KeyRuns {
+    this.runs.find(batch, from, to, this.#mask, this.#seed);
+    return this.runs;
+  }
+
+  free(): void {
+    this.runs.free();
+    this.#kernels.free(this.#mask);
+  }
+}

@@ -1,0 +1,163 @@
+/**
+ * The part of a capture's bytes that lies in kernel memory, and the cursor that walks it (kernels/cursor.ts: the same layout). Rows point
+ * into the chunk, so it moves only in `refill` and `skip`.
+ */
+import { UsageError } from "../../base/errors.ts";
+import type { Kernels } from "../../base/kernels.ts";
+import type { ByteSource } from "./byte-source.ts";
+
+// Cursor fields in u32 words, then the wider ones in bytes.
+const WORD = {
+  pos: 0,
+  limit: 1,
+  wanted: 2,
+  swapped: 3,
+  nano: 4,
+  link: 5,
+  recordHeader: 6,
+  cover: 8,
+  inner: 9,
+  interfaces: 10,
+  interfaceCount: 11,
+  interfaceBase: 12,
+  started: 13,
+  dropsKnown: 24,
+} as const;
+const WIDE = { origin: 56, seed: 64, packets: 72, bytes: 80, drops: 88, maxTime: 120 } as const;
+
+export const READ_BYTES = 1 << 19;
+/** Words may be loaded past the end of a frame. */
+const PADDING = 64;
+
+/** Why the bytes asked for are not there; null when they are. */
+export type Shortage = { offset: number; what: string } | "end" | null;
+
+export class Chunk {
+  readonly #kernels: Kernels;
+  readonly #source: ByteSource;
+  readonly cursor: number;
+  /** Address of the counters by reason. */
+  readonly counters: number;
+  #start: number;
+  readonly #readBytes: number;
+  #room: number;
+  /** Offset in the stream of the chunk's first byte. */
+  #base = 0;
+
+  /** `readBytes`: how much is read at a time. */
+  constructor(
+    kernels: Kernels,
+    source: ByteSource,
+    head: Uint8Array,
+    seed: bigint,
+    readBytes: number = READ_BYTES,
+  ) {
+    this.#kernels = kernels;
+    this.#source = source;
+    this.#readBytes = readBytes;
+    this.#room = Math.max(2 * readBytes, head.length);
+    this.cursor = kernels.call.cursorNew!() >>> 0;
+    this.counters = this.cursor + kernels.call.cursorFixedBytes!();
+    this.#start = kernels.alloc(this.#room + PADDING);
+    kernels.u8.set(head, this.#start);
+    kernels.u64[(this.cursor + WIDE.seed) >>> 3] = seed;
+    this.set("pos", this.#start);
+    this.set("limit", this.#start + head.length);
+  }
+
+  get(field: keyof typeof WORD): number {
+    return this.#kernels.u32[(this.cursor >>> 2) + WORD[field]]!;
+  }
+  set(field: keyof typeof WORD, value: number): void {
+    this.#kernels.u32[(this.cursor >>> 2) + WORD[field]] = value;
+  }
+  counter(field: "packets" | "bytes" | "drops"): number {
+    return this.#kernels.readCounter(this.cursor + WIDE[field]);
+  }
+  /** ns since 1970 of time 0 in the batches; null before the first packet. */
+  get originNs(): bigint | null {
+    return this.get("started") === 0 ? null : this.#kernels.i64[(this.cursor + WIDE.origin) >>> 3]!;
+  }
+  /** Latest timestamp so far, ns after the origin. */
+  get maxTimeNs(): number {
+    return this.#kernels.f64[(this.cursor + WIDE.maxTime) >>> 3]!;
+  }
+
+  /** Offset in the stream of the next byte to walk. */
+  get offset(): number {
+    return this.#base + this.get("pos") - this.#start;
+  }
+  /** Bytes at hand. */
+  get have(): number {
+    return this.get("limit") - this.get("pos");
+  }
+  /** The bytes at hand, or the first `length` of them; valid until memory or chunk move. */
+  view(length = this.have): DataView {
+    return new DataView(this.#kernels.memory.buffer, this.get("pos"), length);
+  }
+  advance(bytes: number): void {
+    this.set("pos", this.get("pos") + bytes);
+  }
+
+  /** Moves the rest to the front and reads on until `wanted` bytes are there. */
+  async refill(wanted: number): Promise<Shortage> {
+    const kernels = this.#kernels;
+    const pos = this.get("pos");
+    let have = this.have;
+    this.#base = this.offset;
+    if (wanted > this.#room) {
+      const room = wanted + this.#readBytes;
+      const larger = kernels.alloc(room + PADDING);
+      kernels.u8.copyWithin(larger, pos, pos + have);
+      kernels.free(this.#start);
+      this.#start = larger;
+      this.#room = room;
+    } else kernels.u8.copyWithin(this.#start, pos, pos + have);
+    this.set("pos", this.#start);
+    this.set("limit", this.#start + have);
+    while (have < wanted) {
+      const from = this.#start + have;
+      const to = Math.min(from + this.#readBytes, this.#start + this.#room);
+      try {
+        const reading = this.#source.read(() => kernels.u8.subarray(from, to));
+        const got = typeof reading === "number" ? reading : await reading;
+        if (got === 0) break;
+        have += got;
+      } catch (error) {
+        if (error instanceof UsageError) throw error;
+        this.set("limit", from);
+        return { offset: this.#base + have, what: `reading failed (${(error as Error).message})` };
+      }
+    }
+    this.set("limit", this.#start + have);
+    if (have >= wanted) return null;
+    if (have === 0) return "end";
+    return {
+      offset: this.#base,
+      what: `the file ends within a record (${have} of at least ${wanted} bytes are there)`,
+    };
+  }
+
+  /** Passes over `length` bytes, however many, without keeping them. */
+  async skip(length: number): Promise<Shortage> {
+    const start = this.offset;
+    for (let left = length; ; ) {
+      const step = Math.min(left, this.have);
+      this.advance(step);
+      left -= step;
+      if (left === 0) return null;
+      const shortage = await this.refill(1);
+      if (shortage === "end")
+        return {
+          offset: start,
+          what: `the file ends within a block (${left} of ${length} bytes are missing)`,
+        };
+      if (shortage) return shortage;
+    }
+  }
+
+  free(): void {
+    this.#kernels.free(this.#start);
+    this.#kernels.free(this.cursor);
+  }
+}

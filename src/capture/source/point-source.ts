@@ -1,0 +1,291 @@
+/**
+ * The bytes of a capture without the packets of other interfaces: one point of a file that holds several. Descriptions of all interfaces stay, so
+ * that their numbers do; packets and statistics of the others are left out before anything is counted.
+ *
+ * Only heads of records are looked at, and what is kept is handed on in long runs. Where a record cannot be understood, all that follows is handed
+ * on as it is: the reader meets the damage itself. `leftOut` bytes are then missing before it.
+ */
+import { UsageError } from "../../base/errors.ts";
+import { BLOCK, type CaptureInterface, leastBlockBytes, readInterface } from "../format/pcapng-blocks.ts";
+import type { ByteSource } from "./byte-source.ts";
+
+/** A record's fate: its bytes are kept or left out; "short": more must be read to tell; "bad": not to be understood. */
+type Fate = { length: number; keep: boolean } | "short" | "bad";
+
+interface Records {
+  /** Of the record at `at`, of which `have` bytes are at hand. */
+  fate(view: DataView, at: number, have: number): Fate;
+  /** It is one of the capture's points. */
+  has(index: number): boolean;
+  /** All of the stream was seen: throws where the point was never met. */
+  end(): void;
+}
+
+const BUFFER_BYTES = 1 << 18;
+const PACKET_BLOCK = 2;
+const SIMPLE_PACKET_BLOCK = 3;
+const ENHANCED_PACKET_BLOCK = 6;
+const UNDERSTOOD: ReadonlySet<number> = new Set([
+  BLOCK.interface,
+  BLOCK.statistics,
+  PACKET_BLOCK,
+  SIMPLE_PACKET_BLOCK,
+  ENHANCED_PACKET_BLOCK,
+]);
+const MOST_BLOCK_BYTES = 1 << 20;
+
+export class PointSource implements ByteSource {
+  readonly name: string;
+  readonly size: number | null;
+  readonly rereadable: boolean;
+  readonly compressed: boolean;
+  readonly #source: ByteSource;
+  readonly #records: Records;
+  #bytes: Uint8Array;
+  #view: DataView;
+  #from = 0;
+  #to: number;
+  /** Bytes from `from` on that are to be handed out; of a record that reaches beyond what is at hand. */
+  #ready = 0;
+  #keepLeft = 0;
+  #dropLeft = 0;
+  #asIs = false;
+  #leftOut = 0;
+
+  /** `head`: what was read of the source already. */
+  constructor(source: ByteSource, head: Uint8Array, format: "pcapng" | "erf", point: string) {
+    this.#source = source;
+    this.name = `${source.name}#${point}`;
+    this.size = source.size;
+    this.rereadable = source.rereadable;
+    this.compressed = source.compressed;
+    this.#bytes = head.slice();
+    this.#view = new DataView(this.#bytes.buffer);
+    this.#to = head.length;
+    this.#records =
+      format === "pcapng" ? new PcapngRecords(source.name, point) : new ErfRecords(source.name, point);
+  }
+
+  consumed(): number {
+    return this.#source.consumed();
+  }
+
+  close(): void {
+    this.#source.close();
+  }
+
+  /** Bytes of other points so far. */
+  get leftOut(): number {
+    return this.#leftOut;
+  }
+
+  holds(index: number): boolean {
+    return this.#records.has(index);
+  }
+
+  async read(target: () => Uint8Array): Promise<number> {
+    while (this.#ready === 0) {
+      if (this.#scan()) continue;
+      if (await this.#fill()) continue;
+      if (this.#dropLeft > 0) throw new Error("the file ends within a record of another interface");
+      this.#records.end();
+      if (this.#from === this.#to) return 0;
+      // The rest is less than a record: for the reader to complain about.
+      this.#asIs = true;
+    }
+    const into = target();
+    let filled = 0;
+    // Runs are short where packets of the points take turns: as many as there is room for.
+    do {
+      const n = Math.min(this.#ready, into.length - filled);
+      into.set(this.#bytes.subarray(this.#from, this.#from + n), filled);
+      this.#from += n;
+      this.#ready -= n;
+      filled += n;
+    } while (filled < into.length && !this.#asIs && this.#next());
+    return filled;
+  }
+
+  /** There is more to hand out of what is at hand. */
+  #next(): boolean {
+    while (this.#ready === 0) if (!this.#scan()) return false;
+    return true;
+  }
+
+  /** Finds the next run to hand out in what is at hand; false where more must be read. */
+  #scan(): boolean {
+    const dropped = Math.min(this.#dropLeft, this.#to - this.#from);
+    this.#from += dropped;
+    this.#dropLeft -= dropped;
+    this.#leftOut += dropped;
+    const have = this.#to - this.#from;
+    if (have === 0) return false;
+    if (this.#asIs) {
+      this.#ready = have;
+      return true;
+    }
+    this.#ready = Math.min(this.#keepLeft, have);
+    this.#keepLeft -= this.#ready;
+    while (this.#ready < have) {
+      const fate = this.#records.fate(this.#view, this.#from + this.#ready, have - this.#ready);
+      if (fate === "short") break;
+      if (fate === "bad") {
+        this.#asIs = true;
+        break;
+      }
+      if (!fate.keep) {
+        if (this.#ready === 0) this.#dropLeft = fate.length;
+        break;
+      }
+      const kept = Math.min(fate.length, have - this.#ready);
+      this.#keepLeft = fate.length - kept;
+      this.#ready += kept;
+    }
+    return this.#ready > 0 || this.#dropLeft > 0 || this.#asIs;
+  }
+
+  async #fill(): Promise<boolean> {
+    const rest = this.#bytes.subarray(this.#from, this.#to);
+    if (this.#bytes.length < Math.max(BUFFER_BYTES, 2 * rest.length)) {
+      const larger = new Uint8Array(Math.max(BUFFER_BYTES, 4 * rest.length));
+      larger.set(rest);
+      this.#bytes = larger;
+      this.#view = new DataView(larger.buffer);
+    } else this.#bytes.copyWithin(0, this.#from, this.#to);
+    this.#from = 0;
+    this.#to = rest.length;
+    const got = await this.#source.read(() => this.#bytes.subarray(this.#to));
+    this.#to += got;
+    return got > 0;
+  }
+}
+
+class PcapngRecords implements Records {
+  readonly #file: string;
+  readonly #point: string;
+  readonly #interfaces: CaptureInterface[] = [];
+  /** By number in the section at hand. */
+  #chosen: boolean[] = [];
+  #sectionStart = 0;
+  #little = true;
+
+  constructor(file: string, point: string) {
+    this.#file = file;
+    this.#point = point;
+  }
+
+  has(index: number): boolean {
+    return matches(this.#point, this.#interfaces[index]);
+  }
+
+  fate(view: DataView, at: number, have: number): Fate {
+    if (have < 12) return "short";
+    const section = view.getUint32(at, true) === BLOCK.section;
+    if (section) {
+      const magic = view.getUint32(at + 8, true);
+      if (magic !== 0x1a2b3c4d && magic !== 0x4d3c2b1a) return "bad";
+      this.#little = magic === 0x1a2b3c4d;
+    }
+    const little = this.#little;
+    const type = view.getUint32(at, little);
+    const length = view.getUint32(at + 4, little);
+    if (length < leastBlockBytes(type) || length % 4 !== 0) return "bad";
+    // Whole where it can be, so that its second length is seen as well: where the reader looks at it, and only there.
+    if (length <= MOST_BLOCK_BYTES && (section || UNDERSTOOD.has(type))) {
+      if (have < length) return "short";
+      if (view.getUint32(at + length - 4, little) !== length) return "bad";
+    }
+    if (section) {
+      this.#sectionStart = this.#interfaces.length;
+      this.#chosen = [];
+      return { length, keep: true };
+    }
+    if (type === BLOCK.interface) {
+      if (length > MOST_BLOCK_BYTES) return "bad";
+      this.#describe(new DataView(view.buffer, at, length));
+      return { length, keep: true };
+    }
+    if (type === SIMPLE_PACKET_BLOCK) return { length, keep: this.#chosen[0] === true };
+    if (type === PACKET_BLOCK) return { length, keep: this.#chosen[view.getUint16(at + 8, little)] === true };
+    if (type === ENHANCED_PACKET_BLOCK || type === BLOCK.statistics) {
+      return { length, keep: this.#chosen[view.getUint32(at + 8, little)] === true };
+    }
+    return { length, keep: true };
+  }
+
+  #describe(block: DataView): void {
+    const { description } = readInterface(block, this.#little, this.#interfaces.length);
+    this.#interfaces.push(description);
+    const chosen = matches(this.#point, description);
+    const twin = this.#chosen.indexOf(true);
+    if (chosen && twin >= 0) {
+      throw new UsageError(
+        "bad-flag",
+        `${this.#file}: more than one interface is called '${this.#point}'`,
+        `give its number: ${this.#file}#${this.#sectionStart + twin} or ${this.#file}#${description.index}`,
+      );
+    }
+    this.#chosen.push(chosen);
+  }
+
+  end(): void {
+    if (this.#interfaces.some((i) => matches(this.#point, i))) return;
+    throw noSuchPoint(
+      this.#file,
+      this.#point,
+      this.#interfaces.map((i) => {
+        const name = i.name ?? i.description;
+        return name ? `${i.index} (${name})` : String(i.index);
+      }),
+    );
+  }
+}
+
+function matches(point: string, description: CaptureInterface | undefined): boolean {
+  if (!description) return false;
+  if (/^\d+$/.test(point)) return description.index === Number(point);
+  return point !== "" && (description.name === point || description.description === point);
+}
+
+/** An ERF record says by which of four interfaces it came; none is described. */
+class ErfRecords implements Records {
+  readonly #file: string;
+  readonly #point: string;
+  readonly #seen = new Set<number>();
+
+  constructor(file: string, point: string) {
+    this.#file = file;
+    this.#point = point;
+  }
+
+  has(index: number): boolean {
+    return String(index) === this.#point;
+  }
+
+  fate(view: DataView, at: number, have: number): Fate {
+    if (have < 16) return "short";
+    const length = view.getUint16(at + 10, false);
+    if (length < 16) return "bad";
+    const index = view.getUint8(at + 9) & 3;
+    this.#seen.add(index);
+    return { length, keep: this.has(index) };
+  }
+
+  end(): void {
+    if ([...this.#seen].some((index) => this.has(index))) return;
+    throw noSuchPoint(this.#file, this.#point, [...this.#seen].sort().map(String));
+  }
+}
+
+const MOST_LISTED = 20;
+
+export function noSuchPoint(file: string, point: string, points: readonly string[]): UsageError {
+  const more = points.length > MOST_LISTED ? ` and ${points.length - MOST_LISTED} more` : "";
+  const list = points.length === 0 ? "none" : points.slice(0, MOST_LISTED).join(", ") + more;
+  const asked = point === "" ? `no interface is named behind '${file}#'` : `has no interface '${point}'`;
+  return new UsageError(
+    "bad-flag",
+    point === "" ? asked : `${file}: ${asked}`,
+    `it has ${list}; write the number or the name behind the #`,
+  );
+}

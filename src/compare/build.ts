@@ -1,0 +1,124 @@
+/** From the matcher's records to the report: puts together what the files beside it make. */
+import { VERSION } from "../base/version.ts";
+import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import type { CaptureStatistics } from "../capture/reader.ts";
+import { type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
+import type { ClockVerdict } from "../clock/verdict.ts";
+import { type Directions, judgeDirection } from "./direction.ts";
+import { type FlowChoice, MatchedFlows } from "./flows.ts";
+import { buildIntervals } from "./intervals.ts";
+import { cdfOf } from "./latency.ts";
+import { observations } from "./notes.ts";
+import type { PassResult } from "./pass.ts";
+import type { CaptureSummary, FlowRows, ReportView, SegmentReport } from "./report.ts";
+import { buildSegment, eligibleEdges, type Way } from "./segment.ts";
+
+export interface BuildInput {
+  result: PassResult;
+  windowNs: number;
+  directions: Directions;
+  verdict: ClockVerdict;
+  mode: CorrectionMode;
+  key: FlowKeySpec;
+  notes: string[];
+  options: Record<string, unknown>;
+  epochNs: number;
+}
+
+/** Everything but the flows is settled at once; those are made for each choice. Valid until the matcher is freed. */
+export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportView {
+  const { result, directions, verdict, mode, key } = input;
+  const { matcher } = result;
+  const { twoWay } = directions;
+  if (twoWay) matcher.orientUnmatched();
+  const sums = matcher.flows.survey(twoWay);
+  const eligible = eligibleEdges(matcher, twoWay, key, sums);
+  const total = matcher.total(1);
+  const forward = buildSegment(sums.forward, eligible.forward, total, matcher.ambiguous, "forward");
+  const reverse =
+    twoWay && sums.reverse.sent + sums.reverse.received > 0
+      ? buildSegment(
+          sums.reverse,
+          eligible.reverse,
+          matcher.total(2),
+          0,
+          "reverse",
+          reverseConstant(verdict, mode),
+        )
+      : null;
+  const rows = (way: Way | null, choice: FlowChoice): FlowRows =>
+    way === null ? [] : new MatchedFlows(matcher, way, twoWay, key, choice);
+  const { headBefore, tailBefore } = sums.forward;
+  const intervals = buildIntervals(result, input.epochNs, {
+    head: forward.real.headBefore ? 0 : headBefore,
+    tail: forward.real.tailBefore ? 0 : tailBefore,
+  });
+  const applied = correction(verdict, mode);
+  const head = {
+    format: "hoptime.compare/1" as const,
+    hoptime: VERSION,
+    options: input.options,
+    before: summary(result.before),
+    after: summary(result.after),
+    segment: { ...forward.report, captureLoss: captureLoss(result.before, result.after) },
+    reverse: reverse && { ...reverse.report, captureLoss: captureLoss(result.after, result.before) },
+  };
+  const rest = {
+    clock: {
+      ...verdict,
+      mode,
+      ways: verdict.mode,
+      applied: applied.describe,
+      uncertainty: clockUncertainty(verdict, mode),
+    },
+    direction: judgeDirection(total, forward.report, verdict, reverse !== null),
+    notes: [
+      ...input.notes,
+      ...observations(result, input.windowNs, directions, forward.report, { applied, verdict }, input.notes),
+    ],
+  };
+  return (choice) => ({
+    ...head,
+    flows: rows(forward, choice),
+    reverseFlows: rows(reverse, choice),
+    intervals: intervals.reports,
+    // For those who draw: made when they ask.
+    get cdf() {
+      return cdfOf(total);
+    },
+    get heat() {
+      return intervals.heat();
+    },
+    ...rest,
+  });
+}
+
+/**
+ * Relative delays are above the smallest of their direction. The matcher corrects the clock, so that forward delays begin at 0; those the other way then
+ * hold the smallest of both.
+ */
+function reverseConstant({ offset, mode }: ClockVerdict, wanted: CorrectionMode): number {
+  if (wanted !== "relative" || mode !== "two-way" || offset.lowNs === null || offset.highNs === null)
+    return 0;
+  return offset.highNs - offset.lowNs;
+}
+
+/** What the capturing sides say they dropped: at the far end it looks like loss, at the near end like packets that appear. */
+function captureLoss(near: CaptureStatistics, far: CaptureStatistics): SegmentReport["captureLoss"] {
+  return near.dropped === null && far.dropped === null ? null : { before: near.dropped, after: far.dropped };
+}
+
+function summary(s: CaptureStatistics): CaptureSummary {
+  return {
+    file: s.file,
+    format: s.format,
+    packets: s.packets,
+    ipPackets: s.ipPackets,
+    bytes: s.bytes,
+    firstNs: s.firstNs?.toString() ?? null,
+    lastNs: s.lastNs?.toString() ?? null,
+    skipped: s.skipped,
+    dropped: s.dropped,
+    partial: s.partial,
+  };
+}

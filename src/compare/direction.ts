@@ -1,0 +1,218 @@
+/**
+ * Which way packets go. A flow's direction is first guessed by the sign of its first difference; here the guesses of a whole pass are
+ * checked against what does not depend on the clocks: of two flows that answer each other, the one with the larger difference (after -
+ * before) goes from BEFORE to AFTER, because the difference is delay + offset one way and -delay + offset the other, whatever the offset. Where nothing goes
+ * both ways, all packets are taken to go from BEFORE to AFTER, and negative delays are the clock doctor's business.
+ */
+import { lgamma } from "../base/math/special.ts";
+import type { ClockVerdict } from "../clock/verdict.ts";
+import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
+import type { CompareReport, SegmentReport } from "./report.ts";
+
+export interface Directions {
+  matched: number;
+  /** Packets go both ways in these captures. */
+  twoWay: boolean;
+  /** The threshold that tells them apart (compare-pass.ts); another pass is due when it is not the one used. */
+  thresholdNs: number;
+  /** Flows that answer each other; null where it was not looked at. */
+  peers: number | null;
+}
+
+/** Flows looked at for answering each other: enough to be sure, few enough to be quick. */
+const MOST_PAIRS = 20_000;
+/** Where nothing else speaks for two directions: flows asked for an answer before there is taken to be none. */
+const MOST_ASKED = 10_000;
+/** Two groups of differences are two directions where delays of one direction would be split so with at most this probability. */
+const CHANCE = 0.01;
+
+/**
+ * `plan`: the pass's threshold, and what was taken off its differences (compare-pass.ts). `mayAnswer`: false where a look ahead has found no flows that
+ * answer each other; they are then not asked again unless something speaks for two directions (asking a million flows needs a table of them).
+ */
+export function tellDirections(
+  matcher: ExactMatcher,
+  { thresholdNs, alignNs }: { thresholdNs: number; alignNs: number },
+  mayAnswer = true,
+): Directions {
+  const forward = matcher.total(1);
+  const reverse = matcher.total(2);
+  const matched = forward.matched + reverse.matched;
+  if (thresholdNs === Number.NEGATIVE_INFINITY || matched === 0) {
+    return { matched, twoWay: false, thresholdNs, peers: null };
+  }
+  // Clocks that had to be brought together first: the sign of a difference says nothing.
+  const signs = alignNs === 0 && forward.matched > 0 && reverse.matched > 0;
+  const mostAsked = signs || alignNs !== 0 ? Number.POSITIVE_INFINITY : mayAnswer ? MOST_ASKED : 0;
+  const peers = comparePeers(matcher, mostAsked);
+  if (peers) {
+    const splitNs = splitOf(peers) ?? (signs ? (peers.forwardLeast + peers.reverseMost) / 2 : null);
+    if (splitNs !== null) {
+      // The threshold at hand is as good as the middle wherever it separates the two.
+      const usedNs = thresholdNs + alignNs;
+      const separates = peers.reverseMost < usedNs && peers.forwardLeast >= usedNs;
+      return {
+        matched,
+        twoWay: true,
+        thresholdNs: separates ? thresholdNs : splitNs - alignNs,
+        peers: peers.pairs,
+      };
+    }
+  } else {
+    const byTtl = forward.ttl.lower > 0.9 * forward.matched && reverse.ttl.higher > 0.9 * reverse.matched;
+    const both = Math.min(forward.matched, reverse.matched) > 0.001 * matched;
+    // Signs alone are believed only where flows are of one mind and both kinds are there.
+    const ofOneMind = signs && forward.negative + reverse.negative < 0.02 * matched;
+    if (both && (byTtl || ofOneMind)) return { matched, twoWay: true, thresholdNs, peers: 0 };
+    const gapNs = ttlGoesBothWays(forward, reverse) ? widestGap(matcher) : null;
+    // Tried before, the gap has shown not to be where the directions part.
+    if (gapNs !== null && gapNs - alignNs !== thresholdNs)
+      return { matched, twoWay: true, thresholdNs: gapNs - alignNs, peers: 0 };
+  }
+  const allForward = reverse.matched === 0 ? thresholdNs : Number.NEGATIVE_INFINITY;
+  return { matched, twoWay: false, thresholdNs: allForward, peers: null };
+}
+
+/** Routers take from the time to live: where it falls for some packets and rises for others, they go both ways. */
+function ttlGoesBothWays(...totals: TotalResult[]): boolean {
+  const sum = (pick: (t: TotalResult) => number) => totals.reduce((n, t) => n + pick(t), 0);
+  const [lower, higher] = [sum((t) => t.ttl.lower), sum((t) => t.ttl.higher)];
+  const matched = sum((t) => t.matched);
+  return lower + higher > 0.9 * matched && Math.min(lower, higher) > 0.02 * matched;
+}
+
+/** The middle of the widest gap between the flows' mean differences; null where there are not two. */
+function widestGap(matcher: ExactMatcher): number | null {
+  const means: number[] = [];
+  for (let id = 0; id < matcher.flowCount && means.length < 2 * MOST_PAIRS; id++) {
+    if (matcher.flows.matched(id) > 0) means.push(differences(matcher.flow(id)).mean);
+  }
+  means.sort((a, b) => a - b);
+  let widest = 0;
+  for (let i = 2; i < means.length; i++) {
+    if (means[i]! - means[i - 1]! > means[widest + 1]! - means[widest]!) widest = i - 1;
+  }
+  return means.length < 2 ? null : (means[widest]! + means[widest + 1]!) / 2;
+}
+
+/** Differences (after - before) of flows that answer each other: of each pair the larger is taken to go from BEFORE to AFTER. */
+interface Peers {
+  pairs: number;
+  forwardPackets: number;
+  reversePackets: number;
+  forwardLeast: number;
+  reverseMost: number;
+  /** The same of the flows' means: a stray packet does not move them. */
+  forwardLeastMean: number;
+  reverseMostMean: number;
+}
+
+function comparePeers(matcher: ExactMatcher, mostAsked: number): Peers | null {
+  const peers: Peers = {
+    pairs: 0,
+    forwardPackets: 0,
+    reversePackets: 0,
+    forwardLeast: Number.POSITIVE_INFINITY,
+    reverseMost: Number.NEGATIVE_INFINITY,
+    forwardLeastMean: Number.POSITIVE_INFINITY,
+    reverseMostMean: Number.NEGATIVE_INFINITY,
+  };
+  for (const [id, other] of matcher.peers(mostAsked)) {
+    if (peers.pairs === MOST_PAIRS) break;
+    const [a, b] = [differences(matcher.flow(id)), differences(matcher.flow(other))];
+    const [ahead, back] = a.mean >= b.mean ? [a, b] : [b, a];
+    peers.pairs++;
+    peers.forwardPackets += ahead.count;
+    peers.reversePackets += back.count;
+    peers.forwardLeast = Math.min(peers.forwardLeast, ahead.least);
+    peers.reverseMost = Math.max(peers.reverseMost, back.most);
+    peers.forwardLeastMean = Math.min(peers.forwardLeastMean, ahead.mean);
+    peers.reverseMostMean = Math.max(peers.reverseMostMean, back.mean);
+  }
+  return peers.pairs > 0 ? peers : null;
+}
+
+/**
+ * Where the differences of answering flows fall into two groups: what lies between, else null. In one direction all differences are delays, and
+ * which flow of a pair has the larger is a toss: n and m packets of k pairs are split in this way with probability 2^k / C(n + m, n).
+ */
+function splitOf(peers: Peers): number | null {
+  const { pairs, forwardPackets: n, reversePackets: m } = peers;
+  const apart = (upper: number, lower: number, above: number, below: number) =>
+    upper > lower && pairs * Math.LN2 - lnChoose(above + below, below) < Math.log(CHANCE);
+  if (apart(peers.forwardLeast, peers.reverseMost, n, m)) return (peers.forwardLeast + peers.reverseMost) / 2;
+  if (apart(peers.forwardLeastMean, peers.reverseMostMean, pairs, pairs))
+    return (peers.forwardLeastMean + peers.reverseMostMean) / 2;
+  return null;
+}
+
+function lnChoose(n: number, k: number): number {
+  return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1);
+}
+
+/** A reverse flow's delays are kept with their sign turned. */
+function differences(flow: ReturnType<ExactMatcher["flow"]>) {
+  const { count, meanNs, minNs, maxNs } = flow.delay!;
+  return flow.direction === 2
+    ? { count, mean: -meanNs, least: -maxNs, most: -minNs }
+    : { count, mean: meanNs, least: minNs, most: maxNs };
+}
+
+const LONGEST_DELAY_NS = 10e9;
+/** Offsets that have a name are the clocks', not the files'. */
+const NAMED: ReadonlySet<string> = new Set(["tai-utc", "time-zone"]);
+
+/** Which capture is the earlier point, from what does not depend on the clocks, and from them. */
+export function judgeDirection(
+  total: TotalResult,
+  segment: SegmentReport,
+  verdict: ClockVerdict,
+  twoWay: boolean,
+): CompareReport["direction"] {
+  const evidence: string[] = [];
+  if (total.matched === 0) return { order: "unclear", evidence: ["no packet was seen at both points"] };
+  let score = 0;
+  const { lower, higher } = total.ttl;
+  if (lower > 0.9 * total.matched) {
+    evidence.push("TTLs are lower in the second capture: it is the later point");
+    score += 3;
+  } else if (higher > 0.9 * total.matched) {
+    evidence.push("TTLs are higher in the second capture: it is the earlier point");
+    score -= 3;
+  }
+  const allNegative = total.negative > 0.9 * total.matched;
+  if (twoWay) {
+    evidence.push("packets go both ways; flows that answer each other tell the directions apart");
+    score += 1;
+  }
+  if (allNegative) {
+    const many = `${total.negative} of ${total.matched} delays are negative`;
+    // Exchanged, the captures would have the same offset with the other sign: no delay either.
+    const offset = (total.delay?.maxNs ?? 0) < -LONGEST_DELAY_NS || NAMED.has(verdict.offset.kind);
+    evidence.push(
+      offset
+        ? `${many}, by more than a delay can explain: the second clock is behind`
+        : `${many}: the second capture is the earlier point, or its clock is behind`,
+    );
+    if (!offset) score -= 2;
+  } else if (total.negative === 0 && verdict.offset.kind === "none") {
+    evidence.push("no delay is negative");
+    score += 1;
+  }
+  const missing = segment.lost;
+  const extra = segment.appeared;
+  if (missing + extra > 20 && Math.max(missing, extra) > 5 * Math.min(missing, extra)) {
+    if (extra > missing) {
+      evidence.push(
+        `${extra} packets are only in the second capture and ${missing} only in the first: loss points the other way`,
+      );
+      score -= 1;
+    } else {
+      evidence.push(
+        `${missing} packets are only in the first capture and ${extra} only in the second, as loss on the way makes it`,
+      );
+      score += 1;
+    }
+  }
+  return { order: score > 0 ? "as-given" : score < 0 ? "swapped" : "unclear", evidence };
+}

@@ -1,0 +1,261 @@
+/**
+ * One estimator's part of `estimates` in a compare report: what it says of the segment and of the flows, beside the exact values. What has no
+ * answer is null, and `reason` says why.
+ */
+import { quantileSorted } from "../base/math/regression.ts";
+import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { formatFlowKey } from "../capture/flow/flow-text.ts";
+import type {
+  Estimator,
+  EstimatorAnswer,
+  FlowEstimate,
+  Interval,
+  KnownFlows,
+  NoAnswer,
+  ParameterValues,
+  SealedEpoch,
+  SegmentEstimate,
+} from "../estimators/estimator.ts";
+import { isNoAnswer } from "../estimators/estimator.ts";
+import { formatParameters } from "../estimators/parameters.ts";
+import type { PacketErrors } from "./delays.ts";
+import type { FlowKeyJson, ReportView } from "./report.ts";
+
+export interface EstimateReport {
+  version: number;
+  parameters: string;
+  confidence: number;
+  /** What the two points hand over in all: payloads of both ends, and the list of flows where one is needed. */
+  bytes: number;
+  senderBytes: number;
+  receiverBytes: number;
+  flowListBytes: number;
+  /** Bits handed over per packet counted, both ends together. Null without packets. */
+  bitsPerPacket: number | null;
+  /** Of the segment; all null where the estimator does not answer for one, or cannot. */
+  meanNs: number | null;
+  lowNs: number | null;
+  highNs: number | null;
+  stdevNs: number | null;
+  stdevLowNs: number | null;
+  stdevHighNs: number | null;
+  /** Why meanNs is null; and stdevNs. */
+  reason?: string;
+  stdevReason?: string;
+  sent: number | null;
+  received: number | null;
+  lost: number | null;
+  packetsUsed: number;
+  /** packetsUsed over received. */
+  coverage: number;
+  exactMeanNs: number | null;
+  exactStdevNs: number | null;
+  exactLost: number;
+  /** (estimate - exact) / exact. */
+  relativeError: number | null;
+  stdevRelativeError: number | null;
+  flows?: FlowEstimateReport[];
+  /** Errors of flows by their number of packets. */
+  flowClasses?: FlowClass[];
+  /** Errors of single packets, where the estimator answers for them. */
+  packets?: PacketErrors;
+  notes: string[];
+}
+
+export interface FlowEstimateReport {
+  key: FlowKeyJson;
+  meanNs: number | null;
+  lowNs: number | null;
+  highNs: number | null;
+  stdevNs: number | null;
+  reason?: string;
+  packets: number | null;
+  lost: number | null;
+  exactMeanNs: number | null;
+  exactLost: number | null;
+  relativeError: number | null;
+}
+
+export interface FlowClass {
+  /** Packets sent, from and up to; the last has no end. */
+  from: number;
+  to: number | null;
+  flows: number;
+  answered: number;
+  /** |relative error| over the answered flows whose exact mean is known. */
+  medianError: number | null;
+  p90Error: number | null;
+  /** Share of these flows whose exact mean lies in [low, high]. */
+  withinInterval: number | null;
+}
+
+const CLASS_EDGES = [1, 2, 10, 100, 1000, 10_000];
+
+export interface EstimateSubject {
+  estimator: Estimator;
+  parameters: ParameterValues;
+  seed: bigint;
+  /** Null: no packet at all. */
+  ends: { sender: SealedEpoch | null; receiver: SealedEpoch } | null;
+  /** Of an estimator that answers for single packets. */
+  packets: PacketErrors | null;
+  flows: KnownFlows | null;
+  flowListBytes: number;
+  key: FlowKeySpec;
+  confidence: number;
+  epochNs: number;
+  report: ReportView;
+}
+
+export function describeEstimate(subject: EstimateSubject): EstimateReport {
+  const { estimator, parameters, ends, flows, confidence, epochNs, report } = subject;
+  const answer: EstimatorAnswer = ends
+    ? estimator.estimate({ parameters, seed: subject.seed, ...ends, flows, confidence, epochNs })
+    : { segment: null, flows: [], notes: [] };
+  const packets = (ends?.sender?.packets ?? 0) + (ends?.receiver.packets ?? 0);
+  const senderBytes = ends?.sender?.payload.length ?? 0;
+  const receiverBytes = ends?.receiver.payload.length ?? 0;
+  const bytes = senderBytes + receiverBytes + subject.flowListBytes;
+  const notes = [...new Set([...(answer.segment?.notes ?? []), ...answer.notes])];
+  const out: EstimateReport = {
+    version: estimator.version,
+    parameters: formatParameters(estimator, parameters),
+    confidence,
+    bytes,
+    senderBytes,
+    receiverBytes,
+    flowListBytes: subject.flowListBytes,
+    bitsPerPacket: packets > 0 ? (8 * bytes) / packets : null,
+    ...segmentFields(answer.segment, report, notes, ends !== null),
+    notes,
+  };
+  if (estimator.answers.includes("flow")) {
+    out.flows = flowFields(answer.flows, flows, subject.key, report);
+    out.flowClasses = classes(out.flows);
+  }
+  if (subject.packets) out.packets = subject.packets;
+  return out;
+}
+
+const relative = (estimate: number | null, exact: number | null) =>
+  estimate === null || exact === null || exact === 0 ? null : (estimate - exact) / Math.abs(exact);
+
+function segmentFields(
+  segment: SegmentEstimate | null,
+  report: ReportView,
+  notes: string[],
+  packets: boolean,
+): Omit<
+  EstimateReport,
+  | "version"
+  | "parameters"
+  | "confidence"
+  | "bytes"
+  | "senderBytes"
+  | "receiverBytes"
+  | "flowListBytes"
+  | "bitsPerPacket"
+  | "notes"
+> {
+  const none: NoAnswer = packets
+    ? { reason: "not-supported", text: "it answers for flows, not for the segment" }
+    : { reason: "no-packets", text: "neither capture holds an IP packet" };
+  const mean = segment ? directed(segment.mean, report, notes) : none;
+  const stdev = segment ? (isNoAnswer(mean) ? mean : segment.stdev) : none;
+  const value = (i: Interval | NoAnswer) => (isNoAnswer(i) ? null : i.valueNs);
+  const low = (i: Interval | NoAnswer) => (isNoAnswer(i) ? null : i.lowNs);
+  const high = (i: Interval | NoAnswer) => (isNoAnswer(i) ? null : i.highNs);
+  const exactMeanNs = report.segment.latency?.meanNs ?? null;
+  const exactStdevNs = report.segment.latency?.stdevNs ?? null;
+  return {
+    meanNs: value(mean),
+    lowNs: low(mean),
+    highNs: high(mean),
+    stdevNs: value(stdev),
+    stdevLowNs: low(stdev),
+    stdevHighNs: high(stdev),
+    ...(isNoAnswer(mean) ? { reason: mean.text } : {}),
+    ...(isNoAnswer(stdev) ? { stdevReason: stdev.text } : {}),
+    sent: segment?.sent ?? null,
+    received: segment?.received ?? null,
+    lost: segment?.lost ?? null,
+    packetsUsed: segment?.packetsUsed ?? 0,
+    coverage: segment?.coverage ?? 0,
+    exactMeanNs,
+    exactStdevNs,
+    exactLost: report.segment.lost,
+    relativeError: relative(value(mean), exactMeanNs),
+    stdevRelativeError: relative(value(stdev), exactStdevNs),
+  };
+}
+
+/**
+ * Packets of the other direction are counted at both ends too, with their delay negative: nothing in the sketches tells. The exact match knows,
+ * and a mean that they move out of its interval is withheld.
+ */
+function directed(mean: Interval | NoAnswer, report: ReportView, notes: string[]): Interval | NoAnswer {
+  const { segment, reverse } = report;
+  if (isNoAnswer(mean) || !reverse?.latency || reverse.matched === 0) return mean;
+  const forwardNs = segment.latency?.meanNs ?? 0;
+  const all = segment.matched + reverse.matched;
+  const mixedNs = (segment.matched * forwardNs - reverse.matched * reverse.latency.meanNs) / all;
+  const text = `${reverse.matched} of ${all} packets go the other way, and sketches cannot tell: a --filter for the packets of one direction makes one stream of them`;
+  if (Math.abs(mixedNs - forwardNs) > (mean.highNs - mean.lowNs) / 2)
+    return { reason: "foreign-packets", text };
+  notes.push(text);
+  return mean;
+}
+
+function flowFields(
+  answers: readonly FlowEstimate[],
+  flows: KnownFlows | null,
+  key: FlowKeySpec,
+  report: ReportView,
+): FlowEstimateReport[] {
+  const exact = new Map<string, { meanNs: number | null; lost: number }>();
+  for (const rows of [report.reverseFlows, report.flows]) {
+    for (const { key: name, latency, lost } of rows)
+      exact.set(formatFlowKey(name), { meanNs: latency?.meanNs ?? null, lost });
+  }
+  return answers.map((answer) => {
+    const name = key.describe(flows!.keyWords, 10 * answer.flow);
+    const known = exact.get(formatFlowKey(name));
+    const { mean, stdev } = answer;
+    const exactMeanNs = known?.meanNs ?? null;
+    const meanNs = isNoAnswer(mean) ? null : mean.valueNs;
+    return {
+      key: name,
+      meanNs,
+      lowNs: isNoAnswer(mean) ? null : mean.lowNs,
+      highNs: isNoAnswer(mean) ? null : mean.highNs,
+      stdevNs: isNoAnswer(stdev) ? null : stdev.valueNs,
+      ...(isNoAnswer(mean) ? { reason: mean.text } : {}),
+      packets: answer.packets,
+      lost: answer.lost,
+      exactMeanNs,
+      exactLost: known?.lost ?? null,
+      relativeError: relative(meanNs, exactMeanNs),
+    };
+  });
+}
+
+function classes(flows: readonly FlowEstimateReport[]): FlowClass[] {
+  return CLASS_EDGES.map((from, i): FlowClass => {
+    const to = CLASS_EDGES[i + 1] === undefined ? null : CLASS_EDGES[i + 1]! - 1;
+    const members = flows.filter(
+      (f) => f.packets !== null && f.packets >= from && f.packets <= (to ?? Infinity),
+    );
+    const judged = members.filter((f) => f.relativeError !== null);
+    const errors = judged.map((f) => Math.abs(f.relativeError!)).sort((a, b) => a - b);
+    const within = judged.filter((f) => f.lowNs! <= f.exactMeanNs! && f.exactMeanNs! <= f.highNs!).length;
+    return {
+      from,
+      to,
+      flows: members.length,
+      answered: members.filter((f) => f.meanNs !== null).length,
+      medianError: quantileSorted(errors, 0.5),
+      p90Error: quantileSorted(errors, 0.9),
+      withinInterval: judged.length > 0 ? within / judged.length : null,
+    };
+  }).filter((c) => c.flows > 0);
+}

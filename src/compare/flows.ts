@@ -1,0 +1,98 @@
+/** The flows of a report, made one by one as they are asked for: a capture may hold millions, and a list of them all does not have to. */
+import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { communityId } from "../capture/flow/flow-text.ts";
+import type { ExactMatcher } from "../match/matcher.ts";
+import { flowLatency, lessConstant } from "./latency.ts";
+import type { FlowReport, FlowRows } from "./report.ts";
+import { noMatchReason, settle, type Way } from "./segment.ts";
+
+export type FlowOrder = "packets" | "mean" | "p99" | "max" | "lost" | "bytes";
+
+/** Which flows, and in which order. */
+export type FlowChoice = "all" | { top: number; sort: FlowOrder };
+
+/** The flows of one way, read from the matcher's records while they are walked: valid until the matcher is freed. */
+export class MatchedFlows implements FlowRows {
+  readonly #ids: Uint32Array;
+  readonly #make: (id: number) => FlowReport;
+
+  constructor(matcher: ExactMatcher, way: Way, twoWay: boolean, key: FlowKeySpec, choice: FlowChoice) {
+    this.#ids = Uint32Array.from(choose(matcher, way, twoWay, choice));
+    const named = key.isFiveTuple;
+    this.#make = (id) => flowReport(id, way, key, named, matcher);
+  }
+
+  get length(): number {
+    return this.#ids.length;
+  }
+
+  *[Symbol.iterator](): Iterator<FlowReport> {
+    for (const id of this.#ids) yield this.#make(id);
+  }
+}
+
+function choose(matcher: ExactMatcher, { way, real }: Way, twoWay: boolean, wanted: FlowChoice): number[] {
+  const edgesLost = {
+    headBefore: !real.headBefore,
+    tailBefore: !real.tailBefore,
+    headAfter: !real.headAfter,
+    tailAfter: !real.tailAfter,
+  };
+  const [sort, top] =
+    wanted === "all" ? ["packets" as const, Number.POSITIVE_INFINITY] : [wanted.sort, wanted.top];
+  const pick = (by: Exclude<FlowOrder, "p99">, most: number) =>
+    matcher.flows.choose({ way: way === "forward" ? 1 : 2, twoWay, by, edgesLost, top: most });
+  return sort === "p99" ? chooseByP99(matcher, (most) => pick("max", most), top) : pick(sort, top);
+}
+
+/** A flow's p99 is no longer than its longest delay: the flows with the longest are looked at, more and more, until no other can be among the first. */
+function chooseByP99(matcher: ExactMatcher, byMax: (most: number) => number[], top: number): number[] {
+  if (top === 0) return [];
+  for (let most = 4 * top; ; most *= 8) {
+    const ids = byMax(most);
+    const ranked = ids.map((id) => ({ id, p99Ns: p99Of(matcher, id) })).sort((a, b) => b.p99Ns - a.p99Ns);
+    ranked.length = Math.min(ranked.length, top);
+    const longestLeft = matcher.flow(ids.at(-1) ?? 0).delay?.maxNs ?? Number.NEGATIVE_INFINITY;
+    if (ids.length < most || (ranked.at(-1)?.p99Ns ?? 0) > longestLeft) return ranked.map((f) => f.id);
+  }
+}
+
+function p99Of(matcher: ExactMatcher, id: number): number {
+  const { delay, jitterNs } = matcher.flow(id);
+  if (!delay) return -Number.MAX_VALUE;
+  return flowLatency(delay, jitterNs, () => matcher.flows.buckets(id)).p99Ns;
+}
+
+function flowReport(
+  id: number,
+  { way, real, constantNs }: Way,
+  key: FlowKeySpec,
+  named: boolean,
+  matcher: ExactMatcher,
+): FlowReport {
+  const flow = matcher.flow(id);
+  const { words, at } = matcher.keyWords(id);
+  const described = key.describe(words, at);
+  const forward = way === "forward";
+  const { lost, appeared, duplicates } = settle(flow, real, way);
+  const latency =
+    flow.delay &&
+    lessConstant(
+      flowLatency(flow.delay, flow.jitterNs, () => matcher.flows.buckets(id)),
+      constantNs,
+    );
+  return {
+    key: described,
+    communityId: named ? communityId(described) : null,
+    sent: forward ? flow.sent : flow.received,
+    received: forward ? flow.received : flow.sent,
+    matched: flow.matched,
+    lost,
+    appeared,
+    duplicates,
+    reordered: forward ? flow.reordered : null,
+    bytes: flow.bytes,
+    latency,
+    ...(latency ? {} : { reason: noMatchReason(flow.sent, flow.received) }),
+  };
+}

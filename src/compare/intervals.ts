@@ -1,0 +1,106 @@
+/** The report over time: one row per interval, and the heat map of delays. */
+import { bucketHigh, bucketLow, bucketMid, LogHistogram } from "../base/math/log-histogram.ts";
+import { latencyOf } from "./latency.ts";
+import type { PassResult } from "./pass.ts";
+import type { HeatMap, IntervalReport } from "./report.ts";
+
+const HEAT_COLUMNS = 200;
+const HEAT_ROWS = 60;
+/** Intervals without packets are told among up to so many. */
+const MOST_EMPTY = 10_000;
+
+/** `edges`: packets at the ends of BEFORE that count as lost, of which the matcher kept no time. */
+export function buildIntervals(
+  result: PassResult,
+  epochNs: number,
+  edges: { head: number; tail: number },
+): { reports: IntervalReport[]; heat: () => HeatMap | null } {
+  const { matcher, epochStart } = result;
+  const step = BigInt(Math.round(epochNs));
+  const filled = matcher.intervals();
+  const last = filled.at(-1)?.index ?? -1;
+  const place = (ns: bigint | null) =>
+    Math.max(0, Math.min(last, Number(((ns ?? epochStart) - epochStart) / step)));
+  const edgeLost = new Map<number, number>();
+  for (const [n, ns] of [
+    [edges.head, result.before.firstNs],
+    [edges.tail, result.before.lastNs],
+  ] as const) {
+    if (n > 0) edgeLost.set(place(ns), (edgeLost.get(place(ns)) ?? 0) + n);
+  }
+  const byIndex = new Map(filled.map((interval) => [interval.index, interval]));
+  const indices = [...rowsOf(byIndex, edgeLost, last)];
+  const runs = matcher.intervalBuckets();
+  const grouped = Math.max(1, Math.ceil((last + 1) / HEAT_COLUMNS));
+  const columns = Array.from({ length: Math.ceil((last + 1) / grouped) }, () => new LogHistogram());
+  const starts = columns.map((_, i) => (epochStart + BigInt(i) * BigInt(grouped) * step).toString());
+  const reports = indices.map((index): IntervalReport => {
+    const interval = byIndex.get(index);
+    const matched = interval?.matched ?? 0;
+    const lost = (interval?.lost ?? 0) + (edgeLost.get(index) ?? 0);
+    const histogram = new LogHistogram();
+    if (interval && matched > 0) {
+      const { buckets, counts } = runs(interval.slot);
+      const column = columns[Math.floor(index / grouped)]!;
+      for (let k = 0; k < buckets.length; k++) {
+        histogram.addBucket(buckets[k]!, counts[k]!);
+        column.addBucket(buckets[k]!, counts[k]!);
+      }
+    }
+    const startNs = epochStart + BigInt(index) * step;
+    return {
+      startNs: startNs.toString(),
+      endNs: (startNs + step).toString(),
+      sent: matched + lost,
+      matched,
+      lost,
+      latency: latencyOf(interval?.delay ?? null, histogram, null),
+    };
+  });
+  let heat: HeatMap | null | undefined;
+  return {
+    reports,
+    heat: () => {
+      heat ??= heatOf(columns, starts, epochNs * grouped);
+      return heat;
+    },
+  };
+}
+
+/** Intervals that are told: all up to the last, but where those are very many (a long silence, a stamp years ahead) only those that hold packets. */
+function* rowsOf(
+  filled: ReadonlyMap<number, unknown>,
+  edgeLost: ReadonlyMap<number, unknown>,
+  last: number,
+): Generator<number> {
+  if (last < MOST_EMPTY) for (let i = 0; i <= last; i++) yield i;
+  else if (last >= 0) yield* [...new Set([...filled.keys(), ...edgeLost.keys()])].sort((a, b) => a - b);
+}
+
+function heatOf(columns: LogHistogram[], columnStartNs: string[], columnWidthNs: number): HeatMap | null {
+  let least = Number.POSITIVE_INFINITY;
+  let most = 0;
+  for (const column of columns) {
+    for (const [bucket] of column.entries()) {
+      if (bucketHigh(bucket) <= 0) continue;
+      least = Math.min(least, Math.max(1, bucketLow(bucket)));
+      most = Math.max(most, bucketHigh(bucket));
+    }
+  }
+  if (!(most > least)) return null;
+  // Rows narrower than two log buckets would show the buckets, not the delays.
+  const range = Math.log((most + 1) / least);
+  const rows = Math.max(1, Math.min(HEAT_ROWS, Math.floor(range / (2 / 128))));
+  const ratio = range / rows;
+  const delayEdgesNs = Array.from({ length: rows + 1 }, (_, i) => least * Math.exp(i * ratio));
+  const counts = columns.map((column) => {
+    const row = new Array<number>(rows).fill(0);
+    for (const [bucket, n] of column.entries()) {
+      // Delays at or below 0 belong to the lowest row: a logarithmic axis has no other place for them.
+      const at = Math.floor(Math.log(Math.max(least, bucketMid(bucket)) / least) / ratio);
+      row[Math.min(rows - 1, Math.max(0, at))]! += n;
+    }
+    return row;
+  });
+  return { delayEdgesNs, columnStartNs, columnWidthNs, counts };
+}

@@ -1,0 +1,79 @@
+/** Latency of a segment, a flow or an interval from what the matcher kept: moments, quantiles from log buckets, points of the distribution. */
+import { bucketMid, type LogHistogram, nearestRank } from "../base/math/log-histogram.ts";
+import type { BucketRun, DelaySums } from "../match/flow-results.ts";
+import type { TotalResult } from "../match/matcher.ts";
+import type { Latency } from "./report.ts";
+
+const CDF_POINTS = 400;
+
+/** Null where nothing was matched. */
+export function latencyOf(
+  delay: DelaySums | null,
+  histogram: LogHistogram,
+  jitterNs: number | null,
+): Latency | null {
+  if (!delay) return null;
+  return withQuantiles(
+    delay,
+    jitterNs,
+    (q) => histogram.quantile(q, delay.minNs, delay.maxNs) ?? delay.meanNs,
+  );
+}
+
+/** The same for a flow, of which there may be millions: `run` is asked for its buckets only where they are needed. */
+export function flowLatency(delay: DelaySums, jitterNs: number | null, run: () => BucketRun): Latency {
+  const { count, minNs, maxNs, meanNs } = delay;
+  if (count <= 3) {
+    // Least, most and mean tell them all.
+    const middle = Math.min(maxNs, Math.max(minNs, Math.round(meanNs * 3 - minNs - maxNs)));
+    const delays = count === 1 ? [minNs] : count === 2 ? [minNs, maxNs] : [minNs, middle, maxNs];
+    return withQuantiles(delay, jitterNs, (q) => delays[nearestRank(q, count) - 1]!);
+  }
+  const { buckets, counts } = run();
+  return withQuantiles(delay, jitterNs, (q) => {
+    let left = nearestRank(q, count);
+    let at = 0;
+    while (at < counts.length - 1 && left > counts[at]!) left -= counts[at++]!;
+    return Math.min(maxNs, Math.max(minNs, bucketMid(buckets[at]!)));
+  });
+}
+
+/** The same delays with a constant taken off. */
+export function lessConstant(latency: Latency, ns: number): Latency {
+  if (ns === 0) return latency;
+  const shifted = { ...latency };
+  for (const field of ["meanNs", "minNs", "maxNs", "p50Ns", "p90Ns", "p99Ns", "p999Ns"] as const)
+    shifted[field] -= ns;
+  return shifted;
+}
+
+function withQuantiles(delay: DelaySums, jitterNs: number | null, quantile: (q: number) => number): Latency {
+  return {
+    count: delay.count,
+    meanNs: delay.meanNs,
+    stdevNs: delay.stdevNs,
+    minNs: delay.minNs,
+    maxNs: delay.maxNs,
+    p50Ns: quantile(0.5),
+    p90Ns: quantile(0.9),
+    p99Ns: quantile(0.99),
+    p999Ns: quantile(0.999),
+    jitterNs,
+  };
+}
+
+export function cdfOf(total: TotalResult): { delayNs: number; share: number }[] {
+  if (total.matched === 0) return [];
+  const points = total.histogram.cdf().map((p) => ({ delayNs: p.valueNs, share: p.share }));
+  if (points.length <= CDF_POINTS) return points;
+  // Even steps in share, and all of the tail's last steps.
+  const out: typeof points = [];
+  let next = 0;
+  for (const [i, p] of points.entries()) {
+    if (p.share >= next || i === points.length - 1 || p.share > 0.99) {
+      out.push(p);
+      next = p.share + 1 / CDF_POINTS;
+    }
+  }
+  return out;
+}

@@ -1,0 +1,131 @@
+/** Sentences about what limits the numbers of a report. */
+import { formatDuration } from "../base/time.ts";
+import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
+import { strayText } from "../capture/timestamp-trust.ts";
+import { type Correction, correction } from "../clock/correction.ts";
+import type { ClockVerdict } from "../clock/verdict.ts";
+import type { Directions } from "./direction.ts";
+import type { PassResult } from "./pass.ts";
+import type { SegmentReport } from "./report.ts";
+
+/** Packets without a partner in both captures, as a share of the packets, that loss and a few strangers do not make. */
+const MUCH_UNMATCHED = 0.1;
+
+/** Share of packets that look like another one, above which a capture of several interfaces seems to hold both ends. */
+const MANY_TWICE = 0.1;
+
+/** `found`: what the passes have said of it. */
+export function observations(
+  result: PassResult,
+  windowNs: number,
+  directions: Directions,
+  segment: SegmentReport,
+  clock: { applied: Correction; verdict: ClockVerdict },
+  found: readonly string[],
+): string[] {
+  const notes: string[] = [];
+  const { before, after, plan } = result;
+  for (const name of ["before", "after"] as const) {
+    const { setBackNs } = result.strays[name];
+    if (setBackNs > windowNs) {
+      notes.push(
+        `${result[name].file}: the stamps go back by ${formatDuration(setBackNs)}, more than the window: a clock was set, and packets around that time may not match; cut the capture there, or put its packets in order (reordercap)`,
+      );
+    }
+  }
+  const explained = notes.length > 0;
+  for (const name of ["before", "after"] as const) notes.push(...strayNotes(result, name, windowNs));
+  for (const side of [before, after]) {
+    if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
+    if (side.ipPackets > 0 && side.skipped["filtered"] === side.ipPackets)
+      notes.push(`${side.file}: none of its ${side.ipPackets} IP packets passes the filter`);
+    notes.push(...side.warnings.map((w) => `${side.file}: ${w}`));
+    if ((side.dropped ?? 0) > 0) {
+      notes.push(
+        `${side.file}: the capturing side dropped ${side.dropped} packets: unmatched packets may be capture loss, not path loss`,
+      );
+    }
+  }
+  const same = before.file === after.file;
+  for (const side of same ? [before] : [before, after]) {
+    // Sections of one point after another are no matter: its packets come once.
+    const twice = same || segment.ambiguous > MANY_TWICE * segment.matched;
+    if (side.interfaces.length < 2 || !twice) continue;
+    notes.push(
+      `${side.file}: holds ${side.interfaces.length} interfaces, which are taken as one point: if they are several points, name one of them (${side.file}#${side.interfaces[0]!.index}; hoptime inspect lists them)`,
+    );
+  }
+  if (same) notes.push("both captures are the same file: every packet meets itself");
+  const cut = [...before.shorts, ...after.shorts].filter(([size]) => size < plan.cover);
+  if (cut.length > 0) {
+    const packets = cut.reduce((n, [, count]) => n + count, 0);
+    notes.push(
+      `${packets} packets are cut at less than the ${plan.cover} bytes from the IP header on that tell packets apart: they may not match`,
+    );
+  }
+  if (plan.cover < DEFAULT_COVER) {
+    notes.push(
+      `packets are told apart by their first ${plan.cover} bytes from the IP header on: what both captures hold`,
+    );
+  }
+  if (segment.ambiguous > 0) {
+    notes.push(
+      `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out; behind a lost one of them delays come out too long`,
+    );
+  }
+  if (Math.abs(plan.alignNs) > windowNs)
+    notes.push(
+      `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s, more than the window: packets were matched with that removed${
+        clock.applied.offsetNs === 0
+          ? `, delays are as stamped and hold it; ${correction(clock.verdict, "deskew").offsetNs === 0 ? "" : "--clock deskew or "}--clock relative takes it out`
+          : ""
+      }`,
+    );
+  if (directions.matched === 0 && !explained) notes.push(...whyNothingMatched(result));
+  else if (!explained && found.length === 0) notes.push(...whyMuchIsUnmatched(segment));
+  if (directions.twoWay)
+    notes.push(
+      "packets go both ways: 'segment' is first capture to second, 'reverse' the other way; reordering is counted on the first (exchange the captures for that of the other)",
+    );
+  return notes;
+}
+
+/** Loss takes packets away: where as many come up as are missing, they are rather other packets, or the same ones rewritten. */
+function whyMuchIsUnmatched({ sent, received, lost, appeared }: SegmentReport): string[] {
+  if (Math.min(lost, appeared) <= MUCH_UNMATCHED * Math.min(sent, received)) return [];
+  return [
+    `${lost} packets are only in the first capture and ${appeared} only in the second, which loss does not explain: part of the traffic is rewritten on the way (NAT), in a tunnel at one point (--inner), or crosses only one of the points (--filter leaves it out)`,
+  ];
+}
+
+function strayNotes(result: PassResult, name: "before" | "after", windowNs: number): string[] {
+  const strays = result.strays[name];
+  // Within the window they match like others.
+  if (Math.max(strays.aheadNs, strays.behindNs) <= windowNs) return [];
+  return [
+    `${result[name].file}: ${strayText(strays)}: beyond the window such a packet does not match; the others are not affected`,
+  ];
+}
+
+/** What a person would look at next. */
+function whyNothingMatched({ before, after, rereadable }: PassResult): string[] {
+  if (before.ipPackets === 0 || after.ipPackets === 0) return [];
+  const [a, b] = [span(before), span(after)];
+  if (!a || !b) return [];
+  const causes =
+    "addresses or ports are rewritten on the way (NAT), one point sees a tunnel (--inner), or these are not captures of the same traffic";
+  const apartNs =
+    a.firstNs > b.lastNs ? a.firstNs - b.lastNs : b.firstNs > a.lastNs ? b.firstNs - a.lastNs : 0n;
+  const times =
+    apartNs === 0n
+      ? "the captures overlap in time, but no packet is in both"
+      : `there are ${formatDuration(Number(apartNs))} between the captures, and no packet is in both`;
+  const clocks = rereadable
+    ? " whatever their clocks say"
+    : "; clocks that are further apart than the window are only seen through where both are files";
+  return [`${times}${clocks}: ${causes}`];
+}
+
+function span({ firstNs, lastNs }: CaptureStatistics): { firstNs: bigint; lastNs: bigint } | null {
+  return firstNs === null || lastNs === null ? null : { firstNs, lastNs };
+}

@@ -1,0 +1,116 @@
+/** Counts of one way of the segment: which unmatched packets are lost, which appeared, and which lie before or after the other capture. */
+import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import type { EdgeCounts, FlowResult, WaySums } from "../match/flow-results.ts";
+import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
+import { latencyOf, lessConstant } from "./latency.ts";
+import type { SegmentReport } from "./report.ts";
+
+/** A run of unmatched packets at an end is only put down to the capture when loss would hardly have made it. */
+const CHANCE = 1e-4;
+const EDGES = ["headBefore", "tailBefore", "headAfter", "tailAfter"] as const;
+
+/** One way's report, and which unmatched packets at the captures' ends are put down to the captures and not to loss. */
+export interface Way {
+  way: "forward" | "reverse";
+  report: SegmentReport;
+  real: Record<keyof EdgeCounts, boolean>;
+  /** Taken off the delays that the matcher kept. */
+  constantNs: number;
+}
+
+/**
+ * Unmatched packets at the ends that say something of a capture's start or end. Neighbour discovery, router chatter and the like
+ * never leave their link: missing elsewhere, they say nothing.
+ */
+export function eligibleEdges(
+  matcher: ExactMatcher,
+  twoWay: boolean,
+  key: FlowKeySpec,
+  sums: { forward: WaySums; reverse: WaySums; edgesOnly: number[] },
+): { forward: EdgeCounts; reverse: EdgeCounts } {
+  const eligible = { forward: { ...sums.forward.withMatch }, reverse: { ...sums.reverse.withMatch } };
+  for (const id of sums.edgesOnly) {
+    const { words, at } = matcher.keyWords(id);
+    if (key.isLinkScoped(words, at)) continue;
+    const flow = matcher.flow(id);
+    const counts = twoWay && flow.direction === 2 ? eligible.reverse : eligible.forward;
+    for (const edge of EDGES) counts[edge] += flow[edge];
+  }
+  return eligible;
+}
+
+/**
+ * Unmatched packets at the ends: head and tail where the other capture cannot have been running, otherwise lost or appeared.
+ * Reverse flows have their ends exchanged.
+ */
+export function buildSegment(
+  sums: WaySums,
+  eligible: EdgeCounts,
+  total: TotalResult,
+  ambiguous: number,
+  way: "forward" | "reverse",
+  constantNs = 0,
+): Way {
+  const forward = way === "forward";
+  const { matched } = sums;
+  const lostInside = forward ? sums.lost : sums.appeared;
+  const newInside = forward ? sums.appeared : sums.lost;
+  const rate = (unmatched: number) => (unmatched + 1) / (matched + unmatched + 2);
+  const judge = (edge: keyof EdgeCounts): boolean => {
+    const p = rate(edge.endsWith("Before") === forward ? lostInside : newInside);
+    return eligible[edge] > 0 && eligible[edge] * Math.log(p) < Math.log(CHANCE);
+  };
+  const real = {
+    headBefore: judge("headBefore"),
+    tailBefore: judge("tailBefore"),
+    headAfter: judge("headAfter"),
+    tailAfter: judge("tailAfter"),
+  };
+  const counts = settle(sums, real, way);
+  const sent = forward ? sums.sent : sums.received;
+  const received = forward ? sums.received : sums.sent;
+  const measured = latencyOf(total.delay, total.histogram, total.jitterNs);
+  const latency = measured && lessConstant(measured, constantNs);
+  const report: SegmentReport = {
+    sent,
+    received,
+    matched,
+    lost: counts.lost,
+    lossRate: matched + counts.lost > 0 ? counts.lost / (matched + counts.lost) : null,
+    appeared: counts.appeared,
+    duplicates: counts.duplicates,
+    // The order of arrival is only followed where AFTER is read.
+    reordered: forward ? total.reordered : null,
+    reorderExtent:
+      total.reordered > 0 ? { max: total.extentMax, mean: total.extentSum / total.reordered } : null,
+    head: counts.head,
+    tail: counts.tail,
+    ambiguous,
+    latency,
+    ...(latency ? {} : { reason: noMatchReason(sent, received) }),
+  };
+  return { way, report, real, constantNs };
+}
+
+/** Counts of a flow, or of all, with the unmatched packets at the ends put where they belong. */
+export function settle(
+  f: EdgeCounts & Pick<FlowResult, "lost" | "appeared" | "duplicates">,
+  real: Way["real"],
+  way: Way["way"],
+): { lost: number; appeared: number; duplicates: number; head: number; tail: number } {
+  const onlyBefore = f.lost + (real.headBefore ? 0 : f.headBefore) + (real.tailBefore ? 0 : f.tailBefore);
+  const onlyAfter = f.appeared + (real.headAfter ? 0 : f.headAfter) + (real.tailAfter ? 0 : f.tailAfter);
+  const head = (real.headBefore ? f.headBefore : 0) + (real.headAfter ? f.headAfter : 0);
+  const tail = (real.tailBefore ? f.tailBefore : 0) + (real.tailAfter ? f.tailAfter : 0);
+  if (way === "forward")
+    return { lost: onlyBefore, appeared: onlyAfter, duplicates: f.duplicates, head, tail };
+  // From the far end, what BEFORE alone saw has appeared there, and what AFTER alone saw was lost on the way.
+  return { lost: onlyAfter, appeared: onlyBefore, duplicates: f.duplicates, head, tail };
+}
+
+export function noMatchReason(sent: number, received: number): string {
+  if (sent === 0 && received === 0) return "no packets at either point";
+  if (sent === 0) return "no packets at the first point";
+  if (received === 0) return "no packets at the second point";
+  return "no packet was seen at both points within the window";
+}

@@ -1,0 +1,218 @@
+/**
+ * Delays told by reference packets, as a column: batches go in as they are captured and come out, in order, with the delay of every packet filled in
+ * (equation 1), for estimators that need delays (MAPLE, SDS). References keep the delay that they measured and are flagged; NaN: packets that no reference tells of, and
+ * references that are not to be used.
+ *
+ * A packet's delay is known when the next reference has come, so batches are held until then; at most `hold` of them, then the oldest are answered by the left
+ * reference alone. What comes out are copies without packet bytes: whoever reads those must do it before.
+ */
+import type { Kernels } from "../base/kernels.ts";
+import { PacketBatch } from "../capture/batch.ts";
+import { copyBatch } from "../capture/copy-batch.ts";
+import { addDelayErrors, type DelayErrorSums, noDelayErrors } from "./delay-error.ts";
+import { STAMP_PORT } from "./stamp.ts";
+
+export interface ReferenceDelaysOptions {
+  /** bit/s; left out: packets' own transmission is not told apart. */
+  drainBps?: number;
+  port?: number;
+  /** Left out: any. */
+  session?: number;
+  longestNs?: number;
+  /** Batches that may wait. */
+  hold?: number;
+}
+
+export interface OwnedBatch {
+  batch: PacketBatch;
+  originNs: bigint;
+  /** How far the batch's delays are off, where it came out of here. */
+  errors?: DelayErrorSums;
+}
+
+export interface ReferenceDelayCounts {
+  filled: number;
+  /** Of those: with a reference on one side only. */
+  oneSided: number;
+  /** Regular packets without any reference. */
+  unanswered: number;
+  references: number;
+  lost: number;
+  duplicate: number;
+  reordered: number;
+  forged: number;
+}
+
+interface Held extends OwnedBatch {
+  errors: DelayErrorSums;
+  /** Rows before this are filled. */
+  row: number;
+}
+
+export class ReferenceDelays {
+  readonly #kernels: Kernels;
+  readonly #finder: number;
+  readonly #found: number;
+  readonly #hold: number;
+  readonly #held: Held[] = [];
+  readonly #idle: PacketBatch[] = [];
+  #out: PacketBatch | null = null;
+  #axisNs: bigint | null = null;
+  #filled = 0;
+  #oneSided = 0;
+  #rows = 0;
+  #own = 0;
+
+  constructor(kernels: Kernels, options: ReferenceDelaysOptions = {}) {
+    this.#kernels = kernels;
+    const nsPerByte = options.drainBps ? 8e9 / options.drainBps : 0;
+    const { port = STAMP_PORT, session = -1, longestNs = 10e9 } = options;
+    this.#finder = kernels.call.referenceFinderNew!(port, session, longestNs, nsPerByte) >>> 0;
+    this.#found = kernels.alloc(16);
+    this.#hold = Math.max(1, options.hold ?? 64);
+  }
+
+  /** Takes a batch in (it may be used again afterwards) and gives out those whose delays are known. Each is valid until the next is asked for. */
+  *push(batch: PacketBatch, originNs: bigint): Generator<OwnedBatch> {
+    if (batch.count === 0) return;
+    if (this.#axisNs === null) {
+      this.#axisNs = originNs;
+      this.#kernels.call.referenceFinderOrigin!(this.#finder, originNs);
+    }
+    const copy = this.#take(batch.capacity);
+    copyBatch(batch, copy);
+    const shift = Number(originNs - this.#axisNs);
+    if (shift !== 0) {
+      const { timeNs } = copy;
+      for (let i = 0; i < copy.count; i++) timeNs[i]! += shift;
+    }
+    this.#held.push({ batch: copy, originNs: this.#axisNs, row: 0, errors: noDelayErrors() });
+    this.#scan(copy);
+    copy.header.fill(0, 0, copy.count);
+    copy.captured.fill(0, 0, copy.count);
+    while (this.#held.length > 0) {
+      const first = this.#held[0]!;
+      if (first.row < first.batch.count) {
+        if (this.#held.length <= this.#hold) return;
+        this.#fillByLast(first);
+      }
+      yield this.#give();
+    }
+  }
+
+  /** The stream has ended: what waits gets the last reference's delay. */
+  *finish(): Generator<OwnedBatch> {
+    while (this.#held.length > 0) {
+      const first = this.#held[0]!;
+      this.#fillByLast(first);
+      yield this.#give();
+    }
+  }
+
+  counts(): ReferenceDelayCounts {
+    const at = (this.#kernels.call.referenceFinderCounters!(this.#finder) >>> 0) >>> 2;
+    const [references, lost, duplicate, reordered, forged] = this.#kernels.u32.slice(at, at + 5);
+    return {
+      filled: this.#filled,
+      oneSided: this.#oneSided,
+      unanswered: this.#rows - this.#own - this.#filled,
+      references: references!,
+      lost: lost!,
+      duplicate: duplicate!,
+      reordered: reordered!,
+      forged: forged!,
+    };
+  }
+
+  free(): void {
+    for (const batch of [...this.#idle, ...this.#held.map((h) => h.batch)]) batch.free();
+    this.#out?.free();
+    this.#out = null;
+    this.#held.length = 0;
+    this.#idle.length = 0;
+    this.#kernels.free(this.#found);
+    this.#kernels.call.referenceFinderFree!(this.#finder);
+  }
+
+  /** Looks for references in the newest batch; each one settles all rows before it. */
+  #scan(batch: PacketBatch): void {
+    const { call } = this.#kernels;
+    for (let row = 0; row < batch.count; row++) {
+      row = call.referenceFind!(this.#finder, batch.address, row, batch.count, this.#found, 1) >>> 0;
+      if (row >= batch.count) break;
+      const oneSided = this.#kernels.f64[(this.#found >>> 3) + 1] !== 0;
+      let sum = 0;
+      for (const held of this.#held)
+        sum += this.#fill(held, held.batch === batch ? row + 1 : held.batch.count, oneSided);
+      // Packets of a gap err together, whatever batches it spans.
+      this.#held.at(-1)!.errors.gapSquares += sum * sum;
+    }
+    const own = batch.column("select") + batch.capacity;
+    const marks = this.#kernels.u8.subarray(own, own + batch.count);
+    for (const mark of marks) this.#own += mark;
+    this.#rows += batch.count;
+  }
+
+  /** Rows up to `end` lie in the gap that was found last. Returns the sum of their errors. */
+  #fill(held: Held, end: number, oneSided: boolean): number {
+    const { batch, row } = held;
+    if (row >= end) return 0;
+    const { call } = this.#kernels;
+    const sums = () => {
+      const at = (call.referenceFinderSums!(this.#finder) >>> 0) >>> 3;
+      return this.#kernels.f64.slice(at, at + 3);
+    };
+    const before = sums();
+    const filled = call.referenceFill!(this.#finder, batch.address, row, end) >>> 0;
+    this.#filled += filled;
+    if (oneSided) this.#oneSided += filled;
+    held.row = end;
+    const [squares, errors, alike] = sums().map((x, i) => x - before[i]!);
+    addDelayErrors(held.errors, { packets: filled, squares: squares!, gapSquares: 0, alike: alike! });
+    return errors!;
+  }
+
+  #fillByLast(held: Held): void {
+    const end = held.batch.count;
+    if (this.#kernels.call.referenceLast!(this.#finder, this.#found) !== 0)
+      held.errors.gapSquares += this.#fill(held, end, true) ** 2;
+    else {
+      this.#leaveOut(held.batch, held.row, end);
+      held.row = end;
+    }
+  }
+
+  /** No reference tells of these; packets of ours stay as they are. */
+  #leaveOut(batch: PacketBatch, from: number, to: number): void {
+    const own = batch.column("select") + batch.capacity;
+    const { delayNs } = batch;
+    for (let i = from; i < to; i++) if (this.#kernels.u8[own + i] === 0) delayNs[i] = Number.NaN;
+  }
+
+  #take(rows: number): PacketBatch {
+    const at = this.#idle.findIndex((b) => b.capacity >= rows);
+    return at >= 0 ? this.#idle.splice(at, 1)[0]! : new PacketBatch(this.#kernels, rows);
+  }
+
+  #give(): OwnedBatch {
+    const { batch, originNs, errors } = this.#held.shift()!;
+    if (this.#out) this.#idle.push(this.#out);
+    this.#out = batch;
+    return { batch, originNs, errors };
+  }
+}
+
+/** The whole stream at once. */
+export async function* interpolateDelays(
+  kernels: Kernels,
+  batches: AsyncIterable<OwnedBatch> | Iterable<OwnedBatch>,
+  options: ReferenceDelaysOptions = {},
+): AsyncGenerator<OwnedBatch> {
+  const delays = new ReferenceDelays(kernels, options);
+  try {
+    for await (const { batch, originNs } of batches) yield* delays.push(batch, originNs);
+    yield* delays.finish();
+  } finally {
+    delays.free();
+  }
+}

@@ -1,0 +1,49 @@
+/** Equations (2), (4) and (7) of the paper, in units of time. */
+import { digamma } from "../../../base/math/special.ts";
+
+/** One flow at one point. */
+export interface FlowAtPoint {
+  /** Its m counters. */
+  counters: Float64Array;
+  /** Sum of all n counters. */
+  total: number;
+  n: number;
+}
+
+/** Equation (4): the sum of the flow's time stamps. */
+export function timeSum({ counters, total, n }: FlowAtPoint): number {
+  const m = counters.length;
+  const sum = counters.reduce((s, c) => s + c, 0);
+  return (n * sum - m * total) / (n - m);
+}
+
+/** Equation (2) and what follows for (4): the variance of the time sum, as the paper has it: E[t^2] / E[t] times too small. */
+export function timeSumVariance({ counters, total, n }: FlowAtPoint, estimate: number): number {
+  const m = counters.length;
+  const own = Math.min(total, Math.max(0, estimate));
+  const counter = (own / m) * (1 - 1 / m) + ((total - own) / n) * (1 - 1 / n);
+  return ((n * n * m) / (n - m) ** 2) * counter;
+}
+
+/**
+ * Equation (7): the flow's part of each counter. What it solves for is xi = S[j] - w[j], the noise, from ln(n - 1) = psi(tau - xi + 1) - psi(xi + 1) with
+ * tau = total - estimate. The counter's own value does not come in: xi is the same for all of them, so this is plain subtraction, and
+ * differences of counters (9) do not feel it.
+ */
+export function denoise({ counters, total, n }: FlowAtPoint, estimate: number): Float64Array {
+  const xi = noiseOfCounter(Math.max(0, total - estimate), n);
+  return counters.map((s) => s - xi);
+}
+
+export function noiseOfCounter(tau: number, n: number): number {
+  const target = Math.log(n - 1);
+  // The difference falls from infinity at xi = -1 as xi grows.
+  let low = -1;
+  let high = tau + 1;
+  for (let i = 0; i < 200 && high - low > 1e-9 * (1 + Math.abs(high)); i++) {
+    const xi = (low + high) / 2;
+    if (digamma(tau - xi + 1) - digamma(xi + 1) > target) low = xi;
+    else high = xi;
+  }
+  return (low + high) / 2;
+}

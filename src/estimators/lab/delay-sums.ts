@@ -1,0 +1,114 @@
+/**
+ * Packets, sum and sum of squares of their delays, exactly: the payload of the baselines that keep nothing else.
+ *
+ *   u32  fingerprint
+ *   varint  packets that count
+ *   i64  sum of delays, ns
+ *   u64  x 2: sum of squares, lower and upper half
+ */
+import { ByteReader, ByteWriter } from "../../base/bytes.ts";
+import { FormatError } from "../../base/errors.ts";
+import { studentQuantile } from "../../base/math/special.ts";
+import type { Interval, NoAnswer, SealedEpoch } from "../estimator.ts";
+
+/** Longer delays (73 minutes) are not believed: squares of shorter ones are added without rounding. */
+export const LONGEST_NS = 2 ** 42;
+const HALF = 2 ** 21;
+const MASK = (1n << 64n) - 1n;
+
+export class DelaySums {
+  count = 0;
+  sum = 0n;
+  squares = 0n;
+
+  /** Up to 2,048 delays at once, as batches have: partial sums stay below 2^53. */
+  addAll(delays: ArrayLike<number>, take: (i: number) => boolean, from: number, to: number): void {
+    for (let start = from; start < to; start += 2048)
+      this.#add(delays, take, start, Math.min(to, start + 2048));
+  }
+
+  #add(delays: ArrayLike<number>, take: (i: number) => boolean, from: number, to: number): void {
+    let [count, sum, high, mixed, low] = [0, 0, 0, 0, 0];
+    for (let i = from; i < to; i++) {
+      const delay = Math.round(delays[i]!);
+      if (!(Math.abs(delay) < LONGEST_NS) || !take(i)) continue;
+      const size = Math.abs(delay);
+      const a = Math.floor(size / HALF);
+      const b = size - a * HALF;
+      count++;
+      sum += delay;
+      high += a * a;
+      mixed += a * b;
+      low += b * b;
+    }
+    this.count += count;
+    this.sum += BigInt(sum);
+    this.squares += (BigInt(high) << 42n) + (BigInt(mixed) << 22n) + BigInt(low);
+  }
+
+  encode(fingerprint: number): Uint8Array {
+    const out = new ByteWriter(40);
+    out.u32(fingerprint);
+    out.varint(this.count);
+    out.i64(BigInt.asIntN(64, this.sum));
+    out.u64(this.squares & MASK);
+    out.u64(this.squares >> 64n);
+    return out.finish();
+  }
+
+  static decode(
+    name: string,
+    sealed: SealedEpoch,
+    fingerprint?: number,
+  ): { sums: DelaySums; fingerprint: number } {
+    const reader = new ByteReader(sealed.payload, { file: name });
+    const print = reader.u32();
+    if (fingerprint !== undefined && print !== fingerprint)
+      throw new FormatError("bad-record", name, 0, "made with another seed or other parameters");
+    const sums = new DelaySums();
+    sums.count = reader.varint();
+    sums.sum = reader.i64();
+    sums.squares = reader.u64() | (reader.u64() << 64n);
+    reader.expectEnd();
+    if (sums.count > sealed.packets)
+      throw new FormatError("bad-record", name, 4, `${sums.count} delays of ${sealed.packets} packets`);
+    return { sums, fingerprint: print };
+  }
+
+  static merge(name: string, a: SealedEpoch, b: SealedEpoch): SealedEpoch {
+    const x = DelaySums.decode(name, a);
+    const y = DelaySums.decode(name, b);
+    if (x.fingerprint !== y.fingerprint)
+      throw new FormatError("bad-record", name, 0, "the two were made with different seeds or parameters");
+    const both = new DelaySums();
+    both.count = x.sums.count + y.sums.count;
+    both.sum = x.sums.sum + y.sums.sum;
+    both.squares = x.sums.squares + y.sums.squares;
+    return { payload: both.encode(x.fingerprint), packets: a.packets + b.packets };
+  }
+
+  /** Mean and variance; null where nothing was counted. */
+  moments(): { mean: number; variance: number } | null {
+    if (this.count === 0) return null;
+    const n = BigInt(this.count);
+    const mean = Number(this.sum) / this.count;
+    // Exact before the division: n * squares - sum^2 cancels heavily.
+    const spread = n * this.squares - this.sum * this.sum;
+    return { mean, variance: Math.max(0, Number(spread)) / this.count / this.count };
+  }
+
+  /** As a sample of all packets: t intervals; of the deviation as of normal delays times the square root of ten, for skewed ones. */
+  describe(confidence: number, none: NoAnswer): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer } {
+    const moments = this.moments();
+    if (!moments || this.count < 2) return { mean: none, stdev: none };
+    const { mean } = moments;
+    const deviation = Math.sqrt((moments.variance * this.count) / (this.count - 1));
+    const t = studentQuantile(0.5 + confidence / 2, this.count - 1);
+    const half = (t * deviation) / Math.sqrt(this.count);
+    const wide = Math.sqrt(5) * half;
+    return {
+      mean: { valueNs: mean, lowNs: mean - half, highNs: mean + half },
+      stdev: { valueNs: deviation, lowNs: Math.max(0, deviation - wide), highNs: deviation + wide },
+    };
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * The global mean: every flow is said to have the mean delay of all packets (figure 1 of rli-ton). Baseline: what an aggregate tells about a flow, at its best, for
+ * the mean itself is exact. A flow's interval is as wide as single packets spread. Needs the delay of each packet.
+ */
+import { normalQuantile } from "../../../base/math/special.ts";
+import type { PacketBatch } from "../../../capture/batch.ts";
+import type {
+  Estimator,
+  Interval,
+  NoAnswer,
+  ParameterValues,
+  SealedEpoch,
+  Tap,
+  TapContext,
+} from "../../estimator.ts";
+import { DelaySums } from "../delay-sums.ts";
+import { samplingFingerprint } from "../sampling.ts";
+
+const NAME = "global-mean payload";
+const OWN = (1 << 22) | (1 << 23);
+
+class GlobalMeanTap implements Tap {
+  readonly memoryBytes = 128;
+  readonly #fingerprint: number;
+  #sums = new DelaySums();
+  #packets = 0;
+
+  constructor({ seed }: TapContext) {
+    this.#fingerprint = samplingFingerprint(seed, "");
+  }
+
+  begin(_epochStartNs: number): void {
+    // Delays do not count from anywhere.
+  }
+
+  update(batch: PacketBatch, from: number, to: number): void {
+    const { flags, delayNs } = batch;
+    this.#sums.addAll(delayNs, (i) => (flags[i]! & OWN) === 0, from, to);
+    this.#packets += to - from;
+  }
+
+  seal(): SealedEpoch {
+    const sealed = { payload: this.#sums.encode(this.#fingerprint), packets: this.#packets };
+    this.#sums = new DelaySums();
+    this.#packets = 0;
+    return sealed;
+  }
+
+  free(): void {
+    // Nothing is held.
+  }
+}
+
+export const globalMean: Estimator<ParameterValues> = {
+  name: "global-mean",
+  version: 1,
+  title: "the mean of all packets, for every flow",
+  answers: ["segment", "flow"],
+  needs: { sender: false, delays: true, flows: false },
+  parameters: [],
+  complete: (values) => values,
+  createTap: (context) => new GlobalMeanTap(context),
+  merge: (a, b) => DelaySums.merge(NAME, a, b),
+  rebase: (sealed) => sealed,
+  estimate({ receiver, seed, flows, confidence }) {
+    const sums = receiver
+      ? DelaySums.decode(NAME, receiver, samplingFingerprint(seed, "")).sums
+      : new DelaySums();
+    const none: NoAnswer = { reason: "no-packets", text: "no packet with a known delay was seen" };
+    const moments = sums.moments();
+    const exact = (valueNs: number) => ({ valueNs, lowNs: valueNs, highNs: valueNs });
+    // All packets were counted: there is nothing to be unsure of, for the segment.
+    const mean = moments ? exact(moments.mean) : none;
+    const stdev = moments ? exact(Math.sqrt(moments.variance)) : none;
+    // How far a flow's mean is from it is not known, but not further, on average, than single packets are.
+    const half = moments ? normalQuantile(0.5 + confidence / 2) * Math.sqrt(moments.variance) : 0;
+    const ofFlow: Interval | NoAnswer = moments
+      ? { valueNs: moments.mean, lowNs: moments.mean - half, highNs: moments.mean + half }
+      : none;
+    const spread: NoAnswer = moments
+      ? { reason: "not-supported", text: "the mean of all tells nothing of how packets of one flow differ" }
+      : none;
+    return {
+      segment: {
+        mean,
+        stdev,
+        sent: null,
+        received: receiver?.packets ?? null,
+        lost: null,
+        packetsUsed: sums.count,
+        coverage: receiver && receiver.packets > 0 ? sums.count / receiver.packets : 0,
+        notes: [],
+      },
+      flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => {
+        const known = flows!.packets[flow]!;
+        return { flow, mean: ofFlow, stdev: spread, packets: Number.isNaN(known) ? null : known, lost: null };
+      }),
+      notes: [],
+    };
+  },
+};

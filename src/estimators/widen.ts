@@ -1,0 +1,85 @@
+/**
+ * Intervals widened by the error of the delays that the estimator was fed with: its own intervals cannot know it.
+ *
+ * A flow's packets may lie in one gap, or come in the same way each time: nothing is taken to average out within a flow, nor over its epochs
+ * (`Interval.common`). That is wide for long flows; `rli` itself knows the gaps of each flow and is narrower.
+ */
+import { normalQuantile } from "../base/math/special.ts";
+import type { DelayError } from "../delays/delay-error.ts";
+import {
+  type EstimatorAnswer,
+  type Interval,
+  isNoAnswer,
+  type NoAnswer,
+  type PacketAnswers,
+  type PacketLookup,
+} from "./estimator.ts";
+
+/** The same answer, with intervals that hold what the delays were off by. */
+export function widenByDelayError(
+  answer: EstimatorAnswer,
+  error: DelayError | null,
+  confidence: number,
+): EstimatorAnswer {
+  if (error === null) return answer;
+  const z = normalQuantile((1 + confidence) / 2);
+  const [packet, mean] = [z * error.packetNs, z * error.meanNs];
+  const { segment } = answer;
+  return {
+    ...answer,
+    segment: segment && {
+      ...segment,
+      mean: widen(segment.mean, mean, 0),
+      stdev: widenDeviation(segment.stdev, packet),
+    },
+    flows: answer.flows.map((flow) => ({
+      ...flow,
+      mean: widen(flow.mean, packet, packet),
+      stdev: widenDeviation(flow.stdev, packet),
+    })),
+  };
+}
+
+function widen(told: Interval | NoAnswer, byNs: number, lastingNs: number): Interval | NoAnswer {
+  if (isNoAnswer(told)) return told;
+  const { common } = told;
+  const out: Interval = { ...told, lowNs: told.lowNs - byNs, highNs: told.highNs + byNs };
+  if (lastingNs > 0 || common)
+    out.common = { lowNs: (common?.lowNs ?? 0) + lastingNs, highNs: (common?.highNs ?? 0) + lastingNs };
+  return out;
+}
+
+/** Deviations differ by no more than the root mean square of the errors (the triangle inequality of the L2 norm). */
+function widenDeviation(told: Interval | NoAnswer, byNs: number): Interval | NoAnswer {
+  if (isNoAnswer(told)) return told;
+  return { ...told, lowNs: Math.max(0, told.lowNs - byNs), highNs: told.highNs + byNs };
+}
+
+/** What single packets are told has no confidence of its own: it is that of 95 %. */
+const PACKET_CONFIDENCE = 0.95;
+
+/** Answers for single packets, the same way. */
+export function widenLookup(lookup: PacketLookup, error: DelayError | null): PacketLookup {
+  if (error === null) return lookup;
+  const by = normalQuantile((1 + PACKET_CONFIDENCE) / 2) * error.packetNs;
+  const widened = (answers: PacketAnswers): PacketAnswers => ({
+    ...answers,
+    lowNs: answers.lowNs.map((x) => x - by),
+    highNs: answers.highNs.map((x) => x + by),
+  });
+  return {
+    has: (identity) => lookup.has(identity),
+    lookup: (identity, keys, wireBytes) => widened(lookup.lookup(identity, keys, wireBytes)),
+    keepsFlows: lookup.keepsFlows,
+    flowPackets: (hash) => {
+      const answers = lookup.flowPackets(hash);
+      return answers && widened(answers);
+    },
+    lists: lookup.lists,
+    findFlow: (hashHigh, keyWords) => lookup.findFlow(hashHigh, keyWords),
+    flows: () => lookup.flows(),
+    absentAccepted: lookup.absentAccepted,
+    costs: () => lookup.costs(),
+    free: () => lookup.free(),
+  };
+}

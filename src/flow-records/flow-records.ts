@@ -1,0 +1,210 @@
+/**
+ * Flow records from a file: what NetFlow and IPFIX collectors keep, and where the packets per flow come from that COLATE and LDS need when no flow table was
+ * observed. What exporters send, raw or captured (NetFlow v5 and v9, IPFIX: flow-exports.ts), and comma-separated text with a header line: `src,dst,proto,sport,dport,packets,bytes` and the names that nfdump
+ * (-o csv, old and new) and others use for the same. Columns it does not know are left alone; packets are required.
+ */
+import { readFileSync } from "node:fs";
+import { FormatError, UsageError } from "../base/errors.ts";
+import { parseTime } from "../base/time.ts";
+import { parseAddress } from "../capture/address.ts";
+import type { FlowKey } from "../capture/flow/flow-key.ts";
+import { parseProtocol } from "../capture/flow/flow-text.ts";
+import { sniff } from "../capture/format/sniff.ts";
+import { isGzip } from "../capture/source/gunzip.ts";
+import { type ExportedFlows, looksLikeExports, readCapturedExports, readExports } from "./flow-exports.ts";
+
+export interface FlowRecord {
+  key: FlowKey;
+  packets: number;
+  bytes: number | null;
+  /** First and last packet, ns since 1970; null where not told. */
+  startNs: number | null;
+  endNs: number | null;
+}
+
+type Column =
+  | "src"
+  | "dst"
+  | "proto"
+  | "sport"
+  | "dport"
+  | "packets"
+  | "bytes"
+  | "dscp"
+  | "tos"
+  | "vlan"
+  | "start"
+  | "end";
+
+const NAMES: Record<Column, readonly string[]> = {
+  src: ["src", "sa", "srcaddr", "src_ip", "srcip", "source"],
+  dst: ["dst", "da", "dstaddr", "dst_ip", "dstip", "destination"],
+  proto: ["proto", "pr", "protocol", "prot"],
+  sport: ["sport", "sp", "srcport", "src_port"],
+  dport: ["dport", "dp", "dstport", "dst_port"],
+  packets: ["packets", "ipkt", "pkts", "dpkts", "in_packets", "inpackets"],
+  bytes: ["bytes", "ibyt", "octets", "doctets", "in_bytes", "inbytes"],
+  dscp: ["dscp"],
+  tos: ["tos", "stos", "srctos"],
+  vlan: ["vlan", "svln", "srcvlan"],
+  start: ["start", "ts", "firstseen", "first"],
+  end: ["end", "te", "lastseen", "last"],
+};
+
+/** Protocols whose second port field holds a type and code, not a port. */
+const ICMP = new Set([1, 58]);
+
+export async function readFlowRecords(path: string): Promise<FlowRecord[]> {
+  return (await readFlowRecordFile(path)).records;
+}
+
+/** With what is to be said of them: sampling, and what was left out. */
+export async function readFlowRecordFile(path: string): Promise<ExportedFlows> {
+  let bytes: Uint8Array;
+  try {
+    bytes = readFileSync(path);
+  } catch (cause) {
+    const hint = "give NetFlow or IPFIX exports, a capture of them, or CSV with a header line";
+    throw new UsageError("no-such-file", `${path}: cannot be read`, hint, { cause });
+  }
+  return await parseFlowRecordFile(bytes, path);
+}
+
+export async function parseFlowRecords(bytes: Uint8Array, file: string): Promise<FlowRecord[]> {
+  return (await parseFlowRecordFile(bytes, file)).records;
+}
+
+export async function parseFlowRecordFile(packed: Uint8Array, file: string): Promise<ExportedFlows> {
+  if (packed.length === 0) throw new FormatError("empty", file, 0, "the file is empty");
+  const bytes = isGzip(packed) ? unpack(packed, file) : packed;
+  const { records, notes } = await readAny(bytes, file);
+  for (const { key } of records) {
+    if (key.proto === null || !ICMP.has(key.proto)) continue;
+    key.sport = null;
+    key.dport = null;
+  }
+  return { records, notes };
+}
+
+function unpack(packed: Uint8Array, file: string): Uint8Array {
+  try {
+    return process.getBuiltinModule("node:zlib").gunzipSync(packed);
+  } catch (cause) {
+    throw new FormatError("truncated", file, 0, "gzip data that is cut or damaged", { cause });
+  }
+}
+
+async function readAny(bytes: Uint8Array, file: string): Promise<ExportedFlows> {
+  if (looksLikeExports(bytes)) return readExports(bytes, file);
+  if (sniff(bytes).format !== null) return await readCapturedExports(bytes, file);
+  return { records: readCsv(bytes, file), notes: [] };
+}
+
+function readCsv(bytes: Uint8Array, file: string): FlowRecord[] {
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new FormatError(
+      "unknown-format",
+      file,
+      0,
+      "neither NetFlow or IPFIX exports, a capture of them, nor text",
+      { cause },
+    );
+  }
+  const records: FlowRecord[] = [];
+  let columns: Map<Column, number> | null = null;
+  let offset = 0;
+  for (const line of text.split("\n")) {
+    const at = offset;
+    offset += Buffer.byteLength(line) + 1;
+    const cells = line.split(",").map((c) => c.trim().replace(/^"(.*)"$/, "$1"));
+    if (cells.length < 2 || cells[0]!.startsWith("#")) {
+      // nfdump ends its list with a summary of its own.
+      if (columns !== null && /^summary$/i.test(cells[0]!)) break;
+      continue;
+    }
+    if (columns === null) columns = header(cells, file, at);
+    else records.push(record(cells, columns, file, at));
+  }
+  if (columns === null)
+    throw new FormatError("unknown-format", file, 0, "there is no header line of columns");
+  return records;
+}
+
+function header(cells: readonly string[], file: string, at: number): Map<Column, number> {
+  const columns = new Map<Column, number>();
+  for (const [i, cell] of cells.entries()) {
+    const name = cell.toLowerCase();
+    for (const [column, names] of Object.entries(NAMES) as [Column, readonly string[]][]) {
+      if (names.includes(name) && !columns.has(column)) columns.set(column, i);
+    }
+  }
+  if (!columns.has("packets") || !columns.has("src") || !columns.has("dst")) {
+    const message = `the header '${cells.slice(0, 8).join(",")}' lacks src, dst or packets`;
+    throw new FormatError("bad-header", file, at, message);
+  }
+  return columns;
+}
+
+function record(
+  cells: readonly string[],
+  columns: Map<Column, number>,
+  file: string,
+  at: number,
+): FlowRecord {
+  const bad = (what: string, value: string) => new FormatError("bad-record", file, at, `${what} '${value}'`);
+  const cell = (column: Column): string | null => {
+    const i = columns.get(column);
+    const value = i === undefined ? undefined : cells[i];
+    return value === undefined || value === "" ? null : value;
+  };
+  const number = (column: Column): number | null => {
+    const value = cell(column);
+    if (value === null) return null;
+    // nfdump writes ICMP's type and code as 3.1.
+    const n = column === "dport" ? Math.floor(Number(value)) : Number(value);
+    if (!Number.isFinite(n) || n < 0) throw bad(`${column} is not a number:`, value);
+    return n;
+  };
+  const address = (column: "src" | "dst"): string => {
+    const value = cell(column) ?? "";
+    if (!parseAddress(value)) throw bad(`${column} is not an address:`, value);
+    return value;
+  };
+  const proto = cell("proto");
+  const protocol = proto === null ? null : parseProtocol(proto);
+  if (proto !== null && protocol === null) throw bad("not a protocol:", proto);
+  const packets = number("packets");
+  if (packets === null) throw bad("no packets in", cells.join(","));
+  const [dscp, tos, vlan] = [number("dscp"), number("tos"), number("vlan")];
+  const key: FlowKey = {
+    src: address("src"),
+    dst: address("dst"),
+    proto: protocol,
+    sport: number("sport"),
+    dport: number("dport"),
+  };
+  if (dscp !== null || tos !== null) key.dscp = dscp ?? tos! >> 2;
+  if (vlan !== null && vlan > 0) key.vlan = vlan;
+  return {
+    key,
+    packets,
+    bytes: number("bytes"),
+    startNs: instant(cell("start"), bad),
+    endNs: instant(cell("end"), bad),
+  };
+}
+
+/** A number of seconds, or a date and time; without a zone it is taken as UTC (nfdump prints the zone of the machine: run it with TZ=UTC). */
+function instant(text: string | null, bad: (what: string, value: string) => FormatError): number | null {
+  if (text === null) return null;
+  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1e9;
+  const zoned = /([Zz]|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`;
+  try {
+    return Number(parseTime(zoned));
+  } catch {
+    throw bad("not a time:", text);
+  }
+}

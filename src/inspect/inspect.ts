@@ -1,0 +1,248 @@
+/**
+ * What a capture holds: points, link types, time span, flows, how well packets can be told apart, and how fine its timestamps are. One
+ * pass, bounded memory: identification fields are judged on the first two million IPv4 packets.
+ */
+import { Kernels } from "../base/kernels.ts";
+import { FLAG } from "../capture/batch.ts";
+import { compileFilter } from "../capture/filter/filter.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { linkName } from "../capture/format/link-names.ts";
+import { CaptureReader } from "../capture/reader.ts";
+import { lastBelieved, StrayCounter, strayText } from "../capture/timestamp-trust.ts";
+import { TimestampQuality } from "../clock/timestamp-quality.ts";
+import { DistinctKeys, keyOf } from "./distinct-keys.ts";
+
+const MOST_IDENTIFIED = 2_000_000;
+/** Stamps that are further than this from those around them stray: as compare has it with its default window. */
+const STRAY_NS = 5e9;
+
+export interface InspectOptions {
+  file: string;
+  filter?: string | undefined;
+  inner?: boolean;
+  onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
+}
+
+export interface InspectReport {
+  format: "hoptime.inspect/1";
+  file: string;
+  capture: string;
+  compressed: boolean;
+  packets: number;
+  ipPackets: number;
+  ipv6Packets: number;
+  fragments: number;
+  bytes: number;
+  firstNs: string | null;
+  lastNs: string | null;
+  durationNs: number | null;
+  /** Interfaces of the capture: each may be an observation point. */
+  points: {
+    index: number;
+    name: string | null;
+    link: string;
+    snapLength: number;
+    resolution: string;
+    packets: number;
+    dropped: number | null;
+  }[];
+  skipped: Record<string, number>;
+  dropped: number | null;
+  flows: { fiveTuples: number; hostPairs: number; largestPackets: number; singlePackets: number };
+  protocols: { proto: number; packets: number }[];
+  /** Shares of IPv4 packets; null without IPv4. */
+  ipid: { packets: number; zero: number; increasing: number; unique: number } | null;
+  /** Share of packets whose digest occurs once: those can be matched without doubt. */
+  identity: {
+    packets: number;
+    uniqueDigests: number;
+    coverBytes: number;
+    shortestVisible: number | null;
+  } | null;
+  timestamps: ReturnType<TimestampQuality["report"]>;
+  rates: { packetsPerSecond: number; bitsPerSecond: number } | null;
+  partial: string | null;
+  warnings: string[];
+}
+
+export async function inspectCapture(options: InspectOptions): Promise<InspectReport> {
+  const kernels = new Kernels();
+  const reader = await CaptureReader.open(kernels, options.file, {
+    key: FlowKeySpec.parse("5tuple"),
+    inner: options.inner ?? false,
+    filter: options.filter === undefined ? undefined : compileFilter(options.filter, kernels),
+  });
+  const flows = kernels.call.flowsNew!(8) >>> 0;
+  const ids = kernels.alloc(reader.batch.capacity * 4);
+  const perFlow: number[] = [];
+  const lastIpid: number[] = [];
+  const identification = new Identification();
+  const perInterface = new Map<number, number>();
+  const protocols = new Map<number, number>();
+  let quality: TimestampQuality | null = null;
+  const strayCounter = new StrayCounter(STRAY_NS);
+  let ipv6 = 0;
+  let fragments = 0;
+  let rows = 0;
+  let ticks = 0;
+  while (await reader.next()) {
+    const { batch } = reader;
+    quality ??= new TimestampQuality({ originNs: reader.originNs ?? 0n });
+    quality.observe(batch.timeNs, batch.count);
+    strayCounter.observe(batch.timeNs, batch.count, quality.takeBackNs());
+    kernels.call.flowsAssign!(flows, batch.address, ids);
+    const { meta, flags, iface, ipid, digest, addrA, count } = batch;
+    const flowIds = kernels.u32.subarray(ids >>> 2, (ids >>> 2) + count);
+    for (let i = 0; i < count; i++) {
+      const high = meta[2 * i + 1]!;
+      const v6 = (high & (1 << 27)) !== 0;
+      if (v6) ipv6++;
+      if ((flags[i]! & FLAG.fragment) !== 0) fragments++;
+      const proto = high & 0xff;
+      protocols.set(proto, (protocols.get(proto) ?? 0) + 1);
+      perInterface.set(iface[i]!, (perInterface.get(iface[i]!) ?? 0) + 1);
+      const flow = flowIds[i]!;
+      perFlow[flow] = (perFlow[flow] ?? 0) + 1;
+      if (!v6) {
+        const step = lastIpid[flow] === undefined ? null : (ipid[i]! - lastIpid[flow]! + 65_536) % 65_536;
+        lastIpid[flow] = ipid[i]!;
+        identification.ipid(ipid[i]!, step, addrA[2 * i]!, addrA[2 * i + 1]!, proto);
+      }
+      identification.digest(digest[2 * i]!, digest[2 * i + 1]!);
+    }
+    rows += count;
+    if ((++ticks & 255) === 0) {
+      options.onProgress?.(reader.source.consumed(), reader.source.size, rows);
+    }
+  }
+  const s = reader.statistics();
+  const { compressed } = reader.source;
+  const hostPairs = countHostPairs(kernels, flows);
+  reader.close();
+  reader.free();
+  const strays = strayCounter.report();
+  const largestNs = s.firstNs !== null && s.lastNs !== null ? Number(s.lastNs - s.firstNs) : null;
+  const durationNs = largestNs === null ? null : lastBelieved(strays, largestNs);
+  const lastNs = durationNs === null ? null : s.firstNs! + BigInt(Math.round(durationNs));
+  if (strays.count > 0)
+    s.warnings.push(`${strayText(strays)}: the capture's time and rates are told without`);
+  const listed = s.interfaces.length > 0 ? s.interfaces : [...perInterface.keys()].sort().map(erfInterface);
+  return {
+    format: "hoptime.inspect/1",
+    file: s.file,
+    capture: s.format,
+    compressed,
+    packets: s.packets,
+    ipPackets: s.ipPackets,
+    ipv6Packets: ipv6,
+    fragments,
+    bytes: s.bytes,
+    firstNs: s.firstNs?.toString() ?? null,
+    lastNs: lastNs?.toString() ?? null,
+    durationNs,
+    points: listed.map((p) => ({
+      index: p.index,
+      name: p.name ?? p.description,
+      link: linkName(p.link),
+      snapLength: p.snapLength,
+      resolution: p.resolution,
+      packets: perInterface.get(p.index) ?? 0,
+      dropped: p.dropped,
+    })),
+    skipped: s.skipped,
+    dropped: s.dropped,
+    flows: {
+      fiveTuples: perFlow.length,
+      hostPairs,
+      largestPackets: perFlow.reduce((most, n) => Math.max(most, n), 0),
+      singlePackets: perFlow.filter((n) => n === 1).length,
+    },
+    protocols: [...protocols]
+      .map(([proto, packets]) => ({ proto, packets }))
+      .sort((a, b) => b.packets - a.packets),
+    ipid: identification.ipidReport(),
+    identity: identification.identityReport(s.shorts[0]?.[0] ?? null),
+    timestamps: (quality ?? new TimestampQuality()).report(),
+    rates:
+      durationNs !== null && durationNs > 0
+        ? { packetsPerSecond: (s.packets / durationNs) * 1e9, bitsPerSecond: (s.bytes * 8e9) / durationNs }
+        : null,
+    partial: s.partial,
+    warnings: s.warnings,
+  };
+}
+
+function erfInterface(index: number) {
+  return {
+    index,
+    name: null,
+    description: null,
+    link: 197,
+    snapLength: 65_535,
+    resolution: "2^-32 s",
+    dropped: null,
+  };
+}
+
+/** Distinct address pairs among the flows, either direction being one pair. */
+function countHostPairs(kernels: Kernels, flows: number): number {
+  const pairs = new Set<string>();
+  const count = kernels.call.flowsCount!(flows) >>> 0;
+  for (let id = 0; id < count; id++) {
+    const at = ((kernels.call.flowsRecord!(flows, id) >>> 0) + 16) >>> 2;
+    const w = kernels.u32.subarray(at, at + 8);
+    const v6 = w[2] !== 0 || w[3] !== 0 || w[4] !== 0 || w[5] !== 0 || w[6] !== 0 || w[7] !== 0;
+    const a = v6 ? `${w[0]}.${w[1]}.${w[2]}.${w[3]}` : `${w[1]}`;
+    const b = v6 ? `${w[4]}.${w[5]}.${w[6]}.${w[7]}` : `${w[0]}`;
+    pairs.add(a < b ? `${a}|${b}` : `${b}|${a}`);
+  }
+  return pairs.size;
+}
+
+/** How well packets can be told apart: by IPID as simple matchers do, and by digest as we do. */
+class Identification {
+  #ipv4 = 0;
+  #zero = 0;
+  #stepped = 0;
+  #increasing = 0;
+  readonly #ipids = new DistinctKeys();
+  readonly #digests = new DistinctKeys();
+
+  ipid(ipid: number, step: number | null, source: number, destination: number, proto: number): void {
+    if (this.#ipv4 >= MOST_IDENTIFIED) return;
+    this.#ipv4++;
+    if (ipid === 0) this.#zero++;
+    if (step !== null) {
+      this.#stepped++;
+      if (step >= 1 && step <= 64) this.#increasing++;
+    }
+    this.#ipids.add(keyOf(source, destination, (proto << 16) | ipid));
+  }
+
+  /** 53 bits of the digest are enough to tell two million apart. */
+  digest(low: number, high: number): void {
+    if (this.#digests.count >= MOST_IDENTIFIED) return;
+    this.#digests.add((high & 0x1f_ffff) * 0x1_0000_0000 + low);
+  }
+
+  ipidReport(): InspectReport["ipid"] {
+    if (this.#ipv4 === 0) return null;
+    return {
+      packets: this.#ipv4,
+      zero: this.#zero / this.#ipv4,
+      increasing: this.#stepped === 0 ? 0 : this.#increasing / this.#stepped,
+      unique: this.#ipids.once() / this.#ipv4,
+    };
+  }
+
+  identityReport(shortestVisible: number | null): InspectReport["identity"] {
+    const packets = this.#digests.count;
+    if (packets === 0) return null;
+    return {
+      packets,
+      uniqueDigests: this.#digests.once() / packets,
+      coverBytes: 128,
+      shortestVisible,
+    };
+  }
+}

@@ -1,0 +1,279 @@
+/**
+ * What the matching kernel keeps of each flow, read from its records (kernels/flow-records.ts): one flow at a time, and sums, orders and
+ * choices over all of them without an object per flow. A capture of ten seconds may hold a million flows.
+ */
+import type { Kernels } from "../base/kernels.ts";
+
+export interface DelaySums {
+  count: number;
+  meanNs: number;
+  stdevNs: number;
+  minNs: number;
+  maxNs: number;
+}
+
+export interface FlowResult {
+  id: number;
+  sent: number;
+  received: number;
+  matched: number;
+  lost: number;
+  appeared: number;
+  duplicates: number;
+  headBefore: number;
+  tailBefore: number;
+  headAfter: number;
+  tailAfter: number;
+  direction: 0 | 1 | 2;
+  reordered: number;
+  negative: number;
+  bytes: number;
+  delay: DelaySums | null;
+  jitterNs: number | null;
+}
+
+/** Unmatched packets at the captures' ends. */
+export interface EdgeCounts {
+  headBefore: number;
+  tailBefore: number;
+  headAfter: number;
+  tailAfter: number;
+}
+
+/** Sums over the flows of one way. */
+export interface WaySums extends EdgeCounts {
+  sent: number;
+  received: number;
+  matched: number;
+  lost: number;
+  appeared: number;
+  duplicates: number;
+  /** Edge counts of those flows that have a matched packet. */
+  withMatch: EdgeCounts;
+}
+
+/** Buckets and counts of one owner (flow or interval), ascending. */
+export interface BucketRun {
+  buckets: Int32Array;
+  counts: Uint32Array;
+}
+
+export interface FlowChoice {
+  way: 1 | 2;
+  /** False: all flows are of way 1. */
+  twoWay: boolean;
+  by: "packets" | "bytes" | "mean" | "max" | "lost";
+  /** Which unmatched packets at the captures' ends count as lost. */
+  edgesLost: Record<keyof EdgeCounts, boolean>;
+  /** How many at most. */
+  top: number;
+}
+
+/** Flows per kernel call: results stay in the cache, and V8 can change to optimised code between two calls. */
+const PIECE = 4096;
+const MEASURE = { packets: 0, bytes: 1, mean: 2, max: 3, lost: 4 } as const;
+const WAY_SUMS = 16;
+const BUCKET_BIAS = 8192;
+/** Lists of this many buckets are poured into the cells. */
+const LONGEST_LIST = 512;
+// Places in the records, in u32 and f64 words.
+const FLOW = { matched: 2, more: 3, bytes: 4, first: 5, last: 6 } as const;
+const MORE = {
+  squares: 0,
+  least: 1,
+  most: 2,
+  sum: 3,
+  jitter: 4,
+  list: 10,
+  listState: 11,
+  negative: 12,
+} as const;
+
+export class FlowResults {
+  readonly #kernels: Kernels;
+  readonly #stats: number;
+  readonly #cells: number;
+
+  constructor(kernels: Kernels, stats: number, cells: number) {
+    this.#kernels = kernels;
+    this.#stats = stats;
+    this.#cells = cells;
+  }
+
+  get count(): number {
+    return this.#kernels.call.statsCount!(this.#stats) >>> 0;
+  }
+
+  matched(id: number): number {
+    const at = this.#kernels.call.statsFlow!(this.#stats, id) >>> 2;
+    return this.#kernels.u32[at + FLOW.matched]!;
+  }
+
+  direction(id: number): 0 | 1 | 2 {
+    return this.#kernels.call.statsDirection!(this.#stats, id);
+  }
+
+  turn(id: number, direction: 1 | 2): void {
+    this.#kernels.call.statsTurn!(this.#stats, id, direction);
+  }
+
+  flow(id: number): FlowResult {
+    const { call, u32, f64 } = this.#kernels;
+    const record = call.statsFlow!(this.#stats, id) >>> 0;
+    const second = call.statsMore!(this.#stats, id) >>> 0;
+    const word = (i: number) => u32[(record >>> 2) + i]!;
+    const real = (i: number) => f64[(record >>> 3) + i]!;
+    const faults = call.statsFaults!(this.#stats, id) >>> 0;
+    const fault = (i: number) => (faults === 0 ? 0 : u32[(faults >>> 2) + i]!);
+    const matched = word(FLOW.matched);
+    const [first, last] = [real(FLOW.first), real(FLOW.last)];
+    // Up to two delays are told by the first and the last; from the third on there is a second record.
+    const more = (i: number, two: number) => (matched > 2 ? f64[(second >>> 3) + i]! : two);
+    const step = last - first;
+    let delay: DelaySums | null = null;
+    let negative = 0;
+    if (matched > 0) {
+      const mean = more(MORE.sum, step) / matched;
+      delay = {
+        count: matched,
+        meanNs: first + mean,
+        stdevNs: Math.sqrt(Math.max(0, more(MORE.squares, step * step) / matched - mean * mean)),
+        minNs: more(MORE.least, Math.min(first, last)),
+        maxNs: more(MORE.most, Math.max(first, last)),
+      };
+      negative =
+        matched > 2
+          ? u32[(second >>> 2) + MORE.negative]!
+          : (first < 0 ? 1 : 0) + (matched === 2 && last < 0 ? 1 : 0);
+    }
+    return {
+      id,
+      sent: word(0),
+      received: word(1),
+      matched,
+      lost: fault(0),
+      appeared: fault(1),
+      duplicates: fault(2),
+      headBefore: fault(3),
+      tailBefore: fault(4),
+      headAfter: fault(5),
+      tailAfter: fault(6),
+      direction: (word(FLOW.more) >>> 30) as 0 | 1 | 2,
+      reordered: fault(7),
+      negative,
+      bytes: real(FLOW.bytes),
+      delay,
+      jitterNs: matched > 1 ? more(MORE.jitter, Math.abs(step)) / (matched - 1) : null,
+    };
+  }
+
+  /** Log buckets of a flow's delays; empty up to three, which least, most and mean tell. */
+  buckets(id: number): BucketRun {
+    const { call, u32, f64, u8 } = this.#kernels;
+    const record = call.statsMore!(this.#stats, id) >>> 0;
+    const state = record === 0 ? 0 : u32[(record >>> 2) + MORE.listState]!;
+    const length = state & 0xffff;
+    const list = record === 0 ? 0 : u32[(record >>> 2) + MORE.list]!;
+    const counts = new Map<number, number>();
+    const add = (bucket: number, n: number) => counts.set(bucket, (counts.get(bucket) ?? 0) + n);
+    for (let i = 0; i < length; i++) {
+      add(u8[list + 2 * i]! + 256 * u8[list + 2 * i + 1]! - BUCKET_BIAS, 1);
+    }
+    if (this.matched(id) > Math.max(length, LONGEST_LIST)) {
+      const from: number = call.bucketOfNs!(f64[(record >>> 3) + MORE.least]!);
+      const to: number = call.bucketOfNs!(f64[(record >>> 3) + MORE.most]!);
+      for (let bucket = from; bucket <= to; bucket++) {
+        const n: number = call.cellsCount!(this.#cells, id, bucket);
+        if (n > 0) add(bucket, n);
+      }
+    }
+    const buckets = Int32Array.from(counts.keys()).sort();
+    return { buckets, counts: Uint32Array.from(buckets, (b) => counts.get(b)!) };
+  }
+
+  /**
+   * Sums over all flows, forward and reverse (all are forward unless `twoWay`), and the flows with unmatched packets at the captures' ends and no
+   * matched one. One way through the records for both: there may be more of them than any cache holds.
+   */
+  survey(twoWay: boolean): { forward: WaySums; reverse: WaySums; edgesOnly: number[] } {
+    const kernels = this.#kernels;
+    const out = kernels.alloc(2 * WAY_SUMS * 8);
+    const ids = kernels.alloc(PIECE * 4);
+    const edgesOnly: number[] = [];
+    kernels.f64.fill(0, out >>> 3, (out >>> 3) + 2 * WAY_SUMS);
+    this.#pieces((from, to) => {
+      kernels.call.statsSums!(this.#stats, from, to, twoWay ? 1 : 0, out);
+      const n = kernels.call.statsEdgesOnly!(this.#stats, from, to, ids) >>> 0;
+      for (const id of kernels.u32.subarray(ids >>> 2, (ids >>> 2) + n)) edgesOnly.push(id);
+    });
+    const sums = (way: number): WaySums => {
+      const v = (i: number) => kernels.f64[(out >>> 3) + way * WAY_SUMS + i]!;
+      const edges = (i: number): EdgeCounts => ({
+        headBefore: v(i),
+        tailBefore: v(i + 1),
+        headAfter: v(i + 2),
+        tailAfter: v(i + 3),
+      });
+      return {
+        sent: v(0),
+        received: v(1),
+        matched: v(2),
+        lost: v(3),
+        appeared: v(4),
+        duplicates: v(5),
+        ...edges(6),
+        withMatch: edges(10),
+      };
+    };
+    const result = { forward: sums(0), reverse: sums(1), edgesOnly };
+    kernels.free(out);
+    kernels.free(ids);
+    return result;
+  }
+
+  /** The first flows of a way, largest first; equal ones in order of appearance. */
+  choose({ way, twoWay, by, edgesLost, top }: FlowChoice): number[] {
+    const kernels = this.#kernels;
+    const edges =
+      (edgesLost.headBefore ? 1 : 0) |
+      (edgesLost.tailBefore ? 2 : 0) |
+      (edgesLost.headAfter ? 4 : 0) |
+      (edgesLost.tailAfter ? 8 : 0);
+    const out = kernels.alloc(PIECE * 16);
+    const kept: { id: number; value: number }[] = [];
+    let least = Number.NEGATIVE_INFINITY;
+    const order = (a: (typeof kept)[0], b: (typeof kept)[0]) =>
+      (a.value === b.value ? 0 : b.value - a.value) || a.id - b.id;
+    const cut = () => {
+      kept.sort(order).length = Math.min(kept.length, top);
+      if (kept.length === top) least = kept.at(-1)?.value ?? Number.POSITIVE_INFINITY;
+    };
+    this.#pieces((from, to) => {
+      // An equal one that comes later is behind those that are kept.
+      const above = kept.length >= top ? least : Number.NaN;
+      const n: number = kernels.call.statsMeasure!(
+        this.#stats,
+        from,
+        to,
+        MEASURE[by],
+        way,
+        twoWay ? 1 : 0,
+        edges,
+        above,
+        out,
+      );
+      const { f64 } = kernels;
+      const at = out >>> 3;
+      for (let i = 0; i < n; i++) kept.push({ id: f64[at + 2 * i]!, value: f64[at + 2 * i + 1]! });
+      if (kept.length > 2 * top) cut();
+    });
+    cut();
+    kernels.free(out);
+    return kept.map((f) => f.id);
+  }
+
+  #pieces(work: (from: number, to: number) => void): void {
+    const { count } = this;
+    for (let from = 0; from < count; from += PIECE) work(from, Math.min(count, from + PIECE));
+  }
+}

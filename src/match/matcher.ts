@@ -1,0 +1,277 @@
+/**
+ * Exact one-way delay: the same packets found at both ends of a segment by their digest, within a window, first in, first out
+ * among equals. It is the truth that every sketch is judged by. Memory is bounded by rate x window (waiting packets) and by the number of
+ * flows and of distinct (flow, log bucket) pairs. Fails where a device rewrites what the digest covers (NAT, segment
+ * merging): such packets are lost and appear. The work is done in kernels/match.ts; this class reads its records.
+ */
+import type { Kernels } from "../base/kernels.ts";
+import { LogHistogram } from "../base/math/log-histogram.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+import type { KeyRuns } from "../capture/flow/key-runs.ts";
+import { type BucketRun, type DelaySums, type FlowResult, FlowResults } from "./flow-results.ts";
+
+export interface MatcherOptions {
+  windowNs: number;
+  /** Interval length and start (ns on the matcher's time axis). */
+  epochNs: number;
+  epochStartNs: number;
+  /** Flows whose first difference is at least this go from BEFORE to AFTER; -Infinity: all do. */
+  thresholdNs: number;
+  /** Clock correction: delay = difference - offsetNs - slope * (send - pivotNs). */
+  correction: { offsetNs: number; slope: number; pivotNs: number };
+  /** Time before the first packet of either side. */
+  startNs: number;
+  /** How far one side may be read ahead of the other. */
+  slackNs: number;
+  rows: number;
+  /** The seed that flow keys were hashed with. */
+  seed: bigint;
+}
+
+export interface TotalResult {
+  matched: number;
+  reordered: number;
+  extentMax: number;
+  extentSum: number;
+  delay: DelaySums | null;
+  jitterNs: number | null;
+  ttl: { lower: number; equal: number; higher: number };
+  negative: number;
+  histogram: LogHistogram;
+}
+
+/** An interval that holds packets. */
+export interface IntervalResult {
+  /** Intervals from the first one's start to its own. */
+  index: number;
+  /** Its number for `intervalBuckets`. */
+  slot: number;
+  matched: number;
+  lost: number;
+  delay: DelaySums | null;
+}
+
+const TOTAL = { stat: 24, jitter: 64, jitterCount: 72, ttl: 80, negative: 92, histogram: 128 } as const;
+const INTERVAL_BYTES = 56;
+const HISTOGRAM_BIAS = 8192;
+/** A key, and two words beside it. */
+const SCRATCH_BYTES = 48;
+
+export class ExactMatcher {
+  readonly flows: FlowResults;
+  readonly #kernels: Kernels;
+  readonly #match: number;
+  readonly #cells: number;
+  readonly #intervalCells: number;
+  readonly #stats: number;
+  readonly #scratch: number;
+  readonly #rows: number;
+
+  constructor(kernels: Kernels, options: MatcherOptions) {
+    this.#kernels = kernels;
+    this.#rows = options.rows;
+    const { call } = kernels;
+    this.#cells = call.cellsNew!() >>> 0;
+    this.#intervalCells = call.cellsNew!() >>> 0;
+    this.#stats = call.statsNew!(this.#cells, options.seed) >>> 0;
+    this.#match = call.matchNew!(this.#stats, this.#intervalCells, options.rows) >>> 0;
+    this.flows = new FlowResults(kernels, this.#stats, this.#cells);
+    this.#scratch = kernels.alloc(SCRATCH_BYTES);
+    const { offsetNs, slope, pivotNs } = options.correction;
+    call.matchConfigure!(
+      this.#match,
+      options.windowNs,
+      options.epochNs,
+      options.epochStartNs,
+      options.thresholdNs,
+      offsetNs,
+      slope,
+      pivotNs,
+      options.startNs,
+      options.slackNs,
+    );
+  }
+
+  /** Takes the rows of a batch that `runs` tells the keys of, from `from` on; `shiftNs` is added to their times. */
+  takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
+    const { call } = this.#kernels;
+    call.matchRows!(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
+  }
+
+  /**
+   * Pairs of one direction that the last `takeRows` found: addresses of their times at BEFORE and of the differences (after - before) as f64, the latter
+   * uncorrected but for `addNs`, which is added once.
+   */
+  pairs(direction: 1 | 2, addNs: number): { sends: number; differences: number; count: number } {
+    const { call, f64 } = this.#kernels;
+    const count = call.matchPairCount!(this.#match, direction) >>> 0;
+    const sends = call.matchPairs!(this.#match, direction) >>> 0;
+    const differences = sends + 8 * this.#rows;
+    if (addNs !== 0) for (let i = 0; i < count; i++) f64[(differences >>> 3) + i]! += addNs;
+    return { sends, differences, count };
+  }
+
+  /** One side has no more packets; `lastNs`: its last time, null where it had none. */
+  end(side: 0 | 1, lastNs: number | null = null): void {
+    this.#kernels.call.matchEnd!(this.#match, side, lastNs ?? Number.NEGATIVE_INFINITY);
+  }
+
+  /** Judges everything that still waits. */
+  finish(): void {
+    this.#kernels.call.matchFinish!(this.#match);
+  }
+
+  get flowCount(): number {
+    return this.flows.count;
+  }
+
+  /** Bytes that the waiting packets take. */
+  get tableBytes(): number {
+    return this.#kernels.call.matchTableBytes!(this.#match);
+  }
+
+  get ambiguous(): number {
+    return this.#kernels.call.matchAmbiguous!(this.#match) >>> 0;
+  }
+
+  #sums(address: number, count: number): DelaySums | null {
+    if (count === 0) return null;
+    const f64 = this.#kernels.f64;
+    const at = address >>> 3;
+    const first = f64[at]!;
+    const mean = f64[at + 1]! / count;
+    const variance = Math.max(0, f64[at + 2]! / count - mean * mean);
+    return {
+      count,
+      meanNs: first + mean,
+      stdevNs: Math.sqrt(variance),
+      minNs: f64[at + 3]!,
+      maxNs: f64[at + 4]!,
+    };
+  }
+
+  /** A flow's key as words for FlowKeySpec.describe: ten u32 from `at`, until the next call. */
+  keyWords(id: number): { words: Uint32Array; at: number } {
+    this.#kernels.call.statsKey!(this.#stats, id, this.#scratch);
+    return { words: this.#kernels.u32, at: this.#scratch >>> 2 };
+  }
+
+  flow(id: number): FlowResult {
+    return this.flows.flow(id);
+  }
+
+  /** The flow with addresses and ports exchanged, or -1. */
+  reverseOf(id: number): number {
+    return this.#kernels.call.statsReverse!(this.#stats, id, this.#scratch);
+  }
+
+  /** Pairs of flows that answer each other and both have matched packets; none where the first `mostAsked` flows with such have no peer. */
+  *peers(mostAsked: number): Generator<[number, number]> {
+    const { call } = this.#kernels;
+    let most = Math.min(mostAsked, 0xffff_ffff);
+    for (let from = 0; ; ) {
+      const id: number = call.statsPeer!(this.#stats, from, most, this.#scratch);
+      if (id < 0) return;
+      yield [id, this.#kernels.u32[(this.#scratch + 40) >>> 2]!];
+      from = id + 1;
+      most = 0xffff_ffff;
+    }
+  }
+
+  /** A flow that never matched goes against the one that it answers. */
+  orientUnmatched(): void {
+    const { flows } = this;
+    for (let id = 0; id < flows.count; id++) {
+      if (flows.direction(id) !== 0) continue;
+      const other = this.reverseOf(id);
+      if (other >= 0 && flows.direction(other) === 1 && flows.matched(other) > 0) flows.turn(id, 2);
+    }
+  }
+
+  total(direction: 1 | 2): TotalResult {
+    const at = this.#kernels.call.matchTotal!(this.#match, direction) >>> 0;
+    const { u32, f64 } = this.#kernels;
+    const w = (offset: number) => u32[(at + offset) >>> 2]!;
+    const matched = w(0);
+    const delay = this.#sums(at + TOTAL.stat, matched);
+    const histogram = new LogHistogram();
+    if (delay) {
+      const start = ((at + TOTAL.histogram) >>> 2) + HISTOGRAM_BIAS;
+      const last: number = this.#kernels.call.bucketOfNs!(delay.maxNs);
+      for (let b: number = this.#kernels.call.bucketOfNs!(delay.minNs); b <= last; b++) {
+        const n = u32[start + b]!;
+        if (n > 0) histogram.addBucket(b, n);
+      }
+    }
+    const jitterCount = f64[(at + TOTAL.jitterCount) >>> 3]!;
+    return {
+      matched,
+      reordered: w(4),
+      extentMax: w(8),
+      extentSum: f64[(at + 16) >>> 3]!,
+      delay,
+      jitterNs: jitterCount > 0 ? f64[(at + TOTAL.jitter) >>> 3]! / jitterCount : null,
+      ttl: { lower: w(TOTAL.ttl), equal: w(TOTAL.ttl + 4), higher: w(TOTAL.ttl + 8) },
+      negative: w(TOTAL.negative),
+      histogram,
+    };
+  }
+
+  /** Intervals that hold packets so far. */
+  get intervalCount(): number {
+    return this.#kernels.call.matchIntervalCount!(this.#match) >>> 0;
+  }
+
+  /** Those that hold packets, in order of time. */
+  intervals(): IntervalResult[] {
+    const { call } = this.#kernels;
+    const at = call.matchIntervals!(this.#match) >>> 0;
+    const n = call.matchIntervalCount!(this.#match) >>> 0;
+    const { u32, f64 } = this.#kernels;
+    const out: IntervalResult[] = [];
+    for (let slot = 0; slot < n; slot++) {
+      const record = at + slot * INTERVAL_BYTES;
+      const matched = u32[record >>> 2]!;
+      const lost = u32[(record >>> 2) + 1]!;
+      const index = f64[(record + 48) >>> 3]!;
+      out.push({ index, slot, matched, lost, delay: this.#sums(record + 8, matched) });
+    }
+    return out.sort((a, b) => a.index - b.index);
+  }
+
+  /** Log buckets of the intervals, by their slot. */
+  intervalBuckets(): (slot: number) => BucketRun {
+    const kernels = this.#kernels;
+    const owners = kernels.call.matchIntervalCount!(this.#match) >>> 0;
+    const used = kernels.call.cellsUsed!(this.#intervalCells) >>> 0;
+    const offsets = kernels.alloc((owners + 2) * 4);
+    kernels.u32.fill(0, offsets >>> 2, (offsets >>> 2) + owners + 2);
+    const out = kernels.alloc(Math.max(8, used * 8));
+    kernels.call.cellsGroup!(this.#intervalCells, owners, offsets, out);
+    const starts = kernels.u32.slice(offsets >>> 2, (offsets >>> 2) + owners + 1);
+    const pairs = kernels.u32.slice(out >>> 2, (out >>> 2) + 2 * used);
+    kernels.free(offsets);
+    kernels.free(out);
+    return (owner) => {
+      const from = starts[owner]!;
+      const to = starts[owner + 1]!;
+      const order = Array.from({ length: to - from }, (_, i) => from + i);
+      const bucket = (i: number) => pairs[2 * i]! | 0;
+      order.sort((x, y) => bucket(x) - bucket(y));
+      return {
+        buckets: Int32Array.from(order, bucket),
+        counts: Uint32Array.from(order, (i) => pairs[2 * i + 1]!),
+      };
+    };
+  }
+
+  /** Gives the memory back; the matcher is not to be used any more. */
+  free(): void {
+    const { call } = this.#kernels;
+    call.matchFree!(this.#match);
+    call.statsFree!(this.#stats);
+    call.cellsFree!(this.#cells);
+    call.cellsFree!(this.#intervalCells);
+    this.#kernels.free(this.#scratch);
+  }
+}

@@ -1,0 +1,333 @@
+/**
+ * Two captures as one stream of strides: rows of one side after rows of the other, in the order that the matcher is to take them, with their
+ * flow keys as runs. BEFORE leads a little, so that a packet's partner is there when it arrives, and both go on in long strides. The order is a
+ * function of the captures alone: a feed in another thread (parallel-feed.ts) gives the same strides.
+ */
+import type { Kernels } from "../base/kernels.ts";
+import { PacketBatch } from "../capture/batch.ts";
+import { appendRows } from "../capture/copy-batch.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { type KeyRuns, RunFinder } from "../capture/flow/key-runs.ts";
+import {
+  type CaptureOptions,
+  CaptureReader,
+  type CaptureStatistics,
+  DEFAULT_SEED,
+} from "../capture/reader.ts";
+import { LOOK, lastBelieved, StampTrust, type StrayReport } from "../capture/timestamp-trust.ts";
+import { type StampScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
+import { STRIDE_ROWS } from "./stride-rows.ts";
+
+/** Stamps that go back by more than this share of the window are looked at. */
+const TOLERANCE = 1 / 2;
+
+export interface FeedPlan {
+  before: string;
+  after: string;
+  capture: CaptureOptions;
+  /** Taken off AFTER's times. */
+  alignNs: number;
+  /** How far BEFORE is read ahead of AFTER at most: by a quarter of it at least. */
+  leadNs: number;
+  windowNs: number;
+  /** Stop after so many packets of each capture. */
+  limit: number;
+  /** Watches every batch of either side. */
+  onBatch?: ((side: 0 | 1, batch: PacketBatch, originNs: bigint) => void) | undefined;
+}
+
+/** Known when both captures are open. */
+export interface FeedHead {
+  /** ns since 1970 of time 0 of the strides. */
+  originNs: bigint;
+  /** The first packet's time; 0 where there is none. */
+  startNs: number;
+  /** Added to the times of a side's rows. */
+  shiftNs: readonly [number, number];
+  /** Most rows of a stride. */
+  rows: number;
+  /** Both captures can be read again. */
+  rereadable: boolean;
+  /** Of both files; null where it is not known. */
+  totalBytes: number | null;
+}
+
+/**
+ * Rows [from, to) of a batch of one side and their runs; or the end of a side. `shorts`: packets of the side so far that were cut within the
+ * digest. `lastNs`: the side's last time; null without packets.
+ */
+export type Stride =
+  | { kind: "rows"; side: 0 | 1; batch: PacketBatch; runs: KeyRuns; from: number; to: number; shorts: number }
+  | { kind: "end"; side: 0 | 1; lastNs: number | null };
+
+export interface FeedTail {
+  statistics: [CaptureStatistics, CaptureStatistics];
+  quality: [TimestampReport, TimestampReport];
+  strays: [StrayReport, StrayReport];
+  /** It ended at its limit, not at the captures' ends. */
+  limited: boolean;
+}
+
+export interface PairFeed {
+  readonly head: FeedHead;
+  /** The next stride, null after the last. What the one before points to is gone. */
+  next(): Stride | null | Promise<Stride | null>;
+  /** Bytes of the files consumed, and packets given, so far. */
+  progress(): { doneBytes: number; packets: number };
+  /** To be called after the last stride; gives all memory back. */
+  finish(): FeedTail | Promise<FeedTail>;
+  /** The same before it: no more strides are wanted. */
+  cancel(): void | Promise<void>;
+}
+
+/** One capture being read: the batch at hand, its next row, and how far its rows can be given. */
+class Side {
+  readonly side: 0 | 1;
+  readonly reader: CaptureReader;
+  readonly quality: TimestampQuality;
+  readonly scan: StampScan;
+  readonly trust: StampTrust;
+  readonly toleranceNs: number;
+  readonly shiftNs: number;
+  readonly #plan: FeedPlan;
+  batch: PacketBatch;
+  row = 0;
+  /** Rows from here on wait for others that tell whether their stamps stray. */
+  end = 0;
+  done = false;
+  packets = 0;
+  /** The reader has no more, or no more is wanted. */
+  #last = false;
+  /** Where rows that wait meet those of the next batch. */
+  #joined: PacketBatch | null = null;
+
+  constructor(side: 0 | 1, reader: CaptureReader, originNs: bigint, shiftNs: number, plan: FeedPlan) {
+    this.side = side;
+    this.reader = reader;
+    this.batch = reader.batch;
+    this.quality = new TimestampQuality({ originNs });
+    const { kernels } = reader.batch;
+    this.scan = (from, to, previous, least, most) =>
+      kernels.call.timesBetween!(reader.batch.column("time"), from, to, previous, least, most) >>> 0;
+    this.#plan = plan;
+    this.toleranceNs = plan.windowNs * TOLERANCE;
+    this.trust = new StampTrust(this.toleranceNs);
+    this.shiftNs = shiftNs;
+  }
+
+  /** With the first batch of the reader, if it has one. */
+  async begin(any: boolean): Promise<void> {
+    if (any) this.#count();
+    this.#last = !any;
+    if (any) this.#look();
+    if (this.end === 0) await this.advance();
+  }
+
+  /** Goes on to the next rows that can be given; where there are none it is done. */
+  async advance(): Promise<void> {
+    do {
+      this.#keepOpen();
+      if (!this.#last && this.packets < this.#plan.limit && (await this.reader.next())) this.#count();
+      else {
+        this.#last = true;
+        this.done = this.batch === this.reader.batch;
+        if (this.done) return;
+      }
+      this.#look();
+    } while (this.end === 0);
+  }
+
+  #count(): void {
+    const { batch, originNs } = this.reader;
+    this.packets += batch.count;
+    this.#plan.onBatch?.(this.side, batch, originNs!);
+  }
+
+  /** Rows that are left of the batch at hand are put where the next one can join them. */
+  #keepOpen(): void {
+    const { batch, reader, end } = this;
+    const { count } = batch;
+    if (end === count) {
+      this.batch = reader.batch;
+      return;
+    }
+    this.#joined ??= new PacketBatch(reader.batch.kernels, reader.batch.capacity + LOOK);
+    this.#joined.count = 0;
+    appendRows(batch, end, count, this.#joined);
+    this.batch = this.#joined;
+  }
+
+  /** The reader has given a batch, or has none any more. */
+  #look(): void {
+    const { batch, reader } = this;
+    this.row = 0;
+    if (!this.#last) {
+      this.quality.observe(reader.batch.timeNs, reader.batch.count, this.scan);
+      if (batch !== reader.batch) appendRows(reader.batch, 0, reader.batch.count, batch);
+    }
+    this.end = this.trust.observe(batch.timeNs, batch.count, this.quality.takeBackNs(), this.#last);
+  }
+
+  get headNs(): number {
+    if (this.done) return Number.POSITIVE_INFINITY;
+    return (this.trust.believed ?? this.batch.timeNs)[this.row]! + this.shiftNs;
+  }
+
+  /** The first row whose time is above `untilNs`, or that a clock was set back before, or that is one too many. */
+  rowsUntil(untilNs: number, most: number): number {
+    const { trust, row, shiftNs, batch } = this;
+    const times = trust.believed;
+    if (!times) return Math.min(batch.rowsUntil(row, untilNs, shiftNs), row + most);
+    const end = Math.min(this.end, row + most);
+    let to = row;
+    while (to < end && times[to]! + shiftNs <= untilNs) {
+      if (to > row && times[to]! < times[to - 1]! - this.toleranceNs) break;
+      to++;
+    }
+    return to;
+  }
+
+  lastNs(): number | null {
+    const { lastNs } = this.trust.report();
+    return lastNs === null ? null : lastNs + this.shiftNs;
+  }
+
+  /** Its last time is not one that strays. */
+  statistics(): CaptureStatistics {
+    const statistics = this.reader.statistics();
+    const { originNs, lastNs } = statistics;
+    if (originNs === null || lastNs === null) return statistics;
+    const last = lastBelieved(this.trust.report(), Number(lastNs - originNs));
+    return { ...statistics, lastNs: originNs + BigInt(Math.round(last)) };
+  }
+
+  /** Steps back from a stray or to one say nothing of the other stamps. */
+  stamps(): TimestampReport {
+    const report = this.quality.report();
+    const { count, setBackNs } = this.trust.report();
+    if (count === 0 || setBackNs > 0) return report;
+    const largest = report.backward.largest.filter((event) => event.sizeNs <= this.toleranceNs);
+    const steps = largest.length === 0 ? 0 : Math.max(largest.length, report.backward.count - count);
+    return { ...report, backward: { count: steps, largestNs: largest[0]?.sizeNs ?? 0, largest } };
+  }
+
+  free(): void {
+    this.reader.close();
+    this.reader.free();
+    this.#joined?.free();
+  }
+}
+
+/** The feed that reads and decodes in this thread. */
+export class DirectFeed implements PairFeed {
+  readonly head: FeedHead;
+  /** By the batches' capacity. */
+  readonly #finders = new Map<number, RunFinder>();
+  readonly #kernels: Kernels;
+  readonly #plan: FeedPlan;
+  readonly #before: Side;
+  readonly #after: Side;
+  /** Sides that ended and are to be told. */
+  readonly #ended: Side[] = [];
+  /** Whose rows the last stride gave, up to which. */
+  #taken: { side: Side; to: number } | null = null;
+
+  private constructor(kernels: Kernels, plan: FeedPlan, before: Side, after: Side, head: FeedHead) {
+    this.#kernels = kernels;
+    this.#plan = plan;
+    this.#before = before;
+    this.#after = after;
+    this.head = head;
+    this.#ended.push(...[before, after].filter((side) => side.done));
+  }
+
+  static async open(kernels: Kernels, plan: FeedPlan): Promise<DirectFeed> {
+    // Rows are given their keys by runs; those who watch batches want them in the batch, too.
+    const { key, ...plain } = plan.capture;
+    const capture: CaptureOptions = plan.onBatch
+      ? plan.capture
+      : { ...plain, batchRows: STRIDE_ROWS, rowsOnly: true };
+    const readers = [
+      await CaptureReader.open(kernels, plan.before, capture),
+      await CaptureReader.open(kernels, plan.after, capture),
+    ] as const;
+    const first = [await readers[0].next(), await readers[1].next()] as const;
+    const originNs = readers[0].originNs ?? readers[1].originNs ?? 0n;
+    const rows = readers[0].batch.capacity;
+    const [before, after] = readers.map((reader, i) => {
+      const own = reader.originNs ?? originNs;
+      const shiftNs = Number(own - originNs) - (i === 1 ? plan.alignNs : 0);
+      return new Side(i as 0 | 1, reader, own, shiftNs, plan);
+    }) as [Side, Side];
+    await before.begin(first[0]);
+    await after.begin(first[1]);
+    const startNs = Math.min(before.headNs, after.headNs);
+    const sizes = readers.map((r) => r.source.size);
+    return new DirectFeed(kernels, plan, before, after, {
+      originNs,
+      startNs: Number.isFinite(startNs) ? startNs : 0,
+      shiftNs: [before.shiftNs, after.shiftNs],
+      rows,
+      rereadable: readers.every((r) => r.source.rereadable),
+      totalBytes: sizes.every((s) => s !== null) ? sizes.reduce((sum, s) => sum + s, 0) : null,
+    });
+  }
+
+  async next(): Promise<Stride | null> {
+    if (this.#taken) {
+      const { side, to } = this.#taken;
+      this.#taken = null;
+      side.row = to;
+      if (to >= side.end) await side.advance();
+      if (side.done) this.#ended.push(side);
+    }
+    const ended = this.#ended.shift();
+    if (ended) return { kind: "end", side: ended.side, lastNs: ended.lastNs() };
+    const before = this.#before;
+    const after = this.#after;
+    if (before.done && after.done) return null;
+    const { leadNs } = this.#plan;
+    const beforeNs = before.headNs;
+    const afterNs = after.headNs;
+    const side = !before.done && beforeNs <= afterNs + leadNs / 4 ? before : after;
+    const untilNs = side === before ? afterNs + leadNs : beforeNs - leadNs / 4;
+    const { batch } = side;
+    const to = side.rowsUntil(untilNs, this.head.rows);
+    this.#taken = { side, to };
+    const runs = this.#finder(batch.capacity).find(batch, side.row, to);
+    if (side.trust.believed) runs.setBounds(side.trust.believed, side.row, to);
+    const shorts = side.reader.shortPackets;
+    return { kind: "rows", side: side.side, batch, runs, from: side.row, to, shorts };
+  }
+
+  #finder(capacity: number): RunFinder {
+    const known = this.#finders.get(capacity);
+    if (known) return known;
+    const { key = FlowKeySpec.parse(undefined), seed = DEFAULT_SEED } = this.#plan.capture;
+    const finder = new RunFinder(this.#kernels, key, seed, capacity);
+    this.#finders.set(capacity, finder);
+    return finder;
+  }
+
+  progress(): { doneBytes: number; packets: number } {
+    const doneBytes = this.#before.reader.source.consumed() + this.#after.reader.source.consumed();
+    return { doneBytes, packets: this.#before.packets + this.#after.packets };
+  }
+
+  cancel(): void {
+    this.finish();
+  }
+
+  finish(): FeedTail {
+    const sides = [this.#before, this.#after] as const;
+    const tail: FeedTail = {
+      statistics: [sides[0].statistics(), sides[1].statistics()],
+      quality: [sides[0].stamps(), sides[1].stamps()],
+      strays: [sides[0].trust.report(), sides[1].trust.report()],
+      limited: sides.some((s) => s.packets >= this.#plan.limit),
+    };
+    for (const side of sides) side.free();
+    for (const finder of this.#finders.values()) finder.free();
+    return tail;
+  }
+}

@@ -1,0 +1,264 @@
+/**
+ * Which hop is to blame, from captures at several points of a path: each neighbouring pair is compared exactly, epoch by epoch, and
+ * the segments' means and losses go to the localiser. Every packet counts in the segments that saw it. The error bar of an epoch's mean is that
+ * of its packets' spread, widened for their dependence (packets of a queue are alike, so a mean of n is not worth n samples).
+ */
+import { basename } from "node:path";
+import { UsageError } from "../../base/errors.ts";
+import { Kernels } from "../../base/kernels.ts";
+import { formatDuration } from "../../base/time.ts";
+import { CaptureReader } from "../../capture/reader.ts";
+import type { CorrectionMode } from "../../clock/correction.ts";
+import type { ClockVerdict } from "../../clock/verdict.ts";
+import { type CompareOptions, compareCaptures } from "../../compare/compare.ts";
+import type { CompareReport } from "../../compare/report.ts";
+import { type Localisation, type LocaliseOptions, localise } from "./localise.ts";
+import { intervalWidth, type SegmentEstimate } from "./segment-estimate.ts";
+
+export interface LocaliseCapturesOptions extends LocaliseOptions {
+  /** Captures in path order. */
+  files: string[];
+  /** Names of the points; the files' names without ending by default. */
+  names?: string[] | undefined;
+  /** Length of an epoch; by default a sixtieth of the first capture, between 10 ms and 1 s. */
+  epochNs?: number | undefined;
+  windowNs?: number;
+  filter?: string | undefined;
+  inner?: boolean;
+  clock?: CorrectionMode;
+  onProgress?: CompareOptions["onProgress"];
+}
+
+export interface CapturedLocalisation {
+  localisation: Localisation;
+  /** What the localisation's times are counted from, ns since 1970. */
+  originNs: bigint;
+  epochNs: number;
+  /** The exact comparison of each segment, in path order. */
+  reports: CompareReport[];
+}
+
+/** Packets that one independent sample of a queue's delay is worth at the least; queues forget within a few hundred packets. */
+const DEPENDENCE = 25;
+const EPOCHS = 60;
+/** More are refused: hardly a packet would be in each. */
+const MOST_EPOCHS = 100_000;
+
+export async function localiseCaptures(options: LocaliseCapturesOptions): Promise<CapturedLocalisation> {
+  const { files } = options;
+  if (files.length < 2) {
+    throw new UsageError(
+      "bad-flag",
+      "a path needs captures of two points or more",
+      "hoptime localise P1.pcap P2.pcap P3.pcap",
+    );
+  }
+  const points = pointNames(files, options.names);
+  const epochNs = options.epochNs ?? (await chooseEpoch(files[0]!));
+  const reports: CompareReport[] = [];
+  for (let i = 0; i + 1 < files.length; i++) {
+    reports.push(
+      await compareCaptures({
+        before: files[i]!,
+        after: files[i + 1]!,
+        epochNs,
+        ...(options.windowNs === undefined ? {} : { windowNs: options.windowNs }),
+        filter: options.filter,
+        inner: options.inner ?? false,
+        clock: options.clock ?? "asis",
+        flows: { top: 0, sort: "packets" },
+        ...(options.onProgress ? { onProgress: options.onProgress } : {}),
+      }),
+    );
+  }
+  checkEpoch(epochNs, reports[0]!);
+  if (reports.every((r) => r.segment.matched === 0)) throw nothingMatched(reports, files, options);
+  const shifts = epochShifts(reports, epochNs);
+  // A segment of which no packet matched tells nothing, not even that all was lost.
+  const starts = reports.flatMap((r, i) =>
+    r.segment.matched === 0 ? [] : r.intervals.slice(0, 1).map((v) => BigInt(v.startNs) - shifts[i]!),
+  );
+  let originNs = starts[0]!;
+  for (const start of starts) if (start < originNs) originNs = start;
+  const width = intervalWidth(options.confidence ?? 0.95);
+  const estimates = reports.flatMap((report, i) =>
+    report.segment.matched === 0
+      ? []
+      : estimatesOf(report, points[i]!, points[i + 1]!, originNs + shifts[i]!, width),
+  );
+  const localisation = localise(points, estimates, options);
+  const notes = [
+    ...localisation.notes,
+    ...clockNotes(localisation, shifts, options.clock ?? "asis"),
+    ...reports.flatMap((r, i) => remarks(r, points[i]!, points[i + 1]!)),
+  ];
+  return { localisation: { ...localisation, notes }, originNs, epochNs, reports };
+}
+
+/**
+ * How far the epochs at each segment's first point lie behind those at the path's: whole epochs of the delay up to there, which a clock that is off is part of.
+ * So epochs of the same packets stand side by side.
+ */
+function epochShifts(reports: readonly CompareReport[], epochNs: number): bigint[] {
+  let behindNs = 0;
+  return reports.map((report) => {
+    const shift = BigInt(Math.round(behindNs / epochNs)) * BigInt(Math.round(epochNs));
+    behindNs += stampedDelay(report);
+    return shift;
+  });
+}
+
+/** Of a segment, with whatever its clocks are off. A correction of the clocks takes the smallest difference away: put it back. */
+function stampedDelay({ clock, segment }: CompareReport): number {
+  const { floor } = clock as unknown as ClockVerdict;
+  return clock.mode === "asis" || floor === null ? (segment.latency?.meanNs ?? 0) : floor.levelNs;
+}
+
+function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock: CorrectionMode): string[] {
+  const negative = localisation.segments.filter((s) => s.latency !== null && s.latency.meanNs < 0);
+  const shifted = localisation.points.filter((_, i) => (shifts[i] ?? 0n) !== 0n);
+  const notes: string[] = [];
+  if (shifted.length > 0)
+    notes.push(
+      `epochs at ${shifted.join(", ")} lie more than half an epoch apart from those at ${localisation.points[0]}: they are put side by side by the packets in them`,
+    );
+  if (negative.length > 0 && clock === "asis")
+    notes.push(
+      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks disagree, or points are out of order. Sums and spikes hold, delays of single segments do not; --clock relative tells them above their least`,
+    );
+  return notes;
+}
+
+function checkEpoch(epochNs: number, { before }: CompareReport): void {
+  if (before.firstNs === null || before.lastNs === null) return;
+  const spanNs = Number(BigInt(before.lastNs) - BigInt(before.firstNs));
+  if (spanNs / epochNs <= MOST_EPOCHS) return;
+  throw new UsageError(
+    "bad-flag",
+    `--epoch: ${formatDuration(epochNs)} makes ${Math.ceil(spanNs / epochNs).toLocaleString("en-US")} epochs of ${before.file}`,
+    `give at least ${formatDuration(spanNs / MOST_EPOCHS)}; an epoch needs packets to have a mean`,
+  );
+}
+
+function nothingMatched(
+  reports: readonly CompareReport[],
+  files: readonly string[],
+  { filter }: LocaliseCapturesOptions,
+): UsageError {
+  const sides = [reports[0]!.before, ...reports.map((r) => r.after)];
+  const empty = sides.findIndex((side) => side.packets === 0);
+  if (empty >= 0)
+    return new UsageError(
+      "no-records",
+      `${files[empty]}: there are no packets in it`,
+      "leave this point out",
+    );
+  return new UsageError(
+    "no-records",
+    "no packet was seen at two neighbouring points",
+    filter === undefined
+      ? "are the files in path order, of the same time, and with headers kept (hoptime inspect FILE)?"
+      : "does --filter pass anything, and are the files in path order and of the same time?",
+  );
+}
+
+function pointNames(files: string[], names: string[] | undefined): string[] {
+  if (names && names.length !== files.length) {
+    throw new UsageError(
+      "bad-flag",
+      `--names: ${names.length} names for ${files.length} captures`,
+      "give one name per capture",
+    );
+  }
+  const again = files.find((f, i) => files.indexOf(f) !== i);
+  if (again !== undefined)
+    throw new UsageError("bad-flag", `${again} is given twice`, "give the capture of each point once");
+  if (names?.some((n) => n.trim() === ""))
+    throw new UsageError("bad-flag", "--names: a name is empty", "give one name per capture: --names a,b,c");
+  const plain = files.map((f) =>
+    basename(f)
+      .replace(/\.gz$/, "")
+      .replace(/\.(pcap|pcapng|cap|erf)$/, ""),
+  );
+  const chosen = names ?? (new Set(plain).size === plain.length ? plain : files);
+  if (new Set(chosen).size !== chosen.length)
+    throw new UsageError("bad-flag", "two points have the same name", "use --names a,b,c");
+  return chosen;
+}
+
+async function chooseEpoch(file: string): Promise<number> {
+  const reader = await CaptureReader.open(new Kernels(), file);
+  while (await reader.next());
+  const spanNs = reader.maxTimeNs;
+  reader.close();
+  const wanted = Math.min(1e9, Math.max(10e6, spanNs / EPOCHS));
+  // 10, 20, 50, 100 … ms
+  const scale = 10 ** Math.floor(Math.log10(wanted));
+  return scale * ([1, 2, 5].find((m) => wanted <= m * scale * 1.0001) ?? 10);
+}
+
+function estimatesOf(
+  report: CompareReport,
+  fromPoint: string,
+  toPoint: string,
+  originNs: bigint,
+  width: number,
+): SegmentEstimate[] {
+  return report.intervals.map((interval) => {
+    const l = interval.latency;
+    const half = l ? (width * l.stdevNs) / Math.sqrt(Math.max(1, l.count / DEPENDENCE)) : 0;
+    return {
+      fromPoint,
+      toPoint,
+      epochStartNs: Number(BigInt(interval.startNs) - originNs),
+      epochEndNs: Number(BigInt(interval.endNs) - originNs),
+      meanNs: l?.meanNs ?? null,
+      lowNs: l ? l.meanNs - half : null,
+      highNs: l ? l.meanNs + half : null,
+      stdevNs: l?.stdevNs ?? null,
+      packets: interval.matched,
+      lost: interval.lost,
+    };
+  });
+}
+
+function remarks(report: CompareReport, from: string, to: string): string[] {
+  const notes: string[] = [];
+  const name = `${from} → ${to}`;
+  if (report.direction.order === "swapped")
+    notes.push(
+      `${name}: the two captures look swapped (${report.direction.evidence.join("; ")}); if they are, name ${to} before ${from}`,
+    );
+  for (const side of [report.before, report.after]) if (side.partial) notes.push(`${name}: ${side.partial}`);
+  if (report.segment.matched === 0) notes.push(`${name}: ${report.segment.reason}`);
+  return notes;
+}
+
+/** With absolute times, as strings of ns since 1970. */
+export function absoluteTimes(localisation: Localisation, originNs: bigint): object {
+  const at = (ns: number) => (originNs + BigInt(Math.round(ns))).toString();
+  return {
+    ...localisation,
+    spikes: localisation.spikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
+    lossSpikes: localisation.lossSpikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
+    epochs: localisation.epochs.map((e) => ({ ...e, startNs: at(e.startNs), endNs: at(e.endNs) })),
+  };
+}
+
+/** The JSON of `hoptime localise` on captures: absolute times, whole latency statistics per segment. */
+export function localisationJson(captured: CapturedLocalisation): object {
+  const { localisation, originNs, epochNs, reports } = captured;
+  return {
+    ...absoluteTimes(localisation, originNs),
+    epochNs,
+    segments: localisation.segments.map((s, i) => {
+      const exact = reports[i]!.segment;
+      return {
+        ...s,
+        ...(s.sent > 0 ? { sent: exact.matched + exact.lost, lost: exact.lost } : {}),
+        latency: s.latency && exact.latency ? { ...exact.latency, ...s.latency } : null,
+        ...(s.latency ? {} : { reason: exact.reason ?? "no epoch has an answer" }),
+      };
+    }),
+  };
+}

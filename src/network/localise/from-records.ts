@@ -1,0 +1,126 @@
+/**
+ * Which hop is to blame, from the records of several points: each neighbouring pair is asked as `hoptime query` would, epoch by epoch, and the answers go
+ * to the localiser. No packets are needed: kilobytes per second and point.
+ */
+import { RecordArchive } from "../../archive/archive.ts";
+import { UsageError } from "../../base/errors.ts";
+import { askArchive } from "../../query/segment/ask.ts";
+import { type Localisation, type LocaliseOptions, localise } from "./localise.ts";
+import type { SegmentEstimate } from "./segment-estimate.ts";
+
+export interface LocaliseRecordsOptions extends LocaliseOptions {
+  directory: string;
+  /** Points in path order. */
+  points: string[];
+  /** Whose answers; the first that has records of each pair by default. */
+  estimator?: string | undefined;
+  fromNs?: bigint | undefined;
+  toNs?: bigint | undefined;
+}
+
+export function localiseRecords(options: LocaliseRecordsOptions): {
+  localisation: Localisation;
+  originNs: bigint;
+} {
+  const { points } = options;
+  if (points.length < 2)
+    throw new UsageError("bad-flag", "--path: a path needs two points or more", "--path A,B,C");
+  const archive = RecordArchive.open(options.directory);
+  const notes: string[] = [];
+  const rows: { from: string; to: string; row: ReturnType<typeof seriesOf>[number] }[] = [];
+  try {
+    for (let i = 0; i + 1 < points.length; i++) {
+      const between = [points[i]!, points[i + 1]!] as const;
+      const answer = askArchive(archive, {
+        between,
+        estimators: options.estimator === undefined ? undefined : [options.estimator],
+        fromNs: options.fromNs,
+        toNs: options.toNs,
+        confidence: options.confidence,
+      });
+      for (const row of seriesOf(answer)) rows.push({ from: between[0], to: between[1], row });
+      notes.push(...answer.epochs.missing.map((m) => `${m.point} ${m.startNs} ${m.estimator}: ${m.reason}`));
+      notes.push(
+        ...answer.epochs.refused.map(
+          (r) => `${between.join(" → ")} ${r.startNs} ${r.estimator}: ${r.reason}`,
+        ),
+      );
+    }
+  } finally {
+    archive.close();
+  }
+  const first = rows[0];
+  if (!first)
+    throw new UsageError(
+      "no-records",
+      `no epoch of ${points.join(" → ")} has an answer${notes.length > 0 ? `: ${foldNotes(notes)[0]}` : ""}`,
+      notes.length > 0
+        ? "observe all points with the same estimator, parameters, --epoch and --seed, over the same time"
+        : "hoptime query DIR --between A B says why",
+    );
+  let originNs = BigInt(first.row.startNs);
+  for (const { row } of rows) if (BigInt(row.startNs) < originNs) originNs = BigInt(row.startNs);
+  const estimates = rows.map(({ from, to, row }): SegmentEstimate => {
+    const { packets, lost, lostError } = lossOf(row);
+    return {
+      fromPoint: from,
+      toPoint: to,
+      epochStartNs: Number(BigInt(row.startNs) - originNs),
+      epochEndNs: Number(BigInt(row.endNs) - originNs),
+      meanNs: row.latency?.meanNs ?? null,
+      lowNs: row.latency?.lowNs ?? null,
+      highNs: row.latency?.highNs ?? null,
+      stdevNs: row.latency?.stdevNs ?? null,
+      packets,
+      lost,
+      lostError,
+    };
+  });
+  const cut = rows.filter(({ row }) => row.edge).length;
+  if (cut > 0)
+    notes.push(`loss leaves out ${cut} of ${rows.length} answers: a capture begins or ends in their epoch`);
+  const localisation = localise(points, estimates, options);
+  return { localisation: { ...localisation, notes: [...localisation.notes, ...foldNotes(notes)] }, originNs };
+}
+
+/**
+ * What is missing at the other end, with its sign: packets in flight at the begin of an epoch arrive in it, those at its end in the next, so that single epochs are off
+ * by about as many as are in flight at a time, and their sum is not. Counting only the epochs that miss some would make losses of them.
+ */
+function lossOf(row: ReturnType<typeof seriesOf>[number]): {
+  packets: number;
+  lost: number;
+  lostError: number;
+} {
+  const packets = Math.max(0, row.received ?? (row.sent ?? 0) - (row.lost ?? 0));
+  const lost =
+    row.sent !== null && row.received !== null ? row.sent - row.received : Math.max(0, row.lost ?? 0);
+  const lengthNs = Number(BigInt(row.endNs) - BigInt(row.startNs));
+  const delayNs = Math.abs(row.latency?.meanNs ?? 0) + (row.latency?.stdevNs ?? 0);
+  const inFlight = 1 + (packets * Math.min(delayNs, lengthNs)) / lengthNs;
+  // A capture that begins or ends within the epoch: what is missing may never have been captured.
+  return { packets, lost, lostError: row.edge ? Number.POSITIVE_INFINITY : inFlight };
+}
+
+/** Epochs that fail for the same reason are told once, by the first; the commonest reason comes first. */
+function foldNotes(notes: readonly string[]): string[] {
+  const kinds = new Map<string, { first: string; more: number }>();
+  for (const note of notes) {
+    const kind = note.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z|\d{15,}/g, "#");
+    const known = kinds.get(kind);
+    if (known) known.more++;
+    else kinds.set(kind, { first: note, more: 0 });
+  }
+  const ranked = [...kinds.values()].sort((a, b) => b.more - a.more);
+  return ranked.map(({ first, more }) =>
+    more === 0 ? first : `${first} (and ${more} more ${more === 1 ? "epoch" : "epochs"})`,
+  );
+}
+
+/** The epochs of the estimator that answered most of them. */
+function seriesOf(answer: ReturnType<typeof askArchive>) {
+  const answered = (series: (typeof answer.estimates)[string]["series"]) =>
+    series.filter((r) => r.latency !== null).length;
+  const [best] = Object.values(answer.estimates).sort((a, b) => answered(b.series) - answered(a.series));
+  return best?.series ?? [];
+}

@@ -1,0 +1,118 @@
+/**
+ * What the localiser takes: one segment in one epoch, as plain data from any estimator, record or capture.
+ *
+ * Times are nanoseconds from any origin that all estimates share. `packets` crossed the segment, `lost` did not:
+ * `packets + lost` were sent. Null means "no answer" (epoch void, no usable cells), never zero.
+ */
+import { UsageError } from "../../base/errors.ts";
+import { normalQuantile } from "../../base/math/special.ts";
+import type { EpochValue } from "./spikes.ts";
+
+export interface SegmentEstimate {
+  readonly fromPoint: string;
+  readonly toPoint: string;
+  readonly epochStartNs: number;
+  readonly epochEndNs: number;
+  readonly meanNs: number | null;
+  readonly lowNs: number | null;
+  readonly highNs: number | null;
+  readonly stdevNs: number | null;
+  readonly packets: number;
+  /** Negative only with `lostError`: more arrived than were sent in this epoch. */
+  readonly lost: number;
+  /** Standard error of `lost` where it is not counted packet by packet (packets in flight over the epoch's edges); Infinity: it is not known. */
+  readonly lostError?: number | undefined;
+}
+
+export interface Latency {
+  readonly meanNs: number;
+  readonly lowNs: number;
+  readonly highNs: number;
+  readonly stdevNs: number | null;
+  readonly packets: number;
+}
+
+export interface LossRate {
+  readonly rate: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Half-width of an interval at this confidence, in standard errors. */
+export function intervalWidth(confidence: number): number {
+  if (!(confidence > 0 && confidence < 1))
+    throw new UsageError("bad-parameter", `a confidence lies between 0 and 1, not ${confidence}`);
+  return normalQuantile((1 + confidence) / 2);
+}
+
+export function checkEstimate(e: SegmentEstimate): void {
+  const name = `${e.fromPoint} → ${e.toPoint}`;
+  const fail = (what: string): never => {
+    throw new UsageError("bad-parameter", `estimate of ${name} at ${e.epochStartNs}: ${what}`);
+  };
+  if (!(e.epochEndNs > e.epochStartNs)) fail("the epoch must end after it begins");
+  if (!(e.packets >= 0 && (e.lost >= 0 || (e.lostError ?? 0) > 0) && e.packets + e.lost >= 0))
+    fail("packets and lost must not be negative");
+  if (e.meanNs === null) return;
+  if (!Number.isFinite(e.meanNs)) fail("the mean is not a number; write null for no answer");
+  if (e.lowNs !== null && e.highNs !== null && !(e.lowNs <= e.meanNs && e.meanNs <= e.highNs))
+    fail("the mean must lie between low and high");
+}
+
+/** Standard error behind an estimate: from its interval, else from its deviation, else unknown (0). */
+export function standardError(e: SegmentEstimate, width: number): number {
+  if (e.lowNs !== null && e.highNs !== null) return (e.highNs - e.lowNs) / (2 * width);
+  return e.stdevNs !== null && e.packets > 0 ? e.stdevNs / Math.sqrt(e.packets) : 0;
+}
+
+export function epochValue(e: SegmentEstimate, width: number): EpochValue {
+  return {
+    startNs: e.epochStartNs,
+    endNs: e.epochEndNs,
+    value: e.meanNs,
+    error: e.meanNs === null ? 0 : standardError(e, width),
+  };
+}
+
+/** The mean over epochs, weighed by packets; null where no epoch has an answer. */
+export function overallLatency(estimates: readonly SegmentEstimate[], width: number): Latency | null {
+  let packets = 0;
+  let sum = 0;
+  let squares = 0;
+  let errors = 0;
+  let deviationKnown = true;
+  for (const e of estimates) {
+    if (e.meanNs === null || e.packets === 0) continue;
+    packets += e.packets;
+    sum += e.packets * e.meanNs;
+    errors += (e.packets * standardError(e, width)) ** 2;
+    if (e.stdevNs === null) deviationKnown = false;
+    else squares += e.packets * e.stdevNs ** 2;
+  }
+  if (packets === 0) return null;
+  const meanNs = sum / packets;
+  for (const e of estimates) if (e.meanNs !== null) squares += e.packets * (e.meanNs - meanNs) ** 2;
+  const half = (width * Math.sqrt(errors)) / packets;
+  return {
+    meanNs,
+    lowNs: meanNs - half,
+    highNs: meanNs + half,
+    stdevNs: deviationKnown ? Math.sqrt(squares / packets) : null,
+    packets,
+  };
+}
+
+/** Share lost with its Wilson interval; null where nothing was sent. */
+export function lossRate(sent: number, lost: number, width: number): LossRate | null {
+  if (sent === 0) return null;
+  const rate = lost / sent;
+  const z2 = width * width;
+  const centre = (rate + z2 / (2 * sent)) / (1 + z2 / sent);
+  const half = (width * Math.sqrt((rate * (1 - rate)) / sent + z2 / (4 * sent * sent))) / (1 + z2 / sent);
+  // At 0 and 1 the interval touches its end exactly; rounding must not move it past.
+  return {
+    rate,
+    low: lost === 0 ? 0 : Math.max(0, centre - half),
+    high: lost === sent ? 1 : Math.min(1, centre + half),
+  };
+}

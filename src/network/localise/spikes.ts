@@ -1,0 +1,229 @@
+/**
+ * Spikes in one series of epoch values (mean delay, or share lost): when it left its baseline, and when it came back.
+ *
+ * Begins where the score of (value - one standard error) reaches `enter` and the rise is worth mentioning; a little less is
+ * enough when three or five epochs in a row show it, the less the shorter the series' own bursts last. Stretches back and forth
+ * over epochs above `leave` (hysteresis). `enter` rises a little where the baseline rests on few epochs.
+ */
+import { UsageError } from "../../base/errors.ts";
+import { type Baseline, baselineOf, fewEpochs, scoreOf } from "./baseline.ts";
+
+export interface SpikeOptions {
+  /** Score that begins a spike, for a baseline of very many epochs. */
+  readonly enter?: number;
+  /** Score below which it ends. */
+  readonly leave?: number;
+  /** Epochs the baseline is taken from: around each epoch when all are known, before it in a stream. */
+  readonly windowEpochs?: number;
+  /** No verdict on fewer epochs than this. */
+  readonly minEpochs?: number;
+  /** Least rise worth a spike: in the unit of the series (delay: nanoseconds), and as a share of the baseline's median. */
+  readonly minEffect?: number;
+  readonly minEffectShare?: number;
+  /** The scale of a baseline does not go below this: the resolution of the values. */
+  readonly resolution?: number;
+}
+
+export type SpikeSettings = Required<SpikeOptions>;
+
+export function spikeSettings(options: SpikeOptions = {}): SpikeSettings {
+  const settings = {
+    enter: 1.9,
+    leave: 1.3,
+    windowEpochs: 300,
+    minEpochs: 8,
+    minEffect: 1000,
+    minEffectShare: 0.05,
+    resolution: 1,
+    ...options,
+  };
+  if (!(settings.leave > 0 && settings.enter >= settings.leave))
+    throw new UsageError("bad-parameter", "a spike must begin at a score not below the one where it ends");
+  if (!(settings.minEpochs >= 3 && settings.windowEpochs >= settings.minEpochs))
+    throw new UsageError(
+      "bad-parameter",
+      "the window needs at least minEpochs epochs, and minEpochs is 3 or more",
+    );
+  return settings;
+}
+
+/**
+ * So many epochs in a row need so much less score, at the same rate of false alarms: `lasting` whatever the series' memory,
+ * `fleeting` on top where neighbours are independent, less of it up to a correlation of 0.5.
+ */
+const SUSTAINED = [
+  { epochs: 1, lasting: 0, fleeting: 0 },
+  { epochs: 3, lasting: 0.3, fleeting: 0.4 },
+  { epochs: 5, lasting: 0.45, fleeting: 0.6 },
+] as const;
+const LONGEST_RUN = 5;
+const LARGEST_DELAY_NS = 1e9;
+
+/** One epoch of a series. `value` is null where there is no answer. */
+export interface EpochValue {
+  readonly startNs: number;
+  readonly endNs: number;
+  readonly value: number | null;
+  /** Standard error of the value. */
+  readonly error: number;
+}
+
+export interface SeriesSpike {
+  readonly startNs: number;
+  endNs: number;
+  /** Indices of its first and last epoch in the series. */
+  readonly first: number;
+  last: number;
+  peak: number;
+  /** How rare it is, as the score of a single epoch that would be as rare. */
+  score: number;
+  /** Baseline where it began. */
+  readonly baseline: Baseline;
+  /** False while the last epoch of the series is still part of it. */
+  closed: boolean;
+}
+
+/** Follows one series epoch by epoch; the caller brings the baseline, so that streams and whole files share the rule. */
+export class SpikeTracker {
+  readonly #settings: SpikeSettings;
+  readonly spikes: SeriesSpike[] = [];
+  /** The current run of epochs above `leave`, with the index of each. */
+  readonly #run: { epoch: EpochValue; index: number; score: number }[] = [];
+  #index = -1;
+
+  constructor(settings: SpikeSettings) {
+    this.#settings = settings;
+  }
+
+  push(epoch: EpochValue, baseline: Baseline | null): void {
+    this.#index++;
+    const open = this.#open;
+    // An epoch without an answer neither ends a spike nor begins one.
+    if (epoch.value === null || !baseline) return;
+    // A rise that outlasts half a window is a new normal state (a reroute): from then on the moving baseline judges.
+    const held = open && this.#index - open.first <= this.#settings.windowEpochs / 2;
+    const judged = held ? open.baseline : baseline;
+    if (scoreOf(judged, epoch.value) < this.#settings.leave) {
+      if (open) open.closed = true;
+      this.#run.length = 0;
+      return;
+    }
+    this.#run.push({ epoch, index: this.#index, score: scoreOf(judged, epoch.value - epoch.error) });
+    const score = this.#runScore(judged);
+    if (open) {
+      open.last = this.#index;
+      open.endNs = epoch.endNs;
+      open.peak = Math.max(open.peak, epoch.value);
+      open.score = Math.max(open.score, score);
+    } else if (score >= this.#settings.enter + fewEpochs(judged.epochs) && this.#matters(epoch, judged)) {
+      const first = this.#run[0]!;
+      this.spikes.push({
+        startNs: first.epoch.startNs,
+        endNs: epoch.endNs,
+        first: first.index,
+        last: this.#index,
+        peak: Math.max(...this.#run.map((r) => r.epoch.value!)),
+        score,
+        baseline: judged,
+        closed: false,
+      });
+    }
+    // Longer runs than the longest rule are of no use once a spike is open; before, they tell where it began.
+    if (this.#open && this.#run.length > LONGEST_RUN) this.#run.shift();
+  }
+
+  get #open(): SeriesSpike | undefined {
+    const last = this.spikes.at(-1);
+    return last && !last.closed ? last : undefined;
+  }
+
+  #matters(epoch: EpochValue, baseline: Baseline): boolean {
+    const { minEffect, minEffectShare } = this.#settings;
+    const rise = epoch.value! - baseline.median;
+    // A median below zero or of seconds is the offset of a clock, and no measure of what is much.
+    const ordinary = baseline.median > LARGEST_DELAY_NS ? 0 : Math.max(0, baseline.median);
+    return rise >= minEffect && rise >= minEffectShare * ordinary;
+  }
+
+  /** The score of one epoch that would be as rare as the run up to here. */
+  #runScore(baseline: Baseline): number {
+    const independence = Math.max(0, 1 - 2 * baseline.memory);
+    let best = Number.NEGATIVE_INFINITY;
+    for (const { epochs, lasting, fleeting } of SUSTAINED) {
+      if (this.#run.length < epochs) break;
+      const least = Math.min(...this.#run.slice(-epochs).map((r) => r.score));
+      best = Math.max(best, least + lasting + fleeting * independence);
+    }
+    return best;
+  }
+}
+
+/** All spikes of a whole series; the baseline of an epoch is taken from the window around it. */
+export function findSpikes(
+  series: readonly EpochValue[],
+  settings: SpikeSettings,
+): { spikes: SeriesSpike[]; baselines: (Baseline | null)[] } {
+  const tracker = new SpikeTracker(settings);
+  const known = series.flatMap((epoch, i) => (epoch.value === null ? [] : [i]));
+  const floor = errorFloor(series, settings.resolution);
+  const baselines: (Baseline | null)[] = [];
+  const { windowEpochs, minEpochs } = settings;
+  // Neighbours share almost their whole window: renew the baseline every thirtieth of it.
+  const stride = Math.max(1, Math.floor(windowEpochs / 30));
+  let current: Baseline | null = null;
+  let computedAt = Number.NEGATIVE_INFINITY;
+  let rank = 0;
+  for (const [i, epoch] of series.entries()) {
+    while (rank < known.length && known[rank]! < i) rank++;
+    if (known.length >= minEpochs && (i - computedAt >= stride || current === null)) {
+      const start = Math.max(0, Math.min(rank - (windowEpochs >> 1), known.length - windowEpochs));
+      const window = known.slice(start, start + windowEpochs).map((k) => series[k]!.value!);
+      current = baselineOf(window, floor);
+      computedAt = i;
+    }
+    baselines.push(current);
+    tracker.push(epoch, current);
+  }
+  return { spikes: tracker.spikes, baselines };
+}
+
+/** Follows one series as it comes; the baseline of an epoch is taken from the window before it. */
+export class SpikeStream {
+  readonly #settings: SpikeSettings;
+  readonly #tracker: SpikeTracker;
+  readonly #recent: EpochValue[] = [];
+
+  constructor(settings: SpikeSettings) {
+    this.#settings = settings;
+    this.#tracker = new SpikeTracker(settings);
+  }
+
+  get spikes(): readonly SeriesSpike[] {
+    return this.#tracker.spikes;
+  }
+
+  /** The baseline the epoch was judged by: null while there are too few epochs before it. */
+  push(epoch: EpochValue): Baseline | null {
+    const { minEpochs, windowEpochs } = this.#settings;
+    const baseline =
+      this.#recent.length >= minEpochs
+        ? baselineOf(
+            this.#recent.map((e) => e.value!),
+            errorFloor(this.#recent, this.#settings.resolution),
+          )
+        : null;
+    this.#tracker.push(epoch, baseline);
+    if (epoch.value !== null) this.#recent.push(epoch);
+    if (this.#recent.length > windowEpochs) this.#recent.shift();
+    return baseline;
+  }
+}
+
+/** The scale of a baseline does not go below the typical error of what it is made of, nor below the resolution. */
+function errorFloor(series: readonly EpochValue[], resolution: number): number {
+  const errors = series
+    .filter((e) => e.value !== null)
+    .map((e) => e.error)
+    .sort((a, b) => a - b);
+  return Math.max(resolution, errors.length > 0 ? 0.6745 * errors[errors.length >> 1]! : 0);
+}

@@ -1,0 +1,161 @@
+/**
+ * Who measures: m-routers and m-servers (MPLANE, section VI), and the segments a path falls into (section II, figure 1).
+ *
+ * A path is cut at the ports of every m-router it passes: a segment inside the router between ingress and egress port,
+ * and a segment from its egress port to the next one that measures: a link, or a virtual link over routers that are not
+ * upgraded. The ends of a path measure always (a host, an m-server, or an m-router itself).
+ */
+import { UsageError } from "../../base/errors.ts";
+import { routerIndex, type Topology } from "../topology/topology.ts";
+import { compileGraph, countPaths, type Graph, type Path, shortestPathDag } from "./shortest-paths.ts";
+import { UncutPaths } from "./uncut-paths.ts";
+
+export interface Deployment {
+  readonly mRouters: ReadonlySet<number>;
+  /** Routers with an m-server beside them. A server beside an m-router is removed (step one of section VI). */
+  readonly mServers: ReadonlySet<number>;
+}
+
+/** From names; without servers, one stands beside every router that is not upgraded. */
+export function deployment(
+  topology: Topology,
+  mRouters: readonly string[] = topology.mRouters.map((r) => topology.routers[r]!.name),
+  mServers: readonly string[] | null = topology.mServers?.map((r) => topology.routers[r]!.name) ?? null,
+): Deployment {
+  const upgraded = new Set(mRouters.map((name) => routerIndex(topology, name)));
+  const servers = mServers?.map((name) => routerIndex(topology, name)) ?? topology.routers.map((_, i) => i);
+  return { mRouters: upgraded, mServers: new Set(servers.filter((r) => !upgraded.has(r))) };
+}
+
+export interface Segment {
+  readonly kind: "router" | "link" | "virtual-link";
+  readonly from: string;
+  readonly to: string;
+  /** Names of the routers it runs over, ends included; a router segment has one. */
+  readonly routers: readonly string[];
+  readonly hops: number;
+}
+
+/** One stop of a way through the network: a host, an m-server or a router with the ports used. */
+interface Stop {
+  readonly name: string;
+  readonly router: boolean;
+  readonly measures: boolean;
+  readonly inPort: string;
+  readonly outPort: string;
+}
+
+/**
+ * The segments of a path. With hosts, the way begins and ends at them (section II, figure 1); without, at the m-server
+ * beside the end router, or at the port of an end router that is upgraded.
+ */
+export function segmentsOf(
+  topology: Topology,
+  deployed: Deployment,
+  path: Path,
+  ends: { fromHost?: string; toHost?: string } = {},
+): Segment[] {
+  const ports = path.links.map((link) => portNames(topology, link));
+  const last = path.routers.length - 1;
+  const stops: Stop[] = path.routers.map((router, i) => ({
+    name: topology.routers[router]!.name,
+    router: true,
+    measures: deployed.mRouters.has(router),
+    inPort: i > 0 ? ports[i - 1]!.toPort : (ends.fromHost ?? ""),
+    outPort: i < last ? ports[i]!.fromPort : (ends.toHost ?? ""),
+  }));
+  if (ends.fromHost !== undefined) stops.unshift(hostStop(ends.fromHost));
+  if (ends.toHost !== undefined) stops.push(hostStop(ends.toHost));
+  const segments: Segment[] = [];
+  let from: string | null = null;
+  let over: string[] = [];
+  for (const [i, stop] of stops.entries()) {
+    const isFirst = i === 0;
+    const isLast = i === stops.length - 1;
+    over.push(stop.name);
+    if (!isFirst && (stop.measures || isLast)) {
+      const to = stop.router && stop.measures ? portPoint(stop.name, stop.inPort) : stop.name;
+      const hops = over.length - 1;
+      segments.push({ kind: hops === 1 ? "link" : "virtual-link", from: from!, to, routers: over, hops });
+      if (stop.router && stop.measures && !isLast)
+        segments.push({
+          kind: "router",
+          from: to,
+          to: portPoint(stop.name, stop.outPort),
+          routers: [stop.name],
+          hops: 0,
+        });
+    }
+    if (isFirst || stop.measures) {
+      from = stop.router && stop.measures ? portPoint(stop.name, stop.outPort) : stop.name;
+      over = [stop.name];
+    }
+  }
+  return segments;
+}
+
+function hostStop(name: string): Stop {
+  return { name, router: false, measures: true, inPort: "", outPort: "" };
+}
+
+function portPoint(router: string, port: string): string {
+  return `${router}[${port}]`;
+}
+
+/** Port names of a link: as the map gives them, else by the neighbour, numbered where links are parallel. */
+function portNames(topology: Topology, linkIndex: number): { fromPort: string; toPort: string } {
+  const link = topology.links[linkIndex]!;
+  let rank = 1;
+  let parallel = 0;
+  for (const [i, other] of topology.links.entries())
+    if (other.from === link.from && other.to === link.to) {
+      parallel++;
+      if (i < linkIndex) rank++;
+    }
+  const suffix = parallel > 1 ? `#${rank}` : "";
+  return {
+    fromPort: link.fromPort ?? `to ${topology.routers[link.to]!.name}${suffix}`,
+    toPort: link.toPort ?? `from ${topology.routers[link.from]!.name}${suffix}`,
+  };
+}
+
+export interface MeasurementCost {
+  /** Ingress-egress pairs inside m-routers: the sum of squared degrees. */
+  readonly internal: number;
+  /** Links and virtual links to probe, equal-cost ones apart. */
+  readonly segments: number;
+  readonly probeHops: number;
+}
+
+/** What a deployment has to measure: uncut shortest paths between those that measure. */
+export function measurementCost(topology: Topology, deployed: Deployment): MeasurementCost {
+  const graph = compileGraph(topology);
+  const internal = internalMeasurements(graph, deployed.mRouters);
+  const everyone = deployed.mRouters.size + deployed.mServers.size === topology.routers.length;
+  const paths = new UncutPaths(graph);
+  for (const router of deployed.mRouters) paths.upgrade(router);
+  if (everyone) return { internal, segments: paths.segments.count, probeHops: paths.probeHops };
+  const ends = [...deployed.mRouters, ...deployed.mServers];
+  if (ends.length === 0) throw new UsageError("bad-topology", `${topology.name}: nobody measures`);
+  let segments = 0;
+  let probeHops = 0;
+  for (const a of ends) {
+    const dag = shortestPathDag(graph, a);
+    const count = countPaths(dag);
+    const share = paths.uncutShare(a);
+    const { hops } = paths.uncutHops(a);
+    for (const [p, b] of dag.order.entries()) {
+      if (p === 0 || !(deployed.mRouters.has(b) || deployed.mServers.has(b))) continue;
+      segments += share[b]! * count[p]!;
+      probeHops += share[b]! * count[p]! * hops[b]!;
+    }
+  }
+  return { internal, segments, probeHops };
+}
+
+/** Section II: an LDA-like primitive per ingress-egress pair, the sum of squared degrees. */
+export function internalMeasurements(graph: Graph, routers: Iterable<number>): number {
+  let sum = 0;
+  for (const router of routers) sum += (graph.first[router + 1]! - graph.first[router]!) ** 2;
+  return sum;
+}

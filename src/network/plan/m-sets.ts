@@ -1,0 +1,146 @@
+/**
+ * m-sets: whom each m-router and m-server probes (MPLANE, section VI, figure 8).
+ *
+ * From its own shortest-path tree, with all equal-cost branches, a node takes every path up to the first m-router on it;
+ * an m-server is the end of a path, never a cut, because it stands beside its router and traffic does not pass it. Two
+ * equal-cost paths to the same target are two members, told apart by rank (the paper's D_2 is the second).
+ *
+ * A probe session between two m-routers measures both directions, so by default their (virtual) link is listed once, at
+ * the end whose name comes first, as in figure 8, where C lists F and F does not list C. `pairs: "twice"` lists it at both.
+ * A path whose way back is not a shortest path is always listed.
+ */
+import { UsageError } from "../../base/errors.ts";
+import { byName, type Topology } from "../topology/topology.ts";
+import type { Deployment } from "./deployment.ts";
+import { compileGraph, countPaths, type Path, pathsTo, shortestPathDag } from "./shortest-paths.ts";
+
+export interface MSetMember {
+  readonly target: string;
+  readonly kind: "m-router" | "m-server";
+  /** 1 for the first of the equal-cost paths to the target in name order; `of` is how many there are. */
+  readonly rank: number;
+  readonly of: number;
+  /** Router names, ends included. */
+  readonly path: readonly string[];
+  /** Indices of the links; tells parallel links apart. */
+  readonly links: readonly number[];
+}
+
+export interface MSet {
+  readonly node: string;
+  readonly kind: "m-router" | "m-server";
+  readonly members: readonly MSetMember[];
+}
+
+export interface MSetOptions {
+  readonly pairs?: "once" | "twice";
+  /** Most members of one m-set: beyond it is a UsageError, because a node cannot run so many sessions. */
+  readonly limit?: number;
+}
+
+export function mSets(topology: Topology, deployed: Deployment, options: MSetOptions = {}): MSet[] {
+  const { pairs = "once", limit = 100_000 } = options;
+  const graph = compileGraph(topology);
+  const name = (router: number) => topology.routers[router]!.name;
+  const measures = (router: number) => deployed.mRouters.has(router) || deployed.mServers.has(router);
+  const nodes = topology.routers.map((_, i) => i).filter(measures);
+  const raw = new Map<number, { path: Path; member: MSetMember }[]>();
+  for (const node of nodes) {
+    const dag = shortestPathDag(graph, node);
+    const counts = countPaths(dag);
+    const members: { path: Path; member: MSetMember }[] = [];
+    for (const [p, target] of dag.order.entries()) {
+      if (p === 0 || !measures(target)) continue;
+      if (counts[p]! > limit)
+        throw new UsageError(
+          "bad-topology",
+          `${counts[p]} equal-cost paths from ${name(node)} to ${name(target)}, more than ${limit}`,
+        );
+      let rank = 0;
+      // All equals are walked, not only the uncut ones, so that a rank means the same before and after an upgrade.
+      for (const path of pathsTo(dag, target)) {
+        rank++;
+        if (path.routers.slice(1, -1).some((r) => deployed.mRouters.has(r))) continue;
+        if (members.length >= limit)
+          throw new UsageError("bad-topology", `the m-set of ${name(node)} has more than ${limit} members`);
+        members.push({
+          path,
+          member: {
+            target: name(target),
+            kind: deployed.mRouters.has(target) ? "m-router" : "m-server",
+            rank,
+            of: counts[p]!,
+            path: path.routers.map(name),
+            links: path.links,
+          },
+        });
+      }
+    }
+    members.sort((a, b) => byName(a.member.target, b.member.target) || a.member.rank - b.member.rank);
+    raw.set(node, members);
+  }
+  const listed = new Set<string>();
+  for (const members of raw.values()) for (const { path } of members) listed.add(path.routers.join());
+  return nodes.map((node) => ({
+    node: name(node),
+    kind: deployed.mRouters.has(node) ? "m-router" : "m-server",
+    members: raw
+      .get(node)!
+      .filter(({ path, member }) => {
+        if (pairs === "twice" || member.kind !== "m-router" || !deployed.mRouters.has(node)) return true;
+        const reverse = [...path.routers].reverse().join();
+        return byName(name(node), member.target) < 0 || !listed.has(reverse);
+      })
+      .map(({ member }) => member),
+  }));
+}
+
+/** "D" or, where there are equal-cost paths and it is not the first, "D_2": the paper's notation. */
+export function memberLabel(member: MSetMember): string {
+  return member.rank > 1 ? `${member.target}_${member.rank}` : member.target;
+}
+
+/**
+ * The m-sets in force over time: after a topology change old members stay beside the new ones for the hold time, so that
+ * every path is measured before and after routing settles (section VI).
+ */
+export class MSetHistory {
+  readonly #holdNs: number;
+  readonly #options: MSetOptions;
+  #current = new Map<string, MSet>();
+  /** By node: members that are no longer current, and until when they are kept. */
+  readonly #leaving = new Map<string, { member: MSetMember; untilNs: number }[]>();
+
+  constructor(holdNs: number, options: MSetOptions = {}) {
+    if (!(holdNs >= 0))
+      throw new UsageError("bad-parameter", `the hold time must not be negative (${holdNs})`);
+    this.#holdNs = holdNs;
+    this.#options = options;
+  }
+
+  update(topology: Topology, deployed: Deployment, nowNs: number): void {
+    const next = new Map(mSets(topology, deployed, this.#options).map((set) => [set.node, set]));
+    for (const [node, old] of this.#current) {
+      const staying = new Set(next.get(node)?.members.map(memberKey));
+      const kept = (this.#leaving.get(node) ?? []).filter(
+        ({ member, untilNs }) => untilNs > nowNs && !staying.has(memberKey(member)),
+      );
+      const leaving = old.members
+        .filter((member) => !staying.has(memberKey(member)))
+        .map((member) => ({ member, untilNs: nowNs + this.#holdNs }));
+      this.#leaving.set(node, [...kept, ...leaving]);
+    }
+    this.#current = next;
+  }
+
+  /** Members to measure at this time: current ones, and old ones until their hold time ends. */
+  members(node: string, nowNs: number): MSetMember[] {
+    const old = (this.#leaving.get(node) ?? []).filter(({ untilNs }) => untilNs > nowNs);
+    return [...(this.#current.get(node)?.members ?? []), ...old.map(({ member }) => member)];
+  }
+}
+
+/** The way, not the rank: a rank may shift when an equal-cost path appears elsewhere. Links may be renumbered. */
+function memberKey(member: MSetMember): string {
+  return JSON.stringify(member.path);
+}

@@ -1,0 +1,151 @@
+/**
+ * FRR's OSPF database as JSON: `show ip ospf database router json` and `show ip ospf mpls-te database json`.
+ *
+ * Router LSAs: a point-to-point link counts where both ends list it (OSPF's own two-way check); routers on one transit
+ * network are joined pairwise at the cost of the sender's interface, which is what OSPF's zero cost out of a network
+ * comes to. Stub networks are no links. A metric that is missing (trimmed output) counts as 1, with a note.
+ * TE database: metric, delay in microseconds (RFC 7471), bandwidth in bytes per second (RFC 3630).
+ */
+import { FormatError } from "../../base/errors.ts";
+import { definedOnly, type Topology, TopologyBuilder } from "./topology.ts";
+
+type Json = Record<string, unknown>;
+
+export function isFrrRouterDatabase(value: unknown): boolean {
+  return routerDatabases(value).length > 0;
+}
+
+export function isFrrTeDatabase(value: unknown): boolean {
+  return asObject(asObject(value)?.["ted"])?.["vertices"] !== undefined;
+}
+
+/** The database, alone or once per VRF. */
+function routerDatabases(value: unknown): Json[] {
+  const top = asObject(value);
+  if (!top) return [];
+  const found: Json[] = [];
+  for (const candidate of [top, ...Object.values(top)]) {
+    const states = asObject(candidate)?.["routerLinkStates"] ?? asObject(candidate)?.["Router Link States"];
+    const object = asObject(states);
+    if (object) found.push(asObject(object["areas"]) ?? object);
+  }
+  return found;
+}
+
+export function parseFrrRouterDatabase(value: unknown, file: string): Topology {
+  const builder = new TopologyBuilder();
+  const pointToPoint: { from: string; to: string; weight: number; port: string | undefined }[] = [];
+  const networks = new Map<string, { router: string; weight: number; port: string | undefined }[]>();
+  let withoutMetric = 0;
+  for (const areas of routerDatabases(value))
+    for (const [area, content] of Object.entries(areas)) {
+      const lsas = Array.isArray(content) ? content : Object.values(asObject(content) ?? {});
+      for (const entry of lsas) {
+        const lsa = asObject(entry);
+        const id = text(lsa?.["linkStateId"]) ?? text(lsa?.["advertisingRouter"]);
+        if (!lsa || id === undefined)
+          throw new FormatError("bad-record", file, 0, `area ${area}: an LSA without linkStateId`);
+        builder.router(id);
+        for (const item of Object.values(asObject(lsa["routerLinks"]) ?? {})) {
+          const link = asObject(item);
+          const type = text(link?.["linkType"]) ?? "";
+          if (!link || /stub/i.test(type)) continue;
+          const metric = link["tos0Metric"] ?? link["metric"];
+          if (metric === undefined) withoutMetric++;
+          // A metric of 0 is legal on the wire; a cost must be positive here so that paths do not turn in circles.
+          const weight = typeof metric === "number" && metric > 0 ? metric : 1;
+          const port = text(link["routerInterfaceAddress"]);
+          const neighbour = text(link["neighborRouterId"]);
+          const network = text(link["designatedRouterAddress"]);
+          if (neighbour !== undefined) pointToPoint.push({ from: id, to: neighbour, weight, port });
+          else if (network !== undefined) {
+            const key = `${area} ${network}`;
+            const members = networks.get(key);
+            if (members) members.push({ router: id, weight, port });
+            else networks.set(key, [{ router: id, weight, port }]);
+          }
+        }
+      }
+    }
+  if (builder.routerCount === 0) throw new FormatError("empty", file, 0, "the OSPF database holds no router");
+  const heard = new Set(pointToPoint.map((l) => `${l.from} ${l.to}`));
+  let oneSided = 0;
+  for (const { from, to, weight, port } of pointToPoint) {
+    if (heard.has(`${to} ${from}`) && builder.has(to))
+      builder.link(builder.router(from), builder.router(to), { weight, ...definedOnly({ fromPort: port }) });
+    else oneSided++;
+  }
+  for (const members of networks.values())
+    for (const a of members)
+      for (const b of members)
+        if (a.router !== b.router)
+          builder.link(builder.router(a.router), builder.router(b.router), {
+            weight: a.weight,
+            ...definedOnly({ fromPort: a.port, toPort: b.port }),
+          });
+  if (withoutMetric > 0) builder.note(`${withoutMetric} links without a metric count as 1`);
+  if (oneSided > 0) builder.note(`${oneSided} links that only one end lists are left out`);
+  return builder.finish(file);
+}
+
+export function parseFrrTeDatabase(value: unknown, file: string): Topology {
+  const ted = asObject(asObject(value)?.["ted"]) ?? {};
+  const builder = new TopologyBuilder();
+  const index = new Map<unknown, number>();
+  for (const entry of Array.isArray(ted["vertices"]) ? ted["vertices"] : []) {
+    const vertex = asObject(entry);
+    const name = text(vertex?.["router-id"]) ?? text(vertex?.["vertex-id"]);
+    if (!vertex || name === undefined)
+      throw new FormatError("bad-record", file, 0, "a vertex without router-id");
+    index.set(vertex["vertex-id"], builder.router(name));
+  }
+  if (builder.routerCount === 0) throw new FormatError("empty", file, 0, "the TE database holds no vertex");
+  const directed = new Set<string>();
+  let dangling = 0;
+  for (const entry of Array.isArray(ted["edges"]) ? ted["edges"] : []) {
+    const edge = asObject(entry) ?? {};
+    const from = index.get(edge["local-vertex-id"]);
+    const to = index.get(edge["remote-vertex-id"]);
+    if (from === undefined || to === undefined) {
+      dangling++;
+      continue;
+    }
+    const attributes = asObject(edge["edge-attributes"]) ?? {};
+    const delayUs = number(attributes["delay"]);
+    const bytesPerSecond = number(attributes["max-link-bandwidth"]);
+    builder.link(from, to, {
+      weight: positive(edge["metric"]) ?? positive(attributes["te-metric"]) ?? 1,
+      ...definedOnly({
+        latencyMs: delayUs === undefined ? undefined : delayUs / 1000,
+        capacityBps: bytesPerSecond === undefined ? undefined : bytesPerSecond * 8,
+        fromPort: text(attributes["local-address"]),
+        toPort: text(attributes["remote-address"]),
+      }),
+    });
+    directed.add(`${from} ${to}`);
+  }
+  const oneWay = [...directed].filter((key) => !directed.has(key.split(" ").reverse().join(" "))).length;
+  if (oneWay > 0) builder.note(`${oneWay} links have no way back`);
+  if (dangling > 0) builder.note(`${dangling} edges to routers outside the database are left out`);
+  return builder.finish(file);
+}
+
+function asObject(value: unknown): Json | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" && value !== ""
+    ? value
+    : typeof value === "number"
+      ? String(value)
+      : undefined;
+}
+
+function number(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;
+}
+
+function positive(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) && value > 0 ? value : undefined;
+}

@@ -1,0 +1,272 @@
+/**
+ * A point being observed: batches in, records out. It cuts the stream (cutter.ts), drives a tap per estimator and role through the epochs, and
+ * seals what they kept. Batches come filtered and keyed, in file order, and are left as they were. Memory: the taps'.
+ */
+import { UsageError } from "../base/errors.ts";
+import type { Kernels } from "../base/kernels.ts";
+import { VERSION } from "../base/version.ts";
+import { FLAG, type PacketBatch } from "../capture/batch.ts";
+import { addDelayErrors, type DelayErrorSums, delayErrorOf, noDelayErrors } from "../delays/delay-error.ts";
+import { geometryFingerprint } from "../epoch/compatible.ts";
+import { type CutPlan, type Cutter, createCutter, type EpochSink } from "../epoch/cutter.ts";
+import type { EncodeOptions, EpochBounds, EpochRecord, RecordCounters, RecordRole } from "../epoch/record.ts";
+import type { Estimator, ParameterValues, Role, SealedEpoch, Tap } from "../estimators/estimator.ts";
+import { formatParameters } from "../estimators/parameters.ts";
+
+/** An estimator to run, with its parameters completed. */
+export interface TapPlan {
+  estimator: Estimator;
+  parameters: ParameterValues;
+}
+
+export interface ObserverOptions {
+  kernels: Kernels;
+  point: string;
+  /** Which end of a segment the point is; `both` where it may be either. */
+  role: Role | "both";
+  segment?: string;
+  taps: readonly TapPlan[];
+  cut: CutPlan;
+  /** Of digests, flow hashes and sketches. */
+  seed: bigint;
+  /** How the batches were made, for the record: flow key, digest cover, tunnels, filter. */
+  key: string;
+  cover: number;
+  inner?: boolean;
+  filter?: string;
+  /** The batches' delay column is filled. */
+  delays?: boolean;
+  onRecord: (record: EpochRecord, options: EncodeOptions) => void;
+}
+
+/** What the capture has counted so far, beside its rows. */
+export interface CaptureTotals {
+  frames: number;
+  skipped: Readonly<Record<string, number>>;
+  dropped: number | null;
+}
+
+interface RunningTap {
+  plan: TapPlan;
+  role: RecordRole;
+  tap: Tap;
+  fingerprint: bigint;
+  parameters: string;
+}
+
+const NO_TOTALS: CaptureTotals = { frames: 0, skipped: {}, dropped: null };
+export const LONGEST_NAME_BYTES = 64;
+
+export class PointObserver {
+  readonly #options: ObserverOptions;
+  readonly #cutter: Cutter;
+  readonly #taps: RunningTap[];
+  readonly #sink: EpochSink;
+  /** ns since 1970 that the taps' times count from: the first batch's origin. */
+  #axisNs: bigint | null = null;
+  #batch: PacketBatch | null = null;
+  #openNs: { startNs: bigint; referenceNs: bigint } | null = null;
+  /** Of the delays since the last seal, and of the batch at hand. */
+  #errors = noDelayErrors();
+  #batchErrors: DelayErrorSums | null = null;
+  #short = 0;
+  #backward = 0;
+  #frames = 0;
+  #totals: CaptureTotals = NO_TOTALS;
+  #counted: CaptureTotals = NO_TOTALS;
+
+  constructor(options: ObserverOptions) {
+    checkName("--point", options.point);
+    if (options.segment) checkName("--segment", options.segment);
+    this.#options = options;
+    this.#cutter = createCutter(options.cut);
+    this.#taps = options.taps.flatMap((plan) => this.#start(plan));
+    if (this.#taps.length === 0) {
+      const names = options.taps.map((t) => t.estimator.name).join(", ");
+      throw new UsageError(
+        "not-supported",
+        `${names || "no estimator"}: nothing to keep at a ${options.role}`,
+        "these keep records at the receiver only",
+      );
+    }
+    this.#sink = {
+      open: (start) => this.#open(start),
+      rows: (from, to) => this.#rows(from, to),
+      isFull: () => this.#taps.some(({ tap }) => tap.isFull?.() ?? false),
+      close: (bounds) => this.#seal(bounds, null),
+      discard: (bounds, reason) => this.#seal(bounds, reason),
+    };
+  }
+
+  get memoryBytes(): number {
+    return this.#taps.reduce((sum, t) => sum + t.tap.memoryBytes, 0);
+  }
+
+  /** Observation begins at this time, whenever the first row comes; for rows that are only part of what the point sees. */
+  begin(nowNs: bigint): void {
+    this.#axisNs ??= nowNs;
+    this.#cutter.begin?.(nowNs, this.#sink);
+  }
+
+  /** Rows of a batch whose time 0 is `originNs`. `errors`: of its delays; at a cut they are told to within a batch. `totals`: what the capture has counted up to and with this batch. */
+  feed(batch: PacketBatch, originNs: bigint, totals?: CaptureTotals, errors?: DelayErrorSums): void {
+    this.#batchErrors = errors ?? null;
+    if (errors) addDelayErrors(this.#errors, errors);
+    this.#axisNs ??= originNs;
+    if (totals) this.#totals = totals;
+    else this.#frames += batch.count;
+    this.#batch = batch;
+    if (originNs === this.#axisNs) this.#cutter.cut(batch, originNs, this.#sink);
+    else this.#feedShifted(batch, Number(originNs - this.#axisNs), this.#axisNs);
+    this.#batch = null;
+    this.#batchErrors = null;
+  }
+
+  /** Observation has ended (at `nowNs` where that is known): the open epoch is sealed as it is. Feeding may go on, in a new one. */
+  finish(totals?: CaptureTotals, nowNs?: bigint): void {
+    if (totals) this.#totals = totals;
+    this.#cutter.finish(this.#sink, nowNs);
+  }
+
+  free(): void {
+    for (const { tap } of this.#taps) tap.free();
+  }
+
+  /** A second capture of the point: its rows are put on the first one's time axis while the taps look at them. */
+  #feedShifted(batch: PacketBatch, shiftNs: number, axisNs: bigint): void {
+    const { count } = batch;
+    const kept = batch.timeNs.slice(0, count);
+    const { timeNs } = batch;
+    for (let i = 0; i < count; i++) timeNs[i] = kept[i]! + shiftNs;
+    try {
+      this.#cutter.cut(batch, axisNs, this.#sink);
+    } finally {
+      batch.timeNs.set(kept);
+    }
+  }
+
+  #start(plan: TapPlan): RunningTap[] {
+    const { kernels, seed, role, key, cover, inner } = this.#options;
+    const { estimator } = plan;
+    if (estimator.needs.delays && this.#options.delays !== true) {
+      throw new UsageError(
+        "not-supported",
+        `${estimator.name} needs the delay of each packet, which a single capture does not tell`,
+        "give the sender's capture too, or --delays rli where reference packets tell them",
+      );
+    }
+    const parameters = formatParameters(estimator, plan.parameters, true);
+    const payloadVersion = estimator.version;
+    const fingerprint = geometryFingerprint({
+      estimator: estimator.name,
+      payloadVersion,
+      parameters,
+      key,
+      cover,
+      inner: inner ?? false,
+    });
+    const make = (as: RecordRole, tapRole: Role): RunningTap => ({
+      plan,
+      role: as,
+      tap: estimator.createTap({ kernels, role: tapRole, seed }, plan.parameters),
+      fingerprint,
+      parameters,
+    });
+    if (!estimator.needs.sender) return role === "sender" ? [] : [make("receiver", "receiver")];
+    if (role !== "both") return [make(role, role)];
+    if (estimator.roleMatters) return [make("sender", "sender"), make("receiver", "receiver")];
+    return [make("none", "sender")];
+  }
+
+  #open(start: { startNs: bigint; referenceNs: bigint }): void {
+    this.#openNs = start;
+    const at = Number(start.referenceNs - this.#axisNs!);
+    for (const { tap } of this.#taps) tap.begin(at, this.#axisNs!);
+  }
+
+  #rows(from: number, to: number): void {
+    const batch = this.#batch!;
+    const { flags, timeNs } = batch;
+    const start = Number(this.#openNs!.startNs - this.#axisNs!);
+    for (let i = from; i < to; i++) {
+      if ((flags[i]! & FLAG.short) !== 0) this.#short++;
+      if (timeNs[i]! < start) this.#backward++;
+    }
+    for (const { tap } of this.#taps) tap.update(batch, from, to);
+  }
+
+  #seal(epoch: EpochBounds, reason: string | null): void {
+    const opened = this.#openNs !== null;
+    this.#openNs = null;
+    const counters = this.#count();
+    for (const running of this.#taps) {
+      const sealed = opened ? running.tap.seal() : null;
+      // A void epoch keeps its counters and says why; its sketch would mislead.
+      const kept =
+        reason === null && sealed ? sealed : { payload: new Uint8Array(0), packets: sealed?.packets ?? 0 };
+      this.#emit(running, epoch, kept, reason, counters);
+    }
+    this.#short = 0;
+    this.#backward = 0;
+    this.#errors = this.#batchErrors ? { ...this.#batchErrors } : noDelayErrors();
+  }
+
+  #emit(
+    running: RunningTap,
+    epoch: EpochBounds,
+    sealed: SealedEpoch,
+    reason: string | null,
+    counters: Omit<RecordCounters, "packets">,
+  ): void {
+    const { point, segment, key, cover, inner, filter, seed, onRecord } = this.#options;
+    const { estimator } = running.plan;
+    const record: EpochRecord = {
+      point,
+      role: running.role,
+      segment: segment ?? "",
+      estimator: estimator.name,
+      payloadVersion: estimator.version,
+      parameters: running.parameters,
+      key,
+      cover,
+      inner: inner ?? false,
+      filter: filter ?? "",
+      seed,
+      fingerprint: running.fingerprint,
+      epoch,
+      counters: { ...counters, packets: sealed.packets },
+      void: reason,
+      program: `hoptime ${VERSION}`,
+      payload: sealed.payload,
+      delayError: estimator.needs.delays ? delayErrorOf(this.#errors) : null,
+    };
+    onRecord(record, estimator.readsRanges ? { raw: true } : {});
+  }
+
+  /** What was counted since the last seal. Frames come batch by batch, so at a cut they are told to within a batch. */
+  #count(): Omit<RecordCounters, "packets"> {
+    const now = this.#totals;
+    const before = this.#counted;
+    this.#counted = now;
+    const skipped: Record<string, number> = {};
+    for (const [reason, n] of Object.entries(now.skipped)) {
+      const more = n - (before.skipped[reason] ?? 0);
+      if (more > 0) skipped[reason] = more;
+    }
+    const frames = now.frames - before.frames + this.#frames;
+    this.#frames = 0;
+    const dropped = now.dropped === null ? null : Math.max(0, now.dropped - (before.dropped ?? 0));
+    return { frames, short: this.#short, backward: this.#backward, skipped, dropped };
+  }
+}
+
+/** Names become folders and travel in records: short, visible, without control characters. */
+export function checkName(flag: string, name: string): void {
+  const bytes = new TextEncoder().encode(name).length;
+  if (bytes >= 1 && bytes <= LONGEST_NAME_BYTES && name.trim() === name && !/\p{Cc}/u.test(name)) return;
+  throw new UsageError(
+    "bad-parameter",
+    `${flag}: '${name}' is not a name`,
+    `a name has 1 to ${LONGEST_NAME_BYTES} bytes, no control characters and no spaces at its ends`,
+  );
+}

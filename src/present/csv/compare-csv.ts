@@ -1,0 +1,43 @@
+/** The flows of a compare report as CSV: one row per flow; empty cells where there is no answer. */
+import {
+  COUNT_FIELDS,
+  type FlowReport,
+  type FlowRows,
+  LATENCY_FIELDS,
+  type ReportView,
+} from "../../compare/report.ts";
+
+/** Text as one cell (RFC 4180). */
+export function csvCell(value: string): string {
+  return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
+}
+
+const KEY_COLUMNS = ["src", "dst", "proto", "sport", "dport", "dscp", "vlan"] as const;
+
+/** Line by line, so that it may be longer than memory holds. */
+export function* compareCsvLines(report: Pick<ReportView, "flows" | "reverseFlows">): Generator<string> {
+  yield `${["direction", ...KEY_COLUMNS, "communityId", ...COUNT_FIELDS, ...LATENCY_FIELDS].join(",")}\n`;
+  yield* rowsOf("forward", report.flows);
+  yield* rowsOf("reverse", report.reverseFlows);
+}
+
+export function formatCompareCsv(report: Pick<ReportView, "flows" | "reverseFlows">): string {
+  return [...compareCsvLines(report)].join("");
+}
+
+function* rowsOf(direction: string, flows: FlowRows): Generator<string> {
+  for (const flow of flows) yield `${direction},${cells(flow).join(",")}\n`;
+}
+
+function cells(flow: FlowReport): (string | number)[] {
+  const { key, latency } = flow;
+  return [
+    ...KEY_COLUMNS.map((field) => {
+      const value = key[field];
+      return typeof value === "string" ? csvCell(value) : (value ?? "");
+    }),
+    flow.communityId ?? "",
+    ...COUNT_FIELDS.map((field) => flow[field] ?? ""),
+    ...LATENCY_FIELDS.map((field) => latency?.[field] ?? ""),
+  ];
+}

@@ -1,0 +1,261 @@
+/**
+ * What the report page carries of a CompareReport: the same facts, flows and intervals as columns, bounded in size.
+ * This form is private to one build of the page (page and data always travel together) and has no version; the
+ * format to program against is `hoptime.compare/1`.
+ *
+ * Bounds: the flows with most packets are kept and the rest counted; intervals beyond the limit are drawn in groups,
+ * of which counts, least and greatest delay stay exact and the quantiles are those of the worst interval. Both are
+ * said on the page. Delays of a microsecond and more are rounded to whole nanoseconds.
+ */
+import {
+  COUNT_FIELDS,
+  type CompareReport,
+  type CountField,
+  type FlowReport,
+  type FlowRows,
+  type HeatMap,
+  type IntervalReport,
+  LATENCY_FIELDS,
+  type Latency,
+  type LatencyField,
+  type ReportView,
+} from "../../compare/report.ts";
+
+export const KEY_FIELDS = ["proto", "sport", "dport", "dscp", "vlan"] as const;
+export type KeyField = (typeof KEY_FIELDS)[number];
+
+/** A column that holds nothing but null is empty. */
+type Column = (number | null)[];
+
+export interface FlowColumns {
+  /** Flows in the report; `length` of them are here. */
+  total: number;
+  length: number;
+  /** Each text once: addresses, and reasons for missing latency; the columns hold positions. */
+  addresses: string[];
+  reasons: string[];
+  src: Column;
+  dst: Column;
+  reason: Column;
+  communityId: (string | null)[];
+  key: Record<KeyField, Column>;
+  count: Record<CountField, (number | null)[]>;
+  latency: Record<LatencyField, Column>;
+}
+
+export interface IntervalColumns {
+  /** How many intervals of the report make one here; 1 almost always. */
+  grouped: number;
+  /** Relative to `originNs`. */
+  startNs: number[];
+  endNs: number[];
+  sent: number[];
+  matched: number[];
+  lost: number[];
+  latency: Record<LatencyField, Column>;
+}
+
+export interface HeatColumns {
+  delayEdgesNs: number[];
+  /** Relative to `originNs`. */
+  columnStartNs: number[];
+  columnWidthNs: number;
+  /** Per column: the first row that is not empty, then the counts from there to the last that is not empty. */
+  counts: number[][];
+}
+
+export interface PageData
+  extends Omit<CompareReport, "flows" | "reverseFlows" | "intervals" | "cdf" | "heat" | "format"> {
+  /** Where the time axis begins, ns since 1970. */
+  originNs: string;
+  flows: FlowColumns;
+  reverseFlows: FlowColumns;
+  intervals: IntervalColumns;
+  cdf: { delayNs: number[]; share: number[] };
+  heat: HeatColumns | null;
+}
+
+export interface PageLimits {
+  maxFlows: number;
+  maxIntervals: number;
+  /** Items kept of a list inside `estimates`, `options` and the details of `clock`. */
+  maxListItems: number;
+}
+
+export const PAGE_LIMITS: PageLimits = { maxFlows: 50_000, maxIntervals: 50_000, maxListItems: 100 };
+
+export function toPageData(report: ReportView, limits: PageLimits = PAGE_LIMITS): PageData {
+  const origin = firstInstant(report);
+  return {
+    hoptime: report.hoptime,
+    options: bounded(report.options, limits.maxListItems) as Record<string, unknown>,
+    before: report.before,
+    after: report.after,
+    segment: report.segment,
+    reverse: report.reverse,
+    clock: bounded(report.clock, limits.maxListItems) as CompareReport["clock"],
+    direction: report.direction,
+    notes: report.notes,
+    ...(report.estimates && {
+      estimates: bounded(report.estimates, limits.maxListItems) as Record<string, unknown>,
+    }),
+    originNs: String(origin),
+    flows: flowColumns(report.flows, limits.maxFlows),
+    reverseFlows: flowColumns(report.reverseFlows, limits.maxFlows),
+    intervals: intervalColumns(report.intervals, origin, limits.maxIntervals),
+    cdf: { delayNs: report.cdf.map((p) => rounded(p.delayNs)), share: report.cdf.map((p) => p.share) },
+    heat: report.heat && heatColumns(report.heat, origin),
+  };
+}
+
+function firstInstant(report: ReportView): bigint {
+  const drawn = [report.intervals[0]?.startNs, report.heat?.columnStartNs[0]];
+  const captured = [report.before.firstNs, report.after.firstNs];
+  const starts = (drawn.some((s) => s !== undefined) ? drawn : captured).flatMap((s) =>
+    s ? [BigInt(s)] : [],
+  );
+  let first = starts[0] ?? 0n;
+  for (const start of starts) if (start < first) first = start;
+  return first;
+}
+
+function flowColumns(flows: FlowRows, limit: number): FlowColumns {
+  const kept = first(flows, limit);
+  const addresses = new Dictionary();
+  const reasons = new Dictionary();
+  return {
+    total: flows.length,
+    length: kept.length,
+    src: kept.map((f) => addresses.position(f.key.src)),
+    dst: kept.map((f) => addresses.position(f.key.dst)),
+    reason: orEmpty(
+      kept.map((f) => (f.latency ? null : reasons.position(f.reason ?? "no reason was given"))),
+    ),
+    communityId: kept.map((f) => f.communityId),
+    key: perField(KEY_FIELDS, (field) => orEmpty(kept.map((f) => f.key[field] ?? null))),
+    count: perField(COUNT_FIELDS, (field) => kept.map((f) => f[field])),
+    latency: latencyColumns(kept),
+    addresses: addresses.texts,
+    reasons: reasons.texts,
+  };
+}
+
+/** Those with most packets: a list may have any order, flows made on the way come in that one. */
+function first(flows: FlowRows, limit: number): FlowReport[] {
+  if (flows.length <= limit) return [...flows];
+  if (Array.isArray(flows)) {
+    const packets = (f: FlowReport) => f.sent + f.received;
+    return (flows as FlowReport[]).toSorted((a, b) => packets(b) - packets(a)).slice(0, limit);
+  }
+  const kept: FlowReport[] = [];
+  for (const flow of flows) {
+    if (kept.length === limit) break;
+    kept.push(flow);
+  }
+  return kept;
+}
+
+function intervalColumns(intervals: IntervalReport[], origin: bigint, limit: number): IntervalColumns {
+  const grouped = Math.max(1, Math.ceil(intervals.length / limit));
+  const shown = grouped === 1 ? intervals : groupIntervals(intervals, grouped);
+  return {
+    grouped,
+    startNs: shown.map((i) => Number(BigInt(i.startNs) - origin)),
+    endNs: shown.map((i) => Number(BigInt(i.endNs) - origin)),
+    sent: shown.map((i) => i.sent),
+    matched: shown.map((i) => i.matched),
+    lost: shown.map((i) => i.lost),
+    latency: latencyColumns(shown),
+  };
+}
+
+function groupIntervals(intervals: IntervalReport[], size: number): IntervalReport[] {
+  const groups: IntervalReport[] = [];
+  for (let at = 0; at < intervals.length; at += size) {
+    const part = intervals.slice(at, at + size);
+    const sum = (field: "sent" | "matched" | "lost") => part.reduce((total, i) => total + i[field], 0);
+    groups.push({
+      startNs: part[0]!.startNs,
+      endNs: part[part.length - 1]!.endNs,
+      sent: sum("sent"),
+      matched: sum("matched"),
+      lost: sum("lost"),
+      latency: worstOf(part.flatMap((i) => i.latency ?? [])),
+    });
+  }
+  return groups;
+}
+
+function worstOf(parts: Latency[]): Latency | null {
+  if (parts.length === 0) return null;
+  const count = parts.reduce((n, l) => n + l.count, 0);
+  const most = (field: LatencyField) => Math.max(...parts.map((l) => l[field] ?? Number.NEGATIVE_INFINITY));
+  const jitterNs = most("jitterNs");
+  return {
+    count,
+    meanNs: parts.reduce((sum, l) => sum + l.meanNs * l.count, 0) / count,
+    minNs: Math.min(...parts.map((l) => l.minNs)),
+    maxNs: most("maxNs"),
+    stdevNs: most("stdevNs"),
+    p50Ns: most("p50Ns"),
+    p90Ns: most("p90Ns"),
+    p99Ns: most("p99Ns"),
+    p999Ns: most("p999Ns"),
+    jitterNs: Number.isFinite(jitterNs) ? jitterNs : null,
+  };
+}
+
+function heatColumns(heat: HeatMap, origin: bigint): HeatColumns {
+  return {
+    delayEdgesNs: heat.delayEdgesNs,
+    columnStartNs: heat.columnStartNs.map((start) => Number(BigInt(start) - origin)),
+    columnWidthNs: heat.columnWidthNs,
+    counts: heat.counts.map((column) => {
+      const first = column.findIndex((n) => n > 0);
+      return first < 0 ? [0] : [first, ...column.slice(first, column.findLastIndex((n) => n > 0) + 1)];
+    }),
+  };
+}
+
+function latencyColumns(rows: { latency: Latency | null }[]): Record<LatencyField, Column> {
+  return perField(LATENCY_FIELDS, (field) => rows.map((row) => rounded(row.latency?.[field] ?? null)));
+}
+
+const orEmpty = (column: Column): Column => (column.every((v) => v === null) ? [] : column);
+
+function perField<F extends string, V>(fields: readonly F[], make: (field: F) => V): Record<F, V> {
+  return Object.fromEntries(fields.map((field) => [field, make(field)])) as Record<F, V>;
+}
+
+function rounded<T extends number | null>(ns: T): T {
+  if (ns === null) return ns;
+  return (Math.abs(ns) >= 1000 ? Math.round(ns) : Math.round(ns * 100) / 100) as T;
+}
+
+/** A copy whose lists are cut, for parts whose content is up to others (estimators, options). */
+function bounded(value: unknown, maxItems: number, depth = 0): unknown {
+  if (typeof value === "bigint") return String(value);
+  if (typeof value !== "object" || value === null) return value;
+  if (ArrayBuffer.isView(value)) return `${value.byteLength} bytes`;
+  if (depth >= 8) return "…";
+  if (Array.isArray(value)) {
+    const kept = value.slice(0, maxItems).map((item) => bounded(item, maxItems, depth + 1));
+    return value.length > maxItems ? [...kept, `… ${value.length - maxItems} more`] : kept;
+  }
+  return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, bounded(v, maxItems, depth + 1)]));
+}
+
+class Dictionary {
+  readonly texts: string[] = [];
+  readonly #positions = new Map<string, number>();
+
+  position(text: string | null): number | null {
+    if (text === null) return null;
+    let at = this.#positions.get(text);
+    if (at === undefined) {
+      at = this.texts.push(text) - 1;
+      this.#positions.set(text, at);
+    }
+    return at;
+  }
+}

@@ -1,0 +1,94 @@
+/** The estimates of a compare report as people read them in a terminal. */
+
+import { formatBytes, formatCount } from "../../base/quantity.ts";
+import { formatDuration } from "../../base/time.ts";
+import type { EstimateReport, FlowClass } from "../../compare/estimate-report.ts";
+import type { Palette } from "./compare-text.ts";
+
+const error = (e: number | null) => (e === null ? "" : `, ${e >= 0 ? "+" : ""}${(100 * e).toFixed(2)} %`);
+const share = (e: number | null) => (e === null ? "–" : `${(100 * e).toPrecision(3)} %`);
+
+export function estimateLines(estimates: Record<string, EstimateReport>, c: Palette): string[] {
+  const out: string[] = [];
+  for (const [name, e] of Object.entries(estimates)) {
+    const confidence = `${100 * e.confidence} %`;
+    out.push(`${c.bold(name)}  ${c.dim(e.parameters)}`);
+    out.push(...segmentLines(e, confidence, c));
+    if (e.flows) {
+      out.push(
+        `  ${formatCount(e.flows.length)} flows, ${formatCount(e.flows.filter((f) => f.meanNs !== null).length)} answered`,
+      );
+      if (e.flowClasses && e.flowClasses.length > 0) out.push(classTable(e.flowClasses, confidence, c));
+    }
+    if (e.packets) {
+      const { asked, answered, medianError, p90Error, withinBounds } = e.packets;
+      out.push(
+        `  ${formatCount(asked)} packets asked one by one, ${formatCount(answered)} answered; error median ${share(medianError)}, p90 ${share(p90Error)}, within bounds ${share(withinBounds)}`,
+      );
+    }
+    const list = e.flowListBytes > 0 ? ` + ${formatBytes(e.flowListBytes)} of flow list` : "";
+    const bits = e.bitsPerPacket === null ? "" : `, ${e.bitsPerPacket.toPrecision(3)} bit per packet`;
+    out.push(`  exchanged ${formatBytes(e.senderBytes)} + ${formatBytes(e.receiverBytes)}${list}${bits}`);
+    for (const note of e.notes) out.push(`  ${c.yellow(note)}`);
+  }
+  return out;
+}
+
+function segmentLines(e: EstimateReport, confidence: string, c: Palette): string[] {
+  // An estimator of flows alone has nothing to say here, and no reason to say it.
+  if (e.meanNs === null && e.flows && e.packetsUsed === 0) return [];
+  const out: string[] = [];
+  const exact = (ns: number | null) => (ns === null ? "" : `exact ${formatDuration(ns)}`);
+  const line = (
+    title: string,
+    value: number | null,
+    low: number | null,
+    high: number | null,
+    beside: string,
+    why?: string,
+  ) =>
+    value === null
+      ? `  ${title}  no answer: ${why}`
+      : `  ${title}  ${c.bold(formatDuration(value))} (${confidence}: ${formatDuration(low!)} to ${formatDuration(high!)}; ${beside})`;
+  out.push(
+    line("mean ", e.meanNs, e.lowNs, e.highNs, `${exact(e.exactMeanNs)}${error(e.relativeError)}`, e.reason),
+  );
+  if (e.meanNs !== null) {
+    out.push(
+      line(
+        "stdev",
+        e.stdevNs,
+        e.stdevLowNs,
+        e.stdevHighNs,
+        `${exact(e.exactStdevNs)}${error(e.stdevRelativeError)}`,
+        e.stdevReason,
+      ),
+    );
+  }
+  const lost = e.lost === null ? "unknown" : formatCount(e.lost);
+  const used =
+    e.received === null || e.packetsUsed === 0
+      ? ""
+      : `; rests on ${formatCount(e.packetsUsed)} of ${formatCount(e.received)} packets (${share(e.coverage)})`;
+  out.push(`  lost   ${lost} (exact ${formatCount(e.exactLost)})${used}`);
+  return out;
+}
+
+function classTable(classes: readonly FlowClass[], confidence: string, c: Palette): string {
+  const rows = classes.map((k) => [
+    k.to === null
+      ? `>= ${formatCount(k.from)}`
+      : k.from === k.to
+        ? formatCount(k.from)
+        : `${formatCount(k.from)}–${formatCount(k.to)}`,
+    formatCount(k.flows),
+    formatCount(k.answered),
+    share(k.medianError),
+    share(k.p90Error),
+    share(k.withinInterval),
+  ]);
+  const titles = ["packets", "flows", "answered", "median error", "p90 error", `in ${confidence} interval`];
+  const widths = titles.map((t, i) => Math.max(t.length, ...rows.map((r) => r[i]!.length)));
+  const line = (cells: string[]) => cells.map((t, i) => t.padStart(widths[i]!)).join("  ");
+  return [c.dim(`  ${line(titles)}`), ...rows.map((r) => `  ${line(r)}`)].join("\n");
+}

@@ -1,0 +1,150 @@
+/** A compare report as people read it in a terminal. */
+import { formatCount, formatPercent } from "../../base/quantity.ts";
+import { formatDuration, formatTime } from "../../base/time.ts";
+import { formatFlowKey } from "../../capture/flow/flow-text.ts";
+import type { EstimateReport } from "../../compare/estimate-report.ts";
+import type { FlowOrder } from "../../compare/flows.ts";
+import type {
+  CaptureSummary,
+  FlowReport,
+  FlowRows,
+  Latency,
+  ReportView,
+  SegmentReport,
+} from "../../compare/report.ts";
+import { estimateLines } from "./compare-estimate-text.ts";
+
+/** Colours, or none: picocolors' shape. */
+export interface Palette {
+  bold: (text: string) => string;
+  dim: (text: string) => string;
+  red: (text: string) => string;
+  yellow: (text: string) => string;
+  green: (text: string) => string;
+}
+
+export interface TextOptions {
+  top: number;
+  sort: FlowOrder;
+  colours: Palette;
+}
+
+export function formatCompare(report: ReportView, options: TextOptions): string {
+  const { colours: c } = options;
+  const out: string[] = [];
+  out.push(captureLine("before", report.before, c), captureLine("after ", report.after, c), "");
+  if (report.direction.order === "swapped") {
+    out.push(
+      c.red(`The files look swapped: ${report.direction.evidence.join("; ")}.`),
+      c.red(`Run: hoptime compare ${report.after.file} ${report.before.file}`),
+      "",
+    );
+  }
+  out.push(...segmentLines(report.segment, "", c));
+  if (report.reverse) out.push("", ...segmentLines(report.reverse, "reverse (after → before): ", c));
+  const shown = sorted(report.flows, options.sort).slice(0, options.top);
+  if (shown.length > 0) {
+    out.push("", c.bold(`flows by ${options.sort}`), flowTable(shown, c));
+  }
+  if (report.estimates) {
+    out.push("", c.bold("estimates beside the exact values"));
+    out.push(...estimateLines(report.estimates as Record<string, EstimateReport>, c));
+  }
+  const trust = String(report.clock.trust);
+  const paint = trust === "good" ? c.green : trust === "usable" ? c.yellow : c.red;
+  out.push(
+    "",
+    `${c.bold("clocks")}  ${paint(trust)} (${report.clock.mode === "asis" ? "delays as stamped" : String(report.clock["applied"])})`,
+  );
+  for (const line of report.clock.lines) out.push(`  ${line}`);
+  if (report.notes.length > 0) {
+    out.push("", c.bold("notes"));
+    for (const note of report.notes) out.push(`  ${note}`);
+  }
+  return `${out.join("\n")}\n`;
+}
+
+function captureLine(name: string, s: CaptureSummary, c: Palette): string {
+  const span =
+    s.firstNs !== null && s.lastNs !== null
+      ? `${formatTime(BigInt(s.firstNs))}, ${formatDuration(Number(BigInt(s.lastNs) - BigInt(s.firstNs)))}`
+      : "no packets";
+  const skipped = Object.entries(s.skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
+  const rest = skipped.length > 0 ? `; not used: ${skipped.join(", ")}` : "";
+  const partial = s.partial ? c.red(" PARTIAL") : "";
+  return `${c.bold(name)} ${s.file}: ${formatCount(s.packets)} packets (${formatCount(s.ipPackets)} IP), ${span}${rest}${partial}`;
+}
+
+function segmentLines(s: SegmentReport, prefix: string, c: Palette): string[] {
+  const lines: string[] = [];
+  const extras = [
+    s.appeared > 0 ? `${formatCount(s.appeared)} appeared` : "",
+    s.duplicates > 0 ? `${formatCount(s.duplicates)} duplicated` : "",
+    s.reordered !== null && s.reordered > 0
+      ? `${formatCount(s.reordered)} reordered (by up to ${formatCount(s.reorderExtent?.max ?? 0)})`
+      : "",
+    s.head > 0 ? `${formatCount(s.head)} before a capture began` : "",
+    s.tail > 0 ? `${formatCount(s.tail)} after a capture ended` : "",
+  ].filter((t) => t !== "");
+  lines.push(
+    `${prefix}${c.bold("packets")}  ${formatCount(s.sent)} sent, ${formatCount(s.received)} received, ${formatCount(s.matched)} matched, ${formatCount(s.lost)} lost (${formatPercent(s.lossRate)})${extras.length > 0 ? `, ${extras.join(", ")}` : ""}`,
+  );
+  if (s.latency) {
+    const l = s.latency;
+    const part = (name: string, ns: number) => `${name} ${c.bold(formatDuration(ns))}`;
+    lines.push(
+      `${prefix ? "  " : ""}${c.bold("delay")}    ${[
+        part("mean", l.meanNs),
+        part("stdev", l.stdevNs),
+        part("min", l.minNs),
+        part("p50", l.p50Ns),
+        part("p90", l.p90Ns),
+        part("p99", l.p99Ns),
+        part("p99.9", l.p999Ns),
+        part("max", l.maxNs),
+        ...(l.jitterNs === null ? [] : [part("jitter", l.jitterNs)]),
+      ].join("  ")}`,
+    );
+  } else lines.push(`${c.bold("delay")}    no answer: ${s.reason}`);
+  return lines;
+}
+
+function sorted(flows: FlowRows, by: FlowOrder): FlowReport[] {
+  const none = Number.NEGATIVE_INFINITY;
+  const measure: Record<FlowOrder, (f: FlowReport) => number> = {
+    packets: (f) => Math.max(f.sent, f.received),
+    bytes: (f) => f.bytes,
+    lost: (f) => f.lost,
+    mean: (f) => f.latency?.meanNs ?? none,
+    p99: (f) => f.latency?.p99Ns ?? none,
+    max: (f) => f.latency?.maxNs ?? none,
+  };
+  return [...flows].sort((a, b) => measure[by](b) - measure[by](a));
+}
+
+function flowTable(flows: FlowReport[], c: Palette): string {
+  const delay = (pick: (l: Latency) => number) => (f: FlowReport) =>
+    f.latency ? formatDuration(pick(f.latency)) : "–";
+  const columns: [string, (f: FlowReport) => string][] = [
+    ["flow", (f) => formatFlowKey(f.key)],
+    ["sent", (f) => formatCount(f.sent)],
+    ["lost", (f) => formatCount(f.lost)],
+    ["loss", (f) => formatPercent(f.matched + f.lost > 0 ? f.lost / (f.matched + f.lost) : null)],
+    ["mean", delay((l) => l.meanNs)],
+    ["stdev", delay((l) => l.stdevNs)],
+    ["min", delay((l) => l.minNs)],
+    ["p50", delay((l) => l.p50Ns)],
+    ["p99", delay((l) => l.p99Ns)],
+    ["max", delay((l) => l.maxNs)],
+  ];
+  const cells = flows.map((f) => columns.map(([, value]) => value(f)));
+  const widths = columns.map(([title], i) => Math.max(title.length, ...cells.map((r) => [...r[i]!].length)));
+  const line = (texts: string[]) =>
+    texts
+      .map((t, i) => {
+        const gap = " ".repeat(widths[i]! - [...t].length);
+        return i === 0 ? t + gap : gap + t;
+      })
+      .join("  ");
+  return [c.dim(`  ${line(columns.map(([t]) => t))}`), ...cells.map((r) => `  ${line(r)}`)].join("\n");
+}

@@ -1,0 +1,155 @@
+/** A localisation for the terminal: segments with their shares and a timeline each, then the spikes of delay and of loss and who is to blame. */
+import { formatDuration, formatTime } from "../../base/time.ts";
+import type { Localisation, LocalisedSegment } from "../../network/localise/localise.ts";
+import type { LossRate } from "../../network/localise/segment-estimate.ts";
+import type { LossSpike, Spike } from "../../network/localise/verdicts.ts";
+
+const LEVELS = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+
+export interface LocalisationTextOptions {
+  /** Columns of a timeline. Default 48. */
+  readonly columns?: number;
+  /** The origin of all times, in nanoseconds since 1970: times are printed as dates. Else from the first epoch. */
+  readonly originNs?: bigint;
+}
+
+export function formatLocalisation(
+  localisation: Localisation,
+  options: LocalisationTextOptions = {},
+): string {
+  const { points, endToEnd, segments, epochs, spikes, lossSpikes, notes } = localisation;
+  const columns = options.columns ?? 48;
+  const startNs = epochs[0]!.startNs;
+  const when = (ns: number) =>
+    options.originNs === undefined
+      ? `${Number(((ns - startNs) / 1e9).toFixed(3))} s`
+      : formatTime(options.originNs + BigInt(Math.round(ns)));
+  const lines = [
+    points.join(" → "),
+    `${epochs.length === 1 ? "1 epoch" : `${epochs.length} epochs`}, ${endToEnd.sent.toLocaleString("en-US")} packets sent, ${lossText(endToEnd)}`,
+    ...notes.map((note) => `note: ${note}`),
+    "",
+  ];
+  const rows = segments.map((s, j) => [
+    `${s.from} → ${s.to}`,
+    s.latency
+      ? `${formatDuration(s.latency.meanNs)} ± ${formatDuration((s.latency.highNs - s.latency.lowNs) / 2)}`
+      : "no answer",
+    s.share === null ? "–" : `${(100 * s.share).toFixed(1)} %`,
+    lossText(s),
+    timeline(
+      epochs.map((e) => e.segments[j]?.meanNs ?? null),
+      columns,
+    ),
+  ]);
+  const total = endToEnd.latency;
+  rows.push([
+    "end to end",
+    total
+      ? `${formatDuration(total.meanNs)} ± ${formatDuration((total.highNs - total.lowNs) / 2)}`
+      : "no answer",
+    "",
+    lossText(endToEnd),
+    timeline(
+      epochs.map((e) => e.total?.meanNs ?? null),
+      columns,
+    ),
+  ]);
+  const heading = [
+    "segment",
+    "mean delay",
+    "share",
+    "lost",
+    `${when(startNs)} … ${when(epochs.at(-1)!.endNs)}`,
+  ];
+  const widths = heading.map((h, c) => Math.max(...[h, ...rows.map((r) => r[c]!)].map((t) => [...t].length)));
+  for (const row of [heading, ...rows])
+    lines.push(
+      row
+        .map((cell, c) => (c === 0 || c === 4 ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!)))
+        .join("  ")
+        .trimEnd(),
+    );
+  lines.push("", counted(spikes.length, "spike", "of delay"));
+  for (const spike of spikes) {
+    const change = `${formatDuration(spike.baselineNs)} → ${formatDuration(spike.peakNs)}`;
+    lines.push(spikeLine(spike, when, change, spike.alsoLoss ? "loss too" : ""));
+  }
+  lines.push(counted(lossSpikes.length, "spike", "of loss"));
+  for (const spike of lossSpikes) {
+    const change = `${share(spike.baseline)} → ${share(spike.peak)} lost`;
+    const inAll = spike.loss && spike.lost !== null;
+    const told = inAll ? `${spike.lost} of ${spike.sent}: ${interval(spike.loss!)}` : "";
+    lines.push(
+      spikeLine(spike, when, change, [told, spike.alsoDelay ? "delay too" : ""].filter(Boolean).join(", ")),
+    );
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function counted(n: number, what: string, of: string): string {
+  return n === 0 ? `no ${what}s ${of}` : `${n} ${what}${n === 1 ? "" : "s"} ${of}`;
+}
+
+function spikeLine(
+  spike: Spike | LossSpike,
+  when: (ns: number) => string,
+  change: string,
+  more: string,
+): string {
+  const who = spike.segment ? `${spike.segment.from} → ${spike.segment.to}` : "cannot tell";
+  const why = spike.segment
+    ? `, ${(100 * (spike.share ?? 0)).toFixed(0)} % of the rise, confidence ${percentBelowOne(spike.confidence)}`
+    : ` end to end; ${doubtText(spike)}`;
+  const until = spike.open ? "still open" : when(spike.toNs);
+  return `  ${when(spike.fromNs)} … ${until}  ${who}: ${change}${more === "" ? "" : ` (${more})`}${why}`;
+}
+
+/** Why nobody is named, and who is the likeliest. */
+export function doubtText({ reason, candidates }: Pick<Spike, "reason" | "candidates">): string {
+  const named = (candidates ?? []).map((c) => `${c.from} → ${c.to} ${percentBelowOne(c.confidence)}`);
+  return `${reason ?? ""}${named.length > 0 ? ` (${named.join(", ")})` : ""}`;
+}
+
+/** Never "100 %": certainty is not on offer. */
+export function percentBelowOne(confidence: number): string {
+  return confidence > 0.999 ? "> 99.9 %" : `${(100 * confidence).toFixed(1)} %`;
+}
+
+/** A share as a percentage with two digits that count. */
+export function share(rate: number): string {
+  if (rate === 0) return "0 %";
+  return `${rate >= 0.1 ? (100 * rate).toFixed(0) : Number((100 * rate).toPrecision(2))} %`;
+}
+
+export function interval({ rate, low, high }: LossRate): string {
+  return `${share(rate)} [${share(low)}, ${share(high)}]`;
+}
+
+function lossText({ sent, lost, loss }: Pick<LocalisedSegment, "sent" | "lost" | "loss">): string {
+  if (sent === 0 || loss === null) return "no answer";
+  return lost === 0
+    ? `0 lost (< ${share(loss.high)})`
+    : `${lost.toLocaleString("en-US")} lost, ${interval(loss)}`;
+}
+
+/** One character per column: the largest value in it, from the least to the most of the series; a space for none. */
+function timeline(values: readonly (number | null)[], columns: number): string {
+  const known = values.filter((v) => v !== null);
+  if (known.length === 0) return "";
+  const low = known.reduce((a, b) => Math.min(a, b));
+  const high = known.reduce((a, b) => Math.max(a, b));
+  const count = Math.min(columns, values.length);
+  let text = "";
+  for (let c = 0; c < count; c++) {
+    const from = Math.floor((c * values.length) / count);
+    const to = Math.floor(((c + 1) * values.length) / count);
+    const inside = values.slice(from, to).filter((v) => v !== null);
+    if (inside.length === 0) text += " ";
+    else {
+      const share = high > low ? (Math.max(...inside) - low) / (high - low) : 0;
+      text += LEVELS[Math.min(LEVELS.length - 1, Math.floor(share * LEVELS.length))];
+    }
+  }
+  return text;
+}

@@ -1,0 +1,54 @@
+/** An answer about packets as lines of text. */
+import { formatDuration, formatTime } from "../../base/time.ts";
+import type { PacketAnswer, PacketGroup } from "../../query/packet/answer.ts";
+
+interface Colours {
+  bold(text: string): string;
+  dim(text: string): string;
+  yellow(text: string): string;
+}
+
+/** Groups printed in full; the JSON has all. */
+const MOST_GROUPS = 50;
+/** Groups whose slowest packets are printed. */
+const MOST_WORST = 3;
+
+export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
+  const { packets, matched, multi, missing, epochs, bytes } = answer;
+  const [point] = answer.points;
+  const lines = [
+    `${c.bold("packets")}  ${packets} asked of ${point!.name} in ${epochs.asked} epochs: ${matched} answered, ${multi} guessed, ${missing} not found`,
+  ];
+  for (const [i, group] of answer.groups.slice(0, MOST_GROUPS).entries()) {
+    lines.push(`${c.bold(group.text)}  ${describe(group)}`);
+    if (i >= MOST_WORST) continue;
+    for (const w of group.worst) {
+      lines.push(
+        c.dim(
+          `  ${formatTime(BigInt(w.timeNs))} ${formatDuration(w.delayNs)}${w.guess ? " (a guess)" : ""} ${w.packet}`,
+        ),
+      );
+    }
+  }
+  if (answer.groups.length > MOST_GROUPS)
+    lines.push(`… ${answer.groups.length - MOST_GROUPS} more (--json has all)`);
+  lines.push(
+    c.dim(
+      `question ${bytes.question} bytes, answer ${bytes.answer} bytes in compact form; ${bytes.read} bytes read`,
+    ),
+  );
+  for (const { file, reason } of epochs.refused.slice(0, 10))
+    lines.push(c.yellow(`refused  ${file}: ${reason}`));
+  for (const note of answer.notes) lines.push(`${c.bold("note")}  ${note}`);
+  return `${lines.join("\n")}\n`;
+}
+
+function describe({ packets, matched, multi, latency, reason }: PacketGroup): string {
+  if (!latency) return reason ?? "";
+  const range = `${formatDuration(latency.lowNs)} to ${formatDuration(latency.highNs)}`;
+  if (packets === 1) return `${formatDuration(latency.meanNs)} (${range})${multi > 0 ? ", a guess" : ""}`;
+  const found =
+    matched + multi === packets ? `${packets} packets` : `${matched + multi} of ${packets} packets`;
+  const guesses = multi > 0 ? `, ${multi} guessed` : "";
+  return `mean ${formatDuration(latency.meanNs)} (${range}), deviation ${formatDuration(latency.stdevNs)}, median ${formatDuration(latency.p50Ns)}, p99 ${formatDuration(latency.p99Ns)}, ${found}${guesses}`;
+}

@@ -1,0 +1,92 @@
+/** The plan as a table for the terminal: one line per step, with the curve as bars on a logarithmic scale. */
+import type { Plan, PlanStep } from "../../network/plan/plan.ts";
+import { partNotes } from "../svg/plan-picture.ts";
+
+const BAR = 30;
+
+export function formatPlan(plan: Plan): string {
+  const last = plan.steps.at(-1)!;
+  const lines = [
+    `${plan.topology}: ${plan.routers} ${plan.routers === 1 ? "router" : "routers"}, ${plan.links} directed links; strategy ${plan.strategy}`,
+    ...plan.notes.map((note) => `note: ${note}`),
+    ...partNotes(plan).map((note) => `note: ${note}`),
+    ...(plan.already.length > 0 ? [`upgraded already: ${plan.already.join(", ")}`] : []),
+    ...(plan.exact ? [] : ["note: path counts beyond 2^53 are rounded"]),
+    "",
+  ];
+  const first = plan.steps[0]!;
+  const rows = plan.steps.map((step) => [
+    String(step.upgraded),
+    step.router ?? (step.upgraded === 0 ? "(none)" : step.routers ? `{${step.routers.join(", ")}}` : ""),
+    grouped(step.probeHops),
+    grouped(step.segments.count),
+    String(step.segments.minHops ?? "–"),
+    hopsText(step.segments.meanHops),
+    String(step.segments.maxHops ?? "–"),
+    ...extras(step),
+    bar(step.probeHops, first.probeHops, last.probeHops),
+  ]);
+  const heading = [
+    "n",
+    "router",
+    "probe hops",
+    "segments",
+    "min",
+    "mean",
+    "max",
+    ...extraHeadings(first),
+    "probe hops, log",
+  ];
+  const widths = heading.map((h, c) => Math.max(h.length, ...rows.map((r) => Math.min(48, r[c]!.length))));
+  const textColumns = new Set([1, heading.length - 1]);
+  for (const row of [heading, ...rows])
+    lines.push(
+      row
+        .map((cell, c) => (textColumns.has(c) ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!)))
+        .join("  ")
+        .trimEnd(),
+    );
+  const saved = first.probeHops > 0 ? 1 - last.probeHops / first.probeHops : 0;
+  lines.push(
+    "",
+    `${last.upgraded} ${last.upgraded === 1 ? "upgrade" : "upgrades"}: ${(100 * saved).toFixed(1)} % fewer probe hops, mean segment ` +
+      `${hopsText(first.segments.meanHops)} → ${hopsText(last.segments.meanHops)} hops`,
+  );
+  if (plan.links === 0) lines.push("There is no link, so no path to measure.");
+  else if ((last.segments.maxHops ?? 0) <= 1)
+    lines.push("Every segment is a single hop: more upgrades would change nothing.");
+  return `${lines.join("\n")}\n`;
+}
+
+function hopsText(hops: number | null): string {
+  return hops === null ? "–" : hops.toFixed(2);
+}
+
+function extras(step: PlanStep): string[] {
+  return [
+    ...(step.trafficMeanHops === undefined ? [] : [hopsText(step.trafficMeanHops)]),
+    ...(step.totalCost === undefined ? [] : [String(step.totalCost)]),
+    ...(step.repeated === undefined ? [] : [grouped(Math.round(step.repeated.meanProbeHops))]),
+    ...(step.greedyProbeHops === undefined ? [] : [grouped(step.greedyProbeHops)]),
+  ];
+}
+
+function extraHeadings(step: PlanStep): string[] {
+  return [
+    ...(step.trafficMeanHops === undefined ? [] : ["traffic mean"]),
+    ...(step.totalCost === undefined ? [] : ["cost"]),
+    ...(step.repeated === undefined ? [] : [`mean of ${step.repeated.runs} runs`]),
+    ...(step.greedyProbeHops === undefined ? [] : ["greedy"]),
+  ];
+}
+
+function bar(value: number, most: number, least: number): string {
+  const low = Math.log(Math.max(1, least)) * 0.9;
+  const high = Math.log(Math.max(2, most));
+  const share = (Math.log(Math.max(1, value)) - low) / Math.max(1e-9, high - low);
+  return "█".repeat(Math.max(1, Math.round(BAR * share)));
+}
+
+function grouped(value: number): string {
+  return Number.isSafeInteger(value) ? value.toLocaleString("en-US") : value.toPrecision(6);
+}

@@ -1,0 +1,68 @@
+/**
+ * The answer to a question about packets: format `hoptime.answer/1` too (docs/formats/answer.md). Every group says how many of its
+ * packets were answered (Match), guessed (Multi-Match) and not found.
+ */
+import type { FlowKey } from "../../capture/flow/flow-key.ts";
+
+export interface PacketLatency {
+  meanNs: number;
+  /** The mean of the true delays lies within, if the packets found were stored. */
+  lowNs: number;
+  highNs: number;
+  stdevNs: number;
+  minNs: number;
+  p50Ns: number;
+  p90Ns: number;
+  p99Ns: number;
+  maxNs: number;
+}
+
+export interface WorstPacket {
+  /** Digest, or flow and IPID. */
+  packet: string;
+  /** When the capture saw it, else the start of its epoch; ns since 1970. */
+  timeNs: string;
+  delayNs: number;
+  lowNs: number;
+  highNs: number;
+  guess: boolean;
+}
+
+export interface PacketGroup {
+  /** Null where a group is no flow key: all, or a packet asked by its digest. */
+  key: FlowKey | null;
+  text: string;
+  packets: number;
+  matched: number;
+  multi: number;
+  missing: number;
+  /** Share of the packets that have an answer, and share of the answers that are guesses. */
+  coverage: number;
+  guesses: number;
+  latency: PacketLatency | null;
+  reason?: string;
+  lowNs: number | null;
+  highNs: number | null;
+  worst: WorstPacket[];
+}
+
+export interface PacketAnswer {
+  format: "hoptime.answer/1";
+  hoptime: string;
+  question: Record<string, unknown>;
+  points: { name: string; role: "receiver"; records: number; packets: number }[];
+  epochs: {
+    asked: number;
+    firstNs: string | null;
+    lastNs: string | null;
+    refused: { file: string; reason: string }[];
+  };
+  packets: number;
+  matched: number;
+  multi: number;
+  missing: number;
+  /** Of the compact form of question and answer (docs/formats/packet-question.md), and read from payloads. */
+  bytes: { question: number; answer: number; read: number };
+  groups: PacketGroup[];
+  notes: string[];
+}

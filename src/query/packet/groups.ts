@@ -1,0 +1,208 @@
+/** Answers for packets put together: per group the mean and deviation, quantiles, the slowest packets, and how many were found, guessed or missing. */
+import { UsageError } from "../../base/errors.ts";
+import { LogHistogram } from "../../base/math/log-histogram.ts";
+import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
+import { formatFlowKey } from "../../capture/flow/flow-text.ts";
+import type { PacketAnswers } from "../../estimators/estimator.ts";
+import { MULTI_MATCH, NO_MATCH } from "../../estimators/packet-answers.ts";
+import type { PacketGroup, PacketLatency, WorstPacket } from "./answer.ts";
+import type { Grouping } from "./question.ts";
+
+const IPV6_BIT = 1 << 27;
+
+/** One packet that was asked for, beside its answer. */
+export interface AskedPacket {
+  /** Key words of its flow, masked as observed; null where only its digest is known. */
+  words: Uint32Array | null;
+  /** What it is called among the worst. */
+  name: () => string;
+  timeNs: bigint;
+}
+
+class Tally {
+  packets = 0;
+  matched = 0;
+  multi = 0;
+  #sum = 0;
+  #squares = 0;
+  #low = 0;
+  #high = 0;
+  #min = Infinity;
+  #max = -Infinity;
+  readonly #histogram = new LogHistogram();
+  readonly worst: WorstPacket[] = [];
+  readonly #keep: number;
+
+  constructor(keep: number) {
+    this.#keep = keep;
+  }
+
+  add(answers: PacketAnswers, i: number, packet: AskedPacket): void {
+    this.packets++;
+    const kind = answers.kind[i]!;
+    if (kind === NO_MATCH) return;
+    const guess = kind === MULTI_MATCH;
+    if (guess) this.multi++;
+    else this.matched++;
+    const value = answers.valueNs[i]!;
+    this.#sum += value;
+    this.#squares += value * value + answers.varianceNs2[i]!;
+    this.#low += answers.lowNs[i]!;
+    this.#high += answers.highNs[i]!;
+    this.#min = Math.min(this.#min, value);
+    this.#max = Math.max(this.#max, value);
+    this.#histogram.add(value);
+    if (this.#keep === 0) return;
+    const last = this.worst.at(-1);
+    if (this.worst.length >= this.#keep && last && last.delayNs >= value) return;
+    const at = this.worst.findIndex((w) => w.delayNs < value);
+    this.worst.splice(at < 0 ? this.worst.length : at, 0, {
+      packet: packet.name(),
+      timeNs: packet.timeNs.toString(),
+      delayNs: value,
+      lowNs: answers.lowNs[i]!,
+      highNs: answers.highNs[i]!,
+      guess,
+    });
+    if (this.worst.length > this.#keep) this.worst.pop();
+  }
+
+  latency(): PacketLatency | null {
+    const n = this.matched + this.multi;
+    if (n === 0) return null;
+    const mean = this.#sum / n;
+    const q = (share: number) => this.#histogram.quantile(share, this.#min, this.#max)!;
+    return {
+      meanNs: mean,
+      lowNs: this.#low / n,
+      highNs: this.#high / n,
+      stdevNs: Math.sqrt(Math.max(0, this.#squares / n - mean * mean)),
+      minNs: this.#min,
+      p50Ns: q(0.5),
+      p90Ns: q(0.9),
+      p99Ns: q(0.99),
+      maxNs: this.#max,
+    };
+  }
+}
+
+interface Group {
+  words: Uint32Array | null;
+  name: string;
+  tally: Tally;
+}
+
+export class PacketGroups {
+  readonly total: Tally;
+  readonly #grouping: Grouping;
+  readonly #spec: FlowKeySpec;
+  readonly #masks: Uint32Array;
+  readonly #keep: number;
+  readonly #groups = new Map<string, Group>();
+  /** Packets of each flow so far, for sub-flows. */
+  readonly #nth = new Map<string, number>();
+
+  /** `observed`: the key that flows were told apart by; `keep`: how many of the slowest packets. */
+  constructor(observed: string, grouping: Grouping, keep: number) {
+    const own = FlowKeySpec.parse(observed);
+    this.#grouping = grouping;
+    this.#spec = grouping.key === undefined ? own : FlowKeySpec.parse(grouping.key);
+    const [kept, wanted] = [own.maskWords(), this.#spec.maskWords()];
+    if (wanted.some((mask, i) => (mask & ~kept[i]!) !== 0n)) {
+      throw new UsageError(
+        "bad-question",
+        `--group ${grouping.key}: the flows were observed by ${observed}, which does not tell that`,
+        "observe with a finer --key, or group by a coarser one",
+      );
+    }
+    this.#masks = Uint32Array.from(wanted.flatMap((m) => [Number(m & 0xffff_ffffn), Number(m >> 32n)]));
+    this.#keep = keep;
+    this.total = new Tally(keep);
+  }
+
+  add(answers: PacketAnswers, i: number, packet: AskedPacket): void {
+    this.total.add(answers, i, packet);
+    if (this.#grouping.kind !== "all") this.#group(packet).tally.add(answers, i, packet);
+  }
+
+  /** A flow that was asked for has a place in the answer even where no packet of it is known. */
+  expect(words: Uint32Array): void {
+    if (this.#grouping.kind === "key") this.#group({ words, name: () => "", timeNs: 0n });
+  }
+
+  results(top: number | undefined): PacketGroup[] {
+    const groups =
+      this.#grouping.kind === "all"
+        ? [{ words: null, name: "all packets", tally: this.total }]
+        : [...this.#groups.values()];
+    // The slowest packets first where each is its own group, else the largest groups.
+    const order =
+      this.#grouping.kind === "packet"
+        ? (g: Group) => -(g.tally.worst[0]?.delayNs ?? -Infinity)
+        : (g: Group) => -g.tally.packets;
+    const sorted = groups.map((g) => [order(g), g] as const).sort((a, b) => a[0] - b[0]);
+    return sorted.slice(0, top).map(([, group]) => this.#result(group));
+  }
+
+  #result({ words, name, tally }: Group): PacketGroup {
+    const { packets, matched, multi } = tally;
+    const key = words ? this.#spec.describe(words) : null;
+    const found = matched + multi;
+    const latency = tally.latency();
+    return {
+      key,
+      text: name !== "" ? name : key ? formatFlowKey(key) : "",
+      packets,
+      matched,
+      multi,
+      missing: packets - found,
+      coverage: packets === 0 ? 0 : found / packets,
+      guesses: found === 0 ? 0 : multi / found,
+      latency,
+      ...(latency
+        ? {}
+        : {
+            reason:
+              packets === 0
+                ? "no-packets: no packet of it is listed"
+                : "not-in-sketch: none of its packets was found",
+          }),
+      lowNs: latency?.lowNs ?? null,
+      highNs: latency?.highNs ?? null,
+      worst: this.#keep === 0 || this.#grouping.kind === "packet" ? [] : tally.worst,
+    };
+  }
+
+  #group(packet: AskedPacket): Group {
+    const { kind, length } = this.#grouping;
+    const words = packet.words ? this.#mask(packet.words) : null;
+    let id = words ? words.join() : packet.name();
+    let name = words ? "" : id;
+    if (kind === "packet") {
+      name = packet.name();
+      id = name;
+    } else if (kind === "subflow") {
+      const nth = this.#nth.get(id) ?? 0;
+      this.#nth.set(id, nth + 1);
+      const part = Math.floor(nth / length);
+      if (words)
+        name = `${formatFlowKey(this.#spec.describe(words))} packets ${part * length + 1}-${(part + 1) * length}`;
+      id = `${id}/${part}`;
+    }
+    let group = this.#groups.get(id);
+    if (!group) {
+      group = { words, name, tally: new Tally(kind === "packet" ? 1 : this.#keep) };
+      this.#groups.set(id, group);
+    }
+    return group;
+  }
+
+  #mask(words: Uint32Array): Uint32Array {
+    const m = this.#masks;
+    const v6 = (words[1]! & IPV6_BIT) !== 0;
+    const out = new Uint32Array(10);
+    if (!v6) for (let i = 0; i < 4; i++) out[i] = words[i]! & m[i]!;
+    else for (let i = 0; i < 10; i++) out[i] = words[i]! & m[4 + i]!;
+    return out;
+  }
+}

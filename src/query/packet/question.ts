@@ -1,0 +1,113 @@
+/** What can be asked about single packets of a point's records (MAPLE, section 4), and what is wrong with a question. */
+import { UsageError } from "../../base/errors.ts";
+import { hex64, parseHex64 } from "../../base/hash.ts";
+import { formatTime } from "../../base/time.ts";
+import type { IpidRange } from "../../estimators/estimator.ts";
+
+export type AskedPackets =
+  /** Sixteen hexadecimal digits each. */
+  | { by: "digest"; digests: readonly string[] }
+  /** Flows as `tcp 10.0.0.1:443 > 10.0.0.9:51000`; IPIDs null: those that the records list. */
+  | { by: "flow"; flows: readonly string[]; ipids: readonly IpidRange[] | null }
+  /** All packets of a capture that pass the filter. */
+  | { by: "capture"; file: string; filter?: string | undefined }
+  /** All flows that the records list. */
+  | { by: "listed" };
+
+export interface PacketQuestion {
+  packets: AskedPackets;
+  /** The point whose records are asked; needed where there are several. */
+  point?: string | undefined;
+  segment?: string | undefined;
+  /** Rough time: epochs that reach into it are asked. */
+  fromNs?: bigint | undefined;
+  toNs?: bigint | undefined;
+  /** How far a packet's time in the capture may be from the time at the point: near an edge, the neighbouring epoch is asked too. */
+  slackNs?: number | undefined;
+  /** all, packet, subflow/N, flow, host, prefix/N or any key. */
+  group?: string | undefined;
+  /** So many groups, those with the most packets. */
+  top?: number | undefined;
+  /** So many of each group's slowest packets are listed. */
+  worst?: number | undefined;
+}
+
+export const DEFAULT_SLACK_NS = 50_000_000;
+export const DEFAULT_WORST = 5;
+
+export interface Grouping {
+  kind: "all" | "packet" | "subflow" | "key";
+  /** Packets of a sub-flow. */
+  length: number;
+  /** The key; undefined: the flows as observed. */
+  key: string | undefined;
+}
+
+export function parseGrouping(text: string | undefined): Grouping {
+  if (text === "all" || text === "packet") return { kind: text, length: 0, key: undefined };
+  const parts = /^subflow(?:\/(\d+))?$/.exec(text ?? "");
+  if (parts) {
+    const length = Number(parts[1] ?? 10);
+    if (length < 1)
+      throw new UsageError("bad-question", `--group ${text}: at least one packet`, "such as subflow/10");
+    return { kind: "subflow", length, key: undefined };
+  }
+  return {
+    kind: "key",
+    length: 0,
+    key: text === undefined || text === "flow" ? undefined : text === "host" ? "hosts" : text,
+  };
+}
+
+/** `100-250`, `7`, or several with commas. */
+export function parseIpids(text: string): IpidRange[] {
+  return text.split(",").map((part) => {
+    const match = /^\s*(\d{1,5})(?:\s*-\s*(\d{1,5}))?\s*$/.exec(part);
+    const [first, last] = [Number(match?.[1] ?? Number.NaN), Number(match?.[2] ?? match?.[1] ?? Number.NaN)];
+    if (!(first <= last && last <= 65_535)) {
+      throw new UsageError(
+        "bad-question",
+        `--ipid ${text}: '${part}' is not a range of IPIDs`,
+        "such as 100-250, within 0 to 65535",
+      );
+    }
+    return { first, last };
+  });
+}
+
+export function parseDigest(text: string): bigint {
+  const [high, low] = parseHex64(text);
+  return (BigInt(high) << 32n) | BigInt(low);
+}
+
+export function formatDigest(digest: bigint): string {
+  return hex64(Number(digest >> 32n), Number(digest & 0xffff_ffffn));
+}
+
+export function checkPacketQuestion({ fromNs, toNs, packets, slackNs }: PacketQuestion): void {
+  const bad = (message: string, hint?: string) => new UsageError("bad-question", message, hint);
+  if (fromNs !== undefined && toNs !== undefined && fromNs >= toNs) {
+    throw bad(`--from ${formatTime(fromNs)} is not before --to ${formatTime(toNs)}`);
+  }
+  if (slackNs !== undefined && !(slackNs >= 0)) throw bad(`--slack ${slackNs}: must not be below 0`);
+  if (packets.by === "digest" && packets.digests.length === 0) throw bad("--packet: no digest was given");
+  if (packets.by === "flow" && packets.flows.length === 0) throw bad("--flow: no flow was given");
+}
+
+export function describePacketQuestion(question: PacketQuestion): Record<string, unknown> {
+  const { packets } = question;
+  const ranges = (list: readonly IpidRange[] | null) =>
+    list?.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`)) ?? null;
+  return {
+    by: packets.by,
+    ...(packets.by === "digest" ? { packets: packets.digests } : {}),
+    ...(packets.by === "flow" ? { flows: packets.flows, ipids: ranges(packets.ipids) } : {}),
+    ...(packets.by === "capture" ? { capture: packets.file, filter: packets.filter ?? null } : {}),
+    point: question.point ?? null,
+    segment: question.segment ?? null,
+    group: question.group ?? null,
+    fromNs: question.fromNs?.toString() ?? null,
+    toNs: question.toNs?.toString() ?? null,
+    slackNs: question.slackNs ?? DEFAULT_SLACK_NS,
+  };
+}

@@ -1,0 +1,120 @@
+/**
+ * The answer to a question: format `hoptime.answer/1` (docs/formats/answer.md). Delays are nanoseconds as numbers, instants are nanoseconds
+ * since 1970 as texts (they do not fit into a double). What has no answer is null with the reason beside it; it is never 0 or NaN.
+ */
+import type { FlowKey } from "../../capture/flow/flow-key.ts";
+
+export interface AnswerLatency {
+  meanNs: number;
+  lowNs: number;
+  highNs: number;
+  stdevNs: number | null;
+  stdevLowNs: number | null;
+  stdevHighNs: number | null;
+}
+
+/** A latency, or why there is none. */
+export interface Answered {
+  latency: AnswerLatency | null;
+  reason?: string;
+}
+
+export interface PointSummary {
+  name: string;
+  role: "sender" | "receiver";
+  /** Records that the answer rests on, and their bytes on disk. */
+  records: number;
+  bytes: number;
+  packets: number;
+  /** Of those: cut within what tells packets apart; stamped before their epoch. */
+  short: number;
+  backward: number;
+  skipped: Record<string, number>;
+  dropped: number | null;
+  filter: string;
+}
+
+export interface MissingEpoch {
+  estimator: string;
+  /** The point that has nothing for this epoch. */
+  point: string;
+  startNs: string;
+  endNs: string;
+  reason: string;
+}
+
+export interface RefusedEpoch {
+  estimator: string;
+  startNs: string;
+  endNs: string;
+  file: string | null;
+  reason: string;
+}
+
+export interface SeriesRow extends Answered {
+  startNs: string;
+  endNs: string;
+  sent: number | null;
+  received: number | null;
+  lost: number | null;
+  /** A capture began or ended within the epoch. */
+  edge: boolean;
+  /** Records merged because a delimiter was lost. */
+  merged: number;
+}
+
+/** What one estimator says about all packets of the segment. */
+export interface SegmentAnswer extends Answered {
+  title: string;
+  parameters: string;
+  epochs: number;
+  sent: number | null;
+  received: number | null;
+  lost: number | null;
+  lossRate: number | null;
+  /** Packets that the mean rests on, and their share of those received. */
+  packetsUsed: number;
+  coverage: number | null;
+  /** Of the records of both ends, on disk. */
+  bytes: number;
+  bitsPerPacket: number | null;
+  series: SeriesRow[];
+  notes: string[];
+}
+
+export interface GroupAnswer extends Answered {
+  estimator: string;
+  key: FlowKey;
+  /** The key as people write it. */
+  text: string;
+  communityId: string | null;
+  /** Flows in the group, and epochs that had any of them. */
+  flows: number;
+  epochs: number;
+  packets: number | null;
+  bytes: number | null;
+  lost: number | null;
+  /** Share of the packets whose flow had an answer. */
+  coverage: number | null;
+}
+
+export interface Answer {
+  format: "hoptime.answer/1";
+  hoptime: string;
+  question: Record<string, unknown>;
+  points: PointSummary[];
+  epochs: {
+    used: number;
+    /** Of those used: cut by the begin or end of a capture; made of merged neighbours. */
+    edges: number;
+    merged: number;
+    firstNs: string | null;
+    lastNs: string | null;
+    missing: MissingEpoch[];
+    refused: RefusedEpoch[];
+  };
+  /** By estimator. */
+  estimates: Record<string, SegmentAnswer>;
+  groups: GroupAnswer[];
+  notes: string[];
+}

@@ -1,0 +1,62 @@
+/** What can be asked of two points' records, and what is wrong with a question. */
+import { UsageError } from "../../base/errors.ts";
+import { formatTime } from "../../base/time.ts";
+
+export interface Question {
+  /** Sender and receiver of the segment. */
+  between: readonly [string, string];
+  /** Label of the records to use, where a point has several. */
+  segment?: string | undefined;
+  /** Names of estimators; all that have records where none is named. */
+  estimators?: readonly string[] | undefined;
+  /** Flows, as `tcp 10.0.0.1:443 > 10.0.0.9:51000`. */
+  flows?: readonly string[] | undefined;
+  /** So many groups, those with the most packets. */
+  top?: number | undefined;
+  /** A key that flows are put together by: host, prefix/N, src, dst/N, proto … */
+  group?: string | undefined;
+  fromNs?: bigint | undefined;
+  toNs?: bigint | undefined;
+  confidence?: number | undefined;
+  /** Parameters of the answer, by estimator: `decoder=bp`. */
+  parameters?: Readonly<Record<string, string>> | undefined;
+}
+
+export const DEFAULT_CONFIDENCE = 0.95;
+
+export function checkQuestion(question: Question): void {
+  const [a, b] = question.between;
+  const bad = (message: string, hint?: string) => new UsageError("bad-question", message, hint);
+  if (a === b) throw bad(`--between ${a} ${b}: these are the same point`);
+  const { fromNs, toNs, confidence, top } = question;
+  if (fromNs !== undefined && toNs !== undefined && fromNs >= toNs) {
+    throw bad(`--from ${formatTime(fromNs)} is not before --to ${formatTime(toNs)}`);
+  }
+  if (confidence !== undefined && !(confidence > 0 && confidence < 1)) {
+    throw bad(`--confidence ${confidence}: must lie between 0 and 1`, "such as 0.95");
+  }
+  if (top !== undefined && !(Number.isInteger(top) && top >= 1)) {
+    throw bad(`--top ${top}: must be a whole number of at least 1`);
+  }
+}
+
+/** Is it about flows at all? */
+export function asksForFlows({ flows, top, group }: Question): boolean {
+  return flows !== undefined || top !== undefined || group !== undefined;
+}
+
+/** The question as it stands in its answer. */
+export function describeQuestion(question: Question): Record<string, unknown> {
+  return {
+    between: question.between,
+    segment: question.segment ?? null,
+    estimators: question.estimators ?? null,
+    flows: question.flows ?? null,
+    top: question.top ?? null,
+    group: question.group ?? null,
+    fromNs: question.fromNs?.toString() ?? null,
+    toNs: question.toNs?.toString() ?? null,
+    confidence: question.confidence ?? DEFAULT_CONFIDENCE,
+    parameters: question.parameters ?? {},
+  };
+}

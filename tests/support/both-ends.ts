@@ -1,0 +1,108 @@
+/** Runs a simulated segment past a tap at either end, as two points would see it, and keeps the truth beside. */
+import type { Kernels } from "../../src/base/kernels.ts";
+import type { PacketBatch } from "../../src/capture/batch.ts";
+import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
+import { DEFAULT_SEED } from "../../src/capture/reader.ts";
+import type { Estimator, ParameterValues, SealedEpoch, Tap } from "../../src/estimators/estimator.ts";
+import type { Scenario } from "../../src/simulate/scenario.ts";
+import { simulate } from "../../src/simulate/simulate.ts";
+
+export interface SegmentTruth {
+  sent: number;
+  received: number;
+  meanNs: number;
+  stdevNs: number;
+}
+
+export interface TapPair {
+  estimator: Estimator;
+  parameters: ParameterValues;
+  seed: bigint;
+}
+
+export interface BothEnds {
+  truth: SegmentTruth;
+  /** Mean delay by flow hash "high:low", where asked for. */
+  flowTruth: Map<string, number>;
+  sealed: { sender: SealedEpoch; receiver: SealedEpoch }[];
+}
+
+/** One epoch over the whole scenario. Batches reach the sender's taps as sent, then the receiver's without what was lost. */
+export async function runBothEnds(
+  kernels: Kernels,
+  scenario: Scenario,
+  pairs: readonly TapPair[],
+  withFlows = false,
+): Promise<BothEnds> {
+  const open = (role: "sender" | "receiver"): Tap[] =>
+    pairs.map(({ estimator, parameters, seed }) => {
+      const tap = estimator.createTap({ kernels, role, seed }, parameters);
+      tap.begin(0);
+      return tap;
+    });
+  const senders = open("sender");
+  const receivers = open("receiver");
+  const truth = new DelayTruth();
+  const sums = new Map<string, { sum: number; packets: number }>();
+  const mask = FlowKeySpec.parse().store(kernels);
+  for await (const batch of simulate(kernels, scenario).combined()) {
+    kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+    for (const tap of senders) tap.update(batch, 0, batch.count);
+    truth.sent += batch.count;
+    arrive(batch, truth);
+    if (withFlows) addFlows(sums, batch);
+    for (const tap of receivers) tap.update(batch, 0, batch.count);
+  }
+  const sealed = pairs.map((_, i) => ({ sender: senders[i]!.seal(), receiver: receivers[i]!.seal() }));
+  for (const tap of [...senders, ...receivers]) tap.free();
+  kernels.free(mask);
+  const flowTruth = new Map([...sums].map(([name, { sum, packets }]) => [name, sum / packets]));
+  return { truth: truth.result(), flowTruth, sealed };
+}
+
+function addFlows(sums: Map<string, { sum: number; packets: number }>, batch: PacketBatch): void {
+  const { count, flowHash, delayNs } = batch;
+  for (let i = 0; i < count; i++) {
+    const name = `${flowHash[2 * i + 1]}:${flowHash[2 * i]}`;
+    const flow = sums.get(name) ?? { sum: 0, packets: 0 };
+    flow.sum += delayNs[i]!;
+    flow.packets++;
+    sums.set(name, flow);
+  }
+}
+
+class DelayTruth {
+  sent = 0;
+  received = 0;
+  #sum = 0;
+  #squares = 0;
+
+  add(delayNs: number): void {
+    this.received++;
+    this.#sum += delayNs;
+    this.#squares += delayNs * delayNs;
+  }
+
+  result(): SegmentTruth {
+    const meanNs = this.#sum / this.received;
+    const stdevNs = Math.sqrt(Math.max(0, this.#squares / this.received - meanNs * meanNs));
+    return { sent: this.sent, received: this.received, meanNs, stdevNs };
+  }
+}
+
+/** Turns a batch as sent into the batch as received: lost rows go, times become times of arrival. */
+export function arrive(batch: PacketBatch, truth?: { add(delayNs: number): void }): void {
+  const { count, timeNs, delayNs } = batch;
+  const select = batch.kernels.u8.subarray(batch.column("select"), batch.column("select") + count);
+  let lost = 0;
+  for (let i = 0; i < count; i++) {
+    const delay = delayNs[i]!;
+    const arrived = !Number.isNaN(delay);
+    select[i] = arrived ? 1 : 0;
+    if (arrived) {
+      timeNs[i]! += delay;
+      truth?.add(delay);
+    } else lost++;
+  }
+  if (lost > 0) batch.compact();
+}

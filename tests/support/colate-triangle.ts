@@ -1,0 +1,135 @@
+/**
+ * The triangle of the paper's section 6.2: points A, B and C, each sending to the others. What A and B know of the segment from A to B when each keeps
+ * one vector for all of its packets, and when it keeps one per peer, chosen by the peer's network (as observe's --segment does).
+ */
+import type { Kernels } from "../../src/base/kernels.ts";
+import type { PacketBatch } from "../../src/capture/batch.ts";
+import { type CompiledFilter, compileFilter } from "../../src/capture/filter/filter.ts";
+import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
+import { DEFAULT_SEED } from "../../src/capture/reader.ts";
+import { colate } from "../../src/estimators/colate/colate.ts";
+import type { KnownFlows, Tap } from "../../src/estimators/estimator.ts";
+import { parseParameters } from "../../src/estimators/parameters.ts";
+import { referenceTraffic } from "../../src/simulate/presets.ts";
+import type { Scenario } from "../../src/simulate/scenario.ts";
+import { simulate } from "../../src/simulate/simulate.ts";
+import { FlowTruthTable } from "../../src/simulate/truth.ts";
+import { arrive } from "./both-ends.ts";
+import { type FlowRun, scoreFlows } from "./flow-runs.ts";
+
+export const TRIANGLE_CASES = [
+  "not told apart",
+  "a vector per peer",
+  "a vector per peer in the same memory",
+] as const;
+export type TriangleCase = (typeof TRIANGLE_CASES)[number];
+
+export interface TriangleAnswer {
+  coverage: number;
+  /** Share of the flows of 500 packets and more that are answered, and their median error. */
+  answered: number;
+  median: number;
+  /** It says that foreign packets were counted. */
+  foreign: boolean;
+  /** What a point keeps and sends for its two peers together. */
+  memoryBytes: number;
+  payloadBytes: number;
+}
+
+const NETWORKS = { A: "10.1.0.0/16", B: "10.2.0.0/16", C: "10.3.0.0/16" } as const;
+type Name = keyof typeof NETWORKS;
+/** What passes A's egress or B's ingress. */
+const STREAMS = ["AB", "AC", "CB"] as const;
+const COUNTERS = 16_384;
+
+export async function runTriangle(
+  kernels: Kernels,
+  seed: bigint,
+): Promise<Record<TriangleCase, TriangleAnswer>> {
+  const textOf = (name: TriangleCase) =>
+    `n=${name === "a vector per peer in the same memory" ? COUNTERS / 2 : COUNTERS},m=2,vectors=1`;
+  const taps = TRIANGLE_CASES.map((name) => {
+    const open = (): Tap => {
+      const tap = colate.createTap({ kernels, role: "sender", seed }, parseParameters(colate, textOf(name)));
+      tap.begin(0);
+      return tap;
+    };
+    return { name, sender: open(), receiver: open() };
+  });
+  const filters = {
+    sender: compileFilter(`dst net ${NETWORKS.B}`, kernels),
+    receiver: compileFilter(`src net ${NETWORKS.A}`, kernels),
+  };
+  const truth = new FlowTruthTable(kernels);
+  const mask = FlowKeySpec.parse().store(kernels);
+  for (const [i, stream] of STREAMS.entries()) {
+    const [from, to] = [...stream] as [Name, Name];
+    for await (const batch of simulate(kernels, streamOf(from, to, 11 + i)).combined()) {
+      kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+      if (stream === "AB") truth.updateKeyed(batch);
+      const pass = (end: "sender" | "receiver") => {
+        const peer = isPicked(batch, filters[end]);
+        for (const tap of taps) {
+          if (peer || tap.name === "not told apart") tap[end].update(batch, 0, batch.count);
+        }
+      };
+      if (from === "A") pass("sender");
+      arrive(batch);
+      if (to === "B") pass("receiver");
+    }
+  }
+  const run = truthOf(truth);
+  truth.free();
+  kernels.free(mask);
+  const out = taps.map(({ name, sender, receiver }): [TriangleCase, TriangleAnswer] => {
+    const vectors = name === "not told apart" ? 1 : 2;
+    const memoryBytes = vectors * sender.memoryBytes;
+    const sealed = { sender: sender.seal(), receiver: receiver.seal() };
+    for (const tap of [sender, receiver]) tap.free();
+    const parameters = parseParameters(colate, textOf(name));
+    const flows = { ...run.flows, complete: name !== "not told apart" };
+    const answer = colate.estimate({ parameters, seed, ...sealed, flows, confidence: 0.95, epochNs: 2e9 });
+    const score = scoreFlows(run, answer, [[500, Number.POSITIVE_INFINITY]])[0]!;
+    return [
+      name,
+      {
+        coverage: answer.segment!.coverage,
+        answered: score.answered / score.flows,
+        median: score.median,
+        foreign: answer.notes.join().includes("counted at the receiver only"),
+        memoryBytes,
+        payloadBytes: vectors * sealed.sender.payload.length,
+      },
+    ];
+  });
+  return Object.fromEntries(out) as Record<TriangleCase, TriangleAnswer>;
+}
+
+function streamOf(from: Name, to: Name, seed: number): Scenario {
+  const keys = { sources: [{ prefix: NETWORKS[from] }], targets: [{ prefix: NETWORKS[to] }] };
+  return {
+    seed,
+    traffic: referenceTraffic({ durationS: 2, ratePps: 200_000, keys }),
+    path: [{ kind: "delay", model: { kind: "per-flow" } }],
+  };
+}
+
+/** Streams are of one kind each: it is all of a batch or none. */
+function isPicked(batch: PacketBatch, filter: CompiledFilter): boolean {
+  filter.select(batch);
+  const plane = batch.column("select");
+  const select = batch.kernels.u8.subarray(plane, plane + batch.count);
+  const kept = select.reduce((s, x) => s + (x !== 0 ? 1 : 0), 0);
+  if (kept !== 0 && kept !== batch.count) throw new Error("a stream that goes two ways");
+  return kept > 0;
+}
+
+function truthOf(truth: FlowTruthTable): FlowRun {
+  const sent = truth.column("sent");
+  const meanNs = truth.column("sum").map((s, f) => s / sent[f]!);
+  const flows: KnownFlows = {
+    ...{ count: sent.length, hash: truth.hashes(), packets: sent, bytes: sent, complete: true },
+    keyWords: new Uint32Array(10 * sent.length),
+  };
+  return { flows, received: sent, meanNs, stdevNs: meanNs, sealed: [] };
+}
