@@ -98,15 +98,15 @@ for (const text of ["vectors=1", "", "n=262144,vectors=1", "n=262144", "n=104857
     const counters = createCounters(kernels, parameters, seed);
     const begin = cpuNs();
     for (let r = 0; r < repeats; r++) {
-      for (const batch of batches) kernels.call.colateUpdate!(counters, batch.address, 0, BATCH_ROWS, 0);
+      for (const batch of batches) kernels.call.colateUpdate(counters, batch.address, 0, BATCH_ROWS, 0);
     }
     ours = Math.min(ours, (cpuNs() - begin) / (repeats * ROWS));
-    const start = (kernels.call.colateCells!(counters) >>> 0) >>> 3;
+    const start = (kernels.call.colateCells(counters) >>> 0) >>> 3;
     const cells = kernels.u64.subarray(start, start + 2 * parameters.n);
     let check = 0n;
     for (const word of cells) check = mixWord(check, word);
-    const most = kernels.call.colateMost!(counters) >>> 0;
-    kernels.call.colateFree!(counters);
+    const most = kernels.call.colateMost(counters) >>> 0;
+    kernels.call.colateFree(counters);
     const { n, m, vectors, unit } = parameters;
     const args = [rowsFile, n, m, vectors.length, multiplier, unit, slots, repeats].map(String);
     const [count, ns, sum, fullest] = execFileSync(program, args).toString().trim().split(" ");

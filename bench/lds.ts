@@ -90,21 +90,21 @@ async function speed(text: string): Promise<void> {
     shuffledPackets(population),
   );
   const { call } = kernels;
-  const sketch = call.ldsNew!(rows, columns, k, false, false) >>> 0;
+  const sketch = call.ldsNew(rows, columns, k, false, false) >>> 0;
   const head = new BigUint64Array(1 + 3 * rows);
   head[0] = BigInt(n);
   for (const [r, s] of rowSeeds(SEED, rows).entries()) {
     const flow = (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo);
     const packet = (BigInt(s.packetHi) << 32n) | BigInt(s.packetLo);
     const threshold = BigInt(samplingThreshold(rates[r]!));
-    call.ldsRow!(sketch, r, flow, packet, threshold);
+    call.ldsRow(sketch, r, flow, packet, threshold);
     head.set([flow, packet, threshold], 1 + 3 * r);
   }
   const batch = new PacketBatch(kernels);
   const runs = 9;
   let best = Number.POSITIVE_INFINITY;
   for (let run = 0; run < runs; run++) {
-    call.ldsClear!(sketch);
+    call.ldsClear(sketch);
     let spent = 0;
     for (let from = 0; from < n; from += batch.capacity) {
       const to = Math.min(n, from + batch.capacity);
@@ -114,13 +114,13 @@ async function speed(text: string): Promise<void> {
       batch.count = to - from;
       // CPU time: other processes must not count.
       const start = process.cpuUsage();
-      call.ldsUpdate!(sketch, batch.address, 0, to - from, 0);
+      call.ldsUpdate(sketch, batch.address, 0, to - from, 0);
       const used = process.cpuUsage(start);
       spent += 1000 * (used.user + used.system);
     }
     best = Math.min(best, spent / n);
   }
-  const words = kernels.u64.subarray((call.ldsCells!(sketch) >>> 0) >>> 3).subarray(0, rows * columns * 2);
+  const words = kernels.u64.subarray((call.ldsCells(sketch) >>> 0) >>> 3).subarray(0, rows * columns * 2);
   let sum = 0n;
   for (const word of words) sum = mix(sum ^ word);
 

@@ -80,7 +80,7 @@ async function write(kernels: Kernels): Promise<void> {
       batch.wireLength[i] = 100;
       batch.delayNs[i] = Math.round(random.lognormal(11, 1));
     }
-    kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+    kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
     observer.feed(batch, ORIGIN);
   }
   observer.finish();

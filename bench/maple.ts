@@ -129,7 +129,7 @@ async function tapSpeed(): Promise<void> {
       kernels.u8.copyWithin(copy.column(name), batch.column(name), batch.column(name) + 8 * batch.count);
     for (const name of ["wireLength", "ipid", "flags"] as const)
       kernels.u8.copyWithin(copy.column(name), batch.column(name), batch.column(name) + 4 * batch.count);
-    kernels.call.keyFlows!(copy.address, mask, DEFAULT_SEED);
+    kernels.call.keyFlows(copy.address, mask, DEFAULT_SEED);
     batches.push(copy);
   }
   const n = batches.reduce((sum, b) => sum + b.count, 0);

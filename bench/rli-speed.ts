@@ -28,7 +28,7 @@ export async function rliSpeed(rounds = 7): Promise<number> {
   const mask = FlowKeySpec.parse().store(kernels);
   const batches: PacketBatch[] = [];
   for await (const batch of simulate(kernels, injected.scenario).at(RECEIVER)) {
-    kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+    kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
     const copy = new PacketBatch(kernels, batch.count);
     copyBatch(batch, copy);
     batches.push(copy);

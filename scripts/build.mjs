@@ -1,9 +1,10 @@
 // Builds dist/: kernels (AssemblyScript -> one .wasm), the library and CLI (tsc), the report page (esbuild).
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildCli } from "./build-cli.mjs";
+import { writeKernelExports } from "./kernel-bindings.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (name) => join(root, "node_modules", ".bin", name);
@@ -16,6 +17,8 @@ if (!only || only === "kernels") {
     "kernels/index.ts",
     "--outFile",
     "dist/kernels.wasm",
+    "--bindings",
+    "raw",
     "--config",
     "none",
     "-O3",
@@ -34,6 +37,8 @@ if (!only || only === "kernels") {
     "--disableWarning",
     "235",
   ]);
+  writeKernelExports(join(root, "dist", "kernels.d.ts"));
+  for (const unused of ["kernels.js", "kernels.d.ts"]) rmSync(join(root, "dist", unused));
 }
 if (!only || only === "web") {
   if (existsSync(join(root, "web", "build.mjs"))) run(process.execPath, ["web/build.mjs"]);

@@ -1,5 +1,5 @@
 // Builds dist/web/report.html: the report page of `hoptime compare`, script and style inlined, with marks
-// (<!--HOPTIME:NAME-->) where src/collect/report-page.ts puts one report. The content security policy names the
+// (<!--HOPTIME:NAME-->) where src/present/html/report-page.ts puts one report. The content security policy names the
 // hashes of exactly this script and style, and allows nothing else: no request, no other script.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";

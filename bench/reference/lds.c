@@ -1,4 +1,4 @@
-// The update loop of LDS in C, to judge kernels/lds.ts by: same hashes, same cells, batches of 2,048 rows in cache.
+// The update loop of LDS in C, to judge kernels/sketches/lds.ts by: same hashes, same cells, batches of 2,048 rows in cache.
 //   lds FILE ROWS COLUMNS K RUNS: FILE holds u64 packets, per row {flow seed, packet seed, threshold} u64, then the columns time f64, digest u64, flow hash u64.
 //   lds FILE ROWS COLUMNS K RUNS CAPTURE COVER SEED: the rows from FILE, packets from a pcap file (Ethernet, IPv4 without options, little-endian ns).
 // Prints the best run's ns per packet and a checksum of the cells.
@@ -108,7 +108,7 @@ static uint64_t digest_ipv4(const uint8_t *ip, const uint8_t *end, uint32_t cove
   return avalanche(h);
 }
 
-/* The 5-tuple as kernels/digest.ts hashes it; TCP and UDP have ports. */
+/* The 5-tuple as kernels/decode/digest.ts hashes it; TCP and UDP have ports. */
 static inline uint64_t flow_hash(const uint8_t *ip, uint64_t seed) {
   uint64_t meta = (uint64_t)ip[9] << 32;
   if (ip[9] == 6 || ip[9] == 17) meta |= 1ull << 60 | (uint64_t)be16(ip + 20) << 16 | be16(ip + 22);

@@ -1,5 +1,5 @@
 // Where a walk over the records of a capture stands (walk.ts, walk-erf.ts), and what it does with each of them. One u32 or u64 per field, in this order; the
-// TypeScript side (src/capture/chunk.ts) reads the same.
+// TypeScript side (src/capture/source/chunk.ts) reads the same.
 
 import { Batch } from "./batch";
 import { decodeFrame } from "./decode";
@@ -29,7 +29,7 @@ export class Cursor {
   interfaceCount: u32;
   interfaceBase: u32; // pcapng: number of the section's first interface in the whole file
   started: u32; //   origin is set
-  origin: i64; //    ns since 1970 of the first packet, or of the first whose stamp agrees with those after it (kernels/origin.ts)
+  origin: i64; //    ns since 1970 of the first packet, or of the first whose stamp agrees with those after it (kernels/decode/origin.ts)
   seed: u64;
   packets: u64;
   bytes: u64; //     on the wire

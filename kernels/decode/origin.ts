@@ -10,7 +10,7 @@ const LATER: i64 = 1000000;
 const BESIDE: u32 = 8;
 const SILENCE: i64 = 16;
 
-/** Of n stamps (i64), the first that is neither later (by a millisecond) than most of those after it nor days before most of them (silence: src/capture/stamp-trust.ts). */
+/** Of n stamps (i64), the first that is neither later (by a millisecond) than most of those after it nor days before most of them (silence: src/capture/timestamp-trust.ts). */
 export function originOf(stamps: usize, n: u32): i64 {
   for (let i: u32 = 0; i < n; i++) {
     const stamp = load<i64>(stamps + (i << 3));

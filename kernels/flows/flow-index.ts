@@ -1,4 +1,4 @@
-// Flows by their keys: a hash index over kernels/flow-records.ts. Whole keys are compared: never two flows in one record because their hashes collide.
+// Flows by their keys: a hash index over kernels/flows/flow-records.ts. Whole keys are compared: never two flows in one record because their hashes collide.
 //
 //   index: upper half of the key's hash << 32 | number + 1, at the place that its first bits tell
 

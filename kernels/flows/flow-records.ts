@@ -1,4 +1,4 @@
-// What is known of each flow: its key (found through kernels/flow-index.ts) and its statistics. Flows are numbered in order of appearance. A flow of one or two matched packets, as most are, is one cache
+// What is known of each flow: its key (found through kernels/flows/flow-index.ts) and its statistics. Flows are numbered in order of appearance. A flow of one or two matched packets, as most are, is one cache
 // line; the second one is made when there is more to tell, and a third, small one for flows with packets that found no partner. Records lie in
 // segments and never move. All of it is read by src/estimators/exact/.
 //

@@ -1,4 +1,4 @@
-// Sums, orders and choices over flows (kernels/flow-records.ts), for the TypeScript side, which wants no object per flow.
+// Sums, orders and choices over flows (kernels/flows/flow-records.ts), for the TypeScript side, which wants no object per flow.
 
 import { directionOf, FAULTY, Flow, FlowFaults, faultsOrNone, flowIn, FlowMore, flowSegments, FlowStats, moreOrNone, NUMBER } from "./flow-records";
 

@@ -1,5 +1,5 @@
 // Fills the delay column of a point's rows from the capture of the sender: the same packets by digest within a window, first in, first out among equals
-// (the log of match.ts). The owner is src/estimators/exact/sender-delays.ts.
+// (the log of match.ts). The owner is src/delays/sender-delays.ts.
 
 import { Batch } from "../decode/batch";
 import { entryOf, Log, logAdapt, logAdd, logFree, logNew, logNext, logPassed, logSearch, MATCHED } from "./waiting";

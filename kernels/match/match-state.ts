@@ -1,4 +1,4 @@
-// What the matcher (kernels/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
+// What the matcher (kernels/match/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
 
 import { logBytes, logFree, logNew } from "./waiting";
 

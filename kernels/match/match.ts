@@ -1,11 +1,11 @@
 // Exact matching of two streams of packets by digest within a time window, first in, first out among equals, with
 // everything that is known of each flow, each interval and each direction. The owner is src/estimators/exact/.
 //
-// Packets wait in a log per side (kernels/waiting.ts); at its tail they are judged: lost, appeared, or outside the other capture's time.
-// Memory: rate x window entries of 40 bytes, and what kernels/flow-records.ts keeps of each flow.
+// Packets wait in a log per side (kernels/match/waiting.ts); at its tail they are judged: lost, appeared, or outside the other capture's time.
+// Memory: rate x window entries of 40 bytes, and what kernels/flows/flow-records.ts keeps of each flow.
 //
 // A call takes some thousand rows through three loops: find the partners, bring the flows up to date, add up totals and intervals
-// (the last two in kernels/match-count.ts).
+// (the last two in kernels/match/match-count.ts).
 
 import { Batch } from "../decode/batch";
 import { flowOfRun, touchRuns } from "../flows/flow-index";
@@ -17,7 +17,7 @@ import { ARRIVED, COPY, entryOf, Log, logAdapt, logAdd, logMarkCopies, logNext, 
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
-/** Rows after which a stamp that is ahead is known to stray: twice as many as are read before it is decided (src/capture/stamp-trust.ts). */
+/** Rows after which a stamp that is ahead is known to stray: twice as many as are read before it is decided (src/capture/timestamp-trust.ts). */
 const STRAY_ROWS: u32 = 2048;
 
 /**
@@ -99,7 +99,7 @@ function take(m: Match, entry: u32, row: u32): void {
 }
 
 /**
- * The first loop, for rows [from, to) of BEFORE: `runs` are their keys (kernels/key-runs.ts), `shift` is added to their times. Partners are left
+ * The first loop, for rows [from, to) of BEFORE: `runs` are their keys (kernels/flows/key-runs.ts), `shift` is added to their times. Partners are left
  * in `found`.
  */
 function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32, shift: f64): void {

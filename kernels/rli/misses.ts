@@ -15,7 +15,7 @@ export class Misses {
   leftDelay: f64; //  without transmission
   beforeTime: f64; // the reference before the left one
   beforeDelay: f64;
-  leftBacklog: f64; // (kernels/backlog.ts)
+  leftBacklog: f64; // (kernels/rli/backlog.ts)
   beforeBacklog: f64;
   miss: f64; //       squared, of the last reference predicted
   level: f64; //      its moving average

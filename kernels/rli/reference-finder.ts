@@ -1,4 +1,4 @@
-// References found in a stream, and delays on RLI's line written into the delay column, for others than RLI (src/estimators/rli/reference-delays.ts, probes).
+// References found in a stream, and delays on RLI's line written into the delay column, for others than RLI (src/delays/reference-delays.ts, probes).
 
 import { backlogOf } from "./backlog";
 import { Batch } from "../decode/batch";

@@ -1,4 +1,4 @@
-// Reference packets in a stream: told by the simulator's flag (their delay is in the batch), or as STAMP test packets (src/estimators/rli/stamp.ts draws
+// Reference packets in a stream: told by the simulator's flag (their delay is in the batch), or as STAMP test packets (src/delays/stamp.ts draws
 // them) on a UDP port. Sequence numbers and sending times tell lost, duplicated, overtaken and foreign ones. A packet of ours that is not to
 // be used (probes, cut or forged references) is no regular packet either.
 

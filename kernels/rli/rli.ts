@@ -1,7 +1,7 @@
 // RLI at the receiving point: delays of regular packets interpolated between reference packets, summed per flow (rli-ton, section III-B2 and C,
 // equations 1-4). A bounded buffer holds the packets since the last reference; when it is full they are answered by the left reference alone, and counted.
 // Interpolated is what is left of a reference's delay without its own time of transmission; each packet's own is added, which is equation 1 for references of any
-// size. Where a packet's place on the line is, kernels/references.ts says; how packets are answered, rli-answers.ts; how far that is off, rli-misses.ts.
+// size. Where a packet's place on the line is, kernels/rli/references.ts says; how packets are answered, rli-answers.ts; how far that is off, rli-misses.ts.
 
 import { backlogOf } from "./backlog";
 import { Batch } from "../decode/batch";

@@ -21,7 +21,7 @@ export class Rli {
   buffer: u32;
   room: u32; //       entries the buffer holds
   held: u32;
-  between: u32; //    what the references beside tell (kernels/rli-gap.ts)
+  between: u32; //    what the references beside tell (kernels/rli/gap.ts)
   maxFlows: u32;
   selection: u32; //  0 all, 1 sample and hold (by packet), 2 sampled flows
   sampleBelow: u32; // of 2^32; all are taken by selection 0

@@ -1,5 +1,5 @@
 // Log buckets of delays, sparse: counts keyed by (owner, bucket) in one open-addressing table, so that a hundred thousand flows can have
-// quantiles. Buckets as in src/base/log-histogram.ts: below 256 exact, then 128 per power of two (relative error <= 1/256).
+// quantiles. Buckets as in src/base/math/log-histogram.ts: below 256 exact, then 128 per power of two (relative error <= 1/256).
 //
 //   slot u64: owner u32 << 32 | biased bucket (14 bit) << 18 | count (18 bit); a full count makes the next slot of the same key begin
 

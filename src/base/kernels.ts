@@ -4,6 +4,7 @@
  * typed array over a call that may allocate; take it anew from the views here.
  */
 import { readFileSync } from "node:fs";
+import type { KernelExports } from "./kernel-exports.ts";
 import { findPackageFile } from "./package-file.ts";
 
 /** The part of the WebAssembly API in use (Node's types leave it to the DOM library, which we do not want). */
@@ -65,13 +66,10 @@ function sharedModule(): WasmModule {
   return shared;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: the signatures of kernel functions are those of kernels/*.ts
-type KernelFunction = (...args: any[]) => any;
-
 export class Kernels {
   readonly memory: KernelMemory;
   /** The raw exports, by name: `kernels.call.walkPcap(cursor, batch)`. */
-  readonly call: Record<string, KernelFunction>;
+  readonly call: KernelExports;
   #buffer: ArrayBuffer | undefined;
   #u8 = new Uint8Array(0);
   #u32 = new Uint32Array(0);
@@ -83,7 +81,7 @@ export class Kernels {
   constructor(options: { shared?: boolean } = {}) {
     const instance = new WebAssembly.Instance(options.shared ? sharedModule() : plainModule(), {});
     this.memory = instance.exports["memory"] as KernelMemory;
-    this.call = instance.exports as Record<string, KernelFunction>;
+    this.call = instance.exports as unknown as KernelExports;
   }
 
   #refresh(): void {
@@ -119,11 +117,11 @@ export class Kernels {
   }
 
   alloc(bytes: number): number {
-    return (this.call["alloc"] as KernelFunction)(bytes) >>> 0;
+    return this.call.alloc(bytes) >>> 0;
   }
 
   free(address: number): void {
-    (this.call["free"] as KernelFunction)(address);
+    this.call.free(address);
   }
 
   /** A 64-bit unsigned counter as a number (exact below 2^53). */

@@ -1,6 +1,6 @@
 /**
  * A batch of decoded IP packets as columns in kernel memory: what captures and the simulator produce and every tap consumes.
- * The layout is kernels/batch.ts. Views are taken anew when the memory has grown: read a column into a local before a loop, and
+ * The layout is kernels/decode/batch.ts. Views are taken anew when the memory has grown: read a column into a local before a loop, and
  * do not keep it over a kernel call that may allocate.
  */
 import type { Kernels } from "../base/kernels.ts";
@@ -52,7 +52,7 @@ export class PacketBatch {
   constructor(kernels: Kernels, capacity = BATCH_ROWS, address?: number) {
     this.kernels = kernels;
     this.capacity = capacity;
-    this.address = address ?? kernels.call.batchNew!(capacity) >>> 0;
+    this.address = address ?? kernels.call.batchNew(capacity) >>> 0;
   }
 
   /** A batch at `address` (BATCH_HEAD_BYTES) with only the columns that are given, by their addresses; whose memory all of it is, gives it back. */
@@ -147,15 +147,15 @@ export class PacketBatch {
 
   /** The first row from `from` on whose time + shift is above `untilNs`, or `count`. */
   rowsUntil(from: number, untilNs: number, shiftNs: number): number {
-    return this.kernels.call.batchUntil!(this.address, from, untilNs, shiftNs) >>> 0;
+    return this.kernels.call.batchUntil(this.address, from, untilNs, shiftNs) >>> 0;
   }
 
   /** Keeps only the rows whose byte in plane 0 of `select` is set; returns how many went. */
   compact(): number {
-    return this.kernels.call.batchCompact!(this.address) >>> 0;
+    return this.kernels.call.batchCompact(this.address) >>> 0;
   }
 
   free(): void {
-    this.kernels.call.batchFree!(this.address);
+    this.kernels.call.batchFree(this.address);
   }
 }

@@ -28,7 +28,7 @@ import { parseCapturePath } from "./source/capture-path.ts";
 import { Chunk, READ_BYTES, type Shortage } from "./source/chunk.ts";
 import { noSuchPoint, PointSource } from "./source/point-source.ts";
 
-/** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter.ts makes one from an expression. */
+/** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter/filter.ts makes one from an expression. */
 export interface RowFilter {
   select(batch: PacketBatch): void;
 }
@@ -73,7 +73,7 @@ export interface CaptureStatistics {
   shorts: [number, number][];
 }
 
-// What a walk ended with (kernels/cursor.ts).
+// What a walk ended with (kernels/decode/cursor.ts).
 const NEED_DATA = 0;
 const BATCH_FULL = 1;
 const SPECIAL = 2;
@@ -108,7 +108,7 @@ export class CaptureReader {
   #rows = 0;
   /** Packets so far that were cut within the digest's coverage. */
   shortPackets = 0;
-  /** Counts of cut packets by visible bytes (kernels/walk.ts, countShorts), in kernel memory. */
+  /** Counts of cut packets by visible bytes (kernels/decode/walk.ts, countShorts), in kernel memory. */
   readonly #shorts: number;
   #interfaces: CaptureInterface[] = [];
   #warnings: string[] = [];
@@ -252,13 +252,13 @@ export class CaptureReader {
   #finishBatch(): void {
     const { batch } = this;
     const { filter, key } = this.#options;
-    this.shortPackets += this.#kernels.call.countShorts!(batch.address, this.#shorts) >>> 0;
+    this.shortPackets += this.#kernels.call.countShorts(batch.address, this.#shorts) >>> 0;
     if (filter) {
       filter.select(batch);
       this.#filtered += batch.compact();
     }
     this.#rows += batch.count;
-    if (key) this.#kernels.call.keyFlows!(batch.address, this.#keyMask, this.#seed);
+    if (key) this.#kernels.call.keyFlows(batch.address, this.#keyMask, this.#seed);
   }
 
   #stop(offset: number, what: string): void {

@@ -1,4 +1,4 @@
-/** Why a captured packet is not used: the counters of kernels/decode.ts, by index. A bad packet is a counted result. */
+/** Why a captured packet is not used: the counters of kernels/decode/decode.ts, by index. A bad packet is a counted result. */
 export const SKIP_REASONS = [
   "",
   "notIp",

@@ -1,5 +1,5 @@
 /**
- * Feeds an envelope from points in kernel memory (kernels/thin.ts): of the many points of a large capture, only the lowest of each short block
+ * Feeds an envelope from points in kernel memory (kernels/match/thin.ts): of the many points of a large capture, only the lowest of each short block
  * reaches it. A capture of fewer than WHOLE points is seen whole.
  */
 import type { Kernels } from "../base/kernels.ts";
@@ -22,20 +22,20 @@ export class ThinnedEnvelope {
     this.#kernels = kernels;
     this.#envelope = envelope;
     this.#sign = sign;
-    this.#thin = kernels.call.thinNew!() >>> 0;
+    this.#thin = kernels.call.thinNew() >>> 0;
     this.#out = kernels.alloc((rows + 1) * POINT_BYTES);
   }
 
   /** Takes n points, all finite: addresses of their times and values. */
   take(times: number, values: number, n: number): void {
     if (n === 0) return;
-    this.#give(this.#kernels.call.thinTake!(this.#thin, times, values, n, this.#sign, WHOLE, this.#out));
+    this.#give(this.#kernels.call.thinTake(this.#thin, times, values, n, this.#sign, WHOLE, this.#out));
   }
 
   /** There are no more: the envelope is told the rest. */
   finish(): void {
     const kernels = this.#kernels;
-    this.#give(kernels.call.thinGive!(this.#thin, this.#out));
+    this.#give(kernels.call.thinGive(this.#thin, this.#out));
     const at = this.#thin >>> 3;
     const [packets, sumNs, baseNs, minNs, maxNs, firstNs, lastNs, negative] = kernels.f64.slice(
       at,

@@ -67,7 +67,7 @@ export class ReferenceDelays {
     this.#kernels = kernels;
     const nsPerByte = options.drainBps ? 8e9 / options.drainBps : 0;
     const { port = STAMP_PORT, session = -1, longestNs = 10e9 } = options;
-    this.#finder = kernels.call.referenceFinderNew!(port, session, longestNs, nsPerByte) >>> 0;
+    this.#finder = kernels.call.referenceFinderNew(port, session, longestNs, nsPerByte) >>> 0;
     this.#found = kernels.alloc(16);
     this.#hold = Math.max(1, options.hold ?? 64);
   }
@@ -77,7 +77,7 @@ export class ReferenceDelays {
     if (batch.count === 0) return;
     if (this.#axisNs === null) {
       this.#axisNs = originNs;
-      this.#kernels.call.referenceFinderOrigin!(this.#finder, originNs);
+      this.#kernels.call.referenceFinderOrigin(this.#finder, originNs);
     }
     const copy = this.#take(batch.capacity);
     copyBatch(batch, copy);
@@ -110,7 +110,7 @@ export class ReferenceDelays {
   }
 
   counts(): ReferenceDelayCounts {
-    const at = (this.#kernels.call.referenceFinderCounters!(this.#finder) >>> 0) >>> 2;
+    const at = (this.#kernels.call.referenceFinderCounters(this.#finder) >>> 0) >>> 2;
     const [references, lost, duplicate, reordered, forged] = this.#kernels.u32.slice(at, at + 5);
     return {
       filled: this.#filled,
@@ -131,14 +131,14 @@ export class ReferenceDelays {
     this.#held.length = 0;
     this.#idle.length = 0;
     this.#kernels.free(this.#found);
-    this.#kernels.call.referenceFinderFree!(this.#finder);
+    this.#kernels.call.referenceFinderFree(this.#finder);
   }
 
   /** Looks for references in the newest batch; each one settles all rows before it. */
   #scan(batch: PacketBatch): void {
     const { call } = this.#kernels;
     for (let row = 0; row < batch.count; row++) {
-      row = call.referenceFind!(this.#finder, batch.address, row, batch.count, this.#found, 1) >>> 0;
+      row = call.referenceFind(this.#finder, batch.address, row, batch.count, this.#found, 1) >>> 0;
       if (row >= batch.count) break;
       const oneSided = this.#kernels.f64[(this.#found >>> 3) + 1] !== 0;
       let sum = 0;
@@ -159,11 +159,11 @@ export class ReferenceDelays {
     if (row >= end) return 0;
     const { call } = this.#kernels;
     const sums = () => {
-      const at = (call.referenceFinderSums!(this.#finder) >>> 0) >>> 3;
+      const at = (call.referenceFinderSums(this.#finder) >>> 0) >>> 3;
       return this.#kernels.f64.slice(at, at + 3);
     };
     const before = sums();
-    const filled = call.referenceFill!(this.#finder, batch.address, row, end) >>> 0;
+    const filled = call.referenceFill(this.#finder, batch.address, row, end) >>> 0;
     this.#filled += filled;
     if (oneSided) this.#oneSided += filled;
     held.row = end;
@@ -174,7 +174,7 @@ export class ReferenceDelays {
 
   #fillByLast(held: Held): void {
     const end = held.batch.count;
-    if (this.#kernels.call.referenceLast!(this.#finder, this.#found) !== 0)
+    if (this.#kernels.call.referenceLast(this.#finder, this.#found) !== 0)
       held.errors.gapSquares += this.#fill(held, end, true) ** 2;
     else {
       this.#leaveOut(held.batch, held.row, end);

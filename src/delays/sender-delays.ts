@@ -1,6 +1,6 @@
 /**
  * Where estimators that need delays (MAPLE) get them from two captures: the sender's capture is read beside the receiver's, a window ahead at most, and
- * the delay column of each receiver batch is filled by exact match of digests (kernels/delays.ts). Memory: the sender's packets of
+ * the delay column of each receiver batch is filled by exact match of digests (kernels/match/delays.ts). Memory: the sender's packets of
  * one window, 32 bytes each.
  *
  * Assumes that both clocks are one (or that `offsetNs` makes them one): a packet that was "sent" after it arrived goes the other way, and
@@ -42,7 +42,7 @@ export class SenderDelays {
   constructor(kernels: Kernels, options: SenderDelaysOptions) {
     this.#kernels = kernels;
     this.#options = options;
-    this.#address = kernels.call.delaysNew!(options.windowNs) >>> 0;
+    this.#address = kernels.call.delaysNew(options.windowNs) >>> 0;
   }
 
   /** Fills the delays of a receiver's batch; batches come in order of time. */
@@ -54,17 +54,17 @@ export class SenderDelays {
     const { timeNs, count } = batch;
     for (let i = 0; i < count; i++) until = Math.max(until, timeNs[i]!);
     await this.#readSender(until + shift);
-    this.#kernels.call.delaysFill!(this.#address, batch.address, shift, this.#options.leastNs ?? 0);
+    this.#kernels.call.delaysFill(this.#address, batch.address, shift, this.#options.leastNs ?? 0);
   }
 
   counts(): DelayCounts {
-    const count = (what: number) => this.#kernels.call.delaysCount!(this.#address, what) >>> 0;
+    const count = (what: number) => this.#kernels.call.delaysCount(this.#address, what) >>> 0;
     return { matched: count(0), unmatched: count(1), reversed: count(2) };
   }
 
   free(): void {
     this.#closeReader();
-    this.#kernels.call.delaysFree!(this.#address);
+    this.#kernels.call.delaysFree(this.#address);
   }
 
   async #readSender(untilNs: number): Promise<void> {
@@ -80,7 +80,7 @@ export class SenderDelays {
       const { batch, originNs } = this.#reader;
       const shift = Number(originNs! - this.#axisNs!);
       const { call } = this.#kernels;
-      this.#row = call.delaysSent!(this.#address, batch.address, this.#row, untilNs, shift) >>> 0;
+      this.#row = call.delaysSent(this.#address, batch.address, this.#row, untilNs, shift) >>> 0;
       if (this.#row < batch.count) return;
       this.#row = 0;
       if (!(await this.#reader.next())) this.#closeReader();

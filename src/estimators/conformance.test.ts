@@ -89,7 +89,7 @@ const EXCEPTIONS: Record<
   },
   "colate-literal": {
     promise:
-      "the method as published does not keep it: shown in tests/colate-literal.test.ts and docs/estimators/colate.md",
+      "the method as published does not keep it: shown in tests/reproduction/colate-literal.test.ts and docs/estimators/colate.md",
   },
   flows: {
     geometry:

@@ -4,7 +4,7 @@ import type { IpidRange } from "./estimator.ts";
 
 /** Key of the packet of a flow (its hash) with this IPID. */
 export function flowPacketKey(kernels: Kernels, flowHash: bigint, ipid: number): bigint {
-  return BigInt.asUintN(64, kernels.call.flowPacketKey!(flowHash, ipid & 0xffff) as bigint);
+  return BigInt.asUintN(64, kernels.call.flowPacketKey(flowHash, ipid & 0xffff) as bigint);
 }
 
 /** Keys of all IPIDs of the ranges, in their order. */
@@ -17,7 +17,7 @@ export function flowPacketKeys(
   const at = kernels.alloc(Math.max(8, 8 * count));
   let done = 0;
   for (const { first, last } of ranges) {
-    kernels.call.flowPacketKeys!(flowHash, first, last - first + 1, at + 8 * done);
+    kernels.call.flowPacketKeys(flowHash, first, last - first + 1, at + 8 * done);
     done += last - first + 1;
   }
   const keys = kernels.u64.slice(at >>> 3, (at >>> 3) + count);

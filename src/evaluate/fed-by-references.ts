@@ -49,7 +49,7 @@ export async function runFedByReferences(
   };
   try {
     for await (const batch of simulate(kernels, scenario).at(RECEIVER)) {
-      kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+      kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
       truth.updateKeyed(batch);
       lastNs = batch.timeNs[batch.count - 1]!;
       for (const told of delays.push(batch, 0n)) feed(told);
@@ -73,5 +73,5 @@ export async function runFedByReferences(
   }
 }
 
-/** References and probes (kernels/references.ts). */
+/** References and probes (kernels/rli/references.ts). */
 const OWN_PACKETS = (1 << 22) | (1 << 23);

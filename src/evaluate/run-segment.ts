@@ -79,7 +79,7 @@ export async function runSegment(
   let lastNs = 0;
   try {
     for await (const { point, batch } of simulation.observe(needed)) {
-      kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+      kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
       for (const { sender, receiver } of ends) {
         (point === SENDER ? sender : receiver)?.update(batch, 0, batch.count);
       }

@@ -72,7 +72,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
     inner: options.inner ?? false,
     filter: options.filter === undefined ? undefined : compileFilter(options.filter, kernels),
   });
-  const flows = kernels.call.flowsNew!(8) >>> 0;
+  const flows = kernels.call.flowsNew(8) >>> 0;
   const ids = kernels.alloc(reader.batch.capacity * 4);
   const perFlow: number[] = [];
   const lastIpid: number[] = [];
@@ -90,7 +90,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
     quality ??= new TimestampQuality({ originNs: reader.originNs ?? 0n });
     quality.observe(batch.timeNs, batch.count);
     strayCounter.observe(batch.timeNs, batch.count, quality.takeBackNs());
-    kernels.call.flowsAssign!(flows, batch.address, ids);
+    kernels.call.flowsAssign(flows, batch.address, ids);
     const { meta, flags, iface, ipid, digest, addrA, count } = batch;
     const flowIds = kernels.u32.subarray(ids >>> 2, (ids >>> 2) + count);
     for (let i = 0; i < count; i++) {
@@ -187,9 +187,9 @@ function erfInterface(index: number) {
 /** Distinct address pairs among the flows, either direction being one pair. */
 function countHostPairs(kernels: Kernels, flows: number): number {
   const pairs = new Set<string>();
-  const count = kernels.call.flowsCount!(flows) >>> 0;
+  const count = kernels.call.flowsCount(flows) >>> 0;
   for (let id = 0; id < count; id++) {
-    const at = ((kernels.call.flowsRecord!(flows, id) >>> 0) + 16) >>> 2;
+    const at = ((kernels.call.flowsRecord(flows, id) >>> 0) + 16) >>> 2;
     const w = kernels.u32.subarray(at, at + 8);
     const v6 = w[2] !== 0 || w[3] !== 0 || w[4] !== 0 || w[5] !== 0 || w[6] !== 0 || w[7] !== 0;
     const a = v6 ? `${w[0]}.${w[1]}.${w[2]}.${w[3]}` : `${w[1]}`;

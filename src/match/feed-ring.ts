@@ -6,7 +6,7 @@
  *   counters (f64): bytes of the files consumed | packets given
  *   slot: kind, side, rows, runs, wide, shorts (i32 each); a batch with the columns time f64, digest u64, flags u32 of the rows (at the
  *         end of a side one time alone: its last, NaN without packets);
- *         head and runs of their keys (kernels/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
+ *         head and runs of their keys (kernels/flows/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
  *
  * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
  */

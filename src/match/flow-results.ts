@@ -1,5 +1,5 @@
 /**
- * What the matching kernel keeps of each flow, read from its records (kernels/flow-records.ts): one flow at a time, and sums, orders and
+ * What the matching kernel keeps of each flow, read from its records (kernels/flows/flow-records.ts): one flow at a time, and sums, orders and
  * choices over all of them without an object per flow. A capture of ten seconds may hold a million flows.
  */
 import type { Kernels } from "../base/kernels.ts";
@@ -101,29 +101,29 @@ export class FlowResults {
   }
 
   get count(): number {
-    return this.#kernels.call.statsCount!(this.#stats) >>> 0;
+    return this.#kernels.call.statsCount(this.#stats) >>> 0;
   }
 
   matched(id: number): number {
-    const at = this.#kernels.call.statsFlow!(this.#stats, id) >>> 2;
+    const at = this.#kernels.call.statsFlow(this.#stats, id) >>> 2;
     return this.#kernels.u32[at + FLOW.matched]!;
   }
 
   direction(id: number): 0 | 1 | 2 {
-    return this.#kernels.call.statsDirection!(this.#stats, id);
+    return this.#kernels.call.statsDirection(this.#stats, id) as 0 | 1 | 2;
   }
 
   turn(id: number, direction: 1 | 2): void {
-    this.#kernels.call.statsTurn!(this.#stats, id, direction);
+    this.#kernels.call.statsTurn(this.#stats, id, direction);
   }
 
   flow(id: number): FlowResult {
     const { call, u32, f64 } = this.#kernels;
-    const record = call.statsFlow!(this.#stats, id) >>> 0;
-    const second = call.statsMore!(this.#stats, id) >>> 0;
+    const record = call.statsFlow(this.#stats, id) >>> 0;
+    const second = call.statsMore(this.#stats, id) >>> 0;
     const word = (i: number) => u32[(record >>> 2) + i]!;
     const real = (i: number) => f64[(record >>> 3) + i]!;
-    const faults = call.statsFaults!(this.#stats, id) >>> 0;
+    const faults = call.statsFaults(this.#stats, id) >>> 0;
     const fault = (i: number) => (faults === 0 ? 0 : u32[(faults >>> 2) + i]!);
     const matched = word(FLOW.matched);
     const [first, last] = [real(FLOW.first), real(FLOW.last)];
@@ -170,7 +170,7 @@ export class FlowResults {
   /** Log buckets of a flow's delays; empty up to three, which least, most and mean tell. */
   buckets(id: number): BucketRun {
     const { call, u32, f64, u8 } = this.#kernels;
-    const record = call.statsMore!(this.#stats, id) >>> 0;
+    const record = call.statsMore(this.#stats, id) >>> 0;
     const state = record === 0 ? 0 : u32[(record >>> 2) + MORE.listState]!;
     const length = state & 0xffff;
     const list = record === 0 ? 0 : u32[(record >>> 2) + MORE.list]!;
@@ -180,10 +180,10 @@ export class FlowResults {
       add(u8[list + 2 * i]! + 256 * u8[list + 2 * i + 1]! - BUCKET_BIAS, 1);
     }
     if (this.matched(id) > Math.max(length, LONGEST_LIST)) {
-      const from: number = call.bucketOfNs!(f64[(record >>> 3) + MORE.least]!);
-      const to: number = call.bucketOfNs!(f64[(record >>> 3) + MORE.most]!);
+      const from: number = call.bucketOfNs(f64[(record >>> 3) + MORE.least]!);
+      const to: number = call.bucketOfNs(f64[(record >>> 3) + MORE.most]!);
       for (let bucket = from; bucket <= to; bucket++) {
-        const n: number = call.cellsCount!(this.#cells, id, bucket);
+        const n: number = call.cellsCount(this.#cells, id, bucket);
         if (n > 0) add(bucket, n);
       }
     }
@@ -202,8 +202,8 @@ export class FlowResults {
     const edgesOnly: number[] = [];
     kernels.f64.fill(0, out >>> 3, (out >>> 3) + 2 * WAY_SUMS);
     this.#pieces((from, to) => {
-      kernels.call.statsSums!(this.#stats, from, to, twoWay ? 1 : 0, out);
-      const n = kernels.call.statsEdgesOnly!(this.#stats, from, to, ids) >>> 0;
+      kernels.call.statsSums(this.#stats, from, to, twoWay ? 1 : 0, out);
+      const n = kernels.call.statsEdgesOnly(this.#stats, from, to, ids) >>> 0;
       for (const id of kernels.u32.subarray(ids >>> 2, (ids >>> 2) + n)) edgesOnly.push(id);
     });
     const sums = (way: number): WaySums => {
@@ -251,7 +251,7 @@ export class FlowResults {
     this.#pieces((from, to) => {
       // An equal one that comes later is behind those that are kept.
       const above = kept.length >= top ? least : Number.NaN;
-      const n: number = kernels.call.statsMeasure!(
+      const n: number = kernels.call.statsMeasure(
         this.#stats,
         from,
         to,

@@ -2,7 +2,7 @@
  * Exact one-way delay: the same packets found at both ends of a segment by their digest, within a window, first in, first out
  * among equals. It is the truth that every sketch is judged by. Memory is bounded by rate x window (waiting packets) and by the number of
  * flows and of distinct (flow, log bucket) pairs. Fails where a device rewrites what the digest covers (NAT, segment
- * merging): such packets are lost and appear. The work is done in kernels/match.ts; this class reads its records.
+ * merging): such packets are lost and appear. The work is done in kernels/match/match.ts; this class reads its records.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { LogHistogram } from "../base/math/log-histogram.ts";
@@ -71,14 +71,14 @@ export class ExactMatcher {
     this.#kernels = kernels;
     this.#rows = options.rows;
     const { call } = kernels;
-    this.#cells = call.cellsNew!() >>> 0;
-    this.#intervalCells = call.cellsNew!() >>> 0;
-    this.#stats = call.statsNew!(this.#cells, options.seed) >>> 0;
-    this.#match = call.matchNew!(this.#stats, this.#intervalCells, options.rows) >>> 0;
+    this.#cells = call.cellsNew() >>> 0;
+    this.#intervalCells = call.cellsNew() >>> 0;
+    this.#stats = call.statsNew(this.#cells, options.seed) >>> 0;
+    this.#match = call.matchNew(this.#stats, this.#intervalCells, options.rows) >>> 0;
     this.flows = new FlowResults(kernels, this.#stats, this.#cells);
     this.#scratch = kernels.alloc(SCRATCH_BYTES);
     const { offsetNs, slope, pivotNs } = options.correction;
-    call.matchConfigure!(
+    call.matchConfigure(
       this.#match,
       options.windowNs,
       options.epochNs,
@@ -95,7 +95,7 @@ export class ExactMatcher {
   /** Takes the rows of a batch that `runs` tells the keys of, from `from` on; `shiftNs` is added to their times. */
   takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
     const { call } = this.#kernels;
-    call.matchRows!(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
+    call.matchRows(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
   }
 
   /**
@@ -104,8 +104,8 @@ export class ExactMatcher {
    */
   pairs(direction: 1 | 2, addNs: number): { sends: number; differences: number; count: number } {
     const { call, f64 } = this.#kernels;
-    const count = call.matchPairCount!(this.#match, direction) >>> 0;
-    const sends = call.matchPairs!(this.#match, direction) >>> 0;
+    const count = call.matchPairCount(this.#match, direction) >>> 0;
+    const sends = call.matchPairs(this.#match, direction) >>> 0;
     const differences = sends + 8 * this.#rows;
     if (addNs !== 0) for (let i = 0; i < count; i++) f64[(differences >>> 3) + i]! += addNs;
     return { sends, differences, count };
@@ -113,12 +113,12 @@ export class ExactMatcher {
 
   /** One side has no more packets; `lastNs`: its last time, null where it had none. */
   end(side: 0 | 1, lastNs: number | null = null): void {
-    this.#kernels.call.matchEnd!(this.#match, side, lastNs ?? Number.NEGATIVE_INFINITY);
+    this.#kernels.call.matchEnd(this.#match, side, lastNs ?? Number.NEGATIVE_INFINITY);
   }
 
   /** Judges everything that still waits. */
   finish(): void {
-    this.#kernels.call.matchFinish!(this.#match);
+    this.#kernels.call.matchFinish(this.#match);
   }
 
   get flowCount(): number {
@@ -127,11 +127,11 @@ export class ExactMatcher {
 
   /** Bytes that the waiting packets take. */
   get tableBytes(): number {
-    return this.#kernels.call.matchTableBytes!(this.#match);
+    return this.#kernels.call.matchTableBytes(this.#match);
   }
 
   get ambiguous(): number {
-    return this.#kernels.call.matchAmbiguous!(this.#match) >>> 0;
+    return this.#kernels.call.matchAmbiguous(this.#match) >>> 0;
   }
 
   #sums(address: number, count: number): DelaySums | null {
@@ -152,7 +152,7 @@ export class ExactMatcher {
 
   /** A flow's key as words for FlowKeySpec.describe: ten u32 from `at`, until the next call. */
   keyWords(id: number): { words: Uint32Array; at: number } {
-    this.#kernels.call.statsKey!(this.#stats, id, this.#scratch);
+    this.#kernels.call.statsKey(this.#stats, id, this.#scratch);
     return { words: this.#kernels.u32, at: this.#scratch >>> 2 };
   }
 
@@ -162,7 +162,7 @@ export class ExactMatcher {
 
   /** The flow with addresses and ports exchanged, or -1. */
   reverseOf(id: number): number {
-    return this.#kernels.call.statsReverse!(this.#stats, id, this.#scratch);
+    return this.#kernels.call.statsReverse(this.#stats, id, this.#scratch);
   }
 
   /** Pairs of flows that answer each other and both have matched packets; none where the first `mostAsked` flows with such have no peer. */
@@ -170,7 +170,7 @@ export class ExactMatcher {
     const { call } = this.#kernels;
     let most = Math.min(mostAsked, 0xffff_ffff);
     for (let from = 0; ; ) {
-      const id: number = call.statsPeer!(this.#stats, from, most, this.#scratch);
+      const id: number = call.statsPeer(this.#stats, from, most, this.#scratch);
       if (id < 0) return;
       yield [id, this.#kernels.u32[(this.#scratch + 40) >>> 2]!];
       from = id + 1;
@@ -189,7 +189,7 @@ export class ExactMatcher {
   }
 
   total(direction: 1 | 2): TotalResult {
-    const at = this.#kernels.call.matchTotal!(this.#match, direction) >>> 0;
+    const at = this.#kernels.call.matchTotal(this.#match, direction) >>> 0;
     const { u32, f64 } = this.#kernels;
     const w = (offset: number) => u32[(at + offset) >>> 2]!;
     const matched = w(0);
@@ -197,8 +197,8 @@ export class ExactMatcher {
     const histogram = new LogHistogram();
     if (delay) {
       const start = ((at + TOTAL.histogram) >>> 2) + HISTOGRAM_BIAS;
-      const last: number = this.#kernels.call.bucketOfNs!(delay.maxNs);
-      for (let b: number = this.#kernels.call.bucketOfNs!(delay.minNs); b <= last; b++) {
+      const last: number = this.#kernels.call.bucketOfNs(delay.maxNs);
+      for (let b: number = this.#kernels.call.bucketOfNs(delay.minNs); b <= last; b++) {
         const n = u32[start + b]!;
         if (n > 0) histogram.addBucket(b, n);
       }
@@ -219,14 +219,14 @@ export class ExactMatcher {
 
   /** Intervals that hold packets so far. */
   get intervalCount(): number {
-    return this.#kernels.call.matchIntervalCount!(this.#match) >>> 0;
+    return this.#kernels.call.matchIntervalCount(this.#match) >>> 0;
   }
 
   /** Those that hold packets, in order of time. */
   intervals(): IntervalResult[] {
     const { call } = this.#kernels;
-    const at = call.matchIntervals!(this.#match) >>> 0;
-    const n = call.matchIntervalCount!(this.#match) >>> 0;
+    const at = call.matchIntervals(this.#match) >>> 0;
+    const n = call.matchIntervalCount(this.#match) >>> 0;
     const { u32, f64 } = this.#kernels;
     const out: IntervalResult[] = [];
     for (let slot = 0; slot < n; slot++) {
@@ -242,12 +242,12 @@ export class ExactMatcher {
   /** Log buckets of the intervals, by their slot. */
   intervalBuckets(): (slot: number) => BucketRun {
     const kernels = this.#kernels;
-    const owners = kernels.call.matchIntervalCount!(this.#match) >>> 0;
-    const used = kernels.call.cellsUsed!(this.#intervalCells) >>> 0;
+    const owners = kernels.call.matchIntervalCount(this.#match) >>> 0;
+    const used = kernels.call.cellsUsed(this.#intervalCells) >>> 0;
     const offsets = kernels.alloc((owners + 2) * 4);
     kernels.u32.fill(0, offsets >>> 2, (offsets >>> 2) + owners + 2);
     const out = kernels.alloc(Math.max(8, used * 8));
-    kernels.call.cellsGroup!(this.#intervalCells, owners, offsets, out);
+    kernels.call.cellsGroup(this.#intervalCells, owners, offsets, out);
     const starts = kernels.u32.slice(offsets >>> 2, (offsets >>> 2) + owners + 1);
     const pairs = kernels.u32.slice(out >>> 2, (out >>> 2) + 2 * used);
     kernels.free(offsets);
@@ -268,10 +268,10 @@ export class ExactMatcher {
   /** Gives the memory back; the matcher is not to be used any more. */
   free(): void {
     const { call } = this.#kernels;
-    call.matchFree!(this.#match);
-    call.statsFree!(this.#stats);
-    call.cellsFree!(this.#cells);
-    call.cellsFree!(this.#intervalCells);
+    call.matchFree(this.#match);
+    call.statsFree(this.#stats);
+    call.cellsFree(this.#cells);
+    call.cellsFree(this.#intervalCells);
     this.#kernels.free(this.#scratch);
   }
 }

@@ -108,7 +108,7 @@ class Side {
     this.quality = new TimestampQuality({ originNs });
     const { kernels } = reader.batch;
     this.scan = (from, to, previous, least, most) =>
-      kernels.call.timesBetween!(reader.batch.column("time"), from, to, previous, least, most) >>> 0;
+      kernels.call.timesBetween(reader.batch.column("time"), from, to, previous, least, most) >>> 0;
     this.#plan = plan;
     this.toleranceNs = plan.windowNs * TOLERANCE;
     this.trust = new StampTrust(this.toleranceNs);

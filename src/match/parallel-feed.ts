@@ -139,7 +139,7 @@ class ParallelFeed implements PairFeed {
   }
 
   next(): Stride | null | Promise<Stride | null> {
-    if (this.#holds) this.#ring.release(this.#kernels.call.statsTop!());
+    if (this.#holds) this.#ring.release(this.#kernels.call.statsTop());
     this.#holds = false;
     return this.#ring.ready ? this.#take() : this.#wait();
   }

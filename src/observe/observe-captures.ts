@@ -264,7 +264,7 @@ class RunningLane {
       this.filtered += batch.compact();
     }
     this.packets += batch.count;
-    this.#kernels.call.keyFlows!(batch.address, this.#keyMask, this.#seed);
+    this.#kernels.call.keyFlows(batch.address, this.#keyMask, this.#seed);
     // Where the capture begins, not where this lane's first packet is: an idle lane was observed all the same.
     if (!this.#begun) this.#observer.begin(originNs);
     this.#begun = true;

@@ -13,7 +13,7 @@ import type { Batches } from "./streams.ts";
 /** Bytes per turn and unit of weight: one full packet. */
 const QUANTUM = 1500;
 
-// Class and Link of kernels/simulate-classes.ts, in f64 positions.
+// Class and Link of kernels/simulate/classes.ts, in f64 positions.
 const CLASS = { packets: 5, bytes: 6, drops: 7 } as const;
 const LONGEST_U32 = 9;
 const LINK_BUSY = 5;
@@ -24,14 +24,14 @@ export function classesStage(context: StageContext, spec: ClassesHop): Stage {
     throw new UsageError("bad-parameter", "classes: from 1 to 64 are needed");
   const rateBps = solveRate(spec, offered.bytes + (cross?.bytes ?? 0), offered.durationNs);
   const count = spec.classes.length;
-  const link = kernels.call.simLinkNew!(count) >>> 0;
+  const link = kernels.call.simLinkNew(count) >>> 0;
   writeFields(kernels, link, [
     8e9 / rateBps,
     Math.round(spec.propagationNs ?? 0),
     spec.scheduler === "drr" ? 1 : 0,
   ]);
-  const classAt = (i: number) => kernels.call.simLinkClass!(link, i) >>> 0;
-  const map = kernels.call.simLinkMap!(link) >>> 0;
+  const classAt = (i: number) => kernels.call.simLinkClass(link, i) >>> 0;
+  const map = kernels.call.simLinkMap(link) >>> 0;
   // Backwards, so that the first class that lists a DSCP has it.
   for (let i = count - 1; i >= 0; i--) {
     const { dscp = [], weight = 1, capacityPackets = QUEUE_DEFAULTS.capacityPackets } = spec.classes[i]!;
@@ -47,7 +47,7 @@ export function classesStage(context: StageContext, spec: ClassesHop): Stage {
   const feed = new CrossFeed(context);
   const push = (batch: PacketBatch) =>
     feed.run(batch, (row, crossBatch, position, ended) =>
-      kernels.call.simLinkPush!(link, batch.address, row, crossBatch, position, ended),
+      kernels.call.simLinkPush(link, batch.address, row, crossBatch, position, ended),
     );
 
   return {
@@ -61,13 +61,13 @@ export function classesStage(context: StageContext, spec: ClassesHop): Stage {
         for await (const batch of batches) {
           await push(batch);
           for (let more = 1; more === 1; ) {
-            more = kernels.call.simLinkPop!(link, out.address);
+            more = kernels.call.simLinkPop(link, out.address);
             if (out.count > 0) yield out;
           }
         }
-        kernels.call.simLinkFlush!(link);
+        kernels.call.simLinkFlush(link);
         for (let more = 1; more === 1; ) {
-          more = kernels.call.simLinkPop!(link, out.address);
+          more = kernels.call.simLinkPop(link, out.address);
           if (out.count > 0) yield out;
         }
       } finally {
@@ -96,7 +96,7 @@ export function classesStage(context: StageContext, spec: ClassesHop): Stage {
       };
     },
     free: () => {
-      kernels.call.simLinkFree!(link);
+      kernels.call.simLinkFree(link);
       feed.free();
     },
   };

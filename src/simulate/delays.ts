@@ -54,7 +54,7 @@ export function isSpaced(model: DelayModel): boolean {
 export function delayStage(context: StageContext, model: DelayModel): Stage {
   const { kernels, seed, stream } = context;
   const [a, b] = delayParameters(model);
-  const rng = kernels.call.simRngNew!(BigInt(seed), BigInt(stream)) >>> 0;
+  const rng = kernels.call.simRngNew(BigInt(seed), BigInt(stream)) >>> 0;
   const last = kernels.alloc(16);
   writeFields(kernels, last, [0, -1]);
   const hashSeed = BigInt.asUintN(64, BigInt(seed) * 0xd1b5_4a32_d192_ed03n + BigInt(stream));
@@ -63,12 +63,11 @@ export function delayStage(context: StageContext, model: DelayModel): Stage {
     const share = model.kind === "bimodal" ? (model.shareLow ?? 0.5) : 0;
     const jitter = model.jitter ?? (model.kind === "bimodal" ? 0.1 : 0.3);
     const modes = model.kind === "bimodal" ? 1 : 0;
-    apply = (batch) =>
-      kernels.call.simFlowDelayRun!(rng, batch.address, hashSeed, modes, a, b, share, jitter);
+    apply = (batch) => kernels.call.simFlowDelayRun(rng, batch.address, hashSeed, modes, a, b, share, jitter);
   } else {
     const kind = DELAY_KIND[model.kind];
     const spaced = isSpaced(model) ? 1 : 0;
-    apply = (batch) => kernels.call.simDelayRun!(rng, batch.address, kind, a, b, spaced, last);
+    apply = (batch) => kernels.call.simDelayRun(rng, batch.address, kind, a, b, spaced, last);
   }
   return {
     ordered: model.kind === "constant" || isSpaced(model),
@@ -87,7 +86,7 @@ export function lossStage(context: StageContext, spec: LossHop): Stage {
   if (!(p >= 0 && p < 1)) throw new UsageError("bad-parameter", "loss probability must lie in [0, 1)");
   if (spec.model === "bursts" && !(spec.meanBurst >= 1))
     throw new UsageError("bad-parameter", "meanBurst must be at least 1 packet");
-  const rng = kernels.call.simRngNew!(BigInt(seed), BigInt(stream)) >>> 0;
+  const rng = kernels.call.simRngNew(BigInt(seed), BigInt(stream)) >>> 0;
   const state = kernels.alloc(8);
   writeFields(kernels, state, [0]);
   let lost = 0;
@@ -97,13 +96,13 @@ export function lossStage(context: StageContext, spec: LossHop): Stage {
     apply: (batch) => {
       packets += batch.count;
       if (spec.model === "uniform") {
-        lost += kernels.call.simLossUniform!(rng, batch.address, p) >>> 0;
+        lost += kernels.call.simLossUniform(rng, batch.address, p) >>> 0;
         return;
       }
       // Stationary share of the bad state = enter / (enter + leave) = p.
       const leave = 1 / spec.meanBurst;
       const enter = (p * leave) / (1 - p);
-      lost += kernels.call.simLossBursts!(rng, batch.address, state, enter, leave) >>> 0;
+      lost += kernels.call.simLossBursts(rng, batch.address, state, enter, leave) >>> 0;
     },
     statistics: () => ({ ...BLANK, hop: context.hop, kind: "loss", packets, lost }),
     free: () => {
@@ -117,10 +116,10 @@ export function reorderStage(context: StageContext, probability: number, extentN
   const { kernels, seed, stream } = context;
   if (!(probability >= 0 && probability <= 1) || !(extentNs >= 0))
     throw new UsageError("bad-parameter", "reorder: probability in [0, 1] and extentNs of at least 0");
-  const rng = kernels.call.simRngNew!(BigInt(seed), BigInt(stream)) >>> 0;
+  const rng = kernels.call.simRngNew(BigInt(seed), BigInt(stream)) >>> 0;
   return {
     ordered: false,
-    apply: (batch) => kernels.call.simReorder!(rng, batch.address, probability, extentNs),
+    apply: (batch) => void kernels.call.simReorder(rng, batch.address, probability, extentNs),
     statistics: () => ({ ...BLANK, hop: context.hop, kind: "reorder" }),
     free: () => kernels.free(rng),
   };

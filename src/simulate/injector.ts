@@ -65,7 +65,7 @@ export async function* inject(
       const view = kernels.f64.subarray(times >>> 3, (times >>> 3) + batch.count);
       view.fill(Number.NaN);
       injector.inspect(batch, view, times);
-      const injected = kernels.call.simInject!(
+      const injected = kernels.call.simInject(
         batch.address,
         times,
         out.address,

@@ -1,4 +1,4 @@
-/** Flow keys of synthetic traffic as the kernels read them (kernels/simulate-keys.ts). */
+/** Flow keys of synthetic traffic as the kernels read them (kernels/simulate/keys.ts). */
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { parseAddress } from "../capture/address.ts";

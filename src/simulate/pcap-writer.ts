@@ -111,7 +111,7 @@ export class PcapWriter {
     this.packets += batch.count;
     for (let row = 0; row < batch.count; ) {
       const first = row;
-      row = kernels.call.simFrames!(
+      row = kernels.call.simFrames(
         batch.address,
         row,
         this.#buffer,

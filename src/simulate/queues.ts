@@ -13,7 +13,7 @@ import {
   solveRate,
 } from "./stage.ts";
 
-// Fifo of kernels/simulate-queue.ts: statistics, in f64 positions from its start.
+// Fifo of kernels/simulate/queue.ts: statistics, in f64 positions from its start.
 const FIFO = { packets: 14, bytes: 15, tailDrops: 16, redDrops: 17, longest: 19, busyNs: 20 } as const;
 
 class Fifo {
@@ -31,7 +31,7 @@ class Fifo {
     const limit = spec.capacityPackets ?? QUEUE_DEFAULTS.capacityPackets;
     if (!(limit >= 1)) throw new UsageError("bad-parameter", "capacityPackets must be at least 1");
     if (!(red.minTh < red.maxTh)) throw new UsageError("bad-parameter", "RED: minTh must be below maxTh");
-    this.address = kernels.call.simFifoNew!() >>> 0;
+    this.address = kernels.call.simFifoNew() >>> 0;
     writeFields(kernels, this.address, [
       nsPerByte,
       limit,
@@ -43,7 +43,7 @@ class Fifo {
       nsPerByte * meanBytes,
       Math.round(spec.propagationNs ?? 0),
     ]);
-    kernels.call.simFifoStart!(this.address, BigInt(context.seed), BigInt(stream));
+    kernels.call.simFifoStart(this.address, BigInt(context.seed), BigInt(stream));
   }
 
   read(name: keyof typeof FIFO): number {
@@ -51,7 +51,7 @@ class Fifo {
   }
 
   free(): void {
-    this.#kernels.call.simFifoFree!(this.address);
+    this.#kernels.call.simFifoFree(this.address);
   }
 }
 
@@ -79,7 +79,7 @@ export function queueStage(context: StageContext, spec: QueueHop): Stage {
     ordered: true,
     apply: (batch) =>
       feed.run(batch, (row, crossBatch, position, ended) =>
-        kernels.call.simFifoRun!(queue.address, batch.address, row, crossBatch, position, ended),
+        kernels.call.simFifoRun(queue.address, batch.address, row, crossBatch, position, ended),
       ),
     statistics: () => fifoStatistics(context, "queue", [queue]),
     free: () => {
@@ -103,7 +103,7 @@ export function pathsStage(context: StageContext, spec: PathsHop): Stage {
   return {
     ordered: false,
     apply: (batch) =>
-      kernels.call.simPathsRun!(table, count, spec.choose === "packet" ? 1 : 0, hashSeed, batch.address),
+      kernels.call.simPathsRun(table, count, spec.choose === "packet" ? 1 : 0, hashSeed, batch.address),
     statistics: () => fifoStatistics(context, "paths", queues),
     free: () => {
       for (const q of queues) q.free();

@@ -18,7 +18,7 @@ export async function openReplay(kernels: Kernels, t: ReplayTraffic, id: SourceI
   const scale = t.timeScale ?? 1;
   if (!(scale > 0)) throw new UsageError("bad-parameter", "timeScale must be above 0");
   const endNs = t.durationS === undefined ? Number.POSITIVE_INFINITY : t.durationS * 1e9;
-  const address = kernels.call.simReplayNew!(BigInt(id.seed)) >>> 0;
+  const address = kernels.call.simReplayNew(BigInt(id.seed)) >>> 0;
   writeFields(kernels, address, [scale, endNs, 0, id.kind, id.flags ?? 0]);
   let reader: CaptureReader | null = await CaptureReader.open(kernels, t.file);
   let keep = true;
@@ -29,7 +29,7 @@ export async function openReplay(kernels: Kernels, t: ReplayTraffic, id: SourceI
   let shift = 0;
 
   const nextLoop = async () => {
-    const last = kernels.call.simReplayLast!(address) as number;
+    const last = kernels.call.simReplayLast(address) as number;
     // One mean gap between the loops; a capture without extent is repeated each second.
     const gap = rows > 1 && last > shift ? (last - shift) / (rows - 1) : 1e9;
     if (t.durationS === undefined || rows === 0) {
@@ -38,7 +38,7 @@ export async function openReplay(kernels: Kernels, t: ReplayTraffic, id: SourceI
     }
     loop += 1;
     shift = last + Math.max(1, gap);
-    kernels.call.simReplayRewind!(address, loop, shift, keep ? 0 : 1);
+    kernels.call.simReplayRewind(address, loop, shift, keep ? 0 : 1);
     if (!keep) {
       rows = 0;
       reader = await CaptureReader.open(kernels, t.file);
@@ -50,7 +50,7 @@ export async function openReplay(kernels: Kernels, t: ReplayTraffic, id: SourceI
     fill: async (batch) => {
       batch.count = 0;
       while (!ended) {
-        const outcome = kernels.call.simReplayFill!(address, batch.address) as number;
+        const outcome = kernels.call.simReplayFill(address, batch.address) as number;
         if (outcome === FULL) return;
         if (outcome !== USED_UP) {
           ended = true;
@@ -59,7 +59,7 @@ export async function openReplay(kernels: Kernels, t: ReplayTraffic, id: SourceI
         if (reader && (await reader.next())) {
           rows += reader.batch.count;
           if (rows > KEEP_ROWS) keep = false;
-          kernels.call.simReplayTake!(address, reader.batch.address, keep ? 0 : 1);
+          kernels.call.simReplayTake(address, reader.batch.address, keep ? 0 : 1);
           continue;
         }
         if (reader) {
@@ -75,7 +75,7 @@ export async function openReplay(kernels: Kernels, t: ReplayTraffic, id: SourceI
         reader.close();
         reader.free();
       }
-      kernels.call.simReplayFree!(address);
+      kernels.call.simReplayFree(address);
     },
   };
 }

@@ -271,7 +271,7 @@ async function measure(kernels: Kernels, traffic: Traffic, seed: number, stream:
       await source.fill(batch);
       if (batch.count === 0) break;
       packets += batch.count;
-      bytes += kernels.call.simBytes!(batch.address) as number;
+      bytes += kernels.call.simBytes(batch.address) as number;
       lastNs = batch.timeNs[batch.count - 1]!;
     }
   } finally {

@@ -119,7 +119,7 @@ function openSynthetic(kernels: Kernels, t: SyntheticTraffic, id: SourceIdentity
   const slots = 2 ** Math.min(20, Math.max(10, Math.ceil(Math.log2((2e6 * rtt.medianMs) / width))));
   const fastest = 8e9 / positive("access.maxBps", access.maxBps);
   const slowest = 8e9 / positive("access.minBps", access.minBps);
-  const address = kernels.call.simTrafficNew!() >>> 0;
+  const address = kernels.call.simTrafficNew() >>> 0;
   writeFields(kernels, address, [
     rate / meanFlowPackets(alpha, maxPackets) / 1e9,
     alpha,
@@ -146,12 +146,12 @@ function openSynthetic(kernels: Kernels, t: SyntheticTraffic, id: SourceIdentity
     id.kind,
     id.flags ?? 0,
   ]);
-  kernels.call.simTrafficStart!(address, BigInt(id.seed), BigInt(id.stream));
+  kernels.call.simTrafficStart(address, BigInt(id.seed), BigInt(id.stream));
   return {
     durationNs: t.packets === undefined ? durationNs : null,
-    fill: (batch) => kernels.call.simTrafficFill!(address, batch.address),
+    fill: (batch) => void kernels.call.simTrafficFill(address, batch.address),
     free: () => {
-      kernels.call.simTrafficFree!(address);
+      kernels.call.simTrafficFree(address);
       keys.free();
     },
   };
@@ -167,7 +167,7 @@ function openPopulation(kernels: Kernels, t: PopulationTraffic, id: SourceIdenti
   const sizes = checkedSizes(t.sizes);
   const keys = storeKeys(kernels, t.keys);
   const durationNs = t.durationS === undefined ? Number.POSITIVE_INFINITY : t.durationS * 1e9;
-  const address = kernels.call.simPopulationNew!() >>> 0;
+  const address = kernels.call.simPopulationNew() >>> 0;
   writeFields(kernels, address, [
     Math.floor(positive("flows", t.flows ?? d.flows)),
     positive("alpha", t.alpha ?? d.alpha),
@@ -183,12 +183,12 @@ function openPopulation(kernels: Kernels, t: PopulationTraffic, id: SourceIdenti
     id.kind,
     id.flags ?? 0,
   ]);
-  kernels.call.simPopulationStart!(address, BigInt(id.seed), BigInt(id.stream));
+  kernels.call.simPopulationStart(address, BigInt(id.seed), BigInt(id.stream));
   return {
     durationNs: t.packets === undefined ? durationNs : null,
-    fill: (batch) => kernels.call.simPopulationFill!(address, batch.address),
+    fill: (batch) => void kernels.call.simPopulationFill(address, batch.address),
     free: () => {
-      kernels.call.simPopulationFree!(address);
+      kernels.call.simPopulationFree(address);
       keys.free();
     },
   };

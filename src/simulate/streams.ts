@@ -47,11 +47,11 @@ export async function* merge(kernels: Kernels, a: Source, b: Source): AsyncGener
         set(1, 0);
       }
       if (first.count > 0 && second.count > 0) {
-        kernels.call.simMerge!(first.address, second.address, position, out.address);
+        kernels.call.simMerge(first.address, second.address, position, out.address);
       } else if (first.count > 0) {
-        set(0, kernels.call.simAppend!(first.address, at(0), out.address));
+        set(0, kernels.call.simAppend(first.address, at(0), out.address));
       } else if (second.count > 0) {
-        set(1, kernels.call.simAppend!(second.address, at(1), out.address));
+        set(1, kernels.call.simAppend(second.address, at(1), out.address));
       } else break;
       if (out.count === out.capacity) {
         yield out;
@@ -92,24 +92,24 @@ export async function* passAndSort(
   batches: Batches,
   stage: Stage,
 ): AsyncGenerator<PacketBatch> {
-  const hold = kernels.call.simHoldNew!(BY_ARRIVAL) >>> 0;
+  const hold = kernels.call.simHoldNew(BY_ARRIVAL) >>> 0;
   const out = new PacketBatch(kernels);
   try {
     for await (const batch of batches) {
       const until = latestArrival(batch);
       await stage.apply(batch);
-      kernels.call.simHoldPush!(hold, batch.address);
+      kernels.call.simHoldPush(hold, batch.address);
       for (let more = 1; more === 1; ) {
-        more = kernels.call.simHoldPop!(hold, out.address, until);
+        more = kernels.call.simHoldPop(hold, out.address, until);
         if (out.count > 0) yield out;
       }
     }
     for (let more = 1; more === 1; ) {
-      more = kernels.call.simHoldPop!(hold, out.address, Number.POSITIVE_INFINITY);
+      more = kernels.call.simHoldPop(hold, out.address, Number.POSITIVE_INFINITY);
       if (out.count > 0) yield out;
     }
   } finally {
-    kernels.call.simHoldFree!(hold);
+    kernels.call.simHoldFree(hold);
     out.free();
   }
 }
@@ -118,25 +118,25 @@ export async function* passAndSort(
 export async function* stampOrder(kernels: Kernels, batches: Batches): AsyncGenerator<PacketBatch> {
   let next = 0;
   for await (const batch of batches) {
-    next = kernels.call.simStampOrder!(batch.address, next);
+    next = kernels.call.simStampOrder(batch.address, next);
     yield batch;
   }
 }
 
 /** Back into the order they were sent in. */
 export async function* resequence(kernels: Kernels, batches: Batches): AsyncGenerator<PacketBatch> {
-  const hold = kernels.call.simHoldNew!(BY_ORDER) >>> 0;
+  const hold = kernels.call.simHoldNew(BY_ORDER) >>> 0;
   const out = new PacketBatch(kernels);
   try {
     for await (const batch of batches) {
-      kernels.call.simHoldPush!(hold, batch.address);
+      kernels.call.simHoldPush(hold, batch.address);
       for (let more = 1; more === 1; ) {
-        more = kernels.call.simHoldPop!(hold, out.address, 0);
+        more = kernels.call.simHoldPop(hold, out.address, 0);
         if (out.count > 0) yield out;
       }
     }
   } finally {
-    kernels.call.simHoldFree!(hold);
+    kernels.call.simHoldFree(hold);
     out.free();
   }
 }
@@ -187,11 +187,11 @@ export async function* observePoint(
   point: { name: string; sender: boolean; clock: Clock; seed: number; stream: number },
 ): AsyncGenerator<PacketBatch> {
   const { clock } = point;
-  const rng = kernels.call.simRngNew!(BigInt(point.seed), BigInt(point.stream)) >>> 0;
+  const rng = kernels.call.simRngNew(BigInt(point.seed), BigInt(point.stream)) >>> 0;
   try {
     for await (const batch of batches) {
       const seen = into.take(batch.capacity);
-      kernels.call.simObserve!(
+      kernels.call.simObserve(
         batch.address,
         seen.address,
         point.sender ? 0 : 1,

@@ -7,7 +7,7 @@ import type { PacketBatch } from "../capture/batch.ts";
 import { type FlowKey, FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 
-// Entry of kernels/simulate-truth.ts, in f64 positions.
+// Entry of kernels/simulate/truth.ts, in f64 positions.
 const WORDS = 15;
 const AT = {
   sent: 6,
@@ -55,23 +55,23 @@ export class FlowTruthTable {
     this.#kernels = kernels;
     this.key = options.key ?? FlowKeySpec.parse();
     this.seed = options.seed ?? DEFAULT_SEED;
-    this.#address = kernels.call.simTruthNew!() >>> 0;
+    this.#address = kernels.call.simTruthNew() >>> 0;
     this.#mask = this.key.store(kernels);
   }
 
   /** Keys the batch in place (its key columns become the masked key) and adds it. `delay` NaN = lost. */
   update(batch: PacketBatch): void {
-    this.#kernels.call.keyFlows!(batch.address, this.#mask, this.seed);
+    this.#kernels.call.keyFlows(batch.address, this.#mask, this.seed);
     this.updateKeyed(batch);
   }
 
   /** Adds a batch that the caller has keyed, with the same key. */
   updateKeyed(batch: PacketBatch): void {
-    this.#kernels.call.simTruthUpdate!(this.#address, batch.address);
+    this.#kernels.call.simTruthUpdate(this.#address, batch.address);
   }
 
   get size(): number {
-    return this.#kernels.call.simTruthCount!(this.#address) >>> 0;
+    return this.#kernels.call.simTruthCount(this.#address) >>> 0;
   }
 
   /** One number per flow, in the order flows first appeared: what loops over all flows want. */
@@ -129,11 +129,11 @@ export class FlowTruthTable {
   }
 
   free(): void {
-    this.#kernels.call.simTruthFree!(this.#address);
+    this.#kernels.call.simTruthFree(this.#address);
     this.#kernels.free(this.#mask);
   }
 
   #start(): number {
-    return this.#kernels.call.simTruthEntries!(this.#address) >>> 0;
+    return this.#kernels.call.simTruthEntries(this.#address) >>> 0;
   }
 }

@@ -37,7 +37,7 @@ async function observe(scenario: Scenario, text: string) {
   const truth = new FlowTruthTable(kernels);
   const mask = FlowKeySpec.parse().store(kernels);
   for await (const { point: where, batch } of simulate(kernels, scenario).observe(["sender", "receiver"])) {
-    kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+    kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
     points[where as "sender" | "receiver"].feed(batch, ORIGIN);
   }
   for (const p of Object.values(points)) p.finish();
@@ -188,7 +188,7 @@ describe("a merged epoch", () => {
     for (const tap of [whole, first, second]) tap.begin(0);
     const mask = FlowKeySpec.parse().store(kernels);
     for await (const batch of simulate(kernels, scenario).combined()) {
-      kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+      kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
       arrive(batch);
       const half = batch.count >> 1;
       whole.update(batch, 0, batch.count);

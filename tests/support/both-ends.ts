@@ -46,7 +46,7 @@ export async function runBothEnds(
   const sums = new Map<string, { sum: number; packets: number }>();
   const mask = FlowKeySpec.parse().store(kernels);
   for await (const batch of simulate(kernels, scenario).combined()) {
-    kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+    kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
     for (const tap of senders) tap.update(batch, 0, batch.count);
     truth.sent += batch.count;
     arrive(batch, truth);

@@ -1,5 +1,5 @@
 /**
- * The plain, slow twin of kernels/link.ts, decode.ts and digest.ts: what a frame decodes to and what its digest is, said as simply as possible.
+ * The plain, slow twin of kernels/decode/link.ts, decode.ts and digest.ts: what a frame decodes to and what its digest is, said as simply as possible.
  * Reads go through `Bytes`, which throws where the captured bytes end; digests are computed with BigInt. The oracle of the property tests.
  */
 import { formatIpv4, formatIpv6 } from "../../src/capture/address.ts";

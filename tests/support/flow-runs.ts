@@ -33,7 +33,7 @@ export async function runFlows(
   const truth = new FlowTruthTable(kernels);
   const mask = FlowKeySpec.parse().store(kernels);
   for await (const batch of simulate(kernels, scenario).combined()) {
-    kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+    kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
     truth.updateKeyed(batch);
     for (const { sender } of taps) sender.update(batch, 0, batch.count);
     arrive(batch);

@@ -50,7 +50,7 @@ export class FrameDecoder {
     kernels.u64[(chunk.cursor + 64) >>> 3] = seed;
     this.#batch.count = 0;
     const before = this.#counters();
-    kernels.call.walkPcap!(chunk.cursor, this.#batch.address);
+    kernels.call.walkPcap(chunk.cursor, this.#batch.address);
     if (this.#batch.count === 1) {
       const { iface, timeNs, wireLength, ...row } = plainRow(this.#batch, 0n, 0);
       return { reason: null, row };

@@ -72,7 +72,7 @@ export function toBatches(kernels: Kernels, rows: readonly HostileRow[], size: n
       batch.captured[i] = 0;
       batch.iface[i] = 0;
     }
-    kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+    kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
     batches.push(batch);
   }
   kernels.free(mask);

@@ -54,7 +54,7 @@ export async function referenceTrace(kernels: Kernels, options: TraceOptions): P
   const parts: TraceEpoch[][] = Array.from({ length: Math.ceil((seconds * 1e9) / epochNs) }, () => []);
   let lost = 0;
   for await (const batch of simulation.combined()) {
-    kernels.call.keyFlows!(batch.address, mask, DEFAULT_SEED);
+    kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
     const { count, timeNs, delayNs } = batch;
     for (let from = 0; from < count; ) {
       const epoch = Math.min(parts.length - 1, Math.floor(timeNs[from]! / epochNs));

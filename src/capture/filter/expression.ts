@@ -1,6 +1,6 @@
 /**
  * A filter as a tree, and its meaning for one packet: `matches` is the slow, obvious definition that the kernels of --filter
- * (src/capture/filter.ts) are tested against, and what code with a single packet or flow key in hand asks.
+ * (src/capture/filter/filter.ts) are tested against, and what code with a single packet or flow key in hand asks.
  *
  * Rules that hold for every primitive: a question about something that the packet does not have (ports of a later fragment, TCP flags of a
  * UDP packet, IPv6 network of an IPv4 packet) is answered with no, whatever the comparison; `not` then makes it yes, as in pcap-filter.

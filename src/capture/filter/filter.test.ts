@@ -405,27 +405,32 @@ describe("a compiled filter", () => {
     filter.free();
   });
 
-  it.each(["filterConstant", "filterAnd", "filterOr", "filterNot"])("%s keeps to the rows", (name) => {
-    const plane = kernels.alloc(96);
-    const other = kernels.alloc(96);
-    for (let rows = 0; rows <= 37; rows++) {
-      fill(batch, fc.sample(packet, { numRuns: rows, seed: rows }).slice(0, rows));
-      kernels.u8.fill(0, plane, plane + 96).fill(1, plane + rows, plane + 96);
-      kernels.u8.fill(1, other, other + rows).fill(0, other + rows, other + 96);
-      kernels.call[name]!(batch.address, plane, name === "filterConstant" ? 1 : other);
-      const after = Array.from(kernels.u8.subarray(plane, plane + 96));
-      // 0 and 1 is 0; all others make the rows 1. Behind them `and` and `not` would clear bytes, so those show it by a 1 that stays.
-      const wanted = name === "filterAnd" ? 0 : 1;
-      expect(after).toEqual([...new Array(rows).fill(wanted), ...new Array(96 - rows).fill(1)]);
-      // `or` shows it by a 0 that stays.
-      kernels.u8.fill(0, plane, plane + 96);
-      kernels.u8.fill(1, other, other + 96);
-      kernels.call[name]!(batch.address, plane, name === "filterConstant" ? 1 : other);
-      expect(Array.from(kernels.u8.subarray(plane + rows, plane + 96))).toEqual(new Array(96 - rows).fill(0));
-    }
-    kernels.free(plane);
-    kernels.free(other);
-  });
+  it.each(["filterConstant", "filterAnd", "filterOr", "filterNot"] as const)(
+    "%s keeps to the rows",
+    (name) => {
+      const plane = kernels.alloc(96);
+      const other = kernels.alloc(96);
+      for (let rows = 0; rows <= 37; rows++) {
+        fill(batch, fc.sample(packet, { numRuns: rows, seed: rows }).slice(0, rows));
+        kernels.u8.fill(0, plane, plane + 96).fill(1, plane + rows, plane + 96);
+        kernels.u8.fill(1, other, other + rows).fill(0, other + rows, other + 96);
+        kernels.call[name](batch.address, plane, name === "filterConstant" ? 1 : other);
+        const after = Array.from(kernels.u8.subarray(plane, plane + 96));
+        // 0 and 1 is 0; all others make the rows 1. Behind them `and` and `not` would clear bytes, so those show it by a 1 that stays.
+        const wanted = name === "filterAnd" ? 0 : 1;
+        expect(after).toEqual([...new Array(rows).fill(wanted), ...new Array(96 - rows).fill(1)]);
+        // `or` shows it by a 0 that stays.
+        kernels.u8.fill(0, plane, plane + 96);
+        kernels.u8.fill(1, other, other + 96);
+        kernels.call[name](batch.address, plane, name === "filterConstant" ? 1 : other);
+        expect(Array.from(kernels.u8.subarray(plane + rows, plane + 96))).toEqual(
+          new Array(96 - rows).fill(0),
+        );
+      }
+      kernels.free(plane);
+      kernels.free(other);
+    },
+  );
 
   it("takes text, and leaves an empty batch alone", () => {
     fill(batch, []);

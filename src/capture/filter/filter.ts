@@ -4,7 +4,7 @@
  *
  *   text -> parseFilter -> FilterExpression (a tree, pure) -> compileFilter -> steps over planes -> plane 0 of `select`
  *
- * A compiled filter is a list of steps, each one kernel call over the whole batch (kernels/filter.ts): a primitive writes a plane, then planes
+ * A compiled filter is a list of steps, each one kernel call over the whole batch (kernels/decode/filter.ts): a primitive writes a plane, then planes
  * are joined. A term is worked out in the plane behind its left neighbour's, so chains need two planes and only nesting needs
  * more; the batch has 8, deeper expressions get planes of their own, which live as long as the filter.
  *
@@ -61,10 +61,10 @@ export function compileFilter(expression: FilterExpression | string, kernels: Ke
 
 type Step = (batch: PacketBatch, plane: (index: number) => number) => void;
 
-/** Planes of the `select` column (kernels/batch.ts). */
+/** Planes of the `select` column (kernels/decode/batch.ts). */
 const BATCH_PLANES = 8;
 
-// Bits of the meta column (kernels/batch.ts).
+// Bits of the meta column (kernels/decode/batch.ts).
 const META_PROTO = 0xffn << 32n;
 const META_VLAN_ID = 0xfffn << 46n;
 const META_VLAN = 1n << 58n;
@@ -72,7 +72,7 @@ const META_IPV6 = 1n << 59n;
 const META_PORTS = 1n << 60n;
 const MAX_WORD = 0xffff_ffff;
 
-/** Truth tables of kernels/filter.ts. */
+/** Truth tables of kernels/decode/filter.ts. */
 const ENDS: Record<FilterEnd, number> = { src: 0b1010, dst: 0b1100, either: 0b1110, both: 0b1000 };
 
 /** Appends the steps that leave the answer in plane `at`; returns how many planes are needed up to there. */
@@ -91,7 +91,7 @@ function emit(expression: FilterExpression, at: number, steps: Step[]): number {
     }
     case "not": {
       const needed = emit(expression.term, at, steps);
-      steps.push((b, plane) => b.kernels.call.filterNot!(b.address, plane(at)));
+      steps.push((b, plane) => b.kernels.call.filterNot(b.address, plane(at)));
       return needed;
     }
     default:
@@ -101,11 +101,11 @@ function emit(expression: FilterExpression, at: number, steps: Step[]): number {
 }
 
 function constant(at: number, value: boolean): Step {
-  return (b, plane) => b.kernels.call.filterConstant!(b.address, plane(at), value ? 1 : 0);
+  return (b, plane) => b.kernels.call.filterConstant(b.address, plane(at), value ? 1 : 0);
 }
 
 function meta(at: number, mask: bigint, value: bigint): Step {
-  return (b, plane) => b.kernels.call.filterMeta!(b.address, plane(at), mask, value);
+  return (b, plane) => b.kernels.call.filterMeta(b.address, plane(at), mask, value);
 }
 
 type Primitive = Exclude<FilterExpression, { kind: "and" | "or" | "not" }>;
@@ -129,17 +129,17 @@ function primitive(expression: Primitive, at: number): Step {
       const mask = expression.mask.map((w) => w >>> 0);
       const net = expression.words.map((w, i) => (w & mask[i]!) >>> 0);
       if (expression.version === 4) {
-        return (b, plane) => b.kernels.call.filterNet4!(b.address, plane(at), net[0]!, mask[0]!, ends);
+        return (b, plane) => b.kernels.call.filterNet4(b.address, plane(at), net[0]!, mask[0]!, ends);
       }
       const half = (words: number[], i: number) => (BigInt(words[i]!) << 32n) | BigInt(words[i + 1]!);
-      const halves = [half(net, 0), half(net, 2), half(mask, 0), half(mask, 2)];
-      return (b, plane) => b.kernels.call.filterNet6!(b.address, plane(at), ...halves, ends);
+      const halves = [half(net, 0), half(net, 2), half(mask, 0), half(mask, 2)] as const;
+      return (b, plane) => b.kernels.call.filterNet6(b.address, plane(at), ...halves, ends);
     }
     case "port": {
       const { low, high, proto } = expression;
-      const protos = proto === null ? PORT_PROTOCOLS : [proto, proto, proto];
+      const protos = proto === null ? PORT_PROTOCOLS : ([proto, proto, proto] as const);
       const ends = ENDS[expression.end];
-      return (b, plane) => b.kernels.call.filterPort!(b.address, plane(at), low, high, ends, ...protos);
+      return (b, plane) => b.kernels.call.filterPort(b.address, plane(at), low, high, ends, ...protos);
     }
     case "fragment": {
       // FLAG_FRAGMENT is bit 16 of the flags, FLAG_LATER_FRAGMENT bit 17.
@@ -211,7 +211,7 @@ function word(
   return (b, plane) => {
     const [column, stride] =
       place.column === "metaHigh" ? [b.column("meta") + 4, 3] : [b.column(place.column), 2];
-    b.kernels.call.filterWord!(
+    b.kernels.call.filterWord(
       b.address,
       plane(at),
       column,

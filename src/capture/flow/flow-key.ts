@@ -93,7 +93,7 @@ export class FlowKeySpec {
     return address;
   }
 
-  /** The seven u64 of kernels/digest.ts keyFlows. */
+  /** The seven u64 of kernels/decode/digest.ts keyFlows. */
   maskWords(): bigint[] {
     const [s4, s6] = this.#src ?? [0, 0];
     const [d4, d6] = this.#dst ?? [0, 0];

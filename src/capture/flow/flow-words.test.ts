@@ -50,7 +50,7 @@ describe("a flow key in words", () => {
           column.set(whole.subarray(2 + 2 * i, 4 + 2 * i));
         }
         const mask = spec.store(kernels);
-        kernels.call.keyFlows!(batch.address, mask, 99n);
+        kernels.call.keyFlows(batch.address, mask, 99n);
         const [low, high] = [batch.flowHash[0]!, batch.flowHash[1]!];
         batch.free();
         kernels.free(mask);

@@ -5,7 +5,7 @@ import { requireAddress } from "../address.ts";
 import type { FlowKey, FlowKeySpec } from "./flow-key.ts";
 import { formatFlowKey } from "./flow-text.ts";
 
-// Bits of meta (kernels/batch.ts).
+// Bits of meta (kernels/decode/batch.ts).
 const VLAN_TAGGED = 1n << 58n;
 const IPV6 = 1n << 59n;
 const PORTS = 1n << 60n;
@@ -45,7 +45,7 @@ export function encodeFlowKey(spec: FlowKeySpec, key: FlowKey): Uint32Array {
 export function hashFlowKey(kernels: Kernels, words: Uint32Array, seed: bigint): [low: number, high: number] {
   const at = kernels.alloc(40);
   kernels.u32.set(words, at >>> 2);
-  const hash = BigInt.asUintN(64, kernels.call.hashKey!(at, BigInt.asIntN(64, seed)) as bigint);
+  const hash = BigInt.asUintN(64, kernels.call.hashKey(at, BigInt.asIntN(64, seed)) as bigint);
   kernels.free(at);
   return [Number(hash & 0xffff_ffffn), Number(hash >> 32n)];
 }

@@ -1,5 +1,5 @@
 /**
- * Rows of a batch as runs of one flow key (kernels/key-runs.ts): what the exact matcher looks flows up by, and what is sent to another
+ * Rows of a batch as runs of one flow key (kernels/flows/key-runs.ts): what the exact matcher looks flows up by, and what is sent to another
  * thread instead of a key per packet.
  */
 import type { Kernels } from "../../base/kernels.ts";
@@ -30,7 +30,7 @@ export class KeyRuns {
 
   /** Finds the runs of rows [from, to). `mask`: the address of a FlowKeySpec's mask; `seed`: what keys are hashed with. */
   find(batch: PacketBatch, from: number, to: number, mask: number, seed: bigint): void {
-    const told: number = this.#kernels.call.keyRuns!(batch.address, from, to, mask, seed, this.address);
+    const told: number = this.#kernels.call.keyRuns(batch.address, from, to, mask, seed, this.address);
     this.count = told & 0x7fff_ffff;
     this.wide = told < 0;
   }

@@ -1,4 +1,4 @@
-/** The interfaces of a pcapng file as the kernel reads them: one entry per interface of the current section (kernels/walk.ts, Interface). */
+/** The interfaces of a pcapng file as the kernel reads them: one entry per interface of the current section (kernels/decode/walk.ts, Interface). */
 import type { Kernels } from "../../base/kernels.ts";
 import type { Chunk } from "../source/chunk.ts";
 import type { TickRule } from "./pcapng-blocks.ts";

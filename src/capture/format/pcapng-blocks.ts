@@ -25,7 +25,7 @@ export interface CaptureInterface {
   dropped: number | null;
 }
 
-/** How the kernel turns ticks into ns: see kernels/walk.ts, Interface. */
+/** How the kernel turns ticks into ns: see kernels/decode/walk.ts, Interface. */
 export interface TickRule {
   kind: 0 | 1 | 2;
   scale: bigint;

@@ -1,5 +1,5 @@
 /**
- * The part of a capture's bytes that lies in kernel memory, and the cursor that walks it (kernels/cursor.ts: the same layout). Rows point
+ * The part of a capture's bytes that lies in kernel memory, and the cursor that walks it (kernels/decode/cursor.ts: the same layout). Rows point
  * into the chunk, so it moves only in `refill` and `skip`.
  */
 import { UsageError } from "../../base/errors.ts";
@@ -56,8 +56,8 @@ export class Chunk {
     this.#source = source;
     this.#readBytes = readBytes;
     this.#room = Math.max(2 * readBytes, head.length);
-    this.cursor = kernels.call.cursorNew!() >>> 0;
-    this.counters = this.cursor + kernels.call.cursorFixedBytes!();
+    this.cursor = kernels.call.cursorNew() >>> 0;
+    this.counters = this.cursor + kernels.call.cursorFixedBytes();
     this.#start = kernels.alloc(this.#room + PADDING);
     kernels.u8.set(head, this.#start);
     kernels.u64[(this.cursor + WIDE.seed) >>> 3] = seed;

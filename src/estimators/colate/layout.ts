@@ -49,9 +49,9 @@ export function createCounters(
   const { m, q } = layoutOf(parameters);
   const { multiplier, edges, slots } = slotsOf(parameters, seed);
   const draw = literal ?? multiplier;
-  const address = call.colateNew!(cells, m, q.length, draw, 1 / parameters.unit, literal !== null) >>> 0;
-  for (const [v, edge] of edges.entries()) call.colateEdge!(address, v, edge);
-  for (const [i, slot] of slots.entries()) call.colateSlot!(address, i, slot.seed, slot.first, slot.cells);
+  const address = call.colateNew(cells, m, q.length, draw, 1 / parameters.unit, literal !== null) >>> 0;
+  for (const [v, edge] of edges.entries()) call.colateEdge(address, v, edge);
+  for (const [i, slot] of slots.entries()) call.colateSlot(address, i, slot.seed, slot.first, slot.cells);
   return address;
 }
 
@@ -92,12 +92,12 @@ export function placesOf(parameters: ColateParameters, seed: bigint, hash: Uint3
   for (let f = 0; f < flows; f += step) {
     const count = Math.min(step, flows - f);
     kernels.u32.set(hash.subarray(2 * f, 2 * (f + count)), from >>> 2);
-    kernels.call.colatePlaces!(counters, from, count, to);
+    kernels.call.colatePlaces(counters, from, count, to);
     out.set(kernels.u32.subarray(to >>> 2, (to >>> 2) + count * perFlow), f * perFlow);
   }
   kernels.free(from);
   kernels.free(to);
-  kernels.call.colateFree!(counters);
+  kernels.call.colateFree(counters);
   return out;
 }
 

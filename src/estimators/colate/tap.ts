@@ -29,31 +29,31 @@ export class ColateTap implements Tap {
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
-    this.#context.kernels.call.colateUpdate!(this.#address, batch.address, from, to, this.#startNs);
+    this.#context.kernels.call.colateUpdate(this.#address, batch.address, from, to, this.#startNs);
     this.#packets += to - from;
   }
 
   isFull(): boolean {
-    return this.#context.kernels.call.colateMost!(this.#address) >>> 0 >= this.#fullAt;
+    return this.#context.kernels.call.colateMost(this.#address) >>> 0 >= this.#fullAt;
   }
 
   seal(): SealedEpoch {
     const payload = encodeCounters(this.#read());
     const sealed = { payload, packets: this.#packets };
-    this.#context.kernels.call.colateClear!(this.#address);
+    this.#context.kernels.call.colateClear(this.#address);
     this.#packets = 0;
     return sealed;
   }
 
   free(): void {
-    this.#context.kernels.call.colateFree!(this.#address);
+    this.#context.kernels.call.colateFree(this.#address);
   }
 
   #read(): Counters {
     const { kernels, seed } = this.#context;
     const { n, b, check } = this.#parameters;
     const counters = emptyCounters(this.#parameters, seed);
-    const start = (kernels.call.colateCells!(this.#address) >>> 0) >>> 2;
+    const start = (kernels.call.colateCells(this.#address) >>> 0) >>> 2;
     const words = kernels.u32.subarray(start, start + 4 * n);
     const lowMask = b >= 32 ? 0xffff_ffff : 2 ** b - 1;
     const highMask = b > 32 ? 2 ** (b - 32) - 1 : 0;

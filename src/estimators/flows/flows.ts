@@ -35,7 +35,7 @@ class FlowTableTap implements Tap {
   constructor(kernels: Kernels, max: number) {
     this.#kernels = kernels;
     this.#max = max;
-    this.#address = kernels.call.flowCountsNew!() >>> 0;
+    this.#address = kernels.call.flowCountsNew() >>> 0;
   }
 
   get memoryBytes(): number {
@@ -43,10 +43,10 @@ class FlowTableTap implements Tap {
   }
 
   get #table(): number {
-    return this.#kernels.call.flowCountsTable!(this.#address) >>> 0;
+    return this.#kernels.call.flowCountsTable(this.#address) >>> 0;
   }
   get #count(): number {
-    return this.#kernels.call.flowsCount!(this.#table) >>> 0;
+    return this.#kernels.call.flowsCount(this.#table) >>> 0;
   }
 
   begin(_epochStartNs: number): void {
@@ -54,7 +54,7 @@ class FlowTableTap implements Tap {
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
-    this.#kernels.call.flowCountsUpdate!(this.#address, batch.address, from, to);
+    this.#kernels.call.flowCountsUpdate(this.#address, batch.address, from, to);
     this.#packets += to - from;
     // Half as many again before shedding, so that the work of finding the cut is rare.
     if (this.#count > this.#max * 1.5 + 1024) this.#shed();
@@ -64,14 +64,14 @@ class FlowTableTap implements Tap {
     if (this.#count > this.#max) this.#shed();
     const payload = encodeFlows(this.#sorted());
     const sealed = { payload, packets: this.#packets };
-    this.#kernels.call.flowCountsClear!(this.#address);
+    this.#kernels.call.flowCountsClear(this.#address);
     this.#cut = null;
     this.#packets = 0;
     return sealed;
   }
 
   free(): void {
-    this.#kernels.call.flowCountsFree!(this.#address);
+    this.#kernels.call.flowCountsFree(this.#address);
   }
 
   #cut: bigint | null = null;
@@ -79,11 +79,11 @@ class FlowTableTap implements Tap {
   #shed(): void {
     const hashes = new BigUint64Array(this.#count);
     for (let id = 0; id < hashes.length; id++) {
-      hashes[id] = this.#kernels.u64[(this.#kernels.call.flowsRecord!(this.#table, id) >>> 0) >>> 3]!;
+      hashes[id] = this.#kernels.u64[(this.#kernels.call.flowsRecord(this.#table, id) >>> 0) >>> 3]!;
     }
     hashes.sort();
     this.#cut = hashes[this.#max]!;
-    this.#kernels.call.flowCountsShed!(this.#address, this.#cut);
+    this.#kernels.call.flowCountsShed(this.#address, this.#cut);
   }
 
   #sorted(): FlowList {
@@ -91,7 +91,7 @@ class FlowTableTap implements Tap {
     const table = this.#table;
     const raw = emptyList(this.#count);
     for (let id = 0; id < raw.count; id++) {
-      const at = (call.flowsRecord!(table, id) >>> 0) >>> 2;
+      const at = (call.flowsRecord(table, id) >>> 0) >>> 2;
       const words = this.#kernels.u32.subarray(at, at + HEAD_WORDS + 4);
       raw.hash.set(words.subarray(0, 2), 2 * id);
       raw.keyWords.set(words.subarray(2, HEAD_WORDS), KEY_WORDS * id);
@@ -103,8 +103,8 @@ class FlowTableTap implements Tap {
     const list = emptyList(raw.count);
     for (let i = 0; i < raw.count; i++) copyFlow(raw, order[i]!, list, i);
     list.cut = this.#cut;
-    list.shedPackets = Number(BigInt.asUintN(64, call.flowCountsShedPackets!(this.#address)));
-    list.shedBytes = Number(BigInt.asUintN(64, call.flowCountsShedBytes!(this.#address)));
+    list.shedPackets = Number(BigInt.asUintN(64, call.flowCountsShedPackets(this.#address)));
+    list.shedBytes = Number(BigInt.asUintN(64, call.flowCountsShedBytes(this.#address)));
     return list;
   }
 }

@@ -15,7 +15,7 @@ const kernels = new Kernels();
 const SEED = 42n;
 const MASK = (1n << 64n) - 1n;
 
-/** kernels/digest.ts rehash, slowly. */
+/** kernels/decode/digest.ts rehash, slowly. */
 function rehash(digest: bigint, seed: bigint): bigint {
   let h = ((digest ^ seed) * 0x9e3779b185ebca87n + 0x27d4eb2f165667c5n) & MASK;
   h = ((h ^ (h >> 33n)) * 0xc2b2ae3d27d4eb4fn) & MASK;

@@ -20,10 +20,10 @@ export class LdaTap implements Tap {
     this.#context = context;
     this.#parameters = parameters;
     this.memoryBytes = parameters.banks * parameters.rows * CELL_BYTES;
-    this.#address = call.ldaNew!(parameters.banks, parameters.rows, BigInt.asUintN(64, context.seed)) >>> 0;
+    this.#address = call.ldaNew(parameters.banks, parameters.rows, BigInt.asUintN(64, context.seed)) >>> 0;
     const { from, limit } = hashRanges(parameters.sampling);
-    for (const [bank, edge] of from.entries()) call.ldaSetThreshold!(this.#address, bank, edge);
-    call.ldaSetLimit!(this.#address, limit);
+    for (const [bank, edge] of from.entries()) call.ldaSetThreshold(this.#address, bank, edge);
+    call.ldaSetLimit(this.#address, limit);
   }
 
   begin(epochStartNs: number): void {
@@ -31,7 +31,7 @@ export class LdaTap implements Tap {
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
-    this.#context.kernels.call.ldaUpdate!(this.#address, batch.address, from, to, this.#startNs);
+    this.#context.kernels.call.ldaUpdate(this.#address, batch.address, from, to, this.#startNs);
     this.#packets += to - from;
   }
 
@@ -39,7 +39,7 @@ export class LdaTap implements Tap {
     const { kernels, seed } = this.#context;
     const { banks, rows, digest } = this.#parameters;
     const cells = banks * rows;
-    const start = kernels.call.ldaCells!(this.#address) >>> 0;
+    const start = kernels.call.ldaCells(this.#address) >>> 0;
     const words = kernels.u32.subarray(start >>> 2, (start + cells * CELL_BYTES) >>> 2);
     const sums = kernels.i64.subarray(start >>> 3, (start + cells * CELL_BYTES) >>> 3);
     const out: LdaRows = {
@@ -51,12 +51,12 @@ export class LdaTap implements Tap {
       digest: digest ? Uint32Array.from({ length: cells }, (_, i) => words[4 * i + 3]!) : null,
     };
     const sealed = { payload: encodeRows(out), packets: this.#packets };
-    kernels.call.ldaClear!(this.#address);
+    kernels.call.ldaClear(this.#address);
     this.#packets = 0;
     return sealed;
   }
 
   free(): void {
-    this.#context.kernels.call.ldaFree!(this.#address);
+    this.#context.kernels.call.ldaFree(this.#address);
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Where packets and flows fall in a sketch: the seeds and sampling rates of its rows, and the columns of a flow. kernels/lds.ts
+ * Where packets and flows fall in a sketch: the seeds and sampling rates of its rows, and the columns of a flow. kernels/sketches/lds.ts
  * computes the same places per packet; both ends of a segment must agree on everything here, which the fingerprint is for.
  */
 import { hashBytes64, mix64Into, mulHigh32 } from "../../base/hash.ts";

@@ -144,19 +144,19 @@ test("weighted rows add their weight to counts and sums, by the kernel's own wei
   fill(batch, rows);
   const geometry: Geometry = { rows: 2, columns: 20, k: 3, rates: [1, 0.5], weights: "" };
   const { call } = kernels;
-  const sketch = call.ldsNew!(2, 20, 3, false, false) >>> 0;
+  const sketch = call.ldsNew(2, 20, 3, false, false) >>> 0;
   for (const [r, s] of rowSeeds(9n, 2).entries()) {
     const flow = (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo);
     const packet = (BigInt(s.packetHi) << 32n) | BigInt(s.packetLo);
-    call.ldsRow!(sketch, r, flow, packet, BigInt(samplingThreshold(geometry.rates[r]!)));
+    call.ldsRow(sketch, r, flow, packet, BigInt(samplingThreshold(geometry.rates[r]!)));
   }
   const weights = kernels.alloc(64 * 4);
   kernels.u32.set(
     rows.map((r) => r.weight),
     weights >>> 2,
   );
-  call.ldsUpdate!(sketch, batch.address, 0, 64, weights);
-  const at = (call.ldsCells!(sketch) >>> 0) >>> 2;
+  call.ldsUpdate(sketch, batch.address, 0, 64, weights);
+  const at = (call.ldsCells(sketch) >>> 0) >>> 2;
   for (const [i, cell] of twin(geometry, 9n, rows, 0, false).entries()) {
     expect(kernels.i64[(at >>> 1) + 2 * i]).toBe(cell.sum);
     expect(kernels.u32[at + 4 * i + 2]).toBe(cell.count);

@@ -259,7 +259,7 @@ describe("weights", () => {
         batch.flags[i] = 0;
       }
       batch.count = rows;
-      kernels.call.keyFlows!(batch.address, mask, 1n);
+      kernels.call.keyFlows(batch.address, mask, 1n);
     };
     const owner = [...small.size].flatMap((size, f) => new Array<number>(size).fill(f));
     for (let from = 0; from < owner.length; from += batch.capacity) {

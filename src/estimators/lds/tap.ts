@@ -1,4 +1,4 @@
-/** The tap of LDS and SDS: cells in kernel memory, updated by kernels/lds.ts, sealed into a payload. */
+/** The tap of LDS and SDS: cells in kernel memory, updated by kernels/sketches/lds.ts, sealed into a payload. */
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 import type { SealedEpoch, Tap } from "../estimator.ts";
@@ -16,7 +16,7 @@ export interface SketchOptions {
   delays: boolean;
 }
 
-/** As kernels/lds.ts lays them out. */
+/** As kernels/sketches/lds.ts lays them out. */
 export const CELL_BYTES = 16;
 export const ROW_BYTES = 32;
 
@@ -48,21 +48,21 @@ export class SketchTap implements Tap {
     const classes = parseWeights(weights);
     this.#weights = classes.length > 0 ? new RowWeights(kernels, classes) : null;
     const { call } = kernels;
-    this.#address = call.ldsNew!(rows, columns, k, options.delays, options.bytes) >>> 0;
+    this.#address = call.ldsNew(rows, columns, k, options.delays, options.bytes) >>> 0;
     for (const [row, s] of rowSeeds(options.seed, rows).entries()) {
       const flowSeed = (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo);
       const packetSeed = (BigInt(s.packetHi) << 32n) | BigInt(s.packetLo);
-      call.ldsRow!(this.#address, row, flowSeed, packetSeed, BigInt(samplingThreshold(rates[row]!)));
+      call.ldsRow(this.#address, row, flowSeed, packetSeed, BigInt(samplingThreshold(rates[row]!)));
     }
   }
 
   begin(epochStartNs: number): void {
-    this.#kernels.call.ldsBegin!(this.#address, epochStartNs);
+    this.#kernels.call.ldsBegin(this.#address, epochStartNs);
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
     const weights = this.#weights?.of(batch) ?? 0;
-    this.#kernels.call.ldsUpdate!(this.#address, batch.address, from, to, weights);
+    this.#kernels.call.ldsUpdate(this.#address, batch.address, from, to, weights);
     this.#packets += Math.max(0, to - from);
   }
 
@@ -78,7 +78,7 @@ export class SketchTap implements Tap {
       fingerprint: fingerprint(geometry, seed),
     });
     const { call, u32 } = this.#kernels;
-    const at = (call.ldsCells!(this.#address) >>> 0) >>> 2;
+    const at = (call.ldsCells(this.#address) >>> 0) >>> 2;
     const mask = digestBits === 0 ? 0 : 0xffff_ffff >>> (32 - digestBits);
     for (let i = 0; i < rows * columns; i++) {
       const o = at + 4 * i;
@@ -87,20 +87,20 @@ export class SketchTap implements Tap {
       sealed.count[i] = u32[o + 2]!;
       sealed.digest[i] = u32[o + 3]! & mask;
     }
-    const table = call.ldsTable!(this.#address) >>> 0;
+    const table = call.ldsTable(this.#address) >>> 0;
     sealed.totals = sealed.totals.map((_, row) => this.#kernels.readCounter(table + row * 32 + 24));
     if (sealed.bytes) {
-      const plane = call.ldsBytes!(this.#address) >>> 0;
+      const plane = call.ldsBytes(this.#address) >>> 0;
       for (let i = 0; i < rows * columns; i++) sealed.bytes[i] = this.#kernels.readCounter(plane + 8 * i);
     }
     const packets = this.#packets;
     this.#packets = 0;
-    call.ldsClear!(this.#address);
+    call.ldsClear(this.#address);
     return { payload: encodeCells(sealed), packets };
   }
 
   free(): void {
     this.#weights?.free();
-    this.#kernels.call.ldsFree!(this.#address);
+    this.#kernels.call.ldsFree(this.#address);
   }
 }

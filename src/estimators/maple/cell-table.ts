@@ -1,5 +1,5 @@
 /**
- * The groups of an epoch in kernel memory (kernels/maple-cells.ts): assigns delays to centres and keeps, per group, what refined
+ * The groups of an epoch in kernel memory (kernels/maple/cells.ts): assigns delays to centres and keeps, per group, what refined
  * answers need (MAPLE, section 3.3: the mean of the packets that fell to a centre, and their number, which breaks ties).
  */
 import type { Kernels } from "../../base/kernels.ts";
@@ -43,7 +43,7 @@ export class CellTable {
     this.centres = centres;
     this.groups = centres.valuesNs.length;
     if (this.groups > 0xffff) throw new RangeError(`${this.groups} groups are too many`);
-    this.#address = kernels.call.mapleCellsNew!(this.groups) >>> 0;
+    this.#address = kernels.call.mapleCellsNew(this.groups) >>> 0;
     const at = this.#cells >>> 3;
     const { f64 } = kernels;
     for (let i = 0; i < this.groups; i++) {
@@ -54,16 +54,16 @@ export class CellTable {
   }
 
   get #cells(): number {
-    return this.#kernels.call.mapleCellsAt!(this.#address) >>> 0;
+    return this.#kernels.call.mapleCellsAt(this.#address) >>> 0;
   }
 
   reset(): void {
-    this.#kernels.call.mapleCellsReset!(this.#address);
+    this.#kernels.call.mapleCellsReset(this.#address);
   }
 
   /** Codes (u16) of `count` delays (f64), both in kernel memory; the groups' sums count them. */
   assign(delays: number, codes: number, count: number): void {
-    this.#kernels.call.mapleAssign!(this.#address, delays, codes, count);
+    this.#kernels.call.mapleAssign(this.#address, delays, codes, count);
   }
 
   sums(): CellSums[] {
@@ -83,7 +83,7 @@ export class CellTable {
   }
 
   free(): void {
-    this.#kernels.call.mapleCellsFree!(this.#address);
+    this.#kernels.call.mapleCellsFree(this.#address);
   }
 }
 
@@ -131,7 +131,7 @@ export function addSums(a: CellSums, b: CellSums): CellSums {
 export function histogramOf(kernels: Kernels, delays: number, count: number): DelayHistogram {
   const address = kernels.alloc(BUCKETS * 16);
   kernels.f64.fill(0, address >>> 3, (address >>> 3) + 2 * BUCKETS);
-  kernels.call.mapleHistogram!(address, delays, count);
+  kernels.call.mapleHistogram(address, delays, count);
   const { f64 } = kernels;
   const at = address >>> 3;
   const buckets: number[] = [];

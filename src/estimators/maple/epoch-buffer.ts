@@ -1,11 +1,11 @@
 /**
- * One epoch's packets in kernel memory (kernels/maple-buffer.ts): a fixed number of rows, taken once and never grown. What comes when it is
+ * One epoch's packets in kernel memory (kernels/maple/buffer.ts): a fixed number of rows, taken once and never grown. What comes when it is
  * full is counted as shed.
  */
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 
-/** u32 fields, then 8-byte ones, of kernels/maple-buffer.ts. */
+/** u32 fields, then 8-byte ones, of kernels/maple/buffer.ts. */
 const FIELD = { count: 1, seen: 2, unknown: 3, shed: 4, untold: 5, digest: 6, flow: 7, delay: 8 } as const;
 const WIDE = { bytes: 8, sum: 9, squares: 10, carry: 11, least: 12, most: 13 } as const;
 
@@ -38,24 +38,24 @@ export class EpochBuffer {
   constructor(kernels: Kernels, capacity: number, flowLimit: number, nsPerByte: number) {
     this.#kernels = kernels;
     this.#lists = flowLimit > 0;
-    this.address = kernels.call.mapleBufferNew!(capacity, flowLimit, nsPerByte) >>> 0;
+    this.address = kernels.call.mapleBufferNew(capacity, flowLimit, nsPerByte) >>> 0;
   }
 
   begin(): void {
-    this.#kernels.call.mapleBufferReset!(this.address);
+    this.#kernels.call.mapleBufferReset(this.address);
     if (!this.#lists) return;
     this.#freeFlows();
-    this.#flows = this.#kernels.call.flowsNew!(0) >>> 0;
-    this.#kernels.call.mapleBufferFlows!(this.address, this.#flows);
+    this.#flows = this.#kernels.call.flowsNew(0) >>> 0;
+    this.#kernels.call.mapleBufferFlows(this.address, this.#flows);
   }
 
   append(batch: PacketBatch, from: number, to: number): void {
-    this.#kernels.call.mapleBufferAppend!(this.address, batch.address, from, to);
+    this.#kernels.call.mapleBufferAppend(this.address, batch.address, from, to);
   }
 
   /** The rows were taken by a streaming store; the sums go on. */
   taken(): void {
-    this.#kernels.call.mapleBufferTaken!(this.address);
+    this.#kernels.call.mapleBufferTaken(this.address);
   }
 
   get count(): number {
@@ -91,13 +91,13 @@ export class EpochBuffer {
 
   /** The flow index of the epoch as bytes (docs/formats/maple-payload.md): keys and IPIDs. */
   flowIndex(flowsPerBucket: number): Uint8Array {
-    return this.#section((out) => this.#kernels.call.mapleIndexBuild!(this.address, flowsPerBucket, out));
+    return this.#section((out) => this.#kernels.call.mapleIndexBuild(this.address, flowsPerBucket, out));
   }
 
   /** Or the delays of each flow, from the group numbers of the rows (u16 in kernel memory). */
   flowDelays(codes: number, groups: number, flowsPerBucket: number): Uint8Array {
     return this.#section((out) =>
-      this.#kernels.call.mapleFlowDelays!(this.address, codes, groups, flowsPerBucket, out),
+      this.#kernels.call.mapleFlowDelays(this.address, codes, groups, flowsPerBucket, out),
     );
   }
 
@@ -115,11 +115,11 @@ export class EpochBuffer {
 
   free(): void {
     this.#freeFlows();
-    this.#kernels.call.mapleBufferFree!(this.address);
+    this.#kernels.call.mapleBufferFree(this.address);
   }
 
   #freeFlows(): void {
-    if (this.#flows !== 0) this.#kernels.call.flowsFree!(this.#flows);
+    if (this.#flows !== 0) this.#kernels.call.flowsFree(this.#flows);
     this.#flows = 0;
   }
 

@@ -1,5 +1,5 @@
 /**
- * The delays of each flow of an archived epoch, found by the hash of its key (kernels/maple-flow-delays.ts writes them): what a question about one flow needs,
+ * The delays of each flow of an archived epoch, found by the hash of its key (kernels/maple/flow-delays.ts writes them): what a question about one flow needs,
  * without keys, IPIDs and the order of packets. A question reads the head and one bucket of about 32 flows.
  *
  *   flows u32 | buckets u32 | packets of flows not kept u32 | 1 u32 | first bit of each bucket (buckets + 1) x u32 | bits, the lowest of a byte first

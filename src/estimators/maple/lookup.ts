@@ -260,16 +260,16 @@ export class MaplePart {
     const window = kernels.alloc(16 * codeBits);
     const words = new Uint32Array(2 * keys.length);
     keys.forEach((key, i) => {
-      const block = call.ribbonBlock!(key, seed, layout.blocks) >>> 0;
+      const block = call.ribbonBlock(key, seed, layout.blocks) >>> 0;
       const entry = read(layout.indexAt + 4 * block, 8);
       const view = new DataView(entry.buffer, entry.byteOffset, 8);
       const head = view.getUint32(0, true);
-      const slot = call.ribbonSlot!(key, seed, head, view.getUint32(4, true)) >>> 0;
+      const slot = call.ribbonSlot(key, seed, head, view.getUint32(4, true)) >>> 0;
       const bytes = read(layout.wordsAt + (slot >>> 6) * 8 * codeBits, 16 * codeBits);
       // At the end of the words there is no second group; it is not needed then.
       kernels.u8.fill(0, window, window + 16 * codeBits);
       kernels.u8.set(bytes, window);
-      const value = call.ribbonValue!(key, seed, head, slot, window, codeBits) >>> 0;
+      const value = call.ribbonValue(key, seed, head, slot, window, codeBits) >>> 0;
       if (value >= groups) return;
       words[2 * i] = value | (MATCH << 16);
       words[2 * i + 1] = value | (value << 16);
@@ -289,7 +289,7 @@ export class MaplePart {
     keys.forEach((key, i) => {
       let all = (1n << BigInt(groups)) - 1n;
       for (let j = 0; j < hashes && all !== 0n; j++) {
-        const at = call.svbfPosition!(key, seed, bits, j) >>> 0;
+        const at = call.svbfPosition(key, seed, bits, j) >>> 0;
         let burst = 0n;
         for (const [b, byte] of read(FILTER_HEAD_BYTES + (at >>> 3), length).entries())
           burst |= BigInt(byte) << BigInt(8 * b);

@@ -40,7 +40,7 @@ import { decodeParts, mergeParts, type PartContents } from "./payload.ts";
 import { sizeMaple } from "./size.ts";
 import { MapleTap } from "./tap.ts";
 
-/** Squares of longer delays are not kept whole (kernels/maple-buffer.ts). */
+/** Squares of longer delays are not kept whole (kernels/maple/buffer.ts). */
 const LONGEST_SQUARED_NS = 2 ** 32;
 
 export const maple: Estimator<MapleParameters> = {
@@ -252,7 +252,7 @@ function readFlows(sealed: SealedEpoch): KnownFlows {
   const scratch = kernels.alloc(40);
   [...flows.values()].forEach(({ words, packets }, i) => {
     kernels.u32.set(words, scratch >>> 2);
-    const hash = BigInt.asUintN(64, kernels.call.hashKey!(scratch, seed) as bigint);
+    const hash = BigInt.asUintN(64, kernels.call.hashKey(scratch, seed) as bigint);
     out.hash.set([Number(hash & 0xffff_ffffn), Number(hash >> 32n)], 2 * i);
     out.packets[i] = packets;
     out.keyWords.set(words, 10 * i);

@@ -199,7 +199,7 @@ export function geometryOf(p: MapleParameters, groups: number, seed: bigint): St
   };
 }
 
-/** Records of the flow table come in segments; its index has up to four slots per flow while it grows (kernels/flows.ts). */
+/** Records of the flow table come in segments; its index has up to four slots per flow while it grows (kernels/flows/flows.ts). */
 const FLOW_SEGMENT = 16_384;
 const FLOW_RECORD_BYTES = 48;
 const FLOW_INDEX_BYTES = 8 * 6;

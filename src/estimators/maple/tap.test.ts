@@ -424,7 +424,7 @@ test("a key that is coarser than 5-tuples is listed as it is", () => {
       // toBatches keys by 5-tuple, which drops the DSCP: set it again.
       batch!.meta.set([0, 46 << 8]);
       const mask = spec.store(kernels);
-      kernels.call.keyFlows!(batch!.address, mask, DEFAULT_SEED);
+      kernels.call.keyFlows(batch!.address, mask, DEFAULT_SEED);
       tap.update(batch!, 0, 1);
       const sealed = tap.seal();
       tap.free();

@@ -86,7 +86,7 @@ export interface RliFlows extends FlowKeys {
   misses: Float64Array;
   excess: Float64Array;
   idle: Float64Array;
-  /** Bucket (src/base/log-histogram.ts) and packets, in rising order; null where none are kept. */
+  /** Bucket (src/base/math/log-histogram.ts) and packets, in rising order; null where none are kept. */
   buckets: [number, number][][] | null;
 }
 

@@ -6,7 +6,7 @@
  * Assumes: packets near in time are delayed alike (one queue in order); references pass where the packets pass; the clocks of the references' sender and of the
  * receiving point are one. Fails by: priorities, several paths and fabrics, where delays of neighbours have nothing to do with each other, and nothing
  * in the stream shows it; an interval then is too narrow. Intervals come from references predicted from their neighbours, and from how
- * much of the time that the link had been busy references waited for (kernels/backlog.ts).
+ * much of the time that the link had been busy references waited for (kernels/rli/backlog.ts).
  *
  * Memory: 128 bytes per flow and its index, 24 bytes per buffered packet. In a full table new flows are only counted, unless `idle` lets old ones go.
  */

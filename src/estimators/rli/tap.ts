@@ -1,4 +1,4 @@
-/** RLI's tap: kernels/rli.ts does the work; here the table is read out and sealed. */
+/** RLI's tap: kernels/rli/rli.ts does the work; here the table is read out and sealed. */
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
@@ -15,7 +15,7 @@ import {
   type RliFlows,
 } from "./payload.ts";
 
-// Of kernels/rli-state.ts, in u32 words: the head with hash and key, then the flow's counters.
+// Of kernels/rli/state.ts, in u32 words: the head with hash and key, then the flow's counters.
 const RECORD_WORDS = 32;
 const HEAD_WORDS = 12;
 const LINE = { transmission: 0, arrival: 1, backlog: 2 } as const;
@@ -44,7 +44,7 @@ export class RliTap implements Tap {
     this.#seed = seed;
     const { buffer, estimator, line, max, select, rate, drain, idle, port, session, longest } = parameters;
     this.#address =
-      kernels.call.rliNew!(
+      kernels.call.rliNew(
         buffer,
         estimator === "rli-l" ? 1 : 0,
         LINE[line],
@@ -62,42 +62,42 @@ export class RliTap implements Tap {
 
   get memoryBytes(): number {
     const { call } = this.#kernels;
-    const count = call.flowsCount!(call.rliFlows!(this.#address)) >>> 0;
-    const expired = call.rliExpiredCount!(this.#address) >>> 0;
+    const count = call.flowsCount(call.rliFlows(this.#address)) >>> 0;
+    const expired = call.rliExpiredCount(this.#address) >>> 0;
     const index = 8 * Math.max(4096, 2 ** Math.ceil(Math.log2(2 * count + 2)));
-    const cells = this.#cells === 0 ? 0 : 8 * Math.max(8192, (call.cellsUsed!(this.#cells) >>> 0) * 2);
+    const cells = this.#cells === 0 ? 0 : 8 * Math.max(8192, (call.cellsUsed(this.#cells) >>> 0) * 2);
     return 24 * this.#parameters.buffer + (count + expired) * 4 * RECORD_WORDS + index + cells;
   }
 
   /** References of the epoch before stay known where the stream goes on. */
   begin(epochStartNs: number, originNs: bigint = 0n): void {
     if (this.#sealed && !(originNs === this.#originNs && epochStartNs > this.#startNs)) {
-      this.#kernels.call.rliForget!(this.#address);
+      this.#kernels.call.rliForget(this.#address);
     }
     this.#sealed = false;
     this.#startNs = epochStartNs;
-    if (originNs !== this.#originNs) this.#kernels.call.rliOrigin!(this.#address, originNs);
+    if (originNs !== this.#originNs) this.#kernels.call.rliOrigin(this.#address, originNs);
     this.#originNs = originNs;
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
-    this.#kernels.call.rliUpdate!(this.#address, batch.address, from, to, BigInt.asUintN(64, this.#seed));
+    this.#kernels.call.rliUpdate(this.#address, batch.address, from, to, BigInt.asUintN(64, this.#seed));
     this.#packets += to - from;
   }
 
   seal(): SealedEpoch {
     const { call } = this.#kernels;
-    call.rliFinish!(this.#address);
+    call.rliFinish(this.#address);
     const counters = noCounters();
-    const numbers = (call.rliCounters!(this.#address) >>> 0) >>> 2;
-    const references = (call.rliReferences!(this.#address) >>> 0) >>> 2;
+    const numbers = (call.rliCounters(this.#address) >>> 0) >>> 2;
+    const references = (call.rliReferences(this.#address) >>> 0) >>> 2;
     for (const [i, name] of COUNTERS.entries()) {
       counters[name] =
         this.#kernels.u32[
           i < PACKET_COUNTERS.length ? numbers + i : references + i - PACKET_COUNTERS.length
         ]!;
     }
-    const sums = (call.rliSums!(this.#address) >>> 0) >>> 3;
+    const sums = (call.rliSums(this.#address) >>> 0) >>> 3;
     const [squares, least, most, errors, misses, stamps, busyBytes, busyNs, drag] = this.#kernels.f64.slice(
       sums + 1,
       sums + 10,
@@ -133,31 +133,31 @@ export class RliTap implements Tap {
   }
 
   free(): void {
-    this.#kernels.call.rliFree!(this.#address);
-    if (this.#cells !== 0) this.#kernels.call.cellsFree!(this.#cells);
+    this.#kernels.call.rliFree(this.#address);
+    if (this.#cells !== 0) this.#kernels.call.cellsFree(this.#cells);
   }
 
   #clear(): void {
     const { call } = this.#kernels;
-    if (this.#cells !== 0) call.cellsFree!(this.#cells);
-    this.#cells = this.#parameters.quantiles ? call.cellsNew!() >>> 0 : 0;
-    call.rliClear!(this.#address, this.#cells);
+    if (this.#cells !== 0) call.cellsFree(this.#cells);
+    this.#cells = this.#parameters.quantiles ? call.cellsNew() >>> 0 : 0;
+    call.rliClear(this.#address, this.#cells);
     this.#packets = 0;
     this.#sealed = true;
   }
 
   #flows(): RliFlows {
     const { call } = this.#kernels;
-    const table = call.rliFlows!(this.#address) >>> 0;
-    const inTable = call.flowsCount!(table) >>> 0;
-    const aside = call.rliExpiredCount!(this.#address) >>> 0;
-    const expired = call.rliExpired!(this.#address) >>> 0;
+    const table = call.rliFlows(this.#address) >>> 0;
+    const inTable = call.flowsCount(table) >>> 0;
+    const aside = call.rliExpiredCount(this.#address) >>> 0;
+    const expired = call.rliExpired(this.#address) >>> 0;
     const { quantiles } = this.#parameters;
     const out = emptyFlows(inTable + aside, quantiles);
     const bySerial = new Map<number, number>();
     for (let i = 0; i < out.count; i++) {
       const start =
-        i < inTable ? call.flowsRecord!(table, i) >>> 0 : expired + (i - inTable) * 4 * RECORD_WORDS;
+        i < inTable ? call.flowsRecord(table, i) >>> 0 : expired + (i - inTable) * 4 * RECORD_WORDS;
       const words = this.#kernels.u32.subarray(start >>> 2, (start >>> 2) + RECORD_WORDS);
       const own = (start + 4 * HEAD_WORDS) >>> 3;
       out.hash.set(words.subarray(0, 2), 2 * i);
@@ -179,9 +179,9 @@ export class RliTap implements Tap {
   }
 
   #readCells(buckets: [number, number][][], bySerial: Map<number, number>): void {
-    const used = this.#kernels.call.cellsUsed!(this.#cells) >>> 0;
+    const used = this.#kernels.call.cellsUsed(this.#cells) >>> 0;
     const list = this.#kernels.alloc(12 * Math.max(1, used));
-    const n = this.#kernels.call.cellsExport!(this.#cells, list) >>> 0;
+    const n = this.#kernels.call.cellsExport(this.#cells, list) >>> 0;
     const words = this.#kernels.u32.slice(list >>> 2, (list >>> 2) + 3 * n);
     this.#kernels.free(list);
     for (let i = 0; i < n; i++) {

@@ -168,7 +168,7 @@ function readF32(reader: ByteReader): number {
 }
 const scratch = new DataView(new ArrayBuffer(4));
 
-// Single bits of the upper half of a key's first word (kernels/batch.ts).
+// Single bits of the upper half of a key's first word (kernels/decode/batch.ts).
 const IPV6 = 1 << 27;
 const PORTS = 1 << 28;
 

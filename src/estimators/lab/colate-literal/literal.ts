@@ -60,33 +60,33 @@ class LiteralTap implements Tap {
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
-    this.#context.kernels.call.colateUpdate!(this.#address, batch.address, from, to, this.#startNs);
+    this.#context.kernels.call.colateUpdate(this.#address, batch.address, from, to, this.#startNs);
     this.#packets += to - from;
   }
 
   /** The sum of all counters has reached T. */
   isFull(): boolean {
-    const total = BigInt.asUintN(64, this.#context.kernels.call.colateTotal!(this.#address) as bigint);
+    const total = BigInt.asUintN(64, this.#context.kernels.call.colateTotal(this.#address) as bigint);
     return Number(total) >= dumpAt(this.#parameters);
   }
 
   seal(): SealedEpoch {
     const { kernels, seed } = this.#context;
     const { n, m, b, unit } = this.#parameters;
-    const start = (kernels.call.colateCells!(this.#address) >>> 0) >>> 3;
+    const start = (kernels.call.colateCells(this.#address) >>> 0) >>> 3;
     const cells = kernels.u64.subarray(start, start + 2 * n);
     const counters: LiteralCounters = {
       ...{ n, m, b, shift: Math.log2(unit), fingerprint: fingerprintOf(vectorOf(this.#parameters), seed) },
       sum: Float64Array.from({ length: n }, (_, c) => Number(BigInt.asUintN(b, cells[2 * c]!))),
     };
     const sealed = { payload: encodeLiteral(counters), packets: this.#packets };
-    kernels.call.colateClear!(this.#address);
+    kernels.call.colateClear(this.#address);
     this.#packets = 0;
     return sealed;
   }
 
   free(): void {
-    this.#context.kernels.call.colateFree!(this.#address);
+    this.#context.kernels.call.colateFree(this.#address);
   }
 }
 

@@ -25,7 +25,7 @@ export interface ProbeParameters extends ParameterValues {
   session: number;
 }
 
-/** What kernels/reference-finder.ts tells of a reference: its delay first. */
+/** What kernels/rli/reference-finder.ts tells of a reference: its delay first. */
 const FOUND_BYTES = 16;
 const PROBE_FLAG = 1 << 23;
 const NAME = "probes payload";
@@ -42,13 +42,13 @@ class ProbesTap implements Tap {
 
   constructor({ kernels, seed }: TapContext, parameters: ProbeParameters) {
     this.#kernels = kernels;
-    this.#finder = kernels.call.referenceFinderNew!(parameters.port, parameters.session, LONGEST_NS, 0) >>> 0;
+    this.#finder = kernels.call.referenceFinderNew(parameters.port, parameters.session, LONGEST_NS, 0) >>> 0;
     this.#found = kernels.alloc(FOUND_BYTES);
     this.#fingerprint = samplingFingerprint(seed, `${parameters.port},${parameters.session}`);
   }
 
   begin(_epochStartNs: number, originNs: bigint = 0n): void {
-    this.#kernels.call.referenceFinderOrigin!(this.#finder, originNs);
+    this.#kernels.call.referenceFinderOrigin(this.#finder, originNs);
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
@@ -61,7 +61,7 @@ class ProbesTap implements Tap {
   #findStamps(batch: PacketBatch, from: number, to: number): void {
     const { call } = this.#kernels;
     for (let row = from; row < to; row++) {
-      row = call.referenceFind!(this.#finder, batch.address, row, to, this.#found, 0) >>> 0;
+      row = call.referenceFind(this.#finder, batch.address, row, to, this.#found, 0) >>> 0;
       if (row >= to) return;
       this.#sums.addAll([this.#kernels.f64[this.#found >>> 3]!], () => true, 0, 1);
     }
@@ -76,7 +76,7 @@ class ProbesTap implements Tap {
 
   free(): void {
     this.#kernels.free(this.#found);
-    this.#kernels.call.referenceFinderFree!(this.#finder);
+    this.#kernels.call.referenceFinderFree(this.#finder);
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * Combinatorial Bloom filter COMB(f, theta) (MAPLE, section 3.3.2; kernels/maple-filters.ts): group i has the i-th word of f bits with theta set;
+ * Combinatorial Bloom filter COMB(f, theta) (MAPLE, section 3.3.2; kernels/maple/filters.ts): group i has the i-th word of f bits with theta set;
  * a packet is put into one filter under each set bit. A look-up finds all f bits; candidates are the groups whose word is covered.
  *
  *   body: head (filter-memory.ts), size = bits m | m/8 bytes
@@ -76,7 +76,7 @@ export class CombStore implements PacketStore {
   insert(keys: number, codes: number, count: number): void {
     const { hashes, seed } = this.geometry;
     const { address } = this.#memory;
-    this.#kernels.call.combInsert!(address, this.bits, hashes, seed, this.#words, keys, codes, count);
+    this.#kernels.call.combInsert(address, this.bits, hashes, seed, this.#words, keys, codes, count);
     this.packets += count;
   }
 
@@ -88,7 +88,7 @@ export class CombStore implements PacketStore {
     const { hashes, seed, f, groups } = this.geometry;
     const { address, counts } = this.#memory;
     const codes = this.#words;
-    this.#kernels.call.combLookup!(
+    this.#kernels.call.combLookup(
       ...[address, this.bits, hashes, seed, f, codes, groups, counts, keys, count, out],
     );
   }

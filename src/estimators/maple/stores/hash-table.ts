@@ -1,5 +1,5 @@
 /**
- * Hash table without collision handling (MAPLE, section 3.4.1; kernels/maple-filters.ts): the key chooses a slot, the group's number is written
+ * Hash table without collision handling (MAPLE, section 3.4.1; kernels/maple/filters.ts): the key chooses a slot, the group's number is written
  * there, whoever was there before. Always one answer, which is wrong for packets that were overwritten.
  *
  *   body: head (filter-memory.ts), size = slots | slots of codeBits bits, 0 for empty, else group + 1
@@ -45,7 +45,7 @@ export class HashTableStore implements PacketStore {
 
   insert(keys: number, codes: number, count: number): void {
     const { codeBits, seed } = this.geometry;
-    this.#kernels.call.tableInsert!(this.#memory.address, this.#slots, codeBits, seed, keys, codes, count);
+    this.#kernels.call.tableInsert(this.#memory.address, this.#slots, codeBits, seed, keys, codes, count);
     this.packets += count;
   }
 
@@ -53,7 +53,7 @@ export class HashTableStore implements PacketStore {
 
   lookup(keys: number, count: number, out: number): void {
     const { codeBits, seed } = this.geometry;
-    this.#kernels.call.tableLookup!(this.#memory.address, this.#slots, codeBits, seed, keys, count, out);
+    this.#kernels.call.tableLookup(this.#memory.address, this.#slots, codeBits, seed, keys, count, out);
   }
 
   body(): Uint8Array {

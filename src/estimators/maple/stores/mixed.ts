@@ -1,6 +1,6 @@
 /**
  * A ribbon at a fraction of a bit: packets are dealt out by their hash to three ribbons, which keep all bits of the group's number, all but one, or all but
- * two (kernels/maple-mixed.ts). A shortened number means two or four neighbouring groups, told as one. So a budget such as 5.2 bits per packet is used
+ * two (kernels/maple/mixed.ts). A shortened number means two or four neighbouring groups, told as one. So a budget such as 5.2 bits per packet is used
  * whole, and the packets that have more of it pull the median of the errors down by more than those that have less push it up.
  *
  *   body: packets u32 | left out u32 | thresholds of the classes 2 x u32 | bytes of the ribbons 3 x u32 | 0 u32 | the ribbons' bodies (ribbon.ts)
@@ -100,7 +100,7 @@ export class MixedStore implements PacketStore {
     const answers = kernels.alloc(Math.max(8, 8 * count));
     this.#split(keys, 0, count, (c, part) => {
       this.ribbons[c]!.lookup(part.keys, part.count, answers);
-      kernels.call.mixedGather!(answers, part.rows, part.count, c, this.geometry.groups, out);
+      kernels.call.mixedGather(answers, part.rows, part.count, c, this.geometry.groups, out);
     });
     kernels.free(answers);
   }
@@ -129,7 +129,7 @@ export class MixedStore implements PacketStore {
     const [first, second] = this.#thresholds;
     const room = (size: number) => kernels.alloc(Math.max(8, size * count));
     const [k, c, rows, counts] = [room(8), room(2), room(4), kernels.alloc(16)];
-    kernels.call.mixedSplit!(keys, codes, count, this.geometry.seed, first, second, k, c, rows, counts);
+    kernels.call.mixedSplit(keys, codes, count, this.geometry.seed, first, second, k, c, rows, counts);
     const sizes = kernels.u32.slice(counts >>> 2, (counts >>> 2) + 3);
     let at = 0;
     for (const [i, size] of sizes.entries()) {

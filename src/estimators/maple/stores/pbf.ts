@@ -1,5 +1,5 @@
 /**
- * Partitioned Bloom filter (MAPLE, section 3.3.1; kernels/maple-filters.ts): a filter per group, sized by the share of packets that the group is
+ * Partitioned Bloom filter (MAPLE, section 3.3.1; kernels/maple/filters.ts): a filter per group, sized by the share of packets that the group is
  * expected to get. A group that gets more packets than its filter was made for leaves the rest out: they are never found.
  *
  * What is left out is the distance of expectation and truth: Σ max(0, share_i - expected_i) where memory is given for all packets, so it
@@ -92,8 +92,7 @@ export class PbfStore implements PacketStore {
   insert(keys: number, codes: number, count: number): void {
     const { hashes, seed } = this.geometry;
     const { call } = this.#kernels;
-    this.leftOut +=
-      call.pbfInsert!(this.#memory.address, this.#parts, hashes, seed, keys, codes, count) >>> 0;
+    this.leftOut += call.pbfInsert(this.#memory.address, this.#parts, hashes, seed, keys, codes, count) >>> 0;
     this.packets += count;
   }
 
@@ -104,7 +103,7 @@ export class PbfStore implements PacketStore {
   lookup(keys: number, count: number, out: number): void {
     const { hashes, seed, groups } = this.geometry;
     const { address, counts } = this.#memory;
-    this.#kernels.call.pbfLookup!(address, this.#parts, hashes, seed, groups, counts, keys, count, out);
+    this.#kernels.call.pbfLookup(address, this.#parts, hashes, seed, groups, counts, keys, count, out);
   }
 
   body(): Uint8Array {

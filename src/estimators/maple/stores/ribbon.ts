@@ -1,5 +1,5 @@
 /**
- * The default store: static retrieval by a ribbon (kernels/maple-ribbon.ts), built when the epoch ends. Not in the paper, and better than its
+ * The default store: static retrieval by a ribbon (kernels/maple/ribbon.ts), built when the epoch ends. Not in the paper, and better than its
  * structures wherever an epoch's packets can be buffered: about 1.02 r bits per packet for r stored bits, and for a packet that was
  * stored never a wrong or a second group.
  *
@@ -161,7 +161,7 @@ export class RibbonStore implements PacketStore {
   lookup(keys: number, count: number, out: number): void {
     const { index, words, blocks } = this.#built!;
     const { seed, codeBits, groups } = this.geometry;
-    this.#kernels.call.ribbonLookup!(index, words, blocks, seed, codeBits, groups, keys, count, out);
+    this.#kernels.call.ribbonLookup(index, words, blocks, seed, codeBits, groups, keys, count, out);
   }
 
   body(): Uint8Array {
@@ -190,7 +190,7 @@ export class RibbonStore implements PacketStore {
     const { call } = this.#kernels;
     const { seed, codeBits } = this.geometry;
     const address =
-      call.ribbonBuild!(keys, codes, this.packets, seed, codeBits, BLOCK_KEYS, EXTRA_SLOTS) >>> 0;
+      call.ribbonBuild(keys, codes, this.packets, seed, codeBits, BLOCK_KEYS, EXTRA_SLOTS) >>> 0;
     if (address === 0) throw new Error(`a ribbon of ${this.packets} packets could not be built`);
     const fields = this.#kernels.u32.subarray(address >>> 2, (address >>> 2) + 10);
     const [, , blocks, index, words, wordCount, slots, repeats, tries] = fields;
@@ -202,7 +202,7 @@ export class RibbonStore implements PacketStore {
       slots: slots!,
       wordCount: wordCount!,
       tries: tries!,
-      free: () => call.ribbonFree!(address),
+      free: () => call.ribbonFree(address),
     };
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Shared-vector Bloom filter (MAPLE, section 3.3.3; kernels/maple-svbf.ts): one filter, a packet of group i sets bits h_j + i, a look-up reads
+ * Shared-vector Bloom filter (MAPLE, section 3.3.3; kernels/maple/svbf.ts): one filter, a packet of group i sets bits h_j + i, a look-up reads
  * bursts of k bits. Guarantee: a stored packet's group is always among the candidates. Fails: with probability 1 - (1 - q)^(k-1) there are more of them
  * (Multi-Match); a packet never stored is answered with probability 1 - (1 - q)^k.
  *
@@ -57,19 +57,19 @@ export class SvbfStore implements PacketStore {
 
   insert(keys: number, codes: number, count: number): void {
     const { hashes, seed } = this.geometry;
-    this.#kernels.call.svbfInsert!(this.#memory.address, this.bits, hashes, seed, keys, codes, count);
+    this.#kernels.call.svbfInsert(this.#memory.address, this.bits, hashes, seed, keys, codes, count);
     this.packets += count;
   }
 
   close(counts: ArrayLike<number>): void {
-    this.#kernels.call.svbfClose!(this.#memory.address, this.bits, tailBytes(this.geometry.groups));
+    this.#kernels.call.svbfClose(this.#memory.address, this.bits, tailBytes(this.geometry.groups));
     this.#memory.setCounts(counts, this.geometry.groups);
   }
 
   lookup(keys: number, count: number, out: number): void {
     const { hashes, seed, groups } = this.geometry;
     const { address, counts } = this.#memory;
-    this.#kernels.call.svbfLookup!(address, this.bits, hashes, seed, groups, counts, keys, count, out);
+    this.#kernels.call.svbfLookup(address, this.bits, hashes, seed, groups, counts, keys, count, out);
   }
 
   body(): Uint8Array {

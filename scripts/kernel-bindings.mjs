@@ -1,0 +1,36 @@
+// Writes src/base/kernel-exports.ts, the types of what the compiled kernels export, from the declarations that asc makes with the module.
+// The file is committed: types are checked without a build.
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const target = join(root, "src", "base", "kernel-exports.ts");
+
+export function kernelExports(declarations) {
+  const functions = [];
+  const pattern = /\/\*\*\n\s+\* (kernels\/\S+)\n[\s\S]*?\*\/\s+export function (\w+)\((.*)\): (.+);/g;
+  for (const [, path, name, parameters, result] of declarations.matchAll(pattern)) {
+    // A class of the kernels is an address to us.
+    const plain = (text) => text.replace(/__(?:Record|Internref)\w*(?:<[^>]*>)?(?: \| null)?/g, "number");
+    functions.push({ file: dirname(path), line: `  ${name}(${plain(parameters)}): ${plain(result)};` });
+  }
+  functions.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0));
+  const lines = [];
+  let file = "";
+  for (const entry of functions) {
+    if (entry.file !== file) lines.push(`  // ${(file = entry.file)}.ts`);
+    lines.push(entry.line);
+  }
+  return `/** What the compiled kernels export. Made by scripts/kernel-bindings.mjs from the module; not to be edited. Addresses are numbers. */
+export interface KernelExports {
+${lines.join("\n")}
+}
+`;
+}
+
+/** Writes the file where it differs, so that a build touches nothing that is up to date. */
+export function writeKernelExports(declarationFile) {
+  const text = kernelExports(readFileSync(declarationFile, "utf8"));
+  if (!existsSync(target) || readFileSync(target, "utf8") !== text) writeFileSync(target, text);
+}
