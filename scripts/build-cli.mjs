@@ -17,10 +17,10 @@ const startsNothing = {
   },
 };
 
-async function bundle(root, entry, options) {
+export async function bundle(root, entryPoints, options) {
   const { outputFiles, metafile } = await build({
     absWorkingDir: root,
-    entryPoints: [entry],
+    entryPoints,
     bundle: true,
     platform: "node",
     format: "esm",
@@ -36,7 +36,7 @@ async function bundle(root, entry, options) {
 }
 
 /** The licences of the packages that became part of the bundle. */
-function licences(root, inputs) {
+export function licences(root, inputs) {
   const folders = inputs.map((input) => /^.*node_modules\/(@[^/]+\/)?[^/]+/.exec(input)?.[0]).filter(Boolean);
   return [...new Set(folders)].sort().map((folder) => {
     const at = join(root, folder);
@@ -66,8 +66,8 @@ export async function buildCli(root) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const made = [
-    await bundle(root, "src/cli/main.ts", { splitting: true, chunkNames: "[name]-[hash]" }),
-    await bundle(root, "src/match/feed-worker.ts", {}),
+    await bundle(root, ["src/cli/main.ts"], { splitting: true, chunkNames: "[name]-[hash]" }),
+    await bundle(root, ["src/match/feed-worker.ts"], {}),
   ];
   const files = made.flatMap((part) => part.files);
   await Promise.all(files.map(turn));
