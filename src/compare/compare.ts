@@ -223,7 +223,7 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
 function unmended(plan: PassPlan, next: PassPlan, rereadable: boolean, windowNs: number): string {
   const why = rereadable ? "after several passes" : "standard input cannot be read twice; give files";
   if (next.cover !== plan.cover) {
-    return `packets are cut at ${next.cover} bytes from the IP header in one capture, digests cover ${plan.cover}: use --cover ${next.cover} (${why})`;
+    return `packets are cut at ${next.cover} bytes from the IP header in one capture, digests cover ${plan.cover}: use ‘cover ${next.cover}’ (${why})`;
   }
   if (Math.abs(next.alignNs) > windowNs)
     return `the clocks seem to be apart by more than the window (${why})`;

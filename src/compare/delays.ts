@@ -51,8 +51,9 @@ export function requireFiles(options: CompareOptions, plans: readonly EstimatePl
   const names = plans.map((p) => `'${p.estimator.name}'`).join(", ");
   throw new UsageError(
     "not-supported",
-    `--estimators: ${names} must know the delay of each packet: the captures are read twice, which standard input cannot be`,
+    `${names} must know the delay of each packet: the captures are read twice, which standard input cannot be`,
     "give files",
+    { parameter: "estimators", value: plans.map((p) => p.estimator.name) },
   );
 }
 

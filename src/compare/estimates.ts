@@ -1,5 +1,5 @@
 /**
- * `hoptime compare --estimators`: what two remote points would know. Beside the exact match, each capture runs through taps of its own, one epoch
+ * Estimators in `compare`: what two remote points would know. Beside the exact match, each capture runs through taps of its own, one epoch
  * over the whole capture, and only their sealed payloads meet; estimates stand beside the exact values.
  *
  * Taps see packets as the exact match does: filtered, keyed, and with the clock correction applied that it applies. A tap cannot know which way a

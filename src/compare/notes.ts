@@ -77,7 +77,7 @@ export function observations(
     notes.push(
       `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s, more than the window: packets were matched with that removed${
         clock.applied.offsetNs === 0
-          ? `, delays are as stamped and hold it; ${correction(clock.verdict, "deskew").offsetNs === 0 ? "" : "--clock deskew or "}--clock relative takes it out`
+          ? `, delays are as stamped and hold it; ${correction(clock.verdict, "deskew").offsetNs === 0 ? "" : "‘clock deskew’ or "}‘clock relative’ takes it out`
           : ""
       }`,
     );
@@ -94,7 +94,7 @@ export function observations(
 function whyMuchIsUnmatched({ sent, received, lost, appeared }: SegmentReport): string[] {
   if (Math.min(lost, appeared) <= MUCH_UNMATCHED * Math.min(sent, received)) return [];
   return [
-    `${lost} packets are only in the first capture and ${appeared} only in the second, which loss does not explain: part of the traffic is rewritten on the way (NAT), in a tunnel at one point (--inner), or crosses only one of the points (--filter leaves it out)`,
+    `${lost} packets are only in the first capture and ${appeared} only in the second, which loss does not explain: part of the traffic is rewritten on the way (NAT), in a tunnel at one point (‘inner’), or crosses only one of the points (‘filter’ leaves it out)`,
   ];
 }
 
@@ -113,7 +113,7 @@ function whyNothingMatched({ before, after, rereadable }: PassResult): string[] 
   const [a, b] = [span(before), span(after)];
   if (!a || !b) return [];
   const causes =
-    "addresses or ports are rewritten on the way (NAT), one point sees a tunnel (--inner), or these are not captures of the same traffic";
+    "addresses or ports are rewritten on the way (NAT), one point sees a tunnel (‘inner’), or these are not captures of the same traffic";
   const apartNs =
     a.firstNs > b.lastNs ? a.firstNs - b.lastNs : b.firstNs > a.lastNs ? b.firstNs - a.lastNs : 0n;
   const times =

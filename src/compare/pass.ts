@@ -184,8 +184,9 @@ function tooManyIntervals({ epochNs }: PassOptions, matcher: ExactMatcher, feed:
   const enoughNs = Math.min(LONG_EPOCH_NS, epochNs * 10 ** Math.ceil(Math.log10(times)));
   return new UsageError(
     "bad-parameter",
-    `--epoch: intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MOST_INTERVALS)} of them hold packets`,
+    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MOST_INTERVALS)} of them hold packets`,
     `use ${formatDuration(enoughNs)} or longer, or cut the captures to the time of interest (editcap -A and -B)`,
+    { parameter: "epoch", value: epochNs },
   );
 }
 

@@ -41,7 +41,7 @@ export function rebaseRecord(
     throw new UsageError(
       "mismatch",
       `${record.point}: the times of two ${estimator.name} epochs count from different instants`,
-      `${estimator.name} cannot move them: this happens once in a while with --cut delimited, and voids that epoch`,
+      `${estimator.name} cannot move them: this happens once in a while with ‘cut delimited’, and voids that epoch`,
     );
   }
   const { payload } = estimator.rebase(sealed(record), earlierNs, parameters);

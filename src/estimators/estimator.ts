@@ -178,7 +178,7 @@ export interface PacketLookup {
   free(): void;
 }
 
-/** One parameter of an estimator, for --NAME key=value, --help and docs. */
+/** One parameter of an estimator, for options, help and docs. */
 export interface ParameterSpec {
   name: string;
   kind: "integer" | "number" | "choice" | "list" | "flag" | "text";

@@ -75,7 +75,7 @@ export function askArchive(archive: RecordArchive, question: Question, options: 
     if (asked.every((a) => !a.answersFlows))
       notes.push(`none of the estimators observed (${names}) measures flows`);
     else if (lists.empty && question.flows === undefined && !flowRecords) {
-      notes.push("no list of flows was kept: observe with a flow table too, or ask for a --flow");
+      notes.push("no list of flows was kept: observe with a flow table too, or ask for a ‘flow’");
     }
   }
   return {
@@ -145,7 +145,8 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
   throw new UsageError(
     "bad-question",
     `${between.join(" and ")} were observed by several segments or classes`,
-    `name one with --segment: ${list}`,
+    `name one with ‘segment’: ${list}`,
+    { parameter: "segment" },
   );
 }
 

@@ -1,6 +1,6 @@
 /**
  * Flows put together: each on its own, or by a coarser key. `host` stands for the pair of hosts and `prefix/N` for the pair of
- * prefixes, as in --key; one side alone is `src`, `dst/24` and the like.
+ * prefixes, as in `key`; one side alone is `src`, `dst/24` and the like.
  */
 import { UsageError } from "../../base/errors.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
@@ -35,8 +35,9 @@ export class FlowGroups {
     if (wanted.some((mask, i) => (mask & ~kept[i]!) !== 0n)) {
       throw new UsageError(
         "bad-question",
-        `--group ${group}: the flows were observed by ${observed}, which does not tell that`,
-        "observe with a finer --key, or group by a coarser one",
+        `the flows were observed by ${observed}, which does not contain ${group}`,
+        "observe with a finer ‘key’, or group by a coarser one",
+        { parameter: "group", value: group },
       );
     }
     this.#masks = Uint32Array.from(wanted.flatMap((m) => [Number(m & 0xffff_ffffn), Number(m >> 32n)]));
