@@ -76,7 +76,7 @@ export async function sealWithDelays(
     capture,
     windowNs: (options.windowNs ?? DEFAULT_WINDOW_NS) + marginNs,
     offsetNs: searchNs,
-    leastNs: plan.thresholdNs + plan.alignNs - searchNs,
+    minNs: plan.thresholdNs + plan.alignNs - searchNs,
   });
   const key = FlowKeySpec.parse(options.key);
   const reader = await CaptureReader.open(kernels, options.after, { ...capture, key, filter });

@@ -295,9 +295,7 @@ function notesOf(result: ObserveCapturesResult, seen: Watch, options: ObservePoi
     const { matched, unmatched, reversed } = result.delays;
     notes.push(`${matched} packets were found at the sender, ${unmatched} were not`);
     if (reversed > 0) {
-      notes.push(
-        `${reversed} packets were seen here before the sender saw them: they go the other way, or the clocks are apart (hoptime compare tells)`,
-      );
+      notes.push(`${reversed} packets go the other way and have no delay`);
     }
   }
   if (result.references) {
