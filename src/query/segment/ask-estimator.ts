@@ -120,7 +120,7 @@ export class EstimatorQuestion {
   /** The flows of an epoch, where the question is about flows and the estimator can answer it. */
   #flows(pair: RecordPair, record: EpochRecord): KnownFlows | null {
     const { question, estimator, lists, kernels } = this.#context;
-    if (!asksForFlows(question) || !(estimator.answers.includes("flow") || estimator.readFlows)) return null;
+    if (!asksForFlows(question) || !(estimator.answers.includes("flow") || estimator.flowList)) return null;
     if (!this.#groups) {
       this.#groups = new FlowGroups(record.key, question.group);
       const spec = FlowKeySpec.parse(record.key);
@@ -205,7 +205,7 @@ export class EstimatorQuestion {
       const known = flows.packets[flow]!;
       const size = packets ?? (Number.isNaN(known) ? null : known);
       const contribution: Contribution = { mean, stdev, packets: size, lost, used: size ?? 0 };
-      this.#groups!.add(flows, flow, contribution, epoch, this.#context.estimator.flowErrorsPersist);
+      this.#groups!.add(flows, flow, contribution, epoch);
     }
   }
 
