@@ -1,9 +1,19 @@
-// Everything that is checked without running the product: formatting and lint, types, the import rule.
+// Everything that is checked without running the product: packages, formatting and lint, types, the import rule, the size of functions.
 import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const { dependencies, devDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+const missing = Object.keys({ ...dependencies, ...devDependencies }).filter(
+  (name) => !existsSync(join(root, "node_modules", name)),
+);
+if (missing.length > 0) {
+  console.error(`check: ${missing.join(", ")} not installed: run npm install --no-audit --no-fund`);
+  process.exit(1);
+}
+
 const bin = (name) => join(root, "node_modules", ".bin", name);
 const steps = [
   ["biome", bin("biome"), ["check", "--error-on-warnings", "."]],
@@ -11,6 +21,8 @@ const steps = [
   ["types of the page", bin("tsc"), ["-p", "web/tsconfig.json"]],
   ["types of its test", bin("tsc"), ["-p", "web/tsconfig.test.json"]],
   ["imports", process.execPath, ["scripts/check-imports.mjs"]],
+  // Names the long functions; they do not fail the check yet.
+  ["functions", process.execPath, ["scripts/check-functions.mjs", "--list"]],
 ];
 let failed = false;
 for (const [name, command, args] of steps) {

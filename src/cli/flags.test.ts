@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { invalidValue, UsageError } from "../base/errors.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
 import { flagOf, usageLine, withFlags } from "./flags.ts";
 
 const STRINGS = /"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`/g;
@@ -30,7 +31,7 @@ test("every parameter that the library names in a note or a hint is a flag of a 
     .filter((file) => file.endsWith(".ts"))
     .map((file) => readFileSync(join(SRC, "cli", file), "utf8"))
     .join("\n");
-  const estimators = ["maple"];
+  const estimators = ESTIMATORS.map((e) => e.name);
   const names = new Set(
     library.flatMap(({ text }) =>
       [...text.matchAll(/‘([a-z][A-Za-z-]*)(?:[ =][^’]*)?’/g)].map((m) => m[1] ?? ""),

@@ -16,10 +16,10 @@ const { compareCaptures } = (await built(
 )) as typeof import("../../src/compare/compare.ts");
 
 const { inspectCapture } = (await built(
-  "collect/inspect.js",
+  "inspect/inspect.js",
 )) as typeof import("../../src/inspect/inspect.ts");
 const { renderComparePage } = (await built(
-  "collect/report-page.js",
+  "present/html/report-page.js",
 )) as typeof import("../../src/present/html/report-page.ts");
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-stamps-"));

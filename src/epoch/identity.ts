@@ -1,0 +1,52 @@
+/**
+ * What a record is of: the same wherever it lies and however it came (a file, a spool, a message). Two records with equal identities are one
+ * measurement delivered twice. Everything is in the head, so a payload need not be read to know it.
+ *
+ * `fingerprint` (compatible.ts) and `seed` are part of it: two taps at one point that differ in parameters, key or seed are two taps.
+ */
+import type { EpochBounds, RecordHead, RecordRole } from "./record.ts";
+
+export interface RecordIdentity {
+  readonly point: string;
+  /** Label of the segment or traffic class; "" where there is none. */
+  readonly segment: string;
+  readonly role: RecordRole;
+  readonly estimator: string;
+  readonly epoch: Readonly<Pick<EpochBounds, "mode" | "startNs" | "endNs" | "startId" | "endId">>;
+  readonly fingerprint: bigint;
+  readonly seed: bigint;
+}
+
+export function recordIdentity(head: RecordHead): RecordIdentity {
+  const { point, segment, role, estimator, fingerprint, seed } = head;
+  const { mode, startNs, endNs, startId, endId } = head.epoch;
+  return {
+    point,
+    segment,
+    role,
+    estimator,
+    epoch: { mode, startNs, endNs, startId, endId },
+    fingerprint,
+    seed,
+  };
+}
+
+/** One text per identity: for maps, and for the message ids of a transport. */
+export function identityText(identity: RecordIdentity): string {
+  const { mode, startNs, endNs, startId, endId } = identity.epoch;
+  return [tapText(identity), mode, startNs, endNs, startId.toString(16), endId.toString(16)].join("/");
+}
+
+/** One text per tap: what is the same in all records that one tap writes, one after the other. */
+export function tapText({
+  point,
+  segment,
+  role,
+  estimator,
+  fingerprint,
+  seed,
+}: Omit<RecordIdentity, "epoch">): string {
+  // Names may hold anything, slashes too.
+  const names = [point, segment, role, estimator].map(encodeURIComponent);
+  return [...names, fingerprint.toString(16), seed.toString(16)].join("/");
+}
