@@ -17,7 +17,7 @@ export { type CompareOptions, type Comparison, compareCaptures, openComparison }
 export type { EstimateReport, FlowClass, FlowEstimateReport } from "./compare/estimate-report.ts";
 export {
   compareWithEstimates,
-  type EstimateOptions,
+  type CompareEstimateOptions,
   type EstimatePlan,
 } from "./compare/estimates.ts";
 export type {
