@@ -112,9 +112,9 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .action(async (files: string[], flags: Flags) => run(files, flags, table));
 }
 
-/** Where none is named: the first that answers for a segment from what two points see. */
+/** Where none is named: the first of the table. */
 function usual(table: readonly Estimator[]): string {
-  return table.find((e) => e.answers.includes("segment") && !e.needs.delays)?.name ?? "";
+  return table[0]?.name ?? "";
 }
 
 async function run(files: string[], flags: Flags, table: readonly Estimator[]): Promise<void> {

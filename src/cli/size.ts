@@ -3,7 +3,7 @@ import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { formatBytes, formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
-import type { Estimator, ParameterValues, SizeAnswer, SizeRequest } from "../estimators/estimator.ts";
+import type { Estimator, ParameterValues, SizeAnswer, SizeRequest, Sizing } from "../estimators/estimator.ts";
 import { formatParameters, parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { busiestEpoch } from "../inspect/traffic.ts";
@@ -31,7 +31,7 @@ interface Flags {
 }
 
 export function sizeCommand(): Command {
-  const sizes = ESTIMATORS.filter((e) => e.size).map((e) => e.name);
+  const sizes = ESTIMATORS.filter((e) => e.sizing).map((e) => e.name);
   const command = new Command("size")
     .description(
       "From packets and flows per epoch, loss, and a wanted error or a memory budget to the geometry of a sketch, its memory, its bandwidth and its predicted accuracy.",
@@ -55,12 +55,12 @@ Examples:
       );
     });
   for (const estimator of ESTIMATORS) {
-    if (estimator.size) command.addCommand(sizeOf(estimator));
+    if (estimator.sizing) command.addCommand(sizeOf(estimator, estimator.sizing));
   }
   return command;
 }
 
-function sizeOf(estimator: Estimator): Command {
+function sizeOf(estimator: Estimator, sizing: Sizing): Command {
   return new Command(estimator.name)
     .description(estimator.title)
     .option("--packets <n>", "packets per epoch, such as 5e6", positiveOption("--packets"))
@@ -108,12 +108,12 @@ function sizeOf(estimator: Estimator): Command {
     )
     .option("--json", "the answer as JSON (format hoptime.size/1)")
     .addHelpText("after", parameterHelp([estimator]))
-    .action(async (flags: Flags) => run(estimator, flags))
+    .action(async (flags: Flags) => run(estimator, sizing, flags))
     .exitOverride()
     .configureOutput({ writeErr: () => {}, outputError: () => {} });
 }
 
-async function run(estimator: Estimator, flags: Flags): Promise<void> {
+async function run(estimator: Estimator, sizing: Sizing, flags: Flags): Promise<void> {
   const wanted =
     flags.error !== undefined ? "--error" : flags.reliability !== undefined ? "--reliability" : null;
   if (wanted !== null && flags.memory !== undefined) {
@@ -124,7 +124,7 @@ async function run(estimator: Estimator, flags: Flags): Promise<void> {
     );
   }
   const { request, notes } = await readRequest(estimator, flags);
-  const answer = estimator.size!(request);
+  const answer = sizing.size(request);
   answer.notes.unshift(...notes);
   if (flags.json) process.stdout.write(`${JSON.stringify(toJson(estimator, request, answer))}\n`);
   else process.stdout.write(format(estimator, request, answer));

@@ -11,7 +11,7 @@ import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { CaptureReader } from "../capture/reader.ts";
 import { SenderDelays } from "../delays/sender-delays.ts";
-import type { SealedEpoch } from "../estimators/estimator.ts";
+import type { PacketStore, SealedEpoch } from "../estimators/estimator.ts";
 import { NO_MATCH } from "../estimators/packet-answers.ts";
 import { type CompareOptions, DEFAULT_WINDOW_NS } from "./compare.ts";
 import type { EstimatePlan } from "./estimates.ts";
@@ -77,7 +77,7 @@ export async function sealWithDelays(
     capture,
     windowNs: (options.windowNs ?? DEFAULT_WINDOW_NS) + marginNs,
     offsetNs: searchNs,
-    leastNs: splitNs(plan.ways) + plan.alignNs - searchNs,
+    minNs: splitNs(plan.ways) + plan.alignNs - searchNs,
   });
   const key = FlowKeySpec.parse(options.key);
   const reader = await CaptureReader.open(kernels, options.after, { ...capture, key, filter });
@@ -101,8 +101,8 @@ export async function sealWithDelays(
     }
     return taps.map((tap, i) => {
       const receiver = tap.seal();
-      const open = plans[i]!.estimator.openPackets;
-      return { receiver, packets: open ? asked.ask(kernels, receiver, open) : null };
+      const store = plans[i]?.estimator.packets;
+      return { receiver, packets: store ? asked.ask(kernels, receiver, store) : null };
     });
   } finally {
     for (const tap of taps) tap.free();
@@ -140,13 +140,9 @@ class AskedPackets {
     this.#count += n;
   }
 
-  ask(
-    kernels: Kernels,
-    { payload }: SealedEpoch,
-    open: NonNullable<EstimatePlan["estimator"]["openPackets"]>,
-  ): PacketErrors | null {
+  ask(kernels: Kernels, { payload }: SealedEpoch, store: PacketStore): PacketErrors | null {
     const read = (offset: number, length: number) => payload.subarray(offset, offset + length);
-    const lookup = open(kernels, read, payload.length);
+    const lookup = store.open(kernels, read, payload.length);
     if (!lookup.has("digest")) {
       lookup.free();
       return null;

@@ -70,7 +70,7 @@ export async function openWithEstimates(
   requireFiles(options, told);
   const counting = [...plans.filter((p) => !told.includes(p)), ...companions];
   const few = counting.flatMap((of) => {
-    const other = of.given && of.estimator.forFewFlows?.(of.parameters, of.given);
+    const other = of.given && of.estimator.tuning?.forFewFlows(of.parameters, of.given);
     return other ? [{ ...other, estimator: of.estimator, of }] : [];
   });
   const taps = new TapsOfBothEnds([...counting, ...few], options.seed ?? DEFAULT_SEED);
@@ -85,7 +85,7 @@ export async function openWithEstimates(
     const delayed = clock ? await sealWithDelays(options, told, clock) : [];
     const key = FlowKeySpec.parse(options.key);
     const lists = counting.map(({ estimator, parameters }, i): KnownFlows | null =>
-      ends && listsFlows(estimator) ? estimator.readFlows!(ends.sender[i]!, parameters) : null,
+      ends && estimator.flowList?.atSender ? estimator.flowList.read(ends.sender[i]!, parameters) : null,
     );
     const recorded = flowRecords
       ? new RecordedFlows(new Kernels(), flowRecords, key, taps.seed).of(null)
@@ -111,7 +111,8 @@ export async function openWithEstimates(
             : ends && { sender: ends.sender[i]!, receiver: ends.receiver[i]! },
         packets: delayed[d]?.packets ?? null,
         flows: estimator.answers.includes("flow") ? flows : null,
-        flowListBytes: estimator.needs.flows && ends ? flowListBytes(counting, ends.sender) : 0,
+        flowListBytes:
+          estimator.needs.flows === "required" && ends ? flowListBytes(counting, ends.sender) : 0,
         key,
         confidence,
         epochNs: taps.epochNs,
@@ -139,21 +140,16 @@ function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: Paramete
   );
 }
 
-/** It lists the flows that were sent; one that keeps records at the receiver only does not. */
-function listsFlows(estimator: Estimator): boolean {
-  return estimator.readFlows !== undefined && estimator.needs.sender;
-}
-
 /** A list of flows, kept at the sender, for estimators that cannot do without and where none was asked for. */
 function neededFlowLists(plans: readonly EstimatePlan[]): EstimatePlan[] {
-  const listing = ESTIMATORS.find(listsFlows);
+  const listing = ESTIMATORS.find((e) => e.flowList?.atSender);
   const needed = plans.some((p) => p.estimator.answers.includes("flow"));
-  if (!needed || !listing || plans.some((p) => listsFlows(p.estimator))) return [];
+  if (!needed || !listing || plans.some((p) => p.estimator.flowList?.atSender)) return [];
   return [{ estimator: listing, parameters: parseParameters(listing) }];
 }
 
 function flowListBytes(plans: readonly EstimatePlan[], sealed: readonly SealedEpoch[]): number {
-  const at = plans.findIndex((p) => listsFlows(p.estimator));
+  const at = plans.findIndex((p) => p.estimator.flowList?.atSender);
   return at < 0 ? 0 : sealed[at]!.payload.length;
 }
 

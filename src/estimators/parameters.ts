@@ -21,14 +21,14 @@ export function parseParameters<P extends ParameterValues>(estimator: Estimator<
       const known = estimator.parameters.map((s) => s.name).join(", ");
       throw new UsageError(
         "bad-parameter",
-        `--${estimator.name}: there is no parameter '${name}'`,
+        `${estimator.name}: there is no parameter '${name}'`,
         `it has: ${known}`,
       );
     }
     if (equals < 0 && spec.kind !== "flag") {
       throw new UsageError(
         "bad-parameter",
-        `--${estimator.name}: '${name}' needs a value`,
+        `${estimator.name}: '${name}' needs a value`,
         `write ${name}=${describeKind(spec)}`,
       );
     }
@@ -60,7 +60,7 @@ function describeKind(spec: ParameterSpec): string {
 
 function parseValue(owner: string, spec: ParameterSpec, text: string): number | string | boolean | number[] {
   const wrong = (expected: string) =>
-    new UsageError("bad-parameter", `--${owner}: ${spec.name}=${text} is not ${expected}`, spec.help);
+    new UsageError("bad-parameter", `${owner}: ${spec.name}=${text} is not ${expected}`, spec.help);
   const number = (t: string): number => {
     const n = t.trim() === "" ? Number.NaN : Number(t);
     if (!Number.isFinite(n) || (spec.kind === "integer" && !Number.isInteger(n))) {

@@ -169,9 +169,13 @@ function noteCosts(
   { estimator: name, payload, counters }: EpochRecord,
   costs: Map<string, PacketCosts>,
 ): void {
-  const open = taps.find((t) => t.estimator.name === name)?.estimator.openPackets;
+  const open = taps.find((t) => t.estimator.name === name)?.estimator.packets;
   if (!open) return;
-  const lookup = open(kernels, (offset, length) => payload.subarray(offset, offset + length), payload.length);
+  const lookup = open.open(
+    kernels,
+    (offset, length) => payload.subarray(offset, offset + length),
+    payload.length,
+  );
   const known = costs.get(name) ?? new PacketCosts();
   known.add(lookup.costs(), counters.packets);
   costs.set(name, known);
@@ -263,10 +267,10 @@ function planTaps(options: ObservePointOptions): TapPlan[] {
   }
   if (chosen.length === 0) throw new UsageError("bad-flag", "--estimators: none is named");
   // One that keeps records at the receiver only is no list for the sender's sketches.
-  const lists = chosen.some((e) => e.readFlows && e.needs.sender);
-  const lister = table.find((e) => e.readFlows && e.needs.sender);
+  const lists = chosen.some((e) => e.flowList?.atSender);
+  const lister = table.find((e) => e.flowList?.atSender);
   // A sketch of both ends tells of flows only by name: the list of names comes with it.
-  const asked = chosen.some((e) => e.needs.flows || (e.needs.sender && e.answers.includes("flow")));
+  const asked = chosen.some((e) => e.needs.sender && e.needs.flows !== "none");
   if (lister && !lists && options.role !== "receiver" && asked) chosen.push(lister);
   return chosen.map((estimator) => ({
     estimator,
@@ -295,9 +299,7 @@ function notesOf(result: ObserveCapturesResult, seen: Watch, options: ObservePoi
     const { matched, unmatched, reversed } = result.delays;
     notes.push(`${matched} packets were found at the sender, ${unmatched} were not`);
     if (reversed > 0) {
-      notes.push(
-        `${reversed} packets were seen here before the sender saw them: they go the other way, or the clocks are apart (hoptime compare tells)`,
-      );
+      notes.push(`${reversed} packets go the other way and have no delay`);
     }
   }
   if (result.references) {

@@ -178,10 +178,10 @@ export class PointObserver {
     return [make("none", "sender")];
   }
 
-  #open(start: { startNs: bigint; referenceNs: bigint }): void {
+  #open(start: { startNs: bigint; referenceNs: bigint; salt: bigint }): void {
     this.#openNs = start;
     const at = Number(start.referenceNs - this.#axisNs!);
-    for (const { tap } of this.#taps) tap.begin(at, this.#axisNs!);
+    for (const { tap } of this.#taps) tap.begin(at, this.#axisNs!, start.salt);
   }
 
   #rows(from: number, to: number): void {
@@ -240,7 +240,7 @@ export class PointObserver {
       payload: sealed.payload,
       delayError: estimator.needs.delays ? delayErrorOf(this.#errors) : null,
     };
-    onRecord(record, estimator.readsRanges ? { raw: true } : {});
+    onRecord(record, estimator.packets ? { raw: true } : {});
   }
 
   /** What was counted since the last seal. Frames come batch by batch, so at a cut they are told to within a batch. */

@@ -178,7 +178,7 @@ describe("two points, observed and asked", () => {
   });
 
   it("answer for a named flow without any list of flows", async () => {
-    const { readFlows: _, ...silent } = countingEstimator;
+    const { flowList: _, ...silent } = countingEstimator;
     const table = [silent as Estimator];
     const packets = traffic().map((p) => ({ ...p, timeNs: p.timeNs + 5_000_000n }));
     const { before, after } = captures("named", packets);
@@ -306,7 +306,7 @@ describe("two points, observed and asked", () => {
       expect.stringMatching(/'counting', which this program does not know/),
     );
     expect(ask({}, [{ ...countingEstimator, version: 4 }]).epochs.refused[0]!.reason).toMatch(
-      /has version 3; this program knows 4/,
+      /has version 3; this program reads 4/,
     );
   });
 

@@ -122,7 +122,7 @@ export function completeLds(values: ParameterValues): LdsParameters {
   if (p.rates.length !== p.rows) {
     throw new UsageError(
       "bad-parameter",
-      `--lds: rows=${p.rows}, but rates has ${p.rates.length} values`,
+      `lds: rows=${p.rows}, but rates has ${p.rates.length} values`,
       "give one rate per row",
     );
   }
@@ -130,7 +130,7 @@ export function completeLds(values: ParameterValues): LdsParameters {
   if (p.rates.some((rate) => !(rate >= 1e-6))) {
     throw new UsageError(
       "bad-parameter",
-      "--lds: a rate must be at least 0.000001",
+      "lds: a rate must be at least 0.000001",
       "such as rates=1/.5/.1/.01",
     );
   }
@@ -145,12 +145,12 @@ export function completeSds(values: ParameterValues): SketchParameters {
 
 function check(name: string, p: SketchParameters): void {
   if (p.k > p.columns) {
-    throw new UsageError("bad-parameter", `--${name}: k=${p.k} cells do not fit into ${p.columns} columns`);
+    throw new UsageError("bad-parameter", `${name}: k=${p.k} cells do not fit into ${p.columns} columns`);
   }
   if (p.rows * p.columns > MOST_CELLS) {
     throw new UsageError(
       "bad-parameter",
-      `--${name}: ${p.rows} x ${p.columns} cells are too many`,
+      `${name}: ${p.rows} x ${p.columns} cells are too many`,
       `at most ${MOST_CELLS}`,
     );
   }

@@ -42,21 +42,14 @@ export class FlowGroups {
     this.#masks = Uint32Array.from(wanted.flatMap((m) => [Number(m & 0xffff_ffffn), Number(m >> 32n)]));
   }
 
-  /** `repeating`: a flow's errors are much the same in all epochs. */
-  add(
-    flows: KnownFlows,
-    index: number,
-    contribution: Contribution,
-    epoch: SharedEpoch,
-    repeating = false,
-  ): void {
+  add(flows: KnownFlows, index: number, contribution: Contribution, epoch: SharedEpoch): void {
     const group = this.#group(flows.keyWords.subarray(KEY_WORDS * index, KEY_WORDS * (index + 1)));
     const flow = `${flows.hash[2 * index]}:${flows.hash[2 * index + 1]}`;
     group.flows.add(flow);
     group.epochs.add(epoch.index);
     const bytes = flows.bytes[index]!;
     if (!Number.isNaN(bytes)) group.bytes = (group.bytes ?? 0) + bytes;
-    group.combination.add(contribution, epoch, repeating ? flow : undefined);
+    group.combination.add(contribution, epoch, flow);
   }
 
   /** A flow that was asked for has a place in the answer even where it was never seen. */
