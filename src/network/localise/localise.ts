@@ -14,10 +14,10 @@ import {
   checkEstimate,
   epochValue,
   intervalWidth,
-  type SegmentLatency,
   type LossRate,
   overallLatency,
   type SegmentEstimate,
+  type SegmentLatency,
   standardError,
 } from "./segment-estimate.ts";
 import {
