@@ -115,10 +115,10 @@ export interface KernelExports {
   svbfLookup(bits: number, m: number, hashes: number, seed: bigint, groups: number, counts: number, keys: number, n: number, out: number): void;
   svbfPosition(key: bigint, seed: bigint, m: number, j: number): number;
   // kernels/match/delays.ts
-  delaysNew(window: number): number;
+  delaysNew(window: number, least: number): number;
   delaysFree(p: number): void;
   delaysSent(p: number, b: number, from: number, until: number, shift: number): number;
-  delaysFill(p: number, b: number, shift: number, least: number): void;
+  delaysFill(p: number, b: number, shift: number): void;
   delaysCount(p: number, what: number): number;
   // kernels/match/match.ts
   matchRows(p: number, b: number, runs: number, runCount: number, side: number, from: number, shift: number): void;

@@ -1,5 +1,5 @@
 /**
- * A filter as a tree, and its meaning for one packet: `matches` is the slow, obvious definition that the kernels of --filter
+ * A filter as a tree, and its meaning for one packet: `matches` is the slow, obvious definition that the kernels of filters
  * (src/capture/filter/filter.ts) are tested against, and what code with a single packet or flow key in hand asks.
  *
  * Rules that hold for every primitive: a question about something that the packet does not have (ports of a later fragment, TCP flags of a
@@ -173,7 +173,9 @@ function known<K extends keyof PacketFields>(
 ): Exclude<PacketFields[K], undefined> {
   const value = fields[name];
   if (value === undefined) {
-    throw new UsageError("bad-filter", `--filter: it asks for '${name}', which is not known here`);
+    throw new UsageError("bad-filter", `it asks for '${name}', which is not known here`, undefined, {
+      parameter: "filter",
+    });
   }
   return value as Exclude<PacketFields[K], undefined>;
 }

@@ -1,5 +1,5 @@
 /**
- * --filter: the everyday part of pcap-filter syntax, answered for whole batches from their columns. docs/filters.md is the user's
+ * Filters: the everyday part of pcap-filter syntax, answered for whole batches from their columns. docs/filters.md is the user's
  * page, with every difference from pcap-filter.
  *
  *   text -> parseFilter -> FilterExpression (a tree, pure) -> compileFilter -> steps over planes -> plane 0 of `select`

@@ -162,8 +162,9 @@ export class FlowKeySpec {
 function badKey(part: string): UsageError {
   return new UsageError(
     "bad-key",
-    `--key: '${part}' is not a key field`,
+    `'${part}' is not a key field`,
     `use ${NAMES}, joined with commas; N is a length for IPv4, up to 32, and twice that for IPv6, or src/N/M`,
+    { parameter: "key", value: part },
   );
 }
 

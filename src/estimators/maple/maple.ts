@@ -47,10 +47,16 @@ export const maple: Estimator<MapleParameters> = {
   name: "maple",
   version: 1,
   title: "MAPLE: a store of every packet's delay",
+  text: {
+    answers:
+      "The delay of single packets, of flows, hosts or any other group of packets, and of the segment, asked for afterwards.",
+    needs: "The delay of every packet at the receiver (the sender's capture, or reference packets).",
+    cost: "6 to 16 bits per packet at the receiver, and a buffer for one epoch.",
+    example: "hoptime observe b.pcap ‘point B’ ‘sender a.pcap’ ‘estimators maple’",
+  },
   answers: ["segment", "flow", "packet"],
-  needs: { sender: false, delays: true, flows: false },
+  needs: { sender: false, delays: true, flows: "none" },
   parameters: MAPLE_PARAMETERS,
-  readsRanges: true,
   complete: completeParameters,
   createTap: (context, parameters) => new MapleTap(context, parameters),
   merge: (a, b, parameters) => {
@@ -61,9 +67,9 @@ export const maple: Estimator<MapleParameters> = {
   /** No times are kept. */
   rebase: (sealed) => sealed,
   estimate,
-  size: sizeMaple,
-  readFlows,
-  openPackets: (kernels, read, bytes) => new MaplePayload(kernels, read, bytes),
+  sizing: { size: sizeMaple },
+  flowList: { atSender: false, read: readFlows },
+  packets: { open: (kernels, read, bytes) => new MaplePayload(kernels, read, bytes) },
 };
 
 function estimate(input: EstimateInput<MapleParameters>): EstimatorAnswer {

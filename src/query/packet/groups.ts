@@ -112,8 +112,9 @@ export class PacketGroups {
     if (wanted.some((mask, i) => (mask & ~kept[i]!) !== 0n)) {
       throw new UsageError(
         "bad-question",
-        `--group ${grouping.key}: the flows were observed by ${observed}, which does not tell that`,
-        "observe with a finer --key, or group by a coarser one",
+        `the flows were observed by ${observed}, which does not contain ${grouping.key}`,
+        "observe with a finer ‘key’, or group by a coarser one",
+        { parameter: "group", value: grouping.key },
       );
     }
     this.#masks = Uint32Array.from(wanted.flatMap((m) => [Number(m & 0xffff_ffffn), Number(m >> 32n)]));
