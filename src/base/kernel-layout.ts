@@ -444,6 +444,7 @@ export const LogBytes = 64;
 export const waitingConstants = {
   MATCHED: 2,
   COPY: 4,
+  EQUALS: 8,
   ARRIVED: 16,
   ENTRY: 32,
 } as const;
