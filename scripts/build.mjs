@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { buildCli } from "./build-cli.mjs";
 import { bundlePackages } from "./bundle-packages.mjs";
 import { writeKernelExports } from "./kernel-bindings.mjs";
+import { writeKernelLayout } from "./kernel-layout.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (name) => join(root, "node_modules", ".bin", name);
@@ -39,6 +40,7 @@ if (!only || only === "kernels") {
     "235",
   ]);
   writeKernelExports(join(root, "dist", "kernels.d.ts"));
+  writeKernelLayout(bin("asc"));
   for (const unused of ["kernels.js", "kernels.d.ts"]) rmSync(join(root, "dist", unused));
 }
 if (!only || only === "web") {
