@@ -5,7 +5,7 @@
 import type { Static, TSchema } from "typebox";
 import { Check, Errors } from "typebox/schema";
 import { Settings } from "typebox/system";
-import { UsageError, type UsageCode } from "./errors.ts";
+import { type UsageCode, UsageError } from "./errors.ts";
 
 // Each of the kinds of a union is tried and adds its own faults; the default of 8 would hide those of the kind that is meant.
 Settings.Set({ maxErrors: 1000 });

@@ -4,12 +4,12 @@
  */
 import {
   Array as ArrayOf,
-  Boolean as Flag,
   Enum,
+  Object as Fields,
+  Boolean as Flag,
   Integer,
   Literal,
   Number as NumberOf,
-  Object as Fields,
   Optional,
   Record as RecordOf,
   String as Text,

@@ -6,10 +6,10 @@
  */
 import {
   Array as ArrayOf,
+  Object as Fields,
   Boolean as Flag,
   Literal,
   Number as NumberOf,
-  Object as Fields,
   Optional,
   type Static,
   String as Text,
