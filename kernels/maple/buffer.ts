@@ -30,8 +30,8 @@ export class Buffer {
   sum: i64; //       of delays
   squares: u64;
   carry: u64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
 }
 
 export function mapleBufferNew(capacity: u32, flowLimit: u32, perByte: f64): usize {
@@ -75,8 +75,8 @@ export function mapleBufferReset(p: usize): void {
   buffer.sum = 0;
   buffer.squares = 0;
   buffer.carry = 0;
-  buffer.least = Infinity;
-  buffer.most = -Infinity;
+  buffer.minimum = Infinity;
+  buffer.maximum = -Infinity;
 }
 
 /** Forgets the rows and keeps the sums: a streaming store has taken them. */
@@ -162,8 +162,8 @@ export function mapleBufferAppend(p: usize, b: usize, from: u32, to: u32): void 
     const square = distance * distance;
     buffer.squares += square;
     if (buffer.squares < square) buffer.carry++;
-    buffer.least = min<f64>(buffer.least, delay);
-    buffer.most = max<f64>(buffer.most, delay);
+    buffer.minimum = min<f64>(buffer.minimum, delay);
+    buffer.maximum = max<f64>(buffer.maximum, delay);
   }
   buffer.count = n;
 }

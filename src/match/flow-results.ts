@@ -80,8 +80,8 @@ const LONGEST_LIST = 512;
 const FLOW = { matched: 2, more: 3, bytes: 4, first: 5, last: 6 } as const;
 const MORE = {
   squares: 0,
-  least: 1,
-  most: 2,
+  minimum: 1,
+  maximum: 2,
   sum: 3,
   jitter: 4,
   list: 10,
@@ -138,8 +138,8 @@ export class FlowResults {
         count: matched,
         meanNs: first + mean,
         stdevNs: Math.sqrt(Math.max(0, more(MORE.squares, step * step) / matched - mean * mean)),
-        minNs: more(MORE.least, Math.min(first, last)),
-        maxNs: more(MORE.most, Math.max(first, last)),
+        minNs: more(MORE.minimum, Math.min(first, last)),
+        maxNs: more(MORE.maximum, Math.max(first, last)),
       };
       negative =
         matched > 2
@@ -180,8 +180,8 @@ export class FlowResults {
       add(u8[list + 2 * i]! + 256 * u8[list + 2 * i + 1]! - BUCKET_BIAS, 1);
     }
     if (this.matched(id) > Math.max(length, LONGEST_LIST)) {
-      const from: number = call.bucketOfNs(f64[(record >>> 3) + MORE.least]!);
-      const to: number = call.bucketOfNs(f64[(record >>> 3) + MORE.most]!);
+      const from: number = call.bucketOfNs(f64[(record >>> 3) + MORE.minimum]!);
+      const to: number = call.bucketOfNs(f64[(record >>> 3) + MORE.maximum]!);
       for (let bucket = from; bucket <= to; bucket++) {
         const n: number = call.cellsCount(this.#cells, id, bucket);
         if (n > 0) add(bucket, n);
@@ -241,16 +241,16 @@ export class FlowResults {
       (edgesLost.tailAfter ? 8 : 0);
     const out = kernels.alloc(PIECE * 16);
     const kept: { id: number; value: number }[] = [];
-    let least = Number.NEGATIVE_INFINITY;
+    let minimum = Number.NEGATIVE_INFINITY;
     const order = (a: (typeof kept)[0], b: (typeof kept)[0]) =>
       (a.value === b.value ? 0 : b.value - a.value) || a.id - b.id;
     const cut = () => {
       kept.sort(order).length = Math.min(kept.length, top);
-      if (kept.length === top) least = kept.at(-1)?.value ?? Number.POSITIVE_INFINITY;
+      if (kept.length === top) minimum = kept.at(-1)?.value ?? Number.POSITIVE_INFINITY;
     };
     this.#pieces((from, to) => {
       // An equal one that comes later is behind those that are kept.
-      const above = kept.length >= top ? least : Number.NaN;
+      const above = kept.length >= top ? minimum : Number.NaN;
       const n: number = kernels.call.statsMeasure(
         this.#stats,
         from,

@@ -166,15 +166,15 @@ export class ExactMatcher {
   }
 
   /** Pairs of flows that answer each other and both have matched packets; none where the first `mostAsked` flows with such have no peer. */
-  *peers(mostAsked: number): Generator<[number, number]> {
+  *peers(maxAsked: number): Generator<[number, number]> {
     const { call } = this.#kernels;
-    let most = Math.min(mostAsked, 0xffff_ffff);
+    let maximum = Math.min(maxAsked, 0xffff_ffff);
     for (let from = 0; ; ) {
-      const id: number = call.statsPeer(this.#stats, from, most, this.#scratch);
+      const id: number = call.statsPeer(this.#stats, from, maximum, this.#scratch);
       if (id < 0) return;
       yield [id, this.#kernels.u32[(this.#scratch + 40) >>> 2]!];
       from = id + 1;
-      most = 0xffff_ffff;
+      maximum = 0xffff_ffff;
     }
   }
 

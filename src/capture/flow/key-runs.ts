@@ -37,15 +37,15 @@ export class KeyRuns {
 
   /** The least and the largest time of rows [from, to) are taken from `timeNs`, not from their stamps. */
   setBounds(timeNs: Float64Array, from: number, to: number): void {
-    let least = Number.POSITIVE_INFINITY;
-    let most = Number.NEGATIVE_INFINITY;
+    let minimum = Number.POSITIVE_INFINITY;
+    let maximum = Number.NEGATIVE_INFINITY;
     for (let i = from; i < to; i++) {
-      least = Math.min(least, timeNs[i]!);
-      most = Math.max(most, timeNs[i]!);
+      minimum = Math.min(minimum, timeNs[i]!);
+      maximum = Math.max(maximum, timeNs[i]!);
     }
     const at = this.address >>> 3;
-    this.#kernels.f64[at] = least;
-    this.#kernels.f64[at + 1] = most;
+    this.#kernels.f64[at] = minimum;
+    this.#kernels.f64[at + 1] = maximum;
   }
 
   /** Where the wide parts lie. */

@@ -31,7 +31,7 @@ import { tailBytes } from "./stores/svbf.ts";
 /** Reading a store whole costs about this many bytes' worth of one range read. */
 const BYTES_PER_RANGE_READ = 4096;
 /** No IP packet is longer: bounds what an unknown size may hide. */
-const MOST_BYTES = 65_535;
+const MAX_BYTES = 65_535;
 
 export class MaplePayload implements PacketLookup {
   readonly parts: readonly MaplePart[];
@@ -333,7 +333,7 @@ export class MaplePart {
       // A queueing delay was rounded to whole ns when it was stored.
       const slack = nsPerByte === 0 ? 0 : 1;
       answers.lowNs[i] = cells[range & 0xffff]!.lowNs + nsPerByte * (known ? size : 0) - slack;
-      answers.highNs[i] = cells[range >>> 16]!.highNs + nsPerByte * (known ? size : MOST_BYTES) + slack;
+      answers.highNs[i] = cells[range >>> 16]!.highNs + nsPerByte * (known ? size : MAX_BYTES) + slack;
       answers.varianceNs2[i] = cell.varianceNs2;
       answers.groupPackets[i] = cell.count;
     }

@@ -139,7 +139,7 @@ function segmentOf(totals: readonly EpochTotals[]): SegmentEstimate {
     shed += t.shed;
     sum += t.sum;
     squares += t.squares;
-    if (t.stored > 0) longest = Math.max(longest, Math.abs(t.leastNs), Math.abs(t.mostNs));
+    if (t.stored > 0) longest = Math.max(longest, Math.abs(t.minNs), Math.abs(t.maxNs));
   }
   const notes: string[] = [];
   if (unknown > 0) notes.push(`${unknown} of ${seen} packets had no delay (no partner at the sender)`);
