@@ -44,7 +44,7 @@ export function sizeCommand(): Command {
 Examples:
   hoptime size lda --packets 5e6 --loss 1% --error 1%
   hoptime size lda --capture a.pcap --loss 0.1%,5% --memory 8kB --json
-  hoptime size maple --packets 400e3 --flows 68e3 --error 3% --strangers 10%
+  hoptime size maple --packets 400e3 --flows 68e3 --error 3% --false-positives 10%
   hoptime size ${sizes[0]} --help   all options`,
     )
     .action((name: string | undefined) => {

@@ -7,7 +7,7 @@
  */
 import { UsageError } from "../../base/errors.ts";
 import type { PacketBatch } from "../batch.ts";
-import { FLAG } from "../batch.ts";
+import { FLAG, META_HIGH } from "../batch.ts";
 
 /** Which end of a packet must fit. */
 export type FilterEnd = "src" | "dst" | "either" | "both";
@@ -185,7 +185,7 @@ export function rowFields(batch: PacketBatch, row: number): PacketFields {
   const low = batch.meta[2 * row]!;
   const high = batch.meta[2 * row + 1]!;
   const flags = batch.flags[row]!;
-  const version = (high & (1 << 27)) !== 0 ? 6 : 4;
+  const version = (high & META_HIGH.ipv6) !== 0 ? 6 : 4;
   const pair = (column: Uint32Array) => [column[2 * row + 1]!, column[2 * row]!];
   const [a, b, c, d] = [batch.addrA, batch.addrB, batch.addrC, batch.addrD].map(pair) as [
     number[],
@@ -193,7 +193,7 @@ export function rowFields(batch: PacketBatch, row: number): PacketFields {
     number[],
     number[],
   ];
-  const ports = (high & (1 << 28)) !== 0;
+  const ports = (high & META_HIGH.ports) !== 0;
   return {
     version,
     src: version === 6 ? [...a, ...b] : [a[0]!],
@@ -202,7 +202,7 @@ export function rowFields(batch: PacketBatch, row: number): PacketFields {
     sport: ports ? low >>> 16 : null,
     dport: ports ? low & 0xffff : null,
     dscp: (high >>> 8) & 0x3f,
-    vlan: (high & (1 << 26)) !== 0 ? (high >>> 14) & 0xfff : null,
+    vlan: (high & META_HIGH.vlan) !== 0 ? (high >>> 14) & 0xfff : null,
     ttl: flags & 0xff,
     tcpFlags: (flags >>> 8) & 0xff,
     wireLength: batch.wireLength[row]!,

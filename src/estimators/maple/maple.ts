@@ -72,13 +72,6 @@ export const maple: Estimator<MapleParameters> = {
   packets: { open: (kernels, read, bytes) => new MaplePayload(kernels, read, bytes) },
 };
 
-let shared: Kernels | undefined;
-/** Estimates have no kernels of their own: one instance serves them all. */
-function estimateKernels(): Kernels {
-  shared ??= new Kernels();
-  return shared;
-}
-
 function estimate(input: EstimateInput<MapleParameters>): EstimatorAnswer {
   const { receiver } = input;
   if (!receiver) return { segment: null, flows: [], notes: [] };
@@ -164,7 +157,8 @@ function segmentOf(totals: readonly EpochTotals[]): SegmentEstimate {
 
 /** Flows by the epoch's own list: their IPIDs are looked up in the store. */
 function flowsOf(sealed: SealedEpoch, flows: KnownFlows): FlowEstimate[] {
-  const payload = MaplePayload.of(estimateKernels(), sealed.payload);
+  const kernels = new Kernels();
+  const payload = MaplePayload.of(kernels, sealed.payload);
   const out: FlowEstimate[] = [];
   for (let flow = 0; flow < flows.count; flow++) {
     const none = (reason: NoAnswer["reason"], text: string): FlowEstimate => ({
@@ -202,7 +196,7 @@ function flowsOf(sealed: SealedEpoch, flows: KnownFlows): FlowEstimate[] {
       const entry = part.index?.find(flows.hash[2 * flow + 1]!, flows.keyWords, 10 * flow);
       if (!entry) continue;
       packets += entry.packets;
-      add(part.lookup("flow-ipid", flowPacketKeys(estimateKernels(), hash, entry.ranges)));
+      add(part.lookup("flow-ipid", flowPacketKeys(kernels, hash, entry.ranges)));
     }
     if (sums.n === 0) {
       out.push(
@@ -229,7 +223,7 @@ function flowsOf(sealed: SealedEpoch, flows: KnownFlows): FlowEstimate[] {
 }
 
 function readFlows(sealed: SealedEpoch): KnownFlows {
-  const kernels = estimateKernels();
+  const kernels = new Kernels();
   const payload = MaplePayload.of(kernels, sealed.payload);
   const { seed } = decodeParts(sealed.payload)[0]?.geometry ?? { seed: 0n };
   const flows = new Map<string, { words: Uint32Array; packets: number }>();

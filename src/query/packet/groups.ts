@@ -1,6 +1,7 @@
 /** Answers for packets put together: per group the mean and deviation, quantiles, the slowest packets, and how many were found, guessed or missing. */
 import { UsageError } from "../../base/errors.ts";
 import { LogHistogram } from "../../base/math/log-histogram.ts";
+import { META_HIGH } from "../../capture/batch.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { formatFlowKey } from "../../capture/flow/flow-text.ts";
 import type { PacketAnswers } from "../../estimators/estimator.ts";
@@ -8,7 +9,7 @@ import { MULTI_MATCH, NO_MATCH } from "../../estimators/packet-answers.ts";
 import type { PacketGroup, PacketLatency, WorstPacket } from "./answer.ts";
 import type { Grouping } from "./question.ts";
 
-const IPV6_BIT = 1 << 27;
+const IPV6_BIT = META_HIGH.ipv6;
 
 /** One packet that was asked for, beside its answer. */
 export interface AskedPacket {

@@ -3,6 +3,7 @@
  * prefixes, as in `key`; one side alone is `src`, `dst/24` and the like.
  */
 import { UsageError } from "../../base/errors.ts";
+import { META_HIGH } from "../../capture/batch.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { communityId, formatFlowKey } from "../../capture/flow/flow-text.ts";
 import { Combination, type Contribution, type SharedEpoch } from "../../collect/combine.ts";
@@ -10,7 +11,7 @@ import type { KnownFlows } from "../../estimators/estimator.ts";
 import type { GroupAnswer } from "./answer.ts";
 import { answered } from "./latency.ts";
 
-const IPV6_BIT = 1 << 27;
+const IPV6_BIT = META_HIGH.ipv6;
 const KEY_WORDS = 10;
 
 interface Group {
