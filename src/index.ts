@@ -16,8 +16,8 @@ export {
 export { type CompareOptions, type Comparison, compareCaptures, openComparison } from "./compare/compare.ts";
 export type { EstimateReport, FlowClass, FlowEstimateReport } from "./compare/estimate-report.ts";
 export {
+  type CompareEstimateOptions,
   compareWithEstimates,
-  type EstimateOptions,
   type EstimatePlan,
 } from "./compare/estimates.ts";
 export type {

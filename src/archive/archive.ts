@@ -66,7 +66,7 @@ export class RecordArchive {
       throw new UsageError(
         "no-such-file",
         `${directory}: no such directory`,
-        "give the directory that 'hoptime observe --to' wrote",
+        "give a directory that hoptime observe has written",
       );
     }
     checkMarker(directory);
@@ -336,6 +336,6 @@ function conflictOf(record: EpochRecord, path: string, what: string): UsageError
   return new UsageError(
     "mismatch",
     `${path}: another record of ${epoch} is there; they differ in ${what}`,
-    "give captures of one point together in order, or another --point, --segment or --to",
+    "give captures of one point together in order, or another ‘point’, ‘segment’ or directory",
   );
 }

@@ -192,7 +192,7 @@ export interface PacketLookup {
   free(): void;
 }
 
-/** One parameter of an estimator, for --NAME key=value, --help and docs. */
+/** One parameter of an estimator, for options, help and docs. */
 export interface ParameterSpec {
   name: string;
   kind: "integer" | "number" | "choice" | "list" | "flag" | "text";
@@ -215,7 +215,7 @@ export interface EstimatorText {
   needs: string;
   /** What it costs: per packet, per epoch, in memory. */
   cost: string;
-  /** A command line as one would type it. */
+  /** A command line, its options in typographic quotes as in hints: hoptime compare a.pcap b.pcap ‘estimators lda’. */
   example: string;
 }
 

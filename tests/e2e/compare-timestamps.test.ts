@@ -247,7 +247,7 @@ describe("intervals", () => {
       code: "bad-parameter",
       hint: expect.stringMatching(/^use 10 µs or longer/),
     });
-    expect(error.message).toMatch(/--epoch: intervals of 1 µs are too short .* more than 250,000/);
+    expect(error.message).toMatch(/epoch: intervals of 1 µs are too short .* more than 250,000/);
     const { intervals } = await compare(pair, "pcap", { epochNs: 1e4 });
     expect(intervals.reduce((n, i) => n + i.sent, 0)).toBe(260_000);
   });

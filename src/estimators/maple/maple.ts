@@ -36,7 +36,7 @@ export const maple: Estimator<MapleParameters> = {
       "The delay of single packets, of flows, hosts or any other group of packets, and of the segment, asked for afterwards.",
     needs: "The delay of every packet at the receiver (the sender's capture, or reference packets).",
     cost: "6 to 16 bits per packet at the receiver, and a buffer for one epoch.",
-    example: "hoptime observe b.pcap --point B --sender a.pcap --estimators maple",
+    example: "hoptime observe b.pcap ‘point B’ ‘sender a.pcap’ ‘estimators maple’",
   },
   answers: ["segment", "flow", "packet"],
   needs: { sender: false, delays: true, flows: "none" },

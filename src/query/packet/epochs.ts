@@ -64,21 +64,22 @@ export class PacketEpochs {
     if (entries.length === 0) {
       throw none(
         "no record answers for single packets here",
-        `observe the receiver with --sender and --estimators ${able.map((e) => e.name).join(", ")}, or ask for another time`,
+        `observe the receiver with ‘sender’ and ‘estimators ${able.map((e) => e.name).join(",")}’, or ask for another time`,
       );
     }
     const first = entries[0]!;
     this.point = first.point;
-    for (const [flag, values] of [
-      ["--point", new Set(entries.map((e) => e.point))],
-      ["--segment", new Set(entries.map((e) => e.segment))],
-      ["--estimator", new Set(entries.map((e) => e.estimator))],
+    for (const [parameter, values] of [
+      ["point", new Set(entries.map((e) => e.point))],
+      ["segment", new Set(entries.map((e) => e.segment))],
+      ["estimator", new Set(entries.map((e) => e.estimator))],
     ] as const) {
       if (values.size > 1) {
         throw new UsageError(
           "bad-question",
-          `records of several: ${[...values].join(", ")}`,
-          `say which: ${flag} ${[...values][0]}`,
+          `there are records of several: ${[...values].join(", ")}`,
+          `choose one, e.g. ‘${parameter} ${[...values][0]}’`,
+          { parameter },
         );
       }
     }

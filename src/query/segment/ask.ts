@@ -76,7 +76,7 @@ export function askArchive(archive: RecordStore, question: Question, options: As
     if (asked.every((a) => !a.answersFlows))
       notes.push(`none of the estimators observed (${names}) measures flows`);
     else if (lists.empty && question.flows === undefined && !flowRecords) {
-      notes.push("no list of flows was kept: observe with a flow table too, or ask for a --flow");
+      notes.push("no list of flows was kept: observe with a flow table too, or ask for a ‘flow’");
     }
   }
   return {
@@ -146,7 +146,8 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
   throw new UsageError(
     "bad-question",
     `${between.join(" and ")} were observed by several segments or classes`,
-    `name one with --segment: ${list}`,
+    `name one with ‘segment’: ${list}`,
+    { parameter: "segment" },
   );
 }
 

@@ -212,7 +212,7 @@ export const multiflow: Estimator<MultiflowParameters> = {
       "Mean delay of sampled flows, from the first and last packet of each and of the flows beside them.",
     needs: "A tap at both points, synchronised clocks, and names of flows.",
     cost: "About 40 bytes per sampled flow and point.",
-    example: "hoptime observe a.pcap --point A --estimators multiflow --multiflow rate=0.01",
+    example: "hoptime observe a.pcap ‘point A’ ‘estimators multiflow’ ‘multiflow rate=0.01’",
   },
   answers: ["flow"],
   needs: { sender: true, delays: false, flows: "names" },
