@@ -20,7 +20,7 @@ import { checkPlace, openRecord, type ReadHead, readHeadOf, readStored } from ".
 export const ARCHIVE_FORMAT = "hoptime.archive/2";
 /** Its records lie in the folders of their hours; they are read, and new ones stored beside them as version 2 has it. */
 const FORMER_FORMAT = "hoptime.archive/1";
-const MOST_OPEN = 64;
+const MAX_OPEN = 64;
 /** Records written and synced at the same time. */
 const PARALLEL = 8;
 
@@ -268,7 +268,7 @@ export class RecordArchive {
       }
       // The one not used for longest makes room.
       for (const [file, { fd: old }] of this.#open) {
-        if (this.#open.size < MOST_OPEN) break;
+        if (this.#open.size < MAX_OPEN) break;
         closeSync(old);
         this.#open.delete(file);
       }

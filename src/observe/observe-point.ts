@@ -88,7 +88,7 @@ export interface ObservationReport {
 /** Written together, at most: enough for syncing in parallel, little enough to lose no time when killed. */
 const GROUP_RECORDS = 64;
 const GROUP_BYTES = 8 << 20;
-const LEAST_COVER = 48;
+const MIN_COVER = 48;
 
 export async function observePoint(options: ObservePointOptions): Promise<ObservationReport> {
   checkName("point", options.point);
@@ -285,9 +285,9 @@ function notesOf(result: ObserveCapturesResult, seen: Watch, options: ObservePoi
   const notes: string[] = [];
   const cover = options.cover ?? OBSERVE_COVER;
   if (seen.short > 0) {
-    const least = Math.min(...result.captures.flatMap((c) => c.shorts.map(([bytes]) => bytes)));
+    const minimum = Math.min(...result.captures.flatMap((c) => c.shorts.map(([bytes]) => bytes)));
     // Less is no identity: such packets stay told apart by what there is.
-    const smaller = Math.max(LEAST_COVER, least);
+    const smaller = Math.max(MIN_COVER, minimum);
     const advice = smaller < cover ? `: observe both points with ‘cover ${smaller}’` : "";
     notes.push(
       `${seen.short} packets are cut within the first ${cover} bytes that tell packets apart, and may look different at the other point${advice}`,
