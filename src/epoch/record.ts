@@ -1,6 +1,6 @@
 /**
- * A record: one sealed epoch of one tap, in bytes; what points send to each other instead of packets. Format version 1, all numbers
- * little-endian (docs/formats/record.md is the page for readers of other languages):
+ * A record: one sealed epoch of one tap, in bytes; what points send to each other instead of packets. All numbers little-endian (docs/formats/record.md
+ * is the page for readers of other languages). Version 1; version 2 where there are spans, and only there:
  *
  *    0        4        6     7     8           12            16            20   21    22      24
  *   +--------+--------+-----+-----+-----------+-------------+-------------+----+----+-------+
@@ -15,6 +15,7 @@
  *   error: of the delays that the tap was fed with, two upper halves of float32 (src/estimators/delay-error.ts): of a packet's, then of the mean's; 0: exact
  *   88: varints: frames, packets, short, backward, dropped + 1 (0: unknown), reasons, then per reason its name and count
  *       texts (varint length, UTF-8): point, segment, estimator, parameters, key, filter, program, void
+ *       version 2: varint spans, then per span: first i64 ns, last i64 ns, varint packets
  *   H - 4: CRC-32C of bytes 0 .. H - 4, so that a head can be trusted without its payload
  *   H:     payload as stored, P bytes
  *   H + P: CRC-32C of everything before
@@ -27,12 +28,21 @@ import { FormatError } from "../base/errors.ts";
 import { type DelayError, packDelayError, unpackDelayError } from "../delays/delay-error.ts";
 import type { Role } from "../estimators/estimator.ts";
 
-export const RECORD_VERSION = 1;
+export const RECORD_VERSION = 2;
+/** Without spans: what programs of before read too. */
+const PLAIN_VERSION = 1;
 export const RECORD_MAGIC = 0x52504889; // 89 48 50 52 as bytes
 export const FIXED_HEAD_BYTES = 88;
 const CRC_BYTES = 4;
 /** No head comes near: more is damage, and is not read. */
 export const MAX_HEAD_BYTES = 1 << 20;
+/** No sketch comes near: it would not fit into the kernels' memory. */
+export const MAX_PAYLOAD_BYTES = 1 << 30;
+/** A packed payload may be this much longer than it is stored, or have `MAX_EASY_BYTES`: a few bytes must not ask for gigabytes. */
+const MAX_RATIO = 100;
+const MAX_EASY_BYTES = 64 << 20;
+/** Parts of one epoch that were put together, at most. */
+export const MAX_SPANS = 4096;
 const CODECS = ["raw", "zlib"] as const;
 const FLAG_VOID = 1;
 const FLAG_CUT_HEAD = 2;
@@ -75,6 +85,13 @@ export interface RecordCounters {
   dropped: number | null;
 }
 
+/** Packets of an epoch that was observed in part: the times of the first and the last of them, and how many there are. */
+export interface Span {
+  firstNs: bigint;
+  lastNs: bigint;
+  packets: number;
+}
+
 export interface RecordHead {
   point: string;
   role: RecordRole;
@@ -103,6 +120,8 @@ export interface RecordHead {
   program: string;
   /** How far off the delays are that the tap was fed with; null where they are exact, or it needs none. */
   delayError: DelayError | null;
+  /** Of an epoch that was not observed whole: the parts of it that are in the sketch, by time. */
+  spans?: readonly Span[];
 }
 
 export interface EpochRecord extends RecordHead {
@@ -124,13 +143,17 @@ export interface EncodeOptions {
 
 export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): Uint8Array {
   const { payload } = record;
+  if (payload.length > MAX_PAYLOAD_BYTES) throw new RangeError(`a payload of ${payload.length} bytes`);
   const packed = options.raw === true ? null : deflateSync(payload, { level: 6 });
-  const useful = packed !== null && packed.length < payload.length;
+  // What would not be unpacked is not packed.
+  const useful =
+    packed !== null && packed.length < payload.length && mayUnpack(packed.length, payload.length);
+  const spans = record.spans ?? [];
   const stored = useful ? packed : payload;
   const out = new ByteWriter(512 + stored.length);
   const { epoch, counters } = record;
   out.u32(RECORD_MAGIC);
-  out.u16(RECORD_VERSION);
+  out.u16(spans.length > 0 ? RECORD_VERSION : PLAIN_VERSION);
   out.u8(CODECS.indexOf(useful ? "zlib" : "raw"));
   out.u8(
     (record.void === null ? 0 : FLAG_VOID) |
@@ -153,24 +176,51 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
   out.u64(record.fingerprint);
   out.u32(record.cover);
   out.u32(packDelayError(record.delayError));
-  out.varint(counters.frames);
-  out.varint(counters.packets);
-  out.varint(counters.short);
-  out.varint(counters.backward);
-  out.varint(counters.dropped === null ? 0 : counters.dropped + 1);
+  const count = (n: number) => out.varint(Math.min(n, Number.MAX_SAFE_INTEGER));
+  count(counters.frames);
+  count(counters.packets);
+  count(counters.short);
+  count(counters.backward);
+  count(counters.dropped === null ? 0 : counters.dropped + 1);
   const reasons = Object.keys(counters.skipped).sort();
   out.varint(reasons.length);
   for (const reason of reasons) {
     out.utf8(reason);
-    out.varint(counters.skipped[reason]!);
+    count(counters.skipped[reason] ?? 0);
   }
   for (const text of [record.point, record.segment, record.estimator, record.parameters]) out.utf8(text);
   for (const text of [record.key, record.filter, record.program, record.void ?? ""]) out.utf8(text);
+  if (spans.length > 0) writeSpans(out, spans);
   out.patchU32(8, out.length + CRC_BYTES);
   out.u32(crc32c(out.view()));
   out.bytes(stored);
   out.u32(crc32c(out.view()));
   return out.finish();
+}
+
+function writeSpans(out: ByteWriter, spans: readonly Span[]): void {
+  out.varint(spans.length);
+  for (const { firstNs, lastNs, packets } of spans) {
+    out.i64(firstNs);
+    out.i64(lastNs);
+    out.varint(packets);
+  }
+}
+
+function readSpans(reader: ByteReader): Span[] {
+  const at = reader.offset;
+  const count = reader.varint();
+  if (count < 1 || count > MAX_SPANS)
+    throw new FormatError("bad-header", reader.file, at, `a record of ${count} parts`);
+  return Array.from({ length: count }, () => ({
+    firstNs: reader.i64(),
+    lastNs: reader.i64(),
+    packets: reader.varint(),
+  }));
+}
+
+function mayUnpack(storedBytes: number, unpackedBytes: number): boolean {
+  return unpackedBytes <= Math.max(MAX_EASY_BYTES, MAX_RATIO * storedBytes);
 }
 
 /** One whole record. `file` and `offset` say where the bytes were, for messages. */
@@ -208,7 +258,7 @@ export function decodeRecord(
   if (payload.length !== unpackedBytes) {
     throw bad(`the payload unpacks to ${payload.length} bytes, not to ${unpackedBytes}`);
   }
-  return { ...head, payload: new Uint8Array(payload) };
+  return { ...head, payload: new Uint8Array(payload.buffer, payload.byteOffset, payload.length) };
 }
 
 /** The length that the first bytes of a record promise for its head; what follows may be missing. */
@@ -225,11 +275,11 @@ export function headLength(bytes: Uint8Array, source: { file?: string; offset?: 
     throw fail("unknown-format", 0, "not a hoptime record (it does not start with 89 'HPR')");
   }
   const version = reader.u16();
-  if (version !== RECORD_VERSION) {
+  if (version !== PLAIN_VERSION && version !== RECORD_VERSION) {
     throw fail(
       "bad-version",
       4,
-      `the record has format version ${version}; this program reads ${RECORD_VERSION}`,
+      `the record has format version ${version}; this program reads ${PLAIN_VERSION} and ${RECORD_VERSION}`,
     );
   }
   reader.skip(2);
@@ -256,6 +306,7 @@ export function decodeHead(
   expectChecksum(bytes, end, crc32c(bytes.subarray(0, end)), "head", file, offset);
   // From here on the bytes are as written: what is wrong now was written wrong, and is refused all the same.
   const reader = new ByteReader(bytes.subarray(0, end), { file, baseOffset: offset });
+  const version = new DataView(bytes.buffer, bytes.byteOffset).getUint16(4, true);
   const pick = <T>(list: readonly T[], what: string): T => {
     const at = reader.offset;
     const value = reader.u8();
@@ -287,7 +338,10 @@ export function decodeHead(
   const seed = reader.u64();
   const fingerprint = reader.u64();
   const cover = reader.u32();
+  const errorAt = reader.offset;
   const delayError = unpackDelayError(reader.u32());
+  if (delayError && !(isError(delayError.packetNs) && isError(delayError.meanNs)))
+    throw new FormatError("bad-header", file, errorAt, "the error of the delays is no number of ns");
   const [frames, packets, short, backward] = [
     reader.varint(),
     reader.varint(),
@@ -307,11 +361,9 @@ export function decodeHead(
     reader.utf8(),
   ];
   const [key, filter, program, reason] = [reader.utf8(), reader.utf8(), reader.utf8(), reader.utf8()];
+  const spans = version === RECORD_VERSION ? readSpans(reader) : null;
   reader.expectEnd();
-  if (!packed && storedBytes !== unpackedBytes) {
-    const message = `an unpacked payload of ${unpackedBytes} bytes cannot be stored in ${storedBytes}`;
-    throw new FormatError("bad-header", file, offset + 12, message);
-  }
+  checkSizes({ headBytes, storedBytes, unpackedBytes, packed }, file, offset);
   const head: RecordHead = {
     point,
     role,
@@ -330,8 +382,30 @@ export function decodeHead(
     void: (flags & FLAG_VOID) !== 0 ? reason : null,
     program,
     delayError,
+    ...(spans ? { spans } : {}),
   };
   return { head, layout: { headBytes, storedBytes, unpackedBytes, packed } };
+}
+
+/** Before anything is read or allocated for it. */
+function checkSizes(
+  { storedBytes, unpackedBytes, packed }: RecordLayout,
+  file: string,
+  offset: number,
+): void {
+  const bad = (message: string) => new FormatError("bad-header", file, offset + 12, message);
+  if (!packed && storedBytes !== unpackedBytes)
+    throw bad(`an unpacked payload of ${unpackedBytes} bytes cannot be stored in ${storedBytes}`);
+  if (unpackedBytes > MAX_PAYLOAD_BYTES)
+    throw bad(`a payload of ${unpackedBytes} bytes (expected at most ${MAX_PAYLOAD_BYTES})`);
+  if (packed && !mayUnpack(storedBytes, unpackedBytes))
+    throw bad(
+      `a payload of ${unpackedBytes} bytes packed into ${storedBytes} (expected at most ${MAX_RATIO} to 1)`,
+    );
+}
+
+function isError(ns: number): boolean {
+  return ns >= 0 && Number.isFinite(ns);
 }
 
 function expectChecksum(
