@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildCli } from "./build-cli.mjs";
 import { writeKernelExports } from "./kernel-bindings.mjs";
+import { writeKernelLayout } from "./kernel-layout.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (name) => join(root, "node_modules", ".bin", name);
@@ -38,6 +39,7 @@ if (!only || only === "kernels") {
     "235",
   ]);
   writeKernelExports(join(root, "dist", "kernels.d.ts"));
+  writeKernelLayout(bin("asc"));
   for (const unused of ["kernels.js", "kernels.d.ts"]) rmSync(join(root, "dist", unused));
 }
 if (!only || only === "web") {

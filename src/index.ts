@@ -16,8 +16,8 @@ export {
 export { type CompareOptions, type Comparison, compareCaptures, openComparison } from "./compare/compare.ts";
 export type { EstimateReport, FlowClass, FlowEstimateReport } from "./compare/estimate-report.ts";
 export {
+  type CompareEstimateOptions,
   compareWithEstimates,
-  type EstimateOptions,
   type EstimatePlan,
 } from "./compare/estimates.ts";
 export type {
@@ -43,18 +43,24 @@ export { decodeStamp, encodeStamp, type StampPacket } from "./delays/stamp.ts";
 export type {
   Estimator,
   EstimatorAnswer,
+  EstimatorText,
   FlowEstimate,
+  FlowListing,
   KnownFlows,
   NoAnswer,
   PacketAnswers,
   PacketIdentity,
   PacketLookup,
+  PacketStore,
+  ParameterSpec,
   SealedEpoch,
   SegmentEstimate,
   SizeAnswer,
   SizePrediction,
   SizeRequest,
+  Sizing,
   Tap,
+  Tuning,
 } from "./estimators/estimator.ts";
 export { MaplePayload } from "./estimators/maple/lookup.ts";
 export { formatParameters, parseParameters } from "./estimators/parameters.ts";

@@ -104,7 +104,7 @@ export function walkErf(c: usize, b: usize): i32 {
     // Captured bytes past the wire length are padding to 8 bytes. ATM counts its lengths in cells.
     let captured: u32 = p < end ? <u32>(end - p) : 0;
     if (link != 100 && captured > wire) captured = wire;
-    take(c, cursor, batch, link, p, captured, wire, at, iface);
+    take(cursor, batch, link, p, captured, wire, at, iface);
     pos = end;
   }
   return NEED_DATA;

@@ -11,15 +11,13 @@ import { MOST_STAMPS } from "./origin";
 const MAX_CAPTURED: u32 = 262144;
 
 @unmanaged
-class Interface {
+export class Interface {
   link: u32;
   kind: u32; //      0: ticks * scale; 1: ticks / scale; 2: ticks are 2^-scale s
   scale: u64;
   offset: i64; //    ns added
   maxTicks: u64; //  above it the time does not fit in 64 bits
 }
-const INTERFACE_BYTES: u32 = 40;
-
 function beginPcap(cursor: Cursor): void {
   const stamps = heap.alloc(MOST_STAMPS << 3);
   const unit: i64 = cursor.nano != 0 ? 1 : 1000;
@@ -48,7 +46,7 @@ function beginPcapng(cursor: Cursor): void {
     if (pos + total > cursor.limit || u32At(pos + total - 4, swapped) != total) break;
     const index = type == 6 ? u32At(pos + 8, swapped) : u16At(pos + 8, swapped);
     if (type != 3 && index < cursor.interfaceCount) {
-      const iface = changetype<Interface>(cursor.interfaces + index * INTERFACE_BYTES);
+      const iface = changetype<Interface>(cursor.interfaces + index * offsetof<Interface>());
       const ticks = (<u64>u32At(pos + 12, swapped) << 32) | <u64>u32At(pos + 16, swapped);
       if (ticks <= iface.maxTicks) store<i64>(stamps + (n++ << 3), ticksToNs(iface, ticks));
     }
@@ -97,7 +95,7 @@ export function walkPcap(c: usize, b: usize): i32 {
       cursor.wanted = header + captured;
       return NEED_DATA;
     }
-    take(c, cursor, batch, link, pos + header, captured, wire, <i64>sec * 1000000000 + <i64>fraction * unit, 0);
+    take(cursor, batch, link, pos + header, captured, wire, <i64>sec * 1000000000 + <i64>fraction * unit, 0);
     pos += header + captured;
   }
   return NEED_DATA;
@@ -192,7 +190,7 @@ export function walkPcapng(c: usize, b: usize): i32 {
     if (type == 3) {
       cursor.packets++;
       cursor.bytes += <u64>u32At(pos + 8, swapped);
-      count(c, NO_TIME);
+      count(cursor, NO_TIME);
       pos += total;
       continue;
     }
@@ -219,27 +217,27 @@ export function walkPcapng(c: usize, b: usize): i32 {
     if (index >= cursor.interfaceCount) {
       cursor.packets++;
       cursor.bytes += <u64>wire;
-      count(c, NO_INTERFACE);
+      count(cursor, NO_INTERFACE);
       pos += total;
       continue;
     }
-    const iface = changetype<Interface>(cursor.interfaces + index * INTERFACE_BYTES);
+    const iface = changetype<Interface>(cursor.interfaces + index * offsetof<Interface>());
     const ticks = (<u64>high << 32) | <u64>low;
     if (ticks > iface.maxTicks) {
       cursor.packets++;
       cursor.bytes += <u64>wire;
-      count(c, NO_TIME);
+      count(cursor, NO_TIME);
       pos += total;
       continue;
     }
-    take(c, cursor, batch, iface.link, pos + 28, captured, wire, ticksToNs(iface, ticks), cursor.interfaceBase + index);
+    take(cursor, batch, iface.link, pos + 28, captured, wire, ticksToNs(iface, ticks), cursor.interfaceBase + index);
     pos += total;
   }
   return NEED_DATA;
 }
 
 /** Sizes told apart by countShorts; what is longer is counted with the longest. */
-const SHORT_SIZES: u32 = 1536;
+export const SHORT_SIZES: u32 = 1536;
 
 /**
  * Adds the rows that the snap length cut within the digest to `counts` (SHORT_SIZES u32), by the bytes visible from the IP header on.

@@ -1,5 +1,5 @@
 // Exact matching of two streams of packets by digest within a time window, first in, first out among equals, with
-// everything that is known of each flow, each interval and each direction. The owner is src/estimators/exact/.
+// everything that is known of each flow, each interval and each direction. The owner is src/match/matcher.ts.
 //
 // Packets wait in a log per side (kernels/match/waiting.ts); at its tail they are judged: lost, appeared, or outside the other capture's time.
 // Memory: rate x window entries of 40 bytes, and what kernels/flows/flow-records.ts keeps of each flow.

@@ -1,8 +1,7 @@
 // The truth per flow: a table of entries in the order flows first appear, and an open-addressed index of them by the flow hash that keyFlows
 // made. The whole key is compared: two flows are never merged because their hashes collide.
 
-import { Batch, META_IPV6 } from "../decode/batch";
-import { FLAG_PROBE, FLAG_REFERENCE } from "./rows";
+import { Batch, FLAG_PROBE, FLAG_REFERENCE, META_IPV6 } from "../decode/batch";
 
 // src/simulate/truth.ts reads the same layout.
 @unmanaged

@@ -54,7 +54,7 @@ export class RecordArchive {
       throw new UsageError(
         "no-such-file",
         `${directory}: no such directory`,
-        "give the directory that 'hoptime observe --to' wrote",
+        "give a directory that hoptime observe has written",
       );
     }
     checkMarker(directory);

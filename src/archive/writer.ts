@@ -195,7 +195,7 @@ export class RecordWriter {
     const reason = new UsageError(
       "mismatch",
       `${path}: another record of ${epoch} is there; they differ in ${what}`,
-      "give captures of one point together in order, or another point, segment or directory",
+      "give captures of one point together in order, or another ‘point’, ‘segment’ or directory",
     );
     return { outcome: "refused", reason };
   }

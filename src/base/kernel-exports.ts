@@ -8,7 +8,6 @@ export interface KernelExports {
   batchUntil(b: number, from: number, until: number, shift: number): number;
   batchCompact(b: number): number;
   // kernels/decode/cursor.ts
-  cursorFixedBytes(): number;
   cursorNew(): number;
   // kernels/decode/digest.ts
   mixWord(h: bigint, w: bigint): bigint;
@@ -20,7 +19,7 @@ export interface KernelExports {
   // kernels/decode/filter.ts
   filterConstant(b: number, plane: number, value: number): void;
   filterMeta(b: number, plane: number, mask: bigint, value: bigint): void;
-  filterWord(b: number, plane: number, column: number, stride: number, shift: number, mask: number, low: number, high: number, outside: number, needMask: bigint, needValue: bigint): void;
+  filterWord(b: number, plane: number, column: number, stride: number, question: number): void;
   filterPort(b: number, plane: number, low: number, high: number, ends: number, protoA: number, protoB: number, protoC: number): void;
   filterNet4(b: number, plane: number, net: number, mask: number, ends: number): void;
   filterNet6(b: number, plane: number, netHigh: bigint, netLow: bigint, maskHigh: bigint, maskLow: bigint, ends: number): void;
@@ -56,7 +55,7 @@ export interface KernelExports {
   statsTop(): number;
   // kernels/flows/flow-sums.ts
   statsSums(p: number, from: number, to: number, twoWay: number, out: number): void;
-  statsMeasure(p: number, from: number, to: number, by: number, way: number, twoWay: number, edges: number, least: number, out: number): number;
+  statsMeasure(p: number, from: number, to: number, by: number, way: number, edges: number, least: number, out: number): number;
   statsEdgesOnly(p: number, from: number, to: number, out: number): number;
   statsDirection(p: number, id: number): number;
   statsTurn(p: number, id: number, direction: number): void;
@@ -116,10 +115,10 @@ export interface KernelExports {
   svbfLookup(bits: number, m: number, hashes: number, seed: bigint, groups: number, counts: number, keys: number, n: number, out: number): void;
   svbfPosition(key: bigint, seed: bigint, m: number, j: number): number;
   // kernels/match/delays.ts
-  delaysNew(window: number): number;
+  delaysNew(window: number, least: number): number;
   delaysFree(p: number): void;
   delaysSent(p: number, b: number, from: number, until: number, shift: number): number;
-  delaysFill(p: number, b: number, shift: number, least: number): void;
+  delaysFill(p: number, b: number, shift: number): void;
   delaysCount(p: number, what: number): number;
   // kernels/match/match.ts
   matchRows(p: number, b: number, runs: number, runCount: number, side: number, from: number, shift: number): void;
@@ -132,7 +131,6 @@ export interface KernelExports {
   matchIntervalCount(p: number): number;
   matchAmbiguous(p: number): number;
   // kernels/match/match-state.ts
-  matchConfigure(p: number, window: number, epoch: number, epochStart: number, threshold: number, offset: number, slope: number, pivot: number, start: number, slack: number): void;
   matchFree(p: number): void;
   matchNew(stats: number, intervalCells: number, rows: number): number;
   matchTableBytes(p: number): number;

@@ -4,6 +4,7 @@
  * counts. A file that is no capture at all is a FormatError at `open`.
  */
 import { FormatError, UsageError } from "../base/errors.ts";
+import { cursorConstants, walkConstants } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "./batch.ts";
 import type { FlowKeySpec } from "./flow/flow-key.ts";
@@ -32,6 +33,8 @@ import type { CaptureTotals } from "./source/source.ts";
 /** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter/filter.ts makes one from an expression. */
 export interface RowFilter {
   select(batch: PacketBatch): void;
+  /** It reads the identification column, which rows do not have where only a few columns are wanted. */
+  readonly readsIdentification?: boolean;
 }
 
 export interface CaptureOptions {
@@ -74,11 +77,8 @@ export interface CaptureStatistics {
   shorts: [number, number][];
 }
 
-// What a walk ended with (kernels/decode/cursor.ts).
-const NEED_DATA = 0;
-const BATCH_FULL = 1;
-const SPECIAL = 2;
-const BAD_LENGTH = 3;
+/** What a walk ended with. */
+const { NEED_DATA, BATCH_FULL, SPECIAL, BAD_LENGTH } = cursorConstants;
 
 /** Blocks that must be whole in memory to be understood; longer ones of these kinds are damage. */
 const MAX_SPECIAL_BLOCK = 1 << 20;
@@ -89,7 +89,7 @@ const NEAR_READ_BYTES = 1 << 18;
 const MAX_WARNINGS = 20;
 /** A file may claim any number of drops; what is counted stays an exact whole number, one more included. */
 const MAX_DROPPED = Number.MAX_SAFE_INTEGER - 1;
-const SHORT_SIZES = 1536;
+const { SHORT_SIZES } = walkConstants;
 const MIN_COVER = 20;
 const MAX_COVER = 65_535;
 
@@ -134,7 +134,7 @@ export class CaptureReader {
     this.#options = options;
     this.#seed = options.seed ?? DEFAULT_SEED;
     this.batch = new PacketBatch(kernels, options.batchRows);
-    if (options.rowsOnly) this.batch.makeLean();
+    if (options.rowsOnly && !options.filter?.readsIdentification) this.batch.makeLean();
     this.#chunk = new Chunk(
       kernels,
       source,
@@ -367,10 +367,10 @@ export class CaptureReader {
     if (this.#final) return { ...this.#final, frames: this.#final.packets };
     const chunk = this.#chunk;
     const skipped: Record<string, number> = {};
-    SKIP_REASONS.forEach((reason, i) => {
-      const n = i > 0 ? this.#kernels.readCounter(chunk.counters + 8 * i) : 0;
+    for (const [reason, i] of SKIP_REASONS) {
+      const n = this.#kernels.readCounter(chunk.counters + 8 * i);
       if (n > 0) skipped[reason] = n;
-    });
+    }
     if (this.#filtered > 0) skipped["filtered"] = this.#filtered;
     const perInterface = this.#interfaces.filter((i) => i.dropped !== null);
     let dropped: number | null = chunk.get("dropsKnown") > 0 ? chunk.counter("drops") : null;

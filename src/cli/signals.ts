@@ -21,6 +21,11 @@ export function endingSignal(): AbortSignal {
   return controller.signal;
 }
 
+/** The exit code of a command that could not finish after a signal; null where there was none. */
+export function endedBySignal(): number | null {
+  return ending?.signal.aborted ? exitCode(ending.signal.reason as (typeof SIGNALS)[number]) : null;
+}
+
 /** What shells expect of a program that a signal ended. */
 function exitCode(name: (typeof SIGNALS)[number]): number {
   return 128 + constants.signals[name];

@@ -25,8 +25,8 @@ describe("combining epochs", () => {
     const same = new Combination();
     const apart = new Combination();
     for (let epoch = 0; epoch < 4; epoch++) {
-      same.add(part({ mean: interval(10, 2), packets: 5 }), undefined, "f");
-      apart.add(part({ mean: interval(10, 2), packets: 5 }), undefined, `f${epoch}`);
+      same.add(part({ mean: { ...interval(10, 2), repeats: 1 }, packets: 5 }), undefined, "f");
+      apart.add(part({ mean: { ...interval(10, 2), repeats: 1 }, packets: 5 }), undefined, `f${epoch}`);
     }
     expect(same.result().mean).toEqual({ valueNs: 10, lowNs: 8, highNs: 12 });
     expect(apart.result().mean).toEqual({ valueNs: 10, lowNs: 9, highNs: 11 });

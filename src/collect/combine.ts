@@ -4,8 +4,8 @@
  * Means are weighted by packets. Variances add within and between: sigma^2 = sum w (sigma_e^2 + (mu_e - mu)^2) / sum w. Packets and losses are
  * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
  * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
- * flows of an epoch come together. Where a sketch puts a flow beside the same neighbours in every epoch (Estimator.flowErrorsPersist), its errors repeat: the
- * half widths of one flow add as they are, and only those of different flows by squares. What an answer says is common to all (Interval.common) adds as it is. What has no answer is left out of the mean, and the share that it rests on says so.
+ * flows of an epoch come together. Where part of a flow's error is the same in every epoch (Interval.repeats), that part of
+ * its half widths adds as it is over the epochs of the flow, and only over different flows by squares. What an answer says is common to all (Interval.common) adds as it is. What has no answer is left out of the mean, and the share that it rests on says so.
  */
 import { Moments } from "../base/math/moments.ts";
 import { type EstimatorAnswer, type Interval, isNoAnswer, type NoAnswer } from "../estimators/estimator.ts";
@@ -47,7 +47,7 @@ export class Combination {
   readonly #means = new Moments();
   #errors: Side = { low: 0, high: 0 };
   #common: Side = { low: 0, high: 0 };
-  /** Sums of weighted half widths by flow, where they repeat. */
+  /** Sums of weighted half widths by flow, as far as they repeat. */
   readonly #repeating = new Map<string, Side>();
   /** Of contributions that have a deviation: m2 holds what is within them and between them. */
   readonly #spread = new Moments();
@@ -63,10 +63,10 @@ export class Combination {
   #epoch: { index: number; weight: number; count: number; shared: Side } | null = null;
 
   /**
-   * `epoch`: its number and the error that its flows share; contributions of one epoch come together. `repeating`: the flow, where its errors are much
-   * the same in all epochs.
+   * `epoch`: its number and the error that its flows share; contributions of one epoch come together. `flow`: its name, by which
+   * errors that repeat from epoch to epoch are put together.
    */
-  add({ mean, stdev, packets, lost, used }: Contribution, epoch?: SharedEpoch, repeating?: string): void {
+  add({ mean, stdev, packets, lost, used }: Contribution, epoch?: SharedEpoch, flow?: string): void {
     if (epoch) this.#enter(epoch);
     this.#count++;
     this.#used += used;
@@ -87,12 +87,13 @@ export class Combination {
     this.#common.high += weight * (mean.common?.highNs ?? 0);
     const own = ownError(mean);
     const [low, high] = [weight * own.low, weight * own.high];
-    if (repeating === undefined) {
-      this.#errors.low += low * low;
-      this.#errors.high += high * high;
-    } else {
-      const before = this.#repeating.get(repeating) ?? { low: 0, high: 0 };
-      this.#repeating.set(repeating, { low: before.low + low, high: before.high + high });
+    const repeats = flow === undefined ? 0 : (mean.repeats ?? 0);
+    this.#errors.low += (1 - repeats) * low * low;
+    this.#errors.high += (1 - repeats) * high * high;
+    if (flow !== undefined && repeats > 0) {
+      const part = Math.sqrt(repeats);
+      const before = this.#repeating.get(flow) ?? { low: 0, high: 0 };
+      this.#repeating.set(flow, { low: before.low + part * low, high: before.high + part * high });
     }
     if (this.#epoch) {
       this.#epoch.weight += weight;

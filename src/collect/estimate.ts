@@ -7,7 +7,13 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import { checkCompatible } from "../epoch/compatible.ts";
 import { addCounters, mergeRecords, rebaseRecord, sealed } from "../epoch/merge.ts";
 import type { EpochRecord, RecordCounters } from "../epoch/record.ts";
-import type { Estimator, EstimatorAnswer, KnownFlows, ParameterValues } from "../estimators/estimator.ts";
+import {
+  type Estimator,
+  type EstimatorAnswer,
+  type KnownFlows,
+  type ParameterValues,
+  readsVersion,
+} from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { widenByDelayError } from "../estimators/widen.ts";
 import type { RecordPair } from "./pair.ts";
@@ -162,10 +168,10 @@ function checkUsable(record: EpochRecord, estimator: Estimator): void {
   if (record.void !== null) {
     throw new UsageError("mismatch", `the epoch is void at ${record.point}: ${record.void}`);
   }
-  if (record.payloadVersion !== estimator.version) {
+  if (!readsVersion(estimator, record.payloadVersion)) {
     throw new UsageError(
       "mismatch",
-      `the ${estimator.name} payload of ${record.point} has version ${record.payloadVersion}; this program knows ${estimator.version}`,
+      `the ${estimator.name} payload of ${record.point} has version ${record.payloadVersion}; this program reads ${[...(estimator.reads ?? []), estimator.version].join(" and ")}`,
     );
   }
 }

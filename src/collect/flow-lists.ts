@@ -6,22 +6,22 @@ import type { ArchiveEntry } from "../archive/names.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { mergeRecords, sealed } from "../epoch/merge.ts";
 import type { EpochRecord } from "../epoch/record.ts";
-import type { Estimator, KnownFlows } from "../estimators/estimator.ts";
+import { type Estimator, type FlowListing, type KnownFlows, readsVersion } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import type { RecordSource } from "./estimate.ts";
 
 /** A record of an estimator that can list flows, by point and start of the epoch. */
 export class FlowLists {
   readonly #source: RecordSource;
-  readonly #estimators: readonly Estimator[];
+  readonly #estimators: readonly { estimator: Estimator; list: FlowListing }[];
   readonly #byEpoch = new Map<string, ArchiveEntry[]>();
 
   /** `entries`: whatever an archive lists; those that list flows are taken. */
   constructor(source: RecordSource, estimators: readonly Estimator[], entries: readonly ArchiveEntry[]) {
     this.#source = source;
-    this.#estimators = estimators.filter((e) => e.readFlows !== undefined);
+    this.#estimators = estimators.flatMap((e) => (e.flowList ? [{ estimator: e, list: e.flowList }] : []));
     for (const entry of entries) {
-      if (!this.#estimators.some((e) => e.name === entry.estimator)) continue;
+      if (!this.#estimators.some((e) => e.estimator.name === entry.estimator)) continue;
       const name = place(entry);
       const list = this.#byEpoch.get(name);
       if (list) list.push(entry);
@@ -35,9 +35,10 @@ export class FlowLists {
 
   /** Flows of the epochs that these records are of (one, or merged neighbours); null where a table is missing or does not fit. */
   of(records: readonly ArchiveEntry[], like: EpochRecord): KnownFlows | null {
-    for (const estimator of this.#estimators) {
+    for (const { estimator, list } of this.#estimators) {
       try {
-        const found = this.#merged(estimator, records, like);
+        const merged = this.#merged(estimator, records, like);
+        const found = merged && list.read(sealed(merged), parseParameters(estimator, merged.parameters));
         if (found) return found;
       } catch (error) {
         // A damaged or foreign table is as good as none; the estimate says that it had no list of flows.
@@ -47,19 +48,18 @@ export class FlowLists {
     return null;
   }
 
-  #merged(estimator: Estimator, records: readonly ArchiveEntry[], like: EpochRecord): KnownFlows | null {
+  #merged(estimator: Estimator, records: readonly ArchiveEntry[], like: EpochRecord): EpochRecord | null {
     let merged: EpochRecord | null = null;
     for (const record of records) {
       const entry = this.#byEpoch.get(place(record))?.find((e) => e.estimator === estimator.name);
       if (!entry) return null;
       const next = this.#source.readRecord(entry);
-      if (next.void !== null || next.payloadVersion !== estimator.version) return null;
+      if (next.void !== null || !readsVersion(estimator, next.payloadVersion)) return null;
       // Hashes mean the same flows only under the same seed and key.
       if (next.seed !== like.seed || next.key !== like.key || next.inner !== like.inner) return null;
       merged = merged ? mergeRecords(merged, next, estimator) : next;
     }
-    if (!merged) return null;
-    return estimator.readFlows!(sealed(merged), parseParameters(estimator, merged.parameters));
+    return merged;
   }
 }
 

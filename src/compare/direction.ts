@@ -7,17 +7,8 @@
 import { lgamma } from "../base/math/special.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
+import { type Directions, splitNs, type Ways } from "./plan.ts";
 import type { CompareReport, SegmentReport } from "./report.ts";
-
-export interface Directions {
-  matched: number;
-  /** Packets go both ways in these captures. */
-  twoWay: boolean;
-  /** The threshold that tells them apart (compare-pass.ts); another pass is due when it is not the one used. */
-  thresholdNs: number;
-  /** Flows that answer each other; null where it was not looked at. */
-  peers: number | null;
-}
 
 /** Flows looked at for answering each other: enough to be sure, few enough to be quick. */
 const MOST_PAIRS = 20_000;
@@ -27,50 +18,52 @@ const MOST_ASKED = 10_000;
 const CHANCE = 0.01;
 
 /**
- * `plan`: the pass's threshold, and what was taken off its differences (compare-pass.ts). `mayAnswer`: false where a look ahead has found no flows that
- * answer each other; they are then not asked again unless something speaks for two directions (asking a million flows needs a table of them).
+ * `plan`: the pass's ways, and what was taken off its differences. `mayAnswer`: false where a look ahead has found no flows that answer each other;
+ * they are then not asked again unless something speaks for two directions (asking a million flows needs a table of them).
  */
-export function tellDirections(
+export function findDirections(
   matcher: ExactMatcher,
-  { thresholdNs, alignNs }: { thresholdNs: number; alignNs: number },
+  { ways, alignNs }: { ways: Ways; alignNs: number },
   mayAnswer = true,
 ): Directions {
   const forward = matcher.total(1);
   const reverse = matcher.total(2);
   const matched = forward.matched + reverse.matched;
-  if (thresholdNs === Number.NEGATIVE_INFINITY || matched === 0) {
-    return { matched, twoWay: false, thresholdNs, peers: null };
-  }
+  if (ways.kind === "one-way" || matched === 0) return { matched, twoWay: false, ways, peers: null };
   // Clocks that had to be brought together first: the sign of a difference says nothing.
   const signs = alignNs === 0 && forward.matched > 0 && reverse.matched > 0;
   const mostAsked = signs || alignNs !== 0 ? Number.POSITIVE_INFINITY : mayAnswer ? MOST_ASKED : 0;
   const peers = comparePeers(matcher, mostAsked);
-  if (peers) {
-    const splitNs = splitOf(peers) ?? (signs ? (peers.forwardLeast + peers.reverseMost) / 2 : null);
-    if (splitNs !== null) {
-      // The threshold at hand is as good as the middle wherever it separates the two.
-      const usedNs = thresholdNs + alignNs;
-      const separates = peers.reverseMost < usedNs && peers.forwardLeast >= usedNs;
-      return {
-        matched,
-        twoWay: true,
-        thresholdNs: separates ? thresholdNs : splitNs - alignNs,
-        peers: peers.pairs,
-      };
-    }
-  } else {
-    const byTtl = forward.ttl.lower > 0.9 * forward.matched && reverse.ttl.higher > 0.9 * reverse.matched;
-    const both = Math.min(forward.matched, reverse.matched) > 0.001 * matched;
-    // Signs alone are believed only where flows are of one mind and both kinds are there.
-    const ofOneMind = signs && forward.negative + reverse.negative < 0.02 * matched;
-    if (both && (byTtl || ofOneMind)) return { matched, twoWay: true, thresholdNs, peers: 0 };
-    const gapNs = ttlGoesBothWays(forward, reverse) ? widestGap(matcher) : null;
-    // Tried before, the gap has shown not to be where the directions part.
-    if (gapNs !== null && gapNs - alignNs !== thresholdNs)
-      return { matched, twoWay: true, thresholdNs: gapNs - alignNs, peers: 0 };
-  }
-  const allForward = reverse.matched === 0 ? thresholdNs : Number.NEGATIVE_INFINITY;
-  return { matched, twoWay: false, thresholdNs: allForward, peers: null };
+  const found = peers
+    ? waysOfPeers(peers, ways, alignNs, signs)
+    : waysWithoutPeers(matcher, ways, alignNs, signs);
+  if (found) return { matched, twoWay: true, ways: found, peers: peers?.pairs ?? 0 };
+  return { matched, twoWay: false, ways: reverse.matched === 0 ? ways : { kind: "one-way" }, peers: null };
+}
+
+/** The split that flows which answer each other show; null where they do not show two directions. */
+function waysOfPeers(peers: Peers, ways: Ways, alignNs: number, signs: boolean): Ways | null {
+  const middleNs = splitOf(peers) ?? (signs ? (peers.forwardLeast + peers.reverseMost) / 2 : null);
+  if (middleNs === null) return null;
+  // The split at hand is as good as the middle wherever it separates the two.
+  const usedNs = splitNs(ways) + alignNs;
+  const separates = peers.reverseMost < usedNs && peers.forwardLeast >= usedNs;
+  return separates ? ways : { kind: "split", atNs: middleNs - alignNs };
+}
+
+function waysWithoutPeers(matcher: ExactMatcher, ways: Ways, alignNs: number, signs: boolean): Ways | null {
+  const forward = matcher.total(1);
+  const reverse = matcher.total(2);
+  const matched = forward.matched + reverse.matched;
+  const byTtl = forward.ttl.lower > 0.9 * forward.matched && reverse.ttl.higher > 0.9 * reverse.matched;
+  const both = Math.min(forward.matched, reverse.matched) > 0.001 * matched;
+  // Signs alone are believed only where flows are of one mind and both kinds are there.
+  const ofOneMind = signs && forward.negative + reverse.negative < 0.02 * matched;
+  if (both && (byTtl || ofOneMind)) return ways;
+  const gapNs = ttlGoesBothWays(forward, reverse) ? widestGap(matcher) : null;
+  // Tried before, the gap has shown not to be where the directions part.
+  if (gapNs === null || gapNs - alignNs === splitNs(ways)) return null;
+  return { kind: "split", atNs: gapNs - alignNs };
 }
 
 /** Routers take from the time to live: where it falls for some packets and rises for others, they go both ways. */

@@ -1,5 +1,5 @@
 /**
- * `hoptime compare --estimators`: what two remote points would know. Beside the exact match, each capture runs through taps of its own, one epoch
+ * Estimators in `compare`: what two remote points would know. Beside the exact match, each capture runs through taps of its own, one epoch
  * over the whole capture, and only their sealed payloads meet; estimates stand beside the exact values.
  *
  * Taps see packets as the exact match does: filtered, keyed, and with the clock correction applied that it applies. A tap cannot know which way a
@@ -24,7 +24,7 @@ import type { FlowRecord } from "../flow-records/flow-records.ts";
 import { type CompareOptions, type Comparison, openComparison, wholeReport } from "./compare.ts";
 import { type PassClock, requireFiles, sealWithDelays } from "./delays.ts";
 import { describeEstimate, type EstimateReport } from "./estimate-report.ts";
-import type { PassPlan } from "./pass.ts";
+import { correctionLine, type PassPlan } from "./plan.ts";
 import type { CompareReport } from "./report.ts";
 
 export interface EstimatePlan {
@@ -34,7 +34,7 @@ export interface EstimatePlan {
   given?: ReadonlySet<string> | undefined;
 }
 
-export interface EstimateOptions {
+export interface CompareEstimateOptions {
   plans: readonly EstimatePlan[];
   /** Of the intervals (default 0.95). */
   confidence?: number;
@@ -47,7 +47,7 @@ export interface EstimateOptions {
 /** Compares the captures, and runs estimators over them as two points that exchange sketches would. */
 export async function compareWithEstimates(
   options: CompareOptions,
-  estimation: EstimateOptions,
+  estimation: CompareEstimateOptions,
 ): Promise<CompareReport> {
   const comparison = await openWithEstimates(options, estimation);
   try {
@@ -62,7 +62,7 @@ export async function compareWithEstimates(
 /** The same for answers of any length (`openComparison`). */
 export async function openWithEstimates(
   options: CompareOptions,
-  { plans, confidence = 0.95, flowRecords, flowRecordNotes = [] }: EstimateOptions,
+  { plans, confidence = 0.95, flowRecords, flowRecordNotes = [] }: CompareEstimateOptions,
 ): Promise<Comparison> {
   const companions = flowRecords ? [] : neededFlowLists(plans);
   // Those that must know delays get them when the comparison is done (compare-delays.ts).
@@ -70,7 +70,7 @@ export async function openWithEstimates(
   requireFiles(options, told);
   const counting = [...plans.filter((p) => !told.includes(p)), ...companions];
   const few = counting.flatMap((of) => {
-    const other = of.given && of.estimator.forFewFlows?.(of.parameters, of.given);
+    const other = of.given && of.estimator.tuning?.forFewFlows(of.parameters, of.given);
     return other ? [{ ...other, estimator: of.estimator, of }] : [];
   });
   const taps = new TapsOfBothEnds([...counting, ...few], options.seed ?? DEFAULT_SEED);
@@ -85,7 +85,7 @@ export async function openWithEstimates(
     const delayed = clock ? await sealWithDelays(options, told, clock) : [];
     const key = FlowKeySpec.parse(options.key);
     const lists = counting.map(({ estimator, parameters }, i): KnownFlows | null =>
-      ends && listsFlows(estimator) ? estimator.readFlows!(ends.sender[i]!, parameters) : null,
+      ends && estimator.flowList?.atSender ? estimator.flowList.read(ends.sender[i]!, parameters) : null,
     );
     const recorded = flowRecords
       ? new RecordedFlows(new Kernels(), flowRecords, key, taps.seed).of(null)
@@ -111,7 +111,8 @@ export async function openWithEstimates(
             : ends && { sender: ends.sender[i]!, receiver: ends.receiver[i]! },
         packets: delayed[d]?.packets ?? null,
         flows: estimator.answers.includes("flow") ? flows : null,
-        flowListBytes: estimator.needs.flows && ends ? flowListBytes(counting, ends.sender) : 0,
+        flowListBytes:
+          estimator.needs.flows === "required" && ends ? flowListBytes(counting, ends.sender) : 0,
         key,
         confidence,
         epochNs: taps.epochNs,
@@ -139,21 +140,16 @@ function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: Paramete
   );
 }
 
-/** It lists the flows that were sent; one that keeps records at the receiver only does not. */
-function listsFlows(estimator: Estimator): boolean {
-  return estimator.readFlows !== undefined && estimator.needs.sender;
-}
-
 /** A list of flows, kept at the sender, for estimators that cannot do without and where none was asked for. */
 function neededFlowLists(plans: readonly EstimatePlan[]): EstimatePlan[] {
-  const listing = ESTIMATORS.find(listsFlows);
+  const listing = ESTIMATORS.find((e) => e.flowList?.atSender);
   const needed = plans.some((p) => p.estimator.answers.includes("flow"));
-  if (!needed || !listing || plans.some((p) => listsFlows(p.estimator))) return [];
+  if (!needed || !listing || plans.some((p) => p.estimator.flowList?.atSender)) return [];
   return [{ estimator: listing, parameters: parseParameters(listing) }];
 }
 
 function flowListBytes(plans: readonly EstimatePlan[], sealed: readonly SealedEpoch[]): number {
-  const at = plans.findIndex((p) => listsFlows(p.estimator));
+  const at = plans.findIndex((p) => p.estimator.flowList?.atSender);
   return at < 0 ? 0 : sealed[at]!.payload.length;
 }
 
@@ -228,7 +224,7 @@ class TapsOfBothEnds {
 
   /** AFTER's stamps as the exact match corrects them; the batch's own are kept aside. False where nothing is corrected. */
   #correct(batch: PacketBatch, shiftNs: number): boolean {
-    const { offsetNs, slope, pivotNs } = this.#plan?.correction ?? { offsetNs: 0, slope: 0, pivotNs: 0 };
+    const { offsetNs, slope, pivotNs } = correctionLine(this.#plan?.correction ?? { kind: "none" });
     if (offsetNs === 0 && slope === 0) return false;
     const { timeNs, count } = batch;
     if (this.#times.length < batch.capacity) this.#times = new Float64Array(batch.capacity);

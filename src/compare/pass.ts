@@ -16,25 +16,12 @@ import type { TimestampReport } from "../clock/timestamp-quality.ts";
 import { ExactMatcher } from "../match/matcher.ts";
 import { DirectFeed, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
 import type { FeedThread } from "../match/parallel-feed.ts";
+import { correctionLine, type PassPlan, splitNs } from "./plan.ts";
 
 /** Each interval that holds packets is told with its quantiles, about a kilobyte of memory. */
 const MOST_INTERVALS = 250_000;
 /** Intervals at least this long are never too many: 70 MB for a day. */
 const LONG_EPOCH_NS = 1e9;
-
-export interface PassPlan {
-  /** Digest coverage that both captures can see. */
-  cover: number;
-  /** AFTER's clock minus BEFORE's as far as it must be removed for packets to meet in the window; added back to the delays. */
-  alignNs: number;
-  /** Flows whose first difference is at least this go from BEFORE to AFTER. */
-  thresholdNs: number;
-  correction: { offsetNs: number; slope: number; pivotNs: number };
-  /** How far BEFORE is read ahead of AFTER at most: long enough for what clocks behind BEFORE's show, short enough for the cache. */
-  leadNs: number;
-  /** Stop after so many packets of each capture (a look ahead); Infinity for all. */
-  limit: number;
-}
 
 export interface PassOptions {
   before: string;
@@ -49,7 +36,7 @@ export interface PassOptions {
   /** Watches every batch of either side (estimators' taps beside the exact match). */
   onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
   /** Judges the plan after so many rows of both sides: where it does not stand, the pass ends there. */
-  trial?: { rows: number; stands: (matcher: ExactMatcher, shorts: number) => boolean } | undefined;
+  trial?: { rows: number; stands(matcher: ExactMatcher, shorts: number): boolean } | undefined;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
 }
 
@@ -78,7 +65,8 @@ export async function runPass(
   options: PassOptions,
   plan: PassPlan,
 ): Promise<PassResult | null> {
-  const { leadNs, alignNs, limit } = plan;
+  const { leadNs, alignNs, extent } = plan;
+  const whole = extent.kind === "whole";
   const feedPlan: FeedPlan = {
     before: options.before,
     after: options.after,
@@ -86,10 +74,9 @@ export async function runPass(
     alignNs,
     leadNs,
     windowNs: options.windowNs,
-    limit,
+    limit: whole ? Number.POSITIVE_INFINITY : extent.rows,
     onBatch: options.onBatch,
   };
-  const whole = limit === Number.POSITIVE_INFINITY;
   const feed: PairFeed =
     options.thread && whole && !options.onBatch
       ? await options.thread.open(feedPlan, options.filterText)
@@ -97,13 +84,14 @@ export async function runPass(
   const { originNs, startNs, shiftNs, rows, rereadable } = feed.head;
   const epochLength = BigInt(Math.round(options.epochNs));
   const epochStart = originNs - (originNs % epochLength);
+  const line = correctionLine(plan.correction);
   const matcher = new ExactMatcher(kernels, {
     windowNs: options.windowNs,
     epochNs: options.epochNs,
     epochStartNs: Number(epochStart - originNs),
-    thresholdNs: plan.thresholdNs,
-    // Delays are reported as stamped: what was removed to make packets meet is added back.
-    correction: { ...plan.correction, offsetNs: plan.correction.offsetNs - alignNs },
+    thresholdNs: splitNs(plan.ways),
+    // Delays are reported as captured: what was removed to make packets meet is added back.
+    correction: { ...line, offsetNs: line.offsetNs - alignNs },
     startNs,
     slackNs: leadNs,
     rows,
@@ -184,8 +172,9 @@ function tooManyIntervals({ epochNs }: PassOptions, matcher: ExactMatcher, feed:
   const enoughNs = Math.min(LONG_EPOCH_NS, epochNs * 10 ** Math.ceil(Math.log10(times)));
   return new UsageError(
     "bad-parameter",
-    `--epoch: intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MOST_INTERVALS)} of them hold packets`,
+    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MOST_INTERVALS)} of them hold packets`,
     `use ${formatDuration(enoughNs)} or longer, or cut the captures to the time of interest (editcap -A and -B)`,
+    { parameter: "epoch", value: epochNs },
   );
 }
 

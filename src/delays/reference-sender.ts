@@ -31,6 +31,8 @@ export interface ReferenceOptions {
   session?: number;
   /** UDP payload bytes, at least 44. */
   bytes?: number;
+  /** Ends sending before the duration; what was sent is told all the same. */
+  signal?: AbortSignal | undefined;
   onTick?: (sent: number, utilisation: number | null) => void;
 }
 
@@ -110,10 +112,10 @@ export function readInterface(device: string): Counters {
     return { packets: read("tx_packets"), bytes: read("tx_bytes") };
   } catch (cause) {
     throw new UsageError(
-      "bad-flag",
-      `--interface ${device}: its counters cannot be read`,
+      "bad-option",
+      `the counters of ${device} cannot be read`,
       "ip link lists the interfaces",
-      { cause },
+      { parameter: "interface", value: device, cause },
     );
   }
 }
@@ -130,10 +132,10 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
   }).catch((cause: Error) => {
     socket.close();
     throw new UsageError(
-      "bad-flag",
-      `--to ${options.to}: ${cause.message}`,
+      "bad-option",
+      `${options.to}: ${cause.message}`,
       "give an IP address that this host can reach",
-      { cause },
+      { parameter: "to", value: options.to, cause },
     );
   });
   socket.removeAllListeners("error");
@@ -166,7 +168,7 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
       send();
     }
     options.onTick?.(sent, pace.utilisation());
-    if (Number(now - start) >= options.durationNs) break;
+    if (options.signal?.aborted || Number(now - start) >= options.durationNs) break;
     // Packets go out and signals are heard between ticks.
     await (due > 0 ? nextTurn() : setTimeout(TICK_MS));
   }
@@ -226,9 +228,9 @@ function makePace(options: ReferenceOptions): Pace {
   }
   if (device === undefined || drainBps === undefined) {
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       "references need a pace",
-      "give --rate, or --interface with the --drain rate of its queue",
+      "give ‘rate’, or ‘interface’ with the ‘drain’ rate of its queue",
     );
   }
   const floor = options.floorPerSecond ?? 10;

@@ -22,7 +22,8 @@ export type CutPlan =
 
 /** What a cutter says about the batch at hand; between `open` and `close` or `discard` lie the rows of one epoch. */
 export interface EpochSink {
-  open(start: { startNs: bigint; referenceNs: bigint }): void;
+  /** `salt`: Tap.begin. */
+  open(start: { startNs: bigint; referenceNs: bigint; salt: bigint }): void;
   rows(from: number, to: number): void;
   /** What is kept of the open epoch should not grow: it is to be closed soon. */
   isFull?(): boolean;
@@ -181,7 +182,8 @@ class AlignedCutter implements Cutter {
     this.#startNs = startNs;
     const endNs = floorTo(startNs, this.#lengthNs) + this.#lengthNs;
     this.#endNs = endNs > LAST_NS ? LAST_NS : endNs;
-    sink.open({ startNs, referenceNs: startNs });
+    // Parts of one length may have to be put together again: they have one salt.
+    sink.open({ startNs, referenceNs: startNs, salt: floorTo(startNs, this.#lengthNs) });
   }
 
   #close(cutTail: boolean, sink: EpochSink): void {
@@ -242,7 +244,8 @@ class DelimitedCutter implements Cutter {
   #begin(startNs: bigint, startId: bigint, cutHead: boolean, sink: EpochSink): void {
     const referenceNs = floorTo(startNs, DELIMITED_GRID_NS);
     this.#open = { startNs, referenceNs, startId, cutHead };
-    sink.open({ startNs, referenceNs });
+    // Any two neighbours may have to be merged.
+    sink.open({ startNs, referenceNs, salt: 0n });
   }
 
   #close(endNs: bigint, endId: bigint, cutTail: boolean, sink: EpochSink): void {
@@ -275,7 +278,7 @@ class ControlCutter implements Cutter {
       if (message.kind === "start") {
         if (open) this.#discard(open.sequence, open.referenceNs, `End ${open.sequence} was not seen`, sink);
         this.#open = { sequence, referenceNs };
-        sink.open({ startNs: referenceNs, referenceNs });
+        sink.open({ startNs: referenceNs, referenceNs, salt: referenceNs });
       } else if (open?.sequence === sequence) {
         sink.close(bounds(sequence, open.referenceNs, referenceNs));
         this.#open = null;

@@ -7,7 +7,7 @@ import { checkGeometry } from "./compatible.ts";
 import { hasGap, joinSpans } from "./parts.ts";
 import type { EpochBounds, EpochRecord, RecordCounters } from "./record.ts";
 
-/** One record for what both hold. Times are counted from a's reference; where b's differs the estimator must be able to rebase. */
+/** One record for what both hold. Times are counted from a's reference. */
 export function mergeRecords(a: EpochRecord, b: EpochRecord, estimator: Estimator): EpochRecord {
   checkGeometry(a, b);
   const parameters = parseParameters(estimator, a.parameters);
@@ -58,13 +58,6 @@ export function rebaseRecord(
 ): EpochRecord {
   const earlierNs = Number(record.epoch.referenceNs - referenceNs);
   if (earlierNs === 0) return record;
-  if (!estimator.rebase) {
-    throw new UsageError(
-      "mismatch",
-      `${record.point}: the times of two ${estimator.name} epochs count from different instants`,
-      `${estimator.name} cannot move them: this happens once in a while with --cut delimited, and voids that epoch`,
-    );
-  }
   const { payload } = estimator.rebase(sealed(record), earlierNs, parameters);
   return { ...record, epoch: { ...record.epoch, referenceNs }, payload };
 }

@@ -1,6 +1,7 @@
 /**
  * The contract of an estimator: what table.ts lists and everything else (epochs, records, compare, observe, query, size, evaluate)
- * works with. No caller knows an estimator by name.
+ * works with. No caller knows an estimator by name, or by what else it happens to have: what only some can do is an object of its own
+ * (`flowList`, `packets`, `sizing`, `tuning`), and a caller that needs it asks for that object alone.
  *
  * A tap folds batches into a sketch at one point. At the end of an epoch it is sealed into a payload of bytes. Payloads of equal parameters
  * and seed merge: merge(seal(A), seal(B)) is bit-identical to seal(A and B). The payloads of one epoch at the two ends of a segment make
@@ -33,6 +34,11 @@ export interface Interval {
   highNs: number;
   /** Of value - low and high - value: what is alike for all flows and epochs (a clock's error), and does not average out over them. */
   common?: { lowNs: number; highNs: number };
+  /**
+   * Of a flow: the share of the squared half widths (what is common left out) that is the same error in every epoch, and does not average out over the
+   * epochs of that flow. 1 where a flow meets the same neighbours in all of them; left out: 0.
+   */
+  repeats?: number;
 }
 
 /** The answer for all packets of a segment in an epoch. */
@@ -105,9 +111,11 @@ export interface Tap {
   readonly memoryBytes: number;
   /**
    * A new epoch begins at this time on the batches' axis (ns after the capture's origin). `originNs`: time 0 of that axis in ns since 1970, where it
-   * is known, for taps that read wall-clock times in packets.
+   * is known, for taps that read wall-clock times in packets. `salt`: a number that both ends derive from the epoch, different for different epochs;
+   * sketches of shared cells place flows by it, so that a flow does not meet the same neighbours in every epoch. 0 (the default) where neighbouring
+   * epochs may have to be merged, which only sketches of equal salt can be.
    */
-  begin(epochStartNs: number, originNs?: bigint): void;
+  begin(epochStartNs: number, originNs?: bigint, salt?: bigint): void;
   /** Rows [from, to) of the batch belong to the epoch. */
   update(batch: PacketBatch, from: number, to: number): void;
   /** One more packet might be more than the sketch can hold: the epoch should be cut here, and go on in a new one. */
@@ -178,7 +186,7 @@ export interface PacketLookup {
   free(): void;
 }
 
-/** One parameter of an estimator, for --NAME key=value, --help and docs. */
+/** One parameter of an estimator, for options, help and docs. */
 export interface ParameterSpec {
   name: string;
   kind: "integer" | "number" | "choice" | "list" | "flag" | "text";
@@ -193,11 +201,26 @@ export interface ParameterSpec {
 
 export type ParameterValues = Record<string, number | string | boolean | readonly number[]>;
 
+/** For `hoptime estimators NAME` and docs: one or two sentences each, whole and plain. */
+export interface EstimatorText {
+  /** What it answers. */
+  answers: string;
+  /** What must be there: clocks, which points, delays, lists. */
+  needs: string;
+  /** What it costs: per packet, per epoch, in memory. */
+  cost: string;
+  /** A command line, its options in typographic quotes as in hints: hoptime compare a.pcap b.pcap ‘estimators lda’. */
+  example: string;
+}
+
 export interface Estimator<P extends ParameterValues = ParameterValues> {
   readonly name: string;
-  /** Of the payload's layout. */
+  /** Of the payload's layout, as it is written. */
   readonly version: number;
+  /** Older layouts that are still read; left out: none. */
+  readonly reads?: readonly number[];
   readonly title: string;
+  readonly text: EstimatorText;
   /** What it can answer for. */
   readonly answers: readonly ("segment" | "flow" | "packet")[];
   readonly needs: {
@@ -205,39 +228,56 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
     sender: boolean;
     /** Rows must have their delay (exact match, references, simulation). */
     delays: boolean;
-    /** Per-flow answers need the list of flows of the epoch. */
-    flows: boolean;
+    /**
+     * The list of flows of the epoch. "required": per-flow answers cannot be made without; "names": flows are answered by name, so somebody must
+     * name them; "none": the payload names its own flows, or there are no per-flow answers.
+     */
+    flows: "required" | "names" | "none";
   };
   readonly parameters: readonly ParameterSpec[];
   /** The payload differs between the roles; else a tap of either role serves at both ends. */
   readonly roleMatters?: boolean;
-  /** A flow meets the same others in every epoch: its errors repeat, and do not average out over epochs. */
-  readonly flowErrorsPersist?: boolean;
-  /** Answers read parts of a payload in place: records keep it unpacked. */
-  readonly readsRanges?: boolean;
   /** Checks relations between parameters and completes derived ones; UsageError where they cannot work. */
   complete(values: ParameterValues): P;
   createTap(context: TapContext, parameters: P): Tap;
-  /** Union of two payloads made with equal parameters and seed, at the same role. */
+  /** Union of two payloads made with equal parameters, seed and salt, at the same role. */
   merge(a: SealedEpoch, b: SealedEpoch, parameters: P): SealedEpoch;
-  estimate(input: EstimateInput<P>): EstimatorAnswer;
   /** The same sketch with its times counted from `earlierNs` before: lets epochs cut by packets merge where their references differ. */
-  rebase?(sealed: SealedEpoch, earlierNs: number, parameters: P): SealedEpoch;
-  /** Flows that a payload lists: where other estimators' KnownFlows come from. */
-  readFlows?(sealed: SealedEpoch, parameters: P): KnownFlows;
-  /** Answers for single packets from a sealed payload, of which only the parts in need are read. */
-  openPackets?(
-    kernels: Kernels,
-    read: (offset: number, length: number) => Uint8Array,
-    bytes: number,
-  ): PacketLookup;
-  /**
-   * Other parameters that suit few flows better, for those who can run both and count the flows afterwards (compare). `given`: names that were set on
-   * purpose, which stay. Null where nothing is to be gained.
-   */
-  forFewFlows?(parameters: P, given: ReadonlySet<string>): { parameters: P; mostFlows: number } | null;
-  /** A geometry for what is expected, and how well it will do (`hoptime size`). UsageError where nothing can satisfy the request. */
-  size?(request: SizeRequest): SizeAnswer<P>;
+  rebase(sealed: SealedEpoch, earlierNs: number, parameters: P): SealedEpoch;
+  estimate(input: EstimateInput<P>): EstimatorAnswer;
+  readonly flowList?: FlowListing<P>;
+  readonly packets?: PacketStore;
+  readonly sizing?: Sizing<P>;
+  readonly tuning?: Tuning<P>;
+}
+
+/** Payloads list the flows of their epoch: where other estimators' KnownFlows come from. */
+export interface FlowListing<P extends ParameterValues = ParameterValues> {
+  /** Kept at the sender too, which has seen every packet; false: at the receiver alone, where flows that were lost whole are missing. */
+  readonly atSender: boolean;
+  read(sealed: SealedEpoch, parameters: P): KnownFlows;
+}
+
+/** Payloads answer for single packets. Only the parts in need are read, in place: records keep the payload unpacked. */
+export interface PacketStore {
+  open(kernels: Kernels, read: (offset: number, length: number) => Uint8Array, bytes: number): PacketLookup;
+}
+
+/** A geometry for what is expected, and how well it will do (`hoptime size`). */
+export interface Sizing<P extends ParameterValues = ParameterValues> {
+  /** UsageError where nothing can satisfy the request. */
+  size(request: SizeRequest): SizeAnswer<P>;
+}
+
+/** Other parameters suit other traffic better, for those who can run both and choose afterwards (compare). */
+export interface Tuning<P extends ParameterValues = ParameterValues> {
+  /** For few flows. `given`: names that were set on purpose, which stay. Null where nothing is to be gained. */
+  forFewFlows(parameters: P, given: ReadonlySet<string>): { parameters: P; mostFlows: number } | null;
+}
+
+/** Payloads of this layout can be used. */
+export function readsVersion(estimator: Pick<Estimator, "version" | "reads">, version: number): boolean {
+  return version === estimator.version || (estimator.reads?.includes(version) ?? false);
 }
 
 /** What is known of the traffic, and what is wanted: an error, or a memory budget; neither: the estimator's usual size. */

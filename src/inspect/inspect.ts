@@ -3,7 +3,7 @@
  * pass, bounded memory: identification fields are judged on the first two million IPv4 packets.
  */
 import { Kernels } from "../base/kernels.ts";
-import { FLAG } from "../capture/batch.ts";
+import { FLAG, META_HIGH } from "../capture/batch.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { linkName } from "../capture/format/link-names.ts";
@@ -95,7 +95,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
     const flowIds = kernels.u32.subarray(ids >>> 2, (ids >>> 2) + count);
     for (let i = 0; i < count; i++) {
       const high = meta[2 * i + 1]!;
-      const v6 = (high & (1 << 27)) !== 0;
+      const v6 = (high & META_HIGH.ipv6) !== 0;
       if (v6) ipv6++;
       if ((flags[i]! & FLAG.fragment) !== 0) fragments++;
       const proto = high & 0xff;

@@ -18,7 +18,7 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
     const least = Math.min(...result.captures.flatMap((c) => c.shorts.map(([bytes]) => bytes)));
     // Less is no identity: such packets stay told apart by what there is.
     const smaller = Math.max(LEAST_COVER, least);
-    const advice = smaller < cover ? `: observe both points with a cover of ${smaller} bytes` : "";
+    const advice = smaller < cover ? `: observe both points with ‘cover ${smaller}’` : "";
     notes.push(
       `${result.short} packets are cut within the first ${cover} bytes that tell packets apart, and may look different at the other point${advice}`,
     );
@@ -45,9 +45,7 @@ function delayNotes(counts: DelaySourceCounts): string[] {
     const { matched, unmatched, reversed } = counts;
     const notes = [`${matched} packets were found at the sender, ${unmatched} were not`];
     if (reversed > 0) {
-      notes.push(
-        `${reversed} packets were seen here before the sender saw them: they go the other way, or the clocks are apart (hoptime compare tells)`,
-      );
+      notes.push(`${reversed} packets go the other way and have no delay`);
     }
     return notes;
   }

@@ -86,11 +86,11 @@ function openSource(
 ): Source {
   const options = { capture, signal, ...(clock ? { clock } : {}) };
   const [first, ...more] = files;
-  if (first === undefined) throw new UsageError("bad-flag", "no capture was given");
+  if (first === undefined) throw new UsageError("bad-option", "no capture was given");
   if (!follow) return openCaptures(kernels, files, options);
   if (more.length > 0 || isStandardInput(first)) {
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       `${more[0] ?? first}: one file, pattern or directory is followed`,
       "write a pattern in quotes: 'captures/*.pcap'",
     );
@@ -109,7 +109,7 @@ function openDelays(
       ? "the sender's capture tells the delays"
       : "Start and End messages must be read at once";
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       `delays between references are not to be had here: ${other}`,
       "leave one of the two out",
     );
@@ -129,7 +129,8 @@ async function checkFiles(kernels: Kernels, files: readonly string[]): Promise<v
     const stat = isStandardInput(file) ? undefined : statSync(path, { throwIfNoEntry: false });
     if (stat && !stat.isFile() && !stat.isDirectory()) continue;
     const name = `${stat ? `${stat.dev}:${stat.ino}` : path}#${point ?? ""}`;
-    if (seen.has(name)) throw new UsageError("bad-flag", `${file}: is given twice`, "give each capture once");
+    if (seen.has(name))
+      throw new UsageError("bad-option", `${file}: is given twice`, "give each capture once");
     seen.add(name);
     if (isStandardInput(file)) continue;
     const reader = await CaptureReader.open(kernels, file, { batchRows: 1 });
@@ -137,7 +138,7 @@ async function checkFiles(kernels: Kernels, files: readonly string[]): Promise<v
       if (files.length === 1 || !(await reader.next()) || reader.originNs === null) continue;
       if (former && reader.originNs < former.originNs) {
         const message = `${file}: begins before ${former.file}, which is given ahead of it`;
-        throw new UsageError("bad-flag", message, "give the captures of a point in order of time");
+        throw new UsageError("bad-option", message, "give the captures of a point in order of time");
       }
       former = { file, originNs: reader.originNs };
     } finally {

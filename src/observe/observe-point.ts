@@ -124,9 +124,13 @@ function noteCosts(
   { estimator: name, payload, counters }: EpochRecord,
   costs: Map<string, PacketCosts>,
 ): void {
-  const open = taps.find((t) => t.estimator.name === name)?.estimator.openPackets;
+  const open = taps.find((t) => t.estimator.name === name)?.estimator.packets;
   if (!open) return;
-  const lookup = open(kernels, (offset, length) => payload.subarray(offset, offset + length), payload.length);
+  const lookup = open.open(
+    kernels,
+    (offset, length) => payload.subarray(offset, offset + length),
+    payload.length,
+  );
   const known = costs.get(name) ?? new PacketCosts();
   known.add(lookup.costs(), counters.packets);
   costs.set(name, known);

@@ -171,7 +171,7 @@ export class PointObserver {
       throw new UsageError(
         "not-supported",
         `${estimator.name} needs the delay of each packet, which a single capture does not tell`,
-        "give the sender's capture too, or delays from reference packets where the stream holds them",
+        "give the sender's capture too, or ‘delays rli’ where the capture contains reference packets",
       );
     }
     const parameters = formatParameters(estimator, plan.parameters, true);
@@ -229,11 +229,11 @@ export class PointObserver {
     }
   }
 
-  #open(start: { startNs: bigint; referenceNs: bigint }): void {
+  #open(start: { startNs: bigint; referenceNs: bigint; salt: bigint }): void {
     this.#openNs = start;
     const axisNs = this.#axisNs ?? start.referenceNs;
     const at = Number(start.referenceNs - axisNs);
-    for (const running of this.#taps) this.#drive(running, () => running.tap.begin(at, axisNs));
+    for (const running of this.#taps) this.#drive(running, () => running.tap.begin(at, axisNs, start.salt));
   }
 
   #rows(from: number, to: number): void {
@@ -300,7 +300,7 @@ export class PointObserver {
       delayError: estimator.needs.delays ? delayErrorOf(this.#errors) : null,
       ...this.#spans(epoch, sealed.packets),
     };
-    onRecord(record, estimator.readsRanges ? { raw: true } : {});
+    onRecord(record, estimator.packets ? { raw: true } : {});
   }
 
   /** Of an epoch that was not seen whole, what was: so that parts of it can be put together, each once. */
@@ -332,13 +332,15 @@ export class PointObserver {
 const RESERVED = ["archive.json"];
 
 /** Names become folders and arguments, and travel in records: short, visible, and not to be taken for something else. */
-export function checkName(what: string, name: string): void {
+export function checkName(parameter: string, name: string): void {
   const bytes = new TextEncoder().encode(name).length;
   const visible = name.trim() === name && !/\p{Cc}/u.test(name);
   const taken = name.startsWith("-") || RESERVED.includes(name.toLowerCase());
   if (bytes >= 1 && bytes <= LONGEST_NAME_BYTES && visible && !taken) return;
   throw new UsageError(
     "bad-parameter",
-    `${what}: invalid name '${name}' (expected 1 to ${LONGEST_NAME_BYTES} bytes without control characters, no spaces at its ends, no leading '-', not ${RESERVED.join(", ")})`,
+    `invalid name '${name}'`,
+    `a name has 1 to ${LONGEST_NAME_BYTES} bytes, no control characters, no spaces at its ends, no '-' in front, and is not ${RESERVED.join(", ")}`,
+    { parameter, value: name },
   );
 }

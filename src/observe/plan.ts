@@ -1,5 +1,5 @@
 /** What is to be kept at a point, from what was asked for: lanes of packets, and a tap per estimator. */
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
@@ -36,11 +36,7 @@ export function planLanes({ point, role, filter, segments, classes }: LanePlan):
     const { name, expression } = named("segment", text, "A:B=dst net 10.2.0.0/16");
     const ends = name.split(":");
     if (ends.length !== 2 || ends.some((e) => e === "")) {
-      throw new UsageError(
-        "bad-flag",
-        `segment '${text}': invalid name '${name}' (expected SENDER:RECEIVER)`,
-        "write A:B=EXPRESSION",
-      );
+      throw invalidValue("segment", text, "SENDER:RECEIVER=EXPRESSION");
     }
     // One list of segments serves all points: those of others are not ours to watch.
     if (ends[0] === point) lanes.push({ segment: name, role: "sender", filter: both(expression) });
@@ -48,9 +44,10 @@ export function planLanes({ point, role, filter, segments, classes }: LanePlan):
   }
   if ((segments?.length ?? 0) > 0 && lanes.length === 0) {
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       `no segment begins or ends at ${point}`,
-      "name the point as in A:B=EXPRESSION",
+      "name the point as in ‘segment A:B=…’",
+      { parameter: "segment", value: segments },
     );
   }
   for (const text of classes ?? []) {
@@ -59,23 +56,19 @@ export function planLanes({ point, role, filter, segments, classes }: LanePlan):
   }
   const names = lanes.map((l) => l.segment);
   const twice = names.find((n, i) => names.indexOf(n) !== i);
-  if (twice !== undefined) throw new UsageError("bad-flag", `'${twice}' is given twice`);
+  if (twice !== undefined) throw new UsageError("bad-option", `'${twice}' is given twice`);
   if (lanes.length === 0) lanes.push({ segment: "", role: role ?? "both", filter: both("") });
   return lanes;
 }
 
-function named(what: string, text: string, example: string): { name: string; expression: string } {
+function named(parameter: string, text: string, example: string): { name: string; expression: string } {
   const equals = text.indexOf("=");
   const name = text.slice(0, Math.max(0, equals)).trim();
   const expression = text.slice(equals + 1).trim();
   if (equals < 0 || name === "" || expression === "") {
-    throw new UsageError(
-      "bad-flag",
-      `${what} '${text}': invalid value (expected NAME=EXPRESSION)`,
-      `such as '${example}'`,
-    );
+    throw invalidValue(parameter, text, `NAME=EXPRESSION, e.g. '${example}'`);
   }
-  checkName(what, name);
+  checkName(parameter, name);
   return { name, expression };
 }
 
@@ -87,16 +80,17 @@ export function planTaps(options: TapChoice): TapPlan[] {
     const found = table.find((e) => e.name === name);
     if (!found) {
       const known = table.map((e) => e.name).join(", ");
-      throw new UsageError("bad-flag", `there is no estimator '${name}'`, `there are: ${known}`);
+      throw new UsageError("bad-option", `there is no estimator '${name}'`, `there are: ${known}`);
     }
     if (!chosen.includes(found)) chosen.push(found);
   }
-  if (chosen.length === 0) throw new UsageError("bad-flag", "no estimator is named");
+  if (chosen.length === 0)
+    throw new UsageError("bad-option", "no estimator is named", undefined, { parameter: "estimators" });
   // One that keeps records at the receiver only is no list for the sender's sketches.
-  const lists = chosen.some((e) => e.readFlows && e.needs.sender);
-  const lister = table.find((e) => e.readFlows && e.needs.sender);
+  const lists = chosen.some((e) => e.flowList?.atSender);
+  const lister = table.find((e) => e.flowList?.atSender);
   // A sketch of both ends tells of flows only by name: the list of names comes with it.
-  const asked = chosen.some((e) => e.needs.flows || (e.needs.sender && e.answers.includes("flow")));
+  const asked = chosen.some((e) => e.needs.sender && e.needs.flows !== "none");
   if (lister && !lists && options.role !== "receiver" && asked) chosen.push(lister);
   return chosen.map((estimator) => ({
     estimator,

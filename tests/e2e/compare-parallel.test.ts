@@ -12,13 +12,13 @@ import { PcapngWriter } from "../support/pcap-writer.ts";
 
 const built = (file: string) => import(pathToFileURL(join(ROOT, "dist", file)).href);
 const { compareCaptures } = (await built(
-  "collect/compare.js",
+  "compare/compare.js",
 )) as typeof import("../../src/compare/compare.ts");
 const { FeedThread } = (await built(
-  "collect/parallel-feed.js",
+  "match/parallel-feed.js",
 )) as typeof import("../../src/match/parallel-feed.ts");
 const { worthParallel } = (await built(
-  "collect/feed-thread.js",
+  "match/feed-thread.js",
 )) as typeof import("../../src/match/feed-thread.ts");
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-parallel-"));

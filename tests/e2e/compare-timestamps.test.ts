@@ -12,14 +12,14 @@ import { erfFile, PcapngWriter, type PlainPacket, pcapFile } from "../support/pc
 
 const built = (file: string) => import(pathToFileURL(join(ROOT, "dist", file)).href);
 const { compareCaptures } = (await built(
-  "collect/compare.js",
+  "compare/compare.js",
 )) as typeof import("../../src/compare/compare.ts");
 
 const { inspectCapture } = (await built(
-  "collect/inspect.js",
+  "inspect/inspect.js",
 )) as typeof import("../../src/inspect/inspect.ts");
 const { renderComparePage } = (await built(
-  "collect/report-page.js",
+  "present/html/report-page.js",
 )) as typeof import("../../src/present/html/report-page.ts");
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-stamps-"));
@@ -247,7 +247,7 @@ describe("intervals", () => {
       code: "bad-parameter",
       hint: expect.stringMatching(/^use 10 µs or longer/),
     });
-    expect(error.message).toMatch(/--epoch: intervals of 1 µs are too short .* more than 250,000/);
+    expect(error.message).toMatch(/epoch: intervals of 1 µs are too short .* more than 250,000/);
     const { intervals } = await compare(pair, "pcap", { epochNs: 1e4 });
     expect(intervals.reduce((n, i) => n + i.sent, 0)).toBe(260_000);
   });

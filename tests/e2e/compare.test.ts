@@ -319,7 +319,7 @@ describe("compare on the demo's captures", () => {
     for (const clock of ["asis", "deskew"] as const) {
       const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, clock });
       expect(segment.latency!.minNs).toBeGreaterThan(9e16);
-      expect(notes.join("\n")).toMatch(/hold it; --clock relative takes it out/);
+      expect(notes.join("\n")).toMatch(/hold it; ‘clock relative’ takes it out/);
     }
     const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, clock: "relative" });
     expect(segment.latency!.minNs).toBeLessThan(1000);

@@ -12,7 +12,7 @@ import { parseParameters } from "../../src/estimators/parameters.ts";
 import { findEstimator } from "../../src/estimators/table.ts";
 import { NetworkLab, namespacesMissing } from "../support/namespaces.ts";
 
-const cli = join(import.meta.dirname, "..", "dist", "cli", "main.js");
+const cli = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
 const missing = namespacesMissing() ?? (existsSync(cli) ? null : "dist/cli/main.js is not built");
 if (missing) console.warn(`skipped: RLI on a Linux router (${missing})`);
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-rli-router-"));

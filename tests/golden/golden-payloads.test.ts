@@ -102,7 +102,7 @@ describe.each(GOLDEN)("$file", ({ file, name, text, references }) => {
   });
 
   function answerOf(ends: { sender: SealedEpoch; receiver: SealedEpoch }) {
-    const flows = estimator.readFlows?.(ends.sender, parameters) ?? null;
+    const flows = estimator.flowList?.read(ends.sender, parameters) ?? null;
     return estimator.estimate({ parameters, seed: SEED, ...ends, flows, confidence: 0.95, epochNs: 1e9 });
   }
 

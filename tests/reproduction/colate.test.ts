@@ -143,7 +143,7 @@ describe("sizes", () => {
       const run = await runFlows(kernels, scenario, [pairOf(text)]);
       const answer = ask(text, run.sealed[0]!, run.flows);
       const { packets } = run.sealed[0]!.sender;
-      const size = colate.size!({
+      const size = colate.sizing!.size({
         ...{ packets, flows: run.flows.count, flowPackets: run.flows.packets, loss: [loss], epochNs: 4e9 },
         // Of the delays over all packets: lognormal flows of sigma 0.75, packets that depart by 30 %.
         ...{ variation: 0.955, error: null, flowSize: 300, interval: 0.05, memoryBytes: null, fixed },
@@ -177,7 +177,9 @@ describe("sizes", () => {
       error: null,
     };
     const rest = { reliability: 0.9, interval: 0.1, memoryBytes: null, fixed: { delay: 1e6 } };
-    const [small, large] = [500, 5000].map((flowSize) => colate.size!({ ...request, ...rest, flowSize }));
+    const [small, large] = [500, 5000].map((flowSize) =>
+      colate.sizing!.size({ ...request, ...rest, flowSize }),
+    );
     for (const [answer, p] of [
       [small!, 500],
       [large!, 5000],

@@ -103,12 +103,25 @@ function meanOf(sender: Cell | undefined, receiver: Cell | undefined, widthNs: n
   return { valueNs, lowNs: valueNs - widthNs, highNs: valueNs + widthNs };
 }
 
+function readFlows(sealed: SealedEpoch): KnownFlows {
+  const cells = [...decodeCells(sealed)];
+  return {
+    count: cells.length,
+    hash: Uint32Array.from(cells.flatMap(([name]) => name.split(":").map(Number))),
+    packets: Float64Array.from(cells, ([, c]) => c.packets),
+    bytes: Float64Array.from(cells, ([, c]) => c.bytes),
+    keyWords: Uint32Array.from(cells.flatMap(([, c]) => c.key)),
+    complete: true,
+  };
+}
+
 export const countingEstimator: Estimator = {
   name: "counting",
   version: 3,
   title: "exact sums",
+  text: { answers: "everything", needs: "patience", cost: "a cell per flow", example: "none" },
   answers: ["segment", "flow"],
-  needs: { sender: true, delays: false, flows: false },
+  needs: { sender: true, delays: false, flows: "none" },
   parameters: [
     { name: "cells", kind: "integer", default: 7, min: 1, help: "changes nothing but the geometry" },
     { name: "width", kind: "number", default: 10, queryOnly: true, help: "half width of intervals, ns" },
@@ -133,17 +146,7 @@ export const countingEstimator: Estimator = {
     for (const cell of cells.values()) cell.sum += BigInt(earlierNs) * BigInt(cell.packets);
     return encode(cells);
   },
-  readFlows(sealed): KnownFlows {
-    const cells = [...decodeCells(sealed)];
-    return {
-      count: cells.length,
-      hash: Uint32Array.from(cells.flatMap(([name]) => name.split(":").map(Number))),
-      packets: Float64Array.from(cells, ([, c]) => c.packets),
-      bytes: Float64Array.from(cells, ([, c]) => c.bytes),
-      keyWords: Uint32Array.from(cells.flatMap(([, c]) => c.key)),
-      complete: true,
-    };
-  },
+  flowList: { atSender: true, read: readFlows },
   estimate({ sender, receiver, flows, parameters }): EstimatorAnswer {
     const width = parameters["width"] as number;
     const from = decodeCells(sender!);

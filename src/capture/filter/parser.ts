@@ -1,5 +1,5 @@
 /**
- * The grammar of --filter, by recursive descent:
+ * The grammar of filters, by recursive descent:
  *
  *   expression = term { ("and" | "or") term }          same precedence, from the left, as in pcap-filter
  *   term       = { "not" } ( "(" expression ")" | comparison | primitive | id )

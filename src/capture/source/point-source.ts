@@ -220,7 +220,7 @@ class PcapngRecords implements Records {
     const twin = this.#chosen.indexOf(true);
     if (chosen && twin >= 0) {
       throw new UsageError(
-        "bad-flag",
+        "bad-option",
         `${this.#file}: more than one interface is called '${this.#point}'`,
         `give its number: ${this.#file}#${this.#sectionStart + twin} or ${this.#file}#${description.index}`,
       );
@@ -284,7 +284,7 @@ export function noSuchPoint(file: string, point: string, points: readonly string
   const list = points.length === 0 ? "none" : points.slice(0, MOST_LISTED).join(", ") + more;
   const asked = point === "" ? `no interface is named behind '${file}#'` : `has no interface '${point}'`;
   return new UsageError(
-    "bad-flag",
+    "bad-option",
     point === "" ? asked : `${file}: ${asked}`,
     `it has ${list}; write the number or the name behind the #`,
   );

@@ -30,10 +30,15 @@ export const colate: Estimator<ColateParameters> = {
   name: "colate",
   version: 1,
   title: "COLATE: mean delay of flows from shared counters",
+  text: {
+    answers: "Mean delay of every flow that is listed, and of the segment; the larger the flow, the better.",
+    needs:
+      "A tap at both points, synchronised clocks, and the packets of each flow: a flow table (added by observe) or flow records.",
+    cost: "A tenth of a bit to two bits per packet and point, and one counter update per packet; the flow table costs about 26 bytes per flow.",
+    example: "hoptime observe a.pcap ‘point A’ ‘estimators colate’ ‘colate n=65536,m=8’",
+  },
   answers: ["segment", "flow"],
-  needs: { sender: true, delays: false, flows: true },
-  // Counters are placed by the flow and the seed alone.
-  flowErrorsPersist: true,
+  needs: { sender: true, delays: false, flows: "required" },
   parameters: COLATE_PARAMETERS,
   complete: completeColate,
   createTap: (context, parameters) => new ColateTap(context, parameters),
@@ -46,6 +51,6 @@ export const colate: Estimator<ColateParameters> = {
     const moved = rebaseCounters(decodeCounters(sealed, parameters), earlierNs);
     return { payload: encodeCounters(moved), packets: sealed.packets };
   },
-  size: sizeColate,
-  forFewFlows,
+  sizing: { size: sizeColate },
+  tuning: { forFewFlows },
 };

@@ -158,7 +158,8 @@ function flowMean(
     const text = `its ${Math.round(p)} packets are lost among about ${Math.round(others)} others in its counters`;
     return { reason: "too-much-noise", text };
   }
-  return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
+  // Counters are placed by the flow and the seed alone: a flow meets the same others in every epoch.
+  return { valueNs, lowNs: valueNs - half, highNs: valueNs + half, repeats: 1 };
 }
 
 /** Packets of each flow that were lost: 0 where its counters lost none, their sum where nobody else is in them, else unknown. */

@@ -186,5 +186,5 @@ function wholes(name: string, list: readonly number[]): readonly number[] {
 }
 
 export function wrong(message: string, hint: string): UsageError {
-  return new UsageError("bad-parameter", `--colate: ${message}`, hint);
+  return new UsageError("bad-parameter", message, hint, { parameter: "colate" });
 }

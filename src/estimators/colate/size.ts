@@ -42,7 +42,7 @@ export function sizeColate(request: SizeRequest): SizeAnswer<ColateParameters> {
     `reliability: share of flows whose error is below ${100 * interval} %; taken ${BETWEEN_FLOWS} of the delays' variance to lie between flows`,
   );
   if (request.fixed["b"] === undefined && request.fixed["delay"] === undefined) {
-    notes.push("the longest mean delay is not known: with --set delay=NS fewer bits per counter may do");
+    notes.push("the longest mean delay is not known: with ‘set delay=NS’ fewer bits per counter may do");
   }
   return {
     parameters,
@@ -147,7 +147,7 @@ function choose(request: SizeRequest, traffic: Traffic, loss: readonly number[])
       throw new UsageError(
         "bad-parameter",
         `no number of counters up to ${MOST_COUNTERS / 4} gives flows of ${target} packets what is wanted`,
-        "allow a larger error, larger flows (--flow-size), or less loss",
+        "allow a larger error, larger flows (‘flow-size’), or less loss",
       );
     }
     found = enough(high);

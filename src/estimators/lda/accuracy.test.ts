@@ -152,7 +152,7 @@ describe("a size", () => {
   };
 
   it("is the smallest that reaches the error", () => {
-    const { parameters, predictions, payloadBytes, bitsPerSecond, memoryBytes } = lda.size!(request);
+    const { parameters, predictions, payloadBytes, bitsPerSecond, memoryBytes } = lda.sizing!.size(request);
     expect(predictions[0]).toMatchObject({ quantity: "mean", loss: 0.01 });
     expect(predictions[0]!.relativeError).toBeLessThanOrEqual(0.01);
     const fewer = parseParameters(lda, `packets=5e6,loss=0.01,rows=${(parameters["rows"] as number) - 1}`);
@@ -162,7 +162,7 @@ describe("a size", () => {
   });
 
   it("keeps to a memory budget, and says what cannot be had", () => {
-    const { memoryBytes, predictions } = lda.size!({
+    const { memoryBytes, predictions } = lda.sizing!.size({
       ...request,
       error: null,
       memoryBytes: 1000,
@@ -170,7 +170,7 @@ describe("a size", () => {
     });
     expect(memoryBytes).toBeLessThanOrEqual(1000);
     expect(predictions).toHaveLength(4);
-    expect(() => lda.size!({ ...request, error: null, memoryBytes: 10 })).toThrow(/too few/);
-    expect(() => lda.size!({ ...request, error: 1e-7 })).toThrow(/no LDA/);
+    expect(() => lda.sizing!.size({ ...request, error: null, memoryBytes: 10 })).toThrow(/too few/);
+    expect(() => lda.sizing!.size({ ...request, error: 1e-7 })).toThrow(/no LDA/);
   });
 });

@@ -24,8 +24,15 @@ export const lda: Estimator<LdaParameters> = {
   name: "lda",
   version: 1,
   title: "Lossy Difference Aggregator: mean, deviation and loss of a segment",
+  text: {
+    answers:
+      "Mean and standard deviation of the delay and the number of lost packets, for all packets of a segment together.",
+    needs: "A tap at both points, synchronised clocks, and the same packets at both (use the same filter).",
+    cost: "16 kB per epoch and point, whatever the number of packets; one hash and one counter update per packet.",
+    example: "hoptime observe a.pcap ‘point A’ ‘estimators lda’ ‘lda packets=400000’",
+  },
   answers: ["segment"],
-  needs: { sender: true, delays: false, flows: false },
+  needs: { sender: true, delays: false, flows: "none" },
   parameters: LDA_PARAMETERS,
   complete: completeLda,
   createTap: (context, parameters) => new LdaTap(context, parameters),
@@ -38,5 +45,5 @@ export const lda: Estimator<LdaParameters> = {
     const rows = rebaseRows(decodeRows(sealed, parameters), BigInt(Math.trunc(earlierNs)));
     return { payload: encodeRows(rows), packets: sealed.packets };
   },
-  size: sizeLda,
+  sizing: { size: sizeLda },
 };

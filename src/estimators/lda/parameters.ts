@@ -97,7 +97,8 @@ export const LDA_PARAMETERS: readonly ParameterSpec[] = [
 
 export function completeLda(values: ParameterValues): LdaParameters {
   const p = { ...values } as LdaParameters;
-  const wrong = (message: string, hint: string) => new UsageError("bad-parameter", `--lda: ${message}`, hint);
+  const wrong = (message: string, hint: string) =>
+    new UsageError("bad-parameter", message, hint, { parameter: "lda" });
   if (p.sampling.length > 0) {
     checkSampling(p.sampling);
     if (p.banks !== 0 && p.banks !== p.sampling.length) {

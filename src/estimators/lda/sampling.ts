@@ -76,8 +76,9 @@ export function checkSampling(sampling: readonly number[]): void {
   if (sampling.some((p) => !(p > 0 && p <= 1)) || sum > 1 + 1e-9) {
     throw new UsageError(
       "bad-parameter",
-      `--lda: sampling=${sampling.join("/")} are not probabilities of disjoint samples`,
+      `sampling=${sampling.join("/")} are not probabilities of disjoint samples`,
       "each above 0, all together at most 1, such as 0.12/0.0078",
+      { parameter: "lda" },
     );
   }
 }

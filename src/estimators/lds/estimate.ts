@@ -143,7 +143,8 @@ function estimateFlows(
       };
       return { flow, mean: none, stdev: none, packets, lost };
     }
-    const mean = interval(estimate.meanNs, estimate.variance, confidence);
+    // Cells are placed by the flow and the seed alone: a flow meets the same others in every epoch.
+    const mean = { ...interval(estimate.meanNs, estimate.variance, confidence), repeats: 1 };
     const stdev = minedDeviation(sketch, flows, cells, flow, estimate, background, confidence);
     return { flow, mean, stdev, packets, lost };
   });

@@ -75,7 +75,7 @@ describe("predictions against simulation", () => {
           return [name, name === "rates" ? value.split("/").map(Number) : Number(value)];
         }),
       );
-      const answer = lds.size!({
+      const answer = lds.sizing!.size({
         ...request,
         packets: population.packets,
         flows: null,
@@ -118,14 +118,14 @@ describe("predictions against simulation", () => {
 
 describe("choosing a size", () => {
   test("neither error nor budget: the paper's half as many cells as flows in four rows, k = 1", () => {
-    const { parameters, notes } = lds.size!(request);
+    const { parameters, notes } = lds.sizing!.size(request);
     expect(parameters).toMatchObject({ rows: 4, columns: 18_250, k: 1, rates: [1, 1, 1, 1] });
     expect(notes.join()).toMatch(/Pareto, shape 0\.79/);
     expect(notes.join()).toMatch(/sized for none/);
   });
 
   test("loss brings banks: the lowest rate is k over the losses of the largest flow", () => {
-    const { parameters } = lds.size!({ ...request, loss: [0.001, 0.01] });
+    const { parameters } = lds.sizing!.size({ ...request, loss: [0.001, 0.01] });
     expect(parameters.k).toBe(5);
     expect(parameters.rates[0]).toBe(1);
     expect(parameters.rates.at(-1)!).toBeCloseTo(5 / (0.01 * 156_000), 4);
@@ -134,18 +134,18 @@ describe("choosing a size", () => {
   test("a smaller error takes more columns, a budget is kept, and the impossible is refused", () => {
     const columns = (error: number) =>
       (
-        lds.size!({ ...request, error, flowSize: 1000, fixed: { decoder: "smallest" } })
+        lds.sizing!.size({ ...request, error, flowSize: 1000, fixed: { decoder: "smallest" } })
           .parameters as LdsParameters
       ).columns;
     const [rough, fine] = [columns(0.02), columns(0.005)];
     expect(fine).toBeGreaterThan(1.5 * rough);
-    const budget = sds.size!({ ...request, memoryBytes: 300_000 });
+    const budget = sds.sizing!.size({ ...request, memoryBytes: 300_000 });
     expect(budget.memoryBytes).toBeLessThanOrEqual(300_000);
     expect(budget.memoryBytes).toBeGreaterThan(299_000);
-    expect(() => lds.size!({ ...request, memoryBytes: 500 })).toThrow(/too few/);
-    expect(() => lds.size!({ ...request, flows: null })).toThrow(/number of flows/);
-    expect(() => lds.size!({ ...request, flows: 1000, packets: 1e5, loss: [0.9], error: 1e-6 })).toThrow(
-      /no sketch/,
-    );
+    expect(() => lds.sizing!.size({ ...request, memoryBytes: 500 })).toThrow(/too few/);
+    expect(() => lds.sizing!.size({ ...request, flows: null })).toThrow(/number of flows/);
+    expect(() =>
+      lds.sizing!.size({ ...request, flows: 1000, packets: 1e5, loss: [0.9], error: 1e-6 }),
+    ).toThrow(/no sketch/);
   });
 });

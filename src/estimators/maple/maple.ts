@@ -47,10 +47,16 @@ export const maple: Estimator<MapleParameters> = {
   name: "maple",
   version: 1,
   title: "MAPLE: a store of every packet's delay",
+  text: {
+    answers:
+      "The delay of single packets, of flows, hosts or any other group of packets, and of the segment, asked for afterwards.",
+    needs: "The delay of every packet at the receiver (the sender's capture, or reference packets).",
+    cost: "6 to 16 bits per packet at the receiver, and a buffer for one epoch.",
+    example: "hoptime observe b.pcap ‘point B’ ‘sender a.pcap’ ‘estimators maple’",
+  },
   answers: ["segment", "flow", "packet"],
-  needs: { sender: false, delays: true, flows: false },
+  needs: { sender: false, delays: true, flows: "none" },
   parameters: MAPLE_PARAMETERS,
-  readsRanges: true,
   complete: completeParameters,
   createTap: (context, parameters) => new MapleTap(context, parameters),
   merge: (a, b, parameters) => {
@@ -61,17 +67,10 @@ export const maple: Estimator<MapleParameters> = {
   /** No times are kept. */
   rebase: (sealed) => sealed,
   estimate,
-  size: sizeMaple,
-  readFlows,
-  openPackets: (kernels, read, bytes) => new MaplePayload(kernels, read, bytes),
+  sizing: { size: sizeMaple },
+  flowList: { atSender: false, read: readFlows },
+  packets: { open: (kernels, read, bytes) => new MaplePayload(kernels, read, bytes) },
 };
-
-let shared: Kernels | undefined;
-/** Estimates have no kernels of their own: one instance serves them all. */
-function estimateKernels(): Kernels {
-  shared ??= new Kernels();
-  return shared;
-}
 
 function estimate(input: EstimateInput<MapleParameters>): EstimatorAnswer {
   const { receiver } = input;
@@ -158,7 +157,8 @@ function segmentOf(totals: readonly EpochTotals[]): SegmentEstimate {
 
 /** Flows by the epoch's own list: their IPIDs are looked up in the store. */
 function flowsOf(sealed: SealedEpoch, flows: KnownFlows): FlowEstimate[] {
-  const payload = MaplePayload.of(estimateKernels(), sealed.payload);
+  const kernels = new Kernels();
+  const payload = MaplePayload.of(kernels, sealed.payload);
   const out: FlowEstimate[] = [];
   for (let flow = 0; flow < flows.count; flow++) {
     const none = (reason: NoAnswer["reason"], text: string): FlowEstimate => ({
@@ -196,7 +196,7 @@ function flowsOf(sealed: SealedEpoch, flows: KnownFlows): FlowEstimate[] {
       const entry = part.index?.find(flows.hash[2 * flow + 1]!, flows.keyWords, 10 * flow);
       if (!entry) continue;
       packets += entry.packets;
-      add(part.lookup("flow-ipid", flowPacketKeys(estimateKernels(), hash, entry.ranges)));
+      add(part.lookup("flow-ipid", flowPacketKeys(kernels, hash, entry.ranges)));
     }
     if (sums.n === 0) {
       out.push(
@@ -223,7 +223,7 @@ function flowsOf(sealed: SealedEpoch, flows: KnownFlows): FlowEstimate[] {
 }
 
 function readFlows(sealed: SealedEpoch): KnownFlows {
-  const kernels = estimateKernels();
+  const kernels = new Kernels();
   const payload = MaplePayload.of(kernels, sealed.payload);
   const { seed } = decodeParts(sealed.payload)[0]?.geometry ?? { seed: 0n };
   const flows = new Map<string, { words: Uint32Array; packets: number }>();

@@ -88,7 +88,7 @@ function choose(request: SizeRequest, notes: string[]): MapleParameters {
     const enough = CHOICES.find((k) => packetErrors(k, request.variation).median <= error);
     if (enough === undefined) {
       const message = `no number of groups up to ${CHOICES.at(-1)} makes the median error of a packet ${error}`;
-      throw new UsageError("bad-parameter", message, "take a larger --error");
+      throw new UsageError("bad-parameter", message, "take a larger ‘error’");
     }
     values["k"] = enough;
   }
@@ -102,7 +102,7 @@ function choose(request: SizeRequest, notes: string[]): MapleParameters {
     if (fixed["check"] === undefined && absent !== null)
       values["check"] = ribbonCodeBits(k, absent) - codeBitsOf(k);
     if (request.flows === null && values["index"] !== "false") {
-      notes.push("--flows is not given: the index is counted for flows of 6 packets");
+      notes.push("no number of flows given: the index is sized for flows of 6 packets");
     }
   } else if (store === "table") {
     if (fixed["bits"] === undefined)
@@ -148,7 +148,7 @@ function fitMemory(chosen: MapleParameters, request: SizeRequest, notes: string[
   }
   if (low === 0) {
     const message = `${limit} bytes hold no store of packets`;
-    throw new UsageError("bad-parameter", message, "--set store=svbf needs the least");
+    throw new UsageError("bad-parameter", message, "‘set store=svbf’ needs the least memory");
   }
   notes.push(`the memory holds ${low} packets of an epoch: the others are shed, and counted`);
   return { ...chosen, capacity: low, flows: Math.min(chosen.flows, low) };

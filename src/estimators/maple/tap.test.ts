@@ -145,7 +145,7 @@ describe("a sealed epoch", () => {
       expect(payload.findFlow(high, keyWords)!.ranges).toEqual(ranges);
     }
     expect(payload.findFlow(12_345, new Uint32Array(10))).toBeNull();
-    const known = maple.readFlows!(sealed, parseParameters(maple, LIST));
+    const known = maple.flowList!.read(sealed, parseParameters(maple, LIST));
     expect(known.count).toBe(truth.size);
     expect(known.complete).toBe(true);
     payload.free();
@@ -166,7 +166,7 @@ describe("a sealed epoch", () => {
     (index) => {
       const sealed = sealRows(`${index},k=64`, rows);
       const parameters = parseParameters(maple, `${index},k=64`);
-      const flows = maple.readFlows!(sealRows(LIST, rows), parseParameters(maple, LIST));
+      const flows = maple.flowList!.read(sealRows(LIST, rows), parseParameters(maple, LIST));
       const { segment, flows: told } = maple.estimate({
         parameters,
         seed: DEFAULT_SEED,

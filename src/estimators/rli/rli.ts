@@ -21,8 +21,16 @@ export const rli: Estimator<RliParameters> = {
   name: "rli",
   version: 2,
   title: "RLI: delays between reference packets, per flow",
+  text: {
+    answers:
+      "Mean and standard deviation of the delay of every flow and of the segment, from the reference packets around each packet.",
+    needs:
+      "Reference packets that share the queue (hoptime reference, or any STAMP sender), synchronised clocks, and a tap at the receiver only.",
+    cost: "One reference packet per some hundred packets on the wire; about 60 bytes per flow and epoch.",
+    example: "hoptime observe b.pcap ‘point B’ ‘estimators rli’",
+  },
   answers: ["segment", "flow"],
-  needs: { sender: false, delays: false, flows: false },
+  needs: { sender: false, delays: false, flows: "none" },
   parameters: RLI_PARAMETERS,
   complete: completeRli,
   createTap: (context, parameters) => new RliTap(context, parameters),
@@ -32,7 +40,10 @@ export const rli: Estimator<RliParameters> = {
   },
   /** Delays do not count from the epoch's start. */
   rebase: (sealed) => sealed,
-  readFlows: (sealed, parameters) => knownFlows(decodeRli(sealed, parameters)),
+  flowList: {
+    atSender: false,
+    read: (sealed, parameters) => knownFlows(decodeRli(sealed, parameters)),
+  },
   estimate: estimateRli,
-  size: sizeRli,
+  sizing: { size: sizeRli },
 };

@@ -26,7 +26,7 @@ describe("size rli", () => {
   });
 
   test("a wanted error is met with the rarest references that do", () => {
-    const answer = rli.size!({ ...request, error: 0.1, flowSize: 100 });
+    const answer = rli.sizing!.size({ ...request, error: 0.1, flowSize: 100 });
     const { every } = answer.references!;
     expect(Math.max(...answer.predictions.map((p) => p.relativeError!))).toBeLessThanOrEqual(0.1);
     expect(Math.max(...SIZE_ERRORS.map((s) => predictError(s.utilisation, every! + 1, 100)))).toBeGreaterThan(
@@ -39,13 +39,13 @@ describe("size rli", () => {
   });
 
   test("what cannot be reached is refused with what can", () => {
-    expect(() => rli.size!({ ...request, error: 0.01, flowSize: 10 })).toThrow(/an error of 0\.14/);
-    expect(() => rli.size!({ ...request, memoryBytes: 1000 })).toThrow(/too few/);
-    expect(() => rli.size!({ ...request, reliability: 0.9 })).toThrow(/reliability/);
+    expect(() => rli.sizing!.size({ ...request, error: 0.01, flowSize: 10 })).toThrow(/an error of 0\.14/);
+    expect(() => rli.sizing!.size({ ...request, memoryBytes: 1000 })).toThrow(/too few/);
+    expect(() => rli.sizing!.size({ ...request, reliability: 0.9 })).toThrow(/reliability/);
   });
 
   test("a memory budget bounds the table, and says which flows to keep", () => {
-    const answer = rli.size!({ ...request, memoryBytes: 1e6 });
+    const answer = rli.sizing!.size({ ...request, memoryBytes: 1e6 });
     expect(answer.memoryBytes).toBeLessThanOrEqual(1e6);
     expect(answer.parameters.max).toBeGreaterThan(3000);
     expect(answer.notes.join("\n")).toMatch(/select=flows/);
@@ -54,7 +54,7 @@ describe("size rli", () => {
 
 describe("size of the baselines", () => {
   test("probes: four times as many for half the error", () => {
-    const at = (error: number) => probes.size!({ ...request, fixed: {}, error }).references!.perSecond;
+    const at = (error: number) => probes.sizing!.size({ ...request, fixed: {}, error }).references!.perSecond;
     expect(at(0.01)).toBeCloseTo(2e4 / Math.PI, 3);
     expect(at(0.005) / at(0.01)).toBeCloseTo(4, 6);
     expect(() => at(1e-4)).toThrow(/probes per second/);
@@ -62,11 +62,11 @@ describe("size of the baselines", () => {
 
   test("trajectory: the rate for a flow's error, and what is lost is not sampled", () => {
     const asked = { ...request, fixed: {}, loss: [0.1], error: 0.05, flowSize: 10_000 };
-    const { parameters, predictions } = trajectory.size!(asked);
+    const { parameters, predictions } = trajectory.sizing!.size(asked);
     const [mean, flow] = predictions;
     expect(flow!.relativeError).toBeCloseTo(0.05, 9);
     expect(flow!.packetsUsed).toBeCloseTo(parameters.rate * 9000, 6);
     expect(mean!.relativeError).toBeLessThan(0.05);
-    expect(() => trajectory.size!({ ...asked, flowSize: 10 })).toThrow(/too few for an error/);
+    expect(() => trajectory.sizing!.size({ ...asked, flowSize: 10 })).toThrow(/too few for an error/);
   });
 });

@@ -62,7 +62,7 @@ export function sizeRli(request: SizeRequest): SizeAnswer<RliParameters> {
     throw new UsageError(
       "bad-parameter",
       "rli is not sized for a reliability: medians are what its basis tells",
-      "give --error, with --flow-size",
+      "give ‘error’, with ‘flow-size’",
     );
   const notes: string[] = [];
   const flowSize = request.flowSize ?? USUAL_FLOW;
@@ -82,9 +82,9 @@ export function sizeRli(request: SizeRequest): SizeAnswer<RliParameters> {
   const references = { every, perSecond, bitsPerSecond: 8 * REFERENCE_BYTES * perSecond };
   notes.unshift(
     every === null
-      ? `references paced by utilisation, one for 10 to 300 packets, at most ${perSecond.toPrecision(3)} per second: hoptime reference --interface DEV --drain RATE`
-      : `one reference for ${every} packets: hoptime reference --rate ${Math.max(1, Math.ceil(perSecond))}`,
-    "basis: the reference traffic through one queue (node scripts/bench.mjs rli --parts size); delays that change faster between references are told worse",
+      ? `references paced by utilisation, one for 10 to 300 packets, at most ${perSecond.toPrecision(3)} per second: hoptime reference ‘interface DEV’ ‘drain RATE’`
+      : `one reference for ${every} packets: hoptime reference ‘rate ${Math.max(1, Math.ceil(perSecond))}’`,
+    "basis: the reference traffic through one queue (bench/rli.ts, part size); the error is larger where delays change faster between references",
     "losses do not matter to it: delays are those of packets that arrive",
   );
   const flows = request.flows ?? parameters.max;
@@ -130,7 +130,7 @@ function chooseEvery(error: number, flowSize: number): number {
     throw new UsageError(
       "bad-parameter",
       `one reference for ${least} packets, the most that is sensible, leaves flows of ${flowSize} packets an error of ${worst(least).toPrecision(2)}`,
-      "allow a larger error, ask for larger flows (--flow-size), or use lds",
+      "allow a larger error, ask for larger flows (‘flow-size’), or use lds",
     );
   }
   let every: number = most;

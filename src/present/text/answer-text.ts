@@ -75,7 +75,7 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
 function problems(title: string, lines: string[], c: Palette): string[] {
   if (lines.length === 0) return [];
   const more =
-    lines.length > MOST_LINES ? [`  … and ${count(lines.length - MOST_LINES)} more (--json lists them)`] : [];
+    lines.length > MOST_LINES ? [`  … and ${count(lines.length - MOST_LINES)} more (‘json’ lists them)`] : [];
   return [
     "",
     c.yellow(`${title} (${count(lines.length)})`),

@@ -31,7 +31,7 @@ export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
     }
   }
   if (answer.groups.length > MOST_GROUPS)
-    lines.push(`… ${answer.groups.length - MOST_GROUPS} more (--json has all)`);
+    lines.push(`… ${answer.groups.length - MOST_GROUPS} more (‘json’ has all)`);
   lines.push(
     c.dim(
       `question ${bytes.question} bytes, answer ${bytes.answer} bytes in compact form; ${bytes.read} bytes read`,

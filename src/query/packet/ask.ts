@@ -149,7 +149,7 @@ class Asking {
       throw new UsageError(
         "not-supported",
         "the records do not list flows and their IPIDs",
-        "give --ipid, or --capture with the packets",
+        "give ‘ipid’, or ‘capture’ with the packets",
       );
     }
     this.#questionBytes = flowQuestionBytes(
@@ -252,7 +252,7 @@ class Asking {
     throw new UsageError(
       "not-supported",
       `${head.point}: ${what}`,
-      "observe with --maple identity=both,index=true",
+      "observe with ‘maple identity=both,index=true’",
     );
   }
 
@@ -262,8 +262,9 @@ class Asking {
     if (kind !== "packet" && kind !== "subflow") return;
     throw new UsageError(
       "not-supported",
-      `--group ${this.#question.group}: the records keep the delays of a flow, not their order`,
-      "give --capture with the packets, or observe with --maple identity=both,index=true",
+      `the records keep the delays of a flow, not their order`,
+      "give ‘capture’ with the packets, or observe with ‘maple identity=both,index=true’",
+      { parameter: "group", value: this.#question.group },
     );
   }
 

@@ -4,7 +4,7 @@ import type { ArchiveEntry } from "../../archive/names.ts";
 import { FormatError, UsageError } from "../../base/errors.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import type { RecordHead } from "../../epoch/record.ts";
-import type { Estimator, PacketLookup } from "../../estimators/estimator.ts";
+import type { Estimator, PacketLookup, PacketStore } from "../../estimators/estimator.ts";
 import { PacketCosts } from "../../estimators/packet-costs.ts";
 import { widenLookup } from "../../estimators/widen.ts";
 import type { PacketQuestion } from "./question.ts";
@@ -34,7 +34,7 @@ export class PacketEpochs {
   readonly costs = new PacketCosts();
   readonly #archive: RecordArchive;
   readonly #kernels: Kernels;
-  readonly #estimator: Estimator;
+  readonly #store: PacketStore;
   readonly #open = new Map<number, OpenEpoch | null>();
   readonly #asked = new Map<number, number>();
   readonly #checked = new Set<number>();
@@ -52,7 +52,7 @@ export class PacketEpochs {
     this.#archive = archive;
     this.#mostChecked = mostChecked;
     this.#kernels = kernels;
-    const able = table.filter((e) => e.openPackets);
+    const able = table.flatMap((e) => (e.packets ? [{ name: e.name, packets: e.packets }] : []));
     const { entries } = archive.list({
       estimators: able.map((e) => e.name),
       ...(question.point === undefined ? {} : { points: [question.point] }),
@@ -64,25 +64,26 @@ export class PacketEpochs {
     if (entries.length === 0) {
       throw none(
         "no record answers for single packets here",
-        `observe the receiver with --sender and --estimators ${able.map((e) => e.name).join(", ")}, or ask for another time`,
+        `observe the receiver with ‘sender’ and ‘estimators ${able.map((e) => e.name).join(",")}’, or ask for another time`,
       );
     }
     const first = entries[0]!;
     this.point = first.point;
-    for (const [flag, values] of [
-      ["--point", new Set(entries.map((e) => e.point))],
-      ["--segment", new Set(entries.map((e) => e.segment))],
-      ["--estimator", new Set(entries.map((e) => e.estimator))],
+    for (const [parameter, values] of [
+      ["point", new Set(entries.map((e) => e.point))],
+      ["segment", new Set(entries.map((e) => e.segment))],
+      ["estimator", new Set(entries.map((e) => e.estimator))],
     ] as const) {
       if (values.size > 1) {
         throw new UsageError(
           "bad-question",
-          `records of several: ${[...values].join(", ")}`,
-          `say which: ${flag} ${[...values][0]}`,
+          `there are records of several: ${[...values].join(", ")}`,
+          `choose one, e.g. ‘${parameter} ${[...values][0]}’`,
+          { parameter },
         );
       }
     }
-    this.#estimator = able.find((e) => e.name === first.estimator)!;
+    this.#store = able.find((e) => e.name === first.estimator)!.packets;
     this.entries = entries;
   }
 
@@ -173,7 +174,7 @@ export class PacketEpochs {
         this.readBytes += length;
         return this.#archive.readPayloadRange(entry, offset, length);
       };
-      const lookup = this.#estimator.openPackets!(this.#kernels, read, layout.unpackedBytes);
+      const lookup = this.#store.open(this.#kernels, read, layout.unpackedBytes);
       if (!this.#asked.has(index)) this.costs.add(lookup.costs(), head.counters.packets);
       this.#asked.set(index, head.counters.packets);
       return { entry, head, lookup: widenLookup(lookup, head.delayError) };

@@ -1,5 +1,5 @@
 /** One estimator's part of a question: all its epochs, one after the other, and what they come to together. */
-import type { RecordArchive } from "../../archive/archive.ts";
+
 import type { ArchiveEntry } from "../../archive/names.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
@@ -18,6 +18,7 @@ import {
 import { type FlowLists, namedFlows } from "../../collect/flow-lists.ts";
 import { LossTotal } from "../../collect/loss.ts";
 import type { Pairing, RecordPair } from "../../collect/pair.ts";
+import type { RecordStore } from "../../collect/record-store.ts";
 import { RecordedFlows } from "../../collect/recorded-flows.ts";
 import type { EpochRecord, RecordCounters } from "../../epoch/record.ts";
 import type { Estimator, KnownFlows } from "../../estimators/estimator.ts";
@@ -35,7 +36,7 @@ import { answered } from "./latency.ts";
 import { asksForFlows, DEFAULT_CONFIDENCE, type Question } from "./question.ts";
 
 export interface EstimatorContext {
-  archive: RecordArchive;
+  archive: RecordStore;
   estimator: Estimator;
   question: Question;
   lists: FlowLists;
@@ -120,7 +121,7 @@ export class EstimatorQuestion {
   /** The flows of an epoch, where the question is about flows and the estimator can answer it. */
   #flows(pair: RecordPair, record: EpochRecord): KnownFlows | null {
     const { question, estimator, lists, kernels } = this.#context;
-    if (!asksForFlows(question) || !(estimator.answers.includes("flow") || estimator.readFlows)) return null;
+    if (!asksForFlows(question) || !(estimator.answers.includes("flow") || estimator.flowList)) return null;
     if (!this.#groups) {
       this.#groups = new FlowGroups(record.key, question.group);
       const spec = FlowKeySpec.parse(record.key);
@@ -205,7 +206,7 @@ export class EstimatorQuestion {
       const known = flows.packets[flow]!;
       const size = packets ?? (Number.isNaN(known) ? null : known);
       const contribution: Contribution = { mean, stdev, packets: size, lost, used: size ?? 0 };
-      this.#groups!.add(flows, flow, contribution, epoch, this.#context.estimator.flowErrorsPersist);
+      this.#groups!.add(flows, flow, contribution, epoch);
     }
   }
 
@@ -278,7 +279,7 @@ export class EstimatorQuestion {
         );
       if (point.short > 0)
         notes.push(
-          `${point.name}: ${point.short} packets are cut within what tells packets apart: use a smaller --cover at both points`,
+          `${point.name}: ${point.short} packets are cut within what tells packets apart: use a smaller ‘cover’ at both points`,
         );
     }
     if (from.records > 0 && to.records > 0 && from.filter !== to.filter) {

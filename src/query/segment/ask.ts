@@ -2,7 +2,7 @@
  * A question about a segment, answered from an archive: which records, paired, estimated, combined. Records that are missing, damaged or do not fit are
  * named in the answer, and everything else is answered for.
  */
-import type { RecordArchive } from "../../archive/archive.ts";
+
 import type { ArchiveEntry } from "../../archive/names.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
@@ -10,6 +10,7 @@ import { formatTime } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
 import { FlowLists } from "../../collect/flow-lists.ts";
 import { pairRecords, receiverOnly } from "../../collect/pair.ts";
+import type { RecordStore } from "../../collect/record-store.ts";
 import type { Estimator } from "../../estimators/estimator.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import type { FlowRecord } from "../../flow-records/flow-records.ts";
@@ -29,7 +30,7 @@ export interface AskOptions {
 /** Lists in an answer are for reading: the first so many, and a note. */
 const MOST_LISTED = 1000;
 
-export function askArchive(archive: RecordArchive, question: Question, options: AskOptions = {}): Answer {
+export function askArchive(archive: RecordStore, question: Question, options: AskOptions = {}): Answer {
   checkQuestion(question);
   const table = options.table ?? ESTIMATORS;
   const [from, to] = question.between;
@@ -75,7 +76,7 @@ export function askArchive(archive: RecordArchive, question: Question, options: 
     if (asked.every((a) => !a.answersFlows))
       notes.push(`none of the estimators observed (${names}) measures flows`);
     else if (lists.empty && question.flows === undefined && !flowRecords) {
-      notes.push("no list of flows was kept: observe with a flow table too, or ask for a --flow");
+      notes.push("no list of flows was kept: observe with a flow table too, or ask for a ‘flow’");
     }
   }
   return {
@@ -98,7 +99,7 @@ export function askArchive(archive: RecordArchive, question: Question, options: 
   };
 }
 
-function select(archive: RecordArchive, question: Question, table: readonly Estimator[]) {
+function select(archive: RecordStore, question: Question, table: readonly Estimator[]) {
   const points = archive.points();
   const [sender, receiver] = question.between;
   // Some estimators keep nothing at the sender: then it need not have been observed.
@@ -145,7 +146,8 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
   throw new UsageError(
     "bad-question",
     `${between.join(" and ")} were observed by several segments or classes`,
-    `name one with --segment: ${list}`,
+    `name one with ‘segment’: ${list}`,
+    { parameter: "segment" },
   );
 }
 

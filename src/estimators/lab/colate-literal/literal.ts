@@ -9,6 +9,7 @@
  * The draw is a hash of the packet's digest and its time at this point, so that sealing and merging stay reproducible; the two ends do not agree on it.
  */
 
+import { UsageError } from "../../../base/errors.ts";
 import { normalQuantile } from "../../../base/math/special.ts";
 import { Random } from "../../../base/random.ts";
 import type { PacketBatch } from "../../../capture/batch.ts";
@@ -206,8 +207,14 @@ export const colateLiteral: Estimator<LiteralParameters> = {
   name: "colate-literal",
   version: 1,
   title: "COLATE as published, for comparison: its estimates are off by orders of magnitude",
+  text: {
+    answers: "Mean and standard deviation per flow as the paper computes them, to show that they fail.",
+    needs: "A tap at both points, synchronised clocks, and the packets of each flow.",
+    cost: "A counter of b bits for every few packets; one counter update per packet.",
+    example: "hoptime compare a.pcap b.pcap ‘estimators colate,colate-literal’",
+  },
   answers: ["segment", "flow"],
-  needs: { sender: true, delays: false, flows: true },
+  needs: { sender: true, delays: false, flows: "required" },
   parameters: LITERAL_PARAMETERS,
   roleMatters: true,
   complete: completeLiteral,
@@ -215,6 +222,13 @@ export const colateLiteral: Estimator<LiteralParameters> = {
   merge(a, b, parameters) {
     const merged = mergeLiteral(decodeLiteral(a, parameters), decodeLiteral(b, parameters));
     return { payload: encodeLiteral(merged), packets: a.packets + b.packets };
+  },
+  rebase() {
+    throw new UsageError(
+      "mismatch",
+      "colate-literal cannot count its times from another instant: its counters hold no packet counts",
+      "use epochs that are cut at the same instants at both points",
+    );
   },
   estimate: estimateLiteral,
 };

@@ -49,7 +49,7 @@ export const LITERAL_PARAMETERS: readonly ParameterSpec[] = [
 export function completeLiteral(values: ParameterValues): LiteralParameters {
   const p = { ...values } as LiteralParameters;
   const wrong = (message: string, hint: string) =>
-    new UsageError("bad-parameter", `--colate-literal: ${message}`, hint);
+    new UsageError("bad-parameter", message, hint, { parameter: "colate-literal" });
   if (p.m % 2 !== 0) throw wrong(`m=${p.m} is odd`, "deviation vectors pair the counters: m must be even");
   if (p.m >= p.n) throw wrong(`m=${p.m} counters of n=${p.n}`, "m far below n");
   if (2 ** Math.round(Math.log2(p.unit)) !== p.unit)

@@ -207,8 +207,15 @@ export const multiflow: Estimator<MultiflowParameters> = {
   name: "multiflow",
   version: 1,
   title: "multiflow estimator over sampled flow records",
+  text: {
+    answers:
+      "Mean delay of sampled flows, from the first and last packet of each and of the flows beside them.",
+    needs: "A tap at both points, synchronised clocks, and names of flows.",
+    cost: "About 40 bytes per sampled flow and point.",
+    example: "hoptime observe a.pcap ‘point A’ ‘estimators multiflow’ ‘multiflow rate=0.01’",
+  },
   answers: ["flow"],
-  needs: { sender: true, delays: false, flows: false },
+  needs: { sender: true, delays: false, flows: "names" },
   parameters: [
     ...samplingParameters({
       default: 262_144,

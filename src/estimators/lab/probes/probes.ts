@@ -103,8 +103,16 @@ export const probes: Estimator<ProbeParameters> = {
   name: "probes",
   version: 1,
   title: "active probes",
+  text: {
+    answers:
+      "Mean and standard deviation of the delay of probe packets, which stands for that of all packets.",
+    needs:
+      "Probes that cross the segment (hoptime reference, or any STAMP sender) and synchronised clocks; a tap at the receiver.",
+    cost: "86 bytes on the wire per probe; 52 bytes per epoch.",
+    example: "hoptime observe b.pcap ‘point B’ ‘estimators probes’",
+  },
   answers: ["segment"],
-  needs: { sender: false, delays: false, flows: false },
+  needs: { sender: false, delays: false, flows: "none" },
   parameters: PARAMETERS,
   complete: (values) => values as ProbeParameters,
   createTap: (context, parameters) => new ProbesTap(context, parameters),
@@ -129,5 +137,5 @@ export const probes: Estimator<ProbeParameters> = {
       notes: [],
     };
   },
-  size: (request) => sizeProbes(request, defaultParameters(PARAMETERS) as ProbeParameters),
+  sizing: { size: (request) => sizeProbes(request, defaultParameters(PARAMETERS) as ProbeParameters) },
 };

@@ -1,5 +1,6 @@
 /** How many probes a wanted error of the segment's mean takes, and what they cost. */
 import { UsageError } from "../../../base/errors.ts";
+import { formatBitRate } from "../../../base/quantity.ts";
 import type { ParameterValues, SizeAnswer, SizeRequest } from "../../estimator.ts";
 import { INDEPENDENCE_NOTE, refuseReliability, sampleError, samplesFor } from "../sample-size.ts";
 
@@ -24,7 +25,7 @@ export function sizeProbes<P extends ParameterValues>(request: SizeRequest, defa
     throw new UsageError(
       "bad-parameter",
       `an error of ${request.error} takes ${perSecond.toPrecision(3)} probes per second`,
-      "allow a larger error, or longer epochs (--epoch)",
+      "allow a larger error, or longer epochs (‘epoch’)",
     );
   }
   return {
@@ -40,7 +41,7 @@ export function sizeProbes<P extends ParameterValues>(request: SizeRequest, defa
       return { quantity: "mean", loss: rate, relativeError, packetsUsed: used };
     }),
     notes: [
-      `hoptime reference --rate ${Math.max(1, Math.ceil(perSecond))}: ${(8e-3 * PROBE_BYTES * perSecond).toPrecision(3)} kbit/s`,
+      `hoptime reference ‘rate ${Math.max(1, Math.ceil(perSecond))}’: ${formatBitRate(8 * PROBE_BYTES * perSecond)}`,
       INDEPENDENCE_NOTE,
       "probes see what they meet at their own times; packets of bursts see longer queues",
       ...(request.flowSize === null

@@ -19,8 +19,15 @@ export const sds: Estimator<SketchParameters> = {
   name: "sds",
   version: 1,
   title: "Simple Delay Sketch: mean delay per flow where delays are known at the receiver",
+  text: {
+    answers: "Mean delay of every flow that is named, and of the segment.",
+    needs:
+      "The delay of every packet at the receiver (the sender's capture, or reference packets), and names of flows.",
+    cost: "1.1 MB of memory at the receiver, nothing at the sender; one cell update per row and packet.",
+    example: "hoptime observe b.pcap ‘point B’ ‘sender a.pcap’ ‘estimators sds’",
+  },
   answers: ["segment", "flow"],
-  needs: { sender: false, delays: true, flows: false },
+  needs: { sender: false, delays: true, flows: "names" },
   parameters: SDS_PARAMETERS,
   complete: completeSds,
   createTap: ({ kernels, seed }, parameters) =>
@@ -35,5 +42,5 @@ export const sds: Estimator<SketchParameters> = {
   estimate: estimateSds,
   // Delays do not depend on where the epoch's clock starts.
   rebase: (sealed) => sealed,
-  size: sizeSds,
+  sizing: { size: sizeSds },
 };

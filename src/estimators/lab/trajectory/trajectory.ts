@@ -203,8 +203,15 @@ export const trajectory: Estimator<TrajectoryParameters> = {
   name: "trajectory",
   version: 1,
   title: "trajectory sampling with timestamps",
+  text: {
+    answers:
+      "Mean and standard deviation of the delay of sampled packets, for the segment and for flows with samples.",
+    needs: "A tap at both points and synchronised clocks.",
+    cost: "About 20 bytes per sampled packet and point.",
+    example: "hoptime observe a.pcap ‘point A’ ‘estimators trajectory’ ‘trajectory rate=0.01’",
+  },
   answers: ["segment", "flow"],
-  needs: { sender: true, delays: false, flows: false },
+  needs: { sender: true, delays: false, flows: "names" },
   parameters: PARAMETERS,
   complete: (values) => values as TrajectoryParameters,
   createTap: (context, parameters) => new TrajectoryTap(context, parameters),
@@ -218,5 +225,7 @@ export const trajectory: Estimator<TrajectoryParameters> = {
     return { payload: encodeSamples({ fingerprint, cut, list: moved }), packets: sealed.packets };
   },
   estimate,
-  size: (request) => sizeTrajectory(request, defaultParameters(PARAMETERS) as TrajectoryParameters),
+  sizing: {
+    size: (request) => sizeTrajectory(request, defaultParameters(PARAMETERS) as TrajectoryParameters),
+  },
 };

@@ -1,0 +1,39 @@
+/**
+ * How often the truth lies in the 95 % interval over a whole question, per estimator and flow-size class, on fresh simulated traffic.
+ *
+ *   node scripts/bench.mjs coverage [seeds] [case] [--seed N] [--estimators lda,lds] [--write]
+ *
+ * `case`: part of a case's name, such as "queue, loss". --write puts the table into docs/coverage.md.
+ */
+import { writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { Kernels } from "../src/base/kernels.ts";
+import { type CoverageRow, measureCoverage } from "../src/evaluate/coverage.ts";
+import { COVERAGE_CASES } from "../src/evaluate/coverage-cases.ts";
+import { coveragePage, coverageTable } from "../src/evaluate/coverage-table.ts";
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    seed: { type: "string", default: "1000" },
+    estimators: { type: "string" },
+    write: { type: "boolean", default: false },
+  },
+});
+const count = Number(positionals[0] ?? 3);
+const only = positionals[1] ?? "";
+const first = Number(values.seed);
+const seeds = Array.from({ length: count }, (_, i) => first + i);
+const names = values.estimators?.split(",");
+const rows: CoverageRow[] = [];
+for (const one of COVERAGE_CASES) {
+  if (!one.name.includes(only)) continue;
+  const estimators = one.estimators.filter(
+    (e) => !names || e.startsWith("flows") || names.includes(e.split(":")[0] ?? ""),
+  );
+  // Fresh kernels: memory once grown is never given back.
+  const found = await measureCoverage(new Kernels(), { ...one, estimators }, { seeds });
+  rows.push(...found);
+  process.stdout.write(`${coverageTable(found)}\n`);
+}
+if (values.write) writeFileSync("docs/coverage.md", coveragePage(rows, { seeds }));

@@ -1,0 +1,54 @@
+/** Records held in memory, asked the way an archive is: what has just been observed, simulated or received can be asked without a disk. */
+import type { Listing, Selection } from "../archive/listing.ts";
+import type { ArchiveEntry } from "../archive/names.ts";
+import { FormatError } from "../base/errors.ts";
+import { identityText, recordIdentity } from "../epoch/identity.ts";
+import { decodeRecord, type EncodeOptions, type EpochRecord, encodeRecord } from "../epoch/record.ts";
+import type { RecordStore } from "./record-store.ts";
+
+interface Held {
+  entry: ArchiveEntry;
+  bytes: Uint8Array;
+}
+
+export class MemoryRecords implements RecordStore {
+  readonly directory = "memory";
+  readonly #held = new Map<string, Held>();
+
+  /** As the tap sealed it; encoded, so that what is asked later has gone through the record format. */
+  add(record: EpochRecord, options: EncodeOptions = {}): void {
+    const name = identityText(recordIdentity(record));
+    const { point, segment, estimator, role, epoch } = record;
+    const entry: ArchiveEntry = { file: name, point, segment, estimator, role, epoch: { ...epoch } };
+    this.#held.set(name, { entry, bytes: encodeRecord(record, options) });
+  }
+
+  points(): string[] {
+    return [...new Set([...this.#held.values()].map((h) => h.entry.point))].sort();
+  }
+
+  list({ points, segments, estimators, fromNs, toNs }: Selection = {}): Listing {
+    const entries = [...this.#held.values()]
+      .map((h) => h.entry)
+      .filter(
+        ({ point, segment, estimator, epoch }) =>
+          (points?.includes(point) ?? true) &&
+          (segments?.includes(segment) ?? true) &&
+          (estimators?.includes(estimator) ?? true) &&
+          (fromNs === undefined || epoch.endNs > fromNs) &&
+          (toNs === undefined || epoch.startNs < toNs),
+      )
+      .sort((a, b) => (a.epoch.startNs < b.epoch.startNs ? -1 : a.epoch.startNs > b.epoch.startNs ? 1 : 0));
+    return { entries, foreign: [] };
+  }
+
+  readRecord(entry: ArchiveEntry): EpochRecord {
+    const held = this.#held.get(entry.file);
+    if (!held) throw new FormatError("truncated", entry.file, 0, "the record is no longer there");
+    return decodeRecord(held.bytes, { file: entry.file });
+  }
+
+  sizeOf(entry: ArchiveEntry): number {
+    return this.#held.get(entry.file)?.bytes.length ?? 0;
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * The traffic that coverage is measured on: one queue, and delays that are independent of each other; with loss, reordering and clocks that are off or drift;
+ * cut by time and by packets. Fresh for every seed. Small enough that a case takes about a second: 8 epochs of 10,000 packets.
+ */
+import type { CutPlan } from "../epoch/cutter.ts";
+import type { Clock, Hop, LossHop, Scenario, SyntheticTraffic } from "../simulate/scenario.ts";
+import { RECEIVER } from "../simulate/scenario.ts";
+import type { CoverageCase } from "./coverage.ts";
+import { referenceInjector } from "./reference-injectors.ts";
+
+const TRAFFIC: SyntheticTraffic = { kind: "synthetic", ratePps: 10_000, durationS: 8 };
+const ALIGNED: CutPlan = { mode: "aligned", lengthNs: 1_000_000_000n };
+const DELIMITED: CutPlan = { mode: "delimited", every: 10_000 };
+
+/** Estimators that need nothing in the traffic, by their default parameters; `flows` is the list that per-flow answers are made for. */
+export const COVERED = ["lda", "flows", "lds", "colate", "sds", "maple"] as const;
+/** References take part in everything, and would be part of the others' truth: RLI is measured on traffic of its own. */
+const BY_REFERENCES = ["rli"] as const;
+
+interface Variation {
+  name: string;
+  loss?: number;
+  reorder?: boolean;
+  clock?: Clock;
+  cut?: CutPlan;
+}
+
+/** Losses are the loss hop's, so that their share is as said. */
+const queue: Hop = { kind: "queue", utilisation: 0.85, capacityPackets: 2000, propagationNs: 200_000 };
+/** Some epochs are congested: long delays and most of the losses fall on the same packets. */
+const overloaded: Hop = { kind: "queue", utilisation: 1, capacityPackets: 300, propagationNs: 200_000 };
+const independent: Hop = {
+  kind: "delay",
+  model: { kind: "per-flow", medianNs: 400_000, sigma: 0.6, jitter: 0.3 },
+};
+
+interface Kind {
+  name: string;
+  hop: Hop;
+  /** One reference ahead of so many packets. */
+  references?: number;
+}
+
+function make(kind: Kind, { name, loss, reorder, clock, cut }: Variation): CoverageCase {
+  const lossHop: LossHop[] = loss ? [{ kind: "loss", model: "uniform", probability: loss }] : [];
+  const path: Hop[] = [
+    kind.hop,
+    ...(reorder ? [{ kind: "reorder", probability: 0.02, extentNs: 300_000 } as const] : []),
+    ...lossHop,
+  ];
+  const every = kind.references;
+  return {
+    name: `${kind.name}, ${name}`,
+    scenario: (seed): Scenario => ({
+      seed,
+      traffic: TRAFFIC,
+      path,
+      ...(every === undefined ? {} : { inject: () => referenceInjector({ kind: "packets", every }) }),
+      ...(clock ? { clocks: { [RECEIVER]: clock } } : {}),
+    }),
+    cut: cut ?? ALIGNED,
+    estimators: every === undefined ? COVERED : BY_REFERENCES,
+  };
+}
+
+const NO_LOSS: Variation = { name: "no loss" };
+const VARIATIONS: readonly Variation[] = [
+  NO_LOSS,
+  { name: "loss 0.1 %", loss: 0.001 },
+  { name: "loss 1 %", loss: 0.01 },
+  { name: "loss 10 %", loss: 0.1 },
+  { name: "reordering", reorder: true },
+  { name: "clock +50 us", clock: { offsetNs: 50_000 } },
+  { name: "clock -50 us", clock: { offsetNs: -50_000 } },
+  { name: "drift 20 ppm", clock: { skewPpm: 20 } },
+  { name: "delimited, no loss", cut: DELIMITED },
+  { name: "delimited, loss 1 %", cut: DELIMITED, loss: 0.01 },
+  { name: "delimited, reordering", cut: DELIMITED, reorder: true },
+];
+const ALL = (kind: Kind) => VARIATIONS.map((v) => make(kind, v));
+
+export const COVERAGE_CASES: readonly CoverageCase[] = [
+  ...ALL({ name: "queue", hop: queue }),
+  make({ name: "overload", hop: overloaded }, { name: "aligned" }),
+  make({ name: "overload", hop: overloaded }, { name: "delimited", cut: DELIMITED }),
+  ...ALL({ name: "independent", hop: independent }),
+  ...ALL({ name: "queue with references", hop: queue, references: 100 }),
+  make({ name: "queue with dense references", hop: queue, references: 10 }, NO_LOSS),
+];

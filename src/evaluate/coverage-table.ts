@@ -1,0 +1,43 @@
+/** The coverage of intervals as a table for people: text, and the page in docs/. */
+import type { CoverageRow } from "./coverage.ts";
+
+const percent = (part: number, of: number) => (of === 0 ? "–" : `${((100 * part) / of).toFixed(1)} %`);
+const COLUMNS: [title: string, value: (r: CoverageRow) => string][] = [
+  ["estimator", (r) => r.estimator],
+  ["packets of a flow", (r) => r.class],
+  ["flows or runs", (r) => `${r.asked}`],
+  ["with an interval", (r) => percent(r.withMean, r.asked)],
+  ["mean inside", (r) => percent(r.inside, r.withMean)],
+  ["median width", (r) => (r.width === null ? "–" : percent(r.width, 1))],
+  ["deviation inside", (r) => percent(r.deviationInside, r.withDeviation)],
+  ["packets answered for", (r) => percent(r.answered, r.packets)],
+];
+
+/** Rows of one case or several, a heading for each. */
+export function coverageTable(rows: readonly CoverageRow[]): string {
+  const out: string[] = [];
+  for (const name of new Set(rows.map((r) => r.case))) {
+    const own = rows.filter((r) => r.case === name);
+    out.push(`### ${name}`, "", markdown(own), "");
+  }
+  return out.join("\n");
+}
+
+export function coveragePage(rows: readonly CoverageRow[], { seeds }: { seeds: readonly number[] }): string {
+  return `# How often the truth lies in the interval
+
+Made by \`node scripts/bench.mjs coverage ${seeds.length} --seed ${seeds[0]} --write\`: simulated traffic (8 s, 10,000 packets/s, 8 epochs), observed at both ends, sealed into
+records, asked as \`hoptime query --between\` does, over the whole time. *Mean inside*: share of the 95 % intervals that hold the true mean of **all** packets asked for, also those of
+epochs without an answer. *Packets answered for*: share of the packets whose epochs had an answer of that estimator for the flow. The truth is in the clocks of the two points.
+
+${coverageTable(rows)}`;
+}
+
+function markdown(rows: readonly CoverageRow[]): string {
+  const cells = rows.map((row) => COLUMNS.map(([, value]) => value(row)));
+  const titles = COLUMNS.map(([title]) => title);
+  const widths = titles.map((title, i) => Math.max(title.length, ...cells.map((c) => (c[i] ?? "").length)));
+  const line = (texts: readonly string[]) =>
+    `| ${texts.map((t, i) => t.padEnd(widths[i] ?? 0)).join(" | ")} |`;
+  return [line(titles), line(widths.map((w) => "-".repeat(w))), ...cells.map(line)].join("\n");
+}

@@ -1,0 +1,112 @@
+/**
+ * A simulated segment observed at both ends, as `observe` would: epochs cut, taps sealed, records kept; with what really happened beside. What a question
+ * then gets is what an operator would get from the same traffic.
+ *
+ * The truth is in the clocks of the points: the receiver's time of arrival minus the sender's time of sending. No estimator can know more.
+ */
+import type { Kernels } from "../base/kernels.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { MemoryRecords } from "../collect/memory-records.ts";
+import type { CutPlan } from "../epoch/cutter.ts";
+import { findAmong, parseParameters } from "../estimators/parameters.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
+import { PointObserver, type TapPlan } from "../observe/observer.ts";
+import { RECEIVER, type Scenario, SENDER, SIMULATED_FLAG } from "../simulate/scenario.ts";
+import { simulate } from "../simulate/simulate.ts";
+import { FlowTruthTable } from "../simulate/truth.ts";
+import { readTruth, type SegmentTruth } from "./run-segment.ts";
+
+export interface ObservedOptions {
+  cut: CutPlan;
+  /** Names, with parameters where they are not the defaults: `lds:rows=4,columns=4096`. */
+  estimators: readonly string[];
+  /** Of digests, flow hashes and sketches. */
+  seed?: bigint;
+}
+
+export interface ObservedRun {
+  records: MemoryRecords;
+  truth: SegmentTruth;
+  /** Packets of the traffic at the sender; our own left out. */
+  sent: number;
+}
+
+/** Time 0 of the simulation. */
+export const SIMULATED_ORIGIN_NS = 1_700_000_000_000_000_000n;
+const COVER = 64;
+
+export async function observeScenario(
+  kernels: Kernels,
+  scenario: Scenario,
+  { cut, estimators, seed = 1n }: ObservedOptions,
+): Promise<ObservedRun> {
+  const key = FlowKeySpec.parse();
+  const records = new MemoryRecords();
+  const plans = estimators.map(tapPlan);
+  const observer = (point: string, role: "sender" | "receiver", taps: readonly TapPlan[]) =>
+    new PointObserver({
+      kernels,
+      point,
+      role,
+      taps,
+      cut,
+      seed,
+      key: "5tuple",
+      cover: COVER,
+      delays: role === "receiver",
+      onRecord: (record, options) => records.add(record, options),
+    });
+  const ends = {
+    [SENDER]: observer(
+      SENDER,
+      "sender",
+      plans.filter((p) => p.estimator.needs.sender),
+    ),
+    [RECEIVER]: observer(RECEIVER, "receiver", plans),
+  };
+  const truth = new FlowTruthTable(kernels, { key, seed });
+  const mask = key.store(kernels);
+  let sent = 0;
+  try {
+    for await (const { point, batch } of simulate(kernels, scenario).observe([SENDER, RECEIVER])) {
+      kernels.call.keyFlows(batch.address, mask, seed);
+      if (point === SENDER) sent += regular(batch);
+      else {
+        apparentDelays(batch, scenario);
+        truth.updateKeyed(batch);
+      }
+      ends[point as typeof SENDER].feed(batch, SIMULATED_ORIGIN_NS);
+    }
+    for (const end of Object.values(ends)) end.finish();
+    return { records, truth: readTruth(truth), sent };
+  } finally {
+    for (const end of Object.values(ends)) end.free();
+    truth.free();
+    kernels.free(mask);
+  }
+}
+
+function tapPlan(text: string): TapPlan {
+  const colon = text.indexOf(":");
+  const estimator = findAmong(ESTIMATORS, colon < 0 ? text : text.slice(0, colon));
+  return { estimator, parameters: parseParameters(estimator, colon < 0 ? "" : text.slice(colon + 1)) };
+}
+
+function regular({ flags, count }: PacketBatch): number {
+  let n = 0;
+  for (let i = 0; i < count; i++) if ((flags[i]! & SIMULATED_FLAG.reference) === 0) n++;
+  return n;
+}
+
+/** The true delay becomes what the two clocks show: a constant offset and a skew (jitter of timestamps is not undone). */
+function apparentDelays(batch: PacketBatch, { clocks }: Scenario): void {
+  const [from, to] = [clocks?.[SENDER] ?? {}, clocks?.[RECEIVER] ?? {}];
+  const { timeNs, delayNs, count } = batch;
+  for (let i = 0; i < count; i++) {
+    const arrival = (timeNs[i]! - (to.offsetNs ?? 0)) / (1 + 1e-6 * (to.skewPpm ?? 0));
+    const sending = arrival - delayNs[i]!;
+    const told = sending * (1 + 1e-6 * (from.skewPpm ?? 0)) + (from.offsetNs ?? 0);
+    delayNs[i] = Math.round(timeNs[i]! - told);
+  }
+}
