@@ -2,9 +2,9 @@
 import { Command } from "commander";
 import { type ReferenceSummary, sendReferences } from "../delays/reference-sender.ts";
 import { STAMP_PORT } from "../delays/stamp.ts";
-import { endingSignal } from "./signals.ts";
 import { durationOption, integerOption, rateOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
+import { endingSignal } from "./signals.ts";
 
 interface Flags {
   to: string;

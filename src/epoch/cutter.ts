@@ -11,6 +11,7 @@
  *
  * Rows are taken in file order. A row with a timestamp before the open epoch belongs to the open epoch: epochs go back only where the clock does, by more than an hour.
  */
+import { earlier, later } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { CONTROL_PORT, controlOfRow } from "./control.ts";
 import type { EpochBounds } from "./record.ts";
@@ -181,7 +182,7 @@ class AlignedCutter implements Cutter {
   #open(startNs: bigint, sink: EpochSink): void {
     this.#startNs = startNs;
     const endNs = floorTo(startNs, this.#lengthNs) + this.#lengthNs;
-    this.#endNs = endNs > LAST_NS ? LAST_NS : endNs;
+    this.#endNs = earlier(endNs, LAST_NS);
     // Parts of one length may have to be put together again: they have one salt.
     sink.open({ startNs, referenceNs: startNs, salt: floorTo(startNs, this.#lengthNs) });
   }
@@ -317,8 +318,7 @@ function bounds(sequence: bigint, startNs: bigint, endNs: bigint): EpochBounds {
 
 /** A row's time, ns since 1970, rounded down. */
 function instant(originNs: bigint, timeNs: number): bigint {
-  const ns = originNs + BigInt(Math.floor(timeNs));
-  return ns > LAST_NS ? LAST_NS : ns < FIRST_NS ? FIRST_NS : ns;
+  return later(FIRST_NS, earlier(originNs + BigInt(Math.floor(timeNs)), LAST_NS));
 }
 
 function floorTo(ns: bigint, step: bigint): bigint {

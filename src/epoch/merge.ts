@@ -4,8 +4,8 @@ import { mergeDelayErrors } from "../delays/delay-error.ts";
 import type { Estimator, ParameterValues } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { checkGeometry } from "./compatible.ts";
-import { hasGap, joinSpans } from "./parts.ts";
 import type { EpochBounds, EpochRecord, RecordCounters } from "./record.ts";
+import { hasGap, joinSpans } from "./spans.ts";
 
 /** One record for what both hold. Times are counted from a's reference. */
 export function mergeRecords(a: EpochRecord, b: EpochRecord, estimator: Estimator): EpochRecord {

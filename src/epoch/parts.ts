@@ -3,7 +3,9 @@
  * epoch in parts; observing a capture again that has grown gives more of the same part. Told by the times of what each holds (record.ts, Span): parts that
  * lie apart in time may be put together, once each.
  */
-import { MAX_SPANS, type RecordHead, type Span } from "./record.ts";
+import { earlier, later } from "../base/time.ts";
+import type { RecordHead } from "./record.ts";
+import { JITTER_NS, type Span } from "./spans.ts";
 
 export type Relation =
   /** All of the new one is in the old one. */
@@ -14,9 +16,6 @@ export type Relation =
   | "apart"
   /** Neither: they contradict each other, or it cannot be known. */
   | "other";
-
-/** Timestamps are out of order by so much where one file ends and the next begins. */
-const JITTER_NS = 10_000_000n;
 
 export function relationOf(stored: RecordHead, record: RecordHead): Relation {
   const cut = ({ epoch }: RecordHead) => epoch.cutHead || epoch.cutTail;
@@ -53,35 +52,5 @@ function holds(outer: Span, inner: Span): boolean {
 }
 
 function overlap(a: Span, b: Span): bigint {
-  const from = a.firstNs > b.firstNs ? a.firstNs : b.firstNs;
-  const to = a.lastNs < b.lastNs ? a.lastNs : b.lastNs;
-  return to - from;
-}
-
-/** Of both, by time; neighbours become one where there are too many. */
-export function joinSpans(a: readonly Span[] = [], b: readonly Span[] = []): Span[] {
-  let spans = [...a, ...b].sort((x, y) => (x.firstNs < y.firstNs ? -1 : x.firstNs > y.firstNs ? 1 : 0));
-  while (spans.length > MAX_SPANS) {
-    spans = spans.flatMap((span, i) => {
-      const next = spans[i + 1];
-      if (i % 2 === 1) return [];
-      return next ? [{ ...span, lastNs: next.lastNs, packets: span.packets + next.packets }] : [span];
-    });
-  }
-  return spans;
-}
-
-/** A gap between two parts that is so many times the usual one between packets was not observed. */
-const WIDE = 20n;
-
-/** Between the parts lies more than the time between two packets: something of the epoch is missing. */
-export function hasGap(spans: readonly Span[]): boolean {
-  const packets = spans.reduce((n, s) => n + s.packets, 0);
-  const seenNs = spans.reduce((n, s) => n + s.lastNs - s.firstNs, 0n);
-  const usualNs = packets > 1 ? seenNs / BigInt(packets - 1) : 0n;
-  const most = WIDE * usualNs > JITTER_NS ? WIDE * usualNs : JITTER_NS;
-  return spans.some((span, i) => {
-    const before = spans[i - 1];
-    return before !== undefined && span.firstNs - before.lastNs > most;
-  });
+  return earlier(a.lastNs, b.lastNs) - later(a.firstNs, b.firstNs);
 }

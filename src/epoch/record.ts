@@ -27,6 +27,7 @@ import { ByteReader, ByteWriter, crc32c } from "../base/bytes.ts";
 import { FormatError } from "../base/errors.ts";
 import { type DelayError, packDelayError, unpackDelayError } from "../delays/delay-error.ts";
 import type { Role } from "../estimators/estimator.ts";
+import { readSpans, type Span, writeSpans } from "./spans.ts";
 
 export const RECORD_VERSION = 2;
 /** Without spans: what programs of before read too. */
@@ -41,8 +42,6 @@ export const MAX_PAYLOAD_BYTES = 1 << 30;
 /** A packed payload may be this much longer than it is stored, or have `MAX_EASY_BYTES`: a few bytes must not ask for gigabytes. */
 const MAX_RATIO = 100;
 const MAX_EASY_BYTES = 64 << 20;
-/** Parts of one epoch that were put together, at most. */
-export const MAX_SPANS = 4096;
 const CODECS = ["raw", "zlib"] as const;
 const FLAG_VOID = 1;
 const FLAG_CUT_HEAD = 2;
@@ -83,13 +82,6 @@ export interface RecordCounters {
   skipped: Record<string, number>;
   /** Packets that the capturing side says it dropped; null where it does not say. */
   dropped: number | null;
-}
-
-/** Packets of an epoch that was observed in part: the times of the first and the last of them, and how many there are. */
-export interface Span {
-  firstNs: bigint;
-  lastNs: bigint;
-  packets: number;
 }
 
 export interface RecordHead {
@@ -198,27 +190,6 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
   return out.finish();
 }
 
-function writeSpans(out: ByteWriter, spans: readonly Span[]): void {
-  out.varint(spans.length);
-  for (const { firstNs, lastNs, packets } of spans) {
-    out.i64(firstNs);
-    out.i64(lastNs);
-    out.varint(packets);
-  }
-}
-
-function readSpans(reader: ByteReader): Span[] {
-  const at = reader.offset;
-  const count = reader.varint();
-  if (count < 1 || count > MAX_SPANS)
-    throw new FormatError("bad-header", reader.file, at, `a record of ${count} parts`);
-  return Array.from({ length: count }, () => ({
-    firstNs: reader.i64(),
-    lastNs: reader.i64(),
-    packets: reader.varint(),
-  }));
-}
-
 function mayUnpack(storedBytes: number, unpackedBytes: number): boolean {
   return unpackedBytes <= Math.max(MAX_EASY_BYTES, MAX_RATIO * storedBytes);
 }
@@ -324,6 +295,18 @@ export function decodeHead(
   const unpackedBytes = reader.u32();
   const mode = pick(MODES, "epoch mode");
   const role = pick(ROLES, "role");
+  const head = readFields(reader, { mode, role, flags, spans: version === RECORD_VERSION });
+  reader.expectEnd();
+  const layout = { headBytes, storedBytes, unpackedBytes, packed };
+  checkSizes(layout, file, offset);
+  return { head, layout };
+}
+
+/** What follows the sizes, in the order of the bytes. */
+function readFields(
+  reader: ByteReader,
+  { mode, role, flags, spans }: { mode: CutMode; role: RecordRole; flags: number; spans: boolean },
+): RecordHead {
   const payloadVersion = reader.u16();
   const epoch: EpochBounds = {
     mode,
@@ -335,56 +318,46 @@ export function decodeHead(
     cutHead: (flags & FLAG_CUT_HEAD) !== 0,
     cutTail: (flags & FLAG_CUT_TAIL) !== 0,
   };
-  const seed = reader.u64();
-  const fingerprint = reader.u64();
-  const cover = reader.u32();
+  const fixed = { seed: reader.u64(), fingerprint: reader.u64(), cover: reader.u32() };
   const errorAt = reader.offset;
   const delayError = unpackDelayError(reader.u32());
   if (delayError && !(isError(delayError.packetNs) && isError(delayError.meanNs)))
-    throw new FormatError("bad-header", file, errorAt, "the error of the delays is no number of ns");
-  const [frames, packets, short, backward] = [
-    reader.varint(),
-    reader.varint(),
-    reader.varint(),
-    reader.varint(),
-  ];
+    throw new FormatError("bad-header", reader.file, errorAt, "the error of the delays is no number of ns");
+  const counters = readCounters(reader);
+  const names = {
+    point: reader.utf8(),
+    segment: reader.utf8(),
+    estimator: reader.utf8(),
+    parameters: reader.utf8(),
+    key: reader.utf8(),
+    filter: reader.utf8(),
+    program: reader.utf8(),
+  };
+  const reason = reader.utf8();
+  return {
+    ...names,
+    ...fixed,
+    role,
+    payloadVersion,
+    inner: (flags & FLAG_INNER) !== 0,
+    epoch,
+    counters,
+    void: (flags & FLAG_VOID) !== 0 ? reason : null,
+    delayError,
+    ...(spans ? { spans: readSpans(reader) } : {}),
+  };
+}
+
+function readCounters(reader: ByteReader): RecordCounters {
+  const [frames, packets] = [reader.varint(), reader.varint()];
+  const [short, backward] = [reader.varint(), reader.varint()];
   const dropped = reader.varint();
   const skipped: Record<string, number> = {};
   for (let left = reader.varint(); left > 0; left--) {
     const reason = reader.utf8();
     skipped[reason] = reader.varint();
   }
-  const [point, segment, estimator, parameters] = [
-    reader.utf8(),
-    reader.utf8(),
-    reader.utf8(),
-    reader.utf8(),
-  ];
-  const [key, filter, program, reason] = [reader.utf8(), reader.utf8(), reader.utf8(), reader.utf8()];
-  const spans = version === RECORD_VERSION ? readSpans(reader) : null;
-  reader.expectEnd();
-  checkSizes({ headBytes, storedBytes, unpackedBytes, packed }, file, offset);
-  const head: RecordHead = {
-    point,
-    role,
-    segment,
-    estimator,
-    payloadVersion,
-    parameters,
-    key,
-    cover,
-    inner: (flags & FLAG_INNER) !== 0,
-    filter,
-    seed,
-    fingerprint,
-    epoch,
-    counters: { frames, packets, short, backward, skipped, dropped: dropped === 0 ? null : dropped - 1 },
-    void: (flags & FLAG_VOID) !== 0 ? reason : null,
-    program,
-    delayError,
-    ...(spans ? { spans } : {}),
-  };
-  return { head, layout: { headBytes, storedBytes, unpackedBytes, packed } };
+  return { frames, packets, short, backward, skipped, dropped: dropped === 0 ? null : dropped - 1 };
 }
 
 /** Before anything is read or allocated for it. */

@@ -2,15 +2,16 @@
  * A point being observed: Source -> DelaySource -> lanes (filter, key, cutter, taps) -> RecordSink. Runs until the source ends, which the AbortSignal that the source was
  * made with does too. Then the open epochs are sealed and everything sealed is durable. Held: the taps' memory, and records on their way, which are bounded; so it runs for days.
  */
+
+import type { UsageError } from "../base/errors.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import type { Source, SourceBatch } from "../capture/source/source.ts";
 import type { DelaySource, DelaySourceCounts } from "../delays/delay-source.ts";
-import type { OwnedBatch } from "../delays/reference-delays.ts";
 import { delaysFromSource } from "../delays/delay-source.ts";
+import type { OwnedBatch } from "../delays/reference-delays.ts";
 import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
-import type { UsageError } from "../base/errors.ts";
-import type { ObserverOptions } from "./observer.ts";
 import { type Lane, type LaneOptions, RunningLane } from "./lane.ts";
+import type { ObserverOptions } from "./observer.ts";
 import type { RecordSink } from "./record-sink.ts";
 
 export interface ObserveOptions extends Omit<LaneOptions, "onRecord" | "delays"> {
@@ -122,6 +123,8 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
 async function* batchesAndTicks(source: Source, tickMs: number): AsyncGenerator<SourceBatch | bigint> {
   for (;;) {
     const next = source.next();
+    // Nobody may be left to hear of it.
+    next.catch(() => {});
     let got: SourceBatch | null | undefined;
     while (source.live && (got = await within(next, tickMs)) === undefined) {
       const nowNs = source.nowNs();

@@ -11,14 +11,8 @@ import { type CaptureTotals, NO_TOTALS } from "../capture/source/source.ts";
 import { addDelayErrors, type DelayErrorSums, delayErrorOf, noDelayErrors } from "../delays/delay-error.ts";
 import { geometryFingerprint } from "../epoch/compatible.ts";
 import { type CutPlan, type Cutter, createCutter, type EpochSink } from "../epoch/cutter.ts";
-import type {
-  EncodeOptions,
-  EpochBounds,
-  EpochRecord,
-  RecordCounters,
-  RecordRole,
-  Span,
-} from "../epoch/record.ts";
+import type { EncodeOptions, EpochBounds, EpochRecord, RecordCounters, RecordRole } from "../epoch/record.ts";
+import type { Span } from "../epoch/spans.ts";
 import type { Estimator, ParameterValues, Role, SealedEpoch, Tap } from "../estimators/estimator.ts";
 import { formatParameters } from "../estimators/parameters.ts";
 

@@ -1,6 +1,7 @@
 /** Captures as a source: those that are given, one after the other; or as they come (rotating-files.ts). */
-import type { Kernels } from "../../base/kernels.ts";
+
 import { FormatError } from "../../base/errors.ts";
+import type { Kernels } from "../../base/kernels.ts";
 import { type CaptureOptions, CaptureReader, type CaptureStatistics } from "../reader.ts";
 import { isStandardInput } from "./capture-path.ts";
 import { openGrowingFile } from "./growing-file.ts";

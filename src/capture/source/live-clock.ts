@@ -3,6 +3,8 @@
  * this host's clock minus the longest lag seen of late and some patience. A stream whose packets were not captured just now (a recording that is piped in)
  * has no such clock: a pause in the pipe is no pause on the wire.
  */
+import { later } from "../../base/time.ts";
+
 const LIVE_WITHIN_NS = 300_000_000_000n;
 /** Beyond the longest lag: a capture that fills its buffer more slowly than before. */
 export const PATIENCE_NS = 1_500_000_000n;
@@ -50,7 +52,6 @@ export class LiveClock {
   /** Null while the stream is not known to be live. */
   nowNs(): bigint | null {
     if (this.#lagNs === null) return null;
-    const lagNs = this.#beforeNs > this.#lagNs ? this.#beforeNs : this.#lagNs;
-    return this.#wall() - lagNs - PATIENCE_NS;
+    return this.#wall() - later(this.#beforeNs, this.#lagNs) - PATIENCE_NS;
   }
 }
