@@ -78,7 +78,7 @@ export interface KernelExports {
   flowPacketKey(flowHash: bigint, ipid: number): bigint;
   flowPacketKeys(flowHash: bigint, first: number, n: number, out: number): void;
   mapleBufferAppend(p: number, b: number, from: number, to: number): void;
-  mapleBufferFlows(p: number, flows: number): void;
+  mapleBufferForgetFlows(p: number): void;
   // kernels/maple/cells.ts
   mapleCellsNew(groups: number): number;
   mapleCellsFree(p: number): void;

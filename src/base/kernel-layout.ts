@@ -289,7 +289,7 @@ export const BufferLayout = {
   flowId: 40,
   flows: 44,
   flowLimit: 48,
-  pad: 52,
+  keep: 52,
   perByte: 56,
   bytes: 64,
   sum: 72,
@@ -297,8 +297,11 @@ export const BufferLayout = {
   carry: 88,
   least: 96,
   most: 104,
+  base: 112,
+  begun: 120,
+  closed: 124,
 } as const;
-export const BufferBytes = 112;
+export const BufferBytes = 128;
 
 /** Constants of kernels/maple/buffer.ts. */
 export const bufferConstants = {

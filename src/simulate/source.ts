@@ -75,11 +75,22 @@ function checkRate(ratePps: number, inputs: number, lineRateBps: number, sizes: 
   );
 }
 
+/** Beyond this many terms, the rest of the sum is an integral (Euler-Maclaurin; off by less than 1e-20). */
+const SUMMED_TERMS = 100_000;
+
 /** Mean of the flow sizes: the sum of P(size >= k). */
 export function meanFlowPackets(alpha: number, maxPackets: number): number {
+  const last = Math.floor(maxPackets);
+  const summed = Math.min(last, SUMMED_TERMS);
   let sum = 0;
-  for (let k = Math.floor(maxPackets); k >= 1; k--) sum += k ** -alpha;
-  return sum;
+  for (let k = summed; k >= 1; k--) sum += k ** -alpha;
+  if (last === summed) return sum;
+  // The sum of f(k) from m to n is the integral from m to n, and half of what stands at its ends.
+  const first = summed + 1;
+  const integral =
+    alpha === 1 ? Math.log(last / first) : (last ** (1 - alpha) - first ** (1 - alpha)) / (1 - alpha);
+  const slope = (k: number) => -alpha * k ** (-alpha - 1);
+  return sum + integral + (first ** -alpha + last ** -alpha) / 2 + (slope(last) - slope(first)) / 12;
 }
 
 export const SYNTHETIC_DEFAULTS = {

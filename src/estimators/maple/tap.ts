@@ -121,7 +121,9 @@ export class MapleTap implements Tap {
     const cells = new CellTable(kernels, this.#epochCentres(count));
     const codes = kernels.alloc(2 * count);
     cells.assign(buffer.delays, codes, count);
-    const sections: PartContents["sections"] = { cells: encodeCells(cells.sums(), this.#compact) };
+    const sections: PartContents["sections"] = {
+      cells: encodeCells(cells.sums(), this.#compact, buffer.totals().baseNs),
+    };
     for (const identity of identitiesOf(this.#parameters)) {
       const geometry = geometryOf(this.#parameters, cells.groups, storeSeed(this.#seed, identity));
       const store = this.#storeOf(geometry, this.#columnOf(identity), codes, count);
@@ -189,7 +191,9 @@ export class MapleTap implements Tap {
       return this.#sealed({}, 0);
     }
     const sums = this.#cells.sums();
-    const sections: PartContents["sections"] = { cells: encodeCells(sums, this.#compact) };
+    const sections: PartContents["sections"] = {
+      cells: encodeCells(sums, this.#compact, this.#buffer.totals().baseNs),
+    };
     for (const [identity, store] of this.#stores) {
       store.close(sums.map((s) => s.count));
       sections[identity] = store.body();

@@ -94,9 +94,11 @@ class Asking {
     const answers = emptyAnswers(digests.length);
     const times = new Array<bigint>(digests.length).fill(0n);
     let strangers = 1;
+    let boundsHold = 1;
     this.#each((epoch) => {
       this.#require(epoch, "digest", "its packets can be asked by flow and IPID only");
       strangers *= 1 - epoch.lookup.absentAccepted;
+      boundsHold = Math.min(boundsHold, epoch.lookup.boundsHold);
       const more = epoch.lookup.lookup("digest", digests);
       for (let i = 0; i < digests.length; i++) {
         if (more.kind[i] !== 0 && more.groupPackets[i]! > answers.groupPackets[i]!)
@@ -110,6 +112,11 @@ class Asking {
     if (1 - strangers > NOTED_STRANGERS) {
       this.#notes.push(
         `a packet that never came by would be answered with a probability of ${(100 * (1 - strangers)).toPrecision(2)} %`,
+      );
+    }
+    if (boundsHold < 1) {
+      this.#notes.push(
+        `the bounds of a packet's delay hold for ${(100 * boundsHold).toPrecision(3)} % of packets: this store overwrites or leaves out the others`,
       );
     }
     this.#questionBytes = digestQuestionBytes(digests.length);
