@@ -13,8 +13,8 @@ export class Total {
   first: f64; //      sums are taken around the first delay, so they neither overflow nor cancel
   sum: f64; //        of (d - first)
   squares: f64; //    of (d - first)^2
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   jitter: f64;
   jitterCount: f64;
   ttlLower: u32; //   TTL at AFTER below / equal to / above the one at BEFORE
@@ -39,8 +39,8 @@ export class Interval {
   first: f64;
   sum: f64;
   squares: f64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   index: f64; //      which one it is, from 0 on
 }
 export const INTERVAL_BYTES: u32 = offsetof<Interval>();

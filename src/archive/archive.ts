@@ -19,7 +19,7 @@ import { type MergeRecords, RecordWriter, type StoreItem, type StoreOutcome } fr
 export const ARCHIVE_FORMAT = "hoptime.archive/2";
 /** Its records lie in the folders of their hours; they are read, and new ones stored beside them as version 2 has it. */
 const FORMER_FORMAT = "hoptime.archive/1";
-const MOST_OPEN = 64;
+const MAX_OPEN = 64;
 
 export interface StoreResult {
   stored: number;
@@ -162,7 +162,7 @@ export class RecordArchive {
       }
       // The one not used for longest makes room.
       for (const [file, { fd: old }] of this.#open) {
-        if (this.#open.size < MOST_OPEN) break;
+        if (this.#open.size < MAX_OPEN) break;
         closeSync(old);
         this.#open.delete(file);
       }

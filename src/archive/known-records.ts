@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { identity, parseFileName } from "./names.ts";
 
 /** Files remembered, of all folders together. */
-const MOST_FILES = 20_000;
+const MAX_FILES = 20_000;
 
 export class KnownRecords {
   /** The folder used last is at the end. */
@@ -12,7 +12,7 @@ export class KnownRecords {
   readonly #most: number;
   #files = 0;
 
-  constructor(most: number = MOST_FILES) {
+  constructor(most: number = MAX_FILES) {
     this.#most = most;
   }
 

@@ -124,7 +124,7 @@ export const linkConstants = {
 
 /** Constants of kernels/decode/origin.ts. */
 export const originConstants = {
-  MOST_STAMPS: 1024,
+  MAX_TIMESTAMPS: 1024,
 } as const;
 
 /** Interface of kernels/decode/walk.ts. */
@@ -167,8 +167,8 @@ export const FlowBytes = 64;
 /** FlowMore of kernels/flows/flow-records.ts. */
 export const FlowMoreLayout = {
   squares: 0,
-  least: 8,
-  most: 16,
+  minimum: 8,
+  maximum: 16,
   sum: 24,
   jitter: 32,
   list: 40,
@@ -243,7 +243,7 @@ export const flowSumsConstants = {
   BY_PACKETS: 0,
   BY_BYTES: 1,
   BY_MEAN: 2,
-  BY_MOST: 3,
+  BY_MAX: 3,
   BY_LOST: 4,
   EDGE_HEAD_BEFORE: 1,
   EDGE_TAIL_BEFORE: 2,
@@ -295,8 +295,8 @@ export const BufferLayout = {
   sum: 72,
   squares: 80,
   carry: 88,
-  least: 96,
-  most: 104,
+  minimum: 96,
+  maximum: 104,
   base: 112,
   begun: 120,
   closed: 124,
@@ -329,8 +329,8 @@ export const TotalLayout = {
   first: 24,
   sum: 32,
   squares: 40,
-  least: 48,
-  most: 56,
+  minimum: 48,
+  maximum: 56,
   jitter: 64,
   jitterCount: 72,
   ttlLower: 80,
@@ -351,8 +351,8 @@ export const IntervalLayout = {
   first: 8,
   sum: 16,
   squares: 24,
-  least: 32,
-  most: 40,
+  minimum: 32,
+  maximum: 40,
   index: 48,
 } as const;
 export const IntervalBytes = 56;
@@ -501,7 +501,7 @@ export const GapLayout = {
   since: 112,
   ratio: 120,
   drag: 128,
-  least: 136,
+  minimum: 136,
   miss: 144,
   missSquared: 152,
   off: 160,
@@ -617,8 +617,8 @@ export const RliLayout = {
   bytesSince: 128,
   sum: 136,
   squares: 144,
-  least: 152,
-  most: 160,
+  minimum: 152,
+  maximum: 160,
   error: 168,
   misses: 176,
   stamps: 184,

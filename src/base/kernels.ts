@@ -70,11 +70,11 @@ function memoryFlags(bytes: Uint8Array): number {
 
 /** The same module, but for its memory, which other threads can be given. */
 function sharing(bytes: Uint8Array): Uint8Array {
-  const hasMost = 1;
+  const hasMaximum = 1;
   const isShared = 2;
   const at = memoryFlags(bytes);
-  if (bytes[at] !== hasMost) throw new Error("dist/kernels.wasm has a memory without bound");
-  bytes[at] = hasMost | isShared;
+  if (bytes[at] !== hasMaximum) throw new Error("dist/kernels.wasm has a memory without bound");
+  bytes[at] = hasMaximum | isShared;
   return bytes;
 }
 

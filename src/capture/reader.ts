@@ -12,7 +12,7 @@ import { InterfaceTable } from "./format/interface-table.ts";
 import {
   BLOCK,
   type CaptureInterface,
-  leastBlockBytes,
+  minBlockBytes,
   readInterface,
   readStatistics,
 } from "./format/pcapng-blocks.ts";
@@ -322,7 +322,7 @@ export class CaptureReader {
     }
     const length = head.getUint32(4, this.#little);
     const known = type === BLOCK.section || type === BLOCK.interface || type === BLOCK.statistics;
-    if (length < leastBlockBytes(type) || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
+    if (length < minBlockBytes(type) || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
       const what = `the block's length (${length}) cannot be right; the file is damaged from here on`;
       this.#stop(chunk.offset, what);
       return;

@@ -4,7 +4,7 @@ import type { CutChoice } from "./lane.ts";
 import type { ObserveResult } from "./observe.ts";
 import { OBSERVE_COVER } from "./observe-captures.ts";
 
-const LEAST_COVER = 48;
+const MIN_COVER = 48;
 
 interface NoteOptions {
   cover?: number;
@@ -15,9 +15,9 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
   const notes: string[] = [];
   const cover = options.cover ?? OBSERVE_COVER;
   if (result.short > 0) {
-    const least = Math.min(...result.captures.flatMap((c) => c.shorts.map(([bytes]) => bytes)));
+    const minimum = Math.min(...result.captures.flatMap((c) => c.shorts.map(([bytes]) => bytes)));
     // Less is no identity: such packets stay told apart by what there is.
-    const smaller = Math.max(LEAST_COVER, least);
+    const smaller = Math.max(MIN_COVER, minimum);
     const advice = smaller < cover ? `: observe both points with ‘cover ${smaller}’` : "";
     notes.push(
       `${result.short} packets are cut within the first ${cover} bytes that tell packets apart, and may look different at the other point${advice}`,

@@ -63,7 +63,7 @@ export interface ObservationReport {
   notes: string[];
 }
 
-const MOST_VOIDS = 1000;
+const MAX_VOIDS = 1000;
 
 export async function observePoint(options: ObservePointOptions): Promise<ObservationReport> {
   checkName("point", options.point);
@@ -80,7 +80,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
     ...{ kernels, lanes, taps, sink },
     onRecord: (record) => {
       noteCosts(kernels, taps, record, costs);
-      if (record.void !== null && voids.size < MOST_VOIDS) voids.set(record.epoch.startNs, record.void);
+      if (record.void !== null && voids.size < MAX_VOIDS) voids.set(record.epoch.startNs, record.void);
     },
   });
   await sink.close();

@@ -56,9 +56,9 @@ export interface ObserveResult {
 
 const TICK_MS = 200;
 /** Records that may be on their way to the sink, and their bytes: more waits. */
-const MOST_UNDERWAY = 512;
-const MOST_UNDERWAY_BYTES = 64 << 20;
-const MOST_REFUSALS = 20;
+const MAX_UNDERWAY = 512;
+const MAX_UNDERWAY_BYTES = 64 << 20;
+const MAX_REFUSALS = 20;
 
 export async function observe(options: ObserveOptions): Promise<ObserveResult> {
   const { source, sink } = options;
@@ -186,7 +186,7 @@ class Outbox {
         done();
         if (result.outcome === "refused") {
           this.counts.refused++;
-          if (this.refusals.length < MOST_REFUSALS) this.refusals.push(result.reason);
+          if (this.refusals.length < MAX_REFUSALS) this.refusals.push(result.reason);
         } else {
           this.counts[result.outcome]++;
           this.counts.bytes += result.bytes;
@@ -201,7 +201,7 @@ class Outbox {
 
   /** Waits where too much is on its way; throws where the sink has failed. */
   async room(): Promise<void> {
-    if (this.#underway > MOST_UNDERWAY || this.#bytes > MOST_UNDERWAY_BYTES) await this.#sink.flush();
+    if (this.#underway > MAX_UNDERWAY || this.#bytes > MAX_UNDERWAY_BYTES) await this.#sink.flush();
     if (this.#failure) throw this.#failure.error;
   }
 

@@ -57,7 +57,7 @@ export function followCapture(
 /** Other things get their turn after this long: signals, timers, writing. Files are read without ever waiting. */
 const TURN_MS = 20;
 /** Captures whose statistics are kept one by one; beyond, the oldest are one. */
-const MOST_CAPTURES = 256;
+const MAX_CAPTURES = 256;
 
 export class CaptureSource implements Source {
   readonly name: string;
@@ -143,7 +143,7 @@ export class CaptureSource implements Source {
     reader.close();
     reader.free();
     const [first, second] = this.#finished;
-    if (this.#finished.length > MOST_CAPTURES && first && second)
+    if (this.#finished.length > MAX_CAPTURES && first && second)
       this.#finished.splice(0, 2, joinStatistics(first, second));
   }
 

@@ -11,7 +11,7 @@ export const PATIENCE_NS = 1_500_000_000n;
 /** Lags are remembered for one to two of these: one stall does not hold the stream back for ever. */
 const WINDOW_NS = 60_000_000_000n;
 
-const MOST_STRANGE = 3;
+const MAX_STRANGE = 3;
 
 export type WallClock = () => bigint;
 export const systemClock: WallClock = () => BigInt(Date.now()) * 1_000_000n;
@@ -35,7 +35,7 @@ export class LiveClock {
     const lagNs = wallNs - latestNs;
     if (lagNs > LIVE_WITHIN_NS || lagNs < -LIVE_WITHIN_NS) {
       // One wild timestamp does not make it a recording.
-      if (++this.#strange > MOST_STRANGE) this.#lagNs = null;
+      if (++this.#strange > MAX_STRANGE) this.#lagNs = null;
       return;
     }
     this.#strange = 0;

@@ -151,8 +151,8 @@ export class SpikeTracker {
     let best = Number.NEGATIVE_INFINITY;
     for (const { epochs, lasting, fleeting } of SUSTAINED) {
       if (this.#run.length < epochs) break;
-      const least = Math.min(...this.#run.slice(-epochs).map((r) => r.score));
-      best = Math.max(best, least + lasting + fleeting * independence);
+      const minimum = Math.min(...this.#run.slice(-epochs).map((r) => r.score));
+      best = Math.max(best, minimum + lasting + fleeting * independence);
     }
     return best;
   }
