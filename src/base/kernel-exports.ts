@@ -2,6 +2,7 @@
 export interface KernelExports {
   // kernels/decode/batch.ts
   batchNew(capacity: number): number;
+  batchKeepFrames(b: number): void;
   batchFree(b: number): void;
   alloc(bytes: number): number;
   free(p: number): void;
@@ -120,6 +121,10 @@ export interface KernelExports {
   delaysSent(p: number, b: number, from: number, until: number, shift: number): number;
   delaysFill(p: number, b: number, shift: number): void;
   delaysCount(p: number, what: number): number;
+  // kernels/match/fates.ts
+  matchFates(p: number): number;
+  matchNoteFates(p: number): void;
+  matchTakeFates(p: number): number;
   // kernels/match/match.ts
   matchRows(p: number, b: number, runs: number, runCount: number, side: number, from: number, shift: number): void;
   matchFinish(p: number): void;

@@ -20,9 +20,10 @@ export const BatchLayout = {
   delay: 64,
   select: 68,
   shorts: 72,
-  lean: 76,
+  frame: 76,
+  lean: 80,
 } as const;
-export const BatchBytes = 80;
+export const BatchBytes = 84;
 
 /** Constants of kernels/decode/batch.ts. */
 export const batchConstants = {
@@ -319,6 +320,38 @@ export const svbfConstants = {
   KIND_MULTI: 131072,
 } as const;
 
+/** Fate of kernels/match/fates.ts. */
+export const FateLayout = {
+  send: 0,
+  arrive: 8,
+  delay: 16,
+  flow: 24,
+  kind: 28,
+} as const;
+export const FateBytes = 32;
+
+/** Fates of kernels/match/fates.ts. */
+export const FatesLayout = {
+  records: 0,
+  count: 4,
+  room: 8,
+} as const;
+export const FatesBytes = 12;
+
+/** Constants of kernels/match/fates.ts. */
+export const fatesConstants = {
+  FATE_BYTES: 32,
+  FATE_FORWARD: 1,
+  FATE_REVERSE: 2,
+  FATE_ONLY_BEFORE: 3,
+  FATE_ONLY_AFTER: 4,
+  FATE_DUPLICATE: 5,
+  FATE_HEAD_BEFORE: 6,
+  FATE_TAIL_BEFORE: 7,
+  FATE_HEAD_AFTER: 8,
+  FATE_TAIL_AFTER: 9,
+} as const;
+
 /** Total of kernels/match/match-state.ts. */
 export const TotalLayout = {
   matched: 0,
@@ -404,8 +437,9 @@ export const MatchLayout = {
   firstSeen1: 216,
   lastSeen0: 224,
   lastSeen1: 232,
+  fates: 240,
 } as const;
-export const MatchBytes = 240;
+export const MatchBytes = 244;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
