@@ -41,8 +41,8 @@ export class Buffer {
   sum: i64; //       of delays, as squares, least and most: beyond `base`
   squares: u64;
   carry: u64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   base: f64;
   begun: u32; //     a delay of the epoch has been seen
   closed: u32; //    a flow found no place: no other gets one, or it would be listed with its later packets only
@@ -91,8 +91,8 @@ export function mapleBufferReset(p: usize): void {
   buffer.sum = 0;
   buffer.squares = 0;
   buffer.carry = 0;
-  buffer.least = Infinity;
-  buffer.most = -Infinity;
+  buffer.minimum = Infinity;
+  buffer.maximum = -Infinity;
   buffer.keep = 0xffffffff;
   buffer.begun = 0;
   buffer.closed = 0;
@@ -217,8 +217,8 @@ function addSums(buffer: Buffer, delay: f64, bytes: f64): void {
   const square = distance * distance;
   buffer.squares += square;
   if (buffer.squares < square) buffer.carry++;
-  buffer.least = min<f64>(buffer.least, delay);
-  buffer.most = max<f64>(buffer.most, delay);
+  buffer.minimum = min<f64>(buffer.minimum, delay);
+  buffer.maximum = max<f64>(buffer.maximum, delay);
 }
 
 /** The flow and IPID of row i go beside the packet that is kept n-th. */

@@ -2,6 +2,7 @@
 export interface KernelExports {
   // kernels/decode/batch.ts
   batchNew(capacity: number): number;
+  batchKeepFrames(b: number): void;
   batchFree(b: number): void;
   alloc(bytes: number): number;
   free(p: number): void;
@@ -43,7 +44,7 @@ export interface KernelExports {
   flowCountsClear(p: number): void;
   // kernels/flows/flow-index.ts
   statsKey(p: number, id: number, out: number): void;
-  statsPeer(p: number, from: number, most: number, scratch: number): number;
+  statsPeer(p: number, from: number, maximum: number, scratch: number): number;
   statsReverse(p: number, id: number, scratch: number): number;
   // kernels/flows/flow-records.ts
   statsCount(p: number): number;
@@ -55,7 +56,7 @@ export interface KernelExports {
   statsTop(): number;
   // kernels/flows/flow-sums.ts
   statsSums(p: number, from: number, to: number, twoWay: number, out: number): void;
-  statsMeasure(p: number, from: number, to: number, by: number, way: number, edges: number, least: number, out: number): number;
+  statsMeasure(p: number, from: number, to: number, by: number, way: number, edges: number, minimum: number, out: number): number;
   statsEdgesOnly(p: number, from: number, to: number, out: number): number;
   statsDirection(p: number, id: number): number;
   statsTurn(p: number, id: number, direction: number): void;
@@ -115,11 +116,15 @@ export interface KernelExports {
   svbfLookup(bits: number, m: number, hashes: number, seed: bigint, groups: number, counts: number, keys: number, n: number, out: number): void;
   svbfPosition(key: bigint, seed: bigint, m: number, j: number): number;
   // kernels/match/delays.ts
-  delaysNew(window: number, least: number): number;
+  delaysNew(window: number, minimum: number): number;
   delaysFree(p: number): void;
   delaysSent(p: number, b: number, from: number, until: number, shift: number): number;
   delaysFill(p: number, b: number, shift: number): void;
   delaysCount(p: number, what: number): number;
+  // kernels/match/fates.ts
+  matchFates(p: number): number;
+  matchNoteFates(p: number): void;
+  matchTakeFates(p: number): number;
   // kernels/match/match.ts
   matchRows(p: number, b: number, runs: number, runCount: number, side: number, from: number, shift: number): void;
   matchFinish(p: number): void;
@@ -138,7 +143,7 @@ export interface KernelExports {
   thinNew(): number;
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;
   thinGive(p: number, out: number): number;
-  timesBetween(times: number, from: number, to: number, previous: number, least: number, most: number): number;
+  timesBetween(times: number, from: number, to: number, previous: number, minimum: number, maximum: number): number;
   // kernels/rli/hmac.ts
   hmacFree(p: number): void;
   hmacNew(key: number, bytes: number): number;
@@ -219,7 +224,7 @@ export interface KernelExports {
   simBytes(b: number): number;
   simInject(b: number, times: number, out: number, number: bigint, seed: bigint, meta: bigint, addr: bigint, length: number, flags: number): number;
   simMerge(a: number, b: number, position: number, out: number): void;
-  simStampOrder(b: number, first: number): number;
+  simTimestampOrder(b: number, first: number): number;
   // kernels/simulate/traffic.ts
   simTrafficActive(p: number): number;
   simTrafficFill(p: number, b: number): number;
@@ -251,7 +256,7 @@ export interface KernelExports {
   colateEdge(p: number, vector: number, edge: bigint): void;
   colateSlot(p: number, slot: number, seed: bigint, first: number, cells: number): void;
   colateCells(p: number): number;
-  colateMost(p: number): number;
+  colateMax(p: number): number;
   colateTotal(p: number): bigint;
   colateUpdate(p: number, b: number, from: number, to: number, start: number): void;
   colatePlaces(p: number, hashes: number, count: number, out: number): void;

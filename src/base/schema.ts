@@ -246,10 +246,10 @@ function meantField(name: string, fields: readonly string[]): string {
 export function closest(name: string, names: readonly string[]): string | undefined {
   const allowed = Math.max(1, Math.floor(name.length / 3));
   let best: string | undefined;
-  let least = allowed + 1;
+  let minimum = allowed + 1;
   for (const candidate of names) {
     const slips = editDistance(name.toLowerCase(), candidate.toLowerCase());
-    if (slips < least) [best, least] = [candidate, slips];
+    if (slips < minimum) [best, minimum] = [candidate, slips];
   }
   return best;
 }
@@ -263,10 +263,10 @@ function editDistance(a: string, b: string): number {
     const next = [i];
     for (let j = 1; j <= b.length; j++) {
       const changed = a[i - 1] === b[j - 1] ? 0 : 1;
-      let least = Math.min((next[j - 1] ?? 0) + 1, (row[j] ?? 0) + 1, (row[j - 1] ?? 0) + changed);
+      let minimum = Math.min((next[j - 1] ?? 0) + 1, (row[j] ?? 0) + 1, (row[j - 1] ?? 0) + changed);
       if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
-        least = Math.min(least, (before[j - 2] ?? 0) + 1);
-      next.push(least);
+        minimum = Math.min(minimum, (before[j - 2] ?? 0) + 1);
+      next.push(minimum);
     }
     [before, row] = [row, next];
   }

@@ -280,7 +280,7 @@ export interface Sizing<P extends ParameterValues = ParameterValues> {
 /** Other parameters suit other traffic better, for those who can run both and choose afterwards (compare). */
 export interface Tuning<P extends ParameterValues = ParameterValues> {
   /** For few flows. `given`: names that were set on purpose, which stay. Null where nothing is to be gained. */
-  forFewFlows(parameters: P, given: ReadonlySet<string>): { parameters: P; mostFlows: number } | null;
+  forFewFlows(parameters: P, given: ReadonlySet<string>): { parameters: P; maxFlows: number } | null;
 }
 
 /** Payloads of this layout can be used. */

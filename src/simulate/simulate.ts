@@ -29,7 +29,7 @@ import {
   passAndSort,
   passInPlace,
   resequence,
-  stampOrder,
+  timestampOrder,
 } from "./streams.ts";
 import { FlowTruthTable } from "./truth.ts";
 
@@ -196,7 +196,7 @@ export class Simulation {
         const point = { name, sender: name === SENDER, clock, seed, stream: STREAM.clock + position };
         batches = observePoint(kernels, batches, seen, point);
       };
-      batches = stampOrder(kernels, batches);
+      batches = timestampOrder(kernels, batches);
       tap(SENDER, 0);
       for (const [i, hop] of scenario.path.entries()) {
         const stage = stages[i]!;

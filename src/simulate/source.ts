@@ -66,12 +66,12 @@ function checkedSizes(sizes: Sizes | undefined): Required<Sizes> {
 function checkRate(ratePps: number, inputs: number, lineRateBps: number, sizes: Required<Sizes>): void {
   const { share1500, share576 } = sizes;
   const bytes = 1500 * share1500 + 576 * share576 + SMALL_BYTES * (1 - share1500 - share576);
-  const most = (inputs * lineRateBps) / (8 * bytes);
-  if (ratePps <= most) return;
+  const maximum = (inputs * lineRateBps) / (8 * bytes);
+  if (ratePps <= maximum) return;
   throw new UsageError(
     "bad-parameter",
     `${ratePps} packets per second of ${Math.round(bytes)} bytes do not fit ${inputs} input links of ${lineRateBps / 1e9} Gbit/s`,
-    `at most ${Math.floor(most)}; more inputs carry more`,
+    `at most ${Math.floor(maximum)}; more inputs carry more`,
   );
 }
 

@@ -7,7 +7,7 @@ import type { PacketBatch } from "../../capture/batch.ts";
 
 /** u32 fields, then 8-byte ones, of kernels/maple/buffer.ts. */
 const FIELD = { count: 1, seen: 2, unknown: 3, shed: 4, untold: 5, digest: 6, flow: 7, delay: 8 } as const;
-const WIDE = { bytes: 8, sum: 9, squares: 10, carry: 11, least: 12, most: 13, base: 14 } as const;
+const WIDE = { bytes: 8, sum: 9, squares: 10, carry: 11, minimum: 12, maximum: 13, base: 14 } as const;
 
 /** Sums over an epoch's packets that have a delay, kept or not: exact integers. */
 export interface EpochTotals {
@@ -25,8 +25,8 @@ export interface EpochTotals {
   bytes: number;
   sum: bigint;
   squares: bigint;
-  leastNs: number;
-  mostNs: number;
+  minNs: number;
+  maxNs: number;
 }
 
 /** Bytes per row: digest, flow key, delay; IPID and flow number where flows are listed. */
@@ -86,8 +86,8 @@ export class EpochBuffer {
       bytes: f64[at + WIDE.bytes]!,
       sum: i64[at + WIDE.sum]!,
       squares: (u64[at + WIDE.carry]! << 64n) | u64[at + WIDE.squares]!,
-      leastNs: f64[at + WIDE.least]!,
-      mostNs: f64[at + WIDE.most]!,
+      minNs: f64[at + WIDE.minimum]!,
+      maxNs: f64[at + WIDE.maximum]!,
     };
   }
 

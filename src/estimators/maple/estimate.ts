@@ -84,7 +84,7 @@ export function estimateSegment(totals: readonly EpochTotals[]): SegmentEstimate
   };
   const overflow: NoAnswer = { reason: "overflow", text: "delays above 4.29 s are not squared exactly" };
   const longest = Math.max(
-    ...totals.map((t) => (t.summed === 0 ? 0 : Math.max(Math.abs(t.leastNs), Math.abs(t.mostNs)))),
+    ...totals.map((t) => (t.summed === 0 ? 0 : Math.max(Math.abs(t.minNs), Math.abs(t.maxNs)))),
   );
   const whole = sum / BigInt(summed);
   return {

@@ -38,7 +38,7 @@ import { tailBytes } from "./stores/svbf.ts";
 /** Reading a store whole costs about this many bytes' worth of one range read. */
 const BYTES_PER_RANGE_READ = 4096;
 /** No IP packet is longer: bounds what an unknown size may hide. */
-const MOST_BYTES = 65_535;
+const MAX_BYTES = 65_535;
 
 export class MaplePayload implements PacketLookup {
   readonly parts: readonly MaplePart[];
@@ -384,7 +384,7 @@ export class MaplePart {
       const slack = (nsPerByte === 0 ? 0 : 1) + Math.abs(baseNs) * 2 ** -52;
       answers.lowNs[i] = baseNs + cells[range & 0xffff]!.lowNs + nsPerByte * (known ? size : 0) - slack;
       answers.highNs[i] =
-        baseNs + cells[range >>> 16]!.highNs + nsPerByte * (known ? size : MOST_BYTES) + slack;
+        baseNs + cells[range >>> 16]!.highNs + nsPerByte * (known ? size : MAX_BYTES) + slack;
       answers.varianceNs2[i] = cell.varianceNs2;
       answers.groupPackets[i] = cell.count;
     }

@@ -80,16 +80,16 @@ export function encodeCells(cells: readonly CellSums[], compact = false, baseNs 
       if (cell.count === 0) continue;
       const base = BigInt(cell.baseNs);
       putBig(out, zigzag(base - before));
-      putBig(out, zigzag(base - BigInt(cell.leastNs)));
-      putBig(out, zigzag(BigInt(cell.mostNs) - base));
+      putBig(out, zigzag(base - BigInt(cell.minNs)));
+      putBig(out, zigzag(BigInt(cell.maxNs) - base));
       putBig(out, zigzag(cell.sum));
       putBig(out, cell.squares);
       before = base;
       continue;
     }
     out.f64(cell.baseNs);
-    out.f64(cell.leastNs);
-    out.f64(cell.mostNs);
+    out.f64(cell.minNs);
+    out.f64(cell.maxNs);
     out.i64(BigInt.asIntN(64, cell.sum));
     out.u64(cell.squares & 0xffff_ffff_ffff_ffffn);
     out.u32(Number((cell.squares >> 64n) & 0xffff_ffffn));
@@ -106,23 +106,23 @@ export function decodeCells(bytes: Uint8Array, compact = false, baseNs = 0): Cel
     if (compact) {
       const count = Number(takeBig(reader));
       if (count === 0) {
-        const none = { leastNs: Infinity, mostNs: -Infinity, sum: 0n, squares: 0n };
+        const none = { minNs: Infinity, maxNs: -Infinity, sum: 0n, squares: 0n };
         cells.push({ baseNs: Number(before), count, ...none });
         continue;
       }
       before += unzigzag(takeBig(reader));
-      const leastNs = Number(before - unzigzag(takeBig(reader)));
-      const mostNs = Number(before + unzigzag(takeBig(reader)));
+      const minNs = Number(before - unzigzag(takeBig(reader)));
+      const maxNs = Number(before + unzigzag(takeBig(reader)));
       const sum = unzigzag(takeBig(reader));
-      cells.push({ baseNs: Number(before), leastNs, mostNs, sum, squares: takeBig(reader), count });
+      cells.push({ baseNs: Number(before), minNs, maxNs, sum, squares: takeBig(reader), count });
       continue;
     }
     // Whole cells only: decodePartHead has checked it.
-    const [baseNs, leastNs, mostNs] = [reader.f64(), reader.f64(), reader.f64()];
+    const [baseNs, minNs, maxNs] = [reader.f64(), reader.f64(), reader.f64()];
     const sum = reader.i64();
     const low = reader.u64();
     const high = BigInt(reader.u32());
-    cells.push({ baseNs, leastNs, mostNs, sum, squares: (high << 64n) | low, count: reader.u32() });
+    cells.push({ baseNs, minNs, maxNs, sum, squares: (high << 64n) | low, count: reader.u32() });
   }
   return cells;
 }
@@ -178,8 +178,8 @@ export function encodePart(part: PartContents): Uint8Array {
   out.i64(totals.sum);
   out.u64(totals.squares & 0xffff_ffff_ffff_ffffn);
   out.u64(totals.squares >> 64n);
-  out.f64(totals.leastNs);
-  out.f64(totals.mostNs);
+  out.f64(totals.minNs);
+  out.f64(totals.maxNs);
   for (const name of SECTIONS) {
     const bytes = part.sections[name];
     if (!bytes) continue;
@@ -232,8 +232,8 @@ export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
     bytes: volume,
     sum,
     squares,
-    leastNs: reader.f64(),
-    mostNs: reader.f64(),
+    minNs: reader.f64(),
+    maxNs: reader.f64(),
   };
   const hasBase = (flags & FLAGS.base) !== 0;
   const cellBytes =
@@ -392,8 +392,8 @@ function joinParts(a: PartContents, b: PartContents): PartContents {
     bytes: a.totals.bytes + b.totals.bytes,
     sum: a.totals.sum + b.totals.sum,
     squares: a.totals.squares + b.totals.squares,
-    leastNs: Math.min(a.totals.leastNs, b.totals.leastNs),
-    mostNs: Math.max(a.totals.mostNs, b.totals.mostNs),
+    minNs: Math.min(a.totals.minNs, b.totals.minNs),
+    maxNs: Math.max(a.totals.maxNs, b.totals.maxNs),
   };
   if (a.totals.stored === 0) return { ...b, totals };
   if (b.totals.stored === 0) return { ...a, totals };

@@ -25,7 +25,7 @@ import { isBuilt, type PacketStore, type StoreGeometry } from "./stores/packet-s
 import { RibbonStore } from "./stores/ribbon.ts";
 
 const PACKETS_PER_GROUP = 16;
-const LEAST_GROUPS = 8;
+const MIN_GROUPS = 8;
 
 export class MapleTap implements Tap {
   readonly memoryBytes: number;
@@ -152,7 +152,7 @@ export class MapleTap implements Tap {
     const histogram = histogramOf(this.#kernels, this.#buffer.delays, count);
     const { k, s0 } = this.#parameters;
     // A group costs about 14 bytes: in a small epoch fewer groups than k, or their sums would cost more than the packets.
-    const groups = Math.min(k, Math.max(LEAST_GROUPS, Math.ceil(count / PACKETS_PER_GROUP)));
+    const groups = Math.min(k, Math.max(MIN_GROUPS, Math.ceil(count / PACKETS_PER_GROUP)));
     if (this.#parameters.store === "mixed") return pairedCentres(histogram, groups, s0);
     return epochCentres(histogram, groups, { scale: "log", s0Ns: s0 });
   }

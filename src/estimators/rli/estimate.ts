@@ -61,7 +61,7 @@ function readLink({ counters, total }: RliSketch, { drain }: RliParameters): Lin
     nsPerByte: drain > 0 ? 8e9 / drain : 0,
     measuredNsPerByte: counters.busy >= BUSY_GAPS ? total.busyNs / total.busyBytes : null,
     bucket: counters.hurried > Math.max(3, HURRIED_SHARE * counters.packets),
-    clockNs: Math.sqrt(total.stamps / packets) + ROUNDING_NS,
+    clockNs: Math.sqrt(total.timestamps / packets) + ROUNDING_NS,
     dragNs: total.drag / packets,
   };
 }
@@ -111,8 +111,8 @@ function ofKeptFlows(mean: Interval, { counters, total }: RliSketch): Interval {
   const share = answered / (answered + unselected + shed);
   return {
     ...mean,
-    lowNs: share * mean.lowNs + (1 - share) * Math.min(total.least, mean.lowNs),
-    highNs: share * mean.highNs + (1 - share) * Math.max(total.most, mean.highNs),
+    lowNs: share * mean.lowNs + (1 - share) * Math.min(total.minimum, mean.lowNs),
+    highNs: share * mean.highNs + (1 - share) * Math.max(total.maximum, mean.highNs),
   };
 }
 
