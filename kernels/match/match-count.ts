@@ -5,6 +5,7 @@ import { Batch } from "../decode/batch";
 import { bucketOf, Cells, cellsAddMany } from "../sketches/cells";
 import { listAdd, touchMore } from "../flows/flow-lists";
 import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
+import { notePairs } from "./fates";
 import {
   HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PAIR_BUCKET, PAIR_DELAY, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
@@ -105,6 +106,7 @@ function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
     k = writePairs(m, batch, side, shift, k, forward);
     const n = k - from;
     countDelays(m, stats, flow, id, forward, n);
+    if (m.fates != 0) notePairs(m, id, forward, n);
     // AFTER's rows count as received when they are taken (those without a partner) or here.
     if (side == 1) flow.received += n;
     if (side == 1 && forward) countFlowOrder(m, stats, flow, from, k);

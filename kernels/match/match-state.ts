@@ -1,5 +1,6 @@
 // What the matcher (kernels/match/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
 
+import { fatesFree } from "./fates";
 import { logBytes, logFree, logNew } from "./waiting";
 
 /** One direction's totals, followed by its dense histogram (16,384 u32). */
@@ -93,6 +94,7 @@ export class Match {
   firstSeen1: f64;
   lastSeen0: f64;
   lastSeen1: f64;
+  fates: u32; //      Fates, where every packet is to be noted (kernels/match/fates.ts); otherwise 0
 }
 
 // Columns of pairs, as multiples of `rows`.
@@ -168,5 +170,6 @@ export function matchFree(p: usize): void {
   heap.free(m.scratch);
   heap.free(m.recent);
   heap.free(m.records);
+  fatesFree(m.fates);
   heap.free(p);
 }

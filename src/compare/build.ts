@@ -9,6 +9,7 @@ import { type FlowChoice, MatchedFlows } from "./flows.ts";
 import { buildIntervals } from "./intervals.ts";
 import { cdfOf } from "./latency.ts";
 import { observations } from "./notes.ts";
+import { PacketTable } from "./packets.ts";
 import type { PassResult } from "./pass.ts";
 import type { Directions } from "./plan.ts";
 import type { CaptureSummary, FlowRows, ReportView, SegmentReport } from "./report.ts";
@@ -27,7 +28,10 @@ export interface BuildInput {
 }
 
 /** Everything but the flows is settled at once; those are made for each choice. Valid until the matcher is freed. */
-export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportView {
+export function buildReport(input: BuildInput): {
+  view: (flows: FlowChoice) => ReportView;
+  packets: PacketTable | null;
+} {
   const { result, directions, verdict, mode, key } = input;
   const { matcher } = result;
   const { twoWay } = directions;
@@ -85,7 +89,7 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
       }),
     ],
   };
-  return (choice) => ({
+  const view = (choice: FlowChoice): ReportView => ({
     ...head,
     flows: rows(forward, choice),
     reverseFlows: rows(reverse, choice),
@@ -99,6 +103,10 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
     },
     ...rest,
   });
+  const { packets: log, originNs, plan } = result;
+  const packets =
+    log && new PacketTable({ log, matcher, key, forward, reverse, twoWay, originNs, alignNs: plan.alignNs });
+  return { view, packets };
 }
 
 /**

@@ -20,6 +20,7 @@ import type { ExactMatcher } from "../match/matcher.ts";
 import { FeedThread } from "../match/parallel-feed.ts";
 import { sampleAlignment } from "./alignment.ts";
 import { buildReport } from "./build.ts";
+import { ComparedPackets } from "./compared-packets.ts";
 import { findDirections } from "./direction.ts";
 import type { FlowChoice } from "./flows.ts";
 import { mergedSegments } from "./offload.ts";
@@ -51,6 +52,8 @@ export interface CompareOptions {
   inner?: boolean;
   cover?: number;
   seed?: bigint;
+  /** Note what became of every packet, for `Comparison.packets`: 32 bytes a packet. */
+  everyPacket?: boolean;
   /** Flow rows in the report: all, or the first by packets. */
   flows?: FlowChoice;
   onProgress?: PassOptions["onProgress"];
@@ -72,6 +75,8 @@ const MANY_UNMATCHED = 0.2;
 export interface Comparison {
   /** The report; its flows are made while they are walked. */
   view(flows: FlowChoice): ReportView;
+  /** Every packet, where `everyPacket` asked for them. */
+  packets: ComparedPackets | null;
   /** Gives the records back: views are not to be walked any more. */
   free(): void;
 }
@@ -130,6 +135,7 @@ function openRun(options: CompareOptions, thread: FeedThread | null): Run {
     },
     filterText: options.filter,
     thread,
+    everyPacket: options.everyPacket,
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   };
   const wishes: PlanWishes = {
@@ -248,7 +254,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   const stepped = searched ? null : await clockStep(run, plan, result, directions.matched);
   if (stepped !== null) notes.push(stepped);
   const verdict = stepped === null ? evidence.verdict() : stepBeyondPairs(evidence.verdict());
-  const view = buildReport({
+  const { view, packets } = buildReport({
     result,
     windowNs: pass.windowNs,
     directions,
@@ -259,7 +265,11 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     options: describeOptions(options, plan, key),
     epochNs: pass.epochNs,
   });
-  return { view, free: () => result.matcher.free() };
+  return {
+    view,
+    packets: packets && new ComparedPackets(packets, options, { ...pass.capture, cover: plan.cover }, key),
+    free: () => result.matcher.free(),
+  };
 }
 
 /** What the pass that could not be made would have changed. */

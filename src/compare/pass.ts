@@ -14,6 +14,7 @@ import { ClockObserver } from "../clock/observer.ts";
 import { ThinnedEnvelope } from "../clock/thinned-envelope.ts";
 import type { TimestampReport } from "../clock/timestamp-quality.ts";
 import { ExactMatcher } from "../match/matcher.ts";
+import { PacketLog } from "../match/packet-log.ts";
 import { DirectFeed, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
 import type { FeedThread } from "../match/parallel-feed.ts";
 import { correctionLine, type PassPlan, splitNs } from "./plan.ts";
@@ -38,6 +39,8 @@ export interface PassOptions {
   /** Judges the plan after so many rows of both sides: where it does not stand, the pass ends there. */
   trial?: { rows: number; stands(matcher: ExactMatcher, shorts: number): boolean } | undefined;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
+  /** Note what became of every packet. */
+  everyPacket?: boolean | undefined;
 }
 
 export interface PassResult {
@@ -57,6 +60,8 @@ export interface PassResult {
   rereadable: boolean;
   /** The pass ended at its limit, not at the captures' ends. */
   limited: boolean;
+  /** What became of every packet, where that was asked for. */
+  packets: PacketLog | null;
 }
 
 /** Null: the trial went against the plan. UsageError where intervals are so short that there would be too many. */
@@ -85,7 +90,9 @@ export async function runPass(
   const epochLength = BigInt(Math.round(options.epochNs));
   const epochStart = originNs - (originNs % epochLength);
   const line = correctionLine(plan.correction);
+  const packets = options.everyPacket && whole ? new PacketLog() : null;
   const matcher = new ExactMatcher(kernels, {
+    ...(packets ? { packets } : {}),
     windowNs: options.windowNs,
     epochNs: options.epochNs,
     epochStartNs: Number(epochStart - originNs),
@@ -156,6 +163,7 @@ export async function runPass(
     originNs,
     rereadable,
     limited: tail.limited,
+    packets,
   };
 }
 

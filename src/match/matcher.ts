@@ -17,6 +17,7 @@ import { LogHistogram } from "../base/math/log-histogram.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KeyRuns } from "../capture/flow/key-runs.ts";
 import { type BucketRun, type DelaySums, type FlowResult, FlowResults } from "./flow-results.ts";
+import type { PacketLog } from "./packet-log.ts";
 
 export interface MatcherOptions {
   windowNs: number;
@@ -34,6 +35,8 @@ export interface MatcherOptions {
   rows: number;
   /** The seed that flow keys were hashed with. */
   seed: bigint;
+  /** Where every packet is noted, besides the sums. */
+  packets?: PacketLog | undefined;
 }
 
 export interface TotalResult {
@@ -72,6 +75,7 @@ export class ExactMatcher {
   readonly #stats: number;
   readonly #scratch: number;
   readonly #rows: number;
+  readonly #packets: PacketLog | null;
 
   constructor(kernels: Kernels, options: MatcherOptions) {
     this.#kernels = kernels;
@@ -83,7 +87,15 @@ export class ExactMatcher {
     this.#match = call.matchNew(this.#stats, this.#intervalCells, options.rows) >>> 0;
     this.flows = new FlowResults(kernels, this.#stats, this.#cells);
     this.#scratch = kernels.alloc(SCRATCH_BYTES);
+    this.#packets = options.packets ?? null;
+    if (this.#packets) call.matchNoteFates(this.#match);
     this.#configure(options);
+  }
+
+  #note(): void {
+    const { call } = this.#kernels;
+    const count = call.matchTakeFates(this.#match) >>> 0;
+    this.#packets?.take(this.#kernels, call.matchFates(this.#match) >>> 0, count);
   }
 
   #configure(options: MatcherOptions): void {
@@ -107,6 +119,7 @@ export class ExactMatcher {
   takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
     const { call } = this.#kernels;
     call.matchRows(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
+    if (this.#packets) this.#note();
   }
 
   /**
@@ -130,6 +143,7 @@ export class ExactMatcher {
   /** Judges everything that still waits. */
   finish(): void {
     this.#kernels.call.matchFinish(this.#match);
+    if (this.#packets) this.#note();
   }
 
   get flowCount(): number {
