@@ -33,8 +33,8 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   // What lies between the stamps of a packet at least and at most, by direction: its delay with the correction that it was counted without.
   const forwardLeast: f64 = forward.matched > 0 ? forward.least : 0;
   const forwardMost: f64 = forward.matched > 0 ? forward.most : 0;
-  const reverseLeast: f64 = reverse.matched > 0 ? -reverse.most : 0;
-  const reverseMost: f64 = reverse.matched > 0 ? -reverse.least : 0;
+  const reverseLeast: f64 = reverse.matched > 0 ? -reverse.most - m.back : 0;
+  const reverseMost: f64 = reverse.matched > 0 ? -reverse.least - m.back : 0;
   const ahead = m.now + m.window;
   // Stamps outside what can be believed of their own capture stray: they are not at its ends.
   const from = side == 0 ? m.firstSeen0 : m.firstSeen1;
