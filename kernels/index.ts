@@ -13,6 +13,7 @@ export { statsCount, statsFaults, statsFlow, statsFree, statsMore, statsNew, sta
 export * from "./flows/flow-sums";
 export { matchFree, matchNew, matchTableBytes } from "./match/match-state";
 export * from "./match/match";
+export { matchFates, matchNoteFates, matchTakeFates } from "./match/fates";
 export * from "./match/thin";
 export * from "./sketches/lds";
 export * from "./match/delays";

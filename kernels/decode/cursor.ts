@@ -69,16 +69,17 @@ export function take(cursor: Cursor, batch: Batch, link: u32, p: usize, captured
   store<f64>(batch.time + (row << 3), time);
   store<u32>(batch.wireLength + (row << 2), wire);
   if (batch.lean == 0) store<u32>(batch.iface + (row << 2), iface);
+  if (batch.frame != 0) store<u32>(batch.frame + (row << 2), <u32>cursor.packets);
   const reason = decodeFrame(cursor, batch, link, p, p + captured, wire);
   if (reason != OK) count(cursor, reason);
 }
 
 /** Before the first packet: `n` stamps from there on, in memory that is given back, make the origin. */
-export function begin(cursor: Cursor, stamps: usize, n: u32): void {
+export function begin(cursor: Cursor, timestamps: usize, n: u32): void {
   if (n > 0) {
     cursor.started = 1;
-    cursor.origin = originOf(stamps, n);
+    cursor.origin = originOf(timestamps, n);
     cursor.maxTime = 0;
   }
-  heap.free(stamps);
+  heap.free(timestamps);
 }

@@ -1,5 +1,6 @@
 // What the matcher (kernels/match/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
 
+import { fatesFree } from "./fates";
 import { logBytes, logFree, logNew } from "./waiting";
 
 /** One direction's totals, followed by its dense histogram (16,384 u32). */
@@ -13,8 +14,8 @@ export class Total {
   first: f64; //      sums are taken around the first delay, so they neither overflow nor cancel
   sum: f64; //        of (d - first)
   squares: f64; //    of (d - first)^2
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   jitter: f64;
   jitterCount: f64;
   ttlLower: u32; //   TTL at AFTER below / equal to / above the one at BEFORE
@@ -39,8 +40,8 @@ export class Interval {
   first: f64;
   sum: f64;
   squares: f64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   index: f64; //      which one it is, from 0 on
 }
 export const INTERVAL_BYTES: u32 = offsetof<Interval>();
@@ -94,6 +95,7 @@ export class Match {
   firstSeen1: f64;
   lastSeen0: f64;
   lastSeen1: f64;
+  fates: u32; //      Fates, where every packet is to be noted (kernels/match/fates.ts); otherwise 0
 }
 
 // Columns of pairs, as multiples of `rows`.
@@ -170,5 +172,6 @@ export function matchFree(p: usize): void {
   heap.free(m.scratch);
   heap.free(m.recent);
   heap.free(m.records);
+  fatesFree(m.fates);
   heap.free(p);
 }

@@ -20,9 +20,10 @@ export const BatchLayout = {
   delay: 64,
   select: 68,
   shorts: 72,
-  lean: 76,
+  frame: 76,
+  lean: 80,
 } as const;
-export const BatchBytes = 80;
+export const BatchBytes = 84;
 
 /** Constants of kernels/decode/batch.ts. */
 export const batchConstants = {
@@ -124,7 +125,7 @@ export const linkConstants = {
 
 /** Constants of kernels/decode/origin.ts. */
 export const originConstants = {
-  MOST_STAMPS: 1024,
+  MAX_TIMESTAMPS: 1024,
 } as const;
 
 /** Interface of kernels/decode/walk.ts. */
@@ -167,8 +168,8 @@ export const FlowBytes = 64;
 /** FlowMore of kernels/flows/flow-records.ts. */
 export const FlowMoreLayout = {
   squares: 0,
-  least: 8,
-  most: 16,
+  minimum: 8,
+  maximum: 16,
   sum: 24,
   jitter: 32,
   list: 40,
@@ -243,7 +244,7 @@ export const flowSumsConstants = {
   BY_PACKETS: 0,
   BY_BYTES: 1,
   BY_MEAN: 2,
-  BY_MOST: 3,
+  BY_MAX: 3,
   BY_LOST: 4,
   EDGE_HEAD_BEFORE: 1,
   EDGE_TAIL_BEFORE: 2,
@@ -289,16 +290,19 @@ export const BufferLayout = {
   flowId: 40,
   flows: 44,
   flowLimit: 48,
-  pad: 52,
+  keep: 52,
   perByte: 56,
   bytes: 64,
   sum: 72,
   squares: 80,
   carry: 88,
-  least: 96,
-  most: 104,
+  minimum: 96,
+  maximum: 104,
+  base: 112,
+  begun: 120,
+  closed: 124,
 } as const;
-export const BufferBytes = 112;
+export const BufferBytes = 128;
 
 /** Constants of kernels/maple/buffer.ts. */
 export const bufferConstants = {
@@ -316,6 +320,38 @@ export const svbfConstants = {
   KIND_MULTI: 131072,
 } as const;
 
+/** Fate of kernels/match/fates.ts. */
+export const FateLayout = {
+  send: 0,
+  arrive: 8,
+  delay: 16,
+  flow: 24,
+  kind: 28,
+} as const;
+export const FateBytes = 32;
+
+/** Fates of kernels/match/fates.ts. */
+export const FatesLayout = {
+  records: 0,
+  count: 4,
+  room: 8,
+} as const;
+export const FatesBytes = 12;
+
+/** Constants of kernels/match/fates.ts. */
+export const fatesConstants = {
+  FATE_BYTES: 32,
+  FATE_FORWARD: 1,
+  FATE_REVERSE: 2,
+  FATE_ONLY_BEFORE: 3,
+  FATE_ONLY_AFTER: 4,
+  FATE_DUPLICATE: 5,
+  FATE_HEAD_BEFORE: 6,
+  FATE_TAIL_BEFORE: 7,
+  FATE_HEAD_AFTER: 8,
+  FATE_TAIL_AFTER: 9,
+} as const;
+
 /** Total of kernels/match/match-state.ts. */
 export const TotalLayout = {
   matched: 0,
@@ -326,8 +362,8 @@ export const TotalLayout = {
   first: 24,
   sum: 32,
   squares: 40,
-  least: 48,
-  most: 56,
+  minimum: 48,
+  maximum: 56,
   jitter: 64,
   jitterCount: 72,
   ttlLower: 80,
@@ -348,8 +384,8 @@ export const IntervalLayout = {
   first: 8,
   sum: 16,
   squares: 24,
-  least: 32,
-  most: 40,
+  minimum: 32,
+  maximum: 40,
   index: 48,
 } as const;
 export const IntervalBytes = 56;
@@ -402,8 +438,9 @@ export const MatchLayout = {
   firstSeen1: 224,
   lastSeen0: 232,
   lastSeen1: 240,
+  fates: 248,
 } as const;
-export const MatchBytes = 248;
+export const MatchBytes = 252;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -500,7 +537,7 @@ export const GapLayout = {
   since: 112,
   ratio: 120,
   drag: 128,
-  least: 136,
+  minimum: 136,
   miss: 144,
   missSquared: 152,
   off: 160,
@@ -616,8 +653,8 @@ export const RliLayout = {
   bytesSince: 128,
   sum: 136,
   squares: 144,
-  least: 152,
-  most: 160,
+  minimum: 152,
+  maximum: 160,
   error: 168,
   misses: 176,
   stamps: 184,

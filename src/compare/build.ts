@@ -10,6 +10,7 @@ import { groupFlows } from "./grouped-flows.ts";
 import { buildIntervals } from "./intervals.ts";
 import { cdfOf } from "./latency.ts";
 import { observations } from "./notes.ts";
+import { PacketTable } from "./packets.ts";
 import type { PassResult } from "./pass.ts";
 import type { Directions } from "./plan.ts";
 import type { CaptureSummary, FlowRows, ReportView, SegmentReport } from "./report.ts";
@@ -30,7 +31,10 @@ export interface BuildInput {
 }
 
 /** Everything but the flows is settled at once; those are made for each choice. Valid until the matcher is freed. */
-export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportView {
+export function buildReport(input: BuildInput): {
+  view: (flows: FlowChoice) => ReportView;
+  packets: PacketTable | null;
+} {
   const { result, directions, verdict, mode, key, flowKey } = input;
   const { matcher } = result;
   const { twoWay } = directions;
@@ -85,7 +89,7 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
       }),
     ],
   };
-  return (choice) => ({
+  const view = (choice: FlowChoice): ReportView => ({
     ...head,
     flows: rows(forward, choice),
     reverseFlows: rows(reverse, choice),
@@ -99,6 +103,20 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
     },
     ...rest,
   });
+  const { packets: log, originNs, plan } = result;
+  const packets =
+    log &&
+    new PacketTable({
+      log,
+      matcher,
+      key: flowKey,
+      forward,
+      reverse,
+      twoWay,
+      originNs,
+      alignNs: plan.alignNs,
+    });
+  return { view, packets };
 }
 
 /** What the capturing sides say they dropped: at the far end it looks like loss, at the near end like packets that appear. */

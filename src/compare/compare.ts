@@ -19,6 +19,7 @@ import type { ExactMatcher } from "../match/matcher.ts";
 import { FeedThread } from "../match/parallel-feed.ts";
 import { sampleAlignment } from "./alignment.ts";
 import { buildReport } from "./build.ts";
+import { ComparedPackets } from "./compared-packets.ts";
 import { directionsOf, findDirections } from "./direction.ts";
 import type { FlowChoice } from "./flows.ts";
 import { mergedSegments } from "./offload.ts";
@@ -49,6 +50,8 @@ export interface CompareOptions {
   inner?: boolean;
   cover?: number;
   seed?: bigint;
+  /** Note what became of every packet, for `Comparison.packets`: 32 bytes a packet. */
+  everyPacket?: boolean;
   /** Flow rows in the report: all, or the first by packets. */
   flows?: FlowChoice;
   onProgress?: PassOptions["onProgress"];
@@ -71,6 +74,8 @@ export interface Comparison {
   view(flows: FlowChoice): ReportView;
   /** How the captures were read in the end. */
   readonly reading: Reading;
+  /** Every packet, where `everyPacket` asked for them. */
+  packets: ComparedPackets | null;
   /** Gives the records back: views are not to be walked any more. */
   free(): void;
 }
@@ -147,6 +152,7 @@ function openRun(options: CompareOptions, thread: FeedThread | null): Run {
     },
     filterText: options.filter,
     thread,
+    everyPacket: options.everyPacket,
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   };
   const wishes: PlanWishes = {
@@ -251,7 +257,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   const stepped = searched ? null : await clockStep(run, plan, result, directions.matched);
   if (stepped !== null) notes.push(stepped);
   const verdict = stepped === null ? evidence.verdict() : stepBeyondPairs(evidence.verdict());
-  const view = buildReport({
+  const { view, packets } = buildReport({
     result,
     windowNs: pass.windowNs,
     directions,
@@ -272,7 +278,13 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     originNs: result.originNs,
     commonNs: commonOffset(verdict, plan),
   };
-  return { view, reading, free: () => result.matcher.free() };
+  return {
+    view,
+    reading,
+    packets:
+      packets && new ComparedPackets(packets, options, { ...pass.capture, cover: plan.cover }, run.flowKey),
+    free: () => result.matcher.free(),
+  };
 }
 
 /** Estimators work on differences of two clocks: one that is off by more than delays are costs them their digits. */
@@ -336,8 +348,8 @@ async function clockStep(
   matched: number,
 ): Promise<string | null> {
   const { before, after, rereadable } = result;
-  const most = (1 - MANY_UNMATCHED) * Math.min(before.ipPackets, after.ipPackets);
-  if (!rereadable || matched === 0 || matched > most) return null;
+  const maximum = (1 - MANY_UNMATCHED) * Math.min(before.ipPackets, after.ipPackets);
+  if (!rereadable || matched === 0 || matched > maximum) return null;
   const found = await sampleOf(run, plan, result);
   if (!found) return null;
   const rivalNs = found.runnerUp > MANY_UNMATCHED * found.total ? (found.runnerUpNs ?? 0) : 0;

@@ -17,7 +17,7 @@ import { correctionLine } from "./plan.ts";
 import { type WayName, WayReader } from "./way-reader.ts";
 
 /** Packets that are asked for one by one: the first so many of the capture. */
-const MOST_ASKED = 1 << 20;
+const MAX_ASKED = 1 << 20;
 
 /** Errors of single packets. */
 export interface PacketErrors {
@@ -120,7 +120,7 @@ class AskedPackets {
   #count = 0;
 
   note(batch: PacketBatch): void {
-    const n = Math.min(batch.count, MOST_ASKED - this.#count);
+    const n = Math.min(batch.count, MAX_ASKED - this.#count);
     if (n <= 0) return;
     const at = batch.column("digest") >>> 3;
     this.#digests.push(batch.kernels.u64.slice(at, at + n));

@@ -116,7 +116,7 @@ async function estimateWay(
     const { estimator } = plan;
     const d = told.indexOf(plan);
     const place = counting.findIndex((c) => c.estimator === estimator);
-    const other = few.findIndex((o) => o.at === place && flows !== null && flows.count <= o.mostFlows);
+    const other = few.findIndex((o) => o.at === place && flows !== null && flows.count <= o.maxFlows);
     const { parameters } = few[other] ?? counting[place] ?? plan;
     const i = other < 0 ? place : counting.length + other;
     const estimate = describeEstimate({

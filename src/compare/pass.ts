@@ -8,18 +8,19 @@ import type { Kernels } from "../base/kernels.ts";
 import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { type CaptureOptions, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
-import type { StrayReport } from "../capture/timestamp-trust.ts";
+import type { OutlierReport } from "../capture/timestamp-trust.ts";
 import { ClockObserver } from "../clock/observer.ts";
 import { ThinnedEnvelope } from "../clock/thinned-envelope.ts";
 import type { TimestampReport } from "../clock/timestamp-quality.ts";
 import { ExactMatcher } from "../match/matcher.ts";
+import { PacketLog } from "../match/packet-log.ts";
 import { DirectFeed, type FeedHead, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
 import type { FeedThread } from "../match/parallel-feed.ts";
 import { correctionLine, LOOK_AHEAD, type PassPlan, splitNs } from "./plan.ts";
 import { WayEvidence } from "./ways.ts";
 
 /** Each interval that holds packets is told with its quantiles, about a kilobyte of memory. */
-const MOST_INTERVALS = 250_000;
+const MAX_INTERVALS = 250_000;
 /** Intervals at least this long are never too many: 70 MB for a day. */
 const LONG_EPOCH_NS = 1e9;
 /** Rows of both sides that show whether a plan stands. */
@@ -38,6 +39,8 @@ export interface PassOptions {
   /** Judges the plan after the first rows of both sides: where it does not stand, the pass ends there. */
   trial?: { stands(matcher: ExactMatcher, shorts: number): boolean } | undefined;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
+  /** Note what became of every packet. */
+  everyPacket?: boolean | undefined;
 }
 
 export interface PassResult {
@@ -50,7 +53,7 @@ export interface PassResult {
   ways: WayEvidence | null;
   quality: Record<"before" | "after", { report(): TimestampReport }>;
   /** Stamps that tell no time. */
-  strays: Record<"before" | "after", StrayReport>;
+  outliers: Record<"before" | "after", OutlierReport>;
   /** Start of the first interval, ns since 1970, and its place on the matcher's time axis. */
   epochStart: bigint;
   /** ns since 1970 of the matcher's time 0. */
@@ -59,6 +62,8 @@ export interface PassResult {
   rereadable: boolean;
   /** The pass ended at its limit, not at the captures' ends. */
   limited: boolean;
+  /** What became of every packet, where that was asked for. */
+  packets: PacketLog | null;
 }
 
 /** What a pass gathers beside the feed. */
@@ -68,6 +73,8 @@ interface Gathered {
   envelopes: readonly [ThinnedEnvelope, ThinnedEnvelope];
   /** Null: nothing goes both ways, as far as the trial has shown. */
   ways: WayEvidence | null;
+  /** What became of every packet, where that was asked for. */
+  packets: PacketLog | null;
 }
 
 /** Null: the trial went against the plan. UsageError where intervals are so short that there would be too many. */
@@ -101,12 +108,13 @@ export async function runPass(
     after: tail.statistics[1],
     observer,
     ways: gathered.ways,
-    strays: { before: tail.strays[0], after: tail.strays[1] },
+    outliers: { before: tail.outliers[0], after: tail.outliers[1] },
     quality: { before: { report: () => tail.quality[0] }, after: { report: () => tail.quality[1] } },
     epochStart,
     originNs: feed.head.originNs,
     rereadable: feed.head.rereadable,
     limited: tail.limited,
+    packets: gathered.packets,
   };
 }
 
@@ -134,7 +142,9 @@ function gather(
   epochStart: bigint,
 ): Gathered {
   const line = correctionLine(plan.correction);
+  const packets = options.everyPacket && plan.extent.kind === "whole" ? new PacketLog() : null;
   const matcher = new ExactMatcher(kernels, {
+    ...(packets ? { packets } : {}),
     windowNs: options.windowNs,
     epochNs: options.epochNs,
     epochStartNs: Number(epochStart - originNs),
@@ -154,7 +164,7 @@ function gather(
   ] as const;
   const ways =
     plan.ways.kind === "known" || plan.ways.kind === "one-way" ? null : new WayEvidence(kernels, matcher);
-  return { matcher, observer, envelopes, ways };
+  return { matcher, observer, envelopes, ways, packets };
 }
 
 /** Feeds the matcher to the captures' ends, or to where the trial or the number of intervals ends it. */
@@ -197,7 +207,7 @@ async function takeAll(
 }
 
 function tooMany({ epochNs }: PassOptions, matcher: ExactMatcher): boolean {
-  return epochNs < LONG_EPOCH_NS && matcher.intervalCount > MOST_INTERVALS;
+  return epochNs < LONG_EPOCH_NS && matcher.intervalCount > MAX_INTERVALS;
 }
 
 /** Names a length that is enough, as far as what was read tells. */
@@ -205,11 +215,11 @@ function tooManyIntervals({ epochNs }: PassOptions, matcher: ExactMatcher, feed:
   const { doneBytes } = feed.progress();
   const { totalBytes } = feed.head;
   const rest = totalBytes !== null && doneBytes > 0 ? Math.max(1, totalBytes / doneBytes) : 1;
-  const times = (matcher.intervalCount * rest) / MOST_INTERVALS;
+  const times = (matcher.intervalCount * rest) / MAX_INTERVALS;
   const enoughNs = Math.min(LONG_EPOCH_NS, epochNs * 10 ** Math.ceil(Math.log10(times)));
   return new UsageError(
     "bad-parameter",
-    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MOST_INTERVALS)} of them hold packets`,
+    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MAX_INTERVALS)} of them hold packets`,
     `use ${formatDuration(enoughNs)} or longer, or cut the captures to the time of interest (editcap -A and -B)`,
     { parameter: "epoch", value: epochNs },
   );

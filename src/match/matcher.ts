@@ -17,6 +17,7 @@ import { LogHistogram } from "../base/math/log-histogram.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KeyRuns } from "../capture/flow/key-runs.ts";
 import { type BucketRun, type DelaySums, type FlowResult, FlowResults } from "./flow-results.ts";
+import type { PacketLog } from "./packet-log.ts";
 
 export interface MatcherOptions {
   windowNs: number;
@@ -34,6 +35,8 @@ export interface MatcherOptions {
   rows: number;
   /** The seed that flow keys were hashed with. */
   seed: bigint;
+  /** Where every packet is noted, besides the sums. */
+  packets?: PacketLog | undefined;
 }
 
 export interface TotalResult {
@@ -90,6 +93,7 @@ export class ExactMatcher {
   readonly #stats: number;
   readonly #scratch: number;
   readonly #rows: number;
+  readonly #packets: PacketLog | null;
 
   constructor(kernels: Kernels, options: MatcherOptions) {
     this.#kernels = kernels;
@@ -101,7 +105,15 @@ export class ExactMatcher {
     this.#match = call.matchNew(this.#stats, this.#intervalCells, options.rows) >>> 0;
     this.flows = new FlowResults(kernels, this.#stats, this.#cells);
     this.#scratch = kernels.alloc(SCRATCH_BYTES);
+    this.#packets = options.packets ?? null;
+    if (this.#packets) call.matchNoteFates(this.#match);
     this.#configure(options);
+  }
+
+  #note(): void {
+    const { call } = this.#kernels;
+    const count = call.matchTakeFates(this.#match) >>> 0;
+    this.#packets?.take(this.#kernels, call.matchFates(this.#match) >>> 0, count);
   }
 
   #configure(options: MatcherOptions): void {
@@ -126,6 +138,7 @@ export class ExactMatcher {
   takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
     const { call } = this.#kernels;
     call.matchRows(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
+    if (this.#packets) this.#note();
   }
 
   /**
@@ -149,6 +162,7 @@ export class ExactMatcher {
   /** Judges everything that still waits. */
   finish(): void {
     this.#kernels.call.matchFinish(this.#match);
+    if (this.#packets) this.#note();
   }
 
   get flowCount(): number {
@@ -167,7 +181,7 @@ export class ExactMatcher {
   /** Of a Total or an Interval. */
   #sums(
     record: number,
-    layout: Record<"first" | "sum" | "squares" | "least" | "most", number>,
+    layout: Record<"first" | "sum" | "squares" | "minimum" | "maximum", number>,
     count: number,
   ) {
     if (count === 0) return null;
@@ -178,8 +192,8 @@ export class ExactMatcher {
       count,
       meanNs: field("first") + mean,
       stdevNs: Math.sqrt(variance),
-      minNs: field("least"),
-      maxNs: field("most"),
+      minNs: field("minimum"),
+      maxNs: field("maximum"),
     };
   }
 
@@ -199,15 +213,15 @@ export class ExactMatcher {
   }
 
   /** Pairs of flows that answer each other and both have matched packets; none where the first `mostAsked` flows with such have no peer. */
-  *peers(mostAsked: number): Generator<[number, number]> {
+  *peers(maxAsked: number): Generator<[number, number]> {
     const { call } = this.#kernels;
-    let most = Math.min(mostAsked, 0xffff_ffff);
+    let maximum = Math.min(maxAsked, 0xffff_ffff);
     for (let from = 0; ; ) {
-      const id: number = call.statsPeer(this.#stats, from, most, this.#scratch);
+      const id: number = call.statsPeer(this.#stats, from, maximum, this.#scratch);
       if (id < 0) return;
       yield [id, this.#kernels.readU32(this.#scratch + 40)];
       from = id + 1;
-      most = 0xffff_ffff;
+      maximum = 0xffff_ffff;
     }
   }
 
