@@ -28,9 +28,10 @@ export * from "./maple/index";
 export * from "./maple/flow-delays";
 export * from "./rli/rli";
 export {
-  rliClear, rliCounters, rliExpired, rliExpiredCount, rliFlows, rliForget, rliFree, rliNew, rliOrigin, rliReferences, rliSums,
+  rliClear, rliCounters, rliExpired, rliExpiredCount, rliFlows, rliForget, rliFree, rliNew, rliOrigin, rliReferences, rliSelect, rliSums, rliTrust,
 } from "./rli/state";
 export * from "./rli/reference-finder";
+export { hmacFree, hmacNew, hmacVerify } from "./rli/hmac";
 export * from "./sketches/lda";
 export * from "./flows/flow-counts";
 export * from "./sketches/colate";

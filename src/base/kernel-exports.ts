@@ -147,9 +147,14 @@ export interface KernelExports {
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;
   thinGive(p: number, out: number): number;
   timesBetween(times: number, from: number, to: number, previous: number, minimum: number, maximum: number): number;
+  // kernels/rli/hmac.ts
+  hmacFree(p: number): void;
+  hmacNew(key: number, bytes: number): number;
+  hmacVerify(p: number, b: number, port: number): number;
   // kernels/rli/reference-finder.ts
   referenceFinderNew(port: number, session: number, longest: number, nsPerByte: number): number;
   referenceFinderFree(p: number): void;
+  referenceFinderTrust(p: number, header: number, authenticated: number): void;
   referenceFinderOrigin(p: number, origin: bigint): void;
   referenceFinderCounters(p: number): number;
   referenceFinderSums(p: number): number;
@@ -167,10 +172,12 @@ export interface KernelExports {
   rliFlows(p: number): number;
   rliForget(p: number): void;
   rliFree(p: number): void;
-  rliNew(room: number, leftOnly: number, line: number, maxFlows: number, selection: number, sampleBelow: number, nsPerByte: number, idle: number, port: number, session: number, longest: number): number;
+  rliNew(room: number, leftOnly: number, line: number, nsPerByte: number, port: number, session: number, longest: number): number;
   rliOrigin(p: number, origin: bigint): void;
   rliReferences(p: number): number;
+  rliSelect(p: number, maxFlows: number, selection: number, sampleBelow: number, idle: number, every: number): void;
   rliSums(p: number): number;
+  rliTrust(p: number, header: number, authenticated: number): void;
   // kernels/simulate/classes.ts
   simLinkClass(p: number, i: number): number;
   simLinkFlush(p: number): void;

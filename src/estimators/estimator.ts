@@ -202,6 +202,8 @@ export interface ParameterSpec {
   max?: number;
   /** Changes only how an answer is computed, not the sketch: may differ between tap and question. */
   queryOnly?: boolean;
+  /** Newer than records that are about: written only where it is not the default, so that those stay comparable. */
+  isNew?: boolean;
   help: string;
 }
 
