@@ -11,11 +11,11 @@ import { colate } from "../../src/estimators/colate/colate.ts";
 import { isNoAnswer } from "../../src/estimators/estimator.ts";
 import { flowTable } from "../../src/estimators/flows/flows.ts";
 import { parseParameters } from "../../src/estimators/parameters.ts";
+import { arrive } from "../../src/evaluate/both-ends.ts";
 import { PointObserver } from "../../src/observe/observer.ts";
 import type { Scenario } from "../../src/simulate/scenario.ts";
 import { simulate } from "../../src/simulate/simulate.ts";
 import { FlowTruthTable } from "../../src/simulate/truth.ts";
-import { arrive } from "../support/both-ends.ts";
 
 const ORIGIN = 1_700_000_000_000_000_000n;
 
