@@ -110,7 +110,9 @@ function checkPackage(spec, room, isTest, late, offence) {
 }
 
 function checkFile(file, room, { spec, types, late, isTest }, loaded, offence) {
-  const target = relative(src, resolve(src, dirname(file), spec)).split(sep).join("/");
+  const target = relative(src, resolve(src, dirname(file), spec))
+    .split(sep)
+    .join("/");
   if (target.startsWith("../")) {
     if (!isTest || !target.startsWith("../tests/support/")) offence(`imports ${spec}, outside src`);
     return;
