@@ -3,7 +3,14 @@ import type { Listing, Selection } from "../archive/listing.ts";
 import type { ArchiveEntry } from "../archive/names.ts";
 import { FormatError } from "../base/errors.ts";
 import { identityText, recordIdentity } from "../epoch/identity.ts";
-import { decodeRecord, type EncodeOptions, type EpochRecord, encodeRecord } from "../epoch/record.ts";
+import {
+  decodeHead,
+  decodeRecord,
+  type EncodeOptions,
+  type EpochRecord,
+  encodeRecord,
+  type RecordHead,
+} from "../epoch/record.ts";
 import type { RecordStore } from "./record-store.ts";
 
 interface Held {
@@ -42,13 +49,21 @@ export class MemoryRecords implements RecordStore {
     return { entries, foreign: [] };
   }
 
+  readHead(entry: ArchiveEntry): { head: RecordHead } {
+    return decodeHead(this.#bytes(entry), { file: entry.file });
+  }
+
   readRecord(entry: ArchiveEntry): EpochRecord {
-    const held = this.#held.get(entry.file);
-    if (!held) throw new FormatError("truncated", entry.file, 0, "the record is no longer there");
-    return decodeRecord(held.bytes, { file: entry.file });
+    return decodeRecord(this.#bytes(entry), { file: entry.file });
   }
 
   sizeOf(entry: ArchiveEntry): number {
     return this.#held.get(entry.file)?.bytes.length ?? 0;
+  }
+
+  #bytes(entry: ArchiveEntry): Uint8Array {
+    const held = this.#held.get(entry.file);
+    if (!held) throw new FormatError("truncated", entry.file, 0, "the record is no longer there");
+    return held.bytes;
   }
 }

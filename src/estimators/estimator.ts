@@ -23,6 +23,7 @@ export interface NoAnswer {
     | "not-in-sketch"
     | "foreign-packets"
     | "overflow"
+    | "partly-answered"
     | "not-supported";
   text: string;
 }
@@ -48,6 +49,8 @@ export interface SegmentEstimate {
   /** Packets at either end, as the taps counted them; null where an end has no tap. */
   sent: number | null;
   received: number | null;
+  /** Of those received: packets that the mean is of, where others have no delay at all (no partner at the sender) and are no part of it. Left out: all. */
+  measured?: number;
   /** Lost packets: value and interval in packets where it is estimated, exact where counted; null where unknown. */
   lost: number | null;
   /** Packets that the mean rests on, and their share of those received. */

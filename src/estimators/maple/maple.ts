@@ -144,7 +144,15 @@ function segmentOf(totals: readonly EpochTotals[]): SegmentEstimate {
   const notes: string[] = [];
   if (unknown > 0) notes.push(`${unknown} of ${seen} packets had no delay (no partner at the sender)`);
   if (shed > 0) notes.push(`${shed} of ${seen} packets were shed: the epoch had more than the capacity`);
-  const rest = { sent: null, received: seen, lost: null, packetsUsed: stored, notes };
+  // Shed packets are like those stored; packets without a partner at the sender did not cross the segment.
+  const rest = {
+    sent: null,
+    received: seen,
+    measured: seen - unknown,
+    lost: null,
+    packetsUsed: stored,
+    notes,
+  };
   if (stored === 0) {
     const none: NoAnswer = { reason: "no-packets", text: "no packet with a known delay came by" };
     return { ...rest, mean: none, stdev: none, coverage: 0 };
