@@ -2,7 +2,7 @@
 export * from "./decode/batch";
 export * from "./decode/digest";
 export * from "./decode/filter";
-export { cursorFixedBytes, cursorNew } from "./decode/cursor";
+export { cursorNew } from "./decode/cursor";
 export * from "./decode/walk";
 export { walkErf } from "./decode/walk-erf";
 export * from "./flows/flows";
@@ -11,7 +11,7 @@ export { keyRuns } from "./flows/key-runs";
 export { statsKey, statsPeer, statsReverse } from "./flows/flow-index";
 export { statsCount, statsFaults, statsFlow, statsFree, statsMore, statsNew, statsTop } from "./flows/flow-records";
 export * from "./flows/flow-sums";
-export { matchConfigure, matchFree, matchNew, matchTableBytes } from "./match/match-state";
+export { matchFree, matchNew, matchTableBytes } from "./match/match-state";
 export * from "./match/match";
 export * from "./match/thin";
 export * from "./sketches/lds";

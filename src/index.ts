@@ -16,8 +16,8 @@ export {
 export { type CompareOptions, type Comparison, compareCaptures, openComparison } from "./compare/compare.ts";
 export type { EstimateReport, FlowClass, FlowEstimateReport } from "./compare/estimate-report.ts";
 export {
+  type CompareEstimateOptions,
   compareWithEstimates,
-  type EstimateOptions,
   type EstimatePlan,
 } from "./compare/estimates.ts";
 export type {
@@ -71,10 +71,53 @@ export { type Injection, referenceInjector } from "./evaluate/reference-injector
 export { type Contestant, runSegment, type SegmentRun, type SegmentTruth } from "./evaluate/run-segment.ts";
 export { type FlowRecord, readFlowRecords } from "./flow-records/flow-records.ts";
 export { type InspectOptions, type InspectReport, inspectCapture } from "./inspect/inspect.ts";
+export {
+  type CapturedLocalisation,
+  type LocaliseCapturesOptions,
+  localiseCaptures,
+} from "./network/localise/from-captures.ts";
+export {
+  type Localisation,
+  type LocalisedEpoch,
+  type LocalisedSegment,
+  type LocaliseOptions,
+  localise,
+} from "./network/localise/localise.ts";
+export type { LossRate, SegmentEstimate as LocaliseEstimate } from "./network/localise/segment-estimate.ts";
+export { LocaliseStream, type StreamCounters, type StreamOptions } from "./network/localise/stream.ts";
+export type { LossSpike, Spike } from "./network/localise/verdicts.ts";
+export { type DemandMatrix, parseDemands } from "./network/plan/demands.ts";
+export {
+  type Deployment,
+  deployment,
+  type MeasurementCost,
+  measurementCost,
+  type Segment,
+  segmentsOf,
+} from "./network/plan/deployment.ts";
+export {
+  type Plan,
+  type PlanOptions,
+  type PlanStep,
+  planUpgrades,
+  STRATEGIES,
+  type Strategy,
+} from "./network/plan/plan.ts";
+export { MonitoringStation, type StationOptions } from "./network/station/monitoring-station.ts";
+export type { Host, Link, Router, Topology } from "./network/topology/topology.ts";
+export { topologyConfig } from "./network/topology/topology-config.ts";
+export { loadTopology, parseTopology, type TopologyOptions } from "./network/topology/topology-format.ts";
 export { compareCsvLines, formatCompareCsv } from "./present/csv/compare-csv.ts";
 export { renderComparePage } from "./present/html/report-page.ts";
+export { renderPlanHtml, renderPlanSvg } from "./present/svg/plan-picture.ts";
 export { formatCompare } from "./present/text/compare-text.ts";
-export type { PacketAnswer, PacketGroup, PacketLatency, WorstPacket } from "./query/packet/answer.ts";
+export {
+  type PacketAnswer,
+  type PacketGroup,
+  type PacketLatency,
+  readPacketAnswer,
+  type WorstPacket,
+} from "./query/packet/answer.ts";
 export { askPackets } from "./query/packet/ask.ts";
 export type { AskedPackets, PacketQuestion } from "./query/packet/question.ts";
 export {

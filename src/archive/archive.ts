@@ -20,7 +20,7 @@ import { checkPlace, openRecord, type ReadHead, readHeadOf, readStored } from ".
 export const ARCHIVE_FORMAT = "hoptime.archive/2";
 /** Its records lie in the folders of their hours; they are read, and new ones stored beside them as version 2 has it. */
 const FORMER_FORMAT = "hoptime.archive/1";
-const MOST_OPEN = 64;
+const MAX_OPEN = 64;
 /** Records written and synced at the same time. */
 const PARALLEL = 8;
 
@@ -66,7 +66,7 @@ export class RecordArchive {
       throw new UsageError(
         "no-such-file",
         `${directory}: no such directory`,
-        "give the directory that 'hoptime observe --to' wrote",
+        "give a directory that hoptime observe has written",
       );
     }
     checkMarker(directory);
@@ -268,7 +268,7 @@ export class RecordArchive {
       }
       // The one not used for longest makes room.
       for (const [file, { fd: old }] of this.#open) {
-        if (this.#open.size < MOST_OPEN) break;
+        if (this.#open.size < MAX_OPEN) break;
         closeSync(old);
         this.#open.delete(file);
       }
@@ -336,6 +336,6 @@ function conflictOf(record: EpochRecord, path: string, what: string): UsageError
   return new UsageError(
     "mismatch",
     `${path}: another record of ${epoch} is there; they differ in ${what}`,
-    "give captures of one point together in order, or another --point, --segment or --to",
+    "give captures of one point together in order, or another ‘point’, ‘segment’ or directory",
   );
 }

@@ -37,7 +37,7 @@ function memoryFlags(bytes: Uint8Array): number {
     const section = bytes[at++];
     let size = 0;
     for (let shift = 0; ; shift += 7) {
-      const byte = bytes[at++]!;
+      const byte = bytes[at++] ?? 0;
       size |= (byte & 0x7f) << shift;
       if (byte < 0x80) break;
     }
@@ -49,11 +49,11 @@ function memoryFlags(bytes: Uint8Array): number {
 
 /** The same module, but for its memory, which other threads can be given. */
 function sharing(bytes: Uint8Array): Uint8Array {
-  const hasMost = 1;
+  const hasMaximum = 1;
   const isShared = 2;
   const at = memoryFlags(bytes);
-  if (bytes[at] !== hasMost) throw new Error("dist/kernels.wasm has a memory without bound");
-  bytes[at] = hasMost | isShared;
+  if (bytes[at] !== hasMaximum) throw new Error("dist/kernels.wasm has a memory without bound");
+  bytes[at] = hasMaximum | isShared;
   return bytes;
 }
 
@@ -64,6 +64,10 @@ function plainModule(): WasmModule {
 function sharedModule(): WasmModule {
   shared ??= new WebAssembly.Module(sharing(wasmBytes()));
   return shared;
+}
+
+function outside(address: number): never {
+  throw new RangeError(`kernel address ${address} is outside the memory`);
 }
 
 export class Kernels {
@@ -124,10 +128,28 @@ export class Kernels {
     this.call.free(address);
   }
 
+  // Single fields of records, by address (kernel-layout.ts tells where they lie). Loops take the views above.
+  readU32(address: number): number {
+    return this.u32[address >>> 2] ?? outside(address);
+  }
+  writeU32(address: number, value: number): void {
+    this.u32[address >>> 2] = value;
+  }
+  readF64(address: number): number {
+    return this.f64[address >>> 3] ?? outside(address);
+  }
+  writeF64(address: number, value: number): void {
+    this.f64[address >>> 3] = value;
+  }
+  readI64(address: number): bigint {
+    return this.i64[address >>> 3] ?? outside(address);
+  }
+  writeU64(address: number, value: bigint): void {
+    this.u64[address >>> 3] = value;
+  }
+
   /** A 64-bit unsigned counter as a number (exact below 2^53). */
   readCounter(address: number): number {
-    const low = this.u32[address >>> 2] ?? 0;
-    const high = this.u32[(address >>> 2) + 1] ?? 0;
-    return high * 0x1_0000_0000 + low;
+    return this.readU32(address + 4) * 0x1_0000_0000 + this.readU32(address);
   }
 }

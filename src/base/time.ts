@@ -164,8 +164,8 @@ export function formatInstant(ns: bigint, decimals = 3): string {
   }
   const date = new Date(Number(whole) * 1000);
   if (Number.isNaN(date.getTime())) return `${ns}${THIN_SPACE}ns`;
-  const stamp = date.toISOString().slice(0, -5).replace("T", " ");
-  return decimals === 0 ? stamp : `${stamp}.${String(rest).padStart(9, "0").slice(0, decimals)}`;
+  const timestamp = date.toISOString().slice(0, -5).replace("T", " ");
+  return decimals === 0 ? timestamp : `${timestamp}.${String(rest).padStart(9, "0").slice(0, decimals)}`;
 }
 
 function daysInMonth(year: number, month: number): number {

@@ -4,6 +4,7 @@
  * counts. A file that is no capture at all is a FormatError at `open`.
  */
 import { FormatError, UsageError } from "../base/errors.ts";
+import { cursorConstants, walkConstants } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "./batch.ts";
 import type { FlowKeySpec } from "./flow/flow-key.ts";
@@ -11,7 +12,7 @@ import { InterfaceTable } from "./format/interface-table.ts";
 import {
   BLOCK,
   type CaptureInterface,
-  leastBlockBytes,
+  minBlockBytes,
   readInterface,
   readStatistics,
 } from "./format/pcapng-blocks.ts";
@@ -31,6 +32,8 @@ import { noSuchPoint, PointSource } from "./source/point-source.ts";
 /** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter/filter.ts makes one from an expression. */
 export interface RowFilter {
   select(batch: PacketBatch): void;
+  /** It reads the identification column, which rows do not have where only a few columns are wanted. */
+  readonly readsIdentification?: boolean;
 }
 
 export interface CaptureOptions {
@@ -73,11 +76,8 @@ export interface CaptureStatistics {
   shorts: [number, number][];
 }
 
-// What a walk ended with (kernels/decode/cursor.ts).
-const NEED_DATA = 0;
-const BATCH_FULL = 1;
-const SPECIAL = 2;
-const BAD_LENGTH = 3;
+/** What a walk ended with. */
+const { NEED_DATA, BATCH_FULL, SPECIAL, BAD_LENGTH } = cursorConstants;
 
 /** Blocks that must be whole in memory to be understood; longer ones of these kinds are damage. */
 const MAX_SPECIAL_BLOCK = 1 << 20;
@@ -86,7 +86,7 @@ const MAX_INTERFACES = 1 << 16;
 /** What is read at a time where it is decoded at once: it stays in the cache. */
 const NEAR_READ_BYTES = 1 << 18;
 const MAX_WARNINGS = 20;
-const SHORT_SIZES = 1536;
+const { SHORT_SIZES } = walkConstants;
 const MIN_COVER = 20;
 const MAX_COVER = 65_535;
 
@@ -131,7 +131,7 @@ export class CaptureReader {
     this.#options = options;
     this.#seed = options.seed ?? DEFAULT_SEED;
     this.batch = new PacketBatch(kernels, options.batchRows);
-    if (options.rowsOnly) this.batch.makeLean();
+    if (options.rowsOnly && !options.filter?.readsIdentification) this.batch.makeLean();
     this.#chunk = new Chunk(
       kernels,
       source,
@@ -314,7 +314,7 @@ export class CaptureReader {
     }
     const length = head.getUint32(4, this.#little);
     const known = type === BLOCK.section || type === BLOCK.interface || type === BLOCK.statistics;
-    if (length < leastBlockBytes(type) || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
+    if (length < minBlockBytes(type) || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
       const what = `the block's length (${length}) cannot be right; the file is damaged from here on`;
       this.#stop(chunk.offset, what);
       return;
@@ -358,10 +358,10 @@ export class CaptureReader {
     if (this.#final) return this.#final;
     const chunk = this.#chunk;
     const skipped: Record<string, number> = {};
-    SKIP_REASONS.forEach((reason, i) => {
-      const n = i > 0 ? this.#kernels.readCounter(chunk.counters + 8 * i) : 0;
+    for (const [reason, i] of SKIP_REASONS) {
+      const n = this.#kernels.readCounter(chunk.counters + 8 * i);
       if (n > 0) skipped[reason] = n;
-    });
+    }
     if (this.#filtered > 0) skipped["filtered"] = this.#filtered;
     const originNs = chunk.originNs;
     const perInterface = this.#interfaces.filter((i) => i.dropped !== null);

@@ -1,6 +1,6 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
 import { Command } from "commander";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import { formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
@@ -9,6 +9,7 @@ import type { CutChoice } from "../observe/observe-captures.ts";
 import { type ObservationReport, observePoint } from "../observe/observe-point.ts";
 import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption } from "./options.ts";
+import { printJson, printText } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
 
 const ROLES = ["sender", "receiver", "both"] as const;
@@ -143,7 +144,7 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
   }).finally(() => progress.clear());
-  process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : format(report));
+  await (flags.json ? printJson(report) : printText(format(report)));
   for (const capture of report.captures) {
     if (!capture.partial) continue;
     process.stderr.write(`hoptime: ${capture.partial}; the records cover what was read until there\n`);
@@ -157,24 +158,19 @@ export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] |
   const mode = cut ?? (packets ? "delimited" : "aligned");
   if (mode === "control") {
     if (epoch !== undefined)
-      throw new UsageError("bad-flag", "--epoch: the messages of --cut control tell the epochs");
+      throw new UsageError("bad-option", "--epoch: the messages of --cut control tell the epochs");
     return { mode };
   }
   if (mode === "delimited") {
     const every = epoch === undefined ? 65_536 : Number(packets?.[1] ?? Number.NaN);
     if (!(every >= 2 && every <= 2 ** 31)) {
-      throw new UsageError(
-        "bad-flag",
-        `--epoch ${epoch}: --cut delimited counts packets`,
-        "write 65536p, from 2p to 2147483648p",
-      );
+      throw invalidValue("epoch", epoch, "packets for --cut delimited, from 2p to 2147483648p, e.g. 65536p");
     }
     return { mode, every };
   }
-  if (packets)
-    throw new UsageError("bad-flag", `--epoch ${epoch}: --cut aligned needs a time`, "write 1s or 250ms");
+  if (packets) throw invalidValue("epoch", epoch, "a time for --cut aligned, e.g. 1s or 250ms");
   const ns = parseDuration(epoch ?? "1s");
-  if (!(ns >= 1000)) throw new UsageError("bad-time", `--epoch ${epoch}: must be at least 1us`);
+  if (!(ns >= 1000)) throw invalidValue("epoch", epoch, "at least 1us", { code: "bad-time" });
   return { mode, lengthNs: BigInt(ns) };
 }
 
@@ -217,7 +213,7 @@ function cutText(cut: string): string {
 
 function seedOption(text: string): bigint {
   if (!/^(0x[0-9a-fA-F]+|\d+)$/.test(text) || BigInt(text) >= 1n << 64n) {
-    throw new UsageError("bad-flag", `--seed ${text}: must be a whole number below 2^64`);
+    throw invalidValue("seed", text, "a whole number below 2^64");
   }
   return BigInt(text);
 }
@@ -227,7 +223,6 @@ const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9
 function sizeOption(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
   const bytes = match ? Math.floor(Number(match[1]) * SIZES[match[2] ?? "B"]!) : 0;
-  if (!(bytes >= 1))
-    throw new UsageError("bad-flag", `--max-size ${text}: is not a size above 0`, "such as 500MB or 10GB");
+  if (!(bytes >= 1)) throw invalidValue("max-size", text, "a size, e.g. 500MB or 10GB");
   return bytes;
 }

@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { type ReferenceSummary, sendReferences } from "../delays/reference-sender.ts";
 import { STAMP_PORT } from "../delays/stamp.ts";
 import { durationOption, integerOption, rateOption } from "./options.ts";
+import { printJson, printText } from "./output.ts";
 
 interface Flags {
   to: string;
@@ -56,7 +57,7 @@ Examples:
         session: flags.session,
         bytes: flags.bytes,
       });
-      process.stdout.write(flags.json ? `${JSON.stringify(summary)}\n` : describe(summary));
+      await (flags.json ? printJson(summary) : printText(describe(summary)));
     });
 }
 

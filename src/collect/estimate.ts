@@ -182,8 +182,9 @@ export function checkQuestionParameters(estimator: Estimator, asked = ""): void 
     const open = estimator.parameters.filter((s) => s.queryOnly).map((s) => s.name);
     throw new UsageError(
       "bad-parameter",
-      `${estimator.name}: ${name} was fixed when the points were observed`,
+      `${name} was fixed when the points were observed`,
       `a question may set: ${open.join(", ") || "nothing"}`,
+      { parameter: estimator.name, value: asked },
     );
   }
   parseParameters(estimator, asked);

@@ -4,12 +4,13 @@ import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import { type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
-import { type Directions, judgeDirection } from "./direction.ts";
+import { judgeDirection } from "./direction.ts";
 import { type FlowChoice, MatchedFlows } from "./flows.ts";
 import { buildIntervals } from "./intervals.ts";
 import { cdfOf } from "./latency.ts";
 import { observations } from "./notes.ts";
 import type { PassResult } from "./pass.ts";
+import type { Directions } from "./plan.ts";
 import type { CaptureSummary, FlowRows, ReportView, SegmentReport } from "./report.ts";
 import { buildSegment, eligibleEdges, type Way } from "./segment.ts";
 
@@ -74,7 +75,14 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
     direction: judgeDirection(total, forward.report, verdict, reverse !== null),
     notes: [
       ...input.notes,
-      ...observations(result, input.windowNs, directions, forward.report, { applied, verdict }, input.notes),
+      ...observations({
+        result,
+        windowNs: input.windowNs,
+        directions,
+        segment: forward.report,
+        clock: { applied, verdict },
+        found: input.notes,
+      }),
     ],
   };
   return (choice) => ({

@@ -88,7 +88,7 @@ export interface ObserveCapturesResult {
 
 export async function observeCaptures(options: ObserveCapturesOptions): Promise<ObserveCapturesResult> {
   const { kernels, files } = options;
-  if (files.length === 0) throw new UsageError("bad-flag", "no capture was given");
+  if (files.length === 0) throw new UsageError("bad-option", "no capture was given");
   await checkFiles(kernels, files);
   await checkFiles(kernels, options.sender?.files ?? []);
   const cover = options.cover ?? OBSERVE_COVER;
@@ -168,7 +168,8 @@ async function checkFiles(kernels: Kernels, files: readonly string[]): Promise<v
     const stat = isStandardInput(file) ? undefined : statSync(path, { throwIfNoEntry: false });
     if (stat && !stat.isFile() && !stat.isDirectory()) continue;
     const name = `${stat ? `${stat.dev}:${stat.ino}` : path}#${point ?? ""}`;
-    if (seen.has(name)) throw new UsageError("bad-flag", `${file}: is given twice`, "give each capture once");
+    if (seen.has(name))
+      throw new UsageError("bad-option", `${file}: is given twice`, "give each capture once");
     seen.add(name);
     if (isStandardInput(file)) continue;
     const reader = await CaptureReader.open(kernels, file, { batchRows: 1 });
@@ -176,7 +177,7 @@ async function checkFiles(kernels: Kernels, files: readonly string[]): Promise<v
       if (files.length === 1 || !(await reader.next()) || reader.originNs === null) continue;
       if (former && reader.originNs < former.originNs) {
         const message = `${file}: begins before ${former.file}, which is given ahead of it`;
-        throw new UsageError("bad-flag", message, "give the captures of a point in order of time");
+        throw new UsageError("bad-option", message, "give the captures of a point in order of time");
       }
       former = { file, originNs: reader.originNs };
     } finally {
@@ -198,7 +199,7 @@ function openReferences({
       ? "the sender's capture tells the delays"
       : "Start and End messages must be read at once";
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       `delays between references are not to be had here: ${other}`,
       "leave one of the two out",
     );

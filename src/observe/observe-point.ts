@@ -4,7 +4,7 @@
  */
 import { RecordArchive, type StoreItem, type StoreResult } from "../archive/archive.ts";
 import { retain } from "../archive/retention.ts";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
@@ -88,10 +88,10 @@ export interface ObservationReport {
 /** Written together, at most: enough for syncing in parallel, little enough to lose no time when killed. */
 const GROUP_RECORDS = 64;
 const GROUP_BYTES = 8 << 20;
-const LEAST_COVER = 48;
+const MIN_COVER = 48;
 
 export async function observePoint(options: ObservePointOptions): Promise<ObservationReport> {
-  checkName("--point", options.point);
+  checkName("point", options.point);
   const lanes = planLanes(options);
   const taps = planTaps(options);
   const key = FlowKeySpec.parse(options.key).text;
@@ -211,14 +211,10 @@ function planLanes({ point, role, filter, segments, classes }: ObservePointOptio
   };
   const lanes: Lane[] = [];
   for (const text of segments ?? []) {
-    const { name, expression } = named("--segment", text, "A:B=dst net 10.2.0.0/16");
+    const { name, expression } = named("segment", text, "A:B=dst net 10.2.0.0/16");
     const ends = name.split(":");
     if (ends.length !== 2 || ends.some((e) => e === "")) {
-      throw new UsageError(
-        "bad-flag",
-        `--segment ${text}: '${name}' is not SENDER:RECEIVER`,
-        "write A:B=EXPRESSION",
-      );
+      throw invalidValue("segment", text, "SENDER:RECEIVER=EXPRESSION");
     }
     // One list of segments serves all points: those of others are not ours to watch.
     if (ends[0] === point) lanes.push({ segment: name, role: "sender", filter: both(expression) });
@@ -226,30 +222,31 @@ function planLanes({ point, role, filter, segments, classes }: ObservePointOptio
   }
   if ((segments?.length ?? 0) > 0 && lanes.length === 0) {
     throw new UsageError(
-      "bad-flag",
-      `no --segment begins or ends at ${point}`,
-      "name the point as in --segment A:B=…",
+      "bad-option",
+      `no segment begins or ends at ${point}`,
+      "name the point as in ‘segment A:B=…’",
+      { parameter: "segment", value: segments },
     );
   }
   for (const text of classes ?? []) {
-    const { name, expression } = named("--class", text, "gold=dscp 46");
+    const { name, expression } = named("class", text, "gold=dscp 46");
     lanes.push({ segment: name, role: role ?? "both", filter: both(expression) });
   }
   const names = lanes.map((l) => l.segment);
   const twice = names.find((n, i) => names.indexOf(n) !== i);
-  if (twice !== undefined) throw new UsageError("bad-flag", `'${twice}' is given twice`);
+  if (twice !== undefined) throw new UsageError("bad-option", `'${twice}' is given twice`);
   if (lanes.length === 0) lanes.push({ segment: "", role: role ?? "both", filter: both("") });
   return lanes;
 }
 
-function named(flag: string, text: string, example: string): { name: string; expression: string } {
+function named(parameter: string, text: string, example: string): { name: string; expression: string } {
   const equals = text.indexOf("=");
   const name = text.slice(0, Math.max(0, equals)).trim();
   const expression = text.slice(equals + 1).trim();
   if (equals < 0 || name === "" || expression === "") {
-    throw new UsageError("bad-flag", `${flag} ${text}: is not NAME=EXPRESSION`, `such as '${example}'`);
+    throw invalidValue(parameter, text, `NAME=EXPRESSION, e.g. '${example}'`);
   }
-  checkName(flag, name);
+  checkName(parameter, name);
   return { name, expression };
 }
 
@@ -261,11 +258,12 @@ function planTaps(options: ObservePointOptions): TapPlan[] {
     const found = table.find((e) => e.name === name);
     if (!found) {
       const known = table.map((e) => e.name).join(", ");
-      throw new UsageError("bad-flag", `there is no estimator '${name}'`, `there are: ${known}`);
+      throw new UsageError("bad-option", `there is no estimator '${name}'`, `there are: ${known}`);
     }
     if (!chosen.includes(found)) chosen.push(found);
   }
-  if (chosen.length === 0) throw new UsageError("bad-flag", "--estimators: none is named");
+  if (chosen.length === 0)
+    throw new UsageError("bad-option", "no estimator is named", undefined, { parameter: "estimators" });
   // One that keeps records at the receiver only is no list for the sender's sketches.
   const lists = chosen.some((e) => e.flowList?.atSender);
   const lister = table.find((e) => e.flowList?.atSender);
@@ -287,10 +285,10 @@ function notesOf(result: ObserveCapturesResult, seen: Watch, options: ObservePoi
   const notes: string[] = [];
   const cover = options.cover ?? OBSERVE_COVER;
   if (seen.short > 0) {
-    const least = Math.min(...result.captures.flatMap((c) => c.shorts.map(([bytes]) => bytes)));
+    const minimum = Math.min(...result.captures.flatMap((c) => c.shorts.map(([bytes]) => bytes)));
     // Less is no identity: such packets stay told apart by what there is.
-    const smaller = Math.max(LEAST_COVER, least);
-    const advice = smaller < cover ? `: observe both points with --cover ${smaller}` : "";
+    const smaller = Math.max(MIN_COVER, minimum);
+    const advice = smaller < cover ? `: observe both points with ‘cover ${smaller}’` : "";
     notes.push(
       `${seen.short} packets are cut within the first ${cover} bytes that tell packets apart, and may look different at the other point${advice}`,
     );
@@ -299,9 +297,7 @@ function notesOf(result: ObserveCapturesResult, seen: Watch, options: ObservePoi
     const { matched, unmatched, reversed } = result.delays;
     notes.push(`${matched} packets were found at the sender, ${unmatched} were not`);
     if (reversed > 0) {
-      notes.push(
-        `${reversed} packets were seen here before the sender saw them: they go the other way, or the clocks are apart (hoptime compare tells)`,
-      );
+      notes.push(`${reversed} packets go the other way and have no delay`);
     }
   }
   if (result.references) {

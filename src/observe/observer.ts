@@ -76,8 +76,8 @@ export class PointObserver {
   #counted: CaptureTotals = NO_TOTALS;
 
   constructor(options: ObserverOptions) {
-    checkName("--point", options.point);
-    if (options.segment) checkName("--segment", options.segment);
+    checkName("point", options.point);
+    if (options.segment) checkName("segment", options.segment);
     this.#options = options;
     this.#cutter = createCutter(options.cut);
     this.#taps = options.taps.flatMap((plan) => this.#start(plan));
@@ -152,7 +152,7 @@ export class PointObserver {
       throw new UsageError(
         "not-supported",
         `${estimator.name} needs the delay of each packet, which a single capture does not tell`,
-        "give the sender's capture too, or --delays rli where reference packets tell them",
+        "give the sender's capture too, or ‘delays rli’ where the capture contains reference packets",
       );
     }
     const parameters = formatParameters(estimator, plan.parameters, true);
@@ -261,12 +261,13 @@ export class PointObserver {
 }
 
 /** Names become folders and travel in records: short, visible, without control characters. */
-export function checkName(flag: string, name: string): void {
+export function checkName(parameter: string, name: string): void {
   const bytes = new TextEncoder().encode(name).length;
   if (bytes >= 1 && bytes <= LONGEST_NAME_BYTES && name.trim() === name && !/\p{Cc}/u.test(name)) return;
   throw new UsageError(
     "bad-parameter",
-    `${flag}: '${name}' is not a name`,
+    `invalid name '${name}'`,
     `a name has 1 to ${LONGEST_NAME_BYTES} bytes, no control characters and no spaces at its ends`,
+    { parameter, value: name },
   );
 }

@@ -156,8 +156,8 @@ function totals(table: FlowTruthTable, own: TruthTotals["own"]): TruthTotals {
     bytes: sum("bytes"),
     meanNs: mean,
     deviationNs: mean === null ? null : Math.sqrt(Math.max(0, sum("squares") / arrived - mean * mean)),
-    minNs: arrived > 0 ? table.column("least").reduce((a, b) => Math.min(a, b)) : null,
-    maxNs: arrived > 0 ? table.column("most").reduce((a, b) => Math.max(a, b)) : null,
+    minNs: arrived > 0 ? table.column("minimum").reduce((a, b) => Math.min(a, b)) : null,
+    maxNs: arrived > 0 ? table.column("maximum").reduce((a, b) => Math.max(a, b)) : null,
     own,
   };
 }

@@ -172,7 +172,7 @@ describe("two points, observed and asked", () => {
     const part = ask({ fromNs: second, toNs: second + 2_000_000_000n });
     expect(part.epochs).toMatchObject({ used: 2, firstNs: `${second}` });
     expect(part.estimates["counting"]!.sent).toBe(200);
-    expect(() => ask({ group: "vlan" })).toThrow(/does not tell that/);
+    expect(() => ask({ group: "vlan" })).toThrow(/does not contain/);
     expect(() => ask({ fromNs: 0n, toNs: 1n })).toThrow(/no records .* in the time asked for/);
     expect(() => ask({ flows: ["10.0.1.2 > 10.2.0.9"] })).toThrow(/lacks a protocol/);
   });
@@ -270,8 +270,8 @@ describe("two points, observed and asked", () => {
     await observe("B", after, { classes: ["gold=port 1000"] });
     expect(ask({ segment: "gold" }).estimates["counting"]).toMatchObject({ sent: 300 });
     expect(hintOf(() => ask({ segment: "silver" }))).toBe("there are: 'A:B', 'A:C', 'gold', 'rest'");
-    await expect(observe("D", before, { segments })).rejects.toThrow(/no --segment begins or ends at D/);
-    await expect(observe("A", before, { segments: ["A:B"] })).rejects.toThrow(/not NAME=EXPRESSION/);
+    await expect(observe("D", before, { segments })).rejects.toThrow(/no segment begins or ends at D/);
+    await expect(observe("A", before, { segments: ["A:B"] })).rejects.toThrow(/expected NAME=EXPRESSION/);
     await expect(observe("A", before, { filter: "port (" })).rejects.toThrow(UsageError);
   });
 
@@ -301,7 +301,7 @@ describe("two points, observed and asked", () => {
     expect(epochs.refused[0]!.reason).toMatch(/head is damaged/);
     expect(notes).toContainEqual(`${join(directory, "A", "README")} is not a record`);
     expect(() => ask({ between: ["A", "X"] })).toThrow(/no records of point 'X'/);
-    expect(() => ask({ between: ["A", "A"] })).toThrow(/same point/);
+    expect(() => ask({ between: ["A", "A"] })).toThrow(/two different points/);
     expect(ask({}, [{ ...countingEstimator, name: "other" }]).notes).toContainEqual(
       expect.stringMatching(/'counting', which this program does not know/),
     );
@@ -360,7 +360,7 @@ describe("captures that cannot make records", () => {
     const none = join(root, "none.pcap");
     await expect(observe("A", none)).rejects.toThrow("no such file");
     await expect(observe("A", before, { files: [before, none] })).rejects.toThrow("no such file");
-    await expect(observe("A", before, { filter: "nonsense" })).rejects.toThrow("--filter");
+    await expect(observe("A", before, { filter: "nonsense" })).rejects.toThrow("filter: ");
     await expect(observe("A", before, { sender: { files: [none], windowNs: 1e9 } })).rejects.toThrow(
       "no such file",
     );
@@ -424,7 +424,7 @@ describe("on the command line", () => {
     await expect(asking("--counting", "cells=3")).rejects.toThrow(/was fixed when the points were observed/);
     await expect(asking("--confidence", "2")).rejects.toThrow(/between 0 and 1/);
     await expect(run(() => queryCommand(TABLE), [directory, "--between", "A"])).rejects.toThrow(/two points/);
-    await expect(observing("A", before, "--cut", "delimited")).rejects.toThrow(/counts packets/);
+    await expect(observing("A", before, "--cut", "delimited")).rejects.toThrow(/packets for --cut delimited/);
     const help = observeCommand(TABLE).helpInformation();
     expect(help).toMatch(/--counting <k=v,...>/);
   });

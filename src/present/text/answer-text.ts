@@ -13,7 +13,7 @@ import type { Palette } from "./compare-text.ts";
 
 const count = (n: number | null) => (n === null ? "–" : formatCount(n));
 const percent = (share: number | null) => (share === null ? "–" : `${(100 * share).toFixed(2)} %`);
-const MOST_LINES = 10;
+const MAX_LINES = 10;
 
 export interface AnswerTextOptions {
   colours: Palette;
@@ -31,6 +31,8 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
       : "";
   const out = [`${c.bold(`${from} → ${to}`)}  ${count(epochs.used)} epochs${span}`];
   for (const point of answer.points) {
+    // Estimators that know delays at the receiver keep nothing at the sender.
+    if (point.records === 0) continue;
     out.push(
       c.dim(
         `  ${point.name}: ${count(point.packets)} packets in ${count(point.records)} records, ${formatBytes(point.bytes)}`,
@@ -49,6 +51,8 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   for (const name of names) {
     const { reason, series, notes } = answer.estimates[name]!;
     if (reason !== undefined) out.push(`  ${name}: no answer: ${reason}`);
+    const part = answeredPart(answer.estimates[name]);
+    if (part !== null) out.push(`  ${name}: ${part}`);
     for (const note of notes) out.push(`  ${name}: ${note}`);
     if (options.series > 0 && series.length > 0)
       out.push("", c.bold(`${name} over time`), seriesTable(series.slice(0, options.series), c));
@@ -72,14 +76,23 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   return `${out.join("\n")}\n`;
 }
 
+/** The mean of what was answered, where that is not all. */
+function answeredPart(told: SegmentAnswer | undefined): string | null {
+  const { share, latency } = told?.answered ?? { share: null, latency: null };
+  if (share === null || share >= 1 || !latency) return null;
+  const range = `${formatDuration(latency.lowNs)} to ${formatDuration(latency.highNs)}`;
+  const mean = `mean ${formatDuration(latency.meanNs)} (${range})`;
+  return `${percent(share)} of the packets have an answer: ${mean}; the interval above is for all packets`;
+}
+
 function problems(title: string, lines: string[], c: Palette): string[] {
   if (lines.length === 0) return [];
   const more =
-    lines.length > MOST_LINES ? [`  … and ${count(lines.length - MOST_LINES)} more (--json lists them)`] : [];
+    lines.length > MAX_LINES ? [`  … and ${count(lines.length - MAX_LINES)} more (‘json’ lists them)`] : [];
   return [
     "",
     c.yellow(`${title} (${count(lines.length)})`),
-    ...lines.slice(0, MOST_LINES).map((l) => `  ${l}`),
+    ...lines.slice(0, MAX_LINES).map((l) => `  ${l}`),
     ...more,
   ];
 }
@@ -123,9 +136,25 @@ function groupTable(rows: GroupAnswer[], several: boolean, c: Palette): string {
     ["packets", (r) => count(r.packets === null ? null : Math.round(r.packets))],
     ["lost", (r) => count(r.lost === null ? null : Math.round(r.lost))],
     ...DELAYS,
+    ...(rows.some((r) => (r.answered.share ?? 1) < 1)
+      ? ([["answered", (r) => percent(r.answered.share)]] as Columns<GroupAnswer>)
+      : []),
+    ...quantileColumns(rows),
     ["", (r) => r.reason ?? ""],
   ];
   return table(columns, rows, c);
+}
+
+/** Where an estimator keeps quantiles. */
+function quantileColumns(rows: readonly GroupAnswer[]): Columns<GroupAnswer> {
+  const shares = rows.find((r) => r.quantiles)?.quantiles?.map((q) => q.share) ?? [];
+  return shares.map((share) => [
+    `p${100 * share}`,
+    (r) => {
+      const told = r.quantiles?.find((q) => q.share === share);
+      return told ? formatDuration(told.valueNs) : "–";
+    },
+  ]);
 }
 
 function seriesTable(rows: SeriesRow[], c: Palette): string {

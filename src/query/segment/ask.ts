@@ -40,7 +40,7 @@ export interface AskOptions {
 }
 
 /** Lists in an answer are for reading: the first so many, and a note. */
-const MOST_LISTED = 1000;
+const MAX_LISTED = 1000;
 
 export function askArchive(store: RecordStore, question: Question, options: AskOptions = {}): Answer {
   checkQuestion(question);
@@ -152,9 +152,9 @@ function compose(
     ["missing", missing],
     ["refused", refused],
   ] as const) {
-    if (list.length > MOST_LISTED)
-      all.push(`${list.length} epochs are ${what}; the first ${MOST_LISTED} are listed`);
-    list.splice(MOST_LISTED);
+    if (list.length > MAX_LISTED)
+      all.push(`${list.length} epochs are ${what}; the first ${MAX_LISTED} are listed`);
+    list.splice(MAX_LISTED);
   }
   if (overlapping.length > 0) {
     const epochs = overlapping.reduce((n, o) => n + o.epochs, 0);
@@ -205,7 +205,7 @@ function pointNotes(points: readonly PointSummary[], widest: EstimatorQuestion |
       );
     if (short > 0)
       notes.push(
-        `${name}: ${short} packets are cut within what tells packets apart: cover fewer bytes at both points`,
+        `${name}: ${short} packets are cut within what tells packets apart: use a smaller ‘cover’ at both points`,
       );
   }
   const [from, to] = points;
@@ -225,7 +225,7 @@ function flowNotes(
   if (told.every((a) => !a.answersFlows))
     return [`none of the estimators observed (${names}) measures flows`];
   if (!known && question.flows === undefined)
-    return ["no list of flows was kept: observe with a flow table too, or ask for flows by name"];
+    return ["no list of flows was kept: observe with a flow table too, or ask for a ‘flow’"];
   const unlisted = Math.max(0, ...told.map((a) => a.unlisted));
   return [
     ...(listed && unlisted > 0 ? [`in ${count(unlisted, "epoch")} there is no list of flows`] : []),
@@ -279,7 +279,8 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
   throw new UsageError(
     "bad-question",
     `${between.join(" and ")} were observed by several segments or classes`,
-    `name one with --segment: ${list}`,
+    `name one with ‘segment’: ${list}`,
+    { parameter: "segment" },
   );
 }
 

@@ -3,6 +3,7 @@
  * prefixes, as in a flow key; one side alone is `src`, `dst/24` and the like.
  */
 import { UsageError } from "../../base/errors.ts";
+import { META_HIGH } from "../../capture/batch.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { communityId, formatFlowKey } from "../../capture/flow/flow-text.ts";
 import { Combination, type Contribution, type SharedEpoch } from "../../collect/combine.ts";
@@ -11,7 +12,7 @@ import type { GroupAnswer } from "./answer.ts";
 import { wholeAnswer } from "./latency.ts";
 import { QuantileMerge } from "./quantile-merge.ts";
 
-const IPV6_BIT = 1 << 27;
+const IPV6_BIT = META_HIGH.ipv6;
 const KEY_WORDS = 10;
 
 interface Tally {
@@ -45,8 +46,9 @@ export class FlowGroups {
     if (!includes(own, this.#spec)) {
       throw new UsageError(
         "bad-question",
-        `group ${group}: the flows were observed by ${observed}, which does not tell that`,
-        "observe with a finer flow key, or group by a coarser one",
+        `the flows were observed by ${observed}, which does not contain ${group}`,
+        "observe with a finer ‘key’, or group by a coarser one",
+        { parameter: "group", value: group },
       );
     }
     this.#kept = maskWords(own);

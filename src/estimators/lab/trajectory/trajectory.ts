@@ -208,7 +208,7 @@ export const trajectory: Estimator<TrajectoryParameters> = {
       "Mean and standard deviation of the delay of sampled packets, for the segment and for flows with samples.",
     needs: "A tap at both points and synchronised clocks.",
     cost: "About 20 bytes per sampled packet and point.",
-    example: "hoptime observe a.pcap --point A --estimators trajectory --trajectory rate=0.01",
+    example: "hoptime observe a.pcap ‘point A’ ‘estimators trajectory’ ‘trajectory rate=0.01’",
   },
   answers: ["segment", "flow"],
   needs: { sender: true, delays: false, flows: "names" },
