@@ -1,4 +1,5 @@
 /** The public API: explicit named exports, nothing else re-exports. */
+export { RecordArchive } from "./archive/archive.ts";
 export { FormatError, UsageError } from "./base/errors.ts";
 export { Kernels } from "./base/kernels.ts";
 export { LogHistogram } from "./base/math/log-histogram.ts";
@@ -13,6 +14,18 @@ export {
   type CaptureStatistics,
   type RowFilter,
 } from "./capture/reader.ts";
+export { type ArchiveRecordsOptions, archiveRecords } from "./collect/archive-records.ts";
+export { type CollectOptions, collect, type Dropped } from "./collect/collect.ts";
+export {
+  type Collected,
+  type CollectedSegment,
+  Collector,
+  type CollectorOptions,
+} from "./collect/collector.ts";
+export type { EpochEstimate, EstimateEnd, Refusal } from "./collect/estimate.ts";
+export { MemoryRecords } from "./collect/memory-records.ts";
+export { type RecordHandle, receivedRecord } from "./collect/record-handle.ts";
+export type { RecordStore } from "./collect/record-store.ts";
 export { type CompareOptions, type Comparison, compareCaptures, openComparison } from "./compare/compare.ts";
 export type { EstimateReport, FlowClass, FlowEstimateReport } from "./compare/estimate-report.ts";
 export {
@@ -40,6 +53,8 @@ export {
   sendReferences,
 } from "./delays/reference-sender.ts";
 export { decodeStamp, encodeStamp, type StampPacket } from "./delays/stamp.ts";
+export { identityText, type RecordIdentity, recordIdentity, tapText } from "./epoch/identity.ts";
+export { decodeRecord, type EpochRecord, encodeRecord } from "./epoch/record.ts";
 export type {
   Estimator,
   EstimatorAnswer,
@@ -107,6 +122,7 @@ export { MonitoringStation, type StationOptions } from "./network/station/monito
 export type { Host, Link, Router, Topology } from "./network/topology/topology.ts";
 export { topologyConfig } from "./network/topology/topology-config.ts";
 export { loadTopology, parseTopology, type TopologyOptions } from "./network/topology/topology-format.ts";
+export { type ObservePointOptions, observePoint } from "./observe/observe-point.ts";
 export { compareCsvLines, formatCompareCsv } from "./present/csv/compare-csv.ts";
 export { renderComparePage } from "./present/html/report-page.ts";
 export { renderPlanHtml, renderPlanSvg } from "./present/svg/plan-picture.ts";
@@ -128,6 +144,9 @@ export {
   type WireAnswer,
   type WireQuestion,
 } from "./query/packet/wire.ts";
+export type { Answer, GroupAnswer, SegmentAnswer, WholeAnswer } from "./query/segment/answer.ts";
+export { type AskOptions, askArchive } from "./query/segment/ask.ts";
+export type { Question } from "./query/segment/question.ts";
 export { exportSimulation, type TruthFile } from "./simulate/export.ts";
 export type { Injector, InjectorContext } from "./simulate/injector.ts";
 export {
