@@ -195,3 +195,11 @@ function dateOf(days: number): { year: number; month: number; day: number } {
   const year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0);
   return { year, month, day: dayOfYear - Math.floor((153 * fromMarch + 2) / 5) + 1 };
 }
+
+/** Math.max knows no bigint. */
+export function later(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}
+export function earlier(a: bigint, b: bigint): bigint {
+  return a < b ? a : b;
+}

@@ -31,6 +31,8 @@ export interface ReferenceOptions {
   session?: number;
   /** UDP payload bytes, at least 44. */
   bytes?: number;
+  /** Ends sending before the duration; what was sent is told all the same. */
+  signal?: AbortSignal | undefined;
   onTick?: (sent: number, utilisation: number | null) => void;
 }
 
@@ -166,7 +168,7 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
       send();
     }
     options.onTick?.(sent, pace.utilisation());
-    if (Number(now - start) >= options.durationNs) break;
+    if (options.signal?.aborted || Number(now - start) >= options.durationNs) break;
     // Packets go out and signals are heard between ticks.
     await (due > 0 ? nextTurn() : setTimeout(TICK_MS));
   }
