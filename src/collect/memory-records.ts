@@ -24,10 +24,17 @@ export class MemoryRecords implements RecordStore {
 
   /** As the tap sealed it; encoded, so that what is asked later has gone through the record format. */
   add(record: EpochRecord, options: EncodeOptions = {}): void {
-    const name = identityText(recordIdentity(record));
-    const { point, segment, estimator, role, epoch } = record;
-    const entry: ArchiveEntry = { file: name, point, segment, estimator, role, epoch: { ...epoch } };
-    this.#held.set(name, { entry, bytes: encodeRecord(record, options) });
+    this.addBytes(record, encodeRecord(record, options));
+  }
+
+  /** Bytes as they came, whatever they hold; `as` says what they are to be taken for. */
+  addBytes(as: RecordHead, bytes: Uint8Array): void {
+    const name = identityText(recordIdentity(as));
+    const { point, segment, estimator, role, epoch } = as;
+    this.#held.set(name, {
+      entry: { file: name, point, segment, estimator, role, epoch: { ...epoch } },
+      bytes,
+    });
   }
 
   points(): string[] {
