@@ -9,8 +9,11 @@
 
 import { Batch } from "../decode/batch";
 import { flowOfRun, touchRuns } from "../flows/flow-index";
-import { directionOf, faultsOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
+import { directionOf, faultsOf, FlowFaults, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { runAt } from "../flows/key-runs";
+import {
+  FATE_DUPLICATE, FATE_HEAD_AFTER, FATE_HEAD_BEFORE, FATE_ONLY_AFTER, FATE_ONLY_BEFORE, FATE_TAIL_AFTER, FATE_TAIL_BEFORE, noteAlone,
+} from "./fates";
 import { countPairs, intervalAt, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
 import { ARRIVED, COPY, entryOf, Log, logAdapt, logAdd, logMarkCopies, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
@@ -33,8 +36,8 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   // What lies between the stamps of a packet at least and at most, by direction: its delay with the correction that it was counted without.
   const forwardMin: f64 = forward.matched > 0 ? forward.minimum : 0;
   const forwardMax: f64 = forward.matched > 0 ? forward.maximum : 0;
-  const reverseMin: f64 = reverse.matched > 0 ? -reverse.maximum : 0;
-  const reverseMax: f64 = reverse.matched > 0 ? -reverse.minimum : 0;
+  const reverseMin: f64 = reverse.matched > 0 ? -reverse.maximum - m.back : 0;
+  const reverseMax: f64 = reverse.matched > 0 ? -reverse.minimum - m.back : 0;
   const ahead = m.now + m.window;
   // Stamps outside what can be believed of their own capture stray: they are not at its ends.
   const from = side == 0 ? m.firstSeen0 : m.firstSeen1;
@@ -62,28 +65,37 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
     const minimum = corrected + (answers ? reverseMin : forwardMin);
     const maximum = corrected + (answers ? reverseMax : forwardMax);
     const outliers = time < from || time > to;
+    let fate: u32 = side == 0 ? FATE_ONLY_BEFORE : FATE_ONLY_AFTER;
     if (side == 0) {
       // The other way, copies arrive here.
-      if (answers && (state & COPY) != 0) faults.duplicates++;
+      if (answers && (state & COPY) != 0) fate = FATE_DUPLICATE;
       // Head and tail: the other capture was not seen to run when this packet should have arrived.
-      else if (!outliers && (!anyMatched || time < min<f64>(one.firstSend, other.firstSend)) && m.firstSeen1 > time + minimum) faults.headBefore++;
-      else if (!outliers && (m.ended & 2) != 0 && time > max<f64>(one.lastSend, other.lastSend) && m.lastSeen1 < time + maximum) faults.tailBefore++;
-      else {
-        faults.lost++;
-        // A packet of the other direction that was never seen before is not lost here: it appeared.
-        if (!answers) {
-          const interval = intervalAt(m, min<f64>(time, latest));
-          const record = changetype<Interval>(m.intervals + interval * INTERVAL_BYTES);
-          record.lost++;
-        }
-      }
-    } else if (!answers && (state & COPY) != 0) faults.duplicates++;
-    else if (!outliers && (!anyMatched || time < min<f64>(one.firstArrive, other.firstArrive)) && m.firstSeen0 > time - maximum) faults.headAfter++;
-    else if (!outliers && (m.ended & 1) != 0 && time > max<f64>(one.lastArrive, other.lastArrive) && m.lastSeen0 < time - minimum) faults.tailAfter++;
-    else faults.appeared++;
+      else if (!outliers && (!anyMatched || time < min<f64>(one.firstSend, other.firstSend)) && m.firstSeen1 > time + minimum) fate = FATE_HEAD_BEFORE;
+      else if (!outliers && (m.ended & 2) != 0 && time > max<f64>(one.lastSend, other.lastSend) && m.lastSeen1 < time + maximum) fate = FATE_TAIL_BEFORE;
+    } else if (!answers && (state & COPY) != 0) fate = FATE_DUPLICATE;
+    else if (!outliers && (!anyMatched || time < min<f64>(one.firstArrive, other.firstArrive)) && m.firstSeen0 > time - maximum) fate = FATE_HEAD_AFTER;
+    else if (!outliers && (m.ended & 1) != 0 && time > max<f64>(one.lastArrive, other.lastArrive) && m.lastSeen0 < time - minimum) fate = FATE_TAIL_AFTER;
+    countAlone(faults, fate);
+    if (m.fates != 0) noteAlone(m, side, time, load<u32>(e, 16), fate);
+    // A packet of the other direction that was never seen before is not lost here: it appeared.
+    if (fate == FATE_ONLY_BEFORE && !answers) {
+      const interval = intervalAt(m, min<f64>(time, latest));
+      changetype<Interval>(m.intervals + interval * INTERVAL_BYTES).lost++;
+    }
   }
   log.tail = n;
   logPassed(log);
+}
+
+/** Adds a packet without a partner to what is known of its flow. */
+function countAlone(faults: FlowFaults, fate: u32): void {
+  if (fate == FATE_ONLY_BEFORE) faults.lost++;
+  else if (fate == FATE_ONLY_AFTER) faults.appeared++;
+  else if (fate == FATE_DUPLICATE) faults.duplicates++;
+  else if (fate == FATE_HEAD_BEFORE) faults.headBefore++;
+  else if (fate == FATE_TAIL_BEFORE) faults.tailBefore++;
+  else if (fate == FATE_HEAD_AFTER) faults.headAfter++;
+  else faults.tailAfter++;
 }
 
 /** A partner was found for a row. */
