@@ -36,4 +36,6 @@ archive.close();
 rmSync(directory, { recursive: true });
 
 /* Prints:
- */
+first epoch: 855 packets, 18502 us
+4 epochs
+*/

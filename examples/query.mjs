@@ -30,4 +30,8 @@ for (const { text, packets, latency } of groups)
 rmSync(directory, { recursive: true });
 
 /* Prints:
- */
+lda: 18400 us (18346 to 18453), 334 lost, 100 % answered
+lds: 18532 us (18403 to 18662), 334 lost, 100 % answered
+udp 198.18.1.7:43114 > 198.18.2.2:5202: 3500 packets, 18526 us
+tcp 198.18.1.1:55506 > 198.18.2.2:5201: 546 packets, 18487 us
+*/
