@@ -48,10 +48,8 @@ export async function askMutated(kernels: Kernels, mutations: number, seed: numb
   const { records } = await observeScenario(kernels, SCENARIO, { cut, estimators: ESTIMATORS });
   const originals = records.list().entries.map((entry) => records.readRecord(entry));
   // One full epoch of each tap; the next may hold the few packets in flight.
-  const firstNs = originals.reduce(
-    (n, r) => (r.epoch.startNs < n ? r.epoch.startNs : n),
-    originals[0]?.epoch.startNs ?? 0n,
-  );
+  const starts = originals.map((r) => r.epoch.startNs).sort((a, b) => (a < b ? -1 : 1));
+  const [firstNs] = starts;
   const taps = originals.filter((r) => r.epoch.startNs === firstNs);
   const random = new Random(seed);
   const report: MutationReport = { mutations: 0, questions: 0, refused: 0, failed: [] };
