@@ -4,8 +4,9 @@
 
 import { META_IPV6 } from "../decode/batch";
 import { hashKey } from "../decode/digest";
-import { addRecord, addWide, allocate, Flow, flowIn, flowSegments, FlowStats, statsCount, WIDE, wideOf } from "./flow-records";
+import { addRecord, addWide, Flow, flowIn, flowSegments, FlowStats, statsCount, WIDE, wideOf } from "./flow-records";
 import { runAt, wideRun } from "./key-runs";
+import { allocate } from "./tables";
 
 const TAG: u64 = 0xffffffff00000000;
 
