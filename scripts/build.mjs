@@ -1,9 +1,10 @@
-// Builds dist/: kernels (AssemblyScript -> one .wasm), the library and CLI (tsc), the report page (esbuild).
+// Builds dist/: kernels (AssemblyScript -> one .wasm), the library (tsc, with the packages it uses), the CLI (esbuild), the report page (esbuild).
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildCli } from "./build-cli.mjs";
+import { bundlePackages } from "./bundle-packages.mjs";
 import { writeKernelExports } from "./kernel-bindings.mjs";
 import { writeKernelLayout } from "./kernel-layout.mjs";
 
@@ -48,4 +49,5 @@ if (!only || only === "web") {
 if (!only || only === "library") {
   run(bin("tsc"), ["-p", "tsconfig.build.json"]);
   await buildCli(root);
+  await bundlePackages(root);
 }

@@ -74,11 +74,11 @@ export function take(cursor: Cursor, batch: Batch, link: u32, p: usize, captured
 }
 
 /** Before the first packet: `n` stamps from there on, in memory that is given back, make the origin. */
-export function begin(cursor: Cursor, stamps: usize, n: u32): void {
+export function begin(cursor: Cursor, timestamps: usize, n: u32): void {
   if (n > 0) {
     cursor.started = 1;
-    cursor.origin = originOf(stamps, n);
+    cursor.origin = originOf(timestamps, n);
     cursor.maxTime = 0;
   }
-  heap.free(stamps);
+  heap.free(timestamps);
 }

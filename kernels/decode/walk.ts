@@ -5,7 +5,7 @@
 import { Batch, FLAG_SHORT } from "./batch";
 import { BAD_LENGTH, BAD_TRAILER, BATCH_FULL, begin, count, Cursor, NEED_DATA, SPECIAL, take } from "./cursor";
 import { NO_INTERFACE, NO_TIME } from "./link";
-import { MOST_STAMPS } from "./origin";
+import { MAX_TIMESTAMPS } from "./origin";
 
 /** No real frame is longer (libpcap's own limit). */
 const MAX_CAPTURED: u32 = 262144;
@@ -19,27 +19,27 @@ export class Interface {
   maxTicks: u64; //  above it the time does not fit in 64 bits
 }
 function beginPcap(cursor: Cursor): void {
-  const stamps = heap.alloc(MOST_STAMPS << 3);
+  const timestamps = heap.alloc(MAX_TIMESTAMPS << 3);
   const unit: i64 = cursor.nano != 0 ? 1 : 1000;
   const swapped = cursor.swapped != 0;
   let n: u32 = 0;
   let pos = cursor.pos;
-  while (n < MOST_STAMPS && pos + cursor.recordHeader <= cursor.limit) {
+  while (n < MAX_TIMESTAMPS && pos + cursor.recordHeader <= cursor.limit) {
     const captured = u32At(pos + 8, swapped);
     if (captured > MAX_CAPTURED || pos + cursor.recordHeader + captured > cursor.limit) break;
-    store<i64>(stamps + (n++ << 3), <i64>u32At(pos, swapped) * 1000000000 + <i64>u32At(pos + 4, swapped) * unit);
+    store<i64>(timestamps + (n++ << 3), <i64>u32At(pos, swapped) * 1000000000 + <i64>u32At(pos + 4, swapped) * unit);
     pos += cursor.recordHeader + captured;
   }
-  begin(cursor, stamps, n);
+  begin(cursor, timestamps, n);
 }
 
 /** Up to the next block that is no packet. */
 function beginPcapng(cursor: Cursor): void {
-  const stamps = heap.alloc(MOST_STAMPS << 3);
+  const timestamps = heap.alloc(MAX_TIMESTAMPS << 3);
   const swapped = cursor.swapped != 0;
   let n: u32 = 0;
   let pos = cursor.pos;
-  while (n < MOST_STAMPS && pos + 20 <= cursor.limit) {
+  while (n < MAX_TIMESTAMPS && pos + 20 <= cursor.limit) {
     const type = u32At(pos, swapped);
     const total = u32At(pos + 4, swapped);
     if ((type != 6 && type != 3 && type != 2) || total < (type == 3 ? 16 : 32) || total > MAX_CAPTURED * 4) break;
@@ -48,11 +48,11 @@ function beginPcapng(cursor: Cursor): void {
     if (type != 3 && index < cursor.interfaceCount) {
       const iface = changetype<Interface>(cursor.interfaces + index * offsetof<Interface>());
       const ticks = (<u64>u32At(pos + 12, swapped) << 32) | <u64>u32At(pos + 16, swapped);
-      if (ticks <= iface.maxTicks) store<i64>(stamps + (n++ << 3), ticksToNs(iface, ticks));
+      if (ticks <= iface.maxTicks) store<i64>(timestamps + (n++ << 3), ticksToNs(iface, ticks));
     }
     pos += total;
   }
-  begin(cursor, stamps, n);
+  begin(cursor, timestamps, n);
 }
 
 /** Classic pcap records. */

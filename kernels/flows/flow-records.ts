@@ -36,8 +36,8 @@ export class Flow {
 @unmanaged
 export class FlowMore {
   squares: f64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   sum: f64;
   jitter: f64;
   list: u32;

@@ -75,7 +75,7 @@ export function statsSums(p: usize, from: u32, to: u32, twoWay: u32, out: usize)
 export const BY_PACKETS: u32 = 0;
 export const BY_BYTES: u32 = 1;
 export const BY_MEAN: u32 = 2;
-export const BY_MOST: u32 = 3;
+export const BY_MAX: u32 = 3;
 export const BY_LOST: u32 = 4;
 
 // Which unmatched packets at the captures' ends count as lost.
@@ -89,7 +89,7 @@ export const EDGE_TAIL_AFTER: u32 = 8;
  * them): {number, value} as f64 each. Returns how many. -Infinity where there is no answer. `edges`: EDGE_*.
  */
 export function statsMeasure(
-  p: usize, from: u32, to: u32, by: u32, way: u32, edges: u32, least: f64, out: usize,
+  p: usize, from: u32, to: u32, by: u32, way: u32, edges: u32, minimum: f64, out: usize,
 ): u32 {
   let kept: u32 = 0;
   const stats = changetype<FlowStats>(p);
@@ -112,8 +112,8 @@ export function statsMeasure(
       }
     } else if (n == 0) v = -Infinity;
     else if (by == BY_MEAN) v = n > 2 ? flow.first + moreIn(stats, flow).sum / <f64>n : flow.first + (flow.last - flow.first) / <f64>n;
-    else if (by == BY_MOST) v = n > 2 ? moreIn(stats, flow).most : max<f64>(flow.first, flow.last);
-    if (v <= least) continue;
+    else if (by == BY_MAX) v = n > 2 ? moreIn(stats, flow).maximum : max<f64>(flow.first, flow.last);
+    if (v <= minimum) continue;
     store<f64>(out + (kept << 4), <f64>id);
     store<f64>(out + (kept << 4), v, 8);
     kept++;

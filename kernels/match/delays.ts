@@ -39,7 +39,7 @@ class Delays {
   window: f64;
   now: f64; //       latest time that two rows in turn have reached: one wild timestamp does not move it
   last: f64; //      time of the row before
-  least: f64; //     differences below are the other direction's, where the owner knows; NaN: to be found out
+  minimum: f64; //     differences below are the other direction's, where the owner knows; NaN: to be found out
   pairs: u32;
   pad: u32;
   agreed: f64; //    answers whose pair had the same way before, fading, and those whose pair had not
@@ -55,13 +55,13 @@ class Delays {
   floorTurn: f64;
 }
 
-export function delaysNew(window: f64, least: f64): usize {
+export function delaysNew(window: f64, minimum: f64): usize {
   const p = heap.alloc(offsetof<Delays>());
   memory.fill(p, 0, offsetof<Delays>());
   const d = changetype<Delays>(p);
   d.log = logNew();
   d.window = window;
-  d.least = least;
+  d.minimum = minimum;
   d.now = -Infinity;
   d.last = -Infinity;
   d.pairs = <u32>heap.alloc(PAIR_BYTES << PAIR_BITS);
@@ -105,7 +105,7 @@ export function delaysFill(p: usize, b: usize, shift: f64): void {
   const log = changetype<Log>(d.log);
   const batch = changetype<Batch>(b);
   const n = batch.count;
-  const known = d.least == d.least;
+  const known = d.minimum == d.minimum;
   let now = d.now;
   let last = d.last;
   for (let i: u32 = 0; i < n; i++) {
@@ -123,7 +123,7 @@ export function delaysFill(p: usize, b: usize, shift: f64): void {
     else {
       delay = time - load<f64>(found, 8);
       if (known) {
-        way = delay < d.least ? THERE : HERE;
+        way = delay < d.minimum ? THERE : HERE;
         // It waits on for a packet of its own direction.
         if (way == THERE) store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
       } else {

@@ -16,8 +16,8 @@ const ENOUGH_OF_FLOW: u32 = 8;
 function shareBelow(m: Match, reverse: bool, x: f64): f64 {
   const total = changetype<Total>(reverse ? m.reverse : m.forward);
   if (total.matched == 0) return x > 0 ? 1 : 0;
-  if (x <= total.least) return 0;
-  if (x > total.most) return 1;
+  if (x <= total.minimum) return 0;
+  if (x > total.maximum) return 1;
   const mean = total.sum / <f64>total.matched;
   const variance = max<f64>(0, total.squares / <f64>total.matched - mean * mean);
   const apart = x - total.first - mean;
@@ -29,8 +29,8 @@ function shareBelow(m: Match, reverse: bool, x: f64): f64 {
 function shareOfFlow(m: Match, flow: Flow, reverse: bool, x: f64): f64 {
   if (flow.matched >= ENOUGH_OF_FLOW) {
     const more = moreOf(changetype<FlowStats>(m.stats), flow);
-    if (x <= more.least) return 0;
-    if (x > more.most) return 1;
+    if (x <= more.minimum) return 0;
+    if (x > more.maximum) return 1;
   }
   return shareBelow(m, reverse, x);
 }
@@ -66,9 +66,9 @@ export function judge(m: Match, side: u32, time: f64, flowId: u32, state: u32): 
     faults.duplicates++;
     return;
   }
-  // Stamps outside what can be believed of their own capture stray: they are not at its ends.
-  const strays = side == 0 ? time < m.firstSeen0 || time > m.lastSeen0 : time < m.firstSeen1 || time > m.lastSeen1;
-  if (!strays) {
+  // Timestamps outside what can be believed of their own capture are outliers: they are not at its ends.
+  const outlier = side == 0 ? time < m.firstSeen0 || time > m.lastSeen0 : time < m.firstSeen1 || time > m.lastSeen1;
+  if (!outlier) {
     chances(m, flow, side, time, answers);
     let atHead = before;
     let atTail = behind;

@@ -186,16 +186,16 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, id: u32, forward: b
   let more = changetype<FlowMore>(0);
   let first = flow.first;
   let last = flow.last;
-  let least: f64 = min<f64>(first, last);
-  let most: f64 = max<f64>(first, last);
+  let minimum: f64 = min<f64>(first, last);
+  let maximum: f64 = max<f64>(first, last);
   let sum: f64 = 0;
   let squares: f64 = 0;
   let jitter: f64 = 0;
   let negative: u32 = 0;
   if (matched > 2) {
     more = moreOf(stats, flow);
-    least = more.least;
-    most = more.most;
+    minimum = more.minimum;
+    maximum = more.maximum;
     sum = more.sum;
     squares = more.squares;
   }
@@ -203,8 +203,8 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, id: u32, forward: b
     const delay = load<f64>(q);
     if (matched == 0) {
       first = delay;
-      least = delay;
-      most = delay;
+      minimum = delay;
+      maximum = delay;
     } else {
       if (matched == 2) {
         // Up to two delays are told by the first and the last; from the third on there is a second record.
@@ -217,9 +217,9 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, id: u32, forward: b
       } else if (matched >= 3) {
         // Up to three are told by least, most and sum; from the fourth on they need buckets.
         if (matched == 3) {
-          listAdd(stats, more, id, bucketOf(least));
-          listAdd(stats, more, id, bucketOf(most));
-          listAdd(stats, more, id, bucketOf(3 * first + sum - least - most));
+          listAdd(stats, more, id, bucketOf(minimum));
+          listAdd(stats, more, id, bucketOf(maximum));
+          listAdd(stats, more, id, bucketOf(3 * first + sum - minimum - maximum));
         }
         listAdd(stats, more, id, load<i32>(h));
       }
@@ -227,16 +227,16 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, id: u32, forward: b
       sum += x;
       squares += x * x;
       jitter += abs<f64>(delay - last);
-      if (delay < least) least = delay;
-      if (delay > most) most = delay;
+      if (delay < minimum) minimum = delay;
+      if (delay > maximum) maximum = delay;
       if (matched >= 2) negative += delay < 0 ? 1 : 0;
     }
     last = delay;
     matched++;
   }
   if (changetype<usize>(more) != 0) {
-    more.least = least;
-    more.most = most;
+    more.minimum = minimum;
+    more.maximum = maximum;
     more.sum = sum;
     more.squares = squares;
     more.jitter += jitter;
@@ -312,8 +312,8 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
     const first = interval.first;
     let sum = interval.sum;
     let squares = interval.squares;
-    let least = load<f64>(delays + (i << 3));
-    let most = least;
+    let minimum = load<f64>(delays + (i << 3));
+    let maximum = minimum;
     do {
       const send = load<f64>(pairs + (i << 3));
       if (!(send >= from && send < to) && i != start) break;
@@ -326,8 +326,8 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
       const y = delay - first;
       sum += y;
       squares += y * y;
-      if (delay < least) least = delay;
-      if (delay > most) most = delay;
+      if (delay < minimum) minimum = delay;
+      if (delay > maximum) maximum = delay;
       negative += delay < 0 ? 1 : 0;
       if (send < firstSend) firstSend = send;
       if (send > lastSend) lastSend = send;
@@ -336,16 +336,16 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
       store<u32>(h, load<u32>(h) + 1);
       i++;
     } while (i < n);
-    total.least = min<f64>(total.least, least);
-    total.most = max<f64>(total.most, most);
+    total.minimum = min<f64>(total.minimum, minimum);
+    total.maximum = max<f64>(total.maximum, maximum);
     if (!forward) continue;
     interval.matched += i - start;
     interval.sum = sum;
     interval.squares = squares;
-    interval.least = min<f64>(interval.least, least);
-    interval.most = max<f64>(interval.most, most);
-    m.recentLow = min<i32>(m.recentLow, bucketOf(least));
-    m.recentHigh = max<i32>(m.recentHigh, bucketOf(most));
+    interval.minimum = min<f64>(interval.minimum, minimum);
+    interval.maximum = max<f64>(interval.maximum, maximum);
+    m.recentLow = min<i32>(m.recentLow, bucketOf(minimum));
+    m.recentHigh = max<i32>(m.recentHigh, bucketOf(maximum));
   }
   total.matched += n;
   total.sum = totalSum;

@@ -14,8 +14,8 @@ export class Total {
   first: f64; //      sums are taken around the first delay, so they neither overflow nor cancel
   sum: f64; //        of (d - first)
   squares: f64; //    of (d - first)^2
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   jitter: f64;
   jitterCount: f64;
   ttlLower: u32; //   TTL at AFTER below / equal to / above the one at BEFORE
@@ -40,8 +40,8 @@ export class Interval {
   first: f64;
   sum: f64;
   squares: f64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   index: f64; //      which one it is, from 0 on
   ambiguous: u32; //  matched ones whose delay is not known
   pad: u32;
@@ -101,7 +101,7 @@ export class Match {
   seen0: f64; //      rows of BEFORE
   twiceBefore: f64; // rows of it that were seen twice there
   repeats: u32; //    Repeats
-  odd: u32; //        pairs in a row that were put off because their difference is far from all others
+  odd: u32; //        pairs lately that were put off because their difference is far from all others
   settling: u32; //   pairs of repeated packets are being counted: their order is not known
   repeated0: u32; //  rows of either side that look like another one
   repeated1: u32;

@@ -23,7 +23,7 @@ import {
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
 /** Rows after which a stamp that is ahead is known to stray: twice as many as are read before it is decided (src/capture/timestamp-trust.ts). */
-const STRAY_ROWS: u32 = 2048;
+const OUTLIER_ROWS: u32 = 2048;
 
 /**
  * Lets entries that are older than `until` leave the log of one side; the unmatched ones are judged. With them go those that are further ahead than the
@@ -36,7 +36,7 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   for (; n != next; n++) {
     const e = entryOf(log, n);
     const time = load<f64>(e, 8);
-    if (time >= until && !(time > ahead && (back || next - n > STRAY_ROWS))) break;
+    if (time >= until && !(time > ahead && (back || next - n > OUTLIER_ROWS))) break;
     const state = load<u32>(e, 20);
     if ((state & MATCHED) == 0) judge(m, side, time, load<u32>(e, 16), state);
     else if ((state & ARRIVED) != 0) logMarkCopies(log, e, n);
@@ -66,15 +66,15 @@ function stateOf(flags: u32): u32 {
 /** Differences further than this from all that were seen, in widths of what was seen, are odd. */
 const FAR: f64 = 2;
 const FAR_AT_LEAST: f64 = 1000000;
-/** Before so many pairs nothing is odd, and what is odd so many times in a row is so no more: a clock was set. */
+/** Before so many pairs nothing is odd, and what is odd so many times is so no more: a clock was set, or packets go the other way, too. */
 const FEW_PAIRS: u32 = 64;
-const MOST_ODD: u32 = 32;
+const MOST_ODD: u32 = 8;
 
 function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
   if (total.matched == 0) return false;
   const delay = sign * (apart - m.offset - m.slope * (send - m.pivot));
-  const margin = FAR * (total.most - total.least) + FAR_AT_LEAST;
-  return delay >= total.least - margin && delay <= total.most + margin;
+  const margin = FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
+  return delay >= total.minimum - margin && delay <= total.maximum + margin;
 }
 
 /**
@@ -82,7 +82,7 @@ function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool 
  * there is no other one, and the difference is one that occurs.
  */
 function isCertain(m: Match, before: Log, found: u32, digest: u64, time: f64): bool {
-  if (searchOthers != 0 || searchMatched || (load<u32>(found, 20) & (COPY | EQUALS)) != 0) return false;
+  if (searchOthers != 0 || (load<u32>(found, 20) & (COPY | EQUALS)) != 0) return false;
   if (before.tail != before.next && logHas(before, digest)) return false;
   const forward = changetype<Total>(m.forward);
   const reverse = changetype<Total>(m.reverse);
@@ -194,20 +194,21 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   m.backPairCount = 0;
   if (runCount == 0) return;
   const to = from + load<u32>(runAt(runs, runCount - 1));
-  const least = load<f64>(runs) + shift;
-  const most = load<f64>(runs, 8) + shift;
+  const minimum = load<f64>(runs) + shift;
+  const maximum = load<f64>(runs, 8) + shift;
   if (side == 0) {
     m.seen0 += <f64>(to - from);
-    m.firstSeen0 = min<f64>(m.firstSeen0, least);
-    m.lastSeen0 = max<f64>(m.lastSeen0, most);
+    m.firstSeen0 = min<f64>(m.firstSeen0, minimum);
+    m.lastSeen0 = max<f64>(m.lastSeen0, maximum);
   } else {
-    m.firstSeen1 = min<f64>(m.firstSeen1, least);
-    m.lastSeen1 = max<f64>(m.lastSeen1, most);
+    m.firstSeen1 = min<f64>(m.firstSeen1, minimum);
+    m.lastSeen1 = max<f64>(m.lastSeen1, maximum);
   }
+  const odd = m.odd;
   if (side == 0) takeBefore(m, batch, runs, runCount, from, shift);
   else takeAfter(m, batch, runs, runCount, from, shift);
   countPairs(m, batch, side, shift);
-  if (m.foundCount > 0) m.odd = 0;
+  if (m.odd > 0 && m.odd == odd) m.odd--;
   const before = changetype<Log>(m.before);
   const after = changetype<Log>(m.after);
   before.rows += to - from;
@@ -217,8 +218,8 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     logAdapt(after);
   }
   // The clock was set back by far: waiting for it to come by again would keep packets for ever.
-  const back = most < m.now - 4 * m.window;
-  m.now = back ? most : max<f64>(m.now, most);
+  const back = maximum < m.now - 4 * m.window;
+  m.now = back ? maximum : max<f64>(m.now, maximum);
   retire(m, before, 0, m.now - m.window - m.slack, back);
   retire(m, after, 1, m.now - m.window - m.slack, back);
   if (rowCount(changetype<Repeats>(m.repeats)) > MOST_ROWS) settleRepeats(m);

@@ -101,8 +101,8 @@ function sink(rows: u32, from: u32, n: u32): void {
 function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
   const total = changetype<Total>(reverse ? m.reverse : m.forward);
   let count: f64 = <f64>total.matched;
-  let least = total.least;
-  let most = total.most;
+  let least = total.minimum;
+  let most = total.maximum;
   let mean = total.first + total.sum / count;
   let squares = total.squares / count - (total.sum / count) * (total.sum / count);
   const near = reverse ? 0xffffffff : intervalKnown(m, time);
@@ -110,8 +110,8 @@ function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
     const interval = changetype<Interval>(m.intervals + near * INTERVAL_BYTES);
     if (interval.matched >= ENOUGH) {
       count = <f64>interval.matched;
-      least = interval.least;
-      most = interval.most;
+      least = interval.minimum;
+      most = interval.maximum;
       mean = interval.first + interval.sum / count;
       squares = interval.squares / count - (interval.sum / count) * (interval.sum / count);
     }
@@ -122,9 +122,9 @@ function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
   if (flow.matched >= ENOUGH) {
     // Its own packets say more, as far as they agree with those around.
     const more = moreOf(changetype<FlowStats>(m.stats), flow);
-    const width = (more.most - more.least) / 2 + RESOLUTION;
-    const from = max<f64>(least, more.least - width);
-    const to = min<f64>(most, more.most + width);
+    const width = (more.maximum - more.minimum) / 2 + RESOLUTION;
+    const from = max<f64>(least, more.minimum - width);
+    const to = min<f64>(most, more.maximum + width);
     if (from <= to) {
       least = from;
       most = to;

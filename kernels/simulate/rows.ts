@@ -132,7 +132,7 @@ export function copyRow(from: Batch, i: u32, to: Batch): void {
 }
 
 /** Numbers the rows in sending order (kept in the flow hash column until keyFlows overwrites it); returns the next number. */
-export function simStampOrder(b: usize, first: f64): f64 {
+export function simTimestampOrder(b: usize, first: f64): f64 {
   const batch = changetype<Batch>(b);
   const n = batch.count;
   let order = <u64>first;

@@ -17,7 +17,8 @@ export type UsageCode =
   | "mismatch"
   | "no-records"
   | "bad-topology"
-  | "not-supported";
+  | "not-supported"
+  | "out-of-memory";
 
 export type FormatCode =
   | "empty"

@@ -43,7 +43,7 @@ export interface KernelExports {
   flowCountsClear(p: number): void;
   // kernels/flows/flow-index.ts
   statsKey(p: number, id: number, out: number): void;
-  statsPeer(p: number, from: number, most: number, scratch: number): number;
+  statsPeer(p: number, from: number, maximum: number, scratch: number): number;
   statsReverse(p: number, id: number, scratch: number): number;
   // kernels/flows/flow-records.ts
   statsCount(p: number): number;
@@ -54,7 +54,7 @@ export interface KernelExports {
   statsNew(cells: number, seed: bigint): number;
   // kernels/flows/flow-sums.ts
   statsSums(p: number, from: number, to: number, twoWay: number, out: number): void;
-  statsMeasure(p: number, from: number, to: number, by: number, way: number, edges: number, least: number, out: number): number;
+  statsMeasure(p: number, from: number, to: number, by: number, way: number, edges: number, minimum: number, out: number): number;
   statsEdgesOnly(p: number, from: number, to: number, out: number): number;
   statsDirection(p: number, id: number): number;
   statsTurn(p: number, id: number, direction: number): void;
@@ -79,7 +79,7 @@ export interface KernelExports {
   flowPacketKey(flowHash: bigint, ipid: number): bigint;
   flowPacketKeys(flowHash: bigint, first: number, n: number, out: number): void;
   mapleBufferAppend(p: number, b: number, from: number, to: number): void;
-  mapleBufferFlows(p: number, flows: number): void;
+  mapleBufferForgetFlows(p: number): void;
   // kernels/maple/cells.ts
   mapleCellsNew(groups: number): number;
   mapleCellsFree(p: number): void;
@@ -116,7 +116,7 @@ export interface KernelExports {
   svbfLookup(bits: number, m: number, hashes: number, seed: bigint, groups: number, counts: number, keys: number, n: number, out: number): void;
   svbfPosition(key: bigint, seed: bigint, m: number, j: number): number;
   // kernels/match/delays.ts
-  delaysNew(window: number, least: number): number;
+  delaysNew(window: number, minimum: number): number;
   delaysFree(p: number): void;
   delaysSent(p: number, b: number, from: number, until: number, shift: number): number;
   delaysFill(p: number, b: number, shift: number): void;
@@ -139,7 +139,7 @@ export interface KernelExports {
   thinNew(): number;
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;
   thinGive(p: number, out: number): number;
-  timesBetween(times: number, from: number, to: number, previous: number, least: number, most: number): number;
+  timesBetween(times: number, from: number, to: number, previous: number, minimum: number, maximum: number): number;
   // kernels/rli/reference-finder.ts
   referenceFinderNew(port: number, session: number, longest: number, nsPerByte: number): number;
   referenceFinderFree(p: number): void;
@@ -213,7 +213,7 @@ export interface KernelExports {
   simBytes(b: number): number;
   simInject(b: number, times: number, out: number, number: bigint, seed: bigint, meta: bigint, addr: bigint, length: number, flags: number): number;
   simMerge(a: number, b: number, position: number, out: number): void;
-  simStampOrder(b: number, first: number): number;
+  simTimestampOrder(b: number, first: number): number;
   // kernels/simulate/traffic.ts
   simTrafficActive(p: number): number;
   simTrafficFill(p: number, b: number): number;
@@ -245,7 +245,7 @@ export interface KernelExports {
   colateEdge(p: number, vector: number, edge: bigint): void;
   colateSlot(p: number, slot: number, seed: bigint, first: number, cells: number): void;
   colateCells(p: number): number;
-  colateMost(p: number): number;
+  colateMax(p: number): number;
   colateTotal(p: number): bigint;
   colateUpdate(p: number, b: number, from: number, to: number, start: number): void;
   colatePlaces(p: number, hashes: number, count: number, out: number): void;

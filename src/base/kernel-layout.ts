@@ -125,7 +125,7 @@ export const linkConstants = {
 
 /** Constants of kernels/decode/origin.ts. */
 export const originConstants = {
-  MOST_STAMPS: 1024,
+  MAX_TIMESTAMPS: 1024,
 } as const;
 
 /** Interface of kernels/decode/walk.ts. */
@@ -168,8 +168,8 @@ export const FlowBytes = 64;
 /** FlowMore of kernels/flows/flow-records.ts. */
 export const FlowMoreLayout = {
   squares: 0,
-  least: 8,
-  most: 16,
+  minimum: 8,
+  maximum: 16,
   sum: 24,
   jitter: 32,
   list: 40,
@@ -252,7 +252,7 @@ export const flowSumsConstants = {
   BY_PACKETS: 0,
   BY_BYTES: 1,
   BY_MEAN: 2,
-  BY_MOST: 3,
+  BY_MAX: 3,
   BY_LOST: 4,
   EDGE_HEAD_BEFORE: 1,
   EDGE_TAIL_BEFORE: 2,
@@ -308,16 +308,19 @@ export const BufferLayout = {
   flowId: 40,
   flows: 44,
   flowLimit: 48,
-  pad: 52,
+  keep: 52,
   perByte: 56,
   bytes: 64,
   sum: 72,
   squares: 80,
   carry: 88,
-  least: 96,
-  most: 104,
+  minimum: 96,
+  maximum: 104,
+  base: 112,
+  begun: 120,
+  closed: 124,
 } as const;
-export const BufferBytes = 112;
+export const BufferBytes = 128;
 
 /** Constants of kernels/maple/buffer.ts. */
 export const bufferConstants = {
@@ -345,8 +348,8 @@ export const TotalLayout = {
   first: 24,
   sum: 32,
   squares: 40,
-  least: 48,
-  most: 56,
+  minimum: 48,
+  maximum: 56,
   jitter: 64,
   jitterCount: 72,
   ttlLower: 80,
@@ -367,8 +370,8 @@ export const IntervalLayout = {
   first: 8,
   sum: 16,
   squares: 24,
-  least: 32,
-  most: 40,
+  minimum: 32,
+  maximum: 40,
   index: 48,
   ambiguous: 56,
   pad: 60,
@@ -429,11 +432,10 @@ export const MatchLayout = {
   repeats: 272,
   odd: 276,
   settling: 280,
-  cumulated: 284,
-  cumulatedForward: 288,
-  cumulatedReverse: 292,
+  repeated0: 284,
+  repeated1: 288,
 } as const;
-export const MatchBytes = 296;
+export const MatchBytes = 292;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -569,7 +571,7 @@ export const GapLayout = {
   since: 112,
   ratio: 120,
   drag: 128,
-  least: 136,
+  minimum: 136,
   miss: 144,
   missSquared: 152,
   off: 160,
@@ -685,8 +687,8 @@ export const RliLayout = {
   bytesSince: 128,
   sum: 136,
   squares: 144,
-  least: 152,
-  most: 160,
+  minimum: 152,
+  maximum: 160,
   error: 168,
   misses: 176,
   stamps: 184,

@@ -12,7 +12,7 @@ import { InterfaceTable } from "./format/interface-table.ts";
 import {
   BLOCK,
   type CaptureInterface,
-  leastBlockBytes,
+  minBlockBytes,
   readInterface,
   readStatistics,
 } from "./format/pcapng-blocks.ts";
@@ -28,6 +28,7 @@ import { type ByteSource, openByteSource } from "./source/byte-source.ts";
 import { parseCapturePath } from "./source/capture-path.ts";
 import { Chunk, READ_BYTES, type Shortage } from "./source/chunk.ts";
 import { noSuchPoint, PointSource } from "./source/point-source.ts";
+import type { CaptureTotals } from "./source/source.ts";
 
 /** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter/filter.ts makes one from an expression. */
 export interface RowFilter {
@@ -86,6 +87,8 @@ const MAX_INTERFACES = 1 << 16;
 /** What is read at a time where it is decoded at once: it stays in the cache. */
 const NEAR_READ_BYTES = 1 << 18;
 const MAX_WARNINGS = 20;
+/** A file may claim any number of drops; what is counted stays an exact whole number, one more included. */
+const MAX_DROPPED = Number.MAX_SAFE_INTEGER - 1;
 const { SHORT_SIZES } = walkConstants;
 const MIN_COVER = 20;
 const MAX_COVER = 65_535;
@@ -149,14 +152,19 @@ export class CaptureReader {
   }
 
   /** Opens a capture and reads its head. `path` "-" is standard input; `#` and an interface behind it chooses one point (capture-path.ts). */
-  static async open(kernels: Kernels, path: string, options: CaptureOptions = {}): Promise<CaptureReader> {
+  static async open(
+    kernels: Kernels,
+    path: string,
+    options: CaptureOptions = {},
+    signal?: AbortSignal,
+  ): Promise<CaptureReader> {
     const { cover = DEFAULT_COVER, batchRows = 1 } = options;
     if (!Number.isInteger(cover) || cover < MIN_COVER || cover > MAX_COVER)
       throw new UsageError("bad-parameter", `cover must be ${MIN_COVER} to ${MAX_COVER} bytes, not ${cover}`);
     if (!Number.isInteger(batchRows) || batchRows < 1)
       throw new UsageError("bad-parameter", `a batch has at least one row, not ${batchRows}`);
     const { file, point } = parseCapturePath(path);
-    return await CaptureReader.of(kernels, await openByteSource(file), point, options);
+    return await CaptureReader.of(kernels, await openByteSource(file, signal), point, options);
   }
 
   /** Of bytes that are open already; they are closed with the reader. */
@@ -314,7 +322,7 @@ export class CaptureReader {
     }
     const length = head.getUint32(4, this.#little);
     const known = type === BLOCK.section || type === BLOCK.interface || type === BLOCK.statistics;
-    if (length < leastBlockBytes(type) || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
+    if (length < minBlockBytes(type) || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
       const what = `the block's length (${length}) cannot be right; the file is damaged from here on`;
       this.#stop(chunk.offset, what);
       return;
@@ -354,8 +362,9 @@ export class CaptureReader {
     return this.#kernels.u32.subarray(this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
   }
 
-  statistics(): CaptureStatistics {
-    if (this.#final) return this.#final;
+  /** The part of the statistics that epochs have counters of; much less work than all of it. */
+  totals(): CaptureTotals {
+    if (this.#final) return { ...this.#final, frames: this.#final.packets };
     const chunk = this.#chunk;
     const skipped: Record<string, number> = {};
     for (const [reason, i] of SKIP_REASONS) {
@@ -363,7 +372,6 @@ export class CaptureReader {
       if (n > 0) skipped[reason] = n;
     }
     if (this.#filtered > 0) skipped["filtered"] = this.#filtered;
-    const originNs = chunk.originNs;
     const perInterface = this.#interfaces.filter((i) => i.dropped !== null);
     let dropped: number | null = chunk.get("dropsKnown") > 0 ? chunk.counter("drops") : null;
     // Interface statistics are the totals of what packet records may also tell one by one.
@@ -371,10 +379,19 @@ export class CaptureReader {
       const total = perInterface.reduce((sum, i) => sum + (i.dropped ?? 0), 0);
       dropped = Math.max(dropped ?? 0, total);
     }
+    if (dropped !== null) dropped = Math.min(dropped, MAX_DROPPED);
+    return { frames: chunk.counter("packets"), skipped, dropped };
+  }
+
+  statistics(): CaptureStatistics {
+    if (this.#final) return this.#final;
+    const chunk = this.#chunk;
+    const { frames, skipped, dropped } = this.totals();
+    const originNs = chunk.originNs;
     return {
       file: this.source.name,
       format: this.format,
-      packets: chunk.counter("packets"),
+      packets: frames,
       ipPackets: this.#rows + this.#filtered,
       bytes: chunk.counter("bytes"),
       originNs,

@@ -2,9 +2,11 @@
 /** The command line: finds the command, runs it, turns failures into one line and an exit code. Commands are loaded only when asked for. */
 import type { Command } from "commander";
 import { FormatError, UsageError } from "../base/errors.ts";
+import { memoryError } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
 import { usageLine } from "./flags.ts";
 import { endOutput } from "./output.ts";
+import { endedBySignal } from "./signals.ts";
 
 interface Entry {
   name: string;
@@ -106,7 +108,11 @@ function usage(): string {
 }
 
 /** One line for people; the stack only for bugs of ours. */
-function fail(error: unknown): number {
+function fail(failure: unknown): number {
+  // Thrown by what a signal ended: nothing is wrong.
+  const ended = endedBySignal();
+  if (ended !== null && typeof failure === "string") return ended;
+  const error = memoryError(failure) ?? failure;
   if (error instanceof UsageError || error instanceof FormatError) {
     const line = error instanceof UsageError ? usageLine(error) : error.message;
     process.stderr.write(`hoptime: ${line}\n`);

@@ -4,6 +4,7 @@ import { type ReferenceSummary, sendReferences } from "../delays/reference-sende
 import { STAMP_PORT } from "../delays/stamp.ts";
 import { durationOption, integerOption, rateOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
+import { endingSignal } from "./signals.ts";
 
 interface Flags {
   to: string;
@@ -56,6 +57,7 @@ Examples:
         durationNs: flags.for,
         session: flags.session,
         bytes: flags.bytes,
+        signal: endingSignal(),
       });
       await (flags.json ? printJson(summary) : printText(describe(summary)));
     });

@@ -20,6 +20,7 @@ import {
 } from "../simulate/scenario-text.ts";
 import { choiceOption, durationOption, integerOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
+import { endingSignal } from "./signals.ts";
 import { colours } from "./terminal.ts";
 
 interface Flags {
@@ -136,6 +137,7 @@ Examples:
         ...(flags.snap === undefined ? {} : { snapLength: flags.snap }),
         packets: flags.packets ?? false,
         ownPayload: stampPayload,
+        signal: endingSignal(),
       });
       const { flows: _, ...head } = truth;
       await (flags.json ? printJson(head) : printText(format(truth, flags)));

@@ -25,7 +25,7 @@ interface Flags {
   flowSize?: number;
   reliability?: number;
   interval?: number;
-  strangers?: number;
+  falsePositives?: number;
   memory?: number;
   set?: string;
   json?: boolean;
@@ -44,7 +44,7 @@ export function sizeCommand(): Command {
 Examples:
   hoptime size lda --packets 5e6 --loss 1% --error 1%
   hoptime size lda --capture a.pcap --loss 0.1%,5% --memory 8kB --json
-  hoptime size maple --packets 400e3 --flows 68e3 --error 3% --strangers 10%
+  hoptime size maple --packets 400e3 --flows 68e3 --error 3% --false-positives 10%
   hoptime size ${sizes[0]} --help   all options`,
     )
     .action((name: string | undefined) => {
@@ -98,9 +98,9 @@ function sizeOf(estimator: Estimator, sizing: Sizing): Command {
       shareOption("--interval"),
     )
     .option(
-      "--strangers <share>",
+      "--false-positives <share>",
       "stores of packets: wanted probability that a packet which never came by is answered",
-      shareOption("--strangers"),
+      shareOption("--false-positives"),
     )
     .option("--memory <bytes>", "what one tap may hold: 16384, 16kB, 1MB", memoryOption)
     .option(
@@ -170,7 +170,7 @@ async function readRequest(
     flowSize: flags.flowSize ?? null,
     reliability: flags.reliability ?? null,
     interval: flags.interval ?? null,
-    absent: flags.strangers ?? null,
+    absent: flags.falsePositives ?? null,
     memoryBytes: flags.memory ?? null,
     fixed: fixedParameters(estimator, flags.set),
   };

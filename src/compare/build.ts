@@ -35,14 +35,13 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
   const sums = matcher.flows.survey(twoWay);
   const eligible = eligibleEdges(matcher, twoWay, key, sums);
   const total = matcher.total(1);
-  const forward = buildSegment(sums.forward, eligible.forward, total, matcher.ambiguous, "forward");
+  const forward = buildSegment(sums.forward, eligible.forward, total, "forward");
   const reverse =
     twoWay && sums.reverse.sent + sums.reverse.received > 0
       ? buildSegment(
           sums.reverse,
           eligible.reverse,
           matcher.total(2),
-          0,
           "reverse",
           reverseConstant(verdict, mode),
         )

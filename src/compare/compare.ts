@@ -317,8 +317,8 @@ async function clockStep(
   matched: number,
 ): Promise<string | null> {
   const { before, after, rereadable } = result;
-  const most = (1 - MANY_UNMATCHED) * Math.min(before.ipPackets, after.ipPackets);
-  if (!rereadable || matched === 0 || matched > most) return null;
+  const maximum = (1 - MANY_UNMATCHED) * Math.min(before.ipPackets, after.ipPackets);
+  if (!rereadable || matched === 0 || matched > maximum) return null;
   const found = await sampleOf(run, plan, result);
   if (!found) return null;
   const rivalNs = found.runnerUp > MANY_UNMATCHED * found.total ? (found.runnerUpNs ?? 0) : 0;

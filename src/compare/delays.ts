@@ -18,7 +18,7 @@ import type { EstimatePlan } from "./estimates.ts";
 import { correctionLine, type PassPlan, splitNs } from "./plan.ts";
 
 /** Packets that are asked for one by one: the first so many of the capture. */
-const MOST_ASKED = 1 << 20;
+const MAX_ASKED = 1 << 20;
 
 const MARGIN_NS = 1e9;
 
@@ -132,7 +132,7 @@ class AskedPackets {
   #count = 0;
 
   note(batch: PacketBatch): void {
-    const n = Math.min(batch.count, MOST_ASKED - this.#count);
+    const n = Math.min(batch.count, MAX_ASKED - this.#count);
     if (n <= 0) return;
     const at = batch.column("digest") >>> 3;
     this.#digests.push(batch.kernels.u64.slice(at, at + n));

@@ -11,9 +11,9 @@ import { type Directions, splitNs, type Ways } from "./plan.ts";
 import type { CompareReport, SegmentReport } from "./report.ts";
 
 /** Flows looked at for answering each other: enough to be sure, few enough to be quick. */
-const MOST_PAIRS = 20_000;
+const MAX_PAIRS = 20_000;
 /** Where nothing else speaks for two directions: flows asked for an answer before there is taken to be none. */
-const MOST_ASKED = 10_000;
+const MAX_ASKED = 10_000;
 /** Two groups of differences are two directions where delays of one direction would be split so with at most this probability. */
 const CHANCE = 0.01;
 
@@ -32,8 +32,8 @@ export function findDirections(
   if (ways.kind === "one-way" || matched === 0) return { matched, twoWay: false, ways, peers: null };
   // Clocks that had to be brought together first: the sign of a difference says nothing.
   const signs = alignNs === 0 && forward.matched > 0 && reverse.matched > 0;
-  const mostAsked = signs || alignNs !== 0 ? Number.POSITIVE_INFINITY : mayAnswer ? MOST_ASKED : 0;
-  const peers = comparePeers(matcher, mostAsked);
+  const maxAsked = signs || alignNs !== 0 ? Number.POSITIVE_INFINITY : mayAnswer ? MAX_ASKED : 0;
+  const peers = comparePeers(matcher, maxAsked);
   const found = peers
     ? waysOfPeers(peers, ways, alignNs, signs)
     : waysWithoutPeers(matcher, ways, alignNs, signs);
@@ -43,11 +43,11 @@ export function findDirections(
 
 /** The split that flows which answer each other show; null where they do not show two directions. */
 function waysOfPeers(peers: Peers, ways: Ways, alignNs: number, signs: boolean): Ways | null {
-  const middleNs = splitOf(peers) ?? (signs ? (peers.forwardLeast + peers.reverseMost) / 2 : null);
+  const middleNs = splitOf(peers) ?? (signs ? (peers.forwardMin + peers.reverseMax) / 2 : null);
   if (middleNs === null) return null;
   // The split at hand is as good as the middle wherever it separates the two.
   const usedNs = splitNs(ways) + alignNs;
-  const separates = peers.reverseMost < usedNs && peers.forwardLeast >= usedNs;
+  const separates = peers.reverseMax < usedNs && peers.forwardMin >= usedNs;
   return separates ? ways : { kind: "split", atNs: middleNs - alignNs };
 }
 
@@ -77,7 +77,7 @@ function ttlGoesBothWays(...totals: TotalResult[]): boolean {
 /** The middle of the widest gap between the flows' mean differences; null where there are not two. */
 function widestGap(matcher: ExactMatcher): number | null {
   const means: number[] = [];
-  for (let id = 0; id < matcher.flowCount && means.length < 2 * MOST_PAIRS; id++) {
+  for (let id = 0; id < matcher.flowCount && means.length < 2 * MAX_PAIRS; id++) {
     if (matcher.flows.matched(id) > 0) means.push(differences(matcher.flow(id)).mean);
   }
   means.sort((a, b) => a - b);
@@ -93,34 +93,34 @@ interface Peers {
   pairs: number;
   forwardPackets: number;
   reversePackets: number;
-  forwardLeast: number;
-  reverseMost: number;
+  forwardMin: number;
+  reverseMax: number;
   /** The same of the flows' means: a stray packet does not move them. */
-  forwardLeastMean: number;
-  reverseMostMean: number;
+  forwardMinMean: number;
+  reverseMaxMean: number;
 }
 
-function comparePeers(matcher: ExactMatcher, mostAsked: number): Peers | null {
+function comparePeers(matcher: ExactMatcher, maxAsked: number): Peers | null {
   const peers: Peers = {
     pairs: 0,
     forwardPackets: 0,
     reversePackets: 0,
-    forwardLeast: Number.POSITIVE_INFINITY,
-    reverseMost: Number.NEGATIVE_INFINITY,
-    forwardLeastMean: Number.POSITIVE_INFINITY,
-    reverseMostMean: Number.NEGATIVE_INFINITY,
+    forwardMin: Number.POSITIVE_INFINITY,
+    reverseMax: Number.NEGATIVE_INFINITY,
+    forwardMinMean: Number.POSITIVE_INFINITY,
+    reverseMaxMean: Number.NEGATIVE_INFINITY,
   };
-  for (const [id, other] of matcher.peers(mostAsked)) {
-    if (peers.pairs === MOST_PAIRS) break;
+  for (const [id, other] of matcher.peers(maxAsked)) {
+    if (peers.pairs === MAX_PAIRS) break;
     const [a, b] = [differences(matcher.flow(id)), differences(matcher.flow(other))];
     const [ahead, back] = a.mean >= b.mean ? [a, b] : [b, a];
     peers.pairs++;
     peers.forwardPackets += ahead.count;
     peers.reversePackets += back.count;
-    peers.forwardLeast = Math.min(peers.forwardLeast, ahead.least);
-    peers.reverseMost = Math.max(peers.reverseMost, back.most);
-    peers.forwardLeastMean = Math.min(peers.forwardLeastMean, ahead.mean);
-    peers.reverseMostMean = Math.max(peers.reverseMostMean, back.mean);
+    peers.forwardMin = Math.min(peers.forwardMin, ahead.minimum);
+    peers.reverseMax = Math.max(peers.reverseMax, back.maximum);
+    peers.forwardMinMean = Math.min(peers.forwardMinMean, ahead.mean);
+    peers.reverseMaxMean = Math.max(peers.reverseMaxMean, back.mean);
   }
   return peers.pairs > 0 ? peers : null;
 }
@@ -133,9 +133,9 @@ function splitOf(peers: Peers): number | null {
   const { pairs, forwardPackets: n, reversePackets: m } = peers;
   const apart = (upper: number, lower: number, above: number, below: number) =>
     upper > lower && pairs * Math.LN2 - lnChoose(above + below, below) < Math.log(CHANCE);
-  if (apart(peers.forwardLeast, peers.reverseMost, n, m)) return (peers.forwardLeast + peers.reverseMost) / 2;
-  if (apart(peers.forwardLeastMean, peers.reverseMostMean, pairs, pairs))
-    return (peers.forwardLeastMean + peers.reverseMostMean) / 2;
+  if (apart(peers.forwardMin, peers.reverseMax, n, m)) return (peers.forwardMin + peers.reverseMax) / 2;
+  if (apart(peers.forwardMinMean, peers.reverseMaxMean, pairs, pairs))
+    return (peers.forwardMinMean + peers.reverseMaxMean) / 2;
   return null;
 }
 
@@ -147,8 +147,8 @@ function lnChoose(n: number, k: number): number {
 function differences(flow: ReturnType<ExactMatcher["flow"]>) {
   const { count, meanNs, minNs, maxNs } = flow.delay!;
   return flow.direction === 2
-    ? { count, mean: -meanNs, least: -maxNs, most: -minNs }
-    : { count, mean: meanNs, least: minNs, most: maxNs };
+    ? { count, mean: -meanNs, minimum: -maxNs, maximum: -minNs }
+    : { count, mean: meanNs, minimum: minNs, maximum: maxNs };
 }
 
 const LONGEST_DELAY_NS = 10e9;

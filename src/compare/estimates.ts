@@ -95,7 +95,7 @@ export async function openWithEstimates(
     const estimates: Record<string, EstimateReport> = {};
     for (const plan of plans) {
       const { estimator } = plan;
-      const other = few.findIndex((o) => o.of === plan && flows !== null && flows.count <= o.mostFlows);
+      const other = few.findIndex((o) => o.of === plan && flows !== null && flows.count <= o.maxFlows);
       const { parameters } = few[other] ?? plan;
       const d = told.indexOf(plan);
       const i = other < 0 ? counting.indexOf(plan) : counting.length + other;

@@ -1,7 +1,7 @@
 /** Sentences about what limits the numbers of a report. */
 import { formatDuration } from "../base/time.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
-import { strayText } from "../capture/timestamp-trust.ts";
+import { outlierText } from "../capture/timestamp-trust.ts";
 import { type Correction, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { PassResult } from "./pass.ts";
@@ -37,11 +37,11 @@ export function observations(subject: NoteSubject): string[] {
         : [];
   return [
     ...set,
-    ...strayNotes(result, "before", windowNs),
-    ...strayNotes(result, "after", windowNs),
+    ...outlierNotes(result, "before", windowNs),
+    ...outlierNotes(result, "after", windowNs),
     ...fileNotes(result.before),
     ...fileNotes(result.after),
-    ...interfaceNotes(result, segment),
+    ...interfaceNotes(result),
     ...identityNotes(result, segment),
     ...alignmentNotes(subject),
     ...(explained ? [] : unmatched),
@@ -56,7 +56,7 @@ export function observations(subject: NoteSubject): string[] {
 /** A clock that goes back by more than the window. */
 function clockSetNotes(result: PassResult, windowNs: number): string[] {
   return (["before", "after"] as const).flatMap((name) => {
-    const { setBackNs } = result.strays[name];
+    const { setBackNs } = result.outliers[name];
     if (setBackNs <= windowNs) return [];
     return [
       `${result[name].file}: the stamps go back by ${formatDuration(setBackNs)}, more than the window: a clock was set, and packets around that time may not match; cut the capture there, or put its packets in order (reordercap)`,
@@ -79,12 +79,13 @@ function fileNotes(side: CaptureStatistics): string[] {
   return notes;
 }
 
-function interfaceNotes({ before, after }: PassResult, segment: SegmentReport): string[] {
+function interfaceNotes({ before, after, matcher }: PassResult): string[] {
   const notes: string[] = [];
   const same = before.file === after.file;
   for (const side of same ? [before] : [before, after]) {
     // Sections of one point after another are no matter: its packets come once.
-    const twice = same || segment.ambiguous > MANY_TWICE * segment.matched;
+    const repeated = side === before ? matcher.repeated.before : matcher.repeated.after;
+    const twice = same || repeated > MANY_TWICE * side.ipPackets;
     const [first] = side.interfaces;
     if (side.interfaces.length < 2 || !twice || !first) continue;
     notes.push(
@@ -112,7 +113,7 @@ function identityNotes({ before, after, plan }: PassResult, segment: SegmentRepo
   }
   if (segment.ambiguous > 0) {
     notes.push(
-      `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out; behind a lost one of them delays come out too long`,
+      `${segment.ambiguous} packets look like others within the window, and more than one of them fits: matched, but their delays are not measurable and not in the latency`,
     );
   }
   return notes;
@@ -138,12 +139,12 @@ function whyMuchIsUnmatched({ sent, received, lost, appeared }: SegmentReport): 
   ];
 }
 
-function strayNotes(result: PassResult, name: "before" | "after", windowNs: number): string[] {
-  const strays = result.strays[name];
+function outlierNotes(result: PassResult, name: "before" | "after", windowNs: number): string[] {
+  const outliers = result.outliers[name];
   // Within the window they match like others.
-  if (Math.max(strays.aheadNs, strays.behindNs) <= windowNs) return [];
+  if (Math.max(outliers.aheadNs, outliers.behindNs) <= windowNs) return [];
   return [
-    `${result[name].file}: ${strayText(strays)}: beyond the window such a packet does not match; the others are not affected`,
+    `${result[name].file}: ${outlierText(outliers)}: beyond the window such a packet does not match; the others are not affected`,
   ];
 }
 

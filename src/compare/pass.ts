@@ -9,7 +9,7 @@ import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
-import type { StrayReport } from "../capture/timestamp-trust.ts";
+import type { OutlierReport } from "../capture/timestamp-trust.ts";
 import { ClockObserver } from "../clock/observer.ts";
 import { ThinnedEnvelope } from "../clock/thinned-envelope.ts";
 import type { TimestampReport } from "../clock/timestamp-quality.ts";
@@ -19,7 +19,7 @@ import type { FeedThread } from "../match/parallel-feed.ts";
 import { correctionLine, type PassPlan, splitNs } from "./plan.ts";
 
 /** Each interval that holds packets is told with its quantiles, about a kilobyte of memory. */
-const MOST_INTERVALS = 250_000;
+const MAX_INTERVALS = 250_000;
 /** Intervals at least this long are never too many: 70 MB for a day. */
 const LONG_EPOCH_NS = 1e9;
 
@@ -48,7 +48,7 @@ export interface PassResult {
   observer: ClockObserver;
   quality: Record<"before" | "after", { report(): TimestampReport }>;
   /** Stamps that tell no time. */
-  strays: Record<"before" | "after", StrayReport>;
+  outliers: Record<"before" | "after", OutlierReport>;
   /** Start of the first interval, ns since 1970, and its place on the matcher's time axis. */
   epochStart: bigint;
   /** ns since 1970 of the matcher's time 0. */
@@ -150,7 +150,7 @@ export async function runPass(
     before: tail.statistics[0],
     after: tail.statistics[1],
     observer,
-    strays: { before: tail.strays[0], after: tail.strays[1] },
+    outliers: { before: tail.outliers[0], after: tail.outliers[1] },
     quality: { before: { report: () => tail.quality[0] }, after: { report: () => tail.quality[1] } },
     epochStart,
     originNs,
@@ -160,7 +160,7 @@ export async function runPass(
 }
 
 function tooMany({ epochNs }: PassOptions, matcher: ExactMatcher): boolean {
-  return epochNs < LONG_EPOCH_NS && matcher.intervalCount > MOST_INTERVALS;
+  return epochNs < LONG_EPOCH_NS && matcher.intervalCount > MAX_INTERVALS;
 }
 
 /** Names a length that is enough, as far as what was read tells. */
@@ -168,11 +168,11 @@ function tooManyIntervals({ epochNs }: PassOptions, matcher: ExactMatcher, feed:
   const { doneBytes } = feed.progress();
   const { totalBytes } = feed.head;
   const rest = totalBytes !== null && doneBytes > 0 ? Math.max(1, totalBytes / doneBytes) : 1;
-  const times = (matcher.intervalCount * rest) / MOST_INTERVALS;
+  const times = (matcher.intervalCount * rest) / MAX_INTERVALS;
   const enoughNs = Math.min(LONG_EPOCH_NS, epochNs * 10 ** Math.ceil(Math.log10(times)));
   return new UsageError(
     "bad-parameter",
-    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MOST_INTERVALS)} of them hold packets`,
+    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MAX_INTERVALS)} of them hold packets`,
     `use ${formatDuration(enoughNs)} or longer, or cut the captures to the time of interest (editcap -A and -B)`,
     { parameter: "epoch", value: epochNs },
   );

@@ -24,6 +24,8 @@ export interface SenderDelaysOptions {
   offsetNs?: number;
   /** Differences below this belong to packets of the other direction; left out: the packets themselves show which do. */
   minNs?: number;
+  /** Ends reading where the sender's capture is a stream. */
+  signal?: AbortSignal | undefined;
 }
 
 export interface DelayCounts {
@@ -80,7 +82,12 @@ export class SenderDelays {
       if (!this.#reader) {
         const file = this.#options.files[this.#file++];
         if (file === undefined) return;
-        this.#reader = await CaptureReader.open(this.#kernels, file, this.#options.capture);
+        this.#reader = await CaptureReader.open(
+          this.#kernels,
+          file,
+          this.#options.capture,
+          this.#options.signal,
+        );
         if (!(await this.#reader.next())) this.#closeReader();
         this.#row = 0;
         continue;

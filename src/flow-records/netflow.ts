@@ -16,7 +16,7 @@ export const NETFLOW_5 = 5;
 export const NETFLOW_9 = 9;
 const V5_HEADER = 24;
 const V5_RECORD = 48;
-const V5_MOST = 30;
+const V5_MAX = 30;
 const V9_HEADER = 20;
 const TEMPLATE_SET = 0;
 const OPTIONS_SET = 1;
@@ -35,8 +35,8 @@ export function readNetflow5(
 ): number {
   if (limit - at < V5_HEADER) throw cut(at, "a NetFlow v5 header is cut");
   const count = view.getUint16(at + 2);
-  if (count === 0 || count > V5_MOST)
-    throw wrong(at + 2, `a NetFlow v5 message of ${count} records, not 1 to ${V5_MOST}`);
+  if (count === 0 || count > V5_MAX)
+    throw wrong(at + 2, `a NetFlow v5 message of ${count} records, not 1 to ${V5_MAX}`);
   const end = at + V5_HEADER + V5_RECORD * count;
   if (end > limit) throw cut(at, `a NetFlow v5 message of ${end - at} bytes, ${limit - at} are left`);
   const uptimeMs = view.getUint32(at + 4);

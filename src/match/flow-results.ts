@@ -97,7 +97,7 @@ const MEASURE = {
   packets: flowSumsConstants.BY_PACKETS,
   bytes: flowSumsConstants.BY_BYTES,
   mean: flowSumsConstants.BY_MEAN,
-  max: flowSumsConstants.BY_MOST,
+  max: flowSumsConstants.BY_MAX,
   lost: flowSumsConstants.BY_LOST,
 } as const;
 const EDGE_BITS: Record<keyof EdgeCounts, number> = {
@@ -160,8 +160,8 @@ export class FlowResults {
         count: matched,
         meanNs: first + mean,
         stdevNs: Math.sqrt(Math.max(0, more("squares", step * step) / matched - mean * mean)),
-        minNs: more("least", Math.min(first, last)),
-        maxNs: more("most", Math.max(first, last)),
+        minNs: more("minimum", Math.min(first, last)),
+        maxNs: more("maximum", Math.max(first, last)),
       };
       negative =
         matched > 2
@@ -207,8 +207,8 @@ export class FlowResults {
       add(u8[list + 2 * i]! + 256 * u8[list + 2 * i + 1]! - BUCKET_BIAS, 1);
     }
     if (this.matched(id) > Math.max(length, LONGEST_LIST)) {
-      const from: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.least));
-      const to: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.most));
+      const from: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.minimum));
+      const to: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.maximum));
       for (let bucket = from; bucket <= to; bucket++) {
         const n: number = call.cellsCount(this.#cells, id, bucket);
         if (n > 0) add(bucket, n);
@@ -274,16 +274,16 @@ export class FlowResults {
     const edges = lost.reduce((bits, edge) => bits | (edgesLost[edge] ? EDGE_BITS[edge] : 0), 0);
     const out = kernels.alloc(PIECE * 16);
     const kept: { id: number; value: number }[] = [];
-    let least = Number.NEGATIVE_INFINITY;
+    let minimum = Number.NEGATIVE_INFINITY;
     const order = (a: (typeof kept)[0], b: (typeof kept)[0]) =>
       (a.value === b.value ? 0 : b.value - a.value) || a.id - b.id;
     const cut = () => {
       kept.sort(order).length = Math.min(kept.length, top);
-      if (kept.length === top) least = kept.at(-1)?.value ?? Number.POSITIVE_INFINITY;
+      if (kept.length === top) minimum = kept.at(-1)?.value ?? Number.POSITIVE_INFINITY;
     };
     this.#pieces((from, to) => {
       // An equal one that comes later is behind those that are kept.
-      const above = kept.length >= top ? least : Number.NaN;
+      const above = kept.length >= top ? minimum : Number.NaN;
       const n: number = kernels.call.statsMeasure(
         this.#stats,
         from,

@@ -143,8 +143,7 @@ export class ExactMatcher {
 
   /** Packets of either side that look like another one within the window. */
   get repeated(): { before: number; after: number } {
-    const read = (name: "repeated0" | "repeated1") =>
-      this.#kernels.readU32(this.#match + MatchLayout[name]);
+    const read = (name: "repeated0" | "repeated1") => this.#kernels.readU32(this.#match + MatchLayout[name]);
     return { before: read("repeated0"), after: read("repeated1") };
   }
 
@@ -156,7 +155,7 @@ export class ExactMatcher {
   /** Of a Total or an Interval. */
   #sums(
     record: number,
-    layout: Record<"first" | "sum" | "squares" | "least" | "most", number>,
+    layout: Record<"first" | "sum" | "squares" | "minimum" | "maximum", number>,
     count: number,
   ) {
     if (count === 0) return null;
@@ -167,8 +166,8 @@ export class ExactMatcher {
       count,
       meanNs: field("first") + mean,
       stdevNs: Math.sqrt(variance),
-      minNs: field("least"),
-      maxNs: field("most"),
+      minNs: field("minimum"),
+      maxNs: field("maximum"),
     };
   }
 
@@ -188,15 +187,15 @@ export class ExactMatcher {
   }
 
   /** Pairs of flows that answer each other and both have matched packets; none where the first `mostAsked` flows with such have no peer. */
-  *peers(mostAsked: number): Generator<[number, number]> {
+  *peers(maxAsked: number): Generator<[number, number]> {
     const { call } = this.#kernels;
-    let most = Math.min(mostAsked, 0xffff_ffff);
+    let maximum = Math.min(maxAsked, 0xffff_ffff);
     for (let from = 0; ; ) {
-      const id: number = call.statsPeer(this.#stats, from, most, this.#scratch);
+      const id: number = call.statsPeer(this.#stats, from, maximum, this.#scratch);
       if (id < 0) return;
       yield [id, this.#kernels.readU32(this.#scratch + 40)];
       from = id + 1;
-      most = 0xffff_ffff;
+      maximum = 0xffff_ffff;
     }
   }
 

@@ -73,7 +73,7 @@ describe("parts of a scenario in text", () => {
     put({ ...good, traffic: { kind: "magic" } });
     expect(() => readScenario(file)).toThrow(/traffic.kind/);
     put({ ...good, path: [{ kind: "wormhole" }] });
-    expect(() => readScenario(file)).toThrow(/hops/);
+    expect(() => readScenario(file)).toThrow(/path\[0\]\.kind: invalid value 'wormhole'/);
     expect(() => readScenario(join(directory, "none.json"))).toThrow(/cannot be read/);
   });
 });

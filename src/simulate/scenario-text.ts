@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { parseDuration } from "../base/time.ts";
 import type { Clock, DelayModel, LossHop, ReorderHop, Scenario } from "./scenario.ts";
-import { checkFields } from "./scenario-fields.ts";
+import { checkScenario } from "./scenario-schema.ts";
 
 const MULTIPLIER: Record<string, number> = { "": 1, k: 1e3, M: 1e6, G: 1e9 };
 
@@ -112,39 +112,21 @@ export function parseClock(text: string): { point: string; clock: Clock } {
   return { point: text.slice(0, colon), clock };
 }
 
-/** A scenario from a JSON file, in the form of the type Scenario. What it lacks is told when it is run. */
+/** A scenario from a JSON file, in the form of the type Scenario. */
 export function readScenario(path: string): Scenario {
+  const hint = "expected a JSON file with traffic and path (docs/simulate.md)";
   let text: string;
   try {
     text = readFileSync(path, "utf8");
   } catch (cause) {
-    throw new UsageError(
-      "no-such-file",
-      `${path}: cannot be read`,
-      "give a JSON file with traffic and path",
-      {
-        cause,
-      },
-    );
+    throw new UsageError("no-such-file", `${path}: cannot be read`, hint, { cause });
   }
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new UsageError("bad-parameter", `${path}: is not JSON (${(cause as Error).message})`, undefined, {
-      cause,
-    });
+    throw new UsageError("bad-parameter", `${path}: not JSON (${(cause as Error).message})`, hint, { cause });
   }
-  const scenario = value as Partial<Scenario> | null;
-  const kinds = ["synthetic", "population", "replay"];
-  if (!scenario?.traffic || !kinds.includes(scenario.traffic.kind))
-    throw new UsageError("bad-parameter", `${path}: traffic.kind is none of ${kinds.join(", ")}`);
-  const hops = ["queue", "classes", "paths", "delay", "loss", "reorder"];
-  if (!Array.isArray(scenario.path) || scenario.path.some((h) => !hops.includes(h?.kind)))
-    throw new UsageError(
-      "bad-parameter",
-      `${path}: path must list hops whose kind is one of ${hops.join(", ")}`,
-    );
-  checkFields(path, scenario);
-  return scenario as Scenario;
+  checkScenario(value, path);
+  return value;
 }

@@ -180,10 +180,10 @@ export class FilterParser {
     }
   }
 
-  #number(after: Token, what: string, most: number): number {
+  #number(after: Token, what: string, maximum: number): number {
     const token = this.#cursor.take();
     const number = token.kind === "word" ? plainNumber(token.text) : null;
-    if (number === null || number > most) {
+    if (number === null || number > maximum) {
       throw this.#cursor.expected(`${what} after '${after.text}'`, token);
     }
     return number;

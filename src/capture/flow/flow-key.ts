@@ -169,8 +169,8 @@ function badKey(part: string): UsageError {
 }
 
 function prefixLengths(part: string, v4: string | undefined, v6: string | undefined): [number, number] {
-  const length = (text: string | undefined, most: number): number => {
-    if (text === undefined || !/^\d{1,3}$/.test(text) || Number(text) > most) throw badKey(part);
+  const length = (text: string | undefined, maximum: number): number => {
+    if (text === undefined || !/^\d{1,3}$/.test(text) || Number(text) > maximum) throw badKey(part);
     return Number(text);
   };
   const n4 = length(v4, 32);

@@ -38,14 +38,14 @@ export class KeyRuns {
 
   /** The least and the largest time of rows [from, to) are taken from `timeNs`, not from their stamps. */
   setBounds(timeNs: Float64Array, from: number, to: number): void {
-    let least = Number.POSITIVE_INFINITY;
-    let most = Number.NEGATIVE_INFINITY;
+    let minimum = Number.POSITIVE_INFINITY;
+    let maximum = Number.NEGATIVE_INFINITY;
     for (let i = from; i < to; i++) {
-      least = Math.min(least, timeNs[i]!);
-      most = Math.max(most, timeNs[i]!);
+      minimum = Math.min(minimum, timeNs[i]!);
+      maximum = Math.max(maximum, timeNs[i]!);
     }
-    this.#kernels.writeF64(this.address, least);
-    this.#kernels.writeF64(this.address + 8, most);
+    this.#kernels.writeF64(this.address, minimum);
+    this.#kernels.writeF64(this.address + 8, maximum);
   }
 
   /** Where the wide parts lie. */

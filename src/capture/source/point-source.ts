@@ -6,7 +6,7 @@
  * on as it is: the reader meets the damage itself. `leftOut` bytes are then missing before it.
  */
 import { UsageError } from "../../base/errors.ts";
-import { BLOCK, type CaptureInterface, leastBlockBytes, readInterface } from "../format/pcapng-blocks.ts";
+import { BLOCK, type CaptureInterface, minBlockBytes, readInterface } from "../format/pcapng-blocks.ts";
 import type { ByteSource } from "./byte-source.ts";
 
 /** A record's fate: its bytes are kept or left out; "short": more must be read to tell; "bad": not to be understood. */
@@ -32,7 +32,7 @@ const UNDERSTOOD: ReadonlySet<number> = new Set([
   SIMPLE_PACKET_BLOCK,
   ENHANCED_PACKET_BLOCK,
 ]);
-const MOST_BLOCK_BYTES = 1 << 20;
+const MAX_BLOCK_BYTES = 1 << 20;
 
 export class PointSource implements ByteSource {
   readonly name: string;
@@ -189,9 +189,9 @@ class PcapngRecords implements Records {
     const little = this.#little;
     const type = view.getUint32(at, little);
     const length = view.getUint32(at + 4, little);
-    if (length < leastBlockBytes(type) || length % 4 !== 0) return "bad";
+    if (length < minBlockBytes(type) || length % 4 !== 0) return "bad";
     // Whole where it can be, so that its second length is seen as well: where the reader looks at it, and only there.
-    if (length <= MOST_BLOCK_BYTES && (section || UNDERSTOOD.has(type))) {
+    if (length <= MAX_BLOCK_BYTES && (section || UNDERSTOOD.has(type))) {
       if (have < length) return "short";
       if (view.getUint32(at + length - 4, little) !== length) return "bad";
     }
@@ -201,7 +201,7 @@ class PcapngRecords implements Records {
       return { length, keep: true };
     }
     if (type === BLOCK.interface) {
-      if (length > MOST_BLOCK_BYTES) return "bad";
+      if (length > MAX_BLOCK_BYTES) return "bad";
       this.#describe(new DataView(view.buffer, at, length));
       return { length, keep: true };
     }
@@ -277,11 +277,11 @@ class ErfRecords implements Records {
   }
 }
 
-const MOST_LISTED = 20;
+const MAX_LISTED = 20;
 
 export function noSuchPoint(file: string, point: string, points: readonly string[]): UsageError {
-  const more = points.length > MOST_LISTED ? ` and ${points.length - MOST_LISTED} more` : "";
-  const list = points.length === 0 ? "none" : points.slice(0, MOST_LISTED).join(", ") + more;
+  const more = points.length > MAX_LISTED ? ` and ${points.length - MAX_LISTED} more` : "";
+  const list = points.length === 0 ? "none" : points.slice(0, MAX_LISTED).join(", ") + more;
   const asked = point === "" ? `no interface is named behind '${file}#'` : `has no interface '${point}'`;
   return new UsageError(
     "bad-option",

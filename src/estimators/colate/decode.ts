@@ -42,7 +42,7 @@ const BIN_CELLS = 30;
 const UNSURE = 2;
 /** How V may fall with the size of flows, p^-gamma: steeper for as long as that makes the cells likelier. */
 const GAMMA_STEP = 0.1;
-const MOST_GAMMA = 0.5;
+const MAX_GAMMA = 0.5;
 
 export function decodeFlows(
   difference: Difference,
@@ -108,7 +108,7 @@ function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit):
   const level = fitAt(0);
   let fit = level;
   // Where each flow has its own jitter, lasting flows show it there.
-  while (!within && fit.gamma < MOST_GAMMA) {
+  while (!within && fit.gamma < MAX_GAMMA) {
     const steeper = fitAt(fit.gamma + GAMMA_STEP);
     if (steeper.deviance >= fit.deviance) break;
     fit = steeper;

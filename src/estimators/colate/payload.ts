@@ -38,7 +38,7 @@ export interface Counters {
 }
 
 const NAME = "colate payload";
-const MOST_ORDER = 31;
+const MAX_ORDER = 31;
 /** Counts below this are sized once for all cells that have them. */
 const FREQUENT = 1024;
 
@@ -120,7 +120,7 @@ export function decodeCounters(
     digest: new Uint32Array(n),
   };
   const orders = Array.from({ length: vectors }, () => reader.u8());
-  if (orders.some((k) => k > MOST_ORDER)) throw bad(reader.offset, "the order of a code is above 31");
+  if (orders.some((k) => k > MAX_ORDER)) throw bad(reader.offset, "the order of a code is above 31");
   const bits = new BitReader(reader.bytes(reader.remaining), { file: NAME, baseOffset: reader.offset });
   let packets = 0;
   for (const [v, order] of orders.entries()) {
@@ -172,9 +172,9 @@ export function rebaseCounters(counters: Counters, earlierNs: number): Counters 
 /** The order that makes the counts of cells [from, to) shortest; the smallest of equal ones. */
 function bestOrder(count: Uint32Array, from: number, to: number): number {
   const frequent = new Float64Array(FREQUENT);
-  const sizes = new Float64Array(MOST_ORDER + 1);
+  const sizes = new Float64Array(MAX_ORDER + 1);
   const add = (x: number, times: number) => {
-    for (let k = 0; k <= MOST_ORDER; k++) sizes[k]! += times * (2 * bitLength(x + 2 ** k) - 1 - k);
+    for (let k = 0; k <= MAX_ORDER; k++) sizes[k]! += times * (2 * bitLength(x + 2 ** k) - 1 - k);
   };
   for (let c = from; c < to; c++) {
     const x = count[c]!;
@@ -183,7 +183,7 @@ function bestOrder(count: Uint32Array, from: number, to: number): number {
   }
   for (let x = 0; x < FREQUENT; x++) if (frequent[x]! > 0) add(x, frequent[x]!);
   let best = 0;
-  for (let k = 1; k <= MOST_ORDER; k++) if (sizes[k]! < sizes[best]!) best = k;
+  for (let k = 1; k <= MAX_ORDER; k++) if (sizes[k]! < sizes[best]!) best = k;
   return best;
 }
 

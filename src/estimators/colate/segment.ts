@@ -106,7 +106,7 @@ function restOfMean(difference: Difference, meanNs: number, unused: number): Res
 
 /** Deviations from what its packets let expect, beyond which a cell is taken to hold different packets at its ends. */
 const BEYOND = 30;
-const FEWEST = 20;
+const MIN_COUNT = 20;
 
 /**
  * Without enough digest bits, a cell that lost one packet and got another passes for whole, and is off by up to an epoch. Where packets were lost
@@ -114,7 +114,7 @@ const FEWEST = 20;
  */
 export function withoutOutliers(difference: Difference): Difference {
   const { packets, delayNs, missing, appeared } = difference;
-  if (missing === 0 || appeared === 0 || difference.usedCells < FEWEST) return difference;
+  if (missing === 0 || appeared === 0 || difference.usedCells < MIN_COUNT) return difference;
   const fit = fitVariance(packets, delayNs, (c) => packets[c]! * packets[c]!);
   const background = { alpha: fit.second, beta: fit.first };
   for (let c = 0; c < packets.length; c++) {

@@ -34,7 +34,7 @@ export class ColateTap implements Tap {
   }
 
   isFull(): boolean {
-    return this.#context.kernels.call.colateMost(this.#address) >>> 0 >= this.#fullAt;
+    return this.#context.kernels.call.colateMax(this.#address) >>> 0 >= this.#fullAt;
   }
 
   seal(): SealedEpoch {

@@ -138,7 +138,7 @@ function run(
   let step = FIRST_STEP;
   let rounds = 0;
   let sinceRestart = 0;
-  let least = Number.POSITIVE_INFINITY;
+  let minimum = Number.POSITIVE_INFINITY;
   let change = Number.POSITIVE_INFINITY;
   while (change > CONVERGED && sinceRestart < maxRounds) {
     sumTheta.fill(0);
@@ -184,13 +184,13 @@ function run(
     change /= Math.max(1, n);
     rounds++;
     sinceRestart++;
-    if (sinceRestart > 1 && !(change <= 2 * least) && step > 0.03) {
+    if (sinceRestart > 1 && !(change <= 2 * minimum) && step > 0.03) {
       // Swinging: flows that share many cells overcorrect each other. Smaller steps, from the start.
       step /= 2;
       theta.fill(0);
-      least = Number.POSITIVE_INFINITY;
+      minimum = Number.POSITIVE_INFINITY;
       sinceRestart = 0;
-    } else least = Math.min(least, change);
+    } else minimum = Math.min(minimum, change);
   }
   const variance = finalVariances(sketch, graph, priorVariance, spread, sumSpread, noise);
   for (let f = 0; f < n; f++) {

@@ -14,7 +14,7 @@ export interface Jitter {
 }
 
 /** Foreign packets that a cell of one's own may hold, of all. */
-const MOST_OTHERS = 0.02;
+const MAX_OTHERS = 0.02;
 const PRIOR_FREEDOM = 4;
 /** Differences between cells that jitter must rest on to be believed. */
 export const ENOUGH_FREEDOM = 50;
@@ -40,7 +40,7 @@ export function measureJitter(sketch: DelaySketch, flows: FlowSet): Jitter {
         for (let i = 0; i < k; i++) {
           const c = flows.cells[f * flows.cellsPerFlow + r * k + i]!;
           const packets = sketch.received[c]! / weight;
-          if (sketch.usable[c] === 0 || packets - own > MOST_OTHERS * packets) continue;
+          if (sketch.usable[c] === 0 || packets - own > MAX_OTHERS * packets) continue;
           const sum = sketch.delaySumNs[c]! / weight;
           if (pass === 0) {
             n += packets;

@@ -68,7 +68,7 @@ export class LossMiner {
     const weight = this.#flows.weights?.[flow] ?? 1;
     const packets = this.#flows.packets[flow]!;
     let atMost = Number.POSITIVE_INFINITY;
-    let fewest = Number.POSITIVE_INFINITY;
+    let minimum = Number.POSITIVE_INFINITY;
     let best = 0;
     for (const r of this.#rows) {
       const scale = 1 / (weight * rows[r]!.rate);
@@ -82,8 +82,8 @@ export class LossMiner {
       }
       const others = Math.max(0, before - packets);
       atMost = Math.min(atMost, Math.max(0, missing));
-      if (others < fewest) {
-        fewest = others;
+      if (others < minimum) {
+        minimum = others;
         best = missing - this.#share * others;
       }
     }
@@ -93,8 +93,8 @@ export class LossMiner {
 }
 
 /** Others' packets that a cell may hold, of all, to count for the deviation; and packets of the flow that it must hold. */
-const MOST_OTHERS = 0.02;
-const FEWEST_OWN = 4;
+const MAX_OTHERS = 0.02;
+const MIN_OWN = 4;
 
 /**
  * Deviation of a flow's delays from the differences between its cells: sigma^2 = sum (x_j - n_j mean)^2 / n_j / sum (1 - n_j / packets), over cells
@@ -128,7 +128,7 @@ export function minedDeviation(
     const n = received[c]! / weight;
     const others = cells.others[j]! / weight;
     const own = n - others;
-    if (own < FEWEST_OWN || others > MOST_OTHERS * n) continue;
+    if (own < MIN_OWN || others > MAX_OTHERS * n) continue;
     const x = delaySumNs[c]! / weight - n * mean.meanNs;
     // Others' packets are as far off as flows are from each other, and as many as they may be.
     const many = others * others + cells.doubt[j]! / weight ** 2;

@@ -24,16 +24,16 @@ export interface LdsParameters extends SketchParameters {
   digest: "0" | "8" | "16" | "32";
 }
 
-export const MOST_ROWS = 16;
-export const MOST_COLUMNS = 1 << 24;
-const MOST_CELLS = 1 << 26;
+export const MAX_ROWS = 16;
+export const MAX_COLUMNS = 1 << 24;
+const MAX_CELLS = 1 << 26;
 
 const DECODERS: readonly Decoder[] = ["auto", "bp", "background", "smallest", "alpha"];
 
 function shape(k: number): readonly ParameterSpec[] {
   return [
-    { name: "rows", kind: "integer", default: 4, min: 1, max: MOST_ROWS, help: "rows of cells" },
-    { name: "columns", kind: "integer", default: 17_500, min: 1, max: MOST_COLUMNS, help: "cells per row" },
+    { name: "rows", kind: "integer", default: 4, min: 1, max: MAX_ROWS, help: "rows of cells" },
+    { name: "columns", kind: "integer", default: 17_500, min: 1, max: MAX_COLUMNS, help: "cells per row" },
     {
       name: "k",
       kind: "integer",
@@ -148,11 +148,11 @@ function check(name: string, p: SketchParameters): void {
       parameter: name,
     });
   }
-  if (p.rows * p.columns > MOST_CELLS) {
+  if (p.rows * p.columns > MAX_CELLS) {
     throw new UsageError(
       "bad-parameter",
       `${p.rows} x ${p.columns} cells are too many`,
-      `at most ${MOST_CELLS}`,
+      `at most ${MAX_CELLS}`,
       { parameter: name },
     );
   }

@@ -42,7 +42,7 @@ export interface CapturedLocalisation {
 const DEPENDENCE = 25;
 const EPOCHS = 60;
 /** More are refused: hardly a packet would be in each. */
-const MOST_EPOCHS = 100_000;
+const MAX_EPOCHS = 100_000;
 
 export async function localiseCaptures(options: LocaliseCapturesOptions): Promise<CapturedLocalisation> {
   const { files } = options;
@@ -103,13 +103,13 @@ function epochShifts(reports: readonly CompareReport[], epochNs: number): bigint
   let behindNs = 0;
   return reports.map((report) => {
     const shift = BigInt(Math.round(behindNs / epochNs)) * BigInt(Math.round(epochNs));
-    behindNs += stampedDelay(report);
+    behindNs += timestampedDelay(report);
     return shift;
   });
 }
 
 /** Of a segment, with whatever its clocks are off. A correction of the clocks takes the smallest difference away: put it back. */
-function stampedDelay({ clock, segment }: CompareReport): number {
+function timestampedDelay({ clock, segment }: CompareReport): number {
   const { floor } = clock as unknown as ClockVerdict;
   return clock.mode === "asis" || floor === null ? (segment.latency?.meanNs ?? 0) : floor.levelNs;
 }
@@ -132,11 +132,11 @@ function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock
 function checkEpoch(epochNs: number, { before }: CompareReport): void {
   if (before.firstNs === null || before.lastNs === null) return;
   const spanNs = Number(BigInt(before.lastNs) - BigInt(before.firstNs));
-  if (spanNs / epochNs <= MOST_EPOCHS) return;
+  if (spanNs / epochNs <= MAX_EPOCHS) return;
   throw new UsageError(
     "bad-option",
     `${formatDuration(epochNs)} makes ${Math.ceil(spanNs / epochNs).toLocaleString("en-US")} epochs of ${before.file}`,
-    `give at least ${formatDuration(spanNs / MOST_EPOCHS)}; an epoch needs packets to have a mean`,
+    `give at least ${formatDuration(spanNs / MAX_EPOCHS)}; an epoch needs packets to have a mean`,
     { parameter: "epoch", value: epochNs },
   );
 }

@@ -65,8 +65,8 @@ class MultiflowTap implements Tap {
     this.#sampler.each(batch, from, to, (i) => {
       const flow = wideAt(flowHash, i);
       if (cut !== null && flow >= cut) return;
-      const stamp = { timeNs: Math.round(timeNs[i]!) - this.#startNs, digest: wideAt(digest, i) };
-      addRecord(records, flow, { packets: 1, first: stamp, last: stamp });
+      const timestamp = { timeNs: Math.round(timeNs[i]!) - this.#startNs, digest: wideAt(digest, i) };
+      addRecord(records, flow, { packets: 1, first: timestamp, last: timestamp });
     });
     this.#packets += to - from;
     if (records.size > 1.5 * this.#max + 1024) this.#state = boundRecords(this.#state, this.#max);
@@ -140,7 +140,7 @@ function own(sent: FlowRecord, got: FlowRecord | undefined): number[] {
 }
 
 /** Fewer flows with two delays of their own do not tell how flows differ. */
-const FEWEST = 8;
+const MIN_COUNT = 8;
 
 /** Variance of a flow's mean around the mean of the others in its time: E[(own first - others)(own last - others)]. Null where too few tell. */
 function varianceBetweenFlows(sent: FlowRecords, got: FlowRecords, samples: DelaySamples): number | null {
@@ -155,7 +155,7 @@ function varianceBetweenFlows(sent: FlowRecords, got: FlowRecords, samples: Dela
     sum += (first - others) * (last - others);
     count++;
   }
-  return count < FEWEST ? null : Math.max(0, sum / count, samples.covarianceOfNeighbours());
+  return count < MIN_COUNT ? null : Math.max(0, sum / count, samples.covarianceOfNeighbours());
 }
 
 function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
@@ -239,7 +239,7 @@ export const multiflow: Estimator<MultiflowParameters> = {
   },
   rebase(sealed, earlierNs) {
     const state = decodeRecords(sealed);
-    const move = (stamp: FlowRecord["first"]) => ({ ...stamp, timeNs: stamp.timeNs + earlierNs });
+    const move = (timestamp: FlowRecord["first"]) => ({ ...timestamp, timeNs: timestamp.timeNs + earlierNs });
     for (const [flow, { packets, first, last }] of state.records)
       state.records.set(flow, { packets, first: move(first), last: move(last) });
     return { payload: encodeRecords(state), packets: sealed.packets };

@@ -9,8 +9,8 @@ const PROBE_BYTES = 86;
 const TAP_BYTES = 256;
 const PAYLOAD_BYTES = 52;
 /** What `hoptime reference` sends where nothing is wanted. */
-const USUAL_PER_SECOND = 10;
-const MOST_PER_SECOND = 100_000;
+const DEFAULT_PER_SECOND = 10;
+const MAX_PER_SECOND = 100_000;
 
 export function sizeProbes<P extends ParameterValues>(request: SizeRequest, defaults: P): SizeAnswer<P> {
   refuseReliability("probes", request.reliability);
@@ -19,9 +19,9 @@ export function sizeProbes<P extends ParameterValues>(request: SizeRequest, defa
   const arriving = 1 - Math.max(...loss);
   const perSecond =
     request.error === null
-      ? USUAL_PER_SECOND
+      ? DEFAULT_PER_SECOND
       : samplesFor(request.variation, request.error) / arriving / seconds;
-  if (!(perSecond <= MOST_PER_SECOND)) {
+  if (!(perSecond <= MAX_PER_SECOND)) {
     throw new UsageError(
       "bad-parameter",
       `an error of ${request.error} takes ${perSecond.toPrecision(3)} probes per second`,
