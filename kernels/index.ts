@@ -8,12 +8,13 @@ export { walkErf } from "./decode/walk-erf";
 export * from "./flows/flows";
 export * from "./sketches/cells";
 export { keyRuns } from "./flows/key-runs";
-export { statsKey, statsPeer, statsReverse } from "./flows/flow-index";
 export { statsCount, statsFaults, statsFlow, statsFree, statsMore, statsNew } from "./flows/flow-records";
 export { statsTop } from "./flows/tables";
+export { statsBothWays, statsDirect, statsKey, statsPeer, statsReverse, statsSelect } from "./flows/flow-index";
 export * from "./flows/flow-sums";
 export { matchFree, matchNew, matchTableBytes } from "./match/match-state";
 export * from "./match/match";
+export { matchFates, matchNoteFates, matchTakeFates } from "./match/fates";
 export * from "./match/thin";
 export * from "./sketches/lds";
 export * from "./match/delays";
@@ -28,9 +29,10 @@ export * from "./maple/index";
 export * from "./maple/flow-delays";
 export * from "./rli/rli";
 export {
-  rliClear, rliCounters, rliExpired, rliExpiredCount, rliFlows, rliForget, rliFree, rliNew, rliOrigin, rliReferences, rliSums,
+  rliClear, rliCounters, rliExpired, rliExpiredCount, rliFlows, rliForget, rliFree, rliNew, rliOrigin, rliReferences, rliSelect, rliSums, rliTrust,
 } from "./rli/state";
 export * from "./rli/reference-finder";
+export { hmacFree, hmacNew, hmacVerify } from "./rli/hmac";
 export * from "./sketches/lda";
 export * from "./flows/flow-counts";
 export * from "./sketches/colate";

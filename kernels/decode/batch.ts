@@ -22,6 +22,7 @@ export class Batch {
   delay: u32; //      f64  delay in ns where the source knows it, else NaN
   select: u32; //     u8   scratch for filters, PLANES planes of `capacity` bytes
   shorts: u32; //     rows with FLAG_SHORT that were decoded since the reader last looked
+  frame: u32; //      u32  number of the frame in its capture, from 1 on; 0: not written (batchKeepFrames)
   lean: u32; //       1: identification, header, captured (but of short rows) and interface are not written
 }
 
@@ -43,6 +44,7 @@ export const FLAG_CUT_L4: u32 = 1 << 21; //         ports not captured
 export const FLAG_REFERENCE: u32 = 1 << 22; //      simulated: a reference packet
 export const FLAG_PROBE: u32 = 1 << 23; //          simulated: a probe
 export const FLAG_LINK_LOCAL: u32 = 1 << 24; //     never leaves its link: 224.0.0.0/24, the limited broadcast, fe80::/10, ff02::/16
+export const FLAG_VERIFIED: u32 = 1 << 25; //       a reference packet whose authentication code was verified (kernels/rli/hmac.ts)
 
 export const PLANES: u32 = 8;
 const COLUMN_BYTES: u32 = 8;
@@ -71,7 +73,14 @@ export function batchNew(capacity: u32): usize {
   batch.select = <u32>heap.alloc(capacity * PLANES);
   batch.shorts = 0;
   batch.lean = 0;
+  batch.frame = 0;
   return b;
+}
+
+/** From now on rows are decoded with the numbers of their frames. */
+export function batchKeepFrames(b: usize): void {
+  const batch = changetype<Batch>(b);
+  batch.frame = <u32>heap.alloc(batch.capacity * 4);
 }
 
 export function batchFree(b: usize): void {
@@ -92,6 +101,7 @@ export function batchFree(b: usize): void {
   heap.free(batch.iface);
   heap.free(batch.delay);
   heap.free(batch.select);
+  if (batch.frame != 0) heap.free(batch.frame);
   heap.free(b);
 }
 
@@ -136,6 +146,7 @@ export function batchCompact(b: usize): u32 {
       store<u32>(batch.header + (j << 2), load<u32>(batch.header + (i << 2)));
       store<u32>(batch.captured + (j << 2), load<u32>(batch.captured + (i << 2)));
       store<u32>(batch.iface + (j << 2), load<u32>(batch.iface + (i << 2)));
+      if (batch.frame != 0) store<u32>(batch.frame + (j << 2), load<u32>(batch.frame + (i << 2)));
     }
     j++;
   }

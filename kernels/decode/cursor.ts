@@ -69,6 +69,7 @@ export function take(cursor: Cursor, batch: Batch, link: u32, p: usize, captured
   store<f64>(batch.time + (row << 3), time);
   store<u32>(batch.wireLength + (row << 2), wire);
   if (batch.lean == 0) store<u32>(batch.iface + (row << 2), iface);
+  if (batch.frame != 0) store<u32>(batch.frame + (row << 2), <u32>cursor.packets);
   const reason = decodeFrame(cursor, batch, link, p, p + captured, wire);
   if (reason != OK) count(cursor, reason);
 }

@@ -1,5 +1,6 @@
 // What the matcher (kernels/match/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
 
+import { fatesFree } from "./fates";
 import { repeatsFree, repeatsNew, Repeats, ROW, rowCount } from "./repeats";
 import { logBytes, logFree, logNew } from "./waiting";
 
@@ -85,8 +86,9 @@ export class Match {
   now: f64;
   epoch: f64; //      interval length, ns
   epochStart: f64; // time of the first interval's start
-  slope: f64; //      clock correction: d - offset - slope * (send - pivot)
+  slope: f64; //      clock correction: d - offset - slope * (time at AFTER - pivot)
   offset: f64;
+  back: f64; //       taken off delays of the other direction
   pivot: f64;
   ended: u32; //      bit 0: BEFORE has ended, bit 1: AFTER has
   touched: u32;
@@ -96,6 +98,7 @@ export class Match {
   firstSeen1: f64;
   lastSeen0: f64;
   lastSeen1: f64;
+  fates: u32; //      Fates, where every packet is to be noted (kernels/match/fates.ts); otherwise 0
   onlyBefore: f64; // judged to be lost, appeared
   onlyAfter: f64;
   seen0: f64; //      rows of BEFORE
@@ -113,7 +116,8 @@ export const PAIR_RAW: u32 = 8; //     f64, difference of the stamps
 export const PAIR_DELAY: u32 = 16; //  f64, corrected, in its own direction
 export const PAIR_BUCKET: u32 = 24; // i32
 export const PAIR_ORDER: u32 = 28; //  u32, number of the entry at BEFORE
-export const PAIR_BYTES: u32 = 32;
+export const PAIR_FLOW: u32 = 32; //   u32, the flow's number | how its time to live changed << 30: 1 lower at AFTER, 2 higher
+export const PAIR_BYTES: u32 = 36;
 
 export const RECORDS: u32 = 65536;
 
@@ -181,6 +185,7 @@ export function matchFree(p: usize): void {
   heap.free(m.scratch);
   heap.free(m.recent);
   heap.free(m.records);
+  fatesFree(m.fates);
   repeatsFree(m.repeats);
   heap.free(p);
 }

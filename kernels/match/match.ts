@@ -72,7 +72,8 @@ const MOST_ODD: u32 = 8;
 
 function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
   if (total.matched == 0) return false;
-  const delay = sign * (apart - m.offset - m.slope * (send - m.pivot));
+  const d = apart - m.offset - m.slope * (send + apart - m.pivot);
+  const delay = sign > 0 ? d : -d - m.back;
   const margin = FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
   return delay >= total.minimum - margin && delay <= total.maximum + margin;
 }

@@ -6,8 +6,9 @@
 
 import { Batch } from "../decode/batch";
 import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
+import { FATE_MIRRORED, noteAlone, noteAmbiguous } from "./fates";
 import { judge } from "./judge";
-import { countPairs, intervalAt, intervalKnown, settleRecent } from "./match-count";
+import { countPairs, intervalAt, intervalKnown, NO_INTERVAL, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
 import { clearRows, Group, groupOf, Repeats, Repeat, rowOf } from "./repeats";
 import { COPY } from "./waiting";
@@ -105,8 +106,8 @@ function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
   let most = total.maximum;
   let mean = total.first + total.sum / count;
   let squares = total.squares / count - (total.sum / count) * (total.sum / count);
-  const near = reverse ? 0xffffffff : intervalKnown(m, time);
-  if (near != 0xffffffff) {
+  const near = reverse ? NO_INTERVAL : intervalKnown(m, time);
+  if (near != NO_INTERVAL) {
     const interval = changetype<Interval>(m.intervals + near * INTERVAL_BYTES);
     if (interval.matched >= ENOUGH) {
       count = <f64>interval.matched;
@@ -137,7 +138,7 @@ function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
     }
   }
   const width = (most - least) / 2 + RESOLUTION;
-  const corrected = m.offset + m.slope * (time - m.pivot);
+  const corrected = m.offset + m.slope * (time - m.pivot) - (reverse ? m.back : 0);
   low = reverse ? corrected - most - width : corrected + least - width;
   high = reverse ? corrected - least + width : corrected + most + width;
   usualLow = reverse ? corrected - usualMost : corrected + usualLeast;
@@ -229,6 +230,7 @@ function rivalOf(rows: u32, n: u32, own: u32, time: f64, sign: f64, apart: f64, 
 
 /** A pair whose delay is not known for certain: matched, but no more. */
 function countAmbiguous(m: Match, flow: Flow, b: Repeat, apart: f64): void {
+  if (m.fates != 0) noteAmbiguous(m, b.time, b.time + apart, b.flow);
   if (directionOf(flow) == 0) flow.more |= (apart >= m.threshold ? <u32>1 : <u32>2) << 30;
   faultsOf(changetype<FlowStats>(m.stats), flow).ambiguous++;
   m.ambiguous++;
@@ -369,6 +371,7 @@ function countMirrored(m: Match): void {
     const row = at(rows0, at(rows0, i + 1).partner != 0 ? i : i + 1);
     if (row.partner != 0) continue;
     faultsOf(stats, flowIn(flowSegments(stats), row.flow)).mirrored++;
+    if (m.fates != 0) noteAlone(m, 0, row.time, row.flow, FATE_MIRRORED);
     row.partner = 0xffffffff;
   }
 }

@@ -20,9 +20,10 @@ export const BatchLayout = {
   delay: 64,
   select: 68,
   shorts: 72,
-  lean: 76,
+  frame: 76,
+  lean: 80,
 } as const;
-export const BatchBytes = 80;
+export const BatchBytes = 84;
 
 /** Constants of kernels/decode/batch.ts. */
 export const batchConstants = {
@@ -41,6 +42,7 @@ export const batchConstants = {
   FLAG_REFERENCE: 4194304,
   FLAG_PROBE: 8388608,
   FLAG_LINK_LOCAL: 16777216,
+  FLAG_VERIFIED: 33554432,
   PLANES: 8,
 } as const;
 
@@ -338,6 +340,46 @@ export const svbfConstants = {
   KIND_MULTI: 131072,
 } as const;
 
+/** Fate of kernels/match/fates.ts. */
+export const FateLayout = {
+  send: 0,
+  arrive: 8,
+  delay: 16,
+  flow: 24,
+  kind: 28,
+} as const;
+export const FateBytes = 32;
+
+/** Fates of kernels/match/fates.ts. */
+export const FatesLayout = {
+  records: 0,
+  count: 4,
+  room: 8,
+} as const;
+export const FatesBytes = 12;
+
+/** Constants of kernels/match/fates.ts. */
+export const fatesConstants = {
+  FATE_BYTES: 32,
+  FATE_FORWARD: 1,
+  FATE_REVERSE: 2,
+  FATE_ONLY_BEFORE: 3,
+  FATE_ONLY_AFTER: 4,
+  FATE_DUPLICATE: 5,
+  FATE_HEAD_BEFORE: 6,
+  FATE_TAIL_BEFORE: 7,
+  FATE_HEAD_AFTER: 8,
+  FATE_TAIL_AFTER: 9,
+  FATE_LINK_LOCAL: 10,
+  FATE_MIRRORED: 11,
+  FATE_AMBIGUOUS: 12,
+} as const;
+
+/** Constants of kernels/match/match-count.ts. */
+export const matchCountConstants = {
+  NO_INTERVAL: 4294967295,
+} as const;
+
 /** Total of kernels/match/match-state.ts. */
 export const TotalLayout = {
   matched: 0,
@@ -416,26 +458,28 @@ export const MatchLayout = {
   epochStart: 160,
   slope: 168,
   offset: 176,
-  pivot: 184,
-  ended: 192,
-  touched: 196,
-  searches: 200,
-  intervalSlots: 204,
-  firstSeen0: 208,
-  firstSeen1: 216,
-  lastSeen0: 224,
-  lastSeen1: 232,
-  onlyBefore: 240,
-  onlyAfter: 248,
-  seen0: 256,
-  twiceBefore: 264,
-  repeats: 272,
-  odd: 276,
-  settling: 280,
-  repeated0: 284,
-  repeated1: 288,
+  back: 184,
+  pivot: 192,
+  ended: 200,
+  touched: 204,
+  searches: 208,
+  intervalSlots: 212,
+  firstSeen0: 216,
+  firstSeen1: 224,
+  lastSeen0: 232,
+  lastSeen1: 240,
+  fates: 248,
+  onlyBefore: 256,
+  onlyAfter: 264,
+  seen0: 272,
+  twiceBefore: 280,
+  repeats: 288,
+  odd: 292,
+  settling: 296,
+  repeated0: 300,
+  repeated1: 304,
 } as const;
-export const MatchBytes = 292;
+export const MatchBytes = 308;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -448,7 +492,8 @@ export const matchStateConstants = {
   PAIR_DELAY: 16,
   PAIR_BUCKET: 24,
   PAIR_ORDER: 28,
-  PAIR_BYTES: 32,
+  PAIR_FLOW: 32,
+  PAIR_BYTES: 36,
   RECORDS: 65536,
 } as const;
 
@@ -611,10 +656,10 @@ export const ReferencesLayout = {
   port: 0,
   session: 4,
   anySession: 8,
-  known: 12,
-  sequence: 16,
-  pad: 20,
-  sent: 24,
+  authenticated: 12,
+  source: 16,
+  senders: 24,
+  pad: 28,
   origin: 32,
   longest: 40,
   error: 48,
@@ -654,6 +699,23 @@ export const referencesConstants = {
   REGULAR: Infinity,
 } as const;
 
+/** Senders of kernels/rli/senders.ts. */
+export const SendersLayout = {
+  lead: 0,
+  restarts: 4,
+  lost: 8,
+  turned: 12,
+} as const;
+export const SendersBytes = 16;
+
+/** Constants of kernels/rli/senders.ts. */
+export const sendersConstants = {
+  USED: 0,
+  DUPLICATE: 1,
+  OVERTAKEN: 2,
+  NOT_BELIEVED: 3,
+} as const;
+
 /** Rli of kernels/rli/state.ts. */
 export const RliLayout = {
   flows: 0,
@@ -671,47 +733,83 @@ export const RliLayout = {
   expiredCount: 48,
   expiredRoom: 52,
   gap: 56,
-  packets: 60,
-  answered: 64,
-  oneSided: 68,
-  spilled: 72,
-  unanswered: 76,
-  unselected: 80,
-  shed: 84,
-  checked: 88,
-  hurried: 92,
-  busy: 96,
-  nsPerByte: 104,
-  idle: 112,
-  lastExpiry: 120,
-  bytesSince: 128,
-  sum: 136,
-  squares: 144,
-  minimum: 152,
-  maximum: 160,
-  error: 168,
-  misses: 176,
-  stamps: 184,
-  busyBytes: 192,
-  busyTime: 200,
-  drag: 208,
-  excess: 216,
-  idleExcess: 224,
-  doubt: 232,
+  every: 60,
+  since: 64,
+  packets: 68,
+  answered: 72,
+  oneSided: 76,
+  spilled: 80,
+  unanswered: 84,
+  unselected: 88,
+  shed: 92,
+  checked: 96,
+  hurried: 100,
+  busy: 104,
+  nsPerByte: 112,
+  idle: 120,
+  lastExpiry: 128,
+  bytesSince: 136,
+  sum: 144,
+  squares: 152,
+  minimum: 160,
+  maximum: 168,
+  error: 176,
+  misses: 184,
+  stamps: 192,
+  busyBytes: 200,
+  busyTime: 208,
+  drag: 216,
+  excess: 224,
+  idleExcess: 232,
+  doubt: 240,
 } as const;
-export const RliBytes = 240;
+export const RliBytes = 248;
 
 /** Constants of kernels/rli/state.ts. */
 export const stateConstants = {
   BUFFERED: 24,
+  NO_FLOW: 4294967295,
   OWN_BYTES: 80,
   RECORD: 128,
 } as const;
 
-/** Constants of kernels/simulate/classes.ts. */
-export const classesConstants = {
-  CLASS_BYTES: 64,
+/** LinkClass of kernels/simulate/classes.ts. */
+export const LinkClassLayout = {
+  limit: 0,
+  quantum: 8,
+  deficit: 16,
+  head: 24,
+  tail: 28,
+  count: 32,
+  longest: 36,
+  packets: 40,
+  bytes: 48,
+  drops: 56,
 } as const;
+export const LinkClassBytes = 64;
+
+/** Link of kernels/simulate/classes.ts. */
+export const LinkLayout = {
+  nsPerByte: 0,
+  propagation: 8,
+  drr: 16,
+  classes: 24,
+  free: 32,
+  busyNs: 40,
+  table: 48,
+  map: 52,
+  rows: 56,
+  next: 60,
+  room: 64,
+  used: 68,
+  freeList: 72,
+  waiting: 76,
+  turn: 80,
+  turnOpen: 84,
+  doneHead: 88,
+  doneTail: 92,
+} as const;
+export const LinkBytes = 96;
 
 /** Constants of kernels/simulate/delay.ts. */
 export const delayConstants = {
@@ -796,6 +894,26 @@ export const RowBytes = 88;
 export const rowsConstants = {
   ROW_BYTES: 88,
 } as const;
+
+/** FlowTruth of kernels/simulate/truth.ts. */
+export const FlowTruthLayout = {
+  hash: 0,
+  meta: 8,
+  addrA: 16,
+  addrB: 24,
+  addrC: 32,
+  addrD: 40,
+  sent: 48,
+  lost: 56,
+  sum: 64,
+  squares: 72,
+  minimum: 80,
+  maximum: 88,
+  bytes: 96,
+  first: 104,
+  last: 112,
+} as const;
+export const FlowTruthBytes = 120;
 
 /** Cells of kernels/sketches/cells.ts. */
 export const CellsLayout = {

@@ -74,6 +74,11 @@ export class PacketBatch {
     this.kernels.writeU32(this.address + BatchLayout.lean, 1);
   }
 
+  /** From now on rows are decoded with the numbers of their frames. */
+  keepFrames(): void {
+    this.kernels.call.batchKeepFrames(this.address);
+  }
+
   /** Address of a column. */
   column(name: Column): number {
     return this.kernels.readU32(this.address + BatchLayout[name]);
@@ -120,6 +125,10 @@ export class PacketBatch {
   }
   get iface(): Uint32Array {
     return this.#u32("iface", 1);
+  }
+  /** Number of the frame in its capture, from 1 on; only after `keepFrames`. */
+  get frame(): Uint32Array {
+    return this.#u32("frame", 1);
   }
   get header(): Uint32Array {
     return this.#u32("header", 1);

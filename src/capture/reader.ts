@@ -27,7 +27,7 @@ import { SKIP_REASONS } from "./reasons.ts";
 import { type ByteSource, openByteSource } from "./source/byte-source.ts";
 import { parseCapturePath } from "./source/capture-path.ts";
 import { Chunk, READ_BYTES, type Shortage } from "./source/chunk.ts";
-import { noSuchPoint, PointSource } from "./source/point-source.ts";
+import { isPoint, noSuchPoint, PointSource } from "./source/point-source.ts";
 import type { CaptureTotals } from "./source/source.ts";
 
 /** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter/filter.ts makes one from an expression. */
@@ -52,6 +52,8 @@ export interface CaptureOptions {
    * the other columns are not written.
    */
   rowsOnly?: boolean;
+  /** Rows tell the numbers of their frames. */
+  frames?: boolean;
 }
 
 export const DEFAULT_COVER = 128;
@@ -59,7 +61,7 @@ export const DEFAULT_SEED = 0x686f_7074_696d_6531n; // "hoptime1"
 
 export interface CaptureStatistics {
   file: string;
-  format: CaptureFormat;
+  format: CaptureFormat | "simulation";
   packets: number;
   ipPackets: number;
   /** On the wire. */
@@ -135,6 +137,7 @@ export class CaptureReader {
     this.#seed = options.seed ?? DEFAULT_SEED;
     this.batch = new PacketBatch(kernels, options.batchRows);
     if (options.rowsOnly && !options.filter?.readsIdentification) this.batch.makeLean();
+    if (options.frames) this.batch.keepFrames();
     this.#chunk = new Chunk(
       kernels,
       source,
@@ -211,6 +214,12 @@ export class CaptureReader {
   }
 
   /** ns since 1970 of time 0 in the batches; null before the first packet. */
+  /** Whether the interface of that number is the one that `FILE#point` names. */
+  isInterface(index: number, point: string): boolean {
+    if (this.format !== "pcapng") return String(index) === point;
+    return isPoint(point, this.#interfaces[index]);
+  }
+
   get originNs(): bigint | null {
     return this.#final ? this.#final.originNs : this.#chunk.originNs;
   }

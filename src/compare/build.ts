@@ -6,9 +6,11 @@ import { type CorrectionMode, clockUncertainty, correction } from "../clock/corr
 import type { ClockVerdict } from "../clock/verdict.ts";
 import { judgeDirection } from "./direction.ts";
 import { type FlowChoice, MatchedFlows } from "./flows.ts";
+import { groupFlows } from "./grouped-flows.ts";
 import { buildIntervals } from "./intervals.ts";
 import { cdfOf } from "./latency.ts";
 import { observations } from "./notes.ts";
+import { PacketTable } from "./packets.ts";
 import type { PassResult } from "./pass.ts";
 import type { Directions } from "./plan.ts";
 import type { CaptureSummary, FlowRows, ReportView, SegmentReport } from "./report.ts";
@@ -20,34 +22,37 @@ export interface BuildInput {
   directions: Directions;
   verdict: ClockVerdict;
   mode: CorrectionMode;
+  /** What the report's flows are, and what packets were counted by. */
   key: FlowKeySpec;
+  flowKey: FlowKeySpec;
   notes: string[];
   options: Record<string, unknown>;
   epochNs: number;
 }
 
 /** Everything but the flows is settled at once; those are made for each choice. Valid until the matcher is freed. */
-export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportView {
-  const { result, directions, verdict, mode, key } = input;
+export function buildReport(input: BuildInput): {
+  view: (flows: FlowChoice) => ReportView;
+  packets: PacketTable | null;
+} {
+  const { result, directions, verdict, mode, key, flowKey } = input;
   const { matcher } = result;
   const { twoWay } = directions;
   if (twoWay) matcher.orientUnmatched();
   const sums = matcher.flows.survey(twoWay);
-  const eligible = eligibleEdges(matcher, twoWay, key, sums);
+  const eligible = eligibleEdges(matcher, twoWay, flowKey, sums);
   const total = matcher.total(1);
   const forward = buildSegment(sums.forward, eligible.forward, total, "forward");
   const reverse =
     twoWay && sums.reverse.sent + sums.reverse.received > 0
-      ? buildSegment(
-          sums.reverse,
-          eligible.reverse,
-          matcher.total(2),
-          "reverse",
-          reverseConstant(verdict, mode),
-        )
+      ? buildSegment(sums.reverse, eligible.reverse, matcher.total(2), "reverse")
       : null;
   const rows = (way: Way | null, choice: FlowChoice): FlowRows =>
-    way === null ? [] : new MatchedFlows(matcher, way, twoWay, key, choice);
+    way === null
+      ? []
+      : key === flowKey
+        ? new MatchedFlows(matcher, way, twoWay, key, choice)
+        : groupFlows(matcher, way, twoWay, key, choice);
   const { headBefore, tailBefore } = sums.forward;
   const intervals = buildIntervals(result, input.epochNs, {
     head: forward.real.headBefore ? 0 : headBefore,
@@ -84,7 +89,7 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
       }),
     ],
   };
-  return (choice) => ({
+  const view = (choice: FlowChoice): ReportView => ({
     ...head,
     flows: rows(forward, choice),
     reverseFlows: rows(reverse, choice),
@@ -98,16 +103,20 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
     },
     ...rest,
   });
-}
-
-/**
- * Relative delays are above the smallest of their direction. The matcher corrects the clock, so that forward delays begin at 0; those the other way then
- * hold the smallest of both.
- */
-function reverseConstant({ offset, mode }: ClockVerdict, wanted: CorrectionMode): number {
-  if (wanted !== "relative" || mode !== "two-way" || offset.lowNs === null || offset.highNs === null)
-    return 0;
-  return offset.highNs - offset.lowNs;
+  const { packets: log, originNs, plan } = result;
+  const packets =
+    log &&
+    new PacketTable({
+      log,
+      matcher,
+      key: flowKey,
+      forward,
+      reverse,
+      twoWay,
+      originNs,
+      alignNs: plan.alignNs,
+    });
+  return { view, packets };
 }
 
 /** What the capturing sides say they dropped: at the far end it looks like loss, at the near end like packets that appear. */

@@ -175,7 +175,7 @@ class PcapngRecords implements Records {
   }
 
   has(index: number): boolean {
-    return matches(this.#point, this.#interfaces[index]);
+    return isPoint(this.#point, this.#interfaces[index]);
   }
 
   fate(view: DataView, at: number, have: number): Fate {
@@ -216,7 +216,7 @@ class PcapngRecords implements Records {
   #describe(block: DataView): void {
     const { description } = readInterface(block, this.#little, this.#interfaces.length);
     this.#interfaces.push(description);
-    const chosen = matches(this.#point, description);
+    const chosen = isPoint(this.#point, description);
     const twin = this.#chosen.indexOf(true);
     if (chosen && twin >= 0) {
       throw new UsageError(
@@ -229,7 +229,7 @@ class PcapngRecords implements Records {
   }
 
   end(): void {
-    if (this.#interfaces.some((i) => matches(this.#point, i))) return;
+    if (this.#interfaces.some((i) => isPoint(this.#point, i))) return;
     throw noSuchPoint(
       this.#file,
       this.#point,
@@ -241,7 +241,8 @@ class PcapngRecords implements Records {
   }
 }
 
-function matches(point: string, description: CaptureInterface | undefined): boolean {
+/** Whether the text behind `FILE#` names the interface: its number, name or description. */
+export function isPoint(point: string, description: CaptureInterface | undefined): boolean {
   if (!description) return false;
   if (/^\d+$/.test(point)) return description.index === Number(point);
   return point !== "" && (description.name === point || description.description === point);
