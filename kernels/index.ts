@@ -8,7 +8,7 @@ export { walkErf } from "./decode/walk-erf";
 export * from "./flows/flows";
 export * from "./sketches/cells";
 export { keyRuns } from "./flows/key-runs";
-export { statsKey, statsPeer, statsReverse } from "./flows/flow-index";
+export { statsBothWays, statsDirect, statsKey, statsPeer, statsReverse, statsSelect } from "./flows/flow-index";
 export { statsCount, statsFaults, statsFlow, statsFree, statsMore, statsNew, statsTop } from "./flows/flow-records";
 export * from "./flows/flow-sums";
 export { matchFree, matchNew, matchTableBytes } from "./match/match-state";

@@ -43,9 +43,12 @@ export interface KernelExports {
   flowCountsShed(p: number, cut: bigint): void;
   flowCountsClear(p: number): void;
   // kernels/flows/flow-index.ts
+  statsBothWays(p: number, maps: number, bits: number, out: number, room: number): number;
+  statsDirect(p: number, key: number, direction: number): void;
   statsKey(p: number, id: number, out: number): void;
   statsPeer(p: number, from: number, maximum: number, scratch: number): number;
   statsReverse(p: number, id: number, scratch: number): number;
+  statsSelect(p: number, b: number, runs: number, runCount: number, direction: number): void;
   // kernels/flows/flow-records.ts
   statsCount(p: number): number;
   statsFaults(p: number, id: number): number;

@@ -429,18 +429,19 @@ export const MatchLayout = {
   epochStart: 160,
   slope: 168,
   offset: 176,
-  pivot: 184,
-  ended: 192,
-  touched: 196,
-  searches: 200,
-  intervalSlots: 204,
-  firstSeen0: 208,
-  firstSeen1: 216,
-  lastSeen0: 224,
-  lastSeen1: 232,
-  fates: 240,
+  back: 184,
+  pivot: 192,
+  ended: 200,
+  touched: 204,
+  searches: 208,
+  intervalSlots: 212,
+  firstSeen0: 216,
+  firstSeen1: 224,
+  lastSeen0: 232,
+  lastSeen1: 240,
+  fates: 248,
 } as const;
-export const MatchBytes = 244;
+export const MatchBytes = 252;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -453,7 +454,8 @@ export const matchStateConstants = {
   PAIR_DELAY: 16,
   PAIR_BUCKET: 24,
   PAIR_ORDER: 28,
-  PAIR_BYTES: 32,
+  PAIR_FLOW: 32,
+  PAIR_BYTES: 36,
   RECORDS: 65536,
 } as const;
 

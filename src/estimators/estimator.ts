@@ -264,6 +264,8 @@ export interface FlowListing<P extends ParameterValues = ParameterValues> {
   /** Kept at the sender too, which has seen every packet; false: at the receiver alone, where flows that were lost whole are missing. */
   readonly atSender: boolean;
   read(sealed: SealedEpoch, parameters: P): KnownFlows;
+  /** Parameters that keep every flow, for where memory is no matter; those that were given on purpose stay. */
+  keepAll?(parameters: P, given: ReadonlySet<string>): P;
 }
 
 /** Payloads answer for single packets. Only the parts in need are read, in place: records keep the payload unpacked. */
