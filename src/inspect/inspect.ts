@@ -10,6 +10,7 @@ import { linkName } from "../capture/format/link-names.ts";
 import { CaptureReader } from "../capture/reader.ts";
 import { lastBelieved, OutlierCounter, outlierText } from "../capture/timestamp-trust.ts";
 import { TimestampQuality } from "../clock/timestamp-quality.ts";
+import { PacketTimesWatch } from "../delays/packet-times.ts";
 import { DistinctKeys, keyOf } from "./distinct-keys.ts";
 
 const MAX_IDENTIFIED = 2_000_000;
@@ -61,6 +62,8 @@ export interface InspectReport {
   } | null;
   timestamps: ReturnType<TimestampQuality["report"]>;
   rates: { packetsPerSecond: number; bitsPerSecond: number } | null;
+  /** Timestamps that a capture switch wrote into the packets, and how many packets have one; null where there are none. */
+  packetTimes: { layout: string; packets: number } | null;
   partial: string | null;
   warnings: string[];
 }
@@ -81,6 +84,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
   const protocols = new Map<number, number>();
   let quality: TimestampQuality | null = null;
   const outlierCounter = new OutlierCounter(OUTLIER_NS);
+  const packetTimes = new PacketTimesWatch();
   let ipv6 = 0;
   let fragments = 0;
   let rows = 0;
@@ -89,6 +93,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
     const { batch } = reader;
     quality ??= new TimestampQuality({ originNs: reader.originNs ?? 0n });
     quality.observe(batch.timeNs, batch.count);
+    packetTimes.observe(batch, reader.originNs ?? 0n);
     outlierCounter.observe(batch.timeNs, batch.count, quality.takeBackNs());
     kernels.call.flowsAssign(flows, batch.address, ids);
     const { meta, flags, iface, ipid, digest, addrA, count } = batch;
@@ -126,6 +131,12 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
   const lastNs = durationNs === null ? null : s.firstNs! + BigInt(Math.round(durationNs));
   if (outliers.count > 0)
     s.warnings.push(`${outlierText(outliers)}: the capture's time and rates are told without`);
+  const timed = packetTimes.report();
+  if (timed) {
+    s.warnings.push(
+      `${timed.packets} packets carry the timestamp of a capture switch: ${timed.title}; ‘delays ${timed.layout}’ reads them when the point is observed`,
+    );
+  }
   const listed = s.interfaces.length > 0 ? s.interfaces : [...perInterface.keys()].sort().map(erfInterface);
   return {
     format: "hoptime.inspect/1",
@@ -167,6 +178,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
       durationNs !== null && durationNs > 0
         ? { packetsPerSecond: (s.packets / durationNs) * 1e9, bitsPerSecond: (s.bytes * 8e9) / durationNs }
         : null,
+    packetTimes: timed && { layout: timed.layout, packets: timed.packets },
     partial: s.partial,
     warnings: s.warnings,
   };
