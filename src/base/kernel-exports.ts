@@ -200,7 +200,9 @@ export interface KernelExports {
   simUniform(r: number): number;
   // kernels/simulate/frames.ts
   simFrameBytes(snap: number): number;
-  simFrames(b: number, from: number, out: number, end: number, used: number, base: bigint, snap: number, ethernet: number, seed: bigint): number;
+  simFrames(writer: number, b: number, from: number, out: number, end: number): number;
+  simFramesNew(base: bigint, seed: bigint, snap: number, ethernet: number): number;
+  simFramesUsed(writer: number): number;
   // kernels/simulate/hold.ts
   simHoldCount(p: number): number;
   simHoldFree(p: number): void;
@@ -228,7 +230,8 @@ export interface KernelExports {
   // kernels/simulate/rows.ts
   simAppend(a: number, from: number, out: number): number;
   simBytes(b: number): number;
-  simInject(b: number, times: number, out: number, number: bigint, seed: bigint, meta: bigint, addr: bigint, length: number, flags: number): number;
+  simInject(b: number, times: number, out: number, number: bigint, injectedPacket: number): number;
+  simInjectedNew(seed: bigint, meta: bigint, addr: bigint, length: number, flags: number): number;
   simMerge(a: number, b: number, position: number, out: number): void;
   simTimestampOrder(b: number, first: number): number;
   // kernels/simulate/traffic.ts

@@ -702,10 +702,43 @@ export const stateConstants = {
   RECORD: 128,
 } as const;
 
-/** Constants of kernels/simulate/classes.ts. */
-export const classesConstants = {
-  CLASS_BYTES: 64,
+/** LinkClass of kernels/simulate/classes.ts. */
+export const LinkClassLayout = {
+  limit: 0,
+  quantum: 8,
+  deficit: 16,
+  head: 24,
+  tail: 28,
+  count: 32,
+  longest: 36,
+  packets: 40,
+  bytes: 48,
+  drops: 56,
 } as const;
+export const LinkClassBytes = 64;
+
+/** Link of kernels/simulate/classes.ts. */
+export const LinkLayout = {
+  nsPerByte: 0,
+  propagation: 8,
+  drr: 16,
+  classes: 24,
+  free: 32,
+  busyNs: 40,
+  table: 48,
+  map: 52,
+  rows: 56,
+  next: 60,
+  room: 64,
+  used: 68,
+  freeList: 72,
+  waiting: 76,
+  turn: 80,
+  turnOpen: 84,
+  doneHead: 88,
+  doneTail: 92,
+} as const;
+export const LinkBytes = 96;
 
 /** Constants of kernels/simulate/delay.ts. */
 export const delayConstants = {
@@ -790,6 +823,26 @@ export const RowBytes = 88;
 export const rowsConstants = {
   ROW_BYTES: 88,
 } as const;
+
+/** FlowTruth of kernels/simulate/truth.ts. */
+export const FlowTruthLayout = {
+  hash: 0,
+  meta: 8,
+  addrA: 16,
+  addrB: 24,
+  addrC: 32,
+  addrD: 40,
+  sent: 48,
+  lost: 56,
+  sum: 64,
+  squares: 72,
+  minimum: 80,
+  maximum: 88,
+  bytes: 96,
+  first: 104,
+  last: 112,
+} as const;
+export const FlowTruthBytes = 120;
 
 /** Cells of kernels/sketches/cells.ts. */
 export const CellsLayout = {

@@ -23,6 +23,7 @@ export interface NoAnswer {
     | "not-in-sketch"
     | "foreign-packets"
     | "overflow"
+    | "partly-answered"
     | "not-supported";
   text: string;
 }
