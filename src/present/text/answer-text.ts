@@ -32,6 +32,8 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
       : "";
   const out = [`${c.bold(`${from} → ${to}`)}  ${count(epochs.used)} epochs${span}`];
   for (const point of answer.points) {
+    // Estimators that know delays at the receiver keep nothing at the sender.
+    if (point.records === 0) continue;
     out.push(
       c.dim(
         `  ${point.name}: ${count(point.packets)} packets in ${count(point.records)} records, ${formatBytes(point.bytes)}`,
@@ -50,6 +52,8 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   for (const name of names) {
     const { reason, series, notes } = answer.estimates[name]!;
     if (reason !== undefined) out.push(`  ${name}: no answer: ${reason}`);
+    const part = answeredPart(answer.estimates[name]);
+    if (part !== null) out.push(`  ${name}: ${part}`);
     for (const note of notes) out.push(`  ${name}: ${note}`);
     if (options.series > 0 && series.length > 0)
       out.push("", c.bold(`${name} over time`), seriesTable(series.slice(0, options.series), c));
@@ -71,6 +75,15 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   );
   if (answer.notes.length > 0) out.push("", c.bold("notes"), ...answer.notes.map((n) => `  ${n}`));
   return `${out.join("\n")}\n`;
+}
+
+/** The mean of what was answered, where that is not all. */
+function answeredPart(told: SegmentAnswer | undefined): string | null {
+  const { share, latency } = told?.answered ?? { share: null, latency: null };
+  if (share === null || share >= 1 || !latency) return null;
+  const range = `${formatDuration(latency.lowNs)} to ${formatDuration(latency.highNs)}`;
+  const mean = `mean ${formatDuration(latency.meanNs)} (${range})`;
+  return `${percent(share)} of the packets have an answer: ${mean}; the interval above is for all packets`;
 }
 
 function problems(title: string, lines: string[], c: Palette): string[] {
@@ -126,9 +139,25 @@ function groupTable(rows: GroupAnswer[], several: boolean, c: Palette): string {
     { title: "packets", value: (r) => count(r.packets === null ? null : Math.round(r.packets)) },
     { title: "lost", value: (r) => count(r.lost === null ? null : Math.round(r.lost)) },
     ...DELAYS,
+    ...(rows.some((r) => (r.answered.share ?? 1) < 1)
+      ? ([{ title: "answered", value: (r) => percent(r.answered.share) }] as Columns<GroupAnswer>)
+      : []),
+    ...quantileColumns(rows),
     { title: "", align: "left", value: (r) => r.reason ?? "" },
   ];
   return formatTable(columns, rows, { colours: c });
+}
+
+/** Where an estimator keeps quantiles. */
+function quantileColumns(rows: readonly GroupAnswer[]): Columns<GroupAnswer> {
+  const shares = rows.find((r) => r.quantiles)?.quantiles?.map((q) => q.share) ?? [];
+  return shares.map((share) => ({
+    title: `p${100 * share}`,
+    value: (r) => {
+      const told = r.quantiles?.find((q) => q.share === share);
+      return told ? formatDuration(told.valueNs) : "–";
+    },
+  }));
 }
 
 function seriesTable(rows: SeriesRow[], c: Palette): string {
