@@ -24,6 +24,8 @@ export const FLAG = {
   /** The interface received or sent it, where the capture says. */
   inbound: batchConstants.FLAG_INBOUND,
   outbound: batchConstants.FLAG_OUTBOUND,
+  /** Never leaves its link. */
+  linkLocal: batchConstants.FLAG_LINK_LOCAL,
 } as const;
 
 const highBit = (bit: bigint) => Number(bit >> 32n);

@@ -1,5 +1,6 @@
 /** Blame over seeded paths: loss, delay and loss together, and whether the confidence is what it says. */
 import { describe, expect, it } from "vitest";
+import { binomialCdf } from "../../base/math/special.ts";
 import {
   anyDelay,
   anyLoss,
@@ -10,12 +11,11 @@ import {
   outcomeOf,
   statements,
   type Trial,
-} from "../../../tests/support/path-noise.ts";
-import { binomialCdf } from "../../base/math/special.ts";
+} from "../../evaluate/path-noise.ts";
 import { renderLocalisationHtml } from "../../present/html/localise-html.ts";
 import { formatLocalisation } from "../../present/text/localise-text.ts";
 import { localise } from "./localise.ts";
-import type { SegmentEstimate } from "./segment-estimate.ts";
+import type { LocaliseEstimate } from "./segment-estimate.ts";
 
 const judge = ({ path }: Trial) => localise(path.points, path.estimates);
 
@@ -76,7 +76,7 @@ describe("confidence", () => {
 
 describe("delay and loss", () => {
   /** Two segments, 40 epochs of 1,000 packets; `change` may move any of them. */
-  const path = (change: (segment: number, epoch: number) => Partial<SegmentEstimate> & { add?: number }) =>
+  const path = (change: (segment: number, epoch: number) => Partial<LocaliseEstimate> & { add?: number }) =>
     Array.from({ length: 40 }, (_, t) =>
       [0, 1].map((j) => {
         const { add = 0, ...more } = change(j, t);
