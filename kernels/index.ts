@@ -26,6 +26,7 @@ export * from "./maple/mixed";
 export * from "./maple/buffer";
 export * from "./maple/index";
 export * from "./maple/flow-delays";
+export { packetTimesFill, packetTimesSeen } from "./maple/packet-times";
 export * from "./rli/rli";
 export {
   rliClear, rliCounters, rliExpired, rliExpiredCount, rliFlows, rliForget, rliFree, rliNew, rliOrigin, rliReferences, rliSelect, rliSums, rliTrust,

@@ -106,6 +106,9 @@ export interface KernelExports {
   // kernels/maple/mixed.ts
   mixedSplit(keys: number, codes: number, n: number, seed: bigint, first: number, second: number, outKeys: number, outCodes: number, rows: number, counts: number): void;
   mixedGather(answers: number, rows: number, n: number, shift: number, groups: number, out: number): void;
+  // kernels/maple/packet-times.ts
+  packetTimesFill(b: number, layout: number, origin: bigint, window: number, counts: number): void;
+  packetTimesSeen(b: number, layout: number, origin: bigint, window: number): number;
   // kernels/maple/ribbon.ts
   ribbonFree(p: number): void;
   ribbonBuild(keys: number, codes: number, n: number, seed: bigint, r: number, blockKeys: number, extra: number): number;

@@ -315,6 +315,13 @@ export const flowDelaysConstants = {
   PRINT_BITS: 13,
 } as const;
 
+/** Constants of kernels/maple/packet-times.ts. */
+export const packetTimesConstants = {
+  METAMAKO: 1,
+  EXABLAZE: 2,
+  ARISTA: 3,
+} as const;
+
 /** Constants of kernels/maple/svbf.ts. */
 export const svbfConstants = {
   KIND_MATCH: 65536,
