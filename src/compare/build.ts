@@ -43,10 +43,10 @@ export function buildReport(input: BuildInput): {
   const sums = matcher.flows.survey(twoWay);
   const eligible = eligibleEdges(matcher, twoWay, flowKey, sums);
   const total = matcher.total(1);
-  const forward = buildSegment(sums.forward, eligible.forward, total, matcher.ambiguous, "forward");
+  const forward = buildSegment(sums.forward, eligible.forward, total, "forward");
   const reverse =
     twoWay && sums.reverse.sent + sums.reverse.received > 0
-      ? buildSegment(sums.reverse, eligible.reverse, matcher.total(2), 0, "reverse")
+      ? buildSegment(sums.reverse, eligible.reverse, matcher.total(2), "reverse")
       : null;
   const rows = (way: Way | null, choice: FlowChoice): FlowRows =>
     way === null
