@@ -49,6 +49,13 @@ function delayNotes(counts: DelaySourceCounts): string[] {
     }
     return notes;
   }
+  if (counts.from === "packets") {
+    const { timed, untimed, apart } = counts;
+    const notes = [`${timed} packets carry a timestamp, ${untimed + apart} have no delay`];
+    if (apart > 0)
+      notes.push(`${apart} timestamps are too far from the packet's arrival: is this the layout?`);
+    return notes;
+  }
   const { references, filled, oneSided, unanswered, lost, duplicate, reordered, forged } = counts;
   return [
     `${references} references told the delays of ${filled} packets (${oneSided} from one side only), of ${unanswered} nothing; ${lost} references were lost, ${duplicate} came twice, ${reordered} were overtaken, ${forged} not believed`,
