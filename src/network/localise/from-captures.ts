@@ -14,7 +14,7 @@ import { type CompareOptions, compareCaptures } from "../../compare/compare.ts";
 import { epochFor } from "../../compare/epoch-length.ts";
 import type { CompareReport } from "../../compare/report.ts";
 import { type Localisation, type LocaliseOptions, localise } from "./localise.ts";
-import { intervalWidth, type SegmentEstimate } from "./segment-estimate.ts";
+import { intervalWidth, type LocaliseEstimate } from "./segment-estimate.ts";
 
 export interface LocaliseCapturesOptions extends LocaliseOptions {
   /** Captures in path order. */
@@ -209,7 +209,7 @@ function estimatesOf(
   toPoint: string,
   originNs: bigint,
   width: number,
-): SegmentEstimate[] {
+): LocaliseEstimate[] {
   return report.intervals.map((interval) => {
     const l = interval.latency;
     const half = l ? (width * l.stdevNs) / Math.sqrt(Math.max(1, l.count / DEPENDENCE)) : 0;
