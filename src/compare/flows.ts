@@ -91,6 +91,7 @@ function flowReport(
     appeared,
     duplicates,
     reordered: forward ? flow.reordered : null,
+    ...(flow.ambiguous > 0 ? { ambiguous: flow.ambiguous } : {}),
     bytes: flow.bytes,
     latency,
     ...(latency ? {} : { reason: noMatchReason(flow.sent, flow.received) }),

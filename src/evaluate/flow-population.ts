@@ -107,7 +107,7 @@ export interface PopulationRun {
   flows: KnownFlows;
 }
 
-export interface RunOptions {
+export interface PopulationRunOptions {
   spanNs?: number;
   /** Uniform loss. */
   loss?: number;
@@ -122,7 +122,7 @@ export function runPopulation(
   kernels: Kernels,
   population: Population,
   pairs: readonly { estimator: Estimator; parameters: ParameterValues; seed: bigint }[],
-  { spanNs = 10e9, loss = 0, extra }: RunOptions = {},
+  { spanNs = 10e9, loss = 0, extra }: PopulationRunOptions = {},
 ): PopulationRun {
   const open = (role: "sender" | "receiver") =>
     pairs.map(({ estimator, parameters, seed }) => {
@@ -229,7 +229,7 @@ function columnsOf(batch: PacketBatch) {
   };
 }
 
-export interface ClassScore {
+export interface PopulationScore {
   flows: number;
   answered: number;
   /** Median of |estimate - truth| / truth, and the share of answers whose interval holds the truth. */
@@ -237,18 +237,18 @@ export interface ClassScore {
   coverage: number;
 }
 
-export const SIZE_CLASSES: readonly (readonly [number, number])[] = [
+export const POPULATION_CLASSES: readonly (readonly [number, number])[] = [
   [100, 499],
   [500, 999],
   [1000, 4999],
   [5000, Number.POSITIVE_INFINITY],
 ];
 
-export function scoreFlows(
+export function scorePopulation(
   run: PopulationRun,
   answer: EstimatorAnswer,
-  classes: readonly (readonly [number, number])[] = SIZE_CLASSES,
-): ClassScore[] {
+  classes: readonly (readonly [number, number])[] = POPULATION_CLASSES,
+): PopulationScore[] {
   return classes.map(([minimum, maximum]) => {
     const errors: number[] = [];
     let flows = 0;
