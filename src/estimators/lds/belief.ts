@@ -23,6 +23,7 @@ export interface Beliefs {
   /** Mean delay and variance of it, per flow; variance is NaN where no cell of the flow is usable. */
   meanNs: Float64Array;
   variance: Float64Array;
+  priorVariance: Float64Array;
   /** The common mean, the variance between flows and within them. */
   commonNs: number;
   flowVariance: number;
@@ -198,7 +199,17 @@ function run(
     if (starts[f] === starts[f + 1]) variance[f] = Number.NaN;
   }
   const settled = change < UNSETTLED;
-  return { meanNs, variance, commonNs, flowVariance, packetVariance, perFlow, rounds, settled };
+  return {
+    meanNs,
+    variance,
+    priorVariance,
+    commonNs,
+    flowVariance,
+    packetVariance,
+    perFlow,
+    rounds,
+    settled,
+  };
 }
 
 /** Posterior variances; the k cells of a row share the flows that collide there, so their interference counts as one and the same. */

@@ -6,13 +6,16 @@
  * into it: foreign traffic, duplicates, or packets in flight at the epoch's edge. Foreign packets at the sender look like loss, except that
  * whole flows go dark while their neighbours lose next to nothing.
  */
+import { saltedSeed } from "../cells/salt.ts";
 import { type SketchCells, signed64 } from "./cells.ts";
 import { cellShares, type Geometry } from "./geometry.ts";
 import { requireSameSketch } from "./payload.ts";
 
 export interface DelaySketch {
   geometry: Geometry;
+  /** By which flows are placed; the salt that went into it. */
   seed: bigint;
+  salt: bigint;
   /** Share of a flow's packets in one of its cells, per row: rate / k. */
   shares: number[];
   /** Sum of delays in ns, where usable. Packets count with their weight, here and below. */
@@ -100,7 +103,8 @@ function blank(geometry: Geometry, seed: bigint, sender: SketchCells, receiver: 
   const n = geometry.rows * geometry.columns;
   return {
     geometry,
-    seed,
+    seed: saltedSeed(seed, sender.salt),
+    salt: sender.salt,
     shares: cellShares(geometry),
     delaySumNs: new Float64Array(n),
     sent: sender.count,

@@ -9,13 +9,13 @@ import type {
   NoAnswer,
   SegmentEstimate,
 } from "../estimator.ts";
+import { repeatedShare } from "../cells/salt.ts";
 import { unansweredSegment } from "../unanswered.ts";
 import { type Beliefs, propagateBeliefs } from "./belief.ts";
 import { type CellEstimate, CellRules } from "./cell-rules.ts";
 import { type DelaySketch, delaysOf, differenceOf } from "./difference.ts";
 import { FlowCells } from "./flow-cells.ts";
 import { type FlowSet, layFlows } from "./flow-set.ts";
-import { fingerprint } from "./geometry.ts";
 import { ENOUGH_FREEDOM, measureJitter } from "./jitter.ts";
 import { LossMiner, minedDeviation } from "./mined.ts";
 import { type Decoder, expectedCells, geometryOf, type SketchParameters } from "./parameters.ts";
@@ -31,7 +31,7 @@ export function estimateLds(input: EstimateInput<SketchParameters>): EstimatorAn
     const end = sender ? "receiver" : "sender";
     return unanswered(input, { reason: "no-packets", text: `there is no sketch of the ${end}` });
   }
-  const expected = expectedCells(parameters, false, fingerprint(geometry, seed));
+  const expected = expectedCells(parameters, false, seed);
   const sketch = differenceOf(
     geometry,
     seed,
@@ -47,7 +47,7 @@ export function estimateSds(input: EstimateInput<SketchParameters>): EstimatorAn
   if (!receiver) {
     return unanswered(input, { reason: "no-packets", text: "there is no sketch of the receiver" });
   }
-  const expected = expectedCells(parameters, true, fingerprint(geometry, seed));
+  const expected = expectedCells(parameters, true, seed);
   const cells = decodeCells(receiver.payload, expected, "receiver's payload");
   return estimateSketch(input, delaysOf(geometry, seed, cells));
 }
@@ -143,8 +143,8 @@ function estimateFlows(
       };
       return { flow, mean: none, stdev: none, packets, lost };
     }
-    // Cells are placed by the flow and the seed alone: a flow meets the same others in every epoch.
-    const mean = { ...interval(estimate.meanNs, estimate.variance, confidence), repeats: 1 };
+    const repeats = repeatedShare(sketch.salt, estimate.variance, estimate.prior);
+    const mean = { ...interval(estimate.meanNs, estimate.variance, confidence), repeats };
     const stdev = minedDeviation(sketch, flows, cells, flow, estimate, background, confidence);
     return { flow, mean, stdev, packets, lost };
   });
@@ -220,7 +220,11 @@ function decoderOf(
 ): FlowDecoder {
   const believed: FlowDecoder = (flow) =>
     beliefs && !Number.isNaN(beliefs.variance[flow]!)
-      ? { meanNs: beliefs.meanNs[flow]!, variance: beliefs.variance[flow]! }
+      ? {
+          meanNs: beliefs.meanNs[flow]!,
+          variance: beliefs.variance[flow]!,
+          prior: beliefs.priorVariance[flow]!,
+        }
       : null;
   const decoders: Record<Decoder, FlowDecoder> = {
     bp: beliefs ? believed : (flow) => rules.background(flow),

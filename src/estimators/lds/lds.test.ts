@@ -19,7 +19,6 @@ import { readKnownFlows } from "../flows/payload.ts";
 import { parseParameters } from "../parameters.ts";
 import { delaysOf, differenceOf } from "./difference.ts";
 import { layFlows } from "./flow-set.ts";
-import { fingerprint } from "./geometry.ts";
 import { lds } from "./lds.ts";
 import { heavyHitters, minedBytes } from "./mined.ts";
 import { expectedCells, geometryOf, type LdsParameters } from "./parameters.ts";
@@ -51,7 +50,7 @@ function sketchOf(
   { sender, receiver }: { sender: SealedEpoch; receiver: SealedEpoch },
 ) {
   const geometry = geometryOf(parameters);
-  const expected = expectedCells(parameters, false, fingerprint(geometry, SEED));
+  const expected = expectedCells(parameters, false, SEED);
   return differenceOf(
     geometry,
     SEED,

@@ -1,7 +1,8 @@
 /** Parameters of LDS and SDS: the geometry that both ends must share, and how answers are made from it. */
 import { UsageError } from "../../base/errors.ts";
 import type { ParameterSpec, ParameterValues } from "../estimator.ts";
-import type { Geometry } from "./geometry.ts";
+import { saltedSeed } from "../cells/salt.ts";
+import { fingerprint, type Geometry } from "./geometry.ts";
 import type { Expected } from "./payload.ts";
 import { parseWeights } from "./weights.ts";
 
@@ -162,8 +163,10 @@ export function geometryOf(p: SketchParameters): Geometry {
   return { rows: p.rows, columns: p.columns, k: p.k, rates, weights: p.weights };
 }
 
-/** What payloads of these parameters look like. */
-export function expectedCells(p: SketchParameters, delays: boolean, fingerprint?: number): Expected {
+/** What payloads of these parameters look like, and of this seed where it is given. */
+export function expectedCells(p: SketchParameters, delays: boolean, seed?: bigint): Expected {
   const shape = { rows: p.rows, columns: p.columns, delays };
-  return fingerprint === undefined ? shape : { ...shape, fingerprint };
+  if (seed === undefined) return shape;
+  const geometry = geometryOf(p);
+  return { ...shape, fingerprint: (salt) => fingerprint(geometry, saltedSeed(seed, salt)) };
 }

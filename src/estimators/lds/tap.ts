@@ -2,6 +2,7 @@
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 import type { SealedEpoch, Tap } from "../estimator.ts";
+import { saltedSeed } from "../cells/salt.ts";
 import { emptyCells } from "./cells.ts";
 import { fingerprint, type Geometry, rowSeeds, samplingThreshold } from "./geometry.ts";
 import { encodeCells } from "./payload.ts";
@@ -39,9 +40,10 @@ export class SketchTap implements Tap {
   readonly #weights: RowWeights | null;
   readonly #address: number;
   #packets = 0;
+  #salt = 0n;
 
   constructor(kernels: Kernels, options: SketchOptions) {
-    const { rows, columns, k, rates, weights } = options.geometry;
+    const { rows, columns, k, weights } = options.geometry;
     this.#kernels = kernels;
     this.#options = options;
     this.memoryBytes = sketchBytes({ rows, columns, bytes: options.bytes });
@@ -49,15 +51,25 @@ export class SketchTap implements Tap {
     this.#weights = classes.length > 0 ? new RowWeights(kernels, classes) : null;
     const { call } = kernels;
     this.#address = call.ldsNew(rows, columns, k, options.delays, options.bytes) >>> 0;
-    for (const [row, s] of rowSeeds(options.seed, rows).entries()) {
-      const flowSeed = (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo);
-      const packetSeed = (BigInt(s.packetHi) << 32n) | BigInt(s.packetLo);
-      call.ldsRow(this.#address, row, flowSeed, packetSeed, BigInt(samplingThreshold(rates[row]!)));
-    }
+    this.#place();
   }
 
-  begin(epochStartNs: number): void {
+  begin(epochStartNs: number, _originNs?: bigint, salt = 0n): void {
     this.#kernels.call.ldsBegin(this.#address, epochStartNs);
+    if (salt === this.#salt) return;
+    this.#salt = salt;
+    this.#place();
+  }
+
+  /** Rows get the seeds of the epoch. */
+  #place(): void {
+    const { geometry, seed } = this.#options;
+    for (const [row, s] of rowSeeds(saltedSeed(seed, this.#salt), geometry.rows).entries()) {
+      const flowSeed = (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo);
+      const packetSeed = (BigInt(s.packetHi) << 32n) | BigInt(s.packetLo);
+      const threshold = BigInt(samplingThreshold(geometry.rates[row] ?? 1));
+      this.#kernels.call.ldsRow(this.#address, row, flowSeed, packetSeed, threshold);
+    }
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
@@ -75,7 +87,8 @@ export class SketchTap implements Tap {
       digestBits,
       bytes,
       delays,
-      fingerprint: fingerprint(geometry, seed),
+      fingerprint: fingerprint(geometry, saltedSeed(seed, this.#salt)),
+      salt: this.#salt,
     });
     const { call, u32 } = this.#kernels;
     const at = (call.ldsCells(this.#address) >>> 0) >>> 2;
