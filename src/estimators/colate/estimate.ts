@@ -1,5 +1,7 @@
 /** From the payloads of both ends to answers for the segment and for the flows asked for, and what they rest on. */
 import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
+import { withPacketsInFlight } from "../cells/edge.ts";
+import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import { repeatedShare, saltedSeed } from "../cells/salt.ts";
 import {
   type EstimateInput,
@@ -19,13 +21,19 @@ import { sizesOf } from "./flow-sizes.ts";
 import { placesOf } from "./layout.ts";
 import type { ColateParameters } from "./parameters.ts";
 import { decodeCounters, requireSameCells } from "./payload.ts";
-import { segmentMean, withoutOutliers } from "./segment.ts";
+import { packetSpread, segmentMean, withoutOutliers } from "./segment.ts";
 
 /** An answer that is the common mean but for this share, and no better than that many per cent, is none. */
 const LEARNT_LITTLE = 0.9;
 const USEFUL = 0.2;
 /** A list of flows is complete where its packets are those that were sent but for this share. */
 const COMPLETE = 0.001;
+
+/** Equal counts of different packets pass for the same packets. */
+const NO_DIGESTS: NoAnswer = {
+  reason: "foreign-packets",
+  text: "the ends do not count the same packets, and without digests (check=0) counters that seem to agree may not: use check=8",
+};
 
 const NO_SPREAD: NoAnswer = {
   reason: "not-supported",
@@ -52,10 +60,17 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   const difference = withoutOutliers(differenceOf(before, after, parameters));
   notes.push(...describe(difference, receiver.packets));
   const lost = Math.max(0, sender.packets - receiver.packets + difference.appeared);
+  if (difference.outliers.most) return refuse(UNTRUSTED, lost);
+  if (parameters.check === 0 && difference.appeared > 0) return refuse(NO_DIGESTS, lost);
   if (difference.used === 0) return refuse(whyUnusable(difference), lost);
   const known = flows && flows.count > 0 ? decodeKnown(input, difference, flows, before.salt, notes) : null;
   const segment: SegmentEstimate = {
-    mean: segmentMean(difference, known, input.confidence),
+    mean: withPacketsInFlight(segmentMean(difference, known, input.confidence), {
+      appeared: difference.appeared,
+      received: receiver.packets,
+      epochNs: input.epochNs,
+      varianceNs2: packetSpread(difference),
+    }),
     stdev: NO_SPREAD,
     sent: sender.packets,
     received: receiver.packets,
@@ -215,8 +230,12 @@ function whyUnusable({ filled, overfull, appeared }: Difference): NoAnswer {
   };
 }
 
-function describe({ appeared, swapped, overfull, used, filled }: Difference, received: number): string[] {
+function describe(
+  { appeared, swapped, overfull, used, filled, outliers }: Difference,
+  received: number,
+): string[] {
   const notes: string[] = [];
+  if (outliers.cells > 0) notes.push(outlierNote(outliers.cells));
   if (used < 0.5 * received) {
     const share = ((100 * used) / received).toPrecision(2);
     notes.push(

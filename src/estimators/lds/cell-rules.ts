@@ -9,7 +9,7 @@
 import type { DelaySketch } from "./difference.ts";
 import type { FlowCells } from "./flow-cells.ts";
 import type { FlowSet } from "./flow-set.ts";
-import { type Background, backgroundVariance } from "./variance.ts";
+import { type Background, backgroundVariance } from "../cells/background.ts";
 
 export interface CellEstimate {
   meanNs: number;

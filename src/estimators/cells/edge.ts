@@ -1,0 +1,39 @@
+/**
+ * Packets in flight at an aligned cut are in no cell that can be used, and they are not like the others: the longer a packet's delay, the likelier it is on its way
+ * at the cut. Their number A tells of their delay (Little): at a rate of lambda packets per second the delay at the cut is A / lambda, and the mean of those in
+ * flight is that where neighbours are delayed alike (a queue), and sigma^2 / mu more where delays are independent of each other: a delay d is met with
+ * probability in proportion to d. The mean over all packets is moved by what they are expected to add, and its interval holds both cases. It is
+ * the delay between the timestamps that decides, so a clock's offset is part of it.
+ */
+import type { Interval } from "../estimator.ts";
+
+export interface EdgeEvidence {
+  /** Packets counted at the receiver only, as far as cells show them; 0: no packet crossed the cut. */
+  appeared: number;
+  received: number;
+  epochNs: number;
+  /** Variance of single packets' delays. */
+  varianceNs2: number;
+}
+
+/** Foreign packets look like packets in flight: more than these delays let expect, so many times over, is not taken for it. */
+const PLAUSIBLE = 3;
+
+/** The mean over all packets that arrived, from that over the packets in cells. */
+export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Interval {
+  const { appeared, received, epochNs, varianceNs2 } = evidence;
+  const { valueNs, lowNs, highNs } = mean;
+  if (appeared === 0 || received === 0 || !(epochNs > 0) || valueNs === 0) return mean;
+  const apart = varianceNs2 / Math.abs(valueNs);
+  const longest = PLAUSIBLE * (Math.abs(valueNs) + apart);
+  const share = Math.min(appeared / received, longest / epochNs, 1);
+  const alike = Math.sign(valueNs) * share * epochNs;
+  const shifts = [alike, alike + Math.sign(valueNs) * apart].map((delayNs) => share * (delayNs - valueNs));
+  const [least, most] = [Math.min(...shifts), Math.max(...shifts)];
+  return {
+    ...mean,
+    valueNs: valueNs + (least + most) / 2,
+    lowNs: lowNs + Math.min(0, least),
+    highNs: highNs + Math.max(0, most),
+  };
+}
