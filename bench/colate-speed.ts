@@ -105,12 +105,12 @@ for (const text of ["vectors=1", "", "n=262144,vectors=1", "n=262144", "n=104857
     const cells = kernels.u64.subarray(start, start + 2 * parameters.n);
     let check = 0n;
     for (const word of cells) check = mixWord(check, word);
-    const most = kernels.call.colateMost(counters) >>> 0;
+    const maximum = kernels.call.colateMax(counters) >>> 0;
     kernels.call.colateFree(counters);
     const { n, m, vectors, unit } = parameters;
     const args = [rowsFile, n, m, vectors.length, multiplier, unit, slots, repeats].map(String);
     const [count, ns, sum, fullest] = execFileSync(program, args).toString().trim().split(" ");
-    if (sum !== check.toString(16).padStart(16, "0") || Number(fullest) !== most) {
+    if (sum !== check.toString(16).padStart(16, "0") || Number(fullest) !== maximum) {
       throw new Error(`${text}: the cells differ from those of the reference`);
     }
     theirs = Math.min(theirs, Number(ns) / Number(count));
@@ -137,7 +137,7 @@ console.log("a question: all flows of an epoch, 65,536 counters, CPU time, best 
 for (const text of ["m=2,vectors=1", "m=2", ""]) {
   const parameters = parseParameters(colate, text);
   const run = await runFlows(kernels, scenario, [{ estimator: colate, parameters, seed }]);
-  let least = Infinity;
+  let minimum = Infinity;
   for (let i = 0; i < 3; i++) {
     const begin = cpuNs();
     colate.estimate({
@@ -148,8 +148,10 @@ for (const text of ["m=2,vectors=1", "m=2", ""]) {
       confidence: 0.95,
       epochNs: 5e9,
     });
-    least = Math.min(least, (cpuNs() - begin) / 1e6);
+    minimum = Math.min(minimum, (cpuNs() - begin) / 1e6);
   }
   const { m, vectors } = parameters;
-  console.log(`${run.flows.count} flows, m=${m}, ${vectors.length} vectors: ${(least / 1000).toFixed(2)} s`);
+  console.log(
+    `${run.flows.count} flows, m=${m}, ${vectors.length} vectors: ${(minimum / 1000).toFixed(2)} s`,
+  );
 }

@@ -122,15 +122,15 @@ if (wants("partial")) {
     const run = await runFlows(kernels, scenario, [
       { estimator: colate as Estimator, parameters, seed: SEED },
     ]);
-    for (const least of [10, 100]) {
-      const ids = [...run.flows.packets.keys()].filter((f) => run.flows.packets[f]! >= least);
+    for (const minimum of [10, 100]) {
+      const ids = [...run.flows.packets.keys()].filter((f) => run.flows.packets[f]! >= minimum);
       const cells = ["blup", "quick"].map((decoder) => {
         const answer = ask(colate, `${text},decoder=${decoder}`, run, 0, pick(run, ids));
         const flows = answer.flows.map((f) => ({ ...f, flow: ids[f.flow]! }));
         const score = scoreFlows(run, { ...answer, flows }, [[1000, 9999]])[0]!;
         return `${decoder} ${percent(score.median)} / ${percent(score.inInterval, 0)}`;
       });
-      console.log(`${name.padEnd(14)} flows >= ${least} packets: ${cells.join(", ")}`);
+      console.log(`${name.padEnd(14)} flows >= ${minimum} packets: ${cells.join(", ")}`);
     }
   }
 }

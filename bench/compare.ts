@@ -109,7 +109,7 @@ function whole(shortestFlow: number) {
   for (let i = 0; i < runs; i++) {
     if (hasTcpdump) {
       const run = timed([before, after].map((f) => [...tcpdump, f, "-w", "/dev/null"]));
-      theirs = theirs && theirs.wallSeconds <= run.wallSeconds ? least(theirs, run) : least(run, theirs);
+      theirs = theirs && theirs.wallSeconds <= run.wallSeconds ? minimum(theirs, run) : minimum(run, theirs);
     }
     const command = [
       process.execPath,
@@ -128,13 +128,13 @@ function whole(shortestFlow: number) {
     if (sent !== truth.sent || received !== truth.received || matched !== truth.received)
       throw new Error(`wrong answer: ${counts?.[0]}, but ${JSON.stringify(truth)}`);
     peakMb = Math.max(peakMb, (Number(/peak KiB (\d+)/.exec(run.out)?.[1]) * 1024) / 1e6);
-    ours = ours && ours.wallSeconds <= run.wallSeconds ? least(ours, run) : least(run, ours);
+    ours = ours && ours.wallSeconds <= run.wallSeconds ? minimum(ours, run) : minimum(run, ours);
   }
   return { truth, ours: ours!, theirs, peakMb };
 }
 
 /** The first run, with the least CPU time of both: the two minima need not be of one run on a busy machine. */
-function least(run: Run, other: Run | null): Run {
+function minimum(run: Run, other: Run | null): Run {
   return { ...run, cpuSeconds: Math.min(run.cpuSeconds, other?.cpuSeconds ?? Number.POSITIVE_INFINITY) };
 }
 

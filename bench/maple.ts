@@ -242,7 +242,7 @@ async function accuracy(seed: number, seconds: number): Promise<void> {
     const kept: ReturnType<typeof fill>[] = [];
     for (const [i, e] of trace.epochs.entries()) {
       if (i >= 2) {
-        const strangers = trace.epochs[i - 1]!.digest;
+        const falsePositives = trace.epochs[i - 1]!.digest;
         const structures = strategy === "hybrid" ? (["svbf", "comb", "pbf"] as const) : (["svbf"] as const);
         for (const kind of structures) {
           const geometry =
@@ -255,7 +255,7 @@ async function accuracy(seed: number, seconds: number): Promise<void> {
             filled.store.bits / e.count,
             o.failure,
             o.falseRate,
-            askAbsent(kernels, filled, strangers),
+            askAbsent(kernels, filled, falsePositives),
             o.estimateNs,
           );
           if (strategy === "hybrid" && kind === "svbf") {

@@ -8,12 +8,12 @@ import type { Topology } from "../src/network/topology/topology.ts";
 import { loadTopology } from "../src/network/topology/topology-format.ts";
 import { grownMap } from "../tests/support/grown-map.ts";
 
-const MOST = 5;
+const MAXIMUM = 5;
 
 /** Probe hops that greedy and greedy-hops leave, over the least possible, for 1 to MOST upgrades. */
 function gaps(map: Topology): { greedy: number[]; hops: number[] } {
-  const best = planUpgrades(map, { upgrade: MOST, strategy: "optimal-small" }).steps;
-  const byHops = planUpgrades(map, { upgrade: MOST, strategy: "greedy-hops" }).steps;
+  const best = planUpgrades(map, { upgrade: MAXIMUM, strategy: "optimal-small" }).steps;
+  const byHops = planUpgrades(map, { upgrade: MAXIMUM, strategy: "greedy-hops" }).steps;
   return {
     greedy: best.slice(1).map((step) => step.greedyProbeHops! / step.probeHops - 1),
     hops: best
@@ -45,7 +45,7 @@ function report(title: string, maps: Iterable<Topology>): void {
     }
   }
   process.stdout.write(
-    `${title}, ${count} maps, 1 to ${MOST} upgrades: probe hops above the least possible\n` +
+    `${title}, ${count} maps, 1 to ${MAXIMUM} upgrades: probe hops above the least possible\n` +
       `  greedy       ${summary(all.greedy)}\n  greedy-hops  ${summary(all.hops)}\n`,
   );
 }

@@ -1,10 +1,12 @@
-// Builds dist/: kernels (AssemblyScript -> one .wasm), the library and CLI (tsc), the report page (esbuild).
+// Builds dist/: kernels (AssemblyScript -> one .wasm), the library (tsc, with the packages it uses), the CLI (esbuild), the report page (esbuild).
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildCli } from "./build-cli.mjs";
+import { bundlePackages } from "./bundle-packages.mjs";
 import { writeKernelExports } from "./kernel-bindings.mjs";
+import { writeKernelLayout } from "./kernel-layout.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (name) => join(root, "node_modules", ".bin", name);
@@ -38,6 +40,7 @@ if (!only || only === "kernels") {
     "235",
   ]);
   writeKernelExports(join(root, "dist", "kernels.d.ts"));
+  writeKernelLayout(bin("asc"));
   for (const unused of ["kernels.js", "kernels.d.ts"]) rmSync(join(root, "dist", unused));
 }
 if (!only || only === "web") {
@@ -46,4 +49,5 @@ if (!only || only === "web") {
 if (!only || only === "library") {
   run(bin("tsc"), ["-p", "tsconfig.build.json"]);
   await buildCli(root);
+  await bundlePackages(root);
 }

@@ -1,6 +1,12 @@
 /** The public API: explicit named exports, nothing else re-exports. */
+
+export { RecordArchive, type StoreResult } from "./archive/archive.ts";
+export type { Listing, Selection } from "./archive/listing.ts";
+export type { ArchiveEntry } from "./archive/names.ts";
+export { type RetentionLimits, type RetentionResult, retain } from "./archive/retention.ts";
+export type { MergeRecords, StoreItem, StoreOutcome } from "./archive/writer.ts";
 export { FormatError, UsageError } from "./base/errors.ts";
-export { Kernels } from "./base/kernels.ts";
+export { Kernels, MemoryError } from "./base/kernels.ts";
 export { LogHistogram } from "./base/math/log-histogram.ts";
 export { VERSION } from "./base/version.ts";
 export { PacketBatch } from "./capture/batch.ts";
@@ -13,11 +19,19 @@ export {
   type CaptureStatistics,
   type RowFilter,
 } from "./capture/reader.ts";
+export {
+  CaptureSource,
+  type CaptureSourceOptions,
+  followCapture,
+  openCaptures,
+} from "./capture/source/capture-source.ts";
+export { followFiles, type RotatingOptions } from "./capture/source/rotating-files.ts";
+export type { CaptureTotals, Source, SourceBatch } from "./capture/source/source.ts";
 export { type CompareOptions, type Comparison, compareCaptures, openComparison } from "./compare/compare.ts";
 export type { EstimateReport, FlowClass, FlowEstimateReport } from "./compare/estimate-report.ts";
 export {
+  type CompareEstimateOptions,
   compareWithEstimates,
-  type EstimateOptions,
   type EstimatePlan,
 } from "./compare/estimates.ts";
 export type {
@@ -28,6 +42,13 @@ export type {
   Latency,
   SegmentReport,
 } from "./compare/report.ts";
+export {
+  type DelaySource,
+  type DelaySourceCounts,
+  delaysFromReferences,
+  delaysFromSender,
+  delaysFromSource,
+} from "./delays/delay-source.ts";
 export { AdaptiveRate, type AdaptiveSettings, injectionRate } from "./delays/injection-rate.ts";
 export {
   interpolateDelays,
@@ -40,6 +61,18 @@ export {
   sendReferences,
 } from "./delays/reference-sender.ts";
 export { decodeStamp, encodeStamp, type StampPacket } from "./delays/stamp.ts";
+export type { CutPlan } from "./epoch/cutter.ts";
+export { mergeParts, mergeRecords } from "./epoch/merge.ts";
+export {
+  decodeHead,
+  decodeRecord,
+  type EpochBounds,
+  type EpochRecord,
+  encodeRecord,
+  type RecordCounters,
+  type RecordHead,
+} from "./epoch/record.ts";
+export type { Span } from "./epoch/spans.ts";
 export type {
   Estimator,
   EstimatorAnswer,
@@ -71,8 +104,57 @@ export { type Injection, referenceInjector } from "./evaluate/reference-injector
 export { type Contestant, runSegment, type SegmentRun, type SegmentTruth } from "./evaluate/run-segment.ts";
 export { type FlowRecord, readFlowRecords } from "./flow-records/flow-records.ts";
 export { type InspectOptions, type InspectReport, inspectCapture } from "./inspect/inspect.ts";
+export {
+  type CapturedLocalisation,
+  type LocaliseCapturesOptions,
+  localiseCaptures,
+} from "./network/localise/from-captures.ts";
+export {
+  type Localisation,
+  type LocalisedEpoch,
+  type LocalisedSegment,
+  type LocaliseOptions,
+  localise,
+} from "./network/localise/localise.ts";
+export type { LossRate, SegmentEstimate as LocaliseEstimate } from "./network/localise/segment-estimate.ts";
+export { LocaliseStream, type StreamCounters, type StreamOptions } from "./network/localise/stream.ts";
+export type { LossSpike, Spike } from "./network/localise/verdicts.ts";
+export { type DemandMatrix, parseDemands } from "./network/plan/demands.ts";
+export {
+  type Deployment,
+  deployment,
+  type MeasurementCost,
+  measurementCost,
+  type Segment,
+  segmentsOf,
+} from "./network/plan/deployment.ts";
+export {
+  type Plan,
+  type PlanOptions,
+  type PlanStep,
+  planUpgrades,
+  STRATEGIES,
+  type Strategy,
+} from "./network/plan/plan.ts";
+export { MonitoringStation, type StationOptions } from "./network/station/monitoring-station.ts";
+export type { Host, Link, Router, Topology } from "./network/topology/topology.ts";
+export { topologyConfig } from "./network/topology/topology-config.ts";
+export { loadTopology, parseTopology, type TopologyOptions } from "./network/topology/topology-format.ts";
+export { DirectorySink, type DirectorySinkOptions } from "./observe/directory-sink.ts";
+export type { CutChoice, Lane } from "./observe/lane.ts";
+export { type ObserveOptions, type ObserveResult, observe } from "./observe/observe.ts";
+export {
+  type ObserveCapturesOptions,
+  observeCaptures,
+  type SenderCaptures,
+} from "./observe/observe-captures.ts";
+export { type ObservationReport, type ObservePointOptions, observePoint } from "./observe/observe-point.ts";
+export { type ObserverOptions, PointObserver, type TapPlan } from "./observe/observer.ts";
+export { planLanes, planTaps } from "./observe/plan.ts";
+export type { PutOutcome, RecordSink } from "./observe/record-sink.ts";
 export { compareCsvLines, formatCompareCsv } from "./present/csv/compare-csv.ts";
 export { renderComparePage } from "./present/html/report-page.ts";
+export { renderPlanHtml, renderPlanSvg } from "./present/svg/plan-picture.ts";
 export { formatCompare } from "./present/text/compare-text.ts";
 export type { PacketAnswer, PacketGroup, PacketLatency, WorstPacket } from "./query/packet/answer.ts";
 export { askPackets } from "./query/packet/ask.ts";

@@ -1,5 +1,5 @@
 // A batch of decoded IP packets as columns (structure of arrays), resident in L2. The TypeScript side (src/capture/batch.ts)
-// reads the same layout: one u32 per field, in this order. Only IP packets become rows; everything else is a counter.
+// reads it by the generated layout (src/base/kernel-layout.ts). Only IP packets become rows; everything else is a counter.
 
 @unmanaged
 export class Batch {
@@ -20,12 +20,16 @@ export class Batch {
   captured: u32; //   u32  captured bytes from the IP header on
   iface: u32; //      u32  interface of the capture
   delay: u32; //      f64  delay in ns where the source knows it, else NaN
-  select: u32; //     u8   scratch for filters, 8 planes of `capacity` bytes
+  select: u32; //     u8   scratch for filters, PLANES planes of `capacity` bytes
   shorts: u32; //     rows with FLAG_SHORT that were decoded since the reader last looked
+  frame: u32; //      u32  number of the frame in its capture, from 1 on; 0: not written (batchKeepFrames)
   lean: u32; //       1: identification, header, captured (but of short rows) and interface are not written
 }
 
 // meta: destination port 0-15, source port 16-31, protocol 32-39, DSCP 40-45, VLAN id 46-57, then single bits
+export const META_PROTO: u64 = 0xff << 32;
+export const META_DSCP: u64 = 0x3f << 40;
+export const META_VLAN_ID: u64 = 0xfff << 46;
 export const META_VLAN: u64 = 1 << 58;
 export const META_IPV6: u64 = 1 << 59;
 export const META_PORTS: u64 = 1 << 60;
@@ -37,7 +41,10 @@ export const FLAG_SHORT: u32 = 1 << 18; //          cut by the snap length withi
 export const FLAG_INNER: u32 = 1 << 19; //          inside a tunnel
 export const FLAG_IPID: u32 = 1 << 20; //           has an identification field
 export const FLAG_CUT_L4: u32 = 1 << 21; //         ports not captured
+export const FLAG_REFERENCE: u32 = 1 << 22; //      simulated: a reference packet
+export const FLAG_PROBE: u32 = 1 << 23; //          simulated: a probe
 
+export const PLANES: u32 = 8;
 const COLUMN_BYTES: u32 = 8;
 
 /** Allocates a batch and its columns. */
@@ -61,10 +68,17 @@ export function batchNew(capacity: u32): usize {
   batch.captured = <u32>heap.alloc(capacity * 4);
   batch.iface = <u32>heap.alloc(capacity * 4);
   batch.delay = <u32>heap.alloc(capacity * COLUMN_BYTES);
-  batch.select = <u32>heap.alloc(capacity * 8);
+  batch.select = <u32>heap.alloc(capacity * PLANES);
   batch.shorts = 0;
   batch.lean = 0;
+  batch.frame = 0;
   return b;
+}
+
+/** From now on rows are decoded with the numbers of their frames. */
+export function batchKeepFrames(b: usize): void {
+  const batch = changetype<Batch>(b);
+  batch.frame = <u32>heap.alloc(batch.capacity * 4);
 }
 
 export function batchFree(b: usize): void {
@@ -85,6 +99,7 @@ export function batchFree(b: usize): void {
   heap.free(batch.iface);
   heap.free(batch.delay);
   heap.free(batch.select);
+  if (batch.frame != 0) heap.free(batch.frame);
   heap.free(b);
 }
 
@@ -129,6 +144,7 @@ export function batchCompact(b: usize): u32 {
       store<u32>(batch.header + (j << 2), load<u32>(batch.header + (i << 2)));
       store<u32>(batch.captured + (j << 2), load<u32>(batch.captured + (i << 2)));
       store<u32>(batch.iface + (j << 2), load<u32>(batch.iface + (i << 2)));
+      if (batch.frame != 0) store<u32>(batch.frame + (j << 2), load<u32>(batch.frame + (i << 2)));
     }
     j++;
   }

@@ -1,5 +1,5 @@
-// Where a walk over the records of a capture stands (walk.ts, walk-erf.ts), and what it does with each of them. One u32 or u64 per field, in this order; the
-// TypeScript side (src/capture/source/chunk.ts) reads the same.
+// Where a walk over the records of a capture stands (walk.ts, walk-erf.ts), and what it does with each of them. The
+// TypeScript side (src/capture/source/chunk.ts) reads and sets its fields.
 
 import { Batch } from "./batch";
 import { decodeFrame } from "./decode";
@@ -36,49 +36,50 @@ export class Cursor {
   drops: u64; //     reported in packet records (epb_dropcount, old packet block, ERF loss counter)
   dropsKnown: u32;
   pad: u32;
-  unused0: f64;
-  unused1: f64;
   maxTime: f64; //   the latest timestamp so far
 }
 
-/** Sixteen u64 counters by reason follow the fixed part. */
-const FIXED: u32 = 128;
+/** u64 counters by reason follow the fixed part. */
+const COUNTERS: u32 = 16;
 
 export function cursorNew(): usize {
-  const p = heap.alloc(FIXED + 16 * 8);
-  memory.fill(p, 0, FIXED + 16 * 8);
+  const bytes = offsetof<Cursor>() + COUNTERS * 8;
+  const p = heap.alloc(bytes);
+  memory.fill(p, 0, bytes);
   return p;
-}
-export function cursorFixedBytes(): u32 {
-  return FIXED;
 }
 
 // @ts-ignore: decorator
 @inline
-export function count(c: usize, reason: i32): void {
-  const p = c + FIXED + (<usize>reason << 3);
+export function count(cursor: Cursor, reason: i32): void {
+  const p = changetype<usize>(cursor) + offsetof<Cursor>() + (<usize>reason << 3);
   store<u64>(p, load<u64>(p) + 1);
 }
 
+/** A packet of `captured` bytes at `p`, `wire` on the wire, seen at `at` (ns since 1970): a row of the batch, or counted by reason. */
 // @ts-ignore: decorator
 @inline
-export function take(
-  c: usize, cursor: Cursor, batch: Batch, link: u32, p: usize, captured: u32, wire: u32, at: i64, iface: u32,
-): void {
+export function take(cursor: Cursor, batch: Batch, link: u32, p: usize, captured: u32, wire: u32, at: i64, iface: u32): void {
   const time = <f64>(at - cursor.origin);
   if (time > cursor.maxTime) cursor.maxTime = time;
   cursor.packets++;
   cursor.bytes += <u64>wire;
-  const reason = decodeFrame(batch, link, p, p + captured, wire, time, iface, cursor.cover, cursor.inner, cursor.seed);
-  if (reason != OK) count(c, reason);
+  // What does not depend on the packet's bytes: it is a row only where these can be decoded.
+  const row = batch.count;
+  store<f64>(batch.time + (row << 3), time);
+  store<u32>(batch.wireLength + (row << 2), wire);
+  if (batch.lean == 0) store<u32>(batch.iface + (row << 2), iface);
+  if (batch.frame != 0) store<u32>(batch.frame + (row << 2), <u32>cursor.packets);
+  const reason = decodeFrame(cursor, batch, link, p, p + captured, wire);
+  if (reason != OK) count(cursor, reason);
 }
 
 /** Before the first packet: `n` stamps from there on, in memory that is given back, make the origin. */
-export function begin(cursor: Cursor, stamps: usize, n: u32): void {
+export function begin(cursor: Cursor, timestamps: usize, n: u32): void {
   if (n > 0) {
     cursor.started = 1;
-    cursor.origin = originOf(stamps, n);
+    cursor.origin = originOf(timestamps, n);
     cursor.maxTime = 0;
   }
-  heap.free(stamps);
+  heap.free(timestamps);
 }

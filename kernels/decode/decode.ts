@@ -14,6 +14,7 @@
 import {
   Batch, FLAG_CUT_L4, FLAG_FRAGMENT, FLAG_INNER, FLAG_IPID, FLAG_LATER_FRAGMENT, FLAG_SHORT, META_IPV6, META_PORTS,
 } from "./batch";
+import { Cursor } from "./cursor";
 import { avalanche, mixWord } from "./digest";
 import { BAD_IP, be16, be32, CUT_IP, foundIp, foundVlan, MAX_NESTING, OK, setVlan, walkLink, walkTunnel } from "./link";
 
@@ -74,81 +75,82 @@ function digestCareful(h: u64, proto: u32, l4: usize, lim: usize): u64 {
   return h;
 }
 
-/**
- * Decodes the frame [p, end) into the next row of the batch. `wire` is its length on the wire, `cover` the bytes from the IP header
- * on that the digest covers, `inner` 1 to look inside tunnels. Returns OK or the reason.
- */
+/** Decodes the frame [p, end), of which `wire` bytes were on the wire, into the next row of the batch. Returns OK or the reason. */
 // @ts-ignore: decorator
 @inline
-export function decodeFrame(
-  batch: Batch, link: u32, p: usize, end: usize, wire: u32, time: f64, iface: u32, cover: u32, inner: u32, seed: u64,
-): i32 {
-  if (link == 1 && (load<u32>(p + 12) & 0xffffff) == 0x450008 && p + 34 <= end && inner == 0) {
-    return rowV4(batch, p + 14, end, max<u32>(wire, <u32>(end - p)) - 14, wire, time, iface, cover, 0, 0, seed, 20);
+export function decodeFrame(cursor: Cursor, batch: Batch, link: u32, p: usize, end: usize, wire: u32): i32 {
+  // Some captures tell a length on the wire that is shorter than what they captured.
+  const length = max<u32>(wire, <u32>(end - p));
+  if (link == 1 && (load<u32>(p + 12) & 0xffffff) == 0x450008 && p + 34 <= end && cursor.inner == 0) {
+    return rowV4(cursor, batch, p + 14, end, length - 14, 20, 0, 0);
   }
-  return decodeSlow(batch, link, p, end, wire, time, iface, cover, inner, seed);
+  return decodeSlow(cursor, batch, link, p, end, length);
 }
 
-function decodeSlow(
-  batch: Batch, link: u32, p: usize, end: usize, wire: u32, time: f64, iface: u32, cover: u32, inner: u32, seed: u64,
-): i32 {
+function decodeSlow(cursor: Cursor, batch: Batch, link: u32, p: usize, end: usize, length: u32): i32 {
   const reason = walkLink(link, p, end);
   if (reason != OK) return reason;
   const ip = foundIp();
-  // Some captures tell a length on the wire that is shorter than what they captured.
-  const length = max<u32>(wire, <u32>(end - p));
-  return ip >= end ? CUT_IP : rowIp(batch, ip, end, length - <u32>(ip - p), wire, time, iface, cover, inner, 0, seed);
+  return ip >= end ? CUT_IP : rowIp(cursor, batch, ip, end, length - <u32>(ip - p), 0);
 }
 
 /** The IP packet at `ip`, of which `left` bytes were on the wire; `depth` tunnels around it. */
-function rowIp(
-  batch: Batch, ip: usize, end: usize, left: u32, wire: u32, time: f64, iface: u32, cover: u32, inner: u32, depth: i32, seed: u64,
-): i32 {
+function rowIp(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, depth: i32): i32 {
   if (ip >= end) return CUT_IP;
   const version = load<u8>(ip) >> 4;
-  const flags = depth > 0 ? FLAG_INNER : 0;
-  if (version == 4) {
-    const ihl: u32 = (<u32>(load<u8>(ip) & 15)) << 2;
-    if (ihl < 20) return BAD_IP;
-    if (ip + 20 > end) return CUT_IP;
-    if (inner != 0 && ip + ihl <= end && (be16(ip + 6) & 0x1fff) == 0) {
-      const total = be16(ip + 2);
-      const bounded = total >= ihl && total < left ? total : left;
-      if (rowTunnel(batch, load<u8>(ip + 9), ip, ip + ihl, ip + min<u32>(<u32>(end - ip), bounded), bounded, wire, time, iface, cover, depth, seed)) {
-        return OK;
-      }
-    }
-    return rowV4(batch, ip, end, left, wire, time, iface, cover, foundVlan(), flags, seed, ihl);
+  if (version == 6) return ip + 40 > end ? CUT_IP : rowV6(cursor, batch, ip, end, left, depth);
+  if (version != 4) return BAD_IP;
+  const ihl: u32 = (<u32>(load<u8>(ip) & 15)) << 2;
+  if (ihl < 20) return BAD_IP;
+  if (ip + 20 > end) return CUT_IP;
+  if (cursor.inner != 0 && ip + ihl <= end && (be16(ip + 6) & 0x1fff) == 0) {
+    const total = be16(ip + 2);
+    const bounded = total >= ihl && total < left ? total : left;
+    if (rowTunnel(cursor, batch, load<u8>(ip + 9), ip, ip + ihl, ip + min<u32>(<u32>(end - ip), bounded), bounded, depth)) return OK;
   }
-  if (version == 6) {
-    if (ip + 40 > end) return CUT_IP;
-    return rowV6(batch, ip, end, left, wire, time, iface, cover, inner, depth, flags, seed);
-  }
-  return BAD_IP;
+  return rowV4(cursor, batch, ip, end, left, ihl, foundVlan(), depth > 0 ? FLAG_INNER : 0);
 }
 
 /** The packet inside, where `l4` is a tunnel that holds one we can read. */
 function rowTunnel(
-  batch: Batch, proto: u32, ip: usize, l4: usize, end: usize, left: u32, wire: u32, time: f64, iface: u32, cover: u32, depth: i32,
-  seed: u64,
+  cursor: Cursor, batch: Batch, proto: u32, ip: usize, l4: usize, end: usize, left: u32, depth: i32,
 ): bool {
   if (depth >= MAX_NESTING) return false;
   const vlan = foundVlan();
   if (walkTunnel(proto, l4, end) == OK) {
     const inside = foundIp();
-    if (inside < end && rowIp(batch, inside, end, left - <u32>(inside - ip), wire, time, iface, cover, 1, depth + 1, seed) == OK) return true;
+    if (inside < end && rowIp(cursor, batch, inside, end, left - <u32>(inside - ip), depth + 1) == OK) return true;
   }
   // The outer packet it is: with its own tag, not one from within.
   setVlan(vlan);
   return false;
 }
 
+/** `visible` bytes from the IP header on are captured, `total` belong to the packet: flags with what that means for the digest. */
 // @ts-ignore: decorator
 @inline
-function rowV4(
-  batch: Batch, ip: usize, end: usize, left: u32, wire: u32, time: f64, iface: u32, cover: u32, vlan: u64, flagsIn: u32, seed: u64,
-  ihl: u32,
-): i32 {
+function flagShort(cursor: Cursor, batch: Batch, flags: u32, visible: u32, total: u32): u32 {
+  if (visible >= min<u32>(total, cursor.cover)) return flags;
+  batch.shorts++;
+  return flags | FLAG_SHORT;
+}
+
+/** What a row tells of its packet's bytes. The row is counted from here on. */
+// @ts-ignore: decorator
+@inline
+function endRow(batch: Batch, ip: usize, visible: u32, ipid: u32, flags: u32): void {
+  const q = batch.count++ << 2;
+  store<u32>(batch.flags + q, flags);
+  if (batch.lean == 0) {
+    store<u32>(batch.ipid + q, ipid);
+    store<u32>(batch.header + q, <u32>ip);
+    store<u32>(batch.captured + q, visible);
+  } else if ((flags & FLAG_SHORT) != 0) store<u32>(batch.captured + q, visible);
+}
+
+// @ts-ignore: decorator
+@inline
+function rowV4(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, ihl: u32, vlan: u64, flagsIn: u32): i32 {
   let total = be16(ip + 2);
   // A total length of 0 is what segmentation offload leaves in captures of the sending host.
   if (total == 0) total = left;
@@ -158,9 +160,9 @@ function rowV4(
   const l4 = ip + ihl;
   const visible = <u32>(end - ip);
   const seen: usize = ip + min<u32>(visible, total);
-  const covered: usize = min<usize>(seen, ip + cover);
+  const covered: usize = min<usize>(seen, ip + cursor.cover);
   let flags: u32 = load<u8>(ip + 8) | flagsIn | FLAG_IPID;
-  let h = mixWord(mixWord(seed, load<u64>(ip + 12)), load<u64>(ip + 2) & 0xff00ffffffffffff);
+  let h = mixWord(mixWord(cursor.seed, load<u64>(ip + 12)), load<u64>(ip + 2) & 0xff00ffffffffffff);
   let meta: u64 = (<u64>proto << 32) | (<u64>(load<u8>(ip + 1) >> 2) << 40) | vlan;
   if ((frag & 0x1fff) == 0) {
     if ((frag & 0x2000) != 0) flags |= FLAG_FRAGMENT;
@@ -174,26 +176,11 @@ function rowV4(
     flags |= FLAG_FRAGMENT | FLAG_LATER_FRAGMENT;
     h = digestL4(h, 255, l4, covered);
   }
-  if (visible < min<u32>(min<u32>(total, left), cover)) {
-    flags |= FLAG_SHORT;
-    batch.shorts++;
-  }
-  const i = batch.count;
-  const o = i << 3;
-  store<f64>(batch.time + o, time);
+  const o = batch.count << 3;
   store<u64>(batch.digest + o, avalanche(h));
   store<u64>(batch.meta + o, meta);
   store<u64>(batch.addrA + o, (<u64>be32(ip + 12) << 32) | <u64>be32(ip + 16));
-  const q = i << 2;
-  store<u32>(batch.wireLength + q, wire);
-  store<u32>(batch.flags + q, flags);
-  if (batch.lean == 0) {
-    store<u32>(batch.ipid + q, be16(ip + 4));
-    store<u32>(batch.header + q, <u32>ip);
-    store<u32>(batch.captured + q, visible);
-    store<u32>(batch.iface + q, iface);
-  } else if ((flags & FLAG_SHORT) != 0) store<u32>(batch.captured + q, visible);
-  batch.count = i + 1;
+  endRow(batch, ip, visible, be16(ip + 4), flagShort(cursor, batch, flags, visible, min<u32>(total, left)));
   return OK;
 }
 
@@ -243,23 +230,20 @@ function walkExtensions(ip: usize, limit: usize): void {
   extL4 = l4;
 }
 
-function rowV6(
-  batch: Batch, ip: usize, end: usize, left: u32, wire: u32, time: f64, iface: u32, cover: u32, inner: u32, depth: i32, flagsIn: u32,
-  seed: u64,
-): i32 {
+function rowV6(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, depth: i32): i32 {
   const payload = be16(ip + 4);
   // A payload length of 0 is a jumbogram or segmentation offload where the packet is longer than any padding: the least MTU.
   const total: u32 = payload == 0 && left > 1280 ? left : payload + 40;
   const visible = <u32>(end - ip);
   const seen: usize = ip + min<u32>(visible, total);
-  const covered: usize = min<usize>(seen, ip + max<u32>(cover, 40));
+  const covered: usize = min<usize>(seen, ip + max<u32>(cursor.cover, 40));
   // First as far as the digest may see, so that the same cover means the same digest; then as far as there are bytes.
   walkExtensions(ip, covered);
   const sa = load<u64>(ip + 8);
   const sb = load<u64>(ip + 16);
   const da = load<u64>(ip + 24);
   const db = load<u64>(ip + 32);
-  let h = mixWord(mixWord(mixWord(mixWord(seed, sa), sb), da), db);
+  let h = mixWord(mixWord(mixWord(mixWord(cursor.seed, sa), sb), da), db);
   h = mixWord(mixWord(h, (<u64>payload << 32) | <u64>extProto), extFragment);
   const plain = extCut || (extFlags & FLAG_LATER_FRAGMENT) != 0;
   if (extL4 < covered) h = digestL4(h, plain ? 255 : extProto, extL4, covered);
@@ -268,9 +252,9 @@ function rowV6(
   const l4 = extL4;
   const cut = extCut;
   const ipid = <u32>extFragment;
-  let flags: u32 = load<u8>(ip + 7) | flagsIn | extFlags;
-  if (inner != 0 && !cut && (flags & FLAG_LATER_FRAGMENT) == 0) {
-    if (rowTunnel(batch, proto, ip, l4, seen, min<u32>(left, total), wire, time, iface, cover, depth, seed)) return OK;
+  let flags: u32 = load<u8>(ip + 7) | extFlags | (depth > 0 ? FLAG_INNER : 0);
+  if (cursor.inner != 0 && !cut && (flags & FLAG_LATER_FRAGMENT) == 0) {
+    if (rowTunnel(cursor, batch, proto, ip, l4, seen, min<u32>(left, total), depth)) return OK;
   }
   const dscp: u64 = <u64>((be16(ip) >> 6) & 0x3f);
   let meta: u64 = META_IPV6 | (<u64>proto << 32) | (dscp << 40) | foundVlan();
@@ -280,28 +264,13 @@ function rowV6(
     else flags |= FLAG_CUT_L4;
     if (proto == 6 && l4 + 14 <= seen) flags |= (<u32>load<u8>(l4 + 13)) << 8;
   }
-  if (visible < min<u32>(min<u32>(total, left), cover)) {
-    flags |= FLAG_SHORT;
-    batch.shorts++;
-  }
-  const i = batch.count;
-  const o = i << 3;
-  store<f64>(batch.time + o, time);
+  const o = batch.count << 3;
   store<u64>(batch.digest + o, avalanche(h));
   store<u64>(batch.meta + o, meta);
   store<u64>(batch.addrA + o, bswap<u64>(sa));
   store<u64>(batch.addrB + o, bswap<u64>(sb));
   store<u64>(batch.addrC + o, bswap<u64>(da));
   store<u64>(batch.addrD + o, bswap<u64>(db));
-  const q = i << 2;
-  store<u32>(batch.wireLength + q, wire);
-  store<u32>(batch.flags + q, flags);
-  if (batch.lean == 0) {
-    store<u32>(batch.ipid + q, ipid);
-    store<u32>(batch.header + q, <u32>ip);
-    store<u32>(batch.captured + q, visible);
-    store<u32>(batch.iface + q, iface);
-  } else if ((flags & FLAG_SHORT) != 0) store<u32>(batch.captured + q, visible);
-  batch.count = i + 1;
+  endRow(batch, ip, visible, ipid, flagShort(cursor, batch, flags, visible, min<u32>(total, left)));
   return OK;
 }

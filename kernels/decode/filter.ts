@@ -1,10 +1,14 @@
 // The primitives of --filter: each answers one question for every row of a batch and writes 1 or 0 per row into a plane, an array of
 // bytes. Planes are then joined by and, or, not. Only columns are read, never packet bytes: simulated batches have none.
 //
-// `ends` says which end of a packet must fit, as a truth table over (source fits) + 2 * (destination fits): source 0b1010,
-// destination 0b1100, either 0b1110, both 0b1000. It keeps the loops free of branches.
+// `ends` says which end of a packet must fit, as a truth table over (source fits) + 2 * (destination fits). It keeps the loops free of branches.
 
 import { Batch, META_IPV6, META_PORTS } from "./batch";
+
+export const ENDS_SOURCE: u32 = 0b1010;
+export const ENDS_DESTINATION: u32 = 0b1100;
+export const ENDS_EITHER: u32 = 0b1110;
+export const ENDS_BOTH: u32 = 0b1000;
 
 /** Every row the same. */
 export function filterConstant(b: usize, plane: usize, value: u32): void {
@@ -20,18 +24,33 @@ export function filterMeta(b: usize, plane: usize, mask: u64, value: u64): void 
   }
 }
 
+/** low <= (word >> shift & mask) <= high, or not where `outside` is 1; and always (meta & needMask) == needValue. */
+@unmanaged
+export class WordQuestion {
+  needMask: u64;
+  needValue: u64;
+  shift: u32;
+  mask: u32;
+  low: u32;
+  high: u32;
+  outside: u32;
+}
+
 /**
- * A number in a column compared: low <= (word >> shift & mask) <= high, or not where `outside` is 1; and always (meta & needMask) ==
- * needValue, for numbers that only some packets have. `column` is the address of the first word, `stride` the log2 of the bytes from
- * one row to the next (a half of a 64-bit column is a word, too).
+ * A number in a column that fits a question (needMask is for numbers that only some packets have). `column` is the address of the first word, `stride`
+ * the log2 of the bytes from one row to the next (a half of a 64-bit column is a word, too).
  */
-export function filterWord(
-  b: usize, plane: usize, column: usize, stride: u32, shift: u32, mask: u32, low: u32, high: u32, outside: u32, needMask: u64,
-  needValue: u64,
-): void {
+export function filterWord(b: usize, plane: usize, column: usize, stride: u32, question: usize): void {
   const n = changetype<Batch>(b).count;
   const meta: usize = changetype<Batch>(b).meta;
-  const span = high - low;
+  const asked = changetype<WordQuestion>(question);
+  const shift = asked.shift;
+  const mask = asked.mask;
+  const low = asked.low;
+  const outside = asked.outside;
+  const needMask = asked.needMask;
+  const needValue = asked.needValue;
+  const span = asked.high - low;
   for (let i: usize = 0; i < n; i++) {
     const x = (load<u32>(column + (i << stride)) >> shift) & mask;
     const fits = <u32>(x - low <= span) ^ outside;

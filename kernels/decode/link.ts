@@ -2,6 +2,8 @@
 // registry. Every read lies below `end` or is checked first; every step consumes bytes, and whatever nests by calls is counted in
 // `nesting`: a hostile frame costs no more than its length, and no deep stack.
 
+import { META_VLAN } from "./batch";
+
 // Reasons, as indices into the counters of a cursor (src/capture/reasons.ts lists the same).
 export const OK: i32 = 0;
 export const NOT_IP: i32 = 1;
@@ -19,8 +21,6 @@ export const MAX_NESTING: i32 = 16;
 let vlan: u64 = 0; // META_VLAN | id << 46, of the outermost tag
 let ip: usize = 0;
 let nesting: i32 = 0;
-
-const VLAN_PRESENT: u64 = 1 << 58; // META_VLAN of batch.ts
 
 // @ts-ignore: decorator
 @inline
@@ -66,7 +66,7 @@ function walkEtherType(type: u32, p: usize, end: usize, framed: bool = false): i
   // Tags of any number: each takes four bytes.
   while (type == 0x8100 || type == 0x88a8 || type == 0x9100 || type == 0x9200) {
     if (p + 4 > end) return CUT_LINK;
-    if (vlan == 0) vlan = VLAN_PRESENT | (<u64>(be16(p) & 0xfff) << 46);
+    if (vlan == 0) vlan = META_VLAN | (<u64>(be16(p) & 0xfff) << 46);
     type = be16(p + 2);
     p += 4;
     framed = true;

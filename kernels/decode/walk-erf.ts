@@ -2,22 +2,22 @@
 
 import { Batch } from "./batch";
 import { BAD_LENGTH, BATCH_FULL, begin, Cursor, NEED_DATA, take } from "./cursor";
-import { MOST_STAMPS } from "./origin";
+import { MAX_TIMESTAMPS } from "./origin";
 
 /** ERF types that are not decoded have a link type of no registry. */
 const NO_LINK: u32 = 0xffffffff;
 
 function beginErf(cursor: Cursor): void {
-  const stamps = heap.alloc(MOST_STAMPS << 3);
+  const timestamps = heap.alloc(MAX_TIMESTAMPS << 3);
   let n: u32 = 0;
   let pos = cursor.pos;
-  while (n < MOST_STAMPS && pos + 16 <= cursor.limit) {
+  while (n < MAX_TIMESTAMPS && pos + 16 <= cursor.limit) {
     const length: u32 = <u32>bswap<u16>(load<u16>(pos, 10));
     if (length < 16 || pos + length > cursor.limit) break;
-    if (!isErfMessage(<u32>load<u8>(pos, 8) & 0x7f)) store<i64>(stamps + (n++ << 3), erfNs(load<u64>(pos)));
+    if (!isErfMessage(<u32>load<u8>(pos, 8) & 0x7f)) store<i64>(timestamps + (n++ << 3), erfNs(load<u64>(pos)));
     pos += length;
   }
-  begin(cursor, stamps, n);
+  begin(cursor, timestamps, n);
 }
 
 /** Padding and the card's own messages (provenance) are no packets. */
@@ -28,8 +28,8 @@ function isErfMessage(type: u32): bool {
 }
 // @ts-ignore: decorator
 @inline
-function erfNs(stamp: u64): i64 {
-  return <i64>((stamp >> 32) * 1000000000 + (((stamp & 0xffffffff) * 1000000000 + 0x80000000) >> 32));
+function erfNs(timestamp: u64): i64 {
+  return <i64>((timestamp >> 32) * 1000000000 + (((timestamp & 0xffffffff) * 1000000000 + 0x80000000) >> 32));
 }
 
 /** ERF records (Endace): Ethernet, HDLC/PPP, ATM with LLC/SNAP, raw IP; the 32.32 time. */
@@ -49,7 +49,7 @@ export function walkErf(c: usize, b: usize): i32 {
       cursor.wanted = 16;
       return NEED_DATA;
     }
-    const stamp = load<u64>(pos);
+    const timestamp = load<u64>(pos);
     const kind: u32 = load<u8>(pos, 8);
     const iface: u32 = load<u8>(pos, 9) & 3;
     const length: u32 = <u32>bswap<u16>(load<u16>(pos, 10));
@@ -100,11 +100,11 @@ export function walkErf(c: usize, b: usize): i32 {
       cursor.drops += <u64>loss;
       cursor.dropsKnown = 1;
     }
-    const at = erfNs(stamp);
+    const at = erfNs(timestamp);
     // Captured bytes past the wire length are padding to 8 bytes. ATM counts its lengths in cells.
     let captured: u32 = p < end ? <u32>(end - p) : 0;
     if (link != 100 && captured > wire) captured = wire;
-    take(c, cursor, batch, link, p, captured, wire, at, iface);
+    take(cursor, batch, link, p, captured, wire, at, iface);
     pos = end;
   }
   return NEED_DATA;

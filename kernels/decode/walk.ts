@@ -5,56 +5,54 @@
 import { Batch, FLAG_SHORT } from "./batch";
 import { BAD_LENGTH, BAD_TRAILER, BATCH_FULL, begin, count, Cursor, NEED_DATA, SPECIAL, take } from "./cursor";
 import { NO_INTERFACE, NO_TIME } from "./link";
-import { MOST_STAMPS } from "./origin";
+import { MAX_TIMESTAMPS } from "./origin";
 
 /** No real frame is longer (libpcap's own limit). */
 const MAX_CAPTURED: u32 = 262144;
 
 @unmanaged
-class Interface {
+export class Interface {
   link: u32;
   kind: u32; //      0: ticks * scale; 1: ticks / scale; 2: ticks are 2^-scale s
   scale: u64;
   offset: i64; //    ns added
   maxTicks: u64; //  above it the time does not fit in 64 bits
 }
-const INTERFACE_BYTES: u32 = 40;
-
 function beginPcap(cursor: Cursor): void {
-  const stamps = heap.alloc(MOST_STAMPS << 3);
+  const timestamps = heap.alloc(MAX_TIMESTAMPS << 3);
   const unit: i64 = cursor.nano != 0 ? 1 : 1000;
   const swapped = cursor.swapped != 0;
   let n: u32 = 0;
   let pos = cursor.pos;
-  while (n < MOST_STAMPS && pos + cursor.recordHeader <= cursor.limit) {
+  while (n < MAX_TIMESTAMPS && pos + cursor.recordHeader <= cursor.limit) {
     const captured = u32At(pos + 8, swapped);
     if (captured > MAX_CAPTURED || pos + cursor.recordHeader + captured > cursor.limit) break;
-    store<i64>(stamps + (n++ << 3), <i64>u32At(pos, swapped) * 1000000000 + <i64>u32At(pos + 4, swapped) * unit);
+    store<i64>(timestamps + (n++ << 3), <i64>u32At(pos, swapped) * 1000000000 + <i64>u32At(pos + 4, swapped) * unit);
     pos += cursor.recordHeader + captured;
   }
-  begin(cursor, stamps, n);
+  begin(cursor, timestamps, n);
 }
 
 /** Up to the next block that is no packet. */
 function beginPcapng(cursor: Cursor): void {
-  const stamps = heap.alloc(MOST_STAMPS << 3);
+  const timestamps = heap.alloc(MAX_TIMESTAMPS << 3);
   const swapped = cursor.swapped != 0;
   let n: u32 = 0;
   let pos = cursor.pos;
-  while (n < MOST_STAMPS && pos + 20 <= cursor.limit) {
+  while (n < MAX_TIMESTAMPS && pos + 20 <= cursor.limit) {
     const type = u32At(pos, swapped);
     const total = u32At(pos + 4, swapped);
     if ((type != 6 && type != 3 && type != 2) || total < (type == 3 ? 16 : 32) || total > MAX_CAPTURED * 4) break;
     if (pos + total > cursor.limit || u32At(pos + total - 4, swapped) != total) break;
     const index = type == 6 ? u32At(pos + 8, swapped) : u16At(pos + 8, swapped);
     if (type != 3 && index < cursor.interfaceCount) {
-      const iface = changetype<Interface>(cursor.interfaces + index * INTERFACE_BYTES);
+      const iface = changetype<Interface>(cursor.interfaces + index * offsetof<Interface>());
       const ticks = (<u64>u32At(pos + 12, swapped) << 32) | <u64>u32At(pos + 16, swapped);
-      if (ticks <= iface.maxTicks) store<i64>(stamps + (n++ << 3), ticksToNs(iface, ticks));
+      if (ticks <= iface.maxTicks) store<i64>(timestamps + (n++ << 3), ticksToNs(iface, ticks));
     }
     pos += total;
   }
-  begin(cursor, stamps, n);
+  begin(cursor, timestamps, n);
 }
 
 /** Classic pcap records. */
@@ -97,7 +95,7 @@ export function walkPcap(c: usize, b: usize): i32 {
       cursor.wanted = header + captured;
       return NEED_DATA;
     }
-    take(c, cursor, batch, link, pos + header, captured, wire, <i64>sec * 1000000000 + <i64>fraction * unit, 0);
+    take(cursor, batch, link, pos + header, captured, wire, <i64>sec * 1000000000 + <i64>fraction * unit, 0);
     pos += header + captured;
   }
   return NEED_DATA;
@@ -192,7 +190,7 @@ export function walkPcapng(c: usize, b: usize): i32 {
     if (type == 3) {
       cursor.packets++;
       cursor.bytes += <u64>u32At(pos + 8, swapped);
-      count(c, NO_TIME);
+      count(cursor, NO_TIME);
       pos += total;
       continue;
     }
@@ -219,27 +217,27 @@ export function walkPcapng(c: usize, b: usize): i32 {
     if (index >= cursor.interfaceCount) {
       cursor.packets++;
       cursor.bytes += <u64>wire;
-      count(c, NO_INTERFACE);
+      count(cursor, NO_INTERFACE);
       pos += total;
       continue;
     }
-    const iface = changetype<Interface>(cursor.interfaces + index * INTERFACE_BYTES);
+    const iface = changetype<Interface>(cursor.interfaces + index * offsetof<Interface>());
     const ticks = (<u64>high << 32) | <u64>low;
     if (ticks > iface.maxTicks) {
       cursor.packets++;
       cursor.bytes += <u64>wire;
-      count(c, NO_TIME);
+      count(cursor, NO_TIME);
       pos += total;
       continue;
     }
-    take(c, cursor, batch, iface.link, pos + 28, captured, wire, ticksToNs(iface, ticks), cursor.interfaceBase + index);
+    take(cursor, batch, iface.link, pos + 28, captured, wire, ticksToNs(iface, ticks), cursor.interfaceBase + index);
     pos += total;
   }
   return NEED_DATA;
 }
 
 /** Sizes told apart by countShorts; what is longer is counted with the longest. */
-const SHORT_SIZES: u32 = 1536;
+export const SHORT_SIZES: u32 = 1536;
 
 /**
  * Adds the rows that the snap length cut within the digest to `counts` (SHORT_SIZES u32), by the bytes visible from the IP header on.

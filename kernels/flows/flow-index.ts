@@ -139,11 +139,11 @@ export function statsReverse(p: usize, id: u32, scratch: usize): i32 {
  * The next flow from `from` on with matched packets whose opposite has some, too, and a higher number; -1 where there is none, or where `most` flows
  * were asked in vain. Leaves the opposite's number at `scratch` + 40. `scratch`: 48 bytes.
  */
-export function statsPeer(p: usize, from: u32, most: u32, scratch: usize): i32 {
+export function statsPeer(p: usize, from: u32, maximum: u32, scratch: usize): i32 {
   const segments = flowSegments(changetype<FlowStats>(p));
   const count = statsCount(p);
   let asked: u32 = 0;
-  for (let id = from; id < count && asked < most; id++) {
+  for (let id = from; id < count && asked < maximum; id++) {
     if (flowIn(segments, id).matched == 0) continue;
     asked++;
     const other = statsReverse(p, id, scratch);

@@ -6,7 +6,9 @@ import { Cells, cellsAdd } from "../sketches/cells";
 import { flowIn, FlowMore, flowSegments, FlowStats, moreOrNone, slabTake } from "./flow-records";
 
 const LAST_CLASS: u32 = 3;
-const BUCKET_BIAS: i32 = 8192;
+/** Lists of so many buckets are poured into the cells. */
+export const LONGEST_LIST: u32 = 512;
+export const BUCKET_BIAS: i32 = 8192;
 
 /** A list of a class: 8, 32, 128 or 512 entries. */
 function listNew(stats: FlowStats, kind: u32): u32 {

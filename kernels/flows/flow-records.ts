@@ -1,6 +1,6 @@
 // What is known of each flow: its key (found through kernels/flows/flow-index.ts) and its statistics. Flows are numbered in order of appearance. A flow of one or two matched packets, as most are, is one cache
 // line; the second one is made when there is more to tell, and a third, small one for flows with packets that found no partner. Records lie in
-// segments and never move. All of it is read by src/estimators/exact/.
+// segments and never move. All of it is read by src/match/flow-results.ts.
 //
 //   flow:   sent u32 | received u32 | matched u32 | more u32 | meta u64 | addrA u64 | bytes f64 | first delay f64 | last delay f64 |
 //           next order u32 | wide u32
@@ -37,8 +37,8 @@ export class Flow {
 @unmanaged
 export class FlowMore {
   squares: f64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   sum: f64;
   jitter: f64;
   list: u32;
@@ -99,6 +99,7 @@ export class FlowStats {
   seed: u64; //   of the keys' hashes
 }
 
+export const DIRECTION_SHIFT: u32 = 30;
 const FLOW: u32 = 64;
 const MORE: u32 = 64;
 const FAULTS: u32 = 32;
@@ -214,7 +215,7 @@ export function flowIn(segments: u32, id: u32): Flow {
 // @ts-ignore: decorator
 @inline
 export function directionOf(flow: Flow): u32 {
-  return flow.more >> 30;
+  return flow.more >> DIRECTION_SHIFT;
 }
 
 function moreNew(stats: FlowStats, flow: Flow): FlowMore {

@@ -2,14 +2,23 @@
 
 import { directionOf, FAULTY, Flow, FlowFaults, faultsOrNone, flowIn, FlowMore, flowSegments, FlowStats, moreOrNone, NUMBER } from "./flow-records";
 
-// Sums over flows, 16 f64 per way: sent, received, matched, lost, appeared, duplicates, head before, tail before, head after, tail after,
-// then the last four again of flows with partners.
-const WAY: u32 = 16 * 8;
-
-// @ts-ignore: decorator
-@inline
-function add(at: usize, n: u32): void {
-  store<f64>(at, load<f64>(at) + <f64>n);
+/** Sums over the flows of one way. */
+@unmanaged
+export class FlowSums {
+  sent: f64;
+  received: f64;
+  matched: f64;
+  lost: f64;
+  appeared: f64;
+  duplicates: f64;
+  headBefore: f64;
+  tailBefore: f64;
+  headAfter: f64;
+  tailAfter: f64;
+  matchedHeadBefore: f64; // the same of flows that have partners
+  matchedTailBefore: f64;
+  matchedHeadAfter: f64;
+  matchedTailAfter: f64;
 }
 
 /** The second record of a flow that has one. */
@@ -26,55 +35,60 @@ function faultsIn(stats: FlowStats, flow: Flow): u32 {
   return (flow.more & FAULTY) == 0 ? 0 : faultsOrNone(stats, moreIn(stats, flow));
 }
 
-/** Adds flows [from, to) to `out`: forward ones first, then, where `twoWay`, those of direction 2. */
+/** Adds flows [from, to) to the FlowSums at `out`: forward ones to the first, those of direction 2 to a second behind it where `twoWay`. */
 export function statsSums(p: usize, from: u32, to: u32, twoWay: u32, out: usize): void {
   const stats = changetype<FlowStats>(p);
   const segments = flowSegments(stats);
   for (let id = from; id < to; id++) {
     const flow = flowIn(segments, id);
-    const at = twoWay != 0 && directionOf(flow) == 2 ? out + WAY : out;
-    add(at, flow.sent);
-    add(at + 8, flow.received);
-    add(at + 16, flow.matched);
+    const sums = changetype<FlowSums>(twoWay != 0 && directionOf(flow) == 2 ? out + offsetof<FlowSums>() : out);
+    sums.sent += <f64>flow.sent;
+    sums.received += <f64>flow.received;
+    sums.matched += <f64>flow.matched;
     const found = faultsIn(stats, flow);
     if (found == 0) continue;
     const faults = changetype<FlowFaults>(<usize>found);
-    add(at + 24, faults.lost);
-    add(at + 32, faults.appeared);
-    add(at + 40, faults.duplicates);
-    add(at + 48, faults.headBefore);
-    add(at + 56, faults.tailBefore);
-    add(at + 64, faults.headAfter);
-    add(at + 72, faults.tailAfter);
+    sums.lost += <f64>faults.lost;
+    sums.appeared += <f64>faults.appeared;
+    sums.duplicates += <f64>faults.duplicates;
+    sums.headBefore += <f64>faults.headBefore;
+    sums.tailBefore += <f64>faults.tailBefore;
+    sums.headAfter += <f64>faults.headAfter;
+    sums.tailAfter += <f64>faults.tailAfter;
     if (flow.matched == 0) continue;
-    add(at + 80, faults.headBefore);
-    add(at + 88, faults.tailBefore);
-    add(at + 96, faults.headAfter);
-    add(at + 104, faults.tailAfter);
+    sums.matchedHeadBefore += <f64>faults.headBefore;
+    sums.matchedTailBefore += <f64>faults.tailBefore;
+    sums.matchedHeadAfter += <f64>faults.headAfter;
+    sums.matchedTailAfter += <f64>faults.tailAfter;
   }
 }
 
 // What flows are put in order by.
-const BY_PACKETS: u32 = 0;
-const BY_BYTES: u32 = 1;
-const BY_MEAN: u32 = 2;
-const BY_MOST: u32 = 3;
-const BY_LOST: u32 = 4;
+export const BY_PACKETS: u32 = 0;
+export const BY_BYTES: u32 = 1;
+export const BY_MEAN: u32 = 2;
+export const BY_MAX: u32 = 3;
+export const BY_LOST: u32 = 4;
+
+// Which unmatched packets at the captures' ends count as lost.
+export const EDGE_HEAD_BEFORE: u32 = 1;
+export const EDGE_TAIL_BEFORE: u32 = 2;
+export const EDGE_HEAD_AFTER: u32 = 4;
+export const EDGE_TAIL_AFTER: u32 = 8;
 
 /**
- * Flows of [from, to) of one way (1 or 2; `twoWay` 0: all are of way 1) that are above `least` in what they are put in order by (NaN: all of
- * them): {number, value} as f64 each. Returns how many. -Infinity where there is no answer. `edges`: which unmatched packets at the captures'
- * ends count as lost (bits: head before, tail before, head after, tail after).
+ * Flows of [from, to) of one way (1 or 2; 0: all flows) that are above `least` in what they are put in order by (NaN: all of
+ * them): {number, value} as f64 each. Returns how many. -Infinity where there is no answer. `edges`: EDGE_*.
  */
 export function statsMeasure(
-  p: usize, from: u32, to: u32, by: u32, way: u32, twoWay: u32, edges: u32, least: f64, out: usize,
+  p: usize, from: u32, to: u32, by: u32, way: u32, edges: u32, minimum: f64, out: usize,
 ): u32 {
   let kept: u32 = 0;
   const stats = changetype<FlowStats>(p);
   const segments = flowSegments(stats);
   for (let id = from; id < to; id++) {
     const flow = flowIn(segments, id);
-    const reverse: bool = twoWay != 0 && directionOf(flow) == 2;
+    const reverse: bool = way != 0 && directionOf(flow) == 2;
     const n = flow.matched;
     let v: f64 = 0;
     if (reverse != (way == 2)) continue;
@@ -85,13 +99,13 @@ export function statsMeasure(
       if (found != 0) {
         const f = changetype<FlowFaults>(<usize>found);
         if (reverse) {
-          v = <f64>f.appeared + ((edges & 4) != 0 ? <f64>f.headAfter : 0) + ((edges & 8) != 0 ? <f64>f.tailAfter : 0);
-        } else v = <f64>f.lost + ((edges & 1) != 0 ? <f64>f.headBefore : 0) + ((edges & 2) != 0 ? <f64>f.tailBefore : 0);
+          v = <f64>f.appeared + ((edges & EDGE_HEAD_AFTER) != 0 ? <f64>f.headAfter : 0) + ((edges & EDGE_TAIL_AFTER) != 0 ? <f64>f.tailAfter : 0);
+        } else v = <f64>f.lost + ((edges & EDGE_HEAD_BEFORE) != 0 ? <f64>f.headBefore : 0) + ((edges & EDGE_TAIL_BEFORE) != 0 ? <f64>f.tailBefore : 0);
       }
     } else if (n == 0) v = -Infinity;
     else if (by == BY_MEAN) v = n > 2 ? flow.first + moreIn(stats, flow).sum / <f64>n : flow.first + (flow.last - flow.first) / <f64>n;
-    else if (by == BY_MOST) v = n > 2 ? moreIn(stats, flow).most : max<f64>(flow.first, flow.last);
-    if (v <= least) continue;
+    else if (by == BY_MAX) v = n > 2 ? moreIn(stats, flow).maximum : max<f64>(flow.first, flow.last);
+    if (v <= minimum) continue;
     store<f64>(out + (kept << 4), <f64>id);
     store<f64>(out + (kept << 4), v, 8);
     kept++;

@@ -69,15 +69,15 @@ export function keyRuns(b: usize, from: u32, to: u32, mask: usize, seed: u64, ru
 }
 
 function timeBounds(batch: Batch, from: u32, to: u32, out: usize): void {
-  let least: f64 = Infinity;
-  let most: f64 = -Infinity;
+  let minimum: f64 = Infinity;
+  let maximum: f64 = -Infinity;
   for (let i = from; i < to; i++) {
     const time = load<f64>(batch.time + (i << 3));
-    if (time < least) least = time;
-    if (time > most) most = time;
+    if (time < minimum) minimum = time;
+    if (time > maximum) maximum = time;
   }
-  store<f64>(out, least);
-  store<f64>(out, most, 8);
+  store<f64>(out, minimum);
+  store<f64>(out, maximum, 8);
 }
 
 /** Bytes of rows [from, to). No packet has a mebibyte: what a damaged capture tells beyond it is not believed. */

@@ -1,12 +1,23 @@
-// One epoch of packets with their delays, waiting for its end (MAPLE's stores that are built then): columns of a fixed capacity. What comes when it
-// is full is counted, not kept. Streaming stores use it too, a batch at a time.
+// One epoch of packets with their delays, waiting for its end (MAPLE's stores that are built then): columns of a fixed capacity. Streaming stores use it too, a
+// batch at a time. Sums are over all packets with a delay, kept or not.
+//
+// When it is full, half of the packets leave, and half of those to come stay away: whether a packet is kept depends on its digest alone, so that those kept are a fair sample of the
+// epoch, early and late, and not its beginning.
 
 import { Batch, FLAG_IPID, META_IPV6 } from "../decode/batch";
-import { mixWord, avalanche } from "../decode/digest";
-import { Flows, flowRecord, flowsFind } from "../flows/flows";
+import { mixWord, avalanche, rehash } from "../decode/digest";
+import { Flows, flowRecord, flowsFind, flowsFree, flowsNew } from "../flows/flows";
 
 export const NO_FLOW: u32 = 0xffffffff;
 const MAX_DISTANCE: f64 = 4294967295.0;
+/** Of the digests' hash that decides who is kept; not the stores' own. */
+const SAMPLE_SEED: u64 = 0x6d61706c655f7361;
+/** ns: from this on, delays count from a base near the first of them (clocks that are seconds or decades apart), a multiple of the step. */
+const FAR: f64 = 4294967296.0;
+const BASE_STEP: f64 = 1048576.0;
+const BASE_TRIES: u32 = 8;
+/** ns: a delay further from the base (18 min) is none: sums of many such would not fit. */
+const BEYOND: f64 = 1099511627776.0;
 
 /** src/estimators/maple/epoch-buffer.ts reads it: u32 fields first, then 8-byte ones. */
 @unmanaged
@@ -15,7 +26,7 @@ export class Buffer {
   count: u32;
   seen: u32; //      rows of the epoch, kept or not
   unknown: u32; //   rows without a delay
-  shed: u32; //      rows that found the buffer full
+  shed: u32; //      rows that were not kept: the buffer was full
   untold: u32; //    rows kept whose flow found the flow table full
   digest: u32; //    u64
   flow: u32; //      u64  key of (flow, IPID)
@@ -24,14 +35,17 @@ export class Buffer {
   flowId: u32; //    u32
   flows: u32; //     the flow table, or 0
   flowLimit: u32;
-  pad: u32;
+  keep: u32; //      digests whose hash is not above this are kept
   perByte: f64; //   ns per byte that are taken off the delay
   bytes: f64;
-  sum: i64; //       of delays
+  sum: i64; //       of delays, as squares, least and most: beyond `base`
   squares: u64;
   carry: u64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
+  base: f64;
+  begun: u32; //     a delay of the epoch has been seen
+  closed: u32; //    a flow found no place: no other gets one, or it would be listed with its later packets only
 }
 
 export function mapleBufferNew(capacity: u32, flowLimit: u32, perByte: f64): usize {
@@ -39,6 +53,7 @@ export function mapleBufferNew(capacity: u32, flowLimit: u32, perByte: f64): usi
   memory.fill(p, 0, offsetof<Buffer>());
   const buffer = changetype<Buffer>(p);
   buffer.capacity = capacity;
+  buffer.base = 0;
   buffer.digest = <u32>heap.alloc(capacity << 3);
   buffer.flow = <u32>heap.alloc(capacity << 3);
   buffer.delay = <u32>heap.alloc(capacity << 3);
@@ -60,6 +75,7 @@ export function mapleBufferFree(p: usize): void {
   if (buffer.flowLimit > 0) {
     heap.free(buffer.ipid);
     heap.free(buffer.flowId);
+    if (buffer.flows != 0) flowsFree(buffer.flows);
   }
   heap.free(p);
 }
@@ -75,8 +91,11 @@ export function mapleBufferReset(p: usize): void {
   buffer.sum = 0;
   buffer.squares = 0;
   buffer.carry = 0;
-  buffer.least = Infinity;
-  buffer.most = -Infinity;
+  buffer.minimum = Infinity;
+  buffer.maximum = -Infinity;
+  buffer.keep = 0xffffffff;
+  buffer.begun = 0;
+  buffer.closed = 0;
 }
 
 /** Forgets the rows and keeps the sums: a streaming store has taken them. */
@@ -118,56 +137,147 @@ function seek(flows: Flows, limit: u32, hash: u64, meta: u64, a: u64, b: u64, c:
   }
 }
 
+/**
+ * The first rows of an epoch: does the base still lie near most of them? It stays where it does, so that epochs can be compared; else it is one that most are near to: not a
+ * wild timestamp's.
+ */
+function settleBase(buffer: Buffer, delays: usize, from: u32, to: u32): void {
+  let tries: u32 = 0;
+  let base = buffer.base;
+  for (let i = from; ; i++) {
+    let known: u32 = 0;
+    let near: u32 = 0;
+    for (let j = from; j < to; j++) {
+      const delay = load<f64>(delays + (j << 3));
+      if (!(abs<f64>(delay) < Infinity)) continue;
+      known++;
+      if (abs<f64>(delay - base) < FAR) near++;
+    }
+    if (known == 0) return;
+    if (near + near >= known || i >= to || tries++ == BASE_TRIES) break;
+    while (i < to && !(abs<f64>(load<f64>(delays + (i << 3))) < Infinity)) i++;
+    if (i >= to) break;
+    const delay = load<f64>(delays + (i << 3));
+    base = abs<f64>(delay) < FAR ? 0 : nearest<f64>(delay / BASE_STEP) * BASE_STEP;
+  }
+  buffer.base = base;
+  buffer.begun = 1;
+}
+
+// @ts-ignore: decorator
+@inline
+function drawOf(digest: u64): u32 {
+  return <u32>(rehash(digest, SAMPLE_SEED) >> 32);
+}
+
+/** Half of the packets leave, by their digests; flows that have none left are listed no more. */
+function thin(buffer: Buffer): void {
+  const before = buffer.count;
+  const lists = buffer.flowLimit > 0;
+  const old = changetype<Flows>(buffer.flows);
+  const fresh = lists ? flowsNew(0) : 0;
+  buffer.keep >>= 1;
+  let n: u32 = 0;
+  let untold: u32 = 0;
+  for (let i: u32 = 0; i < before; i++) {
+    const digest = load<u64>(buffer.digest + (i << 3));
+    if (drawOf(digest) > buffer.keep) continue;
+    store<u64>(buffer.digest + (n << 3), digest);
+    store<u64>(buffer.flow + (n << 3), load<u64>(buffer.flow + (i << 3)));
+    store<u64>(buffer.delay + (n << 3), load<u64>(buffer.delay + (i << 3)));
+    if (lists) {
+      let id = load<u32>(buffer.flowId + (i << 2));
+      if (id == NO_FLOW) untold++;
+      else {
+        const q = flowRecord(old, id);
+        id = flowsFind(
+          changetype<Flows>(fresh), load<u64>(q), load<u64>(q, 8), load<u64>(q, 16), load<u64>(q, 24), load<u64>(q, 32), load<u64>(q, 40),
+        );
+      }
+      store<u32>(buffer.flowId + (n << 2), id);
+      store<u32>(buffer.ipid + (n << 2), load<u32>(buffer.ipid + (i << 2)));
+    }
+    n++;
+  }
+  if (lists) {
+    flowsFree(buffer.flows);
+    buffer.flows = <u32>fresh;
+  }
+  buffer.shed += before - n;
+  buffer.untold = untold;
+  buffer.count = n;
+}
+
+// @ts-ignore: decorator
+@inline
+function addSums(buffer: Buffer, delay: f64, bytes: f64): void {
+  buffer.bytes += bytes;
+  buffer.sum += <i64>delay;
+  const distance = <u64>min<f64>(abs<f64>(delay), MAX_DISTANCE);
+  const square = distance * distance;
+  buffer.squares += square;
+  if (buffer.squares < square) buffer.carry++;
+  buffer.minimum = min<f64>(buffer.minimum, delay);
+  buffer.maximum = max<f64>(buffer.maximum, delay);
+}
+
+/** The flow and IPID of row i go beside the packet that is kept n-th. */
+function keepFlow(buffer: Buffer, batch: Batch, i: u32, n: u32, flowHash: u64, ipid: u32): void {
+  const o = i << 3;
+  const flows = changetype<Flows>(buffer.flows);
+  const limit = buffer.closed != 0 ? 0 : buffer.flowLimit;
+  const id = seek(
+    flows, limit, flowHash, load<u64>(batch.meta + o), load<u64>(batch.addrA + o),
+    load<u64>(batch.addrB + o), load<u64>(batch.addrC + o), load<u64>(batch.addrD + o),
+  );
+  store<u32>(buffer.flowId + (n << 2), id);
+  store<u32>(buffer.ipid + (n << 2), ipid);
+  if (id == NO_FLOW) {
+    buffer.untold++;
+    buffer.closed = 1;
+  }
+}
+
 /** Takes rows [from, to) of a batch. */
 export function mapleBufferAppend(p: usize, b: usize, from: u32, to: u32): void {
   const buffer = changetype<Buffer>(p);
   const batch = changetype<Batch>(b);
-  let n = buffer.count;
   buffer.seen += to - from;
+  if (buffer.begun == 0) settleBase(buffer, batch.delay, from, to);
   for (let i = from; i < to; i++) {
     const o = i << 3;
     const exact = load<f64>(batch.delay + o);
-    if (exact != exact) {
+    // NaN is not below it either.
+    if (!(abs<f64>(exact - buffer.base) < BEYOND)) {
       buffer.unknown++;
       continue;
     }
-    if (n == buffer.capacity) {
+    const delay = nearest<f64>(exact) - buffer.base;
+    const bytes = <f64>load<u32>(batch.wireLength + (i << 2));
+    addSums(buffer, delay, bytes);
+    const digest = load<u64>(batch.digest + o);
+    // Thinning may leave no room, where all that are kept have the same digest: then the packet itself must stay away.
+    if (buffer.count == buffer.capacity && buffer.keep > 0) thin(buffer);
+    if (buffer.count == buffer.capacity || (buffer.keep != 0xffffffff && drawOf(digest) > buffer.keep)) {
       buffer.shed++;
       continue;
     }
-    const delay = nearest<f64>(exact);
-    const bytes = <f64>load<u32>(batch.wireLength + (i << 2));
     const flowHash = load<u64>(batch.flowHash + o);
     const has: u32 = load<u32>(batch.flags + (i << 2)) & FLAG_IPID;
     const ipid: u32 = has != 0 ? load<u32>(batch.ipid + (i << 2)) & 0xffff : 0;
+    const n = buffer.count;
     const to8 = n << 3;
-    store<u64>(buffer.digest + to8, load<u64>(batch.digest + o));
+    store<u64>(buffer.digest + to8, digest);
     store<u64>(buffer.flow + to8, flowPacket(flowHash, ipid));
     store<f64>(buffer.delay + to8, nearest<f64>(delay - bytes * buffer.perByte));
-    if (buffer.flowLimit > 0) {
-      const meta = load<u64>(batch.meta + o);
-      const a = load<u64>(batch.addrA + o);
-      const id = seek(
-        changetype<Flows>(buffer.flows), buffer.flowLimit, flowHash, meta, a,
-        load<u64>(batch.addrB + o), load<u64>(batch.addrC + o), load<u64>(batch.addrD + o),
-      );
-      store<u32>(buffer.flowId + (n << 2), id);
-      store<u32>(buffer.ipid + (n << 2), ipid | (has != 0 ? 0x10000 : 0));
-      if (id == NO_FLOW) buffer.untold++;
-    }
-    n++;
-    buffer.bytes += bytes;
-    buffer.sum += <i64>delay;
-    const distance = <u64>min<f64>(abs<f64>(delay), MAX_DISTANCE);
-    const square = distance * distance;
-    buffer.squares += square;
-    if (buffer.squares < square) buffer.carry++;
-    buffer.least = min<f64>(buffer.least, delay);
-    buffer.most = max<f64>(buffer.most, delay);
+    if (buffer.flowLimit > 0) keepFlow(buffer, batch, i, n, flowHash, ipid | (has != 0 ? 0x10000 : 0));
+    buffer.count = n + 1;
   }
-  buffer.count = n;
 }
 
-export function mapleBufferFlows(p: usize, flows: usize): void {
-  changetype<Buffer>(p).flows = <u32>flows;
+/** The flow table begins anew. */
+export function mapleBufferForgetFlows(p: usize): void {
+  const buffer = changetype<Buffer>(p);
+  if (buffer.flows != 0) flowsFree(buffer.flows);
+  buffer.flows = <u32>flowsNew(0);
 }

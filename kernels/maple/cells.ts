@@ -16,8 +16,8 @@ const MAX_DISTANCE: f64 = 4294967295.0;
 @unmanaged
 class Cell {
   base: f64; //      the centre as a whole number of ns
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   sum: i64; //       of (delay - base)
   squares: u64; //   of (delay - base)^2, low half
   carry: u64; //     its high half
@@ -65,8 +65,8 @@ export function mapleCellsReset(p: usize): void {
   let group: u32 = 0;
   for (; group < table.groups; group++) {
     const cell = changetype<Cell>(table.cells + group * CELL_BYTES);
-    cell.least = Infinity;
-    cell.most = -Infinity;
+    cell.minimum = Infinity;
+    cell.maximum = -Infinity;
     cell.sum = 0;
     cell.squares = 0;
     cell.carry = 0;
@@ -103,8 +103,8 @@ export function mapleAssign(p: usize, delays: usize, codes: usize, n: u32): void
     cell.squares += square;
     if (cell.squares < square) cell.carry++;
     cell.count++;
-    cell.least = min<f64>(cell.least, delay);
-    cell.most = max<f64>(cell.most, delay);
+    cell.minimum = min<f64>(cell.minimum, delay);
+    cell.maximum = max<f64>(cell.maximum, delay);
   }
 }
 

@@ -111,8 +111,8 @@ export function ribbonBuild(keys: usize, codes: usize, n: u32, seed: u64, r: u32
   const room: u32 = ((n + blocks * (extra + WIDTH)) >> 6) + 3;
   ribbon.words = <u32>heap.alloc((room * r) << 3);
   memory.fill(ribbon.words, 0, (room * r) << 3);
-  const most = MAX_BLOCK + extra + 4 * WIDTH;
-  const scratch = heap.alloc(most * (8 + 8 + 8 + 4 + 4 + 4) + 4096);
+  const maximum = MAX_BLOCK + extra + 4 * WIDTH;
+  const scratch = heap.alloc(maximum * (8 + 8 + 8 + 4 + 4 + 4) + 4096);
   let ok = largest <= MAX_BLOCK;
   let first: u32 = 0;
   let slotAt: u32 = 0;
@@ -170,12 +170,12 @@ function dropRepeats(hashes: usize, codes: usize, n: u32, table: usize): u32 {
 function solveBlock(
   ribbon: Ribbon, block: u32, hashes: usize, codes: usize, all: u32, extra: u32, slotAt: u32, scratch: usize,
 ): u32 {
-  const most = MAX_BLOCK + extra + 4 * WIDTH;
+  const maximum = MAX_BLOCK + extra + 4 * WIDTH;
   const rows = scratch; //                     u64 coefficients by slot
-  const sorted = rows + (most << 3); //        u64 coefficients by start
-  const results = sorted + (most << 3); //     u32 by slot
-  const values = results + (most << 2); //     u32 by start: start << 16 | value
-  const heads = values + (most << 3); //       u32 counts by start
+  const sorted = rows + (maximum << 3); //        u64 coefficients by start
+  const results = sorted + (maximum << 3); //     u32 by slot
+  const values = results + (maximum << 2); //     u32 by start: start << 16 | value
+  const heads = values + (maximum << 3); //       u32 counts by start
   const n = dropRepeats(hashes, codes, all, rows);
   ribbon.n += n;
   ribbon.repeats += all - n;

@@ -42,13 +42,13 @@ export function svbfClose(bits: usize, m: u32, tail: u32): void {
 function largest(candidates: u64, from: u32, counts: usize, best: u32, bestCount: u32): u32 {
   let c = candidates;
   let at = best;
-  let most = bestCount;
+  let maximum = bestCount;
   while (c != 0) {
     const group = from + <u32>ctz<u64>(c);
     c &= c - 1;
     const count = load<u32>(counts + (group << 2)) + 1;
-    if (count > most) {
-      most = count;
+    if (count > maximum) {
+      maximum = count;
       at = group;
     }
   }

@@ -1,31 +1,85 @@
-// Fills the delay column of a point's rows from the capture of the sender: the same packets by digest within a window, first in, first out among equals
-// (the log of match.ts). The owner is src/delays/sender-delays.ts.
+// Fills the delay column of a point's rows from the capture of the sender: the same packets by digest within a window on either side (a clock may be behind), first in,
+// first out among equals (the log of waiting.ts). The owner is src/delays/sender-delays.ts.
+//
+// A capture may hold packets of the other direction too: they were at this point first. What the sign of a difference shows is the clocks', so it is not asked. Instead:
+//
+//   1. The time to live: a packet that has crossed a router on its way here has less left than at the sender, one that goes there has more here.
+//   2. Where it is the same at both (no router between): hosts that answer each other. At the same time their packets differ by a round trip, whatever the clocks do: the
+//      larger difference is the way here. Each pair of hosts is decided by itself; others by the middle between the two ways of late, which follows a drifting clock.
+//   3. Where nothing goes both ways: all packets come from the sender, and a negative difference is the clock's.
 
-import { Batch } from "../decode/batch";
-import { entryOf, Log, logAdapt, logAdd, logFree, logNew, logNext, logPassed, logSearch, MATCHED } from "./waiting";
+import { Batch, META_IPV6 } from "../decode/batch";
+import { avalanche, mixWord } from "../decode/digest";
+import { entryOf, EQUALS, Log, logAdapt, logAdd, logFree, logNew, logNext, logPassed, logSearch, MATCHED } from "./waiting";
+
+/** log2 of the pairs of hosts that are watched at once; a newer pair takes an older one's place. */
+const PAIR_BITS: u32 = 13;
+/** key u64 | per way: difference f64, when it was seen f64. The way is 0 from the smaller address to the larger. */
+const PAIR_BYTES: u32 = 40;
+/** Answers that must agree on which way is which before other packets are judged by them, and how many of them may disagree. */
+const AGREED: f64 = 8;
+const DISAGREED: f64 = 0.05;
+/** ns: answers further apart are not compared (a clock may have moved), and the middle is that of the last two such times. */
+const NEAR: f64 = 0.25e9;
+/** Past answers count less with each new one. */
+const FADE: f64 = 1 - 1.0 / 1024;
+
+// What the time to live says of a row, in plane 0 of `select`.
+const UNKNOWN: u8 = 0;
+const HERE: u8 = 1;
+const THERE: u8 = 2;
+const NO_PARTNER: u8 = 3;
 
 @unmanaged
 class Delays {
   log: u32;
   matched: u32;
   unmatched: u32;
-  reversed: u32; //  rows whose partner at the sender is later than they are
+  reversed: u32; //  packets of the other direction
   window: f64;
-  now: f64;
+  now: f64; //       latest time that two rows in turn have reached: one wild timestamp does not move it
+  last: f64; //      time of the row before
+  minimum: f64; //     differences below are the other direction's, where the owner knows; NaN: to be found out
+  pairs: u32;
+  pad: u32;
+  agreed: f64; //    answers whose pair had the same way before, fading, and those whose pair had not
+  disagreed: f64;
+  // the smallest difference of the way here and the largest of the other, of answers since `turn` and in the time before
+  turn: f64;
+  here: f64;
+  there: f64;
+  hereBefore: f64;
+  thereBefore: f64;
+  floor: f64; //     smallest difference of packets without an equal since `floorTurn`, and in the time before
+  floorBefore: f64;
+  floorTurn: f64;
 }
 
-export function delaysNew(window: f64): usize {
+export function delaysNew(window: f64, minimum: f64): usize {
   const p = heap.alloc(offsetof<Delays>());
   memory.fill(p, 0, offsetof<Delays>());
   const d = changetype<Delays>(p);
   d.log = logNew();
   d.window = window;
+  d.minimum = minimum;
   d.now = -Infinity;
+  d.last = -Infinity;
+  d.pairs = <u32>heap.alloc(PAIR_BYTES << PAIR_BITS);
+  memory.fill(d.pairs, 0, PAIR_BYTES << PAIR_BITS);
+  d.turn = -Infinity;
+  d.here = Infinity;
+  d.there = -Infinity;
+  d.hereBefore = Infinity;
+  d.thereBefore = -Infinity;
+  d.floor = Infinity;
+  d.floorBefore = Infinity;
+  d.floorTurn = -Infinity;
   return p;
 }
 
 export function delaysFree(p: usize): void {
   logFree(changetype<Delays>(p).log);
+  heap.free(changetype<Delays>(p).pairs);
   heap.free(p);
 }
 
@@ -39,41 +93,179 @@ export function delaysSent(p: usize, b: usize, from: u32, until: f64, shift: f64
   for (; i < n; i++) {
     const time = load<f64>(batch.time + (i << 3)) + shift;
     if (time > until) break;
-    logAdd(log, load<u64>(batch.digest + (i << 3)), time, 0, 0);
+    const ttl = load<u32>(batch.flags + (i << 2)) & 0xff;
+    logAdd(log, load<u64>(batch.digest + (i << 3)), time, 0, ttl << 8);
   }
   return i;
 }
 
-/** The delay of every row of the receiver, NaN where no packet was sent. Differences below `least` belong to the other direction. */
-export function delaysFill(p: usize, b: usize, shift: f64, least: f64): void {
+/** The delay of every row of the receiver, NaN where no packet was sent, or where it goes the other way. */
+export function delaysFill(p: usize, b: usize, shift: f64): void {
   const d = changetype<Delays>(p);
   const log = changetype<Log>(d.log);
   const batch = changetype<Batch>(b);
   const n = batch.count;
+  const known = d.minimum == d.minimum;
   let now = d.now;
+  let last = d.last;
   for (let i: u32 = 0; i < n; i++) {
     const time = load<f64>(batch.time + (i << 3)) + shift;
-    if (time > now) now = time;
+    const reached = min<f64>(time, last);
+    if (reached > now) now = reached;
+    last = time;
     const digest = load<u64>(batch.digest + (i << 3));
     let found = logNext(log, digest, time, d.window);
     if (found == 0) found = logSearch(log, digest, time, d.window);
     let delay: f64 = NaN;
+    let way = NO_PARTNER;
+    if (found != 0 && !believed(d, found, time)) found = 0;
     if (found == 0) d.unmatched++;
-    else if (time - load<f64>(found, 8) < least) {
-      // It waits on for a packet of its own direction.
-      store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
-      d.reversed++;
-    } else {
+    else {
       delay = time - load<f64>(found, 8);
-      d.matched++;
+      if (known) {
+        way = delay < d.minimum ? THERE : HERE;
+        // It waits on for a packet of its own direction.
+        if (way == THERE) store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
+      } else {
+        const sent = (load<u32>(found, 20) >> 8) & 0xff;
+        const left = load<u32>(batch.flags + (i << 2)) & 0xff;
+        way = left < sent ? HERE : left > sent ? THERE : UNKNOWN;
+        if (way == UNKNOWN) answered(d, batch, i, time, delay);
+      }
     }
     store<f64>(batch.delay + (i << 3), delay);
+    store<u8>(batch.select + i, way);
   }
   d.now = now;
+  d.last = last;
+  settle(d, batch, shift);
   while (log.tail != log.next && load<f64>(entryOf(log, log.tail), 8) < now - d.window) log.tail++;
   logPassed(log);
   log.rows += n;
   logAdapt(log);
+}
+
+/**
+ * Packets that repeat (heartbeats) have partners before and behind them: one that would come out below what packets without an equal show belongs to the next of them, and its own
+ * is not there.
+ */
+// @ts-ignore: decorator
+@inline
+function believed(d: Delays, found: u32, time: f64): bool {
+  const state = load<u32>(found, 20);
+  const difference = time - load<f64>(found, 8);
+  if ((state & EQUALS) == 0) {
+    if (time >= d.floorTurn) {
+      d.floorBefore = d.floor;
+      d.floor = Infinity;
+      d.floorTurn = time + NEAR;
+    }
+    d.floor = min<f64>(d.floor, difference);
+    return true;
+  }
+  const floor = min<f64>(d.floor, d.floorBefore);
+  if (difference >= min<f64>(floor, 0)) return true;
+  store<u32>(found, state & ~MATCHED, 20);
+  return false;
+}
+
+/** Which rows keep their difference as a delay. What the batch's own answers show is known by now. */
+function settle(d: Delays, batch: Batch, shift: f64): void {
+  const n = batch.count;
+  const middle = middleOf(d);
+  for (let i: u32 = 0; i < n; i++) {
+    let way = load<u8>(batch.select + i);
+    if (way == NO_PARTNER) continue;
+    if (way == UNKNOWN) {
+      const time = load<f64>(batch.time + (i << 3)) + shift;
+      way = wayOf(d, batch, i, time, load<f64>(batch.delay + (i << 3)), middle);
+    }
+    if (way == THERE) {
+      store<f64>(batch.delay + (i << 3), NaN);
+      d.reversed++;
+    } else d.matched++;
+  }
+}
+
+/** Which of a pair's two ways a row takes, told by its addresses alone: 0 from the smaller to the larger. */
+// @ts-ignore: decorator
+@inline
+function wayIn(batch: Batch, i: u32): u32 {
+  const o = i << 3;
+  const a = load<u64>(batch.addrA + o);
+  if ((load<u64>(batch.meta + o) & META_IPV6) == 0) return <u32>(a >> 32) > <u32>a ? 1 : 0;
+  const c = load<u64>(batch.addrC + o);
+  if (a != c) return a > c ? 1 : 0;
+  return load<u64>(batch.addrB + o) > load<u64>(batch.addrD + o) ? 1 : 0;
+}
+
+// @ts-ignore: decorator
+@inline
+function pairKey(batch: Batch, i: u32): u64 {
+  const o = i << 3;
+  const a = load<u64>(batch.addrA + o);
+  // Sums: the same whichever address comes first. Never 0, which is an empty place.
+  if ((load<u64>(batch.meta + o) & META_IPV6) == 0) return avalanche(avalanche(a >> 32) + avalanche(a & 0xffffffff)) | 1;
+  const source = mixWord(a, load<u64>(batch.addrB + o));
+  const destination = mixWord(load<u64>(batch.addrC + o), load<u64>(batch.addrD + o));
+  return avalanche(avalanche(source) + avalanche(destination)) | 1;
+}
+
+/** A packet between two hosts: where the other way was seen near in time, which of the two is which. */
+function answered(d: Delays, batch: Batch, i: u32, time: f64, difference: f64): void {
+  const key = pairKey(batch, i);
+  const pair = d.pairs + <u32>(key >> (64 - PAIR_BITS)) * PAIR_BYTES;
+  const way = wayIn(batch, i);
+  const own = pair + 8 + (way << 4);
+  const other = pair + 8 + ((way ^ 1) << 4);
+  if (load<u64>(pair) != key) {
+    store<u64>(pair, key);
+    store<f64>(other, -Infinity, 8);
+    store<f64>(own, -Infinity, 8);
+  }
+  const before = load<f64>(own);
+  const was = load<f64>(own, 8);
+  store<f64>(own, difference);
+  store<f64>(own, time, 8);
+  const back = load<f64>(other);
+  if (time - load<f64>(other, 8) > NEAR) return;
+  const here = max<f64>(difference, back);
+  const there = min<f64>(difference, back);
+  d.agreed *= FADE;
+  d.disagreed *= FADE;
+  // The same way must come out as with the packet before.
+  if (time - was <= NEAR) {
+    if ((before > back) == (difference > back)) d.agreed += 1;
+    else d.disagreed += 1;
+  }
+  if (time >= d.turn) {
+    d.hereBefore = d.here;
+    d.thereBefore = d.there;
+    d.here = Infinity;
+    d.there = -Infinity;
+    d.turn = time + NEAR;
+  }
+  d.here = min<f64>(d.here, here);
+  d.there = max<f64>(d.there, there);
+}
+
+/** What lies between the two ways; NaN where nothing goes both ways, or the two cannot be told apart. */
+function middleOf(d: Delays): f64 {
+  if (d.agreed < AGREED || d.disagreed > DISAGREED * d.agreed) return NaN;
+  const here = min<f64>(d.here, d.hereBefore);
+  const there = max<f64>(d.there, d.thereBefore);
+  return (here + there) / 2;
+}
+
+function wayOf(d: Delays, batch: Batch, i: u32, time: f64, difference: f64, middle: f64): u8 {
+  if (middle != middle) return HERE;
+  const key = pairKey(batch, i);
+  const pair = d.pairs + <u32>(key >> (64 - PAIR_BITS)) * PAIR_BYTES;
+  if (load<u64>(pair) == key) {
+    const other = pair + 8 + ((wayIn(batch, i) ^ 1) << 4);
+    if (abs<f64>(time - load<f64>(other, 8)) <= NEAR) return difference > load<f64>(other) ? HERE : THERE;
+  }
+  return difference >= middle ? HERE : THERE;
 }
 
 /** 0 matched, 1 unmatched, 2 reversed, 3 packets of the sender that wait. */

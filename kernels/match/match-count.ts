@@ -5,8 +5,9 @@ import { Batch } from "../decode/batch";
 import { bucketOf, Cells, cellsAddMany } from "../sketches/cells";
 import { listAdd, touchMore } from "../flows/flow-lists";
 import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
+import { notePairs } from "./fates";
 import {
-  HISTOGRAM, Interval, INTERVAL_BYTES, Match, PAIR_BUCKET, PAIR_DELAY, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
+  HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PAIR_BUCKET, PAIR_DELAY, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
 import { ARRIVED } from "./waiting";
 
@@ -93,18 +94,30 @@ function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
   let k: u32 = 0;
   while (k < m.foundCount) {
     const e = load<u32>(m.found + (k << 4));
-    const flow = flowIn(segments, load<u32>(e, 16));
+    const id = load<u32>(e, 16);
+    const flow = flowIn(segments, id);
     if (flow.more < 1 << 30) {
       const row = load<u32>(m.found + (k << 4), 8);
       const apart = load<f64>(batch.time + (row << 3)) + shift - load<f64>(e, 8);
       flow.more |= ((side == 1 ? apart : -apart) >= m.threshold ? <u32>1 : <u32>2) << 30;
     }
-    k = countRun(m, stats, flow, batch, side, shift, k);
+    const from = k;
+    const forward = directionOf(flow) == 1;
+    k = writePairs(m, batch, side, shift, k, forward);
+    const n = k - from;
+    countDelays(m, stats, flow, id, forward, n);
+    if (m.fates != 0) notePairs(m, id, forward, n);
+    // AFTER's rows count as received when they are taken (those without a partner) or here.
+    if (side == 1) flow.received += n;
+    if (side == 1 && forward) countFlowOrder(m, stats, flow, from, k);
+    if (forward == (side == 0)) markArrived(m, from, k);
   }
 }
 
-/** The partners from number k on that are of one flow, one after the other; returns the first that is not. */
-function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u32, shift: f64, k: u32): u32 {
+/** The partners from number k on that are of one flow, one after the other, as pairs of their direction; returns the first that is not. */
+// @ts-ignore: decorator
+@inline
+function writePairs(m: Match, batch: Batch, side: u32, shift: f64, k: u32, forward: bool): u32 {
   const times = batch.time;
   const flags = batch.flags;
   const rows = m.rows;
@@ -113,32 +126,14 @@ function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u3
   const pivot = m.pivot;
   const n = m.foundCount;
   const from = k;
-  let f = m.found + (k << 4);
-  let e = load<u32>(f);
-  const id = load<u32>(e, 16);
-  const forward = directionOf(flow) == 1;
   const total = changetype<Total>(forward ? m.forward : m.reverse);
   let q = forward ? m.pairs + (m.pairCount << 3) : m.backPairs + (m.backPairCount << 3);
   let h = forward ? m.pairs + rows * PAIR_BUCKET + (m.pairCount << 2) : m.backPairs + rows * PAIR_BUCKET + (m.backPairCount << 2);
-  let matched = flow.matched;
-  let more = changetype<FlowMore>(0);
-  let first = flow.first;
-  let last = flow.last;
-  let least: f64 = min<f64>(first, last);
-  let most: f64 = max<f64>(first, last);
-  let sum: f64 = 0;
-  let squares: f64 = 0;
-  let jitter: f64 = 0;
-  let negative: u32 = 0;
+  let f = m.found + (k << 4);
+  let e = load<u32>(f);
+  const id = load<u32>(e, 16);
   let lower: u32 = 0;
   let higher: u32 = 0;
-  if (matched > 2) {
-    more = moreOf(stats, flow);
-    least = more.least;
-    most = more.most;
-    sum = more.sum;
-    squares = more.squares;
-  }
   do {
     const row = load<u32>(f, 8);
     const rowTime = load<f64>(times + (row << 3)) + shift;
@@ -148,21 +143,63 @@ function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u3
     const d = raw - offset - slope * (send - pivot);
     // A reverse packet's delay is counted in its own direction.
     const delay = forward ? d : -d;
-    const bucket = bucketOf(delay);
     store<f64>(q, send);
     store<f64>(q + rows * PAIR_RAW, raw);
     store<f64>(q + rows * PAIR_DELAY, delay);
-    store<i32>(h, bucket);
+    store<i32>(h, bucketOf(delay));
     q += 8;
     h += 4;
     const rowTtl: u32 = load<u8>(flags + (row << 2));
     const entryTtl: u32 = load<u8>(e, 21);
     lower += rowTtl < entryTtl ? 1 : 0;
     higher += rowTtl > entryTtl ? 1 : 0;
+    k++;
+    if (k == n) break;
+    f += 16;
+    e = load<u32>(f);
+  } while (load<u32>(e, 16) == id);
+  if (forward) m.pairCount += k - from;
+  else m.backPairCount += k - from;
+  // The TTL of the row is AFTER's, or BEFORE's.
+  total.ttlLower += side == 1 ? lower : higher;
+  total.ttlHigher += side == 1 ? higher : lower;
+  total.ttlEqual += k - from - lower - higher;
+  return k;
+}
+
+/** Adds the last n pairs of a direction, all of flow `id`, to what is known of it. */
+// @ts-ignore: decorator
+@inline
+function countDelays(m: Match, stats: FlowStats, flow: Flow, id: u32, forward: bool, n: u32): void {
+  const total = changetype<Total>(forward ? m.forward : m.reverse);
+  const pairs = forward ? m.pairs : m.backPairs;
+  const begin = (forward ? m.pairCount : m.backPairCount) - n;
+  let q = pairs + m.rows * PAIR_DELAY + (begin << 3);
+  let h = pairs + m.rows * PAIR_BUCKET + (begin << 2);
+  const end = q + (n << 3);
+  let matched = flow.matched;
+  let more = changetype<FlowMore>(0);
+  let first = flow.first;
+  let last = flow.last;
+  let minimum: f64 = min<f64>(first, last);
+  let maximum: f64 = max<f64>(first, last);
+  let sum: f64 = 0;
+  let squares: f64 = 0;
+  let jitter: f64 = 0;
+  let negative: u32 = 0;
+  if (matched > 2) {
+    more = moreOf(stats, flow);
+    minimum = more.minimum;
+    maximum = more.maximum;
+    sum = more.sum;
+    squares = more.squares;
+  }
+  for (; q < end; q += 8, h += 4) {
+    const delay = load<f64>(q);
     if (matched == 0) {
       first = delay;
-      least = delay;
-      most = delay;
+      minimum = delay;
+      maximum = delay;
     } else {
       if (matched == 2) {
         // Up to two delays are told by the first and the last; from the third on there is a second record.
@@ -175,51 +212,36 @@ function countRun(m: Match, stats: FlowStats, flow: Flow, batch: Batch, side: u3
       } else if (matched >= 3) {
         // Up to three are told by least, most and sum; from the fourth on they need buckets.
         if (matched == 3) {
-          listAdd(stats, more, id, bucketOf(least));
-          listAdd(stats, more, id, bucketOf(most));
-          listAdd(stats, more, id, bucketOf(3 * first + sum - least - most));
+          listAdd(stats, more, id, bucketOf(minimum));
+          listAdd(stats, more, id, bucketOf(maximum));
+          listAdd(stats, more, id, bucketOf(3 * first + sum - minimum - maximum));
         }
-        listAdd(stats, more, id, bucket);
+        listAdd(stats, more, id, load<i32>(h));
       }
       const x = delay - first;
       sum += x;
       squares += x * x;
       jitter += abs<f64>(delay - last);
-      if (delay < least) least = delay;
-      if (delay > most) most = delay;
+      if (delay < minimum) minimum = delay;
+      if (delay > maximum) maximum = delay;
       if (matched >= 2) negative += delay < 0 ? 1 : 0;
     }
     last = delay;
     matched++;
-    k++;
-    if (k == n) break;
-    f += 16;
-    e = load<u32>(f);
-  } while (load<u32>(e, 16) == id);
-  if (forward) m.pairCount += k - from;
-  else m.backPairCount += k - from;
+  }
   if (changetype<usize>(more) != 0) {
-    more.least = least;
-    more.most = most;
+    more.minimum = minimum;
+    more.maximum = maximum;
     more.sum = sum;
     more.squares = squares;
     more.jitter += jitter;
     more.negative += negative;
   }
   total.jitter += jitter;
-  total.jitterCount += <f64>(k - from - (flow.matched == 0 ? 1 : 0));
+  total.jitterCount += <f64>(n - (flow.matched == 0 ? 1 : 0));
   flow.first = first;
   flow.last = last;
   flow.matched = matched;
-  // AFTER's rows count as received when they are taken (those without a partner) or here.
-  if (side == 1) flow.received += k - from;
-  if (side == 1 && forward) countFlowOrder(m, stats, flow, from, k);
-  if (forward == (side == 0)) markArrived(m, from, k);
-  // The TTL of the row is AFTER's, or BEFORE's.
-  total.ttlLower += side == 1 ? lower : higher;
-  total.ttlHigher += side == 1 ? higher : lower;
-  total.ttlEqual += k - from - lower - higher;
-  return k;
 }
 
 /** Partners [from, to) that waited where they had arrived: copies of them may be behind them. */
@@ -263,7 +285,7 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
   if (n == 0) return;
   const rows = m.rows;
   const delays = pairs + rows * PAIR_DELAY;
-  const histogram = forward ? m.recent + (8192 << 2) : m.reverse + TOTAL_BYTES + (8192 << 2);
+  const histogram = forward ? m.recent + (HISTOGRAM_MIDDLE << 2) : m.reverse + TOTAL_BYTES + (HISTOGRAM_MIDDLE << 2);
   if (total.matched == 0) beginSums(changetype<usize>(total) + offsetof<Total>("first"), load<f64>(delays));
   const totalFirst = total.first;
   let totalSum = total.sum;
@@ -285,8 +307,8 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
     const first = interval.first;
     let sum = interval.sum;
     let squares = interval.squares;
-    let least = load<f64>(delays + (i << 3));
-    let most = least;
+    let minimum = load<f64>(delays + (i << 3));
+    let maximum = minimum;
     do {
       const send = load<f64>(pairs + (i << 3));
       if (!(send >= from && send < to) && i != start) break;
@@ -299,8 +321,8 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
       const y = delay - first;
       sum += y;
       squares += y * y;
-      if (delay < least) least = delay;
-      if (delay > most) most = delay;
+      if (delay < minimum) minimum = delay;
+      if (delay > maximum) maximum = delay;
       negative += delay < 0 ? 1 : 0;
       if (send < firstSend) firstSend = send;
       if (send > lastSend) lastSend = send;
@@ -309,16 +331,16 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
       store<u32>(h, load<u32>(h) + 1);
       i++;
     } while (i < n);
-    total.least = min<f64>(total.least, least);
-    total.most = max<f64>(total.most, most);
+    total.minimum = min<f64>(total.minimum, minimum);
+    total.maximum = max<f64>(total.maximum, maximum);
     if (!forward) continue;
     interval.matched += i - start;
     interval.sum = sum;
     interval.squares = squares;
-    interval.least = min<f64>(interval.least, least);
-    interval.most = max<f64>(interval.most, most);
-    m.recentLow = min<i32>(m.recentLow, bucketOf(least));
-    m.recentHigh = max<i32>(m.recentHigh, bucketOf(most));
+    interval.minimum = min<f64>(interval.minimum, minimum);
+    interval.maximum = max<f64>(interval.maximum, maximum);
+    m.recentLow = min<i32>(m.recentLow, bucketOf(minimum));
+    m.recentHigh = max<i32>(m.recentHigh, bucketOf(maximum));
   }
   total.matched += n;
   total.sum = totalSum;
@@ -332,8 +354,8 @@ function countTotal(m: Match, total: Total, pairs: u32, n: u32, forward: bool): 
 
 /** Puts what is counted of the current interval where it belongs. */
 export function settleRecent(m: Match): void {
-  const total = m.forward + TOTAL_BYTES + (8192 << 2);
-  const recent = m.recent + (8192 << 2);
+  const total = m.forward + TOTAL_BYTES + (HISTOGRAM_MIDDLE << 2);
+  const recent = m.recent + (HISTOGRAM_MIDDLE << 2);
   const cells = changetype<Cells>(m.intervalCells);
   for (let bucket = m.recentLow; bucket <= m.recentHigh; bucket++) {
     const n = load<u32>(recent + (bucket << 2));

@@ -1,5 +1,6 @@
 // What the matcher (kernels/match/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
 
+import { fatesFree } from "./fates";
 import { logBytes, logFree, logNew } from "./waiting";
 
 /** One direction's totals, followed by its dense histogram (16,384 u32). */
@@ -13,8 +14,8 @@ export class Total {
   first: f64; //      sums are taken around the first delay, so they neither overflow nor cancel
   sum: f64; //        of (d - first)
   squares: f64; //    of (d - first)^2
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   jitter: f64;
   jitterCount: f64;
   ttlLower: u32; //   TTL at AFTER below / equal to / above the one at BEFORE
@@ -26,8 +27,10 @@ export class Total {
   firstArrive: f64;
   lastArrive: f64;
 }
-export const TOTAL_BYTES: u32 = 128;
+export const TOTAL_BYTES: u32 = offsetof<Total>();
 export const HISTOGRAM: u32 = 16384;
+/** Place of bucket 0 in it. */
+export const HISTOGRAM_MIDDLE: u32 = 8192;
 
 /** One interval of send time; there are only those that hold packets. */
 @unmanaged
@@ -37,12 +40,13 @@ export class Interval {
   first: f64;
   sum: f64;
   squares: f64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   index: f64; //      which one it is, from 0 on
 }
-export const INTERVAL_BYTES: u32 = 56;
+export const INTERVAL_BYTES: u32 = offsetof<Interval>();
 
+/** Settings (window, epoch, epochStart, threshold, offset, slope, pivot, slack, now: a time before the first packet) are set by src/match/matcher.ts. */
 @unmanaged
 export class Match {
   before: u32; //     Log of packets seen at BEFORE
@@ -90,6 +94,7 @@ export class Match {
   firstSeen1: f64;
   lastSeen0: f64;
   lastSeen1: f64;
+  fates: u32; //      Fates, where every packet is to be noted (kernels/match/fates.ts); otherwise 0
 }
 
 // Columns of pairs, as multiples of `rows`.
@@ -151,21 +156,6 @@ export function matchTableBytes(p: usize): f64 {
   return logBytes(m.before) + logBytes(m.after);
 }
 
-export function matchConfigure(
-  p: usize, window: f64, epoch: f64, epochStart: f64, threshold: f64, offset: f64, slope: f64, pivot: f64, start: f64, slack: f64,
-): void {
-  const m = changetype<Match>(p);
-  m.window = window;
-  m.epoch = epoch;
-  m.epochStart = epochStart;
-  m.threshold = threshold;
-  m.offset = offset;
-  m.slope = slope;
-  m.pivot = pivot;
-  m.slack = slack;
-  m.now = start;
-}
-
 export function matchFree(p: usize): void {
   const m = changetype<Match>(p);
   logFree(m.before);
@@ -180,5 +170,6 @@ export function matchFree(p: usize): void {
   heap.free(m.scratch);
   heap.free(m.recent);
   heap.free(m.records);
+  fatesFree(m.fates);
   heap.free(p);
 }

@@ -1,5 +1,5 @@
 // Exact matching of two streams of packets by digest within a time window, first in, first out among equals, with
-// everything that is known of each flow, each interval and each direction. The owner is src/estimators/exact/.
+// everything that is known of each flow, each interval and each direction. The owner is src/match/matcher.ts.
 //
 // Packets wait in a log per side (kernels/match/waiting.ts); at its tail they are judged: lost, appeared, or outside the other capture's time.
 // Memory: rate x window entries of 40 bytes, and what kernels/flows/flow-records.ts keeps of each flow.
@@ -9,8 +9,11 @@
 
 import { Batch } from "../decode/batch";
 import { flowOfRun, touchRuns } from "../flows/flow-index";
-import { directionOf, faultsOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
+import { directionOf, faultsOf, FlowFaults, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { runAt } from "../flows/key-runs";
+import {
+  FATE_DUPLICATE, FATE_HEAD_AFTER, FATE_HEAD_BEFORE, FATE_ONLY_AFTER, FATE_ONLY_BEFORE, FATE_TAIL_AFTER, FATE_TAIL_BEFORE, noteAlone,
+} from "./fates";
 import { countPairs, intervalAt, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
 import { ARRIVED, COPY, entryOf, Log, logAdapt, logAdd, logMarkCopies, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
@@ -18,7 +21,7 @@ import { ARRIVED, COPY, entryOf, Log, logAdapt, logAdd, logMarkCopies, logNext, 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
 /** Rows after which a stamp that is ahead is known to stray: twice as many as are read before it is decided (src/capture/timestamp-trust.ts). */
-const STRAY_ROWS: u32 = 2048;
+const OUTLIER_ROWS: u32 = 2048;
 
 /**
  * Lets entries that are older than `until` leave the log of one side; the unmatched ones are judged. With them go those that are further ahead than the
@@ -31,10 +34,10 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   const segments = flowSegments(stats);
   const anyMatched = forward.matched + reverse.matched > 0;
   // What lies between the stamps of a packet at least and at most, by direction: its delay with the correction that it was counted without.
-  const forwardLeast: f64 = forward.matched > 0 ? forward.least : 0;
-  const forwardMost: f64 = forward.matched > 0 ? forward.most : 0;
-  const reverseLeast: f64 = reverse.matched > 0 ? -reverse.most : 0;
-  const reverseMost: f64 = reverse.matched > 0 ? -reverse.least : 0;
+  const forwardMin: f64 = forward.matched > 0 ? forward.minimum : 0;
+  const forwardMax: f64 = forward.matched > 0 ? forward.maximum : 0;
+  const reverseMin: f64 = reverse.matched > 0 ? -reverse.maximum : 0;
+  const reverseMax: f64 = reverse.matched > 0 ? -reverse.minimum : 0;
   const ahead = m.now + m.window;
   // Stamps outside what can be believed of their own capture stray: they are not at its ends.
   const from = side == 0 ? m.firstSeen0 : m.firstSeen1;
@@ -45,7 +48,7 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   for (; n != next; n++) {
     const e = entryOf(log, n);
     const time = load<f64>(e, 8);
-    if (time >= until && !(time > ahead && (back || next - n > STRAY_ROWS))) break;
+    if (time >= until && !(time > ahead && (back || next - n > OUTLIER_ROWS))) break;
     const state = load<u32>(e, 20);
     if ((state & MATCHED) != 0) {
       if ((state & ARRIVED) != 0) logMarkCopies(log, e, n);
@@ -59,31 +62,40 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
     const one = answers ? reverse : forward;
     const other = direction == 0 ? reverse : one;
     const corrected = anyMatched ? m.offset + m.slope * (time - m.pivot) : 0;
-    const least = corrected + (answers ? reverseLeast : forwardLeast);
-    const most = corrected + (answers ? reverseMost : forwardMost);
-    const strays = time < from || time > to;
+    const minimum = corrected + (answers ? reverseMin : forwardMin);
+    const maximum = corrected + (answers ? reverseMax : forwardMax);
+    const outliers = time < from || time > to;
+    let fate: u32 = side == 0 ? FATE_ONLY_BEFORE : FATE_ONLY_AFTER;
     if (side == 0) {
       // The other way, copies arrive here.
-      if (answers && (state & COPY) != 0) faults.duplicates++;
+      if (answers && (state & COPY) != 0) fate = FATE_DUPLICATE;
       // Head and tail: the other capture was not seen to run when this packet should have arrived.
-      else if (!strays && (!anyMatched || time < min<f64>(one.firstSend, other.firstSend)) && m.firstSeen1 > time + least) faults.headBefore++;
-      else if (!strays && (m.ended & 2) != 0 && time > max<f64>(one.lastSend, other.lastSend) && m.lastSeen1 < time + most) faults.tailBefore++;
-      else {
-        faults.lost++;
-        // A packet of the other direction that was never seen before is not lost here: it appeared.
-        if (!answers) {
-          const interval = intervalAt(m, min<f64>(time, latest));
-          const record = changetype<Interval>(m.intervals + interval * INTERVAL_BYTES);
-          record.lost++;
-        }
-      }
-    } else if (!answers && (state & COPY) != 0) faults.duplicates++;
-    else if (!strays && (!anyMatched || time < min<f64>(one.firstArrive, other.firstArrive)) && m.firstSeen0 > time - most) faults.headAfter++;
-    else if (!strays && (m.ended & 1) != 0 && time > max<f64>(one.lastArrive, other.lastArrive) && m.lastSeen0 < time - least) faults.tailAfter++;
-    else faults.appeared++;
+      else if (!outliers && (!anyMatched || time < min<f64>(one.firstSend, other.firstSend)) && m.firstSeen1 > time + minimum) fate = FATE_HEAD_BEFORE;
+      else if (!outliers && (m.ended & 2) != 0 && time > max<f64>(one.lastSend, other.lastSend) && m.lastSeen1 < time + maximum) fate = FATE_TAIL_BEFORE;
+    } else if (!answers && (state & COPY) != 0) fate = FATE_DUPLICATE;
+    else if (!outliers && (!anyMatched || time < min<f64>(one.firstArrive, other.firstArrive)) && m.firstSeen0 > time - maximum) fate = FATE_HEAD_AFTER;
+    else if (!outliers && (m.ended & 1) != 0 && time > max<f64>(one.lastArrive, other.lastArrive) && m.lastSeen0 < time - minimum) fate = FATE_TAIL_AFTER;
+    countAlone(faults, fate);
+    if (m.fates != 0) noteAlone(m, side, time, load<u32>(e, 16), fate);
+    // A packet of the other direction that was never seen before is not lost here: it appeared.
+    if (fate == FATE_ONLY_BEFORE && !answers) {
+      const interval = intervalAt(m, min<f64>(time, latest));
+      changetype<Interval>(m.intervals + interval * INTERVAL_BYTES).lost++;
+    }
   }
   log.tail = n;
   logPassed(log);
+}
+
+/** Adds a packet without a partner to what is known of its flow. */
+function countAlone(faults: FlowFaults, fate: u32): void {
+  if (fate == FATE_ONLY_BEFORE) faults.lost++;
+  else if (fate == FATE_ONLY_AFTER) faults.appeared++;
+  else if (fate == FATE_DUPLICATE) faults.duplicates++;
+  else if (fate == FATE_HEAD_BEFORE) faults.headBefore++;
+  else if (fate == FATE_TAIL_BEFORE) faults.tailBefore++;
+  else if (fate == FATE_HEAD_AFTER) faults.headAfter++;
+  else faults.tailAfter++;
 }
 
 /** A partner was found for a row. */
@@ -181,14 +193,14 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   m.backPairCount = 0;
   if (runCount == 0) return;
   const to = from + load<u32>(runAt(runs, runCount - 1));
-  const least = load<f64>(runs) + shift;
-  const most = load<f64>(runs, 8) + shift;
+  const minimum = load<f64>(runs) + shift;
+  const maximum = load<f64>(runs, 8) + shift;
   if (side == 0) {
-    m.firstSeen0 = min<f64>(m.firstSeen0, least);
-    m.lastSeen0 = max<f64>(m.lastSeen0, most);
+    m.firstSeen0 = min<f64>(m.firstSeen0, minimum);
+    m.lastSeen0 = max<f64>(m.lastSeen0, maximum);
   } else {
-    m.firstSeen1 = min<f64>(m.firstSeen1, least);
-    m.lastSeen1 = max<f64>(m.lastSeen1, most);
+    m.firstSeen1 = min<f64>(m.firstSeen1, minimum);
+    m.lastSeen1 = max<f64>(m.lastSeen1, maximum);
   }
   if (side == 0) takeBefore(m, batch, runs, runCount, from, shift);
   else takeAfter(m, batch, runs, runCount, from, shift);
@@ -202,8 +214,8 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     logAdapt(after);
   }
   // The clock was set back by far: waiting for it to come by again would keep packets for ever.
-  const back = most < m.now - 4 * m.window;
-  m.now = back ? most : max<f64>(m.now, most);
+  const back = maximum < m.now - 4 * m.window;
+  m.now = back ? maximum : max<f64>(m.now, maximum);
   retire(m, before, 0, m.now - m.window - m.slack, back);
   retire(m, after, 1, m.now - m.window - m.slack, back);
 }

@@ -7,8 +7,8 @@ class Thin {
   packets: f64;
   sum: f64; //      of (value - base)
   base: f64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   first: f64; //    times
   last: f64;
   negative: f64;
@@ -25,8 +25,8 @@ export function thinNew(): usize {
   const p = heap.alloc(offsetof<Thin>());
   memory.fill(p, 0, offsetof<Thin>());
   const t = changetype<Thin>(p);
-  t.least = Infinity;
-  t.most = -Infinity;
+  t.minimum = Infinity;
+  t.maximum = -Infinity;
   t.first = Infinity;
   t.last = -Infinity;
   return p;
@@ -40,8 +40,8 @@ export function thinTake(p: usize, times: usize, values: usize, n: u32, sign: f6
   const base = t.base;
   let packets = t.packets;
   let sum = t.sum;
-  let least = t.least;
-  let most = t.most;
+  let minimum = t.minimum;
+  let maximum = t.maximum;
   let first = t.first;
   let last = t.last;
   let held = t.held;
@@ -55,8 +55,8 @@ export function thinTake(p: usize, times: usize, values: usize, n: u32, sign: f6
     const value = sign * load<f64>(values + (i << 3));
     packets += 1;
     sum += value - base;
-    if (value < least) least = value;
-    if (value > most) most = value;
+    if (value < minimum) minimum = value;
+    if (value > maximum) maximum = value;
     if (time < first) first = time;
     if (time > last) last = time;
     negative += value < 0 ? 1 : 0;
@@ -77,8 +77,8 @@ export function thinTake(p: usize, times: usize, values: usize, n: u32, sign: f6
   t.bestValue = bestValue;
   t.packets = packets;
   t.sum = sum;
-  t.least = least;
-  t.most = most;
+  t.minimum = minimum;
+  t.maximum = maximum;
   t.first = first;
   t.last = last;
   t.negative += <f64>negative;
@@ -103,12 +103,12 @@ export function thinGive(p: usize, out: usize): u32 {
 }
 
 /** The first of times [from, to) that is not `least` to `most` after the one before it; `previous` is before the first. */
-export function timesBetween(times: usize, from: u32, to: u32, previous: f64, least: f64, most: f64): u32 {
+export function timesBetween(times: usize, from: u32, to: u32, previous: f64, minimum: f64, maximum: f64): u32 {
   let i = from;
   for (; i < to; i++) {
     const time = load<f64>(times + (i << 3));
     const gap = time - previous;
-    if (!(gap >= least && gap > 0 && gap <= most)) break;
+    if (!(gap >= minimum && gap > 0 && gap <= maximum)) break;
     previous = time;
   }
   return i;

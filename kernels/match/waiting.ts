@@ -16,7 +16,7 @@
 
 export const MATCHED: u32 = 2;
 export const COPY: u32 = 4;
-const EQUALS: u32 = 8;
+export const EQUALS: u32 = 8;
 export const ARRIVED: u32 = 16;
 export const ENTRY: u32 = 32;
 

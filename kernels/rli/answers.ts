@@ -62,8 +62,8 @@ function flush(r: Rli, wire: u32, error: f64): void {
     excess += more;
     r.sum += <i64>d;
     squares += d * d;
-    if (d < r.least) r.least = d;
-    if (d > r.most) r.most = d;
+    if (d < r.minimum) r.minimum = d;
+    if (d > r.maximum) r.maximum = d;
     if (r.cells != 0) cellsAdd(changetype<Cells>(r.cells), load<u32>(q, 16), bucketOf(d));
   }
   r.squares += squares;

@@ -81,12 +81,12 @@ export function backlogOf(b: Backlog, time: f64, own: f64): f64 {
 }
 
 /** A reference has arrived: what it tells of the share. It is the left one from `backlogStep` on. `least`: the least delay of references of late. */
-export function backlogTo(b: Backlog, backlog: f64, delay: f64, least: f64): void {
+export function backlogTo(b: Backlog, backlog: f64, delay: f64, minimum: f64): void {
   if (backlog <= b.slack) {
     b.idles = b.idles * KEPT + 1;
-    b.idleWaits = b.idleWaits * KEPT + delay - least;
+    b.idleWaits = b.idleWaits * KEPT + delay - minimum;
   }
-  b.base = least + (b.idles > 0 ? b.idleWaits / b.idles : 0);
+  b.base = minimum + (b.idles > 0 ? b.idleWaits / b.idles : 0);
   b.waits = b.waits * KEPT + max<f64>(0, delay - b.base);
   b.unseen = b.unseen * KEPT + max<f64>(0, delay - b.base - backlog - b.slack - ROUNDING);
   b.seen = b.unseen <= UNSEEN * b.waits ? 1 : 0;

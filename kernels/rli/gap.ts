@@ -47,7 +47,7 @@ export class Gap {
   ratio: f64; //      how much of its backlog that waited for, over how much is usual
   // errors
   drag: f64; //       a reference's transmission: whoever is next behind it waits for it too, which the line does not show
-  least: f64; //      of that, per packet
+  minimum: f64; //      of that, per packet
   miss: f64; //       of the line
   missSquared: f64;
   off: f64; //        of the packet asked for last; and what of its error is alike in all
@@ -86,9 +86,9 @@ function set(g: Gap, miss: f64, wire: u32, n: u32, backlog: f64, growth: f64): v
   const line = g.line;
   const queue = g.queue;
   g.drag = <f64>wire * g.nsPerByte;
-  const least = (g.drag * g.drag) / <f64>max<u32>(n, 1);
-  g.least = Math.sqrt(least);
-  g.missSquared = miss + least;
+  const minimum = (g.drag * g.drag) / <f64>max<u32>(n, 1);
+  g.minimum = Math.sqrt(minimum);
+  g.missSquared = miss + minimum;
   g.miss = Math.sqrt(g.missSquared);
   g.time = line.time;
   g.delay = line.delay;
@@ -153,7 +153,7 @@ export function gapDelay(g: Gap, at: f64, bytes: u32, backlog: f64): f64 {
       const usual = backlogRatio(g.queue, backlog);
       const ratio = since >= g.since ? min<f64>(1, g.ratio * usual) : usual;
       const rough = backlogError(g.queue, backlog) * backlog;
-      g.off = g.least + rough;
+      g.off = g.minimum + rough;
       g.alike = backlogBias(g.queue, backlog) * backlog + ALIKE * rough;
       return nearest<f64>(g.queue.base + own + ratio * backlog);
     }

@@ -1,8 +1,8 @@
 // References found in a stream, and delays on RLI's line written into the delay column, for others than RLI (src/delays/reference-delays.ts, probes).
 
 import { backlogOf } from "./backlog";
-import { Batch } from "../decode/batch";
-import { FLAG_PROBE, FLAG_REFERENCE, referenceDelay, References, referencesInit, REGULAR } from "./references";
+import { Batch, FLAG_PROBE, FLAG_REFERENCE } from "../decode/batch";
+import { referenceDelay, References, referencesInit, REGULAR } from "./references";
 import { Gap, gapDelay, gapFree, gapLeft, gapNew, gapStep, gapTo, LINE_BACKLOG } from "./gap";
 
 @unmanaged

@@ -2,10 +2,8 @@
 // them) on a UDP port. Sequence numbers and sending times tell lost, duplicated, overtaken and foreign ones. A packet of ours that is not to
 // be used (probes, cut or forged references) is no regular packet either.
 
-import { Batch, META_PORTS } from "../decode/batch";
+import { Batch, FLAG_REFERENCE, META_PORTS } from "../decode/batch";
 
-export const FLAG_REFERENCE: u32 = 1 << 22;
-export const FLAG_PROBE: u32 = 1 << 23;
 const FLAG_OWN: u32 = (1 << 22) | (1 << 23);
 /** referenceDelay: a packet that is not ours. */
 export const REGULAR: f64 = Infinity;

@@ -48,8 +48,8 @@ export class Rli {
   // sums
   sum: i64; //        of all delays
   squares: f64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   error: f64; //      squared misses, each weighed by the packets of its gap, squared
   misses: f64; //     the same, weighed by the packets
   stamps: f64; //     squared errors of the references' times, weighed by the packets
@@ -127,8 +127,8 @@ export function rliClear(p: usize, cells: usize): void {
   referencesClear(changetype<References>(r.references));
   r.sum = 0;
   r.squares = 0;
-  r.least = Infinity;
-  r.most = -Infinity;
+  r.minimum = Infinity;
+  r.maximum = -Infinity;
   r.error = 0;
   r.misses = 0;
   r.stamps = 0;

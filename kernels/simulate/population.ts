@@ -21,8 +21,8 @@ class Population {
   // written by TypeScript (src/simulate/population.ts)
   flows: f64;
   alpha: f64;
-  least: f64; //     weights are Pareto between these two
-  most: f64;
+  minimum: f64; //     weights are Pareto between these two
+  maximum: f64;
   gap: f64; //       ns between packets, mean
   poisson: f64;
   endNs: f64;
@@ -67,7 +67,7 @@ export function simPopulationStart(p: usize, seed: u64, stream: u64): void {
   for (let i: u32 = 0; i < n; i++) {
     const m = members + i * MEMBER_BYTES;
     drawKey(<usize>t.keys, rng, m);
-    const weight = min(t.most, t.least * Math.exp(-Math.log(positive(rng)) / t.alpha));
+    const weight = min(t.maximum, t.minimum * Math.exp(-Math.log(positive(rng)) / t.alpha));
     const member = changetype<Member>(m);
     member.keep = weight;
     member.ipid = below(rng, 65536);

@@ -4,8 +4,6 @@ import { Batch, FLAG_IPID } from "../decode/batch";
 import { avalanche, P1 } from "../decode/digest";
 
 /** Put into the flags column by the simulator (src/simulate/scenario.ts lists the same). */
-export const FLAG_REFERENCE: u32 = 1 << 22;
-export const FLAG_PROBE: u32 = 1 << 23;
 
 /** Two packets of one simulation never share a digest: it is a bijection of the packet's number. */
 // @ts-ignore: decorator
@@ -134,7 +132,7 @@ export function copyRow(from: Batch, i: u32, to: Batch): void {
 }
 
 /** Numbers the rows in sending order (kept in the flow hash column until keyFlows overwrites it); returns the next number. */
-export function simStampOrder(b: usize, first: f64): f64 {
+export function simTimestampOrder(b: usize, first: f64): f64 {
   const batch = changetype<Batch>(b);
   const n = batch.count;
   let order = <u64>first;

@@ -1,5 +1,5 @@
 // The simulator's kernels: traffic, queues, delays, loss, and what holds packets until their fate is known.
-export { simAppend, simBytes, simInject, simMerge, simStampOrder } from "./rows";
+export { simAppend, simBytes, simInject, simMerge, simTimestampOrder } from "./rows";
 export { simTrafficActive, simTrafficFill, simTrafficFlows, simTrafficFree, simTrafficNew, simTrafficStart } from "./traffic";
 export { simFifoFree, simFifoNew, simFifoRun, simFifoStart, simPathsRun } from "./queue";
 export {

@@ -219,8 +219,8 @@ function openNextSlot(t: Traffic): void {
 /** floor of a Pareto variate >= least, cut at the largest size: P(size >= k) = (k / least)^-alpha. */
 // @ts-ignore: decorator
 @inline
-function drawSize(t: Traffic, rng: Rng, least: f64): f64 {
-  const x = least * Math.exp(-Math.log(positive(rng)) / t.alpha);
+function drawSize(t: Traffic, rng: Rng, minimum: f64): f64 {
+  const x = minimum * Math.exp(-Math.log(positive(rng)) / t.alpha);
   return x >= t.sizeMax ? t.sizeMax : Math.floor(x);
 }
 
@@ -258,20 +258,20 @@ function bringActive(p: usize): void {
   while (true) {
     // Older than `from`, a flow has had at least so many rounds, hence sent at least so many packets.
     const rounds = Math.floor(from / (1.1 * t.rttMax));
-    let least: f64 = 1;
+    let minimum: f64 = 1;
     let window = min(t.windowFirst, t.windowLow);
-    for (let k: f64 = 0; k < rounds && least <= t.sizeMax; k++) {
-      least += window;
+    for (let k: f64 = 0; k < rounds && minimum <= t.sizeMax; k++) {
+      minimum += window;
       window = min(window * 2, t.windowLow);
     }
-    if (least > t.sizeMax) return;
-    const expected = (to - from) * t.flowRate * Math.exp(-t.alpha * Math.log(least));
+    if (minimum > t.sizeMax) return;
+    const expected = (to - from) * t.flowRate * Math.exp(-t.alpha * Math.log(minimum));
     let age: f64 = 0;
     const step = (to - from) / expected;
     while (true) {
       age += step * exponential(rng);
       if (age >= to - from) break;
-      ageFlow(t, rng, from + age, drawSize(t, rng, least));
+      ageFlow(t, rng, from + age, drawSize(t, rng, minimum));
     }
     from = to;
     to = 2 * to;

@@ -1,8 +1,7 @@
 // The truth per flow: a table of entries in the order flows first appear, and an open-addressed index of them by the flow hash that keyFlows
 // made. The whole key is compared: two flows are never merged because their hashes collide.
 
-import { Batch, META_IPV6 } from "../decode/batch";
-import { FLAG_PROBE, FLAG_REFERENCE } from "./rows";
+import { Batch, FLAG_PROBE, FLAG_REFERENCE, META_IPV6 } from "../decode/batch";
 
 // src/simulate/truth.ts reads the same layout.
 @unmanaged
@@ -17,8 +16,8 @@ class Entry {
   lost: f64;
   sum: f64; //     of delays, ns: whole numbers, exact below 2^53
   squares: f64;
-  least: f64;
-  most: f64;
+  minimum: f64;
+  maximum: f64;
   bytes: f64; //   sent
   first: f64; //   time of sending of the first and the last packet
   last: f64;
@@ -113,8 +112,8 @@ export function simTruthUpdate(p: usize, b: usize): void {
         e.lost = 0;
         e.sum = 0;
         e.squares = 0;
-        e.least = Infinity;
-        e.most = -Infinity;
+        e.minimum = Infinity;
+        e.maximum = -Infinity;
         e.bytes = 0;
         e.first = load<f64>(batch.time + o);
         break;
@@ -133,7 +132,7 @@ export function simTruthUpdate(p: usize, b: usize): void {
     }
     e.sum += delay;
     e.squares += delay * delay;
-    if (delay < e.least) e.least = delay;
-    if (delay > e.most) e.most = delay;
+    if (delay < e.minimum) e.minimum = delay;
+    if (delay > e.maximum) e.maximum = delay;
   }
 }

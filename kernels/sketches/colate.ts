@@ -16,7 +16,7 @@ class Colate {
   n: u32;
   m: u32;
   vectors: u32;
-  most: u32; //       packets in the fullest cell
+  maximum: u32; //       packets in the fullest cell
   cells: u32;
   slots: u32;
   edges: u32; //      u64 per vector: vector v takes remainders in [edges[v - 1], edges[v]) of 2^32
@@ -55,7 +55,7 @@ export function colateFree(p: usize): void {
 
 export function colateClear(p: usize): void {
   const c = changetype<Colate>(p);
-  c.most = 0;
+  c.maximum = 0;
   c.total = 0;
   memory.fill(c.cells, 0, <usize>c.n << 4);
 }
@@ -75,8 +75,8 @@ export function colateSlot(p: usize, slot: u32, seed: u64, first: u32, cells: u3
 export function colateCells(p: usize): usize {
   return changetype<Colate>(p).cells;
 }
-export function colateMost(p: usize): u32 {
-  return changetype<Colate>(p).most;
+export function colateMax(p: usize): u32 {
+  return changetype<Colate>(p).maximum;
 }
 export function colateTotal(p: usize): u64 {
   return changetype<Colate>(p).total;
@@ -100,7 +100,7 @@ export function colateUpdate(p: usize, b: usize, from: u32, to: u32, start: f64)
   const multiplier = c.multiplier;
   const perUnit = c.perUnit;
   const m = <u64>c.m;
-  let most = c.most;
+  let maximum = c.maximum;
   if (c.literal != 0 || c.vectors > FAST_VECTORS) {
     for (let i = from; i < to; i++) {
       const o = i << 3;
@@ -113,9 +113,9 @@ export function colateUpdate(p: usize, b: usize, from: u32, to: u32, start: f64)
       const slot = slots + (<u32>(v * m + (x >> 32)) << 4);
       const units = <i64>floor<f64>(t * perUnit);
       c.total += <u64>units;
-      most = max(most, add(cells + (placeOf(slot, load<u64>(flows + o)) << 4), digest, units));
+      maximum = max(maximum, add(cells + (placeOf(slot, load<u64>(flows + o)) << 4), digest, units));
     }
-    c.most = most;
+    c.maximum = maximum;
     return;
   }
   const e0 = load<u64>(c.edges);
@@ -130,9 +130,9 @@ export function colateUpdate(p: usize, b: usize, from: u32, to: u32, start: f64)
     const v = <u64>(r >= e0) + <u64>(r >= e1) + <u64>(r >= e2);
     const slot = slots + (<u32>(v * m + (x >> 32)) << 4);
     const t = <i64>floor<f64>((load<f64>(time + o) - start) * perUnit);
-    most = max(most, add(cells + (placeOf(slot, load<u64>(flows + o)) << 4), digest, t));
+    maximum = max(maximum, add(cells + (placeOf(slot, load<u64>(flows + o)) << 4), digest, t));
   }
-  c.most = most;
+  c.maximum = maximum;
 }
 
 // @ts-ignore: decorator

@@ -18,6 +18,7 @@ import type { EpochRecord } from "../epoch/record.ts";
 import { RecordArchive } from "./archive.ts";
 import { folderName, parseFileName, parseFolderName, recordPath } from "./names.ts";
 import { retain } from "./retention.ts";
+import type { StoreOutcome } from "./writer.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-archive-"));
 let directory = "";
@@ -103,22 +104,28 @@ describe("the archive", () => {
       delayError: null,
       counters: { ...r.counters, frames: 0 },
     }));
-    expect(await store([...again, ...again])).toEqual({ stored: 0, unchanged: 6, replaced: 0, bytes: 0 });
+    expect(await store([...again, ...again])).toMatchObject({
+      stored: 0,
+      unchanged: 6,
+      replaced: 0,
+      merged: 0,
+      bytes: 0,
+    });
     expect(snapshot()).toEqual(before);
     expect(await store([numberedRecord(7), numberedRecord(7)])).toMatchObject({ stored: 1, unchanged: 1 });
   });
 
-  it("names a conflict, keeps what was there, and stores what came before", async () => {
+  it("names a conflict, keeps what was there, and stores all others", async () => {
     await store([numberedRecord(1)]);
     const other = numberedRecord(1, { seed: 2n });
-    const error = await store([numberedRecord(0), other, numberedRecord(2)]).catch((e: unknown) => e);
-    expect(error).toBeInstanceOf(UsageError);
-    expect((error as UsageError).message).toMatch(/counting at A, epoch 2023-11-14T22:13:21.*differ in seed/);
+    const { outcomes, ...counts } = await store([numberedRecord(0), other, numberedRecord(2)]);
+    expect(counts).toMatchObject({ stored: 2, unchanged: 0, replaced: 0, merged: 0 });
+    expect(outcomes.map((o) => o.outcome)).toEqual(["stored", "refused", "stored"]);
+    expect(refusal(outcomes[1])).toMatch(/counting at A, epoch 2023-11-14T22:13:21.*differ in seed/);
     const archive = RecordArchive.open(directory);
-    expect(archive.list().entries.map((e) => archive.readRecord(e))).toEqual([
-      numberedRecord(0),
-      numberedRecord(1),
-    ]);
+    expect(archive.list().entries.map((e) => archive.readRecord(e))).toEqual(
+      [0, 1, 2].map((n) => numberedRecord(n)),
+    );
   });
 
   it("takes a longer record of an epoch for one that observation had cut off, never a shorter", async () => {
@@ -141,7 +148,9 @@ describe("the archive", () => {
     expect(await store([cut(false, 20, FIRST_NS + 99n)])).toMatchObject({ stored: 0, replaced: 1 });
     const archive = RecordArchive.open(directory);
     expect(archive.list().entries.map((e) => archive.readRecord(e).counters.packets)).toEqual([20]);
-    await expect(store([cut(true, 10)])).rejects.toThrow(UsageError);
+    // The shorter one is part of what is there.
+    expect(await store([cut(true, 10)])).toMatchObject({ unchanged: 1, replaced: 0 });
+    expect(archive.list().entries.map((e) => archive.readRecord(e).counters.packets)).toEqual([20]);
   });
 
   it("names what is damaged or foreign, and answers with the rest", async () => {
@@ -174,7 +183,7 @@ describe("the archive", () => {
     expect(() => archive.readRecord(entries[3]!)).toThrow(/no longer there/);
     // Observing again mends what is damaged; a whole record of something else is not for us to remove.
     expect(await store([0, 1, 3].map((n) => numberedRecord(n)))).toMatchObject({ stored: 1, replaced: 2 });
-    await expect(store([numberedRecord(2)])).rejects.toThrow(/differ in epoch/);
+    expect(refusal((await store([numberedRecord(2)])).outcomes[0])).toMatch(/differ in epoch/);
   });
 
   it("lists the epochs of a time range as a look at all of them does", async () => {
@@ -277,6 +286,10 @@ describe("the archive", () => {
     await expect(RecordArchive.create(directory)).rejects.toThrow(UsageError);
   });
 });
+
+function refusal(outcome: StoreOutcome | undefined): string {
+  return outcome?.outcome === "refused" ? outcome.reason.message : "";
+}
 
 /** Every file with its content. */
 function snapshot(): Record<string, string> {

@@ -2,21 +2,21 @@
  * Files that are there whole or not at all, whatever is killed when: written under a temporary name, synced, then given their name. Giving
  * the name with link() fails where another file has it; rename() replaces it.
  */
+import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
-import { link, open, readdir, rename, rm, stat, unlink } from "node:fs/promises";
+import { type FileHandle, link, open, readdir, rename, rm, stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { makeDirectory, writeFailure } from "../base/directory.ts";
 
 /** Temporary files of writers that were killed are removed after an hour: no writer holds one for so long. */
 const STALE_MS = 3_600_000;
 
-let counter = 0;
-
 /** Writes and syncs the bytes under a name of their own; the path is to be given to `publish`. */
 export async function writeTemporary(folder: string, bytes: Uint8Array): Promise<string> {
-  const path = join(folder, `${process.pid}-${Date.now().toString(36)}-${counter++}`);
+  // Random, not made of a process id: writers in two containers have the same ones.
+  const path = join(folder, randomUUID());
   try {
-    const file = await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY, 0o644);
+    const file = await create(path);
     try {
       await file.writeFile(bytes);
       await file.datasync();
@@ -28,6 +28,18 @@ export async function writeTemporary(folder: string, bytes: Uint8Array): Promise
     throw writeFailure(dirname(folder), error, "what is there already is whole: make room and repeat");
   }
   return path;
+}
+
+async function create(path: string): Promise<FileHandle> {
+  const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY;
+  try {
+    return await open(path, flags, 0o644);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    // Somebody has tidied up.
+    makeDirectory(dirname(path));
+    return await open(path, flags, 0o644);
+  }
 }
 
 /** Gives a temporary file its name. False where the name is taken and `replace` is not set; the temporary file is gone in any case. */
@@ -71,7 +83,10 @@ export async function makeFolder(root: string, path: string): Promise<void> {
   if (first === undefined) return;
   const top = dirname(first);
   for (let at = dirname(path); at.length >= Math.max(root.length, top.length); at = dirname(at)) {
-    await syncFolder(at);
+    await syncFolder(at).catch((error: NodeJS.ErrnoException) => {
+      // Retention has removed it again; whoever uses it makes it again.
+      if (error.code !== "ENOENT") throw error;
+    });
     if (at === dirname(at)) break;
   }
 }

@@ -30,7 +30,7 @@ export interface Listing {
 /** The archive's own things beside the points' folders. */
 export const MARKER = "archive.json";
 export const TEMPORARY = ".tmp";
-const MOST_FOREIGN = 100;
+const MAX_FOREIGN = 100;
 const DASH = 45;
 
 export function listRecords(directory: string, selection: Selection = {}): Listing {
@@ -181,7 +181,7 @@ function orNothing<T>(list: () => T[]): T[] {
 }
 
 function noteForeign(out: Listing, path: string): void {
-  if (out.foreign.length < MOST_FOREIGN) out.foreign.push(path);
+  if (out.foreign.length < MAX_FOREIGN) out.foreign.push(path);
 }
 
 function byName(a: Dirent, b: Dirent): number {

@@ -1,5 +1,5 @@
 /** Reading one record's file: whole, or its head alone. What is wrong with it is a FormatError that names the file and the offset. */
-import { fstatSync, openSync, readFileSync, readSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { FormatError } from "../base/errors.ts";
 import {
   decodeHead,
@@ -12,6 +12,7 @@ import {
 import { type ArchiveEntry, recordPath } from "./names.ts";
 
 const FIRST_READ = 1024;
+const CRC_BYTES = 4;
 
 export interface ReadHead {
   head: RecordHead;
@@ -19,22 +20,41 @@ export interface ReadHead {
   fileBytes: number;
 }
 
+/** Without waiting for anybody: a pipe under a record's name is none. */
 export function openRecord(file: string): number {
+  let fd: number;
   try {
-    return openSync(file, "r");
+    fd = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   } catch (cause) {
     throw gone(file, cause);
   }
+  if (fstatSync(fd).isFile()) return fd;
+  closeSync(fd);
+  throw new FormatError("bad-record", file, 0, "not a regular file, so no record");
 }
 
 export function readStored(file: string): EpochRecord {
-  let bytes: Uint8Array;
+  const fd = openRecord(file);
   try {
-    bytes = readFileSync(file);
+    // The head's checks bound what is read.
+    const { layout } = readLayout(fd, file);
+    const bytes = new Uint8Array(layout.headBytes + layout.storedBytes + CRC_BYTES);
+    return decodeRecord(bytes.subarray(0, readAll(fd, bytes)), { file });
   } catch (cause) {
-    throw gone(file, cause);
+    throw (cause as NodeJS.ErrnoException).syscall === undefined ? cause : gone(file, cause);
+  } finally {
+    closeSync(fd);
   }
-  return decodeRecord(bytes, { file });
+}
+
+function readAll(fd: number, into: Uint8Array): number {
+  let have = 0;
+  while (have < into.length) {
+    const got = readSync(fd, into, have, into.length - have, have);
+    if (got === 0) break;
+    have += got;
+  }
+  return have;
 }
 
 function gone(file: string, cause: unknown): FormatError {
@@ -44,21 +64,26 @@ function gone(file: string, cause: unknown): FormatError {
 }
 
 export function readHeadOf(fd: number, entry: ArchiveEntry): ReadHead {
-  const source = { file: entry.file };
+  const read = readLayout(fd, entry.file);
+  checkPlace(read.head, entry);
+  return read;
+}
+
+function readLayout(fd: number, file: string): ReadHead {
+  const source = { file };
   let bytes = new Uint8Array(FIRST_READ);
-  bytes = bytes.subarray(0, readSync(fd, bytes, 0, FIRST_READ, 0));
+  bytes = bytes.subarray(0, readAll(fd, bytes));
   const length = headLength(bytes, source);
   if (length > bytes.length) {
     bytes = new Uint8Array(length);
-    bytes = bytes.subarray(0, readSync(fd, bytes, 0, length, 0));
+    bytes = bytes.subarray(0, readAll(fd, bytes));
   }
   const { head, layout } = decodeHead(bytes, source);
-  checkPlace(head, entry);
   const fileBytes = fstatSync(fd).size;
-  const expected = layout.headBytes + layout.storedBytes + 4;
+  const expected = layout.headBytes + layout.storedBytes + CRC_BYTES;
   if (fileBytes !== expected) {
     const message = `the record has ${fileBytes} bytes, its head says ${expected}`;
-    throw new FormatError("truncated", entry.file, Math.min(fileBytes, expected), message);
+    throw new FormatError("truncated", file, Math.min(fileBytes, expected), message);
   }
   return { head, layout, fileBytes };
 }

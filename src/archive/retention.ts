@@ -1,10 +1,19 @@
-/** What an archive may keep: nothing that ended before a time, no more than so many bytes; the oldest go first. */
+/**
+ * What an archive may keep of a point: nothing that ended longer before its newest record than so long, no more than so many bytes; the oldest go first. Each point
+ * is kept for itself: what one point sees, or believes to see, takes nothing from another.
+ *
+ * One wild timestamp is no clock: it makes an epoch or two far ahead of all others. So the newest time is the end of the last run of epochs, one close after the other,
+ * that has ten of them; where no run has, of the longest.
+ */
 import { readdirSync, rmdirSync, statSync, unlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { listRecords, type Selection } from "./listing.ts";
+import type { ArchiveEntry } from "./names.ts";
 
 export interface RetentionLimits {
-  /** Records of epochs that ended before this go. */
+  /** Records of epochs that ended longer than this before the newest go. */
+  keepNs?: bigint | undefined;
+  /** Or: records of epochs that ended before this time. */
   olderThanNs?: bigint | undefined;
   /** Of all records together, as files. */
   maxBytes?: number | undefined;
@@ -16,17 +25,25 @@ export interface RetentionResult {
   keptBytes: number;
 }
 
+/** Epochs in a run that make it trusted. */
+const TRUSTED_EPOCHS = 10;
+/** Epochs further apart than this many times their length are two runs: idle ones up to there are sealed (cutter.ts). */
+const MAX_GAP_EPOCHS = 61n;
+
 export function retain(
   directory: string,
   limits: RetentionLimits,
   selection: Selection = {},
 ): RetentionResult {
-  const { olderThanNs, maxBytes } = limits;
+  const { keepNs, maxBytes } = limits;
   const result: RetentionResult = { removed: 0, removedBytes: 0, keptBytes: 0 };
-  const files = listRecords(directory, selection).entries.flatMap((entry) => {
+  const { entries } = listRecords(directory, selection);
+  const files = entries.flatMap((entry) => {
     const stat = statSync(entry.file, { throwIfNoEntry: false });
     return stat ? [{ file: entry.file, bytes: stat.size, endNs: entry.epoch.endNs }] : [];
   });
+  const newestNs = keepNs === undefined ? null : trustedEnd(entries);
+  const olderThanNs = newestNs === null || keepNs === undefined ? limits.olderThanNs : newestNs - keepNs;
   result.keptBytes = files.reduce((sum, f) => sum + f.bytes, 0);
   const folders = new Set<string>();
   // By start, so that the oldest come first.
@@ -34,14 +51,46 @@ export function retain(
     const tooOld = olderThanNs !== undefined && endNs < olderThanNs;
     const tooMuch = maxBytes !== undefined && result.keptBytes > maxBytes;
     if (!tooOld && !tooMuch) continue;
-    unlinkSync(file);
+    if (remove(file)) {
+      result.removed++;
+      result.removedBytes += bytes;
+    }
     folders.add(dirname(file));
-    result.removed++;
-    result.removedBytes += bytes;
     result.keptBytes -= bytes;
   }
   for (const folder of folders) removeEmpty(folder, directory);
   return result;
+}
+
+/** False where another was faster. */
+function remove(file: string): boolean {
+  try {
+    unlinkSync(file);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+    throw error;
+  }
+}
+
+/** The newest time that is to be trusted; null where there are no records. Entries come by start. */
+function trustedEnd(entries: readonly ArchiveEntry[]): bigint | null {
+  const runs: { epochs: number; endNs: bigint; startNs: bigint }[] = [];
+  for (const { epoch } of entries) {
+    const run = runs.at(-1);
+    const gapNs = MAX_GAP_EPOCHS * (epoch.endNs - epoch.startNs);
+    if (!run || epoch.startNs - run.endNs > gapNs) {
+      runs.push({ epochs: 1, endNs: epoch.endNs, startNs: epoch.startNs });
+      continue;
+    }
+    // Several taps have a record of one epoch.
+    if (epoch.startNs !== run.startNs) run.epochs++;
+    run.startNs = epoch.startNs;
+    if (epoch.endNs > run.endNs) run.endNs = epoch.endNs;
+  }
+  const trusted = runs.filter((run) => run.epochs >= TRUSTED_EPOCHS).at(-1);
+  const longest = runs.reduce((a, b) => (b.epochs >= a.epochs ? b : a), runs[0] ?? { epochs: 0, endNs: 0n });
+  return runs.length === 0 ? null : (trusted ?? longest).endNs;
 }
 
 /** Removes a folder and those above it as long as they are empty, up to `root`. */

@@ -3,17 +3,24 @@ import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { UsageError } from "./errors.ts";
 
+/** Others make and remove folders at the same time. */
+const MOST_ATTEMPTS = 20;
+
 /** The topmost folder that was made; undefined where all were there. */
 export function makeDirectory(path: string): string | undefined {
-  for (;;) {
+  for (let attempts = 0; ; ) {
     try {
       mkdirSync(path);
       return path;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === "EEXIST" && statSync(path, { throwIfNoEntry: false })?.isDirectory()) return undefined;
+      // There a moment ago, and removed since.
+      if (code === "EEXIST" && !existsSync(path)) continue;
       const parent = dirname(path);
-      if (code !== "ENOENT" || parent === path || existsSync(parent)) throw error;
+      if (code !== "ENOENT" || parent === path) throw error;
+      // A parent that somebody has just made again; where it stays and yet none can be made (/proc, /sys), that is the answer.
+      if (existsSync(parent) && ++attempts > MOST_ATTEMPTS) throw error;
       const first = makeDirectory(parent);
       try {
         mkdirSync(path);
@@ -21,7 +28,7 @@ export function makeDirectory(path: string): string | undefined {
       } catch (again) {
         // Somebody has removed the parent again, or made this one.
         const { code } = again as NodeJS.ErrnoException;
-        if (code !== "EEXIST" && (code !== "ENOENT" || existsSync(parent))) throw again;
+        if (code !== "EEXIST" && (code !== "ENOENT" || ++attempts > MOST_ATTEMPTS)) throw again;
       }
     }
   }

@@ -2,13 +2,13 @@
 export interface KernelExports {
   // kernels/decode/batch.ts
   batchNew(capacity: number): number;
+  batchKeepFrames(b: number): void;
   batchFree(b: number): void;
   alloc(bytes: number): number;
   free(p: number): void;
   batchUntil(b: number, from: number, until: number, shift: number): number;
   batchCompact(b: number): number;
   // kernels/decode/cursor.ts
-  cursorFixedBytes(): number;
   cursorNew(): number;
   // kernels/decode/digest.ts
   mixWord(h: bigint, w: bigint): bigint;
@@ -20,7 +20,7 @@ export interface KernelExports {
   // kernels/decode/filter.ts
   filterConstant(b: number, plane: number, value: number): void;
   filterMeta(b: number, plane: number, mask: bigint, value: bigint): void;
-  filterWord(b: number, plane: number, column: number, stride: number, shift: number, mask: number, low: number, high: number, outside: number, needMask: bigint, needValue: bigint): void;
+  filterWord(b: number, plane: number, column: number, stride: number, question: number): void;
   filterPort(b: number, plane: number, low: number, high: number, ends: number, protoA: number, protoB: number, protoC: number): void;
   filterNet4(b: number, plane: number, net: number, mask: number, ends: number): void;
   filterNet6(b: number, plane: number, netHigh: bigint, netLow: bigint, maskHigh: bigint, maskLow: bigint, ends: number): void;
@@ -44,7 +44,7 @@ export interface KernelExports {
   flowCountsClear(p: number): void;
   // kernels/flows/flow-index.ts
   statsKey(p: number, id: number, out: number): void;
-  statsPeer(p: number, from: number, most: number, scratch: number): number;
+  statsPeer(p: number, from: number, maximum: number, scratch: number): number;
   statsReverse(p: number, id: number, scratch: number): number;
   // kernels/flows/flow-records.ts
   statsCount(p: number): number;
@@ -56,7 +56,7 @@ export interface KernelExports {
   statsTop(): number;
   // kernels/flows/flow-sums.ts
   statsSums(p: number, from: number, to: number, twoWay: number, out: number): void;
-  statsMeasure(p: number, from: number, to: number, by: number, way: number, twoWay: number, edges: number, least: number, out: number): number;
+  statsMeasure(p: number, from: number, to: number, by: number, way: number, edges: number, minimum: number, out: number): number;
   statsEdgesOnly(p: number, from: number, to: number, out: number): number;
   statsDirection(p: number, id: number): number;
   statsTurn(p: number, id: number, direction: number): void;
@@ -79,7 +79,7 @@ export interface KernelExports {
   flowPacketKey(flowHash: bigint, ipid: number): bigint;
   flowPacketKeys(flowHash: bigint, first: number, n: number, out: number): void;
   mapleBufferAppend(p: number, b: number, from: number, to: number): void;
-  mapleBufferFlows(p: number, flows: number): void;
+  mapleBufferForgetFlows(p: number): void;
   // kernels/maple/cells.ts
   mapleCellsNew(groups: number): number;
   mapleCellsFree(p: number): void;
@@ -116,11 +116,15 @@ export interface KernelExports {
   svbfLookup(bits: number, m: number, hashes: number, seed: bigint, groups: number, counts: number, keys: number, n: number, out: number): void;
   svbfPosition(key: bigint, seed: bigint, m: number, j: number): number;
   // kernels/match/delays.ts
-  delaysNew(window: number): number;
+  delaysNew(window: number, minimum: number): number;
   delaysFree(p: number): void;
   delaysSent(p: number, b: number, from: number, until: number, shift: number): number;
-  delaysFill(p: number, b: number, shift: number, least: number): void;
+  delaysFill(p: number, b: number, shift: number): void;
   delaysCount(p: number, what: number): number;
+  // kernels/match/fates.ts
+  matchFates(p: number): number;
+  matchNoteFates(p: number): void;
+  matchTakeFates(p: number): number;
   // kernels/match/match.ts
   matchRows(p: number, b: number, runs: number, runCount: number, side: number, from: number, shift: number): void;
   matchFinish(p: number): void;
@@ -132,7 +136,6 @@ export interface KernelExports {
   matchIntervalCount(p: number): number;
   matchAmbiguous(p: number): number;
   // kernels/match/match-state.ts
-  matchConfigure(p: number, window: number, epoch: number, epochStart: number, threshold: number, offset: number, slope: number, pivot: number, start: number, slack: number): void;
   matchFree(p: number): void;
   matchNew(stats: number, intervalCells: number, rows: number): number;
   matchTableBytes(p: number): number;
@@ -140,7 +143,7 @@ export interface KernelExports {
   thinNew(): number;
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;
   thinGive(p: number, out: number): number;
-  timesBetween(times: number, from: number, to: number, previous: number, least: number, most: number): number;
+  timesBetween(times: number, from: number, to: number, previous: number, minimum: number, maximum: number): number;
   // kernels/rli/reference-finder.ts
   referenceFinderNew(port: number, session: number, longest: number, nsPerByte: number): number;
   referenceFinderFree(p: number): void;
@@ -214,7 +217,7 @@ export interface KernelExports {
   simBytes(b: number): number;
   simInject(b: number, times: number, out: number, number: bigint, seed: bigint, meta: bigint, addr: bigint, length: number, flags: number): number;
   simMerge(a: number, b: number, position: number, out: number): void;
-  simStampOrder(b: number, first: number): number;
+  simTimestampOrder(b: number, first: number): number;
   // kernels/simulate/traffic.ts
   simTrafficActive(p: number): number;
   simTrafficFill(p: number, b: number): number;
@@ -246,7 +249,7 @@ export interface KernelExports {
   colateEdge(p: number, vector: number, edge: bigint): void;
   colateSlot(p: number, slot: number, seed: bigint, first: number, cells: number): void;
   colateCells(p: number): number;
-  colateMost(p: number): number;
+  colateMax(p: number): number;
   colateTotal(p: number): bigint;
   colateUpdate(p: number, b: number, from: number, to: number, start: number): void;
   colatePlaces(p: number, hashes: number, count: number, out: number): void;

@@ -4,6 +4,7 @@
  * typed array over a call that may allocate; take it anew from the views here.
  */
 import { readFileSync } from "node:fs";
+import { UsageError } from "./errors.ts";
 import type { KernelExports } from "./kernel-exports.ts";
 import { findPackageFile } from "./package-file.ts";
 
@@ -19,6 +20,26 @@ declare const WebAssembly: {
   Module: new (bytes: Uint8Array) => WasmModule;
   Instance: new (module: WasmModule, imports: object) => { exports: Record<string, unknown> };
 };
+
+/** What one instance can have: kernels count in 32 bits. */
+const MAX_MEMORY = "4 GiB";
+
+/** The kernels' memory is used up. Whoever knows what took it says so in the message, and what to lower. */
+export class MemoryError extends UsageError {
+  constructor(what = "", hint = "ask for less", options?: { cause?: unknown }) {
+    const whose = what === "" ? "" : `: ${what}`;
+    super("out-of-memory", `the memory of the kernels (${MAX_MEMORY}) is exhausted${whose}`, hint, options);
+    this.name = "MemoryError";
+  }
+}
+
+/** A kernel's failure as what it is: kernels are compiled without assertions, so the only trap that is raised on purpose is that of a memory that does not grow. Null for all else. */
+export function memoryError(error: unknown, what?: string, hint?: string): MemoryError | null {
+  if (error instanceof MemoryError && what === undefined) return error;
+  const trapped =
+    error instanceof Error && error.name === "RuntimeError" && /unreachable/.test(error.message);
+  return trapped || error instanceof MemoryError ? new MemoryError(what, hint, { cause: error }) : null;
+}
 
 let plain: WasmModule | undefined;
 let shared: WasmModule | undefined;
@@ -37,7 +58,7 @@ function memoryFlags(bytes: Uint8Array): number {
     const section = bytes[at++];
     let size = 0;
     for (let shift = 0; ; shift += 7) {
-      const byte = bytes[at++]!;
+      const byte = bytes[at++] ?? 0;
       size |= (byte & 0x7f) << shift;
       if (byte < 0x80) break;
     }
@@ -49,11 +70,11 @@ function memoryFlags(bytes: Uint8Array): number {
 
 /** The same module, but for its memory, which other threads can be given. */
 function sharing(bytes: Uint8Array): Uint8Array {
-  const hasMost = 1;
+  const hasMaximum = 1;
   const isShared = 2;
   const at = memoryFlags(bytes);
-  if (bytes[at] !== hasMost) throw new Error("dist/kernels.wasm has a memory without bound");
-  bytes[at] = hasMost | isShared;
+  if (bytes[at] !== hasMaximum) throw new Error("dist/kernels.wasm has a memory without bound");
+  bytes[at] = hasMaximum | isShared;
   return bytes;
 }
 
@@ -64,6 +85,10 @@ function plainModule(): WasmModule {
 function sharedModule(): WasmModule {
   shared ??= new WebAssembly.Module(sharing(wasmBytes()));
   return shared;
+}
+
+function outside(address: number): never {
+  throw new RangeError(`kernel address ${address} is outside the memory`);
 }
 
 export class Kernels {
@@ -117,17 +142,39 @@ export class Kernels {
   }
 
   alloc(bytes: number): number {
-    return this.call.alloc(bytes) >>> 0;
+    try {
+      return this.call.alloc(bytes) >>> 0;
+    } catch (error) {
+      throw memoryError(error) ?? error;
+    }
   }
 
   free(address: number): void {
     this.call.free(address);
   }
 
+  // Single fields of records, by address (kernel-layout.ts tells where they lie). Loops take the views above.
+  readU32(address: number): number {
+    return this.u32[address >>> 2] ?? outside(address);
+  }
+  writeU32(address: number, value: number): void {
+    this.u32[address >>> 2] = value;
+  }
+  readF64(address: number): number {
+    return this.f64[address >>> 3] ?? outside(address);
+  }
+  writeF64(address: number, value: number): void {
+    this.f64[address >>> 3] = value;
+  }
+  readI64(address: number): bigint {
+    return this.i64[address >>> 3] ?? outside(address);
+  }
+  writeU64(address: number, value: bigint): void {
+    this.u64[address >>> 3] = value;
+  }
+
   /** A 64-bit unsigned counter as a number (exact below 2^53). */
   readCounter(address: number): number {
-    const low = this.u32[address >>> 2] ?? 0;
-    const high = this.u32[(address >>> 2) + 1] ?? 0;
-    return high * 0x1_0000_0000 + low;
+    return this.readU32(address + 4) * 0x1_0000_0000 + this.readU32(address);
   }
 }

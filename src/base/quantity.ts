@@ -34,6 +34,18 @@ export function formatBytes(bytes: number): string {
   return `${significant(value, 3)}${THIN_SPACE}${units[unit]}`;
 }
 
+/** Bits per second in decimal units: "6.46 Mbit/s". */
+export function formatBitRate(bitsPerSecond: number): string {
+  const units = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+  let value = bitsPerSecond;
+  let unit = 0;
+  while (Math.abs(value) >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${significant(value, 3)} ${units[unit]}`;
+}
+
 /** A share of one as per cent. What is not zero never reads as zero, and what is not all never reads as all. */
 export function formatShare(share: number): string {
   const percent = share * 100;

@@ -164,8 +164,8 @@ export function formatInstant(ns: bigint, decimals = 3): string {
   }
   const date = new Date(Number(whole) * 1000);
   if (Number.isNaN(date.getTime())) return `${ns}${THIN_SPACE}ns`;
-  const stamp = date.toISOString().slice(0, -5).replace("T", " ");
-  return decimals === 0 ? stamp : `${stamp}.${String(rest).padStart(9, "0").slice(0, decimals)}`;
+  const timestamp = date.toISOString().slice(0, -5).replace("T", " ");
+  return decimals === 0 ? timestamp : `${timestamp}.${String(rest).padStart(9, "0").slice(0, decimals)}`;
 }
 
 function daysInMonth(year: number, month: number): number {
@@ -194,4 +194,12 @@ function dateOf(days: number): { year: number; month: number; day: number } {
   const month = fromMarch < 10 ? fromMarch + 3 : fromMarch - 9;
   const year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0);
   return { year, month, day: dayOfYear - Math.floor((153 * fromMarch + 2) / 5) + 1 };
+}
+
+/** Math.max knows no bigint. */
+export function later(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}
+export function earlier(a: bigint, b: bigint): bigint {
+  return a < b ? a : b;
 }

@@ -82,6 +82,6 @@ test("addresses that node accepts are accepted, and no others", () => {
 });
 
 test("what is no address is the caller's fault", () => {
-  expect(() => requireAddress("10.0.0", "--filter")).toThrow(UsageError);
-  expect(() => requireAddress("10.0.0", "--filter")).toThrow("--filter: '10.0.0' is not an IP address");
+  expect(() => requireAddress("10.0.0", "filter")).toThrow(UsageError);
+  expect(() => requireAddress("10.0.0", "filter")).toThrow("filter: '10.0.0' is not an IP address");
 });

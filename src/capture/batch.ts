@@ -1,43 +1,34 @@
 /**
  * A batch of decoded IP packets as columns in kernel memory: what captures and the simulator produce and every tap consumes.
- * The layout is kernels/decode/batch.ts. Views are taken anew when the memory has grown: read a column into a local before a loop, and
+ * Made in kernels/decode/batch.ts. Views are taken anew when the memory has grown: read a column into a local before a loop, and
  * do not keep it over a kernel call that may allocate.
  */
+import { BatchBytes, BatchLayout, batchConstants } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 
-const FIELD = {
-  capacity: 0,
-  count: 1,
-  time: 2,
-  digest: 3,
-  flowHash: 4,
-  meta: 5,
-  addrA: 6,
-  addrB: 7,
-  addrC: 8,
-  addrD: 9,
-  wireLength: 10,
-  ipid: 11,
-  flags: 12,
-  header: 13,
-  captured: 14,
-  iface: 15,
-  delay: 16,
-  select: 17,
-  lean: 19,
-} as const;
-type Column = keyof typeof FIELD;
+type Column = Exclude<keyof typeof BatchLayout, "capacity" | "count" | "shorts" | "lean">;
 /** What a batch takes besides its columns. */
-export const BATCH_HEAD_BYTES = 80;
+export const BATCH_HEAD_BYTES = BatchBytes;
 
+/** Bits of the flags column above the TTL (0-7) and the TCP flags (8-15). */
 export const FLAG = {
-  fragment: 1 << 16,
-  laterFragment: 1 << 17,
+  fragment: batchConstants.FLAG_FRAGMENT,
+  laterFragment: batchConstants.FLAG_LATER_FRAGMENT,
   /** Cut by the snap length within what the digest covers. */
-  short: 1 << 18,
-  inner: 1 << 19,
-  ipid: 1 << 20,
-  cutL4: 1 << 21,
+  short: batchConstants.FLAG_SHORT,
+  inner: batchConstants.FLAG_INNER,
+  ipid: batchConstants.FLAG_IPID,
+  cutL4: batchConstants.FLAG_CUT_L4,
+  reference: batchConstants.FLAG_REFERENCE,
+  probe: batchConstants.FLAG_PROBE,
+} as const;
+
+const highBit = (bit: bigint) => Number(bit >> 32n);
+/** Single bits of the upper half of the meta column. */
+export const META_HIGH = {
+  vlan: highBit(batchConstants.META_VLAN),
+  ipv6: highBit(batchConstants.META_IPV6),
+  ports: highBit(batchConstants.META_PORTS),
 } as const;
 
 /** Rows that stay in L2 with all their columns. */
@@ -62,29 +53,33 @@ export class PacketBatch {
     address: number,
     columns: Partial<Record<Column, number>>,
   ): PacketBatch {
-    const { u32 } = kernels;
-    const at = address >>> 2;
-    u32.fill(0, at, at + BATCH_HEAD_BYTES / 4);
-    u32[at + FIELD.capacity] = capacity;
-    for (const [name, column] of Object.entries(columns)) u32[at + FIELD[name as Column]] = column;
+    kernels.u32.fill(0, address >>> 2, (address + BATCH_HEAD_BYTES) >>> 2);
+    kernels.writeU32(address + BatchLayout.capacity, capacity);
+    for (const [name, column] of Object.entries(columns))
+      kernels.writeU32(address + BatchLayout[name as Column], column);
     return new PacketBatch(kernels, capacity, address);
   }
 
   get count(): number {
-    return this.kernels.u32[(this.address >>> 2) + FIELD.count]!;
+    return this.kernels.readU32(this.address + BatchLayout.count);
   }
   set count(n: number) {
-    this.kernels.u32[(this.address >>> 2) + FIELD.count] = n;
+    this.kernels.writeU32(this.address + BatchLayout.count, n);
   }
 
   /** From now on rows are decoded without identification, header, captured bytes and interface. */
   makeLean(): void {
-    this.kernels.u32[(this.address >>> 2) + FIELD.lean] = 1;
+    this.kernels.writeU32(this.address + BatchLayout.lean, 1);
+  }
+
+  /** From now on rows are decoded with the numbers of their frames. */
+  keepFrames(): void {
+    this.kernels.call.batchKeepFrames(this.address);
   }
 
   /** Address of a column. */
   column(name: Column): number {
-    return this.kernels.u32[(this.address >>> 2) + FIELD[name]]!;
+    return this.kernels.readU32(this.address + BatchLayout[name]);
   }
 
   /** ns after the capture's origin. */
@@ -128,6 +123,10 @@ export class PacketBatch {
   }
   get iface(): Uint32Array {
     return this.#u32("iface", 1);
+  }
+  /** Number of the frame in its capture, from 1 on; only after `keepFrames`. */
+  get frame(): Uint32Array {
+    return this.#u32("frame", 1);
   }
   get header(): Uint32Array {
     return this.#u32("header", 1);

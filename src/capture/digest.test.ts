@@ -104,8 +104,8 @@ describe("the digest of a packet stays the same", () => {
   test("under any two snap lengths that both show what is covered", () => {
     fc.assert(
       fc.property(packets, fc.integer({ min: 20, max: 300 }), fc.nat(), fc.nat(), ({ data }, cover, a, b) => {
-        const least = Math.min(data.length, Math.max(cover, 40));
-        const cut = (n: number) => data.subarray(0, least + (n % (data.length - least + 1)));
+        const minimum = Math.min(data.length, Math.max(cover, 40));
+        const cut = (n: number) => data.subarray(0, minimum + (n % (data.length - minimum + 1)));
         expect(digest(101, cut(a), data.length, cover)).toBe(digest(101, cut(b), data.length, cover));
       }),
       { seed: 4, numRuns: 2000 },

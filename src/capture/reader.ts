@@ -4,6 +4,7 @@
  * counts. A file that is no capture at all is a FormatError at `open`.
  */
 import { FormatError, UsageError } from "../base/errors.ts";
+import { cursorConstants, walkConstants } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "./batch.ts";
 import type { FlowKeySpec } from "./flow/flow-key.ts";
@@ -11,7 +12,7 @@ import { InterfaceTable } from "./format/interface-table.ts";
 import {
   BLOCK,
   type CaptureInterface,
-  leastBlockBytes,
+  minBlockBytes,
   readInterface,
   readStatistics,
 } from "./format/pcapng-blocks.ts";
@@ -26,11 +27,14 @@ import { SKIP_REASONS } from "./reasons.ts";
 import { type ByteSource, openByteSource } from "./source/byte-source.ts";
 import { parseCapturePath } from "./source/capture-path.ts";
 import { Chunk, READ_BYTES, type Shortage } from "./source/chunk.ts";
-import { noSuchPoint, PointSource } from "./source/point-source.ts";
+import { isPoint, noSuchPoint, PointSource } from "./source/point-source.ts";
+import type { CaptureTotals } from "./source/source.ts";
 
 /** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter/filter.ts makes one from an expression. */
 export interface RowFilter {
   select(batch: PacketBatch): void;
+  /** It reads the identification column, which rows do not have where only a few columns are wanted. */
+  readonly readsIdentification?: boolean;
 }
 
 export interface CaptureOptions {
@@ -48,6 +52,8 @@ export interface CaptureOptions {
    * the other columns are not written.
    */
   rowsOnly?: boolean;
+  /** Rows tell the numbers of their frames. */
+  frames?: boolean;
 }
 
 export const DEFAULT_COVER = 128;
@@ -73,11 +79,8 @@ export interface CaptureStatistics {
   shorts: [number, number][];
 }
 
-// What a walk ended with (kernels/decode/cursor.ts).
-const NEED_DATA = 0;
-const BATCH_FULL = 1;
-const SPECIAL = 2;
-const BAD_LENGTH = 3;
+/** What a walk ended with. */
+const { NEED_DATA, BATCH_FULL, SPECIAL, BAD_LENGTH } = cursorConstants;
 
 /** Blocks that must be whole in memory to be understood; longer ones of these kinds are damage. */
 const MAX_SPECIAL_BLOCK = 1 << 20;
@@ -86,7 +89,9 @@ const MAX_INTERFACES = 1 << 16;
 /** What is read at a time where it is decoded at once: it stays in the cache. */
 const NEAR_READ_BYTES = 1 << 18;
 const MAX_WARNINGS = 20;
-const SHORT_SIZES = 1536;
+/** A file may claim any number of drops; what is counted stays an exact whole number, one more included. */
+const MAX_DROPPED = Number.MAX_SAFE_INTEGER - 1;
+const { SHORT_SIZES } = walkConstants;
 const MIN_COVER = 20;
 const MAX_COVER = 65_535;
 
@@ -131,7 +136,8 @@ export class CaptureReader {
     this.#options = options;
     this.#seed = options.seed ?? DEFAULT_SEED;
     this.batch = new PacketBatch(kernels, options.batchRows);
-    if (options.rowsOnly) this.batch.makeLean();
+    if (options.rowsOnly && !options.filter?.readsIdentification) this.batch.makeLean();
+    if (options.frames) this.batch.keepFrames();
     this.#chunk = new Chunk(
       kernels,
       source,
@@ -149,14 +155,19 @@ export class CaptureReader {
   }
 
   /** Opens a capture and reads its head. `path` "-" is standard input; `#` and an interface behind it chooses one point (capture-path.ts). */
-  static async open(kernels: Kernels, path: string, options: CaptureOptions = {}): Promise<CaptureReader> {
+  static async open(
+    kernels: Kernels,
+    path: string,
+    options: CaptureOptions = {},
+    signal?: AbortSignal,
+  ): Promise<CaptureReader> {
     const { cover = DEFAULT_COVER, batchRows = 1 } = options;
     if (!Number.isInteger(cover) || cover < MIN_COVER || cover > MAX_COVER)
       throw new UsageError("bad-parameter", `cover must be ${MIN_COVER} to ${MAX_COVER} bytes, not ${cover}`);
     if (!Number.isInteger(batchRows) || batchRows < 1)
       throw new UsageError("bad-parameter", `a batch has at least one row, not ${batchRows}`);
     const { file, point } = parseCapturePath(path);
-    return await CaptureReader.of(kernels, await openByteSource(file), point, options);
+    return await CaptureReader.of(kernels, await openByteSource(file, signal), point, options);
   }
 
   /** Of bytes that are open already; they are closed with the reader. */
@@ -203,6 +214,12 @@ export class CaptureReader {
   }
 
   /** ns since 1970 of time 0 in the batches; null before the first packet. */
+  /** Whether the interface of that number is the one that `FILE#point` names. */
+  isInterface(index: number, point: string): boolean {
+    if (this.format !== "pcapng") return String(index) === point;
+    return isPoint(point, this.#interfaces[index]);
+  }
+
   get originNs(): bigint | null {
     return this.#final ? this.#final.originNs : this.#chunk.originNs;
   }
@@ -314,7 +331,7 @@ export class CaptureReader {
     }
     const length = head.getUint32(4, this.#little);
     const known = type === BLOCK.section || type === BLOCK.interface || type === BLOCK.statistics;
-    if (length < leastBlockBytes(type) || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
+    if (length < minBlockBytes(type) || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
       const what = `the block's length (${length}) cannot be right; the file is damaged from here on`;
       this.#stop(chunk.offset, what);
       return;
@@ -354,16 +371,16 @@ export class CaptureReader {
     return this.#kernels.u32.subarray(this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
   }
 
-  statistics(): CaptureStatistics {
-    if (this.#final) return this.#final;
+  /** The part of the statistics that epochs have counters of; much less work than all of it. */
+  totals(): CaptureTotals {
+    if (this.#final) return { ...this.#final, frames: this.#final.packets };
     const chunk = this.#chunk;
     const skipped: Record<string, number> = {};
-    SKIP_REASONS.forEach((reason, i) => {
-      const n = i > 0 ? this.#kernels.readCounter(chunk.counters + 8 * i) : 0;
+    for (const [reason, i] of SKIP_REASONS) {
+      const n = this.#kernels.readCounter(chunk.counters + 8 * i);
       if (n > 0) skipped[reason] = n;
-    });
+    }
     if (this.#filtered > 0) skipped["filtered"] = this.#filtered;
-    const originNs = chunk.originNs;
     const perInterface = this.#interfaces.filter((i) => i.dropped !== null);
     let dropped: number | null = chunk.get("dropsKnown") > 0 ? chunk.counter("drops") : null;
     // Interface statistics are the totals of what packet records may also tell one by one.
@@ -371,10 +388,19 @@ export class CaptureReader {
       const total = perInterface.reduce((sum, i) => sum + (i.dropped ?? 0), 0);
       dropped = Math.max(dropped ?? 0, total);
     }
+    if (dropped !== null) dropped = Math.min(dropped, MAX_DROPPED);
+    return { frames: chunk.counter("packets"), skipped, dropped };
+  }
+
+  statistics(): CaptureStatistics {
+    if (this.#final) return this.#final;
+    const chunk = this.#chunk;
+    const { frames, skipped, dropped } = this.totals();
+    const originNs = chunk.originNs;
     return {
       file: this.source.name,
       format: this.format,
-      packets: chunk.counter("packets"),
+      packets: frames,
       ipPackets: this.#rows + this.#filtered,
       bytes: chunk.counter("bytes"),
       originNs,

@@ -1,15 +1,18 @@
-/** Why a captured packet is not used: the counters of kernels/decode/decode.ts, by index. A bad packet is a counted result. */
-export const SKIP_REASONS = [
-  "",
-  "notIp",
-  "truncatedLink",
-  "truncatedIp",
-  "badIp",
-  "unknownLink",
-  "tooDeep",
-  "noTimestamp",
-  "unknownInterface",
-] as const;
+/** Why a captured packet is not used, by the number of its counter. A bad packet is a counted result. */
+import { linkConstants } from "../base/kernel-layout.ts";
+
+const NAMED = {
+  notIp: linkConstants.NOT_IP,
+  truncatedLink: linkConstants.CUT_LINK,
+  truncatedIp: linkConstants.CUT_IP,
+  badIp: linkConstants.BAD_IP,
+  unknownLink: linkConstants.UNKNOWN_LINK,
+  tooDeep: linkConstants.TOO_DEEP,
+  noTimestamp: linkConstants.NO_TIME,
+  unknownInterface: linkConstants.NO_INTERFACE,
+} as const;
 
 /** Rows that a filter dropped are counted beside them. */
-export type SkipReason = Exclude<(typeof SKIP_REASONS)[number], ""> | "filtered";
+export type SkipReason = keyof typeof NAMED | "filtered";
+
+export const SKIP_REASONS = Object.entries(NAMED) as [Exclude<SkipReason, "filtered">, number][];

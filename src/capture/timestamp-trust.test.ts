@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { LOOK, StampTrust, StrayCounter } from "./timestamp-trust.ts";
+import { LOOK, OutlierCounter, TimestampTrust } from "./timestamp-trust.ts";
 
 const S = 1e9;
 const DAY = 86_400 * S;
@@ -11,8 +11,8 @@ const TOLERANCE = 5 * S;
 function believe(
   times: readonly number[],
   sizes: readonly number[],
-): { believed: number[]; trust: StampTrust } {
-  const trust = new StampTrust(TOLERANCE);
+): { believed: number[]; trust: TimestampTrust } {
+  const trust = new TimestampTrust(TOLERANCE);
   const believed: number[] = [];
   let open: number[] = [];
   let previous: number | null = null;
@@ -114,7 +114,7 @@ describe("times that can be believed", () => {
 });
 
 test("a counter keeps what is left open itself", () => {
-  const counter = new StrayCounter(TOLERANCE);
+  const counter = new OutlierCounter(TOLERANCE);
   const times = Float64Array.from(bent(steady(100), 99, 1, YEAR));
   counter.observe(times.subarray(0, 60), 60, 0);
   counter.observe(times.subarray(60), 40, 0);

@@ -21,7 +21,7 @@ const SILENCE = 16;
 const BESIDE = 8;
 
 /** Stamps that stray. */
-export interface StrayReport {
+export interface OutlierReport {
   count: number;
   /** By how much at most, from the rows before; 0: none. */
   aheadNs: number;
@@ -33,13 +33,13 @@ export interface StrayReport {
 }
 
 /** The last time of a capture whose largest stamp of any packet, with or without a row, is `largestNs`; both from its first time on. */
-export function lastBelieved({ count, aheadNs, lastNs }: StrayReport, largestNs: number): number {
+export function lastBelieved({ count, aheadNs, lastNs }: OutlierReport, largestNs: number): number {
   if (lastNs === null) return largestNs;
   return (count > 0 && aheadNs > 0) || isNoSilence(largestNs - lastNs, lastNs) ? lastNs : largestNs;
 }
 
 /** "a stamp strays, up to 1 h ahead of those around it" */
-export function strayText({ count, aheadNs, behindNs }: StrayReport): string {
+export function outlierText({ count, aheadNs, behindNs }: OutlierReport): string {
   const by = [];
   if (aheadNs > 0) by.push(`up to ${formatDuration(aheadNs)} ahead of`);
   if (behindNs > 0) by.push(`up to ${formatDuration(behindNs)} behind`);
@@ -47,7 +47,7 @@ export function strayText({ count, aheadNs, behindNs }: StrayReport): string {
   return `${what}, ${by.join(" and ")} those around ${count === 1 ? "it" : "them"}`;
 }
 
-export class StampTrust {
+export class TimestampTrust {
   readonly #toleranceNs: number;
   /** The latest believed stamp. */
   #latest = Number.NEGATIVE_INFINITY;
@@ -55,10 +55,10 @@ export class StampTrust {
   #rows = 0;
   /** The last rows of the batch before were left open. */
   #open = false;
-  #strays = { count: 0, aheadNs: 0, behindNs: 0, setBackNs: 0 };
+  #outliers = { count: 0, aheadNs: 0, behindNs: 0, setBackNs: 0 };
   #room = new Float64Array(0);
   /** The least stamp from each row on. */
-  #least = new Float64Array(0);
+  #minimum = new Float64Array(0);
   /** Of the last batch: a believed time for each row that is decided; null where all are as stamped. */
   believed: Float64Array | null = null;
 
@@ -89,8 +89,8 @@ export class StampTrust {
     return n;
   }
 
-  report(): StrayReport {
-    return { ...this.#strays, lastNs: Number.isFinite(this.#latest) ? this.#latest : null };
+  report(): OutlierReport {
+    return { ...this.#outliers, lastNs: Number.isFinite(this.#latest) ? this.#latest : null };
   }
 
   /** The last rows hold a jump ahead that too few rows follow. */
@@ -114,13 +114,13 @@ export class StampTrust {
   #judge(timeNs: Float64Array, n: number, last: boolean): number {
     if (this.#room.length < n) {
       this.#room = new Float64Array(n);
-      this.#least = new Float64Array(n);
+      this.#minimum = new Float64Array(n);
     }
     const believed = this.#room;
-    let least = Number.POSITIVE_INFINITY;
+    let minimum = Number.POSITIVE_INFINITY;
     for (let k = n - 1; k >= 0; k--) {
-      least = Math.min(least, timeNs[k]!);
-      this.#least[k] = least;
+      minimum = Math.min(minimum, timeNs[k]!);
+      this.#minimum[k] = minimum;
     }
     this.believed = believed;
     this.#open = false;
@@ -135,9 +135,9 @@ export class StampTrust {
         continue;
       }
       const known = last || n - 1 - i >= LOOK;
-      if (this.#isAlone(timeNs, i, n) || (last && this.#straysAtEnd(apart))) this.#stray(apart);
+      if (this.#isAlone(timeNs, i, n) || (last && this.#outliersAtEnd(apart))) this.#outlier(apart);
       else if (known) {
-        this.#strays.setBackNs = Math.max(this.#strays.setBackNs, -apart);
+        this.#outliers.setBackNs = Math.max(this.#outliers.setBackNs, -apart);
         this.#latest = time;
         this.#rows++;
       } else {
@@ -153,19 +153,19 @@ export class StampTrust {
   #begin(timeNs: Float64Array, n: number): number {
     if (Number.isFinite(this.#latest)) return 0;
     let first = 0;
-    const strays = (i: number) =>
+    const outliers = (i: number) =>
       outvoted(timeNs, i, n, Number.NEGATIVE_INFINITY, timeNs[i]! - this.#toleranceNs) ||
       daysBefore(timeNs, i, n);
-    while (strays(first)) first++;
+    while (outliers(first)) first++;
     this.#latest = timeNs[first]!;
     this.#first = this.#latest;
     this.believed!.fill(this.#latest, 0, first);
-    for (let k = 0; k < first; k++) this.#stray(timeNs[k]! - this.#latest);
+    for (let k = 0; k < first; k++) this.#outlier(timeNs[k]! - this.#latest);
     return first;
   }
 
   /** Near the end, where nothing comes back to the time before. A clock that was set back there is none to wait for. */
-  #straysAtEnd(apartNs: number): boolean {
+  #outliersAtEnd(apartNs: number): boolean {
     if (apartNs < 0) return true;
     return this.#rows >= BESIDE && isNoSilence(apartNs, this.#latest - this.#first);
   }
@@ -177,14 +177,14 @@ export class StampTrust {
     const time = timeNs[i]!;
     if (time < from) return outvoted(timeNs, i, n, from, Number.POSITIVE_INFINITY);
     // Mostly there was silence, and nothing comes back.
-    return this.#least[i]! < time - tolerance && outvoted(timeNs, i, n, from, time - tolerance);
+    return this.#minimum[i]! < time - tolerance && outvoted(timeNs, i, n, from, time - tolerance);
   }
 
-  #stray(apartNs: number): void {
-    const strays = this.#strays;
-    strays.count++;
-    strays.aheadNs = Math.max(strays.aheadNs, apartNs);
-    strays.behindNs = Math.max(strays.behindNs, -apartNs);
+  #outlier(apartNs: number): void {
+    const outliers = this.#outliers;
+    outliers.count++;
+    outliers.aheadNs = Math.max(outliers.aheadNs, apartNs);
+    outliers.behindNs = Math.max(outliers.behindNs, -apartNs);
   }
 }
 
@@ -219,27 +219,27 @@ function outvoted(timeNs: Float64Array, i: number, n: number, fromNs: number, to
 }
 
 /** Counts strays where nobody waits for the rows: keeps the stamps that are left open itself. */
-export class StrayCounter {
-  readonly #trust: StampTrust;
+export class OutlierCounter {
+  readonly #trust: TimestampTrust;
   #open = new Float64Array(0);
 
   constructor(toleranceNs: number) {
-    this.#trust = new StampTrust(toleranceNs);
+    this.#trust = new TimestampTrust(toleranceNs);
   }
 
   /** As StampTrust's. */
   observe(timeNs: Float64Array, n: number, backNs: number): void {
-    let stamps = timeNs.subarray(0, n);
+    let timestamps = timeNs.subarray(0, n);
     if (this.#open.length > 0) {
-      stamps = new Float64Array(this.#open.length + n);
-      stamps.set(this.#open);
-      stamps.set(timeNs.subarray(0, n), this.#open.length);
+      timestamps = new Float64Array(this.#open.length + n);
+      timestamps.set(this.#open);
+      timestamps.set(timeNs.subarray(0, n), this.#open.length);
     }
-    this.#open = stamps.slice(this.#trust.observe(stamps, stamps.length, backNs, false));
+    this.#open = timestamps.slice(this.#trust.observe(timestamps, timestamps.length, backNs, false));
   }
 
   /** After the last rows. */
-  report(): StrayReport {
+  report(): OutlierReport {
     this.#trust.observe(this.#open, this.#open.length, 0, true);
     this.#open = new Float64Array(0);
     return this.#trust.report();

@@ -14,7 +14,7 @@ import { jsonPieces } from "../present/json/json-pieces.ts";
 import { formatCompare } from "../present/text/compare-text.ts";
 import { addEstimatorOptions, asksEstimators, chosenEstimators, parameterHelp } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, shareOption } from "./options.ts";
-import { print, writeFile } from "./output.ts";
+import { print, printText, writeFile } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
 
 const ORDERS = ["packets", "mean", "p99", "max", "lost", "bytes"] as const satisfies readonly FlowOrder[];
@@ -109,12 +109,12 @@ ${parameterHelp(table)}`,
 
 async function run(before: string, after: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
   if (isStandardInput(before) && isStandardInput(after)) {
-    throw new UsageError("bad-flag", "both captures are '-': standard input can only be one of them");
+    throw new UsageError("bad-option", "both captures are '-': standard input can only be one of them");
   }
-  if (flags.json && flags.csv) throw new UsageError("bad-flag", "--json and --csv exclude each other");
+  if (flags.json && flags.csv) throw new UsageError("bad-option", "--json and --csv exclude each other");
   const plans = chosenEstimators({ ...flags }, table);
   if (flags.flowRecords !== undefined && plans.length === 0)
-    throw new UsageError("bad-flag", "--flow-records is for estimators", "name them: --estimators colate");
+    throw new UsageError("bad-option", "--flow-records is for estimators", "name them: --estimators colate");
   const progress = new Progress("comparing");
   const options: CompareOptions = {
     before,
@@ -144,12 +144,10 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
   else {
     const packets = report.before.packets + report.after.packets;
     const rate = packets / Math.max(seconds, 1e-3) / 1e6;
-    await print([
-      formatCompare(report, { top: flags.top, sort: flags.sort, colours }),
-      colours.dim(
-        `\n${formatCount(packets)} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`,
-      ),
-    ]);
+    const spent = `\n${formatCount(packets)} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`;
+    await printText(
+      formatCompare(report, { top: flags.top, sort: flags.sort, colours }) + colours.dim(spent),
+    );
   }
   comparison.free();
   if (flags.html !== undefined) process.stderr.write(`report written to ${flags.html}\n`);

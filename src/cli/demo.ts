@@ -5,7 +5,7 @@ import { findPackageFile } from "../base/package-file.ts";
 import { compareCaptures } from "../compare/compare.ts";
 import { renderComparePage } from "../present/html/report-page.ts";
 import { formatCompare } from "../present/text/compare-text.ts";
-import { writeFile } from "./output.ts";
+import { printJson, printText, writeFile } from "./output.ts";
 import { colours } from "./terminal.ts";
 
 export function demoCommand(): Command {
@@ -27,13 +27,13 @@ Examples:
       const [before, after] = ["router-in.pcap.gz", "router-out.pcap.gz"].map(demoFile) as [string, string];
       const report = await compareCaptures({ before, after, epochNs: 20e6 });
       writeFile(flags.html, renderComparePage(report));
-      if (flags.json) process.stdout.write(`${JSON.stringify(report)}\n`);
+      if (flags.json) await printJson(report);
       else {
         process.stdout.write(
           "A Linux router, captured at its ingress and after its 60 Mbit/s queue. The command behind this:\n" +
             `  hoptime compare ${before} ${after} --epoch 20ms --html ${flags.html}\n\n`,
         );
-        process.stdout.write(formatCompare(report, { top: 10, sort: "packets", colours }));
+        await printText(formatCompare(report, { top: 10, sort: "packets", colours }));
       }
       process.stderr.write(`\nThe report is at ${resolve(flags.html)}: open it in a browser.\n`);
     });

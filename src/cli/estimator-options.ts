@@ -1,6 +1,6 @@
 /** `--lda k=v,…`: one option per estimator of the table, for the commands that run or ask estimators. */
 import { type Command, Option } from "commander";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import type { Estimator, ParameterSpec, ParameterValues } from "../estimators/estimator.ts";
 import { findAmong, parseParameters } from "../estimators/parameters.ts";
 
@@ -53,7 +53,7 @@ export function chosenEstimators(
   for (const name of Object.keys(given)) {
     if (names.includes(name)) continue;
     const hint = `add --estimators ${[...names, name].join(",")}`;
-    throw new UsageError("bad-flag", `--${name} is given, but ${name} is not run`, hint);
+    throw new UsageError("bad-option", `--${name} is given, but ${name} is not run`, hint);
   }
   return names.map((name) => {
     const estimator = findAmong(table, name);
@@ -83,6 +83,6 @@ export function splitNames(flag: string, text: string): string[] {
     .split(",")
     .map((n) => n.trim())
     .filter((n) => n !== "");
-  if (names.length === 0) throw new UsageError("bad-flag", `${flag} ${text}: names nothing`);
+  if (names.length === 0) throw invalidValue(flag.replace(/^--/, ""), text, "names joined with commas");
   return names;
 }

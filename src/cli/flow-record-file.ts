@@ -1,12 +1,12 @@
 /** --flow-records: the records of a file, and what is to be said of them, which belongs to the notes of what is made from them. */
 import { type FlowRecord, readFlowRecordFile } from "../flow-records/flow-records.ts";
 
-export interface ToldFlowRecords {
+export interface NamedFlowRecords {
   flowRecords: FlowRecord[] | undefined;
   flowRecordNotes: string[];
 }
 
-export async function tellFlowRecords(path: string | undefined): Promise<ToldFlowRecords> {
+export async function tellFlowRecords(path: string | undefined): Promise<NamedFlowRecords> {
   if (path === undefined) return { flowRecords: undefined, flowRecordNotes: [] };
   const { records, notes } = await readFlowRecordFile(path);
   return { flowRecords: records, flowRecordNotes: notes.map((note) => `${path}: ${note}`) };

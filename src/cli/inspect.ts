@@ -5,6 +5,7 @@ import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import { protocolName } from "../capture/flow/flow-text.ts";
 import { type InspectReport, inspectCapture } from "../inspect/inspect.ts";
+import { printJson, printText } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
 
 export function inspectCommand(): Command {
@@ -35,7 +36,7 @@ Examples:
         inner: flags.inner ?? false,
         onProgress: (done, total, packets) => progress.update(done, total, packets),
       }).finally(() => progress.clear());
-      process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : format(report));
+      await (flags.json ? printJson(report) : printText(format(report)));
       if (report.partial) {
         process.stderr.write(`hoptime: ${report.partial}; the numbers cover what was read until there\n`);
         process.exitCode = 2;

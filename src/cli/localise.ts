@@ -8,7 +8,7 @@ import { localiseRecords } from "../network/localise/from-records.ts";
 import { renderLocalisationHtml } from "../present/html/localise-html.ts";
 import { formatLocalisation } from "../present/text/localise-text.ts";
 import { choiceOption, durationOption } from "./options.ts";
-import { writeFile } from "./output.ts";
+import { printJson, printText, writeFile } from "./output.ts";
 import { Progress } from "./terminal.ts";
 
 interface Flags {
@@ -66,13 +66,13 @@ Examples:
     )
     .action(async (files: string[], flags: Flags) => {
       if (flags.records !== undefined) {
-        fromRecords(flags.records, files, flags);
+        await fromRecords(flags.records, files, flags);
         return;
       }
       for (const flag of ["path", "estimator", "from", "to"] as const)
         if (flags[flag] !== undefined)
           throw new UsageError(
-            "bad-flag",
+            "bad-option",
             `--${flag} goes with --records`,
             "captures are given in path order",
           );
@@ -89,8 +89,8 @@ Examples:
       }).finally(() => progress.clear());
       const { localisation, originNs, reports } = captured;
       if (flags.html !== undefined) writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
-      if (flags.json) process.stdout.write(`${JSON.stringify(localisationJson(captured))}\n`);
-      else process.stdout.write(formatLocalisation(localisation, { originNs }));
+      if (flags.json) await printJson(localisationJson(captured));
+      else await printText(formatLocalisation(localisation, { originNs }));
       if (flags.html !== undefined) process.stderr.write(`page written to ${flags.html}\n`);
       for (const side of new Set(reports.flatMap((r) => [r.before.partial, r.after.partial]))) {
         if (side === null) continue;
@@ -100,13 +100,13 @@ Examples:
     });
 }
 
-function fromRecords(directory: string, files: string[], flags: Flags): void {
-  if (files.length > 0) throw new UsageError("bad-flag", "give captures or --records, not both");
+async function fromRecords(directory: string, files: string[], flags: Flags): Promise<void> {
+  if (files.length > 0) throw new UsageError("bad-option", "give captures or --records, not both");
   for (const flag of ["epoch", "filter", "names", "inner"] as const)
     if (flags[flag] !== undefined)
-      throw new UsageError("bad-flag", `--${flag} goes with captures`, "records were made with theirs");
+      throw new UsageError("bad-option", `--${flag} goes with captures`, "records were made with theirs");
   if (flags.path === undefined)
-    throw new UsageError("bad-flag", "--records needs --path", "--path A,B,C: the points in path order");
+    throw new UsageError("bad-option", "--records needs --path", "--path A,B,C: the points in path order");
   const { localisation, originNs } = localiseRecords({
     directory,
     points: flags.path.split(","),
@@ -115,6 +115,6 @@ function fromRecords(directory: string, files: string[], flags: Flags): void {
     toNs: flags.to,
   });
   if (flags.html !== undefined) writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
-  if (flags.json) process.stdout.write(`${JSON.stringify(absoluteTimes(localisation, originNs))}\n`);
-  else process.stdout.write(formatLocalisation(localisation, { originNs }));
+  if (flags.json) await printJson(absoluteTimes(localisation, originNs));
+  else await printText(formatLocalisation(localisation, { originNs }));
 }

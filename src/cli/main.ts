@@ -2,8 +2,11 @@
 /** The command line: finds the command, runs it, turns failures into one line and an exit code. Commands are loaded only when asked for. */
 import type { Command } from "commander";
 import { FormatError, UsageError } from "../base/errors.ts";
+import { memoryError } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
+import { usageLine } from "./flags.ts";
 import { endOutput } from "./output.ts";
+import { endedBySignal } from "./signals.ts";
 
 interface Entry {
   name: string;
@@ -105,12 +108,14 @@ function usage(): string {
 }
 
 /** One line for people; the stack only for bugs of ours. */
-function fail(error: unknown): number {
+function fail(failure: unknown): number {
+  // Thrown by what a signal ended: nothing is wrong.
+  const ended = endedBySignal();
+  if (ended !== null && typeof failure === "string") return ended;
+  const error = memoryError(failure) ?? failure;
   if (error instanceof UsageError || error instanceof FormatError) {
-    // One line, unless the hint draws (a caret below an expression).
-    const hint = error instanceof UsageError ? error.hint : undefined;
-    const tail = hint === undefined ? "" : hint.includes("\n") ? `\n${hint}` : `; ${hint}`;
-    process.stderr.write(`hoptime: ${error.message}${tail}\n`);
+    const line = error instanceof UsageError ? usageLine(error) : error.message;
+    process.stderr.write(`hoptime: ${line}\n`);
     return 2;
   }
   const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
@@ -138,7 +143,11 @@ async function main(argv: string[]): Promise<number> {
   if (!entry) {
     const near = COMMANDS.filter((c) => c.name.startsWith(name[0] ?? "") || c.name.includes(name));
     const meant = near.length > 0 ? `did you mean ${near.map((c) => c.name).join(" or ")}? ` : "";
-    throw new UsageError("bad-flag", `there is no command '${name}'`, `${meant}'hoptime --help' lists them`);
+    throw new UsageError(
+      "bad-option",
+      `there is no command '${name}'`,
+      `${meant}'hoptime --help' lists them`,
+    );
   }
   const command = (await entry.load(rest)).name(`hoptime ${name}`).exitOverride();
   command.configureOutput({
@@ -154,7 +163,7 @@ async function main(argv: string[]): Promise<number> {
       return 0;
     if (code?.startsWith("commander.")) {
       throw new UsageError(
-        "bad-flag",
+        "bad-option",
         message
           .replace(/^error: /, "")
           .replace(/\.$/, "")

@@ -1,14 +1,16 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
 import { Command } from "commander";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import { formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
-import type { CutChoice } from "../observe/observe-captures.ts";
+import type { CutChoice } from "../observe/lane.ts";
 import { type ObservationReport, observePoint } from "../observe/observe-point.ts";
 import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption } from "./options.ts";
+import { printJson, printText } from "./output.ts";
+import { endingSignal } from "./signals.ts";
 import { colours, Progress } from "./terminal.ts";
 
 const ROLES = ["sender", "receiver", "both"] as const;
@@ -32,6 +34,7 @@ interface Flags {
   delays?: "rli";
   drain?: number;
   window: number;
+  follow?: boolean;
   keep?: number;
   maxSize?: number;
   json?: boolean;
@@ -49,6 +52,8 @@ Examples:
   hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --segment 'A:C=dst net 10.3.0.0/16' --to records
   hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
   hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
+  tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
+  hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
   hoptime observe b.pcap --delays rli --drain 60mbit --point B --estimators maple --to records
 `;
@@ -103,8 +108,20 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       choiceOption("--delays", ["rli"] as const),
     )
     .option("--drain <rate>", "with --delays: drain rate of the queue passed, e.g. 60mbit", rateOption)
-    .option("--keep <time>", "remove records that ended longer before the newest", durationOption("--keep"))
-    .option("--max-size <bytes>", "remove the oldest records beyond this: 500MB, 10GB", sizeOption)
+    .option(
+      "--follow",
+      "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
+    )
+    .option(
+      "--keep <time>",
+      "remove records of this point that ended longer than this before its newest",
+      durationOption("--keep"),
+    )
+    .option(
+      "--max-size <bytes>",
+      "remove the oldest records of this point beyond this: 500MB, 10GB",
+      sizeOption,
+    )
     .option("--json", "print what was done as JSON (format hoptime.observation/1)");
   addEstimatorOptions(command, table);
   return command
@@ -130,7 +147,9 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     key: flags.key,
     cover: flags.cover,
     table,
+    signal: endingSignal(),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
+    ...(flags.follow === undefined ? {} : { follow: flags.follow }),
     ...(flags.filter === undefined ? {} : { filter: flags.filter }),
     ...(flags.segment === undefined ? {} : { segments: flags.segment }),
     ...(flags.class === undefined ? {} : { classes: flags.class }),
@@ -143,7 +162,11 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
   }).finally(() => progress.clear());
-  process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : format(report));
+  await (flags.json ? printJson(report) : printText(format(report)));
+  for (const line of report.refused) {
+    process.stderr.write(`hoptime: not stored: ${line}\n`);
+    process.exitCode = 2;
+  }
   for (const capture of report.captures) {
     if (!capture.partial) continue;
     process.stderr.write(`hoptime: ${capture.partial}; the records cover what was read until there\n`);
@@ -157,24 +180,19 @@ export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] |
   const mode = cut ?? (packets ? "delimited" : "aligned");
   if (mode === "control") {
     if (epoch !== undefined)
-      throw new UsageError("bad-flag", "--epoch: the messages of --cut control tell the epochs");
+      throw new UsageError("bad-option", "--epoch: the messages of --cut control tell the epochs");
     return { mode };
   }
   if (mode === "delimited") {
     const every = epoch === undefined ? 65_536 : Number(packets?.[1] ?? Number.NaN);
     if (!(every >= 2 && every <= 2 ** 31)) {
-      throw new UsageError(
-        "bad-flag",
-        `--epoch ${epoch}: --cut delimited counts packets`,
-        "write 65536p, from 2p to 2147483648p",
-      );
+      throw invalidValue("epoch", epoch, "packets for --cut delimited, from 2p to 2147483648p, e.g. 65536p");
     }
     return { mode, every };
   }
-  if (packets)
-    throw new UsageError("bad-flag", `--epoch ${epoch}: --cut aligned needs a time`, "write 1s or 250ms");
+  if (packets) throw invalidValue("epoch", epoch, "a time for --cut aligned, e.g. 1s or 250ms");
   const ns = parseDuration(epoch ?? "1s");
-  if (!(ns >= 1000)) throw new UsageError("bad-time", `--epoch ${epoch}: must be at least 1us`);
+  if (!(ns >= 1000)) throw invalidValue("epoch", epoch, "at least 1us", { code: "bad-time" });
   return { mode, lengthNs: BigInt(ns) };
 }
 
@@ -194,10 +212,12 @@ function format(report: ObservationReport): string {
     const name = lane.segment === "" ? "filter" : lane.segment;
     lines.push(`${c.bold(name)} ${lane.filter}: ${formatCount(lane.packets)} packets, ${lane.role}`);
   }
-  const { stored, unchanged, replaced, bytes, removed } = report.records;
+  const { stored, unchanged, replaced, merged, refused, bytes, removed } = report.records;
   const other = [
     unchanged > 0 ? `${formatCount(unchanged)} were there` : "",
     replaced > 0 ? `${formatCount(replaced)} replaced` : "",
+    merged > 0 ? `${formatCount(merged)} merged with another part of their epoch` : "",
+    refused > 0 ? `${formatCount(refused)} not stored` : "",
     removed > 0 ? `${formatCount(removed)} old ones removed` : "",
   ].filter((t) => t !== "");
   const per = packets > 0 && bytes > 0 ? `, ${((8 * bytes) / packets).toFixed(3)} bit/packet` : "";
@@ -217,7 +237,7 @@ function cutText(cut: string): string {
 
 function seedOption(text: string): bigint {
   if (!/^(0x[0-9a-fA-F]+|\d+)$/.test(text) || BigInt(text) >= 1n << 64n) {
-    throw new UsageError("bad-flag", `--seed ${text}: must be a whole number below 2^64`);
+    throw invalidValue("seed", text, "a whole number below 2^64");
   }
   return BigInt(text);
 }
@@ -227,7 +247,6 @@ const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9
 function sizeOption(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
   const bytes = match ? Math.floor(Number(match[1]) * SIZES[match[2] ?? "B"]!) : 0;
-  if (!(bytes >= 1))
-    throw new UsageError("bad-flag", `--max-size ${text}: is not a size above 0`, "such as 500MB or 10GB");
+  if (!(bytes >= 1)) throw invalidValue("max-size", text, "a size, e.g. 500MB or 10GB");
   return bytes;
 }

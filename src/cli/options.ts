@@ -1,26 +1,32 @@
 /** Options that several commands share, parsed the same way everywhere. */
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, oneOf, type UsageCode, UsageError } from "../base/errors.ts";
+import { formatCount } from "../base/quantity.ts";
 import { parseDuration } from "../base/time.ts";
 
-/** For commander: `--window 250ms` to ns; what is wrong is named with the flag. */
+/** For commander: `--window 250ms` to ns. */
 export function durationOption(flag: string): (text: string) => number {
   return (text) => {
     const ns = parse(flag, text);
-    if (!(ns > 0))
-      throw new UsageError("bad-time", `${flag} ${text}: must be longer than 0`, "e.g. 1s, 250ms, 10us");
+    if (!(ns > 0)) throw invalid(flag, text, "a time above 0, e.g. 1s, 250ms or 10us", "bad-time");
     return ns;
   };
 }
 
-/** Trouble with a duration says of which flag. */
 function parse(flag: string, text: string): number {
   try {
     return parseDuration(text);
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    throw new UsageError(error.code, `${flag}: ${error.message}`, error.hint, { cause: error });
+  } catch (cause) {
+    if (!(cause instanceof UsageError)) throw cause;
+    const { problem, hint } = cause;
+    throw new UsageError(cause.code, problem, hint, { parameter: plain(flag), value: text, cause });
   }
 }
+
+function invalid(flag: string, text: string, expected: string, code: UsageCode = "bad-option"): UsageError {
+  return invalidValue(plain(flag), text, expected, { code });
+}
+
+const plain = (flag: string) => flag.replace(/^--/, "");
 
 export function integerOption(
   flag: string,
@@ -30,8 +36,11 @@ export function integerOption(
   return (text) => {
     const n = text.trim() === "" ? Number.NaN : Number(text);
     if (!Number.isInteger(n) || n < min || n > max) {
-      const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
-      throw new UsageError("bad-flag", `${flag} ${text}: must be a whole number ${range}`);
+      const range =
+        max === Number.MAX_SAFE_INTEGER
+          ? `of at least ${formatCount(min)}`
+          : `from ${formatCount(min)} to ${formatCount(max)}`;
+      throw invalid(flag, text, `a whole number ${range}`);
     }
     return n;
   };
@@ -39,9 +48,7 @@ export function integerOption(
 
 export function choiceOption<T extends string>(flag: string, choices: readonly T[]): (text: string) => T {
   return (text) => {
-    if (!(choices as readonly string[]).includes(text)) {
-      throw new UsageError("bad-flag", `${flag} ${text}: is none of ${choices.join(", ")}`);
-    }
+    if (!(choices as readonly string[]).includes(text)) throw invalid(flag, text, oneOf(choices));
     return text as T;
   };
 }
@@ -52,7 +59,7 @@ export function shareOption(flag: string, { zero = false } = {}): (text: string)
     const match = /^\s*([0-9.eE+-]+)\s*(%?)\s*$/.exec(text);
     const share = match ? Number(match[1]) / (match[2] === "%" ? 100 : 1) : Number.NaN;
     if (!((share > 0 || (zero && share === 0)) && share < 1)) {
-      throw new UsageError("bad-flag", `${flag} ${text}: must lie between 0 and 1`, "e.g. 0.95 or 95%");
+      throw invalid(flag, text, "a share between 0 and 1, e.g. 0.95 or 95%");
     }
     return share;
   };
@@ -62,17 +69,17 @@ export function shareOption(flag: string, { zero = false } = {}): (text: string)
 export function positiveOption(flag: string): (text: string) => number {
   return (text) => {
     const n = text.trim() === "" ? Number.NaN : Number(text);
-    if (!(Number.isFinite(n) && n > 0))
-      throw new UsageError("bad-flag", `${flag} ${text}: must be a number above 0`);
+    if (!(Number.isFinite(n) && n > 0)) throw invalid(flag, text, "a number above 0");
     return n;
   };
 }
 
+const RATE_UNITS: Readonly<Record<string, number>> = { "": 1, k: 1e3, m: 1e6, g: 1e9 };
+
 /** 60mbit, 10gbit … as bit/s. */
 export function rateOption(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit)?(?:\/s)?$/i.exec(text.trim());
-  if (!match) throw new UsageError("bad-flag", `--drain ${text}: is no rate`, "e.g. 60mbit, 10gbit");
-  return (
-    Number(match[1]) * { "": 1, k: 1e3, m: 1e6, g: 1e9 }[match[2]!.toLowerCase() as "" | "k" | "m" | "g"]
-  );
+  const unit = RATE_UNITS[(match?.[2] ?? "").toLowerCase()];
+  if (!match || unit === undefined) throw invalid("--drain", text, "a rate, e.g. 60mbit or 10gbit");
+  return Number(match[1]) * unit;
 }

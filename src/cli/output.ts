@@ -2,6 +2,16 @@
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
+import { withFlags } from "./flags.ts";
+
+/** Text for people, from the library: what it says of parameters is said of flags. */
+export async function printText(text: string): Promise<void> {
+  await print([withFlags(text)]);
+}
+
+export async function printJson(value: unknown): Promise<void> {
+  await print([JSON.stringify(value), "\n"]);
+}
 
 const PIECE_CHARACTERS = 1 << 16;
 

@@ -71,9 +71,9 @@ describe("hoptime plan", () => {
 
   it.each([
     [["missing.csv"], UsageError, "missing.csv: no such file"],
-    [["NET", "--strategy", "best"], UsageError, "is none of greedy"],
-    [["NET", "--upgrade", "x"], UsageError, "--upgrade x: must be a whole number"],
-    [["NET", "--budget", "much"], UsageError, "--budget: 'much'"],
+    [["NET", "--strategy", "best"], UsageError, "expected greedy"],
+    [["NET", "--upgrade", "x"], UsageError, "upgrade: invalid value"],
+    [["NET", "--budget", "much"], UsageError, "budget: invalid value"],
     [["NET", "--svg", "/nowhere/at/all.svg"], UsageError, "cannot be written"],
     [["BAD"], FormatError, "line 2: weight 'heavy'"],
   ])("%j is refused with one line", async (args, kind, message) => {

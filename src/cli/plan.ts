@@ -1,7 +1,7 @@
 /** `hoptime plan`: which routers to upgrade first. Parse, call planUpgrades, print. */
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import { parseDemands } from "../network/plan/demands.ts";
 import { planUpgrades, STRATEGIES, type Strategy } from "../network/plan/plan.ts";
 import { meaningfulLines } from "../network/topology/text-lines.ts";
@@ -9,6 +9,7 @@ import { loadTopology, readMap, toText } from "../network/topology/topology-form
 import { renderPlanHtml, renderPlanSvg } from "../present/svg/plan-picture.ts";
 import { formatPlan } from "../present/text/plan-text.ts";
 import { choiceOption, integerOption } from "./options.ts";
+import { printJson, printText } from "./output.ts";
 
 interface PlanFlags {
   upgrade: number;
@@ -59,7 +60,7 @@ export function planCommand(): Command {
     .action(runPlan);
 }
 
-function runPlan(map: string, flags: PlanFlags): void {
+async function runPlan(map: string, flags: PlanFlags): Promise<void> {
   const topology = loadTopology(map, flags.latencies === undefined ? {} : { latencies: flags.latencies });
   const plan = planUpgrades(topology, {
     upgrade: flags.upgrade,
@@ -74,7 +75,7 @@ function runPlan(map: string, flags: PlanFlags): void {
   });
   if (flags.svg !== undefined) write(flags.svg, renderPlanSvg(topology, plan));
   if (flags.html !== undefined) write(flags.html, renderPlanHtml(topology, plan));
-  process.stdout.write(flags.json ? `${JSON.stringify(plan)}\n` : formatPlan(plan));
+  await (flags.json ? printJson(plan) : printText(formatPlan(plan)));
 }
 
 function readCosts(file: string): Map<string, number> {
@@ -109,6 +110,6 @@ function write(file: string, content: string): void {
 function amount(text: string): number {
   const value = Number(text);
   if (text.trim() === "" || !(value >= 0 && Number.isFinite(value)))
-    throw new UsageError("bad-flag", `--budget: '${text}' is not a number from 0`);
+    throw invalidValue("budget", text, "a number of at least 0");
   return value;
 }

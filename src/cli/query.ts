@@ -14,6 +14,7 @@ import { DEFAULT_CONFIDENCE } from "../query/segment/question.ts";
 import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
 import { tellFlowRecords } from "./flow-record-file.ts";
 import { durationOption, integerOption } from "./options.ts";
+import { printJson, printText } from "./output.ts";
 import { colours } from "./terminal.ts";
 
 interface Flags {
@@ -122,7 +123,7 @@ async function runPackets(directory: string, flags: Flags, table: readonly Estim
     { table },
   );
   archive.close();
-  process.stdout.write(flags.json ? `${JSON.stringify(answer)}\n` : formatPacketAnswer(answer, colours));
+  await (flags.json ? printJson(answer) : printText(formatPacketAnswer(answer, colours)));
 }
 
 function askedPackets({ packet, flow, ipid, capture, filter, group, top }: Flags): AskedPackets {
@@ -165,7 +166,5 @@ async function run(directory: string, flags: Flags, table: readonly Estimator[])
   archive.close();
   const series =
     flags.series === true ? Number.POSITIVE_INFINITY : flags.series === undefined ? 0 : Number(flags.series);
-  process.stdout.write(
-    flags.json ? `${JSON.stringify(answer)}\n` : formatAnswer(answer, { colours, series }),
-  );
+  await (flags.json ? printJson(answer) : printText(formatAnswer(answer, { colours, series })));
 }

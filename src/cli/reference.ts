@@ -3,6 +3,8 @@ import { Command } from "commander";
 import { type ReferenceSummary, sendReferences } from "../delays/reference-sender.ts";
 import { STAMP_PORT } from "../delays/stamp.ts";
 import { durationOption, integerOption, rateOption } from "./options.ts";
+import { printJson, printText } from "./output.ts";
+import { endingSignal } from "./signals.ts";
 
 interface Flags {
   to: string;
@@ -55,8 +57,9 @@ Examples:
         durationNs: flags.for,
         session: flags.session,
         bytes: flags.bytes,
+        signal: endingSignal(),
       });
-      process.stdout.write(flags.json ? `${JSON.stringify(summary)}\n` : describe(summary));
+      await (flags.json ? printJson(summary) : printText(describe(summary)));
     });
 }
 

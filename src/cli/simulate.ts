@@ -19,6 +19,8 @@ import {
   readScenario,
 } from "../simulate/scenario-text.ts";
 import { choiceOption, durationOption, integerOption } from "./options.ts";
+import { printJson, printText } from "./output.ts";
+import { endingSignal } from "./signals.ts";
 import { colours } from "./terminal.ts";
 
 interface Flags {
@@ -58,12 +60,7 @@ export function simulateCommand(): Command {
       "--scenario <file>",
       "the whole scenario from a JSON file (docs/simulate.md); --seed still counts",
     )
-    .option(
-      "--rate <pps>",
-      "synthetic traffic: packets per second",
-      (t) => parseQuantity(t, "--rate"),
-      100_000,
-    )
+    .option("--rate <pps>", "synthetic traffic: packets per second", (t) => parseQuantity(t, "rate"), 100_000)
     .option(
       "--duration <time>",
       "length of the traffic (default 1s; a replay: once)",
@@ -75,7 +72,7 @@ export function simulateCommand(): Command {
       integerOption("--inputs", 1, 255),
     )
     .option("--replay <file>", "traffic of a capture instead; longer than it, it is looped with fresh flows")
-    .option("--time-scale <x>", "replay in x times the time", (t) => parseQuantity(t, "--time-scale"))
+    .option("--time-scale <x>", "replay in x times the time", (t) => parseQuantity(t, "time-scale"))
     .option(
       "--queue <kind>",
       "red, droptail or none",
@@ -83,16 +80,16 @@ export function simulateCommand(): Command {
       "red",
     )
     .option("--utilisation <share>", "load of the queue (default 0.8): finds the drain rate", (t) =>
-      parseQuantity(t.endsWith("%") ? String(Number(t.slice(0, -1)) / 100) : t, "--utilisation"),
+      parseQuantity(t.endsWith("%") ? String(Number(t.slice(0, -1)) / 100) : t, "utilisation"),
     )
-    .option("--drain <bit/s>", "drain rate of the queue, instead", (t) => parseQuantity(t, "--drain"))
+    .option("--drain <bit/s>", "drain rate of the queue, instead", (t) => parseQuantity(t, "drain"))
     .option("--capacity <packets>", "size of the queue (default 10000)", integerOption("--capacity", 1))
     .option(
       "--paths <n>",
       "so many queues in parallel, chosen by flow (ECMP)",
       integerOption("--paths", 2, 1024),
     )
-    .option("--cross <pps>", "cross traffic through the same queue", (t) => parseQuantity(t, "--cross"))
+    .option("--cross <pps>", "cross traffic through the same queue", (t) => parseQuantity(t, "cross"))
     .option(
       "--delay <model>",
       "delay behind the queue: weibull:133us:0.6, per-flow, constant:1ms, ...",
@@ -105,7 +102,7 @@ export function simulateCommand(): Command {
       "clock of a point: receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us (again for others)",
       (text: string, before: { point: string; clock: Clock }[] = []) => [...before, parseClock(text)],
     )
-    .option("--probes <pps>", "active probes (STAMP) among the traffic", (t) => parseQuantity(t, "--probes"))
+    .option("--probes <pps>", "active probes (STAMP) among the traffic", (t) => parseQuantity(t, "probes"))
     .option(
       "--references <scheme>",
       "reference packets for rli: adaptive, 1-in-300 or every 780us",
@@ -140,9 +137,10 @@ Examples:
         ...(flags.snap === undefined ? {} : { snapLength: flags.snap }),
         packets: flags.packets ?? false,
         ownPayload: stampPayload,
+        signal: endingSignal(),
       });
       const { flows: _, ...head } = truth;
-      process.stdout.write(flags.json ? `${JSON.stringify(head)}\n` : format(truth, flags));
+      await (flags.json ? printJson(head) : printText(format(truth, flags)));
     });
 }
 
@@ -154,7 +152,7 @@ function refuseBesideScenario(command: Command): void {
     const name = option.attributeName();
     if (BESIDE_SCENARIO.has(name) || command.getOptionValueSource(name) !== "cli") continue;
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       `${option.long} does not go with --scenario, which says it all`,
       "write it into the scenario's file",
     );
@@ -170,7 +168,7 @@ function parseReferences(text: string): Injection {
   if (every !== undefined) return { kind: "packets", every: Number(every) };
   if (!/^[0-9.]+ *[a-z]+$/.test(text))
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       `--references ${text}: is no scheme`,
       "write adaptive, 1-in-300 or a time such as 780us",
     );
@@ -181,7 +179,7 @@ function makeInjector(injection: Injection, rateBps: number | null): Injector {
   if (injection.kind !== "adaptive") return referenceInjector(injection);
   if (rateBps === null)
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       "--references adaptive needs a queue: its utilisation sets the pace",
       "write --references 1-in-300",
     );
@@ -224,7 +222,7 @@ function fromFlags(f: Flags): Scenario {
     } else path.push({ kind: "paths", choose: "flow", paths: Array.from({ length: f.paths }, () => spec) });
   }
   if (f.cross !== undefined && (f.queue === "none" || f.paths !== undefined))
-    throw new UsageError("bad-flag", "--cross needs one queue", "leave out --paths and --queue none");
+    throw new UsageError("bad-option", "--cross needs one queue", "leave out --paths and --queue none");
   if (f.delay) path.push({ kind: "delay", model: f.delay });
   if (f.loss) path.push(f.loss);
   if (f.reorder) path.push(f.reorder);

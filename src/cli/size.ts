@@ -1,7 +1,7 @@
 /** `hoptime size ESTIMATOR`: from the traffic and what is wanted to a geometry, its cost and how well it will do. */
 import { Command } from "commander";
-import { UsageError } from "../base/errors.ts";
-import { formatBytes, formatCount, formatPercent } from "../base/quantity.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
+import { formatBitRate, formatBytes, formatCount, formatPercent, significant } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import type { Estimator, ParameterValues, SizeAnswer, SizeRequest, Sizing } from "../estimators/estimator.ts";
 import { formatParameters, parseParameters } from "../estimators/parameters.ts";
@@ -9,6 +9,7 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import { busiestEpoch } from "../inspect/traffic.ts";
 import { parameterHelp } from "./estimator-options.ts";
 import { durationOption, positiveOption, shareOption } from "./options.ts";
+import { printJson, printText } from "./output.ts";
 import { type Column, colours, formatTable } from "./terminal.ts";
 
 interface Flags {
@@ -24,7 +25,7 @@ interface Flags {
   flowSize?: number;
   reliability?: number;
   interval?: number;
-  strangers?: number;
+  falsePositives?: number;
   memory?: number;
   set?: string;
   json?: boolean;
@@ -43,13 +44,13 @@ export function sizeCommand(): Command {
 Examples:
   hoptime size lda --packets 5e6 --loss 1% --error 1%
   hoptime size lda --capture a.pcap --loss 0.1%,5% --memory 8kB --json
-  hoptime size maple --packets 400e3 --flows 68e3 --error 3% --strangers 10%
+  hoptime size maple --packets 400e3 --flows 68e3 --error 3% --false-positives 10%
   hoptime size ${sizes[0]} --help   all options`,
     )
     .action((name: string | undefined) => {
       const wrong = name === undefined ? "whose size is not said" : `'${name}' has no sizes to choose`;
       throw new UsageError(
-        "bad-flag",
+        "bad-option",
         wrong,
         `hoptime size ${sizes.join("|")} --packets 5e6 --loss 1% --error 1%`,
       );
@@ -97,9 +98,9 @@ function sizeOf(estimator: Estimator, sizing: Sizing): Command {
       shareOption("--interval"),
     )
     .option(
-      "--strangers <share>",
+      "--false-positives <share>",
       "stores of packets: wanted probability that a packet which never came by is answered",
-      shareOption("--strangers"),
+      shareOption("--false-positives"),
     )
     .option("--memory <bytes>", "what one tap may hold: 16384, 16kB, 1MB", memoryOption)
     .option(
@@ -118,7 +119,7 @@ async function run(estimator: Estimator, sizing: Sizing, flags: Flags): Promise<
     flags.error !== undefined ? "--error" : flags.reliability !== undefined ? "--reliability" : null;
   if (wanted !== null && flags.memory !== undefined) {
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       `${wanted} and --memory exclude each other`,
       "one follows from the other",
     );
@@ -126,8 +127,8 @@ async function run(estimator: Estimator, sizing: Sizing, flags: Flags): Promise<
   const { request, notes } = await readRequest(estimator, flags);
   const answer = sizing.size(request);
   answer.notes.unshift(...notes);
-  if (flags.json) process.stdout.write(`${JSON.stringify(toJson(estimator, request, answer))}\n`);
-  else process.stdout.write(format(estimator, request, answer));
+  if (flags.json) await printJson(toJson(estimator, request, answer));
+  else await printText(format(estimator, request, answer));
 }
 
 async function readRequest(
@@ -144,7 +145,7 @@ async function readRequest(
       key: flags.key,
       filter: flags.filter,
     });
-    if (!traffic) throw new UsageError("bad-flag", `--capture ${flags.capture}: there are no packets in it`);
+    if (!traffic) throw new UsageError("bad-option", `no packets in ${flags.capture}`);
     if (traffic.short)
       notes.push("the capture is shorter than an epoch: a whole one would hold more packets");
     packets ??= traffic.packets;
@@ -153,7 +154,7 @@ async function readRequest(
   }
   if (packets === null) {
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       "how many packets an epoch has is not known",
       "give --packets N or --capture FILE",
     );
@@ -169,7 +170,7 @@ async function readRequest(
     flowSize: flags.flowSize ?? null,
     reliability: flags.reliability ?? null,
     interval: flags.interval ?? null,
-    absent: flags.strangers ?? null,
+    absent: flags.falsePositives ?? null,
     memoryBytes: flags.memory ?? null,
     fixed: fixedParameters(estimator, flags.set),
   };
@@ -196,7 +197,6 @@ function toJson(estimator: Estimator, request: SizeRequest, answer: SizeAnswer):
 }
 
 function format(estimator: Estimator, request: SizeRequest, answer: SizeAnswer): string {
-  const rate = answer.bitsPerSecond / 1e3;
   const columns: Column<SizeAnswer["predictions"][number]>[] = [
     { title: "loss", value: (p) => formatPercent(p.loss, 3) },
     { title: "quantity", align: "left", value: (p) => p.quantity },
@@ -218,7 +218,7 @@ function format(estimator: Estimator, request: SizeRequest, answer: SizeAnswer):
     `${colours.bold(estimator.name)} for ${formatCount(Math.round(request.packets))} packets per ${formatDuration(request.epochNs)}${request.flows === null ? "" : `, ${formatCount(request.flows)} flows`}`,
     `  option     --${estimator.name} ${formatParameters(estimator, answer.parameters, true)}`,
     `  memory     ${formatBytes(answer.memoryBytes)} per tap`,
-    `  bandwidth  ${formatBytes(answer.payloadBytes)} per epoch and point: ${rate.toPrecision(3)} kbit/s, ${answer.bitsPerPacket.toPrecision(3)} bit per packet`,
+    `  bandwidth  ${formatBytes(answer.payloadBytes)} per epoch and point: ${formatBitRate(answer.bitsPerSecond)}, ${significant(answer.bitsPerPacket, 3)} bit per packet`,
     "",
     formatTable(columns, answer.predictions, "  "),
     ...(answer.notes.length > 0 ? ["", ...answer.notes.map((n) => `  ${n}`)] : []),
@@ -248,7 +248,6 @@ function memoryOption(text: string): number {
   const match = /^\s*([0-9.]+)\s*([a-z]*)\s*$/i.exec(text);
   const unit = UNITS[match?.[2]?.toLowerCase() ?? "?"];
   const bytes = match && unit !== undefined ? Number(match[1]) * unit : Number.NaN;
-  if (!(bytes > 0))
-    throw new UsageError("bad-flag", `--memory ${text}: is not a size`, "e.g. 16384, 16kB, 1MiB");
+  if (!(bytes > 0)) throw invalidValue("memory", text, "a size, e.g. 16384, 16kB or 1MiB");
   return bytes;
 }

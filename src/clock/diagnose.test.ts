@@ -43,7 +43,7 @@ function corrected(pairs: Pairs, verdict: ClockVerdict, mode: "asis" | "deskew" 
   return pairs.diffNs.map((diff, i) => diff - offsetNs - slope * (pairs.sendNs[i]! - originNs));
 }
 
-const least = (values: Float64Array) => values.reduce((a, b) => Math.min(a, b));
+const minimum = (values: Float64Array) => values.reduce((a, b) => Math.min(a, b));
 
 test("two good clocks are good, nothing is corrected, and the verdict survives JSON", () => {
   for (const back of [undefined, backward(1, hardware, () => 0)]) {
@@ -67,7 +67,7 @@ test("a skew of 50 ppm is removed: the smallest delay and the largest are what t
   expect(verdict.trust).toBe("usable");
   const delays = corrected(forward(2, hardware, drifting(50)), verdict, "deskew");
   // Anchored at the first packet, whose clocks differed by almost nothing.
-  expect(least(delays)).toBeGreaterThan(4800);
+  expect(minimum(delays)).toBeGreaterThan(4800);
   expect(delays.reduce((a, b) => Math.max(a, b))).toBeLessThan(5300);
   expect(verdict.lines.join("\n")).toMatch(/AFTER runs 50\.0\d* ppm faster/);
   const left = clockUncertainty(verdict, "deskew");
@@ -88,19 +88,19 @@ test.each([
   expect(verdict.skew!.detected).toBe(true);
   expect(verdict.trust).toBe("usable");
   const delays = corrected(there, verdict, "deskew");
-  expect(Math.abs(least(delays) - 4900)).toBeLessThan(150);
+  expect(Math.abs(minimum(delays) - 4900)).toBeLessThan(150);
 });
 
 test("an offset that only makes delays negative is bounded, not removed, and relative delays start at 0", () => {
   const there = forward(4, rarelyAtMinimum, () => -5e8);
   const verdict = judge(there);
   expect(verdict.offset.kind).toBe("constant");
-  expect(verdict.offset.highNs).toBe(least(there.diffNs));
+  expect(verdict.offset.highNs).toBe(minimum(there.diffNs));
   expect(verdict.offset.lowNs).toBeNull();
   expect(verdict.negative).toMatchObject({ count: N, share: 1 });
   expect(verdict.trust).toBe("doubtful");
   expect(correction(verdict, "deskew").offsetNs).toBe(0);
-  expect(least(corrected(there, verdict, "relative"))).toBe(0);
+  expect(minimum(corrected(there, verdict, "relative"))).toBe(0);
   expect(verdict.swapped).toBe(false);
 });
 
@@ -122,7 +122,7 @@ test("both directions bound the offset; its middle is removed only where zero is
   expect(verdict.offset.kind).toBe("constant");
   expect(verdict.offset.lowNs!).toBeLessThan(3e6);
   expect(verdict.offset.highNs!).toBeGreaterThan(3e6);
-  expect(Math.abs(least(corrected(there, verdict, "deskew")) - 4900)).toBeLessThan(100);
+  expect(Math.abs(minimum(corrected(there, verdict, "deskew")) - 4900)).toBeLessThan(100);
   expect(clockUncertainty(verdict, "deskew").offsetNs!).toBeCloseTo(4900, -2);
   // One clock, a slow way there and a fast one back: the middle would be wrong by half the difference.
   const unequal = judge(

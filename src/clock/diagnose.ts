@@ -19,7 +19,7 @@ import type { ClockVerdict, SkewVerdict, StepVerdict } from "./verdict.ts";
 
 const BLOCKS = 64;
 /** Up to this share of the blocks may hold a negative minimum before it is taken for the clocks' doing. */
-const STRAY_BLOCKS = 0.1;
+const OUTLIER_BLOCKS = 0.1;
 /** Packets below which the shape of their differences says nothing. */
 const MIN_FOR_SHAPE = 50;
 
@@ -162,8 +162,8 @@ function levelOf(points: EnvelopePoints, slope: number, originNs: number): numbe
   const minima = blockMinima(points, BLOCKS, slope);
   const levels = minima.valueNs.map((v, i) => v - slope * (minima.timeNs[i]! - originNs));
   const zero = recogniseOffset(quantile(levels, 0.5))?.offsetNs ?? 0;
-  const strays = levels.filter((v) => v < zero).length;
-  if (strays > STRAY_BLOCKS * levels.length) return floor;
+  const outliers = levels.filter((v) => v < zero).length;
+  if (outliers > OUTLIER_BLOCKS * levels.length) return floor;
   return levels.reduce((low, v) => (v >= zero && v < low ? v : low), Number.POSITIVE_INFINITY);
 }
 

@@ -57,12 +57,12 @@ test("while all buckets are still of the first width, each keeps its smallest va
         Float64Array.from(fed, (p) => p.value),
         fed.length,
       );
-      const least = new Map<number, number>();
+      const minimum = new Map<number, number>();
       for (const { time, value } of fed) {
         const bucket = Math.floor(time / 1024);
-        least.set(bucket, Math.min(least.get(bucket) ?? Number.POSITIVE_INFINITY, value));
+        minimum.set(bucket, Math.min(minimum.get(bucket) ?? Number.POSITIVE_INFINITY, value));
       }
-      const expected = [...least].sort((a, b) => a[0] - b[0]).map(([, value]) => value);
+      const expected = [...minimum].sort((a, b) => a[0] - b[0]).map(([, value]) => value);
       expect(Array.from(envelope.points().valueNs)).toEqual(expected);
     }),
   );

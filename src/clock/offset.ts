@@ -29,8 +29,8 @@ const QUARTER_HOUR = 900 * SECOND;
 const MAX_QUARTERS = 104;
 const ZONE_SLACK = 2 * SECOND;
 /** Clocks that keep TAI or GPS time are good ones: what remains is a delay, or the error of an NTP clock. */
-const SCALE_LEAST = -0.05 * SECOND;
-const SCALE_MOST = 0.3 * SECOND;
+const SCALE_MIN = -0.05 * SECOND;
+const SCALE_MAX = 0.3 * SECOND;
 /** No smallest one-way delay of a working network is longer. */
 export const LONGEST_DELAY_NS = 2 * SECOND;
 
@@ -55,7 +55,7 @@ export function recogniseOffset(valueNs: number): Recognised | null {
       const rest = valueNs - sign * seconds * SECOND;
       const quarters = Math.round(rest / QUARTER_HOUR);
       const remains = rest - quarters * QUARTER_HOUR;
-      if (remains < SCALE_LEAST || remains > SCALE_MOST || Math.abs(quarters) > MAX_QUARTERS) continue;
+      if (remains < SCALE_MIN || remains > SCALE_MAX || Math.abs(quarters) > MAX_QUARTERS) continue;
       const [after, before] = sign > 0 ? [ahead, behind] : [behind, ahead];
       const also = quarters === 0 ? "" : ` and a time zone of ${hours(quarters)}`;
       return {

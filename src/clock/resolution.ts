@@ -9,7 +9,7 @@
  */
 const SECOND_NS = 1e9;
 /** Fewer stamps than this may be round by chance. */
-const MIN_STAMPS = 16;
+const MIN_TIMESTAMPS = 16;
 /** Share of stamps that may miss the unit: a capture may hold a few packets of another source. */
 const TOLERATED = 0.005;
 
@@ -20,15 +20,18 @@ const COARSEST_IN_BEAT_NS = 1000;
 const UNITS: readonly { ns: number; slackNs: number }[] = makeUnits();
 
 /** Null when there are too few different stamps to tell; 1 means 1 ns or finer. */
-export function resolutionNs(stampsNs: ArrayLike<number>): number | null {
-  const different = new Set(Array.from(stampsNs));
-  if (different.size < MIN_STAMPS) return null;
-  const coarsest = hasEvenBeat(stampsNs) ? COARSEST_IN_BEAT_NS : SECOND_NS;
+export function resolutionNs(timestampsNs: ArrayLike<number>): number | null {
+  const different = new Set(Array.from(timestampsNs));
+  if (different.size < MIN_TIMESTAMPS) return null;
+  const coarsest = hasEvenBeat(timestampsNs) ? COARSEST_IN_BEAT_NS : SECOND_NS;
   for (const { ns, slackNs } of UNITS) {
     if (ns > coarsest) continue;
     let missed = 0;
-    for (const stamp of different) {
-      if (Math.abs(stamp - Math.round(stamp / ns) * ns) > slackNs && ++missed > TOLERATED * different.size)
+    for (const timestamp of different) {
+      if (
+        Math.abs(timestamp - Math.round(timestamp / ns) * ns) > slackNs &&
+        ++missed > TOLERATED * different.size
+      )
         break;
     }
     if (missed <= TOLERATED * different.size) return ns;
@@ -37,16 +40,16 @@ export function resolutionNs(stampsNs: ArrayLike<number>): number | null {
 }
 
 /** Nearly all stamps follow the one before at the same distance: a clock's step would show in how distances vary. */
-function hasEvenBeat(stampsNs: ArrayLike<number>): boolean {
+function hasEvenBeat(timestampsNs: ArrayLike<number>): boolean {
   const distances = new Map<number, number>();
-  for (let i = 1; i < stampsNs.length; i++) {
-    const distance = stampsNs[i]! - stampsNs[i - 1]!;
+  for (let i = 1; i < timestampsNs.length; i++) {
+    const distance = timestampsNs[i]! - timestampsNs[i - 1]!;
     distances.set(distance, (distances.get(distance) ?? 0) + 1);
   }
   distances.delete(0);
-  let most = 0;
-  for (const n of distances.values()) most = Math.max(most, n);
-  return most >= BEAT_SHARE * (stampsNs.length - 1);
+  let maximum = 0;
+  for (const n of distances.values()) maximum = Math.max(maximum, n);
+  return maximum >= BEAT_SHARE * (timestampsNs.length - 1);
 }
 
 function makeUnits(): { ns: number; slackNs: number }[] {

@@ -4,7 +4,7 @@ import { Random } from "../base/random.ts";
 import { resolutionNs } from "./resolution.ts";
 import { TimestampQuality } from "./timestamp-quality.ts";
 
-function stamps(seed: number, n: number, quantumNs: number, meanGapNs = 1e7): Float64Array {
+function timestamps(seed: number, n: number, quantumNs: number, meanGapNs = 1e7): Float64Array {
   const dice = new Random(seed);
   let now = 0;
   return Float64Array.from({ length: n }, () => {
@@ -14,20 +14,20 @@ function stamps(seed: number, n: number, quantumNs: number, meanGapNs = 1e7): Fl
 }
 
 test.each([1, 8, 10, 100, 1000, 1e4, 1e6, 1e7])("stamps in steps of %f ns are seen to be so", (quantum) => {
-  for (const n of [40, 500]) expect(resolutionNs(stamps(3, n, quantum, 1e9))).toBe(quantum);
+  for (const n of [40, 500]) expect(resolutionNs(timestamps(3, n, quantum, 1e9))).toBe(quantum);
 });
 
 test("binary fractions of a second, rounded to ns, are recognised down to 2^-26 s and look like 1 ns below", () => {
-  expect(resolutionNs(stamps(4, 500, 1e9 / 2 ** 20))).toBe(1e9 / 2 ** 20);
-  expect(resolutionNs(stamps(4, 500, 1e9 / 2 ** 26))).toBe(1e9 / 2 ** 26);
-  expect(resolutionNs(stamps(4, 500, 1e9 / 2 ** 32))).toBe(1);
+  expect(resolutionNs(timestamps(4, 500, 1e9 / 2 ** 20))).toBe(1e9 / 2 ** 20);
+  expect(resolutionNs(timestamps(4, 500, 1e9 / 2 ** 26))).toBe(1e9 / 2 ** 26);
+  expect(resolutionNs(timestamps(4, 500, 1e9 / 2 ** 32))).toBe(1);
 });
 
 test("a few odd stamps among thousands do not change the resolution, and few stamps have none", () => {
-  const some = stamps(5, 5000, 1000);
+  const some = timestamps(5, 5000, 1000);
   some[17] = some[17]! + 3;
   expect(resolutionNs(some)).toBe(1000);
-  expect(resolutionNs(stamps(5, 10, 1000))).toBeNull();
+  expect(resolutionNs(timestamps(5, 10, 1000))).toBeNull();
 });
 
 test("traffic in one even beat does not make its clock coarse, a coarse clock shows in uneven distances", () => {
@@ -40,7 +40,7 @@ test("traffic in one even beat does not make its clock coarse, a coarse clock sh
 });
 
 test("the resolution is judged on absolute stamps: the origin may be any", () => {
-  const absolute = stamps(6, 500, 1000);
+  const absolute = timestamps(6, 500, 1000);
   const origin = 1_700_000_000_123_456_789n;
   const phase = Number(origin % 1_000_000_000n);
   const quality = new TimestampQuality({ originNs: origin });
@@ -78,7 +78,7 @@ test("interrupt batches are told from stamps that are merely coarse", () => {
   batches.observe(fine, fine.length);
   expect(batches.report().batched).toMatchObject({ equalShare: 1, longestRun: 8, impossible: true });
   const coarse = new TimestampQuality();
-  const micro = stamps(7, 3000, 1000, 700);
+  const micro = timestamps(7, 3000, 1000, 700);
   coarse.observe(micro, micro.length);
   expect(coarse.report().batched.equalShare).toBeGreaterThan(0.3);
   expect(coarse.report().batched.impossible).toBe(false);
@@ -86,7 +86,7 @@ test("interrupt batches are told from stamps that are merely coarse", () => {
 
 test("a clock set forward shows as the largest gap, with its place", () => {
   const quality = new TimestampQuality();
-  const time = stamps(8, 1000, 1, 1e6).map((t, i) => (i < 400 ? t : t + 37e9));
+  const time = timestamps(8, 1000, 1, 1e6).map((t, i) => (i < 400 ? t : t + 37e9));
   quality.observe(time, time.length);
   expect(quality.report().gaps[0]!.atNs).toBe(time[399]);
   expect(Math.round(quality.report().gaps[0]!.sizeNs / 1e9)).toBe(37);

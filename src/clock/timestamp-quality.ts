@@ -39,24 +39,24 @@ export interface TimestampReport {
 }
 
 /** The first of stamps [from, to) that is not `leastNs` to `mostNs` (and more than 0) after the one before it. */
-export type StampScan = (
+export type TimestampScan = (
   from: number,
   to: number,
   previousNs: number,
-  leastNs: number,
-  mostNs: number,
+  minNs: number,
+  maxNs: number,
 ) => number;
 
 /** 64-byte frames with preamble and gap follow each other every 6.72 ns at 100 Gbit/s. */
 const DEFAULT_WIRE_GAP_NS = 6;
 const KEPT_EVENTS = 8;
-const KEPT_STAMPS = 4096;
+const KEPT_TIMESTAMPS = 4096;
 
 export class TimestampQuality {
   readonly #minWireGapNs: number;
   /** The origin within its second: resolution is judged on absolute stamps. */
   readonly #phaseNs: number;
-  readonly #stamps: number[] = [];
+  readonly #timestamps: number[] = [];
   #stride = 1;
   /** Number of the next stamp that is kept. */
   #nextKept = 0;
@@ -87,7 +87,7 @@ export class TimestampQuality {
    * The first n time stamps of the next packets of the file, in file order. `scan` looks through the same stamps where they can be looked through
    * faster than here.
    */
-  observe(timeNs: Float64Array, n: number, scan?: StampScan): void {
+  observe(timeNs: Float64Array, n: number, scan?: TimestampScan): void {
     let i = 0;
     while (i < n) {
       i = this.#skip(timeNs, i, n, scan);
@@ -102,7 +102,7 @@ export class TimestampQuality {
   }
 
   /** Passes over stamps that need only be counted, or kept: neither near a neighbour nor behind one of the largest gaps. */
-  #skip(timeNs: Float64Array, from: number, n: number, scan?: StampScan): number {
+  #skip(timeNs: Float64Array, from: number, n: number, scan?: TimestampScan): number {
     if (this.#wasClose || this.#wasEqual || this.#packets === 0 || this.#gaps.length < KEPT_EVENTS)
       return from;
     const to = (scan ?? scanOf(timeNs))(from, n, this.#previous, this.#minWireGapNs, this.#smallestGap);
@@ -128,7 +128,7 @@ export class TimestampQuality {
 
   report(): TimestampReport {
     const packets = this.#packets;
-    const resolution = resolutionNs(this.#stamps);
+    const resolution = resolutionNs(this.#timestamps);
     return {
       packets,
       resolutionNs: resolution,
@@ -170,24 +170,24 @@ export class TimestampQuality {
 
   /** Every stride-th stamp; when full, every other one is dropped and the stride doubles. */
   #keep(time: number): void {
-    if (this.#stamps.length === KEPT_STAMPS) {
-      for (let i = 0; i < KEPT_STAMPS / 2; i++) this.#stamps[i] = this.#stamps[2 * i]!;
-      this.#stamps.length = KEPT_STAMPS / 2;
+    if (this.#timestamps.length === KEPT_TIMESTAMPS) {
+      for (let i = 0; i < KEPT_TIMESTAMPS / 2; i++) this.#timestamps[i] = this.#timestamps[2 * i]!;
+      this.#timestamps.length = KEPT_TIMESTAMPS / 2;
       this.#stride *= 2;
     }
-    this.#stamps.push(time + this.#phaseNs);
+    this.#timestamps.push(time + this.#phaseNs);
     this.#nextKept = (Math.floor(this.#packets / this.#stride) + 1) * this.#stride;
   }
 }
 
-function scanOf(timeNs: Float64Array): StampScan {
-  return (from, to, before, leastNs, mostNs) => {
+function scanOf(timeNs: Float64Array): TimestampScan {
+  return (from, to, before, minNs, maxNs) => {
     let previous = before;
     let i = from;
     for (; i < to; i++) {
       const time = timeNs[i]!;
       const gap = time - previous;
-      if (!(gap >= leastNs && gap > 0 && gap <= mostNs)) break;
+      if (!(gap >= minNs && gap > 0 && gap <= maxNs)) break;
       previous = time;
     }
     return i;

@@ -3,54 +3,79 @@ import type { ClockVerdict, Trust } from "./verdict.ts";
 
 const LEVELS: readonly Trust[] = ["good", "usable", "doubtful", "unusable"];
 const worst = (a: Trust, b: Trust): Trust => (LEVELS.indexOf(a) >= LEVELS.indexOf(b) ? a : b);
-/** Stamps coarser than this many typical delays say nothing about delays; coarser than a tenth, little. */
+/** Timestamps coarser than this many typical delays say nothing about delays; coarser than a tenth, little. */
 const COARSE_UNUSABLE = 10;
 const COARSE_USABLE = 0.1;
-/** Packets out of their place in time: below this share they are strays, above it the stamps are at fault. */
+/** Packets out of their place in time: below this share they are outliers, above it the timestamps are at fault. */
 const MANY_NEGATIVE = 0.01;
 const MANY_BACKWARD = 0.001;
 /** A drift over the whole capture below this share of the typical delay may stay. */
 const SMALL_DRIFT = 0.01;
 const BATCHED_SHARE = 0.01;
 
-/** `typicalNs`: median of the envelope; `quantumNs`: the two stamps' steps together. */
+/** `typicalNs`: median of the envelope; `quantumNs`: the two timestamps' steps together. */
 export function judgeTrust(verdict: ClockVerdict, typicalNs: number | null, quantumNs: number): Trust {
   if (typicalNs === null) return "unusable";
-  let level = 0;
-  const atLeast = (trust: Trust) => {
-    level = Math.max(level, LEVELS.indexOf(trust));
-  };
-  const { negative, offset, skew, steps, drift } = verdict;
   const typical = Math.abs(typicalNs);
+  return [
+    byResolution(quantumNs, typical),
+    byOffset(verdict),
+    byNegativeDelays(verdict, quantumNs),
+    byDrift(verdict, typical),
+    byTimestamps(verdict, "before", typical),
+    byTimestamps(verdict, "after", typical),
+  ].reduce(worst);
+}
 
-  if (quantumNs > COARSE_UNUSABLE * typical && quantumNs > 2) atLeast("unusable");
-  else if (quantumNs > COARSE_USABLE * typical && quantumNs > 2) atLeast("usable");
+function byResolution(quantumNs: number, typical: number): Trust {
+  if (quantumNs <= 2) return "good";
+  if (quantumNs > COARSE_UNUSABLE * typical) return "unusable";
+  return quantumNs > COARSE_USABLE * typical ? "usable" : "good";
+}
 
-  if (offset.kind === "unknown") atLeast(verdict.mode === "two-way" ? "unusable" : "doubtful");
-  if (verdict.swapped) atLeast("doubtful");
-  if (offset.kind === "constant") atLeast(verdict.mode === "two-way" ? "usable" : "doubtful");
-  if (offset.kind === "tai-utc" || offset.kind === "time-zone") atLeast("usable");
-  if (negative.count > 0 && !negative.withinResolution && offset.kind === "none") {
-    const explained = skew?.detected && verdict.floor !== null && verdict.floor.deskewedNs >= -quantumNs;
-    atLeast(negative.share >= MANY_NEGATIVE && !explained ? "doubtful" : "usable");
+function byOffset({ offset, mode, swapped }: ClockVerdict): Trust {
+  const twoWay = mode === "two-way";
+  const order: Trust = swapped ? "doubtful" : "good";
+  switch (offset.kind) {
+    case "unknown":
+      return worst(order, twoWay ? "unusable" : "doubtful");
+    case "constant":
+      return worst(order, twoWay ? "usable" : "doubtful");
+    case "tai-utc":
+    case "time-zone":
+      return worst(order, "usable");
+    case "none":
+      return order;
   }
+}
 
-  if (skew?.detected && (Math.abs(skew.ppm) * skew.spanNs) / 1e6 > SMALL_DRIFT * typical) atLeast("usable");
-  if (skew && (skew.reason === "step-fits-better" || skew.reason === "directions-disagree"))
-    atLeast("doubtful");
-  if (drift.constant === false) atLeast("doubtful");
-  if (steps.some((s) => s.kind !== "delay")) atLeast("doubtful");
+function byNegativeDelays({ negative, offset, skew, floor }: ClockVerdict, quantumNs: number): Trust {
+  if (negative.count === 0 || negative.withinResolution || offset.kind !== "none") return "good";
+  const explained = skew?.detected && floor !== null && floor.deskewedNs >= -quantumNs;
+  return negative.share >= MANY_NEGATIVE && !explained ? "doubtful" : "usable";
+}
 
-  for (const side of ["before", "after"] as const) {
-    const backward = verdict.backward[side];
-    const batched = verdict.batched[side];
-    if (backward && backward.count > 0) {
-      const many = backward.count > MANY_BACKWARD * (verdict.pairs.forward + verdict.pairs.reverse);
-      atLeast(many && backward.largestNs > typical ? "doubtful" : "usable");
-    }
-    if (batched?.impossible && batched.share > BATCHED_SHARE) atLeast("usable");
+function byDrift({ skew, drift, steps }: ClockVerdict, typical: number): Trust {
+  if (drift.constant === false || steps.some((s) => s.kind !== "delay")) return "doubtful";
+  if (!skew) return "good";
+  if (skew.reason === "step-fits-better" || skew.reason === "directions-disagree") return "doubtful";
+  const driftNs = (Math.abs(skew.ppm) * skew.spanNs) / 1e6;
+  return skew.detected && driftNs > SMALL_DRIFT * typical ? "usable" : "good";
+}
+
+function byTimestamps(
+  { backward, batched, pairs }: ClockVerdict,
+  side: "before" | "after",
+  typical: number,
+): Trust {
+  const back = backward[side];
+  const inBatches = batched[side];
+  if (back && back.count > 0) {
+    const many = back.count > MANY_BACKWARD * (pairs.forward + pairs.reverse);
+    if (many && back.largestNs > typical) return "doubtful";
+    return "usable";
   }
-  return LEVELS[level]!;
+  return inBatches?.impossible && inBatches.share > BATCHED_SHARE ? "usable" : "good";
 }
 
 /** A clock was set by more than packets are looked for: no pair shows it, and what pairs show is true of one part of the capture. */

@@ -150,8 +150,8 @@ export class Combination {
   }
 
   #commonReason(): NoAnswer {
-    const [most] = [...this.#why.values()].sort((a, b) => b.count - a.count);
-    return most?.no ?? { reason: "no-packets", text: "there were no packets" };
+    const [maximum] = [...this.#why.values()].sort((a, b) => b.count - a.count);
+    return maximum?.no ?? { reason: "no-packets", text: "there were no packets" };
   }
 
   #enter({ index, shared }: SharedEpoch): void {

@@ -145,7 +145,7 @@ function whyAlone(entry: ArchiveEntry, others: readonly ArchiveEntry[]): string 
   const over = others.find((o) => o.epoch.startNs < endNs && o.epoch.endNs > startNs);
   if (!over) return "no record";
   const span = `${formatTime(over.epoch.startNs)} to ${formatTime(over.epoch.endNs)}`;
-  return `its epochs are cut elsewhere (${span}): observe both points with the same --epoch`;
+  return `its epochs are cut elsewhere (${span}): observe both points with the same ‘epoch’`;
 }
 
 /** A delimiter as one end saw it: between which of its records, in which unbroken run of them. */

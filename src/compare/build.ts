@@ -4,12 +4,14 @@ import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import { type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
-import { type Directions, judgeDirection } from "./direction.ts";
+import { judgeDirection } from "./direction.ts";
 import { type FlowChoice, MatchedFlows } from "./flows.ts";
 import { buildIntervals } from "./intervals.ts";
 import { cdfOf } from "./latency.ts";
 import { observations } from "./notes.ts";
+import { PacketTable } from "./packets.ts";
 import type { PassResult } from "./pass.ts";
+import type { Directions } from "./plan.ts";
 import type { CaptureSummary, FlowRows, ReportView, SegmentReport } from "./report.ts";
 import { buildSegment, eligibleEdges, type Way } from "./segment.ts";
 
@@ -26,7 +28,10 @@ export interface BuildInput {
 }
 
 /** Everything but the flows is settled at once; those are made for each choice. Valid until the matcher is freed. */
-export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportView {
+export function buildReport(input: BuildInput): {
+  view: (flows: FlowChoice) => ReportView;
+  packets: PacketTable | null;
+} {
   const { result, directions, verdict, mode, key } = input;
   const { matcher } = result;
   const { twoWay } = directions;
@@ -74,10 +79,17 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
     direction: judgeDirection(total, forward.report, verdict, reverse !== null),
     notes: [
       ...input.notes,
-      ...observations(result, input.windowNs, directions, forward.report, { applied, verdict }, input.notes),
+      ...observations({
+        result,
+        windowNs: input.windowNs,
+        directions,
+        segment: forward.report,
+        clock: { applied, verdict },
+        found: input.notes,
+      }),
     ],
   };
-  return (choice) => ({
+  const view = (choice: FlowChoice): ReportView => ({
     ...head,
     flows: rows(forward, choice),
     reverseFlows: rows(reverse, choice),
@@ -91,6 +103,10 @@ export function buildReport(input: BuildInput): (flows: FlowChoice) => ReportVie
     },
     ...rest,
   });
+  const { packets: log, originNs, plan } = result;
+  const packets =
+    log && new PacketTable({ log, matcher, key, forward, reverse, twoWay, originNs, alignNs: plan.alignNs });
+  return { view, packets };
 }
 
 /**

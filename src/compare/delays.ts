@@ -15,10 +15,10 @@ import type { PacketStore, SealedEpoch } from "../estimators/estimator.ts";
 import { NO_MATCH } from "../estimators/packet-answers.ts";
 import { type CompareOptions, DEFAULT_WINDOW_NS } from "./compare.ts";
 import type { EstimatePlan } from "./estimates.ts";
-import type { PassPlan } from "./pass.ts";
+import { correctionLine, type PassPlan, splitNs } from "./plan.ts";
 
 /** Packets that are asked for one by one: the first so many of the capture. */
-const MOST_ASKED = 1 << 20;
+const MAX_ASKED = 1 << 20;
 
 const MARGIN_NS = 1e9;
 
@@ -51,8 +51,9 @@ export function requireFiles(options: CompareOptions, plans: readonly EstimatePl
   const names = plans.map((p) => `'${p.estimator.name}'`).join(", ");
   throw new UsageError(
     "not-supported",
-    `--estimators: ${names} must know the delay of each packet: the captures are read twice, which standard input cannot be`,
+    `${names} must know the delay of each packet: the captures are read twice, which standard input cannot be`,
     "give files",
+    { parameter: "estimators", value: plans.map((p) => p.estimator.name) },
   );
 }
 
@@ -68,15 +69,16 @@ export async function sealWithDelays(
   const capture = { cover: plan.cover, inner: options.inner ?? false, seed };
   const filter = options.filter === undefined ? undefined : compileFilter(options.filter, kernels);
   // What is known of the clocks is known to a fraction of a second: partners are looked for a little early, so that none is "sent" after it arrived.
-  const apartNs = plan.correction.offsetNs === 0 ? plan.alignNs : plan.correction.offsetNs;
-  const marginNs = apartNs === 0 && plan.thresholdNs >= 0 ? 0 : MARGIN_NS;
+  const line = correctionLine(plan.correction);
+  const apartNs = line.offsetNs === 0 ? plan.alignNs : line.offsetNs;
+  const marginNs = apartNs === 0 && splitNs(plan.ways) >= 0 ? 0 : MARGIN_NS;
   const searchNs = apartNs - marginNs;
   const delays = new SenderDelays(kernels, {
     files: [options.before],
     capture,
     windowNs: (options.windowNs ?? DEFAULT_WINDOW_NS) + marginNs,
     offsetNs: searchNs,
-    leastNs: plan.thresholdNs + plan.alignNs - searchNs,
+    minNs: splitNs(plan.ways) + plan.alignNs - searchNs,
   });
   const key = FlowKeySpec.parse(options.key);
   const reader = await CaptureReader.open(kernels, options.after, { ...capture, key, filter });
@@ -114,7 +116,7 @@ export async function sealWithDelays(
 
 /** Delays as the exact match reports them. */
 function correct(batch: PacketBatch, shiftNs: number, plan: PassPlan, searchNs: number): void {
-  const { offsetNs, slope, pivotNs } = plan.correction;
+  const { offsetNs, slope, pivotNs } = correctionLine(plan.correction);
   if (searchNs === offsetNs && slope === 0) return;
   const { timeNs, delayNs, count } = batch;
   for (let i = 0; i < count; i++) {
@@ -130,7 +132,7 @@ class AskedPackets {
   #count = 0;
 
   note(batch: PacketBatch): void {
-    const n = Math.min(batch.count, MOST_ASKED - this.#count);
+    const n = Math.min(batch.count, MAX_ASKED - this.#count);
     if (n <= 0) return;
     const at = batch.column("digest") >>> 3;
     this.#digests.push(batch.kernels.u64.slice(at, at + n));

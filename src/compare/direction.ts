@@ -7,70 +7,63 @@
 import { lgamma } from "../base/math/special.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
+import { type Directions, splitNs, type Ways } from "./plan.ts";
 import type { CompareReport, SegmentReport } from "./report.ts";
 
-export interface Directions {
-  matched: number;
-  /** Packets go both ways in these captures. */
-  twoWay: boolean;
-  /** The threshold that tells them apart (compare-pass.ts); another pass is due when it is not the one used. */
-  thresholdNs: number;
-  /** Flows that answer each other; null where it was not looked at. */
-  peers: number | null;
-}
-
 /** Flows looked at for answering each other: enough to be sure, few enough to be quick. */
-const MOST_PAIRS = 20_000;
+const MAX_PAIRS = 20_000;
 /** Where nothing else speaks for two directions: flows asked for an answer before there is taken to be none. */
-const MOST_ASKED = 10_000;
+const MAX_ASKED = 10_000;
 /** Two groups of differences are two directions where delays of one direction would be split so with at most this probability. */
 const CHANCE = 0.01;
 
 /**
- * `plan`: the pass's threshold, and what was taken off its differences (compare-pass.ts). `mayAnswer`: false where a look ahead has found no flows that
- * answer each other; they are then not asked again unless something speaks for two directions (asking a million flows needs a table of them).
+ * `plan`: the pass's ways, and what was taken off its differences. `mayAnswer`: false where a look ahead has found no flows that answer each other;
+ * they are then not asked again unless something speaks for two directions (asking a million flows needs a table of them).
  */
-export function tellDirections(
+export function findDirections(
   matcher: ExactMatcher,
-  { thresholdNs, alignNs }: { thresholdNs: number; alignNs: number },
+  { ways, alignNs }: { ways: Ways; alignNs: number },
   mayAnswer = true,
 ): Directions {
   const forward = matcher.total(1);
   const reverse = matcher.total(2);
   const matched = forward.matched + reverse.matched;
-  if (thresholdNs === Number.NEGATIVE_INFINITY || matched === 0) {
-    return { matched, twoWay: false, thresholdNs, peers: null };
-  }
+  if (ways.kind === "one-way" || matched === 0) return { matched, twoWay: false, ways, peers: null };
   // Clocks that had to be brought together first: the sign of a difference says nothing.
   const signs = alignNs === 0 && forward.matched > 0 && reverse.matched > 0;
-  const mostAsked = signs || alignNs !== 0 ? Number.POSITIVE_INFINITY : mayAnswer ? MOST_ASKED : 0;
-  const peers = comparePeers(matcher, mostAsked);
-  if (peers) {
-    const splitNs = splitOf(peers) ?? (signs ? (peers.forwardLeast + peers.reverseMost) / 2 : null);
-    if (splitNs !== null) {
-      // The threshold at hand is as good as the middle wherever it separates the two.
-      const usedNs = thresholdNs + alignNs;
-      const separates = peers.reverseMost < usedNs && peers.forwardLeast >= usedNs;
-      return {
-        matched,
-        twoWay: true,
-        thresholdNs: separates ? thresholdNs : splitNs - alignNs,
-        peers: peers.pairs,
-      };
-    }
-  } else {
-    const byTtl = forward.ttl.lower > 0.9 * forward.matched && reverse.ttl.higher > 0.9 * reverse.matched;
-    const both = Math.min(forward.matched, reverse.matched) > 0.001 * matched;
-    // Signs alone are believed only where flows are of one mind and both kinds are there.
-    const ofOneMind = signs && forward.negative + reverse.negative < 0.02 * matched;
-    if (both && (byTtl || ofOneMind)) return { matched, twoWay: true, thresholdNs, peers: 0 };
-    const gapNs = ttlGoesBothWays(forward, reverse) ? widestGap(matcher) : null;
-    // Tried before, the gap has shown not to be where the directions part.
-    if (gapNs !== null && gapNs - alignNs !== thresholdNs)
-      return { matched, twoWay: true, thresholdNs: gapNs - alignNs, peers: 0 };
-  }
-  const allForward = reverse.matched === 0 ? thresholdNs : Number.NEGATIVE_INFINITY;
-  return { matched, twoWay: false, thresholdNs: allForward, peers: null };
+  const maxAsked = signs || alignNs !== 0 ? Number.POSITIVE_INFINITY : mayAnswer ? MAX_ASKED : 0;
+  const peers = comparePeers(matcher, maxAsked);
+  const found = peers
+    ? waysOfPeers(peers, ways, alignNs, signs)
+    : waysWithoutPeers(matcher, ways, alignNs, signs);
+  if (found) return { matched, twoWay: true, ways: found, peers: peers?.pairs ?? 0 };
+  return { matched, twoWay: false, ways: reverse.matched === 0 ? ways : { kind: "one-way" }, peers: null };
+}
+
+/** The split that flows which answer each other show; null where they do not show two directions. */
+function waysOfPeers(peers: Peers, ways: Ways, alignNs: number, signs: boolean): Ways | null {
+  const middleNs = splitOf(peers) ?? (signs ? (peers.forwardMin + peers.reverseMax) / 2 : null);
+  if (middleNs === null) return null;
+  // The split at hand is as good as the middle wherever it separates the two.
+  const usedNs = splitNs(ways) + alignNs;
+  const separates = peers.reverseMax < usedNs && peers.forwardMin >= usedNs;
+  return separates ? ways : { kind: "split", atNs: middleNs - alignNs };
+}
+
+function waysWithoutPeers(matcher: ExactMatcher, ways: Ways, alignNs: number, signs: boolean): Ways | null {
+  const forward = matcher.total(1);
+  const reverse = matcher.total(2);
+  const matched = forward.matched + reverse.matched;
+  const byTtl = forward.ttl.lower > 0.9 * forward.matched && reverse.ttl.higher > 0.9 * reverse.matched;
+  const both = Math.min(forward.matched, reverse.matched) > 0.001 * matched;
+  // Signs alone are believed only where flows are of one mind and both kinds are there.
+  const ofOneMind = signs && forward.negative + reverse.negative < 0.02 * matched;
+  if (both && (byTtl || ofOneMind)) return ways;
+  const gapNs = ttlGoesBothWays(forward, reverse) ? widestGap(matcher) : null;
+  // Tried before, the gap has shown not to be where the directions part.
+  if (gapNs === null || gapNs - alignNs === splitNs(ways)) return null;
+  return { kind: "split", atNs: gapNs - alignNs };
 }
 
 /** Routers take from the time to live: where it falls for some packets and rises for others, they go both ways. */
@@ -84,7 +77,7 @@ function ttlGoesBothWays(...totals: TotalResult[]): boolean {
 /** The middle of the widest gap between the flows' mean differences; null where there are not two. */
 function widestGap(matcher: ExactMatcher): number | null {
   const means: number[] = [];
-  for (let id = 0; id < matcher.flowCount && means.length < 2 * MOST_PAIRS; id++) {
+  for (let id = 0; id < matcher.flowCount && means.length < 2 * MAX_PAIRS; id++) {
     if (matcher.flows.matched(id) > 0) means.push(differences(matcher.flow(id)).mean);
   }
   means.sort((a, b) => a - b);
@@ -100,34 +93,34 @@ interface Peers {
   pairs: number;
   forwardPackets: number;
   reversePackets: number;
-  forwardLeast: number;
-  reverseMost: number;
+  forwardMin: number;
+  reverseMax: number;
   /** The same of the flows' means: a stray packet does not move them. */
-  forwardLeastMean: number;
-  reverseMostMean: number;
+  forwardMinMean: number;
+  reverseMaxMean: number;
 }
 
-function comparePeers(matcher: ExactMatcher, mostAsked: number): Peers | null {
+function comparePeers(matcher: ExactMatcher, maxAsked: number): Peers | null {
   const peers: Peers = {
     pairs: 0,
     forwardPackets: 0,
     reversePackets: 0,
-    forwardLeast: Number.POSITIVE_INFINITY,
-    reverseMost: Number.NEGATIVE_INFINITY,
-    forwardLeastMean: Number.POSITIVE_INFINITY,
-    reverseMostMean: Number.NEGATIVE_INFINITY,
+    forwardMin: Number.POSITIVE_INFINITY,
+    reverseMax: Number.NEGATIVE_INFINITY,
+    forwardMinMean: Number.POSITIVE_INFINITY,
+    reverseMaxMean: Number.NEGATIVE_INFINITY,
   };
-  for (const [id, other] of matcher.peers(mostAsked)) {
-    if (peers.pairs === MOST_PAIRS) break;
+  for (const [id, other] of matcher.peers(maxAsked)) {
+    if (peers.pairs === MAX_PAIRS) break;
     const [a, b] = [differences(matcher.flow(id)), differences(matcher.flow(other))];
     const [ahead, back] = a.mean >= b.mean ? [a, b] : [b, a];
     peers.pairs++;
     peers.forwardPackets += ahead.count;
     peers.reversePackets += back.count;
-    peers.forwardLeast = Math.min(peers.forwardLeast, ahead.least);
-    peers.reverseMost = Math.max(peers.reverseMost, back.most);
-    peers.forwardLeastMean = Math.min(peers.forwardLeastMean, ahead.mean);
-    peers.reverseMostMean = Math.max(peers.reverseMostMean, back.mean);
+    peers.forwardMin = Math.min(peers.forwardMin, ahead.minimum);
+    peers.reverseMax = Math.max(peers.reverseMax, back.maximum);
+    peers.forwardMinMean = Math.min(peers.forwardMinMean, ahead.mean);
+    peers.reverseMaxMean = Math.max(peers.reverseMaxMean, back.mean);
   }
   return peers.pairs > 0 ? peers : null;
 }
@@ -140,9 +133,9 @@ function splitOf(peers: Peers): number | null {
   const { pairs, forwardPackets: n, reversePackets: m } = peers;
   const apart = (upper: number, lower: number, above: number, below: number) =>
     upper > lower && pairs * Math.LN2 - lnChoose(above + below, below) < Math.log(CHANCE);
-  if (apart(peers.forwardLeast, peers.reverseMost, n, m)) return (peers.forwardLeast + peers.reverseMost) / 2;
-  if (apart(peers.forwardLeastMean, peers.reverseMostMean, pairs, pairs))
-    return (peers.forwardLeastMean + peers.reverseMostMean) / 2;
+  if (apart(peers.forwardMin, peers.reverseMax, n, m)) return (peers.forwardMin + peers.reverseMax) / 2;
+  if (apart(peers.forwardMinMean, peers.reverseMaxMean, pairs, pairs))
+    return (peers.forwardMinMean + peers.reverseMaxMean) / 2;
   return null;
 }
 
@@ -154,8 +147,8 @@ function lnChoose(n: number, k: number): number {
 function differences(flow: ReturnType<ExactMatcher["flow"]>) {
   const { count, meanNs, minNs, maxNs } = flow.delay!;
   return flow.direction === 2
-    ? { count, mean: -meanNs, least: -maxNs, most: -minNs }
-    : { count, mean: meanNs, least: minNs, most: maxNs };
+    ? { count, mean: -meanNs, minimum: -maxNs, maximum: -minNs }
+    : { count, mean: meanNs, minimum: minNs, maximum: maxNs };
 }
 
 const LONGEST_DELAY_NS = 10e9;

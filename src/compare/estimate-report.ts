@@ -199,7 +199,7 @@ function directed(mean: Interval | NoAnswer, report: ReportView, notes: string[]
   const forwardNs = segment.latency?.meanNs ?? 0;
   const all = segment.matched + reverse.matched;
   const mixedNs = (segment.matched * forwardNs - reverse.matched * reverse.latency.meanNs) / all;
-  const text = `${reverse.matched} of ${all} packets go the other way, and sketches cannot tell: a --filter for the packets of one direction makes one stream of them`;
+  const text = `${reverse.matched} of ${all} packets go the other way, and sketches cannot tell: a ‘filter’ for the packets of one direction makes one stream of them`;
   if (Math.abs(mixedNs - forwardNs) > (mean.highNs - mean.lowNs) / 2)
     return { reason: "foreign-packets", text };
   notes.push(text);

@@ -1,5 +1,5 @@
 /**
- * `hoptime compare --estimators`: what two remote points would know. Beside the exact match, each capture runs through taps of its own, one epoch
+ * Estimators in `compare`: what two remote points would know. Beside the exact match, each capture runs through taps of its own, one epoch
  * over the whole capture, and only their sealed payloads meet; estimates stand beside the exact values.
  *
  * Taps see packets as the exact match does: filtered, keyed, and with the clock correction applied that it applies. A tap cannot know which way a
@@ -24,7 +24,7 @@ import type { FlowRecord } from "../flow-records/flow-records.ts";
 import { type CompareOptions, type Comparison, openComparison, wholeReport } from "./compare.ts";
 import { type PassClock, requireFiles, sealWithDelays } from "./delays.ts";
 import { describeEstimate, type EstimateReport } from "./estimate-report.ts";
-import type { PassPlan } from "./pass.ts";
+import { correctionLine, type PassPlan } from "./plan.ts";
 import type { CompareReport } from "./report.ts";
 
 export interface EstimatePlan {
@@ -34,7 +34,7 @@ export interface EstimatePlan {
   given?: ReadonlySet<string> | undefined;
 }
 
-export interface EstimateOptions {
+export interface CompareEstimateOptions {
   plans: readonly EstimatePlan[];
   /** Of the intervals (default 0.95). */
   confidence?: number;
@@ -47,7 +47,7 @@ export interface EstimateOptions {
 /** Compares the captures, and runs estimators over them as two points that exchange sketches would. */
 export async function compareWithEstimates(
   options: CompareOptions,
-  estimation: EstimateOptions,
+  estimation: CompareEstimateOptions,
 ): Promise<CompareReport> {
   const comparison = await openWithEstimates(options, estimation);
   try {
@@ -62,7 +62,7 @@ export async function compareWithEstimates(
 /** The same for answers of any length (`openComparison`). */
 export async function openWithEstimates(
   options: CompareOptions,
-  { plans, confidence = 0.95, flowRecords, flowRecordNotes = [] }: EstimateOptions,
+  { plans, confidence = 0.95, flowRecords, flowRecordNotes = [] }: CompareEstimateOptions,
 ): Promise<Comparison> {
   const companions = flowRecords ? [] : neededFlowLists(plans);
   // Those that must know delays get them when the comparison is done (compare-delays.ts).
@@ -95,7 +95,7 @@ export async function openWithEstimates(
     const estimates: Record<string, EstimateReport> = {};
     for (const plan of plans) {
       const { estimator } = plan;
-      const other = few.findIndex((o) => o.of === plan && flows !== null && flows.count <= o.mostFlows);
+      const other = few.findIndex((o) => o.of === plan && flows !== null && flows.count <= o.maxFlows);
       const { parameters } = few[other] ?? plan;
       const d = told.indexOf(plan);
       const i = other < 0 ? counting.indexOf(plan) : counting.length + other;
@@ -224,7 +224,7 @@ class TapsOfBothEnds {
 
   /** AFTER's stamps as the exact match corrects them; the batch's own are kept aside. False where nothing is corrected. */
   #correct(batch: PacketBatch, shiftNs: number): boolean {
-    const { offsetNs, slope, pivotNs } = this.#plan?.correction ?? { offsetNs: 0, slope: 0, pivotNs: 0 };
+    const { offsetNs, slope, pivotNs } = correctionLine(this.#plan?.correction ?? { kind: "none" });
     if (offsetNs === 0 && slope === 0) return false;
     const { timeNs, count } = batch;
     if (this.#times.length < batch.capacity) this.#times = new Float64Array(batch.capacity);

@@ -40,20 +40,20 @@ function choose(matcher: ExactMatcher, { way, real }: Way, twoWay: boolean, want
   };
   const [sort, top] =
     wanted === "all" ? ["packets" as const, Number.POSITIVE_INFINITY] : [wanted.sort, wanted.top];
-  const pick = (by: Exclude<FlowOrder, "p99">, most: number) =>
-    matcher.flows.choose({ way: way === "forward" ? 1 : 2, twoWay, by, edgesLost, top: most });
-  return sort === "p99" ? chooseByP99(matcher, (most) => pick("max", most), top) : pick(sort, top);
+  const pick = (by: Exclude<FlowOrder, "p99">, maximum: number) =>
+    matcher.flows.choose({ way: way === "forward" ? 1 : 2, twoWay, by, edgesLost, top: maximum });
+  return sort === "p99" ? chooseByP99(matcher, (maximum) => pick("max", maximum), top) : pick(sort, top);
 }
 
 /** A flow's p99 is no longer than its longest delay: the flows with the longest are looked at, more and more, until no other can be among the first. */
-function chooseByP99(matcher: ExactMatcher, byMax: (most: number) => number[], top: number): number[] {
+function chooseByP99(matcher: ExactMatcher, byMax: (maximum: number) => number[], top: number): number[] {
   if (top === 0) return [];
-  for (let most = 4 * top; ; most *= 8) {
-    const ids = byMax(most);
+  for (let maximum = 4 * top; ; maximum *= 8) {
+    const ids = byMax(maximum);
     const ranked = ids.map((id) => ({ id, p99Ns: p99Of(matcher, id) })).sort((a, b) => b.p99Ns - a.p99Ns);
     ranked.length = Math.min(ranked.length, top);
     const longestLeft = matcher.flow(ids.at(-1) ?? 0).delay?.maxNs ?? Number.NEGATIVE_INFINITY;
-    if (ids.length < most || (ranked.at(-1)?.p99Ns ?? 0) > longestLeft) return ranked.map((f) => f.id);
+    if (ids.length < maximum || (ranked.at(-1)?.p99Ns ?? 0) > longestLeft) return ranked.map((f) => f.id);
   }
 }
 

@@ -7,7 +7,7 @@ import type { HeatMap, IntervalReport } from "./report.ts";
 const HEAT_COLUMNS = 200;
 const HEAT_ROWS = 60;
 /** Intervals without packets are told among up to so many. */
-const MOST_EMPTY = 10_000;
+const MAX_EMPTY = 10_000;
 
 /** `edges`: packets at the ends of BEFORE that count as lost, of which the matcher kept no time. */
 export function buildIntervals(
@@ -73,31 +73,31 @@ function* rowsOf(
   edgeLost: ReadonlyMap<number, unknown>,
   last: number,
 ): Generator<number> {
-  if (last < MOST_EMPTY) for (let i = 0; i <= last; i++) yield i;
+  if (last < MAX_EMPTY) for (let i = 0; i <= last; i++) yield i;
   else if (last >= 0) yield* [...new Set([...filled.keys(), ...edgeLost.keys()])].sort((a, b) => a - b);
 }
 
 function heatOf(columns: LogHistogram[], columnStartNs: string[], columnWidthNs: number): HeatMap | null {
-  let least = Number.POSITIVE_INFINITY;
-  let most = 0;
+  let minimum = Number.POSITIVE_INFINITY;
+  let maximum = 0;
   for (const column of columns) {
     for (const [bucket] of column.entries()) {
       if (bucketHigh(bucket) <= 0) continue;
-      least = Math.min(least, Math.max(1, bucketLow(bucket)));
-      most = Math.max(most, bucketHigh(bucket));
+      minimum = Math.min(minimum, Math.max(1, bucketLow(bucket)));
+      maximum = Math.max(maximum, bucketHigh(bucket));
     }
   }
-  if (!(most > least)) return null;
+  if (!(maximum > minimum)) return null;
   // Rows narrower than two log buckets would show the buckets, not the delays.
-  const range = Math.log((most + 1) / least);
+  const range = Math.log((maximum + 1) / minimum);
   const rows = Math.max(1, Math.min(HEAT_ROWS, Math.floor(range / (2 / 128))));
   const ratio = range / rows;
-  const delayEdgesNs = Array.from({ length: rows + 1 }, (_, i) => least * Math.exp(i * ratio));
+  const delayEdgesNs = Array.from({ length: rows + 1 }, (_, i) => minimum * Math.exp(i * ratio));
   const counts = columns.map((column) => {
     const row = new Array<number>(rows).fill(0);
     for (const [bucket, n] of column.entries()) {
       // Delays at or below 0 belong to the lowest row: a logarithmic axis has no other place for them.
-      const at = Math.floor(Math.log(Math.max(least, bucketMid(bucket)) / least) / ratio);
+      const at = Math.floor(Math.log(Math.max(minimum, bucketMid(bucket)) / minimum) / ratio);
       row[Math.min(rows - 1, Math.max(0, at))]! += n;
     }
     return row;

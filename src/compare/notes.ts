@@ -1,11 +1,11 @@
 /** Sentences about what limits the numbers of a report. */
 import { formatDuration } from "../base/time.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
-import { strayText } from "../capture/timestamp-trust.ts";
+import { outlierText } from "../capture/timestamp-trust.ts";
 import { type Correction, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
-import type { Directions } from "./direction.ts";
 import type { PassResult } from "./pass.ts";
+import type { Directions } from "./plan.ts";
 import type { SegmentReport } from "./report.ts";
 
 /** Packets without a partner in both captures, as a share of the packets, that loss and a few strangers do not make. */
@@ -14,48 +14,90 @@ const MUCH_UNMATCHED = 0.1;
 /** Share of packets that look like another one, above which a capture of several interfaces seems to hold both ends. */
 const MANY_TWICE = 0.1;
 
-/** `found`: what the passes have said of it. */
-export function observations(
-  result: PassResult,
-  windowNs: number,
-  directions: Directions,
-  segment: SegmentReport,
-  clock: { applied: Correction; verdict: ClockVerdict },
-  found: readonly string[],
-): string[] {
+/** What notes are made from. */
+export interface NoteSubject {
+  result: PassResult;
+  windowNs: number;
+  directions: Directions;
+  segment: SegmentReport;
+  clock: { applied: Correction; verdict: ClockVerdict };
+  /** What the passes have said already. */
+  found: readonly string[];
+}
+
+export function observations(subject: NoteSubject): string[] {
+  const { result, windowNs, directions, segment, found } = subject;
+  const set = clockSetNotes(result, windowNs);
+  const explained = set.length > 0;
+  const unmatched =
+    directions.matched === 0
+      ? whyNothingMatched(result)
+      : found.length === 0
+        ? whyMuchIsUnmatched(segment)
+        : [];
+  return [
+    ...set,
+    ...outlierNotes(result, "before", windowNs),
+    ...outlierNotes(result, "after", windowNs),
+    ...fileNotes(result.before),
+    ...fileNotes(result.after),
+    ...interfaceNotes(result, segment),
+    ...identityNotes(result, segment),
+    ...alignmentNotes(subject),
+    ...(explained ? [] : unmatched),
+    ...(directions.twoWay
+      ? [
+          "packets go both ways: 'segment' is first capture to second, 'reverse' the other way; reordering is counted on the first (exchange the captures for that of the other)",
+        ]
+      : []),
+  ];
+}
+
+/** A clock that goes back by more than the window. */
+function clockSetNotes(result: PassResult, windowNs: number): string[] {
+  return (["before", "after"] as const).flatMap((name) => {
+    const { setBackNs } = result.outliers[name];
+    if (setBackNs <= windowNs) return [];
+    return [
+      `${result[name].file}: the stamps go back by ${formatDuration(setBackNs)}, more than the window: a clock was set, and packets around that time may not match; cut the capture there, or put its packets in order (reordercap)`,
+    ];
+  });
+}
+
+/** What the capture itself leaves out. */
+function fileNotes(side: CaptureStatistics): string[] {
   const notes: string[] = [];
-  const { before, after, plan } = result;
-  for (const name of ["before", "after"] as const) {
-    const { setBackNs } = result.strays[name];
-    if (setBackNs > windowNs) {
-      notes.push(
-        `${result[name].file}: the stamps go back by ${formatDuration(setBackNs)}, more than the window: a clock was set, and packets around that time may not match; cut the capture there, or put its packets in order (reordercap)`,
-      );
-    }
+  if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
+  if (side.ipPackets > 0 && side.skipped["filtered"] === side.ipPackets)
+    notes.push(`${side.file}: none of its ${side.ipPackets} IP packets passes the filter`);
+  notes.push(...side.warnings.map((w) => `${side.file}: ${w}`));
+  if ((side.dropped ?? 0) > 0) {
+    notes.push(
+      `${side.file}: the capturing side dropped ${side.dropped} packets: unmatched packets may be capture loss, not path loss`,
+    );
   }
-  const explained = notes.length > 0;
-  for (const name of ["before", "after"] as const) notes.push(...strayNotes(result, name, windowNs));
-  for (const side of [before, after]) {
-    if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
-    if (side.ipPackets > 0 && side.skipped["filtered"] === side.ipPackets)
-      notes.push(`${side.file}: none of its ${side.ipPackets} IP packets passes the filter`);
-    notes.push(...side.warnings.map((w) => `${side.file}: ${w}`));
-    if ((side.dropped ?? 0) > 0) {
-      notes.push(
-        `${side.file}: the capturing side dropped ${side.dropped} packets: unmatched packets may be capture loss, not path loss`,
-      );
-    }
-  }
+  return notes;
+}
+
+function interfaceNotes({ before, after }: PassResult, segment: SegmentReport): string[] {
+  const notes: string[] = [];
   const same = before.file === after.file;
   for (const side of same ? [before] : [before, after]) {
     // Sections of one point after another are no matter: its packets come once.
     const twice = same || segment.ambiguous > MANY_TWICE * segment.matched;
-    if (side.interfaces.length < 2 || !twice) continue;
+    const [first] = side.interfaces;
+    if (side.interfaces.length < 2 || !twice || !first) continue;
     notes.push(
-      `${side.file}: holds ${side.interfaces.length} interfaces, which are taken as one point: if they are several points, name one of them (${side.file}#${side.interfaces[0]!.index}; hoptime inspect lists them)`,
+      `${side.file}: holds ${side.interfaces.length} interfaces, which are taken as one point: if they are several points, name one of them (${side.file}#${first.index}; hoptime inspect lists them)`,
     );
   }
   if (same) notes.push("both captures are the same file: every packet meets itself");
+  return notes;
+}
+
+/** What packets are known by. */
+function identityNotes({ before, after, plan }: PassResult, segment: SegmentReport): string[] {
+  const notes: string[] = [];
   const cut = [...before.shorts, ...after.shorts].filter(([size]) => size < plan.cover);
   if (cut.length > 0) {
     const packets = cut.reduce((n, [, count]) => n + count, 0);
@@ -73,37 +115,35 @@ export function observations(
       `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out; behind a lost one of them delays come out too long`,
     );
   }
-  if (Math.abs(plan.alignNs) > windowNs)
-    notes.push(
-      `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s, more than the window: packets were matched with that removed${
-        clock.applied.offsetNs === 0
-          ? `, delays are as stamped and hold it; ${correction(clock.verdict, "deskew").offsetNs === 0 ? "" : "--clock deskew or "}--clock relative takes it out`
-          : ""
-      }`,
-    );
-  if (directions.matched === 0 && !explained) notes.push(...whyNothingMatched(result));
-  else if (!explained && found.length === 0) notes.push(...whyMuchIsUnmatched(segment));
-  if (directions.twoWay)
-    notes.push(
-      "packets go both ways: 'segment' is first capture to second, 'reverse' the other way; reordering is counted on the first (exchange the captures for that of the other)",
-    );
   return notes;
+}
+
+function alignmentNotes({ result: { plan }, windowNs, clock }: NoteSubject): string[] {
+  if (Math.abs(plan.alignNs) <= windowNs) return [];
+  const deskew = correction(clock.verdict, "deskew").offsetNs === 0 ? "" : "‘clock deskew’ or ";
+  const held =
+    clock.applied.offsetNs === 0
+      ? `, delays are as stamped and hold it; ${deskew}‘clock relative’ takes it out`
+      : "";
+  return [
+    `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s, more than the window: packets were matched with that removed${held}`,
+  ];
 }
 
 /** Loss takes packets away: where as many come up as are missing, they are rather other packets, or the same ones rewritten. */
 function whyMuchIsUnmatched({ sent, received, lost, appeared }: SegmentReport): string[] {
   if (Math.min(lost, appeared) <= MUCH_UNMATCHED * Math.min(sent, received)) return [];
   return [
-    `${lost} packets are only in the first capture and ${appeared} only in the second, which loss does not explain: part of the traffic is rewritten on the way (NAT), in a tunnel at one point (--inner), or crosses only one of the points (--filter leaves it out)`,
+    `${lost} packets are only in the first capture and ${appeared} only in the second, which loss does not explain: part of the traffic is rewritten on the way (NAT), in a tunnel at one point (‘inner’), or crosses only one of the points (‘filter’ leaves it out)`,
   ];
 }
 
-function strayNotes(result: PassResult, name: "before" | "after", windowNs: number): string[] {
-  const strays = result.strays[name];
+function outlierNotes(result: PassResult, name: "before" | "after", windowNs: number): string[] {
+  const outliers = result.outliers[name];
   // Within the window they match like others.
-  if (Math.max(strays.aheadNs, strays.behindNs) <= windowNs) return [];
+  if (Math.max(outliers.aheadNs, outliers.behindNs) <= windowNs) return [];
   return [
-    `${result[name].file}: ${strayText(strays)}: beyond the window such a packet does not match; the others are not affected`,
+    `${result[name].file}: ${outlierText(outliers)}: beyond the window such a packet does not match; the others are not affected`,
   ];
 }
 
@@ -113,7 +153,7 @@ function whyNothingMatched({ before, after, rereadable }: PassResult): string[] 
   const [a, b] = [span(before), span(after)];
   if (!a || !b) return [];
   const causes =
-    "addresses or ports are rewritten on the way (NAT), one point sees a tunnel (--inner), or these are not captures of the same traffic";
+    "addresses or ports are rewritten on the way (NAT), one point sees a tunnel (‘inner’), or these are not captures of the same traffic";
   const apartNs =
     a.firstNs > b.lastNs ? a.firstNs - b.lastNs : b.firstNs > a.lastNs ? b.firstNs - a.lastNs : 0n;
   const times =

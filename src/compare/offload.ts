@@ -8,7 +8,7 @@ import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
 import type { PassResult } from "./pass.ts";
 
 /** Below this share of packets without a partner, on either side, there is nothing to explain. */
-const LEAST_UNMATCHED = 0.01;
+const MIN_UNMATCHED = 0.01;
 const LOOKED_AT = 32_768;
 /** Longer by this factor is more than another header. */
 const LONGER = 1.5;
@@ -21,7 +21,7 @@ export async function mergedSegments(
   { before, after, rereadable }: PassResult,
   matched: number,
 ): Promise<string | null> {
-  const unmatched = (side: PassResult["before"]) => used(side) - matched > LEAST_UNMATCHED * used(side);
+  const unmatched = (side: PassResult["before"]) => used(side) - matched > MIN_UNMATCHED * used(side);
   if (!rereadable || !unmatched(before) || !unmatched(after)) return null;
   const [a, b] = [
     await longest(kernels, files.before, capture),
@@ -36,12 +36,12 @@ const used = (side: PassResult["before"]) => side.ipPackets - (side.skipped["fil
 
 async function longest(kernels: Kernels, file: string, capture: CaptureOptions): Promise<number> {
   const reader = await CaptureReader.open(kernels, file, capture);
-  let most = 0;
+  let maximum = 0;
   for (let rows = 0; rows < LOOKED_AT && (await reader.next()); rows += reader.batch.count) {
     const { wireLength, count } = reader.batch;
-    for (let i = 0; i < count; i++) most = Math.max(most, wireLength[i]!);
+    for (let i = 0; i < count; i++) maximum = Math.max(maximum, wireLength[i]!);
   }
   reader.close();
   reader.free();
-  return most;
+  return maximum;
 }

@@ -9,32 +9,20 @@ import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
-import type { StrayReport } from "../capture/timestamp-trust.ts";
+import type { OutlierReport } from "../capture/timestamp-trust.ts";
 import { ClockObserver } from "../clock/observer.ts";
 import { ThinnedEnvelope } from "../clock/thinned-envelope.ts";
 import type { TimestampReport } from "../clock/timestamp-quality.ts";
 import { ExactMatcher } from "../match/matcher.ts";
+import { PacketLog } from "../match/packet-log.ts";
 import { DirectFeed, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
 import type { FeedThread } from "../match/parallel-feed.ts";
+import { correctionLine, type PassPlan, splitNs } from "./plan.ts";
 
 /** Each interval that holds packets is told with its quantiles, about a kilobyte of memory. */
-const MOST_INTERVALS = 250_000;
+const MAX_INTERVALS = 250_000;
 /** Intervals at least this long are never too many: 70 MB for a day. */
 const LONG_EPOCH_NS = 1e9;
-
-export interface PassPlan {
-  /** Digest coverage that both captures can see. */
-  cover: number;
-  /** AFTER's clock minus BEFORE's as far as it must be removed for packets to meet in the window; added back to the delays. */
-  alignNs: number;
-  /** Flows whose first difference is at least this go from BEFORE to AFTER. */
-  thresholdNs: number;
-  correction: { offsetNs: number; slope: number; pivotNs: number };
-  /** How far BEFORE is read ahead of AFTER at most: long enough for what clocks behind BEFORE's show, short enough for the cache. */
-  leadNs: number;
-  /** Stop after so many packets of each capture (a look ahead); Infinity for all. */
-  limit: number;
-}
 
 export interface PassOptions {
   before: string;
@@ -49,8 +37,10 @@ export interface PassOptions {
   /** Watches every batch of either side (estimators' taps beside the exact match). */
   onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
   /** Judges the plan after so many rows of both sides: where it does not stand, the pass ends there. */
-  trial?: { rows: number; stands: (matcher: ExactMatcher, shorts: number) => boolean } | undefined;
+  trial?: { rows: number; stands(matcher: ExactMatcher, shorts: number): boolean } | undefined;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
+  /** Note what became of every packet. */
+  everyPacket?: boolean | undefined;
 }
 
 export interface PassResult {
@@ -61,7 +51,7 @@ export interface PassResult {
   observer: ClockObserver;
   quality: Record<"before" | "after", { report(): TimestampReport }>;
   /** Stamps that tell no time. */
-  strays: Record<"before" | "after", StrayReport>;
+  outliers: Record<"before" | "after", OutlierReport>;
   /** Start of the first interval, ns since 1970, and its place on the matcher's time axis. */
   epochStart: bigint;
   /** ns since 1970 of the matcher's time 0. */
@@ -70,6 +60,8 @@ export interface PassResult {
   rereadable: boolean;
   /** The pass ended at its limit, not at the captures' ends. */
   limited: boolean;
+  /** What became of every packet, where that was asked for. */
+  packets: PacketLog | null;
 }
 
 /** Null: the trial went against the plan. UsageError where intervals are so short that there would be too many. */
@@ -78,7 +70,8 @@ export async function runPass(
   options: PassOptions,
   plan: PassPlan,
 ): Promise<PassResult | null> {
-  const { leadNs, alignNs, limit } = plan;
+  const { leadNs, alignNs, extent } = plan;
+  const whole = extent.kind === "whole";
   const feedPlan: FeedPlan = {
     before: options.before,
     after: options.after,
@@ -86,10 +79,9 @@ export async function runPass(
     alignNs,
     leadNs,
     windowNs: options.windowNs,
-    limit,
+    limit: whole ? Number.POSITIVE_INFINITY : extent.rows,
     onBatch: options.onBatch,
   };
-  const whole = limit === Number.POSITIVE_INFINITY;
   const feed: PairFeed =
     options.thread && whole && !options.onBatch
       ? await options.thread.open(feedPlan, options.filterText)
@@ -97,13 +89,16 @@ export async function runPass(
   const { originNs, startNs, shiftNs, rows, rereadable } = feed.head;
   const epochLength = BigInt(Math.round(options.epochNs));
   const epochStart = originNs - (originNs % epochLength);
+  const line = correctionLine(plan.correction);
+  const packets = options.everyPacket && whole ? new PacketLog() : null;
   const matcher = new ExactMatcher(kernels, {
+    ...(packets ? { packets } : {}),
     windowNs: options.windowNs,
     epochNs: options.epochNs,
     epochStartNs: Number(epochStart - originNs),
-    thresholdNs: plan.thresholdNs,
-    // Delays are reported as stamped: what was removed to make packets meet is added back.
-    correction: { ...plan.correction, offsetNs: plan.correction.offsetNs - alignNs },
+    thresholdNs: splitNs(plan.ways),
+    // Delays are reported as captured: what was removed to make packets meet is added back.
+    correction: { ...line, offsetNs: line.offsetNs - alignNs },
     startNs,
     slackNs: leadNs,
     rows,
@@ -162,17 +157,18 @@ export async function runPass(
     before: tail.statistics[0],
     after: tail.statistics[1],
     observer,
-    strays: { before: tail.strays[0], after: tail.strays[1] },
+    outliers: { before: tail.outliers[0], after: tail.outliers[1] },
     quality: { before: { report: () => tail.quality[0] }, after: { report: () => tail.quality[1] } },
     epochStart,
     originNs,
     rereadable,
     limited: tail.limited,
+    packets,
   };
 }
 
 function tooMany({ epochNs }: PassOptions, matcher: ExactMatcher): boolean {
-  return epochNs < LONG_EPOCH_NS && matcher.intervalCount > MOST_INTERVALS;
+  return epochNs < LONG_EPOCH_NS && matcher.intervalCount > MAX_INTERVALS;
 }
 
 /** Names a length that is enough, as far as what was read tells. */
@@ -180,12 +176,13 @@ function tooManyIntervals({ epochNs }: PassOptions, matcher: ExactMatcher, feed:
   const { doneBytes } = feed.progress();
   const { totalBytes } = feed.head;
   const rest = totalBytes !== null && doneBytes > 0 ? Math.max(1, totalBytes / doneBytes) : 1;
-  const times = (matcher.intervalCount * rest) / MOST_INTERVALS;
+  const times = (matcher.intervalCount * rest) / MAX_INTERVALS;
   const enoughNs = Math.min(LONG_EPOCH_NS, epochNs * 10 ** Math.ceil(Math.log10(times)));
   return new UsageError(
     "bad-parameter",
-    `--epoch: intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MOST_INTERVALS)} of them hold packets`,
+    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MAX_INTERVALS)} of them hold packets`,
     `use ${formatDuration(enoughNs)} or longer, or cut the captures to the time of interest (editcap -A and -B)`,
+    { parameter: "epoch", value: epochNs },
   );
 }
 

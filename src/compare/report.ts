@@ -126,7 +126,7 @@ export interface CompareReport {
   direction: { order: "as-given" | "swapped" | "unclear"; evidence: string[] };
   /** Sentences about what limits these numbers (partial files, snap lengths, offload, ambiguity …). */
   notes: string[];
-  /** Estimates beside the exact values, by estimator; only with --estimators. */
+  /** Estimates beside the exact values, by estimator; only where some were asked for. */
   estimates?: Record<string, unknown>;
 }
 

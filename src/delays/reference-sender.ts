@@ -31,6 +31,8 @@ export interface ReferenceOptions {
   session?: number;
   /** UDP payload bytes, at least 44. */
   bytes?: number;
+  /** Ends sending before the duration; what was sent is told all the same. */
+  signal?: AbortSignal | undefined;
   onTick?: (sent: number, utilisation: number | null) => void;
 }
 
@@ -46,11 +48,11 @@ export interface ReferenceSummary {
 }
 
 const TICK_MS = 2;
-const MOST_PER_TICK = 64;
+const MAX_PER_TICK = 64;
 /** WallClock's reading, at most (it comes within some microseconds). */
 const CLOCK_ERROR_NS = 5_000;
 /** A handover never takes less than this, from the clock's reading to the wire. */
-const LEAST_HANDOVER_NS = 20_000;
+const MIN_HANDOVER_NS = 20_000;
 
 /**
  * The wall clock in ns. Date.now() tells whole milliseconds, so Date.now() minus the monotonic clock is never above the true offset and comes within a microsecond
@@ -110,10 +112,10 @@ export function readInterface(device: string): Counters {
     return { packets: read("tx_packets"), bytes: read("tx_bytes") };
   } catch (cause) {
     throw new UsageError(
-      "bad-flag",
-      `--interface ${device}: its counters cannot be read`,
+      "bad-option",
+      `the counters of ${device} cannot be read`,
       "ip link lists the interfaces",
-      { cause },
+      { parameter: "interface", value: device, cause },
     );
   }
 }
@@ -130,10 +132,10 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
   }).catch((cause: Error) => {
     socket.close();
     throw new UsageError(
-      "bad-flag",
-      `--to ${options.to}: ${cause.message}`,
+      "bad-option",
+      `${options.to}: ${cause.message}`,
       "give an IP address that this host can reach",
-      { cause },
+      { parameter: "to", value: options.to, cause },
     );
   });
   socket.removeAllListeners("error");
@@ -156,7 +158,7 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
   for (;;) {
     clock.look();
     const now = process.hrtime.bigint();
-    owed = Math.min(owed + pace.due(Number(now - before)), MOST_PER_TICK);
+    owed = Math.min(owed + pace.due(Number(now - before)), MAX_PER_TICK);
     before = now;
     const due = Math.floor(owed);
     owed -= due;
@@ -166,7 +168,7 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
       send();
     }
     options.onTick?.(sent, pace.utilisation());
-    if (Number(now - start) >= options.durationNs) break;
+    if (options.signal?.aborted || Number(now - start) >= options.durationNs) break;
     // Packets go out and signals are heard between ticks.
     await (due > 0 ? nextTurn() : setTimeout(TICK_MS));
   }
@@ -197,7 +199,7 @@ class HandoverError {
   readonly #lastNs: number[] = [];
 
   get largestNs(): number {
-    return CLOCK_ERROR_NS + Math.max(LEAST_HANDOVER_NS, ...this.#lastNs);
+    return CLOCK_ERROR_NS + Math.max(MIN_HANDOVER_NS, ...this.#lastNs);
   }
 
   add(tookNs: number): void {
@@ -226,9 +228,9 @@ function makePace(options: ReferenceOptions): Pace {
   }
   if (device === undefined || drainBps === undefined) {
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       "references need a pace",
-      "give --rate, or --interface with the --drain rate of its queue",
+      "give ‘rate’, or ‘interface’ with the ‘drain’ rate of its queue",
     );
   }
   const floor = options.floorPerSecond ?? 10;

@@ -1,32 +1,37 @@
 /**
  * Where estimators that need delays (MAPLE) get them from two captures: the sender's capture is read beside the receiver's, a window ahead at most, and
  * the delay column of each receiver batch is filled by exact match of digests (kernels/match/delays.ts). Memory: the sender's packets of
- * one window, 32 bytes each.
+ * two windows, 32 bytes each.
  *
- * Assumes that both clocks are one (or that `offsetNs` makes them one): a packet that was "sent" after it arrived goes the other way, and
- * has no delay here; those are counted.
+ * Delays are differences of two clocks, as those of every estimator that compares two points: where the receiver's clock is behind they may be negative, and are kept.
+ * Packets of the other direction are recognised by their time to live and by hosts that answer each other, whatever the clocks do; they have no delay here and are counted.
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
+
+/** A pause that a batch's last packet alone may end. */
+const MAX_PAUSE_NS = 3600e9;
 
 export interface SenderDelaysOptions {
   /** Captures of the sender, in order of time. */
   files: readonly string[];
   /** As the receiver's are read: digests must agree. */
   capture: Pick<CaptureOptions, "cover" | "inner" | "seed">;
-  /** Longest delay that is looked for. */
+  /** Largest difference that is looked for, of either sign. */
   windowNs: number;
   /** The receiver's clock minus the sender's; taken off. */
   offsetNs?: number;
-  /** Differences below this belong to packets of the other direction (default 0). */
-  leastNs?: number;
+  /** Differences below this belong to packets of the other direction; left out: the packets themselves show which do. */
+  minNs?: number;
+  /** Ends reading where the sender's capture is a stream. */
+  signal?: AbortSignal | undefined;
 }
 
 export interface DelayCounts {
   matched: number;
   unmatched: number;
-  /** Rows whose partner is later: packets of the other direction, or clocks that are apart. */
+  /** Rows that go the other way. */
   reversed: number;
 }
 
@@ -42,7 +47,7 @@ export class SenderDelays {
   constructor(kernels: Kernels, options: SenderDelaysOptions) {
     this.#kernels = kernels;
     this.#options = options;
-    this.#address = kernels.call.delaysNew(options.windowNs) >>> 0;
+    this.#address = kernels.call.delaysNew(options.windowNs, options.minNs ?? Number.NaN) >>> 0;
   }
 
   /** Fills the delays of a receiver's batch; batches come in order of time. */
@@ -50,11 +55,8 @@ export class SenderDelays {
     if (batch.count === 0) return;
     this.#axisNs ??= originNs;
     const shift = Number(originNs - this.#axisNs) - (this.#options.offsetNs ?? 0);
-    let until = -Infinity;
-    const { timeNs, count } = batch;
-    for (let i = 0; i < count; i++) until = Math.max(until, timeNs[i]!);
-    await this.#readSender(until + shift);
-    this.#kernels.call.delaysFill(this.#address, batch.address, shift, this.#options.leastNs ?? 0);
+    await this.#readSender(this.#latest(batch) + shift + this.#options.windowNs);
+    this.#kernels.call.delaysFill(this.#address, batch.address, shift);
   }
 
   counts(): DelayCounts {
@@ -67,12 +69,25 @@ export class SenderDelays {
     this.#kernels.call.delaysFree(this.#address);
   }
 
+  /** A time that a second packet confirms: one wild timestamp must not make the whole of the sender's capture pass by. */
+  #latest({ timeNs, count }: PacketBatch): number {
+    let latest = Number.NEGATIVE_INFINITY;
+    for (let i = 1; i < count; i++) latest = Math.max(latest, Math.min(timeNs[i - 1]!, timeNs[i]!));
+    const last = timeNs[count - 1]!;
+    return count === 1 ? last : Math.max(latest, Math.min(last, latest + MAX_PAUSE_NS));
+  }
+
   async #readSender(untilNs: number): Promise<void> {
     for (;;) {
       if (!this.#reader) {
         const file = this.#options.files[this.#file++];
         if (file === undefined) return;
-        this.#reader = await CaptureReader.open(this.#kernels, file, this.#options.capture);
+        this.#reader = await CaptureReader.open(
+          this.#kernels,
+          file,
+          this.#options.capture,
+          this.#options.signal,
+        );
         if (!(await this.#reader.next())) this.#closeReader();
         this.#row = 0;
         continue;

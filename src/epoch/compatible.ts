@@ -55,15 +55,20 @@ function mismatch(a: RecordHead, b: RecordHead, found: Mismatch): UsageError {
 }
 
 function geometryMismatch(a: RecordHead, b: RecordHead): Mismatch | null {
-  const again = (flag: string) => `observe both points with the same ${flag}`;
+  const again = (parameter: string) => `observe both points with the same ‘${parameter}’`;
   const checks: [string, unknown, unknown, string][] = [
-    ["estimator", a.estimator, b.estimator, again("--estimators")],
+    ["estimator", a.estimator, b.estimator, again("estimators")],
     ["version", a.payloadVersion, b.payloadVersion, "observe both points with the same version of hoptime"],
-    ["geometry", a.parameters, b.parameters, again(`--${a.estimator} parameters`)],
-    ["seed", a.seed, b.seed, again("--seed")],
-    ["key", keyMeaning(a.key), keyMeaning(b.key), again("--key")],
-    ["cover", a.cover, b.cover, again("--cover")],
-    ["inner", a.inner, b.inner, again("--inner")],
+    [
+      "geometry",
+      a.parameters,
+      b.parameters,
+      `observe both points with the same parameters of ${a.estimator}`,
+    ],
+    ["seed", a.seed, b.seed, again("seed")],
+    ["key", keyMeaning(a.key), keyMeaning(b.key), again("key")],
+    ["cover", a.cover, b.cover, again("cover")],
+    ["inner", a.inner, b.inner, again("inner")],
     // Reached only where the texts agree and the fingerprint was made of others.
     ["fingerprint", a.fingerprint, b.fingerprint, "one of the records was written wrong: observe again"],
   ];
@@ -80,7 +85,7 @@ function epochMismatch(a: EpochBounds, b: EpochBounds): Mismatch | null {
     what: "epoch",
     a: x,
     b: y,
-    hint: "observe both points with the same --epoch and --cut",
+    hint: "observe both points with the same ‘epoch’ and ‘cut’",
   });
   if (a.mode !== b.mode) return found(a.mode, b.mode);
   const span = (e: EpochBounds) => `${formatTime(e.startNs)} to ${formatTime(e.endNs)}`;

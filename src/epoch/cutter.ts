@@ -9,8 +9,9 @@
  * delimited: a packet whose digest lies in a range of 1 in `every` opens an epoch at every point that it crosses: passive, and exact
  *            on a FIFO segment. A lost delimiter leaves two epochs in one at that end; pairing merges them at the other.
  *
- * Rows are taken in file order. A row stamped before the open epoch belongs to the open epoch: epochs never go back.
+ * Rows are taken in file order. A row with a timestamp before the open epoch belongs to the open epoch: epochs go back only where the clock does, by more than an hour.
  */
+import { earlier, later } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { CONTROL_PORT, controlOfRow } from "./control.ts";
 import type { EpochBounds } from "./record.ts";
@@ -36,14 +37,20 @@ export interface Cutter {
   /** Observation begins, where that is known to be before the first row. */
   begin?(nowNs: bigint, sink: EpochSink): void;
   cut(batch: PacketBatch, originNs: bigint, sink: EpochSink): void;
+  /** Every row up to this time has been cut: epochs that ended before it are over, rows or none. */
+  tick?(nowNs: bigint, sink: EpochSink): void;
   /** Observation ends, at `nowNs` where that is known to be after the last row. */
   finish(sink: EpochSink, nowNs?: bigint): void;
 }
 
 /** Idle epochs that are still sealed (empty) one by one; beyond, the gap is left out. */
 export const LONGEST_GAP = 60n;
-/** A row further ahead than this is believed when a second one confirms it: clocks are set by mistake, one packet at a time. */
+/** A row further ahead or behind than this is believed when a second one confirms it: clocks are set by mistake, one packet at a time. */
 const SUSPICIOUS_NS = 3_600_000_000_000n;
+/** The last instant that records can tell. */
+const LAST_NS = (1n << 63n) - 1n;
+/** So far from the first one that the epoch's start is none before it. */
+const FIRST_NS = -(1n << 62n);
 /** An aligned epoch that is full is cut at a multiple of this part of its length: both ends are full at about the same packets. */
 export const FULL_PARTS = 16n;
 /** Times of delimited epochs count from multiples of this (68.7 s), which both ends know without talking. */
@@ -62,14 +69,20 @@ export function createCutter(plan: CutPlan): Cutter {
 
 class AlignedCutter implements Cutter {
   readonly #lengthNs: bigint;
+  readonly #suspiciousNs: bigint;
   #startNs: bigint | null = null;
   #endNs = 0n;
   #first = true;
   #aheadSeen = false;
+  #behindSeen = 0;
+  /** Rows in a row that must be far behind before epochs go back. Doubles each time: two clocks in one stream do not cut it to pieces. */
+  #behindNeeded = 2;
 
   constructor(lengthNs: bigint) {
     if (lengthNs <= 0n) throw new RangeError(`an epoch of ${lengthNs} ns`);
     this.#lengthNs = lengthNs;
+    const gap = LONGEST_GAP * lengthNs;
+    this.#suspiciousNs = SUSPICIOUS_NS > gap ? SUSPICIOUS_NS : gap;
   }
 
   begin(nowNs: bigint, sink: EpochSink): void {
@@ -78,51 +91,78 @@ class AlignedCutter implements Cutter {
 
   cut(batch: PacketBatch, originNs: bigint, sink: EpochSink): void {
     const { count } = batch;
-    const length = this.#lengthNs;
     if (count === 0) return;
     this.begin(instant(originNs, batch.timeNs[0]!), sink);
     // The column is taken anew after each call of the sink: sealing may grow the memory under it.
     let { timeNs } = batch;
     let from = 0;
-    let end = Number(this.#endNs - originNs);
-    const suspicious = Number(SUSPICIOUS_NS > LONGEST_GAP * length ? SUSPICIOUS_NS : LONGEST_GAP * length);
+    let { low, end } = this.#range(originNs);
     for (let i = 0; i < count; i++) {
       const t = timeNs[i]!;
-      if (t < end) {
+      if (t < end && t >= low) {
         this.#aheadSeen = false;
+        this.#behindSeen = 0;
         continue;
       }
-      if (t - end > suspicious && !this.#aheadSeen) {
-        this.#aheadSeen = true;
-        continue;
-      }
-      this.#aheadSeen = false;
+      const nowNs = instant(originNs, t);
+      if (!this.#believes(nowNs)) continue;
       if (i > from) sink.rows(from, i);
       from = i;
-      this.#moveTo(instant(originNs, t), sink);
-      end = Number(this.#endNs - originNs);
+      this.#moveTo(nowNs, sink);
+      ({ low, end } = this.#range(originNs));
       ({ timeNs } = batch);
     }
     if (count > from) sink.rows(from, count);
     if (sink.isFull?.()) this.#endSoon(instant(originNs, batch.timeNs[count - 1]!));
   }
 
+  tick(nowNs: bigint, sink: EpochSink): void {
+    if (this.#startNs !== null && nowNs >= this.#endNs && this.#endNs < LAST_NS) this.#moveTo(nowNs, sink);
+  }
+
   finish(sink: EpochSink, nowNs?: bigint): void {
     if (this.#startNs === null) return;
     const ahead = nowNs === undefined ? -1n : nowNs - this.#endNs;
-    if (ahead >= 0n && ahead <= LONGEST_GAP * this.#lengthNs) this.#moveTo(nowNs!, sink);
+    if (nowNs !== undefined && ahead >= 0n && ahead <= LONGEST_GAP * this.#lengthNs)
+      this.#moveTo(nowNs, sink);
     this.#close(true, sink);
     this.#startNs = null;
     this.#first = true;
   }
 
-  /** Closes the open epoch and those between, and opens that of an instant behind it. */
+  /** Times after the origin between which rows belong to the open epoch without a further look. */
+  #range(originNs: bigint): { low: number; end: number } {
+    return {
+      low: Number((this.#startNs ?? 0n) - this.#suspiciousNs - originNs),
+      end: this.#endNs >= LAST_NS ? Number.POSITIVE_INFINITY : Number(this.#endNs - originNs),
+    };
+  }
+
+  /** A row outside the open epoch moves the time, unless it is alone. */
+  #believes(nowNs: bigint): boolean {
+    if (nowNs < this.#endNs) {
+      this.#aheadSeen = false;
+      if (++this.#behindSeen < this.#behindNeeded) return false;
+      this.#behindNeeded *= 2;
+    } else if (nowNs - this.#endNs > this.#suspiciousNs && !this.#aheadSeen) {
+      this.#aheadSeen = true;
+      return false;
+    }
+    this.#aheadSeen = false;
+    this.#behindSeen = 0;
+    return true;
+  }
+
+  /** Closes the open epoch and those between, and opens that of an instant outside it. */
   #moveTo(nowNs: bigint, sink: EpochSink): void {
     const length = this.#lengthNs;
-    this.#close(false, sink);
+    // So far that the clock may have been wrong, here or before: what was cut off may go on another time.
+    const far = nowNs < this.#endNs || nowNs - this.#endNs > this.#suspiciousNs;
+    this.#close(far, sink);
+    this.#first = far;
     const next = floorTo(nowNs, length);
     // Behind an epoch that was cut short, the rest of its time comes first.
-    if ((next - this.#endNs) / length <= LONGEST_GAP) {
+    if (!far && (next - this.#endNs) / length <= LONGEST_GAP) {
       while (this.#endNs < next) {
         this.#open(this.#endNs, sink);
         this.#close(false, sink);
@@ -133,21 +173,22 @@ class AlignedCutter implements Cutter {
 
   #endSoon(nowNs: bigint): void {
     const part = this.#lengthNs / FULL_PARTS;
-    if (part === 0n) return;
+    if (part === 0n || this.#startNs === null) return;
     const soon =
       floorTo(nowNs, this.#lengthNs) + (floorTo(nowNs - floorTo(nowNs, this.#lengthNs), part) + part);
-    if (soon > this.#startNs! && soon < this.#endNs) this.#endNs = soon;
+    if (soon > this.#startNs && soon < this.#endNs) this.#endNs = soon;
   }
 
   #open(startNs: bigint, sink: EpochSink): void {
     this.#startNs = startNs;
-    this.#endNs = floorTo(startNs, this.#lengthNs) + this.#lengthNs;
+    const endNs = floorTo(startNs, this.#lengthNs) + this.#lengthNs;
+    this.#endNs = earlier(endNs, LAST_NS);
     // Parts of one length may have to be put together again: they have one salt.
     sink.open({ startNs, referenceNs: startNs, salt: floorTo(startNs, this.#lengthNs) });
   }
 
   #close(cutTail: boolean, sink: EpochSink): void {
-    const startNs = this.#startNs!;
+    const startNs = this.#startNs ?? 0n;
     const endNs = this.#endNs;
     const ids = { startId: 0n, endId: 0n };
     sink.close({
@@ -209,7 +250,7 @@ class DelimitedCutter implements Cutter {
   }
 
   #close(endNs: bigint, endId: bigint, cutTail: boolean, sink: EpochSink): void {
-    sink.close({ mode: "delimited", ...this.#open!, endNs, endId, cutTail });
+    if (this.#open) sink.close({ mode: "delimited", ...this.#open, endNs, endId, cutTail });
   }
 }
 
@@ -277,7 +318,7 @@ function bounds(sequence: bigint, startNs: bigint, endNs: bigint): EpochBounds {
 
 /** A row's time, ns since 1970, rounded down. */
 function instant(originNs: bigint, timeNs: number): bigint {
-  return originNs + BigInt(Math.floor(timeNs));
+  return later(FIRST_NS, earlier(originNs + BigInt(Math.floor(timeNs)), LAST_NS));
 }
 
 function floorTo(ns: bigint, step: bigint): bigint {

@@ -5,6 +5,7 @@ import type { Estimator, ParameterValues } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { checkGeometry } from "./compatible.ts";
 import type { EpochBounds, EpochRecord, RecordCounters } from "./record.ts";
+import { hasGap, joinSpans } from "./spans.ts";
 
 /** One record for what both hold. Times are counted from a's reference. */
 export function mergeRecords(a: EpochRecord, b: EpochRecord, estimator: Estimator): EpochRecord {
@@ -16,8 +17,10 @@ export function mergeRecords(a: EpochRecord, b: EpochRecord, estimator: Estimato
   }
   const other = rebaseRecord(b, a.epoch.referenceNs, estimator, parameters);
   const merged = estimator.merge(sealed(a), sealed(other), parameters);
+  const spans = joinSpans(a.spans, b.spans);
   return {
     ...a,
+    ...(spans.length > 0 ? { spans } : {}),
     epoch: joinBounds(a.epoch, b.epoch),
     counters: addCounters(a.counters, b.counters, merged.packets),
     payload: merged.payload,
@@ -26,6 +29,24 @@ export function mergeRecords(a: EpochRecord, b: EpochRecord, estimator: Estimato
       { error: b.delayError, packets: b.counters.packets },
     ),
   };
+}
+
+/**
+ * Two parts of one epoch, which one point observed one after the other (parts.ts): what both hold, as if it had been observed in one go. What may still
+ * be missing, before, behind or between them, is told by the epoch's flags.
+ */
+export function mergeParts(a: EpochRecord, b: EpochRecord, estimator: Estimator): EpochRecord {
+  const merged = mergeRecords(a, b, estimator);
+  const spans = joinSpans(a.spans, b.spans);
+  const from = (r: EpochRecord) => r.spans?.[0]?.firstNs ?? r.epoch.startNs;
+  const to = (r: EpochRecord) => r.spans?.at(-1)?.lastNs ?? r.epoch.endNs;
+  const [first, last] = [from(a) <= from(b) ? a : b, to(a) > to(b) ? a : b];
+  const epoch = {
+    ...merged.epoch,
+    cutHead: first.epoch.cutHead,
+    cutTail: last.epoch.cutTail || hasGap(spans),
+  };
+  return { ...merged, epoch, spans };
 }
 
 /** The same record with its times counted from another instant. */

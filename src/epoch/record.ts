@@ -1,6 +1,6 @@
 /**
- * A record: one sealed epoch of one tap, in bytes; what points send to each other instead of packets. Format version 1, all numbers
- * little-endian (docs/formats/record.md is the page for readers of other languages):
+ * A record: one sealed epoch of one tap, in bytes; what points send to each other instead of packets. All numbers little-endian (docs/formats/record.md
+ * is the page for readers of other languages). Version 1; version 2 where there are spans, and only there:
  *
  *    0        4        6     7     8           12            16            20   21    22      24
  *   +--------+--------+-----+-----+-----------+-------------+-------------+----+----+-------+
@@ -15,6 +15,7 @@
  *   error: of the delays that the tap was fed with, two upper halves of float32 (src/estimators/delay-error.ts): of a packet's, then of the mean's; 0: exact
  *   88: varints: frames, packets, short, backward, dropped + 1 (0: unknown), reasons, then per reason its name and count
  *       texts (varint length, UTF-8): point, segment, estimator, parameters, key, filter, program, void
+ *       version 2: varint spans, then per span: first i64 ns, last i64 ns, varint packets
  *   H - 4: CRC-32C of bytes 0 .. H - 4, so that a head can be trusted without its payload
  *   H:     payload as stored, P bytes
  *   H + P: CRC-32C of everything before
@@ -26,13 +27,21 @@ import { ByteReader, ByteWriter, crc32c } from "../base/bytes.ts";
 import { FormatError } from "../base/errors.ts";
 import { type DelayError, packDelayError, unpackDelayError } from "../delays/delay-error.ts";
 import type { Role } from "../estimators/estimator.ts";
+import { readSpans, type Span, writeSpans } from "./spans.ts";
 
-export const RECORD_VERSION = 1;
+export const RECORD_VERSION = 2;
+/** Without spans: what programs of before read too. */
+const PLAIN_VERSION = 1;
 export const RECORD_MAGIC = 0x52504889; // 89 48 50 52 as bytes
 export const FIXED_HEAD_BYTES = 88;
 const CRC_BYTES = 4;
 /** No head comes near: more is damage, and is not read. */
 export const MAX_HEAD_BYTES = 1 << 20;
+/** No sketch comes near: it would not fit into the kernels' memory. */
+export const MAX_PAYLOAD_BYTES = 1 << 30;
+/** A packed payload may be this much longer than it is stored, or have `MAX_EASY_BYTES`: a few bytes must not ask for gigabytes. */
+const MAX_RATIO = 100;
+const MAX_EASY_BYTES = 64 << 20;
 const CODECS = ["raw", "zlib"] as const;
 const FLAG_VOID = 1;
 const FLAG_CUT_HEAD = 2;
@@ -103,6 +112,8 @@ export interface RecordHead {
   program: string;
   /** How far off the delays are that the tap was fed with; null where they are exact, or it needs none. */
   delayError: DelayError | null;
+  /** Of an epoch that was not observed whole: the parts of it that are in the sketch, by time. */
+  spans?: readonly Span[];
 }
 
 export interface EpochRecord extends RecordHead {
@@ -124,13 +135,17 @@ export interface EncodeOptions {
 
 export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): Uint8Array {
   const { payload } = record;
+  if (payload.length > MAX_PAYLOAD_BYTES) throw new RangeError(`a payload of ${payload.length} bytes`);
   const packed = options.raw === true ? null : deflateSync(payload, { level: 6 });
-  const useful = packed !== null && packed.length < payload.length;
+  // What would not be unpacked is not packed.
+  const useful =
+    packed !== null && packed.length < payload.length && mayUnpack(packed.length, payload.length);
+  const spans = record.spans ?? [];
   const stored = useful ? packed : payload;
   const out = new ByteWriter(512 + stored.length);
   const { epoch, counters } = record;
   out.u32(RECORD_MAGIC);
-  out.u16(RECORD_VERSION);
+  out.u16(spans.length > 0 ? RECORD_VERSION : PLAIN_VERSION);
   out.u8(CODECS.indexOf(useful ? "zlib" : "raw"));
   out.u8(
     (record.void === null ? 0 : FLAG_VOID) |
@@ -153,24 +168,30 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
   out.u64(record.fingerprint);
   out.u32(record.cover);
   out.u32(packDelayError(record.delayError));
-  out.varint(counters.frames);
-  out.varint(counters.packets);
-  out.varint(counters.short);
-  out.varint(counters.backward);
-  out.varint(counters.dropped === null ? 0 : counters.dropped + 1);
+  const count = (n: number) => out.varint(Math.min(n, Number.MAX_SAFE_INTEGER));
+  count(counters.frames);
+  count(counters.packets);
+  count(counters.short);
+  count(counters.backward);
+  count(counters.dropped === null ? 0 : counters.dropped + 1);
   const reasons = Object.keys(counters.skipped).sort();
   out.varint(reasons.length);
   for (const reason of reasons) {
     out.utf8(reason);
-    out.varint(counters.skipped[reason]!);
+    count(counters.skipped[reason] ?? 0);
   }
   for (const text of [record.point, record.segment, record.estimator, record.parameters]) out.utf8(text);
   for (const text of [record.key, record.filter, record.program, record.void ?? ""]) out.utf8(text);
+  if (spans.length > 0) writeSpans(out, spans);
   out.patchU32(8, out.length + CRC_BYTES);
   out.u32(crc32c(out.view()));
   out.bytes(stored);
   out.u32(crc32c(out.view()));
   return out.finish();
+}
+
+function mayUnpack(storedBytes: number, unpackedBytes: number): boolean {
+  return unpackedBytes <= Math.max(MAX_EASY_BYTES, MAX_RATIO * storedBytes);
 }
 
 /** One whole record. `file` and `offset` say where the bytes were, for messages. */
@@ -208,7 +229,7 @@ export function decodeRecord(
   if (payload.length !== unpackedBytes) {
     throw bad(`the payload unpacks to ${payload.length} bytes, not to ${unpackedBytes}`);
   }
-  return { ...head, payload: new Uint8Array(payload) };
+  return { ...head, payload: new Uint8Array(payload.buffer, payload.byteOffset, payload.length) };
 }
 
 /** The length that the first bytes of a record promise for its head; what follows may be missing. */
@@ -225,11 +246,11 @@ export function headLength(bytes: Uint8Array, source: { file?: string; offset?: 
     throw fail("unknown-format", 0, "not a hoptime record (it does not start with 89 'HPR')");
   }
   const version = reader.u16();
-  if (version !== RECORD_VERSION) {
+  if (version !== PLAIN_VERSION && version !== RECORD_VERSION) {
     throw fail(
       "bad-version",
       4,
-      `the record has format version ${version}; this program reads ${RECORD_VERSION}`,
+      `the record has format version ${version}; this program reads ${PLAIN_VERSION} and ${RECORD_VERSION}`,
     );
   }
   reader.skip(2);
@@ -256,6 +277,7 @@ export function decodeHead(
   expectChecksum(bytes, end, crc32c(bytes.subarray(0, end)), "head", file, offset);
   // From here on the bytes are as written: what is wrong now was written wrong, and is refused all the same.
   const reader = new ByteReader(bytes.subarray(0, end), { file, baseOffset: offset });
+  const version = new DataView(bytes.buffer, bytes.byteOffset).getUint16(4, true);
   const pick = <T>(list: readonly T[], what: string): T => {
     const at = reader.offset;
     const value = reader.u8();
@@ -273,6 +295,18 @@ export function decodeHead(
   const unpackedBytes = reader.u32();
   const mode = pick(MODES, "epoch mode");
   const role = pick(ROLES, "role");
+  const head = readFields(reader, { mode, role, flags, spans: version === RECORD_VERSION });
+  reader.expectEnd();
+  const layout = { headBytes, storedBytes, unpackedBytes, packed };
+  checkSizes(layout, file, offset);
+  return { head, layout };
+}
+
+/** What follows the sizes, in the order of the bytes. */
+function readFields(
+  reader: ByteReader,
+  { mode, role, flags, spans }: { mode: CutMode; role: RecordRole; flags: number; spans: boolean },
+): RecordHead {
   const payloadVersion = reader.u16();
   const epoch: EpochBounds = {
     mode,
@@ -284,54 +318,67 @@ export function decodeHead(
     cutHead: (flags & FLAG_CUT_HEAD) !== 0,
     cutTail: (flags & FLAG_CUT_TAIL) !== 0,
   };
-  const seed = reader.u64();
-  const fingerprint = reader.u64();
-  const cover = reader.u32();
+  const fixed = { seed: reader.u64(), fingerprint: reader.u64(), cover: reader.u32() };
+  const errorAt = reader.offset;
   const delayError = unpackDelayError(reader.u32());
-  const [frames, packets, short, backward] = [
-    reader.varint(),
-    reader.varint(),
-    reader.varint(),
-    reader.varint(),
-  ];
+  if (delayError && !(isError(delayError.packetNs) && isError(delayError.meanNs)))
+    throw new FormatError("bad-header", reader.file, errorAt, "the error of the delays is no number of ns");
+  const counters = readCounters(reader);
+  const names = {
+    point: reader.utf8(),
+    segment: reader.utf8(),
+    estimator: reader.utf8(),
+    parameters: reader.utf8(),
+    key: reader.utf8(),
+    filter: reader.utf8(),
+    program: reader.utf8(),
+  };
+  const reason = reader.utf8();
+  return {
+    ...names,
+    ...fixed,
+    role,
+    payloadVersion,
+    inner: (flags & FLAG_INNER) !== 0,
+    epoch,
+    counters,
+    void: (flags & FLAG_VOID) !== 0 ? reason : null,
+    delayError,
+    ...(spans ? { spans: readSpans(reader) } : {}),
+  };
+}
+
+function readCounters(reader: ByteReader): RecordCounters {
+  const [frames, packets] = [reader.varint(), reader.varint()];
+  const [short, backward] = [reader.varint(), reader.varint()];
   const dropped = reader.varint();
   const skipped: Record<string, number> = {};
   for (let left = reader.varint(); left > 0; left--) {
     const reason = reader.utf8();
     skipped[reason] = reader.varint();
   }
-  const [point, segment, estimator, parameters] = [
-    reader.utf8(),
-    reader.utf8(),
-    reader.utf8(),
-    reader.utf8(),
-  ];
-  const [key, filter, program, reason] = [reader.utf8(), reader.utf8(), reader.utf8(), reader.utf8()];
-  reader.expectEnd();
-  if (!packed && storedBytes !== unpackedBytes) {
-    const message = `an unpacked payload of ${unpackedBytes} bytes cannot be stored in ${storedBytes}`;
-    throw new FormatError("bad-header", file, offset + 12, message);
-  }
-  const head: RecordHead = {
-    point,
-    role,
-    segment,
-    estimator,
-    payloadVersion,
-    parameters,
-    key,
-    cover,
-    inner: (flags & FLAG_INNER) !== 0,
-    filter,
-    seed,
-    fingerprint,
-    epoch,
-    counters: { frames, packets, short, backward, skipped, dropped: dropped === 0 ? null : dropped - 1 },
-    void: (flags & FLAG_VOID) !== 0 ? reason : null,
-    program,
-    delayError,
-  };
-  return { head, layout: { headBytes, storedBytes, unpackedBytes, packed } };
+  return { frames, packets, short, backward, skipped, dropped: dropped === 0 ? null : dropped - 1 };
+}
+
+/** Before anything is read or allocated for it. */
+function checkSizes(
+  { storedBytes, unpackedBytes, packed }: RecordLayout,
+  file: string,
+  offset: number,
+): void {
+  const bad = (message: string) => new FormatError("bad-header", file, offset + 12, message);
+  if (!packed && storedBytes !== unpackedBytes)
+    throw bad(`an unpacked payload of ${unpackedBytes} bytes cannot be stored in ${storedBytes}`);
+  if (unpackedBytes > MAX_PAYLOAD_BYTES)
+    throw bad(`a payload of ${unpackedBytes} bytes (expected at most ${MAX_PAYLOAD_BYTES})`);
+  if (packed && !mayUnpack(storedBytes, unpackedBytes))
+    throw bad(
+      `a payload of ${unpackedBytes} bytes packed into ${storedBytes} (expected at most ${MAX_RATIO} to 1)`,
+    );
+}
+
+function isError(ns: number): boolean {
+  return ns >= 0 && Number.isFinite(ns);
 }
 
 function expectChecksum(

@@ -53,6 +53,8 @@ export interface SegmentEstimate {
   /** Packets that the mean rests on, and their share of those received. */
   packetsUsed: number;
   coverage: number;
+  /** Packets that the mean is of, where it is not of all received (those without a delay): its weight among other epochs. */
+  measured?: number;
   /** Sentences: foreign packets suspected, reordering over the edge, … */
   notes: string[];
 }
@@ -148,6 +150,8 @@ export interface PacketAnswers {
   varianceNs2: Float64Array;
   /** How many packets those are: breaks ties between epochs. */
   groupPackets: Float64Array;
+  /** The packets may be those of another flow, which looks the same. */
+  guess?: boolean;
 }
 
 /** Both ends included; 0 <= first <= last <= 65535. */
@@ -181,12 +185,14 @@ export interface PacketLookup {
   flows(): Iterable<ListedFlow>;
   /** Probability that a packet which never came by is answered. */
   readonly absentAccepted: number;
+  /** Share of the packets kept whose true delay lies within the bounds told: 1 but for structures that overwrite packets or leave some out. */
+  readonly boundsHold: number;
   /** Bytes of the payload by what they serve. */
   costs(): Record<string, number>;
   free(): void;
 }
 
-/** One parameter of an estimator, for --NAME key=value, --help and docs. */
+/** One parameter of an estimator, for options, help and docs. */
 export interface ParameterSpec {
   name: string;
   kind: "integer" | "number" | "choice" | "list" | "flag" | "text";
@@ -209,7 +215,7 @@ export interface EstimatorText {
   needs: string;
   /** What it costs: per packet, per epoch, in memory. */
   cost: string;
-  /** A command line as one would type it. */
+  /** A command line, its options in typographic quotes as in hints: hoptime compare a.pcap b.pcap ‘estimators lda’. */
   example: string;
 }
 
@@ -272,7 +278,7 @@ export interface Sizing<P extends ParameterValues = ParameterValues> {
 /** Other parameters suit other traffic better, for those who can run both and choose afterwards (compare). */
 export interface Tuning<P extends ParameterValues = ParameterValues> {
   /** For few flows. `given`: names that were set on purpose, which stay. Null where nothing is to be gained. */
-  forFewFlows(parameters: P, given: ReadonlySet<string>): { parameters: P; mostFlows: number } | null;
+  forFewFlows(parameters: P, given: ReadonlySet<string>): { parameters: P; maxFlows: number } | null;
 }
 
 /** Payloads of this layout can be used. */

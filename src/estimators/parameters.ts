@@ -7,7 +7,7 @@ export function findAmong(table: readonly Estimator[], name: string): Estimator 
   const found = table.find((e) => e.name === name);
   if (found) return found;
   const names = table.map((e) => e.name).join(", ");
-  throw new UsageError("bad-flag", `there is no estimator '${name}'`, `there are: ${names}`);
+  throw new UsageError("bad-option", `there is no estimator '${name}'`, `there are: ${names}`);
 }
 
 export function parseParameters<P extends ParameterValues>(estimator: Estimator<P>, text = ""): P {
@@ -19,17 +19,18 @@ export function parseParameters<P extends ParameterValues>(estimator: Estimator<
     const spec = estimator.parameters.find((s) => s.name === name);
     if (!spec) {
       const known = estimator.parameters.map((s) => s.name).join(", ");
-      throw new UsageError(
-        "bad-parameter",
-        `${estimator.name}: there is no parameter '${name}'`,
-        `it has: ${known}`,
-      );
+      throw new UsageError("bad-parameter", `there is no parameter '${name}'`, `it has: ${known}`, {
+        parameter: estimator.name,
+        value: name,
+        expected: known,
+      });
     }
     if (equals < 0 && spec.kind !== "flag") {
       throw new UsageError(
         "bad-parameter",
-        `${estimator.name}: '${name}' needs a value`,
+        `'${name}' needs a value`,
         `write ${name}=${describeKind(spec)}`,
+        { parameter: estimator.name },
       );
     }
     values[name] = parseValue(estimator.name, spec, equals < 0 ? "true" : part.slice(equals + 1));
@@ -60,14 +61,23 @@ function describeKind(spec: ParameterSpec): string {
 
 function parseValue(owner: string, spec: ParameterSpec, text: string): number | string | boolean | number[] {
   const wrong = (expected: string) =>
-    new UsageError("bad-parameter", `${owner}: ${spec.name}=${text} is not ${expected}`, spec.help);
+    new UsageError(
+      "bad-parameter",
+      `${spec.name}: invalid value '${text}' (expected ${expected})`,
+      spec.help,
+      {
+        parameter: owner,
+        value: text,
+        expected,
+      },
+    );
   const number = (t: string): number => {
     const n = t.trim() === "" ? Number.NaN : Number(t);
     if (!Number.isFinite(n) || (spec.kind === "integer" && !Number.isInteger(n))) {
       throw wrong(spec.kind === "integer" ? "a whole number" : "a number");
     }
     if ((spec.min !== undefined && n < spec.min) || (spec.max !== undefined && n > spec.max)) {
-      throw wrong(`within ${spec.min ?? "-∞"} to ${spec.max ?? "∞"}`);
+      throw wrong(`${spec.min ?? "-∞"} to ${spec.max ?? "∞"}`);
     }
     return n;
   };

@@ -79,6 +79,7 @@ export function widenLookup(lookup: PacketLookup, error: DelayError | null): Pac
     findFlow: (hashHigh, keyWords) => lookup.findFlow(hashHigh, keyWords),
     flows: () => lookup.flows(),
     absentAccepted: lookup.absentAccepted,
+    boundsHold: lookup.boundsHold,
     costs: () => lookup.costs(),
     free: () => lookup.free(),
   };

@@ -168,10 +168,10 @@ describe("injection", () => {
     });
     const { scenario: with1 } = withReferences(scenario, SCHEMES["1-in-300"], drainBps);
     const alone = (64 * 8e9) / drainBps;
-    let least = Infinity;
+    let minimum = Infinity;
     for await (const packet of simulate(kernels, with1).packets()) {
-      if (packet.own === "reference") least = Math.min(least, packet.delayNs!);
+      if (packet.own === "reference") minimum = Math.min(minimum, packet.delayNs!);
     }
-    expect(least).toBeLessThanOrEqual(Math.ceil(alone));
+    expect(minimum).toBeLessThanOrEqual(Math.ceil(alone));
   });
 });

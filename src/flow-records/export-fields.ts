@@ -89,11 +89,11 @@ export function readDataSet(
   clock: ExporterClock | null,
   bad: Bad,
 ): ExportedSet {
-  const least = fields.reduce((s, f) => s + (f.length === VARIABLE ? 1 : f.length), 0);
-  if (least === 0) throw bad(from, "a template without fields");
+  const minimum = fields.reduce((s, f) => s + (f.length === VARIABLE ? 1 : f.length), 0);
+  if (minimum === 0) throw bad(from, "a template without fields");
   const out: ExportedSet = { flows: [], incomplete: 0, sampling: [] };
   // What is left below a record's length is padding.
-  for (let at = from; to - at >= least; ) {
+  for (let at = from; to - at >= minimum; ) {
     const { values, end } = readRecord(view, at, to, fields, bad);
     at = end;
     const rate = samplingOf(values.forward);

@@ -192,7 +192,7 @@ describe("NetFlow v9", () => {
     await expect(parse([...head, ...be([256, 2], [3, 2])])).rejects.toThrow(/byte 20.*of 3 bytes/);
     await expect(parse([...head, ...be([256, 2], [80, 2])])).rejects.toThrow(/byte 20.*4 are left/);
     await expect(parse([...head, ...set(0, be([256, 2], [9, 2]))])).rejects.toThrow(
-      /byte 24.*9 fields is cut/,
+      /byte 24.*36 bytes is cut/,
     );
     await expect(parse([...head, ...set(0, be([7, 2], [0, 2]))])).rejects.toThrow("template of number 7");
   });

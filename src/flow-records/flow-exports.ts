@@ -6,7 +6,7 @@
  * Left out, and said: data whose template was not sent before, records without addresses or packets, packets of a capture that are no exports. Sampling
  * is said too: counts of sampled packets are not packets.
  */
-import { FormatError } from "../base/errors.ts";
+import { FormatError, UsageError } from "../base/errors.ts";
 import { type Bad, type ExporterClock, readDataSet, type Template } from "./export-fields.ts";
 import type { FlowRecord } from "./flow-records.ts";
 import { IPFIX_VERSION, readIpfixMessage } from "./ipfix.ts";
@@ -28,7 +28,14 @@ export interface ExportedFlows {
   notes: string[];
 }
 
-type ReadMessage = (view: DataView, at: number, end: number, sink: ExportSink, bad: BadBytes) => number;
+/** Reads the message that begins at `at`, of bytes that end at `limit`; answers where it ends. */
+export type ReadMessage = (message: MessageBytes, sink: ExportSink, bad: BadBytes) => number;
+
+export interface MessageBytes {
+  readonly view: DataView;
+  readonly at: number;
+  readonly limit: number;
+}
 /** Errors of messages: wrong, or cut. */
 export interface BadBytes {
   wrong: Bad;
@@ -41,9 +48,20 @@ const READERS = new Map<number, ReadMessage>([
   [IPFIX_VERSION, readIpfixMessage],
 ]);
 
+/** About a gigabyte in memory. */
+export const MAX_FLOW_RECORDS = 4_000_000;
+
+export function tooManyRecords(file: string): UsageError {
+  return new UsageError(
+    "not-supported",
+    `${file}: more than ${MAX_FLOW_RECORDS.toLocaleString("en-US")} flow records`,
+    "aggregate them (nfdump -a), or take a shorter time",
+  );
+}
+
 /** No text begins so. */
 export function looksLikeExports(bytes: Uint8Array): boolean {
-  return bytes.length >= 2 && bytes[0] === 0 && READERS.has(bytes[1]!);
+  return bytes.length >= 2 && bytes[0] === 0 && READERS.has(bytes[1] ?? 0);
 }
 
 /** Messages one after the other. */
@@ -76,7 +94,13 @@ export async function readCapturedExports(bytes: Uint8Array, file: string): Prom
   }
 }
 
+/** Fields of all templates together; those of real exporters have some hundred. */
+const MAX_TEMPLATE_FIELDS = 1_000_000;
+/** Templates that are missing, and rates of sampling, are told apart up to here. */
+const MAX_TOLD_APART = 1000;
+
 class Exported {
+  readonly #file: string;
   readonly #records: FlowRecord[] = [];
   #view: DataView = new DataView(new ArrayBuffer(0));
   /** Of the view in the file. */
@@ -84,12 +108,16 @@ class Exported {
   readonly #bad: BadBytes;
   /** By exporter, domain and number. */
   readonly #templates = new Map<string, Template>();
-  readonly #unknown = new Map<string, number>();
+  readonly #unknown = new Set<string>();
   readonly #sampling = new Set<number>();
+  #unknownSets = 0;
+  #templateFields = 0;
+  #unusable = 0;
   #incomplete = 0;
   #messages = 0;
 
   constructor(file: string) {
+    this.#file = file;
     this.#bad = {
       wrong: (at, message) => new FormatError("bad-record", file, this.#offset + at, message),
       cut: (at, message) => new FormatError("truncated", file, this.#offset + at, message),
@@ -121,7 +149,7 @@ class Exported {
       throw this.#bad.wrong(at, `a message of version ${version}: not NetFlow v5 or v9, nor IPFIX`);
     }
     this.#messages++;
-    return read(this.#view, at, end, this.#sink(exporter), this.#bad);
+    return read({ view: this.#view, at, limit: end }, this.#sink(exporter), this.#bad);
   }
 
   result(others = 0): ExportedFlows {
@@ -133,11 +161,15 @@ class Exported {
       );
     }
     if (this.#unknown.size > 0) {
-      const sets = [...this.#unknown.values()].reduce((s, n) => s + n, 0);
+      const templates = `${this.#unknown.size}${this.#unknown.size === MAX_TOLD_APART ? " or more" : ""}`;
       notes.push(
-        `${sets} data sets of ${this.#unknown.size} templates were left out: their templates were not sent before them`,
+        `${this.#unknownSets} data sets of ${templates} templates were left out: their templates were not sent before them`,
       );
     }
+    if (this.#unusable > 0)
+      notes.push(
+        `${this.#unusable} ${this.#unusable === 1 ? "template" : "templates"} with fields of no length left out, and the data of it`,
+      );
     if (this.#incomplete > 0) {
       notes.push(`${this.#incomplete} records without addresses or packets were left out`);
     }
@@ -149,17 +181,15 @@ class Exported {
   #sink(exporter: string): ExportSink {
     const name = (domain: number, number: number) => `${exporter} ${domain} ${number}`;
     return {
-      flow: (record) => this.#records.push(record),
-      sampled: (oneIn) => this.#sampling.add(oneIn),
-      template: (domain, number, template) => {
-        if (template) this.#templates.set(name(domain, number), template);
-        else this.#templates.delete(name(domain, number));
-      },
+      flow: (record) => this.#keep(record),
+      sampled: (oneIn) => this.#sampled(oneIn),
+      template: (domain, number, template) => this.#template(name(domain, number), template),
       data: (domain, number, from, to, clock) => {
         const key = name(domain, number);
         const template = this.#templates.get(key);
         if (!template) {
-          this.#unknown.set(key, (this.#unknown.get(key) ?? 0) + 1);
+          this.#unknownSets++;
+          if (this.#unknown.size < MAX_TOLD_APART) this.#unknown.add(key);
           return;
         }
         const { flows, incomplete, sampling } = readDataSet(
@@ -170,10 +200,38 @@ class Exported {
           clock,
           this.#bad.wrong,
         );
-        for (const flow of flows) this.#records.push(flow);
-        for (const rate of sampling) this.#sampling.add(rate);
+        for (const flow of flows) this.#keep(flow);
+        for (const rate of sampling) this.#sampled(rate);
         this.#incomplete += incomplete;
       },
     };
+  }
+
+  #keep(record: FlowRecord): void {
+    if (this.#records.length === MAX_FLOW_RECORDS) throw tooManyRecords(this.#file);
+    this.#records.push(record);
+  }
+
+  #sampled(oneIn: number): void {
+    if (this.#sampling.size < MAX_TOLD_APART) this.#sampling.add(oneIn);
+  }
+
+  /** Null withdraws it. */
+  #template(key: string, template: Template | null): void {
+    this.#templateFields -= this.#templates.get(key)?.fields.length ?? 0;
+    this.#templates.delete(key);
+    if (!template) return;
+    // A field that takes no room says nothing, and thousands of them would be looked at for each byte of data.
+    if (template.fields.some((field) => field.length === 0)) {
+      this.#unusable++;
+      return;
+    }
+    this.#templateFields += template.fields.length;
+    if (this.#templateFields > MAX_TEMPLATE_FIELDS)
+      throw this.#bad.wrong(
+        0,
+        `templates of more than ${MAX_TEMPLATE_FIELDS.toLocaleString("en-US")} fields`,
+      );
+    this.#templates.set(key, template);
   }
 }

@@ -3,7 +3,7 @@
  * observed. What exporters send, raw or captured (NetFlow v5 and v9, IPFIX: flow-exports.ts), and comma-separated text with a header line: `src,dst,proto,sport,dport,packets,bytes` and the names that nfdump
  * (-o csv, old and new) and others use for the same. Columns it does not know are left alone; packets are required.
  */
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { parseTime } from "../base/time.ts";
 import { parseAddress } from "../capture/address.ts";
@@ -11,7 +11,14 @@ import type { FlowKey } from "../capture/flow/flow-key.ts";
 import { parseProtocol } from "../capture/flow/flow-text.ts";
 import { sniff } from "../capture/format/sniff.ts";
 import { isGzip } from "../capture/source/gunzip.ts";
-import { type ExportedFlows, looksLikeExports, readCapturedExports, readExports } from "./flow-exports.ts";
+import {
+  type ExportedFlows,
+  looksLikeExports,
+  MAX_FLOW_RECORDS,
+  readCapturedExports,
+  readExports,
+  tooManyRecords,
+} from "./flow-exports.ts";
 
 export interface FlowRecord {
   key: FlowKey;
@@ -62,8 +69,10 @@ export async function readFlowRecords(path: string): Promise<FlowRecord[]> {
 export async function readFlowRecordFile(path: string): Promise<ExportedFlows> {
   let bytes: Uint8Array;
   try {
+    if (statSync(path).size > MAX_FILE_BYTES) throw tooLarge(path, MAX_FILE_BYTES);
     bytes = readFileSync(path);
   } catch (cause) {
+    if (cause instanceof FormatError) throw cause;
     const hint = "give NetFlow or IPFIX exports, a capture of them, or CSV with a header line";
     throw new UsageError("no-such-file", `${path}: cannot be read`, hint, { cause });
   }
@@ -86,12 +95,28 @@ export async function parseFlowRecordFile(packed: Uint8Array, file: string): Pro
   return { records, notes };
 }
 
+/** As it lies on the disk, and unpacked: all of it is in memory while it is read. */
+const MAX_FILE_BYTES = 2 ** 30;
+const MAX_UNPACKED_BYTES = 2 ** 29;
+/** Flow records are packed to a fifth or a tenth. What unpacks to more than this is no list of them. */
+const MAX_RATIO = 50;
+const ANY_RATIO_BYTES = 2 ** 24;
+
 function unpack(packed: Uint8Array, file: string): Uint8Array {
+  const byRatio = Math.max(ANY_RATIO_BYTES, MAX_RATIO * packed.length);
+  const maxOutputLength = Math.min(MAX_UNPACKED_BYTES, byRatio);
   try {
-    return process.getBuiltinModule("node:zlib").gunzipSync(packed);
+    return process.getBuiltinModule("node:zlib").gunzipSync(packed, { maxOutputLength });
   } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE")
+      throw tooLarge(file, maxOutputLength);
     throw new FormatError("truncated", file, 0, "gzip data that is cut or damaged", { cause });
   }
+}
+
+function tooLarge(file: string, limit: number): FormatError {
+  const what = `more than ${Math.round(limit / 2 ** 20)} MiB of flow records`;
+  return new FormatError("bad-gzip", file, 0, `${what}: not read, split the file or aggregate the flows`);
 }
 
 async function readAny(bytes: Uint8Array, file: string): Promise<ExportedFlows> {
@@ -101,36 +126,53 @@ async function readAny(bytes: Uint8Array, file: string): Promise<ExportedFlows> 
 }
 
 function readCsv(bytes: Uint8Array, file: string): FlowRecord[] {
-  let text: string;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch (cause) {
-    throw new FormatError(
-      "unknown-format",
-      file,
-      0,
-      "neither NetFlow or IPFIX exports, a capture of them, nor text",
-      { cause },
-    );
-  }
   const records: FlowRecord[] = [];
   let columns: Map<Column, number> | null = null;
-  let offset = 0;
-  for (const line of text.split("\n")) {
-    const at = offset;
-    offset += Buffer.byteLength(line) + 1;
+  for (const { line, at } of linesOf(bytes, file)) {
     const cells = line.split(",").map((c) => c.trim().replace(/^"(.*)"$/, "$1"));
-    if (cells.length < 2 || cells[0]!.startsWith("#")) {
+    const [first = ""] = cells;
+    if (cells.length < 2 || first.startsWith("#")) {
       // nfdump ends its list with a summary of its own.
-      if (columns !== null && /^summary$/i.test(cells[0]!)) break;
+      if (columns !== null && /^summary$/i.test(first)) break;
       continue;
     }
     if (columns === null) columns = header(cells, file, at);
-    else records.push(record(cells, columns, file, at));
+    else {
+      if (records.length === MAX_FLOW_RECORDS) throw tooManyRecords(file);
+      records.push(record(cells, columns, file, at));
+    }
   }
   if (columns === null)
     throw new FormatError("unknown-format", file, 0, "there is no header line of columns");
   return records;
+}
+
+/** No line of a list of flows is as long. */
+const MAX_LINE_BYTES = 1 << 20;
+
+/** Line by line: the whole as one text, and all lines at once, would take many times the room. */
+function* linesOf(bytes: Uint8Array, file: string): Generator<{ line: string; at: number }> {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  for (let at = 0; at < bytes.length; ) {
+    const newline = bytes.indexOf(0x0a, at);
+    const end = newline < 0 ? bytes.length : newline;
+    if (end - at > MAX_LINE_BYTES)
+      throw new FormatError("bad-record", file, at, `a line of ${end - at} bytes: not a list of flows`);
+    let line: string;
+    try {
+      line = decoder.decode(bytes.subarray(at, end));
+    } catch (cause) {
+      throw new FormatError(
+        "unknown-format",
+        file,
+        at,
+        "neither NetFlow or IPFIX exports, a capture of them, nor text",
+        { cause },
+      );
+    }
+    yield { line, at };
+    at = end + 1;
+  }
 }
 
 function header(cells: readonly string[], file: string, at: number): Map<Column, number> {
@@ -186,7 +228,7 @@ function record(
     sport: number("sport"),
     dport: number("dport"),
   };
-  if (dscp !== null || tos !== null) key.dscp = dscp ?? tos! >> 2;
+  if (dscp !== null || tos !== null) key.dscp = dscp ?? (tos ?? 0) >> 2;
   if (vlan !== null && vlan > 0) key.vlan = vlan;
   return {
     key,

@@ -5,7 +5,7 @@
  *   | 10    | length | export time | sequence | domain  | sets: id, length, body
  */
 import type { Bad, Field, Template } from "./export-fields.ts";
-import type { BadBytes, ExportSink } from "./flow-exports.ts";
+import type { ReadMessage } from "./flow-exports.ts";
 
 export const IPFIX_VERSION = 10;
 const HEADER_BYTES = 16;
@@ -16,13 +16,7 @@ const ENTERPRISE = 0x8000;
 /** Fields of the other direction (RFC 5103). */
 const REVERSE = 29_305;
 
-export function readIpfixMessage(
-  view: DataView,
-  at: number,
-  limit: number,
-  sink: ExportSink,
-  { wrong, cut }: BadBytes,
-): number {
+export const readIpfixMessage: ReadMessage = ({ view, at, limit }, sink, { wrong, cut }) => {
   if (limit - at < HEADER_BYTES) throw cut(at, "an IPFIX header is cut");
   const length = view.getUint16(at + 2);
   if (length < HEADER_BYTES || at + length > limit)
@@ -42,7 +36,7 @@ export function readIpfixMessage(
     set = setEnd;
   }
   return end;
-}
+};
 
 function readTemplates(
   view: DataView,

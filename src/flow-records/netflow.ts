@@ -9,14 +9,14 @@
  * A v9 message does not tell its length: in a file it ends where the next one begins, whose version cannot be the number of a flow set.
  */
 import { formatIpv4 } from "../capture/address.ts";
-import { type Bad, type Field, wallNs } from "./export-fields.ts";
-import type { BadBytes, ExportSink } from "./flow-exports.ts";
+import { type Bad, type Field, type Template, wallNs } from "./export-fields.ts";
+import type { ReadMessage } from "./flow-exports.ts";
 
 export const NETFLOW_5 = 5;
 export const NETFLOW_9 = 9;
 const V5_HEADER = 24;
 const V5_RECORD = 48;
-const V5_MOST = 30;
+const V5_MAX = 30;
 const V9_HEADER = 20;
 const TEMPLATE_SET = 0;
 const OPTIONS_SET = 1;
@@ -26,17 +26,11 @@ const VERSIONS = new Set([5, 9, 10]);
 /** Field types from here on are vendors'. */
 const VENDORS = 0x8000;
 
-export function readNetflow5(
-  view: DataView,
-  at: number,
-  limit: number,
-  sink: ExportSink,
-  { wrong, cut }: BadBytes,
-): number {
+export const readNetflow5: ReadMessage = ({ view, at, limit }, sink, { wrong, cut }) => {
   if (limit - at < V5_HEADER) throw cut(at, "a NetFlow v5 header is cut");
   const count = view.getUint16(at + 2);
-  if (count === 0 || count > V5_MOST)
-    throw wrong(at + 2, `a NetFlow v5 message of ${count} records, not 1 to ${V5_MOST}`);
+  if (count === 0 || count > V5_MAX)
+    throw wrong(at + 2, `a NetFlow v5 message of ${count} records, not 1 to ${V5_MAX}`);
   const end = at + V5_HEADER + V5_RECORD * count;
   if (end > limit) throw cut(at, `a NetFlow v5 message of ${end - at} bytes, ${limit - at} are left`);
   const uptimeMs = view.getUint32(at + 4);
@@ -64,15 +58,9 @@ export function readNetflow5(
     });
   }
   return end;
-}
+};
 
-export function readNetflow9(
-  view: DataView,
-  at: number,
-  limit: number,
-  sink: ExportSink,
-  { wrong, cut }: BadBytes,
-): number {
+export const readNetflow9: ReadMessage = ({ view, at, limit }, sink, { wrong, cut }) => {
   if (limit - at < V9_HEADER) throw cut(at, "a NetFlow v9 header is cut");
   const uptimeMs = view.getUint32(at + 4);
   const clock = { bootNs: view.getUint32(at + 8) * 1e9 - uptimeMs * 1e6, uptimeMs };
@@ -88,55 +76,41 @@ export function readNetflow9(
     if (length < 4) throw wrong(set, `a flow set of ${length} bytes`);
     const end = set + length;
     if (end > limit) throw cut(set, `a flow set of ${length} bytes, ${limit - set} are left`);
-    if (id === TEMPLATE_SET) readTemplates(view, set + 4, end, source, sink, wrong);
-    else if (id === OPTIONS_SET) readOptionsTemplates(view, set + 4, end, source, sink, wrong);
+    if (id === TEMPLATE_SET || id === OPTIONS_SET)
+      for (const [number, template] of readTemplates(view, set + 4, end, id === OPTIONS_SET, wrong))
+        sink.template(source, number, template);
     else sink.data(source, id, set + 4, end, clock);
     set = end;
   }
   return set;
-}
+};
 
-function readTemplates(
+/**
+ * A template: its number, the number of its fields, and their descriptions of four bytes each. An options template has the bytes of its scopes and of its
+ * options instead of the number of fields.
+ */
+function* readTemplates(
   view: DataView,
   from: number,
   to: number,
-  source: number,
-  sink: ExportSink,
+  options: boolean,
   bad: Bad,
-): void {
+): Generator<[number: number, template: Template]> {
+  const header = options ? 6 : 4;
   // What is left below a template's own header is padding.
-  for (let at = from; to - at >= 4; ) {
+  for (let at = from; to - at >= header; ) {
     const number = view.getUint16(at);
-    const count = view.getUint16(at + 2);
-    if (number === 0 && count === 0) return;
-    if (number < FIRST_DATA_SET) throw bad(at, `a template of number ${number}`);
-    if (to - at - 4 < 4 * count) throw bad(at, `a template of ${count} fields is cut`);
-    sink.template(source, number, { fields: fieldsAt(view, at + 4, count), options: false });
-    at += 4 + 4 * count;
-  }
-}
-
-/** Lengths of scopes and options are in bytes of their descriptions. */
-function readOptionsTemplates(
-  view: DataView,
-  from: number,
-  to: number,
-  source: number,
-  sink: ExportSink,
-  bad: Bad,
-): void {
-  for (let at = from; to - at >= 6; ) {
-    const number = view.getUint16(at);
-    const scopes = view.getUint16(at + 2);
-    const bytes = scopes + view.getUint16(at + 4);
+    const scopes = options ? view.getUint16(at + 2) : 0;
+    const bytes = options ? scopes + view.getUint16(at + 4) : 4 * view.getUint16(at + 2);
     if (number === 0 && bytes === 0) return;
-    if (number < FIRST_DATA_SET) throw bad(at, `an options template of number ${number}`);
-    if (to - at - 6 < bytes) throw bad(at, `an options template of ${bytes} bytes is cut`);
-    const fields = fieldsAt(view, at + 6, Math.floor(bytes / 4));
+    const what = options ? "an options template" : "a template";
+    if (number < FIRST_DATA_SET) throw bad(at, `${what} of number ${number}`);
+    if (to - at - header < bytes) throw bad(at, `${what} of ${bytes} bytes is cut`);
+    const fields = fieldsAt(view, at + header, Math.floor(bytes / 4));
     // Types of scopes are numbers of their own.
-    for (let i = 0; i < Math.min(fields.length, scopes / 4); i++) fields[i]!.foreign = true;
-    sink.template(source, number, { fields, options: true });
-    at += 6 + bytes;
+    for (const field of fields.slice(0, scopes / 4)) field.foreign = true;
+    yield [number, { fields, options }];
+    at += header + bytes;
   }
 }
 

@@ -3,18 +3,18 @@
  * pass, bounded memory: identification fields are judged on the first two million IPv4 packets.
  */
 import { Kernels } from "../base/kernels.ts";
-import { FLAG } from "../capture/batch.ts";
+import { FLAG, META_HIGH } from "../capture/batch.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { linkName } from "../capture/format/link-names.ts";
 import { CaptureReader } from "../capture/reader.ts";
-import { lastBelieved, StrayCounter, strayText } from "../capture/timestamp-trust.ts";
+import { lastBelieved, OutlierCounter, outlierText } from "../capture/timestamp-trust.ts";
 import { TimestampQuality } from "../clock/timestamp-quality.ts";
 import { DistinctKeys, keyOf } from "./distinct-keys.ts";
 
-const MOST_IDENTIFIED = 2_000_000;
+const MAX_IDENTIFIED = 2_000_000;
 /** Stamps that are further than this from those around them stray: as compare has it with its default window. */
-const STRAY_NS = 5e9;
+const OUTLIER_NS = 5e9;
 
 export interface InspectOptions {
   file: string;
@@ -80,7 +80,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
   const perInterface = new Map<number, number>();
   const protocols = new Map<number, number>();
   let quality: TimestampQuality | null = null;
-  const strayCounter = new StrayCounter(STRAY_NS);
+  const outlierCounter = new OutlierCounter(OUTLIER_NS);
   let ipv6 = 0;
   let fragments = 0;
   let rows = 0;
@@ -89,13 +89,13 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
     const { batch } = reader;
     quality ??= new TimestampQuality({ originNs: reader.originNs ?? 0n });
     quality.observe(batch.timeNs, batch.count);
-    strayCounter.observe(batch.timeNs, batch.count, quality.takeBackNs());
+    outlierCounter.observe(batch.timeNs, batch.count, quality.takeBackNs());
     kernels.call.flowsAssign(flows, batch.address, ids);
     const { meta, flags, iface, ipid, digest, addrA, count } = batch;
     const flowIds = kernels.u32.subarray(ids >>> 2, (ids >>> 2) + count);
     for (let i = 0; i < count; i++) {
       const high = meta[2 * i + 1]!;
-      const v6 = (high & (1 << 27)) !== 0;
+      const v6 = (high & META_HIGH.ipv6) !== 0;
       if (v6) ipv6++;
       if ((flags[i]! & FLAG.fragment) !== 0) fragments++;
       const proto = high & 0xff;
@@ -120,12 +120,12 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
   const hostPairs = countHostPairs(kernels, flows);
   reader.close();
   reader.free();
-  const strays = strayCounter.report();
+  const outliers = outlierCounter.report();
   const largestNs = s.firstNs !== null && s.lastNs !== null ? Number(s.lastNs - s.firstNs) : null;
-  const durationNs = largestNs === null ? null : lastBelieved(strays, largestNs);
+  const durationNs = largestNs === null ? null : lastBelieved(outliers, largestNs);
   const lastNs = durationNs === null ? null : s.firstNs! + BigInt(Math.round(durationNs));
-  if (strays.count > 0)
-    s.warnings.push(`${strayText(strays)}: the capture's time and rates are told without`);
+  if (outliers.count > 0)
+    s.warnings.push(`${outlierText(outliers)}: the capture's time and rates are told without`);
   const listed = s.interfaces.length > 0 ? s.interfaces : [...perInterface.keys()].sort().map(erfInterface);
   return {
     format: "hoptime.inspect/1",
@@ -154,7 +154,7 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
     flows: {
       fiveTuples: perFlow.length,
       hostPairs,
-      largestPackets: perFlow.reduce((most, n) => Math.max(most, n), 0),
+      largestPackets: perFlow.reduce((maximum, n) => Math.max(maximum, n), 0),
       singlePackets: perFlow.filter((n) => n === 1).length,
     },
     protocols: [...protocols]
@@ -209,7 +209,7 @@ class Identification {
   readonly #digests = new DistinctKeys();
 
   ipid(ipid: number, step: number | null, source: number, destination: number, proto: number): void {
-    if (this.#ipv4 >= MOST_IDENTIFIED) return;
+    if (this.#ipv4 >= MAX_IDENTIFIED) return;
     this.#ipv4++;
     if (ipid === 0) this.#zero++;
     if (step !== null) {
@@ -221,7 +221,7 @@ class Identification {
 
   /** 53 bits of the digest are enough to tell two million apart. */
   digest(low: number, high: number): void {
-    if (this.#digests.count >= MOST_IDENTIFIED) return;
+    if (this.#digests.count >= MAX_IDENTIFIED) return;
     this.#digests.add((high & 0x1f_ffff) * 0x1_0000_0000 + low);
   }
 

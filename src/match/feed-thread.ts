@@ -12,7 +12,7 @@ import type { FeedStart } from "./feed-worker.ts";
 import { STRIDE_ROWS } from "./stride-rows.ts";
 
 /** Below this size of both files together a thread costs more than it saves. */
-const LEAST_BYTES = 16 << 20;
+const MIN_BYTES = 16 << 20;
 
 /** The thread's program: beside us in the built package; where the sources run directly there is none that Node could run. */
 function program(): string | null {
@@ -29,7 +29,7 @@ export function worthParallel(...captures: string[]): boolean {
     if (!stat?.isFile()) return false;
     bytes += stat.size;
   }
-  return bytes >= LEAST_BYTES;
+  return bytes >= MIN_BYTES;
 }
 
 /** A thread that waits for orders, and what it will write its strides to: the memory of these kernels. */

@@ -2,6 +2,16 @@
  * What the matching kernel keeps of each flow, read from its records (kernels/flows/flow-records.ts): one flow at a time, and sums, orders and
  * choices over all of them without an object per flow. A capture of ten seconds may hold a million flows.
  */
+import {
+  FlowFaultsLayout,
+  FlowLayout,
+  FlowMoreLayout,
+  FlowSumsBytes,
+  FlowSumsLayout,
+  flowListsConstants,
+  flowRecordsConstants,
+  flowSumsConstants,
+} from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 
 export interface DelaySums {
@@ -71,23 +81,20 @@ export interface FlowChoice {
 
 /** Flows per kernel call: results stay in the cache, and V8 can change to optimised code between two calls. */
 const PIECE = 4096;
-const MEASURE = { packets: 0, bytes: 1, mean: 2, max: 3, lost: 4 } as const;
-const WAY_SUMS = 16;
-const BUCKET_BIAS = 8192;
-/** Lists of this many buckets are poured into the cells. */
-const LONGEST_LIST = 512;
-// Places in the records, in u32 and f64 words.
-const FLOW = { matched: 2, more: 3, bytes: 4, first: 5, last: 6 } as const;
-const MORE = {
-  squares: 0,
-  least: 1,
-  most: 2,
-  sum: 3,
-  jitter: 4,
-  list: 10,
-  listState: 11,
-  negative: 12,
+const MEASURE = {
+  packets: flowSumsConstants.BY_PACKETS,
+  bytes: flowSumsConstants.BY_BYTES,
+  mean: flowSumsConstants.BY_MEAN,
+  max: flowSumsConstants.BY_MAX,
+  lost: flowSumsConstants.BY_LOST,
 } as const;
+const EDGE_BITS: Record<keyof EdgeCounts, number> = {
+  headBefore: flowSumsConstants.EDGE_HEAD_BEFORE,
+  tailBefore: flowSumsConstants.EDGE_TAIL_BEFORE,
+  headAfter: flowSumsConstants.EDGE_HEAD_AFTER,
+  tailAfter: flowSumsConstants.EDGE_TAIL_AFTER,
+};
+const { BUCKET_BIAS, LONGEST_LIST } = flowListsConstants;
 
 export class FlowResults {
   readonly #kernels: Kernels;
@@ -105,8 +112,7 @@ export class FlowResults {
   }
 
   matched(id: number): number {
-    const at = this.#kernels.call.statsFlow(this.#stats, id) >>> 2;
-    return this.#kernels.u32[at + FLOW.matched]!;
+    return this.#kernels.readU32(this.#kernels.call.statsFlow(this.#stats, id) + FlowLayout.matched);
   }
 
   direction(id: number): 0 | 1 | 2 {
@@ -118,77 +124,81 @@ export class FlowResults {
   }
 
   flow(id: number): FlowResult {
-    const { call, u32, f64 } = this.#kernels;
+    const kernels = this.#kernels;
+    const { call } = kernels;
     const record = call.statsFlow(this.#stats, id) >>> 0;
     const second = call.statsMore(this.#stats, id) >>> 0;
-    const word = (i: number) => u32[(record >>> 2) + i]!;
-    const real = (i: number) => f64[(record >>> 3) + i]!;
     const faults = call.statsFaults(this.#stats, id) >>> 0;
-    const fault = (i: number) => (faults === 0 ? 0 : u32[(faults >>> 2) + i]!);
-    const matched = word(FLOW.matched);
-    const [first, last] = [real(FLOW.first), real(FLOW.last)];
+    const word = (name: keyof typeof FlowLayout) => kernels.readU32(record + FlowLayout[name]);
+    const real = (name: keyof typeof FlowLayout) => kernels.readF64(record + FlowLayout[name]);
+    const fault = (name: keyof typeof FlowFaultsLayout) =>
+      faults === 0 ? 0 : kernels.readU32(faults + FlowFaultsLayout[name]);
+    const matched = word("matched");
+    const [first, last] = [real("first"), real("last")];
     // Up to two delays are told by the first and the last; from the third on there is a second record.
-    const more = (i: number, two: number) => (matched > 2 ? f64[(second >>> 3) + i]! : two);
+    const more = (name: keyof typeof FlowMoreLayout, two: number) =>
+      matched > 2 ? kernels.readF64(second + FlowMoreLayout[name]) : two;
     const step = last - first;
     let delay: DelaySums | null = null;
     let negative = 0;
     if (matched > 0) {
-      const mean = more(MORE.sum, step) / matched;
+      const mean = more("sum", step) / matched;
       delay = {
         count: matched,
         meanNs: first + mean,
-        stdevNs: Math.sqrt(Math.max(0, more(MORE.squares, step * step) / matched - mean * mean)),
-        minNs: more(MORE.least, Math.min(first, last)),
-        maxNs: more(MORE.most, Math.max(first, last)),
+        stdevNs: Math.sqrt(Math.max(0, more("squares", step * step) / matched - mean * mean)),
+        minNs: more("minimum", Math.min(first, last)),
+        maxNs: more("maximum", Math.max(first, last)),
       };
       negative =
         matched > 2
-          ? u32[(second >>> 2) + MORE.negative]!
+          ? kernels.readU32(second + FlowMoreLayout.negative)
           : (first < 0 ? 1 : 0) + (matched === 2 && last < 0 ? 1 : 0);
     }
     return {
       id,
-      sent: word(0),
-      received: word(1),
+      sent: word("sent"),
+      received: word("received"),
       matched,
-      lost: fault(0),
-      appeared: fault(1),
-      duplicates: fault(2),
-      headBefore: fault(3),
-      tailBefore: fault(4),
-      headAfter: fault(5),
-      tailAfter: fault(6),
-      direction: (word(FLOW.more) >>> 30) as 0 | 1 | 2,
-      reordered: fault(7),
+      lost: fault("lost"),
+      appeared: fault("appeared"),
+      duplicates: fault("duplicates"),
+      headBefore: fault("headBefore"),
+      tailBefore: fault("tailBefore"),
+      headAfter: fault("headAfter"),
+      tailAfter: fault("tailAfter"),
+      direction: (word("more") >>> flowRecordsConstants.DIRECTION_SHIFT) as 0 | 1 | 2,
+      reordered: fault("reordered"),
       negative,
-      bytes: real(FLOW.bytes),
+      bytes: real("bytes"),
       delay,
-      jitterNs: matched > 1 ? more(MORE.jitter, Math.abs(step)) / (matched - 1) : null,
+      jitterNs: matched > 1 ? more("jitter", Math.abs(step)) / (matched - 1) : null,
     };
   }
 
   /** Log buckets of a flow's delays; empty up to three, which least, most and mean tell. */
   buckets(id: number): BucketRun {
-    const { call, u32, f64, u8 } = this.#kernels;
+    const kernels = this.#kernels;
+    const { call, u8 } = kernels;
     const record = call.statsMore(this.#stats, id) >>> 0;
-    const state = record === 0 ? 0 : u32[(record >>> 2) + MORE.listState]!;
+    const state = record === 0 ? 0 : kernels.readU32(record + FlowMoreLayout.listState);
     const length = state & 0xffff;
-    const list = record === 0 ? 0 : u32[(record >>> 2) + MORE.list]!;
+    const list = record === 0 ? 0 : kernels.readU32(record + FlowMoreLayout.list);
     const counts = new Map<number, number>();
     const add = (bucket: number, n: number) => counts.set(bucket, (counts.get(bucket) ?? 0) + n);
     for (let i = 0; i < length; i++) {
       add(u8[list + 2 * i]! + 256 * u8[list + 2 * i + 1]! - BUCKET_BIAS, 1);
     }
     if (this.matched(id) > Math.max(length, LONGEST_LIST)) {
-      const from: number = call.bucketOfNs(f64[(record >>> 3) + MORE.least]!);
-      const to: number = call.bucketOfNs(f64[(record >>> 3) + MORE.most]!);
+      const from: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.minimum));
+      const to: number = call.bucketOfNs(kernels.readF64(record + FlowMoreLayout.maximum));
       for (let bucket = from; bucket <= to; bucket++) {
         const n: number = call.cellsCount(this.#cells, id, bucket);
         if (n > 0) add(bucket, n);
       }
     }
     const buckets = Int32Array.from(counts.keys()).sort();
-    return { buckets, counts: Uint32Array.from(buckets, (b) => counts.get(b)!) };
+    return { buckets, counts: Uint32Array.from(buckets, (b) => counts.get(b) ?? 0) };
   }
 
   /**
@@ -197,32 +207,35 @@ export class FlowResults {
    */
   survey(twoWay: boolean): { forward: WaySums; reverse: WaySums; edgesOnly: number[] } {
     const kernels = this.#kernels;
-    const out = kernels.alloc(2 * WAY_SUMS * 8);
+    const out = kernels.alloc(2 * FlowSumsBytes);
     const ids = kernels.alloc(PIECE * 4);
     const edgesOnly: number[] = [];
-    kernels.f64.fill(0, out >>> 3, (out >>> 3) + 2 * WAY_SUMS);
+    kernels.f64.fill(0, out >>> 3, (out + 2 * FlowSumsBytes) >>> 3);
     this.#pieces((from, to) => {
       kernels.call.statsSums(this.#stats, from, to, twoWay ? 1 : 0, out);
       const n = kernels.call.statsEdgesOnly(this.#stats, from, to, ids) >>> 0;
       for (const id of kernels.u32.subarray(ids >>> 2, (ids >>> 2) + n)) edgesOnly.push(id);
     });
     const sums = (way: number): WaySums => {
-      const v = (i: number) => kernels.f64[(out >>> 3) + way * WAY_SUMS + i]!;
-      const edges = (i: number): EdgeCounts => ({
-        headBefore: v(i),
-        tailBefore: v(i + 1),
-        headAfter: v(i + 2),
-        tailAfter: v(i + 3),
-      });
+      const v = (name: keyof typeof FlowSumsLayout) =>
+        kernels.readF64(out + way * FlowSumsBytes + FlowSumsLayout[name]);
       return {
-        sent: v(0),
-        received: v(1),
-        matched: v(2),
-        lost: v(3),
-        appeared: v(4),
-        duplicates: v(5),
-        ...edges(6),
-        withMatch: edges(10),
+        sent: v("sent"),
+        received: v("received"),
+        matched: v("matched"),
+        lost: v("lost"),
+        appeared: v("appeared"),
+        duplicates: v("duplicates"),
+        headBefore: v("headBefore"),
+        tailBefore: v("tailBefore"),
+        headAfter: v("headAfter"),
+        tailAfter: v("tailAfter"),
+        withMatch: {
+          headBefore: v("matchedHeadBefore"),
+          tailBefore: v("matchedTailBefore"),
+          headAfter: v("matchedHeadAfter"),
+          tailAfter: v("matchedTailAfter"),
+        },
       };
     };
     const result = { forward: sums(0), reverse: sums(1), edgesOnly };
@@ -234,30 +247,28 @@ export class FlowResults {
   /** The first flows of a way, largest first; equal ones in order of appearance. */
   choose({ way, twoWay, by, edgesLost, top }: FlowChoice): number[] {
     const kernels = this.#kernels;
-    const edges =
-      (edgesLost.headBefore ? 1 : 0) |
-      (edgesLost.tailBefore ? 2 : 0) |
-      (edgesLost.headAfter ? 4 : 0) |
-      (edgesLost.tailAfter ? 8 : 0);
+    // Without two ways all flows are of the first.
+    if (!twoWay && way === 2) return [];
+    const lost = Object.keys(EDGE_BITS) as (keyof EdgeCounts)[];
+    const edges = lost.reduce((bits, edge) => bits | (edgesLost[edge] ? EDGE_BITS[edge] : 0), 0);
     const out = kernels.alloc(PIECE * 16);
     const kept: { id: number; value: number }[] = [];
-    let least = Number.NEGATIVE_INFINITY;
+    let minimum = Number.NEGATIVE_INFINITY;
     const order = (a: (typeof kept)[0], b: (typeof kept)[0]) =>
       (a.value === b.value ? 0 : b.value - a.value) || a.id - b.id;
     const cut = () => {
       kept.sort(order).length = Math.min(kept.length, top);
-      if (kept.length === top) least = kept.at(-1)?.value ?? Number.POSITIVE_INFINITY;
+      if (kept.length === top) minimum = kept.at(-1)?.value ?? Number.POSITIVE_INFINITY;
     };
     this.#pieces((from, to) => {
       // An equal one that comes later is behind those that are kept.
-      const above = kept.length >= top ? least : Number.NaN;
+      const above = kept.length >= top ? minimum : Number.NaN;
       const n: number = kernels.call.statsMeasure(
         this.#stats,
         from,
         to,
         MEASURE[by],
-        way,
-        twoWay ? 1 : 0,
+        twoWay ? way : 0,
         edges,
         above,
         out,

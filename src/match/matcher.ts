@@ -4,11 +4,20 @@
  * flows and of distinct (flow, log bucket) pairs. Fails where a device rewrites what the digest covers (NAT, segment
  * merging): such packets are lost and appear. The work is done in kernels/match/match.ts; this class reads its records.
  */
+import {
+  IntervalBytes,
+  IntervalLayout,
+  MatchLayout,
+  matchStateConstants,
+  TotalBytes,
+  TotalLayout,
+} from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { LogHistogram } from "../base/math/log-histogram.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KeyRuns } from "../capture/flow/key-runs.ts";
 import { type BucketRun, type DelaySums, type FlowResult, FlowResults } from "./flow-results.ts";
+import type { PacketLog } from "./packet-log.ts";
 
 export interface MatcherOptions {
   windowNs: number;
@@ -26,6 +35,8 @@ export interface MatcherOptions {
   rows: number;
   /** The seed that flow keys were hashed with. */
   seed: bigint;
+  /** Where every packet is noted, besides the sums. */
+  packets?: PacketLog | undefined;
 }
 
 export interface TotalResult {
@@ -51,9 +62,7 @@ export interface IntervalResult {
   delay: DelaySums | null;
 }
 
-const TOTAL = { stat: 24, jitter: 64, jitterCount: 72, ttl: 80, negative: 92, histogram: 128 } as const;
-const INTERVAL_BYTES = 56;
-const HISTOGRAM_BIAS = 8192;
+const HISTOGRAM_BIAS = matchStateConstants.HISTOGRAM_MIDDLE;
 /** A key, and two words beside it. */
 const SCRATCH_BYTES = 48;
 
@@ -66,6 +75,7 @@ export class ExactMatcher {
   readonly #stats: number;
   readonly #scratch: number;
   readonly #rows: number;
+  readonly #packets: PacketLog | null;
 
   constructor(kernels: Kernels, options: MatcherOptions) {
     this.#kernels = kernels;
@@ -77,25 +87,39 @@ export class ExactMatcher {
     this.#match = call.matchNew(this.#stats, this.#intervalCells, options.rows) >>> 0;
     this.flows = new FlowResults(kernels, this.#stats, this.#cells);
     this.#scratch = kernels.alloc(SCRATCH_BYTES);
+    this.#packets = options.packets ?? null;
+    if (this.#packets) call.matchNoteFates(this.#match);
+    this.#configure(options);
+  }
+
+  #note(): void {
+    const { call } = this.#kernels;
+    const count = call.matchTakeFates(this.#match) >>> 0;
+    this.#packets?.take(this.#kernels, call.matchFates(this.#match) >>> 0, count);
+  }
+
+  #configure(options: MatcherOptions): void {
     const { offsetNs, slope, pivotNs } = options.correction;
-    call.matchConfigure(
-      this.#match,
-      options.windowNs,
-      options.epochNs,
-      options.epochStartNs,
-      options.thresholdNs,
-      offsetNs,
+    const settings = {
+      window: options.windowNs,
+      epoch: options.epochNs,
+      epochStart: options.epochStartNs,
+      threshold: options.thresholdNs,
+      offset: offsetNs,
       slope,
-      pivotNs,
-      options.startNs,
-      options.slackNs,
-    );
+      pivot: pivotNs,
+      slack: options.slackNs,
+      now: options.startNs,
+    };
+    for (const [name, value] of Object.entries(settings))
+      this.#kernels.writeF64(this.#match + MatchLayout[name as keyof typeof settings], value);
   }
 
   /** Takes the rows of a batch that `runs` tells the keys of, from `from` on; `shiftNs` is added to their times. */
   takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
     const { call } = this.#kernels;
     call.matchRows(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
+    if (this.#packets) this.#note();
   }
 
   /**
@@ -106,7 +130,7 @@ export class ExactMatcher {
     const { call, f64 } = this.#kernels;
     const count = call.matchPairCount(this.#match, direction) >>> 0;
     const sends = call.matchPairs(this.#match, direction) >>> 0;
-    const differences = sends + 8 * this.#rows;
+    const differences = sends + matchStateConstants.PAIR_RAW * this.#rows;
     if (addNs !== 0) for (let i = 0; i < count; i++) f64[(differences >>> 3) + i]! += addNs;
     return { sends, differences, count };
   }
@@ -119,6 +143,7 @@ export class ExactMatcher {
   /** Judges everything that still waits. */
   finish(): void {
     this.#kernels.call.matchFinish(this.#match);
+    if (this.#packets) this.#note();
   }
 
   get flowCount(): number {
@@ -134,19 +159,22 @@ export class ExactMatcher {
     return this.#kernels.call.matchAmbiguous(this.#match) >>> 0;
   }
 
-  #sums(address: number, count: number): DelaySums | null {
+  /** Of a Total or an Interval. */
+  #sums(
+    record: number,
+    layout: Record<"first" | "sum" | "squares" | "minimum" | "maximum", number>,
+    count: number,
+  ) {
     if (count === 0) return null;
-    const f64 = this.#kernels.f64;
-    const at = address >>> 3;
-    const first = f64[at]!;
-    const mean = f64[at + 1]! / count;
-    const variance = Math.max(0, f64[at + 2]! / count - mean * mean);
+    const field = (name: keyof typeof layout) => this.#kernels.readF64(record + layout[name]);
+    const mean = field("sum") / count;
+    const variance = Math.max(0, field("squares") / count - mean * mean);
     return {
       count,
-      meanNs: first + mean,
+      meanNs: field("first") + mean,
       stdevNs: Math.sqrt(variance),
-      minNs: f64[at + 3]!,
-      maxNs: f64[at + 4]!,
+      minNs: field("minimum"),
+      maxNs: field("maximum"),
     };
   }
 
@@ -166,15 +194,15 @@ export class ExactMatcher {
   }
 
   /** Pairs of flows that answer each other and both have matched packets; none where the first `mostAsked` flows with such have no peer. */
-  *peers(mostAsked: number): Generator<[number, number]> {
+  *peers(maxAsked: number): Generator<[number, number]> {
     const { call } = this.#kernels;
-    let most = Math.min(mostAsked, 0xffff_ffff);
+    let maximum = Math.min(maxAsked, 0xffff_ffff);
     for (let from = 0; ; ) {
-      const id: number = call.statsPeer(this.#stats, from, most, this.#scratch);
+      const id: number = call.statsPeer(this.#stats, from, maximum, this.#scratch);
       if (id < 0) return;
-      yield [id, this.#kernels.u32[(this.#scratch + 40) >>> 2]!];
+      yield [id, this.#kernels.readU32(this.#scratch + 40)];
       from = id + 1;
-      most = 0xffff_ffff;
+      maximum = 0xffff_ffff;
     }
   }
 
@@ -190,29 +218,30 @@ export class ExactMatcher {
 
   total(direction: 1 | 2): TotalResult {
     const at = this.#kernels.call.matchTotal(this.#match, direction) >>> 0;
-    const { u32, f64 } = this.#kernels;
-    const w = (offset: number) => u32[(at + offset) >>> 2]!;
-    const matched = w(0);
-    const delay = this.#sums(at + TOTAL.stat, matched);
+    const w = (name: keyof typeof TotalLayout) => this.#kernels.readU32(at + TotalLayout[name]);
+    const real = (name: keyof typeof TotalLayout) => this.#kernels.readF64(at + TotalLayout[name]);
+    const matched = w("matched");
+    const delay = this.#sums(at, TotalLayout, matched);
     const histogram = new LogHistogram();
     if (delay) {
-      const start = ((at + TOTAL.histogram) >>> 2) + HISTOGRAM_BIAS;
+      const { u32 } = this.#kernels;
+      const start = ((at + TotalBytes) >>> 2) + HISTOGRAM_BIAS;
       const last: number = this.#kernels.call.bucketOfNs(delay.maxNs);
       for (let b: number = this.#kernels.call.bucketOfNs(delay.minNs); b <= last; b++) {
         const n = u32[start + b]!;
         if (n > 0) histogram.addBucket(b, n);
       }
     }
-    const jitterCount = f64[(at + TOTAL.jitterCount) >>> 3]!;
+    const jitterCount = real("jitterCount");
     return {
       matched,
-      reordered: w(4),
-      extentMax: w(8),
-      extentSum: f64[(at + 16) >>> 3]!,
+      reordered: w("reordered"),
+      extentMax: w("extentMax"),
+      extentSum: real("extentSum"),
       delay,
-      jitterNs: jitterCount > 0 ? f64[(at + TOTAL.jitter) >>> 3]! / jitterCount : null,
-      ttl: { lower: w(TOTAL.ttl), equal: w(TOTAL.ttl + 4), higher: w(TOTAL.ttl + 8) },
-      negative: w(TOTAL.negative),
+      jitterNs: jitterCount > 0 ? real("jitter") / jitterCount : null,
+      ttl: { lower: w("ttlLower"), equal: w("ttlEqual"), higher: w("ttlHigher") },
+      negative: w("negative"),
       histogram,
     };
   }
@@ -227,14 +256,14 @@ export class ExactMatcher {
     const { call } = this.#kernels;
     const at = call.matchIntervals(this.#match) >>> 0;
     const n = call.matchIntervalCount(this.#match) >>> 0;
-    const { u32, f64 } = this.#kernels;
+    const kernels = this.#kernels;
     const out: IntervalResult[] = [];
     for (let slot = 0; slot < n; slot++) {
-      const record = at + slot * INTERVAL_BYTES;
-      const matched = u32[record >>> 2]!;
-      const lost = u32[(record >>> 2) + 1]!;
-      const index = f64[(record + 48) >>> 3]!;
-      out.push({ index, slot, matched, lost, delay: this.#sums(record + 8, matched) });
+      const record = at + slot * IntervalBytes;
+      const matched = kernels.readU32(record + IntervalLayout.matched);
+      const lost = kernels.readU32(record + IntervalLayout.lost);
+      const index = kernels.readF64(record + IntervalLayout.index);
+      out.push({ index, slot, matched, lost, delay: this.#sums(record, IntervalLayout, matched) });
     }
     return out.sort((a, b) => a.index - b.index);
   }
@@ -253,8 +282,7 @@ export class ExactMatcher {
     kernels.free(offsets);
     kernels.free(out);
     return (owner) => {
-      const from = starts[owner]!;
-      const to = starts[owner + 1]!;
+      const [from = 0, to = 0] = [starts[owner], starts[owner + 1]];
       const order = Array.from({ length: to - from }, (_, i) => from + i);
       const bucket = (i: number) => pairs[2 * i]! | 0;
       order.sort((x, y) => bucket(x) - bucket(y));

@@ -14,8 +14,8 @@ import {
   type CaptureStatistics,
   DEFAULT_SEED,
 } from "../capture/reader.ts";
-import { LOOK, lastBelieved, StampTrust, type StrayReport } from "../capture/timestamp-trust.ts";
-import { type StampScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
+import { LOOK, lastBelieved, type OutlierReport, TimestampTrust } from "../capture/timestamp-trust.ts";
+import { TimestampQuality, type TimestampReport, type TimestampScan } from "../clock/timestamp-quality.ts";
 import { STRIDE_ROWS } from "./stride-rows.ts";
 
 /** Stamps that go back by more than this share of the window are looked at. */
@@ -63,7 +63,7 @@ export type Stride =
 export interface FeedTail {
   statistics: [CaptureStatistics, CaptureStatistics];
   quality: [TimestampReport, TimestampReport];
-  strays: [StrayReport, StrayReport];
+  outliers: [OutlierReport, OutlierReport];
   /** It ended at its limit, not at the captures' ends. */
   limited: boolean;
 }
@@ -85,8 +85,8 @@ class Side {
   readonly side: 0 | 1;
   readonly reader: CaptureReader;
   readonly quality: TimestampQuality;
-  readonly scan: StampScan;
-  readonly trust: StampTrust;
+  readonly scan: TimestampScan;
+  readonly trust: TimestampTrust;
   readonly toleranceNs: number;
   readonly shiftNs: number;
   readonly #plan: FeedPlan;
@@ -107,11 +107,11 @@ class Side {
     this.batch = reader.batch;
     this.quality = new TimestampQuality({ originNs });
     const { kernels } = reader.batch;
-    this.scan = (from, to, previous, least, most) =>
-      kernels.call.timesBetween(reader.batch.column("time"), from, to, previous, least, most) >>> 0;
+    this.scan = (from, to, previous, minimum, maximum) =>
+      kernels.call.timesBetween(reader.batch.column("time"), from, to, previous, minimum, maximum) >>> 0;
     this.#plan = plan;
     this.toleranceNs = plan.windowNs * TOLERANCE;
-    this.trust = new StampTrust(this.toleranceNs);
+    this.trust = new TimestampTrust(this.toleranceNs);
     this.shiftNs = shiftNs;
   }
 
@@ -174,11 +174,11 @@ class Side {
   }
 
   /** The first row whose time is above `untilNs`, or that a clock was set back before, or that is one too many. */
-  rowsUntil(untilNs: number, most: number): number {
+  rowsUntil(untilNs: number, maximum: number): number {
     const { trust, row, shiftNs, batch } = this;
     const times = trust.believed;
-    if (!times) return Math.min(batch.rowsUntil(row, untilNs, shiftNs), row + most);
-    const end = Math.min(this.end, row + most);
+    if (!times) return Math.min(batch.rowsUntil(row, untilNs, shiftNs), row + maximum);
+    const end = Math.min(this.end, row + maximum);
     let to = row;
     while (to < end && times[to]! + shiftNs <= untilNs) {
       if (to > row && times[to]! < times[to - 1]! - this.toleranceNs) break;
@@ -202,7 +202,7 @@ class Side {
   }
 
   /** Steps back from a stray or to one say nothing of the other stamps. */
-  stamps(): TimestampReport {
+  timestamps(): TimestampReport {
     const report = this.quality.report();
     const { count, setBackNs } = this.trust.report();
     if (count === 0 || setBackNs > 0) return report;
@@ -322,8 +322,8 @@ export class DirectFeed implements PairFeed {
     const sides = [this.#before, this.#after] as const;
     const tail: FeedTail = {
       statistics: [sides[0].statistics(), sides[1].statistics()],
-      quality: [sides[0].stamps(), sides[1].stamps()],
-      strays: [sides[0].trust.report(), sides[1].trust.report()],
+      quality: [sides[0].timestamps(), sides[1].timestamps()],
+      outliers: [sides[0].trust.report(), sides[1].trust.report()],
       limited: sides.some((s) => s.packets >= this.#plan.limit),
     };
     for (const side of sides) side.free();

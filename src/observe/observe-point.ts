@@ -1,58 +1,32 @@
 /**
- * `hoptime observe`: captures of a point in, its records in an archive out. Records go to disk in groups while the captures are read; a run that is
- * killed is repeated, and what is there already stays.
+ * `hoptime observe`: captures of a point in, its records in an archive out. A run that is killed is repeated, and what is there already stays. One that is
+ * ended by its signal has sealed and stored everything up to there.
  */
-import { RecordArchive, type StoreItem, type StoreResult } from "../archive/archive.ts";
-import { retain } from "../archive/retention.ts";
-import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
-import type { ReferenceDelaysOptions } from "../delays/reference-delays.ts";
 import type { EpochRecord } from "../epoch/record.ts";
-import type { Estimator, Role } from "../estimators/estimator.ts";
+import type { Role } from "../estimators/estimator.ts";
 import { PacketCosts } from "../estimators/packet-costs.ts";
-import { formatParameters, parseParameters } from "../estimators/parameters.ts";
-import { ESTIMATORS } from "../estimators/table.ts";
-import {
-  type CutChoice,
-  type Lane,
-  OBSERVE_COVER,
-  type ObserveCapturesResult,
-  observeCaptures,
-  type SenderCaptures,
-} from "./observe-captures.ts";
+import { formatParameters } from "../estimators/parameters.ts";
+import { DirectorySink } from "./directory-sink.ts";
+import type { CutChoice } from "./lane.ts";
+import { notesOf } from "./notes.ts";
+import type { RecordCounts } from "./observe.ts";
+import { OBSERVE_COVER, type ObserveCapturesOptions, observeCaptures } from "./observe-captures.ts";
 import { checkName, type TapPlan } from "./observer.ts";
+import { type LanePlan, planLanes, planTaps, type TapChoice } from "./plan.ts";
 
-export interface ObservePointOptions {
-  files: readonly string[];
-  point: string;
+export interface ObservePointOptions
+  extends LanePlan,
+    TapChoice,
+    Omit<ObserveCapturesOptions, "kernels" | "lanes" | "taps" | "sink" | "onRecord" | "point"> {
   directory: string;
-  /** Names of estimators. */
-  estimators: readonly string[];
-  /** Parameters by estimator, as written. */
-  parameters?: Readonly<Record<string, string>>;
-  cut: CutChoice;
-  role?: Role | "both";
-  filter?: string;
-  /** `A:B=expression`: packets that cross from A to B; the point is one of the two. */
-  segments?: readonly string[];
-  /** `name=expression`: traffic classes, each with taps of its own. */
-  classes?: readonly string[];
-  key?: string;
-  cover?: number;
-  inner?: boolean;
-  seed?: bigint;
-  /** The sender's captures, for estimators that need each packet's delay. */
-  sender?: SenderCaptures;
-  /** Or the reference packets in the captures tell the delays. */
-  references?: ReferenceDelaysOptions;
+  /** Records of the point that ended longer than this before its newest are removed. */
   keepNs?: bigint;
+  /** Of the point's records: the oldest beyond are removed. */
   maxBytes?: number;
-  /** The list to choose from. */
-  table?: readonly Estimator[];
-  onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
 }
 
 /** Format hoptime.observation/1. */
@@ -76,69 +50,49 @@ export interface ObservationReport {
   }[];
   lanes: { segment: string; role: Role | "both"; filter: string; packets: number; filtered: number }[];
   estimators: { name: string; parameters: string }[];
+  /** Of the lane that has most of them. */
   epochs: number;
-  /** Epochs that cannot be used, with the reason. */
+  /** Epochs that cannot be used, with the reason: the first thousand. */
   voids: { startNs: string; reason: string }[];
-  records: { stored: number; unchanged: number; replaced: number; bytes: number; removed: number };
+  /** Of the records sealed: `merged` with another part of their epoch that was there; `refused` where another record of it was. `removed`: old ones. */
+  records: RecordCounts & { removed: number };
+  /** Why records were refused: the first few. */
+  refused: string[];
   /** Bytes that the taps hold in memory. */
   memoryBytes: number;
   notes: string[];
 }
 
-/** Written together, at most: enough for syncing in parallel, little enough to lose no time when killed. */
-const GROUP_RECORDS = 64;
-const GROUP_BYTES = 8 << 20;
-const LEAST_COVER = 48;
+const MAX_VOIDS = 1000;
 
 export async function observePoint(options: ObservePointOptions): Promise<ObservationReport> {
-  checkName("--point", options.point);
+  checkName("point", options.point);
+  const { directory, point, keepNs, maxBytes, table } = options;
   const lanes = planLanes(options);
   const taps = planTaps(options);
   const key = FlowKeySpec.parse(options.key).text;
-  let archive: RecordArchive | null = null;
-  const waiting: StoreItem[] = [];
-  let waitingBytes = 0;
-  const records: StoreResult = { stored: 0, unchanged: 0, replaced: 0, bytes: 0 };
-  const seen = new Watch();
   const kernels = new Kernels();
   const costs = new Map<string, PacketCosts>();
-  const store = async () => {
-    const group = waiting.splice(0);
-    waitingBytes = 0;
-    const result = await archive!.store(group);
-    for (const what of ["stored", "unchanged", "replaced", "bytes"] as const) records[what] += result[what];
-  };
+  const voids = new Map<bigint, string>();
+  const sink = new DirectorySink({ directory, point, keepNs, maxBytes, ...(table ? { table } : {}) });
   const result = await observeCaptures({
     ...options,
-    kernels,
-    lanes,
-    taps,
-    onBegin: async () => {
-      archive = await RecordArchive.create(options.directory);
-    },
-    onRecord: (record, encode) => {
-      seen.record(record);
+    ...{ kernels, lanes, taps, sink },
+    onRecord: (record) => {
       noteCosts(kernels, taps, record, costs);
-      waiting.push({ record, options: encode });
-      waitingBytes += record.payload.length;
+      if (record.void !== null && voids.size < MAX_VOIDS) voids.set(record.epoch.startNs, record.void);
     },
-    afterBatch: async () => {
-      if (waiting.length >= GROUP_RECORDS || waitingBytes >= GROUP_BYTES) await store();
-    },
-    ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   });
-  await store();
-  const { keepNs, maxBytes } = options;
-  let removed = 0;
-  if (keepNs !== undefined || maxBytes !== undefined) {
-    const olderThanNs = keepNs === undefined ? undefined : seen.lastNs - keepNs;
-    removed = retain(options.directory, { olderThanNs, maxBytes }).removed;
-  }
+  await sink.close();
+  // Where nothing at all could be kept, that is the answer.
+  const [first] = result.refusals;
+  const { records } = result;
+  if (first && records.stored + records.unchanged + records.replaced + records.merged === 0) throw first;
   return {
     format: "hoptime.observation/1",
     hoptime: VERSION,
-    point: options.point,
-    directory: options.directory,
+    point,
+    directory,
     cut: describeCut(options.cut),
     key,
     digestCoverBytes: options.cover ?? OBSERVE_COVER,
@@ -146,17 +100,18 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
     captures: result.captures.map(({ file, packets, ipPackets, skipped, dropped, partial }) => ({
       ...{ file, packets, ipPackets, skipped, dropped, partial },
     })),
-    lanes: lanes.map((lane, i) => ({ ...lane, ...result.lanes[i]! })),
+    lanes: lanes.map((lane, i) => ({ ...lane, packets: 0, filtered: 0, ...result.lanes[i] })),
     estimators: taps.map(({ estimator, parameters }) => ({
       name: estimator.name,
       parameters: formatParameters(estimator, parameters, true),
     })),
-    epochs: seen.epochs.size,
-    voids: [...seen.voids].map(([startNs, reason]) => ({ startNs: startNs.toString(), reason })),
-    records: { ...records, removed },
+    epochs: result.epochs,
+    voids: [...voids].map(([startNs, reason]) => ({ startNs: startNs.toString(), reason })),
+    records: { ...records, removed: sink.removed },
+    refused: result.refusals.map((error) => error.message),
     memoryBytes: result.memoryBytes,
     notes: [
-      ...notesOf(result, seen, options),
+      ...notesOf(result, options),
       ...[...costs].flatMap(([name, cost]) => (cost.packets > 0 ? [`${name}: ${cost.text()}`] : [])),
     ],
   };
@@ -182,147 +137,7 @@ function noteCosts(
   lookup.free();
 }
 
-/** What the records tell while they pass. */
-class Watch {
-  readonly epochs = new Set<bigint>();
-  readonly voids = new Map<bigint, string>();
-  lastNs = 0n;
-  short = 0;
-  backward = 0;
-  #counted = new Set<string>();
-
-  record({ epoch, counters, segment, void: reason }: EpochRecord): void {
-    this.epochs.add(epoch.startNs);
-    if (epoch.endNs > this.lastNs) this.lastNs = epoch.endNs;
-    if (reason !== null) this.voids.set(epoch.startNs, reason);
-    // Every tap of a lane has the same counters: once is enough.
-    const name = `${segment}\n${epoch.startNs}\n${epoch.startId}`;
-    if (this.#counted.has(name)) return;
-    this.#counted.add(name);
-    this.short += counters.short;
-    this.backward += counters.backward;
-  }
-}
-
-function planLanes({ point, role, filter, segments, classes }: ObservePointOptions): Lane[] {
-  const both = (expression: string) => {
-    if (filter === undefined || filter === "") return expression;
-    return expression === "" ? filter : `(${filter}) and (${expression})`;
-  };
-  const lanes: Lane[] = [];
-  for (const text of segments ?? []) {
-    const { name, expression } = named("--segment", text, "A:B=dst net 10.2.0.0/16");
-    const ends = name.split(":");
-    if (ends.length !== 2 || ends.some((e) => e === "")) {
-      throw new UsageError(
-        "bad-flag",
-        `--segment ${text}: '${name}' is not SENDER:RECEIVER`,
-        "write A:B=EXPRESSION",
-      );
-    }
-    // One list of segments serves all points: those of others are not ours to watch.
-    if (ends[0] === point) lanes.push({ segment: name, role: "sender", filter: both(expression) });
-    if (ends[1] === point) lanes.push({ segment: name, role: "receiver", filter: both(expression) });
-  }
-  if ((segments?.length ?? 0) > 0 && lanes.length === 0) {
-    throw new UsageError(
-      "bad-flag",
-      `no --segment begins or ends at ${point}`,
-      "name the point as in --segment A:B=…",
-    );
-  }
-  for (const text of classes ?? []) {
-    const { name, expression } = named("--class", text, "gold=dscp 46");
-    lanes.push({ segment: name, role: role ?? "both", filter: both(expression) });
-  }
-  const names = lanes.map((l) => l.segment);
-  const twice = names.find((n, i) => names.indexOf(n) !== i);
-  if (twice !== undefined) throw new UsageError("bad-flag", `'${twice}' is given twice`);
-  if (lanes.length === 0) lanes.push({ segment: "", role: role ?? "both", filter: both("") });
-  return lanes;
-}
-
-function named(flag: string, text: string, example: string): { name: string; expression: string } {
-  const equals = text.indexOf("=");
-  const name = text.slice(0, Math.max(0, equals)).trim();
-  const expression = text.slice(equals + 1).trim();
-  if (equals < 0 || name === "" || expression === "") {
-    throw new UsageError("bad-flag", `${flag} ${text}: is not NAME=EXPRESSION`, `such as '${example}'`);
-  }
-  checkName(flag, name);
-  return { name, expression };
-}
-
-/** The estimators asked for, and a flow table where one of them can only answer for flows that are listed. */
-function planTaps(options: ObservePointOptions): TapPlan[] {
-  const table = options.table ?? ESTIMATORS;
-  const chosen: Estimator[] = [];
-  for (const name of options.estimators) {
-    const found = table.find((e) => e.name === name);
-    if (!found) {
-      const known = table.map((e) => e.name).join(", ");
-      throw new UsageError("bad-flag", `there is no estimator '${name}'`, `there are: ${known}`);
-    }
-    if (!chosen.includes(found)) chosen.push(found);
-  }
-  if (chosen.length === 0) throw new UsageError("bad-flag", "--estimators: none is named");
-  // One that keeps records at the receiver only is no list for the sender's sketches.
-  const lists = chosen.some((e) => e.flowList?.atSender);
-  const lister = table.find((e) => e.flowList?.atSender);
-  // A sketch of both ends tells of flows only by name: the list of names comes with it.
-  const asked = chosen.some((e) => e.needs.sender && e.needs.flows !== "none");
-  if (lister && !lists && options.role !== "receiver" && asked) chosen.push(lister);
-  return chosen.map((estimator) => ({
-    estimator,
-    parameters: parseParameters(estimator, options.parameters?.[estimator.name]),
-  }));
-}
-
 function describeCut(cut: CutChoice): string {
   if (cut.mode === "aligned") return `aligned ${cut.lengthNs} ns`;
   return cut.mode === "delimited" ? `delimited 1 in ${cut.every}` : "control";
-}
-
-function notesOf(result: ObserveCapturesResult, seen: Watch, options: ObservePointOptions): string[] {
-  const notes: string[] = [];
-  const cover = options.cover ?? OBSERVE_COVER;
-  if (seen.short > 0) {
-    const least = Math.min(...result.captures.flatMap((c) => c.shorts.map(([bytes]) => bytes)));
-    // Less is no identity: such packets stay told apart by what there is.
-    const smaller = Math.max(LEAST_COVER, least);
-    const advice = smaller < cover ? `: observe both points with --cover ${smaller}` : "";
-    notes.push(
-      `${seen.short} packets are cut within the first ${cover} bytes that tell packets apart, and may look different at the other point${advice}`,
-    );
-  }
-  if (result.delays) {
-    const { matched, unmatched, reversed } = result.delays;
-    notes.push(`${matched} packets were found at the sender, ${unmatched} were not`);
-    if (reversed > 0) {
-      notes.push(
-        `${reversed} packets were seen here before the sender saw them: they go the other way, or the clocks are apart (hoptime compare tells)`,
-      );
-    }
-  }
-  if (result.references) {
-    const { references, filled, oneSided, unanswered, lost, duplicate, reordered, forged } =
-      result.references;
-    notes.push(
-      `${references} references told the delays of ${filled} packets (${oneSided} from one side only), of ${unanswered} nothing; ${lost} references were lost, ${duplicate} came twice, ${reordered} were overtaken, ${forged} not believed`,
-      "delays were interpolated between references: how far that is off, per epoch, is in the records and in the intervals of those who ask",
-    );
-  }
-  if (seen.backward > 0)
-    notes.push(`${seen.backward} packets are stamped before the epoch they were counted in`);
-  for (const capture of result.captures) if (capture.partial) notes.push(capture.partial);
-  if (result.captures.every((c) => c.ipPackets === 0))
-    notes.push("there are no IP packets: no record was written");
-  for (const lane of result.lanes) {
-    if (lane.packets === 0 && lane.filtered > 0) {
-      notes.push(`no packet passes the filter${lane.segment === "" ? "" : ` of ${lane.segment}`}`);
-    }
-  }
-  if (options.cut.mode === "control" && seen.epochs.size === 0)
-    notes.push("there are no Start and End messages in the capture");
-  return notes;
 }

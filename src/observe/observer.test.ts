@@ -5,6 +5,7 @@ import { makeBatch, type Row } from "../../tests/support/small-batch.ts";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { FLAG } from "../capture/batch.ts";
+import type { CaptureTotals } from "../capture/source/source.ts";
 import { checkCompatible } from "../epoch/compatible.ts";
 import { mergeRecords, sealed } from "../epoch/merge.ts";
 import { type EpochRecord, encodeRecord } from "../epoch/record.ts";
@@ -143,10 +144,13 @@ describe("observing a point", () => {
       onRecord: (record) => records.push(record),
     });
     const first = makeBatch(kernels, [{ timeNs: 0, flags: FLAG.short }, { timeNs: 0.1e9 }]);
-    observer.feed(first, ORIGIN, { frames: 5, skipped: { notIp: 3 }, dropped: 2 });
+    let totals: CaptureTotals = { frames: 5, skipped: { notIp: 3 }, dropped: 2 };
+    observer.feed(first, ORIGIN, () => totals);
     const second = makeBatch(kernels, [{ timeNs: 0.9e9 }, { timeNs: 0.2e9 }]);
-    observer.feed(second, ORIGIN, { frames: 9, skipped: { notIp: 4, badIp: 1 }, dropped: 2 });
-    observer.finish({ frames: 10, skipped: { notIp: 5, badIp: 1 }, dropped: 7 });
+    totals = { frames: 9, skipped: { notIp: 4, badIp: 1 }, dropped: 2 };
+    observer.feed(second, ORIGIN, () => totals);
+    totals = { frames: 10, skipped: { notIp: 5, badIp: 1 }, dropped: 7 };
+    observer.finish();
     expect(records.map((r) => r.counters)).toEqual([
       { frames: 9, packets: 2, short: 1, backward: 0, skipped: { notIp: 4, badIp: 1 }, dropped: 2 },
       { frames: 1, packets: 2, short: 0, backward: 1, skipped: { notIp: 1 }, dropped: 5 },
@@ -171,8 +175,8 @@ describe("observing a point", () => {
     ).toThrow(/needs the delay/);
   });
 
-  it("refuses names that cannot be folders", () => {
-    for (const point of ["", " a", "a\n", "x".repeat(65)])
+  it("refuses names that cannot be folders, or would be taken for something else", () => {
+    for (const point of ["", " a", "a\n", "x".repeat(65), "-x", "archive.json", "Archive.JSON"])
       expect(() => observe([], { point })).toThrow(UsageError);
   });
 });

@@ -1,15 +1,18 @@
 /**
  * A point being observed: batches in, records out. It cuts the stream (cutter.ts), drives a tap per estimator and role through the epochs, and
- * seals what they kept. Batches come filtered and keyed, in file order, and are left as they were. Memory: the taps'.
+ * seals what they kept. Batches come filtered and keyed, in file order, and are left as they were. Memory: the taps', given back by `free`.
  */
 import { UsageError } from "../base/errors.ts";
-import type { Kernels } from "../base/kernels.ts";
+import { type Kernels, memoryError } from "../base/kernels.ts";
+import { formatBytes } from "../base/quantity.ts";
 import { VERSION } from "../base/version.ts";
 import { FLAG, type PacketBatch } from "../capture/batch.ts";
+import { type CaptureTotals, NO_TOTALS } from "../capture/source/source.ts";
 import { addDelayErrors, type DelayErrorSums, delayErrorOf, noDelayErrors } from "../delays/delay-error.ts";
 import { geometryFingerprint } from "../epoch/compatible.ts";
 import { type CutPlan, type Cutter, createCutter, type EpochSink } from "../epoch/cutter.ts";
 import type { EncodeOptions, EpochBounds, EpochRecord, RecordCounters, RecordRole } from "../epoch/record.ts";
+import type { Span } from "../epoch/spans.ts";
 import type { Estimator, ParameterValues, Role, SealedEpoch, Tap } from "../estimators/estimator.ts";
 import { formatParameters } from "../estimators/parameters.ts";
 
@@ -39,12 +42,8 @@ export interface ObserverOptions {
   onRecord: (record: EpochRecord, options: EncodeOptions) => void;
 }
 
-/** What the capture has counted so far, beside its rows. */
-export interface CaptureTotals {
-  frames: number;
-  skipped: Readonly<Record<string, number>>;
-  dropped: number | null;
-}
+/** Batches of a source without counters: every row is a frame. */
+export type TellTotals = () => CaptureTotals;
 
 interface RunningTap {
   plan: TapPlan;
@@ -54,7 +53,6 @@ interface RunningTap {
   parameters: string;
 }
 
-const NO_TOTALS: CaptureTotals = { frames: 0, skipped: {}, dropped: null };
 export const LONGEST_NAME_BYTES = 64;
 
 export class PointObserver {
@@ -71,16 +69,27 @@ export class PointObserver {
   #batchErrors: DelayErrorSums | null = null;
   #short = 0;
   #backward = 0;
+  /** Times on the axis of the epoch's first and last row. */
+  #firstNs = Number.NaN;
+  #lastNs = Number.NaN;
   #frames = 0;
-  #totals: CaptureTotals = NO_TOTALS;
+  #totals: TellTotals = () => NO_TOTALS;
   #counted: CaptureTotals = NO_TOTALS;
+  /** Of all epochs sealed so far. */
+  readonly sums = { epochs: 0, short: 0, backward: 0 };
 
   constructor(options: ObserverOptions) {
-    checkName("--point", options.point);
-    if (options.segment) checkName("--segment", options.segment);
+    checkName("point", options.point);
+    if (options.segment) checkName("segment", options.segment);
     this.#options = options;
     this.#cutter = createCutter(options.cut);
-    this.#taps = options.taps.flatMap((plan) => this.#start(plan));
+    this.#taps = [];
+    try {
+      for (const plan of options.taps) this.#start(plan);
+    } catch (error) {
+      this.free();
+      throw error;
+    }
     if (this.#taps.length === 0) {
       const names = options.taps.map((t) => t.estimator.name).join(", ");
       throw new UsageError(
@@ -109,7 +118,7 @@ export class PointObserver {
   }
 
   /** Rows of a batch whose time 0 is `originNs`. `errors`: of its delays; at a cut they are told to within a batch. `totals`: what the capture has counted up to and with this batch. */
-  feed(batch: PacketBatch, originNs: bigint, totals?: CaptureTotals, errors?: DelayErrorSums): void {
+  feed(batch: PacketBatch, originNs: bigint, totals?: TellTotals, errors?: DelayErrorSums): void {
     this.#batchErrors = errors ?? null;
     if (errors) addDelayErrors(this.#errors, errors);
     this.#axisNs ??= originNs;
@@ -122,9 +131,13 @@ export class PointObserver {
     this.#batchErrors = null;
   }
 
+  /** No row before this time will come any more: epochs that ended before it are sealed, rows or none. */
+  tick(nowNs: bigint): void {
+    this.#cutter.tick?.(nowNs, this.#sink);
+  }
+
   /** Observation has ended (at `nowNs` where that is known): the open epoch is sealed as it is. Feeding may go on, in a new one. */
-  finish(totals?: CaptureTotals, nowNs?: bigint): void {
-    if (totals) this.#totals = totals;
+  finish(nowNs?: bigint): void {
     this.#cutter.finish(this.#sink, nowNs);
   }
 
@@ -145,14 +158,14 @@ export class PointObserver {
     }
   }
 
-  #start(plan: TapPlan): RunningTap[] {
+  #start(plan: TapPlan): void {
     const { kernels, seed, role, key, cover, inner } = this.#options;
     const { estimator } = plan;
     if (estimator.needs.delays && this.#options.delays !== true) {
       throw new UsageError(
         "not-supported",
         `${estimator.name} needs the delay of each packet, which a single capture does not tell`,
-        "give the sender's capture too, or --delays rli where reference packets tell them",
+        "give the sender's capture too, or ‘delays rli’ where the capture contains reference packets",
       );
     }
     const parameters = formatParameters(estimator, plan.parameters, true);
@@ -165,42 +178,81 @@ export class PointObserver {
       cover,
       inner: inner ?? false,
     });
-    const make = (as: RecordRole, tapRole: Role): RunningTap => ({
-      plan,
-      role: as,
-      tap: estimator.createTap({ kernels, role: tapRole, seed }, plan.parameters),
-      fingerprint,
-      parameters,
-    });
-    if (!estimator.needs.sender) return role === "sender" ? [] : [make("receiver", "receiver")];
-    if (role !== "both") return [make(role, role)];
-    if (estimator.roleMatters) return [make("sender", "sender"), make("receiver", "receiver")];
-    return [make("none", "sender")];
+    const make = (as: RecordRole, tapRole: Role) => {
+      try {
+        const tap = estimator.createTap({ kernels, role: tapRole, seed }, plan.parameters);
+        this.#taps.push({ plan, role: as, tap, fingerprint, parameters });
+      } catch (error) {
+        throw (
+          memoryError(
+            error,
+            `${estimator.name} (${parameters}) does not fit${this.#held()}`,
+            `lower the parameters of ${estimator.name}`,
+          ) ?? error
+        );
+      }
+    };
+    if (!estimator.needs.sender) {
+      if (role !== "sender") make("receiver", "receiver");
+    } else if (role !== "both") make(role, role);
+    else if (estimator.roleMatters) {
+      make("sender", "sender");
+      make("receiver", "receiver");
+    } else make("none", "sender");
+  }
+
+  /** What takes the memory, for a failure's message. */
+  #held(): string {
+    const parts = this.#taps.map(({ plan, tap }) => `${plan.estimator.name} ${formatBytes(tap.memoryBytes)}`);
+    return parts.length === 0 ? "" : `; held: ${parts.join(", ")}`;
+  }
+
+  /** A tap that cannot grow any more says whose it is, and what to lower. */
+  #drive<T>({ plan, parameters }: RunningTap, work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      const { name } = plan.estimator;
+      throw (
+        memoryError(
+          error,
+          `${name} (${parameters}) needs more within an epoch${this.#held()}`,
+          `shorten the epoch, or lower the parameters of ${name}`,
+        ) ?? error
+      );
+    }
   }
 
   #open(start: { startNs: bigint; referenceNs: bigint; salt: bigint }): void {
     this.#openNs = start;
-    const at = Number(start.referenceNs - this.#axisNs!);
-    for (const { tap } of this.#taps) tap.begin(at, this.#axisNs!, start.salt);
+    const axisNs = this.#axisNs ?? start.referenceNs;
+    const at = Number(start.referenceNs - axisNs);
+    for (const running of this.#taps) this.#drive(running, () => running.tap.begin(at, axisNs, start.salt));
   }
 
   #rows(from: number, to: number): void {
-    const batch = this.#batch!;
+    const batch = this.#batch;
+    if (!batch || !this.#openNs || this.#axisNs === null) return;
     const { flags, timeNs } = batch;
-    const start = Number(this.#openNs!.startNs - this.#axisNs!);
+    const start = Number(this.#openNs.startNs - this.#axisNs);
     for (let i = from; i < to; i++) {
       if ((flags[i]! & FLAG.short) !== 0) this.#short++;
       if (timeNs[i]! < start) this.#backward++;
     }
-    for (const { tap } of this.#taps) tap.update(batch, from, to);
+    if (Number.isNaN(this.#firstNs)) this.#firstNs = timeNs[from]!;
+    this.#lastNs = timeNs[to - 1]!;
+    for (const running of this.#taps) this.#drive(running, () => running.tap.update(batch, from, to));
   }
 
   #seal(epoch: EpochBounds, reason: string | null): void {
     const opened = this.#openNs !== null;
     this.#openNs = null;
     const counters = this.#count();
+    this.sums.epochs++;
+    this.sums.short += this.#short;
+    this.sums.backward += this.#backward;
     for (const running of this.#taps) {
-      const sealed = opened ? running.tap.seal() : null;
+      const sealed = opened ? this.#drive(running, () => running.tap.seal()) : null;
       // A void epoch keeps its counters and says why; its sketch would mislead.
       const kept =
         reason === null && sealed ? sealed : { payload: new Uint8Array(0), packets: sealed?.packets ?? 0 };
@@ -208,6 +260,7 @@ export class PointObserver {
     }
     this.#short = 0;
     this.#backward = 0;
+    this.#firstNs = Number.NaN;
     this.#errors = this.#batchErrors ? { ...this.#batchErrors } : noDelayErrors();
   }
 
@@ -239,13 +292,22 @@ export class PointObserver {
       program: `hoptime ${VERSION}`,
       payload: sealed.payload,
       delayError: estimator.needs.delays ? delayErrorOf(this.#errors) : null,
+      ...this.#spans(epoch, sealed.packets),
     };
     onRecord(record, estimator.packets ? { raw: true } : {});
   }
 
+  /** Of an epoch that was not seen whole, what was: so that parts of it can be put together, each once. */
+  #spans({ cutHead, cutTail }: EpochBounds, packets: number): { spans?: Span[] } {
+    if (!(cutHead || cutTail) || Number.isNaN(this.#firstNs) || this.#axisNs === null) return {};
+    const [firstNs, lastNs] = [this.#firstNs, this.#lastNs].sort((a, b) => a - b) as [number, number];
+    const at = (ns: number) => (this.#axisNs ?? 0n) + BigInt(Math.floor(ns));
+    return { spans: [{ firstNs: at(firstNs), lastNs: at(lastNs), packets }] };
+  }
+
   /** What was counted since the last seal. Frames come batch by batch, so at a cut they are told to within a batch. */
   #count(): Omit<RecordCounters, "packets"> {
-    const now = this.#totals;
+    const now = this.#totals();
     const before = this.#counted;
     this.#counted = now;
     const skipped: Record<string, number> = {};
@@ -260,13 +322,19 @@ export class PointObserver {
   }
 }
 
-/** Names become folders and travel in records: short, visible, without control characters. */
-export function checkName(flag: string, name: string): void {
+/** Folders and files of an archive that no point may be called like. */
+const RESERVED = ["archive.json"];
+
+/** Names become folders and arguments, and travel in records: short, visible, and not to be taken for something else. */
+export function checkName(parameter: string, name: string): void {
   const bytes = new TextEncoder().encode(name).length;
-  if (bytes >= 1 && bytes <= LONGEST_NAME_BYTES && name.trim() === name && !/\p{Cc}/u.test(name)) return;
+  const visible = name.trim() === name && !/\p{Cc}/u.test(name);
+  const taken = name.startsWith("-") || RESERVED.includes(name.toLowerCase());
+  if (bytes >= 1 && bytes <= LONGEST_NAME_BYTES && visible && !taken) return;
   throw new UsageError(
     "bad-parameter",
-    `${flag}: '${name}' is not a name`,
-    `a name has 1 to ${LONGEST_NAME_BYTES} bytes, no control characters and no spaces at its ends`,
+    `invalid name '${name}'`,
+    `a name has 1 to ${LONGEST_NAME_BYTES} bytes, no control characters, no spaces at its ends, no '-' in front, and is not ${RESERVED.join(", ")}`,
+    { parameter, value: name },
   );
 }

@@ -7,12 +7,6 @@ import { BLANK, type Stage, type StageContext } from "./stage.ts";
 
 const DELAY_KIND = { constant: 0, weibull: 1, pareto: 2, exponential: 3, lognormal: 4, uniform: 5 } as const;
 
-export const DELAY_MODELS: readonly DelayModel["kind"][] = [
-  ...(Object.keys(DELAY_KIND) as (keyof typeof DELAY_KIND)[]),
-  "per-flow",
-  "bimodal",
-];
-
 function delayParameters(m: DelayModel): [number, number] {
   switch (m.kind) {
     case "constant":
@@ -33,18 +27,15 @@ function delayParameters(m: DelayModel): [number, number] {
   }
 }
 
-/** What is wrong with the numbers of a model; null where nothing is. */
+/** What the numbers of a model are wrong about together; null where nothing is. */
 export function delayFault(model: DelayModel): string | null {
+  return model.kind === "uniform" && model.highNs < model.lowNs ? "highNs is below lowNs" : null;
+}
+
+/** The scale of a model's delays: of the order of their mean. */
+export function typicalDelayNs(model: DelayModel): number {
   const [a, b] = delayParameters(model);
-  if (!(a >= 0 && a < Number.POSITIVE_INFINITY) || !(b >= 0 && b < Number.POSITIVE_INFINITY))
-    return "its numbers must not be negative";
-  if ((model.kind === "weibull" || model.kind === "pareto") && b === 0) return "the shape must be above 0";
-  if (model.kind === "uniform" && b < a) return "the largest delay is below the smallest";
-  if (model.kind !== "per-flow" && model.kind !== "bimodal") return null;
-  if (model.jitter !== undefined && !(model.jitter >= 0 && model.jitter < Number.POSITIVE_INFINITY))
-    return "jitter must not be negative";
-  const share = model.kind === "bimodal" ? (model.shareLow ?? 0) : 0;
-  return share >= 0 && share <= 1 ? null : "shareLow must lie in [0, 1]";
+  return model.kind === "uniform" || model.kind === "bimodal" ? Math.max(a, b) : a;
 }
 
 export function isSpaced(model: DelayModel): boolean {

@@ -241,7 +241,9 @@ describe("a run that fails", () => {
     expect(files).toEqual(["middle.pcap", "packets.csv", "receiver.pcap", "sender.pcap", "truth.json"]);
     const before = files.map((f) => readFileSync(join(out, f)));
     const fails: Scenario = { ...scenario, path: [{ kind: "queue", utilisation: -1, point: "middle" }] };
-    await expect(exportSimulation(kernels, fails, out)).rejects.toThrow("a queue needs rateBps");
+    await expect(exportSimulation(kernels, fails, out)).rejects.toThrow(
+      "path[0].utilisation: invalid value -1",
+    );
     expect(readdirSync(out).sort()).toEqual(files);
     for (const [i, f] of files.entries()) expect(readFileSync(join(out, f)).equals(before[i]!)).toBe(true);
   });

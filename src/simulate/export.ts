@@ -56,6 +56,8 @@ export interface ExportOptions extends PcapOptions {
   packets?: boolean;
   /** What probes and the references of an injector carry; left out: nothing that tells. */
   ownPayload?: OwnPayload;
+  /** Ends it: no file is left behind. */
+  signal?: AbortSignal;
 }
 
 export async function exportSimulation(
@@ -72,7 +74,7 @@ export async function exportSimulation(
     return truth;
   } catch (error) {
     files.discard();
-    throw writeFailure(directory, error);
+    throw options.signal?.aborted ? error : writeFailure(directory, error);
   }
 }
 
@@ -83,6 +85,7 @@ async function write(
   options: ExportOptions,
 ): Promise<TruthFile> {
   const writers = new Map<string, PcapWriter>();
+  const turn = turnOf(options.signal);
   const payloads = options.ownPayload ? new OwnPayloads(options.ownPayload) : null;
   try {
     for (const point of simulation.points)
@@ -90,7 +93,10 @@ async function write(
         point,
         new PcapWriter(kernels, files.path(`${point}.pcap`), simulation.seed, options, payloads),
       );
-    for await (const { point, batch } of simulation.observe()) writers.get(point)!.write(batch);
+    for await (const { point, batch } of simulation.observe()) {
+      writers.get(point)?.write(batch);
+      await turn();
+    }
   } finally {
     for (const writer of writers.values()) writer.close();
   }
@@ -99,6 +105,7 @@ async function write(
   const lines = options.packets ? new PacketLines(files.path("packets.csv")) : null;
   try {
     for await (const batch of simulation.combined()) {
+      await turn();
       countOwn(batch, own);
       lines?.write(batch);
       table.update(batch);
@@ -131,6 +138,17 @@ async function write(
   }
 }
 
+/** Signals are heard between batches, every few dozen ms. */
+function turnOf(signal: AbortSignal | undefined): () => Promise<void> | undefined {
+  let next = performance.now() + TURN_MS;
+  return () => {
+    if (signal === undefined || performance.now() < next) return undefined;
+    next = performance.now() + TURN_MS;
+    return new Promise((resolve) => setImmediate(resolve)).then(() => signal.throwIfAborted());
+  };
+}
+const TURN_MS = 30;
+
 const OWN = SIMULATED_FLAG.probe | SIMULATED_FLAG.reference;
 
 function countOwn(batch: PacketBatch, own: { sent: number; lost: number }): void {
@@ -156,8 +174,8 @@ function totals(table: FlowTruthTable, own: TruthTotals["own"]): TruthTotals {
     bytes: sum("bytes"),
     meanNs: mean,
     deviationNs: mean === null ? null : Math.sqrt(Math.max(0, sum("squares") / arrived - mean * mean)),
-    minNs: arrived > 0 ? table.column("least").reduce((a, b) => Math.min(a, b)) : null,
-    maxNs: arrived > 0 ? table.column("most").reduce((a, b) => Math.max(a, b)) : null,
+    minNs: arrived > 0 ? table.column("minimum").reduce((a, b) => Math.min(a, b)) : null,
+    maxNs: arrived > 0 ? table.column("maximum").reduce((a, b) => Math.max(a, b)) : null,
     own,
   };
 }

@@ -1,10 +1,10 @@
 /** From a hop of a scenario to the stage that does it. */
 import { UsageError } from "../base/errors.ts";
 import { classesStage } from "./classes.ts";
-import { DELAY_MODELS, delayFault, delayStage, isSpaced, lossStage, reorderStage } from "./delays.ts";
+import { delayFault, delayStage, isSpaced, lossStage, reorderStage, typicalDelayNs } from "./delays.ts";
 import { pathsStage, queueStage } from "./queues.ts";
-import type { Hop } from "./scenario.ts";
-import type { Stage, StageContext } from "./stage.ts";
+import type { Hop, Scenario } from "./scenario.ts";
+import { QUEUE_DEFAULTS, type Stage, type StageContext } from "./stage.ts";
 
 export function makeStage(context: StageContext, hop: Hop): Stage {
   switch (hop.kind) {
@@ -23,29 +23,55 @@ export function makeStage(context: StageContext, hop: Hop): Stage {
   }
 }
 
-const CHOICES: Record<string, [field: string, values: readonly string[]]> = {
-  classes: ["scheduler", ["strict", "drr"]],
-  paths: ["choose", ["flow", "packet"]],
-  loss: ["model", ["uniform", "bursts"]],
-};
+/** Kernel memory that the packets held at once may take: the kernels have 4 GiB, and the rest of the run needs some. */
+const MAX_HELD_BYTES = 2 ** 31;
+/** A departure time, rounded up to a power of two packets; a whole row where packets leave in another order. */
+const QUEUED_BYTES = 16;
+const ROW_BYTES = 128;
 
-/** Scenarios may come from files: what the types promise is checked, so that mistakes are named and not run. */
-export function checkHops(path: readonly Hop[]): void {
-  path.forEach((hop, i) => {
-    const refuse = (what: string) => {
-      throw new UsageError("bad-parameter", `hop ${i + 1} (${hop.kind}): ${what}`);
+/** What the schema cannot say: how fields of a hop go together, and what the hops hold at once. */
+export function checkHops({ path, traffic }: Pick<Scenario, "path" | "traffic">): void {
+  const ratePps = traffic.kind === "replay" ? 0 : traffic.ratePps;
+  let held = 0;
+  for (const [i, hop] of path.entries()) {
+    const refuse = (what: string, hint?: string) => {
+      throw new UsageError("bad-parameter", `path[${i}] (${hop.kind}): ${what}`, hint);
     };
-    const choice = CHOICES[hop.kind];
-    const value = choice && (hop as unknown as Record<string, unknown>)[choice[0]];
-    if (choice && !choice[1].includes(value as string))
-      refuse(`${choice[0]} is none of ${choice[1].join(", ")}`);
-    if (hop.kind === "classes" && !Array.isArray(hop.classes)) refuse("classes must be a list");
-    if (hop.kind === "paths" && !Array.isArray(hop.paths)) refuse("paths must be a list");
-    if (hop.kind !== "delay") return;
-    if (!DELAY_MODELS.includes(hop.model?.kind)) refuse(`model.kind is none of ${DELAY_MODELS.join(", ")}`);
+    held += heldBytes(hop, ratePps);
+    if (held > MAX_HELD_BYTES)
+      refuse(
+        `the hops up to here hold up to ${Math.round(held / 2 ** 20).toLocaleString("en-US")} MiB of packets, more than the ${MAX_HELD_BYTES / 2 ** 20} MiB there are`,
+        "lower capacityPackets, the delay, or the rate of the traffic",
+      );
+    if (hop.kind !== "delay") continue;
     const fault = delayFault(hop.model);
     if (fault !== null) refuse(`${hop.model.kind}: ${fault}`);
     if (isSpaced(hop.model) && i > 0)
       refuse("a spaced delay must be the first hop: it moves the times of sending");
-  });
+  }
+}
+
+/** Of packets waiting in the hop, at the most or (delays without bound) in the mean. */
+function heldBytes(hop: Hop, ratePps: number): number {
+  const capacity = (queue: { capacityPackets?: number }) =>
+    queue.capacityPackets ?? QUEUE_DEFAULTS.capacityPackets;
+  const sum = (queues: readonly { capacityPackets?: number }[]) =>
+    queues.reduce((total, queue) => total + capacity(queue), 0);
+  switch (hop.kind) {
+    case "queue":
+      return capacity(hop) * QUEUED_BYTES;
+    case "paths":
+      return sum(hop.paths) * QUEUED_BYTES;
+    case "classes":
+      return sum(hop.classes) * ROW_BYTES;
+    case "delay":
+      // Constant and spaced delays keep the order: nothing is held back.
+      return hop.model.kind === "constant" || isSpaced(hop.model)
+        ? 0
+        : (ratePps * typicalDelayNs(hop.model) * ROW_BYTES) / 1e9;
+    case "reorder":
+      return (ratePps * hop.extentNs * ROW_BYTES) / 1e9;
+    case "loss":
+      return 0;
+  }
 }

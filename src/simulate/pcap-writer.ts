@@ -41,12 +41,12 @@ export class OwnPayloads {
   }
 
   of(digest: bigint, timeNs: bigint, kind: OwnKind): Uint8Array {
-    let stamp = this.#known.get(digest);
-    if (!stamp) {
-      stamp = { sequence: this.#sent[kind]++, sentNs: timeNs };
-      this.#known.set(digest, stamp);
+    let timestamp = this.#known.get(digest);
+    if (!timestamp) {
+      timestamp = { sequence: this.#sent[kind]++, sentNs: timeNs };
+      this.#known.set(digest, timestamp);
     }
-    return this.#encode(stamp.sequence, stamp.sentNs, kind);
+    return this.#encode(timestamp.sequence, timestamp.sentNs, kind);
   }
 }
 
@@ -122,7 +122,7 @@ export class PcapWriter {
         link === "ethernet" ? 1 : 0,
         this.#seed,
       );
-      if (this.#payloads) this.#stamp(this.#payloads, batch, first, row);
+      if (this.#payloads) this.#timestamp(this.#payloads, batch, first, row);
       let at = this.#buffer;
       const end = at + kernels.u32[this.#used >>> 2]!;
       while (at < end) at += writeSync(this.#fd, kernels.u8, at, end - at);
@@ -130,7 +130,7 @@ export class PcapWriter {
   }
 
   /** Packets of our own among the frames just made: UDP over IPv4, whose checksum is left out as that allows. */
-  #stamp(payloads: OwnPayloads, batch: PacketBatch, from: number, to: number): void {
+  #timestamp(payloads: OwnPayloads, batch: PacketBatch, from: number, to: number): void {
     const { link, originNs } = this.#options;
     const { u8 } = this.#kernels;
     const view = new DataView(u8.buffer, u8.byteOffset);

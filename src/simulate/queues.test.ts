@@ -180,19 +180,19 @@ describe("a first-in first-out queue", () => {
       }
     events.sort((a, b) => a[0] - b[0] || b[1] - a[1]);
     let inside = 0;
-    let most = 0;
+    let maximum = 0;
     let area = 0;
     let last = 0;
     for (const [t, change] of events) {
       area += inside * (t - last);
       last = t;
       inside += change;
-      most = Math.max(most, inside);
+      maximum = Math.max(maximum, inside);
     }
     // The area under the number inside is found by sweeping arrivals and departures, without pairing them.
     expect(area).toBe(sum);
     // Its own count: rounding to whole ns may let one packet more be inside at the same instant.
-    expect(Math.abs(most - sim.statistics[0]!.longest)).toBeLessThanOrEqual(1);
+    expect(Math.abs(maximum - sim.statistics[0]!.longest)).toBeLessThanOrEqual(1);
   });
 
   it("is busy exactly as much as the utilisation asked for", async () => {

@@ -23,10 +23,9 @@ describe("parts of a scenario in text", () => {
     expect([parseShare("0.1%", "x"), parseShare("0.25", "x"), parseShare("0", "x")]).toEqual([
       0.001, 0.25, 0,
     ]);
-    for (const bad of ["", "0", "-1", "12x", "k"])
-      expect(() => parseQuantity(bad, "--rate")).toThrow(/--rate/);
+    for (const bad of ["", "0", "-1", "12x", "k"]) expect(() => parseQuantity(bad, "rate")).toThrow(/rate/);
     for (const bad of ["", "%", "1", "100%", "-0.1", "x"])
-      expect(() => parseShare(bad, "--loss")).toThrow(/--loss/);
+      expect(() => parseShare(bad, "loss")).toThrow(/loss/);
   });
 
   it("are delay models", () => {
@@ -54,9 +53,9 @@ describe("parts of a scenario in text", () => {
       clock: { offsetNs: -50_000, skewPpm: 20, jitterNs: 100, resolutionNs: 1000 },
     });
     expect(() => parseLoss("1%:0")).toThrow(/at least 1/);
-    expect(() => parseReorder("1%")).toThrow(/by how much/);
+    expect(() => parseReorder("1%")).toThrow(/SHARE:TIME/);
     for (const bad of ["receiver", "receiver:drift=1", "receiver:skew=x", "receiver:offset"])
-      expect(() => parseClock(bad)).toThrow(/--clock/);
+      expect(() => parseClock(bad)).toThrow(/clock: invalid value/);
   });
 
   it("are whole scenarios from files, refused where they cannot be one", () => {
@@ -74,7 +73,7 @@ describe("parts of a scenario in text", () => {
     put({ ...good, traffic: { kind: "magic" } });
     expect(() => readScenario(file)).toThrow(/traffic.kind/);
     put({ ...good, path: [{ kind: "wormhole" }] });
-    expect(() => readScenario(file)).toThrow(/hops/);
+    expect(() => readScenario(file)).toThrow(/path\[0\]\.kind: invalid value 'wormhole'/);
     expect(() => readScenario(join(directory, "none.json"))).toThrow(/cannot be read/);
   });
 });

@@ -1,38 +1,37 @@
 /** Parts of a scenario as people write them in options, and whole scenarios from JSON files. */
 import { readFileSync } from "node:fs";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
 import { parseDuration } from "../base/time.ts";
 import type { Clock, DelayModel, LossHop, ReorderHop, Scenario } from "./scenario.ts";
-import { checkFields } from "./scenario-fields.ts";
+import { checkScenario } from "./scenario-schema.ts";
 
 const MULTIPLIER: Record<string, number> = { "": 1, k: 1e3, M: 1e6, G: 1e9 };
 
 /** "400k", "2.5M", "1e6": a number above 0. */
-export function parseQuantity(text: string, what: string): number {
+export function parseQuantity(text: string, parameter: string): number {
   const match = /^(\d+(?:\.\d+)?(?:e\d+)?)([kMG]?)$/.exec(text.trim());
   const value = match ? Number(match[1]) * MULTIPLIER[match[2]!]! : Number.NaN;
-  if (!(value > 0))
-    throw new UsageError("bad-flag", `${what} ${text}: not a number above 0`, "e.g. 400k, 2.5M, 1e6");
+  if (!(value > 0)) throw invalidValue(parameter, text, "a number above 0, e.g. 400k, 2.5M, 1e6");
   return value;
 }
 
 /** "0.001" or "0.1%": a share in [0, 1). */
-export function parseShare(text: string, what: string): number {
+export function parseShare(text: string, parameter: string): number {
   const percent = text.trim().endsWith("%");
   const digits = text.trim().replace(/%$/, "");
   const value = digits === "" ? Number.NaN : Number(digits) / (percent ? 100 : 1);
   if (!(value >= 0 && value < 1))
-    throw new UsageError("bad-flag", `${what} ${text}: not a share from 0 to below 1`, "e.g. 0.001 or 0.1%");
+    throw invalidValue(parameter, text, "a share from 0 to below 1, e.g. 0.001 or 0.1%");
   return value;
 }
 
-const DELAY_HINT =
-  "constant:1ms, weibull:133us:0.6, pareto:100us:3, exponential:200us, lognormal:100us:0.5, uniform:0us:1ms, per-flow[:100us:0.75:0.3], bimodal[:100us:320us:0.5]";
+const DELAY_MODELS =
+  "one of constant:1ms, weibull:133us:0.6, pareto:100us:3, exponential:200us, lognormal:100us:0.5, uniform:0us:1ms, per-flow[:100us:0.75:0.3], bimodal[:100us:320us:0.5]";
 
 /** "weibull:133us:0.6" and the like. */
 export function parseDelay(text: string): DelayModel {
   const [kind, first, second, third] = text.split(":");
-  const bad = () => new UsageError("bad-flag", `--delay ${text}: not understood`, DELAY_HINT);
+  const bad = () => invalidValue("delay", text, DELAY_MODELS);
   const time = (t: string | undefined) => {
     if (t === undefined) throw bad();
     return parseDuration(t);
@@ -76,81 +75,58 @@ export function parseDelay(text: string): DelayModel {
 /** "0.1%" or "1%:100": in episodes of 100 packets in the mean. */
 export function parseLoss(text: string): LossHop {
   const [share, burst] = text.split(":");
-  const probability = parseShare(share ?? "", "--loss");
+  const probability = parseShare(share ?? "", "loss");
   if (burst === undefined) return { kind: "loss", model: "uniform", probability };
   const meanBurst = Number(burst);
   if (!(meanBurst >= 1))
-    throw new UsageError(
-      "bad-flag",
-      `--loss ${text}: episodes are at least 1 packet long`,
-      "e.g. 0.1% or 1%:100",
-    );
+    throw invalidValue("loss", text, "SHARE or SHARE:PACKETS with bursts of at least 1 packet, e.g. 1%:100");
   return { kind: "loss", model: "bursts", probability, meanBurst };
 }
 
 /** "1%:50us": a share of packets, held up by up to 50 us. */
 export function parseReorder(text: string): ReorderHop {
   const [share, extent] = text.split(":");
-  if (extent === undefined)
-    throw new UsageError("bad-flag", `--reorder ${text}: says not by how much`, "e.g. 1%:50us");
+  if (extent === undefined) throw invalidValue("reorder", text, "SHARE:TIME, e.g. 1%:50us");
   return {
     kind: "reorder",
-    probability: parseShare(share ?? "", "--reorder"),
+    probability: parseShare(share ?? "", "reorder"),
     extentNs: parseDuration(extent),
   };
 }
 
 /** "receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us": a point's clock; skew in parts per million. */
 export function parseClock(text: string): { point: string; clock: Clock } {
-  const hint = "receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us";
+  const expected = "POINT:SETTINGS, e.g. receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us";
   const colon = text.indexOf(":");
-  if (colon < 1) throw new UsageError("bad-flag", `--clock ${text}: names no point`, `e.g. ${hint}`);
+  if (colon < 1) throw invalidValue("clock", text, expected);
   const clock: Clock = {};
   for (const part of text.slice(colon + 1).split(",")) {
     const [name, value] = part.split("=");
-    if (value === undefined) throw new UsageError("bad-flag", `--clock ${text}: '${part}'`, `e.g. ${hint}`);
+    if (value === undefined) throw invalidValue("clock", text, expected);
     if (name === "offset") clock.offsetNs = parseDuration(value, { signed: true });
     else if (name === "skew" && value !== "" && Number.isFinite(Number(value))) clock.skewPpm = Number(value);
     else if (name === "jitter") clock.jitterNs = parseDuration(value);
     else if (name === "resolution") clock.resolutionNs = parseDuration(value);
-    else throw new UsageError("bad-flag", `--clock ${text}: '${part}'`, `e.g. ${hint}`);
+    else throw invalidValue("clock", text, expected);
   }
   return { point: text.slice(0, colon), clock };
 }
 
-/** A scenario from a JSON file, in the form of the type Scenario. What it lacks is told when it is run. */
+/** A scenario from a JSON file, in the form of the type Scenario. */
 export function readScenario(path: string): Scenario {
+  const hint = "expected a JSON file with traffic and path (docs/simulate.md)";
   let text: string;
   try {
     text = readFileSync(path, "utf8");
   } catch (cause) {
-    throw new UsageError(
-      "no-such-file",
-      `${path}: cannot be read`,
-      "give a JSON file with traffic and path",
-      {
-        cause,
-      },
-    );
+    throw new UsageError("no-such-file", `${path}: cannot be read`, hint, { cause });
   }
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new UsageError("bad-parameter", `${path}: is not JSON (${(cause as Error).message})`, undefined, {
-      cause,
-    });
+    throw new UsageError("bad-parameter", `${path}: not JSON (${(cause as Error).message})`, hint, { cause });
   }
-  const scenario = value as Partial<Scenario> | null;
-  const kinds = ["synthetic", "population", "replay"];
-  if (!scenario?.traffic || !kinds.includes(scenario.traffic.kind))
-    throw new UsageError("bad-parameter", `${path}: traffic.kind is none of ${kinds.join(", ")}`);
-  const hops = ["queue", "classes", "paths", "delay", "loss", "reorder"];
-  if (!Array.isArray(scenario.path) || scenario.path.some((h) => !hops.includes(h?.kind)))
-    throw new UsageError(
-      "bad-parameter",
-      `${path}: path must list hops whose kind is one of ${hops.join(", ")}`,
-    );
-  checkFields(path, scenario);
-  return scenario as Scenario;
+  checkScenario(value, path);
+  return value;
 }

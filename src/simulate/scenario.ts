@@ -2,6 +2,7 @@
  * A scenario: what is sent, what lies between the sender and the receiver, and how the points see it. Plain data, so that it can be
  * printed, kept with results and read from a file; the injector is the one exception.
  */
+import { FLAG } from "../capture/batch.ts";
 import type { Injector, InjectorContext } from "./injector.ts";
 
 export interface Scenario {
@@ -182,7 +183,7 @@ export interface Probes {
 }
 
 /** Bits of the flags column beside those of src/capture/batch.ts: our own packets among the traffic. */
-export const SIMULATED_FLAG = { reference: 1 << 22, probe: 1 << 23 } as const;
+export const SIMULATED_FLAG = { reference: FLAG.reference, probe: FLAG.probe } as const;
 
 export const SENDER = "sender";
 export const RECEIVER = "receiver";

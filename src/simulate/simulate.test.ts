@@ -299,7 +299,7 @@ describe("what is refused", () => {
     };
     await expect(run({ kind: "queue" })).rejects.toThrow(/utilisation/);
     await expect(run({ kind: "loss", model: "uniform", probability: 1 })).rejects.toThrow(/probability/);
-    await expect(run({ kind: "paths", choose: "flow", paths: [] })).rejects.toThrow(/at least one/);
+    await expect(run({ kind: "paths", choose: "flow", paths: [] })).rejects.toThrow(/at least 1/);
     await expect(run({ kind: "classes", scheduler: "strict", utilisation: 1, classes: [] })).rejects.toThrow(
       /classes/,
     );

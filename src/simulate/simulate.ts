@@ -18,6 +18,7 @@ import { isSpaced } from "./delays.ts";
 import { checkHops, makeStage } from "./hops.ts";
 import { inject } from "./injector.ts";
 import { type Hop, RECEIVER, type Scenario, SENDER, SIMULATED_FLAG, type Traffic } from "./scenario.ts";
+import { checkScenario } from "./scenario-schema.ts";
 import { openProbes, openSource, type Source } from "./source.ts";
 import type { HopStatistics, Stage } from "./stage.ts";
 import {
@@ -28,7 +29,7 @@ import {
   passAndSort,
   passInPlace,
   resequence,
-  stampOrder,
+  timestampOrder,
 } from "./streams.ts";
 import { FlowTruthTable } from "./truth.ts";
 
@@ -73,12 +74,11 @@ export class Simulation {
   #statistics: HopStatistics[] = [];
 
   constructor(kernels: Kernels, scenario: Scenario) {
+    checkScenario(scenario);
+    checkHops(scenario);
     this.kernels = kernels;
     this.scenario = scenario;
     this.seed = scenario.seed ?? 1;
-    if (!Number.isSafeInteger(this.seed) || this.seed < 0)
-      throw new UsageError("bad-parameter", "seed must be a whole number of at least 0");
-    checkHops(scenario.path);
     const names = scenario.path.flatMap((h) => (h.point === undefined ? [] : [h.point]));
     this.points = [SENDER, ...names, RECEIVER];
     if (new Set(this.points).size !== this.points.length)
@@ -88,15 +88,14 @@ export class Simulation {
         "sender and receiver are the two ends",
       );
     for (const name of this.points)
-      if (typeof name !== "string" || !/^[\p{L}\p{N}_][\p{L}\p{N}_.-]{0,63}$/u.test(name))
+      if (!/^[\p{L}\p{N}_][\p{L}\p{N}_.-]{0,63}$/u.test(name))
         throw new UsageError(
           "bad-parameter",
-          `point '${name}' is not a name`,
-          "its capture is called after it: letters, digits, '_', and behind the first also '.' and '-'",
+          `invalid point name '${name}'`,
+          "its capture is named after it: letters, digits, '_', and after the first character also '.' and '-'",
         );
     for (const name of Object.keys(scenario.clocks ?? {}))
-      if (!this.points.includes(name))
-        throw new UsageError("bad-parameter", `clock of '${name}': there is no such point`);
+      if (!this.points.includes(name)) throw new UsageError("bad-parameter", `clocks.${name}: no such point`);
   }
 
   /** What the traffic brings, found by generating it once (probes, references and cross traffic left out). */
@@ -119,11 +118,7 @@ export class Simulation {
   async *observe(points: readonly string[] = this.points): AsyncGenerator<Observation> {
     for (const p of points)
       if (!this.points.includes(p))
-        throw new UsageError(
-          "bad-parameter",
-          `there is no point '${p}'`,
-          `points: ${this.points.join(", ")}`,
-        );
+        throw new UsageError("bad-parameter", `no such point '${p}'`, `points: ${this.points.join(", ")}`);
     const seen = new Observations(this.kernels);
     const run = this.#run(seen, points);
     try {
@@ -201,7 +196,7 @@ export class Simulation {
         const point = { name, sender: name === SENDER, clock, seed, stream: STREAM.clock + position };
         batches = observePoint(kernels, batches, seen, point);
       };
-      batches = stampOrder(kernels, batches);
+      batches = timestampOrder(kernels, batches);
       tap(SENDER, 0);
       for (const [i, hop] of scenario.path.entries()) {
         const stage = stages[i]!;

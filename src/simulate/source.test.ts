@@ -18,7 +18,7 @@ describe("synthetic traffic", () => {
     });
     const table = await sim.flows();
     const sent = table.column("sent");
-    const share = (least: number) => sent.reduce((n, x) => n + (x >= least ? 1 : 0), 0) / sent.length;
+    const share = (minimum: number) => sent.reduce((n, x) => n + (x >= minimum ? 1 : 0), 0) / sent.length;
     const packets = sent.reduce((a, b) => a + b, 0);
     const bytes = table.column("bytes").reduce((a, b) => a + b, 0);
     table.free();

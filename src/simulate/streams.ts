@@ -115,10 +115,10 @@ export async function* passAndSort(
 }
 
 /** Numbers the rows in the order they are sent. */
-export async function* stampOrder(kernels: Kernels, batches: Batches): AsyncGenerator<PacketBatch> {
+export async function* timestampOrder(kernels: Kernels, batches: Batches): AsyncGenerator<PacketBatch> {
   let next = 0;
   for await (const batch of batches) {
-    next = kernels.call.simStampOrder(batch.address, next);
+    next = kernels.call.simTimestampOrder(batch.address, next);
     yield batch;
   }
 }

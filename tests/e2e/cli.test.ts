@@ -202,7 +202,7 @@ describe("the command line", () => {
     [
       "a bad clock mode",
       ["compare", DEMO.before, DEMO.after, "--clock", "mend"],
-      /--clock mend: is none of asis/,
+      /--clock: invalid value .mend. .expected asis/,
     ],
     ["a bad filter", ["compare", DEMO.before, DEMO.after, "--filter", "tcp prt 80"], /at character 5/],
     ["two standard inputs", ["compare", "-", "-"], /standard input can only be one/],
@@ -254,7 +254,7 @@ describe("the command line", () => {
       ["compare", DEMO.before, DEMO.after, "--estimators", "nope"],
       /there is no estimator 'nope'; there are: lda/,
     ],
-    [["compare", DEMO.before, DEMO.after, "--estimators", ","], /--estimators ,: names nothing/],
+    [["compare", DEMO.before, DEMO.after, "--estimators", ","], /--estimators: invalid value/],
     [["compare", DEMO.before, DEMO.after, "--lda", "rows=2"], /add --estimators lda/],
     [
       ["compare", DEMO.before, DEMO.after, "--windov", "1s"],
@@ -262,7 +262,7 @@ describe("the command line", () => {
     ],
     [
       ["compare", DEMO.before, DEMO.after, "--estimators", "lda", "--lda", "rows=x"],
-      /rows=x is not a whole number/,
+      /--lda: rows: invalid value .x. .expected a whole number/,
     ],
     [["size"], /hoptime size lda/],
     [["size", "flows"], /'flows' has no sizes to choose/],

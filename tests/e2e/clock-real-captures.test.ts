@@ -64,7 +64,8 @@ function judge(
   clock: (t: number) => number,
 ): ClockVerdict {
   const originNs = before[0]!.timeNs;
-  const stamp = (p: Packet) => Math.round(Number(p.timeNs - originNs) + clock(Number(p.timeNs - originNs)));
+  const timestamp = (p: Packet) =>
+    Math.round(Number(p.timeNs - originNs) + clock(Number(p.timeNs - originNs)));
   const waiting = new Map<string, Packet[]>();
   for (const p of after) waiting.set(p.key, [...(waiting.get(p.key) ?? []), p]);
   const observer = new ClockObserver();
@@ -73,7 +74,7 @@ function judge(
     if (!seen) continue;
     const sent = Number(p.timeNs - originNs);
     const time = Float64Array.of(sent);
-    const diff = Float64Array.of(stamp(seen) - sent);
+    const diff = Float64Array.of(timestamp(seen) - sent);
     if (p.source === reverseSource) observer.observeReverse(time, diff, 1);
     else observer.observe(time, diff, 1);
   }
@@ -82,7 +83,7 @@ function judge(
     Float64Array.from(before, (p) => Number(p.timeNs - originNs)),
     before.length,
   );
-  quality.after.observe(Float64Array.from(after, stamp), after.length);
+  quality.after.observe(Float64Array.from(after, timestamp), after.length);
   return diagnose({ observer, ...quality });
 }
 

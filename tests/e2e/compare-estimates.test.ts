@@ -104,7 +104,7 @@ describe("lda beside the exact match", () => {
     const mixed = await estimate(pair);
     expect(mixed.report.reverse).not.toBeNull();
     expect(mixed.lda).toMatchObject({ meanNs: null, lowNs: null, stdevNs: null, relativeError: null });
-    expect(mixed.lda.reason).toMatch(/go the other way.*--filter/);
+    expect(mixed.lda.reason).toMatch(/go the other way.*‘filter’/);
     const oneWay = await estimate({ ...pair, filter: "not tcp" });
     expectAgreement(oneWay);
   });

@@ -104,20 +104,20 @@ async function expectAsWithout(
   format: Format = "pcap",
 ): Promise<CompareReport> {
   const at = from < 0 ? pair[side].length + from : from;
-  const stray = await compare({ ...pair, [side]: bend(pair[side], at, count, byNs) }, format);
+  const outlier = await compare({ ...pair, [side]: bend(pair[side], at, count, byNs) }, format);
   const without = await compare({ ...pair, [side]: bend(pair[side], at, count, "left out") }, format);
-  expect(others(stray)).toEqual(others(without));
-  expect(stray.segment[side === "before" ? "sent" : "received"]).toBe(pair[side].length);
+  expect(others(outlier)).toEqual(others(without));
+  expect(outlier.segment[side === "before" ? "sent" : "received"]).toBe(pair[side].length);
   // The packet itself is lost at one end and new at the other; without it at an end, its partner is outside the capture, and so are those lost there.
-  const most = count + Math.ceil(count / 97);
-  expect(stray.segment.lost - without.segment.lost).toBeGreaterThanOrEqual(0);
-  expect(stray.segment.lost - without.segment.lost).toBeLessThanOrEqual(most);
-  expect(stray.segment.appeared - without.segment.appeared).toBeGreaterThanOrEqual(0);
-  expect(stray.segment.appeared - without.segment.appeared).toBeLessThanOrEqual(most);
+  const maximum = count + Math.ceil(count / 97);
+  expect(outlier.segment.lost - without.segment.lost).toBeGreaterThanOrEqual(0);
+  expect(outlier.segment.lost - without.segment.lost).toBeLessThanOrEqual(maximum);
+  expect(outlier.segment.appeared - without.segment.appeared).toBeGreaterThanOrEqual(0);
+  expect(outlier.segment.appeared - without.segment.appeared).toBeLessThanOrEqual(maximum);
   expect(
-    stray.segment.head + stray.segment.tail - without.segment.head - without.segment.tail,
-  ).toBeLessThanOrEqual(most);
-  return stray;
+    outlier.segment.head + outlier.segment.tail - without.segment.head - without.segment.tail,
+  ).toBeLessThanOrEqual(maximum);
+  return outlier;
 }
 
 describe("one stamp that strays", () => {
@@ -204,10 +204,10 @@ describe("bursts of stamps that stray", () => {
         i % every === every >> 1 ? { ...p, timeNs: p.timeNs + (i % 2 === 0 ? YEAR : -40n * SECOND) } : p,
       );
     const kept = (list: PlainPacket[], every: number) => list.filter((_, i) => i % every !== every >> 1);
-    const stray = await compare({ before: scatter(common.before, 400), after: scatter(common.after, 333) });
+    const outlier = await compare({ before: scatter(common.before, 400), after: scatter(common.after, 333) });
     const without = await compare({ before: kept(common.before, 400), after: kept(common.after, 333) });
-    expect(others(stray)).toEqual(others(without));
-    expect(stray.notes.filter((n) => /stamps stray/.test(n))).toHaveLength(2);
+    expect(others(outlier)).toEqual(others(without));
+    expect(outlier.notes.filter((n) => /stamps stray/.test(n))).toHaveLength(2);
   });
 });
 
@@ -247,7 +247,7 @@ describe("intervals", () => {
       code: "bad-parameter",
       hint: expect.stringMatching(/^use 10 µs or longer/),
     });
-    expect(error.message).toMatch(/--epoch: intervals of 1 µs are too short .* more than 250,000/);
+    expect(error.message).toMatch(/epoch: intervals of 1 µs are too short .* more than 250,000/);
     const { intervals } = await compare(pair, "pcap", { epochNs: 1e4 });
     expect(intervals.reduce((n, i) => n + i.sent, 0)).toBe(260_000);
   });

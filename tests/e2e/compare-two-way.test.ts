@@ -79,7 +79,7 @@ function make({ offsetNs, answering, oneWay = false, hops = 1 }: Scene): Truth {
 }
 
 const mean = (values: number[]) => values.reduce((a, b) => a + b, 0) / values.length;
-const least = (values: number[]) => values.reduce((a, b) => Math.min(a, b));
+const minimum = (values: number[]) => values.reduce((a, b) => Math.min(a, b));
 
 const OFFSETS: [string, bigint][] = [
   ["no offset", 0n],
@@ -94,21 +94,21 @@ const OFFSETS: [string, bigint][] = [
 describe.each([true, false])("packets that go both ways, answering flows: %s", (answering) => {
   test.each(OFFSETS)("clocks apart by %s", async (_name, offsetNs) => {
     const { before, after, delaysNs, lost } = make({ offsetNs, answering });
-    const stamped = await compareCaptures({ before, after });
-    expect(stamped.direction.order).toBe("as-given");
+    const timestamped = await compareCaptures({ before, after });
+    expect(timestamped.direction.order).toBe("as-given");
     for (const [way, report, sign] of [
-      ["forward", stamped.segment, 1],
-      ["reverse", stamped.reverse!, -1],
+      ["forward", timestamped.segment, 1],
+      ["reverse", timestamped.reverse!, -1],
     ] as const) {
       expect(report).toMatchObject({ matched: delaysNs[way].length, lost: lost[way], head: 0, tail: 0 });
       const off = sign * Number(offsetNs);
       expect(report.latency!.meanNs).toBeCloseTo(mean(delaysNs[way]) + off, -2);
-      expect(report.latency!.minNs).toBe(least(delaysNs[way]) + off);
+      expect(report.latency!.minNs).toBe(minimum(delaysNs[way]) + off);
     }
     const beyond = Math.abs(Number(offsetNs)) > 10e9;
-    expect(stamped.notes.some((n) => /clocks are apart .*--clock deskew or --clock relative/.test(n))).toBe(
-      beyond,
-    );
+    expect(
+      timestamped.notes.some((n) => /clocks are apart .*‘clock deskew’ or ‘clock relative’/.test(n)),
+    ).toBe(beyond);
 
     const relative = await compareCaptures({ before, after, clock: "relative" });
     for (const [way, report] of [
@@ -116,7 +116,7 @@ describe.each([true, false])("packets that go both ways, answering flows: %s", (
       ["reverse", relative.reverse!],
     ] as const) {
       expect(report).toMatchObject({ matched: delaysNs[way].length, lost: lost[way] });
-      const queueing = mean(delaysNs[way]) - least(delaysNs[way]);
+      const queueing = mean(delaysNs[way]) - minimum(delaysNs[way]);
       expect(Math.abs(report.latency!.meanNs - queueing)).toBeLessThan(20_000);
       expect(Math.abs(report.latency!.minNs)).toBeLessThan(20_000);
     }

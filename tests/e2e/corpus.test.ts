@@ -79,8 +79,8 @@ async function expectPrefix(path: string, whole: Reading, length: number): Promi
   // Time 0 may be another packet's: what strays shows by those after it.
   for (const [i, { ns, exactNs }] of times.entries()) {
     const told = whole.times[i]!;
-    const most = 1 + exactNs + told.exactNs;
-    expect(Math.abs(Number(ns - told.ns)), `${path} cut to ${length} bytes`).toBeLessThanOrEqual(most);
+    const maximum = 1 + exactNs + told.exactNs;
+    expect(Math.abs(Number(ns - told.ns)), `${path} cut to ${length} bytes`).toBeLessThanOrEqual(maximum);
   }
 }
 

@@ -27,7 +27,7 @@ test("the packed package runs and is imported elsewhere, kernels and types inclu
     "--strip-components=1",
   ]);
   // Its run-time dependencies, and nothing of ours besides.
-  const { dependencies } = JSON.parse(execFileSync("cat", [join(ROOT, "package.json")]).toString());
+  const { dependencies = {} } = JSON.parse(execFileSync("cat", [join(ROOT, "package.json")]).toString());
   for (const name of Object.keys(dependencies)) {
     mkdirSync(join(modules, name, ".."), { recursive: true });
     symlinkSync(join(ROOT, "node_modules", name), join(modules, name));

@@ -136,7 +136,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(tiles).toHaveLength(5);
     expect(tiles[0]).toMatch(/Median delay.*\d\sµs/s);
     expect(tiles.join(" ")).toContain(report.clock.lines[0]);
-    for (const [chart, least] of [
+    for (const [chart, minimum] of [
       ["#delay", 0.02],
       ["#heat", 0.1],
       ["#loss", 0.1],
@@ -144,7 +144,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     ] as const) {
       const { colours, share } = await painted(page, chart);
       expect(colours, `${chart} is drawn in colours`).toBeGreaterThan(3);
-      expect(share, `${chart} is not blank`).toBeGreaterThan(least);
+      expect(share, `${chart} is not blank`).toBeGreaterThan(minimum);
     }
     const text = (await page.textContent("main"))!;
     for (const line of [...report.clock.lines, ...report.direction.evidence, ...report.notes]) {
@@ -493,8 +493,8 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(await page.textContent(".flow-state")).toBe(
       "50,000 flows · the 50,000 with most packets of 60,000; all are in the JSON output",
     );
-    const most = report.flows.reduce((a, b) => (b.sent + b.received > a.sent + a.received ? b : a));
-    expect((await column(page, "Sent"))[0]).toBe(most.sent.toLocaleString("en"));
+    const maximum = report.flows.reduce((a, b) => (b.sent + b.received > a.sent + a.received ? b : a));
+    expect((await column(page, "Sent"))[0]).toBe(maximum.sent.toLocaleString("en"));
     await page.close();
   });
 });

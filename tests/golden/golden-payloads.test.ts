@@ -51,7 +51,7 @@ function seal(estimator: Estimator, parameters: ParameterValues, role: Role, ref
 }
 
 /** `references`: every so-manyth row is a reference packet. */
-const GOLDEN: { file: string; name: string; text: string; references?: number }[] = [
+const GOLDEN: { file: string; name: string; text: string; references?: number; readOnly?: boolean }[] = [
   { file: "lda-v1", name: "lda", text: "rows=16,sampling=0.5/0.25/0.125" },
   { file: "lda-v1-counts-only", name: "lda", text: "rows=8,sampling=1,digest=false" },
   { file: "colate-v1", name: "colate", text: "n=64,m=2" },
@@ -78,13 +78,31 @@ const GOLDEN: { file: string; name: string; text: string; references?: number }[
   { file: "multiflow-v1", name: "multiflow", text: "rate=0.5" },
   { file: "global-mean-v1", name: "global-mean", text: "" },
   { file: "probes-v1", name: "probes", text: "" },
-  { file: "maple-v1", name: "maple", text: "identity=both,index=true,k=8,check=4,capacity=250,flows=20" },
-  { file: "maple-v1-delays", name: "maple", text: "k=8,check=4,capacity=250,flows=20" },
-  { file: "maple-v1-mixed", name: "maple", text: "store=mixed,k=8,check=2,capacity=250,flows=20" },
+  // Of more packets than the capacity the first were kept; now it is a sample (-sampled).
+  {
+    file: "maple-v1",
+    name: "maple",
+    text: "identity=both,index=true,k=8,check=4,capacity=250,flows=20",
+    readOnly: true,
+  },
+  { file: "maple-v1-delays", name: "maple", text: "k=8,check=4,capacity=250,flows=20", readOnly: true },
+  {
+    file: "maple-v1-mixed",
+    name: "maple",
+    text: "store=mixed,k=8,check=2,capacity=250,flows=20",
+    readOnly: true,
+  },
+  {
+    file: "maple-v1-sampled",
+    name: "maple",
+    text: "identity=both,index=true,k=8,check=4,capacity=250,flows=20",
+  },
+  { file: "maple-v1-delays-sampled", name: "maple", text: "k=8,check=4,capacity=250,flows=20" },
+  { file: "maple-v1-mixed-all", name: "maple", text: "store=mixed,k=8,check=2,capacity=1000" },
   { file: "maple-v1-svbf", name: "maple", text: "identity=both,store=svbf,centres=log,k=10,capacity=300" },
 ];
 
-describe.each(GOLDEN)("$file", ({ file, name, text, references }) => {
+describe.each(GOLDEN)("$file", ({ file, name, text, references, readOnly }) => {
   const estimator = findEstimator(name);
   const parameters = parseParameters(estimator, text);
   const path = (end: string) => fileURLToPath(new URL(`./${file}.${end}`, import.meta.url));
@@ -106,7 +124,7 @@ describe.each(GOLDEN)("$file", ({ file, name, text, references }) => {
     return estimator.estimate({ parameters, seed: SEED, ...ends, flows, confidence: 0.95, epochNs: 1e9 });
   }
 
-  it("is written byte for byte as before", () => {
+  it.skipIf(readOnly)("is written byte for byte as before", () => {
     for (const end of ["sender", "receiver"] as const) {
       expect(
         Buffer.compare(seal(estimator, parameters, end, references).payload, read(end).payload),
@@ -123,7 +141,8 @@ describe.each(GOLDEN)("$file", ({ file, name, text, references }) => {
       JSON.parse(JSON.stringify(value), (name, v) =>
         name === "text" || name === "notes" ? null : typeof v === "number" ? Number(v.toPrecision(9)) : v,
       );
-    expect(round(answer)).toEqual(round(kept));
+    // Nor must an answer not say more than it did.
+    expect(round(answer)).toMatchObject(round(kept));
   });
 });
 

@@ -129,7 +129,7 @@ describe("the equations", () => {
   it("(13), (14), (15) and (22) are solved together", () => {
     const request = {
       ...{ memoryBits: 8 * 2 ** 20, reliability: 0.95, interval: 0.05, delayShare: 1 },
-      ...{ leastTimeSum: 1.5e9, mostTimeSum: 2e9 },
+      ...{ minTimeSum: 1.5e9, maxTimeSum: 2e9 },
     };
     const { n, m, b, threshold } = solveLiteral(request);
     expect(n * b).toBeLessThanOrEqual(request.memoryBits);
@@ -138,7 +138,7 @@ describe("the equations", () => {
     expect(threshold).toBeGreaterThanOrEqual(dumpAt({ n, b }));
     // (22) with what it found, before rounding to whole counters and bits: the promise A = (1 + 0.95) / 2 at B = 0.05.
     const k = Math.SQRT2 * inverseErf(0.975);
-    const t = request.leastTimeSum;
+    const t = request.minTimeSum;
     const variance = (t / m) * (1 - 1 / m) + ((threshold - t) / n) * (1 - 1 / n);
     const right = (k * k * n * n * m * variance) / (n - m);
     expect(Math.sqrt(right) / (0.05 * t)).toBeGreaterThan(0.8);
@@ -151,15 +151,15 @@ describe("the equations", () => {
     // (13): 1 MB has fewer bits than that.
     expect(n * b).toBeGreaterThan(8 * 2 ** 20);
     // (15): the largest flow that fits has a time sum of 3.5e6 ...
-    const most = (2 ** b - 1 - T / n) / (1 / m - 1 / n);
-    expect(most).toBeLessThan(7e6);
+    const maximum = (2 ** b - 1 - T / n) / (1 / m - 1 / n);
+    expect(maximum).toBeLessThan(7e6);
     // ... and (22) needs at least 4e7 of the smallest, even where the clock shows nothing but delays (B = 0.05).
     const k = Math.SQRT2 * inverseErf(0.975);
     const needed = (t: number) => {
       const variance = (t / m) * (1 - 1 / m) + ((T - t) / n) * (1 - 1 / n);
       return (k * k * n * n * m * variance) / (n - m) <= (0.05 * t) ** 2;
     };
-    expect(needed(most)).toBe(false);
+    expect(needed(maximum)).toBe(false);
     expect(needed(4e7)).toBe(false);
   });
 });

@@ -221,8 +221,8 @@ describe("in a triangle of senders and receivers", () => {
 });
 
 /** Flows of at least so many packets, as a list that leaves the others out. */
-function largeFlows(run: FlowRun, least: number): { flows: KnownFlows; ids: number[] } {
-  const ids = [...run.flows.packets.keys()].filter((f) => run.flows.packets[f]! >= least);
+function largeFlows(run: FlowRun, minimum: number): { flows: KnownFlows; ids: number[] } {
+  const ids = [...run.flows.packets.keys()].filter((f) => run.flows.packets[f]! >= minimum);
   const flows: KnownFlows = {
     count: ids.length,
     hash: Uint32Array.from(ids.flatMap((f) => [run.flows.hash[2 * f]!, run.flows.hash[2 * f + 1]!])),

@@ -272,8 +272,8 @@ describe("the ribbon", () => {
       const { filled, estimateNs, epoch } = run(k, r);
       expect(filled.store.bits / epoch.count).toBeLessThan(1.04 * r);
       expect(quantile(relative(epoch, estimateNs), 0.5)).toBeLessThan(limit);
-      const strangers = trace.epochs[0]!.digest;
-      expect(Math.abs(askAbsent(kernels, filled, strangers) - k / 2 ** r)).toBeLessThan(0.005);
+      const falsePositives = trace.epochs[0]!.digest;
+      expect(Math.abs(askAbsent(kernels, filled, falsePositives) - k / 2 ** r)).toBeLessThan(0.005);
       filled.free();
     },
   );

@@ -249,13 +249,13 @@ export function scoreFlows(
   answer: EstimatorAnswer,
   classes: readonly (readonly [number, number])[] = SIZE_CLASSES,
 ): ClassScore[] {
-  return classes.map(([least, most]) => {
+  return classes.map(([minimum, maximum]) => {
     const errors: number[] = [];
     let flows = 0;
     let covered = 0;
     for (const { flow, mean } of answer.flows) {
       const size = run.flows.packets[flow]!;
-      if (size < least || size > most || run.received[flow] === 0) continue;
+      if (size < minimum || size > maximum || run.received[flow] === 0) continue;
       flows++;
       if (isNoAnswer(mean)) continue;
       const truth = run.sumNs[flow]! / run.received[flow]!;

@@ -1,4 +1,5 @@
 /** The decode kernel on single frames, without a file around them. */
+import { CursorLayout } from "../../src/base/kernel-layout.ts";
 import { Kernels } from "../../src/base/kernels.ts";
 import { PacketBatch } from "../../src/capture/batch.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../../src/capture/reader.ts";
@@ -47,7 +48,7 @@ export class FrameDecoder {
     chunk.set("link", link);
     chunk.set("cover", cover);
     chunk.set("inner", inner ? 1 : 0);
-    kernels.u64[(chunk.cursor + 64) >>> 3] = seed;
+    kernels.u64[(chunk.cursor + CursorLayout.seed) >>> 3] = seed;
     this.#batch.count = 0;
     const before = this.#counters();
     kernels.call.walkPcap(chunk.cursor, this.#batch.address);
@@ -56,10 +57,10 @@ export class FrameDecoder {
       return { reason: null, row };
     }
     const reason = this.#counters().findIndex((n, i) => n !== before[i]);
-    return { reason: SKIP_REASONS[reason] ?? `counter ${reason}` };
+    return { reason: SKIP_REASONS[reason]?.[0] ?? `counter ${reason}` };
   }
 
   #counters(): number[] {
-    return SKIP_REASONS.map((_, i) => this.#kernels.readCounter(this.#chunk.counters + 8 * i));
+    return SKIP_REASONS.map(([, i]) => this.#kernels.readCounter(this.#chunk.counters + 8 * i));
   }
 }

@@ -2,7 +2,7 @@
 import { Random } from "../../src/base/random.ts";
 import { type Topology, TopologyBuilder } from "../../src/network/topology/topology.ts";
 
-export function grownMap(routers: number, mostWeight: number, seed: number): Topology {
+export function grownMap(routers: number, maxWeight: number, seed: number): Topology {
   const builder = new TopologyBuilder();
   const random = new Random(seed);
   const ends = [0];
@@ -10,7 +10,7 @@ export function grownMap(routers: number, mostWeight: number, seed: number): Top
   for (let i = 1; i < routers; i++) {
     const router = builder.router(`r${i}`);
     for (const other of new Set([ends[random.below(ends.length)]!, ends[random.below(ends.length)]!])) {
-      builder.bothWays(router, other, { weight: 1 + random.below(mostWeight) });
+      builder.bothWays(router, other, { weight: 1 + random.below(maxWeight) });
       ends.push(other, router);
     }
   }

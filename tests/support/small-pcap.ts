@@ -9,6 +9,8 @@ export interface SmallPacket {
   dport: number;
   ipid: number;
   payload?: Uint8Array;
+  /** Default 64. */
+  ttl?: number;
 }
 
 const GLOBAL = 24;
@@ -29,7 +31,16 @@ export function writePcap(path: string, packets: readonly SmallPacket[]): void {
   writeFileSync(path, Buffer.concat(parts));
 }
 
-function frame({ timeNs, src, dst, sport, dport, ipid, payload = new Uint8Array(20) }: SmallPacket): Buffer {
+function frame({
+  timeNs,
+  src,
+  dst,
+  sport,
+  dport,
+  ipid,
+  payload = new Uint8Array(20),
+  ttl = 64,
+}: SmallPacket): Buffer {
   const length = IP + UDP + payload.length;
   const out = Buffer.alloc(RECORD + ETHERNET + length);
   out.writeUInt32LE(Number(timeNs / 1_000_000_000n), 0);
@@ -41,7 +52,7 @@ function frame({ timeNs, src, dst, sport, dport, ipid, payload = new Uint8Array(
   out[ip] = 0x45;
   out.writeUInt16BE(length, ip + 2);
   out.writeUInt16BE(ipid, ip + 4);
-  out[ip + 8] = 64;
+  out[ip + 8] = ttl;
   out[ip + 9] = 17;
   out.set(src.split(".").map(Number), ip + 12);
   out.set(dst.split(".").map(Number), ip + 16);

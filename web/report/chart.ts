@@ -236,8 +236,8 @@ export class Timeline {
   }
 
   show(from: number, to: number): void {
-    const least = (this.#all[1] - this.#all[0]) / 1e5;
-    if (to - from < least) return;
+    const minimum = (this.#all[1] - this.#all[0]) / 1e5;
+    if (to - from < minimum) return;
     this.#view = [Math.max(this.#all[0], from), Math.min(this.#all[1], to)];
     for (const { plot } of this.#charts) plot?.setScale("x", { min: this.#view[0], max: this.#view[1] });
     const zoomed = this.#view[0] > this.#all[0] || this.#view[1] < this.#all[1];
@@ -293,7 +293,7 @@ export function plainAxis(theme: Theme): uPlot.Axis {
 /** A vertical axis whose ticks are chosen by `ticks`. All have one width, so that time axes line up. */
 export function valueAxis(
   theme: Theme,
-  ticks: (low: number, high: number, most: number) => number[],
+  ticks: (low: number, high: number, maximum: number) => number[],
   labels: (ticks: number[]) => string[],
   extra: uPlot.Axis = {},
 ): uPlot.Axis {

@@ -23,7 +23,7 @@ export function distribution(cdf: PageData["cdf"], latency: Latency | null): HTM
   const shares = [0, ...share];
   let log = suitsLog(delayNs[0]!, latency?.p50Ns ?? delayNs[0]!, delayNs[delayNs.length - 1]!);
   let tail = false;
-  const lowest = share.reduce((least, s) => (s < 1 ? Math.min(least, 1 - s) : least), 1);
+  const lowest = share.reduce((minimum, s) => (s < 1 ? Math.min(minimum, 1 - s) : minimum), 1);
   const steps = uPlot.paths.stepped!({ align: 1 });
   const chart = new Chart({
     label: `Distribution of delays from ${formatNs(xsNs[0]!)} to ${formatNs(xsNs[xsNs.length - 1]!)}. Arrow keys read values.`,
@@ -80,7 +80,7 @@ export function distribution(cdf: PageData["cdf"], latency: Latency | null): HTM
       ],
     }),
   });
-  const least = xsNs[0]!;
+  const minimum = xsNs[0]!;
   return [
     el(
       "div",
@@ -104,7 +104,7 @@ export function distribution(cdf: PageData["cdf"], latency: Latency | null): HTM
             value: "log",
             label: "Log",
             unavailable:
-              least > 0 ? undefined : "A logarithmic axis needs delays above zero; some here are not.",
+              minimum > 0 ? undefined : "A logarithmic axis needs delays above zero; some here are not.",
           },
           { value: "linear", label: "Linear" },
         ],

@@ -57,7 +57,7 @@ function tableColumns(directions: FlowRows[]): Column[] {
     cell: (rows, row) => String(rows.columns.key[key][row] ?? "–"),
   });
   const longest = directions.reduce(
-    (most, d) => d.columns.addresses.reduce((m, text) => Math.max(m, text.length), most),
+    (maximum, d) => d.columns.addresses.reduce((m, text) => Math.max(m, text.length), maximum),
     0,
   );
   const addressPx = innerWidth < 620 ? 142 : Math.max(172, Math.min(300, Math.round((longest + 7) * 7.4)));

@@ -9,26 +9,26 @@ import { delayLabels, rowScale } from "./scales.ts";
 import { currentTheme, heatColour, onThemeChange, type Theme } from "./theme.ts";
 
 /** Fewest rows shown: a delay that hardly varies should look like a line, not fill the picture. */
-const LEAST_ROWS = 12;
+const MIN_ROWS = 12;
 
 export function heatMap(heat: HeatColumns, timeline: Timeline): HTMLElement[] {
   const rows = heat.delayEdgesNs.length - 1;
   const scale = rowScale(heat.delayEdgesNs);
-  let most = 0;
+  let maximum = 0;
   let low = rows;
   let high = 0;
   for (const [first, ...counts] of heat.counts) {
     if (counts.length === 0) continue;
     low = Math.min(low, first!);
     high = Math.max(high, first! + counts.length);
-    for (const n of counts) if (n > most) most = n;
+    for (const n of counts) if (n > maximum) maximum = n;
   }
-  const spare = Math.max(1, Math.ceil((LEAST_ROWS - (high - low)) / 2));
+  const spare = Math.max(1, Math.ceil((MIN_ROWS - (high - low)) / 2));
   low = Math.max(0, low - spare);
   high = Math.min(rows, high + spare);
   const width = heat.columnWidthNs / 1e9;
   const starts = heat.columnStartNs.map((ns) => ns / 1e9);
-  const shade = (n: number) => (most <= 1 ? 1 : Math.log(n) / Math.log(most));
+  const shade = (n: number) => (maximum <= 1 ? 1 : Math.log(n) / Math.log(maximum));
   const countAt = (column: number, row: number) => {
     const cells = heat.counts[column]!;
     return cells[row - cells[0]! + 1] ?? 0;
@@ -37,7 +37,7 @@ export function heatMap(heat: HeatColumns, timeline: Timeline): HTMLElement[] {
     Math.max(low, Math.min(high - 1, Math.floor(plot.posToVal(plot.cursor.top ?? 0, "y"))));
 
   const chart = new Chart({
-    label: `Heat map of delay over time: ${starts.length} columns, from ${formatNs(heat.delayEdgesNs[low]!)} to ${formatNs(heat.delayEdgesNs[high]!)}, up to ${formatCount(most)} packets in a cell. Arrow keys read cells.`,
+    label: `Heat map of delay over time: ${starts.length} columns, from ${formatNs(heat.delayEdgesNs[low]!)} to ${formatNs(heat.delayEdgesNs[high]!)}, up to ${formatCount(maximum)} packets in a cell. Arrow keys read cells.`,
     heightPx: 300,
     timeline,
     points: false,
@@ -94,10 +94,10 @@ export function heatMap(heat: HeatColumns, timeline: Timeline): HTMLElement[] {
     ctx.restore();
   };
 
-  return [el("div", { class: "tools" }, colourScale(most)), chart.root];
+  return [el("div", { class: "tools" }, colourScale(maximum)), chart.root];
 }
 
-function colourScale(most: number): HTMLElement {
+function colourScale(maximum: number): HTMLElement {
   const bar = el("span", { class: "ramp" });
   const colour = () => {
     const theme = currentTheme();
@@ -107,12 +107,13 @@ function colourScale(most: number): HTMLElement {
   colour();
   onThemeChange(colour);
   const ticks = el("span", { class: "ramp-ticks" });
-  const powers = most > 1 ? Array.from({ length: Math.floor(Math.log10(most)) + 1 }, (_, i) => 10 ** i) : [];
+  const powers =
+    maximum > 1 ? Array.from({ length: Math.floor(Math.log10(maximum)) + 1 }, (_, i) => 10 ** i) : [];
   // A power of ten that would stand under the greatest count is left out.
-  const shown = powers.filter((p) => Math.log(p) / Math.log(most) < 0.8);
-  for (const value of most > 1 ? [...shown, most] : [most]) {
+  const shown = powers.filter((p) => Math.log(p) / Math.log(maximum) < 0.8);
+  for (const value of maximum > 1 ? [...shown, maximum] : [maximum]) {
     const tick = el("span", {}, formatCount(value));
-    tick.style.left = `${most > 1 ? (Math.log(value) / Math.log(most)) * 100 : 100}%`;
+    tick.style.left = `${maximum > 1 ? (Math.log(value) / Math.log(maximum)) * 100 : 100}%`;
     ticks.append(tick);
   }
   return el(
@@ -120,7 +121,7 @@ function colourScale(most: number): HTMLElement {
     {
       class: "ramp-box",
       role: "img",
-      aria: { label: `Colour scale: from 1 to ${formatCount(most)} packets` },
+      aria: { label: `Colour scale: from 1 to ${formatCount(maximum)} packets` },
     },
     el("span", {}, "packets per cell"),
     el("span", { class: "ramp-scale" }, bar, ticks),

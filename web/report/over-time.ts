@@ -46,7 +46,7 @@ function linePoints(intervals: IntervalColumns, stepped: boolean): Points {
 }
 
 /** Up to this many intervals are drawn as steps as wide as they are: a line through few points says little. */
-const MOST_STEPS = 24;
+const MAX_STEPS = 24;
 
 const widthNs = (intervals: IntervalColumns, i: number) => intervals.endNs[i]! - intervals.startNs[i]!;
 
@@ -60,8 +60,8 @@ function intervalTitle(timeline: Timeline, intervals: IntervalColumns, i: number
  * True where a logarithmic axis shows more: all is positive and the slow packets are far above the usual ones. A few
  * packets that were very fast are no reason: the axis would be theirs.
  */
-export function suitsLog(least: number, usual: number, greatest: number): boolean {
-  return least > 0 && greatest / usual > 8;
+export function suitsLog(minimum: number, usual: number, greatest: number): boolean {
+  return minimum > 0 && greatest / usual > 8;
 }
 
 export function delayOverTime(
@@ -71,13 +71,13 @@ export function delayOverTime(
 ): HTMLElement[] {
   const { latency } = intervals;
   const known = latency.minNs.flatMap((v) => v ?? []);
-  const least = known.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
+  const minimum = known.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
   const greatest = latency.maxNs.reduce<number>((a, b) => Math.max(a, b ?? a), Number.NEGATIVE_INFINITY);
-  let log = suitsLog(least, usualNs, greatest);
-  const stepped = intervals.startNs.length <= MOST_STEPS;
+  let log = suitsLog(minimum, usualNs, greatest);
+  const stepped = intervals.startNs.length <= MAX_STEPS;
   const { xs, interval } = linePoints(intervals, stepped);
   const chart = new Chart({
-    label: `Delay over time in ${intervals.startNs.length} intervals, from ${formatNs(least)} to ${formatNs(greatest)}. Arrow keys read values.`,
+    label: `Delay over time in ${intervals.startNs.length} intervals, from ${formatNs(minimum)} to ${formatNs(greatest)}. Arrow keys read values.`,
     heightPx: 300,
     timeline,
     draw(theme) {
@@ -145,7 +145,8 @@ export function delayOverTime(
       {
         value: "log",
         label: "Log",
-        unavailable: least > 0 ? undefined : "A logarithmic axis needs delays above zero; some here are not.",
+        unavailable:
+          minimum > 0 ? undefined : "A logarithmic axis needs delays above zero; some here are not.",
       },
       { value: "linear", label: "Linear" },
     ],

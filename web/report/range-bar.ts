@@ -8,14 +8,14 @@ export type LatencyColumns = Record<LatencyField, (number | null)[]>;
 export type SpreadAxis = (ns: number) => number;
 
 export function spreadAxis(latency: LatencyColumns): SpreadAxis {
-  let least = Number.POSITIVE_INFINITY;
+  let minimum = Number.POSITIVE_INFINITY;
   let greatest = Number.NEGATIVE_INFINITY;
-  for (const ns of latency.minNs) if (ns !== null && ns < least) least = ns;
+  for (const ns of latency.minNs) if (ns !== null && ns < minimum) minimum = ns;
   for (const ns of latency.maxNs) if (ns !== null && ns > greatest) greatest = ns;
-  if (!(greatest > least)) return () => 50;
-  const log = least > 0;
+  if (!(greatest > minimum)) return () => 50;
+  const log = minimum > 0;
   const bend = (ns: number) => (log ? Math.log(ns) : ns);
-  const [from, span] = [bend(least), bend(greatest) - bend(least)];
+  const [from, span] = [bend(minimum), bend(greatest) - bend(minimum)];
   return (ns) => Math.max(0, Math.min(100, ((bend(ns) - from) / span) * 100));
 }
 

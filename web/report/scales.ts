@@ -4,7 +4,7 @@ import { formatInstant, formatNs } from "../../src/base/time.ts";
 export interface DelayScale {
   toPos(ns: number | null): number | null;
   fromPos(pos: number): number;
-  ticks(low: number, high: number, most: number): number[];
+  ticks(low: number, high: number, maximum: number): number[];
 }
 
 /** The smallest of 1, 2, 5 times a power of ten that is at least `rough`. */
@@ -14,27 +14,27 @@ export function niceStep(rough: number): number {
   return power * (ratio <= 1.0001 ? 1 : ratio <= 2.0001 ? 2 : ratio <= 5.0001 ? 5 : 10);
 }
 
-export function linearTicks(low: number, high: number, most: number): number[] {
+export function linearTicks(low: number, high: number, maximum: number): number[] {
   if (!(high > low)) return [low];
-  const step = niceStep((high - low) / Math.max(1, most));
+  const step = niceStep((high - low) / Math.max(1, maximum));
   const ticks: number[] = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) ticks.push(i * step + 0);
   return ticks;
 }
 
 /** Ticks of a logarithmic axis between two positive values, as values. */
-export function logTicks(low: number, high: number, most: number): number[] {
+export function logTicks(low: number, high: number, maximum: number): number[] {
   const decades = Math.log10(high / low);
-  if (decades < 1.2) return linearTicks(low, high, most).filter((v) => v > 0);
+  if (decades < 1.2) return linearTicks(low, high, maximum).filter((v) => v > 0);
   let ticks: number[] = [];
   for (const mantissas of [[1, 2, 5], [1, 3], [1]]) {
     const fewer = decadeTicks(low, high, mantissas);
     // One tick says nothing about the scale: rather a few too many.
     if (fewer.length < 2) break;
     ticks = fewer;
-    if (ticks.length <= most) return ticks;
+    if (ticks.length <= maximum) return ticks;
   }
-  const stride = Math.ceil(ticks.length / most);
+  const stride = Math.ceil(ticks.length / maximum);
   return stride > 1 && ticks.length / stride >= 2 ? ticks.filter((_, i) => i % stride === 0) : ticks;
 }
 
@@ -58,7 +58,7 @@ export const linearDelay: DelayScale = {
 export const logDelay: DelayScale = {
   toPos: (ns) => (ns !== null && ns > 0 ? Math.log10(ns) : null),
   fromPos: (pos) => 10 ** pos,
-  ticks: (low, high, most) => logTicks(10 ** low, 10 ** high, most).map(Math.log10),
+  ticks: (low, high, maximum) => logTicks(10 ** low, 10 ** high, maximum).map(Math.log10),
 };
 
 /**
@@ -84,11 +84,15 @@ export function rowScale(edges: number[]): DelayScale {
     const [a, b] = [edges[row]!, edges[row + 1]!];
     return a > 0 ? a * (b / a) ** (pos - row) : a + (b - a) * (pos - row);
   };
-  const ticks = (low: number, high: number, most: number): number[] => {
+  const ticks = (low: number, high: number, maximum: number): number[] => {
     const [from, to] = [fromPos(Math.max(0, low)), fromPos(Math.min(last, high))];
     const positive = edges.find((e) => e > 0 && e >= from);
     const values =
-      from > 0 ? logTicks(from, to, most) : positive ? [from, ...logTicks(positive, to, most)] : [from, to];
+      from > 0
+        ? logTicks(from, to, maximum)
+        : positive
+          ? [from, ...logTicks(positive, to, maximum)]
+          : [from, to];
     return values.flatMap((v) => toPos(v) ?? []);
   };
   return { toPos, fromPos, ticks };
@@ -119,8 +123,8 @@ const TIME_STEPS_NS = [
 ];
 
 /** Instants, as seconds after the origin, that fall on whole steps of the wall clock (UTC). */
-export function timeTicks(originNs: bigint, low: number, high: number, most: number): number[] {
-  const rough = ((high - low) * 1e9) / Math.max(1, most);
+export function timeTicks(originNs: bigint, low: number, high: number, maximum: number): number[] {
+  const rough = ((high - low) * 1e9) / Math.max(1, maximum);
   const stepNs = TIME_STEPS_NS.find((s) => s >= rough) ?? TIME_STEPS_NS[TIME_STEPS_NS.length - 1]!;
   const step = BigInt(stepNs);
   const offset = Number(((originNs % step) + step) % step);

@@ -11,14 +11,14 @@ type Weighted = [value: number, weight: number];
 function bruteCost(points: Weighted[], k: number): number {
   const values = [...new Set(points.filter(([, w]) => w > 0).map(([v]) => v))];
   if (values.length === 0) return 0;
-  let least = Infinity;
+  let minimum = Infinity;
   const choose = (from: number, centres: number[]) => {
-    if (centres.length > 0) least = Math.min(least, costWith(points, centres));
+    if (centres.length > 0) minimum = Math.min(minimum, costWith(points, centres));
     if (centres.length === k) return;
     for (let i = from; i < values.length; i++) choose(i + 1, [...centres, values[i]!]);
   };
   choose(0, []);
-  return least;
+  return minimum;
 }
 
 function costWith(points: Weighted[], centres: ArrayLike<number>): number {

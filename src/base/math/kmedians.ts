@@ -45,18 +45,18 @@ export function kMedians1d(valuesSorted: Float64Array, weights: Float64Array, k:
     for (let i = n; i >= lowest; i--) {
       const lower = j === 2 ? 1 : Math.max(j - 1, choice[row - stride + i]!);
       const last = Math.min(upper, i - 1);
-      let least = Infinity;
+      let minimum = Infinity;
       let at = lower;
       let middle = lower;
       for (let m = lower; m <= last; m++) {
         middle = medianOf(sums, m, i, middle);
         const cost = best[m]! + costAt(values, sums, moments, m, i, middle);
-        if (cost < least) {
-          least = cost;
+        if (cost < minimum) {
+          minimum = cost;
           at = m;
         }
       }
-      next[i] = least;
+      next[i] = minimum;
       choice[row + i] = at;
       upper = at;
     }

@@ -89,12 +89,12 @@ function compare(
 }
 
 /** Operators that bind at least as tightly as `least`, from the left. */
-function parseValue(cursor: TokenCursor, least: number): Value {
+function parseValue(cursor: TokenCursor, minimum: number): Value {
   let left = parseOperand(cursor);
   for (;;) {
     const sign = cursor.peek();
     const tightness = sign.kind === "sign" ? OPERATORS.get(sign.key) : undefined;
-    if (tightness === undefined || tightness < least) return left;
+    if (tightness === undefined || tightness < minimum) return left;
     cursor.take();
     left = combine(cursor, sign, left, parseValue(cursor, tightness + 1));
   }

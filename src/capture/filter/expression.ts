@@ -1,5 +1,5 @@
 /**
- * A filter as a tree, and its meaning for one packet: `matches` is the slow, obvious definition that the kernels of --filter
+ * A filter as a tree, and its meaning for one packet: `matches` is the slow, obvious definition that the kernels of filters
  * (src/capture/filter/filter.ts) are tested against, and what code with a single packet or flow key in hand asks.
  *
  * Rules that hold for every primitive: a question about something that the packet does not have (ports of a later fragment, TCP flags of a
@@ -7,7 +7,7 @@
  */
 import { UsageError } from "../../base/errors.ts";
 import type { PacketBatch } from "../batch.ts";
-import { FLAG } from "../batch.ts";
+import { FLAG, META_HIGH } from "../batch.ts";
 
 /** Which end of a packet must fit. */
 export type FilterEnd = "src" | "dst" | "either" | "both";
@@ -173,7 +173,9 @@ function known<K extends keyof PacketFields>(
 ): Exclude<PacketFields[K], undefined> {
   const value = fields[name];
   if (value === undefined) {
-    throw new UsageError("bad-filter", `--filter: it asks for '${name}', which is not known here`);
+    throw new UsageError("bad-filter", `it asks for '${name}', which is not known here`, undefined, {
+      parameter: "filter",
+    });
   }
   return value as Exclude<PacketFields[K], undefined>;
 }
@@ -183,7 +185,7 @@ export function rowFields(batch: PacketBatch, row: number): PacketFields {
   const low = batch.meta[2 * row]!;
   const high = batch.meta[2 * row + 1]!;
   const flags = batch.flags[row]!;
-  const version = (high & (1 << 27)) !== 0 ? 6 : 4;
+  const version = (high & META_HIGH.ipv6) !== 0 ? 6 : 4;
   const pair = (column: Uint32Array) => [column[2 * row + 1]!, column[2 * row]!];
   const [a, b, c, d] = [batch.addrA, batch.addrB, batch.addrC, batch.addrD].map(pair) as [
     number[],
@@ -191,7 +193,7 @@ export function rowFields(batch: PacketBatch, row: number): PacketFields {
     number[],
     number[],
   ];
-  const ports = (high & (1 << 28)) !== 0;
+  const ports = (high & META_HIGH.ports) !== 0;
   return {
     version,
     src: version === 6 ? [...a, ...b] : [a[0]!],
@@ -200,7 +202,7 @@ export function rowFields(batch: PacketBatch, row: number): PacketFields {
     sport: ports ? low >>> 16 : null,
     dport: ports ? low & 0xffff : null,
     dscp: (high >>> 8) & 0x3f,
-    vlan: (high & (1 << 26)) !== 0 ? (high >>> 14) & 0xfff : null,
+    vlan: (high & META_HIGH.vlan) !== 0 ? (high >>> 14) & 0xfff : null,
     ttl: flags & 0xff,
     tcpFlags: (flags >>> 8) & 0xff,
     wireLength: batch.wireLength[row]!,

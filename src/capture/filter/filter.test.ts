@@ -165,7 +165,7 @@ describe("what is not understood is named with its character", () => {
     expect(error).toBeInstanceOf(UsageError);
     const { code, message, hint } = error as UsageError;
     expect(code).toBe("bad-filter");
-    expect(message).toContain(`--filter: at character ${character}: `);
+    expect(message).toContain(`filter: at character ${character}: `);
     expect(message).toContain(what);
     expect(hint).toBe(`${text}\n${" ".repeat(character - 1)}^`);
   });
@@ -198,7 +198,7 @@ describe("what is not understood is named with its character", () => {
           parseFilter(t);
         } catch (error) {
           expect(error).toBeInstanceOf(UsageError);
-          expect((error as UsageError).message).toMatch(/^--filter: at character \d+: /);
+          expect((error as UsageError).message).toMatch(/^filter: at character \d+: /);
         }
       }),
       { numRuns: 3000, seed: 11 },

@@ -1,5 +1,5 @@
 /**
- * --filter: the everyday part of pcap-filter syntax, answered for whole batches from their columns. docs/filters.md is the user's
+ * Filters: the everyday part of pcap-filter syntax, answered for whole batches from their columns. docs/filters.md is the user's
  * page, with every difference from pcap-filter.
  *
  *   text -> parseFilter -> FilterExpression (a tree, pure) -> compileFilter -> steps over planes -> plane 0 of `select`
@@ -12,8 +12,14 @@
  * the character; a question that the columns cannot answer (MPLS labels, MAC addresses, payload) is refused by name, never
  * answered wrongly.
  */
+import {
+  batchConstants,
+  filterConstants,
+  WordQuestionBytes,
+  WordQuestionLayout,
+} from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
-import type { PacketBatch } from "../batch.ts";
+import { FLAG, type PacketBatch } from "../batch.ts";
 import type { RowFilter } from "../reader.ts";
 import type { FilterEnd, FilterExpression, FilterNumber } from "./expression.ts";
 import { PORT_PROTOCOLS } from "./expression.ts";
@@ -25,7 +31,7 @@ export function parseFilter(text: string): FilterExpression {
 }
 
 export interface CompiledFilter extends RowFilter {
-  /** Gives back the planes beyond those of the batch, if there are any. */
+  /** Gives back the kernel memory that the filter took. */
   free(): void;
 }
 
@@ -36,16 +42,23 @@ export function compileFilter(expression: FilterExpression | string, kernels: Ke
   const planes = emit(tree, 0, steps);
   let extra = 0;
   let extraRows = 0;
-  const free = () => {
+  let question = 0;
+  const freePlanes = () => {
     if (extra !== 0) kernels.free(extra);
     extra = 0;
     extraRows = 0;
   };
   return {
-    free,
+    readsIdentification: asksIdentification(tree),
+    free() {
+      freePlanes();
+      if (question !== 0) kernels.free(question);
+      question = 0;
+    },
     select(batch: PacketBatch): void {
+      if (question === 0) question = kernels.alloc(WordQuestionBytes);
       if (planes > BATCH_PLANES && batch.capacity > extraRows) {
-        free();
+        freePlanes();
         extra = kernels.alloc((planes - BATCH_PLANES) * batch.capacity);
         extraRows = batch.capacity;
       }
@@ -54,26 +67,32 @@ export function compileFilter(expression: FilterExpression | string, kernels: Ke
         index < BATCH_PLANES
           ? first + index * batch.capacity
           : extra + (index - BATCH_PLANES) * batch.capacity;
-      for (const step of steps) step(batch, plane);
+      for (const step of steps) step(batch, plane, question);
     },
   };
 }
 
-type Step = (batch: PacketBatch, plane: (index: number) => number) => void;
+/** Some part of the expression asks for the IP identification. */
+function asksIdentification(expression: FilterExpression): boolean {
+  if (expression.kind === "and" || expression.kind === "or") return expression.terms.some(asksIdentification);
+  if (expression.kind === "not") return asksIdentification(expression.term);
+  return expression.kind === "compare" && expression.number === "ipid";
+}
 
-/** Planes of the `select` column (kernels/decode/batch.ts). */
-const BATCH_PLANES = 8;
+/** `question`: room for a WordQuestion. */
+type Step = (batch: PacketBatch, plane: (index: number) => number, question: number) => void;
 
-// Bits of the meta column (kernels/decode/batch.ts).
-const META_PROTO = 0xffn << 32n;
-const META_VLAN_ID = 0xfffn << 46n;
-const META_VLAN = 1n << 58n;
-const META_IPV6 = 1n << 59n;
-const META_PORTS = 1n << 60n;
+/** Planes of the `select` column. */
+const BATCH_PLANES = batchConstants.PLANES;
+const { META_PROTO, META_VLAN_ID, META_VLAN, META_IPV6, META_PORTS } = batchConstants;
 const MAX_WORD = 0xffff_ffff;
 
-/** Truth tables of kernels/decode/filter.ts. */
-const ENDS: Record<FilterEnd, number> = { src: 0b1010, dst: 0b1100, either: 0b1110, both: 0b1000 };
+const ENDS: Record<FilterEnd, number> = {
+  src: filterConstants.ENDS_SOURCE,
+  dst: filterConstants.ENDS_DESTINATION,
+  either: filterConstants.ENDS_EITHER,
+  both: filterConstants.ENDS_BOTH,
+};
 
 /** Appends the steps that leave the answer in plane `at`; returns how many planes are needed up to there. */
 function emit(expression: FilterExpression, at: number, steps: Step[]): number {
@@ -84,7 +103,7 @@ function emit(expression: FilterExpression, at: number, steps: Step[]): number {
       let needed = at + 1;
       for (const [i, term] of expression.terms.entries()) {
         needed = Math.max(needed, emit(term, i === 0 ? at : at + 1, steps));
-        if (i > 0) steps.push((b, plane) => b.kernels.call[join]!(b.address, plane(at), plane(at + 1)));
+        if (i > 0) steps.push((b, plane) => b.kernels.call[join](b.address, plane(at), plane(at + 1)));
       }
       if (expression.terms.length === 0) steps.push(constant(at, expression.kind === "and"));
       return needed;
@@ -127,11 +146,12 @@ function primitive(expression: Primitive, at: number): Step {
     case "net": {
       const ends = ENDS[expression.end];
       const mask = expression.mask.map((w) => w >>> 0);
-      const net = expression.words.map((w, i) => (w & mask[i]!) >>> 0);
+      const net = expression.words.map((w, i) => (w & (mask[i] ?? 0)) >>> 0);
       if (expression.version === 4) {
-        return (b, plane) => b.kernels.call.filterNet4(b.address, plane(at), net[0]!, mask[0]!, ends);
+        const [net4 = 0, mask4 = 0] = [net[0], mask[0]];
+        return (b, plane) => b.kernels.call.filterNet4(b.address, plane(at), net4, mask4, ends);
       }
-      const half = (words: number[], i: number) => (BigInt(words[i]!) << 32n) | BigInt(words[i + 1]!);
+      const half = (words: number[], i: number) => (BigInt(words[i] ?? 0) << 32n) | BigInt(words[i + 1] ?? 0);
       const halves = [half(net, 0), half(net, 2), half(mask, 0), half(mask, 2)] as const;
       return (b, plane) => b.kernels.call.filterNet6(b.address, plane(at), ...halves, ends);
     }
@@ -142,8 +162,7 @@ function primitive(expression: Primitive, at: number): Step {
       return (b, plane) => b.kernels.call.filterPort(b.address, plane(at), low, high, ends, ...protos);
     }
     case "fragment": {
-      // FLAG_FRAGMENT is bit 16 of the flags, FLAG_LATER_FRAGMENT bit 17.
-      const shift = expression.later ? 17 : 16;
+      const shift = Math.log2(expression.later ? FLAG.laterFragment : FLAG.fragment);
       return word(
         at,
         { column: "flags", shift, bits: 1 },
@@ -208,22 +227,18 @@ function word(
   const valid = whole - (2 ** (place.up ?? 0) - 1);
   // Where both shifts together pass 31 nothing is kept, so that the kernel's shift modulo 32 does no harm.
   const kept = ((valid >>> shift) & mask) >>> 0;
-  return (b, plane) => {
+  return (b, plane, question) => {
     const [column, stride] =
       place.column === "metaHigh" ? [b.column("meta") + 4, 3] : [b.column(place.column), 2];
-    b.kernels.call.filterWord(
-      b.address,
-      plane(at),
-      column,
-      stride,
-      place.shift + shift,
-      kept,
-      low,
-      high,
-      outside ? 1 : 0,
-      needMask,
-      needValue,
-    );
+    const { kernels } = b;
+    kernels.writeU64(question + WordQuestionLayout.needMask, needMask);
+    kernels.writeU64(question + WordQuestionLayout.needValue, needValue);
+    kernels.writeU32(question + WordQuestionLayout.shift, place.shift + shift);
+    kernels.writeU32(question + WordQuestionLayout.mask, kept);
+    kernels.writeU32(question + WordQuestionLayout.low, low);
+    kernels.writeU32(question + WordQuestionLayout.high, high);
+    kernels.writeU32(question + WordQuestionLayout.outside, outside ? 1 : 0);
+    kernels.call.filterWord(b.address, plane(at), column, stride, question);
   };
 }
 

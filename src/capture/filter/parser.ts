@@ -1,5 +1,5 @@
 /**
- * The grammar of --filter, by recursive descent:
+ * The grammar of filters, by recursive descent:
  *
  *   expression = term { ("and" | "or") term }          same precedence, from the left, as in pcap-filter
  *   term       = { "not" } ( "(" expression ")" | comparison | primitive | id )
@@ -180,10 +180,10 @@ export class FilterParser {
     }
   }
 
-  #number(after: Token, what: string, most: number): number {
+  #number(after: Token, what: string, maximum: number): number {
     const token = this.#cursor.take();
     const number = token.kind === "word" ? plainNumber(token.text) : null;
-    if (number === null || number > most) {
+    if (number === null || number > maximum) {
       throw this.#cursor.expected(`${what} after '${after.text}'`, token);
     }
     return number;

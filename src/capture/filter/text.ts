@@ -111,8 +111,9 @@ function filterError(text: string, at: number, what: string): UsageError {
   const shown = text.replace(/\s/g, " ");
   return new UsageError(
     "bad-filter",
-    `--filter: at character ${before + 1}: ${what}`,
+    `at character ${before + 1}: ${what}`,
     `${shown}\n${" ".repeat(before)}^`,
+    { parameter: "filter", value: text },
   );
 }
 
@@ -124,7 +125,7 @@ export const REFUSED = new Map<string, string>(
     ...each("aarp atalk decnet iso clnp esis isis iso-esis stp ipx netbeui", "only IP packets are measured"),
     ...each("mpls", "MPLS labels are not kept; the other terms match the packet behind them"),
     ...each("pppoed pppoes", "PPPoE sessions are not kept; the other terms match the packet inside"),
-    ...each("geneve vxlan", "tunnel headers are not kept; with --inner the filter sees the packet inside"),
+    ...each("geneve vxlan", "tunnel headers are not kept; with ‘inner’ the filter sees the packet inside"),
     ...each("gateway", "it needs name look-ups and MAC addresses"),
     ...each("broadcast", "MAC addresses and netmasks are not kept; 'host' takes a broadcast address"),
     ...each("multicast", "MAC addresses are not kept; write 'ip multicast' or 'ip6 multicast'"),

@@ -4,16 +4,18 @@
  * 2N (32 -> 128), or what follows a second slash: `src/24/56`.
  */
 import { UsageError } from "../../base/errors.ts";
+import { batchConstants } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import { formatIpv4, formatIpv6 } from "../address.ts";
+import { META_HIGH } from "../batch.ts";
 
 const PORT_D = 0xffffn;
 const PORT_S = 0xffff_0000n;
-const PROTO = 0xffn << 32n;
-const DSCP = 0x3fn << 40n;
-const VLAN = (0xfffn << 46n) | (1n << 58n);
-const IPV6 = 1n << 59n;
-const PORTS_VALID = 1n << 60n;
+const PROTO = batchConstants.META_PROTO;
+const DSCP = batchConstants.META_DSCP;
+const VLAN = batchConstants.META_VLAN_ID | batchConstants.META_VLAN;
+const IPV6 = batchConstants.META_IPV6;
+const PORTS_VALID = batchConstants.META_PORTS;
 const ALL64 = 0xffff_ffff_ffff_ffffn;
 
 export interface FlowKey {
@@ -86,10 +88,7 @@ export class FlowKeySpec {
   /** Writes the mask where keyFlows reads it; returns its address. */
   store(kernels: Kernels): number {
     const address = kernels.alloc(7 * 8);
-    const words = this.maskWords();
-    words.forEach((w, i) => {
-      kernels.u64[(address >>> 3) + i] = w;
-    });
+    for (const [i, word] of this.maskWords().entries()) kernels.writeU64(address + 8 * i, word);
     return address;
   }
 
@@ -116,8 +115,8 @@ export class FlowKeySpec {
 
   /** One of the key's addresses never leaves its link (link-local, local multicast, unspecified). `words` as the kernels hold it, at `at`. */
   isLinkScoped(words: KeyWords, at = 0): boolean {
-    const v6 = (words[at + 1]! & (1 << 27)) !== 0;
-    const w = (i: number) => words[at + i]!;
+    const w = (i: number) => words[at + i] ?? 0;
+    const v6 = (w(1) & META_HIGH.ipv6) !== 0;
     const scoped = (first: boolean): boolean => {
       if (!v6) {
         const word = first ? w(3) : w(2);
@@ -135,11 +134,10 @@ export class FlowKeySpec {
 
   /** The key of a flow in words people read. `words` as the kernels hold it, at `at`. */
   describe(words: KeyWords, at = 0): FlowKey {
-    const metaLow = words[at]!;
-    const metaHigh = words[at + 1]!;
-    const v6 = (metaHigh & (1 << 27)) !== 0;
-    const ports = (metaHigh & (1 << 28)) !== 0;
-    const w = (i: number) => words[at + i]!;
+    const w = (i: number) => words[at + i] ?? 0;
+    const [metaLow, metaHigh] = [w(0), w(1)];
+    const v6 = (metaHigh & META_HIGH.ipv6) !== 0;
+    const ports = (metaHigh & META_HIGH.ports) !== 0;
     const address = (bits: [number, number] | null, first: boolean): string | null => {
       if (!bits) return null;
       const text = v6
@@ -156,7 +154,7 @@ export class FlowKeySpec {
       dport: (this.#meta & PORT_D) !== 0n && ports ? metaLow & 0xffff : null,
     };
     if ((this.#meta & DSCP) !== 0n) key.dscp = (metaHigh >>> 8) & 0x3f;
-    if ((this.#meta & VLAN) !== 0n && (metaHigh & (1 << 26)) !== 0) key.vlan = (metaHigh >>> 14) & 0xfff;
+    if ((this.#meta & VLAN) !== 0n && (metaHigh & META_HIGH.vlan) !== 0) key.vlan = (metaHigh >>> 14) & 0xfff;
     return key;
   }
 }
@@ -164,14 +162,15 @@ export class FlowKeySpec {
 function badKey(part: string): UsageError {
   return new UsageError(
     "bad-key",
-    `--key: '${part}' is not a key field`,
+    `'${part}' is not a key field`,
     `use ${NAMES}, joined with commas; N is a length for IPv4, up to 32, and twice that for IPv6, or src/N/M`,
+    { parameter: "key", value: part },
   );
 }
 
 function prefixLengths(part: string, v4: string | undefined, v6: string | undefined): [number, number] {
-  const length = (text: string | undefined, most: number): number => {
-    if (text === undefined || !/^\d{1,3}$/.test(text) || Number(text) > most) throw badKey(part);
+  const length = (text: string | undefined, maximum: number): number => {
+    if (text === undefined || !/^\d{1,3}$/.test(text) || Number(text) > maximum) throw badKey(part);
     return Number(text);
   };
   const n4 = length(v4, 32);

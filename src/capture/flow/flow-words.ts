@@ -1,14 +1,12 @@
 /** A flow key as people write it, in the words and under the hash that the kernels know it by. */
 import { UsageError } from "../../base/errors.ts";
+import { batchConstants } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import { requireAddress } from "../address.ts";
 import type { FlowKey, FlowKeySpec } from "./flow-key.ts";
 import { formatFlowKey } from "./flow-text.ts";
 
-// Bits of meta (kernels/decode/batch.ts).
-const VLAN_TAGGED = 1n << 58n;
-const IPV6 = 1n << 59n;
-const PORTS = 1n << 60n;
+const { META_VLAN: VLAN_TAGGED, META_IPV6: IPV6, META_PORTS: PORTS } = batchConstants;
 
 /** Ten uint32: meta, addrA .. addrD as [low, high], masked to what the key of the flows keeps. */
 export function encodeFlowKey(spec: FlowKeySpec, key: FlowKey): Uint32Array {

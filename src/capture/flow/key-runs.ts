@@ -2,15 +2,16 @@
  * Rows of a batch as runs of one flow key (kernels/flows/key-runs.ts): what the exact matcher looks flows up by, and what is sent to another
  * thread instead of a key per packet.
  */
+import { keyRunsConstants } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../batch.ts";
 import type { FlowKeySpec } from "./flow-key.ts";
 
-/** Before the runs: the least and the largest time of their rows, of those that can be believed (stamp-trust.ts). */
-export const RUNS_HEAD_BYTES = 16;
-export const RUN_BYTES = 32;
-/** More for a run with an IPv6 key, behind all runs. */
-export const WIDE_RUN_BYTES = 24;
+/**
+ * Before the runs: the least and the largest time of their rows, of those that can be believed (timestamp-trust.ts). WIDE_RUN_BYTES: more for a run
+ * with an IPv6 key, behind all runs.
+ */
+export const { RUNS_HEAD: RUNS_HEAD_BYTES, RUN: RUN_BYTES, WIDE_RUN: WIDE_RUN_BYTES } = keyRunsConstants;
 
 export class KeyRuns {
   /** Where the runs lie in kernel memory. */
@@ -37,15 +38,14 @@ export class KeyRuns {
 
   /** The least and the largest time of rows [from, to) are taken from `timeNs`, not from their stamps. */
   setBounds(timeNs: Float64Array, from: number, to: number): void {
-    let least = Number.POSITIVE_INFINITY;
-    let most = Number.NEGATIVE_INFINITY;
+    let minimum = Number.POSITIVE_INFINITY;
+    let maximum = Number.NEGATIVE_INFINITY;
     for (let i = from; i < to; i++) {
-      least = Math.min(least, timeNs[i]!);
-      most = Math.max(most, timeNs[i]!);
+      minimum = Math.min(minimum, timeNs[i]!);
+      maximum = Math.max(maximum, timeNs[i]!);
     }
-    const at = this.address >>> 3;
-    this.#kernels.f64[at] = least;
-    this.#kernels.f64[at + 1] = most;
+    this.#kernels.writeF64(this.address, minimum);
+    this.#kernels.writeF64(this.address + 8, maximum);
   }
 
   /** Where the wide parts lie. */

@@ -1,9 +1,8 @@
 /** The interfaces of a pcapng file as the kernel reads them: one entry per interface of the current section (kernels/decode/walk.ts, Interface). */
+import { InterfaceLayout as FIELD, InterfaceBytes } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import type { Chunk } from "../source/chunk.ts";
 import type { TickRule } from "./pcapng-blocks.ts";
-
-const ENTRY_BYTES = 40;
 
 export class InterfaceTable {
   readonly #kernels: Kernels;
@@ -27,21 +26,21 @@ export class InterfaceTable {
     const count = this.#chunk.get("interfaceCount");
     if (count === this.#room) {
       const room = Math.max(16, 2 * count);
-      const address = kernels.alloc(room * ENTRY_BYTES);
+      const address = kernels.alloc(room * InterfaceBytes);
       if (this.#address !== 0) {
-        kernels.u8.copyWithin(address, this.#address, this.#address + count * ENTRY_BYTES);
+        kernels.u8.copyWithin(address, this.#address, this.#address + count * InterfaceBytes);
         kernels.free(this.#address);
       }
       this.#address = address;
       this.#room = room;
       this.#chunk.set("interfaces", address);
     }
-    const entry = this.#address + count * ENTRY_BYTES;
-    kernels.u32[entry >>> 2] = link;
-    kernels.u32[(entry >>> 2) + 1] = ticks.kind;
-    kernels.u64[(entry >>> 3) + 1] = ticks.scale;
-    kernels.i64[(entry >>> 3) + 2] = ticks.offsetNs;
-    kernels.u64[(entry >>> 3) + 3] = ticks.maxTicks;
+    const entry = this.#address + count * InterfaceBytes;
+    kernels.writeU32(entry + FIELD.link, link);
+    kernels.writeU32(entry + FIELD.kind, ticks.kind);
+    kernels.writeU64(entry + FIELD.scale, ticks.scale);
+    kernels.writeU64(entry + FIELD.offset, ticks.offsetNs);
+    kernels.writeU64(entry + FIELD.maxTicks, ticks.maxTicks);
     this.#chunk.set("interfaceCount", count + 1);
   }
 

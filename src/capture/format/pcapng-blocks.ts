@@ -6,7 +6,7 @@
 export const BLOCK = { section: 0x0a0d0d0a, interface: 1, statistics: 5 } as const;
 
 /** Smallest length of a block: below it, its fixed fields do not fit. */
-export function leastBlockBytes(type: number): number {
+export function minBlockBytes(type: number): number {
   if (type === BLOCK.section) return 28;
   if (type === BLOCK.interface) return 20;
   return type === BLOCK.statistics ? 24 : 12;

@@ -25,11 +25,12 @@ export interface ByteSource {
 
 const STREAM_BYTES = 1 << 18;
 
-export function openByteSource(path: string): Promise<ByteSource> {
-  return path === "-" ? openStream(process.stdin, "standard input") : openFile(path);
+/** `signal`: a stream that is waited for ends when it aborts, as if its writer had. */
+export function openByteSource(path: string, signal?: AbortSignal): Promise<ByteSource> {
+  return path === "-" ? openStream(process.stdin, "standard input", signal) : openFile(path, signal);
 }
 
-async function openFile(path: string): Promise<ByteSource> {
+async function openFile(path: string, signal?: AbortSignal): Promise<ByteSource> {
   let fd: number;
   try {
     fd = openSync(path, "r");
@@ -50,7 +51,7 @@ async function openFile(path: string): Promise<ByteSource> {
   }
   if (!stat.isFile()) {
     // A named pipe or device: read it as a stream. A pipe must not be opened twice, its writer would see the first end go.
-    return openStream(createReadStream(path, { fd, highWaterMark: STREAM_BYTES }), path);
+    return openStream(createReadStream(path, { fd, highWaterMark: STREAM_BYTES }), path, signal);
   }
   let position = 0;
   let open = true;
@@ -86,7 +87,17 @@ async function openFile(path: string): Promise<ByteSource> {
   };
 }
 
-async function openStream(stream: Readable, name: string): Promise<ByteSource> {
+/** Null where the signal aborts first. What is then still waited for is not wanted any more, nor is its failure. */
+function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | null> {
+  return new Promise((resolve, reject) => {
+    const end = () => resolve(null);
+    signal.addEventListener("abort", end, { once: true });
+    // One listener per wait, taken off again: a stream of days waits very often.
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", end));
+  });
+}
+
+async function openStream(stream: Readable, name: string, signal?: AbortSignal): Promise<ByteSource> {
   const iterator = stream[Symbol.asyncIterator]();
   let consumed = 0;
   let waiting: Uint8Array | null = null;
@@ -96,8 +107,10 @@ async function openStream(stream: Readable, name: string): Promise<ByteSource> {
       waiting = null;
       return piece;
     }
-    const { value, done } = await iterator.next();
-    if (done) return null;
+    if (signal?.aborted) return null;
+    const got = await (signal ? untilAborted(iterator.next(), signal) : iterator.next());
+    if (got === null || got.done) return null;
+    const { value } = got;
     consumed += (value as Buffer).length;
     return value as Buffer;
   };

@@ -1,29 +1,14 @@
 /**
- * The part of a capture's bytes that lies in kernel memory, and the cursor that walks it (kernels/decode/cursor.ts: the same layout). Rows point
+ * The part of a capture's bytes that lies in kernel memory, and the cursor that walks it (kernels/decode/cursor.ts). Rows point
  * into the chunk, so it moves only in `refill` and `skip`.
  */
 import { UsageError } from "../../base/errors.ts";
+import { CursorBytes, CursorLayout } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import type { ByteSource } from "./byte-source.ts";
 
-// Cursor fields in u32 words, then the wider ones in bytes.
-const WORD = {
-  pos: 0,
-  limit: 1,
-  wanted: 2,
-  swapped: 3,
-  nano: 4,
-  link: 5,
-  recordHeader: 6,
-  cover: 8,
-  inner: 9,
-  interfaces: 10,
-  interfaceCount: 11,
-  interfaceBase: 12,
-  started: 13,
-  dropsKnown: 24,
-} as const;
-const WIDE = { origin: 56, seed: 64, packets: 72, bytes: 80, drops: 88, maxTime: 120 } as const;
+type WideField = "origin" | "seed" | "packets" | "bytes" | "drops" | "maxTime";
+type WordField = Exclude<keyof typeof CursorLayout, WideField>;
 
 export const READ_BYTES = 1 << 19;
 /** Words may be loaded past the end of a frame. */
@@ -57,30 +42,30 @@ export class Chunk {
     this.#readBytes = readBytes;
     this.#room = Math.max(2 * readBytes, head.length);
     this.cursor = kernels.call.cursorNew() >>> 0;
-    this.counters = this.cursor + kernels.call.cursorFixedBytes();
+    this.counters = this.cursor + CursorBytes;
     this.#start = kernels.alloc(this.#room + PADDING);
     kernels.u8.set(head, this.#start);
-    kernels.u64[(this.cursor + WIDE.seed) >>> 3] = seed;
+    kernels.writeU64(this.cursor + CursorLayout.seed, seed);
     this.set("pos", this.#start);
     this.set("limit", this.#start + head.length);
   }
 
-  get(field: keyof typeof WORD): number {
-    return this.#kernels.u32[(this.cursor >>> 2) + WORD[field]]!;
+  get(field: WordField): number {
+    return this.#kernels.readU32(this.cursor + CursorLayout[field]);
   }
-  set(field: keyof typeof WORD, value: number): void {
-    this.#kernels.u32[(this.cursor >>> 2) + WORD[field]] = value;
+  set(field: WordField, value: number): void {
+    this.#kernels.writeU32(this.cursor + CursorLayout[field], value);
   }
   counter(field: "packets" | "bytes" | "drops"): number {
-    return this.#kernels.readCounter(this.cursor + WIDE[field]);
+    return this.#kernels.readCounter(this.cursor + CursorLayout[field]);
   }
   /** ns since 1970 of time 0 in the batches; null before the first packet. */
   get originNs(): bigint | null {
-    return this.get("started") === 0 ? null : this.#kernels.i64[(this.cursor + WIDE.origin) >>> 3]!;
+    return this.get("started") === 0 ? null : this.#kernels.readI64(this.cursor + CursorLayout.origin);
   }
   /** Latest timestamp so far, ns after the origin. */
   get maxTimeNs(): number {
-    return this.#kernels.f64[(this.cursor + WIDE.maxTime) >>> 3]!;
+    return this.#kernels.readF64(this.cursor + CursorLayout.maxTime);
   }
 
   /** Offset in the stream of the next byte to walk. */

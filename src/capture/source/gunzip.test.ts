@@ -20,14 +20,14 @@ async function drain(next: NextPiece): Promise<{ bytes: Buffer; error: string | 
 }
 
 function file(bytes: Uint8Array) {
-  let most = 0;
+  let maximum = 0;
   let read = 0;
   const next = gunzipFile((position, length) => {
-    most = Math.max(most, length);
+    maximum = Math.max(maximum, length);
     read += Math.min(length, Math.max(0, bytes.length - position));
     return bytes.subarray(position, position + length);
   });
-  return { next, read: () => read, most: () => most };
+  return { next, read: () => read, maximum: () => maximum };
 }
 
 function smallPieces(bytes: Uint8Array): NextPiece {
@@ -42,13 +42,13 @@ function smallPieces(bytes: Uint8Array): NextPiece {
 describe("a file of gzip", () => {
   test("comes out whole, read once, in large pieces; members one after the other, too", async () => {
     for (const bytes of [packed, Buffer.concat([packed, packed, Buffer.alloc(512)])]) {
-      const { next, read, most } = file(bytes);
+      const { next, read, maximum } = file(bytes);
       const { bytes: out, error } = await drain(next);
       expect(error).toBeNull();
       expect(out.length).toBe(bytes === packed ? content.length : 2 * content.length);
       expect(out.subarray(0, content.length).equals(content)).toBe(true);
       expect(read()).toBe(bytes.length);
-      expect(most()).toBeGreaterThan(100_000);
+      expect(maximum()).toBeGreaterThan(100_000);
     }
   });
 

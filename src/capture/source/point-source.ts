@@ -6,7 +6,7 @@
  * on as it is: the reader meets the damage itself. `leftOut` bytes are then missing before it.
  */
 import { UsageError } from "../../base/errors.ts";
-import { BLOCK, type CaptureInterface, leastBlockBytes, readInterface } from "../format/pcapng-blocks.ts";
+import { BLOCK, type CaptureInterface, minBlockBytes, readInterface } from "../format/pcapng-blocks.ts";
 import type { ByteSource } from "./byte-source.ts";
 
 /** A record's fate: its bytes are kept or left out; "short": more must be read to tell; "bad": not to be understood. */
@@ -32,7 +32,7 @@ const UNDERSTOOD: ReadonlySet<number> = new Set([
   SIMPLE_PACKET_BLOCK,
   ENHANCED_PACKET_BLOCK,
 ]);
-const MOST_BLOCK_BYTES = 1 << 20;
+const MAX_BLOCK_BYTES = 1 << 20;
 
 export class PointSource implements ByteSource {
   readonly name: string;
@@ -175,7 +175,7 @@ class PcapngRecords implements Records {
   }
 
   has(index: number): boolean {
-    return matches(this.#point, this.#interfaces[index]);
+    return isPoint(this.#point, this.#interfaces[index]);
   }
 
   fate(view: DataView, at: number, have: number): Fate {
@@ -189,9 +189,9 @@ class PcapngRecords implements Records {
     const little = this.#little;
     const type = view.getUint32(at, little);
     const length = view.getUint32(at + 4, little);
-    if (length < leastBlockBytes(type) || length % 4 !== 0) return "bad";
+    if (length < minBlockBytes(type) || length % 4 !== 0) return "bad";
     // Whole where it can be, so that its second length is seen as well: where the reader looks at it, and only there.
-    if (length <= MOST_BLOCK_BYTES && (section || UNDERSTOOD.has(type))) {
+    if (length <= MAX_BLOCK_BYTES && (section || UNDERSTOOD.has(type))) {
       if (have < length) return "short";
       if (view.getUint32(at + length - 4, little) !== length) return "bad";
     }
@@ -201,7 +201,7 @@ class PcapngRecords implements Records {
       return { length, keep: true };
     }
     if (type === BLOCK.interface) {
-      if (length > MOST_BLOCK_BYTES) return "bad";
+      if (length > MAX_BLOCK_BYTES) return "bad";
       this.#describe(new DataView(view.buffer, at, length));
       return { length, keep: true };
     }
@@ -216,11 +216,11 @@ class PcapngRecords implements Records {
   #describe(block: DataView): void {
     const { description } = readInterface(block, this.#little, this.#interfaces.length);
     this.#interfaces.push(description);
-    const chosen = matches(this.#point, description);
+    const chosen = isPoint(this.#point, description);
     const twin = this.#chosen.indexOf(true);
     if (chosen && twin >= 0) {
       throw new UsageError(
-        "bad-flag",
+        "bad-option",
         `${this.#file}: more than one interface is called '${this.#point}'`,
         `give its number: ${this.#file}#${this.#sectionStart + twin} or ${this.#file}#${description.index}`,
       );
@@ -229,7 +229,7 @@ class PcapngRecords implements Records {
   }
 
   end(): void {
-    if (this.#interfaces.some((i) => matches(this.#point, i))) return;
+    if (this.#interfaces.some((i) => isPoint(this.#point, i))) return;
     throw noSuchPoint(
       this.#file,
       this.#point,
@@ -241,7 +241,8 @@ class PcapngRecords implements Records {
   }
 }
 
-function matches(point: string, description: CaptureInterface | undefined): boolean {
+/** Whether the text behind `FILE#` names the interface: its number, name or description. */
+export function isPoint(point: string, description: CaptureInterface | undefined): boolean {
   if (!description) return false;
   if (/^\d+$/.test(point)) return description.index === Number(point);
   return point !== "" && (description.name === point || description.description === point);
@@ -277,14 +278,14 @@ class ErfRecords implements Records {
   }
 }
 
-const MOST_LISTED = 20;
+const MAX_LISTED = 20;
 
 export function noSuchPoint(file: string, point: string, points: readonly string[]): UsageError {
-  const more = points.length > MOST_LISTED ? ` and ${points.length - MOST_LISTED} more` : "";
-  const list = points.length === 0 ? "none" : points.slice(0, MOST_LISTED).join(", ") + more;
+  const more = points.length > MAX_LISTED ? ` and ${points.length - MAX_LISTED} more` : "";
+  const list = points.length === 0 ? "none" : points.slice(0, MAX_LISTED).join(", ") + more;
   const asked = point === "" ? `no interface is named behind '${file}#'` : `has no interface '${point}'`;
   return new UsageError(
-    "bad-flag",
+    "bad-option",
     point === "" ? asked : `${file}: ${asked}`,
     `it has ${list}; write the number or the name behind the #`,
   );

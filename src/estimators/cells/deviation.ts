@@ -19,12 +19,12 @@ export interface OwnCell {
 /** Excess kurtosis that delays of one flow are taken to have: an exponential has 6. */
 const KURTOSIS = 6;
 /** Of what the cells differ by, others may have brought this share. */
-const MOST_FOREIGN = 0.2;
+const MAX_FOREIGN = 0.2;
 /** What is expected of others may be exceeded by this factor. */
 const FOREIGN_BEYOND = 4;
 
 /** Degrees of freedom below which an interval would say nothing. */
-const LEAST_FREEDOM = 1.5;
+const MIN_FREEDOM = 1.5;
 
 /** `groups`: cells among which packets were shared out; what one group lacks another may hold again. */
 export function deviationOfCells(
@@ -46,10 +46,10 @@ export function deviationOfCells(
     plain += cells.length - 1;
     freedom += (worth * (cells.length - 1)) / cells.length;
   }
-  if (freedom < LEAST_FREEDOM) {
+  if (freedom < MIN_FREEDOM) {
     return { reason: "no-usable-cells", text: "too few cells are the flow's own to see its packets vary" };
   }
-  if (foreign > MOST_FOREIGN * squares) {
+  if (foreign > MAX_FOREIGN * squares) {
     return {
       reason: "too-much-noise",
       text: "its cells hold packets of other flows, which may vary more than its own: the standard deviation is not measurable",

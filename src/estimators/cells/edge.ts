@@ -29,11 +29,11 @@ export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Int
   const share = Math.min(appeared / received, longest / epochNs, 1);
   const alike = Math.sign(valueNs) * share * epochNs;
   const shifts = [alike, alike + Math.sign(valueNs) * apart].map((delayNs) => share * (delayNs - valueNs));
-  const [least, most] = [Math.min(...shifts), Math.max(...shifts)];
+  const [min, max] = [Math.min(...shifts), Math.max(...shifts)];
   return {
     ...mean,
-    valueNs: valueNs + (least + most) / 2,
-    lowNs: lowNs + Math.min(0, least),
-    highNs: highNs + Math.max(0, most),
+    valueNs: valueNs + (min + max) / 2,
+    lowNs: lowNs + Math.min(0, min),
+    highNs: highNs + Math.max(0, max),
   };
 }

@@ -30,8 +30,8 @@ export interface Jitter {
 /** Flows with fewer degrees of freedom say next to nothing of how flows differ. */
 const JUDGED_FREEDOM = 3;
 /** What others count for at least and at most. */
-const LEAST_COMMON = 1;
-const MOST_COMMON = 30;
+const MIN_COMMON = 1;
+const MAX_COMMON = 30;
 
 export function jitterOfFlows({ squares, freedom }: OwnCells): Jitter {
   const total = freedom.reduce((s, x) => s + x, 0);
@@ -58,14 +58,14 @@ function sharedFreedom(squares: Float64Array, freedom: Float64Array): number {
     sumOfSquares += z * z;
     chance += trigamma(d / 2);
   }
-  if (count < 2) return LEAST_COMMON;
+  if (count < 2) return MIN_COMMON;
   return freedomOf((sumOfSquares - (sum * sum) / count) / (count - 1) - chance / count);
 }
 
 /** d with trigamma(d / 2) = variance, by bisection: trigamma falls. */
 function freedomOf(variance: number): number {
-  if (variance <= trigamma(MOST_COMMON / 2)) return MOST_COMMON;
-  let [low, high] = [LEAST_COMMON, MOST_COMMON];
+  if (variance <= trigamma(MAX_COMMON / 2)) return MAX_COMMON;
+  let [low, high] = [MIN_COMMON, MAX_COMMON];
   for (let i = 0; i < 40; i++) {
     const middle = (low + high) / 2;
     if (trigamma(middle / 2) > variance) low = middle;

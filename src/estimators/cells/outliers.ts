@@ -6,8 +6,8 @@ import { median } from "../../base/math/regression.ts";
 import type { NoAnswer } from "../estimator.ts";
 
 /** What a cell's sum may be off by: a minute, and a second for each packet. Delays are shorter, wrong timestamps are off by years. */
-const MOST_NS = 60e9;
-const MOST_PER_PACKET_NS = 1e9;
+const MAX_NS = 60e9;
+const MAX_PER_PACKET_NS = 1e9;
 
 export interface OutlierCells {
   cells: number[];
@@ -24,7 +24,7 @@ export function outlierCells(
   const centre = median(list.map((c) => delaySumNs[c]! / packets[c]!)) ?? 0;
   const out = list.filter((c) => {
     const n = packets[c]!;
-    return Math.abs(delaySumNs[c]! - n * centre) > MOST_NS + n * MOST_PER_PACKET_NS;
+    return Math.abs(delaySumNs[c]! - n * centre) > MAX_NS + n * MAX_PER_PACKET_NS;
   });
   return { cells: out, most: 2 * out.length > list.length };
 }

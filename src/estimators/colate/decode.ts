@@ -40,7 +40,7 @@ export interface Decoded {
 const UNSURE = 2;
 /** How V may fall with the size of flows, p^-gamma: steeper for as long as that makes the cells likelier. */
 const GAMMA_STEP = 0.1;
-const MOST_GAMMA = 0.5;
+const MAX_GAMMA = 0.5;
 
 export function decodeFlows(
   difference: Difference,
@@ -135,7 +135,7 @@ function fitPrior(
   const level = fitAt(0);
   let fit = level;
   // Where each flow has its own jitter, lasting flows show it there.
-  while (!within && fit.gamma < MOST_GAMMA) {
+  while (!within && fit.gamma < MAX_GAMMA) {
     const steeper = fitAt(fit.gamma + GAMMA_STEP);
     if (steeper.deviance >= fit.deviance) break;
     fit = steeper;

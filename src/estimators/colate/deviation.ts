@@ -10,7 +10,7 @@ import type { Decoded } from "./decode.ts";
 import type { Difference } from "./difference.ts";
 
 /** Others' packets that a counter of one's own may hold, of all. */
-const MOST_OTHERS = 0.05;
+const MAX_OTHERS = 0.05;
 
 export function deviationOf(
   decoded: Decoded,
@@ -24,7 +24,7 @@ export function deviationOf(
   for (let e = starts[f]!; e < starts[f + 1]!; e++) {
     const c = cell[e]!;
     const others = Math.max(0, packets[c]! - a[e]!);
-    if (others > MOST_OTHERS * packets[c]!) continue;
+    if (others > MAX_OTHERS * packets[c]!) continue;
     const foreignVariance = foreignOf(others, background, (meanNs[f]! - prior.meanNs) ** 2);
     cells.push({ packets: packets[c]!, delaySumNs: delayNs[c]!, foreignVariance });
   }

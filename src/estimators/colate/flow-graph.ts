@@ -32,7 +32,7 @@ export interface FlowGraph {
 }
 
 /** An edge below so many packets is left to the background: it cannot tell anything. */
-const LEAST = 1e-4;
+const MINIMUM = 1e-4;
 
 export function layFlows(difference: Difference, known: KnownFlows, places: Uint32Array): FlowGraph {
   const { layout, usable } = difference;
@@ -57,7 +57,7 @@ export function layFlows(difference: Difference, known: KnownFlows, places: Uint
       const c = places[f * perFlow + i]!;
       if (usable[c] === 0) continue;
       const share = q[Math.floor(i / m)]! / m;
-      if (p * share < LEAST) continue;
+      if (p * share < MINIMUM) continue;
       const before = seen[c]!;
       const edge = before > starts[f]! ? before - 1 : edges++;
       if (edge !== before - 1) {
@@ -116,7 +116,7 @@ function scale(graph: FlowGraph, difference: Difference): void {
   const share = new Float64Array(n);
   for (let e = 0; e < cell.length; e++) {
     const c = cell[e]!;
-    a[e] = Math.max(LEAST, a[e]! + a[e]! * (1 - rho[e]!) * per[c]!);
+    a[e] = Math.max(MINIMUM, a[e]! + a[e]! * (1 - rho[e]!) * per[c]!);
     share[c]! += a[e]!;
   }
   const spreadSquares = new Float64Array(n);

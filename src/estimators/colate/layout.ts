@@ -85,13 +85,10 @@ export function slotsOf(
   return { multiplier: seedOf(seed, 0) | 1n, edges, slots };
 }
 
-/** For questions, which have no kernels of their own. */
-let lookups: Kernels | undefined;
-
 /** The cells of flows ([low, high] of their hashes): vectors x m per flow, vector-major. */
 export function placesOf(parameters: ColateParameters, seed: bigint, hash: Uint32Array): Uint32Array {
-  lookups ??= new Kernels();
-  const kernels = lookups;
+  // A question has no kernels of its own: these are gone with it.
+  const kernels = new Kernels();
   // Places only: no cell of it is touched, so one is enough.
   const counters = createCounters(kernels, parameters, seed, null, 1);
   const flows = hash.length / 2;

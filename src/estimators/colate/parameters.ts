@@ -15,8 +15,8 @@ export interface ColateParameters extends ParameterValues {
   iterations: number;
 }
 
-export const MOST_VECTORS = 16;
-export const MOST_COUNTERS = 1 << 26;
+export const MAX_VECTORS = 16;
+export const MAX_COUNTERS = 1 << 26;
 /** Four vectors as they are used where loss is to be expected: most packets in the first, one in a hundred in the last. */
 export const LOSSY_VECTORS: readonly number[] = [0.75, 0.2, 0.04, 0.01];
 export const LOSSY_SHARES: readonly number[] = [0.55, 0.25, 0.12, 0.08];
@@ -27,7 +27,7 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
     kind: "integer",
     default: 65_536,
     min: 16,
-    max: MOST_COUNTERS,
+    max: MAX_COUNTERS,
     help: "counters in all vectors together; the same at both ends",
   },
   {
@@ -109,7 +109,7 @@ export function completeColate(values: ParameterValues): ColateParameters {
   const p = { ...values } as ColateParameters;
   if (p.vectors.length === 0) p.vectors = [1];
   const count = p.vectors.length;
-  if (count > MOST_VECTORS) throw wrong(`${count} vectors are too many`, `at most ${MOST_VECTORS}`);
+  if (count > MAX_VECTORS) throw wrong(`${count} vectors are too many`, `at most ${MAX_VECTORS}`);
   p.vectors = wholes("vectors", p.vectors);
   p.shares = p.shares.length > 0 ? wholes("shares", p.shares) : usualShares(p.vectors);
   if (p.shares.length !== count) {
@@ -148,10 +148,10 @@ const ROOM = 4;
 export function forFewFlows(
   p: ColateParameters,
   given: ReadonlySet<string>,
-): { parameters: ColateParameters; mostFlows: number } | null {
+): { parameters: ColateParameters; maxFlows: number } | null {
   const smallest = Math.floor(p.n * Math.min(...p.shares));
   if (given.has("m") || p.m >= M_FEW_FLOWS || smallest < M_FEW_FLOWS) return null;
-  return { parameters: { ...p, m: M_FEW_FLOWS }, mostFlows: Math.floor(p.n / (ROOM * M_FEW_FLOWS)) };
+  return { parameters: { ...p, m: M_FEW_FLOWS }, maxFlows: Math.floor(p.n / (ROOM * M_FEW_FLOWS)) };
 }
 
 /** Packets in a counter from which on the sum of their delays might not fit into b bits: the threshold T. */
@@ -186,5 +186,5 @@ function wholes(name: string, list: readonly number[]): readonly number[] {
 }
 
 export function wrong(message: string, hint: string): UsageError {
-  return new UsageError("bad-parameter", `colate: ${message}`, hint);
+  return new UsageError("bad-parameter", message, hint, { parameter: "colate" });
 }

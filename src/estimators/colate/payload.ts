@@ -18,8 +18,8 @@
 import { BitReader, BitWriter, bitLength } from "../../base/bits.ts";
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
-import type { SealedEpoch } from "../estimator.ts";
 import { saltedSeed } from "../cells/salt.ts";
+import type { SealedEpoch } from "../estimator.ts";
 import { fingerprintOf, layoutOf } from "./layout.ts";
 import type { ColateParameters } from "./parameters.ts";
 
@@ -41,7 +41,7 @@ export interface Counters {
 }
 
 const NAME = "colate payload";
-const MOST_ORDER = 31;
+const MAX_ORDER = 31;
 /** In the first byte, beside b. */
 const SALTED = 128;
 /** Counts below this are sized once for all cells that have them. */
@@ -130,7 +130,7 @@ export function decodeCounters(
     digest: new Uint32Array(n),
   };
   const orders = Array.from({ length: vectors }, () => reader.u8());
-  if (orders.some((k) => k > MOST_ORDER)) throw bad(reader.offset, "the order of a code is above 31");
+  if (orders.some((k) => k > MAX_ORDER)) throw bad(reader.offset, "the order of a code is above 31");
   const bits = new BitReader(reader.bytes(reader.remaining), { file: NAME, baseOffset: reader.offset });
   let packets = 0;
   for (const [v, order] of orders.entries()) {
@@ -186,9 +186,9 @@ export function rebaseCounters(counters: Counters, earlierNs: number): Counters 
 /** The order that makes the counts of cells [from, to) shortest; the smallest of equal ones. */
 function bestOrder(count: Uint32Array, from: number, to: number): number {
   const frequent = new Float64Array(FREQUENT);
-  const sizes = new Float64Array(MOST_ORDER + 1);
+  const sizes = new Float64Array(MAX_ORDER + 1);
   const add = (x: number, times: number) => {
-    for (let k = 0; k <= MOST_ORDER; k++) sizes[k]! += times * (2 * bitLength(x + 2 ** k) - 1 - k);
+    for (let k = 0; k <= MAX_ORDER; k++) sizes[k]! += times * (2 * bitLength(x + 2 ** k) - 1 - k);
   };
   for (let c = from; c < to; c++) {
     const x = count[c]!;
@@ -197,7 +197,7 @@ function bestOrder(count: Uint32Array, from: number, to: number): number {
   }
   for (let x = 0; x < FREQUENT; x++) if (frequent[x]! > 0) add(x, frequent[x]!);
   let best = 0;
-  for (let k = 1; k <= MOST_ORDER; k++) if (sizes[k]! < sizes[best]!) best = k;
+  for (let k = 1; k <= MAX_ORDER; k++) if (sizes[k]! < sizes[best]!) best = k;
   return best;
 }
 

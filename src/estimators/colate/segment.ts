@@ -115,7 +115,7 @@ export function packetSpread({ packets, delayNs }: Difference): number {
 
 /** Deviations from what its packets let expect, beyond which a cell is taken to hold different packets at its ends. */
 const BEYOND = 30;
-const FEWEST = 20;
+const MIN_COUNT = 20;
 
 /**
  * Without enough digest bits, a cell that lost one packet and got another passes for whole, and is off by up to an epoch. Where packets were lost
@@ -126,7 +126,7 @@ export function withoutOutliers(difference: Difference): Difference {
   const wrong = outlierCells(filledCells(packets), delayNs, packets);
   difference.outliers = { cells: wrong.cells.length, most: wrong.most };
   for (const c of wrong.cells) leaveOut(difference, c);
-  if (missing === 0 || appeared === 0 || difference.usedCells < FEWEST) return difference;
+  if (missing === 0 || appeared === 0 || difference.usedCells < MIN_COUNT) return difference;
   const cells = filledCells(packets);
   const fit = fitSmooth({ cells, delaySumNs: delayNs, packets });
   const background = { alpha: fit.second, beta: fit.first };

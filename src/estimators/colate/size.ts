@@ -10,19 +10,19 @@ import {
   completeColate,
   LOSSY_SHARES,
   LOSSY_VECTORS,
-  MOST_COUNTERS,
+  MAX_COUNTERS,
 } from "./parameters.ts";
 import { type Predicted, predictFlows, type Traffic } from "./predict.ts";
 import { memoryBytes } from "./tap.ts";
 
-const USUAL_INTERVAL = 0.05;
-const USUAL_SIZES = [10, 30, 100, 300, 1000, 3000, 10_000];
+const DEFAULT_INTERVAL = 0.05;
+const DEFAULT_SIZES = [10, 30, 100, 300, 1000, 3000, 10_000];
 const CELL_BYTES = 16;
 /** Packets per flow where the number of flows is not known. */
-const USUAL_FLOW = 6;
+const DEFAULT_FLOW = 6;
 /** Share of the delays' variance that is between flows. */
 const BETWEEN_FLOWS = 0.8;
-const FEWEST = 256;
+const MIN_COUNT = 256;
 
 export function sizeColate(request: SizeRequest): SizeAnswer<ColateParameters> {
   const notes: string[] = [];
@@ -30,8 +30,8 @@ export function sizeColate(request: SizeRequest): SizeAnswer<ColateParameters> {
   if (request.loss.length === 0) notes.push("no loss rate given: vectors that stand up to 1 %");
   const traffic = trafficOf(request, notes);
   const { parameters, target } = choose(request, traffic, loss);
-  const interval = request.interval ?? USUAL_INTERVAL;
-  const sizes = [...new Set([...USUAL_SIZES, ...(request.flowSize === null ? [] : [request.flowSize])])]
+  const interval = request.interval ?? DEFAULT_INTERVAL;
+  const sizes = [...new Set([...DEFAULT_SIZES, ...(request.flowSize === null ? [] : [request.flowSize])])]
     .filter((size) => size <= request.packets)
     .sort((a, b) => a - b);
   const predictions = loss.flatMap((rate) =>
@@ -42,7 +42,7 @@ export function sizeColate(request: SizeRequest): SizeAnswer<ColateParameters> {
     `reliability: share of flows whose error is below ${100 * interval} %; taken ${BETWEEN_FLOWS} of the delays' variance to lie between flows`,
   );
   if (request.fixed["b"] === undefined && request.fixed["delay"] === undefined) {
-    notes.push("the longest mean delay is not known: with --set delay=NS fewer bits per counter may do");
+    notes.push("the longest mean delay is not known: with ‘set delay=NS’ fewer bits per counter may do");
   }
   return {
     parameters,
@@ -65,9 +65,9 @@ function describe(
 }
 
 function trafficOf(request: SizeRequest, notes: string[]): Traffic {
-  const flows = request.flowPackets?.length ?? request.flows ?? Math.ceil(request.packets / USUAL_FLOW);
+  const flows = request.flowPackets?.length ?? request.flows ?? Math.ceil(request.packets / DEFAULT_FLOW);
   if (request.flowPackets === null && request.flows === null)
-    notes.push(`flows are not known: ${USUAL_FLOW} packets each, in the mean`);
+    notes.push(`flows are not known: ${DEFAULT_FLOW} packets each, in the mean`);
   const variance = request.variation * request.variation;
   const common = { packets: request.packets, flows, flowVariance: BETWEEN_FLOWS * variance };
   const packetVariance = (1 - BETWEEN_FLOWS) * variance;
@@ -92,7 +92,7 @@ function choose(request: SizeRequest, traffic: Traffic, loss: readonly number[])
   const wanted = request.error !== null || (request.reliability ?? null) !== null;
   const target = wanted ? (request.flowSize ?? 1000) : null;
   const judged = target ?? request.flowSize ?? 1000;
-  const interval = request.interval ?? USUAL_INTERVAL;
+  const interval = request.interval ?? DEFAULT_INTERVAL;
   const build = (n: number, shape: Shape) => complete(request, traffic, n, shape);
   // Flows ten times as large must do as well: they lose a packet in every counter sooner.
   const sizes = [judged, 10 * judged].filter((size) => size <= Math.max(judged, request.packets / 10));
@@ -116,7 +116,7 @@ function choose(request: SizeRequest, traffic: Traffic, loss: readonly number[])
   if (!wanted) {
     const given = request.fixed["n"] as number | undefined;
     const room = request.memoryBytes === null ? null : Math.floor(request.memoryBytes / CELL_BYTES);
-    const n = given ?? (room === null ? 65_536 : Math.min(MOST_COUNTERS, room));
+    const n = given ?? (room === null ? 65_536 : Math.min(MAX_COUNTERS, room));
     for (let m = n; m >= 16; m = Math.floor(m * 0.98)) {
       const found = best(m);
       // Seeds of a flow's counters take room as well.
@@ -139,15 +139,15 @@ function choose(request: SizeRequest, traffic: Traffic, loss: readonly number[])
       ((request.reliability ?? null) === null || found.reliability >= request.reliability!);
     return good ? found.parameters : null;
   };
-  let high = FEWEST;
+  let high = MIN_COUNT;
   let found = enough(high);
   while (!found) {
     high *= 2;
-    if (high > MOST_COUNTERS / 4) {
+    if (high > MAX_COUNTERS / 4) {
       throw new UsageError(
         "bad-parameter",
-        `no number of counters up to ${MOST_COUNTERS / 4} gives flows of ${target} packets what is wanted`,
-        "allow a larger error, larger flows (--flow-size), or less loss",
+        `no number of counters up to ${MAX_COUNTERS / 4} gives flows of ${target} packets what is wanted`,
+        "allow a larger error, larger flows (‘flow-size’), or less loss",
       );
     }
     found = enough(high);

@@ -1,7 +1,7 @@
 /** The updating half of COLATE at one point: counter vectors in kernel memory, one kernel call per batch. */
 import type { PacketBatch } from "../../capture/batch.ts";
-import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
 import { saltedSeed } from "../cells/salt.ts";
+import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
 import { createCounters, placeCounters } from "./layout.ts";
 import { type ColateParameters, fullAt } from "./parameters.ts";
 import { type Counters, emptyCounters, encodeCounters } from "./payload.ts";
@@ -40,7 +40,7 @@ export class ColateTap implements Tap {
   }
 
   isFull(): boolean {
-    return this.#context.kernels.call.colateMost(this.#address) >>> 0 >= this.#fullAt;
+    return this.#context.kernels.call.colateMax(this.#address) >>> 0 >= this.#fullAt;
   }
 
   seal(): SealedEpoch {

@@ -161,7 +161,7 @@ export const flowTable: Estimator<FlowTableParameters> = {
       "Packets, bytes and lost packets of every flow; no delays. Other estimators take their list of flows from it.",
     needs: "A tap at the sender; at both points for loss per flow.",
     cost: "About 26 bytes per flow and epoch (50 with IPv6), and one table lookup per packet.",
-    example: "hoptime observe a.pcap --point A --estimators flows,lds",
+    example: "hoptime observe a.pcap ‘point A’ ‘estimators flows,lds’",
   },
   answers: [],
   needs: { sender: true, delays: false, flows: "none" },

@@ -22,5 +22,5 @@ export function samplesFor(variation: number, error: number): number {
 /** Baselines choose by an error only. */
 export function refuseReliability(name: string, reliability: number | null | undefined): void {
   if (reliability === undefined || reliability === null) return;
-  throw new UsageError("bad-parameter", `${name} is not sized for a reliability`, "give --error");
+  throw new UsageError("bad-parameter", `${name} is not sized for a reliability`, "give ‘error’");
 }

@@ -1,6 +1,7 @@
 /** Mean and deviation of a few delays, with intervals. */
-import { chiSquareQuantile, studentQuantile } from "../../base/math/special.ts";
+
 import { median } from "../../base/math/regression.ts";
+import { chiSquareQuantile, studentQuantile } from "../../base/math/special.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
 
 export interface SampleSums {
@@ -53,7 +54,7 @@ export function describeSamples(
 /** Excess kurtosis that delays are taken to have at least, however few show it: an exponential has 6. */
 const KURTOSIS = 6;
 /** Degrees of freedom below which an interval would say nothing. */
-const LEAST_FREEDOM = 1.5;
+const MIN_FREEDOM = 1.5;
 
 const FEW: NoAnswer = {
   reason: "too-much-noise",
@@ -68,7 +69,7 @@ export function deviationInterval(
   confidence: number,
 ): Interval | NoAnswer {
   const freedom = 2 / (2 / (count - 1) + Math.max(KURTOSIS, kurtosis) / count);
-  if (!(freedom >= LEAST_FREEDOM)) return FEW;
+  if (!(freedom >= MIN_FREEDOM)) return FEW;
   const tail = (1 - confidence) / 2;
   const at = (share: number) => Math.sqrt((variance * freedom) / chiSquareQuantile(share, freedom));
   return { valueNs: Math.sqrt(variance), lowNs: at(1 - tail), highNs: at(tail) };

@@ -17,7 +17,7 @@ import { decodeRows, type LdaRows } from "./payload.ts";
 import { checkStream, type StreamCheck } from "./stream-check.ts";
 
 /** Without digests: wrong rows expected among the usable ones, above which no mean is told. */
-const MOST_FOOLED = 0.05;
+const MAX_FOOLED = 0.05;
 
 export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswer {
   const { parameters, seed, sender, receiver } = input;
@@ -91,7 +91,7 @@ function delays(
 
 /** Why there is no mean, if there is none. */
 function refuse(check: StreamCheck, rows: UsableRows): NoAnswer | null {
-  if (check.fooled > MOST_FOOLED) {
+  if (check.fooled > MAX_FOOLED) {
     return {
       reason: "foreign-packets",
       text: `the ends do not count the same packets (about ${check.foreign} at the receiver only), and without digests (digest=true) rows that seem whole may hold different packets`,

@@ -29,7 +29,7 @@ export const lda: Estimator<LdaParameters> = {
       "Mean and standard deviation of the delay and the number of lost packets, for all packets of a segment together.",
     needs: "A tap at both points, synchronised clocks, and the same packets at both (use the same filter).",
     cost: "16 kB per epoch and point, whatever the number of packets; one hash and one counter update per packet.",
-    example: "hoptime observe a.pcap --point A --estimators lda --lda packets=400000",
+    example: "hoptime observe a.pcap ‘point A’ ‘estimators lda’ ‘lda packets=400000’",
   },
   answers: ["segment"],
   needs: { sender: true, delays: false, flows: "none" },

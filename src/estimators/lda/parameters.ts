@@ -3,11 +3,11 @@ import { UsageError } from "../../base/errors.ts";
 import type { ParameterSpec, ParameterValues } from "../estimator.ts";
 import {
   checkSampling,
+  DEFAULT_COUNTERS,
   leadingZeroSampling,
-  MOST_BANKS,
+  MAX_BANKS,
   PRESET_LOSS,
   tunedSampling,
-  USUAL_COUNTERS,
 } from "./sampling.ts";
 
 export interface LdaParameters extends ParameterValues {
@@ -28,7 +28,7 @@ export const LDA_PARAMETERS: readonly ParameterSpec[] = [
     kind: "integer",
     default: 0,
     min: 0,
-    max: MOST_BANKS,
+    max: MAX_BANKS,
     help: "banks, each tuned to a loss rate; 0: two where packets= is given, else four",
   },
   {
@@ -97,7 +97,8 @@ export const LDA_PARAMETERS: readonly ParameterSpec[] = [
 
 export function completeLda(values: ParameterValues): LdaParameters {
   const p = { ...values } as LdaParameters;
-  const wrong = (message: string, hint: string) => new UsageError("bad-parameter", `lda: ${message}`, hint);
+  const wrong = (message: string, hint: string) =>
+    new UsageError("bad-parameter", message, hint, { parameter: "lda" });
   if (p.sampling.length > 0) {
     checkSampling(p.sampling);
     if (p.banks !== 0 && p.banks !== p.sampling.length) {
@@ -121,8 +122,8 @@ export function completeLda(values: ParameterValues): LdaParameters {
       throw wrong(`banks=${p.banks} have no usual loss rates`, "give loss=, one rate per bank, such as 0.01");
     p.loss = preset;
   } else if (p.banks === 0) p.banks = 4;
-  if (p.banks > MOST_BANKS) throw wrong(`${p.banks} banks are too many`, `at most ${MOST_BANKS}`);
-  if (p.rows === 0) p.rows = Math.floor(USUAL_COUNTERS / p.banks);
+  if (p.banks > MAX_BANKS) throw wrong(`${p.banks} banks are too many`, `at most ${MAX_BANKS}`);
+  if (p.rows === 0) p.rows = Math.floor(DEFAULT_COUNTERS / p.banks);
   if (p.sampling.length === 0) {
     p.sampling =
       p.loss.length > 0 ? tunedSampling(p.packets, p.loss, p.rows, p.alpha) : leadingZeroSampling(p.banks);

@@ -14,8 +14,8 @@ export const PRESET_LOSS: Readonly<Record<number, readonly number[]>> = {
   4: [0.001, 0.01, 0.05, 0.1],
 };
 /** Counters that the banks share when `rows` is left out, as in the paper's evaluation. */
-export const USUAL_COUNTERS = 1024;
-export const MOST_BANKS = 16;
+export const DEFAULT_COUNTERS = 1024;
+export const MAX_BANKS = 16;
 /** Without a known rate of packets: sampling by leading zero bits, 0 in the first bank and so many in the last. */
 const LAST_ZERO_BITS = 12;
 const TWO_32 = 2 ** 32;
@@ -76,8 +76,9 @@ export function checkSampling(sampling: readonly number[]): void {
   if (sampling.some((p) => !(p > 0 && p <= 1)) || sum > 1 + 1e-9) {
     throw new UsageError(
       "bad-parameter",
-      `lda: sampling=${sampling.join("/")} are not probabilities of disjoint samples`,
+      `sampling=${sampling.join("/")} are not probabilities of disjoint samples`,
       "each above 0, all together at most 1, such as 0.12/0.0078",
+      { parameter: "lda" },
     );
   }
 }

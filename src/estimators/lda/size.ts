@@ -13,7 +13,7 @@ import { expectedSample, PRESET_LOSS } from "./sampling.ts";
 /** Mean of |z| for a standard normal z. */
 const MEAN_ABSOLUTE = Math.sqrt(2 / Math.PI);
 const CELL_BYTES = 16;
-const MOST_ROWS = 1 << 20;
+const MAX_ROWS = 1 << 20;
 const HALF_KURTOSIS = 16;
 
 export function sizeLda(request: SizeRequest): SizeAnswer<LdaParameters> {
@@ -54,7 +54,7 @@ function choose(request: SizeRequest, loss: readonly number[]): LdaParameters {
         `two rows in each of ${loss.length} banks take ${2 * CELL_BYTES * loss.length}`,
       );
     }
-    return withRows(Math.min(rows, MOST_ROWS));
+    return withRows(Math.min(rows, MAX_ROWS));
   }
   const { error } = request;
   if (error === null) return withRows((request.fixed["rows"] as number | undefined) ?? 0);
@@ -66,10 +66,10 @@ function choose(request: SizeRequest, loss: readonly number[]): LdaParameters {
   let high = 2;
   while (!enough(high)) {
     high *= 2;
-    if (high > MOST_ROWS) {
+    if (high > MAX_ROWS) {
       throw new UsageError(
         "bad-parameter",
-        `no LDA of up to ${MOST_ROWS} rows per bank reaches an error of ${error}`,
+        `no LDA of up to ${MAX_ROWS} rows per bank reaches an error of ${error}`,
         "allow a larger error, or longer epochs",
       );
     }

@@ -71,8 +71,8 @@ export function checkStream(
   const estimate = weighted / weight;
   const certain = proven > 0 || swapped > 0 || missing < 0;
   const sign = certain || estimate * Math.sqrt(weight) > SIGN;
-  const least = Math.max((proven + swapped) / share, -missing);
-  const foreign = sign ? Math.max(least, estimate) : 0;
+  const minimum = Math.max((proven + swapped) / share, -missing);
+  const foreign = sign ? Math.max(minimum, estimate) : 0;
   let fooled = 0;
   if (!sender.digest && foreign > 0) {
     for (const [bank, p] of sampling.entries()) {

@@ -1,7 +1,8 @@
 /** Which known flows meet in which usable cells, with how many packets: what belief propagation works on (belief.ts has the model). */
+
+import { fitVariance, type VarianceFit } from "../cells/variance.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowSet } from "./flow-set.ts";
-import { fitVariance, type VarianceFit } from "../cells/variance.ts";
 
 /** Flows and the usable cells that hold some of their packets. */
 export interface Graph {

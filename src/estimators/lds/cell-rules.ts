@@ -6,10 +6,11 @@
  *               common mean: beyond the paper
  * Error bars include interference: others' packets in a cell are those beyond the flow's own, and what N of them add is learnt from all cells.
  */
+
+import { type Background, backgroundVariance } from "../cells/background.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowCells } from "./flow-cells.ts";
 import type { FlowSet } from "./flow-set.ts";
-import { type Background, backgroundVariance } from "../cells/background.ts";
 
 export interface CellEstimate {
   meanNs: number;
@@ -112,12 +113,15 @@ export class CellRules {
     own.read(flow);
     const { received, delaySumNs, shares } = this.#sketch;
     const scaled = (j: number) => received[own.cells[j]!]! / shares[own.row[j]!]!;
-    let least = Number.POSITIVE_INFINITY;
+    let minimum = Number.POSITIVE_INFINITY;
     let smallest = -1;
     for (let j = 0; j < own.length; j++) {
       // Of two cells alike the one of the higher rate tells more.
-      if (scaled(j) < least || (scaled(j) === least && shares[own.row[j]!]! > shares[own.row[smallest]!]!)) {
-        least = scaled(j);
+      if (
+        scaled(j) < minimum ||
+        (scaled(j) === minimum && shares[own.row[j]!]! > shares[own.row[smallest]!]!)
+      ) {
+        minimum = scaled(j);
         smallest = j;
       }
     }
@@ -127,7 +131,7 @@ export class CellRules {
     let others = 0;
     let noise = 0;
     for (let j = 0; j < own.length; j++) {
-      if (j !== smallest && !(alpha > 0 && scaled(j) <= (1 + alpha) * least)) continue;
+      if (j !== smallest && !(alpha > 0 && scaled(j) <= (1 + alpha) * minimum)) continue;
       const c = own.cells[j]!;
       sum += delaySumNs[c]!;
       packets += received[c]!;

@@ -1,5 +1,9 @@
 /** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the least error. */
 import { studentQuantile } from "../../base/math/special.ts";
+import { type Background, backgroundVariance, fitBackground } from "../cells/background.ts";
+import { withPacketsInFlight } from "../cells/edge.ts";
+import type { Jitter } from "../cells/jitter.ts";
+import { repeatedShare } from "../cells/salt.ts";
 import type {
   EstimateInput,
   EstimatorAnswer,
@@ -9,10 +13,6 @@ import type {
   NoAnswer,
   SegmentEstimate,
 } from "../estimator.ts";
-import { type Background, backgroundVariance, fitBackground } from "../cells/background.ts";
-import { withPacketsInFlight } from "../cells/edge.ts";
-import type { Jitter } from "../cells/jitter.ts";
-import { repeatedShare } from "../cells/salt.ts";
 import { unansweredSegment } from "../unanswered.ts";
 import { type Beliefs, propagateBeliefs } from "./belief.ts";
 import { type CellEstimate, CellRules } from "./cell-rules.ts";

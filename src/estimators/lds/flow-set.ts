@@ -75,23 +75,23 @@ function countPackets(sketch: DelaySketch, flows: KnownFlows, set: FlowSet): voi
   const { k } = sketch.geometry;
   const rows = fullestRows(sketch);
   const rate = rows.length > 0 ? sketch.rows[rows[0]!]!.rate : 1;
-  const background = new LeastBackground(sketch, rows);
+  const background = new MinBackground(sketch, rows);
   for (let f = 0; f < set.count; f++) {
-    let least = Number.POSITIVE_INFINITY;
+    let minimum = Number.POSITIVE_INFINITY;
     for (const r of rows) {
       let sum = 0;
       const e = f * set.cellsPerFlow + r * k;
       for (let i = 0; i < k; i++) sum += sketch.sent[set.cells[e + i]!]!;
-      least = Math.min(least, sum);
+      minimum = Math.min(minimum, sum);
     }
     const weight = set.weights?.[f] ?? 1;
     const given = flows.packets[f]!;
-    set.atMost[f] = rate === 1 ? least / weight : Number.POSITIVE_INFINITY;
+    set.atMost[f] = rate === 1 ? minimum / weight : Number.POSITIVE_INFINITY;
     set.known[f] = Number.isNaN(given) ? 0 : 1;
     if (set.known[f] === 1) set.packets[f] = given;
-    else if (Number.isFinite(least)) {
-      const [mean, variance] = background.below(least);
-      set.packets[f] = Math.max(Math.min(least, 1), least - mean) / weight / rate;
+    else if (Number.isFinite(minimum)) {
+      const [mean, variance] = background.below(minimum);
+      set.packets[f] = Math.max(Math.min(minimum, 1), minimum - mean) / weight / rate;
       const sampling = (set.packets[f]! * (1 - rate)) / rate;
       set.doubt[f] = variance / (weight * rate) ** 2 + sampling;
     }
@@ -102,7 +102,7 @@ function countPackets(sketch: DelaySketch, flows: KnownFlows, set: FlowSet): voi
  * Packets of others in the emptiest of a flow's row windows: the mean of the least of one draw per row from the windows of the sketch,
  * among draws below what the flow's own window holds.
  */
-class LeastBackground {
+class MinBackground {
   readonly #sorted: Float64Array;
   readonly #meanBelow: Float64Array;
   readonly #squareBelow: Float64Array;
@@ -110,24 +110,24 @@ class LeastBackground {
   constructor(sketch: DelaySketch, rows: readonly number[]) {
     const { columns, k } = sketch.geometry;
     const draws = Math.min(columns, 4096);
-    const least = new Float64Array(rows.length > 0 ? draws : 0).fill(Number.POSITIVE_INFINITY);
+    const minimum = new Float64Array(rows.length > 0 ? draws : 0).fill(Number.POSITIVE_INFINITY);
     for (const [at, r] of rows.entries()) {
-      for (let d = 0; d < least.length; d++) {
+      for (let d = 0; d < minimum.length; d++) {
         // Rows are hashed independently: equal steps with a shift per row are as good as draws.
         const column = (Math.floor((d * columns) / draws) + at * 7919) % columns;
         let sum = 0;
         for (let i = 0; i < k; i++) sum += sketch.sent[r * columns + ((column + i) % columns)]!;
-        least[d] = Math.min(least[d]!, sum);
+        minimum[d] = Math.min(minimum[d]!, sum);
       }
     }
-    this.#sorted = least.sort();
-    this.#meanBelow = new Float64Array(least.length);
-    this.#squareBelow = new Float64Array(least.length);
+    this.#sorted = minimum.sort();
+    this.#meanBelow = new Float64Array(minimum.length);
+    this.#squareBelow = new Float64Array(minimum.length);
     let sum = 0;
     let squares = 0;
-    for (let d = 0; d < least.length; d++) {
-      sum += least[d]!;
-      squares += least[d]! * least[d]!;
+    for (let d = 0; d < minimum.length; d++) {
+      sum += minimum[d]!;
+      squares += minimum[d]! * minimum[d]!;
       this.#meanBelow[d] = sum / (d + 1);
       this.#squareBelow[d] = squares / (d + 1);
     }

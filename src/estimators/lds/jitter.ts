@@ -4,7 +4,7 @@ import type { DelaySketch } from "./difference.ts";
 import type { FlowSet } from "./flow-set.ts";
 
 /** Foreign packets that a cell of one's own may hold, of all. */
-const MOST_OTHERS = 0.02;
+const MAX_OTHERS = 0.02;
 /** Degrees of freedom that jitter must rest on to be believed against what all cells say. */
 export const ENOUGH_FREEDOM = 50;
 
@@ -38,7 +38,7 @@ function rowOf(sketch: DelaySketch, flows: FlowSet, f: number, r: number): typeo
     for (let i = 0; i < k; i++) {
       const c = flows.cells[f * flows.cellsPerFlow + r * k + i]!;
       const packets = sketch.received[c]! / weight;
-      if (sketch.usable[c] === 0 || packets - own > MOST_OTHERS * packets) continue;
+      if (sketch.usable[c] === 0 || packets - own > MAX_OTHERS * packets) continue;
       const sum = sketch.delaySumNs[c]! / weight;
       if (pass === 0) {
         n += packets;

@@ -31,7 +31,7 @@ export const lds: Estimator<LdsParameters> = {
     needs:
       "A tap at both points, synchronised clocks, and names of flows: a flow table (added by observe), flow records, or the question.",
     cost: "1.1 MB of memory per point (4 x 17,500 cells of 16 bytes), whatever the number of flows; one cell update per row and packet.",
-    example: "hoptime observe a.pcap --point A --estimators lds --lds columns=50000",
+    example: "hoptime observe a.pcap ‘point A’ ‘estimators lds’ ‘lds columns=50000’",
   },
   answers: ["segment", "flow"],
   needs: { sender: true, delays: false, flows: "names" },

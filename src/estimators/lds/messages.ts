@@ -50,18 +50,18 @@ export function exchangeMessages(problem: Problem, maxRounds: number, from?: Exc
   const scratch = { means: new Float64Array(noise.length), perEdge: new Float64Array(2 * problem.mostCells) };
   let step = FIRST_STEP;
   let sinceRestart = 0;
-  let least = Number.POSITIVE_INFINITY;
+  let minimum = Number.POSITIVE_INFINITY;
   while (state.change > CONVERGED && sinceRestart < maxRounds) {
     state.change = oneRound(problem, state, scratch, step) / Math.max(1, flows);
     state.rounds++;
     sinceRestart++;
-    if (sinceRestart > 1 && !(state.change <= 2 * least) && step > SMALLEST_STEP) {
+    if (sinceRestart > 1 && !(state.change <= 2 * minimum) && step > SMALLEST_STEP) {
       // Swinging: flows that share many cells overcorrect each other. Smaller steps, from the start.
       step /= 2;
       told.fill(0);
-      least = Number.POSITIVE_INFINITY;
+      minimum = Number.POSITIVE_INFINITY;
       sinceRestart = 0;
-    } else least = Math.min(least, state.change);
+    } else minimum = Math.min(minimum, state.change);
   }
   return state;
 }

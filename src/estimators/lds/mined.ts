@@ -68,7 +68,7 @@ export class LossMiner {
     const weight = this.#flows.weights?.[flow] ?? 1;
     const packets = this.#flows.packets[flow]!;
     let atMost = Number.POSITIVE_INFINITY;
-    let fewest = Number.POSITIVE_INFINITY;
+    let minimum = Number.POSITIVE_INFINITY;
     let best = 0;
     for (const r of this.#rows) {
       const scale = 1 / (weight * rows[r]!.rate);
@@ -82,8 +82,8 @@ export class LossMiner {
       }
       const others = Math.max(0, before - packets);
       atMost = Math.min(atMost, Math.max(0, missing));
-      if (others < fewest) {
-        fewest = others;
+      if (others < minimum) {
+        minimum = others;
         best = missing - this.#share * others;
       }
     }
@@ -93,8 +93,8 @@ export class LossMiner {
 }
 
 /** Others' packets that a cell may hold, of all, to count for the deviation; and packets of the flow that it must hold. */
-const MOST_OTHERS = 0.02;
-const FEWEST_OWN = 4;
+const MAX_OTHERS = 0.02;
+const MIN_OWN = 4;
 
 /** Deviation of a flow's delays from the differences between its cells in each row (../cells/deviation.ts). */
 export function minedDeviation(
@@ -124,7 +124,7 @@ export function minedDeviation(
     if (shares[row] === 1) continue;
     const packets = received[c]! / weight;
     const others = cells.others[j]! / weight;
-    if (packets - others < FEWEST_OWN || others > MOST_OTHERS * packets) continue;
+    if (packets - others < MIN_OWN || others > MAX_OTHERS * packets) continue;
     const foreignVariance = (others * others + cells.doubt[j]! / weight ** 2) * apart;
     groups[row]?.push({ packets, delaySumNs: delaySumNs[c]! / weight, foreignVariance });
   }

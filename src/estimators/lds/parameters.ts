@@ -1,7 +1,7 @@
 /** Parameters of LDS and SDS: the geometry that both ends must share, and how answers are made from it. */
 import { UsageError } from "../../base/errors.ts";
-import type { ParameterSpec, ParameterValues } from "../estimator.ts";
 import { saltedSeed } from "../cells/salt.ts";
+import type { ParameterSpec, ParameterValues } from "../estimator.ts";
 import { fingerprint, type Geometry } from "./geometry.ts";
 import type { Expected } from "./payload.ts";
 import { parseWeights } from "./weights.ts";
@@ -25,16 +25,16 @@ export interface LdsParameters extends SketchParameters {
   digest: "0" | "8" | "16" | "32";
 }
 
-export const MOST_ROWS = 16;
-export const MOST_COLUMNS = 1 << 24;
-const MOST_CELLS = 1 << 26;
+export const MAX_ROWS = 16;
+export const MAX_COLUMNS = 1 << 24;
+const MAX_CELLS = 1 << 26;
 
 const DECODERS: readonly Decoder[] = ["auto", "bp", "background", "smallest", "alpha"];
 
 function shape(k: number): readonly ParameterSpec[] {
   return [
-    { name: "rows", kind: "integer", default: 4, min: 1, max: MOST_ROWS, help: "rows of cells" },
-    { name: "columns", kind: "integer", default: 17_500, min: 1, max: MOST_COLUMNS, help: "cells per row" },
+    { name: "rows", kind: "integer", default: 4, min: 1, max: MAX_ROWS, help: "rows of cells" },
+    { name: "columns", kind: "integer", default: 17_500, min: 1, max: MAX_COLUMNS, help: "cells per row" },
     {
       name: "k",
       kind: "integer",
@@ -123,17 +123,16 @@ export function completeLds(values: ParameterValues): LdsParameters {
   if (p.rates.length !== p.rows) {
     throw new UsageError(
       "bad-parameter",
-      `lds: rows=${p.rows}, but rates has ${p.rates.length} values`,
+      `rows=${p.rows}, but rates has ${p.rates.length} values`,
       "give one rate per row",
+      { parameter: "lds" },
     );
   }
   // Below this the sampling threshold would be no longer what was asked for.
   if (p.rates.some((rate) => !(rate >= 1e-6))) {
-    throw new UsageError(
-      "bad-parameter",
-      "lds: a rate must be at least 0.000001",
-      "such as rates=1/.5/.1/.01",
-    );
+    throw new UsageError("bad-parameter", "a rate must be at least 0.000001", "such as rates=1/.5/.1/.01", {
+      parameter: "lds",
+    });
   }
   return p;
 }
@@ -146,13 +145,16 @@ export function completeSds(values: ParameterValues): SketchParameters {
 
 function check(name: string, p: SketchParameters): void {
   if (p.k > p.columns) {
-    throw new UsageError("bad-parameter", `${name}: k=${p.k} cells do not fit into ${p.columns} columns`);
+    throw new UsageError("bad-parameter", `k=${p.k} cells do not fit into ${p.columns} columns`, undefined, {
+      parameter: name,
+    });
   }
-  if (p.rows * p.columns > MOST_CELLS) {
+  if (p.rows * p.columns > MAX_CELLS) {
     throw new UsageError(
       "bad-parameter",
-      `${name}: ${p.rows} x ${p.columns} cells are too many`,
-      `at most ${MOST_CELLS}`,
+      `${p.rows} x ${p.columns} cells are too many`,
+      `at most ${MAX_CELLS}`,
+      { parameter: name },
     );
   }
   parseWeights(p.weights);

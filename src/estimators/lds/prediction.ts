@@ -130,7 +130,7 @@ export class SketchPrediction {
 
   #smallest(packets: number): number | null {
     const { geometry, flowVariance, packetVariance } = this.#e;
-    let least = Number.POSITIVE_INFINITY;
+    let minimum = Number.POSITIVE_INFINITY;
     let best: { meeting: Meeting; own: number; share: number } | null = null;
     for (const [row, share] of this.#shares.entries()) {
       for (let i = 0; i < geometry.k; i++) {
@@ -138,8 +138,8 @@ export class SketchPrediction {
         const own = this.#count(packets, share);
         const n = own + meeting.others;
         if (n === 0 || !this.#survives(n)) continue;
-        if (n / share < least || (n / share === least && share > best!.share)) {
-          least = n / share;
+        if (n / share < minimum || (n / share === minimum && share > best!.share)) {
+          minimum = n / share;
           best = { meeting, own, share };
         }
       }

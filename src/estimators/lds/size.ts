@@ -19,7 +19,7 @@ import {
   geometryOf,
   LDS_PARAMETERS,
   type LdsParameters,
-  MOST_COLUMNS,
+  MAX_COLUMNS,
   SDS_PARAMETERS,
   type SketchParameters,
 } from "./parameters.ts";
@@ -28,9 +28,9 @@ import { CELL_BYTES, ROW_BYTES, sketchBytes } from "./tap.ts";
 
 /** Representatives of the size classes that predictions are made for. */
 const CLASSES = [10, 100, 700, 2000, 10_000];
-const USUAL_SIZE = 1000;
-const MOST_LOAD = 40;
-const FEWEST_COLUMNS = 16;
+const DEFAULT_SIZE = 1000;
+const MAX_LOAD = 40;
+const MIN_COLUMNS = 16;
 /** Deviation of packets within a flow, of that between flows, where only one number is known. */
 const WITHIN = 1 / 3;
 
@@ -75,7 +75,7 @@ function size<P extends SketchParameters>(request: SizeRequest, kind: Kind<P>): 
   const parameters = choose(wanted);
   const predictions = loss.flatMap((rate) => {
     const prediction = predict(wanted, parameters, rate);
-    const asked = request.flowSize ?? USUAL_SIZE;
+    const asked = request.flowSize ?? DEFAULT_SIZE;
     return [
       { quantity: `mean of flows of ${asked} packets`, ...lineOf(prediction, parameters, asked, rate) },
       ...CLASSES.filter((packets) => packets !== asked).map((packets) => ({
@@ -84,7 +84,7 @@ function size<P extends SketchParameters>(request: SizeRequest, kind: Kind<P>): 
       })),
     ];
   });
-  const x = 0.05 * (request.flowSize ?? USUAL_SIZE);
+  const x = 0.05 * (request.flowSize ?? DEFAULT_SIZE);
   const q = survival(sizes, flows, parameters, x);
   notes.push(
     `section 3: ${(100 * q).toFixed(1)} % of flows of ${Math.round(20 * x)} packets meet at most 5 % foreign ones in a cell`,
@@ -127,12 +127,12 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
   if (request.fixed["columns"] !== undefined) return at(0);
   const cellBytes = request.fixed["bytes"] === true ? CELL_BYTES + 8 : CELL_BYTES;
   if (request.memoryBytes !== null) {
-    const columns = Math.min(MOST_COLUMNS, Math.floor((request.memoryBytes / rows - ROW_BYTES) / cellBytes));
-    if (columns < FEWEST_COLUMNS) {
+    const columns = Math.min(MAX_COLUMNS, Math.floor((request.memoryBytes / rows - ROW_BYTES) / cellBytes));
+    if (columns < MIN_COLUMNS) {
       throw new UsageError(
         "bad-parameter",
         `${request.memoryBytes} bytes are too few for a sketch of flows`,
-        `${rows} rows of ${FEWEST_COLUMNS} cells take ${rows * FEWEST_COLUMNS * cellBytes}`,
+        `${rows} rows of ${MIN_COLUMNS} cells take ${rows * MIN_COLUMNS * cellBytes}`,
       );
     }
     return at(columns);
@@ -145,7 +145,7 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
 function searchColumns<P extends SketchParameters>(wanted: Wanted<P>, at: (columns: number) => P): P {
   const { request, loss } = wanted;
   const error = request.error!;
-  const packets = request.flowSize ?? USUAL_SIZE;
+  const packets = request.flowSize ?? DEFAULT_SIZE;
   const enough = (columns: number) => {
     const parameters = at(columns);
     return loss.every((rate) => {
@@ -154,13 +154,13 @@ function searchColumns<P extends SketchParameters>(wanted: Wanted<P>, at: (colum
     });
   };
   // More flows per cell than this do not pay, and take long to draw.
-  let high = Math.max(FEWEST_COLUMNS, Math.ceil((wanted.flows * at(1).k) / MOST_LOAD));
+  let high = Math.max(MIN_COLUMNS, Math.ceil((wanted.flows * at(1).k) / MAX_LOAD));
   while (!enough(high)) {
     high *= 2;
-    if (high > MOST_COLUMNS) {
+    if (high > MAX_COLUMNS) {
       throw new UsageError(
         "bad-parameter",
-        `no sketch of up to ${MOST_COLUMNS} columns reaches an error of ${error} for flows of ${packets} packets`,
+        `no sketch of up to ${MAX_COLUMNS} columns reaches an error of ${error} for flows of ${packets} packets`,
         "allow a larger error, or ask for larger flows",
       );
     }

@@ -4,7 +4,7 @@ import type { NoAnswer } from "../estimator.ts";
 import type { DelaySketch, RowSummary } from "./difference.ts";
 
 /** Without digests, cells agree by chance: from this share of appeared packets on nothing is answered. */
-const MOST_APPEARED = 0.001;
+const MAX_APPEARED = 0.001;
 /** Whole cells gone dark are no loss where the other cells lose less than this. */
 const DARK_LOSS = 0.5;
 
@@ -40,7 +40,7 @@ export function refuseStream(sketch: DelaySketch): NoAnswer | null {
   }
   if (sketch.outliers.most) return UNTRUSTED;
   const row = fullest(sketch)!;
-  if (!sketch.digests && row.appeared > MOST_APPEARED * row.received) {
+  if (!sketch.digests && row.appeared > MAX_APPEARED * row.received) {
     return {
       reason: "foreign-packets",
       text: `the ends do not count the same packets (at least ${row.appeared} at the receiver only), and without digests (digest=16) cells that seem to agree may not`,

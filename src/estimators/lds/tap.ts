@@ -1,8 +1,8 @@
 /** The tap of LDS and SDS: cells in kernel memory, updated by kernels/sketches/lds.ts, sealed into a payload. */
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
-import type { SealedEpoch, Tap } from "../estimator.ts";
 import { saltedSeed } from "../cells/salt.ts";
+import type { SealedEpoch, Tap } from "../estimator.ts";
 import { emptyCells } from "./cells.ts";
 import { fingerprint, type Geometry, rowSeeds, samplingThreshold } from "./geometry.ts";
 import { encodeCells } from "./payload.ts";

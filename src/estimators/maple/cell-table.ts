@@ -15,8 +15,8 @@ export interface CellSums {
   /** Of (delay - base)^2. */
   squares: bigint;
   /** Infinity and -Infinity where the group is empty. */
-  leastNs: number;
-  mostNs: number;
+  minNs: number;
+  maxNs: number;
 }
 
 /** What a packet of the group is told. */
@@ -73,8 +73,8 @@ export class CellTable {
       const cell = at + (CELL_BYTES / 8) * i;
       return {
         baseNs: f64[cell]!,
-        leastNs: f64[cell + 1]!,
-        mostNs: f64[cell + 2]!,
+        minNs: f64[cell + 1]!,
+        maxNs: f64[cell + 2]!,
         sum: i64[cell + 3]!,
         squares: (u64[cell + 5]! << 64n) | u64[cell + 4]!,
         count: Number(u64[cell + 6]!),
@@ -93,8 +93,8 @@ export function answerOf(sums: CellSums): CellAnswer {
   const offset = Number(sums.sum) / count;
   return {
     meanNs: baseNs + offset,
-    lowNs: sums.leastNs,
-    highNs: sums.mostNs,
+    lowNs: sums.minNs,
+    highNs: sums.maxNs,
     varianceNs2: Math.max(0, Number(sums.squares) / count - offset * offset),
     count,
   };
@@ -122,8 +122,8 @@ export function addSums(a: CellSums, b: CellSums): CellSums {
     count: a.count + b.count,
     sum: a.sum + b.sum,
     squares: a.squares + b.squares,
-    leastNs: Math.min(a.leastNs, b.leastNs),
-    mostNs: Math.max(a.mostNs, b.mostNs),
+    minNs: Math.min(a.minNs, b.minNs),
+    maxNs: Math.max(a.maxNs, b.maxNs),
   };
 }
 

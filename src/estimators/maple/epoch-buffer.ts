@@ -1,28 +1,32 @@
 /**
- * One epoch's packets in kernel memory (kernels/maple/buffer.ts): a fixed number of rows, taken once and never grown. What comes when it is
- * full is counted as shed.
+ * One epoch's packets in kernel memory (kernels/maple/buffer.ts): a fixed number of rows, taken once and never grown. Of more packets than that a sample by
+ * digest is kept; sums are over all of them.
  */
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 
 /** u32 fields, then 8-byte ones, of kernels/maple/buffer.ts. */
 const FIELD = { count: 1, seen: 2, unknown: 3, shed: 4, untold: 5, digest: 6, flow: 7, delay: 8 } as const;
-const WIDE = { bytes: 8, sum: 9, squares: 10, carry: 11, least: 12, most: 13 } as const;
+const WIDE = { bytes: 8, sum: 9, squares: 10, carry: 11, minimum: 12, maximum: 13, base: 14 } as const;
 
-/** Sums over an epoch's packets that have a delay: exact integers. */
+/** Sums over an epoch's packets that have a delay, kept or not: exact integers. */
 export interface EpochTotals {
   /** Rows of the epoch, whether or not their delay is known. */
   seen: number;
   stored: number;
   /** Rows without a delay: no partner at the sender. */
   unknown: number;
-  /** Rows that found the buffer full. */
+  /** Rows with a delay that were not kept: the buffer was full. */
   shed: number;
+  /** Rows that the sums are over: all with a delay. (Records of earlier versions: those stored.) */
+  summed: number;
+  /** What all delays here and in the cells count from; 0 but where clocks are seconds apart. */
+  baseNs: number;
   bytes: number;
   sum: bigint;
   squares: bigint;
-  leastNs: number;
-  mostNs: number;
+  minNs: number;
+  maxNs: number;
 }
 
 /** Bytes per row: digest, flow key, delay; IPID and flow number where flows are listed. */
@@ -33,7 +37,6 @@ export class EpochBuffer {
   readonly address: number;
   readonly #kernels: Kernels;
   readonly #lists: boolean;
-  #flows = 0;
 
   constructor(kernels: Kernels, capacity: number, flowLimit: number, nsPerByte: number) {
     this.#kernels = kernels;
@@ -43,10 +46,7 @@ export class EpochBuffer {
 
   begin(): void {
     this.#kernels.call.mapleBufferReset(this.address);
-    if (!this.#lists) return;
-    this.#freeFlows();
-    this.#flows = this.#kernels.call.flowsNew(0) >>> 0;
-    this.#kernels.call.mapleBufferFlows(this.address, this.#flows);
+    if (this.#lists) this.#kernels.call.mapleBufferForgetFlows(this.address);
   }
 
   append(batch: PacketBatch, from: number, to: number): void {
@@ -81,11 +81,13 @@ export class EpochBuffer {
       stored: seen - unknown - shed,
       unknown,
       shed,
+      summed: seen - unknown,
+      baseNs: seen > unknown ? f64[at + WIDE.base]! : 0,
       bytes: f64[at + WIDE.bytes]!,
       sum: i64[at + WIDE.sum]!,
       squares: (u64[at + WIDE.carry]! << 64n) | u64[at + WIDE.squares]!,
-      leastNs: f64[at + WIDE.least]!,
-      mostNs: f64[at + WIDE.most]!,
+      minNs: f64[at + WIDE.minimum]!,
+      maxNs: f64[at + WIDE.maximum]!,
     };
   }
 
@@ -114,13 +116,7 @@ export class EpochBuffer {
   }
 
   free(): void {
-    this.#freeFlows();
     this.#kernels.call.mapleBufferFree(this.address);
-  }
-
-  #freeFlows(): void {
-    if (this.#flows !== 0) this.#kernels.call.flowsFree(this.#flows);
-    this.#flows = 0;
   }
 
   #word(name: keyof typeof FIELD): number {

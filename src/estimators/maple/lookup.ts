@@ -21,8 +21,15 @@ import { falsePositive } from "./dimension.ts";
 import { FLOW_DELAYS_KIND, FlowDelays } from "./flow-delays.ts";
 import { FlowIndex, KIND_AT, type RangeReader } from "./flow-index.ts";
 import { type Identity, storeSeed } from "./identity.ts";
-import { decodeCells, decodePartHead, decodePayloadHead, PART_HEAD_BYTES, type PartHead } from "./payload.ts";
-import { FILTER_HEAD_BYTES } from "./stores/filter-memory.ts";
+import {
+  decodeCells,
+  decodePartHead,
+  decodePayloadHead,
+  PART_HEAD_BYTES,
+  type PartHead,
+  readBase,
+} from "./payload.ts";
+import { FILTER_HEAD_BYTES, readFilterHead } from "./stores/filter-memory.ts";
 import { openStore } from "./stores/open.ts";
 import { isBuilt, type PacketStore, type StoreGeometry } from "./stores/packet-store.ts";
 import { RIBBON_HEAD_BYTES, ribbonLayout } from "./stores/ribbon.ts";
@@ -31,7 +38,7 @@ import { tailBytes } from "./stores/svbf.ts";
 /** Reading a store whole costs about this many bytes' worth of one range read. */
 const BYTES_PER_RANGE_READ = 4096;
 /** No IP packet is longer: bounds what an unknown size may hide. */
-const MOST_BYTES = 65_535;
+const MAX_BYTES = 65_535;
 
 export class MaplePayload implements PacketLookup {
   readonly parts: readonly MaplePart[];
@@ -113,6 +120,11 @@ export class MaplePayload implements PacketLookup {
     return 1 - this.parts.reduce((none, part) => none * (1 - part.absentAccepted), 1);
   }
 
+  /** Of the worst part. */
+  get boundsHold(): number {
+    return Math.min(1, ...this.parts.map((p) => p.boundsHold));
+  }
+
   free(): void {
     for (const part of this.parts) part.free();
   }
@@ -129,6 +141,7 @@ export class MaplePart {
   readonly #kernels: Kernels;
   readonly #read: RangeReader;
   #cells: CellAnswer[] | null = null;
+  #baseNs: number | null = null;
   readonly #whole = new Map<Identity, PacketStore>();
   readonly #unions = new Map<number, CellAnswer>();
   #index: FlowIndex | FlowDelays | null = null;
@@ -145,9 +158,16 @@ export class MaplePart {
     return this.#cells;
   }
 
+  /** What the cells' delays count from. */
+  get baseNs(): number {
+    const { hasBase, sections } = this.head;
+    this.#baseNs ??= hasBase ? readBase(this.#read(sections.cells.offset, sections.cells.bytes)) : 0;
+    return this.#baseNs;
+  }
+
   #readCells(offset: number, bytes: number): CellAnswer[] {
     const { compact, geometry, totals } = this.head;
-    const cells = decodeCells(this.#read(offset, bytes), compact).map(answerOf);
+    const cells = decodeCells(this.#read(offset, bytes), compact, this.baseNs).map(answerOf);
     if (cells.length === (totals.stored > 0 ? geometry.groups : 0)) return cells;
     const message = `${cells.length} sums for ${geometry.groups} groups`;
     throw new FormatError("bad-record", "maple cells", 0, message);
@@ -180,26 +200,50 @@ export class MaplePart {
 
   /** All packets of a flow, in the order of their delays; null where it is not kept. Flows that look the same are told together, as guesses. */
   flowPackets(hash: bigint): PacketAnswers | null {
-    const lists = this.flowDelays?.find(hash) ?? [];
-    if (lists.length === 0) return null;
-    const kind = (lists.length === 1 ? MATCH : MULTI_MATCH) << 16;
-    const words = Uint32Array.from(
-      lists.flatMap((codes) => Array.from(codes, (c) => [c | kind, c | (c << 16)]).flat()),
-    );
-    const answers = emptyAnswers(words.length / 2);
-    this.#tell(answers, words);
-    return answers;
+    const lists = this.flowCandidates(hash);
+    return lists.length === 0 ? null : joinAnswers(lists);
   }
 
-  /** As the structure was filled; the hash table and COMB by their larger bound. */
+  /** The packets of each flow that looks like this one: mostly one, of 13 bits of its hash. */
+  flowCandidates(hash: bigint): PacketAnswers[] {
+    const lists = this.flowDelays?.find(hash) ?? [];
+    const kind = (lists.length === 1 ? MATCH : MULTI_MATCH) << 16;
+    return lists.map((codes) => {
+      const answers = emptyAnswers(codes.length);
+      this.#tell(answers, Uint32Array.from(Array.from(codes, (c) => [c | kind, c | (c << 16)]).flat()));
+      return lists.length === 1 ? answers : { ...answers, guess: true };
+    });
+  }
+
+  /** As the structure was filled; COMB by its larger bound. */
   get absentAccepted(): number {
     const { geometry, totals, sections } = this.head;
     if (totals.stored === 0) return 0;
     // Shortened numbers have as many groups fewer as bits: the share is the same.
     if (isBuilt(geometry.kind)) return geometry.groups / 2 ** geometry.codeBits;
-    if (geometry.kind !== "svbf" && geometry.kind !== "pbf") return 1;
+    if (geometry.kind === "table") {
+      const { packets, size } = this.#filterHead();
+      return -Math.expm1(-packets / size);
+    }
+    if (geometry.kind === "comb") return 1;
     const bits = 8 * Math.max(sections.digest.bytes, sections["flow-ipid"].bytes);
     return 1 - (1 - falsePositive(totals.stored / bits, geometry.hashes)) ** geometry.groups;
+  }
+
+  /**
+   * Filters know every packet that they were given, and a ribbon each exactly. A table keeps the last packet of a slot: of n packets in m slots, a share of (1 - e^-x)/x is
+   * left, x = n/m, and others are told what took their place. A partitioned filter leaves packets out, and tells a share of them another group.
+   */
+  get boundsHold(): number {
+    const { geometry, totals } = this.head;
+    if (totals.stored === 0 || (geometry.kind !== "table" && geometry.kind !== "pbf")) return 1;
+    const { packets, leftOut, size } = this.#filterHead();
+    if (geometry.kind === "table") {
+      const load = packets / size;
+      return load === 0 ? 1 : -Math.expm1(-load) / load;
+    }
+    const wrong = leftOut * this.absentAccepted;
+    return (packets - leftOut) / (packets - leftOut + wrong);
   }
 
   lookup(identity: Identity, keys: BigUint64Array, wireBytes?: ArrayLike<number>): PacketAnswers {
@@ -221,6 +265,12 @@ export class MaplePart {
   free(): void {
     for (const store of this.#whole.values()) store.free();
     this.#whole.clear();
+  }
+
+  /** Of either identity's store: both were given the same packets. */
+  #filterHead(): { packets: number; leftOut: number; size: number } {
+    const name = this.head.sections.digest.bytes > 0 ? "digest" : "flow-ipid";
+    return readFilterHead(this.#section(name)(0, FILTER_HEAD_BYTES), `maple ${this.head.geometry.kind}`);
   }
 
   #geometry(identity: Identity): StoreGeometry {
@@ -316,7 +366,7 @@ export class MaplePart {
   }
 
   #tell(answers: PacketAnswers, words: Uint32Array, wireBytes?: ArrayLike<number>): void {
-    const { cells } = this;
+    const { cells, baseNs } = this;
     const { nsPerByte, totals } = this.head;
     for (let i = 0; i < answers.count; i++) {
       const kind = words[2 * i]! >>> 16;
@@ -329,11 +379,12 @@ export class MaplePart {
       const size = wireBytes?.[i] ?? 0;
       const known = nsPerByte === 0 || size > 0;
       answers.kind[i] = kind;
-      answers.valueNs[i] = cell.meanNs + nsPerByte * (known ? size : totals.bytes / totals.stored);
-      // A queueing delay was rounded to whole ns when it was stored.
-      const slack = nsPerByte === 0 ? 0 : 1;
-      answers.lowNs[i] = cells[range & 0xffff]!.lowNs + nsPerByte * (known ? size : 0) - slack;
-      answers.highNs[i] = cells[range >>> 16]!.highNs + nsPerByte * (known ? size : MOST_BYTES) + slack;
+      answers.valueNs[i] = baseNs + cell.meanNs + nsPerByte * (known ? size : totals.bytes / totals.summed);
+      // A queueing delay was rounded to whole ns when it was stored; delays of decades have no single ns.
+      const slack = (nsPerByte === 0 ? 0 : 1) + Math.abs(baseNs) * 2 ** -52;
+      answers.lowNs[i] = baseNs + cells[range & 0xffff]!.lowNs + nsPerByte * (known ? size : 0) - slack;
+      answers.highNs[i] =
+        baseNs + cells[range >>> 16]!.highNs + nsPerByte * (known ? size : MAX_BYTES) + slack;
       answers.varianceNs2[i] = cell.varianceNs2;
       answers.groupPackets[i] = cell.count;
     }

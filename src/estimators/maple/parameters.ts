@@ -154,7 +154,8 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
 
 export function completeParameters(values: ParameterValues): MapleParameters {
   const p = { ...values } as MapleParameters;
-  const bad = (message: string, hint: string) => new UsageError("bad-parameter", `--maple: ${message}`, hint);
+  const bad = (message: string, hint: string) =>
+    new UsageError("bad-parameter", message, hint, { parameter: "maple" });
   if (!isBuilt(p.store)) {
     // Streaming stores need centres before the packets, and keep no packets to list flows from.
     if (p.centres === "exact") p.centres = "hybrid";

@@ -25,6 +25,8 @@
  *         +---------------------+-----+-------+------+-------+------+------------+----------+-------+
  *   then the sections, each at a multiple of 8; bytes 0 where there is none.
  *   cell (48 bytes): base f64 | least f64 | most f64 | sum of (delay - base) i64 | sum of squares u96 | count u32
+ *   flags: 1 queueing delays, 2 compact cells, 4 the sums are over all packets with a delay (seen - unknown), not only over those stored, 8 delays count from a base, an
+ *   f64 in front of the cells: sums, least, most and cells are beyond it
  *   compact cell (flag 2): count | base - the one before | base - least | most - base | sum | squares, all LEB128; the 2nd and 5th zigzag; count alone where it is 0
  */
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
@@ -40,6 +42,9 @@ export const CELL_BYTES = 48;
 export const SECTIONS = ["cells", "digest", "flow-ipid", "index"] as const;
 export type Section = (typeof SECTIONS)[number];
 
+const FLAGS = { queueing: 1, compact: 2, sumsOfAll: 4, base: 8 } as const;
+const BASE_BYTES = 8;
+
 export interface PartHead {
   geometry: StoreGeometry;
   /** Groups that were wanted; an epoch's own centres may be fewer. */
@@ -49,6 +54,8 @@ export interface PartHead {
   /** Cells are written in few bytes. */
   compact: boolean;
   totals: EpochTotals;
+  /** Delays count from a base, which lies in front of the cells (`readBase`); `totals` has 0 until that is read. */
+  hasBase: boolean;
   /** From the start of the part; bytes 0 where there is none. */
   sections: Record<Section, { offset: number; bytes: number }>;
 }
@@ -62,8 +69,10 @@ export interface PartContents {
   sections: Partial<Record<Section, Uint8Array>>;
 }
 
-export function encodeCells(cells: readonly CellSums[], compact = false): Uint8Array {
+/** `baseNs`: what the delays count from; it lies in front of the cells where it is not 0. */
+export function encodeCells(cells: readonly CellSums[], compact = false, baseNs = 0): Uint8Array {
   const out = new ByteWriter(cells.length * CELL_BYTES);
+  if (baseNs !== 0) out.f64(baseNs);
   let before = 0n;
   for (const cell of cells) {
     if (compact) {
@@ -71,16 +80,16 @@ export function encodeCells(cells: readonly CellSums[], compact = false): Uint8A
       if (cell.count === 0) continue;
       const base = BigInt(cell.baseNs);
       putBig(out, zigzag(base - before));
-      putBig(out, zigzag(base - BigInt(cell.leastNs)));
-      putBig(out, zigzag(BigInt(cell.mostNs) - base));
+      putBig(out, zigzag(base - BigInt(cell.minNs)));
+      putBig(out, zigzag(BigInt(cell.maxNs) - base));
       putBig(out, zigzag(cell.sum));
       putBig(out, cell.squares);
       before = base;
       continue;
     }
     out.f64(cell.baseNs);
-    out.f64(cell.leastNs);
-    out.f64(cell.mostNs);
+    out.f64(cell.minNs);
+    out.f64(cell.maxNs);
     out.i64(BigInt.asIntN(64, cell.sum));
     out.u64(cell.squares & 0xffff_ffff_ffff_ffffn);
     out.u32(Number((cell.squares >> 64n) & 0xffff_ffffn));
@@ -89,31 +98,31 @@ export function encodeCells(cells: readonly CellSums[], compact = false): Uint8A
   return out.finish();
 }
 
-export function decodeCells(bytes: Uint8Array, compact = false): CellSums[] {
-  const reader = new ByteReader(bytes, { file: "maple cells" });
+export function decodeCells(bytes: Uint8Array, compact = false, baseNs = 0): CellSums[] {
+  const reader = new ByteReader(bytes.subarray(baseNs === 0 ? 0 : BASE_BYTES), { file: "maple cells" });
   const cells: CellSums[] = [];
   let before = 0n;
   while (reader.remaining > 0) {
     if (compact) {
       const count = Number(takeBig(reader));
       if (count === 0) {
-        const none = { leastNs: Infinity, mostNs: -Infinity, sum: 0n, squares: 0n };
+        const none = { minNs: Infinity, maxNs: -Infinity, sum: 0n, squares: 0n };
         cells.push({ baseNs: Number(before), count, ...none });
         continue;
       }
       before += unzigzag(takeBig(reader));
-      const leastNs = Number(before - unzigzag(takeBig(reader)));
-      const mostNs = Number(before + unzigzag(takeBig(reader)));
+      const minNs = Number(before - unzigzag(takeBig(reader)));
+      const maxNs = Number(before + unzigzag(takeBig(reader)));
       const sum = unzigzag(takeBig(reader));
-      cells.push({ baseNs: Number(before), leastNs, mostNs, sum, squares: takeBig(reader), count });
+      cells.push({ baseNs: Number(before), minNs, maxNs, sum, squares: takeBig(reader), count });
       continue;
     }
     // Whole cells only: decodePartHead has checked it.
-    const [baseNs, leastNs, mostNs] = [reader.f64(), reader.f64(), reader.f64()];
+    const [baseNs, minNs, maxNs] = [reader.f64(), reader.f64(), reader.f64()];
     const sum = reader.i64();
     const low = reader.u64();
     const high = BigInt(reader.u32());
-    cells.push({ baseNs, leastNs, mostNs, sum, squares: (high << 64n) | low, count: reader.u32() });
+    cells.push({ baseNs, minNs, maxNs, sum, squares: (high << 64n) | low, count: reader.u32() });
   }
   return cells;
 }
@@ -142,7 +151,12 @@ export function encodePart(part: PartContents): Uint8Array {
   const { geometry, totals } = part;
   const out = new ByteWriter(1024);
   out.u8(STORE_KINDS.indexOf(geometry.kind));
-  out.u8((part.nsPerByte === 0 ? 0 : 1) | (part.compact ? 2 : 0));
+  out.u8(
+    (part.nsPerByte === 0 ? 0 : FLAGS.queueing) |
+      (part.compact ? FLAGS.compact : 0) |
+      (totals.summed === totals.stored ? 0 : FLAGS.sumsOfAll) |
+      (totals.baseNs === 0 ? 0 : FLAGS.base),
+  );
   out.u8(geometry.codeBits);
   out.u8(geometry.hashes);
   out.u32(geometry.groups);
@@ -164,8 +178,8 @@ export function encodePart(part: PartContents): Uint8Array {
   out.i64(totals.sum);
   out.u64(totals.squares & 0xffff_ffff_ffff_ffffn);
   out.u64(totals.squares >> 64n);
-  out.f64(totals.leastNs);
-  out.f64(totals.mostNs);
+  out.f64(totals.minNs);
+  out.f64(totals.maxNs);
   for (const name of SECTIONS) {
     const bytes = part.sections[name];
     if (!bytes) continue;
@@ -181,7 +195,8 @@ export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
   const bad = (at: number, message: string) => new FormatError("bad-record", "maple part", at, message);
   const kind = STORE_KINDS[reader.u8()];
   if (kind === undefined) throw bad(0, "an unknown kind of store");
-  const compact = (reader.u8() & 2) !== 0;
+  const flags = reader.u8();
+  const compact = (flags & FLAGS.compact) !== 0;
   const codeBits = reader.u8();
   const hashes = reader.u8();
   const groups = reader.u32();
@@ -212,13 +227,22 @@ export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
     stored,
     unknown,
     shed,
+    summed: (flags & FLAGS.sumsOfAll) === 0 ? stored : seen - unknown,
+    baseNs: 0,
     bytes: volume,
     sum,
     squares,
-    leastNs: reader.f64(),
-    mostNs: reader.f64(),
+    minNs: reader.f64(),
+    maxNs: reader.f64(),
   };
-  const cellBytes = compact && stored > 0 ? sections.cells.bytes : stored > 0 ? groups * CELL_BYTES : 0;
+  const hasBase = (flags & FLAGS.base) !== 0;
+  const cellBytes =
+    compact && stored > 0
+      ? sections.cells.bytes
+      : stored > 0
+        ? groups * CELL_BYTES + (hasBase ? BASE_BYTES : 0)
+        : 0;
+  if (hasBase && sections.cells.bytes < BASE_BYTES) throw bad(1, "there is no base in front of the cells");
   if (codeBits > 16 || groups > 0xffff || sections.cells.bytes !== cellBytes) {
     throw bad(2, `${groups} groups of ${codeBits} bits with ${sections.cells.bytes} bytes of sums cannot be`);
   }
@@ -228,8 +252,16 @@ export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
     nsPerByte,
     compact,
     totals,
+    hasBase,
     sections,
   };
+}
+
+/** What a part's delays count from, where it says that they do: the head of its cells. */
+export function readBase(cells: Uint8Array): number {
+  const baseNs = new ByteReader(cells.subarray(0, BASE_BYTES), { file: "maple cells" }).f64();
+  if (Number.isSafeInteger(baseNs / 2 ** 20) && baseNs !== 0) return baseNs;
+  throw new FormatError("bad-record", "maple cells", 0, `${baseNs} cannot be what delays count from`);
 }
 
 export function encodePayload(parts: readonly Uint8Array[]): Uint8Array {
@@ -295,8 +327,9 @@ export function decodeParts(payload: Uint8Array): PartContents[] {
       const { offset: at, bytes: length } = head.sections[name];
       if (length > 0) sections[name] = part.subarray(at, at + length);
     }
-    const { geometry, k, nsPerByte, compact, totals } = head;
-    return { geometry, k, nsPerByte, compact, totals, sections };
+    const { geometry, k, nsPerByte, compact, hasBase } = head;
+    const baseNs = hasBase && sections.cells ? readBase(sections.cells) : 0;
+    return { geometry, k, nsPerByte, compact, totals: { ...head.totals, baseNs }, sections };
   });
 }
 
@@ -339,11 +372,13 @@ function joins(a: PartContents, b: PartContents): boolean {
   )
     return false;
   if (SECTIONS.some((s) => (a.sections[s]?.length ?? 0) !== (b.sections[s]?.length ?? 0))) return false;
-  const [cellsA, cellsB] = [
-    decodeCells(a.sections.cells!, a.compact),
-    decodeCells(b.sections.cells!, b.compact),
-  ];
+  if (a.totals.baseNs !== b.totals.baseNs) return false;
+  const [cellsA, cellsB] = [cellsOf(a), cellsOf(b)];
   return cellsA.every((cell, i) => cell.baseNs === cellsB[i]!.baseNs);
+}
+
+function cellsOf({ sections, compact, totals }: PartContents): CellSums[] {
+  return sections.cells ? decodeCells(sections.cells, compact, totals.baseNs) : [];
 }
 
 function joinParts(a: PartContents, b: PartContents): PartContents {
@@ -352,22 +387,22 @@ function joinParts(a: PartContents, b: PartContents): PartContents {
     stored: a.totals.stored + b.totals.stored,
     unknown: a.totals.unknown + b.totals.unknown,
     shed: a.totals.shed + b.totals.shed,
+    summed: a.totals.summed + b.totals.summed,
+    baseNs: a.totals.stored > 0 ? a.totals.baseNs : b.totals.baseNs,
     bytes: a.totals.bytes + b.totals.bytes,
     sum: a.totals.sum + b.totals.sum,
     squares: a.totals.squares + b.totals.squares,
-    leastNs: Math.min(a.totals.leastNs, b.totals.leastNs),
-    mostNs: Math.max(a.totals.mostNs, b.totals.mostNs),
+    minNs: Math.min(a.totals.minNs, b.totals.minNs),
+    maxNs: Math.max(a.totals.maxNs, b.totals.maxNs),
   };
   if (a.totals.stored === 0) return { ...b, totals };
   if (b.totals.stored === 0) return { ...a, totals };
-  const [cellsA, cellsB] = [
-    decodeCells(a.sections.cells!, a.compact),
-    decodeCells(b.sections.cells!, b.compact),
-  ];
+  const [cellsA, cellsB] = [cellsOf(a), cellsOf(b)];
   const sections: PartContents["sections"] = {
     cells: encodeCells(
       cellsA.map((cell, i) => addSums(cell, cellsB[i]!)),
       a.compact,
+      totals.baseNs,
     ),
   };
   for (const name of ["digest", "flow-ipid"] as const) {

@@ -33,9 +33,9 @@ import {
 import { isBuilt } from "./stores/packet-store.ts";
 
 const CHOICES = [4, 8, 16, 32, 50, 64, 100, 128, 200, 256, 400, 512, 800, 1024, 2048, 4096];
-const USUAL_ABSENT = 0.1;
+const DEFAULT_ABSENT = 0.1;
 /** Wrong answers of the hash table that table 1 is tuned for. */
-const USUAL_WRONG = 0.02;
+const DEFAULT_WRONG = 0.02;
 const RIBBON_OVERHEAD = 1.018;
 /** Epochs differ: room for so much more than the packets given. */
 const HEADROOM = 1.1;
@@ -88,7 +88,7 @@ function choose(request: SizeRequest, notes: string[]): MapleParameters {
     const enough = CHOICES.find((k) => packetErrors(k, request.variation).median <= error);
     if (enough === undefined) {
       const message = `no number of groups up to ${CHOICES.at(-1)} makes the median error of a packet ${error}`;
-      throw new UsageError("bad-parameter", message, "take a larger --error");
+      throw new UsageError("bad-parameter", message, "take a larger ‘error’");
     }
     values["k"] = enough;
   }
@@ -96,17 +96,17 @@ function choose(request: SizeRequest, notes: string[]): MapleParameters {
   if (fixed["capacity"] === undefined) values["capacity"] = Math.round(HEADROOM * request.packets);
   if (fixed["flows"] === undefined && request.flows !== null)
     values["flows"] = Math.round(HEADROOM * request.flows);
-  const wanted = absent ?? USUAL_ABSENT;
+  const wanted = absent ?? DEFAULT_ABSENT;
   const { store } = values;
   if (isBuilt(store as MapleParameters["store"])) {
     if (fixed["check"] === undefined && absent !== null)
       values["check"] = ribbonCodeBits(k, absent) - codeBitsOf(k);
     if (request.flows === null && values["index"] !== "false") {
-      notes.push("--flows is not given: the index is counted for flows of 6 packets");
+      notes.push("no number of flows given: the index is sized for flows of 6 packets");
     }
   } else if (store === "table") {
     if (fixed["bits"] === undefined)
-      values["bits"] = round(dimensionTable(absent ?? USUAL_WRONG, k).bitsPerPacket);
+      values["bits"] = round(dimensionTable(absent ?? DEFAULT_WRONG, k).bitsPerPacket);
   } else {
     const { f, theta } = values as MapleParameters;
     const dimension = store === "comb" ? dimensionComb(wanted, f, theta) : dimensionSvbf(wanted, k);
@@ -148,7 +148,7 @@ function fitMemory(chosen: MapleParameters, request: SizeRequest, notes: string[
   }
   if (low === 0) {
     const message = `${limit} bytes hold no store of packets`;
-    throw new UsageError("bad-parameter", message, "--set store=svbf needs the least");
+    throw new UsageError("bad-parameter", message, "‘set store=svbf’ needs the least memory");
   }
   notes.push(`the memory holds ${low} packets of an epoch: the others are shed, and counted`);
   return { ...chosen, capacity: low, flows: Math.min(chosen.flows, low) };

@@ -303,30 +303,6 @@ describe("delays of flows", () => {
 });
 
 describe("a tap", () => {
-  test("sheds what its capacity does not hold, counts it, and answers for the rest", () => {
-    const rows = honestRows("shed", 3000);
-    const sealed = sealRows("k=16,check=10,capacity=1000", rows);
-    expect(sealed.packets).toBe(3000);
-    const payload = MaplePayload.of(kernels, sealed.payload);
-    expect(payload.parts[0]!.head.totals).toMatchObject({ seen: 3000, stored: 1000, shed: 2000, unknown: 0 });
-    const { kind } = payload.lookup("digest", digestsOf(rows));
-    expect(kind.subarray(0, 1000).every((k) => k === MATCH)).toBe(true);
-    // 2,000 strangers at 16 / 2^14: two or so by chance.
-    expect(kind.subarray(1000).filter((k) => k !== NO_MATCH).length).toBeLessThan(20);
-    const answer = maple.estimate({
-      parameters: parseParameters(maple, "k=16,check=10,capacity=1000"),
-      seed: DEFAULT_SEED,
-      sender: null,
-      receiver: sealed,
-      flows: null,
-      confidence: 0.9,
-      epochNs: 1e9,
-    });
-    expect(answer.notes.join()).toMatch(/2000 of 3000 packets were shed/);
-    expect(answer.segment!.coverage).toBeCloseTo(1 / 3, 9);
-    payload.free();
-  });
-
   test("takes no memory beyond what it states, however long it runs", () => {
     const fresh = new Kernels();
     const tap = maple.createTap(

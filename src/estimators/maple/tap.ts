@@ -25,7 +25,7 @@ import { isBuilt, type PacketStore, type StoreGeometry } from "./stores/packet-s
 import { RibbonStore } from "./stores/ribbon.ts";
 
 const PACKETS_PER_GROUP = 16;
-const LEAST_GROUPS = 8;
+const MIN_GROUPS = 8;
 
 export class MapleTap implements Tap {
   readonly memoryBytes: number;
@@ -121,7 +121,9 @@ export class MapleTap implements Tap {
     const cells = new CellTable(kernels, this.#epochCentres(count));
     const codes = kernels.alloc(2 * count);
     cells.assign(buffer.delays, codes, count);
-    const sections: PartContents["sections"] = { cells: encodeCells(cells.sums(), this.#compact) };
+    const sections: PartContents["sections"] = {
+      cells: encodeCells(cells.sums(), this.#compact, buffer.totals().baseNs),
+    };
     for (const identity of identitiesOf(this.#parameters)) {
       const geometry = geometryOf(this.#parameters, cells.groups, storeSeed(this.#seed, identity));
       const store = this.#storeOf(geometry, this.#columnOf(identity), codes, count);
@@ -150,7 +152,7 @@ export class MapleTap implements Tap {
     const histogram = histogramOf(this.#kernels, this.#buffer.delays, count);
     const { k, s0 } = this.#parameters;
     // A group costs about 14 bytes: in a small epoch fewer groups than k, or their sums would cost more than the packets.
-    const groups = Math.min(k, Math.max(LEAST_GROUPS, Math.ceil(count / PACKETS_PER_GROUP)));
+    const groups = Math.min(k, Math.max(MIN_GROUPS, Math.ceil(count / PACKETS_PER_GROUP)));
     if (this.#parameters.store === "mixed") return pairedCentres(histogram, groups, s0);
     return epochCentres(histogram, groups, { scale: "log", s0Ns: s0 });
   }
@@ -189,7 +191,9 @@ export class MapleTap implements Tap {
       return this.#sealed({}, 0);
     }
     const sums = this.#cells.sums();
-    const sections: PartContents["sections"] = { cells: encodeCells(sums, this.#compact) };
+    const sections: PartContents["sections"] = {
+      cells: encodeCells(sums, this.#compact, this.#buffer.totals().baseNs),
+    };
     for (const [identity, store] of this.#stores) {
       store.close(sums.map((s) => s.count));
       sections[identity] = store.body();

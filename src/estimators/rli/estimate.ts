@@ -61,7 +61,7 @@ function readLink({ counters, total }: RliSketch, { drain }: RliParameters): Lin
     nsPerByte: drain > 0 ? 8e9 / drain : 0,
     measuredNsPerByte: counters.busy >= BUSY_GAPS ? total.busyNs / total.busyBytes : null,
     bucket: counters.hurried > Math.max(3, HURRIED_SHARE * counters.packets),
-    clockNs: Math.sqrt(total.stamps / packets) + ROUNDING_NS,
+    clockNs: Math.sqrt(total.timestamps / packets) + ROUNDING_NS,
     dragNs: total.drag / packets,
   };
 }

@@ -120,8 +120,9 @@ export function completeRli(values: ParameterValues): RliParameters {
   if (parameters.select === "all" && parameters.rate !== 1) {
     throw new UsageError(
       "bad-parameter",
-      "--rli: rate is for select=hold or select=flows",
+      "rate is for select=hold or select=flows",
       "write e.g. select=hold,rate=0.001",
+      { parameter: "rli" },
     );
   }
   return parameters;

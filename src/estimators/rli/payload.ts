@@ -63,10 +63,10 @@ export interface DelaySums {
 
 /** What only the epoch as a whole tells. */
 export interface EpochSums extends DelaySums {
-  least: number;
-  most: number;
+  minimum: number;
+  maximum: number;
   /** Sum over packets of the squared error of the references' times, as their sender says. */
-  stamps: number;
+  timestamps: number;
   /** Gaps that the link was busy for. */
   busyBytes: number;
   busyNs: number;
@@ -102,19 +102,19 @@ export interface RliSketch {
 /** In the order of the payload. */
 const FLOATS = [
   "squares",
-  "least",
-  "most",
+  "minimum",
+  "maximum",
   "errors",
   "misses",
-  "stamps",
+  "timestamps",
   "busyBytes",
   "busyNs",
   "drag",
 ] as const satisfies readonly (keyof EpochSums)[];
 
 function noSums(): EpochSums {
-  const numbers = { squares: 0, least: 0, most: 0, errors: 0, misses: 0, excess: 0, idle: 0 };
-  return { sum: 0n, ...numbers, stamps: 0, busyBytes: 0, busyNs: 0, drag: 0 };
+  const numbers = { squares: 0, minimum: 0, maximum: 0, errors: 0, misses: 0, excess: 0, idle: 0 };
+  return { sum: 0n, ...numbers, timestamps: 0, busyBytes: 0, busyNs: 0, drag: 0 };
 }
 
 export function noCounters(): Counters {
@@ -208,10 +208,10 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
   for (const name of FLOATS) total[name] = reader.f64();
   total.excess = reader.zigzag();
   total.idle = reader.zigzag();
-  const { squares, errors, misses, stamps, busyBytes, busyNs, drag, least, most } = total;
-  if (![squares, errors, misses, stamps, busyBytes, busyNs, drag].every((x) => x >= 0 && x < Infinity))
+  const { squares, errors, misses, timestamps, busyBytes, busyNs, drag, minimum, maximum } = total;
+  if (![squares, errors, misses, timestamps, busyBytes, busyNs, drag].every((x) => x >= 0 && x < Infinity))
     throw bad("sums of squares are not numbers from 0 on");
-  if (counters.answered > 0 && !(Number.isFinite(least) && least <= most && Number.isFinite(most)))
+  if (counters.answered > 0 && !(Number.isFinite(minimum) && minimum <= maximum && Number.isFinite(maximum)))
     throw bad("least and most delay are out of order");
   if (counters.answered + counters.unanswered + counters.unselected + counters.shed !== counters.packets)
     throw bad("packets do not add up");
@@ -333,15 +333,15 @@ export function mergeRli(a: RliSketch, b: RliSketch): RliSketch {
   const counters = noCounters();
   for (const name of COUNTERS) counters[name] = a.counters[name] + b.counters[name];
   const empty = a.counters.answered === 0 || b.counters.answered === 0;
-  const { least, most } = a.counters.answered === 0 ? b.total : a.total;
+  const { minimum, maximum } = a.counters.answered === 0 ? b.total : a.total;
   return {
     ...a,
     counters,
     total: {
       ...addNumbers(a.total, b.total),
       sum: BigInt.asIntN(64, a.total.sum + b.total.sum),
-      least: empty ? least : Math.min(a.total.least, b.total.least),
-      most: empty ? most : Math.max(a.total.most, b.total.most),
+      minimum: empty ? minimum : Math.min(a.total.minimum, b.total.minimum),
+      maximum: empty ? maximum : Math.max(a.total.maximum, b.total.maximum),
     },
     flows: joinFlows([a.flows, b.flows]),
   };

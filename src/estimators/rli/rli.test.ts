@@ -205,8 +205,8 @@ describe("epochs", () => {
     expect(byFlow(merged)).toEqual(byFlow(whole));
     expect(merged.total).toMatchObject({
       sum: whole.total.sum,
-      least: whole.total.least,
-      most: whole.total.most,
+      minimum: whole.total.minimum,
+      maximum: whole.total.maximum,
     });
     expect(merged.counters).toMatchObject({ packets: 380, answered: 380, oneSided: whole.counters.oneSided });
   });
@@ -275,10 +275,10 @@ test("quantiles are those of the interpolated delays", () => {
   for (let i = 1; i < 1000; i++) rows.push(regular(i));
   rows.push(reference(1000, 200_000));
   const { flows } = ask(seal(rows, "quantiles=true"), "quantiles=true");
-  const [half, most] = [flows[0]!.quantiles![0]!, flows[0]!.quantiles![2]!];
+  const [half, maximum] = [flows[0]!.quantiles![0]!, flows[0]!.quantiles![2]!];
   expect(half).toMatchObject({ share: 0.5 });
   expect(half.valueNs / 150_000).toBeCloseTo(1, 2);
-  expect(most.valueNs / 199_000).toBeCloseTo(1, 2);
+  expect(maximum.valueNs / 199_000).toBeCloseTo(1, 2);
 });
 
 describe("references in a capture", () => {

@@ -27,7 +27,7 @@ export const rli: Estimator<RliParameters> = {
     needs:
       "Reference packets that share the queue (hoptime reference, or any STAMP sender), synchronised clocks, and a tap at the receiver only.",
     cost: "One reference packet per some hundred packets on the wire; about 60 bytes per flow and epoch.",
-    example: "hoptime observe b.pcap --point B --estimators rli",
+    example: "hoptime observe b.pcap ‘point B’ ‘estimators rli’",
   },
   answers: ["segment", "flow"],
   needs: { sender: false, delays: false, flows: "none" },

@@ -45,7 +45,7 @@ export const SIZE_ERRORS: readonly { utilisation: number; errors: readonly (read
   },
 ];
 
-const USUAL_FLOW = 100;
+const DEFAULT_FLOW = 100;
 const FLOW_BYTES = 128;
 /** Of the index: slots of 8 bytes, a power of two, at most half full. */
 const INDEX_BYTES = 8;
@@ -62,10 +62,10 @@ export function sizeRli(request: SizeRequest): SizeAnswer<RliParameters> {
     throw new UsageError(
       "bad-parameter",
       "rli is not sized for a reliability: medians are what its basis tells",
-      "give --error, with --flow-size",
+      "give ‘error’, with ‘flow-size’",
     );
   const notes: string[] = [];
-  const flowSize = request.flowSize ?? USUAL_FLOW;
+  const flowSize = request.flowSize ?? DEFAULT_FLOW;
   const every = request.error === null ? null : chooseEvery(request.error, flowSize);
   const parameters = choose(request, every ?? Math.max(...SIZE_EVERY), notes);
   const predictions = SIZE_ERRORS.map(({ utilisation }): SizePrediction => {
@@ -82,9 +82,9 @@ export function sizeRli(request: SizeRequest): SizeAnswer<RliParameters> {
   const references = { every, perSecond, bitsPerSecond: 8 * REFERENCE_BYTES * perSecond };
   notes.unshift(
     every === null
-      ? `references paced by utilisation, one for 10 to 300 packets, at most ${perSecond.toPrecision(3)} per second: hoptime reference --interface DEV --drain RATE`
-      : `one reference for ${every} packets: hoptime reference --rate ${Math.max(1, Math.ceil(perSecond))}`,
-    "basis: the reference traffic through one queue (node scripts/bench.mjs rli --parts size); delays that change faster between references are told worse",
+      ? `references paced by utilisation, one for 10 to 300 packets, at most ${perSecond.toPrecision(3)} per second: hoptime reference ‘interface DEV’ ‘drain RATE’`
+      : `one reference for ${every} packets: hoptime reference ‘rate ${Math.max(1, Math.ceil(perSecond))}’`,
+    "basis: the reference traffic through one queue (bench/rli.ts, part size); the error is larger where delays change faster between references",
     "losses do not matter to it: delays are those of packets that arrive",
   );
   const flows = request.flows ?? parameters.max;
@@ -125,15 +125,15 @@ function between(points: readonly number[], value: number): [number, number] {
 function chooseEvery(error: number, flowSize: number): number {
   const worst = (every: number) =>
     Math.max(...SIZE_ERRORS.map(({ utilisation }) => predictError(utilisation, every, flowSize)));
-  const [least, most] = [SIZE_EVERY[0], SIZE_EVERY.at(-1)!];
-  if (worst(least) > error) {
+  const [minimum, maximum] = [SIZE_EVERY[0], SIZE_EVERY.at(-1)!];
+  if (worst(minimum) > error) {
     throw new UsageError(
       "bad-parameter",
-      `one reference for ${least} packets, the most that is sensible, leaves flows of ${flowSize} packets an error of ${worst(least).toPrecision(2)}`,
-      "allow a larger error, ask for larger flows (--flow-size), or use lds",
+      `one reference for ${minimum} packets, the most that is sensible, leaves flows of ${flowSize} packets an error of ${worst(minimum).toPrecision(2)}`,
+      "allow a larger error, ask for larger flows (‘flow-size’), or use lds",
     );
   }
-  let every: number = most;
+  let every: number = maximum;
   while (worst(every) > error) every--;
   return every;
 }
@@ -148,22 +148,22 @@ function choose(request: SizeRequest, every: number, notes: string[]): RliParame
   if (parameters.drain === 0)
     notes.push("give the link's rate as drain=BIT/S: packets' own transmission is left out");
   if (request.memoryBytes === null || "max" in request.fixed) return parameters;
-  let most = Math.floor((request.memoryBytes - BUFFERED_BYTES * parameters.buffer) / FLOW_BYTES);
-  while (most > 0 && memory({ ...parameters, max: most }) > request.memoryBytes)
-    most = Math.floor(0.98 * most);
-  if (most < 1)
+  let maximum = Math.floor((request.memoryBytes - BUFFERED_BYTES * parameters.buffer) / FLOW_BYTES);
+  while (maximum > 0 && memory({ ...parameters, max: maximum }) > request.memoryBytes)
+    maximum = Math.floor(0.98 * maximum);
+  if (maximum < 1)
     throw new UsageError(
       "bad-parameter",
       `${request.memoryBytes} bytes are too few for an RLI`,
       `its buffer alone takes ${BUFFERED_BYTES * parameters.buffer}`,
     );
-  if (wanted !== null && most < wanted) {
-    const share = (most / request.flows!).toPrecision(2);
+  if (wanted !== null && maximum < wanted) {
+    const share = (maximum / request.flows!).toPrecision(2);
     notes.push(
-      `the table holds ${most} flows: sample them with select=flows,rate=${share}, or let idle ones go`,
+      `the table holds ${maximum} flows: sample them with select=flows,rate=${share}, or let idle ones go`,
     );
   }
-  return { ...parameters, max: wanted === null ? most : Math.min(most, wanted) };
+  return { ...parameters, max: wanted === null ? maximum : Math.min(maximum, wanted) };
 }
 
 /** With a full table. */

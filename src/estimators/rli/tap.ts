@@ -98,10 +98,8 @@ export class RliTap implements Tap {
         ]!;
     }
     const sums = (call.rliSums(this.#address) >>> 0) >>> 3;
-    const [squares, least, most, errors, misses, stamps, busyBytes, busyNs, drag] = this.#kernels.f64.slice(
-      sums + 1,
-      sums + 10,
-    );
+    const [squares, minimum, maximum, errors, misses, timestamps, busyBytes, busyNs, drag] =
+      this.#kernels.f64.slice(sums + 1, sums + 10);
     const { estimator, quantiles } = this.#parameters;
     const answered = counters.answered > 0;
     const doubt = this.#kernels.f64[sums + 12]! ** 2;
@@ -114,13 +112,13 @@ export class RliTap implements Tap {
         sum: this.#kernels.i64[sums]!,
         squares: squares!,
         // An empty epoch has neither; 0 is what a reader ignores.
-        least: answered ? least! : 0,
-        most: answered ? most! : 0,
+        minimum: answered ? minimum! : 0,
+        maximum: answered ? maximum! : 0,
         errors: errors! + doubt,
         misses: misses! + doubt / Math.max(1, counters.answered),
         excess: Number(this.#kernels.i64[sums + 10]!),
         idle: Number(this.#kernels.i64[sums + 11]!),
-        stamps: stamps!,
+        timestamps: timestamps!,
         busyBytes: busyBytes!,
         busyNs: busyNs!,
         drag: drag!,

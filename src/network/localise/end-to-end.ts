@@ -1,6 +1,6 @@
 /** The whole path, over the epochs that every segment tells about: else parts of different times would be added up. */
 import { burstiness, burstyLossRate, countLoss } from "./loss.ts";
-import { type Latency, type LossRate, overallLatency } from "./segment-estimate.ts";
+import { type LossRate, overallLatency, type SegmentLatency } from "./segment-estimate.ts";
 import type { EpochRow } from "./verdicts.ts";
 
 export interface EndToEnd {
@@ -8,7 +8,7 @@ export interface EndToEnd {
   readonly sent: number;
   readonly lost: number;
   readonly loss: LossRate | null;
-  readonly latency: Omit<Latency, "stdevNs" | "packets"> | null;
+  readonly latency: Omit<SegmentLatency, "stdevNs" | "packets"> | null;
 }
 
 export function endToEnd(

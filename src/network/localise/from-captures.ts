@@ -42,13 +42,13 @@ export interface CapturedLocalisation {
 const DEPENDENCE = 25;
 const EPOCHS = 60;
 /** More are refused: hardly a packet would be in each. */
-const MOST_EPOCHS = 100_000;
+const MAX_EPOCHS = 100_000;
 
 export async function localiseCaptures(options: LocaliseCapturesOptions): Promise<CapturedLocalisation> {
   const { files } = options;
   if (files.length < 2) {
     throw new UsageError(
-      "bad-flag",
+      "bad-option",
       "a path needs captures of two points or more",
       "hoptime localise P1.pcap P2.pcap P3.pcap",
     );
@@ -103,13 +103,13 @@ function epochShifts(reports: readonly CompareReport[], epochNs: number): bigint
   let behindNs = 0;
   return reports.map((report) => {
     const shift = BigInt(Math.round(behindNs / epochNs)) * BigInt(Math.round(epochNs));
-    behindNs += stampedDelay(report);
+    behindNs += timestampedDelay(report);
     return shift;
   });
 }
 
 /** Of a segment, with whatever its clocks are off. A correction of the clocks takes the smallest difference away: put it back. */
-function stampedDelay({ clock, segment }: CompareReport): number {
+function timestampedDelay({ clock, segment }: CompareReport): number {
   const { floor } = clock as unknown as ClockVerdict;
   return clock.mode === "asis" || floor === null ? (segment.latency?.meanNs ?? 0) : floor.levelNs;
 }
@@ -124,7 +124,7 @@ function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock
     );
   if (negative.length > 0 && clock === "asis")
     notes.push(
-      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks disagree, or points are out of order. Sums and spikes hold, delays of single segments do not; --clock relative tells them above their least`,
+      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks disagree, or points are out of order. Sums and spikes hold, delays of single segments do not; ‘clock relative’ gives them relative to their minimum`,
     );
   return notes;
 }
@@ -132,11 +132,12 @@ function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock
 function checkEpoch(epochNs: number, { before }: CompareReport): void {
   if (before.firstNs === null || before.lastNs === null) return;
   const spanNs = Number(BigInt(before.lastNs) - BigInt(before.firstNs));
-  if (spanNs / epochNs <= MOST_EPOCHS) return;
+  if (spanNs / epochNs <= MAX_EPOCHS) return;
   throw new UsageError(
-    "bad-flag",
-    `--epoch: ${formatDuration(epochNs)} makes ${Math.ceil(spanNs / epochNs).toLocaleString("en-US")} epochs of ${before.file}`,
-    `give at least ${formatDuration(spanNs / MOST_EPOCHS)}; an epoch needs packets to have a mean`,
+    "bad-option",
+    `${formatDuration(epochNs)} makes ${Math.ceil(spanNs / epochNs).toLocaleString("en-US")} epochs of ${before.file}`,
+    `give at least ${formatDuration(spanNs / MAX_EPOCHS)}; an epoch needs packets to have a mean`,
+    { parameter: "epoch", value: epochNs },
   );
 }
 
@@ -158,23 +159,27 @@ function nothingMatched(
     "no packet was seen at two neighbouring points",
     filter === undefined
       ? "are the files in path order, of the same time, and with headers kept (hoptime inspect FILE)?"
-      : "does --filter pass anything, and are the files in path order and of the same time?",
+      : "does ‘filter’ pass anything, and are the files in path order and of the same time?",
   );
 }
 
 function pointNames(files: string[], names: string[] | undefined): string[] {
   if (names && names.length !== files.length) {
     throw new UsageError(
-      "bad-flag",
-      `--names: ${names.length} names for ${files.length} captures`,
+      "bad-option",
+      `${names.length} names for ${files.length} captures`,
       "give one name per capture",
+      { parameter: "names", value: names },
     );
   }
   const again = files.find((f, i) => files.indexOf(f) !== i);
   if (again !== undefined)
-    throw new UsageError("bad-flag", `${again} is given twice`, "give the capture of each point once");
+    throw new UsageError("bad-option", `${again} is given twice`, "give the capture of each point once");
   if (names?.some((n) => n.trim() === ""))
-    throw new UsageError("bad-flag", "--names: a name is empty", "give one name per capture: --names a,b,c");
+    throw new UsageError("bad-option", "a name is empty", "give one name per capture, e.g. ‘names a,b,c’", {
+      parameter: "names",
+      value: names,
+    });
   const plain = files.map((f) =>
     basename(f)
       .replace(/\.gz$/, "")
@@ -182,7 +187,11 @@ function pointNames(files: string[], names: string[] | undefined): string[] {
   );
   const chosen = names ?? (new Set(plain).size === plain.length ? plain : files);
   if (new Set(chosen).size !== chosen.length)
-    throw new UsageError("bad-flag", "two points have the same name", "use --names a,b,c");
+    throw new UsageError(
+      "bad-option",
+      "two points have the same name",
+      "give them names, e.g. ‘names a,b,c’",
+    );
   return chosen;
 }
 

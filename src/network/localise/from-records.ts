@@ -24,7 +24,10 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
 } {
   const { points } = options;
   if (points.length < 2)
-    throw new UsageError("bad-flag", "--path: a path needs two points or more", "--path A,B,C");
+    throw new UsageError("bad-option", "a path needs two points or more", "e.g. ‘path A,B,C’", {
+      parameter: "path",
+      value: points,
+    });
   const archive = RecordArchive.open(options.directory);
   const notes: string[] = [];
   const rows: { from: string; to: string; row: ReturnType<typeof seriesOf>[number] }[] = [];
@@ -55,8 +58,8 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
       "no-records",
       `no epoch of ${points.join(" → ")} has an answer${notes.length > 0 ? `: ${foldNotes(notes)[0]}` : ""}`,
       notes.length > 0
-        ? "observe all points with the same estimator, parameters, --epoch and --seed, over the same time"
-        : "hoptime query DIR --between A B says why",
+        ? "observe all points with the same estimator, parameters, ‘epoch’ and ‘seed’, over the same time"
+        : "hoptime query shows why",
     );
   let originNs = BigInt(first.row.startNs);
   for (const { row } of rows) if (BigInt(row.startNs) < originNs) originNs = BigInt(row.startNs);

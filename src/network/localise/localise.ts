@@ -14,10 +14,10 @@ import {
   checkEstimate,
   epochValue,
   intervalWidth,
-  type Latency,
   type LossRate,
   overallLatency,
   type SegmentEstimate,
+  type SegmentLatency,
   standardError,
 } from "./segment-estimate.ts";
 import {
@@ -43,7 +43,7 @@ export interface LocalisedSegment {
   readonly lost: number;
   readonly loss: LossRate | null;
   /** Null: no epoch has an answer. */
-  readonly latency: Latency | null;
+  readonly latency: SegmentLatency | null;
   /** Of the end-to-end mean; null where that is unknown or not positive (clock offsets). */
   readonly share: number | null;
 }

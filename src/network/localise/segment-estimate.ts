@@ -24,7 +24,7 @@ export interface SegmentEstimate {
   readonly lostError?: number | undefined;
 }
 
-export interface Latency {
+export interface SegmentLatency {
   readonly meanNs: number;
   readonly lowNs: number;
   readonly highNs: number;
@@ -75,7 +75,7 @@ export function epochValue(e: SegmentEstimate, width: number): EpochValue {
 }
 
 /** The mean over epochs, weighed by packets; null where no epoch has an answer. */
-export function overallLatency(estimates: readonly SegmentEstimate[], width: number): Latency | null {
+export function overallLatency(estimates: readonly SegmentEstimate[], width: number): SegmentLatency | null {
   let packets = 0;
   let sum = 0;
   let squares = 0;

@@ -129,7 +129,14 @@ export class SpikeTracker {
       });
     }
     // Longer runs than the longest rule are of no use once a spike is open; before, they tell where it began.
-    if (this.#open && this.#run.length > LONGEST_RUN) this.#run.shift();
+    const useful = this.#open ? LONGEST_RUN : this.#settings.windowEpochs;
+    if (this.#run.length > useful) this.#run.shift();
+  }
+
+  /** Drops the spikes that ended before this epoch of the series. */
+  forget(before: number): void {
+    const kept = this.spikes.findIndex((spike) => spike.last >= before || !spike.closed);
+    this.spikes.splice(0, kept < 0 ? this.spikes.length : kept);
   }
 
   get #open(): SeriesSpike | undefined {
@@ -151,8 +158,8 @@ export class SpikeTracker {
     let best = Number.NEGATIVE_INFINITY;
     for (const { epochs, lasting, fleeting } of SUSTAINED) {
       if (this.#run.length < epochs) break;
-      const least = Math.min(...this.#run.slice(-epochs).map((r) => r.score));
-      best = Math.max(best, least + lasting + fleeting * independence);
+      const minimum = Math.min(...this.#run.slice(-epochs).map((r) => r.score));
+      best = Math.max(best, minimum + lasting + fleeting * independence);
     }
     return best;
   }
@@ -200,6 +207,11 @@ export class SpikeStream {
 
   get spikes(): readonly SeriesSpike[] {
     return this.#tracker.spikes;
+  }
+
+  /** Drops the spikes that ended before this epoch of the series. */
+  forget(before: number): void {
+    this.#tracker.forget(before);
   }
 
   /** The baseline the epoch was judged by: null while there are too few epochs before it. */

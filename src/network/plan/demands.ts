@@ -9,12 +9,13 @@ import { FormatError } from "../../base/errors.ts";
 import { looksLikeRocketfuel, splitFields } from "../topology/line-formats.ts";
 import { lineError, meaningfulLines } from "../topology/text-lines.ts";
 import type { Topology } from "../topology/topology.ts";
-import { countPaths, type Graph, type PathDag, shortestPathDag } from "./shortest-paths.ts";
+import { countPaths, type Graph, type PathDag, requireAllPairs, shortestPathDag } from "./shortest-paths.ts";
 
 /** Volume from router s to router t at s * routers + t, in any one unit. */
 export type DemandMatrix = Float64Array;
 
 export function parseDemands(text: string, file: string, topology: Topology): DemandMatrix {
+  requireAllPairs(topology);
   const size = topology.routers.length;
   const demands = new Float64Array(size * size);
   const index = new Map(topology.routers.map((router, i) => [router.name, i]));

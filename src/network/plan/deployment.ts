@@ -7,7 +7,14 @@
  */
 import { UsageError } from "../../base/errors.ts";
 import { routerIndex, type Topology } from "../topology/topology.ts";
-import { compileGraph, countPaths, type Graph, type Path, shortestPathDag } from "./shortest-paths.ts";
+import {
+  compileGraph,
+  countPaths,
+  type Graph,
+  type Path,
+  requireAllPairs,
+  shortestPathDag,
+} from "./shortest-paths.ts";
 import { UncutPaths } from "./uncut-paths.ts";
 
 export interface Deployment {
@@ -129,6 +136,7 @@ export interface MeasurementCost {
 
 /** What a deployment has to measure: uncut shortest paths between those that measure. */
 export function measurementCost(topology: Topology, deployed: Deployment): MeasurementCost {
+  requireAllPairs(topology);
   const graph = compileGraph(topology);
   const internal = internalMeasurements(graph, deployed.mRouters);
   const everyone = deployed.mRouters.size + deployed.mServers.size === topology.routers.length;

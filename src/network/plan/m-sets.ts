@@ -12,7 +12,14 @@
 import { UsageError } from "../../base/errors.ts";
 import { byName, type Topology } from "../topology/topology.ts";
 import type { Deployment } from "./deployment.ts";
-import { compileGraph, countPaths, type Path, pathsTo, shortestPathDag } from "./shortest-paths.ts";
+import {
+  compileGraph,
+  countPaths,
+  type Path,
+  pathsTo,
+  requireAllPairs,
+  shortestPathDag,
+} from "./shortest-paths.ts";
 
 export interface MSetMember {
   readonly target: string;
@@ -40,6 +47,7 @@ export interface MSetOptions {
 
 export function mSets(topology: Topology, deployed: Deployment, options: MSetOptions = {}): MSet[] {
   const { pairs = "once", limit = 100_000 } = options;
+  requireAllPairs(topology);
   const graph = compileGraph(topology);
   const name = (router: number) => topology.routers[router]!.name;
   const measures = (router: number) => deployed.mRouters.has(router) || deployed.mServers.has(router);

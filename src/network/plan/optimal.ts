@@ -109,6 +109,6 @@ function tooLarge(topology: Topology, why: string): UsageError {
   return new UsageError(
     "not-supported",
     `${topology.name} is too large for optimal-small: ${why}`,
-    "use --strategy greedy, which is mostly near the best (docs/network.md)",
+    "use ‘strategy greedy’, which is usually close to the optimum (docs/network.md)",
   );
 }

@@ -9,7 +9,8 @@ import { formatPlan } from "../../present/text/plan-text.ts";
 import { byName, type Topology, TopologyBuilder } from "../topology/topology.ts";
 import { parseTopology } from "../topology/topology-format.ts";
 import { type DemandMatrix, parseDemands, transit } from "./demands.ts";
-import { type Plan, planUpgrades } from "./plan.ts";
+import { deployment, measurementCost } from "./deployment.ts";
+import { type Plan, planUpgrades, STRATEGIES } from "./plan.ts";
 import { compileGraph, countAllPaths, equalCostPaths, pathsTo, shortestPathDag } from "./shortest-paths.ts";
 import { UncutPaths } from "./uncut-paths.ts";
 
@@ -449,5 +450,33 @@ describe("where there is nothing to measure", () => {
     expect(both.notes.join()).toContain("a to e");
     const fine = planUpgrades(apart, { upgrade: 1, demands: parseDemands("a,c,1\n", "d.csv", apart) });
     expect(fine.notes).toEqual([]);
+  });
+});
+
+describe("maps that are too large", () => {
+  const line = (routers: number) => {
+    const builder = new TopologyBuilder();
+    for (let i = 0; i < routers; i++) builder.router(`r${i}`);
+    for (let i = 1; i < routers; i++) builder.bothWays(i - 1, i);
+    return builder.finish("large");
+  };
+
+  it("of 100,000 routers are refused in one line, at once", () => {
+    const topology = line(100_000);
+    const message = "large: 100,000 routers; the paths of all pairs are found for at most 5,000";
+    for (const strategy of STRATEGIES)
+      expect(() => planUpgrades(topology, { upgrade: 1, strategy })).toThrow(message);
+    expect(() => parseDemands("r0,r1,1\n", "d.csv", topology)).toThrow(message);
+    expect(() => measurementCost(topology, deployment(topology, ["r0"]))).toThrow(message);
+  });
+
+  it("of links beyond measure too", () => {
+    const builder = new TopologyBuilder();
+    const n = 1200;
+    for (let i = 0; i < n; i++) builder.router(`r${i}`);
+    for (let a = 0; a < n; a++) for (let b = 0; b < a; b++) builder.link(a, b);
+    expect(() => planUpgrades(builder.finish("dense"), { upgrade: 1 })).toThrow(
+      "dense: 719,400 links of 1,200 routers; the paths of all pairs are found for at most 416,666",
+    );
   });
 });

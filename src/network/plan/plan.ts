@@ -18,7 +18,7 @@ import { byName, components, type Topology } from "../topology/topology.ts";
 import { type DemandMatrix, type Transit, transit } from "./demands.ts";
 import { internalMeasurements } from "./deployment.ts";
 import { OptimalSearch } from "./optimal.ts";
-import { compileGraph, countPaths, type Graph, shortestPathDag } from "./shortest-paths.ts";
+import { compileGraph, countPaths, type Graph, requireAllPairs, shortestPathDag } from "./shortest-paths.ts";
 import { type PathValue, type SegmentStatistics, UncutPaths } from "./uncut-paths.ts";
 
 export const STRATEGIES = ["greedy", "greedy-hops", "betweenness", "random", "optimal-small"] as const;
@@ -347,6 +347,7 @@ function routerCosts(topology: Topology, options: PlanOptions): Float64Array {
 }
 
 function checkOptions(topology: Topology, options: PlanOptions, strategy: Strategy): void {
+  requireAllPairs(topology);
   if (!Number.isSafeInteger(options.upgrade) || options.upgrade < 0)
     throw new UsageError(
       "bad-parameter",

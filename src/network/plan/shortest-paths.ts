@@ -62,6 +62,29 @@ export function compileGraph(topology: Topology): Graph {
   };
 }
 
+/** Paths of all pairs take memory by the square of the routers and time by routers times links: a gigabyte and some minutes at these. */
+const MAX_ROUTERS = 5_000;
+const MAX_ROUTER_LINKS = 500_000_000;
+
+/** Refuses maps of which the paths of all pairs would fill the memory. */
+export function requireAllPairs(topology: Topology): void {
+  const routers = topology.routers.length;
+  const links = topology.links.length;
+  if (routers <= MAX_ROUTERS && routers * links <= MAX_ROUTER_LINKS) return;
+  const [has, most] =
+    routers > MAX_ROUTERS
+      ? [`${routers.toLocaleString("en-US")} routers`, MAX_ROUTERS]
+      : [
+          `${links.toLocaleString("en-US")} links of ${routers.toLocaleString("en-US")} routers`,
+          Math.floor(MAX_ROUTER_LINKS / routers),
+        ];
+  throw new UsageError(
+    "not-supported",
+    `${topology.name}: ${has}; the paths of all pairs are found for at most ${most.toLocaleString("en-US")}`,
+    "take a part of the network, or one router for each site",
+  );
+}
+
 /** The smallest power of ten that makes every weight an integer, at most 10^6. */
 function costScale(topology: Topology): number {
   let scale = 1;

@@ -7,7 +7,7 @@
  * TE database: metric, delay in microseconds (RFC 7471), bandwidth in bytes per second (RFC 3630).
  */
 import { FormatError } from "../../base/errors.ts";
-import { definedOnly, type Topology, TopologyBuilder } from "./topology.ts";
+import { definedOnly, type LinkAttributes, type Topology, TopologyBuilder } from "./topology.ts";
 
 type Json = Record<string, unknown>;
 
@@ -33,49 +33,80 @@ function routerDatabases(value: unknown): Json[] {
 }
 
 export function parseFrrRouterDatabase(value: unknown, file: string): Topology {
-  const builder = new TopologyBuilder();
-  const pointToPoint: { from: string; to: string; weight: number; port: string | undefined }[] = [];
-  const networks = new Map<string, { router: string; weight: number; port: string | undefined }[]>();
-  let withoutMetric = 0;
+  const database = new RouterDatabase(file);
   for (const areas of routerDatabases(value))
-    for (const [area, content] of Object.entries(areas)) {
-      const lsas = Array.isArray(content) ? content : Object.values(asObject(content) ?? {});
-      for (const entry of lsas) {
-        const lsa = asObject(entry);
-        const id = text(lsa?.["linkStateId"]) ?? text(lsa?.["advertisingRouter"]);
-        if (!lsa || id === undefined)
-          throw new FormatError("bad-record", file, 0, `area ${area}: an LSA without linkStateId`);
-        builder.router(id);
-        for (const item of Object.values(asObject(lsa["routerLinks"]) ?? {})) {
-          const link = asObject(item);
-          const type = text(link?.["linkType"]) ?? "";
-          if (!link || /stub/i.test(type)) continue;
-          const metric = link["tos0Metric"] ?? link["metric"];
-          if (metric === undefined) withoutMetric++;
-          // A metric of 0 is legal on the wire; a cost must be positive here so that paths do not turn in circles.
-          const weight = typeof metric === "number" && metric > 0 ? metric : 1;
-          const port = text(link["routerInterfaceAddress"]);
-          const neighbour = text(link["neighborRouterId"]);
-          const network = text(link["designatedRouterAddress"]);
-          if (neighbour !== undefined) pointToPoint.push({ from: id, to: neighbour, weight, port });
-          else if (network !== undefined) {
-            const key = `${area} ${network}`;
-            const members = networks.get(key);
-            if (members) members.push({ router: id, weight, port });
-            else networks.set(key, [{ router: id, weight, port }]);
-          }
-        }
-      }
-    }
-  if (builder.routerCount === 0) throw new FormatError("empty", file, 0, "the OSPF database holds no router");
-  const heard = new Set(pointToPoint.map((l) => `${l.from} ${l.to}`));
-  let oneSided = 0;
-  for (const { from, to, weight, port } of pointToPoint) {
-    if (heard.has(`${to} ${from}`) && builder.has(to))
-      builder.link(builder.router(from), builder.router(to), { weight, ...definedOnly({ fromPort: port }) });
-    else oneSided++;
+    for (const [area, content] of Object.entries(areas))
+      for (const lsa of Array.isArray(content) ? content : Object.values(asObject(content) ?? {}))
+        database.addLsa(area, asObject(lsa));
+  return database.finish();
+}
+
+interface Interface {
+  readonly router: string;
+  readonly weight: number;
+  readonly port: string | undefined;
+}
+
+/** What the routers list of themselves, until all have been heard. */
+class RouterDatabase {
+  readonly #file: string;
+  readonly #builder = new TopologyBuilder();
+  readonly #pointToPoint: (Interface & { readonly to: string })[] = [];
+  readonly #networks = new Map<string, Interface[]>();
+  #withoutMetric = 0;
+
+  constructor(file: string) {
+    this.#file = file;
   }
-  for (const members of networks.values())
+
+  addLsa(area: string, lsa: Json | undefined): void {
+    const router = text(lsa?.["linkStateId"]) ?? text(lsa?.["advertisingRouter"]);
+    if (!lsa || router === undefined)
+      throw new FormatError("bad-record", this.#file, 0, `area ${area}: an LSA without linkStateId`);
+    this.#builder.router(router);
+    for (const item of Object.values(asObject(lsa["routerLinks"]) ?? {})) {
+      const link = asObject(item);
+      if (link && !/stub/i.test(text(link["linkType"]) ?? "")) this.#addLink(area, router, link);
+    }
+  }
+
+  #addLink(area: string, router: string, link: Json): void {
+    const metric = link["tos0Metric"] ?? link["metric"];
+    if (metric === undefined) this.#withoutMetric++;
+    // A metric of 0 is legal on the wire; a cost must be positive here so that paths do not turn in circles.
+    const end = { router, weight: positive(metric) ?? 1, port: text(link["routerInterfaceAddress"]) };
+    const neighbour = text(link["neighborRouterId"]);
+    const network = text(link["designatedRouterAddress"]);
+    if (neighbour !== undefined) this.#pointToPoint.push({ ...end, to: neighbour });
+    else if (network !== undefined) {
+      const key = `${area} ${network}`;
+      const members = this.#networks.get(key);
+      if (members) members.push(end);
+      else this.#networks.set(key, [end]);
+    }
+  }
+
+  finish(): Topology {
+    const builder = this.#builder;
+    if (builder.routerCount === 0)
+      throw new FormatError("empty", this.#file, 0, "the OSPF database holds no router");
+    const heard = new Set(this.#pointToPoint.map((l) => `${l.router} ${l.to}`));
+    let oneSided = 0;
+    for (const { router, to, weight, port } of this.#pointToPoint)
+      if (heard.has(`${to} ${router}`) && builder.has(to))
+        builder.link(builder.router(router), builder.router(to), {
+          weight,
+          ...definedOnly({ fromPort: port }),
+        });
+      else oneSided++;
+    for (const members of this.#networks.values()) this.#joinPairwise(members);
+    if (this.#withoutMetric > 0) builder.note(`${this.#withoutMetric} links without a metric count as 1`);
+    if (oneSided > 0) builder.note(`${oneSided} links that only one end lists are left out`);
+    return builder.finish(this.#file);
+  }
+
+  #joinPairwise(members: readonly Interface[]): void {
+    const builder = this.#builder;
     for (const a of members)
       for (const b of members)
         if (a.router !== b.router)
@@ -83,9 +114,7 @@ export function parseFrrRouterDatabase(value: unknown, file: string): Topology {
             weight: a.weight,
             ...definedOnly({ fromPort: a.port, toPort: b.port }),
           });
-  if (withoutMetric > 0) builder.note(`${withoutMetric} links without a metric count as 1`);
-  if (oneSided > 0) builder.note(`${oneSided} links that only one end lists are left out`);
-  return builder.finish(file);
+  }
 }
 
 export function parseFrrTeDatabase(value: unknown, file: string): Topology {
@@ -110,24 +139,28 @@ export function parseFrrTeDatabase(value: unknown, file: string): Topology {
       dangling++;
       continue;
     }
-    const attributes = asObject(edge["edge-attributes"]) ?? {};
-    const delayUs = number(attributes["delay"]);
-    const bytesPerSecond = number(attributes["max-link-bandwidth"]);
-    builder.link(from, to, {
-      weight: positive(edge["metric"]) ?? positive(attributes["te-metric"]) ?? 1,
-      ...definedOnly({
-        latencyMs: delayUs === undefined ? undefined : delayUs / 1000,
-        capacityBps: bytesPerSecond === undefined ? undefined : bytesPerSecond * 8,
-        fromPort: text(attributes["local-address"]),
-        toPort: text(attributes["remote-address"]),
-      }),
-    });
+    builder.link(from, to, edgeAttributes(edge));
     directed.add(`${from} ${to}`);
   }
   const oneWay = [...directed].filter((key) => !directed.has(key.split(" ").reverse().join(" "))).length;
   if (oneWay > 0) builder.note(`${oneWay} links have no way back`);
   if (dangling > 0) builder.note(`${dangling} edges to routers outside the database are left out`);
   return builder.finish(file);
+}
+
+function edgeAttributes(edge: Json): LinkAttributes {
+  const attributes = asObject(edge["edge-attributes"]) ?? {};
+  const delayUs = number(attributes["delay"]);
+  const bytesPerSecond = number(attributes["max-link-bandwidth"]);
+  return {
+    weight: positive(edge["metric"]) ?? positive(attributes["te-metric"]) ?? 1,
+    ...definedOnly({
+      latencyMs: delayUs === undefined ? undefined : delayUs / 1000,
+      capacityBps: bytesPerSecond === undefined ? undefined : bytesPerSecond * 8,
+      fromPort: text(attributes["local-address"]),
+      toPort: text(attributes["remote-address"]),
+    }),
+  };
 }
 
 function asObject(value: unknown): Json | undefined {

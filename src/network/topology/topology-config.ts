@@ -2,106 +2,116 @@
  * Our own map, `hoptime.topology/1` (JSON; page: docs/formats/topology.md): read and written.
  *
  * A link stands for both directions unless `oneWay`. Every name that is used must be declared: a misspelt router is an
- * error with the place in the document, not a new router.
+ * error with the place in the document, not a new router; a misspelt field is refused.
  */
+import {
+  Array as ArrayOf,
+  Object as Fields,
+  Boolean as Flag,
+  Literal,
+  Number as NumberOf,
+  Optional,
+  type Static,
+  String as Text,
+  type TProperties,
+  Union,
+} from "typebox";
 import { UsageError } from "../../base/errors.ts";
+import { checkedValue } from "../../base/schema.ts";
 import { definedOnly, type Topology, TopologyBuilder } from "./topology.ts";
 
 export const TOPOLOGY_FORMAT = "hoptime.topology/1";
+const HINT = "docs/formats/topology.md describes the fields";
 
-type Json = Record<string, unknown>;
+const closed = <P extends TProperties>(fields: P) => Fields(fields, { additionalProperties: false });
+const name = Text({ minLength: 1 });
+const above0 = Optional(NumberOf({ exclusiveMinimum: 0 }));
+const from0 = Optional(NumberOf({ minimum: 0 }));
+const place = Optional(NumberOf());
+const port = Optional(Text());
+
+const LINK = closed({
+  from: name,
+  to: name,
+  weight: above0,
+  reverseWeight: above0,
+  oneWay: Optional(Flag()),
+  up: Optional(Flag()),
+  latencyMs: from0,
+  capacityBps: from0,
+  fromPort: port,
+  toPort: port,
+});
+const TOPOLOGY = closed({
+  format: Literal(TOPOLOGY_FORMAT),
+  name: Optional(Text()),
+  routers: ArrayOf(
+    Union([
+      name,
+      closed({
+        name,
+        latitude: place,
+        longitude: place,
+        x: place,
+        y: place,
+        ports: Optional(ArrayOf(Text())),
+      }),
+    ]),
+    { minItems: 1 },
+  ),
+  links: Optional(ArrayOf(LINK)),
+  hosts: Optional(ArrayOf(closed({ name, router: name, port }))),
+  mRouters: Optional(ArrayOf(name)),
+  mServers: Optional(ArrayOf(name)),
+});
 
 export function isTopologyConfig(value: unknown): boolean {
   return typeof value === "object" && value !== null && "format" in value && value.format === TOPOLOGY_FORMAT;
 }
 
 export function parseTopologyConfig(value: unknown, file: string): Topology {
-  const top = value as Json;
-  const fail = (where: string, message: string): never => {
-    throw new UsageError("bad-topology", `${file}: ${where}: ${message}`, "see docs/formats/topology.md");
-  };
-  const known = new Set(["format", "name", "routers", "links", "hosts", "mRouters", "mServers"]);
-  for (const key of Object.keys(top)) if (!known.has(key)) fail(key, "not a field of hoptime.topology/1");
-  const list = (key: string): unknown[] => {
-    const found = top[key] ?? [];
-    return Array.isArray(found) ? found : fail(key, "must be a list");
-  };
+  const config = checkedValue(TOPOLOGY, value, { source: file, code: "bad-topology", hint: HINT });
   const builder = new TopologyBuilder();
-  for (const [i, entry] of list("routers").entries()) {
-    const where = `routers[${i}]`;
-    const router = (typeof entry === "string" ? { name: entry } : entry) as Json | null;
-    const name = router?.["name"];
-    if (typeof name !== "string" || name === "") return fail(where, "a router needs a name");
-    if (builder.has(name)) fail(where, `router '${name}' is declared twice`);
-    const ports = router!["ports"];
-    if (ports !== undefined && !(Array.isArray(ports) && ports.every((p) => typeof p === "string")))
-      fail(where, "ports must be a list of names");
-    builder.router(
-      name,
-      definedOnly({
-        latitude: optionalNumber(router!, "latitude", where, fail),
-        longitude: optionalNumber(router!, "longitude", where, fail),
-        x: optionalNumber(router!, "x", where, fail),
-        y: optionalNumber(router!, "y", where, fail),
-        ports: ports as string[] | undefined,
-      }),
-    );
+  const refuse = (where: string, message: string) =>
+    new UsageError("bad-topology", `${file}: ${where}: ${message}`, HINT);
+  for (const [i, entry] of config.routers.entries()) {
+    const { name, ...attributes } = typeof entry === "string" ? { name: entry } : entry;
+    if (builder.has(name)) throw refuse(`routers[${i}]`, `router '${name}' is declared twice`);
+    builder.router(name, attributes);
   }
-  if (builder.routerCount === 0) fail("routers", "a map needs at least one router");
-  const declared = (name: unknown, where: string): number => {
-    if (name === undefined) return fail(where, "is missing");
-    if (typeof name !== "string" || !builder.has(name))
-      return fail(where, `router '${name}' is not declared`);
+  const declared = (name: string, where: string): number => {
+    if (!builder.has(name)) throw refuse(where, `router '${name}' is not declared`);
     return builder.router(name);
   };
-  for (const [i, entry] of list("links").entries()) {
-    const where = `links[${i}]`;
-    const link = (
-      typeof entry === "object" && entry !== null ? entry : fail(where, "must be an object")
-    ) as Json;
-    const from = declared(link["from"], `${where}.from`);
-    const to = declared(link["to"], `${where}.to`);
-    const weight = optionalNumber(link, "weight", where, fail) ?? 1;
-    const back = optionalNumber(link, "reverseWeight", where, fail) ?? weight;
-    if (weight <= 0 || back <= 0) fail(where, "a weight must be positive");
-    const common = definedOnly({
-      latencyMs: optionalNumber(link, "latencyMs", where, fail),
-      capacityBps: optionalNumber(link, "capacityBps", where, fail),
+  const allDeclared = (names: readonly string[], where: string) => [
+    ...new Set(names.map((name, i) => declared(name, `${where}[${i}]`))),
+  ];
+  for (const [i, link] of (config.links ?? []).entries())
+    addLink(builder, link, declared(link.from, `links[${i}].from`), declared(link.to, `links[${i}].to`));
+  for (const [i, host] of (config.hosts ?? []).entries())
+    builder.host(host.name, declared(host.router, `hosts[${i}].router`), host.port);
+  builder.measuring(
+    allDeclared(config.mRouters ?? [], "mRouters"),
+    config.mServers === undefined ? null : allDeclared(config.mServers, "mServers"),
+  );
+  return builder.finish(config.name ?? file);
+}
+
+function addLink(builder: TopologyBuilder, link: Static<typeof LINK>, from: number, to: number): void {
+  const { weight = 1, reverseWeight = weight, oneWay = false, up = true, fromPort, toPort } = link;
+  const common = { up, ...definedOnly({ latencyMs: link.latencyMs, capacityBps: link.capacityBps }) };
+  builder.link(from, to, { weight, ...common, ...definedOnly({ fromPort, toPort }) });
+  if (!oneWay && from !== to)
+    builder.link(to, from, {
+      weight: reverseWeight,
+      ...common,
+      ...definedOnly({ fromPort: toPort, toPort: fromPort }),
     });
-    const fromPort = optionalText(link, "fromPort", where, fail);
-    const toPort = optionalText(link, "toPort", where, fail);
-    const up = link["up"] !== false;
-    builder.link(from, to, { weight, up, ...common, ...definedOnly({ fromPort, toPort }) });
-    if (link["oneWay"] !== true && from !== to)
-      builder.link(to, from, {
-        weight: back,
-        up,
-        ...common,
-        ...definedOnly({ fromPort: toPort, toPort: fromPort }),
-      });
-  }
-  for (const [i, entry] of list("hosts").entries()) {
-    const where = `hosts[${i}]`;
-    const host = entry as Json | null;
-    if (typeof host?.["name"] !== "string") return fail(where, "a host needs a name");
-    builder.host(
-      host["name"],
-      declared(host["router"], `${where}.router`),
-      optionalText(host, "port", where, fail),
-    );
-  }
-  const mRouters = list("mRouters").map((name, i) => declared(name, `mRouters[${i}]`));
-  const mServers =
-    top["mServers"] === undefined
-      ? null
-      : list("mServers").map((name, i) => declared(name, `mServers[${i}]`));
-  builder.measuring([...new Set(mRouters)], mServers && [...new Set(mServers)]);
-  return builder.finish(typeof top["name"] === "string" ? top["name"] : file);
 }
 
 /** The map as `hoptime.topology/1`; every directed link is written as one-way, so that nothing is lost. */
-export function topologyConfig(topology: Topology): Json {
-  const name = (i: number) => topology.routers[i]!.name;
+export function topologyConfig(topology: Topology): Record<string, unknown> {
+  const name = (i: number) => topology.routers[i]?.name;
   return {
     format: TOPOLOGY_FORMAT,
     name: topology.name,
@@ -117,20 +127,4 @@ export function topologyConfig(topology: Topology): Json {
     mRouters: topology.mRouters.map(name),
     ...(topology.mServers ? { mServers: topology.mServers.map(name) } : {}),
   };
-}
-
-type Fail = (where: string, message: string) => never;
-
-function optionalNumber(object: Json, key: string, where: string, fail: Fail): number | undefined {
-  const value = object[key];
-  if (value === undefined) return undefined;
-  if (typeof value !== "number" || !Number.isFinite(value))
-    return fail(`${where}.${key}`, "must be a number");
-  return value;
-}
-
-function optionalText(object: Json, key: string, where: string, fail: Fail): string | undefined {
-  const value = object[key];
-  if (value === undefined) return undefined;
-  return typeof value === "string" ? value : fail(`${where}.${key}`, "must be text");
 }

@@ -117,17 +117,36 @@ describe("GraphML", () => {
   });
 
   it.each([
-    ["<graphml><graph><node id='a'></graph>", null],
-    ["<graphml><graph><node id='a' <edge", "does not end|broken"],
+    ["<graphml><graph><node id='a'></graph></graphml>", "XML: unexpected close tag"],
+    ["<graphml><graph><node id='a' <edge", "XML: "],
     ["<graphml></graphml>", "no <graph> element"],
     ["<graphml><graph></graph></graphml>", "has no nodes"],
     ["<graphml><graph><node id='a'/><edge source='a' target='b'/></graph></graphml>", "names node 'b'"],
     ["<graphml><graph><node/></graph></graphml>", "without an id"],
-    ["<graphml><!-- never", "a comment does not end"],
+    ["<graphml><!-- never", "cut off"],
   ])("answers %s with one line", (text, message) => {
-    if (message === null) expect(parseTopology(text, "x").routers).toHaveLength(1);
-    else
-      expect(() => parseTopology(text, "x")).toThrow(new RegExp(`^x: at byte \\d+: .*(${message})[^\\n]*$`));
+    expect(() => parseTopology(text, "x")).toThrow(new RegExp(`^x: at byte \\d+: .*(${message})[^\\n]*$`));
+  });
+
+  it("names the place of a fault by its byte, and keeps entities that nobody declared as they stand", () => {
+    const nodes = '<graphml><graph><node id="ä"/><node id="b"><data key="label">R&nbsp;1</data></node>';
+    expect(() => parseTopology(`${nodes}<edge source="b" target="c"/></graph></graphml>`, "x")).toThrow(
+      `x: at byte ${Buffer.byteLength(nodes)}: an edge names node 'c'`,
+    );
+    expect(names(parseTopology(`${nodes}</graph></graphml>`, "x"))).toEqual(["ä", "R&nbsp;1"]);
+  });
+
+  it("refuses hyperedges that would join thousands of routers with each other", () => {
+    const ids = Array.from({ length: 20_000 }, (_, i) => `n${i}`);
+    const nodes = ids.map((id) => `<node id="${id}"/>`).join("");
+    const ends = ids.map((id) => `<endpoint node="${id}"/>`).join("");
+    expect(() => parseTopology(graph(`${nodes}<hyperedge>${ends}</hyperedge>`), "big.graphml")).toThrow(
+      /^big\.graphml: at byte \d+: a hyperedge joins 20,000 nodes, more than the 500 allowed/,
+    );
+    // Many that are allowed are too many together.
+    const few = ids.slice(0, 500).map((id) => `<endpoint node="${id}"/>`);
+    const many = `<hyperedge>${few.join("")}</hyperedge>`.repeat(10);
+    expect(() => parseTopology(graph(`${nodes}${many}`), "big.graphml")).toThrow(/more than 2,000,000 links/);
   });
 });
 
@@ -218,8 +237,16 @@ describe("hoptime.topology/1", () => {
   it.each([
     [{ links: [{ from: "A", to: "X" }] }, "links[0].to: router 'X' is not declared"],
     [{ routers: ["A", "A"] }, "routers[1]: router 'A' is declared twice"],
-    [{ links: [{ from: "A", to: "B", weight: 0 }] }, "links[0]: a weight must be positive"],
-    [{ link: [] }, "link: not a field of hoptime.topology/1"],
+    [
+      { links: [{ from: "A", to: "B", weight: 0 }] },
+      "links[0].weight: invalid value 0 (expected a number above 0)",
+    ],
+    [{ link: [] }, "link: no such field"],
+    [{ links: [{ from: "A", to: "B", wieght: 2 }] }, "links[0].wieght: no such field"],
+    [{ links: [{ from: "A" }] }, "links[0].to: missing"],
+    [{ routers: [3] }, "routers[0]: invalid value 3 (expected text or an object)"],
+    [{ routers: [] }, "routers: 0 entries (at least 1 needed)"],
+    [{ routers: [{ name: "" }] }, "routers[0].name: invalid value '' (expected a name)"],
     [{ mRouters: ["Q"] }, "mRouters[0]: router 'Q' is not declared"],
   ])("says where %j is wrong", (change, message) => {
     expect(() => parseTopology(JSON.stringify({ ...config, ...change }), "lab.json")).toThrow(

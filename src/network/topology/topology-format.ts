@@ -4,7 +4,7 @@
  * XML → GraphML. JSON → hoptime.topology/1 or one of FRR's two databases. `NODES n` → Repetita. Three fields with a
  * number last → Rocketfuel. Else an edge list. Gzip is unpacked. Errors are one line and name the file and the place.
  */
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { basename } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { FormatError, UsageError } from "../../base/errors.ts";
@@ -47,8 +47,11 @@ export function loadTopology(file: string, options: { latencies?: string } = {})
 
 export function readMap(file: string): Uint8Array {
   try {
+    const { size } = statSync(file);
+    if (size > MAX_MAP_BYTES) throw tooLarge(file);
     return readFileSync(file);
   } catch (cause) {
+    if (cause instanceof FormatError) throw cause;
     const { code } = cause as NodeJS.ErrnoException;
     const why = code === "ENOENT" ? "no such file" : code === "EISDIR" ? "is a directory" : "cannot be read";
     throw new UsageError(
@@ -62,6 +65,10 @@ export function readMap(file: string): Uint8Array {
   }
 }
 
+function tooLarge(file: string): FormatError {
+  return new FormatError("bad-record", file, 0, `more than ${MAX_MAP_BYTES / 2 ** 20} MiB: not a map`);
+}
+
 /** Bytes of a text file (gzip unpacked, byte order marks honoured) as text. */
 export function toText(content: Uint8Array | string, file: string): string {
   if (typeof content === "string") return content.replace(/^\uFEFF/, "");
@@ -70,6 +77,7 @@ export function toText(content: Uint8Array | string, file: string): string {
     try {
       bytes = gunzipSync(bytes, { maxOutputLength: MAX_MAP_BYTES });
     } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw tooLarge(file);
       throw new FormatError("bad-gzip", file, 0, "this gzip file does not unpack", { cause });
     }
   }

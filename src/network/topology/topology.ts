@@ -57,6 +57,11 @@ export interface LinkAttributes {
   up?: boolean;
 }
 
+/** Far above the maps of real networks; a file that joins everything with everything is refused before it fills the memory. */
+const MAX_ROUTERS = 1_000_000;
+const MAX_LINKS = 2_000_000;
+const TOO_LARGE = "take a part of the network, or one router for each site";
+
 /** Collects routers and links by name; `finish` hands out the map. */
 export class TopologyBuilder {
   readonly #routers: Router[] = [];
@@ -84,6 +89,12 @@ export class TopologyBuilder {
         this.#routers[known] = { ...this.#routers[known]!, ...attributes };
       return known;
     }
+    if (this.#routers.length === MAX_ROUTERS)
+      throw new UsageError(
+        "bad-topology",
+        `more than ${MAX_ROUTERS.toLocaleString("en-US")} routers in a map`,
+        TOO_LARGE,
+      );
     this.#index.set(name, this.#routers.length);
     this.#routers.push({ name, ...attributes });
     return this.#routers.length - 1;
@@ -95,6 +106,12 @@ export class TopologyBuilder {
       this.#selfLoops++;
       return;
     }
+    if (this.#links.length === MAX_LINKS)
+      throw new UsageError(
+        "bad-topology",
+        `more than ${MAX_LINKS.toLocaleString("en-US")} links in a map`,
+        TOO_LARGE,
+      );
     const { weight = 1, up = true, ...rest } = attributes;
     this.#links.push({ from, to, weight, up, ...definedOnly(rest) });
   }

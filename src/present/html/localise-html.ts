@@ -104,11 +104,11 @@ function drawPath({ points, segments, spikes, lossSpikes }: Localisation): strin
         .map((k) => k.peakNs - k.baselineNs),
     ),
   );
-  const most = Math.max(1, ...rises);
+  const maximum = Math.max(1, ...rises);
   const step = (WIDTH - 120) / Math.max(1, points.length - 1);
   const at = (i: number) => 60 + i * step;
   const parts = segments.map((s, j) => {
-    const heat = rises[j]! / most;
+    const heat = rises[j]! / maximum;
     const colour = CALM.map((c, k) => Math.round(c + (HOT[k]! - c) * heat)).join(",");
     const label = s.latency ? formatDuration(s.latency.meanNs) : "no answer";
     const losing = lossSpikes.some((k) => k.segment?.from === s.from && k.segment.to === s.to);
@@ -129,7 +129,7 @@ function drawPath({ points, segments, spikes, lossSpikes }: Localisation): strin
   return `<svg viewBox="0 0 ${WIDTH} 100" role="img" aria-label="The path and its segments">${parts.join("")}${dots.join("")}</svg>`;
 }
 
-function clip(text: string, most: number): string {
+function clip(text: string, maximum: number): string {
   const letters = [...text];
-  return letters.length <= most ? text : `${letters.slice(0, most - 1).join("")}…`;
+  return letters.length <= maximum ? text : `${letters.slice(0, maximum - 1).join("")}…`;
 }

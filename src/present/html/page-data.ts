@@ -189,18 +189,19 @@ function groupIntervals(intervals: IntervalReport[], size: number): IntervalRepo
 function worstOf(parts: Latency[]): Latency | null {
   if (parts.length === 0) return null;
   const count = parts.reduce((n, l) => n + l.count, 0);
-  const most = (field: LatencyField) => Math.max(...parts.map((l) => l[field] ?? Number.NEGATIVE_INFINITY));
-  const jitterNs = most("jitterNs");
+  const maximum = (field: LatencyField) =>
+    Math.max(...parts.map((l) => l[field] ?? Number.NEGATIVE_INFINITY));
+  const jitterNs = maximum("jitterNs");
   return {
     count,
     meanNs: parts.reduce((sum, l) => sum + l.meanNs * l.count, 0) / count,
     minNs: Math.min(...parts.map((l) => l.minNs)),
-    maxNs: most("maxNs"),
-    stdevNs: most("stdevNs"),
-    p50Ns: most("p50Ns"),
-    p90Ns: most("p90Ns"),
-    p99Ns: most("p99Ns"),
-    p999Ns: most("p999Ns"),
+    maxNs: maximum("maxNs"),
+    stdevNs: maximum("stdevNs"),
+    p50Ns: maximum("p50Ns"),
+    p90Ns: maximum("p90Ns"),
+    p99Ns: maximum("p99Ns"),
+    p999Ns: maximum("p999Ns"),
     jitterNs: Number.isFinite(jitterNs) ? jitterNs : null,
   };
 }

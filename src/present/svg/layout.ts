@@ -1,18 +1,22 @@
 /**
- * Where to draw the routers of a map: at their coordinates where the map has them, else by a small force layout.
+ * Where to draw the routers of a map: at their coordinates where the map has them, else by forces (d3-force): links pull, routers push.
  *
- * Deterministic: no random start, so that the same map gives the same picture and pictures can be compared by diff.
- * Links pull, routers push (Fruchterman and Reingold), a weak pull to the middle keeps unconnected parts in sight.
+ * Deterministic: d3's random numbers have a fixed seed, so that the same map gives the same picture and pictures can be compared by diff.
  */
+import {
+  forceLink,
+  forceManyBody,
+  forceSimulation,
+  forceX,
+  forceY,
+  type SimulationNodeDatum,
+} from "d3-force";
 import type { Topology } from "../../network/topology/topology.ts";
 
 export interface Place {
   readonly x: number;
   readonly y: number;
 }
-
-/** Work the push of all pairs may cost; large maps get fewer rounds. */
-const MAX_PAIR_STEPS = 1.5e8;
 
 /** Places in the unit square, y downwards. */
 export function layout(topology: Topology): Place[] {
@@ -38,9 +42,15 @@ export function layout(topology: Topology): Place[] {
 function fillIn(topology: Topology, given: readonly (Place | null)[]): Place[] {
   const known = given.filter((p) => p !== null);
   const middle = mean(known);
+  const neighbours = new Map<number, number[]>();
+  for (const { from, to } of topology.links) {
+    const list = neighbours.get(from);
+    if (list) list.push(to);
+    else neighbours.set(from, [to]);
+  }
   return given.map((place, i) => {
     if (place) return place;
-    const near = topology.links.flatMap((l) => (l.from === i && given[l.to] ? [given[l.to]!] : []));
+    const near = (neighbours.get(i) ?? []).flatMap((other) => given[other] ?? []);
     return near.length > 0 ? mean(near) : middle;
   });
 }
@@ -52,8 +62,8 @@ function mean(places: readonly Place[]): Place {
 
 /** Routers of one city lie on one spot: set them on a small spiral around it. */
 function spreadEquals(places: readonly Place[]): Place[] {
-  const xs = places.map((p) => p.x);
-  const step = 0.012 * (Math.max(...xs) - Math.min(...xs) || 1);
+  const { left, right } = extent(places);
+  const step = 0.012 * (right - left || 1);
   const used = new Map<string, number>();
   return places.map((p) => {
     const key = `${p.x.toFixed(6)} ${p.y.toFixed(6)}`;
@@ -68,71 +78,62 @@ function spreadEquals(places: readonly Place[]): Place[] {
   });
 }
 
+/** Rounds of a small map; large ones get fewer, so that no map takes longer than some seconds. */
+const ROUNDS = 300;
+const ROUNDED_ROUTERS = 3_000;
+
 function force(topology: Topology): Place[] {
-  const n = topology.routers.length;
+  const degree = new Int32Array(topology.routers.length);
   const edges = [
-    ...new Set(topology.links.map((l) => `${Math.min(l.from, l.to)} ${Math.max(l.from, l.to)}`)),
-  ].map((key) => key.split(" ").map(Number) as [number, number]);
-  const x = new Float64Array(n);
-  const y = new Float64Array(n);
-  // Start on a spiral, best connected routers inside: close to where the forces take them.
-  const degree = new Int32Array(n);
-  for (const [a, b] of edges) {
-    degree[a]!++;
-    degree[b]!++;
-  }
-  const order = Array.from({ length: n }, (_, i) => i).sort((a, b) => degree[b]! - degree[a]! || a - b);
-  for (const [rank, router] of order.entries()) {
-    const radius = Math.sqrt((rank + 0.5) / n);
-    x[router] = radius * Math.cos(rank * 2.399963);
-    y[router] = radius * Math.sin(rank * 2.399963);
-  }
-  const ideal = 1.6 / Math.sqrt(n);
-  const rounds = Math.max(20, Math.min(300, Math.floor(MAX_PAIR_STEPS / (n * n))));
-  const dx = new Float64Array(n);
-  const dy = new Float64Array(n);
-  for (let round = 0; round < rounds; round++) {
-    const reach = 0.15 * (1 - round / rounds) + 0.002;
-    dx.fill(0);
-    dy.fill(0);
-    for (let a = 0; a < n; a++)
-      for (let b = a + 1; b < n; b++) {
-        const ex = x[a]! - x[b]!;
-        const ey = y[a]! - y[b]!;
-        const push = (ideal * ideal) / Math.max(1e-9, ex * ex + ey * ey);
-        dx[a]! += ex * push;
-        dy[a]! += ey * push;
-        dx[b]! -= ex * push;
-        dy[b]! -= ey * push;
-      }
-    for (const [a, b] of edges) {
-      const ex = x[a]! - x[b]!;
-      const ey = y[a]! - y[b]!;
-      const pull = Math.sqrt(ex * ex + ey * ey) / ideal;
-      dx[a]! -= ex * pull;
-      dy[a]! -= ey * pull;
-      dx[b]! += ex * pull;
-      dy[b]! += ey * pull;
-    }
-    for (let a = 0; a < n; a++) {
-      const fx = dx[a]! - x[a]! * 0.3;
-      const fy = dy[a]! - y[a]! * 0.3;
-      const length = Math.hypot(fx, fy);
-      if (length === 0) continue;
-      x[a]! += (fx / length) * Math.min(length, reach);
-      y[a]! += (fy / length) * Math.min(length, reach);
-    }
-  }
-  return Array.from({ length: n }, (_, i) => ({ x: x[i]!, y: y[i]! }));
+    ...new Map(
+      topology.links.map(({ from, to }) => {
+        const [source, target] = [Math.min(from, to), Math.max(from, to)];
+        return [`${source} ${target}`, { source, target }];
+      }),
+    ).values(),
+  ];
+  for (const { source, target } of edges)
+    for (const end of [source, target]) degree[end] = (degree[end] ?? 0) + 1;
+  // Where d3 starts is a spiral in the order of the nodes: the best connected inside, close to where the forces take them.
+  const nodes = topology.routers
+    .map((_, id): SimulationNodeDatum & { id: number } => ({ id }))
+    .sort((a, b) => (degree[b.id] ?? 0) - (degree[a.id] ?? 0) || a.id - b.id);
+  const simulation = forceSimulation(nodes)
+    .stop()
+    .force(
+      "links",
+      forceLink<(typeof nodes)[number], (typeof edges)[number]>(edges)
+        .id((node) => node.id)
+        .distance(30),
+    )
+    .force("push", forceManyBody().strength(-60).distanceMax(600))
+    // A weak pull to the middle keeps unconnected parts in sight.
+    .force("x", forceX(0).strength(0.05))
+    .force("y", forceY(0).strength(0.05));
+  const rounds = Math.max(30, Math.min(ROUNDS, Math.floor((ROUNDS * ROUNDED_ROUTERS) / nodes.length)));
+  // Fewer rounds cool down faster.
+  simulation.alphaDecay(1 - simulation.alphaMin() ** (1 / rounds)).tick(rounds);
+  const places: Place[] = new Array(nodes.length);
+  for (const { id, x = 0, y = 0 } of nodes) places[id] = { x, y };
+  return places;
 }
 
 function toUnitSquare(places: readonly Place[]): Place[] {
-  const xs = places.map((p) => p.x);
-  const ys = places.map((p) => p.y);
-  const left = Math.min(...xs);
-  const top = Math.min(...ys);
-  const size = Math.max(Math.max(...xs) - left, Math.max(...ys) - top) || 1;
-  const marginX = (1 - (Math.max(...xs) - left) / size) / 2;
-  const marginY = (1 - (Math.max(...ys) - top) / size) / 2;
+  const { left, right, top, bottom } = extent(places);
+  const size = Math.max(right - left, bottom - top) || 1;
+  const marginX = (1 - (right - left) / size) / 2;
+  const marginY = (1 - (bottom - top) / size) / 2;
   return places.map((p) => ({ x: (p.x - left) / size + marginX, y: (p.y - top) / size + marginY }));
+}
+
+/** In a loop: a large map has more routers than a call may have arguments. */
+function extent(places: readonly Place[]) {
+  const all = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
+  for (const { x, y } of places) {
+    all.left = Math.min(all.left, x);
+    all.right = Math.max(all.right, x);
+    all.top = Math.min(all.top, y);
+    all.bottom = Math.max(all.bottom, y);
+  }
+  return all;
 }

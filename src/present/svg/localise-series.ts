@@ -20,7 +20,11 @@ export function drawDelays(localisation: Localisation, segment: number | null): 
     const part = segment === null ? e.total : e.segments[segment];
     return part ? { value: part.meanNs, low: part.lowNs, high: part.highNs } : null;
   });
-  return drawSeries(localisation, segment, values, spikes, { what: "Delay", least: 1, text: formatDuration });
+  return drawSeries(localisation, segment, values, spikes, {
+    what: "Delay",
+    minimum: 1,
+    text: formatDuration,
+  });
 }
 
 export function drawLoss(localisation: Localisation, segment: number): string {
@@ -31,7 +35,7 @@ export function drawLoss(localisation: Localisation, segment: number): string {
   });
   return drawSeries(localisation, segment, values, lossSpikes, {
     what: "Share lost",
-    least: 1e-6,
+    minimum: 1e-6,
     text: share,
   });
 }
@@ -41,7 +45,7 @@ function drawSeries(
   segment: number | null,
   values: readonly (Drawn | null)[],
   spikes: readonly (Spike | LossSpike)[],
-  unit: { what: string; least: number; text: (value: number) => string },
+  unit: { what: string; minimum: number; text: (value: number) => string },
 ): string {
   const box: Box = { left: 80, top: 26, width: WIDTH - 100, height: 110 };
   const startNs = epochs[0]!.startNs;
@@ -49,7 +53,7 @@ function drawSeries(
   const own = segment === null ? null : segments[segment]!;
   const title = own ? `${own.from} → ${own.to}` : "end to end";
   const low = known.reduce((m, v) => Math.min(m, v.low), 0);
-  const high = known.reduce((m, v) => Math.max(m, v.high), low + unit.least);
+  const high = known.reduce((m, v) => Math.max(m, v.high), low + unit.minimum);
   const x = linearScale(0, epochs.at(-1)!.endNs - startNs, box.left, box.left + box.width, 8);
   const y = linearScale(low, high, box.top + box.height, box.top, 4);
   const marks = spikes

@@ -72,8 +72,8 @@ function drawMap(topology: Topology, plan: Plan): string {
 
 function drawCurves(plan: Plan): string {
   const { steps } = plan;
-  const most = steps.at(-1)!.upgraded;
-  const x = linearScale(0, Math.max(1, most), CURVE.left, CURVE.left + CURVE.width);
+  const maximum = steps.at(-1)!.upgraded;
+  const x = linearScale(0, Math.max(1, maximum), CURVE.left, CURVE.left + CURVE.width);
   const bottom = (box: Box) => box.top + box.height;
   const hops = steps.map((s) => s.probeHops);
   const y = logScale(Math.min(...hops), Math.max(...hops), bottom(CURVE), CURVE.top);

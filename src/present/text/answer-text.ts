@@ -13,7 +13,7 @@ import type { Palette } from "./compare-text.ts";
 
 const count = (n: number | null) => (n === null ? "–" : formatCount(n));
 const percent = (share: number | null) => (share === null ? "–" : `${(100 * share).toFixed(2)} %`);
-const MOST_LINES = 10;
+const MAX_LINES = 10;
 
 export interface AnswerTextOptions {
   colours: Palette;
@@ -75,11 +75,11 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
 function problems(title: string, lines: string[], c: Palette): string[] {
   if (lines.length === 0) return [];
   const more =
-    lines.length > MOST_LINES ? [`  … and ${count(lines.length - MOST_LINES)} more (--json lists them)`] : [];
+    lines.length > MAX_LINES ? [`  … and ${count(lines.length - MAX_LINES)} more (‘json’ lists them)`] : [];
   return [
     "",
     c.yellow(`${title} (${count(lines.length)})`),
-    ...lines.slice(0, MOST_LINES).map((l) => `  ${l}`),
+    ...lines.slice(0, MAX_LINES).map((l) => `  ${l}`),
     ...more,
   ];
 }

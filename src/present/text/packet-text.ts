@@ -9,9 +9,9 @@ interface Colours {
 }
 
 /** Groups printed in full; the JSON has all. */
-const MOST_GROUPS = 50;
+const MAX_GROUPS = 50;
 /** Groups whose slowest packets are printed. */
-const MOST_WORST = 3;
+const MAX_WORST = 3;
 
 export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
   const { packets, matched, multi, missing, epochs, bytes } = answer;
@@ -19,9 +19,9 @@ export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
   const lines = [
     `${c.bold("packets")}  ${packets} asked of ${point!.name} in ${epochs.asked} epochs: ${matched} answered, ${multi} guessed, ${missing} not found`,
   ];
-  for (const [i, group] of answer.groups.slice(0, MOST_GROUPS).entries()) {
+  for (const [i, group] of answer.groups.slice(0, MAX_GROUPS).entries()) {
     lines.push(`${c.bold(group.text)}  ${describe(group)}`);
-    if (i >= MOST_WORST) continue;
+    if (i >= MAX_WORST) continue;
     for (const w of group.worst) {
       lines.push(
         c.dim(
@@ -30,8 +30,8 @@ export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
       );
     }
   }
-  if (answer.groups.length > MOST_GROUPS)
-    lines.push(`… ${answer.groups.length - MOST_GROUPS} more (--json has all)`);
+  if (answer.groups.length > MAX_GROUPS)
+    lines.push(`… ${answer.groups.length - MAX_GROUPS} more (‘json’ has all)`);
   lines.push(
     c.dim(
       `question ${bytes.question} bytes, answer ${bytes.answer} bytes in compact form; ${bytes.read} bytes read`,

@@ -80,9 +80,9 @@ function extraHeadings(step: PlanStep): string[] {
   ];
 }
 
-function bar(value: number, most: number, least: number): string {
-  const low = Math.log(Math.max(1, least)) * 0.9;
-  const high = Math.log(Math.max(2, most));
+function bar(value: number, maximum: number, minimum: number): string {
+  const low = Math.log(Math.max(1, minimum)) * 0.9;
+  const high = Math.log(Math.max(2, maximum));
   const share = (Math.log(Math.max(1, value)) - low) / Math.max(1e-9, high - low);
   return "█".repeat(Math.max(1, Math.round(BAR * share)));
 }

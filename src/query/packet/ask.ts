@@ -40,7 +40,7 @@ const BY_DIGEST =
   "its packets can be asked by digest or by whole flows, neither by IPID nor by flows that nobody names";
 
 /** More answers than this are expected for packets that never came by: said in a note. */
-const NOTED_STRANGERS = 0.01;
+const NOTED_FALSE_POSITIVES = 0.01;
 
 export async function askPackets(
   archive: RecordArchive,
@@ -93,10 +93,12 @@ class Asking {
     const digests = BigUint64Array.from(texts, parseDigest);
     const answers = emptyAnswers(digests.length);
     const times = new Array<bigint>(digests.length).fill(0n);
-    let strangers = 1;
+    let falsePositives = 1;
+    let boundsHold = 1;
     this.#each((epoch) => {
       this.#require(epoch, "digest", "its packets can be asked by flow and IPID only");
-      strangers *= 1 - epoch.lookup.absentAccepted;
+      falsePositives *= 1 - epoch.lookup.absentAccepted;
+      boundsHold = Math.min(boundsHold, epoch.lookup.boundsHold);
       const more = epoch.lookup.lookup("digest", digests);
       for (let i = 0; i < digests.length; i++) {
         if (more.kind[i] !== 0 && more.groupPackets[i]! > answers.groupPackets[i]!)
@@ -107,9 +109,14 @@ class Asking {
     for (let i = 0; i < digests.length; i++) {
       this.#groups.add(answers, i, { words: null, name: () => formatDigest(digests[i]!), timeNs: times[i]! });
     }
-    if (1 - strangers > NOTED_STRANGERS) {
+    if (1 - falsePositives > NOTED_FALSE_POSITIVES) {
       this.#notes.push(
-        `a packet that never came by would be answered with a probability of ${(100 * (1 - strangers)).toPrecision(2)} %`,
+        `a packet that never came by would be answered with a probability of ${(100 * (1 - falsePositives)).toPrecision(2)} %`,
+      );
+    }
+    if (boundsHold < 1) {
+      this.#notes.push(
+        `the bounds of a packet's delay hold for ${(100 * boundsHold).toPrecision(3)} % of packets: this store overwrites or leaves out the others`,
       );
     }
     this.#questionBytes = digestQuestionBytes(digests.length);
@@ -149,7 +156,7 @@ class Asking {
       throw new UsageError(
         "not-supported",
         "the records do not list flows and their IPIDs",
-        "give --ipid, or --capture with the packets",
+        "give ‘ipid’, or ‘capture’ with the packets",
       );
     }
     this.#questionBytes = flowQuestionBytes(
@@ -252,7 +259,7 @@ class Asking {
     throw new UsageError(
       "not-supported",
       `${head.point}: ${what}`,
-      "observe with --maple identity=both,index=true",
+      "observe with ‘maple identity=both,index=true’",
     );
   }
 
@@ -262,8 +269,9 @@ class Asking {
     if (kind !== "packet" && kind !== "subflow") return;
     throw new UsageError(
       "not-supported",
-      `--group ${this.#question.group}: the records keep the delays of a flow, not their order`,
-      "give --capture with the packets, or observe with --maple identity=both,index=true",
+      `the records keep the delays of a flow, not their order`,
+      "give ‘capture’ with the packets, or observe with ‘maple identity=both,index=true’",
+      { parameter: "group", value: this.#question.group },
     );
   }
 

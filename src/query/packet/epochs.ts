@@ -16,7 +16,7 @@ export interface OpenEpoch {
 }
 
 /** Stores kept open: a capture is asked in order of time. */
-const MOST_OPEN = 4;
+const MAX_OPEN = 4;
 /**
  * Reading parts of a record leaves its checksum unread, and a flipped bit in a store is a wrong delay, not an error. So records are first read whole and
  * checked, for as long as that is not more than this; the rest is trusted, and said.
@@ -38,7 +38,7 @@ export class PacketEpochs {
   readonly #open = new Map<number, OpenEpoch | null>();
   readonly #asked = new Map<number, number>();
   readonly #checked = new Set<number>();
-  readonly #mostChecked: number;
+  readonly #maxChecked: number;
   #checkedBytes = 0;
   #first: RecordHead | null = null;
 
@@ -47,10 +47,10 @@ export class PacketEpochs {
     kernels: Kernels,
     table: readonly Estimator[],
     question: PacketQuestion,
-    mostChecked = CHECKED_BYTES,
+    maxChecked = CHECKED_BYTES,
   ) {
     this.#archive = archive;
-    this.#mostChecked = mostChecked;
+    this.#maxChecked = maxChecked;
     this.#kernels = kernels;
     const able = table.flatMap((e) => (e.packets ? [{ name: e.name, packets: e.packets }] : []));
     const { entries } = archive.list({
@@ -64,21 +64,22 @@ export class PacketEpochs {
     if (entries.length === 0) {
       throw none(
         "no record answers for single packets here",
-        `observe the receiver with --sender and --estimators ${able.map((e) => e.name).join(", ")}, or ask for another time`,
+        `observe the receiver with ‘sender’ and ‘estimators ${able.map((e) => e.name).join(",")}’, or ask for another time`,
       );
     }
     const first = entries[0]!;
     this.point = first.point;
-    for (const [flag, values] of [
-      ["--point", new Set(entries.map((e) => e.point))],
-      ["--segment", new Set(entries.map((e) => e.segment))],
-      ["--estimator", new Set(entries.map((e) => e.estimator))],
+    for (const [parameter, values] of [
+      ["point", new Set(entries.map((e) => e.point))],
+      ["segment", new Set(entries.map((e) => e.segment))],
+      ["estimator", new Set(entries.map((e) => e.estimator))],
     ] as const) {
       if (values.size > 1) {
         throw new UsageError(
           "bad-question",
-          `records of several: ${[...values].join(", ")}`,
-          `say which: ${flag} ${[...values][0]}`,
+          `there are records of several: ${[...values].join(", ")}`,
+          `choose one, e.g. ‘${parameter} ${[...values][0]}’`,
+          { parameter },
         );
       }
     }
@@ -114,7 +115,7 @@ export class PacketEpochs {
     const opened = this.#read(index);
     this.#open.set(index, opened);
     for (const [oldest, epoch] of this.#open) {
-      if (this.#open.size <= MOST_OPEN) break;
+      if (this.#open.size <= MAX_OPEN) break;
       // Refused ones stay, so that they are not tried and named again.
       if (epoch === null) continue;
       epoch.lookup.free();
@@ -147,7 +148,7 @@ export class PacketEpochs {
     if (this.#checked.has(index)) return;
     const entry = this.entries[index]!;
     const bytes = this.#archive.sizeOf(entry);
-    if (this.#checkedBytes + bytes > this.#mostChecked) {
+    if (this.#checkedBytes + bytes > this.#maxChecked) {
       this.unchecked.add(index);
       return;
     }

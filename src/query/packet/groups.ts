@@ -1,6 +1,7 @@
 /** Answers for packets put together: per group the mean and deviation, quantiles, the slowest packets, and how many were found, guessed or missing. */
 import { UsageError } from "../../base/errors.ts";
 import { LogHistogram } from "../../base/math/log-histogram.ts";
+import { META_HIGH } from "../../capture/batch.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { formatFlowKey } from "../../capture/flow/flow-text.ts";
 import type { PacketAnswers } from "../../estimators/estimator.ts";
@@ -8,7 +9,7 @@ import { MULTI_MATCH, NO_MATCH } from "../../estimators/packet-answers.ts";
 import type { PacketGroup, PacketLatency, WorstPacket } from "./answer.ts";
 import type { Grouping } from "./question.ts";
 
-const IPV6_BIT = 1 << 27;
+const IPV6_BIT = META_HIGH.ipv6;
 
 /** One packet that was asked for, beside its answer. */
 export interface AskedPacket {
@@ -111,8 +112,9 @@ export class PacketGroups {
     if (wanted.some((mask, i) => (mask & ~kept[i]!) !== 0n)) {
       throw new UsageError(
         "bad-question",
-        `--group ${grouping.key}: the flows were observed by ${observed}, which does not tell that`,
-        "observe with a finer --key, or group by a coarser one",
+        `the flows were observed by ${observed}, which does not contain ${grouping.key}`,
+        "observe with a finer ‘key’, or group by a coarser one",
+        { parameter: "group", value: grouping.key },
       );
     }
     this.#masks = Uint32Array.from(wanted.flatMap((m) => [Number(m & 0xffff_ffffn), Number(m >> 32n)]));

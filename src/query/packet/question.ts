@@ -1,5 +1,5 @@
 /** What can be asked about single packets of a point's records (MAPLE, section 4), and what is wrong with a question. */
-import { UsageError } from "../../base/errors.ts";
+import { invalidValue, UsageError } from "../../base/errors.ts";
 import { hex64, parseHex64 } from "../../base/hash.ts";
 import { formatTime } from "../../base/time.ts";
 import type { IpidRange } from "../../estimators/estimator.ts";
@@ -49,7 +49,7 @@ export function parseGrouping(text: string | undefined): Grouping {
   if (parts) {
     const length = Number(parts[1] ?? 10);
     if (length < 1)
-      throw new UsageError("bad-question", `--group ${text}: at least one packet`, "such as subflow/10");
+      throw invalidValue("group", text, "subflow/N with N of at least 1", { code: "bad-question" });
     return { kind: "subflow", length, key: undefined };
   }
   return {
@@ -65,11 +65,9 @@ export function parseIpids(text: string): IpidRange[] {
     const match = /^\s*(\d{1,5})(?:\s*-\s*(\d{1,5}))?\s*$/.exec(part);
     const [first, last] = [Number(match?.[1] ?? Number.NaN), Number(match?.[2] ?? match?.[1] ?? Number.NaN)];
     if (!(first <= last && last <= 65_535)) {
-      throw new UsageError(
-        "bad-question",
-        `--ipid ${text}: '${part}' is not a range of IPIDs`,
-        "such as 100-250, within 0 to 65535",
-      );
+      throw invalidValue("ipid", text, "ranges within 0 to 65535, e.g. 100-250,300", {
+        code: "bad-question",
+      });
     }
     return { first, last };
   });
@@ -85,13 +83,15 @@ export function formatDigest(digest: bigint): string {
 }
 
 export function checkPacketQuestion({ fromNs, toNs, packets, slackNs }: PacketQuestion): void {
-  const bad = (message: string, hint?: string) => new UsageError("bad-question", message, hint);
+  const bad = (parameter: string, problem: string, value?: unknown) =>
+    new UsageError("bad-question", problem, undefined, { parameter, value });
   if (fromNs !== undefined && toNs !== undefined && fromNs >= toNs) {
-    throw bad(`--from ${formatTime(fromNs)} is not before --to ${formatTime(toNs)}`);
+    throw bad("from", `${formatTime(fromNs)} is not before ‘to ${formatTime(toNs)}’`, fromNs);
   }
-  if (slackNs !== undefined && !(slackNs >= 0)) throw bad(`--slack ${slackNs}: must not be below 0`);
-  if (packets.by === "digest" && packets.digests.length === 0) throw bad("--packet: no digest was given");
-  if (packets.by === "flow" && packets.flows.length === 0) throw bad("--flow: no flow was given");
+  if (slackNs !== undefined && !(slackNs >= 0))
+    throw bad("slack", `invalid value ${slackNs} (expected 0 or more)`, slackNs);
+  if (packets.by === "digest" && packets.digests.length === 0) throw bad("packet", "no digest given");
+  if (packets.by === "flow" && packets.flows.length === 0) throw bad("flow", "no flow given");
 }
 
 export function describePacketQuestion(question: PacketQuestion): Record<string, unknown> {

@@ -11,6 +11,7 @@
  */
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
+import { META_HIGH } from "../../capture/batch.ts";
 import type { IpidRange } from "../../estimators/estimator.ts";
 import { joinRanges } from "../../estimators/packet-keys.ts";
 
@@ -168,9 +169,7 @@ function readF32(reader: ByteReader): number {
 }
 const scratch = new DataView(new ArrayBuffer(4));
 
-// Single bits of the upper half of a key's first word (kernels/decode/batch.ts).
-const IPV6 = 1 << 27;
-const PORTS = 1 << 28;
+const { ipv6: IPV6, ports: PORTS } = META_HIGH;
 
 function writeFlow(out: ByteWriter, { words, ranges }: AskedFlow): void {
   const high = words[1]!;

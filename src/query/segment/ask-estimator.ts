@@ -279,7 +279,7 @@ export class EstimatorQuestion {
         );
       if (point.short > 0)
         notes.push(
-          `${point.name}: ${point.short} packets are cut within what tells packets apart: use a smaller --cover at both points`,
+          `${point.name}: ${point.short} packets are cut within what tells packets apart: use a smaller ‘cover’ at both points`,
         );
     }
     if (from.records > 0 && to.records > 0 && from.filter !== to.filter) {

@@ -28,7 +28,7 @@ export interface AskOptions {
 }
 
 /** Lists in an answer are for reading: the first so many, and a note. */
-const MOST_LISTED = 1000;
+const MAX_LISTED = 1000;
 
 export function askArchive(archive: RecordStore, question: Question, options: AskOptions = {}): Answer {
   checkQuestion(question);
@@ -65,9 +65,9 @@ export function askArchive(archive: RecordStore, question: Question, options: As
     ["missing", missing],
     ["refused", refused],
   ] as const) {
-    if (list.length > MOST_LISTED)
-      notes.push(`${list.length} epochs are ${what}; the first ${MOST_LISTED} are listed`);
-    list.splice(MOST_LISTED);
+    if (list.length > MAX_LISTED)
+      notes.push(`${list.length} epochs are ${what}; the first ${MAX_LISTED} are listed`);
+    list.splice(MAX_LISTED);
   }
   for (const path of foreign.slice(0, 10)) notes.push(`${path} is not a record`);
   if (foreign.length > 10) notes.push(`${foreign.length - 10} more files in the archive are not records`);
@@ -76,7 +76,7 @@ export function askArchive(archive: RecordStore, question: Question, options: As
     if (asked.every((a) => !a.answersFlows))
       notes.push(`none of the estimators observed (${names}) measures flows`);
     else if (lists.empty && question.flows === undefined && !flowRecords) {
-      notes.push("no list of flows was kept: observe with a flow table too, or ask for a --flow");
+      notes.push("no list of flows was kept: observe with a flow table too, or ask for a ‘flow’");
     }
   }
   return {
@@ -146,7 +146,8 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
   throw new UsageError(
     "bad-question",
     `${between.join(" and ")} were observed by several segments or classes`,
-    `name one with --segment: ${list}`,
+    `name one with ‘segment’: ${list}`,
+    { parameter: "segment" },
   );
 }
 

@@ -1,8 +1,9 @@
 /**
  * Flows put together: each on its own, or by a coarser key. `host` stands for the pair of hosts and `prefix/N` for the pair of
- * prefixes, as in --key; one side alone is `src`, `dst/24` and the like.
+ * prefixes, as in `key`; one side alone is `src`, `dst/24` and the like.
  */
 import { UsageError } from "../../base/errors.ts";
+import { META_HIGH } from "../../capture/batch.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { communityId, formatFlowKey } from "../../capture/flow/flow-text.ts";
 import { Combination, type Contribution, type SharedEpoch } from "../../collect/combine.ts";
@@ -10,7 +11,7 @@ import type { KnownFlows } from "../../estimators/estimator.ts";
 import type { GroupAnswer } from "./answer.ts";
 import { answered } from "./latency.ts";
 
-const IPV6_BIT = 1 << 27;
+const IPV6_BIT = META_HIGH.ipv6;
 const KEY_WORDS = 10;
 
 interface Group {
@@ -35,8 +36,9 @@ export class FlowGroups {
     if (wanted.some((mask, i) => (mask & ~kept[i]!) !== 0n)) {
       throw new UsageError(
         "bad-question",
-        `--group ${group}: the flows were observed by ${observed}, which does not tell that`,
-        "observe with a finer --key, or group by a coarser one",
+        `the flows were observed by ${observed}, which does not contain ${group}`,
+        "observe with a finer ‘key’, or group by a coarser one",
+        { parameter: "group", value: group },
       );
     }
     this.#masks = Uint32Array.from(wanted.flatMap((m) => [Number(m & 0xffff_ffffn), Number(m >> 32n)]));

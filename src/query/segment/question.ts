@@ -1,5 +1,5 @@
 /** What can be asked of two points' records, and what is wrong with a question. */
-import { UsageError } from "../../base/errors.ts";
+import { invalidValue } from "../../base/errors.ts";
 import { formatTime } from "../../base/time.ts";
 
 export interface Question {
@@ -26,17 +26,17 @@ export const DEFAULT_CONFIDENCE = 0.95;
 
 export function checkQuestion(question: Question): void {
   const [a, b] = question.between;
-  const bad = (message: string, hint?: string) => new UsageError("bad-question", message, hint);
-  if (a === b) throw bad(`--between ${a} ${b}: these are the same point`);
+  const code = "bad-question" as const;
+  if (a === b) throw invalidValue("between", `${a} ${b}`, "two different points", { code });
   const { fromNs, toNs, confidence, top } = question;
   if (fromNs !== undefined && toNs !== undefined && fromNs >= toNs) {
-    throw bad(`--from ${formatTime(fromNs)} is not before --to ${formatTime(toNs)}`);
+    throw invalidValue("from", formatTime(fromNs), `a time before ‘to ${formatTime(toNs)}’`, { code });
   }
   if (confidence !== undefined && !(confidence > 0 && confidence < 1)) {
-    throw bad(`--confidence ${confidence}: must lie between 0 and 1`, "such as 0.95");
+    throw invalidValue("confidence", confidence, "a share between 0 and 1, e.g. 0.95", { code });
   }
   if (top !== undefined && !(Number.isInteger(top) && top >= 1)) {
-    throw bad(`--top ${top}: must be a whole number of at least 1`);
+    throw invalidValue("top", top, "a whole number of at least 1", { code });
   }
 }
 

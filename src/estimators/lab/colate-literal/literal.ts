@@ -211,7 +211,7 @@ export const colateLiteral: Estimator<LiteralParameters> = {
     answers: "Mean and standard deviation per flow as the paper computes them, to show that they fail.",
     needs: "A tap at both points, synchronised clocks, and the packets of each flow.",
     cost: "A counter of b bits for every few packets; one counter update per packet.",
-    example: "hoptime compare a.pcap b.pcap --estimators colate,colate-literal",
+    example: "hoptime compare a.pcap b.pcap ‘estimators colate,colate-literal’",
   },
   answers: ["segment", "flow"],
   needs: { sender: true, delays: false, flows: "required" },

@@ -49,7 +49,7 @@ export const LITERAL_PARAMETERS: readonly ParameterSpec[] = [
 export function completeLiteral(values: ParameterValues): LiteralParameters {
   const p = { ...values } as LiteralParameters;
   const wrong = (message: string, hint: string) =>
-    new UsageError("bad-parameter", `colate-literal: ${message}`, hint);
+    new UsageError("bad-parameter", message, hint, { parameter: "colate-literal" });
   if (p.m % 2 !== 0) throw wrong(`m=${p.m} is odd`, "deviation vectors pair the counters: m must be even");
   if (p.m >= p.n) throw wrong(`m=${p.m} counters of n=${p.n}`, "m far below n");
   if (2 ** Math.round(Math.log2(p.unit)) !== p.unit)
@@ -67,7 +67,7 @@ export function dumpAt({ n, b }: { n: number; b: number }): number {
   return n * 2 ** (b - 1);
 }
 
-const MOST_BITS = 52;
+const MAX_BITS = 52;
 
 export interface LiteralRequest {
   /** M */
@@ -78,8 +78,8 @@ export interface LiteralRequest {
   /** (t_R - t_S) / (t_R + t_S) as measured on the network, for equation (12). */
   delayShare: number;
   /** Least and largest sum of the time stamps of a flow, in units. */
-  leastTimeSum: number;
-  mostTimeSum: number;
+  minTimeSum: number;
+  maxTimeSum: number;
 }
 
 export interface LiteralSolution {
@@ -92,7 +92,7 @@ export interface LiteralSolution {
 
 /** Equations (13), (14), (15) and (22), solved for n by bisection. UsageError where no n satisfies them. */
 export function solveLiteral(request: LiteralRequest): LiteralSolution {
-  const { memoryBits, leastTimeSum: least } = request;
+  const { memoryBits, minTimeSum: minimum } = request;
   // (11), (12), and k of (19) and (20)
   const A = (1 + request.reliability) / 2;
   const B = request.interval * request.delayShare;
@@ -100,16 +100,16 @@ export function solveLiteral(request: LiteralRequest): LiteralSolution {
   // (22) as right side less left: above 0 where the promise is missed.
   const missing = (n: number) => {
     const { m, threshold } = geometry(n, request);
-    const variance = (least / m) * (1 - 1 / m) + ((threshold - least) / n) * (1 - 1 / n);
-    return (k * k * n * n * m * variance) / (n - m) - (B * least) ** 2;
+    const variance = (minimum / m) * (1 - 1 / m) + ((threshold - minimum) / n) * (1 - 1 / n);
+    return (k * k * n * n * m * variance) / (n - m) - (B * minimum) ** 2;
   };
   // With (13) to (15), (22) comes to B^2 t_min^2 = k^2 n (t_min + t_max), nearly: it holds up to some n. The most counters that it allows are wanted.
   // Longer counters are fewer, and a flow fits into fewer of them: two at least make a subvector.
-  let low = bisect(memoryBits / MOST_BITS, memoryBits / 2, (n) => geometry(n, request).m >= 2);
+  let low = bisect(memoryBits / MAX_BITS, memoryBits / 2, (n) => geometry(n, request).m >= 2);
   if (missing(low) > 0) {
     throw new UsageError(
       "bad-parameter",
-      `no n satisfies equations (13), (14), (15) and (22) for ${memoryBits} bits and counters of up to ${MOST_BITS}`,
+      `no n satisfies equations (13), (14), (15) and (22) for ${memoryBits} bits and counters of up to ${MAX_BITS}`,
       "a smaller reliability, a larger interval, larger flows, or less memory",
     );
   }
@@ -125,11 +125,11 @@ export function solveLiteral(request: LiteralRequest): LiteralSolution {
 
 function geometry(
   n: number,
-  { memoryBits, mostTimeSum }: LiteralRequest,
+  { memoryBits, maxTimeSum }: LiteralRequest,
 ): { m: number; b: number; threshold: number } {
   const b = memoryBits / n; // (13)
   const threshold = dumpAt({ n, b }); // (14)
-  const m = mostTimeSum / (2 ** b - 1 - (threshold - mostTimeSum) / n); // (15)
+  const m = maxTimeSum / (2 ** b - 1 - (threshold - maxTimeSum) / n); // (15)
   return { b, threshold, m };
 }
 

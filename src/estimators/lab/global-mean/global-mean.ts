@@ -59,7 +59,7 @@ export const globalMean: Estimator<ParameterValues> = {
     answers: "Exact mean and standard deviation of the segment; every flow gets the mean of all.",
     needs: "The delay of every packet at the receiver (the sender's capture, or reference packets).",
     cost: "52 bytes per epoch.",
-    example: "hoptime compare a.pcap b.pcap --estimators global-mean",
+    example: "hoptime compare a.pcap b.pcap ‘estimators global-mean’",
   },
   answers: ["segment", "flow"],
   needs: { sender: false, delays: true, flows: "names" },

@@ -22,7 +22,7 @@ import type {
 import { wideAt } from "../../flow-keys.ts";
 import { meanInterval, sumSamples, withoutOutliers } from "../sample-statistics.ts";
 import {
-  MOST_TIME_NS,
+  MAX_TIME_NS,
   NO_RECORD,
   PacketSampler,
   samplingFingerprint,
@@ -72,9 +72,9 @@ class MultiflowTap implements Tap {
       const flow = wideAt(flowHash, i);
       if (cut !== null && flow >= cut) return;
       const at = Math.round(timeNs[i]!) - this.#startNs;
-      if (!(Math.abs(at) < MOST_TIME_NS)) return;
-      const stamp = { timeNs: at, digest: wideAt(digest, i) };
-      addRecord(records, flow, { packets: 1, first: stamp, last: stamp });
+      if (!(Math.abs(at) < MAX_TIME_NS)) return;
+      const timestamp = { timeNs: at, digest: wideAt(digest, i) };
+      addRecord(records, flow, { packets: 1, first: timestamp, last: timestamp });
     });
     this.#packets += to - from;
     if (records.size > 1.5 * this.#max + 1024) this.#state = boundRecords(this.#state, this.#max);
@@ -156,7 +156,7 @@ const LENT_DELAYS: NoAnswer = {
 };
 
 /** Fewer flows with two delays of their own do not tell how flows differ. */
-const FEWEST = 8;
+const MIN_COUNT = 8;
 
 /** Variance of a flow's mean around the mean of the others in its time: E[(own first - others)(own last - others)]. Null where too few tell. */
 function varianceBetweenFlows(sent: FlowRecords, got: FlowRecords, samples: DelaySamples): number | null {
@@ -171,7 +171,7 @@ function varianceBetweenFlows(sent: FlowRecords, got: FlowRecords, samples: Dela
     sum += (first - others) * (last - others);
     count++;
   }
-  return count < FEWEST ? null : Math.max(0, sum / count, samples.covarianceOfNeighbours());
+  return count < MIN_COUNT ? null : Math.max(0, sum / count, samples.covarianceOfNeighbours());
 }
 
 function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
@@ -228,7 +228,7 @@ export const multiflow: Estimator<MultiflowParameters> = {
       "Mean delay of sampled flows, from the first and last packet of each and of the flows beside them.",
     needs: "A tap at both points, synchronised clocks, and names of flows.",
     cost: "About 40 bytes per sampled flow and point.",
-    example: "hoptime observe a.pcap --point A --estimators multiflow --multiflow rate=0.01",
+    example: "hoptime observe a.pcap ‘point A’ ‘estimators multiflow’ ‘multiflow rate=0.01’",
   },
   answers: ["flow"],
   needs: { sender: true, delays: false, flows: "names" },
@@ -255,7 +255,7 @@ export const multiflow: Estimator<MultiflowParameters> = {
   },
   rebase(sealed, earlierNs) {
     const state = decodeRecords(sealed);
-    const move = (stamp: FlowRecord["first"]) => ({ ...stamp, timeNs: stamp.timeNs + earlierNs });
+    const move = (timestamp: FlowRecord["first"]) => ({ ...timestamp, timeNs: timestamp.timeNs + earlierNs });
     for (const [flow, { packets, first, last }] of state.records)
       state.records.set(flow, { packets, first: move(first), last: move(last) });
     return { payload: encodeRecords(state), packets: sealed.packets };

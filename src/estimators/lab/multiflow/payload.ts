@@ -13,15 +13,15 @@ import { readSampled, refuseOthers, smallerCut } from "../sampling.ts";
 
 const NAME = "multiflow payload";
 
-export interface Stamp {
+export interface PacketTimestamp {
   timeNs: number;
   digest: bigint;
 }
 
 export interface FlowRecord {
   packets: number;
-  first: Stamp;
-  last: Stamp;
+  first: PacketTimestamp;
+  last: PacketTimestamp;
 }
 
 export interface FlowRecords {
@@ -30,7 +30,7 @@ export interface FlowRecords {
   records: Map<bigint, FlowRecord>;
 }
 
-export function earlier(a: Stamp, b: Stamp): boolean {
+export function earlier(a: PacketTimestamp, b: PacketTimestamp): boolean {
   return a.timeNs !== b.timeNs ? a.timeNs < b.timeNs : a.digest < b.digest;
 }
 
@@ -82,8 +82,8 @@ export function decodeRecords(sealed: SealedEpoch, fingerprint?: number): FlowRe
     if (flow <= before || (cut !== null && flow >= cut)) throw bad("flows are out of order");
     before = flow;
     const packets = reader.varint();
-    const first: Stamp = { timeNs: reader.zigzag(), digest: reader.u64() };
-    const last: Stamp = { timeNs: reader.zigzag(), digest: reader.u64() };
+    const first: PacketTimestamp = { timeNs: reader.zigzag(), digest: reader.u64() };
+    const last: PacketTimestamp = { timeNs: reader.zigzag(), digest: reader.u64() };
     if (packets === 0 || earlier(last, first)) throw bad("a record ends before it begins");
     records.set(flow, { packets, first, last });
   }

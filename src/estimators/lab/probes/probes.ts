@@ -109,7 +109,7 @@ export const probes: Estimator<ProbeParameters> = {
     needs:
       "Probes that cross the segment (hoptime reference, or any STAMP sender) and synchronised clocks; a tap at the receiver.",
     cost: "86 bytes on the wire per probe; 52 bytes per epoch.",
-    example: "hoptime observe b.pcap --point B --estimators probes",
+    example: "hoptime observe b.pcap ‘point B’ ‘estimators probes’",
   },
   answers: ["segment"],
   needs: { sender: false, delays: false, flows: "none" },

@@ -1,5 +1,6 @@
 /** How many probes a wanted error of the segment's mean takes, and what they cost. */
 import { UsageError } from "../../../base/errors.ts";
+import { formatBitRate } from "../../../base/quantity.ts";
 import type { ParameterValues, SizeAnswer, SizeRequest } from "../../estimator.ts";
 import { INDEPENDENCE_NOTE, refuseReliability, sampleError, samplesFor } from "../sample-size.ts";
 
@@ -8,8 +9,8 @@ const PROBE_BYTES = 86;
 const TAP_BYTES = 256;
 const PAYLOAD_BYTES = 52;
 /** What `hoptime reference` sends where nothing is wanted. */
-const USUAL_PER_SECOND = 10;
-const MOST_PER_SECOND = 100_000;
+const DEFAULT_PER_SECOND = 10;
+const MAX_PER_SECOND = 100_000;
 
 export function sizeProbes<P extends ParameterValues>(request: SizeRequest, defaults: P): SizeAnswer<P> {
   refuseReliability("probes", request.reliability);
@@ -18,13 +19,13 @@ export function sizeProbes<P extends ParameterValues>(request: SizeRequest, defa
   const arriving = 1 - Math.max(...loss);
   const perSecond =
     request.error === null
-      ? USUAL_PER_SECOND
+      ? DEFAULT_PER_SECOND
       : samplesFor(request.variation, request.error) / arriving / seconds;
-  if (!(perSecond <= MOST_PER_SECOND)) {
+  if (!(perSecond <= MAX_PER_SECOND)) {
     throw new UsageError(
       "bad-parameter",
       `an error of ${request.error} takes ${perSecond.toPrecision(3)} probes per second`,
-      "allow a larger error, or longer epochs (--epoch)",
+      "allow a larger error, or longer epochs (‘epoch’)",
     );
   }
   return {
@@ -40,7 +41,7 @@ export function sizeProbes<P extends ParameterValues>(request: SizeRequest, defa
       return { quantity: "mean", loss: rate, relativeError, packetsUsed: used };
     }),
     notes: [
-      `hoptime reference --rate ${Math.max(1, Math.ceil(perSecond))}: ${(8e-3 * PROBE_BYTES * perSecond).toPrecision(3)} kbit/s`,
+      `hoptime reference ‘rate ${Math.max(1, Math.ceil(perSecond))}’: ${formatBitRate(8 * PROBE_BYTES * perSecond)}`,
       INDEPENDENCE_NOTE,
       "probes see what they meet at their own times; packets of bursts see longer queues",
       ...(request.flowSize === null

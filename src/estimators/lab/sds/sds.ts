@@ -25,7 +25,7 @@ export const sds: Estimator<SketchParameters> = {
     needs:
       "The delay of every packet at the receiver (the sender's capture, or reference packets), and names of flows.",
     cost: "1.1 MB of memory at the receiver, nothing at the sender; one cell update per row and packet.",
-    example: "hoptime observe b.pcap --point B --sender a.pcap --estimators sds",
+    example: "hoptime observe b.pcap ‘point B’ ‘sender a.pcap’ ‘estimators sds’",
   },
   answers: ["segment", "flow"],
   needs: { sender: false, delays: true, flows: "names" },

@@ -62,7 +62,7 @@ function chooseRate(request: SizeRequest, arriving: number, usual: number): numb
     throw new UsageError(
       "bad-parameter",
       `all packets of ${of} are too few for an error of ${error}`,
-      "allow a larger error, or ask for larger flows (--flow-size) or longer epochs",
+      "allow a larger error, or ask for larger flows (‘flow-size’) or longer epochs",
     );
   }
   return rate;

@@ -22,7 +22,7 @@ import { wideAt } from "../../flow-keys.ts";
 import { defaultParameters } from "../../parameters.ts";
 import { describeSamples, meanInterval, sumSamples, withoutOutliers } from "../sample-statistics.ts";
 import {
-  MOST_TIME_NS,
+  MAX_TIME_NS,
   NO_RECORD,
   PacketSampler,
   samplingFingerprint,
@@ -76,7 +76,7 @@ class TrajectoryTap implements Tap {
     const { digest, flowHash, timeNs } = batch;
     this.#sampler.each(batch, from, to, (i, hash) => {
       const at = Math.round(timeNs[i]!) - this.#startNs;
-      if (!(Math.abs(at) < MOST_TIME_NS)) return;
+      if (!(Math.abs(at) < MAX_TIME_NS)) return;
       this.#samples.push({ hash, digest: wideAt(digest, i), flow: wideAt(flowHash, i), timeNs: at });
     });
     this.#packets += to - from;
@@ -222,7 +222,7 @@ export const trajectory: Estimator<TrajectoryParameters> = {
       "Mean and standard deviation of the delay of sampled packets, for the segment and for flows with samples.",
     needs: "A tap at both points and synchronised clocks.",
     cost: "About 20 bytes per sampled packet and point.",
-    example: "hoptime observe a.pcap --point A --estimators trajectory --trajectory rate=0.01",
+    example: "hoptime observe a.pcap ‘point A’ ‘estimators trajectory’ ‘trajectory rate=0.01’",
   },
   answers: ["segment", "flow"],
   needs: { sender: true, delays: false, flows: "names" },

@@ -54,8 +54,8 @@ describe("centres", () => {
           kernels.free(at);
           kernels.free(codes);
           delays.forEach((d, i) => {
-            const least = Math.min(...centres.valuesNs.map((v) => Math.abs(v - d)));
-            expect(Math.abs(centres.valuesNs[got[i]!]! - d)).toBe(least);
+            const minimum = Math.min(...centres.valuesNs.map((v) => Math.abs(v - d)));
+            expect(Math.abs(centres.valuesNs[got[i]!]! - d)).toBe(minimum);
             expect(centreOf(centres, d)).toBe(got[i]);
           });
           sums.forEach((cell, c) => {
@@ -63,8 +63,8 @@ describe("centres", () => {
             expect(cell.count).toBe(mine.length);
             expect(cell.sum).toBe(mine.reduce((s, d) => s + BigInt(d - cell.baseNs), 0n));
             expect(cell.squares).toBe(mine.reduce((s, d) => s + BigInt(d - cell.baseNs) ** 2n, 0n));
-            expect(cell.leastNs).toBe(Math.min(...mine));
-            expect(cell.mostNs).toBe(Math.max(...mine));
+            expect(cell.minNs).toBe(Math.min(...mine));
+            expect(cell.maxNs).toBe(Math.max(...mine));
           });
         },
       ),

@@ -19,7 +19,7 @@ export interface DelayHistogram {
 }
 
 /** Finest grid that the dynamic programme is run on: its time grows with the square. */
-const MOST_POINTS = 4096;
+const MAX_POINTS = 4096;
 
 export function epochCentres(
   histogram: DelayHistogram,
@@ -89,8 +89,8 @@ function signedLog(delayNs: number, s0Ns: number): number {
 /** Joins neighbouring buckets where there are too many of them. */
 function coarsen(histogram: DelayHistogram): DelayHistogram {
   const n = histogram.buckets.length;
-  if (n <= MOST_POINTS) return histogram;
-  const step = Math.ceil(n / MOST_POINTS);
+  if (n <= MAX_POINTS) return histogram;
+  const step = Math.ceil(n / MAX_POINTS);
   const size = Math.ceil(n / step);
   const out = {
     buckets: new Int32Array(size),

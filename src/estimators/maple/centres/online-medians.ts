@@ -15,7 +15,7 @@ const GROWTH = 2;
 /** A phase ends when its cost passes this many times L. */
 const COST_BOUND = 4;
 /** Delays are measured in ns: below this a phase would open a median for everything. */
-const LEAST_COST_NS = 1;
+const MIN_COST_NS = 1;
 
 export interface Candidates {
   valuesNs: Float64Array;
@@ -27,7 +27,7 @@ export interface Candidates {
 export class OnlineMedians {
   readonly #random: Random;
   readonly #fixed: Float64Array;
-  readonly #openAtMost: number;
+  readonly #openLimit: number;
   readonly #factor: number;
   #lowerBound = 0;
   #cost = 0;
@@ -42,8 +42,8 @@ export class OnlineMedians {
     this.#random = random;
     this.#fixed = fixedNs.slice().sort();
     this.#factor = k * (1 + Math.log2(Math.max(2, expected)));
-    this.#openAtMost = Math.ceil(2 * this.#factor) + this.#fixed.length;
-    const room = this.#openAtMost + 1;
+    this.#openLimit = Math.ceil(2 * this.#factor) + this.#fixed.length;
+    const room = this.#openLimit + 1;
     this.#values = new Float64Array(room);
     this.#weights = new Float64Array(room);
     this.#isFixed = new Uint8Array(room);
@@ -52,7 +52,7 @@ export class OnlineMedians {
 
   add(delayNs: number): void {
     this.#insert(delayNs, 1);
-    while (this.#count >= this.#openAtMost || this.#cost > COST_BOUND * this.#lowerBound) {
+    while (this.#count >= this.#openLimit || this.#cost > COST_BOUND * this.#lowerBound) {
       if (!this.#nextPhase()) return;
     }
   }
@@ -81,8 +81,8 @@ export class OnlineMedians {
     const old = this.candidates();
     if (this.#lowerBound === 0) {
       // The first distance that is not 0 tells the scale; the bound may start far too low, phases correct it.
-      if (this.#count < this.#openAtMost && this.#cost === 0) return false;
-      this.#lowerBound = LEAST_COST_NS;
+      if (this.#count < this.#openLimit && this.#cost === 0) return false;
+      this.#lowerBound = MIN_COST_NS;
     } else this.#lowerBound *= GROWTH;
     this.#begin();
     // In random order: medians come sorted, and facility location on a sorted stream opens too few at its end.

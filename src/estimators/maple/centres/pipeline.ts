@@ -18,7 +18,7 @@ import { type LogarithmicRange, logarithmicCentres, PAPER_RANGE } from "./logari
 import { type Candidates, OnlineMedians } from "./online-medians.ts";
 
 /** A bucket that rarer has been seen is forgotten. */
-const LEAST_WEIGHT = 1e-7;
+const MIN_WEIGHT = 1e-7;
 
 export type Strategy = "log" | "kmedians" | "hybrid";
 
@@ -97,7 +97,7 @@ export class CentrePipeline {
     const { memory } = this.#options;
     const known = new Map<number, number>();
     for (const [bucket, weight] of this.#frequencies) {
-      if (weight * memory > LEAST_WEIGHT) known.set(bucket, weight * memory);
+      if (weight * memory > MIN_WEIGHT) known.set(bucket, weight * memory);
     }
     for (const [bucket, count] of this.#sampled) known.set(bucket, (known.get(bucket) ?? 0) + count / sum);
     this.#frequencies = known;

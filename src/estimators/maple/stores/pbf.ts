@@ -15,7 +15,7 @@ import type { PacketStore, StoreGeometry } from "./packet-store.ts";
 
 const PART_BYTES = 16;
 /** A group nobody expected still gets room for a few packets. */
-const LEAST_PART_BITS = 64;
+const MIN_PART_BITS = 64;
 
 export class PbfStore implements PacketStore {
   readonly geometry: StoreGeometry;
@@ -40,13 +40,13 @@ export class PbfStore implements PacketStore {
     this.#kernels = kernels;
     this.geometry = geometry;
     const { groups, hashes } = geometry;
-    const total = Math.max(8 * Math.ceil(bits / 8), groups * LEAST_PART_BITS);
-    const spare = total - groups * LEAST_PART_BITS;
+    const total = Math.max(8 * Math.ceil(bits / 8), groups * MIN_PART_BITS);
+    const spare = total - groups * MIN_PART_BITS;
     const perBit = expected === undefined ? Math.LN2 / hashes : expected / bits;
     this.#parts = kernels.alloc(groups * PART_BYTES);
     let first = 0;
     for (let i = 0; i < groups; i++) {
-      const size = LEAST_PART_BITS + Math.floor(spare * (shares?.[i] ?? 1 / groups));
+      const size = MIN_PART_BITS + Math.floor(spare * (shares?.[i] ?? 1 / groups));
       const capacity = Math.floor(size * perBit);
       kernels.u32.set([first, size, capacity, 0], (this.#parts + i * PART_BYTES) >>> 2);
       first += size;

@@ -205,9 +205,9 @@ describe("ribbon", () => {
             });
             expect(wrong).toBe(-1);
           }
-          const strangers = BigUint64Array.from([...keys.slice(0, 20), ...randomKeys(random, 20)]);
-          lookup(opened, strangers).forEach((answer, i) => {
-            const value = slowRibbon(body, g, strangers[i]!);
+          const falsePositives = BigUint64Array.from([...keys.slice(0, 20), ...randomKeys(random, 20)]);
+          lookup(opened, falsePositives).forEach((answer, i) => {
+            const value = slowRibbon(body, g, falsePositives[i]!);
             expect(answer.kind).toBe(value < groups ? MATCH : NO_MATCH);
             if (value < groups) expect(answer.group).toBe(value);
           });
@@ -223,7 +223,7 @@ describe("ribbon", () => {
     const random = new Random(77);
     const n = 200_000;
     const keys = randomKeys(random, n);
-    const strangers = randomKeys(random, n);
+    const falsePositives = randomKeys(random, n);
     for (const [k, r] of [
       [32, 5],
       [64, 6],
@@ -234,7 +234,7 @@ describe("ribbon", () => {
       const made = store(geometry("ribbon", k, { codeBits: r }), 0, keys, codes);
       expect(made.bits / n / r).toBeLessThan(1.04);
       expect(lookup(made, keys).every((a, i) => a.kind === MATCH && a.group === codes[i])).toBe(true);
-      const accepted = lookup(made, strangers).filter((a) => a.kind === MATCH).length / n;
+      const accepted = lookup(made, falsePositives).filter((a) => a.kind === MATCH).length / n;
       // Half a point is 7 standard deviations or more.
       expect(Math.abs(accepted - k / 2 ** r)).toBeLessThan(0.005);
       made.free();
@@ -285,7 +285,7 @@ describe("the structures of the comparison", () => {
   const random = new Random(12);
   const keys = randomKeys(random, n);
   const codes = Uint16Array.from({ length: n }, () => Math.min(k - 1, random.geometric(0.08) - 1));
-  const strangers = randomKeys(random, n);
+  const falsePositives = randomKeys(random, n);
   const rate = (answers: ReturnType<typeof lookup>, kind: number) =>
     answers.filter((a) => a.kind === kind).length / n;
 
@@ -302,7 +302,7 @@ describe("the structures of the comparison", () => {
     expect(wrong).toEqual([]);
     // Deviation of a share of 40,000: 0.15 points.
     expect(Math.abs(rate(answers, MULTI_MATCH) - svbfFailure(12.8, 9, k))).toBeLessThan(0.01);
-    const absent = 1 - rate(lookup(made, strangers), NO_MATCH);
+    const absent = 1 - rate(lookup(made, falsePositives), NO_MATCH);
     expect(Math.abs(absent - made.absentAccepted)).toBeLessThan(0.01);
     made.free();
   });
@@ -346,10 +346,10 @@ describe("the structures of the comparison", () => {
       );
       opened.lookup(a, n, out);
       const { u32 } = kernels;
-      let strangers = 0;
-      for (let i = 0; i < n; i++) if (u32[(out >>> 2) + 2 * i]! >>> 16 !== 0) strangers++;
+      let falsePositives = 0;
+      for (let i = 0; i < n; i++) if (u32[(out >>> 2) + 2 * i]! >>> 16 !== 0) falsePositives++;
       // Shortened numbers round the number of groups up.
-      expect(Math.abs(strangers / n - opened.absentAccepted)).toBeLessThan(0.03);
+      expect(Math.abs(falsePositives / n - opened.absentAccepted)).toBeLessThan(0.03);
       expect(() => openStore(kernels, g, made.body().slice(0, -8), [])).toThrow(/do not fit/);
       for (const address of [a, c, out]) kernels.free(address);
       made.free();
@@ -403,7 +403,7 @@ describe("the structures of the comparison", () => {
     const overwritten = 1 - (slots / n) * (1 - Math.exp(-n / slots));
     expect(wrong).toBeLessThan(overwritten);
     expect(wrong).toBeGreaterThan(0.8 * overwritten);
-    expect(1 - rate(lookup(made, strangers), NO_MATCH)).toBeCloseTo(made.absentAccepted, 1);
+    expect(1 - rate(lookup(made, falsePositives), NO_MATCH)).toBeCloseTo(made.absentAccepted, 1);
     const opened = openStore(kernels, made.geometry, made.body(), []);
     expect(lookup(opened, keys)).toEqual(answers);
     made.free();

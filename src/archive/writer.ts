@@ -1,0 +1,212 @@
+/**
+ * Storing records, by as many writers at once as there are. A record that is not there gets its name by link(), which fails where it is taken: so it is there whole or
+ * not at all, and the first one stays. Where one is there already, it is read: the same measurement is no change; a part of it is none either; one that
+ * goes further replaces it; another part of the epoch is put together with it, under a lock; anything else is a conflict of that record alone.
+ */
+import { rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { FormatError, UsageError } from "../base/errors.ts";
+import { formatTime } from "../base/time.ts";
+import { measurementDifference } from "../epoch/compatible.ts";
+import { relationOf } from "../epoch/parts.ts";
+import { type EncodeOptions, type EpochRecord, encodeRecord } from "../epoch/record.ts";
+import { makeFolder, publish, syncFolder, writeTemporary } from "./durable.ts";
+import { KnownRecords } from "./known-records.ts";
+import { TEMPORARY } from "./listing.ts";
+import { withLock } from "./lock.ts";
+import { identity, recordPath } from "./names.ts";
+import { readStored } from "./read.ts";
+
+export interface StoreItem {
+  record: EpochRecord;
+  options?: EncodeOptions | undefined;
+}
+
+export type StoreOutcome =
+  /** `merged`: with another part of the same epoch that was there. */
+  | { outcome: "stored" | "unchanged" | "replaced" | "merged"; bytes: number }
+  /** Another record of the epoch is there, and stays. */
+  | { outcome: "refused"; reason: UsageError };
+
+/** Puts two parts of one epoch together; null where that cannot be. The archive knows no estimators. */
+export type MergeRecords = (stored: EpochRecord, record: EpochRecord) => EpochRecord | null;
+
+/** Records written and synced at the same time. */
+const PARALLEL = 8;
+/** Folders that retention removes between their making and their use are made again. */
+const ATTEMPTS = 10;
+const UNCHANGED: StoreOutcome = { outcome: "unchanged", bytes: 0 };
+
+interface Fresh {
+  item: StoreItem;
+  path: string;
+  index: number;
+}
+
+export class RecordWriter {
+  readonly #directory: string;
+  readonly #known = new KnownRecords();
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** What became of each; when it returns they are on disk. */
+  async store(items: readonly StoreItem[], merge?: MergeRecords): Promise<StoreOutcome[]> {
+    const outcomes: (StoreOutcome | null)[] = items.map(() => null);
+    const fresh = new Map<string, Fresh>();
+    for (const [index, item] of items.entries()) {
+      const path = join(this.#directory, ...recordPath(item.record));
+      if (this.#find(item.record, path) === undefined && !fresh.has(path))
+        fresh.set(path, { item, path, index });
+    }
+    const list = [...fresh.values()];
+    for (let at = 0; at < list.length; at += PARALLEL) {
+      const group = list.slice(at, at + PARALLEL);
+      for (const [i, outcome] of (await this.#writeFresh(group)).entries())
+        outcomes[group[i]?.index ?? 0] = outcome;
+    }
+    await this.#sync(list.map((f) => dirname(f.path)));
+    // Those that met another one, each on its own and in order.
+    const done: StoreOutcome[] = [];
+    for (const [index, item] of items.entries())
+      done.push(outcomes[index] ?? (await this.#reconcile(item, merge)));
+    return done;
+  }
+
+  /** Null where another has the name. */
+  async #writeFresh(group: readonly Fresh[]): Promise<(StoreOutcome | null)[]> {
+    const folder = join(this.#directory, TEMPORARY);
+    const attempts = await Promise.allSettled(
+      group.map(async ({ item }) => {
+        const bytes = encodeRecord(item.record, item.options);
+        return { bytes: bytes.length, path: await writeTemporary(folder, bytes) };
+      }),
+    );
+    const written = attempts.flatMap((a) => (a.status === "fulfilled" ? [a.value] : []));
+    const failed = attempts.find((a) => a.status === "rejected");
+    if (failed) {
+      // A full disk: what is not given its name must not take up the room that is left.
+      for (const { path } of written) rmSync(path, { force: true });
+      throw failed.reason;
+    }
+    const outcomes: (StoreOutcome | null)[] = [];
+    for (const [i, { path, bytes }] of written.entries()) {
+      const plan = group[i];
+      if (!plan) continue;
+      const published = await this.#publish(path, plan.path, false);
+      if (published) this.#known.add(dirname(plan.path), identity(plan.item.record), plan.path);
+      outcomes.push(published ? { outcome: "stored", bytes } : null);
+    }
+    return outcomes;
+  }
+
+  /** A record of the same epoch is there, or was a moment ago. */
+  async #reconcile(item: StoreItem, merge: MergeRecords | undefined): Promise<StoreOutcome> {
+    const { record } = item;
+    const path = join(this.#directory, ...recordPath(record));
+    // Most often it is the same one, which needs no lock.
+    const there = this.#find(record, path);
+    const found = there === undefined ? null : readIfWhole(there);
+    if (found && measurementDifference(record, found) === null) return UNCHANGED;
+    const name = join(dirname(path), identity(record));
+    return await withLock(join(this.#directory, TEMPORARY), name, async () => {
+      this.#known.forget(dirname(path));
+      this.#known.forget(dirname(dirname(path)));
+      const now = this.#find(record, path);
+      if (now === undefined) {
+        const [outcome] = await this.#writeFresh([{ item, path, index: 0 }]);
+        await this.#sync([dirname(path)]);
+        return outcome ?? this.#conflict(record, path, "epoch");
+      }
+      const stored = readIfWhole(now);
+      // A damaged record is mended by observing again.
+      if (!stored) return await this.#replace(item, path, now, "replaced");
+      return await this.#settle(item, path, { file: now, stored }, merge);
+    });
+  }
+
+  async #settle(
+    item: StoreItem,
+    path: string,
+    { file, stored }: { file: string; stored: EpochRecord },
+    merge: MergeRecords | undefined,
+  ): Promise<StoreOutcome> {
+    const { record } = item;
+    const what = measurementDifference(record, stored);
+    if (what === null) return UNCHANGED;
+    const comparable = what === "epoch" || what === "packets" || what === "payload";
+    const relation = comparable ? relationOf(stored, record) : "other";
+    if (relation === "contained") return UNCHANGED;
+    if (relation === "extends") return await this.#replace(item, path, file, "replaced");
+    const merged = relation === "apart" ? (merge?.(stored, record) ?? null) : null;
+    if (!merged) return this.#conflict(record, file, what);
+    const mergedPath = join(this.#directory, ...recordPath(merged));
+    return await this.#replace({ ...item, record: merged }, mergedPath, file, "merged");
+  }
+
+  async #replace(
+    { record, options }: StoreItem,
+    path: string,
+    former: string,
+    outcome: "replaced" | "merged",
+  ): Promise<StoreOutcome> {
+    const bytes = encodeRecord(record, options);
+    const temporary = await writeTemporary(join(this.#directory, TEMPORARY), bytes);
+    await this.#publish(temporary, path, true);
+    if (former !== path) rmSync(former, { force: true });
+    this.#known.add(dirname(path), identity(record), path);
+    await this.#sync([dirname(path), dirname(former)]);
+    return { outcome, bytes: bytes.length };
+  }
+
+  async #publish(temporary: string, path: string, replace: boolean): Promise<boolean> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await publish(temporary, path, replace);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "ENOENT" || attempt === ATTEMPTS) throw error;
+        // The folder is not there yet, or retention has just removed it empty.
+        await makeFolder(this.#directory, dirname(path));
+      }
+    }
+  }
+
+  async #sync(folders: readonly string[]): Promise<void> {
+    for (const folder of new Set(folders)) {
+      try {
+        await syncFolder(folder);
+      } catch (error) {
+        // Retention was faster.
+        if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      }
+    }
+  }
+
+  /** In its folder, or as version 1 had it in that of its hour. */
+  #find(record: EpochRecord, path: string): string | undefined {
+    const name = identity(record);
+    const folder = dirname(path);
+    return this.#known.find(folder, name) ?? this.#known.find(dirname(folder), name);
+  }
+
+  #conflict(record: EpochRecord, path: string, what: string): StoreOutcome {
+    const epoch = `${record.estimator} at ${record.point}, epoch ${formatTime(record.epoch.startNs)}`;
+    const reason = new UsageError(
+      "mismatch",
+      `${path}: another record of ${epoch} is there; they differ in ${what}`,
+      "give captures of one point together in order, or another ‘point’, ‘segment’ or directory",
+    );
+    return { outcome: "refused", reason };
+  }
+}
+
+/** Null where it is damaged, or gone. */
+function readIfWhole(file: string): EpochRecord | null {
+  try {
+    return readStored(file);
+  } catch (error) {
+    if (error instanceof FormatError) return null;
+    throw error;
+  }
+}

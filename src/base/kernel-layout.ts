@@ -1,0 +1,770 @@
+/** Where the fields of the kernels' records lie, in bytes, and the kernels' constants. Made by scripts/kernel-layout.mjs; not to be edited. */
+/** Batch of kernels/decode/batch.ts. */
+export const BatchLayout = {
+  capacity: 0,
+  count: 4,
+  time: 8,
+  digest: 12,
+  flowHash: 16,
+  meta: 20,
+  addrA: 24,
+  addrB: 28,
+  addrC: 32,
+  addrD: 36,
+  wireLength: 40,
+  ipid: 44,
+  flags: 48,
+  header: 52,
+  captured: 56,
+  iface: 60,
+  delay: 64,
+  select: 68,
+  shorts: 72,
+  frame: 76,
+  lean: 80,
+} as const;
+export const BatchBytes = 84;
+
+/** Constants of kernels/decode/batch.ts. */
+export const batchConstants = {
+  META_PROTO: 1095216660480n,
+  META_DSCP: 69269232549888n,
+  META_VLAN_ID: 288160007407534080n,
+  META_VLAN: 288230376151711744n,
+  META_IPV6: 576460752303423488n,
+  META_PORTS: 1152921504606846976n,
+  FLAG_FRAGMENT: 65536,
+  FLAG_LATER_FRAGMENT: 131072,
+  FLAG_SHORT: 262144,
+  FLAG_INNER: 524288,
+  FLAG_IPID: 1048576,
+  FLAG_CUT_L4: 2097152,
+  FLAG_REFERENCE: 4194304,
+  FLAG_PROBE: 8388608,
+  PLANES: 8,
+} as const;
+
+/** Cursor of kernels/decode/cursor.ts. */
+export const CursorLayout = {
+  pos: 0,
+  limit: 4,
+  wanted: 8,
+  swapped: 12,
+  nano: 16,
+  link: 20,
+  recordHeader: 24,
+  fcs: 28,
+  cover: 32,
+  inner: 36,
+  interfaces: 40,
+  interfaceCount: 44,
+  interfaceBase: 48,
+  started: 52,
+  origin: 56,
+  seed: 64,
+  packets: 72,
+  bytes: 80,
+  drops: 88,
+  dropsKnown: 96,
+  pad: 100,
+  maxTime: 104,
+} as const;
+export const CursorBytes = 112;
+
+/** Constants of kernels/decode/cursor.ts. */
+export const cursorConstants = {
+  NEED_DATA: 0,
+  BATCH_FULL: 1,
+  SPECIAL: 2,
+  BAD_LENGTH: 3,
+  BAD_TRAILER: 4,
+} as const;
+
+/** Constants of kernels/decode/digest.ts. */
+export const digestConstants = {
+  P1: 11400714785074694791n,
+  P2: 14029467366897019727n,
+  P3: 1609587929392839161n,
+  P4: 9650029242287828579n,
+  P5: 2870177450012600261n,
+} as const;
+
+/** WordQuestion of kernels/decode/filter.ts. */
+export const WordQuestionLayout = {
+  needMask: 0,
+  needValue: 8,
+  shift: 16,
+  mask: 20,
+  low: 24,
+  high: 28,
+  outside: 32,
+} as const;
+export const WordQuestionBytes = 36;
+
+/** Constants of kernels/decode/filter.ts. */
+export const filterConstants = {
+  ENDS_SOURCE: 10,
+  ENDS_DESTINATION: 12,
+  ENDS_EITHER: 14,
+  ENDS_BOTH: 8,
+} as const;
+
+/** Constants of kernels/decode/link.ts. */
+export const linkConstants = {
+  OK: 0,
+  NOT_IP: 1,
+  CUT_LINK: 2,
+  CUT_IP: 3,
+  BAD_IP: 4,
+  UNKNOWN_LINK: 5,
+  TOO_DEEP: 6,
+  NO_TIME: 7,
+  NO_INTERFACE: 8,
+  MAX_NESTING: 16,
+} as const;
+
+/** Constants of kernels/decode/origin.ts. */
+export const originConstants = {
+  MAX_TIMESTAMPS: 1024,
+} as const;
+
+/** Interface of kernels/decode/walk.ts. */
+export const InterfaceLayout = {
+  link: 0,
+  kind: 4,
+  scale: 8,
+  offset: 16,
+  maxTicks: 24,
+} as const;
+export const InterfaceBytes = 32;
+
+/** Constants of kernels/decode/walk.ts. */
+export const walkConstants = {
+  SHORT_SIZES: 1536,
+} as const;
+
+/** Constants of kernels/flows/flow-lists.ts. */
+export const flowListsConstants = {
+  LONGEST_LIST: 512,
+  BUCKET_BIAS: 8192,
+} as const;
+
+/** Flow of kernels/flows/flow-records.ts. */
+export const FlowLayout = {
+  sent: 0,
+  received: 4,
+  matched: 8,
+  more: 12,
+  meta: 16,
+  addrA: 24,
+  bytes: 32,
+  first: 40,
+  last: 48,
+  nextOrder: 56,
+  wide: 60,
+} as const;
+export const FlowBytes = 64;
+
+/** FlowMore of kernels/flows/flow-records.ts. */
+export const FlowMoreLayout = {
+  squares: 0,
+  minimum: 8,
+  maximum: 16,
+  sum: 24,
+  jitter: 32,
+  list: 40,
+  listState: 44,
+  negative: 48,
+  faults: 52,
+} as const;
+export const FlowMoreBytes = 56;
+
+/** FlowFaults of kernels/flows/flow-records.ts. */
+export const FlowFaultsLayout = {
+  lost: 0,
+  appeared: 4,
+  duplicates: 8,
+  headBefore: 12,
+  tailBefore: 16,
+  headAfter: 20,
+  tailAfter: 24,
+  reordered: 28,
+} as const;
+export const FlowFaultsBytes = 32;
+
+/** FlowStats of kernels/flows/flow-records.ts. */
+export const FlowStatsLayout = {
+  flows: 0,
+  more: 4,
+  faults: 8,
+  wide: 12,
+  cells: 16,
+  slab: 20,
+  slabUsed: 24,
+  free0: 28,
+  free1: 32,
+  free2: 36,
+  index: 40,
+  indexBits: 44,
+  touched: 48,
+  pad: 52,
+  seed: 56,
+} as const;
+export const FlowStatsBytes = 64;
+
+/** Constants of kernels/flows/flow-records.ts. */
+export const flowRecordsConstants = {
+  NUMBER: 536870911,
+  FAULTY: 536870912,
+  DIRECTION_SHIFT: 30,
+  WIDE: 24,
+} as const;
+
+/** FlowSums of kernels/flows/flow-sums.ts. */
+export const FlowSumsLayout = {
+  sent: 0,
+  received: 8,
+  matched: 16,
+  lost: 24,
+  appeared: 32,
+  duplicates: 40,
+  headBefore: 48,
+  tailBefore: 56,
+  headAfter: 64,
+  tailAfter: 72,
+  matchedHeadBefore: 80,
+  matchedTailBefore: 88,
+  matchedHeadAfter: 96,
+  matchedTailAfter: 104,
+} as const;
+export const FlowSumsBytes = 112;
+
+/** Constants of kernels/flows/flow-sums.ts. */
+export const flowSumsConstants = {
+  BY_PACKETS: 0,
+  BY_BYTES: 1,
+  BY_MEAN: 2,
+  BY_MAX: 3,
+  BY_LOST: 4,
+  EDGE_HEAD_BEFORE: 1,
+  EDGE_TAIL_BEFORE: 2,
+  EDGE_HEAD_AFTER: 4,
+  EDGE_TAIL_AFTER: 8,
+} as const;
+
+/** Flows of kernels/flows/flows.ts. */
+export const FlowsLayout = {
+  count: 0,
+  recordBytes: 4,
+  segments: 8,
+  index: 12,
+  indexMask: 16,
+  touched: 20,
+} as const;
+export const FlowsBytes = 24;
+
+/** Constants of kernels/flows/flows.ts. */
+export const flowsConstants = {
+  FLOW_HEAD: 48,
+} as const;
+
+/** Constants of kernels/flows/key-runs.ts. */
+export const keyRunsConstants = {
+  RUNS_HEAD: 16,
+  RUN: 32,
+  WIDE_RUN: 24,
+} as const;
+
+/** Buffer of kernels/maple/buffer.ts. */
+export const BufferLayout = {
+  capacity: 0,
+  count: 4,
+  seen: 8,
+  unknown: 12,
+  shed: 16,
+  untold: 20,
+  digest: 24,
+  flow: 28,
+  delay: 32,
+  ipid: 36,
+  flowId: 40,
+  flows: 44,
+  flowLimit: 48,
+  keep: 52,
+  perByte: 56,
+  bytes: 64,
+  sum: 72,
+  squares: 80,
+  carry: 88,
+  minimum: 96,
+  maximum: 104,
+  base: 112,
+  begun: 120,
+  closed: 124,
+} as const;
+export const BufferBytes = 128;
+
+/** Constants of kernels/maple/buffer.ts. */
+export const bufferConstants = {
+  NO_FLOW: 4294967295,
+} as const;
+
+/** Constants of kernels/maple/flow-delays.ts. */
+export const flowDelaysConstants = {
+  PRINT_BITS: 13,
+} as const;
+
+/** Constants of kernels/maple/svbf.ts. */
+export const svbfConstants = {
+  KIND_MATCH: 65536,
+  KIND_MULTI: 131072,
+} as const;
+
+/** Fate of kernels/match/fates.ts. */
+export const FateLayout = {
+  send: 0,
+  arrive: 8,
+  delay: 16,
+  flow: 24,
+  kind: 28,
+} as const;
+export const FateBytes = 32;
+
+/** Fates of kernels/match/fates.ts. */
+export const FatesLayout = {
+  records: 0,
+  count: 4,
+  room: 8,
+} as const;
+export const FatesBytes = 12;
+
+/** Constants of kernels/match/fates.ts. */
+export const fatesConstants = {
+  FATE_BYTES: 32,
+  FATE_FORWARD: 1,
+  FATE_REVERSE: 2,
+  FATE_ONLY_BEFORE: 3,
+  FATE_ONLY_AFTER: 4,
+  FATE_DUPLICATE: 5,
+  FATE_HEAD_BEFORE: 6,
+  FATE_TAIL_BEFORE: 7,
+  FATE_HEAD_AFTER: 8,
+  FATE_TAIL_AFTER: 9,
+} as const;
+
+/** Total of kernels/match/match-state.ts. */
+export const TotalLayout = {
+  matched: 0,
+  reordered: 4,
+  extentMax: 8,
+  pad: 12,
+  extentSum: 16,
+  first: 24,
+  sum: 32,
+  squares: 40,
+  minimum: 48,
+  maximum: 56,
+  jitter: 64,
+  jitterCount: 72,
+  ttlLower: 80,
+  ttlEqual: 84,
+  ttlHigher: 88,
+  negative: 92,
+  firstSend: 96,
+  lastSend: 104,
+  firstArrive: 112,
+  lastArrive: 120,
+} as const;
+export const TotalBytes = 128;
+
+/** Interval of kernels/match/match-state.ts. */
+export const IntervalLayout = {
+  matched: 0,
+  lost: 4,
+  first: 8,
+  sum: 16,
+  squares: 24,
+  minimum: 32,
+  maximum: 40,
+  index: 48,
+} as const;
+export const IntervalBytes = 56;
+
+/** Match of kernels/match/match-state.ts. */
+export const MatchLayout = {
+  before: 0,
+  after: 4,
+  stats: 8,
+  intervalCells: 12,
+  intervals: 16,
+  intervalCount: 20,
+  intervalRoom: 24,
+  interval: 28,
+  forward: 32,
+  reverse: 36,
+  found: 40,
+  foundCount: 44,
+  pairs: 48,
+  pairCount: 52,
+  backPairs: 56,
+  backPairCount: 60,
+  rows: 64,
+  scratch: 68,
+  arrivals: 72,
+  records: 76,
+  recordCount: 80,
+  nextOrder: 84,
+  ambiguous: 88,
+  recent: 92,
+  recentLow: 96,
+  recentHigh: 100,
+  intervalFrom: 104,
+  intervalTo: 112,
+  threshold: 120,
+  window: 128,
+  slack: 136,
+  now: 144,
+  epoch: 152,
+  epochStart: 160,
+  slope: 168,
+  offset: 176,
+  pivot: 184,
+  ended: 192,
+  touched: 196,
+  searches: 200,
+  intervalSlots: 204,
+  firstSeen0: 208,
+  firstSeen1: 216,
+  lastSeen0: 224,
+  lastSeen1: 232,
+  fates: 240,
+} as const;
+export const MatchBytes = 244;
+
+/** Constants of kernels/match/match-state.ts. */
+export const matchStateConstants = {
+  TOTAL_BYTES: 128,
+  HISTOGRAM: 16384,
+  HISTOGRAM_MIDDLE: 8192,
+  INTERVAL_BYTES: 56,
+  PAIR_SEND: 0,
+  PAIR_RAW: 8,
+  PAIR_DELAY: 16,
+  PAIR_BUCKET: 24,
+  PAIR_ORDER: 28,
+  PAIR_BYTES: 32,
+  RECORDS: 65536,
+} as const;
+
+/** Log of kernels/match/waiting.ts. */
+export const LogLayout = {
+  table: 0,
+  mask: 4,
+  oldest: 8,
+  newest: 12,
+  spare: 16,
+  made: 20,
+  tail: 24,
+  next: 28,
+  heads: 32,
+  bits: 36,
+  expected: 40,
+  passed: 44,
+  orphans: 48,
+  pastEnd: 52,
+  steps: 56,
+  rows: 60,
+} as const;
+export const LogBytes = 64;
+
+/** Constants of kernels/match/waiting.ts. */
+export const waitingConstants = {
+  MATCHED: 2,
+  COPY: 4,
+  EQUALS: 8,
+  ARRIVED: 16,
+  ENTRY: 32,
+} as const;
+
+/** Backlog of kernels/rli/backlog.ts. */
+export const BacklogLayout = {
+  have: 0,
+  haveLeft: 4,
+  last: 8,
+  since: 16,
+  slack: 24,
+  left: 32,
+  leftDelay: 40,
+  count: 48,
+  backlogs: 56,
+  products: 64,
+  delays: 72,
+  share: 80,
+  doubt: 88,
+  seen: 96,
+  pad: 100,
+  base: 104,
+  idles: 112,
+  idleWaits: 120,
+  waits: 128,
+  unseen: 136,
+  octaves: 144,
+  pad2: 148,
+} as const;
+export const BacklogBytes = 152;
+
+/** Gap of kernels/rli/gap.ts. */
+export const GapLayout = {
+  line: 0,
+  missed: 4,
+  queue: 8,
+  trains: 12,
+  seen: 16,
+  literal: 20,
+  nsPerByte: 24,
+  nsPerByteShared: 32,
+  time: 40,
+  delay: 48,
+  slope: 56,
+  began: 64,
+  backlog: 72,
+  growth: 80,
+  share: 88,
+  doubt: 96,
+  leftDelay: 104,
+  since: 112,
+  ratio: 120,
+  drag: 128,
+  minimum: 136,
+  miss: 144,
+  missSquared: 152,
+  off: 160,
+  alike: 168,
+} as const;
+export const GapBytes = 176;
+
+/** Constants of kernels/rli/gap.ts. */
+export const gapConstants = {
+  LINE_BACKLOG: 2,
+} as const;
+
+/** Misses of kernels/rli/misses.ts. */
+export const MissesLayout = {
+  have: 0,
+  haveBefore: 4,
+  weight: 8,
+  levelShare: 16,
+  leftTime: 24,
+  leftDelay: 32,
+  beforeTime: 40,
+  beforeDelay: 48,
+  leftBacklog: 56,
+  beforeBacklog: 64,
+  miss: 72,
+  level: 80,
+  steps: 88,
+  strides: 96,
+  spreadCount: 104,
+  spreadMean: 112,
+  spreadSquares: 120,
+} as const;
+export const MissesBytes = 128;
+
+/** References of kernels/rli/references.ts. */
+export const ReferencesLayout = {
+  port: 0,
+  session: 4,
+  anySession: 8,
+  known: 12,
+  sequence: 16,
+  pad: 20,
+  sent: 24,
+  origin: 32,
+  longest: 40,
+  error: 48,
+  seen: 56,
+  lost: 60,
+  duplicate: 64,
+  reordered: 68,
+  forged: 72,
+  restarts: 76,
+} as const;
+export const ReferencesBytes = 80;
+
+/** Line of kernels/rli/references.ts. */
+export const LineLayout = {
+  literal: 0,
+  level: 4,
+  have: 8,
+  wire: 12,
+  arrival: 16,
+  whole: 24,
+  error: 32,
+  floor: 40,
+  floorBefore: 48,
+  turn: 56,
+  nsPerByte: 64,
+  time: 72,
+  delay: 80,
+  slope: 88,
+  share: 96,
+  busy: 104,
+  idle: 108,
+} as const;
+export const LineBytes = 112;
+
+/** Constants of kernels/rli/references.ts. */
+export const referencesConstants = {
+  REGULAR: Infinity,
+} as const;
+
+/** Rli of kernels/rli/state.ts. */
+export const RliLayout = {
+  flows: 0,
+  cells: 4,
+  references: 8,
+  buffer: 12,
+  room: 16,
+  held: 20,
+  between: 24,
+  maxFlows: 28,
+  selection: 32,
+  sampleBelow: 36,
+  serial: 40,
+  expired: 44,
+  expiredCount: 48,
+  expiredRoom: 52,
+  gap: 56,
+  packets: 60,
+  answered: 64,
+  oneSided: 68,
+  spilled: 72,
+  unanswered: 76,
+  unselected: 80,
+  shed: 84,
+  checked: 88,
+  hurried: 92,
+  busy: 96,
+  nsPerByte: 104,
+  idle: 112,
+  lastExpiry: 120,
+  bytesSince: 128,
+  sum: 136,
+  squares: 144,
+  minimum: 152,
+  maximum: 160,
+  error: 168,
+  misses: 176,
+  stamps: 184,
+  busyBytes: 192,
+  busyTime: 200,
+  drag: 208,
+  excess: 216,
+  idleExcess: 224,
+  doubt: 232,
+} as const;
+export const RliBytes = 240;
+
+/** Constants of kernels/rli/state.ts. */
+export const stateConstants = {
+  BUFFERED: 24,
+  OWN_BYTES: 80,
+  RECORD: 128,
+} as const;
+
+/** Constants of kernels/simulate/classes.ts. */
+export const classesConstants = {
+  CLASS_BYTES: 64,
+} as const;
+
+/** Constants of kernels/simulate/delay.ts. */
+export const delayConstants = {
+  CONSTANT: 0,
+  WEIBULL: 1,
+  PARETO: 2,
+  EXPONENTIAL: 3,
+  LOGNORMAL: 4,
+  UNIFORM: 5,
+} as const;
+
+/** Keys of kernels/simulate/keys.ts. */
+export const KeysLayout = {
+  sources: 0,
+  sourceTable: 8,
+  targets: 16,
+  targetTable: 24,
+  classes: 32,
+  classTable: 40,
+  udpShare: 48,
+} as const;
+export const KeysBytes = 56;
+
+/** Fifo of kernels/simulate/queue.ts. */
+export const FifoLayout = {
+  nsPerByte: 0,
+  limit: 8,
+  red: 16,
+  minTh: 24,
+  maxTh: 32,
+  weight: 40,
+  maxP: 48,
+  idleNs: 56,
+  propagation: 64,
+  free: 72,
+  average: 80,
+  sinceDrop: 88,
+  head: 96,
+  count: 100,
+  mask: 104,
+  ring: 108,
+  packets: 112,
+  bytes: 120,
+  tailDrops: 128,
+  redDrops: 136,
+  droppedBytes: 144,
+  longest: 152,
+  busyNs: 160,
+  rng: 168,
+} as const;
+export const FifoBytes = 172;
+
+/** Rng of kernels/simulate/random.ts. */
+export const RngLayout = {
+  s0: 0,
+  s1: 8,
+  s2: 16,
+  s3: 24,
+  spare: 32,
+} as const;
+export const RngBytes = 40;
+
+/** Row of kernels/simulate/rows.ts. */
+export const RowLayout = {
+  time: 0,
+  digest: 8,
+  order: 16,
+  meta: 24,
+  addrA: 32,
+  addrB: 40,
+  addrC: 48,
+  addrD: 56,
+  delay: 64,
+  wireLength: 72,
+  ipid: 76,
+  flags: 80,
+  iface: 84,
+} as const;
+export const RowBytes = 88;
+
+/** Constants of kernels/simulate/rows.ts. */
+export const rowsConstants = {
+  ROW_BYTES: 88,
+} as const;
+
+/** Cells of kernels/sketches/cells.ts. */
+export const CellsLayout = {
+  used: 0,
+  mask: 4,
+  slots: 8,
+} as const;
+export const CellsBytes = 12;

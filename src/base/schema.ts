@@ -1,0 +1,274 @@
+/**
+ * Values from outside (scenario files, maps, HTTP bodies) against a schema (TypeBox: JSON Schema with static types, docs/decisions/0013-one-schema-validator.md).
+ * The first fault is told in one line: where the value came from, the path of the field, what is wrong with it, and for a misspelt name what may have been meant.
+ */
+import type { Static, TSchema } from "typebox";
+import { Check, Errors } from "typebox/schema";
+import { Settings } from "typebox/system";
+import { type UsageCode, UsageError } from "./errors.ts";
+
+// Each of the kinds of a union is tried and adds its own faults; the default of 8 would hide those of the kind that is meant.
+Settings.Set({ maxErrors: 1000 });
+
+type Fault = ReturnType<typeof Errors>[1][number];
+
+export interface ValueOrigin {
+  /** A file's name, or what the value is. */
+  readonly source: string;
+  readonly code?: UsageCode;
+  /** Where the fields are described; a misspelt field has a hint of its own. */
+  readonly hint?: string;
+}
+
+/** The value, which is what the schema says, or a UsageError. */
+export function checkedValue<S extends TSchema>(schema: S, value: unknown, origin: ValueOrigin): Static<S> {
+  if (Check(schema, value)) return value as Static<S>;
+  const { source, code = "bad-parameter", hint } = origin;
+  const fault = describeFault(worst(meantFaults(Errors(schema, value)[1], schema)), schema, value);
+  const at = fault.path === "" ? "" : `${fault.path}: `;
+  throw new UsageError(code, `${source}: ${at}${fault.what}`, fault.hint ?? hint);
+}
+
+/**
+ * Of a union only the faults of the alternative that is meant: the one whose `kind` (or other constant field) is that of the value, or which is of the
+ * value's type. Where none is, one fault names what there is.
+ */
+function meantFaults(faults: readonly Fault[], schema: TSchema): Fault[] {
+  const unions = [...new Set(faults.filter((f) => f.keyword === "anyOf").map((f) => f.schemaPath))];
+  let left = [...faults];
+  // From the outside in: an alternative that is not meant takes the unions inside it along.
+  for (const union of unions.sort((a, b) => a.length - b.length)) {
+    const own = left.find((f) => f.keyword === "anyOf" && f.schemaPath === union);
+    if (!own) continue;
+    const inside = left.filter((f) => f.schemaPath.startsWith(`${union}/anyOf/`) && within(f, own));
+    const meant = meantBranch(inside, union);
+    left = left.filter((f) => f !== own && !inside.includes(f));
+    left.push(...(meant ?? [noneOf(inside, union, own, schema)]));
+  }
+  return left;
+}
+
+function within(fault: Fault, union: Fault): boolean {
+  return fault.instancePath === union.instancePath || fault.instancePath.startsWith(`${union.instancePath}/`);
+}
+
+function branchOf(fault: Fault, union: string): string {
+  return fault.schemaPath.slice(`${union}/anyOf/`.length).split("/")[0] ?? "";
+}
+
+/** The faults of the one alternative that nothing says is not meant; null where there is none. */
+function meantBranch(inside: readonly Fault[], union: string): Fault[] | null {
+  const others = new Set(inside.filter((f) => isTag(f, union)).map((f) => branchOf(f, union)));
+  const meant = inside.find((f) => !others.has(branchOf(f, union)));
+  return meant ? inside.filter((f) => branchOf(f, union) === branchOf(meant, union)) : null;
+}
+
+/** Whether the fault says that the value is of another alternative: another constant, no `kind` at all, or another type altogether. */
+function isTag(fault: Fault, union: string): boolean {
+  const rest = fault.schemaPath.slice(`${union}/anyOf/`.length).split("/").slice(1);
+  const params = fault.params as { requiredProperties?: string[] };
+  if (rest.length === 0)
+    return ["type", "const"].includes(fault.keyword) || params.requiredProperties?.includes("kind") === true;
+  return fault.keyword === "const" && rest.length === 2 && rest[0] === "properties";
+}
+
+interface Alternative {
+  readonly type?: string;
+  readonly const?: unknown;
+  readonly properties?: Readonly<Record<string, { readonly const?: unknown }>>;
+}
+
+/** No alternative is meant: a fault that lists the constants of the field that tells them apart, or their types. */
+function noneOf(inside: readonly Fault[], union: string, own: Fault, schema: TSchema): Fault {
+  const { anyOf } = valueAt(schema, union.slice(1)) as { anyOf: readonly Alternative[] };
+  const tagged = inside.filter((f) => isTag(f, union) && f.keyword !== "type");
+  // Where some alternatives have the right kind, they differ from the value in another field.
+  const wrong = new Set(
+    tagged
+      .filter((f) => f.keyword === "required" || f.instancePath === `${own.instancePath}/kind`)
+      .map((f) => branchOf(f, union)),
+  );
+  const rest = anyOf.filter((_, i) => !wrong.has(String(i)));
+  const asked = rest.length > 0 ? rest : anyOf;
+  const field =
+    rest.length > 0
+      ? tagged
+          .find((f) => !wrong.has(branchOf(f, union)))
+          ?.instancePath.split("/")
+          .at(-1)
+      : "kind";
+  const constants = asked.map((branch) =>
+    field === undefined ? undefined : branch.properties?.[field]?.const,
+  );
+  if (constants.every((c) => c !== undefined))
+    return {
+      ...own,
+      keyword: "enum",
+      instancePath: `${own.instancePath}/${field}`,
+      params: { allowedValues: [...new Set(constants)] },
+    } as Fault;
+  const types = anyOf.map((branch) => branch.type ?? "object");
+  return { ...own, keyword: "type", params: { type: [...new Set(types)] } } as Fault;
+}
+
+const RANK = ["additionalProperties", "required"];
+
+/** A misspelt field first: what is missing may be just that. Else the outermost, else the first. */
+function worst(faults: readonly Fault[]): Fault {
+  const rank = (fault: Fault) => (RANK.includes(fault.keyword) ? RANK.indexOf(fault.keyword) : RANK.length);
+  // 'boolean' repeats additionalProperties for the field itself.
+  const [first] = faults.filter((f) => f.keyword !== "boolean").sort((a, b) => rank(a) - rank(b));
+  if (!first) throw new Error("a value that is not what its schema says has no fault");
+  return first;
+}
+
+interface Description {
+  readonly path: string;
+  readonly what: string;
+  readonly hint?: string;
+}
+
+function describeFault(fault: Fault, schema: TSchema, value: unknown): Description {
+  const path = fieldPath(fault.instancePath);
+  const inside = (name: string) => (path === "" ? name : `${path}.${name}`);
+  const params = fault.params as Record<string, unknown>;
+  const found = valueAt(value, fault.instancePath);
+  const invalid = (expected: string) => ({
+    path,
+    what: `invalid value ${shown(found)} (expected ${expected})`,
+  });
+  switch (fault.keyword) {
+    case "additionalProperties": {
+      const [name = ""] = params["additionalProperties"] as string[];
+      return {
+        path: inside(name),
+        what: "no such field",
+        hint: meantField(name, fieldsAt(schema, fault.schemaPath)),
+      };
+    }
+    case "required":
+      return { path: inside((params["requiredProperties"] as string[])[0] ?? ""), what: "missing" };
+    case "type":
+      return invalid(
+        [params["type"]]
+          .flat()
+          .map((type) => TYPES[String(type)] ?? String(type))
+          .join(" or "),
+      );
+    case "enum": {
+      const allowed = (params["allowedValues"] as unknown[]).map(String);
+      const near = typeof found === "string" ? closest(found, allowed) : undefined;
+      const said =
+        found === undefined
+          ? { path, what: `missing (expected ${allowed.join(", ")})` }
+          : invalid(allowed.join(", "));
+      return near === undefined ? said : { ...said, hint: `did you mean ${near}?` };
+    }
+    case "const":
+      return invalid(String(params["allowedValue"]));
+    case "minimum":
+    case "exclusiveMinimum":
+    case "maximum":
+    case "exclusiveMaximum":
+      return invalid(`a number ${LIMITS[fault.keyword]} ${Number(params["limit"]).toLocaleString("en-US")}`);
+    case "maxItems":
+      return {
+        path,
+        what: `${(found as unknown[]).length.toLocaleString("en-US")} entries (at most ${Number(params["limit"]).toLocaleString("en-US")} are allowed)`,
+      };
+    case "minItems":
+      return {
+        path,
+        what: `${(found as unknown[]).length} entries (at least ${String(params["limit"])} needed)`,
+      };
+    case "minLength":
+      return invalid("a name");
+    default:
+      return { path, what: fault.message };
+  }
+}
+
+const TYPES: Record<string, string> = {
+  number: "a number",
+  integer: "a whole number",
+  string: "text",
+  boolean: "true or false",
+  object: "an object",
+  array: "a list",
+};
+
+const LIMITS = {
+  minimum: "of at least",
+  exclusiveMinimum: "above",
+  maximum: "of at most",
+  exclusiveMaximum: "below",
+} as const;
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  const cut = text.length > 60 ? `${text.slice(0, 57)}…` : text;
+  return typeof value === "string" ? `'${cut.slice(1, text.length > 60 ? undefined : -1)}'` : cut;
+}
+
+const pointerParts = (pointer: string) =>
+  pointer
+    .split("/")
+    .slice(1)
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+
+/** path[2].model.kind */
+function fieldPath(pointer: string): string {
+  return pointerParts(pointer).reduce(
+    (path, part) => (/^\d+$/.test(part) ? `${path}[${part}]` : path === "" ? part : `${path}.${part}`),
+    "",
+  );
+}
+
+function valueAt(value: unknown, pointer: string): unknown {
+  let at = value;
+  for (const part of pointerParts(pointer)) at = (at as Record<string, unknown> | undefined)?.[part];
+  return at;
+}
+
+function fieldsAt(schema: TSchema, pointer: string): string[] {
+  const at = valueAt(schema, pointer.replace(/^#/, "")) as { properties?: object } | undefined;
+  return Object.keys(at?.properties ?? {});
+}
+
+function meantField(name: string, fields: readonly string[]): string {
+  const near = closest(name, fields);
+  return near === undefined
+    ? `fields: ${fields.join(", ")}`
+    : `did you mean ${near}? Fields: ${fields.join(", ")}`;
+}
+
+/** The name that is a slip or two away, if any is. */
+export function closest(name: string, names: readonly string[]): string | undefined {
+  const allowed = Math.max(1, Math.floor(name.length / 3));
+  let best: string | undefined;
+  let minimum = allowed + 1;
+  for (const candidate of names) {
+    const slips = editDistance(name.toLowerCase(), candidate.toLowerCase());
+    if (slips < minimum) [best, minimum] = [candidate, slips];
+  }
+  return best;
+}
+
+/** Letters put in, left out, changed, or swapped with their neighbour. */
+function editDistance(a: string, b: string): number {
+  if (a.length > 64 || b.length > 64) return Number.POSITIVE_INFINITY;
+  let before: number[] = [];
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const changed = a[i - 1] === b[j - 1] ? 0 : 1;
+      let minimum = Math.min((next[j - 1] ?? 0) + 1, (row[j] ?? 0) + 1, (row[j - 1] ?? 0) + changed);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        minimum = Math.min(minimum, (before[j - 2] ?? 0) + 1);
+      next.push(minimum);
+    }
+    [before, row] = [row, next];
+  }
+  return row[b.length] ?? 0;
+}

@@ -1,0 +1,59 @@
+/**
+ * A file that another program is writing, as bytes that end when the signal aborts, or when somebody knows that the file is complete (the next one of a
+ * rotation is there). Until then its end is waited at, as `tail -f` does.
+ */
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { UsageError } from "../../base/errors.ts";
+import type { ByteSource } from "./byte-source.ts";
+
+/** Between looks at the end of the file. */
+export const POLL_MS = 100;
+
+export interface GrowingOptions {
+  signal?: AbortSignal | undefined;
+  /** Nothing will be added any more to what is there now. */
+  isComplete?: () => boolean | Promise<boolean>;
+  pollMs?: number;
+}
+
+export function openGrowingFile(path: string, options: GrowingOptions = {}): ByteSource {
+  let fd: number;
+  try {
+    fd = openSync(path, "r");
+  } catch (cause) {
+    throw new UsageError("no-such-file", `${path}: ${(cause as Error).message}`, undefined, { cause });
+  }
+  let position = 0;
+  let open = true;
+  const { signal, isComplete, pollMs = POLL_MS } = options;
+  const take = (into: Uint8Array) => {
+    const got = open ? readSync(fd, into, 0, into.length, position) : 0;
+    position += got;
+    return got;
+  };
+  const wait = async (target: () => Uint8Array): Promise<number> => {
+    while (open && !signal?.aborted) {
+      // Asked before the last look: what was written until it was complete is seen.
+      const complete = (await isComplete?.()) ?? false;
+      if (open && fstatSync(fd).size < position) throw new Error("the file was cut short while it was read");
+      const got = take(target());
+      if (got > 0 || complete) return got;
+      await sleep(pollMs, undefined, signal ? { signal } : {}).catch(() => {});
+    }
+    return 0;
+  };
+  return {
+    name: path,
+    size: null,
+    compressed: false,
+    rereadable: false,
+    consumed: () => position,
+    // A promise only where it has to be waited.
+    read: (target) => take(target()) || wait(target),
+    close() {
+      if (open) closeSync(fd);
+      open = false;
+    },
+  };
+}

@@ -1,0 +1,32 @@
+/**
+ * SIGINT, SIGTERM and SIGHUP. A command that runs until it is ended asks for `endingSignal`: the first signal aborts it, and the command finishes what it has begun and prints
+ * its summary. A second one ends at once. Commands that only compute and print do not ask, and end at the first: they have nothing to finish.
+ */
+import { constants } from "node:os";
+
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+let ending: AbortController | null = null;
+
+/** Aborts at the first signal. From the first call on signals do no more than that. */
+export function endingSignal(): AbortSignal {
+  if (ending) return ending.signal;
+  const controller = new AbortController();
+  ending = controller;
+  for (const name of SIGNALS) {
+    process.on(name, () => {
+      if (controller.signal.aborted) process.exit(exitCode(name));
+      controller.abort(name);
+    });
+  }
+  return controller.signal;
+}
+
+/** The exit code of a command that could not finish after a signal; null where there was none. */
+export function endedBySignal(): number | null {
+  return ending?.signal.aborted ? exitCode(ending.signal.reason as (typeof SIGNALS)[number]) : null;
+}
+
+/** What shells expect of a program that a signal ended. */
+function exitCode(name: (typeof SIGNALS)[number]): number {
+  return 128 + constants.signals[name];
+}

@@ -1,0 +1,219 @@
+/**
+ * How a pass over two captures reads them, and what is changed after it. A pass starts from guesses (how much both captures see of a packet, how
+ * far their clocks are apart, which way packets go); what it shows goes into `nextPlan`, which says whether the plan stands or what the next
+ * pass does differently. Pure: files are read by compare.ts only.
+ */
+import type { CaptureStatistics } from "../capture/reader.ts";
+import type { Alignment } from "../clock/alignment.ts";
+import { type CorrectionMode, correction } from "../clock/correction.ts";
+import type { ClockVerdict } from "../clock/verdict.ts";
+import type { DelaySums } from "../match/flow-results.ts";
+
+/** How much of the captures a pass reads: the first packets of each, or everything. */
+export type Extent = { kind: "look-ahead"; rows: number } | { kind: "whole" };
+
+/** Which way a flow goes when its first packet is matched. */
+export type Ways =
+  /** From BEFORE to AFTER, until a pass shows otherwise. */
+  | { kind: "assumed-forward" }
+  /** From BEFORE to AFTER: settled. */
+  | { kind: "one-way" }
+  /** From BEFORE to AFTER where its first difference (after - before, as aligned) is at least this; else the other way. */
+  | { kind: "split"; atNs: number };
+
+export type ClockCorrection =
+  | { kind: "none" }
+  | { kind: "line"; offsetNs: number; slope: number; pivotNs: number };
+
+export interface PassPlan {
+  /** Digest coverage that both captures can see. */
+  cover: number;
+  /** AFTER's clock minus BEFORE's as far as it must be removed for packets to meet in the window; added back to the delays. */
+  alignNs: number;
+  ways: Ways;
+  correction: ClockCorrection;
+  /** How far BEFORE is read ahead of AFTER at most: long enough for what clocks behind BEFORE's show, short enough for the cache. */
+  leadNs: number;
+  extent: Extent;
+  /** What earlier passes have settled. */
+  settled: {
+    /** Equal digests were looked for anywhere in both captures. */
+    alignment: boolean;
+    /** Enough packets matched without two flows that answer each other. */
+    noAnswers: boolean;
+    /** A clock correction was considered. */
+    correction: boolean;
+  };
+}
+
+/** What the directions of a pass's flows show (direction.ts). */
+export interface Directions {
+  matched: number;
+  /** Packets go both ways in these captures. */
+  twoWay: boolean;
+  /** The ways that tell them apart; another pass is due when they are not those of the plan. */
+  ways: Ways;
+  /** Flows that answer each other; null where it was not looked at. */
+  peers: number | null;
+}
+
+/** Whether the whole of both captures was searched for equal packets, and what it showed. */
+export type AlignmentEvidence = { kind: "not-sampled" } | { kind: "sampled"; found: Alignment | null };
+
+/** What a pass shows. */
+export interface PassEvidence {
+  before: Pick<CaptureStatistics, "ipPackets" | "shorts">;
+  after: Pick<CaptureStatistics, "ipPackets" | "shorts">;
+  /** Of the packets that go from BEFORE to AFTER; null where none was matched. */
+  forward: DelaySums | null;
+  directions: Directions;
+  rereadable: boolean;
+  /** It ended at its limit, not at the captures' ends. */
+  limited: boolean;
+  alignment: AlignmentEvidence;
+  verdict: () => ClockVerdict;
+}
+
+/** What the caller asks for. */
+export interface PlanWishes {
+  windowNs: number;
+  mode: CorrectionMode;
+  /** The coverage was given: it stays. */
+  fixedCover: boolean;
+  /** Taps wait for the packets of a whole pass. */
+  watched: boolean;
+}
+
+export type Decision =
+  | { kind: "stands"; plan: PassPlan }
+  /** Only a search of both captures for equal packets tells: call again with its result. */
+  | { kind: "sample-alignment" }
+  | { kind: "again"; plan: PassPlan; why: Revision };
+export type Revision = "coverage" | "alignment" | "directions" | "lead" | "extent" | "correction";
+
+export const LOOK_AHEAD = 16_384;
+/** An IPv4 header and 8 bytes: less is no identity. Packets cut shorter are hashed as far as they go. */
+const MIN_COVER = 28;
+/** So few odd packets, cut shorter than all others, do not weaken the identity of the rest. */
+const ODD_SHARE = 0.001;
+/** Packets matched in the look ahead that would have shown flows that answer each other. */
+const ENOUGH_MATCHED = 1000;
+const SHORT_LEAD_NS = 8e6;
+/** Below this share of matches (of what could match) the clocks are suspected. */
+const FEW_MATCHES = 0.05;
+const MIN_PACKETS = 10;
+/** BEFORE is ahead of AFTER by at least this part of the lead (pair-feed.ts). */
+const SURE_LEAD = 4;
+
+export function firstPlan(cover: number, windowNs: number, extent: Extent): PassPlan {
+  return {
+    cover,
+    alignNs: 0,
+    ways: { kind: "split", atNs: 0 },
+    correction: { kind: "none" },
+    leadNs: Math.min(windowNs / 8, SHORT_LEAD_NS),
+    extent,
+    settled: { alignment: false, noAnswers: false, correction: false },
+  };
+}
+
+/** What is taken off a difference: offset + slope * (sent - pivot). */
+export function correctionLine(correction: ClockCorrection): {
+  offsetNs: number;
+  slope: number;
+  pivotNs: number;
+} {
+  return correction.kind === "line" ? correction : { offsetNs: 0, slope: 0, pivotNs: 0 };
+}
+
+export function sameWays(a: Ways, b: Ways): boolean {
+  return a.kind === b.kind && (a.kind !== "split" || b.kind !== "split" || a.atNs === b.atNs);
+}
+
+/** The smallest difference of a flow that goes from BEFORE to AFTER. */
+export function splitNs(ways: Ways): number {
+  return ways.kind === "split" ? ways.atNs : Number.NEGATIVE_INFINITY;
+}
+
+/** The plan after a pass: as it was, or with the first thing changed that the pass shows to be wrong. */
+export function nextPlan(plan: PassPlan, evidence: PassEvidence, wishes: PlanWishes): Decision {
+  const settled = { ...plan.settled };
+  if (evidence.limited) settled.noAnswers ||= showsNoAnswers(evidence.directions);
+  settled.alignment ||= evidence.alignment.kind === "sampled";
+  const known: PassPlan = { ...plan, settled };
+  // A corrected pass is the last: what it shows is shown through the correction.
+  if (plan.correction.kind === "none") {
+    const cover = wishes.fixedCover ? plan.cover : commonCover(plan.cover, evidence);
+    if (cover < plan.cover) return { kind: "again", plan: { ...known, cover }, why: "coverage" };
+    if (evidence.alignment.kind === "not-sampled" && needsAlignment(plan, evidence))
+      return { kind: "sample-alignment" };
+    const decision =
+      alignedPlan(known, evidence.alignment, wishes.windowNs) ??
+      matchedPlan(known, evidence.directions, evidence.forward, wishes.windowNs);
+    if (decision) return decision;
+  }
+  if (plan.extent.kind === "look-ahead" && (evidence.limited || wishes.watched))
+    return { kind: "again", plan: { ...known, extent: { kind: "whole" } }, why: "extent" };
+  return correctedPlan(known, evidence.verdict, wishes.mode) ?? { kind: "stands", plan: known };
+}
+
+export function showsNoAnswers({ peers, matched }: Directions): boolean {
+  return peers === null && matched >= ENOUGH_MATCHED;
+}
+
+/** Bytes from the IP header on that (nearly) all packets of both captures show, up to the coverage wanted. */
+function commonCover(cover: number, { before, after }: PassEvidence): number {
+  return Math.max(MIN_COVER, Math.min(visibleTo(before, cover), visibleTo(after, cover)));
+}
+
+function visibleTo({ shorts, ipPackets }: PassEvidence["before"], cover: number): number {
+  let cut = 0;
+  for (const [size, packets] of shorts) {
+    cut += packets;
+    if (cut > ODD_SHARE * ipPackets) return size;
+  }
+  return cover;
+}
+
+function needsAlignment({ settled }: PassPlan, evidence: PassEvidence): boolean {
+  const { before, after, directions, rereadable, limited } = evidence;
+  const packets = Math.min(before.ipPackets, after.ipPackets);
+  if (settled.alignment || limited || !rereadable || packets < MIN_PACKETS) return false;
+  return directions.matched < FEW_MATCHES * packets;
+}
+
+/** Within the window it is not the offset that keeps packets apart. */
+function alignedPlan(plan: PassPlan, alignment: AlignmentEvidence, windowNs: number): Decision | null {
+  const alignNs = alignment.kind === "sampled" ? (alignment.found?.offsetNs ?? 0) : 0;
+  if (Math.abs(alignNs) <= windowNs) return null;
+  return { kind: "again", plan: { ...plan, alignNs, ways: { kind: "assumed-forward" } }, why: "alignment" };
+}
+
+/** A plan with other directions, clocks brought together or a longer lead, when matched packets show that it takes one. */
+export function matchedPlan(
+  plan: PassPlan,
+  { ways }: Directions,
+  forward: DelaySums | null,
+  windowNs: number,
+): Decision | null {
+  if (!sameWays(ways, plan.ways)) return { kind: "again", plan: { ...plan, ways }, why: "directions" };
+  // Packets that arrive, by their timestamps, before they are sent: BEFORE must be read further ahead for their order to be seen.
+  const { minNs = 0, meanNs = 0 } = forward ?? {};
+  const earlyNs = -Math.min(0, minNs) + Math.min(0, plan.alignNs);
+  // So far that reading ahead would take several windows of memory: the clocks are brought together instead.
+  if (earlyNs > windowNs / SURE_LEAD && meanNs - plan.alignNs < -windowNs / (2 * SURE_LEAD)) {
+    const shifted: Ways = ways.kind === "split" ? { kind: "split", atNs: ways.atNs + earlyNs } : ways;
+    return { kind: "again", plan: { ...plan, alignNs: plan.alignNs - earlyNs, ways: shifted }, why: "lead" };
+  }
+  const leadNs = Math.min(windowNs, 8 * earlyNs);
+  return leadNs > plan.leadNs ? { kind: "again", plan: { ...plan, leadNs }, why: "lead" } : null;
+}
+
+function correctedPlan(plan: PassPlan, verdict: () => ClockVerdict, mode: CorrectionMode): Decision | null {
+  if (plan.settled.correction || mode === "asis") return null;
+  const { offsetNs, slope, originNs } = correction(verdict(), mode);
+  if (offsetNs === 0 && slope === 0) return null;
+  const line: ClockCorrection = { kind: "line", offsetNs, slope, pivotNs: originNs };
+  const settled = { ...plan.settled, correction: true };
+  return { kind: "again", plan: { ...plan, correction: line, settled }, why: "correction" };
+}

@@ -1,0 +1,90 @@
+/**
+ * Where each packet's delay comes from, for estimators that need it: exact match with the sender's capture, reference packets in the stream, or a source that
+ * knows it (a simulation, a kernel datapath). A batch goes in as it was captured and comes out, later perhaps but in order, with its delay column filled.
+ */
+import type { Kernels } from "../base/kernels.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+import {
+  type OwnedBatch,
+  type ReferenceDelayCounts,
+  ReferenceDelays,
+  type ReferenceDelaysOptions,
+} from "./reference-delays.ts";
+import { type DelayCounts, SenderDelays, type SenderDelaysOptions } from "./sender-delays.ts";
+
+export type DelaySourceCounts =
+  | ({ from: "sender" } & DelayCounts)
+  | ({ from: "references" } & ReferenceDelayCounts)
+  | { from: "source" };
+
+export interface DelaySource {
+  /** Takes a batch, which may be used again when all that came out was seen. What comes out is valid until the next is asked for. */
+  push(batch: PacketBatch, originNs: bigint): AsyncIterable<OwnedBatch> | Iterable<OwnedBatch>;
+  /** Every packet up to this time was pushed: what has waited for too long comes out with what is known of it. */
+  tick(nowNs: bigint): Iterable<OwnedBatch>;
+  /** The stream has ended: all that waits comes out. */
+  finish(): Iterable<OwnedBatch>;
+  /** Time of the oldest packet that waits; null where none does. What ends after it is not over yet. */
+  waitingSinceNs(): bigint | null;
+  counts(): DelaySourceCounts;
+  free(): void;
+}
+
+/** By exact match with what the sender's captures hold. */
+export function delaysFromSender(kernels: Kernels, options: SenderDelaysOptions): DelaySource {
+  const delays = new SenderDelays(kernels, options);
+  return {
+    async *push(batch, originNs) {
+      await delays.fill(batch, originNs);
+      yield { batch, originNs };
+    },
+    tick: () => [],
+    finish: () => [],
+    waitingSinceNs: () => null,
+    counts: () => ({ from: "sender", ...delays.counts() }),
+    free: () => delays.free(),
+  };
+}
+
+/** The source fills the column itself. */
+export function delaysFromSource(): DelaySource {
+  return {
+    push: (batch, originNs) => [{ batch, originNs }],
+    tick: () => [],
+    finish: () => [],
+    waitingSinceNs: () => null,
+    counts: () => ({ from: "source" }),
+    free: () => {},
+  };
+}
+
+/** A packet that no reference has followed for so long is told of by those before it. */
+const LONGEST_WAIT_NS = 10_000_000_000n;
+
+/** Between reference packets in the stream (RLI). */
+export function delaysFromReferences(kernels: Kernels, options: ReferenceDelaysOptions = {}): DelaySource {
+  const delays = new ReferenceDelays(kernels, options);
+  /** Times of the batches that wait: batches come out in the order they went in. */
+  const waiting: bigint[] = [];
+  const give = function* (batches: Iterable<OwnedBatch>) {
+    for (const told of batches) {
+      waiting.shift();
+      yield told;
+    }
+  };
+  return {
+    *push(batch, originNs) {
+      if (batch.count === 0) return;
+      waiting.push(originNs + BigInt(Math.floor(batch.timeNs[0] ?? 0)));
+      yield* give(delays.push(batch, originNs));
+    },
+    *tick(nowNs) {
+      const [oldest] = waiting;
+      if (oldest !== undefined && nowNs - oldest > LONGEST_WAIT_NS) yield* give(delays.finish());
+    },
+    finish: () => give(delays.finish()),
+    waitingSinceNs: () => waiting[0] ?? null,
+    counts: () => ({ from: "references", ...delays.counts() }),
+    free: () => delays.free(),
+  };
+}

@@ -1,0 +1,121 @@
+/** Packets of one segment or traffic class of a point: filtered and keyed in its own way, cut and sealed by an observer of its own. */
+import type { Kernels } from "../base/kernels.ts";
+import { PacketBatch } from "../capture/batch.ts";
+import { copyBatch } from "../capture/copy-batch.ts";
+import { type CompiledFilter, compileFilter } from "../capture/filter/filter.ts";
+import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import type { CaptureTotals } from "../capture/source/source.ts";
+import type { OwnedBatch } from "../delays/reference-delays.ts";
+import { CONTROL_PORT, controlOfRow, controlStream } from "../epoch/control.ts";
+import type { CutPlan } from "../epoch/cutter.ts";
+import type { Role } from "../estimators/estimator.ts";
+import { type ObserverOptions, PointObserver, type TellTotals } from "./observer.ts";
+
+export interface Lane {
+  /** "" for all that the point sees. */
+  segment: string;
+  role: Role | "both";
+  /** "" for all. */
+  filter: string;
+}
+
+export type CutChoice =
+  | { mode: "aligned"; lengthNs: bigint }
+  | { mode: "control" }
+  | { mode: "delimited"; every: number };
+
+export interface LaneOptions extends Omit<ObserverOptions, "role" | "segment" | "filter" | "cut" | "key"> {
+  cut: CutChoice;
+  key: FlowKeySpec;
+}
+
+export class RunningLane {
+  readonly segment: string;
+  packets = 0;
+  filtered = 0;
+  readonly #kernels: Kernels;
+  readonly #observer: PointObserver;
+  readonly #filter: CompiledFilter | null;
+  readonly #keyMask: number;
+  readonly #seed: bigint;
+  readonly #control: boolean;
+  #begun = false;
+  #copy: PacketBatch | null = null;
+
+  constructor(lane: Lane, options: LaneOptions) {
+    const { kernels, key, seed } = options;
+    const { segment, role, filter } = lane;
+    this.segment = segment;
+    this.#kernels = kernels;
+    this.#seed = seed;
+    this.#control = options.cut.mode === "control";
+    const cut: CutPlan =
+      options.cut.mode === "control" ? { mode: "control", stream: controlStream(segment) } : options.cut;
+    this.#filter = filter === "" ? null : compileFilter(filter, kernels);
+    try {
+      this.#observer = new PointObserver({ ...options, role, segment, filter, cut, key: key.text });
+    } catch (error) {
+      this.#filter?.free();
+      throw error;
+    }
+    this.#keyMask = key.store(kernels);
+  }
+
+  get memoryBytes(): number {
+    return this.#observer.memoryBytes;
+  }
+
+  /** Of the epochs sealed so far. */
+  get sums(): PointObserver["sums"] {
+    return this.#observer.sums;
+  }
+
+  /** `last`: nobody needs the batch as it is after this lane. */
+  feed({ batch: source, originNs, errors }: OwnedBatch, totals: TellTotals, last: boolean): void {
+    let batch = source;
+    if (!last) {
+      this.#copy ??= new PacketBatch(this.#kernels, source.capacity);
+      copyBatch(source, this.#copy);
+      batch = this.#copy;
+    }
+    if (this.#filter) {
+      this.#filter.select(batch);
+      if (this.#control) this.#keepControl(batch);
+      this.filtered += batch.compact();
+    }
+    this.packets += batch.count;
+    this.#kernels.call.keyFlows(batch.address, this.#keyMask, this.#seed);
+    // Where the capture begins, not where this lane's first packet is: an idle lane was observed all the same.
+    if (!this.#begun) this.#observer.begin(originNs);
+    this.#begun = true;
+    this.#observer.feed(batch, originNs, () => this.#with(totals()), errors);
+  }
+
+  tick(nowNs: bigint): void {
+    this.#observer.tick(nowNs);
+  }
+
+  finish(lastNs?: bigint): void {
+    this.#observer.finish(lastNs);
+  }
+
+  free(): void {
+    this.#observer.free();
+    this.#filter?.free();
+    this.#copy?.free();
+    this.#kernels.free(this.#keyMask);
+  }
+
+  /** Messages cut the stream whether or not the filter would let them through. */
+  #keepControl(batch: PacketBatch): void {
+    const select = batch.column("select");
+    for (let i = 0; i < batch.count; i++) {
+      if (controlOfRow(batch, i, CONTROL_PORT) !== null) this.#kernels.u8[select + i] = 1;
+    }
+  }
+
+  #with(totals: CaptureTotals): CaptureTotals {
+    if (this.filtered === 0) return totals;
+    return { ...totals, skipped: { ...totals.skipped, filtered: this.filtered } };
+  }
+}

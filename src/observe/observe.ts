@@ -1,0 +1,214 @@
+/**
+ * A point being observed: Source -> DelaySource -> lanes (filter, key, cutter, taps) -> RecordSink. Runs until the source ends, which the AbortSignal that the source was
+ * made with does too. Then the open epochs are sealed and everything sealed is durable. Held: the taps' memory, and records on their way, which are bounded; so it runs for days.
+ */
+
+import type { UsageError } from "../base/errors.ts";
+import type { CaptureStatistics } from "../capture/reader.ts";
+import type { Source, SourceBatch } from "../capture/source/source.ts";
+import type { DelaySource, DelaySourceCounts } from "../delays/delay-source.ts";
+import { delaysFromSource } from "../delays/delay-source.ts";
+import type { OwnedBatch } from "../delays/reference-delays.ts";
+import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
+import { type Lane, type LaneOptions, RunningLane } from "./lane.ts";
+import type { ObserverOptions } from "./observer.ts";
+import type { RecordSink } from "./record-sink.ts";
+
+export interface ObserveOptions extends Omit<LaneOptions, "onRecord" | "delays"> {
+  source: Source;
+  sink: RecordSink;
+  lanes: readonly Lane[];
+  /** Where delays come from; left out: from nowhere, or from the source itself. */
+  delays?: DelaySource | null;
+  onRecord?: (record: EpochRecord) => void;
+  onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
+  /** How often time is looked at while no packet comes, ms. */
+  tickMs?: number;
+}
+
+export interface RecordCounts {
+  stored: number;
+  /** Were there already. */
+  unchanged: number;
+  /** Were damaged, or were of the same observation before it went on. */
+  replaced: number;
+  /** Put together with another part of their epoch, which was there. */
+  merged: number;
+  bytes: number;
+  /** Not taken: another record of the same epoch is there. */
+  refused: number;
+}
+
+export interface ObserveResult {
+  captures: CaptureStatistics[];
+  delays: DelaySourceCounts | null;
+  lanes: { segment: string; packets: number; filtered: number }[];
+  memoryBytes: number;
+  records: RecordCounts;
+  /** Why records were refused: the first few. */
+  refusals: UsageError[];
+  /** Epochs of the lane that has most of them. */
+  epochs: number;
+  /** Packets cut within the digest's cover, and those with a timestamp before their epoch. */
+  short: number;
+  backward: number;
+}
+
+const TICK_MS = 200;
+/** Records that may be on their way to the sink, and their bytes: more waits. */
+const MAX_UNDERWAY = 512;
+const MAX_UNDERWAY_BYTES = 64 << 20;
+const MAX_REFUSALS = 20;
+
+export async function observe(options: ObserveOptions): Promise<ObserveResult> {
+  const { source, sink } = options;
+  const delays = options.delays ?? (source.knowsDelays ? delaysFromSource() : null);
+  const outbox = new Outbox(sink, options.onRecord);
+  const lanes: RunningLane[] = [];
+  let packets = 0;
+  let batches = 0;
+  const totals = () => source.totals();
+  const feed = (told: OwnedBatch) => {
+    for (const [i, lane] of lanes.entries()) lane.feed(told, totals, i === lanes.length - 1);
+  };
+  try {
+    for (const lane of options.lanes) {
+      const onRecord: ObserverOptions["onRecord"] = (record, encode) => outbox.put(record, encode);
+      lanes.push(new RunningLane(lane, { ...options, delays: delays !== null, onRecord }));
+    }
+    for await (const got of batchesAndTicks(source, options.tickMs ?? TICK_MS)) {
+      if (typeof got === "bigint") {
+        for (const told of delays?.tick(got) ?? []) feed(told);
+        const heldNs = delays?.waitingSinceNs() ?? null;
+        for (const lane of lanes) lane.tick(heldNs !== null && heldNs < got ? heldNs : got);
+      } else {
+        packets += got.batch.count;
+        if (delays) for await (const told of delays.push(got.batch, got.originNs)) feed(told);
+        else feed(got);
+        if ((++batches & 63) === 0) {
+          const { doneBytes, totalBytes } = source.progress();
+          options.onProgress?.(doneBytes, totalBytes, packets);
+        }
+      }
+      await outbox.room();
+    }
+    for (const told of delays?.finish() ?? []) feed(told);
+    const captures = source.statistics();
+    for (const lane of lanes) lane.finish(lastOf(captures));
+    await outbox.empty();
+    const sum = (pick: (lane: RunningLane) => number) => lanes.reduce((n, lane) => n + pick(lane), 0);
+    return {
+      captures,
+      delays: options.delays ? options.delays.counts() : null,
+      lanes: lanes.map(({ segment, packets, filtered }) => ({ segment, packets, filtered })),
+      memoryBytes: sum((lane) => lane.memoryBytes),
+      records: outbox.counts,
+      refusals: outbox.refusals,
+      epochs: Math.max(...lanes.map((lane) => lane.sums.epochs)),
+      short: sum((lane) => lane.sums.short),
+      backward: sum((lane) => lane.sums.backward),
+    };
+  } catch (error) {
+    // What was sealed before is good: it is kept, whatever came then.
+    await sink.flush().catch(() => {});
+    throw error;
+  } finally {
+    for (const lane of lanes) lane.free();
+    delays?.free();
+    source.close();
+  }
+}
+
+/** Batches as they come; while a live source is silent, the time instead. */
+async function* batchesAndTicks(source: Source, tickMs: number): AsyncGenerator<SourceBatch | bigint> {
+  for (;;) {
+    const next = source.next();
+    // Nobody may be left to hear of it.
+    next.catch(() => {});
+    let got: SourceBatch | null | undefined;
+    while (source.live && (got = await within(next, tickMs)) === undefined) {
+      const nowNs = source.nowNs();
+      if (nowNs !== null) yield nowNs;
+    }
+    got ??= await next;
+    if (got === null) return;
+    yield got;
+  }
+}
+
+/** Undefined where it takes longer. */
+async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Reduced by hand: Math.max knows no bigint. Undefined where there was no packet. */
+function lastOf(captures: readonly CaptureStatistics[]): bigint | undefined {
+  let last: bigint | undefined;
+  for (const { lastNs } of captures)
+    if (lastNs !== null && (last === undefined || lastNs > last)) last = lastNs;
+  return last;
+}
+
+/** Records on their way to the sink. */
+class Outbox {
+  readonly counts: RecordCounts = { stored: 0, unchanged: 0, replaced: 0, merged: 0, bytes: 0, refused: 0 };
+  readonly refusals: UsageError[] = [];
+  readonly #sink: RecordSink;
+  readonly #onRecord: ((record: EpochRecord) => void) | undefined;
+  #underway = 0;
+  #bytes = 0;
+  #failure: { error: unknown } | null = null;
+
+  constructor(sink: RecordSink, onRecord?: (record: EpochRecord) => void) {
+    this.#sink = sink;
+    this.#onRecord = onRecord;
+  }
+
+  put(record: EpochRecord, options: EncodeOptions): void {
+    this.#onRecord?.(record);
+    const bytes = record.payload.length;
+    this.#underway++;
+    this.#bytes += bytes;
+    const done = () => {
+      this.#underway--;
+      this.#bytes -= bytes;
+    };
+    this.#sink.put(record, options).then(
+      (result) => {
+        done();
+        if (result.outcome === "refused") {
+          this.counts.refused++;
+          if (this.refusals.length < MAX_REFUSALS) this.refusals.push(result.reason);
+        } else {
+          this.counts[result.outcome]++;
+          this.counts.bytes += result.bytes;
+        }
+      },
+      (error: unknown) => {
+        done();
+        this.#failure ??= { error };
+      },
+    );
+  }
+
+  /** Waits where too much is on its way; throws where the sink has failed. */
+  async room(): Promise<void> {
+    if (this.#underway > MAX_UNDERWAY || this.#bytes > MAX_UNDERWAY_BYTES) await this.#sink.flush();
+    if (this.#failure) throw this.#failure.error;
+  }
+
+  async empty(): Promise<void> {
+    await this.#sink.flush();
+    // What was told of the last ones is heard one turn later.
+    await new Promise(setImmediate);
+    if (this.#failure) throw this.#failure.error;
+  }
+}

@@ -1,0 +1,99 @@
+/** What is to be kept at a point, from what was asked for: lanes of packets, and a tap per estimator. */
+import { invalidValue, UsageError } from "../base/errors.ts";
+import type { Estimator, Role } from "../estimators/estimator.ts";
+import { parseParameters } from "../estimators/parameters.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
+import type { Lane } from "./lane.ts";
+import { checkName, type TapPlan } from "./observer.ts";
+
+export interface LanePlan {
+  point: string;
+  role?: Role | "both";
+  filter?: string;
+  /** `A:B=expression`: packets that cross from A to B; the point is one of the two. */
+  segments?: readonly string[];
+  /** `name=expression`: traffic classes, each with taps of its own. */
+  classes?: readonly string[];
+}
+
+export interface TapChoice {
+  /** Names of estimators. */
+  estimators: readonly string[];
+  /** Parameters by estimator, as written. */
+  parameters?: Readonly<Record<string, string>>;
+  role?: Role | "both";
+  /** The list to choose from. */
+  table?: readonly Estimator[];
+}
+
+export function planLanes({ point, role, filter, segments, classes }: LanePlan): Lane[] {
+  const both = (expression: string) => {
+    if (filter === undefined || filter === "") return expression;
+    return expression === "" ? filter : `(${filter}) and (${expression})`;
+  };
+  const lanes: Lane[] = [];
+  for (const text of segments ?? []) {
+    const { name, expression } = named("segment", text, "A:B=dst net 10.2.0.0/16");
+    const ends = name.split(":");
+    if (ends.length !== 2 || ends.some((e) => e === "")) {
+      throw invalidValue("segment", text, "SENDER:RECEIVER=EXPRESSION");
+    }
+    // One list of segments serves all points: those of others are not ours to watch.
+    if (ends[0] === point) lanes.push({ segment: name, role: "sender", filter: both(expression) });
+    if (ends[1] === point) lanes.push({ segment: name, role: "receiver", filter: both(expression) });
+  }
+  if ((segments?.length ?? 0) > 0 && lanes.length === 0) {
+    throw new UsageError(
+      "bad-option",
+      `no segment begins or ends at ${point}`,
+      "name the point as in ‘segment A:B=…’",
+      { parameter: "segment", value: segments },
+    );
+  }
+  for (const text of classes ?? []) {
+    const { name, expression } = named("class", text, "gold=dscp 46");
+    lanes.push({ segment: name, role: role ?? "both", filter: both(expression) });
+  }
+  const names = lanes.map((l) => l.segment);
+  const twice = names.find((n, i) => names.indexOf(n) !== i);
+  if (twice !== undefined) throw new UsageError("bad-option", `'${twice}' is given twice`);
+  if (lanes.length === 0) lanes.push({ segment: "", role: role ?? "both", filter: both("") });
+  return lanes;
+}
+
+function named(parameter: string, text: string, example: string): { name: string; expression: string } {
+  const equals = text.indexOf("=");
+  const name = text.slice(0, Math.max(0, equals)).trim();
+  const expression = text.slice(equals + 1).trim();
+  if (equals < 0 || name === "" || expression === "") {
+    throw invalidValue(parameter, text, `NAME=EXPRESSION, e.g. '${example}'`);
+  }
+  checkName(parameter, name);
+  return { name, expression };
+}
+
+/** The estimators asked for, and a flow table where one of them can only answer for flows that are listed. */
+export function planTaps(options: TapChoice): TapPlan[] {
+  const table = options.table ?? ESTIMATORS;
+  const chosen: Estimator[] = [];
+  for (const name of options.estimators) {
+    const found = table.find((e) => e.name === name);
+    if (!found) {
+      const known = table.map((e) => e.name).join(", ");
+      throw new UsageError("bad-option", `there is no estimator '${name}'`, `there are: ${known}`);
+    }
+    if (!chosen.includes(found)) chosen.push(found);
+  }
+  if (chosen.length === 0)
+    throw new UsageError("bad-option", "no estimator is named", undefined, { parameter: "estimators" });
+  // One that keeps records at the receiver only is no list for the sender's sketches.
+  const lists = chosen.some((e) => e.flowList?.atSender);
+  const lister = table.find((e) => e.flowList?.atSender);
+  // A sketch of both ends tells of flows only by name: the list of names comes with it.
+  const asked = chosen.some((e) => e.needs.sender && e.needs.flows !== "none");
+  if (lister && !lists && options.role !== "receiver" && asked) chosen.push(lister);
+  return chosen.map((estimator) => ({
+    estimator,
+    parameters: parseParameters(estimator, options.parameters?.[estimator.name]),
+  }));
+}
