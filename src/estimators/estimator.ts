@@ -320,7 +320,7 @@ export interface SizePrediction {
   /** What the error is of: "mean", "deviation", "mean of flows of 1000 packets". */
   quantity: string;
   loss: number;
-  /** Expected |estimate - truth| / truth; null where no answer is expected. */
+  /** Expected |estimate - truth| / truth, of flows the median over flows of that size; null where no answer is expected. */
   relativeError: number | null;
   /** Packets the answer is expected to rest on. */
   packetsUsed: number | null;

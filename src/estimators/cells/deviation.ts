@@ -19,7 +19,7 @@ export interface OwnCell {
 /** Excess kurtosis that delays of one flow are taken to have: an exponential has 6. */
 const KURTOSIS = 6;
 /** Of what the cells differ by, others may have brought this share. */
-const MAX_FOREIGN = 0.2;
+const MAX_FOREIGN = 0.3;
 /** What is expected of others may be exceeded by this factor. */
 const FOREIGN_BEYOND = 4;
 

@@ -29,7 +29,9 @@ const USEFUL = 0.2;
 /** A list of flows is complete where its packets are those that were sent but for this share. */
 const COMPLETE = 0.001;
 
-/** Equal counts of different packets pass for the same packets. */
+/** Without digests, counters agree by chance: from this share of appeared packets on nothing is answered. */
+const MAX_APPEARED = 0.001;
+
 const NO_DIGESTS: NoAnswer = {
   reason: "foreign-packets",
   text: "the ends do not count the same packets, and without digests (check=0) counters that seem to agree may not: use check=8",
@@ -61,7 +63,8 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   notes.push(...describe(difference, receiver.packets));
   const lost = Math.max(0, sender.packets - receiver.packets + difference.appeared);
   if (difference.outliers.most) return refuse(UNTRUSTED, lost);
-  if (parameters.check === 0 && difference.appeared > 0) return refuse(NO_DIGESTS, lost);
+  if (parameters.check === 0 && difference.appeared > MAX_APPEARED * receiver.packets)
+    return refuse(NO_DIGESTS, lost);
   if (difference.used === 0) return refuse(whyUnusable(difference), lost);
   const known = flows && flows.count > 0 ? decodeKnown(input, difference, flows, before.salt, notes) : null;
   const segment: SegmentEstimate = {

@@ -194,7 +194,8 @@ describe("what else is mined", () => {
         if (truth >= stdev.lowNs && truth <= stdev.highNs) inside++;
       }
     }
-    expect(answered).toBeGreaterThan(80);
+    // Flows whose cells may owe more than three tenths of what they differ by to others have no answer: with up to half, 79 to 89 % of intervals held.
+    expect(answered).toBeGreaterThan(70);
     // At 95 % the share of 100 flows has a deviation of 2.2 %: three of them.
     expect(inside / answered).toBeGreaterThan(0.88);
     const plain = run(population, "rows=4,columns=20000,k=1").ask().flows[0]!;

@@ -75,43 +75,8 @@ export function encodeCells(cells: SketchCells): Uint8Array {
 
 export function decodeCells(payload: Uint8Array, expected: Expected, file = "payload"): SketchCells {
   const r = new ByteReader(payload, { file });
-  const layout = r.u8();
-  if (layout !== LAYOUT && layout !== SALTED_LAYOUT)
-    throw new FormatError("bad-version", file, 0, `layout ${layout} is not known`);
-  const flags = r.u8();
-  if (flags > (DELAYS | BYTES)) throw new FormatError("bad-record", file, 1, `flags ${flags} are not known`);
-  const digestBits = r.u8();
-  if (![0, 8, 16, 32].includes(digestBits)) {
-    throw new FormatError("bad-record", file, 2, `a digest cannot have ${digestBits} bits`);
-  }
-  const delays = (flags & DELAYS) !== 0;
-  if (delays !== expected.delays) {
-    throw new FormatError("bad-record", file, 1, `sums of ${delays ? "delays" : "times"} were not expected`);
-  }
-  const fingerprint = r.u32();
-  const salt = layout === SALTED_LAYOUT ? r.u64() : 0n;
-  if (layout === SALTED_LAYOUT && salt === 0n)
-    throw new FormatError("bad-record", file, 7, "a salt of 0 has a layout of its own");
-  const wanted = expected.fingerprint;
-  if (wanted !== undefined && fingerprint !== (typeof wanted === "number" ? wanted : wanted(salt))) {
-    throw new FormatError("bad-record", file, 3, "the sketch has another seed, geometry, rates or weights");
-  }
-  const at = r.offset;
-  const rows = r.varint();
-  const columns = r.varint();
-  if (rows !== expected.rows || columns !== expected.columns) {
-    const shape = `${expected.rows} x ${expected.columns}`;
-    throw new FormatError("bad-record", file, at, `${rows} x ${columns} cells where ${shape} are expected`);
-  }
-  const cells = emptyCells({
-    rows,
-    columns,
-    digestBits,
-    delays,
-    bytes: (flags & BYTES) !== 0,
-    fingerprint,
-    salt,
-  });
+  const cells = readHead(r, expected, file);
+  const { rows, columns, digestBits } = cells;
   for (let row = 0; row < rows; row++) cells.totals[row] = r.varint();
   const centre = r.zigzag();
   const n = rows * columns;
@@ -146,6 +111,47 @@ export function decodeCells(payload: Uint8Array, expected: Expected, file = "pay
   if (bytes) for (let i = 0; i < n; i++) if (count[i] !== 0) bytes[i] = r.varint();
   r.expectEnd();
   return cells;
+}
+
+/** Everything before the planes: cells without contents, of the shape that was expected. */
+function readHead(r: ByteReader, expected: Expected, file: string): SketchCells {
+  const layout = r.u8();
+  if (layout !== LAYOUT && layout !== SALTED_LAYOUT)
+    throw new FormatError("bad-version", file, 0, `layout ${layout} is not known`);
+  const flags = r.u8();
+  if (flags > (DELAYS | BYTES)) throw new FormatError("bad-record", file, 1, `flags ${flags} are not known`);
+  const digestBits = r.u8();
+  if (![0, 8, 16, 32].includes(digestBits)) {
+    throw new FormatError("bad-record", file, 2, `a digest cannot have ${digestBits} bits`);
+  }
+  const delays = (flags & DELAYS) !== 0;
+  if (delays !== expected.delays) {
+    throw new FormatError("bad-record", file, 1, `sums of ${delays ? "delays" : "times"} were not expected`);
+  }
+  const fingerprint = r.u32();
+  const salt = layout === SALTED_LAYOUT ? r.u64() : 0n;
+  if (layout === SALTED_LAYOUT && salt === 0n)
+    throw new FormatError("bad-record", file, 7, "a salt of 0 has a layout of its own");
+  const wanted = expected.fingerprint;
+  if (wanted !== undefined && fingerprint !== (typeof wanted === "number" ? wanted : wanted(salt))) {
+    throw new FormatError("bad-record", file, 3, "the sketch has another seed, geometry, rates or weights");
+  }
+  const at = r.offset;
+  const rows = r.varint();
+  const columns = r.varint();
+  if (rows !== expected.rows || columns !== expected.columns) {
+    const shape = `${expected.rows} x ${expected.columns}`;
+    throw new FormatError("bad-record", file, at, `${rows} x ${columns} cells where ${shape} are expected`);
+  }
+  return emptyCells({
+    rows,
+    columns,
+    digestBits,
+    delays,
+    bytes: (flags & BYTES) !== 0,
+    fingerprint,
+    salt,
+  });
 }
 
 /** Bit-identical to the payload of one tap that saw both parts. */

@@ -1,5 +1,5 @@
 /** The tap of LDS and SDS: cells in kernel memory, updated by kernels/sketches/lds.ts, sealed into a payload. */
-import type { Kernels } from "../../base/kernels.ts";
+import { type Kernels, memoryError } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 import { saltedSeed } from "../cells/salt.ts";
 import type { SealedEpoch, Tap } from "../estimator.ts";
@@ -49,8 +49,12 @@ export class SketchTap implements Tap {
     this.memoryBytes = sketchBytes({ rows, columns, bytes: options.bytes });
     const classes = parseWeights(weights);
     this.#weights = classes.length > 0 ? new RowWeights(kernels, classes) : null;
-    const { call } = kernels;
-    this.#address = call.ldsNew(rows, columns, k, options.delays, options.bytes) >>> 0;
+    try {
+      this.#address = kernels.call.ldsNew(rows, columns, k, options.delays, options.bytes) >>> 0;
+    } catch (error) {
+      this.#weights?.free();
+      throw memoryError(error, "a sketch of flows", `fewer cells: rows=${rows}, columns=${columns}`) ?? error;
+    }
     this.#place();
   }
 

@@ -207,10 +207,14 @@ function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
     // Of the flow's own delays nothing was lent.
     const lent = parameters.decoder === "endpoint" ? 0 : 1 - Math.min(1, mine / sums.count);
     const variance = (sums.m2 + usual) / sums.count + lent * lent * between * sums.count;
+    // How flows differ has heavier tails than a normal distribution.
+    const ofOthers = lent * lent * between;
+    const error = variance / sums.count;
+    const mean = meanInterval(sums.mean, variance, sums.count, Math.min(TAILS, sums.count), confidence);
     return {
       flow,
-      // How flows differ has heavier tails than a normal distribution.
-      mean: meanInterval(sums.mean, variance, sums.count, Math.min(TAILS, sums.count), confidence),
+      // What it is lent is off by the same in every epoch.
+      mean: { ...mean, repeats: error > 0 ? Math.min(1, ofOthers / error) : 1 },
       stdev: LENT_DELAYS,
       packets,
       lost: null,
