@@ -16,8 +16,8 @@ import { colate } from "../src/estimators/colate/colate.ts";
 import { createCounters, slotsOf } from "../src/estimators/colate/layout.ts";
 import type { ColateParameters } from "../src/estimators/colate/parameters.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
+import { runFlows } from "../src/evaluate/flow-runs.ts";
 import type { Scenario } from "../src/simulate/scenario.ts";
-import { runFlows } from "../tests/support/flow-runs.ts";
 
 const { values } = parseArgs({
   options: { packets: { type: "string", default: "4e6" }, rounds: { type: "string", default: "9" } },

@@ -23,10 +23,10 @@ import type { Estimator, EstimatorAnswer, KnownFlows } from "../src/estimators/e
 import { isNoAnswer } from "../src/estimators/estimator.ts";
 import { colateLiteral } from "../src/estimators/lab/colate-literal/literal.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
+import { runTriangle } from "../src/evaluate/colate-triangle.ts";
+import { type FlowRun, runFlows, scoreFlows } from "../src/evaluate/flow-runs.ts";
 import { independentFlows, referenceQueue } from "../src/simulate/presets.ts";
 import type { Scenario } from "../src/simulate/scenario.ts";
-import { runTriangle } from "../tests/support/colate-triangle.ts";
-import { type FlowRun, runFlows, scoreFlows } from "../tests/support/flow-runs.ts";
 import { numberedRecord } from "../tests/support/numbered-record.ts";
 
 const parts = process.argv.slice(2);

@@ -9,8 +9,8 @@ import { Kernels } from "../src/base/kernels.ts";
 import { isNoAnswer } from "../src/estimators/estimator.ts";
 import { lda } from "../src/estimators/lda/lda.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
-import { runBothEnds } from "../tests/support/both-ends.ts";
-import { weibullScenario } from "../tests/support/lda-scenarios.ts";
+import { runBothEnds } from "../src/evaluate/both-ends.ts";
+import { weibullScenario } from "../src/evaluate/lda-scenarios.ts";
 
 const { values } = parseArgs({
   options: {

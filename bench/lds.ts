@@ -21,7 +21,7 @@ import {
   runPopulation,
   scoreFlows,
   shuffledPackets,
-} from "../tests/support/flow-population.ts";
+} from "../src/evaluate/flow-population.ts";
 
 const SEED = 7n;
 const population = makePopulation({ flows: 146_000, shape: 0.8, maxPackets: 154_000, seed: 1 });

@@ -3,10 +3,10 @@
  *
  *   node scripts/bench.mjs localise [runs] [delay|loss|confidence]
  *
- * Six segments, 160 epochs of one second, ordinary noise and loss of tests/support/path-noise.ts, spikes of 2 to 13 epochs: of delay in multiples of the
+ * Six segments, 160 epochs of one second, ordinary noise and loss of src/evaluate/path-noise.ts, spikes of 2 to 13 epochs: of delay in multiples of the
  * segment's ordinary queueing, of loss in percent on top of an ordinary 0.1 %.
  */
-import { localise } from "../src/network/localise/localise.ts";
+
 import {
   anyDelay,
   anyLoss,
@@ -15,7 +15,8 @@ import {
   outcomeOf,
   statements,
   type Trial,
-} from "../tests/support/path-noise.ts";
+} from "../src/evaluate/path-noise.ts";
+import { localise } from "../src/network/localise/localise.ts";
 
 const runs = Number(process.argv[2] ?? 500);
 const part = process.argv[3] ?? "all";

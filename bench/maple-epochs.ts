@@ -9,8 +9,8 @@ import { Random } from "../src/base/random.ts";
 import { histogramOf } from "../src/estimators/maple/cell-table.ts";
 import { pairedCentres } from "../src/estimators/maple/centres/epoch-centres.ts";
 import { CentrePipeline } from "../src/estimators/maple/centres/pipeline.ts";
-import { ask, fill } from "../tests/support/maple-evaluate.ts";
-import { mean, quantile, referenceTrace, type TraceEpoch } from "../tests/support/maple-trace.ts";
+import { ask, fill } from "../src/evaluate/maple-questions.ts";
+import { mean, quantile, referenceTrace, type TraceEpoch } from "../src/evaluate/reference-trace.ts";
 
 const plain = { codeBits: 0, hashes: 0, f: 0, theta: 0 };
 const PBF = { ...plain, kind: "pbf", hashes: 9 } as const;

@@ -23,9 +23,9 @@ import { createStore } from "../src/estimators/maple/stores/open.ts";
 import type { StoreGeometry } from "../src/estimators/maple/stores/packet-store.ts";
 import { PacketCosts } from "../src/estimators/packet-costs.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
+import { ask, askAbsent, askAcross, fill, groupErrors, subFlows } from "../src/evaluate/maple-questions.ts";
+import { mean, quantile, referenceTrace, type TraceEpoch } from "../src/evaluate/reference-trace.ts";
 import { simulate } from "../src/simulate/simulate.ts";
-import { ask, askAbsent, askAcross, fill, groupErrors, subFlows } from "../tests/support/maple-evaluate.ts";
-import { mean, quantile, referenceTrace, type TraceEpoch } from "../tests/support/maple-trace.ts";
 
 // The bundle runs in dist/bench.
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));

@@ -3,10 +3,11 @@
  *
  *   node scripts/bench.mjs plan [MAP ...]     with maps: the gap on those, too large ones left out by name
  */
+
+import { grownMap } from "../src/evaluate/grown-map.ts";
 import { planUpgrades } from "../src/network/plan/plan.ts";
 import type { Topology } from "../src/network/topology/topology.ts";
 import { loadTopology } from "../src/network/topology/topology-format.ts";
-import { grownMap } from "../tests/support/grown-map.ts";
 
 const MAXIMUM = 5;
 

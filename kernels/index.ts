@@ -8,7 +8,7 @@ export { walkErf } from "./decode/walk-erf";
 export * from "./flows/flows";
 export * from "./sketches/cells";
 export { keyRuns } from "./flows/key-runs";
-export { statsKey, statsPeer, statsReverse } from "./flows/flow-index";
+export { statsBothWays, statsDirect, statsKey, statsPeer, statsReverse, statsSelect } from "./flows/flow-index";
 export { statsCount, statsFaults, statsFlow, statsFree, statsMore, statsNew, statsTop } from "./flows/flow-records";
 export * from "./flows/flow-sums";
 export { matchFree, matchNew, matchTableBytes } from "./match/match-state";
@@ -28,9 +28,10 @@ export * from "./maple/index";
 export * from "./maple/flow-delays";
 export * from "./rli/rli";
 export {
-  rliClear, rliCounters, rliExpired, rliExpiredCount, rliFlows, rliForget, rliFree, rliNew, rliOrigin, rliReferences, rliSums,
+  rliClear, rliCounters, rliExpired, rliExpiredCount, rliFlows, rliForget, rliFree, rliNew, rliOrigin, rliReferences, rliSelect, rliSums, rliTrust,
 } from "./rli/state";
 export * from "./rli/reference-finder";
+export { hmacFree, hmacNew, hmacVerify } from "./rli/hmac";
 export * from "./sketches/lda";
 export * from "./flows/flow-counts";
 export * from "./sketches/colate";

@@ -1,7 +1,13 @@
-// The import rule of the house: a room may import from rooms left of it, never back. Exits 1 and names each offence.
+// The import rule of the house. Exits 1 and names each offence.
+//  - A room may import from rooms left of it, never back; types count as much as values.
+//  - No circle of files that need each other to load; types may point back within a room.
+//  - Packages are used where PACKAGES says, and named in full; only the command line loads parts of itself when it needs them (import()).
+//  - Nothing imports the public index; tests and benches reach outside of src/ only for tests/support.
 import { readdirSync, readFileSync } from "node:fs";
+import { builtinModules } from "node:module";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
+import { parseAst } from "rolldown/parseAst";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const src = join(root, "src");
@@ -25,6 +31,18 @@ const line = [
 ];
 // NetFlow and IPFIX come in captures; a path is localised from captures by comparing them hop by hop.
 const ALSO = { "flow-records": ["capture"], network: ["compare"] };
+/** Which rooms may use which packages. */
+const PACKAGES = {
+  typebox: ["base", "simulate", "network", "query", "server"],
+  saxes: ["network"],
+  "d3-force": ["present"],
+  commander: ["cli"],
+  picocolors: ["cli"],
+  "hyparquet-writer": ["present", "cli", "query", "results", "collect"],
+};
+/** Rooms that load parts when they are asked for. */
+const LOADS_LATE = new Set(["cli"]);
+
 const allowed = new Map();
 const seen = [];
 for (const step of line) {
@@ -33,30 +51,99 @@ for (const step of line) {
   seen.push(...rooms);
 }
 
+/** What a file imports: the specifier, whether only types are taken, whether it is loaded late. */
+function importsOf(text, file) {
+  const found = [];
+  const visit = (node) => {
+    if (/^(Import|ExportNamed|ExportAll)Declaration$/.test(node.type) && node.source) {
+      const kinds = (node.specifiers ?? []).map((s) => s.importKind ?? s.exportKind);
+      const types =
+        node.importKind === "type" ||
+        node.exportKind === "type" ||
+        (kinds.length > 0 && kinds.every((k) => k === "type"));
+      found.push({ spec: node.source.value, types, late: false });
+    } else if (node.type === "ImportExpression")
+      found.push({ spec: node.source.value ?? null, types: false, late: true });
+    else if (node.type === "TSImportType")
+      found.push({ spec: (node.source ?? node.argument)?.value ?? null, types: true, late: false });
+    for (const value of Object.values(node))
+      for (const child of Array.isArray(value) ? value : [value])
+        if (child !== null && typeof child === "object" && typeof child.type === "string") visit(child);
+  };
+  visit(parseAst(text, { lang: "ts" }, file));
+  return found;
+}
+
 const files = readdirSync(src, { recursive: true })
-  .map(String)
+  .map((f) => String(f).split(sep).join("/"))
   .filter((f) => f.endsWith(".ts"));
 const offences = [];
+/** By file of src/: the files that must be loaded before it. */
+const needs = new Map();
 for (const file of files) {
-  const room = file.split(sep)[0];
-  if (!allowed.has(room)) offences.push(`src/${file}: '${room}' is not a room (see architecture: rooms)`);
-  const text = readFileSync(join(src, file), "utf8");
-  for (const [, spec] of text.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)) {
-    const target = relative(src, resolve(src, dirname(file), spec));
-    if (target.startsWith("..")) {
-      if (!file.endsWith(".test.ts")) offences.push(`src/${file}: imports ${spec}, outside src`);
-      continue;
-    }
-    const targetRoom = target.split(sep)[0];
-    if (targetRoom === room) continue;
-    // Tests may use the simulator as their source of traffic and the index as a user would.
-    if (file.endsWith(".test.ts")) continue;
-    if (!allowed.get(room)?.has(targetRoom))
-      offences.push(`src/${file}: '${room}' may not import '${targetRoom}' (${spec})`);
-    if (targetRoom === "index.ts")
-      offences.push(`src/${file}: imports the public index; import the file itself`);
+  const room = file.split("/")[0];
+  const isTest = file.endsWith(".test.ts");
+  const offence = (what) => offences.push(`src/${file}: ${what}`);
+  if (!allowed.has(room)) offence(`'${room}' is not a room (see architecture: rooms)`);
+  const loaded = [];
+  needs.set(file, loaded);
+  for (const { spec, types, late } of importsOf(readFileSync(join(src, file), "utf8"), file)) {
+    if (isTest && spec === null) continue;
+    if (spec === null) offence("imports what is only known when it runs");
+    else if (!spec.startsWith(".")) checkPackage(spec, room, isTest, late, offence);
+    else checkFile(file, room, { spec, types, late, isTest }, loaded, offence);
   }
 }
+
+function checkPackage(spec, room, isTest, late, offence) {
+  if (spec.startsWith("node:") || isTest) return;
+  if (builtinModules.includes(spec)) {
+    offence(`write 'node:${spec}'`);
+    return;
+  }
+  const name = spec
+    .split("/")
+    .slice(0, spec.startsWith("@") ? 2 : 1)
+    .join("/");
+  if (!PACKAGES[name]?.includes(room)) offence(`'${room}' may not use the package '${name}'`);
+  if (late && !LOADS_LATE.has(room)) offence(`loads '${spec}' late: only ${[...LOADS_LATE]} does`);
+}
+
+function checkFile(file, room, { spec, types, late, isTest }, loaded, offence) {
+  const target = relative(src, resolve(src, dirname(file), spec))
+    .split(sep)
+    .join("/");
+  if (target.startsWith("../")) {
+    if (!isTest || !target.startsWith("../tests/support/")) offence(`imports ${spec}, outside src`);
+    return;
+  }
+  const targetRoom = target.split("/")[0];
+  if (target.endsWith(".test.ts")) offence(`imports the test ${spec}`);
+  if (isTest) return;
+  if (!types && !late) loaded.push(target);
+  if (late && !LOADS_LATE.has(room)) offence(`loads ${spec} late: only ${[...LOADS_LATE]} does`);
+  if (targetRoom === room) return;
+  if (targetRoom === "index.ts") offence("imports the public index; import the file itself");
+  else if (!allowed.get(room)?.has(targetRoom)) offence(`'${room}' may not import '${targetRoom}' (${spec})`);
+}
+
+/** Circles among files that need each other to load, each once. */
+function circles() {
+  const state = new Map();
+  const found = [];
+  const visit = (file, path) => {
+    state.set(file, "open");
+    for (const next of needs.get(file) ?? []) {
+      if (state.get(next) === "open") found.push([...path.slice(path.indexOf(next)), next].join(" → "));
+      else if (!state.has(next)) visit(next, [...path, next]);
+    }
+    state.set(file, "done");
+  };
+  for (const file of needs.keys()) if (!state.has(file)) visit(file, [file]);
+  return found;
+}
+for (const circle of circles()) offences.push(`files that need each other to load: ${circle}`);
+
 if (offences.length > 0) {
   console.error(offences.join("\n"));
   process.exit(1);

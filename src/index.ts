@@ -27,6 +27,18 @@ export {
 } from "./capture/source/capture-source.ts";
 export { followFiles, type RotatingOptions } from "./capture/source/rotating-files.ts";
 export type { CaptureTotals, Source, SourceBatch } from "./capture/source/source.ts";
+export { type ArchiveRecordsOptions, archiveRecords } from "./collect/archive-records.ts";
+export { type CollectOptions, collect, type Dropped } from "./collect/collect.ts";
+export {
+  type Collected,
+  type CollectedSegment,
+  Collector,
+  type CollectorOptions,
+} from "./collect/collector.ts";
+export type { EpochEstimate, EstimateEnd, Refusal } from "./collect/estimate.ts";
+export { MemoryRecords } from "./collect/memory-records.ts";
+export { type RecordHandle, receivedRecord } from "./collect/record-handle.ts";
+export type { RecordStore } from "./collect/record-store.ts";
 export { type CompareOptions, type Comparison, compareCaptures, openComparison } from "./compare/compare.ts";
 export type { EstimateReport, FlowClass, FlowEstimateReport } from "./compare/estimate-report.ts";
 export {
@@ -62,6 +74,7 @@ export {
 } from "./delays/reference-sender.ts";
 export { decodeStamp, encodeStamp, type StampPacket } from "./delays/stamp.ts";
 export type { CutPlan } from "./epoch/cutter.ts";
+export { identityText, type RecordIdentity, recordIdentity, tapText } from "./epoch/identity.ts";
 export { mergeParts, mergeRecords } from "./epoch/merge.ts";
 export {
   decodeHead,
@@ -156,7 +169,13 @@ export { compareCsvLines, formatCompareCsv } from "./present/csv/compare-csv.ts"
 export { renderComparePage } from "./present/html/report-page.ts";
 export { renderPlanHtml, renderPlanSvg } from "./present/svg/plan-picture.ts";
 export { formatCompare } from "./present/text/compare-text.ts";
-export type { PacketAnswer, PacketGroup, PacketLatency, WorstPacket } from "./query/packet/answer.ts";
+export {
+  type PacketAnswer,
+  type PacketGroup,
+  type PacketLatency,
+  readPacketAnswer,
+  type WorstPacket,
+} from "./query/packet/answer.ts";
 export { askPackets } from "./query/packet/ask.ts";
 export type { AskedPackets, PacketQuestion } from "./query/packet/question.ts";
 export {
@@ -167,6 +186,9 @@ export {
   type WireAnswer,
   type WireQuestion,
 } from "./query/packet/wire.ts";
+export type { Answer, GroupAnswer, SegmentAnswer, WholeAnswer } from "./query/segment/answer.ts";
+export { type AskOptions, askArchive } from "./query/segment/ask.ts";
+export type { Question } from "./query/segment/question.ts";
 export { exportSimulation, type TruthFile } from "./simulate/export.ts";
 export type { Injector, InjectorContext } from "./simulate/injector.ts";
 export {

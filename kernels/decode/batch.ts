@@ -43,6 +43,7 @@ export const FLAG_IPID: u32 = 1 << 20; //           has an identification field
 export const FLAG_CUT_L4: u32 = 1 << 21; //         ports not captured
 export const FLAG_REFERENCE: u32 = 1 << 22; //      simulated: a reference packet
 export const FLAG_PROBE: u32 = 1 << 23; //          simulated: a probe
+export const FLAG_VERIFIED: u32 = 1 << 25; //       a reference packet whose authentication code was verified (kernels/rli/hmac.ts)
 
 export const PLANES: u32 = 8;
 const COLUMN_BYTES: u32 = 8;

@@ -2,9 +2,10 @@
 //
 //   index: upper half of the key's hash << 32 | number + 1, at the place that its first bits tell
 
-import { META_IPV6 } from "../decode/batch";
-import { hashKey } from "../decode/digest";
-import { addRecord, addWide, allocate, Flow, flowIn, flowSegments, FlowStats, statsCount, WIDE, wideOf } from "./flow-records";
+import { Batch, META_IPV6 } from "../decode/batch";
+import { avalanche, hashKey, mixWord, P5 } from "../decode/digest";
+import { addRecord, addWide, allocate, directionOf, Flow, flowIn, flowSegments, FlowStats, statsCount, WIDE, wideOf } from "./flow-records";
+import { statsTurn } from "./flow-sums";
 import { runAt, wideRun } from "./key-runs";
 
 const TAG: u64 = 0xffffffff00000000;
@@ -152,4 +153,74 @@ export function statsPeer(p: usize, from: u32, maximum: u32, scratch: usize): i3
     return <i32>id;
   }
   return -1;
+}
+
+/** The flow with the key at `key` (five u64, as statsKey writes it), made where it is new, goes this way whatever its packets show. */
+export function statsDirect(p: usize, key: usize, direction: u32): void {
+  const stats = changetype<FlowStats>(p);
+  const hash = hashKey(key, stats.seed);
+  const meta = load<u64>(key);
+  const a = load<u64>(key, 8);
+  const found = search(stats, hash, meta, a, key + 16);
+  const id = found >= 0 ? <u32>found : addFlow(stats, <u32>(-1 - found), hash, meta, a, key + 16);
+  statsTurn(p, id, direction);
+}
+
+/** Two hosts in either order have one place of a bitmap; bit 31 tells the order. -1: a host with itself. */
+function hostPlace(stats: FlowStats, flow: Flow, bits: u32): u32 {
+  let one = flow.addrA >> 32;
+  let other = flow.addrA & 0xffffffff;
+  if ((flow.meta & META_IPV6) != 0) {
+    const wide = wideOf(stats, flow);
+    one = mixWord(flow.addrA, load<u64>(wide));
+    other = mixWord(load<u64>(wide, 8), load<u64>(wide, 16));
+  }
+  if (one == other) return -1;
+  const low = min<u64>(one, other);
+  const high = max<u64>(one, other);
+  return <u32>(avalanche(mixWord(low + P5, high)) >> (64 - bits)) | (one < other ? <u32>1 << 31 : 0);
+}
+
+/**
+ * Flows with matched packets whose hosts have some in the other order, too: their numbers to `out`, up to `room`; returns how many. A few others are
+ * among them (places in the bitmaps are shared). `maps`: two bitmaps of 2^bits bits, all 0.
+ */
+export function statsBothWays(p: usize, maps: usize, bits: u32, out: usize, room: u32): u32 {
+  const stats = changetype<FlowStats>(p);
+  const segments = flowSegments(stats);
+  const count = statsCount(p);
+  const half: u32 = 1 << (bits - 3);
+  let n: u32 = 0;
+  for (let pass = 0; pass < 2; pass++) {
+    for (let id: u32 = 0; id < count && n < room; id++) {
+      const flow = flowIn(segments, id);
+      if (flow.matched == 0) continue;
+      const place = hostPlace(stats, flow, bits);
+      if (place == -1) continue;
+      const byte = maps + ((place & 0x7fffffff) >> 3);
+      const bit: u8 = 1 << (<u8>place & 7);
+      const own: u32 = place >> 31;
+      if (pass == 0) store<u8>(byte + own * half, load<u8>(byte + own * half) | bit);
+      else if ((load<u8>(byte + (1 - own) * half) & bit) != 0) store<u32>(out + (n++ << 2), id);
+    }
+  }
+  return n;
+}
+
+/** Of a batch's rows, whose keys are `runs`, those that a filter has kept (plane 0 of `select`) and whose flow goes this way stay kept. */
+export function statsSelect(p: usize, b: usize, runs: usize, runCount: u32, direction: u32): void {
+  const stats = changetype<FlowStats>(p);
+  const segments = flowSegments(stats);
+  const batch = changetype<Batch>(b);
+  let row: u32 = 0;
+  for (let r: u32 = 0; r < runCount; r++) {
+    const run = runAt(runs, r);
+    const end = load<u32>(run);
+    const wide = wideRun(runs, batch.capacity, r);
+    const found = search(stats, load<u64>(run, 8), load<u64>(run, 16), load<u64>(run, 24), wide);
+    // A flow without a known way goes from BEFORE to AFTER, as in the report.
+    const way: u32 = found >= 0 && directionOf(flowIn(segments, <u32>found)) == 2 ? 2 : 1;
+    if (way != direction) memory.fill(batch.select + row, 0, end - row);
+    row = end;
+  }
 }

@@ -7,7 +7,7 @@ import { listAdd, touchMore } from "../flows/flow-lists";
 import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
 import { notePairs } from "./fates";
 import {
-  HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PAIR_BUCKET, PAIR_DELAY, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
+  HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
 import { ARRIVED } from "./waiting";
 
@@ -132,6 +132,9 @@ function writePairs(m: Match, batch: Batch, side: u32, shift: f64, k: u32, forwa
   let f = m.found + (k << 4);
   let e = load<u32>(f);
   const id = load<u32>(e, 16);
+  // The TTL of the row is AFTER's, or BEFORE's.
+  const lowerBit: u32 = side == 1 ? 30 : 31;
+  const back = m.back;
   let lower: u32 = 0;
   let higher: u32 = 0;
   do {
@@ -140,19 +143,23 @@ function writePairs(m: Match, batch: Batch, side: u32, shift: f64, k: u32, forwa
     const entryTime = load<f64>(e, 8);
     const send = side == 1 ? entryTime : rowTime;
     const raw = side == 1 ? rowTime - entryTime : entryTime - rowTime;
-    const d = raw - offset - slope * (send - pivot);
+    // The clock that is corrected is AFTER's: by what it showed.
+    const d = raw - offset - slope * (send + raw - pivot);
     // A reverse packet's delay is counted in its own direction.
-    const delay = forward ? d : -d;
+    const delay = forward ? d : -d - back;
     store<f64>(q, send);
     store<f64>(q + rows * PAIR_RAW, raw);
     store<f64>(q + rows * PAIR_DELAY, delay);
     store<i32>(h, bucketOf(delay));
-    q += 8;
-    h += 4;
     const rowTtl: u32 = load<u8>(flags + (row << 2));
     const entryTtl: u32 = load<u8>(e, 21);
-    lower += rowTtl < entryTtl ? 1 : 0;
-    higher += rowTtl > entryTtl ? 1 : 0;
+    const isLower: u32 = rowTtl < entryTtl ? 1 : 0;
+    const isHigher: u32 = rowTtl > entryTtl ? 1 : 0;
+    lower += isLower;
+    higher += isHigher;
+    store<u32>(h + rows * (PAIR_FLOW - PAIR_BUCKET), id | (isLower << lowerBit) | (isHigher << (61 - lowerBit)));
+    q += 8;
+    h += 4;
     k++;
     if (k == n) break;
     f += 16;
@@ -160,7 +167,6 @@ function writePairs(m: Match, batch: Batch, side: u32, shift: f64, k: u32, forwa
   } while (load<u32>(e, 16) == id);
   if (forward) m.pairCount += k - from;
   else m.backPairCount += k - from;
-  // The TTL of the row is AFTER's, or BEFORE's.
   total.ttlLower += side == 1 ? lower : higher;
   total.ttlHigher += side == 1 ? higher : lower;
   total.ttlEqual += k - from - lower - higher;

@@ -83,8 +83,9 @@ export class Match {
   now: f64;
   epoch: f64; //      interval length, ns
   epochStart: f64; // time of the first interval's start
-  slope: f64; //      clock correction: d - offset - slope * (send - pivot)
+  slope: f64; //      clock correction: d - offset - slope * (time at AFTER - pivot)
   offset: f64;
+  back: f64; //       taken off delays of the other direction
   pivot: f64;
   ended: u32; //      bit 0: BEFORE has ended, bit 1: AFTER has
   touched: u32;
@@ -103,7 +104,8 @@ export const PAIR_RAW: u32 = 8; //     f64, difference of the stamps
 export const PAIR_DELAY: u32 = 16; //  f64, corrected, in its own direction
 export const PAIR_BUCKET: u32 = 24; // i32
 export const PAIR_ORDER: u32 = 28; //  u32, number of the entry at BEFORE
-export const PAIR_BYTES: u32 = 32;
+export const PAIR_FLOW: u32 = 32; //   u32, the flow's number | how its time to live changed << 30: 1 lower at AFTER, 2 higher
+export const PAIR_BYTES: u32 = 36;
 
 export const RECORDS: u32 = 65536;
 

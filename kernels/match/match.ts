@@ -36,8 +36,8 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   // What lies between the stamps of a packet at least and at most, by direction: its delay with the correction that it was counted without.
   const forwardMin: f64 = forward.matched > 0 ? forward.minimum : 0;
   const forwardMax: f64 = forward.matched > 0 ? forward.maximum : 0;
-  const reverseMin: f64 = reverse.matched > 0 ? -reverse.maximum : 0;
-  const reverseMax: f64 = reverse.matched > 0 ? -reverse.minimum : 0;
+  const reverseMin: f64 = reverse.matched > 0 ? -reverse.maximum - m.back : 0;
+  const reverseMax: f64 = reverse.matched > 0 ? -reverse.minimum - m.back : 0;
   const ahead = m.now + m.window;
   // Stamps outside what can be believed of their own capture stray: they are not at its ends.
   const from = side == 0 ? m.firstSeen0 : m.firstSeen1;

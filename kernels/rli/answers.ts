@@ -8,7 +8,27 @@
 import { bucketOf, Cells, cellsAdd } from "../sketches/cells";
 import { FLOW_HEAD, flowRecord, Flows } from "../flows/flows";
 import { Gap, gapDelay, gapLeft, gapStep, gapTo } from "./gap";
-import { BUFFERED, Rli } from "./state";
+import { BUFFERED, NO_FLOW, Rli } from "./state";
+
+/** The error of the packet asked for last goes to its flow; `counted`: all of the gap err alike, their number is enough. */
+// @ts-ignore: decorator
+@inline
+function addError(q: usize, g: Gap, counted: bool): void {
+  if (counted) {
+    const miss = g.missSquared;
+    const before = load<u32>(q, 4);
+    store<u32>(q, before + 1, 4);
+    store<f64>(q, load<f64>(q, 40) + <f64>(2 * before + 1) * miss, 40);
+    store<f64>(q, load<f64>(q, 56) + miss, 56);
+    return;
+  }
+  const off = g.off;
+  const before = <f64>load<f32>(q, 4);
+  store<f32>(q, <f32>(before + off), 4);
+  store<f32>(q, load<f32>(q, 20) + <f32>g.alike, 20);
+  store<f64>(q, load<f64>(q, 40) + (2 * before + off) * off, 40);
+  store<f64>(q, load<f64>(q, 56) + off * off, 56);
+}
 
 /** Answers everything held, with the error of the references' times; beside references of `wire` bytes. */
 function flush(r: Rli, wire: u32, error: f64): void {
@@ -30,41 +50,32 @@ function flush(r: Rli, wire: u32, error: f64): void {
     const bytes = load<u32>(e, 12);
     const d = gapDelay(g, load<f64>(e), bytes, load<f64>(e, 16));
     const more = (<i64>bytes - <i64>wire) >> half;
-    const q = flowRecord(flows, load<u32>(e, 8)) + FLOW_HEAD;
-    store<u32>(q, load<u32>(q) + 1);
-    if (load<u32>(q, 8) != gap) {
-      store<u32>(q, 0, 4);
-      store<u32>(q, gap, 8);
-      store<u32>(q, load<u32>(q, 12) + 1, 12);
+    const id = load<u32>(e, 8);
+    if (id != NO_FLOW) {
+      const q = flowRecord(flows, id) + FLOW_HEAD;
+      store<u32>(q, load<u32>(q) + 1);
+      if (load<u32>(q, 8) != gap) {
+        store<u32>(q, 0, 4);
+        store<u32>(q, gap, 8);
+        store<u32>(q, load<u32>(q, 12) + 1, 12);
+      }
+      store<i64>(q, load<i64>(q, 24) + <i64>d, 24);
+      store<f64>(q, load<f64>(q, 32) + d * d, 32);
+      addError(q, g, counted);
+      store<i64>(q, load<i64>(q, 64) + more, 64);
+      store<i64>(q, load<i64>(q, 72) + (more & idleMask), 72);
+      if (r.cells != 0) cellsAdd(changetype<Cells>(r.cells), load<u32>(q, 16), bucketOf(d));
     }
-    store<i64>(q, load<i64>(q, 24) + <i64>d, 24);
-    store<f64>(q, load<f64>(q, 32) + d * d, 32);
-    if (counted) {
-      // All err alike: their number is enough.
-      const before = load<u32>(q, 4);
-      store<u32>(q, before + 1, 4);
-      store<f64>(q, load<f64>(q, 40) + <f64>(2 * before + 1) * miss, 40);
-      store<f64>(q, load<f64>(q, 56) + miss, 56);
-    } else {
-      const off = g.off;
-      const alike = g.alike;
-      const before = <f64>load<f32>(q, 4);
-      store<f32>(q, <f32>(before + off), 4);
-      store<f32>(q, load<f32>(q, 20) + <f32>alike, 20);
-      store<f64>(q, load<f64>(q, 40) + (2 * before + off) * off, 40);
-      store<f64>(q, load<f64>(q, 56) + off * off, 56);
-      errors += off;
-      misses += off * off;
-      doubts += alike;
+    if (!counted) {
+      errors += g.off;
+      misses += g.off * g.off;
+      doubts += g.alike;
     }
-    store<i64>(q, load<i64>(q, 64) + more, 64);
-    store<i64>(q, load<i64>(q, 72) + (more & idleMask), 72);
     excess += more;
     r.sum += <i64>d;
     squares += d * d;
     if (d < r.minimum) r.minimum = d;
     if (d > r.maximum) r.maximum = d;
-    if (r.cells != 0) cellsAdd(changetype<Cells>(r.cells), load<u32>(q, 16), bucketOf(d));
   }
   r.squares += squares;
   r.doubt += doubts;

@@ -2,8 +2,8 @@
 
 import { backlogOf } from "./backlog";
 import { Batch, FLAG_PROBE, FLAG_REFERENCE } from "../decode/batch";
-import { referenceDelay, References, referencesInit, REGULAR } from "./references";
-import { Gap, gapDelay, gapFree, gapLeft, gapNew, gapStep, gapTo, LINE_BACKLOG } from "./gap";
+import { referenceDelay, References, referencesFree, referencesNew, referencesTrust, referencesTurned, REGULAR } from "./references";
+import { Gap, gapDelay, gapForget, gapFree, gapLeft, gapNew, gapStep, gapTo, LINE_BACKLOG } from "./gap";
 
 @unmanaged
 class Finder {
@@ -29,16 +29,18 @@ export function referenceFinderNew(port: u32, session: i32, longest: f64, nsPerB
   const p = heap.alloc(offsetof<Finder>());
   memory.fill(p, 0, offsetof<Finder>());
   const f = changetype<Finder>(p);
-  f.references = changetype<References>(heap.alloc(offsetof<References>()));
-  memory.fill(changetype<usize>(f.references), 0, offsetof<References>());
-  referencesInit(f.references, port, session, longest);
+  f.references = referencesNew(port, session, longest);
   f.gap = gapNew(nsPerByte, LINE_BACKLOG, 0);
   return p;
 }
 export function referenceFinderFree(p: usize): void {
-  heap.free(changetype<usize>(changetype<Finder>(p).references));
+  referencesFree(changetype<Finder>(p).references);
   gapFree(changetype<Finder>(p).gap);
   heap.free(p);
+}
+/** `header`: an IP header whose source alone is believed, or 0; `authenticated`: only verified ones. */
+export function referenceFinderTrust(p: usize, header: usize, authenticated: u32): void {
+  referencesTrust(changetype<Finder>(p).references, header, authenticated);
 }
 export function referenceFinderOrigin(p: usize, origin: i64): void {
   changetype<Finder>(p).references.origin = origin;
@@ -81,6 +83,7 @@ export function referenceFind(p: usize, b: usize, from: u32, to: u32, found: usi
       store<f64>(batch.delay + (i << 3), delay);
     }
     if (used) {
+      if (referencesTurned(r)) gapForget(g);
       const at = changetype<Found>(found);
       at.sided = g.line.have == 0 ? 1 : 0;
       at.whole = delay;

@@ -1,26 +1,30 @@
 // Reference packets in a stream: told by the simulator's flag (their delay is in the batch), or as STAMP test packets (src/delays/stamp.ts draws
-// them) on a UDP port. Sequence numbers and sending times tell lost, duplicated, overtaken and foreign ones. A packet of ours that is not to
+// them) on a UDP port. Sequence numbers and sending times tell lost, duplicated and overtaken ones; senders.ts says whose are believed. A packet of ours that is not to
 // be used (probes, cut or forged references) is no regular packet either.
 
-import { Batch, FLAG_REFERENCE, META_PORTS } from "../decode/batch";
+import { Batch, FLAG_PROBE, FLAG_REFERENCE, FLAG_VERIFIED, META_PORTS } from "../decode/batch";
+import { DUPLICATE, OVERTAKEN, senderKey, senderOf, Senders, sendersForget, sendersFree, sendersNew, sourceKey, USED } from "./senders";
 
-const FLAG_OWN: u32 = (1 << 22) | (1 << 23);
+const FLAG_OWN: u32 = FLAG_REFERENCE | FLAG_PROBE;
 /** referenceDelay: a packet that is not ours. */
 export const REGULAR: f64 = Infinity;
-/** A sender that numbers on from far away has begun anew: nothing is known to be lost. */
-const FAR: u32 = 1 << 20;
 /** The unit of error estimates, 2^-32 s. */
 const NS_PER_UNIT: f64 = 1e9 / 4294967296.0;
+/** Where time, error estimate and session lie in a STAMP packet, open and authenticated; and the bytes that must be there. */
+const OPEN_TIME: u32 = 4;
+const OPEN_BYTES: u32 = 16;
+const AUTHENTICATED_TIME: u32 = 16;
+const AUTHENTICATED_BYTES: u32 = 28;
 
 @unmanaged
 export class References {
   port: u32;
   session: u32;
   anySession: u32;
-  known: u32; //      a reference has been seen
-  sequence: u32; //   of the last one
+  authenticated: u32; // 1: only packets whose code was verified (hmac.ts), in the authenticated layout
+  source: u64; //     key of the only source that is believed; 0: any
+  senders: Senders;
   pad: u32;
-  sent: i64; //       when that was sent
   origin: i64; //     ns since 1970 of time 0
   longest: f64; //    a reference delayed more is not believed
   error: f64; //      ns, of the last one's time, as its sender says (RFC 4656: multiplier 2^scale 2^-32 s); 0 where it does not
@@ -53,69 +57,89 @@ export function referenceDelay(r: References, batch: Batch, i: u32, time: f64, m
     r.error = 0;
     return load<f64>(batch.delay + (i << 3));
   }
-  // A flow key without ports has masked them away: then the packet itself tells.
-  const header = load<u32>(batch.header + (i << 2));
-  if (header == 0) return REGULAR;
-  if ((meta & META_PORTS) != 0) {
-    if ((meta & 0xff0000ffff) != (((<u64>17) << 32) | <u64>r.port)) return REGULAR;
-  } else if (portOf(header, load<u32>(batch.captured + (i << 2))) != r.port) return REGULAR;
-  return stampDelay(r, header, load<u32>(batch.captured + (i << 2)), time);
+  const at = stampAt(batch, i, r.port, meta);
+  if (at == 0) return REGULAR;
+  return stampDelay(r, load<u32>(batch.header + (i << 2)), at, load<u32>(batch.captured + (i << 2)), time, flags);
 }
 
-function stampDelay(r: References, header: usize, captured: u32, time: f64): f64 {
-  const v6 = load<u8>(header) >> 4 == 6;
-  const at: u32 = (v6 ? 40 : (<u32>(load<u8>(header) & 15)) << 2) + 8;
-  if (captured < at + 16) {
-    r.forged++;
-    return NaN;
-  }
-  const p = header + at;
-  const sequence = bswap<u32>(load<u32>(p));
-  const seconds = <i64>bswap<u32>(load<u32>(p, 4));
-  const fraction = <i64>bswap<u32>(load<u32>(p, 8));
-  const error = bswap<u16>(load<u16>(p, 12));
-  const session = <u32>bswap<u16>(load<u16>(p, 14));
-  const ptp = (error & 0x4000) != 0;
+/** Where the payload of the UDP packet in row i lies, from its IP header on, if it goes to this port; else 0. */
+// @ts-ignore: decorator
+@inline
+export function stampAt(batch: Batch, i: u32, port: u32, meta: u64): u32 {
+  const header = load<u32>(batch.header + (i << 2));
+  if (header == 0) return 0;
+  // A flow key without ports has masked them away: then the packet itself tells.
+  if ((meta & META_PORTS) != 0) {
+    if ((meta & 0xff0000ffff) != (((<u64>17) << 32) | <u64>port)) return 0;
+  } else if (portOf(header, load<u32>(batch.captured + (i << 2))) != port) return 0;
+  return (load<u8>(header) >> 4 == 6 ? 40 : (<u32>(load<u8>(header) & 15)) << 2) + 8;
+}
+
+function notBelieved(r: References): f64 {
+  r.forged++;
+  return NaN;
+}
+
+function stampDelay(r: References, header: usize, at: u32, captured: u32, time: f64, flags: u32): f64 {
+  const authenticated = r.authenticated != 0;
+  if (captured < at + (authenticated ? AUTHENTICATED_BYTES : OPEN_BYTES)) return notBelieved(r);
+  if (authenticated && (flags & FLAG_VERIFIED) == 0) return notBelieved(r);
+  const sequence = bswap<u32>(load<u32>(header + at));
+  const p = header + at + (authenticated ? AUTHENTICATED_TIME : OPEN_TIME);
+  const seconds = <i64>bswap<u32>(load<u32>(p));
+  const fraction = <i64>bswap<u32>(load<u32>(p, 4));
+  const quality = bswap<u16>(load<u16>(p, 8));
+  const session = <u32>bswap<u16>(load<u16>(p, 10));
+  const ptp = (quality & 0x4000) != 0;
   let sent: i64;
   if (ptp) sent = seconds * 1000000000 + fraction;
   else sent = (seconds - 2208988800) * 1000000000 + ((fraction * 1000000000) >> 32);
   const delay = <f64>(r.origin + <i64>time - sent);
-  if ((r.anySession == 0 && session != r.session) || !(abs<f64>(delay) <= r.longest) || (ptp && fraction >= 1000000000)) {
-    r.forged++;
-    return NaN;
+  if ((r.anySession == 0 && session != r.session) || !(abs<f64>(delay) <= r.longest) || (ptp && fraction >= 1000000000)) return notBelieved(r);
+  const source = sourceKey(header);
+  if (r.source != 0 && source != r.source) return notBelieved(r);
+  const error = min<f64>(<f64>(quality & 0xff) * 2.0 ** <f64>((quality >> 8) & 0x3f) * NS_PER_UNIT, r.longest);
+  const became = senderOf(r.senders, senderKey(source, session), sequence, sent, time, delay, error);
+  r.lost = r.senders.lost;
+  r.restarts = r.senders.restarts;
+  if (became == USED) {
+    r.error = error;
+    r.seen++;
+    return delay;
   }
-  if (r.known != 0) {
-    const step = <i32>(sequence - r.sequence);
-    if (step <= 0 && sent <= r.sent) {
-      if (step == 0 && sent == r.sent) r.duplicate++;
-      else {
-        // Taken for lost when a later one came.
-        r.reordered++;
-        if (r.lost > 0) r.lost--;
-      }
-      return NaN;
-    }
-    if (step > 0 && sent < r.sent) {
-      // Numbered later but sent earlier: not by the sender that we know.
-      r.forged++;
-      return NaN;
-    }
-    if (step <= 0 || <u32>step > FAR) r.restarts++;
-    else r.lost += <u32>step - 1;
-  }
-  r.error = min<f64>(<f64>(error & 0xff) * 2.0 ** <f64>((error >> 8) & 0x3f) * NS_PER_UNIT, r.longest);
-  r.known = 1;
-  r.sequence = sequence;
-  r.sent = sent;
-  r.seen++;
-  return delay;
+  if (became == DUPLICATE) r.duplicate++;
+  else if (became == OVERTAKEN) r.reordered++;
+  else r.forged++;
+  return NaN;
 }
 
-export function referencesInit(r: References, port: u32, session: i32, longest: f64): void {
+export function referencesNew(port: u32, session: i32, longest: f64): References {
+  const p = heap.alloc(offsetof<References>());
+  memory.fill(p, 0, offsetof<References>());
+  const r = changetype<References>(p);
   r.port = port;
   r.anySession = session < 0 ? 1 : 0;
   r.session = <u32>session;
   r.longest = longest;
+  r.senders = sendersNew();
+  return r;
+}
+
+/** Only these: from the source of an IP header (0: from any), and verified where `authenticated` is not 0. */
+export function referencesTrust(r: References, header: usize, authenticated: u32): void {
+  r.source = header == 0 ? 0 : sourceKey(header);
+  r.authenticated = authenticated;
+}
+
+/** Another sender is believed from the reference on that was found last; told once. */
+export function referencesTurned(r: References): bool {
+  const turned = r.senders.turned != 0;
+  r.senders.turned = 0;
+  return turned;
+}
+
+export function referencesForget(r: References): void {
+  sendersForget(r.senders);
 }
 
 export function referencesClear(r: References): void {
@@ -125,6 +149,13 @@ export function referencesClear(r: References): void {
   r.reordered = 0;
   r.forged = 0;
   r.restarts = 0;
+  r.senders.lost = 0;
+  r.senders.restarts = 0;
+}
+
+export function referencesFree(r: References): void {
+  sendersFree(r.senders);
+  heap.free(changetype<usize>(r));
 }
 
 /**

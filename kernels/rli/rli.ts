@@ -6,10 +6,10 @@
 import { backlogOf } from "./backlog";
 import { Batch } from "../decode/batch";
 import { FLOW_HEAD, flowRecord, Flows, flowsPeek } from "../flows/flows";
-import { referenceDelay, References, REGULAR } from "./references";
+import { referenceDelay, References, referencesTurned, REGULAR } from "./references";
 import { arrived, spill } from "./answers";
-import { Gap } from "./gap";
-import { BUFFERED, Rli } from "./state";
+import { Gap, gapForget } from "./gap";
+import { BUFFERED, NO_FLOW, Rli } from "./state";
 import { admit } from "./table";
 
 /** ns: what the stamps of a capture may differ by without meaning anything. */
@@ -38,31 +38,47 @@ export function rliUpdate(p: usize, b: usize, from: u32, to: u32, seed: u64): vo
     r.bytesSince += <f64>wire;
     const delay = referenceDelay(references, batch, i, time, meta);
     if (delay != REGULAR) {
-      if (delay == delay) arrived(r, time, delay, wire, references.error, backlog);
+      if (delay != delay) continue;
+      if (referencesTurned(references)) gapForget(changetype<Gap>(r.between));
+      arrived(r, time, delay, wire, references.error, backlog);
       continue;
     }
     r.packets++;
-    const hash = load<u64>(batch.flowHash + o);
-    let id = flowsPeek(
-      changetype<Flows>(r.flows), hash, meta, load<u64>(batch.addrA + o), load<u64>(batch.addrB + o), load<u64>(batch.addrC + o),
-      load<u64>(batch.addrD + o),
-    );
-    if (id < 0) {
-      id = admit(r, batch, i, time, hash, meta, seed);
-      if (id < 0) continue;
+    if (r.every != 0) {
+      // It is a reference and a packet of its flow: on the line, at its own delay.
+      const known = load<f64>(batch.delay + o);
+      if (known == known && ++r.since >= r.every) {
+        r.since = 0;
+        references.seen++;
+        arrived(r, time, known, wire, 0, backlog);
+      }
     }
-    if (r.held == r.room) {
-      if (changetype<Gap>(r.between).line.have != 0) r.spilled += r.held;
-      spill(r);
-    }
-    store<f64>(flowRecord(changetype<Flows>(r.flows), <u32>id) + FLOW_HEAD, time, 48);
-    const e = r.buffer + r.held * BUFFERED;
-    store<f64>(e, time);
-    store<u32>(e, <u32>id, 8);
-    store<u32>(e, wire, 12);
-    store<f64>(e, backlog, 16);
-    r.held++;
+    hold(r, batch, i, time, meta, wire, backlog, seed);
   }
+}
+
+/** A regular packet waits for the next reference. */
+// @ts-ignore: decorator
+@inline
+function hold(r: Rli, batch: Batch, i: u32, time: f64, meta: u64, wire: u32, backlog: f64, seed: u64): void {
+  const o = i << 3;
+  const hash = load<u64>(batch.flowHash + o);
+  let id = flowsPeek(
+    changetype<Flows>(r.flows), hash, meta, load<u64>(batch.addrA + o), load<u64>(batch.addrB + o), load<u64>(batch.addrC + o),
+    load<u64>(batch.addrD + o),
+  );
+  if (id < 0) id = admit(r, batch, i, time, hash, meta, seed);
+  if (r.held == r.room) {
+    if (changetype<Gap>(r.between).line.have != 0) r.spilled += r.held;
+    spill(r);
+  }
+  if (id >= 0) store<f64>(flowRecord(changetype<Flows>(r.flows), <u32>id) + FLOW_HEAD, time, 48);
+  const e = r.buffer + r.held * BUFFERED;
+  store<f64>(e, time);
+  store<u32>(e, id < 0 ? NO_FLOW : <u32>id, 8);
+  store<u32>(e, wire, 12);
+  store<f64>(e, backlog, 16);
+  r.held++;
 }
 
 /** The epoch ends: what still waits is answered by the left reference, or counted as unanswered. */

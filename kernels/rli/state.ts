@@ -5,11 +5,13 @@
 //   doubt: sum of what was added for backlogs, times the standard error of their share over the share: it errs alike in all packets
 
 import { FLOW_HEAD, flowsFree, flowsNew } from "../flows/flows";
-import { References, referencesClear, referencesInit } from "./references";
+import { References, referencesClear, referencesForget, referencesFree, referencesNew, referencesTrust } from "./references";
 import { gapForget, gapFree, gapNew, Gap } from "./gap";
 
 /** A packet that waits for the next reference: time f64, flow u32, wire u32, backlog f64. */
 export const BUFFERED: u32 = 24;
+/** Its flow is not kept: it counts for the segment alone. */
+export const NO_FLOW: u32 = 0xffffffff;
 export const OWN_BYTES: u32 = 80;
 export const RECORD: u32 = FLOW_HEAD + OWN_BYTES;
 
@@ -30,6 +32,8 @@ export class Rli {
   expiredCount: u32;
   expiredRoom: u32;
   gap: u32; //        number of the gap between references
+  every: u32; //      every so-manyth regular packet whose delay is known is a reference (rli-ton, section IV-A); 0: none
+  since: u32; //      regular packets with a delay since the last such
   // counters
   packets: u32; //    regular packets
   answered: u32;
@@ -61,28 +65,35 @@ export class Rli {
   doubt: f64; //      as of a flow
 }
 
-export function rliNew(
-  room: u32, leftOnly: u32, line: u32, maxFlows: u32, selection: u32, sampleBelow: u32, nsPerByte: f64, idle: f64, port: u32, session: i32, longest: f64,
-): usize {
+export function rliNew(room: u32, leftOnly: u32, line: u32, nsPerByte: f64, port: u32, session: i32, longest: f64): usize {
   const p = heap.alloc(offsetof<Rli>());
   memory.fill(p, 0, offsetof<Rli>());
   const r = changetype<Rli>(p);
-  const q = heap.alloc(offsetof<References>());
-  memory.fill(q, 0, offsetof<References>());
-  referencesInit(changetype<References>(q), port, session, longest);
-  r.references = <u32>q;
+  r.references = changetype<u32>(referencesNew(port, session, longest));
   r.room = room;
   r.buffer = <u32>heap.alloc(room * BUFFERED);
   r.between = changetype<u32>(gapNew(nsPerByte, line, leftOnly));
-  r.maxFlows = maxFlows;
-  r.selection = selection;
-  r.sampleBelow = sampleBelow;
+  r.maxFlows = 0xffffffff;
   r.nsPerByte = nsPerByte;
-  r.idle = idle;
   r.flows = <u32>flowsNew(OWN_BYTES);
   rliForget(p);
   rliClear(p, 0);
   return p;
+}
+
+/** Which flows are kept, and which packets are taken as references though they are regular. */
+export function rliSelect(p: usize, maxFlows: u32, selection: u32, sampleBelow: u32, idle: f64, every: u32): void {
+  const r = changetype<Rli>(p);
+  r.maxFlows = maxFlows;
+  r.selection = selection;
+  r.sampleBelow = sampleBelow;
+  r.idle = idle;
+  r.every = every;
+}
+
+/** As referencesTrust. */
+export function rliTrust(p: usize, header: usize, authenticated: u32): void {
+  referencesTrust(changetype<References>(changetype<Rli>(p).references), header, authenticated);
 }
 
 /** Where `packets` (10 u32), `sum` (i64, 9 f64, 2 i64, f64) and the references' counters (`seen`, 6 u32) lie. */
@@ -145,14 +156,15 @@ export function rliForget(p: usize): void {
   const r = changetype<Rli>(p);
   gapForget(changetype<Gap>(r.between));
   r.bytesSince = 0;
-  changetype<References>(r.references).known = 0;
+  r.since = 0;
+  referencesForget(changetype<References>(r.references));
 }
 
 export function rliFree(p: usize): void {
   const r = changetype<Rli>(p);
   flowsFree(r.flows);
   if (r.expired != 0) heap.free(r.expired);
-  heap.free(r.references);
+  referencesFree(changetype<References>(r.references));
   gapFree(changetype<Gap>(r.between));
   heap.free(r.buffer);
   heap.free(p);

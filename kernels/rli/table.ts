@@ -3,7 +3,7 @@
 import { Batch } from "../decode/batch";
 import { rehash } from "../decode/digest";
 import { FLOW_HEAD, flowRecord, Flows, flowsFind, flowsFree, flowsNew } from "../flows/flows";
-import { BUFFERED, OWN_BYTES, RECORD, Rli } from "./state";
+import { BUFFERED, NO_FLOW, OWN_BYTES, RECORD, Rli } from "./state";
 
 /** Flows not seen for a while leave the table; their records are kept aside for the payload. */
 function expire(r: Rli, now: f64): void {
@@ -36,7 +36,8 @@ function expire(r: Rli, now: f64): void {
   }
   for (let i: u32 = 0; i < r.held; i++) {
     const e = r.buffer + i * BUFFERED;
-    store<u32>(e, load<u32>(map + (load<u32>(e, 8) << 2)), 8);
+    const id = load<u32>(e, 8);
+    if (id != NO_FLOW) store<u32>(e, load<u32>(map + (id << 2)), 8);
   }
   heap.free(map);
   flowsFree(r.flows);

@@ -6,7 +6,7 @@ import { Batch } from "../decode/batch";
 import { putRow, Row, ROW_BYTES, takeRow } from "./rows";
 
 @unmanaged
-class Class {
+export class LinkClass {
   limit: f64; //     packets waiting
   quantum: f64; //   bytes per turn
   deficit: f64;
@@ -18,10 +18,10 @@ class Class {
   bytes: f64;
   drops: f64;
 }
-export const CLASS_BYTES: u32 = 64;
+const CLASS_BYTES: u32 = 64;
 
 @unmanaged
-class Link {
+export class Link {
   nsPerByte: f64;
   propagation: f64;
   drr: f64;
@@ -76,8 +76,8 @@ export function simLinkMap(p: usize): usize {
 
 // @ts-ignore: decorator
 @inline
-function classAt(l: Link, i: u32): Class {
-  return changetype<Class>(l.table + i * CLASS_BYTES);
+function classAt(l: Link, i: u32): LinkClass {
+  return changetype<LinkClass>(l.table + i * CLASS_BYTES);
 }
 
 function takeSlot(l: Link): u32 {

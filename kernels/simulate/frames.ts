@@ -47,13 +47,40 @@ export function simFrameBytes(snap: u32): u32 {
   return 16 + max<u32>(snap, SCRATCH);
 }
 
-/**
- * Writes rows [from, ...) as pcap records at `out` while another may fit before `end`; `used` points to a u32 that gets the bytes written.
- * `base` is the time of 0 in ns since 1970. Returns the next row.
- */
-export function simFrames(
-  b: usize, from: u32, out: usize, end: usize, used: usize, base: i64, snap: u32, ethernet: u32, seed: u64,
-): u32 {
+/** How the frames of a file are written. */
+@unmanaged
+class Frames {
+  base: i64;
+  seed: u64;
+  snap: u32;
+  ethernet: u32;
+  used: u32;
+}
+
+/** `base` is the time of 0 in ns since 1970; `seed` that of the packets' numbers. The caller frees it. */
+export function simFramesNew(base: i64, seed: u64, snap: u32, ethernet: u32): usize {
+  const p = heap.alloc(offsetof<Frames>());
+  const frames = changetype<Frames>(p);
+  frames.base = base;
+  frames.seed = seed;
+  frames.snap = snap;
+  frames.ethernet = ethernet;
+  frames.used = 0;
+  return p;
+}
+
+/** Bytes written by the last call of simFrames. */
+export function simFramesUsed(writer: usize): u32 {
+  return changetype<Frames>(writer).used;
+}
+
+/** Writes rows [from, ...) as pcap records at `out` while another may fit before `end`. Returns the next row. */
+export function simFrames(writer: usize, b: usize, from: u32, out: usize, end: usize): u32 {
+  const frames = changetype<Frames>(writer);
+  const base = frames.base;
+  const snap = frames.snap;
+  const ethernet = frames.ethernet;
+  const seed = frames.seed;
   const batch = changetype<Batch>(b);
   const room = <usize>simFrameBytes(snap);
   let p = out;
@@ -139,6 +166,6 @@ export function simFrames(
     store<u32>(p, wire, 12);
     p = frame + captured;
   }
-  store<u32>(used, <u32>(p - out));
+  frames.used = <u32>(p - out);
   return i;
 }

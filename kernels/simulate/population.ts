@@ -4,7 +4,7 @@
 import { Batch } from "../decode/batch";
 import { drawKey, drawLength } from "./keys";
 import { below, exponential, positive, RNG_BYTES, Rng, rngInit, uniform } from "./random";
-import { writeRow } from "./rows";
+import { digestOf, writeRow } from "./rows";
 
 @unmanaged
 class Member {
@@ -123,7 +123,8 @@ export function simPopulationFill(p: usize, b: usize): i32 {
     member.ipid = (ipid + 1) & 0xffff;
     const length = drawLength(rng, 0, t.share1500, t.share576, 1);
     const tcp: u32 = (<u32>(member.meta >> 32) & 0xff) == 6 ? 0x1000 : 0;
-    writeRow(batch, Math.floor(t.time), t.number++, t.seed, member.meta, member.addr, length, ipid, tcp | <u32>t.fixedFlags, 0);
+    const digest = digestOf(t.number++, t.seed);
+    writeRow(batch, Math.floor(t.time), digest, member.meta, member.addr, length, ipid, tcp | <u32>t.fixedFlags);
   }
   return 1;
 }

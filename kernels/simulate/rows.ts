@@ -3,8 +3,6 @@
 import { Batch, FLAG_IPID } from "../decode/batch";
 import { avalanche, P1 } from "../decode/digest";
 
-/** Put into the flags column by the simulator (src/simulate/scenario.ts lists the same). */
-
 /** Two packets of one simulation never share a digest: it is a bijection of the packet's number. */
 // @ts-ignore: decorator
 @inline
@@ -12,17 +10,17 @@ export function digestOf(number: u64, seed: u64): u64 {
   return avalanche(number * P1 + seed);
 }
 
-/** Appends an IPv4 packet that has been sent and not yet met anything. */
+/** Appends an IPv4 packet that has been sent and not yet met anything, from input 0. */
 // @ts-ignore: decorator
 @inline
 export function writeRow(
-  batch: Batch, time: f64, number: u64, seed: u64, meta: u64, addr: u64, length: u32, ipid: u32, flags: u32, input: u32,
+  batch: Batch, time: f64, digest: u64, meta: u64, addr: u64, length: u32, ipid: u32, flags: u32,
 ): void {
   const i = batch.count;
   const o = i << 3;
   const q = i << 2;
   store<f64>(batch.time + o, time);
-  store<u64>(batch.digest + o, digestOf(number, seed));
+  store<u64>(batch.digest + o, digest);
   store<u64>(batch.flowHash + o, 0);
   store<u64>(batch.meta + o, meta);
   store<u64>(batch.addrA + o, addr);
@@ -35,7 +33,7 @@ export function writeRow(
   store<u32>(batch.flags + q, 64 | flags | FLAG_IPID);
   store<u32>(batch.header + q, 0);
   store<u32>(batch.captured + q, 0);
-  store<u32>(batch.iface + q, input);
+  store<u32>(batch.iface + q, 0);
   batch.count = i + 1;
 }
 
@@ -177,10 +175,31 @@ export function simBytes(b: usize): f64 {
   return <f64>sum;
 }
 
+/** What is the same in all packets that are put in. */
+@unmanaged
+class Injected {
+  seed: u64;
+  meta: u64;
+  addr: u64;
+  length: u32;
+  flags: u32;
+}
+
+/** The caller frees it. */
+export function simInjectedNew(seed: u64, meta: u64, addr: u64, length: u32, flags: u32): usize {
+  const p = heap.alloc(offsetof<Injected>());
+  const packet = changetype<Injected>(p);
+  packet.seed = seed;
+  packet.meta = meta;
+  packet.addr = addr;
+  packet.length = length;
+  packet.flags = flags;
+  return p;
+}
+
 /** Copies a batch with a packet of ours ahead of each row that has a time at `times`; returns how many there were. */
-export function simInject(
-  b: usize, times: usize, out: usize, number: u64, seed: u64, meta: u64, addr: u64, length: u32, flags: u32,
-): u32 {
+export function simInject(b: usize, times: usize, out: usize, number: u64, injectedPacket: usize): u32 {
+  const packet = changetype<Injected>(injectedPacket);
   const batch = changetype<Batch>(b);
   const to = changetype<Batch>(out);
   to.count = 0;
@@ -192,7 +211,7 @@ export function simInject(
       let time = min(nearest<f64>(at), load<f64>(batch.time + (i << 3)));
       if (to.count > 0) time = max(time, load<f64>(to.time + ((to.count - 1) << 3)));
       const n = number + <u64>injected;
-      writeRow(to, time, n, seed, meta, addr, length, <u32>n & 0xffff, flags, 0);
+      writeRow(to, time, digestOf(n, packet.seed), packet.meta, packet.addr, packet.length, <u32>n & 0xffff, packet.flags);
       injected++;
     }
     copyRow(batch, i, to);

@@ -1,5 +1,5 @@
 // The simulator's kernels: traffic, queues, delays, loss, and what holds packets until their fate is known.
-export { simAppend, simBytes, simInject, simMerge, simTimestampOrder } from "./rows";
+export { simAppend, simBytes, simInject, simInjectedNew, simMerge, simTimestampOrder } from "./rows";
 export { simTrafficActive, simTrafficFill, simTrafficFlows, simTrafficFree, simTrafficNew, simTrafficStart } from "./traffic";
 export { simFifoFree, simFifoNew, simFifoRun, simFifoStart, simPathsRun } from "./queue";
 export {
@@ -12,4 +12,4 @@ export { simTruthCount, simTruthEntries, simTruthFree, simTruthNew, simTruthUpda
 export {
   simLinkClass, simLinkFlush, simLinkFree, simLinkMap, simLinkNew, simLinkPop, simLinkPush,
 } from "./classes";
-export { simFrameBytes, simFrames } from "./frames";
+export { simFrameBytes, simFrames, simFramesNew, simFramesUsed } from "./frames";

@@ -9,7 +9,7 @@
 import { Batch } from "../decode/batch";
 import { drawKey, drawLength } from "./keys";
 import { exponential, next64, normal, positive, RNG_BYTES, Rng, rngInit, uniform } from "./random";
-import { writeRow } from "./rows";
+import { digestOf, writeRow } from "./rows";
 
 @unmanaged
 class Flow {
@@ -322,7 +322,9 @@ function send(p: usize, t: Traffic, rng: Rng, batch: Batch, index: u32): void {
     tcp = flow.begun == 0 ? TCP_SYN : TCP_ACK;
     if (left == 0 && flow.begun != 0) tcp |= TCP_FIN;
   }
-  writeRow(batch, Math.floor(time), t.number++, t.seed, meta, flow.addr, length, flow.ipid, tcp | <u32>t.fixedFlags, flow.input);
+  const row = batch.count;
+  writeRow(batch, Math.floor(time), digestOf(t.number++, t.seed), meta, flow.addr, length, flow.ipid, tcp | <u32>t.fixedFlags);
+  store<u32>(batch.iface + (row << 2), flow.input);
   if (left == 0) {
     returnFlow(t, index);
     return;

@@ -3,9 +3,8 @@
 
 import { Batch, FLAG_PROBE, FLAG_REFERENCE, META_IPV6 } from "../decode/batch";
 
-// src/simulate/truth.ts reads the same layout.
 @unmanaged
-class Entry {
+export class FlowTruth {
   hash: u64;
   meta: u64;
   addrA: u64;
@@ -70,7 +69,7 @@ function grow(t: Truth): void {
   t.index = <u32>heap.alloc((t.mask + 1) * 4);
   memory.fill(t.index, 0, (t.mask + 1) * 4);
   for (let i: u32 = 0; i < t.count; i++) {
-    let k = <u32>changetype<Entry>(t.entries + i * ENTRY_BYTES).hash & t.mask;
+    let k = <u32>changetype<FlowTruth>(t.entries + i * ENTRY_BYTES).hash & t.mask;
     while (load<u32>(t.index + (k << 2)) != 0) k = (k + 1) & t.mask;
     store<u32>(t.index + (k << 2), i + 1);
   }
@@ -91,7 +90,7 @@ export function simTruthUpdate(p: usize, b: usize): void {
     const c = six ? load<u64>(batch.addrC + o) : 0;
     const d = six ? load<u64>(batch.addrD + o) : 0;
     let k = <u32>hash & t.mask;
-    let e: Entry;
+    let e: FlowTruth;
     while (true) {
       const at = load<u32>(t.index + (k << 2));
       if (at == 0) {
@@ -101,7 +100,7 @@ export function simTruthUpdate(p: usize, b: usize): void {
           continue;
         }
         store<u32>(t.index + (k << 2), t.count + 1);
-        e = changetype<Entry>(t.entries + t.count++ * ENTRY_BYTES);
+        e = changetype<FlowTruth>(t.entries + t.count++ * ENTRY_BYTES);
         e.hash = hash;
         e.meta = meta;
         e.addrA = a;
@@ -118,7 +117,7 @@ export function simTruthUpdate(p: usize, b: usize): void {
         e.first = load<f64>(batch.time + o);
         break;
       }
-      e = changetype<Entry>(t.entries + (at - 1) * ENTRY_BYTES);
+      e = changetype<FlowTruth>(t.entries + (at - 1) * ENTRY_BYTES);
       if (e.hash == hash && e.meta == meta && e.addrA == a && e.addrB == bb && e.addrC == c && e.addrD == d) break;
       k = (k + 1) & t.mask;
     }

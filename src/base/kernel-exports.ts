@@ -43,9 +43,12 @@ export interface KernelExports {
   flowCountsShed(p: number, cut: bigint): void;
   flowCountsClear(p: number): void;
   // kernels/flows/flow-index.ts
+  statsBothWays(p: number, maps: number, bits: number, out: number, room: number): number;
+  statsDirect(p: number, key: number, direction: number): void;
   statsKey(p: number, id: number, out: number): void;
   statsPeer(p: number, from: number, maximum: number, scratch: number): number;
   statsReverse(p: number, id: number, scratch: number): number;
+  statsSelect(p: number, b: number, runs: number, runCount: number, direction: number): void;
   // kernels/flows/flow-records.ts
   statsCount(p: number): number;
   statsFaults(p: number, id: number): number;
@@ -144,9 +147,14 @@ export interface KernelExports {
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;
   thinGive(p: number, out: number): number;
   timesBetween(times: number, from: number, to: number, previous: number, minimum: number, maximum: number): number;
+  // kernels/rli/hmac.ts
+  hmacFree(p: number): void;
+  hmacNew(key: number, bytes: number): number;
+  hmacVerify(p: number, b: number, port: number): number;
   // kernels/rli/reference-finder.ts
   referenceFinderNew(port: number, session: number, longest: number, nsPerByte: number): number;
   referenceFinderFree(p: number): void;
+  referenceFinderTrust(p: number, header: number, authenticated: number): void;
   referenceFinderOrigin(p: number, origin: bigint): void;
   referenceFinderCounters(p: number): number;
   referenceFinderSums(p: number): number;
@@ -164,10 +172,12 @@ export interface KernelExports {
   rliFlows(p: number): number;
   rliForget(p: number): void;
   rliFree(p: number): void;
-  rliNew(room: number, leftOnly: number, line: number, maxFlows: number, selection: number, sampleBelow: number, nsPerByte: number, idle: number, port: number, session: number, longest: number): number;
+  rliNew(room: number, leftOnly: number, line: number, nsPerByte: number, port: number, session: number, longest: number): number;
   rliOrigin(p: number, origin: bigint): void;
   rliReferences(p: number): number;
+  rliSelect(p: number, maxFlows: number, selection: number, sampleBelow: number, idle: number, every: number): void;
   rliSums(p: number): number;
+  rliTrust(p: number, header: number, authenticated: number): void;
   // kernels/simulate/classes.ts
   simLinkClass(p: number, i: number): number;
   simLinkFlush(p: number): void;
@@ -187,7 +197,9 @@ export interface KernelExports {
   simUniform(r: number): number;
   // kernels/simulate/frames.ts
   simFrameBytes(snap: number): number;
-  simFrames(b: number, from: number, out: number, end: number, used: number, base: bigint, snap: number, ethernet: number, seed: bigint): number;
+  simFrames(writer: number, b: number, from: number, out: number, end: number): number;
+  simFramesNew(base: bigint, seed: bigint, snap: number, ethernet: number): number;
+  simFramesUsed(writer: number): number;
   // kernels/simulate/hold.ts
   simHoldCount(p: number): number;
   simHoldFree(p: number): void;
@@ -215,7 +227,8 @@ export interface KernelExports {
   // kernels/simulate/rows.ts
   simAppend(a: number, from: number, out: number): number;
   simBytes(b: number): number;
-  simInject(b: number, times: number, out: number, number: bigint, seed: bigint, meta: bigint, addr: bigint, length: number, flags: number): number;
+  simInject(b: number, times: number, out: number, number: bigint, injectedPacket: number): number;
+  simInjectedNew(seed: bigint, meta: bigint, addr: bigint, length: number, flags: number): number;
   simMerge(a: number, b: number, position: number, out: number): void;
   simTimestampOrder(b: number, first: number): number;
   // kernels/simulate/traffic.ts

@@ -41,6 +41,7 @@ export const batchConstants = {
   FLAG_CUT_L4: 2097152,
   FLAG_REFERENCE: 4194304,
   FLAG_PROBE: 8388608,
+  FLAG_VERIFIED: 33554432,
   PLANES: 8,
 } as const;
 
@@ -428,18 +429,19 @@ export const MatchLayout = {
   epochStart: 160,
   slope: 168,
   offset: 176,
-  pivot: 184,
-  ended: 192,
-  touched: 196,
-  searches: 200,
-  intervalSlots: 204,
-  firstSeen0: 208,
-  firstSeen1: 216,
-  lastSeen0: 224,
-  lastSeen1: 232,
-  fates: 240,
+  back: 184,
+  pivot: 192,
+  ended: 200,
+  touched: 204,
+  searches: 208,
+  intervalSlots: 212,
+  firstSeen0: 216,
+  firstSeen1: 224,
+  lastSeen0: 232,
+  lastSeen1: 240,
+  fates: 248,
 } as const;
-export const MatchBytes = 244;
+export const MatchBytes = 252;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -452,7 +454,8 @@ export const matchStateConstants = {
   PAIR_DELAY: 16,
   PAIR_BUCKET: 24,
   PAIR_ORDER: 28,
-  PAIR_BYTES: 32,
+  PAIR_FLOW: 32,
+  PAIR_BYTES: 36,
   RECORDS: 65536,
 } as const;
 
@@ -575,10 +578,10 @@ export const ReferencesLayout = {
   port: 0,
   session: 4,
   anySession: 8,
-  known: 12,
-  sequence: 16,
-  pad: 20,
-  sent: 24,
+  authenticated: 12,
+  source: 16,
+  senders: 24,
+  pad: 28,
   origin: 32,
   longest: 40,
   error: 48,
@@ -618,6 +621,23 @@ export const referencesConstants = {
   REGULAR: Infinity,
 } as const;
 
+/** Senders of kernels/rli/senders.ts. */
+export const SendersLayout = {
+  lead: 0,
+  restarts: 4,
+  lost: 8,
+  turned: 12,
+} as const;
+export const SendersBytes = 16;
+
+/** Constants of kernels/rli/senders.ts. */
+export const sendersConstants = {
+  USED: 0,
+  DUPLICATE: 1,
+  OVERTAKEN: 2,
+  NOT_BELIEVED: 3,
+} as const;
+
 /** Rli of kernels/rli/state.ts. */
 export const RliLayout = {
   flows: 0,
@@ -635,47 +655,83 @@ export const RliLayout = {
   expiredCount: 48,
   expiredRoom: 52,
   gap: 56,
-  packets: 60,
-  answered: 64,
-  oneSided: 68,
-  spilled: 72,
-  unanswered: 76,
-  unselected: 80,
-  shed: 84,
-  checked: 88,
-  hurried: 92,
-  busy: 96,
-  nsPerByte: 104,
-  idle: 112,
-  lastExpiry: 120,
-  bytesSince: 128,
-  sum: 136,
-  squares: 144,
-  minimum: 152,
-  maximum: 160,
-  error: 168,
-  misses: 176,
-  stamps: 184,
-  busyBytes: 192,
-  busyTime: 200,
-  drag: 208,
-  excess: 216,
-  idleExcess: 224,
-  doubt: 232,
+  every: 60,
+  since: 64,
+  packets: 68,
+  answered: 72,
+  oneSided: 76,
+  spilled: 80,
+  unanswered: 84,
+  unselected: 88,
+  shed: 92,
+  checked: 96,
+  hurried: 100,
+  busy: 104,
+  nsPerByte: 112,
+  idle: 120,
+  lastExpiry: 128,
+  bytesSince: 136,
+  sum: 144,
+  squares: 152,
+  minimum: 160,
+  maximum: 168,
+  error: 176,
+  misses: 184,
+  stamps: 192,
+  busyBytes: 200,
+  busyTime: 208,
+  drag: 216,
+  excess: 224,
+  idleExcess: 232,
+  doubt: 240,
 } as const;
-export const RliBytes = 240;
+export const RliBytes = 248;
 
 /** Constants of kernels/rli/state.ts. */
 export const stateConstants = {
   BUFFERED: 24,
+  NO_FLOW: 4294967295,
   OWN_BYTES: 80,
   RECORD: 128,
 } as const;
 
-/** Constants of kernels/simulate/classes.ts. */
-export const classesConstants = {
-  CLASS_BYTES: 64,
+/** LinkClass of kernels/simulate/classes.ts. */
+export const LinkClassLayout = {
+  limit: 0,
+  quantum: 8,
+  deficit: 16,
+  head: 24,
+  tail: 28,
+  count: 32,
+  longest: 36,
+  packets: 40,
+  bytes: 48,
+  drops: 56,
 } as const;
+export const LinkClassBytes = 64;
+
+/** Link of kernels/simulate/classes.ts. */
+export const LinkLayout = {
+  nsPerByte: 0,
+  propagation: 8,
+  drr: 16,
+  classes: 24,
+  free: 32,
+  busyNs: 40,
+  table: 48,
+  map: 52,
+  rows: 56,
+  next: 60,
+  room: 64,
+  used: 68,
+  freeList: 72,
+  waiting: 76,
+  turn: 80,
+  turnOpen: 84,
+  doneHead: 88,
+  doneTail: 92,
+} as const;
+export const LinkBytes = 96;
 
 /** Constants of kernels/simulate/delay.ts. */
 export const delayConstants = {
@@ -760,6 +816,26 @@ export const RowBytes = 88;
 export const rowsConstants = {
   ROW_BYTES: 88,
 } as const;
+
+/** FlowTruth of kernels/simulate/truth.ts. */
+export const FlowTruthLayout = {
+  hash: 0,
+  meta: 8,
+  addrA: 16,
+  addrB: 24,
+  addrC: 32,
+  addrD: 40,
+  sent: 48,
+  lost: 56,
+  sum: 64,
+  squares: 72,
+  minimum: 80,
+  maximum: 88,
+  bytes: 96,
+  first: 104,
+  last: 112,
+} as const;
+export const FlowTruthBytes = 120;
 
 /** Cells of kernels/sketches/cells.ts. */
 export const CellsLayout = {

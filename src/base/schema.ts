@@ -205,6 +205,8 @@ const LIMITS = {
 } as const;
 
 function shown(value: unknown): string {
+  // Infinity (1e400 in a file) is null in JSON.
+  if (typeof value === "number") return String(value);
   const text = JSON.stringify(value) ?? String(value);
   const cut = text.length > 60 ? `${text.slice(0, 57)}…` : text;
   return typeof value === "string" ? `'${cut.slice(1, text.length > 60 ? undefined : -1)}'` : cut;

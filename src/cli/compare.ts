@@ -14,7 +14,7 @@ import { jsonPieces } from "../present/json/json-pieces.ts";
 import { formatCompare } from "../present/text/compare-text.ts";
 import { addEstimatorOptions, asksEstimators, chosenEstimators, parameterHelp } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, shareOption } from "./options.ts";
-import { print, printText, writeFile } from "./output.ts";
+import { print, printText, warn, writeFile } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
 
 const ORDERS = ["packets", "mean", "p99", "max", "lost", "bytes"] as const satisfies readonly FlowOrder[];
@@ -150,10 +150,10 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
     );
   }
   comparison.free();
-  if (flags.html !== undefined) process.stderr.write(`report written to ${flags.html}\n`);
+  if (flags.html !== undefined) warn(`report written to ${flags.html}`);
   for (const capture of [report.before, report.after]) {
     if (capture.partial) {
-      process.stderr.write(`hoptime: ${capture.partial}; the numbers cover what was read until there\n`);
+      warn(`hoptime: ${capture.partial}; the numbers cover what was read until there`);
       process.exitCode = 2;
     }
   }

@@ -5,7 +5,7 @@ import { findPackageFile } from "../base/package-file.ts";
 import { compareCaptures } from "../compare/compare.ts";
 import { renderComparePage } from "../present/html/report-page.ts";
 import { formatCompare } from "../present/text/compare-text.ts";
-import { printJson, printText, writeFile } from "./output.ts";
+import { printJson, printText, warn, writeFile } from "./output.ts";
 import { colours } from "./terminal.ts";
 
 export function demoCommand(): Command {
@@ -29,13 +29,13 @@ Examples:
       writeFile(flags.html, renderComparePage(report));
       if (flags.json) await printJson(report);
       else {
-        process.stdout.write(
+        await printText(
           "A Linux router, captured at its ingress and after its 60 Mbit/s queue. The command behind this:\n" +
             `  hoptime compare ${before} ${after} --epoch 20ms --html ${flags.html}\n\n`,
         );
         await printText(formatCompare(report, { top: 10, sort: "packets", colours }));
       }
-      process.stderr.write(`\nThe report is at ${resolve(flags.html)}: open it in a browser.\n`);
+      warn(`\nThe report is at ${resolve(flags.html)}: open it in a browser.`);
     });
 }
 

@@ -5,7 +5,7 @@ import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import { protocolName } from "../capture/flow/flow-text.ts";
 import { type InspectReport, inspectCapture } from "../inspect/inspect.ts";
-import { printJson, printText } from "./output.ts";
+import { printJson, printText, warn } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
 
 export function inspectCommand(): Command {
@@ -38,7 +38,7 @@ Examples:
       }).finally(() => progress.clear());
       await (flags.json ? printJson(report) : printText(format(report)));
       if (report.partial) {
-        process.stderr.write(`hoptime: ${report.partial}; the numbers cover what was read until there\n`);
+        warn(`hoptime: ${report.partial}; the numbers cover what was read until there`);
         process.exitCode = 2;
       }
     });

@@ -8,7 +8,7 @@ import { localiseRecords } from "../network/localise/from-records.ts";
 import { renderLocalisationHtml } from "../present/html/localise-html.ts";
 import { formatLocalisation } from "../present/text/localise-text.ts";
 import { choiceOption, durationOption } from "./options.ts";
-import { printJson, printText, writeFile } from "./output.ts";
+import { printJson, printText, warn, writeFile } from "./output.ts";
 import { Progress } from "./terminal.ts";
 
 interface Flags {
@@ -91,10 +91,10 @@ Examples:
       if (flags.html !== undefined) writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
       if (flags.json) await printJson(localisationJson(captured));
       else await printText(formatLocalisation(localisation, { originNs }));
-      if (flags.html !== undefined) process.stderr.write(`page written to ${flags.html}\n`);
+      if (flags.html !== undefined) warn(`page written to ${flags.html}`);
       for (const side of new Set(reports.flatMap((r) => [r.before.partial, r.after.partial]))) {
         if (side === null) continue;
-        process.stderr.write(`hoptime: ${side}; the numbers cover what was read until there\n`);
+        warn(`hoptime: ${side}; the numbers cover what was read until there`);
         process.exitCode = 2;
       }
     });

@@ -4,8 +4,9 @@ import type { Command } from "commander";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { memoryError } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
+import { endProcess } from "./end.ts";
 import { usageLine } from "./flags.ts";
-import { endOutput } from "./output.ts";
+import { endOutput, warn } from "./output.ts";
 import { endedBySignal } from "./signals.ts";
 
 interface Entry {
@@ -115,17 +116,17 @@ function fail(failure: unknown): number {
   const error = memoryError(failure) ?? failure;
   if (error instanceof UsageError || error instanceof FormatError) {
     const line = error instanceof UsageError ? usageLine(error) : error.message;
-    process.stderr.write(`hoptime: ${line}\n`);
+    warn(`hoptime: ${line}`);
     return 2;
   }
   const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (code === "EPIPE") return 0;
   // The system's answer, not a fault of ours: no room, no right, too many open files, a disk that fails.
   if (typeof code === "string" && syscall !== undefined) {
-    process.stderr.write(`hoptime: ${(error as Error).message}\n`);
+    warn(`hoptime: ${(error as Error).message}`);
     return 2;
   }
-  process.stderr.write(`hoptime: this is a bug: ${(error as Error)?.stack ?? String(error)}\n`);
+  warn(`hoptime: this is a bug: ${(error as Error)?.stack ?? String(error)}`);
   return 1;
 }
 
@@ -177,11 +178,4 @@ async function main(argv: string[]): Promise<number> {
 }
 
 process.stdout.on("error", endOutput);
-main(process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error) => {
-    process.exitCode = fail(error);
-  },
-);
+main(process.argv.slice(2)).catch(fail).then(endProcess);

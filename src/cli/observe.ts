@@ -9,7 +9,7 @@ import type { CutChoice } from "../observe/lane.ts";
 import { type ObservationReport, observePoint } from "../observe/observe-point.ts";
 import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption } from "./options.ts";
-import { printJson, printText } from "./output.ts";
+import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
 import { colours, Progress } from "./terminal.ts";
 
@@ -164,12 +164,12 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
   }).finally(() => progress.clear());
   await (flags.json ? printJson(report) : printText(format(report)));
   for (const line of report.refused) {
-    process.stderr.write(`hoptime: not stored: ${line}\n`);
+    warn(`hoptime: not stored: ${line}`);
     process.exitCode = 2;
   }
   for (const capture of report.captures) {
     if (!capture.partial) continue;
-    process.stderr.write(`hoptime: ${capture.partial}; the records cover what was read until there\n`);
+    warn(`hoptime: ${capture.partial}; the records cover what was read until there`);
     process.exitCode = 2;
   }
 }

@@ -3,10 +3,16 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
 import { withFlags } from "./flags.ts";
+import { toTerminal } from "./terminal.ts";
 
 /** Text for people, from the library: what it says of parameters is said of flags. */
 export async function printText(text: string): Promise<void> {
-  await print([withFlags(text)]);
+  await print([toTerminal(withFlags(text))]);
+}
+
+/** A line for people on standard error: how it went, what is wrong. */
+export function warn(line: string): void {
+  process.stderr.write(`${toTerminal(withFlags(line))}\n`);
 }
 
 export async function printJson(value: unknown): Promise<void> {
@@ -35,7 +41,7 @@ async function put(text: string): Promise<void> {
 /** The command line's answer to trouble on standard output: a reader that left early is content, all else is said. */
 export function endOutput(error: NodeJS.ErrnoException): never {
   if (error.code === "EPIPE") process.exit(0);
-  process.stderr.write(`hoptime: standard output: ${systemReason(error)}; what was written is not whole\n`);
+  warn(`hoptime: standard output: ${systemReason(error)}; the output is incomplete`);
   process.exit(2);
 }
 

@@ -7,10 +7,11 @@ import type { Estimator, ParameterValues, SizeAnswer, SizeRequest, Sizing } from
 import { formatParameters, parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { busiestEpoch } from "../inspect/traffic.ts";
+import { type Column, formatTable } from "../present/text/table.ts";
 import { parameterHelp } from "./estimator-options.ts";
 import { durationOption, positiveOption, shareOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
-import { type Column, colours, formatTable } from "./terminal.ts";
+import { colours } from "./terminal.ts";
 
 interface Flags {
   packets?: number;
@@ -220,7 +221,7 @@ function format(estimator: Estimator, request: SizeRequest, answer: SizeAnswer):
     `  memory     ${formatBytes(answer.memoryBytes)} per tap`,
     `  bandwidth  ${formatBytes(answer.payloadBytes)} per epoch and point: ${formatBitRate(answer.bitsPerSecond)}, ${significant(answer.bitsPerPacket, 3)} bit per packet`,
     "",
-    formatTable(columns, answer.predictions, "  "),
+    formatTable(columns, answer.predictions, { colours }),
     ...(answer.notes.length > 0 ? ["", ...answer.notes.map((n) => `  ${n}`)] : []),
   ];
   return `${lines.join("\n")}\n`;

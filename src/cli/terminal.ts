@@ -1,44 +1,39 @@
-/** What commands share on a terminal: aligned tables, a progress line, colours only where they can be seen. */
-import pc from "picocolors";
+/** What commands share on a terminal: colours only where they can be seen, and a progress line. */
+import { randomBytes } from "node:crypto";
+import type { Palette } from "../present/text/palette.ts";
+import { visible } from "../present/text/visible.ts";
 
-export const colours = pc.createColors(
-  process.stdout.isTTY === true && process.env["NO_COLOR"] === undefined,
-);
+/**
+ * Colours are marks in the text, with a number that nobody can know before the program runs, and become escape codes in `toTerminal` only: whatever
+ * else looks like an escape code came from a file, and is made visible.
+ */
+const MARK = `\u001b<${randomBytes(8).toString("hex")}:`;
 
-export interface Column<T> {
-  title: string;
-  align?: "left" | "right";
-  value: (row: T) => string;
+function paint(open: number, close: number, on: boolean): (text: string) => string {
+  return on ? (text) => `${MARK}${open}>${text}${MARK}${close}>` : (text) => text;
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what colour codes begin with
-const COLOUR_CODES = /\u001b\[[0-9;]*m/g;
-
-function width(text: string): number {
-  return [...text.replace(COLOUR_CODES, "")].length;
+export function palette(on: boolean): Palette {
+  return {
+    bold: paint(1, 22, on),
+    dim: paint(2, 22, on),
+    red: paint(31, 39, on),
+    yellow: paint(33, 39, on),
+    green: paint(32, 39, on),
+  };
 }
 
-function pad(text: string, to: number, align: "left" | "right"): string {
-  const gap = " ".repeat(Math.max(0, to - width(text)));
-  return align === "left" ? text + gap : gap + text;
-}
+export const colours = palette(process.stdout.isTTY === true && process.env["NO_COLOR"] === undefined);
 
-export function formatTable<T>(columns: readonly Column<T>[], rows: readonly T[], indent = ""): string {
-  const cells = rows.map((row) => columns.map((c) => c.value(row)));
-  const widths = columns.map((c, i) => Math.max(width(c.title), ...cells.map((r) => width(r[i]!))));
-  const line = (texts: string[], style: (t: string) => string = (t) => t) =>
-    indent +
-    texts
-      .map((t, i) => style(pad(t, widths[i]!, columns[i]!.align ?? "right")))
-      .join("  ")
-      .trimEnd();
-  return [
-    line(
-      columns.map((c) => c.title),
-      colours.dim,
-    ),
-    ...cells.map((r) => line(r)),
-  ].join("\n");
+/** The one place where text for people becomes what a terminal gets. */
+export function toTerminal(text: string): string {
+  const [first = "", ...rest] = text.split(MARK);
+  let out = visible(first);
+  for (const part of rest) {
+    const end = part.indexOf(">");
+    out += `\u001b[${part.slice(0, end)}m${visible(part.slice(end + 1))}`;
+  }
+  return out;
 }
 
 /** A line on stderr that is drawn over itself; silent where stderr is no terminal. */

@@ -1,7 +1,8 @@
 /**
  * What to subtract from a difference to get a delay, and how uncertain the clocks leave it.
  *
- * A correction is applied as  delay = diff - offsetNs - slope * (sendNs - originNs).
+ * A correction is applied as  delay = diff - offsetNs - slope * (afterNs - pivotNs): it belongs to AFTER's clock, and is a function of what that
+ * clock showed, whichever way the packet went and whoever applies it (the exact match, an estimator's tap at AFTER).
  *   asis      nothing.
  *   deskew    a detected skew, anchored so that nothing is subtracted at the first packet; a recognised
  *             offset (TAI, GPS, zone); with both directions captured, the middle of the bounds of the offset,
@@ -21,8 +22,12 @@ export type CorrectionMode = (typeof CORRECTION_MODES)[number];
 
 export interface Correction {
   offsetNs: number;
+  /** Of AFTER's clock, per ns that it shows. */
   slope: number;
-  originNs: number;
+  /** Time at AFTER where the slope takes nothing off. */
+  pivotNs: number;
+  /** Taken off delays of the other way: relative ones are above the smallest of their direction. */
+  reverseNs: number;
   describe: string;
 }
 
@@ -33,19 +38,28 @@ export function correction(
 ): Correction {
   const { offset, skew, originNs, floor } = verdict;
   if (mode === "asis" || floor === null)
-    return { offsetNs: 0, slope: 0, originNs, describe: "delays as stamped" };
+    return { offsetNs: 0, slope: 0, pivotNs: originNs, reverseNs: 0, describe: "delays as stamped" };
   const parts: string[] = [];
-  const slope = skew?.detected ? skew.ppm / 1e6 : 0;
+  // The skew is per ns of BEFORE's clock; AFTER's runs 1 + skew times as fast.
+  const perBefore = skew?.detected ? skew.ppm / 1e6 : 0;
+  const slope = perBefore / (1 + perBefore);
+  const pivotNs = originNs + floor.levelNs;
   if (skew?.detected) parts.push(`a skew of ${Number(skew.ppm.toPrecision(4))} ppm`);
   const offsetNs = removableOffset(verdict, options.symmetric === true);
   if (mode === "deskew") {
     if (offsetNs !== 0) parts.push(`an offset of ${formatDuration(offsetNs)} (${offset.kind})`);
     const describe = parts.length === 0 ? "nothing to correct" : `${parts.join(" and ")} removed`;
-    return { offsetNs, slope, originNs, describe };
+    return { offsetNs, slope, pivotNs, reverseNs: 0, describe };
   }
   parts.push(`the smallest difference of ${formatDuration(floor.levelNs)}`);
   const describe = `delays above the smallest: ${parts.join(" and ")} removed`;
-  return { offsetNs: floor.levelNs, slope, originNs, describe };
+  return { offsetNs: floor.levelNs, slope, pivotNs, reverseNs: reverseFloor(verdict), describe };
+}
+
+/** With the forward delays beginning at 0, those the other way hold the smallest of both. */
+function reverseFloor({ offset, mode }: ClockVerdict): number {
+  if (mode !== "two-way" || offset.lowNs === null || offset.highNs === null) return 0;
+  return offset.highNs - offset.lowNs;
 }
 
 function removableOffset({ offset, mode }: ClockVerdict, symmetric: boolean): number {

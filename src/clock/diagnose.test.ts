@@ -39,8 +39,8 @@ function judge(there: Pairs, back?: Pairs): ClockVerdict {
 
 /** What a caller does with a correction. */
 function corrected(pairs: Pairs, verdict: ClockVerdict, mode: "asis" | "deskew" | "relative"): Float64Array {
-  const { offsetNs, slope, originNs } = correction(verdict, mode);
-  return pairs.diffNs.map((diff, i) => diff - offsetNs - slope * (pairs.sendNs[i]! - originNs));
+  const { offsetNs, slope, pivotNs } = correction(verdict, mode);
+  return pairs.diffNs.map((diff, i) => diff - offsetNs - slope * (pairs.sendNs[i]! + diff - pivotNs));
 }
 
 const minimum = (values: Float64Array) => values.reduce((a, b) => Math.min(a, b));

@@ -5,10 +5,14 @@
  * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
  * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
  * flows of an epoch come together. Where part of a flow's error is the same in every epoch (Interval.repeats), that part of
- * its half widths adds as it is over the epochs of the flow, and only over different flows by squares. What an answer says is common to all (Interval.common) adds as it is. What has no answer is left out of the mean, and the share that it rests on says so.
+ * its half widths adds as it is over the epochs of the flow, and only over different flows by squares. What an answer says is common to all (Interval.common) adds as it is.
+ *
+ * What has no answer is not left out silently: epochs without an answer are the congested ones, and a mean of the others is not the mean. `mean` is that of what
+ * was answered, with the share that it is of; `whole` is the mean of everything: what has no answer counts with the bounds that are known for it, which widen the
+ * interval as they are; where there are none, the whole has no answer.
  */
 import { Moments } from "../base/math/moments.ts";
-import { type EstimatorAnswer, type Interval, isNoAnswer, type NoAnswer } from "../estimators/estimator.ts";
+import { type Interval, isNoAnswer, type NoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
 
 /** One answer to be combined. */
 export interface Contribution {
@@ -19,17 +23,31 @@ export interface Contribution {
   lost: number | null;
   /** Packets that the mean rests on. */
   used: number;
+  /** Without a mean: what it must lie within; null or left out where nothing is known. */
+  bounds?: Bounds | null;
+}
+
+/** A mean that was not measured cannot lie outside; `valueNs` is as good a guess as there is. */
+export interface Bounds {
+  valueNs: number | null;
+  lowNs: number;
+  highNs: number;
 }
 
 export interface Combined {
+  /** Of what was answered. */
   mean: Interval | NoAnswer;
+  /** Of everything. */
+  whole: Interval | NoAnswer;
   stdev: Interval | NoAnswer;
   packets: number | null;
   lost: number | null;
   used: number;
-  /** Packets of contributions with a mean, of all packets; null where packets are unknown. */
+  /** Packets of contributions with a mean, and their share of all; null where packets are unknown. */
+  answeredPackets: number;
   answered: number | null;
-  contributions: number;
+  /** Contributions with a mean. */
+  answers: number;
 }
 
 /** The epoch that a flow's contribution is of, with the segment's mean there. */
@@ -56,9 +74,11 @@ export class Combination {
   #answeredPackets = 0;
   #lost: number | null = null;
   #used = 0;
-  #count = 0;
+  #answers = 0;
   #why = new Map<NoAnswer["reason"], { no: NoAnswer; count: number }>();
   #whyStdev: NoAnswer | null = null;
+  /** Weighted sums over what has no answer, as far as it is bounded; what is guessed at the mean of the answered; and what is not bounded. */
+  readonly #unanswered = { weight: 0, low: 0, high: 0, value: 0, guessed: 0, unbounded: 0 };
   /** The epoch at hand: weight of its contributions, and their number. */
   #epoch: { index: number; weight: number; count: number; shared: Side } | null = null;
 
@@ -66,9 +86,9 @@ export class Combination {
    * `epoch`: its number and the error that its flows share; contributions of one epoch come together. `flow`: its name, by which
    * errors that repeat from epoch to epoch are put together.
    */
-  add({ mean, stdev, packets, lost, used }: Contribution, epoch?: SharedEpoch, flow?: string): void {
+  add(contribution: Contribution, epoch?: SharedEpoch, flow?: string): void {
+    const { mean, stdev, packets, lost, used } = contribution;
     if (epoch) this.#enter(epoch);
-    this.#count++;
     this.#used += used;
     if (packets !== null) this.#packets = (this.#packets ?? 0) + packets;
     if (lost !== null) this.#lost = (this.#lost ?? 0) + lost;
@@ -76,11 +96,13 @@ export class Combination {
       const known = this.#why.get(mean.reason);
       if (known) known.count++;
       else this.#why.set(mean.reason, { no: mean, count: 1 });
+      this.#addUnanswered(packets ?? 0, contribution.bounds ?? null);
       return;
     }
     // Packets unknown: every such answer counts as one.
     const weight = packets ?? 1;
     if (!(weight > 0)) return;
+    this.#answers++;
     this.#answeredPackets += packets ?? 0;
     this.#means.merge(moments(weight, mean.valueNs, 0));
     this.#common.low += weight * (mean.common?.lowNs ?? 0);
@@ -113,33 +135,71 @@ export class Combination {
     this.#endEpoch();
     return {
       mean: this.#mean(),
+      whole: this.#whole(),
       stdev: this.#stdev(),
       packets: this.#packets,
       lost: this.#lost,
       used: this.#used,
+      answeredPackets: this.#answeredPackets,
       answered: this.#packets === null || this.#packets === 0 ? null : this.#answeredPackets / this.#packets,
-      contributions: this.#count,
+      answers: this.#answers,
     };
   }
 
   #mean(): Interval | NoAnswer {
     const { mean, count } = this.#means;
     if (mean === null) return this.#commonReason();
+    const { low, high } = this.#error();
+    return { valueNs: mean, lowNs: mean - low / count, highNs: mean + high / count };
+  }
+
+  /** Half widths of the weighted sum of what was answered. */
+  #error(): Side {
     let { low, high } = this.#errors;
     for (const flow of this.#repeating.values()) {
       low += flow.low ** 2;
       high += flow.high ** 2;
     }
-    return {
-      valueNs: mean,
-      lowNs: mean - (Math.sqrt(low) + this.#common.low) / count,
-      highNs: mean + (Math.sqrt(high) + this.#common.high) / count,
-    };
+    return { low: Math.sqrt(low) + this.#common.low, high: Math.sqrt(high) + this.#common.high };
+  }
+
+  #whole(): Interval | NoAnswer {
+    const answered = this.#mean();
+    const { weight, low, high, value, guessed, unbounded } = this.#unanswered;
+    if (isNoAnswer(answered) || weight + unbounded === 0) return answered;
+    const { count } = this.#means;
+    const share = count / (count + weight + unbounded);
+    if (unbounded > 0) {
+      const percent = (100 * share).toPrecision(3);
+      return {
+        reason: "partly-answered",
+        text: `only ${percent} % of the packets have an answer, and nothing bounds the others`,
+      };
+    }
+    const lowNs = share * answered.lowNs + low / (count + weight);
+    const highNs = share * answered.highNs + high / (count + weight);
+    const valueNs = ((count + guessed) * answered.valueNs + value) / (count + weight);
+    return { valueNs: Math.min(Math.max(valueNs, lowNs), highNs), lowNs, highNs };
+  }
+
+  #addUnanswered(packets: number, bounds: Bounds | null): void {
+    const sums = this.#unanswered;
+    if (!bounds) {
+      sums.unbounded += packets;
+      return;
+    }
+    sums.weight += packets;
+    sums.low += packets * bounds.lowNs;
+    sums.high += packets * bounds.highNs;
+    if (bounds.valueNs === null) sums.guessed += packets;
+    else sums.value += packets * bounds.valueNs;
   }
 
   #stdev(): Interval | NoAnswer {
     const { count, m2 } = this.#spread;
     if (count === 0) return this.#whyStdev ?? this.#commonReason();
+    // The deviation of some is not that of all: it is missing where delays vary little, or where they vary most.
+    if (this.#whyStdev) return this.#whyStdev;
     const variance = m2 / count;
     const { low, high } = this.#spreadErrors;
     return {
@@ -182,9 +242,7 @@ function moments(weight: number, mean: number, m2: number): Moments {
 }
 
 /** The segment's answer in one epoch, to be combined with those of others. */
-export function segmentContribution(answer: EstimatorAnswer): Contribution | null {
-  const { segment } = answer;
-  if (!segment) return null;
-  const { mean, stdev, received, lost, packetsUsed } = segment;
-  return { mean, stdev, packets: received, lost, used: packetsUsed };
+export function segmentContribution(segment: SegmentEstimate): Contribution {
+  const { mean, stdev, received, measured, lost, packetsUsed } = segment;
+  return { mean, stdev, packets: measured ?? received, lost, used: packetsUsed };
 }

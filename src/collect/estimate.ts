@@ -1,12 +1,12 @@
 /**
- * A pair of records becomes an estimate: read, checked against each other, neighbours merged, asked. What cannot be used is a refusal that
- * says why and names the file, and stops nothing else.
+ * A pair of records becomes an estimate: read, checked against each other, neighbours merged, asked. What cannot be used is a refusal that says why and names the
+ * record, and stops nothing else: a record may come from anywhere, hold anything, and still have a valid checksum.
  */
-import type { ArchiveEntry } from "../archive/names.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { checkCompatible } from "../epoch/compatible.ts";
 import { addCounters, mergeRecords, rebaseRecord, sealed } from "../epoch/merge.ts";
-import type { EpochRecord, RecordCounters } from "../epoch/record.ts";
+import type { CutMode, EpochRecord, RecordCounters } from "../epoch/record.ts";
 import {
   type Estimator,
   type EstimatorAnswer,
@@ -16,12 +16,10 @@ import {
 } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { widenByDelayError } from "../estimators/widen.ts";
+import { checkAnswer } from "./check-answer.ts";
 import type { RecordPair } from "./pair.ts";
-
-/** Where records are read from: an archive, or anything that has them. */
-export interface RecordSource {
-  readRecord(entry: ArchiveEntry): EpochRecord;
-}
+import type { RecordHandle } from "./record-handle.ts";
+import { type DelayLimits, limitsOf, looseLimits, packetsOf, spanOf } from "./tracks.ts";
 
 /** One end of a segment in an epoch, neighbours merged. */
 export interface PairEnd {
@@ -33,17 +31,35 @@ export interface PairEnd {
 export interface ReadPair {
   sender: PairEnd | null;
   receiver: PairEnd | null;
+  /** The sender's where there is one: what must be equal at both ends is told by either, and epochs are the sender's. */
+  record: EpochRecord;
 }
 
 export interface Refusal {
   startNs: bigint;
   endNs: bigint;
-  /** The file that is to blame; null where two do not fit. */
-  file: string | null;
+  /** Of its records, as their heads say: packets that have no answer, and what their delays must lie within. */
+  packets: number;
+  limits: DelayLimits | null;
+  /** The record that is to blame; null where two do not fit. */
+  source: string | null;
   reason: string;
 }
 
+/** One end of an estimate, as its records say. */
+export interface EstimateEnd {
+  startNs: bigint;
+  endNs: bigint;
+  records: number;
+  bytes: number;
+  counters: RecordCounters;
+  filter: string;
+}
+
 export interface EpochEstimate {
+  /** What the delays must lie within; null where only one end has a record. */
+  limits: DelayLimits | null;
+  mode: CutMode;
   startNs: bigint;
   endNs: bigint;
   /** Observation began or ended within the epoch at one of the ends: what is lost there may be the capture's edge. */
@@ -51,37 +67,40 @@ export interface EpochEstimate {
   /** Records merged because a delimiter was lost. */
   merged: number;
   parameters: string;
-  sent: RecordCounters | null;
-  received: RecordCounters | null;
+  /** How flows are keyed and hashed in it. */
+  key: string;
+  seed: bigint;
+  sender: EstimateEnd | null;
+  receiver: EstimateEnd | null;
   answer: EstimatorAnswer;
 }
 
-export interface EstimateOptions {
+export interface PairQuestion {
   confidence: number;
   /** Parameters of the question, such as `decoder=bp`. */
-  parameters?: string;
+  parameters?: string | undefined;
   flows: KnownFlows | null;
 }
 
 /** Both ends of a pair, read, merged and found to fit. */
-export function readPair(source: RecordSource, estimator: Estimator, pair: RecordPair): ReadPair | Refusal {
-  const all = [...pair.senders, ...pair.receivers];
-  const startNs = all[0]!.epoch.startNs;
-  const endNs = (pair.senders.at(-1) ?? pair.receivers.at(-1))!.epoch.endNs;
-  let at: ArchiveEntry | null = null;
+export function readPair(estimator: Estimator, pair: RecordPair<RecordHandle>): ReadPair | Refusal {
+  let at: RecordHandle | null = null;
+  const readEnd = (handles: readonly RecordHandle[]): PairEnd | null => {
+    let record: EpochRecord | null = null;
+    for (const handle of handles) {
+      at = handle;
+      const next = handle.read();
+      checkUsable(next, estimator);
+      record = record ? mergeRecords(record, next, estimator) : next;
+    }
+    return record ? { record, records: handles.length } : null;
+  };
   try {
-    const ends = [pair.senders, pair.receivers].map((entries): PairEnd | null => {
-      let record: EpochRecord | null = null;
-      for (const entry of entries) {
-        at = entry;
-        const next = source.readRecord(entry);
-        checkUsable(next, estimator);
-        record = record ? mergeRecords(record, next, estimator) : next;
-      }
-      return record ? { record, records: entries.length } : null;
-    });
+    const sender = readEnd(pair.senders);
+    const receiver = readEnd(pair.receivers);
     at = null;
-    const [sender, receiver] = ends as [PairEnd | null, PairEnd | null];
+    const record = sender?.record ?? receiver?.record;
+    if (!record) throw new Error("a pair without records");
     if (sender && receiver) {
       // One delimiter may have crossed the grid of references on its way; the estimator may be able to move it.
       if (receiver.record.epoch.mode === "delimited") {
@@ -91,65 +110,84 @@ export function readPair(source: RecordSource, estimator: Estimator, pair: Recor
       }
       checkCompatible(sender.record, receiver.record);
     }
-    return { sender, receiver };
+    return { sender, receiver, record };
   } catch (error) {
-    return refuse(error, startNs, endNs, at);
+    return refuse(error, pair, at);
   }
 }
 
 export function estimatePair(
   estimator: Estimator,
-  pair: ReadPair,
-  options: EstimateOptions,
+  pair: RecordPair<RecordHandle>,
+  read: ReadPair,
+  question: PairQuestion,
 ): EpochEstimate | Refusal {
-  const { sender, receiver } = pair;
-  const record = (sender ?? receiver)!.record;
-  const { startNs, endNs } = record.epoch;
+  const { sender, receiver, record } = read;
+  const { startNs, endNs, mode } = record.epoch;
   try {
-    const parameters = questionParameters(estimator, record.parameters, options.parameters);
+    const parameters = questionParameters(estimator, record.parameters, question.parameters);
     const told = estimator.estimate({
       parameters,
       seed: record.seed,
       sender: sender ? sealed(sender.record) : null,
       receiver: receiver ? sealed(receiver.record) : null,
-      flows: options.flows,
-      confidence: options.confidence,
+      flows: question.flows,
+      confidence: question.confidence,
       epochNs: Number(endNs - startNs),
     });
-    const answer = widenByDelayError(told, receiver?.record.delayError ?? null, options.confidence);
+    checkAnswer(told, question.flows);
     const ends = [sender, receiver].filter((e) => e !== null);
     return {
+      limits: limitsOf(pair),
+      mode,
       startNs,
       endNs,
       edge: ends.some((e) => e.record.epoch.cutHead || e.record.epoch.cutTail),
       merged: ends.reduce((n, e) => n + e.records - 1, 0),
       parameters: record.parameters,
-      sent: sender?.record.counters ?? null,
-      received: receiver?.record.counters ?? null,
-      answer,
+      key: record.key,
+      seed: record.seed,
+      sender: endOf(sender, pair.senders),
+      receiver: endOf(receiver, pair.receivers),
+      answer: widenByDelayError(told, receiver?.record.delayError ?? null, question.confidence),
     };
   } catch (error) {
-    return refuse(error, startNs, endNs, null);
+    return refuse(error, pair, null);
   }
+}
+
+function endOf(end: PairEnd | null, handles: readonly RecordHandle[]): EstimateEnd | null {
+  if (!end) return null;
+  const { counters, filter, epoch } = end.record;
+  const { startNs, endNs } = epoch;
+  const bytes = handles.reduce((n, h) => n + h.bytes, 0);
+  return { startNs, endNs, records: handles.length, bytes, counters, filter };
 }
 
 export function isRefusal(value: object): value is Refusal {
   return "reason" in value;
 }
 
-/** The sketch's parameters as recorded, the question's as asked. What shapes the sketch cannot be changed afterwards. */
+/** The sketch's parameters as recorded, the question's as asked. */
 export function questionParameters(estimator: Estimator, recorded: string, asked = ""): ParameterValues {
+  return parseParameters(estimator, [recorded, asked].filter((t) => t !== "").join(","));
+}
+
+/** What shapes the sketch cannot be changed afterwards, and what is asked must make sense: UsageError before any record is read. */
+export function checkQuestionParameters(estimator: Estimator, asked = ""): void {
   for (const part of asked.split(",")) {
-    const name = part.split("=")[0]!.trim();
+    const name = part.split("=")[0]?.trim();
     const spec = estimator.parameters.find((s) => s.name === name);
     if (!spec || spec.queryOnly) continue;
+    const open = estimator.parameters.filter((s) => s.queryOnly).map((s) => s.name);
     throw new UsageError(
       "bad-parameter",
-      `--${estimator.name}: ${name} was fixed when the points were observed (${recorded})`,
-      `a question may set: ${names(estimator) || "nothing"}`,
+      `${name} was fixed when the points were observed`,
+      `a question may set: ${open.join(", ") || "nothing"}`,
+      { parameter: estimator.name, value: asked },
     );
   }
-  return parseParameters(estimator, [recorded, asked].filter((t) => t !== "").join(","));
+  parseParameters(estimator, asked);
 }
 
 /** Counters of several records as one. */
@@ -159,12 +197,8 @@ export function totalCounters(counters: readonly (RecordCounters | null)[]): Rec
   return total;
 }
 
-function names(estimator: Estimator): string {
-  const open = estimator.parameters.filter((s) => s.queryOnly);
-  return open.map((s) => s.name).join(", ");
-}
-
 function checkUsable(record: EpochRecord, estimator: Estimator): void {
+  FlowKeySpec.parse(record.key);
   if (record.void !== null) {
     throw new UsageError("mismatch", `the epoch is void at ${record.point}: ${record.void}`);
   }
@@ -176,12 +210,20 @@ function checkUsable(record: EpochRecord, estimator: Estimator): void {
   }
 }
 
-/** Our own bugs go on; what is wrong with records is said. */
-function refuse(error: unknown, startNs: bigint, endNs: bigint, at: ArchiveEntry | null): Refusal {
-  if (error instanceof FormatError) return { startNs, endNs, file: at?.file ?? null, reason: error.message };
-  if (error instanceof UsageError && error.code === "mismatch") {
-    const hint = error.hint === undefined ? "" : `; ${error.hint}`;
-    return { startNs, endNs, file: at?.file ?? null, reason: error.message + hint };
-  }
-  throw error;
+/** Whatever a record makes an estimator do, it is that record's fault alone: a payload of another program, or made by hand, may break any assumption. */
+export function refusalReason(error: unknown): string {
+  if (error instanceof FormatError) return error.message;
+  if (error instanceof UsageError)
+    return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
+  return `it cannot be used (${error instanceof Error ? error.message : String(error)})`;
+}
+
+function refuse(error: unknown, pair: RecordPair<RecordHandle>, at: RecordHandle | null): Refusal {
+  return {
+    ...spanOf(pair),
+    packets: packetsOf(pair),
+    limits: looseLimits(pair),
+    source: at?.source ?? null,
+    reason: refusalReason(error),
+  };
 }

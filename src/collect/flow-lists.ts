@@ -2,70 +2,79 @@
  * The flows that per-flow estimates are made for: those that a flow table at one end lists for the epoch (the sender's first: it has seen all), or
  * else those that a question names.
  */
-import type { ArchiveEntry } from "../archive/names.ts";
-import { FormatError, UsageError } from "../base/errors.ts";
 import { mergeRecords, sealed } from "../epoch/merge.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { type Estimator, type FlowListing, type KnownFlows, readsVersion } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
-import type { RecordSource } from "./estimate.ts";
+import type { RecordHandle } from "./record-handle.ts";
 
-/** A record of an estimator that can list flows, by point and start of the epoch. */
+/** Records of estimators that list flows, by point and epoch. */
 export class FlowLists {
-  readonly #source: RecordSource;
   readonly #estimators: readonly { estimator: Estimator; list: FlowListing }[];
-  readonly #byEpoch = new Map<string, ArchiveEntry[]>();
+  readonly #byEpoch = new Map<string, RecordHandle[]>();
 
-  /** `entries`: whatever an archive lists; those that list flows are taken. */
-  constructor(source: RecordSource, estimators: readonly Estimator[], entries: readonly ArchiveEntry[]) {
-    this.#source = source;
+  constructor(estimators: readonly Estimator[]) {
     this.#estimators = estimators.flatMap((e) => (e.flowList ? [{ estimator: e, list: e.flowList }] : []));
-    for (const entry of entries) {
-      if (!this.#estimators.some((e) => e.estimator.name === entry.estimator)) continue;
-      const name = place(entry);
-      const list = this.#byEpoch.get(name);
-      if (list) list.push(entry);
-      else this.#byEpoch.set(name, [entry]);
-    }
   }
 
   get empty(): boolean {
     return this.#byEpoch.size === 0;
   }
 
+  /** Takes what lists flows; other records are left alone. */
+  add(record: RecordHandle): void {
+    if (!this.#estimators.some((e) => e.estimator.name === record.estimator)) return;
+    const name = place(record);
+    const list = this.#byEpoch.get(name);
+    if (list) list.push(record);
+    else this.#byEpoch.set(name, [record]);
+  }
+
+  /** Lists of epochs that ended at or before this are no longer wanted. */
+  forget(watermarkNs: bigint): void {
+    for (const [name, [first]] of this.#byEpoch)
+      if (first && first.epoch.endNs <= watermarkNs) this.#byEpoch.delete(name);
+  }
+
+  /** Is there a list for each of these records' epochs? It may turn out not to fit. */
+  has(records: readonly RecordHandle[]): boolean {
+    return records.length > 0 && records.every((r) => this.#byEpoch.has(place(r)));
+  }
+
   /** Flows of the epochs that these records are of (one, or merged neighbours); null where a table is missing or does not fit. */
-  of(records: readonly ArchiveEntry[], like: EpochRecord): KnownFlows | null {
+  of(records: readonly RecordHandle[], like: EpochRecord): KnownFlows | null {
     for (const { estimator, list } of this.#estimators) {
       try {
         const merged = this.#merged(estimator, records, like);
         const found = merged && list.read(sealed(merged), parseParameters(estimator, merged.parameters));
         if (found) return found;
-      } catch (error) {
+      } catch {
         // A damaged or foreign table is as good as none; the estimate says that it had no list of flows.
-        if (!(error instanceof FormatError || error instanceof UsageError)) throw error;
       }
     }
     return null;
   }
 
-  #merged(estimator: Estimator, records: readonly ArchiveEntry[], like: EpochRecord): EpochRecord | null {
+  #merged(estimator: Estimator, records: readonly RecordHandle[], like: EpochRecord): EpochRecord | null {
     let merged: EpochRecord | null = null;
     for (const record of records) {
-      const entry = this.#byEpoch.get(place(record))?.find((e) => e.estimator === estimator.name);
-      if (!entry) return null;
-      const next = this.#source.readRecord(entry);
-      if (next.void !== null || !readsVersion(estimator, next.payloadVersion)) return null;
       // Hashes mean the same flows only under the same seed and key.
-      if (next.seed !== like.seed || next.key !== like.key || next.inner !== like.inner) return null;
+      const handle = this.#byEpoch
+        .get(place(record))
+        ?.find((e) => e.estimator === estimator.name && e.seed === like.seed);
+      if (!handle) return null;
+      const next = handle.read();
+      if (next.void !== null || !readsVersion(estimator, next.payloadVersion)) return null;
+      if (next.key !== like.key || next.inner !== like.inner) return null;
       merged = merged ? mergeRecords(merged, next, estimator) : next;
     }
     return merged;
   }
 }
 
-function place(entry: ArchiveEntry): string {
-  const { mode, startNs, startId } = entry.epoch;
-  return [entry.point, entry.segment, mode, startNs, startId].join("\n");
+function place({ point, segment, epoch }: RecordHandle): string {
+  const { mode, startNs, endNs, startId } = epoch;
+  return [point, segment, mode, startNs, endNs, startId].join("\n");
 }
 
 /** Flows named by a question, of which nothing else is known. */

@@ -3,7 +3,14 @@ import type { Listing, Selection } from "../archive/listing.ts";
 import type { ArchiveEntry } from "../archive/names.ts";
 import { FormatError } from "../base/errors.ts";
 import { identityText, recordIdentity } from "../epoch/identity.ts";
-import { decodeRecord, type EncodeOptions, type EpochRecord, encodeRecord } from "../epoch/record.ts";
+import {
+  decodeHead,
+  decodeRecord,
+  type EncodeOptions,
+  type EpochRecord,
+  encodeRecord,
+  type RecordHead,
+} from "../epoch/record.ts";
 import type { RecordStore } from "./record-store.ts";
 
 interface Held {
@@ -17,10 +24,17 @@ export class MemoryRecords implements RecordStore {
 
   /** As the tap sealed it; encoded, so that what is asked later has gone through the record format. */
   add(record: EpochRecord, options: EncodeOptions = {}): void {
-    const name = identityText(recordIdentity(record));
-    const { point, segment, estimator, role, epoch } = record;
-    const entry: ArchiveEntry = { file: name, point, segment, estimator, role, epoch: { ...epoch } };
-    this.#held.set(name, { entry, bytes: encodeRecord(record, options) });
+    this.addBytes(record, encodeRecord(record, options));
+  }
+
+  /** Bytes as they came, whatever they hold; `as` says what they are to be taken for. */
+  addBytes(as: RecordHead, bytes: Uint8Array): void {
+    const name = identityText(recordIdentity(as));
+    const { point, segment, estimator, role, epoch } = as;
+    this.#held.set(name, {
+      entry: { file: name, point, segment, estimator, role, epoch: { ...epoch } },
+      bytes,
+    });
   }
 
   points(): string[] {
@@ -42,13 +56,21 @@ export class MemoryRecords implements RecordStore {
     return { entries, foreign: [] };
   }
 
+  readHead(entry: ArchiveEntry): { head: RecordHead } {
+    return decodeHead(this.#bytes(entry), { file: entry.file });
+  }
+
   readRecord(entry: ArchiveEntry): EpochRecord {
-    const held = this.#held.get(entry.file);
-    if (!held) throw new FormatError("truncated", entry.file, 0, "the record is no longer there");
-    return decodeRecord(held.bytes, { file: entry.file });
+    return decodeRecord(this.#bytes(entry), { file: entry.file });
   }
 
   sizeOf(entry: ArchiveEntry): number {
     return this.#held.get(entry.file)?.bytes.length ?? 0;
+  }
+
+  #bytes(entry: ArchiveEntry): Uint8Array {
+    const held = this.#held.get(entry.file);
+    if (!held) throw new FormatError("truncated", entry.file, 0, "the record is no longer there");
+    return held.bytes;
   }
 }

@@ -1,53 +1,116 @@
 /**
- * Pairing while records arrive: each waits for its partner until the watermark passes, then is given up and named. One that comes after
- * that is late: named too, and not paired, since its epoch has been answered without it.
+ * Pairing while records arrive, for one segment and estimator: each waits for its partner until the watermark passes, then is given up and named.
+ * One that comes after that is late: named too, and not paired, since its epoch has been answered without it. A record that came before is not taken again.
+ *
+ * State is bounded: by the watermark, and by `maxWaiting` where that does not move (one end is silent): the oldest are given up then.
  */
-import type { ArchiveEntry } from "../archive/names.ts";
-import { pairRecords, type RecordPair, type Unpaired } from "./pair.ts";
+import { identityText } from "../epoch/identity.ts";
+import type { RecordPair, Unpaired } from "./pair.ts";
+import type { RecordHandle } from "./record-handle.ts";
+import { choosePairs, type Span, spanOf } from "./tracks.ts";
 
 export interface ReadyPairs {
-  pairs: RecordPair[];
+  pairs: RecordPair<RecordHandle>[];
   /** Given up: the partner has not come in time. */
-  unpaired: Unpaired[];
-  /** Came after their epoch was given up. */
-  late: ArchiveEntry[];
+  unpaired: Unpaired<RecordHandle>[];
+  /** Cover time that is answered already. */
+  overlapping: RecordPair<RecordHandle>[];
 }
 
-/** For records of one segment and estimator. */
+export interface PairQueueOptions {
+  /** Whose records make an estimate. */
+  ends: "both" | "receiver";
+  /** Records that may wait. */
+  maxWaiting: number;
+}
+
+/** Names of records that are done, kept to know repetitions by. */
+const MOST_REMEMBERED = 4096;
+
 export class PairQueue {
-  #senders: ArchiveEntry[] = [];
-  #receivers: ArchiveEntry[] = [];
-  #late: ArchiveEntry[] = [];
+  readonly #options: PairQueueOptions;
+  #senders: RecordHandle[] = [];
+  #receivers: RecordHandle[] = [];
   #watermarkNs: bigint | null = null;
+  /** Time that is answered, as far as a record that is not late may still overlap it. */
+  #answered: Span[] = [];
+  #longestNs = 0n;
+  /** Names of those waiting, and of the last that were done. */
+  readonly #names = new Set<string>();
+
+  constructor(options: PairQueueOptions) {
+    this.#options = options;
+  }
 
   get waiting(): number {
     return this.#senders.length + this.#receivers.length;
   }
 
-  add(end: "sender" | "receiver", entry: ArchiveEntry): void {
-    if (this.#watermarkNs !== null && entry.epoch.endNs <= this.#watermarkNs) this.#late.push(entry);
-    else (end === "sender" ? this.#senders : this.#receivers).push(entry);
+  add(end: "sender" | "receiver", record: RecordHandle): "taken" | "repeated" | "late" {
+    const name = identityText(record);
+    if (this.#names.has(name)) return "repeated";
+    if (this.#watermarkNs !== null && record.epoch.endNs <= this.#watermarkNs) return "late";
+    this.#names.add(name);
+    const lengthNs = record.epoch.endNs - record.epoch.startNs;
+    if (lengthNs > this.#longestNs) this.#longestNs = lengthNs;
+    (end === "sender" ? this.#senders : this.#receivers).push(record);
+    return "taken";
   }
 
-  /** What is complete, and what is given up because its epoch ended at or before `watermarkNs`. */
-  take(watermarkNs: bigint): ReadyPairs {
-    const past = (e: ArchiveEntry) => e.epoch.endNs <= watermarkNs;
-    const { pairs, unpaired } = pairRecords(this.#senders, this.#receivers);
+  /**
+   * What is complete, and what is given up because its epoch ended at or before `watermarkNs`; null: everything, nothing more is to come. `complete`: a pair
+   * for which this is false waits for the watermark too (something else of its epoch is still to come).
+   */
+  take(
+    watermarkNs: bigint | null,
+    complete: (pair: RecordPair<RecordHandle>) => boolean = () => true,
+  ): ReadyPairs {
+    const givenUp = watermarkNs === null ? null : this.#overfull(watermarkNs);
+    const past = ({ epoch }: RecordHandle) => givenUp === null || epoch.endNs <= givenUp;
+    const chosen = choosePairs(this.#senders, this.#receivers, this.#options.ends, this.#answered);
     // A delimited epoch may still be found to be part of a larger one while its neighbours are open.
-    const settled = (pair: RecordPair) =>
-      pair.senders[0]?.epoch.mode !== "delimited" || both(pair).every(past);
-    const ready = pairs.filter(settled);
-    const given = unpaired.filter((u) => past(u.entry));
-    const done = new Set([...ready.flatMap(both), ...given.map((u) => u.entry)]);
-    this.#senders = this.#senders.filter((e) => !done.has(e));
-    this.#receivers = this.#receivers.filter((e) => !done.has(e));
-    const late = this.#late;
-    this.#late = [];
-    if (this.#watermarkNs === null || watermarkNs > this.#watermarkNs) this.#watermarkNs = watermarkNs;
-    return { pairs: ready, unpaired: given, late };
+    const settled = (pair: RecordPair<RecordHandle>) =>
+      (pair.senders[0]?.epoch.mode !== "delimited" && complete(pair)) || both(pair).every(past);
+    const ready: ReadyPairs = {
+      pairs: chosen.pairs.filter(settled),
+      unpaired: chosen.unpaired.filter((u) => past(u.entry)),
+      overlapping: chosen.overlapping.filter((pair) => both(pair).every(past)),
+    };
+    this.#finish(ready, givenUp);
+    if (givenUp !== null && (this.#watermarkNs === null || givenUp > this.#watermarkNs))
+      this.#watermarkNs = givenUp;
+    return ready;
+  }
+
+  #finish({ pairs, unpaired, overlapping }: ReadyPairs, watermarkNs: bigint | null): void {
+    const done = new Set([
+      ...pairs.flatMap(both),
+      ...unpaired.map((u) => u.entry),
+      ...overlapping.flatMap(both),
+    ]);
+    this.#senders = this.#senders.filter((r) => !done.has(r));
+    this.#receivers = this.#receivers.filter((r) => !done.has(r));
+    const answered = [...this.#answered, ...pairs.map(spanOf)];
+    const fromNs = watermarkNs === null ? null : watermarkNs - this.#longestNs;
+    this.#answered = answered.filter((s) => fromNs === null || s.endNs > fromNs);
+    for (const name of this.#names) {
+      if (this.#names.size <= this.waiting + MOST_REMEMBERED) break;
+      this.#names.delete(name);
+    }
+  }
+
+  /** The watermark, or later where more wait than may. */
+  #overfull(watermarkNs: bigint): bigint {
+    const excess = this.waiting - this.#options.maxWaiting;
+    if (excess <= 0) return watermarkNs;
+    const ends = [...this.#senders, ...this.#receivers]
+      .map((r) => r.epoch.endNs)
+      .sort((a, b) => (a < b ? -1 : 1));
+    const oldest = ends[excess - 1] ?? watermarkNs;
+    return oldest > watermarkNs ? oldest : watermarkNs;
   }
 }
 
-function both(pair: RecordPair): ArchiveEntry[] {
+function both(pair: RecordPair<RecordHandle>): RecordHandle[] {
   return [...pair.senders, ...pair.receivers];
 }

@@ -1,12 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { ArchiveEntry } from "../archive/names.ts";
-import { pairRecords, receiverOnly } from "./pair.ts";
-import { PairQueue } from "./pair-queue.ts";
+import { type Pairable, pairRecords, receiverOnly } from "./pair.ts";
 
 const SECOND = 1_000_000_000n;
 
-function aligned(point: string, n: number, seconds = 1, role: ArchiveEntry["role"] = "none"): ArchiveEntry {
+interface Named extends Pairable {
+  file: string;
+}
+
+function aligned(point: string, n: number, seconds = 1, role: Pairable["role"] = "none"): Named {
   const startNs = BigInt(n) * SECOND;
   const epoch = {
     mode: "aligned",
@@ -15,17 +17,14 @@ function aligned(point: string, n: number, seconds = 1, role: ArchiveEntry["role
     startId: 0n,
     endId: 0n,
   } as const;
-  return { file: `${point}${n}${role}`, point, segment: "", estimator: "x", role, epoch };
+  return { file: `${point}${n}${role}`, role, epoch };
 }
 
 /** Epochs between delimiters; 0 at the ends is where observation began and ended. */
-function delimited(point: string, ids: readonly number[]): ArchiveEntry[] {
+function delimited(point: string, ids: readonly number[]): Named[] {
   const bounds = [0, ...ids, 0];
   return bounds.slice(1).map((endId, i) => ({
     file: `${point}${i}`,
-    point,
-    segment: "",
-    estimator: "x",
     role: "none",
     epoch: {
       mode: "delimited",
@@ -37,7 +36,7 @@ function delimited(point: string, ids: readonly number[]): ArchiveEntry[] {
   }));
 }
 
-const ids = (entries: readonly ArchiveEntry[]) =>
+const ids = (entries: readonly Named[]) =>
   entries.map((e) => `${e.epoch.startId}-${e.epoch.endId}`).join(" ");
 
 describe("pairing", () => {
@@ -57,7 +56,7 @@ describe("pairing", () => {
   });
 
   it("merges the parts of an aligned epoch that one end has cut short, or both at different instants", () => {
-    const piece = (point: string, from: number, to: number): ArchiveEntry => {
+    const piece = (point: string, from: number, to: number): Named => {
       const whole = aligned(point, 0);
       const epoch = { ...whole.epoch, startNs: BigInt(from * 1e9), endNs: BigInt(to * 1e9) };
       return { ...whole, file: `${point}${from}`, epoch };
@@ -67,7 +66,7 @@ describe("pairing", () => {
       [piece("B", 0, 1), piece("B", 1, 1.5), piece("B", 1.5, 2), piece("B", 2, 2.25), piece("B", 2.25, 3)],
     );
     expect(unpaired).toEqual([]);
-    const files = (list: readonly ArchiveEntry[]) => list.map((e) => e.file).join(" ");
+    const files = (list: readonly Named[]) => list.map((e) => e.file).join(" ");
     expect(pairs.map((p) => [files(p.senders), files(p.receivers)])).toEqual([
       ["A0 A0.25", "B0"],
       ["A1", "B1 B1.5"],
@@ -162,7 +161,7 @@ describe("pairing", () => {
   });
 
   it("pairs a void epoch by its number, so that the reason is found", () => {
-    const control = (point: string, id: number, startNs: bigint): ArchiveEntry => ({
+    const control = (point: string, id: number, startNs: bigint): Named => ({
       ...aligned(point, 0),
       epoch: { mode: "control", startNs, endNs: startNs + 5n, startId: BigInt(id), endId: BigInt(id) },
     });
@@ -172,34 +171,5 @@ describe("pairing", () => {
     );
     expect(pairs).toHaveLength(2);
     expect(unpaired).toEqual([]);
-  });
-});
-
-describe("pairing while records arrive", () => {
-  it("waits until the watermark, then gives up, and calls what comes later late", () => {
-    const queue = new PairQueue();
-    queue.add("sender", aligned("A", 0));
-    queue.add("sender", aligned("A", 1));
-    queue.add("receiver", aligned("B", 1));
-    expect(queue.take(0n)).toMatchObject({ pairs: [{}], unpaired: [], late: [] });
-    expect(queue.waiting).toBe(1);
-    expect(queue.take(1n * SECOND).unpaired.map((u) => u.entry.file)).toEqual(["A0none"]);
-    queue.add("receiver", aligned("B", 0));
-    queue.add("receiver", aligned("B", 2));
-    expect(queue.take(1n * SECOND)).toMatchObject({ pairs: [], unpaired: [], late: [{ file: "B0none" }] });
-    queue.add("sender", aligned("A", 2));
-    expect(queue.take(1n * SECOND).pairs).toHaveLength(1);
-    expect(queue.waiting).toBe(0);
-  });
-
-  it("keeps delimited epochs until their neighbours are past, so that a merge is not missed", () => {
-    const queue = new PairQueue();
-    const [a, b] = [delimited("A", [1, 2, 3]), delimited("B", [1, 2, 3])];
-    for (const e of a) queue.add("sender", e);
-    for (const e of b) queue.add("receiver", e);
-    expect(queue.take(0n).pairs).toEqual([]);
-    const taken = queue.take(4n * SECOND);
-    expect(taken.pairs.map((p) => ids(p.senders))).toEqual(["0-1", "1-2", "2-3", "3-0"]);
-    expect(taken.unpaired).toEqual([]);
   });
 });

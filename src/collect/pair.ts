@@ -6,33 +6,36 @@
  * delimited: between two delimiters that both ends have seen. Where an end has lost one, it has one epoch where the other has several: those are to be
  *            merged, so nothing is lost. Delimiters that overtook each other are left out (the longest common order counts).
  *
- * Only paths are looked at; records are read when their pair is estimated.
+ * Only identities are looked at; records are read when their pair is estimated.
  */
-import type { ArchiveEntry } from "../archive/names.ts";
 import { formatTime } from "../base/time.ts";
+import type { RecordIdentity } from "../epoch/identity.ts";
+
+/** What pairing looks at. */
+export type Pairable = Pick<RecordIdentity, "role" | "epoch">;
 
 /** Records of one epoch; several at an end are neighbours to be merged. */
-export interface RecordPair {
-  senders: ArchiveEntry[];
-  receivers: ArchiveEntry[];
+export interface RecordPair<T extends Pairable> {
+  senders: T[];
+  receivers: T[];
 }
 
 /** A record without its partner. */
-export interface Unpaired {
-  entry: ArchiveEntry;
+export interface Unpaired<T extends Pairable> {
+  entry: T;
   /** The end that has nothing for this epoch. */
   missing: "sender" | "receiver";
   reason: string;
 }
 
-export interface Pairing {
-  pairs: RecordPair[];
-  unpaired: Unpaired[];
+export interface Pairing<T extends Pairable> {
+  pairs: RecordPair<T>[];
+  unpaired: Unpaired<T>[];
 }
 
 /** Of records of one estimator and segment: those that may be the sender's and the receiver's, in order of time. */
-export function pairRecords(senders: readonly ArchiveEntry[], receivers: readonly ArchiveEntry[]): Pairing {
-  const out: Pairing = { pairs: [], unpaired: [] };
+export function pairRecords<T extends Pairable>(senders: readonly T[], receivers: readonly T[]): Pairing<T> {
+  const out: Pairing<T> = { pairs: [], unpaired: [] };
   const from = explicitFirst(
     senders.filter((e) => e.role !== "receiver"),
     "sender",
@@ -42,7 +45,7 @@ export function pairRecords(senders: readonly ArchiveEntry[], receivers: readonl
     "receiver",
   );
   for (const mode of ["aligned", "control", "delimited"] as const) {
-    const of = (list: ArchiveEntry[]) => list.filter((e) => e.epoch.mode === mode);
+    const of = (list: T[]) => list.filter((e) => e.epoch.mode === mode);
     if (mode === "delimited") pairDelimited(of(from), of(to), out);
     else if (mode === "aligned") pairAligned(of(from), of(to), out);
     else pairEqual(of(from), of(to), out);
@@ -53,26 +56,26 @@ export function pairRecords(senders: readonly ArchiveEntry[], receivers: readonl
 }
 
 /** Estimators that know delays at the receiver keep nothing at the sender: every record is a pair. */
-export function receiverOnly(receivers: readonly ArchiveEntry[]): Pairing {
+export function receiverOnly<T extends Pairable>(receivers: readonly T[]): Pairing<T> {
   const own = receivers.filter((e) => e.role !== "sender").sort(compare);
   return { pairs: own.map((entry) => ({ senders: [], receivers: [entry] })), unpaired: [] };
 }
 
 /** Where a tap of the very role was kept beside one for either, the former is meant. */
-function explicitFirst(entries: ArchiveEntry[], role: ArchiveEntry["role"]): ArchiveEntry[] {
-  const chosen = new Map<string, ArchiveEntry>();
+export function explicitFirst<T extends Pairable>(entries: T[], role: Pairable["role"]): T[] {
+  const chosen = new Map<string, T>();
   for (const entry of entries) {
-    const { mode, startNs, startId } = entry.epoch;
-    const name = `${mode}:${startNs}:${startId}`;
+    const { mode, startNs, endNs, startId } = entry.epoch;
+    const name = `${mode}:${startNs}:${endNs}:${startId}`;
     if (!chosen.has(name) || entry.role === role) chosen.set(name, entry);
   }
   return [...chosen.values()].sort(compare);
 }
 
 /** Records in order of time; runs of neighbours that cover the same time at both ends belong together. */
-function pairAligned(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: Pairing): void {
-  const aloneSenders: ArchiveEntry[] = [];
-  const aloneReceivers: ArchiveEntry[] = [];
+function pairAligned<T extends Pairable>(senders: T[], receivers: T[], out: Pairing<T>): void {
+  const aloneSenders: T[] = [];
+  const aloneReceivers: T[] = [];
   let i = 0;
   let j = 0;
   while (i < senders.length || j < receivers.length) {
@@ -101,9 +104,9 @@ function pairAligned(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: Pa
 
 /** How many records from i and from j on, without a gap, end at the same instant; 0 and 0 where none do. */
 function commonRun(
-  senders: readonly ArchiveEntry[],
+  senders: readonly Pairable[],
   i: number,
-  receivers: readonly ArchiveEntry[],
+  receivers: readonly Pairable[],
   j: number,
 ): [number, number] {
   let [a, b] = [1, 1];
@@ -118,10 +121,10 @@ function commonRun(
   }
 }
 
-function pairEqual(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: Pairing): void {
-  const name = ({ epoch }: ArchiveEntry) => `${epoch.startId}:${epoch.startNs}`;
+function pairEqual<T extends Pairable>(senders: T[], receivers: T[], out: Pairing<T>): void {
+  const name = ({ epoch }: T) => `${epoch.startId}:${epoch.startNs}`;
   const waiting = new Map(receivers.map((e) => [name(e), e]));
-  const alone: ArchiveEntry[] = [];
+  const alone: T[] = [];
   for (const sender of senders) {
     const receiver = waiting.get(name(sender));
     if (receiver) out.pairs.push({ senders: [sender], receivers: [receiver] });
@@ -140,7 +143,7 @@ function pairEqual(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: Pair
   }
 }
 
-function whyAlone(entry: ArchiveEntry, others: readonly ArchiveEntry[]): string {
+function whyAlone(entry: Pairable, others: readonly Pairable[]): string {
   const { startNs, endNs } = entry.epoch;
   const over = others.find((o) => o.epoch.startNs < endNs && o.epoch.endNs > startNs);
   if (!over) return "no record";
@@ -156,9 +159,9 @@ interface Boundary {
   run: number;
 }
 
-function pairDelimited(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: Pairing): void {
+function pairDelimited<T extends Pairable>(senders: T[], receivers: T[], out: Pairing<T>): void {
   const common = commonBoundaries(boundaries(senders), boundaries(receivers));
-  const used = new Set<ArchiveEntry>();
+  const used = new Set<T>();
   for (let k = 0; k + 1 < common.length; k++) {
     const [a, b] = [common[k]!, common[k + 1]!];
     // A record is missing in between: what is left does not hold the same packets at both ends.
@@ -175,7 +178,7 @@ function pairDelimited(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: 
     out.pairs.push(pair);
     for (const entry of [...pair.senders, ...pair.receivers]) used.add(entry);
   }
-  const rest = (entries: ArchiveEntry[], missing: Unpaired["missing"]) => {
+  const rest = (entries: T[], missing: Unpaired<T>["missing"]) => {
     for (const entry of entries) {
       if (used.has(entry)) continue;
       const open = entry.epoch.startId === 0n || entry.epoch.endId === 0n;
@@ -193,12 +196,12 @@ function pairDelimited(senders: ArchiveEntry[], receivers: ArchiveEntry[], out: 
  * What lies before the first common delimiter and behind the last, where each end has one record of it: as good as the first and the last aligned
  * epoch, and marked like them as cut by the capture. More records at an end are delimiters that were lost, or a capture that began earlier: not to be told.
  */
-function openEnds(
-  senders: readonly ArchiveEntry[],
-  receivers: readonly ArchiveEntry[],
+function openEnds<T extends Pairable>(
+  senders: readonly T[],
+  receivers: readonly T[],
   common: readonly [Boundary, Boundary][],
-): RecordPair[] {
-  const pairs: RecordPair[] = [];
+): RecordPair<T>[] {
+  const pairs: RecordPair<T>[] = [];
   const [a, b] = [senders[0], receivers[0]];
   const [y, z] = [senders.at(-1), receivers.at(-1)];
   if (!a || !b || !y || !z) return [];
@@ -216,7 +219,7 @@ function openEnds(
   return pairs;
 }
 
-function boundaries(entries: readonly ArchiveEntry[]): Boundary[] {
+function boundaries(entries: readonly Pairable[]): Boundary[] {
   const list: Boundary[] = [];
   let run = 0;
   let before: bigint | null = null;
@@ -261,7 +264,7 @@ function commonBoundaries(a: readonly Boundary[], b: readonly Boundary[]): [Boun
   return out.reverse();
 }
 
-function compare(a: ArchiveEntry, b: ArchiveEntry): number {
+function compare(a: Pairable, b: Pairable): number {
   const [x, y] = [a.epoch.startNs, b.epoch.startNs];
   return x < y ? -1 : x > y ? 1 : 0;
 }

@@ -6,6 +6,7 @@ import { type CorrectionMode, clockUncertainty, correction } from "../clock/corr
 import type { ClockVerdict } from "../clock/verdict.ts";
 import { judgeDirection } from "./direction.ts";
 import { type FlowChoice, MatchedFlows } from "./flows.ts";
+import { groupFlows } from "./grouped-flows.ts";
 import { buildIntervals } from "./intervals.ts";
 import { cdfOf } from "./latency.ts";
 import { observations } from "./notes.ts";
@@ -21,7 +22,9 @@ export interface BuildInput {
   directions: Directions;
   verdict: ClockVerdict;
   mode: CorrectionMode;
+  /** What the report's flows are, and what packets were counted by. */
   key: FlowKeySpec;
+  flowKey: FlowKeySpec;
   notes: string[];
   options: Record<string, unknown>;
   epochNs: number;
@@ -32,27 +35,24 @@ export function buildReport(input: BuildInput): {
   view: (flows: FlowChoice) => ReportView;
   packets: PacketTable | null;
 } {
-  const { result, directions, verdict, mode, key } = input;
+  const { result, directions, verdict, mode, key, flowKey } = input;
   const { matcher } = result;
   const { twoWay } = directions;
   if (twoWay) matcher.orientUnmatched();
   const sums = matcher.flows.survey(twoWay);
-  const eligible = eligibleEdges(matcher, twoWay, key, sums);
+  const eligible = eligibleEdges(matcher, twoWay, flowKey, sums);
   const total = matcher.total(1);
   const forward = buildSegment(sums.forward, eligible.forward, total, matcher.ambiguous, "forward");
   const reverse =
     twoWay && sums.reverse.sent + sums.reverse.received > 0
-      ? buildSegment(
-          sums.reverse,
-          eligible.reverse,
-          matcher.total(2),
-          0,
-          "reverse",
-          reverseConstant(verdict, mode),
-        )
+      ? buildSegment(sums.reverse, eligible.reverse, matcher.total(2), 0, "reverse")
       : null;
   const rows = (way: Way | null, choice: FlowChoice): FlowRows =>
-    way === null ? [] : new MatchedFlows(matcher, way, twoWay, key, choice);
+    way === null
+      ? []
+      : key === flowKey
+        ? new MatchedFlows(matcher, way, twoWay, key, choice)
+        : groupFlows(matcher, way, twoWay, key, choice);
   const { headBefore, tailBefore } = sums.forward;
   const intervals = buildIntervals(result, input.epochNs, {
     head: forward.real.headBefore ? 0 : headBefore,
@@ -105,18 +105,18 @@ export function buildReport(input: BuildInput): {
   });
   const { packets: log, originNs, plan } = result;
   const packets =
-    log && new PacketTable({ log, matcher, key, forward, reverse, twoWay, originNs, alignNs: plan.alignNs });
+    log &&
+    new PacketTable({
+      log,
+      matcher,
+      key: flowKey,
+      forward,
+      reverse,
+      twoWay,
+      originNs,
+      alignNs: plan.alignNs,
+    });
   return { view, packets };
-}
-
-/**
- * Relative delays are above the smallest of their direction. The matcher corrects the clock, so that forward delays begin at 0; those the other way then
- * hold the smallest of both.
- */
-function reverseConstant({ offset, mode }: ClockVerdict, wanted: CorrectionMode): number {
-  if (wanted !== "relative" || mode !== "two-way" || offset.lowNs === null || offset.highNs === null)
-    return 0;
-  return offset.highNs - offset.lowNs;
 }
 
 /** What the capturing sides say they dropped: at the far end it looks like loss, at the near end like packets that appear. */

@@ -6,7 +6,6 @@
  */
 import { Kernels } from "../base/kernels.ts";
 import { formatDuration } from "../base/time.ts";
-import type { PacketBatch } from "../capture/batch.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
@@ -21,14 +20,13 @@ import { FeedThread } from "../match/parallel-feed.ts";
 import { sampleAlignment } from "./alignment.ts";
 import { buildReport } from "./build.ts";
 import { ComparedPackets } from "./compared-packets.ts";
-import { findDirections } from "./direction.ts";
+import { directionsOf, findDirections } from "./direction.ts";
 import type { FlowChoice } from "./flows.ts";
 import { mergedSegments } from "./offload.ts";
 import { type PassOptions, type PassResult, runPass } from "./pass.ts";
 import {
   type Decision,
   type Directions,
-  type Extent,
   firstPlan,
   LOOK_AHEAD,
   matchedPlan,
@@ -57,9 +55,6 @@ export interface CompareOptions {
   /** Flow rows in the report: all, or the first by packets. */
   flows?: FlowChoice;
   onProgress?: PassOptions["onProgress"];
-  onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
-  /** A new pass begins: what taps have seen so far does not count. The plan says what is known of the clocks. */
-  onRestart?: (plan: PassPlan) => void;
   /** Read and decode in a second thread: by default where the captures are large enough. The report is the same. */
   parallel?: boolean;
 }
@@ -70,15 +65,33 @@ export const DEFAULT_EPOCH_NS = 1e9;
 const MAX_PASSES = 8;
 /** Above this share of packets without a partner, in the capture with fewer, a clock that was set is looked for. */
 const MANY_UNMATCHED = 0.2;
+/** Offsets above this are taken out of what estimators see, and put back into what they answer. */
+const LARGE_OFFSET_NS = 1e9;
 
 /** Two captures compared, with the records that its flows are read from. */
 export interface Comparison {
   /** The report; its flows are made while they are walked. */
   view(flows: FlowChoice): ReportView;
+  /** How the captures were read in the end. */
+  readonly reading: Reading;
   /** Every packet, where `everyPacket` asked for them. */
   packets: ComparedPackets | null;
   /** Gives the records back: views are not to be walked any more. */
   free(): void;
+}
+
+/** What another reading of the captures needs for seeing packets as the comparison has seen them. */
+export interface Reading {
+  kernels: Kernels;
+  plan: PassPlan;
+  matcher: ExactMatcher;
+  /** What packets were counted by. */
+  flowKey: FlowKeySpec;
+  twoWay: boolean;
+  /** ns since 1970 of time 0 of the plan's clock correction. */
+  originNs: bigint;
+  /** AFTER's clock minus BEFORE's as far as it is left in the delays and is more than any delay: 0 mostly. */
+  commonNs: number;
 }
 
 export async function compareCaptures(options: CompareOptions): Promise<CompareReport> {
@@ -99,7 +112,7 @@ export function wholeReport(view: ReportView): CompareReport {
 export async function openComparison(options: CompareOptions): Promise<Comparison> {
   const parallel = options.parallel ?? worthParallel(fileOf(options.before), fileOf(options.after));
   // Started first: it comes up while the first packets are looked at.
-  const thread = parallel && !options.onBatch ? FeedThread.start() : null;
+  const thread = parallel ? FeedThread.start() : null;
   try {
     return await compareWith(options, thread);
   } finally {
@@ -113,7 +126,10 @@ const fileOf = (path: string) => parseCapturePath(path).file;
 interface Run {
   options: CompareOptions;
   kernels: Kernels;
+  /** What the report's flows are. */
   key: FlowKeySpec;
+  /** What packets are counted by: that and the five-tuple, since only a five-tuple has one direction. */
+  flowKey: FlowKeySpec;
   pass: PassOptions;
   wishes: PlanWishes;
 }
@@ -121,6 +137,7 @@ interface Run {
 function openRun(options: CompareOptions, thread: FeedThread | null): Run {
   const kernels = thread?.kernels ?? new Kernels();
   const key = FlowKeySpec.parse(options.key);
+  const flowKey = key.isFiveTuple ? key : FlowKeySpec.parse(`${key.text},5tuple`);
   const windowNs = options.windowNs ?? DEFAULT_WINDOW_NS;
   const pass: PassOptions = {
     before: options.before,
@@ -129,7 +146,7 @@ function openRun(options: CompareOptions, thread: FeedThread | null): Run {
     epochNs: options.epochNs ?? DEFAULT_EPOCH_NS,
     capture: {
       inner: options.inner ?? false,
-      key,
+      key: flowKey,
       seed: options.seed ?? DEFAULT_SEED,
       filter: options.filter === undefined ? undefined : compileFilter(options.filter, kernels),
     },
@@ -142,21 +159,18 @@ function openRun(options: CompareOptions, thread: FeedThread | null): Run {
     windowNs,
     mode: options.clock ?? "asis",
     fixedCover: options.cover !== undefined,
-    watched: options.onBatch !== undefined,
   };
-  return { options, kernels, key, pass, wishes };
+  return { options, kernels, key, flowKey, pass, wishes };
 }
 
 async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<Comparison> {
   const run = openRun(options, thread);
   const once = isStandardInput(options.before) || isStandardInput(options.after);
-  // The whole is begun at once, on trial for as long as a look ahead would take. Taps are not: what they have seen cannot be taken back.
-  const onTrial = !once && !options.onBatch;
-  const extent: Extent = once || onTrial ? { kind: "whole" } : { kind: "look-ahead", rows: LOOK_AHEAD };
-  let plan = firstPlan(options.cover ?? DEFAULT_COVER, run.pass.windowNs, extent);
-  const trial = onTrial ? new Trial(plan, run.wishes) : null;
+  // The whole is begun at once, on trial for as long as a look ahead would take.
+  let plan = firstPlan(options.cover ?? DEFAULT_COVER, run.pass.windowNs);
+  const trial = once ? null : new Trial(plan, run.wishes);
   for (let pass = 1; ; pass++) {
-    const result = await runPass(run.kernels, passOptions(run, plan, pass === 1 ? trial : null), plan);
+    const result = await runPass(run.kernels, pass === 1 && trial ? { ...run.pass, trial } : run.pass, plan);
     if (trial?.noAnswers) plan = { ...plan, settled: { ...plan.settled, noAnswers: true } };
     if (result === null) {
       plan = { ...plan, extent: { kind: "look-ahead", rows: LOOK_AHEAD } };
@@ -179,7 +193,6 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
 
 /** Judges a plan by the first rows of a pass over the whole captures. */
 class Trial {
-  readonly rows = 2 * LOOK_AHEAD;
   /** So many packets matched without answers that there are none. */
   noAnswers = false;
   readonly #plan: PassPlan;
@@ -199,23 +212,13 @@ class Trial {
   }
 }
 
-function passOptions({ options, pass }: Run, plan: PassPlan, trial: Trial | null): PassOptions {
-  if (plan.extent.kind !== "whole") return pass;
-  options.onRestart?.(plan);
-  return {
-    ...pass,
-    ...(options.onBatch ? { onBatch: options.onBatch } : {}),
-    ...(trial ? { trial } : {}),
-  };
-}
-
 function evidenceOf(result: PassResult, plan: PassPlan): PassEvidence {
   let verdict: ClockVerdict | null = null;
   return {
     before: result.before,
     after: result.after,
     forward: result.matcher.total(1).delay,
-    directions: findDirections(result.matcher, plan, !plan.settled.noAnswers),
+    directions: directionsOf(result, plan),
     rereadable: result.rereadable,
     limited: result.limited,
     alignment: { kind: "not-sampled" },
@@ -261,15 +264,33 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     verdict,
     mode: wishes.mode,
     key,
+    flowKey: run.flowKey,
     notes,
     options: describeOptions(options, plan, key),
     epochNs: pass.epochNs,
   });
+  const reading: Reading = {
+    kernels: run.kernels,
+    plan,
+    matcher: result.matcher,
+    flowKey: run.flowKey,
+    twoWay: directions.twoWay,
+    originNs: result.originNs,
+    commonNs: commonOffset(verdict, plan),
+  };
   return {
     view,
-    packets: packets && new ComparedPackets(packets, options, { ...pass.capture, cover: plan.cover }, key),
+    reading,
+    packets:
+      packets && new ComparedPackets(packets, options, { ...pass.capture, cover: plan.cover }, run.flowKey),
     free: () => result.matcher.free(),
   };
+}
+
+/** Estimators work on differences of two clocks: one that is off by more than delays are costs them their digits. */
+function commonOffset({ floor }: ClockVerdict, { correction }: PassPlan): number {
+  const levelNs = correction.kind === "none" ? (floor?.levelNs ?? 0) : 0;
+  return Math.abs(levelNs) > LARGE_OFFSET_NS ? Math.round(levelNs) : 0;
 }
 
 /** What the pass that could not be made would have changed. */

@@ -4,23 +4,20 @@
  * receiver's taps. What they kept is asked for every packet, and held against the delays they were given.
  */
 import { UsageError } from "../base/errors.ts";
-import { Kernels } from "../base/kernels.ts";
+import type { Kernels } from "../base/kernels.ts";
 import { quantileSorted } from "../base/math/regression.ts";
 import type { PacketBatch } from "../capture/batch.ts";
-import { compileFilter } from "../capture/filter/filter.ts";
-import { FlowKeySpec } from "../capture/flow/flow-key.ts";
-import { CaptureReader } from "../capture/reader.ts";
+import { DEFAULT_SEED } from "../capture/reader.ts";
 import { SenderDelays } from "../delays/sender-delays.ts";
 import type { PacketStore, SealedEpoch } from "../estimators/estimator.ts";
 import { NO_MATCH } from "../estimators/packet-answers.ts";
-import { type CompareOptions, DEFAULT_WINDOW_NS } from "./compare.ts";
+import { type CompareOptions, DEFAULT_WINDOW_NS, type Reading } from "./compare.ts";
 import type { EstimatePlan } from "./estimates.ts";
-import { correctionLine, type PassPlan, splitNs } from "./plan.ts";
+import { correctionLine } from "./plan.ts";
+import { type WayName, WayReader } from "./way-reader.ts";
 
 /** Packets that are asked for one by one: the first so many of the capture. */
 const MAX_ASKED = 1 << 20;
-
-const MARGIN_NS = 1e9;
 
 /** Errors of single packets. */
 export interface PacketErrors {
@@ -38,50 +35,41 @@ export interface DelaySealed {
   packets: PacketErrors | null;
 }
 
-export interface PassClock {
-  plan: PassPlan;
-  /** ns since 1970 of time 0 of the correction's axis. */
-  startNs: bigint;
-  seed: bigint;
-}
-
 /** UsageError where the captures cannot be read again. */
 export function requireFiles(options: CompareOptions, plans: readonly EstimatePlan[]): void {
   if (plans.length === 0 || (options.before !== "-" && options.after !== "-")) return;
   const names = plans.map((p) => `'${p.estimator.name}'`).join(", ");
   throw new UsageError(
     "not-supported",
-    `${names} must know the delay of each packet: the captures are read twice, which standard input cannot be`,
+    `${names}: the captures are read twice for estimates, which standard input cannot be`,
     "give files",
     { parameter: "estimators", value: plans.map((p) => p.estimator.name) },
   );
 }
 
-/** One sealed epoch over the whole of AFTER per plan. */
+/** One sealed epoch over all packets of a way per plan, at the point where they arrive. `startNs`: of the epoch, ns since 1970. */
 export async function sealWithDelays(
   options: CompareOptions,
+  reading: Reading,
+  way: WayName,
   plans: readonly EstimatePlan[],
-  clock: PassClock,
+  startNs: bigint,
 ): Promise<DelaySealed[]> {
   if (plans.length === 0) return [];
-  const { plan, seed } = clock;
-  const kernels = new Kernels();
-  const capture = { cover: plan.cover, inner: options.inner ?? false, seed };
-  const filter = options.filter === undefined ? undefined : compileFilter(options.filter, kernels);
-  // What is known of the clocks is known to a fraction of a second: partners are looked for a little early, so that none is "sent" after it arrived.
-  const line = correctionLine(plan.correction);
-  const apartNs = line.offsetNs === 0 ? plan.alignNs : line.offsetNs;
-  const marginNs = apartNs === 0 && splitNs(plan.ways) >= 0 ? 0 : MARGIN_NS;
-  const searchNs = apartNs - marginNs;
+  const { kernels } = reading;
+  const seed = options.seed ?? DEFAULT_SEED;
+  const forward = way === "forward";
+  const { offsetNs } = correctionLine(reading.plan.correction);
   const delays = new SenderDelays(kernels, {
-    files: [options.before],
-    capture,
-    windowNs: (options.windowNs ?? DEFAULT_WINDOW_NS) + marginNs,
-    offsetNs: searchNs,
-    minNs: splitNs(plan.ways) + plan.alignNs - searchNs,
+    files: [forward ? options.before : options.after],
+    capture: { cover: reading.plan.cover, inner: options.inner ?? false, seed },
+    windowNs: options.windowNs ?? DEFAULT_WINDOW_NS,
+    // AFTER's times are corrected where they are read as the receiver's; as the sender's they are read as they are.
+    offsetNs: forward ? 0 : -(offsetNs + reading.commonNs),
+    // The reader gives packets of one way only.
+    minNs: Number.NEGATIVE_INFINITY,
   });
-  const key = FlowKeySpec.parse(options.key);
-  const reader = await CaptureReader.open(kernels, options.after, { ...capture, key, filter });
+  const reader = await WayReader.open(options, reading, forward ? 1 : 0, way);
   const taps = plans.map(({ estimator, parameters }) =>
     estimator.createTap({ kernels, role: "receiver", seed }, parameters),
   );
@@ -89,13 +77,12 @@ export async function sealWithDelays(
   let begun = false;
   try {
     while (await reader.next()) {
-      const { batch } = reader;
-      const originNs = reader.originNs!;
+      const { batch, originNs } = reader;
       await delays.fill(batch, originNs);
-      correct(batch, Number(originNs - clock.startNs), plan, searchNs);
+      if (!forward) correctSender(batch, originNs, reading);
       asked.note(batch);
       for (const tap of taps) {
-        if (!begun) tap.begin(-Number(originNs - clock.startNs), originNs);
+        if (!begun) tap.begin(-Number(originNs - startNs), originNs);
         tap.update(batch, 0, batch.count);
       }
       begun = true;
@@ -108,21 +95,22 @@ export async function sealWithDelays(
   } finally {
     for (const tap of taps) tap.free();
     delays.free();
-    reader.close();
     reader.free();
-    filter?.free();
   }
 }
 
-/** Delays as the exact match reports them. */
-function correct(batch: PacketBatch, shiftNs: number, plan: PassPlan, searchNs: number): void {
+/** What AFTER's clock drifts, where it has stamped the sending. */
+function correctSender(
+  batch: PacketBatch,
+  originNs: bigint,
+  { plan, originNs: zeroNs, commonNs }: Reading,
+): void {
   const { offsetNs, slope, pivotNs } = correctionLine(plan.correction);
-  if (searchNs === offsetNs && slope === 0) return;
+  if (slope === 0) return;
   const { timeNs, delayNs, count } = batch;
-  for (let i = 0; i < count; i++) {
-    const at = timeNs[i]! + shiftNs - plan.alignNs;
-    delayNs[i] = Math.round(delayNs[i]! + searchNs - offsetNs - slope * (at - pivotNs));
-  }
+  const shiftNs = Number(originNs - zeroNs) + offsetNs + commonNs - pivotNs;
+  for (let i = 0; i < count; i++)
+    delayNs[i] = Math.round(delayNs[i]! + slope * (timeNs[i]! - delayNs[i]! + shiftNs));
 }
 
 class AskedPackets {

@@ -7,8 +7,10 @@
 import { lgamma } from "../base/math/special.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
-import { type Directions, splitNs, type Ways } from "./plan.ts";
+import type { PassResult } from "./pass.ts";
+import { type Directions, type PassPlan, splitNs, type Ways } from "./plan.ts";
 import type { CompareReport, SegmentReport } from "./report.ts";
+import { hostNames } from "./ways.ts";
 
 /** Flows looked at for answering each other: enough to be sure, few enough to be quick. */
 const MAX_PAIRS = 20_000;
@@ -17,19 +19,67 @@ const MAX_ASKED = 10_000;
 /** Two groups of differences are two directions where delays of one direction would be split so with at most this probability. */
 const CHANCE = 0.01;
 
+/** Host pairs looked at for going both ways. */
+const MOST_CANDIDATES = 1 << 16;
+
+/** What a pass shows of the ways its flows go: each by itself where the evidence was gathered, else by one split for all. */
+export function directionsOf(result: PassResult, plan: PassPlan): Directions {
+  const { matcher, ways, limited } = result;
+  const matched = matcher.total(1).matched + matcher.total(2).matched;
+  const plain = { matched, peers: null, lateAnswers: false, decidedBy: null };
+  if (plan.ways.kind === "known") return { ...plain, twoWay: true, ways: plan.ways };
+  const guess = findDirections(matcher, plan, {
+    mayAnswer: !plan.settled.noAnswers,
+    settled: !limited && plan.gatherWays === "to-the-end",
+  });
+  if (limited || matched === 0 || plan.ways.kind === "one-way") return guess;
+  if (ways === null) return { ...guess, lateAnswers: hostsAnswer(matcher) };
+  const verdict = ways.decide();
+  if (verdict.kind === "unknown") return guess;
+  if (verdict.kind === "one-way") {
+    const split = matcher.total(2).matched > 0;
+    return { ...plain, twoWay: false, ways: split ? { kind: "one-way" } : plan.ways };
+  }
+  const { known, decidedBy } = verdict;
+  const { flows } = matcher;
+  const stands = known.ways.every(
+    (way, id) => way === 0 || flows.matched(id) === 0 || flows.direction(id) === way,
+  );
+  // Flows without matched packets go the way of their hosts.
+  if (stands) {
+    for (const [id, way] of known.ways.entries())
+      if (way !== 0 && flows.direction(id) === 0) flows.turn(id, way as 1 | 2);
+  }
+  return { ...plain, twoWay: true, ways: stands ? plan.ways : { kind: "known", flows: known }, decidedBy };
+}
+
+/** Two hosts have sent packets to each other that were seen at both points. */
+function hostsAnswer(matcher: ExactMatcher): boolean {
+  const seen = new Set<string>();
+  for (const id of matcher.bothWays(MOST_CANDIDATES)) {
+    const { words, at } = matcher.keyWords(id);
+    const [from, to] = hostNames(words, at);
+    if (seen.has(`${to} ${from}`)) return true;
+    seen.add(`${from} ${to}`);
+  }
+  return false;
+}
+
 /**
  * `plan`: the pass's ways, and what was taken off its differences. `mayAnswer`: false where a look ahead has found no flows that answer each other;
- * they are then not asked again unless something speaks for two directions (asking a million flows needs a table of them).
+ * they are then not asked again unless something speaks for two directions (asking a million flows needs a table of them). `settled`: no
+ * later packet may show better.
  */
 export function findDirections(
   matcher: ExactMatcher,
   { ways, alignNs }: { ways: Ways; alignNs: number },
-  mayAnswer = true,
+  { mayAnswer = true, settled = false } = {},
 ): Directions {
   const forward = matcher.total(1);
   const reverse = matcher.total(2);
   const matched = forward.matched + reverse.matched;
-  if (ways.kind === "one-way" || matched === 0) return { matched, twoWay: false, ways, peers: null };
+  const plain = { matched, lateAnswers: false, decidedBy: null };
+  if (ways.kind === "one-way" || matched === 0) return { ...plain, twoWay: false, ways, peers: null };
   // Clocks that had to be brought together first: the sign of a difference says nothing.
   const signs = alignNs === 0 && forward.matched > 0 && reverse.matched > 0;
   const maxAsked = signs || alignNs !== 0 ? Number.POSITIVE_INFINITY : mayAnswer ? MAX_ASKED : 0;
@@ -37,8 +87,9 @@ export function findDirections(
   const found = peers
     ? waysOfPeers(peers, ways, alignNs, signs)
     : waysWithoutPeers(matcher, ways, alignNs, signs);
-  if (found) return { matched, twoWay: true, ways: found, peers: peers?.pairs ?? 0 };
-  return { matched, twoWay: false, ways: reverse.matched === 0 ? ways : { kind: "one-way" }, peers: null };
+  if (found) return { ...plain, twoWay: true, ways: found, peers: peers?.pairs ?? 0 };
+  const forwardOnly: Ways = { kind: settled ? "one-way" : "assumed-forward" };
+  return { ...plain, twoWay: false, ways: reverse.matched === 0 ? ways : forwardOnly, peers: null };
 }
 
 /** The split that flows which answer each other show; null where they do not show two directions. */
@@ -162,50 +213,57 @@ export function judgeDirection(
   verdict: ClockVerdict,
   twoWay: boolean,
 ): CompareReport["direction"] {
-  const evidence: string[] = [];
   if (total.matched === 0) return { order: "unclear", evidence: ["no packet was seen at both points"] };
-  let score = 0;
-  const { lower, higher } = total.ttl;
-  if (lower > 0.9 * total.matched) {
-    evidence.push("TTLs are lower in the second capture: it is the later point");
-    score += 3;
-  } else if (higher > 0.9 * total.matched) {
-    evidence.push("TTLs are higher in the second capture: it is the earlier point");
-    score -= 3;
-  }
-  const allNegative = total.negative > 0.9 * total.matched;
-  if (twoWay) {
-    evidence.push("packets go both ways; flows that answer each other tell the directions apart");
-    score += 1;
-  }
-  if (allNegative) {
-    const many = `${total.negative} of ${total.matched} delays are negative`;
+  // Where packets go both ways, which of them go from the first capture to the second is known: the clocks have no say in it.
+  const ways = twoWay ? TWO_WAY : clockFinding(total, verdict);
+  const findings = [ttlFinding(total), ways, lossFinding(segment)];
+  const known = findings.filter((f) => f !== null);
+  const score = known.reduce((sum, f) => sum + f.score, 0);
+  return {
+    order: score > 0 ? "as-given" : score < 0 ? "swapped" : "unclear",
+    evidence: known.map((f) => f.evidence),
+  };
+}
+
+/** `score` above 0: the captures are given in the order of the packets. */
+interface Finding {
+  evidence: string;
+  score: number;
+}
+
+const TWO_WAY: Finding = {
+  evidence: "packets go both ways; flows that answer each other tell the directions apart",
+  score: 4,
+};
+
+function ttlFinding({ ttl, matched }: TotalResult): Finding | null {
+  if (ttl.lower > 0.9 * matched)
+    return { evidence: "TTLs are lower in the second capture: it is the later point", score: 3 };
+  if (ttl.higher > 0.9 * matched)
+    return { evidence: "TTLs are higher in the second capture: it is the earlier point", score: -3 };
+  return null;
+}
+
+function clockFinding({ negative, matched, delay }: TotalResult, { offset }: ClockVerdict): Finding | null {
+  if (negative > 0.9 * matched) {
+    const many = `${negative} of ${matched} delays are negative`;
     // Exchanged, the captures would have the same offset with the other sign: no delay either.
-    const offset = (total.delay?.maxNs ?? 0) < -LONGEST_DELAY_NS || NAMED.has(verdict.offset.kind);
-    evidence.push(
-      offset
-        ? `${many}, by more than a delay can explain: the second clock is behind`
-        : `${many}: the second capture is the earlier point, or its clock is behind`,
-    );
-    if (!offset) score -= 2;
-  } else if (total.negative === 0 && verdict.offset.kind === "none") {
-    evidence.push("no delay is negative");
-    score += 1;
+    return (delay?.maxNs ?? 0) < -LONGEST_DELAY_NS || NAMED.has(offset.kind)
+      ? { evidence: `${many}, by more than a delay can explain: the second clock is behind`, score: 0 }
+      : { evidence: `${many}: the second capture is the earlier point, or its clock is behind`, score: -2 };
   }
-  const missing = segment.lost;
-  const extra = segment.appeared;
-  if (missing + extra > 20 && Math.max(missing, extra) > 5 * Math.min(missing, extra)) {
-    if (extra > missing) {
-      evidence.push(
-        `${extra} packets are only in the second capture and ${missing} only in the first: loss points the other way`,
-      );
-      score -= 1;
-    } else {
-      evidence.push(
-        `${missing} packets are only in the first capture and ${extra} only in the second, as loss on the way makes it`,
-      );
-      score += 1;
-    }
-  }
-  return { order: score > 0 ? "as-given" : score < 0 ? "swapped" : "unclear", evidence };
+  return negative === 0 && offset.kind === "none" ? { evidence: "no delay is negative", score: 1 } : null;
+}
+
+function lossFinding({ lost, appeared }: SegmentReport): Finding | null {
+  if (lost + appeared <= 20 || Math.max(lost, appeared) <= 5 * Math.min(lost, appeared)) return null;
+  return appeared > lost
+    ? {
+        evidence: `${appeared} packets are only in the second capture and ${lost} only in the first: loss points the other way`,
+        score: -1,
+      }
+    : {
+        evidence: `${lost} packets are only in the first capture and ${appeared} only in the second, as loss on the way makes it`,
+        score: 1,
+      };
 }

@@ -60,6 +60,8 @@ export interface EstimateReport {
   /** Errors of single packets, where the estimator answers for them. */
   packets?: PacketErrors;
   notes: string[];
+  /** Of the packets that go the other way, where some do. */
+  reverse?: EstimateReport;
 }
 
 export interface FlowEstimateReport {
@@ -104,6 +106,9 @@ export interface EstimateSubject {
   key: FlowKeySpec;
   confidence: number;
   epochNs: number;
+  /** Taken off the delays that the estimator has seen. */
+  commonNs: number;
+  way: "forward" | "reverse";
   report: ReportView;
 }
 
@@ -112,6 +117,11 @@ export function describeEstimate(subject: EstimateSubject): EstimateReport {
   const answer: EstimatorAnswer = ends
     ? estimator.estimate({ parameters, seed: subject.seed, ...ends, flows, confidence, epochNs })
     : { segment: null, flows: [], notes: [] };
+  if (subject.commonNs !== 0) putBack(answer, subject.commonNs);
+  const exact: ExactWay =
+    subject.way === "forward"
+      ? { segment: report.segment, flows: report.flows }
+      : { segment: report.reverse, flows: report.reverseFlows };
   const packets = (ends?.sender?.packets ?? 0) + (ends?.receiver.packets ?? 0);
   const senderBytes = ends?.sender?.payload.length ?? 0;
   const receiverBytes = ends?.receiver.payload.length ?? 0;
@@ -126,11 +136,11 @@ export function describeEstimate(subject: EstimateSubject): EstimateReport {
     receiverBytes,
     flowListBytes: subject.flowListBytes,
     bitsPerPacket: packets > 0 ? (8 * bytes) / packets : null,
-    ...segmentFields(answer.segment, report, notes, ends !== null),
+    ...segmentFields(answer.segment, exact, ends !== null),
     notes,
   };
   if (estimator.answers.includes("flow")) {
-    out.flows = flowFields(answer.flows, flows, subject.key, report);
+    out.flows = flowFields(answer.flows, flows, subject.key, exact);
     out.flowClasses = classes(out.flows);
   }
   if (subject.packets) out.packets = subject.packets;
@@ -140,10 +150,26 @@ export function describeEstimate(subject: EstimateSubject): EstimateReport {
 const relative = (estimate: number | null, exact: number | null) =>
   estimate === null || exact === null || exact === 0 ? null : (estimate - exact) / Math.abs(exact);
 
+/** The exact values of the direction that was estimated. */
+interface ExactWay {
+  segment: ReportView["segment"] | null;
+  flows: ReportView["flows"];
+}
+
+/** The common offset is a part of every delay: means get it back, what does not depend on it stays. */
+function putBack({ segment, flows }: EstimatorAnswer, commonNs: number): void {
+  for (const { mean } of segment ? [segment, ...flows] : flows) {
+    if (isNoAnswer(mean)) continue;
+    mean.valueNs += commonNs;
+    mean.lowNs += commonNs;
+    mean.highNs += commonNs;
+  }
+  for (const { quantiles } of flows) for (const q of quantiles ?? []) q.valueNs += commonNs;
+}
+
 function segmentFields(
   segment: SegmentEstimate | null,
-  report: ReportView,
-  notes: string[],
+  exact: ExactWay,
   packets: boolean,
 ): Omit<
   EstimateReport,
@@ -160,13 +186,13 @@ function segmentFields(
   const none: NoAnswer = packets
     ? { reason: "not-supported", text: "it answers for flows, not for the segment" }
     : { reason: "no-packets", text: "neither capture holds an IP packet" };
-  const mean = segment ? directed(segment.mean, report, notes) : none;
+  const mean = segment ? segment.mean : none;
   const stdev = segment ? (isNoAnswer(mean) ? mean : segment.stdev) : none;
   const value = (i: Interval | NoAnswer) => (isNoAnswer(i) ? null : i.valueNs);
   const low = (i: Interval | NoAnswer) => (isNoAnswer(i) ? null : i.lowNs);
   const high = (i: Interval | NoAnswer) => (isNoAnswer(i) ? null : i.highNs);
-  const exactMeanNs = report.segment.latency?.meanNs ?? null;
-  const exactStdevNs = report.segment.latency?.stdevNs ?? null;
+  const exactMeanNs = exact.segment?.latency?.meanNs ?? null;
+  const exactStdevNs = exact.segment?.latency?.stdevNs ?? null;
   return {
     meanNs: value(mean),
     lowNs: low(mean),
@@ -183,40 +209,21 @@ function segmentFields(
     coverage: segment?.coverage ?? 0,
     exactMeanNs,
     exactStdevNs,
-    exactLost: report.segment.lost,
+    exactLost: exact.segment?.lost ?? 0,
     relativeError: relative(value(mean), exactMeanNs),
     stdevRelativeError: relative(value(stdev), exactStdevNs),
   };
-}
-
-/**
- * Packets of the other direction are counted at both ends too, with their delay negative: nothing in the sketches tells. The exact match knows,
- * and a mean that they move out of its interval is withheld.
- */
-function directed(mean: Interval | NoAnswer, report: ReportView, notes: string[]): Interval | NoAnswer {
-  const { segment, reverse } = report;
-  if (isNoAnswer(mean) || !reverse?.latency || reverse.matched === 0) return mean;
-  const forwardNs = segment.latency?.meanNs ?? 0;
-  const all = segment.matched + reverse.matched;
-  const mixedNs = (segment.matched * forwardNs - reverse.matched * reverse.latency.meanNs) / all;
-  const text = `${reverse.matched} of ${all} packets go the other way, and sketches cannot tell: a ‘filter’ for the packets of one direction makes one stream of them`;
-  if (Math.abs(mixedNs - forwardNs) > (mean.highNs - mean.lowNs) / 2)
-    return { reason: "foreign-packets", text };
-  notes.push(text);
-  return mean;
 }
 
 function flowFields(
   answers: readonly FlowEstimate[],
   flows: KnownFlows | null,
   key: FlowKeySpec,
-  report: ReportView,
+  exactWay: ExactWay,
 ): FlowEstimateReport[] {
   const exact = new Map<string, { meanNs: number | null; lost: number }>();
-  for (const rows of [report.reverseFlows, report.flows]) {
-    for (const { key: name, latency, lost } of rows)
-      exact.set(formatFlowKey(name), { meanNs: latency?.meanNs ?? null, lost });
-  }
+  for (const { key: name, latency, lost } of exactWay.flows)
+    exact.set(formatFlowKey(name), { meanNs: latency?.meanNs ?? null, lost });
   return answers.map((answer) => {
     const name = key.describe(flows!.keyWords, 10 * answer.flow);
     const known = exact.get(formatFlowKey(name));

@@ -2,30 +2,28 @@
  * Estimators in `compare`: what two remote points would know. Beside the exact match, each capture runs through taps of its own, one epoch
  * over the whole capture, and only their sealed payloads meet; estimates stand beside the exact values.
  *
- * Taps see packets as the exact match does: filtered, keyed, and with the clock correction applied that it applies. A tap cannot know which way a
- * packet goes: where packets of both directions pass, the mean mixes them, and is withheld when that shows.
+ * Taps see packets as the exact match does: filtered, keyed, those of each direction by themselves, and with the clock correction applied that it
+ * applies. A clock that is off by more than delays are is taken out of what they see, and put back into what they answer.
  */
 import { Kernels } from "../base/kernels.ts";
-import type { PacketBatch } from "../capture/batch.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { RecordedFlows } from "../collect/recorded-flows.ts";
-import type {
-  Estimator,
-  KnownFlows,
-  ParameterValues,
-  Role,
-  SealedEpoch,
-  Tap,
-} from "../estimators/estimator.ts";
+import type { Estimator, KnownFlows, ParameterValues, Role, SealedEpoch } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { FlowRecord } from "../flow-records/flow-records.ts";
-import { type CompareOptions, type Comparison, openComparison, wholeReport } from "./compare.ts";
-import { type PassClock, requireFiles, sealWithDelays } from "./delays.ts";
+import {
+  type CompareOptions,
+  type Comparison,
+  openComparison,
+  type Reading,
+  wholeReport,
+} from "./compare.ts";
+import { requireFiles, sealWithDelays } from "./delays.ts";
 import { describeEstimate, type EstimateReport } from "./estimate-report.ts";
-import { correctionLine, type PassPlan } from "./plan.ts";
-import type { CompareReport } from "./report.ts";
+import type { CompareReport, ReportView } from "./report.ts";
+import { type WayName, WayReader } from "./way-reader.ts";
 
 export interface EstimatePlan {
   estimator: Estimator;
@@ -62,73 +60,94 @@ export async function compareWithEstimates(
 /** The same for answers of any length (`openComparison`). */
 export async function openWithEstimates(
   options: CompareOptions,
-  { plans, confidence = 0.95, flowRecords, flowRecordNotes = [] }: CompareEstimateOptions,
+  estimation: CompareEstimateOptions,
 ): Promise<Comparison> {
-  const companions = flowRecords ? [] : neededFlowLists(plans);
-  // Those that must know delays get them when the comparison is done (compare-delays.ts).
-  const told = plans.filter((p) => p.estimator.needs.delays);
-  requireFiles(options, told);
-  const counting = [...plans.filter((p) => !told.includes(p)), ...companions];
-  const few = counting.flatMap((of) => {
-    const other = of.given && of.estimator.tuning?.forFewFlows(of.parameters, of.given);
-    return other ? [{ ...other, estimator: of.estimator, of }] : [];
-  });
-  const taps = new TapsOfBothEnds([...counting, ...few], options.seed ?? DEFAULT_SEED);
+  requireFiles(options, estimation.plans);
+  const comparison = await openComparison(options);
   try {
-    const comparison = await openComparison({
-      ...options,
-      onRestart: (plan) => taps.restart(plan),
-      onBatch: (side, batch, originNs) => taps.feed(side, batch, originNs),
-    });
-    const ends = taps.seal();
-    const clock = taps.clock;
-    const delayed = clock ? await sealWithDelays(options, told, clock) : [];
-    const key = FlowKeySpec.parse(options.key);
-    const lists = counting.map(({ estimator, parameters }, i): KnownFlows | null =>
-      ends && estimator.flowList?.atSender ? estimator.flowList.read(ends.sender[i]!, parameters) : null,
-    );
-    const recorded = flowRecords
-      ? new RecordedFlows(new Kernels(), flowRecords, key, taps.seed).of(null)
-      : null;
-    const flows = recorded ?? lists.find((l) => l !== null) ?? null;
     const report = comparison.view("all");
     const estimates: Record<string, EstimateReport> = {};
-    for (const plan of plans) {
-      const { estimator } = plan;
-      const other = few.findIndex((o) => o.of === plan && flows !== null && flows.count <= o.maxFlows);
-      const { parameters } = few[other] ?? plan;
-      const d = told.indexOf(plan);
-      const i = other < 0 ? counting.indexOf(plan) : counting.length + other;
-      const estimate = describeEstimate({
-        estimator,
-        parameters,
-        seed: taps.seed,
-        ends:
-          d >= 0
-            ? delayed[d]
-              ? { sender: null, receiver: delayed[d].receiver }
-              : null
-            : ends && { sender: ends.sender[i]!, receiver: ends.receiver[i]! },
-        packets: delayed[d]?.packets ?? null,
-        flows: estimator.answers.includes("flow") ? flows : null,
-        flowListBytes:
-          estimator.needs.flows === "required" && ends ? flowListBytes(counting, ends.sender) : 0,
-        key,
-        confidence,
-        epochNs: taps.epochNs,
-        report,
-      });
-      if (other >= 0) estimate.notes.push(...chosenFor(flows!.count, plan, parameters));
-      estimates[estimator.name] = estimate;
+    for (const way of comparison.reading.twoWay ? WAYS : WAYS.slice(0, 1)) {
+      const found = await estimateWay(options, estimation, comparison, way, report);
+      for (const [name, estimate] of found) {
+        const forward = estimates[name];
+        if (forward) forward.reverse = estimate;
+        else estimates[name] = estimate;
+      }
     }
     const view: Comparison["view"] = (choice) => {
       const exact = comparison.view(choice);
-      return { ...exact, notes: [...exact.notes, ...flowRecordNotes], estimates };
+      return { ...exact, notes: [...exact.notes, ...(estimation.flowRecordNotes ?? [])], estimates };
     };
     return { ...comparison, view };
-  } finally {
-    taps.free();
+  } catch (error) {
+    comparison.free();
+    throw error;
   }
+}
+
+const WAYS = ["forward", "reverse"] as const;
+
+/** What two points would know of the packets that go one way. */
+async function estimateWay(
+  options: CompareOptions,
+  { plans, confidence = 0.95, flowRecords }: CompareEstimateOptions,
+  { reading }: Comparison,
+  way: WayName,
+  report: ReportView,
+): Promise<[string, EstimateReport][]> {
+  const seed = options.seed ?? DEFAULT_SEED;
+  const companions = flowRecords ? [] : neededFlowLists(plans);
+  const told = plans.filter((p) => p.estimator.needs.delays);
+  const counting = [...plans.filter((p) => !told.includes(p)), ...companions].map(unbounded);
+  const few = counting.flatMap((of, at) => {
+    const other = of.given && of.estimator.tuning?.forFewFlows(of.parameters, of.given);
+    return other ? [{ ...other, estimator: of.estimator, at }] : [];
+  });
+  const { ends, startNs, epochNs } = await sealBothEnds(options, reading, way, [...counting, ...few]);
+  const delayed = startNs === null ? [] : await sealWithDelays(options, reading, way, told, startNs);
+  const key = FlowKeySpec.parse(options.key);
+  const lists = counting.map(({ estimator, parameters }, i): KnownFlows | null =>
+    ends && estimator.flowList?.atSender ? estimator.flowList.read(ends.sender[i]!, parameters) : null,
+  );
+  const recorded = flowRecords ? new RecordedFlows(new Kernels(), flowRecords, key, seed).of(null) : null;
+  const flows = recorded ?? lists.find((l) => l !== null) ?? null;
+  return plans.map((plan) => {
+    const { estimator } = plan;
+    const d = told.indexOf(plan);
+    const place = counting.findIndex((c) => c.estimator === estimator);
+    const other = few.findIndex((o) => o.at === place && flows !== null && flows.count <= o.maxFlows);
+    const { parameters } = few[other] ?? counting[place] ?? plan;
+    const i = other < 0 ? place : counting.length + other;
+    const estimate = describeEstimate({
+      estimator,
+      parameters,
+      seed,
+      way,
+      ends:
+        d >= 0
+          ? delayed[d]
+            ? { sender: null, receiver: delayed[d].receiver }
+            : null
+          : ends && { sender: ends.sender[i]!, receiver: ends.receiver[i]! },
+      packets: delayed[d]?.packets ?? null,
+      flows: estimator.answers.includes("flow") ? flows : null,
+      flowListBytes: estimator.needs.flows === "required" && ends ? flowListBytes(counting, ends.sender) : 0,
+      key,
+      confidence,
+      epochNs,
+      commonNs: way === "forward" ? reading.commonNs : -reading.commonNs,
+      report,
+    });
+    if (other >= 0 && flows) estimate.notes.push(...chosenFor(flows.count, plan, parameters));
+    return [estimator.name, estimate];
+  });
+}
+
+/** Nothing needs to be shed where both captures are at hand. */
+function unbounded(plan: EstimatePlan): EstimatePlan {
+  const { estimator, parameters, given = new Set<string>() } = plan;
+  return { ...plan, parameters: estimator.flowList?.keepAll?.(parameters, given) ?? parameters };
 }
 
 /** What was set otherwise than by default. */
@@ -153,87 +172,54 @@ function flowListBytes(plans: readonly EstimatePlan[], sealed: readonly SealedEp
   return at < 0 ? 0 : sealed[at]!.payload.length;
 }
 
-/** Taps at BEFORE and AFTER, started anew with every pass of the comparison. */
-class TapsOfBothEnds {
-  readonly seed: bigint;
-  readonly #plans: readonly EstimatePlan[];
-  /** By side; made with the first batch, whose memory they share. */
-  #taps: Tap[][] = [[], []];
-  #plan: PassPlan | null = null;
-  /** ns since 1970 of the epoch's start: the first packet. */
-  #startNs: bigint | null = null;
-  #endNs = 0n;
-  #times = new Float64Array(0);
-
-  constructor(plans: readonly EstimatePlan[], seed: bigint) {
-    this.#plans = plans;
-    this.seed = seed;
-  }
-
-  get epochNs(): number {
-    return this.#startNs === null ? 0 : Number(this.#endNs - this.#startNs);
-  }
-
-  /** How the last pass reads the captures; null where it has seen no packet. */
-  get clock(): PassClock | null {
-    if (!this.#plan || this.#startNs === null) return null;
-    return { plan: this.#plan, startNs: this.#startNs, seed: this.seed };
-  }
-
-  restart(plan: PassPlan): void {
-    this.free();
-    this.#plan = plan;
-    this.#startNs = null;
-    this.#endNs = 0n;
-  }
-
-  feed(side: 0 | 1, batch: PacketBatch, originNs: bigint): void {
-    this.#startNs ??= originNs;
-    if (this.#taps[0]!.length < this.#plans.length) this.#open(batch);
-    const shiftNs = Number(originNs - this.#startNs);
-    const last = batch.count > 0 ? batch.timeNs[batch.count - 1]! : 0;
-    const endNs = originNs + BigInt(Math.ceil(last));
-    if (endNs > this.#endNs) this.#endNs = endNs;
-    const corrected = side === 1 && this.#correct(batch, shiftNs);
-    for (const tap of this.#taps[side]!) {
-      tap.begin(-shiftNs, originNs);
-      tap.update(batch, 0, batch.count);
-    }
-    if (corrected) batch.timeNs.set(this.#times.subarray(0, batch.count));
-  }
-
+interface SealedEnds {
   /** Null when no packet was seen at all. */
-  seal(): { sender: SealedEpoch[]; receiver: SealedEpoch[] } | null {
-    if (this.#startNs === null) return null;
-    return { sender: this.#taps[0]!.map((t) => t.seal()), receiver: this.#taps[1]!.map((t) => t.seal()) };
-  }
+  ends: { sender: SealedEpoch[]; receiver: SealedEpoch[] } | null;
+  /** Of the epoch: its first packet, ns since 1970; and its length. */
+  startNs: bigint | null;
+  epochNs: number;
+}
 
-  free(): void {
-    for (const tap of this.#taps.flat()) tap.free();
-    this.#taps = [[], []];
-  }
-
-  #open(batch: PacketBatch): void {
-    const { kernels } = batch;
-    const make = (role: Role) =>
-      this.#plans.map(({ estimator, parameters }) =>
-        estimator.createTap({ kernels, role, seed: this.seed }, parameters),
-      );
-    this.#taps = [make("sender"), make("receiver")];
-  }
-
-  /** AFTER's stamps as the exact match corrects them; the batch's own are kept aside. False where nothing is corrected. */
-  #correct(batch: PacketBatch, shiftNs: number): boolean {
-    const { offsetNs, slope, pivotNs } = correctionLine(this.#plan?.correction ?? { kind: "none" });
-    if (offsetNs === 0 && slope === 0) return false;
-    const { timeNs, count } = batch;
-    if (this.#times.length < batch.capacity) this.#times = new Float64Array(batch.capacity);
-    this.#times.set(timeNs.subarray(0, count));
-    const aligned = shiftNs - (this.#plan?.alignNs ?? 0);
-    for (let i = 0; i < count; i++) {
-      const t = timeNs[i]!;
-      timeNs[i] = Math.round(t - offsetNs - slope * (t + aligned - pivotNs));
+/** Taps where the packets of one way are sent and where they arrive, one epoch over both captures. */
+async function sealBothEnds(
+  options: CompareOptions,
+  reading: Reading,
+  way: WayName,
+  plans: readonly EstimatePlan[],
+): Promise<SealedEnds> {
+  const { kernels } = reading;
+  const seed = options.seed ?? DEFAULT_SEED;
+  const sides = [0, 1] as const;
+  const make = (role: Role) =>
+    plans.map(({ estimator, parameters }) => estimator.createTap({ kernels, role, seed }, parameters));
+  const taps = way === "forward" ? [make("sender"), make("receiver")] : [make("receiver"), make("sender")];
+  const readers = [
+    await WayReader.open(options, reading, 0, way),
+    await WayReader.open(options, reading, 1, way),
+  ] as const;
+  let startNs: bigint | null = null;
+  let endNs = 0n;
+  try {
+    for (const side of sides) {
+      const reader = readers[side];
+      while (await reader.next()) {
+        const { batch, originNs } = reader;
+        startNs ??= originNs;
+        const shiftNs = Number(originNs - startNs);
+        const last = originNs + BigInt(Math.ceil(batch.count > 0 ? batch.timeNs[batch.count - 1]! : 0));
+        if (last > endNs) endNs = last;
+        for (const tap of taps[side]!) {
+          tap.begin(-shiftNs, originNs);
+          tap.update(batch, 0, batch.count);
+        }
+      }
     }
-    return true;
+    if (startNs === null) return { ends: null, startNs, epochNs: 0 };
+    const sealed = taps.map((side) => side.map((t) => t.seal())) as [SealedEpoch[], SealedEpoch[]];
+    const [sender, receiver] = way === "forward" ? sealed : [sealed[1], sealed[0]];
+    return { ends: { sender, receiver }, startNs, epochNs: Number(endNs - startNs) };
+  } finally {
+    for (const tap of taps.flat()) tap.free();
+    for (const reader of readers) reader.free();
   }
 }

@@ -2,7 +2,7 @@
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { communityId } from "../capture/flow/flow-text.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
-import { flowLatency, lessConstant } from "./latency.ts";
+import { flowLatency } from "./latency.ts";
 import type { FlowReport, FlowRows } from "./report.ts";
 import { noMatchReason, settle, type Way } from "./segment.ts";
 
@@ -29,6 +29,11 @@ export class MatchedFlows implements FlowRows {
   *[Symbol.iterator](): Iterator<FlowReport> {
     for (const id of this.#ids) yield this.#make(id);
   }
+}
+
+/** Numbers of all flows of one way, in order of appearance. */
+export function idsOfWay(matcher: ExactMatcher, way: Way, twoWay: boolean): Uint32Array {
+  return Uint32Array.from(choose(matcher, way, twoWay, "all")).sort();
 }
 
 function choose(matcher: ExactMatcher, { way, real }: Way, twoWay: boolean, wanted: FlowChoice): number[] {
@@ -65,7 +70,7 @@ function p99Of(matcher: ExactMatcher, id: number): number {
 
 function flowReport(
   id: number,
-  { way, real, constantNs }: Way,
+  { way, real }: Way,
   key: FlowKeySpec,
   named: boolean,
   matcher: ExactMatcher,
@@ -75,12 +80,7 @@ function flowReport(
   const described = key.describe(words, at);
   const forward = way === "forward";
   const { lost, appeared, duplicates } = settle(flow, real, way);
-  const latency =
-    flow.delay &&
-    lessConstant(
-      flowLatency(flow.delay, flow.jitterNs, () => matcher.flows.buckets(id)),
-      constantNs,
-    );
+  const latency = flow.delay && flowLatency(flow.delay, flow.jitterNs, () => matcher.flows.buckets(id));
   return {
     key: described,
     communityId: named ? communityId(described) : null,

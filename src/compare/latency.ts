@@ -22,11 +22,9 @@ export function latencyOf(
 
 /** The same for a flow, of which there may be millions: `run` is asked for its buckets only where they are needed. */
 export function flowLatency(delay: DelaySums, jitterNs: number | null, run: () => BucketRun): Latency {
-  const { count, minNs, maxNs, meanNs } = delay;
+  const { count, minNs, maxNs } = delay;
   if (count <= 3) {
-    // Least, most and mean tell them all.
-    const middle = Math.min(maxNs, Math.max(minNs, Math.round(meanNs * 3 - minNs - maxNs)));
-    const delays = count === 1 ? [minNs] : count === 2 ? [minNs, maxNs] : [minNs, middle, maxNs];
+    const delays = smallDelays(delay);
     return withQuantiles(delay, jitterNs, (q) => delays[nearestRank(q, count) - 1]!);
   }
   const { buckets, counts } = run();
@@ -38,13 +36,11 @@ export function flowLatency(delay: DelaySums, jitterNs: number | null, run: () =
   });
 }
 
-/** The same delays with a constant taken off. */
-export function lessConstant(latency: Latency, ns: number): Latency {
-  if (ns === 0) return latency;
-  const shifted = { ...latency };
-  for (const field of ["meanNs", "minNs", "maxNs", "p50Ns", "p90Ns", "p99Ns", "p999Ns"] as const)
-    shifted[field] -= ns;
-  return shifted;
+/** Up to three delays, ascending: min, max and mean tell them all. */
+export function smallDelays({ count, minNs, maxNs, meanNs }: DelaySums): number[] {
+  if (count === 1) return [minNs];
+  if (count === 2) return [minNs, maxNs];
+  return [minNs, Math.min(maxNs, Math.max(minNs, Math.round(meanNs * 3 - minNs - maxNs))), maxNs];
 }
 
 function withQuantiles(delay: DelaySums, jitterNs: number | null, quantile: (q: number) => number): Latency {

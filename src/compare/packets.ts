@@ -88,7 +88,7 @@ export class PacketTable {
   delayNs(id: number): number | null {
     const delay = this.log.delayNs[id];
     if (delay === undefined || Number.isNaN(delay)) return null;
-    return delay - (this.direction(id) === "reverse" ? (this.#source.reverse?.constantNs ?? 0) : 0);
+    return delay;
   }
 
   outcome(id: number): Outcome {

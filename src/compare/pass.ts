@@ -7,7 +7,6 @@ import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
-import type { PacketBatch } from "../capture/batch.ts";
 import { type CaptureOptions, type CaptureStatistics, DEFAULT_SEED } from "../capture/reader.ts";
 import type { OutlierReport } from "../capture/timestamp-trust.ts";
 import { ClockObserver } from "../clock/observer.ts";
@@ -15,14 +14,17 @@ import { ThinnedEnvelope } from "../clock/thinned-envelope.ts";
 import type { TimestampReport } from "../clock/timestamp-quality.ts";
 import { ExactMatcher } from "../match/matcher.ts";
 import { PacketLog } from "../match/packet-log.ts";
-import { DirectFeed, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
+import { DirectFeed, type FeedHead, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
 import type { FeedThread } from "../match/parallel-feed.ts";
-import { correctionLine, type PassPlan, splitNs } from "./plan.ts";
+import { correctionLine, LOOK_AHEAD, type PassPlan, splitNs } from "./plan.ts";
+import { WayEvidence } from "./ways.ts";
 
 /** Each interval that holds packets is told with its quantiles, about a kilobyte of memory. */
 const MAX_INTERVALS = 250_000;
 /** Intervals at least this long are never too many: 70 MB for a day. */
 const LONG_EPOCH_NS = 1e9;
+/** Rows of both sides that show whether a plan stands. */
+const TRIAL_ROWS = 2 * LOOK_AHEAD;
 
 export interface PassOptions {
   before: string;
@@ -32,12 +34,10 @@ export interface PassOptions {
   capture: Omit<CaptureOptions, "cover">;
   /** The text that the capture's filter was made from, for other threads. */
   filterText?: string | undefined;
-  /** Reads the captures, where one is given; not with `onBatch`, and not for a look ahead. */
+  /** Reads the captures, where one is given; not for a look ahead. */
   thread?: FeedThread | null;
-  /** Watches every batch of either side (estimators' taps beside the exact match). */
-  onBatch?: (side: 0 | 1, batch: PacketBatch, originNs: bigint) => void;
-  /** Judges the plan after so many rows of both sides: where it does not stand, the pass ends there. */
-  trial?: { rows: number; stands(matcher: ExactMatcher, shorts: number): boolean } | undefined;
+  /** Judges the plan after the first rows of both sides: where it does not stand, the pass ends there. */
+  trial?: { stands(matcher: ExactMatcher, shorts: number): boolean } | undefined;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
   /** Note what became of every packet. */
   everyPacket?: boolean | undefined;
@@ -49,6 +49,8 @@ export interface PassResult {
   before: CaptureStatistics;
   after: CaptureStatistics;
   observer: ClockObserver;
+  /** What shows which way flows go; null where it was not gathered. */
+  ways: WayEvidence | null;
   quality: Record<"before" | "after", { report(): TimestampReport }>;
   /** Stamps that tell no time. */
   outliers: Record<"before" | "after", OutlierReport>;
@@ -64,33 +66,83 @@ export interface PassResult {
   packets: PacketLog | null;
 }
 
+/** What a pass gathers beside the feed. */
+interface Gathered {
+  matcher: ExactMatcher;
+  observer: ClockObserver;
+  envelopes: readonly [ThinnedEnvelope, ThinnedEnvelope];
+  /** Null: nothing goes both ways, as far as the trial has shown. */
+  ways: WayEvidence | null;
+  /** What became of every packet, where that was asked for. */
+  packets: PacketLog | null;
+}
+
 /** Null: the trial went against the plan. UsageError where intervals are so short that there would be too many. */
 export async function runPass(
   kernels: Kernels,
   options: PassOptions,
   plan: PassPlan,
 ): Promise<PassResult | null> {
-  const { leadNs, alignNs, extent } = plan;
-  const whole = extent.kind === "whole";
+  const feed = await openFeed(kernels, options, plan);
+  const epochLength = BigInt(Math.round(options.epochNs));
+  const epochStart = feed.head.originNs - (feed.head.originNs % epochLength);
+  const gathered = gather(kernels, options, plan, feed.head, epochStart);
+  const { matcher, observer, envelopes } = gathered;
+  const outcome = await takeAll(options, plan, feed, gathered);
+  if (outcome !== "done") {
+    const refused = outcome === "too-many" ? tooManyIntervals(options, matcher, feed) : null;
+    await feed.cancel();
+    for (const envelope of envelopes) envelope.finish();
+    matcher.free();
+    if (refused) throw refused;
+    return null;
+  }
+  matcher.finish();
+  for (const envelope of envelopes) envelope.finish();
+  progress(options, feed);
+  const tail = await feed.finish();
+  return {
+    plan,
+    matcher,
+    before: tail.statistics[0],
+    after: tail.statistics[1],
+    observer,
+    ways: gathered.ways,
+    outliers: { before: tail.outliers[0], after: tail.outliers[1] },
+    quality: { before: { report: () => tail.quality[0] }, after: { report: () => tail.quality[1] } },
+    epochStart,
+    originNs: feed.head.originNs,
+    rereadable: feed.head.rereadable,
+    limited: tail.limited,
+    packets: gathered.packets,
+  };
+}
+
+async function openFeed(kernels: Kernels, options: PassOptions, plan: PassPlan): Promise<PairFeed> {
+  const whole = plan.extent.kind === "whole";
   const feedPlan: FeedPlan = {
     before: options.before,
     after: options.after,
     capture: { ...options.capture, cover: plan.cover },
-    alignNs,
-    leadNs,
+    alignNs: plan.alignNs,
+    leadNs: plan.leadNs,
     windowNs: options.windowNs,
-    limit: whole ? Number.POSITIVE_INFINITY : extent.rows,
-    onBatch: options.onBatch,
+    limit: plan.extent.kind === "whole" ? Number.POSITIVE_INFINITY : plan.extent.rows,
   };
-  const feed: PairFeed =
-    options.thread && whole && !options.onBatch
-      ? await options.thread.open(feedPlan, options.filterText)
-      : await DirectFeed.open(kernels, feedPlan);
-  const { originNs, startNs, shiftNs, rows, rereadable } = feed.head;
-  const epochLength = BigInt(Math.round(options.epochNs));
-  const epochStart = originNs - (originNs % epochLength);
+  return options.thread && whole
+    ? await options.thread.open(feedPlan, options.filterText)
+    : await DirectFeed.open(kernels, feedPlan);
+}
+
+function gather(
+  kernels: Kernels,
+  options: PassOptions,
+  plan: PassPlan,
+  { originNs, startNs, rows }: FeedHead,
+  epochStart: bigint,
+): Gathered {
   const line = correctionLine(plan.correction);
-  const packets = options.everyPacket && whole ? new PacketLog() : null;
+  const packets = options.everyPacket && plan.extent.kind === "whole" ? new PacketLog() : null;
   const matcher = new ExactMatcher(kernels, {
     ...(packets ? { packets } : {}),
     windowNs: options.windowNs,
@@ -98,20 +150,35 @@ export async function runPass(
     epochStartNs: Number(epochStart - originNs),
     thresholdNs: splitNs(plan.ways),
     // Delays are reported as captured: what was removed to make packets meet is added back.
-    correction: { ...line, offsetNs: line.offsetNs - alignNs },
+    correction: { ...line, offsetNs: line.offsetNs - plan.alignNs, pivotNs: line.pivotNs - plan.alignNs },
     startNs,
-    slackNs: leadNs,
+    slackNs: plan.leadNs,
     rows,
     seed: options.capture.seed ?? DEFAULT_SEED,
   });
+  if (plan.ways.kind === "known") matcher.direct(plan.ways.flows);
   const observer = new ClockObserver();
-  const watch = [
+  const envelopes = [
     new ThinnedEnvelope(kernels, observer.forward, 1, rows),
     new ThinnedEnvelope(kernels, observer.reverse, -1, rows),
   ] as const;
-  const shorts = [0, 0];
+  const ways =
+    plan.ways.kind === "known" || plan.ways.kind === "one-way" ? null : new WayEvidence(kernels, matcher);
+  return { matcher, observer, envelopes, ways, packets };
+}
+
+/** Feeds the matcher to the captures' ends, or to where the trial or the number of intervals ends it. */
+async function takeAll(
+  options: PassOptions,
+  plan: PassPlan,
+  feed: PairFeed,
+  gathered: Gathered,
+): Promise<"done" | "abandoned" | "too-many"> {
+  const { matcher, envelopes } = gathered;
+  const { shiftNs } = feed.head;
+  const shorts: [number, number] = [0, 0];
   let taken = 0;
-  let { trial } = options;
+  let judged = false;
   for (let ticks = 1; ; ticks++) {
     const next = feed.next();
     const stride = next instanceof Promise ? await next : next;
@@ -122,49 +189,21 @@ export async function runPass(
     }
     const { side, batch, runs, from, to } = stride;
     matcher.takeRows(side, batch, runs, from, shiftNs[side]);
-    for (const direction of [1, 2] as const) {
-      const { sends, differences, count } = matcher.pairs(direction, alignNs);
-      watch[direction - 1]!.take(sends, differences, count);
-    }
+    const pairs = [matcher.pairs(1, plan.alignNs), matcher.pairs(2, plan.alignNs)] as const;
+    for (const way of [0, 1] as const)
+      envelopes[way].take(pairs[way].sends, pairs[way].differences, pairs[way].count);
+    gathered.ways?.take(...pairs);
     if ((ticks & 255) === 0) progress(options, feed);
-    if ((ticks & 63) === 0 && tooMany(options, matcher)) break;
-    if (!trial) continue;
+    if ((ticks & 63) === 0 && tooMany(options, matcher)) return "too-many";
     shorts[side] = stride.shorts;
     taken += to - from;
-    if (taken < trial.rows) continue;
-    if (!trial.stands(matcher, shorts[0]! + shorts[1]!)) {
-      await feed.cancel();
-      for (const envelope of watch) envelope.finish();
-      matcher.free();
-      return null;
-    }
-    trial = undefined;
+    if (judged || taken < TRIAL_ROWS) continue;
+    judged = true;
+    if (options.trial && !options.trial.stands(matcher, shorts[0] + shorts[1])) return "abandoned";
+    // Whether packets go both ways later is looked at when all are taken.
+    if (plan.gatherWays === "while-on-trial" && !gathered.ways?.bothWays) gathered.ways = null;
   }
-  if (tooMany(options, matcher)) {
-    const refused = tooManyIntervals(options, matcher, feed);
-    await feed.cancel();
-    for (const envelope of watch) envelope.finish();
-    matcher.free();
-    throw refused;
-  }
-  matcher.finish();
-  for (const envelope of watch) envelope.finish();
-  progress(options, feed);
-  const tail = await feed.finish();
-  return {
-    plan,
-    matcher,
-    before: tail.statistics[0],
-    after: tail.statistics[1],
-    observer,
-    outliers: { before: tail.outliers[0], after: tail.outliers[1] },
-    quality: { before: { report: () => tail.quality[0] }, after: { report: () => tail.quality[1] } },
-    epochStart,
-    originNs,
-    rereadable,
-    limited: tail.limited,
-    packets,
-  };
+  return tooMany(options, matcher) ? "too-many" : "done";
 }
 
 function tooMany({ epochNs }: PassOptions, matcher: ExactMatcher): boolean {

@@ -8,6 +8,8 @@ import type { Alignment } from "../clock/alignment.ts";
 import { type CorrectionMode, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { DelaySums } from "../match/flow-results.ts";
+import type { KnownWays } from "../match/matcher.ts";
+import type { DecidedBy } from "./ways.ts";
 
 /** How much of the captures a pass reads: the first packets of each, or everything. */
 export type Extent = { kind: "look-ahead"; rows: number } | { kind: "whole" };
@@ -19,11 +21,19 @@ export type Ways =
   /** From BEFORE to AFTER: settled. */
   | { kind: "one-way" }
   /** From BEFORE to AFTER where its first difference (after - before, as aligned) is at least this; else the other way. */
-  | { kind: "split"; atNs: number };
+  | { kind: "split"; atNs: number }
+  /** As an earlier pass has shown of each flow (ways.ts). */
+  | { kind: "known"; flows: KnownWays };
 
-export type ClockCorrection =
-  | { kind: "none" }
-  | { kind: "line"; offsetNs: number; slope: number; pivotNs: number };
+export type ClockCorrection = { kind: "none" } | ({ kind: "line" } & CorrectionLine);
+
+/** delay = difference - offset - slope * (time at AFTER - pivot); `reverseNs` less the other way. */
+export interface CorrectionLine {
+  offsetNs: number;
+  slope: number;
+  pivotNs: number;
+  reverseNs: number;
+}
 
 export interface PassPlan {
   /** Digest coverage that both captures can see. */
@@ -35,6 +45,8 @@ export interface PassPlan {
   /** How far BEFORE is read ahead of AFTER at most: long enough for what clocks behind BEFORE's show, short enough for the cache. */
   leadNs: number;
   extent: Extent;
+  /** How long what shows the ways of flows is gathered where hosts do not answer each other: an answer may come late. */
+  gatherWays: "while-on-trial" | "to-the-end";
   /** What earlier passes have settled. */
   settled: {
     /** Equal digests were looked for anywhere in both captures. */
@@ -55,6 +67,10 @@ export interface Directions {
   ways: Ways;
   /** Flows that answer each other; null where it was not looked at. */
   peers: number | null;
+  /** Hosts answer each other, and what that shows was not gathered. */
+  lateAnswers: boolean;
+  /** How the ways of flows were decided, where they were decided one by one. */
+  decidedBy: DecidedBy | null;
 }
 
 /** Whether the whole of both captures was searched for equal packets, and what it showed. */
@@ -80,8 +96,6 @@ export interface PlanWishes {
   mode: CorrectionMode;
   /** The coverage was given: it stays. */
   fixedCover: boolean;
-  /** Taps wait for the packets of a whole pass. */
-  watched: boolean;
 }
 
 export type Decision =
@@ -105,25 +119,21 @@ const MIN_PACKETS = 10;
 /** BEFORE is ahead of AFTER by at least this part of the lead (pair-feed.ts). */
 const SURE_LEAD = 4;
 
-export function firstPlan(cover: number, windowNs: number, extent: Extent): PassPlan {
+export function firstPlan(cover: number, windowNs: number): PassPlan {
   return {
     cover,
     alignNs: 0,
     ways: { kind: "split", atNs: 0 },
     correction: { kind: "none" },
     leadNs: Math.min(windowNs / 8, SHORT_LEAD_NS),
-    extent,
+    extent: { kind: "whole" },
+    gatherWays: "while-on-trial",
     settled: { alignment: false, noAnswers: false, correction: false },
   };
 }
 
-/** What is taken off a difference: offset + slope * (sent - pivot). */
-export function correctionLine(correction: ClockCorrection): {
-  offsetNs: number;
-  slope: number;
-  pivotNs: number;
-} {
-  return correction.kind === "line" ? correction : { offsetNs: 0, slope: 0, pivotNs: 0 };
+export function correctionLine(correction: ClockCorrection): CorrectionLine {
+  return correction.kind === "line" ? correction : { offsetNs: 0, slope: 0, pivotNs: 0, reverseNs: 0 };
 }
 
 export function sameWays(a: Ways, b: Ways): boolean {
@@ -152,7 +162,7 @@ export function nextPlan(plan: PassPlan, evidence: PassEvidence, wishes: PlanWis
       matchedPlan(known, evidence.directions, evidence.forward, wishes.windowNs);
     if (decision) return decision;
   }
-  if (plan.extent.kind === "look-ahead" && (evidence.limited || wishes.watched))
+  if (plan.extent.kind === "look-ahead" && evidence.limited)
     return { kind: "again", plan: { ...known, extent: { kind: "whole" } }, why: "extent" };
   return correctedPlan(known, evidence.verdict, wishes.mode) ?? { kind: "stands", plan: known };
 }
@@ -192,10 +202,11 @@ function alignedPlan(plan: PassPlan, alignment: AlignmentEvidence, windowNs: num
 /** A plan with other directions, clocks brought together or a longer lead, when matched packets show that it takes one. */
 export function matchedPlan(
   plan: PassPlan,
-  { ways }: Directions,
+  { ways, lateAnswers }: Directions,
   forward: DelaySums | null,
   windowNs: number,
 ): Decision | null {
+  if (lateAnswers) return { kind: "again", plan: { ...plan, gatherWays: "to-the-end" }, why: "directions" };
   if (!sameWays(ways, plan.ways)) return { kind: "again", plan: { ...plan, ways }, why: "directions" };
   // Packets that arrive, by their timestamps, before they are sent: BEFORE must be read further ahead for their order to be seen.
   const { minNs = 0, meanNs = 0 } = forward ?? {};
@@ -211,9 +222,9 @@ export function matchedPlan(
 
 function correctedPlan(plan: PassPlan, verdict: () => ClockVerdict, mode: CorrectionMode): Decision | null {
   if (plan.settled.correction || mode === "asis") return null;
-  const { offsetNs, slope, originNs } = correction(verdict(), mode);
+  const { offsetNs, slope, pivotNs, reverseNs } = correction(verdict(), mode);
   if (offsetNs === 0 && slope === 0) return null;
-  const line: ClockCorrection = { kind: "line", offsetNs, slope, pivotNs: originNs };
+  const line: ClockCorrection = { kind: "line", offsetNs, slope, pivotNs, reverseNs };
   const settled = { ...plan.settled, correction: true };
   return { kind: "again", plan: { ...plan, correction: line, settled }, why: "correction" };
 }

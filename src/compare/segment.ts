@@ -2,7 +2,7 @@
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { EdgeCounts, FlowResult, WaySums } from "../match/flow-results.ts";
 import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
-import { latencyOf, lessConstant } from "./latency.ts";
+import { latencyOf } from "./latency.ts";
 import type { SegmentReport } from "./report.ts";
 
 /** A run of unmatched packets at an end is only put down to the capture when loss would hardly have made it. */
@@ -14,8 +14,6 @@ export interface Way {
   way: "forward" | "reverse";
   report: SegmentReport;
   real: Record<keyof EdgeCounts, boolean>;
-  /** Taken off the delays that the matcher kept. */
-  constantNs: number;
 }
 
 /**
@@ -49,7 +47,6 @@ export function buildSegment(
   total: TotalResult,
   ambiguous: number,
   way: "forward" | "reverse",
-  constantNs = 0,
 ): Way {
   const forward = way === "forward";
   const { matched } = sums;
@@ -69,8 +66,7 @@ export function buildSegment(
   const counts = settle(sums, real, way);
   const sent = forward ? sums.sent : sums.received;
   const received = forward ? sums.received : sums.sent;
-  const measured = latencyOf(total.delay, total.histogram, total.jitterNs);
-  const latency = measured && lessConstant(measured, constantNs);
+  const latency = latencyOf(total.delay, total.histogram, total.jitterNs);
   const report: SegmentReport = {
     sent,
     received,
@@ -89,7 +85,7 @@ export function buildSegment(
     latency,
     ...(latency ? {} : { reason: noMatchReason(sent, received) }),
   };
-  return { way, report, real, constantNs };
+  return { way, report, real };
 }
 
 /** Counts of a flow, or of all, with the unmatched packets at the ends put where they belong. */

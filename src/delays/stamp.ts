@@ -1,5 +1,5 @@
 /**
- * Reference packets and probes on the wire: STAMP test packets (RFC 8762, unauthenticated, with the session id of RFC 8972) in UDP, so that
+ * Reference packets and probes on the wire: STAMP test packets (RFC 8762, with the session id of RFC 8972) in UDP, so that
  * routers and hosts that speak STAMP can send or serve them. Times are PTPv2 truncated (seconds and nanoseconds, Z bit set) where we send;
  * NTP times (Z clear) are understood too. All numbers big-endian.
  *
@@ -9,9 +9,25 @@
  *   12  u16  error estimate: S (synchronised), Z (PTP), scale (6 bits), multiplier (8): multiplier * 2^scale * 2^-32 s
  *   14  u16  session id
  *   16       zeros up to 44 bytes
+ *
+ * Authenticated (RFC 8762, section 4.2.2):
+ *
+ *    0  u32  sequence number
+ *    4       12 zero bytes
+ *   16       seconds, fraction, error estimate and session id, as above
+ *   28       68 zero bytes
+ *   96       the first 16 bytes of HMAC-SHA-256 over bytes 0 to 95
  */
+import { createHmac, timingSafeEqual } from "node:crypto";
+
 export const STAMP_PORT = 862;
 export const STAMP_BYTES = 44;
+export const AUTHENTICATED_STAMP_BYTES = 112;
+const COVERED_BYTES = 96;
+const CODE_BYTES = 16;
+/** Where the time lies. */
+const OPEN_TIME = 4;
+const AUTHENTICATED_TIME = 16;
 /** Seconds between 1900 and 1970. */
 const NTP_EPOCH = 2_208_988_800n;
 
@@ -27,11 +43,32 @@ export interface StampPacket {
 
 export function encodeStamp(packet: StampPacket, into: Buffer = Buffer.alloc(STAMP_BYTES)): Buffer {
   into.writeUInt32BE(packet.sequence >>> 0, 0);
-  into.writeUInt32BE(Number((packet.timeNs / 1_000_000_000n) & 0xffff_ffffn), 4);
-  into.writeUInt32BE(Number(packet.timeNs % 1_000_000_000n), 8);
-  into.writeUInt16BE(encodeError(packet), 12);
-  into.writeUInt16BE(packet.session & 0xffff, 14);
+  writeTime(packet, into, OPEN_TIME);
   return into;
+}
+
+/** The same in authenticated mode. */
+export function encodeAuthenticatedStamp(
+  packet: StampPacket,
+  key: Uint8Array,
+  into: Buffer = Buffer.alloc(AUTHENTICATED_STAMP_BYTES),
+): Buffer {
+  into.fill(0, 0, COVERED_BYTES);
+  into.writeUInt32BE(packet.sequence >>> 0, 0);
+  writeTime(packet, into, AUTHENTICATED_TIME);
+  codeOf(into, key).copy(into, COVERED_BYTES);
+  return into;
+}
+
+function writeTime(packet: StampPacket, into: Buffer, at: number): void {
+  into.writeUInt32BE(Number((packet.timeNs / 1_000_000_000n) & 0xffff_ffffn), at);
+  into.writeUInt32BE(Number(packet.timeNs % 1_000_000_000n), at + 4);
+  into.writeUInt16BE(encodeError(packet), at + 8);
+  into.writeUInt16BE(packet.session & 0xffff, at + 10);
+}
+
+function codeOf(packet: Uint8Array, key: Uint8Array): Buffer {
+  return createHmac("sha256", key).update(packet.subarray(0, COVERED_BYTES)).digest().subarray(0, CODE_BYTES);
 }
 
 function encodeError({ synchronised, errorNs }: StampPacket): number {
@@ -46,11 +83,22 @@ function encodeError({ synchronised, errorNs }: StampPacket): number {
 
 /** Null where the bytes are no STAMP packet: too short, or a time that no clock shows. */
 export function decodeStamp(bytes: Uint8Array, at = 0, length = bytes.length - at): StampPacket | null {
-  if (length < 16) return null;
-  const view = new DataView(bytes.buffer, bytes.byteOffset + at, length);
-  const error = view.getUint16(12);
-  const seconds = BigInt(view.getUint32(4));
-  const fraction = view.getUint32(8);
+  if (length < OPEN_TIME + 12) return null;
+  return readTime(new DataView(bytes.buffer, bytes.byteOffset + at, length), OPEN_TIME);
+}
+
+/** In authenticated mode; null also where the code is not the key's. */
+export function decodeAuthenticatedStamp(bytes: Uint8Array, key: Uint8Array): StampPacket | null {
+  if (bytes.length < AUTHENTICATED_STAMP_BYTES) return null;
+  const code = bytes.subarray(COVERED_BYTES, COVERED_BYTES + CODE_BYTES);
+  if (!timingSafeEqual(code, codeOf(bytes, key))) return null;
+  return readTime(new DataView(bytes.buffer, bytes.byteOffset, bytes.length), AUTHENTICATED_TIME);
+}
+
+function readTime(view: DataView, at: number): StampPacket | null {
+  const error = view.getUint16(at + 8);
+  const seconds = BigInt(view.getUint32(at));
+  const fraction = view.getUint32(at + 4);
   let timeNs: bigint;
   if ((error & 0x4000) !== 0) {
     if (fraction >= 1_000_000_000) return null;
@@ -64,7 +112,7 @@ export function decodeStamp(bytes: Uint8Array, at = 0, length = bytes.length - a
   return {
     sequence: view.getUint32(0),
     timeNs,
-    session: view.getUint16(14),
+    session: view.getUint16(at + 10),
     synchronised: (error & 0x8000) !== 0,
     // RFC 4656: a multiplier of 0 makes the estimate void.
     errorNs: multiplier === 0 ? null : (multiplier * 2 ** scale * 1e9) / 2 ** 32,

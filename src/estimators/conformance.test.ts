@@ -4,11 +4,11 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { runBothEnds } from "../../tests/support/both-ends.ts";
 import { type HostileRow, hostileRows, toBatches, withReferences } from "../../tests/support/hostile-rows.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { binomialCdf } from "../base/math/special.ts";
+import { runBothEnds } from "../evaluate/both-ends.ts";
 import type { Scenario } from "../simulate/scenario.ts";
 import type {
   Estimator,

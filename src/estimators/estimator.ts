@@ -23,6 +23,7 @@ export interface NoAnswer {
     | "not-in-sketch"
     | "foreign-packets"
     | "overflow"
+    | "partly-answered"
     | "not-supported";
   text: string;
 }
@@ -202,6 +203,8 @@ export interface ParameterSpec {
   max?: number;
   /** Changes only how an answer is computed, not the sketch: may differ between tap and question. */
   queryOnly?: boolean;
+  /** Newer than records that are about: written only where it is not the default, so that those stay comparable. */
+  isNew?: boolean;
   help: string;
 }
 
@@ -262,6 +265,8 @@ export interface FlowListing<P extends ParameterValues = ParameterValues> {
   /** Kept at the sender too, which has seen every packet; false: at the receiver alone, where flows that were lost whole are missing. */
   readonly atSender: boolean;
   read(sealed: SealedEpoch, parameters: P): KnownFlows;
+  /** Parameters that keep every flow, for where memory is no matter; those that were given on purpose stay. */
+  keepAll?(parameters: P, given: ReadonlySet<string>): P;
 }
 
 /** Payloads answer for single packets. Only the parts in need are read, in place: records keep the payload unpacked. */

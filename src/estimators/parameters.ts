@@ -42,10 +42,10 @@ export function defaultParameters(specs: readonly ParameterSpec[]): ParameterVal
   return Object.fromEntries(specs.map((spec) => [spec.name, spec.default]));
 }
 
-/** The canonical text: every parameter, in the order of the specs. Query-only ones are left out on request. */
+/** The canonical text: every parameter, in the order of the specs, new ones where they are not the default. Query-only ones are left out on request. */
 export function formatParameters(estimator: Estimator, values: ParameterValues, sketchOnly = false): string {
   return estimator.parameters
-    .filter((s) => !(sketchOnly && s.queryOnly))
+    .filter((s) => !(sketchOnly && s.queryOnly) && !(s.isNew && values[s.name] === s.default))
     .map((s) => {
       const v = values[s.name]!;
       return `${s.name}=${Array.isArray(v) ? v.join("/") : String(v)}`;

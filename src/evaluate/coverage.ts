@@ -83,7 +83,7 @@ export async function measureCoverage(
     const flows = flowsByText(truth);
     for (const [estimator, told] of Object.entries(answer.estimates)) {
       const exact = { packets: truth.packets, meanNs: truth.meanNs, stdevNs: truth.stdevNs };
-      judge(tally(estimator, "segment"), told, exact, told.coverage);
+      judge(tally(estimator, "segment"), told, exact, told.answered.share);
     }
     for (const group of answer.groups) {
       const flow = flows.get(group.text);
@@ -94,7 +94,7 @@ export async function measureCoverage(
         meanNs: truth.flowMeanNs[flow]!,
         stdevNs: truth.flowStdevNs[flow]!,
       };
-      judge(tally(group.estimator, classOf(exact.packets)), group, exact, group.coverage);
+      judge(tally(group.estimator, classOf(exact.packets)), group, exact, group.answered.share);
     }
   }
   const rows = [...tallies.values()].map(({ widths, ...row }) => ({

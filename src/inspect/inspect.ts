@@ -3,11 +3,11 @@
  * pass, bounded memory: identification fields are judged on the first two million IPv4 packets.
  */
 import { Kernels } from "../base/kernels.ts";
-import { FLAG, META_HIGH } from "../capture/batch.ts";
+import { FLAG, META_HIGH, type PacketBatch } from "../capture/batch.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { linkName } from "../capture/format/link-names.ts";
-import { CaptureReader } from "../capture/reader.ts";
+import { CaptureReader, type CaptureStatistics } from "../capture/reader.ts";
 import { lastBelieved, OutlierCounter, outlierText } from "../capture/timestamp-trust.ts";
 import { TimestampQuality } from "../clock/timestamp-quality.ts";
 import { DistinctKeys, keyOf } from "./distinct-keys.ts";
@@ -72,61 +72,103 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
     inner: options.inner ?? false,
     filter: options.filter === undefined ? undefined : compileFilter(options.filter, kernels),
   });
-  const flows = kernels.call.flowsNew(8) >>> 0;
-  const ids = kernels.alloc(reader.batch.capacity * 4);
-  const perFlow: number[] = [];
-  const lastIpid: number[] = [];
-  const identification = new Identification();
-  const perInterface = new Map<number, number>();
-  const protocols = new Map<number, number>();
-  let quality: TimestampQuality | null = null;
-  const outlierCounter = new OutlierCounter(OUTLIER_NS);
-  let ipv6 = 0;
-  let fragments = 0;
-  let rows = 0;
-  let ticks = 0;
-  while (await reader.next()) {
-    const { batch } = reader;
-    quality ??= new TimestampQuality({ originNs: reader.originNs ?? 0n });
-    quality.observe(batch.timeNs, batch.count);
-    outlierCounter.observe(batch.timeNs, batch.count, quality.takeBackNs());
-    kernels.call.flowsAssign(flows, batch.address, ids);
+  const seen = new SeenPackets(kernels, reader.batch.capacity);
+  try {
+    for (let ticks = 1; await reader.next(); ticks++) {
+      seen.take(reader.batch, reader.originNs ?? 0n);
+      if ((ticks & 255) === 0)
+        options.onProgress?.(reader.source.consumed(), reader.source.size, seen.packets);
+    }
+    return report(reader.statistics(), reader.source.compressed, seen);
+  } finally {
+    reader.close();
+    reader.free();
+  }
+}
+
+/** What the packets add up to, batch by batch. */
+class SeenPackets {
+  readonly #kernels: Kernels;
+  readonly #flows: number;
+  readonly #ids: number;
+  readonly #perFlow: number[] = [];
+  readonly #lastIpid: number[] = [];
+  readonly #protocols = new Map<number, number>();
+  readonly identification = new Identification();
+  readonly perInterface = new Map<number, number>();
+  readonly outliers = new OutlierCounter(OUTLIER_NS);
+  quality: TimestampQuality | null = null;
+  packets = 0;
+  ipv6 = 0;
+  fragments = 0;
+
+  constructor(kernels: Kernels, rows: number) {
+    this.#kernels = kernels;
+    this.#flows = kernels.call.flowsNew(8) >>> 0;
+    this.#ids = kernels.alloc(rows * 4);
+  }
+
+  take(batch: PacketBatch, originNs: bigint): void {
     const { meta, flags, iface, ipid, digest, addrA, count } = batch;
-    const flowIds = kernels.u32.subarray(ids >>> 2, (ids >>> 2) + count);
+    this.quality ??= new TimestampQuality({ originNs });
+    this.quality.observe(batch.timeNs, count);
+    this.outliers.observe(batch.timeNs, count, this.quality.takeBackNs());
+    this.#kernels.call.flowsAssign(this.#flows, batch.address, this.#ids);
+    const flowIds = this.#kernels.u32.subarray(this.#ids >>> 2, (this.#ids >>> 2) + count);
     for (let i = 0; i < count; i++) {
       const high = meta[2 * i + 1]!;
-      const v6 = (high & META_HIGH.ipv6) !== 0;
-      if (v6) ipv6++;
-      if ((flags[i]! & FLAG.fragment) !== 0) fragments++;
       const proto = high & 0xff;
-      protocols.set(proto, (protocols.get(proto) ?? 0) + 1);
-      perInterface.set(iface[i]!, (perInterface.get(iface[i]!) ?? 0) + 1);
       const flow = flowIds[i]!;
-      perFlow[flow] = (perFlow[flow] ?? 0) + 1;
-      if (!v6) {
-        const step = lastIpid[flow] === undefined ? null : (ipid[i]! - lastIpid[flow]! + 65_536) % 65_536;
-        lastIpid[flow] = ipid[i]!;
-        identification.ipid(ipid[i]!, step, addrA[2 * i]!, addrA[2 * i + 1]!, proto);
+      if ((flags[i]! & FLAG.fragment) !== 0) this.fragments++;
+      increase(this.#protocols, proto);
+      increase(this.perInterface, iface[i]!);
+      this.#perFlow[flow] = (this.#perFlow[flow] ?? 0) + 1;
+      if ((high & META_HIGH.ipv6) !== 0) this.ipv6++;
+      else {
+        const step = this.#ipidStep(flow, ipid[i]!);
+        this.identification.ipid(ipid[i]!, step, addrA[2 * i]!, addrA[2 * i + 1]!, proto);
       }
-      identification.digest(digest[2 * i]!, digest[2 * i + 1]!);
+      this.identification.digest(digest[2 * i]!, digest[2 * i + 1]!);
     }
-    rows += count;
-    if ((++ticks & 255) === 0) {
-      options.onProgress?.(reader.source.consumed(), reader.source.size, rows);
-    }
+    this.packets += count;
   }
-  const s = reader.statistics();
-  const { compressed } = reader.source;
-  const hostPairs = countHostPairs(kernels, flows);
-  reader.close();
-  reader.free();
-  const outliers = outlierCounter.report();
+
+  /** From the IPID of the flow's packet before; null for its first. */
+  #ipidStep(flow: number, ipid: number): number | null {
+    const before = this.#lastIpid[flow];
+    this.#lastIpid[flow] = ipid;
+    return before === undefined ? null : (ipid - before + 65_536) % 65_536;
+  }
+
+  flows(): InspectReport["flows"] {
+    return {
+      fiveTuples: this.#perFlow.length,
+      hostPairs: countHostPairs(this.#kernels, this.#flows),
+      largestPackets: this.#perFlow.reduce((maximum, n) => Math.max(maximum, n), 0),
+      singlePackets: this.#perFlow.filter((n) => n === 1).length,
+    };
+  }
+
+  protocols(): InspectReport["protocols"] {
+    return [...this.#protocols]
+      .map(([proto, packets]) => ({ proto, packets }))
+      .sort((a, b) => b.packets - a.packets);
+  }
+}
+
+function increase(counts: Map<number, number>, key: number): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}
+
+function report(s: CaptureStatistics, compressed: boolean, seen: SeenPackets): InspectReport {
+  const outliers = seen.outliers.report();
   const largestNs = s.firstNs !== null && s.lastNs !== null ? Number(s.lastNs - s.firstNs) : null;
   const durationNs = largestNs === null ? null : lastBelieved(outliers, largestNs);
-  const lastNs = durationNs === null ? null : s.firstNs! + BigInt(Math.round(durationNs));
+  const lastNs =
+    durationNs === null || s.firstNs === null ? null : s.firstNs + BigInt(Math.round(durationNs));
+  const warnings = [...s.warnings];
   if (outliers.count > 0)
-    s.warnings.push(`${outlierText(outliers)}: the capture's time and rates are told without`);
-  const listed = s.interfaces.length > 0 ? s.interfaces : [...perInterface.keys()].sort().map(erfInterface);
+    warnings.push(`${outlierText(outliers)}: the capture's time and rates are told without`);
   return {
     format: "hoptime.inspect/1",
     file: s.file,
@@ -134,42 +176,40 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
     compressed,
     packets: s.packets,
     ipPackets: s.ipPackets,
-    ipv6Packets: ipv6,
-    fragments,
+    ipv6Packets: seen.ipv6,
+    fragments: seen.fragments,
     bytes: s.bytes,
     firstNs: s.firstNs?.toString() ?? null,
     lastNs: lastNs?.toString() ?? null,
     durationNs,
-    points: listed.map((p) => ({
-      index: p.index,
-      name: p.name ?? p.description,
-      link: linkName(p.link),
-      snapLength: p.snapLength,
-      resolution: p.resolution,
-      packets: perInterface.get(p.index) ?? 0,
-      dropped: p.dropped,
-    })),
+    points: pointsOf(s, seen.perInterface),
     skipped: s.skipped,
     dropped: s.dropped,
-    flows: {
-      fiveTuples: perFlow.length,
-      hostPairs,
-      largestPackets: perFlow.reduce((maximum, n) => Math.max(maximum, n), 0),
-      singlePackets: perFlow.filter((n) => n === 1).length,
-    },
-    protocols: [...protocols]
-      .map(([proto, packets]) => ({ proto, packets }))
-      .sort((a, b) => b.packets - a.packets),
-    ipid: identification.ipidReport(),
-    identity: identification.identityReport(s.shorts[0]?.[0] ?? null),
-    timestamps: (quality ?? new TimestampQuality()).report(),
+    flows: seen.flows(),
+    protocols: seen.protocols(),
+    ipid: seen.identification.ipidReport(),
+    identity: seen.identification.identityReport(s.shorts[0]?.[0] ?? null),
+    timestamps: (seen.quality ?? new TimestampQuality()).report(),
     rates:
       durationNs !== null && durationNs > 0
         ? { packetsPerSecond: (s.packets / durationNs) * 1e9, bitsPerSecond: (s.bytes * 8e9) / durationNs }
         : null,
     partial: s.partial,
-    warnings: s.warnings,
+    warnings,
   };
+}
+
+function pointsOf(s: CaptureStatistics, perInterface: ReadonlyMap<number, number>): InspectReport["points"] {
+  const listed = s.interfaces.length > 0 ? s.interfaces : [...perInterface.keys()].sort().map(erfInterface);
+  return listed.map((p) => ({
+    index: p.index,
+    name: p.name ?? p.description,
+    link: linkName(p.link),
+    snapLength: p.snapLength,
+    resolution: p.resolution,
+    packets: perInterface.get(p.index) ?? 0,
+    dropped: p.dropped,
+  }));
 }
 
 function erfInterface(index: number) {

@@ -26,8 +26,8 @@ export interface MatcherOptions {
   epochStartNs: number;
   /** Flows whose first difference is at least this go from BEFORE to AFTER; -Infinity: all do. */
   thresholdNs: number;
-  /** Clock correction: delay = difference - offsetNs - slope * (send - pivotNs). */
-  correction: { offsetNs: number; slope: number; pivotNs: number };
+  /** Clock correction: delay = difference - offsetNs - slope * (time at AFTER - pivotNs), and reverseNs less the other way. */
+  correction: { offsetNs: number; slope: number; pivotNs: number; reverseNs?: number };
   /** Time before the first packet of either side. */
   startNs: number;
   /** How far one side may be read ahead of the other. */
@@ -51,6 +51,23 @@ export interface TotalResult {
   histogram: LogHistogram;
 }
 
+/** Pairs of one direction: addresses of columns, each as long as `count`. */
+export interface MatchedPairs {
+  /** f64: times at BEFORE. */
+  sends: number;
+  /** f64: after - before. */
+  differences: number;
+  /** u32: the flow's number | how its time to live changed << 30 (1: lower at AFTER, 2: higher). */
+  flows: number;
+  count: number;
+}
+
+/** Flows whose way is known: ten words of key each, and 1 (BEFORE to AFTER), 2 (the other way) or 0 (not known). */
+export interface KnownWays {
+  keys: Uint32Array;
+  ways: Uint8Array;
+}
+
 /** An interval that holds packets. */
 export interface IntervalResult {
   /** Intervals from the first one's start to its own. */
@@ -65,6 +82,7 @@ export interface IntervalResult {
 const HISTOGRAM_BIAS = matchStateConstants.HISTOGRAM_MIDDLE;
 /** A key, and two words beside it. */
 const SCRATCH_BYTES = 48;
+const KEY_WORDS = 10;
 
 export class ExactMatcher {
   readonly flows: FlowResults;
@@ -99,13 +117,14 @@ export class ExactMatcher {
   }
 
   #configure(options: MatcherOptions): void {
-    const { offsetNs, slope, pivotNs } = options.correction;
+    const { offsetNs, slope, pivotNs, reverseNs = 0 } = options.correction;
     const settings = {
       window: options.windowNs,
       epoch: options.epochNs,
       epochStart: options.epochStartNs,
       threshold: options.thresholdNs,
       offset: offsetNs,
+      back: reverseNs,
       slope,
       pivot: pivotNs,
       slack: options.slackNs,
@@ -126,13 +145,13 @@ export class ExactMatcher {
    * Pairs of one direction that the last `takeRows` found: addresses of their times at BEFORE and of the differences (after - before) as f64, the latter
    * uncorrected but for `addNs`, which is added once.
    */
-  pairs(direction: 1 | 2, addNs: number): { sends: number; differences: number; count: number } {
+  pairs(direction: 1 | 2, addNs: number): MatchedPairs {
     const { call, f64 } = this.#kernels;
     const count = call.matchPairCount(this.#match, direction) >>> 0;
     const sends = call.matchPairs(this.#match, direction) >>> 0;
     const differences = sends + matchStateConstants.PAIR_RAW * this.#rows;
     if (addNs !== 0) for (let i = 0; i < count; i++) f64[(differences >>> 3) + i]! += addNs;
-    return { sends, differences, count };
+    return { sends, differences, flows: sends + matchStateConstants.PAIR_FLOW * this.#rows, count };
   }
 
   /** One side has no more packets; `lastNs`: its last time, null where it had none. */
@@ -204,6 +223,38 @@ export class ExactMatcher {
       from = id + 1;
       maximum = 0xffff_ffff;
     }
+  }
+
+  /** Flows go the way that is known of them, before any packet is taken. */
+  direct({ keys, ways }: KnownWays): void {
+    const { call } = this.#kernels;
+    for (let i = 0; i < ways.length; i++) {
+      const way = ways[i]!;
+      if (way === 0) continue;
+      this.#kernels.u32.set(keys.subarray(KEY_WORDS * i, KEY_WORDS * (i + 1)), this.#scratch >>> 2);
+      call.statsDirect(this.#stats, this.#scratch, way);
+    }
+  }
+
+  /** A batch's rows that were kept (plane 0 of `select`) and go this way stay kept. `runs`: their keys, as the matcher was fed. */
+  selectWay(batch: PacketBatch, runs: KeyRuns, way: 1 | 2): void {
+    this.#kernels.call.statsSelect(this.#stats, batch.address, runs.address, runs.count, way);
+  }
+
+  /** Flows with matched packets between hosts that have some in the other order, too, and a few others; up to `most`. */
+  bothWays(most: number): Uint32Array {
+    const kernels = this.#kernels;
+    const room = Math.min(most, this.flowCount);
+    if (room === 0) return new Uint32Array(0);
+    const bits = Math.min(24, Math.max(12, Math.ceil(Math.log2(this.flowCount)) + 5));
+    const maps = kernels.alloc(2 << (bits - 3));
+    kernels.u8.fill(0, maps, maps + (2 << (bits - 3)));
+    const out = kernels.alloc(4 * room);
+    const n = kernels.call.statsBothWays(this.#stats, maps, bits, out, room) >>> 0;
+    const ids = kernels.u32.slice(out >>> 2, (out >>> 2) + n);
+    kernels.free(maps);
+    kernels.free(out);
+    return ids;
   }
 
   /** A flow that never matched goes against the one that it answers. */

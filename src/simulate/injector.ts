@@ -54,6 +54,9 @@ export async function* inject(
     (BigInt(p.sourcePort ?? 862) << 16n) |
     BigInt(p.targetPort ?? 862);
   const addr = (BigInt(p.source ?? NET1) << 32n) | BigInt(p.target ?? NET2);
+  const length = p.wireLength ?? 64;
+  const packet =
+    kernels.call.simInjectedNew(BigInt(identity.seed), meta, addr, length, SIMULATED_FLAG.reference) >>> 0;
   let number = BigInt(identity.kind) << 56n;
   try {
     for await (const batch of batches) {
@@ -65,22 +68,13 @@ export async function* inject(
       const view = kernels.f64.subarray(times >>> 3, (times >>> 3) + batch.count);
       view.fill(Number.NaN);
       injector.inspect(batch, view, times);
-      const injected = kernels.call.simInject(
-        batch.address,
-        times,
-        out.address,
-        number,
-        BigInt(identity.seed),
-        meta,
-        addr,
-        p.wireLength ?? 64,
-        SIMULATED_FLAG.reference,
-      ) as number;
+      const injected = kernels.call.simInject(batch.address, times, out.address, number, packet);
       number += BigInt(injected >>> 0);
       yield out;
     }
   } finally {
     out?.free();
     if (times) kernels.free(times);
+    kernels.free(packet);
   }
 }

@@ -55,10 +55,10 @@ export class PcapWriter {
   packets = 0;
   readonly #kernels: Kernels;
   readonly #fd: number;
-  readonly #seed: bigint;
   readonly #options: Required<PcapOptions>;
   readonly #buffer: number;
-  readonly #used: number;
+  /** How frames are written, in kernel memory. */
+  readonly #frames: number;
   readonly #payloads: OwnPayloads | null;
 
   /** `seed` is the simulation's: packet numbers are read back from the digests with it. */
@@ -72,7 +72,6 @@ export class PcapWriter {
     this.#kernels = kernels;
     this.#payloads = payloads;
     this.path = path;
-    this.#seed = BigInt(seed);
     this.#options = {
       link: options.link ?? "raw",
       snapLength: options.snapLength ?? DEFAULT_SNAP_LENGTH,
@@ -101,30 +100,22 @@ export class PcapWriter {
     header.setUint32(20, LINK[this.#options.link], true);
     writeSync(this.#fd, new Uint8Array(header.buffer));
     this.#buffer = kernels.alloc(BUFFER_BYTES);
-    this.#used = kernels.alloc(4);
+    const { originNs, link } = this.#options;
+    this.#frames =
+      kernels.call.simFramesNew(originNs, BigInt(seed), snapLength, link === "ethernet" ? 1 : 0) >>> 0;
   }
 
   /** Appends the packets of a batch with the times it has. Its keys must not have been masked. */
   write(batch: PacketBatch): void {
-    const { link, snapLength, originNs } = this.#options;
     const kernels = this.#kernels;
     this.packets += batch.count;
     for (let row = 0; row < batch.count; ) {
       const first = row;
-      row = kernels.call.simFrames(
-        batch.address,
-        row,
-        this.#buffer,
-        this.#buffer + BUFFER_BYTES,
-        this.#used,
-        originNs,
-        snapLength,
-        link === "ethernet" ? 1 : 0,
-        this.#seed,
-      );
+      const { address } = batch;
+      row = kernels.call.simFrames(this.#frames, address, row, this.#buffer, this.#buffer + BUFFER_BYTES);
       if (this.#payloads) this.#timestamp(this.#payloads, batch, first, row);
       let at = this.#buffer;
-      const end = at + kernels.u32[this.#used >>> 2]!;
+      const end = at + kernels.call.simFramesUsed(this.#frames);
       while (at < end) at += writeSync(this.#fd, kernels.u8, at, end - at);
     }
   }
@@ -152,6 +143,6 @@ export class PcapWriter {
   close(): void {
     closeSync(this.#fd);
     this.#kernels.free(this.#buffer);
-    this.#kernels.free(this.#used);
+    this.#kernels.free(this.#frames);
   }
 }

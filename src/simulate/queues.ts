@@ -1,5 +1,6 @@
 /** First-in first-out queues (DropTail, RED), alone with cross traffic, or several in parallel (ECMP, switch fabric). */
 import { UsageError } from "../base/errors.ts";
+import { FifoLayout } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { CrossFeed } from "./cross-feed.ts";
 import { writeFields } from "./keys.ts";
@@ -13,8 +14,7 @@ import {
   solveRate,
 } from "./stage.ts";
 
-// Fifo of kernels/simulate/queue.ts: statistics, in f64 positions from its start.
-const FIFO = { packets: 14, bytes: 15, tailDrops: 16, redDrops: 17, longest: 19, busyNs: 20 } as const;
+type FifoCount = "packets" | "bytes" | "tailDrops" | "redDrops" | "longest" | "busyNs";
 
 class Fifo {
   readonly address: number;
@@ -46,8 +46,8 @@ class Fifo {
     kernels.call.simFifoStart(this.address, BigInt(context.seed), BigInt(stream));
   }
 
-  read(name: keyof typeof FIFO): number {
-    return this.#kernels.f64[(this.address >>> 3) + FIFO[name]]!;
+  read(name: FifoCount): number {
+    return this.#kernels.f64[(this.address + FifoLayout[name]) >>> 3]!;
   }
 
   free(): void {
@@ -56,7 +56,7 @@ class Fifo {
 }
 
 function fifoStatistics(context: StageContext, kind: Hop["kind"], queues: Fifo[]): HopStatistics {
-  const sum = (name: keyof typeof FIFO) => queues.reduce((total, q) => total + q.read(name), 0);
+  const sum = (name: FifoCount) => queues.reduce((total, q) => total + q.read(name), 0);
   return {
     ...BLANK,
     hop: context.hop,

@@ -19,7 +19,7 @@ import {
 import { checkedValue } from "../base/schema.ts";
 import type { Scenario } from "./scenario.ts";
 
-/** 100 bytes and more each in the kernel: 100 M flows would not fit its 4 GiB. */
+/** 36 bytes each in the kernel, and a minute to draw them all. */
 const MAX_FLOWS = 20_000_000;
 /** Packets that a queue may hold, 16 bytes each. */
 const MAX_QUEUE = 10_000_000;

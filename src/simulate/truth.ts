@@ -2,24 +2,19 @@
  * The truth per flow, for any flow key: packets, lost packets, sum and sum of squares of the delays (whole ns). The tables live in
  * kernel memory; `free` when done.
  */
+import { FlowTruthBytes, FlowTruthLayout } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type FlowKey, FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 
-// Entry of kernels/simulate/truth.ts, in f64 positions.
-const WORDS = 15;
-const AT = {
-  sent: 6,
-  lost: 7,
-  sum: 8,
-  squares: 9,
-  minimum: 10,
-  maximum: 11,
-  bytes: 12,
-  first: 13,
-  last: 14,
-} as const;
+/** Numbers of a flow, f64 each. */
+type FlowNumber = Exclude<
+  keyof typeof FlowTruthLayout,
+  "hash" | "meta" | "addrA" | "addrB" | "addrC" | "addrD"
+>;
+/** Eight bytes each. */
+const WORDS = FlowTruthBytes / 8;
 
 export interface FlowTruth {
   key: FlowKey;
@@ -75,11 +70,11 @@ export class FlowTruthTable {
   }
 
   /** One number per flow, in the order flows first appeared: what loops over all flows want. */
-  column(name: keyof typeof AT): Float64Array {
-    const start = this.#start() >>> 3;
+  column(name: FlowNumber): Float64Array {
+    const start = (this.#start() + FlowTruthLayout[name]) >>> 3;
     const from = this.#kernels.f64;
     const out = new Float64Array(this.size);
-    for (let i = 0; i < out.length; i++) out[i] = from[start + i * WORDS + AT[name]]!;
+    for (let i = 0; i < out.length; i++) out[i] = from[start + i * WORDS]!;
     return out;
   }
 
@@ -100,7 +95,7 @@ export class FlowTruthTable {
 
   flow(i: number): FlowTruth {
     const start = this.#start() + i * 8 * WORDS;
-    const number = (name: keyof typeof AT) => this.#kernels.f64[(start >>> 3) + AT[name]]!;
+    const number = (name: FlowNumber) => this.#kernels.f64[(start + FlowTruthLayout[name]) >>> 3]!;
     const words = this.#kernels.u32.slice(start >>> 2, (start >>> 2) + 12);
     const packets = number("sent") - number("lost");
     const mean = packets > 0 ? number("sum") / packets : null;

@@ -299,7 +299,7 @@ describe("the commands", () => {
         return lines.join("");
       };
       const flow = JSON.parse(await query("--flow", sent[0]!.text, "--json"));
-      expect(flow).toMatchObject({ format: "hoptime.answer/1", multi: 0, missing: 0 });
+      expect(flow).toMatchObject({ format: "hoptime.packet-answer/1", multi: 0, missing: 0 });
       expect(await query("--packet", digests[100]!, digests[101]!)).toContain(digests[100]!);
       expect(await query("--capture", before, "--filter", "udp", "--group", "prefix/16")).toContain(
         "10.1.0.0/16 > 10.9.0.0/16",

@@ -104,7 +104,7 @@ describe("the command line", () => {
       );
       expect(run.status).toBe(2);
       expect(run.stderr).toBe(
-        "hoptime: standard output: no space left on device; what was written is not whole\n",
+        "hoptime: standard output: no space left on device; the output is incomplete\n",
       );
     }
     const page = hoptime(["compare", DEMO.before, DEMO.after, "--html", "/dev/full"]);

@@ -91,7 +91,7 @@ describe("lda beside the exact match", () => {
     expect(relative.lda.meanNs).toBeLessThan(100e6);
   });
 
-  test("withholds a mean that mixes two directions, and finds it with a filter", async () => {
+  test("answers for each direction by itself, and as with a filter for one", async () => {
     const { before, after } = demoPair();
     // TCP goes the other way.
     const back = (f: Frame) => f.data.readUInt16BE(12) === 0x0800 && f.data[23] === 6;
@@ -103,10 +103,14 @@ describe("lda beside the exact match", () => {
     };
     const mixed = await estimate(pair);
     expect(mixed.report.reverse).not.toBeNull();
-    expect(mixed.lda).toMatchObject({ meanNs: null, lowNs: null, stdevNs: null, relativeError: null });
-    expect(mixed.lda.reason).toMatch(/go the other way.*‘filter’/);
+    expectAgreement(mixed);
+    const { reverse } = mixed.lda;
+    expect(reverse!.exactMeanNs).toBe(mixed.report.reverse!.latency!.meanNs);
+    expect(reverse!.exactMeanNs).toBeGreaterThan(reverse!.lowNs!);
+    expect(reverse!.exactMeanNs).toBeLessThan(reverse!.highNs!);
     const oneWay = await estimate({ ...pair, filter: "not tcp" });
     expectAgreement(oneWay);
+    expect(oneWay.lda.meanNs).toBe(mixed.lda.meanNs);
   });
 
   test("has no answer without packets, and says so", async () => {

@@ -112,13 +112,6 @@ describe("compare in two threads", () => {
     expect(told.at(-1)).toBeGreaterThan(1.9 * PACKETS);
   });
 
-  test("taps that watch batches are served in this thread", async () => {
-    let rows = 0;
-    const options = { ...pair, parallel: true, onRestart: () => (rows = 0) };
-    await compareCaptures({ ...options, onBatch: (_, batch) => (rows += batch.count) });
-    expect(rows).toBeGreaterThan(1.9 * PACKETS);
-  });
-
   test("is for large files only, and not for standard input", () => {
     expect(worthParallel(pair.before, pair.after)).toBe(false);
     expect(worthParallel("-", pair.after)).toBe(false);

@@ -12,9 +12,9 @@ import type { EstimateReport } from "../../src/compare/estimate-report.ts";
 import { compareWithEstimates } from "../../src/compare/estimates.ts";
 import { colate } from "../../src/estimators/colate/colate.ts";
 import { parseParameters } from "../../src/estimators/parameters.ts";
+import { runFlows, scoreFlows } from "../../src/evaluate/flow-runs.ts";
 import { independentFlows, referenceQueue } from "../../src/simulate/presets.ts";
 import { ROOT } from "../support/demo-captures.ts";
-import { runFlows, scoreFlows } from "../support/flow-runs.ts";
 
 const SEEDS = 20;
 const kernels = new Kernels();

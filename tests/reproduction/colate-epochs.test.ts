@@ -6,16 +6,17 @@ import { DEFAULT_SEED } from "../../src/capture/reader.ts";
 import { Combination } from "../../src/collect/combine.ts";
 import { estimatePair, isRefusal, readPair } from "../../src/collect/estimate.ts";
 import { pairRecords } from "../../src/collect/pair.ts";
+import { receivedRecord } from "../../src/collect/record-handle.ts";
 import type { EpochRecord } from "../../src/epoch/record.ts";
 import { colate } from "../../src/estimators/colate/colate.ts";
 import { isNoAnswer } from "../../src/estimators/estimator.ts";
 import { flowTable } from "../../src/estimators/flows/flows.ts";
 import { parseParameters } from "../../src/estimators/parameters.ts";
+import { arrive } from "../../src/evaluate/both-ends.ts";
 import { PointObserver } from "../../src/observe/observer.ts";
 import type { Scenario } from "../../src/simulate/scenario.ts";
 import { simulate } from "../../src/simulate/simulate.ts";
 import { FlowTruthTable } from "../../src/simulate/truth.ts";
-import { arrive } from "../support/both-ends.ts";
 
 const ORIGIN = 1_700_000_000_000_000_000n;
 
@@ -47,16 +48,6 @@ async function observe(scenario: Scenario, text: string) {
   return { records, of, truth };
 }
 
-function entriesOf(records: readonly EpochRecord[]) {
-  return records.map((record, i) => ({
-    entry: {
-      ...{ file: `${record.point}${i}`, point: record.point, segment: "", estimator: record.estimator },
-      ...{ role: record.role, epoch: record.epoch },
-    },
-    record,
-  }));
-}
-
 describe("vectors that would overflow", () => {
   // 2^(24-1) ns hold 838 delays of 10 us in a counter; a second has 2,500 packets of the largest flow in each of its two.
   const text = "n=2048,m=2,vectors=1,b=24,delay=10000";
@@ -73,31 +64,28 @@ describe("vectors that would overflow", () => {
     timeout: 30_000,
   }, async () => {
     const { of } = await observe(scenario, text);
-    const senders = entriesOf(of("colate", "A"));
-    const receivers = entriesOf(of("colate", "B"));
+    const senders = of("colate", "A");
+    const receivers = of("colate", "B");
     expect(senders.length).toBeGreaterThan(3);
     const { pairs, unpaired } = pairRecords(
-      senders.map((s) => s.entry),
-      receivers.map((r) => r.entry),
+      senders.map((s) => receivedRecord(s)),
+      receivers.map((r) => receivedRecord(r)),
     );
     expect(unpaired).toEqual([]);
     const shared = pairs.filter((p) => p.senders.length === 1 && p.receivers.length === 1);
     expect(shared.length / pairs.length).toBeGreaterThan(0.7);
-    const source = {
-      readRecord: (entry: object) => [...senders, ...receivers].find((r) => r.entry === entry)!.record,
-    };
     let packets = 0;
     for (const pair of pairs) {
-      const read = readPair(source, colate, pair);
+      const read = readPair(colate, pair);
       if (isRefusal(read)) throw new Error(read.reason);
-      const estimate = estimatePair(colate, read, { confidence: 0.95, flows: null });
+      const estimate = estimatePair(colate, pair, read, { confidence: 0.95, flows: null });
       if (isRefusal(estimate)) throw new Error(estimate.reason);
       const { segment } = estimate.answer;
       packets += segment!.received!;
       if (isNoAnswer(segment!.mean)) throw new Error(segment!.mean.text);
       expect(Math.abs(segment!.mean.valueNs / 6500 - 1)).toBeLessThan(0.05);
     }
-    expect(packets).toBe(receivers.reduce((s, r) => s + r.record.counters.packets, 0));
+    expect(packets).toBe(receivers.reduce((s, r) => s + r.counters.packets, 0));
   });
 });
 

@@ -12,8 +12,8 @@ import { closedForm, virtualRepetitions } from "../../src/estimators/lab/colate-
 import { colateLiteral } from "../../src/estimators/lab/colate-literal/literal.ts";
 import { dumpAt, solveLiteral } from "../../src/estimators/lab/colate-literal/parameters.ts";
 import { parseParameters } from "../../src/estimators/parameters.ts";
+import { runFlows } from "../../src/evaluate/flow-runs.ts";
 import { independentFlows, referenceQueue } from "../../src/simulate/presets.ts";
-import { runFlows } from "../support/flow-runs.ts";
 
 describe("on traffic", () => {
   it("the published estimator errs more than 100 times as much as the delay, where ours errs by per cents", {

@@ -13,10 +13,10 @@ import { colate } from "../../src/estimators/colate/colate.ts";
 import type { EstimatorAnswer, KnownFlows, SealedEpoch } from "../../src/estimators/estimator.ts";
 import { isNoAnswer } from "../../src/estimators/estimator.ts";
 import { parseParameters } from "../../src/estimators/parameters.ts";
+import { runTriangle, type TriangleAnswer, type TriangleCase } from "../../src/evaluate/colate-triangle.ts";
+import { type FlowRun, runFlows, scoreFlows } from "../../src/evaluate/flow-runs.ts";
 import { independentFlows } from "../../src/simulate/presets.ts";
-import { runTriangle, type TriangleAnswer, type TriangleCase } from "../support/colate-triangle.ts";
 import { ROOT } from "../support/demo-captures.ts";
-import { type FlowRun, runFlows, scoreFlows } from "../support/flow-runs.ts";
 import { numberedRecord } from "../support/numbered-record.ts";
 
 const kernels = new Kernels();

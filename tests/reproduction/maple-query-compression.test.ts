@@ -10,8 +10,8 @@ import { FLAG } from "../../src/capture/batch.ts";
 import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
 import { CaptureReader } from "../../src/capture/reader.ts";
 import { ipidRanges } from "../../src/estimators/packet-keys.ts";
+import { mean } from "../../src/evaluate/reference-trace.ts";
 import { digestQuestionBytes, flowQuestionBytes } from "../../src/query/packet/wire.ts";
-import { mean } from "../support/maple-trace.ts";
 import { shared } from "../support/shared-maps.ts";
 
 /** IPIDs of this sender jump about (13 % grow by a little): ranges cannot help there as they do elsewhere. */

@@ -18,8 +18,14 @@ import {
   fill,
   groupErrors,
   subFlows,
-} from "../support/maple-evaluate.ts";
-import { mean, quantile, referenceTrace, type Trace, type TraceEpoch } from "../support/maple-trace.ts";
+} from "../../src/evaluate/maple-questions.ts";
+import {
+  mean,
+  quantile,
+  referenceTrace,
+  type Trace,
+  type TraceEpoch,
+} from "../../src/evaluate/reference-trace.ts";
 
 const K = 50;
 const BITS = 12.8;

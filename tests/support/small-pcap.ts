@@ -20,18 +20,21 @@ const IP = 20;
 const UDP = 8;
 
 export function writePcap(path: string, packets: readonly SmallPacket[]): void {
-  const parts: Buffer[] = [Buffer.alloc(GLOBAL)];
-  const head = parts[0]!;
+  writeFileSync(path, Buffer.concat([pcapHeader(), ...packets.map(frame)]));
+}
+
+/** What a file or a pipe begins with. */
+export function pcapHeader(): Buffer {
+  const head = Buffer.alloc(GLOBAL);
   head.writeUInt32LE(0xa1b23c4d, 0);
   head.writeUInt16LE(2, 4);
   head.writeUInt16LE(4, 6);
   head.writeUInt32LE(65_535, 16);
   head.writeUInt32LE(1, 20);
-  for (const packet of packets) parts.push(frame(packet));
-  writeFileSync(path, Buffer.concat(parts));
+  return head;
 }
 
-function frame({
+export function frame({
   timeNs,
   src,
   dst,

@@ -25,6 +25,7 @@ export interface FlowTableParameters extends ParameterValues {
 }
 
 const HEAD_WORDS = 12;
+const MAX_FLOWS = 1 << 26;
 
 class FlowTableTap implements Tap {
   readonly #kernels: Kernels;
@@ -171,7 +172,7 @@ export const flowTable: Estimator<FlowTableParameters> = {
       kind: "integer",
       default: 262_144,
       min: 1,
-      max: 1 << 26,
+      max: MAX_FLOWS,
       help: "flows kept per epoch; the rest is shed by hash and only counted",
     },
   ],
@@ -182,7 +183,11 @@ export const flowTable: Estimator<FlowTableParameters> = {
     return { payload: encodeFlows(merged), packets: a.packets + b.packets };
   },
   rebase: (sealed) => sealed,
-  flowList: { atSender: true, read: (sealed) => readKnownFlows(sealed) },
+  flowList: {
+    atSender: true,
+    read: (sealed) => readKnownFlows(sealed),
+    keepAll: (parameters, given) => (given.has("max") ? parameters : { ...parameters, max: MAX_FLOWS }),
+  },
   /** Counts only: what was sent and what arrived, per flow asked for. */
   estimate({ sender, receiver, flows }): EstimatorAnswer {
     const sent = sender ? index(decodeFlows(sender.payload)) : null;

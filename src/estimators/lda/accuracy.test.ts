@@ -3,10 +3,10 @@
  * number of packets. So 500,000 packets per epoch show the errors of 5 million (bench/lda.ts runs those) in a tenth of the time.
  */
 import { beforeAll, describe, expect, it } from "vitest";
-import { runBothEnds } from "../../../tests/support/both-ends.ts";
-import { WEIBULL_SHAPE, weibullScenario } from "../../../tests/support/lda-scenarios.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { binomialCdf, lgamma } from "../../base/math/special.ts";
+import { runBothEnds } from "../../evaluate/both-ends.ts";
+import { WEIBULL_SHAPE, weibullScenario } from "../../evaluate/lda-scenarios.ts";
 import { type Interval, isNoAnswer, type NoAnswer } from "../estimator.ts";
 import { parseParameters } from "../parameters.ts";
 import { lda } from "./lda.ts";

@@ -1,13 +1,13 @@
 /** The paper's setting and the levels of a right implementation: 146,000 flows, 7.9 M packets, latencies of 100 or 320 µs per flow. */
 import { beforeAll, describe, expect, test } from "vitest";
+import { Kernels } from "../../base/kernels.ts";
+import { Random } from "../../base/random.ts";
 import {
   makePopulation,
   type PopulationRun,
   runPopulation,
   scoreFlows,
-} from "../../../tests/support/flow-population.ts";
-import { Kernels } from "../../base/kernels.ts";
-import { Random } from "../../base/random.ts";
+} from "../../evaluate/flow-population.ts";
 import type { Estimator, EstimatorAnswer, KnownFlows, ParameterValues } from "../estimator.ts";
 import { isNoAnswer } from "../estimator.ts";
 import { sds } from "../lab/sds/sds.ts";

@@ -2,16 +2,16 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { Kernels } from "../../base/kernels.ts";
+import { PacketBatch } from "../../capture/batch.ts";
+import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
+import { CaptureReader } from "../../capture/reader.ts";
 import {
   makePopulation,
   type Population,
   runPopulation,
   scoreFlows,
-} from "../../../tests/support/flow-population.ts";
-import { Kernels } from "../../base/kernels.ts";
-import { PacketBatch } from "../../capture/batch.ts";
-import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
-import { CaptureReader } from "../../capture/reader.ts";
+} from "../../evaluate/flow-population.ts";
 import type { Estimator, EstimatorAnswer, KnownFlows, SealedEpoch } from "../estimator.ts";
 import { isNoAnswer } from "../estimator.ts";
 import { flowTable } from "../flows/flows.ts";

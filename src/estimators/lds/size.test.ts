@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { makePopulation, runPopulation, scoreFlows } from "../../../tests/support/flow-population.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
+import { makePopulation, runPopulation, scoreFlows } from "../../evaluate/flow-population.ts";
 import type { Estimator, SizeRequest } from "../estimator.ts";
 import { sds } from "../lab/sds/sds.ts";
 import { fitPareto, sizesFromCapture, sizesFromMean, survival } from "./flow-sizes.ts";

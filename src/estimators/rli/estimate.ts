@@ -94,7 +94,26 @@ function segment(sketch: RliSketch, link: Link, confidence: number, notes: strin
     link,
     confidence,
   );
-  return { mean, stdev, ...ends, packetsUsed: answered, coverage: answered / packets };
+  const rest = { ...ends, packetsUsed: answered, coverage: answered / packets };
+  const measured = answered === packets ? {} : { measured: answered };
+  if (sketch.ofAll) return { mean, stdev, ...rest, ...measured };
+  return { mean: ofKeptFlows(mean, sketch), stdev: NOT_OF_ALL, ...rest };
+}
+
+const NOT_OF_ALL: NoAnswer = {
+  reason: "not-supported",
+  text: "the record, of an earlier version, has the deviation of the flows that were kept alone",
+};
+
+/** A record of an earlier version has the mean of the flows that were kept: the others may lie anywhere among the delays that were seen. */
+function ofKeptFlows(mean: Interval, { counters, total }: RliSketch): Interval {
+  const { answered, unselected, shed } = counters;
+  const share = answered / (answered + unselected + shed);
+  return {
+    ...mean,
+    lowNs: share * mean.lowNs + (1 - share) * Math.min(total.minimum, mean.lowNs),
+    highNs: share * mean.highNs + (1 - share) * Math.max(total.maximum, mean.highNs),
+  };
 }
 
 function nothing({ packets, unanswered, seen }: Counters): NoAnswer {
@@ -235,16 +254,22 @@ function describeCounters(c: Counters, { buffer }: RliParameters): string[] {
   say(c.reordered, `${c.reordered} references were overtaken by later ones and are not used`);
   say(
     c.forged,
-    `${c.forged} packets on the references' port are not believed: cut, of another session, or with a time that cannot be`,
+    `${c.forged} packets to the references' port were not used: cut, of another source or session, or out of line with the others`,
   );
-  say(c.restarts, `the references' sender began anew ${c.restarts} times`);
+  say(c.restarts, `the references' sender began anew or was another ${c.restarts} times`);
   say(
     c.oneSided,
     `${c.oneSided} packets had a reference on one side only${c.spilled > 0 ? ` (${c.spilled} because more than ${buffer} waited for the next)` : ""}`,
   );
   say(c.unanswered, `${c.unanswered} packets had no reference on either side and are not answered for`);
-  say(c.unselected, `${c.unselected} packets belong to flows that were not selected`);
-  say(c.shed, `${c.shed} packets belong to flows that found no place in the table`);
+  say(
+    c.unselected,
+    `${c.unselected} packets belong to flows that were not selected: those have no answer of their own`,
+  );
+  say(
+    c.shed,
+    `${c.shed} packets belong to flows that found no place in the table: those have no answer of their own`,
+  );
   return notes;
 }
 

@@ -1,5 +1,6 @@
 /** RLI's parameters: those of the queue, of the references, and of the flow table. */
 import { UsageError } from "../../base/errors.ts";
+import { checkSource } from "../../delays/reference-source.ts";
 import { STAMP_PORT } from "../../delays/stamp.ts";
 import type { ParameterSpec, ParameterValues } from "../estimator.ts";
 
@@ -20,6 +21,11 @@ export interface RliParameters extends ParameterValues {
   select: "all" | "hold" | "flows";
   rate: number;
   quantiles: boolean;
+  /** An address; "": any. */
+  source: string;
+  authenticated: boolean;
+  /** 0: references are packets of their own. */
+  every: number;
 }
 
 export const RLI_PARAMETERS: readonly ParameterSpec[] = [
@@ -113,6 +119,29 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     default: false,
     help: "keep a histogram of each flow's interpolated delays, for median, p90 and p99",
   },
+  {
+    name: "source",
+    isNew: true,
+    kind: "text",
+    default: "",
+    help: "IP address that references must come from; left out: that of the sender with most references of late",
+  },
+  {
+    name: "authenticated",
+    isNew: true,
+    kind: "flag",
+    default: false,
+    help: "use references in authenticated mode only (RFC 8762); needs the key that they are sent with",
+  },
+  {
+    name: "every",
+    isNew: true,
+    kind: "integer",
+    default: 0,
+    min: 0,
+    max: 1_000_000,
+    help: "take every n-th regular packet as a reference, where delays are known by other means (the sender's capture); 0: never",
+  },
 ];
 
 export function completeRli(values: ParameterValues): RliParameters {
@@ -125,5 +154,6 @@ export function completeRli(values: ParameterValues): RliParameters {
       { parameter: "rli" },
     );
   }
+  if (parameters.source !== "") checkSource(parameters.source);
   return parameters;
 }

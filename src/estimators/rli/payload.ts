@@ -2,7 +2,7 @@
  * The payload of RLI, version 2. Flows lie in rising order of their hash (then of their key), each once.
  *
  *   u8      estimator: 0 rli, 1 rli-l
- *   u8      1 where flows have quantiles, else 0
+ *   u8      1 where flows have quantiles, else 0; plus 2 where the sums of all delays hold packets of flows that are not kept too
  *   u16     2, the version (version 1 has 0 here and is refused: it does not hold what intervals rest on)
  *   u32     fingerprint: CRC-32C of the seed (u64) and of the parameters' text: which packets were kept, and how
  *   varint  x 10: regular packets, answered, by one reference only, of those because the buffer was full, unanswered, of flows not selected, of flows that
@@ -32,6 +32,8 @@ import type { RliParameters } from "./parameters.ts";
 
 const NAME = "rli payload";
 const VERSION = 2;
+const WITH_QUANTILES = 1;
+const OF_ALL = 2;
 export const PACKET_COUNTERS = [
   "packets",
   "answered",
@@ -93,6 +95,8 @@ export interface RliFlows extends FlowKeys {
 export interface RliSketch {
   leftOnly: boolean;
   quantiles: boolean;
+  /** `total` and `answered` are over all regular packets beside references, whether or not their flow was kept. (Records of earlier versions: over flows kept alone.) */
+  ofAll: boolean;
   fingerprint: number;
   counters: Counters;
   total: EpochSums;
@@ -125,7 +129,10 @@ export function fingerprint(seed: bigint, parameters: RliParameters): number {
   const out = new ByteWriter();
   out.u64(BigInt.asUintN(64, seed));
   const { line, drain, longest, session, port, select, rate, idle, max, buffer } = parameters;
+  const { source, authenticated, every } = parameters;
   out.utf8([line, drain, longest, session, port, select, rate, idle, max, buffer].join());
+  // Not there in records of earlier versions.
+  if (source !== "" || authenticated || every > 0) out.utf8([source, authenticated, every].join());
   return crc32c(out.view());
 }
 
@@ -150,7 +157,8 @@ export function emptyFlows(count: number, quantiles: boolean): RliFlows {
 export function encodeRli(sketch: RliSketch): Uint8Array {
   const out = new ByteWriter(128 + 64 * sketch.flows.count);
   out.u8(sketch.leftOnly ? 1 : 0);
-  out.u8(sketch.quantiles ? 1 : 0);
+  const { unselected, shed } = sketch.counters;
+  out.u8((sketch.quantiles ? WITH_QUANTILES : 0) | (sketch.ofAll && unselected + shed > 0 ? OF_ALL : 0));
   out.u16(VERSION);
   out.u32(sketch.fingerprint);
   for (const name of COUNTERS) out.varint(sketch.counters[name]);
@@ -192,12 +200,14 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
   const reader = new ByteReader(sealed.payload, { file: NAME });
   const bad = (message: string) => new FormatError("bad-record", NAME, reader.offset, message);
   const leftOnly = reader.u8();
-  const quantiles = reader.u8();
+  const flags = reader.u8();
+  const quantiles = (flags & WITH_QUANTILES) !== 0;
   const version = reader.u16();
   if (version === 0) throw bad("of version 1, which does not hold what intervals rest on");
   if (version !== VERSION) throw bad(`of version ${version}, which is not known`);
   if (leftOnly !== (parameters.estimator === "rli-l" ? 1 : 0)) throw bad("made by the other estimator");
-  if (quantiles !== (parameters.quantiles ? 1 : 0)) throw bad("quantiles where none are due, or none");
+  if (flags > (WITH_QUANTILES | OF_ALL) || quantiles !== parameters.quantiles)
+    throw bad("quantiles where none are due, or none");
   const print = reader.u32();
   if (seed !== undefined && print !== fingerprint(seed, parameters))
     throw bad("made with another seed or other parameters");
@@ -213,12 +223,14 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
     throw bad("sums of squares are not numbers from 0 on");
   if (counters.answered > 0 && !(Number.isFinite(minimum) && minimum <= maximum && Number.isFinite(maximum)))
     throw bad("least and most delay are out of order");
-  if (counters.answered + counters.unanswered + counters.unselected + counters.shed !== counters.packets)
+  const left = counters.unselected + counters.shed;
+  const ofAll = left === 0 || (flags & OF_ALL) !== 0;
+  if (counters.answered + counters.unanswered + (ofAll ? 0 : left) !== counters.packets)
     throw bad("packets do not add up");
   const count = reader.varint();
   // 60 bytes are the least a flow takes.
   if (count > reader.remaining / 60) throw bad(`${count} flows do not fit into what is there`);
-  const flows = emptyFlows(count, quantiles === 1);
+  const flows = emptyFlows(count, quantiles);
   let packets = 0;
   for (let i = 0; i < count; i++) {
     decodeFlow(reader, flows, i, bad);
@@ -226,12 +238,14 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
     packets += flows.packets[i]!;
   }
   reader.expectEnd();
-  if (packets !== counters.answered) throw bad("the flows' packets do not add up");
+  const kept = counters.answered - (ofAll ? left : 0);
+  if (packets > counters.answered || packets < kept) throw bad("the flows' packets do not add up");
   if (counters.packets > sealed.packets)
     throw bad(`${counters.packets} regular packets of ${sealed.packets} seen`);
   return {
     leftOnly: leftOnly === 1,
-    quantiles: quantiles === 1,
+    quantiles,
+    ofAll,
     fingerprint: print,
     counters,
     total,
@@ -329,6 +343,10 @@ function addNumbers(a: EpochSums, b: EpochSums): EpochSums {
 export function mergeRli(a: RliSketch, b: RliSketch): RliSketch {
   if (a.fingerprint !== b.fingerprint) {
     throw new FormatError("bad-record", NAME, 4, "the two were made with different seeds or parameters");
+  }
+  if (a.ofAll !== b.ofAll) {
+    const message = "one has the sums of all packets, the other of those in its table";
+    throw new FormatError("bad-record", NAME, 1, message);
   }
   const counters = noCounters();
   for (const name of COUNTERS) counters[name] = a.counters[name] + b.counters[name];

@@ -1,6 +1,7 @@
 /** RLI's tap: kernels/rli/rli.ts does the work; here the table is read out and sealed. */
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
+import { withSource } from "../../delays/reference-source.ts";
 import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
 import { KEY_WORDS } from "../flow-keys.ts";
 import type { RliParameters } from "./parameters.ts";
@@ -42,21 +43,16 @@ export class RliTap implements Tap {
     this.#kernels = kernels;
     this.#parameters = parameters;
     this.#seed = seed;
-    const { buffer, estimator, line, max, select, rate, drain, idle, port, session, longest } = parameters;
-    this.#address =
-      kernels.call.rliNew(
-        buffer,
-        estimator === "rli-l" ? 1 : 0,
-        LINE[line],
-        max,
-        SELECTION[select],
-        Math.min(0xffff_ffff, Math.floor(rate * 2 ** 32)),
-        drain > 0 ? 8e9 / drain : 0,
-        idle * 1e9,
-        port,
-        session,
-        longest,
-      ) >>> 0;
+    const { buffer, estimator, line, drain, port, session, longest } = parameters;
+    const { max, select, rate, idle, every, source, authenticated } = parameters;
+    const left = estimator === "rli-l" ? 1 : 0;
+    const nsPerByte = drain > 0 ? 8e9 / drain : 0;
+    this.#address = kernels.call.rliNew(buffer, left, LINE[line], nsPerByte, port, session, longest) >>> 0;
+    const below = Math.min(0xffff_ffff, Math.floor(rate * 2 ** 32));
+    kernels.call.rliSelect(this.#address, max, SELECTION[select], below, idle * 1e9, every);
+    withSource(kernels, source, (header) =>
+      kernels.call.rliTrust(this.#address, header, authenticated ? 1 : 0),
+    );
     this.#clear();
   }
 
@@ -106,6 +102,7 @@ export class RliTap implements Tap {
     const payload = encodeRli({
       leftOnly: estimator === "rli-l",
       quantiles,
+      ofAll: true,
       fingerprint: fingerprint(this.#seed, this.#parameters),
       counters,
       total: {

@@ -83,7 +83,7 @@ export function valueAtScore(baseline: Baseline, score: number): number {
 }
 
 /**
- * How many spikes that reach this score ordinary noise makes per epoch. Measured once on the noise of tests/support/path-noise.ts, which is
+ * How many spikes that reach this score ordinary noise makes per epoch. Measured once on the noise of src/evaluate/path-noise.ts, which is
  * heavy-tailed and with memory; that the confidence made of it holds on other seeds is tested (blame.test.ts) and printed (bench/localise.ts): 2 in 10,000 epochs at a score of 1.84 above the allowance for few epochs, and
  * 3.8 decades less per unit of score.
  */

@@ -1,5 +1,6 @@
 /** Blame over seeded paths: loss, delay and loss together, and whether the confidence is what it says. */
 import { describe, expect, it } from "vitest";
+import { binomialCdf } from "../../base/math/special.ts";
 import {
   anyDelay,
   anyLoss,
@@ -10,8 +11,7 @@ import {
   outcomeOf,
   statements,
   type Trial,
-} from "../../../tests/support/path-noise.ts";
-import { binomialCdf } from "../../base/math/special.ts";
+} from "../../evaluate/path-noise.ts";
 import { renderLocalisationHtml } from "../../present/html/localise-html.ts";
 import { formatLocalisation } from "../../present/text/localise-text.ts";
 import { localise } from "./localise.ts";

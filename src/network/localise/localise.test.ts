@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EPOCH_NS, estimate, type InjectedSpike, simulatePath } from "../../../tests/support/path-noise.ts";
 import { Random } from "../../base/random.ts";
+import { EPOCH_NS, estimate, type InjectedSpike, simulatePath } from "../../evaluate/path-noise.ts";
 import { renderLocalisationHtml } from "../../present/html/localise-html.ts";
 import { formatLocalisation } from "../../present/text/localise-text.ts";
 import { type Localisation, localise } from "./localise.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { estimate } from "../../../tests/support/path-noise.ts";
 import { lgamma } from "../../base/math/special.ts";
 import { Random } from "../../base/random.ts";
+import { estimate } from "../../evaluate/path-noise.ts";
 import { burstiness, burstyLossRate, chanceOfLoss, countLoss, judgeStretches, lossValue } from "./loss.ts";
 
 const epoch = (t: number, sent: number, lost: number, lostError?: number) =>

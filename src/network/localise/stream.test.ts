@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { EPOCH_NS, estimate } from "../../../tests/support/path-noise.ts";
 import { Random } from "../../base/random.ts";
+import { EPOCH_NS, estimate } from "../../evaluate/path-noise.ts";
 import { LocaliseStream } from "./stream.ts";
 
 const POINTS = ["A", "B", "C"];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { EPOCH_NS, estimate, simulatePath } from "../../../tests/support/path-noise.ts";
 import { Random } from "../../base/random.ts";
+import { EPOCH_NS, estimate, simulatePath } from "../../evaluate/path-noise.ts";
 import { type Localisation, localise } from "../localise/localise.ts";
 import { deployment } from "../plan/deployment.ts";
 import { withLink } from "../topology/topology.ts";

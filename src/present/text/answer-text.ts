@@ -9,7 +9,8 @@ import type {
   SegmentAnswer,
   SeriesRow,
 } from "../../query/segment/answer.ts";
-import type { Palette } from "./compare-text.ts";
+import type { Palette } from "./palette.ts";
+import { type Column, formatTable } from "./table.ts";
 
 const count = (n: number | null) => (n === null ? "–" : formatCount(n));
 const percent = (share: number | null) => (share === null ? "–" : `${(100 * share).toFixed(2)} %`);
@@ -31,6 +32,8 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
       : "";
   const out = [`${c.bold(`${from} → ${to}`)}  ${count(epochs.used)} epochs${span}`];
   for (const point of answer.points) {
+    // Estimators that know delays at the receiver keep nothing at the sender.
+    if (point.records === 0) continue;
     out.push(
       c.dim(
         `  ${point.name}: ${count(point.packets)} packets in ${count(point.records)} records, ${formatBytes(point.bytes)}`,
@@ -49,6 +52,8 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   for (const name of names) {
     const { reason, series, notes } = answer.estimates[name]!;
     if (reason !== undefined) out.push(`  ${name}: no answer: ${reason}`);
+    const part = answeredPart(answer.estimates[name]);
+    if (part !== null) out.push(`  ${name}: ${part}`);
     for (const note of notes) out.push(`  ${name}: ${note}`);
     if (options.series > 0 && series.length > 0)
       out.push("", c.bold(`${name} over time`), seriesTable(series.slice(0, options.series), c));
@@ -72,6 +77,15 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   return `${out.join("\n")}\n`;
 }
 
+/** The mean of what was answered, where that is not all. */
+function answeredPart(told: SegmentAnswer | undefined): string | null {
+  const { share, latency } = told?.answered ?? { share: null, latency: null };
+  if (share === null || share >= 1 || !latency) return null;
+  const range = `${formatDuration(latency.lowNs)} to ${formatDuration(latency.highNs)}`;
+  const mean = `mean ${formatDuration(latency.meanNs)} (${range})`;
+  return `${percent(share)} of the packets have an answer: ${mean}; the interval above is for all packets`;
+}
+
 function problems(title: string, lines: string[], c: Palette): string[] {
   if (lines.length === 0) return [];
   const more =
@@ -84,77 +98,78 @@ function problems(title: string, lines: string[], c: Palette): string[] {
   ];
 }
 
-type Columns<T> = [title: string, value: (row: T) => string][];
+type Columns<T> = Column<T>[];
 
 const delay = (pick: (l: AnswerLatency) => number | null) => (row: { latency: AnswerLatency | null }) => {
   const ns = row.latency ? pick(row.latency) : null;
   return ns === null ? "–" : formatDuration(ns);
 };
 const DELAYS: Columns<{ latency: AnswerLatency | null }> = [
-  ["mean", delay((l) => l.meanNs)],
-  ["low", delay((l) => l.lowNs)],
-  ["high", delay((l) => l.highNs)],
-  ["stdev", delay((l) => l.stdevNs)],
+  { title: "mean", value: delay((l) => l.meanNs) },
+  { title: "low", value: delay((l) => l.lowNs) },
+  { title: "high", value: delay((l) => l.highNs) },
+  { title: "stdev", value: delay((l) => l.stdevNs) },
 ];
 
 function segmentTable(rows: [string, SegmentAnswer][], c: Palette): string {
   type Row = SegmentAnswer & { name: string };
   const columns: Columns<Row> = [
-    ["estimator", (r) => r.name],
+    { title: "estimator", align: "left", value: (r) => r.name },
     ...DELAYS,
-    ["sent", (r) => count(r.sent)],
-    ["received", (r) => count(r.received)],
-    ["lost", (r) => count(r.lost === null ? null : Math.round(r.lost))],
-    ["loss", (r) => percent(r.lossRate)],
-    ["coverage", (r) => percent(r.coverage)],
-    ["bit/packet", (r) => (r.bitsPerPacket === null ? "–" : r.bitsPerPacket.toFixed(3))],
+    { title: "sent", value: (r) => count(r.sent) },
+    { title: "received", value: (r) => count(r.received) },
+    { title: "lost", value: (r) => count(r.lost === null ? null : Math.round(r.lost)) },
+    { title: "loss", value: (r) => percent(r.lossRate) },
+    { title: "coverage", value: (r) => percent(r.coverage) },
+    { title: "bit/packet", value: (r) => (r.bitsPerPacket === null ? "–" : r.bitsPerPacket.toFixed(3)) },
   ];
-  return table(
+  return formatTable(
     columns,
     rows.map(([name, r]) => ({ ...r, name })),
-    c,
+    { colours: c },
   );
 }
 
 function groupTable(rows: GroupAnswer[], several: boolean, c: Palette): string {
   const columns: Columns<GroupAnswer> = [
-    ["flow", (r) => r.text],
-    ...(several ? ([["estimator", (r) => r.estimator]] as Columns<GroupAnswer>) : []),
-    ["packets", (r) => count(r.packets === null ? null : Math.round(r.packets))],
-    ["lost", (r) => count(r.lost === null ? null : Math.round(r.lost))],
+    { title: "flow", align: "left", value: (r) => r.text },
+    ...(several
+      ? ([{ title: "estimator", align: "left", value: (r) => r.estimator }] as Columns<GroupAnswer>)
+      : []),
+    { title: "packets", value: (r) => count(r.packets === null ? null : Math.round(r.packets)) },
+    { title: "lost", value: (r) => count(r.lost === null ? null : Math.round(r.lost)) },
     ...DELAYS,
-    ["", (r) => r.reason ?? ""],
+    ...(rows.some((r) => (r.answered.share ?? 1) < 1)
+      ? ([{ title: "answered", value: (r) => percent(r.answered.share) }] as Columns<GroupAnswer>)
+      : []),
+    ...quantileColumns(rows),
+    { title: "", align: "left", value: (r) => r.reason ?? "" },
   ];
-  return table(columns, rows, c);
+  return formatTable(columns, rows, { colours: c });
+}
+
+/** Where an estimator keeps quantiles. */
+function quantileColumns(rows: readonly GroupAnswer[]): Columns<GroupAnswer> {
+  const shares = rows.find((r) => r.quantiles)?.quantiles?.map((q) => q.share) ?? [];
+  return shares.map((share) => ({
+    title: `p${100 * share}`,
+    value: (r) => {
+      const told = r.quantiles?.find((q) => q.share === share);
+      return told ? formatDuration(told.valueNs) : "–";
+    },
+  }));
 }
 
 function seriesTable(rows: SeriesRow[], c: Palette): string {
   const columns: Columns<SeriesRow> = [
-    ["start", (r) => time(r.startNs)],
-    ["sent", (r) => count(r.sent)],
-    ["received", (r) => count(r.received)],
-    ["lost", (r) => count(r.lost === null ? null : Math.round(r.lost))],
+    { title: "start", align: "left", value: (r) => time(r.startNs) },
+    { title: "sent", value: (r) => count(r.sent) },
+    { title: "received", value: (r) => count(r.received) },
+    { title: "lost", value: (r) => count(r.lost === null ? null : Math.round(r.lost)) },
     ...DELAYS,
-    ["", (r) => r.reason ?? (r.edge ? "a capture begins or ends here" : "")],
+    { title: "", align: "left", value: (r) => r.reason ?? (r.edge ? "a capture begins or ends here" : "") },
   ];
-  return table(columns, rows, c);
-}
-
-function table<T>(columns: Columns<T>, rows: readonly T[], c: Palette): string {
-  const cells = rows.map((row) => columns.map(([, value]) => value(row)));
-  const widths = columns.map(([title], i) => Math.max(title.length, ...cells.map((r) => [...r[i]!].length)));
-  const line = (texts: string[]) =>
-    texts
-      .map((t, i) => {
-        const gap = " ".repeat(widths[i]! - [...t].length);
-        // Texts stand left, numbers right.
-        return i === 0 || columns[i]![0] === "" ? t + gap : gap + t;
-      })
-      .join("  ")
-      .trimEnd();
-  return [c.dim(`  ${line(columns.map(([title]) => title))}`), ...cells.map((r) => `  ${line(r)}`)].join(
-    "\n",
-  );
+  return formatTable(columns, rows, { colours: c });
 }
 
 function time(ns: string): string {

@@ -1,12 +1,13 @@
 /** The estimates of a compare report as people read them in a terminal. */
 
-import { formatBytes, formatCount } from "../../base/quantity.ts";
+import { formatBytes, formatCount, significant } from "../../base/quantity.ts";
 import { formatDuration } from "../../base/time.ts";
 import type { EstimateReport, FlowClass } from "../../compare/estimate-report.ts";
-import type { Palette } from "./compare-text.ts";
+import type { Palette } from "./palette.ts";
+import { type Column, formatTable } from "./table.ts";
 
 const error = (e: number | null) => (e === null ? "" : `, ${e >= 0 ? "+" : ""}${(100 * e).toFixed(2)} %`);
-const share = (e: number | null) => (e === null ? "–" : `${(100 * e).toPrecision(3)} %`);
+const share = (e: number | null) => (e === null ? "–" : `${significant(100 * e, 3)} %`);
 
 export function estimateLines(estimates: Record<string, EstimateReport>, c: Palette): string[] {
   const out: string[] = [];
@@ -27,7 +28,7 @@ export function estimateLines(estimates: Record<string, EstimateReport>, c: Pale
       );
     }
     const list = e.flowListBytes > 0 ? ` + ${formatBytes(e.flowListBytes)} of flow list` : "";
-    const bits = e.bitsPerPacket === null ? "" : `, ${e.bitsPerPacket.toPrecision(3)} bit per packet`;
+    const bits = e.bitsPerPacket === null ? "" : `, ${significant(e.bitsPerPacket, 3)} bit per packet`;
     out.push(`  exchanged ${formatBytes(e.senderBytes)} + ${formatBytes(e.receiverBytes)}${list}${bits}`);
     for (const note of e.notes) out.push(`  ${c.yellow(note)}`);
   }
@@ -75,20 +76,17 @@ function segmentLines(e: EstimateReport, confidence: string, c: Palette): string
 }
 
 function classTable(classes: readonly FlowClass[], confidence: string, c: Palette): string {
-  const rows = classes.map((k) => [
-    k.to === null
-      ? `>= ${formatCount(k.from)}`
-      : k.from === k.to
-        ? formatCount(k.from)
-        : `${formatCount(k.from)}–${formatCount(k.to)}`,
-    formatCount(k.flows),
-    formatCount(k.answered),
-    share(k.medianError),
-    share(k.p90Error),
-    share(k.withinInterval),
-  ]);
-  const titles = ["packets", "flows", "answered", "median error", "p90 error", `in ${confidence} interval`];
-  const widths = titles.map((t, i) => Math.max(t.length, ...rows.map((r) => r[i]!.length)));
-  const line = (cells: string[]) => cells.map((t, i) => t.padStart(widths[i]!)).join("  ");
-  return [c.dim(`  ${line(titles)}`), ...rows.map((r) => `  ${line(r)}`)].join("\n");
+  const size = ({ from, to }: FlowClass) => {
+    if (to === null) return `>= ${formatCount(from)}`;
+    return from === to ? formatCount(from) : `${formatCount(from)}–${formatCount(to)}`;
+  };
+  const columns: Column<FlowClass>[] = [
+    { title: "packets", value: size },
+    { title: "flows", value: (k) => formatCount(k.flows) },
+    { title: "answered", value: (k) => formatCount(k.answered) },
+    { title: "median error", value: (k) => share(k.medianError) },
+    { title: "p90 error", value: (k) => share(k.p90Error) },
+    { title: `in ${confidence} interval`, value: (k) => share(k.withinInterval) },
+  ];
+  return formatTable(columns, classes, { colours: c });
 }

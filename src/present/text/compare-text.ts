@@ -13,15 +13,8 @@ import type {
   SegmentReport,
 } from "../../compare/report.ts";
 import { estimateLines } from "./compare-estimate-text.ts";
-
-/** Colours, or none: picocolors' shape. */
-export interface Palette {
-  bold: (text: string) => string;
-  dim: (text: string) => string;
-  red: (text: string) => string;
-  yellow: (text: string) => string;
-  green: (text: string) => string;
-}
+import type { Palette } from "./palette.ts";
+import { type Column, formatTable } from "./table.ts";
 
 export interface TextOptions {
   top: number;
@@ -125,26 +118,20 @@ function sorted(flows: FlowRows, by: FlowOrder): FlowReport[] {
 function flowTable(flows: FlowReport[], c: Palette): string {
   const delay = (pick: (l: Latency) => number) => (f: FlowReport) =>
     f.latency ? formatDuration(pick(f.latency)) : "–";
-  const columns: [string, (f: FlowReport) => string][] = [
-    ["flow", (f) => formatFlowKey(f.key)],
-    ["sent", (f) => formatCount(f.sent)],
-    ["lost", (f) => formatCount(f.lost)],
-    ["loss", (f) => formatPercent(f.matched + f.lost > 0 ? f.lost / (f.matched + f.lost) : null)],
-    ["mean", delay((l) => l.meanNs)],
-    ["stdev", delay((l) => l.stdevNs)],
-    ["min", delay((l) => l.minNs)],
-    ["p50", delay((l) => l.p50Ns)],
-    ["p99", delay((l) => l.p99Ns)],
-    ["max", delay((l) => l.maxNs)],
+  const columns: Column<FlowReport>[] = [
+    { title: "flow", align: "left", value: (f) => formatFlowKey(f.key) },
+    { title: "sent", value: (f) => formatCount(f.sent) },
+    { title: "lost", value: (f) => formatCount(f.lost) },
+    {
+      title: "loss",
+      value: (f) => formatPercent(f.matched + f.lost > 0 ? f.lost / (f.matched + f.lost) : null),
+    },
+    { title: "mean", value: delay((l) => l.meanNs) },
+    { title: "stdev", value: delay((l) => l.stdevNs) },
+    { title: "min", value: delay((l) => l.minNs) },
+    { title: "p50", value: delay((l) => l.p50Ns) },
+    { title: "p99", value: delay((l) => l.p99Ns) },
+    { title: "max", value: delay((l) => l.maxNs) },
   ];
-  const cells = flows.map((f) => columns.map(([, value]) => value(f)));
-  const widths = columns.map(([title], i) => Math.max(title.length, ...cells.map((r) => [...r[i]!].length)));
-  const line = (texts: string[]) =>
-    texts
-      .map((t, i) => {
-        const gap = " ".repeat(widths[i]! - [...t].length);
-        return i === 0 ? t + gap : gap + t;
-      })
-      .join("  ");
-  return [c.dim(`  ${line(columns.map(([t]) => t))}`), ...cells.map((r) => `  ${line(r)}`)].join("\n");
+  return formatTable(columns, flows, { colours: c });
 }

@@ -3,6 +3,7 @@ import { formatDuration, formatTime } from "../../base/time.ts";
 import type { Localisation, LocalisedSegment } from "../../network/localise/localise.ts";
 import type { LossRate } from "../../network/localise/segment-estimate.ts";
 import type { LossSpike, Spike } from "../../network/localise/verdicts.ts";
+import { formatTable } from "./table.ts";
 
 const LEVELS = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
@@ -55,21 +56,21 @@ export function formatLocalisation(
       columns,
     ),
   ]);
-  const heading = [
-    "segment",
-    "mean delay",
-    "share",
-    "lost",
-    `${when(startNs)} … ${when(epochs.at(-1)!.endNs)}`,
-  ];
-  const widths = heading.map((h, c) => Math.max(...[h, ...rows.map((r) => r[c]!)].map((t) => [...t].length)));
-  for (const row of [heading, ...rows])
-    lines.push(
-      row
-        .map((cell, c) => (c === 0 || c === 4 ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!)))
-        .join("  ")
-        .trimEnd(),
-    );
+  const cell = (i: number) => (row: string[]) => row[i] ?? "";
+  const span = `${when(startNs)} … ${when(epochs.at(-1)?.endNs ?? startNs)}`;
+  lines.push(
+    formatTable(
+      [
+        { title: "segment", align: "left", value: cell(0) },
+        { title: "mean delay", value: cell(1) },
+        { title: "share", value: cell(2) },
+        { title: "lost", value: cell(3) },
+        { title: span, align: "left", value: cell(4) },
+      ],
+      rows,
+      { indent: "" },
+    ),
+  );
   lines.push("", counted(spikes.length, "spike", "of delay"));
   for (const spike of spikes) {
     const change = `${formatDuration(spike.baselineNs)} → ${formatDuration(spike.peakNs)}`;
@@ -147,7 +148,7 @@ function timeline(values: readonly (number | null)[], columns: number): string {
     const inside = values.slice(from, to).filter((v) => v !== null);
     if (inside.length === 0) text += " ";
     else {
-      const share = high > low ? (Math.max(...inside) - low) / (high - low) : 0;
+      const share = high > low ? (inside.reduce((a, b) => Math.max(a, b)) - low) / (high - low) : 0;
       text += LEVELS[Math.min(LEVELS.length - 1, Math.floor(share * LEVELS.length))];
     }
   }

@@ -1,6 +1,7 @@
 /** The plan as a table for the terminal: one line per step, with the curve as bars on a logarithmic scale. */
 import type { Plan, PlanStep } from "../../network/plan/plan.ts";
 import { partNotes } from "../svg/plan-picture.ts";
+import { type Column, formatTable } from "./table.ts";
 
 const BAR = 30;
 
@@ -37,15 +38,11 @@ export function formatPlan(plan: Plan): string {
     ...extraHeadings(first),
     "probe hops, log",
   ];
-  const widths = heading.map((h, c) => Math.max(h.length, ...rows.map((r) => Math.min(48, r[c]!.length))));
-  const textColumns = new Set([1, heading.length - 1]);
-  for (const row of [heading, ...rows])
-    lines.push(
-      row
-        .map((cell, c) => (textColumns.has(c) ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!)))
-        .join("  ")
-        .trimEnd(),
-    );
+  const columns = heading.map((title, i): Column<string[]> => {
+    const left = i === 1 || i === heading.length - 1;
+    return { title, align: left ? "left" : "right", value: (row) => row[i] ?? "", maxWidth: 48 };
+  });
+  lines.push(formatTable(columns, rows, { indent: "" }));
   const saved = first.probeHops > 0 ? 1 - last.probeHops / first.probeHops : 0;
   lines.push(
     "",

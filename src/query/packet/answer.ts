@@ -1,8 +1,21 @@
 /**
- * The answer to a question about packets: format `hoptime.answer/1` too (docs/formats/answer.md). Every group says how many of its
+ * The answer to a question about packets: format `hoptime.packet-answer/1` (docs/formats/answer.md). Every group says how many of its
  * packets were answered (Match), guessed (Multi-Match) and not found.
  */
 import type { FlowKey } from "../../capture/flow/flow-key.ts";
+
+export const PACKET_ANSWER_FORMAT = "hoptime.packet-answer/1";
+/** Its name before 0.2, which answers about segments have too: those about packets are told by their `matched`. */
+const FORMER_FORMAT = "hoptime.answer/1";
+
+/** An answer about packets from its JSON, also as earlier versions named it; null where it is none. */
+export function readPacketAnswer(json: unknown): PacketAnswer | null {
+  const told = json as Partial<PacketAnswer> | null;
+  const format: unknown = told?.format;
+  if (format !== PACKET_ANSWER_FORMAT && format !== FORMER_FORMAT) return null;
+  if (typeof told?.matched !== "number" || !Array.isArray(told.groups)) return null;
+  return { ...(told as PacketAnswer), format: PACKET_ANSWER_FORMAT };
+}
 
 export interface PacketLatency {
   meanNs: number;
@@ -47,7 +60,7 @@ export interface PacketGroup {
 }
 
 export interface PacketAnswer {
-  format: "hoptime.answer/1";
+  format: typeof PACKET_ANSWER_FORMAT;
   hoptime: string;
   question: Record<string, unknown>;
   points: { name: string; role: "receiver"; records: number; packets: number }[];

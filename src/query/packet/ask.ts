@@ -16,7 +16,7 @@ import type { Estimator, IpidRange, PacketAnswers, PacketIdentity } from "../../
 import { combineAnswers, emptyAnswers } from "../../estimators/packet-answers.ts";
 import { flowPacketKey, flowPacketKeys, joinRanges } from "../../estimators/packet-keys.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
-import type { PacketAnswer } from "./answer.ts";
+import { PACKET_ANSWER_FORMAT, type PacketAnswer } from "./answer.ts";
 import { type OpenEpoch, PacketEpochs } from "./epochs.ts";
 import { PacketGroups } from "./groups.ts";
 import {
@@ -73,6 +73,8 @@ class Asking {
   readonly #notes: string[] = [];
   #questionBytes = 0;
   #withoutList = 0;
+  /** Summed over the packets of a capture: the probability that it would be answered had it never come by; and packets asked in any epoch. */
+  #falsePositives = { expected: 0, packets: 0 };
 
   constructor(kernels: Kernels, epochs: PacketEpochs, question: PacketQuestion) {
     this.#kernels = kernels;
@@ -209,7 +211,26 @@ class Asking {
     }
     if (outside > 0)
       this.#notes.push(`${outside} of ${asked} packets of the capture lie outside of the records' time`);
+    this.#noteFalsePositives();
     this.#questionBytes = digestQuestionBytes(asked);
+  }
+
+  /** A capture may hold packets that never came by the point: what they would be answered with is chance. */
+  #noteFalsePositives(): void {
+    const { expected, packets } = this.#falsePositives;
+    if (packets === 0) return;
+    const share = expected / packets;
+    const { total } = this.#groups;
+    const found = total.matched + total.multi;
+    if (share > NOTED_FALSE_POSITIVES)
+      this.#notes.push(
+        `a packet of the capture that never came by would be answered with a probability of ${(100 * share).toPrecision(2)} %: a smaller ‘slack’ asks fewer epochs`,
+      );
+    // Answers that chance explains: the packets are not there, or in epochs that were not asked.
+    if (found > 0 && found <= expected + 3 * Math.sqrt(expected))
+      this.#notes.push(
+        `the ${found} answers are no more than chance gives: the packets did not come by, or the clocks of capture and point are further apart than ‘slack’`,
+      );
   }
 
   answer(): PacketAnswer {
@@ -225,7 +246,7 @@ class Asking {
       );
     if (this.#withoutList > 0) this.#notes.push(`in ${this.#withoutList} epochs flows are not listed`);
     return {
-      format: "hoptime.answer/1",
+      format: PACKET_ANSWER_FORMAT,
       hoptime: VERSION,
       question: describePacketQuestion(this.#question),
       points: [{ name: point, role: "receiver", records: asked, packets }],
@@ -247,8 +268,19 @@ class Asking {
 
   #each(ask: (epoch: OpenEpoch) => void): void {
     for (let i = 0; i < this.#epochs.entries.length; i++) {
-      const epoch = this.#epochs.open(i);
-      if (epoch) ask(epoch);
+      this.#ask(i, ask);
+    }
+  }
+
+  /** What a damaged store makes of a lookup is that record's fault; what a question asks for in vain is the question's. */
+  #ask(index: number, ask: (epoch: OpenEpoch) => void): void {
+    const epoch = this.#epochs.open(index);
+    if (!epoch) return;
+    try {
+      ask(epoch);
+    } catch (error) {
+      if (error instanceof UsageError) throw error;
+      this.#epochs.refuse(index, error);
     }
   }
 
@@ -329,19 +361,23 @@ class Asking {
         else rowsOf.set(epoch, [i]);
       }
     }
+    const unanswered = new Float64Array(n).fill(1);
     for (const [index, rows] of rowsOf) {
-      const epoch = this.#epochs.open(index);
-      if (!epoch) continue;
-      const byDigest = epoch.lookup.has("digest");
-      const keys = BigUint64Array.from(rows, (i) =>
-        byDigest ? digests[i]! : flowPacketKey(kernels, hashes[i]!, ipids[i]!),
-      );
-      const sizes = Uint32Array.from(rows, (i) => lengths[i]!);
-      combineAnswers(
-        answers,
-        scatter(epoch.lookup.lookup(byDigest ? "digest" : "flow-ipid", keys, sizes), rows, n),
-      );
+      this.#ask(index, ({ lookup }) => {
+        const byDigest = lookup.has("digest");
+        const keys = BigUint64Array.from(rows, (i) =>
+          byDigest ? digests[i]! : flowPacketKey(kernels, hashes[i]!, ipids[i]!),
+        );
+        const sizes = Uint32Array.from(rows, (i) => lengths[i]!);
+        for (const i of rows) unanswered[i]! *= 1 - lookup.absentAccepted;
+        combineAnswers(
+          answers,
+          scatter(lookup.lookup(byDigest ? "digest" : "flow-ipid", keys, sizes), rows, n),
+        );
+      });
     }
+    for (const chance of unanswered) this.#falsePositives.expected += 1 - chance;
+    this.#falsePositives.packets += n - outside;
     for (let i = 0; i < n; i++) {
       const words = Uint32Array.from({ length: 10 }, (_, w) => columns[w >> 1]![2 * i + (w & 1)]!);
       const timeNs = originNs + BigInt(Math.round(times[i]!));

@@ -1,8 +1,13 @@
 /** The records of one point that answer for packets, by time: opened when they are first asked, and read in parts. */
 import type { RecordArchive } from "../../archive/archive.ts";
 import type { ArchiveEntry } from "../../archive/names.ts";
-import { FormatError, UsageError } from "../../base/errors.ts";
+import { UsageError } from "../../base/errors.ts";
 import type { Kernels } from "../../base/kernels.ts";
+import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
+import { openHandle } from "../../collect/archive-records.ts";
+import { refusalReason } from "../../collect/estimate.ts";
+import type { RecordHandle } from "../../collect/record-handle.ts";
+import { choosePairs } from "../../collect/tracks.ts";
 import type { RecordHead } from "../../epoch/record.ts";
 import type { Estimator, PacketLookup, PacketStore } from "../../estimators/estimator.ts";
 import { PacketCosts } from "../../estimators/packet-costs.ts";
@@ -67,24 +72,62 @@ export class PacketEpochs {
         `observe the receiver with ‘sender’ and ‘estimators ${able.map((e) => e.name).join(",")}’, or ask for another time`,
       );
     }
-    const first = entries[0]!;
-    this.point = first.point;
-    for (const [parameter, values] of [
-      ["point", new Set(entries.map((e) => e.point))],
-      ["segment", new Set(entries.map((e) => e.segment))],
-      ["estimator", new Set(entries.map((e) => e.estimator))],
-    ] as const) {
-      if (values.size > 1) {
-        throw new UsageError(
-          "bad-question",
-          `there are records of several: ${[...values].join(", ")}`,
-          `choose one, e.g. ‘${parameter} ${[...values][0]}’`,
-          { parameter },
-        );
-      }
+    for (const parameter of ["point", "segment", "estimator"] as const) {
+      const values = new Set(entries.map((e) => e[parameter]));
+      if (values.size < 2) continue;
+      throw new UsageError(
+        "bad-question",
+        `there are records of several: ${[...values].join(", ")}`,
+        `choose one, e.g. ‘${parameter} ${[...values][0]}’`,
+        { parameter },
+      );
     }
-    this.#store = able.find((e) => e.name === first.estimator)!.packets;
-    this.entries = entries;
+    this.entries = this.#consistent(entries);
+    const [first] = entries;
+    this.point = first?.point ?? "";
+    const store = able.find((e) => e.name === first?.estimator)?.packets;
+    if (!store) throw new Error(`${first?.estimator} answers for no packets`);
+    this.#store = store;
+  }
+
+  /** Of one setting, that of the most packets, and of one cut: a packet that is stored twice would be a guess between two answers. */
+  #consistent(entries: readonly ArchiveEntry[]): ArchiveEntry[] {
+    const entryOf = new Map<RecordHandle, ArchiveEntry>();
+    for (const entry of entries) {
+      const handle = openHandle(this.#archive, entry, (_, { message: reason }) =>
+        this.refused.push({ file: entry.file, reason }),
+      );
+      if (handle) entryOf.set(handle, entry);
+    }
+    const packets = new Map<string, number>();
+    const settings = ({ fingerprint, seed }: RecordHandle) => `${fingerprint}/${seed}`;
+    for (const handle of entryOf.keys())
+      packets.set(settings(handle), (packets.get(settings(handle)) ?? 0) + handle.packets + 1);
+    const main = [...packets].sort((a, b) => b[1] - a[1])[0]?.[0];
+    const own: RecordHandle[] = [];
+    for (const [handle, { file }] of entryOf) {
+      if (settings(handle) === main) own.push(handle);
+      else
+        this.refused.push({
+          file,
+          reason: "observed with other parameters, key, cover or seed than most of the records",
+        });
+    }
+    const { pairs, overlapping } = choosePairs([], own, "receiver");
+    for (const { receivers } of overlapping)
+      for (const handle of receivers)
+        this.refused.push({
+          file: entryOf.get(handle)?.file ?? "",
+          reason: "its time is covered by records of another cut",
+        });
+    return pairs.flatMap(({ receivers }) => receivers.flatMap((handle) => entryOf.get(handle) ?? []));
+  }
+
+  /** A record that cannot be used after all. */
+  refuse(index: number, error: unknown): void {
+    this.refused.push({ file: this.entries[index]?.file ?? "", reason: refusalReason(error) });
+    this.#open.get(index)?.lookup.free();
+    this.#open.set(index, null);
   }
 
   get asked(): number {
@@ -163,13 +206,8 @@ export class PacketEpochs {
       const { head, layout } = this.#archive.readHead(entry);
       if (head.void !== null) throw new UsageError("no-records", `the epoch is void: ${head.void}`);
       this.#check(index);
+      FlowKeySpec.parse(head.key);
       this.#first ??= head;
-      if (head.fingerprint !== this.#first.fingerprint || head.seed !== this.#first.seed) {
-        throw new UsageError(
-          "mismatch",
-          "it was observed with other parameters, key, cover or seed than the first one",
-        );
-      }
       const read = (offset: number, length: number) => {
         this.readBytes += length;
         return this.#archive.readPayloadRange(entry, offset, length);
@@ -179,8 +217,7 @@ export class PacketEpochs {
       this.#asked.set(index, head.counters.packets);
       return { entry, head, lookup: widenLookup(lookup, head.delayError) };
     } catch (error) {
-      if (!(error instanceof FormatError || error instanceof UsageError)) throw error;
-      this.refused.push({ file: entry.file, reason: error.message });
+      this.refused.push({ file: entry.file, reason: refusalReason(error) });
       return null;
     }
   }

@@ -7,6 +7,7 @@ import { formatFlowKey } from "../../capture/flow/flow-text.ts";
 import type { PacketAnswers } from "../../estimators/estimator.ts";
 import { MULTI_MATCH, NO_MATCH } from "../../estimators/packet-answers.ts";
 import type { PacketGroup, PacketLatency, WorstPacket } from "./answer.ts";
+import { LargestKept } from "./largest-kept.ts";
 import type { Grouping } from "./question.ts";
 
 const IPV6_BIT = META_HIGH.ipv6;
@@ -31,11 +32,12 @@ class Tally {
   #min = Infinity;
   #max = -Infinity;
   readonly #histogram = new LogHistogram();
-  readonly worst: WorstPacket[] = [];
+  readonly #worst: LargestKept<WorstPacket>;
   readonly #keep: number;
 
   constructor(keep: number) {
     this.#keep = keep;
+    this.#worst = new LargestKept(keep);
   }
 
   add(answers: PacketAnswers, i: number, packet: AskedPacket): void {
@@ -54,18 +56,19 @@ class Tally {
     this.#max = Math.max(this.#max, value);
     this.#histogram.add(value);
     if (this.#keep === 0) return;
-    const last = this.worst.at(-1);
-    if (this.worst.length >= this.#keep && last && last.delayNs >= value) return;
-    const at = this.worst.findIndex((w) => w.delayNs < value);
-    this.worst.splice(at < 0 ? this.worst.length : at, 0, {
+    this.#worst.add(value, () => ({
       packet: packet.name(),
       timeNs: packet.timeNs.toString(),
       delayNs: value,
       lowNs: answers.lowNs[i]!,
       highNs: answers.highNs[i]!,
       guess,
-    });
-    if (this.worst.length > this.#keep) this.worst.pop();
+    }));
+  }
+
+  /** The slowest, slowest first. */
+  get worst(): WorstPacket[] {
+    return this.#worst.sorted();
   }
 
   latency(): PacketLatency | null {

@@ -19,6 +19,25 @@ export interface Answered {
   reason?: string;
 }
 
+/** The part of what was asked for that has an answer, and its latency: not that of all packets where the share is below 1. */
+export interface AnsweredPart {
+  /** Packets of the epochs (or of the flows' epochs) that have an answer; null where packets are unknown. */
+  packets: number | null;
+  /** Of all packets asked for. */
+  share: number | null;
+  /** Epochs with an answer. */
+  epochs: number;
+  latency: AnswerLatency | null;
+}
+
+/**
+ * About several epochs: `latency` is that of all packets asked for. Packets without an answer count with the bounds that are known for them, so the interval
+ * holds the truth for all of them; null where nothing bounds them.
+ */
+export interface WholeAnswer extends Answered {
+  answered: AnsweredPart;
+}
+
 export interface PointSummary {
   name: string;
   role: "sender" | "receiver";
@@ -26,7 +45,7 @@ export interface PointSummary {
   records: number;
   bytes: number;
   packets: number;
-  /** Of those: cut within what tells packets apart; stamped before their epoch. */
+  /** Of those: cut within what tells packets apart; timestamp before their epoch. */
   short: number;
   backward: number;
   skipped: Record<string, number>;
@@ -51,6 +70,17 @@ export interface RefusedEpoch {
   reason: string;
 }
 
+/** Records that cover time which others answer for: of another cut, or other settings. */
+export interface OverlappingEpochs {
+  estimator: string;
+  /** Of their epochs: aligned, control or delimited. */
+  cut: string;
+  epochs: number;
+  packets: number;
+  firstNs: string;
+  lastNs: string;
+}
+
 export interface SeriesRow extends Answered {
   startNs: string;
   endNs: string;
@@ -64,8 +94,9 @@ export interface SeriesRow extends Answered {
 }
 
 /** What one estimator says about all packets of the segment. */
-export interface SegmentAnswer extends Answered {
+export interface SegmentAnswer extends WholeAnswer {
   title: string;
+  /** Of its records; of the most packets where they differ. */
   parameters: string;
   epochs: number;
   sent: number | null;
@@ -78,11 +109,13 @@ export interface SegmentAnswer extends Answered {
   /** Of the records of both ends, on disk. */
   bytes: number;
   bitsPerPacket: number | null;
+  /** Epochs without an answer of this estimator that count with another's. */
+  borrowed: { estimator: string; epochs: number }[];
   series: SeriesRow[];
   notes: string[];
 }
 
-export interface GroupAnswer extends Answered {
+export interface GroupAnswer extends WholeAnswer {
   estimator: string;
   key: FlowKey;
   /** The key as people write it. */
@@ -96,6 +129,8 @@ export interface GroupAnswer extends Answered {
   lost: number | null;
   /** Share of the packets whose flow had an answer. */
   coverage: number | null;
+  /** Where the estimator keeps them, over all epochs of a group of one flow: the value that this share of its packets does not exceed. */
+  quantiles?: { share: number; valueNs: number }[];
 }
 
 export interface Answer {
@@ -112,6 +147,7 @@ export interface Answer {
     lastNs: string | null;
     missing: MissingEpoch[];
     refused: RefusedEpoch[];
+    overlapping: OverlappingEpochs[];
   };
   /** By estimator. */
   estimates: Record<string, SegmentAnswer>;

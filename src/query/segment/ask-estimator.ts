@@ -1,301 +1,287 @@
-/** One estimator's part of a question: all its epochs, one after the other, and what they come to together. */
+/** One estimator's part of a question: what the collector made of its epochs, and what they come to together. */
 
-import type { ArchiveEntry } from "../../archive/names.ts";
-import type { Kernels } from "../../base/kernels.ts";
-import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
-import { parseFlowKey } from "../../capture/flow/flow-text.ts";
-import { encodeFlowKey, hashFlowKey } from "../../capture/flow/flow-words.ts";
+import type { Collected } from "../../collect/collector.ts";
 import { Combination, type Contribution, segmentContribution } from "../../collect/combine.ts";
-import {
-  type EpochEstimate,
-  estimatePair,
-  isRefusal,
-  type ReadPair,
-  type Refusal,
-  readPair,
-  totalCounters,
-} from "../../collect/estimate.ts";
-import { type FlowLists, namedFlows } from "../../collect/flow-lists.ts";
+import { type EpochEstimate, totalCounters } from "../../collect/estimate.ts";
 import { LossTotal } from "../../collect/loss.ts";
-import type { Pairing, RecordPair } from "../../collect/pair.ts";
-import type { RecordStore } from "../../collect/record-store.ts";
-import { RecordedFlows } from "../../collect/recorded-flows.ts";
-import type { EpochRecord, RecordCounters } from "../../epoch/record.ts";
-import type { Estimator, KnownFlows } from "../../estimators/estimator.ts";
-import type { FlowRecord } from "../../flow-records/flow-records.ts";
+import { type DelayLimits, limitsOf, packetsOf, spanOf } from "../../collect/tracks.ts";
+import type { RecordCounters } from "../../epoch/record.ts";
+import type { Estimator, NoAnswer, SegmentEstimate } from "../../estimators/estimator.ts";
+import { isNoAnswer } from "../../estimators/estimator.ts";
 import type {
   GroupAnswer,
   MissingEpoch,
+  OverlappingEpochs,
   PointSummary,
   RefusedEpoch,
   SegmentAnswer,
   SeriesRow,
 } from "./answer.ts";
-import { FlowGroups } from "./groups.ts";
-import { answered } from "./latency.ts";
-import { asksForFlows, DEFAULT_CONFIDENCE, type Question } from "./question.ts";
+import { type EpochFacts, type EpochPlace, placeOf } from "./epoch-facts.ts";
+import type { FlowQuestion } from "./flow-question.ts";
+import { answered, wholeAnswer } from "./latency.ts";
+import { NoteFolder } from "./note-folder.ts";
+import type { Question } from "./question.ts";
 
-export interface EstimatorContext {
-  archive: RecordStore;
-  estimator: Estimator;
-  question: Question;
-  lists: FlowLists;
-  kernels: Kernels;
-  flowRecords?: readonly FlowRecord[] | undefined;
+/** Packets that have no answer of this estimator, where they belong to the time that is asked about. */
+interface Unanswered {
+  place: EpochPlace;
+  packets: number;
+  limits: DelayLimits | null;
+  why: NoAnswer;
 }
 
-interface NamedFlow {
-  words: Uint32Array;
-  hash: [number, number];
+type Estimated = Extract<Collected, { kind: "estimate" }>;
+
+/** What of one end an answer rests on. */
+interface EndTotal {
+  records: number;
+  bytes: number;
+  counters: RecordCounters | null;
+  filter: string;
 }
+
+const nothing = (): EndTotal => ({ records: 0, bytes: 0, counters: null, filter: "" });
 
 export class EstimatorQuestion {
-  readonly name: string;
+  readonly estimator: Estimator;
   readonly missing: MissingEpoch[] = [];
   readonly refused: RefusedEpoch[] = [];
+  readonly overlapping = new Map<string, OverlappingEpochs>();
   /** Starts of the epochs that were used. */
   readonly usedStarts: bigint[] = [];
+  readonly said = new NoteFolder();
   edges = 0;
   merged = 0;
   firstNs: bigint | null = null;
   lastNs: bigint | null = null;
-  readonly #context: EstimatorContext;
-  readonly #total = new Combination();
+  readonly #question: Question;
+  readonly #facts: EpochFacts;
+  readonly #flows: FlowQuestion | null;
+  readonly #own = new Combination();
+  readonly #all = new Combination();
+  readonly #unanswered: Unanswered[] = [];
+  readonly #borrowed = new Map<string, number>();
   readonly #series: SeriesRow[] = [];
-  readonly #said = new Map<string, { note: string; epochs: number; weight: number }>();
   readonly #loss = new LossTotal();
-  #groups: FlowGroups | null = null;
-  #named: NamedFlow[] = [];
-  #recorded: RecordedFlows | null = null;
-  #counters: { sent: RecordCounters | null; received: RecordCounters | null } = {
-    sent: null,
-    received: null,
-  };
-  #records = { sender: 0, receiver: 0, senderBytes: 0, receiverBytes: 0 };
-  #filters = { sender: "", receiver: "" };
-  #parameters = "";
+  readonly #ends = { sender: nothing(), receiver: nothing() };
+  readonly #parameters = new Map<string, number>();
   #sent: number | null = null;
   #received: number | null = null;
-  #withoutFlows = 0;
+  #unlisted = 0;
 
-  constructor(context: EstimatorContext) {
-    this.#context = context;
-    this.name = context.estimator.name;
+  /** `flows`: where the question is about flows and the estimator can answer for them. */
+  constructor(estimator: Estimator, question: Question, facts: EpochFacts, flows: FlowQuestion | null) {
+    this.estimator = estimator;
+    this.#question = question;
+    this.#facts = facts;
+    this.#flows = flows;
+  }
+
+  get name(): string {
+    return this.estimator.name;
   }
 
   /** It can tell flows apart. */
   get answersFlows(): boolean {
-    return this.#context.estimator.answers.includes("flow");
+    return this.estimator.answers.includes("flow");
   }
 
-  run(pairing: Pairing): void {
-    const { archive, estimator, question } = this.#context;
-    for (const { entry, missing, reason } of pairing.unpaired) {
-      const point = question.between[missing === "sender" ? 0 : 1];
-      const { startNs, endNs } = entry.epoch;
-      this.missing.push({ estimator: this.name, point, startNs: `${startNs}`, endNs: `${endNs}`, reason });
-    }
-    for (const pair of pairing.pairs) {
-      const read = readPair(archive, estimator, pair);
-      if (isRefusal(read)) {
-        this.#refuse(read);
-        continue;
-      }
-      const record = (read.sender ?? read.receiver)!.record;
-      const flows = this.#flows(pair, record);
-      const asked = question.parameters?.[this.name];
-      const estimate = estimatePair(estimator, read, {
-        confidence: question.confidence ?? DEFAULT_CONFIDENCE,
-        flows,
-        ...(asked === undefined ? {} : { parameters: asked }),
+  take(event: Collected): void {
+    if (event.kind === "estimate") this.#takeEstimate(event);
+    else if (event.kind === "refused") {
+      const { startNs, endNs, source, reason, packets, limits } = event.refusal;
+      this.refused.push({
+        estimator: this.name,
+        startNs: `${startNs}`,
+        endNs: `${endNs}`,
+        file: source,
+        reason,
       });
-      if (isRefusal(estimate)) this.#refuse(estimate);
-      else this.#take(estimate, pair, read, flows);
-    }
-  }
-
-  #refuse({ startNs, endNs, file, reason }: Refusal): void {
-    this.refused.push({ estimator: this.name, startNs: `${startNs}`, endNs: `${endNs}`, file, reason });
-  }
-
-  /** The flows of an epoch, where the question is about flows and the estimator can answer it. */
-  #flows(pair: RecordPair, record: EpochRecord): KnownFlows | null {
-    const { question, estimator, lists, kernels } = this.#context;
-    if (!asksForFlows(question) || !(estimator.answers.includes("flow") || estimator.flowList)) return null;
-    if (!this.#groups) {
-      this.#groups = new FlowGroups(record.key, question.group);
-      const spec = FlowKeySpec.parse(record.key);
-      this.#named = (question.flows ?? []).map((text) => {
-        const words = encodeFlowKey(spec, parseFlowKey(text));
-        return { words, hash: hashFlowKey(kernels, words, record.seed) };
+      this.#unanswered.push({
+        place: { startNs, endNs },
+        packets,
+        limits,
+        why: { reason: "no-usable-cells", text: "its records cannot be used" },
       });
-      for (const { words } of this.#named) this.#groups.expect(words);
-    }
-    const listed = lists.of(pair.senders, record) ?? lists.of(pair.receivers, record);
-    if (listed) return listed;
-    if (this.#context.flowRecords) {
-      const spec = FlowKeySpec.parse(record.key);
-      this.#recorded ??= new RecordedFlows(kernels, this.#context.flowRecords, spec, record.seed);
-      const { startNs, endNs } = record.epoch;
-      return this.#recorded.of({ startNs: Number(startNs), endNs: Number(endNs) });
-    }
-    this.#withoutFlows++;
-    return this.#named.length > 0 ? namedFlows(this.#named) : null;
+    } else if (event.kind === "unpaired") this.#takeUnpaired(event);
+    else this.#takeOverlapping(event);
   }
 
-  #take(estimate: EpochEstimate, pair: RecordPair, read: ReadPair, flows: KnownFlows | null): void {
+  #takeUnpaired({ unpaired: { entry, missing, reason } }: Extract<Collected, { kind: "unpaired" }>): void {
+    const point = this.#question.between[missing === "sender" ? 0 : 1];
+    const { startNs, endNs } = entry.epoch;
+    this.missing.push({ estimator: this.name, point, startNs: `${startNs}`, endNs: `${endNs}`, reason });
+    this.#unanswered.push({
+      place: { startNs, endNs },
+      packets: entry.packets,
+      limits: limitsOf({ senders: [entry], receivers: [] }),
+      why: { reason: "no-packets", text: `${point} has no record of the epoch` },
+    });
+  }
+
+  #takeOverlapping({ pair }: Extract<Collected, { kind: "overlapping" }>): void {
+    const [first] = [...pair.receivers, ...pair.senders];
+    if (!first) return;
+    const { startNs, endNs } = spanOf(pair);
+    const { mode } = first.epoch;
+    const known = this.overlapping.get(mode);
+    const packets = packetsOf(pair);
+    if (!known) {
+      this.overlapping.set(mode, {
+        estimator: this.name,
+        cut: mode,
+        epochs: 1,
+        packets,
+        firstNs: `${startNs}`,
+        lastNs: `${endNs}`,
+      });
+      return;
+    }
+    known.epochs++;
+    known.packets += packets;
+    if (startNs < BigInt(known.firstNs)) known.firstNs = `${startNs}`;
+    if (endNs > BigInt(known.lastNs)) known.lastNs = `${endNs}`;
+  }
+
+  #takeEstimate(event: Estimated): void {
+    const { estimate, flows, listed } = event;
     const { answer, startNs, endNs, edge, merged } = estimate;
     const index = this.usedStarts.push(startNs) - 1;
     if (edge) this.edges++;
     this.merged += merged;
     if (this.firstNs === null || startNs < this.firstNs) this.firstNs = startNs;
     if (this.lastNs === null || endNs > this.lastNs) this.lastNs = endNs;
-    this.#parameters = estimate.parameters;
-    this.#counters = {
-      sent: totalCounters([this.#counters.sent, estimate.sent]),
-      received: totalCounters([this.#counters.received, estimate.received]),
-    };
-    this.#records.sender += pair.senders.length;
-    this.#records.receiver += pair.receivers.length;
-    this.#records.senderBytes += this.#bytes(pair.senders);
-    this.#records.receiverBytes += this.#bytes(pair.receivers);
-    this.#filters = {
-      sender: read.sender?.record.filter ?? "",
-      receiver: read.receiver?.record.filter ?? "",
-    };
-    const weight = answer.segment?.received ?? answer.segment?.sent ?? 0;
-    this.#say(new Set([...answer.notes, ...(answer.segment?.notes ?? [])]), weight);
-    const contribution = segmentContribution(answer);
+    this.#takeEnds(estimate);
     const { segment } = answer;
-    if (contribution && segment) {
-      this.#total.add(contribution);
-      const { mode } = (read.sender ?? read.receiver)!.record.epoch;
-      this.#loss.add(segment, { mode, startNs, endNs });
-      if (segment.sent !== null) this.#sent = (this.#sent ?? 0) + segment.sent;
-      if (segment.received !== null) this.#received = (this.#received ?? 0) + segment.received;
-      const { sent, received, lost } = segment;
-      const span = { startNs: `${startNs}`, endNs: `${endNs}` };
-      this.#series.push({ ...span, sent, received, lost, edge, merged, ...answered(segment) });
-    }
-    if (flows) this.#takeFlows(estimate, flows, index);
+    const weight = segment?.received ?? segment?.sent ?? 0;
+    this.#parameters.set(estimate.parameters, (this.#parameters.get(estimate.parameters) ?? 0) + weight + 1);
+    this.said.add(new Set([...answer.notes, ...(segment?.notes ?? [])]), weight);
+    const contribution = segment ? segmentContribution(segment) : null;
+    this.#facts.add(this.name, estimate, contribution);
+    if (contribution && segment) this.#takeSegment(estimate, segment, contribution);
+    if (!listed && this.answersFlows) this.#unlisted++;
+    if (flows) this.#flows?.take(estimate, flows, index);
   }
 
-  /** Epochs say the same with other numbers: the one with the most packets speaks for all. */
-  #say(notes: Iterable<string>, weight: number): void {
-    for (const note of notes) {
-      const kind = note.replace(/\d[\d.,]*(e[+-]\d+)?/g, "#");
-      const known = this.#said.get(kind);
-      if (!known) {
-        this.#said.set(kind, { note, epochs: 1, weight });
-        continue;
-      }
-      known.epochs++;
-      if (weight > known.weight) {
-        known.weight = weight;
-        known.note = note;
-      }
+  #takeSegment(estimate: EpochEstimate, segment: SegmentEstimate, contribution: Contribution): void {
+    const { startNs, endNs, mode, edge, merged } = estimate;
+    const { sent, received, lost } = segment;
+    if (isNoAnswer(contribution.mean)) {
+      const packets = contribution.packets ?? 0;
+      const { limits } = estimate;
+      this.#unanswered.push({ place: placeOf(estimate), packets, limits, why: contribution.mean });
+    } else {
+      this.#own.add(contribution);
+      this.#all.add(contribution);
     }
+    this.#loss.add(segment, { mode, startNs, endNs });
+    if (sent !== null) this.#sent = (this.#sent ?? 0) + sent;
+    if (received !== null) this.#received = (this.#received ?? 0) + received;
+    const span = { startNs: `${startNs}`, endNs: `${endNs}` };
+    this.#series.push({ ...span, sent, received, lost, edge, merged, ...answered(segment) });
   }
 
-  #takeFlows({ answer }: EpochEstimate, flows: KnownFlows, index: number): void {
-    const wanted =
-      this.#context.question.flows === undefined ? null : new Set(this.#named.map((f) => f.hash.join()));
-    const epoch = { index, shared: answer.segment?.mean ?? null };
-    for (const { flow, mean, stdev, packets, lost } of answer.flows) {
-      if (wanted && !wanted.has(`${flows.hash[2 * flow]},${flows.hash[2 * flow + 1]}`)) continue;
-      const known = flows.packets[flow]!;
-      const size = packets ?? (Number.isNaN(known) ? null : known);
-      const contribution: Contribution = { mean, stdev, packets: size, lost, used: size ?? 0 };
-      this.#groups!.add(flows, flow, contribution, epoch);
+  #takeEnds({ sender, receiver }: EpochEstimate): void {
+    for (const [total, end] of [
+      [this.#ends.sender, sender],
+      [this.#ends.receiver, receiver],
+    ] as const) {
+      if (!end) continue;
+      total.records += end.records;
+      total.bytes += end.bytes;
+      total.counters = totalCounters([total.counters, end.counters]);
+      total.filter = end.filter;
     }
   }
 
-  segmentAnswer(): SegmentAnswer {
-    const { estimator } = this.#context;
-    const total = this.#total.result();
-    const bytes = this.#records.senderBytes + this.#records.receiverBytes;
+  /** All epochs of all estimators have been taken: what has no answer counts with what others know of it. */
+  complete(): void {
+    const { firstNs, lastNs } = this;
+    for (const { place, packets, limits, why } of this.#unanswered) {
+      if (packets === 0) continue;
+      // Before the first and after the last epoch of both ends there is nothing between them to be asked about.
+      if (firstNs === null || lastNs === null || place.endNs <= firstNs || place.startNs >= lastNs) continue;
+      const none: Contribution = { mean: why, stdev: why, packets, lost: null, used: 0 };
+      this.#own.add(none);
+      const other = this.#facts.instead(this.name, place);
+      if (other) {
+        this.#all.add({ ...other.contribution, packets, lost: null, used: 0 });
+        this.#borrowed.set(other.estimator, (this.#borrowed.get(other.estimator) ?? 0) + 1);
+      } else this.#all.add({ ...none, bounds: this.#facts.segmentBounds(place, limits) });
+    }
+  }
+
+  segmentAnswer(without: ReadonlySet<string>): SegmentAnswer {
+    const { sender, receiver } = this.#ends;
+    const own = this.#own.result();
+    const bytes = sender.bytes + receiver.bytes;
     const packets = this.#sent ?? this.#received;
     const { lost } = this.#loss;
-    const lossKnown = lost !== null && this.#sent !== null && this.#sent > 0;
+    const lossRate = lost !== null && this.#sent ? lost / this.#sent : null;
+    const whole = wholeAnswer(own, this.#all.result());
+    const none = this.#noAnswer();
     return {
-      title: estimator.title,
-      parameters: this.#parameters,
+      title: this.estimator.title,
+      parameters: [...this.#parameters].sort((a, b) => b[1] - a[1])[0]?.[0] ?? "",
       epochs: this.usedStarts.length,
       sent: this.#sent,
       received: this.#received,
       lost,
-      lossRate: lossKnown ? lost / this.#sent! : null,
-      ...(this.usedStarts.length === 0
-        ? { latency: null, reason: "no-packets: no epoch has a usable record at both points" }
-        : estimator.answers.includes("segment")
-          ? answered(total)
-          : { latency: null, reason: "not-supported: it answers for flows, not for the segment" }),
-      packetsUsed: total.used,
-      coverage: this.#received === null || this.#received === 0 ? null : total.used / this.#received,
+      lossRate,
+      ...whole,
+      ...(none === null ? {} : { latency: null, reason: none }),
+      packetsUsed: own.used,
+      coverage: this.#received === null || this.#received === 0 ? null : own.used / this.#received,
       bytes,
       bitsPerPacket: packets === null || packets === 0 ? null : (8 * bytes) / packets,
+      borrowed: [...this.#borrowed].map(([estimator, epochs]) => ({ estimator, epochs })),
       series: this.#series,
-      notes: [...this.#said.values()].map(({ note, epochs }) =>
-        epochs === 1 ? note : `${note} (so or alike in ${epochs} epochs)`,
-      ),
+      notes: [...this.#settingNotes(), ...this.said.texts(without)],
     };
   }
 
-  groupAnswers(): GroupAnswer[] {
-    const answers = this.#groups?.answers(this.name) ?? [];
-    const { top } = this.#context.question;
-    return top === undefined ? answers : answers.slice(0, top);
+  #noAnswer(): string | null {
+    if (this.usedStarts.length === 0) return "no-packets: no epoch has a usable record at both points";
+    if (!this.estimator.answers.includes("segment"))
+      return "not-supported: it answers for flows, not for the segment";
+    return null;
   }
 
-  points(): PointSummary[] {
-    const { between } = this.#context.question;
-    const { sender, receiver, senderBytes, receiverBytes } = this.#records;
-    const none = { packets: 0, short: 0, backward: 0, skipped: {}, dropped: null };
-    const summary = (role: "sender" | "receiver", counters: RecordCounters | null): PointSummary => {
-      const { packets, short, backward, skipped, dropped } = counters ?? none;
-      const own =
-        role === "sender"
-          ? { records: sender, bytes: senderBytes }
-          : { records: receiver, bytes: receiverBytes };
-      const name = between[role === "sender" ? 0 : 1];
-      return { name, role, ...own, packets, short, backward, skipped, dropped, filter: this.#filters[role] };
-    };
-    return [summary("sender", this.#counters.sent), summary("receiver", this.#counters.received)];
-  }
-
-  /** Sentences about what limits the answer. */
-  notes(): string[] {
+  #settingNotes(): string[] {
     const notes: string[] = [];
-    const [from, to] = this.points() as [PointSummary, PointSummary];
-    if (this.edges > 0) {
+    if (this.#parameters.size > 1)
       notes.push(
-        `in ${count(this.edges, "epoch")} a capture began or ended: packets missing there may never have been captured`,
+        `its parameters changed between epochs (${this.#parameters.size} settings): each epoch is answered by its own`,
       );
-    }
-    for (const point of [from, to]) {
-      if (point.dropped)
-        notes.push(
-          `${point.name}: the capture says that it dropped ${point.dropped} packets: part of the loss may be its own`,
-        );
-      if (point.short > 0)
-        notes.push(
-          `${point.name}: ${point.short} packets are cut within what tells packets apart: use a smaller ‘cover’ at both points`,
-        );
-    }
-    if (from.records > 0 && to.records > 0 && from.filter !== to.filter) {
-      notes.push(`the points were observed with different filters: '${from.filter}' and '${to.filter}'`);
-    }
-    if (this.#withoutFlows > 0 && !this.#context.lists.empty) {
-      notes.push(`in ${count(this.#withoutFlows, "epoch")} there is no list of flows`);
-    }
+    for (const [estimator, epochs] of this.#borrowed)
+      notes.push(`in ${count(epochs, "epoch")} it has no answer: the mean of ${estimator} counts there`);
     return notes;
   }
 
-  #bytes(entries: readonly ArchiveEntry[]): number {
-    return entries.reduce((sum, entry) => sum + this.#context.archive.sizeOf(entry), 0);
+  groupAnswers(): GroupAnswer[] {
+    return this.#flows?.answers(this.name) ?? [];
+  }
+
+  /** What one end's records say; null where there are none. */
+  point(role: "sender" | "receiver"): PointSummary {
+    const { records, bytes, counters, filter } = this.#ends[role];
+    const none = { packets: 0, short: 0, backward: 0, skipped: {}, dropped: null };
+    const { packets, short, backward, skipped, dropped } = counters ?? none;
+    const name = this.#question.between[role === "sender" ? 0 : 1];
+    return { name, role, records, bytes, packets, short, backward, skipped, dropped, filter };
+  }
+
+  /** Epochs in which nothing listed the flows. */
+  get unlisted(): number {
+    return this.#unlisted;
+  }
+
+  get flowNotes(): string[] {
+    return this.#flows?.notes() ?? [];
   }
 }
 
-function count(n: number, what: string): string {
+export function count(n: number, what: string): string {
   return `${n} ${what}${n === 1 ? "" : "s"}`;
 }

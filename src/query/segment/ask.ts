@@ -1,22 +1,34 @@
 /**
- * A question about a segment, answered from an archive: which records, paired, estimated, combined. Records that are missing, damaged or do not fit are
- * named in the answer, and everything else is answered for.
+ * A question about a segment, answered from stored records: which records, paired and estimated by the collector, combined. Records that are missing, damaged or do
+ * not fit are named in the answer, and everything else is answered for.
  */
-
 import type { ArchiveEntry } from "../../archive/names.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { formatTime } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
-import { FlowLists } from "../../collect/flow-lists.ts";
-import { pairRecords, receiverOnly } from "../../collect/pair.ts";
+import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
+import { openHandle } from "../../collect/archive-records.ts";
+import { Collector } from "../../collect/collector.ts";
+import { refusalReason } from "../../collect/estimate.ts";
+import type { RecordHandle } from "../../collect/record-handle.ts";
 import type { RecordStore } from "../../collect/record-store.ts";
 import type { Estimator } from "../../estimators/estimator.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import type { FlowRecord } from "../../flow-records/flow-records.ts";
-import type { Answer } from "./answer.ts";
-import { EstimatorQuestion } from "./ask-estimator.ts";
-import { asksForFlows, checkQuestion, describeQuestion, type Question } from "./question.ts";
+import type { Answer, MissingEpoch, PointSummary, RefusedEpoch } from "./answer.ts";
+import { count, EstimatorQuestion } from "./ask-estimator.ts";
+import { EpochFacts } from "./epoch-facts.ts";
+import { FlowQuestion, OtherFlows } from "./flow-question.ts";
+import { sharedNotes } from "./note-folder.ts";
+import {
+  asksForFlows,
+  checkQuestion,
+  DEFAULT_CONFIDENCE,
+  describeQuestion,
+  type Question,
+} from "./question.ts";
+import { rankFlows } from "./rank-flows.ts";
 
 export interface AskOptions {
   table?: readonly Estimator[];
@@ -30,75 +42,196 @@ export interface AskOptions {
 /** Lists in an answer are for reading: the first so many, and a note. */
 const MAX_LISTED = 1000;
 
-export function askArchive(archive: RecordStore, question: Question, options: AskOptions = {}): Answer {
+export function askArchive(store: RecordStore, question: Question, options: AskOptions = {}): Answer {
   checkQuestion(question);
   const table = options.table ?? ESTIMATORS;
-  const [from, to] = question.between;
-  const { entries, foreign } = select(archive, question, table);
+  const { entries, foreign } = select(store, question, table);
   const segment = chooseSegment(entries, question);
-  const inSegment = entries.filter((e) => e.segment === segment);
-  const lists = new FlowLists(archive, table, inSegment);
-  const kernels = options.kernels ?? new Kernels();
-  const { flowRecords } = options;
   const notes: string[] = [];
-  const asked: EstimatorQuestion[] = [];
-  for (const name of chooseEstimators(inSegment, question, table, notes)) {
-    const estimator = table.find((e) => e.name === name)!;
-    const own = inSegment.filter((e) => e.estimator === name);
-    const receivers = own.filter((e) => e.point === to);
-    const pairing = estimator.needs.sender
-      ? pairRecords(
-          own.filter((e) => e.point === from),
-          receivers,
-        )
-      : receiverOnly(receivers);
-    const one = new EstimatorQuestion({ archive, estimator, question, lists, kernels, flowRecords });
-    one.run(pairing);
-    asked.push(one);
+  const damaged: Damaged[] = [];
+  const inSegment = entries.filter((e) => e.segment === segment);
+  const asked = chooseEstimators(inSegment, question, table, notes);
+  const handles = openAll(store, inSegment, table, damaged);
+  const kernels = options.kernels ?? new Kernels();
+  const others = new OtherFlows(kernels, question, options.flowRecords);
+  const [from, to] = question.between;
+  const collector = new Collector({
+    segments: [{ from, to, label: segment }],
+    table,
+    estimators: asked.map((e) => e.name),
+    confidence: question.confidence ?? DEFAULT_CONFIDENCE,
+    parameters: question.parameters,
+    flows: (record) => others.of(record),
+  });
+  const facts = new EpochFacts();
+  const wanted = rankFlows(handles, question, table);
+  const questions = new Map(
+    asked.map((estimator) => {
+      const able = asksForFlows(question) && (estimator.answers.includes("flow") || estimator.flowList);
+      const flows = able ? new FlowQuestion(question, mainKey(handles, to), facts, wanted) : null;
+      return [estimator.name, new EstimatorQuestion(estimator, question, facts, flows)];
+    }),
+  );
+  for (const handle of handles) collector.offer(handle);
+  for (const event of collector.finish()) questions.get(event.estimator)?.take(event);
+  const told = [...questions.values()];
+  for (const one of told) one.complete();
+  for (const path of foreign.slice(0, 10)) notes.push(`${path} is not a record`);
+  if (foreign.length > 10) notes.push(`${foreign.length - 10} more files in the archive are not records`);
+  const lists = collector.listsFlows;
+  notes.push(...flowNotes(told, question, lists || options.flowRecords !== undefined, lists));
+  return compose(told, { ...describeQuestion(question), segment }, damaged, [
+    ...notes,
+    ...(options.flowRecordNotes ?? []),
+  ]);
+}
+
+/** A record whose head cannot be read: its path tells what it should be. */
+interface Damaged {
+  point: string;
+  refused: RefusedEpoch;
+}
+
+/** Heads of all records; what is damaged is named, and not asked. */
+function openAll(
+  store: RecordStore,
+  entries: readonly ArchiveEntry[],
+  table: readonly Estimator[],
+  damaged: Damaged[],
+): RecordHandle[] {
+  return entries.flatMap((entry) => {
+    if (!table.some((e) => e.name === entry.estimator)) return [];
+    const handle = openHandle(store, entry, ({ estimator, epoch, file, point }, error) => {
+      const [startNs, endNs] = [`${epoch.startNs}`, `${epoch.endNs}`];
+      damaged.push({ point, refused: { estimator, startNs, endNs, file, reason: refusalReason(error) } });
+    });
+    return handle ? [handle] : [];
+  });
+}
+
+/** The key that the most packets were told apart by. */
+function mainKey(handles: readonly RecordHandle[], receiver: string): string {
+  const packets = new Map<string, number>();
+  for (const { point, key, packets: n } of handles)
+    if (point === receiver) packets.set(key, (packets.get(key) ?? 0) + n + 1);
+  const ranked = [...packets].sort((a, b) => b[1] - a[1]).map(([key]) => key);
+  return ranked.find(isKey) ?? "5tuple";
+}
+
+/** A record may hold what is no key at all: it is refused when it is read. */
+function isKey(text: string): boolean {
+  try {
+    FlowKeySpec.parse(text);
+    return true;
+  } catch {
+    return false;
   }
-  const used = [...new Set(asked.flatMap((a) => a.usedStarts))].sort((a, b) => (a < b ? -1 : 1));
+}
+
+function compose(
+  told: readonly EstimatorQuestion[],
+  question: Record<string, unknown>,
+  damaged: readonly Damaged[],
+  notes: readonly string[],
+): Answer {
+  const used = new Set(told.flatMap((a) => a.usedStarts));
   // Every estimator saw the same packets: the one with the most epochs tells of the points.
-  const [widest] = [...asked].sort((a, b) => b.usedStarts.length - a.usedStarts.length);
-  const missing = asked.flatMap((a) => a.missing);
-  const refused = asked.flatMap((a) => a.refused);
+  const byEpochs = [...told].sort((a, b) => b.usedStarts.length - a.usedStarts.length);
+  const [widest] = byEpochs;
+  const points = (["sender", "receiver"] as const).flatMap((role) => pointOf(byEpochs, role));
+  // A damaged record is there: it is refused, and not missing.
+  const place = (point: string, e: RefusedEpoch | MissingEpoch) =>
+    [point, e.estimator, e.startNs, e.endNs].join("\n");
+  const there = new Set(damaged.map((d) => place(d.point, d.refused)));
+  const missing = told.flatMap((a) => a.missing).filter((m) => !there.has(place(m.point, m)));
+  const refused = [...damaged.map((d) => d.refused), ...told.flatMap((a) => a.refused)];
+  refused.sort((a, b) => Number(BigInt(a.startNs) - BigInt(b.startNs)));
+  const overlapping = told.flatMap((a) => [...a.overlapping.values()]);
+  const all = [...notes];
   for (const [what, list] of [
     ["missing", missing],
     ["refused", refused],
   ] as const) {
     if (list.length > MAX_LISTED)
-      notes.push(`${list.length} epochs are ${what}; the first ${MAX_LISTED} are listed`);
+      all.push(`${list.length} epochs are ${what}; the first ${MAX_LISTED} are listed`);
     list.splice(MAX_LISTED);
   }
-  for (const path of foreign.slice(0, 10)) notes.push(`${path} is not a record`);
-  if (foreign.length > 10) notes.push(`${foreign.length - 10} more files in the archive are not records`);
-  if (asksForFlows(question)) {
-    const names = asked.map((a) => a.name).join(", ");
-    if (asked.every((a) => !a.answersFlows))
-      notes.push(`none of the estimators observed (${names}) measures flows`);
-    else if (lists.empty && question.flows === undefined && !flowRecords) {
-      notes.push("no list of flows was kept: observe with a flow table too, or ask for a ‘flow’");
-    }
+  if (overlapping.length > 0) {
+    const epochs = overlapping.reduce((n, o) => n + o.epochs, 0);
+    all.push(
+      `${count(epochs, "epoch")} of another cut or other settings cover the same time and are not counted again`,
+    );
   }
+  const shared = sharedNotes(told.map((a) => [a.name, a.said]));
   return {
     format: "hoptime.answer/1",
     hoptime: VERSION,
-    question: { ...describeQuestion(question), segment },
-    points: widest?.points() ?? [],
+    question,
+    points,
     epochs: {
-      used: used.length,
+      used: used.size,
       edges: widest?.edges ?? 0,
       merged: widest?.merged ?? 0,
       firstNs: widest?.firstNs?.toString() ?? null,
       lastNs: widest?.lastNs?.toString() ?? null,
       missing,
       refused,
+      overlapping,
     },
-    estimates: Object.fromEntries(asked.map((a) => [a.name, a.segmentAnswer()])),
-    groups: asked.flatMap((a) => a.groupAnswers()),
-    notes: [...notes, ...(widest?.notes() ?? []), ...(options.flowRecordNotes ?? [])],
+    estimates: Object.fromEntries(told.map((a) => [a.name, a.segmentAnswer(shared.kinds)])),
+    groups: told.flatMap((a) => a.groupAnswers()),
+    notes: [...all, ...pointNotes(points, widest), ...shared.notes],
   };
 }
 
+/** Of the estimator with the most epochs that has records of this end: some keep nothing at the sender. */
+function pointOf(byEpochs: readonly EstimatorQuestion[], role: "sender" | "receiver"): PointSummary[] {
+  const summaries = byEpochs.map((a) => a.point(role));
+  const own = summaries.find((p) => p.records > 0) ?? summaries[0];
+  return own ? [own] : [];
+}
+
+/** Sentences about what limits the answer. */
+function pointNotes(points: readonly PointSummary[], widest: EstimatorQuestion | undefined): string[] {
+  const notes: string[] = [];
+  if (widest && widest.edges > 0)
+    notes.push(
+      `in ${count(widest.edges, "epoch")} a capture began or ended: packets missing there may never have been captured`,
+    );
+  for (const { name, dropped, short } of points) {
+    if (dropped)
+      notes.push(
+        `${name}: the capture says that it dropped ${dropped} packets: part of the loss may be its own`,
+      );
+    if (short > 0)
+      notes.push(
+        `${name}: ${short} packets are cut within what tells packets apart: use a smaller ‘cover’ at both points`,
+      );
+  }
+  const [from, to] = points;
+  if (from && to && from.records > 0 && to.records > 0 && from.filter !== to.filter)
+    notes.push(`the points were observed with different filters: '${from.filter}' and '${to.filter}'`);
+  return notes;
+}
+
+function flowNotes(
+  told: readonly EstimatorQuestion[],
+  question: Question,
+  known: boolean,
+  listed: boolean,
+): string[] {
+  if (!asksForFlows(question)) return [];
+  const names = told.map((a) => a.name).join(", ");
+  if (told.every((a) => !a.answersFlows))
+    return [`none of the estimators observed (${names}) measures flows`];
+  if (!known && question.flows === undefined)
+    return ["no list of flows was kept: observe with a flow table too, or ask for a ‘flow’"];
+  const unlisted = Math.max(0, ...told.map((a) => a.unlisted));
+  return [
+    ...(listed && unlisted > 0 ? [`in ${count(unlisted, "epoch")} there is no list of flows`] : []),
+    ...new Set(told.flatMap((a) => a.flowNotes)),
+  ];
+}
 function select(archive: RecordStore, question: Question, table: readonly Estimator[]) {
   const points = archive.points();
   const [sender, receiver] = question.between;
@@ -156,7 +289,7 @@ function chooseEstimators(
   { estimators }: Question,
   table: readonly Estimator[],
   notes: string[],
-): string[] {
+): Estimator[] {
   const there = [...new Set(entries.map((e) => e.estimator))];
   for (const name of estimators ?? []) {
     if (there.includes(name)) continue;
@@ -168,6 +301,5 @@ function chooseEstimators(
       notes.push(`records of '${name}', which this program does not know, are left out`);
   }
   // A flow table answers for nothing by itself, unless it is asked.
-  const answering = known.filter((e) => (estimators ? estimators.includes(e.name) : e.answers.length > 0));
-  return answering.map((e) => e.name);
+  return known.filter((e) => (estimators ? estimators.includes(e.name) : e.answers.length > 0));
 }

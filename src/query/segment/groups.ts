@@ -1,39 +1,49 @@
 /**
  * Flows put together: each on its own, or by a coarser key. `host` stands for the pair of hosts and `prefix/N` for the pair of
- * prefixes, as in `key`; one side alone is `src`, `dst/24` and the like.
+ * prefixes, as in a flow key; one side alone is `src`, `dst/24` and the like.
  */
 import { UsageError } from "../../base/errors.ts";
 import { META_HIGH } from "../../capture/batch.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { communityId, formatFlowKey } from "../../capture/flow/flow-text.ts";
 import { Combination, type Contribution, type SharedEpoch } from "../../collect/combine.ts";
-import type { KnownFlows } from "../../estimators/estimator.ts";
+import { type FlowEstimate, isNoAnswer, type KnownFlows } from "../../estimators/estimator.ts";
 import type { GroupAnswer } from "./answer.ts";
-import { answered } from "./latency.ts";
+import { wholeAnswer } from "./latency.ts";
+import { QuantileMerge } from "./quantile-merge.ts";
 
 const IPV6_BIT = META_HIGH.ipv6;
 const KEY_WORDS = 10;
 
-interface Group {
+interface Tally {
   words: Uint32Array;
   flows: Set<string>;
   epochs: Set<number>;
+  answeredEpochs: Set<number>;
   bytes: number | null;
   combination: Combination;
+  quantiles: QuantileMerge;
+}
+
+/** A group by its key words, masked. */
+export interface GroupName {
+  words: Uint32Array;
+  name: string;
 }
 
 export class FlowGroups {
   readonly #spec: FlowKeySpec;
+  readonly #kept: Uint32Array;
   readonly #masks: Uint32Array;
-  readonly #groups = new Map<string, Group>();
+  readonly #tells = new Map<string, boolean>();
+  readonly #groups = new Map<string, Tally>();
 
   /** `observed`: the key that the flows were told apart by. */
   constructor(observed: string, group: string | undefined) {
     const own = FlowKeySpec.parse(observed);
     this.#spec =
       group === undefined || group === "flow" ? own : FlowKeySpec.parse(group === "host" ? "hosts" : group);
-    const [kept, wanted] = [own.maskWords(), this.#spec.maskWords()];
-    if (wanted.some((mask, i) => (mask & ~kept[i]!) !== 0n)) {
+    if (!includes(own, this.#spec)) {
       throw new UsageError(
         "bad-question",
         `the flows were observed by ${observed}, which does not contain ${group}`,
@@ -41,62 +51,118 @@ export class FlowGroups {
         { parameter: "group", value: group },
       );
     }
-    this.#masks = Uint32Array.from(wanted.flatMap((m) => [Number(m & 0xffff_ffffn), Number(m >> 32n)]));
+    this.#kept = maskWords(own);
+    this.#masks = maskWords(this.#spec);
   }
 
-  add(flows: KnownFlows, index: number, contribution: Contribution, epoch: SharedEpoch): void {
-    const group = this.#group(flows.keyWords.subarray(KEY_WORDS * index, KEY_WORDS * (index + 1)));
-    const flow = `${flows.hash[2 * index]}:${flows.hash[2 * index + 1]}`;
-    group.flows.add(flow);
-    group.epochs.add(epoch.index);
-    const bytes = flows.bytes[index]!;
-    if (!Number.isNaN(bytes)) group.bytes = (group.bytes ?? 0) + bytes;
-    group.combination.add(contribution, epoch, flow);
+  /** Can flows of records with this key be put into these groups? */
+  tells(key: string): boolean {
+    let told = this.#tells.get(key);
+    if (told === undefined) {
+      told = includes(FlowKeySpec.parse(key), this.#spec);
+      this.#tells.set(key, told);
+    }
+    return told;
+  }
+
+  /** The group that a flow belongs to; null where `names` has another flow in mind. */
+  find(flows: KnownFlows, index: number, names: ReadonlySet<string> | null): GroupName | null {
+    const words = flows.keyWords.subarray(KEY_WORDS * index, KEY_WORDS * (index + 1));
+    if (names && !names.has(masked(words, this.#kept).join())) return null;
+    return this.groupOf(words);
+  }
+
+  groupOf(words: Uint32Array): GroupName {
+    const own = masked(words, this.#masks);
+    return { words: own, name: own.join() };
+  }
+
+  add(
+    group: GroupName,
+    flows: KnownFlows,
+    index: number,
+    contribution: Contribution,
+    epoch: SharedEpoch,
+    quantiles: FlowEstimate["quantiles"],
+  ): void {
+    const tally = this.#tally(group);
+    const flow = flows.keyWords.subarray(KEY_WORDS * index, KEY_WORDS * (index + 1)).join();
+    tally.flows.add(flow);
+    tally.epochs.add(epoch.index);
+    if (!isNoAnswer(contribution.mean)) tally.answeredEpochs.add(epoch.index);
+    const bytes = flows.bytes[index];
+    if (bytes !== undefined && !Number.isNaN(bytes)) tally.bytes = (tally.bytes ?? 0) + bytes;
+    tally.combination.add(contribution, epoch, flow);
+    tally.quantiles.add(quantiles, contribution.packets);
   }
 
   /** A flow that was asked for has a place in the answer even where it was never seen. */
   expect(words: Uint32Array): void {
-    this.#group(words);
+    this.#tally(this.groupOf(words));
   }
 
   answers(estimator: string): GroupAnswer[] {
-    const out = [...this.#groups.values()].map((group): GroupAnswer => {
-      const key = this.#spec.describe(group.words);
-      const total = group.combination.result();
+    const out = [...this.#groups.values()].map((tally): GroupAnswer => {
+      const key = this.#spec.describe(tally.words);
+      const total = tally.combination.result();
+      const whole = wholeAnswer(total);
+      const quantiles = tally.quantiles.result();
       return {
         estimator,
         key,
         text: formatFlowKey(key),
         communityId: this.#spec.isFiveTuple ? communityId(key) : null,
-        flows: group.flows.size,
-        epochs: group.epochs.size,
+        flows: tally.flows.size,
+        epochs: tally.epochs.size,
         packets: total.packets,
-        bytes: group.bytes,
+        bytes: tally.bytes,
         lost: total.lost,
         coverage: total.answered,
-        ...(group.epochs.size === 0
+        ...whole,
+        answered: { ...whole.answered, epochs: tally.answeredEpochs.size },
+        ...(tally.epochs.size === 0
           ? { latency: null, reason: "not-in-sketch: the flow was not seen in these epochs" }
-          : answered(total)),
+          : {}),
+        ...(quantiles ? { quantiles } : {}),
       };
     });
     return out.sort((a, b) => (b.packets ?? 0) - (a.packets ?? 0) || (a.text < b.text ? -1 : 1));
   }
 
-  #group(words: Uint32Array): Group {
-    const v6 = (words[1]! & IPV6_BIT) !== 0;
-    const m = this.#masks;
-    const masked = new Uint32Array(KEY_WORDS);
-    // Masks lie as: meta, address pair (IPv4); meta, four halves (IPv6); two words each.
-    const from = v6 ? 4 : 0;
-    const used = v6 ? KEY_WORDS : 4;
-    for (let w = 0; w < used; w++) masked[w] = words[w]! & m[from + w]!;
-    const name = masked.join();
-    let group = this.#groups.get(name);
-    if (!group) {
-      const combination = new Combination();
-      group = { words: masked, flows: new Set(), epochs: new Set(), bytes: null, combination };
-      this.#groups.set(name, group);
+  #tally({ words, name }: GroupName): Tally {
+    let tally = this.#groups.get(name);
+    if (!tally) {
+      tally = {
+        words,
+        flows: new Set(),
+        epochs: new Set(),
+        answeredEpochs: new Set(),
+        bytes: null,
+        combination: new Combination(),
+        quantiles: new QuantileMerge(),
+      };
+      this.#groups.set(name, tally);
     }
-    return group;
+    return tally;
   }
+}
+
+/** Does the finer key tell all that the coarser one asks for? */
+function includes(finer: FlowKeySpec, coarser: FlowKeySpec): boolean {
+  const [kept, wanted] = [finer.maskWords(), coarser.maskWords()];
+  return wanted.every((mask, i) => (mask & ~(kept[i] ?? 0n)) === 0n);
+}
+
+function maskWords(spec: FlowKeySpec): Uint32Array {
+  return Uint32Array.from(spec.maskWords().flatMap((m) => [Number(m & 0xffff_ffffn), Number(m >> 32n)]));
+}
+
+function masked(words: Uint32Array, masks: Uint32Array): Uint32Array {
+  const v6 = ((words[1] ?? 0) & IPV6_BIT) !== 0;
+  const out = new Uint32Array(KEY_WORDS);
+  // Masks lie as: meta, address pair (IPv4); meta, four halves (IPv6); two words each.
+  const from = v6 ? 4 : 0;
+  const used = v6 ? KEY_WORDS : 4;
+  for (let w = 0; w < used; w++) out[w] = words[w]! & masks[from + w]!;
+  return out;
 }

@@ -1,24 +1,40 @@
 /** Estimates in the words of an answer. */
+import type { Combined } from "../../collect/combine.ts";
 import { type Interval, isNoAnswer, type NoAnswer } from "../../estimators/estimator.ts";
-import type { Answered } from "./answer.ts";
+import type { Answered, AnswerLatency, WholeAnswer } from "./answer.ts";
 
-export function answered({
-  mean,
-  stdev,
-}: {
+interface Measured {
   mean: Interval | NoAnswer;
   stdev: Interval | NoAnswer;
-}): Answered {
+}
+
+export function answered({ mean, stdev }: Measured): Answered {
   if (isNoAnswer(mean)) return { latency: null, reason: `${mean.reason}: ${mean.text}` };
   const spread = isNoAnswer(stdev) ? null : stdev;
+  const latency: AnswerLatency = {
+    meanNs: mean.valueNs,
+    lowNs: mean.lowNs,
+    highNs: mean.highNs,
+    stdevNs: spread?.valueNs ?? null,
+    stdevLowNs: spread?.lowNs ?? null,
+    stdevHighNs: spread?.highNs ?? null,
+  };
+  return { latency };
+}
+
+/** `own`: what was answered; `all`: with what is known of the rest, where that is more. */
+export function wholeAnswer(own: Combined, all: Combined = own): WholeAnswer {
+  const { mean, stdev, answered: share, answeredPackets, answers } = own;
+  // The deviation of a part says nothing about the whole.
+  const unknown: NoAnswer = { reason: "partly-answered", text: "not all packets have an answer" };
+  const complete = all.answered === null || all.answered === 1;
   return {
-    latency: {
-      meanNs: mean.valueNs,
-      lowNs: mean.lowNs,
-      highNs: mean.highNs,
-      stdevNs: spread?.valueNs ?? null,
-      stdevLowNs: spread?.lowNs ?? null,
-      stdevHighNs: spread?.highNs ?? null,
+    ...answered({ mean: all.whole, stdev: complete ? all.stdev : unknown }),
+    answered: {
+      packets: share === null ? null : answeredPackets,
+      share,
+      epochs: answers,
+      latency: answered({ mean, stdev }).latency,
     },
   };
 }

@@ -1,6 +1,6 @@
 /** The LDA paper's synthetic setting (section IV): a full OC-192 link, Weibull delays with a mean of 0.2 µs, loss in bursts. */
-import { lgamma } from "../../src/base/math/special.ts";
-import type { Scenario } from "../../src/simulate/scenario.ts";
+import { lgamma } from "../base/math/special.ts";
+import type { Scenario } from "../simulate/scenario.ts";
 
 export const WEIBULL_SHAPE = 0.6;
 const MEAN_DELAY_NS = 200;

@@ -1,6 +1,6 @@
 /** Maps that grow like networks do: routers join by preference for well connected ones, two links each. Seeded. */
-import { Random } from "../../src/base/random.ts";
-import { type Topology, TopologyBuilder } from "../../src/network/topology/topology.ts";
+import { Random } from "../base/random.ts";
+import { type Topology, TopologyBuilder } from "../network/topology/topology.ts";
 
 export function grownMap(routers: number, maxWeight: number, seed: number): Topology {
   const builder = new TopologyBuilder();

@@ -1,11 +1,11 @@
 /** Runs a store over an epoch of a trace and holds its answers against the truth. */
-import type { Kernels } from "../../src/base/kernels.ts";
-import { answerOf, CellTable, joinCells } from "../../src/estimators/maple/cell-table.ts";
-import type { Centres } from "../../src/estimators/maple/centres/centres.ts";
-import { createStore } from "../../src/estimators/maple/stores/open.ts";
-import type { PacketStore, StoreGeometry } from "../../src/estimators/maple/stores/packet-store.ts";
-import { MATCH, MULTI_MATCH } from "../../src/estimators/packet-answers.ts";
-import type { TraceEpoch } from "./maple-trace.ts";
+import type { Kernels } from "../base/kernels.ts";
+import { answerOf, CellTable, joinCells } from "../estimators/maple/cell-table.ts";
+import type { Centres } from "../estimators/maple/centres/centres.ts";
+import { createStore } from "../estimators/maple/stores/open.ts";
+import type { PacketStore, StoreGeometry } from "../estimators/maple/stores/packet-store.ts";
+import { MATCH, MULTI_MATCH } from "../estimators/packet-answers.ts";
+import type { TraceEpoch } from "./reference-trace.ts";
 
 export interface FilledStore {
   store: PacketStore;

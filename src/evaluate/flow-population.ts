@@ -2,11 +2,11 @@
  * Traffic for tests and benches of per-flow estimators: flows with Pareto sizes, each with a latency of its own from two modes and
  * jitter per packet. Packets are made flow by flow, or shuffled; sums do not mind, caches do.
  */
-import { mix64Into } from "../../src/base/hash.ts";
-import type { Kernels } from "../../src/base/kernels.ts";
-import { median } from "../../src/base/math/regression.ts";
-import { Random } from "../../src/base/random.ts";
-import { PacketBatch } from "../../src/capture/batch.ts";
+import { mix64Into } from "../base/hash.ts";
+import type { Kernels } from "../base/kernels.ts";
+import { median } from "../base/math/regression.ts";
+import { Random } from "../base/random.ts";
+import { PacketBatch } from "../capture/batch.ts";
 import {
   type Estimator,
   type EstimatorAnswer,
@@ -15,7 +15,7 @@ import {
   type ParameterValues,
   type SealedEpoch,
   type Tap,
-} from "../../src/estimators/estimator.ts";
+} from "../estimators/estimator.ts";
 
 export interface Population {
   flows: number;

@@ -1,13 +1,13 @@
 /** Runs a simulated segment past taps at both ends, with the truth per flow beside; and scores answers for flows against it, by size. */
-import type { Kernels } from "../../src/base/kernels.ts";
-import { median } from "../../src/base/math/regression.ts";
-import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
-import { DEFAULT_SEED } from "../../src/capture/reader.ts";
-import type { EstimatorAnswer, KnownFlows, SealedEpoch } from "../../src/estimators/estimator.ts";
-import { isNoAnswer } from "../../src/estimators/estimator.ts";
-import type { Scenario } from "../../src/simulate/scenario.ts";
-import { simulate } from "../../src/simulate/simulate.ts";
-import { FlowTruthTable } from "../../src/simulate/truth.ts";
+import type { Kernels } from "../base/kernels.ts";
+import { median } from "../base/math/regression.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { DEFAULT_SEED } from "../capture/reader.ts";
+import type { EstimatorAnswer, KnownFlows, SealedEpoch } from "../estimators/estimator.ts";
+import { isNoAnswer } from "../estimators/estimator.ts";
+import type { Scenario } from "../simulate/scenario.ts";
+import { simulate } from "../simulate/simulate.ts";
+import { FlowTruthTable } from "../simulate/truth.ts";
 import { arrive, type TapPair } from "./both-ends.ts";
 
 export interface FlowRun {

@@ -2,18 +2,18 @@
  * The triangle of the paper's section 6.2: points A, B and C, each sending to the others. What A and B know of the segment from A to B when each keeps
  * one vector for all of its packets, and when it keeps one per peer, chosen by the peer's network (as observe's --segment does).
  */
-import type { Kernels } from "../../src/base/kernels.ts";
-import type { PacketBatch } from "../../src/capture/batch.ts";
-import { type CompiledFilter, compileFilter } from "../../src/capture/filter/filter.ts";
-import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
-import { DEFAULT_SEED } from "../../src/capture/reader.ts";
-import { colate } from "../../src/estimators/colate/colate.ts";
-import type { KnownFlows, Tap } from "../../src/estimators/estimator.ts";
-import { parseParameters } from "../../src/estimators/parameters.ts";
-import { referenceTraffic } from "../../src/simulate/presets.ts";
-import type { Scenario } from "../../src/simulate/scenario.ts";
-import { simulate } from "../../src/simulate/simulate.ts";
-import { FlowTruthTable } from "../../src/simulate/truth.ts";
+import type { Kernels } from "../base/kernels.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+import { type CompiledFilter, compileFilter } from "../capture/filter/filter.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { DEFAULT_SEED } from "../capture/reader.ts";
+import { colate } from "../estimators/colate/colate.ts";
+import type { KnownFlows, Tap } from "../estimators/estimator.ts";
+import { parseParameters } from "../estimators/parameters.ts";
+import { referenceTraffic } from "../simulate/presets.ts";
+import type { Scenario } from "../simulate/scenario.ts";
+import { simulate } from "../simulate/simulate.ts";
+import { FlowTruthTable } from "../simulate/truth.ts";
 import { arrive } from "./both-ends.ts";
 import { type FlowRun, scoreFlows } from "./flow-runs.ts";
 

@@ -1,8 +1,8 @@
 /** Simulated traffic as columns by epoch, with the true delays: what MAPLE's thresholds are measured on. */
-import type { Kernels } from "../../src/base/kernels.ts";
-import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
-import { DEFAULT_SEED } from "../../src/capture/reader.ts";
-import { simulate } from "../../src/simulate/simulate.ts";
+import type { Kernels } from "../base/kernels.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { DEFAULT_SEED } from "../capture/reader.ts";
+import { simulate } from "../simulate/simulate.ts";
 
 /** The packets that arrived in one epoch (by time of sending), in order. */
 export interface TraceEpoch {

@@ -1,13 +1,13 @@
 /** Runs a simulated segment past a tap at either end, as two points would see it, and keeps the truth beside. */
-import type { Kernels } from "../../src/base/kernels.ts";
-import type { PacketBatch } from "../../src/capture/batch.ts";
-import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
-import { DEFAULT_SEED } from "../../src/capture/reader.ts";
-import type { Estimator, ParameterValues, SealedEpoch, Tap } from "../../src/estimators/estimator.ts";
-import type { Scenario } from "../../src/simulate/scenario.ts";
-import { simulate } from "../../src/simulate/simulate.ts";
+import type { Kernels } from "../base/kernels.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { DEFAULT_SEED } from "../capture/reader.ts";
+import type { Estimator, ParameterValues, SealedEpoch, Tap } from "../estimators/estimator.ts";
+import type { Scenario } from "../simulate/scenario.ts";
+import { simulate } from "../simulate/simulate.ts";
 
-export interface SegmentTruth {
+export interface EndsTruth {
   sent: number;
   received: number;
   meanNs: number;
@@ -21,7 +21,7 @@ export interface TapPair {
 }
 
 export interface BothEnds {
-  truth: SegmentTruth;
+  truth: EndsTruth;
   /** Mean delay by flow hash "high:low", where asked for. */
   flowTruth: Map<string, number>;
   sealed: { sender: SealedEpoch; receiver: SealedEpoch }[];
@@ -83,7 +83,7 @@ class DelayTruth {
     this.#squares += delayNs * delayNs;
   }
 
-  result(): SegmentTruth {
+  result(): EndsTruth {
     const meanNs = this.#sum / this.received;
     const stdevNs = Math.sqrt(Math.max(0, this.#squares / this.received - meanNs * meanNs));
     return { sent: this.sent, received: this.received, meanNs, stdevNs };

@@ -6,9 +6,9 @@
  * (Lindley's recursion) fed with Pareto bursts (shape 1.5, at most 100 times the least) at 30 to 60 % load. On top comes the
  * error of measuring some hundred to some thousand packets, and it is what low and high tell.
  */
-import { Random } from "../../src/base/random.ts";
-import type { SegmentEstimate } from "../../src/network/localise/segment-estimate.ts";
-import type { LossSpike, Spike } from "../../src/network/localise/verdicts.ts";
+import { Random } from "../base/random.ts";
+import type { SegmentEstimate } from "../network/localise/segment-estimate.ts";
+import type { LossSpike, Spike } from "../network/localise/verdicts.ts";
 
 export interface InjectedSpike {
   readonly segment: number;

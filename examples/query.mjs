@@ -1,0 +1,37 @@
+// Two points observed on their own, then asked together: records on disk are all that is needed.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { askArchive, observePoint, RecordArchive } from "hoptime";
+
+const directory = mkdtempSync(join(tmpdir(), "hoptime-example-"));
+for (const [point, file] of [
+  ["in", "demo/router-in.pcap.gz"],
+  ["out", "demo/router-out.pcap.gz"],
+])
+  await observePoint({
+    files: [file],
+    point,
+    directory,
+    estimators: ["lda", "lds"],
+    cut: { mode: "aligned", lengthNs: 100_000_000n },
+  });
+
+const archive = RecordArchive.open(directory);
+const { estimates, groups } = askArchive(archive, { between: ["in", "out"], top: 2 });
+archive.close();
+const us = (ns) => (ns / 1000).toFixed(0);
+for (const [name, { latency, lost, answered }] of Object.entries(estimates))
+  console.log(
+    `${name}: ${us(latency.meanNs)} us (${us(latency.lowNs)} to ${us(latency.highNs)}), ${lost} lost, ${(100 * answered.share).toFixed(0)} % answered`,
+  );
+for (const { text, packets, latency } of groups)
+  console.log(`${text}: ${packets} packets, ${us(latency.meanNs)} us`);
+rmSync(directory, { recursive: true });
+
+/* Prints:
+lda: 18400 us (18346 to 18453), 334 lost, 100 % answered
+lds: 18532 us (18403 to 18662), 334 lost, 100 % answered
+udp 198.18.1.7:43114 > 198.18.2.2:5202: 3500 packets, 18526 us
+tcp 198.18.1.1:55506 > 198.18.2.2:5201: 546 packets, 18487 us
+*/

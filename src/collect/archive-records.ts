@@ -1,0 +1,62 @@
+/** An archive as a stream of records: those that it holds, in order of time, and on request those that come. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Selection } from "../archive/listing.ts";
+import type { ArchiveEntry } from "../archive/names.ts";
+import { FormatError } from "../base/errors.ts";
+import { type RecordHandle, storedRecord } from "./record-handle.ts";
+import type { RecordStore } from "./record-store.ts";
+
+export interface ArchiveRecordsOptions {
+  selection?: Selection;
+  /** Go on with what others store, looked for this often, ms; left out: end with the last. */
+  followMs?: number;
+  /** While following: records are stored at most so long after their epoch (default 10 min). */
+  latenessNs?: bigint;
+  /** A record whose head is damaged. */
+  onRefused?: (entry: ArchiveEntry, error: FormatError) => void;
+  signal?: AbortSignal;
+}
+
+const TEN_MINUTES_NS = 600_000_000_000n;
+
+export async function* archiveRecords(
+  store: RecordStore,
+  { selection = {}, followMs, latenessNs = TEN_MINUTES_NS, onRefused, signal }: ArchiveRecordsOptions = {},
+): AsyncGenerator<RecordHandle> {
+  /** Files given out, with the end of their epochs: forgotten with their time. */
+  const given = new Map<string, bigint>();
+  let fromNs = selection.fromNs;
+  for (;;) {
+    let latestNs: bigint | null = null;
+    for (const entry of store.list({ ...selection, fromNs }).entries) {
+      if (signal?.aborted) return;
+      const { endNs } = entry.epoch;
+      if (latestNs === null || endNs > latestNs) latestNs = endNs;
+      if (given.has(entry.file)) continue;
+      if (followMs !== undefined) given.set(entry.file, endNs);
+      const record = openHandle(store, entry, onRefused);
+      if (record) yield record;
+    }
+    if (followMs === undefined || signal?.aborted) return;
+    if (latestNs !== null && latestNs - latenessNs > (fromNs ?? 0n)) {
+      fromNs = latestNs - latenessNs;
+      for (const [file, endNs] of given) if (endNs <= fromNs) given.delete(file);
+    }
+    await sleep(followMs, undefined, signal ? { signal } : {}).catch(() => undefined);
+  }
+}
+
+/** The record's handle; null where its head is damaged, which is told. */
+export function openHandle(
+  store: RecordStore,
+  entry: ArchiveEntry,
+  onRefused?: (entry: ArchiveEntry, error: FormatError) => void,
+): RecordHandle | null {
+  try {
+    return storedRecord(store, entry);
+  } catch (error) {
+    if (!(error instanceof FormatError)) throw error;
+    onRefused?.(entry, error);
+    return null;
+  }
+}

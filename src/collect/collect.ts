@@ -1,0 +1,50 @@
+/**
+ * A collector driven by a stream of records, until the stream ends or the signal says so. The watermark follows the records: an epoch waits for its partner until
+ * records that end `latenessNs` later have come. One record with a wild time must not move it: what ends further ahead of the clock than `maxAheadNs` is dropped.
+ */
+import type { RecordIdentity } from "../epoch/identity.ts";
+import { type Collected, Collector, type CollectorOptions } from "./collector.ts";
+import type { RecordHandle } from "./record-handle.ts";
+
+export interface CollectOptions extends CollectorOptions {
+  /** How long an epoch waits for its other end, in the records' time (default 1 min). */
+  latenessNs?: bigint;
+  /** Records that end further ahead of now than this are not believed (default 1 h). */
+  maxAheadNs?: bigint;
+  /** The clock, ns since 1970. */
+  now?: () => bigint;
+  signal?: AbortSignal;
+}
+
+/** Came, and was not used: too late, twice, of no segment that is watched, or from the future. */
+export interface Dropped {
+  kind: "dropped";
+  record: RecordIdentity;
+  reason: "late" | "repeated" | "not-watched" | "from-the-future";
+}
+
+const MINUTE_NS = 60_000_000_000n;
+
+export async function* collect(
+  records: AsyncIterable<RecordHandle> | Iterable<RecordHandle>,
+  options: CollectOptions,
+): AsyncGenerator<Collected | Dropped> {
+  const { latenessNs = MINUTE_NS, maxAheadNs = 60n * MINUTE_NS, signal } = options;
+  const now = options.now ?? (() => BigInt(Date.now()) * 1_000_000n);
+  const collector = new Collector(options);
+  let latestNs: bigint | null = null;
+  for await (const record of records) {
+    if (signal?.aborted) break;
+    const { endNs } = record.epoch;
+    if (endNs > now() + maxAheadNs) {
+      yield { kind: "dropped", record, reason: "from-the-future" };
+      continue;
+    }
+    const outcome = collector.offer(record);
+    if (outcome !== "taken") yield { kind: "dropped", record, reason: outcome };
+    if (latestNs === null || endNs > latestNs) latestNs = endNs;
+    yield* collector.advance(latestNs - latenessNs);
+  }
+  // What is complete is estimated also when it is ended from outside; what waits has no partner and is named.
+  yield* collector.finish();
+}

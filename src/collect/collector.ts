@@ -1,0 +1,185 @@
+/**
+ * Records in, estimates out, as they come. A collector is told which segments to watch; it pairs the records of their two ends by identity (identity.ts),
+ * whatever brought them, and estimates each pair once. What does not become an estimate is an event with its reason: a record without a partner, one that came
+ * too late, one that was refused, one whose time is answered already.
+ *
+ * It is a push machine without a clock of its own: `offer` takes a record, `advance` moves the watermark and gives what is ready, `finish` gives the rest.
+ * collect.ts drives it from any stream of records; a question (query/segment) from an archive. State: heads of the records that wait, bounded by the
+ * watermark and by `maxWaiting` per segment and estimator; payloads are read when their pair is estimated.
+ */
+import type { EpochRecord } from "../epoch/record.ts";
+import type { Estimator, KnownFlows } from "../estimators/estimator.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
+import {
+  checkQuestionParameters,
+  type EpochEstimate,
+  estimatePair,
+  isRefusal,
+  type Refusal,
+  readPair,
+} from "./estimate.ts";
+import { FlowLists } from "./flow-lists.ts";
+import type { RecordPair, Unpaired } from "./pair.ts";
+import { PairQueue } from "./pair-queue.ts";
+import type { RecordHandle } from "./record-handle.ts";
+
+/** Two points, and the label that their records carry. */
+export interface CollectedSegment {
+  readonly from: string;
+  readonly to: string;
+  /** Of the segment or class that the points were observed by; "" for all packets. */
+  readonly label: string;
+}
+
+export interface CollectorOptions {
+  segments: readonly CollectedSegment[];
+  table?: readonly Estimator[];
+  /** Estimators whose records are estimated; all of the table where left out. Others still list flows. */
+  estimators?: readonly string[] | undefined;
+  /** Of the intervals (default 0.95). */
+  confidence?: number | undefined;
+  /** Parameters of the answer, by estimator: `decoder=bp`. */
+  parameters?: Readonly<Record<string, string>> | undefined;
+  /** Flows of an epoch where no record lists them. */
+  flows?: ((record: EpochRecord) => KnownFlows | null) | undefined;
+  /** Records that may wait, per segment and estimator (default 8192). */
+  maxWaiting?: number;
+}
+
+interface Source {
+  readonly segment: CollectedSegment;
+  readonly estimator: string;
+}
+
+export type Collected =
+  | (Source & {
+      kind: "estimate";
+      estimate: EpochEstimate;
+      /** What its per-flow answers are about. */
+      flows: KnownFlows | null;
+      /** The flows are those of the epoch's own list. */
+      listed: boolean;
+    })
+  | (Source & { kind: "refused"; refusal: Refusal })
+  /** No partner came. */
+  | (Source & { kind: "unpaired"; unpaired: Unpaired<RecordHandle> })
+  /** Its time is answered by records of another cut, or of other settings. */
+  | (Source & { kind: "overlapping"; pair: RecordPair<RecordHandle> });
+
+/** What becomes of a record: it waits, came before, came too late, or belongs to nothing that is watched. */
+export type Offered = "taken" | "repeated" | "late" | "not-watched";
+
+const DEFAULT_WAITING = 8192;
+export const DEFAULT_CONFIDENCE = 0.95;
+
+interface Lane extends Source {
+  readonly implementation: Estimator;
+  readonly queue: PairQueue;
+  readonly lists: FlowLists;
+}
+
+export class Collector {
+  readonly #options: CollectorOptions;
+  readonly #table: readonly Estimator[];
+  readonly #lanes = new Map<string, Lane>();
+  readonly #lists: Map<CollectedSegment, FlowLists>;
+
+  constructor(options: CollectorOptions) {
+    this.#options = options;
+    this.#table = options.table ?? ESTIMATORS;
+    for (const [name, asked] of Object.entries(options.parameters ?? {})) {
+      const estimator = this.#table.find((e) => e.name === name);
+      if (estimator) checkQuestionParameters(estimator, asked);
+    }
+    this.#lists = new Map(options.segments.map((segment) => [segment, new FlowLists(this.#table)]));
+  }
+
+  /** Records that wait for a partner. */
+  get waiting(): number {
+    let n = 0;
+    for (const { queue } of this.#lanes.values()) n += queue.waiting;
+    return n;
+  }
+
+  /** Does anything list the flows of epochs? */
+  get listsFlows(): boolean {
+    return [...this.#lists.values()].some((lists) => !lists.empty);
+  }
+
+  offer(record: RecordHandle): Offered {
+    let best: Offered = "not-watched";
+    for (const segment of this.#options.segments) {
+      if (record.segment !== segment.label) continue;
+      for (const end of ["sender", "receiver"] as const) {
+        if (record.point !== (end === "sender" ? segment.from : segment.to)) continue;
+        // A tap of the other role is that of the neighbouring segment.
+        if (record.role !== "none" && record.role !== end) continue;
+        this.#lists.get(segment)?.add(record);
+        const outcome = this.#lane(segment, record.estimator)?.queue.add(end, record);
+        if (outcome && best !== "taken") best = outcome;
+      }
+    }
+    return best;
+  }
+
+  /** Estimates that are ready, and what is given up because its epoch ended at or before the watermark. */
+  *advance(watermarkNs: bigint): Generator<Collected> {
+    for (const lane of this.#lanes.values()) yield* this.#drain(lane, watermarkNs);
+    for (const lists of this.#lists.values()) lists.forget(watermarkNs);
+  }
+
+  /** Nothing more is to come: everything that waits is estimated or given up, one estimator after the other, each in order of time. */
+  *finish(): Generator<Collected> {
+    for (const lane of this.#lanes.values()) yield* this.#drain(lane, null);
+  }
+
+  #lane(segment: CollectedSegment, estimator: string): Lane | null {
+    const name = JSON.stringify([segment.from, segment.to, segment.label, estimator]);
+    const known = this.#lanes.get(name);
+    if (known) return known;
+    const { estimators, maxWaiting = DEFAULT_WAITING } = this.#options;
+    const implementation = this.#table.find((e) => e.name === estimator);
+    const lists = this.#lists.get(segment);
+    if (!implementation || !lists || (estimators && !estimators.includes(estimator))) return null;
+    const ends = implementation.needs.sender ? "both" : "receiver";
+    const lane: Lane = {
+      segment,
+      estimator,
+      implementation,
+      queue: new PairQueue({ ends, maxWaiting }),
+      lists,
+    };
+    this.#lanes.set(name, lane);
+    return lane;
+  }
+
+  *#drain(lane: Lane, watermarkNs: bigint | null): Generator<Collected> {
+    const { segment, estimator, implementation, lists } = lane;
+    // The list of an epoch's flows may come a little after the sketch that needs it.
+    const complete = ({ senders, receivers }: RecordPair<RecordHandle>) =>
+      implementation.needs.flows === "none" || lists.has(senders) || lists.has(receivers);
+    const { pairs, unpaired, overlapping } = lane.queue.take(watermarkNs, complete);
+    for (const one of unpaired) yield { kind: "unpaired", segment, estimator, unpaired: one };
+    for (const pair of overlapping) yield { kind: "overlapping", segment, estimator, pair };
+    for (const pair of pairs) yield this.#estimate(lane, pair);
+  }
+
+  #estimate(lane: Lane, pair: RecordPair<RecordHandle>): Collected {
+    const { segment, estimator, implementation, lists } = lane;
+    const read = readPair(implementation, pair);
+    if (isRefusal(read)) return { kind: "refused", segment, estimator, refusal: read };
+    // The list is used whatever is asked: with it, the mean of the segment is known better too.
+    const wanted = implementation.answers.includes("flow") || implementation.flowList !== undefined;
+    const listed = wanted
+      ? (lists.of(pair.senders, read.record) ?? lists.of(pair.receivers, read.record))
+      : null;
+    const flows = listed ?? (wanted ? (this.#options.flows?.(read.record) ?? null) : null);
+    const estimate = estimatePair(implementation, pair, read, {
+      confidence: this.#options.confidence ?? DEFAULT_CONFIDENCE,
+      parameters: this.#options.parameters?.[estimator],
+      flows,
+    });
+    if (isRefusal(estimate)) return { kind: "refused", segment, estimator, refusal: estimate };
+    return { kind: "estimate", segment, estimator, estimate, flows, listed: listed !== null };
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * The packets of one capture that go one way, as the comparison has seen them: filtered, by the ways it found, with its clock correction, keyed as the
+ * report is. This is what estimators' taps are fed with.
+ */
+import type { PacketBatch } from "../capture/batch.ts";
+import { type CompiledFilter, compileFilter } from "../capture/filter/filter.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { RunFinder } from "../capture/flow/key-runs.ts";
+import { CaptureReader, DEFAULT_SEED, type RowFilter } from "../capture/reader.ts";
+import type { CompareOptions, Reading } from "./compare.ts";
+import { correctionLine } from "./plan.ts";
+
+export type WayName = "forward" | "reverse";
+
+export class WayReader {
+  readonly #reader: CaptureReader;
+  readonly #reading: Reading;
+  readonly #side: 0 | 1;
+  readonly #owned: { free(): void }[];
+
+  private constructor(reader: CaptureReader, reading: Reading, side: 0 | 1, owned: { free(): void }[]) {
+    this.#reader = reader;
+    this.#reading = reading;
+    this.#side = side;
+    this.#owned = owned;
+  }
+
+  static async open(
+    options: CompareOptions,
+    reading: Reading,
+    side: 0 | 1,
+    way: WayName,
+  ): Promise<WayReader> {
+    const { kernels } = reading;
+    const seed = options.seed ?? DEFAULT_SEED;
+    const filter = options.filter === undefined ? null : compileFilter(options.filter, kernels);
+    const owned: { free(): void }[] = filter ? [filter] : [];
+    const rows = reading.twoWay ? new WayFilter(reading, filter, way, seed) : filter;
+    if (rows instanceof WayFilter) owned.push(rows);
+    const reader = await CaptureReader.open(kernels, side === 0 ? options.before : options.after, {
+      cover: reading.plan.cover,
+      inner: options.inner ?? false,
+      seed,
+      key: FlowKeySpec.parse(options.key),
+      ...(rows ? { filter: rows } : {}),
+    });
+    return new WayReader(reader, reading, side, owned);
+  }
+
+  get batch(): PacketBatch {
+    return this.#reader.batch;
+  }
+
+  /** ns since 1970 of the batch's time 0. */
+  get originNs(): bigint {
+    return this.#reader.originNs ?? this.#reading.originNs;
+  }
+
+  /** The next batch, its times as the comparison has them, the common offset taken off; false at the end. */
+  async next(): Promise<boolean> {
+    if (!(await this.#reader.next())) return false;
+    if (this.#side === 1) this.#correct();
+    return true;
+  }
+
+  free(): void {
+    this.#reader.close();
+    this.#reader.free();
+    for (const part of this.#owned) part.free();
+  }
+
+  #correct(): void {
+    const { plan, originNs, commonNs } = this.#reading;
+    const { offsetNs, slope, pivotNs } = correctionLine(plan.correction);
+    const offNs = offsetNs + commonNs;
+    if (offNs === 0 && slope === 0) return;
+    const { timeNs, count } = this.batch;
+    const shiftNs = Number(this.originNs - originNs) - pivotNs;
+    for (let i = 0; i < count; i++) {
+      const t = timeNs[i]!;
+      timeNs[i] = Math.round(t - offNs - slope * (t + shiftNs));
+    }
+  }
+}
+
+/** Rows whose flow goes one way, of those that a filter leaves. */
+class WayFilter implements RowFilter {
+  readonly readsIdentification: boolean;
+  readonly #reading: Reading;
+  readonly #filter: CompiledFilter | null;
+  readonly #way: 1 | 2;
+  readonly #seed: bigint;
+  #finder: RunFinder | null = null;
+
+  constructor(reading: Reading, filter: CompiledFilter | null, way: WayName, seed: bigint) {
+    this.#reading = reading;
+    this.#filter = filter;
+    this.#way = way === "forward" ? 1 : 2;
+    this.#seed = seed;
+    this.readsIdentification = filter?.readsIdentification ?? false;
+  }
+
+  select(batch: PacketBatch): void {
+    const { kernels, flowKey, matcher } = this.#reading;
+    const plane = batch.column("select");
+    if (this.#filter) this.#filter.select(batch);
+    else kernels.u8.fill(1, plane, plane + batch.count);
+    this.#finder ??= new RunFinder(kernels, flowKey, this.#seed, batch.capacity);
+    matcher.selectWay(batch, this.#finder.find(batch, 0, batch.count), this.#way);
+  }
+
+  free(): void {
+    this.#finder?.free();
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * Authenticated references (RFC 8762, authenticated mode): their packets carry an HMAC-SHA-256 code, cut to 16 bytes, that only who knows the key can make. The receiver verifies
+ * it before any tap sees the packet (kernels/rli/hmac.ts); keys are never part of parameters or records.
+ */
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { UsageError } from "../base/errors.ts";
+import type { Kernels } from "../base/kernels.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+import { STAMP_PORT } from "./stamp.ts";
+
+/** RFC 2104: a shorter key is no key. */
+const MIN_KEY_BYTES = 16;
+const BLOCK_BYTES = 64;
+
+/** A key file holds the key as it is, or as hexadecimal digits; white space at its end is not part of it. */
+export function readReferenceKey(path: string): Uint8Array {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(path);
+  } catch (cause) {
+    throw new UsageError("no-such-file", `${path}: the key cannot be read`, undefined, { cause });
+  }
+  const text = bytes.toString("latin1").trimEnd();
+  const key = /^(?:[0-9a-fA-F]{2})+$/.test(text) ? Buffer.from(text, "hex") : Buffer.from(text, "latin1");
+  if (key.length < MIN_KEY_BYTES) {
+    const hint = "make one with: openssl rand -hex 32";
+    throw new UsageError(
+      "bad-parameter",
+      `${path}: a key of ${key.length} bytes (expected 16 or more)`,
+      hint,
+    );
+  }
+  return key;
+}
+
+/** Marks the packets of a batch that carry the right code. */
+export class ReferenceVerifier {
+  /** Packets on the port without the right code. */
+  wrong = 0;
+  readonly #kernels: Kernels;
+  readonly #port: number;
+  readonly #address: number;
+
+  constructor(kernels: Kernels, key: Uint8Array, port: number = STAMP_PORT) {
+    this.#kernels = kernels;
+    this.#port = port;
+    const short = key.length <= BLOCK_BYTES ? key : createHash("sha256").update(key).digest();
+    const at = kernels.alloc(BLOCK_BYTES);
+    kernels.u8.set(short, at);
+    this.#address = kernels.call.hmacNew(at, short.length) >>> 0;
+    kernels.u8.fill(0, at, at + BLOCK_BYTES);
+    kernels.free(at);
+  }
+
+  verify(batch: PacketBatch): void {
+    this.wrong += this.#kernels.call.hmacVerify(this.#address, batch.address, this.#port) >>> 0;
+  }
+
+  free(): void {
+    this.#kernels.call.hmacFree(this.#address);
+  }
+}

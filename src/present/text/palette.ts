@@ -1,0 +1,8 @@
+/** Colours, or none. */
+export interface Palette {
+  bold: (text: string) => string;
+  dim: (text: string) => string;
+  red: (text: string) => string;
+  yellow: (text: string) => string;
+  green: (text: string) => string;
+}

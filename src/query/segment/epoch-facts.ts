@@ -1,0 +1,88 @@
+/**
+ * What is known of an epoch, whoever measured it: the narrowest mean of all packets, the deviation, and what no delay can lie outside of. It stands in for an
+ * estimator that has no answer there: the epochs without one are the congested ones, and leaving them out would make the mean too small.
+ *
+ * Flows: n of the N packets of an epoch cannot have a mean further from that of all than sigma * sqrt((N - n) / n), whatever their delays (Cauchy-Schwarz).
+ */
+import type { Bounds, Contribution } from "../../collect/combine.ts";
+import type { EpochEstimate } from "../../collect/estimate.ts";
+import type { DelayLimits } from "../../collect/tracks.ts";
+import { type Interval, isNoAnswer } from "../../estimators/estimator.ts";
+
+interface Fact {
+  packets: number;
+  means: { estimator: string; contribution: Contribution; mean: Interval }[];
+  stdevHighNs: number | null;
+  limits: DelayLimits | null;
+}
+
+/** An epoch by the receiver's times: the same for estimators of one end and of both. */
+export interface EpochPlace {
+  startNs: bigint;
+  endNs: bigint;
+}
+
+export class EpochFacts {
+  readonly #facts = new Map<string, Fact>();
+
+  add(estimator: string, estimate: EpochEstimate, contribution: Contribution | null): void {
+    const fact = this.#fact(placeOf(estimate));
+    fact.limits ??= estimate.limits;
+    if (!contribution) return;
+    fact.packets = Math.max(fact.packets, contribution.packets ?? 0);
+    const { mean, stdev } = contribution;
+    if (!isNoAnswer(mean)) fact.means.push({ estimator, contribution, mean });
+    if (!isNoAnswer(stdev)) fact.stdevHighNs = Math.min(fact.stdevHighNs ?? Infinity, stdev.highNs);
+  }
+
+  /** The narrowest answer of another estimator; null where there is none. */
+  instead(of: string, place: EpochPlace): { estimator: string; contribution: Contribution } | null {
+    const others = this.#facts.get(nameOf(place))?.means.filter((m) => m.estimator !== of) ?? [];
+    others.sort((a, b) => a.mean.highNs - a.mean.lowNs - (b.mean.highNs - b.mean.lowNs));
+    return others[0] ?? null;
+  }
+
+  /** What the mean of all packets of an epoch must lie within; `limits`: what its own records say. */
+  segmentBounds(place: EpochPlace, limits: DelayLimits | null): Bounds | null {
+    const known = limits ?? this.#facts.get(nameOf(place))?.limits;
+    return known ? { valueNs: null, ...known } : null;
+  }
+
+  /** What the mean of so many of its packets must lie within. */
+  flowBounds(place: EpochPlace, packets: number): Bounds | null {
+    const fact = this.#facts.get(nameOf(place));
+    if (!fact) return null;
+    const { limits, stdevHighNs, means } = fact;
+    const all = fact.packets;
+    let narrowest: Interval | null = null;
+    for (const { mean } of means)
+      if (!narrowest || mean.highNs - mean.lowNs < narrowest.highNs - narrowest.lowNs) narrowest = mean;
+    if (!narrowest || stdevHighNs === null || !(packets > 0))
+      return limits ? { valueNs: null, ...limits } : null;
+    const reach = stdevHighNs * Math.sqrt(Math.max(0, all - packets) / packets);
+    const lowNs = Math.max(narrowest.lowNs - reach, limits?.lowNs ?? -Infinity);
+    const highNs = Math.min(narrowest.highNs + reach, limits?.highNs ?? Infinity);
+    // Limits that contradict the measured mean are those of packets in flight over the cut: the measurement counts.
+    if (lowNs > highNs)
+      return { valueNs: narrowest.valueNs, lowNs: narrowest.lowNs - reach, highNs: narrowest.highNs + reach };
+    return { valueNs: Math.min(Math.max(narrowest.valueNs, lowNs), highNs), lowNs, highNs };
+  }
+
+  #fact(place: EpochPlace): Fact {
+    const name = nameOf(place);
+    let fact = this.#facts.get(name);
+    if (!fact) {
+      fact = { packets: 0, means: [], stdevHighNs: null, limits: null };
+      this.#facts.set(name, fact);
+    }
+    return fact;
+  }
+}
+
+export function placeOf({ receiver, startNs, endNs }: EpochEstimate): EpochPlace {
+  return receiver ? { startNs: receiver.startNs, endNs: receiver.endNs } : { startNs, endNs };
+}
+
+function nameOf({ startNs, endNs }: EpochPlace): string {
+  return `${startNs}-${endNs}`;
+}

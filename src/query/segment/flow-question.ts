@@ -1,0 +1,110 @@
+/**
+ * The part of a question that is about flows: which, and what an estimator says of them in each epoch, put together by group.
+ *
+ * Flows are known by their keys: hashes mean the same flow only under one seed, and an archive may hold records of several. Records that key flows
+ * differently can be put together only under a coarser key that both tell; the others are left out, and named.
+ */
+
+import type { Kernels } from "../../base/kernels.ts";
+import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
+import { parseFlowKey } from "../../capture/flow/flow-text.ts";
+import { encodeFlowKey, hashFlowKey } from "../../capture/flow/flow-words.ts";
+import type { EpochEstimate } from "../../collect/estimate.ts";
+import { namedFlows } from "../../collect/flow-lists.ts";
+import { RecordedFlows } from "../../collect/recorded-flows.ts";
+import type { EpochRecord } from "../../epoch/record.ts";
+import { isNoAnswer, type KnownFlows } from "../../estimators/estimator.ts";
+import type { FlowRecord } from "../../flow-records/flow-records.ts";
+import type { GroupAnswer } from "./answer.ts";
+import { type EpochFacts, placeOf } from "./epoch-facts.ts";
+import { FlowGroups } from "./groups.ts";
+import type { Question } from "./question.ts";
+import { NO_RANKING, type Wanted } from "./top-flows.ts";
+
+/** Flows from elsewhere, for epochs that no record lists the flows of: hashed as those records do. */
+export class OtherFlows {
+  readonly #kernels: Kernels;
+  readonly #question: Question;
+  readonly #records: readonly FlowRecord[] | null;
+  readonly #hashed = new Map<string, RecordedFlows>();
+
+  constructor(kernels: Kernels, question: Question, records: readonly FlowRecord[] | undefined) {
+    this.#kernels = kernels;
+    this.#question = question;
+    this.#records = records ?? null;
+  }
+
+  of({ key, seed, epoch }: EpochRecord): KnownFlows | null {
+    const spec = FlowKeySpec.parse(key);
+    if (this.#records) {
+      const name = `${key}/${seed}`;
+      const known = this.#hashed.get(name) ?? new RecordedFlows(this.#kernels, this.#records, spec, seed);
+      this.#hashed.set(name, known);
+      return known.of({ startNs: Number(epoch.startNs), endNs: Number(epoch.endNs) });
+    }
+    const named = this.#question.flows?.map((text) => {
+      const words = encodeFlowKey(spec, parseFlowKey(text));
+      return { words, hash: hashFlowKey(this.#kernels, words, seed) };
+    });
+    return named && named.length > 0 ? namedFlows(named) : null;
+  }
+}
+
+export class FlowQuestion {
+  readonly #question: Question;
+  readonly #facts: EpochFacts;
+  readonly #wanted: Wanted;
+  readonly #groups: FlowGroups;
+  /** Key words of the flows asked for; null: all. */
+  readonly #names: Set<string> | null;
+  /** By key, epochs left out because they do not tell what is asked. */
+  readonly #leftOut = new Map<string, number>();
+
+  /** `key`: that most of the records tell flows apart by; `wanted`: which groups are to be kept at all. */
+  constructor(question: Question, key: string, facts: EpochFacts, wanted: Wanted = NO_RANKING) {
+    this.#question = question;
+    this.#facts = facts;
+    this.#wanted = wanted;
+    this.#groups = new FlowGroups(key, question.group);
+    this.#names = question.flows === undefined ? null : new Set();
+    const spec = FlowKeySpec.parse(key);
+    for (const text of question.flows ?? []) {
+      const words = encodeFlowKey(spec, parseFlowKey(text));
+      this.#names?.add(words.join());
+      this.#groups.expect(words);
+    }
+  }
+
+  take(estimate: EpochEstimate, flows: KnownFlows, index: number): void {
+    const groups = this.#groups;
+    if (!groups.tells(estimate.key)) {
+      this.#leftOut.set(estimate.key, (this.#leftOut.get(estimate.key) ?? 0) + 1);
+      return;
+    }
+    const { answer } = estimate;
+    const place = placeOf(estimate);
+    const epoch = { index, shared: answer.segment?.mean ?? null };
+    for (const { flow, mean, stdev, packets, lost, quantiles } of answer.flows) {
+      const group = groups.find(flows, flow, this.#names);
+      if (!group || !this.#wanted.has(group.words)) continue;
+      const known = flows.packets[flow];
+      const size = packets ?? (known === undefined || Number.isNaN(known) ? null : known);
+      const bounds = isNoAnswer(mean) && size !== null ? this.#facts.flowBounds(place, size) : null;
+      const contribution = { mean, stdev, packets: size, lost, used: size ?? 0, bounds };
+      groups.add(group, flows, flow, contribution, epoch, quantiles);
+    }
+  }
+
+  answers(estimator: string): GroupAnswer[] {
+    const answers = this.#groups.answers(estimator);
+    const { top } = this.#question;
+    return top === undefined ? answers : answers.slice(0, top);
+  }
+
+  notes(): string[] {
+    return [...this.#leftOut].map(
+      ([key, epochs]) =>
+        `flows of ${epochs === 1 ? "1 epoch are" : `${epochs} epochs are`} left out: they were observed by ${key}`,
+    );
+  }
+}

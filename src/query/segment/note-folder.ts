@@ -1,0 +1,61 @@
+/** Notes of many epochs and estimators, each kind once: epochs say the same with other numbers, and the one with the most packets speaks for all. */
+
+interface Folded {
+  note: string;
+  epochs: number;
+  weight: number;
+}
+
+export class NoteFolder {
+  readonly #kinds = new Map<string, Folded>();
+
+  add(notes: Iterable<string>, weight: number): void {
+    for (const note of notes) {
+      const kind = kindOf(note);
+      const known = this.#kinds.get(kind);
+      if (!known) {
+        this.#kinds.set(kind, { note, epochs: 1, weight });
+        continue;
+      }
+      known.epochs++;
+      if (weight > known.weight) {
+        known.weight = weight;
+        known.note = note;
+      }
+    }
+  }
+
+  kinds(): ReadonlyMap<string, Folded> {
+    return this.#kinds;
+  }
+
+  /** `without`: kinds that are told elsewhere. */
+  texts(without: ReadonlySet<string> = new Set()): string[] {
+    return [...this.#kinds].filter(([kind]) => !without.has(kind)).map(([, folded]) => text(folded));
+  }
+}
+
+/** Kinds that several of the named folders have, told once with the names. */
+export function sharedNotes(folders: readonly (readonly [string, NoteFolder])[]): {
+  kinds: Set<string>;
+  notes: string[];
+} {
+  const names = new Map<string, string[]>();
+  for (const [name, folder] of folders)
+    for (const kind of folder.kinds().keys()) names.set(kind, [...(names.get(kind) ?? []), name]);
+  const kinds = new Set([...names].filter(([, list]) => list.length > 1).map(([kind]) => kind));
+  const notes = [...kinds].map((kind) => {
+    const told = folders.map(([, folder]) => folder.kinds().get(kind)).filter((f) => f !== undefined);
+    const [most] = told.sort((a, b) => b.weight - a.weight);
+    return `${(names.get(kind) ?? []).join(", ")}: ${most ? text(most) : ""}`;
+  });
+  return { kinds, notes };
+}
+
+function text({ note, epochs }: Folded): string {
+  return epochs === 1 ? note : `${note} (or alike, in ${epochs} epochs)`;
+}
+
+function kindOf(note: string): string {
+  return note.replace(/\d[\d.,]*(e[+-]\d+)?/g, "#");
+}

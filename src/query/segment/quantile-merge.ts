@@ -1,0 +1,56 @@
+/**
+ * Quantiles of several epochs (or flows) as those of all their packets: each distribution is the line through its own quantiles, from where the first of them
+ * lies to the last; the mixture by packets is inverted. One distribution alone is told as it is. What lies beyond the last quantile is not known, so a
+ * mixture's own last quantile is at most the largest of theirs.
+ */
+import type { FlowEstimate } from "../../estimators/estimator.ts";
+
+type Quantiles = NonNullable<FlowEstimate["quantiles"]>;
+
+export class QuantileMerge {
+  readonly #parts: { packets: number; quantiles: Quantiles }[] = [];
+  /** Some part has none: nothing can be said of all. */
+  #unknown = false;
+
+  add(quantiles: Quantiles | undefined, packets: number | null): void {
+    if (!quantiles || quantiles.length === 0 || packets === null) this.#unknown ||= packets !== 0;
+    else if (packets > 0) this.#parts.push({ packets, quantiles });
+  }
+
+  result(): Quantiles | null {
+    const [first] = this.#parts;
+    if (this.#unknown || !first) return null;
+    if (this.#parts.length === 1) return first.quantiles;
+    const values = this.#parts.flatMap((p) => p.quantiles.map((q) => q.valueNs));
+    const [least, most] = [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
+    const packets = this.#parts.reduce((n, p) => n + p.packets, 0);
+    const below = (ns: number) =>
+      this.#parts.reduce((n, p) => n + p.packets * shareBelow(p.quantiles, ns), 0) / packets;
+    return first.quantiles.map(({ share }) => ({ share, valueNs: invert(below, share, least, most) }));
+  }
+}
+
+/** Share of the packets at or below a delay. */
+function shareBelow(quantiles: Quantiles, ns: number): number {
+  let before: Quantiles[number] | null = null;
+  for (const at of quantiles) {
+    if (ns < at.valueNs) {
+      if (!before) return 0;
+      const part = (ns - before.valueNs) / (at.valueNs - before.valueNs);
+      return before.share + part * (at.share - before.share);
+    }
+    before = at;
+  }
+  return 1;
+}
+
+/** The least delay that this share does not exceed, to a thousandth of the range. */
+function invert(below: (ns: number) => number, share: number, least: number, most: number): number {
+  let [low, high] = [least, most];
+  for (let i = 0; i < 40 && high - low > 0.5; i++) {
+    const middle = (low + high) / 2;
+    if (below(middle) >= share) high = middle;
+    else low = middle;
+  }
+  return high;
+}

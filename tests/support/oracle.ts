@@ -1,0 +1,109 @@
+/**
+ * What `compare` must say of a scene (scenario.ts), worked out slowly from the truth of every packet: no digests, no windows, no kernels.
+ */
+import { clockErrorNs, type MadeScene, stampOf, type TruePacket, type Way } from "./scenario.ts";
+
+export interface WayTruth {
+  /** Packets at the near and far point. */
+  sent: number;
+  received: number;
+  /** Seen at both points. */
+  matched: number;
+  /** Copies that arrived beside the packet itself. */
+  duplicates: number;
+  /** Seen at the near point only, and lost on the way for certain. */
+  lost: number;
+  /** Seen at the near point only, and not lost: the far point did not capture then. */
+  outside: number;
+  /** Seen at the far point only: the near point did not capture then. */
+  unsent: number;
+  /** (far timestamp - near timestamp) of matched packets, in order of sending, as captured. */
+  stampedNs: number[];
+  /** Their true delays. */
+  delaysNs: number[];
+  /** Matched packets that were sent before one that arrived earlier. */
+  reordered: number;
+}
+
+export interface Truth {
+  forward: WayTruth;
+  reverse: WayTruth;
+  /** Range of what AFTER's clock was ahead by while packets were matched. */
+  clock: { minNs: number; maxNs: number };
+}
+
+export function truthOf({ scene, packets }: MadeScene): Truth {
+  const clock = { minNs: Number.POSITIVE_INFINITY, maxNs: Number.NEGATIVE_INFINITY };
+  const ways = { forward: wayTruth(), reverse: wayTruth() };
+  const arrivals: Record<Way, { arrivedNs: number; order: number }[]> = { forward: [], reverse: [] };
+  for (const packet of packets) {
+    const truth = ways[packet.way];
+    const [near, far] =
+      packet.way === "forward" ? (["before", "after"] as const) : (["after", "before"] as const);
+    const ran = (side: "before" | "after", ns: number) => ns >= scene[side].fromNs && ns < scene[side].toNs;
+    const sent = ran(near, packet.sentNs);
+    const copies = packet.copiesNs.filter((ns) => ran(far, ns)).length;
+    const arrived = packet.arrivedNs !== null && ran(far, packet.arrivedNs);
+    truth.sent += sent ? 1 : 0;
+    truth.received += (arrived ? 1 : 0) + copies;
+    if (sent && arrived) {
+      count(truth, packet);
+      truth.duplicates += copies;
+      const arrivedNs = packet.arrivedNs ?? 0;
+      const stamps = [stampOf(scene, near, packet.sentNs), stampOf(scene, far, arrivedNs)] as const;
+      truth.stampedNs.push(Number(stamps[1] - stamps[0]));
+      const error = clockErrorNs(scene.clock, packet.way === "forward" ? arrivedNs : packet.sentNs);
+      clock.minNs = Math.min(clock.minNs, error);
+      clock.maxNs = Math.max(clock.maxNs, error);
+      arrivals[packet.way].push({ arrivedNs, order: packet.n });
+    } else if (sent && packet.arrivedNs === null) truth.lost++;
+    else if (sent) truth.outside++;
+    else if (arrived) truth.unsent++;
+  }
+  for (const way of ["forward", "reverse"] as const) ways[way].reordered = reorderedOf(arrivals[way]);
+  return { ...ways, clock };
+}
+
+function wayTruth(): WayTruth {
+  return {
+    sent: 0,
+    received: 0,
+    matched: 0,
+    duplicates: 0,
+    lost: 0,
+    outside: 0,
+    unsent: 0,
+    stampedNs: [],
+    delaysNs: [],
+    reordered: 0,
+  };
+}
+
+function count(truth: WayTruth, packet: TruePacket): void {
+  truth.matched++;
+  truth.delaysNs.push((packet.arrivedNs ?? 0) - packet.sentNs);
+}
+
+/** RFC 4737: packets that arrive after one that was sent later. */
+function reorderedOf(arrivals: { arrivedNs: number; order: number }[]): number {
+  const sorted = [...arrivals].sort((a, b) => a.arrivedNs - b.arrivedNs);
+  let newest = -1;
+  let late = 0;
+  for (const { order } of sorted) {
+    if (order < newest) late++;
+    else newest = order;
+  }
+  return late;
+}
+
+/** Around the first value: the digits of small delays under a large offset stay. */
+export function mean(values: readonly number[]): number {
+  const [first = Number.NaN] = values;
+  return first + values.reduce((sum, v) => sum + (v - first), 0) / values.length;
+}
+
+/** Nearest rank. */
+export function quantile(values: readonly number[], q: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? Number.NaN;
+}
