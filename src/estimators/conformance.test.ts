@@ -62,7 +62,15 @@ const SETTINGS: Record<string, Setting> = {
     references: 9,
   },
   probes: { small: "", other: "port=863", promise: "" },
-  trajectory: { small: "rate=0.5,max=100", other: "rate=0.4,max=100", promise: "rate=0.1" },
+  trajectory: {
+    small: "rate=0.5,max=100",
+    other: "rate=0.4,max=100",
+    promise: "rate=0.1",
+    limits: {
+      unanswered: { segment: 0.02, flow: 0.2 },
+      why: "a flow without a sampled packet has no answer: at a rate of 0.1 one of seven flows has none",
+    },
+  },
   multiflow: { small: "rate=0.5,max=20", other: "rate=0.4,max=20", promise: "rate=0.1" },
   "global-mean": { small: "", other: "", promise: "" },
   // SVBF of fixed centres is the store whose union is exact. Stores that are built at the epoch's end have no packets left to
@@ -71,6 +79,10 @@ const SETTINGS: Record<string, Setting> = {
     small: "store=svbf,centres=log,k=16,capacity=900",
     other: "store=svbf,centres=log,k=17,capacity=900",
     promise: "k=32,capacity=20000,flows=1000",
+    limits: {
+      factor: { mean: 2, stdev: 3, flow: 4 },
+      why: "intervals of flows are bounds that cannot be exceeded, not of a confidence: all of them hold",
+    },
   },
 };
 

@@ -102,6 +102,8 @@ export interface EstimateInput<P> {
   confidence: number;
   /** Length of the epoch, ns. */
   epochNs: number;
+  /** Epochs were cut by the clock in an observation that went on: packets in flight at the cut belong to the segment, though no cell can be used for them. */
+  cutInFlight?: boolean;
 }
 
 export interface EstimatorAnswer {

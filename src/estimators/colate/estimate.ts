@@ -69,6 +69,7 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   const known = flows && flows.count > 0 ? decodeKnown(input, difference, flows, before.salt, notes) : null;
   const segment: SegmentEstimate = {
     mean: withPacketsInFlight(segmentMean(difference, known, input.confidence), {
+      cutInFlight: input.cutInFlight,
       appeared: difference.appeared,
       received: receiver.packets,
       epochNs: input.epochNs,

@@ -57,12 +57,12 @@ export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswe
 }
 
 function delays(
-  { parameters, confidence, epochNs }: EstimateInput<LdaParameters>,
+  { parameters, confidence, epochNs, cutInFlight }: EstimateInput<LdaParameters>,
   before: LdaRows,
   after: LdaRows,
   rows: UsableRows,
   own: number,
-  { foreign }: StreamCheck,
+  { proven }: StreamCheck,
 ): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer } {
   const moments = momentsOf(rows);
   if (!moments) {
@@ -76,8 +76,10 @@ function delays(
     const text = `only one row of ${rows.sample} packets arrived whole: its mean has no error bar`;
     return { mean: { reason: "no-usable-cells", text }, stdev };
   }
+  // Of the sampled packets; what is estimated from the spread of the rows may be bursts of loss.
+  const sampled = parameters.sampling.reduce((s, p) => s + p, 0);
   const mean = withPacketsInFlight(meanInterval(moments, rows, own, confidence, parameters.interval), {
-    ...{ appeared: foreign, received: own, epochNs, varianceNs2: moments.varianceNs2 },
+    ...{ cutInFlight, appeared: proven / sampled, received: own, epochNs, varianceNs2: moments.varianceNs2 },
   });
   if (parameters.deviation === "residual") {
     return { mean, stdev: residualDeviation(moments, rows, confidence) };

@@ -72,7 +72,7 @@ function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySke
 }
 
 function estimateSegment(
-  { sender, receiver, confidence, parameters, epochNs }: EstimateInput<SketchParameters>,
+  { sender, receiver, confidence, parameters, epochNs, cutInFlight }: EstimateInput<SketchParameters>,
   sketch: DelaySketch,
   background: Background,
   fromFlows: RowMean | null,
@@ -101,6 +101,7 @@ function estimateSegment(
         }
       : best
         ? withPacketsInFlight(interval(best, confidence), {
+            cutInFlight,
             appeared: sketch.oneEnd ? 0 : appeared,
             received,
             epochNs,
