@@ -8,8 +8,9 @@ export { walkErf } from "./decode/walk-erf";
 export * from "./flows/flows";
 export * from "./sketches/cells";
 export { keyRuns } from "./flows/key-runs";
+export { statsCount, statsFaults, statsFlow, statsFree, statsMore, statsNew } from "./flows/flow-records";
+export { statsTop } from "./flows/tables";
 export { statsBothWays, statsDirect, statsKey, statsPeer, statsReverse, statsSelect } from "./flows/flow-index";
-export { statsCount, statsFaults, statsFlow, statsFree, statsMore, statsNew, statsTop } from "./flows/flow-records";
 export * from "./flows/flow-sums";
 export { matchFree, matchNew, matchTableBytes } from "./match/match-state";
 export * from "./match/match";
@@ -26,6 +27,7 @@ export * from "./maple/mixed";
 export * from "./maple/buffer";
 export * from "./maple/index";
 export * from "./maple/flow-delays";
+export { packetTimesFill, packetTimesSeen } from "./maple/packet-times";
 export * from "./rli/rli";
 export {
   rliClear, rliCounters, rliExpired, rliExpiredCount, rliFlows, rliForget, rliFree, rliNew, rliOrigin, rliReferences, rliSelect, rliSums, rliTrust,

@@ -81,6 +81,13 @@ function walkEtherType(type: u32, p: usize, end: usize, framed: bool = false): i
   if (type <= 1500) return framed ? walkLlc(p, end) : NOT_IP;
   if (type == 0x6558) return walkEthernet(p, end);
   if (type == 0x880b) return walkPpp(p, end);
+  // A timestamp that a switch of Arista's put in front of the packet's own EtherType (kernels/maple/packet-times.ts)
+  if (type == 0xd28b) {
+    if (p + 14 > end) return CUT_LINK;
+    if (be16(p) != 1) return NOT_IP;
+    const after = p + (load<u8>(p + 3) >> 4 == 2 ? 10 : 12);
+    return walkEtherType(be16(after), after + 2, end, true);
+  }
   // Provider backbone bridge: service tag, then a whole frame
   if (type == 0x88e7) return walkEthernet(p + 4, end);
   return NOT_IP;

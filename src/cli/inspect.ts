@@ -5,6 +5,7 @@ import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import { protocolName } from "../capture/flow/flow-text.ts";
 import { type InspectReport, inspectCapture } from "../inspect/inspect.ts";
+import { withFlags } from "./flags.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
 
@@ -116,6 +117,6 @@ function format(r: InspectReport): string {
     "precision",
     `stamps in steps of ${unit}, ${formatCount(t.backward.count)} steps backward${t.backward.count > 0 ? ` (by up to ${formatDuration(t.backward.largestNs)})` : ""}, ${formatPercent(t.batched.equalShare, 1)} share their stamp with a neighbour`,
   );
-  for (const w of r.warnings) row("warning", w);
+  for (const w of r.warnings) row("warning", withFlags(w));
   return `${lines.join("\n")}\n`;
 }

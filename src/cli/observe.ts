@@ -3,10 +3,12 @@ import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
+import { PACKET_TIME_LAYOUTS } from "../delays/packet-times.ts";
+import { readReferenceKey } from "../delays/reference-key.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
-import { type ObservationReport, observePoint } from "../observe/observe-point.ts";
+import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
 import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
@@ -14,6 +16,7 @@ import { endingSignal } from "./signals.ts";
 import { colours, Progress } from "./terminal.ts";
 
 const ROLES = ["sender", "receiver", "both"] as const;
+const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
 
 interface Flags {
@@ -31,10 +34,12 @@ interface Flags {
   inner?: boolean;
   seed?: bigint;
   sender?: string[];
-  delays?: "rli";
+  delays?: (typeof DELAYS)[number];
+  referenceKey?: string;
   drain?: number;
   window: number;
   follow?: boolean;
+  bothWays?: boolean;
   keep?: number;
   maxSize?: number;
   json?: boolean;
@@ -55,6 +60,7 @@ Examples:
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
   hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
+  hoptime observe b.pcap --delays metamako --point B --estimators maple --to records
   hoptime observe b.pcap --delays rli --drain 60mbit --point B --estimators maple --to records
 `;
 
@@ -104,10 +110,15 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option(
       "--delays <how>",
-      "rli: reference packets in the captures tell each packet's delay, for maple and sds",
-      choiceOption("--delays", ["rli"] as const),
+      `each packet's delay, for maple and sds: rli from reference packets in the captures; ${PACKET_TIME_LAYOUTS.join(", ")} from timestamps that a capture switch wrote into the packets`,
+      choiceOption("--delays", DELAYS),
     )
-    .option("--drain <rate>", "with --delays: drain rate of the queue passed, e.g. 60mbit", rateOption)
+    .option(
+      "--reference-key <file>",
+      "use reference packets in authenticated mode only, with the key that they are sent with",
+    )
+    .option("--drain <rate>", "with --delays rli: drain rate of the queue passed, e.g. 60mbit", rateOption)
+    .option("--both-ways", "count packets of both directions together; else a two-way capture is refused")
     .option(
       "--follow",
       "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
@@ -150,15 +161,15 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     signal: endingSignal(),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
     ...(flags.follow === undefined ? {} : { follow: flags.follow }),
+    ...(flags.bothWays === undefined ? {} : { bothWays: flags.bothWays }),
     ...(flags.filter === undefined ? {} : { filter: flags.filter }),
     ...(flags.segment === undefined ? {} : { segments: flags.segment }),
     ...(flags.class === undefined ? {} : { classes: flags.class }),
     ...(flags.inner === undefined ? {} : { inner: flags.inner }),
     ...(flags.seed === undefined ? {} : { seed: flags.seed }),
     ...(flags.sender === undefined ? {} : { sender: { files: flags.sender, windowNs: flags.window } }),
-    ...(flags.delays === undefined
-      ? {}
-      : { references: flags.drain === undefined ? {} : { drainBps: flags.drain } }),
+    ...delaysOf(flags),
+    ...(flags.referenceKey === undefined ? {} : { referenceKey: readReferenceKey(flags.referenceKey) }),
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
   }).finally(() => progress.clear());
@@ -172,6 +183,12 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     warn(`hoptime: ${capture.partial}; the records cover what was read until there`);
     process.exitCode = 2;
   }
+}
+
+function delaysOf({ delays, drain }: Flags): Pick<ObservePointOptions, "references" | "packetTimes"> {
+  if (delays === undefined) return {};
+  if (delays === "rli") return { references: drain === undefined ? {} : { drainBps: drain } };
+  return { packetTimes: { layout: delays } };
 }
 
 /** `1s` is aligned, `65536p` is delimited; --cut must agree. */

@@ -1,8 +1,11 @@
 /** `hoptime reference --to ADDR`: sends reference packets for RLI. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
+import { formatCount } from "../base/quantity.ts";
+import type { AdaptiveSettings } from "../delays/injection-rate.ts";
+import { readReferenceKey } from "../delays/reference-key.ts";
 import { type ReferenceSummary, sendReferences } from "../delays/reference-sender.ts";
 import { STAMP_PORT } from "../delays/stamp.ts";
-import { durationOption, integerOption, rateOption } from "./options.ts";
+import { durationOption, integerOption, rateOption, shareOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
 import { endingSignal } from "./signals.ts";
 
@@ -11,33 +14,82 @@ interface Flags {
   port: number;
   rate?: number;
   interface?: string;
+  every?: number;
   drain?: number;
+  maxGap?: number;
+  minUtilisation?: number;
+  maxUtilisation?: number;
+  minShare?: number;
+  maxShare?: number;
+  smoothing?: number;
   for: number;
   session: number;
   bytes: number;
+  key?: string;
   json?: boolean;
 }
 
+/** Fewer than this share of the references asked for is worth a warning. */
+const ENOUGH = 0.95;
+
 export function referenceCommand(): Command {
+  const share = (flag: string) => shareOption(flag);
   return new Command("reference")
     .description(
-      "Sends reference packets (STAMP, RFC 8762, over UDP) that carry their sending time, at a fixed rate or paced by the utilisation of an interface, for RLI: the receiving point interpolates the delay of all other packets between them.",
+      "Sends reference packets (STAMP, RFC 8762, over UDP) that carry their sending time, for RLI: the receiving point interpolates the delay of all other packets between them. The pace is a fixed rate, one for so many packets of an interface, or set by the interface's utilisation.",
     )
     .requiredOption("--to <address>", "where they go: an address behind the receiving point")
     .option("--port <n>", "UDP port", integerOption("--port", 1, 65_535), STAMP_PORT)
+    .option("--rate <n>", "references per second", integerOption("--rate", 1, 100_000))
+    .option("--interface <name>", "interface whose packets set the pace, with --every or --drain")
     .option(
-      "--rate <n>",
-      "references per second; without it --interface sets the pace",
-      integerOption("--rate", 1, 100_000),
+      "--every <n>",
+      "one reference for every n packets of --interface",
+      integerOption("--every", 1, 1_000_000),
     )
     .option(
-      "--interface <name>",
-      "adapt to this interface: many references while it is idle, few when it is full",
+      "--drain <rate>",
+      "drain rate of the queue of --interface, e.g. 60mbit: many references while it is idle, few when it is full",
+      rateOption,
     )
-    .option("--drain <rate>", "drain rate of the interface's queue, e.g. 60mbit", rateOption)
-    .option("--for <time>", "how long", durationOption("--for"), 10e9)
+    .option(
+      "--max-gap <time>",
+      "with --interface: longest pause between references (default: 100ms)",
+      durationOption("--max-gap"),
+    )
+    .option(
+      "--min-utilisation <share>",
+      "with --drain: up to here most references (default: 60%)",
+      share("--min-utilisation"),
+    )
+    .option(
+      "--max-utilisation <share>",
+      "with --drain: from here on fewest (default: 85%)",
+      share("--max-utilisation"),
+    )
+    .option(
+      "--min-share <share>",
+      "with --drain: fewest references, of all packets (default: 0.33%)",
+      share("--min-share"),
+    )
+    .option(
+      "--max-share <share>",
+      "with --drain: most references, of all packets (default: 10%)",
+      share("--max-share"),
+    )
+    .option(
+      "--smoothing <alpha>",
+      "with --drain: weight of the newest utilisation in the average (default: 0.05, every 2 ms)",
+      share("--smoothing"),
+    )
+    .addOption(
+      new Option("--for <time>", "how long; Ctrl-C ends it sooner, with the summary")
+        .argParser(durationOption("--for"))
+        .default(10e9, "10s"),
+    )
     .option("--session <n>", "session id in the packets", integerOption("--session", 0, 65_535), 1)
     .option("--bytes <n>", "UDP payload", integerOption("--bytes", 44, 1400), 44)
+    .option("--key <file>", "authenticated mode: file with the key that the receiving point has too")
     .option("--json", "the summary as JSON (format hoptime.reference/1)")
     .addHelpText(
       "after",
@@ -45,25 +97,57 @@ export function referenceCommand(): Command {
 Examples:
   hoptime reference --to 198.18.2.2 --rate 200 --for 30s
   hoptime reference --to 198.18.2.2 --interface eth1 --drain 60mbit --for 1m
-  hoptime reference --to fd00:2::2 --rate 50 --json`,
+  hoptime reference --to 198.18.2.2 --interface eth1 --every 100 --max-gap 20ms
+  hoptime reference --to fd00:2::2 --rate 50 --key reference.key --json`,
     )
-    .action(async (flags: Flags) => {
-      const summary = await sendReferences({
-        to: flags.to,
-        port: flags.port,
-        packetsPerSecond: flags.rate,
-        device: flags.interface,
-        drainBps: flags.drain,
-        durationNs: flags.for,
-        session: flags.session,
-        bytes: flags.bytes,
-        signal: endingSignal(),
-      });
-      await (flags.json ? printJson(summary) : printText(describe(summary)));
-    });
+    .action(run);
+}
+
+async function run(flags: Flags): Promise<void> {
+  const summary = await sendReferences({
+    to: flags.to,
+    port: flags.port,
+    packetsPerSecond: flags.rate,
+    device: flags.interface,
+    every: flags.every,
+    drainBps: flags.drain,
+    maxGapNs: flags.maxGap,
+    adaptive: given({
+      minUtilisation: flags.minUtilisation,
+      maxUtilisation: flags.maxUtilisation,
+      minRate: flags.minShare,
+      maxRate: flags.maxShare,
+      smoothing: flags.smoothing,
+    }),
+    durationNs: flags.for,
+    session: flags.session,
+    bytes: flags.bytes,
+    key: flags.key === undefined ? undefined : readReferenceKey(flags.key),
+    signal: endingSignal(),
+  });
+  await (flags.json ? printJson(summary) : printText(describe(summary)));
+  for (const warning of warningsOf(summary)) process.stderr.write(`hoptime: ${warning}\n`);
+  if (summary.sent === 0) process.exitCode = 2;
+}
+
+/** Only what was set. */
+function given(settings: Record<string, number | undefined>): Partial<AdaptiveSettings> {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+}
+
+function warningsOf({ sent, failed, packetsPerSecond, askedPerSecond }: ReferenceSummary): string[] {
+  const out = Object.entries(failed).map(
+    ([code, n]) => `${formatCount(n)} references did not leave this host (${code})`,
+  );
+  if (askedPerSecond !== null && sent > 0 && packetsPerSecond < ENOUGH * askedPerSecond) {
+    out.push(
+      `${packetsPerSecond.toFixed(1)} references per second were sent, ${askedPerSecond} were asked for: this host is too busy, or the rate too high`,
+    );
+  }
+  return out;
 }
 
 function describe(s: ReferenceSummary): string {
   const busy = s.utilisation === null ? "" : `, utilisation ${(100 * s.utilisation).toFixed(1)} %`;
-  return `${s.sent} references to ${s.to} port ${s.port} in ${s.seconds.toFixed(1)} s (${s.packetsPerSecond.toFixed(1)} per second${busy})\n`;
+  return `${formatCount(s.sent)} references to ${s.to} port ${s.port} in ${s.seconds.toFixed(1)} s (${s.packetsPerSecond.toFixed(1)} per second${busy})\n`;
 }

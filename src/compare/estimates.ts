@@ -9,7 +9,14 @@ import { Kernels } from "../base/kernels.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { RecordedFlows } from "../collect/recorded-flows.ts";
-import type { Estimator, KnownFlows, ParameterValues, Role, SealedEpoch } from "../estimators/estimator.ts";
+import {
+  type Estimator,
+  type KnownFlows,
+  needsDelays,
+  type ParameterValues,
+  type Role,
+  type SealedEpoch,
+} from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { FlowRecord } from "../flow-records/flow-records.ts";
@@ -98,7 +105,7 @@ async function estimateWay(
 ): Promise<[string, EstimateReport][]> {
   const seed = options.seed ?? DEFAULT_SEED;
   const companions = flowRecords ? [] : neededFlowLists(plans);
-  const told = plans.filter((p) => p.estimator.needs.delays);
+  const told = plans.filter((p) => needsDelays(p.estimator, p.parameters));
   const counting = [...plans.filter((p) => !told.includes(p)), ...companions].map(unbounded);
   const few = counting.flatMap((of, at) => {
     const other = of.given && of.estimator.tuning?.forFewFlows(of.parameters, of.given);

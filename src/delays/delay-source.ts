@@ -4,6 +4,7 @@
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
+import { type PacketTimeCounts, PacketTimes, type PacketTimesOptions } from "./packet-times.ts";
 import {
   type OwnedBatch,
   type ReferenceDelayCounts,
@@ -15,6 +16,7 @@ import { type DelayCounts, SenderDelays, type SenderDelaysOptions } from "./send
 export type DelaySourceCounts =
   | ({ from: "sender" } & DelayCounts)
   | ({ from: "references" } & ReferenceDelayCounts)
+  | ({ from: "packets" } & PacketTimeCounts)
   | { from: "source" };
 
 export interface DelaySource {
@@ -43,6 +45,22 @@ export function delaysFromSender(kernels: Kernels, options: SenderDelaysOptions)
     waitingSinceNs: () => null,
     counts: () => ({ from: "sender", ...delays.counts() }),
     free: () => delays.free(),
+  };
+}
+
+/** From times that the packets carry. */
+export function delaysFromPackets(kernels: Kernels, options: PacketTimesOptions): DelaySource {
+  const times = new PacketTimes(kernels, options);
+  return {
+    push(batch, originNs) {
+      times.fill(batch, originNs);
+      return [{ batch, originNs }];
+    },
+    tick: () => [],
+    finish: () => [],
+    waitingSinceNs: () => null,
+    counts: () => ({ from: "packets", ...times.counts() }),
+    free: () => times.free(),
   };
 }
 

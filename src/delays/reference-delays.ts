@@ -10,6 +10,7 @@ import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import { copyBatch } from "../capture/copy-batch.ts";
 import { addDelayErrors, type DelayErrorSums, noDelayErrors } from "./delay-error.ts";
+import { withSource } from "./reference-source.ts";
 import { STAMP_PORT } from "./stamp.ts";
 
 export interface ReferenceDelaysOptions {
@@ -18,6 +19,10 @@ export interface ReferenceDelaysOptions {
   port?: number;
   /** Left out: any. */
   session?: number;
+  /** Address that references must come from; left out: that of the sender with most of them. */
+  source?: string;
+  /** Only those whose code was verified (reference-key.ts). */
+  authenticated?: boolean;
   longestNs?: number;
   /** Batches that may wait. */
   hold?: number;
@@ -68,6 +73,9 @@ export class ReferenceDelays {
     const nsPerByte = options.drainBps ? 8e9 / options.drainBps : 0;
     const { port = STAMP_PORT, session = -1, longestNs = 10e9 } = options;
     this.#finder = kernels.call.referenceFinderNew(port, session, longestNs, nsPerByte) >>> 0;
+    withSource(kernels, options.source ?? "", (header) =>
+      kernels.call.referenceFinderTrust(this.#finder, header, options.authenticated ? 1 : 0),
+    );
     this.#found = kernels.alloc(16);
     this.#hold = Math.max(1, options.hold ?? 64);
   }

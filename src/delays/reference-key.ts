@@ -7,6 +7,7 @@ import { readFileSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
+import type { Source } from "../capture/source/source.ts";
 import { STAMP_PORT } from "./stamp.ts";
 
 /** RFC 2104: a shorter key is no key. */
@@ -60,4 +61,32 @@ export class ReferenceVerifier {
   free(): void {
     this.#kernels.call.hmacFree(this.#address);
   }
+}
+
+/** The same packets, with references to these ports verified. */
+export function verifiedSource(
+  kernels: Kernels,
+  source: Source,
+  key: Uint8Array,
+  ports: Iterable<number>,
+): Source {
+  const verifiers = Array.from(ports, (port) => new ReferenceVerifier(kernels, key, port));
+  return {
+    name: source.name,
+    live: source.live,
+    ...(source.knowsDelays === undefined ? {} : { knowsDelays: source.knowsDelays }),
+    async next() {
+      const got = await source.next();
+      if (got) for (const verifier of verifiers) verifier.verify(got.batch);
+      return got;
+    },
+    nowNs: () => source.nowNs(),
+    totals: () => source.totals(),
+    statistics: () => source.statistics(),
+    progress: () => source.progress(),
+    close() {
+      source.close();
+      for (const verifier of verifiers.splice(0)) verifier.free();
+    },
+  };
 }

@@ -1,7 +1,8 @@
 import { createSocket } from "node:dgram";
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { sendReferences } from "./reference-sender.ts";
-import { decodeStamp, type StampPacket } from "./stamp.ts";
+import { decodeAuthenticatedStamp, decodeStamp, type StampPacket } from "./stamp.ts";
 
 test("references arrive in order, with the time they were sent", async () => {
   const socket = createSocket("udp4");
@@ -53,7 +54,7 @@ test("references state how far off their time may be, and leave at uneven times"
 
 test("no pace at all is refused with what to give", async () => {
   await expect(sendReferences({ to: "127.0.0.1", durationNs: 1e6 })).rejects.toThrow(
-    /references need a pace/,
+    /references need one pace/,
   );
 });
 
@@ -61,4 +62,91 @@ test("an interface that is not there is named", async () => {
   await expect(
     sendReferences({ to: "127.0.0.1", device: "nope0", drainBps: 1e6, durationNs: 1e6 }),
   ).rejects.toThrow(/interface: .*nope0/);
+});
+
+test("two paces at once are refused", async () => {
+  const both = { packetsPerSecond: 10, device: "lo", every: 10 };
+  await expect(sendReferences({ to: "127.0.0.1", durationNs: 1e6, ...both })).rejects.toThrow(/one pace/);
+});
+
+test("what is counted left this host, though nobody listens at the far end", async () => {
+  // Datagrams to closed ports, as the kernel counts them; others may add to it.
+  const closed = () => {
+    const lines = readFileSync("/proc/net/snmp", "utf8")
+      .split("\n")
+      .filter((l) => l.startsWith("Udp:"))
+      .map((l) => l.split(" "));
+    return Number(lines[1]?.[lines[0]?.indexOf("NoPorts") ?? 0]);
+  };
+  const before = closed();
+  const { sent, failed } = await sendReferences({
+    ...{ to: "127.0.0.1", port: 9, packetsPerSecond: 500, durationNs: 300e6 },
+  });
+  expect(sent).toBeGreaterThan(50);
+  expect(failed).toEqual({});
+  expect(closed() - before).toBeGreaterThanOrEqual(sent);
+});
+
+test("what the host refuses to send is not counted as sent", async () => {
+  // A broadcast without leave to broadcast.
+  const { sent, failed } = await sendReferences({
+    ...{ to: "255.255.255.255", port: 9, packetsPerSecond: 300, durationNs: 100e6 },
+  });
+  expect(sent).toBe(0);
+  expect(Object.keys(failed).length).toBe(1);
+  expect(Object.values(failed)[0]).toBeGreaterThan(5);
+});
+
+test("an interface's packets set the pace: one for every n, and never a longer pause than asked for", async () => {
+  const sink = createSocket("udp4");
+  await new Promise<void>((resolve) => sink.bind(0, "127.0.0.1", () => resolve()));
+  const { port } = sink.address();
+  const traffic = createSocket("udp4");
+  const timer = setInterval(() => {
+    for (let i = 0; i < 20; i++) traffic.send(Buffer.alloc(40), port, "127.0.0.1");
+  }, 5);
+  const options = { to: "127.0.0.1", port: 9, device: "lo", durationNs: 400e6 };
+  const tenth = await sendReferences({ ...options, every: 10, maxGapNs: 10e9 });
+  const rare = await sendReferences({ ...options, every: 1_000_000, maxGapNs: 10e6 });
+  clearInterval(timer);
+  traffic.close();
+  sink.close();
+  // 4,000 packets a second and more (others use this interface, too); timers of a busy machine may fire at half the rate.
+  expect(tenth.sent).toBeGreaterThan(60);
+  expect(rare.sent).toBeGreaterThanOrEqual(30);
+  expect(rare.sent).toBeLessThan(60);
+  expect(rare).toMatchObject({ utilisation: null, askedPerSecond: null });
+});
+
+test("with a key, packets carry a code that only the key makes", async () => {
+  const socket = createSocket("udp4");
+  const packets: Buffer[] = [];
+  socket.on("message", (bytes) => packets.push(bytes));
+  await new Promise<void>((resolve) => socket.bind(0, "127.0.0.1", () => resolve()));
+  const key = Buffer.alloc(32, "secret");
+  const summary = await sendReferences({
+    ...{ to: "127.0.0.1", port: socket.address().port, packetsPerSecond: 200, durationNs: 100e6, key },
+  });
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  socket.close();
+  expect(summary).toMatchObject({ authenticated: true, sent: packets.length });
+  expect(packets.map((p) => decodeAuthenticatedStamp(p, key)?.sequence)).toEqual([...packets.keys()]);
+  for (const packet of packets) {
+    expect(packet.length).toBe(112);
+    expect(decodeAuthenticatedStamp(packet, Buffer.alloc(32, "other"))).toBeNull();
+  }
+});
+
+test("a signal ends sending, and the summary is of what was sent", async () => {
+  const summary = await sendReferences({
+    ...{
+      to: "127.0.0.1",
+      port: 9,
+      packetsPerSecond: 100,
+      durationNs: 60e9,
+      signal: AbortSignal.timeout(150),
+    },
+  });
+  expect(summary.seconds).toBeLessThan(30);
+  expect(summary.sent).toBeGreaterThan(0);
 });

@@ -1,6 +1,5 @@
 /**
- * Sends reference packets for real: STAMP packets over UDP, paced by a fixed rate or by the utilisation of an interface (algorithm 1 of RLI applied
- * to the interface's counters: packets sent since the last look, times the injection rate, are due as references). The time in a packet is read
+ * Sends reference packets for real: STAMP packets over UDP, at a pace of their own or of an interface (reference-pace.ts). The time in a packet is read
  * just before it is handed to the kernel; what the host adds until the wire is part of the measured delay and is told apart only by a capture at the
  * sender. How long handing over took of late, and what the clock's reading may be off, is what the packets state as their error.
  *
@@ -8,29 +7,28 @@
  * always find the queue in the same state.
  */
 import { createSocket, type Socket } from "node:dgram";
-import { readFileSync } from "node:fs";
-import { isIPv6 } from "node:net";
+import { lookup } from "node:dns/promises";
 import { setImmediate as nextTurn, setTimeout } from "node:timers/promises";
 import { UsageError } from "../base/errors.ts";
-import { ADAPTIVE_DEFAULTS, AdaptiveRate, type AdaptiveSettings } from "./injection-rate.ts";
-import { encodeStamp, STAMP_BYTES, STAMP_PORT } from "./stamp.ts";
+import { PreciseClock } from "./precise-clock.ts";
+import { makePace, type PaceOptions } from "./reference-pace.ts";
+import {
+  AUTHENTICATED_STAMP_BYTES,
+  encodeAuthenticatedStamp,
+  encodeStamp,
+  STAMP_BYTES,
+  STAMP_PORT,
+} from "./stamp.ts";
 
-export interface ReferenceOptions {
+export interface ReferenceOptions extends PaceOptions {
   to: string;
   port?: number;
-  /** Fixed pace; without it the interface's utilisation sets the pace. */
-  packetsPerSecond?: number | undefined;
-  /** Interface whose packets are counted, and the drain rate of its queue. */
-  device?: string | undefined;
-  drainBps?: number | undefined;
-  adaptive?: AdaptiveSettings;
-  /** References never rarer than this while the interface is silent. */
-  floorPerSecond?: number;
-  ceilingPerSecond?: number;
   durationNs: number;
   session?: number;
-  /** UDP payload bytes, at least 44. */
+  /** UDP payload bytes: at least 44, or 112 with a key. */
   bytes?: number;
+  /** Authenticated mode of RFC 8762. */
+  key?: Uint8Array | undefined;
   /** Ends sending before the duration; what was sent is told all the same. */
   signal?: AbortSignal | undefined;
   onTick?: (sent: number, utilisation: number | null) => void;
@@ -41,121 +39,46 @@ export interface ReferenceSummary {
   to: string;
   port: number;
   session: number;
+  authenticated: boolean;
+  /** Packets that left this host. */
   sent: number;
+  /** Packets that it refused to send, by the system's code (ENETUNREACH, ENOBUFS …). */
+  failed: Record<string, number>;
   seconds: number;
   packetsPerSecond: number;
+  /** The rate that was asked for; null where an interface set the pace. */
+  askedPerSecond: number | null;
   utilisation: number | null;
 }
 
 const TICK_MS = 2;
 const MAX_PER_TICK = 64;
-/** WallClock's reading, at most (it comes within some microseconds). */
+/** PreciseClock's reading, at most (it comes within some microseconds). */
 const CLOCK_ERROR_NS = 5_000;
 /** A handover never takes less than this, from the clock's reading to the wire. */
 const MIN_HANDOVER_NS = 20_000;
 
-/**
- * The wall clock in ns. Date.now() tells whole milliseconds, so Date.now() minus the monotonic clock is never above the true offset and comes within a microsecond
- * of it at the edge of a millisecond: the largest difference of late is the offset. The window lets it follow a clock that is slewed.
- */
-export class WallClock {
-  #offsetNs: bigint;
-  #nextNs: bigint;
-  #windowEnd: bigint;
-
-  constructor() {
-    const start = process.hrtime.bigint();
-    this.#offsetNs = difference();
-    // Past two edges at least.
-    while (process.hrtime.bigint() - start < 2_500_000n) {
-      const now = difference();
-      if (now > this.#offsetNs) this.#offsetNs = now;
-    }
-    this.#nextNs = this.#offsetNs;
-    this.#windowEnd = process.hrtime.bigint() + WINDOW_NS;
-  }
-
-  now(): bigint {
-    return process.hrtime.bigint() + this.#offsetNs;
-  }
-
-  /** One more look; a few hundred within a window keep the offset to some microseconds. */
-  look(): void {
-    const seen = difference();
-    if (seen > this.#offsetNs) this.#offsetNs = seen;
-    if (seen > this.#nextNs) this.#nextNs = seen;
-    const now = process.hrtime.bigint();
-    if (now < this.#windowEnd) return;
-    this.#offsetNs = this.#nextNs;
-    this.#nextNs = seen;
-    this.#windowEnd = now + WINDOW_NS;
-  }
-}
-
-const WINDOW_NS = 10_000_000_000n;
-
-function difference(): bigint {
-  // In this order: a pause in between makes the difference smaller, never larger.
-  const wallMs = Date.now();
-  return BigInt(wallMs) * 1_000_000n - process.hrtime.bigint();
-}
-
-interface Counters {
-  packets: number;
-  bytes: number;
-}
-
-/** What an interface has sent so far (Linux). */
-export function readInterface(device: string): Counters {
-  const read = (name: string) => Number(readFileSync(`/sys/class/net/${device}/statistics/${name}`, "utf8"));
-  try {
-    return { packets: read("tx_packets"), bytes: read("tx_bytes") };
-  } catch (cause) {
-    throw new UsageError(
-      "bad-option",
-      `the counters of ${device} cannot be read`,
-      "ip link lists the interfaces",
-      { parameter: "interface", value: device, cause },
-    );
-  }
-}
-
 export async function sendReferences(options: ReferenceOptions): Promise<ReferenceSummary> {
-  const port = options.port ?? STAMP_PORT;
-  const session = options.session ?? 1;
+  const { to, port = STAMP_PORT, session = 1, key } = options;
   const pace = makePace(options);
-  const socket = createSocket(isIPv6(options.to) ? "udp6" : "udp4");
-  await new Promise<void>((resolve, reject) => {
-    socket.once("error", reject);
-    // Told of a failed look-up too.
-    socket.connect(port, options.to, (error?: Error) => (error ? reject(error) : resolve()));
-  }).catch((cause: Error) => {
-    socket.close();
-    throw new UsageError(
-      "bad-option",
-      `${options.to}: ${cause.message}`,
-      "give an IP address that this host can reach",
-      { parameter: "to", value: options.to, cause },
-    );
-  });
-  socket.removeAllListeners("error");
-  // Nobody need listen at the far end: an ICMP error is no failure.
-  socket.on("error", () => {});
-  const clock = new WallClock();
+  const outlet = await Outlet.open(to, port);
+  const clock = new PreciseClock();
   const errors = new HandoverError();
-  const payload = Buffer.alloc(Math.max(STAMP_BYTES, options.bytes ?? STAMP_BYTES));
+  const minBytes = key ? AUTHENTICATED_STAMP_BYTES : STAMP_BYTES;
+  const payload = Buffer.alloc(Math.max(minBytes, options.bytes ?? 0));
   const start = process.hrtime.bigint();
-  let sent = 0;
-  let owed = 0;
-  let before = start;
+  let sequence = 0;
   const send = () => {
     const began = process.hrtime.bigint();
-    const stamp = { timeNs: clock.now(), session, synchronised: false, errorNs: errors.largestNs };
-    encodeStamp({ sequence: sent++, ...stamp }, payload);
-    socket.send(Buffer.from(payload));
+    const packet = { sequence: sequence++, session, synchronised: false, errorNs: errors.largestNs };
+    const timeNs = clock.now();
+    if (key) encodeAuthenticatedStamp({ ...packet, timeNs }, key, payload);
+    else encodeStamp({ ...packet, timeNs }, payload);
+    outlet.send(Buffer.from(payload));
     errors.add(Number(process.hrtime.bigint() - began));
   };
-  for (;;) {
+  let owed = 0;
+  for (let before = start; ; ) {
     clock.look();
     const now = process.hrtime.bigint();
     owed = Math.min(owed + pace.due(Number(now - before)), MAX_PER_TICK);
@@ -167,23 +90,72 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
       sleepUntil(now + BigInt(Math.floor((i + Math.random()) * part)));
       send();
     }
-    options.onTick?.(sent, pace.utilisation());
+    options.onTick?.(outlet.sent, pace.utilisation());
     if (options.signal?.aborted || Number(now - start) >= options.durationNs) break;
     // Packets go out and signals are heard between ticks.
     await (due > 0 ? nextTurn() : setTimeout(TICK_MS));
   }
-  await closed(socket);
   const seconds = Number(process.hrtime.bigint() - start) / 1e9;
+  await outlet.close();
   return {
     format: "hoptime.reference/1",
-    to: options.to,
-    port,
-    session,
-    sent,
-    seconds,
-    packetsPerSecond: sent / seconds,
+    ...{ to, port, session, authenticated: key !== undefined },
+    ...{ sent: outlet.sent, failed: Object.fromEntries(outlet.failed), seconds },
+    packetsPerSecond: outlet.sent / seconds,
+    askedPerSecond: options.packetsPerSecond ?? null,
     utilisation: pace.utilisation(),
   };
+}
+
+/**
+ * A socket that is not connected: an ICMP error of the far end (nobody need listen there) would make a connected one refuse the next packet. The address is looked up once, so that
+ * packets are handed over at once.
+ */
+class Outlet {
+  sent = 0;
+  readonly failed = new Map<string, number>();
+  readonly #socket: Socket;
+  readonly #port: number;
+  readonly #address: string;
+
+  private constructor(address: string, family: number, port: number) {
+    this.#address = address;
+    this.#port = port;
+    this.#socket = createSocket({
+      type: family === 6 ? "udp6" : "udp4",
+      lookup: (_host, _options, done) => done(null, address, family),
+    });
+    this.#socket.on("error", () => {});
+  }
+
+  static async open(to: string, port: number): Promise<Outlet> {
+    try {
+      const { address, family } = await lookup(to);
+      return new Outlet(address, family, port);
+    } catch (cause) {
+      const message = cause instanceof Error ? cause.message : String(cause);
+      throw new UsageError("bad-option", `${to}: ${message}`, "give an IP address that this host can reach", {
+        ...{ parameter: "to", value: to, cause },
+      });
+    }
+  }
+
+  send(payload: Buffer): void {
+    this.#socket.send(payload, this.#port, this.#address, (error) => {
+      if (!error) {
+        this.sent++;
+        return;
+      }
+      const code = "code" in error ? String(error.code) : error.message;
+      this.failed.set(code, (this.failed.get(code) ?? 0) + 1);
+    });
+  }
+
+  /** What was handed over is on its way, and counted, before the socket closes. */
+  async close(): Promise<void> {
+    await setTimeout(20);
+    await new Promise<void>((resolve) => this.#socket.close(() => resolve()));
+  }
 }
 
 const resting = new Int32Array(new SharedArrayBuffer(4));
@@ -206,53 +178,4 @@ class HandoverError {
     this.#lastNs.push(tookNs);
     if (this.#lastNs.length > 32) this.#lastNs.shift();
   }
-}
-
-/** Packets handed over by `send` are on their way before the socket closes. */
-function closed(socket: Socket): Promise<void> {
-  return new Promise((resolve) => {
-    globalThis.setTimeout(() => socket.close(() => resolve()), 20);
-  });
-}
-
-interface Pace {
-  /** References due for this much time. */
-  due(elapsedNs: number): number;
-  utilisation(): number | null;
-}
-
-function makePace(options: ReferenceOptions): Pace {
-  const { packetsPerSecond, device, drainBps } = options;
-  if (packetsPerSecond !== undefined) {
-    return { due: (ns) => (packetsPerSecond * ns) / 1e9, utilisation: () => null };
-  }
-  if (device === undefined || drainBps === undefined) {
-    throw new UsageError(
-      "bad-option",
-      "references need a pace",
-      "give ‘rate’, or ‘interface’ with the ‘drain’ rate of its queue",
-    );
-  }
-  const floor = options.floorPerSecond ?? 10;
-  const ceiling = options.ceilingPerSecond ?? 5000;
-  // Counters are looked at every few milliseconds, not per reference: the smoothing is that of as many references.
-  const adaptive = new AdaptiveRate(drainBps, {
-    ...(options.adaptive ?? ADAPTIVE_DEFAULTS),
-    smoothing: 0.05,
-  });
-  let last = readInterface(device);
-  let own = 0;
-  return {
-    due(elapsedNs) {
-      const now = readInterface(device);
-      const rate = adaptive.update(now.bytes - last.bytes, elapsedNs);
-      // References themselves are among the packets counted.
-      const packets = Math.max(0, now.packets - last.packets - own);
-      last = now;
-      const seconds = elapsedNs / 1e9;
-      own = Math.min(ceiling * seconds, Math.max(floor * seconds, packets * rate));
-      return own;
-    },
-    utilisation: () => adaptive.utilisation,
-  };
 }

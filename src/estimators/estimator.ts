@@ -68,6 +68,8 @@ export interface FlowEstimate {
   /** As estimated from the sketch, or as known; null where neither. */
   packets: number | null;
   lost: number | null;
+  /** As the sketch tells them, at most; left out where it does not. */
+  bytes?: number;
   /** Where the estimator keeps them: the value that this share of the flow's packets does not exceed. */
   quantiles?: { share: number; valueNs: number }[];
 }
@@ -245,6 +247,8 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
      */
     flows: "required" | "names" | "none";
   };
+  /** With these parameters rows must have their delay, though in general they need not. */
+  mayNeedDelays?(parameters: P): boolean;
   readonly parameters: readonly ParameterSpec[];
   /** The payload differs between the roles; else a tap of either role serves at both ends. */
   readonly roleMatters?: boolean;
@@ -260,6 +264,11 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
   readonly packets?: PacketStore;
   readonly sizing?: Sizing<P>;
   readonly tuning?: Tuning<P>;
+}
+
+/** Rows must have their delay for a tap with these parameters. */
+export function needsDelays(estimator: Estimator, parameters: ParameterValues): boolean {
+  return estimator.needs.delays || (estimator.mayNeedDelays?.(parameters) ?? false);
 }
 
 /** Payloads list the flows of their epoch: where other estimators' KnownFlows come from. */

@@ -10,6 +10,7 @@ import { linkName } from "../capture/format/link-names.ts";
 import { CaptureReader, type CaptureStatistics } from "../capture/reader.ts";
 import { lastBelieved, OutlierCounter, outlierText } from "../capture/timestamp-trust.ts";
 import { TimestampQuality } from "../clock/timestamp-quality.ts";
+import { PacketTimesWatch } from "../delays/packet-times.ts";
 import { DistinctKeys, keyOf } from "./distinct-keys.ts";
 
 const MAX_IDENTIFIED = 2_000_000;
@@ -61,6 +62,8 @@ export interface InspectReport {
   } | null;
   timestamps: ReturnType<TimestampQuality["report"]>;
   rates: { packetsPerSecond: number; bitsPerSecond: number } | null;
+  /** Timestamps that a capture switch wrote into the packets, and how many packets have one; null where there are none. */
+  packetTimes: { layout: string; packets: number } | null;
   partial: string | null;
   warnings: string[];
 }
@@ -97,6 +100,7 @@ class SeenPackets {
   readonly identification = new Identification();
   readonly perInterface = new Map<number, number>();
   readonly outliers = new OutlierCounter(OUTLIER_NS);
+  readonly packetTimes = new PacketTimesWatch();
   quality: TimestampQuality | null = null;
   packets = 0;
   ipv6 = 0;
@@ -112,6 +116,7 @@ class SeenPackets {
     const { meta, flags, iface, ipid, digest, addrA, count } = batch;
     this.quality ??= new TimestampQuality({ originNs });
     this.quality.observe(batch.timeNs, count);
+    this.packetTimes.observe(batch, originNs);
     this.outliers.observe(batch.timeNs, count, this.quality.takeBackNs());
     this.#kernels.call.flowsAssign(this.#flows, batch.address, this.#ids);
     const flowIds = this.#kernels.u32.subarray(this.#ids >>> 2, (this.#ids >>> 2) + count);
@@ -169,6 +174,11 @@ function report(s: CaptureStatistics, compressed: boolean, seen: SeenPackets): I
   const warnings = [...s.warnings];
   if (outliers.count > 0)
     warnings.push(`${outlierText(outliers)}: the capture's time and rates are told without`);
+  const timed = seen.packetTimes.report();
+  if (timed)
+    warnings.push(
+      `${timed.packets} packets carry the timestamp of a capture switch: ${timed.title}; ‘delays ${timed.layout}’ reads them when the point is observed`,
+    );
   return {
     format: "hoptime.inspect/1",
     file: s.file,
@@ -194,6 +204,7 @@ function report(s: CaptureStatistics, compressed: boolean, seen: SeenPackets): I
       durationNs !== null && durationNs > 0
         ? { packetsPerSecond: (s.packets / durationNs) * 1e9, bitsPerSecond: (s.bytes * 8e9) / durationNs }
         : null,
+    packetTimes: timed && { layout: timed.layout, packets: timed.packets },
     partial: s.partial,
     warnings,
   };

@@ -13,8 +13,16 @@ import { followCapture, openCaptures } from "../capture/source/capture-source.ts
 import type { WallClock } from "../capture/source/live-clock.ts";
 import { followFiles, isFilePattern } from "../capture/source/rotating-files.ts";
 import type { Source } from "../capture/source/source.ts";
-import { type DelaySource, delaysFromReferences, delaysFromSender } from "../delays/delay-source.ts";
+import {
+  type DelaySource,
+  delaysFromPackets,
+  delaysFromReferences,
+  delaysFromSender,
+} from "../delays/delay-source.ts";
+import type { PacketTimesOptions } from "../delays/packet-times.ts";
 import type { ReferenceDelaysOptions } from "../delays/reference-delays.ts";
+import { verifiedSource } from "../delays/reference-key.ts";
+import { STAMP_PORT } from "../delays/stamp.ts";
 import type { CutChoice, Lane } from "./lane.ts";
 import { type ObserveOptions, type ObserveResult, observe } from "./observe.ts";
 import type { TapPlan } from "./observer.ts";
@@ -26,7 +34,8 @@ import type { RecordSink } from "./record-sink.ts";
  */
 export const OBSERVE_COVER = 64;
 
-export interface ObserveCapturesOptions extends Pick<ObserveOptions, "onRecord" | "onProgress" | "tickMs"> {
+export interface ObserveCapturesOptions
+  extends Pick<ObserveOptions, "onRecord" | "onProgress" | "tickMs" | "bothWays"> {
   kernels: Kernels;
   files: readonly string[];
   /** The one file given is being written: a file, or a pattern or directory of those that a capture rotates through. */
@@ -44,6 +53,10 @@ export interface ObserveCapturesOptions extends Pick<ObserveOptions, "onRecord" 
   sender?: SenderCaptures;
   /** Instead: delays are told between reference packets in the captures (RLI). */
   references?: ReferenceDelaysOptions;
+  /** Instead: from timestamps that a capture switch wrote into the packets. */
+  packetTimes?: PacketTimesOptions;
+  /** References are used in authenticated mode only, with this key. */
+  referenceKey?: Uint8Array;
   /** Ends observation: what is sealed is stored, the open epoch too. */
   signal?: AbortSignal | undefined;
   clock?: WallClock;
@@ -58,16 +71,20 @@ export interface SenderCaptures {
 }
 
 export async function observeCaptures(options: ObserveCapturesOptions): Promise<ObserveResult> {
-  const { kernels, point, lanes, taps, cut, sink, inner = false, seed = DEFAULT_SEED } = options;
+  const { kernels, point, lanes, cut, sink, inner = false, seed = DEFAULT_SEED } = options;
   const cover = options.cover ?? OBSERVE_COVER;
   const key = FlowKeySpec.parse(options.key);
   if (!options.follow) await checkFiles(kernels, options.files);
   await checkFiles(kernels, options.sender?.files ?? []);
-  const source = openSource(options, { cover, inner, seed });
+  const taps = withAuthentication(options.taps, options.referenceKey);
+  const source = verified(openSource(options, { cover, inner, seed }), taps, options);
   const delays = openDelays(options, { cover, inner, seed });
+  // Packets of the other way have no delay, and are left out by those who need one.
+  const bothWays =
+    options.bothWays ?? (options.sender !== undefined && taps.every((t) => t.estimator.needs.delays));
   const { onRecord, onProgress, tickMs } = options;
   return await observe({
-    ...{ kernels, source, delays, sink, point, lanes, taps, cut, key, cover, inner, seed },
+    ...{ kernels, source, delays, sink, point, lanes, taps, cut, key, cover, inner, seed, bothWays },
     ...(onRecord ? { onRecord } : {}),
     ...(onProgress ? { onProgress } : {}),
     ...(tickMs === undefined ? {} : { tickMs }),
@@ -98,23 +115,54 @@ function openSource(
   return isFilePattern(first) ? followFiles(kernels, first, options) : followCapture(kernels, first, options);
 }
 
+/** Where references carry codes, taps that know of them use no others. */
+function withAuthentication(taps: readonly TapPlan[], key: Uint8Array | undefined): TapPlan[] {
+  return taps.map((plan) => {
+    const asked = plan.parameters["authenticated"];
+    if (asked === true && !key) {
+      throw new UsageError(
+        "bad-option",
+        "authenticated references need the key that they are sent with",
+        "give ‘reference-key’",
+        { parameter: plan.estimator.name },
+      );
+    }
+    return asked === undefined || !key
+      ? plan
+      : { ...plan, parameters: { ...plan.parameters, authenticated: true } };
+  });
+}
+
+/** References with the right code are marked before any tap sees them. */
+function verified(source: Source, taps: readonly TapPlan[], options: ObserveCapturesOptions): Source {
+  const { kernels, referenceKey, references } = options;
+  if (!referenceKey) return source;
+  const ports = new Set([
+    references?.port ?? STAMP_PORT,
+    ...taps.flatMap(({ parameters }) => (parameters["authenticated"] ? [Number(parameters["port"])] : [])),
+  ]);
+  return verifiedSource(kernels, source, referenceKey, ports);
+}
+
 function openDelays(
-  { kernels, references, sender, cut, signal }: ObserveCapturesOptions,
+  { kernels, references, sender, packetTimes, referenceKey, cut, signal }: ObserveCapturesOptions,
   capture: Capture,
 ): DelaySource | null {
-  if (sender && !references) return delaysFromSender(kernels, { ...sender, capture, signal });
+  const given = [sender, references, packetTimes].filter((x) => x !== undefined);
+  if (given.length > 1) {
+    throw new UsageError("bad-option", "delays come from one source only", "leave the others out");
+  }
+  if (sender) return delaysFromSender(kernels, { ...sender, capture, signal });
+  if (packetTimes) return delaysFromPackets(kernels, packetTimes);
   if (!references) return null;
-  if (sender || cut.mode === "control") {
-    const other = sender
-      ? "the sender's capture tells the delays"
-      : "Start and End messages must be read at once";
+  if (cut.mode === "control") {
     throw new UsageError(
       "bad-option",
-      `delays between references are not to be had here: ${other}`,
+      "delays between references are not to be had here: Start and End messages must be read at once",
       "leave one of the two out",
     );
   }
-  return delaysFromReferences(kernels, references);
+  return delaysFromReferences(kernels, { ...references, authenticated: referenceKey !== undefined });
 }
 
 /**

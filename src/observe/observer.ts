@@ -13,7 +13,14 @@ import { geometryFingerprint } from "../epoch/compatible.ts";
 import { type CutPlan, type Cutter, createCutter, type EpochSink } from "../epoch/cutter.ts";
 import type { EncodeOptions, EpochBounds, EpochRecord, RecordCounters, RecordRole } from "../epoch/record.ts";
 import type { Span } from "../epoch/spans.ts";
-import type { Estimator, ParameterValues, Role, SealedEpoch, Tap } from "../estimators/estimator.ts";
+import {
+  type Estimator,
+  needsDelays,
+  type ParameterValues,
+  type Role,
+  type SealedEpoch,
+  type Tap,
+} from "../estimators/estimator.ts";
 import { formatParameters } from "../estimators/parameters.ts";
 
 /** An estimator to run, with its parameters completed. */
@@ -161,11 +168,11 @@ export class PointObserver {
   #start(plan: TapPlan): void {
     const { kernels, seed, role, key, cover, inner } = this.#options;
     const { estimator } = plan;
-    if (estimator.needs.delays && this.#options.delays !== true) {
+    if (needsDelays(estimator, plan.parameters) && this.#options.delays !== true) {
       throw new UsageError(
         "not-supported",
         `${estimator.name} needs the delay of each packet, which a single capture does not tell`,
-        "give the sender's capture too, or ‘delays rli’ where the capture contains reference packets",
+        "give the sender's capture too, or ‘delays’ where the capture contains reference packets or timestamps",
       );
     }
     const parameters = formatParameters(estimator, plan.parameters, true);

@@ -11,6 +11,12 @@ export interface SmallPacket {
   payload?: Uint8Array;
   /** Default 64. */
   ttl?: number;
+  /** Between the MAC addresses and the EtherType. */
+  tags?: Uint8Array;
+  /** Behind the packet. */
+  trailer?: Uint8Array;
+  /** Bytes captured; left out: all. */
+  snap?: number;
 }
 
 const GLOBAL = 24;
@@ -34,24 +40,19 @@ export function pcapHeader(): Buffer {
   return head;
 }
 
-export function frame({
-  timeNs,
-  src,
-  dst,
-  sport,
-  dport,
-  ipid,
-  payload = new Uint8Array(20),
-  ttl = 64,
-}: SmallPacket): Buffer {
+export function frame(packet: SmallPacket): Buffer {
+  const { timeNs, src, dst, sport, dport, ipid, ttl = 64 } = packet;
+  const { payload = new Uint8Array(20), tags = new Uint8Array(), trailer = new Uint8Array() } = packet;
   const length = IP + UDP + payload.length;
-  const out = Buffer.alloc(RECORD + ETHERNET + length);
+  const bytes = ETHERNET + tags.length + length + trailer.length;
+  const out = Buffer.alloc(RECORD + bytes);
   out.writeUInt32LE(Number(timeNs / 1_000_000_000n), 0);
   out.writeUInt32LE(Number(timeNs % 1_000_000_000n), 4);
-  out.writeUInt32LE(ETHERNET + length, 8);
-  out.writeUInt32LE(ETHERNET + length, 12);
-  out.writeUInt16BE(0x0800, RECORD + 12);
-  const ip = RECORD + ETHERNET;
+  out.writeUInt32LE(Math.min(bytes, packet.snap ?? bytes), 8);
+  out.writeUInt32LE(bytes, 12);
+  out.set(tags, RECORD + 12);
+  const ip = RECORD + ETHERNET + tags.length;
+  out.writeUInt16BE(0x0800, ip - 2);
   out[ip] = 0x45;
   out.writeUInt16BE(length, ip + 2);
   out.writeUInt16BE(ipid, ip + 4);
@@ -63,5 +64,6 @@ export function frame({
   out.writeUInt16BE(dport, ip + IP + 2);
   out.writeUInt16BE(UDP + payload.length, ip + IP + 4);
   out.set(payload, ip + IP + UDP);
-  return out;
+  out.set(trailer, ip + length);
+  return out.subarray(0, RECORD + Math.min(bytes, packet.snap ?? bytes));
 }

@@ -20,7 +20,7 @@ import { type DelaySketch, delaysOf, differenceOf } from "./difference.ts";
 import { FlowCells } from "./flow-cells.ts";
 import { type FlowSet, layFlows } from "./flow-set.ts";
 import { ENOUGH_FREEDOM, measureJitter } from "./jitter.ts";
-import { LossMiner, minedDeviation } from "./mined.ts";
+import { LossMiner, minedBytes, minedDeviation } from "./mined.ts";
 import { type Decoder, expectedCells, geometryOf, type SketchParameters } from "./parameters.ts";
 import { decodeCells } from "./payload.ts";
 import { type RowMean, rowMean } from "./segment.ts";
@@ -156,11 +156,19 @@ function estimateFlows(
       };
       return { flow, mean: none, stdev: none, packets, lost };
     }
+<<<<<<< HEAD
     const repeats = repeatedShare(sketch.salt, estimate.variance, estimate.prior);
     const { meanNs: valueNs, variance } = estimate;
     const mean = interval({ valueNs, variance, freedom: freedom(flow, variance) }, confidence);
     const stdev = minedDeviation(sketch, flows, cells, flow, valueNs, background, confidence);
     return { flow, mean: { ...mean, repeats }, stdev, packets, lost };
+=======
+    // Cells are placed by the flow and the seed alone: a flow meets the same others in every epoch.
+    const mean = { ...interval(estimate.meanNs, estimate.variance, confidence), repeats: 1 };
+    const stdev = minedDeviation(sketch, flows, cells, flow, estimate, background, confidence);
+    const bytes = Number.isNaN(known.bytes[flow]!) ? minedBytes(sketch, flows, flow) : null;
+    return { flow, mean, stdev, packets, lost, ...(bytes === null ? {} : { bytes }) };
+>>>>>>> main
   });
   return {
     flows: estimates,

@@ -31,6 +31,8 @@ export const rli: Estimator<RliParameters> = {
   },
   answers: ["segment", "flow"],
   needs: { sender: false, delays: false, flows: "none" },
+  /** Every n-th packet is a reference where its delay is known by other means. */
+  mayNeedDelays: ({ every }) => every > 0,
   parameters: RLI_PARAMETERS,
   complete: completeRli,
   createTap: (context, parameters) => new RliTap(context, parameters),
