@@ -156,19 +156,12 @@ function estimateFlows(
       };
       return { flow, mean: none, stdev: none, packets, lost };
     }
-<<<<<<< HEAD
     const repeats = repeatedShare(sketch.salt, estimate.variance, estimate.prior);
     const { meanNs: valueNs, variance } = estimate;
     const mean = interval({ valueNs, variance, freedom: freedom(flow, variance) }, confidence);
     const stdev = minedDeviation(sketch, flows, cells, flow, valueNs, background, confidence);
-    return { flow, mean: { ...mean, repeats }, stdev, packets, lost };
-=======
-    // Cells are placed by the flow and the seed alone: a flow meets the same others in every epoch.
-    const mean = { ...interval(estimate.meanNs, estimate.variance, confidence), repeats: 1 };
-    const stdev = minedDeviation(sketch, flows, cells, flow, estimate, background, confidence);
     const bytes = Number.isNaN(known.bytes[flow]!) ? minedBytes(sketch, flows, flow) : null;
-    return { flow, mean, stdev, packets, lost, ...(bytes === null ? {} : { bytes }) };
->>>>>>> main
+    return { flow, mean: { ...mean, repeats }, stdev, packets, lost, ...(bytes === null ? {} : { bytes }) };
   });
   return {
     flows: estimates,
