@@ -31,6 +31,9 @@ function declared() {
       if (records.length + constants.length > 0) files.push({ path, records, constants });
     }
   }
+  const names = files.flatMap(({ records }) => records.map(({ name }) => name));
+  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  if (twice) throw new Error(`two kernels export a record '${twice}': their layouts need names of their own`);
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 

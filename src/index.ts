@@ -129,7 +129,7 @@ export {
   type LocaliseOptions,
   localise,
 } from "./network/localise/localise.ts";
-export type { LossRate, SegmentEstimate as LocaliseEstimate } from "./network/localise/segment-estimate.ts";
+export type { LocaliseEstimate, LossRate } from "./network/localise/segment-estimate.ts";
 export { LocaliseStream, type StreamCounters, type StreamOptions } from "./network/localise/stream.ts";
 export type { LossSpike, Spike } from "./network/localise/verdicts.ts";
 export { type DemandMatrix, parseDemands } from "./network/plan/demands.ts";

@@ -12,7 +12,7 @@
 // past `cover` changes the digest: two captures that both see `cover` bytes agree whatever their snap lengths.
 
 import {
-  Batch, FLAG_CUT_L4, FLAG_FRAGMENT, FLAG_INNER, FLAG_IPID, FLAG_LATER_FRAGMENT, FLAG_SHORT, META_IPV6, META_PORTS,
+  Batch, FLAG_CUT_L4, FLAG_FRAGMENT, FLAG_INNER, FLAG_IPID, FLAG_LATER_FRAGMENT, FLAG_LINK_LOCAL, FLAG_SHORT, META_IPV6, META_PORTS,
 } from "./batch";
 import { Cursor } from "./cursor";
 import { avalanche, mixWord } from "./digest";
@@ -135,6 +135,12 @@ function flagShort(cursor: Cursor, batch: Batch, flags: u32, visible: u32, total
   return flags | FLAG_SHORT;
 }
 
+// @ts-ignore: decorator
+@inline
+function linkLocal(is: bool): u32 {
+  return (<u32>is) * FLAG_LINK_LOCAL;
+}
+
 /** What a row tells of its packet's bytes. The row is counted from here on. */
 // @ts-ignore: decorator
 @inline
@@ -161,7 +167,8 @@ function rowV4(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, i
   const visible = <u32>(end - ip);
   const seen: usize = ip + min<u32>(visible, total);
   const covered: usize = min<usize>(seen, ip + cursor.cover);
-  let flags: u32 = load<u8>(ip + 8) | flagsIn | FLAG_IPID;
+  const destination = be32(ip + 16);
+  let flags: u32 = load<u8>(ip + 8) | flagsIn | FLAG_IPID | linkLocal(destination >> 8 == 0xe00000 || destination == 0xffffffff);
   let h = mixWord(mixWord(cursor.seed, load<u64>(ip + 12)), load<u64>(ip + 2) & 0xff00ffffffffffff);
   let meta: u64 = (<u64>proto << 32) | (<u64>(load<u8>(ip + 1) >> 2) << 40) | vlan;
   if ((frag & 0x1fff) == 0) {
@@ -179,7 +186,7 @@ function rowV4(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, i
   const o = batch.count << 3;
   store<u64>(batch.digest + o, avalanche(h));
   store<u64>(batch.meta + o, meta);
-  store<u64>(batch.addrA + o, (<u64>be32(ip + 12) << 32) | <u64>be32(ip + 16));
+  store<u64>(batch.addrA + o, (<u64>be32(ip + 12) << 32) | <u64>destination);
   endRow(batch, ip, visible, be16(ip + 4), flagShort(cursor, batch, flags, visible, min<u32>(total, left)));
   return OK;
 }
@@ -252,7 +259,8 @@ function rowV6(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, d
   const l4 = extL4;
   const cut = extCut;
   const ipid = <u32>extFragment;
-  let flags: u32 = load<u8>(ip + 7) | extFlags | (depth > 0 ? FLAG_INNER : 0);
+  const scoped = (sa & 0xc0ff) == 0x80fe || (da & 0xc0ff) == 0x80fe || (da & 0xffff) == 0x02ff;
+  let flags: u32 = load<u8>(ip + 7) | extFlags | (depth > 0 ? FLAG_INNER : 0) | linkLocal(scoped);
   if (cursor.inner != 0 && !cut && (flags & FLAG_LATER_FRAGMENT) == 0) {
     if (rowTunnel(cursor, batch, proto, ip, l4, seen, min<u32>(left, total), depth)) return OK;
   }

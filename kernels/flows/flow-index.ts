@@ -4,9 +4,10 @@
 
 import { Batch, META_IPV6 } from "../decode/batch";
 import { avalanche, hashKey, mixWord, P5 } from "../decode/digest";
-import { addRecord, addWide, allocate, directionOf, Flow, flowIn, flowSegments, FlowStats, statsCount, WIDE, wideOf } from "./flow-records";
+import { addRecord, addWide, directionOf, Flow, flowIn, flowSegments, FlowStats, statsCount, WIDE, wideOf } from "./flow-records";
 import { statsTurn } from "./flow-sums";
 import { runAt, wideRun } from "./key-runs";
+import { allocate } from "./tables";
 
 const TAG: u64 = 0xffffffff00000000;
 

@@ -8,12 +8,11 @@
 //   second: from the third packet on: sum of (delay - first)^2 f64 | least f64 | most f64 | sum of (delay - first) f64 |
 //           sum of |difference of consecutive delays| f64 |
 //           list u32 | in the list u16, its class u16 | negative ones u32; and faults u32
-//   faults: lost | appeared | duplicates | head before | tail before | head after | tail after | reordered (u32 each)
+//   faults: lost | appeared | duplicates | head before | tail before | head after | tail after | reordered | … (u32 each)
 //   wide:   number + 1 of the rest of an IPv6 key: addrB u64 | addrC u64 | addrD u64
 
-const SEGMENT_BITS: u32 = 14;
-const SEGMENT: u32 = 1 << SEGMENT_BITS;
-const MAX_SEGMENTS: u32 = 1 << 14;
+import { allocate, recordIn, Table, tableAdd, tableFree, tableNew } from "./tables";
+
 export const NUMBER: u32 = 0x1fffffff;
 /** In `more`: the flow has faults. */
 export const FAULTY: u32 = 0x20000000;
@@ -57,27 +56,10 @@ export class FlowFaults {
   headAfter: u32;
   tailAfter: u32;
   reordered: u32;
-}
-
-/** Where the highest of all records, lists and indexes ends: memory that is used next lies there. */
-let top: u32 = 0;
-export function statsTop(): u32 {
-  return top;
-}
-export function allocate(bytes: u32): u32 {
-  const p = <u32>heap.alloc(bytes);
-  top = max<u32>(top, p + bytes);
-  return p;
-}
-
-/** Records of one size in segments. */
-@unmanaged
-class Table {
-  count: u32;
-  room: u32;
-  bytes: u32; //    of a record
-  segments: u32; // addresses, aligned to cache lines
-  blocks: u32; //   the same as they were allocated
+  ambiguous: u32; //   matched, but with several equal ones at hand: no delay
+  linkLocal: u32; //   without partner, because such packets do not leave their link
+  mirrored: u32; //    BEFORE rows that were seen twice there
+  merged: u32; //      packets that lay within longer ones at one of the points (src/match/residue)
 }
 
 @unmanaged
@@ -102,52 +84,9 @@ export class FlowStats {
 export const DIRECTION_SHIFT: u32 = 30;
 const FLOW: u32 = 64;
 const MORE: u32 = 64;
-const FAULTS: u32 = 32;
+const FAULTS: u32 = 48;
 export const WIDE: u32 = 24;
 const SLAB: u32 = 65536;
-
-function tableNew(bytes: u32): u32 {
-  const t = changetype<Table>(heap.alloc(offsetof<Table>()));
-  t.count = 0;
-  t.room = 0;
-  t.bytes = bytes;
-  t.segments = <u32>heap.alloc(MAX_SEGMENTS * 4);
-  t.blocks = <u32>heap.alloc(MAX_SEGMENTS * 4);
-  return <u32>changetype<usize>(t);
-}
-
-function tableFree(p: u32): void {
-  const t = changetype<Table>(p);
-  for (let i: u32 = 0; i < t.room >> SEGMENT_BITS; i++) heap.free(load<u32>(t.blocks + (i << 2)));
-  heap.free(t.segments);
-  heap.free(t.blocks);
-  heap.free(p);
-}
-
-// @ts-ignore: decorator
-@inline
-function recordIn(segments: u32, id: u32, bytes: u32): u32 {
-  return load<u32>(segments + ((id >> SEGMENT_BITS) << 2)) + (id & (SEGMENT - 1)) * bytes;
-}
-
-function tableGrow(t: Table): void {
-  const block = allocate(SEGMENT * t.bytes + 64);
-  const i = t.room >> SEGMENT_BITS;
-  store<u32>(t.blocks + (i << 2), block);
-  store<u32>(t.segments + (i << 2), (block + 63) & ~63);
-  t.room += SEGMENT;
-}
-
-/** The next record, zeroed here and not by segments: it is about to be used, and so in the cache. */
-// @ts-ignore: decorator
-@inline
-function tableAdd(p: u32, bytes: u32): u32 {
-  const t = changetype<Table>(p);
-  if (t.count == t.room) tableGrow(t);
-  const r = recordIn(t.segments, t.count++, bytes);
-  for (let o: u32 = 0; o < bytes; o += 8) store<u64>(r + o, 0);
-  return r;
-}
 
 export function statsNew(cells: usize, seed: u64): usize {
   const p = heap.alloc(offsetof<FlowStats>());

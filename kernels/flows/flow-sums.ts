@@ -19,6 +19,10 @@ export class FlowSums {
   matchedTailBefore: f64;
   matchedHeadAfter: f64;
   matchedTailAfter: f64;
+  ambiguous: f64;
+  linkLocal: f64;
+  mirrored: f64;
+  merged: f64;
 }
 
 /** The second record of a flow that has one. */
@@ -51,6 +55,10 @@ export function statsSums(p: usize, from: u32, to: u32, twoWay: u32, out: usize)
     sums.lost += <f64>faults.lost;
     sums.appeared += <f64>faults.appeared;
     sums.duplicates += <f64>faults.duplicates;
+    sums.ambiguous += <f64>faults.ambiguous;
+    sums.linkLocal += <f64>faults.linkLocal;
+    sums.mirrored += <f64>faults.mirrored;
+    sums.merged += <f64>faults.merged;
     sums.headBefore += <f64>faults.headBefore;
     sums.tailBefore += <f64>faults.tailBefore;
     sums.headAfter += <f64>faults.headAfter;

@@ -30,6 +30,9 @@ export const FATE_HEAD_BEFORE: u32 = 6; // the other capture had not begun, or h
 export const FATE_TAIL_BEFORE: u32 = 7;
 export const FATE_HEAD_AFTER: u32 = 8;
 export const FATE_TAIL_AFTER: u32 = 9;
+export const FATE_LINK_LOCAL: u32 = 10; // without a partner, but it never leaves its link
+export const FATE_MIRRORED: u32 = 11; //  the same packet once more at BEFORE
+export const FATE_AMBIGUOUS: u32 = 12; // seen at both points, but it may be one of several: no delay
 
 const FIRST_ROOM: u32 = 4096;
 
@@ -64,6 +67,16 @@ export function noteAlone(m: Match, side: u32, time: f64, flow: u32, kind: u32):
   fate.delay = NaN;
   fate.flow = flow;
   fate.kind = kind;
+}
+
+/** Two packets of which one may be the other. */
+export function noteAmbiguous(m: Match, send: f64, arrive: f64, flow: u32): void {
+  const fate = nextFate(m);
+  fate.send = send;
+  fate.arrive = arrive;
+  fate.delay = NaN;
+  fate.flow = flow;
+  fate.kind = FATE_AMBIGUOUS;
 }
 
 /** From now on every packet is noted. */

@@ -56,6 +56,12 @@ export function intervalAt(m: Match, time: f64): u32 {
   return i;
 }
 
+export const NO_INTERVAL: u32 = 0xffffffff;
+/** The same where there is one; otherwise NO_INTERVAL. */
+export function intervalKnown(m: Match, time: f64): u32 {
+  return load<u32>(intervalSlot(m, max<f64>(0, Math.floor((time - m.epochStart) / m.epoch)))) - 1;
+}
+
 function intervalFind(m: Match, time: f64): u32 {
   settleRecent(m);
   const i = intervalAt(m, time);
@@ -108,8 +114,10 @@ function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
     countDelays(m, stats, flow, id, forward, n);
     if (m.fates != 0) notePairs(m, id, forward, n);
     // AFTER's rows count as received when they are taken (those without a partner) or here.
-    if (side == 1) flow.received += n;
-    if (side == 1 && forward) countFlowOrder(m, stats, flow, from, k);
+    if (side == 1 && m.settling == 0) {
+      flow.received += n;
+      if (forward) countFlowOrder(m, stats, flow, from, k);
+    }
     if (forward == (side == 0)) markArrived(m, from, k);
   }
 }
@@ -408,5 +416,5 @@ export function countPairs(m: Match, batch: Batch, side: u32, shift: f64): void 
   countFlows(m, batch, side, shift);
   countTotal(m, changetype<Total>(m.forward), m.pairs, m.pairCount, true);
   countTotal(m, changetype<Total>(m.reverse), m.backPairs, m.backPairCount, false);
-  if (side == 1) countOrder(m);
+  if (side == 1 && m.settling == 0) countOrder(m);
 }

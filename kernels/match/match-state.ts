@@ -1,6 +1,7 @@
 // What the matcher (kernels/match/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
 
 import { fatesFree } from "./fates";
+import { repeatsFree, repeatsNew, Repeats, ROW, rowCount } from "./repeats";
 import { logBytes, logFree, logNew } from "./waiting";
 
 /** One direction's totals, followed by its dense histogram (16,384 u32). */
@@ -43,6 +44,8 @@ export class Interval {
   minimum: f64;
   maximum: f64;
   index: f64; //      which one it is, from 0 on
+  ambiguous: u32; //  matched ones whose delay is not known
+  pad: u32;
 }
 export const INTERVAL_BYTES: u32 = offsetof<Interval>();
 
@@ -96,6 +99,15 @@ export class Match {
   lastSeen0: f64;
   lastSeen1: f64;
   fates: u32; //      Fates, where every packet is to be noted (kernels/match/fates.ts); otherwise 0
+  onlyBefore: f64; // judged to be lost, appeared
+  onlyAfter: f64;
+  seen0: f64; //      rows of BEFORE
+  twiceBefore: f64; // rows of it that were seen twice there
+  repeats: u32; //    Repeats
+  odd: u32; //        pairs lately that were put off because their difference is far from all others
+  settling: u32; //   pairs of repeated packets are being counted: their order is not known
+  repeated0: u32; //  rows of either side that look like another one
+  repeated1: u32;
 }
 
 // Columns of pairs, as multiples of `rows`.
@@ -145,6 +157,7 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.recentLow = HISTOGRAM;
   m.recentHigh = -1;
   m.records = <u32>heap.alloc(RECORDS * 8);
+  m.repeats = repeatsNew();
   m.firstSeen0 = Infinity;
   m.firstSeen1 = Infinity;
   m.lastSeen0 = -Infinity;
@@ -155,7 +168,7 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
 /** Bytes of kernel memory the waiting packets take. */
 export function matchTableBytes(p: usize): f64 {
   const m = changetype<Match>(p);
-  return logBytes(m.before) + logBytes(m.after);
+  return logBytes(m.before) + logBytes(m.after) + <f64>rowCount(changetype<Repeats>(m.repeats)) * ROW;
 }
 
 export function matchFree(p: usize): void {
@@ -173,5 +186,6 @@ export function matchFree(p: usize): void {
   heap.free(m.recent);
   heap.free(m.records);
   fatesFree(m.fates);
+  repeatsFree(m.repeats);
   heap.free(p);
 }

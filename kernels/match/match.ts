@@ -1,22 +1,24 @@
-// Exact matching of two streams of packets by digest within a time window, first in, first out among equals, with
+// Exact matching of two streams of packets by digest within a time window; equal ones are put off (kernels/match/repeats.ts); with
 // everything that is known of each flow, each interval and each direction. The owner is src/match/matcher.ts.
 //
 // Packets wait in a log per side (kernels/match/waiting.ts); at its tail they are judged: lost, appeared, or outside the other capture's time.
-// Memory: rate x window entries of 40 bytes, and what kernels/flows/flow-records.ts keeps of each flow.
+// Memory: rate x window entries of 32 bytes, and what kernels/flows/flow-records.ts keeps of each flow.
 //
 // A call takes some thousand rows through three loops: find the partners, bring the flows up to date, add up totals and intervals
 // (the last two in kernels/match/match-count.ts).
 
-import { Batch } from "../decode/batch";
+import { Batch, FLAG_LINK_LOCAL } from "../decode/batch";
 import { flowOfRun, touchRuns } from "../flows/flow-index";
-import { directionOf, faultsOf, FlowFaults, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
+import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { runAt } from "../flows/key-runs";
+import { judge } from "./judge";
+import { countPairs, settleRecent } from "./match-count";
+import { Match, Total } from "./match-state";
+import { settleRepeats } from "./repeat-pairs";
+import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
 import {
-  FATE_DUPLICATE, FATE_HEAD_AFTER, FATE_HEAD_BEFORE, FATE_ONLY_AFTER, FATE_ONLY_BEFORE, FATE_TAIL_AFTER, FATE_TAIL_BEFORE, noteAlone,
-} from "./fates";
-import { countPairs, intervalAt, settleRecent } from "./match-count";
-import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
-import { ARRIVED, COPY, entryOf, Log, logAdapt, logAdd, logMarkCopies, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers } from "./waiting";
+  ARRIVED, COPY, entryOf, EQUALS, LINK_LOCAL, Log, logAdapt, logAdd, logHas, logMarkCopies, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers,
+} from "./waiting";
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
@@ -28,21 +30,7 @@ const OUTLIER_ROWS: u32 = 2048;
  * window, at once where the clock was set back, else when so many have come after them that it is them who stray.
  */
 function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
-  const forward = changetype<Total>(m.forward);
-  const reverse = changetype<Total>(m.reverse);
-  const stats = changetype<FlowStats>(m.stats);
-  const segments = flowSegments(stats);
-  const anyMatched = forward.matched + reverse.matched > 0;
-  // What lies between the stamps of a packet at least and at most, by direction: its delay with the correction that it was counted without.
-  const forwardMin: f64 = forward.matched > 0 ? forward.minimum : 0;
-  const forwardMax: f64 = forward.matched > 0 ? forward.maximum : 0;
-  const reverseMin: f64 = reverse.matched > 0 ? -reverse.maximum - m.back : 0;
-  const reverseMax: f64 = reverse.matched > 0 ? -reverse.minimum - m.back : 0;
   const ahead = m.now + m.window;
-  // Stamps outside what can be believed of their own capture stray: they are not at its ends.
-  const from = side == 0 ? m.firstSeen0 : m.firstSeen1;
-  const to = side == 0 ? m.lastSeen0 : m.lastSeen1;
-  const latest = max<f64>(m.now, max<f64>(m.lastSeen0, m.lastSeen1));
   const next = log.next;
   let n = log.tail;
   for (; n != next; n++) {
@@ -50,64 +38,60 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
     const time = load<f64>(e, 8);
     if (time >= until && !(time > ahead && (back || next - n > OUTLIER_ROWS))) break;
     const state = load<u32>(e, 20);
-    if ((state & MATCHED) != 0) {
-      if ((state & ARRIVED) != 0) logMarkCopies(log, e, n);
-      continue;
-    }
-    const flow = flowIn(segments, load<u32>(e, 16));
-    const faults = faultsOf(stats, flow);
-    const direction = directionOf(flow);
-    const answers = direction == 2;
-    // The first and the last pair of its own direction, or of any where that is not known.
-    const one = answers ? reverse : forward;
-    const other = direction == 0 ? reverse : one;
-    const corrected = anyMatched ? m.offset + m.slope * (time - m.pivot) : 0;
-    const minimum = corrected + (answers ? reverseMin : forwardMin);
-    const maximum = corrected + (answers ? reverseMax : forwardMax);
-    const outliers = time < from || time > to;
-    let fate: u32 = side == 0 ? FATE_ONLY_BEFORE : FATE_ONLY_AFTER;
-    if (side == 0) {
-      // The other way, copies arrive here.
-      if (answers && (state & COPY) != 0) fate = FATE_DUPLICATE;
-      // Head and tail: the other capture was not seen to run when this packet should have arrived.
-      else if (!outliers && (!anyMatched || time < min<f64>(one.firstSend, other.firstSend)) && m.firstSeen1 > time + minimum) fate = FATE_HEAD_BEFORE;
-      else if (!outliers && (m.ended & 2) != 0 && time > max<f64>(one.lastSend, other.lastSend) && m.lastSeen1 < time + maximum) fate = FATE_TAIL_BEFORE;
-    } else if (!answers && (state & COPY) != 0) fate = FATE_DUPLICATE;
-    else if (!outliers && (!anyMatched || time < min<f64>(one.firstArrive, other.firstArrive)) && m.firstSeen0 > time - maximum) fate = FATE_HEAD_AFTER;
-    else if (!outliers && (m.ended & 1) != 0 && time > max<f64>(one.lastArrive, other.lastArrive) && m.lastSeen0 < time - minimum) fate = FATE_TAIL_AFTER;
-    countAlone(faults, fate);
-    if (m.fates != 0) noteAlone(m, side, time, load<u32>(e, 16), fate);
-    // A packet of the other direction that was never seen before is not lost here: it appeared.
-    if (fate == FATE_ONLY_BEFORE && !answers) {
-      const interval = intervalAt(m, min<f64>(time, latest));
-      changetype<Interval>(m.intervals + interval * INTERVAL_BYTES).lost++;
-    }
+    if ((state & MATCHED) == 0) judge(m, side, time, load<u32>(e, 16), state);
+    else if ((state & ARRIVED) != 0) logMarkCopies(log, e, n);
   }
   log.tail = n;
   logPassed(log);
-}
-
-/** Adds a packet without a partner to what is known of its flow. */
-function countAlone(faults: FlowFaults, fate: u32): void {
-  if (fate == FATE_ONLY_BEFORE) faults.lost++;
-  else if (fate == FATE_ONLY_AFTER) faults.appeared++;
-  else if (fate == FATE_DUPLICATE) faults.duplicates++;
-  else if (fate == FATE_HEAD_BEFORE) faults.headBefore++;
-  else if (fate == FATE_TAIL_BEFORE) faults.tailBefore++;
-  else if (fate == FATE_HEAD_AFTER) faults.headAfter++;
-  else faults.tailAfter++;
 }
 
 /** A partner was found for a row. */
 // @ts-ignore: decorator
 @inline
 function take(m: Match, entry: u32, row: u32): void {
-  m.ambiguous += searchOthers != 0 ? 1 : 0;
   const f = m.found + (m.foundCount++ << 4);
   store<u32>(f, entry);
   // An entry's number tells the order of sending.
   store<u32>(f, searchNumber, 4);
   store<u32>(f, row, 8);
+}
+
+/** What the log keeps of a row's flags. */
+// @ts-ignore: decorator
+@inline
+function stateOf(flags: u32): u32 {
+  return ((flags & 0xff) << 8) | ((flags / FLAG_LINK_LOCAL) & 1) * LINK_LOCAL;
+}
+
+/** Differences further than this from all that were seen, in widths of what was seen, are odd. */
+const FAR: f64 = 2;
+const FAR_AT_LEAST: f64 = 1000000;
+/** Before so many pairs nothing is odd, and what is odd so many times is so no more: a clock was set, or packets go the other way, too. */
+const FEW_PAIRS: u32 = 64;
+const MOST_ODD: u32 = 8;
+
+function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
+  if (total.matched == 0) return false;
+  const d = apart - m.offset - m.slope * (send + apart - m.pivot);
+  const delay = sign > 0 ? d : -d - m.back;
+  const margin = FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
+  return delay >= total.minimum - margin && delay <= total.maximum + margin;
+}
+
+/**
+ * A packet of BEFORE has its partner among those that arrived before it by their stamps. That may be an earlier one that looks the same: it is certain where
+ * there is no other one, and the difference is one that occurs.
+ */
+function isCertain(m: Match, before: Log, found: u32, digest: u64, time: f64): bool {
+  if (searchOthers != 0 || (load<u32>(found, 20) & (COPY | EQUALS)) != 0) return false;
+  if (before.tail != before.next && logHas(before, digest)) return false;
+  const forward = changetype<Total>(m.forward);
+  const reverse = changetype<Total>(m.reverse);
+  if (forward.matched + reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD) return true;
+  const apart = load<f64>(found, 8) - time;
+  if (isNear(m, forward, 1, time, apart) || isNear(m, reverse, -1, time, apart)) return true;
+  m.odd++;
+  return false;
 }
 
 /**
@@ -117,6 +101,7 @@ function take(m: Match, entry: u32, row: u32): void {
 function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32, shift: f64): void {
   const before = changetype<Log>(m.before);
   const after = changetype<Log>(m.after);
+  const repeats = changetype<Repeats>(m.repeats);
   const stats = changetype<FlowStats>(m.stats);
   const times = batch.time;
   const digests = batch.digest;
@@ -136,16 +121,21 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
     for (; i < end; i++) {
       const time = load<f64>(times + (i << 3)) + shift;
       const digest = load<u64>(digests + (i << 3));
-      let copy: u32 = 0;
-      if (after.tail != after.next) {
+      let state = stateOf(load<u32>(flags + (i << 2)));
+      let group = repeated(repeats, digest);
+      if (group == 0 && after.tail != after.next) {
         const found = logSearch(after, digest, time, window);
         if (found != 0) {
-          take(m, found, i);
-          continue;
-        }
-        copy = searchMatched ? COPY : 0;
+          if (isCertain(m, before, found, digest, time)) {
+            take(m, found, i);
+            continue;
+          }
+          store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
+          group = startGroup(repeats, before, after, digest);
+        } else if (searchMatched) state |= COPY;
       }
-      logAdd(before, digest, time, flowId, (<u32>load<u8>(flags + (i << 2)) << 8) | copy);
+      if (group != 0) addRow(repeats, group, 0, time, flowId, state);
+      else if ((load<u32>(logAdd(before, digest, time, flowId, state), 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
     }
   }
 }
@@ -154,6 +144,7 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
 function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32, shift: f64): void {
   const before = changetype<Log>(m.before);
   const after = changetype<Log>(m.after);
+  const repeats = changetype<Repeats>(m.repeats);
   const stats = changetype<FlowStats>(m.stats);
   const times = batch.time;
   const digests = batch.digest;
@@ -168,17 +159,28 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
   for (let i = from; i < to; i++) {
     const time = load<f64>(times + (i << 3)) + shift;
     const digest = load<u64>(digests + (i << 3));
+    // Those that are repeated no longer wait in the log: it does not find them.
     let found = logNext(before, digest, time, window);
+    let group: u32 = 0;
     if (found == 0) {
-      found = logSearch(before, digest, time, window);
-      searches++;
+      group = repeated(repeats, digest);
+      if (group == 0) {
+        found = logSearch(before, digest, time, window);
+        searches++;
+      }
     }
-    if (found != 0) take(m, found, i);
+    if (found != 0) {
+      take(m, found, i);
+      continue;
+    }
+    while (from + load<u32>(runAt(runs, run)) <= i) run++;
+    const flowId = flowOfRun(stats, runs, capacity, run);
+    flowIn(flowSegments(stats), flowId).received++;
+    const state = stateOf(load<u32>(flags + (i << 2)));
+    if (group != 0) addRow(repeats, group, 1, time, flowId, state);
     else {
-      while (from + load<u32>(runAt(runs, run)) <= i) run++;
-      const flowId = flowOfRun(stats, runs, capacity, run);
-      flowIn(flowSegments(stats), flowId).received++;
-      logAdd(after, digest, time, flowId, (<u32>load<u8>(flags + (i << 2)) << 8) | (searchMatched ? COPY : 0));
+      const e = logAdd(after, digest, time, flowId, state | (searchMatched ? COPY : 0));
+      if ((load<u32>(e, 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
     }
   }
   m.searches = searches;
@@ -196,15 +198,18 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   const minimum = load<f64>(runs) + shift;
   const maximum = load<f64>(runs, 8) + shift;
   if (side == 0) {
+    m.seen0 += <f64>(to - from);
     m.firstSeen0 = min<f64>(m.firstSeen0, minimum);
     m.lastSeen0 = max<f64>(m.lastSeen0, maximum);
   } else {
     m.firstSeen1 = min<f64>(m.firstSeen1, minimum);
     m.lastSeen1 = max<f64>(m.lastSeen1, maximum);
   }
+  const odd = m.odd;
   if (side == 0) takeBefore(m, batch, runs, runCount, from, shift);
   else takeAfter(m, batch, runs, runCount, from, shift);
   countPairs(m, batch, side, shift);
+  if (m.odd > 0 && m.odd == odd) m.odd--;
   const before = changetype<Log>(m.before);
   const after = changetype<Log>(m.after);
   before.rows += to - from;
@@ -218,12 +223,14 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   m.now = back ? maximum : max<f64>(m.now, maximum);
   retire(m, before, 0, m.now - m.window - m.slack, back);
   retire(m, after, 1, m.now - m.window - m.slack, back);
+  if (rowCount(changetype<Repeats>(m.repeats)) > MOST_ROWS) settleRepeats(m);
 }
 
 /** Both captures have ended: everything that still waits is judged. */
 export function matchFinish(p: usize): void {
   const m = changetype<Match>(p);
   m.ended = 3;
+  settleRepeats(m);
   retire(m, changetype<Log>(m.before), 0, Infinity, false);
   retire(m, changetype<Log>(m.after), 1, Infinity, false);
   settleRecent(m);

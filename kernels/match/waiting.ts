@@ -12,12 +12,13 @@
 //   entry: digest u64 | time f64 | flow u32 | state u32 | link to the previous entry in the slot u64
 //   link:  number u32 | bits of the digests in the chain from there on u16 | of those not passed when it was made u16; 0 at the end of a chain
 //   state: bit 1 matched, bit 2 copy of a matched packet, bit 3 there is or was another one with this digest, bit 4 matched,
-//          and this is where the packet arrived, bits 8-15 TTL
+//          and this is where the packet arrived, bit 5 it does not leave its link, bits 8-15 TTL
 
 export const MATCHED: u32 = 2;
 export const COPY: u32 = 4;
 export const EQUALS: u32 = 8;
 export const ARRIVED: u32 = 16;
+export const LINK_LOCAL: u32 = 32;
 export const ENTRY: u32 = 32;
 
 /** log2 of the entries of a segment. */
@@ -98,7 +99,7 @@ export function logBytes(p: u32): f64 {
 
 // @ts-ignore: decorator
 @inline
-function headOf(log: Log, digest: u64): u32 {
+export function headOf(log: Log, digest: u64): u32 {
   return log.heads + (<u32>(digest >> (64 - log.bits)) << 3);
 }
 
@@ -111,7 +112,7 @@ export function entryOf(log: Log, n: u32): u32 {
 /** The digest's bit among those of all entries of a chain; 16 bits up the one among those not passed. */
 // @ts-ignore: decorator
 @inline
-function filterBit(digest: u64): u64 {
+export function filterBit(digest: u64): u64 {
   return <u64>1 << (32 + (digest & 15));
 }
 
@@ -226,7 +227,7 @@ export function logAdapt(log: Log): void {
 
 // @ts-ignore: decorator
 @inline
-export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32): void {
+export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32): u32 {
   const n = log.next;
   if ((n & (SEGMENT - 1)) == 0) logGrow(log);
   const e = entryOf(log, n);
@@ -236,6 +237,23 @@ export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32):
   store<u32>(e, state, 20);
   chain(log, e, n, digest);
   log.next = n + 1;
+  return e;
+}
+
+/** An entry with this digest is in the log, matched or not. */
+export function logHas(log: Log, digest: u64): bool {
+  const live = log.next - log.tail;
+  const bit = filterBit(digest);
+  let link = load<u64>(headOf(log, digest));
+  let steps: u32 = 0;
+  while ((link & bit) != 0 && <u32>link - log.tail < live) {
+    const e = entryOf(log, <u32>link);
+    steps++;
+    if (load<u64>(e) == digest) break;
+    link = load<u64>(e, 24);
+  }
+  log.steps += steps;
+  return (link & bit) != 0 && <u32>link - log.tail < live;
 }
 
 /** Loads what adding or searching `n` digests will look at: loads that do not wait for each other overlap their cache misses. */

@@ -56,7 +56,6 @@ export interface KernelExports {
   statsFree(p: number): void;
   statsMore(p: number, id: number): number;
   statsNew(cells: number, seed: bigint): number;
-  statsTop(): number;
   // kernels/flows/flow-sums.ts
   statsSums(p: number, from: number, to: number, twoWay: number, out: number): void;
   statsMeasure(p: number, from: number, to: number, by: number, way: number, edges: number, minimum: number, out: number): number;
@@ -74,6 +73,8 @@ export interface KernelExports {
   flowsAssign(p: number, b: number, ids: number): void;
   // kernels/flows/key-runs.ts
   keyRuns(b: number, from: number, to: number, mask: number, seed: bigint, runs: number): number;
+  // kernels/flows/tables.ts
+  statsTop(): number;
   // kernels/maple/buffer.ts
   mapleBufferNew(capacity: number, flowLimit: number, perByte: number): number;
   mapleBufferFree(p: number): void;

@@ -41,6 +41,9 @@ export const batchConstants = {
   FLAG_CUT_L4: 2097152,
   FLAG_REFERENCE: 4194304,
   FLAG_PROBE: 8388608,
+  FLAG_INBOUND: 67108864,
+  FLAG_OUTBOUND: 134217728,
+  FLAG_LINK_LOCAL: 16777216,
   FLAG_VERIFIED: 33554432,
   PLANES: 8,
 } as const;
@@ -190,8 +193,12 @@ export const FlowFaultsLayout = {
   headAfter: 20,
   tailAfter: 24,
   reordered: 28,
+  ambiguous: 32,
+  linkLocal: 36,
+  mirrored: 40,
+  merged: 44,
 } as const;
-export const FlowFaultsBytes = 32;
+export const FlowFaultsBytes = 48;
 
 /** FlowStats of kernels/flows/flow-records.ts. */
 export const FlowStatsLayout = {
@@ -237,8 +244,12 @@ export const FlowSumsLayout = {
   matchedTailBefore: 88,
   matchedHeadAfter: 96,
   matchedTailAfter: 104,
+  ambiguous: 112,
+  linkLocal: 120,
+  mirrored: 128,
+  merged: 136,
 } as const;
-export const FlowSumsBytes = 112;
+export const FlowSumsBytes = 144;
 
 /** Constants of kernels/flows/flow-sums.ts. */
 export const flowSumsConstants = {
@@ -275,6 +286,16 @@ export const keyRunsConstants = {
   RUN: 32,
   WIDE_RUN: 24,
 } as const;
+
+/** Table of kernels/flows/tables.ts. */
+export const TableLayout = {
+  count: 0,
+  room: 4,
+  bytes: 8,
+  segments: 12,
+  blocks: 16,
+} as const;
+export const TableBytes = 20;
 
 /** Buffer of kernels/maple/buffer.ts. */
 export const BufferLayout = {
@@ -358,6 +379,14 @@ export const fatesConstants = {
   FATE_TAIL_BEFORE: 7,
   FATE_HEAD_AFTER: 8,
   FATE_TAIL_AFTER: 9,
+  FATE_LINK_LOCAL: 10,
+  FATE_MIRRORED: 11,
+  FATE_AMBIGUOUS: 12,
+} as const;
+
+/** Constants of kernels/match/match-count.ts. */
+export const matchCountConstants = {
+  NO_INTERVAL: 4294967295,
 } as const;
 
 /** Total of kernels/match/match-state.ts. */
@@ -395,8 +424,10 @@ export const IntervalLayout = {
   minimum: 32,
   maximum: 40,
   index: 48,
+  ambiguous: 56,
+  pad: 60,
 } as const;
-export const IntervalBytes = 56;
+export const IntervalBytes = 64;
 
 /** Match of kernels/match/match-state.ts. */
 export const MatchLayout = {
@@ -447,15 +478,24 @@ export const MatchLayout = {
   lastSeen0: 232,
   lastSeen1: 240,
   fates: 248,
+  onlyBefore: 256,
+  onlyAfter: 264,
+  seen0: 272,
+  twiceBefore: 280,
+  repeats: 288,
+  odd: 292,
+  settling: 296,
+  repeated0: 300,
+  repeated1: 304,
 } as const;
-export const MatchBytes = 252;
+export const MatchBytes = 308;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
   TOTAL_BYTES: 128,
   HISTOGRAM: 16384,
   HISTOGRAM_MIDDLE: 8192,
-  INTERVAL_BYTES: 56,
+  INTERVAL_BYTES: 64,
   PAIR_SEND: 0,
   PAIR_RAW: 8,
   PAIR_DELAY: 16,
@@ -464,6 +504,45 @@ export const matchStateConstants = {
   PAIR_FLOW: 32,
   PAIR_BYTES: 36,
   RECORDS: 65536,
+} as const;
+
+/** Repeats of kernels/match/repeats.ts. */
+export const RepeatsLayout = {
+  count: 0,
+  rows: 4,
+  groups: 8,
+  slots: 12,
+  bits: 16,
+  filter: 20,
+} as const;
+export const RepeatsBytes = 24;
+
+/** Repeat of kernels/match/repeats.ts. */
+export const RepeatLayout = {
+  next: 0,
+  partner: 4,
+  time: 8,
+  flow: 16,
+  state: 20,
+} as const;
+export const RepeatBytes = 24;
+
+/** Group of kernels/match/repeats.ts. */
+export const GroupLayout = {
+  digest: 0,
+  first0: 8,
+  last0: 12,
+  count0: 16,
+  first1: 20,
+  last1: 24,
+  count1: 28,
+} as const;
+export const GroupBytes = 32;
+
+/** Constants of kernels/match/repeats.ts. */
+export const repeatsConstants = {
+  ROW: 24,
+  MOST_ROWS: 33554432,
 } as const;
 
 /** Log of kernels/match/waiting.ts. */
@@ -493,6 +572,7 @@ export const waitingConstants = {
   COPY: 4,
   EQUALS: 8,
   ARRIVED: 16,
+  LINK_LOCAL: 32,
   ENTRY: 32,
 } as const;
 

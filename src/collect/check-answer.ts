@@ -22,13 +22,14 @@ export function checkAnswer({ segment, flows }: EstimatorAnswer, asked: KnownFlo
     for (const name of ["sent", "received", "lost"] as const) checkCount(segment[name], name);
     checkCount(segment.packetsUsed, "packets used");
   }
-  for (const { flow, mean, stdev, packets, lost, quantiles } of flows) {
+  for (const { flow, mean, stdev, packets, lost, bytes, quantiles } of flows) {
     if (!(flow >= 0 && flow < (asked?.count ?? 0)))
       throw wrong("an answer for a flow that was not asked for");
     checkInterval(mean, "mean of a flow");
     checkInterval(stdev, "standard deviation of a flow");
     checkCount(packets, "packets of a flow");
     checkCount(lost, "lost packets of a flow");
+    checkCount(bytes ?? null, "bytes of a flow");
     for (const { valueNs } of quantiles ?? []) checkValue(valueNs, "quantile of a flow");
   }
 }

@@ -165,14 +165,12 @@ export class Collector {
   }
 
   #estimate(lane: Lane, pair: RecordPair<RecordHandle>): Collected {
-    const { segment, estimator, implementation, lists } = lane;
+    const { segment, estimator, implementation } = lane;
     const read = readPair(implementation, pair);
     if (isRefusal(read)) return { kind: "refused", segment, estimator, refusal: read };
     // The list is used whatever is asked: with it, the mean of the segment is known better too.
     const wanted = implementation.answers.includes("flow") || implementation.flowList !== undefined;
-    const listed = wanted
-      ? (lists.of(pair.senders, read.record) ?? lists.of(pair.receivers, read.record))
-      : null;
+    const listed = wanted ? this.#listed(lane, pair, read.record) : null;
     const flows = listed ?? (wanted ? (this.#options.flows?.(read.record) ?? null) : null);
     const estimate = estimatePair(implementation, pair, read, {
       confidence: this.#options.confidence ?? DEFAULT_CONFIDENCE,
@@ -181,5 +179,11 @@ export class Collector {
     });
     if (isRefusal(estimate)) return { kind: "refused", segment, estimator, refusal: estimate };
     return { kind: "estimate", segment, estimator, estimate, flows, listed: listed !== null };
+  }
+
+  /** The sender has seen every packet. Where this estimator keeps nothing there, the receiver's list tells what it has counted, and the sender's is better than none. */
+  #listed({ segment, lists }: Lane, pair: RecordPair<RecordHandle>, like: EpochRecord): KnownFlows | null {
+    const { senders, receivers } = pair;
+    return lists.of(senders, like) ?? lists.of(receivers, like) ?? lists.of(receivers, like, segment.from);
   }
 }

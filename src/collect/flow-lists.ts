@@ -41,11 +41,15 @@ export class FlowLists {
     return records.length > 0 && records.every((r) => this.#byEpoch.has(place(r)));
   }
 
-  /** Flows of the epochs that these records are of (one, or merged neighbours); null where a table is missing or does not fit. */
-  of(records: readonly RecordHandle[], like: EpochRecord): KnownFlows | null {
+  /**
+   * Flows of the epochs that these records are of (one, or merged neighbours), as a point lists them (that of the records where none is named); null where
+   * a table is missing or does not fit.
+   */
+  of(records: readonly RecordHandle[], like: EpochRecord, point?: string): KnownFlows | null {
+    if (records.length === 0) return null;
     for (const { estimator, list } of this.#estimators) {
       try {
-        const merged = this.#merged(estimator, records, like);
+        const merged = this.#merged(estimator, records, like, point);
         const found = merged && list.read(sealed(merged), parseParameters(estimator, merged.parameters));
         if (found) return found;
       } catch {
@@ -55,12 +59,17 @@ export class FlowLists {
     return null;
   }
 
-  #merged(estimator: Estimator, records: readonly RecordHandle[], like: EpochRecord): EpochRecord | null {
+  #merged(
+    estimator: Estimator,
+    records: readonly RecordHandle[],
+    like: EpochRecord,
+    point?: string,
+  ): EpochRecord | null {
     let merged: EpochRecord | null = null;
     for (const record of records) {
       // Hashes mean the same flows only under the same seed and key.
       const handle = this.#byEpoch
-        .get(place(record))
+        .get(place(record, point))
         ?.find((e) => e.estimator === estimator.name && e.seed === like.seed);
       if (!handle) return null;
       const next = handle.read();
@@ -72,9 +81,11 @@ export class FlowLists {
   }
 }
 
-function place({ point, segment, epoch }: RecordHandle): string {
-  const { mode, startNs, endNs, startId } = epoch;
-  return [point, segment, mode, startNs, endNs, startId].join("\n");
+/** Epochs that are cut by packets are known by those: their times differ from point to point. */
+function place({ point, segment, epoch }: RecordHandle, at = point): string {
+  const { mode, startNs, endNs, startId, endId } = epoch;
+  const cut = startId !== 0n && endId !== 0n ? [startId, endId] : [startNs, endNs, startId];
+  return [at, segment, mode, ...cut].join("\n");
 }
 
 /** Flows named by a question, of which nothing else is known. */

@@ -4,6 +4,7 @@ import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import { type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
+import type { TotalResult } from "../match/matcher.ts";
 import { judgeDirection } from "./direction.ts";
 import { type FlowChoice, MatchedFlows } from "./flows.ts";
 import { groupFlows } from "./grouped-flows.ts";
@@ -35,17 +36,17 @@ export function buildReport(input: BuildInput): {
   view: (flows: FlowChoice) => ReportView;
   packets: PacketTable | null;
 } {
-  const { result, directions, verdict, mode, key, flowKey } = input;
+  const { result, directions, key, flowKey } = input;
   const { matcher } = result;
   const { twoWay } = directions;
   if (twoWay) matcher.orientUnmatched();
   const sums = matcher.flows.survey(twoWay);
   const eligible = eligibleEdges(matcher, twoWay, flowKey, sums);
   const total = matcher.total(1);
-  const forward = buildSegment(sums.forward, eligible.forward, total, matcher.ambiguous, "forward");
+  const forward = buildSegment(sums.forward, eligible.forward, total, "forward");
   const reverse =
     twoWay && sums.reverse.sent + sums.reverse.received > 0
-      ? buildSegment(sums.reverse, eligible.reverse, matcher.total(2), 0, "reverse")
+      ? buildSegment(sums.reverse, eligible.reverse, matcher.total(2), "reverse")
       : null;
   const rows = (way: Way | null, choice: FlowChoice): FlowRows =>
     way === null
@@ -58,7 +59,6 @@ export function buildReport(input: BuildInput): {
     head: forward.real.headBefore ? 0 : headBefore,
     tail: forward.real.tailBefore ? 0 : tailBefore,
   });
-  const applied = correction(verdict, mode);
   const head = {
     format: "hoptime.compare/1" as const,
     hoptime: VERSION,
@@ -68,27 +68,7 @@ export function buildReport(input: BuildInput): {
     segment: { ...forward.report, captureLoss: captureLoss(result.before, result.after) },
     reverse: reverse && { ...reverse.report, captureLoss: captureLoss(result.after, result.before) },
   };
-  const rest = {
-    clock: {
-      ...verdict,
-      mode,
-      ways: verdict.mode,
-      applied: applied.describe,
-      uncertainty: clockUncertainty(verdict, mode),
-    },
-    direction: judgeDirection(total, forward.report, verdict, reverse !== null),
-    notes: [
-      ...input.notes,
-      ...observations({
-        result,
-        windowNs: input.windowNs,
-        directions,
-        segment: forward.report,
-        clock: { applied, verdict },
-        found: input.notes,
-      }),
-    ],
-  };
+  const rest = judgements(input, total, forward.report, reverse !== null);
   const view = (choice: FlowChoice): ReportView => ({
     ...head,
     flows: rows(forward, choice),
@@ -117,6 +97,28 @@ export function buildReport(input: BuildInput): {
       alignNs: plan.alignNs,
     });
   return { view, packets };
+}
+
+/** What the numbers are worth. */
+function judgements(
+  { result, windowNs, directions, verdict, mode, notes }: BuildInput,
+  total: TotalResult,
+  segment: SegmentReport,
+  twoWay: boolean,
+): Pick<ReportView, "clock" | "direction" | "notes"> {
+  const applied = correction(verdict, mode);
+  const clock = { applied, verdict };
+  return {
+    clock: {
+      ...verdict,
+      mode,
+      ways: verdict.mode,
+      applied: applied.describe,
+      uncertainty: clockUncertainty(verdict, mode),
+    },
+    direction: judgeDirection(total, segment, verdict, twoWay),
+    notes: [...notes, ...observations({ result, windowNs, directions, segment, clock, found: notes })],
+  };
 }
 
 /** What the capturing sides say they dropped: at the far end it looks like loss, at the near end like packets that appear. */

@@ -252,7 +252,8 @@ function clockFinding({ negative, matched, delay }: TotalResult, { offset }: Clo
       ? { evidence: `${many}, by more than a delay can explain: the second clock is behind`, score: 0 }
       : { evidence: `${many}: the second capture is the earlier point, or its clock is behind`, score: -2 };
   }
-  return negative === 0 && offset.kind === "none" ? { evidence: "no delay is negative", score: 1 } : null;
+  const plain = offset.kind === "none" || offset.kind === "not-measurable";
+  return negative === 0 && plain ? { evidence: "no delay is negative", score: 1 } : null;
 }
 
 function lossFinding({ lost, appeared }: SegmentReport): Finding | null {

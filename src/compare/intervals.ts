@@ -18,9 +18,7 @@ export function buildIntervals(
   const { matcher, epochStart } = result;
   const step = BigInt(Math.round(epochNs));
   const filled = matcher.intervals();
-  const last = filled.at(-1)?.index ?? -1;
-  const place = (ns: bigint | null) =>
-    Math.max(0, Math.min(last, Number(((ns ?? epochStart) - epochStart) / step)));
+  const place = (ns: bigint | null) => Math.max(0, Number(((ns ?? epochStart) - epochStart) / step));
   const edgeLost = new Map<number, number>();
   for (const [n, ns] of [
     [edges.head, result.before.firstNs],
@@ -28,6 +26,7 @@ export function buildIntervals(
   ] as const) {
     if (n > 0) edgeLost.set(place(ns), (edgeLost.get(place(ns)) ?? 0) + n);
   }
+  const last = Math.max(filled.at(-1)?.index ?? -1, ...edgeLost.keys());
   const byIndex = new Map(filled.map((interval) => [interval.index, interval]));
   const indices = [...rowsOf(byIndex, edgeLost, last)];
   const runs = matcher.intervalBuckets();

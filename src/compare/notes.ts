@@ -41,7 +41,7 @@ export function observations(subject: NoteSubject): string[] {
     ...outlierNotes(result, "after", windowNs),
     ...fileNotes(result.before),
     ...fileNotes(result.after),
-    ...interfaceNotes(result, segment),
+    ...interfaceNotes(result),
     ...identityNotes(result, segment),
     ...alignmentNotes(subject),
     ...(explained ? [] : unmatched),
@@ -79,12 +79,13 @@ function fileNotes(side: CaptureStatistics): string[] {
   return notes;
 }
 
-function interfaceNotes({ before, after }: PassResult, segment: SegmentReport): string[] {
+function interfaceNotes({ before, after, matcher }: PassResult): string[] {
   const notes: string[] = [];
   const same = before.file === after.file;
   for (const side of same ? [before] : [before, after]) {
     // Sections of one point after another are no matter: its packets come once.
-    const twice = same || segment.ambiguous > MANY_TWICE * segment.matched;
+    const repeated = side === before ? matcher.repeated.before : matcher.repeated.after;
+    const twice = same || repeated > MANY_TWICE * side.ipPackets;
     const [first] = side.interfaces;
     if (side.interfaces.length < 2 || !twice || !first) continue;
     notes.push(
@@ -112,7 +113,7 @@ function identityNotes({ before, after, plan }: PassResult, segment: SegmentRepo
   }
   if (segment.ambiguous > 0) {
     notes.push(
-      `${segment.ambiguous} packets look like an earlier one within the window (equal digests): matched first in, first out; behind a lost one of them delays come out too long`,
+      `${segment.ambiguous} packets look like others within the window, and more than one of them fits: matched, but their delays are not measurable and not in the latency`,
     );
   }
   return notes;

@@ -93,8 +93,10 @@ export class PacketTable {
 
   outcome(id: number): Outcome {
     const fate = this.log.fate[id];
-    if (fate === FATE.forward || fate === FATE.reverse) return "delivered";
-    if (fate === FATE.duplicate) return "duplicate";
+    // Of one among several that look the same the delay is not known.
+    if (fate === FATE.forward || fate === FATE.reverse || fate === FATE.ambiguous) return "delivered";
+    if (fate === FATE.duplicate || fate === FATE.mirrored) return "duplicate";
+    if (fate === FATE.linkLocal) return "not-captured";
     const forward = this.direction(id) === "forward";
     const { real } = (forward ? null : this.#source.reverse) ?? this.#source.forward;
     if (

@@ -57,6 +57,8 @@ export interface FlowReport {
   duplicates: number;
   /** Null for packets of the reverse way: their order of arrival is not followed. */
   reordered: number | null;
+  /** Matched ones whose delays are not known, because others look the same; left out where there are none. */
+  ambiguous?: number;
   bytes: number;
   latency: Latency | null;
   /** Why latency is null. */
@@ -80,8 +82,12 @@ export interface SegmentReport {
   reorderExtent: { max: number; mean: number } | null;
   head: number;
   tail: number;
-  /** Packets whose digest was carried by another packet of the window too: matched first in, first out. */
+  /** Matched packets among several that look the same: which is which is not known, and their delays are not in `latency`. */
   ambiguous: number;
+  /** Packets without a partner that never leave their link (224.0.0.0/24, fe80::/10, ff02::/16): neither lost nor appeared. */
+  linkLocal: number;
+  /** Packets that the first capture holds twice (a mirror): counted once. */
+  mirrored: number;
   latency: Latency | null;
   reason?: string;
 }

@@ -45,7 +45,6 @@ export function buildSegment(
   sums: WaySums,
   eligible: EdgeCounts,
   total: TotalResult,
-  ambiguous: number,
   way: "forward" | "reverse",
 ): Way {
   const forward = way === "forward";
@@ -81,7 +80,9 @@ export function buildSegment(
       total.reordered > 0 ? { max: total.extentMax, mean: total.extentSum / total.reordered } : null,
     head: counts.head,
     tail: counts.tail,
-    ambiguous,
+    ambiguous: sums.ambiguous,
+    linkLocal: sums.linkLocal,
+    mirrored: sums.mirrored,
     latency,
     ...(latency ? {} : { reason: noMatchReason(sent, received) }),
   };

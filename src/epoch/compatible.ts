@@ -74,10 +74,25 @@ function geometryMismatch(a: RecordHead, b: RecordHead): Mismatch | null {
   ];
   for (const [what, x, y, hint] of checks) {
     if (x === y) continue;
+    if (what === "geometry") return { what, ...differing(a.parameters, b.parameters), hint };
     if (what === "key") return { what, a: `'${a.key}'`, b: `'${b.key}'`, hint };
     return { what, a: `${x}`, b: `${y}`, hint };
   }
   return null;
+}
+
+/** Of two lists of parameters, those that are not in both: the others would hide them. */
+function differing(a: string, b: string): { a: string; b: string } {
+  const without = (text: string, other: string) => {
+    const known = new Set(other.split(","));
+    return (
+      text
+        .split(",")
+        .filter((part) => !known.has(part))
+        .join(",") || "the default"
+    );
+  };
+  return { a: without(a, b), b: without(b, a) };
 }
 
 function epochMismatch(a: EpochBounds, b: EpochBounds): Mismatch | null {

@@ -68,6 +68,8 @@ export interface FlowEstimate {
   /** As estimated from the sketch, or as known; null where neither. */
   packets: number | null;
   lost: number | null;
+  /** As the sketch tells them, at most; left out where it does not. */
+  bytes?: number;
   /** Where the estimator keeps them: the value that this share of the flow's packets does not exceed. */
   quantiles?: { share: number; valueNs: number }[];
 }

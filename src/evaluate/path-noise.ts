@@ -7,7 +7,7 @@
  * error of measuring some hundred to some thousand packets, and it is what low and high tell.
  */
 import { Random } from "../base/random.ts";
-import type { SegmentEstimate } from "../network/localise/segment-estimate.ts";
+import type { LocaliseEstimate } from "../network/localise/segment-estimate.ts";
 import type { LossSpike, Spike } from "../network/localise/verdicts.ts";
 
 export interface InjectedSpike {
@@ -20,7 +20,7 @@ export interface InjectedSpike {
 
 export interface SimulatedPath {
   readonly points: string[];
-  readonly estimates: SegmentEstimate[];
+  readonly estimates: LocaliseEstimate[];
   /** Ordinary median of queueing per segment, to state spikes in multiples of it. */
   readonly ordinaryNs: number[];
 }
@@ -34,8 +34,8 @@ export function estimate(
   epoch: number,
   meanNs: number | null,
   halfNs = 100,
-  more: Partial<SegmentEstimate> = {},
-): SegmentEstimate {
+  more: Partial<LocaliseEstimate> = {},
+): LocaliseEstimate {
   return {
     fromPoint: from,
     toPoint: to,
@@ -65,7 +65,7 @@ export function simulatePath(
   });
   const ordinaryNs = queueing.map((q) => [...q].sort((a, b) => a - b)[q.length >> 1]!);
   const injected = spikes(ordinaryNs);
-  const estimates: SegmentEstimate[] = [];
+  const estimates: LocaliseEstimate[] = [];
   for (let j = 0; j < segmentCount; j++) {
     const own = random.fork(`measurement ${j}`);
     const propagationNs = 5_000 * 1000 ** own.float();
@@ -215,11 +215,13 @@ export function outcomeOf(
   return trial.injected ? "missed" : "right";
 }
 
+export interface Statement {
+  readonly confidence: number;
+  readonly right: boolean;
+}
+
 /** Everything that was said about who it may be: the stated probability, and whether it is right. */
-export function statements(
-  trial: Trial,
-  spikes: readonly (Spike | LossSpike)[],
-): { confidence: number; right: boolean }[] {
+export function statements(trial: Trial, spikes: readonly (Spike | LossSpike)[]): Statement[] {
   return spikes.flatMap((s) => {
     const who = s.segment ? [{ ...s.segment, confidence: s.confidence }] : (s.candidates ?? []);
     return who.map((c) => ({ confidence: c.confidence, right: isRight(trial, c.from, s.fromNs, s.toNs) }));

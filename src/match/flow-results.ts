@@ -36,6 +36,14 @@ export interface FlowResult {
   tailAfter: number;
   direction: 0 | 1 | 2;
   reordered: number;
+  /** Matched, but with several equal packets at hand: their delays are not known, and not in `delay`. */
+  ambiguous: number;
+  /** Without a partner because such packets do not leave their link. */
+  linkLocal: number;
+  /** Seen twice at the first point (a mirror). */
+  mirrored: number;
+  /** Matched as parts of longer packets that one point saw merged. */
+  merged: number;
   negative: number;
   bytes: number;
   delay: DelaySums | null;
@@ -58,6 +66,10 @@ export interface WaySums extends EdgeCounts {
   lost: number;
   appeared: number;
   duplicates: number;
+  ambiguous: number;
+  linkLocal: number;
+  mirrored: number;
+  merged: number;
   /** Edge counts of those flows that have a matched packet. */
   withMatch: EdgeCounts;
 }
@@ -111,6 +123,7 @@ export class FlowResults {
     return this.#kernels.call.statsCount(this.#stats) >>> 0;
   }
 
+  /** Packets of a flow whose delay is known. */
   matched(id: number): number {
     return this.#kernels.readU32(this.#kernels.call.statsFlow(this.#stats, id) + FlowLayout.matched);
   }
@@ -159,7 +172,7 @@ export class FlowResults {
       id,
       sent: word("sent"),
       received: word("received"),
-      matched,
+      matched: matched + fault("ambiguous"),
       lost: fault("lost"),
       appeared: fault("appeared"),
       duplicates: fault("duplicates"),
@@ -169,6 +182,10 @@ export class FlowResults {
       tailAfter: fault("tailAfter"),
       direction: (word("more") >>> flowRecordsConstants.DIRECTION_SHIFT) as 0 | 1 | 2,
       reordered: fault("reordered"),
+      ambiguous: fault("ambiguous"),
+      linkLocal: fault("linkLocal"),
+      mirrored: fault("mirrored"),
+      merged: fault("merged"),
       negative,
       bytes: real("bytes"),
       delay,
@@ -222,10 +239,14 @@ export class FlowResults {
       return {
         sent: v("sent"),
         received: v("received"),
-        matched: v("matched"),
+        matched: v("matched") + v("ambiguous"),
         lost: v("lost"),
         appeared: v("appeared"),
         duplicates: v("duplicates"),
+        ambiguous: v("ambiguous"),
+        linkLocal: v("linkLocal"),
+        mirrored: v("mirrored"),
+        merged: v("merged"),
         headBefore: v("headBefore"),
         tailBefore: v("tailBefore"),
         headAfter: v("headAfter"),

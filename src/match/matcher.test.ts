@@ -1,83 +1,17 @@
 /** The matching kernel against a slow, obvious twin on random two-sided streams, and the cases that are easy to get wrong. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { type Packet, runMatcher } from "../../tests/support/run-matcher.ts";
 import { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { RunFinder } from "../capture/flow/key-runs.ts";
 import { ExactMatcher } from "./matcher.ts";
 
-interface Packet {
-  timeNs: number;
-  digest: number;
-  flow: number;
-  ttl?: number;
-}
-
-const ROWS = 64;
 const WINDOW = 1000;
 
-/** Runs both streams in time order through the kernel, in batches and strides as compare does. */
-function runKernel(before: Packet[], after: Packet[], options: { thresholdNs?: number } = {}) {
-  const kernels = new Kernels();
-  const matcher = new ExactMatcher(kernels, {
-    windowNs: WINDOW,
-    epochNs: 500,
-    epochStartNs: 0,
-    thresholdNs: options.thresholdNs ?? Number.NEGATIVE_INFINITY,
-    correction: { offsetNs: 0, slope: 0, pivotNs: 0 },
-    startNs: Math.min(before[0]?.timeNs ?? 0, after[0]?.timeNs ?? 0),
-    slackNs: WINDOW / 8,
-    rows: ROWS,
-    seed: 1n,
-  });
-  const finder = new RunFinder(kernels, FlowKeySpec.parse("5tuple"), 1n, ROWS);
-  const sides = [before, after].map((packets) => ({
-    packets,
-    batch: new PacketBatch(kernels, ROWS),
-    next: 0,
-    row: 0,
-  }));
-  const load = (side: number): boolean => {
-    const s = sides[side]!;
-    const rows = s.packets.slice(s.next, s.next + ROWS);
-    s.next += rows.length;
-    s.row = 0;
-    for (const [i, p] of rows.entries()) {
-      s.batch.timeNs[i] = p.timeNs;
-      // Spread over the 64 bits as digests are.
-      s.batch.digest[2 * i] = Math.imul(p.digest + 1, 0x9e3779b1) >>> 0;
-      s.batch.digest[2 * i + 1] = Math.imul(p.digest + 1, 0x85ebca6b) >>> 0;
-      s.batch.meta[2 * i] = p.flow;
-      s.batch.meta[2 * i + 1] = 0;
-      s.batch.addrA[2 * i] = p.flow;
-      s.batch.addrA[2 * i + 1] = 7;
-      s.batch.wireLength[i] = 100;
-      s.batch.flags[i] = p.ttl ?? 64;
-    }
-    s.batch.count = rows.length;
-    return rows.length > 0;
-  };
-  const alive = [load(0), load(1)];
-  for (const side of [0, 1] as const) if (!alive[side]) matcher.end(side);
-  const lead = WINDOW / 8;
-  const head = (side: number) =>
-    alive[side] ? sides[side]!.batch.timeNs[sides[side]!.row]! : Number.POSITIVE_INFINITY;
-  while (alive[0] || alive[1]) {
-    const side = alive[0] && head(0) <= head(1) + lead / 4 ? 0 : 1;
-    const until = side === 0 ? head(1) + lead : head(0) - lead / 4;
-    const s = sides[side]!;
-    const to = s.batch.rowsUntil(s.row, until, 0);
-    matcher.takeRows(side, s.batch, finder.find(s.batch, s.row, to), s.row, 0);
-    s.row = to;
-    if (s.row >= s.batch.count) {
-      alive[side] = load(side);
-      if (!alive[side]) matcher.end(side);
-    }
-  }
-  matcher.finish();
-  return matcher;
-}
+const runKernel = (before: Packet[], after: Packet[], options: { thresholdNs?: number } = {}) =>
+  runMatcher(before, after, { windowNs: WINDOW, epochNs: 500, ...options });
 
 /** First in, first out among equal digests within the window; nothing clever. */
 function runTwin(before: Packet[], after: Packet[]) {
@@ -158,68 +92,6 @@ describe("the matching kernel", () => {
     );
   });
 
-  test("among packets that stay in order, equal ones are paired as a slow search pairs them", () => {
-    const list = fc.array(
-      fc.record({
-        gap: fc.integer({ min: 1, max: 60 }),
-        lost: fc.integer({ min: 0, max: 9 }).map((n) => n === 0),
-        late: fc.integer({ min: 0, max: 19 }).map((n) => n === 0),
-        // Few digests, or one of its own.
-        digest: fc.option(fc.integer({ min: 0, max: 60 }), { freq: 3 }),
-      }),
-      { maxLength: 500 },
-    );
-    fc.assert(
-      fc.property(list, (packets) => {
-        const before: Packet[] = [];
-        const after: Packet[] = [];
-        let now = 0;
-        for (const [i, { gap, lost, late, digest }] of packets.entries()) {
-          now += gap;
-          const p = { digest: digest ?? 1000 + i, flow: i % 5 };
-          before.push({ ...p, timeNs: now });
-          if (!lost) after.push({ ...p, timeNs: now + 90 + (late ? 200 : 0) });
-        }
-        after.sort((a, b) => a.timeNs - b.timeNs);
-        const matcher = runKernel(before, after);
-        const { delays, lost } = runTwin(before, after);
-        expect(totals(matcher)).toMatchObject({ matched: delays.length, onlyBefore: lost, onlyAfter: 0 });
-        for (let id = 0; id < matcher.flowCount; id++) {
-          const { words, at } = matcher.keyWords(id);
-          const mine = delays.filter((d) => d.flow === words[at]).map((d) => d.delay);
-          const f = matcher.flow(id);
-          expect(f.matched).toBe(mine.length);
-          if (mine.length > 0) {
-            expect(f.delay!.meanNs).toBeCloseTo(mine.reduce((s, d) => s + d, 0) / mine.length, 6);
-            expect(f.delay).toMatchObject({ minNs: Math.min(...mine), maxNs: Math.max(...mine) });
-          }
-        }
-      }),
-      { numRuns: 300, seed: 5 },
-    );
-  });
-
-  test("a packet that many have passed is still the first of its equals, for as long as the window", () => {
-    const before: Packet[] = [];
-    const after: Packet[] = [];
-    // Every hundredth packet is lost. An equal one that arrives comes five packets later, or long after others have passed it, or too late.
-    const later = [5, 40, 230, 310, 711];
-    const equalTo = new Map<number, number>();
-    for (let i = 50; i < 20_000; i += 100) equalTo.set(i + later[((i - 50) / 100) % later.length]!, i);
-    for (let i = 0; i < 20_000; i++) {
-      const digest = equalTo.get(i) ?? i;
-      before.push({ timeNs: 2 * i, digest, flow: i % 5 });
-      if (i % 100 !== 50) after.push({ timeNs: 2 * i + 90, digest, flow: i % 5 });
-    }
-    const matcher = runKernel(before, after);
-    const { delays, lost } = runTwin(before, after);
-    expect(totals(matcher)).toMatchObject({ matched: delays.length, onlyBefore: lost });
-    const sum = delays.reduce((s, d) => s + d.delay, 0);
-    expect(matcher.total(1).delay!.meanNs).toBeCloseTo(sum / delays.length, 6);
-    // All but the last kind were paired with the lost one.
-    expect(new Set(delays.map((d) => d.delay))).toEqual(new Set([90, 100, 170, 550, 710]));
-  });
-
   test("keeps exact sums: mean, least, most and deviation of every flow", () => {
     const distinct = streams.map(({ before, after }) => {
       // One digest per packet, so that the twin's pairing is beyond doubt.
@@ -262,20 +134,6 @@ describe("the matching kernel", () => {
       }),
       { numRuns: 60, seed: 2 },
     );
-  });
-
-  test("equal packets are matched first in, first out", () => {
-    const before = [0, 10, 20].map((timeNs) => ({ timeNs, digest: 1, flow: 1 }));
-    const after = [105, 112, 119].map((timeNs) => ({ timeNs, digest: 1, flow: 1 }));
-    const matcher = runKernel(before, after);
-    expect(matcher.flow(0).delay).toMatchObject({ count: 3, minNs: 99, maxNs: 105 });
-    expect(matcher.ambiguous).toBe(2);
-  });
-
-  test("packets with equals are counted, not the equals that each of them has", () => {
-    const before = Array.from({ length: 40 }, (_, i) => ({ timeNs: i * 10, digest: 1, flow: 1 }));
-    const after = before.map((p) => ({ ...p, timeNs: p.timeNs + 1000 }));
-    expect(runKernel(before, after).ambiguous).toBe(39);
   });
 
   test("a partner later than the window is not one", () => {
@@ -367,7 +225,7 @@ describe("the matching kernel", () => {
     expect(some.total(1).delay).toMatchObject({ minNs: 100, maxNs: 100 });
   });
 
-  test("finds partners in any order among many that wait, equal ones first in, first out", () => {
+  test("finds partners in any order among many that wait, and no delay of those that may be either of two", () => {
     // All packets wait at once: the log grows several times, and the order of arrival is of no help.
     const n = 20_000;
     const rowsOf = (kernels: Kernels, packets: Packet[]) => {
@@ -416,17 +274,14 @@ describe("the matching kernel", () => {
     matcher.finish();
     const waiting = new Map<number, Packet[]>();
     for (const p of before) waiting.set(p.digest, [...(waiting.get(p.digest) ?? []), p]);
-    let sum = 0;
-    let ambiguous = 0;
-    for (const p of after) {
-      const equal = waiting.get(p.digest)!;
-      sum += p.timeNs - equal.shift()!.timeNs;
-      if (equal.length > 0) ambiguous++;
-    }
+    const alone = after.filter((p) => waiting.get(p.digest)?.length === 1);
+    const sum = alone.reduce((s, p) => s + p.timeNs - waiting.get(p.digest)![0]!.timeNs, 0);
     expect(totals(matcher)).toMatchObject({ matched: n, onlyBefore: 0, onlyAfter: 0 });
-    expect(matcher.total(1).delay!.meanNs).toBeCloseTo(sum / n, 6);
-    expect(matcher.ambiguous).toBe(ambiguous);
-    expect(ambiguous).toBe(n / 20);
+    expect(alone.length).toBe(n - n / 10);
+    // Two equal ones arrive at about the same time now and then: then it does not matter which is which.
+    expect(matcher.ambiguous).toBeGreaterThan(0.85 * (n / 10));
+    expect(matcher.total(1).matched).toBe(n - matcher.ambiguous);
+    expect(Math.abs(matcher.total(1).delay!.meanNs - sum / alone.length)).toBeLessThan(200);
   });
 
   test("packets of both directions are told apart by the sign of their difference", () => {

@@ -174,6 +174,13 @@ export class ExactMatcher {
     return this.#kernels.call.matchTableBytes(this.#match);
   }
 
+  /** Packets of either side that look like another one within the window. */
+  get repeated(): { before: number; after: number } {
+    const read = (name: "repeated0" | "repeated1") => this.#kernels.readU32(this.#match + MatchLayout[name]);
+    return { before: read("repeated0"), after: read("repeated1") };
+  }
+
+  /** Matched packets whose delay is not known, because others look the same. */
   get ambiguous(): number {
     return this.#kernels.call.matchAmbiguous(this.#match) >>> 0;
   }
@@ -314,7 +321,9 @@ export class ExactMatcher {
       const matched = kernels.readU32(record + IntervalLayout.matched);
       const lost = kernels.readU32(record + IntervalLayout.lost);
       const index = kernels.readF64(record + IntervalLayout.index);
-      out.push({ index, slot, matched, lost, delay: this.#sums(record, IntervalLayout, matched) });
+      const ambiguous = kernels.readU32(record + IntervalLayout.ambiguous);
+      const delay = this.#sums(record, IntervalLayout, matched);
+      out.push({ index, slot, matched: matched + ambiguous, lost, delay });
     }
     return out.sort((a, b) => a.index - b.index);
   }

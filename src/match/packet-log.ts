@@ -17,6 +17,9 @@ export const FATE = {
   tailBefore: fatesConstants.FATE_TAIL_BEFORE,
   headAfter: fatesConstants.FATE_HEAD_AFTER,
   tailAfter: fatesConstants.FATE_TAIL_AFTER,
+  linkLocal: fatesConstants.FATE_LINK_LOCAL,
+  mirrored: fatesConstants.FATE_MIRRORED,
+  ambiguous: fatesConstants.FATE_AMBIGUOUS,
 } as const;
 
 /** 4 GiB of columns. */

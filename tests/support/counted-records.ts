@@ -1,5 +1,8 @@
 /** Records of the counting estimator without packets or files: one flow, so many packets in an epoch, each delayed by as much. */
 import { ByteWriter } from "../../src/base/bytes.ts";
+import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
+import { parseFlowKey } from "../../src/capture/flow/flow-text.ts";
+import { encodeFlowKey } from "../../src/capture/flow/flow-words.ts";
 import { geometryFingerprint } from "../../src/epoch/compatible.ts";
 import type { EpochBounds, EpochRecord } from "../../src/epoch/record.ts";
 import { numberedRecord } from "./numbered-record.ts";
@@ -22,7 +25,6 @@ export function countedRecord(one: CountedEpoch): EpochRecord {
   const out = new ByteWriter();
   out.u32(packets > 0 ? 1 : 0);
   if (packets > 0) {
-    // Hash, then the key of udp 10.0.0.1:1000 > 10.0.0.2:53, as the kernels hold it.
     for (const word of [7, 9, ...KEY, packets, 100 * packets]) out.u32(word);
     out.i64(BigInt(Math.round(delayNs * packets)));
   }
@@ -49,5 +51,4 @@ export function countedRecord(one: CountedEpoch): EpochRecord {
   return { ...record, fingerprint: geometryFingerprint(record) };
 }
 
-/** Protocol and ports with the bit that says so, then the two addresses. */
-const KEY = [0x0035_03e8, (1 << 28) | 17, 0x0100_000a, 0x0200_000a, 0, 0, 0, 0, 0, 0];
+const KEY = encodeFlowKey(FlowKeySpec.parse(), parseFlowKey("udp 10.0.0.1:1000 > 10.0.0.2:53"));

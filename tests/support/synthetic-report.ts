@@ -222,6 +222,8 @@ function segmentOf(packets: Packet[]): SegmentReport {
     head: 12,
     tail: 9,
     ambiguous: 4,
+    linkLocal: 0,
+    mirrored: 0,
     latency: latencyOf(delays),
   };
 }

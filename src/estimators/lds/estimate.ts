@@ -17,7 +17,7 @@ import { FlowCells } from "./flow-cells.ts";
 import { type FlowSet, layFlows } from "./flow-set.ts";
 import { fingerprint } from "./geometry.ts";
 import { ENOUGH_FREEDOM, measureJitter } from "./jitter.ts";
-import { LossMiner, minedDeviation } from "./mined.ts";
+import { LossMiner, minedBytes, minedDeviation } from "./mined.ts";
 import { type Decoder, expectedCells, geometryOf, type SketchParameters } from "./parameters.ts";
 import { decodeCells } from "./payload.ts";
 import { type RowMean, rowMean } from "./segment.ts";
@@ -146,7 +146,8 @@ function estimateFlows(
     // Cells are placed by the flow and the seed alone: a flow meets the same others in every epoch.
     const mean = { ...interval(estimate.meanNs, estimate.variance, confidence), repeats: 1 };
     const stdev = minedDeviation(sketch, flows, cells, flow, estimate, background, confidence);
-    return { flow, mean, stdev, packets, lost };
+    const bytes = Number.isNaN(known.bytes[flow]!) ? minedBytes(sketch, flows, flow) : null;
+    return { flow, mean, stdev, packets, lost, ...(bytes === null ? {} : { bytes }) };
   });
   return {
     flows: estimates,

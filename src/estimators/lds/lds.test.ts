@@ -10,7 +10,7 @@ import {
   makePopulation,
   type Population,
   runPopulation,
-  scoreFlows,
+  scorePopulation,
 } from "../../evaluate/flow-population.ts";
 import type { Estimator, EstimatorAnswer, KnownFlows, SealedEpoch } from "../estimator.ts";
 import { isNoAnswer } from "../estimator.ts";
@@ -76,7 +76,7 @@ describe("packets that only one end counts", () => {
     expect(segment!.lost).toBeGreaterThan(0);
     const lost = population.packets - result.received.reduce((a, b) => a + b, 0);
     expect(Math.abs(segment!.lost! - lost)).toBeLessThan(0.35 * lost);
-    const [score] = scoreFlows(result, { segment, flows, notes }, [[50, 1e9]]);
+    const [score] = scorePopulation(result, { segment, flows, notes }, [[50, 1e9]]);
     expect(score!.coverage).toBeGreaterThan(0.92);
   });
 

@@ -15,7 +15,7 @@ import {
 import { renderLocalisationHtml } from "../../present/html/localise-html.ts";
 import { formatLocalisation } from "../../present/text/localise-text.ts";
 import { localise } from "./localise.ts";
-import type { SegmentEstimate } from "./segment-estimate.ts";
+import type { LocaliseEstimate } from "./segment-estimate.ts";
 
 const judge = ({ path }: Trial) => localise(path.points, path.estimates);
 
@@ -76,7 +76,7 @@ describe("confidence", () => {
 
 describe("delay and loss", () => {
   /** Two segments, 40 epochs of 1,000 packets; `change` may move any of them. */
-  const path = (change: (segment: number, epoch: number) => Partial<SegmentEstimate> & { add?: number }) =>
+  const path = (change: (segment: number, epoch: number) => Partial<LocaliseEstimate> & { add?: number }) =>
     Array.from({ length: 40 }, (_, t) =>
       [0, 1].map((j) => {
         const { add = 0, ...more } = change(j, t);

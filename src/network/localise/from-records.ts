@@ -6,7 +6,7 @@ import { RecordArchive } from "../../archive/archive.ts";
 import { UsageError } from "../../base/errors.ts";
 import { askArchive } from "../../query/segment/ask.ts";
 import { type Localisation, type LocaliseOptions, localise } from "./localise.ts";
-import type { SegmentEstimate } from "./segment-estimate.ts";
+import type { LocaliseEstimate } from "./segment-estimate.ts";
 
 export interface LocaliseRecordsOptions extends LocaliseOptions {
   directory: string;
@@ -63,7 +63,7 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
     );
   let originNs = BigInt(first.row.startNs);
   for (const { row } of rows) if (BigInt(row.startNs) < originNs) originNs = BigInt(row.startNs);
-  const estimates = rows.map(({ from, to, row }): SegmentEstimate => {
+  const estimates = rows.map(({ from, to, row }): LocaliseEstimate => {
     const { packets, lost, lostError } = lossOf(row);
     return {
       fromPoint: from,

@@ -5,7 +5,7 @@ import { EPOCH_NS, estimate, type InjectedSpike, simulatePath } from "../../eval
 import { renderLocalisationHtml } from "../../present/html/localise-html.ts";
 import { formatLocalisation } from "../../present/text/localise-text.ts";
 import { type Localisation, localise } from "./localise.ts";
-import { lossRate, type SegmentEstimate } from "./segment-estimate.ts";
+import { type LocaliseEstimate, lossRate } from "./segment-estimate.ts";
 
 const EPOCHS = 160;
 
@@ -14,12 +14,12 @@ function calmPath(
   change: (
     segment: number,
     epoch: number,
-  ) => Partial<SegmentEstimate> & { add?: number; halfNs?: number } = () => ({}),
+  ) => Partial<LocaliseEstimate> & { add?: number; halfNs?: number } = () => ({}),
   epochs = 40,
-): SegmentEstimate[] {
+): LocaliseEstimate[] {
   const random = new Random(5);
   const points = ["P1", "P2", "P3", "P4"];
-  const list: SegmentEstimate[] = [];
+  const list: LocaliseEstimate[] = [];
   for (let t = 0; t < epochs; t++)
     for (let j = 0; j < 3; j++) {
       const { add = 0, halfNs = 100, ...more } = change(j, t);
@@ -138,7 +138,7 @@ describe("decomposition", () => {
   });
 
   it("puts epochs side by side whose middles lie in each other", () => {
-    const shift = (e: SegmentEstimate, ns: number) => ({
+    const shift = (e: LocaliseEstimate, ns: number) => ({
       ...e,
       epochStartNs: e.epochStartNs + ns,
       epochEndNs: e.epochEndNs + ns,

@@ -14,9 +14,9 @@ import {
   checkEstimate,
   epochValue,
   intervalWidth,
+  type LocaliseEstimate,
   type LossRate,
   overallLatency,
-  type SegmentEstimate,
   type SegmentLatency,
   standardError,
 } from "./segment-estimate.ts";
@@ -81,7 +81,7 @@ export interface Localisation {
 /** `points` in path order; estimates in any order, those of other segments are ignored and counted in the notes. */
 export function localise(
   points: readonly string[],
-  estimates: readonly SegmentEstimate[],
+  estimates: readonly LocaliseEstimate[],
   options: LocaliseOptions = {},
 ): Localisation {
   if (points.length < 2) throw new UsageError("bad-parameter", "a path needs two points or more");
@@ -103,7 +103,7 @@ function seriesOf(
   points: readonly string[],
   rows: readonly EpochRow[],
   settings: SpikeSettings,
-  value: (e: SegmentEstimate) => EpochValue,
+  value: (e: LocaliseEstimate) => EpochValue,
   add: (parts: readonly EpochValue[]) => { value: number; error: number } | null,
 ): PathSeries {
   const named = (from: string, to: string, values: readonly EpochValue[]) => {
@@ -184,11 +184,11 @@ export function describe(
   };
 }
 
-function lossIn(e: SegmentEstimate | undefined, width: number): LossRate | null {
+function lossIn(e: LocaliseEstimate | undefined, width: number): LossRate | null {
   return e ? burstyLossRate(countLoss([e]), 1, width) : null;
 }
 
-function partOf(e: SegmentEstimate | undefined, width: number): EpochPart | null {
+function partOf(e: LocaliseEstimate | undefined, width: number): EpochPart | null {
   if (!e || e.meanNs === null) return null;
   const half = width * standardError(e, width);
   return {
@@ -211,9 +211,9 @@ export function spanOf(row: EpochRow): Span {
 }
 
 export function valueIn(
-  e: SegmentEstimate | undefined,
+  e: LocaliseEstimate | undefined,
   span: Span,
-  value: (e: SegmentEstimate) => EpochValue,
+  value: (e: LocaliseEstimate) => EpochValue,
 ): EpochValue {
   return e ? value(e) : { ...span, value: null, error: 0 };
 }
@@ -239,14 +239,14 @@ export function addDelays(parts: readonly EpochValue[]): { value: number; error:
 }
 
 /** Epochs of the segments side by side. The epochs of the path are those of its first segment, and any beyond. */
-function alignEpochs(points: readonly string[], estimates: readonly SegmentEstimate[]) {
+function alignEpochs(points: readonly string[], estimates: readonly LocaliseEstimate[]) {
   const column = new Map(points.slice(1).map((to, j) => [JSON.stringify([points[j], to]), j]));
-  const rows: (SegmentEstimate | undefined)[][] = [];
+  const rows: (LocaliseEstimate | undefined)[][] = [];
   const notes: string[] = [];
   let foreign = 0;
   let repeated = 0;
   const sorted = [...estimates].sort((a, b) => a.epochStartNs - b.epochStartNs);
-  const columns: SegmentEstimate[][] = points.slice(1).map(() => []);
+  const columns: LocaliseEstimate[][] = points.slice(1).map(() => []);
   for (const e of sorted) {
     const j = column.get(JSON.stringify([e.fromPoint, e.toPoint]));
     if (j === undefined) foreign++;
@@ -266,7 +266,7 @@ function alignEpochs(points: readonly string[], estimates: readonly SegmentEstim
         if (row[j]) repeated++;
         else row[j] = e;
       } else {
-        const fresh: (SegmentEstimate | undefined)[] = new Array(columns.length).fill(undefined);
+        const fresh: (LocaliseEstimate | undefined)[] = new Array(columns.length).fill(undefined);
         fresh[j] = e;
         rows.splice(at, 0, fresh);
       }

@@ -11,7 +11,7 @@
  * too low in the next, even negative; `lostError` says by how much, and no rise within it counts.
  */
 import { regularizedBeta } from "../../base/math/special.ts";
-import { type LossRate, lossRate, type SegmentEstimate } from "./segment-estimate.ts";
+import { type LocaliseEstimate, type LossRate, lossRate } from "./segment-estimate.ts";
 import type { EpochValue, SpikeSettings } from "./spikes.ts";
 
 /** A rise of the share lost by less than this is not worth a spike: one packet of a thousand. */
@@ -24,7 +24,7 @@ export function lossSettings(settings: SpikeSettings): SpikeSettings {
   return { ...settings, minEffect: MIN_EFFECT, minEffectShare: MIN_RISE, resolution: 0 };
 }
 
-export function lossValue(e: SegmentEstimate): EpochValue {
+export function lossValue(e: LocaliseEstimate): EpochValue {
   const span = { startNs: e.epochStartNs, endNs: e.epochEndNs };
   const sent = e.packets + e.lost;
   if (!(sent > 0) || e.lostError === Number.POSITIVE_INFINITY) return { ...span, value: null, error: 0 };
@@ -52,7 +52,7 @@ export interface LossCount {
   readonly error: number;
 }
 
-export function countLoss(estimates: Iterable<SegmentEstimate | undefined>): LossCount {
+export function countLoss(estimates: Iterable<LocaliseEstimate | undefined>): LossCount {
   let sent = 0;
   let lost = 0;
   let squares = 0;
@@ -70,7 +70,7 @@ const UNSEEN_PHI = 12;
 const UNSEEN_WEIGHT = 4;
 
 /** Variance of an epoch's count over its mean, 1 for single losses at random; `unseen`: with the allowance for bursts not seen so far. */
-export function burstiness(estimates: readonly SegmentEstimate[], unseen = false): number {
+export function burstiness(estimates: readonly LocaliseEstimate[], unseen = false): number {
   const { sent, lost } = countLoss(estimates);
   const rate = sent > 0 ? Math.max(0, lost) / sent : 0;
   let sum = 0;
@@ -126,7 +126,7 @@ export interface LossJudgement {
  * is shown: one after the other, the rarest first, a stretch whose chance is below `rare` is set aside for those that follow.
  */
 export function judgeStretches(
-  column: readonly (SegmentEstimate | undefined)[],
+  column: readonly (LocaliseEstimate | undefined)[],
   stretches: readonly { readonly first: number; readonly last: number }[],
   rare: number,
 ): LossJudgement[] {

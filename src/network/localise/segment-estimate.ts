@@ -8,7 +8,7 @@ import { UsageError } from "../../base/errors.ts";
 import { normalQuantile } from "../../base/math/special.ts";
 import type { EpochValue } from "./spikes.ts";
 
-export interface SegmentEstimate {
+export interface LocaliseEstimate {
   readonly fromPoint: string;
   readonly toPoint: string;
   readonly epochStartNs: number;
@@ -45,7 +45,7 @@ export function intervalWidth(confidence: number): number {
   return normalQuantile((1 + confidence) / 2);
 }
 
-export function checkEstimate(e: SegmentEstimate): void {
+export function checkEstimate(e: LocaliseEstimate): void {
   const name = `${e.fromPoint} → ${e.toPoint}`;
   const fail = (what: string): never => {
     throw new UsageError("bad-parameter", `estimate of ${name} at ${e.epochStartNs}: ${what}`);
@@ -60,12 +60,12 @@ export function checkEstimate(e: SegmentEstimate): void {
 }
 
 /** Standard error behind an estimate: from its interval, else from its deviation, else unknown (0). */
-export function standardError(e: SegmentEstimate, width: number): number {
+export function standardError(e: LocaliseEstimate, width: number): number {
   if (e.lowNs !== null && e.highNs !== null) return (e.highNs - e.lowNs) / (2 * width);
   return e.stdevNs !== null && e.packets > 0 ? e.stdevNs / Math.sqrt(e.packets) : 0;
 }
 
-export function epochValue(e: SegmentEstimate, width: number): EpochValue {
+export function epochValue(e: LocaliseEstimate, width: number): EpochValue {
   return {
     startNs: e.epochStartNs,
     endNs: e.epochEndNs,
@@ -75,7 +75,7 @@ export function epochValue(e: SegmentEstimate, width: number): EpochValue {
 }
 
 /** The mean over epochs, weighed by packets; null where no epoch has an answer. */
-export function overallLatency(estimates: readonly SegmentEstimate[], width: number): SegmentLatency | null {
+export function overallLatency(estimates: readonly LocaliseEstimate[], width: number): SegmentLatency | null {
   let packets = 0;
   let sum = 0;
   let squares = 0;

@@ -19,7 +19,7 @@ import {
   valueIn,
 } from "./localise.ts";
 import { lossSettings, lossValue, pathLoss } from "./loss.ts";
-import { checkEstimate, epochValue, intervalWidth, type SegmentEstimate } from "./segment-estimate.ts";
+import { checkEstimate, epochValue, intervalWidth, type LocaliseEstimate } from "./segment-estimate.ts";
 import {
   type EpochValue,
   type SeriesSpike,
@@ -76,7 +76,7 @@ class Followed {
 interface FollowedSegment {
   readonly delay: Followed;
   readonly loss: Followed;
-  readonly estimates: SegmentEstimate[];
+  readonly estimates: LocaliseEstimate[];
 }
 
 interface WatchedPath {
@@ -154,7 +154,7 @@ export class LocaliseStream {
   }
 
   /** Answers the paths of which epochs were closed: what is known of them has changed. */
-  add(estimate: SegmentEstimate): (readonly string[])[] {
+  add(estimate: LocaliseEstimate): (readonly string[])[] {
     checkEstimate(estimate);
     this.counters.estimates++;
     const segment = this.#segments.get(segmentKey(estimate.fromPoint, estimate.toPoint));
@@ -232,7 +232,7 @@ export class LocaliseStream {
   #advance(path: WatchedPath, all: boolean): boolean {
     for (let moved = false; ; moved = true) {
       const heads = path.segments.map((segment, j) => headOf(path, segment, j));
-      const earliest = heads.reduce<SegmentEstimate | undefined>(
+      const earliest = heads.reduce<LocaliseEstimate | undefined>(
         (best, e) => (e && (!best || e.epochStartNs < best.epochStartNs) ? e : best),
         undefined,
       );
@@ -265,7 +265,7 @@ export class LocaliseStream {
       // By epoch of the path: where the segment's own series has it.
       const at = path.rows.map((row) => row[j] && place.get(row[j]));
       const rowOf = new Map(at.flatMap((i, row) => (i === undefined ? [] : [[i, row]])));
-      const lay = (followed: Followed, value: (e: SegmentEstimate) => EpochValue): SegmentSeries => ({
+      const lay = (followed: Followed, value: (e: LocaliseEstimate) => EpochValue): SegmentSeries => ({
         ...{ from, to },
         values: path.rows.map((row) => valueIn(row[j], spanOf(row), value)),
         median: at.map((i) => (i === undefined ? null : (followed.median[i] ?? null))),
@@ -303,7 +303,7 @@ function waiting(path: WatchedPath, { delay, estimates }: FollowedSegment, j: nu
 }
 
 /** The first estimate of a segment that belongs to no closed epoch of the path. */
-function headOf(path: WatchedPath, segment: FollowedSegment, j: number): SegmentEstimate | undefined {
+function headOf(path: WatchedPath, segment: FollowedSegment, j: number): LocaliseEstimate | undefined {
   const { dropped } = segment.delay;
   let next = Math.max(path.next[j] ?? 0, dropped);
   let head = segment.estimates[next - dropped];
@@ -332,6 +332,6 @@ function segmentKey(from: string, to: string): string {
   return JSON.stringify([from, to]);
 }
 
-function middleOf(e: SegmentEstimate): number {
+function middleOf(e: LocaliseEstimate): number {
   return (e.epochStartNs + e.epochEndNs) / 2;
 }

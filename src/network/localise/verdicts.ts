@@ -11,7 +11,7 @@ import {
   type SegmentSeries,
 } from "./blame.ts";
 import { burstyLossRate, countLoss, judgeStretches, type LossJudgement } from "./loss.ts";
-import type { LossRate, SegmentEstimate } from "./segment-estimate.ts";
+import type { LocaliseEstimate, LossRate } from "./segment-estimate.ts";
 import type { SeriesSpike } from "./spikes.ts";
 
 /** A stretch of loss that ordinary loss makes along a path less often than this is not ordinary for those judged after it. */
@@ -62,7 +62,7 @@ export interface PathSeries {
 }
 
 /** One row per epoch of the path: an estimate or nothing per segment. */
-export type EpochRow = readonly (SegmentEstimate | undefined)[];
+export type EpochRow = readonly (LocaliseEstimate | undefined)[];
 
 export function blame(
   rows: readonly EpochRow[],
@@ -115,7 +115,7 @@ function judgeLoss(rows: readonly EpochRow[], { segments, whole }: PathSeries) {
   const tries = segments.length * Math.max(1, rows.length);
   const noise = new Map<SeriesSpike, number>();
   const phi = new Map<SeriesSpike, number>();
-  const judge = (column: readonly (SegmentEstimate | undefined)[], spikes: readonly SeriesSpike[]) => {
+  const judge = (column: readonly (LocaliseEstimate | undefined)[], spikes: readonly SeriesSpike[]) => {
     const keep = (spike: SeriesSpike, judgement: LossJudgement) => {
       noise.set(spike, tries * judgement.chance);
       phi.set(spike, judgement.phi);
@@ -133,7 +133,7 @@ function judgeLoss(rows: readonly EpochRow[], { segments, whole }: PathSeries) {
 }
 
 /** An epoch of the path as if it were one segment, as far as loss goes. */
-function wholePath(row: EpochRow): SegmentEstimate | undefined {
+function wholePath(row: EpochRow): LocaliseEstimate | undefined {
   const [first] = row;
   if (!first || row.includes(undefined)) return undefined;
   const sent = first.packets + first.lost;

@@ -3,7 +3,7 @@
  * decomposition and the blame up to date. After a change of the map, paths asked for by their ends are cut anew; series of segments that stay are kept.
  */
 import type { Localisation } from "../localise/localise.ts";
-import type { SegmentEstimate } from "../localise/segment-estimate.ts";
+import type { LocaliseEstimate } from "../localise/segment-estimate.ts";
 import { LocaliseStream, type StreamCounters, type StreamOptions } from "../localise/stream.ts";
 import type { LossSpike, Spike } from "../localise/verdicts.ts";
 import { type Deployment, segmentsOf } from "../plan/deployment.ts";
@@ -65,7 +65,7 @@ export class MonitoringStation {
   }
 
   /** Answers the paths of which something new is known. */
-  add(estimate: SegmentEstimate): (readonly string[])[] {
+  add(estimate: LocaliseEstimate): (readonly string[])[] {
     return this.#stream.add(estimate);
   }
 

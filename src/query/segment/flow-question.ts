@@ -84,14 +84,15 @@ export class FlowQuestion {
     const { answer } = estimate;
     const place = placeOf(estimate);
     const epoch = { index, shared: answer.segment?.mean ?? null };
-    for (const { flow, mean, stdev, packets, lost, quantiles } of answer.flows) {
+    for (const told of answer.flows) {
+      const { flow, mean, stdev, packets, lost } = told;
       const group = groups.find(flows, flow, this.#names);
       if (!group || !this.#wanted.has(group.words)) continue;
       const known = flows.packets[flow];
       const size = packets ?? (known === undefined || Number.isNaN(known) ? null : known);
       const bounds = isNoAnswer(mean) && size !== null ? this.#facts.flowBounds(place, size) : null;
       const contribution = { mean, stdev, packets: size, lost, used: size ?? 0, bounds };
-      groups.add(group, flows, flow, contribution, epoch, quantiles);
+      groups.add(group, flows, told, contribution, epoch);
     }
   }
 

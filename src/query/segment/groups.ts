@@ -80,20 +80,21 @@ export class FlowGroups {
   add(
     group: GroupName,
     flows: KnownFlows,
-    index: number,
+    told: FlowEstimate,
     contribution: Contribution,
     epoch: SharedEpoch,
-    quantiles: FlowEstimate["quantiles"],
   ): void {
+    const index = told.flow;
     const tally = this.#tally(group);
     const flow = flows.keyWords.subarray(KEY_WORDS * index, KEY_WORDS * (index + 1)).join();
     tally.flows.add(flow);
     tally.epochs.add(epoch.index);
     if (!isNoAnswer(contribution.mean)) tally.answeredEpochs.add(epoch.index);
-    const bytes = flows.bytes[index];
-    if (bytes !== undefined && !Number.isNaN(bytes)) tally.bytes = (tally.bytes ?? 0) + bytes;
+    const listed = flows.bytes[index];
+    const bytes = listed === undefined || Number.isNaN(listed) ? told.bytes : listed;
+    if (bytes !== undefined) tally.bytes = (tally.bytes ?? 0) + bytes;
     tally.combination.add(contribution, epoch, flow);
-    tally.quantiles.add(quantiles, contribution.packets);
+    tally.quantiles.add(told.quantiles, contribution.packets);
   }
 
   /** A flow that was asked for has a place in the answer even where it was never seen. */

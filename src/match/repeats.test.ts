@@ -1,0 +1,232 @@
+/** Packets that look alike: paired by what the others take, or not at all. Truth is known from how the streams are made. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type Packet, runMatcher } from "../../tests/support/run-matcher.ts";
+import { Random } from "../base/random.ts";
+import type { ExactMatcher } from "./matcher.ts";
+
+const MS = 1e6;
+const run = (before: Packet[], after: Packet[], thresholdNs = Number.NEGATIVE_INFINITY) =>
+  runMatcher(before, after, { windowNs: 10e9, epochNs: 1e9, thresholdNs });
+
+function sums(matcher: ExactMatcher) {
+  const { forward } = matcher.flows.survey(false);
+  return {
+    ...forward,
+    onlyBefore: forward.lost + forward.headBefore + forward.tailBefore,
+    onlyAfter: forward.appeared + forward.duplicates + forward.headAfter + forward.tailAfter,
+  };
+}
+
+const byTime = (packets: Packet[]) => packets.sort((a, b) => a.timeNs - b.timeNs);
+
+interface Traffic {
+  seconds: number;
+  /** Packets of their own per second, and alike ones. */
+  distinct: number;
+  beats: number;
+  delayNs: (random: Random) => number;
+  lost?: number;
+  copied?: number;
+  missing?: number;
+}
+
+/** Distinct packets of flow 1, and packets of flow 2 that are all alike. */
+function traffic(seed: number, t: Traffic) {
+  const random = new Random(seed);
+  const before: Packet[] = [];
+  const after: Packet[] = [];
+  const truth = { lost: 0, copies: 0, appeared: 0, matched: 0, sumNs: 0 };
+  const send = (timeNs: number, digest: number, flow: number) => {
+    const delay = t.delayNs(random);
+    const lost = random.float() < (t.lost ?? 0);
+    const missing = random.float() < (t.missing ?? 0);
+    const edge = timeNs < 20 * MS || timeNs > t.seconds * 1e9 - 20 * MS;
+    const seen = edge || !missing;
+    if (seen) before.push({ timeNs, digest, flow });
+    if (lost && !edge) {
+      if (seen) truth.lost++;
+      return;
+    }
+    after.push({ timeNs: timeNs + delay, digest, flow });
+    if (!seen) truth.appeared++;
+    else {
+      truth.matched++;
+      truth.sumNs += delay;
+    }
+    if (random.float() < (t.copied ?? 0) && !edge) {
+      after.push({ timeNs: timeNs + delay + 20_000, digest, flow });
+      truth.copies++;
+    }
+  };
+  const n = t.seconds * t.distinct;
+  for (let i = 0; i < n; i++) send(((i + random.float()) / t.distinct) * 1e9, 10 + i, 1);
+  for (let i = 0; i < t.seconds * t.beats; i++) send(((i + 0.5) / t.beats) * 1e9, 1, 2);
+  return { before: byTime(before), after: byTime(after), truth };
+}
+
+const about3ms = (random: Random) => 3 * MS + 0.3 * MS * random.float();
+
+describe("packets that look alike", () => {
+  test.each([
+    ["copies at the second point", { copied: 0.05 }],
+    ["loss", { lost: 0.01 }],
+    ["packets that the first point missed", { missing: 0.005 }],
+    ["all of it", { copied: 0.05, lost: 0.02, missing: 0.01 }],
+  ])("heartbeats do not run away behind %s", (_, faults) => {
+    for (const seed of [1, 2, 3]) {
+      const { before, after, truth } = traffic(seed, {
+        seconds: 20,
+        distinct: 1000,
+        beats: 10,
+        delayNs: about3ms,
+        ...faults,
+      });
+      const matcher = run(before, after);
+      const total = sums(matcher);
+      expect(total.matched).toBe(truth.matched);
+      expect(total.onlyBefore).toBe(truth.lost);
+      expect(total.onlyAfter).toBe(truth.copies + truth.appeared);
+      expect(total.ambiguous).toBe(0);
+      expect(matcher.total(1).delay!.meanNs).toBeCloseTo(truth.sumNs / truth.matched, -3);
+      expect(matcher.total(1).delay!.maxNs).toBeLessThan(3.31 * MS);
+      expect(matcher.total(1).delay!.minNs).toBeGreaterThan(2.99 * MS);
+    }
+  });
+
+  test("an identification that wraps does not make a lost packet's delay the time of the wrap", () => {
+    const random = new Random(4);
+    const before: Packet[] = [];
+    const after: Packet[] = [];
+    let lost = 0;
+    for (let i = 0; i < 60_000; i++) {
+      const timeNs = i * 0.2 * MS;
+      // 16,384 packets to a wrap: 3.28 s.
+      const packet = { digest: i % 16_384, flow: 1 };
+      before.push({ ...packet, timeNs });
+      if (i > 100 && i < 59_900 && random.float() < 0.01) lost++;
+      else after.push({ ...packet, timeNs: timeNs + about3ms(random) });
+    }
+    const matcher = run(before, byTime(after));
+    expect(sums(matcher)).toMatchObject({ onlyBefore: lost, onlyAfter: 0, ambiguous: 0 });
+    expect(matcher.total(1).delay!.maxNs).toBeLessThan(3.31 * MS);
+  });
+
+  test("what may be one of several is counted, and its delay is not", () => {
+    // Alike packets every millisecond, delays of 1 to 20 ms: which one is lost cannot be known.
+    const { before, after, truth } = traffic(5, {
+      seconds: 5,
+      distinct: 2000,
+      beats: 1000,
+      delayNs: (random) => MS + 19 * MS * random.float(),
+      lost: 0.05,
+    });
+    const matcher = run(before, after);
+    const total = sums(matcher);
+    expect(total.matched + total.onlyBefore).toBe(before.length);
+    expect(Math.abs(total.onlyBefore - truth.lost)).toBeLessThan(0.01 * before.length);
+    expect(total.ambiguous).toBeGreaterThan(0.9 * matcher.flow(1).matched);
+    const distinct = matcher.flow(0);
+    expect(distinct.ambiguous).toBe(0);
+    expect(Math.abs(matcher.total(1).delay!.meanNs - distinct.delay!.meanNs)).toBeLessThan(0.05 * MS);
+  });
+
+  test("where all packets look alike and none is lost, their order tells which is which", () => {
+    const before = [0, 10, 20].map((timeNs) => ({ timeNs: timeNs * MS, digest: 1, flow: 1 }));
+    const after = [105, 112, 119].map((timeNs) => ({ timeNs: timeNs * MS, digest: 1, flow: 1 }));
+    const matcher = run(before, after);
+    expect(matcher.flow(0).delay).toMatchObject({ count: 3, minNs: 99 * MS, maxNs: 105 * MS });
+  });
+
+  test("a mirror that gives each packet of the first point twice makes no loss", () => {
+    const random = new Random(6);
+    const before: Packet[] = [];
+    const after: Packet[] = [];
+    let lost = 0;
+    for (let i = 0; i < 5000; i++) {
+      const packet = { digest: i, flow: i % 7 };
+      before.push({ ...packet, timeNs: i * MS }, { ...packet, timeNs: i * MS + 4000 });
+      if (i > 50 && i < 4900 && i % 100 === 0) lost++;
+      else after.push({ ...packet, timeNs: i * MS + about3ms(random) });
+    }
+    const matcher = run(before, byTime(after));
+    const total = sums(matcher);
+    expect(total).toMatchObject({ matched: 5000 - lost, mirrored: 5000, onlyBefore: lost, ambiguous: 0 });
+    expect(matcher.total(1).delay!.minNs).toBeGreaterThan(2.9 * MS);
+  });
+
+  test("alike packets of the other direction are paired in theirs", () => {
+    const random = new Random(7);
+    const before: Packet[] = [];
+    const after: Packet[] = [];
+    for (let i = 0; i < 20_000; i++) {
+      const timeNs = i * MS;
+      const forward = i % 2 === 0;
+      const packet =
+        i % 50 < 2
+          ? { digest: forward ? 1 : 2, flow: forward ? 3 : 4 }
+          : { digest: 10 + i, flow: 1 + (i % 2) };
+      const lost = i > 100 && i < 19_900 && random.float() < 0.02;
+      (forward ? before : after).push({ ...packet, timeNs });
+      if (!lost) (forward ? after : before).push({ ...packet, timeNs: timeNs + about3ms(random) });
+    }
+    const matcher = run(byTime(before), byTime(after), 0);
+    for (const direction of [1, 2] as const) {
+      const { delay } = matcher.total(direction);
+      expect(delay!.minNs).toBeGreaterThan(2.99 * MS);
+      expect(delay!.maxNs).toBeLessThan(3.31 * MS);
+    }
+    const survey = matcher.flows.survey(true);
+    expect(survey.forward.lost).toBe(
+      before.length + after.length > 0 ? survey.forward.sent - survey.forward.matched : 0,
+    );
+    expect(survey.reverse.appeared).toBe(survey.reverse.received - survey.reverse.matched);
+  });
+
+  test("equal packets take no more time each however many there are", () => {
+    const alike = (n: number) => {
+      const before = Array.from({ length: n }, (_, i) => ({ timeNs: i * 1000, digest: 1, flow: 1 }));
+      const after = before.map((p) => ({ ...p, timeNs: p.timeNs + MS }));
+      const start = process.cpuUsage();
+      const matcher = run(before, after);
+      const { user } = process.cpuUsage(start);
+      expect(sums(matcher).matched).toBe(n);
+      return user / n;
+    };
+    alike(10_000);
+    const few = Math.min(alike(10_000), alike(10_000), alike(10_000));
+    const many = Math.min(alike(160_000), alike(160_000));
+    // Quadratic time would be sixteen times as much.
+    expect(many).toBeLessThan(6 * few);
+  });
+
+  test("every packet is accounted for once, whatever is alike", () => {
+    const list = fc.array(
+      fc.record({
+        gapUs: fc.integer({ min: 1, max: 6000 }),
+        fate: fc.constantFrom("pass", "pass", "pass", "pass", "pass", "lost", "copied", "foreign"),
+        lateUs: fc.integer({ min: 0, max: 300 }),
+        digest: fc.option(fc.integer({ min: 0, max: 20 }), { freq: 3 }),
+      }),
+      { maxLength: 400 },
+    );
+    fc.assert(
+      fc.property(list, (packets) => {
+        const before: Packet[] = [];
+        const after: Packet[] = [];
+        let now = 0;
+        for (const [i, { gapUs, fate, lateUs, digest }] of packets.entries()) {
+          now += gapUs * 1000;
+          const p = { digest: digest ?? 1000 + i, flow: i % 5 };
+          if (fate !== "foreign") before.push({ ...p, timeNs: now });
+          if (fate !== "lost") after.push({ ...p, timeNs: now + 900_000 + lateUs * 1000 });
+          if (fate === "copied") after.push({ ...p, timeNs: now + 950_000 + lateUs * 1000 });
+        }
+        const total = sums(run(before, byTime(after)));
+        expect(total.matched + total.onlyBefore + total.mirrored).toBe(before.length);
+        expect(total.matched + total.onlyAfter).toBe(after.length);
+      }),
+      { numRuns: 150, seed: 5 },
+    );
+  });
+});

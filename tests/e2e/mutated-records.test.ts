@@ -1,0 +1,30 @@
+/** Records with any content and a valid checksum: no question fails, and memory stays small. In a process of its own, so that its memory is measured. */
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { MutationReport } from "../../src/evaluate/mutated-records.ts";
+import { ROOT } from "../support/demo-captures.ts";
+
+const MUTATIONS = 10_000;
+const MEMORY_MB = 256;
+
+test("10,000 mutations of records with repaired checksums: none fails a question", {
+  timeout: 300_000,
+}, () => {
+  const run = spawnSync(
+    process.execPath,
+    [join(ROOT, "scripts/bench.mjs"), "mutations", `${MUTATIONS}`, "11"],
+    {
+      encoding: "utf8",
+      cwd: ROOT,
+      timeout: 280_000,
+    },
+  );
+  expect(run.stderr).toBe("");
+  const report = JSON.parse(run.stdout) as MutationReport & { memoryMb: number };
+  expect(report.failed).toEqual([]);
+  expect(report.mutations).toBeGreaterThanOrEqual(MUTATIONS);
+  // Many mutations leave a record that can be used; but not most of those of texts, versions and lengths.
+  expect(report.refused).toBeGreaterThan(MUTATIONS / 5);
+  expect(report.memoryMb).toBeLessThan(MEMORY_MB);
+});
