@@ -96,7 +96,7 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
       "packets per flow where no flow table was kept: NetFlow v5 or v9, IPFIX, a capture of those, or CSV",
     )
     .option("--series [n]", "show the epochs one by one (the first n)", integerOption("--series", 1))
-    .option("--json", "everything as JSON (format hoptime.answer/1)");
+    .option("--json", "everything as JSON (format hoptime.answer/1; about packets hoptime.packet-answer/1)");
   addEstimatorOptions(command, table, true);
   return command
     .addHelpText("after", `${parameterHelp(table, true)}${EXAMPLES}`)
@@ -141,8 +141,8 @@ function askedPackets({ packet, flow, ipid, capture, filter, group, top }: Flags
 }
 
 async function run(directory: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
-  const { between } = flags;
-  if (between?.length !== 2) {
+  const [from, to, ...more] = flags.between ?? [];
+  if (from === undefined || to === undefined || more.length > 0) {
     throw new UsageError("bad-question", "--between needs two points", "such as --between A B");
   }
   const archive = RecordArchive.open(directory);
@@ -150,7 +150,7 @@ async function run(directory: string, flags: Flags, table: readonly Estimator[])
   const answer = askArchive(
     archive,
     {
-      between: [between[0]!, between[1]!],
+      between: [from, to],
       segment: flags.segment ?? flags.class,
       estimators: flags.estimator === undefined ? undefined : splitNames("--estimator", flags.estimator),
       flows: flags.flow,
