@@ -628,10 +628,11 @@ export const GapLayout = {
   minimum: 136,
   miss: 144,
   missSquared: 152,
-  off: 160,
-  alike: 168,
+  place: 160,
+  off: 168,
+  alike: 176,
 } as const;
-export const GapBytes = 176;
+export const GapBytes = 184;
 
 /** Constants of kernels/rli/gap.ts. */
 export const gapConstants = {

@@ -11,7 +11,7 @@ import {
 import { colateLiteral } from "../estimators/lab/colate-literal/literal.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import type { Scenario } from "../simulate/scenario.ts";
-import { type ClassScore, type FlowRun, runFlows, scoreFlows } from "./flow-runs.ts";
+import { type ClassScore, type FlowRun, pickFlows, runFlows, scoreFlows } from "./flow-runs.ts";
 
 export const COLATE_SEED = 7n;
 
@@ -158,18 +158,6 @@ function flowsBetween({ flows }: FlowRun, from: number, below: number): number[]
     const packets = flows.packets[f] ?? 0;
     return packets >= from && packets < below;
   });
-}
-
-/** Some of the flows, as a list that leaves the others out. */
-function pickFlows(run: FlowRun, ids: readonly number[]): KnownFlows {
-  return {
-    count: ids.length,
-    hash: Uint32Array.from(ids.flatMap((f) => [run.flows.hash[2 * f]!, run.flows.hash[2 * f + 1]!])),
-    packets: Float64Array.from(ids, (f) => run.flows.packets[f]!),
-    bytes: new Float64Array(ids.length),
-    keyWords: new Uint32Array(10 * ids.length),
-    complete: false,
-  };
 }
 
 /** Of |relative error|; no answer counts as infinitely wrong. */

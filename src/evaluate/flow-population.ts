@@ -2,20 +2,20 @@
  * Traffic for tests and benches of per-flow estimators: flows with Pareto sizes, each with a latency of its own from two modes and
  * jitter per packet. Packets are made flow by flow, or shuffled; sums do not mind, caches do.
  */
+
 import { mix64Into } from "../base/hash.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { median } from "../base/math/regression.ts";
 import { Random } from "../base/random.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import {
-  type Estimator,
   type EstimatorAnswer,
   isNoAnswer,
   type KnownFlows,
-  type ParameterValues,
   type SealedEpoch,
   type Tap,
 } from "../estimators/estimator.ts";
+import { openTaps, type TapPair } from "./both-ends.ts";
 
 export interface Population {
   flows: number;
@@ -121,17 +121,10 @@ const LOST = Number.NaN;
 export function runPopulation(
   kernels: Kernels,
   population: Population,
-  pairs: readonly { estimator: Estimator; parameters: ParameterValues; seed: bigint }[],
+  pairs: readonly TapPair[],
   { spanNs = 10e9, loss = 0, extra }: PopulationRunOptions = {},
 ): PopulationRun {
-  const open = (role: "sender" | "receiver") =>
-    pairs.map(({ estimator, parameters, seed }) => {
-      const tap = estimator.createTap({ kernels, role, seed }, parameters);
-      tap.begin(0);
-      return tap;
-    });
-  const senders = open("sender");
-  const receivers = open("receiver");
+  const { senders, receivers } = openTaps(kernels, pairs);
   const batch = new PacketBatch(kernels);
   const losses = new Random(population.seed).fork("loss");
   const n = population.flows;

@@ -118,6 +118,8 @@ export class EstimatorQuestion {
     const point = this.#question.between[missing === "sender" ? 0 : 1];
     const { startNs, endNs } = entry.epoch;
     this.missing.push({ estimator: this.name, point, startNs: `${startNs}`, endNs: `${endNs}`, reason });
+    if (missing === "sender" && entry.epoch.mode === "aligned")
+      this.#loss.addReceiverOnly(startNs, entry.packets);
     this.#unanswered.push({
       place: { startNs, endNs },
       packets: entry.packets,
