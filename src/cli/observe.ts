@@ -39,6 +39,7 @@ interface Flags {
   drain?: number;
   window: number;
   follow?: boolean;
+  bothWays?: boolean;
   keep?: number;
   maxSize?: number;
   json?: boolean;
@@ -117,6 +118,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "use reference packets in authenticated mode only, with the key that they are sent with",
     )
     .option("--drain <rate>", "with --delays rli: drain rate of the queue passed, e.g. 60mbit", rateOption)
+    .option("--both-ways", "count packets of both directions together; else a two-way capture is refused")
     .option(
       "--follow",
       "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
@@ -159,6 +161,7 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     signal: endingSignal(),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
     ...(flags.follow === undefined ? {} : { follow: flags.follow }),
+    ...(flags.bothWays === undefined ? {} : { bothWays: flags.bothWays }),
     ...(flags.filter === undefined ? {} : { filter: flags.filter }),
     ...(flags.segment === undefined ? {} : { segments: flags.segment }),
     ...(flags.class === undefined ? {} : { classes: flags.class }),

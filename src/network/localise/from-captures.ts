@@ -11,6 +11,7 @@ import { CaptureReader } from "../../capture/reader.ts";
 import type { CorrectionMode } from "../../clock/correction.ts";
 import type { ClockVerdict } from "../../clock/verdict.ts";
 import { type CompareOptions, compareCaptures } from "../../compare/compare.ts";
+import { epochFor } from "../../compare/epoch-length.ts";
 import type { CompareReport } from "../../compare/report.ts";
 import { type Localisation, type LocaliseOptions, localise } from "./localise.ts";
 import { intervalWidth, type LocaliseEstimate } from "./segment-estimate.ts";
@@ -40,7 +41,6 @@ export interface CapturedLocalisation {
 
 /** Packets that one independent sample of a queue's delay is worth at the least; queues forget within a few hundred packets. */
 const DEPENDENCE = 25;
-const EPOCHS = 60;
 /** More are refused: hardly a packet would be in each. */
 const MAX_EPOCHS = 100_000;
 
@@ -200,10 +200,7 @@ async function chooseEpoch(file: string): Promise<number> {
   while (await reader.next());
   const spanNs = reader.maxTimeNs;
   reader.close();
-  const wanted = Math.min(1e9, Math.max(10e6, spanNs / EPOCHS));
-  // 10, 20, 50, 100 … ms
-  const scale = 10 ** Math.floor(Math.log10(wanted));
-  return scale * ([1, 2, 5].find((m) => wanted <= m * scale * 1.0001) ?? 10);
+  return epochFor(spanNs);
 }
 
 function estimatesOf(
