@@ -207,6 +207,8 @@ function differences(flow: ReturnType<ExactMatcher["flow"]>) {
 }
 
 const LONGEST_DELAY_NS = 10e9;
+const TOGETHER_PPM = 5;
+const SMALL_NS = 1e6;
 /** Offsets that have a name are the clocks', not the files'. */
 const NAMED: ReadonlySet<string> = new Set(["tai-utc", "time-zone"]);
 
@@ -250,15 +252,20 @@ function ttlFinding({ ttl, matched }: TotalResult): Finding | null {
 
 function clockFinding(
   { negative, matched, delay }: TotalResult,
-  { offset, swapped }: ClockVerdict,
+  { offset, swapped, skew }: ClockVerdict,
 ): Finding | null {
   if (negative > 0.9 * matched) {
     const many = `${negative} of ${matched} delays are negative`;
     // Exchanged, the captures would have the same offset with the other sign: no delay either.
     if ((delay?.maxNs ?? 0) < -LONGEST_DELAY_NS || NAMED.has(offset.kind))
       return { evidence: `${many}, by more than a delay can explain: the second clock is behind`, score: 0 };
-    // Delays have a sharp lower edge and a long upper tail: turned round, they show what was exchanged.
-    return swapped
+    // Delays have a sharp lower edge and a long upper tail: turned round, they show what was exchanged. So do clocks that keep together to within
+    // parts per million, which are hardly apart by less than a millisecond without being one.
+    const together =
+      skew !== null &&
+      Math.max(Math.abs(skew.lowPpm), Math.abs(skew.highPpm)) < TOGETHER_PPM &&
+      (delay?.minNs ?? 0) > -SMALL_NS;
+    return swapped || together
       ? {
           evidence: `${many}, and look like delays with the sign turned: the second capture is the earlier point`,
           score: -2,
