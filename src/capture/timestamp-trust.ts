@@ -43,7 +43,7 @@ export function outlierText({ count, aheadNs, behindNs }: OutlierReport): string
   const by = [];
   if (aheadNs > 0) by.push(`up to ${formatDuration(aheadNs)} ahead of`);
   if (behindNs > 0) by.push(`up to ${formatDuration(behindNs)} behind`);
-  const what = count === 1 ? "a stamp strays" : `${formatCount(count)} stamps stray`;
+  const what = count === 1 ? "1 outlier timestamp" : `${formatCount(count)} outlier timestamps`;
   return `${what}, ${by.join(" and ")} those around ${count === 1 ? "it" : "them"}`;
 }
 

@@ -83,7 +83,7 @@ function format(r: InspectReport): string {
     const name = p.name === null ? "" : ` ${p.name}`;
     row(
       "point",
-      `${p.index}${name}: ${p.link}, ${p.snapLength === 0 ? "no snap length" : `snap length ${p.snapLength}`}, stamps in ${p.resolution}, ${formatCount(p.packets)} IP packets`,
+      `${p.index}${name}: ${p.link}, ${p.snapLength === 0 ? "no snap length" : `snap length ${p.snapLength}`}, timestamps in ${p.resolution}, ${formatCount(p.packets)} IP packets`,
     );
   }
   const example = betweenPoints(r);
@@ -115,7 +115,7 @@ function format(r: InspectReport): string {
   const unit = t.resolutionNs === null ? "unknown" : formatDuration(t.resolutionNs);
   row(
     "precision",
-    `stamps in steps of ${unit}, ${formatCount(t.backward.count)} steps backward${t.backward.count > 0 ? ` (by up to ${formatDuration(t.backward.largestNs)})` : ""}, ${formatPercent(t.batched.equalShare, 1)} share their stamp with a neighbour`,
+    `timestamps in steps of ${unit}, ${formatCount(t.backward.count)} steps backward${t.backward.count > 0 ? ` (by up to ${formatDuration(t.backward.largestNs)})` : ""}, ${formatPercent(t.batched.equalShare, 1)} share their timestamp with a neighbour`,
   );
   for (const w of r.warnings) row("warning", withFlags(w));
   return `${lines.join("\n")}\n`;

@@ -40,7 +40,7 @@ export function correction(
 ): Correction {
   const { offset, skew, originNs, floor } = verdict;
   if (mode === "asis" || floor === null)
-    return { offsetNs: 0, slope: 0, pivotNs: originNs, reverseNs: 0, describe: "delays as stamped" };
+    return { offsetNs: 0, slope: 0, pivotNs: originNs, reverseNs: 0, describe: "delays as captured" };
   const parts: string[] = [];
   // The skew is per ns of BEFORE's clock; AFTER's runs 1 + skew times as fast.
   const perBefore = removableSkew(verdict, mode) / 1e6;

@@ -210,7 +210,7 @@ function offsetOf(
   oneClock: boolean,
 ): OffsetVerdict {
   if (oneClock && forward !== null) {
-    const explanation = "one clock has stamped both captures";
+    const explanation = "one clock timestamped both captures";
     return { kind: "none", estimateNs: 0, lowNs: 0, highNs: 0, explanation };
   }
   if (forward === null) {

@@ -58,7 +58,7 @@ function offsetLines({ offset, mode, floor, swapped }: ClockVerdict): string[] {
       }
       return [
         `Clock offset: AFTER is at least ${by} behind BEFORE: ${offset.explanation}. ` +
-          "How much more, one direction cannot tell: use relative delays, or capture both directions.",
+          "How much more is not measurable from one direction: use relative delays, or capture both directions.",
       ];
     case "unknown":
       if (mode === "two-way") {
@@ -145,7 +145,7 @@ function skewLines(verdict: ClockVerdict): string[] {
       }
       return [
         `The smallest delay ${skew.ppm > 0 ? "rises" : "falls"} by ${ppm(Math.abs(skew.ppm), digits)} ppm (95 %: ${interval}), ${formatDuration(driftNs)} over the capture: ` +
-          "clock skew or load, which one direction cannot tell apart. Not corrected; the detrend correction removes it, for where the load was even.",
+          "clock skew or load, not distinguishable from one direction. Not corrected; the detrend correction removes it, for where the load was even.",
       ];
     case "step-fits-better":
       return [
@@ -173,8 +173,8 @@ function captureLines(verdict: ClockVerdict, side: "before" | "after"): string[]
   }
   if (backward && backward.count > 0) {
     lines.push(
-      `${name}'s stamps go backward ${backward.count} times, by up to ${formatDuration(backward.largestNs)}: ` +
-        "packets were stamped on several processors or the clock was set; delays are uncertain by as much.",
+      `${name}'s timestamps go backward ${backward.count} times, by up to ${formatDuration(backward.largestNs)}: ` +
+        "packets were timestamped on several CPUs or the clock was set; delays are uncertain by that much.",
     );
   }
   if (batched?.impossible && batched.share > 0.01) {

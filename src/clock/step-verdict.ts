@@ -59,7 +59,7 @@ function judge(
   return {
     ...shift,
     kind: "ambiguous",
-    evidence: "one direction cannot tell a clock that was set from a path that changed",
+    evidence: "from one direction a clock step and a path change look the same",
   };
 }
 

@@ -304,7 +304,7 @@ function unmended(
   windowNs: number,
 ): string[] {
   const cause = rereadable ? "after several passes" : "standard input cannot be read twice; give files";
-  const ways = `the two directions could not be told apart for certain: packets with an earlier stamp in the second capture are taken to go back, as 'reverse' (${cause})`;
+  const ways = `the two directions could not be separated for certain: packets with an earlier timestamp in the second capture are counted as 'reverse' (${cause})`;
   const more = why !== "directions" && !sameWays(directions.ways, plan.ways) ? [ways] : [];
   switch (why) {
     case "coverage":

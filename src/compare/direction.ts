@@ -238,7 +238,7 @@ interface Finding {
 }
 
 const TWO_WAY: Finding = {
-  evidence: "packets go both ways; flows that answer each other tell the directions apart",
+  evidence: "packets go both ways; directions are known from flows that answer each other",
   score: 4,
 };
 

@@ -185,7 +185,7 @@ function segmentFields(
 > {
   const none: NoAnswer = packets
     ? { reason: "not-supported", text: "it answers for flows, not for the segment" }
-    : { reason: "no-packets", text: "neither capture holds an IP packet" };
+    : { reason: "no-packets", text: "neither capture contains an IP packet" };
   const mean = segment ? segment.mean : none;
   const stdev = segment ? (isNoAnswer(mean) ? mean : segment.stdev) : none;
   const value = (i: Interval | NoAnswer) => (isNoAnswer(i) ? null : i.valueNs);

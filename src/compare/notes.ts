@@ -59,7 +59,7 @@ function clockSetNotes(result: PassResult, windowNs: number): string[] {
     const { setBackNs } = result.outliers[name];
     if (setBackNs <= windowNs) return [];
     return [
-      `${result[name].file}: the stamps go back by ${formatDuration(setBackNs)}, more than the window: a clock was set, and packets around that time may not match; cut the capture there, or put its packets in order (reordercap)`,
+      `${result[name].file}: the timestamps go back by ${formatDuration(setBackNs)}, more than the window: a clock was set, and packets around that time may not match; cut the capture there, or put its packets in order (reordercap)`,
     ];
   });
 }
@@ -103,12 +103,12 @@ function identityNotes({ before, after, plan }: PassResult, segment: SegmentRepo
   if (cut.length > 0) {
     const packets = cut.reduce((n, [, count]) => n + count, 0);
     notes.push(
-      `${packets} packets are cut at less than the ${plan.cover} bytes from the IP header on that tell packets apart: they may not match`,
+      `${packets} packets are cut short of the ${plan.cover} bytes that packets are matched on: they may not match`,
     );
   }
   if (plan.cover < DEFAULT_COVER) {
     notes.push(
-      `packets are told apart by their first ${plan.cover} bytes from the IP header on: what both captures hold`,
+      `packets are matched on their first ${plan.cover} bytes from the IP header on, the most both captures contain`,
     );
   }
   if (segment.ambiguous > 0) {

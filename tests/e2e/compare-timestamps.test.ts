@@ -147,7 +147,9 @@ describe("one stamp that strays", () => {
           // Silence at an end looks the same.
           const silence = (at === 0 && byNs === -60n * SECOND) || (at === -1 && byNs === 60n * SECOND);
           if (!silence)
-            expect(notes.join("\n")).toMatch(/a stamp strays, up to .* (ahead of|behind) those around it/);
+            expect(notes.join("\n")).toMatch(
+              /1 outlier timestamp, up to .* (ahead of|behind) those around it/,
+            );
           expect(notes.join("\n")).not.toMatch(/a clock was set/);
         }
       },
@@ -223,7 +225,7 @@ describe("a clock that is set", () => {
       });
       expect(segment.matched).toBeGreaterThan(byNs > 0n ? matched - 20 : matched / 2 - 20);
       expect(notes.join("\n")).not.toMatch(/stray/);
-      if (byNs < 0n) expect(notes.join("\n")).toMatch(/the stamps go back by 30(\.0*)? s.*a clock was set/);
+      if (byNs < 0n) expect(notes.join("\n")).toMatch(/the timestamps go back by 30(\.0*)? s.*a clock was set/);
     }
   });
 
@@ -233,7 +235,7 @@ describe("a clock that is set", () => {
     expect(segment.matched).toBeGreaterThan(5800);
     expect(segment.matched).toBeLessThan(6100);
     expect(notes.join("\n")).toMatch(/a clock was set during the capture/);
-    expect(notes.join("\n")).toMatch(/a stamp strays, up to 365.0 d ahead/);
+    expect(notes.join("\n")).toMatch(/1 outlier timestamp, up to 365.0 d ahead/);
   });
 });
 
@@ -279,7 +281,7 @@ describe("what else is told of a capture with a stamp that strays", () => {
     expect(Math.abs(durationNs! - (PACKETS - 1) * 1e6)).toBeLessThanOrEqual(1e6);
     expect(rates!.packetsPerSecond).toBeCloseTo(1000, 0);
     expect(Number(BigInt(firstNs!) - START)).toBeLessThanOrEqual(1e6);
-    expect(warnings.join("\n")).toMatch(/a stamp strays, up to .* (ahead of|behind) those around it/);
+    expect(warnings.join("\n")).toMatch(/1 outlier timestamp, up to .* (ahead of|behind) those around it/);
   });
 
   test("compare: the captures' spans, and intervals of the time there was", async () => {

@@ -437,7 +437,7 @@ describe("compare on the demo's captures", () => {
       "back in both captures",
       -3_600_000_000_000n,
       -3_600_000_000_000n,
-      /the stamps go back by 1(\.00)? h, more than the window/,
+      /the timestamps go back by 1(\.00)? h, more than the window/,
     ],
   ])("a clock that is set by more than the window, %s, is named", async (_name, atAfter, atBefore, note) => {
     const set = (frames: Frame[], byNs: bigint) => {

@@ -347,7 +347,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     bare.flows = [];
     delete bare.segment.reason;
     const page = await open(bare);
-    expect(await page.textContent(".span")).toBe("Neither capture holds a packet.");
+    expect(await page.textContent(".span")).toBe("Neither capture contains a packet.");
     expect(await page.textContent(".warning")).toContain("monday.pcap holds no packet.");
     expect(problems).toEqual([]);
     await page.close();

@@ -96,7 +96,7 @@ function tableColumns(directions: FlowRows[]): Column[] {
     {
       key: "spread",
       label: "min · p50–p99 · max",
-      hint: "Line: least to greatest delay. Block: p50 to p99. Sorts by p99 − p50.",
+      hint: "Line: minimum to maximum delay. Block: p50 to p99. Sorts by p99 − p50.",
       widthPx: 168,
       cell: () => "",
     },

@@ -75,7 +75,7 @@ function span(data: PageData): { first: bigint; last: bigint } | null {
 
 function spanText(data: PageData): string {
   const time = span(data);
-  if (!time) return "Neither capture holds a packet.";
+  if (!time) return "Neither capture contains a packet.";
   const { first, last } = time;
   const from = formatInstant(first);
   const to = formatInstant(last);

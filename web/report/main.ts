@@ -124,7 +124,7 @@ function flows(data: PageData): HTMLElement {
 
 function nothing(data: PageData): HTMLElement {
   const reason = data.segment.latency
-    ? "the report holds no points for it"
+    ? "the report contains no data for it"
     : (data.segment.reason ?? "no packet was matched");
   return el("p", { class: "no-answer" }, `Nothing to draw: ${reason}.`.replace(/\.\.$/, "."));
 }

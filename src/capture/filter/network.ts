@@ -39,7 +39,7 @@ export function parseNetwork(
       throw cursor.error(`'${token.text}' has bits set outside the mask; the network is ${text}`, token);
     }
   } else if (found.given < bits && type !== "net") {
-    throw expected(what, token, "the address is not whole; write 'net' for a network");
+    throw expected(what, token, "the address is incomplete; write 'net' for a network");
   }
   return { kind: "net", end, version: found.version, words: found.words, mask };
 }

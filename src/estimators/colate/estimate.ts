@@ -39,7 +39,7 @@ const NO_DIGESTS: NoAnswer = {
 
 const NO_SPREAD: NoAnswer = {
   reason: "not-supported",
-  text: "counters that flows share tell means, not the spread over all packets",
+  text: "counters that flows share give means, not the standard deviation over all packets",
 };
 
 export function estimateColate(input: EstimateInput<ColateParameters>): EstimatorAnswer {
@@ -173,7 +173,10 @@ function flowMean(
   const from = graph.starts[f]!;
   const to = graph.starts[f + 1]!;
   if (from === to)
-    return { reason: "no-usable-cells", text: "each of its counters lost a packet, or holds foreign ones" };
+    return {
+      reason: "no-usable-cells",
+      text: "each of its counters lost a packet, or contains packets that the other point did not see",
+    };
   const valueNs = meanNs[f]!;
   // A size that is off by a share moves the flow's distance from the common mean by that share.
   const unsure = sizeVariance > 0 ? ((valueNs - prior.meanNs) / p) ** 2 * sizeVariance : 0;

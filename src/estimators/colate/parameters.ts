@@ -53,7 +53,7 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
     default: 1,
     min: 1,
     max: 1 << 20,
-    help: "times are counted in so many ns, a power of two: coarser ones need fewer bits",
+    help: "unit of times in ns, a power of two: coarser ones need fewer bits",
   },
   {
     name: "vectors",

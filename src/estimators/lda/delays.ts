@@ -179,7 +179,7 @@ export function collapsedDeviation(
 ): Interval | NoAnswer {
   const { packets, delayNs, sample } = pairs;
   if (packets.length < 2)
-    return { reason: "no-usable-cells", text: "fewer than two pairs of rows arrived whole" };
+    return { reason: "no-usable-cells", text: "fewer than two pairs of rows are without loss" };
   const second = delayNs.reduce((s, x) => s + x * x, 0) / sample;
   const variance = second - meanNs * meanNs;
   let noise = 0;

@@ -69,7 +69,7 @@ function delays(
     const valueNs = rows.delayNs[0]! / rows.sample;
     const stdev: NoAnswer = {
       reason: "no-usable-cells",
-      text: "only one row arrived whole: it has no spread",
+      text: "only one row is without loss: no standard deviation",
     };
     // All packets in one row: the mean is exact, though nothing is known of the spread.
     if (rows.sample === own) return { mean: { valueNs, lowNs: valueNs, highNs: valueNs }, stdev };

@@ -109,7 +109,7 @@ function estimateSegment(
           })
         : received === 0
           ? { reason: "no-packets", text: "no packet was received" }
-          : { reason: "no-usable-cells", text: "no cell holds the same packets at both ends" };
+          : { reason: "no-usable-cells", text: "no cell contains the same packets at both points" };
   return {
     mean,
     stdev: {

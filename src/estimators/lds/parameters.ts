@@ -64,7 +64,7 @@ const QUERY: readonly ParameterSpec[] = [
     choices: DECODERS,
     default: "auto",
     queryOnly: true,
-    help: "bp: all known flows together; background: one flow, the common mean taken out; smallest, alpha: the paper's; auto: the least predicted error",
+    help: "bp: all known flows together; background: one flow, the common mean taken out; smallest, alpha: the paper's; auto: the smallest predicted error",
   },
   {
     name: "alpha",

@@ -49,7 +49,7 @@ export function refuseStream(sketch: DelaySketch): NoAnswer | null {
   if (row.received > 0 && row.appeared > 0 && sketch.rows.every((r) => r.usable === 0)) {
     return {
       reason: "foreign-packets",
-      text: `no cell holds the same packets at both ends, and at least ${row.appeared} packets are at the receiver only: pick the segment's packets with a filter at both ends`,
+      text: `no cell contains the same packets at both points, and at least ${row.appeared} packets are at the receiver only: pick the segment's packets with a filter at both ends`,
     };
   }
   return null;

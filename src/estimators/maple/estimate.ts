@@ -74,7 +74,7 @@ export function estimateSegment(totals: readonly EpochTotals[]): SegmentEstimate
   }
   const rest = { sent: null, received: seen, lost: null, packetsUsed: summed, notes };
   if (summed === 0) {
-    const none: NoAnswer = { reason: "no-packets", text: "no packet with a known delay came by" };
+    const none: NoAnswer = { reason: "no-packets", text: "no packet with a known delay was seen" };
     return { ...rest, mean: none, stdev: none, coverage: 0 };
   }
   // Exact but for the rounding of each delay to whole ns, and of delays of decades to what a number holds.

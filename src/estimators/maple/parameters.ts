@@ -45,7 +45,7 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
     default: 4,
     min: 0,
     max: 15,
-    help: "ribbon: bits beside the group's number; a packet that never came by is answered with probability k / 2^(bits of k + check)",
+    help: "ribbon: bits beside the group's number; a packet that was never seen is answered with probability k / 2^(bits of k + check)",
   },
   {
     name: "fewer",

@@ -169,7 +169,7 @@ function describe(p: MapleParameters): string[] {
     const r = codeBitsOf(k) + p.check - (store === "mixed" ? p.fewer : 0);
     return [
       `${store}: k = ${k} in r = ${r} bits (${(RIBBON_OVERHEAD * r).toFixed(2)} with its overhead); never a wrong or second group`,
-      `a packet that never came by is answered with a probability of ${share(k / 2 ** (codeBitsOf(k) + p.check))}`,
+      `a packet that was never seen is answered with a probability of ${share(k / 2 ** (codeBitsOf(k) + p.check))}`,
     ];
   }
   if (store === "table") {
@@ -185,7 +185,7 @@ function describe(p: MapleParameters): string[] {
   const absent = 1 - (1 - falsePositive(1 / bits, hashes)) ** k;
   const out = [
     `${store}: k = ${k}, h = ${hashes}, ${bits} bits per packet; ${failing}`,
-    `a packet that never came by is answered with a probability of ${share(absent)}`,
+    `a packet that was never seen is answered with a probability of ${share(absent)}`,
   ];
   if (store === "pbf")
     out.push(

@@ -121,7 +121,7 @@ function nothing({ packets, unanswered, seen }: Counters): NoAnswer {
   if (seen === 0 && unanswered > 0)
     return {
       reason: "no-usable-cells",
-      text: "no reference packet was seen: delays are told between references",
+      text: "no reference packet was seen: delays are interpolated between references",
     };
   return { reason: "not-in-sketch", text: "no packet of the flows that were kept lies beside a reference" };
 }

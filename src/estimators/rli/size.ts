@@ -61,7 +61,7 @@ export function sizeRli(request: SizeRequest): SizeAnswer<RliParameters> {
   if (request.reliability !== undefined && request.reliability !== null)
     throw new UsageError(
       "bad-parameter",
-      "rli is not sized for a reliability: medians are what its basis tells",
+      "rli cannot be sized for a reliability: its measurements give medians",
       "give ‘error’, with ‘flow-size’",
     );
   const notes: string[] = [];

@@ -89,7 +89,7 @@ class RouterDatabase {
   finish(): Topology {
     const builder = this.#builder;
     if (builder.routerCount === 0)
-      throw new FormatError("empty", this.#file, 0, "the OSPF database holds no router");
+      throw new FormatError("empty", this.#file, 0, "the OSPF database contains no router");
     const heard = new Set(this.#pointToPoint.map((l) => `${l.router} ${l.to}`));
     let oneSided = 0;
     for (const { router, to, weight, port } of this.#pointToPoint)
@@ -128,7 +128,8 @@ export function parseFrrTeDatabase(value: unknown, file: string): Topology {
       throw new FormatError("bad-record", file, 0, "a vertex without router-id");
     index.set(vertex["vertex-id"], builder.router(name));
   }
-  if (builder.routerCount === 0) throw new FormatError("empty", file, 0, "the TE database holds no vertex");
+  if (builder.routerCount === 0)
+    throw new FormatError("empty", file, 0, "the TE database contains no vertex");
   const directed = new Set<string>();
   let dangling = 0;
   for (const entry of Array.isArray(ted["edges"]) ? ted["edges"] : []) {

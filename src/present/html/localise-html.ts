@@ -31,7 +31,7 @@ export function renderLocalisationHtml(
       : formatTime(options.originNs + BigInt(Math.round(ns)));
   const row = (s: Spike | LossSpike, before: string, peak: string, more: string) =>
     `<tr><td class="t">${escapeXml(when(s.fromNs))} … ${s.open ? "still open" : escapeXml(when(s.toNs))}</td>` +
-    `<td class="t">${s.segment ? `<b>${escapeXml(`${s.segment.from} → ${s.segment.to}`)}</b>` : `cannot tell: ${escapeXml(doubtText(s))}`}${more}</td>` +
+    `<td class="t">${s.segment ? `<b>${escapeXml(`${s.segment.from} → ${s.segment.to}`)}</b>` : `not attributable: ${escapeXml(doubtText(s))}`}${more}</td>` +
     `<td>${before}</td><td>${peak}</td><td>${s.segment ? percentBelowOne(s.confidence) : "–"}</td></tr>`;
   const spikeRows = spikes.map((s) =>
     row(s, formatDuration(s.baselineNs), formatDuration(s.peakNs), s.alsoLoss ? ", loss too" : ""),

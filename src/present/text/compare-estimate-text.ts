@@ -70,7 +70,7 @@ function segmentLines(e: EstimateReport, confidence: string, c: Palette): string
   const used =
     e.received === null || e.packetsUsed === 0
       ? ""
-      : `; rests on ${formatCount(e.packetsUsed)} of ${formatCount(e.received)} packets (${share(e.coverage)})`;
+      : `; based on ${formatCount(e.packetsUsed)} of ${formatCount(e.received)} packets (${share(e.coverage)})`;
   out.push(`  lost   ${lost} (exact ${formatCount(e.exactLost)})${used}`);
   return out;
 }

@@ -54,7 +54,7 @@ export function formatCompare(report: ReportView, options: TextOptions): string 
   const paint = trust === "good" ? c.green : trust === "usable" ? c.yellow : c.red;
   out.push(
     "",
-    `${c.bold("clocks")}  ${paint(trust)} (${report.clock.mode === "asis" ? "delays as stamped" : String(report.clock["applied"])})`,
+    `${c.bold("clocks")}  ${paint(trust)} (${report.clock.mode === "asis" ? "delays as captured" : String(report.clock["applied"])})`,
   );
   for (const line of report.clock.lines) out.push(`  ${line}`);
   if (report.notes.length > 0) {

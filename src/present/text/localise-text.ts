@@ -98,7 +98,7 @@ function spikeLine(
   change: string,
   more: string,
 ): string {
-  const who = spike.segment ? `${spike.segment.from} → ${spike.segment.to}` : "cannot tell";
+  const who = spike.segment ? `${spike.segment.from} → ${spike.segment.to}` : "not attributable";
   const why = spike.segment
     ? `, ${(100 * (spike.share ?? 0)).toFixed(0)} % of the rise, confidence ${percentBelowOne(spike.confidence)}`
     : ` end to end; ${doubtText(spike)}`;

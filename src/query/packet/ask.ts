@@ -113,7 +113,7 @@ class Asking {
     }
     if (1 - falsePositives > NOTED_FALSE_POSITIVES) {
       this.#notes.push(
-        `a packet that never came by would be answered with a probability of ${(100 * (1 - falsePositives)).toPrecision(2)} %`,
+        `a packet that was never seen would be answered with a probability of ${(100 * (1 - falsePositives)).toPrecision(2)} %`,
       );
     }
     if (boundsHold < 1) {

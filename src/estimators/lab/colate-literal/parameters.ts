@@ -33,7 +33,7 @@ export const LITERAL_PARAMETERS: readonly ParameterSpec[] = [
     default: 1024,
     min: 1,
     max: 1 << 20,
-    help: "times are counted in so many ns, a power of two",
+    help: "unit of times in ns, a power of two",
   },
   {
     name: "repetitions",

@@ -84,7 +84,10 @@ export const globalMean: Estimator<ParameterValues> = {
       ? { valueNs: moments.mean, lowNs: moments.mean - half, highNs: moments.mean + half }
       : none;
     const spread: NoAnswer = moments
-      ? { reason: "not-supported", text: "the mean of all tells nothing of how packets of one flow differ" }
+      ? {
+          reason: "not-supported",
+          text: "the mean of all packets says nothing about the spread within a flow",
+        }
       : none;
     return {
       segment: {

@@ -46,7 +46,7 @@ export function sizeProbes<P extends ParameterValues>(request: SizeRequest, defa
       "probes see what they meet at their own times; packets of bursts see longer queues",
       ...(request.flowSize === null
         ? []
-        : ["probes do not tell flows apart: the error is that of the segment's mean"]),
+        : ["probes do not distinguish flows: the error is that of the segment's mean"]),
     ],
   };
 }
