@@ -131,7 +131,7 @@ describe("the command line", () => {
     expect(segment.matched + reverse.matched).toBe(6163);
     expect(segment.latency?.count ?? 0).toBe(segment.matched);
     expect(reverse.latency?.count ?? 0).toBe(reverse.matched);
-    expect(notes.join("\n")).toMatch(/directions could not be told apart .* 'reverse' .*give files/);
+    expect(notes.join("\n")).toMatch(/directions could not be separated .* 'reverse' .*give files/);
   });
 
   test.skipIf(process.platform === "win32")(
