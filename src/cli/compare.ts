@@ -26,6 +26,7 @@ interface Flags {
   key: string;
   filter?: string;
   inner?: boolean;
+  nat?: boolean;
   cover?: number;
   top: number;
   sort: FlowOrder;
@@ -64,6 +65,7 @@ export async function compareCommand(args: readonly string[]): Promise<Command> 
       "5tuple",
     )
     .option("--inner", "look inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option("--nat", "addresses or ports are translated between the points: match packets without them")
     .option(
       "--cover <bytes>",
       "bytes from the IP header on that tell packets apart (default: what both captures hold, at most 128)",
@@ -125,6 +127,7 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
     key: flags.key,
     filter: flags.filter,
     inner: flags.inner ?? false,
+    nat: flags.nat ?? false,
     ...(flags.cover === undefined ? {} : { cover: flags.cover }),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
   };

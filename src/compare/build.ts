@@ -9,6 +9,7 @@ import { type FlowChoice, MatchedFlows } from "./flows.ts";
 import { groupFlows } from "./grouped-flows.ts";
 import { buildIntervals } from "./intervals.ts";
 import { cdfOf } from "./latency.ts";
+import { translations } from "./nat.ts";
 import { observations } from "./notes.ts";
 import { PacketTable } from "./packets.ts";
 import type { PassResult } from "./pass.ts";
@@ -89,8 +90,10 @@ export function buildReport(input: BuildInput): {
       }),
     ],
   };
+  const nat = input.options["nat"] ? { translations: translations(matcher, flowKey) } : {};
   const view = (choice: FlowChoice): ReportView => ({
     ...head,
+    ...nat,
     flows: rows(forward, choice),
     reverseFlows: rows(reverse, choice),
     intervals: intervals.reports,
