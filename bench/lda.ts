@@ -6,11 +6,7 @@
  */
 import { parseArgs } from "node:util";
 import { Kernels } from "../src/base/kernels.ts";
-import { isNoAnswer } from "../src/estimators/estimator.ts";
-import { lda } from "../src/estimators/lda/lda.ts";
-import { parseParameters } from "../src/estimators/parameters.ts";
-import { runBothEnds } from "../src/evaluate/both-ends.ts";
-import { weibullScenario } from "../src/evaluate/lda-scenarios.ts";
+import { ldaAccuracy } from "../src/evaluate/lda-accuracy.ts";
 
 const { values } = parseArgs({
   options: {
@@ -37,49 +33,19 @@ console.log(
 );
 const started = performance.now();
 for (const loss of values.loss.split(",").map(Number)) {
-  const totals = variants.map(() => ({ mean: 0, deviation: 0, used: 0, inMean: 0, inDeviation: 0, none: 0 }));
-  for (let run = 0; run < runs; run++) {
-    const seed = BigInt(1000 + run);
-    const pairs = variants.map(({ text }) => ({
-      estimator: lda,
-      parameters: parseParameters(lda, text),
-      seed,
-    }));
-    const { truth, sealed } = await runBothEnds(
-      kernels,
-      weibullScenario({ packets, loss, seed: run + 1 }),
-      pairs,
-    );
-    for (const [i, pair] of pairs.entries()) {
-      const input = { ...pair, ...sealed[i]!, flows: null, confidence: 0.95, epochNs: 1e9 };
-      const { mean, stdev, packetsUsed } = lda.estimate(input).segment!;
-      const t = totals[i]!;
-      t.used += packetsUsed;
-      if (isNoAnswer(mean)) {
-        t.none++;
-        continue;
-      }
-      t.mean += Math.abs(mean.valueNs / truth.meanNs - 1);
-      if (mean.lowNs <= truth.meanNs && truth.meanNs <= mean.highNs) t.inMean++;
-      if (isNoAnswer(stdev)) t.deviation += 1;
-      else {
-        t.deviation += Math.abs(stdev.valueNs / truth.stdevNs - 1);
-        if (stdev.lowNs <= truth.stdevNs && truth.stdevNs <= stdev.highNs) t.inDeviation++;
-      }
-    }
-  }
-  for (const [i, t] of totals.entries()) {
-    const answered = runs - t.none;
-    const percent = (x: number) => `${((100 * x) / answered).toFixed(2)} %`;
-    console.log(
-      `${`${100 * loss} %`.padEnd(8)} ${variants[i]!.name.padEnd(21)} ${percent(t.mean).padStart(10)}  ${percent(t.deviation).padStart(15)}  ${Math.round(
-        t.used / runs,
-      )
-        .toString()
-        .padStart(
-          12,
-        )}  ${percent(t.inMean)}, ${percent(t.inDeviation)}${t.none > 0 ? `  (${t.none} without answer)` : ""}`,
-    );
+  const rows = await ldaAccuracy(kernels, { variants: variants.map((v) => v.text), runs, packets, loss });
+  for (const [i, row] of rows.entries()) {
+    const percent = (x: number) => `${(100 * x).toFixed(2)} %`;
+    const cells = [
+      `${100 * loss} %`.padEnd(8),
+      variants[i]?.name.padEnd(21),
+      percent(row.meanError).padStart(10),
+      percent(row.deviationError).padStart(16),
+      Math.round(row.packetsUsed).toString().padStart(13),
+      ` ${percent(row.inMeanInterval)}, ${percent(row.inDeviationInterval)}`,
+      ...(row.answered < runs ? [` (${runs - row.answered} without answer)`] : []),
+    ];
+    console.log(cells.join(" "));
   }
 }
 const seconds = (performance.now() - started) / 1000;

@@ -15,13 +15,8 @@ import { lds } from "../src/estimators/lds/lds.ts";
 import { geometryOf, type LdsParameters } from "../src/estimators/lds/parameters.ts";
 import { decodeCells } from "../src/estimators/lds/payload.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
-import {
-  eachPacket,
-  makePopulation,
-  runPopulation,
-  scoreFlows,
-  shuffledPackets,
-} from "../src/evaluate/flow-population.ts";
+import { eachPacket, makePopulation, shuffledPackets } from "../src/evaluate/flow-population.ts";
+import { ldsAccuracy } from "../src/evaluate/lds-accuracy.ts";
 
 const SEED = 7n;
 const population = makePopulation({ flows: 146_000, shape: 0.8, maxPackets: 154_000, seed: 1 });
@@ -45,28 +40,14 @@ if (what !== "accuracy") {
 }
 
 function accuracy(text: string, loss: number): void {
-  const kernels = new Kernels();
-  const parameters = parseParameters(lds, text);
-  const run = runPopulation(kernels, population, [{ estimator: lds, parameters, seed: SEED }], { loss });
-  const { sender, receiver } = run.sealed[0]!;
-  console.log(`\n${text}, loss ${100 * loss} %: ${sender.payload.length} bytes per point`);
-  for (const decoder of ["smallest", "alpha", "background", "bp", "auto"] as const) {
-    const before = process.cpuUsage().user;
-    const answer = lds.estimate({
-      parameters: { ...parameters, decoder },
-      seed: SEED,
-      sender,
-      receiver,
-      flows: run.flows,
-      confidence: 0.95,
-      epochNs: 10e9,
-    });
-    const seconds = (process.cpuUsage().user - before) / 1e6;
-    const line = scoreFlows(run, answer).map(
+  const { payloadBytes, decoders } = ldsAccuracy(new Kernels(), population, text, loss, SEED);
+  console.log(`\n${text}, loss ${100 * loss} %: ${payloadBytes} bytes per point`);
+  for (const { decoder, scores, cpuSeconds } of decoders) {
+    const line = scores.map(
       (s) =>
         `${(100 * s.medianError).toFixed(3)} % (${s.coverage.toFixed(2)})${s.answered < s.flows ? ` ${s.flows - s.answered} of ${s.flows} unanswered` : ""}`,
     );
-    console.log(`${decoder.padEnd(11)} ${line.join(" | ")}   ${seconds.toFixed(1)} s`);
+    console.log(`${decoder.padEnd(11)} ${line.join(" | ")}   ${cpuSeconds.toFixed(1)} s`);
   }
 }
 

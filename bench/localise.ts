@@ -7,61 +7,33 @@
  * segment's ordinary queueing, of loss in percent on top of an ordinary 0.1 %.
  */
 
-import {
-  anyDelay,
-  anyLoss,
-  delayTrial,
-  lossTrial,
-  outcomeOf,
-  statements,
-  type Trial,
-} from "../src/evaluate/path-noise.ts";
-import { localise } from "../src/network/localise/localise.ts";
+import { blameOutcomes, type Judged, OUTCOMES, statedConfidence } from "../src/evaluate/localise-trials.ts";
+import { anyDelay, anyLoss, delayTrial, lossTrial, type Trial } from "../src/evaluate/path-noise.ts";
 
 const runs = Number(process.argv[2] ?? 500);
 const part = process.argv[3] ?? "all";
 const say = (line: string) => process.stdout.write(`${line}\n`);
-const percent = (share: number) => `${(100 * share).toFixed(1)} %`;
+const percent = (share: number | null) => (share === null ? "–" : `${(100 * share).toFixed(1)} %`);
 
-function table(heading: string, sizes: readonly (readonly [string, (i: number) => Trial])[], loss: boolean) {
-  const outcomes = ["right", "wrong", "cannot tell", "missed"] as const;
-  say(`\n${heading.padEnd(26)}${outcomes.map((o) => o.padStart(12)).join("")}   (${runs} runs each)`);
+function table(
+  heading: string,
+  sizes: readonly (readonly [string, (i: number) => Trial])[],
+  judged: Judged,
+): void {
+  say(`\n${heading.padEnd(26)}${OUTCOMES.map((o) => o.padStart(12)).join("")}   (${runs} runs each)`);
   for (const [name, make] of sizes) {
-    const tally = new Map<string, number>();
-    for (let i = 0; i < runs; i++) {
-      const trial = make(i);
-      const { spikes, lossSpikes } = localise(trial.path.points, trial.path.estimates);
-      const outcome = outcomeOf(trial, loss ? lossSpikes : spikes);
-      tally.set(outcome, (tally.get(outcome) ?? 0) + 1);
-    }
-    say(
-      `${name.padEnd(26)}${outcomes.map((o) => percent((tally.get(o) ?? 0) / runs).padStart(12)).join("")}`,
-    );
+    const shares = blameOutcomes(make, runs, judged);
+    say(`${name.padEnd(26)}${OUTCOMES.map((o) => percent(shares[o]).padStart(12)).join("")}`);
   }
 }
 
-/** What was said with a confidence between two bounds: how often it should be right, and how often it is. */
-function reliability(heading: string, make: (i: number) => Trial, loss: boolean) {
-  const all = Array.from({ length: 4 * runs }, (_, i) => make(i)).flatMap((trial) => {
-    const { spikes, lossSpikes } = localise(trial.path.points, trial.path.estimates);
-    return statements(trial, loss ? lossSpikes : spikes);
-  });
+function reliability(heading: string, make: (i: number) => Trial, judged: Judged): void {
   say(`\n${heading}: ${4 * runs} paths, half of them with a spike of any size`);
   say("stated confidence        said   stated on average       right");
-  for (const [low, high] of [
-    [0.4, 0.7],
-    [0.7, 0.9],
-    [0.9, 0.98],
-    [0.98, 0.999],
-    [0.999, 1],
-  ] as const) {
-    const said = all.filter((s) => s.confidence >= low && (s.confidence < high || high === 1));
-    const mean = said.reduce((sum, s) => sum + s.confidence, 0) / Math.max(1, said.length);
-    const right = said.filter((s) => s.right).length / Math.max(1, said.length);
+  for (const { low, high, said, stated, right } of statedConfidence(make, 4 * runs, judged))
     say(
-      `${`${percent(low)} to ${percent(high)}`.padEnd(22)} ${String(said.length).padStart(6)}  ${(said.length > 0 ? percent(mean) : "–").padStart(18)}  ${(said.length > 0 ? percent(right) : "–").padStart(10)}`,
+      `${`${percent(low)} to ${percent(high)}`.padEnd(22)} ${String(said).padStart(6)}  ${percent(stated).padStart(18)}  ${percent(right).padStart(10)}`,
     );
-  }
 }
 
 if (part === "all" || part === "delay")
@@ -74,7 +46,7 @@ if (part === "all" || part === "delay")
           (i: number) => delayTrial(`bench ${times} ${i}`, () => times),
         ] as const,
     ),
-    false,
+    "delay",
   );
 if (part === "all" || part === "loss")
   table(
@@ -98,9 +70,9 @@ if (part === "all" || part === "loss")
           ] as const,
       ),
     ],
-    true,
+    "loss",
   );
 if (part === "all" || part === "confidence") {
-  reliability("confidence, delay", (i) => delayTrial(`bench confidence ${i}`, anyDelay), false);
-  reliability("confidence, loss", (i) => lossTrial(`bench loss confidence ${i}`, anyLoss), true);
+  reliability("confidence, delay", (i) => delayTrial(`bench confidence ${i}`, anyDelay), "delay");
+  reliability("confidence, loss", (i) => lossTrial(`bench loss confidence ${i}`, anyLoss), "loss");
 }

@@ -14,22 +14,18 @@ import { Random } from "../src/base/random.ts";
 import { PacketBatch } from "../src/capture/batch.ts";
 import { FlowKeySpec } from "../src/capture/flow/flow-key.ts";
 import { CaptureReader, DEFAULT_SEED } from "../src/capture/reader.ts";
-import { histogramOf } from "../src/estimators/maple/cell-table.ts";
-import { epochCentres, pairedCentres } from "../src/estimators/maple/centres/epoch-centres.ts";
-import { CentrePipeline, type Strategy } from "../src/estimators/maple/centres/pipeline.ts";
 import { MaplePayload } from "../src/estimators/maple/lookup.ts";
 import { maple } from "../src/estimators/maple/maple.ts";
 import { createStore } from "../src/estimators/maple/stores/open.ts";
 import type { StoreGeometry } from "../src/estimators/maple/stores/packet-store.ts";
 import { PacketCosts } from "../src/estimators/packet-costs.ts";
 import { parseParameters } from "../src/estimators/parameters.ts";
-import { ask, askAbsent, askAcross, fill, groupErrors, subFlows } from "../src/evaluate/maple-questions.ts";
-import { mean, quantile, referenceTrace, type TraceEpoch } from "../src/evaluate/reference-trace.ts";
+import { PLAIN_STORE as plain, STORE_COLUMNS, storeAccuracy } from "../src/evaluate/maple-stores.ts";
+import { mean, referenceTrace } from "../src/evaluate/reference-trace.ts";
 import { simulate } from "../src/simulate/simulate.ts";
 
 // The bundle runs in dist/bench.
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const plain = { codeBits: 0, hashes: 0, f: 0, theta: 0, seed: 99n };
 const row = (name: string, ...cells: (string | number)[]) =>
   console.log(`${name.padEnd(34)} ${cells.join("  ")}`);
 
@@ -197,154 +193,15 @@ async function cost(files: readonly string[]): Promise<void> {
 async function accuracy(seed: number, seconds: number): Promise<void> {
   const kernels = new Kernels();
   const trace = await referenceTrace(kernels, { seed, seconds });
+  const meanUs = mean(trace.epochs.map((e) => mean(e.delayNs))) / 1000;
+  const packets = Math.round(mean(trace.epochs.map((e) => e.count)));
   row(
     "trace",
-    `seed ${seed}, ${trace.epochs.length} epochs of about ${trace.epochs[0]!.count} packets, mean ${(mean(trace.epochs.map((e) => mean(e.delayNs))) / 1000).toFixed(0)} us`,
+    `seed ${seed}, ${trace.epochs.length} epochs of about ${packets} packets, mean ${meanUs.toFixed(0)} us`,
   );
-  const absolute = (e: TraceEpoch, x: Float64Array) =>
-    Float64Array.from(x, (v, i) => Math.abs(v - e.delayNs[i]!)).filter((v) => !Number.isNaN(v));
-  const relative = (e: TraceEpoch, x: Float64Array) =>
-    Float64Array.from(x, (v, i) => Math.abs(v - e.delayNs[i]!) / e.delayNs[i]!).filter(
-      (v) => !Number.isNaN(v),
-    );
-  const results = new Map<string, number[][]>();
-  const note = (name: string, values: number[]) => results.set(name, [...(results.get(name) ?? []), values]);
-  const judge = (
-    name: string,
-    e: TraceEpoch,
-    bits: number,
-    failure: number,
-    wrong: number,
-    absent: number,
-    x: Float64Array,
-  ) => {
-    const errors = relative(e, x);
-    const groups = (keyOf: (i: number) => number | bigint) => quantile(groupErrors(e, x, keyOf), 0.5);
-    const aggregates = [
-      groups((i) => e.flowHash[i]!),
-      groups((i) => e.source[i]!),
-      groups((i) => e.source[i]! >>> 16),
-      groups(subFlows(e)),
-    ];
-    note(name, [
-      bits,
-      100 * failure,
-      100 * wrong,
-      100 * quantile(errors, 0.5),
-      100 * quantile(errors, 0.9),
-      ...aggregates.map((a) => 100 * a),
-      mean(absolute(e, x)) / 1000,
-      100 * absent,
-    ]);
-  };
-  for (const strategy of ["log", "kmedians", "hybrid"] as Strategy[]) {
-    const pipeline = new CentrePipeline({ strategy, k: 50, random: new Random(7) });
-    const kept: ReturnType<typeof fill>[] = [];
-    for (const [i, e] of trace.epochs.entries()) {
-      if (i >= 2) {
-        const falsePositives = trace.epochs[i - 1]!.digest;
-        const structures = strategy === "hybrid" ? (["svbf", "comb", "pbf"] as const) : (["svbf"] as const);
-        for (const kind of structures) {
-          const geometry =
-            kind === "comb" ? { ...plain, kind, hashes: 3, f: 8, theta: 3 } : { ...plain, kind, hashes: 9 };
-          const filled = fill(kernels, e, pipeline.current, geometry, 12.8);
-          const o = ask(kernels, filled);
-          judge(
-            `${kind}, ${strategy} centres`,
-            e,
-            filled.store.bits / e.count,
-            o.failure,
-            o.falseRate,
-            askAbsent(kernels, filled, falsePositives),
-            o.estimateNs,
-          );
-          if (strategy === "hybrid" && kind === "svbf") {
-            kept.unshift(filled);
-            for (let wrong = 0; wrong < Math.min(3, kept.length); wrong++) {
-              const x = absolute(e, askAcross(kernels, kept.slice(0, wrong + 1), e));
-              note(
-                `  ${wrong} wrong epochs (p50, p75, p95 us)`,
-                [0.5, 0.75, 0.95].map((q) => quantile(x, q) / 1000),
-              );
-            }
-            for (const old of kept.splice(3)) old.free();
-          } else filled.free();
-        }
-      }
-      pipeline.observe(e.delayNs);
-      pipeline.endEpoch();
-    }
-    for (const old of kept) old.free();
-  }
-  /** Queueing delays in a ribbon or mixed ribbons. */
-  const sizeAware = (i: number, e: TraceEpoch) => {
-    const transmission = Float64Array.from(e.wireLength, (l) => Math.round((8e9 * l) / trace.rateBps));
-    const stored = e.delayNs.map((d, j) => d - transmission[j]!);
-    const at = kernels.alloc(8 * e.count);
-    kernels.f64.set(stored, at >>> 3);
-    const centres = pairedCentres(histogramOf(kernels, at, e.count), 64, 300);
-    kernels.free(at);
-    const filled = fill(kernels, e, centres, { ...plain, kind: "mixed", codeBits: 6 }, 0.905, stored);
-    const o = ask(kernels, filled);
-    judge(
-      "mixed k = 64, 0.905 bits fewer, size-aware",
-      e,
-      filled.store.bits / e.count,
-      o.failure,
-      o.falseRate,
-      askAbsent(kernels, filled, trace.epochs[i - 1]!.digest),
-      o.estimateNs.map((v, j) => v + transmission[j]!),
-    );
-    filled.free();
-  };
-  for (const [i, e] of trace.epochs.entries()) {
-    if (i < 2) continue;
-    sizeAware(i, e);
-    const transmission = Float64Array.from(e.wireLength, (l) => Math.round((8e9 * l) / trace.rateBps));
-    for (const [k, r, sized] of [
-      [32, 5, true],
-      [64, 6, false],
-      [50, 9, false],
-      [64, 10, false],
-      [400, 12, false],
-    ] as const) {
-      const stored = sized ? e.delayNs.map((d, j) => d - transmission[j]!) : e.delayNs;
-      const at = kernels.alloc(8 * e.count);
-      kernels.f64.set(stored, at >>> 3);
-      const centres = epochCentres(histogramOf(kernels, at, e.count), k, { scale: "log", s0Ns: 200 });
-      kernels.free(at);
-      const filled = fill(kernels, e, centres, { ...plain, kind: "ribbon", codeBits: r }, 0, stored);
-      const o = ask(kernels, filled);
-      const x = sized ? o.estimateNs.map((v, j) => v + transmission[j]!) : o.estimateNs;
-      judge(
-        `ribbon k = ${k} in ${r} bits${sized ? ", size-aware" : ""}`,
-        e,
-        filled.store.bits / e.count,
-        o.failure,
-        o.falseRate,
-        askAbsent(kernels, filled, trace.epochs[i - 1]!.digest),
-        x,
-      );
-      filled.free();
-    }
-  }
-  row(
-    "store",
-    "bit/packet",
-    "failure %",
-    "false %",
-    "packet median %",
-    "p90 %",
-    "flow %",
-    "host %",
-    "prefix %",
-    "sub-flow %",
-    "mean abs us",
-    "strangers %",
-  );
-  for (const [name, rows] of results) {
-    row(name, ...rows[0]!.map((_, j) => mean(rows.map((r) => r[j]!)).toPrecision(3)));
-  }
+  row("store", ...STORE_COLUMNS);
+  for (const [name, columns] of storeAccuracy(kernels, trace))
+    row(name, ...columns.map((x) => x.toPrecision(3)));
 }
 
 const [part, ...rest] = process.argv.slice(2);

@@ -5,31 +5,16 @@
  */
 
 import { grownMap } from "../src/evaluate/grown-map.ts";
+import { planGaps, summariseGaps } from "../src/evaluate/plan-gaps.ts";
 import { planUpgrades } from "../src/network/plan/plan.ts";
 import type { Topology } from "../src/network/topology/topology.ts";
 import { loadTopology } from "../src/network/topology/topology-format.ts";
 
 const MAXIMUM = 5;
 
-/** Probe hops that greedy and greedy-hops leave, over the least possible, for 1 to MOST upgrades. */
-function gaps(map: Topology): { greedy: number[]; hops: number[] } {
-  const best = planUpgrades(map, { upgrade: MAXIMUM, strategy: "optimal-small" }).steps;
-  const byHops = planUpgrades(map, { upgrade: MAXIMUM, strategy: "greedy-hops" }).steps;
-  return {
-    greedy: best.slice(1).map((step) => step.greedyProbeHops! / step.probeHops - 1),
-    hops: best
-      .slice(1)
-      .map((step, i) => byHops[Math.min(i + 1, byHops.length - 1)]!.probeHops / step.probeHops - 1),
-  };
-}
-
-function summary(values: readonly number[]): string {
-  const mean = values.reduce((a, b) => a + b, 0) / Math.max(1, values.length);
-  const optimal = values.filter((v) => v < 1e-9).length;
-  return (
-    `mean ${(100 * mean).toFixed(2)} %, worst ${(100 * Math.max(0, ...values)).toFixed(1)} %, ` +
-    `optimal in ${optimal} of ${values.length}`
-  );
+function summary(gaps: readonly number[]): string {
+  const { mean, worst, optimal, count } = summariseGaps(gaps);
+  return `mean ${(100 * mean).toFixed(2)} %, worst ${(100 * worst).toFixed(1)} %, optimal in ${optimal} of ${count}`;
 }
 
 function report(title: string, maps: Iterable<Topology>): void {
@@ -37,7 +22,7 @@ function report(title: string, maps: Iterable<Topology>): void {
   let count = 0;
   for (const map of maps) {
     try {
-      const { greedy, hops } = gaps(map);
+      const { greedy, hops } = planGaps(map, MAXIMUM);
       all.greedy.push(...greedy);
       all.hops.push(...hops);
       count++;

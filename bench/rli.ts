@@ -10,6 +10,7 @@ import { answeredByAll, baselineContestants } from "../src/evaluate/baselines.ts
 import { flowErrors, RLI_CLASSES } from "../src/evaluate/flow-errors.ts";
 import { measureInterference } from "../src/evaluate/interference.ts";
 import { runRli, SCHEMES } from "../src/evaluate/rli-experiment.ts";
+import { rliIntervals, rliMedians } from "../src/evaluate/rli-tables.ts";
 import { compareUncorrelated, uncorrelatedScenarios } from "../src/evaluate/uncorrelated.ts";
 import { rliSpeed } from "./rli-speed.ts";
 
@@ -132,19 +133,15 @@ if (parts.has("time")) {
   for (const inputs of [1, 4])
     for (const utilisation of [0.05, 0.2, 0.55, 0.88])
       for (const line of ["backlog", "transmission"]) {
-        const sums = RLI_CLASSES.slice(1).map(() => ({ flows: 0, inside: 0, width: 0 }));
-        for (const seed of [11, 12]) {
-          const short = { utilisation, seed, traffic: { durationS: 1, inputs } };
-          const run = await runRli(new Kernels(), short, SCHEMES["780 us"], [], { more: `,line=${line}` });
-          const found = flowErrors(run.truth, run.entries[0]!.answer.flows, RLI_CLASSES.slice(1));
-          for (const [i, { answered, withinInterval, medianWidth }] of found.entries()) {
-            sums[i]!.flows += answered;
-            sums[i]!.inside += answered * withinInterval!;
-            sums[i]!.width += medianWidth! / 2;
-          }
-        }
-        const inside = sums.map((s) => percent(s.inside / s.flows)).join(" / ");
-        const width = sums.map((s) => percent(s.width, 0)).join(" / ");
+        const held = await rliIntervals(
+          {
+            ...{ utilisation, inputs, scheme: SCHEMES["780 us"], seeds: [11, 12], durationS: 1 },
+            more: `,line=${line}`,
+          },
+          RLI_CLASSES.slice(1),
+        );
+        const inside = held.map((h) => percent(h.inside)).join(" / ");
+        const width = held.map((h) => percent(h.width, 0)).join(" / ");
         console.log(
           `  ${inputs} link${inputs === 1 ? " " : "s"} ${percent(utilisation, 0).padStart(2)} % line=${line.padEnd(12)} inside ${inside}  width ${width}`,
         );
@@ -163,14 +160,8 @@ if (parts.has("size")) {
   ];
   for (const { utilisation, errors } of SIZE_ERRORS) {
     for (const [row, every] of SIZE_EVERY.entries()) {
-      const sums = classes.map(() => 0);
-      for (const seed of [1, 2, 3]) {
-        const short = { utilisation, seed, traffic: { durationS: 1.5 } };
-        const scheme = { kind: "packets", every } as const;
-        const run = await runRli(new Kernels(), short, scheme);
-        for (const [i, e] of flowErrors(run.truth, run.entries[0]!.answer.flows, classes).entries())
-          sums[i]! += e.median! / 3;
-      }
+      const scheme = { kind: "packets", every } as const;
+      const sums = await rliMedians({ utilisation, scheme, seeds: [1, 2, 3], durationS: 1.5 }, classes);
       console.log(
         `  ${percent(utilisation, 0)} %, 1 in ${every}: ${sums.map((x) => percent(x, 2)).join("  ")}`,
       );

@@ -20,18 +20,18 @@ for (const [point, file] of [
 const archive = RecordArchive.open(directory);
 const { estimates, groups } = askArchive(archive, { between: ["in", "out"], top: 2 });
 archive.close();
-const us = (ns) => (ns / 1000).toFixed(0);
+const ms = (ns) => (ns / 1e6).toFixed(1);
 for (const [name, { latency, lost, answered }] of Object.entries(estimates))
   console.log(
-    `${name}: ${us(latency.meanNs)} us (${us(latency.lowNs)} to ${us(latency.highNs)}), ${lost} lost, ${(100 * answered.share).toFixed(0)} % answered`,
+    `${name}: ${ms(latency.meanNs)} ms (${ms(latency.lowNs)} to ${ms(latency.highNs)}), ${lost} lost, ${(100 * answered.share).toFixed(0)} % answered`,
   );
 for (const { text, packets, latency } of groups)
-  console.log(`${text}: ${packets} packets, ${us(latency.meanNs)} us`);
+  console.log(`${text}: ${packets} packets, ${ms(latency.meanNs)} ms`);
 rmSync(directory, { recursive: true });
 
 /* Prints:
-lda: 18400 us (18346 to 18453), 334 lost, 100 % answered
-lds: 18532 us (18403 to 18662), 334 lost, 100 % answered
-udp 198.18.1.7:43114 > 198.18.2.2:5202: 3500 packets, 18526 us
-tcp 198.18.1.1:55506 > 198.18.2.2:5201: 546 packets, 18487 us
+lda: 18.4 ms (18.3 to 18.5), 334 lost, 100 % answered
+lds: 18.5 ms (18.4 to 18.7), 334 lost, 100 % answered
+udp 198.18.1.7:43114 > 198.18.2.2:5202: 3500 packets, 18.5 ms
+tcp 198.18.1.1:55506 > 198.18.2.2:5201: 546 packets, 18.5 ms
 */

@@ -37,7 +37,6 @@ const PACKAGES = {
   saxes: ["network"],
   "d3-force": ["present"],
   commander: ["cli"],
-  picocolors: ["cli"],
   "hyparquet-writer": ["present", "cli", "query", "results", "collect"],
 };
 /** Rooms that load parts when they are asked for. */

@@ -11,11 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define P1 0x9e3779b185ebca87ull
-#define P2 0xc2b2ae3d27d4eb4full
-#define P3 0x165667b19e3779f9ull
-#define P4 0x85ebca77c2b2ae63ull
-#define P5 0x27d4eb2f165667c5ull
+#include "digest.h"
 
 typedef struct {
   int64_t sum;
@@ -28,14 +24,6 @@ typedef struct {
   uint32_t first;
   uint32_t cells;
 } Slot;
-
-static inline uint64_t rotl(uint64_t x, int r) { return (x << r) | (x >> (64 - r)); }
-static inline uint64_t mix_word(uint64_t h, uint64_t w) { return rotl(h ^ (rotl(w * P2, 31) * P1), 27) * P1 + P4; }
-static inline uint64_t avalanche(uint64_t h) {
-  h = (h ^ (h >> 33)) * P2;
-  h = (h ^ (h >> 29)) * P3;
-  return h ^ (h >> 32);
-}
 
 static uint64_t cpu_ns(void) {
   struct timespec t;

@@ -43,6 +43,8 @@ export const FLAG_IPID: u32 = 1 << 20; //           has an identification field
 export const FLAG_CUT_L4: u32 = 1 << 21; //         ports not captured
 export const FLAG_REFERENCE: u32 = 1 << 22; //      simulated: a reference packet
 export const FLAG_PROBE: u32 = 1 << 23; //          simulated: a probe
+export const FLAG_INBOUND: u32 = 1 << 26; //        the interface received it, as the capture says
+export const FLAG_OUTBOUND: u32 = 1 << 27; //       the interface sent it, as the capture says
 export const FLAG_LINK_LOCAL: u32 = 1 << 24; //     never leaves its link: 224.0.0.0/24, the limited broadcast, fe80::/10, ff02::/16
 export const FLAG_VERIFIED: u32 = 1 << 25; //       a reference packet whose authentication code was verified (kernels/rli/hmac.ts)
 

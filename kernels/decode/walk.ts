@@ -2,7 +2,7 @@
 // The TypeScript side (src/capture/reader.ts) fills the chunk, handles the rare blocks (sections, interfaces, statistics)
 // and owns all messages.
 
-import { Batch, FLAG_SHORT } from "./batch";
+import { Batch, FLAG_INBOUND, FLAG_OUTBOUND, FLAG_SHORT } from "./batch";
 import { BAD_LENGTH, BAD_TRAILER, BATCH_FULL, begin, count, Cursor, NEED_DATA, SPECIAL, take } from "./cursor";
 import { NO_INTERFACE, NO_TIME } from "./link";
 import { MAX_TIMESTAMPS } from "./origin";
@@ -55,6 +55,29 @@ function beginPcapng(cursor: Cursor): void {
   begin(cursor, timestamps, n);
 }
 
+const LINK_SLL: u32 = 113;
+const LINK_SLL2: u32 = 276;
+
+// @ts-ignore: decorator
+@inline
+function isCooked(link: u32): bool {
+  return link == LINK_SLL || link == LINK_SLL2;
+}
+
+/** What Linux cooked headers say of a packet's way: 4 is sent by us, 3 is between others. */
+function cookedDirection(link: u32, frame: usize, captured: u32): u32 {
+  if (captured < 16) return 0;
+  const type: u32 = link == LINK_SLL ? <u32>bswap<u16>(load<u16>(frame)) : <u32>load<u8>(frame, 10);
+  return type == 4 ? FLAG_OUTBOUND : type < 3 ? FLAG_INBOUND : 0;
+}
+
+/** The last row, where one was made of the frame. */
+function markLast(batch: Batch, before: u32, direction: u32): void {
+  if (batch.count == before) return;
+  const at = batch.flags + (before << 2);
+  store<u32>(at, load<u32>(at) | direction);
+}
+
 /** Classic pcap records. */
 export function walkPcap(c: usize, b: usize): i32 {
   const cursor = changetype<Cursor>(c);
@@ -63,6 +86,7 @@ export function walkPcap(c: usize, b: usize): i32 {
   const limit = cursor.limit;
   const swapped = cursor.swapped != 0;
   const link = cursor.link;
+  const cooked = isCooked(link);
   const unit: i64 = cursor.nano != 0 ? 1 : 1000;
   if (cursor.started == 0) beginPcap(cursor);
   let pos = cursor.pos;
@@ -95,7 +119,9 @@ export function walkPcap(c: usize, b: usize): i32 {
       cursor.wanted = header + captured;
       return NEED_DATA;
     }
+    const before = batch.count;
     take(cursor, batch, link, pos + header, captured, wire, <i64>sec * 1000000000 + <i64>fraction * unit, 0);
+    if (cooked) markLast(batch, before, cookedDirection(link, pos + header, captured));
     pos += header + captured;
   }
   return NEED_DATA;
@@ -130,12 +156,17 @@ function ticksToNs(iface: Interface, ticks: u64): i64 {
   return <i64>(seconds * 1000000000 + ns) + iface.offset;
 }
 
-/** Options of an enhanced packet block: only the drop counter (code 4) is used. */
-function walkOptions(cursor: Cursor, p: usize, end: usize, swapped: bool): void {
+/** Options of an enhanced packet block: the drop counter (code 4) and the direction, which is returned (code 2, its two lowest bits). */
+function walkOptions(cursor: Cursor, p: usize, end: usize, swapped: bool): u32 {
+  let direction: u32 = 0;
   while (p + 4 <= end) {
     const code = u16At(p, swapped);
     const length = u16At(p + 2, swapped);
-    if (code == 0) return;
+    if (code == 0) return direction;
+    if (code == 2 && length == 4 && p + 8 <= end) {
+      const way = u32At(p + 4, swapped) & 3;
+      direction = way == 1 ? FLAG_INBOUND : way == 2 ? FLAG_OUTBOUND : 0;
+    }
     if (code == 4 && length == 8 && p + 12 <= end) {
       const told = load<u64>(p + 4);
       const v = swapped ? bswap<u64>(told) : told;
@@ -147,6 +178,7 @@ function walkOptions(cursor: Cursor, p: usize, end: usize, swapped: bool): void 
     }
     p += 4 + ((length + 3) & ~3);
   }
+  return direction;
 }
 
 /** pcapng blocks: enhanced, simple and old packet blocks are taken; all others end the walk with SPECIAL. */
@@ -213,7 +245,8 @@ export function walkPcapng(c: usize, b: usize): i32 {
       return BAD_LENGTH;
     }
     const padded = (captured + 3) & ~3;
-    if (type == 6 && total > 32 + padded) walkOptions(cursor, pos + 28 + padded, pos + total - 4, swapped);
+    let direction: u32 = 0;
+    if (type == 6 && total > 32 + padded) direction = walkOptions(cursor, pos + 28 + padded, pos + total - 4, swapped);
     if (index >= cursor.interfaceCount) {
       cursor.packets++;
       cursor.bytes += <u64>wire;
@@ -230,7 +263,11 @@ export function walkPcapng(c: usize, b: usize): i32 {
       pos += total;
       continue;
     }
-    take(cursor, batch, iface.link, pos + 28, captured, wire, ticksToNs(iface, ticks), cursor.interfaceBase + index);
+    const before = batch.count;
+    const link = iface.link;
+    take(cursor, batch, link, pos + 28, captured, wire, ticksToNs(iface, ticks), cursor.interfaceBase + index);
+    if (direction == 0 && isCooked(link)) direction = cookedDirection(link, pos + 28, captured);
+    if (direction != 0) markLast(batch, before, direction);
     pos += total;
   }
   return NEED_DATA;

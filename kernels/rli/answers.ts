@@ -14,6 +14,8 @@ import { BUFFERED, NO_FLOW, Rli } from "./state";
 // @ts-ignore: decorator
 @inline
 function addError(q: usize, g: Gap, counted: bool): void {
+  const alike = g.place + (counted ? 0 : g.alike);
+  if (alike != 0) store<f32>(q, load<f32>(q, 20) + <f32>alike, 20);
   if (counted) {
     const miss = g.missSquared;
     const before = load<u32>(q, 4);
@@ -25,7 +27,6 @@ function addError(q: usize, g: Gap, counted: bool): void {
   const off = g.off;
   const before = <f64>load<f32>(q, 4);
   store<f32>(q, <f32>(before + off), 4);
-  store<f32>(q, load<f32>(q, 20) + <f32>g.alike, 20);
   store<f64>(q, load<f64>(q, 40) + (2 * before + off) * off, 40);
   store<f64>(q, load<f64>(q, 56) + off * off, 56);
 }

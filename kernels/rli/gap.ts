@@ -17,6 +17,11 @@ export const LINE_BACKLOG: u32 = 2;
 /** How far packets of a flow err alike in the share of their backlogs, wherever they are: a sender's bursts come in at one rate. */
 const ALIKE: f64 = 0.35;
 
+/** Of the squared transmission of a packet, that a packet's place in a busy gap is off by. */
+const PLACE: f64 = 0.25;
+/** Of the transmission: what of that is alike in all packets of a flow, which come at the same place of a burst each time. */
+const PLACE_ALIKE: f64 = 0.3;
+
 const LEVEL_WEIGHT: f64 = 0.03125;
 const LEVEL_SHARED: f64 = 0.5;
 const LEVEL_SEEN: f64 = 0.25;
@@ -50,6 +55,7 @@ export class Gap {
   minimum: f64; //      of that, per packet
   miss: f64; //       of the line
   missSquared: f64;
+  place: f64; //      alike in a flow's packets of busy gaps
   off: f64; //        of the packet asked for last; and what of its error is alike in all
   alike: f64;
 }
@@ -119,8 +125,12 @@ export function gapTo(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, b
   const shared = g.trains != 0 && queue.seen == 0;
   // Queues that others make, and that are gone before a reference comes, show in few misses: what those were counts for all gaps.
   if (g.trains != 0) missesLevel(g.missed, LEVEL_WEIGHT, shared ? LEVEL_SHARED : LEVEL_SEEN);
-  const miss = missesTo(g.missed, time, delay, backlog, shared ? queue.share : 0, line.level);
+  let miss = missesTo(g.missed, time, delay, backlog, shared ? queue.share : 0, line.level);
   const between = arrival - line.arrival;
+  // On a busy link a packet's place tells when it was sent to about a transmission, however near the references are.
+  const transmission: f64 = line.share < 1 ? between / <f64>(n + 1) : 0;
+  miss += PLACE * transmission * transmission;
+  g.place = PLACE_ALIKE * transmission;
   const first = line.have == 0;
   set(g, miss, first ? wire : line.wire, n, first ? backlog : queue.left, first || !(between > 0) ? 0 : (backlog - queue.left) / between);
   g.since = backlog > 0 ? time - backlog - 1 : Infinity;
@@ -138,6 +148,7 @@ export function gapStep(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64,
 export function gapLeft(g: Gap, last: f64, n: u32): void {
   const miss = missesLeft(g.missed, last);
   lineLeft(g.line);
+  g.place = 0;
   set(g, miss, g.line.wire, n, g.queue.left, 0);
   g.since = Infinity;
 }

@@ -126,7 +126,7 @@ export function ldsUpdate(p: usize, b: usize, from: u32, to: u32, weights: usize
       continue;
     }
     const m = listed ? sampleListed(batch.digest, row, base, n, chosen) : sampleRange(batch.digest, row, from, to, chosen);
-    updateListed(lds, batch, row, cells, columns, chosen, m, weights, r);
+    updateListed(lds, batch, row, cells, chosen, m, weights, r);
   }
 }
 
@@ -185,9 +185,10 @@ function updateAll(lds: Lds, batch: Batch, row: usize, cells: usize, columns: u6
 // @ts-ignore: decorator
 @inline
 function updateListed(
-  lds: Lds, batch: Batch, row: usize, cells: usize, columns: u64, list: usize, n: u32, weights: usize, r: u32,
+  lds: Lds, batch: Batch, row: usize, cells: usize, list: usize, n: u32, weights: usize, r: u32,
 ): void {
   const flowSeed = load<u64>(row);
+  const columns = <u64>lds.columns;
   const k = <u64>lds.k;
   const values = lds.delays != 0 ? batch.delay : batch.time;
   const start = lds.delays != 0 ? 0.0 : lds.start;

@@ -3,14 +3,15 @@
  * addition. A lock is a file that only one can make. A writer that is killed leaves it; then it is taken over after a while.
  */
 import { randomUUID } from "node:crypto";
-import { link, open, rename, rm, stat } from "node:fs/promises";
+import { link, open, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../base/errors.ts";
 import { hashBytes64 } from "../base/hash.ts";
 
-/** Nobody works on one record for so long. */
-const STALE_MS = 10_000;
+/** Who holds a lock touches it this often; one that was not touched for much longer was left behind. */
+const TOUCH_MS = 500;
+const STALE_MS = 4000;
 const WAIT_MS = 20;
 const PATIENCE_MS = 60_000;
 
@@ -20,9 +21,14 @@ export async function withLock<T>(folder: string, name: string, work: () => Prom
   const hex = (n: number) => (n >>> 0).toString(16).padStart(8, "0");
   const path = join(folder, `lock-${hex(hi)}${hex(lo)}`);
   await acquire(path, name);
+  const touch = setInterval(() => {
+    const now = new Date();
+    utimes(path, now, now).catch(() => {});
+  }, TOUCH_MS);
   try {
     return await work();
   } finally {
+    clearInterval(touch);
     await rm(path, { force: true });
   }
 }

@@ -41,6 +41,8 @@ export const batchConstants = {
   FLAG_CUT_L4: 2097152,
   FLAG_REFERENCE: 4194304,
   FLAG_PROBE: 8388608,
+  FLAG_INBOUND: 67108864,
+  FLAG_OUTBOUND: 134217728,
   FLAG_LINK_LOCAL: 16777216,
   FLAG_VERIFIED: 33554432,
   PLANES: 8,
@@ -296,6 +298,15 @@ export const TableLayout = {
   blocks: 16,
 } as const;
 export const TableBytes = 20;
+
+/** Asked of kernels/maple/asked.ts. */
+export const AskedLayout = {
+  keys: 0,
+  count: 4,
+  out: 8,
+  counts: 12,
+} as const;
+export const AskedBytes = 16;
 
 /** Buffer of kernels/maple/buffer.ts. */
 export const BufferLayout = {
@@ -646,10 +657,11 @@ export const GapLayout = {
   minimum: 136,
   miss: 144,
   missSquared: 152,
-  off: 160,
-  alike: 168,
+  place: 160,
+  off: 168,
+  alike: 176,
 } as const;
-export const GapBytes = 176;
+export const GapBytes = 184;
 
 /** Constants of kernels/rli/gap.ts. */
 export const gapConstants = {

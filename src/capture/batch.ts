@@ -21,6 +21,9 @@ export const FLAG = {
   cutL4: batchConstants.FLAG_CUT_L4,
   reference: batchConstants.FLAG_REFERENCE,
   probe: batchConstants.FLAG_PROBE,
+  /** The interface received or sent it, where the capture says. */
+  inbound: batchConstants.FLAG_INBOUND,
+  outbound: batchConstants.FLAG_OUTBOUND,
   /** Never leaves its link. */
   linkLocal: batchConstants.FLAG_LINK_LOCAL,
 } as const;

@@ -1,27 +1,47 @@
 /** `hoptime compare BEFORE AFTER`. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { UsageError } from "../base/errors.ts";
+import { Kernels } from "../base/kernels.ts";
 import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { isStandardInput } from "../capture/source/capture-path.ts";
+import { estimateSpan } from "../capture/span.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
-import { type CompareOptions, type Comparison, openComparison } from "../compare/compare.ts";
+import { MEASURE_NAMES } from "../compare/columns.ts";
+import {
+  type CompareOptions,
+  type Comparison,
+  DEFAULT_EPOCH_NS,
+  DEFAULT_WINDOW_NS,
+  openComparison,
+} from "../compare/compare.ts";
+import { type Condition, failures, parseCondition } from "../compare/conditions.ts";
+import { epochFor } from "../compare/epoch-length.ts";
 import type { FlowOrder } from "../compare/flows.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { compareCsvLines } from "../present/csv/compare-csv.ts";
 import { renderComparePage } from "../present/html/report-page.ts";
 import { jsonPieces } from "../present/json/json-pieces.ts";
+import { formatComparePrometheus } from "../present/prometheus/compare-prometheus.ts";
 import { formatCompare } from "../present/text/compare-text.ts";
-import { addEstimatorOptions, asksEstimators, chosenEstimators, parameterHelp } from "./estimator-options.ts";
-import { choiceOption, durationOption, integerOption, shareOption } from "./options.ts";
+import {
+  flagged,
+  formatWorst,
+  refuseOverwriting,
+  worstJson,
+  worstPackets,
+  writeMetrics,
+  writePackets,
+} from "./compare-files.ts";
+import { addEstimatorOptions, asksEstimators, chosenEstimators } from "./estimator-options.ts";
+import { choiceOption, durationOption, integerOption, shareOption, timeOption } from "./options.ts";
 import { print, printText, warn, writeFile } from "./output.ts";
+import { packetFileOption } from "./packet-file.ts";
 import { colours, Progress } from "./terminal.ts";
-
-const ORDERS = ["packets", "mean", "p99", "max", "lost", "bytes"] as const satisfies readonly FlowOrder[];
 
 interface Flags {
   window: number;
-  epoch: number;
+  epoch?: number;
   clock: CorrectionMode;
   key: string;
   filter?: string;
@@ -35,74 +55,96 @@ interface Flags {
   html?: string;
   confidence: number;
   flowRecords?: string;
+  packets?: string;
+  annotate?: string;
+  worst?: number;
+  failIf?: Condition[];
+  prometheus?: string;
 }
 
 /** The estimators are most of the program: they are loaded where the arguments ask for one, or for help. */
 export async function compareCommand(args: readonly string[]): Promise<Command> {
   const command = new Command("compare")
     .description(
-      "Matches the same packets in two captures and tells who was delayed between them, by how much, what was lost, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip; - is standard input. FILE#0 or FILE#eth0 is one interface of a capture that holds several points.",
+      "Matches the packets of two captures and reports one-way delay, loss, reordering and duplicates, per flow and over time, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip. - is standard input. FILE#0 or FILE#eth0 is one interface of a capture.",
     )
-    .argument("<before>", "capture at the earlier point")
-    .argument("<after>", "capture at the later point")
-    .option("--window <time>", "a packet's copy is looked for this long", durationOption("--window"), 10e9)
-    .option(
-      "--epoch <time>",
-      "length of the intervals over time; below 1s, at most 250,000 of them may hold packets",
-      durationOption("--epoch"),
-      1e9,
+    .argument("<before>", "capture at the first point")
+    .argument("<after>", "capture at the second point")
+    .optionsGroup("Packets:")
+    .option("--filter <expr>", "only packets that match this pcap-filter expression")
+    .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option("--nat", "match without addresses and ports: they are translated between the points")
+    .addOption(
+      timeOption("--window <time>", "longest delay a packet may have to be matched", DEFAULT_WINDOW_NS),
     )
-    .option(
-      "--clock <mode>",
-      `what is done about the clocks: ${CORRECTION_MODES.join(", ")}`,
-      choiceOption("--clock", CORRECTION_MODES),
-      "asis",
+    .addOption(
+      new Option("--cover <bytes>", "match on this many bytes from the IP header on")
+        .argParser(integerOption("--cover", 20, 1500))
+        .default(undefined, "what both captures contain, at most 128"),
     )
-    .option("--filter <expr>", "only packets of this pcap-filter expression")
+    .addOption(
+      new Option("--clock <mode>", "clock correction")
+        .choices(CORRECTION_MODES)
+        .argParser(choiceOption("--clock", CORRECTION_MODES))
+        .default("asis"),
+    )
+    .optionsGroup("Report:")
     .option(
       "--key <fields>",
-      "what a flow is: 5tuple, hosts, src/24, dst/16, prefix/24, ports, proto, dscp, vlan, joined with commas; IPv6 takes prefixes twice as long, or of the length behind a second slash (src/24/64)",
+      "flow key: 5tuple, hosts, src/24, dst/16, prefix/24, ports, proto, dscp, vlan, joined with commas",
       "5tuple",
     )
-    .option("--inner", "look inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
-    .option("--nat", "addresses or ports are translated between the points: match packets without them")
-    .option(
-      "--cover <bytes>",
-      "bytes from the IP header on that tell packets apart (default: what both captures hold, at most 128)",
-      integerOption("--cover", 20, 1500),
+    .addOption(
+      new Option("--epoch <time>", "length of the intervals over time")
+        .argParser(durationOption("--epoch"))
+        .default(undefined, "10ms to 1s, by the length of the capture"),
     )
-    .option("--top <n>", "flows shown in the table", integerOption("--top", 0), 10)
-    .option(
-      "--sort <by>",
-      `order of the flows shown: ${ORDERS.join(", ")}`,
-      choiceOption("--sort", ORDERS),
-      "packets",
+    .option("--top <n>", "number of flows in the table", integerOption("--top", 0), 10)
+    .addOption(
+      new Option("--sort <column>", `sort flows by: ${MEASURE_NAMES.join(", ")}`)
+        .argParser(choiceOption("--sort", MEASURE_NAMES))
+        .default("packets"),
     )
-    .option("--json", "everything, all flows, as JSON (format hoptime.compare/1)")
+    .option("--worst <n>", "list the n slowest and the n last lost packets", integerOption("--worst", 0))
+    .optionsGroup("Output:")
+    .option("--json", "the whole report as JSON (format hoptime.compare/1)")
     .option("--csv", "all flows as CSV")
-    .option("--html <file>", "writes a report that opens in any browser, without a network")
-    .option("--confidence <share>", "of the estimators' intervals", shareOption("--confidence"), 0.95)
+    .option("--html <file>", "write an HTML report")
+    .option("--packets <file>", "write every packet: .csv, .jsonl or .parquet", packetFileOption)
+    .option("--annotate <file>", "write <before> as pcapng with each packet's delay or 'lost' as its comment")
+    .option("--prometheus <file>", "write metrics for node_exporter's textfile collector")
+    .option(
+      "--fail-if <condition>",
+      "exit with code 1 if it holds: 'p99>20ms', 'loss>1%', 'flow.p99>20ms', 'reverse.loss>1%' (repeatable)",
+      (text: string, before: Condition[] = []) => [...before, parseCondition(text)],
+    )
+    .optionsGroup("Estimators:")
+    .option("--confidence <share>", "confidence level of intervals", shareOption("--confidence"), 0.95)
     .option(
       "--flow-records <file>",
-      "packets per flow for the estimators, instead of counting them: NetFlow v5 or v9, IPFIX, a capture of those, or CSV",
+      "packets per flow from NetFlow v5 or v9, IPFIX, a capture of those, or CSV, instead of counting them",
     );
   const table = asksEstimators(command, args) ? (await import("../estimators/table.ts")).ESTIMATORS : [];
   command.option(
     "--estimators <names>",
-    `sketches to run beside the exact match, joined with commas: ${table.map((e) => e.name).join(", ")}`,
+    `estimators to compare with the exact match, joined with commas: ${table.map((e) => e.name).join(", ")}`,
   );
   return addEstimatorOptions(command, table)
     .addHelpText(
       "after",
       `
+Parameters of estimators: hoptime estimators NAME
+
 Examples:
   hoptime compare ingress.pcap egress.pcap
   hoptime compare a.pcapng.gz b.pcapng.gz --filter 'udp and dst net 10.2.0.0/16' --top 20 --sort p99
   hoptime compare both.pcapng#eth0 both.pcapng#eth1
   hoptime compare a.pcap b.pcap --clock deskew --html report.html
+  hoptime compare a.pcap b.pcap --fail-if 'p99>20ms' --fail-if 'loss>1%'
+  hoptime compare a.pcap b.pcap --packets packets.parquet --annotate a-delays.pcapng --worst 10
   hoptime compare a.pcap b.pcap --estimators lda --lda packets=1e6,loss=0.01
   tcpdump -r a.pcap -w - port 443 | hoptime compare - b.pcap --json
-${parameterHelp(table)}`,
+`,
     )
     .action(async (before: string, after: string, flags: Flags) => {
       await run(before, after, flags, table);
@@ -117,17 +159,19 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
   const plans = chosenEstimators({ ...flags }, table);
   if (flags.flowRecords !== undefined && plans.length === 0)
     throw new UsageError("bad-option", "--flow-records is for estimators", "name them: --estimators colate");
+  refuseOverwriting(before, after, flags);
   const progress = new Progress("comparing");
   const options: CompareOptions = {
     before,
     after,
     windowNs: flags.window,
-    epochNs: flags.epoch,
+    epochNs: flags.epoch ?? (await usualEpoch(before)),
     clock: flags.clock,
     key: flags.key,
     filter: flags.filter,
     inner: flags.inner ?? false,
     nat: flags.nat ?? false,
+    everyPacket: [flags.packets, flags.annotate, flags.worst].some((f) => f !== undefined),
     ...(flags.cover === undefined ? {} : { cover: flags.cover }),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
   };
@@ -138,22 +182,37 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
       : withEstimates(options, { plans, confidence: flags.confidence, records: flags.flowRecords });
   const comparison = await comparing.finally(() => progress.clear());
   const seconds = Number(process.hrtime.bigint() - started) / 1e9;
-  if (flags.html !== undefined) writeFile(flags.html, renderComparePage(comparison.view("all")));
+  try {
+    await answer(comparison, before, flags, seconds);
+  } finally {
+    comparison.free();
+  }
+}
+
+async function answer(comparison: Comparison, before: string, flags: Flags, seconds: number): Promise<void> {
+  const { packets } = comparison;
+  if (flags.html !== undefined) writeFile(flags.html, renderComparePage(flagged(comparison.view("all"))));
+  if (packets) await writePackets(packets, flags, before);
+  const worst = packets && flags.worst !== undefined ? await worstPackets(packets, flags.worst) : null;
   const report = comparison.view(flags.json || flags.csv ? "all" : { top: flags.top, sort: flags.sort });
   if (flags.json) {
-    await print(jsonPieces(report));
+    await print(
+      jsonPieces(worst ? { ...report, cdf: report.cdf, heat: report.heat, worst: worstJson(worst) } : report),
+    );
     await print(["\n"]);
   } else if (flags.csv) await print(compareCsvLines(report));
   else {
-    const packets = report.before.packets + report.after.packets;
-    const rate = packets / Math.max(seconds, 1e-3) / 1e6;
-    const spent = `\n${formatCount(packets)} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`;
-    await printText(
-      formatCompare(report, { top: flags.top, sort: flags.sort, colours }) + colours.dim(spent),
-    );
+    const count = report.before.packets + report.after.packets;
+    const rate = count / Math.max(seconds, 1e-3) / 1e6;
+    const spent = `\n${formatCount(count)} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`;
+    const text = formatCompare(report, { top: flags.top, sort: flags.sort, colours });
+    await printText(text + (worst ? formatWorst(worst, colours) : "") + colours.dim(spent));
   }
-  comparison.free();
+  if (flags.prometheus !== undefined) writeMetrics(flags.prometheus, formatComparePrometheus(report));
   if (flags.html !== undefined) warn(`report written to ${flags.html}`);
+  const failed = flags.failIf ? failures(comparison.view("all"), flags.failIf) : [];
+  for (const line of failed) warn(`hoptime: failed: ${line}`);
+  if (failed.length > 0) process.exitCode = 1;
   for (const capture of [report.before, report.after]) {
     if (capture.partial) {
       warn(`hoptime: ${capture.partial}; the numbers cover what was read until there`);
@@ -170,4 +229,11 @@ async function withEstimates(
   const { tellFlowRecords } = await import("./flow-record-file.ts");
   const { plans, confidence, records } = wanted;
   return await openWithEstimates(options, { plans, confidence, ...(await tellFlowRecords(records)) });
+}
+
+/** By the length of the first capture that can be read ahead. */
+async function usualEpoch(before: string): Promise<number> {
+  if (isStandardInput(before)) return DEFAULT_EPOCH_NS;
+  const spanNs = await estimateSpan(new Kernels(), before);
+  return spanNs === null ? DEFAULT_EPOCH_NS : epochFor(spanNs);
 }

@@ -1,7 +1,8 @@
 /** Options that several commands share, parsed the same way everywhere. */
+import { Option } from "commander";
 import { invalidValue, oneOf, type UsageCode, UsageError } from "../base/errors.ts";
 import { formatCount } from "../base/quantity.ts";
-import { parseDuration } from "../base/time.ts";
+import { formatDuration, parseDuration } from "../base/time.ts";
 
 /** For commander: `--window 250ms` to ns. */
 export function durationOption(flag: string): (text: string) => number {
@@ -10,6 +11,17 @@ export function durationOption(flag: string): (text: string) => number {
     if (!(ns > 0)) throw invalid(flag, text, "a time above 0, e.g. 1s, 250ms or 10us", "bad-time");
     return ns;
   };
+}
+
+/** An option that takes a time, with its default as one would type it. */
+export function timeOption(flags: string, description: string, defaultNs: number): Option {
+  const option = new Option(flags, description).default(defaultNs, typed(defaultNs));
+  return option.argParser(durationOption(option.long ?? flags));
+}
+
+/** A duration as it is typed: 10s, 250ms. */
+export function typed(ns: number): string {
+  return formatDuration(ns).replace(" ", "").replace("µ", "u");
 }
 
 function parse(flag: string, text: string): number {

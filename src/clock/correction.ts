@@ -7,6 +7,8 @@
  *   deskew    a detected skew, anchored so that nothing is subtracted at the first packet; a recognised
  *             offset (TAI, GPS, zone); with both directions captured, the middle of the bounds of the offset,
  *             where 0 is outside them.
+ *   detrend   deskew, and the trend of the smallest delay where only one direction shows it: right where the load was even, and wrong by
+ *             the trend of the queues where it was not.
  *   relative  deskew, then the smallest remaining difference: delays above the minimum. Never wrong by an
  *             offset, and right for variation and queueing; says nothing of the constant part. A few stray
  *             packets that lie below the minimum of the rest for no clock's reason (false matches) stay
@@ -17,7 +19,7 @@
 import { formatDuration } from "../base/time.ts";
 import type { ClockVerdict } from "./verdict.ts";
 
-export const CORRECTION_MODES = ["asis", "deskew", "relative"] as const;
+export const CORRECTION_MODES = ["asis", "deskew", "detrend", "relative"] as const;
 export type CorrectionMode = (typeof CORRECTION_MODES)[number];
 
 export interface Correction {
@@ -41,12 +43,12 @@ export function correction(
     return { offsetNs: 0, slope: 0, pivotNs: originNs, reverseNs: 0, describe: "delays as stamped" };
   const parts: string[] = [];
   // The skew is per ns of BEFORE's clock; AFTER's runs 1 + skew times as fast.
-  const perBefore = skew?.detected ? skew.ppm / 1e6 : 0;
+  const perBefore = removableSkew(verdict, mode) / 1e6;
   const slope = perBefore / (1 + perBefore);
   const pivotNs = originNs + floor.levelNs;
-  if (skew?.detected) parts.push(`a skew of ${Number(skew.ppm.toPrecision(4))} ppm`);
+  if (perBefore !== 0 && skew) parts.push(`a skew of ${Number(skew.ppm.toPrecision(4))} ppm`);
   const offsetNs = removableOffset(verdict, options.symmetric === true);
-  if (mode === "deskew") {
+  if (mode !== "relative") {
     if (offsetNs !== 0) parts.push(`an offset of ${formatDuration(offsetNs)} (${offset.kind})`);
     const describe = parts.length === 0 ? "nothing to correct" : `${parts.join(" and ")} removed`;
     return { offsetNs, slope, pivotNs, reverseNs: 0, describe };
@@ -62,6 +64,12 @@ function reverseFloor({ offset, mode }: ClockVerdict): number {
   return offset.highNs - offset.lowNs;
 }
 
+/** In ppm. */
+function removableSkew({ skew }: ClockVerdict, mode: CorrectionMode): number {
+  if (!skew || mode === "asis") return 0;
+  return skew.detected || (mode === "detrend" && skew.reason === "one-direction-only") ? skew.ppm : 0;
+}
+
 function removableOffset({ offset, mode }: ClockVerdict, symmetric: boolean): number {
   if (offset.kind === "tai-utc" || offset.kind === "time-zone") return offset.estimateNs;
   if (mode !== "two-way" || offset.kind === "unknown") return 0;
@@ -71,12 +79,14 @@ function removableOffset({ offset, mode }: ClockVerdict, symmetric: boolean): nu
 export interface ClockUncertainty {
   /** Sum of the known parts: a delay may be wrong by this much, either way, by the clocks alone. */
   totalNs: number;
-  /** The steps of both stamps, 1 ns each where unknown. */
+  /** The steps of both timestamps, 1 ns each where unknown. */
   resolutionNs: number;
   /** What is left of the skew, over the whole capture; null where no skew could be estimated. */
   skewNs: number | null;
-  /** Half the width of the bounds of the offset; null: not bounded (one direction). 0 for relative delays. */
+  /** How far the offset that is left may be from 0; null: not bounded (one direction). 0 for relative delays. */
   offsetNs: number | null;
+  /** Steps that may be a clock's, which no correction removes. */
+  stepsNs: number;
 }
 
 /**
@@ -84,11 +94,11 @@ export interface ClockUncertainty {
  * is not assumed.
  */
 export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): ClockUncertainty {
-  const { skew, offset } = verdict;
+  const { skew, offset, steps } = verdict;
   const resolutionNs = (verdict.resolutionNs.before ?? 1) + (verdict.resolutionNs.after ?? 1);
   let skewNs: number | null = null;
   if (skew) {
-    const removed = mode === "asis" || !skew.detected ? 0 : skew.ppm;
+    const removed = removableSkew(verdict, mode);
     const worstPpm = Math.min(
       500,
       Math.max(Math.abs(skew.lowPpm - removed), Math.abs(skew.highPpm - removed)),
@@ -97,6 +107,11 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
   }
   let offsetNs: number | null = null;
   if (mode === "relative") offsetNs = 0;
-  else if (offset.lowNs !== null && offset.highNs !== null) offsetNs = (offset.highNs - offset.lowNs) / 2;
-  return { totalNs: resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0), resolutionNs, skewNs, offsetNs };
+  else if (offset.lowNs !== null && offset.highNs !== null) {
+    const removed = mode === "asis" ? 0 : removableOffset(verdict, false);
+    offsetNs = Math.max(Math.abs(offset.lowNs - removed), Math.abs(offset.highNs - removed));
+  }
+  const stepsNs = steps.reduce((sum, s) => sum + (s.kind === "delay" ? 0 : Math.abs(s.sizeNs)), 0);
+  const totalNs = resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0) + stepsNs;
+  return { totalNs, resolutionNs, skewNs, offsetNs, stepsNs };
 }

@@ -3,8 +3,8 @@
  * pieces between them, then the offset of what remains, then how far to trust it. Nothing is refused here: a
  * verdict stands beside the numbers, also when there was nothing to judge.
  */
-import type { EnvelopePoints } from "./envelope.ts";
-import { blockMinima, type Envelope } from "./envelope.ts";
+import type { CorrectionMode } from "./correction.ts";
+import { blockMinima, type Envelope, type EnvelopePoints } from "./envelope.ts";
 import type { ClockObserver } from "./observer.ts";
 import { judgeOffset, LONGEST_DELAY_NS, type OffsetVerdict, recogniseOffset } from "./offset.ts";
 import { quantile } from "./quantile.ts";
@@ -18,13 +18,18 @@ import { judgeTrust } from "./trust.ts";
 import type { ClockVerdict, SkewVerdict, StepVerdict } from "./verdict.ts";
 
 const BLOCKS = 64;
-/** Up to this share of the blocks may hold a negative minimum before it is taken for the clocks' doing. */
+/** Up to this share of the blocks may hold a negative minimum that is not the clocks' doing, if it lies this many times the others' spread below them. */
 const OUTLIER_BLOCKS = 0.1;
+const FAR_OFF = 2;
 /** Packets below which the shape of their differences says nothing. */
 const MIN_FOR_SHAPE = 50;
 
 export interface DiagnoseInput {
   observer: ClockObserver;
+  /** What is done about the clocks (default: nothing): how far the delays can be trusted depends on it. */
+  mode?: CorrectionMode;
+  /** One clock has stamped both captures. */
+  oneClock?: boolean;
   /** Of all packets of each capture, in the time base of the pairs. */
   /** What is known of the time stamps of either capture (a TimestampQuality). */
   before?: { report(): TimestampReport };
@@ -50,7 +55,10 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     back,
     steps.filter((s) => s.kind !== "delay").map((s) => s.atNs),
   );
-  const found = combineDirections(estimateSkew(pieces, quantumNs), estimateSkew(backPieces, quantumNs));
+  const found = claimed(
+    combineDirections(estimateSkew(pieces, quantumNs), estimateSkew(backPieces, quantumNs)),
+    reverse.packets > 0,
+  );
   const slope = found?.detected ? found.slope : 0;
   const originNs = Math.min(forward.firstNs, reverse.firstNs);
   const lastNs = Math.max(forward.lastNs, reverse.lastNs);
@@ -64,6 +72,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     levelOf(cut(points, fromNs, toNs), slope, originNs),
     levelOf(cut(back, fromNs, toNs), -slope, originNs),
     quantumNs,
+    input.oneClock === true,
   );
   const withinResolution = forward.packets > 0 && forward.minNs < 0 && forward.minNs >= -quantumNs;
   const verdict: ClockVerdict = {
@@ -80,7 +89,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       floorNs === null || levelNs === null
         ? null
         : { asIsNs: forward.minNs, deskewedNs: slope === 0 ? forward.minNs : floorNs, levelNs },
-    swapped: looksSwapped(forward, reverse),
+    swapped: steps.length === 0 && looksSwapped(forward, reverse),
     offset,
     skew: found && skewVerdict(found),
     noSkewReason: found ? null : noSkewReason(forward, points),
@@ -96,7 +105,8 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     trust: "good",
     lines: [],
   };
-  verdict.trust = judgeTrust(verdict, typicalNs(points, slope, originNs, offset), quantumNs);
+  const typical = typicalNs(points, slope, originNs, offset);
+  verdict.trust = judgeTrust(verdict, typical, quantumNs, input.mode ?? "asis");
   verdict.lines = sentences(verdict, forward.ignored + reverse.ignored);
   return verdict;
 }
@@ -152,19 +162,24 @@ function longestPart(firstNs: number, lastNs: number, steps: readonly StepVerdic
 }
 
 /**
- * The floor that the offset is judged by: the lowest difference, unless only a few stray blocks lie below
- * zero, or below a recognised offset; those are false matches or stamps out of order and say nothing of the
- * clocks.
+ * The floor that the offset is judged by: the lowest difference, unless a few blocks lie far below zero, or below a recognised offset, and far
+ * from all others. Those are false matches or timestamps out of order and say nothing of the clocks. What lies below zero and next to the rest
+ * does: no delay is negative.
  */
 function levelOf(points: EnvelopePoints, slope: number, originNs: number): number | null {
   const floor = lowest(points, slope, originNs);
   if (floor === null || (floor >= 0 && floor <= LONGEST_DELAY_NS) || recogniseOffset(floor)) return floor;
   const minima = blockMinima(points, BLOCKS, slope);
-  const levels = minima.valueNs.map((v, i) => v - slope * (minima.timeNs[i]! - originNs));
+  const levels = minima.valueNs.map((v, i) => v - slope * (minima.timeNs[i]! - originNs)).sort();
   const zero = recogniseOffset(quantile(levels, 0.5))?.offsetNs ?? 0;
-  const outliers = levels.filter((v) => v < zero).length;
-  if (outliers > OUTLIER_BLOCKS * levels.length) return floor;
-  return levels.reduce((low, v) => (v >= zero && v < low ? v : low), Number.POSITIVE_INFINITY);
+  const below = levels.filter((v) => v < zero);
+  const rest = levels.subarray(below.length);
+  const [first] = rest;
+  const last = below.at(-1);
+  if (first === undefined || last === undefined || below.length > OUTLIER_BLOCKS * levels.length)
+    return floor;
+  const spread = quantile(rest, 0.5) - first;
+  return first - last > FAR_OFF * spread ? first : floor;
 }
 
 /**
@@ -179,7 +194,25 @@ function looksSwapped(forward: Envelope, reverse: Envelope): boolean {
   );
 }
 
-function offsetOf(forward: number | null, negatedReverse: number | null, quantumNs: number): OffsetVerdict {
+/**
+ * In one direction a load that rises or falls evenly looks exactly like a skew: none is claimed unless no queue holds as much as the
+ * trend adds up to.
+ */
+function claimed(found: SkewEstimate | null, twoWay: boolean): SkewEstimate | null {
+  if (!found?.detected || twoWay || Math.abs(found.slope) * found.spanNs > LONGEST_DELAY_NS) return found;
+  return { ...found, detected: false, reason: "one-direction-only" };
+}
+
+function offsetOf(
+  forward: number | null,
+  negatedReverse: number | null,
+  quantumNs: number,
+  oneClock: boolean,
+): OffsetVerdict {
+  if (oneClock && forward !== null) {
+    const explanation = "one clock has stamped both captures";
+    return { kind: "none", estimateNs: 0, lowNs: 0, highNs: 0, explanation };
+  }
   if (forward === null) {
     return {
       kind: "unknown",

@@ -21,9 +21,9 @@ test.each([
 });
 
 test.each([
-  [5e6, "none"],
-  [1.9 * S, "none"],
-  [-1, "none"], // within the resolution
+  [5e6, "not-measurable"],
+  [1.9 * S, "not-measurable"],
+  [-1, "not-measurable"], // within the resolution
   [-5000, "constant"],
   [-1.2 * S, "constant"],
   [42 * S, "unknown"],

@@ -9,9 +9,10 @@
  * against GPS (19 s), local time against UTC (multiples of a quarter of an hour), and sums of a zone and one
  * of those. Recognised only where what remains is a delay. A clock that is plainly wrong, by up to a minute,
  * is taken for a scale in 3 % of cases; one that is wrong by up to a day for a zone in 0.4 %.
- * One direction cannot see an offset smaller than the smallest delay; it is then "none" with no lower bound.
+ * One direction cannot show an offset that leaves every delay plausible: it is then "not-measurable", with no lower bound. "none" is said
+ * where both directions agree with equal clocks, or where one clock has stamped both captures.
  */
-export type OffsetKind = "none" | "tai-utc" | "time-zone" | "constant" | "unknown";
+export type OffsetKind = "none" | "not-measurable" | "tai-utc" | "time-zone" | "constant" | "unknown";
 
 export interface OffsetVerdict {
   kind: OffsetKind;
@@ -88,10 +89,10 @@ export function judgeOffset(forwardNs: number, reverseNs: number | null, quantum
   const bounds = { lowNs: null, highNs: forwardNs };
   if (forwardNs >= -quantumNs && forwardNs <= LONGEST_DELAY_NS) {
     return {
-      kind: "none",
+      kind: "not-measurable",
       estimateNs: 0,
       ...bounds,
-      explanation: "no offset shows; one direction cannot see an offset smaller than the smallest delay",
+      explanation: "not measurable from one direction: delays include it",
     };
   }
   const known = recogniseOffset(forwardNs);

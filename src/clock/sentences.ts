@@ -37,8 +37,10 @@ function offsetLines({ offset, mode, floor, swapped }: ClockVerdict): string[] {
       : ` (between ${formatDuration(offset.lowNs)} and ${formatDuration(offset.highNs)})`;
   switch (offset.kind) {
     case "none":
-      if (mode === "one-way") return [];
+      if (mode === "one-way") return [`Clock offset: none; ${offset.explanation}.`];
       return [`Clock offset: none shows; ${offset.explanation}${bounds}.`];
+    case "not-measurable":
+      return [`Clock offset: ${offset.explanation}. Capture both directions to bound it.`];
     case "tai-utc":
     case "time-zone": {
       const rest = (floor?.levelNs ?? 0) - offset.estimateNs;
@@ -85,7 +87,8 @@ function stepLines({ steps, originNs }: ClockVerdict): string[] {
 }
 
 function negativeLines({ negative, offset, skew, floor }: ClockVerdict): string[] {
-  if (negative.count === 0 || negative.minNs === null || offset.kind !== "none") return [];
+  const shown = offset.kind !== "none" && offset.kind !== "not-measurable";
+  if (negative.count === 0 || negative.minNs === null || shown) return [];
   const what = `${negative.count} packets (${percent(negative.share)}) seem to arrive before they were sent, by up to ${formatDuration(-negative.minNs)}`;
   if (negative.withinResolution) return [`${what}: that is within the resolution of the stamps.`];
   if (skew?.detected && (floor?.deskewedNs ?? -1) >= 0) return [`${what}: the skew explains it.`];
@@ -123,18 +126,26 @@ function skewLines(verdict: ClockVerdict): string[] {
     case "interval-holds-zero":
       if (bound > CLOCK_PPM) {
         return [
-          "Clock skew: cannot be told; queueing varies more than any clock drifts. Capture for longer to tell.",
+          "Clock skew: not measurable; queueing varies more than any clock drifts. Capture for longer.",
         ];
       }
-      return [`Clock skew: none detectable, below ${ppm(bound, bound)} ppm (95 %). Nothing to correct.`];
+      return [
+        `Clock skew: none detectable, below ${ppm(bound, bound)} ppm (95 %), which is ${formatDuration((bound * skew.spanNs) / 1e6)} over the capture.`,
+      ];
     case "steeper-than-clocks":
       return [
         `The smallest delay changes by ${formatDuration(driftNs)} over the capture, steeper than clocks drift: ` +
           "queueing. Nothing to correct.",
       ];
     case "one-direction-only":
+      if (verdict.mode === "two-way") {
+        return [
+          `A trend of ${ppm(skew.ppm, digits)} ppm (95 %: ${interval}) shows in one direction only: load may explain it. Not corrected.`,
+        ];
+      }
       return [
-        `A trend of ${ppm(skew.ppm, digits)} ppm (95 %: ${interval}) shows in one direction only: load may explain it. Not corrected.`,
+        `The smallest delay ${skew.ppm > 0 ? "rises" : "falls"} by ${ppm(Math.abs(skew.ppm), digits)} ppm (95 %: ${interval}), ${formatDuration(driftNs)} over the capture: ` +
+          "clock skew or load, which one direction cannot tell apart. Not corrected; the detrend correction removes it, for where the load was even.",
       ];
     case "step-fits-better":
       return [

@@ -27,8 +27,72 @@ const GAP = 3;
 const ALIKE = 6;
 /** A separation this large needs no likeness. */
 const PLAIN = 30;
+/** Points that the test at the ends needs in all, and outside the step. */
+const LEAST_POINTS = 64;
+const LEAST_OUTSIDE = 3;
+/** Times the spread of the block minima that an end must lie off. */
+const END_GAP = 3;
 
 export function findShifts(points: EnvelopePoints, quantumNs: number): LevelShift[] {
+  const inner = innerShifts(points, quantumNs);
+  const [first, last] = [
+    inner[0]?.atNs ?? Number.POSITIVE_INFINITY,
+    inner.at(-1)?.atNs ?? Number.NEGATIVE_INFINITY,
+  ];
+  const atStart = endShift(cut(points, Number.NEGATIVE_INFINITY, first), quantumNs, "start");
+  const atEnd = endShift(cut(points, last, Number.POSITIVE_INFINITY), quantumNs, "end");
+  return [...(atStart ? [atStart] : []), ...inner, ...(atEnd ? [atEnd] : [])];
+}
+
+/**
+ * A step with too few blocks on its outer side for the test above: nearer to an end than REACH blocks. The whole outer side must lie above
+ * everything else, or below the floor of all else, by more than the block minima of the rest vary.
+ */
+function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end"): LevelShift | null {
+  const zone = Math.ceil((points.length * REACH) / BLOCKS) + 1;
+  if (points.length < LEAST_POINTS) return null;
+  const { slope } = detrended(points);
+  const values = points.valueNs.map((v, i) => v - slope * points.timeNs[i]!);
+  if (end === "start") values.reverse();
+  const inside = values.subarray(0, values.length - zone);
+  const highest = quantile(inside, 1);
+  const candidates: { at: number; gap: number; sizeNs: number }[] = [];
+  for (let at = inside.length; at <= values.length - LEAST_OUTSIDE; at++) {
+    const outside = values.subarray(at);
+    // Held against runs of as many moments: the minimum of few lies higher than that of many.
+    const minima = minimaOf(inside, outside.length);
+    const [low, high] = [quantile(minima, 0), quantile(minima, 1)];
+    const lowest = quantile(outside, 0);
+    // Below: nearly every moment is below the floor. Above: every moment is above all that queues have made of the others.
+    const below = low - quantile(outside, 0.9);
+    const above = lowest - highest;
+    const gap = Math.max(below, above);
+    if (gap > END_GAP * (high - low + quantumNs))
+      candidates.push({ at, gap, sizeNs: lowest - (above > below ? quantile(minima, 0.5) : low) });
+  }
+  // Moments before the step that happen to lie high make it look smaller.
+  const largest = candidates.reduce((max, c) => Math.max(max, c.gap), 0);
+  const best = candidates.find((c) => c.gap >= largest / 2);
+  if (!best) return null;
+  // The moment itself: where the values cross the middle of the step for good, or for the first time where it goes down.
+  const middle = quantile(inside, best.sizeNs > 0 ? 1 : 0) + best.sizeNs / 2;
+  let at = inside.length;
+  if (best.sizeNs < 0) while (at < values.length && values[at]! >= middle) at++;
+  else at = values.findLastIndex((v) => v < middle) + 1;
+  const place = end === "end" ? at : values.length - at;
+  const sizeNs = end === "end" ? best.sizeNs : -best.sizeNs;
+  return { atNs: points.timeNs[Math.min(place, points.length - 1)]!, sizeNs };
+}
+
+/** The lowest of each run of `size` values. */
+function minimaOf(values: Float64Array, size: number): Float64Array {
+  const out = new Float64Array(Math.floor(values.length / size));
+  for (let i = 0; i < out.length; i++)
+    out[i] = values.subarray(i * size, (i + 1) * size).reduce((a, b) => Math.min(a, b));
+  return out;
+}
+
+function innerShifts(points: EnvelopePoints, quantumNs: number): LevelShift[] {
   const minima = detrended(points);
   const candidates: { at: number; sizeNs: number; score: number }[] = [];
   for (let at = REACH; at + REACH <= minima.length; at++) {

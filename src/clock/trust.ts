@@ -1,4 +1,6 @@
 /** How far the delays may be trusted: the worst of all findings. The levels are defined in verdict.ts. */
+import { type CorrectionMode, clockUncertainty } from "./correction.ts";
+import { LONGEST_DELAY_NS } from "./offset.ts";
 import type { ClockVerdict, Trust } from "./verdict.ts";
 
 const LEVELS: readonly Trust[] = ["good", "usable", "doubtful", "unusable"];
@@ -12,16 +14,27 @@ const MANY_BACKWARD = 0.001;
 /** A drift over the whole capture below this share of the typical delay may stay. */
 const SMALL_DRIFT = 0.01;
 const BATCHED_SHARE = 0.01;
+/** A drift that cannot be excluded and is below this share of the typical delay does not matter. */
+const UNCERTAIN_USABLE = 0.25;
 
-/** `typicalNs`: median of the envelope; `quantumNs`: the two timestamps' steps together. */
-export function judgeTrust(verdict: ClockVerdict, typicalNs: number | null, quantumNs: number): Trust {
+/**
+ * Of the delays as they are reported, with the correction of `mode` applied. `typicalNs`: median of the envelope without offset and drift;
+ * `quantumNs`: the two timestamps' steps together.
+ */
+export function judgeTrust(
+  verdict: ClockVerdict,
+  typicalNs: number | null,
+  quantumNs: number,
+  mode: CorrectionMode,
+): Trust {
   if (typicalNs === null) return "unusable";
   const typical = Math.abs(typicalNs);
   return [
     byResolution(quantumNs, typical),
-    byOffset(verdict),
+    byOffset(verdict, mode, typical),
     byNegativeDelays(verdict, quantumNs),
-    byDrift(verdict, typical),
+    byDrift(verdict, mode, typical),
+    byUncertainty(verdict, mode, typical),
     byTimestamps(verdict, "before", typical),
     byTimestamps(verdict, "after", typical),
   ].reduce(worst);
@@ -33,34 +46,57 @@ function byResolution(quantumNs: number, typical: number): Trust {
   return quantumNs > COARSE_USABLE * typical ? "usable" : "good";
 }
 
-function byOffset({ offset, mode, swapped }: ClockVerdict): Trust {
-  const twoWay = mode === "two-way";
+function byOffset(
+  { offset, mode: ways, swapped }: ClockVerdict,
+  mode: CorrectionMode,
+  typical: number,
+): Trust {
+  const twoWay = ways === "two-way";
   const order: Trust = swapped ? "doubtful" : "good";
   switch (offset.kind) {
     case "unknown":
-      return worst(order, twoWay ? "unusable" : "doubtful");
+      return worst(order, twoWay ? "unusable" : mode === "relative" ? "usable" : "doubtful");
     case "constant":
-      return worst(order, twoWay ? "usable" : "doubtful");
+      if (!twoWay) return worst(order, mode === "relative" ? "usable" : "doubtful");
+      return worst(order, mode === "asis" ? leftIn(offset.estimateNs, typical) : "usable");
     case "tai-utc":
     case "time-zone":
+      return worst(order, mode === "asis" ? leftIn(offset.estimateNs, typical) : "usable");
+    case "not-measurable":
       return worst(order, "usable");
     case "none":
       return order;
   }
 }
 
+/** An offset that is known and still in the delays. */
+function leftIn(offsetNs: number, typical: number): Trust {
+  const size = Math.abs(offsetNs);
+  if (size > LONGEST_DELAY_NS) return "unusable";
+  return size > typical ? "doubtful" : "usable";
+}
+
 function byNegativeDelays({ negative, offset, skew, floor }: ClockVerdict, quantumNs: number): Trust {
-  if (negative.count === 0 || negative.withinResolution || offset.kind !== "none") return "good";
+  const shown = offset.kind !== "none" && offset.kind !== "not-measurable";
+  if (negative.count === 0 || negative.withinResolution || shown) return "good";
   const explained = skew?.detected && floor !== null && floor.deskewedNs >= -quantumNs;
   return negative.share >= MANY_NEGATIVE && !explained ? "doubtful" : "usable";
 }
 
-function byDrift({ skew, drift, steps }: ClockVerdict, typical: number): Trust {
+function byDrift({ skew, drift, steps }: ClockVerdict, mode: CorrectionMode, typical: number): Trust {
   if (drift.constant === false || steps.some((s) => s.kind !== "delay")) return "doubtful";
   if (!skew) return "good";
   if (skew.reason === "step-fits-better" || skew.reason === "directions-disagree") return "doubtful";
   const driftNs = (Math.abs(skew.ppm) * skew.spanNs) / 1e6;
-  return skew.detected && driftNs > SMALL_DRIFT * typical ? "usable" : "good";
+  if (!skew.detected || driftNs <= SMALL_DRIFT * typical) return "good";
+  return mode === "asis" && driftNs > typical ? "doubtful" : "usable";
+}
+
+/** What the clocks may have drifted apart, seen or not, against the delays. */
+function byUncertainty(verdict: ClockVerdict, mode: CorrectionMode, typical: number): Trust {
+  const { skewNs } = clockUncertainty(verdict, mode);
+  if (skewNs === null || skewNs <= UNCERTAIN_USABLE * typical) return "good";
+  return skewNs > typical ? "doubtful" : "usable";
 }
 
 function byTimestamps(

@@ -181,9 +181,9 @@ export class Collector {
     return { kind: "estimate", segment, estimator, estimate, flows, listed: listed !== null };
   }
 
-  /** The sender has seen every packet; also where this estimator keeps nothing there. */
+  /** The sender has seen every packet. Where this estimator keeps nothing there, the receiver's list tells what it has counted, and the sender's is better than none. */
   #listed({ segment, lists }: Lane, pair: RecordPair<RecordHandle>, like: EpochRecord): KnownFlows | null {
     const { senders, receivers } = pair;
-    return lists.of(senders, like) ?? lists.of(receivers, like, segment.from) ?? lists.of(receivers, like);
+    return lists.of(senders, like) ?? lists.of(receivers, like) ?? lists.of(receivers, like, segment.from);
   }
 }

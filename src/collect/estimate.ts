@@ -134,6 +134,7 @@ export function estimatePair(
       flows: question.flows,
       confidence: question.confidence,
       epochNs: Number(endNs - startNs),
+      cutInFlight: mode === "aligned",
     });
     checkAnswer(told, question.flows);
     const ends = [sender, receiver].filter((e) => e !== null);

@@ -6,7 +6,9 @@
  *   lost = S - R + max(0, L - (S - R) - sum over inner cuts of rate x |delay|)
  *
  * The delay is the apparent one: a clock's offset moves packets over the cut just the same. Where an estimator counts (its loss is sent - received)
- * and where epochs are cut by packets, this is the plain sum. An aligned epoch that received more than was sent in it has no loss of its own, but what it has too
+ * this is the plain sum. Where epochs are cut by packets, those that overtook a delimiter, or were overtaken by it, are missing on one side of the cut and appear
+ * on the other: as many of them as both neighbours can tell of were not lost. Behind the last aligned epoch of the sender its last packets still arrive: as far as the
+ * receiver counted packets there, what is missing in that epoch was not lost. An aligned epoch that received more than was sent in it has no loss of its own, but what it has too
  * many the one before has too few: it counts with them, or a queue that empties over a cut would pass for loss.
  */
 import type { CutMode } from "../epoch/record.ts";
@@ -17,6 +19,9 @@ interface Neighbour {
   lengthNs: number;
   received: number;
   meanNs: number | null;
+  /** Packets that are missing, and that appeared at the receiver only. */
+  lost: number;
+  appeared: number;
 }
 
 export class LossTotal {
@@ -24,11 +29,13 @@ export class LossTotal {
   #apart = 0;
   #inFlight = 0;
   #before: Neighbour | null = null;
+  /** Packets of aligned epochs that the receiver alone has, by their start. */
+  readonly #receiverOnly = new Map<bigint, number>();
 
   /** Epochs come in order of time. */
   add(segment: SegmentEstimate, epoch: { mode: CutMode; startNs: bigint; endNs: bigint }): void {
     const { sent, received, mean } = segment;
-    const follows = epoch.mode === "aligned" && this.#before?.endNs === epoch.startNs;
+    const follows = epoch.mode !== "control" && this.#before?.endNs === epoch.startNs;
     const tooMany = follows && sent !== null && received !== null && received > sent;
     const lost = segment.lost ?? (tooMany ? sent - received : null);
     if (lost === null) {
@@ -40,17 +47,33 @@ export class LossTotal {
     this.#apart += lost - (sent - received);
     const { startNs, endNs, mode } = epoch;
     const meanNs = isNoAnswer(mean) ? null : mean.valueNs;
-    const now = { endNs, lengthNs: Number(endNs - startNs), received, meanNs };
+    const apart = { lost: Math.max(0, lost), appeared: Math.max(0, lost - (sent - received)) };
+    const now = { endNs, lengthNs: Number(endNs - startNs), received, meanNs, ...apart };
     const before = this.#before;
-    if (before && before.endNs === startNs && mode === "aligned") this.#inFlight += inFlight(before, now);
+    if (before && before.endNs === startNs && mode !== "control")
+      this.#inFlight += mode === "aligned" ? inFlight(before, now) : overtaken(before, now);
     this.#before = now;
+  }
+
+  /** An aligned epoch that the receiver alone has. */
+  addReceiverOnly(startNs: bigint, packets: number): void {
+    this.#receiverOnly.set(startNs, packets);
   }
 
   get lost(): number | null {
     if (this.#lost === null) return null;
-    const lost = this.#lost - Math.min(Math.max(0, this.#apart), this.#inFlight);
+    const late = this.#before ? (this.#receiverOnly.get(this.#before.endNs) ?? 0) : 0;
+    const lost =
+      this.#lost -
+      Math.min(Math.max(0, this.#apart), this.#inFlight) -
+      Math.min(late, this.#before?.lost ?? 0);
     return lost < 0 ? null : lost;
   }
+}
+
+/** Packets that are missing in one of two neighbours and appear in the other. */
+function overtaken(a: Neighbour, b: Neighbour): number {
+  return Math.min(a.lost, b.appeared) + Math.min(b.lost, a.appeared);
 }
 
 /** Packets that one side of a cut counts before it and the other behind it. */

@@ -5,9 +5,12 @@
  */
 import type { Kernels } from "../base/kernels.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
-import { type Alignment, findAlignment } from "../clock/alignment.ts";
+import { type Alignment, type AlignmentPair, findAlignment } from "../clock/alignment.ts";
 
 const SAMPLE = 32_768;
+const MIN_PAIRS = 3;
+/** Packets of one digest that are looked at where hardly any is distinct. */
+const MAX_EQUALS = 8;
 
 /** Of AFTER's clock against BEFORE's, with the delay on the way; null where no offset stands out. */
 export async function sampleAlignment(
@@ -16,40 +19,54 @@ export async function sampleAlignment(
   capture: CaptureOptions,
   originNs: bigint,
 ): Promise<Alignment | null> {
-  const samples = [];
-  for (const path of [files.before, files.after]) {
-    const reader = await CaptureReader.open(kernels, path, capture);
-    let kept: { high: number; low: number; timeNs: number }[] = [];
-    let limit = 0x1_0000_0000;
-    while (await reader.next()) {
-      const { digest, timeNs, count } = reader.batch;
-      const shift = Number((reader.originNs ?? originNs) - originNs);
-      for (let i = 0; i < count; i++) {
-        const high = digest[2 * i + 1]!;
-        if (high < limit) kept.push({ high, low: digest[2 * i]!, timeNs: timeNs[i]! + shift });
-      }
-      while (kept.length > SAMPLE) {
-        limit /= 2;
-        kept = kept.filter((p) => p.high < limit);
-      }
+  const before = await sampleOf(kernels, files.before, capture, originNs);
+  const after = await sampleOf(kernels, files.after, capture, originNs);
+  // Distinct packets first: equal ones have as many partners as there are of them, most of them wrong.
+  const pairs = pairsOf(before, after, 1);
+  const enough = pairs.length >= MIN_PAIRS ? pairs : pairsOf(before, after, MAX_EQUALS);
+  return enough.length < MIN_PAIRS ? null : findAlignment(enough);
+}
+
+/** Times of each digest of the sample. */
+type Sample = Map<string, number[]>;
+
+async function sampleOf(
+  kernels: Kernels,
+  path: string,
+  capture: CaptureOptions,
+  originNs: bigint,
+): Promise<Sample> {
+  const reader = await CaptureReader.open(kernels, path, capture);
+  let kept: Sample = new Map();
+  let limit = 0x1_0000_0000;
+  while (await reader.next()) {
+    const { digest, timeNs, count } = reader.batch;
+    const shift = Number((reader.originNs ?? originNs) - originNs);
+    for (let i = 0; i < count; i++) {
+      const high = digest[2 * i + 1]!;
+      if (high >= limit) continue;
+      const name = `${high}:${digest[2 * i]!}`;
+      const times = kept.get(name);
+      if (!times) kept.set(name, [timeNs[i]! + shift]);
+      else if (times.length <= MAX_EQUALS) times.push(timeNs[i]! + shift);
     }
-    reader.close();
-    reader.free();
-    samples.push({ kept, limit });
+    while (kept.size > SAMPLE) {
+      limit /= 2;
+      kept = new Map([...kept].filter(([name]) => Number.parseInt(name, 10) < limit));
+    }
   }
-  const [a, b] = samples as [(typeof samples)[0], (typeof samples)[0]];
-  const byDigest = new Map<string, number[]>();
-  for (const p of a.kept) {
-    const name = `${p.high}:${p.low}`;
-    const list = byDigest.get(name);
-    if (list) list.push(p.timeNs);
-    else byDigest.set(name, [p.timeNs]);
+  reader.close();
+  reader.free();
+  return kept;
+}
+
+/** Packets with equal digests, of which there are up to `most` in either capture. */
+function pairsOf(before: Sample, after: Sample, most: number): AlignmentPair[] {
+  const pairs: AlignmentPair[] = [];
+  for (const [name, arrivals] of after) {
+    const sent = before.get(name) ?? [];
+    if (sent.length > most || arrivals.length > most) continue;
+    for (const afterNs of arrivals) for (const beforeNs of sent) pairs.push({ beforeNs, afterNs });
   }
-  const pairs = [];
-  for (const p of b.kept) {
-    for (const beforeNs of (byDigest.get(`${p.high}:${p.low}`) ?? []).slice(0, 8))
-      pairs.push({ beforeNs, afterNs: p.timeNs });
-  }
-  if (pairs.length < 3) return null;
-  return findAlignment(pairs);
+  return pairs;
 }

@@ -4,6 +4,7 @@ import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import { type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
+import type { TotalResult } from "../match/matcher.ts";
 import { judgeDirection } from "./direction.ts";
 import { type FlowChoice, MatchedFlows } from "./flows.ts";
 import { groupFlows } from "./grouped-flows.ts";
@@ -36,7 +37,7 @@ export function buildReport(input: BuildInput): {
   view: (flows: FlowChoice) => ReportView;
   packets: PacketTable | null;
 } {
-  const { result, directions, verdict, mode, key, flowKey } = input;
+  const { result, directions, key, flowKey } = input;
   const { matcher } = result;
   const { twoWay } = directions;
   if (twoWay) matcher.orientUnmatched();
@@ -59,7 +60,6 @@ export function buildReport(input: BuildInput): {
     head: forward.real.headBefore ? 0 : headBefore,
     tail: forward.real.tailBefore ? 0 : tailBefore,
   });
-  const applied = correction(verdict, mode);
   const head = {
     format: "hoptime.compare/1" as const,
     hoptime: VERSION,
@@ -69,27 +69,7 @@ export function buildReport(input: BuildInput): {
     segment: { ...forward.report, captureLoss: captureLoss(result.before, result.after) },
     reverse: reverse && { ...reverse.report, captureLoss: captureLoss(result.after, result.before) },
   };
-  const rest = {
-    clock: {
-      ...verdict,
-      mode,
-      ways: verdict.mode,
-      applied: applied.describe,
-      uncertainty: clockUncertainty(verdict, mode),
-    },
-    direction: judgeDirection(total, forward.report, verdict, reverse !== null),
-    notes: [
-      ...input.notes,
-      ...observations({
-        result,
-        windowNs: input.windowNs,
-        directions,
-        segment: forward.report,
-        clock: { applied, verdict },
-        found: input.notes,
-      }),
-    ],
-  };
+  const rest = judgements(input, total, forward.report, reverse !== null);
   const nat = input.options["nat"] ? { translations: translations(matcher, flowKey) } : {};
   const view = (choice: FlowChoice): ReportView => ({
     ...head,
@@ -120,6 +100,28 @@ export function buildReport(input: BuildInput): {
       alignNs: plan.alignNs,
     });
   return { view, packets };
+}
+
+/** What the numbers are worth. */
+function judgements(
+  { result, windowNs, directions, verdict, mode, notes }: BuildInput,
+  total: TotalResult,
+  segment: SegmentReport,
+  twoWay: boolean,
+): Pick<ReportView, "clock" | "direction" | "notes"> {
+  const applied = correction(verdict, mode);
+  const clock = { applied, verdict };
+  return {
+    clock: {
+      ...verdict,
+      mode,
+      ways: verdict.mode,
+      applied: applied.describe,
+      uncertainty: clockUncertainty(verdict, mode),
+    },
+    direction: judgeDirection(total, segment, verdict, twoWay),
+    notes: [...notes, ...observations({ result, windowNs, directions, segment, clock, found: notes })],
+  };
 }
 
 /** What the capturing sides say they dropped: at the far end it looks like loss, at the near end like packets that appear. */

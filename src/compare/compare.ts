@@ -180,7 +180,7 @@ async function compareWith(options: CompareOptions, thread: FeedThread | null): 
       plan = { ...plan, extent: { kind: "look-ahead", rows: LOOK_AHEAD } };
       continue;
     }
-    const evidence = evidenceOf(result, plan);
+    const evidence = evidenceOf(run, result, plan);
     let decision = nextPlan(plan, evidence, run.wishes);
     if (decision.kind === "sample-alignment") {
       evidence.alignment = { kind: "sampled", found: await sampleOf(run, plan, result) };
@@ -216,7 +216,9 @@ class Trial {
   }
 }
 
-function evidenceOf(result: PassResult, plan: PassPlan): PassEvidence {
+function evidenceOf({ options, wishes }: Run, result: PassResult, plan: PassPlan): PassEvidence {
+  // Two interfaces of one file.
+  const oneClock = fileOf(options.before) === fileOf(options.after);
   let verdict: ClockVerdict | null = null;
   return {
     before: result.before,
@@ -227,7 +229,7 @@ function evidenceOf(result: PassResult, plan: PassPlan): PassEvidence {
     limited: result.limited,
     alignment: { kind: "not-sampled" },
     verdict: () => {
-      verdict ??= diagnose({ observer: result.observer, ...result.quality });
+      verdict ??= diagnose({ observer: result.observer, ...result.quality, mode: wishes.mode, oneClock });
       return verdict;
     },
   };

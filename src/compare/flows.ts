@@ -2,12 +2,16 @@
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { communityId } from "../capture/flow/flow-text.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
+import { MEASURES, type Measure, type MeasureName } from "./columns.ts";
 import { flowLatency } from "./latency.ts";
 import { translatedKey } from "./nat.ts";
 import type { FlowReport, FlowRows } from "./report.ts";
 import { noMatchReason, settle, type Way } from "./segment.ts";
 
-export type FlowOrder = "packets" | "mean" | "p99" | "max" | "lost" | "bytes";
+export type FlowOrder = MeasureName;
+/** Those that the records are ordered by without reading each of them. */
+const QUICK = ["packets", "mean", "max", "lost", "bytes"] as const;
+type QuickOrder = (typeof QUICK)[number];
 
 /** Which flows, and in which order. */
 export type FlowChoice = "all" | { top: number; sort: FlowOrder };
@@ -18,9 +22,9 @@ export class MatchedFlows implements FlowRows {
   readonly #make: (id: number) => FlowReport;
 
   constructor(matcher: ExactMatcher, way: Way, twoWay: boolean, key: FlowKeySpec, choice: FlowChoice) {
-    this.#ids = Uint32Array.from(choose(matcher, way, twoWay, choice));
     const named = key.isFiveTuple;
     this.#make = (id) => flowReport(id, way, key, named, matcher);
+    this.#ids = Uint32Array.from(choose(matcher, way, twoWay, choice, this.#make));
   }
 
   get length(): number {
@@ -34,10 +38,22 @@ export class MatchedFlows implements FlowRows {
 
 /** Numbers of all flows of one way, in order of appearance. */
 export function idsOfWay(matcher: ExactMatcher, way: Way, twoWay: boolean): Uint32Array {
-  return Uint32Array.from(choose(matcher, way, twoWay, "all")).sort();
+  return Uint32Array.from(choose(matcher, way, twoWay, "all", unsorted)).sort();
 }
 
-function choose(matcher: ExactMatcher, { way, real }: Way, twoWay: boolean, wanted: FlowChoice): number[] {
+/** All flows need no measure. */
+const unsorted = (): never => {
+  throw new Error("flows in order of appearance are not measured");
+};
+
+function choose(
+  matcher: ExactMatcher,
+  settings: Way,
+  twoWay: boolean,
+  wanted: FlowChoice,
+  make: (id: number) => FlowReport,
+): ArrayLike<number> {
+  const { way, real } = settings;
   const edgesLost = {
     headBefore: !real.headBefore,
     tailBefore: !real.tailBefore,
@@ -46,9 +62,16 @@ function choose(matcher: ExactMatcher, { way, real }: Way, twoWay: boolean, want
   };
   const [sort, top] =
     wanted === "all" ? ["packets" as const, Number.POSITIVE_INFINITY] : [wanted.sort, wanted.top];
-  const pick = (by: Exclude<FlowOrder, "p99">, maximum: number) =>
+  const pick = (by: QuickOrder, maximum: number) =>
     matcher.flows.choose({ way: way === "forward" ? 1 : 2, twoWay, by, edgesLost, top: maximum });
-  return sort === "p99" ? chooseByP99(matcher, (maximum) => pick("max", maximum), top) : pick(sort, top);
+  const quick = QUICK.find((by) => by === sort);
+  if (quick) return pick(quick, top);
+  if (sort === "p99") return chooseByP99(matcher, (maximum) => pick("max", maximum), top);
+  const { value }: Measure = MEASURES[sort];
+  const ids = pick("packets", Number.POSITIVE_INFINITY);
+  const values = Float64Array.from(ids, (id) => value(make(id)) ?? Number.NEGATIVE_INFINITY);
+  const order = Uint32Array.from(ids, (_, i) => i).sort((a, b) => values[b]! - values[a]! || a - b);
+  return order.subarray(0, Math.min(top, order.length)).map((i) => ids[i]!);
 }
 
 /** A flow's p99 is no longer than its longest delay: the flows with the longest are looked at, more and more, until no other can be among the first. */

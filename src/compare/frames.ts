@@ -24,56 +24,82 @@ export interface FrameQuestion {
 
 /** By packet looked for: its frame number from 1 on, or 0 where it was not found. */
 export async function findFrames(question: FrameQuestion): Promise<Uint32Array> {
-  const wanted = sortedBy(question.count, question.timeNs);
-  const rows = await readRows(question, (ns) => wanted.has(ns));
-  const frames = new Uint32Array(question.count);
-  const names = (i: number) => {
-    const { words, at } = question.words(i);
-    return keyName(words, at);
+  const { count, timeNs, words } = question;
+  // Those without a time were not seen in this capture.
+  const asked = Uint32Array.from({ length: count }, (_, i) => i).filter((i) => !Number.isNaN(timeNs(i)));
+  const times = Float64Array.from({ length: count }, (_, i) => timeNs(i));
+  asked.sort((a, b) => times[a]! - times[b]!);
+  const wanted = Float64Array.from(asked, (i) => times[i]!);
+  const rows = await readRows(question, wanted);
+  const frames = new Uint32Array(count);
+  const nameOf = (i: number) => {
+    const key = words(i);
+    return keyHash(key.words, key.at);
   };
-  for (const [timeNs, found] of rows) {
-    const asked = wanted.at(timeNs);
-    const left = [...found];
-    const rest: number[] = [];
-    for (const i of asked) {
-      const at = left.findIndex((row) => row.name === names(i));
-      if (at < 0) rest.push(i);
-      else frames[i] = left.splice(at, 1)[0]?.frame ?? 0;
-    }
-    // Rewritten on the way, its flow has another name here: it is what is left of that time.
-    for (const i of rest) frames[i] = left.shift()?.frame ?? 0;
+  for (let [a, r] = [0, 0]; a < asked.length && r < rows.length; ) {
+    const ns = wanted[a]!;
+    let [aEnd, rEnd] = [a, r];
+    while (aEnd < asked.length && wanted[aEnd] === ns) aEnd++;
+    while (rEnd < rows.length && (rows.times[rows.order[rEnd]!] ?? 0) < ns) rEnd++;
+    r = rEnd;
+    while (rEnd < rows.length && rows.times[rows.order[rEnd]!] === ns) rEnd++;
+    assign([...asked.subarray(a, aEnd)], [...rows.order.subarray(r, rEnd)], nameOf, rows, frames);
+    [a, r] = [aEnd, rEnd];
   }
   return frames;
 }
 
-interface FoundRow {
-  frame: number;
-  name: string;
+/** Packets and rows of one instant: by flow first, in order; a packet that was rewritten on the way has another flow here, and is what is left. */
+function assign(
+  packets: number[],
+  rows: number[],
+  nameOf: (i: number) => number,
+  { names, frames }: Rows,
+  out: Uint32Array,
+): void {
+  const rest: number[] = [];
+  for (const i of packets) {
+    const at = rows.findIndex((row) => names[row] === nameOf(i));
+    if (at < 0) rest.push(i);
+    else out[i] = frames[rows.splice(at, 1)[0]!] ?? 0;
+  }
+  for (const i of rest) {
+    const row = rows.shift();
+    if (row !== undefined) out[i] = frames[row] ?? 0;
+  }
+}
+
+/** Rows of the capture at the times looked for, and their order by time. */
+interface Rows {
+  length: number;
+  times: Float64Array;
+  frames: Uint32Array;
+  names: Uint32Array;
+  order: Uint32Array;
 }
 
 async function readRows(
   { path, filter, capture, key, originNs }: FrameQuestion,
-  isWanted: (ns: number) => boolean,
-): Promise<Map<number, FoundRow[]>> {
+  wanted: Float64Array,
+): Promise<Rows> {
   const kernels = new Kernels();
   const { file, point } = parseCapturePath(path);
-  const rows = new Map<number, FoundRow[]>();
   const compiled = filter === undefined ? undefined : compileFilter(filter, kernels);
   // All interfaces are read, so that frames are counted as in the file.
   const reader = await CaptureReader.open(kernels, file, { ...capture, key, filter: compiled, frames: true });
+  const [times, frames, names] = [new Growing(), new Growing(), new Growing()];
   try {
-    // The origin of one interface is not that of the whole file: times are compared since 1970.
     while (await reader.next()) {
       const { batch } = reader;
+      // The origin of one interface is not that of the whole file: times are compared as whole ns after the same instant.
       const shiftNs = Number((reader.originNs ?? 0n) - originNs);
       const { timeNs, frame, iface, count } = batch;
       for (let i = 0; i < count; i++) {
-        const ns = (timeNs[i] ?? 0) + shiftNs;
-        if (!isWanted(ns) || (point !== null && !reader.isInterface(iface[i] ?? 0, point))) continue;
-        const row = { frame: frame[i] ?? 0, name: rowName(batch, i) };
-        const same = rows.get(ns);
-        if (same) same.push(row);
-        else rows.set(ns, [row]);
+        const ns = timeNs[i]! + shiftNs;
+        if (!isAmong(wanted, ns) || (point !== null && !reader.isInterface(iface[i]!, point))) continue;
+        times.push(ns);
+        frames.push(frame[i]!);
+        names.push(rowHash(batch, i));
       }
     }
   } finally {
@@ -81,43 +107,63 @@ async function readRows(
     reader.free();
     compiled?.free();
   }
-  return rows;
-}
-
-/** A key's words as text to compare by; those that IPv4 does not use are left out. */
-function keyName(words: ArrayLike<number>, at: number): string {
-  const ipv6 = ((words[at + 1] ?? 0) & META_HIGH.ipv6) !== 0;
-  let name = "";
-  for (let w = 0; w < (ipv6 ? 10 : 4); w++) name += `${words[at + w]} `;
-  return name;
-}
-
-function rowName({ meta, addrA, addrB, addrC, addrD }: PacketBatch, row: number): string {
-  const words: number[] = [];
-  for (const column of [meta, addrA, addrB, addrC, addrD])
-    words.push(column[2 * row] ?? 0, column[2 * row + 1] ?? 0);
-  return keyName(words, 0);
-}
-
-/** Numbers by value: which there are, and which have one. */
-function sortedBy(count: number, value: (i: number) => number) {
-  const all = Uint32Array.from({ length: count }, (_, i) => i);
-  // Those without a value were not seen in this capture.
-  const order = all.filter((i) => !Number.isNaN(value(i))).sort((a, b) => value(a) - value(b));
-  const values = Float64Array.from(order, value);
-  const first = (ns: number) => {
-    let [low, high] = [0, order.length];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((values[middle] ?? 0) < ns) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  };
+  const length = times.length;
+  const at = times.values();
+  const order = Uint32Array.from({ length }, (_, i) => i).sort((a, b) => at[a]! - at[b]!);
   return {
-    has: (ns: number) => values[first(ns)] === ns,
-    *at(ns: number): Generator<number> {
-      for (let i = first(ns); values[i] === ns; i++) yield order[i] ?? 0;
-    },
+    length,
+    times: at,
+    frames: Uint32Array.from(frames.values()),
+    names: Uint32Array.from(names.values()),
+    order,
   };
+}
+
+class Growing {
+  #values = new Float64Array(4096);
+  length = 0;
+
+  push(value: number): void {
+    if (this.length === this.#values.length) {
+      const grown = new Float64Array(2 * this.length);
+      grown.set(this.#values);
+      this.#values = grown;
+    }
+    this.#values[this.length++] = value;
+  }
+
+  values(): Float64Array {
+    return this.#values.subarray(0, this.length);
+  }
+}
+
+function isAmong(sorted: Float64Array, value: number): boolean {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (sorted[middle]! < value) low = middle + 1;
+    else high = middle;
+  }
+  return sorted[low] === value;
+}
+
+/** A key's words as a number to tell flows of one instant apart by; words that IPv4 does not use are left out. */
+function keyHash(words: ArrayLike<number>, at: number): number {
+  const used = ((words[at + 1] ?? 0) & META_HIGH.ipv6) === 0 ? 4 : 10;
+  let hash = 0x811c_9dc5;
+  for (let w = 0; w < used; w++) hash = mix(hash, words[at + w] ?? 0);
+  return hash >>> 0;
+}
+
+function rowHash({ meta, addrA, addrB, addrC, addrD }: PacketBatch, row: number): number {
+  const ipv6 = (meta[2 * row + 1]! & META_HIGH.ipv6) !== 0;
+  let hash = 0x811c_9dc5;
+  for (const column of ipv6 ? [meta, addrA, addrB, addrC, addrD] : [meta, addrA])
+    hash = mix(mix(hash, column[2 * row]!), column[2 * row + 1]!);
+  return hash >>> 0;
+}
+
+function mix(hash: number, word: number): number {
+  const product = Math.imul(hash ^ word, 0x9e37_79b1);
+  return product ^ (product >>> 15);
 }

@@ -7,6 +7,7 @@ import { LogHistogram } from "../base/math/log-histogram.ts";
 import type { FlowKey, FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { DelaySums, FlowResult } from "../match/flow-results.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
+import { MEASURES, type Measure } from "./columns.ts";
 import { type FlowChoice, type FlowOrder, idsOfWay } from "./flows.ts";
 import { latencyOf, smallDelays } from "./latency.ts";
 import type { FlowReport, FlowRows } from "./report.ts";
@@ -115,22 +116,8 @@ function reportOf(group: Group, { way }: Way): FlowReport {
 }
 
 function order(reports: FlowReport[], by: FlowOrder): FlowReport[] {
-  const value = (flow: FlowReport): number => {
-    switch (by) {
-      case "packets":
-        return Math.max(flow.sent, flow.received);
-      case "bytes":
-        return flow.bytes;
-      case "lost":
-        return flow.lost;
-      case "mean":
-        return flow.latency?.meanNs ?? Number.NEGATIVE_INFINITY;
-      case "max":
-        return flow.latency?.maxNs ?? Number.NEGATIVE_INFINITY;
-      case "p99":
-        return flow.latency?.p99Ns ?? Number.NEGATIVE_INFINITY;
-    }
-  };
+  const measure: Measure = MEASURES[by];
+  const value = (flow: FlowReport) => measure.value(flow) ?? Number.NEGATIVE_INFINITY;
   const compare = (a: number, b: number) => (a === b ? 0 : b - a);
   return reports.sort((a, b) => compare(value(a), value(b)));
 }

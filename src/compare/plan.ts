@@ -209,8 +209,8 @@ export function matchedPlan(
   if (lateAnswers) return { kind: "again", plan: { ...plan, gatherWays: "to-the-end" }, why: "directions" };
   if (!sameWays(ways, plan.ways)) return { kind: "again", plan: { ...plan, ways }, why: "directions" };
   // Packets that arrive, by their timestamps, before they are sent: BEFORE must be read further ahead for their order to be seen.
-  const { minNs = 0, meanNs = 0 } = forward ?? {};
-  const earlyNs = -Math.min(0, minNs) + Math.min(0, plan.alignNs);
+  const { minNs = plan.alignNs, meanNs = plan.alignNs } = forward ?? {};
+  const earlyNs = -Math.min(0, minNs - plan.alignNs);
   // So far that reading ahead would take several windows of memory: the clocks are brought together instead.
   if (earlyNs > windowNs / SURE_LEAD && meanNs - plan.alignNs < -windowNs / (2 * SURE_LEAD)) {
     const shifted: Ways = ways.kind === "split" ? { kind: "split", atNs: ways.atNs + earlyNs } : ways;

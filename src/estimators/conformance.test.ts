@@ -13,7 +13,9 @@ import type { Scenario } from "../simulate/scenario.ts";
 import type {
   Estimator,
   EstimatorAnswer,
+  Interval,
   KnownFlows,
+  NoAnswer,
   ParameterValues,
   Role,
   SealedEpoch,
@@ -32,7 +34,15 @@ interface Setting {
   promise: string;
   /** Every so-manyth hostile row is a reference packet. */
   references?: number;
+  /** Of the promise, where PROMISE is too strict, and why. */
+  limits?: Partial<typeof PROMISE> & { why: string };
 }
+
+/** How much wider than needed intervals may be, and the share of questions that may remain without an answer. */
+const PROMISE = {
+  factor: { mean: 2, stdev: 3, flow: 2 },
+  unanswered: { segment: 0.02, flow: 0.05 },
+};
 
 const SETTINGS: Record<string, Setting> = {
   lda: { small: "rows=16,banks=3", other: "rows=17,banks=3", promise: "packets=20000,loss=0.01,rows=64" },
@@ -52,7 +62,15 @@ const SETTINGS: Record<string, Setting> = {
     references: 9,
   },
   probes: { small: "", other: "port=863", promise: "" },
-  trajectory: { small: "rate=0.5,max=100", other: "rate=0.4,max=100", promise: "rate=0.1" },
+  trajectory: {
+    small: "rate=0.5,max=100",
+    other: "rate=0.4,max=100",
+    promise: "rate=0.1",
+    limits: {
+      unanswered: { segment: 0.02, flow: 0.2 },
+      why: "a flow without a sampled packet has no answer: at a rate of 0.1 one of seven flows has none",
+    },
+  },
   multiflow: { small: "rate=0.5,max=20", other: "rate=0.4,max=20", promise: "rate=0.1" },
   "global-mean": { small: "", other: "", promise: "" },
   // SVBF of fixed centres is the store whose union is exact. Stores that are built at the epoch's end have no packets left to
@@ -61,6 +79,10 @@ const SETTINGS: Record<string, Setting> = {
     small: "store=svbf,centres=log,k=16,capacity=900",
     other: "store=svbf,centres=log,k=17,capacity=900",
     promise: "k=32,capacity=20000,flows=1000",
+    limits: {
+      factor: { mean: 2, stdev: 3, flow: 4 },
+      why: "intervals of flows are bounds that cannot be exceeded, not of a confidence: all of them hold",
+    },
   },
 };
 
@@ -406,61 +428,113 @@ describe.each(ESTIMATORS.map((e) => [e.name, e] as const))("%s", (_, estimator) 
   });
 
   /**
-   * 150 epochs of 20,000 packets with 1 % loss, skewed delays that belong to the flows in part. Of the segment, the truth must be in as many 90 %
-   * intervals as chance leaves with probability 1e-4 (120 of 150: the false-alarm rate of an honest interval is 1e-4 per quantity). Of
-   * flows, intervals of one epoch are not independent: the mean share over epochs may be 4 of its standard errors below 90 %
-   * (false alarm 3e-5).
+   * Two-sided, over 150 epochs of 20,000 packets with 1 % loss and skewed delays that belong to the flows in part.
+   *
+   * Not too narrow: of the segment, the truth must be in as many 90 % intervals as chance leaves with probability 1e-4 (120 of 150: the false-alarm rate of
+   * an honest interval is 1e-4 per quantity). Of flows, intervals of one epoch are not independent: the mean share over epochs may be 4 of its standard
+   * errors below 90 % (false alarm 3e-5). No answer is no hit: it is left out of the share, and has a limit of its own.
+   * Not too wide: with errors over half widths, nine in ten of an interval of the needed width are below 1. They must not be below 1 / factor.
    */
-  it.skipIf(excused.promise)("keeps the promise of its intervals", { timeout: 120_000 }, async () => {
+  it.skipIf(excused.promise)("keeps the promise of its intervals", { timeout: 240_000 }, async () => {
     const parameters = parseParameters(estimator, setting.promise);
-    const table = findEstimator("flows");
     const runs = 150;
-    const inside = { mean: 0, stdev: 0 };
+    const segment = { mean: new Judged(), stdev: new Judged() };
+    const flows = { mean: new Judged(), stdev: new Judged() };
     const shares: number[] = [];
     for (let run = 0; run < runs; run++) {
-      const seed = BigInt(run);
-      const { truth, sealed, flowTruth } = await runBothEnds(
-        kernels,
-        promiseScenario(run + 1),
-        [
-          { estimator, parameters, seed },
-          { estimator: table, parameters: parseParameters(table), seed },
-        ],
-        estimator.answers.includes("flow"),
-      );
-      const flows = readKnownFlows(sealed[1]!.sender);
-      const sender = estimator.needs.sender ? sealed[0]!.sender : null;
-      const answer = ask(estimator, parameters, sender, sealed[0]!.receiver, flows, seed);
+      const { answer, known, truth, flowTruth } = await promiseRun(estimator, parameters, run);
       if (answer.segment) {
-        const { mean, stdev } = answer.segment;
-        if (!isNoAnswer(mean) && mean.lowNs <= truth.meanNs && truth.meanNs <= mean.highNs) inside.mean++;
-        if (isNoAnswer(stdev) || (stdev.lowNs <= truth.stdevNs && truth.stdevNs <= stdev.highNs))
-          inside.stdev++;
+        segment.mean.add(answer.segment.mean, truth.meanNs);
+        segment.stdev.add(answer.segment.stdev, truth.stdevNs);
       }
-      let judged = 0;
-      let hit = 0;
+      const ofRun = new Judged();
       for (const { flow, mean } of answer.flows) {
-        const exact = flowTruth.get(`${flows.hash[2 * flow + 1]}:${flows.hash[2 * flow]}`);
-        if (isNoAnswer(mean) || exact === undefined) continue;
-        judged++;
-        if (mean.lowNs <= exact && exact <= mean.highNs) hit++;
+        const exact = flowTruth.get(`${known.hash[2 * flow + 1]}:${known.hash[2 * flow]}`);
+        if (exact === undefined) continue;
+        flows.mean.add(mean, exact);
+        ofRun.add(mean, exact);
       }
-      if (judged > 0) shares.push(hit / judged);
+      if (ofRun.answered > 0) shares.push(ofRun.inside / ofRun.answered);
     }
+    const { factor, unanswered } = { ...PROMISE, ...setting.limits };
     if (estimator.answers.includes("segment")) {
-      expect(binomialCdf(inside.mean, runs, 0.9), `mean: ${inside.mean} of ${runs}`).toBeGreaterThan(1e-4);
-      expect(binomialCdf(inside.stdev, runs, 0.9), `deviation: ${inside.stdev} of ${runs}`).toBeGreaterThan(
-        1e-4,
-      );
+      for (const [name, judged] of Object.entries(segment)) {
+        // What an estimator never answers, for a reason that it gives, it does not promise.
+        if (judged.unsupported === judged.asked) continue;
+        const seen = `${name}: ${judged}`;
+        expect(binomialCdf(judged.inside, judged.answered, 0.9), seen).toBeGreaterThan(1e-4);
+        expect(judged.unanswered, seen).toBeLessThanOrEqual(unanswered.segment);
+        expect(judged.scaledError(0.9), seen).toBeGreaterThan(1 / factor[name as "mean" | "stdev"]);
+      }
     }
     if (estimator.answers.includes("flow")) {
+      const seen = `flows: ${flows.mean}`;
       expect(shares.length).toBeGreaterThan(runs / 2);
       const mean = shares.reduce((s, x) => s + x, 0) / shares.length;
       const variance = shares.reduce((s, x) => s + (x - mean) ** 2, 0) / (shares.length - 1);
-      expect(mean + 4 * Math.sqrt(variance / shares.length)).toBeGreaterThan(0.9);
+      expect(mean + 4 * Math.sqrt(variance / shares.length), seen).toBeGreaterThan(0.9);
+      expect(flows.mean.unanswered, seen).toBeLessThanOrEqual(unanswered.flow);
+      expect(flows.mean.scaledError(0.9), seen).toBeGreaterThan(1 / factor.flow);
     }
   });
 });
+
+/** What intervals of one quantity were worth. */
+class Judged {
+  asked = 0;
+  answered = 0;
+  inside = 0;
+  unsupported = 0;
+  readonly #scaled: number[] = [];
+
+  add(told: Interval | NoAnswer, truth: number): void {
+    this.asked++;
+    if (isNoAnswer(told)) {
+      if (told.reason === "not-supported") this.unsupported++;
+      return;
+    }
+    this.answered++;
+    if (told.lowNs <= truth && truth <= told.highNs) this.inside++;
+    const half = truth < told.valueNs ? told.valueNs - told.lowNs : told.highNs - told.valueNs;
+    const error = Math.abs(truth - told.valueNs);
+    // Exact and said to be: as narrow as can be. Whole nanoseconds are exact.
+    this.#scaled.push(half <= 1 ? (error <= 1 ? 1 : Infinity) : error / half);
+  }
+
+  get unanswered(): number {
+    return this.asked === 0 ? 0 : 1 - this.answered / this.asked;
+  }
+
+  /** Error over half width that this share of the answers does not exceed. */
+  scaledError(share: number): number {
+    const sorted = this.#scaled.sort((a, b) => a - b);
+    return sorted[Math.floor(share * (sorted.length - 1))] ?? 0;
+  }
+
+  toString(): string {
+    const width = (1 / this.scaledError(0.9)).toFixed(2);
+    return `${this.inside} of ${this.answered} inside, ${this.asked - this.answered} of ${this.asked} without an answer, ${width} times as wide as needed`;
+  }
+}
+
+async function promiseRun(estimator: Estimator, parameters: ParameterValues, run: number) {
+  const table = findEstimator("flows");
+  const seed = BigInt(run);
+  const { truth, sealed, flowTruth } = await runBothEnds(
+    kernels,
+    promiseScenario(run + 1),
+    [
+      { estimator, parameters, seed },
+      { estimator: table, parameters: parseParameters(table), seed },
+    ],
+    estimator.answers.includes("flow"),
+  );
+  const [own, list] = sealed;
+  if (!own || !list) throw new Error("an end is missing");
+  const known = readKnownFlows(list.sender);
+  const sender = estimator.needs.sender ? own.sender : null;
+  return { answer: ask(estimator, parameters, sender, own.receiver, known, seed), known, truth, flowTruth };
+}
 
 it("says a reason for every exception, of estimators that exist", () => {
   for (const [name, reasons] of Object.entries(EXCEPTIONS)) {

@@ -104,6 +104,8 @@ export interface EstimateInput<P> {
   confidence: number;
   /** Length of the epoch, ns. */
   epochNs: number;
+  /** Epochs were cut by the clock in an observation that went on: packets in flight at the cut belong to the segment, though no cell can be used for them. */
+  cutInFlight?: boolean;
 }
 
 export interface EstimatorAnswer {
@@ -334,7 +336,7 @@ export interface SizePrediction {
   /** What the error is of: "mean", "deviation", "mean of flows of 1000 packets". */
   quantity: string;
   loss: number;
-  /** Expected |estimate - truth| / truth; null where no answer is expected. */
+  /** Expected |estimate - truth| / truth, of flows the median over flows of that size; null where no answer is expected. */
   relativeError: number | null;
   /** Packets the answer is expected to rest on. */
   packetsUsed: number | null;

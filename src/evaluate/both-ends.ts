@@ -27,6 +27,17 @@ export interface BothEnds {
   sealed: { sender: SealedEpoch; receiver: SealedEpoch }[];
 }
 
+/** A tap of each at either end, in an epoch that begins at 0. */
+export function openTaps(kernels: Kernels, pairs: readonly TapPair[]): { senders: Tap[]; receivers: Tap[] } {
+  const open = (role: "sender" | "receiver") =>
+    pairs.map(({ estimator, parameters, seed }) => {
+      const tap = estimator.createTap({ kernels, role, seed }, parameters);
+      tap.begin(0);
+      return tap;
+    });
+  return { senders: open("sender"), receivers: open("receiver") };
+}
+
 /** One epoch over the whole scenario. Batches reach the sender's taps as sent, then the receiver's without what was lost. */
 export async function runBothEnds(
   kernels: Kernels,
@@ -34,14 +45,7 @@ export async function runBothEnds(
   pairs: readonly TapPair[],
   withFlows = false,
 ): Promise<BothEnds> {
-  const open = (role: "sender" | "receiver"): Tap[] =>
-    pairs.map(({ estimator, parameters, seed }) => {
-      const tap = estimator.createTap({ kernels, role, seed }, parameters);
-      tap.begin(0);
-      return tap;
-    });
-  const senders = open("sender");
-  const receivers = open("receiver");
+  const { senders, receivers } = openTaps(kernels, pairs);
   const truth = new DelayTruth();
   const sums = new Map<string, { sum: number; packets: number }>();
   const mask = FlowKeySpec.parse().store(kernels);

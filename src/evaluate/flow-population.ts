@@ -2,20 +2,20 @@
  * Traffic for tests and benches of per-flow estimators: flows with Pareto sizes, each with a latency of its own from two modes and
  * jitter per packet. Packets are made flow by flow, or shuffled; sums do not mind, caches do.
  */
+
 import { mix64Into } from "../base/hash.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { median } from "../base/math/regression.ts";
 import { Random } from "../base/random.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import {
-  type Estimator,
   type EstimatorAnswer,
   isNoAnswer,
   type KnownFlows,
-  type ParameterValues,
   type SealedEpoch,
   type Tap,
 } from "../estimators/estimator.ts";
+import { openTaps, type TapPair } from "./both-ends.ts";
 
 export interface Population {
   flows: number;
@@ -107,7 +107,7 @@ export interface PopulationRun {
   flows: KnownFlows;
 }
 
-export interface RunOptions {
+export interface PopulationRunOptions {
   spanNs?: number;
   /** Uniform loss. */
   loss?: number;
@@ -121,17 +121,10 @@ const LOST = Number.NaN;
 export function runPopulation(
   kernels: Kernels,
   population: Population,
-  pairs: readonly { estimator: Estimator; parameters: ParameterValues; seed: bigint }[],
-  { spanNs = 10e9, loss = 0, extra }: RunOptions = {},
+  pairs: readonly TapPair[],
+  { spanNs = 10e9, loss = 0, extra }: PopulationRunOptions = {},
 ): PopulationRun {
-  const open = (role: "sender" | "receiver") =>
-    pairs.map(({ estimator, parameters, seed }) => {
-      const tap = estimator.createTap({ kernels, role, seed }, parameters);
-      tap.begin(0);
-      return tap;
-    });
-  const senders = open("sender");
-  const receivers = open("receiver");
+  const { senders, receivers } = openTaps(kernels, pairs);
   const batch = new PacketBatch(kernels);
   const losses = new Random(population.seed).fork("loss");
   const n = population.flows;
@@ -229,7 +222,7 @@ function columnsOf(batch: PacketBatch) {
   };
 }
 
-export interface ClassScore {
+export interface PopulationScore {
   flows: number;
   answered: number;
   /** Median of |estimate - truth| / truth, and the share of answers whose interval holds the truth. */
@@ -237,18 +230,18 @@ export interface ClassScore {
   coverage: number;
 }
 
-export const SIZE_CLASSES: readonly (readonly [number, number])[] = [
+export const POPULATION_CLASSES: readonly (readonly [number, number])[] = [
   [100, 499],
   [500, 999],
   [1000, 4999],
   [5000, Number.POSITIVE_INFINITY],
 ];
 
-export function scoreFlows(
+export function scorePopulation(
   run: PopulationRun,
   answer: EstimatorAnswer,
-  classes: readonly (readonly [number, number])[] = SIZE_CLASSES,
-): ClassScore[] {
+  classes: readonly (readonly [number, number])[] = POPULATION_CLASSES,
+): PopulationScore[] {
   return classes.map(([minimum, maximum]) => {
     const errors: number[] = [];
     let flows = 0;

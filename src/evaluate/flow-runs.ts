@@ -117,3 +117,15 @@ export function scoreFlows(
     };
   });
 }
+
+/** Some of the flows, as a list that leaves the others out. */
+export function pickFlows(run: FlowRun, ids: readonly number[]): KnownFlows {
+  return {
+    count: ids.length,
+    hash: Uint32Array.from(ids.flatMap((f) => [run.flows.hash[2 * f]!, run.flows.hash[2 * f + 1]!])),
+    packets: Float64Array.from(ids, (f) => run.flows.packets[f]!),
+    bytes: new Float64Array(ids.length),
+    keyWords: new Uint32Array(10 * ids.length),
+    complete: false,
+  };
+}

@@ -215,11 +215,13 @@ export function outcomeOf(
   return trial.injected ? "missed" : "right";
 }
 
+export interface Statement {
+  readonly confidence: number;
+  readonly right: boolean;
+}
+
 /** Everything that was said about who it may be: the stated probability, and whether it is right. */
-export function statements(
-  trial: Trial,
-  spikes: readonly (Spike | LossSpike)[],
-): { confidence: number; right: boolean }[] {
+export function statements(trial: Trial, spikes: readonly (Spike | LossSpike)[]): Statement[] {
   return spikes.flatMap((s) => {
     const who = s.segment ? [{ ...s.segment, confidence: s.confidence }] : (s.candidates ?? []);
     return who.map((c) => ({ confidence: c.confidence, right: isRight(trial, c.from, s.fromNs, s.toNs) }));

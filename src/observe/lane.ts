@@ -9,6 +9,7 @@ import type { OwnedBatch } from "../delays/reference-delays.ts";
 import { CONTROL_PORT, controlOfRow, controlStream } from "../epoch/control.ts";
 import type { CutPlan } from "../epoch/cutter.ts";
 import type { Role } from "../estimators/estimator.ts";
+import { DirectionCheck } from "./directions.ts";
 import { type ObserverOptions, PointObserver, type TellTotals } from "./observer.ts";
 
 export interface Lane {
@@ -27,6 +28,8 @@ export type CutChoice =
 export interface LaneOptions extends Omit<ObserverOptions, "role" | "segment" | "filter" | "cut" | "key"> {
   cut: CutChoice;
   key: FlowKeySpec;
+  /** Packets of both directions are counted together; else they are refused. */
+  bothWays?: boolean;
 }
 
 export class RunningLane {
@@ -39,6 +42,8 @@ export class RunningLane {
   readonly #keyMask: number;
   readonly #seed: bigint;
   readonly #control: boolean;
+  /** Looks whether packets go both ways; null where that is no matter. */
+  readonly directions: DirectionCheck | null;
   #begun = false;
   #copy: PacketBatch | null = null;
 
@@ -46,6 +51,7 @@ export class RunningLane {
     const { kernels, key, seed } = options;
     const { segment, role, filter } = lane;
     this.segment = segment;
+    this.directions = options.bothWays ? null : new DirectionCheck();
     this.#kernels = kernels;
     this.#seed = seed;
     this.#control = options.cut.mode === "control";
@@ -84,6 +90,7 @@ export class RunningLane {
       this.filtered += batch.compact();
     }
     this.packets += batch.count;
+    if (this.directions && !this.directions.done) this.directions.add(batch);
     this.#kernels.call.keyFlows(batch.address, this.#keyMask, this.#seed);
     // Where the capture begins, not where this lane's first packet is: an idle lane was observed all the same.
     if (!this.#begun) this.#observer.begin(originNs);

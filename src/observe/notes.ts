@@ -1,5 +1,6 @@
 /** What is worth knowing of an observation, in sentences. */
 import type { DelaySourceCounts } from "../delays/delay-source.ts";
+import { twoWayError } from "./directions.ts";
 import type { CutChoice } from "./lane.ts";
 import type { ObserveResult } from "./observe.ts";
 import { OBSERVE_COVER } from "./observe-captures.ts";
@@ -30,6 +31,10 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
   if (result.captures.every((c) => c.ipPackets === 0))
     notes.push("there are no IP packets: no record was written");
   for (const lane of result.lanes) {
+    if (lane.twoWay) {
+      const { problem, hint } = twoWayError(lane.segment, lane.twoWay);
+      notes.push(`${problem}; ${hint}`);
+    }
     if (lane.packets === 0 && lane.filtered > 0) {
       notes.push(`no packet passes the filter${lane.segment === "" ? "" : ` of ${lane.segment}`}`);
     }

@@ -34,7 +34,8 @@ import type { RecordSink } from "./record-sink.ts";
  */
 export const OBSERVE_COVER = 64;
 
-export interface ObserveCapturesOptions extends Pick<ObserveOptions, "onRecord" | "onProgress" | "tickMs"> {
+export interface ObserveCapturesOptions
+  extends Pick<ObserveOptions, "onRecord" | "onProgress" | "tickMs" | "bothWays"> {
   kernels: Kernels;
   files: readonly string[];
   /** The one file given is being written: a file, or a pattern or directory of those that a capture rotates through. */
@@ -78,9 +79,12 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
   const taps = withAuthentication(options.taps, options.referenceKey);
   const source = verified(openSource(options, { cover, inner, seed }), taps, options);
   const delays = openDelays(options, { cover, inner, seed });
+  // Packets of the other way have no delay, and are left out by those who need one.
+  const bothWays =
+    options.bothWays ?? (options.sender !== undefined && taps.every((t) => t.estimator.needs.delays));
   const { onRecord, onProgress, tickMs } = options;
   return await observe({
-    ...{ kernels, source, delays, sink, point, lanes, taps, cut, key, cover, inner, seed },
+    ...{ kernels, source, delays, sink, point, lanes, taps, cut, key, cover, inner, seed, bothWays },
     ...(onRecord ? { onRecord } : {}),
     ...(onProgress ? { onProgress } : {}),
     ...(tickMs === undefined ? {} : { tickMs }),

@@ -100,7 +100,10 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
     captures: result.captures.map(({ file, packets, ipPackets, skipped, dropped, partial }) => ({
       ...{ file, packets, ipPackets, skipped, dropped, partial },
     })),
-    lanes: lanes.map((lane, i) => ({ ...lane, packets: 0, filtered: 0, ...result.lanes[i] })),
+    lanes: lanes.map((lane, i) => {
+      const { packets = 0, filtered = 0 } = result.lanes[i] ?? {};
+      return { ...lane, packets, filtered };
+    }),
     estimators: taps.map(({ estimator, parameters }) => ({
       name: estimator.name,
       parameters: formatParameters(estimator, parameters, true),

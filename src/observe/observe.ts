@@ -10,6 +10,7 @@ import type { DelaySource, DelaySourceCounts } from "../delays/delay-source.ts";
 import { delaysFromSource } from "../delays/delay-source.ts";
 import type { OwnedBatch } from "../delays/reference-delays.ts";
 import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
+import { type TwoWay, twoWayError } from "./directions.ts";
 import { type Lane, type LaneOptions, RunningLane } from "./lane.ts";
 import type { ObserverOptions } from "./observer.ts";
 import type { RecordSink } from "./record-sink.ts";
@@ -42,7 +43,7 @@ export interface RecordCounts {
 export interface ObserveResult {
   captures: CaptureStatistics[];
   delays: DelaySourceCounts | null;
-  lanes: { segment: string; packets: number; filtered: number }[];
+  lanes: { segment: string; packets: number; filtered: number; twoWay: TwoWay | null }[];
   memoryBytes: number;
   records: RecordCounts;
   /** Why records were refused: the first few. */
@@ -59,6 +60,10 @@ const TICK_MS = 200;
 const MAX_UNDERWAY = 512;
 const MAX_UNDERWAY_BYTES = 64 << 20;
 const MAX_REFUSALS = 20;
+/** Records wait until it is known that packets go one way: a live stream's no longer than this. */
+const CHECK_MS = 1000;
+const MAX_HELD = 256;
+const MAX_HELD_BYTES = 32 << 20;
 
 export async function observe(options: ObserveOptions): Promise<ObserveResult> {
   const { source, sink } = options;
@@ -76,6 +81,17 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
       const onRecord: ObserverOptions["onRecord"] = (record, encode) => outbox.put(record, encode);
       lanes.push(new RunningLane(lane, { ...options, delays: delays !== null, onRecord }));
     }
+    const checkFrom = performance.now();
+    const checkLanes = (ended: boolean) => {
+      const known = lanes.every((lane) => lane.directions?.done ?? true);
+      const long = source.live && packets > 0 && performance.now() - checkFrom > CHECK_MS;
+      if (!known && !long && !ended && !outbox.isFull) return;
+      for (const lane of lanes) {
+        const found = lane.directions?.verdict() ?? null;
+        if (found) throw twoWayError(lane.segment, found);
+      }
+      outbox.release();
+    };
     for await (const got of batchesAndTicks(source, options.tickMs ?? TICK_MS)) {
       if (typeof got === "bigint") {
         for (const told of delays?.tick(got) ?? []) feed(told);
@@ -90,9 +106,11 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
           options.onProgress?.(doneBytes, totalBytes, packets);
         }
       }
+      if (outbox.holding) checkLanes(false);
       await outbox.room();
     }
     for (const told of delays?.finish() ?? []) feed(told);
+    if (outbox.holding) checkLanes(true);
     const captures = source.statistics();
     for (const lane of lanes) lane.finish(lastOf(captures));
     await outbox.empty();
@@ -100,7 +118,9 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
     return {
       captures,
       delays: options.delays ? options.delays.counts() : null,
-      lanes: lanes.map(({ segment, packets, filtered }) => ({ segment, packets, filtered })),
+      lanes: lanes.map(({ segment, packets, filtered, directions }) => ({
+        ...{ segment, packets, filtered, twoWay: directions?.verdict() ?? null },
+      })),
       memoryBytes: sum((lane) => lane.memoryBytes),
       records: outbox.counts,
       refusals: outbox.refusals,
@@ -166,14 +186,39 @@ class Outbox {
   #underway = 0;
   #bytes = 0;
   #failure: { error: unknown } | null = null;
+  #held: { record: EpochRecord; options: EncodeOptions }[] | null = [];
 
   constructor(sink: RecordSink, onRecord?: (record: EpochRecord) => void) {
     this.#sink = sink;
     this.#onRecord = onRecord;
   }
 
+  /** Nothing was given to the sink yet. */
+  get holding(): boolean {
+    return this.#held !== null;
+  }
+
+  get isFull(): boolean {
+    return (this.#held?.length ?? 0) >= MAX_HELD || (this.holding && this.#bytes >= MAX_HELD_BYTES);
+  }
+
+  /** From now on records go to the sink; those that waited first. */
+  release(): void {
+    const held = this.#held ?? [];
+    this.#held = null;
+    this.#bytes = 0;
+    for (const { record, options } of held) this.#send(record, options);
+  }
+
   put(record: EpochRecord, options: EncodeOptions): void {
     this.#onRecord?.(record);
+    if (this.#held) {
+      this.#held.push({ record, options });
+      this.#bytes += record.payload.length;
+    } else this.#send(record, options);
+  }
+
+  #send(record: EpochRecord, options: EncodeOptions): void {
     const bytes = record.payload.length;
     this.#underway++;
     this.#bytes += bytes;

@@ -1,6 +1,10 @@
 /** What `compare` says of single packets: the same counts and delays as its report, and frame numbers that tshark agrees with. */
-import { execFileSync } from "node:child_process";
-import { expect, test } from "vitest";
+import { execFileSync, spawnSync } from "node:child_process";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { asyncBufferFromFile, parquetReadObjects } from "hyparquet";
+import { afterAll, expect, test } from "vitest";
 import { type CompareOptions, openComparison } from "../../src/compare/compare.ts";
 import type { PacketReport } from "../../src/compare/packets.ts";
 
@@ -87,4 +91,120 @@ test("without being asked for nothing is kept", async () => {
   const comparison = await openComparison(DEMO);
   expect(comparison.packets).toBeNull();
   comparison.free();
+});
+
+const scratch = mkdtempSync(join(tmpdir(), "hoptime-packets-"));
+afterAll(() => rmSync(scratch, { recursive: true }));
+
+function hoptime(...args: string[]): { status: number | null; out: string; err: string } {
+  const { status, stdout, stderr } = spawnSync("node", ["dist/cli/main.js", ...args], {
+    encoding: "utf8",
+    maxBuffer: 1 << 28,
+  });
+  return { status, out: stdout, err: stderr };
+}
+
+test("CSV, JSON Lines and Parquet hold the same packets", async () => {
+  const files = ["csv", "jsonl", "parquet"].map((ending) => join(scratch, `p.${ending}`));
+  for (const file of files)
+    expect(hoptime("compare", DEMO.before, DEMO.after, "--packets", file).status).toBe(0);
+  const [csv = "", jsonl = "", parquet = ""] = files;
+  const lines = readFileSync(jsonl, "utf8").trimEnd().split("\n");
+  const objects = lines.map((line) => JSON.parse(line));
+  const [header = "", ...cells] = readFileSync(csv, "utf8").trimEnd().split("\n");
+  expect(cells).toEqual(
+    objects.map((o) =>
+      header
+        .split(",")
+        .map((name) => o[name] ?? "")
+        .join(","),
+    ),
+  );
+  const rows = await parquetReadObjects({
+    file: await asyncBufferFromFile(parquet),
+    // Dates have milliseconds only: nanoseconds as they are stored.
+    parsers: { timestampFromNanoseconds: (ns: bigint) => ns.toString() } as never,
+  });
+  expect(rows.length).toBe(objects.length);
+  rows.forEach((row, i) => {
+    const delayNs = row["delayNs"] === null ? null : Number(row["delayNs"]);
+    expect({ ...row, delayNs }).toEqual(objects[i]);
+  });
+});
+
+test("an annotated capture holds every frame, and Wireshark filters by what became of the packet", async () => {
+  const { all, packets, free } = await packetsOf(DEMO);
+  const annotated = join(scratch, "a.pcapng");
+  expect(hoptime("compare", DEMO.before, DEMO.after, "--annotate", annotated).status).toBe(0);
+  const ids = all.map((p) => p.id);
+  const frames = await packets.frames("before", ids);
+  const expected = new Map(
+    all.map((p, i) => [
+      frames?.[i] ?? 0,
+      p.delayNs === null ? p.outcome : `delay ${(p.delayNs / 1e6).toFixed(6)} ms`,
+    ]),
+  );
+  const fields = ["-T", "fields", "-e", "frame.number", "-e", "frame.time_epoch", "-e", "frame.comment"];
+  const read = (...args: string[]) =>
+    execFileSync("tshark", [...args, ...fields], { encoding: "utf8", maxBuffer: 1 << 26 })
+      .trimEnd()
+      .split("\n")
+      .map((line) => line.split("\t"));
+  const [before, after] = [read("-r", DEMO.before), read("-r", annotated)];
+  expect(after.map(([n, t]) => [n, t])).toEqual(before.map(([n, t]) => [n, t]));
+  for (const [n, , comment = ""] of after) expect(comment).toBe(expected.get(Number(n)) ?? "");
+  const lost = read("-r", annotated, "-Y", 'frame.comment == "lost"');
+  expect(lost.length).toBe(all.filter((p) => p.outcome === "lost").length);
+  // Annotated once more, comments that are there stay.
+  const again = join(scratch, "b.pcapng");
+  expect(hoptime("compare", annotated, DEMO.after, "--annotate", again).status).toBe(0);
+  expect(read("-r", again).map(([n, t]) => [n, t])).toEqual(before.map(([n, t]) => [n, t]));
+  free();
+});
+
+test("--worst names frames of both files", () => {
+  const { worst } = JSON.parse(hoptime("compare", DEMO.before, DEMO.after, "--worst", "4", "--json").out);
+  expect(worst.slowest.length).toBe(4);
+  const delays = worst.slowest.map((p: { delayNs: number }) => p.delayNs);
+  expect(delays).toEqual([...delays].sort((a: number, b: number) => b - a));
+  for (const p of worst.slowest) expect(p.beforeFrame * p.afterFrame).toBeGreaterThan(0);
+  for (const p of worst.lost) expect(p).toMatchObject({ outcome: "lost", afterFrame: null });
+});
+
+test.each([
+  ["p99>20ms", 1, /p99 is 21\.9\d ms/],
+  ["p99>30ms", 0, /^$/],
+  ["loss>1%", 1, /loss is 4\.9\d/],
+  ["loss>0.2", 0, /^$/],
+  ["flow.loss > 3%", 1, /198\.18\.1\.7:43114 .*loss is/],
+  ["reverse.loss>0%", 0, /^$/],
+  ["p99>20", 2, /--fail-if: invalid value 'p99>20'/],
+  ["speed>20", 2, /measures: packets, sent/],
+])("--fail-if '%s' exits %i", (condition, status, message) => {
+  const run = hoptime("compare", DEMO.before, DEMO.after, "--fail-if", condition);
+  expect(run.status).toBe(status);
+  expect(run.err).toMatch(message);
+});
+
+test("--prometheus writes what the exposition format allows", () => {
+  const file = join(scratch, "hoptime.prom");
+  expect(hoptime("compare", DEMO.before, DEMO.after, "--prometheus", file).status).toBe(0);
+  const text = readFileSync(file, "utf8");
+  for (const line of text.trimEnd().split("\n"))
+    expect(line).toMatch(
+      /^(# (HELP|TYPE) hoptime_\w+ .+|hoptime_\w+\{(\w+="([^"\\\n]|\\.)*",?)+\} [-+.e\d]+)$/,
+    );
+  expect(text).toMatch(/hoptime_delay_seconds\{.*direction="forward",stat="p99"\} 0\.02\d+/);
+  const families = text.match(/# TYPE (\w+)/g) ?? [];
+  expect(new Set(families).size).toBe(families.length);
+});
+
+test("a capture is not overwritten, and any number of flows is printed", () => {
+  const copy = join(scratch, "copy.pcap.gz");
+  copyFileSync(DEMO.before, copy);
+  expect(hoptime("compare", copy, DEMO.after, "--annotate", copy).err).toMatch(/is one of the captures/);
+  expect(readFileSync(copy)).toEqual(readFileSync(DEMO.before));
+  const { status, out } = hoptime("compare", DEMO.before, DEMO.after, "--top", "200000", "--sort", "loss");
+  expect(status).toBe(0);
+  expect(out).toMatch(/flows by loss/);
 });

@@ -90,7 +90,7 @@ describe("vectors that would overflow", () => {
 });
 
 describe("a question over many epochs", () => {
-  it("has intervals that hold as often as they say, though a flow meets the same neighbours each time", {
+  it("has intervals that hold as often as they say: what repeats from epoch to epoch adds as it is", {
     timeout: 60_000,
   }, async () => {
     const text = "n=2048,m=2,vectors=1";
@@ -156,8 +156,8 @@ describe("a question over many epochs", () => {
       return inside / flows;
     };
     expect(held(repeating)).toBeGreaterThan(0.94);
-    // What would be promised if epochs were taken as independent.
-    expect(held(independent)).toBeLessThan(0.85);
+    // What would be promised if all of it averaged out: answers are drawn to the common mean in every epoch.
+    expect(held(independent)).toBeLessThan(0.93);
   });
 });
 

@@ -5,14 +5,14 @@ import { median } from "../../src/base/math/regression.ts";
 import { erf } from "../../src/base/math/special.ts";
 import { Random } from "../../src/base/random.ts";
 import { colate } from "../../src/estimators/colate/colate.ts";
-import type { Estimator, KnownFlows } from "../../src/estimators/estimator.ts";
+import type { Estimator } from "../../src/estimators/estimator.ts";
 import { isNoAnswer } from "../../src/estimators/estimator.ts";
 import { denoise, noiseOfCounter, timeSum } from "../../src/estimators/lab/colate-literal/denoise.ts";
 import { closedForm, virtualRepetitions } from "../../src/estimators/lab/colate-literal/deviation.ts";
 import { colateLiteral } from "../../src/estimators/lab/colate-literal/literal.ts";
 import { dumpAt, solveLiteral } from "../../src/estimators/lab/colate-literal/parameters.ts";
 import { parseParameters } from "../../src/estimators/parameters.ts";
-import { runFlows } from "../../src/evaluate/flow-runs.ts";
+import { pickFlows, runFlows } from "../../src/evaluate/flow-runs.ts";
 import { independentFlows, referenceQueue } from "../../src/simulate/presets.ts";
 
 describe("on traffic", () => {
@@ -30,14 +30,7 @@ describe("on traffic", () => {
       ].map((p) => ({ ...p, parameters: parseParameters(p.estimator, p.text) }));
       const run = await runFlows(kernels, scenario, pairs);
       const ids = [...run.flows.packets.keys()].filter((f) => run.flows.packets[f]! >= 300);
-      const flows: KnownFlows = {
-        count: ids.length,
-        hash: Uint32Array.from(ids.flatMap((f) => [run.flows.hash[2 * f]!, run.flows.hash[2 * f + 1]!])),
-        packets: Float64Array.from(ids, (f) => run.flows.packets[f]!),
-        bytes: new Float64Array(ids.length),
-        keyWords: new Uint32Array(10 * ids.length),
-        complete: false,
-      };
+      const flows = pickFlows(run, ids);
       const errors = pairs.map(({ estimator, parameters, seed }, i) => {
         const answer = estimator.estimate({
           parameters,

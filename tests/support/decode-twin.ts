@@ -350,7 +350,16 @@ export function decodeTwin(
   });
   if (typeof found === "string") return { reason: found };
   const onWire = Math.max(wire, frame.length) - found.ip;
-  return packet(frame.subarray(found.ip), onWire, found.vlan, { cover, inner, seed }, 0);
+  const result = packet(frame.subarray(found.ip), onWire, found.vlan, { cover, inner, seed }, 0);
+  if (result.reason !== null) return result;
+  return { reason: null, row: { ...result.row, flags: result.row.flags | cookedDirection(link, frame) } };
+}
+
+/** Linux cooked headers say who sent a packet: 4 is this host, 3 is another to another. */
+function cookedDirection(link: number, frame: Uint8Array): number {
+  if (link !== 113 && link !== 276) return 0;
+  const type = link === 113 ? (frame[0] ?? 0) * 256 + (frame[1] ?? 0) : (frame[10] ?? 0);
+  return type === 4 ? FLAG.outbound : type < 3 ? FLAG.inbound : 0;
 }
 
 /** The IP packet that `data` begins with; `onWire` of its bytes were on the wire. */

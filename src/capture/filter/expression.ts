@@ -29,6 +29,8 @@ export type FilterExpression =
   /** The outermost tag; `id` null: any. */
   | { kind: "vlan"; id: number | null }
   | { kind: "fragment"; version: 4 | null; later: boolean }
+  /** As the capture says; a packet of which it says nothing is neither. */
+  | { kind: "direction"; way: "inbound" | "outbound" }
   /** ((number >> shift) & mask) compared with a value, all unsigned 32 bits. */
   | {
       kind: "compare";
@@ -59,6 +61,8 @@ export interface PacketFields {
   ipid?: number;
   fragment?: boolean;
   laterFragment?: boolean;
+  /** Null where the capture does not say. */
+  direction?: "inbound" | "outbound" | null;
 }
 
 export const PORT_PROTOCOLS = [6, 17, 132] as const;
@@ -109,6 +113,8 @@ export function matches(expression: FilterExpression, fields: PacketFields): boo
         ofVersion(expression.version, fields) &&
         known(fields, expression.later ? "laterFragment" : "fragment")
       );
+    case "direction":
+      return known(fields, "direction") === expression.way;
     case "compare": {
       if (!ofVersion(expression.version, fields)) return false;
       const number = numberOf(expression.number, fields);
@@ -209,5 +215,6 @@ export function rowFields(batch: PacketBatch, row: number): PacketFields {
     ipid: batch.ipid[row]!,
     fragment: (flags & FLAG.fragment) !== 0,
     laterFragment: (flags & FLAG.laterFragment) !== 0,
+    direction: (flags & FLAG.inbound) !== 0 ? "inbound" : (flags & FLAG.outbound) !== 0 ? "outbound" : null,
   };
 }

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
-import { PacketBatch } from "../batch.ts";
+import { FLAG, PacketBatch } from "../batch.ts";
 import { type FilterExpression, matches, type PacketFields, rowFields } from "./expression.ts";
 import { compileFilter, parseFilter } from "./filter.ts";
 
@@ -58,6 +58,7 @@ describe("what an expression means", () => {
     ["vlan", { kind: "vlan", id: null }],
     ["vlan 10", { kind: "vlan", id: 10 }],
     ["fragment", { kind: "fragment", version: null, later: false }],
+    ["outbound", { kind: "direction", way: "outbound" }],
     ["ip[6:2] & 0x1fff != 0", { kind: "fragment", version: 4, later: true }],
     ["TCP Port 80", port(80, "either", 6)],
   ])("%s", (text, tree) => expect(parseFilter(text)).toEqual(tree));
@@ -234,6 +235,7 @@ const packet: fc.Arbitrary<PacketFields> = fc
     wireLength: fc.constantFrom(0, 40, 64, 1514, ALL),
     ipid: fc.constantFrom(0, 7, 0xffff),
     part: fc.constantFrom("whole", "whole", "first", "later"),
+    direction: fc.constantFrom(null, "inbound" as const, "outbound" as const),
   })
   .map(({ s, d, part, ...p }) => {
     const ports = part !== "later" && [6, 17, 33, 132].includes(p.proto);
@@ -269,7 +271,11 @@ function fill(batch: PacketBatch, packets: PacketFields[]): void {
     batch.wireLength[i] = p.wireLength!;
     batch.ipid[i] = p.ipid!;
     batch.flags[i] =
-      p.ttl! | (p.tcpFlags! << 8) | (p.fragment ? 1 << 16 : 0) | (p.laterFragment ? 1 << 17 : 0);
+      p.ttl! |
+      (p.tcpFlags! << 8) |
+      (p.fragment ? 1 << 16 : 0) |
+      (p.laterFragment ? 1 << 17 : 0) |
+      (p.direction ? FLAG[p.direction] : 0);
   }
 }
 
@@ -458,6 +464,8 @@ const TERMS: [string, (p: PacketFields) => boolean][] = [
   ["tcp[13] & 2 != 0", (p) => p.proto === 6 && p.sport !== null && (p.tcpFlags! & 2) !== 0],
   ["dscp ef", (p) => p.dscp === 46],
   ["fragment later", (p) => p.laterFragment!],
+  ["inbound", (p) => p.direction === "inbound"],
+  ["outbound", (p) => p.direction === "outbound"],
 ];
 interface Spoken {
   text: string;

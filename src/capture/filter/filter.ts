@@ -173,6 +173,10 @@ function primitive(expression: Primitive, at: number): Step {
         versionNeed(expression.version),
       );
     }
+    case "direction": {
+      const shift = Math.log2(FLAG[expression.way]);
+      return word(at, { column: "flags", shift, bits: 1 }, 0, 1, [1, 1], false, [0n, 0n]);
+    }
     case "compare": {
       const range = rangeOf(expression.comparison, expression.value);
       if (!range) return constant(at, false);

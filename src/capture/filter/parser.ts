@@ -172,6 +172,10 @@ export class FilterParser {
       case "ttl":
         cursor.take();
         return comparison("ttl", "=", this.#number(token, "a TTL (0 to 255)", 255));
+      case "inbound":
+      case "outbound":
+        cursor.take();
+        return { kind: "direction", way: token.text === "inbound" ? "inbound" : "outbound" };
       case "fragment":
         cursor.take();
         return { kind: "fragment", version: null, later: cursor.takeIf("later") !== null };

@@ -130,7 +130,7 @@ export const REFUSED = new Map<string, string>(
     ...each("broadcast", "MAC addresses and netmasks are not kept; 'host' takes a broadcast address"),
     ...each("multicast", "MAC addresses are not kept; write 'ip multicast' or 'ip6 multicast'"),
     ...each(
-      "inbound outbound ifindex ifname on rnr rulenum reason rset ruleset srnr subrulenum action",
+      "ifindex ifname on rnr rulenum reason rset ruleset srnr subrulenum action",
       "it is known to live captures only",
     ),
     ...each("type subtype dir addr1 addr2 addr3 addr4 ra ta", "802.11 headers are not kept"),

@@ -14,6 +14,8 @@
  * counters to itself is answered exactly, without being drawn to the others.
  */
 import { solveCg } from "../../base/math/linear.ts";
+import type { SmoothBackground } from "../cells/background.ts";
+import type { Jitter } from "../cells/jitter.ts";
 import type { FlowGraph } from "./flow-graph.ts";
 
 export interface Prior {
@@ -26,7 +28,9 @@ export interface Prior {
   /** s^2: variance within a flow. */
   packetVariance: number;
   /** Of each flow by itself, where flows are few and have shown it; and the degrees of freedom that this is worth. */
-  own?: { variance: Float64Array; freedom: Float64Array } | undefined;
+  own?: Jitter | undefined;
+  /** V of each flow, where some are far from the others. */
+  ofFlows?: Float64Array;
 }
 
 const TOLERANCE = 1e-4;
@@ -34,22 +38,12 @@ const ROUNDS = 10;
 /** Of a cell's noise at least this much is taken to come from others. */
 const OWN_FLOOR = 0.1;
 
-/** Variance of the sum of N background packets around N times the mean: alpha N + beta N^2. */
-export interface Background {
-  alpha: number;
-  beta: number;
-}
-
-export function backgroundVariance({ alpha, beta }: Background, packets: number): number {
-  return alpha * packets + beta * packets * packets;
-}
-
 export function noiseOf(
   graph: FlowGraph,
   counts: Float64Array,
   prior: Prior,
   unitNs: number,
-  { alpha, beta }: Background,
+  { alpha, beta }: SmoothBackground,
 ): Float64Array {
   const { jitter, left, leftSquare, expected } = graph;
   const { chance } = weighed(graph, prior.gamma ?? 0);
@@ -87,19 +81,23 @@ export function packetVarianceOf({ packetVariance, own }: Prior, f: number): num
 
 /** Of flows' levels. */
 export function levelVariances(graph: FlowGraph, prior: Prior): Float64Array {
-  return new Float64Array(graph.flows).fill(prior.flowVariance + 1e-6);
+  return new Float64Array(graph.flows).map((_, f) => (prior.ofFlows?.[f] ?? prior.flowVariance) + 1e-6);
 }
 
 /** Of the means over their packets. */
 export function priorVariances(graph: FlowGraph, prior: Prior): Float64Array {
   return graph.packets.map(
-    (p, f) => flowVarianceOf(prior, p) + packetVarianceOf(prior, f) / Math.max(1, p) + 1e-6,
+    (p, f) => flowVarianceOf(prior, p, f) + packetVarianceOf(prior, f) / Math.max(1, p) + 1e-6,
   );
 }
 
-/** V of a flow of so many packets. */
-export function flowVarianceOf({ flowVariance, gamma = 0 }: Prior, packets: number): number {
-  return flowVariance * Math.max(1, packets) ** -gamma;
+/** V of flow f, which has so many packets. */
+export function flowVarianceOf(
+  { flowVariance, ofFlows, gamma = 0 }: Prior,
+  packets: number,
+  f: number,
+): number {
+  return (ofFlows?.[f] ?? flowVariance) * Math.max(1, packets) ** -gamma;
 }
 
 /** Per cell, per unit of V: sum of a^2 and variance of the allocation, where a flow of p packets has V p^-gamma. */

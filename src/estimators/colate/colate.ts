@@ -28,7 +28,8 @@ import { ColateTap } from "./tap.ts";
 
 export const colate: Estimator<ColateParameters> = {
   name: "colate",
-  version: 1,
+  version: 2,
+  reads: [1],
   title: "COLATE: mean delay of flows from shared counters",
   text: {
     answers: "Mean delay of every flow that is listed, and of the segment; the larger the flow, the better.",

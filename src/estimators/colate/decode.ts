@@ -1,8 +1,9 @@
 /** From the differences of the counters and what is known of flows to each flow's mean delay and the variance of that. */
+import { fitSmooth, looseFlowVariance, type SmoothBackground } from "../cells/background.ts";
+import { heavyTails, jitterByLevel } from "../cells/tails.ts";
+import { filledCells, fitVariance, type VarianceFit } from "../cells/variance.ts";
 import type { KnownFlows } from "../estimator.ts";
 import {
-  type Background,
-  backgroundVariance,
   type FlowSystem,
   jitterOf,
   levelVariances,
@@ -19,12 +20,11 @@ import { type FlowGraph, layFlows } from "./flow-graph.ts";
 import { jitterWithinFlows } from "./jitter.ts";
 import type { ColateParameters } from "./parameters.ts";
 import { quickAnswers } from "./quick.ts";
-import { fitVariance, type VarianceFit } from "./variance.ts";
 
 export interface Decoded {
   graph: FlowGraph;
   prior: Prior;
-  background: Background;
+  background: SmoothBackground;
   decoder: "blup" | "quick";
   /** Of blup. */
   system: FlowSystem | null;
@@ -36,8 +36,6 @@ export interface Decoded {
   priorVariance: Float64Array;
 }
 
-/** A size of cell is judged where there are so many. */
-const BIN_CELLS = 30;
 /** s^2 is taken to be at least so many of its standard errors: an interval that rests on no jitter at all holds nothing where there is some. */
 const UNSURE = 2;
 /** How V may fall with the size of flows, p^-gamma: steeper for as long as that makes the cells likelier. */
@@ -50,34 +48,57 @@ export function decodeFlows(
   places: Uint32Array,
   parameters: ColateParameters,
 ): Decoded {
-  const { packets, delayNs, unitNs } = difference;
+  const { packets, delayNs } = difference;
   const sized = known.packets.reduce((s, p) => s + (p > 0 ? 1 : 0), 0);
   const complete = known.complete && sized === known.count;
   const decoder =
     parameters.decoder === "auto" ? (complete || sized > 1 ? "blup" : "quick") : parameters.decoder;
   const graph = layFlows(difference, { ...known, complete: complete && decoder === "blup" }, places);
-  const loose = fitVariance(packets, delayNs, (c) => packets[c]! * packets[c]!);
-  const background: Background = { alpha: loose.second, beta: loose.first };
-  const prior = fitPrior(difference, graph, loose);
+  const cells = filledCells(packets);
+  const loose = fitSmooth({ cells, delaySumNs: delayNs, packets });
+  const background: SmoothBackground = { alpha: loose.second, beta: loose.first };
+  const prior = fitPrior(difference, cells, graph, loose);
+  if (decoder === "quick") {
+    const priorVariance = priorVariances(graph, prior);
+    const y = delayNs.map((x, c) => x - prior.meanNs * packets[c]!);
+    const { thetaNs, variance } = quickAnswers(graph, packets, y, prior, priorVariance, background);
+    const meanNs = thetaNs.map((t) => t + prior.meanNs);
+    const level = { meanNs, variance, prior: priorVariance };
+    return { graph, prior, background, decoder, priorVariance, system: null, level, meanNs, variance };
+  }
+  const solve = (like: Prior) => solveAll(difference, graph, like, background, parameters.iterations);
+  const first = solve(prior);
+  const ofFlows = heavyTails(
+    first.level.meanNs.map((x) => x - prior.meanNs),
+    first.level.variance,
+    prior.flowVariance,
+  );
+  if (!ofFlows) return { ...first, graph, background, decoder };
+  const own = prior.own && jitterByLevel(prior.own, first.level.meanNs);
+  return { ...solve({ ...prior, ofFlows, own }), graph, background, decoder };
+}
+
+/** All flows at once, with these priors. */
+function solveAll(
+  { packets, delayNs, unitNs }: Difference,
+  graph: FlowGraph,
+  prior: Prior,
+  background: SmoothBackground,
+  iterations: number,
+): Pick<Decoded, "prior" | "system" | "level" | "meanNs" | "variance" | "priorVariance"> {
   const priorVariance = priorVariances(graph, prior);
   const y = delayNs.map((x, c) => x - prior.meanNs * packets[c]!);
-  const common = { graph, prior, background, decoder, priorVariance } as const;
   const nsOf = (theta: Float64Array) => theta.map((t) => t + prior.meanNs);
-  if (decoder === "quick") {
-    const { thetaNs, variance } = quickAnswers(graph, packets, y, prior, priorVariance, background);
-    const meanNs = nsOf(thetaNs);
-    const level = { meanNs, variance, prior: priorVariance };
-    return { ...common, system: null, level, meanNs, variance };
-  }
   const noise = noiseOf(graph, packets, prior, unitNs, background);
   if (!prior.own) {
-    const system = systemOf(graph, noise, priorVariance, parameters.iterations);
+    const system = systemOf(graph, noise, priorVariance, iterations);
     const meanNs = nsOf(system.solve(system.project(y)));
     const { variance } = posteriorVariances(graph, noise, priorVariance, prior);
-    return { ...common, system, level: { meanNs, variance, prior: priorVariance }, meanNs, variance };
+    const level = { meanNs, variance, prior: priorVariance };
+    return { prior, priorVariance, system, level, meanNs, variance };
   }
   const levelPrior = levelVariances(graph, prior);
-  const system = systemOf(graph, noise, levelPrior, parameters.iterations);
+  const system = systemOf(graph, noise, levelPrior, iterations);
   const levels = {
     thetaNs: system.solve(system.project(y)),
     variance: posteriorVariances(graph, noise, levelPrior, null).variance,
@@ -87,23 +108,29 @@ export function decodeFlows(
     levels.variance[f]! += (levels.variance[f]! / levelPrior[f]!) ** 2 * prior.meanVariance;
   const { thetaNs, variance } = meansOverPackets(graph, noise, prior, y, levels);
   const level = { meanNs: nsOf(levels.thetaNs), variance: levels.variance, prior: levelPrior };
-  return { ...common, system, level, meanNs: nsOf(thetaNs), variance };
+  return { prior, priorVariance, system, level, meanNs: nsOf(thetaNs), variance };
 }
 
 /** V and s^2: where all flows are known, from what they explain; else from how much the means of cells vary. */
-function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit): Prior {
+function fitPrior(
+  difference: Difference,
+  cells: readonly number[],
+  graph: FlowGraph,
+  loose: VarianceFit,
+): Prior {
   const { packets, delayNs } = difference;
   if (!graph.complete) {
     // How much of it is within flows is not known: all of it, to be on the safe side.
-    const flowVariance = looseFlowVariance(difference, loose);
+    const flowVariance = looseFlowVariance({ cells, delaySumNs: delayNs, packets }, loose);
     const packetVariance = Math.max(loose.second, flowVariance);
     return { meanNs: loose.meanNs, meanVariance: loose.meanVariance, flowVariance, packetVariance };
   }
   const within = jitterWithinFlows(difference, graph);
-  const known = within ? jitterOf(graph, within.own.variance) : null;
+  const known = within ? jitterOf(graph, within.variance) : null;
   const fitAt = (gamma: number) => {
     const { squares, chance } = weighed(graph, gamma);
-    return { gamma, ...fitVariance(packets, delayNs, (c) => squares[c]! + chance[c]!, known) };
+    const x1 = squares.map((s, c) => s + chance[c]!);
+    return { gamma, ...fitVariance({ cells, delaySumNs: delayNs, packets, x1, known }) };
   };
   const level = fitAt(0);
   let fit = level;
@@ -120,30 +147,6 @@ function fitPrior(difference: Difference, graph: FlowGraph, loose: VarianceFit):
     flowVariance: fit.first,
     // Which of the two falls with size is hard to tell: s^2 is not lowered for it. Nor is it known to be less than the error it is known with.
     packetVariance: within?.common ?? Math.max(fit.second, level.second, UNSURE * level.secondError),
-    own: within?.own,
+    own: within ?? undefined,
   };
-}
-
-/**
- * Variance of a flow's mean, no flow known. A cell mixes flows, so its mean varies less than a flow's; the size of cell where means vary most is nearest
- * to flows.
- */
-export function looseFlowVariance({ packets, delayNs }: Difference, loose: VarianceFit): number {
-  const background = { alpha: loose.second, beta: loose.first };
-  const sums = new Float64Array(33);
-  const sizes = new Float64Array(33);
-  for (let c = 0; c < packets.length; c++) {
-    if (packets[c] === 0) continue;
-    const bin = 31 - Math.clz32(packets[c]!);
-    const y = delayNs[c]! - loose.meanNs * packets[c]!;
-    // Cells beyond all bounds hold different packets at their ends.
-    if (y * y > 100 * backgroundVariance(background, packets[c]!)) continue;
-    sums[bin]! += (y / packets[c]!) ** 2;
-    sizes[bin]!++;
-  }
-  let variance = background.beta;
-  for (const [bin, size] of sizes.entries()) {
-    if (size >= BIN_CELLS) variance = Math.max(variance, sums[bin]! / size);
-  }
-  return variance;
 }

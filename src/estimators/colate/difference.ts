@@ -33,6 +33,8 @@ export interface Difference {
   appeared: number;
   /** Cells with equal counts of different packets. */
   swapped: number;
+  /** Cells left out for a wrong timestamp, and whether nothing can be trusted for it. */
+  outliers: { cells: number; most: boolean };
   /** Cells with more packets than b bits allow. */
   overfull: number;
   /** Packets received in each vector, and those in usable cells. */
@@ -61,6 +63,7 @@ export function differenceOf(sender: Counters, receiver: Counters, parameters: C
     appeared: 0,
     swapped: 0,
     overfull: 0,
+    outliers: { cells: 0, most: false },
     vectors: layout.q.map(() => ({ received: 0, used: 0 })),
   };
   for (let c = 0; c < n; c++) {

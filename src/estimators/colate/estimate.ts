@@ -1,13 +1,17 @@
 /** From the payloads of both ends to answers for the segment and for the flows asked for, and what they rest on. */
 import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
-import type {
-  EstimateInput,
-  EstimatorAnswer,
-  FlowEstimate,
-  Interval,
-  KnownFlows,
-  NoAnswer,
-  SegmentEstimate,
+import { withPacketsInFlight } from "../cells/edge.ts";
+import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
+import { repeatedShare, saltedSeed } from "../cells/salt.ts";
+import {
+  type EstimateInput,
+  type EstimatorAnswer,
+  type FlowEstimate,
+  type Interval,
+  isNoAnswer,
+  type KnownFlows,
+  type NoAnswer,
+  type SegmentEstimate,
 } from "../estimator.ts";
 import { emptyEnd, missingEnd, unansweredSegment } from "../unanswered.ts";
 import { type Decoded, decodeFlows } from "./decode.ts";
@@ -16,14 +20,22 @@ import { type Difference, differenceOf } from "./difference.ts";
 import { sizesOf } from "./flow-sizes.ts";
 import { placesOf } from "./layout.ts";
 import type { ColateParameters } from "./parameters.ts";
-import { decodeCounters } from "./payload.ts";
-import { segmentMean, withoutOutliers } from "./segment.ts";
+import { decodeCounters, requireSameCells } from "./payload.ts";
+import { packetSpread, segmentMean, withoutOutliers } from "./segment.ts";
 
 /** An answer that is the common mean but for this share, and no better than that many per cent, is none. */
 const LEARNT_LITTLE = 0.9;
 const USEFUL = 0.2;
 /** A list of flows is complete where its packets are those that were sent but for this share. */
 const COMPLETE = 0.001;
+
+/** Without digests, counters agree by chance: from this share of appeared packets on nothing is answered. */
+const MAX_APPEARED = 0.001;
+
+const NO_DIGESTS: NoAnswer = {
+  reason: "foreign-packets",
+  text: "the ends do not count the same packets, and without digests (check=0) counters that seem to agree may not: use check=8",
+};
 
 const NO_SPREAD: NoAnswer = {
   reason: "not-supported",
@@ -44,15 +56,25 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   if (!sender || !receiver) return refuse(missingEnd(input)!);
   const before = decodeCounters(sender, parameters, seed, "the sender's");
   const after = decodeCounters(receiver, parameters, seed, "the receiver's");
+  requireSameCells(before, after);
   const empty = emptyEnd(sender, receiver);
   if (empty) return refuse(empty.why, empty.lost);
   const difference = withoutOutliers(differenceOf(before, after, parameters));
   notes.push(...describe(difference, receiver.packets));
   const lost = Math.max(0, sender.packets - receiver.packets + difference.appeared);
+  if (difference.outliers.most) return refuse(UNTRUSTED, lost);
+  if (parameters.check === 0 && difference.appeared > MAX_APPEARED * receiver.packets)
+    return refuse(NO_DIGESTS, lost);
   if (difference.used === 0) return refuse(whyUnusable(difference), lost);
-  const known = flows && flows.count > 0 ? decodeKnown(input, difference, flows, notes) : null;
+  const known = flows && flows.count > 0 ? decodeKnown(input, difference, flows, before.salt, notes) : null;
   const segment: SegmentEstimate = {
-    mean: segmentMean(difference, known, input.confidence),
+    mean: withPacketsInFlight(segmentMean(difference, known, input.confidence), {
+      cutInFlight: input.cutInFlight,
+      appeared: difference.appeared,
+      received: receiver.packets,
+      epochNs: input.epochNs,
+      varianceNs2: packetSpread(difference),
+    }),
     stdev: NO_SPREAD,
     sent: sender.packets,
     received: receiver.packets,
@@ -70,16 +92,18 @@ interface KnownDecoded {
   sizeVariance: Float64Array;
   places: Uint32Array;
   decoded: Decoded;
+  salt: bigint;
 }
 
 function decodeKnown(
   { parameters, seed, sender }: EstimateInput<ColateParameters>,
   difference: Difference,
   asked: KnownFlows,
+  salt: bigint,
   notes: string[],
 ): KnownDecoded {
   const sent = sender!.packets;
-  const places = placesOf(parameters, seed, asked.hash.subarray(0, 2 * asked.count));
+  const places = placesOf(parameters, saltedSeed(seed, salt), asked.hash.subarray(0, 2 * asked.count));
   const sizes = sizesOf(difference, asked, places);
   const guessed = sizes.variance.reduce((s, v) => s + (v > 0 && v < Infinity ? 1 : 0), 0);
   if (guessed > 0) {
@@ -92,12 +116,12 @@ function decodeKnown(
   const whole = guessed === 0 && Math.abs(listed - sent) <= COMPLETE * sent;
   const flows = { ...asked, packets: sizes.packets, complete: asked.complete || whole };
   const decoded = decodeFlows(difference, flows, places, parameters);
-  return { flows, sizeVariance: sizes.variance, places, decoded };
+  return { flows, sizeVariance: sizes.variance, places, decoded, salt };
 }
 
 function flowAnswers(
   difference: Difference,
-  { flows, sizeVariance, places, decoded }: KnownDecoded,
+  { flows, sizeVariance, places, decoded, salt }: KnownDecoded,
   confidence: number,
   notes: string[],
 ): FlowEstimate[] {
@@ -109,6 +133,8 @@ function flowAnswers(
     const { own } = decoded.prior;
     const z = own ? studentQuantile(side, own.freedom[f]!) : normal;
     const mean = flowMean(decoded, difference, f, sizeVariance[f]!, z);
+    if (!isNoAnswer(mean))
+      mean.repeats = repeatedShare(salt, decoded.variance[f]!, decoded.priorVariance[f]!);
     const stdev = "reason" in mean ? mean : deviationOf(decoded, difference, f, confidence);
     const p = flows.packets[f]!;
     answers.push({
@@ -158,8 +184,7 @@ function flowMean(
     const text = `its ${Math.round(p)} packets are lost among about ${Math.round(others)} others in its counters`;
     return { reason: "too-much-noise", text };
   }
-  // Counters are placed by the flow and the seed alone: a flow meets the same others in every epoch.
-  return { valueNs, lowNs: valueNs - half, highNs: valueNs + half, repeats: 1 };
+  return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
 }
 
 /** Packets of each flow that were lost: 0 where its counters lost none, their sum where nobody else is in them, else unknown. */
@@ -209,8 +234,12 @@ function whyUnusable({ filled, overfull, appeared }: Difference): NoAnswer {
   };
 }
 
-function describe({ appeared, swapped, overfull, used, filled }: Difference, received: number): string[] {
+function describe(
+  { appeared, swapped, overfull, used, filled, outliers }: Difference,
+  received: number,
+): string[] {
   const notes: string[] = [];
+  if (outliers.cells > 0) notes.push(outlierNote(outliers.cells));
   if (used < 0.5 * received) {
     const share = ((100 * used) / received).toPrecision(2);
     notes.push(

@@ -47,12 +47,23 @@ export function createCounters(
 ): number {
   const { call } = kernels;
   const { m, q } = layoutOf(parameters);
-  const { multiplier, edges, slots } = slotsOf(parameters, seed);
+  const { multiplier, edges } = slotsOf(parameters, seed);
   const draw = literal ?? multiplier;
   const address = call.colateNew(cells, m, q.length, draw, 1 / parameters.unit, literal !== null) >>> 0;
   for (const [v, edge] of edges.entries()) call.colateEdge(address, v, edge);
-  for (const [i, slot] of slots.entries()) call.colateSlot(address, i, slot.seed, slot.first, slot.cells);
+  placeCounters(kernels, address, parameters, seed);
   return address;
+}
+
+/** Flows get the counters that the seed gives them. Which of its flow's counters a packet goes to stays as it was. */
+export function placeCounters(
+  kernels: Kernels,
+  address: number,
+  parameters: ColateParameters,
+  seed: bigint,
+): void {
+  for (const [i, slot] of slotsOf(parameters, seed).slots.entries())
+    kernels.call.colateSlot(address, i, slot.seed, slot.first, slot.cells);
 }
 
 /** What the update loop works with: the factor of digests, where vectors end in 2^32, and a seed and a range of cells per counter of a flow. */

@@ -16,7 +16,8 @@ export interface ColateParameters extends ParameterValues {
 }
 
 export const MAX_VECTORS = 16;
-export const MAX_COUNTERS = 1 << 26;
+/** 512 MiB of memory at each point: kernels have 4 GiB, and one piece of it is at most 1 GiB. */
+export const MAX_COUNTERS = 1 << 25;
 /** Four vectors as they are used where loss is to be expected: most packets in the first, one in a hundred in the last. */
 export const LOSSY_VECTORS: readonly number[] = [0.75, 0.2, 0.04, 0.01];
 export const LOSSY_SHARES: readonly number[] = [0.55, 0.25, 0.12, 0.08];

@@ -1,13 +1,14 @@
 /**
- * The payload of a sealed epoch of counter vectors (layout 1), and merging.
+ * The payload of a sealed epoch of counter vectors, and merging.
  *
- *   u8      b, bits of a time sum
+ *   u8      b, bits of a time sum; 128 more where a salt follows
  *   u8      check, bits of a digest per cell
  *   u8      log2 of the unit, ns
  *   u8      vectors
  *   varint  n, counters in all
  *   varint  m
  *   u32     fingerprint: CRC-32C of seed, m, first cells and shares of the vectors: which packet goes to which cell
+ *   u64     salt (../cells/salt.ts), where there is one: the fingerprint is that of the salted seed
  *   u8      x vectors: order k of the code of its counts, the one that makes them shortest
  *   bits    per cell: packets (exponential Golomb of order k); where there are any: time sum modulo 2^b, b bits; digest, check bits
  *
@@ -17,6 +18,7 @@
 import { BitReader, BitWriter, bitLength } from "../../base/bits.ts";
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
+import { saltedSeed } from "../cells/salt.ts";
 import type { SealedEpoch } from "../estimator.ts";
 import { fingerprintOf, layoutOf } from "./layout.ts";
 import type { ColateParameters } from "./parameters.ts";
@@ -29,6 +31,7 @@ export interface Counters {
   /** log2 of the unit. */
   shift: number;
   fingerprint: number;
+  salt: bigint;
   /** First cell of each vector, and one more at the end. */
   starts: Uint32Array;
   count: Uint32Array;
@@ -39,10 +42,12 @@ export interface Counters {
 
 const NAME = "colate payload";
 const MAX_ORDER = 31;
+/** In the first byte, beside b. */
+const SALTED = 128;
 /** Counts below this are sized once for all cells that have them. */
 const FREQUENT = 1024;
 
-export function emptyCounters(parameters: ColateParameters, seed: bigint): Counters {
+export function emptyCounters(parameters: ColateParameters, seed: bigint, salt: bigint): Counters {
   const { n, m, b, check } = parameters;
   return {
     n,
@@ -50,7 +55,8 @@ export function emptyCounters(parameters: ColateParameters, seed: bigint): Count
     b,
     check,
     shift: Math.log2(parameters.unit),
-    fingerprint: fingerprintOf(parameters, seed),
+    fingerprint: fingerprintOf(parameters, saltedSeed(seed, salt)),
+    salt,
     starts: layoutOf(parameters).starts,
     count: new Uint32Array(n),
     sum: new Float64Array(n),
@@ -62,13 +68,14 @@ export function encodeCounters(counters: Counters): Uint8Array {
   const { n, m, b, check, starts, count, sum, digest } = counters;
   const vectors = starts.length - 1;
   const head = new ByteWriter(32);
-  head.u8(b);
+  head.u8(counters.salt === 0n ? b : b | SALTED);
   head.u8(check);
   head.u8(counters.shift);
   head.u8(vectors);
   head.varint(n);
   head.varint(m);
   head.u32(counters.fingerprint);
+  if (counters.salt !== 0n) head.u64(BigInt.asUintN(64, counters.salt));
   const bits = new BitWriter(Math.ceil((n * (b + check + 12)) / 8));
   for (let v = 0; v < vectors; v++) {
     const order = bestOrder(count, starts[v]!, starts[v + 1]!);
@@ -94,13 +101,16 @@ export function decodeCounters(
   const { payload } = sealed;
   const reader = new ByteReader(payload, { file: NAME });
   const bad = (offset: number, message: string) => new FormatError("bad-record", NAME, offset, message);
-  const b = reader.u8();
+  const first = reader.u8();
+  const b = first & ~SALTED;
   const check = reader.u8();
   const shift = reader.u8();
   const vectors = reader.u8();
   const n = reader.varint();
   const m = reader.varint();
   const fingerprint = reader.u32();
+  const salt = first === b ? 0n : reader.u64();
+  if (first !== b && salt === 0n) throw bad(reader.offset - 8, "a salt of 0 is not written");
   requireEqual(whose, [
     ["n", n, parameters.n],
     ["m", m, parameters.m],
@@ -109,12 +119,12 @@ export function decodeCounters(
     ["unit", 2 ** shift, parameters.unit],
     ["check", check, parameters.check],
   ]);
-  if (seed !== undefined && fingerprint !== fingerprintOf(parameters, seed)) {
+  if (seed !== undefined && fingerprint !== fingerprintOf(parameters, saltedSeed(seed, salt))) {
     throw mismatch(`${whose} vector was made with another seed, or other shares of its vectors`);
   }
   const { starts } = layoutOf(parameters);
   const counters: Counters = {
-    ...{ n, m, b, check, shift, fingerprint, starts },
+    ...{ n, m, b, check, shift, fingerprint, salt, starts },
     count: new Uint32Array(n),
     sum: new Float64Array(n),
     digest: new Uint32Array(n),
@@ -144,10 +154,14 @@ export function decodeCounters(
   return counters;
 }
 
-export function mergeCounters(a: Counters, b: Counters): Counters {
-  if (a.fingerprint !== b.fingerprint) {
+export function requireSameCells(a: Counters, b: Counters): void {
+  if (a.salt !== b.salt) throw mismatch("the counters of the two were placed for different epochs");
+  if (a.fingerprint !== b.fingerprint)
     throw mismatch("the two vectors were made with different seeds, or other shares of their vectors");
-  }
+}
+
+export function mergeCounters(a: Counters, b: Counters): Counters {
+  requireSameCells(a, b);
   const range = 2 ** a.b;
   return {
     ...a,

@@ -26,7 +26,7 @@ export interface Predicted {
   size: number;
   /** Share of such flows that have a usable counter and are not drowned. */
   answered: number;
-  /** Mean relative error of those, null where less than half are answered. */
+  /** Median relative error of those, null where less than half are answered. */
   relativeError: number | null;
   /** Share of those with a relative error below the interval. */
   reliability: number | null;
@@ -37,8 +37,8 @@ const SAMPLE_FLOWS = 8000;
 const TRIALS = 300;
 /** Packets per counter from which on a flow is laid out by itself. */
 const LISTED = 0.2;
-const MEAN_ABSOLUTE = Math.sqrt(2 / Math.PI);
 const NODES = 16;
+const MEDIAN_STEP = 5;
 
 export function predictFlows(
   parameters: ColateParameters,
@@ -104,7 +104,7 @@ function background(parameters: ColateParameters, traffic: Traffic, loss: number
   const difference: Difference = {
     ...{ layout, vector: vectorsOfCells(layout), usable, packets: listed, delayNs: new Float64Array(n) },
     ...{ sent: none, received: none, unitNs: 0, used: 0, usedCells: 0, filled: 0, missing: 0, appeared: 0 },
-    ...{ swapped: 0, overfull: 0, vectors: [] },
+    ...{ swapped: 0, overfull: 0, outliers: { cells: 0, most: false }, vectors: [] },
   };
   const hash = new Uint32Array(0);
   const list = { count: packets.length, hash, packets, bytes: packets, keyWords: hash, complete: true };
@@ -159,15 +159,28 @@ function predictSize(
   }
   const answered = deviations.length / TRIALS;
   if (answered < 0.5) return { size, answered, relativeError: null, reliability: null, packetsUsed: null };
-  const mean = deviations.reduce((s, d) => s + d, 0) / deviations.length;
   return {
     size,
     answered,
-    // A flow's own mean differs from the common one: with lognormal means the mean of its inverse is 1 + V.
-    relativeError: MEAN_ABSOLUTE * mean * (1 + flowVariance),
+    relativeError: medianError(deviations, flowVariance),
     reliability: reliabilityOf(deviations, flowVariance, interval),
     packetsUsed: seen / deviations.length,
   };
+}
+
+/** Relative error that half of the flows, with lognormal means, do not exceed: by bisection of its logarithm. */
+function medianError(deviations: readonly number[], flowVariance: number): number {
+  const largest = deviations.reduce((s, d) => Math.max(s, d), 0);
+  if (largest === 0) return 0;
+  // Every few deviations do: the median of hundreds is not known better.
+  const some = deviations.filter((_, i) => i % MEDIAN_STEP === 0);
+  let [low, high] = [1e-9, 1e3 * largest];
+  while (high / low > 1.01) {
+    const middle = Math.sqrt(low * high);
+    if (reliabilityOf(some, flowVariance, middle) < 0.5) low = middle;
+    else high = middle;
+  }
+  return high;
 }
 
 /** Share of flows, with lognormal means, whose error is below the interval. */

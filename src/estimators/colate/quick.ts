@@ -6,7 +6,8 @@
  *
  * alpha, beta: how sums of background packets vary (fitted over all counters); shrunk by V / (V + 1 / sum (a^2 / var)).
  */
-import { type Background, backgroundVariance, type Prior, packetVarianceOf } from "./blup.ts";
+import { type SmoothBackground, smoothVariance } from "../cells/background.ts";
+import { type Prior, packetVarianceOf } from "./blup.ts";
 import type { FlowGraph } from "./flow-graph.ts";
 
 /** Mean delay less the common mean, and its variance, per flow. */
@@ -16,7 +17,7 @@ export function quickAnswers(
   y: Float64Array,
   prior: Prior,
   priors: Float64Array,
-  background: Background,
+  background: SmoothBackground,
 ): { thetaNs: Float64Array; variance: Float64Array } {
   const { flows, starts, cell, a, rho } = graph;
   const thetaNs = new Float64Array(flows);
@@ -32,7 +33,7 @@ export function quickAnswers(
       const binomial = own * (1 - rho[e]!);
       const chance = binomial * Math.max(0, 1 - binomial / graph.countVariance[c]!);
       const v =
-        backgroundVariance(background, others) +
+        smoothVariance(background, others) +
         packetVarianceOf(prior, f) * binomial +
         prior.flowVariance * chance +
         1;

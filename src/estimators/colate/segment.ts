@@ -5,11 +5,13 @@
  * system). Where they are not, unusable cells are taken at the mean of the others, and the interval allows for flows that are in them alone.
  */
 import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
+import { fitSmooth, looseFlowVariance, smoothVariance } from "../cells/background.ts";
+import { outlierCells } from "../cells/outliers.ts";
+import { filledCells } from "../cells/variance.ts";
 import type { Interval, KnownFlows } from "../estimator.ts";
-import { backgroundVariance, flowVarianceOf } from "./blup.ts";
-import { type Decoded, looseFlowVariance } from "./decode.ts";
+import { flowVarianceOf } from "./blup.ts";
+import type { Decoded } from "./decode.ts";
 import type { Difference } from "./difference.ts";
-import { fitVariance } from "./variance.ts";
 
 export function segmentMean(
   difference: Difference,
@@ -84,7 +86,7 @@ function restOfFlows(
   }
   // Which packets are in the rest is chance; the common mean has an error of its own, for flows that little is known of.
   let chance = prior.packetVariance * unused;
-  for (let f = 0; f < flows.count; f++) chance += rest[f]! * flowVarianceOf(prior, flows.packets[f]!);
+  for (let f = 0; f < flows.count; f++) chance += rest[f]! * flowVarianceOf(prior, flows.packets[f]!, f);
   return {
     restNs,
     variance: ofFlows + chance + squares * squares * prior.meanVariance,
@@ -94,14 +96,21 @@ function restOfFlows(
 
 function restOfMean(difference: Difference, meanNs: number, unused: number): Rest {
   const { packets, delayNs, received, layout } = difference;
-  const loose = fitVariance(packets, delayNs, (c) => packets[c]! * packets[c]!);
-  const beta = looseFlowVariance(difference, loose);
+  const of = { cells: filledCells(packets), delaySumNs: delayNs, packets };
+  const loose = fitSmooth(of);
+  const beta = looseFlowVariance(of, loose);
   let variance = unused * unused * loose.meanVariance;
   for (let c = 0; c < packets.length; c++) {
-    if (packets[c] === 0) variance += backgroundVariance({ alpha: loose.second, beta }, received[c]!);
+    if (packets[c] === 0) variance += smoothVariance({ alpha: loose.second, beta }, received[c]!);
   }
   // A flow that is in one unusable cell is in others too: their errors go together.
   return { restNs: meanNs * unused, variance: variance * layout.m * layout.q.length, freedom: null };
+}
+
+/** Variance of single packets' delays, as the cells show it. */
+export function packetSpread({ packets, delayNs }: Difference): number {
+  const fit = fitSmooth({ cells: filledCells(packets), delaySumNs: delayNs, packets });
+  return fit.first + fit.second;
 }
 
 /** Deviations from what its packets let expect, beyond which a cell is taken to hold different packets at its ends. */
@@ -110,25 +119,34 @@ const MIN_COUNT = 20;
 
 /**
  * Without enough digest bits, a cell that lost one packet and got another passes for whole, and is off by up to an epoch. Where packets were lost
- * and others appeared, cells that are beyond all likelihood are taken out.
+ * and others appeared, cells that are beyond all likelihood are taken out; those with a wrong timestamp always.
  */
 export function withoutOutliers(difference: Difference): Difference {
   const { packets, delayNs, missing, appeared } = difference;
+  const wrong = outlierCells(filledCells(packets), delayNs, packets);
+  difference.outliers = { cells: wrong.cells.length, most: wrong.most };
+  for (const c of wrong.cells) leaveOut(difference, c);
   if (missing === 0 || appeared === 0 || difference.usedCells < MIN_COUNT) return difference;
-  const fit = fitVariance(packets, delayNs, (c) => packets[c]! * packets[c]!);
+  const cells = filledCells(packets);
+  const fit = fitSmooth({ cells, delaySumNs: delayNs, packets });
   const background = { alpha: fit.second, beta: fit.first };
-  for (let c = 0; c < packets.length; c++) {
+  for (const c of cells) {
     const n = packets[c]!;
-    if (n === 0) continue;
     const y = delayNs[c]! - fit.meanNs * n;
-    if (y * y <= BEYOND * BEYOND * (backgroundVariance(background, n) + 1)) continue;
-    difference.usable[c] = 0;
-    difference.packets[c] = 0;
-    difference.delayNs[c] = 0;
-    difference.used -= n;
-    difference.vectors[difference.vector[c]!]!.used -= n;
-    difference.usedCells--;
+    if (y * y <= BEYOND * BEYOND * (smoothVariance(background, n) + 1)) continue;
+    leaveOut(difference, c);
     difference.swapped++;
   }
   return difference;
+}
+
+function leaveOut(difference: Difference, c: number): void {
+  const n = difference.packets[c]!;
+  difference.usable[c] = 0;
+  difference.packets[c] = 0;
+  difference.delayNs[c] = 0;
+  difference.used -= n;
+  difference.usedCells--;
+  const vector = difference.vectors[difference.vector[c]!];
+  if (vector) vector.used -= n;
 }

@@ -38,6 +38,7 @@ export function sizeColate(request: SizeRequest): SizeAnswer<ColateParameters> {
     predictFlows(parameters, traffic, rate, sizes, interval).map((p) => describe(p, rate, p.size === target)),
   );
   const payloadBytes = expectedPayload(parameters, request.packets);
+  notes.push("errors are medians over flows of that size");
   notes.push(
     `reliability: share of flows whose error is below ${100 * interval} %; taken ${BETWEEN_FLOWS} of the delays' variance to lie between flows`,
   );

@@ -1,7 +1,8 @@
 /** The updating half of COLATE at one point: counter vectors in kernel memory, one kernel call per batch. */
 import type { PacketBatch } from "../../capture/batch.ts";
+import { saltedSeed } from "../cells/salt.ts";
 import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
-import { createCounters } from "./layout.ts";
+import { createCounters, placeCounters } from "./layout.ts";
 import { type ColateParameters, fullAt } from "./parameters.ts";
 import { type Counters, emptyCounters, encodeCounters } from "./payload.ts";
 
@@ -15,6 +16,7 @@ export class ColateTap implements Tap {
   readonly #fullAt: number;
   #startNs = 0;
   #packets = 0;
+  #salt = 0n;
 
   constructor(context: TapContext, parameters: ColateParameters) {
     this.#context = context;
@@ -24,8 +26,12 @@ export class ColateTap implements Tap {
     this.#address = createCounters(context.kernels, parameters, context.seed);
   }
 
-  begin(epochStartNs: number): void {
+  begin(epochStartNs: number, _originNs?: bigint, salt = 0n): void {
     this.#startNs = epochStartNs;
+    if (salt === this.#salt) return;
+    this.#salt = salt;
+    const { kernels, seed } = this.#context;
+    placeCounters(kernels, this.#address, this.#parameters, saltedSeed(seed, salt));
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
@@ -52,7 +58,7 @@ export class ColateTap implements Tap {
   #read(): Counters {
     const { kernels, seed } = this.#context;
     const { n, b, check } = this.#parameters;
-    const counters = emptyCounters(this.#parameters, seed);
+    const counters = emptyCounters(this.#parameters, seed, this.#salt);
     const start = (kernels.call.colateCells(this.#address) >>> 0) >>> 2;
     const words = kernels.u32.subarray(start, start + 4 * n);
     const lowMask = b >= 32 ? 0xffff_ffff : 2 ** b - 1;

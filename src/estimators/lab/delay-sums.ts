@@ -10,9 +10,12 @@ import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
 import { studentQuantile } from "../../base/math/special.ts";
 import type { Interval, NoAnswer, SealedEpoch } from "../estimator.ts";
+import { deviationInterval } from "./sample-statistics.ts";
 
 /** Longer delays (73 minutes) are not believed: squares of shorter ones are added without rounding. */
 export const LONGEST_NS = 2 ** 42;
+/** Excess kurtosis that the delays of probes are taken to have: no fourth powers are kept. */
+const SKEWED_KURTOSIS = 18;
 const HALF = 2 ** 21;
 const MASK = (1n << 64n) - 1n;
 
@@ -97,7 +100,7 @@ export class DelaySums {
     return { mean, variance: Math.max(0, Number(spread)) / this.count / this.count };
   }
 
-  /** As a sample of all packets: t intervals; of the deviation as of normal delays times the square root of ten, for skewed ones. */
+  /** As a sample of all packets. */
   describe(confidence: number, none: NoAnswer): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer } {
     const moments = this.moments();
     if (!moments || this.count < 2) return { mean: none, stdev: none };
@@ -105,10 +108,9 @@ export class DelaySums {
     const deviation = Math.sqrt((moments.variance * this.count) / (this.count - 1));
     const t = studentQuantile(0.5 + confidence / 2, this.count - 1);
     const half = (t * deviation) / Math.sqrt(this.count);
-    const wide = Math.sqrt(5) * half;
     return {
       mean: { valueNs: mean, lowNs: mean - half, highNs: mean + half },
-      stdev: { valueNs: deviation, lowNs: Math.max(0, deviation - wide), highNs: deviation + wide },
+      stdev: deviationInterval(deviation ** 2, this.count, SKEWED_KURTOSIS, confidence),
     };
   }
 }

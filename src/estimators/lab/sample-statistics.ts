@@ -1,5 +1,7 @@
 /** Mean and deviation of a few delays, with intervals. */
-import { studentQuantile } from "../../base/math/special.ts";
+
+import { median } from "../../base/math/regression.ts";
+import { chiSquareQuantile, studentQuantile } from "../../base/math/special.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
 
 export interface SampleSums {
@@ -43,13 +45,40 @@ export function describeSamples(
   const { count, mean, m2, m4 } = sums;
   if (count < 2) return { mean: none, stdev: none };
   const variance = m2 / (count - 1);
-  const deviation = Math.sqrt(variance);
-  // Var(s^2) = (mu4 - sigma^4) / n; the root of it by the delta method.
-  const spread = Math.sqrt(Math.max(0, m4 / count - variance * variance) / count);
-  const half =
-    deviation > 0 ? (studentQuantile(0.5 + confidence / 2, count - 1) * spread) / (2 * deviation) : 0;
   return {
     mean: meanInterval(mean, variance, count, count - 1, confidence),
-    stdev: { valueNs: deviation, lowNs: Math.max(0, deviation - half), highNs: deviation + half },
+    stdev: deviationInterval(variance, count, variance > 0 ? m4 / count / variance ** 2 - 3 : 0, confidence),
   };
+}
+
+/** Excess kurtosis that delays are taken to have at least, however few show it: an exponential has 6. */
+const KURTOSIS = 6;
+/** Degrees of freedom below which an interval would say nothing. */
+const MIN_FREEDOM = 1.5;
+
+const FEW: NoAnswer = {
+  reason: "too-much-noise",
+  text: "too few packets were sampled to see how they vary",
+};
+
+/** Of the deviation: s^2 of n values has the relative variance 2 / (n - 1) + kurtosis / n, as chi-square of so many degrees of freedom. */
+export function deviationInterval(
+  variance: number,
+  count: number,
+  kurtosis: number,
+  confidence: number,
+): Interval | NoAnswer {
+  const freedom = 2 / (2 / (count - 1) + Math.max(KURTOSIS, kurtosis) / count);
+  if (!(freedom >= MIN_FREEDOM)) return FEW;
+  const tail = (1 - confidence) / 2;
+  const at = (share: number) => Math.sqrt((variance * freedom) / chiSquareQuantile(share, freedom));
+  return { valueNs: Math.sqrt(variance), lowNs: at(1 - tail), highNs: at(tail) };
+}
+
+/** A delay that is further from the others than a minute is a wrong timestamp. */
+const OUTLIER_NS = 60e9;
+
+export function withoutOutliers<T>(list: readonly T[], delayOf: (item: T) => number): T[] {
+  const centre = median(list.map(delayOf)) ?? 0;
+  return list.filter((item) => Math.abs(delayOf(item) - centre) <= OUTLIER_NS);
 }

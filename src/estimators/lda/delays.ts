@@ -16,6 +16,7 @@
  * is worse than too wide a one. With tails beyond that (lognormal with sigma 1.5) and few rows it promises too much.
  */
 import { studentQuantile } from "../../base/math/special.ts";
+import { outlierCells } from "../cells/outliers.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
 import type { LdaRows } from "./payload.ts";
 
@@ -25,6 +26,8 @@ export interface UsableRows {
   delayNs: Float64Array;
   /** Sum of packets. */
   sample: number;
+  /** Rows left out for a wrong timestamp, and whether nothing can be trusted for it. */
+  outliers: { cells: number; most: boolean };
 }
 
 const HALF_KURTOSIS = 16;
@@ -37,22 +40,30 @@ function delaySum(sender: LdaRows, receiver: LdaRows, i: number): number {
 export function usableRows(sender: LdaRows, receiver: LdaRows): UsableRows {
   const packets: number[] = [];
   const delayNs: number[] = [];
-  let sample = 0;
   for (let i = 0; i < sender.count.length; i++) {
     const n = sender.count[i]!;
     if (n === 0 || n !== receiver.count[i] || sender.digest?.[i] !== receiver.digest?.[i]) continue;
     packets.push(n);
     delayNs.push(delaySum(sender, receiver, i));
-    sample += n;
   }
-  return { packets: Float64Array.from(packets), delayNs: Float64Array.from(delayNs), sample };
+  const { cells, most } = outlierCells([...packets.keys()], delayNs, packets);
+  const wrong = new Set(cells);
+  const kept = (values: number[]) => Float64Array.from(values.filter((_, i) => !wrong.has(i)));
+  return rowsOf(kept(packets), kept(delayNs), { cells: cells.length, most });
+}
+
+function rowsOf(
+  packets: Float64Array,
+  delayNs: Float64Array,
+  outliers: UsableRows["outliers"] = { cells: 0, most: false },
+): UsableRows {
+  return { packets, delayNs, sample: packets.reduce((s, n) => s + n, 0), outliers };
 }
 
 /** Pairs of adjacent rows of a bank: packets of both, and the difference of their delay sums. */
 export function collapsedRows(sender: LdaRows, receiver: LdaRows): UsableRows {
   const packets: number[] = [];
   const delayNs: number[] = [];
-  let sample = 0;
   for (let bank = 0; bank < sender.banks; bank++) {
     for (let row = 0; row + 1 < sender.rows; row += 2) {
       const i = bank * sender.rows + row;
@@ -66,10 +77,9 @@ export function collapsedRows(sender: LdaRows, receiver: LdaRows): UsableRows {
       );
       packets.push(n);
       delayNs.push(Number(difference));
-      sample += n;
     }
   }
-  return { packets: Float64Array.from(packets), delayNs: Float64Array.from(delayNs), sample };
+  return rowsOf(Float64Array.from(packets), Float64Array.from(delayNs));
 }
 
 export interface DelayMoments {

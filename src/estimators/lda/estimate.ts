@@ -1,4 +1,6 @@
 /** From the payloads of both ends to the answer for the segment: mean, deviation, loss, and what they rest on. */
+import { withPacketsInFlight } from "../cells/edge.ts";
+import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import type { EstimateInput, EstimatorAnswer, Interval, NoAnswer, SegmentEstimate } from "../estimator.ts";
 import { emptyEnd, missingEnd, unansweredSegment } from "../unanswered.ts";
 import {
@@ -37,10 +39,11 @@ export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswe
   // behind than before make it meaningless.
   const lost = missing >= 0 ? missing : null;
   const rows = usableRows(before, after);
+  if (rows.outliers.cells > 0) notes.push(outlierNote(rows.outliers.cells));
   const refusal = refuse(check, rows);
   if (refusal) return none(refusal, lost);
   const own = Math.max(rows.sample, receiver.packets - check.foreign);
-  const answer = delays(input, before, after, rows, own);
+  const answer = delays(input, before, after, rows, own, check);
   const segment: SegmentEstimate = {
     ...answer,
     sent: sender.packets,
@@ -54,11 +57,12 @@ export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswe
 }
 
 function delays(
-  { parameters, confidence }: EstimateInput<LdaParameters>,
+  { parameters, confidence, epochNs, cutInFlight }: EstimateInput<LdaParameters>,
   before: LdaRows,
   after: LdaRows,
   rows: UsableRows,
   own: number,
+  { proven }: StreamCheck,
 ): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer } {
   const moments = momentsOf(rows);
   if (!moments) {
@@ -72,7 +76,11 @@ function delays(
     const text = `only one row of ${rows.sample} packets arrived whole: its mean has no error bar`;
     return { mean: { reason: "no-usable-cells", text }, stdev };
   }
-  const mean = meanInterval(moments, rows, own, confidence, parameters.interval);
+  // Of the sampled packets; what is estimated from the spread of the rows may be bursts of loss.
+  const sampled = parameters.sampling.reduce((s, p) => s + p, 0);
+  const mean = withPacketsInFlight(meanInterval(moments, rows, own, confidence, parameters.interval), {
+    ...{ cutInFlight, appeared: proven / sampled, received: own, epochNs, varianceNs2: moments.varianceNs2 },
+  });
   if (parameters.deviation === "residual") {
     return { mean, stdev: residualDeviation(moments, rows, confidence) };
   }
@@ -91,6 +99,7 @@ function refuse(check: StreamCheck, rows: UsableRows): NoAnswer | null {
       text: `the ends do not count the same packets (about ${check.foreign} at the receiver only), and without digests (digest=true) rows that seem whole may hold different packets`,
     };
   }
+  if (rows.outliers.most) return UNTRUSTED;
   if (rows.packets.length > 0) return null;
   if (check.foreign > 0) {
     return {

@@ -1,7 +1,8 @@
 /** Which known flows meet in which usable cells, with how many packets: what belief propagation works on (belief.ts has the model). */
+
+import { fitVariance, type VarianceFit } from "../cells/variance.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowSet } from "./flow-set.ts";
-import { fitVariance, type VarianceFit } from "./variance.ts";
 
 /** Flows and the usable cells that hold some of their packets. */
 export interface Graph {
@@ -75,8 +76,8 @@ export function buildGraph(sketch: DelaySketch, flows: FlowSet): Graph {
   return { starts, ...list, sum, squares, left, chance, weighted };
 }
 
-/** V (first) and s^2 (second) from the cells whose packets the list explains. */
-export function fitPrior(sketch: DelaySketch, graph: Graph): VarianceFit {
+/** V (first) and s^2 (second) from the cells whose packets the list explains, and the number of those. */
+export function fitPrior(sketch: DelaySketch, graph: Graph): VarianceFit & { cells: number } {
   const chosen = new Uint32Array(graph.sum.length);
   const x1 = new Float64Array(graph.sum.length);
   let n = 0;
@@ -85,11 +86,12 @@ export function fitPrior(sketch: DelaySketch, graph: Graph): VarianceFit {
     chosen[n++] = c;
     x1[c] = graph.squares[c]! + graph.chance[c]!;
   }
-  return fitVariance({
+  const fit = fitVariance({
     cells: chosen.subarray(0, n),
     delaySumNs: sketch.delaySumNs,
     packets: sketch.received,
     x1,
     x2: graph.weighted,
   });
+  return { ...fit, cells: n };
 }

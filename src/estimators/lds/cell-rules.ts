@@ -6,14 +6,17 @@
  *               common mean: beyond the paper
  * Error bars include interference: others' packets in a cell are those beyond the flow's own, and what N of them add is learnt from all cells.
  */
+
+import { type Background, backgroundVariance } from "../cells/background.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowCells } from "./flow-cells.ts";
 import type { FlowSet } from "./flow-set.ts";
-import { type Background, backgroundVariance } from "./variance.ts";
 
 export interface CellEstimate {
   meanNs: number;
   variance: number;
+  /** Variance before any cell was looked at, that the answer is drawn from. */
+  prior: number;
 }
 
 export class CellRules {
@@ -85,6 +88,7 @@ export class CellRules {
     return {
       meanNs: meanNs + weighted / precision,
       variance: 1 / precision + flowVariance * Math.min(1, guess),
+      prior: flowVariance,
     };
   }
 
@@ -136,9 +140,9 @@ export class CellRules {
     }
     // The others pull towards their own mean: the flow's distance from the common one enters by their share.
     const pull = others / packets;
-    return {
-      meanNs: sum / packets,
-      variance: noise / (packets * packets) + pull * pull * this.#background.flowVariance,
-    };
+    const pulled = pull * pull * this.#background.flowVariance;
+    const variance = noise / (packets * packets) + pulled;
+    // Of it the pull is the same in all epochs: as if it were drawn from a prior of variance^2 / pull.
+    return { meanNs: sum / packets, variance, prior: pulled > 0 ? (variance * variance) / pulled : Infinity };
   }
 }

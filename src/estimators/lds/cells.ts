@@ -18,10 +18,14 @@ export interface SketchCells {
   /** Sums are of delays (SDS), not of times. */
   delays: boolean;
   fingerprint: number;
+  /** Of the epoch: ../cells/salt.ts. */
+  salt: bigint;
 }
 
 export function emptyCells(
-  of: Pick<SketchCells, "rows" | "columns" | "digestBits" | "delays" | "fingerprint"> & { bytes: boolean },
+  of: Pick<SketchCells, "rows" | "columns" | "digestBits" | "delays" | "fingerprint" | "salt"> & {
+    bytes: boolean;
+  },
 ): SketchCells {
   const n = of.rows * of.columns;
   return {

@@ -6,7 +6,7 @@ import {
   makePopulation,
   type PopulationRun,
   runPopulation,
-  scoreFlows,
+  scorePopulation,
 } from "../../evaluate/flow-population.ts";
 import type { Estimator, EstimatorAnswer, KnownFlows, ParameterValues } from "../estimator.ts";
 import { isNoAnswer } from "../estimator.ts";
@@ -64,7 +64,7 @@ describe("without loss, k = 1, 4 x 17,500 cells", () => {
     answer(run, 0, lds as Estimator, { ...parameters, decoder }, flows);
 
   test("the smallest cell reaches the paper's claims: 2 / 0.8 / 0.12 % for 500-999, 1k-5k and more packets", () => {
-    const scores = scoreFlows(run, decode("smallest"));
+    const scores = scorePopulation(run, decode("smallest"));
     const [, a, b, c] = percent(scores);
     expect(a).toBeLessThanOrEqual(2);
     expect(b).toBeLessThanOrEqual(0.8);
@@ -73,7 +73,7 @@ describe("without loss, k = 1, 4 x 17,500 cells", () => {
   });
 
   test("taking the background out is at least twice as good as the smallest cell, and its intervals hold the truth", () => {
-    const scores = scoreFlows(run, decode("background"));
+    const scores = scorePopulation(run, decode("background"));
     const [, a, b, c] = percent(scores);
     expect(a).toBeLessThanOrEqual(0.66);
     expect(b).toBeLessThanOrEqual(0.25);
@@ -83,14 +83,14 @@ describe("without loss, k = 1, 4 x 17,500 cells", () => {
   });
 
   test("the alpha rule counts interference twice at k = 1: worse than the smallest cell, as known", () => {
-    const [, a, b] = percent(scoreFlows(run, decode("alpha")));
+    const [, a, b] = percent(scorePopulation(run, decode("alpha")));
     expect(a).toBeGreaterThan(1.5);
     expect(a).toBeLessThan(4);
     expect(b).toBeLessThan(2.5);
   });
 
   test("belief propagation reaches 0.3 / 0.12 / 0.02 %, in seconds, and its intervals hold the truth", () => {
-    const scores = scoreFlows(run, decode("bp"));
+    const scores = scorePopulation(run, decode("bp"));
     const [zero, a, b, c] = percent(scores);
     expect(zero).toBeLessThanOrEqual(1);
     expect(a).toBeLessThanOrEqual(0.3);
@@ -103,7 +103,7 @@ describe("without loss, k = 1, 4 x 17,500 cells", () => {
   });
 
   test("auto is belief propagation where all flows are known, and answers small flows with honest intervals", () => {
-    const scores = scoreFlows(run, decode("auto"), [
+    const scores = scorePopulation(run, decode("auto"), [
       [1, 1],
       [2, 9],
       [10, 99],
@@ -149,8 +149,8 @@ describe("without loss, k = 1, 4 x 17,500 cells", () => {
     const part = { ...run, flows: listed };
     part.sumNs = Float64Array.from(large, (f) => run.sumNs[f]!);
     part.received = Float64Array.from(large, (f) => run.received[f]!);
-    const [together] = scoreFlows(part, decode("bp", listed), [[500, 1e9]]);
-    const [alone] = scoreFlows(part, decode("background", listed), [[500, 1e9]]);
+    const [together] = scorePopulation(part, decode("bp", listed), [[500, 1e9]]);
+    const [alone] = scorePopulation(part, decode("background", listed), [[500, 1e9]]);
     expect(together!.medianError).toBeLessThan(1.1 * alone!.medianError);
     expect(together!.coverage).toBeGreaterThan(0.92);
   });
@@ -180,14 +180,14 @@ describe("k = 5, four banks at 1/.5/.1/.01, a quarter of the flows in a quarter 
   test("at 0.1 % loss: belief propagation within 1.2 / 0.74 / 0.65 %, the paper's rule within 4.5 / 4.5 / 1.5 %", () => {
     const run = at(0.001);
     const auto = answer(run, 0, lds as Estimator, { ...parameters, decoder: "auto" });
-    const scores = scoreFlows(run, auto);
+    const scores = scorePopulation(run, auto);
     const [, a, b, c] = percent(scores);
     expect(a).toBeLessThanOrEqual(1.2);
     expect(b).toBeLessThanOrEqual(0.74);
     expect(c).toBeLessThanOrEqual(0.65);
     for (const score of scores) expect(score.coverage).toBeGreaterThan(0.92);
     const rule = percent(
-      scoreFlows(run, answer(run, 0, lds as Estimator, { ...parameters, decoder: "alpha" })),
+      scorePopulation(run, answer(run, 0, lds as Estimator, { ...parameters, decoder: "alpha" })),
     );
     expect(rule[1]).toBeLessThan(4.5);
     expect(rule[2]).toBeLessThan(4.5);
@@ -209,7 +209,7 @@ describe("k = 5, four banks at 1/.5/.1/.01, a quarter of the flows in a quarter 
   test("at 1 % loss: better than 2.8 / 2.8 / 1.8 %; a flow that lost packets in all its cells has no answer, and says so", () => {
     const run = at(0.01);
     const { flows, segment } = answer(run, 0, lds as Estimator, { ...parameters, decoder: "auto" });
-    const scores = scoreFlows(run, { flows, segment, notes: [] });
+    const scores = scorePopulation(run, { flows, segment, notes: [] });
     const [, a, b, c] = percent(scores);
     expect(a).toBeLessThanOrEqual(2.8);
     expect(b).toBeLessThanOrEqual(2.8);
@@ -231,7 +231,7 @@ test("where many flows overlap in all their cells the messages are damped until 
   const run = runPopulation(new Kernels(), small, [{ estimator: lds as Estimator, parameters, seed: SEED }]);
   const result = answer(run, 0, lds as Estimator, parameters);
   expect(result.notes).toEqual([]);
-  const scores = scoreFlows(run, result, [
+  const scores = scorePopulation(run, result, [
     [100, 999],
     [1000, 1e9],
   ]);
@@ -258,7 +258,7 @@ test("intervals keep their promise over seeds, for every decoder", () => {
       },
     );
     for (const decoder of ["bp", "background", "smallest", "alpha", "auto"]) {
-      const [score] = scoreFlows(run, answer(run, 0, lds as Estimator, { ...parameters, decoder }), [
+      const [score] = scorePopulation(run, answer(run, 0, lds as Estimator, { ...parameters, decoder }), [
         [50, 1e9],
       ]);
       covered[decoder] = (covered[decoder] ?? 0) + score!.coverage * score!.answered;

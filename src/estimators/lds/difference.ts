@@ -6,13 +6,18 @@
  * into it: foreign traffic, duplicates, or packets in flight at the epoch's edge. Foreign packets at the sender look like loss, except that
  * whole flows go dark while their neighbours lose next to nothing.
  */
+import { outlierCells } from "../cells/outliers.ts";
+import { saltedSeed } from "../cells/salt.ts";
+import { filledCells } from "../cells/variance.ts";
 import { type SketchCells, signed64 } from "./cells.ts";
 import { cellShares, type Geometry } from "./geometry.ts";
 import { requireSameSketch } from "./payload.ts";
 
 export interface DelaySketch {
   geometry: Geometry;
+  /** By which flows are placed; the salt that went into it. */
   seed: bigint;
+  salt: bigint;
   /** Share of a flow's packets in one of its cells, per row: rate / k. */
   shares: number[];
   /** Sum of delays in ns, where usable. Packets count with their weight, here and below. */
@@ -25,6 +30,8 @@ export interface DelaySketch {
   /** Only the receiver counts (SDS): `sent` is what it received. */
   oneEnd: boolean;
   rows: RowSummary[];
+  /** Cells left out for a wrong timestamp, and whether nothing can be trusted for it. */
+  outliers: { cells: number; most: boolean };
   /** Cells are compared by digest too, so that usable ones hold the same packets but for 2^-bits. */
   digests: boolean;
 }
@@ -78,6 +85,20 @@ export function differenceOf(
       }
     }
   }
+  return withoutOutliers(sketch);
+}
+
+function withoutOutliers(sketch: DelaySketch): DelaySketch {
+  const { usable, delaySumNs, sent, rows, geometry } = sketch;
+  const { cells, most } = outlierCells(filledCells(usable), delaySumNs, sent);
+  for (const c of cells) {
+    const row = rows[Math.floor(c / geometry.columns)];
+    usable[c] = 0;
+    if (!row) continue;
+    row.usable -= sent[c]!;
+    row.delaySumNs -= delaySumNs[c]!;
+  }
+  sketch.outliers = { cells: cells.length, most };
   return sketch;
 }
 
@@ -93,14 +114,15 @@ export function delaysOf(geometry: Geometry, seed: bigint, cells: SketchCells): 
       row.delaySumNs += sketch.delaySumNs[i]!;
     }
   }
-  return sketch;
+  return withoutOutliers(sketch);
 }
 
 function blank(geometry: Geometry, seed: bigint, sender: SketchCells, receiver: SketchCells): DelaySketch {
   const n = geometry.rows * geometry.columns;
   return {
     geometry,
-    seed,
+    seed: saltedSeed(seed, sender.salt),
+    salt: sender.salt,
     shares: cellShares(geometry),
     delaySumNs: new Float64Array(n),
     sent: sender.count,
@@ -114,6 +136,7 @@ function blank(geometry: Geometry, seed: bigint, sender: SketchCells, receiver: 
       const zero = { usable: 0, delaySumNs: 0, missing: 0, appeared: 0, swapped: 0, dark: 0 };
       return { rate, sent, received, ...zero, overflowed };
     }),
+    outliers: { cells: 0, most: false },
     digests: sender.delays || sender.digestBits > 0,
   };
 }

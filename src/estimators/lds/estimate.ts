@@ -1,5 +1,9 @@
 /** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the least error. */
-import { normalQuantile } from "../../base/math/special.ts";
+import { studentQuantile } from "../../base/math/special.ts";
+import { type Background, backgroundVariance, fitBackground } from "../cells/background.ts";
+import { withPacketsInFlight } from "../cells/edge.ts";
+import type { Jitter } from "../cells/jitter.ts";
+import { repeatedShare } from "../cells/salt.ts";
 import type {
   EstimateInput,
   EstimatorAnswer,
@@ -15,14 +19,12 @@ import { type CellEstimate, CellRules } from "./cell-rules.ts";
 import { type DelaySketch, delaysOf, differenceOf } from "./difference.ts";
 import { FlowCells } from "./flow-cells.ts";
 import { type FlowSet, layFlows } from "./flow-set.ts";
-import { fingerprint } from "./geometry.ts";
 import { ENOUGH_FREEDOM, measureJitter } from "./jitter.ts";
 import { LossMiner, minedBytes, minedDeviation } from "./mined.ts";
 import { type Decoder, expectedCells, geometryOf, type SketchParameters } from "./parameters.ts";
 import { decodeCells } from "./payload.ts";
 import { type RowMean, rowMean } from "./segment.ts";
 import { describeStream, refuseStream } from "./stream-notes.ts";
-import { type Background, fitBackground } from "./variance.ts";
 
 export function estimateLds(input: EstimateInput<SketchParameters>): EstimatorAnswer {
   const { parameters, seed, sender, receiver } = input;
@@ -31,7 +33,7 @@ export function estimateLds(input: EstimateInput<SketchParameters>): EstimatorAn
     const end = sender ? "receiver" : "sender";
     return unanswered(input, { reason: "no-packets", text: `there is no sketch of the ${end}` });
   }
-  const expected = expectedCells(parameters, false, fingerprint(geometry, seed));
+  const expected = expectedCells(parameters, false, seed);
   const sketch = differenceOf(
     geometry,
     seed,
@@ -47,7 +49,7 @@ export function estimateSds(input: EstimateInput<SketchParameters>): EstimatorAn
   if (!receiver) {
     return unanswered(input, { reason: "no-packets", text: "there is no sketch of the receiver" });
   }
-  const expected = expectedCells(parameters, true, fingerprint(geometry, seed));
+  const expected = expectedCells(parameters, true, seed);
   const cells = decodeCells(receiver.payload, expected, "receiver's payload");
   return estimateSketch(input, delaysOf(geometry, seed, cells));
 }
@@ -60,14 +62,19 @@ function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySke
     answer.segment!.notes = notes;
     return { ...answer, notes };
   }
-  const flows = input.flows ? estimateFlows(input, sketch, input.flows, notes) : null;
-  const segment = estimateSegment(input, sketch, flows?.mean ?? null, notes);
+  const cells = usableCells(sketch);
+  const background = fitBackground({ cells, delaySumNs: sketch.delaySumNs, packets: sketch.received });
+  const flows = input.flows
+    ? estimateFlows(input, sketch, input.flows, { background, cells: cells.length }, notes)
+    : null;
+  const segment = estimateSegment(input, sketch, background, flows?.mean ?? null, notes);
   return { segment, flows: flows?.flows ?? [], notes };
 }
 
 function estimateSegment(
-  { sender, receiver, confidence, parameters }: EstimateInput<SketchParameters>,
+  { sender, receiver, confidence, parameters, epochNs, cutInFlight }: EstimateInput<SketchParameters>,
   sketch: DelaySketch,
+  background: Background,
   fromFlows: RowMean | null,
   notes: string[],
 ): SegmentEstimate {
@@ -75,7 +82,7 @@ function estimateSegment(
   let best: RowMean | null = fromFlows;
   for (const r of sketch.rows.keys()) {
     const mean = rowMean(sketch, r, received);
-    if (mean && (!best || mean.variance < best.variance)) best = mean;
+    if (mean && (!best || halfWidth(mean, confidence) < halfWidth(best, confidence))) best = mean;
   }
   const full = sketch.rows.filter((row) => row.rate === 1 && !row.overflowed);
   const appeared = Math.max(0, ...sketch.rows.map((row) => row.appeared));
@@ -93,7 +100,13 @@ function estimateSegment(
           text: "weighted flows count more than others: the cells have no common mean",
         }
       : best
-        ? interval(best.valueNs, best.variance, confidence)
+        ? withPacketsInFlight(interval(best, confidence), {
+            cutInFlight,
+            appeared: sketch.oneEnd ? 0 : appeared,
+            received,
+            epochNs,
+            varianceNs2: backgroundVariance(background, 1),
+          })
         : received === 0
           ? { reason: "no-packets", text: "no packet was received" }
           : { reason: "no-usable-cells", text: "no cell holds the same packets at both ends" };
@@ -116,14 +129,14 @@ function estimateFlows(
   { parameters, confidence, sender }: EstimateInput<SketchParameters>,
   sketch: DelaySketch,
   known: KnownFlows,
+  { background, cells: usable }: { background: Background; cells: number },
   notes: string[],
 ): { flows: FlowEstimate[]; mean: RowMean | null } {
   const flows = layFlows(sketch, known);
-  const background = fitBackground(usableCells(sketch), sketch.delaySumNs, sketch.received);
   const beliefs = believe(parameters, sketch, flows, background, notes);
-  const packetVariance = beliefs
-    ? (beliefs.perFlow ?? beliefs.packetVariance)
-    : visibleJitter(sketch, flows, background);
+  const jitter = beliefs ? beliefs.jitter : visibleJitter(sketch, flows, background);
+  const packetVariance = jitter?.variance ?? beliefs?.packetVariance ?? background.flowVariance;
+  const freedom = freedomOf(sketch, flows, jitter, Math.max(1, usable - 2));
   const cells = new FlowCells(sketch, flows);
   const rules = new CellRules(sketch, flows, cells, background, packetVariance);
   const losses = sender ? new LossMiner(sketch, flows) : null;
@@ -143,11 +156,12 @@ function estimateFlows(
       };
       return { flow, mean: none, stdev: none, packets, lost };
     }
-    // Cells are placed by the flow and the seed alone: a flow meets the same others in every epoch.
-    const mean = { ...interval(estimate.meanNs, estimate.variance, confidence), repeats: 1 };
-    const stdev = minedDeviation(sketch, flows, cells, flow, estimate, background, confidence);
+    const repeats = repeatedShare(sketch.salt, estimate.variance, estimate.prior);
+    const { meanNs: valueNs, variance } = estimate;
+    const mean = interval({ valueNs, variance, freedom: freedom(flow, variance) }, confidence);
+    const stdev = minedDeviation(sketch, flows, cells, flow, valueNs, background, confidence);
     const bytes = Number.isNaN(known.bytes[flow]!) ? minedBytes(sketch, flows, flow) : null;
-    return { flow, mean, stdev, packets, lost, ...(bytes === null ? {} : { bytes }) };
+    return { flow, mean: { ...mean, repeats }, stdev, packets, lost, ...(bytes === null ? {} : { bytes }) };
   });
   return {
     flows: estimates,
@@ -159,31 +173,49 @@ function estimateFlows(
 function meanOfFlows(
   sketch: DelaySketch,
   flows: FlowSet,
-  { meanNs, variance, commonNs, flowVariance }: Beliefs,
+  beliefs: Beliefs,
   estimates: readonly FlowEstimate[],
 ): RowMean | null {
-  let packets = 0;
-  let sum = 0;
-  let squares = 0;
+  const { meanNs, variance, priorVariance, commonNs, flowVariance, jitter } = beliefs;
+  let [packets, sum, squares, drawn, spread] = [0, 0, 0, 0, 0];
   for (const { flow, lost } of estimates) {
     const arrived = Math.max(0, flows.packets[flow]! - (lost ?? 0));
     const known = !Number.isNaN(variance[flow]!);
     packets += arrived;
     sum += arrived * (known ? meanNs[flow]! : commonNs);
-    squares += arrived * arrived * (known ? variance[flow]! : flowVariance);
+    const part = arrived * arrived * (known ? variance[flow]! : flowVariance);
+    squares += part;
+    drawn += arrived * (known ? Math.min(1, variance[flow]! / priorVariance[flow]!) : 1);
+    // Degrees of freedom of a sum of variances, after Satterthwaite: few where one flow, seen in few cells, makes up the rest.
+    spread += part ** 2 / (jitter?.freedom[flow] ?? beliefs.freedom);
   }
   const used = Math.max(...sketch.rows.map((row) => row.usable));
-  return packets > 0 && used > 0 ? { valueNs: sum / packets, variance: squares / packets ** 2, used } : null;
+  if (packets === 0 || used === 0) return null;
+  // The common mean has an error of its own, for flows that are drawn to it.
+  const total = squares + drawn * drawn * beliefs.commonVariance;
+  const freedom = spread > 0 ? (squares * squares) / spread : beliefs.freedom;
+  return { valueNs: sum / packets, variance: total / packets ** 2, used, freedom };
 }
 
-/** Variance of packets within flows as the flows asked for show it, else as large as that between flows. */
-function visibleJitter(
+/** How packets vary within flows, as the flows asked for show it; null where they do not: it is then taken to be as large as that between flows. */
+function visibleJitter(sketch: DelaySketch, flows: FlowSet, { flowVariance }: Background): Jitter | null {
+  const jitter = measureJitter(sketch, flows);
+  return jitter.total >= ENOUGH_FREEDOM && jitter.common < flowVariance ? jitter : null;
+}
+
+/** Degrees of freedom of an answer's variance: of its part that is jitter those of jitter, of the rest those of all cells (Satterthwaite). */
+function freedomOf(
   sketch: DelaySketch,
   flows: FlowSet,
-  { flowVariance }: Background,
-): number | Float64Array {
-  const { perFlow, pooled, freedom } = measureJitter(sketch, flows);
-  return freedom >= ENOUGH_FREEDOM && pooled < flowVariance ? perFlow : flowVariance;
+  jitter: Jitter | null,
+  ofCells: number,
+): (flow: number, variance: number) => number {
+  if (!jitter || sketch.shares.every((share) => share === 1)) return () => ofCells;
+  return (flow, variance) => {
+    const within = jitter.variance[flow]! / Math.max(1, flows.packets[flow]!);
+    const part = variance > 0 ? Math.min(1, within / variance) : 0;
+    return 1 / (part ** 2 / jitter.freedom[flow]! + (1 - part) ** 2 / ofCells);
+  };
 }
 
 /** Mined length of a flow: whole packets, never more than its cells hold. */
@@ -221,7 +253,11 @@ function decoderOf(
 ): FlowDecoder {
   const believed: FlowDecoder = (flow) =>
     beliefs && !Number.isNaN(beliefs.variance[flow]!)
-      ? { meanNs: beliefs.meanNs[flow]!, variance: beliefs.variance[flow]! }
+      ? {
+          meanNs: beliefs.meanNs[flow]!,
+          variance: beliefs.variance[flow]!,
+          prior: beliefs.priorVariance[flow]!,
+        }
       : null;
   const decoders: Record<Decoder, FlowDecoder> = {
     bp: beliefs ? believed : (flow) => rules.background(flow),
@@ -246,8 +282,15 @@ function usableCells(sketch: DelaySketch): Uint32Array {
   return out.subarray(0, n);
 }
 
-function interval(valueNs: number, variance: number, confidence: number): Interval {
-  const half = normalQuantile((1 + confidence) / 2) * Math.sqrt(variance);
+type Estimated = Pick<RowMean, "valueNs" | "variance" | "freedom">;
+
+function halfWidth({ variance, freedom }: Estimated, confidence: number): number {
+  return studentQuantile((1 + confidence) / 2, Math.max(1, freedom)) * Math.sqrt(variance);
+}
+
+function interval(estimated: Estimated, confidence: number): Interval {
+  const { valueNs } = estimated;
+  const half = halfWidth(estimated, confidence);
   return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
 }
 

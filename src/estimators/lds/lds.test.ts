@@ -10,7 +10,7 @@ import {
   makePopulation,
   type Population,
   runPopulation,
-  scoreFlows,
+  scorePopulation,
 } from "../../evaluate/flow-population.ts";
 import type { Estimator, EstimatorAnswer, KnownFlows, SealedEpoch } from "../estimator.ts";
 import { isNoAnswer } from "../estimator.ts";
@@ -19,7 +19,6 @@ import { readKnownFlows } from "../flows/payload.ts";
 import { parseParameters } from "../parameters.ts";
 import { delaysOf, differenceOf } from "./difference.ts";
 import { layFlows } from "./flow-set.ts";
-import { fingerprint } from "./geometry.ts";
 import { lds } from "./lds.ts";
 import { heavyHitters, minedBytes } from "./mined.ts";
 import { expectedCells, geometryOf, type LdsParameters } from "./parameters.ts";
@@ -51,7 +50,7 @@ function sketchOf(
   { sender, receiver }: { sender: SealedEpoch; receiver: SealedEpoch },
 ) {
   const geometry = geometryOf(parameters);
-  const expected = expectedCells(parameters, false, fingerprint(geometry, SEED));
+  const expected = expectedCells(parameters, false, SEED);
   return differenceOf(
     geometry,
     SEED,
@@ -76,7 +75,7 @@ describe("packets that only one end counts", () => {
     expect(segment!.lost).toBeGreaterThan(0);
     const lost = population.packets - result.received.reduce((a, b) => a + b, 0);
     expect(Math.abs(segment!.lost! - lost)).toBeLessThan(0.35 * lost);
-    const [score] = scoreFlows(result, { segment, flows, notes }, [[50, 1e9]]);
+    const [score] = scorePopulation(result, { segment, flows, notes }, [[50, 1e9]]);
     expect(score!.coverage).toBeGreaterThan(0.92);
   });
 
@@ -195,7 +194,8 @@ describe("what else is mined", () => {
         if (truth >= stdev.lowNs && truth <= stdev.highNs) inside++;
       }
     }
-    expect(answered).toBeGreaterThan(80);
+    // Flows whose cells may owe more than three tenths of what they differ by to others have no answer: with up to half, 79 to 89 % of intervals held.
+    expect(answered).toBeGreaterThan(70);
     // At 95 % the share of 100 flows has a deviation of 2.2 %: three of them.
     expect(inside / answered).toBeGreaterThan(0.88);
     const plain = run(population, "rows=4,columns=20000,k=1").ask().flows[0]!;

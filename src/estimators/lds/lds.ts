@@ -23,7 +23,8 @@ import { SketchTap } from "./tap.ts";
 
 export const lds: Estimator<LdsParameters> = {
   name: "lds",
-  version: 1,
+  version: 2,
+  reads: [1],
   title: "Lossy Difference Sketch: mean delay and loss per flow",
   text: {
     answers: "Mean delay, packets and lost packets of every flow that is named, and of the segment.",

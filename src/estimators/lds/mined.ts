@@ -4,12 +4,12 @@
  * Packets and bytes are count-min: the least over rows of a flow's k cells, never below the truth where a row takes all packets.
  * Loss is the missing packets of the flow's emptiest cells, less what its neighbours are expected to have lost.
  */
-import { chiSquareQuantile } from "../../base/math/special.ts";
+import type { Background } from "../cells/background.ts";
+import { deviationOfCells, type OwnCell } from "../cells/deviation.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowCells } from "./flow-cells.ts";
 import { type FlowSet, fullestRows } from "./flow-set.ts";
-import type { Background } from "./variance.ts";
 
 export interface HeavyHitter {
   /** Index into the candidates. */
@@ -96,20 +96,17 @@ export class LossMiner {
 const MAX_OTHERS = 0.02;
 const MIN_OWN = 4;
 
-/**
- * Deviation of a flow's delays from the differences between its cells: sigma^2 = sum (x_j - n_j mean)^2 / n_j / sum (1 - n_j / packets), over cells
- * that are nearly its own. Interference and the doubt about the mean are taken off; where they are most of it there is no answer.
- */
+/** Deviation of a flow's delays from the differences between its cells in each row (../cells/deviation.ts). */
 export function minedDeviation(
   sketch: DelaySketch,
   flows: FlowSet,
   cells: FlowCells,
   flow: number,
-  mean: { meanNs: number; variance: number },
+  meanNs: number,
   background: Background,
   confidence: number,
 ): Interval | NoAnswer {
-  const { shares, received, delaySumNs } = sketch;
+  const { shares, received, delaySumNs, geometry } = sketch;
   if (shares.every((s) => s === 1)) {
     return {
       reason: "not-supported",
@@ -117,37 +114,19 @@ export function minedDeviation(
     };
   }
   const weight = flows.weights?.[flow] ?? 1;
-  const packets = flows.packets[flow]!;
-  let squares = 0;
-  let foreign = 0;
-  let freedom = 0;
+  // Others' packets are as far off as flows are from each other.
+  const apart = background.flowVariance + (background.meanNs - meanNs) ** 2;
+  const groups: OwnCell[][] = Array.from({ length: geometry.rows }, () => []);
   cells.read(flow);
   for (let j = 0; j < cells.length; j++) {
     const c = cells.cells[j]!;
-    if (shares[cells.row[j]!] === 1) continue;
-    const n = received[c]! / weight;
+    const row = cells.row[j]!;
+    if (shares[row] === 1) continue;
+    const packets = received[c]! / weight;
     const others = cells.others[j]! / weight;
-    const own = n - others;
-    if (own < MIN_OWN || others > MAX_OTHERS * n) continue;
-    const x = delaySumNs[c]! / weight - n * mean.meanNs;
-    // Others' packets are as far off as flows are from each other, and as many as they may be.
-    const many = others * others + cells.doubt[j]! / weight ** 2;
-    const apart = background.flowVariance + (background.meanNs - mean.meanNs) ** 2;
-    squares += (x * x) / own;
-    foreign += (many * apart) / own + own * mean.variance;
-    freedom += Math.max(0, 1 - own / packets);
+    if (packets - others < MIN_OWN || others > MAX_OTHERS * packets) continue;
+    const foreignVariance = (others * others + cells.doubt[j]! / weight ** 2) * apart;
+    groups[row]?.push({ packets, delaySumNs: delaySumNs[c]! / weight, foreignVariance });
   }
-  if (freedom < 1) {
-    return { reason: "no-usable-cells", text: "too few cells are the flow's own to see its packets vary" };
-  }
-  if (foreign > 0.5 * squares) {
-    return { reason: "too-much-noise", text: "what the flow's cells differ by is mostly other flows" };
-  }
-  const tail = (1 - confidence) / 2;
-  const own = squares - foreign;
-  return {
-    valueNs: Math.sqrt(own / freedom),
-    lowNs: Math.sqrt(own / chiSquareQuantile(1 - tail, freedom)),
-    highNs: Math.sqrt(squares / chiSquareQuantile(tail, freedom)),
-  };
+  return deviationOfCells(groups, 1 / 6, confidence);
 }

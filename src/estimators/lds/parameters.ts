@@ -1,7 +1,8 @@
 /** Parameters of LDS and SDS: the geometry that both ends must share, and how answers are made from it. */
 import { UsageError } from "../../base/errors.ts";
+import { saltedSeed } from "../cells/salt.ts";
 import type { ParameterSpec, ParameterValues } from "../estimator.ts";
-import type { Geometry } from "./geometry.ts";
+import { fingerprint, type Geometry } from "./geometry.ts";
 import type { Expected } from "./payload.ts";
 import { parseWeights } from "./weights.ts";
 
@@ -26,7 +27,8 @@ export interface LdsParameters extends SketchParameters {
 
 export const MAX_ROWS = 16;
 export const MAX_COLUMNS = 1 << 24;
-const MAX_CELLS = 1 << 26;
+/** 512 MiB of memory at each point: kernels have 4 GiB, and one piece of it is at most 1 GiB. */
+const MAX_CELLS = 1 << 25;
 
 const DECODERS: readonly Decoder[] = ["auto", "bp", "background", "smallest", "alpha"];
 
@@ -164,8 +166,10 @@ export function geometryOf(p: SketchParameters): Geometry {
   return { rows: p.rows, columns: p.columns, k: p.k, rates, weights: p.weights };
 }
 
-/** What payloads of these parameters look like. */
-export function expectedCells(p: SketchParameters, delays: boolean, fingerprint?: number): Expected {
+/** What payloads of these parameters look like, and of this seed where it is given. */
+export function expectedCells(p: SketchParameters, delays: boolean, seed?: bigint): Expected {
   const shape = { rows: p.rows, columns: p.columns, delays };
-  return fingerprint === undefined ? shape : { ...shape, fingerprint };
+  if (seed === undefined) return shape;
+  const geometry = geometryOf(p);
+  return { ...shape, fingerprint: (salt) => fingerprint(geometry, saltedSeed(seed, salt)) };
 }

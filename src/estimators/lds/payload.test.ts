@@ -14,6 +14,7 @@ const hostile: fc.Arbitrary<SketchCells> = fc
     delays: fc.boolean(),
     bytes: fc.boolean(),
     fingerprint: fc.integer({ min: 0, max: 0xffff_ffff }),
+    salt: fc.oneof(fc.constant(0n), fc.bigInt({ min: 0n, max: (1n << 64n) - 1n })),
     words: fc.array(
       fc.tuple(
         fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 0xffff_ffff })),
@@ -156,6 +157,7 @@ test("cells around the centre are shorter than raw ones", () => {
     delays: false,
     bytes: false,
     fingerprint: 0,
+    salt: 0n,
   });
   for (let packet = 0; packet < 100_000; packet++) {
     const i = random.below(1000);
@@ -177,6 +179,7 @@ function someCells(): SketchCells {
     delays: false,
     bytes: false,
     fingerprint: 77,
+    salt: 0n,
   });
   const random = new Random("some");
   for (let i = 0; i < 80; i += 1 + random.below(5)) {

@@ -1,7 +1,7 @@
 /**
- * The payload of a sealed LDS or SDS epoch (layout 1), and merging. Integers are exact; planes follow each other so that what is alike lies together.
+ * The payload of a sealed LDS or SDS epoch (layouts 1 and 2), and merging. Integers are exact; planes follow each other so that what is alike lies together.
  *
- *   u8 layout = 1 | u8 flags (1: delay sums, 2: bytes) | u8 digest bits | u32 fingerprint | varint rows | varint columns
+ *   u8 layout | u8 flags (1: delay sums, 2: bytes) | u8 digest bits | u32 fingerprint | layout 2: u64 salt | varint rows | varint columns
  *   rows x varint     what was added to the counts of a row
  *   zigzag            centre: ns, the mean value of all cells
  *   counts            varint per cell; an empty cell is 0 and a varint: how many more empty ones follow it
@@ -11,7 +11,7 @@
  *
  * Around the centre a cell of n packets needs about log2(epoch x sqrt(n) / 3.5) bits for its sum instead of 64: a cell of 100 packets in a
  * second costs 5 + 1 bytes where memory holds 12. All of it is a function of the cells alone, so the merge of parts is bit-identical to
- * the whole.
+ * the whole. Layout 2 is written where the cells were placed by a salt (../cells/salt.ts), layout 1 where they were not.
  */
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
@@ -20,6 +20,7 @@ import type { SealedEpoch } from "../estimator.ts";
 import { addCells, emptyCells, type SketchCells, signed64 } from "./cells.ts";
 
 const LAYOUT = 1;
+const SALTED_LAYOUT = 2;
 const DELAYS = 1;
 const BYTES = 2;
 
@@ -27,8 +28,8 @@ const BYTES = 2;
 export interface Expected {
   rows: number;
   columns: number;
-  /** Absent: that of the payload. */
-  fingerprint?: number;
+  /** As it must be, or as a salt asks for; absent: that of the payload. */
+  fingerprint?: number | ((salt: bigint) => number);
   delays: boolean;
 }
 
@@ -36,10 +37,11 @@ export function encodeCells(cells: SketchCells): Uint8Array {
   const { count, sumLow, sumHigh, digest, digestBits, bytes } = cells;
   const n = count.length;
   const w = new ByteWriter(64 + n * 8);
-  w.u8(LAYOUT);
+  w.u8(cells.salt === 0n ? LAYOUT : SALTED_LAYOUT);
   w.u8((cells.delays ? DELAYS : 0) | (bytes ? BYTES : 0));
   w.u8(digestBits);
   w.u32(cells.fingerprint);
+  if (cells.salt !== 0n) w.u64(BigInt.asUintN(64, cells.salt));
   w.varint(cells.rows);
   w.varint(cells.columns);
   for (const total of cells.totals) w.varint(total);
@@ -73,37 +75,8 @@ export function encodeCells(cells: SketchCells): Uint8Array {
 
 export function decodeCells(payload: Uint8Array, expected: Expected, file = "payload"): SketchCells {
   const r = new ByteReader(payload, { file });
-  const layout = r.u8();
-  if (layout !== LAYOUT) throw new FormatError("bad-version", file, 0, `layout ${layout} is not known`);
-  const flags = r.u8();
-  if (flags > (DELAYS | BYTES)) throw new FormatError("bad-record", file, 1, `flags ${flags} are not known`);
-  const digestBits = r.u8();
-  if (![0, 8, 16, 32].includes(digestBits)) {
-    throw new FormatError("bad-record", file, 2, `a digest cannot have ${digestBits} bits`);
-  }
-  const delays = (flags & DELAYS) !== 0;
-  if (delays !== expected.delays) {
-    throw new FormatError("bad-record", file, 1, `sums of ${delays ? "delays" : "times"} were not expected`);
-  }
-  const fingerprint = r.u32();
-  if (expected.fingerprint !== undefined && fingerprint !== expected.fingerprint) {
-    throw new FormatError("bad-record", file, 3, "the sketch has another seed, geometry, rates or weights");
-  }
-  const at = r.offset;
-  const rows = r.varint();
-  const columns = r.varint();
-  if (rows !== expected.rows || columns !== expected.columns) {
-    const wanted = `${expected.rows} x ${expected.columns}`;
-    throw new FormatError("bad-record", file, at, `${rows} x ${columns} cells where ${wanted} are expected`);
-  }
-  const cells = emptyCells({
-    rows,
-    columns,
-    digestBits,
-    delays,
-    bytes: (flags & BYTES) !== 0,
-    fingerprint,
-  });
+  const cells = readHead(r, expected, file);
+  const { rows, columns, digestBits } = cells;
   for (let row = 0; row < rows; row++) cells.totals[row] = r.varint();
   const centre = r.zigzag();
   const n = rows * columns;
@@ -140,6 +113,47 @@ export function decodeCells(payload: Uint8Array, expected: Expected, file = "pay
   return cells;
 }
 
+/** Everything before the planes: cells without contents, of the shape that was expected. */
+function readHead(r: ByteReader, expected: Expected, file: string): SketchCells {
+  const layout = r.u8();
+  if (layout !== LAYOUT && layout !== SALTED_LAYOUT)
+    throw new FormatError("bad-version", file, 0, `layout ${layout} is not known`);
+  const flags = r.u8();
+  if (flags > (DELAYS | BYTES)) throw new FormatError("bad-record", file, 1, `flags ${flags} are not known`);
+  const digestBits = r.u8();
+  if (![0, 8, 16, 32].includes(digestBits)) {
+    throw new FormatError("bad-record", file, 2, `a digest cannot have ${digestBits} bits`);
+  }
+  const delays = (flags & DELAYS) !== 0;
+  if (delays !== expected.delays) {
+    throw new FormatError("bad-record", file, 1, `sums of ${delays ? "delays" : "times"} were not expected`);
+  }
+  const fingerprint = r.u32();
+  const salt = layout === SALTED_LAYOUT ? r.u64() : 0n;
+  if (layout === SALTED_LAYOUT && salt === 0n)
+    throw new FormatError("bad-record", file, 7, "a salt of 0 has a layout of its own");
+  const wanted = expected.fingerprint;
+  if (wanted !== undefined && fingerprint !== (typeof wanted === "number" ? wanted : wanted(salt))) {
+    throw new FormatError("bad-record", file, 3, "the sketch has another seed, geometry, rates or weights");
+  }
+  const at = r.offset;
+  const rows = r.varint();
+  const columns = r.varint();
+  if (rows !== expected.rows || columns !== expected.columns) {
+    const shape = `${expected.rows} x ${expected.columns}`;
+    throw new FormatError("bad-record", file, at, `${rows} x ${columns} cells where ${shape} are expected`);
+  }
+  return emptyCells({
+    rows,
+    columns,
+    digestBits,
+    delays,
+    bytes: (flags & BYTES) !== 0,
+    fingerprint,
+    salt,
+  });
+}
+
 /** Bit-identical to the payload of one tap that saw both parts. */
 export function mergePayloads(a: SealedEpoch, b: SealedEpoch, expected: Expected): SealedEpoch {
   const cells = decodeCells(a.payload, expected, "first payload");
@@ -151,13 +165,15 @@ export function mergePayloads(a: SealedEpoch, b: SealedEpoch, expected: Expected
 
 export function requireSameSketch(a: SketchCells, b: SketchCells, file: string): void {
   const differs =
-    a.fingerprint !== b.fingerprint
-      ? "another seed, geometry, rates or weights"
-      : a.digestBits !== b.digestBits
-        ? `digests of ${b.digestBits} bits, not ${a.digestBits}`
-        : (a.bytes === null) !== (b.bytes === null)
-          ? "bytes counted at one side only"
-          : null;
+    a.salt !== b.salt
+      ? "cells placed for another epoch"
+      : a.fingerprint !== b.fingerprint
+        ? "another seed, geometry, rates or weights"
+        : a.digestBits !== b.digestBits
+          ? `digests of ${b.digestBits} bits, not ${a.digestBits}`
+          : (a.bytes === null) !== (b.bytes === null)
+            ? "bytes counted at one side only"
+            : null;
   if (differs !== null)
     throw new FormatError("bad-record", file, 0, `the sketches do not belong together: ${differs}`);
 }

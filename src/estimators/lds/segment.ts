@@ -9,6 +9,8 @@ export interface RowMean {
   variance: number;
   /** Packets that it rests on. */
   used: number;
+  /** Degrees of freedom of the variance. */
+  freedom: number;
 }
 
 export function rowMean(sketch: DelaySketch, row: number, received: number): RowMean | null {
@@ -57,5 +59,9 @@ export function rowMean(sketch: DelaySketch, row: number, received: number): Row
   // A row that samples knows its sample; the rest of the packets vary like those in it, cells taken whole to be on the safe side.
   const sampling = rate < 1 ? Math.max(0, 1 - used / received) * (spread / counted / Math.max(1, used)) : 0;
   // A large flow fills k cells, which are as far from the mean as one another.
-  return { valueNs, variance: (k * missing) / counted ** 2 + dark * dark * (means / n) + sampling, used };
+  const variance = (k * missing) / counted ** 2 + dark * dark * (means / n) + sampling;
+  if (rate === 1 && used === rows[row]!.received) return { valueNs, variance, used, freedom: n };
+  // One cell has no spread; the mean is that of the cells themselves, which takes one degree of freedom.
+  if (n < 2) return null;
+  return { valueNs, variance: (variance * n) / (n - 1), used, freedom: Math.max(1, n / k - 1) };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
-import { makePopulation, runPopulation, scoreFlows } from "../../evaluate/flow-population.ts";
+import { makePopulation, runPopulation, scorePopulation } from "../../evaluate/flow-population.ts";
 import type { Estimator, SizeRequest } from "../estimator.ts";
 import { sds } from "../lab/sds/sds.ts";
 import { fitPareto, sizesFromCapture, sizesFromMean, survival } from "./flow-sizes.ts";
@@ -97,7 +97,7 @@ describe("predictions against simulation", () => {
         confidence: 0.95,
         epochNs: 10e9,
       });
-      const scores = scoreFlows(run, estimate, classes);
+      const scores = scorePopulation(run, estimate, classes);
       for (const [i, score] of scores.entries()) {
         const predicted = answer.predictions.find((p) => p.quantity.endsWith(`of ${sizes[i]} packets`))!;
         const ratio = predicted.relativeError! / score.medianError;

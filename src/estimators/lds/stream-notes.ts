@@ -1,4 +1,5 @@
 /** Sentences about a sketch whose two ends do not tell the same story, and the refusal where no number can be trusted. */
+import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import type { NoAnswer } from "../estimator.ts";
 import type { DelaySketch, RowSummary } from "./difference.ts";
 
@@ -24,6 +25,7 @@ export function describeStream(sketch: DelaySketch): string[] {
       `${row.dark} packets (${percent(row.dark, row.sent)} of those sent) are in cells of which nothing arrived, while the others lost ${percent(rest, row.sent - row.dark)}: whole flows are missing at the receiver, as where the sender counts foreign packets; ${coverage}`,
     );
   }
+  if (sketch.outliers.cells > 0) notes.push(outlierNote(sketch.outliers.cells));
   const overflowed = sketch.rows.filter((r) => r.overflowed).length;
   if (overflowed > 0) notes.push(`counts overflowed in ${overflowed} rows, which are left out`);
   return notes;
@@ -36,6 +38,7 @@ export function refuseStream(sketch: DelaySketch): NoAnswer | null {
       text: "a count overflowed in every row: shorter epochs, or smaller weights",
     };
   }
+  if (sketch.outliers.most) return UNTRUSTED;
   const row = fullest(sketch)!;
   if (!sketch.digests && row.appeared > MAX_APPEARED * row.received) {
     return {

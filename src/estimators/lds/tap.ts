@@ -1,6 +1,7 @@
 /** The tap of LDS and SDS: cells in kernel memory, updated by kernels/sketches/lds.ts, sealed into a payload. */
-import type { Kernels } from "../../base/kernels.ts";
+import { type Kernels, memoryError } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
+import { saltedSeed } from "../cells/salt.ts";
 import type { SealedEpoch, Tap } from "../estimator.ts";
 import { emptyCells } from "./cells.ts";
 import { fingerprint, type Geometry, rowSeeds, samplingThreshold } from "./geometry.ts";
@@ -39,25 +40,40 @@ export class SketchTap implements Tap {
   readonly #weights: RowWeights | null;
   readonly #address: number;
   #packets = 0;
+  #salt = 0n;
 
   constructor(kernels: Kernels, options: SketchOptions) {
-    const { rows, columns, k, rates, weights } = options.geometry;
+    const { rows, columns, k, weights } = options.geometry;
     this.#kernels = kernels;
     this.#options = options;
     this.memoryBytes = sketchBytes({ rows, columns, bytes: options.bytes });
     const classes = parseWeights(weights);
     this.#weights = classes.length > 0 ? new RowWeights(kernels, classes) : null;
-    const { call } = kernels;
-    this.#address = call.ldsNew(rows, columns, k, options.delays, options.bytes) >>> 0;
-    for (const [row, s] of rowSeeds(options.seed, rows).entries()) {
-      const flowSeed = (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo);
-      const packetSeed = (BigInt(s.packetHi) << 32n) | BigInt(s.packetLo);
-      call.ldsRow(this.#address, row, flowSeed, packetSeed, BigInt(samplingThreshold(rates[row]!)));
+    try {
+      this.#address = kernels.call.ldsNew(rows, columns, k, options.delays, options.bytes) >>> 0;
+    } catch (error) {
+      this.#weights?.free();
+      throw memoryError(error, "a sketch of flows", `fewer cells: rows=${rows}, columns=${columns}`) ?? error;
     }
+    this.#place();
   }
 
-  begin(epochStartNs: number): void {
+  begin(epochStartNs: number, _originNs?: bigint, salt = 0n): void {
     this.#kernels.call.ldsBegin(this.#address, epochStartNs);
+    if (salt === this.#salt) return;
+    this.#salt = salt;
+    this.#place();
+  }
+
+  /** Rows get the seeds of the epoch. */
+  #place(): void {
+    const { geometry, seed } = this.#options;
+    for (const [row, s] of rowSeeds(saltedSeed(seed, this.#salt), geometry.rows).entries()) {
+      const flowSeed = (BigInt(s.flowHi) << 32n) | BigInt(s.flowLo);
+      const packetSeed = (BigInt(s.packetHi) << 32n) | BigInt(s.packetLo);
+      const threshold = BigInt(samplingThreshold(geometry.rates[row] ?? 1));
+      this.#kernels.call.ldsRow(this.#address, row, flowSeed, packetSeed, threshold);
+    }
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
@@ -75,7 +91,8 @@ export class SketchTap implements Tap {
       digestBits,
       bytes,
       delays,
-      fingerprint: fingerprint(geometry, seed),
+      fingerprint: fingerprint(geometry, saltedSeed(seed, this.#salt)),
+      salt: this.#salt,
     });
     const { call, u32 } = this.#kernels;
     const at = (call.ldsCells(this.#address) >>> 0) >>> 2;

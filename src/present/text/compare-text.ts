@@ -2,6 +2,7 @@
 import { formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import { formatFlowKey } from "../../capture/flow/flow-text.ts";
+import { MEASURES, type Measure } from "../../compare/columns.ts";
 import type { EstimateReport } from "../../compare/estimate-report.ts";
 import type { FlowOrder } from "../../compare/flows.ts";
 import type {
@@ -35,9 +36,12 @@ export function formatCompare(report: ReportView, options: TextOptions): string 
   }
   out.push(...segmentLines(report.segment, "", c));
   if (report.reverse) out.push("", ...segmentLines(report.reverse, "reverse (after → before): ", c));
-  const shown = sorted(report.flows, options.sort).slice(0, options.top);
-  if (shown.length > 0) {
-    out.push("", c.bold(`flows by ${options.sort}`), flowTable(shown, c));
+  for (const [title, flows] of [
+    ["flows", report.flows],
+    ["reverse flows", report.reverseFlows],
+  ] as const) {
+    const shown = sorted(flows, options.sort).slice(0, options.top);
+    if (shown.length > 0) out.push("", c.bold(`${title} by ${options.sort}`), flowTable(shown, c));
   }
   if (report.estimates) {
     out.push("", c.bold("estimates beside the exact values"));
@@ -103,16 +107,9 @@ function segmentLines(s: SegmentReport, prefix: string, c: Palette): string[] {
 }
 
 function sorted(flows: FlowRows, by: FlowOrder): FlowReport[] {
-  const none = Number.NEGATIVE_INFINITY;
-  const measure: Record<FlowOrder, (f: FlowReport) => number> = {
-    packets: (f) => Math.max(f.sent, f.received),
-    bytes: (f) => f.bytes,
-    lost: (f) => f.lost,
-    mean: (f) => f.latency?.meanNs ?? none,
-    p99: (f) => f.latency?.p99Ns ?? none,
-    max: (f) => f.latency?.maxNs ?? none,
-  };
-  return [...flows].sort((a, b) => measure[by](b) - measure[by](a));
+  const measure: Measure = MEASURES[by];
+  const value = (flow: FlowReport) => measure.value(flow) ?? Number.NEGATIVE_INFINITY;
+  return [...flows].sort((a, b) => value(b) - value(a));
 }
 
 function flowTable(flows: FlowReport[], c: Palette): string {
@@ -126,6 +123,7 @@ function flowTable(flows: FlowReport[], c: Palette): string {
       title: "loss",
       value: (f) => formatPercent(f.matched + f.lost > 0 ? f.lost / (f.matched + f.lost) : null),
     },
+    { title: "appeared", value: (f) => formatCount(f.appeared) },
     { title: "mean", value: delay((l) => l.meanNs) },
     { title: "stdev", value: delay((l) => l.stdevNs) },
     { title: "min", value: delay((l) => l.minNs) },

@@ -6,7 +6,7 @@ import { type EpochEstimate, totalCounters } from "../../collect/estimate.ts";
 import { LossTotal } from "../../collect/loss.ts";
 import { type DelayLimits, limitsOf, packetsOf, spanOf } from "../../collect/tracks.ts";
 import type { RecordCounters } from "../../epoch/record.ts";
-import type { Estimator, NoAnswer, SegmentEstimate } from "../../estimators/estimator.ts";
+import type { Estimator, Interval, NoAnswer, SegmentEstimate } from "../../estimators/estimator.ts";
 import { isNoAnswer } from "../../estimators/estimator.ts";
 import type {
   GroupAnswer,
@@ -17,11 +17,12 @@ import type {
   SegmentAnswer,
   SeriesRow,
 } from "./answer.ts";
+import { CutEdges } from "./cut-edges.ts";
 import { type EpochFacts, type EpochPlace, placeOf } from "./epoch-facts.ts";
 import type { FlowQuestion } from "./flow-question.ts";
 import { answered, wholeAnswer } from "./latency.ts";
 import { NoteFolder } from "./note-folder.ts";
-import type { Question } from "./question.ts";
+import { DEFAULT_CONFIDENCE, type Question } from "./question.ts";
 
 /** Packets that have no answer of this estimator, where they belong to the time that is asked about. */
 interface Unanswered {
@@ -61,6 +62,10 @@ export class EstimatorQuestion {
   readonly #own = new Combination();
   readonly #all = new Combination();
   readonly #unanswered: Unanswered[] = [];
+  /** Answered aligned epochs of both ends, in order of time. */
+  readonly #aligned: { place: EpochPlace; packets: number; mean: Interval; stdev: Interval | NoAnswer }[] =
+    [];
+  readonly #edges: CutEdges;
   readonly #borrowed = new Map<string, number>();
   readonly #series: SeriesRow[] = [];
   readonly #loss = new LossTotal();
@@ -76,6 +81,7 @@ export class EstimatorQuestion {
     this.#question = question;
     this.#facts = facts;
     this.#flows = flows;
+    this.#edges = new CutEdges(question.confidence ?? DEFAULT_CONFIDENCE);
   }
 
   get name(): string {
@@ -112,6 +118,8 @@ export class EstimatorQuestion {
     const point = this.#question.between[missing === "sender" ? 0 : 1];
     const { startNs, endNs } = entry.epoch;
     this.missing.push({ estimator: this.name, point, startNs: `${startNs}`, endNs: `${endNs}`, reason });
+    if (missing === "sender" && entry.epoch.mode === "aligned")
+      this.#loss.addReceiverOnly(startNs, entry.packets);
     this.#unanswered.push({
       place: { startNs, endNs },
       packets: entry.packets,
@@ -174,6 +182,11 @@ export class EstimatorQuestion {
     } else {
       this.#own.add(contribution);
       this.#all.add(contribution);
+      const { mean, stdev, packets } = contribution;
+      // A mean that rests on all packets leaves none out.
+      const left = segment.packetsUsed < (packets ?? 0);
+      if (left && mode === "aligned" && estimate.sender && estimate.receiver)
+        this.#aligned.push({ place: placeOf(estimate), packets: packets ?? 0, mean, stdev });
     }
     this.#loss.add(segment, { mode, startNs, endNs });
     if (sent !== null) this.#sent = (this.#sent ?? 0) + sent;
@@ -198,6 +211,11 @@ export class EstimatorQuestion {
   /** All epochs of all estimators have been taken: what has no answer counts with what others know of it. */
   complete(): void {
     const { firstNs, lastNs } = this;
+    for (const { place, packets, mean, stdev } of this.#aligned) {
+      // Where nobody knows how delays vary, as those of a queue do.
+      const known = isNoAnswer(stdev) ? this.#facts.stdevNs(place) : stdev.valueNs;
+      this.#edges.add({ ...place, packets, stdevNs: known ?? Math.abs(mean.valueNs) });
+    }
     for (const { place, packets, limits, why } of this.#unanswered) {
       if (packets === 0) continue;
       // Before the first and after the last epoch of both ends there is nothing between them to be asked about.
@@ -214,12 +232,12 @@ export class EstimatorQuestion {
 
   segmentAnswer(without: ReadonlySet<string>): SegmentAnswer {
     const { sender, receiver } = this.#ends;
-    const own = this.#own.result();
+    const own = this.#edges.complete(this.#own.result());
     const bytes = sender.bytes + receiver.bytes;
     const packets = this.#sent ?? this.#received;
     const { lost } = this.#loss;
     const lossRate = lost !== null && this.#sent ? lost / this.#sent : null;
-    const whole = wholeAnswer(own, this.#all.result());
+    const whole = wholeAnswer(own, this.#edges.complete(this.#all.result()));
     const none = this.#noAnswer();
     return {
       title: this.estimator.title,

@@ -12,6 +12,7 @@ import { type Interval, isNoAnswer } from "../../estimators/estimator.ts";
 interface Fact {
   packets: number;
   means: { estimator: string; contribution: Contribution; mean: Interval }[];
+  stdevNs: number | null;
   stdevHighNs: number | null;
   limits: DelayLimits | null;
 }
@@ -32,7 +33,9 @@ export class EpochFacts {
     fact.packets = Math.max(fact.packets, contribution.packets ?? 0);
     const { mean, stdev } = contribution;
     if (!isNoAnswer(mean)) fact.means.push({ estimator, contribution, mean });
-    if (!isNoAnswer(stdev)) fact.stdevHighNs = Math.min(fact.stdevHighNs ?? Infinity, stdev.highNs);
+    if (isNoAnswer(stdev) || (fact.stdevHighNs ?? Infinity) <= stdev.highNs) return;
+    fact.stdevHighNs = stdev.highNs;
+    fact.stdevNs = stdev.valueNs;
   }
 
   /** The narrowest answer of another estimator; null where there is none. */
@@ -40,6 +43,11 @@ export class EpochFacts {
     const others = this.#facts.get(nameOf(place))?.means.filter((m) => m.estimator !== of) ?? [];
     others.sort((a, b) => a.mean.highNs - a.mean.lowNs - (b.mean.highNs - b.mean.lowNs));
     return others[0] ?? null;
+  }
+
+  /** Standard deviation of its delays, where anybody told it. */
+  stdevNs(place: EpochPlace): number | null {
+    return this.#facts.get(nameOf(place))?.stdevNs ?? null;
   }
 
   /** What the mean of all packets of an epoch must lie within; `limits`: what its own records say. */
@@ -72,7 +80,7 @@ export class EpochFacts {
     const name = nameOf(place);
     let fact = this.#facts.get(name);
     if (!fact) {
-      fact = { packets: 0, means: [], stdevHighNs: null, limits: null };
+      fact = { packets: 0, means: [], stdevNs: null, stdevHighNs: null, limits: null };
       this.#facts.set(name, fact);
     }
     return fact;

@@ -20,8 +20,14 @@ import type {
   TapContext,
 } from "../../estimator.ts";
 import { wideAt } from "../../flow-keys.ts";
-import { describeSamples, meanInterval, sumSamples } from "../sample-statistics.ts";
-import { NO_RECORD, PacketSampler, samplingFingerprint, samplingParameters } from "../sampling.ts";
+import { meanInterval, sumSamples, withoutOutliers } from "../sample-statistics.ts";
+import {
+  MAX_TIME_NS,
+  NO_RECORD,
+  PacketSampler,
+  samplingFingerprint,
+  samplingParameters,
+} from "../sampling.ts";
 import {
   addRecord,
   boundRecords,
@@ -65,7 +71,9 @@ class MultiflowTap implements Tap {
     this.#sampler.each(batch, from, to, (i) => {
       const flow = wideAt(flowHash, i);
       if (cut !== null && flow >= cut) return;
-      const timestamp = { timeNs: Math.round(timeNs[i]!) - this.#startNs, digest: wideAt(digest, i) };
+      const at = Math.round(timeNs[i]!) - this.#startNs;
+      if (!(Math.abs(at) < MAX_TIME_NS)) return;
+      const timestamp = { timeNs: at, digest: wideAt(digest, i) };
       addRecord(records, flow, { packets: 1, first: timestamp, last: timestamp });
     });
     this.#packets += to - from;
@@ -102,7 +110,7 @@ class DelaySamples {
         found.set(digest, { at: timeNs, delay: got[end].timeNs - timeNs });
       }
     }
-    const order = [...found.values()].sort((a, b) => a.at - b.at);
+    const order = withoutOutliers([...found.values()], (o) => o.delay).sort((a, b) => a.at - b.at);
     this.atNs = Float64Array.from(order, (o) => o.at);
     this.delayNs = Float64Array.from(order, (o) => o.delay);
   }
@@ -138,6 +146,14 @@ function own(sent: FlowRecord, got: FlowRecord | undefined): number[] {
   const delays = ends.map((e) => got[e].timeNs - sent[e].timeNs);
   return sent.packets === 1 ? delays.slice(0, 1) : delays;
 }
+
+/** Degrees of freedom of Student's distribution for how far flows are from each other. */
+const TAILS = 4;
+
+const LENT_DELAYS: NoAnswer = {
+  reason: "not-supported",
+  text: "the delays are those of other flows, or two of its own: how packets of the flow vary is not measurable",
+};
 
 /** Fewer flows with two delays of their own do not tell how flows differ. */
 const MIN_COUNT = 8;
@@ -191,11 +207,15 @@ function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
     // Of the flow's own delays nothing was lent.
     const lent = parameters.decoder === "endpoint" ? 0 : 1 - Math.min(1, mine / sums.count);
     const variance = (sums.m2 + usual) / sums.count + lent * lent * between * sums.count;
-    const few: NoAnswer = { reason: "too-much-noise", text: "a deviation needs two delays" };
+    // How flows differ has heavier tails than a normal distribution.
+    const ofOthers = lent * lent * between;
+    const error = variance / sums.count;
+    const mean = meanInterval(sums.mean, variance, sums.count, Math.min(TAILS, sums.count), confidence);
     return {
       flow,
-      mean: meanInterval(sums.mean, variance, sums.count, sums.count, confidence),
-      stdev: describeSamples(sums, confidence, few).stdev,
+      // What it is lent is off by the same in every epoch.
+      mean: { ...mean, repeats: error > 0 ? Math.min(1, ofOthers / error) : 1 },
+      stdev: LENT_DELAYS,
       packets,
       lost: null,
     };

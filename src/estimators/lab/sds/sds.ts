@@ -17,7 +17,8 @@ import { SketchTap } from "../../lds/tap.ts";
 
 export const sds: Estimator<SketchParameters> = {
   name: "sds",
-  version: 1,
+  version: 2,
+  reads: [1],
   title: "Simple Delay Sketch: mean delay per flow where delays are known at the receiver",
   text: {
     answers: "Mean delay of every flow that is named, and of the segment.",

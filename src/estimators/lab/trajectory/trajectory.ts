@@ -20,8 +20,14 @@ import type {
 } from "../../estimator.ts";
 import { wideAt } from "../../flow-keys.ts";
 import { defaultParameters } from "../../parameters.ts";
-import { describeSamples, meanInterval, sumSamples } from "../sample-statistics.ts";
-import { NO_RECORD, PacketSampler, samplingFingerprint, samplingParameters } from "../sampling.ts";
+import { describeSamples, meanInterval, sumSamples, withoutOutliers } from "../sample-statistics.ts";
+import {
+  MAX_TIME_NS,
+  NO_RECORD,
+  PacketSampler,
+  samplingFingerprint,
+  samplingParameters,
+} from "../sampling.ts";
 import {
   boundSamples,
   decodeSamples,
@@ -70,6 +76,7 @@ class TrajectoryTap implements Tap {
     const { digest, flowHash, timeNs } = batch;
     this.#sampler.each(batch, from, to, (i, hash) => {
       const at = Math.round(timeNs[i]!) - this.#startNs;
+      if (!(Math.abs(at) < MAX_TIME_NS)) return;
       this.#samples.push({ hash, digest: wideAt(digest, i), flow: wideAt(flowHash, i), timeNs: at });
     });
     this.#packets += to - from;
@@ -133,7 +140,10 @@ function estimate(input: EstimateInput<TrajectoryParameters>): EstimatorAnswer {
     sender && receiver
       ? { reason: "no-usable-cells", text: "fewer than two sampled packets were seen at both points" }
       : NO_RECORD;
-  const joined = ends.sent && ends.received ? joinSamples(ends.sent, ends.received) : [];
+  const joined =
+    ends.sent && ends.received
+      ? withoutOutliers(joinSamples(ends.sent, ends.received), (j) => j.delayNs)
+      : [];
   const delays = joined.map((j) => j.delayNs);
   const notes: string[] = [];
   if (ends.sent?.cut !== null || ends.received?.cut !== null) {
@@ -167,12 +177,15 @@ function flowAnswers(
     if (list) list.push(delayNs);
     else byFlow.set(flow, [delayNs]);
   }
-  let within = 0;
-  let freedom = 0;
+  let [within, freedom, levels] = [0, 0, 0];
   for (const list of byFlow.values()) {
-    within += sumSamples(list).m2;
-    freedom += list.length - 1;
+    const { m2, mean, count } = sumSamples(list);
+    within += m2;
+    freedom += count - 1;
+    levels += (count - 1) * mean * mean;
   }
+  // Slow flows vary more: what is lent grows with the level.
+  const perLevel = levels > 0 ? within / levels : 0;
   const all = sumSamples(joined.map((j) => j.delayNs));
   // Without a flow that has two samples, how much flows differ is all there is.
   const lent = freedom > 0 ? within / freedom : all.count > 1 ? all.m2 / (all.count - 1) : null;
@@ -186,7 +199,8 @@ function flowAnswers(
     const packets = Number.isNaN(flows.packets[flow]!) ? null : flows.packets[flow]!;
     if (!list || lent === null) return { flow, mean: absent, stdev: absent, packets, lost: null };
     const sums = sumSamples(list);
-    const variance = (sums.m2 + LENT * lent) / (sums.count - 1 + LENT);
+    const usual = Math.max(lent, perLevel * sums.mean * sums.mean);
+    const variance = (sums.m2 + LENT * usual) / (sums.count - 1 + LENT);
     const mean = meanInterval(sums.mean, variance, sums.count, sums.count - 1 + LENT, confidence);
     const few: NoAnswer = { reason: "too-much-noise", text: "a deviation needs two samples of the flow" };
     return { flow, mean, stdev: describeSamples(sums, confidence, few).stdev, packets, lost: null };

@@ -11,6 +11,7 @@
 import { ByteReader, ByteWriter } from "../../../base/bytes.ts";
 import { FormatError } from "../../../base/errors.ts";
 import type { Kernels } from "../../../base/kernels.ts";
+import { withAsked } from "./asked.ts";
 import type { PacketStore, StoreGeometry } from "./packet-store.ts";
 
 /** Larger blocks waste less, and need more seeds tried: 1.8 % and three tries here. */
@@ -161,7 +162,9 @@ export class RibbonStore implements PacketStore {
   lookup(keys: number, count: number, out: number): void {
     const { index, words, blocks } = this.#built!;
     const { seed, codeBits, groups } = this.geometry;
-    this.#kernels.call.ribbonLookup(index, words, blocks, seed, codeBits, groups, keys, count, out);
+    withAsked(this.#kernels, { keys, count, out }, (asked) =>
+      this.#kernels.call.ribbonLookup(index, words, blocks, seed, codeBits, groups, asked),
+    );
   }
 
   body(): Uint8Array {

@@ -1,0 +1,151 @@
+/** The messages of belief propagation between flows and cells (belief.ts has the model), and the variances that they come to. */
+import type { Graph } from "./belief-graph.ts";
+
+export interface Problem {
+  graph: Graph;
+  /** Per cell: delay sum less the common mean, and the variance of what no listed flow explains. */
+  y: Float64Array;
+  noise: Float64Array;
+  priorVariance: Float64Array;
+  /** Cells of one flow, at most. */
+  mostCells: number;
+}
+
+export interface Exchanged {
+  /** Per flow. */
+  theta: Float64Array;
+  /** Per edge: what a flow tells a cell, mean and variance. */
+  told: Float64Array;
+  spread: Float64Array;
+  /** Per cell: variance of all that is in it. */
+  sums: Float64Array;
+  rounds: number;
+  /** Mean square of the last round's changes over the prior variance. */
+  change: number;
+}
+
+const FIRST_STEP = 0.5;
+const SMALLEST_STEP = 0.03;
+/** Below this nothing moves any more. */
+const CONVERGED = 1e-9;
+/** What rounding leaves of a sum after its largest part is taken out again must not pass for certainty. */
+const ROUNDING = 1e-13;
+/**
+ * Neighbours that overlap in several cells (k > 1) tell each other what they have heard from each other: by so many flows per cell the variance that
+ * messages claim is half of the true one (measured: without it 42 flows per cell leave 84 to 91 % of intervals right, 8 leave 95).
+ */
+const ECHO = 40;
+
+/** `from`: messages to start from, of the same graph with other priors. */
+export function exchangeMessages(problem: Problem, maxRounds: number, from?: Exchanged): Exchanged {
+  const { graph, noise, priorVariance } = problem;
+  const { starts, cell } = graph;
+  const flows = priorVariance.length;
+  const told = from ? Float64Array.from(from.told) : new Float64Array(cell.length);
+  const spread = new Float64Array(cell.length);
+  if (from) spread.set(from.spread);
+  else for (let f = 0; f < flows; f++) spread.fill(priorVariance[f]!, starts[f]!, starts[f + 1]!);
+  const theta = from ? Float64Array.from(from.theta) : new Float64Array(flows);
+  const state = { theta, told, spread, sums: new Float64Array(noise.length), rounds: 0, change: Infinity };
+  const scratch = { means: new Float64Array(noise.length), perEdge: new Float64Array(2 * problem.mostCells) };
+  let step = FIRST_STEP;
+  let sinceRestart = 0;
+  let minimum = Number.POSITIVE_INFINITY;
+  while (state.change > CONVERGED && sinceRestart < maxRounds) {
+    state.change = oneRound(problem, state, scratch, step) / Math.max(1, flows);
+    state.rounds++;
+    sinceRestart++;
+    if (sinceRestart > 1 && !(state.change <= 2 * minimum) && step > SMALLEST_STEP) {
+      // Swinging: flows that share many cells overcorrect each other. Smaller steps, from the start.
+      step /= 2;
+      told.fill(0);
+      minimum = Number.POSITIVE_INFINITY;
+      sinceRestart = 0;
+    } else minimum = Math.min(minimum, state.change);
+  }
+  return state;
+}
+
+/** Cells to flows and back; the sum of squares of what flows moved by, over their prior variances. */
+function oneRound(
+  { graph, y, noise, priorVariance }: Problem,
+  { theta, told, spread, sums }: Exchanged,
+  { means, perEdge }: { means: Float64Array; perEdge: Float64Array },
+  step: number,
+): number {
+  const { cell, a, starts } = graph;
+  means.fill(0);
+  sums.set(noise);
+  for (let e = 0; e < cell.length; e++) {
+    const c = cell[e]!;
+    const w = a[e]!;
+    means[c]! += w * told[e]!;
+    sums[c]! += w * w * spread[e]!;
+  }
+  let change = 0;
+  for (let f = 0; f < theta.length; f++) {
+    const from = starts[f]!;
+    const to = starts[f + 1]!;
+    const own = 1 / priorVariance[f]!;
+    let precision = own;
+    let weighted = 0;
+    for (let e = from; e < to; e++) {
+      const c = cell[e]!;
+      const w = a[e]!;
+      const m = y[c]! - (means[c]! - w * told[e]!);
+      const v = Math.max(ROUNDING * sums[c]!, sums[c]! - w * w * spread[e]!);
+      const p = (w * w) / v;
+      const q = (w * m) / v;
+      perEdge[2 * (e - from)] = p;
+      perEdge[2 * (e - from) + 1] = q;
+      precision += p;
+      weighted += q;
+    }
+    const moved = weighted / precision - theta[f]!;
+    change += moved * moved * own;
+    theta[f]! += moved;
+    for (let e = from; e < to; e++) {
+      // Never less than the flow's own prior, whatever cancels.
+      const without = Math.max(own, precision - perEdge[2 * (e - from)]!);
+      const t = (weighted - perEdge[2 * (e - from) + 1]!) / without;
+      told[e]! += step * (t - told[e]!);
+      spread[e]! += step * (1 / without - spread[e]!);
+    }
+  }
+  return change;
+}
+
+/** Posterior variances; the k cells of a row share the flows that collide there, so their interference counts as one and the same. */
+export function posteriorVariances(
+  { graph, noise, priorVariance }: Problem,
+  { columns, k }: { columns: number; k: number },
+  { spread, sums }: Exchanged,
+): Float64Array {
+  const { starts, cell, a, sum } = graph;
+  const out = new Float64Array(priorVariance.length);
+  let filled = 0;
+  for (const packets of sum) if (packets > 0) filled++;
+  const echo = k > 1 ? 1 + cell.length / Math.max(1, filled) / ECHO : 1;
+  for (let f = 0; f < out.length; f++) {
+    let precision = 1 / priorVariance[f]!;
+    for (let e = starts[f]!; e < starts[f + 1]!; ) {
+      const end = (Math.floor(cell[e]! / columns) + 1) * columns;
+      let squares = 0;
+      let shared = 0;
+      let separate = 0;
+      for (; e < starts[f + 1]! && cell[e]! < end; e++) {
+        const c = cell[e]!;
+        const w = a[e]!;
+        const v = Math.max(ROUNDING * sums[c]!, sums[c]! - w * w * spread[e]!);
+        const interference = Math.max(0, v - noise[c]!);
+        const weight = w / v;
+        squares += weight * w;
+        shared += weight * Math.sqrt(interference);
+        separate += weight * weight * (v - interference);
+      }
+      precision += (squares * squares) / (separate + shared * shared);
+    }
+    out[f] = Math.min(priorVariance[f]!, echo / precision);
+  }
+  return out;
+}

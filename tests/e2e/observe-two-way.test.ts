@@ -1,0 +1,189 @@
+/** Captures of a router's two interfaces hold both directions: they are refused with the filter to use, and that filter gives the right answer. */
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { RecordArchive } from "../../src/archive/archive.ts";
+import type { UsageError } from "../../src/base/errors.ts";
+import { usageLine } from "../../src/cli/flags.ts";
+import { type ObservePointOptions, observePoint } from "../../src/observe/observe-point.ts";
+import { askArchive } from "../../src/query/segment/ask.ts";
+import { frame, pcapHeader, type SmallPacket } from "../support/small-pcap.ts";
+
+const root = mkdtempSync(join(tmpdir(), "hoptime-two-way-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const START = 1_700_000_000_000_000_000n;
+const THERE_NS = 17_200_000n;
+const BACK_NS = 9_400_000n;
+
+interface Seen extends SmallPacket {
+  /** At this point's interface. */
+  way: "inbound" | "outbound";
+}
+
+/** Clients behind interface A ask servers behind B, who answer; at either interface every packet is seen once. */
+function router(): { a: Seen[]; b: Seen[] } {
+  const [a, b]: [Seen[], Seen[]] = [[], []];
+  for (let n = 0; n < 3000; n++) {
+    const timeNs = START + BigInt(n) * 3_000_000n;
+    const client = `198.18.${1 + (n % 3)}.${10 + (n % 40)}`;
+    const server = `203.0.113.${5 + (n % 7)}`;
+    const ask = { src: client, dst: server, sport: 2000 + (n % 100), dport: 443, ipid: n };
+    a.push({ ...ask, timeNs, ttl: 64, way: "inbound" });
+    b.push({ ...ask, timeNs: timeNs + THERE_NS, ttl: 63, way: "outbound" });
+    const answer = { src: server, dst: client, sport: 443, dport: 2000 + (n % 100), ipid: 7 * n };
+    const backNs = timeNs + THERE_NS + 500_000n;
+    b.push({ ...answer, timeNs: backNs, ttl: 57, way: "inbound" });
+    a.push({ ...answer, timeNs: backNs + BACK_NS, ttl: 56, way: "outbound" });
+  }
+  const byTime = (x: Seen, y: Seen) => (x.timeNs < y.timeNs ? -1 : 1);
+  return { a: a.sort(byTime), b: b.sort(byTime) };
+}
+
+const RECORD = 16;
+const ETHERNET = 14;
+
+/** Linux cooked: what `tcpdump -i any` writes. */
+function cooked(packets: readonly Seen[]): Buffer {
+  const head = pcapHeader();
+  head.writeUInt32LE(113, 20);
+  const frames = packets.map((packet) => {
+    const bytes = frame(packet);
+    const ip = bytes.subarray(RECORD + ETHERNET);
+    const link = Buffer.alloc(16);
+    link.writeUInt16BE(packet.way === "outbound" ? 4 : 0, 0);
+    link.writeUInt16BE(0x0800, 14);
+    const record = Buffer.from(bytes.subarray(0, RECORD));
+    record.writeUInt32LE(16 + ip.length, 8);
+    record.writeUInt32LE(16 + ip.length, 12);
+    return Buffer.concat([record, link, ip]);
+  });
+  return Buffer.concat([head, ...frames]);
+}
+
+/** pcapng with epb_flags: what dumpcap writes where the interface tells. */
+function pcapng(packets: readonly Seen[]): Buffer {
+  const block = (type: number, body: Buffer) => {
+    const total = 12 + body.length;
+    const out = Buffer.alloc(total);
+    out.writeUInt32LE(type, 0);
+    out.writeUInt32LE(total, 4);
+    body.copy(out, 8);
+    out.writeUInt32LE(total, total - 4);
+    return out;
+  };
+  const section = Buffer.alloc(16);
+  section.writeUInt32LE(0x1a2b3c4d, 0);
+  section.writeUInt16LE(1, 4);
+  section.writeBigInt64LE(-1n, 8);
+  // if_tsresol 9: nanoseconds.
+  const iface = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+  const blocks = packets.map((packet) => {
+    const data = frame(packet).subarray(RECORD);
+    const padded = Buffer.alloc((data.length + 3) & ~3);
+    data.copy(padded);
+    const head = Buffer.alloc(20);
+    head.writeUInt32LE(Number(packet.timeNs >> 32n), 4);
+    head.writeUInt32LE(Number(packet.timeNs & 0xffff_ffffn), 8);
+    head.writeUInt32LE(data.length, 12);
+    head.writeUInt32LE(data.length, 16);
+    const options = Buffer.alloc(12);
+    options.writeUInt16LE(2, 0);
+    options.writeUInt16LE(4, 2);
+    options.writeUInt32LE(packet.way === "inbound" ? 1 : 2, 4);
+    return block(6, Buffer.concat([head, padded, options]));
+  });
+  return Buffer.concat([block(0x0a0d0d0a, section), block(1, iface), ...blocks]);
+}
+
+const plain = (packets: readonly Seen[]) => Buffer.concat([pcapHeader(), ...packets.map(frame)]);
+
+let number = 0;
+function setUp(write: (packets: readonly Seen[]) => Buffer) {
+  const { a, b } = router();
+  const name = `${number++}`;
+  const directory = join(root, `records-${name}`);
+  const file = (point: string) => join(root, `${name}-${point}`);
+  writeFileSync(file("A"), write(a));
+  writeFileSync(file("B"), write(b));
+  const observe = (point: string, change: Partial<ObservePointOptions> = {}) =>
+    observePoint({
+      files: [file(point)],
+      ...{ point, directory, estimators: ["lda", "lds"] },
+      cut: { mode: "aligned", lengthNs: 1_000_000_000n },
+      ...change,
+    });
+  const mean = (between: [string, string]) => {
+    const answer = askArchive(RecordArchive.open(directory), { between });
+    return answer.estimates["lda"]?.latency;
+  };
+  return { directory, observe, mean };
+}
+
+const refusal = async (run: Promise<unknown>): Promise<string> =>
+  usageLine(
+    await run.then(
+      () => {
+        throw new Error("it was not refused");
+      },
+      (error: UsageError) => error,
+    ),
+  );
+
+function expectMean(mean: unknown, trueNs: bigint): void {
+  const { meanNs: valueNs, lowNs, highNs } = mean as { meanNs: number; lowNs: number; highNs: number };
+  expect(Math.abs(valueNs - Number(trueNs))).toBeLessThan(0.02 * Number(trueNs));
+  expect(lowNs).toBeLessThanOrEqual(Number(trueNs) + 1);
+  expect(highNs).toBeGreaterThanOrEqual(Number(trueNs) - 1);
+}
+
+describe("a capture of both directions", () => {
+  it("is refused with the networks of either side, which separate them; nothing is left behind", async () => {
+    const { directory, observe, mean } = setUp(plain);
+    const line = await refusal(observe("A"));
+    expect(line).toMatch(/^the capture has packets of both directions, and a segment has one; choose one/);
+    expect(existsSync(directory)).toBe(false);
+    const filters = [...line.matchAll(/--filter '([^']+)'/g)].map((m) => m[1] ?? "");
+    // The clients' side is the near one: its packets have passed no router yet.
+    expect(filters).toEqual(["src net 198.18.0.0/22", "dst net 198.18.0.0/22"]);
+    const [there = "", back = ""] = filters;
+    for (const point of ["A", "B"]) await observe(point, { filter: there });
+    expectMean(mean(["A", "B"]), THERE_NS);
+    rmSync(directory, { recursive: true });
+    for (const point of ["A", "B"]) await observe(point, { filter: back });
+    expectMean(mean(["B", "A"]), BACK_NS);
+  });
+
+  it.each([
+    ["Linux cooked", cooked],
+    ["pcapng with epb_flags", pcapng],
+  ])("is refused with inbound and outbound where the capture says which (%s)", async (_, write) => {
+    const { directory, observe, mean } = setUp(write);
+    const line = await refusal(observe("A"));
+    expect(line).toMatch(/--filter 'inbound' \(3000 packets so far\) or --filter 'outbound' \(3000\)/);
+    expect(existsSync(directory)).toBe(false);
+    await observe("A", { filter: "inbound" });
+    await observe("B", { filter: "outbound" });
+    expectMean(mean(["A", "B"]), THERE_NS);
+  });
+
+  it("is separated by segments that are defined, and refused where one is two-way itself", async () => {
+    const { directory, observe } = setUp(plain);
+    const segments = ["A:B=src net 198.18.0.0/16", "B:A=dst net 198.18.0.0/16"];
+    for (const point of ["A", "B"]) await observe(point, { segments });
+    const ask = (between: [string, string], segment: string) =>
+      askArchive(RecordArchive.open(directory), { between, segment }).estimates["lda"]?.latency;
+    expectMean(ask(["A", "B"], "A:B"), THERE_NS);
+    expectMean(ask(["B", "A"], "B:A"), BACK_NS);
+    expect(await refusal(observe("A", { classes: ["web=tcp or udp port 443"] }))).toMatch(
+      /^web: its filter lets through packets of both directions/,
+    );
+  });
+
+  it("is counted together where that is asked for", async () => {
+    const { observe } = setUp(plain);
+    const report = await observe("A", { bothWays: true });
+    expect(report.lanes[0]?.packets).toBe(6000);
+  });
+});
