@@ -192,8 +192,8 @@ function differences(flow: ReturnType<ExactMatcher["flow"]>) {
 }
 
 const LONGEST_DELAY_NS = 10e9;
-const TOGETHER_PPM = 5;
-const SMALL_NS = 1e6;
+const TOGETHER_PPM = 0.01;
+const SMALL_NS = 1e5;
 /** Offsets that have a name are the clocks', not the files'. */
 const NAMED: ReadonlySet<string> = new Set(["tai-utc", "time-zone"]);
 
@@ -244,8 +244,8 @@ function clockFinding(
     // Exchanged, the captures would have the same offset with the other sign: no delay either.
     if ((delay?.maxNs ?? 0) < -LONGEST_DELAY_NS || NAMED.has(offset.kind))
       return { evidence: `${many}, by more than a delay can explain: the second clock is behind`, score: 0 };
-    // Delays have a sharp lower edge and a long upper tail: turned round, they show what was exchanged. So do clocks that keep together to within
-    // parts per million, which are hardly apart by less than a millisecond without being one.
+    // Delays have a sharp lower edge and a long upper tail: turned round, they show what was exchanged. So do clocks that keep together as only
+    // one clock does with itself.
     const together =
       skew !== null &&
       Math.max(Math.abs(skew.lowPpm), Math.abs(skew.highPpm)) < TOGETHER_PPM &&
