@@ -142,8 +142,8 @@ function askedPackets({ packet, flow, ipid, capture, filter, group, top }: Flags
 }
 
 async function run(directory: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
-  const { between } = flags;
-  if (between?.length !== 2) {
+  const [from, to, ...more] = flags.between ?? [];
+  if (from === undefined || to === undefined || more.length > 0) {
     throw new UsageError("bad-question", "--between needs two points", "such as --between A B");
   }
   const archive = RecordArchive.open(directory);
@@ -151,7 +151,7 @@ async function run(directory: string, flags: Flags, table: readonly Estimator[])
   const answer = askArchive(
     archive,
     {
-      between: [between[0]!, between[1]!],
+      between: [from, to],
       segment: flags.segment ?? flags.class,
       estimators: flags.estimator === undefined ? undefined : splitNames("--estimator", flags.estimator),
       flows: flags.flow,
