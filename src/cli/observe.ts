@@ -39,6 +39,7 @@ interface Flags {
   drain?: number;
   window: number;
   follow?: boolean;
+  flowTable: "auto" | "never";
   bothWays?: boolean;
   keep?: number;
   maxSize?: number;
@@ -118,6 +119,12 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "use reference packets in authenticated mode only, with the key that they are sent with",
     )
     .option("--drain <rate>", "with --delays rli: drain rate of the queue passed, e.g. 60mbit", rateOption)
+    .option(
+      "--flow-table <when>",
+      "auto: beside estimators that answer for flows by name; never: flow records or named flows take its place",
+      choiceOption("--flow-table", ["auto", "never"] as const),
+      "auto",
+    )
     .option("--both-ways", "count packets of both directions together; else a two-way capture is refused")
     .option(
       "--follow",
@@ -155,6 +162,7 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
     cut: parseCut(flags.epoch, flags.cut),
     role: flags.role,
+    flowTable: flags.flowTable,
     key: flags.key,
     cover: flags.cover,
     table,
