@@ -1,6 +1,7 @@
 // The structures MAPLE is compared with (section 3.3): a partitioned Bloom filter per group (PBF), combinatorial Bloom filters (COMB) and a
 // hash table without collision handling. Answers as in maple-svbf.ts.
 
+import { Asked } from "./asked";
 import { P2, rehash } from "../decode/digest";
 import { KIND_MATCH, KIND_MULTI } from "./svbf";
 
@@ -33,9 +34,12 @@ export function pbfInsert(bits: usize, parts: usize, hashes: u32, seed: u64, key
   return left;
 }
 
-export function pbfLookup(
-  bits: usize, parts: usize, hashes: u32, seed: u64, groups: u32, counts: usize, keys: usize, n: u32, out: usize,
-): void {
+export function pbfLookup(bits: usize, parts: usize, hashes: u32, seed: u64, groups: u32, asked: usize): void {
+  const a = changetype<Asked>(asked);
+  const keys: usize = a.keys;
+  const n = a.count;
+  const out: usize = a.out;
+  const counts: usize = a.counts;
   for (let i: u32 = 0; i < n; i++) {
     const h = rehash(load<u64>(keys + (i << 3)), seed);
     let found: u32 = 0;
@@ -102,9 +106,12 @@ export function combInsert(bits: usize, m: u32, hashes: u32, seed: u64, words: u
 }
 
 /** A group is a candidate where all bits of its code are among those found. */
-export function combLookup(
-  bits: usize, m: u32, hashes: u32, seed: u64, f: u32, words: usize, groups: u32, counts: usize, keys: usize, n: u32, out: usize,
-): void {
+export function combLookup(bits: usize, m: u32, hashes: u32, seed: u64, f: u32, words: usize, groups: u32, asked: usize): void {
+  const a = changetype<Asked>(asked);
+  const keys: usize = a.keys;
+  const n = a.count;
+  const out: usize = a.out;
+  const counts: usize = a.counts;
   for (let i: u32 = 0; i < n; i++) {
     const h = rehash(load<u64>(keys + (i << 3)), seed);
     let code: u64 = 0;

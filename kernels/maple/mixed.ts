@@ -13,13 +13,22 @@ function classOf(key: u64, seed: u64, first: u32, second: u32): u32 {
   return u < first ? 0 : u < second ? 1 : 2;
 }
 
-/**
- * Sorts keys (u64) and, where they are given, group numbers (u16) by class; numbers lose their last bits. `rows` (u32) receives where each came from, `counts`
- * (3 u32) how many each class has.
- */
-export function mixedSplit(
-  keys: usize, codes: usize, n: u32, seed: u64, first: u32, second: u32, outKeys: usize, outCodes: usize, rows: usize, counts: usize,
-): void {
+/** Where packets sorted by class go: keys (u64), group numbers (u16), which row each was (u32), and how many each class has (3 u32). */
+@unmanaged
+class Split {
+  keys: u32;
+  codes: u32;
+  rows: u32;
+  counts: u32;
+}
+
+/** Sorts keys (u64) and, where they are given, group numbers (u16) by class; numbers lose their last bits. */
+export function mixedSplit(keys: usize, codes: usize, n: u32, seed: u64, first: u32, second: u32, split: usize): void {
+  const into = changetype<Split>(split);
+  const outKeys: usize = into.keys;
+  const outCodes: usize = into.codes;
+  const rows: usize = into.rows;
+  const counts: usize = into.counts;
   memory.fill(counts, 0, 12);
   for (let i: u32 = 0; i < n; i++) {
     const at = counts + (classOf(load<u64>(keys + (i << 3)), seed, first, second) << 2);

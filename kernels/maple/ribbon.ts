@@ -10,6 +10,7 @@
 //   slots: bit j of slot s is bit (s mod 64) of word (s div 64) r + j: 64 slots interleaved, so a look-up reads 2 r words in a row
 //   index: one u32 per block and one more: first slot << 6 | block seed
 
+import { Asked } from "./asked";
 import { P3, rehash } from "../decode/digest";
 import { KIND_MATCH } from "./svbf";
 
@@ -287,10 +288,12 @@ function evaluate(words: usize, r: u32, shift: u64, row: u64): u32 {
   return value;
 }
 
-/** Answers for n keys from a whole store in memory; codes from `groups` on are No-Match. One group of words beyond the end is readable. */
-export function ribbonLookup(
-  index: usize, words: usize, blocks: u32, seed: u64, r: u32, groups: u32, keys: usize, n: u32, out: usize,
-): void {
+/** Answers for the keys asked for from a whole store in memory; codes from `groups` on are No-Match. One group of words beyond the end is readable. */
+export function ribbonLookup(index: usize, words: usize, blocks: u32, seed: u64, r: u32, groups: u32, asked: usize): void {
+  const a = changetype<Asked>(asked);
+  const keys: usize = a.keys;
+  const n = a.count;
+  const out: usize = a.out;
   const mask: u32 = (1 << r) - 1;
   for (let i: u32 = 0; i < n; i++) {
     const hash = rehash(load<u64>(keys + (i << 3)), seed);

@@ -4,6 +4,7 @@
 // m is a multiple of 8; the bits from 0 on are repeated behind the end, so that a burst never wraps.
 // A look-up's answer is two u32: {group | kind << 16, lowest candidate | highest candidate << 16}; kind 0 No-Match, 1 Match, 2 Multi-Match.
 
+import { Asked } from "./asked";
 import { rehash } from "../decode/digest";
 
 export const KIND_MATCH: u32 = 1 << 16;
@@ -55,10 +56,13 @@ function largest(candidates: u64, from: u32, counts: usize, best: u32, bestCount
   return at;
 }
 
-/** Answers for n keys; `counts` holds the packets of each group (u32), which break ties. */
-export function svbfLookup(
-  bits: usize, m: u32, hashes: u32, seed: u64, groups: u32, counts: usize, keys: usize, n: u32, out: usize,
-): void {
+/** Answers for the keys asked for. */
+export function svbfLookup(bits: usize, m: u32, hashes: u32, seed: u64, groups: u32, asked: usize): void {
+  const a = changetype<Asked>(asked);
+  const keys: usize = a.keys;
+  const n = a.count;
+  const out: usize = a.out;
+  const counts: usize = a.counts;
   if (groups <= BURST) {
     const mask: u64 = (<u64>1 << groups) - 1;
     for (let i: u32 = 0; i < n; i++) {

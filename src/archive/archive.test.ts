@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import {
   mkdirSync,
   mkdtempSync,
@@ -16,6 +17,7 @@ import { FIRST_NS, numberedRecord } from "../../tests/support/numbered-record.ts
 import { FormatError, UsageError } from "../base/errors.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { RecordArchive } from "./archive.ts";
+import { KnownRecords } from "./known-records.ts";
 import { folderName, parseFileName, parseFolderName, recordPath } from "./names.ts";
 import { retain } from "./retention.ts";
 import type { StoreOutcome } from "./writer.ts";
@@ -276,6 +278,49 @@ describe("the archive", () => {
     expect(archive.list().entries.map((e) => e.file)).toEqual(left.slice(-3));
     expect(retain(directory, { maxBytes: 0 })).toMatchObject({ removed: 3 });
     expect(archive.points()).toEqual([]);
+  });
+
+  it("keeps each point for itself, and no wild timestamp moves its clock", async () => {
+    const point = (name: string, n: number) => numberedRecord(n, { point: name });
+    const far = 3 * 365 * 86_400;
+    await store([
+      ...Array.from({ length: 30 }, (_, n) => point("A", n)),
+      ...[far, far + 1].map((n) => point("A", n)),
+      ...Array.from({ length: 5 }, (_, n) => point("B", n)),
+    ]);
+    const keepNs = 7n * 86_400n * 1_000_000_000n;
+    expect(retain(directory, { keepNs }, { points: ["A"] })).toMatchObject({ removed: 0 });
+    expect(retain(directory, { keepNs: 10n * 1_000_000_000n }, { points: ["A"] })).toMatchObject({
+      removed: 20 - 1,
+    });
+    const archive = RecordArchive.open(directory);
+    expect(archive.list({ points: ["B"] }).entries).toHaveLength(5);
+    expect(archive.list({ points: ["A"] }).entries).toHaveLength(13);
+    // Where the far ones go on, they are the time.
+    await store(Array.from({ length: 12 }, (_, n) => point("A", far + n)));
+    expect(retain(directory, { keepNs }, { points: ["A"] })).toMatchObject({ removed: 11 });
+    expect(retain(directory, { maxBytes: 0 }, { points: ["A"] })).toMatchObject({ removed: 12 });
+    expect(archive.points()).toEqual(["B"]);
+  });
+
+  it("is not held up by what is no file, and remembers no more than it may", async () => {
+    await store([0, 1].map((n) => numberedRecord(n)));
+    const archive = RecordArchive.open(directory);
+    const [entry] = archive.list().entries;
+    if (!entry) throw new Error("there is no record");
+    rmSync(entry.file);
+    if (spawnSync("mkfifo", [entry.file]).status === 0) {
+      expect(() => archive.readRecord(entry)).toThrow(/not a regular file/);
+      expect(() => archive.readHead(entry)).toThrow(/not a regular file/);
+      rmSync(entry.file);
+    }
+    mkdirSync(entry.file);
+    expect(() => archive.readRecord(entry)).toThrow(FormatError);
+    const known = new KnownRecords(100);
+    for (let folder = 0; folder < 50; folder++)
+      for (let n = 0; n < 30; n++) known.add(join(root, `no-${folder}`), `${n}`, "file");
+    expect(known.size).toBeLessThanOrEqual(100);
+    expect(known.find(join(root, "no-49"), "7")).toBe("file");
   });
 
   it("refuses a directory that is missing, or of another format", async () => {

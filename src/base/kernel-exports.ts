@@ -93,9 +93,9 @@ export interface KernelExports {
   mapleHistogram(histogram: number, delays: number, n: number): void;
   // kernels/maple/filters.ts
   pbfInsert(bits: number, parts: number, hashes: number, seed: bigint, keys: number, codes: number, n: number): number;
-  pbfLookup(bits: number, parts: number, hashes: number, seed: bigint, groups: number, counts: number, keys: number, n: number, out: number): void;
+  pbfLookup(bits: number, parts: number, hashes: number, seed: bigint, groups: number, asked: number): void;
   combInsert(bits: number, m: number, hashes: number, seed: bigint, words: number, keys: number, codes: number, n: number): void;
-  combLookup(bits: number, m: number, hashes: number, seed: bigint, f: number, words: number, groups: number, counts: number, keys: number, n: number, out: number): void;
+  combLookup(bits: number, m: number, hashes: number, seed: bigint, f: number, words: number, groups: number, asked: number): void;
   tableInsert(table: number, slots: number, width: number, seed: bigint, keys: number, codes: number, n: number): void;
   tableLookup(table: number, slots: number, width: number, seed: bigint, keys: number, n: number, out: number): void;
   // kernels/maple/flow-delays.ts
@@ -105,7 +105,7 @@ export interface KernelExports {
   bucketFlows(flows: number, buckets: number, ends: number, order: number): void;
   mapleIndexBuild(p: number, perBucket: number, out: number): void;
   // kernels/maple/mixed.ts
-  mixedSplit(keys: number, codes: number, n: number, seed: bigint, first: number, second: number, outKeys: number, outCodes: number, rows: number, counts: number): void;
+  mixedSplit(keys: number, codes: number, n: number, seed: bigint, first: number, second: number, split: number): void;
   mixedGather(answers: number, rows: number, n: number, shift: number, groups: number, out: number): void;
   // kernels/maple/packet-times.ts
   packetTimesFill(b: number, layout: number, origin: bigint, window: number, counts: number): void;
@@ -113,14 +113,14 @@ export interface KernelExports {
   // kernels/maple/ribbon.ts
   ribbonFree(p: number): void;
   ribbonBuild(keys: number, codes: number, n: number, seed: bigint, r: number, blockKeys: number, extra: number): number;
-  ribbonLookup(index: number, words: number, blocks: number, seed: bigint, r: number, groups: number, keys: number, n: number, out: number): void;
+  ribbonLookup(index: number, words: number, blocks: number, seed: bigint, r: number, groups: number, asked: number): void;
   ribbonBlock(key: bigint, seed: bigint, blocks: number): number;
   ribbonSlot(key: bigint, seed: bigint, head: number, next: number): number;
   ribbonValue(key: bigint, seed: bigint, head: number, slot: number, window: number, r: number): number;
   // kernels/maple/svbf.ts
   svbfInsert(bits: number, m: number, hashes: number, seed: bigint, keys: number, codes: number, n: number): void;
   svbfClose(bits: number, m: number, tail: number): void;
-  svbfLookup(bits: number, m: number, hashes: number, seed: bigint, groups: number, counts: number, keys: number, n: number, out: number): void;
+  svbfLookup(bits: number, m: number, hashes: number, seed: bigint, groups: number, asked: number): void;
   svbfPosition(key: bigint, seed: bigint, m: number, j: number): number;
   // kernels/match/delays.ts
   delaysNew(window: number, minimum: number): number;

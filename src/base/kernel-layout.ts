@@ -297,6 +297,15 @@ export const TableLayout = {
 } as const;
 export const TableBytes = 20;
 
+/** Asked of kernels/maple/asked.ts. */
+export const AskedLayout = {
+  keys: 0,
+  count: 4,
+  out: 8,
+  counts: 12,
+} as const;
+export const AskedBytes = 16;
+
 /** Buffer of kernels/maple/buffer.ts. */
 export const BufferLayout = {
   capacity: 0,

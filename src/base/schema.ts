@@ -41,11 +41,30 @@ function meantFaults(faults: readonly Fault[], schema: TSchema): Fault[] {
     const own = left.find((f) => f.keyword === "anyOf" && f.schemaPath === union);
     if (!own) continue;
     const inside = left.filter((f) => f.schemaPath.startsWith(`${union}/anyOf/`) && within(f, own));
-    const meant = meantBranch(inside, union);
+    const alternatives = alternativesOf(valueAt(schema, union.slice(1)) as Alternative);
+    const told = inside.filter((f) => alternatives.has(branchOf(f, union)));
     left = left.filter((f) => f !== own && !inside.includes(f));
-    left.push(...(meant ?? [noneOf(inside, union, own, schema)]));
+    left.push(...(meantBranch(told, union) ?? [noneOf(told, union, own, alternatives)]));
   }
   return left;
+}
+
+interface Alternative {
+  readonly type?: string;
+  readonly const?: unknown;
+  readonly properties?: Readonly<Record<string, { readonly const?: unknown }>>;
+  readonly anyOf?: readonly Alternative[];
+}
+
+/** By their path below the union; those of a union that is itself an alternative are alternatives too. */
+function alternativesOf({ anyOf = [] }: Alternative): Map<string, Alternative> {
+  return new Map(
+    anyOf.flatMap((branch, i): [string, Alternative][] =>
+      branch.anyOf
+        ? [...alternativesOf(branch)].map(([path, inner]) => [`${i}/anyOf/${path}`, inner])
+        : [[String(i), branch]],
+    ),
+  );
 }
 
 function within(fault: Fault, union: Fault): boolean {
@@ -53,7 +72,8 @@ function within(fault: Fault, union: Fault): boolean {
 }
 
 function branchOf(fault: Fault, union: string): string {
-  return fault.schemaPath.slice(`${union}/anyOf/`.length).split("/")[0] ?? "";
+  const below = fault.schemaPath.slice(`${union}/anyOf/`.length);
+  return /^\d+(?:\/anyOf\/\d+)*/.exec(below)?.[0] ?? "";
 }
 
 /** The faults of the one alternative that nothing says is not meant; null where there is none. */
@@ -65,49 +85,44 @@ function meantBranch(inside: readonly Fault[], union: string): Fault[] | null {
 
 /** Whether the fault says that the value is of another alternative: another constant, no `kind` at all, or another type altogether. */
 function isTag(fault: Fault, union: string): boolean {
-  const rest = fault.schemaPath.slice(`${union}/anyOf/`.length).split("/").slice(1);
+  const prefix = `${union}/anyOf/${branchOf(fault, union)}`;
+  const [, field, , deeper] = fault.schemaPath.slice(prefix.length).split("/");
   const params = fault.params as { requiredProperties?: string[] };
-  if (rest.length === 0)
+  if (field === undefined)
     return ["type", "const"].includes(fault.keyword) || params.requiredProperties?.includes("kind") === true;
-  return fault.keyword === "const" && rest.length === 2 && rest[0] === "properties";
-}
-
-interface Alternative {
-  readonly type?: string;
-  readonly const?: unknown;
-  readonly properties?: Readonly<Record<string, { readonly const?: unknown }>>;
+  return fault.keyword === "const" && field === "properties" && deeper === undefined;
 }
 
 /** No alternative is meant: a fault that lists the constants of the field that tells them apart, or their types. */
-function noneOf(inside: readonly Fault[], union: string, own: Fault, schema: TSchema): Fault {
-  const { anyOf } = valueAt(schema, union.slice(1)) as { anyOf: readonly Alternative[] };
+function noneOf(
+  inside: readonly Fault[],
+  union: string,
+  own: Fault,
+  alternatives: ReadonlyMap<string, Alternative>,
+): Fault {
   const tagged = inside.filter((f) => isTag(f, union) && f.keyword !== "type");
   // Where some alternatives have the right kind, they differ from the value in another field.
-  const wrong = new Set(
-    tagged
-      .filter((f) => f.keyword === "required" || f.instancePath === `${own.instancePath}/kind`)
-      .map((f) => branchOf(f, union)),
-  );
-  const rest = anyOf.filter((_, i) => !wrong.has(String(i)));
-  const asked = rest.length > 0 ? rest : anyOf;
+  const atKind = (f: Fault) => f.keyword === "required" || f.instancePath === `${own.instancePath}/kind`;
+  const wrong = new Set(tagged.filter(atKind).map((f) => branchOf(f, union)));
+  const ofType = new Set(tagged.map((f) => branchOf(f, union)));
+  const rest = [...ofType].filter((branch) => !wrong.has(branch));
   const field =
-    rest.length > 0
-      ? tagged
-          .find((f) => !wrong.has(branchOf(f, union)))
+    rest.length === 0
+      ? "kind"
+      : tagged
+          .find((f) => rest.includes(branchOf(f, union)))
           ?.instancePath.split("/")
-          .at(-1)
-      : "kind";
-  const constants = asked.map((branch) =>
-    field === undefined ? undefined : branch.properties?.[field]?.const,
-  );
-  if (constants.every((c) => c !== undefined))
+          .at(-1);
+  const asked = rest.length > 0 ? rest : [...ofType];
+  const constants = asked.map((branch) => alternatives.get(branch)?.properties?.[field ?? ""]?.const);
+  if (constants.length > 0 && constants.every((c) => c !== undefined))
     return {
       ...own,
       keyword: "enum",
       instancePath: `${own.instancePath}/${field}`,
       params: { allowedValues: [...new Set(constants)] },
     } as Fault;
-  const types = anyOf.map((branch) => branch.type ?? "object");
+  const types = [...alternatives.values()].map((branch) => branch.type ?? "object");
   return { ...own, keyword: "type", params: { type: [...new Set(types)] } } as Fault;
 }
 

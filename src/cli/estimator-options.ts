@@ -1,7 +1,7 @@
 /** `--lda k=v,…`: one option per estimator of the table, for the commands that run or ask estimators. */
 import { type Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
-import type { Estimator, ParameterSpec, ParameterValues } from "../estimators/estimator.ts";
+import type { Estimator, ParameterValues } from "../estimators/estimator.ts";
 import { findAmong, parseParameters } from "../estimators/parameters.ts";
 
 /** `queryOnly`: only parameters that a question may set. */
@@ -13,8 +13,9 @@ export function addEstimatorOptions(
   for (const estimator of table) {
     const specs = estimator.parameters.filter((s) => !queryOnly || s.queryOnly);
     if (specs.length === 0) continue;
-    const text = `${estimator.title}: ${specs.map((s) => s.name).join(", ")}`;
-    command.addOption(new Option(`--${estimator.name} <k=v,...>`, text));
+    const text = `parameters of ${estimator.name}: ${specs.map((s) => s.name).join(", ")}`;
+    // One line for all of them: each has its own page (hoptime estimators NAME).
+    command.addOption(new Option(`--${estimator.name} <k=v,...>`, text).hideHelp());
   }
   return command;
 }
@@ -62,21 +63,11 @@ export function chosenEstimators(
   });
 }
 
-/** For --help: every parameter with its default. */
-export function parameterHelp(table: readonly Estimator[], queryOnly = false): string {
-  const lines: string[] = [];
-  for (const estimator of table) {
-    const specs = estimator.parameters.filter((s) => !queryOnly || s.queryOnly);
-    if (specs.length === 0) continue;
-    lines.push(`  --${estimator.name}`);
-    for (const spec of specs) lines.push(`      ${`${spec.name}=${shown(spec)}`.padEnd(28)} ${spec.help}`);
-  }
-  return lines.length === 0 ? "" : `\nParameters, with their defaults:\n${lines.join("\n")}\n`;
-}
-
-function shown(spec: ParameterSpec): string {
-  return Array.isArray(spec.default) ? spec.default.join("/") : String(spec.default);
-}
+/** For --help: where parameters are described. */
+export const PARAMETER_HELP = `
+Parameters of an estimator: --NAME KEY=VALUE,… as in --lda packets=1e6,loss=0.01
+  hoptime estimators NAME   describes them
+`;
 
 export function splitNames(flag: string, text: string): string[] {
   const names = text

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /** The command line: finds the command, runs it, turns failures into one line and an exit code. Commands are loaded only when asked for. */
-import type { Command } from "commander";
+import { Command } from "commander";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { memoryError } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
@@ -19,7 +19,7 @@ interface Entry {
 const COMMANDS: readonly Entry[] = [
   {
     name: "compare",
-    summary: "one-way latency, loss and reordering between two captures of the same packets",
+    summary: "compare two captures: one-way delay, loss and reordering between them",
     load: async (args) => {
       // Two captures come first, or not at all: a thread that is not needed ends unused.
       const { startEarly, worthParallel } = await import("../match/feed-thread.ts");
@@ -29,50 +29,69 @@ const COMMANDS: readonly Entry[] = [
   },
   {
     name: "observe",
-    summary: "a point's captures become records: sketches that two points exchange instead of packets",
+    summary: "turn the captures of one point into records (kilobytes instead of packets)",
     load: async () => (await import("./observe.ts")).observeCommand(),
   },
   {
     name: "query",
-    summary: "latency and loss between two points, from their records",
+    summary: "delay and loss between two points, from their records",
     load: async () => (await import("./query.ts")).queryCommand(),
   },
   {
     name: "inspect",
-    summary: "what a capture holds: points, link types, time span, flows, packet identity, precision",
+    summary: "describe a capture: interfaces, time span, flows, timestamp precision",
     load: async () => (await import("./inspect.ts")).inspectCommand(),
   },
   {
     name: "simulate",
-    summary: "captures of a simulated network, with the true delay of every packet and flow",
+    summary: "write captures of a simulated network, with the true delays",
     load: async () => (await import("./simulate.ts")).simulateCommand(),
   },
   {
     name: "localise",
-    summary: "which hop of a path is to blame, from captures at several points",
+    summary: "find the hop that causes delay or loss, from captures at several points",
     load: async () => (await import("./localise.ts")).localiseCommand(),
   },
   {
     name: "plan",
-    summary: "which routers of a map to upgrade first, and what each upgrade gains",
+    summary: "plan which routers to upgrade first",
     load: async () => (await import("./plan.ts")).planCommand(),
   },
   {
     name: "size",
-    summary: "geometry, memory, bandwidth and predicted accuracy of a sketch",
+    summary: "choose parameters of an estimator: memory, bandwidth, expected error",
     load: async () => (await import("./size.ts")).sizeCommand(),
   },
   {
     name: "reference",
-    summary: "sends reference packets (STAMP) for RLI",
+    summary: "send reference packets (STAMP) for RLI",
     load: async () => (await import("./reference.ts")).referenceCommand(),
   },
   {
+    name: "estimators",
+    summary: "list the estimators, or describe one and its parameters",
+    load: async () => (await import("./estimators.ts")).estimatorsCommand(),
+  },
+  {
+    name: "completion",
+    summary: "print a completion script for bash, zsh or fish",
+    load: async () => (await import("./completion.ts")).completionCommand(everyCommand),
+  },
+  {
     name: "demo",
-    summary: "compare on a small real two-point capture, with the HTML report",
+    summary: "run compare on a capture that comes with the program",
     load: async () => (await import("./demo.ts")).demoCommand(),
   },
 ];
+
+/** All commands with their options, for completion. */
+async function everyCommand() {
+  const others = COMMANDS.filter((c) => c.name !== "completion");
+  const loaded = await Promise.all(
+    others.map(async ({ name, summary, load }) => ({ name, summary, command: await load(["--help"]) })),
+  );
+  return [...loaded, { name: "completion", summary: "print a completion script", command: new Command() }];
+}
 
 /**
  * The work is done in kernels; what lies around them runs a few thousand times. Optimising that, which JavaScript engines do in threads of their own, takes more time from two
@@ -90,7 +109,7 @@ function leaveProcessorsAlone(): void {
 function usage(): string {
   const width = Math.max(...COMMANDS.map((c) => c.name.length));
   return [
-    `hoptime ${VERSION}: how long packets took between two points of a network`,
+    `hoptime ${VERSION}: one-way delay and loss between two points of a network`,
     "",
     "Usage: hoptime COMMAND [options]",
     "",

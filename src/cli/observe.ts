@@ -9,8 +9,8 @@ import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
-import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
-import { choiceOption, durationOption, integerOption, rateOption } from "./options.ts";
+import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
+import { choiceOption, durationOption, integerOption, rateOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
 import { colours, Progress } from "./terminal.ts";
@@ -47,8 +47,8 @@ interface Flags {
 }
 
 const EXAMPLES = `
-Both points are observed with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed; their records may share a directory, or
-be copied into one. Records that are there already stay: a run that was cut off is simply repeated.
+Observe both points with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed. Their records may share a directory, or be copied
+into one. Existing records are kept: an interrupted run can be repeated.
 
 Examples:
   hoptime observe ingress.pcap --point A --estimators lda,lds --epoch 1s --to records
@@ -70,62 +70,61 @@ const collect = (text: string, before: string[] | undefined) => [...(before ?? [
 export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Command {
   const command = new Command("observe")
     .description(
-      "Folds the captures of one point into sketches, epoch by epoch, and keeps those as records: kilobytes that two points exchange instead of packets.",
+      "Reads the captures of one point and writes one record per epoch and estimator: kilobytes that two points exchange instead of packets. hoptime query reads them.",
     )
     .argument(
       "<file...>",
-      "captures of the point, in order of time; - is standard input, FILE#0 or FILE#eth0 one interface",
+      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface",
     )
     .requiredOption("--point <name>", "name of the point")
-    .requiredOption("--to <dir>", "directory of the records")
-    .option("--estimators <names>", `of ${table.map((e) => e.name).join(", ")}`, usual(table))
-    .option("--epoch <length>", "1s, 250ms …; or 65536p: so many packets on average (default: 1s)")
+    .requiredOption("--to <dir>", "directory to write records to")
+    .option(
+      "--estimators <names>",
+      `estimators, joined with commas: ${table.map((e) => e.name).join(", ")}`,
+      usual(table),
+    )
+    .option(
+      "--epoch <length>",
+      "length of an epoch: 1s, 250ms; or 65536p, this many packets on average (default: 1s)",
+    )
     .option(
       "--cut <how>",
-      "aligned: by the clock; delimited: by packets that both points see; control: by Start and End messages in band",
+      "how epochs are cut: aligned (by the clock), delimited (by packets both points see), control (by Start and End messages)",
       choiceOption("--cut", CUTS),
     )
-    .option("--role <end>", `of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
-    .option("--filter <expr>", "only packets of this pcap-filter expression; the same packets at both points")
+    .option("--role <end>", `end of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
+    .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
     .option("--segment <A:B=expr>", "packets from A to B, one of which is this point (repeatable)", collect)
-    .option("--class <name=expr>", "a traffic class with taps of its own (repeatable)", collect)
-    .option("--key <fields>", "what a flow is: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
+    .option("--class <name=expr>", "a traffic class with records of its own (repeatable)", collect)
+    .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
     .option(
       "--cover <bytes>",
-      "bytes from the IP header on that tell packets apart",
+      "identify packets by this many bytes from the IP header on",
       integerOption("--cover", 20, 1500),
       64,
     )
-    .option("--inner", "look inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
-    .option("--seed <n>", "of all hashes; the same at both points", seedOption)
+    .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option("--seed <n>", "seed of all hashes; the same at both points", seedOption)
     .option(
       "--sender <file>",
-      "capture of the sender: tells each packet's delay, for maple (repeatable)",
+      "capture of the sender, for estimators that need each packet's delay (repeatable)",
       collect,
     )
-    .option(
-      "--window <time>",
-      "longest delay looked for with --sender",
-      durationOption("--window"),
-      1_000_000_000,
-    )
+    .addOption(timeOption("--window <time>", "with --sender: longest delay of a packet", 1_000_000_000))
     .option(
       "--delays <how>",
       `each packet's delay, for maple and sds: rli from reference packets in the captures; ${PACKET_TIME_LAYOUTS.join(", ")} from timestamps that a capture switch wrote into the packets`,
       choiceOption("--delays", DELAYS),
     )
-    .option(
-      "--reference-key <file>",
-      "use reference packets in authenticated mode only, with the key that they are sent with",
-    )
-    .option("--drain <rate>", "with --delays rli: drain rate of the queue passed, e.g. 60mbit", rateOption)
+    .option("--reference-key <file>", "use authenticated reference packets only, with this key")
+    .option("--drain <rate>", "with --delays rli: drain rate of the queue, e.g. 60mbit", rateOption)
     .option(
       "--flow-table <when>",
-      "auto: beside estimators that answer for flows by name; never: flow records or named flows take its place",
+      "auto: beside estimators that answer for flows by name; never",
       choiceOption("--flow-table", ["auto", "never"] as const),
       "auto",
     )
-    .option("--both-ways", "count packets of both directions together; else a two-way capture is refused")
+    .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
     .option(
       "--follow",
       "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
@@ -140,10 +139,10 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "remove the oldest records of this point beyond this: 500MB, 10GB",
       sizeOption,
     )
-    .option("--json", "print what was done as JSON (format hoptime.observation/1)");
+    .option("--json", "print a summary as JSON (format hoptime.observation/1)");
   addEstimatorOptions(command, table);
   return command
-    .addHelpText("after", `${parameterHelp(table)}${EXAMPLES}`)
+    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
     .action(async (files: string[], flags: Flags) => run(files, flags, table));
 }
 

@@ -11,9 +11,9 @@ import { askPackets } from "../query/packet/ask.ts";
 import { type AskedPackets, DEFAULT_SLACK_NS, DEFAULT_WORST, parseIpids } from "../query/packet/question.ts";
 import { askArchive } from "../query/segment/ask.ts";
 import { DEFAULT_CONFIDENCE } from "../query/segment/question.ts";
-import { addEstimatorOptions, estimatorParameters, parameterHelp, splitNames } from "./estimator-options.ts";
+import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { tellFlowRecords } from "./flow-record-file.ts";
-import { durationOption, integerOption } from "./options.ts";
+import { integerOption, timeOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
 import { colours } from "./terminal.ts";
 
@@ -58,13 +58,13 @@ Examples:
 export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command {
   const command = new Command("query")
     .description(
-      "Pairs the records of two points and tells the latency and loss between them, with its error bars.",
+      "Reports delay and loss between two points from their records, with confidence intervals; without --between, what a point knows about single packets.",
     )
-    .argument("<dir>", "directory of records (hoptime observe --to)")
+    .argument("<dir>", "directory of records (hoptime observe --to DIR)")
     .option("--between <points...>", "sender and receiver: A B")
-    .option("--segment <label>", "records of this segment, where a point was observed by several")
+    .option("--segment <label>", "records of this segment")
     .option("--class <name>", "records of this traffic class")
-    .option("--estimator <names>", "only these (default: all that have records)")
+    .option("--estimator <names>", "only these estimators (default: all with records)")
     .option("--flow <key...>", "these flows: 'tcp 10.0.0.1:443 > 10.0.0.9:51000'")
     .option("--packet <digest...>", "these packets, by their digests (16 hexadecimal digits)")
     .option(
@@ -73,33 +73,34 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     )
     .option("--capture <file>", "the packets of this capture")
     .option("--filter <expr>", "with --capture: only packets of this pcap-filter expression")
-    .option("--point <name>", "whose records answer for packets, where there are several")
-    .option(
-      "--slack <time>",
-      "with --capture: packets so near the edge of an epoch are asked in its neighbour too",
-      durationOption("--slack"),
-      DEFAULT_SLACK_NS,
+    .option("--point <name>", "point whose records answer for packets")
+    .addOption(
+      timeOption(
+        "--slack <time>",
+        "with --capture: also ask the next epoch for packets this close to the edge",
+        DEFAULT_SLACK_NS,
+      ),
     )
     .option(
       "--worst <n>",
-      "list so many of each group's slowest packets",
+      "list this many of the slowest packets of each group",
       integerOption("--worst", 0),
       DEFAULT_WORST,
     )
-    .option("--top <n>", "the flows or groups with the most packets", integerOption("--top", 1))
-    .option("--group <key>", "put flows together: host, prefix/24, dst, proto …")
+    .option("--top <n>", "number of flows or groups, largest first", integerOption("--top", 1))
+    .option("--group <key>", "group flows by: host, prefix/24, dst, proto …")
     .option("--from <time>", "from this time on", parseTime)
     .option("--to <time>", "before this time", parseTime)
-    .option("--confidence <share>", "of the intervals", Number, DEFAULT_CONFIDENCE)
+    .option("--confidence <share>", "confidence level of the intervals", Number, DEFAULT_CONFIDENCE)
     .option(
       "--flow-records <file>",
-      "packets per flow where no flow table was kept: NetFlow v5 or v9, IPFIX, a capture of those, or CSV",
+      "packets per flow from NetFlow v5 or v9, IPFIX, a capture of those, or CSV",
     )
     .option("--series [n]", "show the epochs one by one (the first n)", integerOption("--series", 1))
-    .option("--json", "everything as JSON (format hoptime.answer/1)");
+    .option("--json", "the whole answer as JSON");
   addEstimatorOptions(command, table, true);
   return command
-    .addHelpText("after", `${parameterHelp(table, true)}${EXAMPLES}`)
+    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
     .action((directory: string, flags: Flags) =>
       flags.between === undefined ? runPackets(directory, flags, table) : run(directory, flags, table),
     );
@@ -141,8 +142,8 @@ function askedPackets({ packet, flow, ipid, capture, filter, group, top }: Flags
 }
 
 async function run(directory: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
-  const { between } = flags;
-  if (between?.length !== 2) {
+  const [from, to, ...more] = flags.between ?? [];
+  if (from === undefined || to === undefined || more.length > 0) {
     throw new UsageError("bad-question", "--between needs two points", "such as --between A B");
   }
   const archive = RecordArchive.open(directory);
@@ -150,7 +151,7 @@ async function run(directory: string, flags: Flags, table: readonly Estimator[])
   const answer = askArchive(
     archive,
     {
-      between: [between[0]!, between[1]!],
+      between: [from, to],
       segment: flags.segment ?? flags.class,
       estimators: flags.estimator === undefined ? undefined : splitNames("--estimator", flags.estimator),
       flows: flags.flow,

@@ -8,7 +8,6 @@ import { formatParameters, parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { busiestEpoch } from "../inspect/traffic.ts";
 import { type Column, formatTable } from "../present/text/table.ts";
-import { parameterHelp } from "./estimator-options.ts";
 import { durationOption, positiveOption, shareOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
 import { colours } from "./terminal.ts";
@@ -109,7 +108,7 @@ function sizeOf(estimator: Estimator, sizing: Sizing): Command {
       `parameters to keep: ${estimator.parameters.map((p) => p.name).join(", ")}`,
     )
     .option("--json", "the answer as JSON (format hoptime.size/1)")
-    .addHelpText("after", parameterHelp([estimator]))
+    .addHelpText("after", `\nhoptime estimators ${estimator.name} describes the parameters.`)
     .action(async (flags: Flags) => run(estimator, sizing, flags))
     .exitOverride()
     .configureOutput({ writeErr: () => {}, outputError: () => {} });

@@ -89,7 +89,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       floorNs === null || levelNs === null
         ? null
         : { asIsNs: forward.minNs, deskewedNs: slope === 0 ? forward.minNs : floorNs, levelNs },
-    swapped: looksSwapped(forward, reverse),
+    swapped: steps.length === 0 && looksSwapped(forward, reverse),
     offset,
     skew: found && skewVerdict(found),
     noSkewReason: found ? null : noSkewReason(forward, points),

@@ -50,7 +50,7 @@ export function pairRecords<T extends Pairable>(senders: readonly T[], receivers
     else if (mode === "aligned") pairAligned(of(from), of(to), out);
     else pairEqual(of(from), of(to), out);
   }
-  out.pairs.sort((a, b) => compare(a.receivers[0]!, b.receivers[0]!));
+  out.pairs.sort((a, b) => compare(a.receivers[0], b.receivers[0]));
   out.unpaired.sort((a, b) => compare(a.entry, b.entry));
   return out;
 }
@@ -79,14 +79,19 @@ function pairAligned<T extends Pairable>(senders: T[], receivers: T[], out: Pair
   let i = 0;
   let j = 0;
   while (i < senders.length || j < receivers.length) {
-    const order = i >= senders.length ? 1 : j >= receivers.length ? -1 : compare(senders[i]!, receivers[j]!);
-    if (order < 0) aloneSenders.push(senders[i++]!);
-    else if (order > 0) aloneReceivers.push(receivers[j++]!);
-    else {
+    const [sender, receiver] = [senders[i], receivers[j]];
+    const order = compare(sender, receiver);
+    if (sender && order < 0) {
+      aloneSenders.push(sender);
+      i++;
+    } else if (receiver && order > 0) {
+      aloneReceivers.push(receiver);
+      j++;
+    } else {
       const [a, b] = commonRun(senders, i, receivers, j);
       if (a === 0) {
-        aloneSenders.push(senders[i++]!);
-        aloneReceivers.push(receivers[j++]!);
+        aloneSenders.push(...senders.slice(i, ++i));
+        aloneReceivers.push(...receivers.slice(j, ++j));
         continue;
       }
       out.pairs.push({ senders: senders.slice(i, i + a), receivers: receivers.slice(j, j + b) });
@@ -111,8 +116,9 @@ function commonRun(
 ): [number, number] {
   let [a, b] = [1, 1];
   for (;;) {
-    const left = senders[i + a - 1]!.epoch.endNs;
-    const right = receivers[j + b - 1]!.epoch.endNs;
+    const left = senders[i + a - 1]?.epoch.endNs;
+    const right = receivers[j + b - 1]?.epoch.endNs;
+    if (left === undefined || right === undefined) return [0, 0];
     if (left === right) return [a, b];
     const [behind, next] = left < right ? [left, senders[i + a]] : [right, receivers[j + b]];
     if (next?.epoch.startNs !== behind) return [0, 0];
@@ -145,8 +151,15 @@ function pairEqual<T extends Pairable>(senders: T[], receivers: T[], out: Pairin
 
 function whyAlone(entry: Pairable, others: readonly Pairable[]): string {
   const { startNs, endNs } = entry.epoch;
-  const over = others.find((o) => o.epoch.startNs < endNs && o.epoch.endNs > startNs);
-  if (!over) return "no record";
+  // In order of time: the first that ends later is the only one that can begin earlier.
+  let low = 0;
+  for (let high = others.length; low < high; ) {
+    const middle = (low + high) >>> 1;
+    if ((others[middle]?.epoch.endNs ?? 0n) <= startNs) low = middle + 1;
+    else high = middle;
+  }
+  const over = others[low];
+  if (!over || over.epoch.startNs >= endNs) return "no record";
   const span = `${formatTime(over.epoch.startNs)} to ${formatTime(over.epoch.endNs)}`;
   return `its epochs are cut elsewhere (${span}): observe both points with the same ‘epoch’`;
 }
@@ -163,7 +176,8 @@ function pairDelimited<T extends Pairable>(senders: T[], receivers: T[], out: Pa
   const common = commonBoundaries(boundaries(senders), boundaries(receivers));
   const used = new Set<T>();
   for (let k = 0; k + 1 < common.length; k++) {
-    const [a, b] = [common[k]!, common[k + 1]!];
+    const [a, b] = [common[k], common[k + 1]];
+    if (!a || !b) break;
     // A record is missing in between: what is left does not hold the same packets at both ends.
     if (a[0].run !== b[0].run || a[1].run !== b[1].run) continue;
     const pair = {
@@ -252,19 +266,24 @@ function commonBoundaries(a: readonly Boundary[], b: readonly Boundary[]): [Boun
       let low = 0;
       for (let high = tails.length; low < high; ) {
         const middle = (low + high) >>> 1;
-        if (met[tails[middle]!]!.j < j) low = middle + 1;
+        if ((met[tails[middle] ?? -1]?.j ?? -1) < j) low = middle + 1;
         else high = middle;
       }
-      met.push({ i, j, before: low > 0 ? tails[low - 1]! : -1 });
+      met.push({ i, j, before: tails[low - 1] ?? -1 });
       tails[low] = met.length - 1;
     }
   }
   const out: [Boundary, Boundary][] = [];
-  for (let at = tails.at(-1) ?? -1; at >= 0; at = met[at]!.before) out.push([a[met[at]!.i]!, b[met[at]!.j]!]);
+  for (let last = met[tails.at(-1) ?? -1]; last; last = met[last.before]) {
+    const [from, to] = [a[last.i], b[last.j]];
+    if (from && to) out.push([from, to]);
+  }
   return out.reverse();
 }
 
-function compare(a: Pairable, b: Pairable): number {
+/** By start; what is not there comes last. */
+function compare(a: Pairable | undefined, b: Pairable | undefined): number {
+  if (!a || !b) return a ? -1 : b ? 1 : 0;
   const [x, y] = [a.epoch.startNs, b.epoch.startNs];
   return x < y ? -1 : x > y ? 1 : 0;
 }

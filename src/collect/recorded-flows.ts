@@ -22,7 +22,8 @@ export class RecordedFlows {
       const words = encodeFlowKey(key, record.key);
       const name = words.join();
       const known = this.#flows.get(name);
-      if (known) known.push({ words: known[0]!.words, hash: known[0]!.hash, record });
+      const [first] = known ?? [];
+      if (known && first) known.push({ ...first, record });
       else this.#flows.set(name, [{ words, hash: hashFlowKey(kernels, words, seed), record }]);
     }
   }
@@ -40,11 +41,12 @@ export class RecordedFlows {
         p += record.packets * share;
         b += (record.bytes ?? Number.NaN) * share;
       }
-      if (p <= 0) continue;
-      hash.push(...parts[0]!.hash);
+      const [first] = parts;
+      if (p <= 0 || !first) continue;
+      hash.push(...first.hash);
       packets.push(p);
       bytes.push(b);
-      words.push(parts[0]!.words);
+      words.push(first.words);
     }
     const keyWords = new Uint32Array(10 * words.length);
     for (const [i, w] of words.entries()) keyWords.set(w, 10 * i);
@@ -61,8 +63,8 @@ export class RecordedFlows {
 }
 
 function within({ startNs, endNs }: FlowRecord, epoch: { startNs: number; endNs: number }): number {
-  if (startNs === null && endNs === null) return 1;
-  const from = startNs ?? endNs!;
+  const from = startNs ?? endNs;
+  if (from === null) return 1;
   const to = Math.max(from, endNs ?? from);
   if (to === from) return from >= epoch.startNs && from < epoch.endNs ? 1 : 0;
   const common = Math.min(to, epoch.endNs) - Math.max(from, epoch.startNs);

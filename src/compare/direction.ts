@@ -19,6 +19,8 @@ const MAX_ASKED = 10_000;
 /** Two groups of differences are two directions where delays of one direction would be split so with at most this probability. */
 const CHANCE = 0.01;
 
+/** Share of the matched packets that must be in the evidence for one direction. */
+const COVERED = 0.9;
 /** Host pairs looked at for going both ways. */
 const MOST_CANDIDATES = 1 << 16;
 
@@ -35,7 +37,9 @@ export function directionsOf(result: PassResult, plan: PassPlan): Directions {
   if (limited || matched === 0 || plan.ways.kind === "one-way") return guess;
   if (ways === null) return { ...guess, lateAnswers: hostsAnswer(matcher) };
   const verdict = ways.decide();
-  if (verdict.kind === "unknown") return guess;
+  // Packets that were not clearly paired are not in the evidence, and may be those that go the other way.
+  const covered = ways.seen > COVERED * matched;
+  if (verdict.kind === "unknown" || (verdict.kind === "one-way" && !covered)) return guess;
   if (verdict.kind === "one-way") {
     const split = matcher.total(2).matched > 0;
     return { ...plain, twoWay: false, ways: split ? { kind: "one-way" } : plan.ways };
@@ -203,6 +207,8 @@ function differences(flow: ReturnType<ExactMatcher["flow"]>) {
 }
 
 const LONGEST_DELAY_NS = 10e9;
+const TOGETHER_PPM = 5;
+const SMALL_NS = 1e6;
 /** Offsets that have a name are the clocks', not the files'. */
 const NAMED: ReadonlySet<string> = new Set(["tai-utc", "time-zone"]);
 
@@ -244,13 +250,30 @@ function ttlFinding({ ttl, matched }: TotalResult): Finding | null {
   return null;
 }
 
-function clockFinding({ negative, matched, delay }: TotalResult, { offset }: ClockVerdict): Finding | null {
+function clockFinding(
+  { negative, matched, delay }: TotalResult,
+  { offset, swapped, skew }: ClockVerdict,
+): Finding | null {
   if (negative > 0.9 * matched) {
     const many = `${negative} of ${matched} delays are negative`;
     // Exchanged, the captures would have the same offset with the other sign: no delay either.
-    return (delay?.maxNs ?? 0) < -LONGEST_DELAY_NS || NAMED.has(offset.kind)
-      ? { evidence: `${many}, by more than a delay can explain: the second clock is behind`, score: 0 }
-      : { evidence: `${many}: the second capture is the earlier point, or its clock is behind`, score: -2 };
+    if ((delay?.maxNs ?? 0) < -LONGEST_DELAY_NS || NAMED.has(offset.kind))
+      return { evidence: `${many}, by more than a delay can explain: the second clock is behind`, score: 0 };
+    // Delays have a sharp lower edge and a long upper tail: turned round, they show what was exchanged. So do clocks that keep together to within
+    // parts per million, which are hardly apart by less than a millisecond without being one.
+    const together =
+      skew !== null &&
+      Math.max(Math.abs(skew.lowPpm), Math.abs(skew.highPpm)) < TOGETHER_PPM &&
+      (delay?.minNs ?? 0) > -SMALL_NS;
+    return swapped || together
+      ? {
+          evidence: `${many}, and look like delays with the sign turned: the second capture is the earlier point`,
+          score: -2,
+        }
+      : {
+          evidence: `${many}: the second clock is behind, or the second capture is the earlier point`,
+          score: 0,
+        };
   }
   const plain = offset.kind === "none" || offset.kind === "not-measurable";
   return negative === 0 && plain ? { evidence: "no delay is negative", score: 1 } : null;

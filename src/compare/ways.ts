@@ -34,6 +34,8 @@ const CHANCE = 0.01;
 const AGREE = 0.9;
 /** Votes of two hosts must lean one way by so much. */
 const LEAN = 0.5;
+/** Votes that a single wrong one does not turn. */
+const STRONG_VOTES = 5;
 /** Packets of the smaller direction, as a share of all, below which time to live shows one direction with a few oddities. */
 const FEW = 0.001;
 /** Packets that may keep their time to live where it shows one direction. */
@@ -43,7 +45,8 @@ const MOST = 0.5;
 const KEY_WORDS = 10;
 /** Points kept for what is decided by its neighbours. */
 const POINTS = 1 << 16;
-const NEAR = 8;
+/** Points of an undecided flow that are held against decided ones. */
+const MAX_VOTES = 64;
 /** Points to either side that are looked at for decided ones. */
 const FARTHEST = 2048;
 
@@ -54,6 +57,8 @@ export class WayEvidence {
   #place = new Int32Array(1024).fill(-1);
   #ttlLower = new Uint32Array(1024);
   #ttlHigher = new Uint32Array(1024);
+  /** Pairs of the flow; those of packets that look alike are not among them. */
+  #pairs = new Uint32Array(1024);
   readonly #hosts = new Map<string | number, number>();
   readonly #conversations = new Map<number, number>();
   /** By conversation and order: the last point. By conversation: votes, and those for order 1 above order 0. */
@@ -73,6 +78,11 @@ export class WayEvidence {
   constructor(kernels: Kernels, matcher: ExactMatcher) {
     this.#kernels = kernels;
     this.#matcher = matcher;
+  }
+
+  /** Pairs taken. */
+  get seen(): number {
+    return this.#seen;
   }
 
   /** Two hosts have sent to each other. */
@@ -103,6 +113,7 @@ export class WayEvidence {
     const flow = tagged & 0x3fff_ffff;
     if (flow >= this.#place.length) this.#growFlows(flow);
     if (this.#place[flow]! < 0) this.#place[flow] = this.#placeOf(flow);
+    this.#pairs[flow]!++;
     const ttl = tagged >>> 30;
     if (ttl === 1) this.#ttlLower[flow]!++;
     else if (ttl === 2) this.#ttlHigher[flow]!++;
@@ -148,6 +159,7 @@ export class WayEvidence {
     this.#place = place;
     this.#ttlLower = grown(this.#ttlLower, new Uint32Array(room));
     this.#ttlHigher = grown(this.#ttlHigher, new Uint32Array(room));
+    this.#pairs = grown(this.#pairs, new Uint32Array(room));
   }
 
   #hostsOf(flow: number): [number, number] {
@@ -185,13 +197,23 @@ export class WayEvidence {
     if (byTtl === "one-way") return { kind: "one-way" };
     if (byTtl === "unknown" && !this.#votesAgree()) return { kind: "unknown" };
     const decidedBy: DecidedBy = { ttl: count(ways), answers: 0, hosts: 0, neighbours: 0, undecided: 0 };
-    this.#decideByAnswers(ways);
-    decidedBy.answers = count(ways) - decidedBy.ttl;
-    this.#decideByHosts(ways);
-    decidedBy.hosts = count(ways) - decidedBy.answers - decidedBy.ttl;
-    this.#decideByNeighbours(ways);
-    decidedBy.neighbours = count(ways) - decidedBy.hosts - decidedBy.answers - decidedBy.ttl;
-    decidedBy.undecided = ways.length - count(ways);
+    let known = decidedBy.ttl;
+    const by = (what: "answers" | "hosts" | "neighbours", decide: () => void) => {
+      decide();
+      const now = count(ways);
+      decidedBy[what] += now - known;
+      known = now;
+    };
+    // A clock that is set spoils single votes: hosts with few of them come after those with many, and after what these show of their neighbours.
+    by("answers", () => this.#decideByAnswers(ways, STRONG_VOTES));
+    if (known > 0) {
+      by("hosts", () => this.#decideByHosts(ways));
+      by("neighbours", () => this.#decideByNeighbours(ways));
+    }
+    by("answers", () => this.#decideByAnswers(ways, 1));
+    by("hosts", () => this.#decideByHosts(ways));
+    by("neighbours", () => this.#decideByNeighbours(ways));
+    decidedBy.undecided = ways.length - known;
     const keys = new Uint32Array(KEY_WORDS * ways.length);
     for (let id = 0; id < ways.length; id++) {
       const { words, at } = this.#matcher.keyWords(id);
@@ -202,10 +224,9 @@ export class WayEvidence {
 
   /** "unknown": most packets keep their time to live. */
   #decideByTtl(ways: Uint8Array): "one-way" | "two-way" | "unknown" {
-    const { flows } = this.#matcher;
     const packets = [0, 0, 0];
     for (let id = 0; id < ways.length; id++) {
-      const matched = flows.matched(id);
+      const matched = this.#pairs[id] ?? 0;
       const [lower, higher] = [this.#ttlLower[id] ?? 0, this.#ttlHigher[id] ?? 0];
       const way = lower > 0 && lower >= AGREE * matched ? 1 : higher > 0 && higher >= AGREE * matched ? 2 : 0;
       packets[way]! += matched;
@@ -236,13 +257,13 @@ export class WayEvidence {
     return ln < Math.log(CHANCE);
   }
 
-  #decideByAnswers(ways: Uint8Array): void {
+  #decideByAnswers(ways: Uint8Array, minVotes: number): void {
     for (let id = 0; id < ways.length; id++) {
       if (ways[id] !== 0 || !this.#placed(id)) continue;
       const place = this.#place[id]!;
       const n = this.#votes[place >> 1]!;
       const lean = 2 * this.#above[place >> 1]! - n;
-      if (n === 0 || Math.abs(lean) < LEAN * n) continue;
+      if (n < minVotes || Math.abs(lean) < LEAN * n) continue;
       ways[id] = lean > 0 === ((place & 1) === 1) ? 1 : 2;
     }
   }
@@ -280,23 +301,29 @@ export class WayEvidence {
     const { flow, timeNs, valueNs } = this.#points;
     const order = Array.from({ length: this.#kept }, (_, i) => i).sort((a, b) => timeNs[a]! - timeNs[b]!);
     const lean = new Map<number, { votes: number; sum: number }>();
-    const nearest = (at: number, way: number): number[] => {
-      const values: number[] = [];
-      for (let step = 1; step < FARTHEST && values.length < NEAR; step++) {
-        for (const k of [order[at - step], order[at + step]])
-          if (k !== undefined && ways[flow[k]!] === way) values.push(valueNs[k]!);
-      }
-      return values;
+    const step = (at: number, way: number, by: 1 | -1): number | null => {
+      for (let k = at + by; k >= 0 && k < order.length && Math.abs(k - at) < FARTHEST; k += by)
+        if (ways[flow[order[k]!]!] === way) return order[k]!;
+      return null;
+    };
+    /** What a packet of that way would have shown then: on the line between the nearest two, so that drift cancels. */
+    const levelAt = (at: number, way: number): number | null => {
+      const [a, b] = [step(at, way, -1), step(at, way, 1)];
+      if (a === null || b === null) return a === null ? (b === null ? null : valueNs[b]!) : valueNs[a]!;
+      const span = timeNs[b]! - timeNs[a]!;
+      const part = span > 0 ? (timeNs[order[at]!]! - timeNs[a]!) / span : 0.5;
+      return valueNs[a]! + part * (valueNs[b]! - valueNs[a]!);
     };
     for (const [at, i] of order.entries()) {
       const id = flow[i]!;
       if (ways[id] !== 0) continue;
       const so = lean.get(id) ?? { votes: 0, sum: 0 };
-      if (so.votes === NEAR) continue;
-      const [forward, reverse] = [nearest(at, 1), nearest(at, 2)];
-      if (forward.length === 0 || reverse.length === 0) continue;
+      if (so.votes === MAX_VOTES) continue;
+      const [forward, reverse] = [levelAt(at, 1), levelAt(at, 2)];
+      // Packets of one way are above those of the other at any time: where they are not, a clock was set in between.
+      if (forward === null || reverse === null || forward <= reverse) continue;
       so.votes++;
-      so.sum += Math.sign(valueNs[i]! - (Math.min(...forward) + Math.max(...reverse)) / 2);
+      so.sum += Math.sign(valueNs[i]! - (forward + reverse) / 2);
       lean.set(id, so);
     }
     for (const [id, { sum }] of lean) if (sum !== 0) ways[id] = sum > 0 ? 1 : 2;

@@ -311,3 +311,90 @@ function runControl(rows: Row[], messages: Map<number, Uint8Array>, stream: numb
   cutter.finish(sink);
   return epochs;
 }
+
+describe("time that moves without packets", () => {
+  const NONE: EpochSink = { open: () => {}, rows: () => {}, close: () => {}, discard: () => {} };
+  const collect = () => {
+    const closed: EpochBounds[] = [];
+    return { closed, sink: { ...NONE, close: (bounds: EpochBounds) => void closed.push(bounds) } };
+  };
+
+  it("ends epochs on time, one by one, empty ones too, and never twice", () => {
+    const cutter = createCutter({ mode: "aligned", lengthNs: SECOND });
+    const { closed, sink } = collect();
+    cutter.tick?.(ORIGIN, sink);
+    expect(closed).toEqual([]);
+    const batch = makeBatch(kernels, [{ timeNs: 0 }]);
+    cutter.cut(batch, ORIGIN, sink);
+    for (let ms = 0n; ms <= 3200n; ms += 100n) cutter.tick?.(ORIGIN + ms * 1_000_000n, sink);
+    // 0.5 s were left of the first.
+    expect(closed.map((b) => Number((b.endNs - ORIGIN) / 1_000_000n))).toEqual([500, 1500, 2500]);
+    expect(closed.map((b) => [b.cutHead, b.cutTail])).toEqual([
+      [true, false],
+      [false, false],
+      [false, false],
+    ]);
+    // A row of before now belongs to the open epoch; a tick of before changes nothing.
+    cutter.cut(batch, ORIGIN, sink);
+    cutter.tick?.(ORIGIN, sink);
+    expect(closed).toHaveLength(3);
+    batch.free();
+  });
+
+  it("leaves epochs alone that packets or messages cut", () => {
+    for (const plan of [
+      { mode: "delimited", every: 100 },
+      { mode: "control", stream: 1 },
+    ] as const) {
+      const cutter = createCutter(plan);
+      const { closed, sink } = collect();
+      const batch = makeBatch(kernels, [{ timeNs: 0 }]);
+      cutter.cut(batch, ORIGIN, sink);
+      cutter.tick?.(ORIGIN + 3600n * SECOND, sink);
+      expect(closed).toEqual([]);
+      batch.free();
+    }
+  });
+});
+
+describe("clocks that are wrong", () => {
+  const year = 365 * 86_400e9;
+  it("take two packets away into the future, and the rest goes on where it was", () => {
+    const times = [0, 1e8, year, year + 1e6, 2e8, 3e8, 4e8, 1e9, 2e9];
+    const epochs = run(
+      { mode: "aligned", lengthNs: SECOND },
+      times.map((timeNs) => ({ timeNs })),
+      [2],
+    );
+    // The first that is far off is not believed yet, in either direction; the second is.
+    expect(epochs.map((e) => e.rows)).toEqual([[0, 1, 2], [3, 4], [5, 6], [7], [8]]);
+    const [before, wild, after] = epochs.map((e) => e.bounds);
+    expect(after?.startNs).toBe(before?.startNs);
+    expect(Number((wild?.startNs ?? 0n) - ORIGIN)).toBeGreaterThan(year - 1e9);
+    // Both parts of the epoch say that they are parts.
+    expect([before?.cutTail, after?.cutHead]).toEqual([true, true]);
+  });
+
+  it("two clocks in one stream do not cut it to pieces", () => {
+    const rows = Array.from({ length: 20_000 }, (_, i) => ({ timeNs: (i % 8 < 4 ? 0 : 7200e9) + i * 1e3 }));
+    expect(run({ mode: "aligned", lengthNs: SECOND }, rows, [512]).length).toBeLessThan(40);
+  });
+
+  it("at the end of 64-bit time still make epochs that records can tell", () => {
+    for (const end of [
+      2n ** 63n - 1n - ORIGIN,
+      2n ** 63n - 1n - ORIGIN - 3n * SECOND,
+      -(2n ** 63n) - ORIGIN,
+    ]) {
+      const last = Number(end);
+      const rows = [0, last, last, last, last].map((timeNs) => ({ timeNs }));
+      const epochs = run({ mode: "aligned", lengthNs: SECOND }, rows);
+      expect(epochs.flatMap((e) => e.rows)).toEqual([0, 1, 2, 3, 4]);
+      for (const { bounds } of epochs) {
+        expect(bounds.endNs).toBeLessThanOrEqual(2n ** 63n - 1n);
+        expect(bounds.startNs).toBeGreaterThanOrEqual(-(2n ** 63n));
+        expect(bounds.startNs).toBeLessThan(bounds.endNs);
+      }
+    }
+  });
+});

@@ -316,8 +316,8 @@ function bounds(sequence: bigint, startNs: bigint, endNs: bigint): EpochBounds {
   };
 }
 
-/** A row's time, ns since 1970, rounded down. */
-function instant(originNs: bigint, timeNs: number): bigint {
+/** A row's time, ns since 1970, rounded down; within what records can tell. */
+export function instant(originNs: bigint, timeNs: number): bigint {
   return later(FIRST_NS, earlier(originNs + BigInt(Math.floor(timeNs)), LAST_NS));
 }
 

@@ -378,7 +378,7 @@ function checkSizes(
 }
 
 function isError(ns: number): boolean {
-  return ns >= 0 && Number.isFinite(ns);
+  return ns >= 0 && !Object.is(ns, -0) && Number.isFinite(ns);
 }
 
 function expectChecksum(

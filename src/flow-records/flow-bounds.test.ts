@@ -40,9 +40,9 @@ describe("IPFIX templates", () => {
     const template = ipfix(2, [...u16(256, 15_001), ...fields]);
     const data = ipfix(256, new Array<number>(60_000).fill(6));
     const bytes = [...template, ...data, ...data, ...data, ...data];
-    const before = performance.now();
+    const before = process.cpuUsage();
     const { records, notes } = await parseFlowRecordFile(Uint8Array.from(bytes), "zero.ipfix");
-    expect(performance.now() - before).toBeLessThan(2000);
+    expect(process.cpuUsage(before).user / 1e6).toBeLessThan(2);
     expect(records).toEqual([]);
     expect(notes).toEqual([
       "4 data sets of 1 templates were left out: their templates were not sent before them",

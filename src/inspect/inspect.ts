@@ -173,7 +173,7 @@ function report(s: CaptureStatistics, compressed: boolean, seen: SeenPackets): I
     durationNs === null || s.firstNs === null ? null : s.firstNs + BigInt(Math.round(durationNs));
   const warnings = [...s.warnings];
   if (outliers.count > 0)
-    warnings.push(`${outlierText(outliers)}: the capture's time and rates are told without`);
+    warnings.push(`${outlierText(outliers)}: left out of the capture's duration and rates`);
   const timed = seen.packetTimes.report();
   if (timed)
     warnings.push(

@@ -10,17 +10,18 @@ import { FLAG, META_HIGH, type PacketBatch } from "../capture/batch.ts";
 /** The smaller of the two directions must have this share of all packets: an answer now and then (ICMP errors) is not traffic. */
 const MIN_SHARE = 0.01;
 /** Packets that are looked at; then it is known. */
-const MAX_PACKETS = 20_000;
+const MAX_PACKETS = 10_000;
 const MIN_PACKETS = 20;
 /** Networks that a filter may name before it is no help. */
 const MAX_NETWORKS = 8;
 const INITIAL_TTLS = [32, 64, 128, 255];
 
+/** An IPv4 address as a number, an IPv6 address as four words in text. */
+type Address = number | string;
+
 interface Host {
-  bits: bigint;
-  v6: boolean;
   /** Hosts that it exchanged packets with. */
-  peers: Map<string, { sent: number; received: number }>;
+  peers: Map<Address, { sent: number; received: number }>;
   hops: number;
   packets: number;
 }
@@ -35,7 +36,7 @@ export interface TwoWay {
 export class DirectionCheck {
   #packets = 0;
   #marked: [inbound: number, outbound: number] = [0, 0];
-  readonly #hosts = new Map<string, Host>();
+  readonly #hosts = new Map<Address, Host>();
 
   /** No more packets are needed. */
   get done(): boolean {
@@ -44,19 +45,27 @@ export class DirectionCheck {
 
   /** Before keys are masked: addresses are looked at. */
   add(batch: PacketBatch): void {
+    const { flags, meta, addrA, addrB, addrC, addrD } = batch;
+    const words = (column: Uint32Array, i: number) => `${column[2 * i + 1]!},${column[2 * i]!}`;
     for (let i = 0; i < batch.count && !this.done; i++) {
       this.#packets++;
-      const flags = batch.flags[i]!;
-      if ((flags & FLAG.inbound) !== 0) this.#marked[0]++;
-      if ((flags & FLAG.outbound) !== 0) this.#marked[1]++;
-      const [from, to] = this.#hostsOf(batch, i);
-      if (isSpecial(from) || isSpecial(to)) continue;
-      const ttl = flags & 0xff;
-      from.hops += (INITIAL_TTLS.find((t) => t >= ttl) ?? 255) - ttl;
-      from.packets++;
-      count(from, keyOf(to), "sent");
-      count(to, keyOf(from), "received");
+      const flag = flags[i]!;
+      if ((flag & FLAG.inbound) !== 0) this.#marked[0]++;
+      if ((flag & FLAG.outbound) !== 0) this.#marked[1]++;
+      const v6 = (meta[2 * i + 1]! & META_HIGH.ipv6) !== 0;
+      const from = v6 ? `${words(addrA, i)},${words(addrB, i)}` : addrA[2 * i + 1]!;
+      const to = v6 ? `${words(addrC, i)},${words(addrD, i)}` : addrA[2 * i]!;
+      if (!isSpecial(from) && !isSpecial(to)) this.#count(from, to, flag & 0xff);
     }
+  }
+
+  #count(from: Address, to: Address, ttl: number): void {
+    const sender = this.#host(from);
+    const receiver = this.#host(to);
+    sender.hops += (INITIAL_TTLS.find((t) => t >= ttl) ?? 255) - ttl;
+    sender.packets++;
+    pairOf(sender, to).sent++;
+    pairOf(receiver, from).received++;
   }
 
   /** Null where packets go one way, or there are too few to know. */
@@ -91,13 +100,13 @@ export class DirectionCheck {
   }
 
   /** Hosts that answer each other are on different sides; of each group of them, the side with fewer hops behind it is the near one. */
-  #nearSide(): Set<string> {
-    const near = new Set<string>();
-    const side = new Map<string, 0 | 1>();
+  #nearSide(): Set<Address> {
+    const near = new Set<Address>();
+    const side = new Map<Address, 0 | 1>();
     for (const start of this.#hosts.keys()) {
       if (side.has(start)) continue;
-      const group: [string[], string[]] = [[], []];
-      const queue: [string, 0 | 1][] = [[start, 0]];
+      const group: [Address[], Address[]] = [[], []];
+      const queue: [Address, 0 | 1][] = [[start, 0]];
       side.set(start, 0);
       for (let next = queue.pop(); next; next = queue.pop()) {
         const [key, which] = next;
@@ -115,7 +124,7 @@ export class DirectionCheck {
     return near;
   }
 
-  #meanHops(keys: readonly string[]): number {
+  #meanHops(keys: readonly Address[]): number {
     let [hops, packets] = [0, 0];
     for (const key of keys) {
       hops += this.#hosts.get(key)?.hops ?? 0;
@@ -125,53 +134,47 @@ export class DirectionCheck {
   }
 
   /** Networks with all hosts of the side and none of the other; null where that takes too many. */
-  #networks(near: ReadonlySet<string>): string[] | null {
+  #networks(near: ReadonlySet<Address>): string[] | null {
     const out: string[] = [];
     for (const v6 of [false, true]) {
       const [inside, outside]: [bigint[], bigint[]] = [[], []];
-      for (const [key, host] of this.#hosts)
-        if (host.v6 === v6 && host.peers.size > 0) (near.has(key) ? inside : outside).push(host.bits);
+      for (const address of this.#hosts.keys())
+        if ((typeof address === "string") === v6)
+          (near.has(address) ? inside : outside).push(bitsOf(address));
       if (!cover(inside, outside, v6 ? 128 : 32, out, v6)) return null;
     }
     return out.length === 0 ? null : out;
   }
 
-  #hostsOf(batch: PacketBatch, row: number): [Host, Host] {
-    const v6 = (batch.meta[2 * row + 1]! & META_HIGH.ipv6) !== 0;
-    const { addrA, addrB, addrC, addrD } = batch;
-    const pair = (column: Uint32Array) => (BigInt(column[2 * row + 1]!) << 32n) | BigInt(column[2 * row]!);
-    const first = pair(addrA);
-    const [from, to] = v6
-      ? [(first << 64n) | pair(addrB), (pair(addrC) << 64n) | pair(addrD)]
-      : [first >> 32n, first & 0xffff_ffffn];
-    return [this.#host(from, v6), this.#host(to, v6)];
-  }
-
-  #host(bits: bigint, v6: boolean): Host {
-    const key = `${v6 ? 6 : 4}/${bits}`;
-    let host = this.#hosts.get(key);
+  #host(address: Address): Host {
+    let host = this.#hosts.get(address);
     if (!host) {
-      host = { bits, v6, peers: new Map(), hops: 0, packets: 0 };
-      this.#hosts.set(key, host);
+      host = { peers: new Map(), hops: 0, packets: 0 };
+      this.#hosts.set(address, host);
     }
     return host;
   }
 }
 
-function keyOf({ v6, bits }: Host): string {
-  return `${v6 ? 6 : 4}/${bits}`;
+function pairOf(host: Host, peer: Address): { sent: number; received: number } {
+  let pair = host.peers.get(peer);
+  if (!pair) {
+    pair = { sent: 0, received: 0 };
+    host.peers.set(peer, pair);
+  }
+  return pair;
 }
 
-function count(host: Host, peer: string, what: "sent" | "received"): void {
-  const known = host.peers.get(peer);
-  if (known) known[what]++;
-  else host.peers.set(peer, { sent: 0, received: 0, [what]: 1 });
+function bitsOf(address: Address): bigint {
+  if (typeof address === "number") return BigInt(address);
+  return address.split(",").reduce((bits, word) => (bits << 32n) | BigInt(word), 0n);
 }
 
 /** Of no one host: multicast, broadcast, unspecified, link-local. */
-function isSpecial({ v6, bits }: Host): boolean {
-  if (v6) return bits === 0n || bits >> 120n === 0xffn || bits >> 118n === 0x3fan;
-  return bits === 0n || bits >> 28n >= 14n || bits >> 16n === 0xa9fen;
+function isSpecial(address: Address): boolean {
+  if (typeof address === "number") return address === 0 || address >>> 28 >= 14 || address >>> 16 === 0xa9fe;
+  const first = Number.parseInt(address, 10);
+  return first >>> 24 === 0xff || first >>> 22 === 0x3fa || address === "0,0,0,0";
 }
 
 /** Appends the fewest networks; false where there are too many. */

@@ -129,7 +129,8 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
       backward: sum((lane) => lane.sums.backward),
     };
   } catch (error) {
-    // What was sealed before is good: it is kept, whatever came then.
+    // What was sealed before is good: it is kept, whatever came then. But not what is refused.
+    if (outbox.holding && lanes.every((lane) => !lane.directions?.verdict())) outbox.release();
     await sink.flush().catch(() => {});
     throw error;
   } finally {

@@ -179,4 +179,52 @@ describe("observing a point", () => {
     for (const point of ["", " a", "a\n", "x".repeat(65), "-x", "archive.json", "Archive.JSON"])
       expect(() => observe([], { point })).toThrow(UsageError);
   });
+
+  it("names the estimator and what to lower where the kernels' memory is used up, and frees what it had", () => {
+    const freed: string[] = [];
+    const taps = (name: string, change: Partial<Estimator>) => ({
+      estimator: { ...countingEstimator, name, ...change },
+      parameters: parseParameters(countingEstimator),
+    });
+    const trap = () => void kernels.call.alloc(2 ** 30);
+    const good = taps("good", {
+      createTap: (context, parameters) => {
+        const tap = countingEstimator.createTap(context, parameters);
+        return {
+          ...tap,
+          begin: () => {},
+          update: () => {},
+          seal: () => tap.seal(),
+          free: () => void freed.push("good"),
+        };
+      },
+    });
+    const greedy = taps("greedy", {
+      createTap: () => {
+        trap();
+        throw new Error("not reached");
+      },
+    });
+    expect(() => observe([[{ timeNs: 0 }]], { taps: [good, greedy] })).toThrow(
+      /exhausted: greedy \(cells=7\) does not fit; held: good/,
+    );
+    expect(freed).toEqual(["good"]);
+    const growing = taps("growing", {
+      createTap: (context, parameters) => ({
+        ...countingEstimator.createTap(context, parameters),
+        begin: () => {},
+        update: trap,
+      }),
+    });
+    const failure = (() => {
+      try {
+        observe([[{ timeNs: 0 }]], { taps: [growing] });
+      } catch (error) {
+        return error as UsageError;
+      }
+      return null;
+    })();
+    expect(failure?.message).toMatch(/exhausted: growing \(cells=7\) needs more within an epoch/);
+    expect(failure?.hint).toBe("shorten the epoch, or lower the parameters of growing");
+  });
 });

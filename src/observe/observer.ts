@@ -10,7 +10,7 @@ import { FLAG, type PacketBatch } from "../capture/batch.ts";
 import { type CaptureTotals, NO_TOTALS } from "../capture/source/source.ts";
 import { addDelayErrors, type DelayErrorSums, delayErrorOf, noDelayErrors } from "../delays/delay-error.ts";
 import { geometryFingerprint } from "../epoch/compatible.ts";
-import { type CutPlan, type Cutter, createCutter, type EpochSink } from "../epoch/cutter.ts";
+import { type CutPlan, type Cutter, createCutter, type EpochSink, instant } from "../epoch/cutter.ts";
 import type { EncodeOptions, EpochBounds, EpochRecord, RecordCounters, RecordRole } from "../epoch/record.ts";
 import type { Span } from "../epoch/spans.ts";
 import {
@@ -308,7 +308,8 @@ export class PointObserver {
   #spans({ cutHead, cutTail }: EpochBounds, packets: number): { spans?: Span[] } {
     if (!(cutHead || cutTail) || Number.isNaN(this.#firstNs) || this.#axisNs === null) return {};
     const [firstNs, lastNs] = [this.#firstNs, this.#lastNs].sort((a, b) => a - b) as [number, number];
-    const at = (ns: number) => (this.#axisNs ?? 0n) + BigInt(Math.floor(ns));
+    const axisNs = this.#axisNs;
+    const at = (ns: number) => instant(axisNs, ns);
     return { spans: [{ firstNs: at(firstNs), lastNs: at(lastNs), packets }] };
   }
 

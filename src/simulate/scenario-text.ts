@@ -10,7 +10,7 @@ const MULTIPLIER: Record<string, number> = { "": 1, k: 1e3, M: 1e6, G: 1e9 };
 /** "400k", "2.5M", "1e6": a number above 0. */
 export function parseQuantity(text: string, parameter: string): number {
   const match = /^(\d+(?:\.\d+)?(?:e\d+)?)([kMG]?)$/.exec(text.trim());
-  const value = match ? Number(match[1]) * MULTIPLIER[match[2]!]! : Number.NaN;
+  const value = match ? Number(match[1]) * (MULTIPLIER[match[2] ?? ""] ?? Number.NaN) : Number.NaN;
   if (!(value > 0)) throw invalidValue(parameter, text, "a number above 0, e.g. 400k, 2.5M, 1e6");
   return value;
 }

@@ -10,8 +10,10 @@
  * Times are whole ns. The delay is the true one; a point's clock changes the time column only. Batches are valid until the next is asked for; they
  * are the caller's to key and filter. How it fails: open loop, as the papers' simulations: flows do not slow down when packets are lost.
  */
+
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
+import { entryAt } from "../base/lists.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { isSpaced } from "./delays.ts";
@@ -187,7 +189,7 @@ export class Simulation {
       }
       const first = scenario.path[0];
       const spaced = first?.kind === "delay" && isSpaced(first.model);
-      if (spaced) batches = passInPlace(batches, stages[0]!);
+      if (spaced) batches = passInPlace(batches, entryAt(stages, 0));
       let inSendingOrder = true;
       const last = scenario.path.length - 1;
       const tap = (name: string, position: number) => {
@@ -199,7 +201,7 @@ export class Simulation {
       batches = timestampOrder(kernels, batches);
       tap(SENDER, 0);
       for (const [i, hop] of scenario.path.entries()) {
-        const stage = stages[i]!;
+        const stage = entryAt(stages, i);
         if (stage.run) {
           batches = stage.run(batches);
           inSendingOrder = false;

@@ -154,7 +154,8 @@ export class Observations {
   /** A batch of at least this many rows to be filled and handed to `put`. */
   take(rows: number): PacketBatch {
     const found = this.#idle.findIndex((b) => b.capacity >= rows);
-    return found >= 0 ? this.#idle.splice(found, 1)[0]! : new PacketBatch(this.#kernels, rows);
+    const [idle] = found >= 0 ? this.#idle.splice(found, 1) : [];
+    return idle ?? new PacketBatch(this.#kernels, rows);
   }
 
   put(point: string, batch: PacketBatch): void {

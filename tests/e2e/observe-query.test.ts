@@ -463,7 +463,7 @@ describe("on the command line", () => {
     await expect(run(() => queryCommand(TABLE), [directory, "--between", "A"])).rejects.toThrow(/two points/);
     await expect(observing("A", before, "--cut", "delimited")).rejects.toThrow(/packets for --cut delimited/);
     const help = observeCommand(TABLE).helpInformation();
-    expect(help).toMatch(/--counting <k=v,...>/);
+    expect(help).toMatch(/hoptime estimators NAME/);
   });
 
   it("what is to be said of flow records is among the notes, and an estimator of flows says that it has no segment", async () => {

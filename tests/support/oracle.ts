@@ -28,12 +28,13 @@ export interface WayTruth {
 export interface Truth {
   forward: WayTruth;
   reverse: WayTruth;
-  /** Range of what AFTER's clock was ahead by while packets were matched. */
-  clock: { minNs: number; maxNs: number };
+  /** What AFTER's clock was ahead by while packets were matched: least, most, and at the first of them. */
+  clock: { minNs: number; maxNs: number; firstNs: number };
 }
 
 export function truthOf({ scene, packets }: MadeScene): Truth {
-  const clock = { minNs: Number.POSITIVE_INFINITY, maxNs: Number.NEGATIVE_INFINITY };
+  const clock = { minNs: Number.POSITIVE_INFINITY, maxNs: Number.NEGATIVE_INFINITY, firstNs: 0 };
+  let firstNs = Number.POSITIVE_INFINITY;
   const ways = { forward: wayTruth(), reverse: wayTruth() };
   const arrivals: Record<Way, { arrivedNs: number; order: number }[]> = { forward: [], reverse: [] };
   for (const packet of packets) {
@@ -52,6 +53,11 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
       const arrivedNs = packet.arrivedNs ?? 0;
       const stamps = [stampOf(scene, near, packet.sentNs), stampOf(scene, far, arrivedNs)] as const;
       truth.stampedNs.push(Number(stamps[1] - stamps[0]));
+      const atBeforeNs = packet.way === "forward" ? packet.sentNs : arrivedNs;
+      if (atBeforeNs < firstNs) {
+        firstNs = atBeforeNs;
+        clock.firstNs = clockErrorNs(scene.clock, atBeforeNs);
+      }
       const error = clockErrorNs(scene.clock, packet.way === "forward" ? arrivedNs : packet.sentNs);
       clock.minNs = Math.min(clock.minNs, error);
       clock.maxNs = Math.max(clock.maxNs, error);

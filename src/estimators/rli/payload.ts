@@ -211,18 +211,7 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
   const print = reader.u32();
   if (seed !== undefined && print !== fingerprint(seed, parameters))
     throw bad("made with another seed or other parameters");
-  const counters = noCounters();
-  for (const name of COUNTERS) counters[name] = reader.varint();
-  const total = noSums();
-  total.sum = reader.i64();
-  for (const name of FLOATS) total[name] = reader.f64();
-  total.excess = reader.zigzag();
-  total.idle = reader.zigzag();
-  const { squares, errors, misses, timestamps, busyBytes, busyNs, drag, minimum, maximum } = total;
-  if (![squares, errors, misses, timestamps, busyBytes, busyNs, drag].every((x) => x >= 0 && x < Infinity))
-    throw bad("sums of squares are not numbers from 0 on");
-  if (counters.answered > 0 && !(Number.isFinite(minimum) && minimum <= maximum && Number.isFinite(maximum)))
-    throw bad("least and most delay are out of order");
+  const { counters, total } = decodeTotals(reader, bad);
   const left = counters.unselected + counters.shed;
   const ofAll = left === 0 || (flags & OF_ALL) !== 0;
   if (counters.answered + counters.unanswered + (ofAll ? 0 : left) !== counters.packets)
@@ -251,6 +240,25 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
     total,
     flows,
   };
+}
+
+function decodeTotals(
+  reader: ByteReader,
+  bad: (text: string) => FormatError,
+): { counters: Counters; total: EpochSums } {
+  const counters = noCounters();
+  for (const name of COUNTERS) counters[name] = reader.varint();
+  const total = noSums();
+  total.sum = reader.i64();
+  for (const name of FLOATS) total[name] = reader.f64();
+  total.excess = reader.zigzag();
+  total.idle = reader.zigzag();
+  const { squares, errors, misses, timestamps, busyBytes, busyNs, drag, minimum, maximum } = total;
+  if (![squares, errors, misses, timestamps, busyBytes, busyNs, drag].every((x) => x >= 0 && x < Infinity))
+    throw bad("sums of squares are not numbers from 0 on");
+  if (counters.answered > 0 && !(Number.isFinite(minimum) && minimum <= maximum && Number.isFinite(maximum)))
+    throw bad("minimum and maximum delay are out of order");
+  return { counters, total };
 }
 
 function decodeFlow(

@@ -7,6 +7,7 @@
  * Where it reaches `confidence` the segment is blamed; several may be at once. A spike, of the path or of a segment, during which nobody
  * is blamed is reported without a segment, with the reason and the candidates: cannot tell.
  */
+import { entryAt } from "../../base/lists.ts";
 import { normalCdf } from "../../base/math/special.ts";
 import type { EpochValue, SeriesSpike } from "./spikes.ts";
 
@@ -133,7 +134,7 @@ function realness(noise: number): number {
 
 /** Share of segment j in the path's rise, and the probability that it is `minShare` or more. */
 function partOf(rises: readonly Rise[], j: number, minShare: number): { share: number; sure: number } {
-  const own = rises[j]!;
+  const own = entryAt(rises, j);
   // Segments that fell at the same time must not make the rest look larger than the whole.
   const whole = rises.reduce((sum, rise) => sum + Math.max(0, rise.size), 0);
   const share = whole > 0 ? own.size / whole : 0;
@@ -170,27 +171,26 @@ function unexplained(
     const medians = path.median.slice(first, last + 1).filter((m) => m !== null);
     const baseline = medians[0] ?? 0;
     const candidates = members
-      .filter((m) => m.segment !== null)
-      .map((m) => ({
-        from: segments[m.segment!]!.from,
-        to: segments[m.segment!]!.to,
-        confidence: m.confidence,
-      }))
+      .flatMap(({ segment, confidence }) => {
+        if (segment === null) return [];
+        const { from, to } = entryAt(segments, segment);
+        return [{ from, to, confidence }];
+      })
       .sort((a, b) => b.confidence - a.confidence);
     return {
       first,
       last,
-      fromNs: inside[0]!.startNs,
-      toNs: inside.at(-1)!.endNs,
+      fromNs: entryAt(inside, 0).startNs,
+      toNs: entryAt(inside, -1).endNs,
       segment: null,
       baseline,
       peak: known.length > 0 ? Math.max(...known) : baseline,
       share: null,
       confidence: candidates[0]?.confidence ?? 0,
-      reason: members[0]!.reason,
+      reason: entryAt(members, 0).reason,
       candidates,
       open: members.some((m) => !m.spike.closed),
-      spike: members[0]!.spike,
+      spike: entryAt(members, 0).spike,
     };
   });
 }
@@ -217,11 +217,11 @@ function riseOf(segment: SegmentSeries, spike: { first: number; last: number }):
 }
 
 function doubt(segments: readonly SegmentSeries[], rises: readonly Rise[]): string {
-  const silent = segments.filter((_, j) => rises[j]!.missing);
+  const silent = segments.filter((_, j) => entryAt(rises, j).missing);
   if (silent.length > 0)
     return `no answer from ${silent.map((s) => `${s.from} → ${s.to}`).join(", ")} in these epochs`;
   const ranked = rises
-    .map((rise, j) => ({ rise, segment: segments[j]! }))
+    .map((rise, j) => ({ rise, segment: entryAt(segments, j) }))
     .sort((a, b) => b.rise.size - a.rise.size);
   const [first, second] = ranked;
   if (first && first.rise.error > 0.25 * Math.abs(first.rise.size) && second)

@@ -1,4 +1,5 @@
 /** The whole path, over the epochs that every segment tells about: else parts of different times would be added up. */
+import { entryAt } from "../../base/lists.ts";
 import { burstiness, burstyLossRate, countLoss } from "./loss.ts";
 import { type LossRate, overallLatency, type SegmentLatency } from "./segment-estimate.ts";
 import type { EpochRow } from "./verdicts.ts";
@@ -29,7 +30,7 @@ export function endToEnd(
       `end to end rests on ${timed.length} of ${rows.length} epochs: in the others a segment has no answer`,
     );
   const columns = (from: readonly EpochRow[]) =>
-    Array.from({ length: segments }, (_, j) => from.map((row) => row[j]!));
+    Array.from({ length: segments }, (_, j) => from.map((row) => entryAt(row, j)));
   const latencies = columns(timed).flatMap((column) => overallLatency(column, width) ?? []);
   const meanNs = latencies.reduce((sum, l) => sum + l.meanNs, 0);
   const halfNs = Math.sqrt(latencies.reduce((sum, l) => sum + ((l.highNs - l.lowNs) / 2) ** 2, 0));

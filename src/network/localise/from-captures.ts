@@ -6,6 +6,7 @@
 import { basename } from "node:path";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
+import { entryAt } from "../../base/lists.ts";
 import { formatDuration } from "../../base/time.ts";
 import { CaptureReader } from "../../capture/reader.ts";
 import type { CorrectionMode } from "../../clock/correction.ts";
@@ -54,13 +55,13 @@ export async function localiseCaptures(options: LocaliseCapturesOptions): Promis
     );
   }
   const points = pointNames(files, options.names);
-  const epochNs = options.epochNs ?? (await chooseEpoch(files[0]!));
+  const epochNs = options.epochNs ?? (await chooseEpoch(entryAt(files, 0)));
   const reports: CompareReport[] = [];
   for (let i = 0; i + 1 < files.length; i++) {
     reports.push(
       await compareCaptures({
-        before: files[i]!,
-        after: files[i + 1]!,
+        before: entryAt(files, i),
+        after: entryAt(files, i + 1),
         epochNs,
         ...(options.windowNs === undefined ? {} : { windowNs: options.windowNs }),
         filter: options.filter,
@@ -71,26 +72,26 @@ export async function localiseCaptures(options: LocaliseCapturesOptions): Promis
       }),
     );
   }
-  checkEpoch(epochNs, reports[0]!);
+  checkEpoch(epochNs, entryAt(reports, 0));
   if (reports.every((r) => r.segment.matched === 0)) throw nothingMatched(reports, files, options);
   const shifts = epochShifts(reports, epochNs);
   // A segment of which no packet matched tells nothing, not even that all was lost.
   const starts = reports.flatMap((r, i) =>
-    r.segment.matched === 0 ? [] : r.intervals.slice(0, 1).map((v) => BigInt(v.startNs) - shifts[i]!),
+    r.segment.matched === 0 ? [] : r.intervals.slice(0, 1).map((v) => BigInt(v.startNs) - entryAt(shifts, i)),
   );
-  let originNs = starts[0]!;
+  let originNs = entryAt(starts, 0);
   for (const start of starts) if (start < originNs) originNs = start;
   const width = intervalWidth(options.confidence ?? 0.95);
   const estimates = reports.flatMap((report, i) =>
     report.segment.matched === 0
       ? []
-      : estimatesOf(report, points[i]!, points[i + 1]!, originNs + shifts[i]!, width),
+      : estimatesOf(report, entryAt(points, i), entryAt(points, i + 1), originNs + entryAt(shifts, i), width),
   );
   const localisation = localise(points, estimates, options);
   const notes = [
     ...localisation.notes,
     ...clockNotes(localisation, shifts, options.clock ?? "asis"),
-    ...reports.flatMap((r, i) => remarks(r, points[i]!, points[i + 1]!)),
+    ...reports.flatMap((r, i) => remarks(r, entryAt(points, i), entryAt(points, i + 1))),
   ];
   return { localisation: { ...localisation, notes }, originNs, epochNs, reports };
 }
@@ -146,7 +147,7 @@ function nothingMatched(
   files: readonly string[],
   { filter }: LocaliseCapturesOptions,
 ): UsageError {
-  const sides = [reports[0]!.before, ...reports.map((r) => r.after)];
+  const sides = [entryAt(reports, 0).before, ...reports.map((r) => r.after)];
   const empty = sides.findIndex((side) => side.packets === 0);
   if (empty >= 0)
     return new UsageError(
@@ -258,7 +259,7 @@ export function localisationJson(captured: CapturedLocalisation): object {
     ...absoluteTimes(localisation, originNs),
     epochNs,
     segments: localisation.segments.map((s, i) => {
-      const exact = reports[i]!.segment;
+      const exact = entryAt(reports, i).segment;
       return {
         ...s,
         ...(s.sent > 0 ? { sent: exact.matched + exact.lost, lost: exact.lost } : {}),

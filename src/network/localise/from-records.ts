@@ -32,8 +32,8 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
   const notes: string[] = [];
   const rows: { from: string; to: string; row: ReturnType<typeof seriesOf>[number] }[] = [];
   try {
-    for (let i = 0; i + 1 < points.length; i++) {
-      const between = [points[i]!, points[i + 1]!] as const;
+    for (const [i, to] of points.slice(1).entries()) {
+      const between = [points[i] ?? "", to] as const;
       const answer = askArchive(archive, {
         between,
         estimators: options.estimator === undefined ? undefined : [options.estimator],

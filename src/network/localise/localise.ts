@@ -7,6 +7,7 @@
  * value. Spikes: spikes.ts; loss: loss.ts; blame: blame.ts and verdicts.ts.
  */
 import { UsageError } from "../../base/errors.ts";
+import { entryAt } from "../../base/lists.ts";
 import type { BlameOptions } from "./blame.ts";
 import { type EndToEnd, endToEnd } from "./end-to-end.ts";
 import { burstiness, burstyLossRate, countLoss, lossSettings, lossValue, pathLoss } from "./loss.ts";
@@ -113,14 +114,14 @@ function seriesOf(
   const columns = points.slice(1).map((_, j) => rows.map((row) => valueIn(row[j], spanOf(row), value)));
   const totals = rows.map((row, i) =>
     totalOf(
-      columns.map((column) => column[i]!),
+      columns.map((column) => entryAt(column, i)),
       spanOf(row),
       add,
     ),
   );
   return {
-    segments: columns.map((values, j) => named(points[j]!, points[j + 1]!, values)),
-    whole: named(points[0]!, points.at(-1)!, totals),
+    segments: columns.map((values, j) => named(entryAt(points, j), entryAt(points, j + 1), values)),
+    whole: named(entryAt(points, 0), entryAt(points, -1), totals),
   };
 }
 
@@ -149,10 +150,10 @@ export function describe(
   const shared = sum > 0 && latencies.every((l) => l !== null && l.meanNs >= 0);
   const segments = columns.map((column, j) => {
     const count = countLoss(column);
-    const latency = latencies[j]!;
+    const latency = latencies[j] ?? null;
     return {
-      from: points[j]!,
-      to: points[j + 1]!,
+      from: entryAt(points, j),
+      to: entryAt(points, j + 1),
       sent: count.sent,
       lost: Math.max(0, count.lost),
       loss: burstyLossRate(count, burstiness(column), width),
@@ -168,7 +169,7 @@ export function describe(
     segments,
     ...blame(rows, delay, loss, options),
     epochs: rows.map((row, i) => {
-      const { value, error, ...span } = delay.whole.values[i]!;
+      const { value, error, ...span } = entryAt(delay.whole.values, i);
       return {
         ...span,
         total:
@@ -206,7 +207,10 @@ interface Span {
 }
 
 export function spanOf(row: EpochRow): Span {
-  const first = row.find((e) => e !== undefined)!;
+  const first = entryAt(
+    row.filter((e) => e !== undefined),
+    0,
+  );
   return { startNs: first.epochStartNs, endNs: first.epochEndNs };
 }
 
@@ -252,7 +256,7 @@ function alignEpochs(points: readonly string[], estimates: readonly LocaliseEsti
     if (j === undefined) foreign++;
     else {
       checkEstimate(e);
-      columns[j]!.push(e);
+      entryAt(columns, j).push(e);
     }
   }
   // A sweep over time: an estimate joins the row whose span holds its middle, else it opens a row of its own.
@@ -260,7 +264,7 @@ function alignEpochs(points: readonly string[], estimates: readonly LocaliseEsti
     let at = 0;
     for (const e of list) {
       const middle = (e.epochStartNs + e.epochEndNs) / 2;
-      while (at < rows.length && spanOf(rows[at]!).endNs <= middle) at++;
+      while (at < rows.length && spanOf(entryAt(rows, at)).endNs <= middle) at++;
       const row = rows[at];
       if (row && spanOf(row).startNs <= middle) {
         if (row[j]) repeated++;

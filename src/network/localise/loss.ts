@@ -10,6 +10,7 @@
  * `lost` of records is what is missing at the other end: packets in flight over an edge of the epoch make it too high in one epoch and
  * too low in the next, even negative; `lostError` says by how much, and no rise within it counts.
  */
+import { entryAt, entryOf } from "../../base/lists.ts";
 import { regularizedBeta } from "../../base/math/special.ts";
 import { type LocaliseEstimate, type LossRate, lossRate } from "./segment-estimate.ts";
 import type { EpochValue, SpikeSettings } from "./spikes.ts";
@@ -133,9 +134,9 @@ export function judgeStretches(
   const aside = new Set<number>();
   const verdicts = new Map<number, LossJudgement>();
   const judge = (k: number): LossJudgement => {
-    const { first, last } = stretches[k]!;
+    const { first, last } = entryAt(stretches, k);
     const outside = column.flatMap((e, i) => {
-      const left = (i >= first && i <= last) || [...aside].some((s) => inside(stretches[s]!, i));
+      const left = (i >= first && i <= last) || [...aside].some((s) => inside(entryAt(stretches, s), i));
       return e === undefined || left ? [] : [e];
     });
     const phi = burstiness(outside, true);
@@ -151,7 +152,7 @@ export function judgeStretches(
     }
   }
   // The first were judged with the others still among the ordinary epochs.
-  return stretches.map((_, k) => (aside.has(k) ? judge(k) : verdicts.get(k)!));
+  return stretches.map((_, k) => (aside.has(k) ? judge(k) : entryOf(verdicts, k)));
 }
 
 const inside = (stretch: { first: number; last: number }, i: number) =>

@@ -6,6 +6,7 @@
  * over epochs above `leave` (hysteresis). `enter` rises a little where the baseline rests on few epochs.
  */
 import { UsageError } from "../../base/errors.ts";
+import { entryAt } from "../../base/lists.ts";
 import { type Baseline, baselineOf, fewEpochs, scoreOf } from "./baseline.ts";
 
 export interface SpikeOptions {
@@ -88,7 +89,7 @@ export class SpikeTracker {
   readonly #settings: SpikeSettings;
   readonly spikes: SeriesSpike[] = [];
   /** The current run of epochs above `leave`, with the index of each. */
-  readonly #run: { epoch: EpochValue; index: number; score: number }[] = [];
+  readonly #run: { epoch: EpochValue; value: number; index: number; score: number }[] = [];
   #index = -1;
 
   constructor(settings: SpikeSettings) {
@@ -108,21 +109,22 @@ export class SpikeTracker {
       this.#run.length = 0;
       return;
     }
-    this.#run.push({ epoch, index: this.#index, score: scoreOf(judged, epoch.value - epoch.error) });
+    const { value } = epoch;
+    this.#run.push({ epoch, value, index: this.#index, score: scoreOf(judged, value - epoch.error) });
     const score = this.#runScore(judged);
     if (open) {
       open.last = this.#index;
       open.endNs = epoch.endNs;
-      open.peak = Math.max(open.peak, epoch.value);
+      open.peak = Math.max(open.peak, value);
       open.score = Math.max(open.score, score);
-    } else if (score >= this.#settings.enter + fewEpochs(judged.epochs) && this.#matters(epoch, judged)) {
-      const first = this.#run[0]!;
+    } else if (score >= this.#settings.enter + fewEpochs(judged.epochs) && this.#matters(value, judged)) {
+      const first = entryAt(this.#run, 0);
       this.spikes.push({
         startNs: first.epoch.startNs,
         endNs: epoch.endNs,
         first: first.index,
         last: this.#index,
-        peak: Math.max(...this.#run.map((r) => r.epoch.value!)),
+        peak: Math.max(...this.#run.map((r) => r.value)),
         score,
         baseline: judged,
         closed: false,
@@ -144,9 +146,9 @@ export class SpikeTracker {
     return last && !last.closed ? last : undefined;
   }
 
-  #matters(epoch: EpochValue, baseline: Baseline): boolean {
+  #matters(value: number, baseline: Baseline): boolean {
     const { minEffect, minEffectShare } = this.#settings;
-    const rise = epoch.value! - baseline.median;
+    const rise = value - baseline.median;
     // A median below zero or of seconds is the offset of a clock, and no measure of what is much.
     const ordinary = baseline.median > LARGEST_DELAY_NS ? 0 : Math.max(0, baseline.median);
     return rise >= minEffect && rise >= minEffectShare * ordinary;
@@ -181,10 +183,10 @@ export function findSpikes(
   let computedAt = Number.NEGATIVE_INFINITY;
   let rank = 0;
   for (const [i, epoch] of series.entries()) {
-    while (rank < known.length && known[rank]! < i) rank++;
+    while (rank < known.length && entryAt(known, rank) < i) rank++;
     if (known.length >= minEpochs && (i - computedAt >= stride || current === null)) {
       const start = Math.max(0, Math.min(rank - (windowEpochs >> 1), known.length - windowEpochs));
-      const window = known.slice(start, start + windowEpochs).map((k) => series[k]!.value!);
+      const window = known.slice(start, start + windowEpochs).flatMap((k) => series[k]?.value ?? []);
       current = baselineOf(window, floor);
       computedAt = i;
     }
@@ -220,7 +222,7 @@ export class SpikeStream {
     const baseline =
       this.#recent.length >= minEpochs
         ? baselineOf(
-            this.#recent.map((e) => e.value!),
+            this.#recent.flatMap((e) => e.value ?? []),
             errorFloor(this.#recent, this.#settings.resolution),
           )
         : null;
@@ -237,5 +239,5 @@ function errorFloor(series: readonly EpochValue[], resolution: number): number {
     .filter((e) => e.value !== null)
     .map((e) => e.error)
     .sort((a, b) => a - b);
-  return Math.max(resolution, errors.length > 0 ? 0.6745 * errors[errors.length >> 1]! : 0);
+  return Math.max(resolution, errors.length > 0 ? 0.6745 * entryAt(errors, errors.length >> 1) : 0);
 }

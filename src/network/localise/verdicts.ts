@@ -2,6 +2,7 @@
  * Blame in the units people read: spikes of delay in nanoseconds, spikes of loss as shares with their interval, and which of them are two
  * sides of one event (a queue that fills delays packets, and drops them when it is full).
  */
+import { entryAt, entryOf } from "../../base/lists.ts";
 import { tailChance } from "./baseline.ts";
 import {
   type Attribution,
@@ -72,7 +73,7 @@ export function blame(
 ): { spikes: Spike[]; lossSpikes: LossSpike[] } {
   const delays = blameDelay(delay, options);
   const judged = judgeLoss(rows, loss);
-  const losses = attribute(loss.segments, loss.whole, options, (spike) => judged.noise.get(spike)!);
+  const losses = attribute(loss.segments, loss.whole, options, (spike) => entryOf(judged.noise, spike));
   const overlap = (a: Attribution, others: readonly Attribution[]) =>
     a.segment !== null &&
     others.some((b) => b.segment === a.segment && b.fromNs < a.toNs && a.fromNs < b.toNs);
@@ -84,7 +85,8 @@ export function blame(
       ...(overlap(a, losses) ? { alsoLoss: true } : {}),
     })),
     lossSpikes: losses.map((a) => {
-      const inside = a.segment === null ? [] : rows.slice(a.first, a.last + 1).map((row) => row[a.segment!]);
+      const { segment } = a;
+      const inside = segment === null ? [] : rows.slice(a.first, a.last + 1).map((row) => row[segment]);
       const count = countLoss(inside);
       const phi = judged.phi.get(a.spike) ?? 1;
       return {
@@ -121,7 +123,7 @@ function judgeLoss(rows: readonly EpochRow[], { segments, whole }: PathSeries) {
       phi.set(spike, judgement.phi);
     };
     for (const [k, judgement] of judgeStretches(column, spikes, RARE / tries).entries())
-      keep(spikes[k]!, judgement);
+      keep(entryAt(spikes, k), judgement);
   };
   for (const [j, { spikes }] of segments.entries())
     judge(
@@ -134,24 +136,25 @@ function judgeLoss(rows: readonly EpochRow[], { segments, whole }: PathSeries) {
 
 /** An epoch of the path as if it were one segment, as far as loss goes. */
 function wholePath(row: EpochRow): LocaliseEstimate | undefined {
-  const [first] = row;
-  if (!first || row.includes(undefined)) return undefined;
+  const known = row.filter((e) => e !== undefined);
+  const [first] = known;
+  if (!first || known.length < row.length) return undefined;
   const sent = first.packets + first.lost;
   const lost = Math.min(
     sent,
-    row.reduce((sum, e) => sum + e!.lost, 0),
+    known.reduce((sum, e) => sum + e.lost, 0),
   );
   return {
     ...first,
     packets: sent - lost,
     lost,
-    lostError: Math.hypot(...row.map((e) => e!.lostError ?? 0)),
+    lostError: Math.hypot(...known.map((e) => e.lostError ?? 0)),
   };
 }
 
 function verdict(a: Attribution, { segments }: PathSeries): Verdict {
   const { fromNs, toNs, share, confidence, reason, candidates } = a;
-  const named = a.segment === null ? null : segments[a.segment]!;
+  const named = a.segment === null ? null : entryAt(segments, a.segment);
   return {
     fromNs,
     toNs,

@@ -6,6 +6,7 @@
  * upgraded. The ends of a path measure always (a host, an m-server, or an m-router itself).
  */
 import { UsageError } from "../../base/errors.ts";
+import { entryAt } from "../../base/lists.ts";
 import { routerIndex, type Topology } from "../topology/topology.ts";
 import {
   compileGraph,
@@ -26,8 +27,9 @@ export interface Deployment {
 /** From names; without servers, one stands beside every router that is not upgraded. */
 export function deployment(
   topology: Topology,
-  mRouters: readonly string[] = topology.mRouters.map((r) => topology.routers[r]!.name),
-  mServers: readonly string[] | null = topology.mServers?.map((r) => topology.routers[r]!.name) ?? null,
+  mRouters: readonly string[] = topology.mRouters.map((r) => entryAt(topology.routers, r).name),
+  mServers: readonly string[] | null = topology.mServers?.map((r) => entryAt(topology.routers, r).name) ??
+    null,
 ): Deployment {
   const upgraded = new Set(mRouters.map((name) => routerIndex(topology, name)));
   const servers = mServers?.map((name) => routerIndex(topology, name)) ?? topology.routers.map((_, i) => i);
@@ -65,16 +67,16 @@ export function segmentsOf(
   const ports = path.links.map((link) => portNames(topology, link));
   const last = path.routers.length - 1;
   const stops: Stop[] = path.routers.map((router, i) => ({
-    name: topology.routers[router]!.name,
+    name: entryAt(topology.routers, router).name,
     router: true,
     measures: deployed.mRouters.has(router),
-    inPort: i > 0 ? ports[i - 1]!.toPort : (ends.fromHost ?? ""),
-    outPort: i < last ? ports[i]!.fromPort : (ends.toHost ?? ""),
+    inPort: i > 0 ? entryAt(ports, i - 1).toPort : (ends.fromHost ?? ""),
+    outPort: i < last ? entryAt(ports, i).fromPort : (ends.toHost ?? ""),
   }));
   if (ends.fromHost !== undefined) stops.unshift(hostStop(ends.fromHost));
   if (ends.toHost !== undefined) stops.push(hostStop(ends.toHost));
   const segments: Segment[] = [];
-  let from: string | null = null;
+  let from = "";
   let over: string[] = [];
   for (const [i, stop] of stops.entries()) {
     const isFirst = i === 0;
@@ -83,7 +85,7 @@ export function segmentsOf(
     if (!isFirst && (stop.measures || isLast)) {
       const to = stop.router && stop.measures ? portPoint(stop.name, stop.inPort) : stop.name;
       const hops = over.length - 1;
-      segments.push({ kind: hops === 1 ? "link" : "virtual-link", from: from!, to, routers: over, hops });
+      segments.push({ kind: hops === 1 ? "link" : "virtual-link", from, to, routers: over, hops });
       if (stop.router && stop.measures && !isLast)
         segments.push({
           kind: "router",
@@ -111,7 +113,7 @@ function portPoint(router: string, port: string): string {
 
 /** Port names of a link: as the map gives them, else by the neighbour, numbered where links are parallel. */
 function portNames(topology: Topology, linkIndex: number): { fromPort: string; toPort: string } {
-  const link = topology.links[linkIndex]!;
+  const link = entryAt(topology.links, linkIndex);
   let rank = 1;
   let parallel = 0;
   for (const [i, other] of topology.links.entries())
@@ -121,8 +123,8 @@ function portNames(topology: Topology, linkIndex: number): { fromPort: string; t
     }
   const suffix = parallel > 1 ? `#${rank}` : "";
   return {
-    fromPort: link.fromPort ?? `to ${topology.routers[link.to]!.name}${suffix}`,
-    toPort: link.toPort ?? `from ${topology.routers[link.from]!.name}${suffix}`,
+    fromPort: link.fromPort ?? `to ${entryAt(topology.routers, link.to).name}${suffix}`,
+    toPort: link.toPort ?? `from ${entryAt(topology.routers, link.from).name}${suffix}`,
   };
 }
 

@@ -10,6 +10,7 @@
  * A path whose way back is not a shortest path is always listed.
  */
 import { UsageError } from "../../base/errors.ts";
+import { entryAt } from "../../base/lists.ts";
 import { byName, type Topology } from "../topology/topology.ts";
 import type { Deployment } from "./deployment.ts";
 import {
@@ -49,7 +50,7 @@ export function mSets(topology: Topology, deployed: Deployment, options: MSetOpt
   const { pairs = "once", limit = 100_000 } = options;
   requireAllPairs(topology);
   const graph = compileGraph(topology);
-  const name = (router: number) => topology.routers[router]!.name;
+  const name = (router: number) => entryAt(topology.routers, router).name;
   const measures = (router: number) => deployed.mRouters.has(router) || deployed.mServers.has(router);
   const nodes = topology.routers.map((_, i) => i).filter(measures);
   const raw = new Map<number, { path: Path; member: MSetMember }[]>();

@@ -4,6 +4,7 @@
  * an upper bound on what any further upgrades can remove. Exact or refused: past the search limit it throws.
  */
 import { UsageError } from "../../base/errors.ts";
+import { entryAt } from "../../base/lists.ts";
 import type { Topology } from "../topology/topology.ts";
 import { compileGraph, countPaths, pathsTo, shortestPathDag } from "./shortest-paths.ts";
 
@@ -45,7 +46,7 @@ export class OptimalSearch {
     this.totalHops = total;
     this.#groupsOf = topology.routers.map(() => []);
     this.#inner.forEach((inner, g) => {
-      for (const r of inner) this.#groupsOf[r]!.push(g);
+      for (const r of inner) entryAt(this.#groupsOf, r).push(g);
     });
   }
 
@@ -71,16 +72,16 @@ export class OptimalSearch {
         .sort((a, b) => b.gain - a.gain || a.router - b.router);
       for (let i = 0; i < ranked.length; i++) {
         let bound = removed;
-        for (let j = i; j < Math.min(ranked.length, i + left); j++) bound += ranked[j]!.gain;
+        for (let j = i; j < Math.min(ranked.length, i + left); j++) bound += entryAt(ranked, j).gain;
         if (bound <= bestRemoved) return;
-        const { router, gain } = ranked[i]!;
+        const { router, gain } = entryAt(ranked, i);
         chosen.push(router);
-        for (const g of this.#groupsOf[router]!) hits[g]!++;
+        for (const g of entryAt(this.#groupsOf, router)) hits[g]!++;
         search(
           removed + gain,
           ranked.slice(i + 1).map((r) => r.router),
         );
-        for (const g of this.#groupsOf[router]!) hits[g]!--;
+        for (const g of entryAt(this.#groupsOf, router)) hits[g]!--;
         chosen.pop();
       }
     };
@@ -93,14 +94,14 @@ export class OptimalSearch {
 
   #gain(router: number, hits: Int32Array): number {
     let gain = 0;
-    for (const g of this.#groupsOf[router]!) if (hits[g] === 0) gain += this.#hops[g]!;
+    for (const g of entryAt(this.#groupsOf, router)) if (hits[g] === 0) gain += entryAt(this.#hops, g);
     return gain;
   }
 
   #removedBy(routers: readonly number[]): number {
-    const hit = new Set(routers.flatMap((r) => this.#groupsOf[r]!));
+    const hit = new Set(routers.flatMap((r) => entryAt(this.#groupsOf, r)));
     let removed = 0;
-    for (const g of hit) removed += this.#hops[g]!;
+    for (const g of hit) removed += entryAt(this.#hops, g);
     return removed;
   }
 }

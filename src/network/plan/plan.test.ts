@@ -357,11 +357,12 @@ describe("traffic", () => {
 });
 
 describe("large maps", () => {
-  it("1,000 routers are planned in less than 10 s, all upgrades", () => {
+  it("1,000 routers are planned in less than 10 s of processor time, all upgrades", () => {
     const t = grownMap(1000, 10, 1);
-    const start = performance.now();
+    const start = process.cpuUsage();
     const plan = planUpgrades(t, { upgrade: 1000 });
-    const seconds = (performance.now() - start) / 1000;
+    // CPU time: what else the machine does must not count.
+    const seconds = process.cpuUsage(start).user / 1e6;
     expect(plan.steps.at(-1)!.segments.maxHops).toBe(1);
     expect(seconds).toBeLessThan(10);
   });

@@ -13,6 +13,7 @@
  * Assumes a measurement server beside every router that is not upgraded, as the paper does.
  */
 import { UsageError } from "../../base/errors.ts";
+import { entryAt, entryOf } from "../../base/lists.ts";
 import { Random } from "../../base/random.ts";
 import { byName, components, type Topology } from "../topology/topology.ts";
 import { type DemandMatrix, type Transit, transit } from "./demands.ts";
@@ -95,10 +96,10 @@ export function planUpgrades(topology: Topology, options: PlanOptions): Plan {
     routers: topology.routers.length,
     links: topology.links.filter((link) => link.up).length,
     parts: components(topology).map((part) => part.length),
-    already: topology.mRouters.map((r) => topology.routers[r]!.name),
+    already: topology.mRouters.map((r) => entryAt(topology.routers, r).name),
     steps,
     exact,
-    notes: flows ? [...topology.notes, ...withoutPath(topology, options.demands!, flows)] : topology.notes,
+    notes: flows ? [...topology.notes, ...withoutPath(topology, flows.ends, flows)] : topology.notes,
   };
 }
 
@@ -156,7 +157,7 @@ function best(context: Context, gains: Float64Array, score: (router: number) => 
     if (
       winner < 0 ||
       score(r) > score(winner) ||
-      (score(r) === score(winner) && byName(routers[r]!.name, routers[winner]!.name) < 0)
+      (score(r) === score(winner) && byName(entryAt(routers, r).name, entryAt(routers, winner).name) < 0)
     )
       winner = r;
   }
@@ -196,7 +197,7 @@ function stepOf(
   const { topology, graph, flows, options } = context;
   return {
     upgraded: upgraded.length - topology.mRouters.length,
-    router: router === null ? null : topology.routers[router]!.name,
+    router: router === null ? null : entryAt(topology.routers, router).name,
     probeHops: paths.probeHops,
     segments: paths.segments,
     internalMeasurements: internalMeasurements(graph, upgraded),
@@ -216,7 +217,7 @@ function withoutPath({ routers }: Topology, demands: DemandMatrix, { toEnd }: Tr
   }
   if (lost === 0) return [];
   const [from, to] = [Math.floor(first / routers.length), first % routers.length];
-  const example = `${routers[from]!.name} to ${routers[to]!.name}`;
+  const example = `${entryAt(routers, from).name} to ${entryAt(routers, to).name}`;
   return [
     `${lost} ${lost === 1 ? "demand has" : "demands have"} no path and ${lost === 1 ? "is" : "are"} left out: ${example}${lost === 1 ? "" : ", …"}`,
   ];
@@ -279,13 +280,13 @@ function randomRuns(context: Context): Outcome {
       run(context, "paths", (gains) => {
         // A random choice does not look at gains, but ends like the others when nothing is left to gain.
         if (!gains.some((g) => g > 0) || left.length === 0) return -1;
-        return left.splice(random.below(left.length), 1)[0]!;
+        return entryAt(left.splice(random.below(left.length), 1), 0);
       }),
     );
   }
-  const steps = outcomes[0]!.steps.map((step, n) => {
+  const steps = entryAt(outcomes, 0).steps.map((step, n) => {
     // A run that ended earlier had nothing left to gain: its last step stands.
-    const all = outcomes.map(({ steps }) => steps[Math.min(n, steps.length - 1)]!);
+    const all = outcomes.map(({ steps }) => entryAt(steps, Math.min(n, steps.length - 1)));
     const hops = all.map((s) => s.probeHops);
     return {
       ...step,
@@ -314,7 +315,7 @@ function optimalSteps(context: Context): Outcome {
   const steps: PlanStep[] = [];
   let before: number[] = [];
   for (let n = 0; n <= options.upgrade && n < Math.max(literal.steps.length, byHops.steps.length); n++) {
-    const start = byHops.steps.slice(1, n + 1).map((step) => index.get(step.router!)!);
+    const start = byHops.steps.slice(1, n + 1).map((step) => entryOf(index, step.router ?? ""));
     const { routers } = search.best(n, start);
     const paths = new UncutPaths(graph);
     const upgraded = [...topology.mRouters, ...routers];
@@ -322,10 +323,10 @@ function optimalSteps(context: Context): Outcome {
     const added = routers.filter((r) => !before.includes(r));
     const nested = added.length === 1 && routers.length === before.length + 1;
     steps.push({
-      ...stepOf(context, paths, upgraded, nested ? added[0]! : null, 0),
+      ...stepOf(context, paths, upgraded, nested ? entryAt(added, 0) : null, 0),
       upgraded: n,
-      routers: routers.map((r) => topology.routers[r]!.name).sort(byName),
-      greedyProbeHops: literal.steps[Math.min(n, literal.steps.length - 1)]!.probeHops,
+      routers: routers.map((r) => entryAt(topology.routers, r).name).sort(byName),
+      greedyProbeHops: entryAt(literal.steps, Math.min(n, literal.steps.length - 1)).probeHops,
     });
     before = routers;
   }

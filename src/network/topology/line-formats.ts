@@ -75,7 +75,7 @@ export function parseEdgeList(text: string, file: string): Topology {
       if (separator === undefined)
         throw lineError(file, text, line, "expected 'from,to[,weight[,latencyMs]]'");
       const first = splitFields(line.text, separator).map((f) => f.toLowerCase());
-      if (/^(from|source|src)/.test(first[0]!) && /^(to|target|dst|dest)/.test(first[1]!)) continue;
+      if (/^(from|source|src)/.test(first[0] ?? "") && /^(to|target|dst|dest)/.test(first[1] ?? "")) continue;
     }
     const [from, to, weight, latency, capacity, ...rest] = splitFields(line.text, separator);
     if (!from || !to || rest.length > 0)
@@ -103,7 +103,7 @@ export function splitFields(line: string, separator: string): string[] {
   let field = "";
   let quoted = false;
   for (let i = 0; i < line.length; i++) {
-    const c = line[i]!;
+    const c = line.charAt(i);
     if (quoted) {
       if (c !== '"') field += c;
       else if (line[i + 1] === '"') {

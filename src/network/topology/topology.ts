@@ -6,6 +6,7 @@
  * be positive, so that a shortest path never turns in a circle. Nothing here knows a file format: see topology-format.ts.
  */
 import { UsageError } from "../../base/errors.ts";
+import { entryAt } from "../../base/lists.ts";
 
 export interface Router {
   readonly name: string;
@@ -86,7 +87,7 @@ export class TopologyBuilder {
     const known = this.#index.get(name);
     if (known !== undefined) {
       if (Object.keys(attributes).length > 0)
-        this.#routers[known] = { ...this.#routers[known]!, ...attributes };
+        this.#routers[known] = { ...entryAt(this.#routers, known), ...attributes };
       return known;
     }
     if (this.#routers.length === MAX_ROUTERS)
@@ -186,7 +187,7 @@ export function withLink(topology: Topology, a: string, b: string, state: "up" |
 
 /** Connected parts over the links that are up (direction ignored), largest first; each a sorted list of routers. */
 export function components(topology: Topology): number[][] {
-  const parent = topology.routers.map((_, i) => i);
+  const parent = Int32Array.from(topology.routers, (_, i) => i);
   const find = (i: number): number => {
     while (parent[i] !== i) i = parent[i] = parent[parent[i]!]!;
     return i;
@@ -199,7 +200,7 @@ export function components(topology: Topology): number[][] {
     if (part) part.push(i);
     else parts.set(root, [i]);
   }
-  return [...parts.values()].sort((a, b) => b.length - a.length || a[0]! - b[0]!);
+  return [...parts.values()].sort((a, b) => b.length - a.length || entryAt(a, 0) - entryAt(b, 0));
 }
 
 /** Name order by code unit: the same on every machine, whatever its locale. */

@@ -1,4 +1,5 @@
 /** Time series of a localisation as inline SVG: delays, or shares lost, with their band and the spikes. */
+import { entryAt } from "../../base/lists.ts";
 import { formatDuration } from "../../base/time.ts";
 import type { Localisation } from "../../network/localise/localise.ts";
 import type { LossSpike, Spike } from "../../network/localise/verdicts.ts";
@@ -48,13 +49,13 @@ function drawSeries(
   unit: { what: string; minimum: number; text: (value: number) => string },
 ): string {
   const box: Box = { left: 80, top: 26, width: WIDTH - 100, height: 110 };
-  const startNs = epochs[0]!.startNs;
+  const startNs = entryAt(epochs, 0).startNs;
   const known = values.filter((v) => v !== null);
-  const own = segment === null ? null : segments[segment]!;
+  const own = segment === null ? null : entryAt(segments, segment);
   const title = own ? `${own.from} → ${own.to}` : "end to end";
   const low = known.reduce((m, v) => Math.min(m, v.low), 0);
   const high = known.reduce((m, v) => Math.max(m, v.high), low + unit.minimum);
-  const x = linearScale(0, epochs.at(-1)!.endNs - startNs, box.left, box.left + box.width, 8);
+  const x = linearScale(0, entryAt(epochs, -1).endNs - startNs, box.left, box.left + box.width, 8);
   const y = linearScale(low, high, box.top + box.height, box.top, 4);
   const marks = spikes
     .filter((s) => (own ? s.segment?.from === own.from && s.segment.to === own.to : true))
@@ -63,25 +64,25 @@ function drawSeries(
       const width = Math.max(1.5, x.at(s.toNs - startNs) - from);
       return `<rect class="${s.segment ? "spike" : "doubt"}" x="${px(from)}" y="${box.top}" width="${px(width)}" height="${box.height}"/>`;
     });
-  const middle = (i: number) => x.at((epochs[i]!.startNs + epochs[i]!.endNs) / 2 - startNs);
+  const middle = (i: number) => x.at((entryAt(epochs, i).startNs + entryAt(epochs, i).endNs) / 2 - startNs);
   // A gap (no answer) breaks the line: nothing is drawn where nothing is known.
   const runs: number[][] = [];
   values.forEach((v, i) => {
     if (v === null) return;
-    if (i > 0 && values[i - 1] !== null && runs.length > 0) runs.at(-1)!.push(i);
+    if (i > 0 && values[i - 1] !== null && runs.length > 0) entryAt(runs, -1).push(i);
     else runs.push([i]);
   });
   const drawn = runs.map((run) => {
     if (run.length === 1)
-      return `<circle class="dot" r="1.6" cx="${px(middle(run[0]!))}" cy="${px(y.at(values[run[0]!]!.value))}"/>`;
+      return `<circle class="dot" r="1.6" cx="${px(middle(entryAt(run, 0)))}" cy="${px(y.at(entryAt(values, entryAt(run, 0)).value))}"/>`;
     const band = [
-      ...run.map((i) => `${px(middle(i))},${px(y.at(values[i]!.high))}`),
-      ...[...run].reverse().map((i) => `${px(middle(i))},${px(y.at(values[i]!.low))}`),
+      ...run.map((i) => `${px(middle(i))},${px(y.at(entryAt(values, i).high))}`),
+      ...[...run].reverse().map((i) => `${px(middle(i))},${px(y.at(entryAt(values, i).low))}`),
     ].join(" ");
     return (
       `<polygon class="band" points="${band}"/>` +
       polyline(
-        run.map((i) => [middle(i), y.at(values[i]!.value)]),
+        run.map((i) => [middle(i), y.at(entryAt(values, i).value)]),
         "line",
       )
     );

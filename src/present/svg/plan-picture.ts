@@ -1,5 +1,5 @@
 /** The plan as a picture (map with chosen routers, the two curves of the paper's figure 9) and as an HTML page. */
-
+import { entryAt } from "../../base/lists.ts";
 import type { Plan } from "../../network/plan/plan.ts";
 import type { Topology } from "../../network/topology/topology.ts";
 import { layout } from "./layout.ts";
@@ -21,7 +21,7 @@ export function renderPlanSvg(topology: Topology, plan: Plan): string {
 
 /** Routers in the order of the plan. */
 function chosenRouters(plan: Plan): string[] {
-  const last = plan.steps.at(-1)!;
+  const last = entryAt(plan.steps, -1);
   return last.routers ? [...last.routers] : plan.steps.flatMap((step) => step.router ?? []);
 }
 
@@ -31,7 +31,7 @@ function drawMap(topology: Topology, plan: Plan): string {
     y: MAP.top + y * MAP.height,
   }));
   // The best sets of a search have no order: they get no numbers.
-  const ordered = plan.steps.at(-1)!.routers === undefined;
+  const ordered = entryAt(plan.steps, -1).routers === undefined;
   const rank = new Map(chosenRouters(plan).map((name, i) => [name, i + 1]));
   const already = new Set(plan.already);
   const parts = [
@@ -42,8 +42,8 @@ function drawMap(topology: Topology, plan: Plan): string {
     const key = `${Math.min(from, to)} ${Math.max(from, to)}`;
     if (drawn.has(key)) continue;
     drawn.add(key);
-    const a = places[from]!;
-    const b = places[to]!;
+    const a = entryAt(places, from);
+    const b = entryAt(places, to);
     const dash = up ? "" : ' stroke-dasharray="3 3"';
     parts.push(`<line class="link" x1="${px(a.x)}" y1="${px(a.y)}" x2="${px(b.x)}" y2="${px(b.y)}"${dash}/>`);
   }
@@ -53,7 +53,7 @@ function drawMap(topology: Topology, plan: Plan): string {
     .map((router, i) => ({ router, i }))
     .sort((a, b) => Number(rank.has(a.router.name)) - Number(rank.has(b.router.name)));
   for (const { router, i } of order) {
-    const { x, y } = places[i]!;
+    const { x, y } = entryAt(places, i);
     const nth = rank.get(router.name);
     const kind = nth !== undefined ? "chosen" : already.has(router.name) ? "already" : "router";
     const r = nth !== undefined ? Math.max(6.5, radius * 1.4) : radius;
@@ -72,12 +72,17 @@ function drawMap(topology: Topology, plan: Plan): string {
 
 function drawCurves(plan: Plan): string {
   const { steps } = plan;
-  const maximum = steps.at(-1)!.upgraded;
+  const maximum = entryAt(steps, -1).upgraded;
   const x = linearScale(0, Math.max(1, maximum), CURVE.left, CURVE.left + CURVE.width);
   const bottom = (box: Box) => box.top + box.height;
   const hops = steps.map((s) => s.probeHops);
   const y = logScale(Math.min(...hops), Math.max(...hops), bottom(CURVE), CURVE.top);
-  const lengths = linearScale(0, Math.max(1, steps[0]!.segments.maxHops ?? 0), bottom(LENGTHS), LENGTHS.top);
+  const lengths = linearScale(
+    0,
+    Math.max(1, entryAt(steps, 0).segments.maxHops ?? 0),
+    bottom(LENGTHS),
+    LENGTHS.top,
+  );
   const range = [
     ...steps.map((s) => `${px(x.at(s.upgraded))},${px(lengths.at(s.segments.maxHops ?? 0))}`),
     ...[...steps].reverse().map((s) => `${px(x.at(s.upgraded))},${px(lengths.at(s.segments.minHops ?? 0))}`),

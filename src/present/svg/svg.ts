@@ -34,7 +34,7 @@ export function linearScale(low: number, high: number, start: number, end: numbe
   if (!(high > low)) high = low + 1;
   const raw = (high - low) / about;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw)!;
+  const step = [1, 2, 5].map((m) => m * power).find((s) => s >= raw) ?? 10 * power;
   const ticks: number[] = [];
   for (let t = Math.ceil(low / step) * step; t <= high + step * 1e-9; t += step)
     ticks.push(Number(t.toPrecision(12)));

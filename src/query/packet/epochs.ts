@@ -175,10 +175,10 @@ export class PacketEpochs {
     let high = this.entries.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (this.entries[middle]!.epoch.endNs <= fromNs) low = middle + 1;
+      if ((this.entries[middle]?.epoch.endNs ?? 0n) <= fromNs) low = middle + 1;
       else high = middle;
     }
-    for (let i = low; i < this.entries.length && this.entries[i]!.epoch.startNs <= toNs; i++) out.push(i);
+    for (let i = low; (this.entries[i]?.epoch.startNs ?? toNs + 1n) <= toNs; i++) out.push(i);
     return out;
   }
 
@@ -187,9 +187,15 @@ export class PacketEpochs {
     this.#open.clear();
   }
 
+  #entry(index: number): ArchiveEntry {
+    const entry = this.entries[index];
+    if (!entry) throw new RangeError(`there is no epoch ${index}`);
+    return entry;
+  }
+
   #check(index: number): void {
     if (this.#checked.has(index)) return;
-    const entry = this.entries[index]!;
+    const entry = this.#entry(index);
     const bytes = this.#archive.sizeOf(entry);
     if (this.#checkedBytes + bytes > this.#maxChecked) {
       this.unchecked.add(index);
@@ -201,7 +207,7 @@ export class PacketEpochs {
   }
 
   #read(index: number): OpenEpoch | null {
-    const entry = this.entries[index]!;
+    const entry = this.#entry(index);
     try {
       const { head, layout } = this.#archive.readHead(entry);
       if (head.void !== null) throw new UsageError("no-records", `the epoch is void: ${head.void}`);

@@ -264,13 +264,16 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
   const labels = between.map(
     (point) => new Set(entries.filter((e) => e.point === point).map((e) => e.segment)),
   );
-  const common = [...labels[0]!].filter((l) => labels[1]!.has(l));
+  const [own = new Set<string>(), other = new Set<string>()] = labels;
+  const common = [...own].filter((l) => other.has(l));
   const wanted = segment ?? [between.join(":"), ""].find((l) => common.includes(l));
   if (wanted !== undefined && (common.includes(wanted) || labels.some((l) => l.has(wanted)))) return wanted;
-  if (segment === undefined && common.length === 1) return common[0]!;
+  const [only, ...more] = common;
+  if (segment === undefined && only !== undefined && more.length === 0) return only;
   // An estimator that keeps nothing at the sender needs no label there.
-  const either = [...new Set([...labels[0]!, ...labels[1]!])];
-  if (segment === undefined && either.length === 1) return either[0]!;
+  const either = [...new Set([...own, ...other])];
+  const [single, ...others] = either;
+  if (segment === undefined && single !== undefined && others.length === 0) return single;
   const shown = (label: string) => (label === "" ? "all packets" : `'${label}'`);
   const list = either.map(shown).join(", ");
   if (segment !== undefined) {

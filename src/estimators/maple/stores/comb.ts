@@ -7,8 +7,10 @@
 import { UsageError } from "../../../base/errors.ts";
 import type { Kernels } from "../../../base/kernels.ts";
 import { falsePositive } from "../dimension.ts";
-import { badSize, FilterMemory, readFilterHead } from "./filter-memory.ts";
-import type { PacketStore, StoreGeometry } from "./packet-store.ts";
+import { withAsked } from "./asked.ts";
+import { BitFilter } from "./bit-filter.ts";
+import { badSize, readFilterHead } from "./filter-memory.ts";
+import type { StoreGeometry } from "./packet-store.ts";
 
 /** The first `count` words of f bits with theta set, in ascending order. */
 export function combWords(f: number, theta: number, count: number): bigint[] {
@@ -24,30 +26,13 @@ export function combWords(f: number, theta: number, count: number): bigint[] {
   return words;
 }
 
-export class CombStore implements PacketStore {
-  readonly geometry: StoreGeometry;
-  readonly bits: number;
-  packets = 0;
-  readonly leftOut = 0;
-  readonly #kernels: Kernels;
-  readonly #memory: FilterMemory;
+export class CombStore extends BitFilter {
   readonly #words: number;
 
   constructor(kernels: Kernels, geometry: StoreGeometry, bits: number) {
-    this.#kernels = kernels;
-    this.geometry = geometry;
-    const { f, theta, groups } = geometry;
-    const words = f > 64 ? [] : combWords(f, theta, groups);
-    if (words.length < groups) {
-      throw new UsageError(
-        "bad-parameter",
-        `COMB(${f}, ${theta}) has ${words.length} codes, but there are ${groups} groups`,
-        "take a larger f (at most 64), or fewer groups",
-      );
-    }
-    this.bits = Math.max(64, 8 * Math.ceil(bits / 8));
-    this.#memory = new FilterMemory(kernels, this.bits / 8);
-    this.#words = kernels.alloc(groups * 8);
+    const words = wordsFor(geometry);
+    super(kernels, geometry, Math.max(64, 8 * Math.ceil(bits / 8)));
+    this.#words = kernels.alloc(geometry.groups * 8);
     kernels.u64.set(words, this.#words >>> 3);
   }
 
@@ -59,11 +44,7 @@ export class CombStore implements PacketStore {
   ): CombStore {
     const { packets, size, rest } = readFilterHead(body, "maple comb");
     if (size % 8 !== 0 || size < 64 || rest.remaining !== size / 8) throw badSize(rest, size, "bits");
-    const store = new CombStore(kernels, geometry, size);
-    store.packets = packets;
-    store.#memory.fill(rest.bytes(rest.remaining));
-    store.#memory.setCounts(counts, geometry.groups);
-    return store;
+    return new CombStore(kernels, geometry, size).restore(packets, rest.bytes(rest.remaining), counts);
   }
 
   /** That at least one group's word is covered by the bits found by chance: bounded by the union of all groups. */
@@ -73,32 +54,32 @@ export class CombStore implements PacketStore {
     return Math.min(1, groups * q ** theta);
   }
 
-  insert(keys: number, codes: number, count: number): void {
+  protected put(keys: number, codes: number, count: number): void {
     const { hashes, seed } = this.geometry;
-    const { address } = this.#memory;
-    this.#kernels.call.combInsert(address, this.bits, hashes, seed, this.#words, keys, codes, count);
-    this.packets += count;
-  }
-
-  close(counts: ArrayLike<number>): void {
-    this.#memory.setCounts(counts, this.geometry.groups);
+    const { address } = this.memory;
+    this.kernels.call.combInsert(address, this.bits, hashes, seed, this.#words, keys, codes, count);
   }
 
   lookup(keys: number, count: number, out: number): void {
     const { hashes, seed, f, groups } = this.geometry;
-    const { address, counts } = this.#memory;
-    const codes = this.#words;
-    this.#kernels.call.combLookup(
-      ...[address, this.bits, hashes, seed, f, codes, groups, counts, keys, count, out],
+    const { address, counts } = this.memory;
+    withAsked(this.kernels, { keys, count, out, counts }, (asked) =>
+      this.kernels.call.combLookup(address, this.bits, hashes, seed, f, this.#words, groups, asked),
     );
   }
 
-  body(): Uint8Array {
-    return this.#memory.section({ packets: this.packets, leftOut: 0, size: this.bits });
+  override free(): void {
+    super.free();
+    this.kernels.free(this.#words);
   }
+}
 
-  free(): void {
-    this.#memory.free();
-    this.#kernels.free(this.#words);
-  }
+function wordsFor({ f, theta, groups }: StoreGeometry): bigint[] {
+  const words = f > 64 ? [] : combWords(f, theta, groups);
+  if (words.length === groups) return words;
+  throw new UsageError(
+    "bad-parameter",
+    `COMB(${f}, ${theta}) has ${words.length} codes, but there are ${groups} groups`,
+    "take a larger f (at most 64), or fewer groups",
+  );
 }

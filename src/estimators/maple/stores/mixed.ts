@@ -128,15 +128,16 @@ export class MixedStore implements PacketStore {
     const kernels = this.#kernels;
     const [first, second] = this.#thresholds;
     const room = (size: number) => kernels.alloc(Math.max(8, size * count));
-    const [k, c, rows, counts] = [room(8), room(2), room(4), kernels.alloc(16)];
-    kernels.call.mixedSplit(keys, codes, count, this.geometry.seed, first, second, k, c, rows, counts);
+    const [k, c, rows, counts, split] = [room(8), room(2), room(4), kernels.alloc(16), kernels.alloc(16)];
+    kernels.u32.set([k, c, rows, counts], split >>> 2);
+    kernels.call.mixedSplit(keys, codes, count, this.geometry.seed, first, second, split);
     const sizes = kernels.u32.slice(counts >>> 2, (counts >>> 2) + 3);
     let at = 0;
     for (const [i, size] of sizes.entries()) {
       if (size > 0) use(i, { keys: k + 8 * at, codes: c + 2 * at, rows: rows + 4 * at, count: size });
       at += size;
     }
-    for (const address of [k, c, rows, counts]) kernels.free(address);
+    for (const address of [k, c, rows, counts, split]) kernels.free(address);
   }
 }
 

@@ -10,6 +10,7 @@
 import { FormatError } from "../../../base/errors.ts";
 import type { Kernels } from "../../../base/kernels.ts";
 import { falsePositive } from "../dimension.ts";
+import { withAsked } from "./asked.ts";
 import { badSize, FILTER_HEAD_BYTES, FilterMemory, readFilterHead } from "./filter-memory.ts";
 import type { PacketStore, StoreGeometry } from "./packet-store.ts";
 
@@ -103,7 +104,9 @@ export class PbfStore implements PacketStore {
   lookup(keys: number, count: number, out: number): void {
     const { hashes, seed, groups } = this.geometry;
     const { address, counts } = this.#memory;
-    this.#kernels.call.pbfLookup(address, this.#parts, hashes, seed, groups, counts, keys, count, out);
+    withAsked(this.#kernels, { keys, count, out, counts }, (asked) =>
+      this.#kernels.call.pbfLookup(address, this.#parts, hashes, seed, groups, asked),
+    );
   }
 
   body(): Uint8Array {

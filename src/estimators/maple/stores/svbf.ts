@@ -7,8 +7,10 @@
  */
 import type { Kernels } from "../../../base/kernels.ts";
 import { falsePositive } from "../dimension.ts";
-import { badSize, FilterMemory, readFilterHead } from "./filter-memory.ts";
-import type { PacketStore, StoreGeometry } from "./packet-store.ts";
+import { withAsked } from "./asked.ts";
+import { BitFilter } from "./bit-filter.ts";
+import { badSize, readFilterHead } from "./filter-memory.ts";
+import type { StoreGeometry } from "./packet-store.ts";
 
 /** An unaligned 64-bit load may begin at the last byte. */
 const LOAD_SLACK = 8;
@@ -18,20 +20,11 @@ export function tailBytes(groups: number): number {
   return Math.ceil(groups / 8) + 8;
 }
 
-export class SvbfStore implements PacketStore {
-  readonly geometry: StoreGeometry;
-  readonly bits: number;
-  packets = 0;
-  readonly leftOut = 0;
-  readonly #kernels: Kernels;
-  readonly #memory: FilterMemory;
-
+export class SvbfStore extends BitFilter {
   constructor(kernels: Kernels, geometry: StoreGeometry, bits: number) {
-    this.#kernels = kernels;
-    this.geometry = geometry;
     // At least as many bits as groups, so that a position wraps at most once.
-    this.bits = Math.max(64, 8 * Math.ceil(geometry.groups / 8), 8 * Math.ceil(bits / 8));
-    this.#memory = new FilterMemory(kernels, this.bits / 8 + tailBytes(geometry.groups), LOAD_SLACK);
+    const whole = Math.max(64, 8 * Math.ceil(geometry.groups / 8), 8 * Math.ceil(bits / 8));
+    super(kernels, geometry, whole, tailBytes(geometry.groups), LOAD_SLACK);
   }
 
   static open(
@@ -43,11 +36,7 @@ export class SvbfStore implements PacketStore {
     const { packets, size, rest } = readFilterHead(body, "maple svbf");
     const right = size % 8 === 0 && size >= Math.max(64, geometry.groups);
     if (!right || rest.remaining !== size / 8 + tailBytes(geometry.groups)) throw badSize(rest, size, "bits");
-    const store = new SvbfStore(kernels, geometry, size);
-    store.packets = packets;
-    store.#memory.fill(rest.bytes(rest.remaining));
-    store.#memory.setCounts(counts, geometry.groups);
-    return store;
+    return new SvbfStore(kernels, geometry, size).restore(packets, rest.bytes(rest.remaining), counts);
   }
 
   get absentAccepted(): number {
@@ -55,28 +44,21 @@ export class SvbfStore implements PacketStore {
     return 1 - (1 - falsePositive(this.packets / this.bits, hashes)) ** groups;
   }
 
-  insert(keys: number, codes: number, count: number): void {
+  protected put(keys: number, codes: number, count: number): void {
     const { hashes, seed } = this.geometry;
-    this.#kernels.call.svbfInsert(this.#memory.address, this.bits, hashes, seed, keys, codes, count);
-    this.packets += count;
+    this.kernels.call.svbfInsert(this.memory.address, this.bits, hashes, seed, keys, codes, count);
   }
 
-  close(counts: ArrayLike<number>): void {
-    this.#kernels.call.svbfClose(this.#memory.address, this.bits, tailBytes(this.geometry.groups));
-    this.#memory.setCounts(counts, this.geometry.groups);
+  override close(counts: ArrayLike<number>): void {
+    this.kernels.call.svbfClose(this.memory.address, this.bits, tailBytes(this.geometry.groups));
+    super.close(counts);
   }
 
   lookup(keys: number, count: number, out: number): void {
     const { hashes, seed, groups } = this.geometry;
-    const { address, counts } = this.#memory;
-    this.#kernels.call.svbfLookup(address, this.bits, hashes, seed, groups, counts, keys, count, out);
-  }
-
-  body(): Uint8Array {
-    return this.#memory.section({ packets: this.packets, leftOut: 0, size: this.bits });
-  }
-
-  free(): void {
-    this.#memory.free();
+    const { address, counts } = this.memory;
+    withAsked(this.kernels, { keys, count, out, counts }, (asked) =>
+      this.kernels.call.svbfLookup(address, this.bits, hashes, seed, groups, asked),
+    );
   }
 }

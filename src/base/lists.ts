@@ -1,0 +1,15 @@
+/** Entries that are there: what is missing is a bug of ours, named where it shows and not where `undefined` ends up. */
+
+/** The entry at `i`; negative counts from the end. */
+export function entryAt<T>(list: readonly T[], i: number): NonNullable<T> {
+  const entry = list.at(i);
+  if (entry === undefined || entry === null) throw new Error(`no entry ${i} in a list of ${list.length}`);
+  return entry;
+}
+
+/** The entry of a key. */
+export function entryOf<K, V>(map: ReadonlyMap<K, V>, key: K): V {
+  const entry = map.get(key);
+  if (entry === undefined) throw new Error(`no entry '${String(key)}' in a map of ${map.size}`);
+  return entry;
+}
