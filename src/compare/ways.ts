@@ -125,7 +125,10 @@ export class WayEvidence {
 
   #add(tagged: number, timeNs: number, valueNs: number): void {
     const held = this.#held;
-    if (!held) return this.#look(tagged, timeNs, valueNs);
+    if (!held) {
+      this.#look(tagged, timeNs, valueNs);
+      return;
+    }
     held.flow[held.count] = tagged;
     held.timeNs[held.count] = timeNs;
     held.valueNs[held.count++] = valueNs;
