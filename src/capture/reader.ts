@@ -42,6 +42,8 @@ export interface CaptureOptions {
   cover?: number;
   /** Look inside tunnels (GRE, VXLAN, Geneve, IP-in-IP, GTP-U). */
   inner?: boolean;
+  /** Identity without addresses and ports, which are translated on the way (NAT). */
+  nat?: boolean;
   filter?: RowFilter | undefined;
   key?: FlowKeySpec | undefined;
   /** Seed of digests and flow hashes. */
@@ -151,7 +153,8 @@ export class CaptureReader {
     this.#shorts = kernels.alloc(4 * SHORT_SIZES);
     this.#shortCounts().fill(0);
     this.#chunk.set("cover", options.cover ?? DEFAULT_COVER);
-    this.#chunk.set("inner", options.inner ? 1 : 0);
+    const { SPECIAL_INNER, SPECIAL_NAT } = cursorConstants;
+    this.#chunk.set("special", (options.inner ? SPECIAL_INNER : 0) | (options.nat ? SPECIAL_NAT : 0));
   }
 
   /** Opens a capture and reads its head. `path` "-" is standard input; `#` and an interface behind it chooses one point (capture-path.ts). */

@@ -46,6 +46,7 @@ interface Flags {
   key: string;
   filter?: string;
   inner?: boolean;
+  nat?: boolean;
   cover?: number;
   top: number;
   sort: FlowOrder;
@@ -62,6 +63,7 @@ interface Flags {
 }
 
 /** The estimators are most of the program: they are loaded where the arguments ask for one, or for help. */
+// long: one call for each option, in the order of --help.
 export async function compareCommand(args: readonly string[]): Promise<Command> {
   const command = new Command("compare")
     .description(
@@ -72,6 +74,7 @@ export async function compareCommand(args: readonly string[]): Promise<Command> 
     .optionsGroup("Packets:")
     .option("--filter <expr>", "only packets that match this pcap-filter expression")
     .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option("--nat", "match without addresses and ports: they are translated between the points")
     .addOption(
       timeOption("--window <time>", "longest delay a packet may have to be matched", DEFAULT_WINDOW_NS),
     )
@@ -168,6 +171,7 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
     key: flags.key,
     filter: flags.filter,
     inner: flags.inner ?? false,
+    nat: flags.nat ?? false,
     everyPacket: [flags.packets, flags.annotate, flags.worst].some((f) => f !== undefined),
     ...(flags.cover === undefined ? {} : { cover: flags.cover }),
     onProgress: (done, total, packets) => progress.update(done, total, packets),

@@ -155,6 +155,7 @@ function gather(
     slackNs: plan.leadNs,
     rows,
     seed: options.capture.seed ?? DEFAULT_SEED,
+    nat: options.capture.nat ?? false,
   });
   if (plan.ways.kind === "known") matcher.direct(plan.ways.flows);
   const observer = new ClockObserver();

@@ -94,41 +94,39 @@ export class ReferenceDelays {
       const { timeNs } = copy;
       for (let i = 0; i < copy.count; i++) timeNs[i]! += shift;
     }
-    this.#held.push({ batch: copy, originNs: this.#axisNs, row: 0, errors: noDelayErrors() });
-    this.#scan(copy);
+    const newest: Held = { batch: copy, originNs: this.#axisNs, row: 0, errors: noDelayErrors() };
+    this.#held.push(newest);
+    this.#scan(newest);
     copy.header.fill(0, 0, copy.count);
     copy.captured.fill(0, 0, copy.count);
-    while (this.#held.length > 0) {
-      const first = this.#held[0]!;
+    for (let [first] = this.#held; first; [first] = this.#held) {
       if (first.row < first.batch.count) {
         if (this.#held.length <= this.#hold) return;
         this.#fillByLast(first);
       }
-      yield this.#give();
+      yield this.#give(first);
     }
   }
 
   /** The stream has ended: what waits gets the last reference's delay. */
   *finish(): Generator<OwnedBatch> {
-    while (this.#held.length > 0) {
-      const first = this.#held[0]!;
+    for (let [first] = this.#held; first; [first] = this.#held) {
       this.#fillByLast(first);
-      yield this.#give();
+      yield this.#give(first);
     }
   }
 
   counts(): ReferenceDelayCounts {
     const at = (this.#kernels.call.referenceFinderCounters(this.#finder) >>> 0) >>> 2;
-    const [references, lost, duplicate, reordered, forged] = this.#kernels.u32.slice(at, at + 5);
+    const [references = 0, lost = 0, duplicate = 0, reordered = 0, forged = 0] = this.#kernels.u32.slice(
+      at,
+      at + 5,
+    );
     return {
       filled: this.#filled,
       oneSided: this.#oneSided,
       unanswered: this.#rows - this.#own - this.#filled,
-      references: references!,
-      lost: lost!,
-      duplicate: duplicate!,
-      reordered: reordered!,
-      forged: forged!,
+      ...{ references, lost, duplicate, reordered, forged },
     };
   }
 
@@ -143,7 +141,8 @@ export class ReferenceDelays {
   }
 
   /** Looks for references in the newest batch; each one settles all rows before it. */
-  #scan(batch: PacketBatch): void {
+  #scan(newest: Held): void {
+    const { batch } = newest;
     const { call } = this.#kernels;
     for (let row = 0; row < batch.count; row++) {
       row = call.referenceFind(this.#finder, batch.address, row, batch.count, this.#found, 1) >>> 0;
@@ -153,7 +152,7 @@ export class ReferenceDelays {
       for (const held of this.#held)
         sum += this.#fill(held, held.batch === batch ? row + 1 : held.batch.count, oneSided);
       // Packets of a gap err together, whatever batches it spans.
-      this.#held.at(-1)!.errors.gapSquares += sum * sum;
+      newest.errors.gapSquares += sum * sum;
     }
     const own = batch.column("select") + batch.capacity;
     const marks = this.#kernels.u8.subarray(own, own + batch.count);
@@ -175,9 +174,9 @@ export class ReferenceDelays {
     this.#filled += filled;
     if (oneSided) this.#oneSided += filled;
     held.row = end;
-    const [squares, errors, alike] = sums().map((x, i) => x - before[i]!);
-    addDelayErrors(held.errors, { packets: filled, squares: squares!, gapSquares: 0, alike: alike! });
-    return errors!;
+    const [squares = 0, errors = 0, alike = 0] = sums().map((x, i) => x - (before[i] ?? 0));
+    addDelayErrors(held.errors, { packets: filled, squares, gapSquares: 0, alike });
+    return errors;
   }
 
   #fillByLast(held: Held): void {
@@ -199,11 +198,13 @@ export class ReferenceDelays {
 
   #take(rows: number): PacketBatch {
     const at = this.#idle.findIndex((b) => b.capacity >= rows);
-    return at >= 0 ? this.#idle.splice(at, 1)[0]! : new PacketBatch(this.#kernels, rows);
+    const [idle] = at < 0 ? [] : this.#idle.splice(at, 1);
+    return idle ?? new PacketBatch(this.#kernels, rows);
   }
 
-  #give(): OwnedBatch {
-    const { batch, originNs, errors } = this.#held.shift()!;
+  /** The first of those held. */
+  #give({ batch, originNs, errors }: Held): OwnedBatch {
+    this.#held.shift();
     if (this.#out) this.#idle.push(this.#out);
     this.#out = batch;
     return { batch, originNs, errors };

@@ -17,7 +17,7 @@ export interface SenderDelaysOptions {
   /** Captures of the sender, in order of time. */
   files: readonly string[];
   /** As the receiver's are read: digests must agree. */
-  capture: Pick<CaptureOptions, "cover" | "inner" | "seed">;
+  capture: Pick<CaptureOptions, "cover" | "inner" | "nat" | "seed">;
   /** Largest difference that is looked for, of either sign. */
   windowNs: number;
   /** The receiver's clock minus the sender's; taken off. */
@@ -55,7 +55,7 @@ export class SenderDelays {
     if (batch.count === 0) return;
     this.#axisNs ??= originNs;
     const shift = Number(originNs - this.#axisNs) - (this.#options.offsetNs ?? 0);
-    await this.#readSender(this.#latest(batch) + shift + this.#options.windowNs);
+    await this.#readSender(this.#latest(batch) + shift + this.#options.windowNs, this.#axisNs);
     this.#kernels.call.delaysFill(this.#address, batch.address, shift);
   }
 
@@ -77,7 +77,8 @@ export class SenderDelays {
     return count === 1 ? last : Math.max(latest, Math.min(last, latest + MAX_PAUSE_NS));
   }
 
-  async #readSender(untilNs: number): Promise<void> {
+  /** Rows up to this time, on the axis that begins at `axisNs`. */
+  async #readSender(untilNs: number, axisNs: bigint): Promise<void> {
     for (;;) {
       if (!this.#reader) {
         const file = this.#options.files[this.#file++];
@@ -93,7 +94,7 @@ export class SenderDelays {
         continue;
       }
       const { batch, originNs } = this.#reader;
-      const shift = Number(originNs! - this.#axisNs!);
+      const shift = Number((originNs ?? 0n) - axisNs);
       const { call } = this.#kernels;
       this.#row = call.delaysSent(this.#address, batch.address, this.#row, untilNs, shift) >>> 0;
       if (this.#row < batch.count) return;

@@ -464,7 +464,8 @@ function packet4(
         (later ? FLAG.laterFragment : 0) |
         (short ? FLAG.short : 0) |
         (depth > 0 ? FLAG.inner : 0) |
-        (l4.cut ? FLAG.cutL4 : 0),
+        (l4.cut ? FLAG.cutL4 : 0) |
+        (/^224\.0\.0\.|^255\.255\.255\.255$/.test(formatIpv4(b.u32(16))) ? FLAG.linkLocal : 0),
       ipid: b.u16(4),
       captured: data.length,
       digest: finish(h),
@@ -565,7 +566,10 @@ function packet6(
         (chain.later ? FLAG.laterFragment : 0) |
         (short ? FLAG.short : 0) |
         (depth > 0 ? FLAG.inner : 0) |
-        (l4.cut ? FLAG.cutL4 : 0),
+        (l4.cut ? FLAG.cutL4 : 0) |
+        ([address(8), address(24)].some((a) => /^fe[89ab][0-9a-f]:/.test(a)) || b.u16(24) === 0xff02
+          ? FLAG.linkLocal
+          : 0),
       ipid: chain.fragment?.id ?? 0,
       captured: data.length,
       digest: finish(h),

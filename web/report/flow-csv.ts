@@ -1,40 +1,31 @@
+/** Flows of the page as CSV: the columns of `hoptime compare --csv`. */
 import { COUNT_FIELDS, LATENCY_FIELDS } from "../../src/compare/report.ts";
-import { csvCell } from "../../src/present/csv/compare-csv.ts";
+import { CSV_COLUMNS, csvCell } from "../../src/present/csv/compare-csv.ts";
 import type { FlowRows } from "./flow-rows.ts";
 
-export function flowsAsCsv(rows: FlowRows, order: Uint32Array): string {
+export function flowsAsCsv(rows: FlowRows, order: Uint32Array, direction: "forward" | "reverse"): string {
   const { columns } = rows;
-  const lines = [
-    [
-      "source",
-      "destination",
-      "proto",
-      "dscp",
-      "vlan",
-      "communityId",
-      ...COUNT_FIELDS,
-      ...LATENCY_FIELDS,
-      "reason",
-    ].join(","),
-  ];
+  const lines = [CSV_COLUMNS.join(",")];
+  const plain = (row: number, side: "src" | "dst") => {
+    const at = columns[side][row] ?? null;
+    return at === null ? "" : text(columns.addresses[at] ?? "");
+  };
   for (const row of order) {
     lines.push(
       [
-        text(rows.address(row, "src")),
-        text(rows.address(row, "dst")),
-        columns.key.proto[row],
-        columns.key.dscp[row],
-        columns.key.vlan[row],
+        direction,
+        plain(row, "src"),
+        plain(row, "dst"),
+        ...(["proto", "sport", "dport", "dscp", "vlan"] as const).map((field) => columns.key[field][row]),
         text(columns.communityId[row] ?? ""),
         ...COUNT_FIELDS.map((field) => columns.count[field][row]),
         ...LATENCY_FIELDS.map((field) => columns.latency[field][row]),
-        text(rows.reason(row)),
       ]
         .map((value) => value ?? "")
         .join(","),
     );
   }
-  return `${lines.join("\r\n")}\r\n`;
+  return `${lines.join("\n")}\n`;
 }
 
 /** Quoted where needed; a text that a spreadsheet would take for a formula is made one that it doesn't. */

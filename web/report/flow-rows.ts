@@ -4,7 +4,7 @@
  *
  * A filter is words that must all hold: `10.1.` or `udp` occur in the flow's text, `:443` is a port, `1:abc…` begins a
  * Community ID (which is looked for nowhere else: any short word occurs in some of them), and conditions:
- * `loss>1%`, `p99>=5ms`, `sent>1000`.
+ * `loss>1%`, `p99>=5ms`, `sent>1000`, `bytes>10MB`. A word with `!` before it must not hold: `!udp`, `!:443`.
  */
 import type { CountField, LatencyField } from "../../src/compare/report.ts";
 import type { FlowColumns, KeyField } from "../../src/present/html/page-data.ts";
@@ -40,6 +40,7 @@ const FILTER_NAMES: Record<string, SortKey> = {
   appeared: "appeared",
   duplicates: "duplicates",
   reordered: "reordered",
+  packets: "sent",
   bytes: "bytes",
   mean: "meanNs",
   stdev: "stdevNs",
@@ -63,7 +64,14 @@ const UNITS: Record<string, number> = {
   μs: 1e3,
   ms: 1e6,
   s: 1e9,
+  min: 60e9,
+  h: 3600e9,
+  d: 86_400e9,
   "%": 0.01,
+  b: 1,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
   k: 1e3,
   m: 1e6,
   g: 1e9,
@@ -160,10 +168,14 @@ export class FlowRows {
       .replace(/\s*(>=|<=|>|<|=)\s*/g, "$1")
       .split(/\s+/)
       .filter((word) => word !== "");
-    const tests = words.map((word) => {
+    const tests = words.map((written) => {
+      // !udp and !p99>5ms: what does not hold.
+      const negated = written.startsWith("!") && written.length > 1;
+      const word = negated ? written.slice(1) : written;
       const condition = this.#condition(word);
-      if (!condition && /[<>=]/.test(word)) misread.push(word);
-      return condition ?? this.#contains(word);
+      if (!condition && /[<>=]/.test(word)) misread.push(written);
+      const test = condition ?? this.#contains(word);
+      return negated ? (row: number) => !test(row) : test;
     });
     const all = new Uint32Array(this.columns.length).map((_, i) => i);
     return { rows: tests.length === 0 ? all : all.filter((row) => tests.every((t) => t(row))), misread };

@@ -138,6 +138,7 @@ export interface FlowDirection {
 export class FlowTable {
   readonly root: HTMLElement;
   #direction: FlowDirection;
+  readonly #first: FlowDirection;
   readonly #columns: Column[];
   #axis: SpreadAxis;
   #filter = "";
@@ -155,6 +156,7 @@ export class FlowTable {
 
   constructor(directions: FlowDirection[]) {
     this.#direction = directions[0]!;
+    this.#first = this.#direction;
     this.#columns = tableColumns(directions.map((d) => d.rows));
     this.#axis = spreadAxis(this.#direction.rows.columns.latency);
     const total = this.#columns.reduce((sum, c) => sum + c.widthPx, 0);
@@ -199,7 +201,7 @@ export class FlowTable {
       type: "search",
       id: "flow-filter",
       spellcheck: false,
-      placeholder: "10.1. :443 udp  loss>1%  p99>5ms",
+      placeholder: "10.1. :443 !udp  loss>1%  p99>5ms",
       on: {
         input: () => {
           clearTimeout(waiting);
@@ -228,7 +230,7 @@ export class FlowTable {
             type: "button",
             class: "plain-button",
             title: "Save the flows that pass the filter, in this order",
-            on: { click: () => save("flows.csv", flowsAsCsv(this.#direction.rows, this.#order)) },
+            on: { click: () => save("flows.csv", this.#csv()) },
           },
           "Save CSV",
         ),
@@ -258,6 +260,11 @@ export class FlowTable {
     this.#descending = this.#sortKey === column.key ? !this.#descending : !column.text;
     this.#sortKey = column.key;
     this.#arrange();
+  }
+
+  #csv(): string {
+    const way = this.#direction === this.#first ? "forward" : "reverse";
+    return flowsAsCsv(this.#direction.rows, this.#order, way);
   }
 
   #setFilter(filter: string): void {

@@ -161,6 +161,9 @@ export function warnings(data: PageData): HTMLElement[] {
   if (segment.matched === 0) {
     list.push({ title: "No packet was seen in both captures", lines: whyNothing(data) });
   }
+  if (data.lossDoubt !== null && segment.matched > 0) {
+    list.push({ title: "The loss is probably not real", lines: [data.lossDoubt] });
+  }
   if (direction.order === "swapped") {
     list.push({
       title: "The files look swapped: the second seems to be the earlier point",

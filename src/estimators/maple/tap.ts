@@ -27,6 +27,13 @@ import { RibbonStore } from "./stores/ribbon.ts";
 const PACKETS_PER_GROUP = 16;
 const MIN_GROUPS = 8;
 
+/** An epoch of a store that takes packets as they come. */
+interface Streaming {
+  pipeline: CentrePipeline;
+  cells: CellTable;
+  stores: Map<Identity, PacketStore>;
+}
+
 export class MapleTap implements Tap {
   readonly memoryBytes: number;
   readonly #kernels: Kernels;
@@ -36,8 +43,7 @@ export class MapleTap implements Tap {
   readonly #nsPerByte: number;
   /** Learns centres; null where each epoch has its own. */
   readonly #pipeline: CentrePipeline | null;
-  #cells: CellTable | null = null;
-  #stores: Map<Identity, PacketStore> | null = null;
+  #streaming: Streaming | null = null;
   #codes = 0;
 
   constructor(context: TapContext, parameters: MapleParameters) {
@@ -74,7 +80,7 @@ export class MapleTap implements Tap {
     this.#buffer.begin();
     if (isBuilt(this.#parameters.store)) return;
     this.#dropStores();
-    this.#open();
+    if (this.#pipeline) this.#open(this.#pipeline);
   }
 
   update(batch: PacketBatch, from: number, to: number): void {
@@ -82,10 +88,10 @@ export class MapleTap implements Tap {
       this.#buffer.append(batch, from, to);
       return;
     }
-    if (!this.#stores) this.begin();
+    if (!this.#streaming) this.begin();
     for (let at = from; at < to; at += BATCH_ROWS) {
       this.#buffer.append(batch, at, Math.min(to, at + BATCH_ROWS));
-      this.#stream();
+      if (this.#streaming) this.#stream(this.#streaming);
     }
   }
 
@@ -120,23 +126,26 @@ export class MapleTap implements Tap {
     this.#pipeline?.observe(kernels.f64.subarray(buffer.delays >>> 3, (buffer.delays >>> 3) + count));
     const cells = new CellTable(kernels, this.#epochCentres(count));
     const codes = kernels.alloc(2 * count);
-    cells.assign(buffer.delays, codes, count);
-    const sections: PartContents["sections"] = {
-      cells: encodeCells(cells.sums(), this.#compact, buffer.totals().baseNs),
-    };
-    for (const identity of identitiesOf(this.#parameters)) {
-      const geometry = geometryOf(this.#parameters, cells.groups, storeSeed(this.#seed, identity));
-      const store = this.#storeOf(geometry, this.#columnOf(identity), codes, count);
-      sections[identity] = store.body();
-      store.free();
+    try {
+      cells.assign(buffer.delays, codes, count);
+      const sections: PartContents["sections"] = {
+        cells: encodeCells(cells.sums(), this.#compact, buffer.totals().baseNs),
+      };
+      for (const identity of identitiesOf(this.#parameters)) {
+        const geometry = geometryOf(this.#parameters, cells.groups, storeSeed(this.#seed, identity));
+        const store = this.#storeOf(geometry, this.#columnOf(identity), codes, count);
+        sections[identity] = store.body();
+        store.free();
+      }
+      if (this.#parameters.index === "true") sections.index = buffer.flowIndex(FLOWS_PER_BUCKET);
+      else if (this.#parameters.index === "delays")
+        sections.index = buffer.flowDelays(codes, cells.groups, DELAY_FLOWS_PER_BUCKET);
+      return this.#sealed(sections, cells.groups);
+    } finally {
+      // Also where the memory was exhausted on the way.
+      kernels.free(codes);
+      cells.free();
     }
-    const { groups } = cells;
-    if (this.#parameters.index === "true") sections.index = buffer.flowIndex(FLOWS_PER_BUCKET);
-    else if (this.#parameters.index === "delays")
-      sections.index = buffer.flowDelays(codes, groups, DELAY_FLOWS_PER_BUCKET);
-    kernels.free(codes);
-    cells.free();
-    return this.#sealed(sections, groups);
   }
 
   #storeOf(geometry: StoreGeometry, keys: number, codes: number, count: number): PacketStore {
@@ -158,47 +167,43 @@ export class MapleTap implements Tap {
   }
 
   /** Empty filters and centres for the epoch that begins. */
-  #open(): void {
-    const centres = this.#pipeline!.current;
-    this.#cells = new CellTable(this.#kernels, centres);
+  #open(pipeline: CentrePipeline): void {
+    const centres = pipeline.current;
     const { capacity } = this.#parameters;
     const bits = capacity * this.#parameters.bits;
-    this.#stores = new Map(
-      identitiesOf(this.#parameters).map((identity) => {
-        const geometry = geometryOf(
-          this.#parameters,
-          centres.valuesNs.length,
-          storeSeed(this.#seed, identity),
-        );
-        return [identity, createStore(this.#kernels, geometry, bits, centres.shares, capacity)];
-      }),
-    );
+    const groups = centres.valuesNs.length;
+    const stores = identitiesOf(this.#parameters).map((identity): [Identity, PacketStore] => {
+      const geometry = geometryOf(this.#parameters, groups, storeSeed(this.#seed, identity));
+      return [identity, createStore(this.#kernels, geometry, bits, centres.shares, capacity)];
+    });
+    this.#streaming = { pipeline, cells: new CellTable(this.#kernels, centres), stores: new Map(stores) };
   }
 
   /** What was just appended goes into the filters. */
-  #stream(): void {
+  #stream({ pipeline, cells, stores }: Streaming): void {
     const buffer = this.#buffer;
     const { count, delays } = buffer;
-    this.#cells!.assign(delays, this.#codes, count);
-    for (const [identity, store] of this.#stores!) store.insert(this.#columnOf(identity), this.#codes, count);
-    this.#pipeline!.observe(this.#kernels.f64.slice(delays >>> 3, (delays >>> 3) + count));
+    cells.assign(delays, this.#codes, count);
+    for (const [identity, store] of stores) store.insert(this.#columnOf(identity), this.#codes, count);
+    pipeline.observe(this.#kernels.f64.slice(delays >>> 3, (delays >>> 3) + count));
     buffer.taken();
   }
 
   #close(): SealedEpoch {
-    if (!this.#stores || !this.#cells || this.#buffer.totals().stored === 0) {
+    if (!this.#streaming || this.#buffer.totals().stored === 0) {
       this.#dropStores();
       return this.#sealed({}, 0);
     }
-    const sums = this.#cells.sums();
+    const { cells, stores } = this.#streaming;
+    const sums = cells.sums();
     const sections: PartContents["sections"] = {
       cells: encodeCells(sums, this.#compact, this.#buffer.totals().baseNs),
     };
-    for (const [identity, store] of this.#stores) {
+    for (const [identity, store] of stores) {
       store.close(sums.map((s) => s.count));
       sections[identity] = store.body();
     }
-    const { groups } = this.#cells;
+    const { groups } = cells;
     this.#dropStores();
     return this.#sealed(sections, groups);
   }
@@ -218,9 +223,8 @@ export class MapleTap implements Tap {
   }
 
   #dropStores(): void {
-    for (const store of this.#stores?.values() ?? []) store.free();
-    this.#cells?.free();
-    this.#stores = null;
-    this.#cells = null;
+    for (const store of this.#streaming?.stores.values() ?? []) store.free();
+    this.#streaming?.cells.free();
+    this.#streaming = null;
   }
 }

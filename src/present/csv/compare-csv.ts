@@ -14,9 +14,17 @@ export function csvCell(value: string): string {
 
 const KEY_COLUMNS = ["src", "dst", "proto", "sport", "dport", "dscp", "vlan"] as const;
 
+export const CSV_COLUMNS = [
+  "direction",
+  ...KEY_COLUMNS,
+  "communityId",
+  ...COUNT_FIELDS,
+  ...LATENCY_FIELDS,
+] as const;
+
 /** Line by line, so that it may be longer than memory holds. */
 export function* compareCsvLines(report: Pick<ReportView, "flows" | "reverseFlows">): Generator<string> {
-  yield `${["direction", ...KEY_COLUMNS, "communityId", ...COUNT_FIELDS, ...LATENCY_FIELDS].join(",")}\n`;
+  yield `${CSV_COLUMNS.join(",")}\n`;
   yield* rowsOf("forward", report.flows);
   yield* rowsOf("reverse", report.reverseFlows);
 }

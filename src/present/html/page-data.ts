@@ -7,6 +7,8 @@
  * of which counts, least and greatest delay stay exact and the quantiles are those of the worst interval. Both are
  * said on the page. Delays of a microsecond and more are rounded to whole nanoseconds.
  */
+
+import { lossDoubt } from "../../compare/loss-doubt.ts";
 import {
   COUNT_FIELDS,
   type CompareReport,
@@ -66,6 +68,8 @@ export interface HeatColumns {
 
 export interface PageData
   extends Omit<CompareReport, "flows" | "reverseFlows" | "intervals" | "cdf" | "heat" | "format"> {
+  /** Why the loss is probably not real; null where nothing speaks against it. */
+  lossDoubt: string | null;
   /** Where the time axis begins, ns since 1970. */
   originNs: string;
   flows: FlowColumns;
@@ -96,6 +100,7 @@ export function toPageData(report: ReportView, limits: PageLimits = PAGE_LIMITS)
     clock: bounded(report.clock, limits.maxListItems) as CompareReport["clock"],
     direction: report.direction,
     notes: report.notes,
+    lossDoubt: lossDoubt(report),
     ...(report.estimates && {
       estimates: bounded(report.estimates, limits.maxListItems) as Record<string, unknown>,
     }),

@@ -5,6 +5,7 @@ import { formatFlowKey } from "../../capture/flow/flow-text.ts";
 import { MEASURES, type Measure } from "../../compare/columns.ts";
 import type { EstimateReport } from "../../compare/estimate-report.ts";
 import type { FlowOrder } from "../../compare/flows.ts";
+import { lossDoubt } from "../../compare/loss-doubt.ts";
 import type {
   CaptureSummary,
   FlowReport,
@@ -35,6 +36,8 @@ export function formatCompare(report: ReportView, options: TextOptions): string 
     );
   }
   out.push(...segmentLines(report.segment, "", c));
+  const doubt = lossDoubt(report);
+  if (doubt !== null) out.push(c.red(`loss is probably not real: ${doubt}`));
   if (report.reverse) out.push("", ...segmentLines(report.reverse, "reverse (after → before): ", c));
   for (const [title, flows] of [
     ["flows", report.flows],

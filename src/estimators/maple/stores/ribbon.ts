@@ -160,7 +160,7 @@ export class RibbonStore implements PacketStore {
   }
 
   lookup(keys: number, count: number, out: number): void {
-    const { index, words, blocks } = this.#built!;
+    const { index, words, blocks } = this.#whole();
     const { seed, codeBits, groups } = this.geometry;
     withAsked(this.#kernels, { keys, count, out }, (asked) =>
       this.#kernels.call.ribbonLookup(index, words, blocks, seed, codeBits, groups, asked),
@@ -168,7 +168,7 @@ export class RibbonStore implements PacketStore {
   }
 
   body(): Uint8Array {
-    const { index, words, blocks, slots, wordCount } = this.#built!;
+    const { index, words, blocks, slots, wordCount } = this.#whole();
     const { u8 } = this.#kernels;
     const out = new ByteWriter(RIBBON_HEAD_BYTES + 8 * Math.ceil((blocks + 1) / 2) + wordCount * 8);
     out.u32(this.packets);
@@ -189,6 +189,11 @@ export class RibbonStore implements PacketStore {
     }
   }
 
+  #whole(): Built {
+    if (!this.#built) throw new Error("a ribbon is asked before it was built");
+    return this.#built;
+  }
+
   #build(keys: number, codes: number): void {
     const { call } = this.#kernels;
     const { seed, codeBits } = this.geometry;
@@ -196,17 +201,9 @@ export class RibbonStore implements PacketStore {
       call.ribbonBuild(keys, codes, this.packets, seed, codeBits, BLOCK_KEYS, EXTRA_SLOTS) >>> 0;
     if (address === 0) throw new Error(`a ribbon of ${this.packets} packets could not be built`);
     const fields = this.#kernels.u32.subarray(address >>> 2, (address >>> 2) + 10);
-    const [, , blocks, index, words, wordCount, slots, repeats, tries] = fields;
-    this.leftOut = repeats!;
-    this.#built = {
-      index: index!,
-      words: words!,
-      blocks: blocks!,
-      slots: slots!,
-      wordCount: wordCount!,
-      tries: tries!,
-      free: () => call.ribbonFree(address),
-    };
+    const [, , blocks = 0, index = 0, words = 0, wordCount = 0, slots = 0, repeats = 0, tries = 0] = fields;
+    this.leftOut = repeats;
+    this.#built = { index, words, blocks, slots, wordCount, tries, free: () => call.ribbonFree(address) };
   }
 }
 
