@@ -64,6 +64,7 @@ interface Flags {
 }
 
 /** The estimators are most of the program: they are loaded where the arguments ask for one, or for help. */
+// long: one call for each option, in the order of --help.
 export async function compareCommand(args: readonly string[]): Promise<Command> {
   const command = new Command("compare")
     .description(
