@@ -13,6 +13,11 @@ export const SPECIAL: i32 = 2; //    pcapng: a block for the TypeScript side at 
 export const BAD_LENGTH: i32 = 3; // a length that cannot be: the stream is lost from `pos` on
 export const BAD_TRAILER: i32 = 4; // pcapng: the block's second length differs from the first
 
+/** Look inside tunnels. */
+export const SPECIAL_INNER: u32 = 1;
+/** Identity without addresses and ports: they are translated on the way. */
+export const SPECIAL_NAT: u32 = 2;
+
 @unmanaged
 export class Cursor {
   pos: u32; //       next byte
@@ -24,7 +29,7 @@ export class Cursor {
   recordHeader: u32; // pcap: 16, or 24 in the modified format
   fcs: u32; //       bytes of frame check sequence at the end of each frame (pcap header); informative
   cover: u32; //     digest coverage in bytes from the IP header on
-  inner: u32;
+  special: u32; //   SPECIAL_* bits: 0 in the fast lane
   interfaces: u32; // pcapng: address of the interface table
   interfaceCount: u32;
   interfaceBase: u32; // pcapng: number of the section's first interface in the whole file

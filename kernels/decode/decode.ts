@@ -14,7 +14,7 @@
 import {
   Batch, FLAG_CUT_L4, FLAG_FRAGMENT, FLAG_INNER, FLAG_IPID, FLAG_LATER_FRAGMENT, FLAG_LINK_LOCAL, FLAG_SHORT, META_IPV6, META_PORTS,
 } from "./batch";
-import { Cursor } from "./cursor";
+import { Cursor, SPECIAL_INNER, SPECIAL_NAT } from "./cursor";
 import { avalanche, mixWord } from "./digest";
 import { BAD_IP, be16, be32, CUT_IP, foundIp, foundVlan, MAX_NESTING, OK, setVlan, walkLink, walkTunnel } from "./link";
 
@@ -75,13 +75,30 @@ function digestCareful(h: u64, proto: u32, l4: usize, lim: usize): u64 {
   return h;
 }
 
+/** For rowV4, among the flags: addresses and ports are translated on the way. */
+const TRANSLATED: u32 = 1 << 31;
+
+/** The same without what a translator rewrites: ports, the identifier of echo requests and replies, and checksums. */
+function digestTranslated(h: u64, proto: u32, l4: usize, lim: usize): u64 {
+  if (l4 + 8 > lim) return h;
+  const first = load<u64>(l4);
+  const echo = (proto == 1 && ((first & 0xff) == 8 || (first & 0xff) == 0)) || (proto == 58 && ((first & 0xff) == 128 || (first & 0xff) == 129));
+  if (echo) return digestCareful(mixWord(h, first & 0xffff00000000ffff), 255, l4 + 8, lim);
+  if (proto == 17) return digestCareful(mixWord(h, first & 0x0000ffff00000000), 255, l4 + 8, lim);
+  if (proto != 6) return digestCareful(h, proto, l4, lim);
+  h = mixWord(h, first & 0xffffffff00000000);
+  if (l4 + 24 > lim) return digestCareful(h, 255, l4 + 8, min<usize>(lim, l4 + 16));
+  h = mixWord(mixWord(h, load<u64>(l4, 8)), load<u64>(l4, 16) & 0xffffffffffff0000);
+  return digestCareful(h, 255, l4 + 24, lim);
+}
+
 /** Decodes the frame [p, end), of which `wire` bytes were on the wire, into the next row of the batch. Returns OK or the reason. */
 // @ts-ignore: decorator
 @inline
 export function decodeFrame(cursor: Cursor, batch: Batch, link: u32, p: usize, end: usize, wire: u32): i32 {
   // Some captures tell a length on the wire that is shorter than what they captured.
   const length = max<u32>(wire, <u32>(end - p));
-  if (link == 1 && (load<u32>(p + 12) & 0xffffff) == 0x450008 && p + 34 <= end && cursor.inner == 0) {
+  if (link == 1 && (load<u32>(p + 12) & 0xffffff) == 0x450008 && p + 34 <= end && cursor.special == 0) {
     return rowV4(cursor, batch, p + 14, end, length - 14, 20, 0, 0);
   }
   return decodeSlow(cursor, batch, link, p, end, length);
@@ -103,12 +120,13 @@ function rowIp(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, d
   const ihl: u32 = (<u32>(load<u8>(ip) & 15)) << 2;
   if (ihl < 20) return BAD_IP;
   if (ip + 20 > end) return CUT_IP;
-  if (cursor.inner != 0 && ip + ihl <= end && (be16(ip + 6) & 0x1fff) == 0) {
+  if ((cursor.special & SPECIAL_INNER) != 0 && ip + ihl <= end && (be16(ip + 6) & 0x1fff) == 0) {
     const total = be16(ip + 2);
     const bounded = total >= ihl && total < left ? total : left;
     if (rowTunnel(cursor, batch, load<u8>(ip + 9), ip, ip + ihl, ip + min<u32>(<u32>(end - ip), bounded), bounded, depth)) return OK;
   }
-  return rowV4(cursor, batch, ip, end, left, ihl, foundVlan(), depth > 0 ? FLAG_INNER : 0);
+  const nat: u32 = (cursor.special & SPECIAL_NAT) != 0 ? TRANSLATED : 0;
+  return rowV4(cursor, batch, ip, end, left, ihl, foundVlan(), nat | (depth > 0 ? FLAG_INNER : 0));
 }
 
 /** The packet inside, where `l4` is a tunnel that holds one we can read. */
@@ -168,8 +186,9 @@ function rowV4(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, i
   const seen: usize = ip + min<u32>(visible, total);
   const covered: usize = min<usize>(seen, ip + cursor.cover);
   const destination = be32(ip + 16);
-  let flags: u32 = load<u8>(ip + 8) | flagsIn | FLAG_IPID | linkLocal(destination >> 8 == 0xe00000 || destination == 0xffffffff);
-  let h = mixWord(mixWord(cursor.seed, load<u64>(ip + 12)), load<u64>(ip + 2) & 0xff00ffffffffffff);
+  const nat = (flagsIn & TRANSLATED) != 0;
+  let flags: u32 = load<u8>(ip + 8) | (flagsIn & ~TRANSLATED) | FLAG_IPID | linkLocal(destination >> 8 == 0xe00000 || destination == 0xffffffff);
+  let h = mixWord(mixWord(cursor.seed, nat ? 0 : load<u64>(ip + 12)), load<u64>(ip + 2) & 0xff00ffffffffffff);
   let meta: u64 = (<u64>proto << 32) | (<u64>(load<u8>(ip + 1) >> 2) << 40) | vlan;
   if ((frag & 0x1fff) == 0) {
     if ((frag & 0x2000) != 0) flags |= FLAG_FRAGMENT;
@@ -178,7 +197,7 @@ function rowV4(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, i
       else flags |= FLAG_CUT_L4;
       if (proto == 6 && l4 + 14 <= seen) flags |= (<u32>load<u8>(l4 + 13)) << 8;
     }
-    h = digestL4(h, proto, l4, covered);
+    h = nat ? digestTranslated(h, proto, l4, covered) : digestL4(h, proto, l4, covered);
   } else {
     flags |= FLAG_FRAGMENT | FLAG_LATER_FRAGMENT;
     h = digestL4(h, 255, l4, covered);
@@ -250,10 +269,13 @@ function rowV6(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, d
   const sb = load<u64>(ip + 16);
   const da = load<u64>(ip + 24);
   const db = load<u64>(ip + 32);
-  let h = mixWord(mixWord(mixWord(mixWord(cursor.seed, sa), sb), da), db);
+  const nat = (cursor.special & SPECIAL_NAT) != 0;
+  let h = nat ? cursor.seed : mixWord(mixWord(mixWord(mixWord(cursor.seed, sa), sb), da), db);
   h = mixWord(mixWord(h, (<u64>payload << 32) | <u64>extProto), extFragment);
   const plain = extCut || (extFlags & FLAG_LATER_FRAGMENT) != 0;
-  if (extL4 < covered) h = digestL4(h, plain ? 255 : extProto, extL4, covered);
+  if (extL4 < covered) {
+    h = nat && !plain ? digestTranslated(h, extProto, extL4, covered) : digestL4(h, plain ? 255 : extProto, extL4, covered);
+  }
   if (extCut) walkExtensions(ip, seen);
   const proto = extProto;
   const l4 = extL4;
@@ -261,7 +283,7 @@ function rowV6(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, d
   const ipid = <u32>extFragment;
   const scoped = (sa & 0xc0ff) == 0x80fe || (da & 0xc0ff) == 0x80fe || (da & 0xffff) == 0x02ff;
   let flags: u32 = load<u8>(ip + 7) | extFlags | (depth > 0 ? FLAG_INNER : 0) | linkLocal(scoped);
-  if (cursor.inner != 0 && !cut && (flags & FLAG_LATER_FRAGMENT) == 0) {
+  if ((cursor.special & SPECIAL_INNER) != 0 && !cut && (flags & FLAG_LATER_FRAGMENT) == 0) {
     if (rowTunnel(cursor, batch, proto, ip, l4, seen, min<u32>(left, total), depth)) return OK;
   }
   const dscp: u64 = <u64>((be16(ip) >> 6) & 0x3f);

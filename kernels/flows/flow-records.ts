@@ -201,6 +201,11 @@ export function statsFaults(p: usize, id: u32): usize {
   const more = statsMore(p, id);
   return more == 0 ? 0 : <usize>faultsOrNone(changetype<FlowStats>(p), changetype<FlowMore>(more));
 }
+/** The same, made where there is none. */
+export function statsFaultsMade(p: usize, id: u32): usize {
+  const stats = changetype<FlowStats>(p);
+  return changetype<usize>(faultsOf(stats, flowIn(flowSegments(stats), id)));
+}
 // @ts-ignore: decorator
 @inline
 export function faultsOrNone(stats: FlowStats, more: FlowMore): u32 {

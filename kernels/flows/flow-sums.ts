@@ -99,7 +99,8 @@ export function statsMeasure(
     const reverse: bool = way != 0 && directionOf(flow) == 2;
     const n = flow.matched;
     let v: f64 = 0;
-    if (reverse != (way == 2)) continue;
+    // Parts of packets that were counted with others are no flow.
+    if (reverse != (way == 2) || (flow.sent | flow.received) == 0) continue;
     if (by == BY_PACKETS) v = <f64>max<u32>(flow.sent, flow.received);
     else if (by == BY_BYTES) v = flow.bytes;
     else if (by == BY_LOST) {

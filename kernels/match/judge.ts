@@ -8,6 +8,7 @@ import {
 } from "./fates";
 import { intervalAt, intervalKnown, NO_INTERVAL } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
+import { keepAlone } from "./residue";
 import { COPY, LINK_LOCAL } from "./waiting";
 
 /** So many delays of a flow, or of an interval, tell how long packets take. */
@@ -115,6 +116,7 @@ export function judge(m: Match, side: u32, time: f64, flowId: u32, state: u32): 
   const fate = fateOf(m, flow, side, time, state);
   countAlone(faultsOf(stats, flow), fate);
   if (m.fates != 0) noteAlone(m, side, time, flowId, fate);
+  if (fate == FATE_ONLY_AFTER || fate == FATE_ONLY_BEFORE) keepAlone(m, side, time, flowId);
   if (fate == FATE_ONLY_AFTER) m.onlyAfter++;
   if (fate != FATE_ONLY_BEFORE) return;
   m.onlyBefore++;

@@ -1,6 +1,7 @@
 // What the matcher (kernels/match/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
 
 import { fatesFree } from "./fates";
+import { tableFree, tableNew } from "../flows/tables";
 import { repeatsFree, repeatsNew, Repeats, ROW, rowCount } from "./repeats";
 import { logBytes, logFree, logNew } from "./waiting";
 
@@ -104,6 +105,10 @@ export class Match {
   seen0: f64; //      rows of BEFORE
   twiceBefore: f64; // rows of it that were seen twice there
   repeats: u32; //    Repeats
+  nat: u32; //        1: keys differ at the two points; flows are named by BEFORE's
+  mapped: u32; //     by number of a flow: number + 1 of the same flow as AFTER names it
+  mappedRoom: u32;
+  alone: u32; //      Table of packets without a partner (kernels/match/residue.ts)
   odd: u32; //        pairs lately that were put off because their difference is far from all others
   settling: u32; //   pairs of repeated packets are being counted: their order is not known
   repeated0: u32; //  rows of either side that look like another one
@@ -158,6 +163,7 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.recentHigh = -1;
   m.records = <u32>heap.alloc(RECORDS * 8);
   m.repeats = repeatsNew();
+  m.alone = tableNew(16);
   m.firstSeen0 = Infinity;
   m.firstSeen1 = Infinity;
   m.lastSeen0 = -Infinity;
@@ -187,5 +193,7 @@ export function matchFree(p: usize): void {
   heap.free(m.records);
   fatesFree(m.fates);
   repeatsFree(m.repeats);
+  tableFree(m.alone);
+  if (m.mapped != 0) heap.free(m.mapped);
   heap.free(p);
 }

@@ -56,6 +56,40 @@ function take(m: Match, entry: u32, row: u32): void {
   store<u32>(f, row, 8);
 }
 
+/** Flow `before`, as BEFORE names it, is flow `after` at the other point. */
+function mapFlow(m: Match, before: u32, after: u32): void {
+  if (before >= m.mappedRoom) {
+    const room = max<u32>(1024, (before + 1) << 1);
+    const fresh = heap.alloc(room << 2);
+    memory.fill(fresh, 0, room << 2);
+    if (m.mapped != 0) {
+      memory.copy(fresh, m.mapped, m.mappedRoom << 2);
+      heap.free(m.mapped);
+    }
+    m.mapped = <u32>fresh;
+    m.mappedRoom = room;
+  }
+  const at = m.mapped + (before << 2);
+  if (load<u32>(at) == 0) store<u32>(at, after + 1);
+}
+
+/** A packet of AFTER that waited is one of flow `before`, as BEFORE names it. */
+function rename(m: Match, entry: u32, before: u32): void {
+  const after = load<u32>(entry, 16);
+  mapFlow(m, before, after);
+  if (after == before) return;
+  const segments = flowSegments(changetype<FlowStats>(m.stats));
+  flowIn(segments, after).received--;
+  flowIn(segments, before).received++;
+  store<u32>(entry, before, 16);
+}
+
+/** What AFTER names a flow: its number, or -1. */
+export function matchMapped(p: usize, flow: u32): i32 {
+  const m = changetype<Match>(p);
+  return flow < m.mappedRoom ? <i32>load<u32>(m.mapped + (flow << 2)) - 1 : -1;
+}
+
 /** What the log keeps of a row's flags. */
 // @ts-ignore: decorator
 @inline
@@ -127,6 +161,7 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
         const found = logSearch(after, digest, time, window);
         if (found != 0) {
           if (isCertain(m, before, found, digest, time)) {
+            if (m.nat != 0) rename(m, found, flowId);
             take(m, found, i);
             continue;
           }
@@ -171,6 +206,9 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     }
     if (found != 0) {
       take(m, found, i);
+      if (m.nat == 0) continue;
+      while (from + load<u32>(runAt(runs, run)) <= i) run++;
+      mapFlow(m, load<u32>(found, 16), flowOfRun(stats, runs, capacity, run));
       continue;
     }
     while (from + load<u32>(runAt(runs, run)) <= i) run++;

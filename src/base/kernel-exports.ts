@@ -52,6 +52,7 @@ export interface KernelExports {
   // kernels/flows/flow-records.ts
   statsCount(p: number): number;
   statsFaults(p: number, id: number): number;
+  statsFaultsMade(p: number, id: number): number;
   statsFlow(p: number, id: number): number;
   statsFree(p: number): void;
   statsMore(p: number, id: number): number;
@@ -133,6 +134,7 @@ export interface KernelExports {
   matchNoteFates(p: number): void;
   matchTakeFates(p: number): number;
   // kernels/match/match.ts
+  matchMapped(p: number, flow: number): number;
   matchRows(p: number, b: number, runs: number, runCount: number, side: number, from: number, shift: number): void;
   matchFinish(p: number): void;
   matchEnd(p: number, side: number, last: number): void;
@@ -146,6 +148,11 @@ export interface KernelExports {
   matchFree(p: number): void;
   matchNew(stats: number, intervalCells: number, rows: number): number;
   matchTableBytes(p: number): number;
+  // kernels/match/residue.ts
+  matchAdd(p: number, flow: number, before: number, after: number): void;
+  matchAlone(p: number, number: number): number;
+  matchAloneCount(p: number): number;
+  matchLost(p: number, time: number, change: number): void;
   // kernels/match/thin.ts
   thinNew(): number;
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;

@@ -59,7 +59,7 @@ export const CursorLayout = {
   recordHeader: 24,
   fcs: 28,
   cover: 32,
-  inner: 36,
+  special: 36,
   interfaces: 40,
   interfaceCount: 44,
   interfaceBase: 48,
@@ -82,6 +82,8 @@ export const cursorConstants = {
   SPECIAL: 2,
   BAD_LENGTH: 3,
   BAD_TRAILER: 4,
+  SPECIAL_INNER: 1,
+  SPECIAL_NAT: 2,
 } as const;
 
 /** Constants of kernels/decode/digest.ts. */
@@ -492,12 +494,16 @@ export const MatchLayout = {
   seen0: 272,
   twiceBefore: 280,
   repeats: 288,
-  odd: 292,
-  settling: 296,
-  repeated0: 300,
-  repeated1: 304,
+  nat: 292,
+  mapped: 296,
+  mappedRoom: 300,
+  alone: 304,
+  odd: 308,
+  settling: 312,
+  repeated0: 316,
+  repeated1: 320,
 } as const;
-export const MatchBytes = 308;
+export const MatchBytes = 324;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -552,6 +558,20 @@ export const GroupBytes = 32;
 export const repeatsConstants = {
   ROW: 24,
   MOST_ROWS: 33554432,
+} as const;
+
+/** Alone of kernels/match/residue.ts. */
+export const AloneLayout = {
+  time: 0,
+  flow: 8,
+  side: 12,
+} as const;
+export const AloneBytes = 16;
+
+/** Constants of kernels/match/residue.ts. */
+export const residueConstants = {
+  ALONE_BYTES: 16,
+  MAX_ALONE: 4194304,
 } as const;
 
 /** Log of kernels/match/waiting.ts. */

@@ -4,6 +4,7 @@ import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
+import { pointsOf } from "../capture/points.ts";
 import { isStandardInput } from "../capture/source/capture-path.ts";
 import { estimateSpan } from "../capture/span.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
@@ -46,6 +47,7 @@ interface Flags {
   key: string;
   filter?: string;
   inner?: boolean;
+  nat?: boolean;
   cover?: number;
   top: number;
   sort: FlowOrder;
@@ -62,16 +64,18 @@ interface Flags {
 }
 
 /** The estimators are most of the program: they are loaded where the arguments ask for one, or for help. */
+// long: one call for each option, in the order of --help.
 export async function compareCommand(args: readonly string[]): Promise<Command> {
   const command = new Command("compare")
     .description(
       "Matches the packets of two captures and reports one-way delay, loss, reordering and duplicates, per flow and over time, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip. - is standard input. FILE#0 or FILE#eth0 is one interface of a capture.",
     )
     .argument("<before>", "capture at the first point")
-    .argument("<after>", "capture at the second point")
+    .argument("[after]", "capture at the second point; left out where <before> holds the two points")
     .optionsGroup("Packets:")
     .option("--filter <expr>", "only packets that match this pcap-filter expression")
     .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option("--nat", "match without addresses and ports: they are translated between the points")
     .addOption(
       timeOption("--window <time>", "longest delay a packet may have to be matched", DEFAULT_WINDOW_NS),
     )
@@ -144,9 +148,27 @@ Examples:
   tcpdump -r a.pcap -w - port 443 | hoptime compare - b.pcap --json
 `,
     )
-    .action(async (before: string, after: string, flags: Flags) => {
-      await run(before, after, flags, table);
+    .action(async (before: string, after: string | undefined, flags: Flags) => {
+      const [first, second] = after === undefined ? await twoPoints(before) : [before, after];
+      await run(first, second, flags, table);
     });
+}
+
+/** The two points of a capture that holds just two. */
+async function twoPoints(file: string): Promise<[string, string]> {
+  const points = isStandardInput(file) ? [] : await pointsOf(new Kernels(), file);
+  const [first, second] = points;
+  if (first !== undefined && second !== undefined && points.length === 2)
+    return [`${file}#${first}`, `${file}#${second}`];
+  throw new UsageError(
+    "bad-option",
+    points.length === 0
+      ? "the second capture is missing"
+      : `the second capture is missing, and ${file} holds ${points.length === 1 ? "one point" : `${points.length} points`}, not two`,
+    points.length > 2
+      ? `choose two: hoptime compare ${file}#${first} ${file}#${second}`
+      : "hoptime compare BEFORE AFTER",
+  );
 }
 
 async function run(before: string, after: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
@@ -168,6 +190,7 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
     key: flags.key,
     filter: flags.filter,
     inner: flags.inner ?? false,
+    nat: flags.nat ?? false,
     everyPacket: [flags.packets, flags.annotate, flags.worst].some((f) => f !== undefined),
     ...(flags.cover === undefined ? {} : { cover: flags.cover }),
     onProgress: (done, total, packets) => progress.update(done, total, packets),

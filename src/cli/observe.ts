@@ -39,6 +39,7 @@ interface Flags {
   drain?: number;
   window: number;
   follow?: boolean;
+  flowTable: "auto" | "never";
   bothWays?: boolean;
   keep?: number;
   maxSize?: number;
@@ -117,6 +118,12 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--reference-key <file>", "use authenticated reference packets only, with this key")
     .option("--drain <rate>", "with --delays rli: drain rate of the queue, e.g. 60mbit", rateOption)
+    .option(
+      "--flow-table <when>",
+      "auto: beside estimators that answer for flows by name; never",
+      choiceOption("--flow-table", ["auto", "never"] as const),
+      "auto",
+    )
     .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
     .option(
       "--follow",
@@ -154,6 +161,7 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
     cut: parseCut(flags.epoch, flags.cut),
     role: flags.role,
+    flowTable: flags.flowTable,
     key: flags.key,
     cover: flags.cover,
     table,

@@ -50,6 +50,7 @@ interface Flags {
   json?: boolean;
 }
 
+// long: one call for each option, in the order of --help.
 export function simulateCommand(): Command {
   return new Command("simulate")
     .description(

@@ -10,6 +10,7 @@ import { type FlowChoice, MatchedFlows } from "./flows.ts";
 import { groupFlows } from "./grouped-flows.ts";
 import { buildIntervals } from "./intervals.ts";
 import { cdfOf } from "./latency.ts";
+import { translations } from "./nat.ts";
 import { observations } from "./notes.ts";
 import { PacketTable } from "./packets.ts";
 import type { PassResult } from "./pass.ts";
@@ -69,8 +70,10 @@ export function buildReport(input: BuildInput): {
     reverse: reverse && { ...reverse.report, captureLoss: captureLoss(result.after, result.before) },
   };
   const rest = judgements(input, total, forward.report, reverse !== null);
+  const nat = input.options["nat"] ? { translations: translations(matcher, flowKey) } : {};
   const view = (choice: FlowChoice): ReportView => ({
     ...head,
+    ...nat,
     flows: rows(forward, choice),
     reverseFlows: rows(reverse, choice),
     intervals: intervals.reports,

@@ -22,7 +22,7 @@ import { buildReport } from "./build.ts";
 import { ComparedPackets } from "./compared-packets.ts";
 import { directionsOf, findDirections } from "./direction.ts";
 import type { FlowChoice } from "./flows.ts";
-import { mergedSegments } from "./offload.ts";
+import { explainUnmatched } from "./offload.ts";
 import { type PassOptions, type PassResult, runPass } from "./pass.ts";
 import {
   type Decision,
@@ -38,6 +38,7 @@ import {
   showsNoAnswers,
 } from "./plan.ts";
 import type { CompareReport, ReportView } from "./report.ts";
+import { unmatchedCauses } from "./unmatched.ts";
 
 export interface CompareOptions {
   before: string;
@@ -48,6 +49,8 @@ export interface CompareOptions {
   key?: string;
   filter?: string | undefined;
   inner?: boolean;
+  /** Identity without addresses and ports: they are translated on the way (NAT). */
+  nat?: boolean;
   cover?: number;
   seed?: bigint;
   /** Note what became of every packet, for `Comparison.packets`: 32 bytes a packet. */
@@ -146,6 +149,7 @@ function openRun(options: CompareOptions, thread: FeedThread | null): Run {
     epochNs: options.epochNs ?? DEFAULT_EPOCH_NS,
     capture: {
       inner: options.inner ?? false,
+      nat: options.nat ?? false,
       key: flowKey,
       seed: options.seed ?? DEFAULT_SEED,
       filter: options.filter === undefined ? undefined : compileFilter(options.filter, kernels),
@@ -253,8 +257,16 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     // What the pass has put into the other direction stays there, where it cannot be done again.
     if (result.matcher.total(2).matched > 0) directions.twoWay = true;
   }
-  const merged = await mergedSegments(run.kernels, options, pass.capture, result, directions.matched);
-  if (merged !== null) notes.push(merged);
+  if (directions.twoWay) result.matcher.orientUnmatched();
+  notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
+  const input = {
+    kernels: run.kernels,
+    files: options,
+    capture: pass.capture,
+    result,
+    windowNs: pass.windowNs,
+  };
+  notes.push(...(await unmatchedCauses(input)));
   const searched = plan.settled.alignment || evidence.alignment.kind === "sampled";
   const stepped = searched ? null : await clockStep(run, plan, result, directions.matched);
   if (stepped !== null) notes.push(stepped);
@@ -337,6 +349,7 @@ function describeOptions(options: CompareOptions, plan: PassPlan, key: FlowKeySp
     key: key.text,
     filter: options.filter ?? null,
     inner: options.inner ?? false,
+    ...(options.nat ? { nat: true } : {}),
     digestCoverBytes: plan.cover,
     alignedByNs: plan.alignNs,
   };

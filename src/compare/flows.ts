@@ -4,6 +4,7 @@ import { communityId } from "../capture/flow/flow-text.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
 import { MEASURES, type Measure, type MeasureName } from "./columns.ts";
 import { flowLatency } from "./latency.ts";
+import { translatedKey } from "./nat.ts";
 import type { FlowReport, FlowRows } from "./report.ts";
 import { noMatchReason, settle, type Way } from "./segment.ts";
 
@@ -101,11 +102,13 @@ function flowReport(
   const flow = matcher.flow(id);
   const { words, at } = matcher.keyWords(id);
   const described = key.describe(words, at);
+  const translated = translatedKey(matcher, id, key);
   const forward = way === "forward";
   const { lost, appeared, duplicates } = settle(flow, real, way);
   const latency = flow.delay && flowLatency(flow.delay, flow.jitterNs, () => matcher.flows.buckets(id));
   return {
     key: described,
+    ...(translated ? { keyAfter: translated } : {}),
     communityId: named ? communityId(described) : null,
     sent: forward ? flow.sent : flow.received,
     received: forward ? flow.received : flow.sent,

@@ -1,47 +1,55 @@
 /**
- * Segments that a network card or kernel merged or cut beside the capture (GRO, LRO, TSO): a point that sees one long packet where the other sees
- * several has none to match. Looked for only where both captures hold packets that the other does not: longer packets at one point than at the other
- * in the first of each.
+ * What became of packets beside or on the way, where both captures hold packets that the other does not: segments that were merged at one point (GRO,
+ * LRO, TSO), fragments, rewritten options. They are matched as what they are (src/match/residue/), and the notes say so.
  */
 import type { Kernels } from "../base/kernels.ts";
-import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
+import { formatCount } from "../base/quantity.ts";
+import type { CaptureOptions } from "../capture/reader.ts";
+import { type Resolved, resolveResidue } from "../match/residue/residue.ts";
 import type { PassResult } from "./pass.ts";
 
-/** Below this share of packets without a partner, on either side, there is nothing to explain. */
-const MIN_UNMATCHED = 0.01;
-const LOOKED_AT = 32_768;
-/** Longer by this factor is more than another header. */
-const LONGER = 1.5;
-
-/** A sentence, or null where offload explains nothing. */
-export async function mergedSegments(
+/** Sentences about what was found; the matcher's counts are corrected by it. */
+export async function explainUnmatched(
   kernels: Kernels,
   files: { before: string; after: string },
   capture: CaptureOptions,
-  { before, after, rereadable }: PassResult,
-  matched: number,
-): Promise<string | null> {
-  const unmatched = (side: PassResult["before"]) => used(side) - matched > MIN_UNMATCHED * used(side);
-  if (!rereadable || !unmatched(before) || !unmatched(after)) return null;
-  const [a, b] = [
-    await longest(kernels, files.before, capture),
-    await longest(kernels, files.after, capture),
-  ];
-  if (Math.max(a, b) < LONGER * Math.min(a, b)) return null;
-  const [long, short] = a > b ? [before, after] : [after, before];
-  return `packets are up to ${Math.max(a, b)} bytes long in ${long.file} and up to ${Math.min(a, b)} in ${short.file}: segments were merged at one point (GRO, LRO, TSO), and what is merged cannot match; capture with ethtool -K IFACE gro off lro off tso off gso off`;
+  result: PassResult,
+  windowNs: number,
+): Promise<string[]> {
+  const { before, after, matcher, originNs, plan, rereadable, limited } = result;
+  if (!rereadable || limited || matcher.aloneCount === 0) return [];
+  const source = (side: 0 | 1) => ({
+    file: side === 0 ? files.before : files.after,
+    capture: { ...capture, cover: plan.cover },
+    shiftNs: (origin: bigint) => Number(origin - originNs) - (side === 1 ? plan.alignNs : 0),
+  });
+  const found = await resolveResidue(kernels, matcher, [source(0), source(1)], windowNs);
+  return found === null ? [] : sentences(found, before.file, after.file);
 }
 
-const used = (side: PassResult["before"]) => side.ipPackets - (side.skipped["filtered"] ?? 0);
-
-async function longest(kernels: Kernels, file: string, capture: CaptureOptions): Promise<number> {
-  const reader = await CaptureReader.open(kernels, file, capture);
-  let maximum = 0;
-  for (let rows = 0; rows < LOOKED_AT && (await reader.next()); rows += reader.batch.count) {
-    const { wireLength, count } = reader.batch;
-    for (let i = 0; i < count; i++) maximum = Math.max(maximum, wireLength[i]!);
+function sentences({ merged, fragmented, clamped }: Resolved, before: string, after: string): string[] {
+  const notes: string[] = [];
+  if (merged.packets > 0) {
+    const [a, b] = merged.longest;
+    const [at, longest] = a > b ? [before, a] : [after, b];
+    notes.push(
+      `segments were merged at a point (GRO, LRO, TSO: packets of up to ${formatCount(longest)} bytes in ${at}): ${formatCount(merged.packets)} packets of ${formatCount(merged.flows)} ${merged.flows === 1 ? "flow" : "flows"} (${formatCount(merged.bytes)} bytes) were matched by their bytes and are counted as on the wire, with the delay of the last byte of each merged one`,
+    );
   }
-  reader.close();
-  reader.free();
-  return maximum;
+  if (fragmented.packets > 0) {
+    const whole = fragmented.packets - fragmented.incomplete;
+    notes.push(
+      `${formatCount(fragmented.packets)} packets were fragmented on the way: each is counted as one packet, its delay ends with its last fragment${
+        fragmented.incomplete > 0
+          ? ` (${formatCount(whole)} arrived whole, of the others fragments were lost)`
+          : ""
+      }`,
+    );
+  }
+  if (clamped.packets > 0) {
+    notes.push(
+      `the maximum segment size is rewritten on the way (MSS clamping, ${clamped.from} to ${clamped.to} bytes): ${formatCount(clamped.packets)} SYN packets were matched without it`,
+    );
+  }
+  return notes;
 }

@@ -48,6 +48,8 @@ export interface FlowKeyJson {
 
 export interface FlowReport {
   key: FlowKeyJson;
+  /** The flow as the second point names it, where addresses are translated on the way. */
+  keyAfter?: FlowKeyJson;
   communityId: string | null;
   sent: number;
   received: number;
@@ -63,6 +65,15 @@ export interface FlowReport {
   latency: Latency | null;
   /** Why latency is null. */
   reason?: string;
+}
+
+/** An address of the first point and what it is at the second. */
+export interface Translation {
+  end: "src" | "dst";
+  before: string;
+  after: string;
+  flows: number;
+  packets: number;
 }
 
 export interface SegmentReport {
@@ -130,6 +141,8 @@ export interface CompareReport {
   clock: { mode: string; trust: string; lines: string[]; [detail: string]: unknown };
   /** Which file is the earlier point, and how that was told. */
   direction: { order: "as-given" | "swapped" | "unclear"; evidence: string[] };
+  /** Addresses that are translated on the way, most packets first; only where that was asked for. */
+  translations?: Translation[];
   /** Sentences about what limits these numbers (partial files, snap lengths, offload, ambiguity …). */
   notes: string[];
   /** Estimates beside the exact values, by estimator; only where some were asked for. */

@@ -40,6 +40,7 @@ export class WayReader {
     const reader = await CaptureReader.open(kernels, side === 0 ? options.before : options.after, {
       cover: reading.plan.cover,
       inner: options.inner ?? false,
+      nat: options.nat ?? false,
       seed,
       key: FlowKeySpec.parse(options.key),
       ...(rows ? { filter: rows } : {}),

@@ -17,7 +17,7 @@ export interface SenderDelaysOptions {
   /** Captures of the sender, in order of time. */
   files: readonly string[];
   /** As the receiver's are read: digests must agree. */
-  capture: Pick<CaptureOptions, "cover" | "inner" | "seed">;
+  capture: Pick<CaptureOptions, "cover" | "inner" | "nat" | "seed">;
   /** Largest difference that is looked for, of either sign. */
   windowNs: number;
   /** The receiver's clock minus the sender's; taken off. */

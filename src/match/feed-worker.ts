@@ -21,7 +21,7 @@ export interface FeedStart {
 export interface FeedOrder {
   before: string;
   after: string;
-  capture: { cover: number; inner: boolean; key: string | undefined; seed: bigint };
+  capture: { cover: number; inner: boolean; nat: boolean; key: string | undefined; seed: bigint };
   filter: string | undefined;
   alignNs: number;
   leadNs: number;
@@ -54,6 +54,7 @@ async function serve(order: FeedOrder, ring: RingWriter, post: (m: FeedMessage) 
     capture: {
       cover: order.capture.cover,
       inner: order.capture.inner,
+      nat: order.capture.nat,
       seed: order.capture.seed,
       key: FlowKeySpec.parse(order.capture.key),
       filter: order.filter === undefined ? undefined : compileFilter(order.filter, kernels),

@@ -50,6 +50,9 @@ export interface FlowResult {
   jitterNs: number | null;
 }
 
+/** Counts that a second look may change. */
+export type CorrectedCount = "sent" | "received" | "lost" | "appeared" | "merged";
+
 /** Unmatched packets at the captures' ends. */
 export interface EdgeCounts {
   headBefore: number;
@@ -172,7 +175,7 @@ export class FlowResults {
       id,
       sent: word("sent"),
       received: word("received"),
-      matched: matched + fault("ambiguous"),
+      matched: matched + fault("ambiguous") + fault("merged"),
       lost: fault("lost"),
       appeared: fault("appeared"),
       duplicates: fault("duplicates"),
@@ -191,6 +194,18 @@ export class FlowResults {
       delay,
       jitterNs: matched > 1 ? more("jitter", Math.abs(step)) / (matched - 1) : null,
     };
+  }
+
+  /** Counts of a flow that a second look at its packets changes. */
+  correct(id: number, change: Partial<Record<CorrectedCount, number>>): void {
+    const kernels = this.#kernels;
+    const record = kernels.call.statsFlow(this.#stats, id) >>> 0;
+    const faults = kernels.call.statsFaultsMade(this.#stats, id) >>> 0;
+    for (const [name, by] of Object.entries(change) as [CorrectedCount, number][]) {
+      const at =
+        name === "sent" || name === "received" ? record + FlowLayout[name] : faults + FlowFaultsLayout[name];
+      kernels.writeU32(at, Math.max(0, kernels.readU32(at) + by));
+    }
   }
 
   /** Log buckets of a flow's delays; empty up to three, which least, most and mean tell. */
@@ -239,7 +254,7 @@ export class FlowResults {
       return {
         sent: v("sent"),
         received: v("received"),
-        matched: v("matched") + v("ambiguous"),
+        matched: v("matched") + v("ambiguous") + v("merged"),
         lost: v("lost"),
         appeared: v("appeared"),
         duplicates: v("duplicates"),

@@ -5,6 +5,7 @@
  * merging): such packets are lost and appear. The work is done in kernels/match/match.ts; this class reads its records.
  */
 import {
+  AloneLayout,
   IntervalBytes,
   IntervalLayout,
   MatchLayout,
@@ -35,6 +36,8 @@ export interface MatcherOptions {
   rows: number;
   /** The seed that flow keys were hashed with. */
   seed: bigint;
+  /** Keys differ at the two points (NAT): flows are named as the first sees them. */
+  nat?: boolean;
   /** Where every packet is noted, besides the sums. */
   packets?: PacketLog | undefined;
 }
@@ -118,6 +121,7 @@ export class ExactMatcher {
 
   #configure(options: MatcherOptions): void {
     const { offsetNs, slope, pivotNs, reverseNs = 0 } = options.correction;
+    if (options.nat) this.#kernels.writeU32(this.#match + MatchLayout.nat, 1);
     const settings = {
       window: options.windowNs,
       epoch: options.epochNs,
@@ -172,6 +176,40 @@ export class ExactMatcher {
   /** Bytes that the waiting packets take. */
   get tableBytes(): number {
     return this.#kernels.call.matchTableBytes(this.#match);
+  }
+
+  /** Packets without a partner although the other capture was running (the first four million). */
+  *alone(): Generator<{ side: 0 | 1; timeNs: number; flow: number }> {
+    const kernels = this.#kernels;
+    const n = kernels.call.matchAloneCount(this.#match) >>> 0;
+    for (let i = 0; i < n; i++) {
+      const at = kernels.call.matchAlone(this.#match, i) >>> 0;
+      yield {
+        side: kernels.readU32(at + AloneLayout.side) as 0 | 1,
+        timeNs: kernels.readF64(at + AloneLayout.time),
+        flow: kernels.readU32(at + AloneLayout.flow),
+      };
+    }
+  }
+
+  /** The number of the same flow as the second point names it; null where that is not known. */
+  mapped(id: number): number | null {
+    const found = this.#kernels.call.matchMapped(this.#match, id);
+    return found < 0 ? null : found;
+  }
+
+  get aloneCount(): number {
+    return this.#kernels.call.matchAloneCount(this.#match) >>> 0;
+  }
+
+  /** A packet of a flow was seen at both points after all. */
+  addPair(flow: number, beforeNs: number, afterNs: number): void {
+    this.#kernels.call.matchAdd(this.#match, flow, beforeNs, afterNs);
+  }
+
+  /** So many more packets, or fewer, are lost of those sent then. */
+  correctLost(timeNs: number, change: number): void {
+    this.#kernels.call.matchLost(this.#match, timeNs, change);
   }
 
   /** Packets of either side that look like another one within the window. */

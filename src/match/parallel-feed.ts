@@ -57,13 +57,14 @@ export class FeedThread {
   /** Starts a feed; the one before must have been finished. `filter` is the text of the plan's filter. */
   async open(plan: FeedPlan, filter: string | undefined): Promise<PairFeed> {
     this.#ring.reset();
-    const { cover, inner, key, seed } = plan.capture;
+    const { cover, inner, nat, key, seed } = plan.capture;
     const order: FeedOrder = {
       before: plan.before,
       after: plan.after,
       capture: {
         cover: cover ?? DEFAULT_COVER,
         inner: inner ?? false,
+        nat: nat ?? false,
         key: key?.text,
         seed: seed ?? DEFAULT_SEED,
       },

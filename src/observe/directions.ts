@@ -46,13 +46,15 @@ export class DirectionCheck {
   /** Before keys are masked: addresses are looked at. */
   add(batch: PacketBatch): void {
     const { flags, meta, addrA, addrB, addrC, addrD } = batch;
+    const { inbound, outbound } = FLAG;
+    const { ipv6 } = META_HIGH;
     const words = (column: Uint32Array, i: number) => `${column[2 * i + 1]!},${column[2 * i]!}`;
     for (let i = 0; i < batch.count && !this.done; i++) {
       this.#packets++;
       const flag = flags[i]!;
-      if ((flag & FLAG.inbound) !== 0) this.#marked[0]++;
-      if ((flag & FLAG.outbound) !== 0) this.#marked[1]++;
-      const v6 = (meta[2 * i + 1]! & META_HIGH.ipv6) !== 0;
+      if ((flag & inbound) !== 0) this.#marked[0]++;
+      if ((flag & outbound) !== 0) this.#marked[1]++;
+      const v6 = (meta[2 * i + 1]! & ipv6) !== 0;
       const from = v6 ? `${words(addrA, i)},${words(addrB, i)}` : addrA[2 * i + 1]!;
       const to = v6 ? `${words(addrC, i)},${words(addrD, i)}` : addrA[2 * i]!;
       if (!isSpecial(from) && !isSpecial(to)) this.#count(from, to, flag & 0xff);

@@ -73,6 +73,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   const key = FlowKeySpec.parse(options.key).text;
   const kernels = new Kernels();
   const costs = new Map<string, PacketCosts>();
+  const added = new AddedTable(taps, options.estimators);
   const voids = new Map<bigint, string>();
   const sink = new DirectorySink({ directory, point, keepNs, maxBytes, ...(table ? { table } : {}) });
   const result = await observeCaptures({
@@ -80,6 +81,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
     ...{ kernels, lanes, taps, sink },
     onRecord: (record) => {
       noteCosts(kernels, taps, record, costs);
+      added.count(record);
       if (record.void !== null && voids.size < MAX_VOIDS) voids.set(record.epoch.startNs, record.void);
     },
   });
@@ -115,6 +117,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
     memoryBytes: result.memoryBytes,
     notes: [
       ...notesOf(result, options),
+      ...added.notes(),
       ...[...costs].flatMap(([name, cost]) => (cost.packets > 0 ? [`${name}: ${cost.text()}`] : [])),
     ],
   };
@@ -138,6 +141,37 @@ function noteCosts(
   known.add(lookup.costs(), counters.packets);
   costs.set(name, known);
   lookup.free();
+}
+
+/** What a flow table costs that nobody asked for. */
+class AddedTable {
+  readonly #name: string | null;
+  readonly #for: string;
+  #bytes = 0;
+  #packets = 0;
+
+  constructor(taps: readonly TapPlan[], asked: readonly string[]) {
+    const extra = taps.find(({ estimator }) => estimator.flowList && !asked.includes(estimator.name));
+    this.#name = extra?.estimator.name ?? null;
+    const needing = taps.filter(
+      ({ estimator }) => estimator.needs.sender && estimator.needs.flows !== "none",
+    );
+    this.#for = needing.map(({ estimator }) => estimator.name).join(", ");
+  }
+
+  count({ estimator, payload, counters }: EpochRecord): void {
+    if (estimator !== this.#name) return;
+    this.#bytes += payload.length;
+    this.#packets += counters.packets;
+  }
+
+  notes(): string[] {
+    if (this.#name === null || this.#packets === 0) return [];
+    const bits = ((8 * this.#bytes) / this.#packets).toPrecision(2);
+    return [
+      `a flow table (${this.#name}) was added for ${this.#for}: about ${bits} bit per packet before packing; ‘flow-table never’ leaves it out, and flow records or flows named in the question take its place`,
+    ];
+  }
 }
 
 function describeCut(cut: CutChoice): string {

@@ -76,6 +76,11 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
   const feed = (told: OwnedBatch) => {
     for (const [i, lane] of lanes.entries()) lane.feed(told, totals, i === lanes.length - 1);
   };
+  const tick = (nowNs: bigint) => {
+    for (const told of delays?.tick(nowNs) ?? []) feed(told);
+    const heldNs = delays?.waitingSinceNs() ?? null;
+    for (const lane of lanes) lane.tick(heldNs !== null && heldNs < nowNs ? heldNs : nowNs);
+  };
   try {
     for (const lane of options.lanes) {
       const onRecord: ObserverOptions["onRecord"] = (record, encode) => outbox.put(record, encode);
@@ -93,11 +98,8 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
       outbox.release();
     };
     for await (const got of batchesAndTicks(source, options.tickMs ?? TICK_MS)) {
-      if (typeof got === "bigint") {
-        for (const told of delays?.tick(got) ?? []) feed(told);
-        const heldNs = delays?.waitingSinceNs() ?? null;
-        for (const lane of lanes) lane.tick(heldNs !== null && heldNs < got ? heldNs : got);
-      } else {
+      if (typeof got === "bigint") tick(got);
+      else {
         packets += got.batch.count;
         if (delays) for await (const told of delays.push(got.batch, got.originNs)) feed(told);
         else feed(got);
@@ -114,20 +116,7 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
     const captures = source.statistics();
     for (const lane of lanes) lane.finish(lastOf(captures));
     await outbox.empty();
-    const sum = (pick: (lane: RunningLane) => number) => lanes.reduce((n, lane) => n + pick(lane), 0);
-    return {
-      captures,
-      delays: options.delays ? options.delays.counts() : null,
-      lanes: lanes.map(({ segment, packets, filtered, directions }) => ({
-        ...{ segment, packets, filtered, twoWay: directions?.verdict() ?? null },
-      })),
-      memoryBytes: sum((lane) => lane.memoryBytes),
-      records: outbox.counts,
-      refusals: outbox.refusals,
-      epochs: Math.max(...lanes.map((lane) => lane.sums.epochs)),
-      short: sum((lane) => lane.sums.short),
-      backward: sum((lane) => lane.sums.backward),
-    };
+    return { captures, ...resultOf(lanes, outbox), delays: options.delays ? options.delays.counts() : null };
   } catch (error) {
     // What was sealed before is good: it is kept, whatever came then. But not what is refused.
     if (outbox.holding && lanes.every((lane) => !lane.directions?.verdict())) outbox.release();
@@ -138,6 +127,21 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
     delays?.free();
     source.close();
   }
+}
+
+function resultOf(lanes: readonly RunningLane[], outbox: Outbox): Omit<ObserveResult, "captures" | "delays"> {
+  const sum = (pick: (lane: RunningLane) => number) => lanes.reduce((n, lane) => n + pick(lane), 0);
+  return {
+    lanes: lanes.map(({ segment, packets, filtered, directions }) => ({
+      ...{ segment, packets, filtered, twoWay: directions?.verdict() ?? null },
+    })),
+    memoryBytes: sum((lane) => lane.memoryBytes),
+    records: outbox.counts,
+    refusals: outbox.refusals,
+    epochs: Math.max(...lanes.map((lane) => lane.sums.epochs)),
+    short: sum((lane) => lane.sums.short),
+    backward: sum((lane) => lane.sums.backward),
+  };
 }
 
 /** Batches as they come; while a live source is silent, the time instead. */

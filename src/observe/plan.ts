@@ -22,6 +22,8 @@ export interface TapChoice {
   /** Parameters by estimator, as written. */
   parameters?: Readonly<Record<string, string>>;
   role?: Role | "both";
+  /** A flow table beside estimators that answer for flows by name: where none is asked for, unless "never". */
+  flowTable?: "auto" | "never";
   /** The list to choose from. */
   table?: readonly Estimator[];
 }
@@ -91,7 +93,8 @@ export function planTaps(options: TapChoice): TapPlan[] {
   const lister = table.find((e) => e.flowList?.atSender);
   // A sketch of both ends tells of flows only by name: the list of names comes with it.
   const asked = chosen.some((e) => e.needs.sender && e.needs.flows !== "none");
-  if (lister && !lists && options.role !== "receiver" && asked) chosen.push(lister);
+  const wanted = options.flowTable !== "never" && options.role !== "receiver";
+  if (lister && !lists && wanted && asked) chosen.push(lister);
   return chosen.map((estimator) => ({
     estimator,
     parameters: parseParameters(estimator, options.parameters?.[estimator.name]),

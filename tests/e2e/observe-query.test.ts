@@ -462,7 +462,14 @@ describe("on the command line", () => {
     await expect(asking("--confidence", "2")).rejects.toThrow(/between 0 and 1/);
     await expect(run(() => queryCommand(TABLE), [directory, "--between", "A"])).rejects.toThrow(/two points/);
     await expect(observing("A", before, "--cut", "delimited")).rejects.toThrow(/packets for --cut delimited/);
-    const help = observeCommand(TABLE).helpInformation();
+    // With what is printed after the options.
+    let help = "";
+    const command = observeCommand(TABLE).configureOutput({
+      writeOut: (text) => {
+        help += text;
+      },
+    });
+    command.outputHelp();
     expect(help).toMatch(/hoptime estimators NAME/);
   });
 

@@ -460,11 +460,13 @@ function packet4(
       tcpFlags: l4.tcpFlags,
       flags:
         FLAG.ipid |
+        (linkLocal4(b.u32(16)) ? FLAG.linkLocal : 0) |
         (later || (field & 0x2000) !== 0 ? FLAG.fragment : 0) |
         (later ? FLAG.laterFragment : 0) |
         (short ? FLAG.short : 0) |
         (depth > 0 ? FLAG.inner : 0) |
-        (l4.cut ? FLAG.cutL4 : 0),
+        (l4.cut ? FLAG.cutL4 : 0) |
+        (/^224\.0\.0\.|^255\.255\.255\.255$/.test(formatIpv4(b.u32(16))) ? FLAG.linkLocal : 0),
       ipid: b.u16(4),
       captured: data.length,
       digest: finish(h),
@@ -560,17 +562,31 @@ function packet6(
       ttl: b.u8(7),
       tcpFlags: l4.tcpFlags,
       flags:
+        (linkLocal6(b.u16(8), b.u16(24)) ? FLAG.linkLocal : 0) |
         (chain.fragment ? FLAG.ipid : 0) |
         (chain.fragmented ? FLAG.fragment : 0) |
         (chain.later ? FLAG.laterFragment : 0) |
         (short ? FLAG.short : 0) |
         (depth > 0 ? FLAG.inner : 0) |
-        (l4.cut ? FLAG.cutL4 : 0),
+        (l4.cut ? FLAG.cutL4 : 0) |
+        ([address(8), address(24)].some((a) => /^fe[89ab][0-9a-f]:/.test(a)) || b.u16(24) === 0xff02
+          ? FLAG.linkLocal
+          : 0),
       ipid: chain.fragment?.id ?? 0,
       captured: data.length,
       digest: finish(h),
     },
   };
+}
+
+/** 224.0.0.0/24 and the limited broadcast. */
+function linkLocal4(to: number): boolean {
+  return to >>> 8 === 0xe00000 || to >>> 0 === 0xffffffff;
+}
+
+/** fe80::/10 at either end, ff02::/16 as the destination; of the first two bytes of each. */
+function linkLocal6(from: number, to: number): boolean {
+  return (from & 0xffc0) === 0xfe80 || (to & 0xffc0) === 0xfe80 || to === 0xff02;
 }
 
 // The digest, in BigInt.

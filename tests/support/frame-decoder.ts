@@ -47,7 +47,7 @@ export class FrameDecoder {
     chunk.set("recordHeader", 16);
     chunk.set("link", link);
     chunk.set("cover", cover);
-    chunk.set("inner", inner ? 1 : 0);
+    chunk.set("special", inner ? 1 : 0);
     kernels.u64[(chunk.cursor + CursorLayout.seed) >>> 3] = seed;
     this.#batch.count = 0;
     const before = this.#counters();

@@ -35,5 +35,6 @@ export const UNTRUSTED: NoAnswer = {
 };
 
 export function outlierNote(cells: number): string {
-  return `${cells} cells hold a packet whose timestamp is off by more than a minute at one end: they are left out`;
+  const [hold, they] = cells === 1 ? ["1 cell holds", "it is"] : [`${cells} cells hold`, "they are"];
+  return `${hold} a packet whose timestamp is off by more than a minute at one end: ${they} left out`;
 }

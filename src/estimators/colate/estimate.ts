@@ -21,7 +21,7 @@ import { sizesOf } from "./flow-sizes.ts";
 import { placesOf } from "./layout.ts";
 import type { ColateParameters } from "./parameters.ts";
 import { decodeCounters, requireSameCells } from "./payload.ts";
-import { packetSpread, segmentMean, withoutOutliers } from "./segment.ts";
+import { mayHaveWrapped, packetSpread, segmentMean, withoutOutliers } from "./segment.ts";
 
 /** An answer that is the common mean but for this share, and no better than that many per cent, is none. */
 const LEARNT_LITTLE = 0.9;
@@ -62,7 +62,7 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   const difference = withoutOutliers(differenceOf(before, after, parameters));
   notes.push(...describe(difference, receiver.packets));
   const lost = Math.max(0, sender.packets - receiver.packets + difference.appeared);
-  if (difference.outliers.most) return refuse(UNTRUSTED, lost);
+  if (difference.outliers.most || mayHaveWrapped(difference, parameters)) return refuse(UNTRUSTED, lost);
   if (parameters.check === 0 && difference.appeared > MAX_APPEARED * receiver.packets)
     return refuse(NO_DIGESTS, lost);
   if (difference.used === 0) return refuse(whyUnusable(difference), lost);
@@ -181,7 +181,7 @@ function flowMean(
   // A size that is off by a share moves the flow's distance from the common mean by that share.
   const unsure = sizeVariance > 0 ? ((valueNs - prior.meanNs) / p) ** 2 * sizeVariance : 0;
   const half = z * Math.sqrt(variance[f]! + unsure);
-  if (variance[f]! > LEARNT_LITTLE * priorVariance[f]! && half > USEFUL * Math.abs(valueNs)) {
+  if (variance[f]! > LEARNT_LITTLE * priorVariance[f]! && half > Math.max(1, USEFUL * Math.abs(valueNs))) {
     let others = 0;
     for (let e = from; e < to; e++) others += packets[graph.cell[e]!]! - graph.a[e]!;
     const text = `its ${Math.round(p)} packets are lost among about ${Math.round(others)} others in its counters`;

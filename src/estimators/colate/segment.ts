@@ -4,6 +4,7 @@
  * cells are taken at the flow's own level, and the variance is that of this combination under the model of blup.ts (one more solution of its
  * system). Where they are not, unusable cells are taken at the mean of the others, and the interval allows for flows that are in them alone.
  */
+import { median } from "../../base/math/regression.ts";
 import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
 import { fitSmooth, looseFlowVariance, smoothVariance } from "../cells/background.ts";
 import { outlierCells } from "../cells/outliers.ts";
@@ -12,6 +13,7 @@ import type { Interval, KnownFlows } from "../estimator.ts";
 import { flowVarianceOf } from "./blup.ts";
 import type { Decoded } from "./decode.ts";
 import type { Difference } from "./difference.ts";
+import type { ColateParameters } from "./parameters.ts";
 
 export function segmentMean(
   difference: Difference,
@@ -105,6 +107,20 @@ function restOfMean(difference: Difference, meanNs: number, unused: number): Res
   }
   // A flow that is in one unusable cell is in others too: their errors go together.
   return { restNs: meanNs * unused, variance: variance * layout.m * layout.q.length, freedom: null };
+}
+
+/** Of the longest mean delay that was expected. */
+const FAR_BEYOND = 10;
+
+/** Far beyond the delay that b was chosen for, sums of the fullest counters may have wrapped: then nothing says which have. */
+export function mayHaveWrapped(
+  { packets, delayNs }: Difference,
+  { b, unit, delay }: ColateParameters,
+): boolean {
+  const cells = filledCells(packets);
+  const centre = Math.abs(median(cells.map((c) => delayNs[c]! / packets[c]!)) ?? 0);
+  const fullest = cells.reduce((most, c) => Math.max(most, packets[c]!), 0);
+  return centre > FAR_BEYOND * delay && fullest * centre > 2 ** (b - 2) * unit;
 }
 
 /** Variance of single packets' delays, as the cells show it. */

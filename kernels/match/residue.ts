@@ -1,0 +1,73 @@
+// Packets that found no partner although the other capture was running: kept for a second look at what the way does to packets (merging, cutting,
+// rewriting: src/match/residue.ts), and the pairs that this look finds.
+
+import { Batch } from "../decode/batch";
+import { recordIn, Table, tableAdd } from "../flows/tables";
+import { countPairs, intervalKnown, NO_INTERVAL, settleRecent } from "./match-count";
+import { Interval, INTERVAL_BYTES, Match } from "./match-state";
+
+@unmanaged
+export class Alone {
+  time: f64; // on the matcher's axis
+  flow: u32;
+  side: u32;
+}
+export const ALONE_BYTES: u32 = 16;
+/** So many are kept: 64 MB. */
+export const MAX_ALONE: u32 = 1 << 22;
+
+export function keepAlone(m: Match, side: u32, time: f64, flow: u32): void {
+  if (changetype<Table>(m.alone).count >= MAX_ALONE) return;
+  const alone = changetype<Alone>(<usize>tableAdd(m.alone, ALONE_BYTES));
+  alone.time = time;
+  alone.flow = flow;
+  alone.side = side;
+}
+
+export function matchAloneCount(p: usize): u32 {
+  return changetype<Table>(changetype<Match>(p).alone).count;
+}
+/** Address of one of them. */
+export function matchAlone(p: usize, number: u32): usize {
+  return <usize>recordIn(changetype<Table>(changetype<Match>(p).alone).segments, number, ALONE_BYTES);
+}
+
+/** A packet of a flow that was seen at both points after all. */
+export function matchAdd(p: usize, flow: u32, before: f64, after: f64): void {
+  const m = changetype<Match>(p);
+  const entry = heap.alloc(32);
+  memory.fill(entry, 0, 32);
+  store<f64>(entry, before, 8);
+  store<u32>(entry, flow, 16);
+  const columns = heap.alloc(16);
+  store<f64>(columns, after);
+  store<u32>(columns, 0, 8);
+  const batch = changetype<Batch>(heap.alloc(offsetof<Batch>()));
+  batch.time = <u32>columns;
+  batch.flags = <u32>columns + 8;
+  store<u32>(m.found, <u32>entry);
+  store<u32>(m.found, 0, 4);
+  store<u32>(m.found, 0, 8);
+  m.foundCount = 1;
+  m.pairCount = 0;
+  m.backPairCount = 0;
+  m.settling = 1;
+  countPairs(m, batch, 1, 0);
+  m.settling = 0;
+  m.foundCount = 0;
+  m.pairCount = 0;
+  m.backPairCount = 0;
+  settleRecent(m);
+  heap.free(changetype<usize>(batch));
+  heap.free(columns);
+  heap.free(entry);
+}
+
+/** `change` more packets, or fewer, are lost of those sent at `time`. */
+export function matchLost(p: usize, time: f64, change: i32): void {
+  const m = changetype<Match>(p);
+  const at = intervalKnown(m, time);
+  if (at == NO_INTERVAL) return;
+  const interval = changetype<Interval>(m.intervals + at * INTERVAL_BYTES);
+  interval.lost = max<i32>(0, <i32>interval.lost + change);
+}

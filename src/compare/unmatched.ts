@@ -1,0 +1,181 @@
+/**
+ * What packets without a partner have in common, where loss does not explain them: addresses that are translated on the way, delays beyond the window,
+ * flows that take another path, a point that sees a sample. Looked for only where there are many; a sentence each, with the evidence.
+ */
+import type { Kernels } from "../base/kernels.ts";
+import { formatCount } from "../base/quantity.ts";
+import { formatDuration } from "../base/time.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { formatFlowKey } from "../capture/flow/flow-text.ts";
+import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
+import type { ExactMatcher } from "../match/matcher.ts";
+import type { PassResult } from "./pass.ts";
+
+/** Below this share of packets without a partner there is nothing to explain. */
+const MIN_UNMATCHED = 0.02;
+const SAMPLE = 16_384;
+/** Share of a sample that must agree. */
+const MIN_AGREEING = 0.01;
+const MIN_PAIRS = 20;
+
+export interface UnmatchedInput {
+  kernels: Kernels;
+  files: { before: string; after: string };
+  capture: CaptureOptions;
+  result: PassResult;
+  windowNs: number;
+}
+
+export async function unmatchedCauses(input: UnmatchedInput): Promise<string[]> {
+  const { result, capture } = input;
+  const { matcher, before, after, rereadable, limited } = result;
+  const { forward, reverse } = matcher.flows.survey(true);
+  const matched = forward.matched + reverse.matched;
+  const only = [forward.lost + reverse.lost, forward.appeared + reverse.appeared] as const;
+  // Where as many come up as are missing, something else explains both.
+  const notes = [...(only[1] < 0.1 * only[0] ? ways(matcher) : []), ...sampled(matcher, [before, after])];
+  const share = (n: number) => n / Math.max(1, n + matched);
+  if (!rereadable || limited || share(only[0]) < MIN_UNMATCHED || share(only[1]) < MIN_UNMATCHED)
+    return notes;
+  const late = await beyondWindow(input);
+  if (late !== null) return [...notes, late];
+  const nat = capture.nat ? null : await translated(input, matched);
+  return nat === null ? notes : [...notes, nat];
+}
+
+interface Sampled {
+  timeNs: number;
+  key: string;
+}
+
+/** The packets of a capture with the smallest digests: the same ones at both points. */
+async function sampleOf(
+  { kernels, result }: UnmatchedInput,
+  file: string,
+  capture: CaptureOptions,
+): Promise<{ kept: Map<string, Sampled[]>; limit: number }> {
+  const key = FlowKeySpec.parse("5tuple");
+  const reader = await CaptureReader.open(kernels, file, { ...capture, key, cover: result.plan.cover });
+  let kept: { high: number; low: number; timeNs: number; key: string }[] = [];
+  let limit = 0x1_0000_0000;
+  try {
+    while (await reader.next()) {
+      const { digest, timeNs, count, meta, addrA, addrB, addrC, addrD } = reader.batch;
+      const shift = Number((reader.originNs ?? 0n) - result.originNs);
+      for (let i = 0; i < count; i++) {
+        const high = digest[2 * i + 1] ?? 0;
+        if (high >= limit) continue;
+        const words = [meta, addrA, addrB, addrC, addrD].flatMap((c) => [c[2 * i] ?? 0, c[2 * i + 1] ?? 0]);
+        const text = formatFlowKey(key.describe(words));
+        kept.push({ high, low: digest[2 * i] ?? 0, timeNs: (timeNs[i] ?? 0) + shift, key: text });
+      }
+      while (kept.length > SAMPLE) {
+        limit /= 2;
+        kept = kept.filter((p) => p.high < limit);
+      }
+    }
+  } finally {
+    reader.close();
+    reader.free();
+  }
+  const byDigest = new Map<string, Sampled[]>();
+  for (const p of kept) {
+    const name = `${p.high}:${p.low}`;
+    byDigest.set(name, [...(byDigest.get(name) ?? []), p]);
+  }
+  return { kept: byDigest, limit };
+}
+
+/** Packets that are in both samples once each. */
+async function common(
+  input: UnmatchedInput,
+  capture: CaptureOptions,
+): Promise<{ pairs: [Sampled, Sampled][]; smaller: number }> {
+  const a = await sampleOf(input, input.files.before, capture);
+  const b = await sampleOf(input, input.files.after, capture);
+  const limit = Math.min(a.limit, b.limit);
+  const within = ({ kept }: typeof a) => [...kept].filter(([name]) => Number(name.split(":")[0]) < limit);
+  const pairs: [Sampled, Sampled][] = [];
+  const ofB = new Map(within(b));
+  for (const [name, [first, ...more]] of within(a)) {
+    const [other, ...others] = ofB.get(name) ?? [];
+    if (first && other && more.length === 0 && others.length === 0) pairs.push([first, other]);
+  }
+  return { pairs, smaller: Math.min(within(a).length, ofB.size) };
+}
+
+/** Packets that take longer than the window, among others that do not: no clock was set, they are slow. */
+async function beyondWindow(input: UnmatchedInput): Promise<string | null> {
+  const { result, windowNs, capture } = input;
+  const { pairs, smaller } = await common(input, capture);
+  const apart = ([a, b]: [Sampled, Sampled]) => b.timeNs - a.timeNs - result.plan.alignNs;
+  const late = pairs.filter((pair) => Math.abs(apart(pair)) > windowNs);
+  if (late.length < Math.max(MIN_PAIRS, MIN_AGREEING * smaller)) return null;
+  // A clock that was set parts the packets in time: those before are near, those after are far.
+  const sorted = pairs
+    .map((pair) => ({ at: pair[0].timeNs, far: Math.abs(apart(pair)) > windowNs }))
+    .sort((x, y) => x.at - y.at);
+  const changes = sorted.filter((p, i) => i > 0 && p.far !== sorted[i - 1]?.far).length;
+  if (changes < Math.max(4, 0.1 * late.length)) return null;
+  const longest = late.reduce((n, pair) => Math.max(n, Math.abs(apart(pair))), 0);
+  const percent = ((100 * late.length) / Math.max(1, pairs.length)).toFixed(1);
+  return `${percent} % of the packets that are in both captures are further apart than the window of ${formatDuration(windowNs)} (up to ${formatDuration(longest)}): they count as lost and appeared; use a ‘window’ of ${formatDuration(2 * longest)}`;
+}
+
+/** The same packets under other addresses. */
+async function translated(input: UnmatchedInput, matched: number): Promise<string | null> {
+  const { pairs, smaller } = await common(input, { ...input.capture, nat: true });
+  const moved = pairs.filter(([a, b]) => a.key !== b.key);
+  const { before, after } = input.result;
+  const plain = matched / Math.max(1, Math.min(before.ipPackets, after.ipPackets));
+  const share = pairs.length / Math.max(1, smaller);
+  if (moved.length < MIN_PAIRS || share < plain + 0.2 * (1 - plain)) return null;
+  const [[a, b]] = moved as [[Sampled, Sampled]];
+  const percent = (n: number) => `${(100 * n).toFixed(0)} %`;
+  return `addresses or ports are translated on the way (NAT): ${percent(share)} of the packets match without them, ${percent(plain)} with them, such as ${a.key} and ${b.key}; use ‘nat’`;
+}
+
+/** Flows that are wholly missing beside flows that are wholly there: they take another path. */
+function ways(matcher: ExactMatcher): string[] {
+  let [there, missing, between, packets] = [0, 0, 0, 0];
+  for (let id = 0; id < matcher.flowCount; id++) {
+    const { sent, matched, lost, direction, linkLocal } = matcher.flow(id);
+    if (direction === 2 || sent < 10 || linkLocal > 0) continue;
+    if (matched === 0 && lost > 0.9 * sent) {
+      missing++;
+      packets += lost;
+    } else if (matched > 0.8 * sent) there++;
+    else between++;
+  }
+  if (missing < 3 || there < 3 || between > 0.1 * missing) return [];
+  return [
+    `${formatCount(missing)} flows (${formatCount(packets)} packets) are missing at the second point altogether, the other ${formatCount(there)} are there: they take another path (ECMP) or are filtered; their packets are counted as lost`,
+  ];
+}
+
+/** A point that holds every n-th packet of every flow. */
+function sampled(
+  matcher: ExactMatcher,
+  [before, after]: [PassResult["before"], PassResult["after"]],
+): string[] {
+  const shares: [number[], number[]] = [[], []];
+  for (let id = 0; id < matcher.flowCount; id++) {
+    const { sent, received, matched, lost, appeared } = matcher.flow(id);
+    if (matched < 5) continue;
+    if (sent >= 50 && appeared === 0 && lost > 0.4 * sent) shares[1].push(matched / sent);
+    if (received >= 50 && lost === 0 && appeared > 0.4 * received) shares[0].push(matched / received);
+  }
+  return shares.flatMap((list, side) => {
+    const other = matcher.flowCount;
+    if (list.length < 3 || other === 0) return [];
+    const mean = list.reduce((n, s) => n + s, 0) / list.length;
+    const n = Math.round(1 / mean);
+    // All flows alike: loss takes more of some than of others.
+    const spread = Math.sqrt(list.reduce((v, s) => v + (s - mean) ** 2, 0) / list.length);
+    if (n < 2 || Math.abs(mean * n - 1) > 0.1 || spread > 0.35 * mean) return [];
+    const file = side === 1 ? after.file : before.file;
+    return [
+      `${file} holds about 1 in ${n} packets of every flow: it looks like a sampled capture, and what it left out is counted as ${side === 1 ? "lost" : "appeared"}`,
+    ];
+  });
+}

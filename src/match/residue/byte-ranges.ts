@@ -1,0 +1,208 @@
+/**
+ * Segments that a network card or kernel merged or cut beside one of the captures (TSO, GRO, LRO): the same bytes of a TCP connection, or of a UDP
+ * datagram that was sent in pieces, in packets of other lengths. They are matched by their bytes; the delay is that of the last byte of what was
+ * merged, and packets are counted as they were on the wire.
+ *
+ * A byte that was sent twice is matched with the sending before its arrival that is latest and not taken yet. What is left of a packet
+ * whose bytes did not all arrive is lost in packets of the wire.
+ */
+import type { LonePacket } from "./collect.ts";
+
+/** Longer payloads than any frame of 1,500 bytes carries must have been merged, unless frames are larger. */
+const ORDINARY_PAYLOAD = 1460;
+const JUMBO_PAYLOAD = 8960;
+
+export interface MergedFlow {
+  flow: number;
+  /** Times of the last bytes at the sending and at the arriving point. */
+  delays: { sentNs: number; arrivedNs: number }[];
+  /** Packets on the wire: matched, and more than were captured as such. */
+  matched: number;
+  moreSent: number;
+  moreArrived: number;
+  /** What was counted alone and is not any more, with its place in time; and what is left of it. */
+  resolved: { sentNs: number; lost: number }[];
+  resolvedArrivals: number;
+  appeared: number;
+  bytes: number;
+}
+
+interface Segment {
+  timeNs: number;
+  /** Place in the stream, unwrapped. */
+  from: number;
+  to: number;
+  /** Bytes of it that met their partner. */
+  met: number;
+  packets: number;
+}
+
+/** Segments of one flow: `sent` at the point where its packets come from. Null where none was merged. */
+export function matchRanges(
+  flow: number,
+  sent: readonly LonePacket[],
+  arrived: readonly LonePacket[],
+  windowNs: number,
+): MergedFlow | null {
+  const wirePayload = payloadOnWire([...sent, ...arrived]);
+  const origin = sent[0]?.tcp?.sequence ?? 0;
+  const [from, to] = [segmentsOf(sent, origin, wirePayload), segmentsOf(arrived, origin, wirePayload)];
+  const delays = join(from, to, windowNs);
+  const met = [...from, ...to].some((s) => s.met > 0);
+  if (!met) return null;
+  const total = (list: Segment[], pick: (s: Segment) => number) => list.reduce((n, s) => n + pick(s), 0);
+  const matchedOf = (s: Segment) => Math.round((s.packets * s.met) / (s.to - s.from));
+  const touched = from.filter((s) => s.met > 0);
+  const reached = to.filter((s) => s.met > 0);
+  const matched = Math.max(total(touched, matchedOf), 0);
+  return {
+    flow,
+    delays,
+    matched,
+    moreSent: total(touched, (s) => s.packets - 1),
+    // As many arrived as were matched, and what else was in those packets.
+    moreArrived: matched + total(reached, (s) => s.packets - matchedOf(s)) - reached.length,
+    resolved: touched.map((s) => ({ sentNs: s.timeNs, lost: s.packets - matchedOf(s) })),
+    resolvedArrivals: reached.length,
+    appeared: total(reached, (s) => s.packets - matchedOf(s)),
+    bytes: total(from, (s) => s.met),
+  };
+}
+
+/** The payload of a full packet on the wire: the longest that a frame carries, of those seen. */
+function payloadOnWire(packets: readonly LonePacket[]): number {
+  const lengths = packets.map((p) => p.payload).filter((n) => n > 0);
+  const ordinary = lengths.filter((n) => n <= ORDINARY_PAYLOAD);
+  if (ordinary.length > 0) return Math.max(...ordinary.slice(0, 10_000));
+  const jumbo = lengths.filter((n) => n <= JUMBO_PAYLOAD);
+  // All are merged: what they are multiples of is not known.
+  return jumbo.length > 0 ? Math.max(...jumbo.slice(0, 10_000)) : ORDINARY_PAYLOAD - 12;
+}
+
+function segmentsOf(packets: readonly LonePacket[], origin: number, wirePayload: number): Segment[] {
+  let offset = 0;
+  return packets.flatMap((p) => {
+    if (p.payload <= 0) return [];
+    const packets = Math.max(1, Math.ceil(p.payload / wirePayload));
+    // Sequence numbers wrap: the nearest place to the segment before is meant.
+    const from = p.tcp ? offset + ((p.tcp.sequence - origin - offset) | 0) : 0;
+    offset = from;
+    return [{ timeNs: p.timeNs, from, to: from + p.payload, met: 0, packets }];
+  });
+}
+
+/** Gives arriving bytes to the sending of them that is latest before, and tells the delays of last bytes. */
+function join(sent: Segment[], arrived: Segment[], windowNs: number): MergedFlow["delays"] {
+  const taken = new Map<Segment, [number, number][]>();
+  const delays: MergedFlow["delays"] = [];
+  // By place, for finding those that overlap; the longest one bounds how far back to look.
+  const byPlace = [...sent].sort((a, b) => a.from - b.from);
+  const longest = sent.reduce((n, s) => Math.max(n, s.to - s.from), 0);
+  for (const a of arrived) {
+    let low = 0;
+    let high = byPlace.length;
+    while (low < high) {
+      const mid = (low + high) >> 1;
+      if ((byPlace[mid]?.from ?? 0) < a.from - longest) low = mid + 1;
+      else high = mid;
+    }
+    const overlapping: Segment[] = [];
+    for (let i = low; i < byPlace.length; i++) {
+      const s = byPlace[i];
+      if (!s || s.from >= a.to) break;
+      // The same bytes in a packet of the same length were not merged: it is another sending of them.
+      if (s.from === a.from && s.to === a.to) continue;
+      if (s.to > a.from && Math.abs(a.timeNs - s.timeNs) <= windowNs) overlapping.push(s);
+    }
+    overlapping.sort((x, y) => y.timeNs - x.timeNs);
+    let missing: [number, number][] = [[a.from, a.to]];
+    for (const s of overlapping) {
+      const free = subtract([[Math.max(s.from, a.from), Math.min(s.to, a.to)]], taken.get(s) ?? []);
+      const got = intersect(free, missing);
+      const bytes = got.reduce((n, [x, y]) => n + y - x, 0);
+      if (bytes === 0) continue;
+      taken.set(s, [...(taken.get(s) ?? []), ...got]);
+      missing = subtract(missing, got);
+      s.met += bytes;
+      a.met += bytes;
+      // The last byte of both, or of the one that ends within a longer one whose end this is.
+      if (s.to === a.to && got.some(([, end]) => end === a.to))
+        delays.push({ sentNs: s.timeNs, arrivedNs: a.timeNs });
+    }
+  }
+  return delays;
+}
+
+type Range = [number, number];
+
+function subtract(ranges: readonly Range[], cut: readonly Range[]): Range[] {
+  let left = [...ranges];
+  for (const [from, to] of cut) {
+    left = left.flatMap(([a, b]): Range[] => {
+      if (to <= a || from >= b) return [[a, b]];
+      const parts: Range[] = [];
+      if (from > a) parts.push([a, from]);
+      if (to < b) parts.push([to, b]);
+      return parts;
+    });
+  }
+  return left;
+}
+
+function intersect(a: readonly Range[], b: readonly Range[]): Range[] {
+  return a.flatMap(([x, y]) =>
+    b.flatMap(([u, v]): Range[] =>
+      Math.max(x, u) < Math.min(y, v) ? [[Math.max(x, u), Math.min(y, v)]] : [],
+    ),
+  );
+}
+
+/** UDP has no numbers: a long datagram of one point and the pieces of the other, in order, whose lengths make it up. */
+export function matchPieces(
+  flow: number,
+  sent: readonly LonePacket[],
+  arrived: readonly LonePacket[],
+  windowNs: number,
+): MergedFlow | null {
+  const merged: MergedFlow = {
+    flow,
+    delays: [],
+    matched: 0,
+    moreSent: 0,
+    moreArrived: 0,
+    resolved: [],
+    resolvedArrivals: 0,
+    appeared: 0,
+    bytes: 0,
+  };
+  const [long, short, atSender] =
+    longer(sent) >= longer(arrived) ? [sent, arrived, true] : [arrived, sent, false];
+  let next = 0;
+  for (const whole of long) {
+    const start = short.findIndex(
+      (p, i) => i >= next && p.payload < whole.payload && Math.abs(p.timeNs - whole.timeNs) <= windowNs,
+    );
+    if (start < 0) continue;
+    const size = short[start]?.payload ?? 0;
+    let bytes = 0;
+    let end = start;
+    while (end < short.length && bytes < whole.payload && (short[end]?.payload ?? 0) <= size)
+      bytes += short[end++]?.payload ?? 0;
+    if (bytes !== whole.payload || end - start < 2) continue;
+    const pieces = short.slice(start, end);
+    next = end;
+    const last = pieces.at(-1)?.timeNs ?? whole.timeNs;
+    merged.delays.push(
+      atSender ? { sentNs: whole.timeNs, arrivedNs: last } : { sentNs: last, arrivedNs: whole.timeNs },
+    );
+    merged.matched += pieces.length;
+    merged.bytes += bytes;
+    merged.moreSent += atSender ? pieces.length - 1 : 0;
+    merged.moreArrived += atSender ? 0 : pieces.length - 1;
+    merged.resolvedArrivals += atSender ? pieces.length : 1;
+    for (const p of atSender ? [whole] : pieces) merged.resolved.push({ sentNs: p.timeNs, lost: 0 });
+  }
+  return merged.matched > 0 ? merged : null;
+}
+
+const longer = (packets: readonly LonePacket[]) => packets.reduce((n, p) => Math.max(n, p.payload), 0);

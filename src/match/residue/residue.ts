@@ -1,0 +1,161 @@
+/**
+ * A second look at the packets that found no partner, where both captures hold such: what was merged, fragmented or rewritten on the way is found, and
+ * counted as the packets that it is. Read only where the first look leaves something to explain.
+ */
+import type { Kernels } from "../../base/kernels.ts";
+import type { ExactMatcher } from "../matcher.ts";
+import { type MergedFlow, matchPieces, matchRanges } from "./byte-ranges.ts";
+import { collectLone, type LonePacket, type ResidueSource } from "./collect.ts";
+import { findClamped, findFragmented } from "./whole-packets.ts";
+
+/** What was found. */
+export interface Resolved {
+  merged: { flows: number; packets: number; bytes: number; longest: [number, number] };
+  fragmented: { packets: number; incomplete: number };
+  clamped: { packets: number; from: number; to: number };
+}
+
+/** Corrects the matcher's counts; null where there was nothing to look at. */
+export async function resolveResidue(
+  kernels: Kernels,
+  matcher: ExactMatcher,
+  sources: readonly [ResidueSource, ResidueSource],
+  windowNs: number,
+): Promise<Resolved | null> {
+  const lone = await collectLone(kernels, matcher, sources);
+  if (lone[0].length === 0 || lone[1].length === 0) return null;
+  const resolution = new Resolution(matcher, windowNs);
+  resolution.fragments(lone);
+  const left = lone.map((side) => side.filter((p) => !resolution.done.has(p))) as typeof lone;
+  for (const [flow, sides] of byFlow(left)) resolution.flow(flow, sides);
+  return resolution.resolved;
+}
+
+type Sides = [LonePacket[], LonePacket[]];
+
+function byFlow(lone: Sides): Map<number, Sides> {
+  const flows = new Map<number, Sides>();
+  for (const p of [...lone[0], ...lone[1]]) {
+    let sides = flows.get(p.flow);
+    if (!sides) flows.set(p.flow, (sides = [[], []]));
+    sides[p.side].push(p);
+  }
+  return flows;
+}
+
+class Resolution {
+  readonly done = new Set<LonePacket>();
+  readonly resolved: Resolved = {
+    merged: { flows: 0, packets: 0, bytes: 0, longest: [0, 0] },
+    fragmented: { packets: 0, incomplete: 0 },
+    clamped: { packets: 0, from: 0, to: 0 },
+  };
+  readonly #matcher: ExactMatcher;
+  readonly #windowNs: number;
+
+  constructor(matcher: ExactMatcher, windowNs: number) {
+    this.#matcher = matcher;
+    this.#windowNs = windowNs;
+  }
+
+  /** The point that a flow's packets come from. */
+  #sender(flow: number): 0 | 1 {
+    return this.#matcher.flows.direction(flow) === 2 ? 1 : 0;
+  }
+
+  /** What a packet of a side without a partner was counted as. */
+  #aloneAs(side: 0 | 1): "lost" | "appeared" {
+    return side === 0 ? "lost" : "appeared";
+  }
+
+  /** A packet is no longer alone. */
+  #settle(p: LonePacket): void {
+    this.done.add(p);
+    this.#matcher.flows.correct(p.flow, { [this.#aloneAs(p.side)]: -1 });
+    if (p.side === 0 && this.#sender(p.flow) === 0) this.#matcher.correctLost(p.timeNs, -1);
+  }
+
+  /** Whole at one point, in fragments at the other, whichever it is. */
+  fragments(lone: Sides): void {
+    const { flows } = this.#matcher;
+    for (const side of [0, 1] as const) {
+      for (const { whole, parts, complete } of findFragmented(
+        lone[side],
+        lone[side === 0 ? 1 : 0],
+        this.#windowNs,
+      )) {
+        this.resolved.fragmented.packets++;
+        // Its fragments are not packets of their own: one of them, that of its flow, stands for it.
+        const stands = parts.find((p) => p.flow === whole.flow);
+        for (const part of parts) {
+          this.#settle(part);
+          if (part !== stands || !complete)
+            flows.correct(part.flow, { [part.side === 0 ? "sent" : "received"]: -1 });
+        }
+        if (!complete) {
+          this.resolved.fragmented.incomplete++;
+          continue;
+        }
+        this.#settle(whole);
+        const last = Math.max(...parts.map((p) => p.timeNs));
+        const [before, after] = side === 0 ? [whole.timeNs, last] : [last, whole.timeNs];
+        this.#matcher.addPair(whole.flow, before, after);
+      }
+    }
+  }
+
+  flow(flow: number, sides: Sides): void {
+    const sender = this.#sender(flow);
+    const [sent, arrived] = [sides[sender], sides[sender === 0 ? 1 : 0]];
+    if (sent.length === 0 || arrived.length === 0) return;
+    for (const pair of findClamped(sent, arrived, this.#windowNs)) {
+      this.#settle(pair.sent);
+      this.#settle(pair.arrived);
+      const [before, after] = sender === 0 ? [pair.sent, pair.arrived] : [pair.arrived, pair.sent];
+      this.#matcher.addPair(flow, before.timeNs, after.timeNs);
+      const { clamped } = this.resolved;
+      clamped.packets++;
+      clamped.from = Math.max(clamped.from, pair.sent.tcp?.mss ?? 0);
+      clamped.to = Math.max(clamped.to, pair.arrived.tcp?.mss ?? 0);
+    }
+    const rest = (list: LonePacket[]) => list.filter((p) => !this.done.has(p) && p.payload > 0);
+    const [from, to] = [rest(sent), rest(arrived)];
+    if (from.length === 0 || to.length === 0) return;
+    const tcp = from[0]?.tcp != null;
+    const merged = tcp
+      ? matchRanges(flow, from, to, this.#windowNs)
+      : from[0]?.proto === 17
+        ? matchPieces(flow, from, to, this.#windowNs)
+        : null;
+    if (merged) this.#merged(merged, sender, from, to);
+  }
+
+  #merged(merged: MergedFlow, sender: 0 | 1, sent: LonePacket[], arrived: LonePacket[]): void {
+    const { flow } = merged;
+    const [sentAs, arrivedAs] =
+      sender === 0 ? (["sent", "received"] as const) : (["received", "sent"] as const);
+    const lost = merged.resolved.reduce((n, r) => n + r.lost, 0);
+    this.#matcher.flows.correct(flow, {
+      [this.#aloneAs(sender)]: lost - merged.resolved.length,
+      [this.#aloneAs(sender === 0 ? 1 : 0)]: merged.appeared - merged.resolvedArrivals,
+      [sentAs]: merged.moreSent,
+      [arrivedAs]: merged.moreArrived,
+      // Their delays are those of the last bytes; the others are matched without one.
+      merged: Math.max(0, merged.matched - merged.delays.length),
+    });
+    if (sender === 0)
+      for (const { sentNs, lost: n } of merged.resolved) this.#matcher.correctLost(sentNs, n - 1);
+    for (const { sentNs, arrivedNs } of merged.delays) {
+      if (sender === 0) this.#matcher.addPair(flow, sentNs, arrivedNs);
+      else this.#matcher.addPair(flow, arrivedNs, sentNs);
+    }
+    const total = this.resolved.merged;
+    total.flows++;
+    total.packets += merged.matched;
+    total.bytes += merged.bytes;
+    const longest = (list: LonePacket[]) => list.reduce((n, p) => Math.max(n, p.length), 0);
+    const [a, b] = sender === 0 ? [sent, arrived] : [arrived, sent];
+    total.longest[0] = Math.max(total.longest[0], longest(a));
+    total.longest[1] = Math.max(total.longest[1], longest(b));
+  }
+}

@@ -1,0 +1,426 @@
+/** What the way does to packets: merged, cut, fragmented, rewritten. The truth is how the captures were written. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { Kernels } from "../../src/base/kernels.ts";
+import { pointsOf } from "../../src/capture/points.ts";
+import { compareCaptures } from "../../src/compare/compare.ts";
+import { inspectCapture } from "../../src/inspect/inspect.ts";
+import * as p from "../support/packets.ts";
+import { pcapFile } from "../support/pcap-writer.ts";
+
+const scratch = mkdtempSync(join(tmpdir(), "hoptime-identity-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+interface Frame {
+  us: number;
+  frame: Uint8Array;
+}
+const START = 1_700_000_000_000_000_000n;
+let files = 0;
+function capture(frames: readonly Frame[], options = {}): string {
+  const path = join(scratch, `${files++}.pcap`);
+  const sorted = [...frames].sort((a, b) => a.us - b.us);
+  const packets = sorted.map(({ us, frame }) => ({ timeNs: START + BigInt(Math.round(us)) * 1000n, frame }));
+  writeFileSync(path, pcapFile(packets, options));
+  return path;
+}
+const compare = (before: readonly Frame[], after: readonly Frame[], more = {}) =>
+  compareCaptures({ before: capture(before), after: capture(after), ...more });
+
+const MSS = 1448;
+/** `length` bytes of a stream from `at` on: each place has its own. */
+const data = (at: number, length: number) =>
+  Uint8Array.from({ length }, (_, i) => ((at + i) * 2_654_435_761) >>> 24);
+const tcpData = (flow: number, at: number, length: number, id: number) =>
+  p.stack(
+    [p.ethernet(0x0800), p.ipv4({ proto: 6, id }), p.tcp({ sport: 1000 + flow, seq: at })],
+    data(at, length),
+  );
+const udpData = (flow: number, at: number, length: number, id: number) =>
+  p.stack(
+    [p.ethernet(0x0800), p.ipv4({ proto: 17, id }), p.udp({ sport: 1000 + flow, dport: 9 })],
+    data(at, length),
+  );
+
+/** Ordinary packets beside, by which delays are known. */
+function ordinary(before: Frame[], after: Frame[], n = 500): void {
+  for (let i = 0; i < n; i++) {
+    const frame = udpData(500 + (i % 5), i * 7, 100 + (i % 50), i);
+    before.push({ us: i * 2000, frame });
+    after.push({ us: i * 2000 + 300, frame });
+  }
+}
+
+describe("segments that were merged at one point", () => {
+  /** `bursts` of ten full segments each; the chosen ones are lost on the way. */
+  function stream(bursts: number, mergedAt: "before" | "after", lost: ReadonlySet<number>) {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let b = 0; b < bursts; b++) {
+      const at = b * 10 * MSS;
+      const us = 1000 + b * 5000;
+      const pieces = Array.from({ length: 10 }, (_, i) => ({ i, at: at + i * MSS }));
+      if (mergedAt === "before") {
+        before.push({ us, frame: tcpData(1, at, 10 * MSS, b) });
+        for (const { i, at: from } of pieces)
+          if (!lost.has(b * 10 + i))
+            after.push({ us: us + 400 + 10 * i, frame: tcpData(1, from, MSS, b * 10 + i) });
+      } else {
+        for (const { i, at: from } of pieces)
+          before.push({ us: us + 10 * i, frame: tcpData(1, from, MSS, b * 10 + i) });
+        // What arrives between two lost ones is merged.
+        let run: number[] = [];
+        const flush = () => {
+          const [first] = run;
+          if (first === undefined) return;
+          const frame = tcpData(1, at + first * MSS, run.length * MSS, b * 100 + first);
+          after.push({ us: us + 90 + 400, frame });
+          run = [];
+        };
+        for (const { i } of pieces) {
+          if (lost.has(b * 10 + i)) flush();
+          else run.push(i);
+        }
+        flush();
+      }
+    }
+    return { before, after };
+  }
+
+  test.each(["before", "after"] as const)("are matched by their bytes: merged at %s", async (mergedAt) => {
+    const { before, after } = stream(20, mergedAt, new Set());
+    const { segment, flows, notes } = await compare(before, after);
+    const flow = flows.find((f) => f.key.proto === 6);
+    expect(flow).toMatchObject({ sent: 200, received: 200, matched: 200, lost: 0, appeared: 0 });
+    expect(segment).toMatchObject({ matched: 700, lost: 0, appeared: 0 });
+    // The last byte of a burst: sent at once at the sending host, and 90 µs after the first where it was cut there.
+    const last = mergedAt === "before" ? 490_000 : 400_000;
+    expect(flow?.latency).toMatchObject({ minNs: last, maxNs: last });
+    expect(notes.join("\n")).toMatch(/segments were merged.*200 packets of 1 flow \(289,600 bytes\)/);
+  });
+
+  test.each(["before", "after"] as const)(
+    "the lost ones among them are counted as on the wire: %s",
+    async (mergedAt) => {
+      const lost = new Set([33, 34, 107]);
+      const { before, after } = stream(20, mergedAt, lost);
+      const { flows } = await compare(before, after);
+      expect(flows.find((f) => f.key.proto === 6)).toMatchObject({
+        sent: 200,
+        received: 197,
+        matched: 197,
+        lost: 3,
+        appeared: 0,
+      });
+    },
+  );
+
+  test("datagrams of UDP that were sent in pieces are, too", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let b = 0; b < 30; b++) {
+      const us = 1000 + b * 5000;
+      before.push({ us, frame: udpData(1, b * 6000, 5 * 1200 - 100, b) });
+      for (let i = 0; i < 5; i++)
+        after.push({
+          us: us + 500 + 10 * i,
+          frame: udpData(1, b * 6000 + i * 1200, i === 4 ? 1100 : 1200, b * 5 + i),
+        });
+    }
+    const { flows } = await compare(before, after);
+    const flow = flows.find((f) => f.key.sport === 1001);
+    expect(flow).toMatchObject({ sent: 150, received: 150, matched: 150, lost: 0, appeared: 0 });
+    expect(flow?.latency).toMatchObject({ minNs: 540_000, maxNs: 540_000 });
+  });
+
+  test("are not suspected where frames of 1,450 bytes are lost and others appear", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let i = 0; i < 200; i++) {
+      const us = 700 + i * 4000;
+      if (i % 10 !== 3) before.push({ us, frame: tcpData(1, i * 1384, 1384, i) });
+      if (i % 10 !== 7) after.push({ us: us + 400, frame: tcpData(1, i * 1384, 1384, i) });
+    }
+    const { flows, notes } = await compare(before, after);
+    expect(flows.find((f) => f.key.proto === 6)).toMatchObject({
+      sent: 180,
+      received: 180,
+      lost: 20,
+      appeared: 20,
+    });
+    expect(notes.join("\n")).not.toMatch(/merged/);
+  });
+});
+
+describe("packets that are cut or rewritten on the way", () => {
+  /** A datagram, and its fragments of 800 and 640 bytes. */
+  function fragments(id: number) {
+    const whole = p.bytes(p.stack([p.udp({ sport: 1001, dport: 9 })], data(id * 1000, 1400)));
+    const part = (from: number, to: number, more: boolean) =>
+      p.stack(
+        [p.ethernet(0x0800), p.ipv4({ proto: 17, id, fragment: (more ? 0x2000 : 0) | (from / 8) })],
+        whole.subarray(from, to),
+      );
+    return {
+      whole: p.stack([p.ethernet(0x0800), p.ipv4({ proto: 17, id })], whole),
+      parts: [part(0, 800, true), part(800, whole.length, false)] as const,
+    };
+  }
+
+  test.each([false, true])(
+    "a packet and its fragments are one packet (put together again on the way: %s)",
+    async (back) => {
+      const [before, after]: [Frame[], Frame[]] = [[], []];
+      ordinary(before, after);
+      for (let i = 0; i < 100; i++) {
+        const us = 500 + i * 3000;
+        const { whole, parts } = fragments(i);
+        (back ? after : before).push({ us: back ? us + 500 : us, frame: whole });
+        for (const [k, frame] of parts.entries())
+          (back ? before : after).push({ us: us + (back ? 0 : 350) + 50 * k, frame });
+      }
+      const { segment, flows, notes } = await compare(before, after);
+      expect(segment).toMatchObject({ sent: 600, received: 600, matched: 600, lost: 0, appeared: 0 });
+      const flow = flows.find((f) => f.key.sport === 1001);
+      expect(flow).toMatchObject({ sent: 100, received: 100, matched: 100 });
+      const delay = back ? 450_000 : 400_000;
+      expect(flow?.latency).toMatchObject({ minNs: delay, maxNs: delay });
+      expect(notes.join("\n")).toMatch(/100 packets were fragmented/);
+    },
+  );
+
+  test("a packet of which a fragment is lost is lost", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let i = 0; i < 100; i++) {
+      const us = 500 + i * 3000;
+      const { whole, parts } = fragments(i);
+      before.push({ us, frame: whole });
+      // The first or the second of every tenth.
+      const missing = i % 10 === 4 ? (i % 20 === 4 ? 0 : 1) : -1;
+      for (const [k, frame] of parts.entries())
+        if (k !== missing) after.push({ us: us + 350 + 50 * k, frame });
+    }
+    const { segment } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 600, matched: 590, lost: 10, appeared: 0 });
+  });
+
+  test("a SYN whose segment size was clamped is matched", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    const syn = (i: number, mss: number) =>
+      p.stack([
+        p.ethernet(0x0800),
+        p.ipv4({ proto: 6, id: i }),
+        p.tcp({ sport: 2000 + i, seq: i * 99, flags: 2, options: p.bytes(2, 4, p.be16(mss)) }),
+      ]);
+    for (let i = 0; i < 40; i++) {
+      before.push({ us: 700 + i * 5000, frame: syn(i, 1460) });
+      if (i % 10 !== 5) after.push({ us: 1100 + i * 5000, frame: syn(i, 1360) });
+    }
+    const { segment, notes } = await compare(before, after);
+    expect(segment).toMatchObject({ matched: 536, lost: 4, appeared: 0 });
+    expect(notes.join("\n")).toMatch(/MSS clamping, 1460 to 1360 bytes\): 36 SYN/);
+  });
+});
+
+describe("addresses that are translated on the way", () => {
+  const INSIDE = Uint8Array.of(10, 0, 0, 5);
+  const OUTSIDE = Uint8Array.of(203, 0, 113, 7);
+  const SERVER = Uint8Array.of(198, 51, 100, 1);
+
+  /** Connections from inside and their answers; the translator changes address and port. */
+  function nat(lost: number) {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    let n = 0;
+    for (let i = 0; i < 2000; i++) {
+      const flow = i % 10;
+      const answer = i % 2 === 1;
+      const us = i * 500;
+      const packet = (inside: boolean) => {
+        const own = inside ? INSIDE : OUTSIDE;
+        const port = (inside ? 40_000 : 61_000) + flow;
+        const [src, dst] = answer ? [SERVER, own] : [own, SERVER];
+        const [sport, dport] = answer ? [443, port] : [port, 443];
+        const layers = [
+          p.ethernet(0x0800),
+          p.ipv4({ proto: 17, id: i, src, dst }),
+          p.udp({ sport, dport, sum: inside ? 1 : 2 }),
+        ];
+        return p.stack(layers, data(i * 31, 60));
+      };
+      const drop = !answer && lost > 0 && i % lost === 0;
+      if (drop) n++;
+      if (!answer || !drop) before.push({ us: answer ? us + 700 : us, frame: packet(true) });
+      if (answer || !drop) after.push({ us: answer ? us : us + 700, frame: packet(false) });
+    }
+    return { before, after, lost: n };
+  }
+
+  test("are suggested, with the evidence, where packets match without them", async () => {
+    const { before, after } = nat(0);
+    const { segment, notes } = await compare(before, after);
+    expect(segment.matched).toBe(0);
+    expect(notes.join("\n")).toMatch(
+      /translated on the way \(NAT\): 100 % .* 0 % with them, such as .*10\.0\.0\.5.*203\.0\.113\.7.*‘nat’/,
+    );
+  });
+
+  test("are left out of the identity, flows are named at both points, the mapping is listed", async () => {
+    const made = nat(50);
+    const { segment, reverse, flows, translations, notes } = await compare(made.before, made.after, {
+      nat: true,
+    });
+    expect(segment).toMatchObject({ sent: 1000, matched: 1000 - made.lost, lost: made.lost, appeared: 0 });
+    expect(segment.latency).toMatchObject({ minNs: 700_000, maxNs: 700_000 });
+    expect(reverse).toMatchObject({ sent: 1000, matched: 1000, lost: 0 });
+    expect(flows).toHaveLength(5);
+    for (const { key, keyAfter } of flows) {
+      expect(key.src).toBe("10.0.0.5");
+      expect(keyAfter).toMatchObject({
+        src: "203.0.113.7",
+        dst: "198.51.100.1",
+        sport: (key.sport ?? 0) + 21_000,
+      });
+    }
+    expect(translations).toContainEqual({
+      end: "src",
+      before: "10.0.0.5",
+      after: "203.0.113.7",
+      flows: 5,
+      packets: 1000 - made.lost,
+    });
+    expect(notes.join("\n")).not.toMatch(/use ‘nat’/);
+  });
+
+  test("are not suggested where nothing is translated", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let i = 0; i < 200; i++) {
+      before.push({ us: i * 3000, frame: udpData(1, i * 100, 90, i) });
+      after.push({ us: i * 3000, frame: udpData(2, 1e6 + i * 100, 90, i) });
+    }
+    const { notes } = await compare(before, after);
+    expect(notes.join("\n")).not.toMatch(/‘nat’/);
+  });
+});
+
+describe("what loss does not explain is named", () => {
+  test("delays beyond the window", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    for (let i = 0; i < 5000; i++) {
+      const frame = udpData(i % 20, i * 11, 80, i);
+      before.push({ us: i * 1000, frame });
+      after.push({ us: i * 1000 + (i % 12 === 5 ? 300_000 : 5000), frame });
+    }
+    const { notes } = await compare(before, after, { windowNs: 100e6 });
+    expect(notes.join("\n")).toMatch(
+      /8\.\d % of the packets .* further apart than the window of 100 ms \(up to 300 ms\).*‘window’ of 600 ms/,
+    );
+    expect(notes.join("\n")).not.toMatch(/a clock was set/);
+    const wide = await compare(before, after, { windowNs: 600e6 });
+    expect(wide.segment).toMatchObject({ matched: 5000, lost: 0 });
+    expect(wide.notes.join("\n")).not.toMatch(/further apart/);
+  });
+
+  test("flows that take another path", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    for (let i = 0; i < 4000; i++) {
+      const frame = udpData(i % 40, i * 11, 80, i);
+      before.push({ us: i * 1000, frame });
+      if (i % 40 >= 20) after.push({ us: i * 1000 + 500, frame });
+    }
+    const { notes } = await compare(before, after);
+    expect(notes.join("\n")).toMatch(
+      /20 flows \((1,9\d\d|2,000) packets\) are missing at the second point altogether, the other 20 are there/,
+    );
+  });
+
+  test("a sampled capture", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    for (let i = 0; i < 8000; i++) {
+      const frame = udpData(i % 7, i * 11, 80, i);
+      before.push({ us: i * 1000, frame });
+      if (i % 10 === 0) after.push({ us: i * 1000 + 500, frame });
+    }
+    const { notes } = await compare(before, after);
+    expect(notes.join("\n")).toMatch(/holds about 1 in 10 packets of every flow/);
+  });
+
+  test("packets that never leave their link are counted apart", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    for (let i = 0; i < 50; i++) {
+      const dst = Uint8Array.of(224, 0, 0, 5);
+      before.push({
+        us: i * 9000,
+        frame: p.stack([p.ethernet(0x0800), p.ipv4({ proto: 89, dst, id: i })], data(i, 44)),
+      });
+    }
+    const { segment } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 550, matched: 500, lost: 0, linkLocal: 50 });
+  });
+
+  test("intervals tell of losses where nothing was matched", async () => {
+    const before = Array.from({ length: 30 }, (_, i) => ({ us: i * 1000, frame: udpData(1, i, 50, i) }));
+    const after = Array.from({ length: 30 }, (_, i) => ({ us: i * 1000, frame: udpData(2, 900 + i, 50, i) }));
+    const { segment, intervals } = await compare(before, after);
+    expect(segment.lost).toBe(30);
+    expect(intervals.reduce((n, i) => n + i.lost, 0)).toBe(30);
+  });
+
+  test("a filter on the identification reads it", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    const { segment } = await compare(before, after, { filter: "ip[4:2] = 7" });
+    expect(segment).toMatchObject({ sent: 1, matched: 1 });
+  });
+});
+
+describe("captures of several points", () => {
+  /** What a router forwards, as `tcpdump -i any` shows it: once per interface. */
+  function anyCapture() {
+    const frames: Frame[] = [];
+    const cooked = (index: number, i: number) => {
+      const header = p.bytes(p.be16(0x0800), p.be16(0), p.be32(index), p.be16(1), 0, 6, new Uint8Array(8));
+      return p.bytes(header, udpData(i % 5, i * 13, 70, i).subarray(14));
+    };
+    for (let i = 0; i < 400; i++) {
+      frames.push({ us: i * 1000, frame: cooked(3, i) });
+      if (i % 100 !== 50) frames.push({ us: i * 1000 + 250, frame: cooked(7, i) });
+    }
+    return capture(frames, { link: 276 });
+  }
+
+  test("packets of all interfaces are taken apart by their interface", async () => {
+    const file = anyCapture();
+    const { segment } = await compareCaptures({ before: `${file}#3`, after: `${file}#7` });
+    expect(segment).toMatchObject({ sent: 400, matched: 396, lost: 4 });
+    expect(segment.latency).toMatchObject({ minNs: 250_000, maxNs: 250_000 });
+    await expect(compareCaptures({ before: `${file}#3`, after: `${file}#9` })).rejects.toThrow(
+      /has no interface '9'/,
+    );
+    expect(await pointsOf(new Kernels(), file)).toEqual([3, 7]);
+  });
+
+  test("a capture says which tunnels and merged segments it shows", async () => {
+    const inner = p.stack([p.ipv4({ proto: 17 }), p.udp()], data(1, 40));
+    const frames = Array.from({ length: 20 }, (_, i) => ({
+      us: i * 1000,
+      frame:
+        i < 15
+          ? p.stack([p.ethernet(0x0800), p.ipv4({ proto: 4, id: i })], inner)
+          : tcpData(1, i * 20_000, 20_000, i),
+    }));
+    const file = capture(frames);
+    const report = await inspectCapture({ file });
+    expect(report.tunnels).toEqual([{ name: "IP-in-IP", packets: 15 }]);
+    expect(report.offload).toEqual({ packets: 5, longest: 20_054 });
+    expect(report.warnings.join("\n")).toMatch(
+      /15 packets in IP-in-IP: ‘inner’ looks inside.*\n.*GRO, LRO, TSO/,
+    );
+    expect((await inspectCapture({ file, inner: true })).warnings.join("\n")).not.toMatch(/inner/);
+  });
+});
