@@ -225,7 +225,8 @@ describe("a clock that is set", () => {
       });
       expect(segment.matched).toBeGreaterThan(byNs > 0n ? matched - 20 : matched / 2 - 20);
       expect(notes.join("\n")).not.toMatch(/stray/);
-      if (byNs < 0n) expect(notes.join("\n")).toMatch(/the timestamps go back by 30(\.0*)? s.*a clock was set/);
+      if (byNs < 0n)
+        expect(notes.join("\n")).toMatch(/the timestamps go back by 30(\.0*)? s.*a clock was set/);
     }
   });
 
