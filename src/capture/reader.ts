@@ -27,7 +27,7 @@ import { SKIP_REASONS } from "./reasons.ts";
 import { type ByteSource, openByteSource } from "./source/byte-source.ts";
 import { parseCapturePath } from "./source/capture-path.ts";
 import { Chunk, READ_BYTES, type Shortage } from "./source/chunk.ts";
-import { isPoint, noSuchPoint, PointSource } from "./source/point-source.ts";
+import { COOKED_V2, isPoint, noSuchPoint, PointSource } from "./source/point-source.ts";
 import type { CaptureTotals } from "./source/source.ts";
 
 /** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter/filter.ts makes one from an expression. */
@@ -187,9 +187,18 @@ export class CaptureReader {
         const one = new PointSource(source, head, found.format, point);
         return new CaptureReader(kernels, one, new Uint8Array(0), found.format, options);
       }
+      if (point !== null && found.format === "pcap" && found.header.link === COOKED_V2) {
+        const one = new PointSource(source, head, found.header, point);
+        const reader = new CaptureReader(kernels, one, new Uint8Array(0), found.format, options);
+        reader.#beginPcap(found.header);
+        return reader;
+      }
       if (point !== null && point !== "0") throw noSuchPoint(source.name, point, ["0"]);
       const reader = new CaptureReader(kernels, source, head, found.format, options);
-      if (found.format === "pcap") reader.#beginPcap(found.header);
+      if (found.format === "pcap") {
+        reader.#chunk.advance(PCAP_HEADER_BYTES);
+        reader.#beginPcap(found.header);
+      }
       return reader;
     } catch (error) {
       source.close();
@@ -199,7 +208,6 @@ export class CaptureReader {
 
   #beginPcap(pcap: PcapHeader): void {
     const chunk = this.#chunk;
-    chunk.advance(PCAP_HEADER_BYTES);
     chunk.set("swapped", pcap.swapped ? 1 : 0);
     chunk.set("nano", pcap.nano ? 1 : 0);
     chunk.set("link", pcap.link);

@@ -4,6 +4,7 @@ import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
+import { pointsOf } from "../capture/points.ts";
 import { isStandardInput } from "../capture/source/capture-path.ts";
 import { estimateSpan } from "../capture/span.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
@@ -70,7 +71,7 @@ export async function compareCommand(args: readonly string[]): Promise<Command> 
       "Matches the packets of two captures and reports one-way delay, loss, reordering and duplicates, per flow and over time, and whether the clocks can be trusted. Reads pcap, pcapng and ERF, plain or gzip. - is standard input. FILE#0 or FILE#eth0 is one interface of a capture.",
     )
     .argument("<before>", "capture at the first point")
-    .argument("<after>", "capture at the second point")
+    .argument("[after]", "capture at the second point; left out where <before> holds the two points")
     .optionsGroup("Packets:")
     .option("--filter <expr>", "only packets that match this pcap-filter expression")
     .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
@@ -147,9 +148,27 @@ Examples:
   tcpdump -r a.pcap -w - port 443 | hoptime compare - b.pcap --json
 `,
     )
-    .action(async (before: string, after: string, flags: Flags) => {
-      await run(before, after, flags, table);
+    .action(async (before: string, after: string | undefined, flags: Flags) => {
+      const [first, second] = after === undefined ? await twoPoints(before) : [before, after];
+      await run(first, second, flags, table);
     });
+}
+
+/** The two points of a capture that holds just two. */
+async function twoPoints(file: string): Promise<[string, string]> {
+  const points = isStandardInput(file) ? [] : await pointsOf(new Kernels(), file);
+  const [first, second] = points;
+  if (first !== undefined && second !== undefined && points.length === 2)
+    return [`${file}#${first}`, `${file}#${second}`];
+  throw new UsageError(
+    "bad-option",
+    points.length === 0
+      ? "the second capture is missing"
+      : `the second capture is missing, and ${file} holds ${points.length === 1 ? "one point" : `${points.length} points`}, not two`,
+    points.length > 2
+      ? `choose two: hoptime compare ${file}#${first} ${file}#${second}`
+      : "hoptime compare BEFORE AFTER",
+  );
 }
 
 async function run(before: string, after: string, flags: Flags, table: readonly Estimator[]): Promise<void> {

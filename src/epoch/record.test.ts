@@ -48,7 +48,7 @@ const anyRecord: fc.Arbitrary<EpochRecord> = fc.record({
   ),
 });
 
-const GOLDEN = ["record-v1-aligned", "record-v1-delimited-raw", "record-v1-void"] as const;
+const GOLDEN = ["record-v1-aligned", "record-v1-delimited-raw", "record-v1-void", "record-v2-parts"] as const;
 const golden = (name: string) =>
   new Uint8Array(readFileSync(new URL(`../../tests/golden/${name}.hop`, import.meta.url)));
 

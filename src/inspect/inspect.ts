@@ -12,6 +12,7 @@ import { lastBelieved, OutlierCounter, outlierText } from "../capture/timestamp-
 import { TimestampQuality } from "../clock/timestamp-quality.ts";
 import { PacketTimesWatch } from "../delays/packet-times.ts";
 import { DistinctKeys, keyOf } from "./distinct-keys.ts";
+import { OnTheWay } from "./on-the-way.ts";
 
 const MAX_IDENTIFIED = 2_000_000;
 /** Stamps that are further than this from those around them stray: as compare has it with its default window. */
@@ -64,6 +65,10 @@ export interface InspectReport {
   rates: { packetsPerSecond: number; bitsPerSecond: number } | null;
   /** Timestamps that a capture switch wrote into the packets, and how many packets have one; null where there are none. */
   packetTimes: { layout: string; packets: number } | null;
+  /** Tunnels that packets are in, most packets first. */
+  tunnels: { name: string; packets: number }[];
+  /** Packets that are longer than any frame, because segments were merged beside the capture; null where there are none. */
+  offload: { packets: number; longest: number } | null;
   partial: string | null;
   warnings: string[];
 }
@@ -79,10 +84,13 @@ export async function inspectCapture(options: InspectOptions): Promise<InspectRe
   try {
     for (let ticks = 1; await reader.next(); ticks++) {
       seen.take(reader.batch, reader.originNs ?? 0n);
+      seen.onTheWay.take(reader.batch);
       if ((ticks & 255) === 0)
         options.onProgress?.(reader.source.consumed(), reader.source.size, seen.packets);
     }
-    return report(reader.statistics(), reader.source.compressed, seen);
+    const statistics = reader.statistics();
+    statistics.warnings.push(...seen.onTheWay.warnings(options.inner ?? false));
+    return report(statistics, reader.source.compressed, seen);
   } finally {
     reader.close();
     reader.free();
@@ -101,6 +109,7 @@ class SeenPackets {
   readonly perInterface = new Map<number, number>();
   readonly outliers = new OutlierCounter(OUTLIER_NS);
   readonly packetTimes = new PacketTimesWatch();
+  readonly onTheWay = new OnTheWay();
   quality: TimestampQuality | null = null;
   packets = 0;
   ipv6 = 0;
@@ -205,6 +214,8 @@ function report(s: CaptureStatistics, compressed: boolean, seen: SeenPackets): I
         ? { packetsPerSecond: (s.packets / durationNs) * 1e9, bitsPerSecond: (s.bytes * 8e9) / durationNs }
         : null,
     packetTimes: timed && { layout: timed.layout, packets: timed.packets },
+    tunnels: seen.onTheWay.tunnels(),
+    offload: seen.onTheWay.offload(),
     partial: s.partial,
     warnings,
   };

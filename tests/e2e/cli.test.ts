@@ -197,7 +197,7 @@ describe("the command line", () => {
     ["a text file", ["compare", text, DEMO.after], /notes\.txt: at byte 0: not a pcap/],
     ["an empty file", ["inspect", empty], /nothing\.pcap: at byte 0: there are no bytes in it/],
     ["an unknown option", ["compare", DEMO.before, DEMO.after, "--colour"], /unknown option '--colour'/],
-    ["a missing argument", ["compare", DEMO.before], /missing required argument 'after'/],
+    ["a missing argument", ["compare", DEMO.before], /the second capture is missing/],
     ["a bad duration", ["compare", DEMO.before, DEMO.after, "--window", "soon"], /soon/],
     [
       "a bad key",

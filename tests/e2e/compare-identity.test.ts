@@ -3,7 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { Kernels } from "../../src/base/kernels.ts";
+import { pointsOf } from "../../src/capture/points.ts";
 import { compareCaptures } from "../../src/compare/compare.ts";
+import { inspectCapture } from "../../src/inspect/inspect.ts";
 import * as p from "../support/packets.ts";
 import { pcapFile } from "../support/pcap-writer.ts";
 
@@ -373,5 +376,51 @@ describe("what loss does not explain is named", () => {
     ordinary(before, after);
     const { segment } = await compare(before, after, { filter: "ip[4:2] = 7" });
     expect(segment).toMatchObject({ sent: 1, matched: 1 });
+  });
+});
+
+describe("captures of several points", () => {
+  /** What a router forwards, as `tcpdump -i any` shows it: once per interface. */
+  function anyCapture() {
+    const frames: Frame[] = [];
+    const cooked = (index: number, i: number) => {
+      const header = p.bytes(p.be16(0x0800), p.be16(0), p.be32(index), p.be16(1), 0, 6, new Uint8Array(8));
+      return p.bytes(header, udpData(i % 5, i * 13, 70, i).subarray(14));
+    };
+    for (let i = 0; i < 400; i++) {
+      frames.push({ us: i * 1000, frame: cooked(3, i) });
+      if (i % 100 !== 50) frames.push({ us: i * 1000 + 250, frame: cooked(7, i) });
+    }
+    return capture(frames, { link: 276 });
+  }
+
+  test("packets of all interfaces are taken apart by their interface", async () => {
+    const file = anyCapture();
+    const { segment } = await compareCaptures({ before: `${file}#3`, after: `${file}#7` });
+    expect(segment).toMatchObject({ sent: 400, matched: 396, lost: 4 });
+    expect(segment.latency).toMatchObject({ minNs: 250_000, maxNs: 250_000 });
+    await expect(compareCaptures({ before: `${file}#3`, after: `${file}#9` })).rejects.toThrow(
+      /has no interface '9'/,
+    );
+    expect(await pointsOf(new Kernels(), file)).toEqual([3, 7]);
+  });
+
+  test("a capture says which tunnels and merged segments it shows", async () => {
+    const inner = p.stack([p.ipv4({ proto: 17 }), p.udp()], data(1, 40));
+    const frames = Array.from({ length: 20 }, (_, i) => ({
+      us: i * 1000,
+      frame:
+        i < 15
+          ? p.stack([p.ethernet(0x0800), p.ipv4({ proto: 4, id: i })], inner)
+          : tcpData(1, i * 20_000, 20_000, i),
+    }));
+    const file = capture(frames);
+    const report = await inspectCapture({ file });
+    expect(report.tunnels).toEqual([{ name: "IP-in-IP", packets: 15 }]);
+    expect(report.offload).toEqual({ packets: 5, longest: 20_054 });
+    expect(report.warnings.join("\n")).toMatch(
+      /15 packets in IP-in-IP: ‘inner’ looks inside.*\n.*GRO, LRO, TSO/,
+    );
+    expect((await inspectCapture({ file, inner: true })).warnings.join("\n")).not.toMatch(/inner/);
   });
 });

@@ -5,8 +5,10 @@
  * Only heads of records are looked at, and what is kept is handed on in long runs. Where a record cannot be understood, all that follows is handed
  * on as it is: the reader meets the damage itself. `leftOut` bytes are then missing before it.
  */
+import { readFileSync } from "node:fs";
 import { UsageError } from "../../base/errors.ts";
 import { BLOCK, type CaptureInterface, minBlockBytes, readInterface } from "../format/pcapng-blocks.ts";
+import { PCAP_HEADER_BYTES, type PcapHeader } from "../format/sniff.ts";
 import type { ByteSource } from "./byte-source.ts";
 
 /** A record's fate: its bytes are kept or left out; "short": more must be read to tell; "bad": not to be understood. */
@@ -53,7 +55,7 @@ export class PointSource implements ByteSource {
   #leftOut = 0;
 
   /** `head`: what was read of the source already. */
-  constructor(source: ByteSource, head: Uint8Array, format: "pcapng" | "erf", point: string) {
+  constructor(source: ByteSource, head: Uint8Array, format: "pcapng" | "erf" | PcapHeader, point: string) {
     this.#source = source;
     this.name = `${source.name}#${point}`;
     this.size = source.size;
@@ -63,7 +65,11 @@ export class PointSource implements ByteSource {
     this.#view = new DataView(this.#bytes.buffer);
     this.#to = head.length;
     this.#records =
-      format === "pcapng" ? new PcapngRecords(source.name, point) : new ErfRecords(source.name, point);
+      format === "pcapng"
+        ? new PcapngRecords(source.name, point)
+        : format === "erf"
+          ? new ErfRecords(source.name, point)
+          : new CookedRecords(source.name, point, format);
   }
 
   consumed(): number {
@@ -275,6 +281,61 @@ class ErfRecords implements Records {
   end(): void {
     if ([...this.#seen].some((index) => this.has(index))) return;
     throw noSuchPoint(this.#file, this.#point, [...this.#seen].sort().map(String));
+  }
+}
+
+/** Link type of Linux cooked v2: `tcpdump -i any`. */
+export const COOKED_V2 = 276;
+
+/** Packets of all interfaces of a host in a pcap file; each tells the number of its interface. The file's own header is left out. */
+class CookedRecords implements Records {
+  readonly #file: string;
+  readonly #point: string;
+  readonly #header: PcapHeader;
+  readonly #index: number | null;
+  readonly #seen = new Set<number>();
+  #begun = false;
+
+  constructor(file: string, point: string, header: PcapHeader) {
+    this.#file = file;
+    this.#point = point;
+    this.#header = header;
+    this.#index = /^\d+$/.test(point) ? Number(point) : indexHere(point);
+  }
+
+  has(): boolean {
+    return true;
+  }
+
+  fate(view: DataView, at: number, have: number): Fate {
+    if (!this.#begun) {
+      if (have < PCAP_HEADER_BYTES) return "short";
+      this.#begun = true;
+      return { length: PCAP_HEADER_BYTES, keep: false };
+    }
+    const header = this.#header.modified ? 24 : 16;
+    if (have < header + 8) return "short";
+    const captured = view.getUint32(at + 8, !this.#header.swapped);
+    if (captured > MAX_BLOCK_BYTES) return "bad";
+    if (captured < 8) return { length: header + captured, keep: false };
+    const index = view.getUint32(at + header + 4, false);
+    this.#seen.add(index);
+    return { length: header + captured, keep: index === this.#index };
+  }
+
+  end(): void {
+    if (this.#index !== null && this.#seen.has(this.#index)) return;
+    throw noSuchPoint(this.#file, this.#point, [...this.#seen].sort((a, b) => a - b).map(String));
+  }
+}
+
+/** The number of an interface of this host: the file holds no names. */
+function indexHere(name: string): number | null {
+  if (!/^[\w.@-]+$/.test(name)) return null;
+  try {
+    return Number(readFileSync(`/sys/class/net/${name}/ifindex`, "utf8"));
+  } catch {
+    return null;
   }
 }
 
