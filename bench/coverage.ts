@@ -1,11 +1,13 @@
 /**
  * How often the truth lies in the 95 % interval over a whole question, per estimator and flow-size class, on fresh simulated traffic.
  *
- *   node scripts/bench.mjs coverage [seeds] [case] [--seed N] [--estimators lda,lds] [--write]
+ *   node scripts/bench.mjs coverage [seeds] [case] [--seed N] [--estimators lda,lds] [--write] [--rows FILE]
+ *   node scripts/bench.mjs coverage [seeds] --seed N --page FILE,FILE
  *
- * `case`: part of a case's name, such as "queue, loss". --write puts the table into docs/coverage.md.
+ * `case`: part of a case's name, such as "queue, loss". --write puts the table into docs/coverage.md. Cases may be measured by several processes: --rows keeps
+ * what one has measured, --page makes docs/coverage.md of them.
  */
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { Kernels } from "../src/base/kernels.ts";
 import { type CoverageRow, measureCoverage } from "../src/evaluate/coverage.ts";
@@ -18,6 +20,8 @@ const { values, positionals } = parseArgs({
     seed: { type: "string", default: "1000" },
     estimators: { type: "string" },
     write: { type: "boolean", default: false },
+    rows: { type: "string" },
+    page: { type: "string" },
   },
 });
 const count = Number(positionals[0] ?? 3);
@@ -25,9 +29,11 @@ const only = positionals[1] ?? "";
 const first = Number(values.seed);
 const seeds = Array.from({ length: count }, (_, i) => first + i);
 const names = values.estimators?.split(",");
-const rows: CoverageRow[] = [];
+const rows: CoverageRow[] = (values.page?.split(",") ?? []).flatMap((file) =>
+  JSON.parse(readFileSync(file, "utf8")),
+);
 for (const one of COVERAGE_CASES) {
-  if (!one.name.includes(only)) continue;
+  if (values.page !== undefined || !one.name.includes(only)) continue;
   const estimators = one.estimators.filter(
     (e) => !names || e.startsWith("flows") || names.includes(e.split(":")[0] ?? ""),
   );
@@ -36,4 +42,6 @@ for (const one of COVERAGE_CASES) {
   rows.push(...found);
   process.stdout.write(`${coverageTable(found)}\n`);
 }
-if (values.write) writeFileSync("docs/coverage.md", coveragePage(rows, { seeds }));
+if (values.rows !== undefined) writeFileSync(values.rows, JSON.stringify(rows));
+if (values.write || values.page !== undefined)
+  writeFileSync("docs/coverage.md", coveragePage(rows, { seeds }));

@@ -213,4 +213,5 @@ export {
   Simulation,
   simulate,
 } from "./simulate/simulate.ts";
+export { type SimulatedSourceOptions, simulatedSource } from "./simulate/simulated-source.ts";
 export { type FlowTruth, FlowTruthTable } from "./simulate/truth.ts";

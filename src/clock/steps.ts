@@ -57,7 +57,9 @@ function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end
   const inside = values.subarray(0, values.length - zone);
   const highest = quantile(inside, 1);
   const candidates: { at: number; gap: number; sizeNs: number }[] = [];
-  for (let at = inside.length; at <= values.length - LEAST_OUTSIDE; at++) {
+  // Outer sides that grow by a quarter: where exactly the step is shows when it is found.
+  for (let size = LEAST_OUTSIDE; size <= zone; size = Math.ceil(1.25 * size)) {
+    const at = values.length - size;
     const outside = values.subarray(at);
     // Held against runs of as many moments: the minimum of few lies higher than that of many.
     const minima = minimaOf(inside, outside.length);
@@ -72,7 +74,7 @@ function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end
   }
   // Moments before the step that happen to lie high make it look smaller.
   const largest = candidates.reduce((max, c) => Math.max(max, c.gap), 0);
-  const best = candidates.find((c) => c.gap >= largest / 2);
+  const best = candidates.findLast((c) => c.gap >= largest / 2);
   if (!best) return null;
   // The moment itself: where the values cross the middle of the step for good, or for the first time where it goes down.
   const middle = quantile(inside, best.sizeNs > 0 ? 1 : 0) + best.sizeNs / 2;

@@ -10,7 +10,7 @@ import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
 import type { PassResult } from "./pass.ts";
 import { type Directions, type PassPlan, splitNs, type Ways } from "./plan.ts";
 import type { CompareReport, SegmentReport } from "./report.ts";
-import { hostNames } from "./ways.ts";
+import { maybeBothWays } from "./ways.ts";
 
 /** Flows looked at for answering each other: enough to be sure, few enough to be quick. */
 const MAX_PAIRS = 20_000;
@@ -21,9 +21,6 @@ const CHANCE = 0.01;
 
 /** Share of the matched packets that must be in the evidence for one direction. */
 const COVERED = 0.9;
-/** Host pairs looked at for going both ways. */
-const MOST_CANDIDATES = 1 << 16;
-
 /** What a pass shows of the ways its flows go: each by itself where the evidence was gathered, else by one split for all. */
 export function directionsOf(result: PassResult, plan: PassPlan): Directions {
   const { matcher, ways, limited } = result;
@@ -35,7 +32,7 @@ export function directionsOf(result: PassResult, plan: PassPlan): Directions {
     settled: !limited && plan.gatherWays === "to-the-end",
   });
   if (limited || matched === 0 || plan.ways.kind === "one-way") return guess;
-  if (ways === null) return { ...guess, lateAnswers: hostsAnswer(matcher) };
+  if (ways === null) return { ...guess, lateAnswers: maybeBothWays(matcher) };
   const verdict = ways.decide();
   // Packets that were not clearly paired are not in the evidence, and may be those that go the other way.
   const covered = ways.seen > COVERED * matched;
@@ -55,18 +52,6 @@ export function directionsOf(result: PassResult, plan: PassPlan): Directions {
       if (way !== 0 && flows.direction(id) === 0) flows.turn(id, way as 1 | 2);
   }
   return { ...plain, twoWay: true, ways: stands ? plan.ways : { kind: "known", flows: known }, decidedBy };
-}
-
-/** Two hosts have sent packets to each other that were seen at both points. */
-function hostsAnswer(matcher: ExactMatcher): boolean {
-  const seen = new Set<string>();
-  for (const id of matcher.bothWays(MOST_CANDIDATES)) {
-    const { words, at } = matcher.keyWords(id);
-    const [from, to] = hostNames(words, at);
-    if (seen.has(`${to} ${from}`)) return true;
-    seen.add(`${from} ${to}`);
-  }
-  return false;
 }
 
 /**
@@ -207,8 +192,8 @@ function differences(flow: ReturnType<ExactMatcher["flow"]>) {
 }
 
 const LONGEST_DELAY_NS = 10e9;
-const TOGETHER_PPM = 5;
-const SMALL_NS = 1e6;
+const TOGETHER_PPM = 0.01;
+const SMALL_NS = 1e5;
 /** Offsets that have a name are the clocks', not the files'. */
 const NAMED: ReadonlySet<string> = new Set(["tai-utc", "time-zone"]);
 
@@ -259,8 +244,8 @@ function clockFinding(
     // Exchanged, the captures would have the same offset with the other sign: no delay either.
     if ((delay?.maxNs ?? 0) < -LONGEST_DELAY_NS || NAMED.has(offset.kind))
       return { evidence: `${many}, by more than a delay can explain: the second clock is behind`, score: 0 };
-    // Delays have a sharp lower edge and a long upper tail: turned round, they show what was exchanged. So do clocks that keep together to within
-    // parts per million, which are hardly apart by less than a millisecond without being one.
+    // Delays have a sharp lower edge and a long upper tail: turned round, they show what was exchanged. So do clocks that keep together as only
+    // one clock does with itself.
     const together =
       skew !== null &&
       Math.max(Math.abs(skew.lowPpm), Math.abs(skew.highPpm)) < TOGETHER_PPM &&

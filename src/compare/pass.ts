@@ -17,7 +17,7 @@ import { PacketLog } from "../match/packet-log.ts";
 import { DirectFeed, type FeedHead, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
 import type { FeedThread } from "../match/parallel-feed.ts";
 import { correctionLine, LOOK_AHEAD, type PassPlan, splitNs } from "./plan.ts";
-import { WayEvidence } from "./ways.ts";
+import { maybeBothWays, WayEvidence } from "./ways.ts";
 
 /** Each interval that holds packets is told with its quantiles, about a kilobyte of memory. */
 const MAX_INTERVALS = 250_000;
@@ -202,7 +202,8 @@ async function takeAll(
     judged = true;
     if (options.trial && !options.trial.stands(matcher, shorts[0] + shorts[1])) return "abandoned";
     // Whether packets go both ways later is looked at when all are taken.
-    if (plan.gatherWays === "while-on-trial" && !gathered.ways?.bothWays) gathered.ways = null;
+    if (plan.gatherWays === "to-the-end" || maybeBothWays(matcher)) gathered.ways?.release();
+    else gathered.ways = null;
   }
   return tooMany(options, matcher) ? "too-many" : "done";
 }

@@ -45,6 +45,10 @@ const MOST = 0.5;
 const KEY_WORDS = 10;
 /** Points kept for what is decided by its neighbours. */
 const POINTS = 1 << 16;
+/** Pairs held back at most: those of a trial. */
+const HELD = 1 << 15;
+/** Host pairs looked at for going both ways. */
+const MAX_CANDIDATES = 1 << 16;
 /** Points of an undecided flow that are held against decided ones. */
 const MAX_VOTES = 64;
 /** Points to either side that are looked at for decided ones. */
@@ -74,6 +78,13 @@ export class WayEvidence {
   #kept = 0;
   #stride = 1;
   #seen = 0;
+  /** The first pairs, until it is known that packets go both ways: most captures hold one direction. */
+  #held: { flow: Uint32Array; timeNs: Float64Array; valueNs: Float64Array; count: number } | null = {
+    flow: new Uint32Array(HELD),
+    timeNs: new Float64Array(HELD),
+    valueNs: new Float64Array(HELD),
+    count: 0,
+  };
 
   constructor(kernels: Kernels, matcher: ExactMatcher) {
     this.#kernels = kernels;
@@ -85,9 +96,12 @@ export class WayEvidence {
     return this.#seen;
   }
 
-  /** Two hosts have sent to each other. */
-  get bothWays(): boolean {
-    return this.#votes.some((n) => n > 0);
+  /** What was held back is looked at, and what comes from now on. */
+  release(): void {
+    const held = this.#held;
+    if (!held) return;
+    this.#held = null;
+    for (let i = 0; i < held.count; i++) this.#look(held.flow[i]!, held.timeNs[i]!, held.valueNs[i]!);
   }
 
   /** Takes the pairs of one stride, both directions as the pass has put them, in order of time. */
@@ -110,6 +124,18 @@ export class WayEvidence {
   }
 
   #add(tagged: number, timeNs: number, valueNs: number): void {
+    const held = this.#held;
+    if (!held) {
+      this.#look(tagged, timeNs, valueNs);
+      return;
+    }
+    held.flow[held.count] = tagged;
+    held.timeNs[held.count] = timeNs;
+    held.valueNs[held.count++] = valueNs;
+    if (held.count === HELD) this.release();
+  }
+
+  #look(tagged: number, timeNs: number, valueNs: number): void {
     const flow = tagged & 0x3fff_ffff;
     if (flow >= this.#place.length) this.#growFlows(flow);
     if (this.#place[flow]! < 0) this.#place[flow] = this.#placeOf(flow);
@@ -191,6 +217,7 @@ export class WayEvidence {
 
   /** The way of every flow of the pass. */
   decide(): WayVerdict {
+    this.release();
     const { flows } = this.#matcher;
     const ways = new Uint8Array(flows.count);
     const byTtl = this.#decideByTtl(ways);
@@ -330,8 +357,30 @@ export class WayEvidence {
   }
 }
 
+/** Packets seem to go both ways: two hosts have sent to each other, or times to live fall and rise. */
+export function maybeBothWays(matcher: ExactMatcher): boolean {
+  const totals = [matcher.total(1), matcher.total(2)];
+  const sum = (pick: (t: (typeof totals)[number]) => number) => totals.reduce((n, t) => n + pick(t), 0);
+  const few = FEW * sum((t) => t.matched);
+  if (
+    Math.min(
+      sum((t) => t.ttl.lower),
+      sum((t) => t.ttl.higher),
+    ) > few
+  )
+    return true;
+  const seen = new Set<string>();
+  for (const id of matcher.bothWays(MAX_CANDIDATES)) {
+    const { words, at } = matcher.keyWords(id);
+    const [from, to] = hostNames(words, at);
+    if (seen.has(`${to} ${from}`)) return true;
+    seen.add(`${from} ${to}`);
+  }
+  return false;
+}
+
 /** The addresses of a key that has both: source, then destination. */
-export function hostNames(words: ArrayLike<number>, at: number): [string | number, string | number] {
+function hostNames(words: ArrayLike<number>, at: number): [string | number, string | number] {
   const w = (i: number) => words[at + i]!;
   if ((w(1) & (1 << 27)) === 0) return [w(3), w(2)];
   return [`${w(3)}:${w(2)}:${w(5)}:${w(4)}`, `${w(7)}:${w(6)}:${w(9)}:${w(8)}`];

@@ -57,14 +57,9 @@ export async function observeScenario(
       delays: role === "receiver",
       onRecord: (record, options) => records.add(record, options),
     });
-  const ends = {
-    [SENDER]: observer(
-      SENDER,
-      "sender",
-      plans.filter((p) => p.estimator.needs.sender),
-    ),
-    [RECEIVER]: observer(RECEIVER, "receiver", plans),
-  };
+  const atSender = plans.filter((p) => p.estimator.needs.sender);
+  const ends = new Map([[RECEIVER, observer(RECEIVER, "receiver", plans)]]);
+  if (atSender.length > 0) ends.set(SENDER, observer(SENDER, "sender", atSender));
   const truth = new FlowTruthTable(kernels, { key, seed });
   const mask = key.store(kernels);
   let sent = 0;
@@ -76,12 +71,12 @@ export async function observeScenario(
         apparentDelays(batch, scenario);
         truth.updateKeyed(batch);
       }
-      ends[point as typeof SENDER].feed(batch, SIMULATED_ORIGIN_NS);
+      ends.get(point)?.feed(batch, SIMULATED_ORIGIN_NS);
     }
-    for (const end of Object.values(ends)) end.finish();
+    for (const end of ends.values()) end.finish();
     return { records, truth: readTruth(truth), sent };
   } finally {
-    for (const end of Object.values(ends)) end.free();
+    for (const end of ends.values()) end.free();
     truth.free();
     kernels.free(mask);
   }
