@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { archiveRecords, collect, observePoint, RecordArchive } from "hoptime";
 
 const directory = mkdtempSync(join(tmpdir(), "hoptime-example-"));
@@ -20,7 +21,7 @@ const control = new AbortController();
 const { signal } = control;
 const archive = RecordArchive.open(directory);
 const records = archiveRecords(archive, { followMs: 20, signal });
-setTimeout(() => observe("out", "demo/router-out.pcap.gz"), 50);
+const observed = setTimeout(50).then(() => observe("out", "demo/router-out.pcap.gz"));
 
 let estimates = 0;
 const segments = [{ from: "in", to: "out", label: "" }];
@@ -33,6 +34,8 @@ for await (const event of collect(records, { segments, signal })) {
 }
 console.log(`${estimates} epochs`);
 archive.close();
+// The other point may still be storing its last records.
+await observed;
 rmSync(directory, { recursive: true });
 
 /* Prints:

@@ -13,6 +13,8 @@ import type { PassResult } from "./pass.ts";
 
 /** Below this share of packets without a partner there is nothing to explain. */
 const MIN_UNMATCHED = 0.02;
+/** A sampled capture leaves at least this share of the packets out. */
+const MIN_SAMPLED_OUT = 0.3;
 const SAMPLE = 16_384;
 /** Share of a sample that must agree. */
 const MIN_AGREEING = 0.01;
@@ -32,9 +34,12 @@ export async function unmatchedCauses(input: UnmatchedInput): Promise<string[]> 
   const { forward, reverse } = matcher.flows.survey(true);
   const matched = forward.matched + reverse.matched;
   const only = [forward.lost + reverse.lost, forward.appeared + reverse.appeared] as const;
-  // Where as many come up as are missing, something else explains both.
-  const notes = [...(only[1] < 0.1 * only[0] ? ways(matcher) : []), ...sampled(matcher, [before, after])];
   const share = (n: number) => n / Math.max(1, n + matched);
+  // Where as many come up as are missing, something else explains both. Walking all flows takes time: only where much is missing.
+  const notes = [
+    ...(share(only[0]) > MIN_UNMATCHED && only[1] < 0.1 * only[0] ? ways(matcher) : []),
+    ...(share(Math.max(only[0], only[1])) > MIN_SAMPLED_OUT ? sampled(matcher, [before, after]) : []),
+  ];
   if (!rereadable || limited || share(only[0]) < MIN_UNMATCHED || share(only[1]) < MIN_UNMATCHED)
     return notes;
   const late = await beyondWindow(input);

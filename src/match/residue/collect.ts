@@ -41,6 +41,8 @@ export async function collectLone(
     if (flows) flows.push(flow);
     else wanted[side].set(timeNs, [flow]);
   }
+  // Loss alone needs no second look: it takes packets of both to be two halves of something.
+  if (wanted[0].size === 0 || wanted[1].size === 0) return [[], []];
   const read = (side: 0 | 1) => readLone(kernels, matcher, side, sources[side], wanted[side]);
   return [await read(0), await read(1)];
 }
