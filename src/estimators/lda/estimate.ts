@@ -62,7 +62,7 @@ function delays(
   after: LdaRows,
   rows: UsableRows,
   own: number,
-  { proven }: StreamCheck,
+  { foreign }: StreamCheck,
 ): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer } {
   const moments = momentsOf(rows);
   if (!moments) {
@@ -76,10 +76,8 @@ function delays(
     const text = `only one row of ${rows.sample} packets arrived whole: its mean has no error bar`;
     return { mean: { reason: "no-usable-cells", text }, stdev };
   }
-  // Of the sampled packets; what is estimated from the spread of the rows may be bursts of loss.
-  const sampled = parameters.sampling.reduce((s, p) => s + p, 0);
   const mean = withPacketsInFlight(meanInterval(moments, rows, own, confidence, parameters.interval), {
-    ...{ cutInFlight, appeared: proven / sampled, received: own, epochNs, varianceNs2: moments.varianceNs2 },
+    ...{ cutInFlight, appeared: foreign, epochNs, varianceNs2: moments.varianceNs2, confidence },
   });
   if (parameters.deviation === "residual") {
     return { mean, stdev: residualDeviation(moments, rows, confidence) };

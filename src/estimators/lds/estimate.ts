@@ -103,9 +103,9 @@ function estimateSegment(
         ? withPacketsInFlight(interval(best, confidence), {
             cutInFlight,
             appeared: sketch.oneEnd ? 0 : appeared,
-            received,
             epochNs,
             varianceNs2: backgroundVariance(background, 1),
+            confidence,
           })
         : received === 0
           ? { reason: "no-packets", text: "no packet was received" }
