@@ -153,7 +153,7 @@ function fitMemory(chosen: MapleParameters, request: SizeRequest, notes: string[
   }
   if (low === 0) {
     const message = `${limit} bytes hold no store of packets`;
-    throw new UsageError("bad-parameter", message, "‘set store=svbf’ needs the least memory");
+    throw new UsageError("bad-parameter", message, "‘set store=svbf’ needs the smallest memory");
   }
   notes.push(`the memory holds ${low} packets of an epoch: the others are shed, and counted`);
   return { ...chosen, capacity: low, flows: Math.min(chosen.flows, low) };
