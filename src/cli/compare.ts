@@ -31,14 +31,14 @@ import {
   refuseOverwriting,
   worstJson,
   worstPackets,
-  writeMetrics,
   writePackets,
 } from "./compare-files.ts";
 import { addEstimatorOptions, asksEstimators, chosenEstimators } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, shareOption, timeOption } from "./options.ts";
-import { print, printText, warn, writeFile } from "./output.ts";
+import { print, printText, warn } from "./output.ts";
 import { packetFileOption } from "./packet-file.ts";
 import { colours, Progress } from "./terminal.ts";
+import { writeFile } from "./whole-file.ts";
 
 interface Flags {
   window: number;
@@ -211,7 +211,8 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
 
 async function answer(comparison: Comparison, before: string, flags: Flags, seconds: number): Promise<void> {
   const { packets } = comparison;
-  if (flags.html !== undefined) writeFile(flags.html, renderComparePage(flagged(comparison.view("all"))));
+  if (flags.html !== undefined)
+    await writeFile(flags.html, renderComparePage(flagged(comparison.view("all"))));
   if (packets) await writePackets(packets, flags, before);
   const worst = packets && flags.worst !== undefined ? await worstPackets(packets, flags.worst) : null;
   const report = comparison.view(flags.json || flags.csv ? "all" : { top: flags.top, sort: flags.sort });
@@ -228,7 +229,7 @@ async function answer(comparison: Comparison, before: string, flags: Flags, seco
     const text = formatCompare(report, { top: flags.top, sort: flags.sort, colours });
     await printText(text + (worst ? formatWorst(worst, colours) : "") + colours.dim(spent));
   }
-  if (flags.prometheus !== undefined) writeMetrics(flags.prometheus, formatComparePrometheus(report));
+  if (flags.prometheus !== undefined) await writeFile(flags.prometheus, formatComparePrometheus(report));
   if (flags.html !== undefined) warn(`report written to ${flags.html}`);
   const failed = flags.failIf ? failures(comparison.view("all"), flags.failIf) : [];
   for (const line of failed) warn(`hoptime: failed: ${line}`);
