@@ -111,7 +111,7 @@ function openAll(
   });
 }
 
-/** The key that the most packets were told apart by. */
+/** The key that the most packets were distinguished by. */
 function mainKey(handles: readonly RecordHandle[], receiver: string): string {
   const packets = new Map<string, number>();
   for (const { point, key, packets: n } of handles)
