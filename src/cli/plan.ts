@@ -26,7 +26,7 @@ interface PlanFlags {
 }
 
 const EXAMPLES = `
-Maps (told by their content): GraphML (Topology Zoo), Rocketfuel weights, FRR's 'show ip ospf database router json' and
+Maps (format detected from the content): GraphML (Topology Zoo), Rocketfuel weights, FRR's 'show ip ospf database router json' and
 'show ip ospf mpls-te database json', Repetita .graph, CSV 'from,to[,weight[,latencyMs[,capacity]]]', hoptime.topology/1.
 
 Examples:

@@ -16,7 +16,7 @@ import type { LdaParameters } from "./parameters.ts";
 import { decodeRows, type LdaRows } from "./payload.ts";
 import { checkStream, type StreamCheck } from "./stream-check.ts";
 
-/** Without digests: wrong rows expected among the usable ones, above which no mean is told. */
+/** Without digests: wrong rows expected among the usable ones, above which there is no mean. */
 const MAX_FOOLED = 0.05;
 
 export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswer {
@@ -120,7 +120,7 @@ function describe(check: StreamCheck, received: number): string[] {
     const share =
       percent < 0.1 ? "less than 0.1 %" : `about ${Number(Math.min(100, percent).toPrecision(1))} %`;
     notes.push(
-      `${share} of the receiver's packets were not counted at the sender (foreign, duplicated, rewritten on the way, or in flight over the epoch's edge): the rows they fell into are left out; the loss told is sent less received, which they lower`,
+      `${share} of the receiver's packets were not counted at the sender (foreign, duplicated, rewritten on the way, or in flight over the epoch's edge): the rows they fell into are left out; the loss is sent minus received, which they lower`,
     );
   }
   if (check.contradiction)

@@ -1,5 +1,6 @@
 /** One estimator's part of a question: what the collector made of its epochs, and what they come to together. */
 
+import { countOf } from "../../base/quantity.ts";
 import type { Collected } from "../../collect/collector.ts";
 import { Combination, type Contribution, segmentContribution } from "../../collect/combine.ts";
 import { type EpochEstimate, totalCounters } from "../../collect/estimate.ts";
@@ -271,7 +272,7 @@ export class EstimatorQuestion {
         `its parameters changed between epochs (${this.#parameters.size} settings): each epoch is answered by its own`,
       );
     for (const [estimator, epochs] of this.#borrowed)
-      notes.push(`in ${count(epochs, "epoch")} it has no answer: the mean of ${estimator} counts there`);
+      notes.push(`in ${countOf(epochs, "epoch")} it has no answer: the mean of ${estimator} counts there`);
     return notes;
   }
 
@@ -296,8 +297,4 @@ export class EstimatorQuestion {
   get flowNotes(): string[] {
     return this.#flows?.notes() ?? [];
   }
-}
-
-export function count(n: number, what: string): string {
-  return `${n} ${what}${n === 1 ? "" : "s"}`;
 }
