@@ -34,7 +34,7 @@ export class Cursor {
   interfaceCount: u32;
   interfaceBase: u32; // pcapng: number of the section's first interface in the whole file
   started: u32; //   origin is set
-  origin: i64; //    ns since 1970 of the first packet, or of the first whose stamp agrees with those after it (kernels/decode/origin.ts)
+  origin: i64; //    ns since 1970 of the first packet, or of the first whose timestamp agrees with those after it (kernels/decode/origin.ts)
   seed: u64;
   packets: u64;
   bytes: u64; //     on the wire
@@ -79,7 +79,7 @@ export function take(cursor: Cursor, batch: Batch, link: u32, p: usize, captured
   if (reason != OK) count(cursor, reason);
 }
 
-/** Before the first packet: `n` stamps from there on, in memory that is given back, make the origin. */
+/** Before the first packet: `n` timestamps from there on, in memory that is given back, make the origin. */
 export function begin(cursor: Cursor, timestamps: usize, n: u32): void {
   if (n > 0) {
     cursor.started = 1;

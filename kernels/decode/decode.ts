@@ -258,7 +258,7 @@ function walkExtensions(ip: usize, limit: usize): void {
 
 function rowV6(cursor: Cursor, batch: Batch, ip: usize, end: usize, left: u32, depth: i32): i32 {
   const payload = be16(ip + 4);
-  // A payload length of 0 is a jumbogram or segmentation offload where the packet is longer than any padding: the least MTU.
+  // A payload length of 0 is a jumbogram or segmentation offload where the packet is longer than any padding: the minimum MTU.
   const total: u32 = payload == 0 && left > 1280 ? left : payload + 40;
   const visible = <u32>(end - ip);
   const seen: usize = ip + min<u32>(visible, total);

@@ -273,7 +273,7 @@ export function walkPcapng(c: usize, b: usize): i32 {
   return NEED_DATA;
 }
 
-/** Sizes told apart by countShorts; what is longer is counted with the longest. */
+/** Sizes distinguished by countShorts; what is longer is counted with the longest. */
 export const SHORT_SIZES: u32 = 1536;
 
 /**

@@ -1,4 +1,4 @@
-// Delays of a flow by log bucket: from the fourth matched packet on (up to three are told by least, most and sum) a flow has a list of its
+// Delays of a flow by log bucket: from the fourth matched packet on (up to three are in min, max and sum) a flow has a list of its
 // buckets, two bytes each, that grows in steps; a full list of the largest kind is poured into the table of cells (kernels/sketches/cells.ts) and begins
 // anew. So a packet costs one store beside the last one of its flow, and memory is two bytes per packet or a cell per bucket, whichever is less.
 

@@ -5,7 +5,7 @@
 //   flow:   sent u32 | received u32 | matched u32 | more u32 | meta u64 | addrA u64 | bytes f64 | first delay f64 | last delay f64 |
 //           next order u32 | wide u32
 //   more:   bits 0-28 number of the second record + 1, bit 29 there are faults, bits 30-31 direction (0 unknown, 1 before -> after, 2 after -> before)
-//   second: from the third packet on: sum of (delay - first)^2 f64 | least f64 | most f64 | sum of (delay - first) f64 |
+//   second: from the third packet on: sum of (delay - first)^2 f64 | min f64 | max f64 | sum of (delay - first) f64 |
 //           sum of |difference of consecutive delays| f64 |
 //           list u32 | in the list u16, its class u16 | negative ones u32; and faults u32
 //   faults: lost | appeared | duplicates | head before | tail before | head after | tail after | reordered | … (u32 each)

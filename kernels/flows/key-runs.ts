@@ -1,7 +1,7 @@
 // Rows of a batch as runs of one flow key. Packets come in bursts, so there are far fewer runs than rows: the key is masked and hashed once
 // per run, one look-up finds the flow of all its rows, and another thread is sent runs instead of keys.
 //
-//   head: least f64 | largest time of the rows f64
+//   head: min f64 | max time of the rows f64
 //   run: end u32 (rows from the first of all runs to one past its last) | bytes on the wire u32 | hash u64 | meta u64 | addrA u64
 //   after room for `capacity` runs (the batch's), for IPv6 ones: addrB u64 | addrC u64 | addrD u64
 

@@ -38,7 +38,7 @@ export class Buffer {
   keep: u32; //      digests whose hash is not above this are kept
   perByte: f64; //   ns per byte that are taken off the delay
   bytes: f64;
-  sum: i64; //       of delays, as squares, least and most: beyond `base`
+  sum: i64; //       of delays, as squares, min and max: beyond `base`
   squares: u64;
   carry: u64;
   minimum: f64;

@@ -5,7 +5,7 @@
 //
 // With few references, or with none that met a backlog, the share is what it may be before anything is known: a half, give or take a quarter of the range.
 
-/** Share of a backlog that is wait, before any reference has told, and the variance of that. */
+/** Share of a backlog that is wait, before any reference has shown it, and the variance of that. */
 const PRIOR: f64 = 0.5;
 const PRIOR_VARIANCE: f64 = 0.0625;
 /** Of the sums over references, per reference. */
@@ -14,7 +14,7 @@ const KEPT: f64 = 1 - 1.0 / 1024;
 const SLACK_KEPT: f64 = 1 - 1.0 / 4096;
 /** Share of references' waits beyond what packets explain from which others are taken to be in the queue. */
 const UNSEEN: f64 = 0.01;
-/** Backlogs are told apart by octaves of ns. */
+/** Backlogs are distinguished by octaves of ns. */
 const OCTAVES: u32 = 44;
 const OCTAVE_BYTES: u32 = 48;
 /** References that count in an octave; and what those of the next ones count there. */
@@ -29,7 +29,7 @@ export class Backlog {
   haveLeft: u32; //  a reference has been seen
   last: f64;
   since: f64; //     when the link began to send without a pause
-  slack: f64; //     shorter pauses are the stamps' doing: packets overlapped by as much of late
+  slack: f64; //     shorter pauses are the timestamps' doing: packets overlapped by as much of late
   left: f64; //      backlog and delay (without transmission) of the left reference
   leftDelay: f64;
   count: f64; //     differences of neighbouring references: their number; squares, products and squares, fading
@@ -40,7 +40,7 @@ export class Backlog {
   doubt: f64; //     variance of that
   seen: u32; //      1: no reference waited for longer than packets that were seen explain
   pad: u32;
-  base: f64; //      delay, without transmission, of what does not wait: the least, and what references without a backlog had beyond
+  base: f64; //      delay, without transmission, of what does not wait: the minimum, and what references without a backlog had beyond
   idles: f64; //     those references: their number, and what they had, fading
   idleWaits: f64;
   waits: f64; //     of all references beyond the base, and what of that no backlog explains, fading
@@ -80,7 +80,7 @@ export function backlogOf(b: Backlog, time: f64, own: f64): f64 {
   return max<f64>(0, began - b.since);
 }
 
-/** A reference has arrived: what it tells of the share. It is the left one from `backlogStep` on. `least`: the least delay of references of late. */
+/** A reference has arrived: what it tells of the share. It is the left one from `backlogStep` on. `least`: the recent minimum delay of references. */
 export function backlogTo(b: Backlog, backlog: f64, delay: f64, minimum: f64): void {
   if (backlog <= b.slack) {
     b.idles = b.idles * KEPT + 1;

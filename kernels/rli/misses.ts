@@ -1,4 +1,4 @@
-// How far RLI's line is off, told by the references themselves: each is predicted from its two neighbours (rli-ton has no intervals; this is ours). The squared
+// How far RLI's line is off, measured with the references themselves: each is predicted from its two neighbours (rli-ton has no intervals; this is ours). The squared
 // miss, scaled from their distance to a gap's (`nearer`), stands for every packet of the gap behind it.
 
 /** How much the newest miss weighs in their average, and how much that average counts in a gap. */
@@ -47,7 +47,7 @@ export function missesForget(m: Misses): void {
 }
 
 /**
- * The mean squared error of a line over a gap, over the squared miss of a point told by its neighbours on both sides, at the distance of a gap each. It follows from
+ * The mean squared error of a line over a gap, over the squared miss of a point predicted from its neighbours on both sides, at the distance of a gap each. It follows from
  * how fast squared differences of delays grow with distance, as d^2H: with D = 2^2H, differences two apart over those of neighbours,
  *   (2 / ((2H + 1)(2H + 2)) - 1/6) / (1 - D/4),  which is 0.5 / (D - 0.55) within 4 % for 0 <= H <= 1:
  * 1.11 where neighbours have nothing in common, 1/3 on a random walk, 0.14 where delays rise and fall smoothly.
@@ -70,7 +70,7 @@ export function missesTo(m: Misses, time: f64, whole: f64, backlog: f64, share: 
   const step = (delay - left) * (delay - left);
   let now = step;
   if (m.haveBefore != 0 && time > m.beforeTime) {
-    // How well would its neighbours have told the left reference's delay? A test of the method, on the wider gap.
+    // How well would its neighbours have predicted the left reference's delay? A test of the method, on the wider gap.
     const told = second + ((delay - second) * (m.leftTime - m.beforeTime)) / (time - m.beforeTime);
     if (level == 0) {
       now = (told - left) * (told - left);

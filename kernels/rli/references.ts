@@ -1,4 +1,4 @@
-// Reference packets in a stream: told by the simulator's flag (their delay is in the batch), or as STAMP test packets (src/delays/stamp.ts draws
+// Reference packets in a stream: marked by the simulator's flag (their delay is in the batch), or as STAMP test packets (src/delays/stamp.ts draws
 // them) on a UDP port. Sequence numbers and sending times tell lost, duplicated and overtaken ones; senders.ts says whose are believed. A packet of ours that is not to
 // be used (probes, cut or forged references) is no regular packet either.
 
@@ -131,7 +131,7 @@ export function referencesTrust(r: References, header: usize, authenticated: u32
   r.authenticated = authenticated;
 }
 
-/** Another sender is believed from the reference on that was found last; told once. */
+/** Another sender is believed from the reference on that was found last; reported once. */
 export function referencesTurned(r: References): bool {
   const turned = r.senders.turned != 0;
   r.senders.turned = 0;
@@ -161,10 +161,10 @@ export function referencesFree(r: References): void {
 /**
  * The line between two references that follow each other, for the packets between them (equation 1, read where it holds).
  *
- * Packets leave one after the other, so a packet's place is told by its arrival and its transmission. On a link without backlog the delay in front of the queue is interpolated
+ * Packets leave one after the other, so a packet's place follows from its arrival and its transmission. On a link without backlog the delay in front of the queue is interpolated
  * and the packet's whole transmission added, at the time this began (share 1). Where the link was busy for the whole gap, a packet's departure tells its place among
  * the others and no more: its sending time is interpolated, at the middle of its transmission, which is the same line with half the transmission (share 0.5): at the
- * beginning a packet right behind a reference would get the reference's sending time, however much later it was sent. A reference that was under way for longer (beyond the least
+ * beginning a packet right behind a reference would get the reference's sending time, however much later it was sent. A reference that was under way for longer (beyond the minimum
  * delay of late, `floor`) than the gap behind its predecessor has seen the link busy for the whole gap.
  */
 @unmanaged
@@ -176,7 +176,7 @@ export class Line {
   arrival: f64; //   its arrival, delay as measured, and error as its sender says
   whole: f64;
   error: f64;
-  floor: f64; //     least delay since `turn`, and in the time before: a clock may drift
+  floor: f64; //     minimum delay since `turn`, and in the time before: a clock may drift
   floorBefore: f64;
   turn: f64;
   nsPerByte: f64;
@@ -215,7 +215,7 @@ function flat(l: Line, arrival: f64, whole: f64, wire: u32, error: f64): void {
   l.idle = whole <= min(l.floor, l.floorBefore) + own + error ? 1 : 0;
 }
 
-/** What waits for a right reference that does not come is told by the left one. */
+/** What waits for a right reference that does not come gets its delay from the left one. */
 export function lineLeft(l: Line): void {
   flat(l, l.arrival, l.whole, l.wire, l.error);
 }
@@ -252,7 +252,7 @@ export function lineTo(l: Line, arrival: f64, whole: f64, wire: u32, error: f64)
   if (apart > 0) l.slope = rise / apart;
 }
 
-/** The least delay of late, as measured. */
+/** The recent minimum delay, as measured. */
 export function lineFloor(l: Line): f64 {
   return min(l.floor, l.floorBefore);
 }

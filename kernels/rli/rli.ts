@@ -12,7 +12,7 @@ import { Gap, gapForget } from "./gap";
 import { BUFFERED, NO_FLOW, Rli } from "./state";
 import { admit } from "./table";
 
-/** ns: what the stamps of a capture may differ by without meaning anything. */
+/** ns: what the timestamps of a capture may differ by without meaning anything. */
 const STAMP_JITTER: f64 = 1000;
 
 /** Rows [from, to): references move the line, the others wait for the next one. */

@@ -12,8 +12,8 @@ import { avalanche, mixWord } from "../decode/digest";
 const LINES: u32 = 6;
 /** Packets of late that speak for a line, at most. */
 const MOST_VOTES: u32 = 32;
-/** Packets that a line with negative delays needs more than others: with clocks in step there are none. */
-const NEGATIVE_VOTES: u32 = 3;
+/** Packets that a line with negative delays needs more than one without: with clocks in step there are none. */
+const NEGATIVE_VOTES: i32 = 3;
 /** A line that has been silent for so many of its gaps loses a vote with each packet of another. */
 const SILENT_GAPS: f64 = 10;
 /** ns: clocks' error beside what the sender states. */
@@ -123,14 +123,18 @@ function begin(s: Sender, key: u64, sequence: u32, sent: i64, time: f64, delay: 
   goOn(s, sequence, sent, time, delay);
 }
 
-/** Another line has sent: does it lead from now on? */
+/** What speaks for a line against another. */
+function weightOf(s: Sender, error: f64): i32 {
+  return <i32>s.votes - (floorOf(s) < -(error + CLOCK_SLACK) ? NEGATIVE_VOTES : 0);
+}
+
+/** Another line has sent: does it lead from now on? Where none leads, the first does, for nothing speaks against it yet: a sender whose clock is ahead is no forger. */
 function takesLead(all: Senders, i: u32, time: f64, error: f64): bool {
   const s = senderAt(all, i);
-  const needs: u32 = floorOf(s) < -(error + CLOCK_SLACK) ? NEGATIVE_VOTES : 0;
-  if (all.lead < 0) return s.votes > needs;
+  if (all.lead < 0) return true;
   const lead = senderAt(all, <u32>all.lead);
   if (time - lead.last > SILENT_GAPS * max<f64>(lead.gap, s.gap) && lead.votes > 0) lead.votes--;
-  return s.votes > lead.votes + needs;
+  return weightOf(s, error) > weightOf(lead, error);
 }
 
 /** A packet of the lead: whether it is used, and what its number shows. */

@@ -163,7 +163,7 @@ export function simReorder(r: usize, b: usize, probability: f64, extent: f64): u
 }
 
 /**
- * What a point sees of a batch: the packets that got there, stamped by its clock. `arrival` 0: time is when it was sent and the delay is
+ * What a point sees of a batch: the packets that got there, timestamped by its clock. `arrival` 0: time is when it was sent and the delay is
  * not known yet; 1: time is when it arrived and the delay is the true one. Returns how many rows of the batch were lost before.
  */
 export function simObserve(

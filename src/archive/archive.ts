@@ -2,7 +2,7 @@
  * Records on disk: one plain file each, in folders by point, segment, estimator and ten minutes (names.ts). Nothing but the files: no index
  * that could disagree with them, so folders of several machines are put together by copying, and a kill at any moment leaves every record that
  * was reported as stored, whole, and no other in part. Storing again what is there is no change; what becomes of something else under the same identity
- * (point, segment, estimator, role, start of the epoch) is told in writer.ts.
+ * (point, segment, estimator, role, start of the epoch) is described in writer.ts.
  *
  * Measured: 2.7 us per 64-byte read inside a record; a store costs one fdatasync, which groups of records share in parallel.
  */

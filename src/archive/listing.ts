@@ -1,4 +1,4 @@
-/** Which records an archive holds, told from its folders alone: no file is opened. */
+/** Which records an archive holds, read from its folders alone: no file is opened. */
 import { type Dirent, readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 import {
@@ -134,7 +134,7 @@ function timeFolder(path: string, folder: string, level: number, out: Listing) {
 
 /**
  * Tells from a name's digits alone that a record is out of range: an hour has thousands of files of which a question wants a few. True for everything
- * that is not told so quickly.
+ * that is not known so quickly.
  */
 function rangeTest(fromNs: bigint | undefined, toNs: bigint | undefined): (name: string) => boolean {
   const from = fromNs === undefined || fromNs < 0n ? "" : timeName(fromNs);

@@ -34,7 +34,7 @@ export function makeDirectory(path: string): string | undefined {
   }
 }
 
-/** What a failed write is told as: the place and the reason in one line. What is no answer of the system stays as it is. */
+/** How a failed write is reported: the place and the reason in one line. What is no answer of the system stays as it is. */
 export function writeFailure(path: string, cause: unknown, hint?: string): unknown {
   const { code, syscall, message } = cause as NodeJS.ErrnoException;
   if (cause instanceof UsageError || typeof code !== "string" || syscall === undefined) return cause;

@@ -18,6 +18,11 @@ export function formatCount(n: number): string {
   return n.toFixed(0).replace(/(?<=\d)(?=(\d{3})+$)/g, ",");
 }
 
+/** "1 packet", "2,000 packets". */
+export function countOf(n: number, what: string): string {
+  return `${formatCount(n)} ${what}${n === 1 ? "" : "s"}`;
+}
+
 export function countOrNot(n: number | null): string {
   return n === null ? "no answer" : formatCount(n);
 }

@@ -1,6 +1,6 @@
 /**
  * Values from outside (scenario files, maps, HTTP bodies) against a schema (TypeBox: JSON Schema with static types, docs/decisions/0013-one-schema-validator.md).
- * The first fault is told in one line: where the value came from, the path of the field, what is wrong with it, and for a misspelt name what may have been meant.
+ * The first fault is reported in one line: where the value came from, the path of the field, what is wrong with it, and for a misspelt name what may have been meant.
  */
 import type { Static, TSchema } from "typebox";
 import { Check, Errors } from "typebox/schema";

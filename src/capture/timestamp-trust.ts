@@ -1,26 +1,26 @@
 /**
- * Which stamps of a capture tell its time. A few that lie far from all around them (a corrupted second, a clock that blinked) must not be taken for
+ * Which timestamps of a capture can be trusted. A few that lie far from all around them (a corrupted second, a clock that blinked) must not be taken for
  * the time it is: whoever reads two captures side by side would wait for the other one to come there. Each row is given a time that can be
- * believed, its own or, where it strays, that of the rows before it.
+ * believed, its own or, where it is an outlier, that of the rows before it.
  *
- * A row that jumps by more than the tolerance strays, with those that jump with it, if more of the next rows (LOOK) are back where the time was; if not, the
+ * A row that jumps by more than the tolerance is an outlier, with those that jump with it, if more of the next rows (LOOK) are back where the time was; if not, the
  * clock was set, or it was quiet. Where too few rows follow, it is left open until they are there.
  *
- * Batches without a jump back and without a gap at their end are not looked at row by row. Limits: more than LOOK / 2 strays in a row are a step; strays within the
- * tolerance are believed; at the very start and end of a capture silence and a stray are the same thing: it is silence up to a day, or up to SILENCE times what the
+ * Batches without a jump back and without a gap at their end are not looked at row by row. Limits: more than LOOK / 2 outliers in a row are a step; outliers within the
+ * tolerance are believed; at the very start and end of a capture silence and an outlier are the same thing: it is silence up to a day, or up to SILENCE times what the
  * packets beside it take.
  */
 import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 
-/** Rows that are asked whether one strays. */
+/** Rows that decide whether one is an outlier. */
 export const LOOK = 1024;
 const DAY_NS = 86_400e9;
 const SILENCE = 16;
 /** Packets beside a silence that it is compared with. */
 const BESIDE = 8;
 
-/** Stamps that stray. */
+/** Outlier timestamps. */
 export interface OutlierReport {
   count: number;
   /** By how much at most, from the rows before; 0: none. */
@@ -28,17 +28,17 @@ export interface OutlierReport {
   behindNs: number;
   /** The clock was set back by so much at most; 0: it was not. */
   setBackNs: number;
-  /** The latest time that can be believed, as the stamps are told; null without rows. */
+  /** The latest time that can be believed, on the axis of the timestamps; null without rows. */
   lastNs: number | null;
 }
 
-/** The last time of a capture whose largest stamp of any packet, with or without a row, is `largestNs`; both from its first time on. */
+/** The last time of a capture whose largest timestamp of any packet, with or without a row, is `largestNs`; both from its first time on. */
 export function lastBelieved({ count, aheadNs, lastNs }: OutlierReport, largestNs: number): number {
   if (lastNs === null) return largestNs;
   return (count > 0 && aheadNs > 0) || isNoSilence(largestNs - lastNs, lastNs) ? lastNs : largestNs;
 }
 
-/** "a stamp strays, up to 1 h ahead of those around it" */
+/** "1 outlier timestamp, up to 1 h ahead of those around it" */
 export function outlierText({ count, aheadNs, behindNs }: OutlierReport): string {
   const by = [];
   if (aheadNs > 0) by.push(`up to ${formatDuration(aheadNs)} ahead of`);
@@ -49,7 +49,7 @@ export function outlierText({ count, aheadNs, behindNs }: OutlierReport): string
 
 export class TimestampTrust {
   readonly #toleranceNs: number;
-  /** The latest believed stamp. */
+  /** The latest believed timestamp. */
   #latest = Number.NEGATIVE_INFINITY;
   #first = Number.NaN;
   #rows = 0;
@@ -57,18 +57,18 @@ export class TimestampTrust {
   #open = false;
   #outliers = { count: 0, aheadNs: 0, behindNs: 0, setBackNs: 0 };
   #room = new Float64Array(0);
-  /** The least stamp from each row on. */
+  /** The minimum timestamp from each row on. */
   #minimum = new Float64Array(0);
-  /** Of the last batch: a believed time for each row that is decided; null where all are as stamped. */
+  /** Of the last batch: a believed time for each row that is decided; null where all are as timestamped. */
   believed: Float64Array | null = null;
 
-  /** Stamps that go back by up to so much are taken as they are. */
+  /** Timestamps that go back by up to so much are taken as they are. */
   constructor(toleranceNs: number) {
     this.#toleranceNs = toleranceNs;
   }
 
   /**
-   * The next n rows of the file, beginning with those that were left open. `backNs`: by how much any of the new stamps is behind the one before it at
+   * The next n rows of the file, beginning with those that were left open. `backNs`: by how much any of the new timestamps is behind the one before it at
    * most. `last`: no more will come. Returns how many are decided: the others are to be given again, with more behind them.
    */
   observe(timeNs: Float64Array, n: number, backNs: number, last: boolean): number {
@@ -149,7 +149,7 @@ export class TimestampTrust {
     return i;
   }
 
-  /** The first rows of all, before which there are none to believe, stray where they are later than most of what follows, or days earlier. */
+  /** The first rows of all, before which there are none to believe, are outliers where they are later than most of what follows, or days earlier. */
   #begin(timeNs: Float64Array, n: number): number {
     if (Number.isFinite(this.#latest)) return 0;
     let first = 0;
@@ -204,7 +204,7 @@ function isNoSilence(gapNs: number, besideNs: number): boolean {
   return gapNs > DAY_NS && gapNs > SILENCE * besideNs;
 }
 
-/** Among row i and those after it, more have stamps from `fromNs` to below `toNs` than come before the first of them. */
+/** Among row i and those after it, more have timestamps from `fromNs` to below `toNs` than come before the first of them. */
 function outvoted(timeNs: Float64Array, i: number, n: number, fromNs: number, toNs: number): boolean {
   const end = Math.min(n, i + 1 + LOOK);
   let first = 0;
@@ -218,7 +218,7 @@ function outvoted(timeNs: Float64Array, i: number, n: number, fromNs: number, to
   return false;
 }
 
-/** Counts strays where nobody waits for the rows: keeps the stamps that are left open itself. */
+/** Counts outliers where no caller waits for the rows: keeps the timestamps that are left open itself. */
 export class OutlierCounter {
   readonly #trust: TimestampTrust;
   #open = new Float64Array(0);

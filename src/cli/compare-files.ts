@@ -1,5 +1,4 @@
 /** What `hoptime compare` writes besides its report: packets one by one, an annotated capture, metrics. */
-import { renameSync } from "node:fs";
 import { resolve } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
@@ -10,8 +9,8 @@ import type { ReportView } from "../compare/report.ts";
 import type { Palette } from "../present/text/palette.ts";
 import { formatTable } from "../present/text/table.ts";
 import { withFlags } from "./flags.ts";
-import { writeFile } from "./output.ts";
 import { writePacketFile } from "./packet-file.ts";
+import { writeWhole } from "./whole-file.ts";
 
 export interface PacketFlags {
   packets?: string;
@@ -53,12 +52,13 @@ async function annotate(packets: ComparedPackets, target: string, before: string
   const frames = (await packets.frames("before", ids)) ?? new Uint32Array(0);
   const byFrame = new Map<number, number>();
   for (const [id, frame] of frames.entries()) if (frame > 0) byFrame.set(frame, id);
-  await annotateCapture(before, target, (frame) => {
+  const comment = (frame: number) => {
     const id = byFrame.get(frame);
     if (id === undefined) return null;
     const delayNs = table.delayNs(id);
     return delayNs === null ? table.outcome(id) : `delay ${(delayNs / 1e6).toFixed(6)} ms`;
-  });
+  };
+  await writeWhole(target, (to) => annotateCapture(before, to, comment));
 }
 
 export interface WorstPacket {
@@ -128,12 +128,6 @@ export function worstJson(worst: { slowest: WorstPacket[]; lost: WorstPacket[] }
     afterFrame,
   });
   return { slowest: worst.slowest.map(row), lost: worst.lost.map(row) };
-}
-
-/** Collectors read the file at any time: it is there whole, or not yet. */
-export function writeMetrics(path: string, text: string): void {
-  writeFile(`${path}.tmp`, text);
-  renameSync(`${path}.tmp`, path);
 }
 
 /** A report whose notes name flags. */

@@ -29,14 +29,14 @@ import {
   refuseOverwriting,
   worstJson,
   worstPackets,
-  writeMetrics,
   writePackets,
 } from "./compare-files.ts";
 import { addEstimatorOptions, asksEstimators, chosenEstimators } from "./estimator-options.ts";
 import { choiceOption, durationOption, integerOption, shareOption, timeOption } from "./options.ts";
-import { print, printText, warn, writeFile } from "./output.ts";
+import { print, printText, warn } from "./output.ts";
 import { packetFileOption } from "./packet-file.ts";
 import { colours, Progress } from "./terminal.ts";
+import { writeFile } from "./whole-file.ts";
 
 interface Flags {
   window: number;
@@ -211,7 +211,7 @@ async function answer(comparison: Comparison, before: string, flags: Flags, seco
   const { packets } = comparison;
   if (flags.html !== undefined) {
     const { renderComparePage } = await import("../present/html/report-page.ts");
-    writeFile(flags.html, renderComparePage(flagged(comparison.view("all"))));
+    await writeFile(flags.html, renderComparePage(flagged(comparison.view("all"))));
   }
   if (packets) await writePackets(packets, flags, before);
   const worst = packets && flags.worst !== undefined ? await worstPackets(packets, flags.worst) : null;
@@ -231,7 +231,7 @@ async function answer(comparison: Comparison, before: string, flags: Flags, seco
   }
   if (flags.prometheus !== undefined) {
     const { formatComparePrometheus } = await import("../present/prometheus/compare-prometheus.ts");
-    writeMetrics(flags.prometheus, formatComparePrometheus(report));
+    await writeFile(flags.prometheus, formatComparePrometheus(report));
   }
   if (flags.html !== undefined) warn(`report written to ${flags.html}`);
   const failed = flags.failIf ? failures(comparison.view("all"), flags.failIf) : [];

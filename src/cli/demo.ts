@@ -5,8 +5,9 @@ import { findPackageFile } from "../base/package-file.ts";
 import { compareCaptures } from "../compare/compare.ts";
 import { renderComparePage } from "../present/html/report-page.ts";
 import { formatCompare } from "../present/text/compare-text.ts";
-import { printJson, printText, warn, writeFile } from "./output.ts";
+import { printJson, printText, warn } from "./output.ts";
 import { colours } from "./terminal.ts";
+import { writeFile } from "./whole-file.ts";
 
 export function demoCommand(): Command {
   return new Command("demo")
@@ -26,7 +27,7 @@ Examples:
     .action(async (flags: { html: string; json?: boolean }) => {
       const [before, after] = ["router-in.pcap.gz", "router-out.pcap.gz"].map(demoFile) as [string, string];
       const report = await compareCaptures({ before, after, epochNs: 20e6 });
-      writeFile(flags.html, renderComparePage(report));
+      await writeFile(flags.html, renderComparePage(report));
       if (flags.json) await printJson(report);
       else {
         await printText(

@@ -8,8 +8,9 @@ import { localiseRecords } from "../network/localise/from-records.ts";
 import { renderLocalisationHtml } from "../present/html/localise-html.ts";
 import { formatLocalisation } from "../present/text/localise-text.ts";
 import { choiceOption, durationOption } from "./options.ts";
-import { printJson, printText, warn, writeFile } from "./output.ts";
+import { printJson, printText, warn } from "./output.ts";
 import { Progress } from "./terminal.ts";
+import { writeFile } from "./whole-file.ts";
 
 interface Flags {
   records?: string;
@@ -88,7 +89,8 @@ Examples:
         onProgress: (done, total, packets) => progress.update(done, total, packets),
       }).finally(() => progress.clear());
       const { localisation, originNs, reports } = captured;
-      if (flags.html !== undefined) writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
+      if (flags.html !== undefined)
+        await writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
       if (flags.json) await printJson(localisationJson(captured));
       else await printText(formatLocalisation(localisation, { originNs }));
       if (flags.html !== undefined) warn(`page written to ${flags.html}`);
@@ -114,7 +116,8 @@ async function fromRecords(directory: string, files: string[], flags: Flags): Pr
     fromNs: flags.from,
     toNs: flags.to,
   });
-  if (flags.html !== undefined) writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
+  if (flags.html !== undefined)
+    await writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
   if (flags.json) await printJson(absoluteTimes(localisation, originNs));
   else await printText(formatLocalisation(localisation, { originNs }));
 }

@@ -1,9 +1,8 @@
-/** What a command puts out: pieces to standard output as fast as they are taken there, whole files with a clear word where that fails. */
+/** What a command puts out: text for people and pieces of any length, to standard output as fast as they are taken there. */
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
-import { UsageError } from "../base/errors.ts";
 import { withFlags } from "./flags.ts";
 import { toTerminal } from "./terminal.ts";
+import { systemReason } from "./whole-file.ts";
 
 /** Text for people, from the library: what it says of parameters is said of flags. */
 export async function printText(text: string): Promise<void> {
@@ -43,20 +42,4 @@ export function endOutput(error: NodeJS.ErrnoException): never {
   if (error.code === "EPIPE") process.exit(0);
   warn(`hoptime: standard output: ${systemReason(error)}; the output is incomplete`);
   process.exit(2);
-}
-
-export function writeFile(path: string, text: string): void {
-  try {
-    writeFileSync(path, text);
-  } catch (cause) {
-    throw new UsageError("not-writable", `${path}: cannot be written: ${systemReason(cause)}`, undefined, {
-      cause,
-    });
-  }
-}
-
-/** "no space left on device" of "ENOSPC: no space left on device, write". */
-function systemReason(error: unknown): string {
-  const { message } = error as Error;
-  return /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? message;
 }

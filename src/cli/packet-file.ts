@@ -1,8 +1,10 @@
 /** `--packets FILE`: every packet, in the format that the name ends with. */
 import { closeSync, openSync, writeFileSync } from "node:fs";
-import { invalidValue, UsageError } from "../base/errors.ts";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { invalidValue } from "../base/errors.ts";
 import type { PacketTable } from "../compare/packets.ts";
 import { packetCsvLines, packetJsonLines } from "../present/packets/packet-lines.ts";
+import { writeWhole } from "./whole-file.ts";
 
 const LINES: Record<string, (table: PacketTable) => Iterable<string>> = {
   csv: packetCsvLines,
@@ -21,18 +23,13 @@ const endingOf = (path: string) => /\.([a-z]+)$/i.exec(path)?.[1]?.toLowerCase()
 
 export async function writePacketFile(path: string, table: PacketTable): Promise<void> {
   const lines = LINES[endingOf(path)];
-  try {
-    if (lines) writeLines(path, lines(table));
-    else await (await import("../present/packets/packet-parquet.ts")).writePacketParquet(path, table);
-  } catch (cause) {
-    if (!(cause instanceof Error) || !("syscall" in cause)) throw cause;
-    throw new UsageError("not-writable", `${path}: cannot be written (${cause.message})`, undefined, {
-      cause,
-    });
-  }
+  await writeWhole(path, async (to) => {
+    if (lines) await writeLines(to, lines(table));
+    else await (await import("../present/packets/packet-parquet.ts")).writePacketParquet(to, table);
+  });
 }
 
-function writeLines(path: string, lines: Iterable<string>): void {
+async function writeLines(path: string, lines: Iterable<string>): Promise<void> {
   const file = openSync(path, "w");
   try {
     let waiting = "";
@@ -41,6 +38,8 @@ function writeLines(path: string, lines: Iterable<string>): void {
       if (waiting.length < PIECE_CHARACTERS) continue;
       writeFileSync(file, waiting);
       waiting = "";
+      // Signals are noticed between two pieces.
+      await nextTurn();
     }
     writeFileSync(file, waiting);
   } finally {

@@ -1,5 +1,4 @@
 /** `hoptime plan`: which routers to upgrade first. Parse, call planUpgrades, print. */
-import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { parseDemands } from "../network/plan/demands.ts";
@@ -10,6 +9,7 @@ import { renderPlanHtml, renderPlanSvg } from "../present/svg/plan-picture.ts";
 import { formatPlan } from "../present/text/plan-text.ts";
 import { choiceOption, integerOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
+import { writeFile } from "./whole-file.ts";
 
 interface PlanFlags {
   upgrade: number;
@@ -26,7 +26,7 @@ interface PlanFlags {
 }
 
 const EXAMPLES = `
-Maps (told by their content): GraphML (Topology Zoo), Rocketfuel weights, FRR's 'show ip ospf database router json' and
+Maps (format detected from the content): GraphML (Topology Zoo), Rocketfuel weights, FRR's 'show ip ospf database router json' and
 'show ip ospf mpls-te database json', Repetita .graph, CSV 'from,to[,weight[,latencyMs[,capacity]]]', hoptime.topology/1.
 
 Examples:
@@ -73,8 +73,8 @@ async function runPlan(map: string, flags: PlanFlags): Promise<void> {
       ? {}
       : { demands: parseDemands(toText(readMap(flags.demands), flags.demands), flags.demands, topology) }),
   });
-  if (flags.svg !== undefined) write(flags.svg, renderPlanSvg(topology, plan));
-  if (flags.html !== undefined) write(flags.html, renderPlanHtml(topology, plan));
+  if (flags.svg !== undefined) await writeFile(flags.svg, renderPlanSvg(topology, plan));
+  if (flags.html !== undefined) await writeFile(flags.html, renderPlanHtml(topology, plan));
   await (flags.json ? printJson(plan) : printText(formatPlan(plan)));
 }
 
@@ -97,14 +97,6 @@ function readCosts(file: string): Map<string, number> {
     costs.set(line.text.slice(0, split).trim(), cost);
   }
   return costs;
-}
-
-function write(file: string, content: string): void {
-  try {
-    writeFileSync(file, content);
-  } catch (cause) {
-    throw new UsageError("not-writable", `${file}: cannot be written`, undefined, { cause });
-  }
 }
 
 function amount(text: string): number {

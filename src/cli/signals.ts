@@ -21,6 +21,22 @@ export function endingSignal(): AbortSignal {
   return controller.signal;
 }
 
+/** `clean` is called when a signal ends the command, which it does then. Returns what takes that back. */
+export function cleanOnSignal(clean: () => void): () => void {
+  if (ending) return () => {};
+  const handlers = SIGNALS.map((name) => {
+    const handler = () => {
+      clean();
+      process.exit(exitCode(name));
+    };
+    process.on(name, handler);
+    return () => process.off(name, handler);
+  });
+  return () => {
+    for (const remove of handlers) remove();
+  };
+}
+
 /** The exit code of a command that could not finish after a signal; null where there was none. */
 export function endedBySignal(): number | null {
   return ending?.signal.aborted ? exitCode(ending.signal.reason as (typeof SIGNALS)[number]) : null;

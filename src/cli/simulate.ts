@@ -160,7 +160,7 @@ function refuseBesideScenario(command: Command): void {
   }
 }
 
-/** Without a drain rate: that of the queue is told when a run begins. */
+/** Without a drain rate: that of the queue is known when a run begins. */
 type Injection = Exclude<ReferenceInjection, { kind: "adaptive" }> | { kind: "adaptive" };
 
 function parseReferences(text: string): Injection {

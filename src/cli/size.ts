@@ -94,7 +94,7 @@ function sizeOf(estimator: Estimator, sizing: Sizing): Command {
     )
     .option(
       "--interval <share>",
-      "relative error that reliability is told for: 0.05 or 5%",
+      "relative error for which reliability is reported: 0.05 or 5%",
       shareOption("--interval"),
     )
     .option(

@@ -76,7 +76,7 @@ export function delaysFromSource(): DelaySource {
   };
 }
 
-/** A packet that no reference has followed for so long is told of by those before it. */
+/** A packet that no reference has followed for so long gets its delay from those before it. */
 const LONGEST_WAIT_NS = 10_000_000_000n;
 
 /** Between reference packets in the stream (RLI). */

@@ -1,5 +1,5 @@
 /**
- * Delays told by reference packets, as a column: batches go in as they are captured and come out, in order, with the delay of every packet filled in
+ * Delays from reference packets, as a column: batches go in as they are captured and come out, in order, with the delay of every packet filled in
  * (equation 1), for estimators that need delays (MAPLE, SDS). References keep the delay that they measured and are flagged; NaN: packets that no reference tells of, and
  * references that are not to be used.
  *
@@ -14,7 +14,7 @@ import { withSource } from "./reference-source.ts";
 import { STAMP_PORT } from "./stamp.ts";
 
 export interface ReferenceDelaysOptions {
-  /** bit/s; left out: packets' own transmission is not told apart. */
+  /** bit/s; left out: packets' own transmission is not distinguished. */
   drainBps?: number;
   port?: number;
   /** Left out: any. */

@@ -1,6 +1,6 @@
 /**
  * Sends reference packets for real: STAMP packets over UDP, at a pace of their own or of an interface (reference-pace.ts). The time in a packet is read
- * just before it is handed to the kernel; what the host adds until the wire is part of the measured delay and is told apart only by a capture at the
+ * just before it is handed to the kernel; what the host adds until the wire is part of the measured delay and is distinguished only by a capture at the
  * sender. How long handing over took of late, and what the clock's reading may be off, is what the packets state as their error.
  *
  * References leave at random moments, one in each part of a tick: timers fire at whole milliseconds, and so does much traffic; references in step with it would
@@ -29,7 +29,7 @@ export interface ReferenceOptions extends PaceOptions {
   bytes?: number;
   /** Authenticated mode of RFC 8762. */
   key?: Uint8Array | undefined;
-  /** Ends sending before the duration; what was sent is told all the same. */
+  /** Ends sending before the duration; what was sent is reported all the same. */
   signal?: AbortSignal | undefined;
   onTick?: (sent: number, utilisation: number | null) => void;
 }

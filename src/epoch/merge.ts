@@ -33,7 +33,7 @@ export function mergeRecords(a: EpochRecord, b: EpochRecord, estimator: Estimato
 
 /**
  * Two parts of one epoch, which one point observed one after the other (parts.ts): what both hold, as if it had been observed in one go. What may still
- * be missing, before, behind or between them, is told by the epoch's flags.
+ * be missing, before, behind or between them, is in the epoch's flags.
  */
 export function mergeParts(a: EpochRecord, b: EpochRecord, estimator: Estimator): EpochRecord {
   const merged = mergeRecords(a, b, estimator);

@@ -76,7 +76,7 @@ export interface RecordCounters {
   packets: number;
   /** Of those: cut by the snap length within what the digest covers, so that the other end may know them by another digest. */
   short: number;
-  /** Of those: stamped before the epoch's start. */
+  /** Of those: timestamped before the epoch's start. */
   backward: number;
   /** Frames not used, by reason. */
   skipped: Record<string, number>;

@@ -145,13 +145,13 @@ export type PacketIdentity = "digest" | "flow-ipid";
 /** One row per packet asked for. */
 export interface PacketAnswers {
   count: number;
-  /** 0 No-Match, 1 Match, 2 Multi-Match: there are several candidates, and the likeliest is told. */
+  /** 0 No-Match, 1 Match, 2 Multi-Match: there are several candidates, and the likeliest is given. */
   kind: Uint8Array;
-  /** What is told, and what the true delay cannot lie outside of if the packet was stored; NaN where there is no answer. */
+  /** The answer, and what the true delay cannot lie outside of if the packet was stored; NaN where there is no answer. */
   valueNs: Float64Array;
   lowNs: Float64Array;
   highNs: Float64Array;
-  /** Variance of the delays of packets that are told the same. */
+  /** Variance of the delays of packets that get the same answer. */
   varianceNs2: Float64Array;
   /** How many packets those are: breaks ties between epochs. */
   groupPackets: Float64Array;
@@ -190,7 +190,7 @@ export interface PacketLookup {
   flows(): Iterable<ListedFlow>;
   /** Probability that a packet which never came by is answered. */
   readonly absentAccepted: number;
-  /** Share of the packets kept whose true delay lies within the bounds told: 1 but for structures that overwrite packets or leave some out. */
+  /** Share of the packets kept whose true delay lies within the stated bounds: 1 but for structures that overwrite packets or leave some out. */
   readonly boundsHold: number;
   /** Bytes of the payload by what they serve. */
   costs(): Record<string, number>;
@@ -321,7 +321,7 @@ export interface SizeRequest {
   flowSize: number | null;
   /** Wanted share of flows (of `flowSize`) whose error is below `interval`; left out or null: not asked. */
   reliability?: number | null;
-  /** Relative error that a reliability is told for (default 0.05). */
+  /** Relative error for which a reliability is reported (default 0.05). */
   interval?: number | null;
   /** Wanted probability that a packet which never came by is answered, for stores of packets; left out or null: not asked. */
   absent?: number | null;
@@ -340,7 +340,7 @@ export interface SizePrediction {
   relativeError: number | null;
   /** Packets the answer is expected to rest on. */
   packetsUsed: number | null;
-  /** Share of such answers with a relative error below the request's interval, where it can be told. */
+  /** Share of such answers with a relative error below the request's interval, where it is measurable. */
   reliability?: number | null;
 }
 

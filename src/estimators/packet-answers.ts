@@ -17,7 +17,7 @@ export function emptyAnswers(count: number): PacketAnswers {
   };
 }
 
-/** What another epoch or part says of the same packets: more than one answer is a Multi-Match, told is the larger group's (section 3.3.4). */
+/** What another epoch or part says of the same packets: more than one answer is a Multi-Match, and the answer is the larger group's (section 3.3.4). */
 export function combineAnswers(into: PacketAnswers, other: PacketAnswers): void {
   for (let i = 0; i < into.count; i++) {
     if (other.kind[i] === NO_MATCH) continue;

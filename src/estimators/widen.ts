@@ -55,7 +55,7 @@ function widenDeviation(told: Interval | NoAnswer, byNs: number): Interval | NoA
   return { ...told, lowNs: Math.max(0, told.lowNs - byNs), highNs: told.highNs + byNs };
 }
 
-/** What single packets are told has no confidence of its own: it is that of 95 %. */
+/** Answers for single packets have no confidence of their own: it is that of 95 %. */
 const PACKET_CONFIDENCE = 0.95;
 
 /** Answers for single packets, the same way. */

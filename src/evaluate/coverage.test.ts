@@ -16,7 +16,7 @@ function named(name: string, estimators: readonly string[]): CoverageCase {
 }
 
 it("the mean of a segment lies in its interval over a whole question, also over cuts by time and in congestion", {
-  timeout: 120_000,
+  timeout: 240_000,
 }, async () => {
   const kernels = new Kernels();
   let [runs, inside] = [0, 0];
@@ -36,7 +36,7 @@ it("the mean of a segment lies in its interval over a whole question, also over 
 });
 
 it("the means of flows lie in theirs, and nearly all packets are answered for", {
-  timeout: 120_000,
+  timeout: 240_000,
 }, async () => {
   const one = named("overload, aligned", ["lda", "flows", "lds", "sds", "maple"]);
   const rows = await measureCoverage(new Kernels(), one, { seeds: seeds(9200, 1) });

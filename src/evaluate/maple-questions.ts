@@ -54,7 +54,7 @@ export function fill(
 export interface Outcome {
   /** Share of packets without exactly one candidate (the left out included). */
   failure: number;
-  /** Share of packets whose told group is not theirs, of those with an answer. */
+  /** Share of packets whose reported group is not theirs, of those with an answer. */
   falseRate: number;
   missing: number;
   /** NaN where there was no answer. */

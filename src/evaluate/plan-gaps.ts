@@ -3,7 +3,7 @@ import { planUpgrades } from "../network/plan/plan.ts";
 import type { Topology } from "../network/topology/topology.ts";
 
 export interface PlanGaps {
-  /** Probe hops that the plan leaves over the least possible, minus 1: by number of upgrades, from 1 on. */
+  /** Probe hops that the plan leaves over the minimum possible, minus 1: by number of upgrades, from 1 on. */
   readonly greedy: readonly number[];
   readonly hops: readonly number[];
 }

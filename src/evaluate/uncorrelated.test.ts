@@ -6,7 +6,7 @@ const scenarios = uncorrelatedScenarios({ traffic: { durationS: 0.8 } });
 
 test.each(Object.keys(scenarios))(
   "LDS is ahead of RLI where delays are uncorrelated: %s",
-  { timeout: 60_000 },
+  { timeout: 240_000 },
   async (name) => {
     const { rli, lds } = await compareUncorrelated(new Kernels(), scenarios[name]!);
     expect(rli.answered).toBeGreaterThan(100);

@@ -142,7 +142,7 @@ function pick(from: Map<number, number>, elements: readonly number[]): number | 
   return elements.map((e) => from.get(e)).find((v) => v !== undefined) ?? null;
 }
 
-/** Null where addresses or packets are not told; flows without a packet are none. */
+/** Null where addresses or packets are unknown; flows without a packet do not count. */
 function flowsOf({ forward, backward, addresses }: Values, clock: ExporterClock | null): FlowRecord[] | null {
   const src = addresses.get(IE.source4) ?? addresses.get(IE.source6) ?? null;
   const dst = addresses.get(IE.destination4) ?? addresses.get(IE.destination6) ?? null;

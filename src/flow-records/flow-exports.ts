@@ -96,7 +96,7 @@ export async function readCapturedExports(bytes: Uint8Array, file: string): Prom
 
 /** Fields of all templates together; those of real exporters have some hundred. */
 const MAX_TEMPLATE_FIELDS = 1_000_000;
-/** Templates that are missing, and rates of sampling, are told apart up to here. */
+/** Templates that are missing, and rates of sampling, are distinguished up to here. */
 const MAX_TOLD_APART = 1000;
 
 class Exported {

@@ -24,7 +24,7 @@ export interface FlowRecord {
   key: FlowKey;
   packets: number;
   bytes: number | null;
-  /** First and last packet, ns since 1970; null where not told. */
+  /** First and last packet, ns since 1970; null where unknown. */
   startNs: number | null;
   endNs: number | null;
 }

@@ -1,8 +1,10 @@
 /**
- * What a capture holds: points, link types, time span, flows, how well packets can be told apart, and how fine its timestamps are. One
+ * What a capture holds: points, link types, time span, flows, how well packets can be distinguished, and the resolution of its timestamps. One
  * pass, bounded memory: identification fields are judged on the first two million IPv4 packets.
  */
+
 import { Kernels } from "../base/kernels.ts";
+import { countOf } from "../base/quantity.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../capture/batch.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
@@ -15,7 +17,7 @@ import { DistinctKeys, keyOf } from "./distinct-keys.ts";
 import { OnTheWay } from "./on-the-way.ts";
 
 const MAX_IDENTIFIED = 2_000_000;
-/** Stamps that are further than this from those around them stray: as compare has it with its default window. */
+/** Timestamps further than this from those around them are outliers: as in compare with its default matching window. */
 const OUTLIER_NS = 5e9;
 
 export interface InspectOptions {
@@ -186,7 +188,7 @@ function report(s: CaptureStatistics, compressed: boolean, seen: SeenPackets): I
   const timed = seen.packetTimes.report();
   if (timed)
     warnings.push(
-      `${timed.packets} packets carry the timestamp of a capture switch: ${timed.title}; ‘delays ${timed.layout}’ reads them when the point is observed`,
+      `${countOf(timed.packets, "packet")} with the timestamp of a capture switch: ${timed.title}; ‘delays ${timed.layout}’ reads them when the point is observed`,
     );
   return {
     format: "hoptime.inspect/1",
@@ -261,7 +263,7 @@ function countHostPairs(kernels: Kernels, flows: number): number {
   return pairs.size;
 }
 
-/** How well packets can be told apart: by IPID as simple matchers do, and by digest as we do. */
+/** How well packets can be distinguished: by IPID as simple matchers do, and by digest as we do. */
 class Identification {
   #ipv4 = 0;
   #zero = 0;

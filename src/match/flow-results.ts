@@ -151,7 +151,7 @@ export class FlowResults {
       faults === 0 ? 0 : kernels.readU32(faults + FlowFaultsLayout[name]);
     const matched = word("matched");
     const [first, last] = [real("first"), real("last")];
-    // Up to two delays are told by the first and the last; from the third on there is a second record.
+    // Up to two delays are in the first and the last; from the third on there is a second record.
     const more = (name: keyof typeof FlowMoreLayout, two: number) =>
       matched > 2 ? kernels.readF64(second + FlowMoreLayout[name]) : two;
     const step = last - first;
@@ -208,7 +208,7 @@ export class FlowResults {
     }
   }
 
-  /** Log buckets of a flow's delays; empty up to three, which least, most and mean tell. */
+  /** Log buckets of a flow's delays; empty up to three, which min, max and mean give. */
   buckets(id: number): BucketRun {
     const kernels = this.#kernels;
     const { call, u8 } = kernels;

@@ -18,7 +18,7 @@ import { LOOK, lastBelieved, type OutlierReport, TimestampTrust } from "../captu
 import { TimestampQuality, type TimestampReport, type TimestampScan } from "../clock/timestamp-quality.ts";
 import { STRIDE_ROWS } from "./stride-rows.ts";
 
-/** Stamps that go back by more than this share of the window are looked at. */
+/** Timestamps that go back by more than this share of the window are looked at. */
 const TOLERANCE = 1 / 2;
 
 export interface FeedPlan {
@@ -92,7 +92,7 @@ class Side {
   readonly #plan: FeedPlan;
   batch: PacketBatch;
   row = 0;
-  /** Rows from here on wait for others that tell whether their stamps stray. */
+  /** Rows from here on wait for others that show whether their timestamps are outliers. */
   end = 0;
   done = false;
   packets = 0;
@@ -192,7 +192,7 @@ class Side {
     return lastNs === null ? null : lastNs + this.shiftNs;
   }
 
-  /** Its last time is not one that strays. */
+  /** Its last time is not an outlier. */
   statistics(): CaptureStatistics {
     const statistics = this.reader.statistics();
     const { originNs, lastNs } = statistics;
@@ -201,7 +201,7 @@ class Side {
     return { ...statistics, lastNs: originNs + BigInt(Math.round(last)) };
   }
 
-  /** Steps back from a stray or to one say nothing of the other stamps. */
+  /** Steps back from an outlier or to one say nothing about the other timestamps. */
   timestamps(): TimestampReport {
     const report = this.quality.report();
     const { count, setBackNs } = this.trust.report();
@@ -227,7 +227,7 @@ export class DirectFeed implements PairFeed {
   readonly #plan: FeedPlan;
   readonly #before: Side;
   readonly #after: Side;
-  /** Sides that ended and are to be told. */
+  /** Sides that ended and are to be reported. */
   readonly #ended: Side[] = [];
   /** Whose rows the last stride gave, up to which. */
   #taken: { side: Side; to: number } | null = null;

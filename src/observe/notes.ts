@@ -1,4 +1,5 @@
 /** What is worth knowing of an observation, in sentences. */
+import { countOf, formatCount } from "../base/quantity.ts";
 import type { DelaySourceCounts } from "../delays/delay-source.ts";
 import { twoWayError } from "./directions.ts";
 import type { CutChoice } from "./lane.ts";
@@ -17,16 +18,16 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
   const cover = options.cover ?? OBSERVE_COVER;
   if (result.short > 0) {
     const minimum = Math.min(...result.captures.flatMap((c) => c.shorts.map(([bytes]) => bytes)));
-    // Less is no identity: such packets stay told apart by what there is.
+    // Less does not identify a packet: such packets are matched on what there is.
     const smaller = Math.max(MIN_COVER, minimum);
     const advice = smaller < cover ? `: observe both points with ‘cover ${smaller}’` : "";
     notes.push(
-      `${result.short} packets are cut within the first ${cover} bytes that tell packets apart, and may look different at the other point${advice}`,
+      `${countOf(result.short, "packet")} cut within the first ${cover} bytes that identify packets: may look different at the other point${advice}`,
     );
   }
   if (result.delays) notes.push(...delayNotes(result.delays));
   if (result.backward > 0)
-    notes.push(`${result.backward} packets have timestamps before the epoch they were counted in`);
+    notes.push(`${countOf(result.backward, "packet")} with timestamps before the epoch they were counted in`);
   for (const capture of result.captures) if (capture.partial) notes.push(capture.partial);
   if (result.captures.every((c) => c.ipPackets === 0))
     notes.push("there are no IP packets: no record was written");
@@ -48,22 +49,26 @@ function delayNotes(counts: DelaySourceCounts): string[] {
   if (counts.from === "source") return [];
   if (counts.from === "sender") {
     const { matched, unmatched, reversed } = counts;
-    const notes = [`${matched} packets were found at the sender, ${unmatched} were not`];
+    const notes = [`${countOf(matched, "packet")} found at the sender, ${formatCount(unmatched)} not found`];
     if (reversed > 0) {
-      notes.push(`${reversed} packets go the other way and have no delay`);
+      notes.push(`${countOf(reversed, "packet")} in the other direction: no delay`);
     }
     return notes;
   }
   if (counts.from === "packets") {
     const { timed, untimed, apart } = counts;
-    const notes = [`${timed} packets carry a timestamp, ${untimed + apart} have no delay`];
+    const notes = [
+      `${countOf(timed, "packet")} with a timestamp of their own, ${formatCount(untimed + apart)} without a delay`,
+    ];
     if (apart > 0)
-      notes.push(`${apart} timestamps are too far from the packet's arrival: is this the layout?`);
+      notes.push(
+        `${countOf(apart, "timestamp")} too far from the packet's arrival: check that this is the layout of the capture switch`,
+      );
     return notes;
   }
   const { references, filled, oneSided, unanswered, lost, duplicate, reordered, forged } = counts;
   return [
-    `${references} references told the delays of ${filled} packets (${oneSided} from one side only), of ${unanswered} nothing; ${lost} references were lost, ${duplicate} came twice, ${reordered} were overtaken, ${forged} not believed`,
-    "delays were interpolated between references: how far that is off, per epoch, is in the records and in the intervals of those who ask",
+    `${countOf(references, "reference")} gave the delays of ${countOf(filled, "packet")} (${formatCount(oneSided)} from one side only), ${formatCount(unanswered)} without a delay; references lost ${formatCount(lost)}, duplicated ${formatCount(duplicate)}, reordered ${formatCount(reordered)}, not trusted ${formatCount(forged)}`,
+    "delays are interpolated between references: the records hold the interpolation error of each epoch, and intervals include it",
   ];
 }

@@ -49,9 +49,9 @@ export interface ObserveCapturesOptions
   cover?: number;
   inner?: boolean;
   seed?: bigint;
-  /** Captures of the sender: the delay of each packet is told by exact match with them. */
+  /** Captures of the sender: each packet's delay comes from the exact match with them. */
   sender?: SenderCaptures;
-  /** Instead: delays are told between reference packets in the captures (RLI). */
+  /** Instead: delays are interpolated between reference packets in the captures (RLI). */
   references?: ReferenceDelaysOptions;
   /** Instead: from timestamps that a capture switch wrote into the packets. */
   packetTimes?: PacketTimesOptions;
@@ -167,7 +167,7 @@ function openDelays(
 
 /**
  * Captures of a point follow each other. Files are looked at before the first is read, so that a wrong name among many, a capture given twice, or one in the
- * wrong place is told before records are made of the others. Pipes can be opened once only, and tell when they are read.
+ * wrong place is reported before records are made of the others. Pipes can be opened once only, and report it when they are read.
  */
 async function checkFiles(kernels: Kernels, files: readonly string[]): Promise<void> {
   const seen = new Set<string>();

@@ -257,7 +257,7 @@ class Outbox {
 
   async empty(): Promise<void> {
     await this.#sink.flush();
-    // What was told of the last ones is heard one turn later.
+    // Reports about the last ones arrive one turn later.
     await new Promise(setImmediate);
     if (this.#failure) throw this.#failure.error;
   }

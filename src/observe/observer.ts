@@ -124,7 +124,7 @@ export class PointObserver {
     this.#cutter.begin?.(nowNs, this.#sink);
   }
 
-  /** Rows of a batch whose time 0 is `originNs`. `errors`: of its delays; at a cut they are told to within a batch. `totals`: what the capture has counted up to and with this batch. */
+  /** Rows of a batch whose time 0 is `originNs`. `errors`: of its delays; at a cut they are exact to a batch. `totals`: what the capture has counted up to and with this batch. */
   feed(batch: PacketBatch, originNs: bigint, totals?: TellTotals, errors?: DelayErrorSums): void {
     this.#batchErrors = errors ?? null;
     if (errors) addDelayErrors(this.#errors, errors);
@@ -318,7 +318,7 @@ export class PointObserver {
     return { spans: [{ firstNs: at(firstNs), lastNs: at(lastNs), packets }] };
   }
 
-  /** What was counted since the last seal. Frames come batch by batch, so at a cut they are told to within a batch. */
+  /** What was counted since the last seal. Frames come batch by batch, so at a cut they are exact to a batch. */
   #count(): Omit<RecordCounters, "packets"> {
     const now = this.#totals();
     const before = this.#counted;

@@ -167,7 +167,7 @@ export interface ReorderHop {
   extentNs: number;
 }
 
-/** stamp = t + offset + skew t + normal jitter, cut to the resolution. */
+/** timestamp = t + offset + skew t + normal jitter, cut to the resolution. */
 export interface Clock {
   offsetNs?: number;
   skewPpm?: number;

@@ -180,7 +180,7 @@ export class Observations {
   }
 }
 
-/** Lets the batches pass and notes what the point sees of them: a copy, stamped by its clock. */
+/** Lets the batches pass and notes what the point sees of them: a copy, timestamped by its clock. */
 export async function* observePoint(
   kernels: Kernels,
   batches: Batches,

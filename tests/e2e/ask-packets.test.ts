@@ -1,10 +1,12 @@
 /** Packets asked for later, from captures to answers: observe with the sender's capture, then every kind of question. */
+
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { RecordArchive } from "../../src/archive/archive.ts";
 import { Kernels } from "../../src/base/kernels.ts";
+import { countOf } from "../../src/base/quantity.ts";
 import { Random } from "../../src/base/random.ts";
 import { CaptureReader } from "../../src/capture/reader.ts";
 import { observeCommand } from "../../src/cli/observe.ts";
@@ -66,7 +68,9 @@ beforeAll(async () => {
     parameters: { maple: "k=64,check=10,identity=both,index=true" },
     cut: { mode: "aligned", lengthNs: 1_000_000_000n },
   });
-  expect(report.notes.join()).toContain(`${arrived.length} packets were found at the sender, 0 were not`);
+  expect(report.notes.join()).toContain(
+    `${countOf(arrived.length, "packet")} found at the sender, 0 not found`,
+  );
   const kernels = new Kernels();
   const reader = await CaptureReader.open(kernels, before, { cover: OBSERVE_COVER });
   digests = [];

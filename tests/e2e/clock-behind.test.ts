@@ -41,7 +41,7 @@ test.each([
     ...{ files: [after], point: "B", role: "receiver", directory, estimators: ["maple", "sds"] },
     ...{ sender: { files: [before], windowNs: 1e9 }, cut: { mode: "aligned", lengthNs: 1_000_000_000n } },
   });
-  expect(report.notes).toContain("8000 packets were found at the sender, 0 were not");
+  expect(report.notes).toContain("8,000 packets found at the sender, 0 not found");
   const answer = askArchive(RecordArchive.open(directory), { between: ["A", "B"] });
   for (const estimator of ["maple", "sds"]) {
     const latency = answer.estimates[estimator]?.latency;

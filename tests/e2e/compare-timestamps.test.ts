@@ -299,7 +299,8 @@ describe("what else is told of a capture with a stamp that strays", () => {
       expect(Math.abs(Number(BigInt(lastNs!) - BigInt(firstNs!)) - (PACKETS - 1) * 1e6)).toBeLessThanOrEqual(
         1e6,
       );
-      expect(report.clock["trust"]).toBe("good");
+      // One direction alone shows no offset: "usable" is the best that can be said of it.
+      expect(report.clock["trust"]).toBe("usable");
       expect((report.clock["lines"] as string[]).join("\n")).not.toMatch(/go backward/);
       expect(report.intervals.length).toBeLessThanOrEqual(122);
       expect(report.intervals.filter((i) => i.matched > 90).length).toBeGreaterThanOrEqual(118);

@@ -118,7 +118,7 @@ describe("references with a key", () => {
       references: {},
       estimators: ["sds"],
     });
-    expect(report.notes.join()).toMatch(/^0 references told the delays of 0 packets/);
+    expect(report.notes.join()).toMatch(/^0 references gave the delays of 0 packets/);
     await expect(observe("none", { parameters: { rli: "authenticated=true" } })).rejects.toThrow(
       /need the key/,
     );

@@ -72,7 +72,7 @@ test("references tell other estimators' delays: observe --delays rli", async () 
     references: {},
     cut: { mode: "aligned", lengthNs: 1_000_000_000n },
   });
-  expect(report.notes.join()).toMatch(/400 references told the delays of 3600 packets/);
+  expect(report.notes.join()).toMatch(/400 references gave the delays of 3,600 packets/);
   const answer = askArchive(RecordArchive.open(directory), { between: ["A", "B"] });
   for (const name of ["sds", "global-mean", "rli"]) {
     const { latency, series } = answer.estimates[name]!;

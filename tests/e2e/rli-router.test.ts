@@ -50,7 +50,7 @@ const BURSTS = `
 
 test.skipIf(missing !== null)(
   "per-flow delays from references are those that both captures tell",
-  { timeout: 40_000, retry: 2 },
+  { timeout: 240_000, retry: 2 },
   async () => {
     lab.addHost("a");
     lab.addHost("r", { forwards: true });
@@ -94,7 +94,7 @@ test.skipIf(missing !== null)(
     expect(packetsUsed).toBeGreaterThan(2000);
     expect(coverage).toBeGreaterThan(0.99);
     // A busy machine's kernel may let one overtake another; nothing may be unbelievable.
-    expect(notes.join("; ")).not.toMatch(/not believed|came twice|began anew/);
+    expect(notes.join("; ")).not.toMatch(/port not used|duplicate reference|restarted or changed/);
     const data = flows!.filter((f) => f.key.dport !== null && f.key.dport >= 9000);
     expect(data).toHaveLength(FLOWS);
     let inside = 0;

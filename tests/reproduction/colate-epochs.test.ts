@@ -61,7 +61,7 @@ describe("vectors that would overflow", () => {
   };
 
   it("are sealed before, at instants that both ends share or that pairing makes good", {
-    timeout: 30_000,
+    timeout: 240_000,
   }, async () => {
     const { of } = await observe(scenario, text);
     const senders = of("colate", "A");
@@ -91,7 +91,7 @@ describe("vectors that would overflow", () => {
 
 describe("a question over many epochs", () => {
   it("has intervals that hold as often as they say: what repeats from epoch to epoch adds as it is", {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const text = "n=2048,m=2,vectors=1";
     const scenario: Scenario = {

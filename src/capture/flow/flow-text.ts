@@ -130,7 +130,7 @@ function addressBytes(text: string): Buffer {
 }
 
 const SEED_0 = Buffer.alloc(2);
-/** Protocols whose ports are part of a Community ID; all others are told by their addresses alone. */
+/** Protocols whose ports are part of a Community ID; all others are identified by their addresses alone. */
 const PORT_PROTOCOLS = new Set([6, 17, 132]);
 
 /**

@@ -48,7 +48,7 @@ export function hashFlowKey(kernels: Kernels, words: Uint32Array, seed: bigint):
   return [Number(hash & 0xffff_ffffn), Number(hash >> 32n)];
 }
 
-/** A key that leaves out what flows are told apart by would silently name another flow. */
+/** A key that leaves out a field of the flow key would silently name another flow. */
 function requireFields(spec: FlowKeySpec, key: FlowKey, meta: bigint): void {
   const missing: string[] = [];
   const [, addresses] = spec.maskWords();
@@ -58,7 +58,7 @@ function requireFields(spec: FlowKeySpec, key: FlowKey, meta: bigint): void {
   if (missing.length === 0) return;
   throw new UsageError(
     "bad-key",
-    `flow '${formatFlowKey(key)}' lacks ${missing.join(" and ")}, and flows are told apart by ${spec.text}`,
+    `flow '${formatFlowKey(key)}' lacks ${missing.join(" and ")}, and flows are identified by ${spec.text}`,
     "write it as 'tcp 10.0.0.1:443 > 10.0.0.9:51000'",
   );
 }

@@ -8,7 +8,7 @@ import type { PacketBatch } from "../batch.ts";
 import type { FlowKeySpec } from "./flow-key.ts";
 
 /**
- * Before the runs: the least and the largest time of their rows, of those that can be believed (timestamp-trust.ts). WIDE_RUN_BYTES: more for a run
+ * Before the runs: the minimum and the maximum time of their rows, of those that can be believed (timestamp-trust.ts). WIDE_RUN_BYTES: more for a run
  * with an IPv6 key, behind all runs.
  */
 export const { RUNS_HEAD: RUNS_HEAD_BYTES, RUN: RUN_BYTES, WIDE_RUN: WIDE_RUN_BYTES } = keyRunsConstants;
@@ -36,7 +36,7 @@ export class KeyRuns {
     this.wide = told < 0;
   }
 
-  /** The least and the largest time of rows [from, to) are taken from `timeNs`, not from their stamps. */
+  /** The minimum and the maximum time of rows [from, to) are taken from `timeNs`, not from their timestamps. */
   setBounds(timeNs: Float64Array, from: number, to: number): void {
     let minimum = Number.POSITIVE_INFINITY;
     let maximum = Number.NEGATIVE_INFINITY;

@@ -21,7 +21,7 @@ export interface CaptureInterface {
   snapLength: number;
   /** Timestamp unit as the file says, e.g. "1e-9 s" or "2^-32 s". */
   resolution: string;
-  /** Packets dropped as told by interface statistics; null where never told. */
+  /** Packets dropped, from interface statistics; null where not reported. */
   dropped: number | null;
 }
 

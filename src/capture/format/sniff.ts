@@ -1,4 +1,4 @@
-/** Which capture format the first bytes of a stream are: told by content, never by name. */
+/** Which capture format the first bytes of a stream are: detected from the content, never by name. */
 
 export type CaptureFormat = "pcap" | "pcapng" | "erf";
 

@@ -1,5 +1,5 @@
 /**
- * Bytes in order from a file or standard input, plain or gzip (told by content). `read` fills as much of the target as is at hand and
+ * Bytes in order from a file or standard input, plain or gzip (detected from the content). `read` fills as much of the target as is at hand and
  * returns 0 only at the end. Plain files are read synchronously, straight into the target: asynchronous streams cost 2-4 times more.
  * Damaged or cut gzip data yields what could be had of it, then throws, again and again.
  */

@@ -1,10 +1,16 @@
 /**
- * Packets in flight at an aligned cut are in no cell that can be used, and they are not like the others: the longer a packet's delay, the likelier it is on its way
- * at the cut. Their number A tells of their delay (Little): at a rate of lambda packets per second the delay at the cut is A / lambda, and the mean of those in
- * flight is that where neighbours are delayed alike (a queue), and sigma^2 / mu more where delays are independent of each other: a delay d is met with
- * probability in proportion to d. The interval is widened to where the mean over all packets would lie in either case; the value stays, for foreign packets look
- * like packets in flight. It is the delay between the timestamps that decides, so a clock's offset is part of it.
+ * Packets in flight at an aligned cut are in no cell that can be used, and they are not like the others: all of them have about the delay that there was at the cut, and the longer that
+ * is, the more of them there are. With a delay D at the cut, a rate of r and a mean of mu, they change the sum of delays by r |D| (D - mu), which is far from its expectation r sigma^2
+ * at any one cut: its variance is r^2 (mu^2 sigma^2 + 2 mu m3 + m4 - sigma^4), with m3 and m4 the central moments. Delays as a gamma distribution has them (mu = sigma is the exponential one)
+ * give
+ *
+ *   r^2 mu^2 sigma^2 (1 + 6 q^2 + 6 q^4), q = sigma / mu
+ *
+ * The cut is an end of the epoch: a delay that wanders (a random walk) is off the epoch's mean there by sqrt(2) times the deviation of its packets. The interval is widened
+ * by that to both sides; how many packets the cells show to have crossed the cut is only a lower bound, and foreign packets look the same, so their number is not used. It is the
+ * delay between the timestamps that decides, so a clock's offset is part of it.
  */
+import { normalQuantile } from "../../base/math/special.ts";
 import type { Interval } from "../estimator.ts";
 
 export interface EdgeEvidence {
@@ -12,30 +18,32 @@ export interface EdgeEvidence {
   cutInFlight: boolean | undefined;
   /** Packets counted at the receiver only, as far as cells show them; 0: no packet crossed the cut. */
   appeared: number;
-  received: number;
   epochNs: number;
   /** Variance of single packets' delays. */
   varianceNs2: number;
+  confidence: number;
 }
 
-/** Foreign packets look like packets in flight: more than these delays let expect, so many times over, is not taken for it. */
-const PLAUSIBLE = 2;
+/** The deviation at an end of a random walk from its mean, over that of its points. */
+const WANDERING = Math.SQRT2;
+/** Deviations over the mean, at most: beyond it the mean is that of delays that a clock's offset all but takes away. */
+const MOST_SPREAD = 4;
 
-/** The mean over all packets that arrived, from that over the packets in cells. */
+/** The interval of the mean over all packets that arrived, from that over the packets in cells. */
 export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Interval {
-  const { appeared, received, epochNs, varianceNs2 } = evidence;
+  const { appeared, epochNs, varianceNs2, confidence } = evidence;
   const { valueNs, lowNs, highNs } = mean;
-  if (!evidence.cutInFlight || appeared === 0 || received === 0 || !(epochNs > 0) || valueNs === 0)
+  if (!evidence.cutInFlight || appeared === 0 || !(epochNs > 0) || !(varianceNs2 > 0) || valueNs === 0)
     return mean;
-  const apart = varianceNs2 / Math.abs(valueNs);
-  const longest = PLAUSIBLE * (Math.abs(valueNs) + apart);
-  const share = Math.min(appeared / received, longest / epochNs, 1);
-  const alike = Math.sign(valueNs) * share * epochNs;
-  const shifts = [alike, alike + Math.sign(valueNs) * apart].map((delayNs) => share * (delayNs - valueNs));
-  const [min, max] = [Math.min(...shifts), Math.max(...shifts)];
+  const meanNs = Math.abs(valueNs);
+  const deviationNs = Math.sqrt(varianceNs2);
+  const spread = Math.min(deviationNs / meanNs, MOST_SPREAD) ** 2;
+  const share = Math.min(meanNs / epochNs, 1);
+  const error = WANDERING * share * deviationNs * Math.sqrt(1 + 6 * spread + 6 * spread * spread);
+  const half = normalQuantile((1 + confidence) / 2) * error;
   return {
     ...mean,
-    lowNs: lowNs + Math.min(0, min),
-    highNs: highNs + Math.max(0, max),
+    lowNs: valueNs - Math.hypot(valueNs - lowNs, half),
+    highNs: valueNs + Math.hypot(highNs - valueNs, half),
   };
 }

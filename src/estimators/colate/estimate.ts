@@ -71,9 +71,9 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
     mean: withPacketsInFlight(segmentMean(difference, known, input.confidence), {
       cutInFlight: input.cutInFlight,
       appeared: difference.appeared,
-      received: receiver.packets,
       epochNs: input.epochNs,
       varianceNs2: packetSpread(difference),
+      confidence: input.confidence,
     }),
     stdev: NO_SPREAD,
     sent: sender.packets,

@@ -1,5 +1,5 @@
 /**
- * Packets of flows whose size nobody has told, from the counters themselves: equation (4) applied to counts instead of times, vector by vector,
+ * Packets of flows whose size is unknown, from the counters themselves: equation (4) applied to counts instead of times, vector by vector,
  * p = (n_v sum S_c - m P_v) / (n_v - m) / q_v. Only flows that stand out of the crowd can be sized so; for others it says that it cannot.
  */
 import type { KnownFlows } from "../estimator.ts";
@@ -7,7 +7,7 @@ import type { Difference } from "./difference.ts";
 
 export interface FlowSizes {
   packets: Float64Array;
-  /** Variance of packets; 0 where the size is known, infinite where it cannot be told. */
+  /** Variance of packets; 0 where the size is known, infinite where it is not measurable. */
   variance: Float64Array;
 }
 

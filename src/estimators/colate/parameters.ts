@@ -121,7 +121,7 @@ export function completeColate(values: ParameterValues): ColateParameters {
   }
   if (p.m * count < 2) {
     throw wrong(
-      "m=1 in a single vector gives a flow one counter: its neighbours there can never be told apart",
+      "m=1 in a single vector gives a flow one counter: it can never be separated from its neighbours there",
       "m=2 at least",
     );
   }

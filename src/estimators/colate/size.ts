@@ -189,7 +189,7 @@ function complete(request: SizeRequest, traffic: Traffic, n: number, shape: Shap
   return completeColate({ ...values, ...shape, n });
 }
 
-/** Bits and unit for counters whose packets have the delay that was given: a thousandth of it is told apart. */
+/** Bits and unit for counters whose packets have the delay that was given: a thousandth of it is resolved. */
 function bitsFor(
   { fixed }: SizeRequest,
   traffic: Traffic,

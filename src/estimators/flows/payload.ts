@@ -80,7 +80,7 @@ export function decodeFlows(payload: Uint8Array): FlowList {
   const shedPackets = reader.varint();
   const shedBytes = reader.varint();
   const count = reader.varint();
-  // 26 bytes are the least a flow takes: a damaged count must not make us allocate the world.
+  // 26 bytes is the minimum size of a flow: a damaged count must not make us allocate the world.
   if (count > reader.remaining / 26) throw bad(`${count} flows do not fit into what is there`);
   const list = emptyList(count);
   list.cut = shed === 1 ? cut : null;

@@ -43,7 +43,7 @@ export function samplingFingerprint(seed: bigint, text: string): number {
   return crc32c(out.view());
 }
 
-/** A packet stamped further from the epoch's start (52 days) is not of this epoch, whatever its timestamp says: it is not sampled. */
+/** A packet timestamped further from the epoch's start (52 days) is not of this epoch, whatever its timestamp says: it is not sampled. */
 export const MAX_TIME_NS = 2 ** 52;
 
 export const NO_RECORD: NoAnswer = { reason: "no-packets", text: "one of the two points has no record" };

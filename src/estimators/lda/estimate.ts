@@ -16,7 +16,7 @@ import type { LdaParameters } from "./parameters.ts";
 import { decodeRows, type LdaRows } from "./payload.ts";
 import { checkStream, type StreamCheck } from "./stream-check.ts";
 
-/** Without digests: wrong rows expected among the usable ones, above which no mean is told. */
+/** Without digests: wrong rows expected among the usable ones, above which there is no mean. */
 const MAX_FOOLED = 0.05;
 
 export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswer {
@@ -62,7 +62,7 @@ function delays(
   after: LdaRows,
   rows: UsableRows,
   own: number,
-  { proven }: StreamCheck,
+  { foreign }: StreamCheck,
 ): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer } {
   const moments = momentsOf(rows);
   if (!moments) {
@@ -76,10 +76,8 @@ function delays(
     const text = `only one row of ${rows.sample} packets arrived whole: its mean has no error bar`;
     return { mean: { reason: "no-usable-cells", text }, stdev };
   }
-  // Of the sampled packets; what is estimated from the spread of the rows may be bursts of loss.
-  const sampled = parameters.sampling.reduce((s, p) => s + p, 0);
   const mean = withPacketsInFlight(meanInterval(moments, rows, own, confidence, parameters.interval), {
-    ...{ cutInFlight, appeared: proven / sampled, received: own, epochNs, varianceNs2: moments.varianceNs2 },
+    ...{ cutInFlight, appeared: foreign, epochNs, varianceNs2: moments.varianceNs2, confidence },
   });
   if (parameters.deviation === "residual") {
     return { mean, stdev: residualDeviation(moments, rows, confidence) };
@@ -122,7 +120,7 @@ function describe(check: StreamCheck, received: number): string[] {
     const share =
       percent < 0.1 ? "less than 0.1 %" : `about ${Number(Math.min(100, percent).toPrecision(1))} %`;
     notes.push(
-      `${share} of the receiver's packets were not counted at the sender (foreign, duplicated, rewritten on the way, or in flight over the epoch's edge): the rows they fell into are left out; the loss told is sent less received, which they lower`,
+      `${share} of the receiver's packets were not counted at the sender (foreign, duplicated, rewritten on the way, or in flight over the epoch's edge): the rows they fell into are left out; the loss is sent minus received, which they lower`,
     );
   }
   if (check.contradiction)

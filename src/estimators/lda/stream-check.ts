@@ -13,8 +13,6 @@ import type { LdaRows } from "./payload.ts";
 export interface StreamCheck {
   /** Packets seen at the receiver only, of all packets: estimated, at least what is proven. 0 where there is no sign of any. */
   foreign: number;
-  /** Sampled packets that are proven to be at the receiver only. */
-  proven: number;
   /** Rows with equal counts whose digests differ. */
   swapped: number;
   /** Usable rows expected to hold different packets at the two ends, where rows have no digests. */
@@ -83,7 +81,6 @@ export function checkStream(
   }
   return {
     foreign: Math.round(foreign),
-    proven,
     swapped,
     fooled,
     filled,

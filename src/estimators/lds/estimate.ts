@@ -1,4 +1,4 @@
-/** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the least error. */
+/** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the smallest error. */
 import { studentQuantile } from "../../base/math/special.ts";
 import { type Background, backgroundVariance, fitBackground } from "../cells/background.ts";
 import { withPacketsInFlight } from "../cells/edge.ts";
@@ -103,9 +103,9 @@ function estimateSegment(
         ? withPacketsInFlight(interval(best, confidence), {
             cutInFlight,
             appeared: sketch.oneEnd ? 0 : appeared,
-            received,
             epochNs,
             varianceNs2: backgroundVariance(background, 1),
+            confidence,
           })
         : received === 0
           ? { reason: "no-packets", text: "no packet was received" }
@@ -241,7 +241,7 @@ function believe(
   return null;
 }
 
-/** The least of several predictions is the luckiest too: a decoder gives way only to one that is clearly better. */
+/** The smallest of several predictions is the luckiest too: a decoder gives way only to one that is clearly better. */
 const CLEARLY = 0.7;
 
 type FlowDecoder = (flow: number) => CellEstimate | null;

@@ -99,7 +99,7 @@ function countPackets(sketch: DelaySketch, flows: KnownFlows, set: FlowSet): voi
 }
 
 /**
- * Packets of others in the emptiest of a flow's row windows: the mean of the least of one draw per row from the windows of the sketch,
+ * Packets of others in the emptiest of a flow's row windows: the mean of the minimum of one draw per row from the windows of the sketch,
  * among draws below what the flow's own window holds.
  */
 class MinBackground {

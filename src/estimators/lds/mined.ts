@@ -1,7 +1,7 @@
 /**
  * What else the cells tell of a flow (section 4.3): packets, bytes, loss, deviation, and which of some candidates are heavy.
  *
- * Packets and bytes are count-min: the least over rows of a flow's k cells, never below the truth where a row takes all packets.
+ * Packets and bytes are count-min: the minimum over rows of a flow's k cells, never below the truth where a row takes all packets.
  * Loss is the missing packets of the flow's emptiest cells, less what its neighbours are expected to have lost.
  */
 import type { Background } from "../cells/background.ts";

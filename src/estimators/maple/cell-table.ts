@@ -19,7 +19,7 @@ export interface CellSums {
   maxNs: number;
 }
 
-/** What a packet of the group is told. */
+/** The answer for a packet of the group. */
 export interface CellAnswer {
   meanNs: number;
   lowNs: number;
@@ -100,7 +100,7 @@ export function answerOf(sums: CellSums): CellAnswer {
   };
 }
 
-/** What a packet of either group is told. */
+/** The answer for a packet of either group. */
 export function joinCells(a: CellAnswer, b: CellAnswer): CellAnswer {
   const count = a.count + b.count;
   if (a.count === 0 || b.count === 0) return a.count === 0 ? b : a;

@@ -1,9 +1,9 @@
-/** What a payload's bytes serve: told by `observe` and with every answer about packets, so that what is not needed can be left out. */
+/** What a payload's bytes serve: reported by `observe` and with every answer about packets, so that what is not needed can be left out. */
 import { codeBitsOf } from "./dimension.ts";
 import { type PartHead, SECTIONS } from "./payload.ts";
 import { isBuilt } from "./stores/packet-store.ts";
 
-/** Bytes by purpose: store (group numbers), check (what keeps strangers out), flows (the index), sums (of groups, and heads). */
+/** Bytes by purpose: store (group numbers), check (against false positives), flows (the index), sums (of groups, and heads). */
 export function costsOf(heads: readonly PartHead[], payloadBytes: number): Record<string, number> {
   const costs = { store: 0, check: 0, flows: 0, sums: payloadBytes };
   for (const { geometry, sections, k } of heads) {

@@ -88,7 +88,7 @@ export function bestHashes(bitsPerPacket: number, entriesPerPacket = 1): number 
   return Math.max(1, Math.min(32, Math.round((bitsPerPacket / entriesPerPacket) * Math.LN2)));
 }
 
-/** Figure 4: least hash functions and largest load alpha = n/m for k groups. */
+/** Figure 4: fewest hash functions and largest load alpha = n/m for k groups. */
 export function figure4(failure: number, groups: number): { hashes: number; alpha: number } {
   const { exactHashes } = dimensionSvbf(failure, groups);
   return { hashes: exactHashes, alpha: Math.LN2 / exactHashes };

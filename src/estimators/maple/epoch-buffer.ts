@@ -103,7 +103,7 @@ export class EpochBuffer {
     );
   }
 
-  /** Bytes that a kernel allocated and told the place of. */
+  /** Bytes that a kernel allocated, with their address. */
   #section(build: (out: number) => void): Uint8Array {
     const kernels = this.#kernels;
     const out = kernels.alloc(8);

@@ -1,5 +1,5 @@
 /**
- * From MAPLE's payloads to answers. The segment's mean is that of all packets with a delay, exact. A flow's packets are told by their groups, so its mean lies between the means of the groups'
+ * From MAPLE's payloads to answers. The segment's mean is that of all packets with a delay, exact. A flow's packets are known by their groups, so its mean lies between the means of the groups'
  * smallest and largest delays; where the epoch had more packets than the capacity, those kept are a sample by digest, and the interval holds the sampling error as well.
  */
 import { Kernels } from "../../base/kernels.ts";

@@ -7,7 +7,7 @@
  *     print minus the one before as a Rice code of 8 low bits | packets m as an Elias gamma code
  *     | m group numbers, sorted, minus the one before each, as Rice codes of floor(log2(groups / m)) low bits (0 where m > groups)
  *
- * Fails: a flow that never came by is found with probability 32 / 2^13 = 0.4 %; two flows of one bucket and print are told together, as a guess.
+ * Fails: a flow that never came by is found with probability 32 / 2^13 = 0.4 %; two flows of one bucket and print are answered together, as a guess.
  */
 import { ByteReader } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";

@@ -198,7 +198,7 @@ export class MaplePart {
     return this.#index;
   }
 
-  /** All packets of a flow, in the order of their delays; null where it is not kept. Flows that look the same are told together, as guesses. */
+  /** All packets of a flow, in the order of their delays; null where it is not kept. Flows that look the same are answered together, as guesses. */
   flowPackets(hash: bigint): PacketAnswers | null {
     const lists = this.flowCandidates(hash);
     return lists.length === 0 ? null : joinAnswers(lists);
@@ -232,7 +232,7 @@ export class MaplePart {
 
   /**
    * Filters know every packet that they were given, and a ribbon each exactly. A table keeps the last packet of a slot: of n packets in m slots, a share of (1 - e^-x)/x is
-   * left, x = n/m, and others are told what took their place. A partitioned filter leaves packets out, and tells a share of them another group.
+   * left, x = n/m, and others get the answer of what took their place. A partitioned filter leaves packets out, and gives a share of them another group.
    */
   get boundsHold(): number {
     const { geometry, totals } = this.head;

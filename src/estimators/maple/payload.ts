@@ -18,16 +18,16 @@
  *         +------+-------+------+--------+--------+------+-------------+------+--------+---------+------+
  *         40                    72    74      76     80      88     96           112        120     128
  *         +---------------------+-----+-------+------+-------+------+------------+----------+-------+
- *         | cells, digest store,| f   | theta | k    | bytes | sum  | squares    | least    | most  |
+ *         | cells, digest store,| f   | theta | k    | bytes | sum  | squares    | min      | max   |
  *         | flow-ipid store,    | u16 | u16   | u32  | f64   | i64  | u128       | f64 ns   | f64   |
  *         | flow index: 4 x     |     |       |      |       |      |            |          |       |
  *         | (offset, bytes u32) |     |       |      |       |      |            |          |       |
  *         +---------------------+-----+-------+------+-------+------+------------+----------+-------+
  *   then the sections, each at a multiple of 8; bytes 0 where there is none.
- *   cell (48 bytes): base f64 | least f64 | most f64 | sum of (delay - base) i64 | sum of squares u96 | count u32
+ *   cell (48 bytes): base f64 | min f64 | max f64 | sum of (delay - base) i64 | sum of squares u96 | count u32
  *   flags: 1 queueing delays, 2 compact cells, 4 the sums are over all packets with a delay (seen - unknown), not only over those stored, 8 delays count from a base, an
- *   f64 in front of the cells: sums, least, most and cells are beyond it
- *   compact cell (flag 2): count | base - the one before | base - least | most - base | sum | squares, all LEB128; the 2nd and 5th zigzag; count alone where it is 0
+ *   f64 in front of the cells: sums, min, max and cells are beyond it
+ *   compact cell (flag 2): count | base - the one before | base - min | max - base | sum | squares, all LEB128; the 2nd and 5th zigzag; count alone where it is 0
  */
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";

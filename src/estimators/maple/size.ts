@@ -1,10 +1,10 @@
 /**
- * From packets per epoch, a wanted error of single packets and a wanted share of answered strangers to groups, bits and bytes (MAPLE, section 3.4: dimension.ts;
+ * From packets per epoch, a wanted error of single packets and a wanted share of false positives to groups, bits and bytes (MAPLE, section 3.4: dimension.ts;
  * the ribbon's by its own rule). Errors are those of the groups themselves: delays are taken to be lognormal, cut into groups as an epoch's are, and what a group's mean leaves is measured.
  *
  * How wide: delays of a queue lie over more octaves than their variation shows (most are short, and the long ones alone make the mean). Measured on the reference traffic at 55 to 95 % load, groups do as
  * for a lognormal of 0.3 to 1.5 in the logarithm, worst at 88 %, where its own variation of 1.4 would say 1.1. So no less than 1.6 is taken, and more where the variation given says so: the
- * errors told are those of a busy link, and on an idle one they are smaller.
+ * errors given are those of a busy link, and on an idle one they are smaller.
  */
 import { UsageError } from "../../base/errors.ts";
 import { bucketOf } from "../../base/math/log-histogram.ts";
@@ -153,7 +153,7 @@ function fitMemory(chosen: MapleParameters, request: SizeRequest, notes: string[
   }
   if (low === 0) {
     const message = `${limit} bytes hold no store of packets`;
-    throw new UsageError("bad-parameter", message, "‘set store=svbf’ needs the least memory");
+    throw new UsageError("bad-parameter", message, "‘set store=svbf’ needs the smallest memory");
   }
   notes.push(`the memory holds ${low} packets of an epoch: the others are shed, and counted`);
   return { ...chosen, capacity: low, flows: Math.min(chosen.flows, low) };

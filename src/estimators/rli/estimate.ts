@@ -5,8 +5,10 @@
  * does not: the clock of the references' sender, a wrong drain rate, packets that a token bucket lets through without holding them for their
  * transmission, and what references themselves add to the packets behind them. Both are stated at the confidence asked for, the second whole.
  */
+
 import { LogHistogram } from "../../base/math/log-histogram.ts";
 import { studentQuantile } from "../../base/math/special.ts";
+import { countOf, formatCount } from "../../base/quantity.ts";
 import type {
   EstimateInput,
   EstimatorAnswer,
@@ -249,26 +251,29 @@ function describeCounters(c: Counters, { buffer }: RliParameters): string[] {
   const say = (n: number, text: string) => {
     if (n > 0) notes.push(text);
   };
-  say(c.lost, `${c.lost} of ${c.seen + c.lost} references were lost: the gaps around them are wider`);
-  say(c.duplicate, `${c.duplicate} references came twice; the second is not used`);
-  say(c.reordered, `${c.reordered} references were overtaken by later ones and are not used`);
+  say(
+    c.lost,
+    `${formatCount(c.lost)} of ${countOf(c.seen + c.lost, "reference")} lost: the gaps around them are wider`,
+  );
+  say(c.duplicate, `${countOf(c.duplicate, "duplicate reference")}: not used`);
+  say(c.reordered, `${countOf(c.reordered, "reordered reference")}: not used`);
   say(
     c.forged,
-    `${c.forged} packets to the references' port were not used: cut, of another source or session, or out of line with the others`,
+    `${countOf(c.forged, "packet")} to the references' port not used: truncated, of another source or session, or inconsistent with the others`,
   );
-  say(c.restarts, `the references' sender began anew or was another ${c.restarts} times`);
+  say(c.restarts, `the references' sender restarted or changed: ${countOf(c.restarts, "time")}`);
   say(
     c.oneSided,
-    `${c.oneSided} packets had a reference on one side only${c.spilled > 0 ? ` (${c.spilled} because more than ${buffer} waited for the next)` : ""}`,
+    `${countOf(c.oneSided, "packet")} with a reference on one side only${c.spilled > 0 ? ` (${formatCount(c.spilled)} because more than ${formatCount(buffer)} waited for the next)` : ""}`,
   );
-  say(c.unanswered, `${c.unanswered} packets had no reference on either side and are not answered for`);
+  say(c.unanswered, `${countOf(c.unanswered, "packet")} without a reference on either side: no delay`);
   say(
     c.unselected,
-    `${c.unselected} packets belong to flows that were not selected: those have no answer of their own`,
+    `${countOf(c.unselected, "packet")} of flows that were not selected: these flows have no estimate of their own`,
   );
   say(
     c.shed,
-    `${c.shed} packets belong to flows that found no place in the table: those have no answer of their own`,
+    `${countOf(c.shed, "packet")} of flows that did not fit into the table: these flows have no estimate of their own`,
   );
   return notes;
 }
@@ -276,10 +281,10 @@ function describeCounters(c: Counters, { buffer }: RliParameters): string[] {
 function describeLink(link: Link, { drain }: RliParameters): string[] {
   const notes: string[] = [];
   const measured = link.measuredNsPerByte === null ? null : 8e9 / link.measuredNsPerByte;
-  const told = (bps: number) => `${(bps / 1e6).toPrecision(4)} Mbit/s`;
+  const rate = (bps: number) => `${(bps / 1e6).toPrecision(4)} Mbit/s`;
   if (measured !== null && (drain === 0 || Math.abs(measured / drain - 1) > 0.02)) {
     notes.push(
-      `while the link was busy, ${told(measured)} came through${drain === 0 ? ": give that as drain, or packets of all sizes count alike" : `, but drain says ${told(drain)}: one of them is wrong, or not all packets were seen`}`,
+      `while the link was busy, ${rate(measured)} came through${drain === 0 ? ": give that as drain, or packets of all sizes count alike" : `, but drain says ${rate(drain)}: one of them is wrong, or not all packets were seen`}`,
     );
   }
   if (measured === null && drain === 0)

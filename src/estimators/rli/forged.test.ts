@@ -113,7 +113,7 @@ describe("17 forged references among 1,000 change nothing", () => {
     const { counters, notes } = await expectTruth([...own(), ...forged]);
     expect(counters.forged).toBe(17);
     expect(counters.seen).toBe(REFERENCES);
-    expect(notes).toMatch(/17 packets to the references' port were not used/);
+    expect(notes).toMatch(/17 packets to the references' port not used/);
   });
 
   test("before all others: they are outvoted within as many", async () => {

@@ -9,8 +9,8 @@
  *           found no place, references predicted from their neighbours, packets nearer to the one before than the drain rate allows, gaps that the link was busy for
  *   varint  x 6: references used, lost, duplicate, overtaken, forged, times that their sender began anew
  *   i64     sum of all delays, ns
- *   f64     x 5: sum of squares; least; most; errors (sum over gaps of (packets x miss)^2); misses (sum over packets of miss^2)
- *   f64     x 4: stamps (sum over packets of the squared error of the references' times); bytes and ns of gaps that the link was busy for; drag (ns of
+ *   f64     x 5: sum of squares; min; max; errors (sum over gaps of (packets x miss)^2); misses (sum over packets of miss^2)
+ *   f64     x 4: timestamps (sum over packets of the squared error of the references' times); bytes and ns of gaps that the link was busy for; drag (ns of
  *           transmission of references that packets came behind)
  *   zigzag  x 2: bytes of packets beyond those of their references; the same of packets beside references that found the queue empty
  *   varint  flows
@@ -217,7 +217,7 @@ export function decodeRli(sealed: SealedEpoch, parameters: RliParameters, seed?:
   if (counters.answered + counters.unanswered + (ofAll ? 0 : left) !== counters.packets)
     throw bad("packets do not add up");
   const count = reader.varint();
-  // 60 bytes are the least a flow takes.
+  // 60 bytes is the minimum size of a flow.
   if (count > reader.remaining / 60) throw bad(`${count} flows do not fit into what is there`);
   const flows = emptyFlows(count, quantiles);
   let packets = 0;

@@ -251,7 +251,7 @@ describe("the flow table", () => {
     for (const text of ["max=10", "select=flows,rate=0.1", "select=hold,rate=0.02"]) {
       const told = ask(seal(distinct, text), text).segment;
       expect({ ...told, notes: [] }).toEqual({ ...segment, notes: [] });
-      expect(told?.notes.join()).toMatch(/those have no answer of their own/);
+      expect(told?.notes.join()).toMatch(/these flows have no estimate of their own/);
     }
   });
 
@@ -338,9 +338,9 @@ describe("references in a capture", () => {
     expect(counters).toMatchObject({ duplicate: 1, reordered: 1, restarts: 0, oneSided: 0 });
     expect(Number(total.sum)).toBe(200_000 + 400_000 + 600_000);
     const { segment } = ask(sealed, text);
-    expect(segment!.notes.join("\n")).toMatch(/1 of 5 references were lost/);
-    expect(segment!.notes.join("\n")).toMatch(/2 packets to the references' port were not used/);
-    expect(segment!.notes.join("\n")).toMatch(/1 references were overtaken/);
+    expect(segment!.notes.join("\n")).toMatch(/1 of 5 references lost/);
+    expect(segment!.notes.join("\n")).toMatch(/2 packets to the references' port not used/);
+    expect(segment!.notes.join("\n")).toMatch(/1 reordered reference: not used/);
   });
 
   test("give others a delay column", async () => {

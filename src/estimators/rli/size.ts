@@ -3,7 +3,7 @@
  *
  * How far the line is off depends on how delays change between references, which no formula tells beforehand. The basis is measured: median relative error of flows
  * of a size on the reference traffic (400 kpps, bursts, one link into one queue) with one reference per so many packets, at three utilisations (bench/rli.ts, part
- * `size`, prints the table and checks it). Between its points errors are interpolated on logarithms; beyond 1,000 packets a flow is told no better than at 1,000.
+ * `size`, prints the table and checks it). Between its points errors are interpolated on logarithms; beyond 1,000 packets a flow is no more accurate than at 1,000.
  */
 import { UsageError } from "../../base/errors.ts";
 import { injectionRate } from "../../delays/injection-rate.ts";

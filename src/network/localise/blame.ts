@@ -143,7 +143,7 @@ function partOf(rises: readonly Rise[], j: number, minShare: number): { share: n
   return { share, sure: squares > 0 ? normalCdf(excess / Math.sqrt(squares)) : excess > 0 ? 1 : 0 };
 }
 
-/** Doubtful spikes that no blamed one overlaps, merged where they overlap each other; told as spikes of the path. */
+/** Doubtful spikes that no blamed one overlaps, merged where they overlap each other; reported as spikes of the path. */
 function unexplained(
   doubtful: readonly Doubt[],
   found: readonly Attribution[],

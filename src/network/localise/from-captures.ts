@@ -40,7 +40,7 @@ export interface CapturedLocalisation {
   reports: CompareReport[];
 }
 
-/** Packets that one independent sample of a queue's delay is worth at the least; queues forget within a few hundred packets. */
+/** Packets that one independent sample of a queue's delay is worth at least; queues forget within a few hundred packets. */
 const DEPENDENCE = 25;
 /** More are refused: hardly a packet would be in each. */
 const MAX_EPOCHS = 100_000;

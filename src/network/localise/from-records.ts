@@ -105,7 +105,7 @@ function lossOf(row: ReturnType<typeof seriesOf>[number]): {
   return { packets, lost, lostError: row.edge ? Number.POSITIVE_INFINITY : inFlight };
 }
 
-/** Epochs that fail for the same reason are told once, by the first; the commonest reason comes first. */
+/** Epochs that fail for the same reason are listed once, by the first; the commonest reason comes first. */
 function foldNotes(notes: readonly string[]): string[] {
   const kinds = new Map<string, { first: string; more: number }>();
   for (const note of notes) {

@@ -3,7 +3,7 @@
  *
  * From its own shortest-path tree, with all equal-cost branches, a node takes every path up to the first m-router on it;
  * an m-server is the end of a path, never a cut, because it stands beside its router and traffic does not pass it. Two
- * equal-cost paths to the same target are two members, told apart by rank (the paper's D_2 is the second).
+ * equal-cost paths to the same target are two members, distinguished by rank (the paper's D_2 is the second).
  *
  * A probe session between two m-routers measures both directions, so by default their (virtual) link is listed once, at
  * the end whose name comes first, as in figure 8, where C lists F and F does not list C. `pairs: "twice"` lists it at both.

@@ -91,7 +91,7 @@ export function decodeMsp(bytes: Uint8Array, file = "measurement state packet"):
   if (epochEndNs < epochStartNs) throw bad("the epoch ends before it begins");
   const reporter = body.utf8();
   const count = body.varint();
-  // Six bytes is the least an entry takes: a count beyond that is a lie, refused before memory is spent on it.
+  // Six bytes is the minimum size of an entry: a count beyond that is a lie, refused before memory is spent on it.
   if (count > body.remaining / 6) throw bad(`${count} entries in ${body.remaining} bytes`);
   const entries: MspEntry[] = [];
   for (let i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
 /**
- * Any map file to a Topology. The format is told by the content, never by the name.
+ * Any map file to a Topology. The format is detected from the content, never by the name.
  *
  * XML → GraphML. JSON → hoptime.topology/1 or one of FRR's two databases. `NODES n` → Repetita. Three fields with a
  * number last → Rocketfuel. Else an edge list. Gzip is unpacked. Errors are one line and name the file and the place.

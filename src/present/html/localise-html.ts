@@ -2,6 +2,7 @@
  * A localisation as one HTML page: the path with its segments coloured by blame, the decomposition, one time series per
  * segment with error band and spikes. Inline SVG only: no script, no network, prints as it looks.
  */
+import { countOrNot } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import type { Localisation } from "../../network/localise/localise.ts";
 import type { LossSpike, Spike } from "../../network/localise/verdicts.ts";
@@ -37,7 +38,10 @@ export function renderLocalisationHtml(
     row(s, formatDuration(s.baselineNs), formatDuration(s.peakNs), s.alsoLoss ? ", loss too" : ""),
   );
   const lossRows = lossSpikes.map((s) => {
-    const told = s.loss && s.lost !== null ? `: ${s.lost} of ${s.sent}, ${interval(s.loss)}` : "";
+    const told =
+      s.loss && s.lost !== null
+        ? `: ${countOrNot(s.lost)} of ${countOrNot(s.sent)}, ${interval(s.loss)}`
+        : "";
     return row(s, share(s.baseline), share(s.peak), `${told}${s.alsoDelay ? ", delay too" : ""}`);
   });
   const segmentRows = segments

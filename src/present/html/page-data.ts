@@ -4,7 +4,7 @@
  * format to program against is `hoptime.compare/1`.
  *
  * Bounds: the flows with most packets are kept and the rest counted; intervals beyond the limit are drawn in groups,
- * of which counts, least and greatest delay stay exact and the quantiles are those of the worst interval. Both are
+ * of which counts, min and max delay stay exact and the quantiles are those of the worst interval. Both are
  * said on the page. Delays of a microsecond and more are rounded to whole nanoseconds.
  */
 

@@ -77,13 +77,16 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   return `${out.join("\n")}\n`;
 }
 
-/** The mean of what was answered, where that is not all. */
+/** Mean and standard deviation of what was answered, where that is not all. */
 function answeredPart(told: SegmentAnswer | undefined): string | null {
   const { share, latency } = told?.answered ?? { share: null, latency: null };
   if (share === null || share >= 1 || !latency) return null;
   const range = `${formatDuration(latency.lowNs)} to ${formatDuration(latency.highNs)}`;
   const mean = `mean ${formatDuration(latency.meanNs)} (${range})`;
-  return `${percent(share)} of the packets have an answer: ${mean}; the interval above is for all packets`;
+  const stdev = latency.stdevNs === null ? "" : `, stdev ${formatDuration(latency.stdevNs)}`;
+  // Rounding must not make a part look like the whole.
+  const part = percent(Math.min(share, 0.9999));
+  return `${part} of the packets have an answer: ${mean}${stdev}; the interval above is for all packets`;
 }
 
 function problems(title: string, lines: string[], c: Palette): string[] {

@@ -1,4 +1,5 @@
 /** A localisation for the terminal: segments with their shares and a timeline each, then the spikes of delay and of loss and who is to blame. */
+import { countOrNot } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import type { Localisation, LocalisedSegment } from "../../network/localise/localise.ts";
 import type { LossRate } from "../../network/localise/segment-estimate.ts";
@@ -80,7 +81,9 @@ export function formatLocalisation(
   for (const spike of lossSpikes) {
     const change = `${share(spike.baseline)} → ${share(spike.peak)} lost`;
     const inAll = spike.loss && spike.lost !== null;
-    const told = inAll ? `${spike.lost} of ${spike.sent}: ${interval(spike.loss!)}` : "";
+    const told = inAll
+      ? `${countOrNot(spike.lost)} of ${countOrNot(spike.sent)}: ${interval(spike.loss!)}`
+      : "";
     lines.push(
       spikeLine(spike, when, change, [told, spike.alsoDelay ? "delay too" : ""].filter(Boolean).join(", ")),
     );
@@ -134,7 +137,7 @@ function lossText({ sent, lost, loss }: Pick<LocalisedSegment, "sent" | "lost" |
     : `${lost.toLocaleString("en-US")} lost, ${interval(loss)}`;
 }
 
-/** One character per column: the largest value in it, from the least to the most of the series; a space for none. */
+/** One character per column: the largest value in it, from the minimum to the maximum of the series; a space for none. */
 function timeline(values: readonly (number | null)[], columns: number): string {
   const known = values.filter((v) => v !== null);
   if (known.length === 0) return "";

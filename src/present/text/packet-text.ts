@@ -1,4 +1,5 @@
 /** An answer about packets as lines of text. */
+import { countOf, formatCount } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import type { PacketAnswer, PacketGroup } from "../../query/packet/answer.ts";
 
@@ -17,7 +18,7 @@ export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
   const { packets, matched, multi, missing, epochs, bytes } = answer;
   const [point] = answer.points;
   const lines = [
-    `${c.bold("packets")}  ${packets} asked of ${point!.name} in ${epochs.asked} epochs: ${matched} answered, ${multi} guessed, ${missing} not found`,
+    `${c.bold("packets")}  ${formatCount(packets)} asked of ${point!.name} in ${countOf(epochs.asked, "epoch")}: ${formatCount(matched)} answered, ${formatCount(multi)} guessed, ${formatCount(missing)} not found`,
   ];
   for (const [i, group] of answer.groups.slice(0, MAX_GROUPS).entries()) {
     lines.push(`${c.bold(group.text)}  ${describe(group)}`);
@@ -34,7 +35,7 @@ export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
     lines.push(`… ${answer.groups.length - MAX_GROUPS} more (‘json’ has all)`);
   lines.push(
     c.dim(
-      `question ${bytes.question} bytes, answer ${bytes.answer} bytes in compact form; ${bytes.read} bytes read`,
+      `question ${formatCount(bytes.question)} bytes, answer ${formatCount(bytes.answer)} bytes in compact form; ${formatCount(bytes.read)} bytes read`,
     ),
   );
   for (const { file, reason } of epochs.refused.slice(0, 10))
@@ -48,7 +49,9 @@ function describe({ packets, matched, multi, latency, reason }: PacketGroup): st
   const range = `${formatDuration(latency.lowNs)} to ${formatDuration(latency.highNs)}`;
   if (packets === 1) return `${formatDuration(latency.meanNs)} (${range})${multi > 0 ? ", a guess" : ""}`;
   const found =
-    matched + multi === packets ? `${packets} packets` : `${matched + multi} of ${packets} packets`;
-  const guesses = multi > 0 ? `, ${multi} guessed` : "";
-  return `mean ${formatDuration(latency.meanNs)} (${range}), deviation ${formatDuration(latency.stdevNs)}, median ${formatDuration(latency.p50Ns)}, p99 ${formatDuration(latency.p99Ns)}, ${found}${guesses}`;
+    matched + multi === packets
+      ? countOf(packets, "packet")
+      : `${formatCount(matched + multi)} of ${countOf(packets, "packet")}`;
+  const guesses = multi > 0 ? `, ${formatCount(multi)} guessed` : "";
+  return `mean ${formatDuration(latency.meanNs)} (${range}), standard deviation ${formatDuration(latency.stdevNs)}, median ${formatDuration(latency.p50Ns)}, p99 ${formatDuration(latency.p99Ns)}, ${found}${guesses}`;
 }

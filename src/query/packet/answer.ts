@@ -5,7 +5,7 @@
 import type { FlowKey } from "../../capture/flow/flow-key.ts";
 
 export const PACKET_ANSWER_FORMAT = "hoptime.packet-answer/1";
-/** Its name before 0.2, which answers about segments have too: those about packets are told by their `matched`. */
+/** Its name before 0.2, which answers about segments have too: those about packets have a `matched`. */
 const FORMER_FORMAT = "hoptime.answer/1";
 
 /** An answer about packets from its JSON, also as earlier versions named it; null where it is none. */

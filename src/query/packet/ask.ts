@@ -295,7 +295,7 @@ class Asking {
     );
   }
 
-  /** Delays that are kept by flow are in no order: neither single packets nor runs of them can be told. */
+  /** Delays that are kept by flow are in no order: neither single packets nor runs of them can be answered. */
   #requireUnordered(): void {
     const { kind } = parseGrouping(this.#question.group);
     if (kind !== "packet" && kind !== "subflow") return;
@@ -307,7 +307,7 @@ class Asking {
     );
   }
 
-  /** A flow whose delays are kept by its hash: all its packets, told apart by nothing but their delays. */
+  /** A flow whose delays are kept by its hash: all its packets, distinguished by nothing but their delays. */
   #askFlow(epoch: OpenEpoch, words: Uint32Array, hash: bigint): void {
     const answers = epoch.lookup.flowPackets(hash);
     if (!answers) return;

@@ -106,7 +106,7 @@ export class PacketGroups {
   /** Packets of each flow so far, for sub-flows. */
   readonly #nth = new Map<string, number>();
 
-  /** `observed`: the key that flows were told apart by; `keep`: how many of the slowest packets. */
+  /** `observed`: the key that flows were distinguished by; `keep`: how many of the slowest packets. */
   constructor(observed: string, grouping: Grouping, keep: number) {
     const own = FlowKeySpec.parse(observed);
     this.#grouping = grouping;

@@ -1,4 +1,4 @@
-/** The largest of a stream, so many of them: a heap with the least on top, so that each costs log(kept) and most cost one comparison. */
+/** The largest of a stream, so many of them: a heap with the smallest on top, so that each costs log(kept) and most cost one comparison. */
 
 interface Kept<T> {
   value: number;

@@ -1,5 +1,6 @@
 /** One estimator's part of a question: what the collector made of its epochs, and what they come to together. */
 
+import { countOf } from "../../base/quantity.ts";
 import type { Collected } from "../../collect/collector.ts";
 import { Combination, type Contribution, segmentContribution } from "../../collect/combine.ts";
 import { type EpochEstimate, totalCounters } from "../../collect/estimate.ts";
@@ -22,7 +23,7 @@ import { type EpochFacts, type EpochPlace, placeOf } from "./epoch-facts.ts";
 import type { FlowQuestion } from "./flow-question.ts";
 import { answered, wholeAnswer } from "./latency.ts";
 import { NoteFolder } from "./note-folder.ts";
-import { DEFAULT_CONFIDENCE, type Question } from "./question.ts";
+import type { Question } from "./question.ts";
 
 /** Packets that have no answer of this estimator, where they belong to the time that is asked about. */
 interface Unanswered {
@@ -65,7 +66,7 @@ export class EstimatorQuestion {
   /** Answered aligned epochs of both ends, in order of time. */
   readonly #aligned: { place: EpochPlace; packets: number; mean: Interval; stdev: Interval | NoAnswer }[] =
     [];
-  readonly #edges: CutEdges;
+  readonly #edges = new CutEdges();
   readonly #borrowed = new Map<string, number>();
   readonly #series: SeriesRow[] = [];
   readonly #loss = new LossTotal();
@@ -81,7 +82,6 @@ export class EstimatorQuestion {
     this.#question = question;
     this.#facts = facts;
     this.#flows = flows;
-    this.#edges = new CutEdges(question.confidence ?? DEFAULT_CONFIDENCE);
   }
 
   get name(): string {
@@ -212,9 +212,8 @@ export class EstimatorQuestion {
   complete(): void {
     const { firstNs, lastNs } = this;
     for (const { place, packets, mean, stdev } of this.#aligned) {
-      // Where nobody knows how delays vary, as those of a queue do.
-      const known = isNoAnswer(stdev) ? this.#facts.stdevNs(place) : stdev.valueNs;
-      this.#edges.add({ ...place, packets, stdevNs: known ?? Math.abs(mean.valueNs) });
+      const stdevNs = isNoAnswer(stdev) ? this.#facts.stdevNs(place) : stdev.valueNs;
+      this.#edges.add({ ...place, packets, meanNs: mean.valueNs, stdevNs });
     }
     for (const { place, packets, limits, why } of this.#unanswered) {
       if (packets === 0) continue;
@@ -273,7 +272,7 @@ export class EstimatorQuestion {
         `its parameters changed between epochs (${this.#parameters.size} settings): each epoch is answered by its own`,
       );
     for (const [estimator, epochs] of this.#borrowed)
-      notes.push(`in ${count(epochs, "epoch")} it has no answer: the mean of ${estimator} counts there`);
+      notes.push(`in ${countOf(epochs, "epoch")} it has no answer: the mean of ${estimator} counts there`);
     return notes;
   }
 
@@ -298,8 +297,4 @@ export class EstimatorQuestion {
   get flowNotes(): string[] {
     return this.#flows?.notes() ?? [];
   }
-}
-
-export function count(n: number, what: string): string {
-  return `${n} ${what}${n === 1 ? "" : "s"}`;
 }

@@ -2,9 +2,11 @@
  * A question about a segment, answered from stored records: which records, paired and estimated by the collector, combined. Records that are missing, damaged or do
  * not fit are named in the answer, and everything else is answered for.
  */
+
 import type { ArchiveEntry } from "../../archive/names.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
+import { countOf } from "../../base/quantity.ts";
 import { formatTime } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
@@ -17,7 +19,7 @@ import type { Estimator } from "../../estimators/estimator.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import type { FlowRecord } from "../../flow-records/flow-records.ts";
 import type { Answer, MissingEpoch, PointSummary, RefusedEpoch } from "./answer.ts";
-import { count, EstimatorQuestion } from "./ask-estimator.ts";
+import { EstimatorQuestion } from "./ask-estimator.ts";
 import { EpochFacts } from "./epoch-facts.ts";
 import { FlowQuestion, OtherFlows } from "./flow-question.ts";
 import { sharedNotes } from "./note-folder.ts";
@@ -109,7 +111,7 @@ function openAll(
   });
 }
 
-/** The key that the most packets were told apart by. */
+/** The key that the most packets were distinguished by. */
 function mainKey(handles: readonly RecordHandle[], receiver: string): string {
   const packets = new Map<string, number>();
   for (const { point, key, packets: n } of handles)
@@ -159,7 +161,7 @@ function compose(
   if (overlapping.length > 0) {
     const epochs = overlapping.reduce((n, o) => n + o.epochs, 0);
     all.push(
-      `${count(epochs, "epoch")} of another cut or other settings cover the same time and are not counted again`,
+      `${countOf(epochs, "epoch")} of another cut or other settings cover the same time and are not counted again`,
     );
   }
   const shared = sharedNotes(told.map((a) => [a.name, a.said]));
@@ -196,12 +198,12 @@ function pointNotes(points: readonly PointSummary[], widest: EstimatorQuestion |
   const notes: string[] = [];
   if (widest && widest.edges > 0)
     notes.push(
-      `in ${count(widest.edges, "epoch")} a capture began or ended: packets missing there may never have been captured`,
+      `in ${countOf(widest.edges, "epoch")} a capture began or ended: packets missing there may never have been captured`,
     );
   for (const { name, dropped, short } of points) {
     if (dropped)
       notes.push(
-        `${name}: the capture says that it dropped ${dropped} packets: part of the loss may be its own`,
+        `${name}: the capture dropped ${countOf(dropped, "packet")}: part of the loss may be capture loss`,
       );
     if (short > 0)
       notes.push(
@@ -228,7 +230,7 @@ function flowNotes(
     return ["no list of flows was kept: observe with a flow table too, or ask for a ‘flow’"];
   const unlisted = Math.max(0, ...told.map((a) => a.unlisted));
   return [
-    ...(listed && unlisted > 0 ? [`in ${count(unlisted, "epoch")} there is no list of flows`] : []),
+    ...(listed && unlisted > 0 ? [`in ${countOf(unlisted, "epoch")} there is no list of flows`] : []),
     ...new Set(told.flatMap((a) => a.flowNotes)),
   ];
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { Random } from "../../base/random.ts";
 import { Combination } from "../../collect/combine.ts";
+import { withPacketsInFlight } from "../../estimators/cells/edge.ts";
 import { CutEdges } from "./cut-edges.ts";
 
 const SECOND = 1e9;
@@ -14,7 +15,7 @@ test("packets in flight at aligned cuts are made up for", () => {
   const runs = 200;
   for (let seed = 0; seed < runs; seed++) {
     const random = new Random(7000 + seed);
-    const edges = new CutEdges(0.95);
+    const edges = new CutEdges();
     const own = new Combination();
     const epochs = 10;
     const [counts, sums, squares] = [0, 0, 0].map(() => new Float64Array(epochs)) as [
@@ -41,8 +42,16 @@ test("packets in flight at aligned cuts are made up for", () => {
       const stdevNs = Math.sqrt(squares[e]! / counts[e]! - mean * mean);
       const exact = (valueNs: number) => ({ valueNs, lowNs: valueNs, highNs: valueNs });
       const packets = all / epochs;
-      own.add({ mean: exact(mean), stdev: exact(stdevNs), packets, lost: null, used: counts[e]! });
-      edges.add({ startNs: BigInt(e * SECOND), endNs: BigInt((e + 1) * SECOND), packets, stdevNs });
+      const evidence = { cutInFlight: true, appeared: 1, epochNs: SECOND, varianceNs2: stdevNs ** 2 };
+      const widened = withPacketsInFlight(exact(mean), { ...evidence, confidence: 0.95 });
+      own.add({ mean: widened, stdev: exact(stdevNs), packets, lost: null, used: counts[e]! });
+      edges.add({
+        startNs: BigInt(e * SECOND),
+        endNs: BigInt((e + 1) * SECOND),
+        packets,
+        meanNs: mean,
+        stdevNs,
+      });
     }
     const truth = total / all;
     const { mean } = edges.complete(own.result());

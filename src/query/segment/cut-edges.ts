@@ -5,11 +5,10 @@
  *
  *   sum over inner cuts of r (E[D^2] - E[D]^2) / packets = sum of r sigma^2 / packets
  *
- * That is added. What one cut really holds is far from its expectation: D at the cut gives r D (D - E[D]), whose deviation is sqrt(13) r sigma^2 for exponential delays
- * (what queues give); the interval is widened by it, independent from cut to cut. A constant offset of the clocks changes nothing of this. Epochs that are cut by packets
- * have nothing in flight, and estimators that know delays at the receiver leave nothing out.
+ * That is added; taken away where a clock's offset makes delays negative, for then it is the short ones that cross. What one cut really holds is far from its expectation: each
+ * epoch's own interval holds that (estimators/cells/edge.ts). Before the first and behind the last epoch the captures end, and nothing is made up for. Where nobody knows how delays
+ * vary, nothing is added either. Epochs that are cut by packets have nothing in flight, and estimators that know delays at the receiver leave nothing out.
  */
-import { normalQuantile } from "../../base/math/special.ts";
 import type { Combined } from "../../collect/combine.ts";
 import { type Interval, isNoAnswer, type NoAnswer } from "../../estimators/estimator.ts";
 
@@ -17,33 +16,24 @@ interface EdgeEpoch {
   startNs: bigint;
   endNs: bigint;
   packets: number;
-  /** Standard deviation of its delays. */
-  stdevNs: number;
+  meanNs: number;
+  /** Standard deviation of its delays; null where it is not known. */
+  stdevNs: number | null;
 }
 
-/** Deviation of what one cut holds, over its expectation, for exponential delays. */
-const SPREAD = Math.sqrt(13);
-
 export class CutEdges {
-  readonly #confidence: number;
   #before: EdgeEpoch | null = null;
   #shift = 0;
-  #squares = 0;
-
-  constructor(confidence: number) {
-    this.#confidence = confidence;
-  }
 
   /** Aligned epochs with both ends, in order of time. */
   add(epoch: EdgeEpoch): void {
     const before = this.#before;
     this.#before = epoch;
-    if (before?.endNs !== epoch.startNs) return;
+    if (before?.endNs !== epoch.startNs || before.stdevNs === null || epoch.stdevNs === null) return;
     const lengthNs = Number(epoch.endNs - before.startNs);
     const perNs = (before.packets + epoch.packets) / lengthNs;
-    const held = perNs * 0.5 * (before.stdevNs ** 2 + epoch.stdevNs ** 2);
-    this.#shift += held;
-    this.#squares += (SPREAD * held) ** 2;
+    const variance = 0.5 * (before.stdevNs ** 2 + epoch.stdevNs ** 2);
+    this.#shift += Math.sign(before.meanNs + epoch.meanNs) * perNs * variance;
   }
 
   /** The same with what crossed the cuts. */
@@ -51,18 +41,15 @@ export class CutEdges {
     const { packets } = combined;
     if (this.#shift === 0 || packets === null || packets === 0) return combined;
     const shift = this.#shift / packets;
-    const z = normalQuantile((1 + this.#confidence) / 2);
-    const half = (z * Math.sqrt(this.#squares)) / packets;
-    const moved = (told: Interval | NoAnswer): Interval | NoAnswer => {
-      if (isNoAnswer(told)) return told;
-      const valueNs = told.valueNs + shift;
-      return {
-        ...told,
-        valueNs,
-        lowNs: valueNs - Math.hypot(told.valueNs - told.lowNs, half),
-        highNs: valueNs + Math.hypot(told.highNs - told.valueNs, half),
-      };
-    };
+    const moved = (told: Interval | NoAnswer): Interval | NoAnswer =>
+      isNoAnswer(told)
+        ? told
+        : {
+            ...told,
+            valueNs: told.valueNs + shift,
+            lowNs: told.lowNs + shift,
+            highNs: told.highNs + shift,
+          };
     return { ...combined, mean: moved(combined.mean), whole: moved(combined.whole) };
   }
 }

@@ -45,7 +45,7 @@ export class EpochFacts {
     return others[0] ?? null;
   }
 
-  /** Standard deviation of its delays, where anybody told it. */
+  /** Standard deviation of its delays, where any estimator gave it. */
   stdevNs(place: EpochPlace): number | null {
     return this.#facts.get(nameOf(place))?.stdevNs ?? null;
   }

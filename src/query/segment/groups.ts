@@ -38,7 +38,7 @@ export class FlowGroups {
   readonly #tells = new Map<string, boolean>();
   readonly #groups = new Map<string, Tally>();
 
-  /** `observed`: the key that the flows were told apart by. */
+  /** `observed`: the key that the flows were distinguished by. */
   constructor(observed: string, group: string | undefined) {
     const own = FlowKeySpec.parse(observed);
     this.#spec =

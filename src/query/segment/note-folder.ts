@@ -29,13 +29,13 @@ export class NoteFolder {
     return this.#kinds;
   }
 
-  /** `without`: kinds that are told elsewhere. */
+  /** `without`: kinds that are listed elsewhere. */
   texts(without: ReadonlySet<string> = new Set()): string[] {
     return [...this.#kinds].filter(([kind]) => !without.has(kind)).map(([, folded]) => text(folded));
   }
 }
 
-/** Kinds that several of the named folders have, told once with the names. */
+/** Kinds that several of the named folders have, listed once with the names. */
 export function sharedNotes(folders: readonly (readonly [string, NoteFolder])[]): {
   kinds: Set<string>;
   notes: string[];

@@ -1,6 +1,6 @@
 /**
  * Quantiles of several epochs (or flows) as those of all their packets: each distribution is the line through its own quantiles, from where the first of them
- * lies to the last; the mixture by packets is inverted. One distribution alone is told as it is. What lies beyond the last quantile is not known, so a
+ * lies to the last; the mixture by packets is inverted. One distribution alone is given as it is. What lies beyond the last quantile is not known, so a
  * mixture's own last quantile is at most the largest of theirs.
  */
 import type { FlowEstimate } from "../../estimators/estimator.ts";
@@ -44,7 +44,7 @@ function shareBelow(quantiles: Quantiles, ns: number): number {
   return 1;
 }
 
-/** The least delay that this share does not exceed, to a thousandth of the range. */
+/** The minimum delay that this share does not exceed, to a thousandth of the range. */
 function invert(below: (ns: number) => number, share: number, least: number, most: number): number {
   let [low, high] = [least, most];
   for (let i = 0; i < 40 && high - low > 0.5; i++) {

@@ -10,7 +10,7 @@ export interface FlowAtPoint {
   n: number;
 }
 
-/** Equation (4): the sum of the flow's time stamps. */
+/** Equation (4): the sum of the flow's timestamps. */
 export function timeSum({ counters, total, n }: FlowAtPoint): number {
   const m = counters.length;
   const sum = counters.reduce((s, c) => s + c, 0);

@@ -77,7 +77,7 @@ export interface LiteralRequest {
   interval: number;
   /** (t_R - t_S) / (t_R + t_S) as measured on the network, for equation (12). */
   delayShare: number;
-  /** Least and largest sum of the time stamps of a flow, in units. */
+  /** Min and max sum of the timestamps of a flow, in units. */
   minTimeSum: number;
   maxTimeSum: number;
 }
@@ -133,7 +133,7 @@ function geometry(
   return { b, threshold, m };
 }
 
-/** The least n from which on `holds` is true, to within one. */
+/** The smallest n from which on `holds` is true, to within one. */
 function bisect(low: number, high: number, holds: (n: number) => boolean): number {
   if (holds(low)) return low;
   while (high - low > 0.5) {

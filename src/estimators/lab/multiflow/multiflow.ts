@@ -93,7 +93,7 @@ class MultiflowTap implements Tap {
   }
 }
 
-/** Delays of packets that both points stamped as first or last of a flow, by the time they were sent. */
+/** Delays of packets that both points timestamped as first or last of a flow, by the time they were sent. */
 class DelaySamples {
   readonly atNs: Float64Array;
   readonly delayNs: Float64Array;

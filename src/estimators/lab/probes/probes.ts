@@ -1,7 +1,7 @@
 /**
  * Active probes: the mean delay of packets of our own, sent at random times (`hoptime simulate` with probes; STAMP packets on the wire), for the delay of all.
  * Baseline: what ping-like tools measure. Poisson probes see time averages (PASTA), which are not what packets see when traffic comes in bursts; flows
- * are not told apart.
+ * are not distinguished.
  */
 import type { Kernels } from "../../../base/kernels.ts";
 import type { PacketBatch } from "../../../capture/batch.ts";

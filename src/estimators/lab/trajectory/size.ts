@@ -51,7 +51,7 @@ function chooseRate(request: SizeRequest, arriving: number, usual: number): numb
       throw new UsageError(
         "bad-parameter",
         `${memoryBytes} bytes are too few for samples`,
-        `the least takes ${65 * SAMPLE_BYTES}`,
+        `the minimum is ${65 * SAMPLE_BYTES}`,
       );
     return rate;
   }

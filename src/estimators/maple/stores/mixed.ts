@@ -1,6 +1,6 @@
 /**
  * A ribbon at a fraction of a bit: packets are dealt out by their hash to three ribbons, which keep all bits of the group's number, all but one, or all but
- * two (kernels/maple/mixed.ts). A shortened number means two or four neighbouring groups, told as one. So a budget such as 5.2 bits per packet is used
+ * two (kernels/maple/mixed.ts). A shortened number means two or four neighbouring groups, answered as one. So a budget such as 5.2 bits per packet is used
  * whole, and the packets that have more of it pull the median of the errors down by more than those that have less push it up.
  *
  *   body: packets u32 | left out u32 | thresholds of the classes 2 x u32 | bytes of the ribbons 3 x u32 | 0 u32 | the ribbons' bodies (ribbon.ts)

@@ -2,7 +2,7 @@
  * What every structure that remembers the group of packets has in common (MAPLE, section 3.3). Keys are 64-bit packet identities, codes are
  * group numbers; both lie in kernel memory, as columns of u64 and u16.
  *
- * An answer is Match (one group), Multi-Match (several; told is the one with most packets, section 3.3.4) or No-Match. For a packet that was
+ * An answer is Match (one group), Multi-Match (several; the answer is the one with most packets, section 3.3.4) or No-Match. For a packet that was
  * stored, the Bloom filters and the ribbon always have the true group among the candidates; PBF may have left it out, the
  * hash table may have overwritten it. A packet that was never stored may get an answer too, with probability `absentAccepted`.
  */

@@ -1,0 +1,52 @@
+/** The captures of the README: what sketches say of the mean holds what the exact match says, in one epoch and with a sixth of the packets in flight at every cut. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { DEMO, ROOT } from "../support/demo-captures.ts";
+
+const scratch = mkdtempSync(join(tmpdir(), "hoptime-demo-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+/** Of the 6,163 packets that compare matches. */
+const EXACT_NS = 18_561_863;
+
+function hoptime(...args: string[]): string {
+  const main = join(ROOT, "dist/cli/main.js");
+  const options = { cwd: scratch, encoding: "utf8", maxBuffer: 1 << 28 } as const;
+  return execFileSync(process.execPath, [main, ...args], { ...options, stdio: ["ignore", "pipe", "pipe"] });
+}
+
+function expectHeld(lowNs: number, highNs: number): void {
+  expect(lowNs).toBeLessThanOrEqual(EXACT_NS);
+  expect(highNs).toBeGreaterThanOrEqual(EXACT_NS);
+  // An interval that says nothing would hold it too.
+  expect(highNs - lowNs).toBeLessThan(0.1 * EXACT_NS);
+}
+
+describe("the demo captures", () => {
+  it("compare's estimates hold the exact mean", () => {
+    const estimators = ["--estimators", "lda,lds,colate", "--json"];
+    const { estimates } = JSON.parse(hoptime("compare", DEMO.before, DEMO.after, ...estimators));
+    for (const name of ["lda", "lds", "colate"]) expectHeld(estimates[name].lowNs, estimates[name].highNs);
+  });
+
+  it.each(["100ms", "200ms"])("query holds it over aligned epochs of %s", (epoch) => {
+    const flags = ["--estimators", "lda,lds,colate,flows", "--epoch", epoch, "--to", epoch];
+    hoptime("observe", DEMO.before, "--point", "A", ...flags);
+    hoptime("observe", DEMO.after, "--point", "B", ...flags);
+    const { estimates } = JSON.parse(hoptime("query", epoch, "--between", "A", "B", "--json"));
+    for (const name of ["lda", "lds", "colate"])
+      expectHeld(estimates[name].latency.lowNs, estimates[name].latency.highNs);
+  });
+
+  it("a sketch that knows no deviation does not move the mean", () => {
+    const flags = ["--estimators", "lds", "--epoch", "100ms", "--to", "alone"];
+    hoptime("observe", DEMO.before, "--point", "A", ...flags);
+    hoptime("observe", DEMO.after, "--point", "B", ...flags);
+    const { estimates } = JSON.parse(hoptime("query", "alone", "--between", "A", "B", "--json"));
+    const { meanNs, lowNs, highNs } = estimates.lds.latency;
+    expectHeld(lowNs, highNs);
+    expect(Math.abs(meanNs / EXACT_NS - 1)).toBeLessThan(0.03);
+  });
+});
