@@ -140,7 +140,7 @@ function minimum(run: Run, other: Run | null): Run {
 
 /** CPU time per packet within this process, after a first run that compiles everything. */
 async function perPacket(): Promise<{ packets: number; nsPerPacket: number; wallNsPerPacket: number }[]> {
-  const library = (await import(pathToFileURL(resolve("dist", "collect", "compare.js")).href)) as {
+  const library = (await import(pathToFileURL(resolve("dist", "compare", "compare.js")).href)) as {
     compareCaptures: typeof compareCaptures;
   };
   const once = async ({ before, after, truth }: Pair) => {

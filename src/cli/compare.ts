@@ -21,9 +21,7 @@ import { epochFor } from "../compare/epoch-length.ts";
 import type { FlowOrder } from "../compare/flows.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { compareCsvLines } from "../present/csv/compare-csv.ts";
-import { renderComparePage } from "../present/html/report-page.ts";
 import { jsonPieces } from "../present/json/json-pieces.ts";
-import { formatComparePrometheus } from "../present/prometheus/compare-prometheus.ts";
 import { formatCompare } from "../present/text/compare-text.ts";
 import {
   flagged,
@@ -211,8 +209,10 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
 
 async function answer(comparison: Comparison, before: string, flags: Flags, seconds: number): Promise<void> {
   const { packets } = comparison;
-  if (flags.html !== undefined)
+  if (flags.html !== undefined) {
+    const { renderComparePage } = await import("../present/html/report-page.ts");
     await writeFile(flags.html, renderComparePage(flagged(comparison.view("all"))));
+  }
   if (packets) await writePackets(packets, flags, before);
   const worst = packets && flags.worst !== undefined ? await worstPackets(packets, flags.worst) : null;
   const report = comparison.view(flags.json || flags.csv ? "all" : { top: flags.top, sort: flags.sort });
@@ -229,7 +229,10 @@ async function answer(comparison: Comparison, before: string, flags: Flags, seco
     const text = formatCompare(report, { top: flags.top, sort: flags.sort, colours });
     await printText(text + (worst ? formatWorst(worst, colours) : "") + colours.dim(spent));
   }
-  if (flags.prometheus !== undefined) await writeFile(flags.prometheus, formatComparePrometheus(report));
+  if (flags.prometheus !== undefined) {
+    const { formatComparePrometheus } = await import("../present/prometheus/compare-prometheus.ts");
+    await writeFile(flags.prometheus, formatComparePrometheus(report));
+  }
   if (flags.html !== undefined) warn(`report written to ${flags.html}`);
   const failed = flags.failIf ? failures(comparison.view("all"), flags.failIf) : [];
   for (const line of failed) warn(`hoptime: failed: ${line}`);

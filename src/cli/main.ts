@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /** The command line: finds the command, runs it, turns failures into one line and an exit code. Commands are loaded only when asked for. */
-import { Command } from "commander";
+import type { Command } from "commander";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { memoryError } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
@@ -86,6 +86,7 @@ const COMMANDS: readonly Entry[] = [
 
 /** All commands with their options, for completion. */
 async function everyCommand() {
+  const { Command } = await import("commander");
   const others = COMMANDS.filter((c) => c.name !== "completion");
   const loaded = await Promise.all(
     others.map(async ({ name, summary, load }) => ({ name, summary, command: await load(["--help"]) })),

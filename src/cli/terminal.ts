@@ -1,5 +1,4 @@
 /** What commands share on a terminal: colours only where they can be seen, and a progress line. */
-import { randomBytes } from "node:crypto";
 import type { Palette } from "../present/text/palette.ts";
 import { visible } from "../present/text/visible.ts";
 
@@ -7,10 +6,16 @@ import { visible } from "../present/text/visible.ts";
  * Colours are marks in the text, with a number that nobody can know before the program runs, and become escape codes in `toTerminal` only: whatever
  * else looks like an escape code came from a file, and is made visible.
  */
-const MARK = `\u001b<${randomBytes(8).toString("hex")}:`;
+let drawnMark: string | null = null;
+
+/** Drawn when the first colour is used: without colours there is nothing to mark, and the module that draws it takes longer to load than most others. */
+function mark(): string {
+  drawnMark ??= `\u001b<${process.getBuiltinModule("node:crypto").randomBytes(8).toString("hex")}:`;
+  return drawnMark;
+}
 
 function paint(open: number, close: number, on: boolean): (text: string) => string {
-  return on ? (text) => `${MARK}${open}>${text}${MARK}${close}>` : (text) => text;
+  return on ? (text) => `${mark()}${open}>${text}${mark()}${close}>` : (text) => text;
 }
 
 export function palette(on: boolean): Palette {
@@ -27,7 +32,8 @@ export const colours = palette(process.stdout.isTTY === true && process.env["NO_
 
 /** The one place where text for people becomes what a terminal gets. */
 export function toTerminal(text: string): string {
-  const [first = "", ...rest] = text.split(MARK);
+  if (drawnMark === null) return visible(text);
+  const [first = "", ...rest] = text.split(drawnMark);
   let out = visible(first);
   for (const part of rest) {
     const end = part.indexOf(">");

@@ -55,18 +55,23 @@ function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end
   const values = points.valueNs.map((v, i) => v - slope * points.timeNs[i]!);
   if (end === "start") values.reverse();
   const inside = values.subarray(0, values.length - zone);
-  const highest = quantile(inside, 1);
+  const highest = extremes(inside).high;
+  // Part of some run whatever the size of runs: the lowest run is not above it.
+  const floor = extremes(inside.subarray(0, Math.max(0, inside.length - zone))).low;
   const candidates: { at: number; gap: number; sizeNs: number }[] = [];
   // Outer sides that grow by a quarter: where exactly the step is shows when it is found.
   for (let size = LEAST_OUTSIDE; size <= zone; size = Math.ceil(1.25 * size)) {
     const at = values.length - size;
     const outside = values.subarray(at);
+    const lowest = extremes(outside).low;
+    const upper = quantile(outside, 0.9);
+    // Neither above nor below, whatever the runs are: most captures end here, without looking at them.
+    if (lowest <= highest && floor <= upper) continue;
     // Held against runs of as many moments: the minimum of few lies higher than that of many.
     const minima = minimaOf(inside, outside.length);
-    const [low, high] = [quantile(minima, 0), quantile(minima, 1)];
-    const lowest = quantile(outside, 0);
+    const { low, high } = extremes(minima);
     // Below: nearly every moment is below the floor. Above: every moment is above all that queues have made of the others.
-    const below = low - quantile(outside, 0.9);
+    const below = low - upper;
     const above = lowest - highest;
     const gap = Math.max(below, above);
     if (gap > END_GAP * (high - low + quantumNs))
@@ -77,7 +82,7 @@ function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end
   const best = candidates.findLast((c) => c.gap >= largest / 2);
   if (!best) return null;
   // The moment itself: where the values cross the middle of the step for good, or for the first time where it goes down.
-  const middle = quantile(inside, best.sizeNs > 0 ? 1 : 0) + best.sizeNs / 2;
+  const middle = (best.sizeNs > 0 ? highest : extremes(inside).low) + best.sizeNs / 2;
   let at = inside.length;
   if (best.sizeNs < 0) while (at < values.length && values[at]! >= middle) at++;
   else at = values.findLastIndex((v) => v < middle) + 1;
@@ -89,8 +94,12 @@ function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end
 /** The lowest of each run of `size` values. */
 function minimaOf(values: Float64Array, size: number): Float64Array {
   const out = new Float64Array(Math.floor(values.length / size));
-  for (let i = 0; i < out.length; i++)
-    out[i] = values.subarray(i * size, (i + 1) * size).reduce((a, b) => Math.min(a, b));
+  let at = 0;
+  for (let i = 0; i < out.length; i++) {
+    let low = Number.POSITIVE_INFINITY;
+    for (const end = at + size; at < end; at++) if (values[at]! < low) low = values[at]!;
+    out[i] = low;
+  }
   return out;
 }
 
@@ -196,11 +205,17 @@ function middleHalf(values: Float64Array): number {
 }
 
 function range(values: Float64Array): number {
+  const { low, high } = extremes(values);
+  return high - low;
+}
+
+function extremes(values: Float64Array): { low: number; high: number } {
   let low = Number.POSITIVE_INFINITY;
   let high = Number.NEGATIVE_INFINITY;
-  for (const v of values) {
+  for (let i = 0; i < values.length; i++) {
+    const v = values[i]!;
     if (v < low) low = v;
     if (v > high) high = v;
   }
-  return high - low;
+  return { low, high };
 }

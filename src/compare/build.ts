@@ -8,7 +8,7 @@ import type { TotalResult } from "../match/matcher.ts";
 import { judgeDirection } from "./direction.ts";
 import { type FlowChoice, MatchedFlows } from "./flows.ts";
 import { groupFlows } from "./grouped-flows.ts";
-import { buildIntervals } from "./intervals.ts";
+import { buildIntervals, type Intervals } from "./intervals.ts";
 import { cdfOf } from "./latency.ts";
 import { translations } from "./nat.ts";
 import { observations } from "./notes.ts";
@@ -56,10 +56,14 @@ export function buildReport(input: BuildInput): {
         ? new MatchedFlows(matcher, way, twoWay, key, choice)
         : groupFlows(matcher, way, twoWay, key, choice);
   const { headBefore, tailBefore } = sums.forward;
-  const intervals = buildIntervals(result, input.epochNs, {
-    head: forward.real.headBefore ? 0 : headBefore,
-    tail: forward.real.tailBefore ? 0 : tailBefore,
-  });
+  let built: Intervals | null = null;
+  const intervals = () => {
+    built ??= buildIntervals(result, input.epochNs, {
+      head: forward.real.headBefore ? 0 : headBefore,
+      tail: forward.real.tailBefore ? 0 : tailBefore,
+    });
+    return built;
+  };
   const head = {
     format: "hoptime.compare/1" as const,
     hoptime: VERSION,
@@ -76,13 +80,15 @@ export function buildReport(input: BuildInput): {
     ...nat,
     flows: rows(forward, choice),
     reverseFlows: rows(reverse, choice),
-    intervals: intervals.reports,
-    // For those who draw: made when they ask.
+    // For those who draw, or print everything: made when they ask.
+    get intervals() {
+      return intervals().reports;
+    },
     get cdf() {
       return cdfOf(total);
     },
     get heat() {
-      return intervals.heat();
+      return intervals().heat();
     },
     ...rest,
   });

@@ -9,12 +9,17 @@ const HEAT_ROWS = 60;
 /** Intervals without packets are told among up to so many. */
 const MAX_EMPTY = 10_000;
 
+export interface Intervals {
+  reports: IntervalReport[];
+  heat: () => HeatMap | null;
+}
+
 /** `edges`: packets at the ends of BEFORE that count as lost, of which the matcher kept no time. */
 export function buildIntervals(
   result: PassResult,
   epochNs: number,
   edges: { head: number; tail: number },
-): { reports: IntervalReport[]; heat: () => HeatMap | null } {
+): Intervals {
   const { matcher, epochStart } = result;
   const step = BigInt(Math.round(epochNs));
   const filled = matcher.intervals();

@@ -125,6 +125,17 @@ describe("17 forged references among 1,000 change nothing", () => {
   });
 });
 
+test("a sender whose clock is ahead is believed from its first reference on", async () => {
+  const { counters } = await ask(own((r) => ({ ...r, delayNs: r.delayNs - 5 * MS })));
+  expect(counters).toMatchObject({ seen: REFERENCES, forged: 0, restarts: 0 });
+});
+
+test("one forged reference with a negative delay before all others leads until the next one comes", async () => {
+  const first = stamp({ atNs: -100_000, sequence: 0, src: "10.9.9.9", delayNs: -MS });
+  const { counters } = await expectTruth([...own(), first]);
+  expect(counters).toMatchObject({ forged: 0, restarts: 1 });
+});
+
 test("a source or a session that is asked for is the only one believed, however many others there are", async () => {
   const flood = (change: Partial<Reference>) =>
     Array.from({ length: 4 * REFERENCES }, (_, i) =>
