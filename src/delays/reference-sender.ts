@@ -123,7 +123,8 @@ class Outlet {
     this.#port = port;
     this.#socket = createSocket({
       type: family === 6 ? "udp6" : "udp4",
-      lookup: (_host, _options, done) => done(null, address, family),
+      // Asked for the local address too, when the socket binds: both are addresses already.
+      lookup: (host, _options, done) => done(null, host, family),
     });
     this.#socket.on("error", () => {});
   }

@@ -109,11 +109,11 @@ describe("delay and loss", () => {
     const text = formatLocalisation(l);
     expect(text).toContain("1 spike of loss");
     expect(text).toMatch(
-      /P2 → P3: 0 % → 10 % lost \(500 of 5000: 10 % \[.*\], delay too\), 100 % of the rise/,
+      /P2 → P3: 0 % → 10 % lost \(500 of 5,000: 10 % \[.*\], delay too\), 100 % of the rise/,
     );
     const html = renderLocalisationHtml(l);
     expect(html).toContain("blamed for loss");
-    expect(html).toContain("500 of 5000");
+    expect(html).toContain("500 of 5,000");
   });
 
   it("an outage (all lost, so no delay) is a spike of loss alone", () => {
