@@ -101,7 +101,7 @@ describe("what is not understood is named with its character", () => {
     ["host 10.0.0.1 or foo", 18, "expected an address ('host' is carried on), found 'foo'"],
     ["host", 5, "expected an address after 'host', found the end"],
     ["host 256.0.0.1", 6, "expected an address after 'host', found '256.0.0.1'"],
-    ["host 10.1", 6, "the address is not whole"],
+    ["host 10.1", 6, "the address is incomplete"],
     ["host 010.0.0.1", 6, "expected an address"],
     ["host 10.0.0.0/8", 14, "'host' takes one address; write 'net'"],
     ["net 10.0.0.1/8", 5, "bits set outside the mask; the network is 10.0.0.0"],
