@@ -28,7 +28,7 @@ export interface LdsParameters extends SketchParameters {
 export const MAX_ROWS = 16;
 export const MAX_COLUMNS = 1 << 24;
 /** 512 MiB of memory at each point: kernels have 4 GiB, and one piece of it is at most 1 GiB. */
-const MAX_CELLS = 1 << 25;
+export const MAX_CELLS = 1 << 25;
 
 const DECODERS: readonly Decoder[] = ["auto", "bp", "background", "smallest", "alpha"];
 

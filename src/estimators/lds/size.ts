@@ -19,6 +19,7 @@ import {
   geometryOf,
   LDS_PARAMETERS,
   type LdsParameters,
+  MAX_CELLS,
   MAX_COLUMNS,
   SDS_PARAMETERS,
   type SketchParameters,
@@ -127,7 +128,10 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
   if (request.fixed["columns"] !== undefined) return at(0);
   const cellBytes = request.fixed["bytes"] === true ? CELL_BYTES + 8 : CELL_BYTES;
   if (request.memoryBytes !== null) {
-    const columns = Math.min(MAX_COLUMNS, Math.floor((request.memoryBytes / rows - ROW_BYTES) / cellBytes));
+    const columns = Math.min(
+      maxColumns(rows),
+      Math.floor((request.memoryBytes / rows - ROW_BYTES) / cellBytes),
+    );
     if (columns < MIN_COLUMNS) {
       throw new UsageError(
         "bad-parameter",
@@ -141,6 +145,9 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
   return searchColumns(wanted, at);
 }
 
+/** As many as a row may have, and all rows together. */
+const maxColumns = (rows: number) => Math.min(MAX_COLUMNS, Math.floor(MAX_CELLS / rows));
+
 /** The fewest columns, to an eighth, whose prediction keeps the wanted error at every loss rate. */
 function searchColumns<P extends SketchParameters>(wanted: Wanted<P>, at: (columns: number) => P): P {
   const { request, loss } = wanted;
@@ -153,14 +160,15 @@ function searchColumns<P extends SketchParameters>(wanted: Wanted<P>, at: (colum
       return line.relativeError !== null && line.relativeError <= error;
     });
   };
+  const most = maxColumns(at(MIN_COLUMNS).rows);
   // More flows per cell than this do not pay, and take long to draw.
   let high = Math.max(MIN_COLUMNS, Math.ceil((wanted.flows * at(1).k) / MAX_LOAD));
   while (!enough(high)) {
     high *= 2;
-    if (high > MAX_COLUMNS) {
+    if (high > most) {
       throw new UsageError(
         "bad-parameter",
-        `no sketch of up to ${MAX_COLUMNS} columns reaches an error of ${error} for flows of ${packets} packets`,
+        `no sketch of up to ${most} columns reaches an error of ${error} for flows of ${packets} packets`,
         "allow a larger error, or ask for larger flows",
       );
     }
