@@ -56,6 +56,7 @@ interface Flags {
   flowRecords?: string;
   packets?: string;
   annotate?: string;
+  annotateAfter?: string;
   worst?: number;
   failIf?: Condition[];
   prometheus?: string;
@@ -112,6 +113,7 @@ export async function compareCommand(args: readonly string[]): Promise<Command> 
     .option("--html <file>", "write an HTML report")
     .option("--packets <file>", "write every packet: .csv, .jsonl or .parquet", packetFileOption)
     .option("--annotate <file>", "write <before> as pcapng with each packet's delay or 'lost' as its comment")
+    .option("--annotate-after <file>", "the same of <after>")
     .option("--prometheus <file>", "write metrics for node_exporter's textfile collector")
     .option(
       "--fail-if <condition>",
@@ -189,7 +191,9 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
     filter: flags.filter,
     inner: flags.inner ?? false,
     nat: flags.nat ?? false,
-    everyPacket: [flags.packets, flags.annotate, flags.worst].some((f) => f !== undefined),
+    everyPacket: [flags.packets, flags.annotate, flags.annotateAfter, flags.worst].some(
+      (f) => f !== undefined,
+    ),
     ...(flags.cover === undefined ? {} : { cover: flags.cover }),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
   };
@@ -201,19 +205,24 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
   const comparison = await comparing.finally(() => progress.clear());
   const seconds = Number(process.hrtime.bigint() - started) / 1e9;
   try {
-    await answer(comparison, before, flags, seconds);
+    await answer(comparison, { before, after }, flags, seconds);
   } finally {
     comparison.free();
   }
 }
 
-async function answer(comparison: Comparison, before: string, flags: Flags, seconds: number): Promise<void> {
+async function answer(
+  comparison: Comparison,
+  captures: { before: string; after: string },
+  flags: Flags,
+  seconds: number,
+): Promise<void> {
   const { packets } = comparison;
   if (flags.html !== undefined) {
     const { renderComparePage } = await import("../present/html/report-page.ts");
     await writeFile(flags.html, renderComparePage(flagged(comparison.view("all"))));
   }
-  if (packets) await writePackets(packets, flags, before);
+  if (packets) await writePackets(packets, flags, captures);
   const worst = packets && flags.worst !== undefined ? await worstPackets(packets, flags.worst) : null;
   const report = comparison.view(flags.json || flags.csv ? "all" : { top: flags.top, sort: flags.sort });
   if (flags.json) {
