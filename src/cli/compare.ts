@@ -6,6 +6,7 @@ import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { pointsOf } from "../capture/points.ts";
 import { isStandardInput } from "../capture/source/capture-path.ts";
+import { listPoints } from "../capture/source/point-source.ts";
 import { estimateSpan } from "../capture/span.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import { MEASURE_NAMES } from "../compare/columns.ts";
@@ -158,16 +159,19 @@ Examples:
 async function twoPoints(file: string): Promise<[string, string]> {
   const points = isStandardInput(file) ? [] : await pointsOf(new Kernels(), file);
   const [first, second] = points;
-  if (first !== undefined && second !== undefined && points.length === 2)
-    return [`${file}#${first}`, `${file}#${second}`];
+  if (first && second && points.length === 2) return [`${file}#${first.index}`, `${file}#${second.index}`];
+  const missing = "the second capture is missing";
+  if (!first || !second)
+    throw new UsageError(
+      "bad-option",
+      first ? `${missing}, and ${file} holds one point, not two` : missing,
+      "hoptime compare BEFORE AFTER",
+    );
+  const names = points.map(({ index, name }) => (name === null ? String(index) : `${index} (${name})`));
   throw new UsageError(
     "bad-option",
-    points.length === 0
-      ? "the second capture is missing"
-      : `the second capture is missing, and ${file} holds ${points.length === 1 ? "one point" : `${points.length} points`}, not two`,
-    points.length > 2
-      ? `choose two: hoptime compare ${file}#${first} ${file}#${second}`
-      : "hoptime compare BEFORE AFTER",
+    `${missing}, and ${file} holds ${points.length} points, not two: ${listPoints(names)}`,
+    `choose two: hoptime compare ${file}#${first.index} ${file}#${second.index}`,
   );
 }
 
