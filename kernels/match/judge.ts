@@ -111,15 +111,22 @@ function chancesAt(m: Match, view: u32, time: f64, x: f64): void {
   }
 }
 
-/** The packets of its flow say more, where x is not among their delays: it may have a way of its own. */
+/**
+ * By both the pairs at that end and the packets of its flow: what either rules out is. Where they contradict each other the flow has a way of its own. (Its
+ * range alone would not do: a clock that was set makes it wide.)
+ */
 function chancesOf(m: Match, flow: Flow, view: u32, time: f64, x: f64): void {
-  const reverse = (view & 4) != 0;
-  if (flow.matched >= ENOUGH) {
-    const more = moreOf(changetype<FlowStats>(m.stats), flow);
-    chancesWithin(m, time, reverse, flow.matched, more.minimum, more.maximum, x);
-    if (min<f64>(below, above) < 0.5 / (<f64>flow.matched + 1)) return;
-  }
   chancesAt(m, view, time, x);
+  if (flow.matched < ENOUGH) return;
+  const belowHere = below;
+  const aboveHere = above;
+  const more = moreOf(changetype<FlowStats>(m.stats), flow);
+  chancesWithin(m, time, (view & 4) != 0, flow.matched, more.minimum, more.maximum, x);
+  const least = min<f64>(below, belowHere);
+  const most = min<f64>(above, aboveHere);
+  if (least == 0 && most == 0) return;
+  below = least;
+  above = most;
 }
 
 // How likely the partner of a packet lies before the first time of the other capture, and behind the last one; and how likely it does not.
@@ -157,6 +164,12 @@ function placeEither(m: Match, flow: Flow, side: u32, time: f64): void {
   notAtTail = max<f64>(notAtTail, notTail);
 }
 
+function place(m: Match, flow: Flow, side: u32, time: f64): void {
+  const direction = directionOf(flow);
+  if (direction == 0) placeEither(m, flow, side, time);
+  else placePartner(m, flow, side, time, direction == 2);
+}
+
 /** 1: a packet near an end could be lost as well as outside the other capture. */
 let undecided: u32 = 0;
 
@@ -167,9 +180,7 @@ function isDoubtful(a: f64, b: f64): bool {
 
 /** FATE_* of a packet near an end of the other capture, when all pairs are known. `odds` of loss. */
 function fateNearEnds(m: Match, flow: Flow, side: u32, time: f64, odds: f64): u32 {
-  const direction = directionOf(flow);
-  if (direction == 0) placeEither(m, flow, side, time);
-  else placePartner(m, flow, side, time, direction == 2);
+  place(m, flow, side, time);
   undecided = isDoubtful(atHead, odds * notAtHead) || isDoubtful(atTail, odds * notAtTail) ? 1 : 0;
   if (atHead > 0 && atHead >= odds * notAtHead) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
   if (atTail > 0 && atTail >= odds * notAtTail) return side == 0 ? FATE_TAIL_BEFORE : FATE_TAIL_AFTER;
@@ -220,22 +231,41 @@ export function judge(m: Match, side: u32, time: f64, flowId: u32, state: u32): 
   deferred.state = state | (side == 1 ? AFTER_SIDE : 0);
 }
 
+/** Sides of those near the ends that are lost, or appeared, for certain: they show how likely loss is in captures that are all ends. */
+function countCertain(m: Match): void {
+  const table = changetype<Table>(m.deferred);
+  certainBefore = m.onlyBefore;
+  certainAfter = m.onlyAfter;
+  for (let i: u32 = 0; i < table.count; i++) {
+    const deferred = changetype<Deferred>(<usize>recordIn(table.segments, i, DEFERRED_BYTES));
+    const side: u32 = (deferred.state & AFTER_SIDE) != 0 ? 1 : 0;
+    const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), deferred.flow);
+    if (fateOf(m, flow, side, deferred.time, deferred.state & ~AFTER_SIDE) != FATE_LATER) continue;
+    place(m, flow, side, deferred.time);
+    if (atHead > 0 || atTail > 0) continue;
+    if (side == 0) certainBefore += 1;
+    else certainAfter += 1;
+  }
+}
+let certainBefore: f64 = 0;
+let certainAfter: f64 = 0;
+
 /** Judges those near the ends, when all pairs are known. */
 export function judgeDeferred(m: Match): void {
   const stats = changetype<FlowStats>(m.stats);
   const table = changetype<Table>(m.deferred);
   if (table.count == 0) return;
   makeViews(m);
+  countCertain(m);
   const matched = <f64>(changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched) + 1;
-  // Odds of loss between the ends, at most even ones.
-  const oddsBefore = min<f64>(1, (m.onlyBefore + 1) / matched);
-  const oddsAfter = min<f64>(1, (m.onlyAfter + 1) / matched);
+  // Odds of loss, at most even ones.
+  const oddsBefore = min<f64>(1, (certainBefore + 1) / matched);
+  const oddsAfter = min<f64>(1, (certainAfter + 1) / matched);
   for (let i: u32 = 0; i < table.count; i++) {
     const deferred = changetype<Deferred>(<usize>recordIn(table.segments, i, DEFERRED_BYTES));
     const side: u32 = (deferred.state & AFTER_SIDE) != 0 ? 1 : 0;
-    const state = deferred.state & ~AFTER_SIDE;
     const flow = flowIn(flowSegments(stats), deferred.flow);
-    let fate = fateOf(m, flow, side, deferred.time, state);
+    let fate = fateOf(m, flow, side, deferred.time, deferred.state & ~AFTER_SIDE);
     if (fate == FATE_LATER) {
       fate = fateNearEnds(m, flow, side, deferred.time, side == 0 ? oddsBefore : oddsAfter);
       if (undecided != 0) faultsOf(stats, flow).undecided++;
