@@ -270,7 +270,7 @@ const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9
 
 function sizeOption(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
-  const bytes = match ? Math.floor(Number(match[1]) * SIZES[match[2] ?? "B"]!) : 0;
+  const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
   if (!(bytes >= 1)) throw invalidValue("max-size", text, "a size, e.g. 500MB or 10GB");
   return bytes;
 }
