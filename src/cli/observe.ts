@@ -3,6 +3,11 @@ import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
+import {
+  DIRECTIONS,
+  type InterfaceOptions,
+  TIMESTAMPS,
+} from "../capture/source/interface/interface-source.ts";
 import { PACKET_TIME_LAYOUTS } from "../delays/packet-times.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
@@ -38,6 +43,11 @@ interface Flags {
   referenceKey?: string;
   drain?: number;
   window: number;
+  direction?: (typeof DIRECTIONS)[number];
+  promiscuous?: boolean;
+  snap?: number;
+  timestamps?: (typeof TIMESTAMPS)[number];
+  speed?: number;
   follow?: boolean;
   flowTable: "auto" | "never";
   bothWays?: boolean;
@@ -58,6 +68,8 @@ Examples:
   hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --segment 'A:C=dst net 10.3.0.0/16' --to records
   hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
   hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
+  hoptime observe eth1 --direction in --point A --to records --keep 7d   an interface, until interrupted
+  hoptime observe ingress.pcap --point A --speed 1 --to records      a capture replayed in real time
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
   hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
@@ -74,7 +86,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .argument(
       "<file...>",
-      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface",
+      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface of a file; or an interface of this host: eth1, iface:eth1 where there is a file eth1 too",
     )
     .requiredOption("--point <name>", "name of the point")
     .requiredOption("--to <dir>", "directory to write records to")
@@ -126,6 +138,27 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
     .option(
+      "--direction <way>",
+      `with an interface: packets that it receives, sends, or both: ${DIRECTIONS.join(", ")} (default: both)`,
+      choiceOption("--direction", DIRECTIONS),
+    )
+    .option("--promiscuous", "with an interface: packets for other hosts too, as on a mirror port")
+    .option(
+      "--snap <bytes>",
+      "with an interface: bytes captured of each packet (default: --cover and 32 for the headers before it)",
+      integerOption("--snap", 64, 65_535),
+    )
+    .option(
+      "--timestamps <kind>",
+      `with an interface: ${TIMESTAMPS.join(", ")}: of the kernel, or of the card where it can (default: software)`,
+      choiceOption("--timestamps", TIMESTAMPS),
+    )
+    .option(
+      "--speed <n>",
+      "replay captures in real time (1), so many times as fast (10), or at once (max; default)",
+      speedOption,
+    )
+    .option(
       "--follow",
       "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
     )
@@ -167,6 +200,8 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     table,
     signal: endingSignal(),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
+    interface: interfaceOptions(flags),
+    ...(flags.speed === undefined ? {} : { speed: flags.speed }),
     ...(flags.follow === undefined ? {} : { follow: flags.follow }),
     ...(flags.bothWays === undefined ? {} : { bothWays: flags.bothWays }),
     ...(flags.filter === undefined ? {} : { filter: flags.filter }),
@@ -190,6 +225,16 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     warn(`hoptime: ${capture.partial}; the records cover what was read until there`);
     process.exitCode = 2;
   }
+}
+
+function interfaceOptions({ direction, promiscuous, snap, timestamps }: Flags): InterfaceOptions {
+  return {
+    onOpen: (text) => warn(`hoptime: observing ${text}`),
+    ...(direction === undefined ? {} : { direction }),
+    ...(promiscuous === undefined ? {} : { promiscuous }),
+    ...(snap === undefined ? {} : { snapBytes: snap }),
+    ...(timestamps === undefined ? {} : { timestamps }),
+  };
 }
 
 function delaysOf({ delays, drain }: Flags): Pick<ObservePointOptions, "references" | "packetTimes"> {
@@ -264,6 +309,12 @@ function seedOption(text: string): bigint {
     throw invalidValue("seed", text, "a whole number below 2^64");
   }
   return BigInt(text);
+}
+
+function speedOption(text: string): number {
+  const speed = text === "max" ? Number.POSITIVE_INFINITY : Number(text);
+  if (!(speed > 0) || text.trim() === "") throw invalidValue("speed", text, "a number above 0, or max");
+  return speed;
 }
 
 const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
