@@ -3,11 +3,6 @@ import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
-import {
-  DIRECTIONS,
-  type InterfaceOptions,
-  TIMESTAMPS,
-} from "../capture/source/interface/interface-source.ts";
 import { PACKET_TIME_LAYOUTS } from "../delays/packet-times.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
@@ -15,6 +10,7 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
+import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
@@ -24,7 +20,7 @@ const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
 
-interface Flags {
+interface Flags extends InterfaceFlags {
   point: string;
   to: string;
   estimators: string;
@@ -43,10 +39,6 @@ interface Flags {
   referenceKey?: string;
   drain?: number;
   window: number;
-  direction?: (typeof DIRECTIONS)[number];
-  promiscuous?: boolean;
-  snap?: number;
-  timestamps?: (typeof TIMESTAMPS)[number];
   speed?: number;
   follow?: boolean;
   flowTable: "auto" | "never";
@@ -138,27 +130,6 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
     .option(
-      "--direction <way>",
-      `with an interface: packets that it receives, sends, or both: ${DIRECTIONS.join(", ")} (default: both)`,
-      choiceOption("--direction", DIRECTIONS),
-    )
-    .option("--promiscuous", "with an interface: packets for other hosts too, as on a mirror port")
-    .option(
-      "--snap <bytes>",
-      "with an interface: bytes captured of each packet (default: --cover and 32 for the headers before it)",
-      integerOption("--snap", 64, 65_535),
-    )
-    .option(
-      "--timestamps <kind>",
-      `with an interface: ${TIMESTAMPS.join(", ")}: of the kernel, or of the card where it can (default: software)`,
-      choiceOption("--timestamps", TIMESTAMPS),
-    )
-    .option(
-      "--speed <n>",
-      "replay captures in real time (1), so many times as fast (10), or at once (max; default)",
-      speedOption,
-    )
-    .option(
       "--follow",
       "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
     )
@@ -173,6 +144,12 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       sizeOption,
     )
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
+  addInterfaceOptions(command);
+  command.option(
+    "--speed <n>",
+    "replay captures in real time (1), so many times as fast (10), or at once (max; default)",
+    speedOption,
+  );
   addEstimatorOptions(command, table);
   return command
     .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
@@ -225,16 +202,6 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     warn(`hoptime: ${capture.partial}; the records cover what was read until there`);
     process.exitCode = 2;
   }
-}
-
-function interfaceOptions({ direction, promiscuous, snap, timestamps }: Flags): InterfaceOptions {
-  return {
-    onOpen: (text) => warn(`hoptime: observing ${text}`),
-    ...(direction === undefined ? {} : { direction }),
-    ...(promiscuous === undefined ? {} : { promiscuous }),
-    ...(snap === undefined ? {} : { snapBytes: snap }),
-    ...(timestamps === undefined ? {} : { timestamps }),
-  };
 }
 
 function delaysOf({ delays, drain }: Flags): Pick<ObservePointOptions, "references" | "packetTimes"> {
