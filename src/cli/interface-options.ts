@@ -1,5 +1,6 @@
-/** Options of commands that observe interfaces. */
+/** Options of commands that observe as packets come: from interfaces, or from captures that are replayed. */
 import type { Command } from "commander";
+import { invalidValue } from "../base/errors.ts";
 import {
   DIRECTIONS,
   type InterfaceOptions,
@@ -13,6 +14,7 @@ export interface InterfaceFlags {
   promiscuous?: boolean;
   snap?: number;
   timestamps?: (typeof TIMESTAMPS)[number];
+  speed?: number;
 }
 
 export function addInterfaceOptions(command: Command): void {
@@ -32,6 +34,11 @@ export function addInterfaceOptions(command: Command): void {
       "--timestamps <kind>",
       `with an interface: ${TIMESTAMPS.join(", ")}: of the kernel, or of the card where it can (default: software)`,
       choiceOption("--timestamps", TIMESTAMPS),
+    )
+    .option(
+      "--speed <n>",
+      "with captures: replay them in real time (1), so many times as fast (10), or at once (max; default)",
+      speedOption,
     );
 }
 
@@ -49,4 +56,10 @@ export function interfaceOptions({
     ...(snap === undefined ? {} : { snapBytes: snap }),
     ...(timestamps === undefined ? {} : { timestamps }),
   };
+}
+
+function speedOption(text: string): number {
+  const speed = text === "max" ? Number.POSITIVE_INFINITY : Number(text);
+  if (!(speed > 0) || text.trim() === "") throw invalidValue("speed", text, "a number above 0, or max");
+  return speed;
 }

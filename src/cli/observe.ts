@@ -39,7 +39,6 @@ interface Flags extends InterfaceFlags {
   referenceKey?: string;
   drain?: number;
   window: number;
-  speed?: number;
   follow?: boolean;
   flowTable: "auto" | "never";
   bothWays?: boolean;
@@ -145,11 +144,6 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
   addInterfaceOptions(command);
-  command.option(
-    "--speed <n>",
-    "replay captures in real time (1), so many times as fast (10), or at once (max; default)",
-    speedOption,
-  );
   addEstimatorOptions(command, table);
   return command
     .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
@@ -276,12 +270,6 @@ function seedOption(text: string): bigint {
     throw invalidValue("seed", text, "a whole number below 2^64");
   }
   return BigInt(text);
-}
-
-function speedOption(text: string): number {
-  const speed = text === "max" ? Number.POSITIVE_INFINITY : Number(text);
-  if (!(speed > 0) || text.trim() === "") throw invalidValue("speed", text, "a number above 0, or max");
-  return speed;
 }
 
 const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
