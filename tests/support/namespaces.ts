@@ -117,6 +117,11 @@ export class NetworkLab {
     }
   }
 
+  /** Switches offloads of an interface: `offload("a", "e0", "tso", "on")`. */
+  offload(host: string, device: string, ...features: string[]): void {
+    this.run(host, "ethtool", "-K", device, ...features);
+  }
+
   route(host: string, net: string, via: string): void {
     this.run(host, "ip", "route", "add", net, "via", via);
   }

@@ -1,6 +1,6 @@
 /**
- * Segments that a network card or kernel merged or cut beside one of the captures (TSO, GRO, LRO): the same bytes of a TCP connection, or of a UDP
- * datagram that was sent in pieces, in packets of other lengths. They are matched by their bytes; the delay is that of the last byte of what was
+ * Segments that a network card or kernel merged or cut beside one of the captures (TSO, GRO, LRO): the same bytes of a TCP connection in
+ * packets of other lengths. They are matched by their bytes; the delay is that of the last byte of what was
  * merged, and packets are counted as they were on the wire.
  *
  * A byte that was sent twice is matched with the sending before its arrival that is latest and not taken yet. What is left of a packet
@@ -73,8 +73,9 @@ export function matchRanges(
   const met = [...from, ...to].some((s) => s.met > 0);
   if (!met) return null;
   const total = (list: Segment[], pick: (s: Segment) => number) => list.reduce((n, s) => n + pick(s), 0);
-  const touched = from.filter((s) => s.met > 0);
-  const reached = to.filter((s) => s.met > 0);
+  // What is lost altogether is lost in packets of the wire, too.
+  const touched = from.filter((s) => s.met > 0 || s.packets > 1);
+  const reached = to.filter((s) => s.met > 0 || s.packets > 1);
   const matched = Math.max(total(touched, matchedOf), 0);
   return {
     flow,
@@ -191,67 +192,3 @@ function intersect(a: readonly Range[], b: readonly Range[]): Range[] {
     ),
   );
 }
-
-/** UDP has no numbers: a long datagram of one point and the pieces of the other, in order, whose lengths make it up. */
-export function matchPieces(
-  flow: number,
-  sent: readonly LonePacket[],
-  arrived: readonly LonePacket[],
-  windowNs: number,
-): MergedFlow | null {
-  const merged: MergedFlow = {
-    flow,
-    pieces: [],
-    matched: 0,
-    moreSent: 0,
-    moreArrived: 0,
-    resolved: [],
-    arrivals: [],
-    bytes: 0,
-  };
-  const [long, short, atSender] =
-    longer(sent) >= longer(arrived) ? [sent, arrived, true] : [arrived, sent, false];
-  let next = 0;
-  for (const [number, whole] of long.entries()) {
-    const start = firstWithin(short, next, whole, windowNs);
-    if (start < 0) continue;
-    const size = short[start]?.payload ?? 0;
-    let bytes = 0;
-    let end = start;
-    while (end < short.length && bytes < whole.payload && (short[end]?.payload ?? 0) <= size)
-      bytes += short[end++]?.payload ?? 0;
-    if (bytes !== whole.payload || end - start < 2) continue;
-    const pieces = short.slice(start, end);
-    next = end;
-    const one = { timeNs: whole.timeNs, number };
-    const many = pieces.map(({ timeNs }, i) => ({ timeNs, number: start + i }));
-    for (const [i, piece] of many.entries()) {
-      const [from, to] = atSender ? [one, piece] : [piece, one];
-      merged.pieces.push({ sent: from, arrived: to, packets: 1, last: i === many.length - 1 });
-    }
-    merged.matched += pieces.length;
-    merged.bytes += bytes;
-    merged.moreSent += atSender ? pieces.length - 1 : 0;
-    merged.moreArrived += atSender ? 0 : pieces.length - 1;
-    for (const p of atSender ? many : [one]) merged.arrivals.push({ arrived: p, appeared: 0 });
-    for (const p of atSender ? [one] : many) merged.resolved.push({ sent: p, lost: 0 });
-  }
-  return merged.matched > 0 ? merged : null;
-}
-
-/** The first of `packets`, which are in order of time, that may be a piece of `whole`; -1 where none is. */
-function firstWithin(
-  packets: readonly LonePacket[],
-  from: number,
-  whole: LonePacket,
-  windowNs: number,
-): number {
-  for (let i = from; i < packets.length; i++) {
-    const { timeNs = 0, payload = 0 } = packets[i] ?? {};
-    if (timeNs > whole.timeNs + windowNs) return -1;
-    if (payload < whole.payload && timeNs >= whole.timeNs - windowNs) return i;
-  }
-  return -1;
-}
-
-const longer = (packets: readonly LonePacket[]) => packets.reduce((n, p) => Math.max(n, p.payload), 0);

@@ -5,8 +5,9 @@
 import type { Kernels } from "../../base/kernels.ts";
 import type { ExactMatcher } from "../matcher.ts";
 import { FATE, type ResolvedRow } from "../packet-log.ts";
-import { type MergedFlow, matchPieces, matchRanges, type Sighting } from "./byte-ranges.ts";
+import { type MergedFlow, matchRanges, type Sighting } from "./byte-ranges.ts";
 import { collectLone, type LonePacket, type ResidueSource } from "./collect.ts";
+import { matchPieces } from "./datagram-pieces.ts";
 import { findClamped, findFragmented } from "./whole-packets.ts";
 
 /** What was found. */
