@@ -70,10 +70,14 @@ export const CursorLayout = {
   bytes: 80,
   drops: 88,
   dropsKnown: 96,
-  pad: 100,
+  left: 100,
   maxTime: 104,
+  merged: 112,
+  hardware: 120,
+  longest: 128,
+  hardwareOnly: 132,
 } as const;
-export const CursorBytes = 112;
+export const CursorBytes = 136;
 
 /** Constants of kernels/decode/cursor.ts. */
 export const cursorConstants = {
@@ -147,6 +151,12 @@ export const InterfaceBytes = 32;
 /** Constants of kernels/decode/walk.ts. */
 export const walkConstants = {
   SHORT_SIZES: 1536,
+} as const;
+
+/** Constants of kernels/decode/walk-ring.ts. */
+export const walkRingConstants = {
+  RING_ETHERNET: 1,
+  RING_NETWORK: 101,
 } as const;
 
 /** Constants of kernels/flows/flow-lists.ts. */

@@ -402,7 +402,10 @@ describe("captures of several points", () => {
     await expect(compareCaptures({ before: `${file}#3`, after: `${file}#9` })).rejects.toThrow(
       /has no interface '9'/,
     );
-    expect(await pointsOf(new Kernels(), file)).toEqual([3, 7]);
+    expect(await pointsOf(new Kernels(), file)).toEqual([
+      { index: 3, name: null },
+      { index: 7, name: null },
+    ]);
   });
 
   test("a capture says which tunnels and merged segments it shows", async () => {
