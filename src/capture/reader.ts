@@ -63,7 +63,7 @@ export const DEFAULT_SEED = 0x686f_7074_696d_6531n; // "hoptime1"
 
 export interface CaptureStatistics {
   file: string;
-  format: CaptureFormat | "simulation";
+  format: CaptureFormat | "simulation" | "interface";
   packets: number;
   ipPackets: number;
   /** On the wire. */
