@@ -5,6 +5,7 @@ export * from "./decode/filter";
 export { cursorNew } from "./decode/cursor";
 export * from "./decode/walk";
 export { walkErf } from "./decode/walk-erf";
+export { walkRing } from "./decode/walk-ring";
 export * from "./flows/flows";
 export * from "./sketches/cells";
 export { keyRuns } from "./flows/key-runs";

@@ -33,6 +33,8 @@ export interface KernelExports {
   countShorts(b: number, counts: number): number;
   // kernels/decode/walk-erf.ts
   walkErf(c: number, b: number): number;
+  // kernels/decode/walk-ring.ts
+  walkRing(c: number, b: number): number;
   // kernels/flows/flow-counts.ts
   flowCountsNew(): number;
   flowCountsFree(p: number): void;

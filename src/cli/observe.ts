@@ -10,6 +10,7 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
+import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
@@ -19,7 +20,7 @@ const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
 
-interface Flags {
+interface Flags extends InterfaceFlags {
   point: string;
   to: string;
   estimators: string;
@@ -59,6 +60,8 @@ Examples:
   hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --segment 'A:C=dst net 10.3.0.0/16' --to records
   hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
   hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
+  hoptime observe eth1 --direction in --point A --to records --keep 7d   an interface, until interrupted
+  hoptime observe ingress.pcap --point A --speed 1 --to records      a capture replayed in real time
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
   hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
@@ -75,7 +78,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .argument(
       "<file...>",
-      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface",
+      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface of a file; or an interface of this host: eth1, iface:eth1 where there is a file eth1 too",
     )
     .requiredOption("--point <name>", "name of the point")
     .requiredOption("--to <dir>", "directory to write records to")
@@ -137,6 +140,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--verbose", "print the parameters of the estimators too")
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
+  addInterfaceOptions(command);
   addEstimatorOptions(command, table);
   return command
     .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
@@ -164,6 +168,8 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     table,
     signal: endingSignal(),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
+    interface: interfaceOptions(flags),
+    ...(flags.speed === undefined ? {} : { speed: flags.speed }),
     ...(flags.follow === undefined ? {} : { follow: flags.follow }),
     ...(flags.bothWays === undefined ? {} : { bothWays: flags.bothWays }),
     ...(flags.filter === undefined ? {} : { filter: flags.filter }),
@@ -281,7 +287,7 @@ const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9
 
 function sizeOption(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
-  const bytes = match ? Math.floor(Number(match[1]) * SIZES[match[2] ?? "B"]!) : 0;
+  const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
   if (!(bytes >= 1)) throw invalidValue("max-size", text, "a size, e.g. 500MB or 10GB");
   return bytes;
 }

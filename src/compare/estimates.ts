@@ -5,7 +5,9 @@
  * Taps see packets as the exact match does: filtered, keyed, those of each direction by themselves, and with the clock correction applied that it
  * applies. A clock that is off by more than delays are is taken out of what they see, and put back into what they answer.
  */
+
 import { Kernels } from "../base/kernels.ts";
+import { entryAt } from "../base/lists.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { RecordedFlows } from "../collect/recorded-flows.ts";
@@ -116,7 +118,9 @@ async function estimateWay(
   const delayed = startNs === null ? [] : await sealWithDelays(options, reading, way, told, startNs);
   const key = FlowKeySpec.parse(options.key);
   const lists = counting.map(({ estimator, parameters }, i): KnownFlows | null =>
-    ends && listsAllFlows(estimator) ? (estimator.flowList?.read(ends.sender[i]!, parameters) ?? null) : null,
+    ends && listsAllFlows(estimator)
+      ? (estimator.flowList?.read(entryAt(ends.sender, i), parameters) ?? null)
+      : null,
   );
   const recorded = flowRecords ? new RecordedFlows(new Kernels(), flowRecords, key, seed).of(null) : null;
   const flows = recorded ?? lists.find((l) => l !== null) ?? null;
@@ -137,7 +141,7 @@ async function estimateWay(
           ? delayed[d]
             ? { sender: null, receiver: delayed[d].receiver }
             : null
-          : ends && { sender: ends.sender[i]!, receiver: ends.receiver[i]! },
+          : ends && { sender: entryAt(ends.sender, i), receiver: entryAt(ends.receiver, i) },
       packets: delayed[d]?.packets ?? null,
       flows: estimator.answers.includes("flow") ? flows : null,
       flowListBytes: estimator.needs.flows === "required" && ends ? flowListBytes(counting, ends.sender) : 0,
@@ -177,7 +181,7 @@ function neededFlowLists(plans: readonly EstimatePlan[]): EstimatePlan[] {
 
 function flowListBytes(plans: readonly EstimatePlan[], sealed: readonly SealedEpoch[]): number {
   const at = plans.findIndex((p) => listsAllFlows(p.estimator));
-  return at < 0 ? 0 : sealed[at]!.payload.length;
+  return at < 0 ? 0 : entryAt(sealed, at).payload.length;
 }
 
 interface SealedEnds {
@@ -216,7 +220,7 @@ async function sealBothEnds(
         const shiftNs = Number(originNs - startNs);
         const last = originNs + BigInt(Math.ceil(batch.count > 0 ? batch.timeNs[batch.count - 1]! : 0));
         if (last > endNs) endNs = last;
-        for (const tap of taps[side]!) {
+        for (const tap of entryAt(taps, side)) {
           tap.begin(-shiftNs, originNs);
           tap.update(batch, 0, batch.count);
         }

@@ -59,8 +59,7 @@ function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySke
   const refused = refuseStream(sketch);
   if (refused) {
     const answer = unanswered(input, refused);
-    answer.segment!.notes = notes;
-    return { ...answer, notes };
+    return { ...answer, segment: answer.segment && { ...answer.segment, notes }, notes };
   }
   const cells = usableCells(sketch);
   const background = fitBackground({ cells, delaySumNs: sketch.delaySumNs, packets: sketch.received });
@@ -312,10 +311,10 @@ function unanswered(input: EstimateInput<SketchParameters>, why: NoAnswer): Esti
   const { flows } = input;
   return {
     segment: unansweredSegment(why, input, null, []),
-    flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => {
-      const packets = flows!.packets[flow]!;
-      return { flow, mean: why, stdev: why, packets: Number.isNaN(packets) ? null : packets, lost: null };
-    }),
+    flows: Array.from(flows?.packets.subarray(0, flows.count) ?? [], (packets, flow) => ({
+      ...{ flow, mean: why, stdev: why, lost: null },
+      packets: Number.isNaN(packets) ? null : packets,
+    })),
     notes: [],
   };
 }

@@ -149,7 +149,7 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
     return at(columns);
   }
   if (request.error === null) return at(Math.ceil((flows * k) / (2 * rows)));
-  return searchColumns(wanted, at);
+  return searchColumns(wanted, request.error, at);
 }
 
 /** The usual number of flow keys, fewer where they would take more than an eighth of the memory. */
@@ -163,9 +163,12 @@ function keysWithin(memoryBytes: number | null): number {
 const maxColumns = (rows: number) => Math.min(MAX_COLUMNS, Math.floor(MAX_CELLS / rows));
 
 /** The fewest columns, to an eighth, whose prediction keeps the wanted error at every loss rate. */
-function searchColumns<P extends SketchParameters>(wanted: Wanted<P>, at: (columns: number) => P): P {
+function searchColumns<P extends SketchParameters>(
+  wanted: Wanted<P>,
+  error: number,
+  at: (columns: number) => P,
+): P {
   const { request, loss } = wanted;
-  const error = request.error!;
   const packets = request.flowSize ?? DEFAULT_SIZE;
   const enough = (columns: number) => {
     const parameters = at(columns);

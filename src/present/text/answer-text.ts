@@ -40,25 +40,19 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
       ),
     );
   }
-  const names = Object.keys(answer.estimates);
-  if (names.length > 0)
-    out.push(
-      "",
-      segmentTable(
-        names.map((n) => [n, answer.estimates[n]!]),
-        c,
-      ),
-    );
-  for (const name of names) {
-    const { reason, series, notes } = answer.estimates[name]!;
+  const estimates = Object.entries(answer.estimates);
+  if (estimates.length > 0) out.push("", segmentTable(estimates, c));
+  for (const [name, estimate] of estimates) {
+    const { reason, series, notes } = estimate;
     if (reason !== undefined) out.push(`  ${name}: no answer: ${reason}`);
-    const part = answeredPart(answer.estimates[name]);
+    const part = answeredPart(estimate);
     if (part !== null) out.push(`  ${name}: ${part}`);
     for (const note of notes) out.push(`  ${name}: ${note}`);
     if (options.series > 0 && series.length > 0)
       out.push("", c.bold(`${name} over time`), seriesTable(series.slice(0, options.series), c));
   }
-  if (answer.groups.length > 0) out.push("", c.bold("flows"), groupTable(answer.groups, names.length > 1, c));
+  if (answer.groups.length > 0)
+    out.push("", c.bold("flows"), groupTable(answer.groups, estimates.length > 1, c));
   out.push(
     ...problems(
       "missing",
