@@ -149,31 +149,49 @@ function resultOf(lanes: readonly RunningLane[], outbox: Outbox): Omit<ObserveRe
 
 /** Batches as they come; while a live source is silent, the time instead. */
 async function* batchesAndTicks(source: Source, tickMs: number): AsyncGenerator<SourceBatch | bigint> {
-  for (;;) {
-    const next = source.next();
-    // Nobody may be left to hear of it.
-    next.catch(() => {});
-    let got: SourceBatch | null | undefined;
-    while (source.live && (got = await within(next, tickMs)) === undefined) {
-      const nowNs = source.nowNs();
-      if (nowNs !== null) yield nowNs;
+  const ticks = source.live ? new Ticks(tickMs) : null;
+  try {
+    for (;;) {
+      const next = source.next();
+      // Nobody may be left to hear of it.
+      next.catch(() => {});
+      let got: SourceBatch | null | undefined;
+      while (ticks && (got = await Promise.race([next, ticks.next()])) === undefined) {
+        const nowNs = source.nowNs();
+        if (nowNs !== null) yield nowNs;
+      }
+      got ??= await next;
+      if (got === null) return;
+      yield got;
     }
-    got ??= await next;
-    if (got === null) return;
-    yield got;
+  } finally {
+    ticks?.end();
   }
 }
 
-/** Undefined where it takes longer. */
-async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), ms);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
+/** One timer for all waits: a live source gives thousands of batches per second, most of them at once. */
+class Ticks {
+  readonly #timer: NodeJS.Timeout;
+  #tick: Promise<undefined> | null = null;
+  #ring: () => void = () => {};
+
+  constructor(ms: number) {
+    this.#timer = setInterval(() => {
+      this.#tick = null;
+      this.#ring();
+    }, ms);
+  }
+
+  /** The next tick from now on. */
+  next(): Promise<undefined> {
+    this.#tick ??= new Promise((resolve) => {
+      this.#ring = () => resolve(undefined);
+    });
+    return this.#tick;
+  }
+
+  end(): void {
+    clearInterval(this.#timer);
   }
 }
 
