@@ -209,8 +209,10 @@ export const FlowFaultsLayout = {
   linkLocal: 36,
   mirrored: 40,
   merged: 44,
+  undecided: 48,
+  pad: 52,
 } as const;
-export const FlowFaultsBytes = 48;
+export const FlowFaultsBytes = 56;
 
 /** FlowStats of kernels/flows/flow-records.ts. */
 export const FlowStatsLayout = {
@@ -260,8 +262,9 @@ export const FlowSumsLayout = {
   linkLocal: 120,
   mirrored: 128,
   merged: 136,
+  undecided: 144,
 } as const;
-export const FlowSumsBytes = 144;
+export const FlowSumsBytes = 152;
 
 /** Constants of kernels/flows/flow-sums.ts. */
 export const flowSumsConstants = {
@@ -370,6 +373,28 @@ export const svbfConstants = {
   KIND_MULTI: 131072,
 } as const;
 
+/** EdgeSample of kernels/match/edge-sample.ts. */
+export const EdgeSampleLayout = {
+  first: 0,
+  firstCount: 4,
+  firstStep: 8,
+  firstSkip: 12,
+  firstUntil: 16,
+  last: 24,
+  lastCount: 28,
+  lastSkip: 32,
+  seen: 36,
+  pad: 40,
+} as const;
+export const EdgeSampleBytes = 44;
+
+/** Constants of kernels/match/edge-sample.ts. */
+export const edgeSampleConstants = {
+  NEAR: 64,
+  ENOUGH: 8,
+  RESOLUTION: 2000,
+} as const;
+
 /** Fate of kernels/match/fates.ts. */
 export const FateLayout = {
   send: 0,
@@ -403,6 +428,11 @@ export const fatesConstants = {
   FATE_LINK_LOCAL: 10,
   FATE_MIRRORED: 11,
   FATE_AMBIGUOUS: 12,
+} as const;
+
+/** Constants of kernels/match/judge.ts. */
+export const judgeConstants = {
+  DEFERRED_BYTES: 16,
 } as const;
 
 /** Constants of kernels/match/match-count.ts. */
@@ -512,8 +542,11 @@ export const MatchLayout = {
   settling: 312,
   repeated0: 316,
   repeated1: 320,
+  deferred: 324,
+  sample: 328,
+  backSample: 332,
 } as const;
-export const MatchBytes = 324;
+export const MatchBytes = 336;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
