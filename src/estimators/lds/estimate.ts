@@ -159,8 +159,16 @@ function estimateFlows(
     const { meanNs: valueNs, variance } = estimate;
     const mean = interval({ valueNs, variance, freedom: freedom(flow, variance) }, confidence);
     const stdev = minedDeviation(sketch, flows, cells, flow, valueNs, background, confidence);
-    const bytes = Number.isNaN(known.bytes[flow]!) ? minedBytes(sketch, flows, flow) : null;
-    return { flow, mean: { ...mean, repeats }, stdev, packets, lost, ...(bytes === null ? {} : { bytes }) };
+    const bytes = Number.isNaN(known.bytes[flow]!)
+      ? (minedBytes(sketch, flows, flow) ?? scaledBytes(known, flow, packets))
+      : null;
+    return {
+      ...{ flow, mean: { ...mean, repeats }, stdev, packets, lost },
+      ...(bytes === null ? {} : { bytes }),
+      ...(flows.known[flow] || !Number.isFinite(flows.atMost[flow]!)
+        ? {}
+        : { packetBounds: { low: flows.atLeast[flow]!, high: flows.atMost[flow]! } }),
+    };
   });
   return {
     flows: estimates,
@@ -215,6 +223,12 @@ function freedomOf(
     const part = variance > 0 ? Math.min(1, within / variance) : 0;
     return 1 / (part ** 2 / jitter.freedom[flow]! + (1 - part) ** 2 / ofCells);
   };
+}
+
+/** Bytes of a heavy flow whose first packets were not counted: as large as the others. */
+function scaledBytes({ heavy }: KnownFlows, flow: number, packets: number): number | null {
+  const counted = heavy?.low[flow] ?? 0;
+  return heavy && counted > 0 ? Math.round(((heavy.bytes[flow] ?? 0) * packets) / counted) : null;
 }
 
 /** Mined length of a flow: whole packets, never more than its cells hold. */
