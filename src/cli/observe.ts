@@ -123,7 +123,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .option("--reference-key <file>", "use authenticated reference packets only, with this key")
     .option("--drain <rate>", "with --delays rli: drain rate of the queue, e.g. 60mbit", rateOption)
     .option("--with-flows", "keep a flow table too")
-    .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
+    .option("--both-ways", "count both directions together; otherwise they are separated, or refused")
     .option(
       "--follow",
       "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
