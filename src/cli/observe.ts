@@ -1,7 +1,7 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
 import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
-import { formatBytes, formatCount } from "../base/quantity.ts";
+import { countOf, formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
 import { PACKET_TIME_LAYOUTS } from "../delays/packet-times.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
@@ -9,7 +9,10 @@ import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
+import { isCollectorUrl } from "../transport/http/request.ts";
+import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
+import { flagOf } from "./flags.ts";
 import { choiceOption, durationOption, integerOption, rateOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
@@ -19,7 +22,7 @@ const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
 
-interface Flags {
+interface Flags extends CollectorFlags {
   point: string;
   to: string;
   estimators: string;
@@ -43,6 +46,8 @@ interface Flags {
   bothWays?: boolean;
   keep?: number;
   maxSize?: number;
+  spool?: string;
+  spoolSize: number;
   json?: boolean;
 }
 
@@ -59,6 +64,7 @@ Examples:
   hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
   hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
+  tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to http://collector:8787 --token-file A.token
   hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
   hoptime observe b.pcap --delays metamako --point B --estimators maple --to records
@@ -77,7 +83,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface",
     )
     .requiredOption("--point <name>", "name of the point")
-    .requiredOption("--to <dir>", "directory to write records to")
+    .requiredOption("--to <where>", "directory to write records to, or a collector: http://HOST:PORT")
     .option(
       "--estimators <names>",
       `estimators, joined with commas: ${table.map((e) => e.name).join(", ")}`,
@@ -129,6 +135,17 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "--follow",
       "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
     )
+    .option("--json", "print a summary as JSON (format hoptime.observation/1)");
+  addEstimatorOptions(command, table);
+  addStorageOptions(command);
+  return command
+    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
+    .action(async (files: string[], flags: Flags) => run(files, flags, table));
+}
+
+/** What becomes of records: how long a directory keeps them, how they reach a collector. */
+function addStorageOptions(command: Command): void {
+  command
     .option(
       "--keep <time>",
       "remove records of this point that ended longer than this before its newest",
@@ -137,13 +154,19 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .option(
       "--max-size <bytes>",
       "remove the oldest records of this point beyond this: 500MB, 10GB",
-      sizeOption,
+      sizeOption("max-size"),
+    );
+  addCollectorOptions(command)
+    .option(
+      "--spool <dir>",
+      "with a collector's URL: directory where records wait until it has them (default: in ~/.local/state/hoptime)",
     )
-    .option("--json", "print a summary as JSON (format hoptime.observation/1)");
-  addEstimatorOptions(command, table);
-  return command
-    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
-    .action(async (files: string[], flags: Flags) => run(files, flags, table));
+    .option(
+      "--spool-size <bytes>",
+      "with a collector's URL: remove the oldest records from the spool beyond this",
+      sizeOption("spool-size"),
+      1e9,
+    );
 }
 
 /** Where none is named: the first of the table. */
@@ -179,10 +202,22 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.referenceKey === undefined ? {} : { referenceKey: readReferenceKey(flags.referenceKey) }),
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
+    ...collectorOf(flags),
   }).finally(() => progress.clear());
   await (flags.json ? printJson(report) : printText(format(report)));
   for (const line of report.refused) {
     warn(`hoptime: not stored: ${line}`);
+    process.exitCode = 2;
+  }
+  const { waiting = 0, dropped = 0 } = report.collector ?? {};
+  if (waiting > 0) {
+    warn(
+      `hoptime: ${countOf(waiting, "record")} not sent: they wait in the spool, and are sent when the point is observed again`,
+    );
+    process.exitCode = 2;
+  }
+  if (dropped > 0) {
+    warn(`hoptime: ${countOf(dropped, "record")} given up: no room in the spool`);
     process.exitCode = 2;
   }
   for (const capture of report.captures) {
@@ -190,6 +225,33 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     warn(`hoptime: ${capture.partial}; the records cover what was read until there`);
     process.exitCode = 2;
   }
+}
+
+/** Where --to is a collector's address. */
+function collectorOf(flags: Flags): Pick<ObservePointOptions, "collector"> {
+  const { to, point, spool, spoolSize } = flags;
+  if (!isCollectorUrl(to)) {
+    for (const flag of ["tokenFile", "spool", "ca", "cert", "certKey"] as const)
+      if (flags[flag] !== undefined)
+        throw new UsageError("bad-option", `${flagOf(flag)} goes with --to http://HOST:PORT`);
+    return {};
+  }
+  for (const flag of ["keep", "maxSize"] as const)
+    if (flags[flag] !== undefined)
+      throw new UsageError(
+        "bad-option",
+        `${flagOf(flag)} goes with a directory`,
+        "the collector decides what it keeps",
+      );
+  const { url: _, ...endpoint } = endpointOf(to, flags);
+  return {
+    collector: {
+      ...endpoint,
+      spoolDirectory: spool ?? defaultSpool(to, point),
+      maxSpoolBytes: spoolSize,
+      onState: (text) => warn(`hoptime: ${text}`),
+    },
+  };
 }
 
 function delaysOf({ delays, drain }: Flags): Pick<ObservePointOptions, "references" | "packetTimes"> {
@@ -245,8 +307,11 @@ function format(report: ObservationReport): string {
     removed > 0 ? `${formatCount(removed)} old ones removed` : "",
   ].filter((t) => t !== "");
   const per = packets > 0 && bytes > 0 ? `, ${((8 * bytes) / packets).toFixed(3)} bit/packet` : "";
+  const { sent = 0, waiting = 0 } = report.collector ?? {};
+  if (report.collector)
+    other.unshift(`${formatCount(sent)} sent`, ...(waiting > 0 ? [`${formatCount(waiting)} wait`] : []));
   lines.push(
-    `${c.bold("records")} ${formatCount(stored)} written to ${report.directory} (${formatBytes(bytes)}${per})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
+    `${c.bold("records")} ${formatCount(stored)} ${report.collector ? "for" : "written to"} ${report.directory} (${formatBytes(bytes)}${per})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
     `${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}; ${report.estimators.map((e) => `${e.name} ${c.dim(e.parameters)}`).join("; ")}`,
   );
   for (const { startNs, reason } of report.voids) lines.push(c.yellow(`void    ${startNs}: ${reason}`));
@@ -268,9 +333,11 @@ function seedOption(text: string): bigint {
 
 const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
 
-function sizeOption(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
-  const bytes = match ? Math.floor(Number(match[1]) * SIZES[match[2] ?? "B"]!) : 0;
-  if (!(bytes >= 1)) throw invalidValue("max-size", text, "a size, e.g. 500MB or 10GB");
-  return bytes;
+function sizeOption(parameter: string): (text: string) => number {
+  return (text) => {
+    const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
+    const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
+    if (!(bytes >= 1)) throw invalidValue(parameter, text, "a size, e.g. 500MB or 10GB");
+    return bytes;
+  };
 }

@@ -3,6 +3,7 @@
 import { countOf } from "../../base/quantity.ts";
 import type { Collected } from "../../collect/collector.ts";
 import { Combination, type Contribution, segmentContribution } from "../../collect/combine.ts";
+import { CutEdges } from "../../collect/cut-edges.ts";
 import { type EpochEstimate, totalCounters } from "../../collect/estimate.ts";
 import { LossTotal } from "../../collect/loss.ts";
 import { type DelayLimits, limitsOf, packetsOf, spanOf } from "../../collect/tracks.ts";
@@ -18,7 +19,6 @@ import type {
   SegmentAnswer,
   SeriesRow,
 } from "./answer.ts";
-import { CutEdges } from "./cut-edges.ts";
 import { type EpochFacts, type EpochPlace, placeOf } from "./epoch-facts.ts";
 import type { FlowQuestion } from "./flow-question.ts";
 import { answered, wholeAnswer } from "./latency.ts";
