@@ -15,6 +15,7 @@ interface Flags {
   clientCa?: string;
   insecure?: boolean;
   questionTime: number;
+  json?: boolean;
 }
 
 const EXAMPLES = `
@@ -43,28 +44,33 @@ export function collectCommand(): Command {
       "listen for other hosts without TLS: records, answers and tokens can be read on the way",
     )
     .option("--question-time <time>", "longest time of one question", durationOption("--question-time"), 30e9)
+    .option("--json", "log as lines of JSON")
     .addHelpText("after", EXAMPLES)
     .action(run);
 }
 
 async function run(flags: Flags): Promise<void> {
   const signal = endingSignal();
+  const log = flags.json
+    ? (text: string) =>
+        process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), message: text })}\n`)
+    : (text: string) => warn(`hoptime: ${text}`);
   const server = await startServer({
     data: flags.data,
     listen: flags.listen,
     tls: tlsOf(flags),
     insecure: flags.insecure,
     questionMs: flags.questionTime / 1e6,
-    onLog: (text) => warn(`hoptime: ${text}`),
+    onLog: log,
   });
   const { service, url } = server;
-  warn(`hoptime: collecting at ${url}, data in ${flags.data}, ${access(service.tokens.size)}`);
+  log(`collecting at ${url}, data in ${flags.data}, ${access(service.tokens.size)}`);
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     signal.addEventListener("abort", () => resolve());
   });
   await server.close();
-  warn("hoptime: stopped");
+  log("stopped");
 }
 
 function access(tokens: number): string {

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { type Endpoint, parseCollectorUrl } from "../transport/http/request.ts";
 
@@ -13,12 +13,17 @@ export interface CollectorFlags {
   certKey?: string;
 }
 
+/** Those for TLS are described in docs/collect.md: few need them, and help has to fit. */
 export function addCollectorOptions(command: Command): Command {
   return command
-    .option("--token-file <file>", "with a collector's URL: file with the token (default: $HOPTIME_TOKEN)")
-    .option("--ca <file>", "with https: certificate authority of the collector, PEM")
-    .option("--cert <file>", "with https: certificate of this client, PEM")
-    .option("--cert-key <file>", "with https: key of this client's certificate, PEM");
+    .option("--token-file <file>", "token of the collector (default: $HOPTIME_TOKEN)")
+    .addOption(
+      new Option("--ca <file>", "with https: certificate authority of the collector, PEM").hideHelp(),
+    )
+    .addOption(new Option("--cert <file>", "with https: certificate of this client, PEM").hideHelp())
+    .addOption(
+      new Option("--cert-key <file>", "with https: key of this client's certificate, PEM").hideHelp(),
+    );
 }
 
 export function endpointOf(url: string, { tokenFile, ca, cert, certKey }: CollectorFlags): Endpoint {

@@ -1,5 +1,5 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { countOf, formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
@@ -47,7 +47,7 @@ interface Flags extends CollectorFlags {
   keep?: number;
   maxSize?: number;
   spool?: string;
-  spoolSize: number;
+  spoolSize?: number;
   json?: boolean;
 }
 
@@ -64,7 +64,7 @@ Examples:
   hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
   hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
-  tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to http://collector:8787 --token-file A.token
+  hoptime observe a.pcap --point A --to http://collector:8787 --token-file A.token
   hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
   hoptime observe b.pcap --delays metamako --point B --estimators maple --to records
@@ -83,7 +83,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface",
     )
     .requiredOption("--point <name>", "name of the point")
-    .requiredOption("--to <where>", "directory to write records to, or a collector: http://HOST:PORT")
+    .requiredOption("--to <where>", "directory for records, or http://HOST:PORT")
     .option(
       "--estimators <names>",
       `estimators, joined with commas: ${table.map((e) => e.name).join(", ")}`,
@@ -100,7 +100,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--role <end>", `end of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
     .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
-    .option("--segment <A:B=expr>", "packets from A to B, one of which is this point (repeatable)", collect)
+    .option("--segment <A:B=expr>", "packets from A to B, one of them here (repeatable)", collect)
     .option("--class <name=expr>", "a traffic class with records of its own (repeatable)", collect)
     .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
     .option(
@@ -122,8 +122,8 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       `each packet's delay, for maple and sds: rli from reference packets in the captures; ${PACKET_TIME_LAYOUTS.join(", ")} from timestamps that a capture switch wrote into the packets`,
       choiceOption("--delays", DELAYS),
     )
-    .option("--reference-key <file>", "use authenticated reference packets only, with this key")
-    .option("--drain <rate>", "with --delays rli: drain rate of the queue, e.g. 60mbit", rateOption)
+    .option("--reference-key <file>", "use only reference packets made with this key")
+    .option("--drain <rate>", "with --delays rli: drain rate of the queue: 60mbit", rateOption)
     .option(
       "--flow-table <when>",
       "auto: beside estimators that answer for flows by name; never",
@@ -157,15 +157,11 @@ function addStorageOptions(command: Command): void {
       sizeOption("max-size"),
     );
   addCollectorOptions(command)
-    .option(
-      "--spool <dir>",
-      "with a collector's URL: directory where records wait until it has them (default: in ~/.local/state/hoptime)",
-    )
-    .option(
-      "--spool-size <bytes>",
-      "with a collector's URL: remove the oldest records from the spool beyond this",
-      sizeOption("spool-size"),
-      1e9,
+    .option("--spool <dir>", "directory where records wait for the collector")
+    .addOption(
+      new Option("--spool-size <bytes>", "remove the oldest from the spool beyond this (default: 1GB)")
+        .argParser(sizeOption("spool-size"))
+        .hideHelp(),
     );
 }
 
