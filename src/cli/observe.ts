@@ -13,6 +13,7 @@ import { isCollectorUrl } from "../transport/http/request.ts";
 import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { flagOf } from "./flags.ts";
+import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
@@ -22,7 +23,7 @@ const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
 
-interface Flags extends CollectorFlags {
+interface Flags extends InterfaceFlags, CollectorFlags {
   point: string;
   to: string;
   estimators: string;
@@ -42,7 +43,8 @@ interface Flags extends CollectorFlags {
   drain?: number;
   window: number;
   follow?: boolean;
-  flowTable: "auto" | "never";
+  withFlows?: boolean;
+  verbose?: boolean;
   bothWays?: boolean;
   keep?: number;
   maxSize?: number;
@@ -63,6 +65,8 @@ Examples:
   hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --segment 'A:C=dst net 10.3.0.0/16' --to records
   hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
   hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
+  hoptime observe eth1 --direction in --point A --to records --keep 7d   an interface, until interrupted
+  hoptime observe ingress.pcap --point A --speed 1 --to records      a capture replayed in real time
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
   hoptime observe a.pcap --point A --to http://collector:8787 --token-file A.token
   hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
@@ -80,7 +84,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .argument(
       "<file...>",
-      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface",
+      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface of a file; or an interface of this host: eth1, iface:eth1 where there is a file eth1 too",
     )
     .requiredOption("--point <name>", "name of the point")
     .requiredOption("--to <where>", "directory for records, or http://HOST:PORT")
@@ -124,20 +128,17 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--reference-key <file>", "use only reference packets made with this key")
     .option("--drain <rate>", "with --delays rli: drain rate of the queue: 60mbit", rateOption)
-    .option(
-      "--flow-table <when>",
-      "auto: beside estimators that answer for flows by name; never",
-      choiceOption("--flow-table", ["auto", "never"] as const),
-      "auto",
-    )
+    .option("--with-flows", "keep a flow table too")
     .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
     .option(
       "--follow",
       "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
     )
+    .option("--verbose", "print the parameters of the estimators too")
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
-  addEstimatorOptions(command, table);
+  addInterfaceOptions(command);
   addStorageOptions(command);
+  addEstimatorOptions(command, table);
   return command
     .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
     .action(async (files: string[], flags: Flags) => run(files, flags, table));
@@ -180,12 +181,14 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
     cut: parseCut(flags.epoch, flags.cut),
     role: flags.role,
-    flowTable: flags.flowTable,
+    flows: flags.withFlows ?? false,
     key: flags.key,
     cover: flags.cover,
     table,
     signal: endingSignal(),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
+    interface: interfaceOptions(flags),
+    ...(flags.speed === undefined ? {} : { speed: flags.speed }),
     ...(flags.follow === undefined ? {} : { follow: flags.follow }),
     ...(flags.bothWays === undefined ? {} : { bothWays: flags.bothWays }),
     ...(flags.filter === undefined ? {} : { filter: flags.filter }),
@@ -200,7 +203,7 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
     ...collectorOf(flags),
   }).finally(() => progress.clear());
-  await (flags.json ? printJson(report) : printText(format(report)));
+  await (flags.json ? printJson(report) : printText(format(report, flags.verbose ?? false)));
   for (const line of report.refused) {
     warn(`hoptime: not stored: ${line}`);
     process.exitCode = 2;
@@ -278,10 +281,9 @@ export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] |
   return { mode, lengthNs: BigInt(ns) };
 }
 
-function format(report: ObservationReport): string {
+function format(report: ObservationReport, verbose: boolean): string {
   const c = colours;
   const lines: string[] = [];
-  const packets = report.lanes.reduce((n, l) => n + l.packets, 0);
   for (const { file, packets, ipPackets, skipped } of report.captures) {
     const rest = Object.entries(skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
     const unused = rest.length > 0 ? `; not used: ${rest.join(", ")}` : "";
@@ -302,17 +304,32 @@ function format(report: ObservationReport): string {
     refused > 0 ? `${formatCount(refused)} not stored` : "",
     removed > 0 ? `${formatCount(removed)} old ones removed` : "",
   ].filter((t) => t !== "");
-  const per = packets > 0 && bytes > 0 ? `, ${((8 * bytes) / packets).toFixed(3)} bit/packet` : "";
   const { sent = 0, waiting = 0 } = report.collector ?? {};
   if (report.collector)
     other.unshift(`${formatCount(sent)} sent`, ...(waiting > 0 ? [`${formatCount(waiting)} wait`] : []));
   lines.push(
-    `${c.bold("records")} ${formatCount(stored)} ${report.collector ? "for" : "written to"} ${report.directory} (${formatBytes(bytes)}${per})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
-    `${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}; ${report.estimators.map((e) => `${e.name} ${c.dim(e.parameters)}`).join("; ")}`,
+    `${c.bold("records")} ${formatCount(stored)} ${report.collector ? "for" : "written to"} ${report.directory} (${formatBytes(bytes)})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
   );
+  const costs = costText(report.estimators);
+  if (costs !== null) lines.push(`${c.bold("cost")}    ${costs}`);
+  lines.push(`${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}`);
+  if (verbose)
+    for (const { name, parameters } of report.estimators) lines.push(`${c.bold(name)} ${c.dim(parameters)}`);
   for (const { startNs, reason } of report.voids) lines.push(c.yellow(`void    ${startNs}: ${reason}`));
   for (const note of report.notes) lines.push(`${c.bold("note")}    ${note}`);
   return `${lines.join("\n")}\n`;
+}
+
+/** Bits per packet of each estimator and of all. */
+function costText(estimators: ObservationReport["estimators"]): string | null {
+  const own = estimators.flatMap(({ name, bitsPerPacket }) =>
+    bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
+  );
+  if (own.length === 0) return null;
+  const bits = (n: number) => n.toFixed(n < 10 ? 3 : 1);
+  const total = own.reduce((n, e) => n + e.bitsPerPacket, 0);
+  const each = own.map((e) => `${e.name} ${bits(e.bitsPerPacket)}`).join(" + ");
+  return `${each}${own.length > 1 ? ` = ${bits(total)}` : ""} bit/packet`;
 }
 
 function cutText(cut: string): string {
