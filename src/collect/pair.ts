@@ -207,15 +207,15 @@ function pairDelimited<T extends Pairable>(senders: T[], receivers: T[], out: Pa
 }
 
 /**
- * What lies before the first common delimiter and behind the last, where each end has one record of it: as good as the first and the last aligned
- * epoch, and marked like them as cut by the capture. More records at an end are delimiters that were lost, or a capture that began earlier: not to be told.
+ * What lies before the first common delimiter and behind the last: as good as the first and the last aligned epoch, and marked like them as cut by the capture. Where an end has
+ * several records of it, delimiters were lost at the other, and they are merged; but only if both ends were observed all that time, which the delimiter
+ * that both have seen tells: its times at the two ends differ by the delay, and so do the times at which the captures began or ended, but for less than the outermost record.
  */
 function openEnds<T extends Pairable>(
   senders: readonly T[],
   receivers: readonly T[],
   common: readonly [Boundary, Boundary][],
 ): RecordPair<T>[] {
-  const pairs: RecordPair<T>[] = [];
   const [a, b] = [senders[0], receivers[0]];
   const [y, z] = [senders.at(-1), receivers.at(-1)];
   if (!a || !b || !y || !z) return [];
@@ -226,11 +226,33 @@ function openEnds<T extends Pairable>(
     const whole = senders.length === 1 && receivers.length === 1;
     return whole && begins && ends ? [{ senders: [a], receivers: [b] }] : [];
   }
-  if (begins && first[0].next === 1 && first[1].next === 1) pairs.push({ senders: [a], receivers: [b] });
-  if (ends && last[0].next === senders.length - 1 && last[1].next === receivers.length - 1) {
-    pairs.push({ senders: [y], receivers: [z] });
-  }
+  const pairs: RecordPair<T>[] = [];
+  const before = { senders: senders.slice(0, first[0].next), receivers: receivers.slice(0, first[1].next) };
+  if (begins && isOpenPair(before, "before")) pairs.push(before);
+  const behind = { senders: senders.slice(last[0].next), receivers: receivers.slice(last[1].next) };
+  if (ends && isOpenPair(behind, "behind")) pairs.push(behind);
   return pairs;
+}
+
+/** Records on one side of a delimiter that both ends have seen, up to where the captures began or ended: of the same time at both? */
+function isOpenPair({ senders, receivers }: RecordPair<Pairable>, side: "before" | "behind"): boolean {
+  const [own, other] = [senders.map((r) => r.epoch), receivers.map((r) => r.epoch)];
+  if (own.length === 0 || other.length === 0) return false;
+  if (own.length === 1 && other.length === 1) return true;
+  if (!unbroken(senders) || !unbroken(receivers)) return false;
+  /** From the common delimiter to where the outermost record begins (seen from it) and ends. */
+  const reach = (epochs: typeof own): [bigint, bigint] => {
+    const [first, last] = [epochs[0]!, epochs.at(-1)!];
+    return side === "behind"
+      ? [last.startNs - first.startNs, last.endNs - first.startNs]
+      : [last.endNs - first.endNs, last.endNs - first.startNs];
+  };
+  const [a, b] = [reach(own), reach(other)];
+  return a[0] < b[1] && b[0] < a[1];
+}
+
+function unbroken(records: readonly Pairable[]): boolean {
+  return records.every((r, i) => i === 0 || records[i - 1]?.epoch.endId === r.epoch.startId);
 }
 
 function boundaries(entries: readonly Pairable[]): Boundary[] {
