@@ -30,6 +30,8 @@ export async function bundle(root, entryPoints, options) {
     logLevel: "warning",
     legalComments: "inline",
     plugins: [startsNothing],
+    // Native, and need not be there.
+    external: ["koffi"],
     ...options,
   });
   return { files: outputFiles, inputs: Object.keys(metafile.inputs) };

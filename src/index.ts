@@ -25,6 +25,13 @@ export {
   followCapture,
   openCaptures,
 } from "./capture/source/capture-source.ts";
+export {
+  type InterfaceOptions,
+  type InterfaceSource,
+  type InterfaceSourceOptions,
+  openInterface,
+} from "./capture/source/interface/interface-source.ts";
+export { PacedSource } from "./capture/source/paced-source.ts";
 export { followFiles, type RotatingOptions } from "./capture/source/rotating-files.ts";
 export type { CaptureTotals, Source, SourceBatch } from "./capture/source/source.ts";
 export { type ArchiveRecordsOptions, archiveRecords } from "./collect/archive-records.ts";

@@ -60,6 +60,8 @@ export class FlowFaults {
   linkLocal: u32; //   without partner, because such packets do not leave their link
   mirrored: u32; //    BEFORE rows that were seen twice there
   merged: u32; //      packets that lay within longer ones at one of the points (src/match/residue)
+  undecided: u32; //   near an end of the other capture: lost, or outside of it
+  pad: u32;
 }
 
 @unmanaged
@@ -84,7 +86,7 @@ export class FlowStats {
 export const DIRECTION_SHIFT: u32 = 30;
 const FLOW: u32 = 64;
 const MORE: u32 = 64;
-const FAULTS: u32 = 48;
+const FAULTS: u32 = 56;
 export const WIDE: u32 = 24;
 const SLAB: u32 = 65536;
 

@@ -5,6 +5,7 @@ import { Batch } from "../decode/batch";
 import { bucketOf, Cells, cellsAddMany } from "../sketches/cells";
 import { listAdd, touchMore } from "../flows/flow-lists";
 import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
+import { edgeSampleTake } from "./edge-sample";
 import { notePairs } from "./fates";
 import {
   HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
@@ -416,5 +417,8 @@ export function countPairs(m: Match, batch: Batch, side: u32, shift: f64): void 
   countFlows(m, batch, side, shift);
   countTotal(m, changetype<Total>(m.forward), m.pairs, m.pairCount, true);
   countTotal(m, changetype<Total>(m.reverse), m.backPairs, m.backPairCount, false);
-  if (side == 1 && m.settling == 0) countOrder(m);
+  if (m.settling != 0) return;
+  edgeSampleTake(m.sample, m.pairs, m.pairs + m.rows * PAIR_RAW, m.pairCount, m.window);
+  edgeSampleTake(m.backSample, m.backPairs, m.backPairs + m.rows * PAIR_RAW, m.backPairCount, m.window);
+  if (side == 1) countOrder(m);
 }

@@ -1,5 +1,6 @@
 // What the matcher (kernels/match/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
 
+import { edgeSampleFree, edgeSampleNew } from "./edge-sample";
 import { fatesFree } from "./fates";
 import { tableFree, tableNew } from "../flows/tables";
 import { repeatsFree, repeatsNew, Repeats, ROW, rowCount } from "./repeats";
@@ -113,6 +114,9 @@ export class Match {
   settling: u32; //   pairs of repeated packets are being counted: their order is not known
   repeated0: u32; //  rows of either side that look like another one
   repeated1: u32;
+  deferred: u32; //   Table of packets near the ends that are judged when all pairs are known (kernels/match/judge.ts)
+  sample: u32; //     EdgeSample of forward pairs, and of the others
+  backSample: u32;
 }
 
 // Columns of pairs, as multiples of `rows`.
@@ -164,6 +168,9 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.records = <u32>heap.alloc(RECORDS * 8);
   m.repeats = repeatsNew();
   m.alone = tableNew(16);
+  m.deferred = tableNew(16);
+  m.sample = edgeSampleNew();
+  m.backSample = edgeSampleNew();
   m.firstSeen0 = Infinity;
   m.firstSeen1 = Infinity;
   m.lastSeen0 = -Infinity;
@@ -194,6 +201,9 @@ export function matchFree(p: usize): void {
   fatesFree(m.fates);
   repeatsFree(m.repeats);
   tableFree(m.alone);
+  tableFree(m.deferred);
+  edgeSampleFree(m.sample);
+  edgeSampleFree(m.backSample);
   if (m.mapped != 0) heap.free(m.mapped);
   heap.free(p);
 }

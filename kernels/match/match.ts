@@ -11,7 +11,7 @@ import { Batch, FLAG_LINK_LOCAL } from "../decode/batch";
 import { flowOfRun, touchRuns } from "../flows/flow-index";
 import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { runAt } from "../flows/key-runs";
-import { judge } from "./judge";
+import { judge, judgeDeferred } from "./judge";
 import { countPairs, settleRecent } from "./match-count";
 import { Match, Total } from "./match-state";
 import { settleRepeats } from "./repeat-pairs";
@@ -271,6 +271,7 @@ export function matchFinish(p: usize): void {
   settleRepeats(m);
   retire(m, changetype<Log>(m.before), 0, Infinity, false);
   retire(m, changetype<Log>(m.after), 1, Infinity, false);
+  judgeDeferred(m);
   settleRecent(m);
 }
 

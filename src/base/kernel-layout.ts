@@ -70,10 +70,14 @@ export const CursorLayout = {
   bytes: 80,
   drops: 88,
   dropsKnown: 96,
-  pad: 100,
+  left: 100,
   maxTime: 104,
+  merged: 112,
+  hardware: 120,
+  longest: 128,
+  hardwareOnly: 132,
 } as const;
-export const CursorBytes = 112;
+export const CursorBytes = 136;
 
 /** Constants of kernels/decode/cursor.ts. */
 export const cursorConstants = {
@@ -149,6 +153,12 @@ export const walkConstants = {
   SHORT_SIZES: 1536,
 } as const;
 
+/** Constants of kernels/decode/walk-ring.ts. */
+export const walkRingConstants = {
+  RING_ETHERNET: 1,
+  RING_NETWORK: 101,
+} as const;
+
 /** Constants of kernels/flows/flow-lists.ts. */
 export const flowListsConstants = {
   LONGEST_LIST: 512,
@@ -199,8 +209,10 @@ export const FlowFaultsLayout = {
   linkLocal: 36,
   mirrored: 40,
   merged: 44,
+  undecided: 48,
+  pad: 52,
 } as const;
-export const FlowFaultsBytes = 48;
+export const FlowFaultsBytes = 56;
 
 /** FlowStats of kernels/flows/flow-records.ts. */
 export const FlowStatsLayout = {
@@ -250,8 +262,9 @@ export const FlowSumsLayout = {
   linkLocal: 120,
   mirrored: 128,
   merged: 136,
+  undecided: 144,
 } as const;
-export const FlowSumsBytes = 144;
+export const FlowSumsBytes = 152;
 
 /** Constants of kernels/flows/flow-sums.ts. */
 export const flowSumsConstants = {
@@ -360,6 +373,28 @@ export const svbfConstants = {
   KIND_MULTI: 131072,
 } as const;
 
+/** EdgeSample of kernels/match/edge-sample.ts. */
+export const EdgeSampleLayout = {
+  first: 0,
+  firstCount: 4,
+  firstStep: 8,
+  firstSkip: 12,
+  firstUntil: 16,
+  last: 24,
+  lastCount: 28,
+  lastSkip: 32,
+  seen: 36,
+  pad: 40,
+} as const;
+export const EdgeSampleBytes = 44;
+
+/** Constants of kernels/match/edge-sample.ts. */
+export const edgeSampleConstants = {
+  NEAR: 64,
+  ENOUGH: 8,
+  RESOLUTION: 2000,
+} as const;
+
 /** Fate of kernels/match/fates.ts. */
 export const FateLayout = {
   send: 0,
@@ -393,6 +428,11 @@ export const fatesConstants = {
   FATE_LINK_LOCAL: 10,
   FATE_MIRRORED: 11,
   FATE_AMBIGUOUS: 12,
+} as const;
+
+/** Constants of kernels/match/judge.ts. */
+export const judgeConstants = {
+  DEFERRED_BYTES: 16,
 } as const;
 
 /** Constants of kernels/match/match-count.ts. */
@@ -502,8 +542,11 @@ export const MatchLayout = {
   settling: 312,
   repeated0: 316,
   repeated1: 320,
+  deferred: 324,
+  sample: 328,
+  backSample: 332,
 } as const;
-export const MatchBytes = 324;
+export const MatchBytes = 336;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {

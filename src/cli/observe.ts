@@ -10,6 +10,7 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
+import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
@@ -19,7 +20,7 @@ const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
 
-interface Flags {
+interface Flags extends InterfaceFlags {
   point: string;
   to: string;
   estimators: string;
@@ -39,7 +40,8 @@ interface Flags {
   drain?: number;
   window: number;
   follow?: boolean;
-  flowTable: "auto" | "never";
+  withFlows?: boolean;
+  verbose?: boolean;
   bothWays?: boolean;
   keep?: number;
   maxSize?: number;
@@ -58,6 +60,8 @@ Examples:
   hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --segment 'A:C=dst net 10.3.0.0/16' --to records
   hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
   hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
+  hoptime observe eth1 --direction in --point A --to records --keep 7d   an interface, until interrupted
+  hoptime observe ingress.pcap --point A --speed 1 --to records      a capture replayed in real time
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
   hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
@@ -74,7 +78,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .argument(
       "<file...>",
-      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface",
+      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface of a file; or an interface of this host: eth1, iface:eth1 where there is a file eth1 too",
     )
     .requiredOption("--point <name>", "name of the point")
     .requiredOption("--to <dir>", "directory to write records to")
@@ -118,12 +122,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--reference-key <file>", "use authenticated reference packets only, with this key")
     .option("--drain <rate>", "with --delays rli: drain rate of the queue, e.g. 60mbit", rateOption)
-    .option(
-      "--flow-table <when>",
-      "auto: beside estimators that answer for flows by name; never",
-      choiceOption("--flow-table", ["auto", "never"] as const),
-      "auto",
-    )
+    .option("--with-flows", "keep a flow table too")
     .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
     .option(
       "--follow",
@@ -139,7 +138,9 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "remove the oldest records of this point beyond this: 500MB, 10GB",
       sizeOption,
     )
+    .option("--verbose", "print the parameters of the estimators too")
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
+  addInterfaceOptions(command);
   addEstimatorOptions(command, table);
   return command
     .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
@@ -161,12 +162,14 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
     cut: parseCut(flags.epoch, flags.cut),
     role: flags.role,
-    flowTable: flags.flowTable,
+    flows: flags.withFlows ?? false,
     key: flags.key,
     cover: flags.cover,
     table,
     signal: endingSignal(),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
+    interface: interfaceOptions(flags),
+    ...(flags.speed === undefined ? {} : { speed: flags.speed }),
     ...(flags.follow === undefined ? {} : { follow: flags.follow }),
     ...(flags.bothWays === undefined ? {} : { bothWays: flags.bothWays }),
     ...(flags.filter === undefined ? {} : { filter: flags.filter }),
@@ -180,7 +183,7 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
   }).finally(() => progress.clear());
-  await (flags.json ? printJson(report) : printText(format(report)));
+  await (flags.json ? printJson(report) : printText(format(report, flags.verbose ?? false)));
   for (const line of report.refused) {
     warn(`hoptime: not stored: ${line}`);
     process.exitCode = 2;
@@ -220,10 +223,9 @@ export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] |
   return { mode, lengthNs: BigInt(ns) };
 }
 
-function format(report: ObservationReport): string {
+function format(report: ObservationReport, verbose: boolean): string {
   const c = colours;
   const lines: string[] = [];
-  const packets = report.lanes.reduce((n, l) => n + l.packets, 0);
   for (const { file, packets, ipPackets, skipped } of report.captures) {
     const rest = Object.entries(skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
     const unused = rest.length > 0 ? `; not used: ${rest.join(", ")}` : "";
@@ -244,14 +246,29 @@ function format(report: ObservationReport): string {
     refused > 0 ? `${formatCount(refused)} not stored` : "",
     removed > 0 ? `${formatCount(removed)} old ones removed` : "",
   ].filter((t) => t !== "");
-  const per = packets > 0 && bytes > 0 ? `, ${((8 * bytes) / packets).toFixed(3)} bit/packet` : "";
   lines.push(
-    `${c.bold("records")} ${formatCount(stored)} written to ${report.directory} (${formatBytes(bytes)}${per})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
-    `${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}; ${report.estimators.map((e) => `${e.name} ${c.dim(e.parameters)}`).join("; ")}`,
+    `${c.bold("records")} ${formatCount(stored)} written to ${report.directory} (${formatBytes(bytes)})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
   );
+  const costs = costText(report.estimators);
+  if (costs !== null) lines.push(`${c.bold("cost")}    ${costs}`);
+  lines.push(`${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}`);
+  if (verbose)
+    for (const { name, parameters } of report.estimators) lines.push(`${c.bold(name)} ${c.dim(parameters)}`);
   for (const { startNs, reason } of report.voids) lines.push(c.yellow(`void    ${startNs}: ${reason}`));
   for (const note of report.notes) lines.push(`${c.bold("note")}    ${note}`);
   return `${lines.join("\n")}\n`;
+}
+
+/** Bits per packet of each estimator and of all. */
+function costText(estimators: ObservationReport["estimators"]): string | null {
+  const own = estimators.flatMap(({ name, bitsPerPacket }) =>
+    bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
+  );
+  if (own.length === 0) return null;
+  const bits = (n: number) => n.toFixed(n < 10 ? 3 : 1);
+  const total = own.reduce((n, e) => n + e.bitsPerPacket, 0);
+  const each = own.map((e) => `${e.name} ${bits(e.bitsPerPacket)}`).join(" + ");
+  return `${each}${own.length > 1 ? ` = ${bits(total)}` : ""} bit/packet`;
 }
 
 function cutText(cut: string): string {
@@ -270,7 +287,7 @@ const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9
 
 function sizeOption(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
-  const bytes = match ? Math.floor(Number(match[1]) * SIZES[match[2] ?? "B"]!) : 0;
+  const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
   if (!(bytes >= 1)) throw invalidValue("max-size", text, "a size, e.g. 500MB or 10GB");
   return bytes;
 }

@@ -245,11 +245,14 @@ function format(truth: TruthFile, flags: Flags): string {
     `${formatCount(t.sent)} packets of ${formatCount(t.flows)} flows, ${formatCount(t.bytes)} bytes`,
   );
   row("lost", `${formatCount(t.lost)} (${formatPercent(t.sent > 0 ? t.lost / t.sent : null, 3)})`);
-  if (t.meanNs !== null)
+  const { meanNs, deviationNs, minNs, maxNs } = t;
+  if (meanNs !== null && deviationNs !== null && minNs !== null && maxNs !== null) {
+    const spread = `standard deviation ${formatDuration(deviationNs)}`;
     row(
       "delay",
-      `mean ${formatDuration(t.meanNs)}, deviation ${formatDuration(t.deviationNs!)}, ${formatDuration(t.minNs!)} to ${formatDuration(t.maxNs!)}`,
+      `mean ${formatDuration(meanNs)}, ${spread}, ${formatDuration(minNs)} to ${formatDuration(maxNs)}`,
     );
+  }
   for (const h of truth.hops.filter((x) => x.rateBps !== null))
     row(
       h.kind,

@@ -181,7 +181,7 @@ async function readRequest(
 function fixedParameters(estimator: Estimator, text: string | undefined): ParameterValues {
   if (text === undefined) return {};
   const all = parseParameters({ ...estimator, complete: (values) => values }, text);
-  const named = text.split(",").map((part) => part.split("=")[0]!.trim());
+  const named = text.split(",").map((part) => part.replace(/=.*/s, "").trim());
   return Object.fromEntries(Object.entries(all).filter(([name]) => named.includes(name)));
 }
 

@@ -7,8 +7,10 @@
  * collect.ts drives it from any stream of records; a question (query/segment) from an archive. State: heads of the records that wait, bounded by the
  * watermark and by `maxWaiting` per segment and estimator; payloads are read when their pair is estimated.
  */
+import { sealed } from "../epoch/merge.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import type { Estimator, KnownFlows } from "../estimators/estimator.ts";
+import { parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { type ListedArrivals, withArrivals } from "./arrivals.ts";
 import {
@@ -16,10 +18,11 @@ import {
   type EpochEstimate,
   estimatePair,
   isRefusal,
+  type ReadPair,
   type Refusal,
   readPair,
 } from "./estimate.ts";
-import { FlowLists } from "./flow-lists.ts";
+import { FlowLists, joinFlows } from "./flow-lists.ts";
 import type { RecordPair, Unpaired } from "./pair.ts";
 import { PairQueue } from "./pair-queue.ts";
 import type { RecordHandle } from "./record-handle.ts";
@@ -106,7 +109,8 @@ export class Collector {
 
   /** Does anything list the flows of epochs? */
   get listsFlows(): boolean {
-    return [...this.#lists.values()].some((lists) => !lists.empty);
+    const own = [...this.#lanes.values()].some(({ implementation }) => implementation.flowList?.heavyOnly);
+    return own || [...this.#lists.values()].some((lists) => !lists.empty);
   }
 
   offer(record: RecordHandle): Offered {
@@ -160,7 +164,10 @@ export class Collector {
     const { segment, estimator, implementation, lists } = lane;
     // The list of an epoch's flows may come a little after the sketch that needs it.
     const complete = ({ senders, receivers }: RecordPair<RecordHandle>) =>
-      implementation.needs.flows === "none" || lists.has(senders) || lists.has(receivers);
+      implementation.needs.flows === "none" ||
+      (implementation.flowList !== undefined && !lists.seen) ||
+      lists.has(senders) ||
+      lists.has(receivers);
     const { pairs, unpaired, overlapping } = lane.queue.take(watermarkNs, complete);
     for (const one of unpaired) {
       const flows = () => this.#ofUnpaired(lane, one.entry);
@@ -177,8 +184,9 @@ export class Collector {
     // The list is used whatever is asked: with it, the mean of the segment is known better too.
     const wanted = implementation.answers.includes("flow") || implementation.flowList !== undefined;
     const both = wanted ? this.#listed(lane, pair, read.record) : null;
-    const listed = both?.flows ?? null;
-    const flows = listed ?? (wanted ? (this.#options.flows?.(read.record) ?? null) : null);
+    const listed = wanted ? joinFlows(both?.flows ?? null, heavyFlows(lane, read)) : null;
+    const named = wanted && !listed?.complete ? (this.#options.flows?.(read.record) ?? null) : null;
+    const flows = joinFlows(listed, named);
     const estimate = estimatePair(implementation, pair, read, {
       confidence: this.#options.confidence ?? DEFAULT_CONFIDENCE,
       parameters: this.#options.parameters?.[estimator],
@@ -210,5 +218,17 @@ export class Collector {
       // It is named as unpaired already; what is wrong with it besides changes nothing.
       return null;
     }
+  }
+}
+
+/** The heavy flows that a sketch found by itself. A list that cannot be read is none: the estimate says what is wrong with the payload. */
+function heavyFlows({ implementation }: Lane, { sender, receiver }: ReadPair): KnownFlows | null {
+  const list = implementation.flowList;
+  const record = (implementation.needs.sender ? sender : receiver)?.record;
+  if (!list?.heavyOnly || !record) return null;
+  try {
+    return list.read(sealed(record), parseParameters(implementation, record.parameters));
+  } catch {
+    return null;
   }
 }

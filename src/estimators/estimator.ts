@@ -72,8 +72,10 @@ export interface FlowEstimate {
   stdev: Interval | NoAnswer;
   /** As estimated from the sketch, or as known; null where neither. */
   packets: number | null;
+  /** What they cannot lie outside of, where they are estimated and bounds are known. */
+  packetBounds?: { low: number; high: number };
   lost: number | null;
-  /** As the sketch tells them, at most; left out where it does not. */
+  /** As the sketch tells them; left out where it does not, or they are known. */
   bytes?: number;
   /** Where the estimator keeps them: the value that this share of the flow's packets does not exceed. */
   quantiles?: { share: number; valueNs: number }[];
@@ -93,6 +95,8 @@ export interface KnownFlows {
   keyWords: Uint32Array;
   /** The list holds every flow of the epoch (needed to tell a flow's neighbours apart). */
   complete: boolean;
+  /** Where only the heaviest flows are listed: bounds of each flow's packets, bytes of the lower bound, and the packets that a flow which is not listed has at most. */
+  heavy?: { floor: number; low: Float64Array; high: Float64Array; bytes: Float64Array };
 }
 
 export interface SealedEpoch {
@@ -284,9 +288,17 @@ export function needsDelays(estimator: Estimator, parameters: ParameterValues): 
 export interface FlowListing<P extends ParameterValues = ParameterValues> {
   /** Kept at the sender too, which has seen every packet; false: at the receiver alone, where flows that were lost whole are missing. */
   readonly atSender: boolean;
-  read(sealed: SealedEpoch, parameters: P): KnownFlows;
+  /** Only the heaviest flows are listed for certain: no list where every flow is needed. */
+  readonly heavyOnly?: boolean;
+  /** Null where this payload has no list. */
+  read(sealed: SealedEpoch, parameters: P): KnownFlows | null;
   /** Parameters that keep every flow, for where memory is no matter; those that were given on purpose stay. */
   keepAll?(parameters: P, given: ReadonlySet<string>): P;
+}
+
+/** A list for the sender's sketches too: one that is kept at the receiver alone, or of heavy flows only, is none. */
+export function listsAllFlows({ flowList }: Pick<Estimator, "flowList">): boolean {
+  return flowList?.atSender === true && !flowList.heavyOnly;
 }
 
 /** Payloads answer for single packets. Only the parts in need are read, in place: records keep the payload unpacked. */

@@ -44,6 +44,8 @@ export interface FlowResult {
   mirrored: number;
   /** Matched as parts of longer packets that one point saw merged. */
   merged: number;
+  /** Near an end of the other capture: lost, or outside of it. */
+  undecided: number;
   negative: number;
   bytes: number;
   delay: DelaySums | null;
@@ -73,6 +75,7 @@ export interface WaySums extends EdgeCounts {
   linkLocal: number;
   mirrored: number;
   merged: number;
+  undecided: number;
   /** Edge counts of those flows that have a matched packet. */
   withMatch: EdgeCounts;
 }
@@ -189,6 +192,7 @@ export class FlowResults {
       linkLocal: fault("linkLocal"),
       mirrored: fault("mirrored"),
       merged: fault("merged"),
+      undecided: fault("undecided"),
       negative,
       bytes: real("bytes"),
       delay,
@@ -262,6 +266,7 @@ export class FlowResults {
         linkLocal: v("linkLocal"),
         mirrored: v("mirrored"),
         merged: v("merged"),
+        undecided: v("undecided"),
         headBefore: v("headBefore"),
         tailBefore: v("tailBefore"),
         headAfter: v("headAfter"),

@@ -1,7 +1,7 @@
 /**
  * What `compare` must say of a scene (scenario.ts), worked out slowly from the truth of every packet: no digests, no windows, no kernels.
  */
-import { clockErrorNs, type MadeScene, stampOf, type TruePacket, type Way } from "./scenario.ts";
+import { clockErrorNs, type MadeScene, type Scene, stampOf, type TruePacket, type Way } from "./scenario.ts";
 
 export interface WayTruth {
   /** Packets at the near and far point. */
@@ -13,6 +13,8 @@ export interface WayTruth {
   duplicates: number;
   /** Seen at the near point only, and lost on the way for certain. */
   lost: number;
+  /** Of these, the ones that would have arrived between the first and the last packet that the far point captured. */
+  lostInside: number;
   /** Seen at the near point only, and not lost: the far point did not capture then. */
   outside: number;
   /** Seen at the far point only: the near point did not capture then. */
@@ -36,6 +38,7 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
   const clock = { minNs: Number.POSITIVE_INFINITY, maxNs: Number.NEGATIVE_INFINITY, firstNs: 0 };
   let firstNs = Number.POSITIVE_INFINITY;
   const ways = { forward: wayTruth(), reverse: wayTruth() };
+  const seen = seenBetween(scene, packets);
   const arrivals: Record<Way, { arrivedNs: number; order: number }[]> = { forward: [], reverse: [] };
   for (const packet of packets) {
     const truth = ways[packet.way];
@@ -45,6 +48,7 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
     const sent = ran(near, packet.sentNs);
     const copies = packet.copiesNs.filter((ns) => ran(far, ns)).length;
     const arrived = packet.arrivedNs !== null && ran(far, packet.arrivedNs);
+    const due = packet.dueNs >= seen[far].firstNs && packet.dueNs <= seen[far].lastNs;
     truth.sent += sent ? 1 : 0;
     truth.received += (arrived ? 1 : 0) + copies;
     if (sent && arrived) {
@@ -62,12 +66,33 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
       clock.minNs = Math.min(clock.minNs, error);
       clock.maxNs = Math.max(clock.maxNs, error);
       arrivals[packet.way].push({ arrivedNs, order: packet.n });
-    } else if (sent && packet.arrivedNs === null) truth.lost++;
-    else if (sent) truth.outside++;
+    } else if (sent && packet.arrivedNs === null) {
+      truth.lost++;
+      if (due) truth.lostInside++;
+    } else if (sent) truth.outside++;
     else if (arrived) truth.unsent++;
   }
   for (const way of ["forward", "reverse"] as const) ways[way].reordered = reorderedOf(arrivals[way]);
   return { ...ways, clock };
+}
+
+type Seen = Record<"before" | "after", { firstNs: number; lastNs: number }>;
+
+/** True times of the first and the last packet of either capture. */
+function seenBetween(scene: Scene, packets: readonly TruePacket[]): Seen {
+  const none = () => ({ firstNs: Number.POSITIVE_INFINITY, lastNs: Number.NEGATIVE_INFINITY });
+  const seen: Seen = { before: none(), after: none() };
+  const note = (side: "before" | "after", ns: number) => {
+    if (ns < scene[side].fromNs || ns >= scene[side].toNs) return;
+    seen[side].firstNs = Math.min(seen[side].firstNs, ns);
+    seen[side].lastNs = Math.max(seen[side].lastNs, ns);
+  };
+  for (const { way, sentNs, arrivedNs, copiesNs } of packets) {
+    note(way === "forward" ? "before" : "after", sentNs);
+    for (const ns of [...(arrivedNs === null ? [] : [arrivedNs]), ...copiesNs])
+      note(way === "forward" ? "after" : "before", ns);
+  }
+  return seen;
 }
 
 function wayTruth(): WayTruth {
@@ -77,6 +102,7 @@ function wayTruth(): WayTruth {
     matched: 0,
     duplicates: 0,
     lost: 0,
+    lostInside: 0,
     outside: 0,
     unsent: 0,
     stampedNs: [],

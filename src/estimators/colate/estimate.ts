@@ -1,4 +1,5 @@
 /** From the payloads of both ends to answers for the segment and for the flows asked for, and what they rest on. */
+import { required } from "../../base/lists.ts";
 import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
 import { delayInFlight, flowsInFlight, withPacketsInFlight } from "../cells/edge.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
@@ -47,13 +48,16 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   const notes: string[] = [];
   const refuse = (why: NoAnswer, lost: number | null = null): EstimatorAnswer => ({
     segment: unansweredSegment(why, input, lost, notes),
-    flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => ({
-      ...{ flow, mean: why, stdev: why, lost: null },
-      packets: sizeKnown(flows!, flow),
-    })),
+    flows:
+      flows === null
+        ? []
+        : Array.from({ length: flows.count }, (_, flow) => ({
+            ...{ flow, mean: why, stdev: why, lost: null },
+            packets: sizeKnown(flows, flow),
+          })),
     notes,
   });
-  if (!sender || !receiver) return refuse(missingEnd(input)!);
+  if (!sender || !receiver) return refuse(missingEnd(input));
   const before = decodeCounters(sender, parameters, seed, "the sender's");
   const after = decodeCounters(receiver, parameters, seed, "the receiver's");
   requireSameCells(before, after);
@@ -103,7 +107,7 @@ function decodeKnown(
   salt: bigint,
   notes: string[],
 ): KnownDecoded {
-  const sent = sender!.packets;
+  const sent = required(sender, "the sender's epoch").packets;
   const places = placesOf(parameters, saltedSeed(seed, salt), asked.hash.subarray(0, 2 * asked.count));
   const sizes = sizesOf(difference, asked, places);
   const guessed = sizes.variance.reduce((s, v) => s + (v > 0 && v < Infinity ? 1 : 0), 0);

@@ -27,7 +27,7 @@ export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswe
     flows: [],
     notes,
   });
-  if (!sender || !receiver) return none(missingEnd(input)!);
+  if (!sender || !receiver) return none(missingEnd(input));
   const before = decodeRows(sender, parameters, seed);
   const after = decodeRows(receiver, parameters, seed);
   const empty = emptyEnd(sender, receiver);

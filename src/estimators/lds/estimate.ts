@@ -59,8 +59,7 @@ function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySke
   const refused = refuseStream(sketch);
   if (refused) {
     const answer = unanswered(input, refused);
-    answer.segment!.notes = notes;
-    return { ...answer, notes };
+    return { ...answer, segment: answer.segment && { ...answer.segment, notes }, notes };
   }
   const cells = usableCells(sketch);
   const background = fitBackground({ cells, delaySumNs: sketch.delaySumNs, packets: sketch.received });
@@ -172,8 +171,16 @@ function estimateFlows(
     const { meanNs: valueNs, variance } = estimate;
     const mean = interval({ valueNs, variance, freedom: freedom(flow, variance) }, confidence);
     const stdev = minedDeviation(sketch, flows, cells, flow, valueNs, background, confidence);
-    const bytes = Number.isNaN(known.bytes[flow]!) ? minedBytes(sketch, flows, flow) : null;
-    return { flow, mean: { ...mean, repeats }, stdev, packets, lost, ...(bytes === null ? {} : { bytes }) };
+    const bytes = Number.isNaN(known.bytes[flow]!)
+      ? (minedBytes(sketch, flows, flow) ?? scaledBytes(known, flow, packets))
+      : null;
+    return {
+      ...{ flow, mean: { ...mean, repeats }, stdev, packets, lost },
+      ...(bytes === null ? {} : { bytes }),
+      ...(flows.known[flow] || !Number.isFinite(flows.atMost[flow]!)
+        ? {}
+        : { packetBounds: { low: flows.atLeast[flow]!, high: flows.atMost[flow]! } }),
+    };
   });
   return {
     flows: estimates,
@@ -228,6 +235,12 @@ function freedomOf(
     const part = variance > 0 ? Math.min(1, within / variance) : 0;
     return 1 / (part ** 2 / jitter.freedom[flow]! + (1 - part) ** 2 / ofCells);
   };
+}
+
+/** Bytes of a heavy flow whose first packets were not counted: as large as the others. */
+function scaledBytes({ heavy }: KnownFlows, flow: number, packets: number): number | null {
+  const counted = heavy?.low[flow] ?? 0;
+  return heavy && counted > 0 ? Math.round(((heavy.bytes[flow] ?? 0) * packets) / counted) : null;
 }
 
 /** Mined length of a flow: whole packets, never more than its cells hold. */
@@ -310,10 +323,10 @@ function unanswered(input: EstimateInput<SketchParameters>, why: NoAnswer): Esti
   const { flows } = input;
   return {
     segment: unansweredSegment(why, input, null, []),
-    flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => {
-      const packets = flows!.packets[flow]!;
-      return { flow, mean: why, stdev: why, packets: Number.isNaN(packets) ? null : packets, lost: null };
-    }),
+    flows: Array.from(flows?.packets.subarray(0, flows.count) ?? [], (packets, flow) => ({
+      ...{ flow, mean: why, stdev: why, lost: null },
+      packets: Number.isNaN(packets) ? null : packets,
+    })),
     notes: [],
   };
 }

@@ -2,6 +2,7 @@
  * A localisation as one HTML page: the path with its segments coloured by blame, the decomposition, one time series per
  * segment with error band and spikes. Inline SVG only: no script, no network, prints as it looks.
  */
+import { entryAt } from "../../base/lists.ts";
 import { countOrNot } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import type { Localisation } from "../../network/localise/localise.ts";
@@ -25,7 +26,7 @@ export function renderLocalisationHtml(
 ): string {
   const { points, segments, endToEnd, spikes, lossSpikes, notes, epochs } = localisation;
   const title = options.title ?? `Where the time goes: ${points[0]} to ${points.at(-1)}`;
-  const startNs = epochs[0]!.startNs;
+  const { startNs } = entryAt(epochs, 0);
   const when = (ns: number) =>
     options.originNs === undefined
       ? `${Number(((ns - startNs) / 1e9).toFixed(3))} s`
@@ -57,7 +58,7 @@ export function renderLocalisationHtml(
     )
     .join("\n");
   const total = endToEnd.latency;
-  const lossy = [...segments.keys()].filter((j) => segments[j]!.lost > 0);
+  const lossy = [...segments.entries()].flatMap(([j, segment]) => (segment.lost > 0 ? [j] : []));
   return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>${escapeXml(title)}</title>

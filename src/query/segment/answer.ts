@@ -125,6 +125,9 @@ export interface GroupAnswer extends WholeAnswer {
   flows: number;
   epochs: number;
   packets: number | null;
+  /** What the packets cannot lie outside of: equal where they were counted; `packetsHigh` is null where nothing bounds them. */
+  packetsLow: number;
+  packetsHigh: number | null;
   bytes: number | null;
   lost: number | null;
   /** Share of the packets that arrived whose flow had an answer. */

@@ -6,6 +6,7 @@
  */
 
 import type { Kernels } from "../../base/kernels.ts";
+import { countOf } from "../../base/quantity.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { parseFlowKey } from "../../capture/flow/flow-text.ts";
 import { encodeFlowKey, hashFlowKey } from "../../capture/flow/flow-words.ts";
@@ -28,11 +29,20 @@ export class OtherFlows {
   readonly #question: Question;
   readonly #records: readonly FlowRecord[] | null;
   readonly #hashed = new Map<string, RecordedFlows>();
+  readonly #found: ReadonlyMap<string, readonly Uint32Array[]>;
+  readonly #named = new Map<string, KnownFlows | null>();
 
-  constructor(kernels: Kernels, question: Question, records: readonly FlowRecord[] | undefined) {
+  /** `found`: key words of flows that lists of some epochs name, by key. */
+  constructor(
+    kernels: Kernels,
+    question: Question,
+    records: readonly FlowRecord[] | undefined,
+    found: ReadonlyMap<string, readonly Uint32Array[]> = new Map(),
+  ) {
     this.#kernels = kernels;
     this.#question = question;
     this.#records = records ?? null;
+    this.#found = found;
   }
 
   of({ key, seed, epoch }: EpochRecord): KnownFlows | null {
@@ -43,11 +53,17 @@ export class OtherFlows {
       this.#hashed.set(name, known);
       return known.of({ startNs: Number(epoch.startNs), endNs: Number(epoch.endNs) });
     }
-    const named = this.#question.flows?.map((text) => {
-      const words = encodeFlowKey(spec, parseFlowKey(text));
-      return { words, hash: hashFlowKey(this.#kernels, words, seed) };
-    });
-    return named && named.length > 0 ? namedFlows(named) : null;
+    const name = `${key}/${seed}`;
+    const known = this.#named.get(name);
+    if (known !== undefined) return known;
+    const asked = this.#question.flows?.map((text) => encodeFlowKey(spec, parseFlowKey(text)));
+    const named = (asked ?? this.#found.get(key) ?? []).map((words) => ({
+      words,
+      hash: hashFlowKey(this.#kernels, words, seed),
+    }));
+    const flows = named.length > 0 ? namedFlows(named) : null;
+    this.#named.set(name, flows);
+    return flows;
   }
 }
 
@@ -65,6 +81,9 @@ export class FlowQuestion {
   readonly #names: Set<string> | null;
   /** By key, epochs left out because they do not tell what is asked. */
   readonly #leftOut = new Map<string, number>();
+  /** Epochs whose list has the heaviest flows only, and what a flow may have there without being listed. */
+  #heavyEpochs = 0;
+  #floor = 0;
 
   /** `key`: that most of the records tell flows apart by; `wanted`: which groups are to be kept at all. */
   constructor(question: Question, key: string, facts: EpochFacts, wanted: Wanted = NO_RANKING) {
@@ -88,6 +107,10 @@ export class FlowQuestion {
       return;
     }
     const { answer } = estimate;
+    if (flows.heavy && !flows.complete) {
+      this.#heavyEpochs++;
+      this.#floor = Math.max(this.#floor, flows.heavy.floor);
+    }
     const place = placeOf(estimate);
     const epoch = { index, shared: answer.segment?.mean ?? null };
     for (const told of answer.flows) {
@@ -126,6 +149,14 @@ export class FlowQuestion {
   }
 
   notes(): string[] {
+    const { top, group } = this.#question;
+    const heavy = this.#heavyEpochs > 0 && top !== undefined;
+    const found = `flows were found by the sketch: one with more than ${countOf(this.#floor, "packet")} in an epoch is never missed, smaller ones may be`;
+    const rest = group === undefined ? "" : "; groups are of the flows found";
+    return [...(heavy ? [`${found}${rest}`] : []), ...this.#leftOutNotes()];
+  }
+
+  #leftOutNotes(): string[] {
     return [...this.#leftOut].map(
       ([key, epochs]) =>
         `flows of ${epochs === 1 ? "1 epoch are" : `${epochs} epochs are`} left out: they were observed by ${key}`,
