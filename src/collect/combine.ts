@@ -115,6 +115,12 @@ export class Combination {
       this.#answers++;
       this.#answeredPackets += arrived ?? 0;
     }
+    this.#addMean(mean, weight, flow);
+    if (isNoAnswer(stdev)) this.#whyStdev ??= stdev;
+    else this.#addSpread(mean, stdev, weight);
+  }
+
+  #addMean(mean: Interval, weight: number, flow: string | undefined): void {
     this.#means.merge(moments(weight, mean.valueNs, 0));
     this.#common.low += weight * (mean.common?.lowNs ?? 0);
     this.#common.high += weight * (mean.common?.highNs ?? 0);
@@ -132,10 +138,9 @@ export class Combination {
       this.#epoch.weight += weight;
       this.#epoch.count++;
     }
-    if (isNoAnswer(stdev)) {
-      this.#whyStdev ??= stdev;
-      return;
-    }
+  }
+
+  #addSpread(mean: Interval, stdev: Interval, weight: number): void {
     const variance = stdev.valueNs ** 2;
     this.#spread.merge(moments(weight, mean.valueNs, weight * variance));
     this.#spreadErrors.low += (weight * (variance - Math.max(0, stdev.lowNs) ** 2)) ** 2;

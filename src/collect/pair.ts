@@ -220,35 +220,39 @@ function openEnds<T extends Pairable>(
   const [y, z] = [senders.at(-1), receivers.at(-1)];
   if (!a || !b || !y || !z) return [];
   const begins = a.epoch.startId === 0n && b.epoch.startId === 0n;
-  const ends = y.epoch.endId === 0n && z.epoch.endId === 0n;
+  const stops = y.epoch.endId === 0n && z.epoch.endId === 0n;
   const [first, last] = [common[0], common.at(-1)];
   if (!first || !last) {
     const whole = senders.length === 1 && receivers.length === 1;
-    return whole && begins && ends ? [{ senders: [a], receivers: [b] }] : [];
+    return whole && begins && stops ? [{ senders: [a], receivers: [b] }] : [];
   }
   const pairs: RecordPair<T>[] = [];
   const before = { senders: senders.slice(0, first[0].next), receivers: receivers.slice(0, first[1].next) };
   if (begins && isOpenPair(before, "before")) pairs.push(before);
   const behind = { senders: senders.slice(last[0].next), receivers: receivers.slice(last[1].next) };
-  if (ends && isOpenPair(behind, "behind")) pairs.push(behind);
+  if (stops && isOpenPair(behind, "behind")) pairs.push(behind);
   return pairs;
 }
 
 /** Records on one side of a delimiter that both ends have seen, up to where the captures began or ended: of the same time at both? */
 function isOpenPair({ senders, receivers }: RecordPair<Pairable>, side: "before" | "behind"): boolean {
-  const [own, other] = [senders.map((r) => r.epoch), receivers.map((r) => r.epoch)];
-  if (own.length === 0 || other.length === 0) return false;
-  if (own.length === 1 && other.length === 1) return true;
+  const [own, other] = [ends(senders), ends(receivers)];
+  if (!own || !other) return false;
+  if (senders.length === 1 && receivers.length === 1) return true;
   if (!unbroken(senders) || !unbroken(receivers)) return false;
   /** From the common delimiter to where the outermost record begins (seen from it) and ends. */
-  const reach = (epochs: typeof own): [bigint, bigint] => {
-    const [first, last] = [epochs[0]!, epochs.at(-1)!];
-    return side === "behind"
-      ? [last.startNs - first.startNs, last.endNs - first.startNs]
-      : [last.endNs - first.endNs, last.endNs - first.startNs];
-  };
+  const reach = ([from, to]: [Pairable, Pairable]): [bigint, bigint] =>
+    side === "behind"
+      ? [to.epoch.startNs - from.epoch.startNs, to.epoch.endNs - from.epoch.startNs]
+      : [to.epoch.endNs - from.epoch.endNs, to.epoch.endNs - from.epoch.startNs];
   const [a, b] = [reach(own), reach(other)];
   return a[0] < b[1] && b[0] < a[1];
+}
+
+/** The first and the last of them. */
+function ends(records: readonly Pairable[]): [Pairable, Pairable] | null {
+  const [first, last] = [records[0], records.at(-1)];
+  return first && last ? [first, last] : null;
 }
 
 function unbroken(records: readonly Pairable[]): boolean {
