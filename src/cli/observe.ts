@@ -49,21 +49,22 @@ interface Flags extends InterfaceFlags {
 }
 
 const EXAMPLES = `
-Observe both points with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed. Their records may share a directory, or be copied
-into one. Existing records are kept: an interrupted run can be repeated.
+Observe both points with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed.
+Their records may share a directory, or be copied into one. Existing records are kept: an
+interrupted run can be repeated.
 
 Examples:
   hoptime observe ingress.pcap --point A --estimators lda,lds --epoch 1s --to records
   hoptime observe egress.pcap --point B --estimators lda,lds --epoch 1s --to records
   hoptime query records --between A B
 
-  hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --segment 'A:C=dst net 10.3.0.0/16' --to records
-  hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
-  hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
-  hoptime observe eth1 --direction in --point A --to records --keep 7d   an interface, until interrupted
-  hoptime observe ingress.pcap --point A --speed 1 --to records      a capture replayed in real time
+  hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --to records
+  hoptime observe a.pcap --point A --epoch 65536p --to records   # cut by packets, not by clocks
+  hoptime observe a-*.pcap --point A --to records --keep 7d
+  hoptime observe eth1 --direction in --point A --to records --keep 7d   # until interrupted
+  hoptime observe ingress.pcap --point A --speed 1 --to records   # replayed in real time
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
-  hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
+  hoptime observe --follow 'captures/*.pcap' --point A --to records   # files of tcpdump -C or -G
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
   hoptime observe b.pcap --delays metamako --point B --estimators maple --to records
   hoptime observe b.pcap --delays rli --drain 60mbit --point B --estimators maple --to records
@@ -190,7 +191,7 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
   }
   for (const capture of report.captures) {
     if (!capture.partial) continue;
-    warn(`hoptime: ${capture.partial}; the records cover what was read until there`);
+    warn(`hoptime: ${capture.partial}; the records cover the part that was read`);
     process.exitCode = 2;
   }
 }
