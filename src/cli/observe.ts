@@ -80,8 +80,6 @@ const collect = (text: string, before: string[] | undefined) => [...(before ?? [
 
 export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Command {
   const command = new Command("observe")
-    // As wide as its examples: it has many options, and is to fit two screens.
-    .configureHelp({ helpWidth: 110 })
     .description(
       "Reads the captures of one point and writes one record per epoch and estimator: kilobytes that two points exchange instead of packets. hoptime query reads them.",
     )
