@@ -7,7 +7,7 @@ import { absoluteTimes, localisationJson, localiseCaptures } from "../network/lo
 import { localiseRecords } from "../network/localise/from-records.ts";
 import { renderLocalisationHtml } from "../present/html/localise-html.ts";
 import { formatLocalisation } from "../present/text/localise-text.ts";
-import { choiceOption, durationOption } from "./options.ts";
+import { choiceOption, durationOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { Progress } from "./terminal.ts";
 import { writeFile } from "./whole-file.ts";
@@ -31,31 +31,31 @@ interface Flags {
 export function localiseCommand(): Command {
   return new Command("localise")
     .description(
-      "Splits the delay and loss of a path into its segments, epoch by epoch, and blames the segment that made a spike of delay or of loss. Takes captures of the same packets at two or more points, in path order.",
+      "Splits the delay and loss of a path by segment and epoch, and names the segment that caused a spike of delay or loss. Takes captures of the same packets at two or more points, in path order.",
     )
     .argument("[captures...]", "captures at the points of the path, in order")
     .option("--records <dir>", "records of the points instead of captures (hoptime observe)")
     .option("--path <a,b,…>", "with --records: the points in path order")
-    .option("--estimator <name>", "with --records: whose answers")
-    .option("--from <time>", "with --records: epochs from here on", parseTime)
-    .option("--to <time>", "with --records: epochs up to here", parseTime)
+    .option("--estimator <name>", "with --records: use this estimator's answers")
+    .option("--from <time>", "with --records: epochs from this time on", parseTime)
+    .option("--to <time>", "with --records: epochs before this time", parseTime)
     .option(
       "--epoch <time>",
-      "length of an epoch (default: a sixtieth of the capture, 10 ms to 1 s)",
+      "length of an epoch (default: 1/60 of the capture, between 10ms and 1s)",
       durationOption("--epoch"),
     )
-    .option("--window <time>", "a packet's copy is looked for this long", durationOption("--window"), 10e9)
-    .option("--filter <expr>", "only packets of this pcap-filter expression")
-    .option("--inner", "look inside tunnels")
-    .option("--names <a,b,…>", "names of the points (default: the files' names)")
+    .addOption(timeOption("--window <time>", "longest delay a packet may have to be matched", 10e9))
+    .option("--filter <expr>", "only packets that match this pcap-filter expression")
+    .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option("--names <a,b,…>", "names of the points (default: the file names)")
     .option(
       "--clock <mode>",
-      `what is done about the clocks: ${CORRECTION_MODES.join(", ")}`,
+      `clock correction: ${CORRECTION_MODES.join(", ")}`,
       choiceOption("--clock", CORRECTION_MODES),
       "asis",
     )
-    .option("--json", "as JSON (format hoptime.localise/1)")
-    .option("--html <file>", "writes a page with the path and the time series, without a network")
+    .option("--json", "the result as JSON (format hoptime.localise/1)")
+    .option("--html <file>", "write an HTML report with the path and the time series")
     .addHelpText(
       "after",
       `
@@ -93,10 +93,10 @@ Examples:
         await writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
       if (flags.json) await printJson(localisationJson(captured));
       else await printText(formatLocalisation(localisation, { originNs }));
-      if (flags.html !== undefined) warn(`page written to ${flags.html}`);
+      if (flags.html !== undefined) warn(`report written to ${flags.html}`);
       for (const side of new Set(reports.flatMap((r) => [r.before.partial, r.after.partial]))) {
         if (side === null) continue;
-        warn(`hoptime: ${side}; the numbers cover what was read until there`);
+        warn(`hoptime: ${side}; results cover the part that was read`);
         process.exitCode = 2;
       }
     });

@@ -150,6 +150,25 @@ function fail(failure: unknown): number {
   return 1;
 }
 
+/** Columns of help, where the terminal has them. */
+const HELP_WIDTH = 100;
+
+/** Choices and defaults in help as one would type them: commander quotes them. */
+function plainHelp(command: Command): Command {
+  for (const nested of command.commands) plainHelp(nested);
+  return command.configureHelp({
+    optionDescription: ({ description, argChoices, defaultValue, defaultValueDescription }) => {
+      const more = [
+        ...(argChoices ? [`choices: ${argChoices.join(", ")}`] : []),
+        ...(defaultValue === undefined || defaultValue === false
+          ? []
+          : [`default: ${defaultValueDescription ?? defaultValue}`]),
+      ];
+      return more.length > 0 ? `${description} (${more.join("; ")})` : description;
+    },
+  });
+}
+
 async function main(argv: string[]): Promise<number> {
   const [name, ...rest] = argv;
   if (name === "--version" || name === "-V") {
@@ -170,8 +189,9 @@ async function main(argv: string[]): Promise<number> {
       `${meant}'hoptime --help' lists them`,
     );
   }
-  const command = (await entry.load(rest)).name(`hoptime ${name}`).exitOverride();
+  const command = plainHelp((await entry.load(rest)).name(`hoptime ${name}`).exitOverride());
   command.configureOutput({
+    getOutHelpWidth: () => Math.min(process.stdout.columns ?? HELP_WIDTH, HELP_WIDTH),
     writeErr: () => {},
     // Commander's own messages become one line of ours.
     outputError: () => {},

@@ -40,7 +40,8 @@ interface Flags extends InterfaceFlags {
   drain?: number;
   window: number;
   follow?: boolean;
-  flowTable: "auto" | "never";
+  withFlows?: boolean;
+  verbose?: boolean;
   bothWays?: boolean;
   keep?: number;
   maxSize?: number;
@@ -48,21 +49,22 @@ interface Flags extends InterfaceFlags {
 }
 
 const EXAMPLES = `
-Observe both points with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed. Their records may share a directory, or be copied
-into one. Existing records are kept: an interrupted run can be repeated.
+Observe both points with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed.
+Their records may share a directory, or be copied into one. Existing records are kept: an
+interrupted run can be repeated.
 
 Examples:
   hoptime observe ingress.pcap --point A --estimators lda,lds --epoch 1s --to records
   hoptime observe egress.pcap --point B --estimators lda,lds --epoch 1s --to records
   hoptime query records --between A B
 
-  hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --segment 'A:C=dst net 10.3.0.0/16' --to records
-  hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
-  hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
-  hoptime observe eth1 --direction in --point A --to records --keep 7d   an interface, until interrupted
-  hoptime observe ingress.pcap --point A --speed 1 --to records      a capture replayed in real time
+  hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --to records
+  hoptime observe a.pcap --point A --epoch 65536p --to records   # cut by packets, not by clocks
+  hoptime observe a-*.pcap --point A --to records --keep 7d
+  hoptime observe eth1 --direction in --point A --to records --keep 7d   # until interrupted
+  hoptime observe ingress.pcap --point A --speed 1 --to records   # replayed in real time
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
-  hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
+  hoptime observe --follow 'captures/*.pcap' --point A --to records   # files of tcpdump -C or -G
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
   hoptime observe b.pcap --delays metamako --point B --estimators maple --to records
   hoptime observe b.pcap --delays rli --drain 60mbit --point B --estimators maple --to records
@@ -121,12 +123,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--reference-key <file>", "use authenticated reference packets only, with this key")
     .option("--drain <rate>", "with --delays rli: drain rate of the queue, e.g. 60mbit", rateOption)
-    .option(
-      "--flow-table <when>",
-      "auto: beside estimators that answer for flows by name; never",
-      choiceOption("--flow-table", ["auto", "never"] as const),
-      "auto",
-    )
+    .option("--with-flows", "keep a flow table too")
     .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
     .option(
       "--follow",
@@ -142,6 +139,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "remove the oldest records of this point beyond this: 500MB, 10GB",
       sizeOption,
     )
+    .option("--verbose", "print the parameters of the estimators too")
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
   addInterfaceOptions(command);
   addEstimatorOptions(command, table);
@@ -165,7 +163,7 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
     cut: parseCut(flags.epoch, flags.cut),
     role: flags.role,
-    flowTable: flags.flowTable,
+    flows: flags.withFlows ?? false,
     key: flags.key,
     cover: flags.cover,
     table,
@@ -186,14 +184,14 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
   }).finally(() => progress.clear());
-  await (flags.json ? printJson(report) : printText(format(report)));
+  await (flags.json ? printJson(report) : printText(format(report, flags.verbose ?? false)));
   for (const line of report.refused) {
     warn(`hoptime: not stored: ${line}`);
     process.exitCode = 2;
   }
   for (const capture of report.captures) {
     if (!capture.partial) continue;
-    warn(`hoptime: ${capture.partial}; the records cover what was read until there`);
+    warn(`hoptime: ${capture.partial}; the records cover the part that was read`);
     process.exitCode = 2;
   }
 }
@@ -226,10 +224,9 @@ export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] |
   return { mode, lengthNs: BigInt(ns) };
 }
 
-function format(report: ObservationReport): string {
+function format(report: ObservationReport, verbose: boolean): string {
   const c = colours;
   const lines: string[] = [];
-  const packets = report.lanes.reduce((n, l) => n + l.packets, 0);
   for (const { file, packets, ipPackets, skipped } of report.captures) {
     const rest = Object.entries(skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
     const unused = rest.length > 0 ? `; not used: ${rest.join(", ")}` : "";
@@ -250,14 +247,29 @@ function format(report: ObservationReport): string {
     refused > 0 ? `${formatCount(refused)} not stored` : "",
     removed > 0 ? `${formatCount(removed)} old ones removed` : "",
   ].filter((t) => t !== "");
-  const per = packets > 0 && bytes > 0 ? `, ${((8 * bytes) / packets).toFixed(3)} bit/packet` : "";
   lines.push(
-    `${c.bold("records")} ${formatCount(stored)} written to ${report.directory} (${formatBytes(bytes)}${per})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
-    `${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}; ${report.estimators.map((e) => `${e.name} ${c.dim(e.parameters)}`).join("; ")}`,
+    `${c.bold("records")} ${formatCount(stored)} written to ${report.directory} (${formatBytes(bytes)})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
   );
+  const costs = costText(report.estimators);
+  if (costs !== null) lines.push(`${c.bold("cost")}    ${costs}`);
+  lines.push(`${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}`);
+  if (verbose)
+    for (const { name, parameters } of report.estimators) lines.push(`${c.bold(name)} ${c.dim(parameters)}`);
   for (const { startNs, reason } of report.voids) lines.push(c.yellow(`void    ${startNs}: ${reason}`));
   for (const note of report.notes) lines.push(`${c.bold("note")}    ${note}`);
   return `${lines.join("\n")}\n`;
+}
+
+/** Bits per packet of each estimator and of all. */
+function costText(estimators: ObservationReport["estimators"]): string | null {
+  const own = estimators.flatMap(({ name, bitsPerPacket }) =>
+    bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
+  );
+  if (own.length === 0) return null;
+  const bits = (n: number) => n.toFixed(n < 10 ? 3 : 1);
+  const total = own.reduce((n, e) => n + e.bitsPerPacket, 0);
+  const each = own.map((e) => `${e.name} ${bits(e.bitsPerPacket)}`).join(" + ");
+  return `${each}${own.length > 1 ? ` = ${bits(total)}` : ""} bit/packet`;
 }
 
 function cutText(cut: string): string {

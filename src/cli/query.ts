@@ -41,9 +41,14 @@ interface Flags {
 }
 
 const EXAMPLES = `
-Times are 2026-11-15T04:00:00Z, seconds with a point (1700000000.5) or nanoseconds. Epochs that reach into the time asked for count whole.
---group takes host (pairs of hosts), prefix/N (pairs of prefixes), or any key: src, dst/24, proto, dscp …; about packets also packet, subflow/N and all.
-Without --between the question is about single packets (records of maple): by digest, by flow, by a capture; by IPIDs and of all listed flows where they were observed with --maple identity=both,index=true.
+Times: 2026-11-15T04:00:00Z, seconds with a decimal point (1700000000.5) or nanoseconds. An epoch that
+overlaps --from or --to counts as a whole.
+
+--group: host (pairs of hosts), prefix/N (pairs of prefixes) or any flow key (src, dst/24, proto, dscp …);
+for packets also packet, subflow/N and all.
+
+Without --between: single packets, from records of maple: by --packet, --flow or --capture, or those of all
+flows. --ipid and all flows need records observed with --maple identity=both,index=true.
 
 Examples:
   hoptime query records --between A B
@@ -72,8 +77,8 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
       "with --flow: packets with these IPIDs: 100-250,300 (default: those that the records list)",
     )
     .option("--capture <file>", "the packets of this capture")
-    .option("--filter <expr>", "with --capture: only packets of this pcap-filter expression")
-    .option("--point <name>", "point whose records answer for packets")
+    .option("--filter <expr>", "with --capture: only packets that match this pcap-filter expression")
+    .option("--point <name>", "for packets: use the records of this point")
     .addOption(
       timeOption(
         "--slack <time>",

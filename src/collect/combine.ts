@@ -1,7 +1,7 @@
 /**
  * Answers over many epochs (and over the flows of a group) from the answers for each.
  *
- * Means are weighted by packets. Variances add within and between: sigma^2 = sum w (sigma_e^2 + (mu_e - mu)^2) / sum w. Packets and losses are
+ * Means are weighted by the packets that arrived: a lost packet has no delay, and epochs with many of them are the slow ones. Variances add within and between: sigma^2 = sum w (sigma_e^2 + (mu_e - mu)^2) / sum w. Packets and losses are
  * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
  * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
  * flows of an epoch come together. Where part of a flow's error is the same in every epoch (Interval.repeats), that part of
@@ -20,7 +20,11 @@ export interface Contribution {
   stdev: Interval | NoAnswer;
   /** Packets that it stands for; null where unknown. */
   packets: number | null;
+  /** Of those that arrived, which a mean is of: its weight. Left out: all of `packets`. */
+  arrived?: number | null;
   lost: number | null;
+  /** Nobody measured it: the mean is what a model says of packets in flight at a cut. It counts, but is no answer. */
+  modelled?: boolean;
   /** Packets that the mean rests on. */
   used: number;
   /** Without a mean: what it must lie within; null or left out where nothing is known. */
@@ -43,11 +47,13 @@ export interface Combined {
   packets: number | null;
   lost: number | null;
   used: number;
-  /** Packets of contributions with a mean, and their share of all; null where packets are unknown. */
+  /** Packets (that arrived, as far as that is known) of contributions with a mean, and their share of all; null where packets are unknown. */
   answeredPackets: number;
   answered: number | null;
   /** Contributions with a mean. */
   answers: number;
+  /** Nothing is without one, measured or modelled. */
+  complete: boolean;
 }
 
 /** The epoch that a flow's contribution is of, with the segment's mean there. */
@@ -71,6 +77,7 @@ export class Combination {
   readonly #spread = new Moments();
   #spreadErrors: Side = { low: 0, high: 0 };
   #packets: number | null = null;
+  #arrived: number | null = null;
   #answeredPackets = 0;
   #lost: number | null = null;
   #used = 0;
@@ -91,19 +98,29 @@ export class Combination {
     if (epoch) this.#enter(epoch);
     this.#used += used;
     if (packets !== null) this.#packets = (this.#packets ?? 0) + packets;
+    const arrived = contribution.arrived ?? packets;
+    if (arrived !== null) this.#arrived = (this.#arrived ?? 0) + arrived;
     if (lost !== null) this.#lost = (this.#lost ?? 0) + lost;
     if (isNoAnswer(mean)) {
       const known = this.#why.get(mean.reason);
       if (known) known.count++;
       else this.#why.set(mean.reason, { no: mean, count: 1 });
-      this.#addUnanswered(packets ?? 0, contribution.bounds ?? null);
+      this.#addUnanswered(arrived ?? 0, contribution.bounds ?? null);
       return;
     }
     // Packets unknown: every such answer counts as one.
-    const weight = packets ?? 1;
+    const weight = arrived ?? 1;
     if (!(weight > 0)) return;
-    this.#answers++;
-    this.#answeredPackets += packets ?? 0;
+    if (!contribution.modelled) {
+      this.#answers++;
+      this.#answeredPackets += arrived ?? 0;
+    }
+    this.#addMean(mean, weight, flow);
+    if (isNoAnswer(stdev)) this.#whyStdev ??= stdev;
+    else this.#addSpread(mean, stdev, weight);
+  }
+
+  #addMean(mean: Interval, weight: number, flow: string | undefined): void {
     this.#means.merge(moments(weight, mean.valueNs, 0));
     this.#common.low += weight * (mean.common?.lowNs ?? 0);
     this.#common.high += weight * (mean.common?.highNs ?? 0);
@@ -121,10 +138,9 @@ export class Combination {
       this.#epoch.weight += weight;
       this.#epoch.count++;
     }
-    if (isNoAnswer(stdev)) {
-      this.#whyStdev ??= stdev;
-      return;
-    }
+  }
+
+  #addSpread(mean: Interval, stdev: Interval, weight: number): void {
     const variance = stdev.valueNs ** 2;
     this.#spread.merge(moments(weight, mean.valueNs, weight * variance));
     this.#spreadErrors.low += (weight * (variance - Math.max(0, stdev.lowNs) ** 2)) ** 2;
@@ -141,8 +157,9 @@ export class Combination {
       lost: this.#lost,
       used: this.#used,
       answeredPackets: this.#answeredPackets,
-      answered: this.#packets === null || this.#packets === 0 ? null : this.#answeredPackets / this.#packets,
+      answered: this.#arrived === null || this.#arrived === 0 ? null : this.#answeredPackets / this.#arrived,
       answers: this.#answers,
+      complete: this.#unanswered.weight + this.#unanswered.unbounded === 0,
     };
   }
 

@@ -49,7 +49,14 @@ export interface ObservationReport {
     partial: string | null;
   }[];
   lanes: { segment: string; role: Role | "both"; filter: string; packets: number; filtered: number }[];
-  estimators: { name: string; parameters: string }[];
+  /** What each has written, and that for each packet observed; bits are null where nothing was observed or written. */
+  estimators: {
+    name: string;
+    parameters: string;
+    records: number;
+    bytes: number;
+    bitsPerPacket: number | null;
+  }[];
   /** Of the lane that has most of them. */
   epochs: number;
   /** Epochs that cannot be used, with the reason: the first thousand. */
@@ -73,7 +80,6 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   const key = FlowKeySpec.parse(options.key).text;
   const kernels = new Kernels();
   const costs = new Map<string, PacketCosts>();
-  const added = new AddedTable(taps, options.estimators);
   const voids = new Map<bigint, string>();
   const sink = new DirectorySink({ directory, point, keepNs, maxBytes, ...(table ? { table } : {}) });
   const result = await observeCaptures({
@@ -81,7 +87,6 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
     ...{ kernels, lanes, taps, sink },
     onRecord: (record) => {
       noteCosts(kernels, taps, record, costs);
-      added.count(record);
       if (record.void !== null && voids.size < MAX_VOIDS) voids.set(record.epoch.startNs, record.void);
     },
   });
@@ -89,6 +94,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   // Where nothing at all could be kept, that is the answer.
   const [first] = result.refusals;
   const { records } = result;
+  const packets = result.lanes.reduce((n, lane) => n + lane.packets, 0);
   if (first && records.stored + records.unchanged + records.replaced + records.merged === 0) throw first;
   return {
     format: "hoptime.observation/1",
@@ -106,10 +112,15 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
       const { packets = 0, filtered = 0 } = result.lanes[i] ?? {};
       return { ...lane, packets, filtered };
     }),
-    estimators: taps.map(({ estimator, parameters }) => ({
-      name: estimator.name,
-      parameters: formatParameters(estimator, parameters, true),
-    })),
+    estimators: taps.map(({ estimator, parameters }) => {
+      const own = result.written.get(estimator.name) ?? { records: 0, bytes: 0 };
+      return {
+        name: estimator.name,
+        parameters: formatParameters(estimator, parameters, true),
+        ...own,
+        bitsPerPacket: packets > 0 && own.bytes > 0 ? (8 * own.bytes) / packets : null,
+      };
+    }),
     epochs: result.epochs,
     voids: [...voids].map(([startNs, reason]) => ({ startNs: startNs.toString(), reason })),
     records: { ...records, removed: sink.removed },
@@ -117,7 +128,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
     memoryBytes: result.memoryBytes,
     notes: [
       ...notesOf(result, options),
-      ...added.notes(),
+      ...unnamedFlows(taps),
       ...[...costs].flatMap(([name, cost]) => (cost.packets > 0 ? [`${name}: ${cost.text()}`] : [])),
     ],
   };
@@ -143,35 +154,17 @@ function noteCosts(
   lookup.free();
 }
 
-/** What a flow table costs that nobody asked for. */
-class AddedTable {
-  readonly #name: string | null;
-  readonly #for: string;
-  #bytes = 0;
-  #packets = 0;
-
-  constructor(taps: readonly TapPlan[], asked: readonly string[]) {
-    const extra = taps.find(({ estimator }) => estimator.flowList && !asked.includes(estimator.name));
-    this.#name = extra?.estimator.name ?? null;
-    const needing = taps.filter(
-      ({ estimator }) => estimator.needs.sender && estimator.needs.flows !== "none",
-    );
-    this.#for = needing.map(({ estimator }) => estimator.name).join(", ");
-  }
-
-  count({ estimator, payload, counters }: EpochRecord): void {
-    if (estimator !== this.#name) return;
-    this.#bytes += payload.length;
-    this.#packets += counters.packets;
-  }
-
-  notes(): string[] {
-    if (this.#name === null || this.#packets === 0) return [];
-    const bits = ((8 * this.#bytes) / this.#packets).toPrecision(2);
-    return [
-      `a flow table (${this.#name}) was added for ${this.#for}: about ${bits} bit per packet before packing; ‘flow-table never’ leaves it out, and flow records or flows named in the question take its place`,
-    ];
-  }
+/** Sketches that can be asked about flows only by name, and nothing names them. */
+function unnamedFlows(taps: readonly TapPlan[]): string[] {
+  const listed = taps.some(({ estimator }) => estimator.flowList);
+  const needing = taps.filter(
+    ({ estimator: { needs, flowList } }) => needs.sender && needs.flows !== "none" && !flowList,
+  );
+  if (listed || needing.length === 0) return [];
+  const names = needing.map(({ estimator }) => estimator.name).join(", ");
+  return [
+    `${names} keeps no flow keys: name flows in the question, give flow records, or observe with ‘with-flows’`,
+  ];
 }
 
 function describeCut(cut: CutChoice): string {

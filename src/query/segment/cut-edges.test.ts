@@ -43,7 +43,8 @@ test("packets in flight at aligned cuts are made up for", () => {
       const exact = (valueNs: number) => ({ valueNs, lowNs: valueNs, highNs: valueNs });
       const packets = all / epochs;
       const evidence = { cutInFlight: true, appeared: 1, epochNs: SECOND, varianceNs2: stdevNs ** 2 };
-      const widened = withPacketsInFlight(exact(mean), { ...evidence, confidence: 0.95 });
+      const crossed = { cutByPackets: false, missing: 0, received: 1000 };
+      const widened = withPacketsInFlight(exact(mean), { ...evidence, ...crossed, confidence: 0.95 });
       own.add({ mean: widened, stdev: exact(stdevNs), packets, lost: null, used: counts[e]! });
       edges.add({
         startNs: BigInt(e * SECOND),

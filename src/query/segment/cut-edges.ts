@@ -21,6 +21,22 @@ interface EdgeEpoch {
   stdevNs: number | null;
 }
 
+/** Packets in flight at one cut were under way together: they differ by less than one cut does from another. */
+export function deviationInFlight({ lowNs, highNs }: Interval): Interval {
+  return { valueNs: 0, lowNs: 0, highNs: (highNs - lowNs) / 2 };
+}
+
+/**
+ * Packets that arrived behind the last aligned epoch of the sender were in flight when it ended. How many they are says how long their delay was: at a rate of r, r D are
+ * under way at a delay of D. Within a factor, because neither the rate just then nor the order of packets is known.
+ */
+export function delayBehind(packets: number, perNs: number): Interval {
+  const valueNs = packets / perNs;
+  return { valueNs, lowNs: valueNs / BEHIND_FACTOR, highNs: valueNs * BEHIND_FACTOR };
+}
+
+const BEHIND_FACTOR = 2;
+
 export class CutEdges {
   #before: EdgeEpoch | null = null;
   #shift = 0;

@@ -55,15 +55,15 @@ const LINK_BYTES = 32;
 const TUNNEL_BYTES = 96;
 /** Words may be loaded past the end of a frame. */
 const PADDING = 64;
-/** How long the ring is left alone: short after a block, longer the longer none comes. */
-const MIN_WAIT_MS = 1;
-const MAX_WAIT_MS = 10;
+/** How long the ring is left alone: a block or several come in this time at full rate; longer the longer none comes. */
+const MIN_WAIT_MS = 4;
+const MAX_WAIT_MS = 50;
 /** Other things get their turn after this long. */
 const TURN_MS = 20;
 /** A packet is in a block that is ours this long after it came, and the kernel's timer may be late. */
 const PATIENCE_NS = 250_000_000n;
 /** After the signal: so long until the last packets before it are in a block that is ours. */
-const LINGER_MS = 3 * RETIRE_MS;
+const LINGER_MS = 2 * RETIRE_MS;
 /** Ethernet and two tags. */
 const FRAME_OVERHEAD = 22;
 const { BATCH_FULL, BAD_LENGTH, SPECIAL_INNER } = cursorConstants;
@@ -171,7 +171,7 @@ export class InterfaceSource implements Source {
       if (given) return given;
       if (this.#copyBlock()) continue;
       this.#emptyAtNs = this.#wall();
-      await sleep(this.#waitMs);
+      await sleep(this.#endAt === null ? this.#waitMs : MIN_WAIT_MS);
       this.#waitMs = Math.min(MAX_WAIT_MS, 2 * this.#waitMs);
       this.#turnAt = performance.now() + TURN_MS;
     }
@@ -242,7 +242,8 @@ export class InterfaceSource implements Source {
     this.#set("limit", this.#block + block.bytes.length);
     this.#set("left", block.packets);
     ring.giveBack();
-    this.#waitMs = MIN_WAIT_MS;
+    // A block that was not full was given to us by the clock: the next is some time away.
+    if (2 * block.bytes.length > BLOCK_BYTES) this.#waitMs = MIN_WAIT_MS;
     return true;
   }
 

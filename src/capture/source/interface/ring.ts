@@ -29,7 +29,8 @@ export interface RingCounts {
 
 /** A block in use stays in the cache while it is copied and decoded. */
 export const BLOCK_BYTES = 1 << 18;
-export const RETIRE_MS = 20;
+/** Fewer and fuller blocks on a quiet link. */
+export const RETIRE_MS = 50;
 const MIN_BLOCKS = 8;
 
 const AF_PACKET = 17;
