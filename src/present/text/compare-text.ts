@@ -44,7 +44,8 @@ export function formatCompare(report: ReportView, options: TextOptions): string 
     ["reverse flows", report.reverseFlows],
   ] as const) {
     const shown = sorted(flows, options.sort).slice(0, options.top);
-    if (shown.length > 0) out.push("", c.bold(`${title} by ${options.sort}`), flowTable(shown, options.sort, c));
+    if (shown.length > 0)
+      out.push("", c.bold(`${title} by ${options.sort}`), flowTable(shown, options.sort, c));
   }
   if (report.estimates) {
     out.push("", c.bold("estimates beside the exact values"));
