@@ -149,6 +149,11 @@ export const walkConstants = {
   SHORT_SIZES: 1536,
 } as const;
 
+/** Constants of kernels/flows/flow-index.ts. */
+export const flowIndexConstants = {
+  TOUCHED_AT_ONCE: 64,
+} as const;
+
 /** Constants of kernels/flows/flow-lists.ts. */
 export const flowListsConstants = {
   LONGEST_LIST: 512,
