@@ -295,4 +295,10 @@ export interface KernelExports {
   ldsBytes(p: number): number;
   ldsFree(p: number): void;
   ldsUpdate(p: number, b: number, from: number, to: number, weights: number): void;
+  // kernels/text/flow-rows.ts
+  flowRowsFree(p: number): void;
+  flowRowsNew(): number;
+  flowRowsWrite(p: number, ids: number, n: number, out: number, room: number): number;
+  // kernels/text/number.ts
+  numberText(value: number, powers: number, out: number): number;
 }

@@ -89,6 +89,8 @@ const KEY_WORDS = 10;
 
 export class ExactMatcher {
   readonly flows: FlowResults;
+  /** Keys differ at the two points. */
+  readonly nat: boolean;
   readonly #kernels: Kernels;
   readonly #match: number;
   readonly #cells: number;
@@ -101,6 +103,7 @@ export class ExactMatcher {
   constructor(kernels: Kernels, options: MatcherOptions) {
     this.#kernels = kernels;
     this.#rows = options.rows;
+    this.nat = options.nat ?? false;
     const { call } = kernels;
     this.#cells = call.cellsNew() >>> 0;
     this.#intervalCells = call.cellsNew() >>> 0;
