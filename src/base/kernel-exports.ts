@@ -151,6 +151,7 @@ export interface KernelExports {
   // kernels/match/residue.ts
   matchAdd(p: number, flow: number, before: number, after: number): void;
   matchAlone(p: number, number: number): number;
+  matchAloneBoth(p: number): number;
   matchAloneCount(p: number): number;
   matchLost(p: number, time: number, change: number): void;
   // kernels/match/thin.ts

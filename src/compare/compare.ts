@@ -6,7 +6,7 @@
  */
 import { Kernels } from "../base/kernels.ts";
 import { formatDuration } from "../base/time.ts";
-import { compileFilter } from "../capture/filter/filter.ts";
+import { loadFilter } from "../capture/filter/load-filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
@@ -21,6 +21,7 @@ import { sampleAlignment } from "./alignment.ts";
 import { buildReport } from "./build.ts";
 import { ComparedPackets } from "./compared-packets.ts";
 import { directionsOf, findDirections } from "./direction.ts";
+import { DEFAULT_EPOCH_NS } from "./epoch-length.ts";
 import type { FlowChoice } from "./flows.ts";
 import { explainUnmatched } from "./offload.ts";
 import { type PassOptions, type PassResult, runPass } from "./pass.ts";
@@ -38,13 +39,13 @@ import {
   showsNoAnswers,
 } from "./plan.ts";
 import type { CompareReport, ReportView } from "./report.ts";
-import { unmatchedCauses } from "./unmatched.ts";
 
 export interface CompareOptions {
   before: string;
   after: string;
   windowNs?: number;
-  epochNs?: number;
+  /** Length of intervals, 1 s by default; "by-length": 10 ms to 1 s, by the length of the first capture. */
+  epochNs?: number | "by-length";
   clock?: CorrectionMode;
   key?: string;
   filter?: string | undefined;
@@ -63,11 +64,12 @@ export interface CompareOptions {
 }
 
 export const DEFAULT_WINDOW_NS = 10e9;
-export const DEFAULT_EPOCH_NS = 1e9;
 /** Coverage, alignment, directions, lead and correction may each ask for one more, and a look ahead before. */
 const MAX_PASSES = 8;
 /** Above this share of packets without a partner, in the capture with fewer, a clock that was set is looked for. */
 const MANY_UNMATCHED = 0.2;
+/** Below this share of those that matched, packets without a partner are too few to have a cause in common (MIN_UNMATCHED in unmatched.ts is above it). */
+const FEW_UNMATCHED = 0.02;
 /** Offsets above this are taken out of what estimators see, and put back into what they answer. */
 const LARGE_OFFSET_NS = 1e9;
 
@@ -137,7 +139,7 @@ interface Run {
   wishes: PlanWishes;
 }
 
-function openRun(options: CompareOptions, thread: FeedThread | null): Run {
+async function openRun(options: CompareOptions, thread: FeedThread | null): Promise<Run> {
   const kernels = thread?.kernels ?? new Kernels();
   const key = FlowKeySpec.parse(options.key);
   const flowKey = key.isFiveTuple ? key : FlowKeySpec.parse(`${key.text},5tuple`);
@@ -152,7 +154,7 @@ function openRun(options: CompareOptions, thread: FeedThread | null): Run {
       nat: options.nat ?? false,
       key: flowKey,
       seed: options.seed ?? DEFAULT_SEED,
-      filter: options.filter === undefined ? undefined : compileFilter(options.filter, kernels),
+      filter: options.filter === undefined ? undefined : await loadFilter(options.filter, kernels),
     },
     filterText: options.filter,
     thread,
@@ -168,7 +170,7 @@ function openRun(options: CompareOptions, thread: FeedThread | null): Run {
 }
 
 async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<Comparison> {
-  const run = openRun(options, thread);
+  const run = await openRun(options, thread);
   const once = isStandardInput(options.before) || isStandardInput(options.after);
   // The whole is begun at once, on trial for as long as a look ahead would take.
   let plan = firstPlan(options.cover ?? DEFAULT_COVER, run.pass.windowNs);
@@ -259,14 +261,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   }
   if (directions.twoWay) result.matcher.orientUnmatched();
   notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
-  const input = {
-    kernels: run.kernels,
-    files: options,
-    capture: pass.capture,
-    result,
-    windowNs: pass.windowNs,
-  };
-  notes.push(...(await unmatchedCauses(input)));
+  notes.push(...(await commonCauses(run, result)));
   const searched = plan.settled.alignment || evidence.alignment.kind === "sampled";
   const stepped = searched ? null : await clockStep(run, plan, result, directions.matched);
   if (stepped !== null) notes.push(stepped);
@@ -280,8 +275,8 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     key,
     flowKey: run.flowKey,
     notes,
-    options: describeOptions(options, plan, key),
-    epochNs: pass.epochNs,
+    options: describeOptions(options, plan, key, result.epochNs),
+    epochNs: result.epochNs,
   });
   const reading: Reading = {
     kernels: run.kernels,
@@ -299,6 +294,20 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
       packets && new ComparedPackets(packets, options, { ...pass.capture, cover: plan.cover }, run.flowKey),
     free: () => result.matcher.free(),
   };
+}
+
+/** What packets without a partner have in common, where they are so many that there may be something. */
+async function commonCauses({ kernels, options, pass }: Run, result: PassResult): Promise<string[]> {
+  const { matcher } = result;
+  if (matcher.aloneCount < FEW_UNMATCHED * matcher.pairCount) return [];
+  const { unmatchedCauses } = await import("./unmatched.ts");
+  return unmatchedCauses({
+    kernels,
+    files: options,
+    capture: pass.capture,
+    result,
+    windowNs: pass.windowNs,
+  });
 }
 
 /** Estimators work on differences of two clocks: one that is off by more than delays are costs them their digits. */
@@ -341,10 +350,15 @@ function unmended(
   }
 }
 
-function describeOptions(options: CompareOptions, plan: PassPlan, key: FlowKeySpec): Record<string, unknown> {
+function describeOptions(
+  options: CompareOptions,
+  plan: PassPlan,
+  key: FlowKeySpec,
+  epochNs: number,
+): Record<string, unknown> {
   return {
     windowNs: options.windowNs ?? DEFAULT_WINDOW_NS,
-    epochNs: options.epochNs ?? DEFAULT_EPOCH_NS,
+    epochNs,
     clock: options.clock ?? "asis",
     key: key.text,
     filter: options.filter ?? null,

@@ -201,6 +201,19 @@ export class ExactMatcher {
     return found < 0 ? null : found;
   }
 
+  /** There are such packets at both points. */
+  get aloneAtBoth(): boolean {
+    return this.#kernels.call.matchAloneBoth(this.#match) !== 0;
+  }
+
+  /** Pairs whose delay is known, of both directions. */
+  get pairCount(): number {
+    const { call } = this.#kernels;
+    const of = (direction: 1 | 2) =>
+      this.#kernels.readU32((call.matchTotal(this.#match, direction) >>> 0) + TotalLayout.matched);
+    return of(1) + of(2);
+  }
+
   get aloneCount(): number {
     return this.#kernels.call.matchAloneCount(this.#match) >>> 0;
   }
