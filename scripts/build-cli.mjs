@@ -30,6 +30,8 @@ export async function bundle(root, entryPoints, options) {
     logLevel: "warning",
     legalComments: "inline",
     plugins: [startsNothing],
+    // Native, and need not be there.
+    external: ["koffi"],
     ...options,
   });
   return { files: outputFiles, inputs: Object.keys(metafile.inputs) };
@@ -71,6 +73,7 @@ export async function buildCli(root) {
   const made = [
     await bundle(root, ["src/cli/main.ts"], { splitting: true, chunkNames: "[name]-[hash]" }),
     await bundle(root, ["src/match/feed-worker.ts"], { splitting: true, chunkNames: "feed-[name]-[hash]" }),
+    await bundle(root, ["src/server/ask-worker.ts"], {}),
   ];
   const files = made.flatMap((part) => part.files);
   await Promise.all(files.map(turn));

@@ -1,4 +1,4 @@
-// Everything that is checked without running the product: packages, formatting and lint, types, the import rule, the size of functions.
+// Everything that is checked without running the product: packages, formatting and lint, types, the import rule, the size of functions, non-null assertions.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -22,6 +22,7 @@ const steps = [
   ["types of its test", bin("tsc"), ["-p", "web/tsconfig.test.json"]],
   ["imports", process.execPath, ["scripts/check-imports.mjs"]],
   ["functions", process.execPath, ["scripts/check-functions.mjs"]],
+  ["assertions", process.execPath, ["scripts/check-assertions.mjs"]],
 ];
 let failed = false;
 for (const [name, command, args] of steps) {

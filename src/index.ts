@@ -25,6 +25,13 @@ export {
   followCapture,
   openCaptures,
 } from "./capture/source/capture-source.ts";
+export {
+  type InterfaceOptions,
+  type InterfaceSource,
+  type InterfaceSourceOptions,
+  openInterface,
+} from "./capture/source/interface/interface-source.ts";
+export { PacedSource } from "./capture/source/paced-source.ts";
 export { followFiles, type RotatingOptions } from "./capture/source/rotating-files.ts";
 export type { CaptureTotals, Source, SourceBatch } from "./capture/source/source.ts";
 export { type ArchiveRecordsOptions, archiveRecords } from "./collect/archive-records.ts";
@@ -166,8 +173,10 @@ export { type ObserverOptions, PointObserver, type TapPlan } from "./observe/obs
 export { planLanes, planTaps } from "./observe/plan.ts";
 export type { PutOutcome, RecordSink } from "./observe/record-sink.ts";
 export { compareCsvLines, formatCompareCsv } from "./present/csv/compare-csv.ts";
+export { renderLocalisationHtml } from "./present/html/localise-html.ts";
+export { renderPlanHtml } from "./present/html/plan-html.ts";
 export { renderComparePage } from "./present/html/report-page.ts";
-export { renderPlanHtml, renderPlanSvg } from "./present/svg/plan-picture.ts";
+export { renderPlanSvg } from "./present/svg/plan-picture.ts";
 export { formatCompare } from "./present/text/compare-text.ts";
 export {
   type PacketAnswer,
@@ -215,3 +224,4 @@ export {
 } from "./simulate/simulate.ts";
 export { type SimulatedSourceOptions, simulatedSource } from "./simulate/simulated-source.ts";
 export { type FlowTruth, FlowTruthTable } from "./simulate/truth.ts";
+export { HttpSink, type HttpSinkCounts, type HttpSinkOptions } from "./transport/http/http-sink.ts";

@@ -40,8 +40,12 @@ export class Cursor {
   bytes: u64; //     on the wire
   drops: u64; //     reported in packet records (epb_dropcount, old packet block, ERF loss counter)
   dropsKnown: u32;
-  pad: u32;
+  left: u32; //      ring: packets left in the block
   maxTime: f64; //   the latest timestamp so far
+  merged: u64; //    ring: packets that are several on the wire (GRO, TSO)
+  hardware: u64; //  ring: packets with a timestamp of the card's
+  longest: u32; //   ring: longest frame that the interface sends or receives as one
+  hardwareOnly: u32; // ring: packets without a timestamp of the card's have none
 }
 
 /** u64 counters by reason follow the fixed part. */

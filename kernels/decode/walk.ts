@@ -78,6 +78,11 @@ function markLast(batch: Batch, before: u32, direction: u32): void {
   store<u32>(at, load<u32>(at) | direction);
 }
 
+/** Linux cooked v2 tells the number of the interface that a packet came by. */
+function placeLast(batch: Batch, before: u32, frame: usize): void {
+  if (batch.count != before && batch.lean == 0) store<u32>(batch.iface + (before << 2), bswap<u32>(load<u32>(frame, 4)));
+}
+
 /** Classic pcap records. */
 export function walkPcap(c: usize, b: usize): i32 {
   const cursor = changetype<Cursor>(c);
@@ -121,7 +126,10 @@ export function walkPcap(c: usize, b: usize): i32 {
     }
     const before = batch.count;
     take(cursor, batch, link, pos + header, captured, wire, <i64>sec * 1000000000 + <i64>fraction * unit, 0);
-    if (cooked) markLast(batch, before, cookedDirection(link, pos + header, captured));
+    if (cooked) {
+      markLast(batch, before, cookedDirection(link, pos + header, captured));
+      if (link == LINK_SLL2) placeLast(batch, before, pos + header);
+    }
     pos += header + captured;
   }
   return NEED_DATA;

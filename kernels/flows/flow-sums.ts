@@ -23,6 +23,7 @@ export class FlowSums {
   linkLocal: f64;
   mirrored: f64;
   merged: f64;
+  undecided: f64;
 }
 
 /** The second record of a flow that has one. */
@@ -59,6 +60,7 @@ export function statsSums(p: usize, from: u32, to: u32, twoWay: u32, out: usize)
     sums.linkLocal += <f64>faults.linkLocal;
     sums.mirrored += <f64>faults.mirrored;
     sums.merged += <f64>faults.merged;
+    sums.undecided += <f64>faults.undecided;
     sums.headBefore += <f64>faults.headBefore;
     sums.tailBefore += <f64>faults.tailBefore;
     sums.headAfter += <f64>faults.headAfter;

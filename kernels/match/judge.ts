@@ -1,100 +1,208 @@
-// What became of a packet without a partner: lost, appeared, a copy, or one that the other capture cannot have seen. The last is judged by what
-// packets of its flow, or of its direction, take: a packet is put down to the ends of the other capture where that is likelier than loss.
+// What became of a packet without a partner: lost, appeared, a copy, or one that the other capture cannot have seen. Where its partner lies within
+// the other capture whatever it took, and where it lies outside of it, that is known at once. Packets near the ends are put off until all pairs are
+// known and then judged by what packets of their flow, and those around them (kernels/match/edge-sample.ts), took: a packet is put down to the ends of
+// the other capture where that is likelier than loss. Where either could be it is counted as undecided, too.
 
 import { directionOf, faultsOf, Flow, FlowFaults, flowIn, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
+import { recordIn, Table, tableAdd } from "../flows/tables";
+import { edgeSampleNear, ENOUGH, NEAR, RESOLUTION } from "./edge-sample";
 import {
   FATE_DUPLICATE, FATE_HEAD_AFTER, FATE_HEAD_BEFORE, FATE_LINK_LOCAL, FATE_ONLY_AFTER, FATE_ONLY_BEFORE, FATE_TAIL_AFTER, FATE_TAIL_BEFORE,
   noteAlone,
 } from "./fates";
-import { intervalAt, intervalKnown, NO_INTERVAL } from "./match-count";
+import { intervalAt } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
 import { keepAlone } from "./residue";
 import { COPY, LINK_LOCAL } from "./waiting";
 
-/** So many delays of a flow, or of an interval, tell how long packets take. */
-const ENOUGH: u32 = 8;
+/** A packet near the end of the other capture. */
+@unmanaged
+class Deferred {
+  time: f64;
+  flow: u32;
+  state: u32; // as in the log, and the side in the highest bit
+}
+export const DEFERRED_BYTES: u32 = 16;
+const AFTER_SIDE: u32 = 0x80000000;
+/** No packet is further from the others, in widths of what they take. */
+const FURTHEST: f64 = 2;
+/** A packet whose verdict is wrong with at least this probability is undecided. */
+const DOUBTFUL: f64 = 0.01;
+/** Not a fate: to be judged when all pairs are known. */
+const FATE_LATER: u32 = 0xffffffff;
+
+// How likely the difference of a packet's two timestamps (after - before) is below x, and above it.
+let below: f64 = 0;
+let above: f64 = 0;
+
+// Differences of pairs at the ends of the captures, by direction, side and end: NEAR f64 each, ascending, and how many.
+const VIEWS: u32 = 8;
+let views: usize = 0;
+const viewCounts = new StaticArray<u32>(8);
 
 /**
- * Share of the delays that are below x, as far as their mean and deviation tell (half of Cantelli's bound): whatever the clocks are apart, which a
- * histogram of logarithmic buckets is not. `sums`: address of {first, sum, squares, minimum, maximum} of so many.
+ * What packets without a partner at one side are judged by at an end: the pairs around that end of the other capture. Those that it just saw, or
+ * saw last, are of all delays; around the packet itself there are only such as were seen.
  */
-function shareBelow(sums: usize, matched: u32, x: f64): f64 {
-  if (x <= load<f64>(sums, 24)) return 0;
-  if (x > load<f64>(sums, 32)) return 1;
-  const mean = load<f64>(sums, 8) / <f64>matched;
-  const variance = max<f64>(0, load<f64>(sums, 16) / <f64>matched - mean * mean);
-  const apart = x - load<f64>(sums) - mean;
-  const tail = 0.5 * (variance / (variance + apart * apart));
-  return apart < 0 ? tail : 1 - tail;
+function makeViews(m: Match): void {
+  if (views == 0) views = heap.alloc((VIEWS * NEAR) << 3);
+  for (let v: u32 = 0; v < VIEWS; v++) {
+    const sample = (v & 4) != 0 ? m.backSample : m.sample;
+    const arrival = (v & 2) == 0;
+    const time = arrival ? ((v & 1) == 0 ? m.firstSeen1 : m.lastSeen1) : (v & 1) == 0 ? m.firstSeen0 : m.lastSeen0;
+    viewCounts[v] = edgeSampleNear(sample, time, arrival, views + ((v * NEAR) << 3));
+  }
+}
+
+/** Ranks below x of n ascending values. */
+function rank(values: usize, n: u32, x: f64): u32 {
+  let low: u32 = 0;
+  let high = n;
+  while (low < high) {
+    const mid = (low + high) >> 1;
+    if (load<f64>(values + (mid << 3)) < x) low = mid + 1;
+    else high = mid;
+  }
+  return low;
 }
 
 /**
- * The same for a packet that was sent about `time`: by its flow's delays where those decide, else by those of the interval, else by all of its
- * direction. Without any, packets are taken to take no time.
+ * By n differences from `low` to `high`, of which so many are below x. One in n or so lies beyond them, ever fewer further out: queueing falls off
+ * about exponentially, and then the width is about ln n times what it falls off by.
  */
-function shareOfFlow(m: Match, flow: Flow, reverse: bool, time: f64, x: f64): f64 {
-  if (flow.matched >= ENOUGH) {
-    const more = moreOf(changetype<FlowStats>(m.stats), flow);
-    if (x <= more.minimum) return 0;
-    if (x > more.maximum) return 1;
-  }
+function chances(n: f64, count: f64, low: f64, high: f64, x: f64): void {
+  const width = high - low + RESOLUTION;
+  const out = x < low ? (low - x) / width : x > high ? (x - high) / width : 0;
+  const rest = out >= FURTHEST ? 0 : (0.5 / (n + 1)) * Math.pow(n + 1, -out);
+  below = x < low ? rest : x > high ? 1 - rest : (count + 0.5) / (n + 1);
+  above = x < low ? 1 - rest : x > high ? rest : (n - count + 0.5) / (n + 1);
+}
+
+/** What a packet's difference is more than its delay, about `time` at AFTER. */
+// @ts-ignore: decorator
+@inline
+function correctionAt(m: Match, time: f64): f64 {
+  return m.offset + m.slope * (time - m.pivot);
+}
+
+/** By all of a direction, or of a flow. */
+function chancesWithin(m: Match, time: f64, reverse: bool, matched: u32, minimum: f64, maximum: f64, x: f64): void {
+  const shift = correctionAt(m, time);
+  const low = reverse ? shift - m.back - maximum : shift + minimum;
+  const high = reverse ? shift - m.back - minimum : shift + maximum;
+  const n = <f64>matched;
+  chances(n, x <= low ? 0 : x > high ? n : n / 2, low, high, x);
+}
+
+/** By the pairs at that end. Without any, packets are taken to take no time. */
+function chancesAt(m: Match, view: u32, time: f64, x: f64): void {
+  const reverse = (view & 4) != 0;
   const total = changetype<Total>(reverse ? m.reverse : m.forward);
-  if (total.matched == 0) return x > 0 ? 1 : 0;
-  const near = reverse ? NO_INTERVAL : intervalKnown(m, time);
-  if (near != NO_INTERVAL) {
-    const interval = changetype<Interval>(m.intervals + near * INTERVAL_BYTES);
-    if (interval.matched >= ENOUGH) return shareBelow(changetype<usize>(interval) + offsetof<Interval>("first"), interval.matched, x);
+  const n = viewCounts[view];
+  if (total.matched == 0) {
+    below = x > 0 ? 1 : 0;
+    above = 1 - below;
+  } else if (n >= ENOUGH) {
+    const values = views + ((view * NEAR) << 3);
+    chances(<f64>n, <f64>rank(values, n, x), load<f64>(values), load<f64>(values + ((n - 1) << 3)), x);
+  } else {
+    // Few pairs, or such as were settled at the end (kernels/match/repeat-pairs.ts).
+    chancesWithin(m, time, reverse, total.matched, total.minimum, total.maximum, x);
   }
-  return shareBelow(changetype<usize>(total) + offsetof<Total>("first"), total.matched, x);
 }
 
-/** Where the partner of a row is: base + g * delay. Chances that it lies before the first and after the last time seen there. */
-let before: f64 = 0;
-let behind: f64 = 0;
-function chances(m: Match, flow: Flow, side: u32, time: f64, reverse: bool): void {
-  const matched = changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched > 0;
-  // What lies between the timestamps of a packet is its delay with the corrections that it was counted without.
-  const corrected = matched ? m.offset + m.slope * (time - m.pivot) - (reverse ? m.back : 0) : 0;
-  const base = side == 0 ? time + corrected : time - corrected;
-  const first = side == 0 ? m.firstSeen1 : m.firstSeen0;
-  const last = side == 0 ? m.lastSeen1 : m.lastSeen0;
-  const ended = (m.ended & (side == 0 ? 2 : 1)) != 0;
-  const forth = (side == 0) != reverse;
-  const sent = side == 0 ? time : base;
-  before = forth ? shareOfFlow(m, flow, reverse, sent, first - base) : 1 - shareOfFlow(m, flow, reverse, sent, base - first);
-  behind = !ended ? 0 : forth ? 1 - shareOfFlow(m, flow, reverse, sent, last - base) : shareOfFlow(m, flow, reverse, sent, base - last);
-  if (!reverse) return;
-  // Of the other direction no intervals are kept: a clock that was set shows as delays of all lengths. Only what lies beyond all pairs is at an end.
-  const total = changetype<Total>(m.reverse);
-  if (before < 1 && total.matched > 0 && time >= (side == 0 ? total.firstSend : total.firstArrive)) before = 0;
-  if (behind < 1 && total.matched > 0 && time <= (side == 0 ? total.lastSend : total.lastArrive)) behind = 0;
+/**
+ * By both the pairs at that end and the packets of its flow: what either rules out is. Where they contradict each other the flow has a way of its own. (Its
+ * range alone would not do: a clock that was set makes it wide.)
+ */
+function chancesOf(m: Match, flow: Flow, view: u32, time: f64, x: f64): void {
+  chancesAt(m, view, time, x);
+  if (flow.matched < ENOUGH) return;
+  const belowHere = below;
+  const aboveHere = above;
+  const more = moreOf(changetype<FlowStats>(m.stats), flow);
+  chancesWithin(m, time, (view & 4) != 0, flow.matched, more.minimum, more.maximum, x);
+  const least = min<f64>(below, belowHere);
+  const most = min<f64>(above, aboveHere);
+  if (least == 0 && most == 0) return;
+  below = least;
+  above = most;
 }
 
-/** FATE_* of a packet of one side, seen at `time`, that has no partner. */
-function fateOf(m: Match, flow: Flow, side: u32, time: f64, state: u32): u32 {
+// How likely the partner of a packet lies before the first time of the other capture, and behind the last one; and how likely it does not.
+let atHead: f64 = 0;
+let notAtHead: f64 = 0;
+let atTail: f64 = 0;
+let notAtTail: f64 = 0;
+
+function placePartner(m: Match, flow: Flow, side: u32, time: f64, reverse: bool): void {
+  const first = side == 0 ? m.firstSeen1 - time : time - m.firstSeen0;
+  const last = side == 0 ? m.lastSeen1 - time : time - m.lastSeen0;
+  const view = (reverse ? 4 : 0) | (side << 1);
+  chancesOf(m, flow, view, time, first);
+  atHead = side == 0 ? below : above;
+  notAtHead = side == 0 ? above : below;
+  chancesOf(m, flow, view | 1, time, last);
+  atTail = side == 0 ? above : below;
+  notAtTail = side == 0 ? below : above;
+}
+
+/** Of a flow that never matched, in captures that hold both directions: at an end only where it would be in either. */
+function placeEither(m: Match, flow: Flow, side: u32, time: f64): void {
+  placePartner(m, flow, side, time, false);
+  if (changetype<Total>(m.reverse).matched == 0) return;
+  const forward = changetype<Total>(m.forward).matched > 0;
+  const head = atHead;
+  const notHead = notAtHead;
+  const tail = atTail;
+  const notTail = notAtTail;
+  placePartner(m, flow, side, time, true);
+  if (!forward) return;
+  atHead = min<f64>(atHead, head);
+  notAtHead = max<f64>(notAtHead, notHead);
+  atTail = min<f64>(atTail, tail);
+  notAtTail = max<f64>(notAtTail, notTail);
+}
+
+function place(m: Match, flow: Flow, side: u32, time: f64): void {
   const direction = directionOf(flow);
-  const answers = direction == 2;
+  if (direction == 0) placeEither(m, flow, side, time);
+  else placePartner(m, flow, side, time, direction == 2);
+}
+
+/** 1: a packet near an end could be lost as well as outside the other capture. */
+let undecided: u32 = 0;
+
+/** Of two explanations the less likely one is not out of the question. */
+function isDoubtful(a: f64, b: f64): bool {
+  return min<f64>(a, b) > DOUBTFUL * (a + b);
+}
+
+/** FATE_* of a packet near an end of the other capture, when all pairs are known. `odds` of loss. */
+function fateNearEnds(m: Match, flow: Flow, side: u32, time: f64, odds: f64): u32 {
+  place(m, flow, side, time);
+  undecided = isDoubtful(atHead, odds * notAtHead) || isDoubtful(atTail, odds * notAtTail) ? 1 : 0;
+  if (atHead > 0 && atHead >= odds * notAtHead) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
+  if (atTail > 0 && atTail >= odds * notAtTail) return side == 0 ? FATE_TAIL_BEFORE : FATE_TAIL_AFTER;
+  return side == 0 ? FATE_ONLY_BEFORE : FATE_ONLY_AFTER;
+}
+
+/** FATE_* of a packet of one side, seen at `time`, that has no partner; FATE_LATER where the pairs to come are needed. */
+function fateOf(m: Match, flow: Flow, side: u32, time: f64, state: u32): u32 {
   if ((state & LINK_LOCAL) != 0) return FATE_LINK_LOCAL;
   // Copies are where packets arrive: at AFTER, the other way at BEFORE.
-  if ((state & COPY) != 0 && (side == 1) != answers) return FATE_DUPLICATE;
+  if ((state & COPY) != 0 && (side == 1) != (directionOf(flow) == 2)) return FATE_DUPLICATE;
   const alone = side == 0 ? FATE_ONLY_BEFORE : FATE_ONLY_AFTER;
   // Timestamps outside what can be believed of their own capture are outliers: they are not at its ends.
   if (side == 0 ? time < m.firstSeen0 || time > m.lastSeen0 : time < m.firstSeen1 || time > m.lastSeen1) return alone;
-  chances(m, flow, side, time, answers);
-  let atHead = before;
-  let atTail = behind;
-  const forward = changetype<Total>(m.forward).matched;
-  const reverse = changetype<Total>(m.reverse).matched;
-  if (direction == 0 && reverse > 0) {
-    chances(m, flow, side, time, true);
-    atHead = forward == 0 ? before : min<f64>(atHead, before);
-    atTail = forward == 0 ? behind : min<f64>(atTail, behind);
-  }
-  // Odds of loss, at most even ones: nothing is known at the beginning.
-  const odds = min<f64>(1, ((side == 0 ? m.onlyBefore : m.onlyAfter) + 1) / (<f64>(forward + reverse) + 1));
-  if (atHead >= odds) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
-  if (atTail >= odds) return side == 0 ? FATE_TAIL_BEFORE : FATE_TAIL_AFTER;
-  return alone;
+  // A partner is never further away than the window.
+  const first = side == 0 ? m.firstSeen1 : m.firstSeen0;
+  const last = side == 0 ? m.lastSeen1 : m.lastSeen0;
+  const ended = (m.ended & (side == 0 ? 2 : 1)) != 0;
+  if (time + m.window < first) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
+  if (ended && time - m.window > last) return side == 0 ? FATE_TAIL_BEFORE : FATE_TAIL_AFTER;
+  if (time - m.window > first && (!ended || time + m.window < last)) return alone;
+  return FATE_LATER;
 }
 
 /** Adds it to what is known of its flow. */
@@ -111,9 +219,66 @@ function countAlone(faults: FlowFaults, fate: u32): void {
 
 /** Judges a packet of one side, seen at `time`, that has no partner. */
 export function judge(m: Match, side: u32, time: f64, flowId: u32, state: u32): void {
+  const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), flowId);
+  const fate = fateOf(m, flow, side, time, state);
+  if (fate != FATE_LATER) {
+    settle(m, side, time, flowId, fate);
+    return;
+  }
+  const deferred = changetype<Deferred>(<usize>tableAdd(m.deferred, DEFERRED_BYTES));
+  deferred.time = time;
+  deferred.flow = flowId;
+  deferred.state = state | (side == 1 ? AFTER_SIDE : 0);
+}
+
+/** Sides of those near the ends that are lost, or appeared, for certain: they show how likely loss is in captures that are all ends. */
+function countCertain(m: Match): void {
+  const table = changetype<Table>(m.deferred);
+  certainBefore = m.onlyBefore;
+  certainAfter = m.onlyAfter;
+  for (let i: u32 = 0; i < table.count; i++) {
+    const deferred = changetype<Deferred>(<usize>recordIn(table.segments, i, DEFERRED_BYTES));
+    const side: u32 = (deferred.state & AFTER_SIDE) != 0 ? 1 : 0;
+    const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), deferred.flow);
+    if (fateOf(m, flow, side, deferred.time, deferred.state & ~AFTER_SIDE) != FATE_LATER) continue;
+    place(m, flow, side, deferred.time);
+    if (atHead > 0 || atTail > 0) continue;
+    if (side == 0) certainBefore += 1;
+    else certainAfter += 1;
+  }
+}
+let certainBefore: f64 = 0;
+let certainAfter: f64 = 0;
+
+/** Judges those near the ends, when all pairs are known. */
+export function judgeDeferred(m: Match): void {
+  const stats = changetype<FlowStats>(m.stats);
+  const table = changetype<Table>(m.deferred);
+  if (table.count == 0) return;
+  makeViews(m);
+  countCertain(m);
+  const matched = <f64>(changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched) + 1;
+  // Odds of loss, at most even ones.
+  const oddsBefore = min<f64>(1, (certainBefore + 1) / matched);
+  const oddsAfter = min<f64>(1, (certainAfter + 1) / matched);
+  for (let i: u32 = 0; i < table.count; i++) {
+    const deferred = changetype<Deferred>(<usize>recordIn(table.segments, i, DEFERRED_BYTES));
+    const side: u32 = (deferred.state & AFTER_SIDE) != 0 ? 1 : 0;
+    const flow = flowIn(flowSegments(stats), deferred.flow);
+    let fate = fateOf(m, flow, side, deferred.time, deferred.state & ~AFTER_SIDE);
+    if (fate == FATE_LATER) {
+      fate = fateNearEnds(m, flow, side, deferred.time, side == 0 ? oddsBefore : oddsAfter);
+      if (undecided != 0) faultsOf(stats, flow).undecided++;
+    }
+    settle(m, side, deferred.time, deferred.flow, fate);
+  }
+  table.count = 0;
+}
+
+/** Counts a packet that has been judged. */
+function settle(m: Match, side: u32, time: f64, flowId: u32, fate: u32): void {
   const stats = changetype<FlowStats>(m.stats);
   const flow = flowIn(flowSegments(stats), flowId);
-  const fate = fateOf(m, flow, side, time, state);
   countAlone(faultsOf(stats, flow), fate);
   if (m.fates != 0) noteAlone(m, side, time, flowId, fate);
   if (fate == FATE_ONLY_AFTER || fate == FATE_ONLY_BEFORE) keepAlone(m, side, time, flowId);

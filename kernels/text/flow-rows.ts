@@ -72,6 +72,7 @@ let minimum: f64 = 0;
 let maximum: f64 = 0;
 let mean: f64 = 0;
 let deviation: f64 = 0;
+let steps: i32 = 0;
 let jitter: f64 = 0;
 let p50: f64 = 0;
 let p90: f64 = 0;
@@ -88,7 +89,9 @@ function readDelays(flow: Flow, more: FlowMore): void {
   deviation = sqrt<f64>(max<f64>(0, (many ? more.squares : step * step) / n - apart * apart));
   minimum = many ? more.minimum : min<f64>(flow.first, flow.last);
   maximum = many ? more.maximum : max<f64>(flow.first, flow.last);
-  jitter = (many ? more.jitter : abs<f64>(step)) / (n - 1);
+  // Delays whose place in the order of sending is not known are not in the jitter.
+  steps = <i32>flow.matched - 1 - <i32>more.apart;
+  jitter = (many ? more.jitter : abs<f64>(step)) / <f64>steps;
 }
 
 /** Of up to three delays, which min, max and mean tell. */
@@ -176,7 +179,7 @@ function putDelay(at: u32, field: u32, r: FlowRows, flow: Flow): u32 {
   if (field == FIELD_P90) return putNumber(at, p90, powers);
   if (field == FIELD_P99) return putNumber(at, p99, powers);
   if (field == FIELD_P999) return putNumber(at, p999, powers);
-  return flow.matched == 1 ? putNone(at, r) : putNumber(at, jitter, powers);
+  return steps <= 0 ? putNone(at, r) : putNumber(at, jitter, powers);
 }
 
 /** Whether its row is of the ordinary kind. */

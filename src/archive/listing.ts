@@ -66,7 +66,7 @@ function listTap(path: string, names: TapNames, { fromNs, toNs }: Selection, out
     const base = join(path, folder);
     for (const name of readNames(base)) {
       // Folders of ten minutes beside records of version 1.
-      if (!reaches(name) || LEVELS[HOUR]!.test(name)) continue;
+      if (!reaches(name) || LEVELS[HOUR]?.test(name)) continue;
       const told = parseFileName(name);
       if (!told) {
         noteForeign(out, join(base, name));
@@ -125,7 +125,7 @@ function timeFolder(path: string, folder: string, level: number, out: Listing) {
   let records = false;
   for (const entry of read(join(path, folder)).sort(byName)) {
     const name = folder === "" ? entry.name : `${folder}/${entry.name}`;
-    if (entry.isDirectory() && LEVELS[level]!.test(entry.name)) names.push(name);
+    if (entry.isDirectory() && LEVELS[level]?.test(entry.name)) names.push(name);
     else if (level === HOUR && !entry.isDirectory()) records = true;
     else noteForeign(out, join(path, name));
   }

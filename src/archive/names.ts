@@ -72,25 +72,36 @@ export function recordPath(head: RecordHead): string[] {
   ];
 }
 
-const MODES: Readonly<Record<string, CutMode>> = { a: "aligned", c: "control", d: "delimited" };
-const ROLES: Readonly<Record<string, RecordRole>> = { n: "none", s: "sender", r: "receiver" };
+const MODES: ReadonlyMap<string, CutMode> = new Map([
+  ["a", "aligned"],
+  ["c", "control"],
+  ["d", "delimited"],
+]);
+const ROLES: ReadonlyMap<string, RecordRole> = new Map([
+  ["n", "none"],
+  ["s", "sender"],
+  ["r", "receiver"],
+]);
 const FILE_NAME = /^(m?\d{19})-(m?\d{19})-([acd])-([nsr])(?:-([0-9a-f]{16})-([0-9a-f]{16}))?\.hop$/;
 
 /** What a file's name tells; null where it is no record's name. */
 export function parseFileName(name: string): Pick<ArchiveEntry, "role" | "epoch"> | null {
   const match = FILE_NAME.exec(name);
   if (!match) return null;
-  const mode = MODES[match[3]!]!;
-  if ((mode === "aligned") !== (match[5] === undefined)) return null;
+  const [, start = "", end = "", modeLetter = "", roleLetter = "", startId, endId] = match;
+  const mode = MODES.get(modeLetter);
+  const role = ROLES.get(roleLetter);
+  if (mode === undefined || role === undefined) return null;
+  if ((mode === "aligned") !== (startId === undefined)) return null;
   const id = (text: string | undefined) => (text === undefined ? 0n : BigInt(`0x${text}`));
   const epoch = {
     mode,
-    startNs: parseTimeName(match[1]!),
-    endNs: parseTimeName(match[2]!),
-    startId: id(match[5]),
-    endId: id(match[6]),
+    startNs: parseTimeName(start),
+    endNs: parseTimeName(end),
+    startId: id(startId),
+    endId: id(endId),
   };
-  return { role: ROLES[match[4]!]!, epoch };
+  return { role, epoch };
 }
 
 /** One epoch of one tap has one identity, whenever it ended. */

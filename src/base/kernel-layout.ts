@@ -70,10 +70,14 @@ export const CursorLayout = {
   bytes: 80,
   drops: 88,
   dropsKnown: 96,
-  pad: 100,
+  left: 100,
   maxTime: 104,
+  merged: 112,
+  hardware: 120,
+  longest: 128,
+  hardwareOnly: 132,
 } as const;
-export const CursorBytes = 112;
+export const CursorBytes = 136;
 
 /** Constants of kernels/decode/cursor.ts. */
 export const cursorConstants = {
@@ -149,6 +153,12 @@ export const walkConstants = {
   SHORT_SIZES: 1536,
 } as const;
 
+/** Constants of kernels/decode/walk-ring.ts. */
+export const walkRingConstants = {
+  RING_ETHERNET: 1,
+  RING_NETWORK: 101,
+} as const;
+
 /** Constants of kernels/flows/flow-index.ts. */
 export const flowIndexConstants = {
   TOUCHED_AT_ONCE: 64,
@@ -187,8 +197,10 @@ export const FlowMoreLayout = {
   listState: 44,
   negative: 48,
   faults: 52,
+  lastPair: 56,
+  apart: 60,
 } as const;
-export const FlowMoreBytes = 56;
+export const FlowMoreBytes = 64;
 
 /** FlowFaults of kernels/flows/flow-records.ts. */
 export const FlowFaultsLayout = {
@@ -204,8 +216,10 @@ export const FlowFaultsLayout = {
   linkLocal: 36,
   mirrored: 40,
   merged: 44,
+  undecided: 48,
+  pad: 52,
 } as const;
-export const FlowFaultsBytes = 48;
+export const FlowFaultsBytes = 56;
 
 /** FlowStats of kernels/flows/flow-records.ts. */
 export const FlowStatsLayout = {
@@ -255,8 +269,9 @@ export const FlowSumsLayout = {
   linkLocal: 120,
   mirrored: 128,
   merged: 136,
+  undecided: 144,
 } as const;
-export const FlowSumsBytes = 144;
+export const FlowSumsBytes = 152;
 
 /** Constants of kernels/flows/flow-sums.ts. */
 export const flowSumsConstants = {
@@ -365,6 +380,28 @@ export const svbfConstants = {
   KIND_MULTI: 131072,
 } as const;
 
+/** EdgeSample of kernels/match/edge-sample.ts. */
+export const EdgeSampleLayout = {
+  first: 0,
+  firstCount: 4,
+  firstStep: 8,
+  firstSkip: 12,
+  firstUntil: 16,
+  last: 24,
+  lastCount: 28,
+  lastSkip: 32,
+  seen: 36,
+  pad: 40,
+} as const;
+export const EdgeSampleBytes = 44;
+
+/** Constants of kernels/match/edge-sample.ts. */
+export const edgeSampleConstants = {
+  NEAR: 64,
+  ENOUGH: 8,
+  RESOLUTION: 2000,
+} as const;
+
 /** Fate of kernels/match/fates.ts. */
 export const FateLayout = {
   send: 0,
@@ -398,6 +435,11 @@ export const fatesConstants = {
   FATE_LINK_LOCAL: 10,
   FATE_MIRRORED: 11,
   FATE_AMBIGUOUS: 12,
+} as const;
+
+/** Constants of kernels/match/judge.ts. */
+export const judgeConstants = {
+  DEFERRED_BYTES: 16,
 } as const;
 
 /** Constants of kernels/match/match-count.ts. */
@@ -507,8 +549,13 @@ export const MatchLayout = {
   settling: 312,
   repeated0: 316,
   repeated1: 320,
+  deferred: 324,
+  sample: 328,
+  backSample: 332,
+  ring: 336,
+  ringNext: 340,
 } as const;
-export const MatchBytes = 324;
+export const MatchBytes = 344;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -516,6 +563,8 @@ export const matchStateConstants = {
   HISTOGRAM: 16384,
   HISTOGRAM_MIDDLE: 8192,
   INTERVAL_BYTES: 64,
+  SETTLED: 1,
+  PLACES_UNKNOWN: 2,
   PAIR_SEND: 0,
   PAIR_RAW: 8,
   PAIR_DELAY: 16,
@@ -544,8 +593,10 @@ export const RepeatLayout = {
   time: 8,
   flow: 16,
   state: 20,
+  order: 24,
+  pad: 28,
 } as const;
-export const RepeatBytes = 24;
+export const RepeatBytes = 32;
 
 /** Group of kernels/match/repeats.ts. */
 export const GroupLayout = {
@@ -561,7 +612,7 @@ export const GroupBytes = 32;
 
 /** Constants of kernels/match/repeats.ts. */
 export const repeatsConstants = {
-  ROW: 24,
+  ROW: 32,
   MOST_ROWS: 33554432,
 } as const;
 
@@ -577,6 +628,13 @@ export const AloneBytes = 16;
 export const residueConstants = {
   ALONE_BYTES: 16,
   MAX_ALONE: 4194304,
+} as const;
+
+/** Constants of kernels/match/send-order.ts. */
+export const sendOrderConstants = {
+  RING: 131072,
+  LATE: 1,
+  UNPLACED: 1,
 } as const;
 
 /** Log of kernels/match/waiting.ts. */

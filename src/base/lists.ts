@@ -1,4 +1,10 @@
-/** Entries that are there: what is missing is a bug of ours, named where it shows and not where `undefined` ends up. */
+/** Values and entries that must exist. A missing one is a bug of ours, reported where it shows and not where `undefined` ends up. */
+
+/** The value; `what` names it where it is missing. */
+export function required<T>(value: T, what: string): NonNullable<T> {
+  if (value === undefined || value === null) throw new Error(`${what} is missing`);
+  return value;
+}
 
 /** The entry at `i`; negative counts from the end. */
 export function entryAt<T>(list: readonly T[], i: number): NonNullable<T> {

@@ -10,7 +10,7 @@ export function formatIpv6(words: readonly number[]): string {
   const groups: number[] = [];
   for (const w of words) groups.push(w >>> 16, w & 0xffff);
   if (groups.slice(0, 5).every((g) => g === 0) && groups[5] === 0xffff) {
-    return `::ffff:${formatIpv4(((groups[6]! << 16) | groups[7]!) >>> 0)}`;
+    return `::ffff:${formatIpv4((words[3] ?? 0) >>> 0)}`;
   }
   let bestStart = -1;
   let bestLength = 1;
@@ -58,23 +58,24 @@ export function parseAddress(text: string): { version: 4 | 6; words: number[] } 
   const tail: number[] = [];
   const dotted = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text);
   if (dotted) {
-    const v4 = parseAddress(dotted[2]!);
-    if (!v4) return null;
-    tail.push(v4.words[0]! >>> 16, v4.words[0]! & 0xffff);
-    head = dotted[1]!.endsWith("::") ? dotted[1]! : dotted[1]!.slice(0, -1);
+    const [, before = "", v4 = ""] = dotted;
+    const word = parseIpv4(v4);
+    if (word === null) return null;
+    tail.push(word >>> 16, word & 0xffff);
+    head = before.endsWith("::") ? before : before.slice(0, -1);
   }
-  const halves = head.split("::");
-  if (halves.length > 2) return null;
+  const [first = "", second, ...more] = head.split("::");
+  if (more.length > 0) return null;
   const groups = (part: string): number[] | null => {
     if (part === "") return [];
     const list = part.split(":");
     return list.every((g) => /^[0-9a-fA-F]{1,4}$/.test(g)) ? list.map((g) => Number.parseInt(g, 16)) : null;
   };
-  const left = groups(halves[0]!);
-  const right = halves.length === 2 ? groups(halves[1]!) : [];
+  const left = groups(first);
+  const right = groups(second ?? "");
   if (!left || !right) return null;
   const given = left.length + right.length + tail.length;
-  if (halves.length === 1 ? given !== 8 : given > 7) return null;
+  if (second === undefined ? given !== 8 : given > 7) return null;
   const all = [...left, ...new Array<number>(8 - given).fill(0), ...right, ...tail];
   const words = [0, 1, 2, 3].map((i) => ((all[2 * i]! << 16) | all[2 * i + 1]!) >>> 0);
   return { version: 6, words };

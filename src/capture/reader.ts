@@ -27,7 +27,7 @@ import { SKIP_REASONS } from "./reasons.ts";
 import { type ByteSource, openByteSource } from "./source/byte-source.ts";
 import { parseCapturePath } from "./source/capture-path.ts";
 import { Chunk, READ_BYTES, type Shortage } from "./source/chunk.ts";
-import { COOKED_V2, isPoint, noSuchPoint, PointSource } from "./source/point-source.ts";
+import { COOKED_V2, cookedIndex, isPoint, notPointZero, PointSource } from "./source/point-source.ts";
 import type { CaptureTotals } from "./source/source.ts";
 
 /** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter/filter.ts makes one from an expression. */
@@ -63,7 +63,7 @@ export const DEFAULT_SEED = 0x686f_7074_696d_6531n; // "hoptime1"
 
 export interface CaptureStatistics {
   file: string;
-  format: CaptureFormat | "simulation";
+  format: CaptureFormat | "simulation" | "interface";
   packets: number;
   ipPackets: number;
   /** On the wire. */
@@ -193,7 +193,8 @@ export class CaptureReader {
         reader.#beginPcap(found.header);
         return reader;
       }
-      if (point !== null && point !== "0") throw noSuchPoint(source.name, point, ["0"]);
+      if (point !== null && point !== "0" && found.format === "pcap")
+        throw notPointZero(source.name, point, found.header);
       const reader = new CaptureReader(kernels, source, head, found.format, options);
       if (found.format === "pcap") {
         reader.#chunk.advance(PCAP_HEADER_BYTES);
@@ -224,13 +225,13 @@ export class CaptureReader {
     });
   }
 
-  /** ns since 1970 of time 0 in the batches; null before the first packet. */
   /** Whether the interface of that number is the one that `FILE#point` names. */
   isInterface(index: number, point: string): boolean {
-    if (this.format !== "pcapng") return String(index) === point;
-    return isPoint(point, this.#interfaces[index]);
+    if (this.format === "pcapng") return isPoint(point, this.#interfaces[index]);
+    return index === (this.#interfaces[0]?.link === COOKED_V2 ? cookedIndex(point) : Number(point));
   }
 
+  /** ns since 1970 of time 0 in the batches; null before the first packet. */
   get originNs(): bigint | null {
     return this.#final ? this.#final.originNs : this.#chunk.originNs;
   }

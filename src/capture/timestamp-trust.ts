@@ -159,7 +159,7 @@ export class TimestampTrust {
     while (outliers(first)) first++;
     this.#latest = timeNs[first]!;
     this.#first = this.#latest;
-    this.believed!.fill(this.#latest, 0, first);
+    this.believed?.fill(this.#latest, 0, first);
     for (let k = 0; k < first; k++) this.#outlier(timeNs[k]! - this.#latest);
     return first;
   }

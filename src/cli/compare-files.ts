@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
-import { parseCapturePath } from "../capture/source/capture-path.ts";
+import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
 import type { ComparedPackets } from "../compare/compared-packets.ts";
 import type { PacketReport } from "../compare/packets.ts";
 import type { ReportView } from "../compare/report.ts";
@@ -15,6 +15,7 @@ import { writeWhole } from "./whole-file.ts";
 export interface PacketFlags {
   packets?: string;
   annotate?: string;
+  annotateAfter?: string;
   worst?: number;
   html?: string;
   prometheus?: string;
@@ -23,42 +24,48 @@ export interface PacketFlags {
 /** A slip of the hand must not cost a capture. */
 export function refuseOverwriting(before: string, after: string, flags: PacketFlags): void {
   const captures = [before, after].map((path) => resolve(parseCapturePath(path).file));
-  for (const name of ["packets", "annotate", "html", "prometheus"] as const) {
+  const written = new Set<string>();
+  for (const name of ["packets", "annotate", "annotateAfter", "html", "prometheus"] as const) {
     const file = flags[name];
-    if (file !== undefined && captures.includes(resolve(file)))
-      throw new UsageError("bad-option", `${file} is one of the captures`, "name another file", {
-        parameter: name,
-      });
+    if (file === undefined) continue;
+    const refuse = (what: string) =>
+      new UsageError("bad-option", `${file} is ${what}`, "name another file", { parameter: name });
+    if (captures.includes(resolve(file))) throw refuse("one of the captures");
+    if (written.has(resolve(file))) throw refuse("written by another option too");
+    written.add(resolve(file));
   }
-  if (flags.annotate !== undefined && parseCapturePath(before).file === "-")
-    throw new UsageError("bad-option", "standard input cannot be read twice", "give <before> as a file", {
-      parameter: "annotate",
-    });
+  for (const [name, path] of [
+    ["annotate", before],
+    ["annotateAfter", after],
+  ] as const) {
+    if (flags[name] !== undefined && isStandardInput(path))
+      throw new UsageError(
+        "bad-option",
+        "standard input cannot be read twice",
+        "give the capture as a file",
+        {
+          parameter: name,
+        },
+      );
+  }
 }
 
 export async function writePackets(
   packets: ComparedPackets,
   flags: PacketFlags,
-  before: string,
+  captures: { before: string; after: string },
 ): Promise<void> {
   if (flags.packets !== undefined) await writePacketFile(flags.packets, packets.table);
-  if (flags.annotate !== undefined) await annotate(packets, flags.annotate, before);
-}
-
-async function annotate(packets: ComparedPackets, target: string, before: string): Promise<void> {
-  const { annotateCapture } = await import("../present/packets/annotate.ts");
-  const { table } = packets;
-  const ids = Uint32Array.from({ length: table.length }, (_, id) => id);
-  const frames = (await packets.frames("before", ids)) ?? new Uint32Array(0);
-  const byFrame = new Map<number, number>();
-  for (const [id, frame] of frames.entries()) if (frame > 0) byFrame.set(frame, id);
-  const comment = (frame: number) => {
-    const id = byFrame.get(frame);
-    if (id === undefined) return null;
-    const delayNs = table.delayNs(id);
-    return delayNs === null ? table.outcome(id) : `delay ${(delayNs / 1e6).toFixed(6)} ms`;
-  };
-  await writeWhole(target, (to) => annotateCapture(before, to, comment));
+  for (const [side, target] of [
+    ["before", flags.annotate],
+    ["after", flags.annotateAfter],
+  ] as const) {
+    if (target === undefined) continue;
+    const { annotateCapture } = await import("../present/packets/annotate.ts");
+    const { packetComments } = await import("../present/packets/packet-comments.ts");
+    const comments = await packetComments(packets, side, captures);
+    await writeWhole(target, (to) => annotateCapture(captures[side], to, comments));
+  }
 }
 
 export interface WorstPacket {

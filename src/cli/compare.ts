@@ -6,6 +6,7 @@ import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { pointsOf } from "../capture/points.ts";
 import { isStandardInput } from "../capture/source/capture-path.ts";
+import { listPoints } from "../capture/source/point-source.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import { MEASURE_NAMES } from "../compare/columns.ts";
 import {
@@ -53,6 +54,7 @@ interface Flags {
   flowRecords?: string;
   packets?: string;
   annotate?: string;
+  annotateAfter?: string;
   worst?: number;
   failIf?: Condition[];
   prometheus?: string;
@@ -109,6 +111,7 @@ export async function compareCommand(args: readonly string[]): Promise<Command> 
     .option("--html <file>", "write an HTML report")
     .option("--packets <file>", "write every packet: .csv, .jsonl or .parquet", packetFileOption)
     .option("--annotate <file>", "write <before> as pcapng with each packet's delay or 'lost' as its comment")
+    .option("--annotate-after <file>", "the same of <after>")
     .option("--prometheus <file>", "write metrics for node_exporter's textfile collector")
     .option(
       "--fail-if <condition>",
@@ -153,16 +156,19 @@ Examples:
 async function twoPoints(file: string): Promise<[string, string]> {
   const points = isStandardInput(file) ? [] : await pointsOf(new Kernels(), file);
   const [first, second] = points;
-  if (first !== undefined && second !== undefined && points.length === 2)
-    return [`${file}#${first}`, `${file}#${second}`];
+  if (first && second && points.length === 2) return [`${file}#${first.index}`, `${file}#${second.index}`];
+  const missing = "the second capture is missing";
+  if (!first || !second)
+    throw new UsageError(
+      "bad-option",
+      first ? `${missing}, and ${file} holds one point, not two` : missing,
+      "hoptime compare BEFORE AFTER",
+    );
+  const names = points.map(({ index, name }) => (name === null ? String(index) : `${index} (${name})`));
   throw new UsageError(
     "bad-option",
-    points.length === 0
-      ? "the second capture is missing"
-      : `the second capture is missing, and ${file} holds ${points.length === 1 ? "one point" : `${points.length} points`}, not two`,
-    points.length > 2
-      ? `choose two: hoptime compare ${file}#${first} ${file}#${second}`
-      : "hoptime compare BEFORE AFTER",
+    `${missing}, and ${file} holds ${points.length} points, not two: ${listPoints(names)}`,
+    `choose two: hoptime compare ${file}#${first.index} ${file}#${second.index}`,
   );
 }
 
@@ -186,7 +192,9 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
     filter: flags.filter,
     inner: flags.inner ?? false,
     nat: flags.nat ?? false,
-    everyPacket: [flags.packets, flags.annotate, flags.worst].some((f) => f !== undefined),
+    everyPacket: [flags.packets, flags.annotate, flags.annotateAfter, flags.worst].some(
+      (f) => f !== undefined,
+    ),
     ...(flags.cover === undefined ? {} : { cover: flags.cover }),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
   };
@@ -198,19 +206,24 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
   const comparison = await comparing.finally(() => progress.clear());
   const seconds = Number(process.hrtime.bigint() - started) / 1e9;
   try {
-    await answer(comparison, before, flags, seconds);
+    await answer(comparison, { before, after }, flags, seconds);
   } finally {
     comparison.free();
   }
 }
 
-async function answer(comparison: Comparison, before: string, flags: Flags, seconds: number): Promise<void> {
+async function answer(
+  comparison: Comparison,
+  captures: { before: string; after: string },
+  flags: Flags,
+  seconds: number,
+): Promise<void> {
   const { packets } = comparison;
   if (flags.html !== undefined) {
     const { renderComparePage } = await import("../present/html/report-page.ts");
     await writeFile(flags.html, renderComparePage(flagged(comparison.view("all"))));
   }
-  if (packets) await writePackets(packets, flags, before);
+  if (packets) await writePackets(packets, flags, captures);
   const worst = packets && flags.worst !== undefined ? await worstPackets(packets, flags.worst) : null;
   const report = comparison.view(flags.json || flags.csv ? "all" : { top: flags.top, sort: flags.sort });
   if (flags.json) {
@@ -236,7 +249,7 @@ async function answer(comparison: Comparison, before: string, flags: Flags, seco
   if (failed.length > 0) process.exitCode = 1;
   for (const capture of [report.before, report.after]) {
     if (capture.partial) {
-      warn(`hoptime: ${capture.partial}; the numbers cover what was read until there`);
+      warn(`hoptime: ${capture.partial}; results cover the part that was read`);
       process.exitCode = 2;
     }
   }

@@ -24,7 +24,7 @@ export function addEstimatorOptions(
 export function asksEstimators(command: Command, args: readonly string[]): boolean {
   return args.some((arg) => {
     if (!arg.startsWith("-") || arg === "-") return false;
-    const name = arg.split("=", 1)[0]!;
+    const [name] = arg.split("=", 1);
     return name === "--estimators" || !command.options.some((o) => o.long === name || o.short === name);
   });
 }
@@ -58,7 +58,7 @@ export function chosenEstimators(
   }
   return names.map((name) => {
     const estimator = findAmong(table, name);
-    const set = new Set((given[name] ?? "").split(",").map((part) => part.split("=")[0]!.trim()));
+    const set = new Set((given[name] ?? "").split(",").map((part) => part.replace(/=.*/s, "").trim()));
     return { estimator, parameters: parseParameters(estimator, given[name]), given: set };
   });
 }

@@ -1,7 +1,7 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
-import { formatBytes, formatCount } from "../base/quantity.ts";
+import { countOf, formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
 import { PACKET_TIME_LAYOUTS } from "../delays/packet-times.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
@@ -9,7 +9,11 @@ import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
+import { isCollectorUrl } from "../transport/http/request.ts";
+import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
+import { flagOf } from "./flags.ts";
+import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
@@ -19,7 +23,7 @@ const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
 
-interface Flags {
+interface Flags extends InterfaceFlags, CollectorFlags {
   point: string;
   to: string;
   estimators: string;
@@ -39,27 +43,34 @@ interface Flags {
   drain?: number;
   window: number;
   follow?: boolean;
-  flowTable: "auto" | "never";
+  withFlows?: boolean;
+  verbose?: boolean;
   bothWays?: boolean;
   keep?: number;
   maxSize?: number;
+  spool?: string;
+  spoolSize?: number;
   json?: boolean;
 }
 
 const EXAMPLES = `
-Observe both points with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed. Their records may share a directory, or be copied
-into one. Existing records are kept: an interrupted run can be repeated.
+Observe both points with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed.
+Their records may share a directory, or be copied into one. Existing records are kept: an
+interrupted run can be repeated.
 
 Examples:
   hoptime observe ingress.pcap --point A --estimators lda,lds --epoch 1s --to records
   hoptime observe egress.pcap --point B --estimators lda,lds --epoch 1s --to records
   hoptime query records --between A B
 
-  hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --segment 'A:C=dst net 10.3.0.0/16' --to records
-  hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
-  hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
+  hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --to records
+  hoptime observe a.pcap --point A --epoch 65536p --to records   # cut by packets, not by clocks
+  hoptime observe a-*.pcap --point A --to records --keep 7d
+  hoptime observe eth1 --direction in --point A --to records --keep 7d   # until interrupted
+  hoptime observe ingress.pcap --point A --speed 1 --to records   # replayed in real time
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
-  hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
+  hoptime observe a.pcap --point A --to http://collector:8787 --token-file A.token
+  hoptime observe --follow 'captures/*.pcap' --point A --to records   # files of tcpdump -C or -G
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
   hoptime observe b.pcap --delays metamako --point B --estimators maple --to records
   hoptime observe b.pcap --delays rli --drain 60mbit --point B --estimators maple --to records
@@ -74,10 +85,10 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .argument(
       "<file...>",
-      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface",
+      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface of a file; or an interface of this host: eth1, iface:eth1 where there is a file eth1 too",
     )
     .requiredOption("--point <name>", "name of the point")
-    .requiredOption("--to <dir>", "directory to write records to")
+    .requiredOption("--to <where>", "directory for records, or http://HOST:PORT")
     .option(
       "--estimators <names>",
       `estimators, joined with commas: ${table.map((e) => e.name).join(", ")}`,
@@ -94,7 +105,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--role <end>", `end of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
     .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
-    .option("--segment <A:B=expr>", "packets from A to B, one of which is this point (repeatable)", collect)
+    .option("--segment <A:B=expr>", "packets from A to B, one of them here (repeatable)", collect)
     .option("--class <name=expr>", "a traffic class with records of its own (repeatable)", collect)
     .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
     .option(
@@ -116,19 +127,27 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       `each packet's delay, for maple and sds: rli from reference packets in the captures; ${PACKET_TIME_LAYOUTS.join(", ")} from timestamps that a capture switch wrote into the packets`,
       choiceOption("--delays", DELAYS),
     )
-    .option("--reference-key <file>", "use authenticated reference packets only, with this key")
-    .option("--drain <rate>", "with --delays rli: drain rate of the queue, e.g. 60mbit", rateOption)
-    .option(
-      "--flow-table <when>",
-      "auto: beside estimators that answer for flows by name; never",
-      choiceOption("--flow-table", ["auto", "never"] as const),
-      "auto",
-    )
-    .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
+    .option("--reference-key <file>", "use only reference packets made with this key")
+    .option("--drain <rate>", "with --delays rli: drain rate of the queue: 60mbit", rateOption)
+    .option("--with-flows", "keep a flow table too")
+    .option("--both-ways", "count both directions together; otherwise they are separated, or refused")
     .option(
       "--follow",
       "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
     )
+    .option("--verbose", "print the parameters of the estimators too")
+    .option("--json", "print a summary as JSON (format hoptime.observation/1)");
+  addInterfaceOptions(command);
+  addStorageOptions(command);
+  addEstimatorOptions(command, table);
+  return command
+    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
+    .action(async (files: string[], flags: Flags) => run(files, flags, table));
+}
+
+/** What becomes of records: how long a directory keeps them, how they reach a collector. */
+function addStorageOptions(command: Command): void {
+  command
     .option(
       "--keep <time>",
       "remove records of this point that ended longer than this before its newest",
@@ -137,13 +156,15 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .option(
       "--max-size <bytes>",
       "remove the oldest records of this point beyond this: 500MB, 10GB",
-      sizeOption,
-    )
-    .option("--json", "print a summary as JSON (format hoptime.observation/1)");
-  addEstimatorOptions(command, table);
-  return command
-    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
-    .action(async (files: string[], flags: Flags) => run(files, flags, table));
+      sizeOption("max-size"),
+    );
+  addCollectorOptions(command)
+    .option("--spool <dir>", "directory where records wait for the collector")
+    .addOption(
+      new Option("--spool-size <bytes>", "remove the oldest from the spool beyond this (default: 1GB)")
+        .argParser(sizeOption("spool-size"))
+        .hideHelp(),
+    );
 }
 
 /** Where none is named: the first of the table. */
@@ -161,12 +182,14 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
     cut: parseCut(flags.epoch, flags.cut),
     role: flags.role,
-    flowTable: flags.flowTable,
+    flows: flags.withFlows ?? false,
     key: flags.key,
     cover: flags.cover,
     table,
     signal: endingSignal(),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
+    interface: interfaceOptions(flags),
+    ...(flags.speed === undefined ? {} : { speed: flags.speed }),
     ...(flags.follow === undefined ? {} : { follow: flags.follow }),
     ...(flags.bothWays === undefined ? {} : { bothWays: flags.bothWays }),
     ...(flags.filter === undefined ? {} : { filter: flags.filter }),
@@ -179,17 +202,56 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.referenceKey === undefined ? {} : { referenceKey: readReferenceKey(flags.referenceKey) }),
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
+    ...collectorOf(flags),
   }).finally(() => progress.clear());
-  await (flags.json ? printJson(report) : printText(format(report)));
+  await (flags.json ? printJson(report) : printText(format(report, flags.verbose ?? false)));
   for (const line of report.refused) {
     warn(`hoptime: not stored: ${line}`);
     process.exitCode = 2;
   }
-  for (const capture of report.captures) {
-    if (!capture.partial) continue;
-    warn(`hoptime: ${capture.partial}; the records cover what was read until there`);
+  const { waiting = 0, dropped = 0 } = report.collector ?? {};
+  if (waiting > 0) {
+    warn(
+      `hoptime: ${countOf(waiting, "record")} not sent: they wait in the spool, and are sent when the point is observed again`,
+    );
     process.exitCode = 2;
   }
+  if (dropped > 0) {
+    warn(`hoptime: ${countOf(dropped, "record")} given up: no room in the spool`);
+    process.exitCode = 2;
+  }
+  for (const capture of report.captures) {
+    if (!capture.partial) continue;
+    warn(`hoptime: ${capture.partial}; the records cover the part that was read`);
+    process.exitCode = 2;
+  }
+}
+
+/** Where --to is a collector's address. */
+function collectorOf(flags: Flags): Pick<ObservePointOptions, "collector"> {
+  const { to, point, spool, spoolSize } = flags;
+  if (!isCollectorUrl(to)) {
+    for (const flag of ["tokenFile", "spool", "ca", "cert", "certKey"] as const)
+      if (flags[flag] !== undefined)
+        throw new UsageError("bad-option", `${flagOf(flag)} goes with --to http://HOST:PORT`);
+    return {};
+  }
+  for (const flag of ["keep", "maxSize"] as const)
+    if (flags[flag] !== undefined)
+      throw new UsageError(
+        "bad-option",
+        `${flagOf(flag)} goes with a directory`,
+        "the collector decides what it keeps",
+      );
+  const { url: _, ...endpoint } = endpointOf(to, flags);
+  return {
+    collector: {
+      ...endpoint,
+      spoolDirectory: spool ?? defaultSpool(to, point),
+      maxSpoolBytes: spoolSize,
+      onState: (text) => warn(`hoptime: ${text}`),
+    },
+  };
 }
 
 function delaysOf({ delays, drain }: Flags): Pick<ObservePointOptions, "references" | "packetTimes"> {
@@ -220,10 +282,9 @@ export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] |
   return { mode, lengthNs: BigInt(ns) };
 }
 
-function format(report: ObservationReport): string {
+function format(report: ObservationReport, verbose: boolean): string {
   const c = colours;
   const lines: string[] = [];
-  const packets = report.lanes.reduce((n, l) => n + l.packets, 0);
   for (const { file, packets, ipPackets, skipped } of report.captures) {
     const rest = Object.entries(skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
     const unused = rest.length > 0 ? `; not used: ${rest.join(", ")}` : "";
@@ -244,14 +305,32 @@ function format(report: ObservationReport): string {
     refused > 0 ? `${formatCount(refused)} not stored` : "",
     removed > 0 ? `${formatCount(removed)} old ones removed` : "",
   ].filter((t) => t !== "");
-  const per = packets > 0 && bytes > 0 ? `, ${((8 * bytes) / packets).toFixed(3)} bit/packet` : "";
+  const { sent = 0, waiting = 0 } = report.collector ?? {};
+  if (report.collector)
+    other.unshift(`${formatCount(sent)} sent`, ...(waiting > 0 ? [`${formatCount(waiting)} wait`] : []));
   lines.push(
-    `${c.bold("records")} ${formatCount(stored)} written to ${report.directory} (${formatBytes(bytes)}${per})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
-    `${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}; ${report.estimators.map((e) => `${e.name} ${c.dim(e.parameters)}`).join("; ")}`,
+    `${c.bold("records")} ${formatCount(stored)} ${report.collector ? "for" : "written to"} ${report.directory} (${formatBytes(bytes)})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
   );
+  const costs = costText(report.estimators);
+  if (costs !== null) lines.push(`${c.bold("cost")}    ${costs}`);
+  lines.push(`${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}`);
+  if (verbose)
+    for (const { name, parameters } of report.estimators) lines.push(`${c.bold(name)} ${c.dim(parameters)}`);
   for (const { startNs, reason } of report.voids) lines.push(c.yellow(`void    ${startNs}: ${reason}`));
   for (const note of report.notes) lines.push(`${c.bold("note")}    ${note}`);
   return `${lines.join("\n")}\n`;
+}
+
+/** Bits per packet of each estimator and of all. */
+function costText(estimators: ObservationReport["estimators"]): string | null {
+  const own = estimators.flatMap(({ name, bitsPerPacket }) =>
+    bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
+  );
+  if (own.length === 0) return null;
+  const bits = (n: number) => n.toFixed(n < 10 ? 3 : 1);
+  const total = own.reduce((n, e) => n + e.bitsPerPacket, 0);
+  const each = own.map((e) => `${e.name} ${bits(e.bitsPerPacket)}`).join(" + ");
+  return `${each}${own.length > 1 ? ` = ${bits(total)}` : ""} bit/packet`;
 }
 
 function cutText(cut: string): string {
@@ -268,9 +347,11 @@ function seedOption(text: string): bigint {
 
 const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
 
-function sizeOption(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
-  const bytes = match ? Math.floor(Number(match[1]) * SIZES[match[2] ?? "B"]!) : 0;
-  if (!(bytes >= 1)) throw invalidValue("max-size", text, "a size, e.g. 500MB or 10GB");
-  return bytes;
+function sizeOption(parameter: string): (text: string) => number {
+  return (text) => {
+    const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
+    const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
+    if (!(bytes >= 1)) throw invalidValue(parameter, text, "a size, e.g. 500MB or 10GB");
+    return bytes;
+  };
 }

@@ -44,8 +44,8 @@ export function findAlignment(pairs: readonly AlignmentPair[]): Alignment | null
   const spread = diff[total - 1]! - diff[0]!;
   if (spread <= NARROWEST_NS) return describe(diff, 0, total);
   const range = Math.max(spanOf(usable.map((p) => p.beforeNs)), spanOf(usable.map((p) => p.afterNs)));
-  const widths = [NARROWEST_NS];
-  while (widths.at(-1)! < spread) widths.push(widths.at(-1)! * 2);
+  const widths = [];
+  for (let width = NARROWEST_NS; width < 2 * spread; width *= 2) widths.push(width);
   const needed = Math.log(total * widths.length) + SURPRISE_MARGIN;
   let best: { from: number; to: number; surprise: number } | null = null;
   for (const width of widths) {

@@ -63,6 +63,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   const originNs = Math.min(forward.firstNs, reverse.firstNs);
   const lastNs = Math.max(forward.lastNs, reverse.lastNs);
   const halves = found ? estimateHalves(points, cuts, quantumNs) : [];
+  const [first, second] = halves;
 
   const floorNs = lowest(points, slope, originNs);
   const levelNs = levelOf(points, slope, originNs);
@@ -96,7 +97,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     steps,
     drift: {
       residualNs: found?.residualNs ?? null,
-      constant: found && halves.length === 2 ? sameSlope(found, halves[0]!, halves[1]!) : null,
+      constant: found && first && second ? sameSlope(found, first, second) : null,
       halves: halves.map((h) => ({ lowPpm: h.low * 1e6, highPpm: h.high * 1e6 })),
     },
     resolutionNs: resolution,

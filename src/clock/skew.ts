@@ -60,11 +60,14 @@ export function estimateSkew(pieces: readonly EnvelopePoints[], quantumNs: numbe
   const rough = rankSlope(stratify(all, FINEST, 0), 0).slope;
   const fine = stratify(all, FINEST, rough);
   if (sizeOf(fine) < MIN_BLOCKS) return null;
-  const spanNs = all.at(-1)!.timeNs.at(-1)! - all[0]!.timeNs[0]!;
+  const [first, ...more] = all;
+  if (first === undefined) return null;
+  const last = more.at(-1) ?? first;
+  const spanNs = last.timeNs[last.length - 1]! - first.timeNs[0]!;
   const leverNs = Math.max(...fine.map(({ x }) => x[x.length - 1]! - x[0]!));
   if (!(leverNs > 0)) return null;
   const memory = neighbourCorrelation(fine, rankSlope(fine, 0).slope);
-  const line = all.length === 1 ? moonSlope(all[0]!) : null;
+  const line = more.length === 0 ? moonSlope(first) : null;
 
   let best: Omit<SkewEstimate, "detected" | "reason" | "spanNs"> | null = null;
   let chosen: Stratum[] = fine;

@@ -25,9 +25,9 @@ export function judgeSteps(
   const steps = shifts.map((shift) => judge(shift, reverse, spanNs, before, after));
   // A clock that is set and set back by the same amount is rarer than a detour or a queue that comes and
   // goes.
-  for (let i = 1; i < steps.length; i++) {
-    const [a, b] = [steps[i - 1]!, steps[i]!];
-    if (a.kind === "ambiguous" && b.kind === "ambiguous" && alike(a.sizeNs, -b.sizeNs)) {
+  for (const [i, b] of steps.entries()) {
+    const a = steps[i - 1];
+    if (a?.kind === "ambiguous" && b.kind === "ambiguous" && alike(a.sizeNs, -b.sizeNs)) {
       for (const step of [a, b]) {
         step.kind = "delay";
         step.evidence = "the same shift comes and goes, as a detour does";

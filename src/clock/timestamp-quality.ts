@@ -164,7 +164,7 @@ export class TimestampQuality {
       if (-gap > this.#recentBack) this.#recentBack = -gap;
     } else if (this.#gaps.length < KEPT_EVENTS || gap > this.#smallestGap) {
       insertLargest(this.#gaps, { atNs: this.#previous, sizeNs: gap });
-      this.#smallestGap = this.#gaps.at(-1)!.sizeNs;
+      this.#smallestGap = this.#gaps.at(-1)?.sizeNs ?? 0;
     }
   }
 
@@ -195,8 +195,8 @@ function scanOf(timeNs: Float64Array): TimestampScan {
 }
 
 function insertLargest(events: TimestampEvent[], event: TimestampEvent): void {
-  let at = events.length;
-  while (at > 0 && events[at - 1]!.sizeNs < event.sizeNs) at--;
+  const smaller = events.findIndex((kept) => kept.sizeNs < event.sizeNs);
+  const at = smaller < 0 ? events.length : smaller;
   if (at >= KEPT_EVENTS) return;
   events.splice(at, 0, event);
   if (events.length > KEPT_EVENTS) events.pop();

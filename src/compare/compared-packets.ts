@@ -42,6 +42,7 @@ export class ComparedPackets {
       count: ids.length,
       timeNs: (i) => table.seenNs(side, ids[i] ?? 0),
       words: (i) => table.keyWords(ids[i] ?? 0),
+      sharedFrame: (i) => table.log.sharedFrames(ids[i] ?? 0)?.[side] ?? null,
     });
   }
 }

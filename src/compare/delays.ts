@@ -3,8 +3,10 @@
  * read, AFTER is read again with the delay of each packet beside it, from the exact match with BEFORE and corrected as there, and goes through the
  * receiver's taps. What they kept is asked for every packet, and held against the delays they were given.
  */
+
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
+import { entryAt } from "../base/lists.ts";
 import { quantileSorted } from "../base/math/regression.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
@@ -139,8 +141,8 @@ class AskedPackets {
     const errors: number[] = [];
     let [asked, answered, within] = [0, 0, 0];
     for (const [b, digests] of this.#digests.entries()) {
-      const truth = this.#delays[b]!;
-      const answers = lookup.lookup("digest", digests, this.#sizes[b]!);
+      const truth = entryAt(this.#delays, b);
+      const answers = lookup.lookup("digest", digests, entryAt(this.#sizes, b));
       for (let i = 0; i < digests.length; i++) {
         if (Number.isNaN(truth[i]!)) continue;
         asked++;

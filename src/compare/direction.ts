@@ -4,6 +4,7 @@
  * before) goes from BEFORE to AFTER, because the difference is delay + offset one way and -delay + offset the other, whatever the offset. Where nothing goes
  * both ways, all packets are taken to go from BEFORE to AFTER, and negative delays are the clock doctor's business.
  */
+import { required } from "../base/lists.ts";
 import { lgamma } from "../base/math/special.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
@@ -185,7 +186,7 @@ function lnChoose(n: number, k: number): number {
 
 /** A reverse flow's delays are kept with their sign turned. */
 function differences(flow: ReturnType<ExactMatcher["flow"]>) {
-  const { count, meanNs, minNs, maxNs } = flow.delay!;
+  const { count, meanNs, minNs, maxNs } = required(flow.delay, "the delay of a flow with matched packets");
   return flow.direction === 2
     ? { count, mean: -meanNs, minimum: -maxNs, maximum: -minNs }
     : { count, mean: meanNs, minimum: minNs, maximum: maxNs };

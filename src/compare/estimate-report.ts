@@ -2,6 +2,7 @@
  * One estimator's part of `estimates` in a compare report: what it says of the segment and of the flows, beside the exact values. What has no
  * answer is null, and `reason` says why.
  */
+import { required } from "../base/lists.ts";
 import { quantileSorted } from "../base/math/regression.ts";
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
@@ -225,7 +226,7 @@ function flowFields(
   for (const { key: name, latency, lost } of exactWay.flows)
     exact.set(formatFlowKey(name), { meanNs: latency?.meanNs ?? null, lost });
   return answers.map((answer) => {
-    const name = key.describe(flows!.keyWords, 10 * answer.flow);
+    const name = key.describe(required(flows, "the list of flows").keyWords, 10 * answer.flow);
     const known = exact.get(formatFlowKey(name));
     const { mean, stdev } = answer;
     const exactMeanNs = known?.meanNs ?? null;
@@ -248,13 +249,20 @@ function flowFields(
 
 function classes(flows: readonly FlowEstimateReport[]): FlowClass[] {
   return CLASS_EDGES.map((from, i): FlowClass => {
-    const to = CLASS_EDGES[i + 1] === undefined ? null : CLASS_EDGES[i + 1]! - 1;
+    const next = CLASS_EDGES[i + 1];
+    const to = next === undefined ? null : next - 1;
     const members = flows.filter(
       (f) => f.packets !== null && f.packets >= from && f.packets <= (to ?? Infinity),
     );
-    const judged = members.filter((f) => f.relativeError !== null);
-    const errors = judged.map((f) => Math.abs(f.relativeError!)).sort((a, b) => a - b);
-    const within = judged.filter((f) => f.lowNs! <= f.exactMeanNs! && f.exactMeanNs! <= f.highNs!).length;
+    const errors: number[] = [];
+    let within = 0;
+    for (const { relativeError, lowNs, highNs, exactMeanNs } of members) {
+      if (relativeError === null) continue;
+      errors.push(Math.abs(relativeError));
+      if (exactMeanNs === null || lowNs === null || highNs === null) continue;
+      if (lowNs <= exactMeanNs && exactMeanNs <= highNs) within++;
+    }
+    errors.sort((a, b) => a - b);
     return {
       from,
       to,
@@ -262,7 +270,7 @@ function classes(flows: readonly FlowEstimateReport[]): FlowClass[] {
       answered: members.filter((f) => f.meanNs !== null).length,
       medianError: quantileSorted(errors, 0.5),
       p90Error: quantileSorted(errors, 0.9),
-      withinInterval: judged.length > 0 ? within / judged.length : null,
+      withinInterval: errors.length > 0 ? within / errors.length : null,
     };
   }).filter((c) => c.flows > 0);
 }

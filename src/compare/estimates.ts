@@ -5,13 +5,16 @@
  * Taps see packets as the exact match does: filtered, keyed, those of each direction by themselves, and with the clock correction applied that it
  * applies. A clock that is off by more than delays are is taken out of what they see, and put back into what they answer.
  */
+
 import { Kernels } from "../base/kernels.ts";
+import { entryAt } from "../base/lists.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { RecordedFlows } from "../collect/recorded-flows.ts";
 import {
   type Estimator,
   type KnownFlows,
+  listsAllFlows,
   needsDelays,
   type ParameterValues,
   type Role,
@@ -115,7 +118,9 @@ async function estimateWay(
   const delayed = startNs === null ? [] : await sealWithDelays(options, reading, way, told, startNs);
   const key = FlowKeySpec.parse(options.key);
   const lists = counting.map(({ estimator, parameters }, i): KnownFlows | null =>
-    ends && estimator.flowList?.atSender ? estimator.flowList.read(ends.sender[i]!, parameters) : null,
+    ends && listsAllFlows(estimator)
+      ? (estimator.flowList?.read(entryAt(ends.sender, i), parameters) ?? null)
+      : null,
   );
   const recorded = flowRecords ? new RecordedFlows(new Kernels(), flowRecords, key, seed).of(null) : null;
   const flows = recorded ?? lists.find((l) => l !== null) ?? null;
@@ -136,7 +141,7 @@ async function estimateWay(
           ? delayed[d]
             ? { sender: null, receiver: delayed[d].receiver }
             : null
-          : ends && { sender: ends.sender[i]!, receiver: ends.receiver[i]! },
+          : ends && { sender: entryAt(ends.sender, i), receiver: entryAt(ends.receiver, i) },
       packets: delayed[d]?.packets ?? null,
       flows: estimator.answers.includes("flow") ? flows : null,
       flowListBytes: estimator.needs.flows === "required" && ends ? flowListBytes(counting, ends.sender) : 0,
@@ -168,15 +173,15 @@ function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: Paramete
 
 /** A list of flows, kept at the sender, for estimators that cannot do without and where none was asked for. */
 function neededFlowLists(plans: readonly EstimatePlan[]): EstimatePlan[] {
-  const listing = ESTIMATORS.find((e) => e.flowList?.atSender);
+  const listing = ESTIMATORS.find(listsAllFlows);
   const needed = plans.some((p) => p.estimator.answers.includes("flow"));
-  if (!needed || !listing || plans.some((p) => p.estimator.flowList?.atSender)) return [];
+  if (!needed || !listing || plans.some((p) => listsAllFlows(p.estimator))) return [];
   return [{ estimator: listing, parameters: parseParameters(listing) }];
 }
 
 function flowListBytes(plans: readonly EstimatePlan[], sealed: readonly SealedEpoch[]): number {
-  const at = plans.findIndex((p) => p.estimator.flowList?.atSender);
-  return at < 0 ? 0 : sealed[at]!.payload.length;
+  const at = plans.findIndex((p) => listsAllFlows(p.estimator));
+  return at < 0 ? 0 : entryAt(sealed, at).payload.length;
 }
 
 interface SealedEnds {
@@ -215,7 +220,7 @@ async function sealBothEnds(
         const shiftNs = Number(originNs - startNs);
         const last = originNs + BigInt(Math.ceil(batch.count > 0 ? batch.timeNs[batch.count - 1]! : 0));
         if (last > endNs) endNs = last;
-        for (const tap of taps[side]!) {
+        for (const tap of entryAt(taps, side)) {
           tap.begin(-shiftNs, originNs);
           tap.update(batch, 0, batch.count);
         }

@@ -21,6 +21,8 @@ export interface FrameQuestion {
   count: number;
   timeNs: (i: number) => number;
   words: (i: number) => { words: ArrayLike<number>; at: number };
+  /** Packets of one flow and time with the same number are of the same frame; null: of a frame of its own. */
+  sharedFrame: (i: number) => number | null;
 }
 
 /** By packet looked for: its frame number from 1 on, or 0 where it was not found. */
@@ -44,7 +46,7 @@ export async function findFrames(question: FrameQuestion): Promise<Uint32Array> 
     while (rEnd < rows.length && (rows.times[rows.order[rEnd]!] ?? 0) < ns) rEnd++;
     r = rEnd;
     while (rEnd < rows.length && rows.times[rows.order[rEnd]!] === ns) rEnd++;
-    assign([...asked.subarray(a, aEnd)], [...rows.order.subarray(r, rEnd)], nameOf, rows, frames);
+    assign([...asked.subarray(a, aEnd)], [...rows.order.subarray(r, rEnd)], nameOf, question, rows, frames);
     [a, r] = [aEnd, rEnd];
   }
   return frames;
@@ -55,14 +57,25 @@ function assign(
   packets: number[],
   rows: number[],
   nameOf: (i: number) => number,
+  { sharedFrame }: FrameQuestion,
   { names, frames }: Rows,
   out: Uint32Array,
 ): void {
   const rest: number[] = [];
+  const shared = new Map<string, number>();
+  packets.sort((a, b) => (sharedFrame(a) ?? -1) - (sharedFrame(b) ?? -1));
   for (const i of packets) {
-    const at = rows.findIndex((row) => names[row] === nameOf(i));
-    if (at < 0) rest.push(i);
-    else out[i] = frames[rows.splice(at, 1)[0]!] ?? 0;
+    const name = nameOf(i);
+    const number = sharedFrame(i);
+    const known = number === null ? undefined : shared.get(`${name},${number}`);
+    const at = known === undefined ? rows.findIndex((row) => names[row] === name) : -1;
+    if (known !== undefined) out[i] = known;
+    else if (at < 0) rest.push(i);
+    else {
+      const frame = frames[rows.splice(at, 1)[0]!] ?? 0;
+      out[i] = frame;
+      if (number !== null) shared.set(`${name},${number}`, frame);
+    }
   }
   for (const i of rest) {
     const row = rows.shift();

@@ -1,4 +1,5 @@
 /** The report over time: one row per interval, and the heat map of delays. */
+import { entryAt } from "../base/lists.ts";
 import { bucketHigh, bucketLow, bucketMid, LogHistogram } from "../base/math/log-histogram.ts";
 import { latencyOf } from "./latency.ts";
 import type { PassResult } from "./pass.ts";
@@ -45,7 +46,7 @@ export function buildIntervals(
     const histogram = new LogHistogram();
     if (interval && matched > 0) {
       const { buckets, counts } = runs(interval.slot);
-      const column = columns[Math.floor(index / grouped)]!;
+      const column = entryAt(columns, Math.floor(index / grouped));
       for (let k = 0; k < buckets.length; k++) {
         histogram.addBucket(buckets[k]!, counts[k]!);
         column.addBucket(buckets[k]!, counts[k]!);

@@ -1,4 +1,5 @@
 /** Sentences about what limits the numbers of a report. */
+import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
 import { outlierText } from "../capture/timestamp-trust.ts";
@@ -45,11 +46,21 @@ export function observations(subject: NoteSubject): string[] {
     ...identityNotes(result, segment),
     ...alignmentNotes(subject),
     ...(explained ? [] : unmatched),
+    ...edgeNotes(segment),
     ...(directions.twoWay
       ? [
           "packets go both ways: 'segment' is first capture to second, 'reverse' the other way; reordering is counted on the first (exchange the captures for that of the other)",
         ]
       : []),
+  ];
+}
+
+/** What no capture can show. */
+function edgeNotes({ undecided }: SegmentReport): string[] {
+  if (undecided === 0) return [];
+  const packets = undecided === 1 ? "1 packet" : `${formatCount(undecided)} packets`;
+  return [
+    `${packets} near the ends of the captures may be lost, or may have passed while the other capture was not running: lost packets are certain within so many; start and stop both captures before and after the traffic of interest`,
   ];
 }
 

@@ -5,8 +5,20 @@ import type { ExactMatcher } from "../match/matcher.ts";
 import { FATE, type PacketLog } from "../match/packet-log.ts";
 import type { Way } from "./segment.ts";
 
-/** `not-captured`: the other capture was not running when the packet passed. */
-export const OUTCOMES = ["delivered", "lost", "appeared", "duplicate", "not-captured"] as const;
+/**
+ * `not-captured`: the other capture was not running when the packet passed. `mirrored`: the same packet once more in one capture. `link-local`: it never leaves
+ * its link. `part`: a fragment of a packet that has a row of its own.
+ */
+export const OUTCOMES = [
+  "delivered",
+  "lost",
+  "appeared",
+  "duplicate",
+  "mirrored",
+  "link-local",
+  "not-captured",
+  "part",
+] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
 export interface PacketReport {
@@ -19,6 +31,8 @@ export interface PacketReport {
   delayNs: number | null;
   direction: "forward" | "reverse";
   outcome: Outcome;
+  /** Packets on the wire that the row stands for: 1, more where segments were merged at both points, 0 where another row counts it. */
+  packets: number;
   flow: number;
 }
 
@@ -33,6 +47,14 @@ export interface PacketSource {
   originNs: bigint;
   alignNs: number;
 }
+
+const KNOWN_OUTCOMES: ReadonlyMap<number, Outcome> = new Map([
+  [FATE.merged, "delivered"],
+  [FATE.part, "part"],
+  [FATE.duplicate, "duplicate"],
+  [FATE.mirrored, "mirrored"],
+  [FATE.linkLocal, "link-local"],
+]);
 
 /** Valid until the comparison is freed. */
 export class PacketTable {
@@ -62,7 +84,16 @@ export class PacketTable {
     const before = absolute(this.seenNs("before", id), this.originNs);
     const after = absolute(this.seenNs("after", id), this.originNs);
     const [sentNs, receivedNs] = direction === "forward" ? [before, after] : [after, before];
-    return { id, sentNs, receivedNs, delayNs: this.delayNs(id), direction, outcome: this.outcome(id), flow };
+    return {
+      id,
+      sentNs,
+      receivedNs,
+      delayNs: this.delayNs(id),
+      direction,
+      outcome: this.outcome(id),
+      packets: log.packets(id),
+      flow,
+    };
   }
 
   /** Time of a packet at one of the captures after `originNs`, in whole ns as it stands there; NaN where it was not seen. */
@@ -95,8 +126,8 @@ export class PacketTable {
     const fate = this.log.fate[id];
     // Of one among several that look the same the delay is not known.
     if (fate === FATE.forward || fate === FATE.reverse || fate === FATE.ambiguous) return "delivered";
-    if (fate === FATE.duplicate || fate === FATE.mirrored) return "duplicate";
-    if (fate === FATE.linkLocal) return "not-captured";
+    const known = KNOWN_OUTCOMES.get(fate ?? 0);
+    if (known !== undefined) return known;
     const forward = this.direction(id) === "forward";
     const { real } = (forward ? null : this.#source.reverse) ?? this.#source.forward;
     if (

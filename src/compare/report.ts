@@ -16,7 +16,7 @@ export interface Latency {
   p90Ns: number;
   p99Ns: number;
   p999Ns: number;
-  /** Mean absolute difference of the delays of consecutive packets (RFC 3393 IPDV, mean of |ddT|); null below 2 packets. */
+  /** Mean absolute difference of the delays of packets of a flow sent one after the other, of those that arrived (RFC 3393 IPDV, mean of |ddT|); null below 2. */
   jitterNs: number | null;
 }
 
@@ -94,6 +94,11 @@ export interface SegmentReport {
   reorderExtent: { max: number; mean: number } | null;
   head: number;
   tail: number;
+  /**
+   * Packets near the ends of the captures that may be lost, or may have passed while the other capture was not running: by what packets took there, either is
+   * possible. Each is counted as what is likelier: `lost`, `head` and `tail` are certain within so many.
+   */
+  undecided: number;
   /** Matched packets among several that look the same: which is which is not known, and their delays are not in `latency`. */
   ambiguous: number;
   /** Packets without a partner that never leave their link (224.0.0.0/24, fe80::/10, ff02::/16): neither lost nor appeared. */

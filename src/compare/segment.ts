@@ -80,6 +80,7 @@ export function buildSegment(
       total.reordered > 0 ? { max: total.extentMax, mean: total.extentSum / total.reordered } : null,
     head: counts.head,
     tail: counts.tail,
+    undecided: sums.undecided + EDGES.reduce((n, edge) => n + (real[edge] ? 0 : sums[edge]), 0),
     ambiguous: sums.ambiguous,
     linkLocal: sums.linkLocal,
     mirrored: sums.mirrored,

@@ -47,7 +47,7 @@ export function formatParameters(estimator: Estimator, values: ParameterValues, 
   return estimator.parameters
     .filter((s) => !(sketchOnly && s.queryOnly) && !(s.isNew && values[s.name] === s.default))
     .map((s) => {
-      const v = values[s.name]!;
+      const v = values[s.name];
       return `${s.name}=${Array.isArray(v) ? v.join("/") : String(v)}`;
     })
     .join(",");

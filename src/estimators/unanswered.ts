@@ -3,9 +3,8 @@ import type { EstimateInput, NoAnswer, ParameterValues, SealedEpoch, SegmentEsti
 
 type Ends = Pick<EstimateInput<ParameterValues>, "sender" | "receiver">;
 
-/** Why there is nothing to compare, if so: an end is missing. */
-export function missingEnd({ sender, receiver }: Ends): NoAnswer | null {
-  if (sender && receiver) return null;
+/** Why there is nothing to compare: an end is missing. */
+export function missingEnd({ sender }: Ends): NoAnswer {
   const text = `the ${sender ? "receiver" : "sender"}'s epoch is missing: a difference needs both ends`;
   return { reason: "no-packets", text };
 }

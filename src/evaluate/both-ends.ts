@@ -1,5 +1,7 @@
 /** Runs a simulated segment past a tap at either end, as two points would see it, and keeps the truth beside. */
+
 import type { Kernels } from "../base/kernels.ts";
+import { entryAt } from "../base/lists.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
@@ -57,7 +59,10 @@ export async function runBothEnds(
     if (withFlows) addFlows(sums, batch);
     for (const tap of receivers) tap.update(batch, 0, batch.count);
   }
-  const sealed = pairs.map((_, i) => ({ sender: senders[i]!.seal(), receiver: receivers[i]!.seal() }));
+  const sealed = pairs.map((_, i) => ({
+    sender: entryAt(senders, i).seal(),
+    receiver: entryAt(receivers, i).seal(),
+  }));
   for (const tap of [...senders, ...receivers]) tap.free();
   kernels.free(mask);
   const flowTruth = new Map([...sums].map(([name, { sum, packets }]) => [name, sum / packets]));

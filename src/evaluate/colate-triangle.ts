@@ -2,7 +2,9 @@
  * The triangle of the paper's section 6.2: points A, B and C, each sending to the others. What A and B know of the segment from A to B when each keeps
  * one vector for all of its packets, and when it keeps one per peer, chosen by the peer's network (as observe's --segment does).
  */
+
 import type { Kernels } from "../base/kernels.ts";
+import { entryAt, required } from "../base/lists.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type CompiledFilter, compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
@@ -89,11 +91,11 @@ export async function runTriangle(
     const parameters = parseParameters(colate, textOf(name));
     const flows = { ...run.flows, complete: name !== "not told apart" };
     const answer = colate.estimate({ parameters, seed, ...sealed, flows, confidence: 0.95, epochNs: 2e9 });
-    const score = scoreFlows(run, answer, [[500, Number.POSITIVE_INFINITY]])[0]!;
+    const score = entryAt(scoreFlows(run, answer, [[500, Number.POSITIVE_INFINITY]]), 0);
     return [
       name,
       {
-        coverage: answer.segment!.coverage,
+        coverage: required(answer.segment, "the segment's estimate").coverage,
         answered: score.answered / score.flows,
         median: score.median,
         foreign: answer.notes.join().includes("counted at the receiver only"),

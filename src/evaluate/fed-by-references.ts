@@ -1,5 +1,7 @@
 /** Estimators that need each packet's delay, fed with delays interpolated between references instead of exact ones, against the truth: one epoch over the scenario. */
+
 import type { Kernels } from "../base/kernels.ts";
+import { entryAt, required } from "../base/lists.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { addDelayErrors, type DelayError, delayErrorOf, noDelayErrors } from "../delays/delay-error.ts";
@@ -38,7 +40,7 @@ export async function runFedByReferences(
   const errors = noDelayErrors();
   let lastNs = 0;
   const feed = (told: OwnedBatch) => {
-    addDelayErrors(errors, told.errors!);
+    addDelayErrors(errors, required(told.errors, "the error of the references' delays"));
     // References are packets of ours: no estimator is to account for them.
     const { flags } = told.batch;
     const select = told.batch.column("select");
@@ -59,7 +61,7 @@ export async function runFedByReferences(
     const error = delayErrorOf(errors);
     const answers = contestants.map(({ estimator, parameters }, i) => {
       const plain = estimator.estimate({
-        ...{ parameters, seed: DEFAULT_SEED, sender: null, receiver: taps[i]!.seal() },
+        ...{ parameters, seed: DEFAULT_SEED, sender: null, receiver: entryAt(taps, i).seal() },
         ...{ flows: known.flows, confidence, epochNs: lastNs },
       });
       return { plain, widened: widenByDelayError(plain, error, confidence) };

@@ -5,6 +5,7 @@
 
 import { mix64Into } from "../base/hash.ts";
 import type { Kernels } from "../base/kernels.ts";
+import { entryAt } from "../base/lists.ts";
 import { median } from "../base/math/regression.ts";
 import { Random } from "../base/random.ts";
 import { PacketBatch } from "../capture/batch.ts";
@@ -170,7 +171,10 @@ export function runPopulation(
   });
   flush();
   if (extra) addForeign(batch, receivers, extra, spanNs, population.seed);
-  const sealed = pairs.map((_, i) => ({ sender: senders[i]!.seal(), receiver: receivers[i]!.seal() }));
+  const sealed = pairs.map((_, i) => ({
+    sender: entryAt(senders, i).seal(),
+    receiver: entryAt(receivers, i).seal(),
+  }));
   for (const tap of [...senders, ...receivers]) tap.free();
   batch.free();
   const flows: KnownFlows = {

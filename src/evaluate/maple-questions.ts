@@ -1,5 +1,7 @@
 /** Runs a store over an epoch of a trace and holds its answers against the truth. */
+
 import type { Kernels } from "../base/kernels.ts";
+import { entryAt } from "../base/lists.ts";
 import { answerOf, CellTable, joinCells } from "../estimators/maple/cell-table.ts";
 import type { Centres } from "../estimators/maple/centres/centres.ts";
 import { createStore } from "../estimators/maple/stores/open.ts";
@@ -68,7 +70,7 @@ export function ask(kernels: Kernels, filled: FilledStore, refined = true): Outc
   const answers = kernels.u32.slice(out >>> 2, (out >>> 2) + 2 * n);
   kernels.free(out);
   const cells = filled.cells.sums().map(answerOf);
-  const told = filled.cells.sums().map((s, i) => (refined ? cells[i]!.meanNs : s.baseNs));
+  const told = filled.cells.sums().map((s) => (refined ? answerOf(s).meanNs : s.baseNs));
   const unions = new Map<number, number>();
   const estimateNs = new Float64Array(n);
   let [multi, missing, wrong] = [0, 0, 0];
@@ -87,8 +89,9 @@ export function ask(kernels: Kernels, filled: FilledStore, refined = true): Outc
     if (kind === MATCH && low !== high) {
       // A mixed store tells neighbouring groups as one.
       if (filled.codes[i]! < low || filled.codes[i]! > high) wrong++;
-      if (!unions.has(range)) unions.set(range, cells.slice(low, high + 1).reduce(joinCells).meanNs);
-      estimateNs[i] = unions.get(range)!;
+      const mean = unions.get(range) ?? cells.slice(low, high + 1).reduce(joinCells).meanNs;
+      unions.set(range, mean);
+      estimateNs[i] = mean;
       continue;
     }
     if (code !== filled.codes[i]) wrong++;
@@ -149,7 +152,7 @@ export function subFlows(epoch: TraceEpoch, length = 10): (i: number) => number 
     const nth = seen.get(hash) ?? 0;
     seen.set(hash, nth + 1);
     const part = Math.floor(nth / length);
-    if ((part + 1) * length > sizes.get(hash)!) continue;
+    if ((part + 1) * length > (sizes.get(hash) ?? 0)) continue;
     const name = `${hash}/${part}`;
     let id = ids.get(name);
     if (id === undefined) ids.set(name, (id = ids.size));
@@ -172,7 +175,7 @@ export function askAcross(kernels: Kernels, stores: readonly FilledStore[], epoc
     for (let i = 0; i < n; i++) {
       const word = u32[(out >>> 2) + 2 * i]!;
       if (word >>> 16 === 0) continue;
-      const { meanNs, count } = told[word & 0xffff]!;
+      const { meanNs, count } = entryAt(told, word & 0xffff);
       if (count <= packets[i]!) continue;
       packets[i] = count;
       estimateNs[i] = meanNs;

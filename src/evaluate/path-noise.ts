@@ -6,6 +6,7 @@
  * (Lindley's recursion) fed with Pareto bursts (shape 1.5, at most 100 times the least) at 30 to 60 % load. On top comes the
  * error of measuring some hundred to some thousand packets, and it is what low and high tell.
  */
+import { entryAt } from "../base/lists.ts";
 import { Random } from "../base/random.ts";
 import type { LocaliseEstimate } from "../network/localise/segment-estimate.ts";
 import type { LossSpike, Spike } from "../network/localise/verdicts.ts";
@@ -66,12 +67,13 @@ export function simulatePath(
   const ordinaryNs = queueing.map((q) => [...q].sort((a, b) => a - b)[q.length >> 1]!);
   const injected = spikes(ordinaryNs);
   const estimates: LocaliseEstimate[] = [];
-  for (let j = 0; j < segmentCount; j++) {
+  for (const [j, queue] of queueing.entries()) {
     const own = random.fork(`measurement ${j}`);
+    const [fromPoint, toPoint] = [entryAt(points, j), entryAt(points, j + 1)];
     const propagationNs = 5_000 * 1000 ** own.float();
     const rate = 300 * 10 ** own.float();
     for (let t = 0; t < epochs; t++) {
-      let queueNs = queueing[j]![t]!;
+      let queueNs = queue[t]!;
       for (const s of injected) {
         const at = t - s.firstEpoch;
         if (s.segment !== j || at < 0 || at >= s.epochs) continue;
@@ -82,8 +84,8 @@ export function simulatePath(
       const errorNs = stdevNs / Math.sqrt(packets);
       const meanNs = propagationNs + queueNs + errorNs * own.normal();
       estimates.push({
-        fromPoint: points[j]!,
-        toPoint: points[j + 1]!,
+        fromPoint,
+        toPoint,
         epochStartNs: t * EPOCH_NS,
         epochEndNs: (t + 1) * EPOCH_NS,
         meanNs,
@@ -130,7 +132,7 @@ export function simulateLoss(
   const estimates = path.estimates.map((e) => {
     const j = path.points.indexOf(e.fromPoint);
     const t = Math.round(e.epochStartNs / EPOCH_NS);
-    const { own, rate, burst, packets } = models[j]!;
+    const { own, rate, burst, packets } = entryAt(models, j);
     const sent = 1 + own.poisson(packets);
     const extra = injected
       .filter((s) => s.segment === j && t >= s.firstEpoch && t < s.firstEpoch + s.epochs)
@@ -207,8 +209,8 @@ export function outcomeOf(
   trial: Trial,
   spikes: readonly (Spike | LossSpike)[],
 ): "right" | "wrong" | "cannot tell" | "missed" {
-  const named = spikes.filter((s) => s.segment !== null);
-  const hits = named.filter((s) => isRight(trial, s.segment!.from, s.fromNs, s.toNs));
+  const named = spikes.flatMap(({ segment, fromNs, toNs }) => (segment ? [{ segment, fromNs, toNs }] : []));
+  const hits = named.filter((s) => isRight(trial, s.segment.from, s.fromNs, s.toNs));
   if (named.length > hits.length) return "wrong";
   if (hits.length > 0) return "right";
   if (spikes.length > 0) return "cannot tell";

@@ -1,5 +1,7 @@
 /** Simulated traffic as columns by epoch, with the true delays: what MAPLE's thresholds are measured on. */
+
 import type { Kernels } from "../base/kernels.ts";
+import { entryAt } from "../base/lists.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { simulate } from "../simulate/simulate.ts";
@@ -64,7 +66,7 @@ export async function referenceTrace(kernels: Kernels, options: TraceOptions): P
         if (Number.isNaN(delayNs[to]!)) lost++;
         else rows.push(to);
       }
-      parts[epoch]!.push({
+      entryAt(parts, epoch).push({
         count: rows.length,
         digest: BigUint64Array.from(rows, (i) => kernels.u64[(batch.column("digest") >>> 3) + i]!),
         flowHash: BigUint64Array.from(rows, (i) => kernels.u64[(batch.column("flowHash") >>> 3) + i]!),

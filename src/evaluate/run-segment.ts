@@ -2,7 +2,9 @@
  * One simulated segment past the taps of any estimators, with the truth per flow beside: one epoch over the whole scenario. Packets reach each end in the order
  * of their arrival there.
  */
+
 import type { Kernels } from "../base/kernels.ts";
+import { entryAt } from "../base/lists.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import type {
@@ -89,8 +91,9 @@ export async function runSegment(
     }
     const known = readTruth(truth);
     const entries = contestants.map(({ name, estimator, parameters }, i): Entry => {
-      const sender: SealedEpoch | null = ends[i]!.sender?.seal() ?? null;
-      const receiver = ends[i]!.receiver.seal();
+      const taps = entryAt(ends, i);
+      const sender: SealedEpoch | null = taps.sender?.seal() ?? null;
+      const receiver = taps.receiver.seal();
       const answer = estimator.estimate({
         parameters,
         seed,

@@ -2,7 +2,9 @@
  * Where packets near in time are not delayed alike, references of one kind tell nothing about the others: priorities, several paths, latencies of the flows' own. LDS, which sums
  * each flow's own times, does not care (LDS paper, section 4).
  */
+
 import type { Kernels } from "../base/kernels.ts";
+import { entryAt } from "../base/lists.ts";
 import { lds } from "../estimators/lds/lds.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { rli } from "../estimators/rli/rli.ts";
@@ -59,8 +61,7 @@ export async function compareUncorrelated(kernels: Kernels, scenario: Scenario):
     { estimator: rli, parameters: parseParameters(rli, "max=2000000") },
     { estimator: lds, parameters: parseParameters(lds, "rows=4,columns=5000,k=1") },
   ]);
-  const [one, other] = run.entries.map(
-    ({ answer }) => flowErrors(run.truth, answer.flows, [{ from: 100, to: null }])[0]!,
-  );
-  return { rli: one!, lds: other! };
+  const errorsOf = (entry: number) =>
+    entryAt(flowErrors(run.truth, entryAt(run.entries, entry).answer.flows, [{ from: 100, to: null }]), 0);
+  return { rli: errorsOf(0), lds: errorsOf(1) };
 }

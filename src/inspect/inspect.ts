@@ -10,6 +10,7 @@ import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { linkName } from "../capture/format/link-names.ts";
 import { CaptureReader, type CaptureStatistics } from "../capture/reader.ts";
+import { COOKED_V2 } from "../capture/source/point-source.ts";
 import { lastBelieved, OutlierCounter, outlierText } from "../capture/timestamp-trust.ts";
 import { TimestampQuality } from "../clock/timestamp-quality.ts";
 import { PacketTimesWatch } from "../delays/packet-times.ts";
@@ -224,7 +225,14 @@ function report(s: CaptureStatistics, compressed: boolean, seen: SeenPackets): I
 }
 
 function pointsOf(s: CaptureStatistics, perInterface: ReadonlyMap<number, number>): InspectReport["points"] {
-  const listed = s.interfaces.length > 0 ? s.interfaces : [...perInterface.keys()].sort().map(erfInterface);
+  const [first] = s.interfaces;
+  const numbers = [...perInterface.keys()].sort((a, b) => a - b);
+  const listed =
+    first === undefined
+      ? numbers.map(erfInterface)
+      : s.format === "pcap" && first.link === COOKED_V2 && numbers.length > 0
+        ? numbers.map((index) => ({ ...first, index }))
+        : s.interfaces;
   return listed.map((p) => ({
     index: p.index,
     name: p.name ?? p.description,

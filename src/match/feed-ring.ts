@@ -10,7 +10,9 @@
  *
  * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
  */
+
 import type { Kernels } from "../base/kernels.ts";
+import { entryAt } from "../base/lists.ts";
 import { BATCH_HEAD_BYTES, PacketBatch } from "../capture/batch.ts";
 import { KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, WIDE_RUN_BYTES } from "../capture/flow/key-runs.ts";
 
@@ -106,12 +108,12 @@ export class RingWriter extends Ring {
   writeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, to: number, shorts: number): void {
     const slot = this.#slotToWrite();
     const { rows } = this;
-    const words = this.#words[slot]!;
+    const words = entryAt(this.#words, slot);
     const { u32, f64 } = batch.kernels;
     const copy = (address: number, length: number, at: number) =>
       words.set(u32.subarray(address >>> 2, (address >>> 2) + length), at);
     const time = (batch.column("time") >>> 3) + from;
-    this.#time[slot]!.set(f64.subarray(time, time + to - from));
+    entryAt(this.#time, slot).set(f64.subarray(time, time + to - from));
     copy(batch.column("digest") + 8 * from, 2 * (to - from), 0);
     copy(batch.column("flags") + 4 * from, to - from, 2 * rows);
     const { count, wide } = runs;
@@ -123,7 +125,7 @@ export class RingWriter extends Ring {
 
   writeEnd(side: 0 | 1, lastNs: number | null): void {
     const slot = this.#slotToWrite();
-    this.#time[slot]![0] = lastNs ?? Number.NaN;
+    entryAt(this.#time, slot)[0] = lastNs ?? Number.NaN;
     this.#publish(slot, [KIND_END, side]);
   }
 
@@ -152,7 +154,7 @@ export class RingWriter extends Ring {
   }
 
   #publish(slot: number, head: number[]): void {
-    this.heads[slot]!.set(head);
+    entryAt(this.heads, slot).set(head);
     const { control } = this;
     const written = (Atomics.add(control, WRITTEN, 1) + 1) | 0;
     wake(control, READER_WAITS, READER_WANTS, written);
@@ -206,14 +208,14 @@ export class RingReader extends Ring {
   /** What the oldest slot holds, until it is released. */
   read(): SlotContent {
     const slot = Atomics.load(this.control, TAKEN) & (SLOTS - 1);
-    const head = this.heads[slot]!;
+    const head = entryAt(this.heads, slot);
+    const batch = entryAt(this.#batches, slot);
     const side = head[1] as 0 | 1;
     if (head[0] === KIND_END) {
-      const lastNs = this.#batches[slot]!.timeNs[0]!;
+      const lastNs = batch.timeNs[0]!;
       return { kind: "end", side, lastNs: Number.isNaN(lastNs) ? null : lastNs };
     }
-    const batch = this.#batches[slot]!;
-    const runs = this.#runs[slot]!;
+    const runs = entryAt(this.#runs, slot);
     const rows = head[2]!;
     batch.count = rows;
     runs.count = head[3]!;

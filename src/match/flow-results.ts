@@ -46,10 +46,14 @@ export interface FlowResult {
   mirrored: number;
   /** Matched as parts of longer packets that one point saw merged. */
   merged: number;
+  /** Near an end of the other capture: lost, or outside of it. */
+  undecided: number;
   negative: number;
   bytes: number;
   delay: DelaySums | null;
   jitterNs: number | null;
+  /** Differences that the jitter is the mean of. */
+  jitterSteps: number;
 }
 
 /** Counts that a second look may change. */
@@ -75,6 +79,7 @@ export interface WaySums extends EdgeCounts {
   linkLocal: number;
   mirrored: number;
   merged: number;
+  undecided: number;
   /** Edge counts of those flows that have a matched packet. */
   withMatch: EdgeCounts;
 }
@@ -187,6 +192,9 @@ export class FlowResults {
           ? kernels.readU32(second + FlowMoreLayout.negative)
           : (first < 0 ? 1 : 0) + (matched === 2 && last < 0 ? 1 : 0);
     }
+    // Delays whose place in the order of sending is not known are not in the jitter.
+    const apart = second === 0 ? 0 : kernels.readU32(second + FlowMoreLayout.apart);
+    const steps = Math.max(0, matched - 1 - apart);
     return {
       id,
       sent: word("sent"),
@@ -205,10 +213,12 @@ export class FlowResults {
       linkLocal: fault("linkLocal"),
       mirrored: fault("mirrored"),
       merged: fault("merged"),
+      undecided: fault("undecided"),
       negative,
       bytes: real("bytes"),
       delay,
-      jitterNs: matched > 1 ? more("jitter", Math.abs(step)) / (matched - 1) : null,
+      jitterNs: steps > 0 ? more("jitter", Math.abs(step)) / steps : null,
+      jitterSteps: steps,
     };
   }
 
@@ -278,6 +288,7 @@ export class FlowResults {
         linkLocal: v("linkLocal"),
         mirrored: v("mirrored"),
         merged: v("merged"),
+        undecided: v("undecided"),
         headBefore: v("headBefore"),
         tailBefore: v("tailBefore"),
         headAfter: v("headAfter"),

@@ -214,6 +214,11 @@ export class ExactMatcher {
     return of(1) + of(2);
   }
 
+  /** Where every packet is noted; null where nobody asked. */
+  get packets(): PacketLog | null {
+    return this.#packets;
+  }
+
   get aloneCount(): number {
     return this.#kernels.call.matchAloneCount(this.#match) >>> 0;
   }
@@ -221,6 +226,7 @@ export class ExactMatcher {
   /** A packet of a flow was seen at both points after all. */
   addPair(flow: number, beforeNs: number, afterNs: number): void {
     this.#kernels.call.matchAdd(this.#match, flow, beforeNs, afterNs);
+    if (this.#packets) this.#note();
   }
 
   /** So many more packets, or fewer, are lost of those sent then. */

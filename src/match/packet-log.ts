@@ -20,13 +20,43 @@ export const FATE = {
   linkLocal: fatesConstants.FATE_LINK_LOCAL,
   mirrored: fatesConstants.FATE_MIRRORED,
   ambiguous: fatesConstants.FATE_AMBIGUOUS,
+  /** What the second look (residue/) makes of packets without a partner: bytes of a merged segment that arrived, without the last one. */
+  merged: 64,
+  /** A fragment, or another piece of a packet that has a row of its own. */
+  part: 65,
 } as const;
+/** Rows that were replaced, until they are taken out. */
+const REPLACED = 255;
 
 /** 4 GiB of columns. */
 const MAX_PACKETS = 2 ** 27;
 
+/** A row that the second look adds. */
+export interface ResolvedRow {
+  beforeNs: number;
+  afterNs: number;
+  flow: number;
+  fate: number;
+  /** Packets on the wire that it stands for. */
+  packets: number;
+  /** Where other rows may be of the same frames. */
+  frames: SharedFrames | null;
+}
+
+/** Which frames a row is of, as numbers: rows of one flow and time with the same number are of the same frame. */
+export interface SharedFrames {
+  before: number;
+  after: number;
+}
+
 export class PacketLog {
   count = 0;
+  /** Rows that stand for another number of packets on the wire than one. */
+  readonly #wire = new Map<number, number>();
+  /** Rows that share a frame with others, as pieces of merged segments do. */
+  readonly #shared = new Map<number, SharedFrames>();
+  /** Rows of packets without a partner, by side, time and flow; made for the second look. */
+  #lone: Map<string, number[]> | null = null;
   /** Time at BEFORE on the matcher's axis; NaN where the packet was not seen there. */
   beforeNs = new Float64Array(4096);
   /** The same at AFTER. */
@@ -49,6 +79,76 @@ export class PacketLog {
       this.flow[n] = kernels.readU32(record + FateLayout.flow);
       this.fate[n] = kernels.readU32(record + FateLayout.kind);
     }
+  }
+
+  /** Packets on the wire that a row stands for. */
+  packets(id: number): number {
+    return this.#wire.get(id) ?? 1;
+  }
+
+  /** Which frames the row is of, where others may be of the same; null where it has them for itself. */
+  sharedFrames(id: number): SharedFrames | null {
+    return this.#shared.get(id) ?? null;
+  }
+
+  /** The row of a packet that had no partner is not to stay: others take its place. */
+  replaceLone(side: 0 | 1, timeNs: number, flow: number): void {
+    this.#lone ??= this.#loneRows();
+    const id = this.#lone.get(`${side},${timeNs},${flow}`)?.shift();
+    if (id !== undefined) this.fate[id] = REPLACED;
+  }
+
+  add({ beforeNs, afterNs, flow, fate, packets, frames }: ResolvedRow): void {
+    this.#makeRoom(1);
+    const n = this.count++;
+    this.beforeNs[n] = beforeNs;
+    this.afterNs[n] = afterNs;
+    this.delayNs[n] = Number.NaN;
+    this.flow[n] = flow;
+    this.fate[n] = fate;
+    this.shareLast(packets, frames);
+  }
+
+  /** The row that came last stands for so many packets on the wire, and may share its frames. */
+  shareLast(packets: number, frames: SharedFrames | null): void {
+    const id = this.count - 1;
+    if (frames !== null) this.#shared.set(id, frames);
+    if (packets !== 1) this.#wire.set(id, packets);
+  }
+
+  /** Takes the rows out that were replaced; ids change. */
+  finishReplacing(): void {
+    if (this.#lone === null) return;
+    this.#lone = null;
+    const [wire, shared] = [new Map(this.#wire), new Map(this.#shared)];
+    this.#wire.clear();
+    this.#shared.clear();
+    let kept = 0;
+    for (let id = 0; id < this.count; id++) {
+      if (this.fate[id] === REPLACED) continue;
+      for (const column of [this.beforeNs, this.afterNs, this.delayNs, this.flow, this.fate])
+        column[kept] = column[id]!;
+      const packets = wire.get(id);
+      if (packets !== undefined) this.#wire.set(kept, packets);
+      const frames = shared.get(id);
+      if (frames !== undefined) this.#shared.set(kept, frames);
+      kept++;
+    }
+    this.count = kept;
+  }
+
+  #loneRows(): Map<string, number[]> {
+    const rows = new Map<string, number[]>();
+    for (let id = 0; id < this.count; id++) {
+      const fate = this.fate[id];
+      if (fate !== FATE.onlyBefore && fate !== FATE.onlyAfter) continue;
+      const side = fate === FATE.onlyBefore ? 0 : 1;
+      const name = `${side},${(side === 0 ? this.beforeNs : this.afterNs)[id]},${this.flow[id]}`;
+      const same = rows.get(name);
+      if (same) same.push(id);
+      else rows.set(name, [id]);
+    }
+    return rows;
   }
 
   #makeRoom(more: number): void {

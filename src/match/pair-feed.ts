@@ -146,7 +146,7 @@ class Side {
   #count(): void {
     const { batch, originNs } = this.reader;
     this.packets += batch.count;
-    this.#plan.onBatch?.(this.side, batch, originNs!);
+    if (originNs !== null) this.#plan.onBatch?.(this.side, batch, originNs);
   }
 
   /** Rows that are left of the batch at hand are put where the next one can join them. */

@@ -28,6 +28,7 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
   if (result.delays) notes.push(...delayNotes(result.delays));
   if (result.backward > 0)
     notes.push(`${countOf(result.backward, "packet")} with timestamps before the epoch they were counted in`);
+  for (const capture of result.captures) if (capture.format === "interface") notes.push(...capture.warnings);
   for (const capture of result.captures) if (capture.partial) notes.push(capture.partial);
   if (result.captures.every((c) => c.ipPackets === 0))
     notes.push("there are no IP packets: no record was written");

@@ -6,11 +6,16 @@
 import { statSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
+import type { FilterExpression } from "../capture/filter/expression.ts";
+import { parseFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { CaptureReader, DEFAULT_SEED } from "../capture/reader.ts";
 import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
 import { followCapture, openCaptures } from "../capture/source/capture-source.ts";
+import { type InterfaceOptions, openInterface } from "../capture/source/interface/interface-source.ts";
+import { interfaceOf } from "../capture/source/interface/name.ts";
 import type { WallClock } from "../capture/source/live-clock.ts";
+import { PacedSource } from "../capture/source/paced-source.ts";
 import { followFiles, isFilePattern } from "../capture/source/rotating-files.ts";
 import type { Source } from "../capture/source/source.ts";
 import {
@@ -37,9 +42,14 @@ export const OBSERVE_COVER = 64;
 export interface ObserveCapturesOptions
   extends Pick<ObserveOptions, "onRecord" | "onProgress" | "tickMs" | "bothWays"> {
   kernels: Kernels;
+  /** Captures in order of time; or the name of one interface (capture/source/interface/name.ts). */
   files: readonly string[];
+  /** Where an interface is given instead of files. */
+  interface?: InterfaceOptions;
   /** The one file given is being written: a file, or a pattern or directory of those that a capture rotates through. */
   follow?: boolean;
+  /** Files are replayed: so many seconds of them per second; Infinity or left out: at once. */
+  speed?: number;
   point: string;
   lanes: readonly Lane[];
   taps: readonly TapPlan[];
@@ -91,20 +101,55 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
   });
 }
 
+/** Captures that can be read twice are looked at before they are observed. */
+export function canReread({ files, follow }: Pick<ObserveCapturesOptions, "files" | "follow">): boolean {
+  return !follow && files.every((file) => !isStandardInput(file) && isRegularFile(file));
+}
+
+function isRegularFile(file: string): boolean {
+  try {
+    return statSync(parseCapturePath(file).file).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/** The captures alone, as observeCaptures reads them. */
+export function openForLook(options: ObserveCapturesOptions): Source {
+  const { kernels, files, inner = false, seed = DEFAULT_SEED, signal } = options;
+  return openCaptures(kernels, files, {
+    capture: { cover: options.cover ?? OBSERVE_COVER, inner, seed },
+    signal,
+  });
+}
+
 interface Capture {
   cover: number;
   inner: boolean;
   seed: bigint;
 }
 
-function openSource(
-  { kernels, files, follow, signal, clock }: ObserveCapturesOptions,
-  capture: Capture,
-): Source {
+function openSource(observed: ObserveCapturesOptions, capture: Capture): Source {
+  const { kernels, files, follow, signal, clock } = observed;
   const options = { capture, signal, ...(clock ? { clock } : {}) };
   const [first, ...more] = files;
   if (first === undefined) throw new UsageError("bad-option", "no capture was given");
-  if (!follow) return openCaptures(kernels, files, options);
+  const name = interfaceOf(first);
+  if (name !== null) {
+    if (observed.speed !== undefined)
+      throw new UsageError("bad-option", "is for captures, and an interface is given", "leave it out", {
+        parameter: "speed",
+      });
+    if (more.length > 0 || follow)
+      throw new UsageError("bad-option", `${first}: an interface is observed alone`, "give it alone");
+    return openInterface(kernels, name, { ...snapFor(observed), ...options, wanted: wantedOf(observed) });
+  }
+  const [unused] = Object.keys(observed.interface ?? {}).filter((key) => key !== "onOpen");
+  if (unused !== undefined)
+    throw new UsageError("bad-option", "is for interfaces, and a file is given", "leave it out", {
+      parameter: unused === "snapBytes" ? "snap" : unused,
+    });
+  if (!follow) return atSpeed(openCaptures(kernels, files, options), observed);
   if (more.length > 0 || isStandardInput(first)) {
     throw new UsageError(
       "bad-option",
@@ -113,6 +158,33 @@ function openSource(
     );
   }
   return isFilePattern(first) ? followFiles(kernels, first, options) : followCapture(kernels, first, options);
+}
+
+function atSpeed(source: Source, { speed, signal }: ObserveCapturesOptions): Source {
+  return speed === undefined || speed === Number.POSITIVE_INFINITY
+    ? source
+    : new PacedSource(source, speed, { signal });
+}
+
+/** STAMP packets are read whole, and timestamps lie behind the packet. */
+const STAMP_SNAP_BYTES = 256;
+const WHOLE_SNAP_BYTES = 65_535;
+
+function snapFor({
+  interface: given,
+  references,
+  packetTimes,
+  taps,
+}: ObserveCapturesOptions): InterfaceOptions {
+  const stamped = references !== undefined || taps.some(({ parameters }) => "authenticated" in parameters);
+  const snapBytes = packetTimes ? WHOLE_SNAP_BYTES : stamped ? STAMP_SNAP_BYTES : undefined;
+  return { ...(snapBytes === undefined ? {} : { snapBytes }), ...given };
+}
+
+/** What any of the lanes takes; null where that is everything, or other packets matter too. */
+function wantedOf({ lanes, inner, cut, references }: ObserveCapturesOptions): FilterExpression | null {
+  if (inner || references || cut.mode === "control" || lanes.some(({ filter }) => filter === "")) return null;
+  return { kind: "or", terms: lanes.map(({ filter }) => parseFilter(filter)) };
 }
 
 /** Where references carry codes, taps that know of them use no others. */
@@ -173,6 +245,7 @@ async function checkFiles(kernels: Kernels, files: readonly string[]): Promise<v
   const seen = new Set<string>();
   let former: { file: string; originNs: bigint } | null = null;
   for (const file of files) {
+    if (interfaceOf(file) !== null) continue;
     const { file: path, point } = parseCapturePath(file);
     const stat = isStandardInput(file) ? undefined : statSync(path, { throwIfNoEntry: false });
     if (stat && !stat.isFile() && !stat.isDirectory()) continue;

@@ -46,6 +46,8 @@ export interface ObserveResult {
   lanes: { segment: string; packets: number; filtered: number; twoWay: TwoWay | null }[];
   memoryBytes: number;
   records: RecordCounts;
+  /** Of the records written, by estimator. */
+  written: Map<string, { records: number; bytes: number }>;
   /** Why records were refused: the first few. */
   refusals: UsageError[];
   /** Epochs of the lane that has most of them. */
@@ -137,6 +139,7 @@ function resultOf(lanes: readonly RunningLane[], outbox: Outbox): Omit<ObserveRe
     })),
     memoryBytes: sum((lane) => lane.memoryBytes),
     records: outbox.counts,
+    written: outbox.written,
     refusals: outbox.refusals,
     epochs: Math.max(...lanes.map((lane) => lane.sums.epochs)),
     short: sum((lane) => lane.sums.short),
@@ -146,31 +149,49 @@ function resultOf(lanes: readonly RunningLane[], outbox: Outbox): Omit<ObserveRe
 
 /** Batches as they come; while a live source is silent, the time instead. */
 async function* batchesAndTicks(source: Source, tickMs: number): AsyncGenerator<SourceBatch | bigint> {
-  for (;;) {
-    const next = source.next();
-    // Nobody may be left to hear of it.
-    next.catch(() => {});
-    let got: SourceBatch | null | undefined;
-    while (source.live && (got = await within(next, tickMs)) === undefined) {
-      const nowNs = source.nowNs();
-      if (nowNs !== null) yield nowNs;
+  const ticks = source.live ? new Ticks(tickMs) : null;
+  try {
+    for (;;) {
+      const next = source.next();
+      // Nobody may be left to hear of it.
+      next.catch(() => {});
+      let got: SourceBatch | null | undefined;
+      while (ticks && (got = await Promise.race([next, ticks.next()])) === undefined) {
+        const nowNs = source.nowNs();
+        if (nowNs !== null) yield nowNs;
+      }
+      got ??= await next;
+      if (got === null) return;
+      yield got;
     }
-    got ??= await next;
-    if (got === null) return;
-    yield got;
+  } finally {
+    ticks?.end();
   }
 }
 
-/** Undefined where it takes longer. */
-async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), ms);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
+/** One timer for all waits: a live source gives thousands of batches per second, most of them at once. */
+class Ticks {
+  readonly #timer: NodeJS.Timeout;
+  #tick: Promise<undefined> | null = null;
+  #ring: () => void = () => {};
+
+  constructor(ms: number) {
+    this.#timer = setInterval(() => {
+      this.#tick = null;
+      this.#ring();
+    }, ms);
+  }
+
+  /** The next tick from now on. */
+  next(): Promise<undefined> {
+    this.#tick ??= new Promise((resolve) => {
+      this.#ring = () => resolve(undefined);
+    });
+    return this.#tick;
+  }
+
+  end(): void {
+    clearInterval(this.#timer);
   }
 }
 
@@ -185,6 +206,7 @@ function lastOf(captures: readonly CaptureStatistics[]): bigint | undefined {
 /** Records on their way to the sink. */
 class Outbox {
   readonly counts: RecordCounts = { stored: 0, unchanged: 0, replaced: 0, merged: 0, bytes: 0, refused: 0 };
+  readonly written = new Map<string, { records: number; bytes: number }>();
   readonly refusals: UsageError[] = [];
   readonly #sink: RecordSink;
   readonly #onRecord: ((record: EpochRecord) => void) | undefined;
@@ -240,6 +262,7 @@ class Outbox {
         } else {
           this.counts[result.outcome]++;
           this.counts.bytes += result.bytes;
+          if (result.bytes > 0) this.#count(record.estimator, result.bytes);
         }
       },
       (error: unknown) => {
@@ -247,6 +270,11 @@ class Outbox {
         this.#failure ??= { error };
       },
     );
+  }
+
+  #count(estimator: string, bytes: number): void {
+    const own = this.written.get(estimator) ?? { records: 0, bytes: 0 };
+    this.written.set(estimator, { records: own.records + 1, bytes: own.bytes + bytes });
   }
 
   /** Waits where too much is on its way; throws where the sink has failed. */

@@ -135,6 +135,34 @@ describe("segments that were merged at one point", () => {
     expect(flow?.latency).toMatchObject({ minNs: 540_000, maxNs: 540_000 });
   });
 
+  test("pieces of datagrams that are missing are lost, where Linux numbers them", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after);
+    let lost = 0;
+    for (let b = 0; b < 60; b++) {
+      const us = 1000 + b * 5000;
+      // One after the other has the next identification, and its pieces count on from it.
+      before.push({ us, frame: udpData(1, b * 6000, 5 * 1200 - 100, b) });
+      for (let i = 0; i < 5; i++) {
+        const gone = b % 10 === 3 || (b % 7 === 2 && i === b % 5);
+        if (gone) lost++;
+        else
+          after.push({
+            us: us + 500 + 10 * i,
+            frame: udpData(1, b * 6000 + i * 1200, i === 4 ? 1100 : 1200, b + i),
+          });
+      }
+    }
+    const { flows } = await compare(before, after);
+    expect(flows.find((f) => f.key.sport === 1001)).toMatchObject({
+      sent: 300,
+      received: 300 - lost,
+      matched: 300 - lost,
+      lost,
+      appeared: 0,
+    });
+  });
+
   test("are not suspected where frames of 1,450 bytes are lost and others appear", async () => {
     const [before, after]: [Frame[], Frame[]] = [[], []];
     ordinary(before, after);
@@ -402,7 +430,10 @@ describe("captures of several points", () => {
     await expect(compareCaptures({ before: `${file}#3`, after: `${file}#9` })).rejects.toThrow(
       /has no interface '9'/,
     );
-    expect(await pointsOf(new Kernels(), file)).toEqual([3, 7]);
+    expect(await pointsOf(new Kernels(), file)).toEqual([
+      { index: 3, name: null },
+      { index: 7, name: null },
+    ]);
   });
 
   test("a capture says which tunnels and merged segments it shows", async () => {

@@ -138,10 +138,13 @@ test("an annotated capture holds every frame, and Wireshark filters by what beca
   expect(hoptime("compare", DEMO.before, DEMO.after, "--annotate", annotated).status).toBe(0);
   const ids = all.map((p) => p.id);
   const frames = await packets.frames("before", ids);
+  const partners = await packets.frames("after", ids);
   const expected = new Map(
     all.map((p, i) => [
       frames?.[i] ?? 0,
-      p.delayNs === null ? p.outcome : `delay ${(p.delayNs / 1e6).toFixed(6)} ms`,
+      p.delayNs === null
+        ? p.outcome
+        : `delay ${(p.delayNs / 1e6).toFixed(6)} ms, frame ${partners?.[i]} in AFTER`,
     ]),
   );
   const fields = ["-T", "fields", "-e", "frame.number", "-e", "frame.time_epoch", "-e", "frame.comment"];

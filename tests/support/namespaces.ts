@@ -51,6 +51,12 @@ export class NetworkLab {
   readonly #names = new Map<string, string>();
   readonly #captures: ChildProcess[] = [];
   readonly #others: ChildProcess[] = [];
+  /** However the tests end, no namespace is left behind. */
+  readonly #onExit = () => this.close();
+
+  constructor() {
+    process.on("exit", this.#onExit);
+  }
 
   /** Runs a command in a host. */
   run(host: string, command: string, ...args: string[]): string {
@@ -109,6 +115,11 @@ export class NetworkLab {
         "off",
       ]);
     }
+  }
+
+  /** Switches offloads of an interface: `offload("a", "e0", "tso", "on")`. */
+  offload(host: string, device: string, ...features: string[]): void {
+    this.run(host, "ethtool", "-K", device, ...features);
   }
 
   route(host: string, net: string, via: string): void {
@@ -201,6 +212,8 @@ export class NetworkLab {
   close(): void {
     for (const child of [...this.#captures, ...this.#others]) child.kill("SIGKILL");
     for (const name of this.#names.values()) spawnSync("ip", ["netns", "del", name]);
+    this.#names.clear();
+    process.off("exit", this.#onExit);
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * What `compare` must say of a scene (scenario.ts), worked out slowly from the truth of every packet: no digests, no windows, no kernels.
  */
-import { clockErrorNs, type MadeScene, stampOf, type TruePacket, type Way } from "./scenario.ts";
+import { clockErrorNs, type MadeScene, type Scene, stampOf, type TruePacket, type Way } from "./scenario.ts";
 
 export interface WayTruth {
   /** Packets at the near and far point. */
@@ -13,6 +13,8 @@ export interface WayTruth {
   duplicates: number;
   /** Seen at the near point only, and lost on the way for certain. */
   lost: number;
+  /** Of these, the ones that would have arrived between the first and the last packet that the far point captured. */
+  lostInside: number;
   /** Seen at the near point only, and not lost: the far point did not capture then. */
   outside: number;
   /** Seen at the far point only: the near point did not capture then. */
@@ -23,6 +25,8 @@ export interface WayTruth {
   delaysNs: number[];
   /** Matched packets that were sent before one that arrived earlier. */
   reordered: number;
+  /** Mean |difference| of the delays as captured of packets of a flow that were sent one after the other, of those that arrived; null without any. */
+  jitterNs: number | null;
 }
 
 export interface Truth {
@@ -36,7 +40,9 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
   const clock = { minNs: Number.POSITIVE_INFINITY, maxNs: Number.NEGATIVE_INFINITY, firstNs: 0 };
   let firstNs = Number.POSITIVE_INFINITY;
   const ways = { forward: wayTruth(), reverse: wayTruth() };
+  const seen = seenBetween(scene, packets);
   const arrivals: Record<Way, { arrivedNs: number; order: number }[]> = { forward: [], reverse: [] };
+  const sends: Record<Way, { flow: number; delayNs: number }[]> = { forward: [], reverse: [] };
   for (const packet of packets) {
     const truth = ways[packet.way];
     const [near, far] =
@@ -45,6 +51,7 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
     const sent = ran(near, packet.sentNs);
     const copies = packet.copiesNs.filter((ns) => ran(far, ns)).length;
     const arrived = packet.arrivedNs !== null && ran(far, packet.arrivedNs);
+    const due = packet.dueNs >= seen[far].firstNs && packet.dueNs <= seen[far].lastNs;
     truth.sent += sent ? 1 : 0;
     truth.received += (arrived ? 1 : 0) + copies;
     if (sent && arrived) {
@@ -53,6 +60,7 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
       const arrivedNs = packet.arrivedNs ?? 0;
       const stamps = [stampOf(scene, near, packet.sentNs), stampOf(scene, far, arrivedNs)] as const;
       truth.stampedNs.push(Number(stamps[1] - stamps[0]));
+      sends[packet.way].push({ flow: packet.flow, delayNs: Number(stamps[1] - stamps[0]) });
       const atBeforeNs = packet.way === "forward" ? packet.sentNs : arrivedNs;
       if (atBeforeNs < firstNs) {
         firstNs = atBeforeNs;
@@ -62,12 +70,36 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
       clock.minNs = Math.min(clock.minNs, error);
       clock.maxNs = Math.max(clock.maxNs, error);
       arrivals[packet.way].push({ arrivedNs, order: packet.n });
-    } else if (sent && packet.arrivedNs === null) truth.lost++;
-    else if (sent) truth.outside++;
+    } else if (sent && packet.arrivedNs === null) {
+      truth.lost++;
+      if (due) truth.lostInside++;
+    } else if (sent) truth.outside++;
     else if (arrived) truth.unsent++;
   }
-  for (const way of ["forward", "reverse"] as const) ways[way].reordered = reorderedOf(arrivals[way]);
+  for (const way of ["forward", "reverse"] as const) {
+    ways[way].reordered = reorderedOf(arrivals[way]);
+    ways[way].jitterNs = jitterOf(sends[way]);
+  }
   return { ...ways, clock };
+}
+
+type Seen = Record<"before" | "after", { firstNs: number; lastNs: number }>;
+
+/** True times of the first and the last packet of either capture. */
+function seenBetween(scene: Scene, packets: readonly TruePacket[]): Seen {
+  const none = () => ({ firstNs: Number.POSITIVE_INFINITY, lastNs: Number.NEGATIVE_INFINITY });
+  const seen: Seen = { before: none(), after: none() };
+  const note = (side: "before" | "after", ns: number) => {
+    if (ns < scene[side].fromNs || ns >= scene[side].toNs) return;
+    seen[side].firstNs = Math.min(seen[side].firstNs, ns);
+    seen[side].lastNs = Math.max(seen[side].lastNs, ns);
+  };
+  for (const { way, sentNs, arrivedNs, copiesNs } of packets) {
+    note(way === "forward" ? "before" : "after", sentNs);
+    for (const ns of [...(arrivedNs === null ? [] : [arrivedNs]), ...copiesNs])
+      note(way === "forward" ? "after" : "before", ns);
+  }
+  return seen;
 }
 
 function wayTruth(): WayTruth {
@@ -77,17 +109,31 @@ function wayTruth(): WayTruth {
     matched: 0,
     duplicates: 0,
     lost: 0,
+    lostInside: 0,
     outside: 0,
     unsent: 0,
     stampedNs: [],
     delaysNs: [],
     reordered: 0,
+    jitterNs: null,
   };
 }
 
 function count(truth: WayTruth, packet: TruePacket): void {
   truth.matched++;
   truth.delaysNs.push((packet.arrivedNs ?? 0) - packet.sentNs);
+}
+
+/** RFC 3393, mean of |ddT|; `sends` are in the order of sending. */
+function jitterOf(sends: readonly { flow: number; delayNs: number }[]): number | null {
+  const before = new Map<number, number>();
+  const steps: number[] = [];
+  for (const { flow, delayNs } of sends) {
+    const last = before.get(flow);
+    if (last !== undefined) steps.push(Math.abs(delayNs - last));
+    before.set(flow, delayNs);
+  }
+  return steps.length === 0 ? null : mean(steps);
 }
 
 /** RFC 4737: packets that arrive after one that was sent later. */

@@ -74,6 +74,8 @@ export interface TruePacket {
   sentNs: number;
   /** Null: lost on the way. */
   arrivedNs: number | null;
+  /** When it arrived, or would have. */
+  dueNs: number;
   /** Arrivals of copies that the path made. */
   copiesNs: number[];
   repeated: boolean;
@@ -181,6 +183,7 @@ function travel(scene: Scene, random: Random): TruePacket[] {
       flow: random.below(scene.flows),
       sentNs,
       arrivedNs: lost ? null : arrivedNs,
+      dueNs: arrivedNs,
       copiesNs: copied ? [arrivedNs + 1 + random.below(100_000)] : [],
       repeated: random.float() < scene.repeats,
     });

@@ -221,6 +221,7 @@ function segmentOf(packets: Packet[]): SegmentReport {
     reorderExtent: { max: 5, mean: 1.6 },
     head: 12,
     tail: 9,
+    undecided: 0,
     ambiguous: 4,
     linkLocal: 0,
     mirrored: 0,

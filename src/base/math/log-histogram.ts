@@ -98,7 +98,7 @@ export class LogHistogram {
     const rank = nearestRank(q, this.count);
     let seen = 0;
     for (const index of this.#sorted()) {
-      seen += this.#counts.get(index)!;
+      seen += this.#countOf(index);
       if (seen >= rank) return Math.min(maxNs, Math.max(minNs, bucketMid(index)));
     }
     throw new Error("a histogram's count is above the sum of its buckets");
@@ -109,7 +109,7 @@ export class LogHistogram {
     const points: { valueNs: number; share: number }[] = [];
     let seen = 0;
     for (const index of this.#sorted()) {
-      seen += this.#counts.get(index)!;
+      seen += this.#countOf(index);
       points.push({ valueNs: bucketMid(index), share: seen / this.count });
     }
     return points;
@@ -117,7 +117,7 @@ export class LogHistogram {
 
   /** Buckets in ascending order, with their counts. */
   *entries(): IterableIterator<[bucket: number, count: number]> {
-    for (const index of this.#sorted()) yield [index, this.#counts.get(index)!];
+    for (const index of this.#sorted()) yield [index, this.#countOf(index)];
   }
 
   toJSON(): LogHistogramJson {
@@ -126,7 +126,7 @@ export class LogHistogram {
     let previous = 0;
     for (const index of this.#sorted()) {
       buckets.push(index - previous);
-      counts.push(this.#counts.get(index)!);
+      counts.push(this.#countOf(index));
       previous = index;
     }
     return { buckets, counts };
@@ -161,6 +161,10 @@ export class LogHistogram {
     if (before === undefined) this.#order = null;
     this.#counts.set(index, (before ?? 0) + n);
     this.count += n;
+  }
+
+  #countOf(index: number): number {
+    return this.#counts.get(index) ?? 0;
   }
 
   #sorted(): Int32Array {

@@ -2,6 +2,7 @@
  * Robust location and spread, and the lower convex hull: what one bad value in two cannot move.
  * Empty input has no answer: null. Nothing here changes its input.
  */
+import { entryAt } from "../lists.ts";
 import { nearestRank } from "./log-histogram.ts";
 
 /** Deviation of a normal distribution = this times its median absolute deviation. */
@@ -43,7 +44,7 @@ export interface Point {
 export function lowerHull<P extends Point>(points: readonly P[]): P[] {
   const xs = Float64Array.from(points, (p) => p.x);
   const ys = Float64Array.from(points, (p) => p.y);
-  return Array.from(lowerHullIndices(xs, ys), (i) => points[i]!);
+  return Array.from(lowerHullIndices(xs, ys), (i) => entryAt(points, i));
 }
 
 /** The same on columns, as indices: for captures of millions of packets. Linear time (Andrew's chain). */

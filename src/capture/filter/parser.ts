@@ -8,6 +8,7 @@
  *
  * A term without an id (`tcp`, `vlan 3`) ends what is carried on: `tcp or 80` is an error, as in pcap-filter.
  */
+import { entryOf } from "../../base/lists.ts";
 import { comparisonAhead, parseComparison } from "./compare.ts";
 import type { FilterEnd, FilterExpression } from "./expression.ts";
 import { parseNetwork } from "./network.ts";
@@ -72,7 +73,7 @@ export class FilterParser {
         if (kind === "and" && vlanTerms(right.expression) > 0 && terms.some((t) => vlanTerms(t) > 0)) {
           throw this.#cursor.error(
             "a second 'vlan' would ask for an inner tag; only the outermost tag is kept",
-            this.#lastVlan!,
+            this.#lastVlan ?? this.#cursor.peek(-1),
           );
         }
         terms.push(right.expression);
@@ -197,7 +198,7 @@ export class FilterParser {
   #protocolTerm(token: Token): FilterExpression {
     const version = token.key === "ip" ? 4 : token.key === "ip6" ? 6 : null;
     if (version === null) {
-      const term = PROTOCOL_TERMS.get(token.key)!;
+      const term = entryOf(PROTOCOL_TERMS, token.key);
       this.#refuseFollowed(term.version, term.proto, token);
       return { kind: "proto", ...term };
     }
@@ -293,14 +294,14 @@ export class FilterParser {
     const token = this.#cursor.take();
     const text = token.kind === "word" ? token.text : "";
     const range = type === "portrange" ? /^(\w+)-(\w+)$/.exec(text) : null;
-    const ports = (range ? [range[1]!, range[2]!] : [text, text]).map(portNumber);
-    const [a, b] = ports as [number | null, number | null];
+    const [, from = text, to = text] = range ?? [];
+    const [a, b] = [portNumber(from), portNumber(to)];
     if (a === null || b === null) {
       const what = type === "port" ? "a port (0 to 65535)" : "a range of ports such as 8000-8080";
       throw this.#expectedId(what, qualifier, token);
     }
     const proto = qualifier.protocol
-      ? (PROTOCOL_TERMS.get(qualifier.protocol.key)!.proto as 6 | 17 | 132)
+      ? (entryOf(PROTOCOL_TERMS, qualifier.protocol.key).proto as 6 | 17 | 132)
       : null;
     return { kind: "port", end: qualifier.end, proto, low: Math.min(a, b), high: Math.max(a, b) };
   }

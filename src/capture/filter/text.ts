@@ -1,5 +1,7 @@
 /** The words of a filter expression: cutting the text into tokens, the names that are known, and errors that point at a character. */
+
 import { UsageError } from "../../base/errors.ts";
+import { entryAt } from "../../base/lists.ts";
 import { parseProtocol } from "../flow/flow-text.ts";
 import type { FilterNumber } from "./expression.ts";
 
@@ -39,7 +41,7 @@ export class TokenCursor {
 
   /** The next token, or one further on (-1: the one before). The last one is "end". */
   peek(ahead = 0): Token {
-    return this.#tokens[Math.min(this.#next + ahead, this.#tokens.length - 1)]!;
+    return entryAt(this.#tokens, Math.min(this.#next + ahead, this.#tokens.length - 1));
   }
 
   take(): Token {
@@ -56,10 +58,9 @@ export class TokenCursor {
   /** The token behind the parenthesis that closes the one at the cursor; null where none does. */
   behindParenthesis(): Token | null {
     let open = 0;
-    for (let i = this.#next; i < this.#tokens.length; i++) {
-      const { key } = this.#tokens[i]!;
+    for (const [i, { key }] of this.#tokens.slice(this.#next).entries()) {
       if (key === "(") open++;
-      if (key === ")" && --open === 0) return this.#tokens[i + 1]!;
+      if (key === ")" && --open === 0) return this.peek(i + 1);
     }
     return null;
   }
@@ -92,7 +93,8 @@ function tokenize(text: string): Token[] {
   const tokens: Token[] = [];
   TOKEN.lastIndex = 0;
   for (;;) {
-    const [, sign, word, other] = TOKEN.exec(text)!;
+    // Matches everywhere: at the end with three empty groups.
+    const [, sign, word, other] = TOKEN.exec(text) ?? [];
     const found = sign ?? word ?? other ?? "";
     const start = TOKEN.lastIndex - found.length;
     if (other !== undefined) throw filterError(text, start, `'${other}' has no meaning in a filter`);

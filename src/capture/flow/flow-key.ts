@@ -31,6 +31,17 @@ export interface FlowKey {
 /** A key as the kernels hold it: meta, addrA..addrD as pairs [low, high] of uint32, ten words in all. */
 export type KeyWords = ArrayLike<number>;
 
+/** What a key keeps: IPv4 meta and addresses; IPv6 meta, then source and destination in two halves each. */
+export type MaskWords = [
+  meta4: bigint,
+  addresses4: bigint,
+  meta6: bigint,
+  src: bigint,
+  srcLow: bigint,
+  dst: bigint,
+  dstLow: bigint,
+];
+
 const NAMES = "5tuple, hosts, src, dst, src/N, dst/N, prefix/N, ports, sport, dport, proto, dscp, vlan";
 
 export class FlowKeySpec {
@@ -92,8 +103,8 @@ export class FlowKeySpec {
     return address;
   }
 
-  /** The seven u64 of kernels/decode/digest.ts keyFlows. */
-  maskWords(): bigint[] {
+  /** What keyFlows of kernels/decode/digest.ts reads. */
+  maskWords(): MaskWords {
     const [s4, s6] = this.#src ?? [0, 0];
     const [d4, d6] = this.#dst ?? [0, 0];
     const high = (bits: number) => (bits === 0 ? 0n : (ALL64 << BigInt(64 - bits)) & ALL64);

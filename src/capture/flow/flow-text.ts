@@ -52,6 +52,11 @@ export function formatFlowKey(key: FlowKey): string {
   return parts.length > 0 ? parts.join(" ") : "all";
 }
 
+/** `10.0.0.0/24` without its prefix length. */
+export function withoutPrefix(network: string): string {
+  return network.replace(/\/.*/s, "");
+}
+
 /** The inverse of formatFlowKey for whole 5-tuples (`proto src:port > dst:port`, ports left out where there are none). */
 export function parseFlowKey(text: string): FlowKey {
   const match = /^\s*(?:(\S+)\s+)?(\S+)\s*>\s*(\S+)\s*$/.exec(text);
@@ -73,7 +78,7 @@ export function parseFlowKey(text: string): FlowKey {
   const end = (part: string): [string | null, number | null] => {
     if (part === "*") return [null, null];
     const bracketed = /^\[(.+)\](?::(\d+))?$/.exec(part);
-    if (bracketed) return [bracketed[1]!, bracketed[2] === undefined ? null : Number(bracketed[2])];
+    if (bracketed) return [bracketed[1] ?? "", bracketed[2] === undefined ? null : Number(bracketed[2])];
     if (parseAddress(part)) return [part, null];
     const colon = part.lastIndexOf(":");
     if (colon > 0 && /^\d+$/.test(part.slice(colon + 1))) {
@@ -82,15 +87,15 @@ export function parseFlowKey(text: string): FlowKey {
     }
     return [part, null];
   };
-  const [src, sport] = end(match[2]!);
-  const [dst, dport] = end(match[3]!);
+  const [, , source = "", destination = ""] = match;
+  const [src, sport] = end(source);
+  const [dst, dport] = end(destination);
   for (const port of [sport, dport]) {
     if (port !== null && port > 65_535)
       throw new UsageError("bad-key", `flow '${text}': port ${port} is above 65535`);
   }
-  const plain = (a: string | null) => (a === null ? null : a.split("/")[0]!);
-  if (src !== null) requireAddress(plain(src)!, `flow '${text}'`);
-  if (dst !== null) requireAddress(plain(dst)!, `flow '${text}'`);
+  for (const address of [src, dst])
+    if (address !== null) requireAddress(withoutPrefix(address), `flow '${text}'`);
   return { src, dst, proto, sport, dport };
 }
 

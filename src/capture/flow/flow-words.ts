@@ -4,15 +4,15 @@ import { batchConstants } from "../../base/kernel-layout.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import { requireAddress } from "../address.ts";
 import type { FlowKey, FlowKeySpec } from "./flow-key.ts";
-import { formatFlowKey } from "./flow-text.ts";
+import { formatFlowKey, withoutPrefix } from "./flow-text.ts";
 
 const { META_VLAN: VLAN_TAGGED, META_IPV6: IPV6, META_PORTS: PORTS } = batchConstants;
 
 /** Ten uint32: meta, addrA .. addrD as [low, high], masked to what the key of the flows keeps. */
 export function encodeFlowKey(spec: FlowKeySpec, key: FlowKey): Uint32Array {
-  const masks = spec.maskWords();
+  const [meta4, addresses4, meta6, ...masks6] = spec.maskWords();
   const address = (text: string | null) =>
-    text === null ? null : requireAddress(text.split("/")[0]!, `flow '${formatFlowKey(key)}'`);
+    text === null ? null : requireAddress(withoutPrefix(text), `flow '${formatFlowKey(key)}'`);
   const src = address(key.src);
   const dst = address(key.dst);
   if (src && dst && src.version !== dst.version) {
@@ -25,17 +25,16 @@ export function encodeFlowKey(spec: FlowKeySpec, key: FlowKey): Uint32Array {
   if (key.dscp !== undefined) meta |= BigInt(key.dscp) << 40n;
   if (key.vlan !== undefined) meta |= VLAN_TAGGED | (BigInt(key.vlan) << 46n);
   if (v6) meta |= IPV6;
-  const four = (words: number[] | undefined) => words ?? [0, 0, 0, 0];
   const pair = (high: number, low: number) => (BigInt(high) << 32n) | BigInt(low);
-  const words: bigint[] = [meta & (v6 ? masks[2]! : masks[0]!)];
+  const halves = ([a = 0, b = 0, c = 0, d = 0]: readonly number[] = []) => [pair(a, b), pair(c, d)];
+  const words: bigint[] = [meta & (v6 ? meta6 : meta4)];
   if (v6) {
-    const [s, d] = [four(src?.words), four(dst?.words)];
-    const halves = [pair(s[0]!, s[1]!), pair(s[2]!, s[3]!), pair(d[0]!, d[1]!), pair(d[2]!, d[3]!)];
-    words.push(...halves.map((w, i) => w & masks[3 + i]!));
+    const [s, d] = [halves(src?.words), halves(dst?.words)];
+    for (const [i, half] of [...s, ...d].entries()) words.push(half & (masks6[i] ?? 0n));
   } else {
-    words.push(pair(src?.words[0] ?? 0, dst?.words[0] ?? 0) & masks[1]!, 0n, 0n, 0n);
+    words.push(pair(src?.words[0] ?? 0, dst?.words[0] ?? 0) & addresses4, 0n, 0n, 0n);
   }
-  requireFields(spec, key, masks[0]!);
+  requireFields(spec, key, meta4);
   return Uint32Array.from(words.flatMap((w) => [Number(w & 0xffff_ffffn), Number(w >> 32n)]));
 }
 
@@ -52,8 +51,8 @@ export function hashFlowKey(kernels: Kernels, words: Uint32Array, seed: bigint):
 function requireFields(spec: FlowKeySpec, key: FlowKey, meta: bigint): void {
   const missing: string[] = [];
   const [, addresses] = spec.maskWords();
-  if (addresses! >> 32n !== 0n && key.src === null) missing.push("a source address");
-  if ((addresses! & 0xffff_ffffn) !== 0n && key.dst === null) missing.push("a destination address");
+  if (addresses >> 32n !== 0n && key.src === null) missing.push("a source address");
+  if ((addresses & 0xffff_ffffn) !== 0n && key.dst === null) missing.push("a destination address");
   if ((meta & (0xffn << 32n)) !== 0n && key.proto === null) missing.push("a protocol");
   if (missing.length === 0) return;
   throw new UsageError(

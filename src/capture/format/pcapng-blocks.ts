@@ -56,7 +56,7 @@ const TEXT_BYTES = 256;
 /** Names are for people: what is longer than a line is cut. */
 function text(view: DataView, option: Option): string {
   const bytes = new Uint8Array(view.buffer, view.byteOffset + option.at, Math.min(option.length, TEXT_BYTES));
-  return new TextDecoder().decode(bytes.slice()).split("\0")[0]!;
+  return new TextDecoder().decode(bytes.slice()).replace(/\0.*/s, "");
 }
 
 const MAX_TIME_NS = 2n ** 63n - 1n;

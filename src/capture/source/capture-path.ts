@@ -12,12 +12,14 @@ export interface CapturePath {
 }
 
 export function parseCapturePath(path: string): CapturePath {
-  const at = path.lastIndexOf("#");
-  if (at <= 0 || existsSync(path)) return { file: path, point: null };
-  const file = path.slice(0, at);
-  // Where neither is there, the whole path is what cannot be found.
-  if (file !== "-" && !existsSync(file)) return { file: path, point: null };
-  return { file, point: path.slice(at + 1) };
+  if (existsSync(path)) return { file: path, point: null };
+  // The longest path that is a file: both a file's and an interface's name may have a # in it.
+  for (let at = path.lastIndexOf("#"); at > 0; at = path.lastIndexOf("#", at - 1)) {
+    const file = path.slice(0, at);
+    if (file === "-" || existsSync(file)) return { file, point: path.slice(at + 1) };
+  }
+  // Where nothing is there, the whole path is what cannot be found.
+  return { file: path, point: null };
 }
 
 export function isStandardInput(path: string): boolean {

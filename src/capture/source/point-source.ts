@@ -284,8 +284,20 @@ class ErfRecords implements Records {
   }
 }
 
-/** Link type of Linux cooked v2: `tcpdump -i any`. */
+/** Link types of `tcpdump -i any`, Linux cooked: the first does not tell the interface of a packet. */
+const COOKED_V1 = 113;
 export const COOKED_V2 = 276;
+
+/** A pcap file of one point is asked for another. */
+export function notPointZero(file: string, point: string, { link }: PcapHeader): UsageError {
+  if (link !== COOKED_V1) return noSuchPoint(file, point, ["0"], "a pcap file holds one interface, 0");
+  return noSuchPoint(
+    file,
+    point,
+    ["0"],
+    "Linux cooked v1 does not tell interfaces apart: capture with 'tcpdump -i any -y LINUX_SLL2', or each interface by itself",
+  );
+}
 
 /** Packets of all interfaces of a host in a pcap file; each tells the number of its interface. The file's own header is left out. */
 class CookedRecords implements Records {
@@ -300,7 +312,7 @@ class CookedRecords implements Records {
     this.#file = file;
     this.#point = point;
     this.#header = header;
-    this.#index = /^\d+$/.test(point) ? Number(point) : indexHere(point);
+    this.#index = cookedIndex(point);
   }
 
   has(): boolean {
@@ -325,11 +337,16 @@ class CookedRecords implements Records {
 
   end(): void {
     if (this.#index !== null && this.#seen.has(this.#index)) return;
-    throw noSuchPoint(this.#file, this.#point, [...this.#seen].sort((a, b) => a - b).map(String));
+    const points = [...this.#seen].sort((a, b) => a - b).map(String);
+    throw noSuchPoint(this.#file, this.#point, points, NUMBERS_ONLY);
   }
 }
 
-/** The number of an interface of this host: the file holds no names. */
+/** The number that `FILE#point` names: a name is one of this host, since the file holds none. Null where there is no such interface. */
+export function cookedIndex(point: string): number | null {
+  return /^\d+$/.test(point) ? Number(point) : indexHere(point);
+}
+
 function indexHere(name: string): number | null {
   if (!/^[\w.@-]+$/.test(name)) return null;
   try {
@@ -340,14 +357,26 @@ function indexHere(name: string): number | null {
 }
 
 const MAX_LISTED = 20;
+const NUMBERS_ONLY =
+  "write the number behind the # ('ip link' on the capturing host lists the names: captures of all interfaces hold numbers only)";
 
-export function noSuchPoint(file: string, point: string, points: readonly string[]): UsageError {
+/** Points of a capture as a list for people. */
+export function listPoints(points: readonly string[]): string {
   const more = points.length > MAX_LISTED ? ` and ${points.length - MAX_LISTED} more` : "";
-  const list = points.length === 0 ? "none" : points.slice(0, MAX_LISTED).join(", ") + more;
+  return points.length === 0 ? "none" : points.slice(0, MAX_LISTED).join(", ") + more;
+}
+
+export function noSuchPoint(
+  file: string,
+  point: string,
+  points: readonly string[],
+  advice = "write the number or the name behind the #",
+): UsageError {
+  const list = listPoints(points);
   const asked = point === "" ? `no interface is named behind '${file}#'` : `has no interface '${point}'`;
   return new UsageError(
     "bad-option",
     point === "" ? asked : `${file}: ${asked}`,
-    `it has ${list}; write the number or the name behind the #`,
+    `it has ${list}; ${advice}`,
   );
 }

@@ -6,6 +6,7 @@
  * Loss only takes away. A counter with more packets at the receiver, or as many but others, has seen packets that the sender did not count:
  * of other senders, duplicates, or in flight over the epoch's edge.
  */
+import { entryAt } from "../../base/lists.ts";
 import { type Layout, layoutOf, vectorsOfCells } from "./layout.ts";
 import { type ColateParameters, fullAt } from "./parameters.ts";
 import type { Counters } from "./payload.ts";
@@ -71,7 +72,7 @@ export function differenceOf(sender: Counters, receiver: Counters, parameters: C
     const after = receiver.count[c]!;
     if (before === 0 && after === 0) continue;
     out.filled++;
-    const vector = out.vectors[out.vector[c]!]!;
+    const vector = entryAt(out.vectors, out.vector[c]!);
     vector.received += after;
     if (before > after) out.missing += before - after;
     else if (before < after) out.appeared += after - before;

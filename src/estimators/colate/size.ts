@@ -137,7 +137,7 @@ function choose(request: SizeRequest, traffic: Traffic, loss: readonly number[])
     if (!found) return null;
     const good =
       (request.error === null || found.error <= request.error) &&
-      ((request.reliability ?? null) === null || found.reliability >= request.reliability!);
+      found.reliability >= (request.reliability ?? 0);
     return good ? found.parameters : null;
   };
   let high = MIN_COUNT;

@@ -199,8 +199,8 @@ export const flowTable: Estimator<FlowTableParameters> = {
       }
     }
     const answers: FlowEstimate[] = [];
-    for (let i = 0; i < (flows?.count ?? 0); i++) {
-      const name = `${flows!.hash[2 * i + 1]}:${flows!.hash[2 * i]}`;
+    for (let i = 0; flows !== null && i < flows.count; i++) {
+      const name = `${flows.hash[2 * i + 1]}:${flows.hash[2 * i]}`;
       const before = sent?.packets(name) ?? null;
       const after = received?.packets(name) ?? null;
       const lost = before === null || after === null ? null : before - after;

@@ -100,11 +100,12 @@ export function mergeRows(a: LdaRows, b: LdaRows): LdaRows {
   if (a.fingerprint !== b.fingerprint) {
     throw new FormatError("bad-record", NAME, 8, "the two were made with different seeds or sampling");
   }
+  const { digest } = b;
   return {
     ...a,
     sum: a.sum.map((s, i) => BigInt.asIntN(64, s + b.sum[i]!)),
     count: a.count.map((n, i) => n + b.count[i]!),
-    digest: a.digest && b.digest ? a.digest.map((d, i) => d ^ b.digest![i]!) : null,
+    digest: a.digest && digest ? a.digest.map((d, i) => d ^ digest[i]!) : null,
   };
 }
 

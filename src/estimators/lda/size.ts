@@ -18,7 +18,7 @@ const HALF_KURTOSIS = 16;
 
 export function sizeLda(request: SizeRequest): SizeAnswer<LdaParameters> {
   const notes: string[] = [];
-  const loss = request.loss.length > 0 ? request.loss : PRESET_LOSS[2]!;
+  const loss = request.loss.length > 0 ? request.loss : (PRESET_LOSS[2] ?? []);
   if (request.loss.length === 0)
     notes.push("no loss rate given: two banks, ready for 0.5 % and 10 %, as the paper recommends");
   const parameters = choose(request, loss);
@@ -61,7 +61,7 @@ function choose(request: SizeRequest, loss: readonly number[]): LdaParameters {
   const enough = (rows: number) =>
     loss.every((rate) => {
       const [mean] = predict(withRows(rows), request, rate);
-      return mean!.relativeError !== null && mean!.relativeError <= error;
+      return (mean?.relativeError ?? Number.POSITIVE_INFINITY) <= error;
     });
   let high = 2;
   while (!enough(high)) {

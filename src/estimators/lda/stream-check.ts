@@ -73,9 +73,9 @@ export function checkStream(
   const foreign = sign ? Math.max(minimum, estimate) : 0;
   let fooled = 0;
   if (!sender.digest && foreign > 0) {
-    for (const [bank, p] of sampling.entries()) {
-      const f = (foreign * p) / sender.rows;
-      const l = Math.max(0, spreads[bank]!.mean + f);
+    for (const [bank, { mean }] of spreads.entries()) {
+      const f = (foreign * sampling[bank]!) / sender.rows;
+      const l = Math.max(0, mean + f);
       fooled += sender.rows * cancelling(l, f);
     }
   }

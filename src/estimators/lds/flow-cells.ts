@@ -1,4 +1,5 @@
 /** The usable cells of one flow, and how many of a cell's packets are the flow's own, as far as counts tell. */
+import { entryAt } from "../../base/lists.ts";
 import type { DelaySketch } from "./difference.ts";
 import type { FlowSet } from "./flow-set.ts";
 
@@ -42,7 +43,7 @@ export class FlowCells {
       this.cells[this.length] = c;
       this.row[this.length] = row;
       if (chance === 0) splitKnown(n, expected);
-      else splitByChance(this.#crowds[row]!, n, expected, chance);
+      else splitByChance(entryAt(this.#crowds, row), n, expected, chance);
       this.own[this.length] = n - split.others;
       // A flow whose size is a guess may have left more to others than it seems.
       const guess = this.#flows.doubt[flow]! * (weight * share) ** 2;

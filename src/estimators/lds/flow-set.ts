@@ -1,4 +1,5 @@
 /** The flows asked for, laid over a sketch: where their cells are, how many packets they have (known, or mined from the counts), what they weigh. */
+import { entryAt } from "../../base/lists.ts";
 import type { KnownFlows } from "../estimator.ts";
 import type { DelaySketch } from "./difference.ts";
 import { firstColumns } from "./geometry.ts";
@@ -15,6 +16,8 @@ export interface FlowSet {
   doubt: Float64Array;
   /** Upper bound from the counts (count-min); infinite where no row takes all packets. */
   atMost: Float64Array;
+  /** Lower bound, where one is known. */
+  atLeast: Float64Array;
   known: Uint8Array;
   weights: Float64Array | null;
   complete: boolean;
@@ -42,6 +45,7 @@ export function layFlows(sketch: DelaySketch, flows: KnownFlows): FlowSet {
     packets: new Float64Array(n),
     doubt: new Float64Array(n),
     atMost: new Float64Array(n),
+    atLeast: new Float64Array(n),
     known: new Uint8Array(n),
     weights: flowWeights(sketch.geometry.weights, flows.keyWords, n),
     complete: flows.complete,
@@ -56,7 +60,7 @@ function allowForLoss(sketch: DelaySketch, set: FlowSet): void {
   if (!set.complete || set.known.includes(0)) return;
   let listed = 0;
   for (let f = 0; f < set.count; f++) listed += set.packets[f]! * (set.weights?.[f] ?? 1);
-  const arrived = Math.min(1, sketch.rows[0]!.received / listed);
+  const arrived = Math.min(1, entryAt(sketch.rows, 0).received / listed);
   if (!(arrived < 1)) return;
   for (let f = 0; f < set.count; f++) {
     set.doubt[f] = set.packets[f]! * arrived * (1 - arrived);
@@ -66,15 +70,15 @@ function allowForLoss(sketch: DelaySketch, set: FlowSet): void {
 
 /** Rows that see the most packets, and only those: there counts bound a flow from above. */
 export function fullestRows(sketch: DelaySketch): number[] {
-  const usable = sketch.rows.map((_, r) => r).filter((r) => !sketch.rows[r]!.overflowed);
-  const best = Math.max(...usable.map((r) => sketch.rows[r]!.rate));
-  return usable.filter((r) => sketch.rows[r]!.rate === best);
+  const usable = [...sketch.rows.entries()].filter(([, row]) => !row.overflowed);
+  const best = Math.max(...usable.map(([, row]) => row.rate));
+  return usable.flatMap(([r, row]) => (row.rate === best ? [r] : []));
 }
 
 function countPackets(sketch: DelaySketch, flows: KnownFlows, set: FlowSet): void {
   const { k } = sketch.geometry;
   const rows = fullestRows(sketch);
-  const rate = rows.length > 0 ? sketch.rows[rows[0]!]!.rate : 1;
+  const rate = sketch.rows[rows[0] ?? -1]?.rate ?? 1;
   const background = new MinBackground(sketch, rows);
   for (let f = 0; f < set.count; f++) {
     let minimum = Number.POSITIVE_INFINITY;
@@ -94,8 +98,19 @@ function countPackets(sketch: DelaySketch, flows: KnownFlows, set: FlowSet): voi
       set.packets[f] = Math.max(Math.min(minimum, 1), minimum - mean) / weight / rate;
       const sampling = (set.packets[f]! * (1 - rate)) / rate;
       set.doubt[f] = variance / (weight * rate) ** 2 + sampling;
+      if (flows.heavy) clip(set, f, flows.heavy.low[f] ?? 0, flows.heavy.high[f] ?? flows.heavy.floor);
     }
   }
+}
+
+/** Counts bound a flow from above; a list of heavy flows from both sides. */
+function clip(set: FlowSet, f: number, low: number, high: number): void {
+  const top = Math.max(low, Math.min(high, set.atMost[f]!));
+  set.atMost[f] = top;
+  set.atLeast[f] = low;
+  set.packets[f] = Math.min(Math.max(set.packets[f]!, low), top);
+  // Of something that is anywhere between the two.
+  set.doubt[f] = Math.min(set.doubt[f]!, (top - low) ** 2 / 12);
 }
 
 /**

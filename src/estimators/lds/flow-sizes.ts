@@ -23,7 +23,7 @@ export function sizesFromCapture(flowPackets: Float64Array): FlowSizes {
     draw: (random) => sorted[random.below(sorted.length)]!,
     tail: (x) => shareAbove(sorted, x),
     shape: fitPareto(sorted),
-    largest: sorted.at(-1)!,
+    largest: sorted[sorted.length - 1]!,
   };
 }
 

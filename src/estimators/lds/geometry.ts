@@ -50,12 +50,9 @@ export function firstColumns(geometry: Geometry, seed: bigint, hashes: Uint32Arr
   const flows = hashes.length >>> 1;
   const out = new Uint32Array(flows * geometry.rows);
   const pair = new Uint32Array(2);
-  for (let f = 0; f < flows; f++) {
-    const low = hashes[2 * f]!;
-    const high = hashes[2 * f + 1]!;
-    for (let r = 0; r < geometry.rows; r++) {
-      const s = seeds[r]!;
-      mix64Into(high ^ s.flowHi, low ^ s.flowLo, pair);
+  for (const [r, { flowHi, flowLo }] of seeds.entries()) {
+    for (let f = 0; f < flows; f++) {
+      mix64Into(hashes[2 * f + 1]! ^ flowHi, hashes[2 * f]! ^ flowLo, pair);
       out[f * geometry.rows + r] = mulHigh32(pair[0]!, geometry.columns);
     }
   }

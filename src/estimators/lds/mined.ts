@@ -4,6 +4,7 @@
  * Packets and bytes are count-min: the minimum over rows of a flow's k cells, never below the truth where a row takes all packets.
  * Loss is the missing packets of the flow's emptiest cells, less what its neighbours are expected to have lost.
  */
+import { entryAt } from "../../base/lists.ts";
 import type { Background } from "../cells/background.ts";
 import { deviationOfCells, type OwnCell } from "../cells/deviation.ts";
 import type { Interval, NoAnswer } from "../estimator.ts";
@@ -34,7 +35,7 @@ export function heavyHitters(flows: FlowSet, threshold: number): HeavyHitter[] {
 export function minedBytes(sketch: DelaySketch, flows: FlowSet, flow: number): number | null {
   const { bytes } = sketch;
   const rows = fullestRows(sketch);
-  if (!bytes || rows.length === 0 || sketch.rows[rows[0]!]!.rate < 1) return null;
+  if (!bytes || !(Number(sketch.rows[rows[0] ?? -1]?.rate) >= 1)) return null;
   const { k } = sketch.geometry;
   return Math.min(
     ...rows.map((r) => {
@@ -58,7 +59,7 @@ export class LossMiner {
     this.#sketch = sketch;
     this.#flows = flows;
     this.#rows = fullestRows(sketch);
-    const row = sketch.rows[this.#rows[0] ?? 0]!;
+    const row = entryAt(sketch.rows, this.#rows[0] ?? 0);
     this.#share = row.sent > 0 ? row.missing / row.sent : 0;
   }
 
@@ -71,7 +72,7 @@ export class LossMiner {
     let minimum = Number.POSITIVE_INFINITY;
     let best = 0;
     for (const r of this.#rows) {
-      const scale = 1 / (weight * rows[r]!.rate);
+      const scale = 1 / (weight * entryAt(rows, r).rate);
       let before = 0;
       let missing = 0;
       const e = flow * this.#flows.cellsPerFlow + r * k;

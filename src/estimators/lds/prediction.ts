@@ -6,6 +6,7 @@
  *       anew with the neighbours' variances as the last round's pools leave them; the fixed point is what belief propagation reaches on a
  *       large graph without short loops.
  */
+import { entryAt } from "../../base/lists.ts";
 import type { Random } from "../../base/random.ts";
 import type { FlowSizes } from "./flow-sizes.ts";
 import { cellShares, type Geometry } from "./geometry.ts";
@@ -138,7 +139,7 @@ export class SketchPrediction {
         const own = this.#count(packets, share);
         const n = own + meeting.others;
         if (n === 0 || !this.#survives(n)) continue;
-        if (n / share < minimum || (n / share === minimum && share > best!.share)) {
+        if (n / share < minimum || (n / share === minimum && share > (best?.share ?? 0))) {
           minimum = n / share;
           best = { meeting, own, share };
         }
@@ -153,8 +154,8 @@ export class SketchPrediction {
   }
 
   #draw(row: number): Meeting {
-    const pool = this.#pools[row]!;
-    return pool[this.#random.below(pool.length)]!;
+    const pool = entryAt(this.#pools, row);
+    return entryAt(pool, this.#random.below(pool.length));
   }
 
   #count(packets: number, share: number): number {

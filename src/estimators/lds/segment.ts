@@ -2,6 +2,7 @@
  * The mean delay of all packets from one row. Full cells lose packets more often than empty ones, so the usable cells are not like all cells: each counts
  * for those of its size that are not usable (Horvitz-Thompson, the chance of being usable taken from the cells of its size).
  */
+import { entryAt } from "../../base/lists.ts";
 import type { DelaySketch } from "./difference.ts";
 
 export interface RowMean {
@@ -16,7 +17,7 @@ export interface RowMean {
 export function rowMean(sketch: DelaySketch, row: number, received: number): RowMean | null {
   const { columns, k } = sketch.geometry;
   const { usable, sent, delaySumNs, rows } = sketch;
-  const { usable: used, rate } = rows[row]!;
+  const { usable: used, rate, received: arrived } = entryAt(rows, row);
   if (used === 0) return null;
   const [from, to] = [row * columns, (row + 1) * columns];
   const cells = new Float64Array(33);
@@ -60,7 +61,7 @@ export function rowMean(sketch: DelaySketch, row: number, received: number): Row
   const sampling = rate < 1 ? Math.max(0, 1 - used / received) * (spread / counted / Math.max(1, used)) : 0;
   // A large flow fills k cells, which are as far from the mean as one another.
   const variance = (k * missing) / counted ** 2 + dark * dark * (means / n) + sampling;
-  if (rate === 1 && used === rows[row]!.received) return { valueNs, variance, used, freedom: n };
+  if (rate === 1 && used === arrived) return { valueNs, variance, used, freedom: n };
   // One cell has no spread; the mean is that of the cells themselves, which takes one degree of freedom.
   if (n < 2) return null;
   return { valueNs, variance: (variance * n) / (n - 1), used, freedom: Math.max(1, n / k - 1) };

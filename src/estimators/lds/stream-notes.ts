@@ -1,4 +1,5 @@
 /** Sentences about a sketch whose two ends do not tell the same story, and the refusal where no number can be trusted. */
+import { required } from "../../base/lists.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import type { NoAnswer } from "../estimator.ts";
 import type { DelaySketch, RowSummary } from "./difference.ts";
@@ -39,7 +40,7 @@ export function refuseStream(sketch: DelaySketch): NoAnswer | null {
     };
   }
   if (sketch.outliers.most) return UNTRUSTED;
-  const row = fullest(sketch)!;
+  const row = required(fullest(sketch), "a row without overflow");
   if (!sketch.digests && row.appeared > MAX_APPEARED * row.received) {
     return {
       reason: "foreign-packets",

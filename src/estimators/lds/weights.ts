@@ -33,7 +33,7 @@ export function parseWeights(text: string): WeightClass[] {
           `such as 100:udp dst port 53;10:net 10.1.0.0/16, weights from 1 to ${MAX_WEIGHT}`,
         );
       }
-      return { weight, expression: match[2]!.trim() };
+      return { weight, expression: (match[2] ?? "").trim() };
     });
 }
 

@@ -3,8 +3,10 @@
  * and 16 r bytes of words; SVBF: a burst per hash function); for many, a store is read whole and kept. Works alike on a payload in
  * memory and on a record in an archive.
  */
+
 import { FormatError } from "../../base/errors.ts";
 import type { Kernels } from "../../base/kernels.ts";
+import { entryAt } from "../../base/lists.ts";
 import type { ListedFlow, PacketAnswers, PacketLookup } from "../estimator.ts";
 import {
   combineAnswers,
@@ -97,7 +99,8 @@ export class MaplePayload implements PacketLookup {
   }
 
   flows(): Iterable<ListedFlow> {
-    if (this.parts.length === 1) return this.parts[0]!.index?.all() ?? [];
+    const [first, ...more] = this.parts;
+    if (more.length === 0) return first?.index?.all() ?? [];
     const all = new Map<string, ListedFlow>();
     for (const part of this.parts) {
       for (const flow of part.index?.all() ?? []) {
@@ -346,11 +349,12 @@ export class MaplePart {
         all &= burst >> BigInt(at & 7);
       }
       const candidates = Array.from({ length: groups }, (_, g) => g).filter((g) => (all >> BigInt(g)) & 1n);
-      if (candidates.length === 0) return;
-      const count = (g: number) => this.cells[g]!.count;
+      const [first, last] = [candidates[0], candidates.at(-1)];
+      if (first === undefined || last === undefined) return;
+      const count = (g: number) => this.cells[g]?.count ?? 0;
       const best = candidates.reduce((a, b) => (count(b) > count(a) ? b : a));
       words[2 * i] = best | ((candidates.length === 1 ? MATCH : MULTI_MATCH) << 16);
-      words[2 * i + 1] = candidates[0]! | (candidates.at(-1)! << 16);
+      words[2 * i + 1] = first | (last << 16);
     });
     return words;
   }
@@ -375,16 +379,17 @@ export class MaplePart {
       const cell =
         kind === MATCH && (range & 0xffff) !== range >>> 16
           ? this.#union(range)
-          : cells[words[2 * i]! & 0xffff]!;
+          : entryAt(cells, words[2 * i]! & 0xffff);
       const size = wireBytes?.[i] ?? 0;
       const known = nsPerByte === 0 || size > 0;
       answers.kind[i] = kind;
       answers.valueNs[i] = baseNs + cell.meanNs + nsPerByte * (known ? size : totals.bytes / totals.summed);
       // A queueing delay was rounded to whole ns when it was stored; delays of decades have no single ns.
       const slack = (nsPerByte === 0 ? 0 : 1) + Math.abs(baseNs) * 2 ** -52;
-      answers.lowNs[i] = baseNs + cells[range & 0xffff]!.lowNs + nsPerByte * (known ? size : 0) - slack;
+      answers.lowNs[i] =
+        baseNs + entryAt(cells, range & 0xffff).lowNs + nsPerByte * (known ? size : 0) - slack;
       answers.highNs[i] =
-        baseNs + cells[range >>> 16]!.highNs + nsPerByte * (known ? size : MAX_BYTES) + slack;
+        baseNs + entryAt(cells, range >>> 16).highNs + nsPerByte * (known ? size : MAX_BYTES) + slack;
       answers.varianceNs2[i] = cell.varianceNs2;
       answers.groupPackets[i] = cell.count;
     }

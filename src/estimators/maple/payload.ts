@@ -29,8 +29,10 @@
  *   f64 in front of the cells: sums, min, max and cells are beyond it
  *   compact cell (flag 2): count | base - the one before | base - min | max - base | sum | squares, all LEB128; the 2nd and 5th zigzag; count alone where it is 0
  */
+
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
+import { entryAt } from "../../base/lists.ts";
 import { addSums, type CellSums } from "./cell-table.ts";
 import type { EpochTotals } from "./epoch-buffer.ts";
 import { STORE_KINDS, type StoreGeometry } from "./stores/packet-store.ts";
@@ -339,7 +341,7 @@ export function mergeParts(a: readonly PartContents[], b: readonly PartContents[
   for (const part of [...a, ...b]) {
     const at = parts.findIndex((other) => joins(other, part));
     if (at < 0) parts.push(part);
-    else parts[at] = joinParts(parts[at]!, part);
+    else parts[at] = joinParts(entryAt(parts, at), part);
   }
   try {
     return encodePayload(parts.map(encodePart).sort(compareBytes));
@@ -374,7 +376,7 @@ function joins(a: PartContents, b: PartContents): boolean {
   if (SECTIONS.some((s) => (a.sections[s]?.length ?? 0) !== (b.sections[s]?.length ?? 0))) return false;
   if (a.totals.baseNs !== b.totals.baseNs) return false;
   const [cellsA, cellsB] = [cellsOf(a), cellsOf(b)];
-  return cellsA.every((cell, i) => cell.baseNs === cellsB[i]!.baseNs);
+  return cellsA.every((cell, i) => cell.baseNs === cellsB[i]?.baseNs);
 }
 
 function cellsOf({ sections, compact, totals }: PartContents): CellSums[] {
@@ -400,7 +402,7 @@ function joinParts(a: PartContents, b: PartContents): PartContents {
   const [cellsA, cellsB] = [cellsOf(a), cellsOf(b)];
   const sections: PartContents["sections"] = {
     cells: encodeCells(
-      cellsA.map((cell, i) => addSums(cell, cellsB[i]!)),
+      cellsA.map((cell, i) => addSums(cell, entryAt(cellsB, i))),
       a.compact,
       totals.baseNs,
     ),

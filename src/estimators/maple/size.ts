@@ -6,7 +6,9 @@
  * for a lognormal of 0.3 to 1.5 in the logarithm, worst at 88 %, where its own variation of 1.4 would say 1.1. So no less than 1.6 is taken, and more where the variation given says so: the
  * errors given are those of a busy link, and on an idle one they are smaller.
  */
+
 import { UsageError } from "../../base/errors.ts";
+import { required } from "../../base/lists.ts";
 import { bucketOf } from "../../base/math/log-histogram.ts";
 import { quantileSorted } from "../../base/math/regression.ts";
 import { normalQuantile } from "../../base/math/special.ts";
@@ -239,12 +241,12 @@ function packetErrors(k: number, variation: number): { median: number; p90: numb
     const cell = counts.get(bucketOf(delay)) ?? [0, 0];
     counts.set(bucketOf(delay), [cell[0] + 1, cell[1] + delay]);
   }
-  const buckets = [...counts.keys()].sort((a, b) => a - b);
+  const buckets = [...counts].sort(([a], [b]) => a - b);
   const centres = epochCentres(
     {
-      buckets: Int32Array.from(buckets),
-      counts: Float64Array.from(buckets, (b) => counts.get(b)![0]),
-      meansNs: Float64Array.from(buckets, (b) => counts.get(b)![1] / counts.get(b)![0]),
+      buckets: Int32Array.from(buckets, ([bucket]) => bucket),
+      counts: Float64Array.from(buckets, ([, [count]]) => count),
+      meansNs: Float64Array.from(buckets, ([, [count, sum]]) => sum / count),
     },
     k,
     { scale: "log" },
@@ -252,8 +254,8 @@ function packetErrors(k: number, variation: number): { median: number; p90: numb
   const groups = Uint16Array.from(delays, (d) => centreOf(centres, d));
   const errors = Float64Array.from(delays, (d, i) => Math.abs(centres.valuesNs[groups[i]!]! - d) / d).sort();
   const out = {
-    median: quantileSorted(errors, 0.5)!,
-    p90: quantileSorted(errors, 0.9)!,
+    median: required(quantileSorted(errors, 0.5), "the median error"),
+    p90: required(quantileSorted(errors, 0.9), "the 90th percentile of errors"),
     mean: errors.reduce((sum, e) => sum + e, 0) / POINTS,
   };
   known.set(name, out);

@@ -240,8 +240,11 @@ function oneFlow(flow: number, flows: RliFlows, i: number, link: Link, confidenc
   const out: FlowEstimate = { flow, mean, stdev, packets, lost: null };
   if (flows.buckets) {
     const histogram = new LogHistogram();
-    for (const [bucket, n] of flows.buckets[i]!) histogram.addBucket(bucket, n);
-    out.quantiles = QUANTILES.map((share) => ({ share, valueNs: histogram.quantile(share)! }));
+    for (const [bucket, n] of flows.buckets[i] ?? []) histogram.addBucket(bucket, n);
+    out.quantiles = QUANTILES.flatMap((share) => {
+      const valueNs = histogram.quantile(share);
+      return valueNs === null ? [] : [{ share, valueNs }];
+    });
   }
   return out;
 }

@@ -24,8 +24,10 @@
  *     zigzag  x 2: bytes beyond the references', and in an empty queue, as above
  *     where there are quantiles: varint buckets, then per bucket in rising order zigzag bucket (the first) or varint step to it, varint packets
  */
+
 import { ByteReader, ByteWriter, crc32c } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
+import { entryAt } from "../../base/lists.ts";
 import type { KnownFlows, SealedEpoch } from "../estimator.ts";
 import { compareFlows, type FlowKeys, KEY_WORDS, readFlowKey, writeFlowKey } from "../flow-keys.ts";
 import type { RliParameters } from "./parameters.ts";
@@ -179,7 +181,7 @@ export function encodeRli(sketch: RliSketch): Uint8Array {
     out.f64(flows.misses[i]!);
     out.zigzag(flows.excess[i]!);
     out.zigzag(flows.idle[i]!);
-    if (flows.buckets) encodeBuckets(out, flows.buckets[i]!);
+    if (flows.buckets) encodeBuckets(out, entryAt(flows.buckets, i));
   }
   return out.finish();
 }
@@ -285,13 +287,14 @@ function decodeFlow(
   flows.excess[i] = reader.zigzag();
   flows.idle[i] = reader.zigzag();
   if (!flows.buckets) return;
-  const buckets = flows.buckets[i]!;
+  const buckets = entryAt(flows.buckets, i);
   const n = reader.varint();
   if (n > reader.remaining / 2) throw bad(`${n} buckets do not fit into what is there`);
   let total = 0;
   for (let k = 0; k < n; k++) {
-    const step = k === 0 ? reader.zigzag() : reader.varint();
-    const bucket = k === 0 ? step : buckets[k - 1]![0] + step;
+    const before = buckets.at(-1)?.[0];
+    const step = before === undefined ? reader.zigzag() : reader.varint();
+    const bucket = (before ?? 0) + step;
     const inside = reader.varint();
     if ((k > 0 && step === 0) || inside === 0 || Math.abs(bucket) > 8000)
       throw bad("buckets are out of order");
@@ -338,7 +341,8 @@ function addFlow(to: RliFlows, n: number, from: RliFlows, i: number): void {
   to.misses[n]! += from.misses[i]!;
   to.excess[n]! += from.excess[i]!;
   to.idle[n]! += from.idle[i]!;
-  if (to.buckets && from.buckets) to.buckets[n] = addBuckets(to.buckets[n]!, from.buckets[i]!);
+  if (to.buckets && from.buckets)
+    to.buckets[n] = addBuckets(entryAt(to.buckets, n), entryAt(from.buckets, i));
 }
 
 function addNumbers(a: EpochSums, b: EpochSums): EpochSums {

@@ -5,7 +5,9 @@
  * of a size on the reference traffic (400 kpps, bursts, one link into one queue) with one reference per so many packets, at three utilisations (bench/rli.ts, part
  * `size`, prints the table and checks it). Between its points errors are interpolated on logarithms; beyond 1,000 packets a flow is no more accurate than at 1,000.
  */
+
 import { UsageError } from "../../base/errors.ts";
+import { entryAt, required } from "../../base/lists.ts";
 import { injectionRate } from "../../delays/injection-rate.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { defaultParameters } from "../parameters.ts";
@@ -103,17 +105,18 @@ export function sizeRli(request: SizeRequest): SizeAnswer<RliParameters> {
 
 /** Interpolated between the points of the table, on logarithms of all three. */
 export function predictError(utilisation: number, every: number, flowSize: number): number {
-  const { errors } = SIZE_ERRORS.find((row) => row.utilisation === utilisation)!;
+  const found = SIZE_ERRORS.find((row) => row.utilisation === utilisation);
+  const { errors } = required(found, `a row of the table for ${utilisation}`);
   const [row, downward] = between(SIZE_EVERY, every);
   const [column, rightward] = between(SIZE_FLOWS, flowSize);
-  const at = (r: number, c: number) => Math.log(errors[r]![c]!);
+  const at = (r: number, c: number) => Math.log(entryAt(entryAt(errors, r), c));
   const along = (r: number) => at(r, column) * (1 - rightward) + at(r, column + 1) * rightward;
   return Math.exp(along(row) * (1 - downward) + along(row + 1) * downward);
 }
 
 /** The point before a value, and how far it lies towards the next; the ends are not left. */
 function between(points: readonly number[], value: number): [number, number] {
-  const bounded = Math.min(points.at(-1)!, Math.max(points[0]!, value));
+  const bounded = Math.min(entryAt(points, -1), Math.max(points[0]!, value));
   const i = Math.min(
     points.length - 2,
     points.findLastIndex((p) => p <= bounded),
@@ -125,7 +128,7 @@ function between(points: readonly number[], value: number): [number, number] {
 function chooseEvery(error: number, flowSize: number): number {
   const worst = (every: number) =>
     Math.max(...SIZE_ERRORS.map(({ utilisation }) => predictError(utilisation, every, flowSize)));
-  const [minimum, maximum] = [SIZE_EVERY[0], SIZE_EVERY.at(-1)!];
+  const [minimum, maximum] = [SIZE_EVERY[0], entryAt(SIZE_EVERY, -1)];
   if (worst(minimum) > error) {
     throw new UsageError(
       "bad-parameter",
@@ -157,8 +160,8 @@ function choose(request: SizeRequest, every: number, notes: string[]): RliParame
       `${request.memoryBytes} bytes are too few for an RLI`,
       `its buffer alone takes ${BUFFERED_BYTES * parameters.buffer}`,
     );
-  if (wanted !== null && maximum < wanted) {
-    const share = (maximum / request.flows!).toPrecision(2);
+  if (wanted !== null && request.flows !== null && maximum < wanted) {
+    const share = (maximum / request.flows).toPrecision(2);
     notes.push(
       `the table holds ${maximum} flows: sample them with select=flows,rate=${share}, or let idle ones go`,
     );

@@ -1,5 +1,7 @@
 /** RLI's tap: kernels/rli/rli.ts does the work; here the table is read out and sealed. */
+
 import type { Kernels } from "../../base/kernels.ts";
+import { entryAt, entryOf } from "../../base/lists.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 import { withSource } from "../../delays/reference-source.ts";
 import type { SealedEpoch, Tap, TapContext } from "../estimator.ts";
@@ -94,11 +96,10 @@ export class RliTap implements Tap {
         ]!;
     }
     const sums = (call.rliSums(this.#address) >>> 0) >>> 3;
-    const [squares, minimum, maximum, errors, misses, timestamps, busyBytes, busyNs, drag] =
-      this.#kernels.f64.slice(sums + 1, sums + 10);
+    const total = this.#kernels.f64.slice(sums, sums + 13);
     const { estimator, quantiles } = this.#parameters;
     const answered = counters.answered > 0;
-    const doubt = this.#kernels.f64[sums + 12]! ** 2;
+    const doubt = total[12]! ** 2;
     const payload = encodeRli({
       leftOnly: estimator === "rli-l",
       quantiles,
@@ -107,18 +108,18 @@ export class RliTap implements Tap {
       counters,
       total: {
         sum: this.#kernels.i64[sums]!,
-        squares: squares!,
+        squares: total[1]!,
         // An empty epoch has neither; 0 is what a reader ignores.
-        minimum: answered ? minimum! : 0,
-        maximum: answered ? maximum! : 0,
-        errors: errors! + doubt,
-        misses: misses! + doubt / Math.max(1, counters.answered),
+        minimum: answered ? total[2]! : 0,
+        maximum: answered ? total[3]! : 0,
+        errors: total[4]! + doubt,
+        misses: total[5]! + doubt / Math.max(1, counters.answered),
         excess: Number(this.#kernels.i64[sums + 10]!),
         idle: Number(this.#kernels.i64[sums + 11]!),
-        timestamps: timestamps!,
-        busyBytes: busyBytes!,
-        busyNs: busyNs!,
-        drag: drag!,
+        timestamps: total[6]!,
+        busyBytes: total[7]!,
+        busyNs: total[8]!,
+        drag: total[9]!,
       },
       flows: this.#flows(),
     });
@@ -180,7 +181,7 @@ export class RliTap implements Tap {
     const words = this.#kernels.u32.slice(list >>> 2, (list >>> 2) + 3 * n);
     this.#kernels.free(list);
     for (let i = 0; i < n; i++) {
-      const of = buckets[bySerial.get(words[3 * i]!)!]!;
+      const of = entryAt(buckets, entryOf(bySerial, words[3 * i]!));
       of.push([words[3 * i + 1]! | 0, words[3 * i + 2]!]);
     }
     for (const [i, of] of buckets.entries()) {

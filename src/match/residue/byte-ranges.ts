@@ -1,6 +1,6 @@
 /**
- * Segments that a network card or kernel merged or cut beside one of the captures (TSO, GRO, LRO): the same bytes of a TCP connection, or of a UDP
- * datagram that was sent in pieces, in packets of other lengths. They are matched by their bytes; the delay is that of the last byte of what was
+ * Segments that a network card or kernel merged or cut beside one of the captures (TSO, GRO, LRO): the same bytes of a TCP connection in
+ * packets of other lengths. They are matched by their bytes; the delay is that of the last byte of what was
  * merged, and packets are counted as they were on the wire.
  *
  * A byte that was sent twice is matched with the sending before its arrival that is latest and not taken yet. What is left of a packet
@@ -12,29 +12,51 @@ import type { LonePacket } from "./collect.ts";
 const ORDINARY_PAYLOAD = 1460;
 const JUMBO_PAYLOAD = 8960;
 
+/** A captured packet: its time, and its number among the packets of its flow and side. */
+export interface Sighting {
+  timeNs: number;
+  number: number;
+}
+
+/** Bytes that both points saw in one packet each. */
+export interface Piece {
+  sent: Sighting;
+  arrived: Sighting;
+  /** Packets on the wire that they were in; 0 for less than half of one. */
+  packets: number;
+  /** The last byte of one of the packets is among them: it tells the delay. */
+  last: boolean;
+}
+
 export interface MergedFlow {
   flow: number;
-  /** Times of the last bytes at the sending and at the arriving point. */
-  delays: { sentNs: number; arrivedNs: number }[];
+  pieces: Piece[];
   /** Packets on the wire: matched, and more than were captured as such. */
   matched: number;
   moreSent: number;
   moreArrived: number;
   /** What was counted alone and is not any more, with its place in time; and what is left of it. */
-  resolved: { sentNs: number; lost: number }[];
-  resolvedArrivals: number;
-  appeared: number;
+  resolved: { sent: Sighting; lost: number }[];
+  arrivals: { arrived: Sighting; appeared: number }[];
   bytes: number;
 }
 
-interface Segment {
-  timeNs: number;
+interface Segment extends Sighting {
   /** Place in the stream, unwrapped. */
   from: number;
   to: number;
   /** Bytes of it that met their partner. */
   met: number;
+  /** Bytes of those whose packets were counted. */
+  told: number;
   packets: number;
+}
+
+interface Overlap {
+  from: Segment;
+  to: Segment;
+  bytes: number;
+  last: boolean;
 }
 
 /** Segments of one flow: `sent` at the point where its packets come from. Null where none was merged. */
@@ -47,26 +69,40 @@ export function matchRanges(
   const wirePayload = payloadOnWire([...sent, ...arrived]);
   const origin = sent[0]?.tcp?.sequence ?? 0;
   const [from, to] = [segmentsOf(sent, origin, wirePayload), segmentsOf(arrived, origin, wirePayload)];
-  const delays = join(from, to, windowNs);
+  const overlaps = join(from, to, windowNs);
   const met = [...from, ...to].some((s) => s.met > 0);
   if (!met) return null;
   const total = (list: Segment[], pick: (s: Segment) => number) => list.reduce((n, s) => n + pick(s), 0);
-  const matchedOf = (s: Segment) => Math.round((s.packets * s.met) / (s.to - s.from));
-  const touched = from.filter((s) => s.met > 0);
-  const reached = to.filter((s) => s.met > 0);
+  // What is lost altogether is lost in packets of the wire, too.
+  const touched = from.filter((s) => s.met > 0 || s.packets > 1);
+  const reached = to.filter((s) => s.met > 0 || s.packets > 1);
   const matched = Math.max(total(touched, matchedOf), 0);
   return {
     flow,
-    delays,
+    pieces: overlaps.map(({ from: s, to: a, bytes, last }) => ({
+      sent: s,
+      arrived: a,
+      packets: shareOf(s, bytes),
+      last,
+    })),
     matched,
     moreSent: total(touched, (s) => s.packets - 1),
     // As many arrived as were matched, and what else was in those packets.
     moreArrived: matched + total(reached, (s) => s.packets - matchedOf(s)) - reached.length,
-    resolved: touched.map((s) => ({ sentNs: s.timeNs, lost: s.packets - matchedOf(s) })),
-    resolvedArrivals: reached.length,
-    appeared: total(reached, (s) => s.packets - matchedOf(s)),
+    resolved: touched.map((s) => ({ sent: s, lost: s.packets - matchedOf(s) })),
+    arrivals: reached.map((s) => ({ arrived: s, appeared: s.packets - matchedOf(s) })),
     bytes: total(from, (s) => s.met),
   };
+}
+
+/** Packets on the wire that the bytes of it which met their partner were in. */
+const matchedOf = (s: Segment) => Math.round((s.packets * s.met) / (s.to - s.from));
+
+/** So many of its packets as `bytes` more of it are, in whole ones: all pieces of it make up what was matched. */
+function shareOf(s: Segment, bytes: number): number {
+  const before = Math.round((s.packets * s.told) / (s.to - s.from));
+  s.told += bytes;
+  return Math.round((s.packets * s.told) / (s.to - s.from)) - before;
 }
 
 /** The payload of a full packet on the wire: the longest that a frame carries, of those seen. */
@@ -81,20 +117,20 @@ function payloadOnWire(packets: readonly LonePacket[]): number {
 
 function segmentsOf(packets: readonly LonePacket[], origin: number, wirePayload: number): Segment[] {
   let offset = 0;
-  return packets.flatMap((p) => {
+  return packets.flatMap((p, number) => {
     if (p.payload <= 0) return [];
     const packets = Math.max(1, Math.ceil(p.payload / wirePayload));
     // Sequence numbers wrap: the nearest place to the segment before is meant.
     const from = p.tcp ? offset + ((p.tcp.sequence - origin - offset) | 0) : 0;
     offset = from;
-    return [{ timeNs: p.timeNs, from, to: from + p.payload, met: 0, packets }];
+    return [{ timeNs: p.timeNs, number, from, to: from + p.payload, met: 0, told: 0, packets }];
   });
 }
 
-/** Gives arriving bytes to the sending of them that is latest before, and tells the delays of last bytes. */
-function join(sent: Segment[], arrived: Segment[], windowNs: number): MergedFlow["delays"] {
+/** Gives arriving bytes to the sending of them that is latest before. */
+function join(sent: Segment[], arrived: Segment[], windowNs: number): Overlap[] {
   const taken = new Map<Segment, [number, number][]>();
-  const delays: MergedFlow["delays"] = [];
+  const overlaps: Overlap[] = [];
   // By place, for finding those that overlap; the longest one bounds how far back to look.
   const byPlace = [...sent].sort((a, b) => a.from - b.from);
   const longest = sent.reduce((n, s) => Math.max(n, s.to - s.from), 0);
@@ -126,11 +162,11 @@ function join(sent: Segment[], arrived: Segment[], windowNs: number): MergedFlow
       s.met += bytes;
       a.met += bytes;
       // The last byte of both, or of the one that ends within a longer one whose end this is.
-      if (s.to === a.to && got.some(([, end]) => end === a.to))
-        delays.push({ sentNs: s.timeNs, arrivedNs: a.timeNs });
+      const last = s.to === a.to && got.some(([, end]) => end === a.to);
+      overlaps.push({ from: s, to: a, bytes, last });
     }
   }
-  return delays;
+  return overlaps;
 }
 
 type Range = [number, number];
@@ -156,53 +192,3 @@ function intersect(a: readonly Range[], b: readonly Range[]): Range[] {
     ),
   );
 }
-
-/** UDP has no numbers: a long datagram of one point and the pieces of the other, in order, whose lengths make it up. */
-export function matchPieces(
-  flow: number,
-  sent: readonly LonePacket[],
-  arrived: readonly LonePacket[],
-  windowNs: number,
-): MergedFlow | null {
-  const merged: MergedFlow = {
-    flow,
-    delays: [],
-    matched: 0,
-    moreSent: 0,
-    moreArrived: 0,
-    resolved: [],
-    resolvedArrivals: 0,
-    appeared: 0,
-    bytes: 0,
-  };
-  const [long, short, atSender] =
-    longer(sent) >= longer(arrived) ? [sent, arrived, true] : [arrived, sent, false];
-  let next = 0;
-  for (const whole of long) {
-    const start = short.findIndex(
-      (p, i) => i >= next && p.payload < whole.payload && Math.abs(p.timeNs - whole.timeNs) <= windowNs,
-    );
-    if (start < 0) continue;
-    const size = short[start]?.payload ?? 0;
-    let bytes = 0;
-    let end = start;
-    while (end < short.length && bytes < whole.payload && (short[end]?.payload ?? 0) <= size)
-      bytes += short[end++]?.payload ?? 0;
-    if (bytes !== whole.payload || end - start < 2) continue;
-    const pieces = short.slice(start, end);
-    next = end;
-    const last = pieces.at(-1)?.timeNs ?? whole.timeNs;
-    merged.delays.push(
-      atSender ? { sentNs: whole.timeNs, arrivedNs: last } : { sentNs: last, arrivedNs: whole.timeNs },
-    );
-    merged.matched += pieces.length;
-    merged.bytes += bytes;
-    merged.moreSent += atSender ? pieces.length - 1 : 0;
-    merged.moreArrived += atSender ? 0 : pieces.length - 1;
-    merged.resolvedArrivals += atSender ? pieces.length : 1;
-    for (const p of atSender ? [whole] : pieces) merged.resolved.push({ sentNs: p.timeNs, lost: 0 });
-  }
-  return merged.matched > 0 ? merged : null;
-}
-
-const longer = (packets: readonly LonePacket[]) => packets.reduce((n, p) => Math.max(n, p.payload), 0);

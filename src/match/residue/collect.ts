@@ -18,6 +18,8 @@ export interface LonePacket {
   payload: number;
   /** IPv4 identification, and what else makes it one packet's: addresses and protocol. */
   identification: string;
+  /** The number itself; null in IPv6. */
+  ipid: number | null;
   fragment: { offset: number; more: boolean } | null;
   tcp: { sequence: number; flags: number; mss: number | null } | null;
 }
@@ -125,6 +127,7 @@ function describe(
       version === 4
         ? `${batch.addrA[2 * row]},${batch.addrA[2 * row + 1]},${proto},${ip.getUint16(4)}`
         : `6,${row}`,
+    ipid: version === 4 ? ip.getUint16(4) : null,
     fragment:
       version === 4 && fragmented ? { offset: (field & 0x1fff) * 8, more: (field & 0x2000) !== 0 } : null,
   };

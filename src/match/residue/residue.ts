@@ -4,8 +4,10 @@
  */
 import type { Kernels } from "../../base/kernels.ts";
 import type { ExactMatcher } from "../matcher.ts";
-import { type MergedFlow, matchPieces, matchRanges } from "./byte-ranges.ts";
+import { FATE, type ResolvedRow } from "../packet-log.ts";
+import { type MergedFlow, matchRanges, type Sighting } from "./byte-ranges.ts";
 import { collectLone, type LonePacket, type ResidueSource } from "./collect.ts";
+import { matchPieces } from "./datagram-pieces.ts";
 import { findClamped, findFragmented } from "./whole-packets.ts";
 
 /** What was found. */
@@ -28,6 +30,7 @@ export async function resolveResidue(
   resolution.fragments(lone);
   const left = lone.map((side) => side.filter((p) => !resolution.done.has(p))) as typeof lone;
   for (const [flow, sides] of byFlow(left)) resolution.flow(flow, sides);
+  matcher.packets?.finishReplacing();
   return resolution.resolved;
 }
 
@@ -68,9 +71,10 @@ class Resolution {
     return side === 0 ? "lost" : "appeared";
   }
 
-  /** A packet is no longer alone. */
+  /** A packet is no longer alone: another row of the packet log tells of it. */
   #settle(p: LonePacket): void {
     this.done.add(p);
+    this.#matcher.packets?.replaceLone(p.side, p.timeNs, p.flow);
     this.#matcher.flows.correct(p.flow, { [this.#aloneAs(p.side)]: -1 });
     if (p.side === 0 && this.#sender(p.flow) === 0) this.#matcher.correctLost(p.timeNs, -1);
   }
@@ -87,8 +91,11 @@ class Resolution {
         this.resolved.fragmented.packets++;
         // Its fragments are not packets of their own: one of them, that of its flow, stands for it.
         const stands = parts.find((p) => p.flow === whole.flow);
+        const last = Math.max(...parts.map((p) => p.timeNs));
+        const ends = complete ? parts.find((p) => p.timeNs === last) : undefined;
         for (const part of parts) {
           this.#settle(part);
+          if (part !== ends) this.#noteAlone(part, FATE.part, 0, null);
           if (part !== stands || !complete)
             flows.correct(part.flow, { [part.side === 0 ? "sent" : "received"]: -1 });
         }
@@ -97,7 +104,6 @@ class Resolution {
           continue;
         }
         this.#settle(whole);
-        const last = Math.max(...parts.map((p) => p.timeNs));
         const [before, after] = side === 0 ? [whole.timeNs, last] : [last, whole.timeNs];
         this.#matcher.addPair(whole.flow, before, after);
       }
@@ -135,19 +141,30 @@ class Resolution {
     const [sentAs, arrivedAs] =
       sender === 0 ? (["sent", "received"] as const) : (["received", "sent"] as const);
     const lost = merged.resolved.reduce((n, r) => n + r.lost, 0);
+    const appeared = merged.arrivals.reduce((n, r) => n + r.appeared, 0);
+    const delays = merged.pieces.filter((piece) => piece.last).length;
     this.#matcher.flows.correct(flow, {
       [this.#aloneAs(sender)]: lost - merged.resolved.length,
-      [this.#aloneAs(sender === 0 ? 1 : 0)]: merged.appeared - merged.resolvedArrivals,
+      [this.#aloneAs(sender === 0 ? 1 : 0)]: appeared - merged.arrivals.length,
       [sentAs]: merged.moreSent,
       [arrivedAs]: merged.moreArrived,
       // Their delays are those of the last bytes; the others are matched without one.
-      merged: Math.max(0, merged.matched - merged.delays.length),
+      merged: Math.max(0, merged.matched - delays),
     });
     if (sender === 0)
-      for (const { sentNs, lost: n } of merged.resolved) this.#matcher.correctLost(sentNs, n - 1);
-    for (const { sentNs, arrivedNs } of merged.delays) {
-      if (sender === 0) this.#matcher.addPair(flow, sentNs, arrivedNs);
-      else this.#matcher.addPair(flow, arrivedNs, sentNs);
+      for (const { sent: from, lost: n } of merged.resolved) this.#matcher.correctLost(from.timeNs, n - 1);
+    this.#noteRest(merged, sender);
+    for (const piece of merged.pieces) {
+      const { packets, last } = piece;
+      const [before, after] = sender === 0 ? [piece.sent, piece.arrived] : [piece.arrived, piece.sent];
+      const frames = { before: before.number, after: after.number };
+      if (last) {
+        this.#matcher.addPair(flow, before.timeNs, after.timeNs);
+        this.#matcher.packets?.shareLast(packets, frames);
+      } else {
+        const times = { beforeNs: before.timeNs, afterNs: after.timeNs };
+        this.#note({ ...times, flow, fate: FATE.merged, packets, frames });
+      }
     }
     const total = this.resolved.merged;
     total.flows++;
@@ -157,5 +174,32 @@ class Resolution {
     const [a, b] = sender === 0 ? [sent, arrived] : [arrived, sent];
     total.longest[0] = Math.max(total.longest[0], longest(a));
     total.longest[1] = Math.max(total.longest[1], longest(b));
+  }
+
+  /** What is left of packets that met their partners in part. */
+  #noteRest({ flow, resolved, arrivals }: MergedFlow, sender: 0 | 1): void {
+    const rest = (side: 0 | 1, { timeNs, number }: Sighting, packets: number) => {
+      this.#matcher.packets?.replaceLone(side, timeNs, flow);
+      const fate = side === 0 ? FATE.onlyBefore : FATE.onlyAfter;
+      if (packets > 0) this.#noteAlone({ side, timeNs, flow }, fate, packets, number);
+    };
+    for (const { sent, lost } of resolved) rest(sender, sent, lost);
+    for (const { arrived, appeared } of arrivals) rest(sender === 0 ? 1 : 0, arrived, appeared);
+  }
+
+  /** A row of one point alone. */
+  #noteAlone(
+    { side, timeNs, flow }: Pick<LonePacket, "side" | "timeNs" | "flow">,
+    fate: number,
+    packets: number,
+    frame: number | null,
+  ): void {
+    const [beforeNs, afterNs] = side === 0 ? [timeNs, Number.NaN] : [Number.NaN, timeNs];
+    const frames = frame === null ? null : { before: frame, after: frame };
+    this.#note({ beforeNs, afterNs, flow, fate, packets, frames });
+  }
+
+  #note(row: ResolvedRow): void {
+    this.#matcher.packets?.add(row);
   }
 }

@@ -39,13 +39,14 @@ export function parseDemands(text: string, file: string, topology: Topology): De
     if (!repetita && found === 0 && !Number.isFinite(Number(amount ?? "x"))) continue;
     const s = repetita ? Number(from) : index.get(from ?? "");
     const t = repetita ? Number(to) : index.get(to ?? "");
-    const known = (i: number | undefined) => i !== undefined && Number.isInteger(i) && i >= 0 && i < size;
+    const known = (i: number | undefined): i is number =>
+      i !== undefined && Number.isInteger(i) && i >= 0 && i < size;
     if (!known(s) || !known(t))
       throw lineError(file, text, line, `'${known(s) ? to : from}' is not a router of ${topology.name}`);
     const volume = Number(amount);
     if (amount === undefined || !(volume >= 0 && Number.isFinite(volume)))
       throw lineError(file, text, line, `volume '${amount ?? ""}' is not a number from 0`);
-    demands[s! * size + t!]! += volume;
+    demands[s * size + t]! += volume;
     found++;
   }
   if (found === 0) throw new FormatError("empty", file, 0, "no demands in this file");
@@ -66,8 +67,10 @@ export interface Transit {
 
 export function transit(graph: Graph, demands: DemandMatrix): Transit {
   const { size } = graph;
-  const dags = Array.from({ length: size }, (_, s) => shortestPathDag(graph, s));
-  const counts = dags.map((dag) => countPaths(dag));
+  const sources = Array.from({ length: size }, (_, s) => {
+    const dag = shortestPathDag(graph, s);
+    return { dag, paths: countPaths(dag) };
+  });
   const fromStart = new Float64Array(size * size);
   const across = new Float64Array(size * size);
   // Traffic to t that passes a, whoever sent it: shared out from each source's dag, one target at a time would be
@@ -75,15 +78,15 @@ export function transit(graph: Graph, demands: DemandMatrix): Transit {
   const toEnd = new Float64Array(size * size);
   const pathsBetween = new Float64Array(size * size);
   const costBetween = new Float64Array(size * size).fill(Number.POSITIVE_INFINITY);
-  for (let s = 0; s < size; s++)
-    dags[s]!.order.forEach((t, p) => {
-      pathsBetween[s * size + t] = counts[s]![p]!;
-      costBetween[s * size + t] = dags[s]!.distance[p]!;
+  for (const [s, { dag, paths }] of sources.entries())
+    dag.order.forEach((t, p) => {
+      pathsBetween[s * size + t] = paths[p]!;
+      costBetween[s * size + t] = dag.distance[p]!;
     });
   for (let t = 0; t < size; t++) flowTowards(t, graph, demands, pathsBetween, costBetween, toEnd);
-  for (let a = 0; a < size; a++) {
-    accumulate(dags[a]!, counts[a]!, demands, fromStart, size);
-    accumulate(dags[a]!, counts[a]!, toEnd, across, size);
+  for (const { dag, paths } of sources) {
+    accumulate(dag, paths, demands, fromStart, size);
+    accumulate(dag, paths, toEnd, across, size);
   }
   return { ends: demands, fromStart, toEnd, across };
 }

@@ -10,7 +10,7 @@
  * A path whose way back is not a shortest path is always listed.
  */
 import { UsageError } from "../../base/errors.ts";
-import { entryAt } from "../../base/lists.ts";
+import { entryAt, entryOf } from "../../base/lists.ts";
 import { byName, type Topology } from "../topology/topology.ts";
 import type { Deployment } from "./deployment.ts";
 import {
@@ -93,8 +93,7 @@ export function mSets(topology: Topology, deployed: Deployment, options: MSetOpt
   return nodes.map((node) => ({
     node: name(node),
     kind: deployed.mRouters.has(node) ? "m-router" : "m-server",
-    members: raw
-      .get(node)!
+    members: entryOf(raw, node)
       .filter(({ path, member }) => {
         if (pairs === "twice" || member.kind !== "m-router" || !deployed.mRouters.has(node)) return true;
         const reverse = [...path.routers].reverse().join();

@@ -6,7 +6,9 @@
  * and listing is lazy. Costs are compared as integers (weights scaled by a power of ten, six decimals at most), because
  * 0.1 + 0.2 is not 0.3 and an equal-cost path must not be missed for that. Counts are exact below 2^53.
  */
+
 import { UsageError } from "../../base/errors.ts";
+import { entryAt } from "../../base/lists.ts";
 import { byName, type Topology } from "../topology/topology.ts";
 
 /** The links that are up, as rows per router, sorted by the name of the far end: enumeration is in name order. */
@@ -47,7 +49,7 @@ export function compileGraph(topology: Topology): Graph {
   up.sort(
     (a, b) =>
       a.link.from - b.link.from ||
-      byName(topology.routers[a.link.to]!.name, topology.routers[b.link.to]!.name) ||
+      byName(entryAt(topology.routers, a.link.to).name, entryAt(topology.routers, b.link.to).name) ||
       a.i - b.i,
   );
   const first = new Int32Array(size + 1);
@@ -214,7 +216,7 @@ export function equalCostPaths(topology: Topology, from: number, to: number, lim
   if (count > limit)
     throw new UsageError(
       "bad-topology",
-      `${count} equal-cost paths from ${topology.routers[from]!.name} to ${topology.routers[to]!.name}, more than ${limit}`,
+      `${count} equal-cost paths from ${topology.routers[from]?.name} to ${topology.routers[to]?.name}, more than ${limit}`,
     );
   return [...pathsTo(dag, to)];
 }

@@ -11,6 +11,7 @@
  *
  * Exact while counts stay below 2^53; rounded as doubles are beyond (`exact` tells).
  */
+import { entryAt } from "../../base/lists.ts";
 import { countPaths, type Graph, type PathDag, shortestPathDag } from "./shortest-paths.ts";
 
 export interface SegmentStatistics {
@@ -117,7 +118,7 @@ export class UncutPaths {
 
   /** Share of the equal-cost paths of an ordered pair that is uncut, for all targets of one source. */
   uncutShare(source: number): Float64Array {
-    const dag = this.#dags[source]!;
+    const dag = entryAt(this.#dags, source);
     const all = countPaths(dag);
     this.#forward(dag);
     const share = new Float64Array(this.#graph.size);
@@ -127,7 +128,7 @@ export class UncutPaths {
 
   /** Mean and mean square of the hops of the uncut paths to each target (equals may differ in hops). */
   uncutHops(source: number): { hops: Float64Array; squares: Float64Array } {
-    const dag = this.#dags[source]!;
+    const dag = entryAt(this.#dags, source);
     const { sigma } = this.#scratch;
     const m = dag.order.length;
     const sum = new Float64Array(m);
@@ -175,7 +176,7 @@ export class UncutPaths {
   }
 
   #sweep(s: number): void {
-    const dag = this.#dags[s]!;
+    const dag = entryAt(this.#dags, s);
     const { order, first, next } = dag;
     const { sigma, hop, on, onHops } = this.#scratch;
     const { size } = this.#graph;

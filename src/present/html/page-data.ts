@@ -8,6 +8,7 @@
  * said on the page. Delays of a microsecond and more are rounded to whole nanoseconds.
  */
 
+import { entryAt } from "../../base/lists.ts";
 import { lossDoubt } from "../../compare/loss-doubt.ts";
 import {
   COUNT_FIELDS,
@@ -180,8 +181,8 @@ function groupIntervals(intervals: IntervalReport[], size: number): IntervalRepo
     const part = intervals.slice(at, at + size);
     const sum = (field: "sent" | "matched" | "lost") => part.reduce((total, i) => total + i[field], 0);
     groups.push({
-      startNs: part[0]!.startNs,
-      endNs: part[part.length - 1]!.endNs,
+      startNs: entryAt(part, 0).startNs,
+      endNs: entryAt(part, -1).endNs,
       sent: sum("sent"),
       matched: sum("matched"),
       lost: sum("lost"),

@@ -11,6 +11,7 @@ const TYPES: Record<PacketColumn, ColumnType> = {
   delayNs: "INT64",
   outcome: "STRING",
   direction: "STRING",
+  packets: "INT32",
   src: "STRING",
   dst: "STRING",
   proto: "INT32",

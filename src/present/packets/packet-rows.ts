@@ -8,6 +8,7 @@ export const PACKET_COLUMNS = [
   "delayNs",
   "outcome",
   "direction",
+  "packets",
   "src",
   "dst",
   "proto",
@@ -33,7 +34,7 @@ export function* packetRows(table: PacketTable): Generator<PacketRow> {
 }
 
 function packetRow(
-  { sentNs, receivedNs, delayNs, outcome, direction }: PacketReport,
+  { sentNs, receivedNs, delayNs, outcome, direction, packets }: PacketReport,
   key: FlowKey,
 ): PacketRow {
   return {
@@ -42,6 +43,7 @@ function packetRow(
     delayNs: delayNs === null ? null : Math.round(delayNs),
     outcome,
     direction,
+    packets,
     src: key.src,
     dst: key.dst,
     proto: key.proto,

@@ -40,25 +40,19 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
       ),
     );
   }
-  const names = Object.keys(answer.estimates);
-  if (names.length > 0)
-    out.push(
-      "",
-      segmentTable(
-        names.map((n) => [n, answer.estimates[n]!]),
-        c,
-      ),
-    );
-  for (const name of names) {
-    const { reason, series, notes } = answer.estimates[name]!;
+  const estimates = Object.entries(answer.estimates);
+  if (estimates.length > 0) out.push("", segmentTable(estimates, c));
+  for (const [name, estimate] of estimates) {
+    const { reason, series, notes } = estimate;
     if (reason !== undefined) out.push(`  ${name}: no answer: ${reason}`);
-    const part = answeredPart(answer.estimates[name]);
+    const part = answeredPart(estimate);
     if (part !== null) out.push(`  ${name}: ${part}`);
     for (const note of notes) out.push(`  ${name}: ${note}`);
     if (options.series > 0 && series.length > 0)
       out.push("", c.bold(`${name} over time`), seriesTable(series.slice(0, options.series), c));
   }
-  if (answer.groups.length > 0) out.push("", c.bold("flows"), groupTable(answer.groups, names.length > 1, c));
+  if (answer.groups.length > 0)
+    out.push("", c.bold("flows"), groupTable(answer.groups, estimates.length > 1, c));
   out.push(
     ...problems(
       "missing",
@@ -140,6 +134,12 @@ function groupTable(rows: GroupAnswer[], several: boolean, c: Palette): string {
       ? ([{ title: "estimator", align: "left", value: (r) => r.estimator }] as Columns<GroupAnswer>)
       : []),
     { title: "packets", value: (r) => count(r.packets === null ? null : Math.round(r.packets)) },
+    ...packetBounds(rows),
+    ...(rows.some((r) => r.bytes !== null)
+      ? ([
+          { title: "bytes", value: (r) => (r.bytes === null ? "–" : formatBytes(r.bytes)) },
+        ] as Columns<GroupAnswer>)
+      : []),
     { title: "lost", value: (r) => count(r.lost === null ? null : Math.round(r.lost)) },
     ...DELAYS,
     ...(rows.some((r) => (r.answered.share ?? 1) < 1)
@@ -149,6 +149,15 @@ function groupTable(rows: GroupAnswer[], several: boolean, c: Palette): string {
     { title: "", align: "left", value: (r) => r.reason ?? "" },
   ];
   return formatTable(columns, rows, { colours: c });
+}
+
+/** Where packets are estimated. */
+function packetBounds(rows: readonly GroupAnswer[]): Columns<GroupAnswer> {
+  if (rows.every((r) => r.packetsHigh === null || r.packetsLow === r.packetsHigh)) return [];
+  return [
+    { title: "min", value: (r) => count(r.packetsHigh === null ? null : Math.round(r.packetsLow)) },
+    { title: "max", value: (r) => count(r.packetsHigh === null ? null : Math.round(r.packetsHigh)) },
+  ];
 }
 
 /** Where an estimator keeps quantiles. */

@@ -39,7 +39,8 @@ function segmentLines(e: EstimateReport, confidence: string, c: Palette): string
   // An estimator of flows alone has nothing to say here, and no reason to say it.
   if (e.meanNs === null && e.flows && e.packetsUsed === 0) return [];
   const out: string[] = [];
-  const exact = (ns: number | null) => (ns === null ? "" : `exact ${formatDuration(ns)}`);
+  const ns = (value: number | null) => (value === null ? "unknown" : formatDuration(value));
+  const exact = (value: number | null) => (value === null ? "" : `exact ${ns(value)}`);
   const line = (
     title: string,
     value: number | null,
@@ -50,7 +51,7 @@ function segmentLines(e: EstimateReport, confidence: string, c: Palette): string
   ) =>
     value === null
       ? `  ${title}  no answer: ${why}`
-      : `  ${title}  ${c.bold(formatDuration(value))} (${confidence}: ${formatDuration(low!)} to ${formatDuration(high!)}; ${beside})`;
+      : `  ${title}  ${c.bold(formatDuration(value))} (${confidence}: ${ns(low)} to ${ns(high)}; ${beside})`;
   out.push(
     line("mean ", e.meanNs, e.lowNs, e.highNs, `${exact(e.exactMeanNs)}${error(e.relativeError)}`, e.reason),
   );

@@ -1,4 +1,5 @@
 /** A localisation for the terminal: segments with their shares and a timeline each, then the spikes of delay and of loss and who is to blame. */
+import { entryAt } from "../../base/lists.ts";
 import { countOrNot } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import type { Localisation, LocalisedSegment } from "../../network/localise/localise.ts";
@@ -21,7 +22,7 @@ export function formatLocalisation(
 ): string {
   const { points, endToEnd, segments, epochs, spikes, lossSpikes, notes } = localisation;
   const columns = options.columns ?? 48;
-  const startNs = epochs[0]!.startNs;
+  const { startNs } = entryAt(epochs, 0);
   const when = (ns: number) =>
     options.originNs === undefined
       ? `${Number(((ns - startNs) / 1e9).toFixed(3))} s`
@@ -80,12 +81,12 @@ export function formatLocalisation(
   lines.push(counted(lossSpikes.length, "spike", "of loss"));
   for (const spike of lossSpikes) {
     const change = `${share(spike.baseline)} → ${share(spike.peak)} lost`;
-    const inAll = spike.loss && spike.lost !== null;
-    const told = inAll
-      ? `${countOrNot(spike.lost)} of ${countOrNot(spike.sent)}: ${interval(spike.loss!)}`
-      : "";
+    const total =
+      spike.loss && spike.lost !== null
+        ? `${countOrNot(spike.lost)} of ${countOrNot(spike.sent)}: ${interval(spike.loss)}`
+        : "";
     lines.push(
-      spikeLine(spike, when, change, [told, spike.alsoDelay ? "delay too" : ""].filter(Boolean).join(", ")),
+      spikeLine(spike, when, change, [total, spike.alsoDelay ? "delay too" : ""].filter(Boolean).join(", ")),
     );
   }
   return `${lines.join("\n")}\n`;

@@ -18,7 +18,7 @@ export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
   const { packets, matched, multi, missing, epochs, bytes } = answer;
   const [point] = answer.points;
   const lines = [
-    `${c.bold("packets")}  ${formatCount(packets)} asked of ${point!.name} in ${countOf(epochs.asked, "epoch")}: ${formatCount(matched)} answered, ${formatCount(multi)} guessed, ${formatCount(missing)} not found`,
+    `${c.bold("packets")}  ${formatCount(packets)} asked of ${point?.name} in ${countOf(epochs.asked, "epoch")}: ${formatCount(matched)} answered, ${formatCount(multi)} guessed, ${formatCount(missing)} not found`,
   ];
   for (const [i, group] of answer.groups.slice(0, MAX_GROUPS).entries()) {
     lines.push(`${c.bold(group.text)}  ${describe(group)}`);

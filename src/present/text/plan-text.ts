@@ -1,4 +1,5 @@
 /** The plan as a table for the terminal: one line per step, with the curve as bars on a logarithmic scale. */
+import { entryAt } from "../../base/lists.ts";
 import type { Plan, PlanStep } from "../../network/plan/plan.ts";
 import { partNotes } from "../svg/plan-picture.ts";
 import { type Column, formatTable } from "./table.ts";
@@ -6,7 +7,7 @@ import { type Column, formatTable } from "./table.ts";
 const BAR = 30;
 
 export function formatPlan(plan: Plan): string {
-  const last = plan.steps.at(-1)!;
+  const last = entryAt(plan.steps, -1);
   const lines = [
     `${plan.topology}: ${plan.routers} ${plan.routers === 1 ? "router" : "routers"}, ${plan.links} directed links; strategy ${plan.strategy}`,
     ...plan.notes.map((note) => `note: ${note}`),
@@ -15,7 +16,7 @@ export function formatPlan(plan: Plan): string {
     ...(plan.exact ? [] : ["note: path counts beyond 2^53 are rounded"]),
     "",
   ];
-  const first = plan.steps[0]!;
+  const first = entryAt(plan.steps, 0);
   const rows = plan.steps.map((step) => [
     String(step.upgraded),
     step.router ?? (step.upgraded === 0 ? "(none)" : step.routers ? `{${step.routers.join(", ")}}` : ""),

@@ -2,9 +2,11 @@
  * A question about packets, answered from a point's records (MAPLE, section 4): which epochs, which packets of them, what their stores
  * say, put together by group. Works on parts of payloads: a packet costs a few hundred bytes read.
  */
+
 import type { RecordArchive } from "../../archive/archive.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
+import { required } from "../../base/lists.ts";
 import { VERSION } from "../../base/version.ts";
 import { compileFilter } from "../../capture/filter/filter.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
@@ -108,8 +110,8 @@ class Asking {
       }
       combineAnswers(answers, more);
     });
-    for (let i = 0; i < digests.length; i++) {
-      this.#groups.add(answers, i, { words: null, name: () => formatDigest(digests[i]!), timeNs: times[i]! });
+    for (const [i, timeNs] of times.entries()) {
+      this.#groups.add(answers, i, { words: null, name: () => formatDigest(digests[i]!), timeNs });
     }
     if (1 - falsePositives > NOTED_FALSE_POSITIVES) {
       this.#notes.push(
@@ -335,7 +337,7 @@ class Asking {
   #askBatch(reader: CaptureReader): number {
     const kernels = this.#kernels;
     const { batch } = reader;
-    const originNs = reader.originNs!;
+    const originNs = required(reader.originNs, "the capture's first timestamp");
     const slack = BigInt(Math.round(this.#question.slackNs ?? DEFAULT_SLACK_NS));
     const n = batch.count;
     const digests = kernels.u64.slice(batch.column("digest") >>> 3, (batch.column("digest") >>> 3) + n);
@@ -379,7 +381,7 @@ class Asking {
     for (const chance of unanswered) this.#falsePositives.expected += 1 - chance;
     this.#falsePositives.packets += n - outside;
     for (let i = 0; i < n; i++) {
-      const words = Uint32Array.from({ length: 10 }, (_, w) => columns[w >> 1]![2 * i + (w & 1)]!);
+      const words = Uint32Array.from(columns.flatMap((column) => [column[2 * i]!, column[2 * i + 1]!]));
       const timeNs = originNs + BigInt(Math.round(times[i]!));
       this.#groups.add(answers, i, { words, name: () => formatDigest(digests[i]!), timeNs });
     }

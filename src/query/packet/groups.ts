@@ -1,5 +1,7 @@
 /** Answers for packets put together: per group the mean and deviation, quantiles, the slowest packets, and how many were found, guessed or missing. */
+
 import { UsageError } from "../../base/errors.ts";
+import { required } from "../../base/lists.ts";
 import { LogHistogram } from "../../base/math/log-histogram.ts";
 import { META_HIGH } from "../../capture/batch.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
@@ -75,7 +77,8 @@ class Tally {
     const n = this.matched + this.multi;
     if (n === 0) return null;
     const mean = this.#sum / n;
-    const q = (share: number) => this.#histogram.quantile(share, this.#min, this.#max)!;
+    const q = (share: number) =>
+      required(this.#histogram.quantile(share, this.#min, this.#max), "a quantile of a group with packets");
     return {
       meanNs: mean,
       lowNs: this.#low / n,
@@ -112,7 +115,7 @@ export class PacketGroups {
     this.#grouping = grouping;
     this.#spec = grouping.key === undefined ? own : FlowKeySpec.parse(grouping.key);
     const [kept, wanted] = [own.maskWords(), this.#spec.maskWords()];
-    if (wanted.some((mask, i) => (mask & ~kept[i]!) !== 0n)) {
+    if (wanted.some((mask, i) => (mask & ~(kept[i] ?? 0n)) !== 0n)) {
       throw new UsageError(
         "bad-question",
         `the flows were observed by ${observed}, which does not contain ${grouping.key}`,

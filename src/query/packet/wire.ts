@@ -9,8 +9,10 @@
  *   answer:   "HPA1" u32 | flags u8 | groups varint | per group: matched, multi, missing varint, and where any was found: mean, low, high, stdev f32 (ns)
  *             flags 1: packets varint | 2 bits each: 0 No-Match, 1 Match, 2 Multi-Match | f32 (ns) per answered packet
  */
+
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
+import { required } from "../../base/lists.ts";
 import { META_HIGH } from "../../capture/batch.ts";
 import type { IpidRange } from "../../estimators/estimator.ts";
 import { joinRanges } from "../../estimators/packet-keys.ts";
@@ -91,7 +93,7 @@ export function encodeAnswer({ groups, values }: WireAnswer): Uint8Array {
   for (const { matched, multi, missing, latency } of groups) {
     for (const count of [matched, multi, missing]) out.varint(count);
     if (matched + multi === 0) continue;
-    const { meanNs, lowNs, highNs, stdevNs } = latency!;
+    const { meanNs, lowNs, highNs, stdevNs } = required(latency, "the latency of a group with packets");
     for (const ns of [meanNs, lowNs, highNs, stdevNs]) writeF32(out, ns);
   }
   if (values) {

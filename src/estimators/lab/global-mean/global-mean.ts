@@ -100,10 +100,10 @@ export const globalMean: Estimator<ParameterValues> = {
         coverage: receiver && receiver.packets > 0 ? sums.count / receiver.packets : 0,
         notes: [],
       },
-      flows: Array.from({ length: flows?.count ?? 0 }, (_, flow) => {
-        const known = flows!.packets[flow]!;
-        return { flow, mean: ofFlow, stdev: spread, packets: Number.isNaN(known) ? null : known, lost: null };
-      }),
+      flows: Array.from(flows?.packets.subarray(0, flows.count) ?? [], (known, flow) => ({
+        ...{ flow, mean: ofFlow, stdev: spread, lost: null },
+        packets: Number.isNaN(known) ? null : known,
+      })),
       notes: [],
     };
   },

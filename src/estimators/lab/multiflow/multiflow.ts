@@ -13,6 +13,7 @@ import type {
   Estimator,
   EstimatorAnswer,
   FlowEstimate,
+  KnownFlows,
   NoAnswer,
   ParameterValues,
   SealedEpoch,
@@ -189,21 +190,21 @@ function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
           text: "no record of the flow has a first or last packet that both points saw",
         };
   const usual = all.count > 1 ? all.m2 / (all.count - 1) : null;
-  const lending = parameters.decoder === "multiflow" && samples !== null;
-  const between = (lending ? varianceBetweenFlows(sent!, got!, samples) : null) ?? usual ?? 0;
-  const answers = Array.from({ length: flows?.count ?? 0 }, (_, flow): FlowEstimate => {
-    const name = wideAt(flows!.hash, flow);
-    const packets = Number.isNaN(flows!.packets[flow]!) ? null : flows!.packets[flow]!;
+  const lending = parameters.decoder === "multiflow" && sent && got && samples;
+  const between = (lending ? varianceBetweenFlows(sent, got, samples) : null) ?? usual ?? 0;
+  const answerOf = ({ hash, packets: sizes }: KnownFlows, flow: number): FlowEstimate => {
+    const name = wideAt(hash, flow);
+    const packets = Number.isNaN(sizes[flow]!) ? null : sizes[flow]!;
     const record = sent?.records.get(name);
     const nothing = { flow, mean: none, stdev: none, packets, lost: null };
     if (!samples || !record || usual === null) return nothing;
     const delays =
       parameters.decoder === "endpoint"
-        ? own(record, got!.records.get(name))
+        ? own(record, got?.records.get(name))
         : samples.between(record.first.timeNs, record.last.timeNs);
     if (delays.length === 0) return nothing;
     const sums = sumSamples(delays);
-    const mine = own(record, got!.records.get(name)).length;
+    const mine = own(record, got?.records.get(name)).length;
     // Of the flow's own delays nothing was lent.
     const lent = parameters.decoder === "endpoint" ? 0 : 1 - Math.min(1, mine / sums.count);
     const variance = (sums.m2 + usual) / sums.count + lent * lent * between * sums.count;
@@ -219,7 +220,8 @@ function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
       packets,
       lost: null,
     };
-  });
+  };
+  const answers = flows ? Array.from({ length: flows.count }, (_, flow) => answerOf(flows, flow)) : [];
   return { segment: null, flows: answers, notes: [] };
 }
 

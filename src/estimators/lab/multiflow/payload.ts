@@ -7,7 +7,9 @@
  *   varint  records
  *   per record: u64 flow hash, varint sampled packets, zigzag time and u64 digest of the first, zigzag time and u64 digest of the last
  */
+
 import { ByteWriter } from "../../../base/bytes.ts";
+import { entryOf } from "../../../base/lists.ts";
 import type { SealedEpoch } from "../../estimator.ts";
 import { readSampled, refuseOthers, smallerCut } from "../sampling.ts";
 
@@ -60,7 +62,7 @@ export function encodeRecords({ fingerprint, cut, records }: FlowRecords): Uint8
   out.u64(cut ?? 0n);
   out.varint(records.size);
   for (const flow of BigUint64Array.from(records.keys()).sort()) {
-    const { packets, first, last } = records.get(flow)!;
+    const { packets, first, last } = entryOf(records, flow);
     out.u64(flow);
     out.varint(packets);
     for (const { timeNs, digest } of [first, last]) {

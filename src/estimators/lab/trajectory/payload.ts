@@ -72,7 +72,8 @@ export function decodeSamples(sealed: SealedEpoch, fingerprint?: number): Sample
       timeNs: reader.zigzag(),
     };
     if (cut !== null && sample.hash >= cut) throw bad("a sample lies beyond the cut");
-    if (i > 0 && compareSamples(list[i - 1]!, sample) > 0) throw bad("samples are out of order");
+    const before = list.at(-1);
+    if (before && compareSamples(before, sample) > 0) throw bad("samples are out of order");
     list.push(sample);
   }
   reader.expectEnd();

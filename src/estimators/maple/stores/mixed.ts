@@ -5,9 +5,11 @@
  *
  *   body: packets u32 | left out u32 | thresholds of the classes 2 x u32 | bytes of the ribbons 3 x u32 | 0 u32 | the ribbons' bodies (ribbon.ts)
  */
+
 import { ByteReader, ByteWriter } from "../../../base/bytes.ts";
 import { FormatError } from "../../../base/errors.ts";
 import type { Kernels } from "../../../base/kernels.ts";
+import { entryAt } from "../../../base/lists.ts";
 import type { PacketStore, StoreGeometry } from "./packet-store.ts";
 import { RibbonStore } from "./ribbon.ts";
 
@@ -87,7 +89,9 @@ export class MixedStore implements PacketStore {
   }
 
   insert(keys: number, codes: number, count: number): void {
-    this.#split(keys, codes, count, (c, part) => this.ribbons[c]!.insert(part.keys, part.codes, part.count));
+    this.#split(keys, codes, count, (c, part) =>
+      entryAt(this.ribbons, c).insert(part.keys, part.codes, part.count),
+    );
     this.packets += count;
   }
 
@@ -99,7 +103,7 @@ export class MixedStore implements PacketStore {
     const kernels = this.#kernels;
     const answers = kernels.alloc(Math.max(8, 8 * count));
     this.#split(keys, 0, count, (c, part) => {
-      this.ribbons[c]!.lookup(part.keys, part.count, answers);
+      entryAt(this.ribbons, c).lookup(part.keys, part.count, answers);
       kernels.call.mixedGather(answers, part.rows, part.count, c, this.geometry.groups, out);
     });
     kernels.free(answers);

@@ -84,8 +84,9 @@ export class PbfStore implements PacketStore {
     const { groups, hashes } = this.geometry;
     let none = 1;
     for (let i = 0; i < groups; i++) {
-      const [, size, , used] = this.#kernels.u32.subarray((this.#parts + i * PART_BYTES) >>> 2);
-      none *= 1 - falsePositive(used! / size!, hashes);
+      const part = this.#kernels.u32.subarray((this.#parts + i * PART_BYTES) >>> 2);
+      const [size, used] = [part[1]!, part[3]!];
+      none *= 1 - falsePositive(used / size, hashes);
     }
     return 1 - none;
   }

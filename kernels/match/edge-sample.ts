@@ -1,0 +1,153 @@
+// What packets took near the ends of the captures: the pairs that show whether a packet without a partner could have been seen at the other point
+// (kernels/match/judge.ts). Kept per direction: those of the first time, thinned evenly, and the last ones. Which pairs are kept depends on the
+// captures alone, not on how they are cut into calls, nor on the length of intervals.
+//
+//   pair: time at BEFORE f64 | difference of the timestamps (after - before) f64
+
+/** Pairs of either end. */
+const ROOM: u32 = 4096;
+const PAIR: u32 = 16;
+/** Of the last pairs every one is kept up to so many matched packets, then one in LAST_STEP: in arrival order these are of all delays. */
+const FEW: u32 = 32768;
+const LAST_STEP: u32 = 16;
+/** An end is judged by so many pairs around it. */
+export const NEAR: u32 = 64;
+/** Fewer do not show how long packets take. */
+export const ENOUGH: u32 = 8;
+/** ns: timestamps of most captures are in microseconds, and there are two. */
+export const RESOLUTION: f64 = 2000;
+
+@unmanaged
+export class EdgeSample {
+  first: u32; //      address of pairs
+  firstCount: u32;
+  firstStep: u32; //  one in so many is kept
+  firstSkip: u32; //  pairs until the next one that is kept
+  firstUntil: f64; // pairs sent later are not of the first time; NaN before the first pair
+  last: u32; //       address of a ring of pairs
+  lastCount: u32; //  written so far
+  lastSkip: u32;
+  seen: u32; //       pairs so far
+  pad: u32;
+}
+
+export function edgeSampleNew(): u32 {
+  const p = heap.alloc(offsetof<EdgeSample>());
+  memory.fill(p, 0, offsetof<EdgeSample>());
+  const s = changetype<EdgeSample>(p);
+  s.first = <u32>heap.alloc(ROOM * PAIR);
+  s.last = <u32>heap.alloc(ROOM * PAIR);
+  s.firstStep = 1;
+  s.firstUntil = NaN;
+  return <u32>p;
+}
+
+export function edgeSampleFree(p: u32): void {
+  const s = changetype<EdgeSample>(p);
+  heap.free(s.first);
+  heap.free(s.last);
+  heap.free(p);
+}
+
+// @ts-ignore: decorator
+@inline
+function put(at: u32, send: f64, difference: f64): void {
+  store<f64>(at, send);
+  store<f64>(at, difference, 8);
+}
+
+/** Takes n pairs, in the order in which they were found; `window`: how long the first time is. */
+export function edgeSampleTake(p: u32, sends: usize, differences: usize, n: u32, window: f64): void {
+  if (n == 0) return;
+  const s = changetype<EdgeSample>(p);
+  if (isNaN(s.firstUntil)) s.firstUntil = load<f64>(sends) + window;
+  if (s.firstUntil < Infinity) takeFirst(s, sends, differences, n);
+  let i = s.lastSkip;
+  let count = s.lastCount;
+  for (; i < n; i += s.seen + i < FEW ? 1 : LAST_STEP) {
+    put(s.last + (count & (ROOM - 1)) * PAIR, load<f64>(sends + (i << 3)), load<f64>(differences + (i << 3)));
+    count++;
+  }
+  s.lastCount = count;
+  s.lastSkip = i - n;
+  s.seen += n;
+}
+
+function takeFirst(s: EdgeSample, sends: usize, differences: usize, n: u32): void {
+  let i = s.firstSkip;
+  while (i < n) {
+    const send = load<f64>(sends + (i << 3));
+    if (send > s.firstUntil) {
+      s.firstUntil = Infinity;
+      return;
+    }
+    if (s.firstCount == ROOM) {
+      for (let k: u32 = 1; k < ROOM >> 1; k++) memory.copy(s.first + k * PAIR, s.first + 2 * k * PAIR, PAIR);
+      s.firstCount = ROOM >> 1;
+      s.firstStep <<= 1;
+    }
+    put(s.first + s.firstCount++ * PAIR, send, load<f64>(differences + (i << 3)));
+    i += s.firstStep;
+  }
+  s.firstSkip = i - n;
+}
+
+/** Differences of the pairs nearest to `time` at BEFORE, or at AFTER (`arrival`), ascending, into `out` (room for NEAR); returns how many. */
+export function edgeSampleNear(p: u32, time: f64, arrival: bool, out: usize): u32 {
+  const s = changetype<EdgeSample>(p);
+  const apart = heap.alloc(NEAR << 3);
+  let n: u32 = 0;
+  for (let i: u32 = 0; i < s.firstCount; i++) n = keepNear(s.first + i * PAIR, time, arrival, out, apart, n);
+  // Where few pairs were seen the last ones are among the first.
+  const last = min<u32>(ROOM, s.lastCount);
+  const others = s.firstStep == 1 ? min<u32>(last, s.seen - s.firstCount) : last;
+  for (let i = s.lastCount - others; i != s.lastCount; i++) n = keepNear(s.last + (i & (ROOM - 1)) * PAIR, time, arrival, out, apart, n);
+  heap.free(apart);
+  sort(out, n);
+  return n;
+}
+
+/** Of NEAR kept ones the furthest makes way, as the first of a heap by how far they are apart. */
+function keepNear(pair: u32, time: f64, arrival: bool, out: usize, apart: usize, n: u32): u32 {
+  const difference = load<f64>(pair, 8);
+  const distance = abs<f64>(load<f64>(pair) + (arrival ? difference : 0) - time);
+  if (n == NEAR) {
+    if (distance >= load<f64>(apart)) return n;
+    sink(apart, out, n, distance, difference);
+    return n;
+  }
+  let i = n;
+  while (i > 0) {
+    const parent = (i - 1) >> 1;
+    if (load<f64>(apart + (parent << 3)) >= distance) break;
+    store<f64>(apart + (i << 3), load<f64>(apart + (parent << 3)));
+    store<f64>(out + (i << 3), load<f64>(out + (parent << 3)));
+    i = parent;
+  }
+  store<f64>(apart + (i << 3), distance);
+  store<f64>(out + (i << 3), difference);
+  return n + 1;
+}
+function sink(apart: usize, out: usize, n: u32, distance: f64, difference: f64): void {
+  let i: u32 = 0;
+  while ((i << 1) + 1 < n) {
+    let child = (i << 1) + 1;
+    if (child + 1 < n && load<f64>(apart + ((child + 1) << 3)) > load<f64>(apart + (child << 3))) child++;
+    if (distance >= load<f64>(apart + (child << 3))) break;
+    store<f64>(apart + (i << 3), load<f64>(apart + (child << 3)));
+    store<f64>(out + (i << 3), load<f64>(out + (child << 3)));
+    i = child;
+  }
+  store<f64>(apart + (i << 3), distance);
+  store<f64>(out + (i << 3), difference);
+}
+
+/** They are few. */
+function sort(values: usize, n: u32): void {
+  for (let i: u32 = 1; i < n; i++) {
+    const value = load<f64>(values + (i << 3));
+    let k = i;
+    for (; k > 0 && load<f64>(values + ((k - 1) << 3)) > value; k--) store<f64>(values + (k << 3), load<f64>(values + ((k - 1) << 3)));
+    store<f64>(values + (k << 3), value);
+  }
+}

@@ -1,0 +1,310 @@
+/**
+ * An interface as a source: packets as they come, until the signal. Blocks of the ring are copied whole into kernel memory, which a kernel walks into batches
+ * (kernels/decode/walk-ring.ts). Between blocks the event loop runs: a timer looks for the next one, because Node cannot wait for a packet socket.
+ * Memory: the ring, and one block.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  CursorBytes,
+  CursorLayout,
+  cursorConstants,
+  walkConstants,
+  walkRingConstants,
+} from "../../../base/kernel-layout.ts";
+import type { Kernels } from "../../../base/kernels.ts";
+import { countOf } from "../../../base/quantity.ts";
+import { PacketBatch } from "../../batch.ts";
+import type { FilterExpression } from "../../filter/expression.ts";
+import { type CaptureStatistics, DEFAULT_COVER, DEFAULT_SEED } from "../../reader.ts";
+import { SKIP_REASONS } from "../../reasons.ts";
+import type { SourceCapture } from "../capture-source.ts";
+import { systemClock, type WallClock } from "../live-clock.ts";
+import type { CaptureTotals, Source, SourceBatch } from "../source.ts";
+import { loadLibc } from "./libc.ts";
+import { BLOCK_BYTES, PacketRing, RETIRE_MS, type RingOptions } from "./ring.ts";
+import { socketFilter } from "./socket-filter.ts";
+
+export const DIRECTIONS = ["in", "out", "both"] as const;
+export const TIMESTAMPS = ["software", "hardware"] as const;
+
+export interface InterfaceOptions {
+  /** Packets that the interface receives, sends, or both. */
+  direction?: (typeof DIRECTIONS)[number];
+  /** Packets for other hosts too: on a mirror port. */
+  promiscuous?: boolean;
+  /** Bytes captured of each packet; left out: what the digest covers, and the headers before it. */
+  snapBytes?: number;
+  timestamps?: (typeof TIMESTAMPS)[number];
+  ringBytes?: number;
+  /** From now on packets are captured; with what, in words. */
+  onOpen?: (text: string) => void;
+}
+
+export interface InterfaceSourceOptions extends InterfaceOptions {
+  capture?: SourceCapture;
+  /** Packets that cannot match it may be left out by the kernel already. */
+  wanted?: FilterExpression | null;
+  signal?: AbortSignal | undefined;
+  clock?: WallClock;
+}
+
+const LOOPBACK = "lo";
+const RING_BYTES = 32 << 20;
+/** Ethernet and four tags before the IP header, as OBSERVE_COVER assumes; and a tunnel's headers. */
+const LINK_BYTES = 32;
+const TUNNEL_BYTES = 96;
+/** Words may be loaded past the end of a frame. */
+const PADDING = 64;
+/** How long the ring is left alone: a block or several come in this time at full rate; longer the longer none comes. */
+const MIN_WAIT_MS = 4;
+const MAX_WAIT_MS = 50;
+/** Other things get their turn after this long. */
+const TURN_MS = 20;
+/** A packet is in a block that is ours this long after it came, and the kernel's timer may be late. */
+const PATIENCE_NS = 250_000_000n;
+/** After the signal: so long until the last packets before it are in a block that is ours. */
+const LINGER_MS = 2 * RETIRE_MS;
+/** Ethernet and two tags. */
+const FRAME_OVERHEAD = 22;
+const { BATCH_FULL, BAD_LENGTH, SPECIAL_INNER } = cursorConstants;
+const { RING_ETHERNET, RING_NETWORK } = walkRingConstants;
+const { SHORT_SIZES } = walkConstants;
+const ANY_LENGTH = 0xffff_ffff;
+
+type Counter = "packets" | "bytes" | "merged" | "hardware";
+type Word = "pos" | "limit" | "left" | "link" | "cover" | "special" | "longest" | "hardwareOnly" | "started";
+
+/** Does nothing before the first `next`. */
+export function openInterface(
+  kernels: Kernels,
+  name: string,
+  options: InterfaceSourceOptions = {},
+): InterfaceSource {
+  return new InterfaceSource(kernels, name, options);
+}
+
+export class InterfaceSource implements Source {
+  readonly name: string;
+  readonly live = true;
+  readonly #kernels: Kernels;
+  readonly #options: InterfaceSourceOptions;
+  readonly #wall: WallClock;
+  readonly #batch: PacketBatch;
+  readonly #cursor: number;
+  readonly #block: number;
+  readonly #shorts: number;
+  #ring: PacketRing | null = null;
+  #final: CaptureStatistics | null = null;
+  #rows = 0;
+  #waitMs = MIN_WAIT_MS;
+  #turnAt = performance.now() + TURN_MS;
+  /** When the ring was last seen to hold nothing for us. */
+  #emptyAtNs: bigint | null = null;
+  #endAt: number | null = null;
+  #damaged = 0;
+  #mtu: number | null = null;
+
+  constructor(kernels: Kernels, name: string, options: InterfaceSourceOptions) {
+    this.#kernels = kernels;
+    this.name = name;
+    this.#options = options;
+    this.#wall = options.clock ?? systemClock;
+    this.#batch = new PacketBatch(kernels);
+    this.#cursor = kernels.call.cursorNew() >>> 0;
+    this.#block = kernels.alloc(BLOCK_BYTES + PADDING);
+    this.#shorts = kernels.alloc(4 * SHORT_SIZES);
+    kernels.u32.fill(0, this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
+    const { cover = DEFAULT_COVER, inner = false, seed = DEFAULT_SEED } = options.capture ?? {};
+    kernels.writeU64(this.#cursor + CursorLayout.seed, seed);
+    this.#set("cover", cover);
+    this.#set("special", inner ? SPECIAL_INNER : 0);
+  }
+
+  /** Opens the interface, where that was not done: so that several begin together. */
+  async open(): Promise<void> {
+    if (this.#ring || this.#final) return;
+    const libc = await loadLibc(this.name);
+    const {
+      promiscuous = false,
+      timestamps = "software",
+      ringBytes = RING_BYTES,
+      wanted = null,
+    } = this.#options;
+    // What a loopback sends it receives: both would count each packet twice.
+    const direction = this.#options.direction ?? (this.name === LOOPBACK ? "in" : "both");
+    const hardware = timestamps === "hardware";
+    const { program, selective } = socketFilter(wanted, direction, this.snapBytes);
+    const options: RingOptions = { name: this.name, direction, promiscuous, hardware, program, ringBytes };
+    this.#ring = PacketRing.open(libc, options);
+    const way = direction === "in" ? "received" : direction === "out" ? "sent" : "received and sent";
+    const filtered =
+      wanted === null ? "" : selective ? "; filtered in the kernel" : "; filtered in user space";
+    this.#options.onOpen?.(
+      `${this.name}: packets ${way}, ${this.snapBytes} bytes of each, ${timestamps} timestamps${filtered}`,
+    );
+    const { ethernet, mtu } = this.#ring.link(this.name);
+    this.#mtu = mtu;
+    this.#set("link", ethernet ? RING_ETHERNET : RING_NETWORK);
+    this.#set("longest", mtu === null ? ANY_LENGTH : mtu + FRAME_OVERHEAD);
+    this.#set("hardwareOnly", hardware ? 1 : 0);
+  }
+
+  /** Bytes captured of each packet. */
+  get snapBytes(): number {
+    const { snapBytes, capture } = this.#options;
+    const { cover = DEFAULT_COVER, inner = false } = capture ?? {};
+    return snapBytes ?? cover + LINK_BYTES + (inner ? TUNNEL_BYTES : 0);
+  }
+
+  async next(): Promise<SourceBatch | null> {
+    await this.open();
+    const { signal } = this.#options;
+    for (;;) {
+      if (performance.now() > this.#turnAt) {
+        await new Promise(setImmediate);
+        this.#turnAt = performance.now() + TURN_MS;
+      }
+      if (this.#final) return null;
+      if (signal?.aborted) this.#endAt ??= performance.now() + LINGER_MS;
+      if (this.#endAt !== null && performance.now() > this.#endAt) return null;
+      const given = this.#walk();
+      if (given) return given;
+      if (this.#copyBlock()) continue;
+      this.#emptyAtNs = this.#wall();
+      await sleep(this.#endAt === null ? this.#waitMs : MIN_WAIT_MS);
+      this.#waitMs = Math.min(MAX_WAIT_MS, 2 * this.#waitMs);
+      this.#turnAt = performance.now() + TURN_MS;
+    }
+  }
+
+  /** Where the ring was empty a moment ago, what came before that was handed out. */
+  nowNs(): bigint | null {
+    return this.#emptyAtNs === null ? null : this.#emptyAtNs - PATIENCE_NS;
+  }
+
+  totals(): CaptureTotals {
+    if (this.#final) return { ...this.#final, frames: this.#final.packets };
+    const skipped: Record<string, number> = {};
+    for (const [reason, i] of SKIP_REASONS) {
+      const n = this.#kernels.readCounter(this.#cursor + CursorBytes + 8 * i);
+      if (n > 0) skipped[reason] = n;
+    }
+    const dropped = this.#ring?.counts().dropped ?? 0;
+    return { frames: this.#counter("packets"), skipped, dropped };
+  }
+
+  statistics(): CaptureStatistics[] {
+    return [this.#final ?? this.#statistics()];
+  }
+
+  progress(): { doneBytes: number; totalBytes: number | null } {
+    return { doneBytes: this.#final ? this.#final.bytes : this.#counter("bytes"), totalBytes: null };
+  }
+
+  close(): void {
+    if (this.#final) return;
+    this.#ring?.close();
+    this.#final = this.#statistics();
+    this.#ring = null;
+    this.#batch.free();
+    this.#kernels.free(this.#cursor);
+    this.#kernels.free(this.#block);
+    this.#kernels.free(this.#shorts);
+  }
+
+  /** The rest of the block at hand, up to a full batch; null where nothing of it is left. */
+  #walk(): SourceBatch | null {
+    const { call } = this.#kernels;
+    const batch = this.#batch;
+    while (this.#get("left") > 0) {
+      batch.count = 0;
+      const outcome = call.walkRing(this.#cursor, batch.address);
+      if (outcome === BAD_LENGTH) {
+        // The kernel wrote it: a block that cannot be right is left out, and counted.
+        this.#damaged += this.#get("left");
+        this.#set("left", 0);
+      }
+      call.countShorts(batch.address, this.#shorts);
+      if (batch.count === 0 && outcome === BATCH_FULL) throw new Error("a batch without room");
+      if (batch.count === 0) continue;
+      this.#rows += batch.count;
+      return { batch, originNs: this.#kernels.readI64(this.#cursor + CursorLayout.origin) };
+    }
+    return null;
+  }
+
+  #copyBlock(): boolean {
+    const ring = this.#ring;
+    const block = ring?.peek();
+    if (!ring || !block) return false;
+    this.#kernels.u8.set(block.bytes, this.#block);
+    this.#set("pos", this.#block + block.first);
+    this.#set("limit", this.#block + block.bytes.length);
+    this.#set("left", block.packets);
+    ring.giveBack();
+    // A block that was not full was given to us by the clock: the next is some time away.
+    if (2 * block.bytes.length > BLOCK_BYTES) this.#waitMs = MIN_WAIT_MS;
+    return true;
+  }
+
+  #statistics(): CaptureStatistics {
+    const { frames, skipped, dropped } = this.totals();
+    const begun = this.#get("started") !== 0;
+    const originNs = begun ? this.#kernels.readI64(this.#cursor + CursorLayout.origin) : null;
+    const latest = this.#kernels.readF64(this.#cursor + CursorLayout.maxTime);
+    const shorts = this.#kernels.u32.subarray(this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
+    return {
+      file: this.name,
+      format: "interface",
+      packets: frames,
+      ipPackets: this.#rows,
+      bytes: this.#counter("bytes"),
+      originNs,
+      firstNs: originNs,
+      lastNs: originNs === null ? null : originNs + BigInt(Math.round(latest)),
+      skipped,
+      dropped,
+      partial: null,
+      interfaces: [
+        {
+          index: 0,
+          name: this.name,
+          description: `${this.#options.timestamps ?? "software"} timestamps`,
+          link: this.#get("link"),
+          snapLength: this.snapBytes,
+          resolution: "1e-9 s",
+          dropped,
+        },
+      ],
+      warnings: this.#warnings(),
+      shorts: [...shorts.entries()].filter(([, n]) => n > 0),
+    };
+  }
+
+  #warnings(): string[] {
+    const warnings: string[] = [];
+    const merged = this.#counter("merged");
+    if (merged > 0)
+      warnings.push(
+        `${this.name}: ${countOf(merged, "packet")} of several merged ones, longer than the link's MTU${this.#mtu === null ? "" : ` of ${this.#mtu}`}: they look different elsewhere; ethtool -K ${this.name} gro off lro off (received) gso off tso off (sent)`,
+      );
+    const hardware = this.#counter("hardware");
+    if (this.#options.timestamps === "hardware")
+      warnings.push(
+        `${this.name}: ${countOf(hardware, "packet")} timestamped by the card; others are not used`,
+      );
+    if (this.#damaged > 0)
+      warnings.push(`${this.name}: ${countOf(this.#damaged, "packet")} in damaged blocks of the ring`);
+    return warnings;
+  }
+
+  #get(field: Word): number {
+    return this.#kernels.readU32(this.#cursor + CursorLayout[field]);
+  }
+  #set(field: Word, value: number): void {
+    this.#kernels.writeU32(this.#cursor + CursorLayout[field], value);
+  }
+  #counter(field: Counter): number {
+    return this.#kernels.readCounter(this.#cursor + CursorLayout[field]);
+  }
+}

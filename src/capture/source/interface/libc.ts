@@ -1,0 +1,106 @@
+/**
+ * The system calls that live capture takes, through koffi, which is loaded when an interface is opened and not before: whoever reads files needs no native code. Koffi is an
+ * optional package; `loadLibc` says what is missing where it is.
+ */
+import { UsageError } from "../../../base/errors.ts";
+
+/** Address of mapped memory, as koffi hands it out. */
+export type Mapping = unknown;
+
+export interface Libc {
+  socket(domain: number, type: number, protocol: number): number;
+  setsockopt(fd: number, level: number, name: number, value: Uint8Array, bytes: number): number;
+  getsockopt(fd: number, level: number, name: number, value: Uint8Array, bytes: number[]): number;
+  bind(fd: number, address: Uint8Array, bytes: number): number;
+  close(fd: number): number;
+  mmap(
+    at: null,
+    bytes: number,
+    protection: number,
+    flags: number,
+    fd: number,
+    offset: number,
+  ): Mapping | null;
+  munmap(at: Mapping, bytes: number): number;
+  /** The number of an interface; 0: there is none of that name. */
+  indexOf(name: string): number;
+  /** Asks about an interface: the 24 bytes of the answer, null where there is none. */
+  ask(fd: number, request: number, name: string): Uint8Array | null;
+  /** Asks for a setting that is given by its address. */
+  demand(fd: number, request: number, name: string, data: Uint8Array): number;
+  /** Attaches a socket filter of this many instructions. */
+  attachFilter(fd: number, program: Uint8Array): number;
+  adjtimex(state: Uint8Array): number;
+  /** The mapped bytes themselves; not to be touched after munmap. */
+  view(at: Mapping, bytes: number): ArrayBuffer;
+  errno(): number;
+}
+
+const SOL_SOCKET = 1;
+const SO_ATTACH_FILTER = 26;
+const INSTRUCTION_BYTES = 8;
+const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
+
+let loaded: Promise<Libc | null> | null = null;
+
+/** Null where koffi is not installed, or has no build for this machine. */
+export function findLibc(): Promise<Libc | null> {
+  loaded ??= load().catch(() => null);
+  return loaded;
+}
+
+export async function loadLibc(what: string): Promise<Libc> {
+  const libc = process.platform === "linux" ? await findLibc() : null;
+  if (libc) return libc;
+  if (process.platform !== "linux")
+    throw new UsageError(
+      "not-supported",
+      `${what}: interfaces are observed on Linux only (this is ${process.platform})`,
+      "pipe a capture in: tcpdump -i NAME -s 96 -w - | hoptime observe -",
+    );
+  throw new UsageError(
+    "not-supported",
+    `${what}: the package koffi is not installed, which opens interfaces`,
+    "npm install koffi (beside hoptime)",
+  );
+}
+
+async function load(): Promise<Libc> {
+  const { default: koffi } = await import("koffi");
+  const c = koffi.load(null);
+  koffi.struct("hoptime_fprog", { count: "uint16", program: "void *" });
+  koffi.struct("hoptime_ifreq", {
+    name: koffi.array("char", 16),
+    data: "void *",
+    rest: koffi.array("uint8", 16),
+  });
+  const call = (declaration: string) => c.func(declaration) as unknown as (...args: unknown[]) => never;
+  const mmap = call("void *mmap(void *, size_t, int, int, int, int64)");
+  const attach = call("int setsockopt(int, int, int, hoptime_fprog *, uint32)");
+  const ask = call("int ioctl(int, ulong, _Inout_ uint8 *)") as (...args: unknown[]) => number;
+  const demand = call("int ioctl(int, ulong, hoptime_ifreq *)");
+  return {
+    socket: call("int socket(int, int, int)"),
+    setsockopt: call("int setsockopt(int, int, int, void *, uint32)"),
+    getsockopt: call("int getsockopt(int, int, int, _Inout_ uint8 *, _Inout_ uint32 *)"),
+    bind: call("int bind(int, void *, uint32)"),
+    close: call("int close(int)"),
+    mmap(...args) {
+      const at: Mapping = mmap(...args);
+      return at === null || koffi.address(at as never) === MAP_FAILED ? null : at;
+    },
+    munmap: call("int munmap(void *, size_t)"),
+    indexOf: call("uint32 if_nametoindex(const char *)"),
+    ask(fd, request, name) {
+      const bytes = new Uint8Array(40);
+      bytes.set(new TextEncoder().encode(name).subarray(0, 15));
+      return ask(fd, request, bytes) === 0 ? bytes.subarray(16) : null;
+    },
+    demand: (fd, request, name, data) => demand(fd, request, { name, data, rest: new Array(16).fill(0) }),
+    attachFilter: (fd, program) =>
+      attach(fd, SOL_SOCKET, SO_ATTACH_FILTER, { count: program.length / INSTRUCTION_BYTES, program }, 16),
+    adjtimex: call("int adjtimex(_Inout_ uint8 *)"),
+    view: (at, bytes) => koffi.view(at as never, bytes),
+    errno: () => koffi.errno(),
+  };
+}

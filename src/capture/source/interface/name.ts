@@ -1,0 +1,30 @@
+/**
+ * Which arguments are interfaces: `iface:eth1` always; `eth1` where there is no file of that name but an interface. So a file is never taken for an interface, and a
+ * misspelt file is reported as such.
+ */
+import { existsSync, readFileSync } from "node:fs";
+
+const PREFIX = "iface:";
+/** Of this network namespace: the loopback, `eth0`, `br-lan.10`. */
+const LIST = "/proc/net/dev";
+
+/** The interface that an argument names; null where it names none. */
+export function interfaceOf(argument: string): string | null {
+  if (argument.startsWith(PREFIX)) return argument.slice(PREFIX.length);
+  if (argument === "-" || argument.includes("/") || existsSync(argument)) return null;
+  return interfaceNames().includes(argument) ? argument : null;
+}
+
+export function interfaceNames(): string[] {
+  let text: string;
+  try {
+    text = readFileSync(LIST, "utf8");
+  } catch {
+    return [];
+  }
+  // Two lines of head; then `  eth0: 1234 …`. A name may hold a colon itself (aliases).
+  return text
+    .split("\n")
+    .slice(2)
+    .flatMap((line) => /^\s*(\S+):\s/.exec(line)?.[1] ?? []);
+}

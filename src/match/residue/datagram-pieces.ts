@@ -1,0 +1,212 @@
+/**
+ * UDP segmentation offload: a long datagram at one point, and the datagrams it is sent as at the other. UDP has no byte numbers. Over IPv4, Linux numbers the
+ * pieces on from the identification of the long one, which shows which pieces are missing. Where they are not numbered so, a long datagram is matched only
+ * if the lengths of pieces that follow each other make it up.
+ */
+import type { MergedFlow } from "./byte-ranges.ts";
+import type { LonePacket } from "./collect.ts";
+
+/** Pieces of one long datagram: places in the list of the other side. */
+interface Cut {
+  /** Place of the long datagram in its list. */
+  whole: number;
+  from: number;
+  to: number;
+  /** Pieces on the wire, and whether the last one is among those found. */
+  pieces: number;
+  ends: boolean;
+}
+
+/** Long datagrams looked at for the owner of pieces, from the last owner on. */
+const MAX_LOOKED_AT = 64;
+/** Share of complete runs of pieces whose numbers begin with a long datagram's, from which on numbers are believed. */
+const NUMBERED = 0.9;
+
+/** Null where no datagram was cut. */
+export function matchPieces(
+  flow: number,
+  sent: readonly LonePacket[],
+  arrived: readonly LonePacket[],
+  windowNs: number,
+): MergedFlow | null {
+  const atSender = longest(sent) >= longest(arrived);
+  const [long, short] = atSender ? [sent, arrived] : [arrived, sent];
+  const size = longest(short);
+  const runs = atSender ? runsOf(short, size) : [];
+  const cuts =
+    runs.length > 0 && areNumbered(long, short, runs, size)
+      ? byNumber(long, short, runs, size, windowNs)
+      : bySum(long, short, windowNs);
+  if (cuts.length === 0) return null;
+  const merged: MergedFlow = {
+    flow,
+    pieces: [],
+    matched: 0,
+    moreSent: 0,
+    moreArrived: 0,
+    resolved: [],
+    arrivals: [],
+    bytes: 0,
+  };
+  for (const cut of cuts) addCut(merged, cut, long, short, atSender);
+  // What is lost altogether is lost in packets of the wire, too.
+  const met = new Set(cuts.map((cut) => cut.whole));
+  for (const [number, { timeNs, payload }] of long.entries()) {
+    const pieces = Math.ceil(payload / size);
+    if (met.has(number) || pieces < 2) continue;
+    if (atSender) {
+      merged.moreSent += pieces - 1;
+      merged.resolved.push({ sent: { timeNs, number }, lost: pieces });
+    } else {
+      merged.moreArrived += pieces - 1;
+      merged.arrivals.push({ arrived: { timeNs, number }, appeared: pieces });
+    }
+  }
+  return merged;
+}
+
+function addCut(
+  merged: MergedFlow,
+  { whole, from, to, pieces, ends }: Cut,
+  long: readonly LonePacket[],
+  short: readonly LonePacket[],
+  atSender: boolean,
+): void {
+  const one = { timeNs: long[whole]?.timeNs ?? 0, number: whole };
+  const parts = short.slice(from, to);
+  const many = parts.map(({ timeNs }, i) => ({ timeNs, number: from + i }));
+  for (const [i, piece] of many.entries()) {
+    const [sent, arrived] = atSender ? [one, piece] : [piece, one];
+    merged.pieces.push({ sent, arrived, packets: 1, last: ends && i === many.length - 1 });
+  }
+  merged.matched += parts.length;
+  merged.bytes += parts.reduce((n, p) => n + p.payload, 0);
+  if (atSender) merged.moreSent += pieces - 1;
+  else merged.moreArrived += pieces - 1;
+  for (const p of atSender ? many : [one]) merged.arrivals.push({ arrived: p, appeared: 0 });
+  for (const p of atSender ? [one] : many)
+    merged.resolved.push({ sent: p, lost: atSender ? pieces - parts.length : 0 });
+}
+
+interface Run {
+  from: number;
+  to: number;
+}
+
+/** Pieces with rising numbers, up to one that is shorter than the others. */
+function runsOf(short: readonly LonePacket[], size: number): Run[] {
+  const runs: Run[] = [];
+  let from = 0;
+  for (let i = 0; i < short.length; i++) {
+    const [{ ipid = null, payload = 0 } = {}, next] = [short[i], short[i + 1]];
+    if (ipid === null) return [];
+    const rises = next?.ipid != null && ((next.ipid - ipid) & 0xffff) - 1 < 0x7fff && next.ipid !== ipid;
+    if (payload === size && rises) continue;
+    runs.push({ from, to: i + 1 });
+    from = i + 1;
+  }
+  return runs;
+}
+
+function areNumbered(
+  long: readonly LonePacket[],
+  short: readonly LonePacket[],
+  runs: readonly Run[],
+  size: number,
+): boolean {
+  const numbers = new Set(long.map((p) => p.ipid));
+  const complete = runs.filter(({ from, to }) => {
+    const last = short[to - 1];
+    return to - from > 1 && last !== undefined && last.payload < size;
+  });
+  const tested = complete.length > 0 ? complete : runs.filter(({ from, to }) => to - from > 1);
+  const fit = tested.filter(({ from }) => numbers.has(short[from]?.ipid ?? null));
+  return tested.length > 0 && fit.length >= NUMBERED * tested.length;
+}
+
+/** Gives each run of pieces to the long datagram that its numbers carry on: best to one whose own number it begins with. */
+function byNumber(
+  long: readonly LonePacket[],
+  short: readonly LonePacket[],
+  runs: readonly Run[],
+  size: number,
+  windowNs: number,
+): Cut[] {
+  const cuts: Cut[] = [];
+  let next = 0;
+  for (const run of runs) {
+    let found: Cut | null = null;
+    for (let w = next; w < Math.min(long.length, next + MAX_LOOKED_AT); w++) {
+      const whole = long[w];
+      const first = short[run.from];
+      if (!whole || !first || whole.timeNs > first.timeNs + windowNs) break;
+      if (first.timeNs - whole.timeNs > windowNs) continue;
+      const ends = placesIn(whole, short, run, size);
+      if (ends === null) continue;
+      const cut = { whole: w, ...run, pieces: Math.ceil(whole.payload / size), ends };
+      found ??= cut;
+      if (whole.ipid !== first.ipid) continue;
+      found = cut;
+      break;
+    }
+    if (found === null) continue;
+    next = found.whole + 1;
+    cuts.push(found);
+  }
+  return cuts;
+}
+
+/** Whether the last piece of `whole` is in the run; null where the run is not of it. */
+function placesIn(
+  { ipid, payload }: LonePacket,
+  short: readonly LonePacket[],
+  { from, to }: Run,
+  size: number,
+): boolean | null {
+  if (ipid === null) return null;
+  const pieces = Math.ceil(payload / size);
+  let place = -1;
+  for (const piece of short.slice(from, to)) {
+    const at = ((piece.ipid ?? 0) - ipid) & 0xffff;
+    const length = at === pieces - 1 ? payload - at * size : size;
+    if (at <= place || at >= pieces || piece.payload !== length) return null;
+    place = at;
+  }
+  return place === pieces - 1;
+}
+
+/** Long datagrams that pieces which follow each other make up by their lengths. */
+function bySum(long: readonly LonePacket[], short: readonly LonePacket[], windowNs: number): Cut[] {
+  const cuts: Cut[] = [];
+  let next = 0;
+  for (const [w, whole] of long.entries()) {
+    const from = firstWithin(short, next, whole, windowNs);
+    if (from < 0) continue;
+    const size = short[from]?.payload ?? 0;
+    let bytes = 0;
+    let to = from;
+    while (to < short.length && bytes < whole.payload && (short[to]?.payload ?? 0) <= size)
+      bytes += short[to++]?.payload ?? 0;
+    if (bytes !== whole.payload || to - from < 2) continue;
+    cuts.push({ whole: w, from, to, pieces: to - from, ends: true });
+    next = to;
+  }
+  return cuts;
+}
+
+/** The first of `packets`, which are in order of time, that may be a piece of `whole`; -1 where none is. */
+function firstWithin(
+  packets: readonly LonePacket[],
+  from: number,
+  whole: LonePacket,
+  windowNs: number,
+): number {
+  for (let i = from; i < packets.length; i++) {
+    const { timeNs = 0, payload = 0 } = packets[i] ?? {};
+    if (timeNs > whole.timeNs + windowNs) return -1;
+    if (payload < whole.payload && timeNs >= whole.timeNs - windowNs) return i;
+  }
+  return -1;
+}
+
+const longest = (packets: readonly LonePacket[]) => packets.reduce((n, p) => Math.max(n, p.payload), 0);

@@ -1,0 +1,114 @@
+/** What is lost, and what passed before a capture began or after it ended, is a matter of the captures: intervals are cut for display only. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { afterAll, describe, expect, test } from "vitest";
+import { compareCaptures } from "../../src/compare/compare.ts";
+import type { SegmentReport } from "../../src/compare/report.ts";
+import { truthOf } from "../support/oracle.ts";
+import { makeScene, type SceneChoices, sceneOf } from "../support/scenario.ts";
+
+const scratch = mkdtempSync(join(tmpdir(), "hoptime-edges-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+const MS = 1e6;
+const EPOCHS = [0.3 * MS, MS, 5 * MS, 20 * MS, 100 * MS, 1000 * MS];
+const DEMO = {
+  before: gunzipSync(readFileSync("demo/router-in.pcap.gz")),
+  after: gunzipSync(readFileSync("demo/router-out.pcap.gz")),
+};
+
+interface Pair {
+  before: Uint8Array;
+  after: Uint8Array;
+}
+
+function write({ before, after }: Pair): { before: string; after: string } {
+  const files = { before: join(scratch, "before.pcap"), after: join(scratch, "after.pcap") };
+  writeFileSync(files.before, before);
+  writeFileSync(files.after, after);
+  return files;
+}
+
+function counts(segment: SegmentReport | null) {
+  if (!segment) return null;
+  const { sent, received, matched, lost, appeared, duplicates, head, tail, undecided } = segment;
+  return { sent, received, matched, lost, appeared, duplicates, head, tail, undecided };
+}
+
+async function countsBy(pair: Pair) {
+  const files = write(pair);
+  const found = [];
+  for (const epochNs of EPOCHS) {
+    const { segment, reverse } = await compareCaptures({ ...files, epochNs });
+    found.push({ forward: counts(segment), reverse: counts(reverse) });
+  }
+  return found;
+}
+
+const scene = (choices: SceneChoices) => () => makeScene(sceneOf({ packets: 3000, ...choices })).files;
+const cases: [string, () => Pair][] = [
+  ["the demo", () => DEMO],
+  [
+    "the first 100 kB of the demo's first capture",
+    () => ({ ...DEMO, before: DEMO.before.subarray(0, 100_000) }),
+  ],
+  ["the first 100 kB of its second", () => ({ ...DEMO, after: DEMO.after.subarray(0, 100_000) })],
+  [
+    "the first 20 kB of both",
+    () => ({ before: DEMO.before.subarray(0, 20_000), after: DEMO.after.subarray(0, 20_000) }),
+  ],
+  [
+    "two directions, the second later and shorter",
+    scene({ reverseShare: 0.4, after: { fromNs: 2e9, toNs: 8e9 }, forward: { loss: 0.02 } }),
+  ],
+  [
+    "a clock that is set",
+    scene({ forward: { loss: 0.02 }, clock: { steps: [{ atNs: 4e9, sizeNs: -2e9 }] } }),
+  ],
+  [
+    "a first capture that is shorter",
+    scene({ before: { fromNs: 3e9, toNs: 5e9 }, forward: { minNs: 50 * MS, queueNs: 50 * MS } }),
+  ],
+];
+
+describe("whatever the length of intervals", () => {
+  test.each(cases)("counts are the same: %s", async (_, make) => {
+    const [first, ...others] = await countsBy(make());
+    for (const other of others) expect(other).toEqual(first);
+    // Intervals tell of all that is lost.
+  });
+});
+
+describe("a capture that was cut", () => {
+  test("holds the head of the other: nothing appeared", async () => {
+    const files = write({ ...DEMO, before: DEMO.before.subarray(0, 100_000) });
+    const { segment } = await compareCaptures(files);
+    expect(segment).toMatchObject({ appeared: 0, head: 167, tail: 5330 });
+  });
+
+  test("loss is what is missing between the ends, but for what is said to be undecided", async () => {
+    let [decided, undecided] = [0, 0];
+    for (let seed = 1; seed <= 40; seed++) {
+      const minNs = (1 + (seed % 5) * 20) * MS;
+      const made = makeScene(
+        sceneOf({
+          seed,
+          packets: 4000,
+          forward: { minNs, queueNs: minNs / (1 + (seed % 3)), loss: 0.01 + 0.02 * (seed % 2) },
+          before: seed % 4 < 2 ? {} : { fromNs: 1e9, toNs: 8.5e9 },
+          after: seed % 4 === 1 ? {} : { fromNs: 2e9, toNs: 9e9 },
+        }),
+      );
+      const { segment } = await compareCaptures(write(made.files));
+      const { lostInside, matched } = truthOf(made).forward;
+      expect(segment.matched).toBe(matched);
+      expect(segment.appeared).toBeLessThanOrEqual(segment.undecided);
+      expect(Math.abs(segment.lost - lostInside)).toBeLessThanOrEqual(segment.undecided);
+      decided += segment.lost + segment.head + segment.tail;
+      undecided += segment.undecided;
+    }
+    // It is no excuse: only what lies within the delays of an end is.
+    expect(undecided).toBeLessThan(0.1 * decided);
+  });
+});

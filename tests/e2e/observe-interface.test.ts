@@ -1,0 +1,265 @@
+/**
+ * Interfaces observed live: two hosts and a router with a token-bucket queue in network namespaces, UDP over IPv4 and IPv6 and TCP between them; `hoptime observe` on both sides
+ * of the queue beside tcpdump. What the records answer stands beside the exact values of the two captures.
+ */
+import { type ChildProcess, execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import { findLibc } from "../../src/capture/source/interface/libc.ts";
+import { NetworkLab, namespacesMissing, udpSender } from "../support/namespaces.ts";
+
+const cli = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js");
+const demo = join(import.meta.dirname, "..", "..", "demo", "router-in.pcap.gz");
+const missing =
+  namespacesMissing() ??
+  ((await findLibc()) === null ? "koffi is not installed" : null) ??
+  (existsSync(cli) ? null : "dist/cli/main.js is not built");
+if (missing) console.warn(`skipped: interfaces observed live (${missing})`);
+const scratch = mkdtempSync(join(tmpdir(), "hoptime-interface-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+let lab: NetworkLab;
+beforeEach(() => {
+  lab = new NetworkLab();
+});
+afterEach(() => lab.close());
+
+interface Observer {
+  /** Ends it as Ctrl-C does; what it printed. */
+  end(): Promise<{ out: string; err: string; code: number | null }>;
+}
+
+/** Resolves when it captures. */
+async function observe(host: string, ...args: string[]): Promise<Observer> {
+  const child: ChildProcess = lab.start(host, process.execPath, cli, "observe", ...args);
+  let [out, err] = ["", ""];
+  child.stdout?.on("data", (data) => {
+    out += data;
+  });
+  const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
+  await new Promise<void>((resolve, reject) => {
+    child.stderr?.on("data", (data) => {
+      err += data;
+      if (err.includes("observing")) resolve();
+    });
+    ended.then(() => reject(new Error(`observe ended: ${err}`)));
+  });
+  return {
+    async end() {
+      child.kill("SIGINT");
+      const code = await ended;
+      return { out, err, code };
+    },
+  };
+}
+
+/** Bursts of UDP over both versions, and TCP that is read on the other side. */
+const RECEIVER = `
+  const net = require("node:net"), dgram = require("node:dgram");
+  net.createServer((s) => s.resume()).listen(5000, "::", () => {
+    dgram.createSocket("udp4").bind(9000); dgram.createSocket({ type: "udp6", ipv6Only: true }).bind(9000, () => console.log("ready"));
+  });`;
+const SENDER = `
+  const net = require("node:net"), dgram = require("node:dgram");
+  const [u4, u6] = [dgram.createSocket("udp4"), dgram.createSocket("udp6")];
+  const payload = Buffer.alloc(700), start = performance.now();
+  let owed = 0, before = start, sent = 0;
+  const tcp = net.connect(5000, "10.94.2.1");
+  const timer = setInterval(() => {
+    const now = performance.now();
+    owed += (now - before) * ((now - start) % 500 < 150 ? 2.2 : 0.5);
+    before = now;
+    for (; owed >= 1; owed--) {
+      payload.writeUInt32BE(sent++, 0);
+      if (sent % 3 === 0) u6.send(payload, 9000, "fd94:2::1"); else u4.send(payload, 9000, "10.94.2.1");
+    }
+    if (tcp.writableLength < 20000) tcp.write(payload);
+    if (now - start > 4000) { clearInterval(timer); tcp.destroy(); setTimeout(() => { u4.close(); u6.close(); }, 100); }
+  }, 2);`;
+
+async function build(): Promise<void> {
+  lab.addHost("a");
+  lab.addHost("r", { forwards: true });
+  lab.addHost("b");
+  lab.join(["a", "e0", "10.94.1.1/24"], ["r", "in", "10.94.1.254/24"]);
+  lab.join(["r", "out", "10.94.2.254/24"], ["b", "e0", "10.94.2.1/24"]);
+  lab.run("r", "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1");
+  for (const [host, device, address] of [
+    ["a", "e0", "fd94:1::1/64"],
+    ["r", "in", "fd94:1::ff/64"],
+    ["r", "out", "fd94:2::ff/64"],
+    ["b", "e0", "fd94:2::1/64"],
+  ] as const)
+    lab.run(host, "ip", "addr", "add", address, "dev", device, "nodad");
+  lab.route("a", "10.94.0.0/16", "10.94.1.254");
+  lab.route("b", "10.94.0.0/16", "10.94.2.254");
+  lab.route("a", "fd94::/16", "fd94:1::ff");
+  lab.route("b", "fd94::/16", "fd94:2::ff");
+  lab.queue("r", "out", 8, 200);
+}
+
+async function traffic(): Promise<void> {
+  const receiver = lab.start("b", process.execPath, "-e", RECEIVER);
+  await new Promise((resolve) => receiver.stdout?.once("data", resolve));
+  const sender = lab.start("a", process.execPath, "-e", SENDER);
+  await new Promise((resolve) => sender.on("exit", resolve));
+  receiver.kill();
+}
+
+const json = (...args: string[]) =>
+  JSON.parse(execFileSync(process.execPath, [cli, ...args], { encoding: "utf8" }));
+
+test.skipIf(missing !== null)(
+  "records of two interfaces say what simultaneous captures say",
+  { timeout: 120_000, retry: 1 },
+  async () => {
+    await build();
+    const dir = mkdtempSync(join(scratch, "records-"));
+    const [pcapIn, pcapOut] = [join(dir, "in.pcap"), join(dir, "out.pcap")];
+    await lab.capture("r", "in", "in", pcapIn);
+    await lab.capture("r", "out", "out", pcapOut);
+    const common = ["--estimators", "lda,flows", "--epoch", "1s", "--to", join(dir, "live"), "--json"];
+    const observers = [
+      await observe("r", "in", "--direction", "in", "--point", "A", ...common),
+      await observe("r", "out", "--direction", "out", "--point", "B", ...common),
+    ];
+    await traffic();
+    const reports = await Promise.all(observers.map((o) => o.end()));
+    await lab.stopCaptures();
+    for (const [i, file] of [pcapIn, pcapOut].entries()) {
+      expect(reports[i]?.code, reports[i]?.err).toBe(0);
+      const point = "AB"[i] ?? "";
+      execFileSync(process.execPath, [
+        cli,
+        "observe",
+        file,
+        "--point",
+        point,
+        ...common.map((x) => x.replace("/live", "/files")),
+      ]);
+      const report = JSON.parse(reports[i]?.out ?? "");
+      expect(report.captures).toMatchObject([{ dropped: 0, partial: null }]);
+      expect(report.captures[0].packets).toBeGreaterThan(2500);
+      expect(reports[i]?.err).toMatch(
+        /observing .*: packets (received|sent), 96 bytes of each, software timestamps/,
+      );
+    }
+    const [live, files] = ["live", "files"].map(
+      (which): Answer => json("query", join(dir, which), "--between", "A", "B", "--json"),
+    );
+    // Epochs that were observed whole hold the same packets. Each socket takes the time of a packet itself, some tens of ns apart.
+    const whole = (answer: Answer | undefined) =>
+      answer?.estimates.lda.series.filter(({ edge }) => !edge) ?? [];
+    expect(whole(live).length).toBeGreaterThanOrEqual(3);
+    for (const epoch of whole(live)) {
+      const twin = files?.estimates.lda.series.find(({ startNs }) => startNs === epoch.startNs);
+      expect([twin?.sent, twin?.received, twin?.lost]).toEqual([epoch.sent, epoch.received, epoch.lost]);
+      expect(Math.abs((twin?.latency.meanNs ?? 0) - epoch.latency.meanNs)).toBeLessThan(20_000);
+    }
+    const { segment } = json("compare", pcapIn, pcapOut, "--json") as Compared;
+    const { latency, lost } = live?.estimates.lda ?? { latency: { lowNs: 0, highNs: 0 }, lost: -1 };
+    expect(segment.latency.meanNs).toBeGreaterThan(latency.lowNs);
+    expect(segment.latency.meanNs).toBeLessThan(latency.highNs);
+    expect(segment.lost).toBeGreaterThan(100);
+    expect(Math.abs(lost - segment.lost)).toBeLessThanOrEqual(5);
+  },
+);
+
+test.skipIf(!existsSync(cli))(
+  "a capture replayed in time gives the records of one that is read at once",
+  () => {
+    const dir = mkdtempSync(join(scratch, "speed-"));
+    const args = (to: string) => ["observe", demo, "--point", "A", "--epoch", "100ms", "--to", join(dir, to)];
+    const began = performance.now();
+    const paced = json(...args("paced"), "--speed", "1", "--json");
+    expect(performance.now() - began).toBeGreaterThan(json("inspect", demo, "--json").durationNs / 1e6);
+    const atOnce = json(...args("at-once"), "--json");
+    expect(paced.records).toEqual(atOnce.records);
+    expect(listing(join(dir, "paced"))).toEqual(listing(join(dir, "at-once")));
+  },
+);
+
+/** Every record, by its path. */
+function listing(directory: string): [string, string][] {
+  return readdirSync(directory, { recursive: true })
+    .map(String)
+    .filter((name) => name.endsWith(".hop"))
+    .sort()
+    .map((name) => [name, readFileSync(join(directory, name)).toString("base64")]);
+}
+
+interface Answer {
+  estimates: {
+    lda: {
+      lost: number;
+      latency: { lowNs: number; highNs: number };
+      series: {
+        startNs: string;
+        edge: boolean;
+        sent: number;
+        received: number;
+        lost: number | null;
+        latency: { meanNs: number };
+      }[];
+    };
+  };
+}
+interface Compared {
+  segment: { lost: number; latency: { meanNs: number } };
+}
+
+test.skipIf(missing !== null)(
+  "a filter, a name that is a file too, and an interface that is not there",
+  async () => {
+    await build();
+    const dir = mkdtempSync(join(scratch, "names-"));
+    const records = ["--to", join(dir, "records"), "--json"];
+    const observer = await observe(
+      "r",
+      "iface:in",
+      "--point",
+      "A",
+      "--filter",
+      "udp and dst net 10.94.2.0/24",
+      ...records,
+    );
+    const sender = lab.start("a", process.execPath, "-e", udpSender("10.94.2.1", 9000, 500, 100, 0.5));
+    const other = lab.start("a", process.execPath, "-e", udpSender("10.94.1.254", 9000, 500, 100, 0.5));
+    await Promise.all([sender, other].map((child) => new Promise((resolve) => child.on("exit", resolve))));
+    const { out, err } = await observer.end();
+    expect(err).toContain("filtered in the kernel");
+    const report = JSON.parse(out);
+    // What the kernel left out never came: only those to the other host are there.
+    expect(report.captures).toMatchObject([{ file: "in", ipPackets: 250, dropped: 0 }]);
+    expect(report.lanes).toMatchObject([{ packets: 250, filtered: 0 }]);
+    const fails = (...args: string[]) => {
+      const { status, stderr } = spawnSync(process.execPath, [
+        cli,
+        "observe",
+        ...args,
+        "--point",
+        "A",
+        ...records,
+      ]);
+      return `${status} ${stderr}`;
+    };
+    expect(fails("iface:nosuch0")).toMatch(/^2 .*nosuch0: there is no such interface/);
+    expect(fails("nosuch0")).toMatch(/^2 .*nosuch0: no such file/);
+    expect(fails(demo, "--direction", "in")).toMatch(/^2 .*--direction: is for interfaces/);
+    expect(fails("lo", "--timestamps", "hardware")).toMatch(/^2 .*does not timestamp received packets/);
+    const unprivileged = spawnSync("setpriv", [
+      "--reuid=65534",
+      "--clear-groups",
+      process.execPath,
+      cli,
+      "observe",
+      "lo",
+      "--point",
+      "A",
+      ...records,
+    ]);
+    if (unprivileged.error === undefined && !String(unprivileged.stderr).startsWith("setpriv"))
+      expect(String(unprivileged.stderr)).toMatch(/CAP_NET_RAW[\s\S]*setcap/);
+  },
+);
