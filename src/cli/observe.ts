@@ -1,13 +1,15 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
 import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
-import { formatBytes, formatCount } from "../base/quantity.ts";
+import { countOf, formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
+import { interfaceOf } from "../capture/source/interface/name.ts";
 import { PACKET_TIME_LAYOUTS } from "../delays/packet-times.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
+import { observeInterfaces } from "../observe/observe-interfaces.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
@@ -21,7 +23,7 @@ const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
 
 interface Flags extends InterfaceFlags {
-  point: string;
+  point?: string[];
   to: string;
   estimators: string;
   epoch?: string;
@@ -60,11 +62,10 @@ Examples:
   hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
   hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
   hoptime observe eth1 --direction in --point A --to records --keep 7d   an interface, until interrupted
-  hoptime observe ingress.pcap --point A --speed 1 --to records      a capture replayed in real time
+  hoptime observe eth1 eth2 --segment A:B --estimators lda,maple --to records   both sides of this router, matched exactly
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
   hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
-  hoptime observe b.pcap --delays metamako --point B --estimators maple --to records
   hoptime observe b.pcap --delays rli --drain 60mbit --point B --estimators maple --to records
 `;
 
@@ -77,9 +78,9 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .argument(
       "<file...>",
-      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface of a file; or an interface of this host: eth1, iface:eth1 where there is a file eth1 too",
+      "captures of the point in order of time, - for standard input, FILE#eth0 for one interface of a file; or interfaces of this host: eth1, iface:eth1",
     )
-    .requiredOption("--point <name>", "name of the point")
+    .option("--point <name>", "name of the point; one each for several interfaces", collect)
     .requiredOption("--to <dir>", "directory to write records to")
     .option(
       "--estimators <names>",
@@ -97,7 +98,11 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--role <end>", `end of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
     .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
-    .option("--segment <A:B=expr>", "packets from A to B, one of which is this point (repeatable)", collect)
+    .option(
+      "--segment <A:B=expr>",
+      "packets from A to B, one of which is this point (repeatable); A:B alone: of two interfaces",
+      collect,
+    )
     .option("--class <name=expr>", "a traffic class with records of its own (repeatable)", collect)
     .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
     .option(
@@ -106,7 +111,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       integerOption("--cover", 20, 1500),
       64,
     )
-    .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IPIP, GTP-U")
     .option("--seed <n>", "seed of all hashes; the same at both points", seedOption)
     .option(
       "--sender <file>",
@@ -119,35 +124,32 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       `each packet's delay, for maple and sds: rli from reference packets in the captures; ${PACKET_TIME_LAYOUTS.join(", ")} from timestamps that a capture switch wrote into the packets`,
       choiceOption("--delays", DELAYS),
     )
-    .option("--reference-key <file>", "use authenticated reference packets only, with this key")
-    .option("--drain <rate>", "with --delays rli: drain rate of the queue, e.g. 60mbit", rateOption)
+    .option("--reference-key <file>", "only authenticated reference packets, with this key")
+    .option("--drain <rate>", "with --delays rli: drain rate of the queue: 60mbit", rateOption)
     .option(
       "--flow-table <when>",
       "auto: beside estimators that answer for flows by name; never",
       choiceOption("--flow-table", ["auto", "never"] as const),
       "auto",
     )
-    .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
+    .option("--both-ways", "count both directions together instead of refusing")
     .option(
       "--follow",
-      "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
-    )
-    .option(
-      "--keep <time>",
-      "remove records of this point that ended longer than this before its newest",
-      durationOption("--keep"),
-    )
-    .option(
-      "--max-size <bytes>",
-      "remove the oldest records of this point beyond this: 500MB, 10GB",
-      sizeOption,
+      "until interrupted, read on: FILE as it grows, 'DIR/*.pcap' or DIR as a capture rotates through them",
     )
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
   addInterfaceOptions(command);
+  addRetentionOptions(command);
   addEstimatorOptions(command, table);
   return command
     .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
     .action(async (files: string[], flags: Flags) => run(files, flags, table));
+}
+
+function addRetentionOptions(command: Command): void {
+  command
+    .option("--keep <time>", "remove records that are older than this: 7d", durationOption("--keep"))
+    .option("--max-size <bytes>", "remove the oldest records beyond this: 500MB, 10GB", sizeOption);
 }
 
 /** Where none is named: the first of the table. */
@@ -156,10 +158,74 @@ function usual(table: readonly Estimator[]): string {
 }
 
 async function run(files: string[], flags: Flags, table: readonly Estimator[]): Promise<void> {
+  const names = files.map(interfaceOf);
+  const interfaces = names.filter((name) => name !== null);
+  if (interfaces.length > 1 && interfaces.length === files.length) {
+    await runInterfaces(interfaces, flags, table);
+    return;
+  }
   const progress = new Progress("observing");
+  const [point, more] = flags.point ?? [];
+  if (point === undefined)
+    throw new UsageError("bad-option", "is missing", "name the point: ‘point A’", { parameter: "point" });
+  if (more !== undefined)
+    throw new UsageError("bad-option", `'${more}' is a second name of one point`, "give one", {
+      parameter: "point",
+    });
+  const [own] = interfaceOptions(flags);
   const report = await observePoint({
-    files,
-    point: flags.point,
+    ...commonOptions(flags, table),
+    ...{ files, point },
+    onProgress: (done, total, packets) => progress.update(done, total, packets),
+    ...(own ? { interface: own } : {}),
+    ...(flags.segment === undefined ? {} : { segments: flags.segment }),
+  }).finally(() => progress.clear());
+  await (flags.json ? printJson(report) : printText(format(report)));
+  warnOf(report);
+}
+
+/** Several interfaces of this host, each a point; two may be the ends of a segment. */
+async function runInterfaces(names: string[], flags: Flags, table: readonly Estimator[]): Promise<void> {
+  const ends = segmentEnds(names, flags);
+  const points = ends ?? flags.point ?? [];
+  if (points.length !== names.length)
+    throw new UsageError(
+      "bad-option",
+      `${names.length} interfaces and ${countOf(points.length, "name")} of points`,
+      "name each: ‘point A’ ‘point B’; or the ends of a segment: ‘segment A:B’",
+      { parameter: "point" },
+    );
+  const way = ends && flags.direction === undefined ? { direction: ["in" as const, "out" as const] } : {};
+  const options = interfaceOptions({ ...flags, ...way }, names.length);
+  const reports = await observeInterfaces({
+    ...commonOptions(flags, table),
+    interfaces: names.map((name, i) => ({ name, point: points[i] ?? "", options: options[i] ?? {} })),
+    ...(ends ? { matchWithinNs: flags.window } : {}),
+    // With an expression the packets are a lane of their own, as at a single point.
+    ...(flags.segment?.some((text) => text.includes("=")) ? { segments: flags.segment } : {}),
+  });
+  if (flags.json) await printJson({ format: "hoptime.observations/1", points: reports });
+  else for (const report of reports) await printText(format(report));
+  for (const report of reports) warnOf(report);
+}
+
+/** The names of both ends, where two interfaces are those of one segment. */
+function segmentEnds(names: readonly string[], { segment, point }: Flags): [string, string] | null {
+  const [text, ...others] = segment ?? [];
+  const match = /^([^:=]+):([^:=]+)(?:=|$)/.exec(text ?? "");
+  if (!match || point !== undefined || names.length !== 2) return null;
+  if (others.length > 0)
+    throw new UsageError("bad-option", "two interfaces are the ends of one segment", "give one", {
+      parameter: "segment",
+    });
+  return [match[1]?.trim() ?? "", match[2]?.trim() ?? ""];
+}
+
+function commonOptions(
+  flags: Flags,
+  table: readonly Estimator[],
+): Omit<ObservePointOptions, "files" | "point"> {
+  return {
     directory: flags.to,
     estimators: splitNames("--estimators", flags.estimators),
     parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
@@ -170,13 +236,10 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     cover: flags.cover,
     table,
     signal: endingSignal(),
-    onProgress: (done, total, packets) => progress.update(done, total, packets),
-    interface: interfaceOptions(flags),
     ...(flags.speed === undefined ? {} : { speed: flags.speed }),
     ...(flags.follow === undefined ? {} : { follow: flags.follow }),
     ...(flags.bothWays === undefined ? {} : { bothWays: flags.bothWays }),
     ...(flags.filter === undefined ? {} : { filter: flags.filter }),
-    ...(flags.segment === undefined ? {} : { segments: flags.segment }),
     ...(flags.class === undefined ? {} : { classes: flags.class }),
     ...(flags.inner === undefined ? {} : { inner: flags.inner }),
     ...(flags.seed === undefined ? {} : { seed: flags.seed }),
@@ -185,8 +248,10 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.referenceKey === undefined ? {} : { referenceKey: readReferenceKey(flags.referenceKey) }),
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
-  }).finally(() => progress.clear());
-  await (flags.json ? printJson(report) : printText(format(report)));
+  };
+}
+
+function warnOf(report: ObservationReport): void {
   for (const line of report.refused) {
     warn(`hoptime: not stored: ${line}`);
     process.exitCode = 2;

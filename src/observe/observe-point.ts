@@ -23,6 +23,8 @@ export interface ObservePointOptions
     TapChoice,
     Omit<ObserveCapturesOptions, "kernels" | "lanes" | "taps" | "sink" | "onRecord" | "point"> {
   directory: string;
+  /** That the source was made with, where one is given. */
+  kernels?: Kernels;
   /** Records of the point that ended longer than this before its newest are removed. */
   keepNs?: bigint;
   /** Of the point's records: the oldest beyond are removed. */
@@ -71,7 +73,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   const lanes = planLanes(options);
   const taps = planTaps(options);
   const key = FlowKeySpec.parse(options.key).text;
-  const kernels = new Kernels();
+  const kernels = options.kernels ?? new Kernels();
   const costs = new Map<string, PacketCosts>();
   const added = new AddedTable(taps, options.estimators);
   const voids = new Map<bigint, string>();
