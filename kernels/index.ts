@@ -38,4 +38,5 @@ export * from "./rli/reference-finder";
 export { hmacFree, hmacNew, hmacVerify } from "./rli/hmac";
 export * from "./sketches/lda";
 export * from "./flows/flow-counts";
+export * from "./flows/heavy-flows";
 export * from "./sketches/colate";

@@ -179,8 +179,10 @@ export { type ObserverOptions, PointObserver, type TapPlan } from "./observe/obs
 export { planLanes, planTaps } from "./observe/plan.ts";
 export type { PutOutcome, RecordSink } from "./observe/record-sink.ts";
 export { compareCsvLines, formatCompareCsv } from "./present/csv/compare-csv.ts";
+export { renderLocalisationHtml } from "./present/html/localise-html.ts";
+export { renderPlanHtml } from "./present/html/plan-html.ts";
 export { renderComparePage } from "./present/html/report-page.ts";
-export { renderPlanHtml, renderPlanSvg } from "./present/svg/plan-picture.ts";
+export { renderPlanSvg } from "./present/svg/plan-picture.ts";
 export { formatCompare } from "./present/text/compare-text.ts";
 export {
   type PacketAnswer,
@@ -228,3 +230,4 @@ export {
 } from "./simulate/simulate.ts";
 export { type SimulatedSourceOptions, simulatedSource } from "./simulate/simulated-source.ts";
 export { type FlowTruth, FlowTruthTable } from "./simulate/truth.ts";
+export { HttpSink, type HttpSinkCounts, type HttpSinkOptions } from "./transport/http/http-sink.ts";

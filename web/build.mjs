@@ -1,6 +1,7 @@
-// Builds dist/web/report.html: the report page of `hoptime compare`, script and style inlined, with marks
-// (<!--HOPTIME:NAME-->) where src/present/html/report-page.ts puts one report. The content security policy names the
-// hashes of exactly this script and style, and allows nothing else: no request, no other script.
+// Builds the shells of all HTML reports, with marks (<!--HOPTIME:NAME-->) where src/present/html puts one report:
+//   dist/web/report.html  the page of `hoptime compare`, script and style inlined
+//   dist/web/static.html  reports without script: `localise` and `plan`
+// The content security policy names the hashes of exactly this script and style, and allows nothing else: no request, no other script.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -16,18 +17,21 @@ const shared = {
   legalComments: "none",
   logLevel: "warning",
 };
-const [script, style] = await Promise.all([
+const styleSheet = (path) =>
+  build({
+    ...shared,
+    entryPoints: [join(root, path)],
+    target: ["chrome100", "firefox100", "safari15.4"],
+  });
+const [script, style, staticStyle] = await Promise.all([
   build({
     ...shared,
     entryPoints: [join(root, "web/report/main.ts")],
     format: "iife",
     target: ["chrome100", "firefox100", "safari15.4"],
   }),
-  build({
-    ...shared,
-    entryPoints: [join(root, "web/report/page.css")],
-    target: ["chrome100", "firefox100", "safari15.4"],
-  }),
+  styleSheet("web/report/page.css"),
+  styleSheet("web/design/pictures.css"),
 ]);
 const text = (result) => result.outputFiles[0].text.trim();
 const hash = (content) => `'sha256-${createHash("sha256").update(content).digest("base64")}'`;
@@ -35,16 +39,24 @@ const hash = (content) => `'sha256-${createHash("sha256").update(content).digest
 const code = text(script).replace(/<\/(script)/gi, "<\\/$1");
 const css = text(style);
 const licence = readFileSync(join(root, "node_modules/uplot/LICENSE"), "utf8").trim();
-const parts = {
-  POLICY: `default-src 'none'; script-src ${hash(code)}; style-src ${hash(css)}; img-src data:; base-uri 'none'; form-action 'none'`,
+const policy = (sources) =>
+  `default-src 'none'; ${sources}; img-src data:; base-uri 'none'; form-action 'none'`;
+
+function write(name, template, parts) {
+  const page = readFileSync(join(root, "web/report", template), "utf8").replace(
+    /<!--BUILD:([A-Z]+)-->/g,
+    (mark, part) => parts[part] ?? mark,
+  );
+  writeFileSync(join(root, "dist/web", name), page);
+  console.error(`dist/web/${name}: ${(Buffer.byteLength(page) / 1024).toFixed(0)} KiB`);
+}
+
+mkdirSync(join(root, "dist/web"), { recursive: true });
+write("report.html", "page.html", {
+  POLICY: policy(`script-src ${hash(code)}; style-src ${hash(css)}`),
   STYLE: css,
   SCRIPT: code,
   LICENCE: `The charts are drawn with uPlot (github.com/leeoniya/uPlot):\n\n${licence}`,
-};
-const page = readFileSync(join(root, "web/report/page.html"), "utf8").replace(
-  /<!--BUILD:([A-Z]+)-->/g,
-  (mark, name) => parts[name] ?? mark,
-);
-mkdirSync(join(root, "dist/web"), { recursive: true });
-writeFileSync(join(root, "dist/web/report.html"), page);
-console.error(`dist/web/report.html: ${(Buffer.byteLength(page) / 1024).toFixed(0)} KiB`);
+});
+const plainCss = text(staticStyle);
+write("static.html", "static.html", { POLICY: policy(`style-src ${hash(plainCss)}`), STYLE: plainCss });

@@ -74,6 +74,15 @@ export interface KernelExports {
   flowsFind(flows: number, hash: bigint, meta: bigint, a: bigint, b: bigint, c: bigint, d: bigint): number;
   flowsPeek(flows: number, hash: bigint, meta: bigint, a: bigint, b: bigint, c: bigint, d: bigint): number;
   flowsAssign(p: number, b: number, ids: number): void;
+  // kernels/flows/heavy-flows.ts
+  heavyFlowsNew(max: number): number;
+  heavyFlowsFree(p: number): void;
+  heavyFlowsClear(p: number): void;
+  heavyFlowsCount(p: number): number;
+  heavyFlowsRecord(p: number, id: number): number;
+  heavyFlowsFloor(p: number): bigint;
+  heavyFlowsShed(p: number): void;
+  heavyFlowsUpdate(p: number, b: number, from: number, to: number): void;
   // kernels/flows/key-runs.ts
   keyRuns(b: number, from: number, to: number, mask: number, seed: bigint, runs: number): number;
   // kernels/flows/tables.ts

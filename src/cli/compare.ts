@@ -252,7 +252,7 @@ async function answer(
   if (failed.length > 0) process.exitCode = 1;
   for (const capture of [report.before, report.after]) {
     if (capture.partial) {
-      warn(`hoptime: ${capture.partial}; the numbers cover what was read until there`);
+      warn(`hoptime: ${capture.partial}; results cover the part that was read`);
       process.exitCode = 2;
     }
   }

@@ -14,7 +14,7 @@ export function demoCommand(): Command {
     .description(
       "Compares a small real capture pair (a Linux router under load, captured before and after its 60 Mbit/s queue) and writes the HTML report.",
     )
-    .option("--html <file>", "where the report goes", "hoptime-report.html")
+    .option("--html <file>", "where to write the report", "hoptime-report.html")
     .option("--json", "the comparison as JSON (format hoptime.compare/1)")
     .addHelpText(
       "after",

@@ -13,7 +13,7 @@ export function estimatorsCommand(table: readonly Estimator[] = ESTIMATORS): Com
       "Lists the estimators, or describes one: what it answers, needs and costs, and its parameters.",
     )
     .argument("[name]", "an estimator")
-    .option("--json", "as JSON")
+    .option("--json", "the description as JSON")
     .addHelpText(
       "after",
       `

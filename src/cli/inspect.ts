@@ -12,15 +12,15 @@ import { colours, Progress } from "./terminal.ts";
 export function inspectCommand(): Command {
   return new Command("inspect")
     .description(
-      "Describes a capture: points, link types, time span, flows, how well packets can be distinguished, timestamp precision.",
+      "Describes a capture: interfaces, link types, time span, flows, how well packets can be told apart, timestamp precision.",
     )
     .argument(
       "<file>",
       "capture (pcap, pcapng, ERF; plain or gzip), - for standard input; FILE#0 or FILE#eth0 for one interface",
     )
-    .option("--filter <expr>", "only packets of this pcap-filter expression")
-    .option("--inner", "look inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
-    .option("--json", "as JSON (format hoptime.inspect/1)")
+    .option("--filter <expr>", "only packets that match this pcap-filter expression")
+    .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option("--json", "the description as JSON (format hoptime.inspect/1)")
     .addHelpText(
       "after",
       `
@@ -39,7 +39,7 @@ Examples:
       }).finally(() => progress.clear());
       await (flags.json ? printJson(report) : printText(format(report)));
       if (report.partial) {
-        warn(`hoptime: ${report.partial}; the numbers cover what was read until there`);
+        warn(`hoptime: ${report.partial}; results cover the part that was read`);
         process.exitCode = 2;
       }
     });

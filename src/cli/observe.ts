@@ -1,5 +1,5 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { countOf, formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
@@ -11,7 +11,10 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
 import { observeInterfaces } from "../observe/observe-interfaces.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
+import { isCollectorUrl } from "../transport/http/request.ts";
+import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
+import { flagOf } from "./flags.ts";
 import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
@@ -22,7 +25,7 @@ const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
 
-interface Flags extends InterfaceFlags {
+interface Flags extends InterfaceFlags, CollectorFlags {
   point?: string[];
   to: string;
   estimators: string;
@@ -42,30 +45,36 @@ interface Flags extends InterfaceFlags {
   drain?: number;
   window: number;
   follow?: boolean;
-  flowTable: "auto" | "never";
+  withFlows?: boolean;
+  verbose?: boolean;
   bothWays?: boolean;
   keep?: number;
   maxSize?: number;
+  spool?: string;
+  spoolSize?: number;
   json?: boolean;
 }
 
 const EXAMPLES = `
-Observe both points with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed. Their records may share a directory, or be copied
-into one. Existing records are kept: an interrupted run can be repeated.
+Observe both points with the same estimators, parameters, --epoch, --cut, --key, --cover and --seed.
+Their records may share a directory, or be copied into one. Existing records are kept: an
+interrupted run can be repeated.
 
 Examples:
   hoptime observe ingress.pcap --point A --estimators lda,lds --epoch 1s --to records
   hoptime observe egress.pcap --point B --estimators lda,lds --epoch 1s --to records
   hoptime query records --between A B
 
-  hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --segment 'A:C=dst net 10.3.0.0/16' --to records
-  hoptime observe a.pcap --point A --epoch 65536p --to records       cut by packets, not by clocks (both points)
-  hoptime observe a-*.pcap --point A --to records --keep 7d          one capture after the other
-  hoptime observe eth1 --direction in --point A --to records --keep 7d   an interface, until interrupted
-  hoptime observe eth1 eth2 --segment A:B --estimators lda,maple --to records   both sides of this router, matched exactly
+  hoptime observe a.pcap --point A --segment 'A:B=dst net 10.2.0.0/16' --to records
+  hoptime observe a.pcap --point A --epoch 65536p --to records   # cut by packets, not by clocks
+  hoptime observe a-*.pcap --point A --to records --keep 7d
+  hoptime observe eth1 --direction in --point A --to records --keep 7d   # until interrupted
+  hoptime observe eth1 eth2 --segment A:B --estimators maple --to records   # two of one router
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
-  hoptime observe --follow 'captures/*.pcap' --point A --to records  files of tcpdump -C or -G, as they are written
+  hoptime observe a.pcap --point A --to http://collector:8787 --token-file A.token
+  hoptime observe --follow 'captures/*.pcap' --point A --to records   # files of tcpdump -C or -G
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
+  hoptime observe b.pcap --delays metamako --point B --estimators maple --to records
   hoptime observe b.pcap --delays rli --drain 60mbit --point B --estimators maple --to records
 `;
 
@@ -81,7 +90,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "captures of the point in order of time, - for standard input, FILE#eth0 for one interface of a file; or interfaces of this host: eth1, iface:eth1",
     )
     .option("--point <name>", "name of the point; one each for several interfaces", collect)
-    .requiredOption("--to <dir>", "directory to write records to")
+    .requiredOption("--to <where>", "directory for records, or http://HOST:PORT")
     .option(
       "--estimators <names>",
       `estimators, joined with commas: ${table.map((e) => e.name).join(", ")}`,
@@ -100,7 +109,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
     .option(
       "--segment <A:B=expr>",
-      "packets from A to B, one of which is this point (repeatable); A:B alone: of two interfaces",
+      "packets from A to B, one of them here (repeatable); A:B alone: of two interfaces",
       collect,
     )
     .option("--class <name=expr>", "a traffic class with records of its own (repeatable)", collect)
@@ -124,32 +133,40 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       `each packet's delay, for maple and sds: rli from reference packets in the captures; ${PACKET_TIME_LAYOUTS.join(", ")} from timestamps that a capture switch wrote into the packets`,
       choiceOption("--delays", DELAYS),
     )
-    .option("--reference-key <file>", "only authenticated reference packets, with this key")
+    .option("--reference-key <file>", "use only reference packets made with this key")
     .option("--drain <rate>", "with --delays rli: drain rate of the queue: 60mbit", rateOption)
-    .option(
-      "--flow-table <when>",
-      "auto: beside estimators that answer for flows by name; never",
-      choiceOption("--flow-table", ["auto", "never"] as const),
-      "auto",
-    )
+    .option("--with-flows", "keep a flow table too")
     .option("--both-ways", "count both directions together instead of refusing")
     .option(
       "--follow",
       "until interrupted, read on: FILE as it grows, 'DIR/*.pcap' or DIR as a capture rotates through them",
     )
+    .option("--verbose", "print the parameters of the estimators too")
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
   addInterfaceOptions(command);
-  addRetentionOptions(command);
+  addStorageOptions(command);
   addEstimatorOptions(command, table);
   return command
     .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
     .action(async (files: string[], flags: Flags) => run(files, flags, table));
 }
 
-function addRetentionOptions(command: Command): void {
+/** What becomes of records: how long a directory keeps them, how they reach a collector. */
+function addStorageOptions(command: Command): void {
   command
     .option("--keep <time>", "remove records that are older than this: 7d", durationOption("--keep"))
-    .option("--max-size <bytes>", "remove the oldest records beyond this: 500MB, 10GB", sizeOption);
+    .option(
+      "--max-size <bytes>",
+      "remove the oldest records beyond this: 500MB, 10GB",
+      sizeOption("max-size"),
+    );
+  addCollectorOptions(command)
+    .option("--spool <dir>", "directory where records wait for the collector")
+    .addOption(
+      new Option("--spool-size <bytes>", "remove the oldest from the spool beyond this (default: 1GB)")
+        .argParser(sizeOption("spool-size"))
+        .hideHelp(),
+    );
 }
 
 /** Where none is named: the first of the table. */
@@ -176,17 +193,22 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
   const report = await observePoint({
     ...commonOptions(flags, table),
     ...{ files, point },
+    ...collectorOf(flags, point),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
     ...(own ? { interface: own } : {}),
     ...(flags.segment === undefined ? {} : { segments: flags.segment }),
   }).finally(() => progress.clear());
-  await (flags.json ? printJson(report) : printText(format(report)));
+  await (flags.json ? printJson(report) : printText(format(report, flags.verbose ?? false)));
   warnOf(report);
 }
 
 /** Several interfaces of this host, each a point; two may be the ends of a segment. */
 async function runInterfaces(names: string[], flags: Flags, table: readonly Estimator[]): Promise<void> {
   const ends = segmentEnds(names, flags);
+  if (flags.spool !== undefined)
+    throw new UsageError("bad-option", "is for one point", "leave it out: each point has its own", {
+      parameter: "spool",
+    });
   const points = ends ?? flags.point ?? [];
   if (points.length !== names.length)
     throw new UsageError(
@@ -199,13 +221,16 @@ async function runInterfaces(names: string[], flags: Flags, table: readonly Esti
   const options = interfaceOptions({ ...flags, ...way }, names.length);
   const reports = await observeInterfaces({
     ...commonOptions(flags, table),
-    interfaces: names.map((name, i) => ({ name, point: points[i] ?? "", options: options[i] ?? {} })),
+    interfaces: names.map((name, i) => {
+      const point = points[i] ?? "";
+      return { name, point, options: options[i] ?? {}, ...collectorOf(flags, point) };
+    }),
     ...(ends ? { matchWithinNs: flags.window } : {}),
     // With an expression the packets are a lane of their own, as at a single point.
     ...(flags.segment?.some((text) => text.includes("=")) ? { segments: flags.segment } : {}),
   });
   if (flags.json) await printJson({ format: "hoptime.observations/1", points: reports });
-  else for (const report of reports) await printText(format(report));
+  else for (const report of reports) await printText(format(report, flags.verbose ?? false));
   for (const report of reports) warnOf(report);
 }
 
@@ -231,7 +256,7 @@ function commonOptions(
     parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
     cut: parseCut(flags.epoch, flags.cut),
     role: flags.role,
-    flowTable: flags.flowTable,
+    flows: flags.withFlows ?? false,
     key: flags.key,
     cover: flags.cover,
     table,
@@ -256,11 +281,49 @@ function warnOf(report: ObservationReport): void {
     warn(`hoptime: not stored: ${line}`);
     process.exitCode = 2;
   }
-  for (const capture of report.captures) {
-    if (!capture.partial) continue;
-    warn(`hoptime: ${capture.partial}; the records cover what was read until there`);
+  const { waiting = 0, dropped = 0 } = report.collector ?? {};
+  if (waiting > 0) {
+    warn(
+      `hoptime: ${countOf(waiting, "record")} not sent: they wait in the spool, and are sent when the point is observed again`,
+    );
     process.exitCode = 2;
   }
+  if (dropped > 0) {
+    warn(`hoptime: ${countOf(dropped, "record")} given up: no room in the spool`);
+    process.exitCode = 2;
+  }
+  for (const capture of report.captures) {
+    if (!capture.partial) continue;
+    warn(`hoptime: ${capture.partial}; the records cover the part that was read`);
+    process.exitCode = 2;
+  }
+}
+
+/** Where --to is a collector's address. */
+function collectorOf(flags: Flags, point: string): Pick<ObservePointOptions, "collector"> {
+  const { to, spool, spoolSize } = flags;
+  if (!isCollectorUrl(to)) {
+    for (const flag of ["tokenFile", "spool", "ca", "cert", "certKey"] as const)
+      if (flags[flag] !== undefined)
+        throw new UsageError("bad-option", `${flagOf(flag)} goes with --to http://HOST:PORT`);
+    return {};
+  }
+  for (const flag of ["keep", "maxSize"] as const)
+    if (flags[flag] !== undefined)
+      throw new UsageError(
+        "bad-option",
+        `${flagOf(flag)} goes with a directory`,
+        "the collector decides what it keeps",
+      );
+  const { url: _, ...endpoint } = endpointOf(to, flags);
+  return {
+    collector: {
+      ...endpoint,
+      spoolDirectory: spool ?? defaultSpool(to, point),
+      maxSpoolBytes: spoolSize,
+      onState: (text) => warn(`hoptime: ${text}`),
+    },
+  };
 }
 
 function delaysOf({ delays, drain }: Flags): Pick<ObservePointOptions, "references" | "packetTimes"> {
@@ -291,10 +354,9 @@ export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] |
   return { mode, lengthNs: BigInt(ns) };
 }
 
-function format(report: ObservationReport): string {
+function format(report: ObservationReport, verbose: boolean): string {
   const c = colours;
   const lines: string[] = [];
-  const packets = report.lanes.reduce((n, l) => n + l.packets, 0);
   for (const { file, packets, ipPackets, skipped } of report.captures) {
     const rest = Object.entries(skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
     const unused = rest.length > 0 ? `; not used: ${rest.join(", ")}` : "";
@@ -315,14 +377,32 @@ function format(report: ObservationReport): string {
     refused > 0 ? `${formatCount(refused)} not stored` : "",
     removed > 0 ? `${formatCount(removed)} old ones removed` : "",
   ].filter((t) => t !== "");
-  const per = packets > 0 && bytes > 0 ? `, ${((8 * bytes) / packets).toFixed(3)} bit/packet` : "";
+  const { sent = 0, waiting = 0 } = report.collector ?? {};
+  if (report.collector)
+    other.unshift(`${formatCount(sent)} sent`, ...(waiting > 0 ? [`${formatCount(waiting)} wait`] : []));
   lines.push(
-    `${c.bold("records")} ${formatCount(stored)} written to ${report.directory} (${formatBytes(bytes)}${per})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
-    `${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}; ${report.estimators.map((e) => `${e.name} ${c.dim(e.parameters)}`).join("; ")}`,
+    `${c.bold("records")} ${formatCount(stored)} ${report.collector ? "for" : "written to"} ${report.directory} (${formatBytes(bytes)})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
   );
+  const costs = costText(report.estimators);
+  if (costs !== null) lines.push(`${c.bold("cost")}    ${costs}`);
+  lines.push(`${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}`);
+  if (verbose)
+    for (const { name, parameters } of report.estimators) lines.push(`${c.bold(name)} ${c.dim(parameters)}`);
   for (const { startNs, reason } of report.voids) lines.push(c.yellow(`void    ${startNs}: ${reason}`));
   for (const note of report.notes) lines.push(`${c.bold("note")}    ${note}`);
   return `${lines.join("\n")}\n`;
+}
+
+/** Bits per packet of each estimator and of all. */
+function costText(estimators: ObservationReport["estimators"]): string | null {
+  const own = estimators.flatMap(({ name, bitsPerPacket }) =>
+    bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
+  );
+  if (own.length === 0) return null;
+  const bits = (n: number) => n.toFixed(n < 10 ? 3 : 1);
+  const total = own.reduce((n, e) => n + e.bitsPerPacket, 0);
+  const each = own.map((e) => `${e.name} ${bits(e.bitsPerPacket)}`).join(" + ");
+  return `${each}${own.length > 1 ? ` = ${bits(total)}` : ""} bit/packet`;
 }
 
 function cutText(cut: string): string {
@@ -339,9 +419,11 @@ function seedOption(text: string): bigint {
 
 const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
 
-function sizeOption(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
-  const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
-  if (!(bytes >= 1)) throw invalidValue("max-size", text, "a size, e.g. 500MB or 10GB");
-  return bytes;
+function sizeOption(parameter: string): (text: string) => number {
+  return (text) => {
+    const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
+    const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
+    if (!(bytes >= 1)) throw invalidValue(parameter, text, "a size, e.g. 500MB or 10GB");
+    return bytes;
+  };
 }

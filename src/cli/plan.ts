@@ -5,7 +5,8 @@ import { parseDemands } from "../network/plan/demands.ts";
 import { planUpgrades, STRATEGIES, type Strategy } from "../network/plan/plan.ts";
 import { meaningfulLines } from "../network/topology/text-lines.ts";
 import { loadTopology, readMap, toText } from "../network/topology/topology-format.ts";
-import { renderPlanHtml, renderPlanSvg } from "../present/svg/plan-picture.ts";
+import { renderPlanHtml } from "../present/html/plan-html.ts";
+import { renderPlanSvg } from "../present/svg/plan-picture.ts";
 import { formatPlan } from "../present/text/plan-text.ts";
 import { choiceOption, integerOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
@@ -26,20 +27,23 @@ interface PlanFlags {
 }
 
 const EXAMPLES = `
-Maps (format detected from the content): GraphML (Topology Zoo), Rocketfuel weights, FRR's 'show ip ospf database router json' and
-'show ip ospf mpls-te database json', Repetita .graph, CSV 'from,to[,weight[,latencyMs[,capacity]]]', hoptime.topology/1.
+Maps (format detected from the content): GraphML (Topology Zoo), Rocketfuel weights, Repetita .graph,
+FRR's 'show ip ospf database router json' and 'show ip ospf mpls-te database json',
+CSV 'from,to[,weight[,latencyMs[,capacity]]]', hoptime.topology/1.
 
 Examples:
-  hoptime plan sprint.weights --upgrade 45              the first 45 routers, as a table
-  hoptime plan sprint.weights --upgrade 45 --svg map.svg     and a picture of the map and the curve
-  hoptime plan abilene.graphml --upgrade 3 --strategy optimal-small   the best sets, and how close greedy comes
+  hoptime plan sprint.weights --upgrade 45
+  hoptime plan sprint.weights --upgrade 45 --html plan.html --svg map.svg
+  hoptime plan abilene.graphml --upgrade 3 --strategy optimal-small
   hoptime plan net.csv --upgrade 20 --demands traffic.csv --costs costs.csv --budget 50 --json
 `;
 
 export function planCommand(): Command {
   return new Command("plan")
-    .description("which routers to upgrade first, and what each upgrade gains")
-    .argument("<topology>", "a network map")
+    .description(
+      "Chooses the routers to upgrade first, and shows how much probing and path length each upgrade saves.",
+    )
+    .argument("<topology>", "file with the network map")
     .option("-n, --upgrade <n>", "upgrade at most this many routers", integerOption("--upgrade", 0), 10)
     .option(
       "-s, --strategy <name>",
@@ -47,15 +51,15 @@ export function planCommand(): Command {
       choiceOption("--strategy", STRATEGIES),
       "greedy",
     )
-    .option("--latencies <file>", "Rocketfuel: the file of latencies that goes with the weights")
+    .option("--latencies <file>", "Rocketfuel: the latencies file that belongs to the weights")
     .option("--demands <file>", "traffic between routers: 'from,to,volume' lines or Repetita's .demands")
-    .option("--costs <file>", "cost of upgrading a router: 'router,cost' lines; 1 where not named")
+    .option("--costs <file>", "cost of upgrading a router: 'router,cost' lines; routers not listed cost 1")
     .option("--budget <cost>", "spend at most this much", amount)
     .option("--seed <n>", "random: the first seed", integerOption("--seed", 0), 1)
     .option("--repeat <n>", "random: number of runs", integerOption("--repeat", 1), 10)
     .option("--json", "the plan as JSON (format hoptime.plan/1)")
-    .option("--svg <file>", "write a picture of the map and the curves")
-    .option("--html <file>", "write a page with picture and table")
+    .option("--svg <file>", "write the map and the curves as a picture")
+    .option("--html <file>", "write an HTML report with picture and table")
     .addHelpText("after", EXAMPLES)
     .action(runPlan);
 }

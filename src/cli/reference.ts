@@ -36,12 +36,12 @@ export function referenceCommand(): Command {
   const share = (flag: string) => shareOption(flag);
   return new Command("reference")
     .description(
-      "Sends reference packets (STAMP, RFC 8762, over UDP) that carry their sending time, for RLI: the receiving point interpolates the delay of all other packets between them. The pace is a fixed rate, one for so many packets of an interface, or set by the interface's utilisation.",
+      "Sends reference packets (STAMP, RFC 8762, over UDP) that carry their sending time, for RLI: the receiving point interpolates the delay of all other packets between them. Their rate is fixed (--rate), one per so many packets of an interface (--every), or follows the interface's utilisation (--drain).",
     )
-    .requiredOption("--to <address>", "where they go: an address behind the receiving point")
+    .requiredOption("--to <address>", "destination: an address behind the receiving point")
     .option("--port <n>", "UDP port", integerOption("--port", 1, 65_535), STAMP_PORT)
     .option("--rate <n>", "references per second", integerOption("--rate", 1, 100_000))
-    .option("--interface <name>", "interface whose packets set the pace, with --every or --drain")
+    .option("--interface <name>", "with --every or --drain: interface whose packets set the rate")
     .option(
       "--every <n>",
       "one reference for every n packets of --interface",
@@ -49,7 +49,7 @@ export function referenceCommand(): Command {
     )
     .option(
       "--drain <rate>",
-      "drain rate of the queue of --interface, e.g. 60mbit: many references while it is idle, few when it is full",
+      "drain rate of the queue of --interface, e.g. 60mbit: many references on an idle link, few on a full one",
       rateOption,
     )
     .option(
@@ -59,37 +59,37 @@ export function referenceCommand(): Command {
     )
     .option(
       "--min-utilisation <share>",
-      "with --drain: up to here most references (default: 60%)",
+      "with --drain: utilisation up to which --max-share applies (default: 60%)",
       share("--min-utilisation"),
     )
     .option(
       "--max-utilisation <share>",
-      "with --drain: from here on fewest (default: 85%)",
+      "with --drain: utilisation from which --min-share applies (default: 85%)",
       share("--max-utilisation"),
     )
     .option(
       "--min-share <share>",
-      "with --drain: fewest references, of all packets (default: 0.33%)",
+      "with --drain: minimum share of references among all packets (default: 0.33%)",
       share("--min-share"),
     )
     .option(
       "--max-share <share>",
-      "with --drain: most references, of all packets (default: 10%)",
+      "with --drain: maximum share of references among all packets (default: 10%)",
       share("--max-share"),
     )
     .option(
       "--smoothing <alpha>",
-      "with --drain: weight of the newest utilisation in the average (default: 0.05, every 2 ms)",
+      "with --drain: weight of the newest utilisation in the moving average, updated every 2 ms (default: 0.05)",
       share("--smoothing"),
     )
     .addOption(
-      new Option("--for <time>", "how long; Ctrl-C ends it sooner, with the summary")
+      new Option("--for <time>", "duration; Ctrl-C stops earlier and prints the summary")
         .argParser(durationOption("--for"))
         .default(10e9, "10s"),
     )
     .option("--session <n>", "session id in the packets", integerOption("--session", 0, 65_535), 1)
-    .option("--bytes <n>", "UDP payload", integerOption("--bytes", 44, 1400), 44)
-    .option("--key <file>", "authenticated mode: file with the key that the receiving point has too")
+    .option("--bytes <n>", "size of the UDP payload", integerOption("--bytes", 44, 1400), 44)
+    .option("--key <file>", "authenticated mode: file with the key, the same as at the receiving point")
     .option("--json", "the summary as JSON (format hoptime.reference/1)")
     .addHelpText(
       "after",

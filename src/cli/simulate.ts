@@ -59,48 +59,56 @@ export function simulateCommand(): Command {
     .requiredOption("--out <dir>", "directory for sender.pcap, receiver.pcap, truth.json")
     .option(
       "--scenario <file>",
-      "the whole scenario from a JSON file (docs/simulate.md); --seed still counts",
+      "the whole scenario from a JSON file (docs/simulate.md); --seed still applies",
     )
     .option("--rate <pps>", "synthetic traffic: packets per second", (t) => parseQuantity(t, "rate"), 100_000)
     .option(
       "--duration <time>",
-      "length of the traffic (default 1s; a replay: once)",
+      "length of the traffic (default: 1s; with --replay: the capture's length)",
       durationOption("--duration"),
     )
     .option(
       "--inputs <n>",
-      "synthetic traffic: links of 10 Gbit/s it comes in on",
+      "synthetic traffic: number of 10 Gbit/s input links",
       integerOption("--inputs", 1, 255),
     )
-    .option("--replay <file>", "traffic of a capture instead; longer than it, it is looped with fresh flows")
-    .option("--time-scale <x>", "replay in x times the time", (t) => parseQuantity(t, "time-scale"))
+    .option("--replay <file>", "traffic of a capture instead; repeated with new flows up to --duration")
+    .option("--time-scale <x>", "stretch the replay's time by this factor", (t) =>
+      parseQuantity(t, "time-scale"),
+    )
     .option(
       "--queue <kind>",
       "red, droptail or none",
       choiceOption("--queue", ["red", "droptail", "none"]),
       "red",
     )
-    .option("--utilisation <share>", "load of the queue (default 0.8): finds the drain rate", (t) =>
+    .option("--utilisation <share>", "load of the queue, sets its drain rate (default: 80%)", (t) =>
       parseQuantity(t.endsWith("%") ? String(Number(t.slice(0, -1)) / 100) : t, "utilisation"),
     )
-    .option("--drain <bit/s>", "drain rate of the queue, instead", (t) => parseQuantity(t, "drain"))
-    .option("--capacity <packets>", "size of the queue (default 10000)", integerOption("--capacity", 1))
+    .option("--drain <bit/s>", "drain rate of the queue, instead of --utilisation", (t) =>
+      parseQuantity(t, "drain"),
+    )
+    .option("--capacity <packets>", "size of the queue (default: 10000)", integerOption("--capacity", 1))
     .option(
       "--paths <n>",
-      "so many queues in parallel, chosen by flow (ECMP)",
+      "number of parallel queues, chosen by flow (ECMP)",
       integerOption("--paths", 2, 1024),
     )
     .option("--cross <pps>", "cross traffic through the same queue", (t) => parseQuantity(t, "cross"))
     .option(
       "--delay <model>",
-      "delay behind the queue: weibull:133us:0.6, per-flow, constant:1ms, ...",
+      "delay behind the queue: weibull:133us:0.6, per-flow, constant:1ms …",
       parseDelay,
     )
     .option("--loss <share[:burst]>", "loss: 0.1%, or in episodes: 1%:100", parseLoss)
-    .option("--reorder <share:time>", "packets held up so that others overtake: 1%:50us", parseReorder)
+    .option(
+      "--reorder <share:time>",
+      "share of packets that are held back, and for how long: 1%:50us",
+      parseReorder,
+    )
     .option(
       "--clock <point:...>",
-      "clock of a point: receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us (again for others)",
+      "clock of a point: receiver:offset=-50us,skew=20,jitter=100ns,resolution=1us (repeatable)",
       (text: string, before: { point: string; clock: Clock }[] = []) => [...before, parseClock(text)],
     )
     .option("--probes <pps>", "active probes (STAMP) among the traffic", (t) => parseQuantity(t, "probes"))
@@ -109,10 +117,10 @@ export function simulateCommand(): Command {
       "reference packets for rli: adaptive, 1-in-300 or every 780us",
       parseReferences,
     )
-    .option("--seed <n>", "the same seed gives the same bytes", integerOption("--seed", 0), 1)
+    .option("--seed <n>", "random seed; the same seed gives the same bytes", integerOption("--seed", 0), 1)
     .option("--link <kind>", "raw (IP only) or ethernet", choiceOption("--link", ["raw", "ethernet"]), "raw")
-    .option("--snap <bytes>", "bytes of each packet kept (default 128)", integerOption("--snap", 64, 65_535))
-    .option("--packets", "also packets.csv: the fate of every packet")
+    .option("--snap <bytes>", "snap length (default: 128)", integerOption("--snap", 64, 65_535))
+    .option("--packets", "also write packets.csv with the fate of every packet")
     .option("--json", "print the totals as JSON (format hoptime.truth/1, without the flows)")
     .addHelpText(
       "after",

@@ -8,7 +8,7 @@ import { formatParameters, parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { busiestEpoch } from "../inspect/traffic.ts";
 import { type Column, formatTable } from "../present/text/table.ts";
-import { durationOption, positiveOption, shareOption } from "./options.ts";
+import { positiveOption, shareOption, timeOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
 import { colours } from "./terminal.ts";
 
@@ -66,14 +66,14 @@ function sizeOf(estimator: Estimator, sizing: Sizing): Command {
     .description(estimator.title)
     .option("--packets <n>", "packets per epoch, such as 5e6", positiveOption("--packets"))
     .option("--flows <n>", "flows per epoch", positiveOption("--flows"))
-    .option("--capture <file>", "takes packets, flows and flow sizes from the busiest epoch of a capture")
-    .option("--filter <expr>", "only packets of the capture that this pcap-filter expression picks")
-    .option("--key <fields>", "what a flow is, as in compare", "5tuple")
-    .option("--loss <rates>", "loss rates to be ready for: 0.01, or 0.1%,5%", lossOption)
-    .option("--epoch <time>", "length of an epoch", durationOption("--epoch"), 1e9)
+    .option("--capture <file>", "take packets, flows and flow sizes from the busiest epoch of a capture")
+    .option("--filter <expr>", "with --capture: only packets that match this pcap-filter expression")
+    .option("--key <fields>", "flow key, as in compare", "5tuple")
+    .option("--loss <rates>", "expected loss rates: 0.01, or 0.1%,5%", lossOption)
+    .addOption(timeOption("--epoch <time>", "length of an epoch", 1e9))
     .option(
       "--variation <ratio>",
-      "deviation of the delays over their mean",
+      "standard deviation of the delays over their mean",
       positiveOption("--variation"),
       1,
     )
@@ -84,7 +84,7 @@ function sizeOf(estimator: Estimator, sizing: Sizing): Command {
     )
     .option(
       "--flow-size <n>",
-      "packets of the flows that the error is wanted for",
+      "flow size in packets for which the error is wanted",
       positiveOption("--flow-size"),
     )
     .option(
@@ -99,13 +99,13 @@ function sizeOf(estimator: Estimator, sizing: Sizing): Command {
     )
     .option(
       "--false-positives <share>",
-      "stores of packets: wanted probability that a packet which never came by is answered",
+      "packet stores: wanted probability of an answer for a packet that was never seen",
       shareOption("--false-positives"),
     )
-    .option("--memory <bytes>", "what one tap may hold: 16384, 16kB, 1MB", memoryOption)
+    .option("--memory <bytes>", "memory of one tap: 16384, 16kB, 1MB", memoryOption)
     .option(
       "--set <key=value,...>",
-      `parameters to keep: ${estimator.parameters.map((p) => p.name).join(", ")}`,
+      `parameters to keep as given: ${estimator.parameters.map((p) => p.name).join(", ")}`,
     )
     .option("--json", "the answer as JSON (format hoptime.size/1)")
     .addHelpText("after", `\nhoptime estimators ${estimator.name} describes the parameters.`)

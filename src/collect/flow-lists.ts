@@ -5,6 +5,7 @@
 import { mergeRecords, sealed } from "../epoch/merge.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { type Estimator, type FlowListing, type KnownFlows, readsVersion } from "../estimators/estimator.ts";
+import { KEY_WORDS } from "../estimators/flow-keys.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import type { RecordHandle } from "./record-handle.ts";
 
@@ -12,18 +13,28 @@ import type { RecordHandle } from "./record-handle.ts";
 export class FlowLists {
   readonly #estimators: readonly { estimator: Estimator; list: FlowListing }[];
   readonly #byEpoch = new Map<string, RecordHandle[]>();
+  #seen = false;
 
   constructor(estimators: readonly Estimator[]) {
-    this.#estimators = estimators.flatMap((e) => (e.flowList ? [{ estimator: e, list: e.flowList }] : []));
+    // A sketch that lists its own heavy flows is asked by the one who has it before him.
+    this.#estimators = estimators.flatMap((e) =>
+      e.flowList && !e.flowList.heavyOnly ? [{ estimator: e, list: e.flowList }] : [],
+    );
   }
 
   get empty(): boolean {
     return this.#byEpoch.size === 0;
   }
 
+  /** There was a list of some epoch: others will have one. */
+  get seen(): boolean {
+    return this.#seen;
+  }
+
   /** Takes what lists flows; other records are left alone. */
   add(record: RecordHandle): void {
     if (!this.#estimators.some((e) => e.estimator.name === record.estimator)) return;
+    this.#seen = true;
     const name = place(record);
     const list = this.#byEpoch.get(name);
     if (list) list.push(record);
@@ -88,10 +99,54 @@ function place({ point, segment, epoch }: RecordHandle, at = point): string {
   return [at, segment, mode, ...cut].join("\n");
 }
 
+/** Both lists as one: of a flow in both, the first one's counts. */
+export function joinFlows(a: KnownFlows | null, b: KnownFlows | null): KnownFlows | null {
+  if (!a || !b) return a ?? b;
+  if (a.complete) return a;
+  if (b.complete) return b;
+  const name = ({ keyWords }: KnownFlows, i: number) =>
+    keyWords.subarray(KEY_WORDS * i, KEY_WORDS * (i + 1)).join();
+  const listed = new Set(Array.from({ length: a.count }, (_, i) => name(a, i)));
+  const added: number[] = [];
+  for (let i = 0; i < b.count; i++) if (!listed.has(name(b, i))) added.push(i);
+  const pick = (one: Float64Array, other: Float64Array) =>
+    Float64Array.from([...one.subarray(0, a.count), ...added.map((i) => other[i] ?? Number.NaN)]);
+  const words = (one: Uint32Array, other: Uint32Array, n: number) => {
+    const out = new Uint32Array(n * (a.count + added.length));
+    out.set(one.subarray(0, n * a.count));
+    for (const [at, i] of added.entries()) out.set(other.subarray(n * i, n * (i + 1)), n * (a.count + at));
+    return out;
+  };
+  const floor = Math.min(a.heavy?.floor ?? Infinity, b.heavy?.floor ?? Infinity);
+  const bound = (end: "low" | "high" | "bytes") => {
+    const none = end === "high" ? floor : 0;
+    const own = (of: KnownFlows, i: number) => {
+      if (of.heavy) return of.heavy[end][i] ?? none;
+      const known = (end === "bytes" ? of.bytes : of.packets)[i] ?? Number.NaN;
+      return Number.isNaN(known) ? none : known;
+    };
+    return Float64Array.from([
+      ...Array.from({ length: a.count }, (_, i) => own(a, i)),
+      ...added.map((i) => own(b, i)),
+    ]);
+  };
+  return {
+    count: a.count + added.length,
+    hash: words(a.hash, b.hash, 2),
+    keyWords: words(a.keyWords, b.keyWords, KEY_WORDS),
+    packets: pick(a.packets, b.packets),
+    bytes: pick(a.bytes, b.bytes),
+    complete: false,
+    ...(Number.isFinite(floor)
+      ? { heavy: { floor, low: bound("low"), high: bound("high"), bytes: bound("bytes") } }
+      : {}),
+  };
+}
+
 /** Flows named by a question, of which nothing else is known. */
 export function namedFlows(flows: readonly { words: Uint32Array; hash: [number, number] }[]): KnownFlows {
-  const keyWords = new Uint32Array(10 * flows.length);
-  for (const [i, { words }] of flows.entries()) keyWords.set(words, 10 * i);
+  const keyWords = new Uint32Array(KEY_WORDS * flows.length);
+  for (const [i, { words }] of flows.entries()) keyWords.set(words, KEY_WORDS * i);
   return {
     count: flows.length,
     hash: Uint32Array.from(flows.flatMap((f) => f.hash)),

@@ -14,6 +14,7 @@ import { RecordedFlows } from "../collect/recorded-flows.ts";
 import {
   type Estimator,
   type KnownFlows,
+  listsAllFlows,
   needsDelays,
   type ParameterValues,
   type Role,
@@ -117,8 +118,8 @@ async function estimateWay(
   const delayed = startNs === null ? [] : await sealWithDelays(options, reading, way, told, startNs);
   const key = FlowKeySpec.parse(options.key);
   const lists = counting.map(({ estimator, parameters }, i): KnownFlows | null =>
-    ends && estimator.flowList?.atSender
-      ? estimator.flowList.read(entryAt(ends.sender, i), parameters)
+    ends && listsAllFlows(estimator)
+      ? (estimator.flowList?.read(entryAt(ends.sender, i), parameters) ?? null)
       : null,
   );
   const recorded = flowRecords ? new RecordedFlows(new Kernels(), flowRecords, key, seed).of(null) : null;
@@ -172,14 +173,14 @@ function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: Paramete
 
 /** A list of flows, kept at the sender, for estimators that cannot do without and where none was asked for. */
 function neededFlowLists(plans: readonly EstimatePlan[]): EstimatePlan[] {
-  const listing = ESTIMATORS.find((e) => e.flowList?.atSender);
+  const listing = ESTIMATORS.find(listsAllFlows);
   const needed = plans.some((p) => p.estimator.answers.includes("flow"));
-  if (!needed || !listing || plans.some((p) => p.estimator.flowList?.atSender)) return [];
+  if (!needed || !listing || plans.some((p) => listsAllFlows(p.estimator))) return [];
   return [{ estimator: listing, parameters: parseParameters(listing) }];
 }
 
 function flowListBytes(plans: readonly EstimatePlan[], sealed: readonly SealedEpoch[]): number {
-  const at = plans.findIndex((p) => p.estimator.flowList?.atSender);
+  const at = plans.findIndex((p) => listsAllFlows(p.estimator));
   return at < 0 ? 0 : entryAt(sealed, at).payload.length;
 }
 

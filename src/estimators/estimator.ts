@@ -54,6 +54,11 @@ export interface SegmentEstimate {
   /** Packets that the mean rests on, and their share of those received. */
   packetsUsed: number;
   coverage: number;
+  /**
+   * Aligned cuts: the delay of packets that were in flight at one, which no cell can be used for (cells/edge.ts has the model). They are in the list of the
+   * receiver alone, or in an epoch that the receiver alone has.
+   */
+  inFlight?: Interval;
   /** Packets that the mean is of, where it is not of all received (those without a delay): its weight among other epochs. */
   measured?: number;
   /** Sentences: foreign packets suspected, reordering over the edge, … */
@@ -67,8 +72,10 @@ export interface FlowEstimate {
   stdev: Interval | NoAnswer;
   /** As estimated from the sketch, or as known; null where neither. */
   packets: number | null;
+  /** What they cannot lie outside of, where they are estimated and bounds are known. */
+  packetBounds?: { low: number; high: number };
   lost: number | null;
-  /** As the sketch tells them, at most; left out where it does not. */
+  /** As the sketch tells them; left out where it does not, or they are known. */
   bytes?: number;
   /** Where the estimator keeps them: the value that this share of the flow's packets does not exceed. */
   quantiles?: { share: number; valueNs: number }[];
@@ -81,11 +88,15 @@ export interface KnownFlows {
   hash: Uint32Array;
   /** Packets of each flow at the sender (or the end that counted); NaN where unknown. */
   packets: Float64Array;
+  /** Packets of each flow at the receiver, where that end lists them too; over an aligned cut not all are of those that were sent in the epoch. */
+  received?: Float64Array;
   bytes: Float64Array;
   /** Ten uint32 per flow for FlowKeySpec.describe. */
   keyWords: Uint32Array;
   /** The list holds every flow of the epoch (needed to tell a flow's neighbours apart). */
   complete: boolean;
+  /** Where only the heaviest flows are listed: bounds of each flow's packets, bytes of the lower bound, and the packets that a flow which is not listed has at most. */
+  heavy?: { floor: number; low: Float64Array; high: Float64Array; bytes: Float64Array };
 }
 
 export interface SealedEpoch {
@@ -106,6 +117,8 @@ export interface EstimateInput<P> {
   epochNs: number;
   /** Epochs were cut by the clock in an observation that went on: packets in flight at the cut belong to the segment, though no cell can be used for them. */
   cutInFlight?: boolean;
+  /** Epochs were cut at packets: others may have crossed the cut by overtaking those, and belong to the segment too. */
+  cutByPackets?: boolean;
 }
 
 export interface EstimatorAnswer {
@@ -275,9 +288,17 @@ export function needsDelays(estimator: Estimator, parameters: ParameterValues): 
 export interface FlowListing<P extends ParameterValues = ParameterValues> {
   /** Kept at the sender too, which has seen every packet; false: at the receiver alone, where flows that were lost whole are missing. */
   readonly atSender: boolean;
-  read(sealed: SealedEpoch, parameters: P): KnownFlows;
+  /** Only the heaviest flows are listed for certain: no list where every flow is needed. */
+  readonly heavyOnly?: boolean;
+  /** Null where this payload has no list. */
+  read(sealed: SealedEpoch, parameters: P): KnownFlows | null;
   /** Parameters that keep every flow, for where memory is no matter; those that were given on purpose stay. */
   keepAll?(parameters: P, given: ReadonlySet<string>): P;
+}
+
+/** A list for the sender's sketches too: one that is kept at the receiver alone, or of heavy flows only, is none. */
+export function listsAllFlows({ flowList }: Pick<Estimator, "flowList">): boolean {
+  return flowList?.atSender === true && !flowList.heavyOnly;
 }
 
 /** Payloads answer for single packets. Only the parts in need are read, in place: records keep the payload unpacked. */

@@ -17,10 +17,15 @@ export interface ObservedInterface {
   name: string;
   point: string;
   options?: InterfaceOptions;
+  /** Its records go to a collector. */
+  collector?: ObservePointOptions["collector"];
 }
 
 export interface ObserveInterfacesOptions
-  extends Omit<ObservePointOptions, "files" | "point" | "interface" | "kernels" | "source" | "delays"> {
+  extends Omit<
+    ObservePointOptions,
+    "files" | "point" | "interface" | "kernels" | "source" | "delays" | "collector"
+  > {
   interfaces: readonly ObservedInterface[];
   /** The first is the sender and the second the receiver of a segment, with this longest delay. */
   matchWithinNs?: number;
@@ -36,12 +41,12 @@ export async function observeInterfaces(options: ObserveInterfacesOptions): Prom
   const points = interfaces.map((watched, i): ObservePointOptions => {
     const role: Role | "both" | undefined =
       matchWithinNs === undefined ? options.role : i === 0 ? "sender" : "receiver";
-    const { name, point, options: own } = watched;
+    const { name, point, options: own, collector } = watched;
     // Estimators that keep records at the receiver alone have nothing to do at the sender.
     const estimators = role === "sender" ? bothEnds(options) : options.estimators;
     return {
       ...rest,
-      ...{ kernels, files: [name], point, signal, estimators },
+      ...{ kernels, files: [name], point, signal, estimators, collector },
       ...(own ? { interface: own } : {}),
       ...(role === undefined ? {} : { role }),
     };
@@ -96,7 +101,7 @@ function checkInterfaces({ interfaces, matchWithinNs }: ObserveInterfacesOptions
 
 /** Those of the estimators asked for that keep records at both ends. */
 function bothEnds({ estimators, table }: ObserveInterfacesOptions): string[] {
-  const plans = planTaps({ estimators, flowTable: "never", ...(table ? { table } : {}) });
+  const plans = planTaps({ estimators, ...(table ? { table } : {}) });
   return plans.filter(({ estimator }) => estimator.needs.sender).map(({ estimator }) => estimator.name);
 }
 

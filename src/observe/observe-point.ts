@@ -10,6 +10,7 @@ import type { EpochRecord } from "../epoch/record.ts";
 import type { Role } from "../estimators/estimator.ts";
 import { PacketCosts } from "../estimators/packet-costs.ts";
 import { formatParameters } from "../estimators/parameters.ts";
+import { HttpSink, type HttpSinkCounts, type HttpSinkOptions } from "../transport/http/http-sink.ts";
 import { DirectorySink } from "./directory-sink.ts";
 import type { CutChoice } from "./lane.ts";
 import { notesOf } from "./notes.ts";
@@ -17,12 +18,16 @@ import type { RecordCounts } from "./observe.ts";
 import { OBSERVE_COVER, type ObserveCapturesOptions, observeCaptures } from "./observe-captures.ts";
 import { checkName, type TapPlan } from "./observer.ts";
 import { type LanePlan, planLanes, planTaps, type TapChoice } from "./plan.ts";
+import type { RecordSink } from "./record-sink.ts";
 
 export interface ObservePointOptions
   extends LanePlan,
     TapChoice,
     Omit<ObserveCapturesOptions, "kernels" | "lanes" | "taps" | "sink" | "onRecord" | "point"> {
+  /** An archive's directory; where records go to a collector, its address. */
   directory: string;
+  /** Send them to a collector instead. */
+  collector?: CollectorOptions | undefined;
   /** That the source was made with, where one is given. */
   kernels?: Kernels;
   /** Records of the point that ended longer than this before its newest are removed. */
@@ -30,6 +35,9 @@ export interface ObservePointOptions
   /** Of the point's records: the oldest beyond are removed. */
   maxBytes?: number;
 }
+
+/** As HttpSinkOptions; the address is `directory`. */
+export type CollectorOptions = Omit<HttpSinkOptions, "url">;
 
 /** Format hoptime.observation/1. */
 export interface ObservationReport {
@@ -51,13 +59,22 @@ export interface ObservationReport {
     partial: string | null;
   }[];
   lanes: { segment: string; role: Role | "both"; filter: string; packets: number; filtered: number }[];
-  estimators: { name: string; parameters: string }[];
+  /** What each has written, and that for each packet observed; bits are null where nothing was observed or written. */
+  estimators: {
+    name: string;
+    parameters: string;
+    records: number;
+    bytes: number;
+    bitsPerPacket: number | null;
+  }[];
   /** Of the lane that has most of them. */
   epochs: number;
   /** Epochs that cannot be used, with the reason: the first thousand. */
   voids: { startNs: string; reason: string }[];
   /** Of the records sealed: `merged` with another part of their epoch that was there; `refused` where another record of it was. `removed`: old ones. */
   records: RecordCounts & { removed: number };
+  /** Where records went to a collector: what it took and refused, what waits in the spool, what was given up for want of room. `stored` are those in the spool. */
+  collector?: HttpSinkCounts;
   /** Why records were refused: the first few. */
   refused: string[];
   /** Bytes that the taps hold in memory. */
@@ -75,22 +92,28 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   const key = FlowKeySpec.parse(options.key).text;
   const kernels = options.kernels ?? new Kernels();
   const costs = new Map<string, PacketCosts>();
-  const added = new AddedTable(taps, options.estimators);
   const voids = new Map<bigint, string>();
-  const sink = new DirectorySink({ directory, point, keepNs, maxBytes, ...(table ? { table } : {}) });
+  const { collector } = options;
+  const remote = collector ? await HttpSink.open({ ...collector, url: directory }) : null;
+  const local = new DirectorySink({ directory, point, keepNs, maxBytes, ...(table ? { table } : {}) });
+  const sink: RecordSink = remote ?? local;
   const result = await observeCaptures({
     ...options,
     ...{ kernels, lanes, taps, sink },
     onRecord: (record) => {
       noteCosts(kernels, taps, record, costs);
-      added.count(record);
       if (record.void !== null && voids.size < MAX_VOIDS) voids.set(record.epoch.startNs, record.void);
     },
+  }).catch(async (error: unknown) => {
+    // What was sealed before is in the spool, and is sent with what time there is.
+    await remote?.close();
+    throw error;
   });
   await sink.close();
   // Where nothing at all could be kept, that is the answer.
   const [first] = result.refusals;
   const { records } = result;
+  const packets = result.lanes.reduce((n, lane) => n + lane.packets, 0);
   if (first && records.stored + records.unchanged + records.replaced + records.merged === 0) throw first;
   return {
     format: "hoptime.observation/1",
@@ -108,18 +131,24 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
       const { packets = 0, filtered = 0 } = result.lanes[i] ?? {};
       return { ...lane, packets, filtered };
     }),
-    estimators: taps.map(({ estimator, parameters }) => ({
-      name: estimator.name,
-      parameters: formatParameters(estimator, parameters, true),
-    })),
+    estimators: taps.map(({ estimator, parameters }) => {
+      const own = result.written.get(estimator.name) ?? { records: 0, bytes: 0 };
+      return {
+        name: estimator.name,
+        parameters: formatParameters(estimator, parameters, true),
+        ...own,
+        bitsPerPacket: packets > 0 && own.bytes > 0 ? (8 * own.bytes) / packets : null,
+      };
+    }),
     epochs: result.epochs,
     voids: [...voids].map(([startNs, reason]) => ({ startNs: startNs.toString(), reason })),
-    records: { ...records, removed: sink.removed },
-    refused: result.refusals.map((error) => error.message),
+    records: { ...records, removed: local.removed },
+    ...(remote ? { collector: remote.counts } : {}),
+    refused: [...result.refusals.map((error) => error.message), ...(remote?.refusals ?? [])],
     memoryBytes: result.memoryBytes,
     notes: [
       ...notesOf(result, options),
-      ...added.notes(),
+      ...unnamedFlows(taps),
       ...[...costs].flatMap(([name, cost]) => (cost.packets > 0 ? [`${name}: ${cost.text()}`] : [])),
     ],
   };
@@ -145,35 +174,17 @@ function noteCosts(
   lookup.free();
 }
 
-/** What a flow table costs that nobody asked for. */
-class AddedTable {
-  readonly #name: string | null;
-  readonly #for: string;
-  #bytes = 0;
-  #packets = 0;
-
-  constructor(taps: readonly TapPlan[], asked: readonly string[]) {
-    const extra = taps.find(({ estimator }) => estimator.flowList && !asked.includes(estimator.name));
-    this.#name = extra?.estimator.name ?? null;
-    const needing = taps.filter(
-      ({ estimator }) => estimator.needs.sender && estimator.needs.flows !== "none",
-    );
-    this.#for = needing.map(({ estimator }) => estimator.name).join(", ");
-  }
-
-  count({ estimator, payload, counters }: EpochRecord): void {
-    if (estimator !== this.#name) return;
-    this.#bytes += payload.length;
-    this.#packets += counters.packets;
-  }
-
-  notes(): string[] {
-    if (this.#name === null || this.#packets === 0) return [];
-    const bits = ((8 * this.#bytes) / this.#packets).toPrecision(2);
-    return [
-      `a flow table (${this.#name}) was added for ${this.#for}: about ${bits} bit per packet before packing; ‘flow-table never’ leaves it out, and flow records or flows named in the question take its place`,
-    ];
-  }
+/** Sketches that can be asked about flows only by name, and nothing names them. */
+function unnamedFlows(taps: readonly TapPlan[]): string[] {
+  const listed = taps.some(({ estimator }) => estimator.flowList);
+  const needing = taps.filter(
+    ({ estimator: { needs, flowList } }) => needs.sender && needs.flows !== "none" && !flowList,
+  );
+  if (listed || needing.length === 0) return [];
+  const names = needing.map(({ estimator }) => estimator.name).join(", ");
+  return [
+    `${names} keeps no flow keys: name flows in the question, give flow records, or observe with ‘with-flows’`,
+  ];
 }
 
 function describeCut(cut: CutChoice): string {

@@ -46,6 +46,8 @@ export interface ObserveResult {
   lanes: { segment: string; packets: number; filtered: number; twoWay: TwoWay | null }[];
   memoryBytes: number;
   records: RecordCounts;
+  /** Of the records written, by estimator. */
+  written: Map<string, { records: number; bytes: number }>;
   /** Why records were refused: the first few. */
   refusals: UsageError[];
   /** Epochs of the lane that has most of them. */
@@ -137,6 +139,7 @@ function resultOf(lanes: readonly RunningLane[], outbox: Outbox): Omit<ObserveRe
     })),
     memoryBytes: sum((lane) => lane.memoryBytes),
     records: outbox.counts,
+    written: outbox.written,
     refusals: outbox.refusals,
     epochs: Math.max(...lanes.map((lane) => lane.sums.epochs)),
     short: sum((lane) => lane.sums.short),
@@ -203,6 +206,7 @@ function lastOf(captures: readonly CaptureStatistics[]): bigint | undefined {
 /** Records on their way to the sink. */
 class Outbox {
   readonly counts: RecordCounts = { stored: 0, unchanged: 0, replaced: 0, merged: 0, bytes: 0, refused: 0 };
+  readonly written = new Map<string, { records: number; bytes: number }>();
   readonly refusals: UsageError[] = [];
   readonly #sink: RecordSink;
   readonly #onRecord: ((record: EpochRecord) => void) | undefined;
@@ -258,6 +262,7 @@ class Outbox {
         } else {
           this.counts[result.outcome]++;
           this.counts.bytes += result.bytes;
+          if (result.bytes > 0) this.#count(record.estimator, result.bytes);
         }
       },
       (error: unknown) => {
@@ -265,6 +270,11 @@ class Outbox {
         this.#failure ??= { error };
       },
     );
+  }
+
+  #count(estimator: string, bytes: number): void {
+    const own = this.written.get(estimator) ?? { records: 0, bytes: 0 };
+    this.written.set(estimator, { records: own.records + 1, bytes: own.bytes + bytes });
   }
 
   /** Waits where too much is on its way; throws where the sink has failed. */

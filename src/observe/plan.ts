@@ -1,6 +1,6 @@
 /** What is to be kept at a point, from what was asked for: lanes of packets, and a tap per estimator. */
 import { invalidValue, UsageError } from "../base/errors.ts";
-import type { Estimator, Role } from "../estimators/estimator.ts";
+import { type Estimator, listsAllFlows, type Role } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { Lane } from "./lane.ts";
@@ -22,8 +22,8 @@ export interface TapChoice {
   /** Parameters by estimator, as written. */
   parameters?: Readonly<Record<string, string>>;
   role?: Role | "both";
-  /** A flow table beside estimators that answer for flows by name: where none is asked for, unless "never". */
-  flowTable?: "auto" | "never";
+  /** A flow table is kept too: estimators that answer for flows by name then know all of them. */
+  flows?: boolean;
   /** The list to choose from. */
   table?: readonly Estimator[];
 }
@@ -74,7 +74,7 @@ function named(parameter: string, text: string, example: string): { name: string
   return { name, expression };
 }
 
-/** The estimators asked for, and a flow table where one of them can only answer for flows that are listed. */
+/** The estimators asked for, and a flow table where that is asked for. */
 export function planTaps(options: TapChoice): TapPlan[] {
   const table = options.table ?? ESTIMATORS;
   const chosen: Estimator[] = [];
@@ -88,13 +88,8 @@ export function planTaps(options: TapChoice): TapPlan[] {
   }
   if (chosen.length === 0)
     throw new UsageError("bad-option", "no estimator is named", undefined, { parameter: "estimators" });
-  // One that keeps records at the receiver only is no list for the sender's sketches.
-  const lists = chosen.some((e) => e.flowList?.atSender);
-  const lister = table.find((e) => e.flowList?.atSender);
-  // A sketch of both ends tells of flows only by name: the list of names comes with it.
-  const asked = chosen.some((e) => e.needs.sender && e.needs.flows !== "none");
-  const wanted = options.flowTable !== "never" && options.role !== "receiver";
-  if (lister && !lists && wanted && asked) chosen.push(lister);
+  const lister = options.flows ? table.find(listsAllFlows) : undefined;
+  if (lister && !chosen.includes(lister)) chosen.push(lister);
   return chosen.map((estimator) => ({
     estimator,
     parameters: parseParameters(estimator, options.parameters?.[estimator.name]),

@@ -41,8 +41,15 @@ describe("the command line", () => {
     if (name !== "completion") expect(out).toContain("--json");
   });
 
-  test("observe --help fits two screens", () => {
-    expect(hoptime(["observe", "--help"]).out.split("\n").length).toBeLessThanOrEqual(80);
+  test("observe --help fits two screens of 50 lines and 100 columns", () => {
+    const lines = hoptime(["observe", "--help"]).out.split("\n");
+    expect(lines.length).toBeLessThanOrEqual(100);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(100);
+  });
+
+  test.each(commands)("%s --help gives defaults as they are typed", (name) => {
+    const { out } = hoptime([name, "--help"]);
+    expect(out).not.toMatch(/default: *("|\d{7})|choices: *"/);
   });
 
   test("compare prints a table without colours where stdout is no terminal", () => {

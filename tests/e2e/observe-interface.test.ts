@@ -97,7 +97,7 @@ async function build(): Promise<void> {
   lab.route("b", "10.94.0.0/16", "10.94.2.254");
   lab.route("a", "fd94::/16", "fd94:1::ff");
   lab.route("b", "fd94::/16", "fd94:2::ff");
-  lab.queue("r", "out", 8, 200);
+  lab.queue("r", "out", 5, 120);
 }
 
 async function traffic(): Promise<void> {

@@ -117,6 +117,7 @@ describe("a question over many epochs", () => {
         { payload: lists[i]!.payload, packets: lists[i]!.counters.packets },
         parseParameters(flowTable),
       );
+      if (!flows) throw new Error("a flow table lists its flows");
       const answer = colate.estimate({
         ...{
           parameters: parseParameters(colate, text),

@@ -34,7 +34,7 @@ export const colate: Estimator<ColateParameters> = {
   text: {
     answers: "Mean delay of every flow that is listed, and of the segment; the larger the flow, the better.",
     needs:
-      "A tap at both points, synchronised clocks, and the packets of each flow: a flow table (added by observe) or flow records.",
+      "A tap at both points, synchronised clocks, and the packets of each flow: a flow table (observed beside it) or flow records.",
     cost: "A tenth of a bit to two bits per packet and point, and one counter update per packet; the flow table costs about 26 bytes per flow.",
     example: "hoptime observe a.pcap ‘point A’ ‘estimators colate’ ‘colate n=65536,m=8’",
   },

@@ -38,6 +38,8 @@ export interface Decoded {
 
 /** s^2 is taken to be at least so many of its standard errors: an interval that rests on no jitter at all holds nothing where there is some. */
 const UNSURE = 2;
+/** Flows that make up less of the packets are not solved for together: what they meet in their counters is others, about which nothing is known. */
+const MOST = 0.5;
 /** How V may fall with the size of flows, p^-gamma: steeper for as long as that makes the cells likelier. */
 const GAMMA_STEP = 0.1;
 const MAX_GAMMA = 0.5;
@@ -49,10 +51,10 @@ export function decodeFlows(
   parameters: ColateParameters,
 ): Decoded {
   const { packets, delayNs } = difference;
-  const sized = known.packets.reduce((s, p) => s + (p > 0 ? 1 : 0), 0);
-  const complete = known.complete && sized === known.count;
-  const decoder =
-    parameters.decoder === "auto" ? (complete || sized > 1 ? "blup" : "quick") : parameters.decoder;
+  const sized = known.packets.filter((p) => p > 0);
+  const complete = known.complete && sized.length === known.count;
+  const most = sized.reduce((s, p) => s + p, 0) >= MOST * packets.reduce((s, n) => s + n, 0);
+  const decoder = parameters.decoder === "auto" ? (complete || most ? "blup" : "quick") : parameters.decoder;
   const graph = layFlows(difference, { ...known, complete: complete && decoder === "blup" }, places);
   const cells = filledCells(packets);
   const loose = fitSmooth({ cells, delaySumNs: delayNs, packets });

@@ -1,4 +1,5 @@
 import { mulHigh32 } from "../../base/hash.ts";
+import type { HeavyKeys } from "./heavy-keys.ts";
 
 /** The cells of one sealed sketch, row after row. Sums are 64-bit and wrap: only differences of them mean something. */
 export interface SketchCells {
@@ -20,6 +21,8 @@ export interface SketchCells {
   fingerprint: number;
   /** Of the epoch: ../cells/salt.ts. */
   salt: bigint;
+  /** Keys of the heaviest flows; null where none are kept. */
+  keys: HeavyKeys | null;
 }
 
 export function emptyCells(
@@ -27,15 +30,17 @@ export function emptyCells(
     bytes: boolean;
   },
 ): SketchCells {
-  const n = of.rows * of.columns;
+  const { rows, columns, digestBits, delays, fingerprint, salt } = of;
+  const n = rows * columns;
   return {
-    ...of,
+    ...{ rows, columns, digestBits, delays, fingerprint, salt },
     sumLow: new Uint32Array(n),
     sumHigh: new Uint32Array(n),
     count: new Uint32Array(n),
     digest: new Uint32Array(n),
     bytes: of.bytes ? new Float64Array(n) : null,
     totals: new Array<number>(of.rows).fill(0),
+    keys: null,
   };
 }
 

@@ -16,6 +16,8 @@ export interface FlowSet {
   doubt: Float64Array;
   /** Upper bound from the counts (count-min); infinite where no row takes all packets. */
   atMost: Float64Array;
+  /** Lower bound, where one is known. */
+  atLeast: Float64Array;
   known: Uint8Array;
   weights: Float64Array | null;
   complete: boolean;
@@ -43,6 +45,7 @@ export function layFlows(sketch: DelaySketch, flows: KnownFlows): FlowSet {
     packets: new Float64Array(n),
     doubt: new Float64Array(n),
     atMost: new Float64Array(n),
+    atLeast: new Float64Array(n),
     known: new Uint8Array(n),
     weights: flowWeights(sketch.geometry.weights, flows.keyWords, n),
     complete: flows.complete,
@@ -95,8 +98,19 @@ function countPackets(sketch: DelaySketch, flows: KnownFlows, set: FlowSet): voi
       set.packets[f] = Math.max(Math.min(minimum, 1), minimum - mean) / weight / rate;
       const sampling = (set.packets[f]! * (1 - rate)) / rate;
       set.doubt[f] = variance / (weight * rate) ** 2 + sampling;
+      if (flows.heavy) clip(set, f, flows.heavy.low[f] ?? 0, flows.heavy.high[f] ?? flows.heavy.floor);
     }
   }
+}
+
+/** Counts bound a flow from above; a list of heavy flows from both sides. */
+function clip(set: FlowSet, f: number, low: number, high: number): void {
+  const top = Math.max(low, Math.min(high, set.atMost[f]!));
+  set.atMost[f] = top;
+  set.atLeast[f] = low;
+  set.packets[f] = Math.min(Math.max(set.packets[f]!, low), top);
+  // Of something that is anywhere between the two.
+  set.doubt[f] = Math.min(set.doubt[f]!, (top - low) ** 2 / 12);
 }
 
 /**

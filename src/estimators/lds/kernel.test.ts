@@ -106,7 +106,7 @@ test("the kernel fills the cells that one packet after the other would", () => {
         const batch = new PacketBatch(kernels, 64);
         fill(batch, rows);
         const geometry: Geometry = { ...shape, rates: shape.rates.slice(0, shape.rows), weights: "" };
-        const tap = new SketchTap(kernels, { geometry, seed, digestBits: 32, bytes, delays });
+        const tap = new SketchTap(kernels, { geometry, seed, digestBits: 32, bytes, keys: 0, delays });
         tap.begin(startNs);
         // In two pieces, as where an epoch ends within a batch.
         const cut = rows.length >> 1;

@@ -11,26 +11,27 @@
  *   geometry.ts     who falls where           payload.ts     the bytes of a sealed epoch     tap.ts        the updating half
  *   difference.ts   two ends to delays        variance.ts    what error bars rest on         flow-set.ts   flows over cells
  *   cell-rules.ts   decoders of one flow      belief.ts      the decoder of all flows        mined.ts      packets, bytes, loss, deviation
+ *   heavy-keys.ts   keys of heavy flows
  *   estimate.ts     the answer                size.ts        a geometry for what is expected weights.ts    flows that matter more
  */
 import type { Estimator } from "../estimator.ts";
 import { shiftCells } from "./cells.ts";
 import { estimateLds } from "./estimate.ts";
 import { completeLds, expectedCells, geometryOf, LDS_PARAMETERS, type LdsParameters } from "./parameters.ts";
-import { decodeCells, encodeCells, mergePayloads } from "./payload.ts";
+import { decodeCells, encodeCells, mergePayloads, readHeavyFlows } from "./payload.ts";
 import { sizeLds } from "./size.ts";
 import { SketchTap } from "./tap.ts";
 
 export const lds: Estimator<LdsParameters> = {
   name: "lds",
-  version: 2,
-  reads: [1],
+  version: 3,
+  reads: [1, 2],
   title: "Lossy Difference Sketch: mean delay and loss per flow",
   text: {
     answers: "Mean delay, packets and lost packets of every flow that is named, and of the segment.",
     needs:
-      "A tap at both points, synchronised clocks, and names of flows: a flow table (added by observe), flow records, or the question.",
-    cost: "1.1 MB of memory per point (4 x 17,500 cells of 16 bytes), whatever the number of flows; one cell update per row and packet.",
+      "A tap at both points, synchronised clocks; it finds heavy flows itself, others are named by a flow table, flow records or the question.",
+    cost: "1.3 MB of memory per point (4 x 17,500 cells of 16 bytes, 1,024 flow keys), whatever the number of flows; one cell update per row and packet.",
     example: "hoptime observe a.pcap ‘point A’ ‘estimators lds’ ‘lds columns=50000’",
   },
   answers: ["segment", "flow"],
@@ -43,6 +44,7 @@ export const lds: Estimator<LdsParameters> = {
       seed,
       digestBits: Number(parameters.digest),
       bytes: parameters.bytes,
+      keys: parameters.keys,
       delays: false,
     }),
   merge: (a, b, parameters) => mergePayloads(a, b, expectedCells(parameters, false)),
@@ -51,6 +53,11 @@ export const lds: Estimator<LdsParameters> = {
     const cells = decodeCells(sealed.payload, expectedCells(parameters, false));
     shiftCells(cells, Math.trunc(earlierNs));
     return { payload: encodeCells(cells), packets: sealed.packets };
+  },
+  flowList: {
+    atSender: true,
+    heavyOnly: true,
+    read: (sealed, parameters) => readHeavyFlows(sealed.payload, expectedCells(parameters, false)),
   },
   sizing: { size: sizeLds },
 };

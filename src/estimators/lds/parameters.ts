@@ -3,6 +3,7 @@ import { UsageError } from "../../base/errors.ts";
 import { saltedSeed } from "../cells/salt.ts";
 import type { ParameterSpec, ParameterValues } from "../estimator.ts";
 import { fingerprint, type Geometry } from "./geometry.ts";
+import { DEFAULT_KEYS, MAX_KEYS } from "./heavy-keys.ts";
 import type { Expected } from "./payload.ts";
 import { parseWeights } from "./weights.ts";
 
@@ -14,6 +15,7 @@ export interface SketchParameters extends ParameterValues {
   columns: number;
   k: number;
   bytes: boolean;
+  keys: number;
   weights: string;
   decoder: Decoder;
   alpha: number;
@@ -49,6 +51,15 @@ function shape(k: number): readonly ParameterSpec[] {
 
 const COUNTED: readonly ParameterSpec[] = [
   { name: "bytes", kind: "flag", default: false, help: "count bytes too (8 bytes of memory per cell)" },
+  {
+    name: "keys",
+    kind: "integer",
+    default: DEFAULT_KEYS,
+    min: 0,
+    max: MAX_KEYS,
+    isNew: true,
+    help: "flow keys kept per epoch, of the heaviest flows: a flow with more than a (keys + 1)th of all packets is always found; 0: none",
+  },
   {
     name: "weights",
     kind: "text",
@@ -168,7 +179,7 @@ export function geometryOf(p: SketchParameters): Geometry {
 
 /** What payloads of these parameters look like, and of this seed where it is given. */
 export function expectedCells(p: SketchParameters, delays: boolean, seed?: bigint): Expected {
-  const shape = { rows: p.rows, columns: p.columns, delays };
+  const shape = { rows: p.rows, columns: p.columns, delays, maxKeys: p.keys };
   if (seed === undefined) return shape;
   const geometry = geometryOf(p);
   return { ...shape, fingerprint: (salt) => fingerprint(geometry, saltedSeed(seed, salt)) };

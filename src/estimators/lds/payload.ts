@@ -1,7 +1,8 @@
 /**
  * The payload of a sealed LDS or SDS epoch (layouts 1 and 2), and merging. Integers are exact; planes follow each other so that what is alike lies together.
  *
- *   u8 layout | u8 flags (1: delay sums, 2: bytes) | u8 digest bits | u32 fingerprint | layout 2: u64 salt | varint rows | varint columns
+ *   u8 layout | u8 flags (1: delay sums, 2: bytes, 4: keys) | u8 digest bits | u32 fingerprint | layout 2: u64 salt | varint rows | varint columns
+ *   keys              of the heaviest flows: heavy-keys.ts
  *   rows x varint     what was added to the counts of a row
  *   zigzag            centre: ns, the mean value of all cells
  *   counts            varint per cell; an empty cell is 0 and a varint: how many more empty ones follow it
@@ -11,18 +12,20 @@
  *
  * Around the centre a cell of n packets needs about log2(epoch x sqrt(n) / 3.5) bits for its sum instead of 64: a cell of 100 packets in a
  * second costs 5 + 1 bytes where memory holds 12. All of it is a function of the cells alone, so the merge of parts is bit-identical to
- * the whole. Layout 2 is written where the cells were placed by a salt (../cells/salt.ts), layout 1 where they were not.
+ * the whole (of the keys, where all flows found room). Layout 2 is written where the cells were placed by a salt (../cells/salt.ts), layout 1 where they were not.
  */
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
 import { mulHigh32 } from "../../base/hash.ts";
-import type { SealedEpoch } from "../estimator.ts";
+import type { KnownFlows, SealedEpoch } from "../estimator.ts";
 import { addCells, emptyCells, type SketchCells, signed64 } from "./cells.ts";
+import { knownHeavyFlows, mergeHeavyKeys, readHeavyKeys, writeHeavyKeys } from "./heavy-keys.ts";
 
 const LAYOUT = 1;
 const SALTED_LAYOUT = 2;
 const DELAYS = 1;
 const BYTES = 2;
+const KEYS = 4;
 
 /** What a payload must be to be of use: other cells are refused before memory is taken for them. */
 export interface Expected {
@@ -31,6 +34,8 @@ export interface Expected {
   /** As it must be, or as a salt asks for; absent: that of the payload. */
   fingerprint?: number | ((salt: bigint) => number);
   delays: boolean;
+  /** Flow keys that a merged payload may have (default: as many as there are). */
+  maxKeys?: number;
 }
 
 export function encodeCells(cells: SketchCells): Uint8Array {
@@ -38,12 +43,13 @@ export function encodeCells(cells: SketchCells): Uint8Array {
   const n = count.length;
   const w = new ByteWriter(64 + n * 8);
   w.u8(cells.salt === 0n ? LAYOUT : SALTED_LAYOUT);
-  w.u8((cells.delays ? DELAYS : 0) | (bytes ? BYTES : 0));
+  w.u8((cells.delays ? DELAYS : 0) | (bytes ? BYTES : 0) | (cells.keys ? KEYS : 0));
   w.u8(digestBits);
   w.u32(cells.fingerprint);
   if (cells.salt !== 0n) w.u64(BigInt.asUintN(64, cells.salt));
   w.varint(cells.rows);
   w.varint(cells.columns);
+  if (cells.keys) writeHeavyKeys(w, cells.keys);
   for (const total of cells.totals) w.varint(total);
   const centre = centreOf(cells);
   w.zigzag(centre);
@@ -75,7 +81,9 @@ export function encodeCells(cells: SketchCells): Uint8Array {
 
 export function decodeCells(payload: Uint8Array, expected: Expected, file = "payload"): SketchCells {
   const r = new ByteReader(payload, { file });
-  const cells = readHead(r, expected, file);
+  const head = readHead(r, expected, file);
+  const cells = emptyCells(head);
+  cells.keys = head.hasKeys ? readHeavyKeys(r, file) : null;
   const { rows, columns, digestBits } = cells;
   for (let row = 0; row < rows; row++) cells.totals[row] = r.varint();
   const centre = r.zigzag();
@@ -113,13 +121,20 @@ export function decodeCells(payload: Uint8Array, expected: Expected, file = "pay
   return cells;
 }
 
-/** Everything before the planes: cells without contents, of the shape that was expected. */
-function readHead(r: ByteReader, expected: Expected, file: string): SketchCells {
+/** The heaviest flows, without reading the cells; null where no keys were kept. */
+export function readHeavyFlows(payload: Uint8Array, expected: Expected): KnownFlows | null {
+  const r = new ByteReader(payload, { file: "payload" });
+  return readHead(r, expected, "payload").hasKeys ? knownHeavyFlows(readHeavyKeys(r, "payload")) : null;
+}
+
+/** Everything before the keys and planes, of the shape that was expected. */
+function readHead(r: ByteReader, expected: Expected, file: string) {
   const layout = r.u8();
   if (layout !== LAYOUT && layout !== SALTED_LAYOUT)
     throw new FormatError("bad-version", file, 0, `layout ${layout} is not known`);
   const flags = r.u8();
-  if (flags > (DELAYS | BYTES)) throw new FormatError("bad-record", file, 1, `flags ${flags} are not known`);
+  if (flags > (DELAYS | BYTES | KEYS))
+    throw new FormatError("bad-record", file, 1, `flags ${flags} are not known`);
   const digestBits = r.u8();
   if (![0, 8, 16, 32].includes(digestBits)) {
     throw new FormatError("bad-record", file, 2, `a digest cannot have ${digestBits} bits`);
@@ -143,15 +158,8 @@ function readHead(r: ByteReader, expected: Expected, file: string): SketchCells 
     const shape = `${expected.rows} x ${expected.columns}`;
     throw new FormatError("bad-record", file, at, `${rows} x ${columns} cells where ${shape} are expected`);
   }
-  return emptyCells({
-    rows,
-    columns,
-    digestBits,
-    delays,
-    bytes: (flags & BYTES) !== 0,
-    fingerprint,
-    salt,
-  });
+  const [bytes, hasKeys] = [(flags & BYTES) !== 0, (flags & KEYS) !== 0];
+  return { rows, columns, digestBits, delays, bytes, fingerprint, salt, hasKeys };
 }
 
 /** Bit-identical to the payload of one tap that saw both parts. */
@@ -160,6 +168,8 @@ export function mergePayloads(a: SealedEpoch, b: SealedEpoch, expected: Expected
   const other = decodeCells(b.payload, expected, "second payload");
   requireSameSketch(cells, other, "second payload");
   addCells(cells, other);
+  cells.keys =
+    cells.keys && other.keys ? mergeHeavyKeys(cells.keys, other.keys, expected.maxKeys ?? Infinity) : null;
   return { payload: encodeCells(cells), packets: a.packets + b.packets };
 }
 

@@ -13,6 +13,7 @@ import type {
   SizeRequest,
 } from "../estimator.ts";
 import { type FlowSizes, sizesFromCapture, sizesFromMean, survival } from "./flow-sizes.ts";
+import { DEFAULT_KEYS, heavyKeysBytes } from "./heavy-keys.ts";
 import {
   completeLds,
   completeSds,
@@ -26,6 +27,9 @@ import {
 } from "./parameters.ts";
 import { SketchPrediction } from "./prediction.ts";
 import { CELL_BYTES, ROW_BYTES, sketchBytes } from "./tap.ts";
+
+/** A listed flow in a payload: its IPv4 key and counts. */
+const KEY_BYTES = 30;
 
 /** Representatives of the size classes that predictions are made for. */
 const CLASSES = [10, 100, 700, 2000, 10_000];
@@ -94,7 +98,9 @@ function size<P extends SketchParameters>(request: SizeRequest, kind: Kind<P>): 
   const cells = parameters.rows * parameters.columns;
   const digestBits = Number((parameters as ParameterValues)["digest"] ?? 0);
   const bytes = Math.round(
-    cells * predict(wanted, parameters, 0, 1).cellBytes(kind.lossy ? request.epochNs : 1e6, digestBits) + 32,
+    cells * predict(wanted, parameters, 0, 1).cellBytes(kind.lossy ? request.epochNs : 1e6, digestBits) +
+      KEY_BYTES * Math.min(flows, parameters.keys) +
+      32,
   );
   return {
     parameters,
@@ -123,14 +129,15 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
   const rows = (request.fixed["rows"] as number | undefined) ?? 4;
   const banks: ParameterValues =
     kind.lossy && worst > 0 ? { rates: ladder(rows, k, worst * sizes.largest) } : {};
+  const keys = keysWithin(request.memoryBytes);
   const at = (columns: number): P =>
-    kind.complete({ ...defaults, k, rows, ...banks, columns: Math.max(columns, k), ...request.fixed });
+    kind.complete({ ...defaults, keys, k, rows, ...banks, columns: Math.max(columns, k), ...request.fixed });
   if (request.fixed["columns"] !== undefined) return at(0);
   const cellBytes = request.fixed["bytes"] === true ? CELL_BYTES + 8 : CELL_BYTES;
   if (request.memoryBytes !== null) {
     const columns = Math.min(
       maxColumns(rows),
-      Math.floor((request.memoryBytes / rows - ROW_BYTES) / cellBytes),
+      Math.floor(((request.memoryBytes - heavyKeysBytes(at(k).keys)) / rows - ROW_BYTES) / cellBytes),
     );
     if (columns < MIN_COLUMNS) {
       throw new UsageError(
@@ -143,6 +150,13 @@ function choose<P extends SketchParameters>(wanted: Wanted<P>): P {
   }
   if (request.error === null) return at(Math.ceil((flows * k) / (2 * rows)));
   return searchColumns(wanted, request.error, at);
+}
+
+/** The usual number of flow keys, fewer where they would take more than an eighth of the memory. */
+function keysWithin(memoryBytes: number | null): number {
+  let keys = DEFAULT_KEYS;
+  while (keys > 0 && memoryBytes !== null && heavyKeysBytes(keys) > memoryBytes / 8) keys >>= 1;
+  return keys;
 }
 
 /** As many as a row may have, and all rows together. */

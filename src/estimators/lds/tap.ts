@@ -5,6 +5,7 @@ import { saltedSeed } from "../cells/salt.ts";
 import type { SealedEpoch, Tap } from "../estimator.ts";
 import { emptyCells } from "./cells.ts";
 import { fingerprint, type Geometry, rowSeeds, samplingThreshold } from "./geometry.ts";
+import { HeavyKeysTap, heavyKeysBytes } from "./heavy-keys.ts";
 import { encodeCells } from "./payload.ts";
 import { parseWeights, RowWeights } from "./weights.ts";
 
@@ -13,6 +14,8 @@ export interface SketchOptions {
   seed: bigint;
   digestBits: number;
   bytes: boolean;
+  /** Flow keys that are kept. */
+  keys: number;
   /** Sum the delay column instead of times. */
   delays: boolean;
 }
@@ -25,12 +28,14 @@ export function sketchBytes({
   rows,
   columns,
   bytes,
+  keys,
 }: {
   rows: number;
   columns: number;
   bytes: boolean;
+  keys: number;
 }): number {
-  return rows * (columns * (bytes ? CELL_BYTES + 8 : CELL_BYTES) + ROW_BYTES);
+  return rows * (columns * (bytes ? CELL_BYTES + 8 : CELL_BYTES) + ROW_BYTES) + heavyKeysBytes(keys);
 }
 
 export class SketchTap implements Tap {
@@ -39,6 +44,7 @@ export class SketchTap implements Tap {
   readonly #options: SketchOptions;
   readonly #weights: RowWeights | null;
   readonly #address: number;
+  readonly #keys: HeavyKeysTap | null;
   #packets = 0;
   #salt = 0n;
 
@@ -46,10 +52,11 @@ export class SketchTap implements Tap {
     const { rows, columns, k, weights } = options.geometry;
     this.#kernels = kernels;
     this.#options = options;
-    this.memoryBytes = sketchBytes({ rows, columns, bytes: options.bytes });
+    this.memoryBytes = sketchBytes({ rows, columns, bytes: options.bytes, keys: options.keys });
     const classes = parseWeights(weights);
     this.#weights = classes.length > 0 ? new RowWeights(kernels, classes) : null;
     try {
+      this.#keys = options.keys > 0 ? new HeavyKeysTap(kernels, options.keys) : null;
       this.#address = kernels.call.ldsNew(rows, columns, k, options.delays, options.bytes) >>> 0;
     } catch (error) {
       this.#weights?.free();
@@ -79,6 +86,7 @@ export class SketchTap implements Tap {
   update(batch: PacketBatch, from: number, to: number): void {
     const weights = this.#weights?.of(batch) ?? 0;
     this.#kernels.call.ldsUpdate(this.#address, batch.address, from, to, weights);
+    if (to > from) this.#keys?.update(batch, from, to);
     this.#packets += Math.max(0, to - from);
   }
 
@@ -110,6 +118,7 @@ export class SketchTap implements Tap {
       const plane = call.ldsBytes(this.#address) >>> 0;
       for (let i = 0; i < rows * columns; i++) sealed.bytes[i] = this.#kernels.readCounter(plane + 8 * i);
     }
+    sealed.keys = this.#keys?.seal() ?? null;
     const packets = this.#packets;
     this.#packets = 0;
     call.ldsClear(this.#address);
@@ -118,6 +127,7 @@ export class SketchTap implements Tap {
 
   free(): void {
     this.#weights?.free();
+    this.#keys?.free();
     this.#kernels.call.ldsFree(this.#address);
   }
 }

@@ -313,6 +313,6 @@ describe("localisation as text and page", () => {
     expect(html).not.toMatch(/<P2>|<script|https?:|src=|NaN|undefined/);
     // One chart per segment, one for the whole, one for the path, one of the segment that lost packets.
     expect(html.match(/<svg /g)).toHaveLength(5);
-    expect(html).toContain("Share lost over time, P1 → &lt;P2&gt;");
+    expect(html).toContain("Loss over time, P1 → &lt;P2&gt;");
   });
 });

@@ -1,4 +1,4 @@
-/** Time series of a localisation as inline SVG: delays, or shares lost, with their band and the spikes. */
+/** A localisation as inline SVG: its path with the blamed segments, and time series of delays or shares lost with their band and the spikes. */
 import { entryAt } from "../../base/lists.ts";
 import { formatDuration } from "../../base/time.ts";
 import type { Localisation } from "../../network/localise/localise.ts";
@@ -6,7 +6,7 @@ import type { LossSpike, Spike } from "../../network/localise/verdicts.ts";
 import { share } from "../text/localise-text.ts";
 import { axes, type Box, escapeXml, linearScale, polyline, px } from "./svg.ts";
 
-export const WIDTH = 1040;
+const WIDTH = 1040;
 
 interface Drawn {
   readonly value: number;
@@ -24,6 +24,7 @@ export function drawDelays(localisation: Localisation, segment: number | null): 
   return drawSeries(localisation, segment, values, spikes, {
     what: "Delay",
     minimum: 1,
+    fromZero: false,
     text: formatDuration,
   });
 }
@@ -35,8 +36,9 @@ export function drawLoss(localisation: Localisation, segment: number): string {
     return loss ? { value: loss.rate, low: loss.low, high: loss.high } : null;
   });
   return drawSeries(localisation, segment, values, lossSpikes, {
-    what: "Share lost",
+    what: "Loss",
     minimum: 1e-6,
+    fromZero: true,
     text: share,
   });
 }
@@ -46,14 +48,15 @@ function drawSeries(
   segment: number | null,
   values: readonly (Drawn | null)[],
   spikes: readonly (Spike | LossSpike)[],
-  unit: { what: string; minimum: number; text: (value: number) => string },
+  unit: { what: string; minimum: number; fromZero: boolean; text: (value: number) => string },
 ): string {
   const box: Box = { left: 80, top: 26, width: WIDTH - 100, height: 110 };
   const startNs = entryAt(epochs, 0).startNs;
   const known = values.filter((v) => v !== null);
   const own = segment === null ? null : entryAt(segments, segment);
-  const title = own ? `${own.from} → ${own.to}` : "end to end";
-  const low = known.reduce((m, v) => Math.min(m, v.low), 0);
+  const name = own ? `${own.from} → ${own.to}` : "end to end";
+  const low = known.reduce((m, v) => Math.min(m, v.low), unit.fromZero ? 0 : (known[0]?.low ?? 0));
+  const title = unit.fromZero || known.length === 0 ? name : `${name}, axis from ${unit.text(low)}`;
   const high = known.reduce((m, v) => Math.max(m, v.high), low + unit.minimum);
   const x = linearScale(0, entryAt(epochs, -1).endNs - startNs, box.left, box.left + box.width, 8);
   const y = linearScale(low, high, box.top + box.height, box.top, 4);
@@ -88,8 +91,53 @@ function drawSeries(
     );
   });
   return (
-    `<svg viewBox="0 0 ${WIDTH} 160" role="img" aria-label="${escapeXml(`${unit.what} over time, ${title}`)}">` +
+    `<svg class="picture" viewBox="0 0 ${WIDTH} 160" role="img" aria-label="${escapeXml(`${unit.what} over time, ${name}`)}">` +
     axes(box, x, y, { title }, { x: (ns) => `${Number((ns / 1e9).toPrecision(6))} s`, y: unit.text }) +
     `${marks.join("")}${drawn.join("")}</svg>`
   );
+}
+
+/** Points in a row. A segment is the thicker the larger its rise in a spike of delay it is blamed for; a dotted line below it where it is blamed for loss. */
+export function drawPath({ points, segments, spikes, lossSpikes }: Localisation): string {
+  const rises = Float64Array.from(segments, (s) =>
+    spikes.reduce((max, k) => (isOf(k, s) ? Math.max(max, k.peakNs - k.baselineNs) : max), 0),
+  );
+  const maximum = Math.max(1, ...rises);
+  const step = (WIDTH - 160) / Math.max(1, points.length - 1);
+  const at = (i: number) => 80 + i * step;
+  const lines = segments.map((s, j) => {
+    const blamed = rises[j]! > 0;
+    const ends = `x1="${px(at(j))}" x2="${px(at(j + 1))}"`;
+    const middle = `text-anchor="middle" x="${px((at(j) + at(j + 1)) / 2)}"`;
+    const delay = s.latency ? formatDuration(s.latency.meanNs) : "no answer";
+    const kind = blamed ? " blamed" : "";
+    const width = ` stroke-width="${px(5 + (7 * rises[j]!) / maximum)}"`;
+    const losing = lossSpikes.some((k) => isOf(k, s));
+    return (
+      `<line class="hop${kind}" ${ends} y1="56" y2="56"${width}>` +
+      `<title>${escapeXml(`${s.from} → ${s.to}: ${delay}${blamed ? ", blamed for delay" : ""}`)}</title></line>` +
+      (losing
+        ? `<line class="losing" ${ends} y1="68" y2="68"><title>${escapeXml(`${s.from} → ${s.to}: blamed for loss`)}</title></line>`
+        : "") +
+      `<text class="${blamed ? "blamed-text" : ""}" ${middle} y="26">${escapeXml(delay)}</text>` +
+      (s.share === null
+        ? ""
+        : `<text class="tick" ${middle} y="42">${(100 * s.share).toFixed(0)} % of the delay</text>`)
+    );
+  });
+  const nodes = points.map(
+    (name, i) =>
+      `<circle class="node" cx="${px(at(i))}" cy="56" r="7"/>` +
+      `<text text-anchor="middle" x="${px(at(i))}" y="${i % 2 === 0 || points.length < 6 ? 90 : 106}">${escapeXml(clip(name, 20))}</text>`,
+  );
+  return `<svg class="picture" viewBox="0 0 ${WIDTH} ${points.length < 6 ? 100 : 116}" role="img" aria-label="The path and its segments">${lines.join("")}${nodes.join("")}</svg>`;
+}
+
+function isOf({ segment }: Spike | LossSpike, { from, to }: { from: string; to: string }): boolean {
+  return segment?.from === from && segment.to === to;
+}
+
+function clip(text: string, maximum: number): string {
+  const letters = [...text];
+  return letters.length <= maximum ? text : `${letters.slice(0, maximum - 1).join("")}…`;
 }

@@ -1,9 +1,21 @@
-/** The plan as a picture (map with chosen routers, the two curves of the paper's figure 9) and as an HTML page. */
+/** The plan as a picture: the map with the chosen routers, and the two curves of the paper's figure 9. One SVG file, or the parts of a report. */
+
 import { entryAt } from "../../base/lists.ts";
+import { countOf } from "../../base/quantity.ts";
 import type { Plan } from "../../network/plan/plan.ts";
 import type { Topology } from "../../network/topology/topology.ts";
 import { layout } from "./layout.ts";
-import { axes, type Box, escapeXml, linearScale, logScale, polyline, px, SVG_STYLE } from "./svg.ts";
+import {
+  axes,
+  type Box,
+  escapeXml,
+  linearScale,
+  logScale,
+  polyline,
+  px,
+  type Scale,
+  SVG_STYLE,
+} from "./svg.ts";
 
 const MAP: Box = { left: 20, top: 40, width: 620, height: 620 };
 const CURVE: Box = { left: 720, top: 40, width: 380, height: 250 };
@@ -15,28 +27,48 @@ export function renderPlanSvg(topology: Topology, plan: Plan): string {
   return (
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1120 680" width="1120" height="680" role="img" ` +
     `aria-label="${escapeXml(`Upgrade plan of ${plan.topology}`)}"><style>${SVG_STYLE}</style>` +
-    `<rect width="1120" height="680" fill="#fff"/>${drawMap(topology, plan)}${drawCurves(plan)}</svg>\n`
+    `<rect width="1120" height="680" fill="#fff"/>` +
+    `<text class="title" x="${MAP.left}" y="24">${escapeXml(plan.topology)}: ${countOf(plan.routers, "router")}, ${chosenRouters(plan).length} upgraded</text>` +
+    `${mapParts(topology, plan, MAP)}${curveParts(plan, CURVE, "Probe hops")}${lengthParts(plan, LENGTHS, "Segment length in hops: mean and range")}</svg>\n`
   );
 }
 
+function part(width: number, height: number, label: string, content: string): string {
+  return `<svg class="picture" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeXml(label)}">${content}</svg>`;
+}
+
+/** The same in parts, for a page that has the style. */
+export function drawMap(topology: Topology, plan: Plan): string {
+  const box: Box = { left: 30, top: 20, width: 600, height: 560 };
+  return part(680, 600, `Map of ${plan.topology}`, mapParts(topology, plan, box));
+}
+
+const PART: Box = { left: 46, top: 14, width: 380, height: 200 };
+
+export function drawCurve(plan: Plan): string {
+  return part(440, 250, "Probe hops by upgraded routers", curveParts(plan, PART, ""));
+}
+
+export function drawLengths(plan: Plan): string {
+  return part(440, 250, "Segment length by upgraded routers", lengthParts(plan, PART, ""));
+}
+
 /** Routers in the order of the plan. */
-function chosenRouters(plan: Plan): string[] {
+export function chosenRouters(plan: Plan): string[] {
   const last = entryAt(plan.steps, -1);
   return last.routers ? [...last.routers] : plan.steps.flatMap((step) => step.router ?? []);
 }
 
-function drawMap(topology: Topology, plan: Plan): string {
+function mapParts(topology: Topology, plan: Plan, box: Box): string {
   const places = layout(topology).map(({ x, y }) => ({
-    x: MAP.left + x * MAP.width,
-    y: MAP.top + y * MAP.height,
+    x: box.left + x * box.width,
+    y: box.top + y * box.height,
   }));
   // The best sets of a search have no order: they get no numbers.
   const ordered = entryAt(plan.steps, -1).routers === undefined;
   const rank = new Map(chosenRouters(plan).map((name, i) => [name, i + 1]));
   const already = new Set(plan.already);
-  const parts = [
-    `<text class="title" x="${MAP.left}" y="24">${escapeXml(plan.topology)}: ${plan.routers} routers, ${rank.size} upgraded</text>`,
-  ];
+  const parts: string[] = [];
   const drawn = new Set<string>();
   for (const { from, to, up } of topology.links) {
     const key = `${Math.min(from, to)} ${Math.max(from, to)}`;
@@ -70,68 +102,41 @@ function drawMap(topology: Topology, plan: Plan): string {
   return parts.join("");
 }
 
-function drawCurves(plan: Plan): string {
+function upgradedScale({ steps }: Plan, box: Box): Scale {
+  return linearScale(0, Math.max(1, entryAt(steps, -1).upgraded), box.left, box.left + box.width);
+}
+
+function curveParts(plan: Plan, box: Box, title: string): string {
   const { steps } = plan;
-  const maximum = entryAt(steps, -1).upgraded;
-  const x = linearScale(0, Math.max(1, maximum), CURVE.left, CURVE.left + CURVE.width);
-  const bottom = (box: Box) => box.top + box.height;
+  const x = upgradedScale(plan, box);
   const hops = steps.map((s) => s.probeHops);
-  const y = logScale(Math.min(...hops), Math.max(...hops), bottom(CURVE), CURVE.top);
-  const lengths = linearScale(
-    0,
-    Math.max(1, entryAt(steps, 0).segments.maxHops ?? 0),
-    bottom(LENGTHS),
-    LENGTHS.top,
+  const y = logScale(Math.min(...hops), Math.max(...hops), box.top + box.height, box.top);
+  return (
+    axes(box, x, y, { title, x: "upgraded routers" }) +
+    polyline(
+      steps.map((s) => [x.at(s.upgraded), y.at(s.probeHops)]),
+      "line",
+    )
   );
+}
+
+function lengthParts(plan: Plan, box: Box, title: string): string {
+  const { steps } = plan;
+  const x = upgradedScale(plan, box);
+  const maximum = Math.max(1, entryAt(steps, 0).segments.maxHops ?? 0);
+  const lengths = linearScale(0, maximum, box.top + box.height, box.top);
   const range = [
     ...steps.map((s) => `${px(x.at(s.upgraded))},${px(lengths.at(s.segments.maxHops ?? 0))}`),
     ...[...steps].reverse().map((s) => `${px(x.at(s.upgraded))},${px(lengths.at(s.segments.minHops ?? 0))}`),
   ].join(" ");
   return (
-    axes(CURVE, x, y, { title: "Probe hops", x: "upgraded routers" }) +
-    polyline(
-      steps.map((s) => [x.at(s.upgraded), y.at(s.probeHops)]),
-      "line",
-    ) +
-    axes(LENGTHS, x, lengths, {
-      title: "Segment length in hops: mean and range",
-      x: "upgraded routers",
-    }) +
+    axes(box, x, lengths, { title, x: "upgraded routers" }) +
     `<polygon class="range" points="${range}"/>` +
     polyline(
       steps.map((s) => [x.at(s.upgraded), lengths.at(s.segments.meanHops ?? 0)]),
       "line",
     )
   );
-}
-
-/** A page of its own: picture and table, nothing fetched. */
-export function renderPlanHtml(topology: Topology, plan: Plan): string {
-  const rows = plan.steps
-    .map(
-      (s) =>
-        `<tr><td>${s.upgraded}</td><td class="t">${escapeXml(s.router ?? (s.routers?.join(", ") || "–"))}</td>` +
-        `<td>${s.probeHops.toLocaleString("en-US")}</td><td>${s.segments.count.toLocaleString("en-US")}</td>` +
-        `<td>${s.segments.minHops ?? "–"}</td><td>${s.segments.meanHops?.toFixed(2) ?? "–"}</td><td>${s.segments.maxHops ?? "–"}</td></tr>`,
-    )
-    .join("\n");
-  const notes = [...plan.notes, ...partNotes(plan)].map((n) => `<li>${escapeXml(n)}</li>`).join("");
-  return `<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Upgrade plan: ${escapeXml(plan.topology)}</title>
-<style>body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:1160px;padding:0 1rem;color:#1f2933;background:#fff}
-table{border-collapse:collapse}td,th{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #e4e7eb}.t{text-align:left}
-svg{max-width:100%;height:auto}</style>
-<h1>Which routers to upgrade first: ${escapeXml(plan.topology)}</h1>
-<p>${plan.routers} routers, ${plan.links} directed links, strategy ${escapeXml(plan.strategy)}.</p>
-${notes ? `<ul>${notes}</ul>` : ""}
-${renderPlanSvg(topology, plan)}
-<table><thead><tr><th>upgraded</th><th class="t">router</th><th>probe hops</th><th>segments</th><th>min</th><th>mean</th><th>max hops</th></tr></thead>
-<tbody>
-${rows}
-</tbody></table>
-</html>
-`;
 }
 
 export function partNotes(plan: Plan): string[] {

@@ -1,4 +1,5 @@
 /** Small pieces of inline SVG and HTML: escaped text, axes, lines. Nothing is fetched and no script is needed. */
+import { formatCount } from "../../base/quantity.ts";
 
 export function escapeXml(text: string): string {
   return (
@@ -94,7 +95,7 @@ export function shortNumber(value: number): string {
   const size = Math.abs(value);
   if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))}M`;
   if (size >= 1e4) return `${Number((value / 1e3).toPrecision(3))}k`;
-  return String(Number(value.toPrecision(4)));
+  return size >= 1000 ? formatCount(value) : String(Number(value.toPrecision(4)));
 }
 
 export const SVG_STYLE = `

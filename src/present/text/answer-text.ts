@@ -134,6 +134,12 @@ function groupTable(rows: GroupAnswer[], several: boolean, c: Palette): string {
       ? ([{ title: "estimator", align: "left", value: (r) => r.estimator }] as Columns<GroupAnswer>)
       : []),
     { title: "packets", value: (r) => count(r.packets === null ? null : Math.round(r.packets)) },
+    ...packetBounds(rows),
+    ...(rows.some((r) => r.bytes !== null)
+      ? ([
+          { title: "bytes", value: (r) => (r.bytes === null ? "–" : formatBytes(r.bytes)) },
+        ] as Columns<GroupAnswer>)
+      : []),
     { title: "lost", value: (r) => count(r.lost === null ? null : Math.round(r.lost)) },
     ...DELAYS,
     ...(rows.some((r) => (r.answered.share ?? 1) < 1)
@@ -143,6 +149,15 @@ function groupTable(rows: GroupAnswer[], several: boolean, c: Palette): string {
     { title: "", align: "left", value: (r) => r.reason ?? "" },
   ];
   return formatTable(columns, rows, { colours: c });
+}
+
+/** Where packets are estimated. */
+function packetBounds(rows: readonly GroupAnswer[]): Columns<GroupAnswer> {
+  if (rows.every((r) => r.packetsHigh === null || r.packetsLow === r.packetsHigh)) return [];
+  return [
+    { title: "min", value: (r) => count(r.packetsHigh === null ? null : Math.round(r.packetsLow)) },
+    { title: "max", value: (r) => count(r.packetsHigh === null ? null : Math.round(r.packetsHigh)) },
+  ];
 }
 
 /** Where an estimator keeps quantiles. */

@@ -55,7 +55,8 @@ export function askArchive(store: RecordStore, question: Question, options: AskO
   const asked = chooseEstimators(inSegment, question, table, notes);
   const handles = openAll(store, inSegment, table, damaged);
   const kernels = options.kernels ?? new Kernels();
-  const others = new OtherFlows(kernels, question, options.flowRecords);
+  const { wanted, named } = rankFlows(handles, question, table);
+  const others = new OtherFlows(kernels, question, options.flowRecords, named);
   const [from, to] = question.between;
   const collector = new Collector({
     segments: [{ from, to, label: segment }],
@@ -66,7 +67,6 @@ export function askArchive(store: RecordStore, question: Question, options: AskO
     flows: (record) => others.of(record),
   });
   const facts = new EpochFacts();
-  const wanted = rankFlows(handles, question, table);
   const questions = new Map(
     asked.map((estimator) => {
       const able = asksForFlows(question) && (estimator.answers.includes("flow") || estimator.flowList);
@@ -227,7 +227,7 @@ function flowNotes(
   if (told.every((a) => !a.answersFlows))
     return [`none of the estimators observed (${names}) measures flows`];
   if (!known && question.flows === undefined)
-    return ["no list of flows was kept: observe with a flow table too, or ask for a ‘flow’"];
+    return ["no list of flows was kept: observe with ‘with-flows’ too, or ask for a ‘flow’"];
   const unlisted = Math.max(0, ...told.map((a) => a.unlisted));
   return [
     ...(listed && unlisted > 0 ? [`in ${countOf(unlisted, "epoch")} there is no list of flows`] : []),

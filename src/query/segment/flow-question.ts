@@ -6,14 +6,16 @@
  */
 
 import type { Kernels } from "../../base/kernels.ts";
+import { countOf } from "../../base/quantity.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { parseFlowKey } from "../../capture/flow/flow-text.ts";
 import { encodeFlowKey, hashFlowKey } from "../../capture/flow/flow-words.ts";
+import { deviationInFlight } from "../../collect/cut-edges.ts";
 import type { EpochEstimate } from "../../collect/estimate.ts";
 import { namedFlows } from "../../collect/flow-lists.ts";
 import { RecordedFlows } from "../../collect/recorded-flows.ts";
 import type { EpochRecord } from "../../epoch/record.ts";
-import { isNoAnswer, type KnownFlows } from "../../estimators/estimator.ts";
+import { type Interval, isNoAnswer, type KnownFlows } from "../../estimators/estimator.ts";
 import type { FlowRecord } from "../../flow-records/flow-records.ts";
 import type { GroupAnswer } from "./answer.ts";
 import { type EpochFacts, placeOf } from "./epoch-facts.ts";
@@ -27,11 +29,20 @@ export class OtherFlows {
   readonly #question: Question;
   readonly #records: readonly FlowRecord[] | null;
   readonly #hashed = new Map<string, RecordedFlows>();
+  readonly #found: ReadonlyMap<string, readonly Uint32Array[]>;
+  readonly #named = new Map<string, KnownFlows | null>();
 
-  constructor(kernels: Kernels, question: Question, records: readonly FlowRecord[] | undefined) {
+  /** `found`: key words of flows that lists of some epochs name, by key. */
+  constructor(
+    kernels: Kernels,
+    question: Question,
+    records: readonly FlowRecord[] | undefined,
+    found: ReadonlyMap<string, readonly Uint32Array[]> = new Map(),
+  ) {
     this.#kernels = kernels;
     this.#question = question;
     this.#records = records ?? null;
+    this.#found = found;
   }
 
   of({ key, seed, epoch }: EpochRecord): KnownFlows | null {
@@ -42,12 +53,23 @@ export class OtherFlows {
       this.#hashed.set(name, known);
       return known.of({ startNs: Number(epoch.startNs), endNs: Number(epoch.endNs) });
     }
-    const named = this.#question.flows?.map((text) => {
-      const words = encodeFlowKey(spec, parseFlowKey(text));
-      return { words, hash: hashFlowKey(this.#kernels, words, seed) };
-    });
-    return named && named.length > 0 ? namedFlows(named) : null;
+    const name = `${key}/${seed}`;
+    const known = this.#named.get(name);
+    if (known !== undefined) return known;
+    const asked = this.#question.flows?.map((text) => encodeFlowKey(spec, parseFlowKey(text)));
+    const named = (asked ?? this.#found.get(key) ?? []).map((words) => ({
+      words,
+      hash: hashFlowKey(this.#kernels, words, seed),
+    }));
+    const flows = named.length > 0 ? namedFlows(named) : null;
+    this.#named.set(name, flows);
+    return flows;
   }
+}
+
+function numberAt(values: Float64Array | undefined, i: number): number | null {
+  const value = values?.[i];
+  return value === undefined || Number.isNaN(value) ? null : value;
 }
 
 export class FlowQuestion {
@@ -59,6 +81,9 @@ export class FlowQuestion {
   readonly #names: Set<string> | null;
   /** By key, epochs left out because they do not tell what is asked. */
   readonly #leftOut = new Map<string, number>();
+  /** Epochs whose list has the heaviest flows only, and what a flow may have there without being listed. */
+  #heavyEpochs = 0;
+  #floor = 0;
 
   /** `key`: that most of the records tell flows apart by; `wanted`: which groups are to be kept at all. */
   constructor(question: Question, key: string, facts: EpochFacts, wanted: Wanted = NO_RANKING) {
@@ -82,17 +107,38 @@ export class FlowQuestion {
       return;
     }
     const { answer } = estimate;
+    if (flows.heavy && !flows.complete) {
+      this.#heavyEpochs++;
+      this.#floor = Math.max(this.#floor, flows.heavy.floor);
+    }
     const place = placeOf(estimate);
     const epoch = { index, shared: answer.segment?.mean ?? null };
     for (const told of answer.flows) {
       const { flow, mean, stdev, packets, lost } = told;
       const group = groups.find(flows, flow, this.#names);
       if (!group || !this.#wanted.has(group.words)) continue;
-      const known = flows.packets[flow];
-      const size = packets ?? (known === undefined || Number.isNaN(known) ? null : known);
-      const bounds = isNoAnswer(mean) && size !== null ? this.#facts.flowBounds(place, size) : null;
-      const contribution = { mean, stdev, packets: size, lost, used: size ?? 0, bounds };
+      const size = packets ?? numberAt(flows.packets, flow);
+      const arrived =
+        numberAt(flows.received, flow) ?? (size === null ? null : Math.max(0, size - (lost ?? 0)));
+      const bounds = isNoAnswer(mean) && arrived !== null ? this.#facts.flowBounds(place, arrived) : null;
+      const contribution = { mean, stdev, packets: size, arrived, lost, used: arrived ?? 0, bounds };
       groups.add(group, flows, told, contribution, epoch);
+    }
+  }
+
+  /** Flows whose packets were in flight at a cut by time: they arrived in an epoch in which nobody sent them, and count with the delay of those in flight. */
+  takeInFlight(flows: KnownFlows, inFlight: Interval, key: string, index: number): void {
+    const groups = this.#groups;
+    if (!groups.tells(key)) return;
+    const epoch = { index, shared: null };
+    const bytes = new Float64Array(flows.count);
+    for (let flow = 0; flow < flows.count; flow++) {
+      const group = groups.find(flows, flow, this.#names);
+      if (!group || !this.#wanted.has(group.words)) continue;
+      const arrived = numberAt(flows.packets, flow);
+      // Sent in the epoch before, and counted there.
+      const told = { flow, mean: inFlight, stdev: deviationInFlight(inFlight), packets: 0, lost: null };
+      groups.add(group, { ...flows, bytes }, told, { ...told, arrived, used: 0, modelled: true }, epoch);
     }
   }
 
@@ -103,6 +149,14 @@ export class FlowQuestion {
   }
 
   notes(): string[] {
+    const { top, group } = this.#question;
+    const heavy = this.#heavyEpochs > 0 && top !== undefined;
+    const found = `flows were found by the sketch: one with more than ${countOf(this.#floor, "packet")} in an epoch is never missed, smaller ones may be`;
+    const rest = group === undefined ? "" : "; groups are of the flows found";
+    return [...(heavy ? [`${found}${rest}`] : []), ...this.#leftOutNotes()];
+  }
+
+  #leftOutNotes(): string[] {
     return [...this.#leftOut].map(
       ([key, epochs]) =>
         `flows of ${epochs === 1 ? "1 epoch are" : `${epochs} epochs are`} left out: they were observed by ${key}`,

@@ -21,6 +21,11 @@ interface Tally {
   epochs: Set<number>;
   answeredEpochs: Set<number>;
   bytes: number | null;
+  /** Packets whose bytes are known. */
+  weighed: number;
+  /** Bounds of the packets; null where there are none. */
+  low: number;
+  high: number | null;
   combination: Combination;
   quantiles: QuantileMerge;
 }
@@ -92,7 +97,15 @@ export class FlowGroups {
     if (!isNoAnswer(contribution.mean)) tally.answeredEpochs.add(epoch.index);
     const listed = flows.bytes[index];
     const bytes = listed === undefined || Number.isNaN(listed) ? told.bytes : listed;
-    if (bytes !== undefined) tally.bytes = (tally.bytes ?? 0) + bytes;
+    const size = contribution.packets ?? 0;
+    if (bytes !== undefined) {
+      tally.bytes = (tally.bytes ?? 0) + bytes;
+      tally.weighed += size;
+    }
+    const known = flows.packets[index] ?? Number.NaN;
+    const { low, high } = told.packetBounds ?? { low: known, high: known };
+    tally.low += Number.isNaN(low) ? 0 : low;
+    if (tally.high !== null) tally.high = Number.isNaN(high) ? null : tally.high + high;
     tally.combination.add(contribution, epoch, flow);
     tally.quantiles.add(told.quantiles, contribution.packets);
   }
@@ -116,7 +129,9 @@ export class FlowGroups {
         flows: tally.flows.size,
         epochs: tally.epochs.size,
         packets: total.packets,
-        bytes: tally.bytes,
+        packetsLow: tally.low,
+        packetsHigh: tally.high,
+        bytes: bytesOf(tally, total.packets),
         lost: total.lost,
         coverage: total.answered,
         ...whole,
@@ -139,6 +154,9 @@ export class FlowGroups {
         epochs: new Set(),
         answeredEpochs: new Set(),
         bytes: null,
+        weighed: 0,
+        low: 0,
+        high: 0,
         combination: new Combination(),
         quantiles: new QuantileMerge(),
       };
@@ -146,6 +164,12 @@ export class FlowGroups {
     }
     return tally;
   }
+}
+
+/** Packets whose bytes nobody counted are as large as the others, where those are most. */
+function bytesOf({ bytes, weighed }: Tally, packets: number | null): number | null {
+  if (bytes === null || packets === null || weighed >= packets) return bytes;
+  return 2 * weighed >= packets ? Math.round((bytes * packets) / weighed) : null;
 }
 
 /** Does the finer key tell all that the coarser one asks for? */

@@ -1,50 +1,142 @@
-/** Which groups have the most packets, from the lists of flows alone: one list per epoch, the sender's where it has one. */
+/**
+ * Which groups have the most packets, from the lists of flows alone: one list per epoch, the sender's where it has one. Where a list has the heaviest flows of an
+ * epoch only, more groups than asked for are kept, because their packets are known within bounds; and they are named, so that every epoch is asked for them, also
+ * those whose list has left them out.
+ */
 import { FlowLists } from "../../collect/flow-lists.ts";
 import type { RecordHandle } from "../../collect/record-handle.ts";
-import type { Estimator } from "../../estimators/estimator.ts";
+import { sealed } from "../../epoch/merge.ts";
+import { type Estimator, type KnownFlows, readsVersion } from "../../estimators/estimator.ts";
+import { KEY_WORDS } from "../../estimators/flow-keys.ts";
+import { parseParameters } from "../../estimators/parameters.ts";
 import { FlowGroups } from "./groups.ts";
 import type { Question } from "./question.ts";
 import { FlowRanking, NO_RANKING, type Wanted } from "./top-flows.ts";
 
 /** Fewer than this are kept whole: ranking reads every list once more. */
 const FEW_FLOWS = 20_000;
+/** Candidates per flow asked for, and at least, where packets are known within bounds. */
+const CANDIDATES = 4;
+const MIN_CANDIDATES = 64;
+
+export interface RankedFlows {
+  wanted: Wanted;
+  /** Key words of the heaviest flows, by the key that they were told apart by; empty where the lists name them. */
+  named: Map<string, Uint32Array[]>;
+}
+
+const UNRANKED: RankedFlows = { wanted: NO_RANKING, named: new Map() };
 
 export function rankFlows(
   handles: readonly RecordHandle[],
-  { top, flows, group, between }: Question,
+  question: Question,
   table: readonly Estimator[],
-): Wanted {
-  if (top === undefined || flows !== undefined || top >= Number.MAX_SAFE_INTEGER) return NO_RANKING;
-  const listing = new Set(table.filter((e) => e.flowList).map((e) => e.name));
-  const own = handles.filter((h) => listing.has(h.estimator));
-  // So few packets cannot be many flows.
-  if (own.reduce((n, h) => n + h.packets, 0) <= FEW_FLOWS) return NO_RANKING;
+): RankedFlows {
+  const { top, flows, group } = question;
+  if (top === undefined || flows !== undefined || top >= Number.MAX_SAFE_INTEGER) return UNRANKED;
+  const lists = new EpochLists(handles, question, table);
+  if (lists.empty) return UNRANKED;
   const ranking = new FlowRanking();
   const groups = new Map<string, FlowGroups>();
-  const done = new Set<string>();
-  const lists = new FlowLists(table);
-  for (const handle of own) lists.add(handle);
-  for (const point of between) {
-    for (const handle of own) {
-      if (handle.point !== point) continue;
-      const { mode, startNs, endNs, startId } = handle.epoch;
-      const epoch = `${mode}/${startNs}/${endNs}/${startId}`;
-      if (done.has(epoch)) continue;
-      try {
-        const listed = lists.of([handle], handle.read());
-        if (!listed) continue;
-        done.add(epoch);
-        const by = groups.get(handle.key) ?? new FlowGroups(handle.key, group);
-        groups.set(handle.key, by);
-        for (let i = 0; i < listed.count; i++) {
-          const packets = listed.packets[i] ?? 0;
-          const name = by.find(listed, i, null);
-          if (name) ranking.add(name.words, packets > 0 ? packets : 1);
-        }
-      } catch {
-        // A list that cannot be read ranks nothing; the epoch is named when it is asked.
-      }
+  const groupsOf = (key: string) => {
+    const by = groups.get(key) ?? new FlowGroups(key, group);
+    groups.set(key, by);
+    return by;
+  };
+  let partial = false;
+  for (const { key, listed } of lists.all()) {
+    if (listed.heavy && !listed.complete) partial = true;
+    for (let i = 0; i < listed.count; i++) {
+      const name = groupsOf(key).find(listed, i, null);
+      if (name) ranking.add(name.words, packetsOf(listed, i));
     }
   }
-  return ranking.size === 0 ? NO_RANKING : ranking.top(top);
+  if (ranking.size === 0) return UNRANKED;
+  const kept = partial ? Math.max(CANDIDATES * top, MIN_CANDIDATES) : top;
+  const wanted = ranking.top(kept);
+  if (!partial || group !== undefined) return { wanted, named: new Map() };
+  const found = new Map<string, Map<string, Uint32Array>>();
+  for (const { key, listed } of lists.all()) {
+    const own = found.get(key) ?? new Map<string, Uint32Array>();
+    found.set(key, own);
+    for (let i = 0; i < listed.count; i++) {
+      const words = listed.keyWords.subarray(KEY_WORDS * i, KEY_WORDS * (i + 1));
+      const name = groupsOf(key).groupOf(words);
+      if (wanted.has(name.words) && !own.has(name.name) && own.size < 2 * kept)
+        own.set(name.name, words.slice());
+    }
+  }
+  return { wanted, named: new Map([...found].map(([key, own]) => [key, [...own.values()]])) };
+}
+
+/** As likely as can be told from the list. */
+function packetsOf({ packets, heavy }: KnownFlows, i: number): number {
+  const known = packets[i] ?? Number.NaN;
+  if (!Number.isNaN(known)) return Math.max(1, known);
+  return heavy ? Math.max(1, ((heavy.low[i] ?? 0) + (heavy.high[i] ?? 0)) / 2) : 1;
+}
+
+/** The lists of flows of all epochs, one each: a whole one, or else the heavy flows that a sketch has found. */
+class EpochLists {
+  readonly #whole: readonly RecordHandle[];
+  readonly #heavy: readonly RecordHandle[];
+  readonly #between: Question["between"];
+  readonly #table: readonly Estimator[];
+
+  constructor(handles: readonly RecordHandle[], { between }: Question, table: readonly Estimator[]) {
+    const named = (heavyOnly: boolean) =>
+      new Set(
+        table.filter((e) => e.flowList && (e.flowList.heavyOnly ?? false) === heavyOnly).map((e) => e.name),
+      );
+    const [whole, heavy] = [named(false), named(true)];
+    this.#whole = handles.filter((h) => whole.has(h.estimator));
+    this.#heavy = handles.filter((h) => heavy.has(h.estimator));
+    this.#between = between;
+    this.#table = table;
+  }
+
+  /** Nothing to rank, or so few packets that they cannot be many flows. */
+  get empty(): boolean {
+    return this.#heavy.length === 0 && this.#whole.reduce((n, h) => n + h.packets, 0) <= FEW_FLOWS;
+  }
+
+  *all(): Generator<{ key: string; listed: KnownFlows }> {
+    const done = new Set<string>();
+    const lists = new FlowLists(this.#table);
+    for (const handle of this.#whole) lists.add(handle);
+    for (const handles of [this.#whole, this.#heavy])
+      for (const point of this.#between) {
+        for (const handle of handles) {
+          if (handle.point !== point) continue;
+          const { mode, startNs, endNs, startId } = handle.epoch;
+          const epoch = `${mode}/${startNs}/${endNs}/${startId}`;
+          if (done.has(epoch)) continue;
+          const listed = handles === this.#whole ? this.#read(handle, lists) : this.#readHeavy(handle);
+          if (!listed) continue;
+          done.add(epoch);
+          yield { key: handle.key, listed };
+        }
+      }
+  }
+
+  /** A list that cannot be read ranks nothing; the epoch is named when it is asked. */
+  #read(handle: RecordHandle, lists: FlowLists): KnownFlows | null {
+    try {
+      return lists.of([handle], handle.read());
+    } catch {
+      return null;
+    }
+  }
+
+  #readHeavy(handle: RecordHandle): KnownFlows | null {
+    const estimator = this.#table.find((e) => e.name === handle.estimator);
+    try {
+      const record = handle.read();
+      if (!estimator?.flowList || record.void !== null || !readsVersion(estimator, record.payloadVersion))
+        return null;
+      return estimator.flowList.read(sealed(record), parseParameters(estimator, record.parameters));
+    } catch {
+      return null;
+    }
+  }
 }

@@ -11,20 +11,20 @@ import {
   SDS_PARAMETERS,
   type SketchParameters,
 } from "../../lds/parameters.ts";
-import { mergePayloads } from "../../lds/payload.ts";
+import { mergePayloads, readHeavyFlows } from "../../lds/payload.ts";
 import { sizeSds } from "../../lds/size.ts";
 import { SketchTap } from "../../lds/tap.ts";
 
 export const sds: Estimator<SketchParameters> = {
   name: "sds",
-  version: 2,
-  reads: [1],
+  version: 3,
+  reads: [1, 2],
   title: "Simple Delay Sketch: mean delay per flow where delays are known at the receiver",
   text: {
     answers: "Mean delay of every flow that is named, and of the segment.",
     needs:
       "The delay of every packet at the receiver (the sender's capture, or reference packets), and names of flows.",
-    cost: "1.1 MB of memory at the receiver, nothing at the sender; one cell update per row and packet.",
+    cost: "1.3 MB of memory at the receiver, nothing at the sender; one cell update per row and packet.",
     example: "hoptime observe b.pcap ‘point B’ ‘sender a.pcap’ ‘estimators sds’",
   },
   answers: ["segment", "flow"],
@@ -37,11 +37,17 @@ export const sds: Estimator<SketchParameters> = {
       seed,
       digestBits: 0,
       bytes: parameters.bytes,
+      keys: parameters.keys,
       delays: true,
     }),
   merge: (a, b, parameters) => mergePayloads(a, b, expectedCells(parameters, true)),
   estimate: estimateSds,
   // Delays do not depend on where the epoch's clock starts.
   rebase: (sealed) => sealed,
+  flowList: {
+    atSender: false,
+    heavyOnly: true,
+    read: (sealed, parameters) => readHeavyFlows(sealed.payload, expectedCells(parameters, true)),
+  },
   sizing: { size: sizeSds },
 };

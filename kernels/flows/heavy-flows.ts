@@ -1,0 +1,164 @@
+// The heaviest flows of a stream in bounded memory (Misra and Gries 1982, in batches): which flows a sketch without keys can be asked about
+// (src/estimators/lds/heavy-keys.ts).
+//
+// A flow is counted from the packet that brings it into the table. `floor`: what a flow that is not in the table may have had at most. A flow that comes in may
+// have missed `floor` packets before: it keeps that number, so its packets lie within [packets, packets + missed]. When there are twice `max` flows, the floor
+// rises until at most `max` exceed it, and the others leave. Every rise by v takes v from more than max flows: floor <= all packets / (max + 1). What is in the
+// table depends on the order of the packets, not on how they were cut into batches.
+//
+//   record: hash u64 | meta u64 | addrA u64 | addrB u64 | addrC u64 | addrD u64 | packets u64 | bytes u64 | missed u64
+//   index:  upper half of the hash << 32 | record number + 1; 0 is a free slot
+
+import { Batch, META_IPV6 } from "../decode/batch";
+
+const RECORD: u32 = 72;
+const PACKETS: u32 = 48;
+const BYTES: u32 = 56;
+const MISSED: u32 = 64;
+const TAG: u64 = 0xffffffff00000000;
+
+@unmanaged
+class HeavyFlows {
+  count: u32;
+  max: u32;
+  records: u32;
+  index: u32;
+  mask: u32;
+  floor: u64;
+}
+
+export function heavyFlowsNew(max: u32): usize {
+  const p = heap.alloc(offsetof<HeavyFlows>());
+  const heavy = changetype<HeavyFlows>(p);
+  let slots: u32 = 16;
+  while (slots < max << 2) slots <<= 1;
+  heavy.max = max;
+  heavy.records = <u32>heap.alloc(((max << 1) + 1) * RECORD);
+  heavy.mask = slots - 1;
+  heavy.index = <u32>heap.alloc(slots << 3);
+  heavyFlowsClear(p);
+  return p;
+}
+
+export function heavyFlowsFree(p: usize): void {
+  heap.free(changetype<HeavyFlows>(p).records);
+  heap.free(changetype<HeavyFlows>(p).index);
+  heap.free(p);
+}
+
+/** Forgets everything. */
+export function heavyFlowsClear(p: usize): void {
+  const heavy = changetype<HeavyFlows>(p);
+  heavy.count = 0;
+  heavy.floor = 0;
+  memory.fill(heavy.index, 0, (heavy.mask + 1) << 3);
+}
+
+export function heavyFlowsCount(p: usize): u32 {
+  return changetype<HeavyFlows>(p).count;
+}
+export function heavyFlowsRecord(p: usize, id: u32): usize {
+  return changetype<HeavyFlows>(p).records + id * RECORD;
+}
+export function heavyFlowsFloor(p: usize): u64 {
+  return changetype<HeavyFlows>(p).floor;
+}
+
+// @ts-ignore: decorator
+@inline
+function boundOf(r: usize): u64 {
+  return load<u64>(r, PACKETS) + load<u64>(r, MISSED);
+}
+
+function above(heavy: HeavyFlows, value: u64): u32 {
+  const end = heavy.records + heavy.count * RECORD;
+  let n: u32 = 0;
+  for (let r: usize = heavy.records; r < end; r += RECORD) n += <u32>(boundOf(r) > value);
+  return n;
+}
+
+/** The smallest number that at most `max` flows exceed. Most flows have few packets: small numbers are tried first. */
+function cutOf(heavy: HeavyFlows): u64 {
+  let low = heavy.floor;
+  let step: u64 = 1;
+  let high = low + step;
+  while (above(heavy, high) > heavy.max) {
+    low = high;
+    step <<= 1;
+    high = low + step;
+  }
+  while (high - low > 1) {
+    const middle = low + ((high - low) >> 1);
+    if (above(heavy, middle) > heavy.max) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+/** At most `max` flows stay. */
+export function heavyFlowsShed(p: usize): void {
+  const heavy = changetype<HeavyFlows>(p);
+  if (heavy.count <= heavy.max) return;
+  const floor = cutOf(heavy);
+  const mask = heavy.mask;
+  const index = heavy.index;
+  memory.fill(index, 0, (mask + 1) << 3);
+  let kept: u32 = 0;
+  for (let id: u32 = 0; id < heavy.count; id++) {
+    const r = heavy.records + id * RECORD;
+    if (boundOf(r) <= floor) continue;
+    if (kept != id) memory.copy(heavy.records + kept * RECORD, r, RECORD);
+    const hash = load<u64>(heavy.records + kept * RECORD);
+    let j = <u32>hash & mask;
+    while (load<u64>(index + (j << 3)) != 0) j = (j + 1) & mask;
+    store<u64>(index + (j << 3), (hash & TAG) | <u64>++kept);
+  }
+  heavy.count = kept;
+  heavy.floor = floor;
+}
+
+/** The record of the flow of row `i`, made where it is new. */
+// @ts-ignore: decorator
+@inline
+function recordOf(heavy: HeavyFlows, batch: Batch, i: u32): usize {
+  const o = i << 3;
+  const hash = load<u64>(batch.flowHash + o);
+  const meta = load<u64>(batch.meta + o);
+  const v6 = (meta & META_IPV6) != 0;
+  let j = <u32>hash & heavy.mask;
+  for (let slot = load<u64>(heavy.index + (j << 3)); slot != 0; slot = load<u64>(heavy.index + (j << 3))) {
+    if (((slot ^ hash) & TAG) == 0) {
+      const r: usize = heavy.records + (<u32>slot - 1) * RECORD;
+      if (
+        load<u64>(r, 8) == meta && load<u64>(r, 16) == load<u64>(batch.addrA + o) &&
+        (!v6 || (load<u64>(r, 24) == load<u64>(batch.addrB + o) && load<u64>(r, 32) == load<u64>(batch.addrC + o) &&
+          load<u64>(r, 40) == load<u64>(batch.addrD + o)))
+      ) return r;
+    }
+    j = (j + 1) & heavy.mask;
+  }
+  const r: usize = heavy.records + heavy.count * RECORD;
+  store<u64>(r, hash);
+  store<u64>(r, meta, 8);
+  store<u64>(r, load<u64>(batch.addrA + o), 16);
+  store<u64>(r, v6 ? load<u64>(batch.addrB + o) : 0, 24);
+  store<u64>(r, v6 ? load<u64>(batch.addrC + o) : 0, 32);
+  store<u64>(r, v6 ? load<u64>(batch.addrD + o) : 0, 40);
+  store<u64>(r, 0, PACKETS);
+  store<u64>(r, 0, BYTES);
+  store<u64>(r, heavy.floor, MISSED);
+  store<u64>(heavy.index + (j << 3), (hash & TAG) | <u64>++heavy.count);
+  return r;
+}
+
+export function heavyFlowsUpdate(p: usize, b: usize, from: u32, to: u32): void {
+  const heavy = changetype<HeavyFlows>(p);
+  const batch = changetype<Batch>(b);
+  const most = heavy.max << 1;
+  for (let i = from; i < to; i++) {
+    const r = recordOf(heavy, batch, i);
+    store<u64>(r, load<u64>(r, PACKETS) + 1, PACKETS);
+    store<u64>(r, load<u64>(r, BYTES) + <u64>load<u32>(batch.wireLength + (i << 2)), BYTES);
+    if (heavy.count > most) heavyFlowsShed(p);
+  }
+}

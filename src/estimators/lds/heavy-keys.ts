@@ -1,0 +1,199 @@
+/**
+ * The keys of an epoch's heaviest flows, kept beside the cells: a sketch answers for any flow that is named (section 4.3), and this names those that matter, in
+ * bounded memory (kernels/flows/heavy-flows.ts).
+ *
+ * Guarantee: a flow with more packets than `floor` is listed, and floor <= all packets / (keys + 1). A listed flow has [packets, packets + missed] packets;
+ * missed is 0 for flows that were heavy from the beginning. Where there were no more flows than keys, floor is 0: the list is complete and exact.
+ * Lists merge with their floors added, so the guarantee holds for the union, whatever the order; where a floor is above 0 the merge of parts is not bit for bit
+ * the list of the whole.
+ *
+ *   varint floor | varint flows | per flow, in rising order of hash and key: key (../flow-keys.ts) | varint packets | varint bytes | varint missed
+ */
+import type { ByteReader, ByteWriter } from "../../base/bytes.ts";
+import { FormatError } from "../../base/errors.ts";
+import type { Kernels } from "../../base/kernels.ts";
+import type { PacketBatch } from "../../capture/batch.ts";
+import type { KnownFlows } from "../estimator.ts";
+import { compareFlows, type FlowKeys, KEY_WORDS, readFlowKey, writeFlowKey } from "../flow-keys.ts";
+
+export const MAX_KEYS = 1 << 20;
+export const DEFAULT_KEYS = 1024;
+
+export interface HeavyKeys extends FlowKeys {
+  count: number;
+  /** Counted since the flow was listed. */
+  packets: Float64Array;
+  bytes: Float64Array;
+  /** What it may have had before, at most. */
+  missed: Float64Array;
+  /** What a flow that is not listed may have had, at most. */
+  floor: number;
+}
+
+/** As kernels/flows/heavy-flows.ts lays them out. */
+const RECORD_BYTES = 72;
+const HEAD_WORDS = 12;
+
+export function heavyKeysBytes(max: number): number {
+  if (max === 0) return 0;
+  return (2 * max + 1) * RECORD_BYTES + 8 * Math.max(16, 2 ** Math.ceil(Math.log2(4 * max)));
+}
+
+/** The list while it is made. */
+export class HeavyKeysTap {
+  readonly #kernels: Kernels;
+  readonly #address: number;
+
+  constructor(kernels: Kernels, max: number) {
+    this.#kernels = kernels;
+    this.#address = kernels.call.heavyFlowsNew(max) >>> 0;
+  }
+
+  update(batch: PacketBatch, from: number, to: number): void {
+    this.#kernels.call.heavyFlowsUpdate(this.#address, batch.address, from, to);
+  }
+
+  seal(): HeavyKeys {
+    const { call } = this.#kernels;
+    call.heavyFlowsShed(this.#address);
+    const raw = emptyKeys(call.heavyFlowsCount(this.#address) >>> 0);
+    raw.floor = Number(BigInt.asUintN(64, call.heavyFlowsFloor(this.#address)));
+    for (let id = 0; id < raw.count; id++) {
+      const address = call.heavyFlowsRecord(this.#address, id) >>> 0;
+      const words = this.#kernels.u32.subarray(address >>> 2, (address >>> 2) + HEAD_WORDS);
+      raw.hash.set(words.subarray(0, 2), 2 * id);
+      raw.keyWords.set(words.subarray(2), KEY_WORDS * id);
+      const owner = address + 4 * HEAD_WORDS;
+      raw.packets[id] = this.#kernels.readCounter(owner);
+      raw.bytes[id] = this.#kernels.readCounter(owner + 8);
+      raw.missed[id] = this.#kernels.readCounter(owner + 16);
+    }
+    call.heavyFlowsClear(this.#address);
+    return sorted(raw);
+  }
+
+  free(): void {
+    this.#kernels.call.heavyFlowsFree(this.#address);
+  }
+}
+
+export function emptyKeys(count: number): HeavyKeys {
+  return {
+    count,
+    hash: new Uint32Array(2 * count),
+    keyWords: new Uint32Array(KEY_WORDS * count),
+    packets: new Float64Array(count),
+    bytes: new Float64Array(count),
+    missed: new Float64Array(count),
+    floor: 0,
+  };
+}
+
+export function writeHeavyKeys(out: ByteWriter, keys: HeavyKeys): void {
+  out.varint(keys.floor);
+  out.varint(keys.count);
+  for (let i = 0; i < keys.count; i++) {
+    writeFlowKey(out, keys, i);
+    out.varint(keys.packets[i] ?? 0);
+    out.varint(keys.bytes[i] ?? 0);
+    out.varint(keys.missed[i] ?? 0);
+  }
+}
+
+export function readHeavyKeys(reader: ByteReader, file: string): HeavyKeys {
+  const bad = (message: string) => new FormatError("bad-record", file, reader.offset, message);
+  const floor = reader.varint();
+  const count = reader.varint();
+  // 27 bytes is the minimum size of a flow: a damaged count must not make us allocate the world.
+  if (count > reader.remaining / 27) throw bad(`${count} flow keys do not fit into what is there`);
+  const keys = emptyKeys(count);
+  keys.floor = floor;
+  for (let i = 0; i < count; i++) {
+    readFlowKey(reader, keys, i);
+    const packets = reader.varint();
+    keys.packets[i] = packets;
+    keys.bytes[i] = reader.varint();
+    const missed = reader.varint();
+    keys.missed[i] = missed;
+    if (packets === 0) throw bad("a heavy flow without packets");
+    if (missed > floor) throw bad("a heavy flow missed more than the floor");
+    if (i > 0 && compareFlows(keys, i - 1, keys, i) >= 0) throw bad("heavy flows are out of order");
+  }
+  return keys;
+}
+
+/** Flows of both, at most `max` of them. */
+export function mergeHeavyKeys(a: HeavyKeys, b: HeavyKeys, max: number): HeavyKeys {
+  const all = emptyKeys(a.count + b.count);
+  let n = 0;
+  for (let i = 0, j = 0; i < a.count || j < b.count; n++) {
+    const order = i >= a.count ? 1 : j >= b.count ? -1 : compareFlows(a, i, b, j);
+    copyKey(order <= 0 ? a : b, order <= 0 ? i : j, all, n);
+    if (order === 0) {
+      all.packets[n]! += b.packets[j]!;
+      all.bytes[n]! += b.bytes[j]!;
+      all.missed[n]! += b.missed[j]!;
+    } else all.missed[n]! += order < 0 ? b.floor : a.floor;
+    if (order <= 0) i++;
+    if (order >= 0) j++;
+  }
+  const floor = a.floor + b.floor;
+  const bounds = Float64Array.from({ length: n }, (_, f) => all.packets[f]! + all.missed[f]!).sort();
+  const cut = n > max ? Math.max(floor, bounds[n - max - 1]!) : floor;
+  const out = emptyKeys(n);
+  let kept = 0;
+  for (let f = 0; f < n; f++) {
+    if (n > max && all.packets[f]! + all.missed[f]! <= cut) continue;
+    copyKey(all, f, out, kept++);
+  }
+  return { ...firstKeys(out, kept), floor: cut };
+}
+
+/** Flows as decoders want them: exact where nothing was missed, else between two bounds. */
+export function knownHeavyFlows(keys: HeavyKeys): KnownFlows {
+  const { count, hash, keyWords, floor } = keys;
+  const exact = (values: Float64Array) => values.map((v, i) => (keys.missed[i] === 0 ? v : Number.NaN));
+  return {
+    count,
+    hash,
+    keyWords,
+    packets: exact(keys.packets),
+    bytes: exact(keys.bytes),
+    complete: floor === 0,
+    heavy: {
+      floor,
+      low: keys.packets,
+      high: keys.packets.map((n, i) => n + (keys.missed[i] ?? 0)),
+      bytes: keys.bytes,
+    },
+  };
+}
+
+function sorted(raw: HeavyKeys): HeavyKeys {
+  const order = Uint32Array.from({ length: raw.count }, (_, i) => i);
+  order.sort((i, j) => compareFlows(raw, i, raw, j));
+  const out = emptyKeys(raw.count);
+  out.floor = raw.floor;
+  for (const [to, from] of order.entries()) copyKey(raw, from, out, to);
+  return out;
+}
+
+function copyKey(from: HeavyKeys, i: number, to: HeavyKeys, j: number): void {
+  to.hash.set(from.hash.subarray(2 * i, 2 * i + 2), 2 * j);
+  to.keyWords.set(from.keyWords.subarray(KEY_WORDS * i, KEY_WORDS * (i + 1)), KEY_WORDS * j);
+  to.packets[j] = from.packets[i]!;
+  to.bytes[j] = from.bytes[i]!;
+  to.missed[j] = from.missed[i]!;
+}
+
+function firstKeys(keys: HeavyKeys, count: number): HeavyKeys {
+  return {
+    count,
+    hash: keys.hash.slice(0, 2 * count),
+    keyWords: keys.keyWords.slice(0, KEY_WORDS * count),
+    packets: keys.packets.slice(0, count),
+    bytes: keys.bytes.slice(0, count),
+    missed: keys.missed.slice(0, count),
+    floor: keys.floor,
+  };
+}
