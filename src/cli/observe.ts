@@ -136,7 +136,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .option("--reference-key <file>", "use only reference packets made with this key")
     .option("--drain <rate>", "with --delays rli: drain rate of the queue: 60mbit", rateOption)
     .option("--with-flows", "keep a flow table too")
-    .option("--both-ways", "count both directions together instead of refusing")
+    .option("--both-ways", "count both directions together; otherwise they are separated, or refused")
     .option(
       "--follow",
       "until interrupted, read on: FILE as it grows, 'DIR/*.pcap' or DIR as a capture rotates through them",

@@ -46,7 +46,7 @@ export async function observeInterfaces(options: ObserveInterfacesOptions): Prom
     const estimators = role === "sender" ? bothEnds(options) : options.estimators;
     return {
       ...rest,
-      ...{ kernels, files: [name], point, signal, estimators, collector },
+      ...{ kernels, files: [`iface:${name}`], point, signal, estimators, collector },
       ...(own ? { interface: own } : {}),
       ...(role === undefined ? {} : { role }),
     };
