@@ -16,7 +16,7 @@ import { encodeFlowKey, hashFlowKey } from "../../capture/flow/flow-words.ts";
 import { CaptureReader } from "../../capture/reader.ts";
 import { isRegularCapture } from "../../capture/source/capture-path.ts";
 import type { RecordHead } from "../../epoch/record.ts";
-import type { Estimator, IpidRange, PacketAnswers, PacketIdentity } from "../../estimators/estimator.ts";
+import type { Estimator, IpidRange, PacketIdentity } from "../../estimators/estimator.ts";
 import { combineAnswers, emptyAnswers, scatterAnswers } from "../../estimators/packet-answers.ts";
 import { flowPacketKey, flowPacketKeys, joinRanges } from "../../estimators/packet-keys.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
