@@ -10,7 +10,7 @@ import type { FilterExpression } from "../capture/filter/expression.ts";
 import { parseFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { CaptureReader, DEFAULT_SEED } from "../capture/reader.ts";
-import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
+import { isRegularCapture, isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
 import { followCapture, openCaptures } from "../capture/source/capture-source.ts";
 import {
   type InterfaceOptions,
@@ -110,15 +110,7 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
 
 /** Captures that can be read twice are looked at before they are observed. */
 export function canReread({ files, follow }: Pick<ObserveCapturesOptions, "files" | "follow">): boolean {
-  return !follow && files.every((file) => !isStandardInput(file) && isRegularFile(file));
-}
-
-function isRegularFile(file: string): boolean {
-  try {
-    return statSync(parseCapturePath(file).file).isFile();
-  } catch {
-    return false;
-  }
+  return !follow && files.every(isRegularCapture);
 }
 
 /** The captures alone, as observeCaptures reads them. */
