@@ -72,7 +72,7 @@ export async function buildCli(root) {
   mkdirSync(folder, { recursive: true });
   const made = [
     await bundle(root, ["src/cli/main.ts"], { splitting: true, chunkNames: "[name]-[hash]" }),
-    await bundle(root, ["src/match/feed-worker.ts"], { splitting: true, chunkNames: "feed-[name]-[hash]" }),
+    await bundle(root, ["src/match/feed-worker.ts"], {}),
     await bundle(root, ["src/server/ask-worker.ts"], {}),
   ];
   const files = made.flatMap((part) => part.files);

@@ -6,7 +6,7 @@
  */
 import { Kernels } from "../base/kernels.ts";
 import { formatDuration } from "../base/time.ts";
-import { loadFilter } from "../capture/filter/load-filter.ts";
+import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
@@ -39,6 +39,7 @@ import {
   showsNoAnswers,
 } from "./plan.ts";
 import type { CompareReport, ReportView } from "./report.ts";
+import { unmatchedCauses } from "./unmatched.ts";
 
 export interface CompareOptions {
   before: string;
@@ -139,7 +140,7 @@ interface Run {
   wishes: PlanWishes;
 }
 
-async function openRun(options: CompareOptions, thread: FeedThread | null): Promise<Run> {
+function openRun(options: CompareOptions, thread: FeedThread | null): Run {
   const kernels = thread?.kernels ?? new Kernels();
   const key = FlowKeySpec.parse(options.key);
   const flowKey = key.isFiveTuple ? key : FlowKeySpec.parse(`${key.text},5tuple`);
@@ -154,7 +155,7 @@ async function openRun(options: CompareOptions, thread: FeedThread | null): Prom
       nat: options.nat ?? false,
       key: flowKey,
       seed: options.seed ?? DEFAULT_SEED,
-      filter: options.filter === undefined ? undefined : await loadFilter(options.filter, kernels),
+      filter: options.filter === undefined ? undefined : compileFilter(options.filter, kernels),
     },
     filterText: options.filter,
     thread,
@@ -170,7 +171,7 @@ async function openRun(options: CompareOptions, thread: FeedThread | null): Prom
 }
 
 async function compareWith(options: CompareOptions, thread: FeedThread | null): Promise<Comparison> {
-  const run = await openRun(options, thread);
+  const run = openRun(options, thread);
   const once = isStandardInput(options.before) || isStandardInput(options.after);
   // The whole is begun at once, on trial for as long as a look ahead would take.
   let plan = firstPlan(options.cover ?? DEFAULT_COVER, run.pass.windowNs);
@@ -300,7 +301,6 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
 async function commonCauses({ kernels, options, pass }: Run, result: PassResult): Promise<string[]> {
   const { matcher } = result;
   if (matcher.aloneCount < FEW_UNMATCHED * matcher.pairCount) return [];
-  const { unmatchedCauses } = await import("./unmatched.ts");
   return unmatchedCauses({
     kernels,
     files: options,

@@ -4,7 +4,7 @@
  */
 import { Kernels } from "../base/kernels.ts";
 import { META_HIGH, type PacketBatch } from "../capture/batch.ts";
-import { loadFilter } from "../capture/filter/load-filter.ts";
+import { compileFilter } from "../capture/filter/filter.ts";
 
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
@@ -98,7 +98,7 @@ async function readRows(
 ): Promise<Rows> {
   const kernels = new Kernels();
   const { file, point } = parseCapturePath(path);
-  const compiled = filter === undefined ? undefined : await loadFilter(filter, kernels);
+  const compiled = filter === undefined ? undefined : compileFilter(filter, kernels);
   // All interfaces are read, so that frames are counted as in the file.
   const reader = await CaptureReader.open(kernels, file, { ...capture, key, filter: compiled, frames: true });
   const [times, frames, names] = [new Growing(), new Growing(), new Growing()];

@@ -5,7 +5,7 @@
 import type { Kernels } from "../base/kernels.ts";
 import { formatCount } from "../base/quantity.ts";
 import type { CaptureOptions } from "../capture/reader.ts";
-import type { Resolved } from "../match/residue/residue.ts";
+import { type Resolved, resolveResidue } from "../match/residue/residue.ts";
 import type { PassResult } from "./pass.ts";
 
 /** Sentences about what was found; the matcher's counts are corrected by it. */
@@ -19,7 +19,6 @@ export async function explainUnmatched(
   const { before, after, matcher, originNs, plan, rereadable, limited } = result;
   // Loss alone needs no second look: it takes packets of both to be two halves of something.
   if (!rereadable || limited || !matcher.aloneAtBoth) return [];
-  const { resolveResidue } = await import("../match/residue/residue.ts");
   const source = (side: 0 | 1) => ({
     file: side === 0 ? files.before : files.after,
     capture: { ...capture, cover: plan.cover },

@@ -5,7 +5,7 @@
 import { parentPort } from "node:worker_threads";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { type KernelMemory, Kernels } from "../base/kernels.ts";
-import { loadFilter } from "../capture/filter/load-filter.ts";
+import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { RingCancelled, RingWriter, ringBytes } from "./feed-ring.ts";
 import { DirectFeed, type FeedHead, type FeedTail } from "./pair-feed.ts";
@@ -49,7 +49,7 @@ const PROGRESS_EVERY = 64;
 
 async function serve(order: FeedOrder, ring: RingWriter, post: (m: FeedMessage) => void) {
   const kernels = new Kernels();
-  const filter = order.filter === undefined ? undefined : await loadFilter(order.filter, kernels);
+  const filter = order.filter === undefined ? undefined : compileFilter(order.filter, kernels);
   const feed = await DirectFeed.open(kernels, {
     before: order.before,
     after: order.after,
