@@ -233,7 +233,9 @@ function flowNotes(
     return ["no list of flows was kept: observe with ‘with-flows’ too, or ask for a ‘flow’"];
   const unlisted = Math.max(0, ...told.map((a) => a.unlisted));
   return [
-    ...(listed && unlisted > 0 ? [`in ${countOf(unlisted, "epoch")} there is no list of flows`] : []),
+    ...(listed && unlisted > 0 && question.flows === undefined
+      ? [`in ${countOf(unlisted, "epoch")} there is no list of flows`]
+      : []),
     ...new Set(told.flatMap((a) => a.flowNotes)),
   ];
 }
