@@ -216,7 +216,7 @@ test.each(["bytes", "jitter", "p90", "p99.9", "matched", "reordered"])(
   "the table shows what it is sorted by: %s",
   (column) => {
     const { out } = hoptime("compare", DEMO.before, DEMO.after, "--sort", column, "--top", "3");
-    const [, title = "", ...rows] = (/flows by [^]*?\n\n/.exec(out)?.[0] ?? "").trimEnd().split("\n");
+    const [, title = "", ...rows] = (/flows by .*?\n\n/s.exec(out)?.[0] ?? "").trimEnd().split("\n");
     expect(title.trimEnd().endsWith(column)).toBe(true);
     expect(rows).toHaveLength(3);
   },
