@@ -33,7 +33,7 @@ let rows1: u32 = 0;
 let n0: u32 = 0;
 let n1: u32 = 0;
 
-// What a packet sent at a time may take, as differences of the stamps (after - before).
+// What a packet sent at a time may take, as differences of the timestamps (after - before).
 let usualLow: f64 = 0;
 let usualHigh: f64 = 0;
 let low: f64 = 0;

@@ -251,7 +251,7 @@ export function blockMinima(points: EnvelopePoints, blocks: number, slope: numbe
 }
 
 function provisionalSlope(points: EnvelopePoints, widthNs: number): number {
-  // In a bucket so narrow no clock drifts by a stamp's worth.
+  // In a bucket so narrow no clock drifts by a timestamp's worth.
   if (widthNs < NARROW_NS) return 0;
   const minima = blockMinima(points, 32, 0);
   if (minima.length < 8) return 0;

@@ -53,5 +53,5 @@ function checkCount(count: number | null, what: string): void {
 }
 
 function wrong(what: string): FormatError {
-  return new FormatError("bad-record", "payload", 0, `its numbers cannot be right: ${what}`);
+  return new FormatError("bad-record", "payload", 0, `impossible values: ${what}`);
 }

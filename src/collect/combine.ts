@@ -173,7 +173,7 @@ export class Combination {
       const percent = (100 * share).toPrecision(3);
       return {
         reason: "partly-answered",
-        text: `only ${percent} % of the packets have an answer, and nothing bounds the others`,
+        text: `only ${percent} % of the packets have an answer, and the others have no bounds`,
       };
     }
     const lowNs = share * answered.lowNs + low / (count + weight);

@@ -216,7 +216,7 @@ export function refusalReason(error: unknown): string {
   if (error instanceof FormatError) return error.message;
   if (error instanceof UsageError)
     return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
-  return `it cannot be used (${error instanceof Error ? error.message : String(error)})`;
+  return `not usable (${error instanceof Error ? error.message : String(error)})`;
 }
 
 function refuse(error: unknown, pair: RecordPair<RecordHandle>, at: RecordHandle | null): Refusal {

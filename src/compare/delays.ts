@@ -101,7 +101,7 @@ export async function sealWithDelays(
   }
 }
 
-/** What AFTER's clock drifts, where it has stamped the sending. */
+/** What AFTER's clock drifts, where it has timestamped the sending. */
 function correctSender(
   batch: PacketBatch,
   originNs: bigint,

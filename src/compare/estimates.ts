@@ -8,6 +8,7 @@
 
 import { Kernels } from "../base/kernels.ts";
 import { entryAt } from "../base/lists.ts";
+import { countOf } from "../base/quantity.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { RecordedFlows } from "../collect/recorded-flows.ts";
@@ -167,7 +168,7 @@ function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: Paramete
   const changed = Object.keys(chosen).filter((name) => chosen[name] !== parameters[name]);
   return changed.map(
     (name) =>
-      `${name}=${chosen[name]} was chosen for ${flows} flows, where ${name}=${parameters[name]} is the default: two points that are to do the same must be told so`,
+      `${name}=${chosen[name]} chosen for ${countOf(flows, "flow")} (default ${parameters[name]}): set it at both points when they are observed separately`,
   );
 }
 

@@ -72,7 +72,7 @@ export function buildIntervals(
   };
 }
 
-/** Intervals that are told: all up to the last, but where those are very many (a long silence, a stamp years ahead) only those that hold packets. */
+/** Intervals that are told: all up to the last, but where those are very many (a long silence, a timestamp years ahead) only those that hold packets. */
 function* rowsOf(
   filled: ReadonlyMap<number, unknown>,
   edgeLost: ReadonlyMap<number, unknown>,

@@ -52,7 +52,7 @@ export interface PassResult {
   /** What shows which way flows go; null where it was not gathered. */
   ways: WayEvidence | null;
   quality: Record<"before" | "after", { report(): TimestampReport }>;
-  /** Stamps that tell no time. */
+  /** Timestamps that tell no time. */
   outliers: Record<"before" | "after", OutlierReport>;
   /** Start of the first interval, ns since 1970, and its place on the matcher's time axis. */
   epochStart: bigint;
@@ -221,7 +221,7 @@ function tooManyIntervals({ epochNs }: PassOptions, matcher: ExactMatcher, feed:
   const enoughNs = Math.min(LONG_EPOCH_NS, epochNs * 10 ** Math.ceil(Math.log10(times)));
   return new UsageError(
     "bad-parameter",
-    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MAX_INTERVALS)} of them hold packets`,
+    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MAX_INTERVALS)} of them contain packets`,
     `use ${formatDuration(enoughNs)} or longer, or cut the captures to the time of interest (editcap -A and -B)`,
     { parameter: "epoch", value: epochNs },
   );
