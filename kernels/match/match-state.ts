@@ -25,7 +25,7 @@ export class Total {
   ttlEqual: u32;
   ttlHigher: u32;
   negative: u32;
-  firstSend: f64; //  least and largest send time of matched packets
+  firstSend: f64; //  smallest and largest send time of matched packets
   lastSend: f64;
   firstArrive: f64;
   lastArrive: f64;

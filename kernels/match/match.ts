@@ -256,7 +256,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     logAdapt(before);
     logAdapt(after);
   }
-  // The clock was set back by far: waiting for it to come by again would keep packets for ever.
+  // The clock was set back by far: waiting until it shows that time again would keep packets for ever.
   const back = maximum < m.now - 4 * m.window;
   m.now = back ? maximum : max<f64>(m.now, maximum);
   retire(m, before, 0, m.now - m.window - m.slack, back);

@@ -82,7 +82,7 @@ function readLayout(fd: number, file: string): ReadHead {
   const fileBytes = fstatSync(fd).size;
   const expected = layout.headBytes + layout.storedBytes + CRC_BYTES;
   if (fileBytes !== expected) {
-    const message = `the record has ${fileBytes} bytes, its head says ${expected}`;
+    const message = `the record has ${fileBytes} bytes, expected ${expected} by its head`;
     throw new FormatError("truncated", file, Math.min(fileBytes, expected), message);
   }
   return { head, layout, fileBytes };

@@ -91,7 +91,7 @@ export class Envelope {
     }
   }
 
-  /** Takes one point that stands for `count`; what is counted of all points is told by `account`. */
+  /** Takes one point that stands for `count`; counts over all points come with `account`. */
   add(time: number, value: number, count: number): void {
     this.#put(modulo(this.#bucketOf(time)), time, value, count);
   }

@@ -176,7 +176,7 @@ function captureLines(verdict: ClockVerdict, side: "before" | "after"): string[]
   if (backward && backward.count > 0) {
     lines.push(
       `${name}'s timestamps go backward ${countOf(backward.count, "time")}, by up to ${formatDuration(backward.largestNs)}: ` +
-        "packets were timestamped on several CPUs, or the clock was set; delays are uncertain by that much.",
+        "packets were timestamped on several CPUs or the clock was set; delays are uncertain by that much.",
     );
   }
   if (batched?.impossible && batched.share > 0.01) {

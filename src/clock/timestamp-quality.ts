@@ -76,7 +76,7 @@ export class TimestampQuality {
   #wasClose = false;
 
   /**
-   * `originNs`: the absolute time of the timestamps' zero. `minWireGapNs`: least spacing of frames on this link.
+   * `originNs`: the absolute time of the timestamps' zero. `minWireGapNs`: minimum spacing of frames on this link.
    */
   constructor(options: { originNs?: bigint; minWireGapNs?: number } = {}) {
     this.#minWireGapNs = options.minWireGapNs ?? DEFAULT_WIRE_GAP_NS;

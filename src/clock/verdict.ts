@@ -36,7 +36,7 @@ export interface StepVerdict {
   atNs: number;
   sizeNs: number;
   /**
-   * clock: a clock was set. delay: the way became longer or shorter. ambiguous: one direction cannot tell.
+   * clock: a clock was set. delay: the way became longer or shorter. ambiguous: not decidable from one direction.
    */
   kind: "clock" | "delay" | "ambiguous";
   evidence: string;

@@ -31,7 +31,7 @@ export interface PairEnd {
 export interface ReadPair {
   sender: PairEnd | null;
   receiver: PairEnd | null;
-  /** The sender's where there is one: what must be equal at both ends is told by either, and epochs are the sender's. */
+  /** The sender's where there is one: settings that must be equal at both ends are in either, and epochs are the sender's. */
   record: EpochRecord;
 }
 

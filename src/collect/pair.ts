@@ -2,7 +2,7 @@
  * Which records of two points belong together: the records of one epoch at the two ends of a segment.
  *
  * aligned:   equal cuts. Where an end has cut an epoch short (its sketch was full) and the other has not, its parts are to be merged.
- * control:   equal sequence numbers; void ones are paired too, so that the reason is told.
+ * control:   equal sequence numbers; void ones are paired too, so that the reason is reported.
  * delimited: between two delimiters that both ends have seen. Where an end has lost one, it has one epoch where the other has several: those are to be
  *            merged, so nothing is lost. Delimiters that overtook each other are left out (the longest common order counts).
  *
@@ -208,7 +208,7 @@ function pairDelimited<T extends Pairable>(senders: T[], receivers: T[], out: Pa
 
 /**
  * What lies before the first common delimiter and behind the last, where each end has one record of it: as good as the first and the last aligned
- * epoch, and marked like them as cut by the capture. More records at an end are delimiters that were lost, or a capture that began earlier: not to be told.
+ * epoch, and marked like them as cut by the capture. More records at an end are delimiters that were lost, or a capture that began earlier: not distinguishable.
  */
 function openEnds<T extends Pairable>(
   senders: readonly T[],

@@ -28,7 +28,7 @@ export interface Span {
   endNs: bigint;
 }
 
-/** Cuts of one tap at a time that are kept apart; whoever runs more has the rest set aside. */
+/** Cuts of one tap at a time that are kept separate; records of further ones are set aside. */
 const MOST_TRACKS = 8;
 
 /** Pairs that overlap neither each other nor `answered`, in order of time. `ends`: both, or the receiver alone knows the delays. */
@@ -66,7 +66,7 @@ export function choosePairs<T extends Tracked>(
       );
     else out.unpaired.push(one);
   }
-  // What none of this has used: a tap of either role beside one of the very role, or more settings at once than are told apart.
+  // What none of this has used: a tap of either role beside one of the very role, or more settings at once than are kept separate.
   const told = new Set([...out.pairs, ...out.overlapping].flatMap((p) => [...p.senders, ...p.receivers]));
   for (const { entry } of out.unpaired) told.add(entry);
   for (const record of receivers)

@@ -1,8 +1,8 @@
 /**
  * `hoptime compare`: two captures in, one-way latency out. One pass over both, on trial at first; where the first packets or the whole
  * pass show that its plan was wrong (captures see less of a packet than thought, clocks further apart than the window, directions
- * told apart wrongly, or a clock correction was asked for) another pass follows, if the inputs can be read again. Never refuses: what could
- * not be mended is said in `notes`.
+ * separated wrongly, or a clock correction was asked for) another pass follows, if the inputs can be read again. Never refuses: what could
+ * not be corrected is in `notes`.
  */
 import { Kernels } from "../base/kernels.ts";
 import { formatDuration } from "../base/time.ts";

@@ -28,7 +28,7 @@ export interface PacketErrors {
   /** |estimate - exact| / exact over the answered ones. */
   medianError: number | null;
   p90Error: number | null;
-  /** Share of the answered ones whose exact delay lies within the told bounds. */
+  /** Share of the answered ones whose exact delay lies within the stated bounds. */
   withinBounds: number | null;
 }
 

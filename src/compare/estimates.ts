@@ -49,7 +49,7 @@ export interface CompareEstimateOptions {
   confidence?: number;
   /** Packets per flow from elsewhere, instead of a flow table at BEFORE. */
   flowRecords?: readonly FlowRecord[] | undefined;
-  /** What is to be said of them: sampled, incomplete. */
+  /** Notes on them: sampled, incomplete. */
   flowRecordNotes?: readonly string[];
 }
 

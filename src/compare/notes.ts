@@ -22,7 +22,7 @@ export interface NoteSubject {
   directions: Directions;
   segment: SegmentReport;
   clock: { applied: Correction; verdict: ClockVerdict };
-  /** What the passes have said already. */
+  /** Notes of the passes. */
   found: readonly string[];
 }
 

@@ -19,7 +19,7 @@ import type { FeedThread } from "../match/parallel-feed.ts";
 import { correctionLine, LOOK_AHEAD, type PassPlan, splitNs } from "./plan.ts";
 import { maybeBothWays, WayEvidence } from "./ways.ts";
 
-/** Each interval that holds packets is told with its quantiles, about a kilobyte of memory. */
+/** Each interval with packets is reported with its quantiles: about a kilobyte of memory. */
 const MAX_INTERVALS = 250_000;
 /** Intervals at least this long are never too many: 70 MB for a day. */
 const LONG_EPOCH_NS = 1e9;
@@ -212,7 +212,7 @@ function tooMany({ epochNs }: PassOptions, matcher: ExactMatcher): boolean {
   return epochNs < LONG_EPOCH_NS && matcher.intervalCount > MAX_INTERVALS;
 }
 
-/** Names a length that is enough, as far as what was read tells. */
+/** Suggests a length that is enough for what was read so far. */
 function tooManyIntervals({ epochNs }: PassOptions, matcher: ExactMatcher, feed: PairFeed): UsageError {
   const { doneBytes } = feed.progress();
   const { totalBytes } = feed.head;

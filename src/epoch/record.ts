@@ -256,7 +256,7 @@ export function headLength(bytes: Uint8Array, source: { file?: string; offset?: 
   reader.skip(2);
   const length = reader.u32();
   if (length < FIXED_HEAD_BYTES + CRC_BYTES || length > MAX_HEAD_BYTES) {
-    throw fail("bad-header", 8, `the head's length (${length}) cannot be right`);
+    throw fail("bad-header", 8, `impossible length of the head: ${length}`);
   }
   return length;
 }
@@ -322,7 +322,12 @@ function readFields(
   const errorAt = reader.offset;
   const delayError = unpackDelayError(reader.u32());
   if (delayError && !(isError(delayError.packetNs) && isError(delayError.meanNs)))
-    throw new FormatError("bad-header", reader.file, errorAt, "the error of the delays is no number of ns");
+    throw new FormatError(
+      "bad-header",
+      reader.file,
+      errorAt,
+      "the error of the delays is not a number of ns",
+    );
   const counters = readCounters(reader);
   const names = {
     point: reader.utf8(),

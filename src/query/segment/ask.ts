@@ -6,7 +6,7 @@
 import type { ArchiveEntry } from "../../archive/names.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
-import { countOf } from "../../base/quantity.ts";
+import { countOf, formatCount } from "../../base/quantity.ts";
 import { formatTime } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
@@ -79,7 +79,8 @@ export function askArchive(store: RecordStore, question: Question, options: AskO
   const told = [...questions.values()];
   for (const one of told) one.complete();
   for (const path of foreign.slice(0, 10)) notes.push(`${path} is not a record`);
-  if (foreign.length > 10) notes.push(`${foreign.length - 10} more files in the archive are not records`);
+  if (foreign.length > 10)
+    notes.push(`${formatCount(foreign.length - 10)} more files in the archive are not records`);
   const lists = collector.listsFlows;
   notes.push(...flowNotes(told, question, lists || options.flowRecords !== undefined, lists));
   return compose(told, { ...describeQuestion(question), segment }, damaged, [
@@ -155,7 +156,7 @@ function compose(
     ["refused", refused],
   ] as const) {
     if (list.length > MAX_LISTED)
-      all.push(`${list.length} epochs are ${what}; the first ${MAX_LISTED} are listed`);
+      all.push(`${countOf(list.length, "epoch")} ${what}; the first ${MAX_LISTED} are listed`);
     list.splice(MAX_LISTED);
   }
   if (overlapping.length > 0) {
@@ -207,7 +208,7 @@ function pointNotes(points: readonly PointSummary[], widest: EstimatorQuestion |
       );
     if (short > 0)
       notes.push(
-        `${name}: ${short} packets are cut within what tells packets apart: use a smaller ‘cover’ at both points`,
+        `${name}: ${countOf(short, "packet")} captured with fewer bytes than identify a packet: use a smaller ‘cover’ at both points`,
       );
   }
   const [from, to] = points;
@@ -244,7 +245,7 @@ function select(archive: RecordStore, question: Question, table: readonly Estima
       .entries.some((e) => table.some((t) => t.name === e.estimator && !t.needs.sender));
   for (const point of question.between) {
     if (points.includes(point) || (point === sender && points.includes(receiver) && alone())) continue;
-    const known = points.length > 0 ? `there are: ${points.join(", ")}` : "there are none at all";
+    const known = points.length > 0 ? `there are: ${points.join(", ")}` : "there are no records at all";
     throw new UsageError("no-records", `${archive.directory}: no records of point '${point}'`, known);
   }
   const { fromNs, toNs } = question;
