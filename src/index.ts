@@ -224,3 +224,4 @@ export {
 } from "./simulate/simulate.ts";
 export { type SimulatedSourceOptions, simulatedSource } from "./simulate/simulated-source.ts";
 export { type FlowTruth, FlowTruthTable } from "./simulate/truth.ts";
+export { HttpSink, type HttpSinkCounts, type HttpSinkOptions } from "./transport/http/http-sink.ts";

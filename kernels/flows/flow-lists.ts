@@ -60,10 +60,10 @@ export function listAdd(stats: FlowStats, more: FlowMore, id: u32, bucket: i32):
 }
 
 /**
- * Loads the second records and the lists of the flows of `n` partners (16 bytes each: the entry first, the last word is ours), one kind after
+ * Loads the second records and the lists of the flows of `n` partners (16 bytes each, the entry first; `scratch`: a word each), one kind after
  * the other: loads that do not wait for each other overlap their cache misses.
  */
-export function touchMore(stats: FlowStats, found: u32, n: u32): void {
+export function touchMore(stats: FlowStats, found: u32, n: u32, scratch: u32): void {
   const segments = flowSegments(stats);
   let sum: u32 = 0;
   let flows: u32 = 0;
@@ -74,12 +74,12 @@ export function touchMore(stats: FlowStats, found: u32, n: u32): void {
     last = id;
     // A flow without one reads the first, which is there: a branch would cost more.
     const record = moreOrNone(stats, flowIn(segments, id));
-    store<u32>(found + (flows << 4), record, 12);
+    store<u32>(scratch + (flows << 2), record);
     sum += load<u32>(record, 40);
     flows++;
   }
   for (let k: u32 = 0; k < flows; k++) {
-    const record = changetype<FlowMore>(<usize>load<u32>(found + (k << 4), 12));
+    const record = changetype<FlowMore>(<usize>load<u32>(scratch + (k << 2)));
     sum += load<u8>(record.list + ((record.listState & 0xffff) << 1));
   }
   stats.touched = sum;

@@ -6,8 +6,8 @@
 //           next order u32 | wide u32
 //   more:   bits 0-28 number of the second record + 1, bit 29 there are faults, bits 30-31 direction (0 unknown, 1 before -> after, 2 after -> before)
 //   second: from the third packet on: sum of (delay - first)^2 f64 | min f64 | max f64 | sum of (delay - first) f64 |
-//           sum of |difference of consecutive delays| f64 |
-//           list u32 | in the list u16, its class u16 | negative ones u32; and faults u32
+//           sum of |difference of consecutive delays|, as sent, f64 |
+//           list u32 | in the list u16, its class u16 | negative ones u32; faults u32 | last pair u32 | delays without a place u32
 //   faults: lost | appeared | duplicates | head before | tail before | head after | tail after | reordered | … (u32 each)
 //   wide:   number + 1 of the rest of an IPv6 key: addrB u64 | addrC u64 | addrD u64
 
@@ -44,6 +44,8 @@ export class FlowMore {
   listState: u32; // count, class << 16
   negative: u32;
   faults: u32;
+  lastPair: u32; // number of its last pair (kernels/match/send-order.ts)
+  apart: u32; //    delays that are not in the jitter: their place in the order of sending is not known
 }
 
 @unmanaged

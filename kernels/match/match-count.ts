@@ -8,8 +8,9 @@ import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats,
 import { edgeSampleTake } from "./edge-sample";
 import { notePairs } from "./fates";
 import {
-  HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
+  HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PLACES_UNKNOWN, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
+import { LATE, lateStep, placeOf, ringPut, UNPLACED } from "./send-order";
 import { ARRIVED } from "./waiting";
 
 function intervalsGrow(m: Match): void {
@@ -97,7 +98,7 @@ function extentOf(m: Match, order: u32): u32 {
 function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
   const stats = changetype<FlowStats>(m.stats);
   const segments = flowSegments(stats);
-  touchMore(stats, m.found, m.foundCount);
+  touchMore(stats, m.found, m.foundCount, m.scratch);
   let k: u32 = 0;
   while (k < m.foundCount) {
     const e = load<u32>(m.found + (k << 4));
@@ -112,12 +113,14 @@ function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
     const forward = directionOf(flow) == 1;
     k = writePairs(m, batch, side, shift, k, forward);
     const n = k - from;
-    countDelays(m, stats, flow, id, forward, n);
+    // Where a packet comes in the order of sending: by the entry that waited there, or by the row itself.
+    const waited = forward == (side == 1);
+    countDelays(m, stats, flow, forward, from, n, waited);
     if (m.fates != 0) notePairs(m, id, forward, n);
     // AFTER's rows count as received when they are taken (those without a partner) or here.
     if (side == 1 && m.settling == 0) {
       flow.received += n;
-      if (forward) countFlowOrder(m, stats, flow, from, k);
+      if (forward) keepOrders(m, from, k);
     }
     if (forward == (side == 0)) markArrived(m, from, k);
   }
@@ -182,39 +185,56 @@ function writePairs(m: Match, batch: Batch, side: u32, shift: f64, k: u32, forwa
   return k;
 }
 
-/** Adds the last n pairs of a direction, all of flow `id`, to what is known of it. */
+/** Adds the last n pairs of a direction, all of one flow, partners `from` on, to what is known of it. `waited`: they did where they were sent. */
 // @ts-ignore: decorator
 @inline
-function countDelays(m: Match, stats: FlowStats, flow: Flow, id: u32, forward: bool, n: u32): void {
+function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from: u32, n: u32, waited: bool): void {
   const total = changetype<Total>(forward ? m.forward : m.reverse);
   const pairs = forward ? m.pairs : m.backPairs;
   const begin = (forward ? m.pairCount : m.backPairCount) - n;
+  const id = load<u32>(load<u32>(m.found + (from << 4)), 16);
   let q = pairs + m.rows * PAIR_DELAY + (begin << 3);
   let h = pairs + m.rows * PAIR_BUCKET + (begin << 2);
   const end = q + (n << 3);
+  let f = m.found + (from << 4) + (waited ? 4 : 12);
+  const settling = m.settling != 0;
+  const unplaced = m.settling == PLACES_UNKNOWN;
+  let ringNext = m.ringNext;
   let matched = flow.matched;
   let more = changetype<FlowMore>(0);
   let first = flow.first;
   let last = flow.last;
+  let next = flow.nextOrder;
   let minimum: f64 = min<f64>(first, last);
   let maximum: f64 = max<f64>(first, last);
   let sum: f64 = 0;
   let squares: f64 = 0;
   let jitter: f64 = 0;
   let negative: u32 = 0;
+  let apart: u32 = 0;
+  let lastPair: u32 = 0;
   if (matched > 2) {
     more = moreOf(stats, flow);
     minimum = more.minimum;
     maximum = more.maximum;
     sum = more.sum;
     squares = more.squares;
+    lastPair = more.lastPair;
   }
-  for (; q < end; q += 8, h += 4) {
+  for (; q < end; q += 8, h += 4, f += 16) {
     const delay = load<f64>(q);
+    // Without places they are in order among themselves: only where there are no others they are.
+    const order = unplaced ? UNPLACED : settling ? load<u32>(f) : placeOf(load<u32>(f), waited);
+    const placed = !unplaced || matched == 0 || next == UNPLACED;
+    const late = matched > 0 && <i32>(order - next) < 0;
+    ringPut(m.ring, ringNext, id, matched, lastPair, late ? order | LATE : order, delay);
+    lastPair = ringNext++;
     if (matched == 0) {
       first = delay;
+      last = delay;
       minimum = delay;
       maximum = delay;
+      next = order;
     } else {
       if (matched == 2) {
         // Up to two delays are stored as the first and the last; from the third on there is a second record.
@@ -222,7 +242,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, id: u32, forward: b
         sum = last - first;
         squares = sum * sum;
         // The second delay's step is added below where it is of this call.
-        more.jitter = flow.matched < 2 ? 0 : abs<f64>(sum);
+        more.jitter = flow.matched < 2 || more.apart > 0 ? 0 : abs<f64>(sum);
         more.negative = (first < 0 ? 1 : 0) + (last < 0 ? 1 : 0);
       } else if (matched >= 3) {
         // Up to three follow from minimum, maximum and sum; from the fourth on they need buckets.
@@ -236,14 +256,32 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, id: u32, forward: b
       const x = delay - first;
       sum += x;
       squares += x * x;
-      jitter += abs<f64>(delay - last);
       if (delay < minimum) minimum = delay;
       if (delay > maximum) maximum = delay;
       if (matched >= 2) negative += delay < 0 ? 1 : 0;
+      if (!late && placed) {
+        jitter += abs<f64>(delay - last);
+        last = delay;
+        next = order;
+      } else if (matched == 1) {
+        // The last one is the newest as sent; without a place it is only the other of the two.
+        if (placed) {
+          jitter += abs<f64>(delay - last);
+          first = delay;
+        } else {
+          last = delay;
+          apart++;
+        }
+      } else {
+        const step: f64 = placed ? lateStep(m.ring, lastPair) : NaN;
+        if (isNaN(step)) apart++;
+        else jitter += step;
+      }
+      if (late && forward && waited && !settling) faultsOf(stats, flow).reordered++;
     }
-    last = delay;
     matched++;
   }
+  m.ringNext = ringNext;
   if (changetype<usize>(more) != 0) {
     more.minimum = minimum;
     more.maximum = maximum;
@@ -251,11 +289,14 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, id: u32, forward: b
     more.squares = squares;
     more.jitter += jitter;
     more.negative += negative;
+    more.lastPair = lastPair;
   }
+  if (apart > 0) moreOf(stats, flow).apart += apart;
   total.jitter += jitter;
-  total.jitterCount += <f64>(n - (flow.matched == 0 ? 1 : 0));
+  total.jitterCount += <f64>(n - apart - (flow.matched == 0 ? 1 : 0));
   flow.first = first;
   flow.last = last;
+  flow.nextOrder = next;
   flow.matched = matched;
 }
 
@@ -267,20 +308,15 @@ function markArrived(m: Match, from: u32, to: u32): void {
   }
 }
 
-/** Which of the partners [from, to), all of one flow, were sent before one that has arrived. Leaves their orders beside the pairs. */
+/** Leaves the orders of the partners [from, to), all of one flow, beside the pairs. */
 // @ts-ignore: decorator
 @inline
-function countFlowOrder(m: Match, stats: FlowStats, flow: Flow, from: u32, to: u32): void {
+function keepOrders(m: Match, from: u32, to: u32): void {
   let order = m.pairs + m.rows * PAIR_ORDER + ((m.pairCount - (to - from)) << 2);
-  let next = flow.nextOrder;
   for (let k = from; k < to; k++) {
-    const number = load<u32>(m.found + (k << 4), 4);
-    store<u32>(order, number);
+    store<u32>(order, load<u32>(m.found + (k << 4), 4));
     order += 4;
-    if (<i32>(number - next) >= 0) next = number + 1;
-    else faultsOf(stats, flow).reordered++;
   }
-  flow.nextOrder = next;
 }
 
 /** A record's sums, {first, sum, squares, minimum, maximum} from `p` on, begin with this delay. */

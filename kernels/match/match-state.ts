@@ -4,6 +4,7 @@ import { edgeSampleFree, edgeSampleNew } from "./edge-sample";
 import { fatesFree } from "./fates";
 import { tableFree, tableNew } from "../flows/tables";
 import { repeatsFree, repeatsNew, Repeats, ROW, rowCount } from "./repeats";
+import { ringNew } from "./send-order";
 import { logBytes, logFree, logNew } from "./waiting";
 
 /** One direction's totals, followed by its dense histogram (16,384 u32). */
@@ -64,7 +65,7 @@ export class Match {
   interval: u32; //   the last one asked for, and its time
   forward: u32; //    Total
   reverse: u32; //    Total
-  found: u32; //      partners found in this call: {entry u32, its number u32, row u32, unused u32}
+  found: u32; //      partners found in this call: {entry u32, its number u32, row u32, next number of the row's side u32}
   foundCount: u32;
   pairs: u32; //      forward pairs of the last call, in columns of `rows`: see PAIR_*
   pairCount: u32;
@@ -111,13 +112,19 @@ export class Match {
   mappedRoom: u32;
   alone: u32; //      Table of packets without a partner (kernels/match/residue.ts)
   odd: u32; //        pairs lately that were put off because their difference is far from all others
-  settling: u32; //   pairs of repeated packets are being counted: their order is not known
+  settling: u32; //   pairs are counted that were not found in the order of arrival: SETTLED or PLACES_UNKNOWN; otherwise 0
   repeated0: u32; //  rows of either side that look like another one
   repeated1: u32;
   deferred: u32; //   Table of packets near the ends that are judged when all pairs are known (kernels/match/judge.ts)
   sample: u32; //     EdgeSample of forward pairs, and of the others
   backSample: u32;
+  ring: u32; //       the last pairs, for those that are late (kernels/match/send-order.ts)
+  ringNext: u32;
 }
+
+/** Pairs of repeated packets, with their places in the order of sending; and pairs without. */
+export const SETTLED: u32 = 1;
+export const PLACES_UNKNOWN: u32 = 2;
 
 // Columns of pairs, as multiples of `rows`.
 export const PAIR_SEND: u32 = 0; //    f64, time at BEFORE
@@ -171,6 +178,7 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.deferred = tableNew(16);
   m.sample = edgeSampleNew();
   m.backSample = edgeSampleNew();
+  m.ring = ringNew();
   m.firstSeen0 = Infinity;
   m.firstSeen1 = Infinity;
   m.lastSeen0 = -Infinity;
@@ -204,6 +212,7 @@ export function matchFree(p: usize): void {
   tableFree(m.deferred);
   edgeSampleFree(m.sample);
   edgeSampleFree(m.backSample);
+  heap.free(m.ring);
   if (m.mapped != 0) heap.free(m.mapped);
   heap.free(p);
 }

@@ -16,6 +16,7 @@ import { countPairs, settleRecent } from "./match-count";
 import { Match, Total } from "./match-state";
 import { settleRepeats } from "./repeat-pairs";
 import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
+import { placeOf } from "./send-order";
 import {
   ARRIVED, COPY, entryOf, EQUALS, LINK_LOCAL, Log, logAdapt, logAdd, logHas, logMarkCopies, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers,
 } from "./waiting";
@@ -48,12 +49,14 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
 /** A partner was found for a row. */
 // @ts-ignore: decorator
 @inline
-function take(m: Match, entry: u32, row: u32): void {
+function take(m: Match, entry: u32, row: u32, own: Log): void {
   const f = m.found + (m.foundCount++ << 4);
   store<u32>(f, entry);
   // An entry's number tells the order of sending.
   store<u32>(f, searchNumber, 4);
   store<u32>(f, row, 8);
+  // So does the number that the row would have had among those that wait at its own side.
+  store<u32>(f, own.next, 12);
 }
 
 /** Flow `before`, as BEFORE names it, is flow `after` at the other point. */
@@ -162,14 +165,14 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
         if (found != 0) {
           if (isCertain(m, before, found, digest, time)) {
             if (m.nat != 0) rename(m, found, flowId);
-            take(m, found, i);
+            take(m, found, i, before);
             continue;
           }
           store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
           group = startGroup(repeats, before, after, digest);
         } else if (searchMatched) state |= COPY;
       }
-      if (group != 0) addRow(repeats, group, 0, time, flowId, state);
+      if (group != 0) addRow(repeats, group, 0, time, flowId, state, placeOf(before.next, false));
       else if ((load<u32>(logAdd(before, digest, time, flowId, state), 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
     }
   }
@@ -205,7 +208,7 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
       }
     }
     if (found != 0) {
-      take(m, found, i);
+      take(m, found, i, after);
       if (m.nat == 0) continue;
       while (from + load<u32>(runAt(runs, run)) <= i) run++;
       mapFlow(m, load<u32>(found, 16), flowOfRun(stats, runs, capacity, run));
@@ -215,7 +218,7 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     const flowId = flowOfRun(stats, runs, capacity, run);
     flowIn(flowSegments(stats), flowId).received++;
     const state = stateOf(load<u32>(flags + (i << 2)));
-    if (group != 0) addRow(repeats, group, 1, time, flowId, state);
+    if (group != 0) addRow(repeats, group, 1, time, flowId, state, placeOf(after.next, false));
     else {
       const e = logAdd(after, digest, time, flowId, state | (searchMatched ? COPY : 0));
       if ((load<u32>(e, 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);

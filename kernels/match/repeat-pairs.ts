@@ -9,7 +9,7 @@ import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats, moreOf } 
 import { FATE_MIRRORED, noteAlone, noteAmbiguous } from "./fates";
 import { judge } from "./judge";
 import { countPairs, intervalAt, intervalKnown, NO_INTERVAL, settleRecent } from "./match-count";
-import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
+import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
 import { clearRows, Group, groupOf, Repeats, Repeat, rowOf } from "./repeats";
 import { COPY } from "./waiting";
 
@@ -238,19 +238,77 @@ function countAmbiguous(m: Match, flow: Flow, b: Repeat, apart: f64): void {
   changetype<Interval>(m.intervals + intervalAt(m, b.time) * INTERVAL_BYTES).ambiguous++;
 }
 
-/** Pairs of all groups go through the loops that others go through, some thousand at a time. */
-let chunk: u32 = 0; // a Batch with the times and flags of the packets at AFTER
-function addPair(m: Match, b: Repeat, a: Repeat): void {
-  const batch = changetype<Batch>(<usize>chunk);
-  const k = m.foundCount++;
-  store<f64>(batch.time + (k << 3), a.time);
-  store<u32>(batch.flags + (k << 2), (a.state >> 8) & 0xff);
-  store<u32>(m.found + (k << 4), <u32>changetype<usize>(b));
-  store<u32>(m.found + (k << 4), 0, 4);
-  store<u32>(m.found + (k << 4), k, 8);
-  if (m.foundCount == m.rows) flush(m);
+/** Pairs of all groups, {row of BEFORE, row of AFTER}: they are counted in the order of sending, which jitter follows. */
+let settled: u32 = 0;
+let settledCount: u32 = 0;
+let settledRoom: u32 = 0;
+function addPair(b: Repeat, a: Repeat): void {
+  if (settledCount == settledRoom) {
+    settledRoom = max<u32>(1024, settledRoom << 1);
+    settled = settled == 0 ? <u32>heap.alloc(settledRoom << 3) : <u32>heap.realloc(settled, settledRoom << 3);
+  }
+  store<u32>(settled + (settledCount << 3), <u32>changetype<usize>(b));
+  store<u32>(settled + (settledCount << 3), <u32>changetype<usize>(a), 4);
+  settledCount++;
 }
+
+/** Whether pair i is of a flow of the other direction. */
+function isBack(m: Match, i: u32): bool {
+  const b = changetype<Repeat>(<usize>load<u32>(settled + (i << 3)));
+  return directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), b.flow)) == 2;
+}
+/** When it was sent. */
+function sentAt(m: Match, i: u32): f64 {
+  const b = changetype<Repeat>(<usize>load<u32>(settled + (i << 3)));
+  return isBack(m, i) ? changetype<Repeat>(<usize>load<u32>(settled + (i << 3), 4)).time : b.time;
+}
+/** Heap sort. */
+function sortSettled(m: Match): void {
+  for (let i = settledCount >> 1; i > 0; i--) sinkSettled(m, i - 1, settledCount);
+  for (let end = settledCount; end > 1; ) {
+    end--;
+    exchange(0, end);
+    sinkSettled(m, 0, end);
+  }
+}
+function sinkSettled(m: Match, from: u32, n: u32): void {
+  let i = from;
+  const time = sentAt(m, i);
+  while ((i << 1) + 1 < n) {
+    let child = (i << 1) + 1;
+    if (child + 1 < n && sentAt(m, child + 1) > sentAt(m, child)) child++;
+    if (time >= sentAt(m, child)) return;
+    exchange(i, child);
+    i = child;
+  }
+}
+function exchange(i: u32, k: u32): void {
+  const held = load<u64>(settled + (i << 3));
+  store<u64>(settled + (i << 3), load<u64>(settled + (k << 3)));
+  store<u64>(settled + (k << 3), held);
+}
+
+/** Through the loops that others go through, some thousand at a time. */
+let chunk: u32 = 0; // a Batch with the times and flags of the packets at AFTER
 function flush(m: Match): void {
+  sortSettled(m);
+  const batch = changetype<Batch>(<usize>chunk);
+  for (let i: u32 = 0; i < settledCount; i++) {
+    const a = changetype<Repeat>(<usize>load<u32>(settled + (i << 3), 4));
+    const k = m.foundCount++;
+    store<f64>(batch.time + (k << 3), a.time);
+    store<u32>(batch.flags + (k << 2), (a.state >> 8) & 0xff);
+    store<u32>(m.found + (k << 4), load<u32>(settled + (i << 3)));
+    const place = isBack(m, i) ? a.order : changetype<Repeat>(<usize>load<u32>(settled + (i << 3))).order;
+    store<u32>(m.found + (k << 4), place, 4);
+    store<u32>(m.found + (k << 4), k, 8);
+    store<u32>(m.found + (k << 4), place, 12);
+    if (m.foundCount == m.rows) flushChunk(m);
+  }
+  flushChunk(m);
+  settledCount = 0;
+}
+function flushChunk(m: Match): void {
   countPairs(m, changetype<Batch>(<usize>chunk), 1, 0);
   m.foundCount = 0;
   m.pairCount = 0;
@@ -271,11 +329,11 @@ function isTwin(m: Match): bool {
 }
 
 /** The first with the first, the second with the second. */
-function pairTwins(m: Match): void {
+function pairTwins(): void {
   for (let i: u32 = 0; i < min<u32>(n0, n1); i++) {
     at(rows0, i).partner = (i + 1) << 1;
     at(rows1, i).partner = (i + 1) << 1;
-    addPair(m, at(rows0, i), at(rows1, i));
+    addPair(at(rows0, i), at(rows1, i));
   }
 }
 
@@ -287,7 +345,7 @@ function settleGroups(m: Match, r: Repeats, phase: u32): void {
     loadGroup(r, groupOf(r, number));
     if (n0 + n1 == 0 || at(n0 > 0 ? rows0 : rows1, 0).partner != 0) continue;
     if (phase == 2) settleGroup(m);
-    else if (phase == 0 ? isAlone(m) : isTwin(m)) pairTwins(m);
+    else if (phase == 0 ? isAlone(m) : isTwin(m)) pairTwins();
   }
   flush(m);
 }
@@ -317,7 +375,7 @@ function settleGroup(m: Match): void {
     if (b.partner == 0) continue;
     const a = at(rows1, (b.partner >> 1) - 1);
     if (sure ? rivals(m, flow, back, i, (b.partner >> 1) - 1) : n0 != n1) countAmbiguous(m, flow, b, a.time - b.time);
-    else addPair(m, b, a);
+    else addPair(b, a);
   }
 }
 
@@ -388,7 +446,7 @@ export function settleRepeats(m: Match): void {
   m.foundCount = 0;
   m.pairCount = 0;
   m.backPairCount = 0;
-  m.settling = 1;
+  m.settling = SETTLED;
   for (let phase: u32 = 0; phase < 3; phase++) settleGroups(m, r, phase);
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
@@ -414,4 +472,7 @@ export function settleRepeats(m: Match): void {
   heap.free(rows0);
   heap.free(rows1);
   room = 0;
+  if (settled != 0) heap.free(settled);
+  settled = 0;
+  settledRoom = 0;
 }

@@ -1,13 +1,15 @@
 // Packets that look like another one within the window (heartbeats, keep-alives, retried questions, an identification that wrapped, mirrored
 // captures). First in, first out would run away behind the first lost or doubled one, so from the moment that a second one waits its digest is
 // repeated: its packets no longer go through the logs but are kept here, by digest, side and time, until the others have shown how long packets take
-// (kernels/match/repeat-pairs.ts). Memory: 24 bytes per packet.
+// (kernels/match/repeat-pairs.ts). Memory: 32 bytes per packet.
 //
-//   row:   next u32 | partner u32 | time f64 | flow u32 | state u32   (time, flow and state as in an entry of a log: kernels/match/waiting.ts)
+//   row:   next u32 | partner u32 | time f64 | flow u32 | state u32   (time, flow and state as in an entry of a log: kernels/match/waiting.ts) |
+//          place in the order of its side u32 (kernels/match/send-order.ts)
 //   group: digest u64 | first, last and number of rows at BEFORE u32 each | the same at AFTER
 //   next, partner, first, last: number of a row + 1, or 0
 
 import { recordIn, Table, tableAdd, tableNew, tableFree } from "../flows/tables";
+import { placeOf } from "./send-order";
 import { entryOf, headOf, filterBit, Log, MATCHED } from "./waiting";
 
 @unmanaged
@@ -27,6 +29,8 @@ export class Repeat {
   time: f64;
   flow: u32;
   state: u32;
+  order: u32;
+  pad: u32;
 }
 
 @unmanaged
@@ -40,7 +44,7 @@ export class Group {
   count1: u32;
 }
 
-export const ROW: u32 = 24;
+export const ROW: u32 = 32;
 const GROUP: u32 = 32;
 const FILTER_BITS: u32 = 18;
 const FIRST_BITS: u32 = 10;
@@ -125,11 +129,12 @@ function addGroup(r: Repeats, digest: u64): u32 {
   return number;
 }
 
-export function addRow(r: Repeats, number: u32, side: u32, time: f64, flow: u32, state: u32): void {
+export function addRow(r: Repeats, number: u32, side: u32, time: f64, flow: u32, state: u32, order: u32): void {
   const row = changetype<Repeat>(<usize>tableAdd(r.rows, ROW));
   row.time = time;
   row.flow = flow;
   row.state = state;
+  row.order = order;
   const n = rowCount(r);
   const group = groupOf(r, number);
   if (side == 0) {
@@ -162,7 +167,7 @@ function moveWaiting(r: Repeats, number: u32, log: Log, side: u32, digest: u64):
     const e = entryOf(log, <u32>link);
     const state = load<u32>(e, 20);
     if (load<u64>(e) == digest && (state & MATCHED) == 0) {
-      addRow(r, number, side, load<f64>(e, 8), load<u32>(e, 16), state);
+      addRow(r, number, side, load<f64>(e, 8), load<u32>(e, 16), state, placeOf(<u32>link, true));
       // It has left the log for what concerns the log.
       store<u32>(e, state | MATCHED, 20);
     }

@@ -4,7 +4,7 @@
 import { Batch } from "../decode/batch";
 import { recordIn, Table, tableAdd } from "../flows/tables";
 import { countPairs, intervalKnown, NO_INTERVAL, settleRecent } from "./match-count";
-import { Interval, INTERVAL_BYTES, Match } from "./match-state";
+import { Interval, INTERVAL_BYTES, Match, PLACES_UNKNOWN } from "./match-state";
 
 @unmanaged
 export class Alone {
@@ -51,7 +51,7 @@ export function matchAdd(p: usize, flow: u32, before: f64, after: f64): void {
   m.foundCount = 1;
   m.pairCount = 0;
   m.backPairCount = 0;
-  m.settling = 1;
+  m.settling = PLACES_UNKNOWN;
   countPairs(m, batch, 1, 0);
   m.settling = 0;
   m.foundCount = 0;

@@ -192,8 +192,10 @@ export const FlowMoreLayout = {
   listState: 44,
   negative: 48,
   faults: 52,
+  lastPair: 56,
+  apart: 60,
 } as const;
-export const FlowMoreBytes = 56;
+export const FlowMoreBytes = 64;
 
 /** FlowFaults of kernels/flows/flow-records.ts. */
 export const FlowFaultsLayout = {
@@ -545,8 +547,10 @@ export const MatchLayout = {
   deferred: 324,
   sample: 328,
   backSample: 332,
+  ring: 336,
+  ringNext: 340,
 } as const;
-export const MatchBytes = 336;
+export const MatchBytes = 344;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -554,6 +558,8 @@ export const matchStateConstants = {
   HISTOGRAM: 16384,
   HISTOGRAM_MIDDLE: 8192,
   INTERVAL_BYTES: 64,
+  SETTLED: 1,
+  PLACES_UNKNOWN: 2,
   PAIR_SEND: 0,
   PAIR_RAW: 8,
   PAIR_DELAY: 16,
@@ -582,8 +588,10 @@ export const RepeatLayout = {
   time: 8,
   flow: 16,
   state: 20,
+  order: 24,
+  pad: 28,
 } as const;
-export const RepeatBytes = 24;
+export const RepeatBytes = 32;
 
 /** Group of kernels/match/repeats.ts. */
 export const GroupLayout = {
@@ -599,7 +607,7 @@ export const GroupBytes = 32;
 
 /** Constants of kernels/match/repeats.ts. */
 export const repeatsConstants = {
-  ROW: 24,
+  ROW: 32,
   MOST_ROWS: 33554432,
 } as const;
 
@@ -615,6 +623,13 @@ export const AloneBytes = 16;
 export const residueConstants = {
   ALONE_BYTES: 16,
   MAX_ALONE: 4194304,
+} as const;
+
+/** Constants of kernels/match/send-order.ts. */
+export const sendOrderConstants = {
+  RING: 131072,
+  LATE: 1,
+  UNPLACED: 1,
 } as const;
 
 /** Log of kernels/match/waiting.ts. */

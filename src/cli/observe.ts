@@ -1,7 +1,7 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
-import { formatBytes, formatCount } from "../base/quantity.ts";
+import { countOf, formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
 import { PACKET_TIME_LAYOUTS } from "../delays/packet-times.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
@@ -9,7 +9,10 @@ import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
+import { isCollectorUrl } from "../transport/http/request.ts";
+import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
+import { flagOf } from "./flags.ts";
 import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
 import { choiceOption, durationOption, integerOption, rateOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
@@ -20,7 +23,7 @@ const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
 
-interface Flags extends InterfaceFlags {
+interface Flags extends InterfaceFlags, CollectorFlags {
   point: string;
   to: string;
   estimators: string;
@@ -45,6 +48,8 @@ interface Flags extends InterfaceFlags {
   bothWays?: boolean;
   keep?: number;
   maxSize?: number;
+  spool?: string;
+  spoolSize?: number;
   json?: boolean;
 }
 
@@ -64,6 +69,7 @@ Examples:
   hoptime observe eth1 --direction in --point A --to records --keep 7d   # until interrupted
   hoptime observe ingress.pcap --point A --speed 1 --to records   # replayed in real time
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
+  hoptime observe a.pcap --point A --to http://collector:8787 --token-file A.token
   hoptime observe --follow 'captures/*.pcap' --point A --to records   # files of tcpdump -C or -G
   hoptime observe b.pcap --sender a.pcap --point B --estimators maple --to records
   hoptime observe b.pcap --delays metamako --point B --estimators maple --to records
@@ -82,7 +88,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface of a file; or an interface of this host: eth1, iface:eth1 where there is a file eth1 too",
     )
     .requiredOption("--point <name>", "name of the point")
-    .requiredOption("--to <dir>", "directory to write records to")
+    .requiredOption("--to <where>", "directory for records, or http://HOST:PORT")
     .option(
       "--estimators <names>",
       `estimators, joined with commas: ${table.map((e) => e.name).join(", ")}`,
@@ -99,7 +105,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--role <end>", `end of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
     .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
-    .option("--segment <A:B=expr>", "packets from A to B, one of which is this point (repeatable)", collect)
+    .option("--segment <A:B=expr>", "packets from A to B, one of them here (repeatable)", collect)
     .option("--class <name=expr>", "a traffic class with records of its own (repeatable)", collect)
     .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
     .option(
@@ -121,14 +127,27 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       `each packet's delay, for maple and sds: rli from reference packets in the captures; ${PACKET_TIME_LAYOUTS.join(", ")} from timestamps that a capture switch wrote into the packets`,
       choiceOption("--delays", DELAYS),
     )
-    .option("--reference-key <file>", "use authenticated reference packets only, with this key")
-    .option("--drain <rate>", "with --delays rli: drain rate of the queue, e.g. 60mbit", rateOption)
+    .option("--reference-key <file>", "use only reference packets made with this key")
+    .option("--drain <rate>", "with --delays rli: drain rate of the queue: 60mbit", rateOption)
     .option("--with-flows", "keep a flow table too")
-    .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
+    .option("--both-ways", "count both directions together; otherwise they are separated, or refused")
     .option(
       "--follow",
       "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
     )
+    .option("--verbose", "print the parameters of the estimators too")
+    .option("--json", "print a summary as JSON (format hoptime.observation/1)");
+  addInterfaceOptions(command);
+  addStorageOptions(command);
+  addEstimatorOptions(command, table);
+  return command
+    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
+    .action(async (files: string[], flags: Flags) => run(files, flags, table));
+}
+
+/** What becomes of records: how long a directory keeps them, how they reach a collector. */
+function addStorageOptions(command: Command): void {
+  command
     .option(
       "--keep <time>",
       "remove records of this point that ended longer than this before its newest",
@@ -137,15 +156,15 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .option(
       "--max-size <bytes>",
       "remove the oldest records of this point beyond this: 500MB, 10GB",
-      sizeOption,
-    )
-    .option("--verbose", "print the parameters of the estimators too")
-    .option("--json", "print a summary as JSON (format hoptime.observation/1)");
-  addInterfaceOptions(command);
-  addEstimatorOptions(command, table);
-  return command
-    .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
-    .action(async (files: string[], flags: Flags) => run(files, flags, table));
+      sizeOption("max-size"),
+    );
+  addCollectorOptions(command)
+    .option("--spool <dir>", "directory where records wait for the collector")
+    .addOption(
+      new Option("--spool-size <bytes>", "remove the oldest from the spool beyond this (default: 1GB)")
+        .argParser(sizeOption("spool-size"))
+        .hideHelp(),
+    );
 }
 
 /** Where none is named: the first of the table. */
@@ -183,10 +202,22 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.referenceKey === undefined ? {} : { referenceKey: readReferenceKey(flags.referenceKey) }),
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
+    ...collectorOf(flags),
   }).finally(() => progress.clear());
   await (flags.json ? printJson(report) : printText(format(report, flags.verbose ?? false)));
   for (const line of report.refused) {
     warn(`hoptime: not stored: ${line}`);
+    process.exitCode = 2;
+  }
+  const { waiting = 0, dropped = 0 } = report.collector ?? {};
+  if (waiting > 0) {
+    warn(
+      `hoptime: ${countOf(waiting, "record")} not sent: they wait in the spool, and are sent when the point is observed again`,
+    );
+    process.exitCode = 2;
+  }
+  if (dropped > 0) {
+    warn(`hoptime: ${countOf(dropped, "record")} given up: no room in the spool`);
     process.exitCode = 2;
   }
   for (const capture of report.captures) {
@@ -194,6 +225,33 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     warn(`hoptime: ${capture.partial}; the records cover the part that was read`);
     process.exitCode = 2;
   }
+}
+
+/** Where --to is a collector's address. */
+function collectorOf(flags: Flags): Pick<ObservePointOptions, "collector"> {
+  const { to, point, spool, spoolSize } = flags;
+  if (!isCollectorUrl(to)) {
+    for (const flag of ["tokenFile", "spool", "ca", "cert", "certKey"] as const)
+      if (flags[flag] !== undefined)
+        throw new UsageError("bad-option", `${flagOf(flag)} goes with --to http://HOST:PORT`);
+    return {};
+  }
+  for (const flag of ["keep", "maxSize"] as const)
+    if (flags[flag] !== undefined)
+      throw new UsageError(
+        "bad-option",
+        `${flagOf(flag)} goes with a directory`,
+        "the collector decides what it keeps",
+      );
+  const { url: _, ...endpoint } = endpointOf(to, flags);
+  return {
+    collector: {
+      ...endpoint,
+      spoolDirectory: spool ?? defaultSpool(to, point),
+      maxSpoolBytes: spoolSize,
+      onState: (text) => warn(`hoptime: ${text}`),
+    },
+  };
 }
 
 function delaysOf({ delays, drain }: Flags): Pick<ObservePointOptions, "references" | "packetTimes"> {
@@ -247,8 +305,11 @@ function format(report: ObservationReport, verbose: boolean): string {
     refused > 0 ? `${formatCount(refused)} not stored` : "",
     removed > 0 ? `${formatCount(removed)} old ones removed` : "",
   ].filter((t) => t !== "");
+  const { sent = 0, waiting = 0 } = report.collector ?? {};
+  if (report.collector)
+    other.unshift(`${formatCount(sent)} sent`, ...(waiting > 0 ? [`${formatCount(waiting)} wait`] : []));
   lines.push(
-    `${c.bold("records")} ${formatCount(stored)} written to ${report.directory} (${formatBytes(bytes)})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
+    `${c.bold("records")} ${formatCount(stored)} ${report.collector ? "for" : "written to"} ${report.directory} (${formatBytes(bytes)})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
   );
   const costs = costText(report.estimators);
   if (costs !== null) lines.push(`${c.bold("cost")}    ${costs}`);
@@ -286,9 +347,11 @@ function seedOption(text: string): bigint {
 
 const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
 
-function sizeOption(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
-  const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
-  if (!(bytes >= 1)) throw invalidValue("max-size", text, "a size, e.g. 500MB or 10GB");
-  return bytes;
+function sizeOption(parameter: string): (text: string) => number {
+  return (text) => {
+    const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
+    const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
+    if (!(bytes >= 1)) throw invalidValue(parameter, text, "a size, e.g. 500MB or 10GB");
+    return bytes;
+  };
 }

@@ -12,6 +12,7 @@ import type { EpochRecord } from "../epoch/record.ts";
 import type { Estimator, KnownFlows } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
+import { type ListedArrivals, withArrivals } from "./arrivals.ts";
 import {
   checkQuestionParameters,
   type EpochEstimate,
@@ -62,10 +63,12 @@ export type Collected =
       flows: KnownFlows | null;
       /** The flows are those of the epoch's own list. */
       listed: boolean;
+      /** Flows that the receiver alone lists in this epoch: their packets were in flight at the cut before. */
+      receiverOnly: KnownFlows | null;
     })
   | (Source & { kind: "refused"; refusal: Refusal })
-  /** No partner came. */
-  | (Source & { kind: "unpaired"; unpaired: Unpaired<RecordHandle> })
+  /** No partner came. `flows`: those of the epoch, as that end lists them. */
+  | (Source & { kind: "unpaired"; unpaired: Unpaired<RecordHandle>; flows: () => KnownFlows | null })
   /** Its time is answered by records of another cut, or of other settings. */
   | (Source & { kind: "overlapping"; pair: RecordPair<RecordHandle> });
 
@@ -166,7 +169,10 @@ export class Collector {
       lists.has(senders) ||
       lists.has(receivers);
     const { pairs, unpaired, overlapping } = lane.queue.take(watermarkNs, complete);
-    for (const one of unpaired) yield { kind: "unpaired", segment, estimator, unpaired: one };
+    for (const one of unpaired) {
+      const flows = () => this.#ofUnpaired(lane, one.entry);
+      yield { kind: "unpaired", segment, estimator, unpaired: one, flows };
+    }
     for (const pair of overlapping) yield { kind: "overlapping", segment, estimator, pair };
     for (const pair of pairs) yield this.#estimate(lane, pair);
   }
@@ -177,7 +183,8 @@ export class Collector {
     if (isRefusal(read)) return { kind: "refused", segment, estimator, refusal: read };
     // The list is used whatever is asked: with it, the mean of the segment is known better too.
     const wanted = implementation.answers.includes("flow") || implementation.flowList !== undefined;
-    const listed = wanted ? joinFlows(this.#listed(lane, pair, read.record), heavyFlows(lane, read)) : null;
+    const both = wanted ? this.#listed(lane, pair, read.record) : null;
+    const listed = wanted ? joinFlows(both?.flows ?? null, heavyFlows(lane, read)) : null;
     const named = wanted && !listed?.complete ? (this.#options.flows?.(read.record) ?? null) : null;
     const flows = joinFlows(listed, named);
     const estimate = estimatePair(implementation, pair, read, {
@@ -186,13 +193,31 @@ export class Collector {
       flows,
     });
     if (isRefusal(estimate)) return { kind: "refused", segment, estimator, refusal: estimate };
-    return { kind: "estimate", segment, estimator, estimate, flows, listed: listed !== null };
+    const receiverOnly = both?.receiverOnly ?? null;
+    return { kind: "estimate", segment, estimator, estimate, flows, listed: listed !== null, receiverOnly };
   }
 
   /** The sender has seen every packet. Where this estimator keeps nothing there, the receiver's list has what it counted, and the sender's is better than none. */
-  #listed({ segment, lists }: Lane, pair: RecordPair<RecordHandle>, like: EpochRecord): KnownFlows | null {
+  #listed(
+    { segment, lists }: Lane,
+    pair: RecordPair<RecordHandle>,
+    like: EpochRecord,
+  ): ListedArrivals | null {
     const { senders, receivers } = pair;
-    return lists.of(senders, like) ?? lists.of(receivers, like) ?? lists.of(receivers, like, segment.from);
+    const [sent, received] = [lists.of(senders, like), lists.of(receivers, like)];
+    if (sent && received) return withArrivals(sent, received) ?? { flows: sent, receiverOnly: null };
+    const flows = sent ?? received ?? lists.of(receivers, like, segment.from);
+    return flows && { flows, receiverOnly: null };
+  }
+
+  #ofUnpaired({ lists, implementation }: Lane, entry: RecordHandle): KnownFlows | null {
+    if (!implementation.answers.includes("flow")) return null;
+    try {
+      return lists.of([entry], entry.read());
+    } catch {
+      // It is named as unpaired already; what is wrong with it besides changes nothing.
+      return null;
+    }
   }
 }
 

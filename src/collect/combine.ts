@@ -1,7 +1,7 @@
 /**
  * Answers over many epochs (and over the flows of a group) from the answers for each.
  *
- * Means are weighted by packets. Variances add within and between: sigma^2 = sum w (sigma_e^2 + (mu_e - mu)^2) / sum w. Packets and losses are
+ * Means are weighted by the packets that arrived: a lost packet has no delay, and epochs with many of them are the slow ones. Variances add within and between: sigma^2 = sum w (sigma_e^2 + (mu_e - mu)^2) / sum w. Packets and losses are
  * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
  * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
  * flows of an epoch come together. Where part of a flow's error is the same in every epoch (Interval.repeats), that part of
@@ -20,7 +20,11 @@ export interface Contribution {
   stdev: Interval | NoAnswer;
   /** Packets that it stands for; null where unknown. */
   packets: number | null;
+  /** Of those that arrived, which a mean is of: its weight. Left out: all of `packets`. */
+  arrived?: number | null;
   lost: number | null;
+  /** Nobody measured it: the mean is what a model says of packets in flight at a cut. It counts, but is no answer. */
+  modelled?: boolean;
   /** Packets that the mean rests on. */
   used: number;
   /** Without a mean: what it must lie within; null or left out where nothing is known. */
@@ -43,11 +47,49 @@ export interface Combined {
   packets: number | null;
   lost: number | null;
   used: number;
-  /** Packets of contributions with a mean, and their share of all; null where packets are unknown. */
+  /** Packets (that arrived, as far as that is known) of contributions with a mean, and their share of all; null where packets are unknown. */
   answeredPackets: number;
   answered: number | null;
   /** Contributions with a mean. */
   answers: number;
+  /** Nothing is without one, measured or modelled. */
+  complete: boolean;
+}
+
+/**
+ * A combination as plain numbers, to be stored and put together later: combining states gives what combining their contributions gives. Errors are half widths of weighted sums.
+ * `repeating`: of one flow's combination, what adds as it is over its epochs.
+ */
+export interface CombinationState {
+  weight: number;
+  meanNs: number;
+  errorLow: number;
+  errorHigh: number;
+  commonLow: number;
+  commonHigh: number;
+  repeatingLow: number;
+  repeatingHigh: number;
+  spreadWeight: number;
+  spreadMeanNs: number;
+  spreadM2: number;
+  spreadErrorLow: number;
+  spreadErrorHigh: number;
+  packets: number | null;
+  arrived: number | null;
+  answeredPackets: number;
+  lost: number | null;
+  used: number;
+  answers: number;
+  unansweredWeight: number;
+  unansweredLow: number;
+  unansweredHigh: number;
+  unansweredValue: number;
+  unansweredGuessed: number;
+  unbounded: number;
+  /** Why there is no answer, most often; how often. */
+  why: NoAnswer | null;
+  whyCount: number;
+  whyStdev: NoAnswer | null;
 }
 
 /** The epoch that a flow's contribution is of, with the segment's mean there. */
@@ -71,6 +113,7 @@ export class Combination {
   readonly #spread = new Moments();
   #spreadErrors: Side = { low: 0, high: 0 };
   #packets: number | null = null;
+  #arrived: number | null = null;
   #answeredPackets = 0;
   #lost: number | null = null;
   #used = 0;
@@ -91,19 +134,29 @@ export class Combination {
     if (epoch) this.#enter(epoch);
     this.#used += used;
     if (packets !== null) this.#packets = (this.#packets ?? 0) + packets;
+    const arrived = contribution.arrived ?? packets;
+    if (arrived !== null) this.#arrived = (this.#arrived ?? 0) + arrived;
     if (lost !== null) this.#lost = (this.#lost ?? 0) + lost;
     if (isNoAnswer(mean)) {
       const known = this.#why.get(mean.reason);
       if (known) known.count++;
       else this.#why.set(mean.reason, { no: mean, count: 1 });
-      this.#addUnanswered(packets ?? 0, contribution.bounds ?? null);
+      this.#addUnanswered(arrived ?? 0, contribution.bounds ?? null);
       return;
     }
     // Packets unknown: every such answer counts as one.
-    const weight = packets ?? 1;
+    const weight = arrived ?? 1;
     if (!(weight > 0)) return;
-    this.#answers++;
-    this.#answeredPackets += packets ?? 0;
+    if (!contribution.modelled) {
+      this.#answers++;
+      this.#answeredPackets += arrived ?? 0;
+    }
+    this.#addMean(mean, weight, flow);
+    if (isNoAnswer(stdev)) this.#whyStdev ??= stdev;
+    else this.#addSpread(mean, stdev, weight);
+  }
+
+  #addMean(mean: Interval, weight: number, flow: string | undefined): void {
     this.#means.merge(moments(weight, mean.valueNs, 0));
     this.#common.low += weight * (mean.common?.lowNs ?? 0);
     this.#common.high += weight * (mean.common?.highNs ?? 0);
@@ -121,14 +174,97 @@ export class Combination {
       this.#epoch.weight += weight;
       this.#epoch.count++;
     }
-    if (isNoAnswer(stdev)) {
-      this.#whyStdev ??= stdev;
-      return;
-    }
+  }
+
+  #addSpread(mean: Interval, stdev: Interval, weight: number): void {
     const variance = stdev.valueNs ** 2;
     this.#spread.merge(moments(weight, mean.valueNs, weight * variance));
     this.#spreadErrors.low += (weight * (variance - Math.max(0, stdev.lowNs) ** 2)) ** 2;
     this.#spreadErrors.high += (weight * (stdev.highNs ** 2 - variance)) ** 2;
+  }
+
+  /** Everything that was added, as numbers. Of flows: of one flow, or what repeats is taken for that of one. */
+  state(): CombinationState {
+    this.#endEpoch();
+    const [why] = [...this.#why.values()].sort((a, b) => b.count - a.count);
+    const repeating = { low: 0, high: 0 };
+    for (const { low, high } of this.#repeating.values()) {
+      repeating.low += low;
+      repeating.high += high;
+    }
+    const { weight, low, high, value, guessed, unbounded } = this.#unanswered;
+    return {
+      weight: this.#means.count,
+      meanNs: this.#means.mean ?? 0,
+      errorLow: Math.sqrt(this.#errors.low),
+      errorHigh: Math.sqrt(this.#errors.high),
+      commonLow: this.#common.low,
+      commonHigh: this.#common.high,
+      repeatingLow: repeating.low,
+      repeatingHigh: repeating.high,
+      spreadWeight: this.#spread.count,
+      spreadMeanNs: this.#spread.mean ?? 0,
+      spreadM2: this.#spread.m2,
+      spreadErrorLow: Math.sqrt(this.#spreadErrors.low),
+      spreadErrorHigh: Math.sqrt(this.#spreadErrors.high),
+      packets: this.#packets,
+      arrived: this.#arrived,
+      answeredPackets: this.#answeredPackets,
+      lost: this.#lost,
+      used: this.#used,
+      answers: this.#answers,
+      unansweredWeight: weight,
+      unansweredLow: low,
+      unansweredHigh: high,
+      unansweredValue: value,
+      unansweredGuessed: guessed,
+      unbounded,
+      why: why?.no ?? null,
+      whyCount: why?.count ?? 0,
+      whyStdev: this.#whyStdev,
+    };
+  }
+
+  /** As if the contributions behind a state had been added here. `flow`: whose it is. */
+  addState(state: CombinationState, flow?: string): void {
+    this.#endEpoch();
+    this.#means.merge(moments(state.weight, state.meanNs, 0));
+    this.#errors.low += state.errorLow ** 2;
+    this.#errors.high += state.errorHigh ** 2;
+    this.#common.low += state.commonLow;
+    this.#common.high += state.commonHigh;
+    if (state.repeatingLow !== 0 || state.repeatingHigh !== 0) {
+      const before = this.#repeating.get(flow ?? "") ?? { low: 0, high: 0 };
+      const [low, high] = [before.low + state.repeatingLow, before.high + state.repeatingHigh];
+      this.#repeating.set(flow ?? "", { low, high });
+    }
+    this.#spread.merge(moments(state.spreadWeight, state.spreadMeanNs, state.spreadM2));
+    this.#spreadErrors.low += state.spreadErrorLow ** 2;
+    this.#spreadErrors.high += state.spreadErrorHigh ** 2;
+    if (state.packets !== null) this.#packets = (this.#packets ?? 0) + state.packets;
+    if (state.arrived !== null) this.#arrived = (this.#arrived ?? 0) + state.arrived;
+    this.#answeredPackets += state.answeredPackets;
+    if (state.lost !== null) this.#lost = (this.#lost ?? 0) + state.lost;
+    this.#used += state.used;
+    this.#answers += state.answers;
+    this.#addUnansweredState(state);
+  }
+
+  #addUnansweredState(state: CombinationState): void {
+    const sums = this.#unanswered;
+    sums.weight += state.unansweredWeight;
+    sums.low += state.unansweredLow;
+    sums.high += state.unansweredHigh;
+    sums.value += state.unansweredValue;
+    sums.guessed += state.unansweredGuessed;
+    sums.unbounded += state.unbounded;
+    const { why, whyCount } = state;
+    if (why) {
+      const known = this.#why.get(why.reason);
+      if (known) known.count += whyCount;
+      else this.#why.set(why.reason, { no: why, count: whyCount });
+    }
+    this.#whyStdev ??= state.whyStdev;
   }
 
   result(): Combined {
@@ -141,8 +277,9 @@ export class Combination {
       lost: this.#lost,
       used: this.#used,
       answeredPackets: this.#answeredPackets,
-      answered: this.#packets === null || this.#packets === 0 ? null : this.#answeredPackets / this.#packets,
+      answered: this.#arrived === null || this.#arrived === 0 ? null : this.#answeredPackets / this.#arrived,
       answers: this.#answers,
+      complete: this.#unanswered.weight + this.#unanswered.unbounded === 0,
     };
   }
 

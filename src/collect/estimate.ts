@@ -135,6 +135,7 @@ export function estimatePair(
       confidence: question.confidence,
       epochNs: Number(endNs - startNs),
       cutInFlight: mode === "aligned",
+      cutByPackets: mode === "delimited",
     });
     checkAnswer(told, question.flows);
     const ends = [sender, receiver].filter((e) => e !== null);

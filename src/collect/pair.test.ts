@@ -116,6 +116,20 @@ describe("pairing", () => {
     expect(pairRecords(delimited("A", [1]), delimited("B", [])).pairs).toEqual([]);
   });
 
+  it("merges what lies behind the last common delimiter where the captures ended together", () => {
+    const lost = delimited("B", [1]).map((r, i) =>
+      i === 1 ? { ...r, epoch: { ...r.epoch, endNs: 4n * SECOND } } : r,
+    );
+    const { pairs, unpaired } = pairRecords(delimited("A", [1, 2, 3]), lost);
+    expect(pairs.map((p) => [ids(p.senders), ids(p.receivers)])).toEqual([
+      ["0-1", "0-1"],
+      ["1-2 2-3 3-0", "1-0"],
+    ]);
+    expect(unpaired).toEqual([]);
+    // The receiver's capture ended before the sender's last record began: what is missing there is not known.
+    expect(pairRecords(delimited("A", [1, 2, 3]), delimited("B", [1])).pairs).toHaveLength(1);
+  });
+
   it("leaves out delimiters that overtook each other, and bridges no hole", () => {
     const swapped = pairRecords(delimited("A", [1, 2, 3, 4]), delimited("B", [1, 3, 2, 4]));
     const inner = (list: typeof swapped.pairs) => list.filter((p) => !/^0-|-0$/.test(ids(p.senders)));

@@ -207,30 +207,56 @@ function pairDelimited<T extends Pairable>(senders: T[], receivers: T[], out: Pa
 }
 
 /**
- * What lies before the first common delimiter and behind the last, where each end has one record of it: as good as the first and the last aligned
- * epoch, and marked like them as cut by the capture. More records at an end are delimiters that were lost, or a capture that began earlier: not distinguishable.
+ * What lies before the first common delimiter and behind the last: as good as the first and the last aligned epoch, and marked like them as cut by the capture. Where an end has
+ * several records of it, delimiters were lost at the other, and they are merged; but only if both ends were observed all that time, which the common
+ * delimiter shows: its times at the two ends differ by the delay, and so do the times at which the captures began or ended, but for less than the outermost record.
  */
 function openEnds<T extends Pairable>(
   senders: readonly T[],
   receivers: readonly T[],
   common: readonly [Boundary, Boundary][],
 ): RecordPair<T>[] {
-  const pairs: RecordPair<T>[] = [];
   const [a, b] = [senders[0], receivers[0]];
   const [y, z] = [senders.at(-1), receivers.at(-1)];
   if (!a || !b || !y || !z) return [];
   const begins = a.epoch.startId === 0n && b.epoch.startId === 0n;
-  const ends = y.epoch.endId === 0n && z.epoch.endId === 0n;
+  const stops = y.epoch.endId === 0n && z.epoch.endId === 0n;
   const [first, last] = [common[0], common.at(-1)];
   if (!first || !last) {
     const whole = senders.length === 1 && receivers.length === 1;
-    return whole && begins && ends ? [{ senders: [a], receivers: [b] }] : [];
+    return whole && begins && stops ? [{ senders: [a], receivers: [b] }] : [];
   }
-  if (begins && first[0].next === 1 && first[1].next === 1) pairs.push({ senders: [a], receivers: [b] });
-  if (ends && last[0].next === senders.length - 1 && last[1].next === receivers.length - 1) {
-    pairs.push({ senders: [y], receivers: [z] });
-  }
+  const pairs: RecordPair<T>[] = [];
+  const before = { senders: senders.slice(0, first[0].next), receivers: receivers.slice(0, first[1].next) };
+  if (begins && isOpenPair(before, "before")) pairs.push(before);
+  const behind = { senders: senders.slice(last[0].next), receivers: receivers.slice(last[1].next) };
+  if (stops && isOpenPair(behind, "behind")) pairs.push(behind);
   return pairs;
+}
+
+/** Records on one side of a delimiter that both ends have seen, up to where the captures began or ended: of the same time at both? */
+function isOpenPair({ senders, receivers }: RecordPair<Pairable>, side: "before" | "behind"): boolean {
+  const [own, other] = [ends(senders), ends(receivers)];
+  if (!own || !other) return false;
+  if (senders.length === 1 && receivers.length === 1) return true;
+  if (!unbroken(senders) || !unbroken(receivers)) return false;
+  /** From the common delimiter to where the outermost record begins (seen from it) and ends. */
+  const reach = ([from, to]: [Pairable, Pairable]): [bigint, bigint] =>
+    side === "behind"
+      ? [to.epoch.startNs - from.epoch.startNs, to.epoch.endNs - from.epoch.startNs]
+      : [to.epoch.endNs - from.epoch.endNs, to.epoch.endNs - from.epoch.startNs];
+  const [a, b] = [reach(own), reach(other)];
+  return a[0] < b[1] && b[0] < a[1];
+}
+
+/** The first and the last of them. */
+function ends(records: readonly Pairable[]): [Pairable, Pairable] | null {
+  const [first, last] = [records[0], records.at(-1)];
+  return first && last ? [first, last] : null;
+}
+
+function unbroken(records: readonly Pairable[]): boolean {
+  return records.every((r, i) => i === 0 || records[i - 1]?.epoch.endId === r.epoch.startId);
 }
 
 function boundaries(entries: readonly Pairable[]): Boundary[] {

@@ -73,8 +73,8 @@ function addFlow(group: Group, flow: FlowResult, matcher: ExactMatcher, { way, r
   group.reordered += flow.reordered;
   if (!flow.delay) return;
   if (flow.jitterNs !== null) {
-    group.jitterNs += flow.jitterNs * (flow.matched - 1);
-    group.steps += flow.matched - 1;
+    group.jitterNs += flow.jitterNs * flow.jitterSteps;
+    group.steps += flow.jitterSteps;
   }
   if (flow.delay.count <= 3) for (const delayNs of smallDelays(flow.delay)) group.histogram.add(delayNs);
   else {

@@ -15,7 +15,7 @@ export interface Latency {
   p90Ns: number;
   p99Ns: number;
   p999Ns: number;
-  /** Mean absolute difference of the delays of consecutive packets (RFC 3393 IPDV, mean of |ddT|); null below 2 packets. */
+  /** Mean absolute difference of the delays of packets of a flow sent one after the other, of those that arrived (RFC 3393 IPDV, mean of |ddT|); null below 2. */
   jitterNs: number | null;
 }
 

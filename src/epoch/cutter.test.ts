@@ -2,8 +2,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { makeBatch, type Row } from "../../tests/support/small-batch.ts";
 import { Kernels } from "../base/kernels.ts";
+import type { PacketBatch } from "../capture/batch.ts";
 import { controlStream, decodeControl, encodeControl } from "./control.ts";
-import { type CutPlan, createCutter, type EpochSink } from "./cutter.ts";
+import { type CutPlan, createCutter } from "./cutter.ts";
+import type { EpochSink } from "./epoch-sink.ts";
 import type { EpochBounds } from "./record.ts";
 
 const kernels = new Kernels();
@@ -274,10 +276,33 @@ describe("control messages", () => {
     });
     expect(runControl(rows, messages, 6), "messages of another segment").toEqual([]);
   });
+
+  it("whose End does not come leave no epoch open for longer than an hour; a late End tells nothing new", () => {
+    const message = (kind: "start" | "end", sequence: bigint) =>
+      // The sender's clock is years off: it is not looked at.
+      encodeControl({ kind, sequence, referenceNs: 0n, stream: 5 });
+    const rows: Row[] = [0, 1e9, 3599e9, 3700e9, 3800e9, 3801e9].map((timeNs) => ({ timeNs }));
+    const messages = new Map([
+      [0, message("start", 1n)],
+      [3, message("end", 1n)],
+      [4, message("start", 2n)],
+      [5, message("end", 2n)],
+    ]);
+    const epochs = runControl(rows, messages, 5, (row) => row < 5);
+    expect(epochs.map((e) => [Number(e.bounds.startId), e.rows.length, e.reason])).toEqual([
+      [1, 2, "End 1 was not seen within an hour"],
+      [2, 0, null],
+    ]);
+  });
 });
 
 /** Rows with UDP packets in kernel memory where there is a message. */
-function runControl(rows: Row[], messages: Map<number, Uint8Array>, stream: number): Epoch[] {
+function runControl(
+  rows: Row[],
+  messages: Map<number, Uint8Array>,
+  stream: number,
+  ticksBefore?: (row: number) => boolean,
+): Epoch[] {
   const epochs: Epoch[] = [];
   let open: number[] = [];
   const end = (bounds: EpochBounds, reason: string | null) => {
@@ -292,24 +317,37 @@ function runControl(rows: Row[], messages: Map<number, Uint8Array>, stream: numb
     close: (bounds) => end(bounds, null),
     discard: (bounds, reason) => end(bounds, reason),
   };
-  const batch = makeBatch(kernels, rows);
-  for (const [row, message] of messages) {
-    // Odd rows IPv6, even rows IPv4: both carry messages.
-    const v6 = row % 2 === 1;
-    const head = v6 ? 40 : 20;
-    const at = kernels.alloc(head + 8 + message.length);
-    kernels.u8.fill(0, at, at + head + 8);
-    kernels.u8[at] = v6 ? 0x60 : 0x45;
-    kernels.u8[at + (v6 ? 6 : 9)] = 17;
-    kernels.u8.set([0, 9, 17_477 >>> 8, 17_477 & 255], at + head);
-    kernels.u8.set(message, at + head + 8);
-    batch.header[row] = at;
-    batch.captured[row] = head + 8 + message.length;
-  }
   const cutter = createCutter({ mode: "control", stream });
-  cutter.cut(batch, ORIGIN, sink);
+  // Row by row where time moves between them.
+  const parts = ticksBefore ? rows.map((row, i) => ({ rows: [row], base: i })) : [{ rows, base: 0 }];
+  let base = 0;
+  const plain = sink.rows;
+  sink.rows = (from, to) => plain(base + from, base + to);
+  for (const part of parts) {
+    const batch = makeBatch(kernels, part.rows);
+    base = part.base;
+    for (const [i, { timeNs }] of part.rows.entries()) {
+      const message = messages.get(base + i);
+      if (message) carry(batch, i, message, (base + i) % 2 === 1);
+      if (ticksBefore?.(base + i)) cutter.tick?.(ORIGIN + BigInt(timeNs), sink);
+    }
+    cutter.cut(batch, ORIGIN, sink);
+  }
   cutter.finish(sink);
   return epochs;
+}
+
+/** Puts a message into a row: both versions of IP carry them. */
+function carry(batch: PacketBatch, row: number, message: Uint8Array, v6: boolean): void {
+  const head = v6 ? 40 : 20;
+  const at = kernels.alloc(head + 8 + message.length);
+  kernels.u8.fill(0, at, at + head + 8);
+  kernels.u8[at] = v6 ? 0x60 : 0x45;
+  kernels.u8[at + (v6 ? 6 : 9)] = 17;
+  kernels.u8.set([0, 9, 17_477 >>> 8, 17_477 & 255], at + head);
+  kernels.u8.set(message, at + head + 8);
+  batch.header[row] = at;
+  batch.captured[row] = head + 8 + message.length;
 }
 
 describe("time that moves without packets", () => {
@@ -339,21 +377,6 @@ describe("time that moves without packets", () => {
     cutter.tick?.(ORIGIN, sink);
     expect(closed).toHaveLength(3);
     batch.free();
-  });
-
-  it("leaves epochs alone that packets or messages cut", () => {
-    for (const plan of [
-      { mode: "delimited", every: 100 },
-      { mode: "control", stream: 1 },
-    ] as const) {
-      const cutter = createCutter(plan);
-      const { closed, sink } = collect();
-      const batch = makeBatch(kernels, [{ timeNs: 0 }]);
-      cutter.cut(batch, ORIGIN, sink);
-      cutter.tick?.(ORIGIN + 3600n * SECOND, sink);
-      expect(closed).toEqual([]);
-      batch.free();
-    }
   });
 });
 

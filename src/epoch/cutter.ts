@@ -7,54 +7,28 @@
  * control:   between Start and End messages in band (control.ts). A lost message voids its epoch, which is reported. Packets outside belong
  *            to none.
  * delimited: a packet whose digest lies in a range of 1 in `every` opens an epoch at every point that it crosses: passive, and exact
- *            on a FIFO segment. A lost delimiter leaves two epochs in one at that end; pairing merges them at the other.
+ *            on a FIFO segment. A lost delimiter leaves two epochs in one at that end; pairing merges them at the other. Links that are idle
+ *            or slow are cut by the clock as well (delimited-cutter.ts).
  *
  * Rows are taken in file order. A row with a timestamp before the open epoch belongs to the open epoch: epochs go back only where the clock does, by more than an hour.
  */
-import { earlier, later } from "../base/time.ts";
+import { earlier } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
-import { CONTROL_PORT, controlOfRow } from "./control.ts";
-import type { EpochBounds } from "./record.ts";
+import { CONTROL_PORT } from "./control.ts";
+import { ControlCutter } from "./control-cutter.ts";
+import { DelimitedCutter } from "./delimited-cutter.ts";
+import { type Cutter, type EpochSink, LONGEST_GAP } from "./epoch-sink.ts";
+import { floorTo, instant, LAST_NS } from "./instant.ts";
 
 export type CutPlan =
   | { mode: "aligned"; lengthNs: bigint }
   | { mode: "control"; stream: number; port?: number }
   | { mode: "delimited"; every: number };
 
-/** What a cutter says about the batch at hand; between `open` and `close` or `discard` lie the rows of one epoch. */
-export interface EpochSink {
-  /** `salt`: Tap.begin. */
-  open(start: { startNs: bigint; referenceNs: bigint; salt: bigint }): void;
-  rows(from: number, to: number): void;
-  /** What is kept of the open epoch should not grow: it is to be closed soon. */
-  isFull?(): boolean;
-  close(bounds: EpochBounds): void;
-  /** The epoch cannot be used. It may never have been opened here. */
-  discard(bounds: EpochBounds, reason: string): void;
-}
-
-export interface Cutter {
-  /** Observation begins, where that is known to be before the first row. */
-  begin?(nowNs: bigint, sink: EpochSink): void;
-  cut(batch: PacketBatch, originNs: bigint, sink: EpochSink): void;
-  /** Every row up to this time has been cut: epochs that ended before it are over, rows or none. */
-  tick?(nowNs: bigint, sink: EpochSink): void;
-  /** Observation ends, at `nowNs` where that is known to be after the last row. */
-  finish(sink: EpochSink, nowNs?: bigint): void;
-}
-
-/** Idle epochs that are still sealed (empty) one by one; beyond, the gap is left out. */
-export const LONGEST_GAP = 60n;
 /** A row further ahead or behind than this is believed when a second one confirms it: clocks are set by mistake, one packet at a time. */
 const SUSPICIOUS_NS = 3_600_000_000_000n;
-/** The last instant that records can tell. */
-const LAST_NS = (1n << 63n) - 1n;
-/** So far from the first one that the epoch's start is none before it. */
-const FIRST_NS = -(1n << 62n);
 /** An aligned epoch that is full is cut at a multiple of this part of its length: both ends are full at about the same packets. */
 export const FULL_PARTS = 16n;
-/** Times of delimited epochs count from multiples of this (68.7 s), which both ends know without talking. */
-export const DELIMITED_GRID_NS = 1n << 36n;
 
 export function createCutter(plan: CutPlan): Cutter {
   switch (plan.mode) {
@@ -202,126 +176,4 @@ class AlignedCutter implements Cutter {
     });
     this.#first = false;
   }
-}
-
-class DelimitedCutter implements Cutter {
-  /** Upper halves of digests below this are delimiters. */
-  readonly #below: number;
-  #open: { startNs: bigint; referenceNs: bigint; startId: bigint; cutHead: boolean } | null = null;
-  #lastNs = 0n;
-
-  constructor(every: number) {
-    if (!(every >= 2 && every <= 2 ** 31)) throw new RangeError(`a delimiter in ${every} packets`);
-    this.#below = Math.floor(2 ** 32 / every);
-  }
-
-  cut(batch: PacketBatch, originNs: bigint, sink: EpochSink): void {
-    const { count } = batch;
-    if (count === 0) return;
-    if (this.#open === null) this.#begin(instant(originNs, batch.timeNs[0]!), 0n, true, sink);
-    let from = 0;
-    const below = this.#below;
-    let { digest } = batch;
-    for (let i = 0; i < count; i++) {
-      const high = digest[2 * i + 1]!;
-      if (high >= below) continue;
-      const id = (BigInt(high) << 32n) | BigInt(digest[2 * i]!);
-      const nowNs = instant(originNs, batch.timeNs[i]!);
-      if (i > from) sink.rows(from, i);
-      from = i;
-      this.#close(nowNs, id, false, sink);
-      this.#begin(nowNs, id, false, sink);
-      ({ digest } = batch);
-    }
-    if (count > from) sink.rows(from, count);
-    this.#lastNs = instant(originNs, batch.timeNs[count - 1]!);
-  }
-
-  finish(sink: EpochSink): void {
-    if (this.#open) this.#close(this.#lastNs, 0n, true, sink);
-    this.#open = null;
-  }
-
-  #begin(startNs: bigint, startId: bigint, cutHead: boolean, sink: EpochSink): void {
-    const referenceNs = floorTo(startNs, DELIMITED_GRID_NS);
-    this.#open = { startNs, referenceNs, startId, cutHead };
-    // Any two neighbours may have to be merged.
-    sink.open({ startNs, referenceNs, salt: 0n });
-  }
-
-  #close(endNs: bigint, endId: bigint, cutTail: boolean, sink: EpochSink): void {
-    if (this.#open) sink.close({ mode: "delimited", ...this.#open, endNs, endId, cutTail });
-  }
-}
-
-class ControlCutter implements Cutter {
-  readonly #stream: number;
-  readonly #port: number;
-  #open: { sequence: bigint; referenceNs: bigint } | null = null;
-
-  constructor(stream: number, port: number) {
-    this.#stream = stream;
-    this.#port = port;
-  }
-
-  cut(batch: PacketBatch, _originNs: bigint, sink: EpochSink): void {
-    const { count } = batch;
-    let from = 0;
-    for (let i = 0; i < count; i++) {
-      const message = controlOfRow(batch, i, this.#port);
-      if (message === null) continue;
-      // The messages themselves are not traffic, and those of other segments do not cut this one.
-      if (this.#open && i > from) sink.rows(from, i);
-      from = i + 1;
-      if (message.stream !== this.#stream) continue;
-      const open = this.#open;
-      const { sequence, referenceNs } = message;
-      if (message.kind === "start") {
-        if (open) this.#discard(open.sequence, open.referenceNs, `End ${open.sequence} was not seen`, sink);
-        this.#open = { sequence, referenceNs };
-        sink.open({ startNs: referenceNs, referenceNs, salt: referenceNs });
-      } else if (open?.sequence === sequence) {
-        sink.close(bounds(sequence, open.referenceNs, referenceNs));
-        this.#open = null;
-      } else {
-        if (open) this.#discard(open.sequence, open.referenceNs, `End ${open.sequence} was not seen`, sink);
-        this.#discard(sequence, referenceNs, `Start ${sequence} was not seen`, sink);
-      }
-    }
-    if (this.#open && count > from) sink.rows(from, count);
-  }
-
-  finish(sink: EpochSink): void {
-    if (!this.#open) return;
-    const { sequence, referenceNs } = this.#open;
-    this.#discard(sequence, referenceNs, `observation ended before End ${sequence}`, sink);
-  }
-
-  #discard(sequence: bigint, referenceNs: bigint, reason: string, sink: EpochSink): void {
-    sink.discard(bounds(sequence, referenceNs, referenceNs), reason);
-    this.#open = null;
-  }
-}
-
-function bounds(sequence: bigint, startNs: bigint, endNs: bigint): EpochBounds {
-  const ids = { startId: sequence, endId: sequence };
-  return {
-    mode: "control",
-    startNs,
-    endNs,
-    referenceNs: startNs,
-    ...ids,
-    cutHead: false,
-    cutTail: false,
-  };
-}
-
-/** A row's time, ns since 1970, rounded down; within what records can tell. */
-export function instant(originNs: bigint, timeNs: number): bigint {
-  return later(FIRST_NS, earlier(originNs + BigInt(Math.floor(timeNs)), LAST_NS));
-}
-
-function floorTo(ns: bigint, step: bigint): bigint {
-  const over = ns % step;
-  return ns - (over < 0n ? over + step : over);
 }

@@ -54,6 +54,11 @@ export interface SegmentEstimate {
   /** Packets that the mean rests on, and their share of those received. */
   packetsUsed: number;
   coverage: number;
+  /**
+   * Aligned cuts: the delay of packets that were in flight at one, which no cell can be used for (cells/edge.ts has the model). They are in the list of the
+   * receiver alone, or in an epoch that the receiver alone has.
+   */
+  inFlight?: Interval;
   /** Packets that the mean is of, where it is not of all received (those without a delay): its weight among other epochs. */
   measured?: number;
   /** Sentences: foreign packets suspected, reordering over the edge, … */
@@ -83,6 +88,8 @@ export interface KnownFlows {
   hash: Uint32Array;
   /** Packets of each flow at the sender (or the end that counted); NaN where unknown. */
   packets: Float64Array;
+  /** Packets of each flow at the receiver, where that end lists them too; over an aligned cut not all are of those that were sent in the epoch. */
+  received?: Float64Array;
   bytes: Float64Array;
   /** Ten uint32 per flow for FlowKeySpec.describe. */
   keyWords: Uint32Array;
@@ -110,6 +117,8 @@ export interface EstimateInput<P> {
   epochNs: number;
   /** Epochs were cut by the clock in an observation that went on: packets in flight at the cut belong to the segment, though no cell can be used for them. */
   cutInFlight?: boolean;
+  /** Epochs were cut at packets: others may have crossed the cut by overtaking those, and belong to the segment too. */
+  cutByPackets?: boolean;
 }
 
 export interface EstimatorAnswer {

@@ -50,6 +50,8 @@ export interface FlowResult {
   bytes: number;
   delay: DelaySums | null;
   jitterNs: number | null;
+  /** Differences that the jitter is the mean of. */
+  jitterSteps: number;
 }
 
 /** Counts that a second look may change. */
@@ -174,6 +176,9 @@ export class FlowResults {
           ? kernels.readU32(second + FlowMoreLayout.negative)
           : (first < 0 ? 1 : 0) + (matched === 2 && last < 0 ? 1 : 0);
     }
+    // Delays whose place in the order of sending is not known are not in the jitter.
+    const apart = second === 0 ? 0 : kernels.readU32(second + FlowMoreLayout.apart);
+    const steps = Math.max(0, matched - 1 - apart);
     return {
       id,
       sent: word("sent"),
@@ -196,7 +201,8 @@ export class FlowResults {
       negative,
       bytes: real("bytes"),
       delay,
-      jitterNs: matched > 1 ? more("jitter", Math.abs(step)) / (matched - 1) : null,
+      jitterNs: steps > 0 ? more("jitter", Math.abs(step)) / steps : null,
+      jitterSteps: steps,
     };
   }
 

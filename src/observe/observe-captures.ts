@@ -101,6 +101,28 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
   });
 }
 
+/** Captures that can be read twice are looked at before they are observed. */
+export function canReread({ files, follow }: Pick<ObserveCapturesOptions, "files" | "follow">): boolean {
+  return !follow && files.every((file) => !isStandardInput(file) && isRegularFile(file));
+}
+
+function isRegularFile(file: string): boolean {
+  try {
+    return statSync(parseCapturePath(file).file).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/** The captures alone, as observeCaptures reads them. */
+export function openForLook(options: ObserveCapturesOptions): Source {
+  const { kernels, files, inner = false, seed = DEFAULT_SEED, signal } = options;
+  return openCaptures(kernels, files, {
+    capture: { cover: options.cover ?? OBSERVE_COVER, inner, seed },
+    signal,
+  });
+}
+
 interface Capture {
   cover: number;
   inner: boolean;

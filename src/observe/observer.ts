@@ -10,7 +10,9 @@ import { FLAG, type PacketBatch } from "../capture/batch.ts";
 import { type CaptureTotals, NO_TOTALS } from "../capture/source/source.ts";
 import { addDelayErrors, type DelayErrorSums, delayErrorOf, noDelayErrors } from "../delays/delay-error.ts";
 import { geometryFingerprint } from "../epoch/compatible.ts";
-import { type CutPlan, type Cutter, createCutter, type EpochSink, instant } from "../epoch/cutter.ts";
+import { type CutPlan, createCutter } from "../epoch/cutter.ts";
+import type { Cutter, EpochSink } from "../epoch/epoch-sink.ts";
+import { instant } from "../epoch/instant.ts";
 import type { EncodeOptions, EpochBounds, EpochRecord, RecordCounters, RecordRole } from "../epoch/record.ts";
 import type { Span } from "../epoch/spans.ts";
 import {

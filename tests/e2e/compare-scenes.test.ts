@@ -68,6 +68,11 @@ function wrongDelays({ report, clock }: Judged, way: WayTruth, found: SegmentRep
   const stampedNs = mean(way.stampedNs);
   if (report.clock.mode === "asis" && Math.abs(meanNs - stampedNs) > 2 + 1e-12 * Math.abs(stampedNs))
     wrong.push(`mean ${meanNs} for ${stampedNs} as captured`);
+  // Each difference is of two doubles: far apart clocks leave fewer digits.
+  const { jitterNs } = found.latency;
+  const digitsNs = 2 + 4e-12 * Math.abs(stampedNs);
+  if (report.clock.mode === "asis" && Math.abs((jitterNs ?? 0) - (way.jitterNs ?? 0)) > digitsNs)
+    wrong.push(`jitter ${jitterNs} for ${way.jitterNs}`);
   const errorNs = Math.abs(meanNs - mean(way.delaysNs));
   const { trust, uncertainty } = clock;
   const stated = uncertainty.totalNs;

@@ -25,6 +25,8 @@ export interface WayTruth {
   delaysNs: number[];
   /** Matched packets that were sent before one that arrived earlier. */
   reordered: number;
+  /** Mean |difference| of the delays as captured of packets of a flow that were sent one after the other, of those that arrived; null without any. */
+  jitterNs: number | null;
 }
 
 export interface Truth {
@@ -40,6 +42,7 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
   const ways = { forward: wayTruth(), reverse: wayTruth() };
   const seen = seenBetween(scene, packets);
   const arrivals: Record<Way, { arrivedNs: number; order: number }[]> = { forward: [], reverse: [] };
+  const sends: Record<Way, { flow: number; delayNs: number }[]> = { forward: [], reverse: [] };
   for (const packet of packets) {
     const truth = ways[packet.way];
     const [near, far] =
@@ -57,6 +60,7 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
       const arrivedNs = packet.arrivedNs ?? 0;
       const stamps = [stampOf(scene, near, packet.sentNs), stampOf(scene, far, arrivedNs)] as const;
       truth.stampedNs.push(Number(stamps[1] - stamps[0]));
+      sends[packet.way].push({ flow: packet.flow, delayNs: Number(stamps[1] - stamps[0]) });
       const atBeforeNs = packet.way === "forward" ? packet.sentNs : arrivedNs;
       if (atBeforeNs < firstNs) {
         firstNs = atBeforeNs;
@@ -72,7 +76,10 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
     } else if (sent) truth.outside++;
     else if (arrived) truth.unsent++;
   }
-  for (const way of ["forward", "reverse"] as const) ways[way].reordered = reorderedOf(arrivals[way]);
+  for (const way of ["forward", "reverse"] as const) {
+    ways[way].reordered = reorderedOf(arrivals[way]);
+    ways[way].jitterNs = jitterOf(sends[way]);
+  }
   return { ...ways, clock };
 }
 
@@ -108,12 +115,25 @@ function wayTruth(): WayTruth {
     stampedNs: [],
     delaysNs: [],
     reordered: 0,
+    jitterNs: null,
   };
 }
 
 function count(truth: WayTruth, packet: TruePacket): void {
   truth.matched++;
   truth.delaysNs.push((packet.arrivedNs ?? 0) - packet.sentNs);
+}
+
+/** RFC 3393, mean of |ddT|; `sends` are in the order of sending. */
+function jitterOf(sends: readonly { flow: number; delayNs: number }[]): number | null {
+  const before = new Map<number, number>();
+  const steps: number[] = [];
+  for (const { flow, delayNs } of sends) {
+    const last = before.get(flow);
+    if (last !== undefined) steps.push(Math.abs(delayNs - last));
+    before.set(flow, delayNs);
+  }
+  return steps.length === 0 ? null : mean(steps);
 }
 
 /** RFC 4737: packets that arrive after one that was sent later. */

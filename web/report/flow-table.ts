@@ -104,7 +104,10 @@ function tableColumns(directions: FlowRows[]): Column[] {
     { ...delay("p90Ns", "p90", "90 % of the packets took no longer"), extra: true },
     { ...delay("p999Ns", "p99.9", "99.9 % of the packets took no longer"), extra: true },
     delay("maxNs", "Max", "Greatest delay"),
-    { ...delay("jitterNs", "Jitter", "Mean difference of the delays of consecutive packets"), extra: true },
+    {
+      ...delay("jitterNs", "Jitter", "Mean difference of the delays of packets sent one after the other"),
+      extra: true,
+    },
     {
       key: "bytes",
       label: "Bytes",

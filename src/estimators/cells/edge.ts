@@ -11,13 +11,23 @@
  * delay between the timestamps that decides, so a clock's offset is part of it.
  */
 import { normalQuantile } from "../../base/math/special.ts";
-import type { Interval } from "../estimator.ts";
+import {
+  type FlowEstimate,
+  type Interval,
+  isNoAnswer,
+  type KnownFlows,
+  type NoAnswer,
+} from "../estimator.ts";
 
 export interface EdgeEvidence {
   /** EstimateInput.cutInFlight: what appears at the receiver only may have been in flight; else it is foreign, and none of the segment. */
   cutInFlight: boolean | undefined;
-  /** Packets counted at the receiver only, as far as cells show them; 0: no packet crossed the cut. */
+  /** EstimateInput.cutByPackets: packets may have overtaken a delimiter, or been overtaken. */
+  cutByPackets: boolean | undefined;
+  /** Packets counted at the receiver only, as far as cells show them; 0: no packet crossed the cut. Those at the sender only; and all that arrived. */
   appeared: number;
+  missing: number;
+  received: number;
   epochNs: number;
   /** Variance of single packets' delays. */
   varianceNs2: number;
@@ -29,18 +39,145 @@ const WANDERING = Math.SQRT2;
 /** Deviations over the mean, at most: beyond it the mean is that of delays that a clock's offset all but takes away. */
 const MOST_SPREAD = 4;
 
-/** The interval of the mean over all packets that arrived, from that over the packets in cells. */
-export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Interval {
-  const { appeared, epochNs, varianceNs2, confidence } = evidence;
-  const { valueNs, lowNs, highNs } = mean;
-  if (!evidence.cutInFlight || appeared === 0 || !(epochNs > 0) || !(varianceNs2 > 0) || valueNs === 0)
-    return mean;
+interface EdgeModel {
+  /** Share of the packets that are in flight at a cut, in the mean. */
+  share: number;
+  /** Deviation of what they change the mean of all by. */
+  errorNs: number;
+  /** Mean delay of those in flight: the longer a delay, the likelier it crosses a cut (a gamma distribution, weighed by itself); and their deviation. */
+  meanNs: number;
+  deviationNs: number;
+  /** q^2 */
+  spread: number;
+}
+
+/** Null where no packet is in flight, or where nothing is known of delays. */
+function edgeModel(valueNs: number, { cutInFlight, appeared, epochNs, varianceNs2 }: EdgeEvidence) {
+  if (!cutInFlight || appeared === 0 || !(epochNs > 0) || !(varianceNs2 > 0) || valueNs === 0) return null;
   const meanNs = Math.abs(valueNs);
   const deviationNs = Math.sqrt(varianceNs2);
-  const spread = Math.min(deviationNs / meanNs, MOST_SPREAD) ** 2;
+  const ratio = Math.min(deviationNs / meanNs, MOST_SPREAD);
+  const spread = ratio ** 2;
   const share = Math.min(meanNs / epochNs, 1);
-  const error = WANDERING * share * deviationNs * Math.sqrt(1 + 6 * spread + 6 * spread * spread);
-  const half = normalQuantile((1 + confidence) / 2) * error;
+  const out: EdgeModel = {
+    share,
+    spread,
+    errorNs: WANDERING * share * deviationNs * Math.sqrt(1 + 6 * spread + 6 * spread * spread),
+    meanNs: Math.sign(valueNs) * (meanNs + ratio * deviationNs),
+    deviationNs: WANDERING * deviationNs * Math.sqrt(1 + spread),
+  };
+  return out;
+}
+
+/** The interval of the mean over all packets that arrived, from that over the packets in cells. */
+export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Interval {
+  const model = edgeModel(mean.valueNs, evidence);
+  const errorNs = model ? model.errorNs : overtakingError(evidence);
+  return errorNs > 0 ? widened(mean, normalQuantile((1 + evidence.confidence) / 2) * errorNs) : mean;
+}
+
+/**
+ * Packets that overtook a delimiter, or were overtaken by it, are in no cell that can be used either. They are missing on one side of the cut and appear on the other, so that no more
+ * than the smaller number crossed at either end; each is off the mean by about the deviation, and all that one delimiter caused are off to the same side.
+ */
+function overtakingError({ cutByPackets, appeared, missing, received, varianceNs2 }: EdgeEvidence): number {
+  if (!cutByPackets || !(received > 0) || !(varianceNs2 > 0)) return 0;
+  return (2 * Math.min(appeared, missing) * Math.sqrt(varianceNs2)) / received;
+}
+
+/** Deviations of what packets in flight add to a variance, over what they add in the mean (measured: few cuts hold the most). */
+const VARIANCE_BEYOND = 3;
+
+/**
+ * The deviation over all packets that arrived, from that over the packets in cells: those in flight are off the mean by sigma^2 (1 + 2 q^2) in the mean square, and all at one cut
+ * alike.
+ */
+export function deviationWithPacketsInFlight(
+  stdev: Interval | NoAnswer,
+  mean: Interval | NoAnswer,
+  evidence: EdgeEvidence,
+): Interval | NoAnswer {
+  if (isNoAnswer(stdev) || isNoAnswer(mean)) return stdev;
+  const model = edgeModel(mean.valueNs, evidence);
+  if (!model) return stdev;
+  const { valueNs, lowNs, highNs } = stdev;
+  const variance = valueNs ** 2;
+  const shift = model.share * 2 * model.spread * variance;
+  const half =
+    normalQuantile((1 + evidence.confidence) / 2) *
+    (VARIANCE_BEYOND * model.share * (1 + 2 * model.spread) * variance);
+  const centre = variance + shift;
+  return {
+    ...stdev,
+    valueNs: Math.sqrt(centre),
+    lowNs: Math.sqrt(Math.max(0, centre - Math.hypot(variance - lowNs ** 2, half))),
+    highNs: Math.sqrt(centre + Math.hypot(highNs ** 2 - variance, half)),
+  };
+}
+
+/** The delay of packets that were in flight at a cut; undefined where there is nothing to be said of them. */
+export function delayInFlight(mean: Interval | NoAnswer, evidence: EdgeEvidence): { inFlight?: Interval } {
+  const model = isNoAnswer(mean) ? null : edgeModel(mean.valueNs, evidence);
+  if (!model) return {};
+  const half = normalQuantile((1 + evidence.confidence) / 2) * model.deviationNs;
+  // By the clocks of the points it was received behind a cut that it was sent before, or the other way round.
+  const [lowNs, highNs] =
+    model.meanNs > 0
+      ? [Math.max(0, model.meanNs - half), model.meanNs + half]
+      : [model.meanNs - half, Math.min(0, model.meanNs + half)];
+  return { inFlight: { valueNs: model.meanNs, lowNs, highNs } };
+}
+
+/** Below so many packets in flight, in the mean, a flow had none; below so many it had none where both ends count alike. */
+const SOME_IN_FLIGHT = 0.5;
+const MANY_IN_FLIGHT = 5;
+/** What the delay at the cut and the number of a flow's packets in flight are off by together, in deviations of the delay there (measured). */
+const FLOW_BEYOND = 1.5;
+
+/**
+ * The same for a flow, of which `sent` packets were sent in the epoch and `received` arrived in it (null where that is not known). A lasting one has as large a share of its packets
+ * in flight as all flows together; of a short one as many as arrived and were not sent in the epoch. `all`: mean of the segment, which tells the delay at the cut.
+ */
+function flowWithPacketsInFlight(
+  mean: Interval,
+  { sent, received }: { sent: number; received: number | null },
+  all: Interval | NoAnswer,
+  evidence: EdgeEvidence,
+): Interval {
+  const model = isNoAnswer(all) ? null : edgeModel(all.valueNs, evidence);
+  const packets = received ?? sent;
+  if (!model || !(packets > 0)) return mean;
+  const z = normalQuantile((1 + evidence.confidence) / 2);
+  const excess = Math.max(0, packets - sent);
+  const expected = model.share * packets;
+  const lasting = expected >= (received === sent ? MANY_IN_FLIGHT : SOME_IN_FLIGHT) ? expected : 0;
+  const part = Math.min(1, Math.max(excess, lasting) / packets);
+  if (part === 0) return mean;
+  const half = z * part * (excess >= lasting ? 1 : FLOW_BEYOND) * model.deviationNs;
+  const shift = part * (model.meanNs - mean.valueNs);
+  const { valueNs, lowNs, highNs } = mean;
+  const moved = { ...mean, valueNs: valueNs + shift, lowNs: lowNs + shift, highNs: highNs + shift };
+  return widened(moved, half);
+}
+
+/** The answers for all flows, the same way. */
+export function flowsInFlight(
+  answers: FlowEstimate[],
+  known: KnownFlows,
+  all: Interval | NoAnswer,
+  evidence: EdgeEvidence,
+): FlowEstimate[] {
+  if (isNoAnswer(all) || !edgeModel(all.valueNs, evidence)) return answers;
+  return answers.map((told) => {
+    if (isNoAnswer(told.mean) || told.packets === null) return told;
+    const received = known.received?.[told.flow] ?? Number.NaN;
+    const counts = { sent: told.packets, received: Number.isNaN(received) ? null : received };
+    return { ...told, mean: flowWithPacketsInFlight(told.mean, counts, all, evidence) };
+  });
+}
+
+function widened(mean: Interval, half: number): Interval {
+  const { valueNs, lowNs, highNs } = mean;
   return {
     ...mean,
     lowNs: valueNs - Math.hypot(valueNs - lowNs, half),

@@ -1,7 +1,7 @@
 /** From the payloads of both ends to answers for the segment and for the flows asked for, and what they rest on. */
 import { required } from "../../base/lists.ts";
 import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
-import { withPacketsInFlight } from "../cells/edge.ts";
+import { delayInFlight, flowsInFlight, withPacketsInFlight } from "../cells/edge.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import { repeatedShare, saltedSeed } from "../cells/salt.ts";
 import {
@@ -71,14 +71,14 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
     return refuse(NO_DIGESTS, lost);
   if (difference.used === 0) return refuse(whyUnusable(difference), lost);
   const known = flows && flows.count > 0 ? decodeKnown(input, difference, flows, before.salt, notes) : null;
+  const { cutInFlight, cutByPackets, epochNs, confidence } = input;
+  const counts = { appeared: difference.appeared, missing: lost, received: receiver.packets };
+  const varianceNs2 = packetSpread(difference);
+  const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, confidence };
+  const mean = withPacketsInFlight(segmentMean(difference, known, confidence), edge);
   const segment: SegmentEstimate = {
-    mean: withPacketsInFlight(segmentMean(difference, known, input.confidence), {
-      cutInFlight: input.cutInFlight,
-      appeared: difference.appeared,
-      epochNs: input.epochNs,
-      varianceNs2: packetSpread(difference),
-      confidence: input.confidence,
-    }),
+    mean,
+    ...delayInFlight(mean, edge),
     stdev: NO_SPREAD,
     sent: sender.packets,
     received: receiver.packets,
@@ -87,7 +87,8 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
     coverage: difference.used / receiver.packets,
     notes,
   };
-  return { segment, flows: known ? flowAnswers(difference, known, input.confidence, notes) : [], notes };
+  const answers = known && flows ? flowAnswers(difference, known, confidence, notes) : [];
+  return { segment, flows: flows ? flowsInFlight(answers, flows, mean, edge) : [], notes };
 }
 
 /** The flows asked for, with their sizes, laid out and decoded. */

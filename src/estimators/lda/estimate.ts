@@ -1,5 +1,5 @@
 /** From the payloads of both ends to the answer for the segment: mean, deviation, loss, and what they rest on. */
-import { withPacketsInFlight } from "../cells/edge.ts";
+import { deviationWithPacketsInFlight, withPacketsInFlight } from "../cells/edge.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import type { EstimateInput, EstimatorAnswer, Interval, NoAnswer, SegmentEstimate } from "../estimator.ts";
 import { emptyEnd, missingEnd, unansweredSegment } from "../unanswered.ts";
@@ -57,13 +57,14 @@ export function estimateLda(input: EstimateInput<LdaParameters>): EstimatorAnswe
 }
 
 function delays(
-  { parameters, confidence, epochNs, cutInFlight }: EstimateInput<LdaParameters>,
+  input: EstimateInput<LdaParameters>,
   before: LdaRows,
   after: LdaRows,
   rows: UsableRows,
   own: number,
   { foreign }: StreamCheck,
 ): { mean: Interval | NoAnswer; stdev: Interval | NoAnswer } {
+  const { parameters, confidence, epochNs, cutInFlight, cutByPackets } = input;
   const moments = momentsOf(rows);
   if (!moments) {
     const valueNs = rows.delayNs[0]! / rows.sample;
@@ -76,17 +77,18 @@ function delays(
     const text = `only one row of ${rows.sample} packets arrived whole: its mean has no error bar`;
     return { mean: { reason: "no-usable-cells", text }, stdev };
   }
-  const mean = withPacketsInFlight(meanInterval(moments, rows, own, confidence, parameters.interval), {
-    ...{ cutInFlight, appeared: foreign, epochNs, varianceNs2: moments.varianceNs2, confidence },
-  });
+  const { varianceNs2 } = moments;
+  const received = input.receiver?.packets ?? 0;
+  const counts = { appeared: foreign, missing: foreign + (input.sender?.packets ?? 0) - received, received };
+  const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, confidence };
+  const mean = withPacketsInFlight(meanInterval(moments, rows, own, confidence, parameters.interval), edge);
   if (parameters.deviation === "residual") {
-    return { mean, stdev: residualDeviation(moments, rows, confidence) };
+    const stdev = residualDeviation(moments, rows, confidence);
+    return { mean, stdev: deviationWithPacketsInFlight(stdev, mean, edge) };
   }
   const meanErrorNs = Math.sqrt((moments.varianceNs2 / rows.sample) * Math.max(0, 1 - rows.sample / own));
-  return {
-    mean,
-    stdev: collapsedDeviation(moments.meanNs, meanErrorNs, collapsedRows(before, after), confidence),
-  };
+  const stdev = collapsedDeviation(moments.meanNs, meanErrorNs, collapsedRows(before, after), confidence);
+  return { mean, stdev: deviationWithPacketsInFlight(stdev, mean, edge) };
 }
 
 /** Why there is no mean, if there is none. */

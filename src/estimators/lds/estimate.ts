@@ -1,7 +1,7 @@
 /** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the smallest error. */
 import { studentQuantile } from "../../base/math/special.ts";
 import { type Background, backgroundVariance, fitBackground } from "../cells/background.ts";
-import { withPacketsInFlight } from "../cells/edge.ts";
+import { delayInFlight, type EdgeEvidence, flowsInFlight, withPacketsInFlight } from "../cells/edge.ts";
 import type { Jitter } from "../cells/jitter.ts";
 import { repeatedShare } from "../cells/salt.ts";
 import type {
@@ -66,14 +66,31 @@ function estimateSketch(input: EstimateInput<SketchParameters>, sketch: DelaySke
   const flows = input.flows
     ? estimateFlows(input, sketch, input.flows, { background, cells: cells.length }, notes)
     : null;
-  const segment = estimateSegment(input, sketch, background, flows?.mean ?? null, notes);
-  return { segment, flows: flows?.flows ?? [], notes };
+  const edge = edgeEvidence(input, sketch, background);
+  const segment = estimateSegment(input, sketch, edge, flows?.mean ?? null, notes);
+  const answers = flows && input.flows ? flowsInFlight(flows.flows, input.flows, segment.mean, edge) : [];
+  return { segment, flows: answers, notes };
+}
+
+function edgeEvidence(
+  { epochNs, cutInFlight, cutByPackets, confidence, receiver }: EstimateInput<SketchParameters>,
+  sketch: DelaySketch,
+  background: Background,
+): EdgeEvidence {
+  const most = (counts: readonly number[]) => (sketch.oneEnd ? 0 : Math.max(0, ...counts));
+  return {
+    ...{ cutInFlight, cutByPackets, epochNs, confidence },
+    appeared: most(sketch.rows.map((row) => row.appeared)),
+    missing: most(sketch.rows.map((row) => row.missing)),
+    received: receiver?.packets ?? 0,
+    varianceNs2: backgroundVariance(background, 1),
+  };
 }
 
 function estimateSegment(
-  { sender, receiver, confidence, parameters, epochNs, cutInFlight }: EstimateInput<SketchParameters>,
+  { sender, receiver, confidence, parameters }: EstimateInput<SketchParameters>,
   sketch: DelaySketch,
-  background: Background,
+  edge: EdgeEvidence,
   fromFlows: RowMean | null,
   notes: string[],
 ): SegmentEstimate {
@@ -99,18 +116,13 @@ function estimateSegment(
           text: "weighted flows count more than others: the cells have no common mean",
         }
       : best
-        ? withPacketsInFlight(interval(best, confidence), {
-            cutInFlight,
-            appeared: sketch.oneEnd ? 0 : appeared,
-            epochNs,
-            varianceNs2: backgroundVariance(background, 1),
-            confidence,
-          })
+        ? withPacketsInFlight(interval(best, confidence), edge)
         : received === 0
           ? { reason: "no-packets", text: "no packet was received" }
           : { reason: "no-usable-cells", text: "no cell contains the same packets at both points" };
   return {
     mean,
+    ...delayInFlight(mean, edge),
     stdev: {
       reason: "not-supported",
       text: "cells group packets by flow: LDA answers the deviation of all packets",

@@ -21,9 +21,9 @@ export interface Answered {
 
 /** The part of what was asked for that has an answer, and its latency: not that of all packets where the share is below 1. */
 export interface AnsweredPart {
-  /** Packets of the epochs (or of the flows' epochs) that have an answer; null where packets are unknown. */
+  /** Packets that arrived in the epochs (or in the flows' epochs) that have an answer; null where packets are unknown. */
   packets: number | null;
-  /** Of all packets asked for. */
+  /** Of all packets that arrived. */
   share: number | null;
   /** Epochs with an answer. */
   epochs: number;
@@ -130,7 +130,7 @@ export interface GroupAnswer extends WholeAnswer {
   packetsHigh: number | null;
   bytes: number | null;
   lost: number | null;
-  /** Share of the packets whose flow had an answer. */
+  /** Share of the packets that arrived whose flow had an answer. */
   coverage: number | null;
   /** Where the estimator keeps them, over all epochs of a group of one flow: the value that this share of its packets does not exceed. */
   quantiles?: { share: number; valueNs: number }[];

@@ -3,11 +3,18 @@
 import { countOf } from "../../base/quantity.ts";
 import type { Collected } from "../../collect/collector.ts";
 import { Combination, type Contribution, segmentContribution } from "../../collect/combine.ts";
+import { CutEdges, delayBehind, deviationInFlight } from "../../collect/cut-edges.ts";
 import { type EpochEstimate, totalCounters } from "../../collect/estimate.ts";
 import { LossTotal } from "../../collect/loss.ts";
 import { type DelayLimits, limitsOf, packetsOf, spanOf } from "../../collect/tracks.ts";
 import type { RecordCounters } from "../../epoch/record.ts";
-import type { Estimator, Interval, NoAnswer, SegmentEstimate } from "../../estimators/estimator.ts";
+import type {
+  Estimator,
+  Interval,
+  KnownFlows,
+  NoAnswer,
+  SegmentEstimate,
+} from "../../estimators/estimator.ts";
 import { isNoAnswer } from "../../estimators/estimator.ts";
 import type {
   GroupAnswer,
@@ -18,7 +25,6 @@ import type {
   SegmentAnswer,
   SeriesRow,
 } from "./answer.ts";
-import { CutEdges } from "./cut-edges.ts";
 import { type EpochFacts, type EpochPlace, placeOf } from "./epoch-facts.ts";
 import type { FlowQuestion } from "./flow-question.ts";
 import { answered, wholeAnswer } from "./latency.ts";
@@ -31,6 +37,29 @@ interface Unanswered {
   packets: number;
   limits: DelayLimits | null;
   why: NoAnswer;
+  behind?: Behind;
+}
+
+/** Of an aligned epoch that the receiver alone has: how its flows are keyed, and which they are. */
+interface Behind {
+  key: string;
+  flows: () => KnownFlows | null;
+}
+
+/** The last epoch that both ends have: its rate, and packets that may still have been under way at its end. */
+interface LastEpoch {
+  perNs: number;
+  missing: number;
+}
+
+/** As many packets were under way at its start as the mean delay makes, times this. */
+const MOST_UNDER_WAY = 4;
+
+function lastEpoch({ sent, received, mean }: SegmentEstimate, span: EpochPlace): LastEpoch | null {
+  if (!sent || received === null) return null;
+  const perNs = sent / Number(span.endNs - span.startNs);
+  const atStart = isNoAnswer(mean) ? 0 : MOST_UNDER_WAY * perNs * Math.abs(mean.valueNs);
+  return { perNs, missing: Math.max(0, sent - received) + atStart };
 }
 
 type Estimated = Extract<Collected, { kind: "estimate" }>;
@@ -75,6 +104,7 @@ export class EstimatorQuestion {
   #sent: number | null = null;
   #received: number | null = null;
   #unlisted = 0;
+  #last: LastEpoch | null = null;
 
   /** `flows`: where the question is about flows and the estimator can answer for them. */
   constructor(estimator: Estimator, question: Question, facts: EpochFacts, flows: FlowQuestion | null) {
@@ -114,7 +144,8 @@ export class EstimatorQuestion {
     else this.#takeOverlapping(event);
   }
 
-  #takeUnpaired({ unpaired: { entry, missing, reason } }: Extract<Collected, { kind: "unpaired" }>): void {
+  #takeUnpaired(event: Extract<Collected, { kind: "unpaired" }>): void {
+    const { entry, missing, reason } = event.unpaired;
     const point = this.#question.between[missing === "sender" ? 0 : 1];
     const { startNs, endNs } = entry.epoch;
     this.missing.push({ estimator: this.name, point, startNs: `${startNs}`, endNs: `${endNs}`, reason });
@@ -125,6 +156,9 @@ export class EstimatorQuestion {
       packets: entry.packets,
       limits: limitsOf({ senders: [entry], receivers: [] }),
       why: { reason: "no-packets", text: `${point} has no record of the epoch` },
+      ...(missing === "sender" && entry.epoch.mode === "aligned"
+        ? { behind: { key: entry.key, flows: event.flows } }
+        : {}),
     });
   }
 
@@ -153,15 +187,18 @@ export class EstimatorQuestion {
   }
 
   #takeEstimate(event: Estimated): void {
-    const { estimate, flows, listed } = event;
+    const { estimate, flows, listed, receiverOnly } = event;
     const { answer, startNs, endNs, edge, merged } = estimate;
     const index = this.usedStarts.push(startNs) - 1;
     if (edge) this.edges++;
     this.merged += merged;
     if (this.firstNs === null || startNs < this.firstNs) this.firstNs = startNs;
-    if (this.lastNs === null || endNs > this.lastNs) this.lastNs = endNs;
-    this.#takeEnds(estimate);
     const { segment } = answer;
+    if (this.lastNs === null || endNs > this.lastNs) {
+      this.lastNs = endNs;
+      this.#last = estimate.mode === "aligned" && segment ? lastEpoch(segment, { startNs, endNs }) : null;
+    }
+    this.#takeEnds(estimate);
     const weight = segment?.received ?? segment?.sent ?? 0;
     this.#parameters.set(estimate.parameters, (this.#parameters.get(estimate.parameters) ?? 0) + weight + 1);
     this.said.add(new Set([...answer.notes, ...(segment?.notes ?? [])]), weight);
@@ -170,6 +207,8 @@ export class EstimatorQuestion {
     if (contribution && segment) this.#takeSegment(estimate, segment, contribution);
     if (!listed && this.answersFlows) this.#unlisted++;
     if (flows) this.#flows?.take(estimate, flows, index);
+    if (receiverOnly && segment?.inFlight)
+      this.#flows?.takeInFlight(receiverOnly, segment.inFlight, estimate.key, index);
   }
 
   #takeSegment(estimate: EpochEstimate, segment: SegmentEstimate, contribution: Contribution): void {
@@ -215,8 +254,12 @@ export class EstimatorQuestion {
       const stdevNs = isNoAnswer(stdev) ? this.#facts.stdevNs(place) : stdev.valueNs;
       this.#edges.add({ ...place, packets, meanNs: mean.valueNs, stdevNs });
     }
-    for (const { place, packets, limits, why } of this.#unanswered) {
+    for (const { place, packets, limits, why, behind } of this.#unanswered) {
       if (packets === 0) continue;
+      if (behind && place.startNs === lastNs && this.#last) {
+        this.#takeBehind(packets, this.#last, behind);
+        continue;
+      }
       // Before the first and after the last epoch of both ends there is nothing between them to be asked about.
       if (firstNs === null || lastNs === null || place.endNs <= firstNs || place.startNs >= lastNs) continue;
       const none: Contribution = { mean: why, stdev: why, packets, lost: null, used: 0 };
@@ -227,6 +270,19 @@ export class EstimatorQuestion {
         this.#borrowed.set(other.estimator, (this.#borrowed.get(other.estimator) ?? 0) + 1);
       } else this.#all.add({ ...none, bounds: this.#facts.segmentBounds(place, limits) });
     }
+  }
+
+  /** Packets that the sender sent in its last epoch, and that arrived behind it. */
+  #takeBehind(packets: number, { perNs, missing }: LastEpoch, { key, flows }: Behind): void {
+    // More than were missing were not in flight: the sender's capture ended before the traffic did.
+    if (packets > missing) return;
+    const mean = delayBehind(packets, perNs);
+    const stdev = deviationInFlight(mean);
+    const one: Contribution = { mean, stdev, packets, lost: null, used: 0, modelled: true };
+    this.#own.add(one);
+    this.#all.add(one);
+    const listed = this.#flows && flows();
+    if (listed) this.#flows?.takeInFlight(listed, mean, key, this.usedStarts.length);
   }
 
   segmentAnswer(without: ReadonlySet<string>): SegmentAnswer {

@@ -10,11 +10,12 @@ import { countOf } from "../../base/quantity.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { parseFlowKey } from "../../capture/flow/flow-text.ts";
 import { encodeFlowKey, hashFlowKey } from "../../capture/flow/flow-words.ts";
+import { deviationInFlight } from "../../collect/cut-edges.ts";
 import type { EpochEstimate } from "../../collect/estimate.ts";
 import { namedFlows } from "../../collect/flow-lists.ts";
 import { RecordedFlows } from "../../collect/recorded-flows.ts";
 import type { EpochRecord } from "../../epoch/record.ts";
-import { isNoAnswer, type KnownFlows } from "../../estimators/estimator.ts";
+import { type Interval, isNoAnswer, type KnownFlows } from "../../estimators/estimator.ts";
 import type { FlowRecord } from "../../flow-records/flow-records.ts";
 import type { GroupAnswer } from "./answer.ts";
 import { type EpochFacts, placeOf } from "./epoch-facts.ts";
@@ -66,6 +67,11 @@ export class OtherFlows {
   }
 }
 
+function numberAt(values: Float64Array | undefined, i: number): number | null {
+  const value = values?.[i];
+  return value === undefined || Number.isNaN(value) ? null : value;
+}
+
 export class FlowQuestion {
   readonly #question: Question;
   readonly #facts: EpochFacts;
@@ -111,11 +117,28 @@ export class FlowQuestion {
       const { flow, mean, stdev, packets, lost } = told;
       const group = groups.find(flows, flow, this.#names);
       if (!group || !this.#wanted.has(group.words)) continue;
-      const known = flows.packets[flow];
-      const size = packets ?? (known === undefined || Number.isNaN(known) ? null : known);
-      const bounds = isNoAnswer(mean) && size !== null ? this.#facts.flowBounds(place, size) : null;
-      const contribution = { mean, stdev, packets: size, lost, used: size ?? 0, bounds };
+      const size = packets ?? numberAt(flows.packets, flow);
+      const arrived =
+        numberAt(flows.received, flow) ?? (size === null ? null : Math.max(0, size - (lost ?? 0)));
+      const bounds = isNoAnswer(mean) && arrived !== null ? this.#facts.flowBounds(place, arrived) : null;
+      const contribution = { mean, stdev, packets: size, arrived, lost, used: arrived ?? 0, bounds };
       groups.add(group, flows, told, contribution, epoch);
+    }
+  }
+
+  /** Flows whose packets were in flight at a cut by time: they arrived in an epoch in which nobody sent them, and count with the delay of those in flight. */
+  takeInFlight(flows: KnownFlows, inFlight: Interval, key: string, index: number): void {
+    const groups = this.#groups;
+    if (!groups.tells(key)) return;
+    const epoch = { index, shared: null };
+    const bytes = new Float64Array(flows.count);
+    for (let flow = 0; flow < flows.count; flow++) {
+      const group = groups.find(flows, flow, this.#names);
+      if (!group || !this.#wanted.has(group.words)) continue;
+      const arrived = numberAt(flows.packets, flow);
+      // Sent in the epoch before, and counted there.
+      const told = { flow, mean: inFlight, stdev: deviationInFlight(inFlight), packets: 0, lost: null };
+      groups.add(group, { ...flows, bytes }, told, { ...told, arrived, used: 0, modelled: true }, epoch);
     }
   }
 

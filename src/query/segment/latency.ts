@@ -27,9 +27,8 @@ export function wholeAnswer(own: Combined, all: Combined = own): WholeAnswer {
   const { mean, stdev, answered: share, answeredPackets, answers } = own;
   // The deviation of a part says nothing about the whole.
   const unknown: NoAnswer = { reason: "partly-answered", text: "not all packets have an answer" };
-  const complete = all.answered === null || all.answered === 1;
   return {
-    ...answered({ mean: all.whole, stdev: complete ? all.stdev : unknown }),
+    ...answered({ mean: all.whole, stdev: all.complete ? all.stdev : unknown }),
     answered: {
       packets: share === null ? null : answeredPackets,
       share,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { Random } from "../../base/random.ts";
-import { Combination } from "../../collect/combine.ts";
-import { withPacketsInFlight } from "../../estimators/cells/edge.ts";
+import { Random } from "../base/random.ts";
+import { withPacketsInFlight } from "../estimators/cells/edge.ts";
+import { Combination } from "./combine.ts";
 import { CutEdges } from "./cut-edges.ts";
 
 const SECOND = 1e9;
@@ -43,7 +43,8 @@ test("packets in flight at aligned cuts are made up for", () => {
       const exact = (valueNs: number) => ({ valueNs, lowNs: valueNs, highNs: valueNs });
       const packets = all / epochs;
       const evidence = { cutInFlight: true, appeared: 1, epochNs: SECOND, varianceNs2: stdevNs ** 2 };
-      const widened = withPacketsInFlight(exact(mean), { ...evidence, confidence: 0.95 });
+      const crossed = { cutByPackets: false, missing: 0, received: 1000 };
+      const widened = withPacketsInFlight(exact(mean), { ...evidence, ...crossed, confidence: 0.95 });
       own.add({ mean: widened, stdev: exact(stdevNs), packets, lost: null, used: counts[e]! });
       edges.add({
         startNs: BigInt(e * SECOND),

@@ -1,0 +1,99 @@
+// Jitter in the order of sending (RFC 3393: the difference of the delays of consecutive packets of a flow, as sent). Packets mostly arrive as they
+// were sent, and then it is a sum along the way. One that arrives late was sent between two that are counted already: their difference is replaced by
+// its own two. To find them the last pairs are kept, each with the one of its flow before it.
+//
+//   pair: link u32 | order u32 | delay f64
+//   link: number of the flow's pair before it (31 bits). Of a flow's first three pairs: FIRST | which one << 29 | the flow's number, as most flows
+//         have no room yet to say which was their last
+//   order: four times the place in the order of sending, and LATE where one that was sent later had arrived
+//
+// A packet that comes after more than 131,072 others has left what is kept: it is left out of the jitter, as though lost.
+
+export const RING: u32 = 1 << 17;
+const PAIR: u32 = 16;
+const FIRST: u32 = 0x80000000;
+const NUMBER: u32 = 0x7fffffff;
+export const LATE: u32 = 1;
+/** In place of a flow's next order: the places of its pairs are not known, but they came in order (kernels/match/residue.ts). */
+export const UNPLACED: u32 = 1;
+
+/** Place in the order of a side: of an entry of its log by the entry's number, of another row by the number that it would have had. */
+// @ts-ignore: decorator
+@inline
+export function placeOf(number: u32, logged: bool): u32 {
+  return (number << 2) | (logged ? 2 : 0);
+}
+
+export function ringNew(): u32 {
+  return <u32>heap.alloc(RING * PAIR);
+}
+
+// @ts-ignore: decorator
+@inline
+function pairAt(ring: u32, number: u32): u32 {
+  return ring + (number & (RING - 1)) * PAIR;
+}
+
+/** Keeps pair `number` of flow `id`, the flow's pair `nth` from 0 on; `before`: the number of the one before it. */
+// @ts-ignore: decorator
+@inline
+export function ringPut(ring: u32, number: u32, id: u32, nth: u32, before: u32, order: u32, delay: f64): void {
+  const p = pairAt(ring, number);
+  store<u32>(p, nth < 3 ? FIRST | (nth << 29) | id : before & NUMBER);
+  store<u32>(p, order, 4);
+  store<f64>(p, delay, 8);
+}
+
+/** Number of the flow's pair before pair `number`; the same where there is none; RING before it where it is not kept any more. */
+function pairBefore(ring: u32, number: u32, newest: u32): u32 {
+  const link = load<u32>(pairAt(ring, number));
+  if ((link & FIRST) == 0) {
+    const back = (number - link) & NUMBER;
+    return newest - number + back >= RING ? number - RING : number - back;
+  }
+  const nth = (link >> 29) & 3;
+  if (nth == 0) return number;
+  const wanted = link - (1 << 29);
+  for (let back: u32 = 1; newest - number + back < RING && back <= number; back++) {
+    if (load<u32>(pairAt(ring, number - back)) == wanted) return number - back;
+  }
+  return number - RING;
+}
+
+/** What pair `number`, which is late, changes the sum of the differences of its flow by; NaN where that is not known any more. */
+export function lateStep(ring: u32, number: u32): f64 {
+  const order = load<u32>(pairAt(ring, number), 4) & ~LATE;
+  const delay = load<f64>(pairAt(ring, number), 8);
+  let previous: f64 = NaN;
+  let following: f64 = NaN;
+  let previousOrder: u32 = 0;
+  let followingOrder: u32 = 0;
+  let at = number;
+  while (true) {
+    const before = pairBefore(ring, at, number);
+    if (before == at) break;
+    if (before == at - RING) return NaN;
+    at = before;
+    const word = load<u32>(pairAt(ring, at), 4);
+    const other = word & ~LATE;
+    const value = load<f64>(pairAt(ring, at), 8);
+    if (<i32>(other - order) > 0) {
+      // Of equal ones, which came directly one after the other, the first.
+      if (isNaN(following) || <i32>(other - followingOrder) <= 0) {
+        following = value;
+        followingOrder = other;
+      }
+      continue;
+    }
+    if (isNaN(previous) || <i32>(other - previousOrder) > 0) {
+      previous = value;
+      previousOrder = other;
+    }
+    // All that had arrived before it were sent before it.
+    if ((word & LATE) == 0) break;
+  }
+  const left = isNaN(previous) ? 0 : abs<f64>(delay - previous);
+  const right = isNaN(following) ? 0 : abs<f64>(delay - following);
+  const between = isNaN(previous) || isNaN(following) ? 0 : abs<f64>(following - previous);
+  return left + right - between;
+}
