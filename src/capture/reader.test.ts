@@ -612,7 +612,7 @@ describe("chunks and batches", () => {
 describe("where the bytes come from", () => {
   test("a file that is no capture is a format error with file, offset and reason", async () => {
     const cases: [Uint8Array, RegExp][] = [
-      [Buffer.alloc(0), /at byte 0: there are no bytes/],
+      [Buffer.alloc(0), /at byte 0: the file is empty/],
       [Buffer.from("hello"), /at byte 0: not a pcap, pcapng or ERF capture/],
       [
         Buffer.from("a text of some length that is surely no capture at all, not even a little"),

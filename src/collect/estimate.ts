@@ -126,7 +126,7 @@ export function estimatePair(
   const { startNs, endNs, mode } = record.epoch;
   try {
     const parameters = questionParameters(estimator, record.parameters, question.parameters);
-    const told = estimator.estimate({
+    const plain = estimator.estimate({
       parameters,
       seed: record.seed,
       sender: sender ? sealed(sender.record) : null,
@@ -137,7 +137,7 @@ export function estimatePair(
       cutInFlight: mode === "aligned",
       cutByPackets: mode === "delimited",
     });
-    checkAnswer(told, question.flows);
+    checkAnswer(plain, question.flows);
     const ends = [sender, receiver].filter((e) => e !== null);
     return {
       limits: limitsOf(pair),
@@ -151,7 +151,7 @@ export function estimatePair(
       seed: record.seed,
       sender: endOf(sender, pair.senders),
       receiver: endOf(receiver, pair.receivers),
-      answer: widenByDelayError(told, receiver?.record.delayError ?? null, question.confidence),
+      answer: widenByDelayError(plain, receiver?.record.delayError ?? null, question.confidence),
     };
   } catch (error) {
     return refuse(error, pair, null);

@@ -67,13 +67,13 @@ export function choosePairs<T extends Tracked>(
     else out.unpaired.push(one);
   }
   // What none of this has used: a tap of either role beside one of the very role, or more settings at once than are kept separate.
-  const told = new Set([...out.pairs, ...out.overlapping].flatMap((p) => [...p.senders, ...p.receivers]));
-  for (const { entry } of out.unpaired) told.add(entry);
+  const listed = new Set([...out.pairs, ...out.overlapping].flatMap((p) => [...p.senders, ...p.receivers]));
+  for (const { entry } of out.unpaired) listed.add(entry);
   for (const record of receivers)
-    if (!told.has(record)) out.overlapping.push({ senders: [], receivers: [record] });
+    if (!listed.has(record)) out.overlapping.push({ senders: [], receivers: [record] });
   if (ends === "both")
     for (const record of senders)
-      if (!told.has(record)) out.overlapping.push({ senders: [record], receivers: [] });
+      if (!listed.has(record)) out.overlapping.push({ senders: [record], receivers: [] });
   return out;
 }
 

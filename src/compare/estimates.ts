@@ -109,14 +109,14 @@ async function estimateWay(
 ): Promise<[string, EstimateReport][]> {
   const seed = options.seed ?? DEFAULT_SEED;
   const companions = flowRecords ? [] : neededFlowLists(plans);
-  const told = plans.filter((p) => needsDelays(p.estimator, p.parameters));
-  const counting = [...plans.filter((p) => !told.includes(p)), ...companions].map(unbounded);
+  const needing = plans.filter((p) => needsDelays(p.estimator, p.parameters));
+  const counting = [...plans.filter((p) => !needing.includes(p)), ...companions].map(unbounded);
   const few = counting.flatMap((of, at) => {
     const other = of.given && of.estimator.tuning?.forFewFlows(of.parameters, of.given);
     return other ? [{ ...other, estimator: of.estimator, at }] : [];
   });
   const { ends, startNs, epochNs } = await sealBothEnds(options, reading, way, [...counting, ...few]);
-  const delayed = startNs === null ? [] : await sealWithDelays(options, reading, way, told, startNs);
+  const delayed = startNs === null ? [] : await sealWithDelays(options, reading, way, needing, startNs);
   const key = FlowKeySpec.parse(options.key);
   const lists = counting.map(({ estimator, parameters }, i): KnownFlows | null =>
     ends && listsAllFlows(estimator)
@@ -127,7 +127,7 @@ async function estimateWay(
   const flows = recorded ?? lists.find((l) => l !== null) ?? null;
   return plans.map((plan) => {
     const { estimator } = plan;
-    const d = told.indexOf(plan);
+    const d = needing.indexOf(plan);
     const place = counting.findIndex((c) => c.estimator === estimator);
     const other = few.findIndex((o) => o.at === place && flows !== null && flows.count <= o.maxFlows);
     const { parameters } = few[other] ?? counting[place] ?? plan;

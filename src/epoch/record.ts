@@ -406,9 +406,9 @@ function expectChecksum(
   file: string,
   offset: number,
 ): void {
-  const told = new DataView(bytes.buffer, bytes.byteOffset + at, CRC_BYTES).getUint32(0, true);
-  if (told === actual) return;
+  const stored = new DataView(bytes.buffer, bytes.byteOffset + at, CRC_BYTES).getUint32(0, true);
+  if (stored === actual) return;
   const hex = (n: number) => n.toString(16).padStart(8, "0");
-  const message = `the ${what} is damaged: its checksum is ${hex(told)}, its bytes give ${hex(actual)}`;
+  const message = `the ${what} is damaged: its checksum is ${hex(stored)}, its bytes give ${hex(actual)}`;
   throw new FormatError("bad-checksum", file, offset + at, message);
 }

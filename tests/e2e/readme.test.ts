@@ -19,7 +19,7 @@ function hoptime(command: string): string {
   const main = join(ROOT, "dist/cli/main.js");
   const line = `"${process.execPath}" "${main}" ${command.replace(/^\S+/, "")} 2>&1`;
   return execFileSync("sh", ["-c", line], { cwd: scratch, encoding: "utf8", maxBuffer: 1 << 28 }).replaceAll(
-    `${ROOT}/`,
+    ROOT,
     "",
   );
 }
