@@ -138,6 +138,7 @@ export interface KernelExports {
   delaysNew(window: number, minimum: number): number;
   delaysFree(p: number): void;
   delaysSent(p: number, b: number, from: number, until: number, shift: number): number;
+  delaysExpire(p: number, until: number): void;
   delaysFill(p: number, b: number, shift: number): void;
   delaysCount(p: number, what: number): number;
   // kernels/match/fates.ts

@@ -27,6 +27,8 @@ export interface ObservePointOptions
   directory: string;
   /** Send them to a collector instead. */
   collector?: CollectorOptions | undefined;
+  /** That the source was made with, where one is given. */
+  kernels?: Kernels;
   /** Records of the point that ended longer than this before its newest are removed. */
   keepNs?: bigint;
   /** Of the point's records: the oldest beyond are removed. */
@@ -84,7 +86,7 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
   const { directory, point, keepNs, maxBytes, table } = options;
   const taps = planTaps(options);
   const key = FlowKeySpec.parse(options.key).text;
-  const kernels = new Kernels();
+  const kernels = options.kernels ?? new Kernels();
   const { collector } = options;
   const remote = collector ? await HttpSink.open({ ...collector, url: directory }) : null;
   const local = new DirectorySink({ directory, point, keepNs, maxBytes, ...(table ? { table } : {}) });
