@@ -234,7 +234,9 @@ function flowNotes(
     return ["no list of flows was kept: observe with ‘with-flows’ too, or ask for a ‘flow’"];
   const unlisted = Math.max(0, ...parts.map((a) => a.unlisted));
   return [
-    ...(listed && unlisted > 0 ? [`in ${countOf(unlisted, "epoch")} there is no list of flows`] : []),
+    ...(listed && unlisted > 0 && question.flows === undefined
+      ? [`in ${countOf(unlisted, "epoch")} there is no list of flows`]
+      : []),
     ...new Set(parts.flatMap((a) => a.flowNotes)),
   ];
 }
