@@ -310,7 +310,7 @@ export class Combination {
       const percent = (100 * share).toPrecision(3);
       return {
         reason: "partly-answered",
-        text: `only ${percent} % of the packets have an answer, and nothing bounds the others`,
+        text: `only ${percent} % of the packets have an answer, and the others have no bounds`,
       };
     }
     const lowNs = share * answered.lowNs + low / (count + weight);
@@ -335,7 +335,7 @@ export class Combination {
   #stdev(): Interval | NoAnswer {
     const { count, m2 } = this.#spread;
     if (count === 0) return this.#whyStdev ?? this.#commonReason();
-    // The deviation of some is not that of all: it is missing where delays vary little, or where they vary most.
+    // The standard deviation of some packets is not that of all: it is missing where delays vary little, or where they vary most.
     if (this.#whyStdev) return this.#whyStdev;
     const variance = m2 / count;
     const { low, high } = this.#spreadErrors;
