@@ -3,6 +3,7 @@
 
 import { Batch } from "../decode/batch";
 import { bucketOf, Cells, cellsAddMany } from "../sketches/cells";
+import { TOUCHED_AT_ONCE } from "../flows/flow-index";
 import { listAdd, touchMore } from "../flows/flow-lists";
 import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
 import { edgeSampleTake } from "./edge-sample";
@@ -98,9 +99,13 @@ function extentOf(m: Match, order: u32): u32 {
 function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
   const stats = changetype<FlowStats>(m.stats);
   const segments = flowSegments(stats);
-  touchMore(stats, m.found, m.foundCount, m.scratch);
   let k: u32 = 0;
+  let touched: u32 = 0;
   while (k < m.foundCount) {
+    if (k >= touched) {
+      touched = min<u32>(m.foundCount, k + TOUCHED_AT_ONCE);
+      touchMore(stats, m.found + (k << 4), touched - k, m.scratch);
+    }
     const e = load<u32>(m.found + (k << 4));
     const id = load<u32>(e, 16);
     const flow = flowIn(segments, id);

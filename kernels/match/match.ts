@@ -8,7 +8,7 @@
 // (the last two in kernels/match/match-count.ts).
 
 import { Batch, FLAG_LINK_LOCAL } from "../decode/batch";
-import { flowOfRun, touchRuns } from "../flows/flow-index";
+import { flowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
 import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { runAt } from "../flows/key-runs";
 import { judge, judgeDeferred } from "./judge";
@@ -146,10 +146,14 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
   const window = m.window;
   const capacity = batch.capacity;
   const to = from + load<u32>(runAt(runs, runCount - 1));
-  touchRuns(stats, runs, runCount, m.scratch);
   m.touched = logTouch(before, digests + (from << 3), to - from);
   let i = from;
+  let touched: u32 = 0;
   for (let r: u32 = 0; r < runCount; r++) {
+    if (r == touched) {
+      touched = min<u32>(runCount, r + TOUCHED_AT_ONCE);
+      touchRuns(stats, runs, r, touched, m.scratch);
+    }
     const flowId = flowOfRun(stats, runs, capacity, r);
     const flow = flowIn(flowSegments(stats), flowId);
     const end = from + load<u32>(runAt(runs, r));

@@ -38,6 +38,16 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./query.ts")).queryCommand(),
   },
   {
+    name: "collect",
+    summary: "collect records of many points over HTTP, keep them, and answer about them",
+    load: async () => (await import("./collect.ts")).collectCommand(),
+  },
+  {
+    name: "token",
+    summary: "make, list and revoke the tokens of a collector",
+    load: async () => (await import("./token.ts")).tokenCommand(),
+  },
+  {
     name: "inspect",
     summary: "describe a capture: interfaces, time span, flows, timestamp precision",
     load: async () => (await import("./inspect.ts")).inspectCommand(),

@@ -47,9 +47,6 @@ export class ThinnedEnvelope {
   }
 
   #give(count: number): void {
-    const { f64 } = this.#kernels;
-    const from = this.#out >>> 3;
-    for (let at = from; at < from + 3 * count; at += 3)
-      this.#envelope.add(f64[at]!, f64[at + 1]!, f64[at + 2]!);
+    this.#envelope.addAll(this.#kernels.f64, this.#out >>> 3, count);
   }
 }

@@ -21,6 +21,7 @@ import { sampleAlignment } from "./alignment.ts";
 import { buildReport } from "./build.ts";
 import { ComparedPackets } from "./compared-packets.ts";
 import { directionsOf, findDirections } from "./direction.ts";
+import { DEFAULT_EPOCH_NS } from "./epoch-length.ts";
 import type { FlowChoice } from "./flows.ts";
 import { explainUnmatched } from "./offload.ts";
 import { type PassOptions, type PassResult, runPass } from "./pass.ts";
@@ -44,7 +45,8 @@ export interface CompareOptions {
   before: string;
   after: string;
   windowNs?: number;
-  epochNs?: number;
+  /** Length of intervals, 1 s by default; "by-length": 10 ms to 1 s, by the length of the first capture. */
+  epochNs?: number | "by-length";
   clock?: CorrectionMode;
   key?: string;
   filter?: string | undefined;
@@ -63,11 +65,12 @@ export interface CompareOptions {
 }
 
 export const DEFAULT_WINDOW_NS = 10e9;
-export const DEFAULT_EPOCH_NS = 1e9;
 /** Coverage, alignment, directions, lead and correction may each ask for one more, and a look ahead before. */
 const MAX_PASSES = 8;
 /** Above this share of packets without a partner, in the capture with fewer, a clock that was set is looked for. */
 const MANY_UNMATCHED = 0.2;
+/** Below this share of those that matched, packets without a partner are too few to have a cause in common (MIN_UNMATCHED in unmatched.ts is above it). */
+const FEW_UNMATCHED = 0.02;
 /** Offsets above this are taken out of what estimators see, and put back into what they answer. */
 const LARGE_OFFSET_NS = 1e9;
 
@@ -259,14 +262,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   }
   if (directions.twoWay) result.matcher.orientUnmatched();
   notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
-  const input = {
-    kernels: run.kernels,
-    files: options,
-    capture: pass.capture,
-    result,
-    windowNs: pass.windowNs,
-  };
-  notes.push(...(await unmatchedCauses(input)));
+  notes.push(...(await commonCauses(run, result)));
   const searched = plan.settled.alignment || evidence.alignment.kind === "sampled";
   const stepped = searched ? null : await clockStep(run, plan, result, directions.matched);
   if (stepped !== null) notes.push(stepped);
@@ -280,8 +276,8 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     key,
     flowKey: run.flowKey,
     notes,
-    options: describeOptions(options, plan, key),
-    epochNs: pass.epochNs,
+    options: describeOptions(options, plan, key, result.epochNs),
+    epochNs: result.epochNs,
   });
   const reading: Reading = {
     kernels: run.kernels,
@@ -299,6 +295,19 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
       packets && new ComparedPackets(packets, options, { ...pass.capture, cover: plan.cover }, run.flowKey),
     free: () => result.matcher.free(),
   };
+}
+
+/** What packets without a partner have in common, where they are so many that there may be something. */
+async function commonCauses({ kernels, options, pass }: Run, result: PassResult): Promise<string[]> {
+  const { matcher } = result;
+  if (matcher.aloneCount < FEW_UNMATCHED * matcher.pairCount) return [];
+  return unmatchedCauses({
+    kernels,
+    files: options,
+    capture: pass.capture,
+    result,
+    windowNs: pass.windowNs,
+  });
 }
 
 /** Estimators work on differences of two clocks: one that is off by more than delays are costs them their digits. */
@@ -341,10 +350,15 @@ function unmended(
   }
 }
 
-function describeOptions(options: CompareOptions, plan: PassPlan, key: FlowKeySpec): Record<string, unknown> {
+function describeOptions(
+  options: CompareOptions,
+  plan: PassPlan,
+  key: FlowKeySpec,
+  epochNs: number,
+): Record<string, unknown> {
   return {
     windowNs: options.windowNs ?? DEFAULT_WINDOW_NS,
-    epochNs: options.epochNs ?? DEFAULT_EPOCH_NS,
+    epochNs,
     clock: options.clock ?? "asis",
     key: key.text,
     filter: options.filter ?? null,

@@ -4,6 +4,7 @@
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
+import type { LiveDelayCounts } from "./live-sender.ts";
 import { type PacketTimeCounts, PacketTimes, type PacketTimesOptions } from "./packet-times.ts";
 import {
   type OwnedBatch,
@@ -17,6 +18,7 @@ export type DelaySourceCounts =
   | ({ from: "sender" } & DelayCounts)
   | ({ from: "references" } & ReferenceDelayCounts)
   | ({ from: "packets" } & PacketTimeCounts)
+  | ({ from: "live" } & LiveDelayCounts)
   | { from: "source" };
 
 export interface DelaySource {

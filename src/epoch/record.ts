@@ -194,15 +194,15 @@ function mayUnpack(storedBytes: number, unpackedBytes: number): boolean {
   return unpackedBytes <= Math.max(MAX_EASY_BYTES, MAX_RATIO * storedBytes);
 }
 
-/** One whole record. `file` and `offset` say where the bytes were, for messages. */
-export function decodeRecord(
+/** Head and layout of one whole record whose checksums are right: all that can be known without unpacking its payload. */
+export function verifyRecord(
   bytes: Uint8Array,
   source: { file?: string; offset?: number } = {},
-): EpochRecord {
+): { head: RecordHead; layout: RecordLayout } {
   const file = source.file ?? "record";
   const offset = source.offset ?? 0;
   const { head, layout } = decodeHead(bytes, source);
-  const { headBytes, storedBytes, unpackedBytes, packed } = layout;
+  const { headBytes, storedBytes } = layout;
   const total = headBytes + storedBytes + CRC_BYTES;
   if (bytes.length < total) {
     const message = `the record is cut: ${bytes.length} of ${total} bytes are there`;
@@ -214,6 +214,18 @@ export function decodeRecord(
   }
   const checked = bytes.subarray(0, total - CRC_BYTES);
   expectChecksum(bytes, total - CRC_BYTES, crc32c(checked), "record", file, offset);
+  return { head, layout };
+}
+
+/** One whole record. `file` and `offset` say where the bytes were, for messages. */
+export function decodeRecord(
+  bytes: Uint8Array,
+  source: { file?: string; offset?: number } = {},
+): EpochRecord {
+  const file = source.file ?? "record";
+  const offset = source.offset ?? 0;
+  const { head, layout } = verifyRecord(bytes, source);
+  const { headBytes, storedBytes, unpackedBytes, packed } = layout;
   const stored = bytes.subarray(headBytes, headBytes + storedBytes);
   // Not slice(): that of a Buffer shares its memory.
   if (!packed) return { ...head, payload: new Uint8Array(stored) };

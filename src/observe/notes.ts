@@ -1,5 +1,6 @@
 /** What is worth knowing of an observation, in sentences. */
 import { countOf, formatCount } from "../base/quantity.ts";
+import { formatDuration } from "../base/time.ts";
 import type { DelaySourceCounts } from "../delays/delay-source.ts";
 import { twoWayError } from "./directions.ts";
 import type { CutChoice } from "./lane.ts";
@@ -55,6 +56,12 @@ function delayNotes(counts: DelaySourceCounts): string[] {
       notes.push(`${countOf(reversed, "packet")} in the other direction: no delay`);
     }
     return notes;
+  }
+  if (counts.from === "live") {
+    const { matched, unmatched, lost, windowNs } = counts;
+    return [
+      `${countOf(matched, "packet")} found at the sender, ${formatCount(unmatched)} not found; ${formatCount(lost)} of the sender's lost on the way, the last ${formatDuration(windowNs)} not counted`,
+    ];
   }
   if (counts.from === "packets") {
     const { timed, untimed, apart } = counts;

@@ -7,7 +7,7 @@ import { basename } from "node:path";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { entryAt } from "../../base/lists.ts";
-import { formatDuration } from "../../base/time.ts";
+import { earlier, formatDuration } from "../../base/time.ts";
 import { CaptureReader } from "../../capture/reader.ts";
 import type { CorrectionMode } from "../../clock/correction.ts";
 import type { ClockVerdict } from "../../clock/verdict.ts";
@@ -249,6 +249,24 @@ export function absoluteTimes(localisation: Localisation, originNs: bigint): obj
     spikes: localisation.spikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
     lossSpikes: localisation.lossSpikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
     epochs: localisation.epochs.map((e) => ({ ...e, startNs: at(e.startNs), endNs: at(e.endNs) })),
+  };
+}
+
+/** The inverse: what was written with absolute times, counted from the first of them. */
+export function relativeTimes(written: object): { localisation: Localisation; originNs: bigint } {
+  const told = written as Localisation;
+  const spans = [...told.spikes, ...told.lossSpikes].map((s) => [s.fromNs, s.toNs]);
+  const all = [...spans, ...told.epochs.map((e) => [e.startNs, e.endNs])].flat().map((t) => BigInt(t));
+  const originNs = all.reduce(earlier, all[0] ?? 0n);
+  const at = (time: unknown) => Number(BigInt(time as string) - originNs);
+  return {
+    localisation: {
+      ...told,
+      spikes: told.spikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
+      lossSpikes: told.lossSpikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
+      epochs: told.epochs.map((e) => ({ ...e, startNs: at(e.startNs), endNs: at(e.endNs) })),
+    },
+    originNs,
   };
 }
 

@@ -68,6 +68,8 @@ export interface PacketAnswer {
     asked: number;
     firstNs: string | null;
     lastNs: string | null;
+    /** Point's clock minus that of the capture asked about, where it was found to be another; else 0. */
+    offsetNs: number;
     refused: { file: string; reason: string }[];
   };
   packets: number;

@@ -15,11 +15,13 @@ import { Collector } from "../../collect/collector.ts";
 import { refusalReason } from "../../collect/estimate.ts";
 import type { RecordHandle } from "../../collect/record-handle.ts";
 import type { RecordStore } from "../../collect/record-store.ts";
+import { isDirectionPair, parseDirectionLabel } from "../../epoch/direction-label.ts";
 import type { Estimator } from "../../estimators/estimator.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import type { FlowRecord } from "../../flow-records/flow-records.ts";
 import type { Answer, MissingEpoch, PointSummary, RefusedEpoch } from "./answer.ts";
 import { EstimatorQuestion } from "./ask-estimator.ts";
+import { forwardLabel } from "./direction.ts";
 import { EpochFacts } from "./epoch-facts.ts";
 import { FlowQuestion, OtherFlows } from "./flow-question.ts";
 import { sharedNotes } from "./note-folder.ts";
@@ -48,8 +50,9 @@ export function askArchive(store: RecordStore, question: Question, options: AskO
   checkQuestion(question);
   const table = options.table ?? ESTIMATORS;
   const { entries, foreign } = select(store, question, table);
-  const segment = chooseSegment(entries, question);
   const notes: string[] = [];
+  const segment =
+    chooseSegment(entries, question) ?? chooseDirection(store, entries, question, options, notes);
   const damaged: Damaged[] = [];
   const inSegment = entries.filter((e) => e.segment === segment);
   const asked = chooseEstimators(inSegment, question, table, notes);
@@ -230,7 +233,9 @@ function flowNotes(
     return ["no list of flows was kept: observe with ‘with-flows’ too, or ask for a ‘flow’"];
   const unlisted = Math.max(0, ...told.map((a) => a.unlisted));
   return [
-    ...(listed && unlisted > 0 ? [`in ${countOf(unlisted, "epoch")} there is no list of flows`] : []),
+    ...(listed && unlisted > 0 && question.flows === undefined
+      ? [`in ${countOf(unlisted, "epoch")} there is no list of flows`]
+      : []),
     ...new Set(told.flatMap((a) => a.flowNotes)),
   ];
 }
@@ -261,8 +266,8 @@ function select(archive: RecordStore, question: Question, table: readonly Estima
   );
 }
 
-/** The label of the records: as asked, or A:B where both ends have it, or none, or the only one in common. */
-function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Question): string {
+/** The label of the records: as asked, or A:B where both ends have it, or none, or the only one in common. Null: both directions of one link, to be told apart. */
+function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Question): string | null {
   const labels = between.map(
     (point) => new Set(entries.filter((e) => e.point === point).map((e) => e.segment)),
   );
@@ -272,6 +277,7 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
   if (wanted !== undefined && (common.includes(wanted) || labels.some((l) => l.has(wanted)))) return wanted;
   const [only, ...more] = common;
   if (segment === undefined && only !== undefined && more.length === 0) return only;
+  if (segment === undefined && isDirectionPair(common)) return null;
   // An estimator that keeps nothing at the sender needs no label there.
   const either = [...new Set([...own, ...other])];
   const [single, ...others] = either;
@@ -287,6 +293,25 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
     `name one with ‘segment’: ${list}`,
     { parameter: "segment" },
   );
+}
+
+/** Which of two labels are the packets from the first point to the second: all that is needed of them is their mean. */
+function chooseDirection(
+  store: RecordStore,
+  entries: readonly ArchiveEntry[],
+  question: Question,
+  options: AskOptions,
+  notes: string[],
+): string {
+  const labels = [...new Set(entries.map((e) => e.segment))].filter((l) => parseDirectionLabel(l) !== null);
+  const { between, fromNs, toNs, confidence } = question;
+  const told = labels.map((label) => ({
+    label,
+    answer: askArchive(store, { between, fromNs, toNs, confidence, segment: label }, options),
+  }));
+  const { label, note } = forwardLabel(between, told);
+  notes.push(note);
+  return label;
 }
 
 function chooseEstimators(

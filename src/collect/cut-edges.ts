@@ -9,8 +9,9 @@
  * epoch's own interval holds that (estimators/cells/edge.ts). Before the first and behind the last epoch the captures end, and nothing is made up for. Where nobody knows how delays
  * vary, nothing is added either. Epochs that are cut by packets have nothing in flight, and estimators that know delays at the receiver leave nothing out.
  */
-import type { Combined } from "../../collect/combine.ts";
-import { type Interval, isNoAnswer, type NoAnswer } from "../../estimators/estimator.ts";
+
+import { type Interval, isNoAnswer, type NoAnswer } from "../estimators/estimator.ts";
+import type { Combined } from "./combine.ts";
 
 interface EdgeEpoch {
   startNs: bigint;
@@ -50,6 +51,17 @@ export class CutEdges {
     const perNs = (before.packets + epoch.packets) / lengthNs;
     const variance = 0.5 * (before.stdevNs ** 2 + epoch.stdevNs ** 2);
     this.#shift += Math.sign(before.meanNs + epoch.meanNs) * perNs * variance;
+  }
+
+  /** What crossed the cuts so far: of their delays, beyond the mean. */
+  get shift(): number {
+    return this.#shift;
+  }
+
+  /** Several neighbours that were put together before, with what crossed the cuts between them. */
+  addPart(part: EdgeEpoch, shift: number): void {
+    this.#shift += shift;
+    this.add(part);
   }
 
   /** The same with what crossed the cuts. */
