@@ -23,12 +23,12 @@ import {
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
-/** Rows after which a stamp that is ahead is known to stray: twice as many as are read before it is decided (src/capture/timestamp-trust.ts). */
+/** Rows after which a timestamp that is ahead is known to be an outlier: twice as many as are read before it is decided (src/capture/timestamp-trust.ts). */
 const OUTLIER_ROWS: u32 = 2048;
 
 /**
  * Lets entries that are older than `until` leave the log of one side; the unmatched ones are judged. With them go those that are further ahead than the
- * window, at once where the clock was set back, else when so many have come after them that it is them who stray.
+ * window, at once where the clock was set back, else when so many have come after them that they are the outliers.
  */
 function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   const ahead = m.now + m.window;
@@ -116,7 +116,7 @@ function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool 
 }
 
 /**
- * A packet of BEFORE has its partner among those that arrived before it by their stamps. That may be an earlier one that looks the same: it is certain where
+ * A packet of BEFORE has its partner among those that arrived before it by their timestamps. That may be an earlier one that looks the same: it is certain where
  * there is no other one, and the difference is one that occurs.
  */
 function isCertain(m: Match, before: Log, found: u32, digest: u64, time: f64): bool {
@@ -263,7 +263,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     logAdapt(before);
     logAdapt(after);
   }
-  // The clock was set back by far: waiting for it to come by again would keep packets for ever.
+  // The clock was set back by far: waiting until it shows that time again would keep packets for ever.
   const back = maximum < m.now - 4 * m.window;
   m.now = back ? maximum : max<f64>(m.now, maximum);
   retire(m, before, 0, m.now - m.window - m.slack, back);

@@ -857,7 +857,7 @@ export const RliLayout = {
   maximum: 168,
   error: 176,
   misses: 184,
-  stamps: 192,
+  timestamps: 192,
   busyBytes: 200,
   busyTime: 208,
   drag: 216,

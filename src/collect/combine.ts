@@ -247,6 +247,7 @@ export class Combination {
       this.#repeating.set(flow ?? "", { low, high });
     }
     this.#spread.merge(moments(state.spreadWeight, state.spreadMeanNs, state.spreadM2));
+    this.#unspread += Math.max(0, state.weight - state.spreadWeight);
     this.#spreadErrors.low += state.spreadErrorLow ** 2;
     this.#spreadErrors.high += state.spreadErrorHigh ** 2;
     if (state.packets !== null) this.#packets = (this.#packets ?? 0) + state.packets;
@@ -318,7 +319,7 @@ export class Combination {
       const percent = (100 * share).toPrecision(3);
       return {
         reason: "partly-answered",
-        text: `only ${percent} % of the packets have an answer, and nothing bounds the others`,
+        text: `only ${percent} % of the packets have an answer, and the others have no bounds`,
       };
     }
     const lowNs = share * answered.lowNs + low / (count + weight);
@@ -343,7 +344,7 @@ export class Combination {
   #stdev(): Interval | NoAnswer {
     const { count, m2 } = this.#spread;
     if (count === 0) return this.#whyStdev ?? this.#commonReason();
-    // The deviation of some is not that of all: it is missing where delays vary little, or where they vary most.
+    // The standard deviation of some packets is not that of all: it is missing where delays vary little, or where they vary most.
     const missing = this.#unspread / (count + this.#unspread);
     if (this.#whyStdev && missing > FEW_UNSPREAD) return this.#whyStdev;
     const variance = m2 / count;

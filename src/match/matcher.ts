@@ -141,7 +141,7 @@ export class ExactMatcher {
       this.#kernels.writeF64(this.#match + MatchLayout[name as keyof typeof settings], value);
   }
 
-  /** Takes the rows of a batch that `runs` tells the keys of, from `from` on; `shiftNs` is added to their times. */
+  /** Takes the rows of a batch, with their keys in `runs`, from `from` on; `shiftNs` is added to their times. */
   takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
     const { call } = this.#kernels;
     call.matchRows(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
