@@ -15,6 +15,7 @@ export { statsBothWays, statsDirect, statsKey, statsPeer, statsReverse, statsSel
 export * from "./flows/flow-sums";
 export { matchFree, matchNew, matchTableBytes } from "./match/match-state";
 export * from "./match/match";
+export { matchPieces } from "./match/pieces";
 export { matchAdd, matchAlone, matchAloneCount, matchLost } from "./match/residue";
 export { matchFates, matchNoteFates, matchTakeFates } from "./match/fates";
 export * from "./match/thin";

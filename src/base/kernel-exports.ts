@@ -159,6 +159,8 @@ export interface KernelExports {
   matchFree(p: number): void;
   matchNew(stats: number, intervalCells: number, rows: number): number;
   matchTableBytes(p: number): number;
+  // kernels/match/pieces.ts
+  matchPieces(p: number, n: number): number;
   // kernels/match/residue.ts
   matchAdd(p: number, flow: number, before: number, after: number): void;
   matchAlone(p: number, number: number): number;
