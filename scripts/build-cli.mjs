@@ -73,6 +73,7 @@ export async function buildCli(root) {
   const made = [
     await bundle(root, ["src/cli/main.ts"], { splitting: true, chunkNames: "[name]-[hash]" }),
     await bundle(root, ["src/match/feed-worker.ts"], {}),
+    await bundle(root, ["src/server/ask-worker.ts"], {}),
   ];
   const files = made.flatMap((part) => part.files);
   await Promise.all(files.map(turn));

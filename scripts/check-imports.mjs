@@ -30,14 +30,17 @@ const line = [
   ["evaluate", "server"],
   ["cli", "index.ts"],
 ];
-// NetFlow and IPFIX come in captures; a path is localised from captures by comparing them hop by hop.
-const ALSO = { "flow-records": ["capture"], network: ["compare"] };
+// NetFlow and IPFIX come in captures; a path is localised from captures by comparing them hop by hop; what waits to be sent is on disk as records are.
+const ALSO = { "flow-records": ["capture"], network: ["compare"], transport: ["archive"] };
 /** Which rooms may use which packages. */
 const PACKAGES = {
   typebox: ["base", "simulate", "network", "query", "server"],
   saxes: ["network"],
   "d3-force": ["present"],
   commander: ["cli"],
+  fastify: ["server"],
+  yaml: ["server"],
+  "@duckdb/node-api": ["results"],
   "hyparquet-writer": ["present", "cli", "query", "results", "collect"],
 };
 /** Packages that need not be there: loaded when they are asked for, by these rooms. */

@@ -69,6 +69,7 @@ export {
   delaysFromSource,
 } from "./delays/delay-source.ts";
 export { AdaptiveRate, type AdaptiveSettings, injectionRate } from "./delays/injection-rate.ts";
+export { type LivePair, type LivePairOptions, matchLive } from "./delays/live-sender.ts";
 export {
   interpolateDelays,
   ReferenceDelays,
@@ -168,6 +169,11 @@ export {
   observeCaptures,
   type SenderCaptures,
 } from "./observe/observe-captures.ts";
+export {
+  type ObservedInterface,
+  type ObserveInterfacesOptions,
+  observeInterfaces,
+} from "./observe/observe-interfaces.ts";
 export { type ObservationReport, type ObservePointOptions, observePoint } from "./observe/observe-point.ts";
 export { type ObserverOptions, PointObserver, type TapPlan } from "./observe/observer.ts";
 export { planLanes, planTaps } from "./observe/plan.ts";
@@ -224,3 +230,4 @@ export {
 } from "./simulate/simulate.ts";
 export { type SimulatedSourceOptions, simulatedSource } from "./simulate/simulated-source.ts";
 export { type FlowTruth, FlowTruthTable } from "./simulate/truth.ts";
+export { HttpSink, type HttpSinkCounts, type HttpSinkOptions } from "./transport/http/http-sink.ts";

@@ -26,7 +26,7 @@ export class Total {
   ttlEqual: u32;
   ttlHigher: u32;
   negative: u32;
-  firstSend: f64; //  least and largest send time of matched packets
+  firstSend: f64; //  smallest and largest send time of matched packets
   lastSend: f64;
   firstArrive: f64;
   lastArrive: f64;
@@ -134,7 +134,7 @@ export const PLACES_UNKNOWN: u32 = 2;
 
 // Columns of pairs, as multiples of `rows`.
 export const PAIR_SEND: u32 = 0; //    f64, time at BEFORE
-export const PAIR_RAW: u32 = 8; //     f64, difference of the stamps
+export const PAIR_RAW: u32 = 8; //     f64, difference of the timestamps
 export const PAIR_DELAY: u32 = 16; //  f64, corrected, in its own direction
 export const PAIR_BUCKET: u32 = 24; // i32
 export const PAIR_ORDER: u32 = 28; //  u32, number of the entry at BEFORE

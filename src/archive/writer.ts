@@ -20,6 +20,8 @@ import { readStored } from "./read.ts";
 export interface StoreItem {
   record: EpochRecord;
   options?: EncodeOptions | undefined;
+  /** The record as it came, checked: stored as it is where nothing of its epoch is there. */
+  encoded?: Uint8Array | undefined;
 }
 
 export type StoreOutcome =
@@ -79,7 +81,7 @@ export class RecordWriter {
     const folder = join(this.#directory, TEMPORARY);
     const attempts = await Promise.allSettled(
       group.map(async ({ item }) => {
-        const bytes = encodeRecord(item.record, item.options);
+        const bytes = item.encoded ?? encodeRecord(item.record, item.options);
         return { bytes: bytes.length, path: await writeTemporary(folder, bytes) };
       }),
     );
@@ -142,16 +144,16 @@ export class RecordWriter {
     const merged = relation === "apart" ? (merge?.(stored, record) ?? null) : null;
     if (!merged) return this.#conflict(record, file, what);
     const mergedPath = join(this.#directory, ...recordPath(merged));
-    return await this.#replace({ ...item, record: merged }, mergedPath, file, "merged");
+    return await this.#replace({ ...item, record: merged, encoded: undefined }, mergedPath, file, "merged");
   }
 
   async #replace(
-    { record, options }: StoreItem,
+    { record, options, encoded }: StoreItem,
     path: string,
     former: string,
     outcome: "replaced" | "merged",
   ): Promise<StoreOutcome> {
-    const bytes = encodeRecord(record, options);
+    const bytes = encoded ?? encodeRecord(record, options);
     const temporary = await writeTemporary(join(this.#directory, TEMPORARY), bytes);
     await this.#publish(temporary, path, true);
     if (former !== path) rmSync(former, { force: true });

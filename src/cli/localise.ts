@@ -3,16 +3,24 @@ import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { parseTime } from "../base/time.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
-import { absoluteTimes, localisationJson, localiseCaptures } from "../network/localise/from-captures.ts";
+import {
+  absoluteTimes,
+  localisationJson,
+  localiseCaptures,
+  relativeTimes,
+} from "../network/localise/from-captures.ts";
 import { localiseRecords } from "../network/localise/from-records.ts";
 import { renderLocalisationHtml } from "../present/html/localise-html.ts";
 import { formatLocalisation } from "../present/text/localise-text.ts";
+import { askCollector } from "../server/client.ts";
+import { isCollectorUrl } from "../transport/http/request.ts";
+import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collector-options.ts";
 import { choiceOption, durationOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { Progress } from "./terminal.ts";
 import { writeFile } from "./whole-file.ts";
 
-interface Flags {
+interface Flags extends CollectorFlags {
   records?: string;
   path?: string;
   estimator?: string;
@@ -29,12 +37,15 @@ interface Flags {
 }
 
 export function localiseCommand(): Command {
-  return new Command("localise")
+  const command = new Command("localise")
     .description(
       "Splits the delay and loss of a path by segment and epoch, and names the segment that caused a spike of delay or loss. Takes captures of the same packets at two or more points, in path order.",
     )
     .argument("[captures...]", "captures at the points of the path, in order")
-    .option("--records <dir>", "records of the points instead of captures (hoptime observe)")
+    .option(
+      "--records <dir>",
+      "records of the points instead of captures (hoptime observe), or a collector: http://HOST:PORT",
+    )
     .option("--path <a,b,…>", "with --records: the points in path order")
     .option("--estimator <name>", "with --records: use this estimator's answers")
     .option("--from <time>", "with --records: epochs from this time on", parseTime)
@@ -55,7 +66,8 @@ export function localiseCommand(): Command {
       "asis",
     )
     .option("--json", "the result as JSON (format hoptime.localise/1)")
-    .option("--html <file>", "write an HTML report with the path and the time series")
+    .option("--html <file>", "write an HTML report with the path and the time series");
+  return addCollectorOptions(command)
     .addHelpText(
       "after",
       `
@@ -63,9 +75,15 @@ Examples:
   hoptime localise host.pcap r1-in.pcap r1-out.pcap r2-in.pcap r2-out.pcap
   hoptime localise a.pcap b.pcap c.pcap --epoch 100ms --names edge,core,server --html blame.html
   hoptime localise a.pcap b.pcap c.pcap --json | jq '.spikes, .lossSpikes'
-  hoptime localise --records records --path A,B,C,D --estimator lda`,
+  hoptime localise --records records --path A,B,C,D --estimator lda
+  hoptime localise http://127.0.0.1:8787 --path A,B,C,D`,
     )
     .action(async (files: string[], flags: Flags) => {
+      const [first = ""] = files;
+      if (flags.records === undefined && isCollectorUrl(first)) {
+        await fromRecords(first, files.slice(1), flags);
+        return;
+      }
       if (flags.records !== undefined) {
         await fromRecords(flags.records, files, flags);
         return;
@@ -77,29 +95,40 @@ Examples:
             `--${flag} goes with --records`,
             "captures are given in path order",
           );
-      const progress = new Progress("comparing");
-      const captured = await localiseCaptures({
-        files,
-        names: flags.names?.split(","),
-        epochNs: flags.epoch,
-        windowNs: flags.window,
-        filter: flags.filter,
-        inner: flags.inner ?? false,
-        clock: flags.clock,
-        onProgress: (done, total, packets) => progress.update(done, total, packets),
-      }).finally(() => progress.clear());
-      const { localisation, originNs, reports } = captured;
-      if (flags.html !== undefined)
-        await writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
-      if (flags.json) await printJson(localisationJson(captured));
-      else await printText(formatLocalisation(localisation, { originNs }));
-      if (flags.html !== undefined) warn(`report written to ${flags.html}`);
-      for (const side of new Set(reports.flatMap((r) => [r.before.partial, r.after.partial]))) {
-        if (side === null) continue;
-        warn(`hoptime: ${side}; results cover the part that was read`);
-        process.exitCode = 2;
-      }
+      await fromCaptures(files, flags);
     });
+}
+
+async function fromCaptures(files: string[], flags: Flags): Promise<void> {
+  const progress = new Progress("comparing");
+  const captured = await localiseCaptures({
+    files,
+    names: flags.names?.split(","),
+    epochNs: flags.epoch,
+    windowNs: flags.window,
+    filter: flags.filter,
+    inner: flags.inner ?? false,
+    clock: flags.clock,
+    onProgress: (done, total, packets) => progress.update(done, total, packets),
+  }).finally(() => progress.clear());
+  const { localisation, originNs, reports } = captured;
+  if (flags.html !== undefined)
+    await writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
+  if (flags.json) await printJson(localisationJson(captured));
+  else await printText(formatLocalisation(localisation, { originNs }));
+  if (flags.html !== undefined) warn(`report written to ${flags.html}`);
+  for (const side of new Set(reports.flatMap((r) => [r.before.partial, r.after.partial]))) {
+    if (side === null) continue;
+    warn(`hoptime: ${side}; results cover the part that was read`);
+    process.exitCode = 2;
+  }
+}
+
+async function askUrl(url: string, json: object, flags: Flags) {
+  const told = await askCollector<ReturnType<typeof absoluteTimes>>(endpointOf(url, flags), {
+    ...{ method: "POST", path: "/v1/localise", json },
+  });
+  return relativeTimes(told);
 }
 
 async function fromRecords(directory: string, files: string[], flags: Flags): Promise<void> {
@@ -109,13 +138,11 @@ async function fromRecords(directory: string, files: string[], flags: Flags): Pr
       throw new UsageError("bad-option", `--${flag} goes with captures`, "records were made with theirs");
   if (flags.path === undefined)
     throw new UsageError("bad-option", "--records needs --path", "--path A,B,C: the points in path order");
-  const { localisation, originNs } = localiseRecords({
-    directory,
-    points: flags.path.split(","),
-    estimator: flags.estimator,
-    fromNs: flags.from,
-    toNs: flags.to,
-  });
+  const { estimator, from, to } = flags;
+  const points = flags.path.split(",");
+  const { localisation, originNs } = isCollectorUrl(directory)
+    ? await askUrl(directory, { path: points, estimator, from: from?.toString(), to: to?.toString() }, flags)
+    : localiseRecords({ directory, points, estimator, fromNs: from, toNs: to });
   if (flags.html !== undefined)
     await writeFile(flags.html, renderLocalisationHtml(localisation, { originNs }));
   if (flags.json) await printJson(absoluteTimes(localisation, originNs));

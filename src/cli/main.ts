@@ -38,6 +38,16 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./query.ts")).queryCommand(),
   },
   {
+    name: "collect",
+    summary: "collect records of many points over HTTP, keep them, and answer about them",
+    load: async () => (await import("./collect.ts")).collectCommand(),
+  },
+  {
+    name: "token",
+    summary: "make, list and revoke the tokens of a collector",
+    load: async () => (await import("./token.ts")).tokenCommand(),
+  },
+  {
     name: "inspect",
     summary: "describe a capture: interfaces, time span, flows, timestamp precision",
     load: async () => (await import("./inspect.ts")).inspectCommand(),
@@ -156,11 +166,14 @@ const HELP_WIDTH = 100;
 /** Choices and defaults in help as one would type them: commander quotes them. */
 function plainHelp(command: Command): Command {
   for (const nested of command.commands) plainHelp(nested);
+  command.configureOutput({
+    getOutHelpWidth: () => Math.min(process.stdout.columns ?? HELP_WIDTH, HELP_WIDTH),
+  });
   return command.configureHelp({
     optionDescription: ({ description, argChoices, defaultValue, defaultValueDescription }) => {
       const more = [
         ...(argChoices ? [`choices: ${argChoices.join(", ")}`] : []),
-        ...(defaultValue === undefined || defaultValue === false
+        ...(defaultValue === undefined || defaultValue === false || defaultValue === ""
           ? []
           : [`default: ${defaultValueDescription ?? defaultValue}`]),
       ];
@@ -191,7 +204,6 @@ async function main(argv: string[]): Promise<number> {
   }
   const command = plainHelp((await entry.load(rest)).name(`hoptime ${name}`).exitOverride());
   command.configureOutput({
-    getOutHelpWidth: () => Math.min(process.stdout.columns ?? HELP_WIDTH, HELP_WIDTH),
     writeErr: () => {},
     // Commander's own messages become one line of ours.
     outputError: () => {},

@@ -7,17 +7,22 @@ import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { formatAnswer } from "../present/text/answer-text.ts";
 import { formatPacketAnswer } from "../present/text/packet-text.ts";
+import type { PacketAnswer } from "../query/packet/answer.ts";
 import { askPackets } from "../query/packet/ask.ts";
 import { type AskedPackets, DEFAULT_SLACK_NS, DEFAULT_WORST, parseIpids } from "../query/packet/question.ts";
+import type { Answer } from "../query/segment/answer.ts";
 import { askArchive } from "../query/segment/ask.ts";
-import { DEFAULT_CONFIDENCE } from "../query/segment/question.ts";
+import { DEFAULT_CONFIDENCE, type Question } from "../query/segment/question.ts";
+import { askCollector } from "../server/client.ts";
+import { isCollectorUrl } from "../transport/http/request.ts";
+import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
-import { tellFlowRecords } from "./flow-record-file.ts";
+import { openFlowRecords } from "./flow-record-file.ts";
 import { integerOption, timeOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
 import { colours } from "./terminal.ts";
 
-interface Flags {
+interface Flags extends CollectorFlags {
   between?: string[];
   segment?: string;
   class?: string;
@@ -53,6 +58,7 @@ flows. --ipid and all flows need records observed with --maple identity=both,ind
 Examples:
   hoptime query records --between A B
   hoptime query records --between A B --top 10
+  hoptime query http://127.0.0.1:8787 --between A B --top 10
   hoptime query records --between A B --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000' --json
   hoptime query records --packet 5be0cd19137e2179 --from 2026-11-15T04:00:00Z --to 2026-11-15T04:00:01Z
   hoptime query records --flow 'tcp 10.0.0.1:443 > 10.0.0.9:51000'
@@ -65,7 +71,7 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     .description(
       "Reports delay and loss between two points from their records, with confidence intervals; without --between, what a point knows about single packets.",
     )
-    .argument("<dir>", "directory of records (hoptime observe --to DIR)")
+    .argument("<dir>", "directory of records (hoptime observe --to DIR), or a collector: http://HOST:PORT")
     .option("--between <points...>", "sender and receiver: A B")
     .option("--segment <label>", "records of this segment")
     .option("--class <name>", "records of this traffic class")
@@ -104,6 +110,7 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
     .option("--series [n]", "show the epochs one by one (the first n)", integerOption("--series", 1))
     .option("--json", "the whole answer as JSON");
   addEstimatorOptions(command, table, true);
+  addCollectorOptions(command);
   return command
     .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
     .action((directory: string, flags: Flags) =>
@@ -112,6 +119,17 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
 }
 
 async function runPackets(directory: string, flags: Flags, table: readonly Estimator[]): Promise<void> {
+  const answer = isCollectorUrl(directory)
+    ? await askForPackets(directory, flags)
+    : await packetsOf(directory, flags, table);
+  await (flags.json ? printJson(answer) : printText(formatPacketAnswer(answer, colours)));
+}
+
+async function packetsOf(
+  directory: string,
+  flags: Flags,
+  table: readonly Estimator[],
+): Promise<PacketAnswer> {
   const archive = RecordArchive.open(directory);
   const answer = await askPackets(
     archive,
@@ -129,7 +147,33 @@ async function runPackets(directory: string, flags: Flags, table: readonly Estim
     { table },
   );
   archive.close();
-  await (flags.json ? printJson(answer) : printText(formatPacketAnswer(answer, colours)));
+  return answer;
+}
+
+async function askForPackets(url: string, flags: Flags): Promise<PacketAnswer> {
+  const asked = askedPackets(flags);
+  if (asked.by === "capture")
+    throw new UsageError(
+      "not-supported",
+      "--capture asks a directory of records",
+      "ask the collector by --flow or --packet",
+    );
+  const json = {
+    ...(asked.by === "digest" ? { digests: asked.digests } : {}),
+    ...(asked.by === "flow" ? { flows: asked.flows, ipid: flags.ipid } : {}),
+    ...{
+      point: flags.point,
+      segment: flags.segment ?? flags.class,
+      from: flags.from?.toString(),
+      to: flags.to?.toString(),
+    },
+    ...{ slackNs: flags.slack, group: flags.group, top: flags.top, worst: flags.worst },
+  };
+  return await askCollector<PacketAnswer>(endpointOf(url, flags), {
+    method: "POST",
+    path: "/v1/packets",
+    json,
+  });
 }
 
 function askedPackets({ packet, flow, ipid, capture, filter, group, top }: Flags): AskedPackets {
@@ -151,26 +195,42 @@ async function run(directory: string, flags: Flags, table: readonly Estimator[])
   if (from === undefined || to === undefined || more.length > 0) {
     throw new UsageError("bad-question", "--between needs two points", "such as --between A B");
   }
-  const archive = RecordArchive.open(directory);
-  const told = await tellFlowRecords(flags.flowRecords);
-  const answer = askArchive(
-    archive,
-    {
-      between: [from, to],
-      segment: flags.segment ?? flags.class,
-      estimators: flags.estimator === undefined ? undefined : splitNames("--estimator", flags.estimator),
-      flows: flags.flow,
-      top: flags.top,
-      group: flags.group,
-      fromNs: flags.from,
-      toNs: flags.to,
-      confidence: flags.confidence,
-      parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
-    },
-    { table, ...told },
-  );
-  archive.close();
+  const question: Question = {
+    between: [from, to],
+    segment: flags.segment ?? flags.class,
+    estimators: flags.estimator === undefined ? undefined : splitNames("--estimator", flags.estimator),
+    flows: flags.flow,
+    top: flags.top,
+    group: flags.group,
+    fromNs: flags.from,
+    toNs: flags.to,
+    confidence: flags.confidence,
+    parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
+  };
+  const answer = isCollectorUrl(directory)
+    ? await askUrl(directory, question, flags)
+    : await askDirectory(directory, question, flags, table);
   const series =
     flags.series === true ? Number.POSITIVE_INFINITY : flags.series === undefined ? 0 : Number(flags.series);
   await (flags.json ? printJson(answer) : printText(formatAnswer(answer, { colours, series })));
+}
+
+async function askDirectory(
+  directory: string,
+  question: Question,
+  flags: Flags,
+  table: readonly Estimator[],
+): Promise<Answer> {
+  const archive = RecordArchive.open(directory);
+  const flowRecords = await openFlowRecords(flags.flowRecords);
+  const answer = askArchive(archive, question, { table, ...flowRecords });
+  archive.close();
+  return answer;
+}
+
+async function askUrl(url: string, { fromNs, toNs, ...rest }: Question, flags: Flags): Promise<Answer> {
+  if (flags.flowRecords !== undefined)
+    throw new UsageError("not-supported", "--flow-records goes with a directory of records");
+  const json = { ...rest, from: fromNs?.toString(), to: toNs?.toString() };
+  return await askCollector<Answer>(endpointOf(url, flags), { method: "POST", path: "/v1/query", json });
 }

@@ -10,7 +10,7 @@
  *   detrend   deskew, and the trend of the smallest delay where only one direction shows it: right where the load was even, and wrong by
  *             the trend of the queues where it was not.
  *   relative  deskew, then the smallest remaining difference: delays above the minimum. Never wrong by an
- *             offset, and right for variation and queueing; says nothing of the constant part. A few stray
+ *             offset, and right for variation and queueing; says nothing of the constant part. A few outlying
  *             packets that lie below the minimum of the rest for no clock's reason (false matches) stay
  *             negative.
  * Where a clock was set, for certain, deskew and relative remove that piece by piece (pieces.ts); detrend also where it may have been the path. `symmetric` removes the middle of the

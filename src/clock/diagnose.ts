@@ -29,10 +29,10 @@ export interface DiagnoseInput {
   observer: ClockObserver;
   /** What is done about the clocks (default: nothing): how far the delays can be trusted depends on it. */
   mode?: CorrectionMode;
-  /** One clock has stamped both captures. */
+  /** One clock has timestamped both captures. */
   oneClock?: boolean;
   /** Of all packets of each capture, in the time base of the pairs. */
-  /** What is known of the time stamps of either capture (a TimestampQuality). */
+  /** What is known of the timestamps of either capture (a TimestampQuality). */
   before?: { report(): TimestampReport };
   after?: { report(): TimestampReport };
 }
@@ -127,7 +127,7 @@ function negativeOf({ packets, negative, minNs }: Envelope, quantumNs: number): 
   };
 }
 
-/** Two stamps are each off by up to their step; unknown steps are read from the differences themselves. */
+/** Two timestamps are each off by up to their step; unknown steps are read from the differences themselves. */
 function quantumOf(before: number | null, after: number | null, points: EnvelopePoints): number {
   const fallback = before === null || after === null ? (resolutionNs(points.valueNs) ?? 1) : 1;
   return (before ?? fallback) + (after ?? fallback);
@@ -241,7 +241,7 @@ function offsetOf(
   return judgeOffset(forward, negatedReverse === null ? null : -negatedReverse, quantumNs);
 }
 
-/** Median of the envelope without offset and drift: what coarse stamps are compared with. */
+/** Median of the envelope without offset and drift: what coarse timestamps are compared with. */
 function typicalNs(
   points: EnvelopePoints,
   slope: number,

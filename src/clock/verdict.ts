@@ -12,7 +12,7 @@ import type { SkewReason } from "./skew.ts";
 /**
  * good: the delays stand as they are. usable: they stand after the corrections named, or within the
  * uncertainty named. doubtful: something could not be decided (level, a step, a trend); read the sentences
- * before using the delays. unusable: the stamps contradict each other, or are too coarse, or there is nothing
+ * before using the delays. unusable: the timestamps contradict each other, or are too coarse, or there is nothing
  * to judge.
  */
 export type Trust = "good" | "usable" | "doubtful" | "unusable";
@@ -37,7 +37,7 @@ export interface StepVerdict {
   atNs: number;
   sizeNs: number;
   /**
-   * clock: a clock was set. delay: the way became longer or shorter. ambiguous: one direction cannot tell.
+   * clock: a clock was set. delay: the way became longer or shorter. ambiguous: not decidable from one direction.
    */
   kind: "clock" | "delay" | "ambiguous";
   evidence: string;
@@ -60,11 +60,11 @@ export interface ClockVerdict {
     share: number;
     /** Smallest forward difference (positive when none is negative); null without pairs. */
     minNs: number | null;
-    /** Every negative difference is within the resolution of the stamps. */
+    /** Every negative difference is within the resolution of the timestamps. */
     withinResolution: boolean;
   };
   /**
-   * Smallest forward difference as it is, after removing a detected skew, and that without a few stray
+   * Smallest forward difference as it is, after removing a detected skew, and that without a few outlying
    * packets that would be negative delays among positive ones (false matches). Null without pairs.
    */
   floor: { asIsNs: number; deskewedNs: number; levelNs: number } | null;

@@ -130,3 +130,61 @@ describe("combining epochs", () => {
     expect(value(new Combination().result().mean)).toBe("no-packets");
   });
 });
+
+describe("states of combinations", () => {
+  const anyInterval = fc
+    .tuple(
+      fc.integer({ min: -1e9, max: 1e9 }),
+      fc.integer({ min: 0, max: 1e6 }),
+      fc.integer({ min: 0, max: 1e5 }),
+      fc.boolean(),
+    )
+    .map(([valueNs, width, common, repeats]): Interval => {
+      const own = interval(valueNs, width + common);
+      return { ...own, common: { lowNs: common, highNs: common / 2 }, ...(repeats ? { repeats: 0.5 } : {}) };
+    });
+  const contribution = fc
+    .record({
+      mean: fc.oneof(anyInterval, fc.constant(NONE)),
+      stdev: fc.oneof(
+        { weight: 9, arbitrary: fc.integer({ min: 1, max: 1e6 }).map((s) => interval(s, s / 3)) },
+        { weight: 1, arbitrary: fc.constant(NONE) },
+      ),
+      packets: fc.integer({ min: 0, max: 1e6 }),
+      lost: fc.oneof(fc.integer({ min: 0, max: 1e4 }), fc.constant(null)),
+      used: fc.integer({ min: 0, max: 100 }),
+      bounds: fc.oneof(
+        fc.constant(null),
+        fc.constant({ valueNs: null, lowNs: -5e8, highNs: 5e8 }),
+        fc.constant({ valueNs: 7, lowNs: 0, highNs: 9 }),
+      ),
+    })
+    .map((c): Contribution => ({ ...c, arrived: Math.floor(c.packets * 0.9) }));
+
+  it("combined in any grouping are what their contributions are, combined at once", () => {
+    const close = (a: unknown, b: unknown): void => {
+      if (typeof a === "number" && typeof b === "number")
+        expect(Math.abs(a - b)).toBeLessThanOrEqual(1e-6 * (1 + Math.abs(a) + Math.abs(b)));
+      else if (a !== null && typeof a === "object")
+        for (const name of Object.keys(a))
+          close((a as Record<string, unknown>)[name], (b as Record<string, unknown>)[name]);
+      else expect(a).toBe(b);
+    };
+    fc.assert(
+      fc.property(fc.array(fc.array(contribution, { maxLength: 6 }), { maxLength: 5 }), (groups) => {
+        const [once, grouped] = [new Combination(), new Combination()];
+        for (const group of groups) {
+          const part = new Combination();
+          for (const one of group) {
+            once.add(one, undefined, "f");
+            part.add(one, undefined, "f");
+          }
+          // Through JSON: as a row keeps it.
+          grouped.addState(JSON.parse(JSON.stringify(part.state())), "f");
+        }
+        const [a, b] = [once.result(), grouped.result()];
+        close(a, b);
+      }),
+    );
+  });
+});

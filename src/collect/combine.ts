@@ -56,6 +56,42 @@ export interface Combined {
   complete: boolean;
 }
 
+/**
+ * A combination as plain numbers, to be stored and put together later: combining states gives what combining their contributions gives. Errors are half widths of weighted sums.
+ * `repeating`: of one flow's combination, what adds as it is over its epochs.
+ */
+export interface CombinationState {
+  weight: number;
+  meanNs: number;
+  errorLow: number;
+  errorHigh: number;
+  commonLow: number;
+  commonHigh: number;
+  repeatingLow: number;
+  repeatingHigh: number;
+  spreadWeight: number;
+  spreadMeanNs: number;
+  spreadM2: number;
+  spreadErrorLow: number;
+  spreadErrorHigh: number;
+  packets: number | null;
+  arrived: number | null;
+  answeredPackets: number;
+  lost: number | null;
+  used: number;
+  answers: number;
+  unansweredWeight: number;
+  unansweredLow: number;
+  unansweredHigh: number;
+  unansweredValue: number;
+  unansweredGuessed: number;
+  unbounded: number;
+  /** Why there is no answer, most often; how often. */
+  why: NoAnswer | null;
+  whyCount: number;
+  whyStdev: NoAnswer | null;
+}
+
 /** The epoch that a flow's contribution is of, with the segment's mean there. */
 export interface SharedEpoch {
   index: number;
@@ -147,6 +183,90 @@ export class Combination {
     this.#spreadErrors.high += (weight * (stdev.highNs ** 2 - variance)) ** 2;
   }
 
+  /** Everything that was added, as numbers. Of flows: of one flow, or what repeats is taken for that of one. */
+  state(): CombinationState {
+    this.#endEpoch();
+    const [why] = [...this.#why.values()].sort((a, b) => b.count - a.count);
+    const repeating = { low: 0, high: 0 };
+    for (const { low, high } of this.#repeating.values()) {
+      repeating.low += low;
+      repeating.high += high;
+    }
+    const { weight, low, high, value, guessed, unbounded } = this.#unanswered;
+    return {
+      weight: this.#means.count,
+      meanNs: this.#means.mean ?? 0,
+      errorLow: Math.sqrt(this.#errors.low),
+      errorHigh: Math.sqrt(this.#errors.high),
+      commonLow: this.#common.low,
+      commonHigh: this.#common.high,
+      repeatingLow: repeating.low,
+      repeatingHigh: repeating.high,
+      spreadWeight: this.#spread.count,
+      spreadMeanNs: this.#spread.mean ?? 0,
+      spreadM2: this.#spread.m2,
+      spreadErrorLow: Math.sqrt(this.#spreadErrors.low),
+      spreadErrorHigh: Math.sqrt(this.#spreadErrors.high),
+      packets: this.#packets,
+      arrived: this.#arrived,
+      answeredPackets: this.#answeredPackets,
+      lost: this.#lost,
+      used: this.#used,
+      answers: this.#answers,
+      unansweredWeight: weight,
+      unansweredLow: low,
+      unansweredHigh: high,
+      unansweredValue: value,
+      unansweredGuessed: guessed,
+      unbounded,
+      why: why?.no ?? null,
+      whyCount: why?.count ?? 0,
+      whyStdev: this.#whyStdev,
+    };
+  }
+
+  /** As if the contributions behind a state had been added here. `flow`: whose it is. */
+  addState(state: CombinationState, flow?: string): void {
+    this.#endEpoch();
+    this.#means.merge(moments(state.weight, state.meanNs, 0));
+    this.#errors.low += state.errorLow ** 2;
+    this.#errors.high += state.errorHigh ** 2;
+    this.#common.low += state.commonLow;
+    this.#common.high += state.commonHigh;
+    if (state.repeatingLow !== 0 || state.repeatingHigh !== 0) {
+      const before = this.#repeating.get(flow ?? "") ?? { low: 0, high: 0 };
+      const [low, high] = [before.low + state.repeatingLow, before.high + state.repeatingHigh];
+      this.#repeating.set(flow ?? "", { low, high });
+    }
+    this.#spread.merge(moments(state.spreadWeight, state.spreadMeanNs, state.spreadM2));
+    this.#spreadErrors.low += state.spreadErrorLow ** 2;
+    this.#spreadErrors.high += state.spreadErrorHigh ** 2;
+    if (state.packets !== null) this.#packets = (this.#packets ?? 0) + state.packets;
+    if (state.arrived !== null) this.#arrived = (this.#arrived ?? 0) + state.arrived;
+    this.#answeredPackets += state.answeredPackets;
+    if (state.lost !== null) this.#lost = (this.#lost ?? 0) + state.lost;
+    this.#used += state.used;
+    this.#answers += state.answers;
+    this.#addUnansweredState(state);
+  }
+
+  #addUnansweredState(state: CombinationState): void {
+    const sums = this.#unanswered;
+    sums.weight += state.unansweredWeight;
+    sums.low += state.unansweredLow;
+    sums.high += state.unansweredHigh;
+    sums.value += state.unansweredValue;
+    sums.guessed += state.unansweredGuessed;
+    sums.unbounded += state.unbounded;
+    const { why, whyCount } = state;
+    if (why) {
+      const known = this.#why.get(why.reason);
+      if (known) known.count += whyCount;
+      else this.#why.set(why.reason, { no: why, count: whyCount });
+    }
+    this.#whyStdev ??= state.whyStdev;
+  }
+
   result(): Combined {
     this.#endEpoch();
     return {
@@ -190,7 +310,7 @@ export class Combination {
       const percent = (100 * share).toPrecision(3);
       return {
         reason: "partly-answered",
-        text: `only ${percent} % of the packets have an answer, and nothing bounds the others`,
+        text: `only ${percent} % of the packets have an answer, and the others have no bounds`,
       };
     }
     const lowNs = share * answered.lowNs + low / (count + weight);
@@ -215,7 +335,7 @@ export class Combination {
   #stdev(): Interval | NoAnswer {
     const { count, m2 } = this.#spread;
     if (count === 0) return this.#whyStdev ?? this.#commonReason();
-    // The deviation of some is not that of all: it is missing where delays vary little, or where they vary most.
+    // The standard deviation of some packets is not that of all: it is missing where delays vary little, or where they vary most.
     if (this.#whyStdev) return this.#whyStdev;
     const variance = m2 / count;
     const { low, high } = this.#spreadErrors;

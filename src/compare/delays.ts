@@ -28,7 +28,7 @@ export interface PacketErrors {
   /** |estimate - exact| / exact over the answered ones. */
   medianError: number | null;
   p90Error: number | null;
-  /** Share of the answered ones whose exact delay lies within the told bounds. */
+  /** Share of the answered ones whose exact delay lies within the stated bounds. */
   withinBounds: number | null;
 }
 
@@ -101,7 +101,7 @@ export async function sealWithDelays(
   }
 }
 
-/** What AFTER's clock drifts, where it has stamped the sending. */
+/** What AFTER's clock drifts, where it has timestamped the sending. */
 function correctSender(
   batch: PacketBatch,
   originNs: bigint,

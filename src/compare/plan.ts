@@ -102,7 +102,7 @@ export interface PlanWishes {
 
 export type Decision =
   | { kind: "stands"; plan: PassPlan }
-  /** Only a search of both captures for equal packets tells: call again with its result. */
+  /** Needs a search of both captures for equal packets: call again with its result. */
   | { kind: "sample-alignment" }
   | { kind: "again"; plan: PassPlan; why: Revision };
 export type Revision = "coverage" | "alignment" | "directions" | "lead" | "extent" | "correction";

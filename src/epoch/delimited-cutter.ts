@@ -74,7 +74,7 @@ export class DelimitedCutter implements Cutter {
       if (i > from) sink.rows(from, i);
       from = i;
       if (byClock) {
-        if (i > 0) this.#lastNs = instant(originNs, timeNs[i - 1]!);
+        if (i > 0) this.#lastNs = instant(originNs, batch.timeNs[i - 1]!);
         this.#resume(nowNs, sink);
       }
       if (high < below) {
@@ -86,7 +86,8 @@ export class DelimitedCutter implements Cutter {
       ({ digest, timeNs } = batch);
     }
     if (count > from) sink.rows(from, count);
-    this.#lastNs = instant(originNs, timeNs[count - 1]!);
+    // Read anew: taps may have made kernel memory grow, which leaves the column before it empty.
+    this.#lastNs = instant(originNs, batch.timeNs[count - 1]!);
   }
 
   tick(nowNs: bigint, sink: EpochSink): void {

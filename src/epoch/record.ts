@@ -194,15 +194,15 @@ function mayUnpack(storedBytes: number, unpackedBytes: number): boolean {
   return unpackedBytes <= Math.max(MAX_EASY_BYTES, MAX_RATIO * storedBytes);
 }
 
-/** One whole record. `file` and `offset` say where the bytes were, for messages. */
-export function decodeRecord(
+/** Head and layout of one whole record whose checksums are right: all that can be known without unpacking its payload. */
+export function verifyRecord(
   bytes: Uint8Array,
   source: { file?: string; offset?: number } = {},
-): EpochRecord {
+): { head: RecordHead; layout: RecordLayout } {
   const file = source.file ?? "record";
   const offset = source.offset ?? 0;
   const { head, layout } = decodeHead(bytes, source);
-  const { headBytes, storedBytes, unpackedBytes, packed } = layout;
+  const { headBytes, storedBytes } = layout;
   const total = headBytes + storedBytes + CRC_BYTES;
   if (bytes.length < total) {
     const message = `the record is cut: ${bytes.length} of ${total} bytes are there`;
@@ -214,6 +214,18 @@ export function decodeRecord(
   }
   const checked = bytes.subarray(0, total - CRC_BYTES);
   expectChecksum(bytes, total - CRC_BYTES, crc32c(checked), "record", file, offset);
+  return { head, layout };
+}
+
+/** One whole record. `file` and `offset` say where the bytes were, for messages. */
+export function decodeRecord(
+  bytes: Uint8Array,
+  source: { file?: string; offset?: number } = {},
+): EpochRecord {
+  const file = source.file ?? "record";
+  const offset = source.offset ?? 0;
+  const { head, layout } = verifyRecord(bytes, source);
+  const { headBytes, storedBytes, unpackedBytes, packed } = layout;
   const stored = bytes.subarray(headBytes, headBytes + storedBytes);
   // Not slice(): that of a Buffer shares its memory.
   if (!packed) return { ...head, payload: new Uint8Array(stored) };
@@ -256,7 +268,7 @@ export function headLength(bytes: Uint8Array, source: { file?: string; offset?: 
   reader.skip(2);
   const length = reader.u32();
   if (length < FIXED_HEAD_BYTES + CRC_BYTES || length > MAX_HEAD_BYTES) {
-    throw fail("bad-header", 8, `the head's length (${length}) cannot be right`);
+    throw fail("bad-header", 8, `impossible length of the head: ${length}`);
   }
   return length;
 }
@@ -322,7 +334,12 @@ function readFields(
   const errorAt = reader.offset;
   const delayError = unpackDelayError(reader.u32());
   if (delayError && !(isError(delayError.packetNs) && isError(delayError.meanNs)))
-    throw new FormatError("bad-header", reader.file, errorAt, "the error of the delays is no number of ns");
+    throw new FormatError(
+      "bad-header",
+      reader.file,
+      errorAt,
+      "the error of the delays is not a number of ns",
+    );
   const counters = readCounters(reader);
   const names = {
     point: reader.utf8(),
@@ -389,9 +406,9 @@ function expectChecksum(
   file: string,
   offset: number,
 ): void {
-  const told = new DataView(bytes.buffer, bytes.byteOffset + at, CRC_BYTES).getUint32(0, true);
-  if (told === actual) return;
+  const stored = new DataView(bytes.buffer, bytes.byteOffset + at, CRC_BYTES).getUint32(0, true);
+  if (stored === actual) return;
   const hex = (n: number) => n.toString(16).padStart(8, "0");
-  const message = `the ${what} is damaged: its checksum is ${hex(told)}, its bytes give ${hex(actual)}`;
+  const message = `the ${what} is damaged: its checksum is ${hex(stored)}, its bytes give ${hex(actual)}`;
   throw new FormatError("bad-checksum", file, offset + at, message);
 }

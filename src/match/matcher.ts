@@ -100,6 +100,8 @@ const KEY_WORDS = 10;
 
 export class ExactMatcher {
   readonly flows: FlowResults;
+  /** Keys differ at the two points. */
+  readonly nat: boolean;
   readonly #kernels: Kernels;
   readonly #match: number;
   readonly #cells: number;
@@ -112,6 +114,7 @@ export class ExactMatcher {
   constructor(kernels: Kernels, options: MatcherOptions) {
     this.#kernels = kernels;
     this.#rows = options.rows;
+    this.nat = options.nat ?? false;
     const { call } = kernels;
     this.#cells = call.cellsNew() >>> 0;
     this.#intervalCells = call.cellsNew() >>> 0;
@@ -163,7 +166,7 @@ export class ExactMatcher {
     kernels.writeF64(this.#match + MatchLayout.backUsual, pieces.usualNs.reverse);
   }
 
-  /** Takes the rows of a batch that `runs` tells the keys of, from `from` on; `shiftNs` is added to their times. */
+  /** Takes the rows of a batch, with their keys in `runs`, from `from` on; `shiftNs` is added to their times. */
   takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
     const { call } = this.#kernels;
     call.matchRows(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
@@ -221,6 +224,19 @@ export class ExactMatcher {
   mapped(id: number): number | null {
     const found = this.#kernels.call.matchMapped(this.#match, id);
     return found < 0 ? null : found;
+  }
+
+  /** There are such packets at both points. */
+  get aloneAtBoth(): boolean {
+    return this.#kernels.call.matchAloneBoth(this.#match) !== 0;
+  }
+
+  /** Pairs whose delay is known, of both directions. */
+  get pairCount(): number {
+    const { call } = this.#kernels;
+    const of = (direction: 1 | 2) =>
+      this.#kernels.readU32((call.matchTotal(this.#match, direction) >>> 0) + TotalLayout.matched);
+    return of(1) + of(2);
   }
 
   /** Where every packet is noted; null where nobody asked. */

@@ -120,7 +120,8 @@ export class DirectorySink implements RecordSink {
   }
 }
 
-function mergeBy(table: readonly Estimator[]): MergeRecords {
+/** Parts of one epoch are put together by the estimator that made them. */
+export function mergeBy(table: readonly Estimator[]): MergeRecords {
   return (stored, record) => {
     const estimator = table.find((e) => e.name === record.estimator && e.version === record.payloadVersion);
     if (!estimator) return null;

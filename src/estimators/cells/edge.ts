@@ -128,11 +128,14 @@ export function delayInFlight(mean: Interval | NoAnswer, evidence: EdgeEvidence)
   return { inFlight: { valueNs: model.meanNs, lowNs, highNs } };
 }
 
-/** Below so many packets in flight, in the mean, a flow whose ends count alike had none. */
+/** Below so many packets in flight, in the mean, a flow had none; below so many it had none where both ends count alike. */
 const SOME_IN_FLIGHT = 0.5;
+const MANY_IN_FLIGHT = 5;
+/** What the delay at the cut and the number of a flow's packets in flight are off by together, in deviations of the delay there (measured). */
+const FLOW_BEYOND = 1.5;
 
 /**
- * The same for a flow, of which `sent` packets were sent in the epoch and `received` arrived in it (null where that is not known). A long one has as large a share of its packets
+ * The same for a flow, of which `sent` packets were sent in the epoch and `received` arrived in it (null where that is not known). A lasting one has as large a share of its packets
  * in flight as all flows together; of a short one as many as arrived and were not sent in the epoch. `all`: mean of the segment, which tells the delay at the cut.
  */
 function flowWithPacketsInFlight(
@@ -146,10 +149,11 @@ function flowWithPacketsInFlight(
   if (!model || !(packets > 0)) return mean;
   const z = normalQuantile((1 + evidence.confidence) / 2);
   const excess = Math.max(0, packets - sent);
-  const lasting = model.share * packets >= SOME_IN_FLIGHT ? model.share * packets : 0;
+  const expected = model.share * packets;
+  const lasting = expected >= (received === sent ? MANY_IN_FLIGHT : SOME_IN_FLIGHT) ? expected : 0;
   const part = Math.min(1, Math.max(excess, lasting) / packets);
   if (part === 0) return mean;
-  const half = z * (excess >= lasting ? part * model.deviationNs : model.errorNs);
+  const half = z * part * (excess >= lasting ? 1 : FLOW_BEYOND) * model.deviationNs;
   const shift = part * (model.meanNs - mean.valueNs);
   const { valueNs, lowNs, highNs } = mean;
   const moved = { ...mean, valueNs: valueNs + shift, lowNs: lowNs + shift, highNs: highNs + shift };

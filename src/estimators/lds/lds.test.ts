@@ -68,10 +68,8 @@ describe("packets that only one end counts", () => {
       extra: { flows: 200, packets: 400 },
     });
     const { segment, notes, flows } = ask();
-    expect(notes.join()).toMatch(
-      /at least \d+ packets .* counted at the receiver only.*loss does not explain it/,
-    );
-    expect(notes.join()).toMatch(/% of the packets received lie in cells that agree/);
+    expect(notes.join()).toMatch(/about [\d.]+ % of the packets received were counted at the receiver only/);
+    expect(segment?.coverage).toBeGreaterThan(0.3);
     expect(segment!.lost).toBeGreaterThan(0);
     const lost = population.packets - result.received.reduce((a, b) => a + b, 0);
     expect(Math.abs(segment!.lost! - lost)).toBeLessThan(0.35 * lost);

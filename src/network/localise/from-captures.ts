@@ -7,7 +7,7 @@ import { basename } from "node:path";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { entryAt } from "../../base/lists.ts";
-import { formatDuration } from "../../base/time.ts";
+import { earlier, formatDuration } from "../../base/time.ts";
 import { CaptureReader } from "../../capture/reader.ts";
 import type { CorrectionMode } from "../../clock/correction.ts";
 import type { ClockVerdict } from "../../clock/verdict.ts";
@@ -121,11 +121,11 @@ function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock
   const notes: string[] = [];
   if (shifted.length > 0)
     notes.push(
-      `epochs at ${shifted.join(", ")} lie more than half an epoch apart from those at ${localisation.points[0]}: they are put side by side by the packets in them`,
+      `epochs at ${shifted.join(", ")} are off by more than half an epoch from those at ${localisation.points[0]}: they are aligned by the packets in them`,
     );
   if (negative.length > 0 && clock === "asis")
     notes.push(
-      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks disagree, or points are out of order. Sums and spikes hold, delays of single segments do not; ‘clock relative’ gives them relative to their minimum`,
+      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks differ, or points are out of order. Sums and spikes are right, delays of single segments are not; ‘clock relative’ gives them relative to their minimum`,
     );
   return notes;
 }
@@ -150,11 +150,7 @@ function nothingMatched(
   const sides = [entryAt(reports, 0).before, ...reports.map((r) => r.after)];
   const empty = sides.findIndex((side) => side.packets === 0);
   if (empty >= 0)
-    return new UsageError(
-      "no-records",
-      `${files[empty]}: there are no packets in it`,
-      "leave this point out",
-    );
+    return new UsageError("no-records", `${files[empty]}: contains no packets`, "leave this point out");
   return new UsageError(
     "no-records",
     "no packet was seen at two neighbouring points",
@@ -249,6 +245,24 @@ export function absoluteTimes(localisation: Localisation, originNs: bigint): obj
     spikes: localisation.spikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
     lossSpikes: localisation.lossSpikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
     epochs: localisation.epochs.map((e) => ({ ...e, startNs: at(e.startNs), endNs: at(e.endNs) })),
+  };
+}
+
+/** The inverse: what was written with absolute times, counted from the first of them. */
+export function relativeTimes(written: object): { localisation: Localisation; originNs: bigint } {
+  const told = written as Localisation;
+  const spans = [...told.spikes, ...told.lossSpikes].map((s) => [s.fromNs, s.toNs]);
+  const all = [...spans, ...told.epochs.map((e) => [e.startNs, e.endNs])].flat().map((t) => BigInt(t));
+  const originNs = all.reduce(earlier, all[0] ?? 0n);
+  const at = (time: unknown) => Number(BigInt(time as string) - originNs);
+  return {
+    localisation: {
+      ...told,
+      spikes: told.spikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
+      lossSpikes: told.lossSpikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
+      epochs: told.epochs.map((e) => ({ ...e, startNs: at(e.startNs), endNs: at(e.endNs) })),
+    },
+    originNs,
   };
 }
 

@@ -10,6 +10,7 @@ import { countOf } from "../../base/quantity.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { parseFlowKey } from "../../capture/flow/flow-text.ts";
 import { encodeFlowKey, hashFlowKey } from "../../capture/flow/flow-words.ts";
+import { deviationInFlight } from "../../collect/cut-edges.ts";
 import type { EpochEstimate } from "../../collect/estimate.ts";
 import { namedFlows } from "../../collect/flow-lists.ts";
 import { RecordedFlows } from "../../collect/recorded-flows.ts";
@@ -17,7 +18,6 @@ import type { EpochRecord } from "../../epoch/record.ts";
 import { type Interval, isNoAnswer, type KnownFlows } from "../../estimators/estimator.ts";
 import type { FlowRecord } from "../../flow-records/flow-records.ts";
 import type { GroupAnswer } from "./answer.ts";
-import { deviationInFlight } from "./cut-edges.ts";
 import { type EpochFacts, placeOf } from "./epoch-facts.ts";
 import { FlowGroups } from "./groups.ts";
 import type { Question } from "./question.ts";
@@ -102,7 +102,7 @@ export class FlowQuestion {
 
   take(estimate: EpochEstimate, flows: KnownFlows, index: number): void {
     const groups = this.#groups;
-    if (!groups.tells(estimate.key)) {
+    if (!groups.covers(estimate.key)) {
       this.#leftOut.set(estimate.key, (this.#leftOut.get(estimate.key) ?? 0) + 1);
       return;
     }
@@ -129,7 +129,7 @@ export class FlowQuestion {
   /** Flows whose packets were in flight at a cut by time: they arrived in an epoch in which nobody sent them, and count with the delay of those in flight. */
   takeInFlight(flows: KnownFlows, inFlight: Interval, key: string, index: number): void {
     const groups = this.#groups;
-    if (!groups.tells(key)) return;
+    if (!groups.covers(key)) return;
     const epoch = { index, shared: null };
     const bytes = new Float64Array(flows.count);
     for (let flow = 0; flow < flows.count; flow++) {

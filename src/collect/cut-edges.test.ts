@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { Random } from "../../base/random.ts";
-import { Combination } from "../../collect/combine.ts";
-import { withPacketsInFlight } from "../../estimators/cells/edge.ts";
+import { Random } from "../base/random.ts";
+import { withPacketsInFlight } from "../estimators/cells/edge.ts";
+import { Combination } from "./combine.ts";
 import { CutEdges } from "./cut-edges.ts";
 
 const SECOND = 1e9;

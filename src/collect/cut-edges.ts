@@ -9,8 +9,9 @@
  * epoch's own interval holds that (estimators/cells/edge.ts). Before the first and behind the last epoch the captures end, and nothing is made up for. Where nobody knows how delays
  * vary, nothing is added either. Epochs that are cut by packets have nothing in flight, and estimators that know delays at the receiver leave nothing out.
  */
-import type { Combined } from "../../collect/combine.ts";
-import { type Interval, isNoAnswer, type NoAnswer } from "../../estimators/estimator.ts";
+
+import { type Interval, isNoAnswer, type NoAnswer } from "../estimators/estimator.ts";
+import type { Combined } from "./combine.ts";
 
 interface EdgeEpoch {
   startNs: bigint;
@@ -52,19 +53,30 @@ export class CutEdges {
     this.#shift += Math.sign(before.meanNs + epoch.meanNs) * perNs * variance;
   }
 
+  /** What crossed the cuts so far: of their delays, beyond the mean. */
+  get shift(): number {
+    return this.#shift;
+  }
+
+  /** Several neighbours that were put together before, with what crossed the cuts between them. */
+  addPart(part: EdgeEpoch, shift: number): void {
+    this.#shift += shift;
+    this.add(part);
+  }
+
   /** The same with what crossed the cuts. */
   complete(combined: Combined): Combined {
     const { packets } = combined;
     if (this.#shift === 0 || packets === null || packets === 0) return combined;
     const shift = this.#shift / packets;
-    const moved = (told: Interval | NoAnswer): Interval | NoAnswer =>
-      isNoAnswer(told)
-        ? told
+    const moved = (interval: Interval | NoAnswer): Interval | NoAnswer =>
+      isNoAnswer(interval)
+        ? interval
         : {
-            ...told,
-            valueNs: told.valueNs + shift,
-            lowNs: told.lowNs + shift,
-            highNs: told.highNs + shift,
+            ...interval,
+            valueNs: interval.valueNs + shift,
+            lowNs: interval.lowNs + shift,
+            highNs: interval.highNs + shift,
           };
     return { ...combined, mean: moved(combined.mean), whole: moved(combined.whole) };
   }

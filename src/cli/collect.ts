@@ -1,0 +1,95 @@
+/** `hoptime collect --data DIR`: takes records from taps, keeps them, and answers about them over HTTP. */
+import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { DEFAULT_LISTEN, startServer } from "../server/server.ts";
+import { readText } from "./collector-options.ts";
+import { timeOption } from "./options.ts";
+import { warn } from "./output.ts";
+import { endingSignal } from "./signals.ts";
+
+interface Flags {
+  data: string;
+  listen: string;
+  tlsCert?: string;
+  tlsKey?: string;
+  clientCa?: string;
+  insecure?: boolean;
+  questionTime: number;
+  json?: boolean;
+}
+
+const EXAMPLES = `
+Records are acknowledged when they are on disk, in DIR/records, which hoptime query reads too. One
+collector runs per directory. Without tokens (hoptime token) it answers on the loopback interface only.
+docs/collect.md and docs/security.md describe it; /docs lists its HTTP API.
+
+Examples:
+  hoptime collect --data /var/lib/hoptime
+  hoptime observe ingress.pcap --point A --to http://127.0.0.1:8787
+  hoptime query http://127.0.0.1:8787 --between A B
+  hoptime collect --data /var/lib/hoptime --listen 0.0.0.0:8787 --tls-cert collector.pem --tls-key collector.key
+`;
+
+export function collectCommand(): Command {
+  return new Command("collect")
+    .description(
+      "Collects the records of many points over HTTP, keeps them, and answers questions about them.",
+    )
+    .requiredOption("--data <dir>", "directory of the collector, made where it is missing")
+    .option("--listen <address>", "HOST:PORT to listen on", DEFAULT_LISTEN)
+    .option("--tls-cert <file>", "certificate chain, PEM: HTTPS")
+    .option("--tls-key <file>", "its private key, PEM")
+    .option("--client-ca <file>", "with TLS: only clients with a certificate of this authority, PEM")
+    .option(
+      "--insecure",
+      "listen for other hosts without TLS: records, answers and tokens can be read on the way",
+    )
+    .addOption(timeOption("--question-time <time>", "longest time of one question", 30e9))
+    .option("--json", "log as lines of JSON")
+    .addHelpText("after", EXAMPLES)
+    .action(run);
+}
+
+async function run(flags: Flags): Promise<void> {
+  const signal = endingSignal();
+  const log = flags.json
+    ? (text: string) =>
+        process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), message: text })}\n`)
+    : (text: string) => warn(`hoptime: ${text}`);
+  const server = await startServer({
+    data: flags.data,
+    listen: flags.listen,
+    tls: tlsOf(flags),
+    insecure: flags.insecure,
+    questionMs: flags.questionTime / 1e6,
+    onLog: log,
+  });
+  const { service, url } = server;
+  log(`collecting at ${url}, data in ${flags.data}, ${access(service.tokens.size)}`);
+  await new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve());
+  });
+  await server.close();
+  log("stopped");
+}
+
+function access(tokens: number): string {
+  if (tokens === 0) return "no tokens: open to this host";
+  return tokens === 1 ? "1 token" : `${tokens} tokens`;
+}
+
+function tlsOf({ tlsCert, tlsKey, clientCa }: Flags) {
+  if (tlsCert === undefined && tlsKey === undefined) {
+    if (clientCa !== undefined)
+      throw new UsageError("bad-option", "--client-ca goes with --tls-cert and --tls-key");
+    return undefined;
+  }
+  if (tlsCert === undefined || tlsKey === undefined)
+    throw new UsageError("bad-option", "--tls-cert and --tls-key go together");
+  return {
+    certificate: readText("tls-cert", tlsCert),
+    key: readText("tls-key", tlsKey),
+    clientCa: clientCa === undefined ? undefined : readText("client-ca", clientCa),
+  };
+}

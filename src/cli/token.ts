@@ -1,0 +1,81 @@
+/** `hoptime token add|list|revoke`: who may send to a collector and ask it. */
+import { mkdirSync } from "node:fs";
+import { Command } from "commander";
+import { type Column, formatTable } from "../present/text/table.ts";
+import { SCOPES, type Scope, type TokenInfo, TokenStore, tokenFile } from "../server/tokens.ts";
+import { choiceOption } from "./options.ts";
+import { print, printJson, printText, warn } from "./output.ts";
+
+interface Flags {
+  data: string;
+  scope: Scope;
+  point?: string;
+  name: string;
+  json?: boolean;
+}
+
+const EXAMPLES = `
+A token is shown once, when it is made; the collector keeps its hash. Changes count within a second, without a restart.
+
+Examples:
+  hoptime token add --data /var/lib/hoptime --scope ingest --point A > A.token
+  hoptime observe a.pcap --point A --to https://collector:8787 --token-file A.token
+  hoptime token add --data /var/lib/hoptime --scope read --name dashboard
+  hoptime token list --data /var/lib/hoptime --json
+  hoptime token revoke --data /var/lib/hoptime 0a1b2c3d4e5f
+`;
+
+export function tokenCommand(): Command {
+  const store = ({ data }: Flags) => new TokenStore(tokenFile(data));
+  const command = new Command("token")
+    .description("Makes, lists and revokes the tokens of a collector.")
+    .addHelpText("after", EXAMPLES);
+  command
+    .command("add")
+    .description("make a token, and print it")
+    .requiredOption("--data <dir>", "directory of the collector")
+    .option(
+      "--scope <what>",
+      "ingest: send records of one point; read: ask; admin: everything",
+      choiceOption("--scope", SCOPES),
+      "read",
+    )
+    .option("--point <name>", "with --scope ingest: the point")
+    .option("--name <text>", "for the list", "")
+    .action(async (flags: Flags) => {
+      mkdirSync(flags.data, { recursive: true, mode: 0o750 });
+      const { token, info } = await store(flags).add(flags.name, flags.scope, flags.point);
+      await print([`${token}\n`]);
+      warn(
+        `hoptime: token ${info.id}, scope ${info.scope}${info.point === undefined ? "" : ` for ${info.point}`}; it is not shown again`,
+      );
+    });
+  command
+    .command("list")
+    .description("list the tokens")
+    .requiredOption("--data <dir>", "directory of the collector")
+    .option("--json", "as JSON")
+    .action(async (flags: Flags) => {
+      const tokens = store(flags).list();
+      if (flags.json) return await printJson(tokens);
+      await printText(tokens.length === 0 ? "no tokens\n" : `${formatTable(COLUMNS, tokens)}\n`);
+    });
+  command
+    .command("revoke")
+    .description("revoke a token, by its id")
+    .argument("<id>", "as hoptime token list shows it")
+    .requiredOption("--data <dir>", "directory of the collector")
+    .action(async (id: string, flags: Flags) => {
+      const { scope, point } = await store(flags).revoke(id);
+      warn(`hoptime: revoked token ${id}, scope ${scope}${point === undefined ? "" : ` for ${point}`}`);
+    });
+  return command;
+}
+
+const COLUMNS: Column<TokenInfo>[] = [
+  { title: "id", align: "left", value: (t) => t.id },
+  { title: "scope", align: "left", value: (t) => t.scope },
+  { title: "point", align: "left", value: (t) => t.point ?? "" },
+  { title: "made", align: "left", value: (t) => t.created.slice(0, 10) },
+  { title: "name", align: "left", value: (t) => t.name },
+];

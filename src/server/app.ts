@@ -1,0 +1,202 @@
+/** The HTTP server: routes (route.ts) with access, limits and errors around them. Bodies are read only for those who may send them, and never more than the limit at once. */
+
+import { Readable } from "node:stream";
+import { promisify } from "node:util";
+import * as zlib from "node:zlib";
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import { checkedValue } from "../base/schema.ts";
+import { addSecurityHeaders, admit, type Client } from "./access.ts";
+import { AskedError } from "./asker.ts";
+import { ClientLimits, type RateLimits } from "./limits.ts";
+import { HttpError, problemOf } from "./problem.ts";
+import { type Route, type RouteOutput, readQuery } from "./route.ts";
+import type { TokenStore } from "./tokens.ts";
+
+export interface TlsFiles {
+  /** PEM. */
+  certificate: string;
+  key: string;
+  /** Clients must have a certificate of this authority. */
+  clientCa?: string | undefined;
+}
+
+export interface AppOptions {
+  routes: readonly Route[];
+  tokens: TokenStore;
+  /** Only this host can connect. */
+  loopback: boolean;
+  tls?: TlsFiles | undefined;
+  limits?: RateLimits | undefined;
+  /** One line about what went wrong in here. */
+  onError: (text: string) => void;
+  /** Each request, when it is answered. */
+  onRequest?: (route: string, status: number, ms: number) => void;
+}
+
+/** Of a JSON body, and of a message of records (as sent, and unpacked). */
+const MAX_JSON_BYTES = 4 << 20;
+export const MAX_MESSAGE_BYTES = 64 << 20;
+/** Of messages that are being read at the same time: more wait outside. */
+const MAX_READING_BYTES = 512 << 20;
+const MAX_CONNECTIONS = 2000;
+const HEADERS_MS = 10_000;
+const REQUEST_MS = 60_000;
+const KEEP_ALIVE_MS = 75_000;
+
+interface Reading {
+  client: Client;
+  bytes: number;
+}
+
+const gunzip = promisify(zlib.gunzip);
+type Zstd = (
+  bytes: Uint8Array,
+  options: { maxOutputLength: number },
+  done: (e: Error | null, out: Buffer) => void,
+) => void;
+/** Where Node has it. */
+const zstd = (zlib as { zstdDecompress?: Zstd }).zstdDecompress;
+
+export function createApp(options: AppOptions): FastifyInstance {
+  const app = fastify({
+    bodyLimit: MAX_JSON_BYTES,
+    requestTimeout: REQUEST_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    connectionTimeout: 0,
+    forceCloseConnections: true,
+    exposeHeadRoutes: false,
+    routerOptions: { maxParamLength: 200 },
+    ...(options.tls ? { https: tlsOptions(options.tls) } : {}),
+  }) as unknown as FastifyInstance;
+  app.server.headersTimeout = HEADERS_MS;
+  app.server.maxConnections = MAX_CONNECTIONS;
+  // Bodies of routes that take bytes: the same limits, no parsing.
+  app.removeContentTypeParser("text/plain");
+  for (const type of new Set(options.routes.flatMap((r) => r.bodyType ?? [])))
+    app.addContentTypeParser(type, { parseAs: "buffer", bodyLimit: MAX_MESSAGE_BYTES }, (_, body, done) =>
+      done(null, body),
+    );
+  const limits = new ClientLimits(options.limits);
+  const reading = new Map<FastifyRequest, Reading>();
+  app.addHook("onRequest", async (_, reply) => addSecurityHeaders(reply, options.tls !== undefined));
+  app.addHook("onResponse", async (request, reply) => {
+    reading.delete(request);
+    options.onRequest?.(request.routeOptions.url ?? "unknown", reply.statusCode, reply.elapsedTime);
+  });
+  app.addHook("onRequestAbort", async (request) => {
+    reading.delete(request);
+  });
+  app.setErrorHandler((error, _, reply) => sendError(reply, error, options.onError));
+  app.setNotFoundHandler((_, reply) => {
+    void reply
+      .code(404)
+      .send({ error: "not-found", message: "there is no such page; /docs lists what there is" });
+  });
+  for (const route of options.routes) addRoute(app, route, options, limits, reading);
+  return app;
+}
+
+function tlsOptions({ certificate, key, clientCa }: TlsFiles) {
+  const mutual = clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true };
+  return { cert: certificate, key, minVersion: "TLSv1.2" as const, ...mutual };
+}
+
+function addRoute(
+  app: FastifyInstance,
+  route: Route,
+  { tokens, loopback }: AppOptions,
+  limits: ClientLimits,
+  reading: Map<FastifyRequest, Reading>,
+): void {
+  app.route({
+    method: route.method,
+    url: route.path,
+    // Before the body is read.
+    onRequest: async (request) => {
+      const client = admit(request, route.needs, tokens, loopback);
+      const bytes = announcedBytes(request, route);
+      if (route.needs !== "none") limits.take(client.name, bytes);
+      let total = bytes;
+      for (const other of reading.values()) total += other.bytes;
+      if (total > MAX_READING_BYTES) throw new HttpError(503, "busy", "too much is being sent at once", 1);
+      reading.set(request, { client, bytes });
+    },
+    handler: async (request, reply) => {
+      const gone = new AbortController();
+      request.raw.once("close", () => {
+        if (!reply.raw.writableEnded) gone.abort();
+      });
+      const client = reading.get(request)?.client ?? { name: "?", point: "" };
+      const query = readQuery(route.query, request.query);
+      const body = await readBody(request, route);
+      const { headers } = request;
+      return send(reply, await route.handle({ client, query, body, headers, signal: gone.signal }), gone);
+    },
+  });
+}
+
+/** A length must be told: what cannot be counted beforehand cannot be bounded together. */
+function announcedBytes({ method, headers }: FastifyRequest, route: Route): number {
+  if (method === "GET" || method === "DELETE") return 0;
+  const told = headers["content-length"];
+  if (told === undefined) throw new HttpError(411, "no-length", "a content-length is needed");
+  const bytes = Number(told);
+  const limit = route.bodyType === undefined ? MAX_JSON_BYTES : MAX_MESSAGE_BYTES;
+  if (!(bytes <= limit))
+    throw new HttpError(413, "too-large", `a body of ${told} bytes (expected at most ${limit})`);
+  return bytes;
+}
+
+async function readBody(request: FastifyRequest, route: Route): Promise<unknown> {
+  if (route.bodyType !== undefined) {
+    const type = request.headers["content-type"]?.split(";")[0]?.trim();
+    if (type !== route.bodyType)
+      throw new HttpError(415, "wrong-type", `the body must be of type ${route.bodyType}`);
+    return await unpacked(request.body as Buffer | undefined, request.headers["content-encoding"]);
+  }
+  if (!route.body) return null;
+  return checkedValue(route.body, request.body, { source: "body", code: "bad-question" });
+}
+
+async function unpacked(body: Buffer | undefined, encoding: string | undefined): Promise<Uint8Array> {
+  if (!body) return new Uint8Array(0);
+  const maxOutputLength = MAX_MESSAGE_BYTES;
+  try {
+    if (encoding === undefined || encoding === "identity") return body;
+    if (encoding === "gzip") return await gunzip(body, { maxOutputLength });
+    if (encoding === "zstd" && zstd) return await promisify(zstd)(body, { maxOutputLength });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE")
+      throw new HttpError(413, "too-large", `the message unpacks to more than ${maxOutputLength} bytes`);
+    throw new HttpError(400, "bad-encoding", `the message cannot be unpacked as ${encoding}`);
+  }
+  throw new HttpError(
+    415,
+    "wrong-encoding",
+    `encoding '${encoding.slice(0, 40)}' is not known (expected gzip${zstd ? " or zstd" : ""})`,
+  );
+}
+
+function send(reply: FastifyReply, output: RouteOutput, gone: AbortController): FastifyReply {
+  reply.header("cache-control", "no-store");
+  if ("stream" in output) {
+    const stream = Readable.from(output.stream);
+    gone.signal.addEventListener("abort", () => stream.destroy());
+    return reply.type(output.type).send(stream);
+  }
+  if ("jsonText" in output) return reply.type("application/json; charset=utf-8").send(output.jsonText);
+  if ("json" in output) return reply.send(output.json);
+  return reply.type(output.type).send(output.body);
+}
+
+function sendError(reply: FastifyReply, error: unknown, onError: (text: string) => void): void {
+  const { status, problem } = error instanceof AskedError ? error : problemOf(error);
+  if (status === 500 && !(error instanceof AskedError)) onError((error as Error).stack ?? String(error));
+  if (status === 503) onError((error as Error).message);
+  if (error instanceof HttpError && error.retryAfterS !== undefined)
+    reply.header("retry-after", String(error.retryAfterS));
+  if (status === 401) reply.header("www-authenticate", "Bearer");
+  // What was sent is not read to its end: the connection cannot be used again.
+  if (status === 413 || status === 411) reply.header("connection", "close");
+  void reply.code(status).type("application/json; charset=utf-8").send(JSON.stringify(problem));
+}

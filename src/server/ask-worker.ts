@@ -1,0 +1,30 @@
+/** The thread that answers questions from records, one after the other: reading and estimating take the processor, and the collector goes on taking records meanwhile. */
+import { parentPort, workerData } from "node:worker_threads";
+import { type Problem, problemOf } from "./problem.ts";
+import { type ArchiveQuestion, answerQuestion } from "./questions.ts";
+
+export interface WorkerQuestion {
+  id: number;
+  asked: ArchiveQuestion;
+}
+
+export type WorkerAnswer = { id: number } & (
+  | { json: string }
+  | { status: number; problem: Problem; stack?: string }
+);
+
+const { directory } = workerData as { directory: string };
+parentPort?.on("message", async ({ id, asked }: WorkerQuestion) => {
+  let answer: WorkerAnswer;
+  try {
+    answer = { id, json: await answerQuestion(directory, asked) };
+  } catch (error) {
+    const told = problemOf(error);
+    answer = {
+      id,
+      ...told,
+      ...(told.status === 500 ? { stack: (error as Error).stack ?? String(error) } : {}),
+    };
+  }
+  parentPort?.postMessage(answer);
+});

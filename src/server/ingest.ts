@@ -1,0 +1,172 @@
+/**
+ * Records from the network become records of the archive. Each is checked before anything is allocated for it: its frame and head, its checksums, names and times, the
+ * geometry that its parameters stand for, and that it is of the point that its sender may speak for. What is wrong with one is said of that one alone.
+ */
+import type { RecordArchive } from "../archive/archive.ts";
+import type { ArchiveEntry } from "../archive/names.ts";
+import type { StoreItem, StoreOutcome } from "../archive/writer.ts";
+import { FormatError, UsageError } from "../base/errors.ts";
+import { formatTime } from "../base/time.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { geometryFingerprint } from "../epoch/compatible.ts";
+import { decodeRecord, type EpochRecord, type RecordHead, verifyRecord } from "../epoch/record.ts";
+import { type Estimator, readsVersion } from "../estimators/estimator.ts";
+import { parseParameters } from "../estimators/parameters.ts";
+import { mergeBy } from "../observe/directory-sink.ts";
+import { checkName } from "../observe/observer.ts";
+import { type BatchSlice, splitBatch } from "../transport/batch.ts";
+
+export interface IngestLimits {
+  /** Records in one message. */
+  maxRecords: number;
+  /** Of one payload, unpacked. */
+  maxPayloadBytes: number;
+  /** How far ahead of the clock an epoch may end. */
+  maxAheadNs: bigint;
+}
+
+export const INGEST_LIMITS: IngestLimits = {
+  maxRecords: 4096,
+  maxPayloadBytes: 256 << 20,
+  maxAheadNs: 3_600_000_000_000n,
+};
+
+export interface IngestResult {
+  outcome: StoreOutcome["outcome"];
+  reason?: string;
+}
+
+export interface Ingested {
+  results: IngestResult[];
+  /** Heads of those that are in the archive now. */
+  accepted: RecordHead[];
+  /** The message ends within a record: why. */
+  cut: string | null;
+}
+
+/** No text of a head comes near. */
+const MAX_TEXT = 4096;
+const MAX_REASONS = 64;
+const DAY_NS = 86_400_000_000_000n;
+
+export class Ingest {
+  readonly #archive: RecordArchive;
+  readonly #table: readonly Estimator[];
+  readonly #limits: IngestLimits;
+  readonly #now: () => bigint;
+
+  constructor(
+    archive: RecordArchive,
+    table: readonly Estimator[],
+    {
+      limits = INGEST_LIMITS,
+      now = () => BigInt(Date.now()) * 1_000_000n,
+    }: { limits?: IngestLimits; now?: () => bigint } = {},
+  ) {
+    this.#archive = archive;
+    this.#table = table;
+    this.#limits = limits;
+    this.#now = now;
+  }
+
+  /** When it resolves, what was not refused is on disk. `point`: the only one whose records are taken; null: any. Rejects where the disk does not take them. */
+  async take(message: Uint8Array, point: string | null): Promise<Ingested> {
+    const { records, cut } = splitBatch(message, "message", this.#limits.maxRecords);
+    const results: (IngestResult | null)[] = records.map(() => null);
+    const items: StoreItem[] = [];
+    const places: number[] = [];
+    for (const [i, slice] of records.entries()) {
+      const checked = this.#check(slice, point);
+      if (typeof checked === "string") results[i] = { outcome: "refused", reason: checked };
+      else {
+        items.push(checked);
+        places.push(i);
+      }
+    }
+    const accepted: RecordHead[] = [];
+    const { outcomes } = await this.#archive.store(items, mergeBy(this.#table));
+    for (const [at, outcome] of outcomes.entries()) {
+      const item = items[at];
+      results[places[at] ?? 0] =
+        outcome.outcome === "refused"
+          ? { outcome: "refused", reason: plain(outcome.reason) }
+          : { outcome: outcome.outcome };
+      if (item && outcome.outcome !== "refused") accepted.push(item.record);
+    }
+    const all = results.map((r) => r ?? { outcome: "refused" as const, reason: "not stored" });
+    return { results: all, accepted, cut: cut?.message ?? null };
+  }
+
+  /** What is to be stored, or why not. */
+  #check({ bytes, offset }: BatchSlice, point: string | null): StoreItem | string {
+    try {
+      const source = { file: "message", offset };
+      const { head, layout } = verifyRecord(bytes, source);
+      this.#checkHead(head, layout.unpackedBytes, point);
+      return { record: lazily(head, bytes, source), encoded: bytes };
+    } catch (error) {
+      if (error instanceof FormatError) return error.message;
+      if (error instanceof UsageError) return plain(error);
+      throw error;
+    }
+  }
+
+  #checkHead(head: RecordHead, payloadBytes: number, point: string | null): void {
+    const bad = (problem: string) => new UsageError("mismatch", problem);
+    checkName("point", head.point);
+    if (head.segment !== "") checkName("segment", head.segment);
+    if (point !== null && head.point !== point)
+      throw bad(`the record is of point '${head.point}'; the token is for '${point}'`);
+    for (const name of ["parameters", "key", "filter", "program"] as const)
+      if (head[name].length > MAX_TEXT)
+        throw bad(`its ${name} have ${head[name].length} characters (expected at most ${MAX_TEXT})`);
+    if ((head.void?.length ?? 0) > MAX_TEXT || Object.keys(head.counters.skipped).length > MAX_REASONS)
+      throw bad("its reasons are too long or too many");
+    if (payloadBytes > this.#limits.maxPayloadBytes)
+      throw bad(`a payload of ${payloadBytes} bytes (expected at most ${this.#limits.maxPayloadBytes})`);
+    this.#checkTimes(head);
+    const estimator = this.#table.find((e) => e.name === head.estimator);
+    if (!estimator) throw bad(`this collector does not know estimator '${head.estimator.slice(0, 64)}'`);
+    if (!readsVersion(estimator, head.payloadVersion))
+      throw bad(`this collector does not read version ${head.payloadVersion} of ${estimator.name}`);
+    FlowKeySpec.parse(head.key);
+    // Parameters out of their bounds are geometries that nobody has room for.
+    parseParameters(estimator, head.parameters);
+    if (head.fingerprint !== geometryFingerprint(head))
+      throw bad("its fingerprint is not that of its settings");
+  }
+
+  #checkTimes({ epoch }: RecordHead): void {
+    const { startNs, endNs } = epoch;
+    const bad = (problem: string) => new UsageError("bad-time", problem);
+    if (endNs <= startNs || startNs < 0n) throw bad(`an epoch from ${startNs} to ${endNs} ns`);
+    if (endNs - startNs > DAY_NS) throw bad("an epoch of more than a day");
+    if (endNs > this.#now() + this.#limits.maxAheadNs)
+      throw bad(
+        `its epoch ends at ${formatTime(endNs)}, ahead of the collector's clock: check the clock of the point`,
+      );
+  }
+}
+
+/** A record whose payload is unpacked when somebody asks for it: most are stored as they came. */
+function lazily(head: RecordHead, bytes: Uint8Array, source: { file: string; offset: number }): EpochRecord {
+  let payload: Uint8Array | null = null;
+  return {
+    ...head,
+    get payload() {
+      payload ??= decodeRecord(bytes, source).payload;
+      return payload;
+    },
+  };
+}
+
+function plain({ message, hint }: UsageError): string {
+  return hint === undefined ? message : `${message}; ${hint}`;
+}
+
+/** Where the archive keeps the record of a head, as its listing would give it. */
+export function entryOf(file: string, head: RecordHead): ArchiveEntry {
+  const { point, segment, estimator, role } = head;
+  const { mode, startNs, endNs, startId, endId } = head.epoch;
+  return { file, point, segment, estimator, role, epoch: { mode, startNs, endNs, startId, endId } };
+}

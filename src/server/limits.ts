@@ -1,0 +1,73 @@
+/** How much of its time a collector gives to one client: buckets that fill again, by token (or by address where there are no tokens). Bounded, whoever comes. */
+import { HttpError } from "./problem.ts";
+
+export interface RateLimits {
+  /** Requests per second, and at once. */
+  requests: number;
+  burst: number;
+  /** Bytes of records per second, and at once. */
+  bytes: number;
+  burstBytes: number;
+}
+
+export const RATE_LIMITS: RateLimits = { requests: 200, burst: 1000, bytes: 256e6, burstBytes: 1e9 };
+
+const MAX_CLIENTS = 10_000;
+
+class Bucket {
+  readonly #rate: number;
+  readonly #size: number;
+  #level: number;
+  #atMs: number;
+
+  constructor(rate: number, size: number, nowMs: number) {
+    this.#rate = rate;
+    this.#size = size;
+    this.#level = size;
+    this.#atMs = nowMs;
+  }
+
+  /** Seconds to wait; 0 where it was taken. What is larger than the whole bucket passes when it is full. */
+  take(amount: number, nowMs: number): number {
+    this.#level = Math.min(this.#size, this.#level + (this.#rate * (nowMs - this.#atMs)) / 1000);
+    this.#atMs = nowMs;
+    const needed = Math.min(amount, this.#size);
+    if (this.#level < needed) return (needed - this.#level) / this.#rate;
+    this.#level -= amount;
+    return 0;
+  }
+}
+
+export class ClientLimits {
+  readonly #limits: RateLimits;
+  readonly #now: () => number;
+  readonly #clients = new Map<string, { requests: Bucket; bytes: Bucket }>();
+
+  constructor(limits: RateLimits = RATE_LIMITS, now: () => number = () => performance.now()) {
+    this.#limits = limits;
+    this.#now = now;
+  }
+
+  /** HttpError 429 where the client has to wait. */
+  take(client: string, bytes: number): void {
+    const nowMs = this.#now();
+    const { requests, burst, bytes: rate, burstBytes } = this.#limits;
+    let own = this.#clients.get(client);
+    // The one that came longest ago makes room, and begins anew should it come again.
+    if (own) this.#clients.delete(client);
+    else own = { requests: new Bucket(requests, burst, nowMs), bytes: new Bucket(rate, burstBytes, nowMs) };
+    this.#clients.set(client, own);
+    if (this.#clients.size > MAX_CLIENTS) {
+      const [first] = this.#clients.keys();
+      if (first !== undefined) this.#clients.delete(first);
+    }
+    const waitS = Math.max(own.requests.take(1, nowMs), own.bytes.take(bytes, nowMs));
+    if (waitS > 0)
+      throw new HttpError(
+        429,
+        "too-many",
+        "too many requests, or too many bytes, for this client",
+        Math.ceil(waitS),
+      );
+  }
+}

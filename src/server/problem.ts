@@ -1,0 +1,86 @@
+/** Failures in the words of HTTP: a status, and JSON with the fields that the library's errors carry. */
+import { FormatError, UsageError } from "../base/errors.ts";
+
+export interface Problem {
+  error: string;
+  message: string;
+  problem?: string;
+  hint?: string;
+  parameter?: string;
+  expected?: string;
+}
+
+/** A refusal that has a status of its own. */
+export class HttpError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly retryAfterS: number | undefined;
+  constructor(status: number, code: string, message: string, retryAfterS?: number) {
+    super(message);
+    this.name = "HttpError";
+    this.status = status;
+    this.code = code;
+    this.retryAfterS = retryAfterS;
+  }
+}
+
+const STATUS: Partial<Record<UsageError["code"], number>> = {
+  "no-records": 404,
+  "no-such-file": 404,
+  "not-writable": 503,
+  "out-of-memory": 503,
+};
+
+export function problemOf(error: unknown): { status: number; problem: Problem } {
+  if (error instanceof HttpError)
+    return { status: error.status, problem: { error: error.code, message: error.message } };
+  if (error instanceof UsageError) {
+    const { code, message, problem, hint, parameter, expected } = error;
+    return {
+      status: STATUS[code] ?? 400,
+      problem: {
+        error: code,
+        message,
+        problem,
+        ...(hint === undefined ? {} : { hint }),
+        ...(parameter === undefined ? {} : { parameter }),
+        ...(expected === undefined ? {} : { expected }),
+      },
+    };
+  }
+  if (error instanceof FormatError)
+    return { status: 400, problem: { error: error.code, message: error.message } };
+  const { statusCode, code, message, syscall } = error as {
+    statusCode?: number;
+    code?: string;
+    message: string;
+    syscall?: string;
+  };
+  // Fastify's own: a body that is too large, JSON that is none, a type that nobody reads.
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
+    return { status: statusCode, problem: { error: "bad-request", message } };
+  // A disk that is full or fails: the client keeps what it has, and comes again.
+  if (code !== undefined && syscall !== undefined)
+    return {
+      status: 503,
+      problem: { error: "not-writable", message: `the collector cannot store: ${code}` },
+    };
+  return {
+    status: 500,
+    problem: { error: "internal", message: "an error of the collector; its log has the details" },
+  };
+}
+
+/** The other way: what a collector refused, as the library would have. */
+export function errorOf(url: string, status: number, body: string): UsageError {
+  try {
+    const told = JSON.parse(body) as Partial<Problem>;
+    if (typeof told.message === "string" && typeof told.error === "string") {
+      const { problem = told.message, hint, parameter, expected } = told;
+      return new UsageError(told.error as UsageError["code"], problem, hint, { parameter, expected });
+    }
+  } catch {
+    // Not one of ours.
+  }
+  return new UsageError("not-supported", `${url}: answered with status ${status}, not like a collector`);
+}

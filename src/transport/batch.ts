@@ -1,0 +1,67 @@
+/**
+ * Records in one message (docs/formats/batch.md): what a tap sends to a collector, and what lies in its spool until then.
+ *
+ *   per record: length u32, little-endian | the record (docs/formats/record.md)
+ *
+ * A damaged record spoils itself only: the next one begins where the length says. A message that ends within a record was cut; what is whole before counts.
+ */
+import { FormatError } from "../base/errors.ts";
+
+export const BATCH_TYPE = "application/vnd.hoptime.records";
+const LENGTH_BYTES = 4;
+/** Of one record on its way: larger ones are kept in files. */
+export const MAX_RECORD_BYTES = 256 << 20;
+
+export interface BatchSlice {
+  /** Where the record begins in the message. */
+  offset: number;
+  bytes: Uint8Array;
+}
+
+export interface SplitBatch {
+  records: BatchSlice[];
+  /** Why the rest of the message is not used; null where it ends with a record. */
+  cut: FormatError | null;
+}
+
+export function frameRecord(record: Uint8Array): Uint8Array[] {
+  const length = new Uint8Array(LENGTH_BYTES);
+  new DataView(length.buffer).setUint32(0, record.length, true);
+  return [length, record];
+}
+
+export function framedBytes(record: Uint8Array): number {
+  return LENGTH_BYTES + record.length;
+}
+
+/** The records of a message, as parts of it: nothing is copied. */
+export function splitBatch(
+  message: Uint8Array,
+  source: string,
+  maxRecords = Number.POSITIVE_INFINITY,
+): SplitBatch {
+  const view = new DataView(message.buffer, message.byteOffset, message.byteLength);
+  const records: BatchSlice[] = [];
+  const cut = (code: "truncated" | "bad-record", at: number, what: string) => ({
+    records,
+    cut: new FormatError(code, source, at, what),
+  });
+  for (let at = 0; at < message.length; ) {
+    if (message.length - at < LENGTH_BYTES) return cut("truncated", at, "the message is cut within a length");
+    const length = view.getUint32(at, true);
+    const offset = at + LENGTH_BYTES;
+    if (length === 0 || length > MAX_RECORD_BYTES)
+      return cut("bad-record", at, `a record of ${length} bytes (expected 1 to ${MAX_RECORD_BYTES})`);
+    if (length > message.length - offset)
+      return cut(
+        "truncated",
+        at,
+        `the message is cut: ${message.length - offset} of ${length} bytes of a record are there`,
+      );
+    if (records.length >= maxRecords)
+      return cut("bad-record", at, `more than ${maxRecords} records in one message`);
+    records.push({ offset, bytes: message.subarray(offset, offset + length) });
+    at = offset + length;
+  }
+  return { records, cut: null };
+}

@@ -1,0 +1,132 @@
+/** One HTTP exchange with a collector: bounded in time and in what it reads, over a connection that is kept. */
+import { Agent, type IncomingMessage, request as plainRequest } from "node:http";
+import { Agent as SecureAgent, request as secureRequest } from "node:https";
+import { UsageError } from "../../base/errors.ts";
+
+export interface Endpoint {
+  /** http://HOST:PORT or https://HOST:PORT, perhaps with a path before /v1. */
+  url: string;
+  token?: string | undefined;
+  /** PEM of the authority that the collector's certificate is checked by, where the system does not know it. */
+  ca?: string | undefined;
+  /** PEM of a client certificate and its key, for collectors that ask for one. */
+  certificate?: string | undefined;
+  key?: string | undefined;
+}
+
+export interface Exchange {
+  method: "GET" | "POST" | "PUT" | "DELETE";
+  /** Below the endpoint: /v1/records. */
+  path: string;
+  headers?: Record<string, string>;
+  body?: Uint8Array | string | undefined;
+  timeoutMs?: number;
+  /** Of the answer. */
+  maxBytes?: number;
+  signal?: AbortSignal | undefined;
+}
+
+export interface Reply {
+  status: number;
+  headers: IncomingMessage["headers"];
+  body: Buffer;
+}
+
+const DEFAULT_TIMEOUT_MS = 30_000;
+const DEFAULT_MAX_BYTES = 256 << 20;
+
+/** Is it the address of a collector, not a directory? */
+export function isCollectorUrl(text: string): boolean {
+  return /^https?:\/\//i.test(text);
+}
+
+export function parseCollectorUrl(text: string): URL {
+  try {
+    const url = new URL(text);
+    if (url.username === "" && url.password === "" && url.search === "" && url.hash === "") return url;
+  } catch {
+    // Said below.
+  }
+  throw new UsageError("bad-option", `'${text}' is not the address of a collector`, "write http://HOST:PORT");
+}
+
+export class HttpClient {
+  readonly #endpoint: Endpoint;
+  readonly #base: URL;
+  readonly #agent: Agent | SecureAgent;
+
+  constructor(endpoint: Endpoint) {
+    this.#endpoint = endpoint;
+    this.#base = parseCollectorUrl(endpoint.url);
+    const { ca, certificate, key } = endpoint;
+    this.#agent =
+      this.#base.protocol === "https:"
+        ? new SecureAgent({
+            keepAlive: true,
+            ...(ca === undefined ? {} : { ca }),
+            ...(certificate === undefined ? {} : { cert: certificate }),
+            ...(key === undefined ? {} : { key }),
+          })
+        : new Agent({ keepAlive: true });
+  }
+
+  get url(): string {
+    return this.#base.href.replace(/\/$/, "");
+  }
+
+  /** Rejects where there is no whole answer: no connection, too slow, too long. */
+  send(exchange: Exchange): Promise<Reply> {
+    const { method, path, body, timeoutMs = DEFAULT_TIMEOUT_MS, maxBytes = DEFAULT_MAX_BYTES } = exchange;
+    const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    const start = this.#base.protocol === "https:" ? secureRequest : plainRequest;
+    const limit = AbortSignal.timeout(timeoutMs);
+    const signal = exchange.signal ? AbortSignal.any([limit, exchange.signal]) : limit;
+    return new Promise((resolve, reject) => {
+      const request = start(
+        `${this.url}${path}`,
+        {
+          method,
+          agent: this.#agent,
+          signal,
+          headers: {
+            accept: "application/json",
+            ...(this.#endpoint.token === undefined
+              ? {}
+              : { authorization: `Bearer ${this.#endpoint.token}` }),
+            ...(bytes ? { "content-length": String(bytes.length) } : {}),
+            ...exchange.headers,
+          },
+        },
+        (response) => {
+          readWhole(response, maxBytes).then(
+            (read) => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: read }),
+            reject,
+          );
+        },
+      );
+      request.once("error", (error) =>
+        reject(limit.aborted ? new Error(`no answer within ${timeoutMs} ms`) : error),
+      );
+      request.end(bytes);
+    });
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+}
+
+async function readWhole(response: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of response as AsyncIterable<Buffer>) {
+    bytes += part.length;
+    if (bytes > maxBytes) {
+      response.destroy();
+      throw new Error(`an answer of more than ${maxBytes} bytes`);
+    }
+    parts.push(part);
+  }
+  if (!response.complete) throw new Error("the answer was cut");
+  return Buffer.concat(parts);
+}

@@ -1,0 +1,188 @@
+/**
+ * kill -9 of observers and of the collector at random moments: every record that was acknowledged is there, once, and what is answered in the end is what is answered about the same
+ * captures observed without disturbance, byte by byte.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, expect, it } from "vitest";
+import { RecordArchive } from "../../src/archive/archive.ts";
+import { identityText, recordIdentity } from "../../src/epoch/identity.ts";
+import { ROOT } from "../support/demo-captures.ts";
+import { type SmallPacket, writePcap } from "../support/small-pcap.ts";
+
+const CLI = join(ROOT, "dist/cli/main.js");
+const ROUNDS = 30;
+const root = mkdtempSync(join(tmpdir(), "hoptime-collect-crash-"));
+const children = new Set<ChildProcess>();
+afterAll(() => {
+  for (const child of children) child.kill("SIGKILL");
+  rmSync(root, { recursive: true, force: true });
+});
+
+const START = 1_700_000_000_000_000_000n;
+const MINUTE = 60_000_000_000n;
+
+/** Two captures of a round: its own minute, so that its records are its own. */
+function captures(round: number): { a: string; b: string } {
+  const [a, b] = [join(root, `a-${round}.pcap`), join(root, `b-${round}.pcap`)];
+  const packets: SmallPacket[] = Array.from({ length: 1500 }, (_, n) => ({
+    timeNs: START + BigInt(round) * MINUTE + BigInt(n) * 2_000_000n,
+    src: `10.0.0.${1 + (n % 4)}`,
+    dst: "10.2.0.9",
+    sport: 1000 + (n % 4),
+    dport: 53,
+    ipid: n,
+  }));
+  writePcap(a, packets);
+  const arrived = packets.filter((_, n) => n % 97 !== 0);
+  writePcap(
+    b,
+    arrived.map((p, n) => ({ ...p, timeNs: p.timeNs + 1_000_000n + BigInt((n * 7919) % 500_000) })),
+  );
+  return { a, b };
+}
+
+function run(args: readonly string[]): ChildProcess {
+  const child = spawn(process.execPath, [CLI, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  children.add(child);
+  child.once("exit", () => children.delete(child));
+  return child;
+}
+
+async function outputOf(
+  child: ChildProcess,
+): Promise<{ code: number | null; signal: string | null; out: string; err: string }> {
+  let [out, err] = ["", ""];
+  child.stdout?.on("data", (d: Buffer) => {
+    out += d.toString();
+  });
+  child.stderr?.on("data", (d: Buffer) => {
+    err += d.toString();
+  });
+  const [code, signal] = (await once(child, "close")) as [number | null, string | null];
+  return { code, signal, out, err };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  server.close();
+  return port;
+}
+
+async function startCollector(data: string, port: number): Promise<ChildProcess> {
+  const child = run(["collect", "--data", data, "--listen", `127.0.0.1:${port}`]);
+  let err = "";
+  child.stderr?.on("data", (d: Buffer) => {
+    err += d.toString();
+  });
+  await expect.poll(() => err, { timeout: 20_000, interval: 20 }).toContain("collecting at");
+  return child;
+}
+
+const OBSERVE = ["--estimators", "lda,lds", "--lds", "rows=2,columns=64", "--epoch", "100ms", "--json"];
+
+interface Report {
+  records: { stored: number };
+  collector: { sent: number; waiting: number; dropped: number; refused: number };
+}
+
+/** How many records of a point are in the archive. */
+function recordsOf(directory: string, point: string): number {
+  if (!existsSync(join(directory, point))) return 0;
+  const archive = RecordArchive.open(directory);
+  const { entries, foreign } = archive.list({ points: [point] });
+  expect(foreign).toEqual([]);
+  return entries.length;
+}
+
+/** Names of all, each read whole. */
+function namesOf(directory: string): string[] {
+  const archive = RecordArchive.open(directory);
+  const names = archive.list().entries.map((e) => identityText(recordIdentity(archive.readRecord(e))));
+  expect(new Set(names).size).toBe(names.length);
+  return names.sort();
+}
+
+it(`loses nothing and counts nothing twice in ${ROUNDS} rounds of kill -9`, {
+  timeout: 600_000,
+}, async () => {
+  const [data, plain] = [join(root, "data"), join(root, "plain")];
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  let collector = await startCollector(data, port);
+  let random = 20261115;
+  const below = (n: number) => {
+    random = (Math.imul(random, 1103515245) + 12345) >>> 0;
+    return (random >>> 8) % n;
+  };
+  const observe = (point: "A" | "B", file: string) =>
+    run([
+      "observe",
+      file,
+      "--point",
+      point,
+      ...OBSERVE,
+      "--to",
+      url,
+      "--spool",
+      join(root, `spool-${point}`),
+    ]);
+  const acknowledged = { A: 0, B: 0 };
+  const hits = { observer: 0, collector: 0 };
+  for (let round = 0; round < ROUNDS; round++) {
+    const files = captures(round);
+    const victim = (["A", "B", "collector"] as const)[below(3)];
+    const taps = { A: observe("A", files.a), B: observe("B", files.b) };
+    const ends = { A: outputOf(taps.A), B: outputOf(taps.B) };
+    await sleep(150 + below(700));
+    if (victim === "collector") {
+      collector.kill("SIGKILL");
+      await once(collector, "exit");
+      hits.collector++;
+      collector = await startCollector(data, port);
+    } else taps[victim ?? "A"].kill("SIGKILL");
+    for (const point of ["A", "B"] as const) {
+      let { code, signal, out, err } = await ends[point];
+      if (signal === "SIGKILL") {
+        hits.observer++;
+        // As a supervisor would: again, from the start.
+        ({ code, out, err } = await outputOf(observe(point, point === "A" ? files.a : files.b)));
+      }
+      expect(code, err).toBe(0);
+      const { collector: told } = JSON.parse(out) as Report;
+      expect(told).toMatchObject({ waiting: 0, dropped: 0, refused: 0 });
+      const now = recordsOf(join(data, "records"), point);
+      // All of this round's are there, and all of those before.
+      expect(now).toBeGreaterThanOrEqual(acknowledged[point] + 1);
+      acknowledged[point] = now;
+    }
+  }
+  expect(hits.observer, "kills that hit an observer at work").toBeGreaterThan(3);
+  expect(hits.collector).toBeGreaterThan(3);
+  for (const point of ["A", "B"] as const) {
+    const files = Array.from({ length: ROUNDS }, (_, n) => join(root, `${point.toLowerCase()}-${n}.pcap`));
+    for (const file of files) {
+      const { code, err } = await outputOf(
+        run(["observe", file, "--point", point, ...OBSERVE, "--to", plain]),
+      );
+      expect(code, err).toBe(0);
+    }
+  }
+  expect(namesOf(join(data, "records"))).toEqual(namesOf(plain));
+  const question = ["--between", "A", "B", "--top", "5", "--json"];
+  const disturbed = await outputOf(run(["query", url, ...question]));
+  const undisturbed = await outputOf(run(["query", plain, ...question]));
+  expect(disturbed.code, disturbed.err).toBe(0);
+  expect(disturbed.out).toBe(undisturbed.out);
+  expect(JSON.parse(disturbed.out).epochs.used).toBeGreaterThanOrEqual(ROUNDS * 30);
+  collector.kill("SIGTERM");
+  await once(collector, "exit");
+  expect(readFileSync(join(data, "records", "archive.json"), "utf8")).toContain("hoptime.archive/2");
+});
