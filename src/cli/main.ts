@@ -33,6 +33,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./observe.ts")).observeCommand(),
   },
   {
+    name: "top",
+    summary: "watch delay, loss and flows between two interfaces, each second",
+    load: async () => (await import("./top.ts")).topCommand(),
+  },
+  {
     name: "query",
     summary: "delay and loss between two points, from their records",
     load: async () => (await import("./query.ts")).queryCommand(),
