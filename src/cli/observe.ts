@@ -332,6 +332,10 @@ function delaysOf({ delays, drain }: Flags): Pick<ObservePointOptions, "referenc
   return { packetTimes: { layout: delays } };
 }
 
+/** Every epoch is a file per estimator: shorter ones write for minutes what a capture holds in a second. */
+const MIN_EPOCH_NS = 1_000_000;
+const MIN_EPOCH_PACKETS = 16;
+
 /** `1s` is aligned, `65536p` is delimited; --cut must agree. */
 export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] | undefined): CutChoice {
   const packets = epoch === undefined ? null : /^(\d+)p$/.exec(epoch.trim());
@@ -343,14 +347,15 @@ export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] |
   }
   if (mode === "delimited") {
     const every = epoch === undefined ? 65_536 : Number(packets?.[1] ?? Number.NaN);
-    if (!(every >= 2 && every <= 2 ** 31)) {
-      throw invalidValue("epoch", epoch, "packets for --cut delimited, from 2p to 2147483648p, e.g. 65536p");
+    if (!(every >= MIN_EPOCH_PACKETS && every <= 2 ** 31)) {
+      const range = `from ${MIN_EPOCH_PACKETS}p to 2147483648p`;
+      throw invalidValue("epoch", epoch, `packets for --cut delimited, ${range}, e.g. 65536p`);
     }
     return { mode, every };
   }
   if (packets) throw invalidValue("epoch", epoch, "a time for --cut aligned, e.g. 1s or 250ms");
   const ns = parseDuration(epoch ?? "1s");
-  if (!(ns >= 1000)) throw invalidValue("epoch", epoch, "at least 1us", { code: "bad-time" });
+  if (!(ns >= MIN_EPOCH_NS)) throw invalidValue("epoch", epoch, "at least 1ms", { code: "bad-time" });
   return { mode, lengthNs: BigInt(ns) };
 }
 
