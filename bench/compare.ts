@@ -3,10 +3,12 @@
  * does that reads them. Whole commands, run in turn so that a busy machine slows both; best of several. Then the cost per packet from
  * 1e5 to 1e7 packets, within one process and without its start-up.
  *
- *   node scripts/bench.mjs compare [--packets 5e6] [--runs 5] [--window 1s] [--shortest 1,20] [--sizes 1e5,1e6,1e7] [--json]
+ *   node scripts/bench.mjs compare [--packets 5e6] [--interleaved 3e6:50000] [--runs 5] [--window 1s] [--shortest 1,20] [--sizes 1e5,1e6,1e7] [--main FILE] [--json]
  *
- * `--shortest`: packets of the shortest flow, one row each: with 1 there is a flow for every five packets, with 20 one for seventy.
- * Captures are made once, in bench/data; `--sizes none` leaves the last part out. Needs a built dist/ (npm run build), bash and tcpdump.
+ * `--interleaved`: packets and flows of the first row: heavy-tailed flows that send all the time, packets in turn, as on real links; here the answers with all
+ * flows (--json, --csv) are timed, too. `--shortest`: packets of the shortest flow where bursts are of one flow, one row each: with 1 there is a flow for every
+ * five packets, with 20 one for seventy. `none` leaves out what it stands for. `--main`: another build's dist/cli/main.js, for a row beside this one's.
+ * Captures are made once, in bench/data. Needs a built dist/ (npm run build), bash and tcpdump.
  */
 import { spawnSync } from "node:child_process";
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readSync, writeFileSync } from "node:fs";
@@ -24,9 +26,12 @@ const option = (name: string, otherwise: string) => {
 const packets = Number(option("packets", "5e6"));
 const runs = Number(option("runs", "5"));
 const window = option("window", "1s");
-const sizes =
-  option("sizes", "1e5,1e6,1e7") === "none" ? [] : option("sizes", "1e5,1e6,1e7").split(",").map(Number);
-const shortest = option("shortest", "1,20").split(",").map(Number);
+const list = (name: string, otherwise: string) => {
+  const given = option(name, otherwise);
+  return given === "none" ? [] : given.split(",");
+};
+const sizes = list("sizes", "1e5,1e6,1e7").map(Number);
+const other = option("main", "");
 const json = args.includes("--json");
 const say = (line: string) => {
   if (!json) console.log(line);
@@ -38,10 +43,30 @@ interface Pair {
   truth: GeneratedPair;
 }
 
-/** The pair of so many packets, made where it is missing, and read once so that both programs find it in the page cache. */
-function pairOf(n: number, shortestFlow = 1): Pair {
-  const kind = shortestFlow === 1 ? "" : `-flows${shortestFlow}`;
-  const folder = join("bench", "data", `pair-${n}${kind}-v${GENERATOR_VERSION}`);
+/** Which captures: so many packets, and how their flows send. */
+interface Kind {
+  packets: number;
+  shortestFlow?: number;
+  interleavedFlows?: number;
+}
+
+const kinds: Kind[] = [
+  ...list("interleaved", "3e6:50000").map((text): Kind => {
+    const [n = 3e6, interleavedFlows = 50_000] = text.split(":").map(Number);
+    return { packets: n, interleavedFlows };
+  }),
+  ...list("shortest", "1,20").map((text): Kind => ({ packets, shortestFlow: Number(text) })),
+];
+
+/** The pair of this kind, made where it is missing, and read once so that both programs find it in the page cache. */
+function pairOf(kind: Kind): Pair {
+  const { packets: n, shortestFlow = 1, interleavedFlows } = kind;
+  const sort = interleavedFlows
+    ? `-interleaved${interleavedFlows}`
+    : shortestFlow === 1
+      ? ""
+      : `-flows${shortestFlow}`;
+  const folder = join("bench", "data", `pair-${n}${sort}-v${GENERATOR_VERSION}`);
   const [before, after, told] = ["before.pcap", "after.pcap", "truth.json"].map((f) => join(folder, f)) as [
     string,
     string,
@@ -50,10 +75,7 @@ function pairOf(n: number, shortestFlow = 1): Pair {
   if (!existsSync(told)) {
     console.error(`making ${folder} ...`);
     mkdirSync(folder, { recursive: true });
-    writeFileSync(
-      told,
-      JSON.stringify(generateCaptures({ packets: n, beforeFile: before, afterFile: after, shortestFlow })),
-    );
+    writeFileSync(told, JSON.stringify(generateCaptures({ ...kind, beforeFile: before, afterFile: after })));
   }
   const buffer = Buffer.alloc(1 << 20);
   for (const file of [before, after]) {
@@ -100,38 +122,70 @@ const MEMORY_NOTE = `data:text/javascript,${encodeURIComponent(
   'process.on("exit", () => process.stdout.write("peak KiB " + process.resourceUsage().maxRSS + "\\n"))',
 )}`;
 
-function whole(shortestFlow: number) {
-  const { before, after, truth } = pairOf(packets, shortestFlow);
-  const tcpdump = ["tcpdump", "-r"];
-  let ours: Run | null = null;
+/** What is timed beside tcpdump: name, program, further arguments. */
+interface Subject {
+  name: string;
+  main: string;
+  args: string[];
+  best: Run | null;
+}
+
+function whole(kind: Kind) {
+  const { before, after, truth } = pairOf(kind);
+  const plain = (name: string, main: string, ...more: string[]): Subject => ({
+    name,
+    main,
+    args: more,
+    best: null,
+  });
+  const subjects = [
+    plain("hoptime compare", CLI),
+    ...(kind.interleavedFlows
+      ? [plain("hoptime compare --json", CLI, "--json"), plain("hoptime compare --csv", CLI, "--csv")]
+      : []),
+    ...(other ? [plain("the other build", other)] : []),
+    ...(other && kind.interleavedFlows ? [plain("the other build --json", other, "--json")] : []),
+  ];
   let theirs: Run | null = null;
   let peakMb = 0;
   for (let i = 0; i < runs; i++) {
-    if (hasTcpdump) {
-      const run = timed([before, after].map((f) => [...tcpdump, f, "-w", "/dev/null"]));
-      theirs = theirs && theirs.wallSeconds <= run.wallSeconds ? minimum(theirs, run) : minimum(run, theirs);
+    if (hasTcpdump)
+      theirs = best(theirs, timed([before, after].map((f) => ["tcpdump", "-r", f, "-w", "/dev/null"])));
+    for (const subject of subjects) {
+      const start = [process.execPath, ...(subject.args.length === 0 ? ["--import", MEMORY_NOTE] : [])];
+      const run = timed([
+        [...start, subject.main, "compare", before, after, "--window", window, ...subject.args],
+      ]);
+      check(run, subject, truth);
+      if (subject.main === CLI && subject.args.length === 0)
+        peakMb = Math.max(peakMb, (Number(/peak KiB (\d+)/.exec(run.out)?.[1]) * 1024) / 1e6);
+      // Hundreds of megabytes of answers need not be kept.
+      subject.best = best(subject.best, { ...run, out: "" });
     }
-    const command = [
-      process.execPath,
-      "--import",
-      MEMORY_NOTE,
-      CLI,
-      "compare",
-      before,
-      after,
-      "--window",
-      window,
-    ];
-    const run = timed([command]);
-    const counts = /([\d,]+) sent, ([\d,]+) received, ([\d,]+) matched/.exec(run.out);
-    const [sent, received, matched] = (counts ?? []).slice(1).map((n) => Number(n.replaceAll(",", "")));
-    if (sent !== truth.sent || received !== truth.received || matched !== truth.received)
-      throw new Error(`wrong answer: ${counts?.[0]}, but ${JSON.stringify(truth)}`);
-    peakMb = Math.max(peakMb, (Number(/peak KiB (\d+)/.exec(run.out)?.[1]) * 1024) / 1e6);
-    ours = ours && ours.wallSeconds <= run.wallSeconds ? minimum(ours, run) : minimum(run, ours);
   }
-  return { truth, ours: ours!, theirs, peakMb };
+  return { truth, subjects, theirs, peakMb };
 }
+
+/** Throws where the answer is not what the generator knows. */
+function check({ out }: Run, { args: [form] }: Subject, truth: GeneratedPair): void {
+  let got: (number | undefined)[];
+  if (form === "--json") {
+    const { before, after, segment, flows } = JSON.parse(out);
+    got = [before.packets, after.packets, segment.matched, flows.length];
+  } else if (form === "--csv")
+    got = [truth.sent, truth.received, truth.received, out.trim().split("\n").length - 1];
+  else {
+    const counts = /([\d,]+) sent, ([\d,]+) received, ([\d,]+) matched/.exec(out);
+    got = [...(counts ?? []).slice(1).map((n) => Number(n.replaceAll(",", ""))), truth.flows];
+  }
+  const wanted = [truth.sent, truth.received, truth.received, truth.flows];
+  if (wanted.some((n, i) => n !== got[i]))
+    throw new Error(`wrong answer: ${got}, but ${JSON.stringify(truth)}`);
+}
+
+/** The faster of two. */
+const best = (one: Run | null, run: Run) =>
+  one && one.wallSeconds <= run.wallSeconds ? minimum(one, run) : minimum(run, one);
 
 /** The first run, with the least CPU time of both: the two minima need not be of one run on a busy machine. */
 function minimum(run: Run, other: Run | null): Run {
@@ -160,8 +214,8 @@ async function perPacket(): Promise<{ packets: number; nsPerPacket: number; wall
   };
   const out = [];
   for (const n of sizes) {
-    const pair = pairOf(n);
-    await once(sizes.length > 1 && n > 1e6 ? pairOf(1e6) : pair);
+    const pair = pairOf({ packets: n });
+    await once(sizes.length > 1 && n > 1e6 ? pairOf({ packets: 1e6 }) : pair);
     const tries = n >= 1e7 ? 2 : n >= 1e6 ? 4 : 12;
     let cpu = Number.POSITIVE_INFINITY;
     let wall = Number.POSITIVE_INFINITY;
@@ -180,29 +234,39 @@ say(
   `${availableParallelism()} processors (${cpus()[0]?.model.trim()}), load ${load.toFixed(1)}, Node ${process.version}`,
 );
 const time = (run: Run | null) => run && { wallSeconds: run.wallSeconds, cpuSeconds: run.cpuSeconds };
-const rows = shortest.map((shortestFlow) => {
-  const { truth, ours, theirs, peakMb } = whole(shortestFlow);
+const rows = kinds.map((kind) => {
+  const { truth, subjects, theirs, peakMb } = whole(kind);
   const both = truth.sent + truth.received;
-  const row = (name: string, run: Run) =>
+  say(
+    `${truth.sent} + ${truth.received} packets, ${truth.flows} flows, ${truth.meanRun.toFixed(2)} packets of a flow in a row, window ${window}, best of ${runs}`,
+  );
+  const row = (name: string, run: Run, ratio = "") =>
     say(
-      `${name.padEnd(28)} ${run.wallSeconds.toFixed(2).padStart(7)} s wall ${run.cpuSeconds.toFixed(2).padStart(7)} s CPU ${(both / run.wallSeconds / 1e6).toFixed(1).padStart(6)} Mpps`,
+      `${name.padEnd(28)} ${run.wallSeconds.toFixed(2).padStart(7)} s wall ${run.cpuSeconds.toFixed(2).padStart(7)} s CPU ${(both / run.wallSeconds / 1e6).toFixed(1).padStart(6)} Mpps${ratio}`,
     );
-  say(`${truth.sent} + ${truth.received} packets, ${truth.flows} flows, window ${window}, best of ${runs}`);
   if (theirs) row("tcpdump, both files", theirs);
-  row("hoptime compare", ours);
-  const ratio = theirs
-    ? { wall: ours.wallSeconds / theirs.wallSeconds, cpu: ours.cpuSeconds / theirs.cpuSeconds }
-    : null;
-  if (ratio)
-    say(`hoptime / tcpdump: wall ${ratio.wall.toFixed(2)}, CPU ${ratio.cpu.toFixed(2)} (of all threads)`);
+  const told = subjects.map(({ name, best: run }) => {
+    if (!run) throw new Error("nothing was run");
+    const ratio = theirs && {
+      wall: run.wallSeconds / theirs.wallSeconds,
+      cpu: run.cpuSeconds / theirs.cpuSeconds,
+    };
+    row(
+      name,
+      run,
+      ratio
+        ? `   / tcpdump: wall ${ratio.wall.toFixed(2)}, CPU ${ratio.cpu.toFixed(2)} (of all threads)`
+        : "",
+    );
+    return { name, ...time(run), ratio, mpps: both / run.wallSeconds / 1e6 };
+  });
   say(`peak memory ${peakMb.toFixed(0)} MB`);
   return {
     packets: { before: truth.sent, after: truth.received },
     flows: truth.flows,
+    meanRun: truth.meanRun,
     tcpdump: time(theirs),
-    hoptime: time(ours),
-    ratio,
-    mpps: both / ours.wallSeconds / 1e6,
+    hoptime: told,
     peakMb,
   };
 });

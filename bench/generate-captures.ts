@@ -4,6 +4,9 @@
  * MAC addresses, TTL one less, IP checksum updated. Deterministic: same options, same bytes. Both files are classic pcap, nanoseconds,
  * little-endian, Ethernet, whole packets of ~109 bytes on average unless `snapLength` cuts them.
  *
+ * Flows come in one of two ways. By default a burst is of one flow (2.6 packets of a flow in a row), and new flows follow those that end. With `interleavedFlows`
+ * so many flows of heavy-tailed sizes send all the time, and each packet is of any of them, as on real links (1.01 to 1.26 packets of a flow in a row).
+ *
  *   node scripts/bench.mjs generate-captures --packets 5e6 --out bench/data/pair
  */
 import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
@@ -30,6 +33,8 @@ export interface GenerateOptions {
   activeFlows?: number;
   /** Packets of the shortest flow: the others' numbers are in proportion. */
   shortestFlow?: number;
+  /** So many flows that send all the time, packet by packet in turn, instead of bursts; `activeFlows` and `shortestFlow` are not used then. */
+  interleavedFlows?: number;
   snapLength?: number;
   /** Share of flows that are IPv6, and that carry a VLAN tag at BEFORE. */
   ipv6Share?: number;
@@ -42,6 +47,8 @@ export interface GeneratedPair {
   received: number;
   lost: number;
   flows: number;
+  /** Packets of one flow in a row at BEFORE, on average. */
+  meanRun: number;
   meanDelayNs: number;
   minDelayNs: number;
   maxDelayNs: number;
@@ -49,8 +56,8 @@ export interface GeneratedPair {
   afterBytes: number;
 }
 
-/** Goes up when the same options make other bytes: benchmarks that keep files put it in their names. */
-export const GENERATOR_VERSION = 2;
+/** Goes up when the same options make other bytes or tell more of them: benchmarks that keep files put it in their names. */
+export const GENERATOR_VERSION = 3;
 
 const START_SECONDS = 1_700_000_000;
 const BUFFER_BYTES = 1 << 20;
@@ -127,6 +134,32 @@ function ipChecksum(b: Uint8Array, at: number): number {
 
 const LINK_BYTES = 14;
 const TAG_BYTES = 4;
+/** Of the sizes of flows. */
+const PARETO = 1.1;
+
+/** Draws one of n flows, the likelier the larger it is: sizes are of Pareto's distribution (Walker's alias method). */
+function flowDraw(n: number, random: Random): () => number {
+  const weights = Float64Array.from({ length: n }, () => (1 - random.float()) ** (-1 / PARETO));
+  const mean = weights.reduce((sum, w) => sum + w, 0) / n;
+  const share = weights.map((w) => w / mean);
+  const alias = Uint32Array.from({ length: n }, (_, i) => i);
+  const small: number[] = [];
+  const large: number[] = [];
+  for (let i = 0; i < n; i++) (share[i]! < 1 ? small : large).push(i);
+  for (;;) {
+    const less = small.pop();
+    const more = large.pop();
+    if (less === undefined || more === undefined) break;
+    alias[less] = more;
+    share[more]! -= 1 - share[less]!;
+    (share[more]! < 1 ? small : large).push(more);
+  }
+  for (const i of [...small, ...large]) share[i] = 1;
+  return () => {
+    const i = random.uint32() % n;
+    return random.float() < share[i]! ? i : alias[i]!;
+  };
+}
 
 export function generateCaptures(options: GenerateOptions): GeneratedPair {
   const {
@@ -137,7 +170,8 @@ export function generateCaptures(options: GenerateOptions): GeneratedPair {
     loss = 0.001,
     queueLimitNs = 5_000_000,
     propagationNs = 20_000,
-    activeFlows = 4096,
+    interleavedFlows,
+    activeFlows = interleavedFlows ?? 4096,
     shortestFlow = 1,
     snapLength = 65_535,
     ipv6Share = 0,
@@ -164,17 +198,26 @@ export function generateCaptures(options: GenerateOptions): GeneratedPair {
     destination[f] = 0xc0a80000 | (random.uint32() >>> 16);
     ports[f] = ((1024 + (random.uint32() % 60_000)) << 16) | (random.uint32() % 7 === 0 ? 53 : 443);
     sequence[f] = random.uint32();
-    left[f] = Math.min(1e7, Math.floor(shortestFlow * (1 - random.float()) ** (-1 / 1.1)));
+    left[f] = Math.min(1e7, Math.floor(shortestFlow * (1 - random.float()) ** (-1 / PARETO)));
     kind[f] =
       (random.float() < 0.2 ? 1 : 0) |
       (random.float() < ipv6Share ? 2 : 0) |
       (random.float() < vlanShare ? 4 : 0);
   };
   for (let f = 0; f < activeFlows; f++) startFlow(f);
+  const draw = interleavedFlows === undefined ? null : flowDraw(interleavedFlows, random);
+  if (draw) {
+    left.fill(Number.POSITIVE_INFINITY);
+    // The smallest may never have their turn.
+    flows = 0;
+  }
+  const seen = new Uint8Array(activeFlows);
 
   let timeNs = 0;
   let queueFreeNs = 0;
   let current = 0;
+  let runs = 0;
+  let previous = -1;
   let received = 0;
   let delaySum = 0;
   let minDelayNs = Number.POSITIVE_INFINITY;
@@ -186,8 +229,16 @@ export function generateCaptures(options: GenerateOptions): GeneratedPair {
       timeNs += Math.ceil(-Math.log(1 - random.float()) * idleGapNs);
       current = random.uint32() % activeFlows;
     }
-    if (left[current]! <= 0) startFlow(current);
+    if (draw) {
+      current = draw();
+      flows += 1 - seen[current]!;
+      seen[current] = 1;
+    }
+    const ended = left[current]! <= 0;
+    if (ended) startFlow(current);
     left[current]!--;
+    if (ended || current !== previous) runs++;
+    previous = current;
     const u = random.float();
     const tagged = (kind[current]! & 4) !== 0;
     const v6 = (kind[current]! & 2) !== 0;
@@ -279,6 +330,7 @@ export function generateCaptures(options: GenerateOptions): GeneratedPair {
     received,
     lost: packets - received,
     flows,
+    meanRun: packets / runs,
     meanDelayNs: delaySum / received,
     minDelayNs,
     maxDelayNs,

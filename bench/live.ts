@@ -88,18 +88,7 @@ const byReport = (texts: string[]) => {
 };
 const RING_KB = "32768";
 const observing = (what: string, to: string) => [
-  ...[
-    process.execPath,
-    cli,
-    "observe",
-    what,
-    "--point",
-    "A",
-    "--estimators",
-    "lda,lds",
-    "--flow-table",
-    "never",
-  ],
+  ...[process.execPath, cli, "observe", what, "--point", "A", "--estimators", "lda,lds"],
   ...["--to", join(scratch, to), "--json"],
 ];
 

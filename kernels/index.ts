@@ -13,9 +13,13 @@ export { statsCount, statsFaults, statsFaultsMade, statsFlow, statsFree, statsMo
 export { statsTop } from "./flows/tables";
 export { statsBothWays, statsDirect, statsKey, statsPeer, statsReverse, statsSelect } from "./flows/flow-index";
 export * from "./flows/flow-sums";
+export { flowRowsFree, flowRowsNew, flowRowsWrite } from "./text/flow-rows";
+export { numberText } from "./text/number";
 export { matchFree, matchNew, matchTableBytes } from "./match/match-state";
 export * from "./match/match";
+export { matchPieces } from "./match/pieces";
 export { matchAdd, matchAlone, matchAloneCount, matchLost } from "./match/residue";
+export { matchAdd, matchAlone, matchAloneBoth, matchAloneCount, matchLost } from "./match/residue";
 export { matchFates, matchNoteFates, matchTakeFates } from "./match/fates";
 export * from "./match/thin";
 export * from "./sketches/lds";

@@ -69,6 +69,7 @@ export {
   delaysFromSource,
 } from "./delays/delay-source.ts";
 export { AdaptiveRate, type AdaptiveSettings, injectionRate } from "./delays/injection-rate.ts";
+export { type LivePair, type LivePairOptions, matchLive } from "./delays/live-sender.ts";
 export {
   interpolateDelays,
   ReferenceDelays,
@@ -168,10 +169,22 @@ export {
   observeCaptures,
   type SenderCaptures,
 } from "./observe/observe-captures.ts";
+export {
+  type ObservedInterface,
+  type ObserveInterfacesOptions,
+  observeInterfaces,
+} from "./observe/observe-interfaces.ts";
 export { type ObservationReport, type ObservePointOptions, observePoint } from "./observe/observe-point.ts";
 export { type ObserverOptions, PointObserver, type TapPlan } from "./observe/observer.ts";
 export { planLanes, planTaps } from "./observe/plan.ts";
 export type { PutOutcome, RecordSink } from "./observe/record-sink.ts";
+export {
+  type WatchedFlow,
+  type WatchedInterval,
+  type WatchedLatency,
+  type WatchOptions,
+  watchPair,
+} from "./observe/watch.ts";
 export { compareCsvLines, formatCompareCsv } from "./present/csv/compare-csv.ts";
 export { renderLocalisationHtml } from "./present/html/localise-html.ts";
 export { renderPlanHtml } from "./present/html/plan-html.ts";

@@ -94,23 +94,29 @@ export function flowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32):
 }
 
 /**
- * Loads what the look-ups of the runs will need: independent loads overlap their cache misses, the dependent ones of a look-up do not.
+ * Runs or pairs that are touched at once before they are worked on: enough for their cache misses to overlap, few enough for the first to be in
+ * the first-level cache still when it is their turn.
+ */
+export const TOUCHED_AT_ONCE: u32 = 64;
+
+/**
+ * Loads what the look-ups of runs [from, to) will need: independent loads overlap their cache misses, the dependent ones of a look-up do not.
  * `scratch`: a u32 per run.
  */
-export function touchRuns(stats: FlowStats, runs: usize, count: u32, scratch: u32): void {
+export function touchRuns(stats: FlowStats, runs: usize, from: u32, to: u32, scratch: u32): void {
   // What is small is in the cache.
   if (stats.indexBits < 15) return;
   const index = stats.index;
   const shift = 64 - stats.indexBits;
   const segments = flowSegments(stats);
   let sum: u32 = 0;
-  for (let i: u32 = 0; i < count; i++) {
+  for (let i = from; i < to; i++) {
     const hash = load<u64>(runAt(runs, i), 8);
     const slot = load<u64>(index + (<u32>(hash >> shift) << 3));
     // Another flow's record is not what is needed; 0 is none.
     store<u32>(scratch + (i << 2), ((slot ^ hash) & TAG) == 0 ? <u32>slot : 0);
   }
-  for (let i: u32 = 0; i < count; i++) {
+  for (let i = from; i < to; i++) {
     const id = load<u32>(scratch + (i << 2));
     if (id != 0) sum += flowIn(segments, id - 1).sent;
   }

@@ -60,7 +60,7 @@ export function listAdd(stats: FlowStats, more: FlowMore, id: u32, bucket: i32):
 }
 
 /**
- * Loads the second records and the lists of the flows of `n` partners (16 bytes each, the entry first; `scratch`: a word each), one kind after
+ * Loads the records and the lists of the flows of `n` partners (16 bytes each, the entry first; `scratch`: a word each), one kind after
  * the other: loads that do not wait for each other overlap their cache misses.
  */
 export function touchMore(stats: FlowStats, found: u32, n: u32, scratch: u32): void {
@@ -73,11 +73,10 @@ export function touchMore(stats: FlowStats, found: u32, n: u32, scratch: u32): v
     if (id == last) continue;
     last = id;
     // A flow without one reads the first, which is there: a branch would cost more.
-    const record = moreOrNone(stats, flowIn(segments, id));
-    store<u32>(scratch + (flows << 2), record);
-    sum += load<u32>(record, 40);
+    store<u32>(scratch + (flows << 2), moreOrNone(stats, flowIn(segments, id)));
     flows++;
   }
+  for (let k: u32 = 0; k < flows; k++) sum += load<u32>(load<u32>(scratch + (k << 2)), 40);
   for (let k: u32 = 0; k < flows; k++) {
     const record = changetype<FlowMore>(<usize>load<u32>(scratch + (k << 2)));
     sum += load<u8>(record.list + ((record.listState & 0xffff) << 1));

@@ -41,7 +41,7 @@ class Delays {
   last: f64; //      time of the row before
   minimum: f64; //     differences below are the other direction's, where the owner knows; NaN: to be found out
   pairs: u32;
-  pad: u32;
+  lost: u32; //      sent, and not found at the receiver within the window
   agreed: f64; //    answers whose pair had the same way before, fading, and those whose pair had not
   disagreed: f64;
   // the smallest difference of the way here and the largest of the other, of answers since `turn` and in the time before
@@ -99,6 +99,23 @@ export function delaysSent(p: usize, b: usize, from: u32, until: f64, shift: f64
   return i;
 }
 
+/** Packets sent before `until` are not waited for any more; those that were not found at the receiver are lost. */
+function expire(d: Delays, until: f64): void {
+  const log = changetype<Log>(d.log);
+  while (log.tail != log.next) {
+    const entry = entryOf(log, log.tail);
+    if (load<f64>(entry, 8) >= until) break;
+    if ((load<u32>(entry, 20) & MATCHED) == 0) d.lost++;
+    log.tail++;
+  }
+  logPassed(log);
+}
+
+/** The same, for a receiver that is silent: time passes there too. */
+export function delaysExpire(p: usize, until: f64): void {
+  expire(changetype<Delays>(p), until);
+}
+
 /** The delay of every row of the receiver, NaN where no packet was sent, or where it goes the other way. */
 export function delaysFill(p: usize, b: usize, shift: f64): void {
   const d = changetype<Delays>(p);
@@ -139,8 +156,7 @@ export function delaysFill(p: usize, b: usize, shift: f64): void {
   d.now = now;
   d.last = last;
   settle(d, batch, shift);
-  while (log.tail != log.next && load<f64>(entryOf(log, log.tail), 8) < now - d.window) log.tail++;
-  logPassed(log);
+  expire(d, now - d.window);
   log.rows += n;
   logAdapt(log);
 }
@@ -187,7 +203,7 @@ function settle(d: Delays, batch: Batch, shift: f64): void {
   }
 }
 
-/** Which of a pair's two ways a row takes, told by its addresses alone: 0 from the smaller to the larger. */
+/** Which of a pair's two directions a row takes, by its addresses alone: 0 from the smaller to the larger. */
 // @ts-ignore: decorator
 @inline
 function wayIn(batch: Batch, i: u32): u32 {
@@ -249,7 +265,7 @@ function answered(d: Delays, batch: Batch, i: u32, time: f64, difference: f64): 
   d.there = max<f64>(d.there, there);
 }
 
-/** What lies between the two ways; NaN where nothing goes both ways, or the two cannot be told apart. */
+/** What lies between the two ways; NaN where nothing goes both ways, or the two are not distinguishable. */
 function middleOf(d: Delays): f64 {
   if (d.agreed < AGREED || d.disagreed > DISAGREED * d.agreed) return NaN;
   const here = min<f64>(d.here, d.hereBefore);
@@ -274,6 +290,7 @@ export function delaysCount(p: usize, what: u32): u32 {
   if (what == 0) return d.matched;
   if (what == 1) return d.unmatched;
   if (what == 2) return d.reversed;
+  if (what == 3) return d.lost;
   const log = changetype<Log>(d.log);
   return log.next - log.tail;
 }

@@ -8,12 +8,13 @@
 // (the last two in kernels/match/match-count.ts).
 
 import { Batch, FLAG_LINK_LOCAL } from "../decode/batch";
-import { flowOfRun, touchRuns } from "../flows/flow-index";
+import { flowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
 import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { runAt } from "../flows/key-runs";
 import { judge, judgeDeferred } from "./judge";
 import { countPairs, settleRecent } from "./match-count";
 import { Match, Total } from "./match-state";
+import { pieceAt } from "./pieces";
 import { settleRepeats } from "./repeat-pairs";
 import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
@@ -23,12 +24,12 @@ import {
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
-/** Rows after which a stamp that is ahead is known to stray: twice as many as are read before it is decided (src/capture/timestamp-trust.ts). */
+/** Rows after which a timestamp that is ahead is known to be an outlier: twice as many as are read before it is decided (src/capture/timestamp-trust.ts). */
 const OUTLIER_ROWS: u32 = 2048;
 
 /**
  * Lets entries that are older than `until` leave the log of one side; the unmatched ones are judged. With them go those that are further ahead than the
- * window, at once where the clock was set back, else when so many have come after them that it is them who stray.
+ * window, at once where the clock was set back, else when so many have come after them that they are the outliers.
  */
 function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   const ahead = m.now + m.window;
@@ -109,14 +110,14 @@ const MOST_ODD: u32 = 8;
 
 function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
   if (total.matched == 0) return false;
-  const d = apart - m.offset - m.slope * (send + apart - m.pivot);
+  const d = apart - m.offset - m.slope * (send + apart - m.pivot) - pieceAt(m, send, apart, sign > 0);
   const delay = sign > 0 ? d : -d - m.back;
   const margin = FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
   return delay >= total.minimum - margin && delay <= total.maximum + margin;
 }
 
 /**
- * A packet of BEFORE has its partner among those that arrived before it by their stamps. That may be an earlier one that looks the same: it is certain where
+ * A packet of BEFORE has its partner among those that arrived before it by their timestamps. That may be an earlier one that looks the same: it is certain where
  * there is no other one, and the difference is one that occurs.
  */
 function isCertain(m: Match, before: Log, found: u32, digest: u64, time: f64): bool {
@@ -146,10 +147,14 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
   const window = m.window;
   const capacity = batch.capacity;
   const to = from + load<u32>(runAt(runs, runCount - 1));
-  touchRuns(stats, runs, runCount, m.scratch);
   m.touched = logTouch(before, digests + (from << 3), to - from);
   let i = from;
+  let touched: u32 = 0;
   for (let r: u32 = 0; r < runCount; r++) {
+    if (r == touched) {
+      touched = min<u32>(runCount, r + TOUCHED_AT_ONCE);
+      touchRuns(stats, runs, r, touched, m.scratch);
+    }
     const flowId = flowOfRun(stats, runs, capacity, r);
     const flow = flowIn(flowSegments(stats), flowId);
     const end = from + load<u32>(runAt(runs, r));
@@ -259,7 +264,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     logAdapt(before);
     logAdapt(after);
   }
-  // The clock was set back by far: waiting for it to come by again would keep packets for ever.
+  // The clock was set back by far: waiting until it shows that time again would keep packets for ever.
   const back = maximum < m.now - 4 * m.window;
   m.now = back ? maximum : max<f64>(m.now, maximum);
   retire(m, before, 0, m.now - m.window - m.slack, back);

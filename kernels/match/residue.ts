@@ -27,6 +27,15 @@ export function keepAlone(m: Match, side: u32, time: f64, flow: u32): void {
 export function matchAloneCount(p: usize): u32 {
   return changetype<Table>(changetype<Match>(p).alone).count;
 }
+/** Whether there are such of both sides. */
+export function matchAloneBoth(p: usize): u32 {
+  const alone = changetype<Table>(changetype<Match>(p).alone);
+  let sides: u32 = 0;
+  for (let i: u32 = 0; i < alone.count && sides != 3; i++) {
+    sides |= changetype<Alone>(<usize>recordIn(alone.segments, i, ALONE_BYTES)).side == 0 ? 1 : 2;
+  }
+  return sides == 3 ? 1 : 0;
+}
 /** Address of one of them. */
 export function matchAlone(p: usize, number: u32): usize {
   return <usize>recordIn(changetype<Table>(changetype<Match>(p).alone).segments, number, ALONE_BYTES);

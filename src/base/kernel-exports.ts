@@ -138,6 +138,7 @@ export interface KernelExports {
   delaysNew(window: number, minimum: number): number;
   delaysFree(p: number): void;
   delaysSent(p: number, b: number, from: number, until: number, shift: number): number;
+  delaysExpire(p: number, until: number): void;
   delaysFill(p: number, b: number, shift: number): void;
   delaysCount(p: number, what: number): number;
   // kernels/match/fates.ts
@@ -159,11 +160,14 @@ export interface KernelExports {
   matchFree(p: number): void;
   matchNew(stats: number, intervalCells: number, rows: number): number;
   matchTableBytes(p: number): number;
+  // kernels/match/pieces.ts
+  matchPieces(p: number, n: number): number;
   // kernels/match/residue.ts
   matchAdd(p: number, flow: number, before: number, after: number): void;
   matchAlone(p: number, number: number): number;
   matchAloneCount(p: number): number;
   matchLost(p: number, time: number, change: number): void;
+  matchAloneBoth(p: number): number;
   // kernels/match/thin.ts
   thinNew(): number;
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;
@@ -306,4 +310,10 @@ export interface KernelExports {
   ldsBytes(p: number): number;
   ldsFree(p: number): void;
   ldsUpdate(p: number, b: number, from: number, to: number, weights: number): void;
+  // kernels/text/flow-rows.ts
+  flowRowsFree(p: number): void;
+  flowRowsNew(): number;
+  flowRowsWrite(p: number, ids: number, n: number, out: number, room: number): number;
+  // kernels/text/number.ts
+  numberText(value: number, powers: number, out: number): number;
 }

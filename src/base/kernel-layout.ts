@@ -159,6 +159,11 @@ export const walkRingConstants = {
   RING_NETWORK: 101,
 } as const;
 
+/** Constants of kernels/flows/flow-index.ts. */
+export const flowIndexConstants = {
+  TOUCHED_AT_ONCE: 64,
+} as const;
+
 /** Constants of kernels/flows/flow-lists.ts. */
 export const flowListsConstants = {
   LONGEST_LIST: 512,
@@ -549,8 +554,14 @@ export const MatchLayout = {
   backSample: 332,
   ring: 336,
   ringNext: 340,
+  pieces: 344,
+  pieceCount: 348,
+  pad: 352,
+  pieceGuard: 360,
+  usual: 368,
+  backUsual: 376,
 } as const;
-export const MatchBytes = 344;
+export const MatchBytes = 384;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -852,7 +863,7 @@ export const RliLayout = {
   maximum: 168,
   error: 176,
   misses: 184,
-  stamps: 192,
+  timestamps: 192,
   busyBytes: 200,
   busyTime: 208,
   drag: 216,
@@ -1019,3 +1030,58 @@ export const CellsLayout = {
   slots: 8,
 } as const;
 export const CellsBytes = 12;
+
+/** FlowRows of kernels/text/flow-rows.ts. */
+export const FlowRowsLayout = {
+  stats: 0,
+  powers: 4,
+  template: 8,
+  templateBytes: 12,
+  none: 16,
+  noneBytes: 20,
+  reverse: 24,
+  edges: 28,
+  counts: 32,
+  end: 36,
+} as const;
+export const FlowRowsBytes = 40;
+
+/** Constants of kernels/text/flow-rows.ts. */
+export const flowRowsConstants = {
+  FIELD_SRC: 128,
+  FIELD_DST: 129,
+  FIELD_PROTO: 130,
+  FIELD_SPORT: 131,
+  FIELD_DPORT: 132,
+  FIELD_COMMUNITY_ID: 133,
+  FIELD_SENT: 134,
+  FIELD_RECEIVED: 135,
+  FIELD_MATCHED: 136,
+  FIELD_LOST: 137,
+  FIELD_APPEARED: 138,
+  FIELD_DUPLICATES: 139,
+  FIELD_REORDERED: 140,
+  FIELD_BYTES: 141,
+  FIELD_COUNT: 142,
+  FIELD_MEAN: 143,
+  FIELD_STDEV: 144,
+  FIELD_MIN: 145,
+  FIELD_MAX: 146,
+  FIELD_P50: 147,
+  FIELD_P90: 148,
+  FIELD_P99: 149,
+  FIELD_P999: 150,
+  FIELD_JITTER: 151,
+  ROW_VALUES_BYTES: 1024,
+} as const;
+
+/** Constants of kernels/text/number.ts. */
+export const numberConstants = {
+  POWER_FIRST: -24,
+  POWER_COUNT: 28,
+} as const;
+
+/** Constants of kernels/text/quantiles.ts. */
+export const quantilesConstants = {
+  QUANTILES_BYTES: 66560,
+} as const;

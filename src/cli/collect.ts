@@ -27,9 +27,10 @@ interface Flags {
 }
 
 const EXAMPLES = `
-Records are on disk before a tap is told so, in DIR/records, which hoptime query reads too. One collector runs per directory.
-Results of the segments (delay, loss, coverage and largest flows per epoch, minute and hour) are in DIR/results.duckdb.
-Without tokens it answers on the loopback interface only; hoptime token makes them. docs/collect.md and docs/security.md describe it; /docs lists its HTTP API.
+Records are acknowledged when they are on disk, in DIR/records, which hoptime query reads too. One
+collector runs per directory. Without tokens (hoptime token) it answers on the loopback interface only.
+docs/collect.md and docs/security.md describe it; /docs lists its HTTP API.
+Results (delay, loss, coverage and largest flows per epoch, minute and hour) are in DIR/results.duckdb.
 
 Examples:
   hoptime collect --data /var/lib/hoptime --segment A:B
@@ -71,7 +72,7 @@ export function collectCommand(): Command {
     .addOption(timeOption("--keep-epochs <time>", "keep results of single epochs this long", 7 * 86_400e9))
     .addOption(timeOption("--keep-minutes <time>", "keep results of minutes this long", 90 * 86_400e9))
     .addOption(timeOption("--keep-hours <time>", "keep results of hours this long", 1825 * 86_400e9))
-    .option("--question-time <time>", "longest time of one question", durationOption("--question-time"), 30e9)
+    .addOption(timeOption("--question-time <time>", "longest time of one question", 30e9))
     .option("--json", "log as lines of JSON")
     .addHelpText("after", EXAMPLES)
     .action(run);

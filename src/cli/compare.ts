@@ -7,18 +7,15 @@ import { formatDuration } from "../base/time.ts";
 import { pointsOf } from "../capture/points.ts";
 import { isStandardInput } from "../capture/source/capture-path.ts";
 import { listPoints } from "../capture/source/point-source.ts";
-import { estimateSpan } from "../capture/span.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import { MEASURE_NAMES } from "../compare/columns.ts";
 import {
   type CompareOptions,
   type Comparison,
-  DEFAULT_EPOCH_NS,
   DEFAULT_WINDOW_NS,
   openComparison,
 } from "../compare/compare.ts";
 import { type Condition, failures, parseCondition } from "../compare/conditions.ts";
-import { epochFor } from "../compare/epoch-length.ts";
 import type { FlowOrder } from "../compare/flows.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { compareCsvLines } from "../present/csv/compare-csv.ts";
@@ -189,7 +186,7 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
     before,
     after,
     windowNs: flags.window,
-    epochNs: flags.epoch ?? (await usualEpoch(before)),
+    epochNs: flags.epoch ?? "by-length",
     clock: flags.clock,
     key: flags.key,
     filter: flags.filter,
@@ -263,14 +260,7 @@ async function withEstimates(
   wanted: { plans: ReturnType<typeof chosenEstimators>; confidence: number; records: string | undefined },
 ): Promise<Comparison> {
   const { openWithEstimates } = await import("../compare/estimates.ts");
-  const { tellFlowRecords } = await import("./flow-record-file.ts");
+  const { openFlowRecords } = await import("./flow-record-file.ts");
   const { plans, confidence, records } = wanted;
-  return await openWithEstimates(options, { plans, confidence, ...(await tellFlowRecords(records)) });
-}
-
-/** By the length of the first capture that can be read ahead. */
-async function usualEpoch(before: string): Promise<number> {
-  if (isStandardInput(before)) return DEFAULT_EPOCH_NS;
-  const spanNs = await estimateSpan(new Kernels(), before);
-  return spanNs === null ? DEFAULT_EPOCH_NS : epochFor(spanNs);
+  return await openWithEstimates(options, { plans, confidence, ...(await openFlowRecords(records)) });
 }

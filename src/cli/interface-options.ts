@@ -1,6 +1,7 @@
 /** Options of commands that observe as packets come: from interfaces, or from captures that are replayed. */
 import type { Command } from "commander";
-import { invalidValue } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
+import { countOf } from "../base/quantity.ts";
 import {
   DIRECTIONS,
   type InterfaceOptions,
@@ -9,8 +10,10 @@ import {
 import { choiceOption, integerOption } from "./options.ts";
 import { warn } from "./output.ts";
 
+type Direction = (typeof DIRECTIONS)[number];
+
 export interface InterfaceFlags {
-  direction?: (typeof DIRECTIONS)[number];
+  direction?: Direction[];
   promiscuous?: boolean;
   snap?: number;
   timestamps?: (typeof TIMESTAMPS)[number];
@@ -21,41 +24,43 @@ export function addInterfaceOptions(command: Command): void {
   command
     .option(
       "--direction <way>",
-      `with an interface: packets that it receives, sends, or both: ${DIRECTIONS.join(", ")} (default: both)`,
-      choiceOption("--direction", DIRECTIONS),
+      `interface: ${DIRECTIONS.join(", ")}; of several, one each: in,out`,
+      directionOption,
     )
-    .option("--promiscuous", "with an interface: packets for other hosts too, as on a mirror port")
-    .option(
-      "--snap <bytes>",
-      "with an interface: bytes captured of each packet (default: --cover and 32 for the headers before it)",
-      integerOption("--snap", 64, 65_535),
-    )
+    .option("--promiscuous", "interface: packets for other hosts too (mirror port)")
+    .option("--snap <bytes>", "interface: bytes captured of each packet", integerOption("--snap", 64, 65_535))
     .option(
       "--timestamps <kind>",
-      `with an interface: ${TIMESTAMPS.join(", ")}: of the kernel, or of the card where it can (default: software)`,
+      `interface: ${TIMESTAMPS.join(" or ")} (of the card)`,
       choiceOption("--timestamps", TIMESTAMPS),
     )
-    .option(
-      "--speed <n>",
-      "with captures: replay them in real time (1), so many times as fast (10), or at once (max; default)",
-      speedOption,
-    );
+    .option("--speed <n>", "replay captures in real time (1), faster (10) or max", speedOption);
 }
 
-/** What is observed is said on standard error when it begins. */
-export function interfaceOptions({
-  direction,
-  promiscuous,
-  snap,
-  timestamps,
-}: InterfaceFlags): InterfaceOptions {
-  return {
-    onOpen: (text) => warn(`hoptime: observing ${text}`),
-    ...(direction === undefined ? {} : { direction }),
+/** Of each of `count` interfaces. What is observed is said on standard error when it begins. */
+export function interfaceOptions(flags: InterfaceFlags, count = 1): InterfaceOptions[] {
+  const { direction = [], promiscuous, snap, timestamps } = flags;
+  if (direction.length > 1 && direction.length !== count)
+    throw new UsageError(
+      "bad-option",
+      `${direction.length} directions for ${countOf(count, "interface")}`,
+      "give one, or one each",
+      { parameter: "direction" },
+    );
+  const common = {
+    onOpen: (text: string) => warn(`hoptime: observing ${text}`),
     ...(promiscuous === undefined ? {} : { promiscuous }),
     ...(snap === undefined ? {} : { snapBytes: snap }),
     ...(timestamps === undefined ? {} : { timestamps }),
   };
+  return Array.from({ length: count }, (_, i) => {
+    const way = direction[i] ?? direction[0];
+    return way === undefined ? common : { ...common, direction: way };
+  });
+}
+
+function directionOption(text: string): Direction[] {
+  return text.split(",").map((word) => choiceOption("--direction", DIRECTIONS)(word.trim()));
 }
 
 function speedOption(text: string): number {

@@ -3,11 +3,13 @@ import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { countOf, formatBytes, formatCount } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
+import { interfaceOf } from "../capture/source/interface/name.ts";
 import { PACKET_TIME_LAYOUTS } from "../delays/packet-times.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
+import { observeInterfaces } from "../observe/observe-interfaces.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
 import { isCollectorUrl } from "../transport/http/request.ts";
 import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
@@ -31,7 +33,7 @@ const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
 const CUTS = ["aligned", "control", "delimited"] as const;
 
 interface Flags extends InterfaceFlags, CollectorFlags {
-  point: string;
+  point?: string[];
   to: string;
   estimators: string;
   epoch?: string;
@@ -74,7 +76,7 @@ Examples:
   hoptime observe a.pcap --point A --epoch 65536p --to records   # cut by packets, not by clocks
   hoptime observe a-*.pcap --point A --to records --keep 7d
   hoptime observe eth1 --direction in --point A --to records --keep 7d   # until interrupted
-  hoptime observe ingress.pcap --point A --speed 1 --to records   # replayed in real time
+  hoptime observe eth1 eth2 --segment A:B --estimators maple --to records   # two of one router
   tcpdump -i eth0 -s 96 -w - | hoptime observe - --point A --to records --keep 7d
   hoptime observe a.pcap --point A --to http://collector:8787 --token-file A.token
   hoptime observe --follow 'captures/*.pcap' --point A --to records   # files of tcpdump -C or -G
@@ -92,9 +94,9 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .argument(
       "<file...>",
-      "captures of the point, in order of time; - is standard input, FILE#eth0 is one interface of a file; or an interface of this host: eth1, iface:eth1 where there is a file eth1 too",
+      "captures of the point in order of time, - for standard input, FILE#eth0 for one interface of a file; or interfaces of this host: eth1, iface:eth1",
     )
-    .requiredOption("--point <name>", "name of the point")
+    .option("--point <name>", "name of the point; one each for several interfaces", collect)
     .requiredOption("--to <where>", "directory for records, or http://HOST:PORT")
     .option(
       "--estimators <names>",
@@ -112,7 +114,11 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     )
     .option("--role <end>", `end of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
     .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
-    .option("--segment <A:B=expr>", "packets from A to B, one of them here (repeatable)", collect)
+    .option(
+      "--segment <A:B=expr>",
+      "packets from A to B, one of them here (repeatable); A:B alone: of two interfaces",
+      collect,
+    )
     .option("--class <name=expr>", "a traffic class with records of its own (repeatable)", collect)
     .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
     .option(
@@ -121,7 +127,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       integerOption("--cover", 20, 1500),
       64,
     )
-    .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IP-in-IP and GTP-U")
+    .option("--inner", "use the packet inside GRE, VXLAN, Geneve, IPIP, GTP-U")
     .option("--seed <n>", "seed of all hashes; the same at both points", seedOption)
     .option(
       "--sender <file>",
@@ -137,10 +143,10 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
     .option("--reference-key <file>", "use only reference packets made with this key")
     .option("--drain <rate>", "with --delays rli: drain rate of the queue: 60mbit", rateOption)
     .option("--with-flows", "keep a flow table too")
-    .option("--both-ways", "count both directions together; otherwise a two-way capture is refused")
+    .option("--both-ways", "count both directions together; otherwise they are separated, or refused")
     .option(
       "--follow",
-      "FILE is being written: read on as it grows; 'DIR/*.pcap' or DIR: files that a capture rotates through. Until interrupted",
+      "until interrupted, read on: FILE as it grows, 'DIR/*.pcap' or DIR as a capture rotates through them",
     )
     .option("--verbose", "print the parameters of the estimators too")
     .option("--json", "print a summary as JSON (format hoptime.observation/1)");
@@ -155,14 +161,10 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
 /** What becomes of records: how long a directory keeps them, how they reach a collector. */
 function addStorageOptions(command: Command): void {
   command
-    .option(
-      "--keep <time>",
-      "remove records of this point that ended longer than this before its newest",
-      durationOption("--keep"),
-    )
+    .option("--keep <time>", "remove records that are older than this: 7d", durationOption("--keep"))
     .option(
       "--max-size <bytes>",
-      "remove the oldest records of this point beyond this: 500MB, 10GB",
+      "remove the oldest records beyond this: 500MB, 10GB",
       sizeOption("max-size"),
     );
   addCollectorOptions(command)
@@ -180,10 +182,82 @@ function usual(table: readonly Estimator[]): string {
 }
 
 async function run(files: string[], flags: Flags, table: readonly Estimator[]): Promise<void> {
+  const names = files.map(interfaceOf);
+  const interfaces = names.filter((name) => name !== null);
+  if (interfaces.length > 1 && interfaces.length === files.length) {
+    await runInterfaces(interfaces, flags, table);
+    return;
+  }
   const progress = new Progress("observing");
+  const [point, more] = flags.point ?? [];
+  if (point === undefined)
+    throw new UsageError("bad-option", "is missing", "name the point: ‘point A’", { parameter: "point" });
+  if (more !== undefined)
+    throw new UsageError("bad-option", `'${more}' is a second name of one point`, "give one", {
+      parameter: "point",
+    });
+  const [own] = interfaceOptions(flags);
   const report = await observePoint({
-    files,
-    point: flags.point,
+    ...commonOptions(flags, table),
+    ...{ files, point },
+    ...collectorOf(flags, point),
+    onProgress: (done, total, packets) => progress.update(done, total, packets),
+    ...(own ? { interface: own } : {}),
+    ...(flags.segment === undefined ? {} : { segments: flags.segment }),
+  }).finally(() => progress.clear());
+  await (flags.json ? printJson(report) : printText(format(report, flags.verbose ?? false)));
+  warnOf(report);
+}
+
+/** Several interfaces of this host, each a point; two may be the ends of a segment. */
+async function runInterfaces(names: string[], flags: Flags, table: readonly Estimator[]): Promise<void> {
+  const ends = segmentEnds(names, flags);
+  if (flags.spool !== undefined)
+    throw new UsageError("bad-option", "is for one point", "leave it out: each point has its own", {
+      parameter: "spool",
+    });
+  const points = ends ?? flags.point ?? [];
+  if (points.length !== names.length)
+    throw new UsageError(
+      "bad-option",
+      `${names.length} interfaces and ${countOf(points.length, "name")} of points`,
+      "name each: ‘point A’ ‘point B’; or the ends of a segment: ‘segment A:B’",
+      { parameter: "point" },
+    );
+  const way = ends && flags.direction === undefined ? { direction: ["in" as const, "out" as const] } : {};
+  const options = interfaceOptions({ ...flags, ...way }, names.length);
+  const reports = await observeInterfaces({
+    ...commonOptions(flags, table),
+    interfaces: names.map((name, i) => {
+      const point = points[i] ?? "";
+      return { name, point, options: options[i] ?? {}, ...collectorOf(flags, point) };
+    }),
+    ...(ends ? { matchWithinNs: flags.window } : {}),
+    // With an expression the packets are a lane of their own, as at a single point.
+    ...(flags.segment?.some((text) => text.includes("=")) ? { segments: flags.segment } : {}),
+  });
+  if (flags.json) await printJson({ format: "hoptime.observations/1", points: reports });
+  else for (const report of reports) await printText(format(report, flags.verbose ?? false));
+  for (const report of reports) warnOf(report);
+}
+
+/** The names of both ends, where two interfaces are those of one segment. */
+function segmentEnds(names: readonly string[], { segment, point }: Flags): [string, string] | null {
+  const [text, ...others] = segment ?? [];
+  const match = /^([^:=]+):([^:=]+)(?:=|$)/.exec(text ?? "");
+  if (!match || point !== undefined || names.length !== 2) return null;
+  if (others.length > 0)
+    throw new UsageError("bad-option", "two interfaces are the ends of one segment", "give one", {
+      parameter: "segment",
+    });
+  return [match[1]?.trim() ?? "", match[2]?.trim() ?? ""];
+}
+
+function commonOptions(
+  flags: Flags,
+  table: readonly Estimator[],
+): Omit<ObservePointOptions, "files" | "point"> {
+  return {
     directory: flags.to,
     estimators: splitNames("--estimators", flags.estimators),
     parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
@@ -194,13 +268,10 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     cover: flags.cover,
     table,
     signal: endingSignal(),
-    onProgress: (done, total, packets) => progress.update(done, total, packets),
-    interface: interfaceOptions(flags),
     ...(flags.speed === undefined ? {} : { speed: flags.speed }),
     ...(flags.follow === undefined ? {} : { follow: flags.follow }),
     ...(flags.bothWays === undefined ? {} : { bothWays: flags.bothWays }),
     ...(flags.filter === undefined ? {} : { filter: flags.filter }),
-    ...(flags.segment === undefined ? {} : { segments: flags.segment }),
     ...(flags.class === undefined ? {} : { classes: flags.class }),
     ...(flags.inner === undefined ? {} : { inner: flags.inner }),
     ...(flags.seed === undefined ? {} : { seed: flags.seed }),
@@ -209,9 +280,10 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     ...(flags.referenceKey === undefined ? {} : { referenceKey: readReferenceKey(flags.referenceKey) }),
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
-    ...collectorOf(flags),
-  }).finally(() => progress.clear());
-  await (flags.json ? printJson(report) : printText(format(report, flags.verbose ?? false)));
+  };
+}
+
+function warnOf(report: ObservationReport): void {
   for (const line of report.refused) {
     warn(`hoptime: not stored: ${line}`);
     process.exitCode = 2;
@@ -235,8 +307,8 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
 }
 
 /** Where --to is a collector's address. */
-function collectorOf(flags: Flags): Pick<ObservePointOptions, "collector"> {
-  const { to, point, spool, spoolSize } = flags;
+function collectorOf(flags: Flags, point: string): Pick<ObservePointOptions, "collector"> {
+  const { to, spool, spoolSize } = flags;
   if (!isCollectorUrl(to)) {
     for (const flag of ["tokenFile", "spool", "ca", "cert", "certKey"] as const)
       if (flags[flag] !== undefined)

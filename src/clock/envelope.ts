@@ -91,9 +91,38 @@ export class Envelope {
     }
   }
 
-  /** Takes one point that stands for `count`; what is counted of all points is told by `account`. */
-  add(time: number, value: number, count: number): void {
-    this.#put(modulo(this.#bucketOf(time)), time, value, count);
+  /**
+   * Takes n points that stand for others: {time, value, how many} each, from `from` on. Counts over all points come with `account`. A hundred thousand points
+   * pass here before it is worth a compiler's time: one loop, and fields in locals.
+   */
+  addAll(points: Float64Array, from: number, n: number): void {
+    const times = this.#time;
+    const values = this.#value;
+    const counts = this.#count;
+    let width = this.widthNs;
+    let low = this.#low;
+    let high = this.#high;
+    let slope = this.#slope;
+    const end = from + 3 * n;
+    for (let at = from; at < end; at += 3) {
+      const time = points[at]!;
+      const value = points[at + 1]!;
+      let bucket = Math.floor(time / width);
+      if (!(bucket >= low && bucket <= high)) {
+        bucket = this.#bucketOf(time);
+        width = this.widthNs;
+        low = this.#low;
+        high = this.#high;
+        slope = this.#slope;
+      }
+      const slot = bucket - Math.floor(bucket / MAX_BUCKETS) * MAX_BUCKETS;
+      const had = counts[slot]!;
+      if (had === 0 || value - values[slot]! < slope * (time - times[slot]!)) {
+        times[slot] = time;
+        values[slot] = value;
+      }
+      counts[slot] = had + points[at + 2]!;
+    }
   }
 
   /** Everything about the points of `add` that they do not tell themselves, once. */
@@ -251,7 +280,7 @@ export function blockMinima(points: EnvelopePoints, blocks: number, slope: numbe
 }
 
 function provisionalSlope(points: EnvelopePoints, widthNs: number): number {
-  // In a bucket so narrow no clock drifts by a stamp's worth.
+  // In a bucket so narrow no clock drifts by a timestamp's worth.
   if (widthNs < NARROW_NS) return 0;
   const minima = blockMinima(points, 32, 0);
   if (minima.length < 8) return 0;

@@ -32,7 +32,7 @@ export class ThinnedEnvelope {
     this.#give(this.#kernels.call.thinTake(this.#thin, times, values, n, this.#sign, WHOLE, this.#out));
   }
 
-  /** There are no more: the envelope is told the rest. */
+  /** There are no more points: hands the rest to the envelope. */
   finish(): void {
     const kernels = this.#kernels;
     this.#give(kernels.call.thinGive(this.#thin, this.#out));
@@ -47,9 +47,6 @@ export class ThinnedEnvelope {
   }
 
   #give(count: number): void {
-    const { f64 } = this.#kernels;
-    const from = this.#out >>> 3;
-    for (let at = from; at < from + 3 * count; at += 3)
-      this.#envelope.add(f64[at]!, f64[at + 1]!, f64[at + 2]!);
+    this.#envelope.addAll(this.#kernels.f64, this.#out >>> 3, count);
   }
 }

@@ -1,8 +1,8 @@
 /**
  * `hoptime compare`: two captures in, one-way latency out. One pass over both, on trial at first; where the first packets or the whole
  * pass show that its plan was wrong (captures see less of a packet than thought, clocks further apart than the window, directions
- * told apart wrongly, or a clock correction was asked for) another pass follows, if the inputs can be read again. Never refuses: what could
- * not be mended is said in `notes`.
+ * separated wrongly, or a clock correction was asked for) another pass follows, if the inputs can be read again. Never refuses: what could
+ * not be corrected is in `notes`.
  */
 import { Kernels } from "../base/kernels.ts";
 import { formatDuration } from "../base/time.ts";
@@ -21,6 +21,7 @@ import { sampleAlignment } from "./alignment.ts";
 import { buildReport } from "./build.ts";
 import { ComparedPackets } from "./compared-packets.ts";
 import { directionsOf, findDirections } from "./direction.ts";
+import { DEFAULT_EPOCH_NS } from "./epoch-length.ts";
 import type { FlowChoice } from "./flows.ts";
 import { explainUnmatched } from "./offload.ts";
 import { type PassOptions, type PassResult, runPass } from "./pass.ts";
@@ -44,7 +45,8 @@ export interface CompareOptions {
   before: string;
   after: string;
   windowNs?: number;
-  epochNs?: number;
+  /** Length of intervals, 1 s by default; "by-length": 10 ms to 1 s, by the length of the first capture. */
+  epochNs?: number | "by-length";
   clock?: CorrectionMode;
   key?: string;
   filter?: string | undefined;
@@ -63,11 +65,12 @@ export interface CompareOptions {
 }
 
 export const DEFAULT_WINDOW_NS = 10e9;
-export const DEFAULT_EPOCH_NS = 1e9;
 /** Coverage, alignment, directions, lead and correction may each ask for one more, and a look ahead before. */
 const MAX_PASSES = 8;
 /** Above this share of packets without a partner, in the capture with fewer, a clock that was set is looked for. */
 const MANY_UNMATCHED = 0.2;
+/** Below this share of those that matched, packets without a partner are too few to have a cause in common (MIN_UNMATCHED in unmatched.ts is above it). */
+const FEW_UNMATCHED = 0.02;
 /** Offsets above this are taken out of what estimators see, and put back into what they answer. */
 const LARGE_OFFSET_NS = 1e9;
 
@@ -259,14 +262,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   }
   if (directions.twoWay) result.matcher.orientUnmatched();
   notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
-  const input = {
-    kernels: run.kernels,
-    files: options,
-    capture: pass.capture,
-    result,
-    windowNs: pass.windowNs,
-  };
-  notes.push(...(await unmatchedCauses(input)));
+  notes.push(...(await commonCauses(run, result)));
   const searched = plan.settled.alignment || evidence.alignment.kind === "sampled";
   const stepped = searched ? null : await clockStep(run, plan, result, directions.matched);
   if (stepped !== null) notes.push(stepped);
@@ -280,8 +276,8 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     key,
     flowKey: run.flowKey,
     notes,
-    options: describeOptions(options, plan, key),
-    epochNs: pass.epochNs,
+    options: describeOptions(options, plan, key, result.epochNs),
+    epochNs: result.epochNs,
   });
   const reading: Reading = {
     kernels: run.kernels,
@@ -301,6 +297,19 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   };
 }
 
+/** What packets without a partner have in common, where they are so many that there may be something. */
+async function commonCauses({ kernels, options, pass }: Run, result: PassResult): Promise<string[]> {
+  const { matcher } = result;
+  if (matcher.aloneCount < FEW_UNMATCHED * matcher.pairCount) return [];
+  return unmatchedCauses({
+    kernels,
+    files: options,
+    capture: pass.capture,
+    result,
+    windowNs: pass.windowNs,
+  });
+}
+
 /** Estimators work on differences of two clocks: one that is off by more than delays are costs them their digits. */
 function commonOffset({ floor }: ClockVerdict, { correction }: PassPlan): number {
   const levelNs = correction.kind === "none" ? (floor?.levelNs ?? 0) : 0;
@@ -316,22 +325,22 @@ function unmended(
   windowNs: number,
 ): string[] {
   const cause = rereadable ? "after several passes" : "standard input cannot be read twice; give files";
-  const ways = `the two directions could not be separated for certain: packets with an earlier timestamp in the second capture are counted as 'reverse' (${cause})`;
+  const ways = `the two directions could not be separated with certainty: packets with an earlier timestamp in the second capture are counted as 'reverse' (${cause})`;
   const more = why !== "directions" && !sameWays(directions.ways, plan.ways) ? [ways] : [];
   switch (why) {
     case "coverage":
       return [
-        `packets are cut at ${next.cover} bytes from the IP header in one capture, digests cover ${plan.cover}: use ‘cover ${next.cover}’ (${cause})`,
+        `one capture has only ${next.cover} bytes of some packets from the IP header on, digests cover ${plan.cover}: use ‘cover ${next.cover}’ (${cause})`,
         ...more,
       ];
     case "directions":
       return [ways];
     case "alignment":
-      return [`the clocks seem to be apart by more than the window (${cause})`, ...more];
+      return [`the clocks seem to differ by more than the window (${cause})`, ...more];
     case "lead":
       return [
         Math.abs(next.alignNs) > windowNs
-          ? `the clocks seem to be apart by more than the window (${cause})`
+          ? `the clocks seem to differ by more than the window (${cause})`
           : `reordering could not be judged: the second clock is behind (${cause})`,
         ...more,
       ];
@@ -341,10 +350,15 @@ function unmended(
   }
 }
 
-function describeOptions(options: CompareOptions, plan: PassPlan, key: FlowKeySpec): Record<string, unknown> {
+function describeOptions(
+  options: CompareOptions,
+  plan: PassPlan,
+  key: FlowKeySpec,
+  epochNs: number,
+): Record<string, unknown> {
   return {
     windowNs: options.windowNs ?? DEFAULT_WINDOW_NS,
-    epochNs: options.epochNs ?? DEFAULT_EPOCH_NS,
+    epochNs,
     clock: options.clock ?? "asis",
     key: key.text,
     filter: options.filter ?? null,
@@ -370,5 +384,5 @@ async function clockStep(
   const rivalNs = found.runnerUp > MANY_UNMATCHED * found.total ? (found.runnerUpNs ?? 0) : 0;
   const apartNs = Math.max(Math.abs(found.offsetNs), Math.abs(rivalNs));
   if (apartNs <= run.pass.windowNs) return null;
-  return `many packets that are in both captures are ${formatDuration(apartNs)} apart there, more than the window: a clock was set during the capture; compare the parts before and after it separately (editcap -A and -B cut by time)`;
+  return `the timestamps of many packets differ by ${formatDuration(apartNs)} between the captures, more than the window: a clock was set during the capture; compare the parts before and after it separately (editcap -A and -B split by time)`;
 }

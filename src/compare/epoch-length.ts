@@ -1,5 +1,6 @@
 /** The length of intervals over time where none is asked for: some sixty of them, of 10 ms to 1 s, in steps of 1, 2 and 5. */
 
+export const DEFAULT_EPOCH_NS = 1e9;
 const EPOCHS = 60;
 const [MIN_NS, MAX_NS] = [10e6, 1e9];
 

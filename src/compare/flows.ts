@@ -2,6 +2,7 @@
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { communityId } from "../capture/flow/flow-text.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
+import type { RowForm } from "../match/row-form.ts";
 import { MEASURES, type Measure, type MeasureName } from "./columns.ts";
 import { flowLatency } from "./latency.ts";
 import { translatedKey } from "./nat.ts";
@@ -20,9 +21,16 @@ export type FlowChoice = "all" | { top: number; sort: FlowOrder };
 export class MatchedFlows implements FlowRows {
   readonly #ids: Uint32Array;
   readonly #make: (id: number) => FlowReport;
+  readonly #matcher: ExactMatcher;
+  readonly #way: Way;
+  /** Keys are what the kernels can write. */
+  readonly #plain: boolean;
 
   constructor(matcher: ExactMatcher, way: Way, twoWay: boolean, key: FlowKeySpec, choice: FlowChoice) {
     const named = key.isFiveTuple;
+    this.#matcher = matcher;
+    this.#way = way;
+    this.#plain = key.isJustFiveTuple && !matcher.nat;
     this.#make = (id) => flowReport(id, way, key, named, matcher);
     this.#ids = Uint32Array.from(choose(matcher, way, twoWay, choice, this.#make));
   }
@@ -34,6 +42,26 @@ export class MatchedFlows implements FlowRows {
   *[Symbol.iterator](): Iterator<FlowReport> {
     for (const id of this.#ids) yield this.#make(id);
   }
+
+  texts(form: RowForm, row: (flow: FlowReport) => string): Iterable<string> | null {
+    return this.#plain ? this.#texts(form, row) : null;
+  }
+
+  *#texts(form: RowForm, row: (flow: FlowReport) => string): Generator<string> {
+    const of = { reverse: this.#way.way === "reverse", edgesLost: edgesLost(this.#way) };
+    for (const piece of this.#matcher.flows.texts(this.#ids, form, of))
+      yield typeof piece === "string" ? piece : row(this.#make(piece));
+  }
+}
+
+/** Which unmatched packets at the captures' ends count as lost or appeared. */
+function edgesLost({ real }: Way): Way["real"] {
+  return {
+    headBefore: !real.headBefore,
+    tailBefore: !real.tailBefore,
+    headAfter: !real.headAfter,
+    tailAfter: !real.tailAfter,
+  };
 }
 
 /** Numbers of all flows of one way, in order of appearance. */
@@ -53,17 +81,12 @@ function choose(
   wanted: FlowChoice,
   make: (id: number) => FlowReport,
 ): ArrayLike<number> {
-  const { way, real } = settings;
-  const edgesLost = {
-    headBefore: !real.headBefore,
-    tailBefore: !real.tailBefore,
-    headAfter: !real.headAfter,
-    tailAfter: !real.tailAfter,
-  };
+  const { way } = settings;
+  const edges = edgesLost(settings);
   const [sort, top] =
     wanted === "all" ? ["packets" as const, Number.POSITIVE_INFINITY] : [wanted.sort, wanted.top];
   const pick = (by: QuickOrder, maximum: number) =>
-    matcher.flows.choose({ way: way === "forward" ? 1 : 2, twoWay, by, edgesLost, top: maximum });
+    matcher.flows.choose({ way: way === "forward" ? 1 : 2, twoWay, by, edgesLost: edges, top: maximum });
   const quick = QUICK.find((by) => by === sort);
   if (quick) return pick(quick, top);
   if (sort === "p99") return chooseByP99(matcher, (maximum) => pick("max", maximum), top);

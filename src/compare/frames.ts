@@ -5,6 +5,7 @@
 import { Kernels } from "../base/kernels.ts";
 import { META_HIGH, type PacketBatch } from "../capture/batch.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
+
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
 import { parseCapturePath } from "../capture/source/capture-path.ts";

@@ -17,7 +17,8 @@ export async function explainUnmatched(
   windowNs: number,
 ): Promise<string[]> {
   const { before, after, matcher, originNs, plan, rereadable, limited } = result;
-  if (!rereadable || limited || matcher.aloneCount === 0) return [];
+  // Loss alone needs no second look: it takes packets of both to be two halves of something.
+  if (!rereadable || limited || !matcher.aloneAtBoth) return [];
   const source = (side: 0 | 1) => ({
     file: side === 0 ? files.before : files.after,
     capture: { ...capture, cover: plan.cover },
@@ -41,7 +42,7 @@ function sentences({ merged, fragmented, clamped }: Resolved, before: string, af
     notes.push(
       `${formatCount(fragmented.packets)} packets were fragmented on the way: each is counted as one packet, its delay ends with its last fragment${
         fragmented.incomplete > 0
-          ? ` (${formatCount(whole)} arrived whole, of the others fragments were lost)`
+          ? ` (${formatCount(whole)} arrived complete, the others lost fragments)`
           : ""
       }`,
     );

@@ -16,10 +16,11 @@ import { ExactMatcher } from "../match/matcher.ts";
 import { PacketLog } from "../match/packet-log.ts";
 import { DirectFeed, type FeedHead, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
 import type { FeedThread } from "../match/parallel-feed.ts";
+import { DEFAULT_EPOCH_NS, epochFor } from "./epoch-length.ts";
 import { correctionLine, LOOK_AHEAD, type PassPlan, splitNs } from "./plan.ts";
 import { maybeBothWays, WayEvidence } from "./ways.ts";
 
-/** Each interval that holds packets is told with its quantiles, about a kilobyte of memory. */
+/** Each interval with packets is reported with its quantiles: about a kilobyte of memory. */
 const MAX_INTERVALS = 250_000;
 /** Intervals at least this long are never too many: 70 MB for a day. */
 const LONG_EPOCH_NS = 1e9;
@@ -30,7 +31,8 @@ export interface PassOptions {
   before: string;
   after: string;
   windowNs: number;
-  epochNs: number;
+  /** Length of intervals; or as the length of the first capture suggests. */
+  epochNs: number | "by-length";
   capture: Omit<CaptureOptions, "cover">;
   /** The text that the capture's filter was made from, for other threads. */
   filterText?: string | undefined;
@@ -52,8 +54,9 @@ export interface PassResult {
   /** What shows which way flows go; null where it was not gathered. */
   ways: WayEvidence | null;
   quality: Record<"before" | "after", { report(): TimestampReport }>;
-  /** Stamps that tell no time. */
+  /** Timestamps that are off by far. */
   outliers: Record<"before" | "after", OutlierReport>;
+  epochNs: number;
   /** Start of the first interval, ns since 1970, and its place on the matcher's time axis. */
   epochStart: bigint;
   /** ns since 1970 of the matcher's time 0. */
@@ -84,13 +87,15 @@ export async function runPass(
   plan: PassPlan,
 ): Promise<PassResult | null> {
   const feed = await openFeed(kernels, options, plan);
-  const epochLength = BigInt(Math.round(options.epochNs));
+  const epochNs = options.epochNs === "by-length" ? usualEpoch(feed.head) : options.epochNs;
+  const epochLength = BigInt(Math.round(epochNs));
   const epochStart = feed.head.originNs - (feed.head.originNs % epochLength);
-  const gathered = gather(kernels, options, plan, feed.head, epochStart);
+  const gathered = gather(kernels, options, plan, feed.head, { epochNs, epochStart });
   const { matcher, observer, envelopes } = gathered;
-  const outcome = await takeAll(options, plan, feed, gathered);
+  const tooMany = () => epochNs < LONG_EPOCH_NS && matcher.intervalCount > MAX_INTERVALS;
+  const outcome = await takeAll({ ...options, tooMany }, plan, feed, gathered);
   if (outcome !== "done") {
-    const refused = outcome === "too-many" ? tooManyIntervals(options, matcher, feed) : null;
+    const refused = outcome === "too-many" ? tooManyIntervals(epochNs, matcher, feed) : null;
     await feed.cancel();
     for (const envelope of envelopes) envelope.finish();
     matcher.free();
@@ -108,6 +113,7 @@ export async function runPass(
     after: tail.statistics[1],
     observer,
     ways: gathered.ways,
+    epochNs,
     outliers: { before: tail.outliers[0], after: tail.outliers[1] },
     quality: { before: { report: () => tail.quality[0] }, after: { report: () => tail.quality[1] } },
     epochStart,
@@ -127,6 +133,7 @@ async function openFeed(kernels: Kernels, options: PassOptions, plan: PassPlan):
     alignNs: plan.alignNs,
     leadNs: plan.leadNs,
     windowNs: options.windowNs,
+    wantsSpan: options.epochNs === "by-length",
     limit: plan.extent.kind === "whole" ? Number.POSITIVE_INFINITY : plan.extent.rows,
   };
   return options.thread && whole
@@ -139,18 +146,19 @@ function gather(
   options: PassOptions,
   plan: PassPlan,
   { originNs, startNs, rows }: FeedHead,
-  epochStart: bigint,
+  { epochNs, epochStart }: { epochNs: number; epochStart: bigint },
 ): Gathered {
   const line = correctionLine(plan.correction);
   const packets = options.everyPacket && plan.extent.kind === "whole" ? new PacketLog() : null;
   const matcher = new ExactMatcher(kernels, {
     ...(packets ? { packets } : {}),
     windowNs: options.windowNs,
-    epochNs: options.epochNs,
+    epochNs,
     epochStartNs: Number(epochStart - originNs),
     thresholdNs: splitNs(plan.ways),
     // Delays are reported as captured: what was removed to make packets meet is added back.
     correction: { ...line, offsetNs: line.offsetNs - plan.alignNs, pivotNs: line.pivotNs - plan.alignNs },
+    pieces: line.pieces,
     startNs,
     slackNs: plan.leadNs,
     rows,
@@ -170,7 +178,7 @@ function gather(
 
 /** Feeds the matcher to the captures' ends, or to where the trial or the number of intervals ends it. */
 async function takeAll(
-  options: PassOptions,
+  options: PassOptions & { tooMany: () => boolean },
   plan: PassPlan,
   feed: PairFeed,
   gathered: Gathered,
@@ -195,7 +203,7 @@ async function takeAll(
       envelopes[way].take(pairs[way].sends, pairs[way].differences, pairs[way].count);
     gathered.ways?.take(...pairs);
     if ((ticks & 255) === 0) progress(options, feed);
-    if ((ticks & 63) === 0 && tooMany(options, matcher)) return "too-many";
+    if ((ticks & 63) === 0 && options.tooMany()) return "too-many";
     shorts[side] = stride.shorts;
     taken += to - from;
     if (judged || taken < TRIAL_ROWS) continue;
@@ -205,15 +213,16 @@ async function takeAll(
     if (plan.gatherWays === "to-the-end" || maybeBothWays(matcher)) gathered.ways?.release();
     else gathered.ways = null;
   }
-  return tooMany(options, matcher) ? "too-many" : "done";
+  return options.tooMany() ? "too-many" : "done";
 }
 
-function tooMany({ epochNs }: PassOptions, matcher: ExactMatcher): boolean {
-  return epochNs < LONG_EPOCH_NS && matcher.intervalCount > MAX_INTERVALS;
+/** By the length of the first capture, where it can be read ahead. */
+function usualEpoch({ spanNs }: FeedHead): number {
+  return spanNs === null ? DEFAULT_EPOCH_NS : epochFor(spanNs);
 }
 
-/** Names a length that is enough, as far as what was read tells. */
-function tooManyIntervals({ epochNs }: PassOptions, matcher: ExactMatcher, feed: PairFeed): UsageError {
+/** Suggests a length that is enough for what was read so far. */
+function tooManyIntervals(epochNs: number, matcher: ExactMatcher, feed: PairFeed): UsageError {
   const { doneBytes } = feed.progress();
   const { totalBytes } = feed.head;
   const rest = totalBytes !== null && doneBytes > 0 ? Math.max(1, totalBytes / doneBytes) : 1;
@@ -221,7 +230,7 @@ function tooManyIntervals({ epochNs }: PassOptions, matcher: ExactMatcher, feed:
   const enoughNs = Math.min(LONG_EPOCH_NS, epochNs * 10 ** Math.ceil(Math.log10(times)));
   return new UsageError(
     "bad-parameter",
-    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MAX_INTERVALS)} of them hold packets`,
+    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MAX_INTERVALS)} of them contain packets`,
     `use ${formatDuration(enoughNs)} or longer, or cut the captures to the time of interest (editcap -A and -B)`,
     { parameter: "epoch", value: epochNs },
   );

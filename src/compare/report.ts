@@ -2,6 +2,7 @@
  * The answer of `hoptime compare`: format `hoptime.compare/1`. All times and delays are nanoseconds. A quantity that
  * has no answer is null and the reason stands beside it; it is never 0 or NaN.
  */
+import type { RowForm } from "../match/row-form.ts";
 
 export interface Latency {
   /** Matched packets that the numbers rest on. */
@@ -144,7 +145,7 @@ export interface CompareReport {
   heat: HeatMap | null;
   /** What the clock doctor found; `lines` are sentences for people. */
   clock: { mode: string; trust: string; lines: string[]; [detail: string]: unknown };
-  /** Which file is the earlier point, and how that was told. */
+  /** Which file is the earlier point, and the evidence. */
   direction: { order: "as-given" | "swapped" | "unclear"; evidence: string[] };
   /** Addresses that are translated on the way, most packets first; only where that was asked for. */
   translations?: Translation[];
@@ -157,6 +158,8 @@ export interface CompareReport {
 /** Flows in a row, counted, to be walked as often as wanted. A list of them is one. */
 export interface FlowRows extends Iterable<FlowReport> {
   readonly length: number;
+  /** Rows as text, in larger pieces and much faster than one by one; null where there is no such way. `row`: those that have no such text. */
+  texts?(form: RowForm, row: (flow: FlowReport) => string): Iterable<string> | null;
 }
 
 /** A report whose flows are made while they are walked: what can be written without ever being whole in memory. */

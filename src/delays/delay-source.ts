@@ -4,6 +4,7 @@
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
+import type { LiveDelayCounts } from "./live-sender.ts";
 import { type PacketTimeCounts, PacketTimes, type PacketTimesOptions } from "./packet-times.ts";
 import {
   type OwnedBatch,
@@ -17,6 +18,7 @@ export type DelaySourceCounts =
   | ({ from: "sender" } & DelayCounts)
   | ({ from: "references" } & ReferenceDelayCounts)
   | ({ from: "packets" } & PacketTimeCounts)
+  | ({ from: "live" } & LiveDelayCounts)
   | { from: "source" };
 
 export interface DelaySource {
@@ -85,9 +87,9 @@ export function delaysFromReferences(kernels: Kernels, options: ReferenceDelaysO
   /** Times of the batches that wait: batches come out in the order they went in. */
   const waiting: bigint[] = [];
   const give = function* (batches: Iterable<OwnedBatch>) {
-    for (const told of batches) {
+    for (const batch of batches) {
       waiting.shift();
-      yield told;
+      yield batch;
     }
   };
   return {

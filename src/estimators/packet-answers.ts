@@ -44,3 +44,18 @@ export function joinAnswers(lists: readonly PacketAnswers[]): PacketAnswers {
   }
   return out;
 }
+
+/** Answers for some rows as answers for all n, the others without one. */
+export function scatterAnswers(some: PacketAnswers, rows: readonly number[], n: number): PacketAnswers {
+  if (rows.length === n) return some;
+  const all = emptyAnswers(n);
+  rows.forEach((row, i) => {
+    all.kind[row] = some.kind[i]!;
+    all.valueNs[row] = some.valueNs[i]!;
+    all.lowNs[row] = some.lowNs[i]!;
+    all.highNs[row] = some.highNs[i]!;
+    all.varianceNs2[row] = some.varianceNs2[i]!;
+    all.groupPackets[row] = some.groupPackets[i]!;
+  });
+  return all;
+}

@@ -10,7 +10,7 @@ import {
   RunFinder,
   WIDE_RUN_BYTES,
 } from "../capture/flow/key-runs.ts";
-import { RingCancelled, RingReader, RingWriter } from "./feed-ring.ts";
+import { RingCancelled, RingReader, RingWriter, SLOTS } from "./feed-ring.ts";
 
 const ROWS = 8;
 
@@ -132,7 +132,7 @@ describe("the ring of strides", () => {
     });
     const { batch, finder } = filled(new Kernels(), 1);
     const write = () => writer.writeRows(0, batch, finder.find(batch, 0, 1), 0, 1, 0);
-    for (let n = 0; n < 32; n++) write();
+    for (let n = 0; n < SLOTS; n++) write();
     expect(told).toEqual([]);
     write();
     write();

@@ -16,7 +16,8 @@ import { entryAt } from "../base/lists.ts";
 import { BATCH_HEAD_BYTES, PacketBatch } from "../capture/batch.ts";
 import { KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, WIDE_RUN_BYTES } from "../capture/flow/key-runs.ts";
 
-const SLOTS = 32;
+/** Few, so that what one thread writes is in the cache still when the other reads it. */
+export const SLOTS = 16;
 const WRITTEN = 0;
 const TAKEN = 1;
 const STATE = 2;

@@ -26,6 +26,7 @@ export interface FeedOrder {
   alignNs: number;
   leadNs: number;
   windowNs: number;
+  wantsSpan: boolean;
 }
 
 /** The last message: no more orders will come. */
@@ -48,6 +49,7 @@ const PROGRESS_EVERY = 64;
 
 async function serve(order: FeedOrder, ring: RingWriter, post: (m: FeedMessage) => void) {
   const kernels = new Kernels();
+  const filter = order.filter === undefined ? undefined : compileFilter(order.filter, kernels);
   const feed = await DirectFeed.open(kernels, {
     before: order.before,
     after: order.after,
@@ -57,11 +59,12 @@ async function serve(order: FeedOrder, ring: RingWriter, post: (m: FeedMessage) 
       nat: order.capture.nat,
       seed: order.capture.seed,
       key: FlowKeySpec.parse(order.capture.key),
-      filter: order.filter === undefined ? undefined : compileFilter(order.filter, kernels),
+      filter,
     },
     alignNs: order.alignNs,
     leadNs: order.leadNs,
     windowNs: order.windowNs,
+    wantsSpan: order.wantsSpan,
     limit: Number.POSITIVE_INFINITY,
   });
   post({ kind: "head", head: feed.head });
@@ -132,7 +135,7 @@ if (port) {
         port.close();
         return;
       }
-      // The ring is left alone before the last word is said: then the other side may begin anew.
+      // The ring is released before the last message: then the other side may start again.
       serve(order, ring, post).catch((error) => {
         ring.close();
         post({ kind: "error", error: describe(error) });

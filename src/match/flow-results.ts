@@ -13,6 +13,8 @@ import {
   flowSumsConstants,
 } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
+import { flowTexts } from "./flow-texts.ts";
+import type { RowForm } from "./row-form.ts";
 
 export interface DelaySums {
   count: number;
@@ -114,6 +116,11 @@ const EDGE_BITS: Record<keyof EdgeCounts, number> = {
   headAfter: flowSumsConstants.EDGE_HEAD_AFTER,
   tailAfter: flowSumsConstants.EDGE_TAIL_AFTER,
 };
+/** Which of the captures' ends, for the kernels. */
+function edgeBits(edges: Record<keyof EdgeCounts, boolean>): number {
+  const names = Object.keys(EDGE_BITS) as (keyof EdgeCounts)[];
+  return names.reduce((bits, edge) => bits | (edges[edge] ? EDGE_BITS[edge] : 0), 0);
+}
 const { BUCKET_BIAS, LONGEST_LIST } = flowListsConstants;
 
 export class FlowResults {
@@ -125,6 +132,15 @@ export class FlowResults {
     this.#kernels = kernels;
     this.#stats = stats;
     this.#cells = cells;
+  }
+
+  /** Rows of flows as text: see flow-texts.ts. */
+  texts(
+    ids: Uint32Array,
+    form: RowForm,
+    { reverse, edgesLost }: { reverse: boolean; edgesLost: FlowChoice["edgesLost"] },
+  ): Generator<string | number> {
+    return flowTexts(this.#kernels, this.#stats, ids, form, { reverse, edges: edgeBits(edgesLost) });
   }
 
   get count(): number {
@@ -296,20 +312,18 @@ export class FlowResults {
     const kernels = this.#kernels;
     // Without two ways all flows are of the first.
     if (!twoWay && way === 2) return [];
-    const lost = Object.keys(EDGE_BITS) as (keyof EdgeCounts)[];
-    const edges = lost.reduce((bits, edge) => bits | (edgesLost[edge] ? EDGE_BITS[edge] : 0), 0);
+    const edges = edgeBits(edgesLost);
     const out = kernels.alloc(PIECE * 16);
-    const kept: { id: number; value: number }[] = [];
+    const { count } = this;
+    let kept: Ranked = { ids: [], values: [] };
     let minimum = Number.NEGATIVE_INFINITY;
-    const order = (a: (typeof kept)[0], b: (typeof kept)[0]) =>
-      (a.value === b.value ? 0 : b.value - a.value) || a.id - b.id;
     const cut = () => {
-      kept.sort(order).length = Math.min(kept.length, top);
-      if (kept.length === top) minimum = kept.at(-1)?.value ?? Number.POSITIVE_INFINITY;
+      kept = ranked(kept, count, top);
+      if (kept.ids.length === top) minimum = kept.values.at(-1) ?? Number.POSITIVE_INFINITY;
     };
     this.#pieces((from, to) => {
       // An equal one that comes later is behind those that are kept.
-      const above = kept.length >= top ? minimum : Number.NaN;
+      const above = kept.ids.length >= top ? minimum : Number.NaN;
       const n: number = kernels.call.statsMeasure(
         this.#stats,
         from,
@@ -322,16 +336,46 @@ export class FlowResults {
       );
       const { f64 } = kernels;
       const at = out >>> 3;
-      for (let i = 0; i < n; i++) kept.push({ id: f64[at + 2 * i]!, value: f64[at + 2 * i + 1]! });
-      if (kept.length > 2 * top) cut();
+      for (let i = 0; i < n; i++) {
+        kept.ids.push(f64[at + 2 * i]!);
+        kept.values.push(f64[at + 2 * i + 1]!);
+      }
+      if (kept.ids.length > 2 * top) cut();
     });
     cut();
     kernels.free(out);
-    return kept.map((f) => f.id);
+    return kept.ids;
   }
 
   #pieces(work: (from: number, to: number) => void): void {
     const { count } = this;
     for (let from = 0; from < count; from += PIECE) work(from, Math.min(count, from + PIECE));
   }
+}
+
+/** Flows and what they are ordered by. */
+interface Ranked {
+  ids: number[];
+  values: number[];
+}
+
+/** Largest first, of equal ones the first to appear; at most `top` of them. `count`: above all ids. */
+function ranked({ ids, values }: Ranked, count: number, top: number): Ranked {
+  let maximum = 0;
+  let whole = true;
+  for (const value of values) {
+    maximum = Math.max(maximum, value);
+    whole &&= value >= 0 && Number.isInteger(value);
+  }
+  const n = Math.min(top, ids.length);
+  if (whole && (maximum + 1) * count < Number.MAX_SAFE_INTEGER) {
+    // Both in one number, which typed arrays sort without a comparator.
+    const keys = Float64Array.from(ids, (id, i) => (maximum - values[i]!) * count + id).sort();
+    const first = Array.from(keys.subarray(0, n));
+    return { ids: first.map((k) => k % count), values: first.map((k) => maximum - Math.floor(k / count)) };
+  }
+  const order = ids.map((_, i) => i);
+  order.sort((a, b) => (values[a] === values[b] ? 0 : values[b]! - values[a]!) || ids[a]! - ids[b]!);
+  order.length = n;
+  return { ids: order.map((i) => ids[i]!), values: order.map((i) => values[i]!) };
 }

@@ -29,6 +29,8 @@ export interface MatcherOptions {
   thresholdNs: number;
   /** Clock correction: delay = difference - offsetNs - slope * (time at AFTER - pivotNs), and reverseNs less the other way. */
   correction: { offsetNs: number; slope: number; pivotNs: number; reverseNs?: number };
+  /** Where a clock was set: what more is taken off. */
+  pieces?: CorrectionPieces | null;
   /** Time before the first packet of either side. */
   startNs: number;
   /** How far one side may be read ahead of the other. */
@@ -40,6 +42,15 @@ export interface MatcherOptions {
   nat?: boolean;
   /** Where every packet is noted, besides the sums. */
   packets?: PacketLog | undefined;
+}
+
+export interface CorrectionPieces {
+  /** From these times at BEFORE on, in order, this is taken off instead of what was before. */
+  list: readonly { fromNs: number; offsetNs: number }[];
+  /** How far from these times a piece may begin. */
+  guardNs: number;
+  /** Differences (after - before) without offset, drift and pieces, of packets that meet no queue. */
+  usualNs: { forward: number; reverse: number };
 }
 
 export interface TotalResult {
@@ -89,6 +100,8 @@ const KEY_WORDS = 10;
 
 export class ExactMatcher {
   readonly flows: FlowResults;
+  /** Keys differ at the two points. */
+  readonly nat: boolean;
   readonly #kernels: Kernels;
   readonly #match: number;
   readonly #cells: number;
@@ -101,6 +114,7 @@ export class ExactMatcher {
   constructor(kernels: Kernels, options: MatcherOptions) {
     this.#kernels = kernels;
     this.#rows = options.rows;
+    this.nat = options.nat ?? false;
     const { call } = kernels;
     this.#cells = call.cellsNew() >>> 0;
     this.#intervalCells = call.cellsNew() >>> 0;
@@ -134,11 +148,25 @@ export class ExactMatcher {
       slack: options.slackNs,
       now: options.startNs,
     };
+    this.#writePieces(options.pieces ?? null);
     for (const [name, value] of Object.entries(settings))
       this.#kernels.writeF64(this.#match + MatchLayout[name as keyof typeof settings], value);
   }
 
-  /** Takes the rows of a batch that `runs` tells the keys of, from `from` on; `shiftNs` is added to their times. */
+  #writePieces(pieces: CorrectionPieces | null): void {
+    if (!pieces || pieces.list.length === 0) return;
+    const kernels = this.#kernels;
+    const at = kernels.call.matchPieces(this.#match, pieces.list.length) >>> 0;
+    for (const [i, { fromNs, offsetNs }] of pieces.list.entries()) {
+      kernels.writeF64(at + 16 * i, fromNs);
+      kernels.writeF64(at + 16 * i + 8, offsetNs);
+    }
+    kernels.writeF64(this.#match + MatchLayout.pieceGuard, pieces.guardNs);
+    kernels.writeF64(this.#match + MatchLayout.usual, pieces.usualNs.forward);
+    kernels.writeF64(this.#match + MatchLayout.backUsual, pieces.usualNs.reverse);
+  }
+
+  /** Takes the rows of a batch, with their keys in `runs`, from `from` on; `shiftNs` is added to their times. */
   takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
     const { call } = this.#kernels;
     call.matchRows(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
@@ -196,6 +224,19 @@ export class ExactMatcher {
   mapped(id: number): number | null {
     const found = this.#kernels.call.matchMapped(this.#match, id);
     return found < 0 ? null : found;
+  }
+
+  /** There are such packets at both points. */
+  get aloneAtBoth(): boolean {
+    return this.#kernels.call.matchAloneBoth(this.#match) !== 0;
+  }
+
+  /** Pairs whose delay is known, of both directions. */
+  get pairCount(): number {
+    const { call } = this.#kernels;
+    const of = (direction: 1 | 2) =>
+      this.#kernels.readU32((call.matchTotal(this.#match, direction) >>> 0) + TotalLayout.matched);
+    return of(1) + of(2);
   }
 
   /** Where every packet is noted; null where nobody asked. */

@@ -14,6 +14,8 @@ import {
   type CaptureStatistics,
   DEFAULT_SEED,
 } from "../capture/reader.ts";
+import { isStandardInput } from "../capture/source/capture-path.ts";
+import { estimateSpan } from "../capture/span.ts";
 import { LOOK, lastBelieved, type OutlierReport, TimestampTrust } from "../capture/timestamp-trust.ts";
 import { TimestampQuality, type TimestampReport, type TimestampScan } from "../clock/timestamp-quality.ts";
 import { STRIDE_ROWS } from "./stride-rows.ts";
@@ -32,6 +34,8 @@ export interface FeedPlan {
   windowNs: number;
   /** Stop after so many packets of each capture. */
   limit: number;
+  /** How long BEFORE is has to be known at once. */
+  wantsSpan?: boolean;
   /** Watches every batch of either side. */
   onBatch?: ((side: 0 | 1, batch: PacketBatch, originNs: bigint) => void) | undefined;
 }
@@ -50,6 +54,8 @@ export interface FeedHead {
   rereadable: boolean;
   /** Of both files; null where it is not known. */
   totalBytes: number | null;
+  /** Length of BEFORE as far as its beginning tells, where it was asked for; null where it cannot be known. */
+  spanNs: number | null;
 }
 
 /**
@@ -247,6 +253,9 @@ export class DirectFeed implements PairFeed {
     const capture: CaptureOptions = plan.onBatch
       ? plan.capture
       : { ...plain, batchRows: STRIDE_ROWS, rowsOnly: true };
+    // Here, where packets are decoded anyway: elsewhere the code for it would be loaded and compiled once more.
+    const asksSpan = plan.wantsSpan && !isStandardInput(plan.before);
+    const spanNs = asksSpan ? await estimateSpan(kernels, plan.before) : null;
     const readers = [
       await CaptureReader.open(kernels, plan.before, capture),
       await CaptureReader.open(kernels, plan.after, capture),
@@ -270,6 +279,7 @@ export class DirectFeed implements PairFeed {
       rows,
       rereadable: readers.every((r) => r.source.rereadable),
       totalBytes: sizes.every((s) => s !== null) ? sizes.reduce((sum, s) => sum + s, 0) : null,
+      spanNs,
     });
   }
 

@@ -72,6 +72,7 @@ export class FeedThread {
       alignNs: plan.alignNs,
       leadNs: plan.leadNs,
       windowNs: plan.windowNs,
+      wantsSpan: plan.wantsSpan ?? false,
     };
     this.#worker.ref();
     this.#worker.postMessage(order);

@@ -4,8 +4,9 @@
  * else the networks of one side, learnt from who answers whom; which side is nearer is learnt from the time to live.
  */
 import { UsageError } from "../base/errors.ts";
-import { formatIpv4, formatIpv6 } from "../capture/address.ts";
+import { formatIpv4, formatIpv6, parseAddress } from "../capture/address.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../capture/batch.ts";
+import { directionLabel } from "../epoch/direction-label.ts";
 
 /** The smaller of the two directions must have this share of all packets: an answer now and then (ICMP errors) is not traffic. */
 const MIN_SHARE = 0.01;
@@ -15,6 +16,10 @@ const MIN_PACKETS = 20;
 /** Networks that a filter may name before it is no help. */
 const MAX_NETWORKS = 8;
 const INITIAL_TTLS = [32, 64, 128, 255];
+/** Hops that tell near from far. */
+const CLEAR_HOPS = 2;
+/** A label is the name of a segment (observer.ts). */
+const LONGEST_LABEL = 64;
 
 /** An IPv4 address as a number, an IPv6 address as four words in text. */
 type Address = number | string;
@@ -24,6 +29,15 @@ interface Host {
   peers: Map<Address, { sent: number; received: number }>;
   hops: number;
   packets: number;
+  /** Packets that show it on the near side of the interface, and beyond it. */
+  beyond: [near: number, far: number];
+}
+
+interface Sides {
+  near: Set<Address>;
+  far: Set<Address>;
+  /** Packets of hosts whose side is not certain. */
+  unsure: number;
 }
 
 export interface TwoWay {
@@ -31,16 +45,23 @@ export interface TwoWay {
   packets: [number, number];
   /** Expressions that let one direction through; null where none was found. */
   filters: [string, string] | null;
+  /** Networks of one side that separate both directions; null where they are not certain. */
+  networks: string[] | null;
 }
 
 export class DirectionCheck {
+  readonly #maxPackets: number;
   #packets = 0;
   #marked: [inbound: number, outbound: number] = [0, 0];
   readonly #hosts = new Map<Address, Host>();
 
+  constructor(maxPackets = MAX_PACKETS) {
+    this.#maxPackets = maxPackets;
+  }
+
   /** No more packets are needed. */
   get done(): boolean {
-    return this.#packets >= MAX_PACKETS;
+    return this.#packets >= this.#maxPackets;
   }
 
   /** Before keys are masked: addresses are looked at. */
@@ -57,15 +78,20 @@ export class DirectionCheck {
       const v6 = (meta[2 * i + 1]! & ipv6) !== 0;
       const from = v6 ? `${words(addrA, i)},${words(addrB, i)}` : addrA[2 * i + 1]!;
       const to = v6 ? `${words(addrC, i)},${words(addrD, i)}` : addrA[2 * i]!;
-      if (!isSpecial(from) && !isSpecial(to)) this.#count(from, to, flag & 0xff);
+      if (!isSpecial(from) && !isSpecial(to)) this.#count(from, to, flag & 0xff, flag & (inbound | outbound));
     }
   }
 
-  #count(from: Address, to: Address, ttl: number): void {
+  #count(from: Address, to: Address, ttl: number, mark: number): void {
     const sender = this.#host(from);
     const receiver = this.#host(to);
     sender.hops += (INITIAL_TTLS.find((t) => t >= ttl) ?? 255) - ttl;
     sender.packets++;
+    if (mark !== 0) {
+      const inwards = (mark & FLAG.inbound) !== 0 ? 1 : 0;
+      sender.beyond[inwards]++;
+      receiver.beyond[inwards === 1 ? 0 : 1]++;
+    }
     pairOf(sender, to).sent++;
     pairOf(receiver, from).received++;
   }
@@ -78,55 +104,131 @@ export class DirectionCheck {
     // Every pair was counted at both of its hosts.
     if (this.#packets < MIN_PACKETS || answered / 2 < MIN_SHARE * this.#packets) return null;
     const [inbound, outbound] = this.#marked;
-    if (Math.min(inbound, outbound) >= MIN_SHARE * this.#packets)
-      return { packets: [inbound, outbound], filters: ["inbound", "outbound"] };
-    return this.#bySides();
+    const networks = this.networks();
+    if (this.#marksBoth())
+      return { packets: [inbound, outbound], filters: ["inbound", "outbound"], networks };
+    return { ...this.#bySides(), networks };
   }
 
   #bySides(): TwoWay {
-    const near = this.#nearSide();
+    const { near, far } = this.#sides();
     let away = 0;
     let back = 0;
-    for (const [key, host] of this.#hosts) {
-      if (!near.has(key)) continue;
-      for (const [peer, { sent, received }] of host.peers) {
+    for (const key of near) {
+      for (const [peer, { sent, received }] of this.#hosts.get(key)?.peers ?? []) {
         if (near.has(peer)) continue;
         away += sent;
         back += received;
       }
     }
-    const networks = this.#networks(near);
-    if (!networks) return { packets: [away, back], filters: null };
+    const networks = networksOf(near, far);
+    if (!networks) return { packets: [away, back], filters: null, networks: null };
     const side = (end: "src" | "dst") => networks.map((n) => `${end} net ${n}`).join(" or ");
-    return { packets: [away, back], filters: [side("src"), side("dst")] };
+    return { packets: [away, back], filters: [side("src"), side("dst")], networks: null };
   }
 
-  /** Hosts that answer each other are on different sides; of each group of them, the side with fewer hops behind it is the near one. */
-  #nearSide(): Set<Address> {
-    const near = new Set<Address>();
+  /** Networks that separate the two directions; null where it is not certain on which side hosts are, or that takes too many. */
+  networks(): string[] | null {
+    const { near, far, unsure } = this.#marksBoth() ? this.#sidesByMarks() : this.#sides();
+    if (unsure > MIN_SHARE * this.#packets) return null;
+    for (const [inside, outside] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      const found = networksOf(inside, outside);
+      if (found && directionLabel("from", found).length <= LONGEST_LABEL) return found;
+    }
+    return null;
+  }
+
+  /** Share of the packets between these networks and everybody else. */
+  covered(networks: readonly string[]): number {
+    const inside = insideOf(networks);
+    let [all, crossing] = [0, 0];
+    for (const [key, host] of this.#hosts) {
+      const own = inside(key);
+      for (const [peer, { sent }] of host.peers) {
+        all += sent;
+        if (own !== inside(peer)) crossing += sent;
+      }
+    }
+    return all === 0 ? 0 : crossing / all;
+  }
+
+  #marksBoth(): boolean {
+    return Math.min(...this.#marked) >= MIN_SHARE * this.#packets;
+  }
+
+  /** What comes in is from beyond the interface, what goes out is to there. */
+  #sidesByMarks(): Sides {
+    const out: Sides = { near: new Set(), far: new Set(), unsure: 0 };
+    for (const [key, { beyond, packets }] of this.#hosts) {
+      // A host on both sides: its packets pass twice.
+      if (Math.abs(beyond[0] - beyond[1]) < 0.9 * (beyond[0] + beyond[1])) out.unsure += packets;
+      else (beyond[0] > beyond[1] ? out.near : out.far).add(key);
+    }
+    // At the two ends of a link in and out are each other's opposite; hops are not.
+    const [near, far] = [this.#meanHops(out.near), this.#meanHops(out.far)];
+    return near <= far ? out : { near: out.far, far: out.near, unsure: out.unsure };
+  }
+
+  /**
+   * A packet that passes has its hosts on different sides. Of each group of hosts that this connects, the sides are known; which of them is which side of the others is
+   * learnt from networks in common, or from the hops behind them.
+   */
+  #sides(): Sides {
+    const out: Sides = { near: new Set(), far: new Set(), unsure: 0 };
+    const known = new Map<string, number>();
+    let gap = 0;
+    for (const { sides, packets, odd } of this.#groups().sort((a, b) => b.packets - a.packets)) {
+      out.unsure += odd;
+      const [one, other] = [this.#meanHops(sides[0]), this.#meanHops(sides[1])];
+      const shared = alike(sides[0], known) - alike(sides[1], known);
+      const first = out.near.size + out.far.size === 0;
+      if (first) gap = Math.abs(one - other);
+      const byHops = Number.isFinite(one + other) && Math.abs(one - other) >= CLEAR_HOPS && gap >= CLEAR_HOPS;
+      if (!first && shared === 0 && !byHops) out.unsure += packets;
+      const firstIsNear = shared === 0 ? one <= other : shared > 0;
+      const [near, far] = firstIsNear ? sides : [sides[1], sides[0]];
+      for (const key of near) out.near.add(key);
+      for (const key of far) out.far.add(key);
+      for (const [keys, vote] of [
+        [near, 1],
+        [far, -1],
+      ] as const)
+        for (const key of keys)
+          for (const name of networkNames(key)) known.set(name, (known.get(name) ?? 0) + vote);
+    }
+    return out;
+  }
+
+  #groups(): { sides: [Address[], Address[]]; packets: number; odd: number }[] {
     const side = new Map<Address, 0 | 1>();
+    const groups: { sides: [Address[], Address[]]; packets: number; odd: number }[] = [];
     for (const start of this.#hosts.keys()) {
       if (side.has(start)) continue;
-      const group: [Address[], Address[]] = [[], []];
+      const group = { sides: [[], []] as [Address[], Address[]], packets: 0, odd: 0 };
       const queue: [Address, 0 | 1][] = [[start, 0]];
       side.set(start, 0);
       for (let next = queue.pop(); next; next = queue.pop()) {
         const [key, which] = next;
-        group[which].push(key);
-        for (const peer of this.#hosts.get(key)?.peers.keys() ?? []) {
-          if (side.has(peer)) continue;
+        group.sides[which].push(key);
+        for (const [peer, { sent }] of this.#hosts.get(key)?.peers ?? []) {
+          group.packets += sent;
+          const known = side.get(peer);
+          if (known === which) group.odd += sent;
+          if (known !== undefined) continue;
           const other = which === 0 ? 1 : 0;
           side.set(peer, other);
           queue.push([peer, other]);
         }
       }
-      const [a, b] = [this.#meanHops(group[0]), this.#meanHops(group[1])];
-      for (const key of a <= b ? group[0] : group[1]) near.add(key);
+      groups.push(group);
     }
-    return near;
+    return groups;
   }
 
-  #meanHops(keys: readonly Address[]): number {
+  #meanHops(keys: Iterable<Address>): number {
     let [hops, packets] = [0, 0];
     for (const key of keys) {
       hops += this.#hosts.get(key)?.hops ?? 0;
@@ -135,27 +237,55 @@ export class DirectionCheck {
     return packets === 0 ? Number.POSITIVE_INFINITY : hops / packets;
   }
 
-  /** Networks with all hosts of the side and none of the other; null where that takes too many. */
-  #networks(near: ReadonlySet<Address>): string[] | null {
-    const out: string[] = [];
-    for (const v6 of [false, true]) {
-      const [inside, outside]: [bigint[], bigint[]] = [[], []];
-      for (const address of this.#hosts.keys())
-        if ((typeof address === "string") === v6)
-          (near.has(address) ? inside : outside).push(bitsOf(address));
-      if (!cover(inside, outside, v6 ? 128 : 32, out, v6)) return null;
-    }
-    return out.length === 0 ? null : out;
-  }
-
   #host(address: Address): Host {
     let host = this.#hosts.get(address);
     if (!host) {
-      host = { peers: new Map(), hops: 0, packets: 0 };
+      host = { peers: new Map(), hops: 0, packets: 0, beyond: [0, 0] };
       this.#hosts.set(address, host);
     }
     return host;
   }
+}
+
+/** Networks with all hosts of the side and none of the other; null where that takes too many. */
+function networksOf(near: ReadonlySet<Address>, far: ReadonlySet<Address>): string[] | null {
+  const out: string[] = [];
+  for (const v6 of [false, true]) {
+    const bits = (side: ReadonlySet<Address>) =>
+      [...side].filter((address) => (typeof address === "string") === v6).map(bitsOf);
+    if (!cover(bits(near), bits(far), v6 ? 128 : 32, out, v6)) return null;
+  }
+  return out.length === 0 ? null : out;
+}
+
+/** The usual network of an address, and a larger one. */
+function networkNames(address: Address): string[] {
+  if (typeof address === "number") return [`${address >>> 8}/24`, `${address >>> 16}/16`];
+  const [first, second] = address.split(",");
+  return [`${first},${second}/64`, `${first},${Number(second) >>> 16}/48`];
+}
+
+/** How much the hosts lie in networks of the near side, and not of the far one. */
+function alike(hosts: readonly Address[], known: ReadonlyMap<string, number>): number {
+  let sum = 0;
+  for (const host of hosts) for (const name of networkNames(host)) sum += Math.sign(known.get(name) ?? 0);
+  return sum;
+}
+
+function insideOf(networks: readonly string[]): (address: Address) => boolean {
+  const parsed = networks.flatMap((network) => {
+    const [text = "", length = ""] = network.split("/");
+    const address = parseAddress(text);
+    if (!address) return [];
+    const v6 = address.version === 6;
+    const bits = address.words.reduce((sum, word) => (sum << 32n) | BigInt(word), 0n);
+    const shift = BigInt((v6 ? 128 : 32) - Number(length));
+    return [{ v6, shift, prefix: bits >> shift }];
+  });
+  return (address) => {
+    const bits = bitsOf(address);
+    return parsed.some((n) => n.v6 === (typeof address === "string") && bits >> n.shift === n.prefix);
+  };
 }
 
 function pairOf(host: Host, peer: Address): { sent: number; received: number } {
@@ -213,8 +343,19 @@ function format(bits: bigint, v6: boolean): string {
   return v6 ? formatIpv6(words) : formatIpv4(words[0] ?? 0);
 }
 
+/** A lane lets packets of both directions through. */
+export class TwoWayError extends UsageError {
+  /** Of the lane. */
+  readonly segment: string;
+
+  constructor(segment: string, problem: string, hint: string) {
+    super("bad-option", problem, hint);
+    this.segment = segment;
+  }
+}
+
 /** What to do about it, with the filter for either way. */
-export function twoWayError(lane: string, { packets: [one, other], filters }: TwoWay): UsageError {
+export function twoWayError(lane: string, { packets: [one, other], filters }: TwoWay): TwoWayError {
   const where = lane === "" ? "the capture has" : `${lane}: its filter lets through`;
   const both = "packets of both directions, and a segment has one";
   const at =
@@ -224,5 +365,5 @@ export function twoWayError(lane: string, { packets: [one, other], filters }: Tw
   const hint = filters
     ? `choose one (${at}): ‘filter '${filters[0]}'’ (${one} packets so far) or ‘filter '${filters[1]}'’ (${other}); ‘both-ways’ counts them together`
     : "choose one with a filter, the same at both points; ‘both-ways’ counts them together";
-  return new UsageError("bad-option", `${where} ${both}`, hint);
+  return new TwoWayError(lane, `${where} ${both}`, hint);
 }

@@ -1,5 +1,6 @@
 /** What is worth knowing of an observation, in sentences. */
 import { countOf, formatCount } from "../base/quantity.ts";
+import { formatDuration } from "../base/time.ts";
 import type { DelaySourceCounts } from "../delays/delay-source.ts";
 import { twoWayError } from "./directions.ts";
 import type { CutChoice } from "./lane.ts";
@@ -30,8 +31,7 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
     notes.push(`${countOf(result.backward, "packet")} with timestamps before the epoch they were counted in`);
   for (const capture of result.captures) if (capture.format === "interface") notes.push(...capture.warnings);
   for (const capture of result.captures) if (capture.partial) notes.push(capture.partial);
-  if (result.captures.every((c) => c.ipPackets === 0))
-    notes.push("there are no IP packets: no record was written");
+  if (result.captures.every((c) => c.ipPackets === 0)) notes.push("no IP packets: no record was written");
   for (const lane of result.lanes) {
     if (lane.twoWay) {
       const { problem, hint } = twoWayError(lane.segment, lane.twoWay);
@@ -55,6 +55,12 @@ function delayNotes(counts: DelaySourceCounts): string[] {
       notes.push(`${countOf(reversed, "packet")} in the other direction: no delay`);
     }
     return notes;
+  }
+  if (counts.from === "live") {
+    const { matched, unmatched, lost, windowNs } = counts;
+    return [
+      `${countOf(matched, "packet")} found at the sender, ${formatCount(unmatched)} not found; ${formatCount(lost)} of the sender's lost on the way, the last ${formatDuration(windowNs)} not counted`,
+    ];
   }
   if (counts.from === "packets") {
     const { timed, untimed, apart } = counts;

@@ -10,9 +10,13 @@ import type { FilterExpression } from "../capture/filter/expression.ts";
 import { parseFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { CaptureReader, DEFAULT_SEED } from "../capture/reader.ts";
-import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
+import { isRegularCapture, isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
 import { followCapture, openCaptures } from "../capture/source/capture-source.ts";
-import { type InterfaceOptions, openInterface } from "../capture/source/interface/interface-source.ts";
+import {
+  type InterfaceOptions,
+  type InterfaceSource,
+  openInterface,
+} from "../capture/source/interface/interface-source.ts";
 import { interfaceOf } from "../capture/source/interface/name.ts";
 import type { WallClock } from "../capture/source/live-clock.ts";
 import { PacedSource } from "../capture/source/paced-source.ts";
@@ -42,6 +46,9 @@ export const OBSERVE_COVER = 64;
 export interface ObserveCapturesOptions
   extends Pick<ObserveOptions, "onRecord" | "onProgress" | "tickMs" | "bothWays"> {
   kernels: Kernels;
+  /** Instead of files: packets and delays from elsewhere. */
+  source?: Source;
+  delays?: DelaySource;
   /** Captures in order of time; or the name of one interface (capture/source/interface/name.ts). */
   files: readonly string[];
   /** Where an interface is given instead of files. */
@@ -87,8 +94,8 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
   if (!options.follow) await checkFiles(kernels, options.files);
   await checkFiles(kernels, options.sender?.files ?? []);
   const taps = withAuthentication(options.taps, options.referenceKey);
-  const source = verified(openSource(options, { cover, inner, seed }), taps, options);
-  const delays = openDelays(options, { cover, inner, seed });
+  const source = verified(options.source ?? openSource(options, { cover, inner, seed }), taps, options);
+  const delays = options.delays ?? openDelays(options, { cover, inner, seed });
   // Packets of the other way have no delay, and are left out by those who need one.
   const bothWays =
     options.bothWays ?? (options.sender !== undefined && taps.every((t) => t.estimator.needs.delays));
@@ -98,6 +105,20 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
     ...(onRecord ? { onRecord } : {}),
     ...(onProgress ? { onProgress } : {}),
     ...(tickMs === undefined ? {} : { tickMs }),
+  });
+}
+
+/** Captures that can be read twice are looked at before they are observed. */
+export function canReread({ files, follow }: Pick<ObserveCapturesOptions, "files" | "follow">): boolean {
+  return !follow && files.every(isRegularCapture);
+}
+
+/** The captures alone, as observeCaptures reads them. */
+export function openForLook(options: ObserveCapturesOptions): Source {
+  const { kernels, files, inner = false, seed = DEFAULT_SEED, signal } = options;
+  return openCaptures(kernels, files, {
+    capture: { cover: options.cover ?? OBSERVE_COVER, inner, seed },
+    signal,
   });
 }
 
@@ -120,7 +141,7 @@ function openSource(observed: ObserveCapturesOptions, capture: Capture): Source 
       });
     if (more.length > 0 || follow)
       throw new UsageError("bad-option", `${first}: an interface is observed alone`, "give it alone");
-    return openInterface(kernels, name, { ...snapFor(observed), ...options, wanted: wantedOf(observed) });
+    return interfaceSource(name, observed);
   }
   const [unused] = Object.keys(observed.interface ?? {}).filter((key) => key !== "onOpen");
   if (unused !== undefined)
@@ -138,6 +159,20 @@ function openSource(observed: ObserveCapturesOptions, capture: Capture): Source 
   return isFilePattern(first) ? followFiles(kernels, first, options) : followCapture(kernels, first, options);
 }
 
+/** With the snap length that its estimators ask for, and as much of its lanes' filters as the kernel can see to. */
+export function interfaceSource(
+  name: string,
+  observed: Omit<ObserveCapturesOptions, "sink">,
+): InterfaceSource {
+  const { kernels, signal, clock, inner = false, seed = DEFAULT_SEED } = observed;
+  const capture = { cover: observed.cover ?? OBSERVE_COVER, inner, seed };
+  return openInterface(kernels, name, {
+    ...snapFor(observed),
+    ...{ capture, signal, wanted: wantedOf(observed) },
+    ...(clock ? { clock } : {}),
+  });
+}
+
 function atSpeed(source: Source, { speed, signal }: ObserveCapturesOptions): Source {
   return speed === undefined || speed === Number.POSITIVE_INFINITY
     ? source
@@ -153,14 +188,19 @@ function snapFor({
   references,
   packetTimes,
   taps,
-}: ObserveCapturesOptions): InterfaceOptions {
+}: Omit<ObserveCapturesOptions, "sink">): InterfaceOptions {
   const stamped = references !== undefined || taps.some(({ parameters }) => "authenticated" in parameters);
   const snapBytes = packetTimes ? WHOLE_SNAP_BYTES : stamped ? STAMP_SNAP_BYTES : undefined;
   return { ...(snapBytes === undefined ? {} : { snapBytes }), ...given };
 }
 
 /** What any of the lanes takes; null where that is everything, or other packets matter too. */
-function wantedOf({ lanes, inner, cut, references }: ObserveCapturesOptions): FilterExpression | null {
+function wantedOf({
+  lanes,
+  inner,
+  cut,
+  references,
+}: Omit<ObserveCapturesOptions, "sink">): FilterExpression | null {
   if (inner || references || cut.mode === "control" || lanes.some(({ filter }) => filter === "")) return null;
   return { kind: "or", terms: lanes.map(({ filter }) => parseFilter(filter)) };
 }
@@ -208,7 +248,7 @@ function openDelays(
   if (cut.mode === "control") {
     throw new UsageError(
       "bad-option",
-      "delays between references are not to be had here: Start and End messages must be read at once",
+      "delays interpolated between references cannot be combined with epochs cut by Start and End messages",
       "leave one of the two out",
     );
   }

@@ -6,18 +6,17 @@ import { Kernels } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
-import type { EpochRecord } from "../epoch/record.ts";
 import type { Role } from "../estimators/estimator.ts";
-import { PacketCosts } from "../estimators/packet-costs.ts";
 import { formatParameters } from "../estimators/parameters.ts";
 import { HttpSink, type HttpSinkCounts, type HttpSinkOptions } from "../transport/http/http-sink.ts";
 import { DirectorySink } from "./directory-sink.ts";
 import type { CutChoice } from "./lane.ts";
 import { notesOf } from "./notes.ts";
 import type { RecordCounts } from "./observe.ts";
-import { OBSERVE_COVER, type ObserveCapturesOptions, observeCaptures } from "./observe-captures.ts";
+import { OBSERVE_COVER, type ObserveCapturesOptions } from "./observe-captures.ts";
+import { observeWays, separatedNote } from "./observe-ways.ts";
 import { checkName, type TapPlan } from "./observer.ts";
-import { type LanePlan, planLanes, planTaps, type TapChoice } from "./plan.ts";
+import { type LanePlan, planTaps, type TapChoice } from "./plan.ts";
 import type { RecordSink } from "./record-sink.ts";
 
 export interface ObservePointOptions
@@ -28,6 +27,8 @@ export interface ObservePointOptions
   directory: string;
   /** Send them to a collector instead. */
   collector?: CollectorOptions | undefined;
+  /** That the source was made with, where one is given. */
+  kernels?: Kernels;
   /** Records of the point that ended longer than this before its newest are removed. */
   keepNs?: bigint;
   /** Of the point's records: the oldest beyond are removed. */
@@ -80,33 +81,24 @@ export interface ObservationReport {
   notes: string[];
 }
 
-const MAX_VOIDS = 1000;
-
 export async function observePoint(options: ObservePointOptions): Promise<ObservationReport> {
   checkName("point", options.point);
   const { directory, point, keepNs, maxBytes, table } = options;
-  const lanes = planLanes(options);
   const taps = planTaps(options);
   const key = FlowKeySpec.parse(options.key).text;
-  const kernels = new Kernels();
-  const costs = new Map<string, PacketCosts>();
-  const voids = new Map<bigint, string>();
+  const kernels = options.kernels ?? new Kernels();
   const { collector } = options;
   const remote = collector ? await HttpSink.open({ ...collector, url: directory }) : null;
   const local = new DirectorySink({ directory, point, keepNs, maxBytes, ...(table ? { table } : {}) });
   const sink: RecordSink = remote ?? local;
-  const result = await observeCaptures({
-    ...options,
-    ...{ kernels, lanes, taps, sink },
-    onRecord: (record) => {
-      noteCosts(kernels, taps, record, costs);
-      if (record.void !== null && voids.size < MAX_VOIDS) voids.set(record.epoch.startNs, record.void);
+  const observing = { ...options, ...{ kernels, taps, sink } };
+  const { result, lanes, costs, voids, networks } = await observeWays(observing, options).catch(
+    async (error: unknown) => {
+      // What was sealed before is in the spool, and is sent with what time there is.
+      await remote?.close();
+      throw error;
     },
-  }).catch(async (error: unknown) => {
-    // What was sealed before is in the spool, and is sent with what time there is.
-    await remote?.close();
-    throw error;
-  });
+  );
   await sink.close();
   // Where nothing at all could be kept, that is the answer.
   const [first] = result.refusals;
@@ -147,29 +139,10 @@ export async function observePoint(options: ObservePointOptions): Promise<Observ
     notes: [
       ...notesOf(result, options),
       ...unnamedFlows(taps),
+      ...(networks ? [separatedNote(networks, result.lanes)] : []),
       ...[...costs].flatMap(([name, cost]) => (cost.packets > 0 ? [`${name}: ${cost.text()}`] : [])),
     ],
   };
-}
-
-/** What the payloads of estimators that answer for packets take, by purpose. */
-function noteCosts(
-  kernels: Kernels,
-  taps: readonly TapPlan[],
-  { estimator: name, payload, counters }: EpochRecord,
-  costs: Map<string, PacketCosts>,
-): void {
-  const open = taps.find((t) => t.estimator.name === name)?.estimator.packets;
-  if (!open) return;
-  const lookup = open.open(
-    kernels,
-    (offset, length) => payload.subarray(offset, offset + length),
-    payload.length,
-  );
-  const known = costs.get(name) ?? new PacketCosts();
-  known.add(lookup.costs(), counters.packets);
-  costs.set(name, known);
-  lookup.free();
 }
 
 /** Sketches that can be asked about flows only by name, and nothing names them. */

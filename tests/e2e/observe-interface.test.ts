@@ -6,6 +6,7 @@ import { type ChildProcess, execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { findLibc } from "../../src/capture/source/interface/libc.ts";
 import { NetworkLab, namespacesMissing, udpSender } from "../support/namespaces.ts";
@@ -96,7 +97,7 @@ async function build(): Promise<void> {
   lab.route("b", "10.94.0.0/16", "10.94.2.254");
   lab.route("a", "fd94::/16", "fd94:1::ff");
   lab.route("b", "fd94::/16", "fd94:2::ff");
-  lab.queue("r", "out", 8, 200);
+  lab.queue("r", "out", 5, 120);
 }
 
 async function traffic(): Promise<void> {
@@ -124,8 +125,15 @@ test.skipIf(missing !== null)(
       await observe("r", "in", "--direction", "in", "--point", "A", ...common),
       await observe("r", "out", "--direction", "out", "--point", "B", ...common),
     ];
+    const both = await observe(
+      ...["r", "in", "out", "--segment", "A:B", "--estimators", "lda,maple"],
+      ...["--to", join(dir, "pair"), "--json"],
+    );
     await traffic();
+    const pair = await both.end();
     const reports = await Promise.all(observers.map((o) => o.end()));
+    // tcpdump writes what it has seen once a second.
+    await sleep(1500);
     await lab.stopCaptures();
     for (const [i, file] of [pcapIn, pcapOut].entries()) {
       expect(reports[i]?.code, reports[i]?.err).toBe(0);
@@ -163,6 +171,13 @@ test.skipIf(missing !== null)(
     expect(segment.latency.meanNs).toBeLessThan(latency.highNs);
     expect(segment.lost).toBeGreaterThan(100);
     expect(Math.abs(lost - segment.lost)).toBeLessThanOrEqual(5);
+    expect(pair.code, pair.err).toBe(0);
+    const exact = [cli, "observe", pcapOut, "--sender", pcapIn, "--point", "B", "--estimators", "maple"];
+    execFileSync(process.execPath, [...exact, "--to", join(dir, "exact")]);
+    const [live2, files2] = ["pair", "exact"].map(
+      (which): PairAnswer => json("query", join(dir, which), "--between", "A", "B", "--json"),
+    );
+    checkPair(JSON.parse(pair.out), live2, files2, segment);
   },
 );
 
@@ -187,6 +202,34 @@ function listing(directory: string): [string, string][] {
     .filter((name) => name.endsWith(".hop"))
     .sort()
     .map((name) => [name, readFileSync(join(directory, name)).toString("base64")]);
+}
+
+/** Both interfaces in one process: every packet's own delay, as the two captures tell it. */
+function checkPair(
+  { points }: PairReport,
+  live: PairAnswer | undefined,
+  files: PairAnswer | undefined,
+  exact: Compared["segment"],
+): void {
+  expect(points.map(({ point }) => point)).toEqual(["A", "B"]);
+  for (const { captures } of points) expect(captures).toMatchObject([{ dropped: 0 }]);
+  expect(points[1]?.notes[0]).toMatch(/packets found at the sender, \d+ not found; .* lost on the way/);
+  const [maple, twin] = [live?.estimates.maple, files?.estimates.maple];
+  if (!maple || !twin) throw new Error("no answer of maple");
+  expect(Math.abs(maple.packetsUsed - twin.packetsUsed)).toBeLessThanOrEqual(10);
+  expect(maple.coverage).toBeGreaterThan(0.99);
+  // 1 in 400 packets more or less at the ends, of delays up to 0.2 s.
+  expect(Math.abs(maple.latency.meanNs - twin.latency.meanNs)).toBeLessThan(500_000);
+  expect(Math.abs((live?.estimates.lda?.lost ?? 0) - exact.lost)).toBeLessThanOrEqual(5);
+}
+interface PairReport {
+  points: { point: string; notes: string[]; captures: { dropped: number }[] }[];
+}
+interface PairAnswer {
+  estimates: {
+    maple: { packetsUsed: number; coverage: number; latency: { meanNs: number } };
+    lda?: { lost: number };
+  };
 }
 
 interface Answer {

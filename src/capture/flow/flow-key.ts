@@ -124,6 +124,11 @@ export class FlowKeySpec {
     return (this.#meta & five) === five && whole(this.#src) && whole(this.#dst);
   }
 
+  /** The five-tuple and nothing beside it. */
+  get isJustFiveTuple(): boolean {
+    return this.isFiveTuple && (this.#meta & (DSCP | VLAN)) === 0n;
+  }
+
   /** One of the key's addresses never leaves its link (link-local, local multicast, unspecified). `words` as the kernels hold it, at `at`. */
   isLinkScoped(words: KeyWords, at = 0): boolean {
     const w = (i: number) => words[at + i] ?? 0;

@@ -2,7 +2,7 @@
  * How a capture is named: the path of a file, - for standard input, and behind it `#` with the number or the name of an interface where one file
  * holds several points: `both.pcapng#0`, `both.pcapng#eth1`. A file whose own name has a `#` is that file.
  */
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 
 export interface CapturePath {
   /** "-" is standard input. */
@@ -24,4 +24,13 @@ export function parseCapturePath(path: string): CapturePath {
 
 export function isStandardInput(path: string): boolean {
   return parseCapturePath(path).file === "-";
+}
+
+/** Can be read again from its beginning: standard input and pipes cannot. */
+export function isRegularCapture(path: string): boolean {
+  try {
+    return statSync(parseCapturePath(path).file).isFile();
+  } catch {
+    return false;
+  }
 }

@@ -1,7 +1,9 @@
 /** From the payloads of both ends to answers for the segment and for the flows asked for, and what they rest on. */
+
 import { required } from "../../base/lists.ts";
 import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
 import { delayInFlight, flowsInFlight, withPacketsInFlight } from "../cells/edge.ts";
+import { foreignNote } from "../cells/foreign.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import { repeatedShare, saltedSeed } from "../cells/salt.ts";
 import {
@@ -254,11 +256,7 @@ function describe(
       `the counters that hold the same packets at both ends have ${share} % of the packets received`,
     );
   }
-  if (appeared > 0) {
-    notes.push(
-      `at least ${appeared} packets were counted at the receiver only: from another sender, duplicated, or in flight over the epoch's edge; their counters are left out`,
-    );
-  }
+  if (appeared > 0) notes.push(foreignNote(appeared, received));
   if (swapped > 0)
     notes.push(
       `${swapped} counters have equal counts at both ends but hold different packets; they are left out`,

@@ -1,5 +1,7 @@
 /** From the payloads of both ends to the answer for the segment: mean, deviation, loss, and what they rest on. */
+
 import { deviationWithPacketsInFlight, withPacketsInFlight } from "../cells/edge.ts";
+import { foreignNote } from "../cells/foreign.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import type { EstimateInput, EstimatorAnswer, Interval, NoAnswer, SegmentEstimate } from "../estimator.ts";
 import { emptyEnd, missingEnd, unansweredSegment } from "../unanswered.ts";
@@ -114,17 +116,9 @@ function refuse(check: StreamCheck, rows: UsableRows): NoAnswer | null {
   };
 }
 
-/** Shares are rounded to one digit, so that epochs alike say it in the same words. */
 function describe(check: StreamCheck, received: number): string[] {
   const notes: string[] = [];
-  if (check.foreign > 0) {
-    const percent = (100 * check.foreign) / received;
-    const share =
-      percent < 0.1 ? "less than 0.1 %" : `about ${Number(Math.min(100, percent).toPrecision(1))} %`;
-    notes.push(
-      `${share} of the receiver's packets were not counted at the sender (foreign, duplicated, rewritten on the way, or in flight over the epoch's edge): the rows they fell into are left out; the loss is sent minus received, which they lower`,
-    );
-  }
+  if (check.foreign > 0) notes.push(foreignNote(check.foreign, received));
   if (check.contradiction)
     notes.push(`${check.contradiction}: many packets may look alike, or the ends count different streams`);
   return notes;

@@ -1,5 +1,6 @@
 /** Sentences about a sketch whose two ends do not tell the same story, and the refusal where no number can be trusted. */
 import { required } from "../../base/lists.ts";
+import { foreignNote } from "../cells/foreign.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
 import type { NoAnswer } from "../estimator.ts";
 import type { DelaySketch, RowSummary } from "./difference.ts";
@@ -14,12 +15,8 @@ export function describeStream(sketch: DelaySketch): string[] {
   const row = fullest(sketch);
   if (!row) return notes;
   const coverage = `${percent(row.usable, row.received)} of the packets received lie in cells that agree`;
-  if (row.appeared > 0 || row.swapped > 0) {
-    const swapped = row.swapped > 0 ? ` and ${row.swapped} cells hold as many packets, but others` : "";
-    notes.push(
-      `at least ${row.appeared} packets (${percent(row.appeared, row.received)}) were counted at the receiver only${swapped}: loss does not explain it; foreign packets, duplicates, or packets in flight over the epoch's edge; ${coverage}`,
-    );
-  }
+  if (row.appeared > 0 || row.swapped > 0) notes.push(foreignNote(row.appeared + row.swapped, row.received));
+  if (row.appeared > 0 && row.usable < 0.5 * row.received) notes.push(coverage);
   const rest = row.missing - row.dark;
   if (row.dark > 0 && rest < DARK_LOSS * (row.sent - row.dark) && row.dark > 10 * lossAtRandom(row)) {
     notes.push(

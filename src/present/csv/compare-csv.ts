@@ -7,6 +7,8 @@ import {
   type ReportView,
 } from "../../compare/report.ts";
 
+import type { RowForm } from "../../match/row-form.ts";
+
 /** Text as one cell (RFC 4180). */
 export function csvCell(value: string): string {
   return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
@@ -34,7 +36,17 @@ export function formatCompareCsv(report: Pick<ReportView, "flows" | "reverseFlow
 }
 
 function* rowsOf(direction: string, flows: FlowRows): Generator<string> {
-  for (const flow of flows) yield `${direction},${cells(flow).join(",")}\n`;
+  const row = (flow: FlowReport) => `${direction},${cells(flow).join(",")}\n`;
+  const texts = flows.texts?.(formOf(direction), row);
+  if (texts) yield* texts;
+  else for (const flow of flows) yield row(flow);
+}
+
+/** The same row for those who make it without an object: a plain five-tuple has neither DSCP nor VLAN. */
+function formOf(direction: string): RowForm {
+  const columns = [...KEY_COLUMNS, "communityId" as const, ...COUNT_FIELDS, ...LATENCY_FIELDS];
+  const fields = columns.map((field) => (field === "dscp" || field === "vlan" ? [","] : [",", { field }]));
+  return { parts: [direction, ...fields.flat(), "\n"], none: "" };
 }
 
 function cells(flow: FlowReport): (string | number)[] {

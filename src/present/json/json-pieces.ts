@@ -4,6 +4,8 @@
  *
  * One element of a list is one string: it is the lists that are long here, not what they hold. Within an element nothing is walked.
  */
+import type { FlowRows } from "../../compare/report.ts";
+import { FLOW_JSON } from "./flow-json.ts";
 
 /** Objects are opened down to here, to find the lists in them. */
 const DEEPEST = 4;
@@ -11,6 +13,11 @@ const DEEPEST = 4;
 export function* jsonPieces(value: unknown, depth = 0): Generator<string> {
   if (typeof value !== "object" || value === null || depth > DEEPEST || hasOwnForm(value)) {
     yield JSON.stringify(value) ?? "null";
+    return;
+  }
+  const texts = isWalkable(value) ? textsOf(value) : null;
+  if (texts) {
+    yield* listed(texts);
     return;
   }
   if (isWalkable(value)) {
@@ -31,6 +38,24 @@ export function* jsonPieces(value: unknown, depth = 0): Generator<string> {
     before = ",";
   }
   yield before === "{" ? "{}" : "}";
+}
+
+/** Flows that can be written without an object for each. */
+function textsOf(value: Iterable<unknown>): Iterable<string> | null {
+  const { texts } = value as Partial<FlowRows>;
+  return texts?.call(value as FlowRows, FLOW_JSON, (flow) => `${JSON.stringify(flow)},`) ?? null;
+}
+
+/** Elements with a comma behind each as a list: the last comma is taken off. */
+function* listed(texts: Iterable<string>): Generator<string> {
+  let held: string | null = null;
+  yield "[";
+  for (const text of texts) {
+    if (held !== null) yield held;
+    held = text;
+  }
+  if (held !== null) yield held.slice(0, -1);
+  yield "]";
 }
 
 function hasOwnForm(value: object): boolean {

@@ -56,14 +56,14 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   out.push(
     ...problems(
       "missing",
-      epochs.missing.map((m) => `${m.point} ${time(m.startNs)} ${m.estimator}: ${m.reason}`),
+      byEstimators(epochs.missing, (m) => [`${m.point} ${time(m.startNs)}`, m.reason]),
       c,
     ),
   );
   out.push(
     ...problems(
       "refused",
-      epochs.refused.map((r) => `${r.estimator} ${time(r.startNs)}: ${r.reason}`),
+      byEstimators(epochs.refused, (r) => [time(r.startNs), r.reason]),
       c,
     ),
   );
@@ -72,8 +72,8 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
 }
 
 /** Mean and standard deviation of what was answered, where that is not all. */
-function answeredPart(told: SegmentAnswer | undefined): string | null {
-  const { share, latency } = told?.answered ?? { share: null, latency: null };
+function answeredPart(estimate: SegmentAnswer | undefined): string | null {
+  const { share, latency } = estimate?.answered ?? { share: null, latency: null };
   if (share === null || share >= 1 || !latency) return null;
   const range = `${formatDuration(latency.lowNs)} to ${formatDuration(latency.highNs)}`;
   const mean = `mean ${formatDuration(latency.meanNs)} (${range})`;
@@ -81,6 +81,21 @@ function answeredPart(told: SegmentAnswer | undefined): string | null {
   // Rounding must not make a part look like the whole.
   const part = percent(Math.min(share, 0.9999));
   return `${part} of the packets have an answer: ${mean}${stdev}; the interval above is for all packets`;
+}
+
+/** One line for all estimators that have the same to say of an epoch. */
+function byEstimators<T extends { estimator: string }>(
+  list: readonly T[],
+  parts: (one: T) => [place: string, reason: string],
+): string[] {
+  const lines = new Map<string, { place: string; reason: string; names: string[] }>();
+  for (const one of list) {
+    const [place, reason] = parts(one);
+    const known = lines.get(`${place}\n${reason}`);
+    if (known) known.names.push(one.estimator);
+    else lines.set(`${place}\n${reason}`, { place, reason, names: [one.estimator] });
+  }
+  return [...lines.values()].map(({ place, reason, names }) => `${place} ${names.join(", ")}: ${reason}`);
 }
 
 function problems(title: string, lines: string[], c: Palette): string[] {
@@ -166,8 +181,8 @@ function quantileColumns(rows: readonly GroupAnswer[]): Columns<GroupAnswer> {
   return shares.map((share) => ({
     title: `p${100 * share}`,
     value: (r) => {
-      const told = r.quantiles?.find((q) => q.share === share);
-      return told ? formatDuration(told.valueNs) : "–";
+      const found = r.quantiles?.find((q) => q.share === share);
+      return found ? formatDuration(found.valueNs) : "–";
     },
   }));
 }

@@ -7,18 +7,22 @@ import type { RecordArchive } from "../../archive/archive.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { required } from "../../base/lists.ts";
+import { countOf, formatCount } from "../../base/quantity.ts";
+import { formatDuration } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
 import { compileFilter } from "../../capture/filter/filter.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { formatFlowKey, parseFlowKey } from "../../capture/flow/flow-text.ts";
 import { encodeFlowKey, hashFlowKey } from "../../capture/flow/flow-words.ts";
 import { CaptureReader } from "../../capture/reader.ts";
+import { isRegularCapture } from "../../capture/source/capture-path.ts";
 import type { RecordHead } from "../../epoch/record.ts";
-import type { Estimator, IpidRange, PacketAnswers, PacketIdentity } from "../../estimators/estimator.ts";
-import { combineAnswers, emptyAnswers } from "../../estimators/packet-answers.ts";
+import type { Estimator, IpidRange, PacketIdentity } from "../../estimators/estimator.ts";
+import { combineAnswers, emptyAnswers, scatterAnswers } from "../../estimators/packet-answers.ts";
 import { flowPacketKey, flowPacketKeys, joinRanges } from "../../estimators/packet-keys.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import { PACKET_ANSWER_FORMAT, type PacketAnswer } from "./answer.ts";
+import { type ClockOffset, findClockOffset } from "./clock-offset.ts";
 import { type OpenEpoch, PacketEpochs } from "./epochs.ts";
 import { PacketGroups } from "./groups.ts";
 import {
@@ -39,7 +43,7 @@ export interface AskPacketsOptions {
 }
 
 const BY_DIGEST =
-  "its packets can be asked by digest or by whole flows, neither by IPID nor by flows that nobody names";
+  "its packets can be asked by digest or by whole flows, not by IPID, and flows must be named";
 
 /** More answers than this are expected for packets that never came by: said in a note. */
 const NOTED_FALSE_POSITIVES = 0.01;
@@ -77,6 +81,9 @@ class Asking {
   #withoutList = 0;
   /** Summed over the packets of a capture: the probability that it would be answered had it never come by; and packets asked in any epoch. */
   #falsePositives = { expected: 0, packets: 0 };
+  /** Point's clock minus the capture's, as far as it was found, and how far that may be off. */
+  #offsetNs = 0n;
+  #offsetSlackNs = 0n;
 
   constructor(kernels: Kernels, epochs: PacketEpochs, question: PacketQuestion) {
     this.#kernels = kernels;
@@ -115,7 +122,7 @@ class Asking {
     }
     if (1 - falsePositives > NOTED_FALSE_POSITIVES) {
       this.#notes.push(
-        `a packet that was never seen would be answered with a probability of ${(100 * (1 - falsePositives)).toPrecision(2)} %`,
+        `a packet that was never seen gets an answer with a probability of ${(100 * (1 - falsePositives)).toPrecision(2)} %`,
       );
     }
     if (boundsHold < 1) {
@@ -192,13 +199,13 @@ class Asking {
     const kernels = this.#kernels;
     const { cover, inner, seed } = this.#head;
     const compiled = filter === undefined ? undefined : compileFilter(filter, kernels);
-    const reader = await CaptureReader.open(kernels, file, {
-      cover,
-      inner,
-      seed,
-      key: this.#spec,
-      filter: compiled,
-    });
+    const open = () =>
+      CaptureReader.open(kernels, file, { cover, inner, seed, key: this.#spec, filter: compiled });
+    const offset = isRegularCapture(file)
+      ? await findClockOffset(kernels, await open(), this.#epochs, this.#slackNs)
+      : null;
+    if (offset) this.#useOffset(offset);
+    const reader = await open();
     let asked = 0;
     let outside = 0;
     try {
@@ -212,9 +219,26 @@ class Asking {
       compiled?.free();
     }
     if (outside > 0)
-      this.#notes.push(`${outside} of ${asked} packets of the capture lie outside of the records' time`);
+      this.#notes.push(
+        `${formatCount(outside)} of ${countOf(asked, "packet")} of the capture are outside the time of the records`,
+      );
     this.#noteFalsePositives();
     this.#questionBytes = digestQuestionBytes(asked);
+  }
+
+  /** The capture's clock may be ahead or behind. */
+  #useOffset({ lowNs, highNs, agree, tried, asCaptured }: ClockOffset): void {
+    this.#offsetNs = (lowNs + highNs) / 2n;
+    this.#offsetSlackNs = (highNs - lowNs) / 2n + 1n;
+    const by = formatDuration(Math.abs(Number(this.#offsetNs)));
+    const way = this.#offsetNs > 0n ? "behind" : "ahead of";
+    this.#notes.push(
+      `the capture's clock is about ${by} ${way} the point's (±${formatDuration(Number(this.#offsetSlackNs))}): ${agree} of ${tried} packets are found there, ${asCaptured} at their own times; all are asked there`,
+    );
+  }
+
+  get #slackNs(): bigint {
+    return BigInt(Math.round(this.#question.slackNs ?? DEFAULT_SLACK_NS));
   }
 
   /** A capture may hold packets that never came by the point: what they would be answered with is chance. */
@@ -226,12 +250,12 @@ class Asking {
     const found = total.matched + total.multi;
     if (share > NOTED_FALSE_POSITIVES)
       this.#notes.push(
-        `a packet of the capture that never came by would be answered with a probability of ${(100 * share).toPrecision(2)} %: a smaller ‘slack’ asks fewer epochs`,
+        `a packet of the capture that never passed this point gets an answer with a probability of ${(100 * share).toPrecision(2)} %: a smaller ‘slack’ asks fewer epochs`,
       );
     // Answers that chance explains: the packets are not there, or in epochs that were not asked.
     if (found > 0 && found <= expected + 3 * Math.sqrt(expected))
       this.#notes.push(
-        `the ${found} answers are no more than chance gives: the packets did not come by, or the clocks of capture and point are further apart than ‘slack’`,
+        `the ${countOf(found, "answer")} are no more than false positives explain: the packets did not pass this point, or the clocks of capture and point differ by more than ‘slack’`,
       );
   }
 
@@ -243,10 +267,9 @@ class Asking {
     if (costs !== null) this.#notes.push(`the records asked take ${costs}`);
     const { unchecked } = this.#epochs;
     if (unchecked.size > 0)
-      this.#notes.push(
-        `${unchecked.size} of the records asked were not checked for damage: ask for less time`,
-      );
-    if (this.#withoutList > 0) this.#notes.push(`in ${this.#withoutList} epochs flows are not listed`);
+      this.#notes.push(`${countOf(unchecked.size, "record")} not checked for damage: ask for a shorter time`);
+    if (this.#withoutList > 0)
+      this.#notes.push(`in ${countOf(this.#withoutList, "epoch")} flows are not listed`);
     return {
       format: PACKET_ANSWER_FORMAT,
       hoptime: VERSION,
@@ -256,6 +279,7 @@ class Asking {
         asked,
         firstNs: entries[0]?.epoch.startNs.toString() ?? null,
         lastNs: entries.at(-1)?.epoch.endNs.toString() ?? null,
+        offsetNs: Number(this.#offsetNs),
         refused,
       },
       packets: total.packets,
@@ -338,7 +362,7 @@ class Asking {
     const kernels = this.#kernels;
     const { batch } = reader;
     const originNs = required(reader.originNs, "the capture's first timestamp");
-    const slack = BigInt(Math.round(this.#question.slackNs ?? DEFAULT_SLACK_NS));
+    const slack = this.#slackNs + this.#offsetSlackNs;
     const n = batch.count;
     const digests = kernels.u64.slice(batch.column("digest") >>> 3, (batch.column("digest") >>> 3) + n);
     const hashes = kernels.u64.slice(batch.column("flowHash") >>> 3, (batch.column("flowHash") >>> 3) + n);
@@ -354,7 +378,7 @@ class Asking {
     const rowsOf = new Map<number, number[]>();
     let outside = 0;
     for (let i = 0; i < n; i++) {
-      const at = originNs + BigInt(Math.round(times[i]!));
+      const at = originNs + BigInt(Math.round(times[i]!)) + this.#offsetNs;
       const found = this.#epochs.between(at - slack, at + slack);
       if (found.length === 0) outside++;
       for (const epoch of found) {
@@ -374,7 +398,7 @@ class Asking {
         for (const i of rows) unanswered[i]! *= 1 - lookup.absentAccepted;
         combineAnswers(
           answers,
-          scatter(lookup.lookup(byDigest ? "digest" : "flow-ipid", keys, sizes), rows, n),
+          scatterAnswers(lookup.lookup(byDigest ? "digest" : "flow-ipid", keys, sizes), rows, n),
         );
       });
     }
@@ -387,21 +411,6 @@ class Asking {
     }
     return outside;
   }
-}
-
-/** Answers for some rows as answers for all n, the others without one. */
-function scatter(some: PacketAnswers, rows: readonly number[], n: number): PacketAnswers {
-  if (rows.length === n) return some;
-  const all = emptyAnswers(n);
-  rows.forEach((row, i) => {
-    all.kind[row] = some.kind[i]!;
-    all.valueNs[row] = some.valueNs[i]!;
-    all.lowNs[row] = some.lowNs[i]!;
-    all.highNs[row] = some.highNs[i]!;
-    all.varianceNs2[row] = some.varianceNs2[i]!;
-    all.groupPackets[row] = some.groupPackets[i]!;
-  });
-  return all;
 }
 
 /** What both lists of ranges hold, ascending; `listed` is ascending already. */

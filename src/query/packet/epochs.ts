@@ -86,7 +86,7 @@ export class PacketEpochs {
     const [first] = entries;
     this.point = first?.point ?? "";
     const store = able.find((e) => e.name === first?.estimator)?.packets;
-    if (!store) throw new Error(`${first?.estimator} answers for no packets`);
+    if (!store) throw new Error(`${first?.estimator} does not answer for single packets`);
     this.#store = store;
   }
 
@@ -149,6 +149,16 @@ export class PacketEpochs {
 
   /** The epoch's store; null where its record cannot be used (see `refused`). */
   open(index: number): OpenEpoch | null {
+    const epoch = this.peek(index);
+    if (epoch && !this.#asked.has(index)) {
+      this.costs.add(epoch.lookup.costs(), epoch.head.counters.packets);
+      this.#asked.set(index, epoch.head.counters.packets);
+    }
+    return epoch;
+  }
+
+  /** The same for a look, which does not count as asked. */
+  peek(index: number): OpenEpoch | null {
     const known = this.#open.get(index);
     if (known !== undefined) {
       this.#open.delete(index);
@@ -219,8 +229,6 @@ export class PacketEpochs {
         return this.#archive.readPayloadRange(entry, offset, length);
       };
       const lookup = this.#store.open(this.#kernels, read, layout.unpackedBytes);
-      if (!this.#asked.has(index)) this.costs.add(lookup.costs(), head.counters.packets);
-      this.#asked.set(index, head.counters.packets);
       return { entry, head, lookup: widenLookup(lookup, head.delayError) };
     } catch (error) {
       this.refused.push({ file: entry.file, reason: refusalReason(error) });

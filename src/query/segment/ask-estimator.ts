@@ -138,7 +138,7 @@ export class EstimatorQuestion {
         place: { startNs, endNs },
         packets,
         limits,
-        why: { reason: "no-usable-cells", text: "its records cannot be used" },
+        why: { reason: "no-usable-cells", text: "its records are not usable" },
       });
     } else if (event.kind === "unpaired") this.#takeUnpaired(event);
     else this.#takeOverlapping(event);
@@ -187,7 +187,7 @@ export class EstimatorQuestion {
   }
 
   #takeEstimate(event: Estimated): void {
-    const { estimate, flows, listed, receiverOnly } = event;
+    const { estimate, flows, receiverOnly } = event;
     const { answer, startNs, endNs, edge, merged } = estimate;
     const index = this.usedStarts.push(startNs) - 1;
     if (edge) this.edges++;
@@ -205,7 +205,7 @@ export class EstimatorQuestion {
     const contribution = segment ? segmentContribution(segment) : null;
     this.#facts.add(this.name, estimate, contribution);
     if (contribution && segment) this.#takeSegment(estimate, segment, contribution);
-    if (!listed && this.answersFlows) this.#unlisted++;
+    if (!flows && this.answersFlows) this.#unlisted++;
     if (flows) this.#flows?.take(estimate, flows, index);
     if (receiverOnly && segment?.inFlight)
       this.#flows?.takeInFlight(receiverOnly, segment.inFlight, estimate.key, index);

@@ -60,8 +60,9 @@ const MIN_WAIT_MS = 4;
 const MAX_WAIT_MS = 50;
 /** Other things get their turn after this long. */
 const TURN_MS = 20;
-/** A packet is in a block that is ours this long after it came, and the kernel's timer may be late. */
+/** A packet is in a block that is ours this long after it came, and the kernel's timer may be late; where no packet waits in the ring, writing one takes no time worth naming. */
 const PATIENCE_NS = 250_000_000n;
+const EMPTY_PATIENCE_NS = 20_000_000n;
 /** After the signal: so long until the last packets before it are in a block that is ours. */
 const LINGER_MS = 2 * RETIRE_MS;
 /** Ethernet and two tags. */
@@ -98,8 +99,8 @@ export class InterfaceSource implements Source {
   #rows = 0;
   #waitMs = MIN_WAIT_MS;
   #turnAt = performance.now() + TURN_MS;
-  /** When the ring was last seen to hold nothing for us. */
-  #emptyAtNs: bigint | null = null;
+  /** What came before this was handed out. */
+  #passedNs: bigint | null = null;
   #endAt: number | null = null;
   #damaged = 0;
   #mtu: number | null = null;
@@ -170,16 +171,15 @@ export class InterfaceSource implements Source {
       const given = this.#walk();
       if (given) return given;
       if (this.#copyBlock()) continue;
-      this.#emptyAtNs = this.#wall();
+      this.#passedNs = this.#wall() - ((this.#ring?.waiting ?? 0) > 0 ? PATIENCE_NS : EMPTY_PATIENCE_NS);
       await sleep(this.#endAt === null ? this.#waitMs : MIN_WAIT_MS);
       this.#waitMs = Math.min(MAX_WAIT_MS, 2 * this.#waitMs);
       this.#turnAt = performance.now() + TURN_MS;
     }
   }
 
-  /** Where the ring was empty a moment ago, what came before that was handed out. */
   nowNs(): bigint | null {
-    return this.#emptyAtNs === null ? null : this.#emptyAtNs - PATIENCE_NS;
+    return this.#passedNs;
   }
 
   totals(): CaptureTotals {

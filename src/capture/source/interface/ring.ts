@@ -130,6 +130,12 @@ export class PacketRing {
     };
   }
 
+  /** Packets in the block that the kernel is writing: none of them is ours yet. */
+  get waiting(): number {
+    if (!this.#open) return 0;
+    return Atomics.load(this.#words, ((this.#at * BLOCK_BYTES) >>> 2) + (PACKETS >>> 2));
+  }
+
   /** The kernel may write the block again. */
   giveBack(): void {
     const word = (this.#at * BLOCK_BYTES) >>> 2;

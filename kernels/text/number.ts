@@ -1,0 +1,138 @@
+// Numbers as text, as JavaScript writes them: the shortest digits that read back as the same double, the nearest ones of those. R. Giulietti, "The Schubfach way to
+// render doubles" (2020), for the magnitudes that delays have. Bytes are ASCII; every function returns the place behind what it wrote.
+//
+// Powers of ten are the owner's (src/match/flow-texts.ts): for k from POWER_FIRST on, 126 bits of 10^-k, rounded up, as two u64 of 63 bits, the upper first.
+
+/** Of k. */
+export const POWER_FIRST: i32 = -24;
+export const POWER_COUNT: u32 = 28;
+const LOW_63: u64 = 0x7fffffffffffffff;
+/** What is below, or at least that, is not written: JavaScript uses exponents there, or there are no powers for it. */
+const SMALLEST: f64 = 1e-6;
+const LARGEST: f64 = 9007199254740992;
+
+const digits = memory.data(24);
+
+/** An integer. */
+export function putInteger(at: u32, value: u64): u32 {
+  let p: u32 = 24;
+  let left = value;
+  while (left > 0xffffffff) {
+    store<u8>(digits + --p, <u8>(left % 10) + 48);
+    left /= 10;
+  }
+  let small = <u32>left;
+  do {
+    store<u8>(digits + --p, <u8>(small % 10) + 48);
+    small /= 10;
+  } while (small != 0);
+  const n = <u32>24 - p;
+  for (let i: u32 = 0; i < n; i++) store<u8>(at + i, load<u8>(digits + p + i));
+  return at + n;
+}
+
+// @ts-ignore: decorator
+@inline
+function high64(a: u64, b: u64): u64 {
+  const a0 = a & 0xffffffff;
+  const a1 = a >> 32;
+  const b0 = b & 0xffffffff;
+  const b1 = b >> 32;
+  const low = a0 * b0;
+  const middle = a1 * b0 + (low >> 32);
+  const other = a0 * b1 + (middle & 0xffffffff);
+  return a1 * b1 + (middle >> 32) + (other >> 32);
+}
+
+/** The product with 126 bits of a power of ten, of which the bits behind the point are one that is set where any of them is ("round to odd"). */
+// @ts-ignore: decorator
+@inline
+function scaled(upper: u64, lower: u64, c: u64): u64 {
+  const x = high64(lower, c);
+  const y = upper * c;
+  const z = (y >> 1) + x;
+  return (high64(upper, c) + (z >> 63)) | (((z & LOW_63) + LOW_63) >> 63);
+}
+
+/** A number below 2^53 that is 0 or at least a millionth; 0 where it is none of those, and nothing was written. */
+export function putNumber(start: u32, value: f64, powers: u32): u32 {
+  let at = start;
+  let v = value;
+  if (v < 0) {
+    store<u8>(at++, 45);
+    v = -v;
+  }
+  if (!(v < LARGEST)) return 0;
+  const whole = <u64>v;
+  if (<f64>whole == v) return whole == 0 ? putInteger(start, 0) : putInteger(at, whole);
+  if (v < SMALLEST) return 0;
+  const bits = reinterpret<u64>(v);
+  const fraction = bits & 0x000fffffffffffff;
+  const c = fraction | 0x0010000000000000;
+  const q = <i64>(bits >> 52) - 1075;
+  // Powers of two have a neighbour below them that is nearer.
+  const even = fraction != 0;
+  const k = (q * 661971961083 - (even ? 0 : 274743187321)) >> 41;
+  const h = <u64>(q + ((-k * 913124641741) >> 38) + 2);
+  const power = powers + ((<u32>k - <u32>POWER_FIRST) << 4);
+  const upper = load<u64>(power);
+  const lower = load<u64>(power, 8);
+  const odd = c & 1;
+  const middle = scaled(upper, lower, (c << 2) << h);
+  const low = scaled(upper, lower, ((c << 2) - (even ? 2 : 1)) << h) + odd;
+  const high = scaled(upper, lower, ((c << 2) + 2) << h);
+  return putDecimal(at, shortest(middle, low, high, odd), <i32>k);
+}
+
+/** The number with the fewest digits between `low` and `high`, all of them in quarters. */
+// @ts-ignore: decorator
+@inline
+function shortest(middle: u64, low: u64, high: u64, odd: u64): u64 {
+  const s = middle >> 2;
+  const ten = s - (s % 10);
+  const down = low <= ten << 2;
+  const up = ((ten + 10) << 2) + odd <= high;
+  if (down != up) return down ? ten : ten + 10;
+  const here = low <= s << 2;
+  const next = ((s + 1) << 2) + odd <= high;
+  if (here != next) return here ? s : s + 1;
+  const half = (s << 2) + 2;
+  return middle < half || (middle == half && (s & 1) == 0) ? s : s + 1;
+}
+
+/** value * 10^k, k < 0, without zeros at its end. */
+function putDecimal(start: u32, value: u64, k: i32): u32 {
+  let v = value;
+  let places = -k;
+  while (v % 10000 == 0) {
+    v /= 10000;
+    places -= 4;
+  }
+  while (v % 10 == 0) {
+    v /= 10;
+    places--;
+  }
+  if (places <= 0) {
+    let at = putInteger(start, v);
+    for (; places < 0; places++) store<u8>(at++, 48);
+    return at;
+  }
+  // Behind the digits, to see how many there are; then the point is put among them.
+  const end = putInteger(start + 12, v);
+  const n = <i32>(end - start - 12);
+  let from = start + 12;
+  let at = start;
+  let before = n - places;
+  if (before <= 0) store<u8>(at++, 48);
+  for (; before > 0; before--) store<u8>(at++, load<u8>(from++));
+  store<u8>(at++, 46);
+  for (let zeros = places - n; zeros > 0; zeros--) store<u8>(at++, 48);
+  while (from < end) store<u8>(at++, load<u8>(from++));
+  return at;
+}
+
+/** For the tests, and those who want one number: `out` has room for 64 bytes. Returns how many were written; 0: not one of these numbers. */
+export function numberText(value: f64, powers: u32, out: u32): u32 {
+  const end = putNumber(out, value, powers);
+  return end == 0 ? 0 : end - out;
+}

@@ -1,0 +1,177 @@
+/**
+ * Two points of one box, captured live on one clock: the exact delay of every packet that the second sees, as it comes. The sender's packets are noted as they pass on their
+ * way to the sender's own observer; a batch of the receiver waits until the sender's stream has come as far, and then has its delays by exact match of digests
+ * (kernels/match/delays.ts). On one clock a packet is at the sender first: what differs by less than 0 goes the other way.
+ *
+ * Memory: the sender's packets of a window, 32 bytes each, and never more than MAX_NOTED; the receiver's wait in its own ring.
+ */
+import type { Kernels } from "../base/kernels.ts";
+import { later } from "../base/time.ts";
+import type { PacketBatch } from "../capture/batch.ts";
+import type { Source, SourceBatch } from "../capture/source/source.ts";
+import type { DelaySource } from "./delay-source.ts";
+import type { DelayCounts } from "./sender-delays.ts";
+
+export interface LiveDelayCounts extends DelayCounts {
+  /** Sent, and not found at the receiver within the window; the packets of the last window are not judged. */
+  lost: number;
+  windowNs: number;
+}
+
+export interface LivePair {
+  /** The sender's source, to be observed as any other; its stream drives the other's delays, so it must be read. */
+  sender: Source;
+  /** For the observer of the receiver. */
+  delays: DelaySource;
+}
+
+export interface LivePairOptions {
+  sender: Source;
+  receiver: Source;
+  /** Longest delay that is looked for. */
+  windowNs: number;
+}
+
+/** Looked at again this often, where no packet of the sender says that time has passed. */
+const LOOK_MS = 10;
+const MAX_NOTED = 1 << 23;
+const LOST = 3;
+const NOTED = 4;
+
+export function matchLive(kernels: Kernels, options: LivePairOptions): LivePair {
+  const match = new LiveMatch(kernels, options);
+  return {
+    sender: noting(options.sender, match),
+    delays: {
+      async *push(batch, originNs) {
+        await match.fill(batch, originNs);
+        yield { batch, originNs };
+      },
+      tick: () => [],
+      finish: () => [],
+      waitingSinceNs: () => null,
+      counts: () => ({ from: "live", ...match.counts() }),
+      free: () => match.free(),
+    },
+  };
+}
+
+class LiveMatch {
+  readonly #kernels: Kernels;
+  readonly #options: LivePairOptions;
+  #address: number;
+  #axisNs: bigint | null = null;
+  /** The sender's latest time, and the receiver's. */
+  #sentNs: bigint | null = null;
+  #receivedNs: bigint | null = null;
+  #ended = false;
+  #wake: () => void = () => {};
+  #final: LiveDelayCounts | null = null;
+
+  constructor(kernels: Kernels, options: LivePairOptions) {
+    this.#kernels = kernels;
+    this.#options = options;
+    this.#address = kernels.call.delaysNew(options.windowNs, 0) >>> 0;
+  }
+
+  sent(batch: PacketBatch, originNs: bigint): void {
+    if (this.#final) return;
+    const { call } = this.#kernels;
+    const shift = this.#shift(originNs);
+    call.delaysSent(this.#address, batch.address, 0, Number.POSITIVE_INFINITY, shift);
+    this.#sentNs = latestOf(batch, originNs, this.#sentNs);
+    this.#expire();
+    this.#wake();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#wake();
+  }
+
+  async fill(batch: PacketBatch, originNs: bigint): Promise<void> {
+    if (batch.count === 0 || this.#final) return;
+    const latestNs = latestOf(batch, originNs, null);
+    await this.#senderAt(latestNs);
+    this.#kernels.call.delaysFill(this.#address, batch.address, this.#shift(originNs));
+    this.#receivedNs = later(this.#receivedNs ?? latestNs, latestNs);
+  }
+
+  counts(): LiveDelayCounts {
+    if (this.#final) return this.#final;
+    const count = (what: number) => this.#kernels.call.delaysCount(this.#address, what) >>> 0;
+    return {
+      matched: count(0),
+      unmatched: count(1),
+      reversed: count(2),
+      lost: count(LOST),
+      windowNs: this.#options.windowNs,
+    };
+  }
+
+  free(): void {
+    if (this.#final) return;
+    this.#final = this.counts();
+    this.#kernels.call.delaysFree(this.#address);
+    this.#address = 0;
+    this.end();
+  }
+
+  /** Resolves when every packet that the sender saw up to then was noted. */
+  async #senderAt(timeNs: bigint): Promise<void> {
+    for (;;) {
+      const passedNs = this.#options.sender.nowNs();
+      if (this.#ended || (this.#sentNs ?? -1n) >= timeNs || (passedNs !== null && passedNs >= timeNs)) return;
+      let timer: NodeJS.Timeout | undefined;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        timer = setTimeout(resolve, LOOK_MS);
+      });
+      clearTimeout(timer);
+    }
+  }
+
+  /** A receiver that sees nothing lets time pass all the same. */
+  #expire(): void {
+    const { call } = this.#kernels;
+    const { receiver, windowNs } = this.#options;
+    const passedNs = later(receiver.nowNs() ?? 0n, this.#receivedNs ?? 0n);
+    if (this.#axisNs === null) return;
+    call.delaysExpire(this.#address, Number(passedNs - this.#axisNs) - windowNs);
+    // More than memory is for: the older half goes, whatever the receiver will say.
+    if (call.delaysCount(this.#address, NOTED) >>> 0 > MAX_NOTED)
+      call.delaysExpire(this.#address, Number((this.#sentNs ?? 0n) - this.#axisNs) - windowNs / 2);
+  }
+
+  #shift(originNs: bigint): number {
+    this.#axisNs ??= originNs;
+    return Number(originNs - this.#axisNs);
+  }
+}
+
+function latestOf({ timeNs, count }: PacketBatch, originNs: bigint, beforeNs: bigint | null): bigint {
+  const latest = originNs + BigInt(Math.floor(timeNs[count - 1] ?? 0));
+  return beforeNs === null ? latest : later(latest, beforeNs);
+}
+
+/** The same source; what it gives was noted before. */
+function noting(source: Source, match: LiveMatch): Source {
+  return {
+    name: source.name,
+    live: source.live,
+    async next(): Promise<SourceBatch | null> {
+      const got = await source.next();
+      if (got) match.sent(got.batch, got.originNs);
+      else match.end();
+      return got;
+    },
+    nowNs: () => source.nowNs(),
+    totals: () => source.totals(),
+    statistics: () => source.statistics(),
+    progress: () => source.progress(),
+    close() {
+      match.end();
+      source.close();
+    },
+  };
+}

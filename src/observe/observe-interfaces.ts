@@ -1,0 +1,113 @@
+/**
+ * Several interfaces of one box, each a point of its own, in one process: they begin together and end together. Two of them may be the ends of a segment: then packets are
+ * matched exactly, in memory, on the box's one clock, and estimators that need each packet's delay (MAPLE's store) are fed at the second.
+ */
+import { UsageError } from "../base/errors.ts";
+import { Kernels } from "../base/kernels.ts";
+import type { InterfaceOptions } from "../capture/source/interface/interface-source.ts";
+import type { Source } from "../capture/source/source.ts";
+import { matchLive } from "../delays/live-sender.ts";
+import type { Role } from "../estimators/estimator.ts";
+import { interfaceSource } from "./observe-captures.ts";
+import { type ObservationReport, type ObservePointOptions, observePoint } from "./observe-point.ts";
+import { planLanes, planTaps } from "./plan.ts";
+
+export interface ObservedInterface {
+  /** Of the interface. */
+  name: string;
+  point: string;
+  options?: InterfaceOptions;
+  /** Its records go to a collector. */
+  collector?: ObservePointOptions["collector"];
+}
+
+export interface ObserveInterfacesOptions
+  extends Omit<
+    ObservePointOptions,
+    "files" | "point" | "interface" | "kernels" | "source" | "delays" | "collector"
+  > {
+  interfaces: readonly ObservedInterface[];
+  /** The first is the sender and the second the receiver of a segment, with this longest delay. */
+  matchWithinNs?: number;
+}
+
+/** A report per point, in the order given. */
+export async function observeInterfaces(options: ObserveInterfacesOptions): Promise<ObservationReport[]> {
+  const { interfaces, matchWithinNs, ...rest } = options;
+  checkInterfaces(options);
+  const ending = new AbortController();
+  const signal = options.signal ? AbortSignal.any([options.signal, ending.signal]) : ending.signal;
+  const kernels = new Kernels();
+  const points = interfaces.map((watched, i): ObservePointOptions => {
+    const role: Role | "both" | undefined =
+      matchWithinNs === undefined ? options.role : i === 0 ? "sender" : "receiver";
+    const { name, point, options: own, collector } = watched;
+    // Estimators that keep records at the receiver alone have nothing to do at the sender.
+    const estimators = role === "sender" ? bothEnds(options) : options.estimators;
+    return {
+      ...rest,
+      ...{ kernels, files: [`iface:${name}`], point, signal, estimators, collector },
+      ...(own ? { interface: own } : {}),
+      ...(role === undefined ? {} : { role }),
+    };
+  });
+  const sources = points.map((point, i) =>
+    interfaceSource(interfaces[i]?.name ?? "", {
+      ...point,
+      ...{ kernels, lanes: planLanes(point), taps: point.estimators.length > 0 ? planTaps(point) : [] },
+    }),
+  );
+  try {
+    // Together, and before any record is made: a wrong name among several leaves nothing behind.
+    await Promise.all(sources.map((source) => source.open()));
+    const [first, second] = sources;
+    const pair =
+      matchWithinNs !== undefined && first && second
+        ? matchLive(kernels, { sender: first, receiver: second, windowNs: matchWithinNs })
+        : null;
+    const observed = points.map((point, i) => {
+      const source: Source | undefined = pair && i === 0 ? pair.sender : sources[i];
+      if (!source) throw new Error(`no source for ${point.point}`);
+      const withSource = { ...point, source, ...(pair && i === 1 ? { delays: pair.delays } : {}) };
+      const running = point.estimators.length === 0 ? drain(source) : observePoint(withSource);
+      // One that fails ends the others, which keep what they have.
+      return running.catch((error: unknown) => {
+        ending.abort();
+        throw error;
+      });
+    });
+    const outcomes = await Promise.allSettled(observed);
+    const failed = outcomes.find((outcome) => outcome.status === "rejected");
+    if (failed) throw failed.reason;
+    return outcomes.flatMap((o) => (o.status === "fulfilled" && o.value ? [o.value] : []));
+  } finally {
+    for (const source of sources) source.close();
+  }
+}
+
+function checkInterfaces({ interfaces, matchWithinNs }: ObserveInterfacesOptions): void {
+  if (matchWithinNs !== undefined && interfaces.length !== 2)
+    throw new UsageError(
+      "bad-option",
+      `a segment has two ends, and ${interfaces.length} interfaces are given`,
+      "give the sender's and the receiver's",
+    );
+  for (const key of ["name", "point"] as const) {
+    const values = interfaces.map((i) => i[key]);
+    const twice = values.find((value, i) => values.indexOf(value) !== i);
+    if (twice !== undefined) throw new UsageError("bad-option", `'${twice}' is given twice`);
+  }
+}
+
+/** Those of the estimators asked for that keep records at both ends. */
+function bothEnds({ estimators, table }: ObserveInterfacesOptions): string[] {
+  const plans = planTaps({ estimators, ...(table ? { table } : {}) });
+  return plans.filter(({ estimator }) => estimator.needs.sender).map(({ estimator }) => estimator.name);
+}
+
+/** The sender's packets are only matched. */
+async function drain(source: Source): Promise<null> {
+  while ((await source.next()) !== null);
+  source.close();
+  return null;
+}
