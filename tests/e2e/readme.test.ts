@@ -29,7 +29,8 @@ describe("the README", () => {
 
   it.each(shown.map((block) => [block.split("\n", 1)[0] ?? "", block]))("%s", (command, block) => {
     const expected = block.slice(command.length + 1).trimEnd();
-    expect(hoptime(command.replace("$ ", "")).startsWith(expected)).toBe(true);
+    // What follows, such as the time it took, differs from run to run.
+    expect(hoptime(command.replace("$ ", "")).slice(0, expected.length)).toBe(expected);
     expect(expected.split("\n").length).toBeGreaterThan(10);
   });
 
