@@ -11,6 +11,7 @@ import { notePairs } from "./fates";
 import {
   HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PLACES_UNKNOWN, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
+import { correctPieces } from "./pieces";
 import { LATE, lateStep, placeOf, ringPut, UNPLACED } from "./send-order";
 import { ARRIVED } from "./waiting";
 
@@ -118,6 +119,7 @@ function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
     const forward = directionOf(flow) == 1;
     k = writePairs(m, batch, side, shift, k, forward);
     const n = k - from;
+    if (m.pieceCount != 0) correctPieces(m, forward, n);
     // Where a packet comes in the order of sending: by the entry that waited there, or by the row itself.
     const waited = forward == (side == 1);
     countDelays(m, stats, flow, forward, from, n, waited);

@@ -120,6 +120,12 @@ export class Match {
   backSample: u32;
   ring: u32; //       the last pairs, for those that are late (kernels/match/send-order.ts)
   ringNext: u32;
+  pieces: u32; //     where a clock was set (kernels/match/pieces.ts), and how many times
+  pieceCount: u32;
+  pad: u32;
+  pieceGuard: f64; // how far from its start a piece may begin
+  usual: f64; //      differences without offset, drift and pieces, of either direction
+  backUsual: f64;
 }
 
 /** Pairs of repeated packets, with their places in the order of sending; and pairs without. */
@@ -213,6 +219,7 @@ export function matchFree(p: usize): void {
   edgeSampleFree(m.sample);
   edgeSampleFree(m.backSample);
   heap.free(m.ring);
+  if (m.pieces != 0) heap.free(m.pieces);
   if (m.mapped != 0) heap.free(m.mapped);
   heap.free(p);
 }

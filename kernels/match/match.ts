@@ -14,6 +14,7 @@ import { runAt } from "../flows/key-runs";
 import { judge, judgeDeferred } from "./judge";
 import { countPairs, settleRecent } from "./match-count";
 import { Match, Total } from "./match-state";
+import { pieceAt } from "./pieces";
 import { settleRepeats } from "./repeat-pairs";
 import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
@@ -109,7 +110,7 @@ const MOST_ODD: u32 = 8;
 
 function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
   if (total.matched == 0) return false;
-  const d = apart - m.offset - m.slope * (send + apart - m.pivot);
+  const d = apart - m.offset - m.slope * (send + apart - m.pivot) - pieceAt(m, send, apart, sign > 0);
   const delay = sign > 0 ? d : -d - m.back;
   const margin = FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
   return delay >= total.minimum - margin && delay <= total.maximum + margin;

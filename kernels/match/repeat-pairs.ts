@@ -10,6 +10,7 @@ import { FATE_MIRRORED, noteAlone, noteAmbiguous } from "./fates";
 import { judge } from "./judge";
 import { countPairs, intervalAt, intervalKnown, NO_INTERVAL, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
+import { pieceAt } from "./pieces";
 import { clearRows, Group, groupOf, Repeats, Repeat, rowOf } from "./repeats";
 import { COPY } from "./waiting";
 
@@ -138,7 +139,8 @@ function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
     }
   }
   const width = (most - least) / 2 + RESOLUTION;
-  const corrected = m.offset + m.slope * (time - m.pivot) - (reverse ? m.back : 0);
+  const line = m.offset + m.slope * (time - m.pivot);
+  const corrected = line + pieceAt(m, time, line + (reverse ? m.backUsual : m.usual), !reverse) - (reverse ? m.back : 0);
   low = reverse ? corrected - most - width : corrected + least - width;
   high = reverse ? corrected - least + width : corrected + most + width;
   usualLow = reverse ? corrected - usualMost : corrected + usualLeast;

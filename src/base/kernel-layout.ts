@@ -554,8 +554,14 @@ export const MatchLayout = {
   backSample: 332,
   ring: 336,
   ringNext: 340,
+  pieces: 344,
+  pieceCount: 348,
+  pad: 352,
+  pieceGuard: 360,
+  usual: 368,
+  backUsual: 376,
 } as const;
-export const MatchBytes = 344;
+export const MatchBytes = 384;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {

@@ -7,6 +7,7 @@ import type { CorrectionMode } from "./correction.ts";
 import { blockMinima, type Envelope, type EnvelopePoints } from "./envelope.ts";
 import type { ClockObserver } from "./observer.ts";
 import { judgeOffset, LONGEST_DELAY_NS, type OffsetVerdict, recogniseOffset } from "./offset.ts";
+import { fitPieces } from "./pieces.ts";
 import { quantile } from "./quantile.ts";
 import { resolutionNs } from "./resolution.ts";
 import { sentences } from "./sentences.ts";
@@ -75,17 +76,12 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     quantumNs,
     input.oneClock === true,
   );
-  const withinResolution = forward.packets > 0 && forward.minNs < 0 && forward.minNs >= -quantumNs;
   const verdict: ClockVerdict = {
     mode: forward.packets === 0 ? "no-pairs" : reverse.packets === 0 ? "one-way" : "two-way",
     pairs: { forward: forward.packets, reverse: reverse.packets },
     originNs: Number.isFinite(originNs) ? originNs : 0,
-    negative: {
-      count: forward.negative,
-      share: forward.packets === 0 ? 0 : forward.negative / forward.packets,
-      minNs: forward.packets === 0 ? null : forward.minNs,
-      withinResolution,
-    },
+    spanNs: Math.max(0, lastNs - originNs),
+    negative: negativeOf(forward, quantumNs),
     floor:
       floorNs === null || levelNs === null
         ? null
@@ -95,6 +91,15 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     skew: found && skewVerdict(found),
     noSkewReason: found ? null : noSkewReason(forward, points),
     steps,
+    pieces: fitPieces({
+      forward: points,
+      reverse: back,
+      steps,
+      slope,
+      originNs,
+      spanNs: lastNs - originNs,
+      quantumNs,
+    }),
     drift: {
       residualNs: found?.residualNs ?? null,
       constant: found && first && second ? sameSlope(found, first, second) : null,
@@ -108,8 +113,18 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   };
   const typical = typicalNs(points, slope, originNs, offset);
   verdict.trust = judgeTrust(verdict, typical, quantumNs, input.mode ?? "asis");
-  verdict.lines = sentences(verdict, forward.ignored + reverse.ignored);
+  verdict.lines = sentences(verdict, forward.ignored + reverse.ignored, input.mode ?? "asis");
   return verdict;
+}
+
+function negativeOf({ packets, negative, minNs }: Envelope, quantumNs: number): ClockVerdict["negative"] {
+  if (packets === 0) return { count: negative, share: 0, minNs: null, withinResolution: false };
+  return {
+    count: negative,
+    share: negative / packets,
+    minNs,
+    withinResolution: minNs < 0 && minNs >= -quantumNs,
+  };
 }
 
 /** Two timestamps are each off by up to their step; unknown steps are read from the differences themselves. */

@@ -3,18 +3,19 @@
  */
 import { countOf, formatCount, significant } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
-import type { ClockVerdict } from "./verdict.ts";
+import { type CorrectionMode, removesStep } from "./correction.ts";
+import type { ClockVerdict, StepVerdict } from "./verdict.ts";
 
 /** Slopes beyond this are no clock's: a bound above it says nothing. */
 const CLOCK_PPM = 500;
 
-export function sentences(verdict: ClockVerdict, ignored: number): string[] {
+export function sentences(verdict: ClockVerdict, ignored: number, mode: CorrectionMode): string[] {
   if (verdict.mode === "no-pairs") {
     return ["Clocks: not comparable, no packet was seen at both points in the forward direction."];
   }
   const all = [
     ...offsetLines(verdict),
-    ...stepLines(verdict),
+    ...stepLines(verdict, mode),
     ...negativeLines(verdict),
     ...skewLines(verdict),
   ];
@@ -72,7 +73,8 @@ function offsetLines({ offset, mode, floor, swapped }: ClockVerdict): string[] {
   }
 }
 
-function stepLines({ steps, originNs }: ClockVerdict): string[] {
+function stepLines(verdict: ClockVerdict, mode: CorrectionMode): string[] {
+  const { steps, originNs } = verdict;
   return steps.map(({ atNs, sizeNs, kind, evidence }) => {
     const what =
       kind === "clock"
@@ -81,18 +83,25 @@ function stepLines({ steps, originNs }: ClockVerdict): string[] {
           ? "The path changed"
           : "A clock was set or the path changed";
     const size = `${sizeNs >= 0 ? "+" : ""}${formatDuration(sizeNs)}`;
-    const todo =
-      kind === "delay" ? "The delays are right." : "Compare the parts before and after it separately.";
-    return `${what} ${formatDuration(atNs - originNs)} into the capture, by ${size}: ${evidence}. ${todo}`;
+    return `${what} ${formatDuration(atNs - originNs)} into the capture, by ${size}: ${evidence}. ${stepAdvice(verdict, kind, mode)}`;
   });
 }
 
-function negativeLines({ negative, offset, skew, floor }: ClockVerdict): string[] {
+function stepAdvice(verdict: ClockVerdict, kind: StepVerdict["kind"], mode: CorrectionMode): string {
+  if (kind === "delay") return "The delays are right.";
+  if (verdict.pieces.length === 0) return "Compare the parts before and after it separately.";
+  if (removesStep(verdict, kind, mode)) return "The correction removes it.";
+  if (kind === "clock") return "The deskew correction removes it.";
+  return "Compare the parts before and after it separately; the detrend correction removes it, for where the path stayed the same.";
+}
+
+function negativeLines({ negative, offset, skew, floor, steps }: ClockVerdict): string[] {
   const shown = offset.kind !== "none" && offset.kind !== "not-measurable";
   if (negative.count === 0 || negative.minNs === null || shown) return [];
   const seem = negative.count === 1 ? "seems" : "seem";
   const what = `${countOf(negative.count, "packet")} (${percent(negative.share)}) ${seem} to arrive before being sent, by up to ${formatDuration(-negative.minNs)}`;
   if (negative.withinResolution) return [`${what}: within the resolution of the timestamps.`];
+  if (steps.some((s) => s.kind === "clock")) return [`${what}: explained by the clock that was set.`];
   if (skew?.detected && (floor?.deskewedNs ?? -1) >= 0) return [`${what}: explained by the skew.`];
   return [
     `${what}: timestamps out of order, or false matches; check these packets before trusting the smallest delays.`,

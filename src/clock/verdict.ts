@@ -6,6 +6,7 @@
  * faster.
  */
 import type { OffsetVerdict } from "./offset.ts";
+import type { ClockPiece } from "./pieces.ts";
 import type { SkewReason } from "./skew.ts";
 
 /**
@@ -52,6 +53,8 @@ export interface ClockVerdict {
   pairs: { forward: number; reverse: number };
   /** Earliest send time: where corrections are anchored. */
   originNs: number;
+  /** From there to the latest one. */
+  spanNs: number;
   negative: {
     count: number;
     share: number;
@@ -72,6 +75,8 @@ export interface ClockVerdict {
   /** Why there is no skew estimate; null if there is one. */
   noSkewReason: string | null;
   steps: StepVerdict[];
+  /** Between the steps that may be a clock's; empty without any. */
+  pieces: ClockPiece[];
   drift: {
     /** Middle 80 % of the minima around the line; null without a skew estimate. */
     residualNs: number | null;

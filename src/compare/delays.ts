@@ -107,12 +107,17 @@ function correctSender(
   originNs: bigint,
   { plan, originNs: zeroNs, commonNs }: Reading,
 ): void {
-  const { offsetNs, slope, pivotNs } = correctionLine(plan.correction);
-  if (slope === 0) return;
+  const { offsetNs, slope, pivotNs, pieces } = correctionLine(plan.correction);
+  if (slope === 0 && pieces === null) return;
   const { timeNs, delayNs, count } = batch;
-  const shiftNs = Number(originNs - zeroNs) + offsetNs + commonNs - pivotNs;
-  for (let i = 0; i < count; i++)
-    delayNs[i] = Math.round(delayNs[i]! + slope * (timeNs[i]! - delayNs[i]! + shiftNs));
+  const atNs = Number(originNs - zeroNs);
+  const shiftNs = atNs + offsetNs + commonNs - pivotNs;
+  for (let i = 0; i < count; i++) {
+    const t = timeNs[i]!;
+    // The receiver's clock is BEFORE's, which pieces are told by.
+    const setNs = pieces?.list.findLast(({ fromNs }) => fromNs <= t + atNs)?.offsetNs ?? 0;
+    delayNs[i] = Math.round(delayNs[i]! + setNs + slope * (t - delayNs[i]! + shiftNs));
+  }
 }
 
 class AskedPackets {

@@ -109,14 +109,16 @@ async function estimateWay(
 ): Promise<[string, EstimateReport][]> {
   const seed = options.seed ?? DEFAULT_SEED;
   const companions = flowRecords ? [] : neededFlowLists(plans);
+  const keeping = (plan: EstimatePlan) => withAllFlows(plan, reading.matcher.flowCount);
   const needing = plans.filter((p) => needsDelays(p.estimator, p.parameters));
-  const counting = [...plans.filter((p) => !needing.includes(p)), ...companions].map(unbounded);
+  const counting = [...plans.filter((p) => !needing.includes(p)), ...companions].map(keeping);
   const few = counting.flatMap((of, at) => {
-    const other = of.given && of.estimator.tuning?.forFewFlows(of.parameters, of.given);
+    const other = of.given && of.estimator.tuning?.forFewFlows?.(of.parameters, of.given);
     return other ? [{ ...other, estimator: of.estimator, at }] : [];
   });
   const { ends, startNs, epochNs } = await sealBothEnds(options, reading, way, [...counting, ...few]);
-  const delayed = startNs === null ? [] : await sealWithDelays(options, reading, way, needing, startNs);
+  const delayed =
+    startNs === null ? [] : await sealWithDelays(options, reading, way, needing.map(keeping), startNs);
   const key = FlowKeySpec.parse(options.key);
   const lists = counting.map(({ estimator, parameters }, i): KnownFlows | null =>
     ends && listsAllFlows(estimator)
@@ -124,13 +126,14 @@ async function estimateWay(
       : null,
   );
   const recorded = flowRecords ? new RecordedFlows(new Kernels(), flowRecords, key, seed).of(null) : null;
-  const flows = recorded ?? lists.find((l) => l !== null) ?? null;
+  // A list that was made for the purpose is behind one that somebody has bounded.
+  const flows = recorded ?? lists.findLast((l) => l !== null) ?? null;
   return plans.map((plan) => {
     const { estimator } = plan;
     const d = needing.indexOf(plan);
     const place = counting.findIndex((c) => c.estimator === estimator);
     const other = few.findIndex((o) => o.at === place && flows !== null && flows.count <= o.maxFlows);
-    const { parameters } = few[other] ?? counting[place] ?? plan;
+    const { parameters } = few[other] ?? counting[place] ?? keeping(plan);
     const i = other < 0 ? place : counting.length + other;
     const estimate = describeEstimate({
       estimator,
@@ -158,9 +161,9 @@ async function estimateWay(
 }
 
 /** Nothing needs to be shed where both captures are at hand. */
-function unbounded(plan: EstimatePlan): EstimatePlan {
+function withAllFlows(plan: EstimatePlan, flows: number): EstimatePlan {
   const { estimator, parameters, given = new Set<string>() } = plan;
-  return { ...plan, parameters: estimator.flowList?.keepAll?.(parameters, given) ?? parameters };
+  return { ...plan, parameters: estimator.tuning?.keepFlows?.(parameters, given, flows) ?? parameters };
 }
 
 /** What was set otherwise than by default. */
@@ -176,7 +179,8 @@ function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: Paramete
 function neededFlowLists(plans: readonly EstimatePlan[]): EstimatePlan[] {
   const listing = ESTIMATORS.find(listsAllFlows);
   const needed = plans.some((p) => p.estimator.answers.includes("flow"));
-  if (!needed || !listing || plans.some((p) => listsAllFlows(p.estimator))) return [];
+  const isWhole = (p: EstimatePlan) => listsAllFlows(p.estimator) && (p.given?.size ?? 0) === 0;
+  if (!needed || !listing || plans.some(isWhole)) return [];
   return [{ estimator: listing, parameters: parseParameters(listing) }];
 }
 

@@ -158,6 +158,7 @@ function gather(
     thresholdNs: splitNs(plan.ways),
     // Delays are reported as captured: what was removed to make packets meet is added back.
     correction: { ...line, offsetNs: line.offsetNs - plan.alignNs, pivotNs: line.pivotNs - plan.alignNs },
+    pieces: line.pieces,
     startNs,
     slackNs: plan.leadNs,
     rows,
