@@ -29,10 +29,10 @@ function table(
 
 function reliability(heading: string, make: (i: number) => Trial, judged: Judged): void {
   say(`\n${heading}: ${4 * runs} paths, half of them with a spike of any size`);
-  say("stated confidence        said   stated on average       right");
-  for (const { low, high, said, stated, right } of statedConfidence(make, 4 * runs, judged))
+  say("stated confidence    verdicts   stated on average       right");
+  for (const { low, high, verdicts, stated, right } of statedConfidence(make, 4 * runs, judged))
     say(
-      `${`${percent(low)} to ${percent(high)}`.padEnd(22)} ${String(said).padStart(6)}  ${percent(stated).padStart(18)}  ${percent(right).padStart(10)}`,
+      `${`${percent(low)} to ${percent(high)}`.padEnd(22)} ${String(verdicts).padStart(6)}  ${percent(stated).padStart(18)}  ${percent(right).padStart(10)}`,
     );
 }
 

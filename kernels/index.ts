@@ -17,6 +17,8 @@ export { flowRowsFree, flowRowsNew, flowRowsWrite } from "./text/flow-rows";
 export { numberText } from "./text/number";
 export { matchFree, matchNew, matchTableBytes } from "./match/match-state";
 export * from "./match/match";
+export { matchPieces } from "./match/pieces";
+export { matchAdd, matchAlone, matchAloneCount, matchLost } from "./match/residue";
 export { matchAdd, matchAlone, matchAloneBoth, matchAloneCount, matchLost } from "./match/residue";
 export { matchFates, matchNoteFates, matchTakeFates } from "./match/fates";
 export * from "./match/thin";

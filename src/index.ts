@@ -178,6 +178,13 @@ export { type ObservationReport, type ObservePointOptions, observePoint } from "
 export { type ObserverOptions, PointObserver, type TapPlan } from "./observe/observer.ts";
 export { planLanes, planTaps } from "./observe/plan.ts";
 export type { PutOutcome, RecordSink } from "./observe/record-sink.ts";
+export {
+  type WatchedFlow,
+  type WatchedInterval,
+  type WatchedLatency,
+  type WatchOptions,
+  watchPair,
+} from "./observe/watch.ts";
 export { compareCsvLines, formatCompareCsv } from "./present/csv/compare-csv.ts";
 export { renderLocalisationHtml } from "./present/html/localise-html.ts";
 export { renderPlanHtml } from "./present/html/plan-html.ts";

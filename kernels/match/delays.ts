@@ -223,7 +223,7 @@ function settle(d: Delays, batch: Batch, shift: f64): void {
   }
 }
 
-/** Which of a pair's two ways a row takes, told by its addresses alone: 0 from the smaller to the larger. */
+/** Which of a pair's two directions a row takes, by its addresses alone: 0 from the smaller to the larger. */
 // @ts-ignore: decorator
 @inline
 function wayIn(batch: Batch, i: u32): u32 {
@@ -285,7 +285,7 @@ function answered(d: Delays, batch: Batch, i: u32, time: f64, difference: f64): 
   d.there = max<f64>(d.there, there);
 }
 
-/** What lies between the two ways; NaN where nothing goes both ways, or the two cannot be told apart. */
+/** What lies between the two ways; NaN where nothing goes both ways, or the two are not distinguishable. */
 function middleOf(d: Delays): f64 {
   if (d.agreed < AGREED || d.disagreed > DISAGREED * d.agreed) return NaN;
   const here = min<f64>(d.here, d.hereBefore);

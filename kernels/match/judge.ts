@@ -12,6 +12,7 @@ import {
 } from "./fates";
 import { intervalAt } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
+import { pieceAt } from "./pieces";
 import { keepAlone } from "./residue";
 import { COPY, LINK_LOCAL } from "./waiting";
 
@@ -81,13 +82,13 @@ function chances(n: f64, count: f64, low: f64, high: f64, x: f64): void {
 /** What a packet's difference is more than its delay, about `time` at AFTER. */
 // @ts-ignore: decorator
 @inline
-function correctionAt(m: Match, time: f64): f64 {
-  return m.offset + m.slope * (time - m.pivot);
+function correctionAt(m: Match, time: f64, x: f64, reverse: bool): f64 {
+  return m.offset + m.slope * (time - m.pivot) + pieceAt(m, time, x, !reverse);
 }
 
 /** By all of a direction, or of a flow. */
 function chancesWithin(m: Match, time: f64, reverse: bool, matched: u32, minimum: f64, maximum: f64, x: f64): void {
-  const shift = correctionAt(m, time);
+  const shift = correctionAt(m, time, x, reverse);
   const low = reverse ? shift - m.back - maximum : shift + minimum;
   const high = reverse ? shift - m.back - minimum : shift + maximum;
   const n = <f64>matched;

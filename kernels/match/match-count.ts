@@ -11,6 +11,7 @@ import { notePairs } from "./fates";
 import {
   HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PLACES_UNKNOWN, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
+import { correctPieces } from "./pieces";
 import { LATE, lateStep, placeOf, ringPut, UNPLACED } from "./send-order";
 import { ARRIVED } from "./waiting";
 
@@ -31,7 +32,7 @@ function intervalsGrow(m: Match): void {
   }
 }
 
-/** Where the table tells, or is to be told, the record of interval `index`. */
+/** The table's place for the record of interval `index`. */
 function intervalSlot(m: Match, index: f64): u32 {
   const mask = (m.intervalRoom << 1) - 1;
   let at = <u32>((reinterpret<u64>(index) * 0x9e3779b97f4a7c15) >> 32) & mask;
@@ -118,6 +119,7 @@ function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
     const forward = directionOf(flow) == 1;
     k = writePairs(m, batch, side, shift, k, forward);
     const n = k - from;
+    if (m.pieceCount != 0) correctPieces(m, forward, n);
     // Where a packet comes in the order of sending: by the entry that waited there, or by the row itself.
     const waited = forward == (side == 1);
     countDelays(m, stats, flow, forward, from, n, waited);
@@ -242,7 +244,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
       next = order;
     } else {
       if (matched == 2) {
-        // Up to two delays are told by the first and the last; from the third on there is a second record.
+        // Up to two delays are stored as the first and the last; from the third on there is a second record.
         more = moreOf(stats, flow);
         sum = last - first;
         squares = sum * sum;
@@ -250,7 +252,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
         more.jitter = flow.matched < 2 || more.apart > 0 ? 0 : abs<f64>(sum);
         more.negative = (first < 0 ? 1 : 0) + (last < 0 ? 1 : 0);
       } else if (matched >= 3) {
-        // Up to three are told by least, most and sum; from the fourth on they need buckets.
+        // Up to three follow from minimum, maximum and sum; from the fourth on they need buckets.
         if (matched == 3) {
           listAdd(stats, more, id, bucketOf(minimum));
           listAdd(stats, more, id, bucketOf(maximum));
@@ -324,7 +326,7 @@ function keepOrders(m: Match, from: u32, to: u32): void {
   }
 }
 
-/** A record's sums, {first, sum, squares, least, most} from `p` on, begin with this delay. */
+/** A record's sums, {first, sum, squares, minimum, maximum} from `p` on, begin with this delay. */
 function beginSums(p: usize, first: f64): void {
   store<f64>(p, first);
   store<f64>(p, 0, 8);

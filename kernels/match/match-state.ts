@@ -26,7 +26,7 @@ export class Total {
   ttlEqual: u32;
   ttlHigher: u32;
   negative: u32;
-  firstSend: f64; //  least and largest send time of matched packets
+  firstSend: f64; //  smallest and largest send time of matched packets
   lastSend: f64;
   firstArrive: f64;
   lastArrive: f64;
@@ -120,6 +120,12 @@ export class Match {
   backSample: u32;
   ring: u32; //       the last pairs, for those that are late (kernels/match/send-order.ts)
   ringNext: u32;
+  pieces: u32; //     where a clock was set (kernels/match/pieces.ts), and how many times
+  pieceCount: u32;
+  pad: u32;
+  pieceGuard: f64; // how far from its start a piece may begin
+  usual: f64; //      differences without offset, drift and pieces, of either direction
+  backUsual: f64;
 }
 
 /** Pairs of repeated packets, with their places in the order of sending; and pairs without. */
@@ -128,7 +134,7 @@ export const PLACES_UNKNOWN: u32 = 2;
 
 // Columns of pairs, as multiples of `rows`.
 export const PAIR_SEND: u32 = 0; //    f64, time at BEFORE
-export const PAIR_RAW: u32 = 8; //     f64, difference of the stamps
+export const PAIR_RAW: u32 = 8; //     f64, difference of the timestamps
 export const PAIR_DELAY: u32 = 16; //  f64, corrected, in its own direction
 export const PAIR_BUCKET: u32 = 24; // i32
 export const PAIR_ORDER: u32 = 28; //  u32, number of the entry at BEFORE
@@ -213,6 +219,7 @@ export function matchFree(p: usize): void {
   edgeSampleFree(m.sample);
   edgeSampleFree(m.backSample);
   heap.free(m.ring);
+  if (m.pieces != 0) heap.free(m.pieces);
   if (m.mapped != 0) heap.free(m.mapped);
   heap.free(p);
 }

@@ -14,6 +14,7 @@ import { runAt } from "../flows/key-runs";
 import { judge, judgeDeferred } from "./judge";
 import { countPairs, settleRecent } from "./match-count";
 import { Match, Total } from "./match-state";
+import { pieceAt } from "./pieces";
 import { settleRepeats } from "./repeat-pairs";
 import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
@@ -23,12 +24,12 @@ import {
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;
-/** Rows after which a stamp that is ahead is known to stray: twice as many as are read before it is decided (src/capture/timestamp-trust.ts). */
+/** Rows after which a timestamp that is ahead is known to be an outlier: twice as many as are read before it is decided (src/capture/timestamp-trust.ts). */
 const OUTLIER_ROWS: u32 = 2048;
 
 /**
  * Lets entries that are older than `until` leave the log of one side; the unmatched ones are judged. With them go those that are further ahead than the
- * window, at once where the clock was set back, else when so many have come after them that it is them who stray.
+ * window, at once where the clock was set back, else when so many have come after them that they are the outliers.
  */
 function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
   const ahead = m.now + m.window;
@@ -109,14 +110,14 @@ const MOST_ODD: u32 = 8;
 
 function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
   if (total.matched == 0) return false;
-  const d = apart - m.offset - m.slope * (send + apart - m.pivot);
+  const d = apart - m.offset - m.slope * (send + apart - m.pivot) - pieceAt(m, send, apart, sign > 0);
   const delay = sign > 0 ? d : -d - m.back;
   const margin = FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
   return delay >= total.minimum - margin && delay <= total.maximum + margin;
 }
 
 /**
- * A packet of BEFORE has its partner among those that arrived before it by their stamps. That may be an earlier one that looks the same: it is certain where
+ * A packet of BEFORE has its partner among those that arrived before it by their timestamps. That may be an earlier one that looks the same: it is certain where
  * there is no other one, and the difference is one that occurs.
  */
 function isCertain(m: Match, before: Log, found: u32, digest: u64, time: f64): bool {
@@ -263,7 +264,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     logAdapt(before);
     logAdapt(after);
   }
-  // The clock was set back by far: waiting for it to come by again would keep packets for ever.
+  // The clock was set back by far: waiting until it shows that time again would keep packets for ever.
   const back = maximum < m.now - 4 * m.window;
   m.now = back ? maximum : max<f64>(m.now, maximum);
   retire(m, before, 0, m.now - m.window - m.slack, back);

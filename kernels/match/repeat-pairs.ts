@@ -10,11 +10,12 @@ import { FATE_MIRRORED, noteAlone, noteAmbiguous } from "./fates";
 import { judge } from "./judge";
 import { countPairs, intervalAt, intervalKnown, NO_INTERVAL, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
+import { pieceAt } from "./pieces";
 import { clearRows, Group, groupOf, Repeats, Repeat, rowOf } from "./repeats";
 import { COPY } from "./waiting";
 
 const ENOUGH: u32 = 8;
-/** Times are told to the microsecond in most captures. */
+/** Most captures have microsecond timestamps. */
 const RESOLUTION: f64 = 2000;
 /** Partners whose delays differ by less than this part of them are as good as one. */
 const ALIKE: f64 = 0.02;
@@ -33,7 +34,7 @@ let rows1: u32 = 0;
 let n0: u32 = 0;
 let n1: u32 = 0;
 
-// What a packet sent at a time may take, as differences of the stamps (after - before).
+// What a packet sent at a time may take, as differences of the timestamps (after - before).
 let usualLow: f64 = 0;
 let usualHigh: f64 = 0;
 let low: f64 = 0;
@@ -138,7 +139,8 @@ function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
     }
   }
   const width = (most - least) / 2 + RESOLUTION;
-  const corrected = m.offset + m.slope * (time - m.pivot) - (reverse ? m.back : 0);
+  const line = m.offset + m.slope * (time - m.pivot);
+  const corrected = line + pieceAt(m, time, line + (reverse ? m.backUsual : m.usual), !reverse) - (reverse ? m.back : 0);
   low = reverse ? corrected - most - width : corrected + least - width;
   high = reverse ? corrected - least + width : corrected + most + width;
   usualLow = reverse ? corrected - usualMost : corrected + usualLeast;
@@ -181,7 +183,7 @@ function pairAll(m: Match, flow: Flow, reverse: bool): u32 {
   return usual + pairInOrder(m, flow, reverse, false);
 }
 
-/** Where nothing else tells how long packets take: first in, first out, within the window. */
+/** Where nothing else shows how long packets take: first in, first out, within the window. */
 function pairFirstIn(m: Match): void {
   let i: u32 = 0;
   for (let j: u32 = 0; j < n1; j++) {
@@ -337,7 +339,7 @@ function pairTwins(): void {
   }
 }
 
-/** First those that are beyond doubt, then, where nothing else tells how long packets take, those that are nearly so, then the others. */
+/** First the unambiguous ones, then, where nothing else shows how long packets take, the nearly unambiguous ones, then the others. */
 function settleGroups(m: Match, r: Repeats, phase: u32): void {
   const unknown = changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched == 0;
   if (phase == 1 && !unknown) return;

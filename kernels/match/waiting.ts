@@ -33,7 +33,7 @@ const ORPHAN_BYTES: u32 = ORPHAN_WORDS << 3;
 /** More steps along chains per row than this, and there are too few slots. */
 const MANY_STEPS: u32 = 2;
 
-/** Live are [tail, next). Segment s holds the entries from s * SEGMENT on and lies where (s & mask) of the table tells. */
+/** Live are [tail, next). Segment s holds the entries from s * SEGMENT on and is where entry (s & mask) of the table points to. */
 @unmanaged
 export class Log {
   table: u32;

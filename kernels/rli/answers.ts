@@ -82,7 +82,7 @@ function flush(r: Rli, wire: u32, error: f64): void {
   r.doubt += doubts;
   r.error += counted ? <f64>n * <f64>n * miss : errors * errors;
   r.misses += counted ? <f64>n * miss : misses;
-  r.stamps += <f64>n * error * error;
+  r.timestamps += <f64>n * error * error;
   if (n > 0) r.drag += g.drag;
   r.excess += excess;
   r.idleExcess += excess & idleMask;

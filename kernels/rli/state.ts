@@ -56,7 +56,7 @@ export class Rli {
   maximum: f64;
   error: f64; //      squared misses, each weighed by the packets of its gap, squared
   misses: f64; //     the same, weighed by the packets
-  stamps: f64; //     squared errors of the references' times, weighed by the packets
+  timestamps: f64; // squared errors of the references' times, weighed by the packets
   busyBytes: f64; //  in gaps that the link was busy for
   busyTime: f64;
   drag: f64; //       transmissions of references that packets came behind
@@ -142,7 +142,7 @@ export function rliClear(p: usize, cells: usize): void {
   r.maximum = -Infinity;
   r.error = 0;
   r.misses = 0;
-  r.stamps = 0;
+  r.timestamps = 0;
   r.busyBytes = 0;
   r.busyTime = 0;
   r.drag = 0;

@@ -1,6 +1,6 @@
 /** Several writers in one directory, in pid namespaces of their own where that can be, killed or asked to end at any moment: nothing is lost, damaged or counted twice. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -41,8 +41,7 @@ function live(
 ): Promise<Life> {
   const node = [process.execPath, script, directory, writer, WRITERS, from, from + 400].map(String);
   // The first process of a namespace has the number 1 there, whoever else has it elsewhere.
-  const apart = namespaces && signal === "SIGKILL";
-  const [command = "", ...args] = apart ? [...NAMESPACE, ...node] : node;
+  const [command = "", ...args] = namespaces ? [...NAMESPACE, ...node] : node;
   const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
   children.push(child);
   let [out, err, armed] = ["", "", false];
@@ -53,7 +52,7 @@ function live(
     out += chunk;
     if (armed || afterMs === null) return;
     armed = true;
-    setTimeout(() => child.kill(signal), afterMs);
+    setTimeout(() => end(child, signal), afterMs);
   });
   return new Promise((resolve, reject) =>
     child.on("close", () => {
@@ -62,6 +61,20 @@ function live(
       resolve({ stored: last ? Number(last[1]) : from, ended: armed });
     }),
   );
+}
+
+/** The writer itself is asked to end, from outside of its namespace; killed is the one who made the namespace, and with it everybody in it. */
+function end(child: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    const inside =
+      namespaces && signal === "SIGTERM"
+        ? readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").trim()
+        : "";
+    if (inside !== "") process.kill(Number(inside), signal);
+    else child.kill(signal);
+  } catch {
+    // It has ended by itself.
+  }
 }
 
 function expectWhole(directory: string, stored: readonly number[]): void {

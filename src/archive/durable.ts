@@ -25,7 +25,11 @@ export async function writeTemporary(folder: string, bytes: Uint8Array): Promise
     }
   } catch (error) {
     await rm(path, { force: true });
-    throw writeFailure(dirname(folder), error, "what is there already is whole: make room and repeat");
+    throw writeFailure(
+      dirname(folder),
+      error,
+      "the records written so far are complete: free some space and repeat",
+    );
   }
   return path;
 }

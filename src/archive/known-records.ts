@@ -72,8 +72,8 @@ function listFolder(folder: string): Map<string, string> {
     throw error;
   }
   for (const name of names) {
-    const told = parseFileName(name);
-    if (told) known.set(identity(told), join(folder, name));
+    const parsed = parseFileName(name);
+    if (parsed) known.set(identity(parsed), join(folder, name));
   }
   return known;
 }

@@ -67,14 +67,14 @@ function listTap(path: string, names: TapNames, { fromNs, toNs }: Selection, out
     for (const name of readNames(base)) {
       // Folders of ten minutes beside records of version 1.
       if (!reaches(name) || LEVELS[HOUR]?.test(name)) continue;
-      const told = parseFileName(name);
-      if (!told) {
+      const parsed = parseFileName(name);
+      if (!parsed) {
         noteForeign(out, join(base, name));
         continue;
       }
-      if (fromNs !== undefined && told.epoch.endNs <= fromNs) continue;
-      if (toNs !== undefined && told.epoch.startNs >= toNs) continue;
-      const entry: ArchiveEntry = { file: `${base}${sep}${name}`, ...names, ...told };
+      if (fromNs !== undefined && parsed.epoch.endNs <= fromNs) continue;
+      if (toNs !== undefined && parsed.epoch.startNs >= toNs) continue;
+      const entry: ArchiveEntry = { file: `${base}${sep}${name}`, ...names, ...parsed };
       // Replacing a record by a longer one of the same epoch was cut off in between: the longer one counts.
       const other = found.get(identity(entry));
       if (!other || other.epoch.endNs < entry.epoch.endNs) found.set(identity(entry), entry);

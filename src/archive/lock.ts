@@ -44,7 +44,7 @@ async function acquire(path: string, name: string): Promise<void> {
     if (waited > PATIENCE_MS)
       throw new UsageError(
         "not-writable",
-        `${name}: another writer holds it`,
+        `${name}: locked by another writer`,
         `if there is none, remove ${path}`,
       );
     if (!(await takeOver(path))) await sleep(WAIT_MS * (0.5 + Math.random()));

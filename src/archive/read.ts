@@ -82,7 +82,7 @@ function readLayout(fd: number, file: string): ReadHead {
   const fileBytes = fstatSync(fd).size;
   const expected = layout.headBytes + layout.storedBytes + CRC_BYTES;
   if (fileBytes !== expected) {
-    const message = `the record has ${fileBytes} bytes, its head says ${expected}`;
+    const message = `the record has ${fileBytes} bytes, expected ${expected} by its head`;
     throw new FormatError("truncated", file, Math.min(fileBytes, expected), message);
   }
   return { head, layout, fileBytes };
@@ -90,10 +90,10 @@ function readLayout(fd: number, file: string): ReadHead {
 
 /** A record under another's name would answer for it. */
 export function checkPlace(head: RecordHead, entry: ArchiveEntry): void {
-  const told = recordPath(head);
+  const place = recordPath(head);
   // Version 1 had no folders of ten minutes.
-  const before = told.filter((_, i) => i !== told.length - 2);
+  const before = place.filter((_, i) => i !== place.length - 2);
   const parts = entry.file.split(/[\\/]/);
-  if ([told, before].some((path) => parts.slice(-path.length).join("/") === path.join("/"))) return;
-  throw new FormatError("bad-record", entry.file, 0, `the record belongs at ${told.join("/")}`);
+  if ([place, before].some((path) => parts.slice(-path.length).join("/") === path.join("/"))) return;
+  throw new FormatError("bad-record", entry.file, 0, `the record belongs at ${place.join("/")}`);
 }

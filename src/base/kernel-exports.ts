@@ -160,12 +160,14 @@ export interface KernelExports {
   matchFree(p: number): void;
   matchNew(stats: number, intervalCells: number, rows: number): number;
   matchTableBytes(p: number): number;
+  // kernels/match/pieces.ts
+  matchPieces(p: number, n: number): number;
   // kernels/match/residue.ts
   matchAdd(p: number, flow: number, before: number, after: number): void;
   matchAlone(p: number, number: number): number;
-  matchAloneBoth(p: number): number;
   matchAloneCount(p: number): number;
   matchLost(p: number, time: number, change: number): void;
+  matchAloneBoth(p: number): number;
   // kernels/match/thin.ts
   thinNew(): number;
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;

@@ -562,8 +562,14 @@ export const MatchLayout = {
   backSample: 332,
   ring: 336,
   ringNext: 340,
+  pieces: 344,
+  pieceCount: 348,
+  pad: 352,
+  pieceGuard: 360,
+  usual: 368,
+  backUsual: 376,
 } as const;
-export const MatchBytes = 344;
+export const MatchBytes = 384;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -865,7 +871,7 @@ export const RliLayout = {
   maximum: 168,
   error: 176,
   misses: 184,
-  stamps: 192,
+  timestamps: 192,
   busyBytes: 200,
   busyTime: 208,
   drag: 216,

@@ -270,7 +270,7 @@ export class CaptureReader {
       } else {
         const what =
           outcome === BAD_LENGTH
-            ? "the record's length cannot be right; the file is damaged from here on"
+            ? "impossible record length; the file is damaged from here on"
             : "the block's two lengths differ; the file is damaged from here on";
         this.#stop(chunk.offset, what);
       }
@@ -344,7 +344,7 @@ export class CaptureReader {
     const length = head.getUint32(4, this.#little);
     const known = type === BLOCK.section || type === BLOCK.interface || type === BLOCK.statistics;
     if (length < minBlockBytes(type) || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
-      const what = `the block's length (${length}) cannot be right; the file is damaged from here on`;
+      const what = `impossible block length (${length}); the file is damaged from here on`;
       this.#stop(chunk.offset, what);
       return;
     }
@@ -469,7 +469,7 @@ async function readHead(source: ByteSource): Promise<{ head: Uint8Array; found: 
     found = length >= PCAP_HEADER_BYTES ? sniff(bytes.subarray(0, length)) : null;
     if (found?.format === "pcap" || found?.format === "pcapng") break;
   }
-  if (length === 0) throw new FormatError("empty", source.name, 0, "there are no bytes in it, so no capture");
+  if (length === 0) throw new FormatError("empty", source.name, 0, "the file is empty");
   const head = bytes.subarray(0, length);
   return { head, found: sniff(head) };
 }

@@ -60,7 +60,7 @@ describe("times that can be believed", () => {
     );
   });
 
-  test("of a burst that strays are those before it, wherever it lies and however rows are batched", () => {
+  test("outliers of a burst are those before it, wherever it lies and however rows are batched", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 5999 }),

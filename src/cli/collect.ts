@@ -3,7 +3,7 @@ import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { DEFAULT_LISTEN, startServer } from "../server/server.ts";
 import { readText } from "./collector-options.ts";
-import { durationOption } from "./options.ts";
+import { timeOption } from "./options.ts";
 import { warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
 
@@ -19,8 +19,9 @@ interface Flags {
 }
 
 const EXAMPLES = `
-Records are on disk before a tap is told so, in DIR/records, which hoptime query reads too. One collector runs per directory.
-Without tokens it answers on the loopback interface only; hoptime token makes them. docs/collect.md and docs/security.md describe it; /docs lists its HTTP API.
+Records are acknowledged when they are on disk, in DIR/records, which hoptime query reads too. One
+collector runs per directory. Without tokens (hoptime token) it answers on the loopback interface only.
+docs/collect.md and docs/security.md describe it; /docs lists its HTTP API.
 
 Examples:
   hoptime collect --data /var/lib/hoptime
@@ -43,7 +44,7 @@ export function collectCommand(): Command {
       "--insecure",
       "listen for other hosts without TLS: records, answers and tokens can be read on the way",
     )
-    .option("--question-time <time>", "longest time of one question", durationOption("--question-time"), 30e9)
+    .addOption(timeOption("--question-time <time>", "longest time of one question", 30e9))
     .option("--json", "log as lines of JSON")
     .addHelpText("after", EXAMPLES)
     .action(run);

@@ -260,7 +260,7 @@ async function withEstimates(
   wanted: { plans: ReturnType<typeof chosenEstimators>; confidence: number; records: string | undefined },
 ): Promise<Comparison> {
   const { openWithEstimates } = await import("../compare/estimates.ts");
-  const { tellFlowRecords } = await import("./flow-record-file.ts");
+  const { openFlowRecords } = await import("./flow-record-file.ts");
   const { plans, confidence, records } = wanted;
-  return await openWithEstimates(options, { plans, confidence, ...(await tellFlowRecords(records)) });
+  return await openWithEstimates(options, { plans, confidence, ...(await openFlowRecords(records)) });
 }

@@ -6,7 +6,7 @@ export interface NamedFlowRecords {
   flowRecordNotes: string[];
 }
 
-export async function tellFlowRecords(path: string | undefined): Promise<NamedFlowRecords> {
+export async function openFlowRecords(path: string | undefined): Promise<NamedFlowRecords> {
   if (path === undefined) return { flowRecords: undefined, flowRecordNotes: [] };
   const { records, notes } = await readFlowRecordFile(path);
   return { flowRecords: records, flowRecordNotes: notes.map((note) => `${path}: ${note}`) };

@@ -12,7 +12,7 @@ import { colours, Progress } from "./terminal.ts";
 export function inspectCommand(): Command {
   return new Command("inspect")
     .description(
-      "Describes a capture: interfaces, link types, time span, flows, how well packets can be told apart, timestamp precision.",
+      "Describes a capture: interfaces, link types, time span, flows, how well packets can be distinguished, timestamp precision.",
     )
     .argument(
       "<file>",

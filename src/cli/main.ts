@@ -33,6 +33,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./observe.ts")).observeCommand(),
   },
   {
+    name: "top",
+    summary: "watch delay, loss and flows between two interfaces, each second",
+    load: async () => (await import("./top.ts")).topCommand(),
+  },
+  {
     name: "query",
     summary: "delay and loss between two points, from their records",
     load: async () => (await import("./query.ts")).queryCommand(),
@@ -166,11 +171,14 @@ const HELP_WIDTH = 100;
 /** Choices and defaults in help as one would type them: commander quotes them. */
 function plainHelp(command: Command): Command {
   for (const nested of command.commands) plainHelp(nested);
+  command.configureOutput({
+    getOutHelpWidth: () => Math.min(process.stdout.columns ?? HELP_WIDTH, HELP_WIDTH),
+  });
   return command.configureHelp({
     optionDescription: ({ description, argChoices, defaultValue, defaultValueDescription }) => {
       const more = [
         ...(argChoices ? [`choices: ${argChoices.join(", ")}`] : []),
-        ...(defaultValue === undefined || defaultValue === false
+        ...(defaultValue === undefined || defaultValue === false || defaultValue === ""
           ? []
           : [`default: ${defaultValueDescription ?? defaultValue}`]),
       ];
@@ -201,7 +209,6 @@ async function main(argv: string[]): Promise<number> {
   }
   const command = plainHelp((await entry.load(rest)).name(`hoptime ${name}`).exitOverride());
   command.configureOutput({
-    getOutHelpWidth: () => Math.min(process.stdout.columns ?? HELP_WIDTH, HELP_WIDTH),
     writeErr: () => {},
     // Commander's own messages become one line of ours.
     outputError: () => {},

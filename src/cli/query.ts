@@ -17,7 +17,7 @@ import { askCollector } from "../server/client.ts";
 import { isCollectorUrl } from "../transport/http/request.ts";
 import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
-import { tellFlowRecords } from "./flow-record-file.ts";
+import { openFlowRecords } from "./flow-record-file.ts";
 import { integerOption, timeOption } from "./options.ts";
 import { printJson, printText } from "./output.ts";
 import { colours } from "./terminal.ts";
@@ -222,8 +222,8 @@ async function askDirectory(
   table: readonly Estimator[],
 ): Promise<Answer> {
   const archive = RecordArchive.open(directory);
-  const told = await tellFlowRecords(flags.flowRecords);
-  const answer = askArchive(archive, question, { table, ...told });
+  const flowRecords = await openFlowRecords(flags.flowRecords);
+  const answer = askArchive(archive, question, { table, ...flowRecords });
   archive.close();
   return answer;
 }

@@ -141,7 +141,7 @@ function warningsOf({ sent, failed, packetsPerSecond, askedPerSecond }: Referenc
   );
   if (askedPerSecond !== null && sent > 0 && packetsPerSecond < ENOUGH * askedPerSecond) {
     out.push(
-      `${packetsPerSecond.toFixed(1)} references per second were sent, ${askedPerSecond} were asked for: this host is too busy, or the rate too high`,
+      `${packetsPerSecond.toFixed(1)} references per second sent instead of ${formatCount(askedPerSecond)}: this host is too busy, or the rate too high`,
     );
   }
   return out;

@@ -162,7 +162,7 @@ function refuseBesideScenario(command: Command): void {
     if (BESIDE_SCENARIO.has(name) || command.getOptionValueSource(name) !== "cli") continue;
     throw new UsageError(
       "bad-option",
-      `${option.long} does not go with --scenario, which says it all`,
+      `${option.long} cannot be combined with --scenario`,
       "write it into the scenario's file",
     );
   }

@@ -35,7 +35,7 @@ export function sizeCommand(): Command {
   const sizes = ESTIMATORS.filter((e) => e.sizing).map((e) => e.name);
   const command = new Command("size")
     .description(
-      "From packets and flows per epoch, loss, and a wanted error or a memory budget to the geometry of a sketch, its memory, its bandwidth and its predicted accuracy.",
+      "Chooses the parameters of an estimator from packets and flows per epoch, loss, and a wanted error or a memory budget; reports its memory, bandwidth and predicted error.",
     )
     .argument("[estimator]", sizes.join(", "))
     .addHelpText(
@@ -48,7 +48,7 @@ Examples:
   hoptime size ${sizes[0]} --help   all options`,
     )
     .action((name: string | undefined) => {
-      const wrong = name === undefined ? "whose size is not said" : `'${name}' has no sizes to choose`;
+      const wrong = name === undefined ? "no estimator was named" : `'${name}' has no sizes to choose`;
       throw new UsageError(
         "bad-option",
         wrong,
@@ -147,7 +147,7 @@ async function readRequest(
     });
     if (!traffic) throw new UsageError("bad-option", `no packets in ${flags.capture}`);
     if (traffic.short)
-      notes.push("the capture is shorter than an epoch: a whole one would hold more packets");
+      notes.push("the capture is shorter than an epoch: a whole epoch would have more packets");
     packets ??= traffic.packets;
     flows ??= traffic.flowPackets.length;
     flowPackets = traffic.flowPackets;
@@ -155,7 +155,7 @@ async function readRequest(
   if (packets === null) {
     throw new UsageError(
       "bad-option",
-      "how many packets an epoch has is not known",
+      "the number of packets per epoch is missing",
       "give --packets N or --capture FILE",
     );
   }

@@ -35,7 +35,7 @@ export interface Alignment {
 const NARROWEST_NS = 1024;
 const SURPRISE_MARGIN = 7;
 
-/** Null when no cluster stands out. A single pair is taken at its word (`total` says that it was alone). */
+/** Null when no cluster stands out. A single pair is believed (`total` shows that it was alone). */
 export function findAlignment(pairs: readonly AlignmentPair[]): Alignment | null {
   const usable = pairs.filter((p) => Number.isFinite(p.afterNs - p.beforeNs));
   const diff = Float64Array.from(usable, (p) => p.afterNs - p.beforeNs).sort();

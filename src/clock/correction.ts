@@ -10,14 +10,15 @@
  *   detrend   deskew, and the trend of the smallest delay where only one direction shows it: right where the load was even, and wrong by
  *             the trend of the queues where it was not.
  *   relative  deskew, then the smallest remaining difference: delays above the minimum. Never wrong by an
- *             offset, and right for variation and queueing; says nothing of the constant part. A few stray
+ *             offset, and right for variation and queueing; says nothing of the constant part. A few outlying
  *             packets that lie below the minimum of the rest for no clock's reason (false matches) stay
  *             negative.
- * Steps are not corrected: the sentences say to compare the parts. `symmetric` removes the middle of the
+ * Where a clock was set, for certain, deskew and relative remove that piece by piece (pieces.ts); detrend also where it may have been the path. `symmetric` removes the middle of the
  * bounds also where 0 lies inside them; that is right only if both ways take equally long at their fastest.
  */
 import { formatDuration } from "../base/time.ts";
-import type { ClockVerdict } from "./verdict.ts";
+import { type RemovedPiece, removedPieces } from "./pieces.ts";
+import type { ClockVerdict, StepVerdict } from "./verdict.ts";
 
 export const CORRECTION_MODES = ["asis", "deskew", "detrend", "relative"] as const;
 export type CorrectionMode = (typeof CORRECTION_MODES)[number];
@@ -30,7 +31,19 @@ export interface Correction {
   pivotNs: number;
   /** Taken off delays of the other way: relative ones are above the smallest of their direction. */
   reverseNs: number;
+  /** From the first piece on, where a clock was set; empty where nothing is removed piece by piece. */
+  pieces: RemovedPiece[];
   describe: string;
+}
+
+/** Whether a mode removes steps of a kind: where the pieces between steps are known. */
+export function removesStep(
+  { pieces }: Pick<ClockVerdict, "pieces">,
+  kind: StepVerdict["kind"],
+  mode: CorrectionMode,
+): boolean {
+  if (mode === "asis" || pieces.length === 0) return false;
+  return kind === "clock" || (mode === "detrend" && kind === "ambiguous");
 }
 
 export function correction(
@@ -40,22 +53,48 @@ export function correction(
 ): Correction {
   const { offset, skew, originNs, floor } = verdict;
   if (mode === "asis" || floor === null)
-    return { offsetNs: 0, slope: 0, pivotNs: originNs, reverseNs: 0, describe: "delays as captured" };
+    return {
+      offsetNs: 0,
+      slope: 0,
+      pivotNs: originNs,
+      reverseNs: 0,
+      pieces: [],
+      describe: "delays as captured",
+    };
   const parts: string[] = [];
   // The skew is per ns of BEFORE's clock; AFTER's runs 1 + skew times as fast.
   const perBefore = removableSkew(verdict, mode) / 1e6;
   const slope = perBefore / (1 + perBefore);
   const pivotNs = originNs + floor.levelNs;
   if (perBefore !== 0 && skew) parts.push(`a skew of ${Number(skew.ppm.toPrecision(4))} ppm`);
-  const offsetNs = removableOffset(verdict, options.symmetric === true);
+  const pieces = piecesOf(verdict, mode, options.symmetric === true);
+  const steps = verdict.steps.filter((s) => removesStep(verdict, s.kind, mode)).length;
+  if (pieces.length > 0) parts.push(steps === 1 ? "a step of a clock" : `${steps} steps of a clock`);
+  const offsetNs = pieces[0]?.removedNs ?? removableOffset(verdict, options.symmetric === true);
   if (mode !== "relative") {
     if (offsetNs !== 0) parts.push(`an offset of ${formatDuration(offsetNs)} (${offset.kind})`);
     const describe = parts.length === 0 ? "nothing to correct" : `${parts.join(" and ")} removed`;
-    return { offsetNs, slope, pivotNs, reverseNs: 0, describe };
+    return { offsetNs, slope, pivotNs, reverseNs: 0, pieces, describe };
   }
-  parts.push(`the smallest difference of ${formatDuration(floor.levelNs)}`);
+  const levelNs = pieces[0]?.removedNs ?? floor.levelNs;
+  parts.push(`the smallest difference of ${formatDuration(levelNs)}`);
   const describe = `delays above the smallest: ${parts.join(" and ")} removed`;
-  return { offsetNs: floor.levelNs, slope, pivotNs, reverseNs: reverseFloor(verdict), describe };
+  return { offsetNs: levelNs, slope, pivotNs, reverseNs: reverseFloor(verdict), pieces, describe };
+}
+
+/** What is removed from the pieces between steps; empty where no step is. */
+function piecesOf(verdict: ClockVerdict, mode: CorrectionMode, symmetric: boolean): RemovedPiece[] {
+  const { pieces, steps, floor } = verdict;
+  const [first] = pieces;
+  if (!first || !steps.some((s) => removesStep(verdict, s.kind, mode))) return [];
+  const relative = mode === "relative";
+  const offsetOf = (offset: ClockVerdict["offset"]) => removableOffset({ ...verdict, offset }, symmetric);
+  return removedPieces(pieces, relative ? (first.levelNs ?? floor?.levelNs ?? 0) : offsetOf(first.offset), {
+    twoWay: verdict.mode === "two-way",
+    absolute: !relative,
+    ambiguous: mode === "detrend",
+    offsetOf,
+  });
 }
 
 /** With the forward delays beginning at 0, those the other way hold the smallest of both. */
@@ -85,7 +124,7 @@ export interface ClockUncertainty {
   skewNs: number | null;
   /** How far the offset that is left may be from 0; null: not bounded (one direction). 0 for relative delays. */
   offsetNs: number | null;
-  /** Steps that may be a clock's, which no correction removes. */
+  /** Steps that may be a clock's and are not removed, and what those are uncertain by that are. */
   stepsNs: number;
 }
 
@@ -111,7 +150,14 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
     const removed = mode === "asis" ? 0 : removableOffset(verdict, false);
     offsetNs = Math.max(Math.abs(offset.lowNs - removed), Math.abs(offset.highNs - removed));
   }
-  const stepsNs = steps.reduce((sum, s) => sum + (s.kind === "delay" ? 0 : Math.abs(s.sizeNs)), 0);
+  const pieces = piecesOf(verdict, mode, false);
+  // Of the worst piece.
+  const bounds = pieces.map((p) => p.offsetUncertaintyNs).filter((ns) => ns !== null);
+  if (bounds.length > 0) offsetNs = Math.max(...bounds);
+  const left = steps.filter((s) => s.kind !== "delay" && !removesStep(verdict, s.kind, mode));
+  const stepsNs =
+    left.reduce((sum, s) => sum + Math.abs(s.sizeNs), 0) +
+    pieces.reduce((sum, p) => sum + p.stepUncertaintyNs, 0);
   const totalNs = resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0) + stepsNs;
   return { totalNs, resolutionNs, skewNs, offsetNs, stepsNs };
 }

@@ -180,7 +180,7 @@ test("captures given in the wrong order are suspected from the shape of the diff
   const turned = { ...there, diffNs: there.diffNs.map((d) => -d) };
   const verdict = judge(turned);
   expect(verdict.swapped).toBe(true);
-  expect(verdict.lines[0]).toContain("wrong order");
+  expect(verdict.lines[0]).toContain("seem to be swapped");
   const back = backward(5, hardware, () => 0);
   expect(judge(turned, { ...back, diffNs: back.diffNs.map((d) => -d) }).swapped).toBe(true);
 });
@@ -224,7 +224,7 @@ test("a step seen in one direction is ambiguous, in both it is the clock's, in o
   expect(route.trust).toBe("good");
 });
 
-test("a backward jump in a capture's own stamps names the clock that was set", () => {
+test("a backward jump in a capture's own timestamps names the clock that was set", () => {
   const there = forward(8, hardware, (t) => (t > 0.5 * SPAN ? -1e8 : 0));
   const observer = new ClockObserver();
   observer.observe(there.sendNs, there.diffNs, N);

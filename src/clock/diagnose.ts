@@ -7,6 +7,7 @@ import type { CorrectionMode } from "./correction.ts";
 import { blockMinima, type Envelope, type EnvelopePoints } from "./envelope.ts";
 import type { ClockObserver } from "./observer.ts";
 import { judgeOffset, LONGEST_DELAY_NS, type OffsetVerdict, recogniseOffset } from "./offset.ts";
+import { fitPieces } from "./pieces.ts";
 import { quantile } from "./quantile.ts";
 import { resolutionNs } from "./resolution.ts";
 import { sentences } from "./sentences.ts";
@@ -28,10 +29,10 @@ export interface DiagnoseInput {
   observer: ClockObserver;
   /** What is done about the clocks (default: nothing): how far the delays can be trusted depends on it. */
   mode?: CorrectionMode;
-  /** One clock has stamped both captures. */
+  /** One clock has timestamped both captures. */
   oneClock?: boolean;
   /** Of all packets of each capture, in the time base of the pairs. */
-  /** What is known of the time stamps of either capture (a TimestampQuality). */
+  /** What is known of the timestamps of either capture (a TimestampQuality). */
   before?: { report(): TimestampReport };
   after?: { report(): TimestampReport };
 }
@@ -75,17 +76,12 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     quantumNs,
     input.oneClock === true,
   );
-  const withinResolution = forward.packets > 0 && forward.minNs < 0 && forward.minNs >= -quantumNs;
   const verdict: ClockVerdict = {
     mode: forward.packets === 0 ? "no-pairs" : reverse.packets === 0 ? "one-way" : "two-way",
     pairs: { forward: forward.packets, reverse: reverse.packets },
     originNs: Number.isFinite(originNs) ? originNs : 0,
-    negative: {
-      count: forward.negative,
-      share: forward.packets === 0 ? 0 : forward.negative / forward.packets,
-      minNs: forward.packets === 0 ? null : forward.minNs,
-      withinResolution,
-    },
+    spanNs: Math.max(0, lastNs - originNs),
+    negative: negativeOf(forward, quantumNs),
     floor:
       floorNs === null || levelNs === null
         ? null
@@ -95,6 +91,15 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
     skew: found && skewVerdict(found),
     noSkewReason: found ? null : noSkewReason(forward, points),
     steps,
+    pieces: fitPieces({
+      forward: points,
+      reverse: back,
+      steps,
+      slope,
+      originNs,
+      spanNs: lastNs - originNs,
+      quantumNs,
+    }),
     drift: {
       residualNs: found?.residualNs ?? null,
       constant: found && first && second ? sameSlope(found, first, second) : null,
@@ -108,11 +113,21 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
   };
   const typical = typicalNs(points, slope, originNs, offset);
   verdict.trust = judgeTrust(verdict, typical, quantumNs, input.mode ?? "asis");
-  verdict.lines = sentences(verdict, forward.ignored + reverse.ignored);
+  verdict.lines = sentences(verdict, forward.ignored + reverse.ignored, input.mode ?? "asis");
   return verdict;
 }
 
-/** Two stamps are each off by up to their step; unknown steps are read from the differences themselves. */
+function negativeOf({ packets, negative, minNs }: Envelope, quantumNs: number): ClockVerdict["negative"] {
+  if (packets === 0) return { count: negative, share: 0, minNs: null, withinResolution: false };
+  return {
+    count: negative,
+    share: negative / packets,
+    minNs,
+    withinResolution: minNs < 0 && minNs >= -quantumNs,
+  };
+}
+
+/** Two timestamps are each off by up to their step; unknown steps are read from the differences themselves. */
 function quantumOf(before: number | null, after: number | null, points: EnvelopePoints): number {
   const fallback = before === null || after === null ? (resolutionNs(points.valueNs) ?? 1) : 1;
   return (before ?? fallback) + (after ?? fallback);
@@ -226,7 +241,7 @@ function offsetOf(
   return judgeOffset(forward, negatedReverse === null ? null : -negatedReverse, quantumNs);
 }
 
-/** Median of the envelope without offset and drift: what coarse stamps are compared with. */
+/** Median of the envelope without offset and drift: what coarse timestamps are compared with. */
 function typicalNs(
   points: EnvelopePoints,
   slope: number,

@@ -92,7 +92,7 @@ export class Envelope {
   }
 
   /**
-   * Takes n points that stand for others: {time, value, how many} each, from `from` on. What is counted of all points is told by `account`. A hundred thousand points
+   * Takes n points that stand for others: {time, value, how many} each, from `from` on. Counts over all points come with `account`. A hundred thousand points
    * pass here before it is worth a compiler's time: one loop, and fields in locals.
    */
   addAll(points: Float64Array, from: number, n: number): void {
@@ -280,7 +280,7 @@ export function blockMinima(points: EnvelopePoints, blocks: number, slope: numbe
 }
 
 function provisionalSlope(points: EnvelopePoints, widthNs: number): number {
-  // In a bucket so narrow no clock drifts by a stamp's worth.
+  // In a bucket so narrow no clock drifts by a timestamp's worth.
   if (widthNs < NARROW_NS) return 0;
   const minima = blockMinima(points, 32, 0);
   if (minima.length < 8) return 0;

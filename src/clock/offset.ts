@@ -9,8 +9,8 @@
  * against GPS (19 s), local time against UTC (multiples of a quarter of an hour), and sums of a zone and one
  * of those. Recognised only where what remains is a delay. A clock that is plainly wrong, by up to a minute,
  * is taken for a scale in 3 % of cases; one that is wrong by up to a day for a zone in 0.4 %.
- * One direction cannot show an offset that leaves every delay plausible: it is then "not-measurable", with no lower bound. "none" is said
- * where both directions agree with equal clocks, or where one clock has stamped both captures.
+ * One direction cannot show an offset that leaves every delay plausible: it is then "not-measurable", with no lower bound. "none" is reported
+ * where both directions agree with equal clocks, or where one clock has timestamped both captures.
  */
 export type OffsetKind = "none" | "not-measurable" | "tai-utc" | "time-zone" | "constant" | "unknown";
 

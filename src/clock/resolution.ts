@@ -1,25 +1,25 @@
 /**
- * The step in which a set of time stamps is counted: the largest unit that divides nearly all of them.
+ * The step in which a set of timestamps is counted: the largest unit that divides nearly all of them.
  *
  * Units: 1, 2, 4, 5, 8 and 2.5 times powers of ten ns up to 1 s, and 2^-k s (as in ERF or NTP fractions,
- * rounded to whole ns, so a stamp may be 0.5 ns off its tick) down to 2^-26 s; finer binary ticks look like 1
- * ns. Traffic that comes in one even beat has round stamps whatever its clock: then no step above a
- * microsecond is believed. How it fails: stamps that are round for yet another reason look coarser than
+ * rounded to whole ns, so a timestamp may be 0.5 ns off its tick) down to 2^-26 s; finer binary ticks look like 1
+ * ns. Traffic that comes in one even beat has round timestamps whatever its clock: then no step above a
+ * microsecond is believed. How it fails: timestamps that are round for yet another reason look coarser than
  * their clock.
  */
 const SECOND_NS = 1e9;
-/** Fewer stamps than this may be round by chance. */
+/** Fewer timestamps than this may be round by chance. */
 const MIN_TIMESTAMPS = 16;
-/** Share of stamps that may miss the unit: a capture may hold a few packets of another source. */
+/** Share of timestamps that may miss the unit: a capture may hold a few packets of another source. */
 const TOLERATED = 0.005;
 
 const BEAT_SHARE = 0.9;
-/** What capture files are usually stamped in. */
+/** What capture files are usually timestamped in. */
 const COARSEST_IN_BEAT_NS = 1000;
 
 const UNITS: readonly { ns: number; slackNs: number }[] = makeUnits();
 
-/** Null when there are too few different stamps to tell; 1 means 1 ns or finer. */
+/** Null when there are too few different timestamps to tell; 1 means 1 ns or finer. */
 export function resolutionNs(timestampsNs: ArrayLike<number>): number | null {
   const different = new Set(Array.from(timestampsNs));
   if (different.size < MIN_TIMESTAMPS) return null;
@@ -39,7 +39,7 @@ export function resolutionNs(timestampsNs: ArrayLike<number>): number | null {
   return 1;
 }
 
-/** Nearly all stamps follow the one before at the same distance: a clock's step would show in how distances vary. */
+/** Nearly all timestamps follow the one before at the same distance: a clock's step would show in how distances vary. */
 function hasEvenBeat(timestampsNs: ArrayLike<number>): boolean {
   const distances = new Map<number, number>();
   for (let i = 1; i < timestampsNs.length; i++) {

@@ -1,32 +1,34 @@
 /**
  * The verdict in words: each sentence says what was found, how big it is and what to do. Most serious first.
  */
+import { countOf, formatCount, significant } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
-import type { ClockVerdict } from "./verdict.ts";
+import { type CorrectionMode, removesStep } from "./correction.ts";
+import type { ClockVerdict, StepVerdict } from "./verdict.ts";
 
 /** Slopes beyond this are no clock's: a bound above it says nothing. */
 const CLOCK_PPM = 500;
 
-export function sentences(verdict: ClockVerdict, ignored: number): string[] {
+export function sentences(verdict: ClockVerdict, ignored: number, mode: CorrectionMode): string[] {
   if (verdict.mode === "no-pairs") {
-    return ["No packet was seen at both points going forward: the clocks cannot be compared."];
+    return ["Clocks: not comparable, no packet was seen at both points in the forward direction."];
   }
   const all = [
     ...offsetLines(verdict),
-    ...stepLines(verdict),
+    ...stepLines(verdict, mode),
     ...negativeLines(verdict),
     ...skewLines(verdict),
   ];
   for (const side of ["before", "after"] as const) all.push(...captureLines(verdict, side));
-  if (ignored > 0) all.push(`${ignored} pairs had a time that is not a number and were left out.`);
+  if (ignored > 0) all.push(`${countOf(ignored, "pair")} without a valid timestamp left out.`);
   return all;
 }
 
 function offsetLines({ offset, mode, floor, swapped }: ClockVerdict): string[] {
   if (swapped) {
     return [
-      "BEFORE and AFTER seem to be given in the wrong order: all forward delays are negative and look like delays with the " +
-        "sign turned. Exchange the two captures, or their clocks differ by more than the delays.",
+      "BEFORE and AFTER seem to be swapped: all forward delays are negative, and look like delays with the opposite sign. " +
+        "Swap the two captures; if their order is right, their clocks differ by more than the delays.",
     ];
   }
   const by = formatDuration(Math.abs(offset.estimateNs));
@@ -71,7 +73,8 @@ function offsetLines({ offset, mode, floor, swapped }: ClockVerdict): string[] {
   }
 }
 
-function stepLines({ steps, originNs }: ClockVerdict): string[] {
+function stepLines(verdict: ClockVerdict, mode: CorrectionMode): string[] {
+  const { steps, originNs } = verdict;
   return steps.map(({ atNs, sizeNs, kind, evidence }) => {
     const what =
       kind === "clock"
@@ -80,20 +83,28 @@ function stepLines({ steps, originNs }: ClockVerdict): string[] {
           ? "The path changed"
           : "A clock was set or the path changed";
     const size = `${sizeNs >= 0 ? "+" : ""}${formatDuration(sizeNs)}`;
-    const todo =
-      kind === "delay" ? "The delays are right." : "Compare the parts before and after it separately.";
-    return `${what} ${formatDuration(atNs - originNs)} into the capture, by ${size}: ${evidence}. ${todo}`;
+    return `${what} ${formatDuration(atNs - originNs)} into the capture, by ${size}: ${evidence}. ${stepAdvice(verdict, kind, mode)}`;
   });
 }
 
-function negativeLines({ negative, offset, skew, floor }: ClockVerdict): string[] {
+function stepAdvice(verdict: ClockVerdict, kind: StepVerdict["kind"], mode: CorrectionMode): string {
+  if (kind === "delay") return "The delays are right.";
+  if (verdict.pieces.length === 0) return "Compare the parts before and after it separately.";
+  if (removesStep(verdict, kind, mode)) return "The correction removes it.";
+  if (kind === "clock") return "The deskew correction removes it.";
+  return "Compare the parts before and after it separately; the detrend correction removes it, for where the path stayed the same.";
+}
+
+function negativeLines({ negative, offset, skew, floor, steps }: ClockVerdict): string[] {
   const shown = offset.kind !== "none" && offset.kind !== "not-measurable";
   if (negative.count === 0 || negative.minNs === null || shown) return [];
-  const what = `${negative.count} packets (${percent(negative.share)}) seem to arrive before they were sent, by up to ${formatDuration(-negative.minNs)}`;
-  if (negative.withinResolution) return [`${what}: that is within the resolution of the stamps.`];
-  if (skew?.detected && (floor?.deskewedNs ?? -1) >= 0) return [`${what}: the skew explains it.`];
+  const seem = negative.count === 1 ? "seems" : "seem";
+  const what = `${countOf(negative.count, "packet")} (${percent(negative.share)}) ${seem} to arrive before being sent, by up to ${formatDuration(-negative.minNs)}`;
+  if (negative.withinResolution) return [`${what}: within the resolution of the timestamps.`];
+  if (steps.some((s) => s.kind === "clock")) return [`${what}: explained by the clock that was set.`];
+  if (skew?.detected && (floor?.deskewedNs ?? -1) >= 0) return [`${what}: explained by the skew.`];
   return [
-    `${what}: stamps out of order or false matches; look at these packets before trusting the smallest delays.`,
+    `${what}: timestamps out of order, or false matches; check these packets before trusting the smallest delays.`,
   ];
 }
 
@@ -107,8 +118,8 @@ function skewLines(verdict: ClockVerdict): string[] {
   if (drift.constant === false && !skew.detected) {
     const [a, b] = drift.halves.map((h) => ppm((h.lowPpm + h.highPpm) / 2, h.highPpm - h.lowPpm));
     return [
-      `The smallest delay drifts by ${a} ppm in the first half and by ${b} ppm in the second: a clock being disciplined, or ` +
-        "load. Not corrected; compare the parts separately.",
+      `The minimum delay drifts by ${a} ppm in the first half and by ${b} ppm in the second: a clock being disciplined, or ` +
+        "load. Not corrected; compare the halves separately.",
     ];
   }
   switch (skew.reason) {
@@ -134,7 +145,7 @@ function skewLines(verdict: ClockVerdict): string[] {
       ];
     case "steeper-than-clocks":
       return [
-        `The smallest delay changes by ${formatDuration(driftNs)} over the capture, steeper than clocks drift: ` +
+        `The minimum delay changes by ${formatDuration(driftNs)} over the capture, faster than clocks drift: ` +
           "queueing. Nothing to correct.",
       ];
     case "one-direction-only":
@@ -144,18 +155,18 @@ function skewLines(verdict: ClockVerdict): string[] {
         ];
       }
       return [
-        `The smallest delay ${skew.ppm > 0 ? "rises" : "falls"} by ${ppm(Math.abs(skew.ppm), digits)} ppm (95 %: ${interval}), ${formatDuration(driftNs)} over the capture: ` +
-          "clock skew or load, not distinguishable from one direction. Not corrected; the detrend correction removes it, for where the load was even.",
+        `The minimum delay ${skew.ppm > 0 ? "rises" : "falls"} by ${ppm(Math.abs(skew.ppm), digits)} ppm (95 %: ${interval}), ${formatDuration(driftNs)} over the capture: ` +
+          "clock skew or load, not distinguishable from one direction. Not corrected; the detrend correction removes it where the load was constant.",
       ];
     case "step-fits-better":
       return [
-        `The smallest delay changes by about ${formatDuration(driftNs)}, but rather at once than evenly: a route, a queue ` +
+        `The minimum delay changes by about ${formatDuration(driftNs)}, in a step and not gradually: a route change, a queue ` +
           "or a clock that was set. Not corrected.",
       ];
     case "directions-disagree":
       return [
-        `The two directions show different trends (together ${interval}): at least one is queueing or a route, not the ` +
-          "clocks. Not corrected.",
+        `The two directions show different trends (together ${interval}): at least one is due to queueing or a route change, ` +
+          "not the clocks. Not corrected.",
       ];
   }
 }
@@ -168,19 +179,19 @@ function captureLines(verdict: ClockVerdict, side: "before" | "after"): string[]
   const batched = verdict.batched[side];
   if (resolution !== null && resolution > 1) {
     lines.push(
-      `${name} stamps in steps of ${formatDuration(resolution)}: no delay is known better than that.`,
+      `${name}'s timestamps have a resolution of ${formatDuration(resolution)}: no delay is known better than that.`,
     );
   }
   if (backward && backward.count > 0) {
     lines.push(
-      `${name}'s timestamps go backward ${backward.count} times, by up to ${formatDuration(backward.largestNs)}: ` +
+      `${name}'s timestamps go backward ${countOf(backward.count, "time")}, by up to ${formatDuration(backward.largestNs)}: ` +
         "packets were timestamped on several CPUs or the clock was set; delays are uncertain by that much.",
     );
   }
   if (batched?.impossible && batched.share > 0.01) {
     lines.push(
-      `${name} stamps packets in batches: ${percent(batched.share)} lie nearer to a neighbour than frames can follow each ` +
-        `other (up to ${batched.longestRun} with one stamp). Use hardware stamps for delays this small.`,
+      `${name}'s packets are timestamped in batches: ${percent(batched.share)} are closer to a neighbour than frames can be on ` +
+        `the wire (up to ${formatCount(batched.longestRun)} with the same timestamp). Use hardware timestamps for delays this small.`,
     );
   }
   return lines;
@@ -188,7 +199,8 @@ function captureLines(verdict: ClockVerdict, side: "before" | "after"): string[]
 
 /** With two digits of what it is uncertain by. */
 function ppm(value: number, uncertainty: number): string {
-  if (Math.abs(value) >= 1e4 || uncertainty < 1e-6) return value.toExponential(1);
+  if (Math.abs(value) >= 1e4) return formatCount(value);
+  if (uncertainty < 1e-6) return significant(value, 2);
   return value.toFixed(Math.max(0, 1 - Math.floor(Math.log10(uncertainty))));
 }
 

@@ -78,7 +78,7 @@ export function estimateSkew(pieces: readonly EnvelopePoints[], quantumNs: numbe
     const ranks = rankInterval(strata, memory ** Math.max(1, sizeOf(fine) / points), fine);
     const slope = line !== null && line >= ranks.low && line <= ranks.high ? line : ranks.slope;
     const residualNs = spreadAround(strata, slope);
-    // Equal minima may hide up to a step of the stamps; see above for the spread.
+    // Equal minima may hide up to a step of the timestamps; see above for the spread.
     const allowance = (residualNs + quantumNs) / leverNs;
     const [low, high] = [ranks.low - allowance, ranks.high + allowance];
     if (best && high - low >= best.high - best.low) continue;

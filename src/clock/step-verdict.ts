@@ -1,6 +1,6 @@
 /**
  * Whose step it was: a shift of the forward envelope held against the reverse one and against each capture's
- * own stamps.
+ * own timestamps.
  */
 import type { EnvelopePoints } from "./envelope.ts";
 import { findShifts, type LevelShift, shiftAround } from "./steps.ts";
@@ -9,7 +9,7 @@ import type { StepVerdict } from "./verdict.ts";
 
 /** Sizes agree within this share. */
 const SAME_SIZE = 0.2;
-/** A jump in a capture's own stamps belongs to a step this near, as a share of the span. */
+/** A jump in a capture's own timestamps belongs to a step this near, as a share of the span. */
 const SAME_TIME = 1 / 16;
 
 export function judgeSteps(
@@ -64,7 +64,7 @@ function judge(
 }
 
 /**
- * A jump of the same size in one capture's own stamps: AFTER backward or BEFORE forward for a negative step.
+ * A jump of the same size in one capture's own timestamps: AFTER backward or BEFORE forward for a negative step.
  */
 function jumpOf(
   shift: LevelShift,
@@ -81,7 +81,7 @@ function jumpOf(
       event.sizeNs > Math.abs(shift.sizeNs) / 2 &&
       event.sizeNs <= Math.abs(shift.sizeNs) * 1.2
     ) {
-      return `${shift.sizeNs < 0 ? "AFTER" : "BEFORE"}'s own stamps jump backward there`;
+      return `${shift.sizeNs < 0 ? "AFTER" : "BEFORE"}'s own timestamps jump backward there`;
     }
   }
   return null;

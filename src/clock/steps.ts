@@ -1,7 +1,7 @@
 /**
  * Steps in the lower envelope: the smallest delay changes at once and stays, because a clock was set or
  * because the way became longer or shorter. One direction alone cannot tell which; two can (a clock step
- * moves the differences of both directions alike), and so can a capture whose own stamps jump by the same
+ * moves the differences of both directions alike), and so can a capture whose own timestamps jump by the same
  * amount.
  *
  * Test: after removing the median slope (bursts far apart would turn a skew into stairs), the minima of REACH

@@ -32,7 +32,7 @@ export class ThinnedEnvelope {
     this.#give(this.#kernels.call.thinTake(this.#thin, times, values, n, this.#sign, WHOLE, this.#out));
   }
 
-  /** There are no more: the envelope is told the rest. */
+  /** There are no more points: hands the rest to the envelope. */
   finish(): void {
     const kernels = this.#kernels;
     this.#give(kernels.call.thinGive(this.#thin, this.#out));

@@ -13,7 +13,7 @@ function timestamps(seed: number, n: number, quantumNs: number, meanGapNs = 1e7)
   });
 }
 
-test.each([1, 8, 10, 100, 1000, 1e4, 1e6, 1e7])("stamps in steps of %f ns are seen to be so", (quantum) => {
+test.each([1, 8, 10, 100, 1000, 1e4, 1e6, 1e7])("timestamps in steps of %f ns are recognised", (quantum) => {
   for (const n of [40, 500]) expect(resolutionNs(timestamps(3, n, quantum, 1e9))).toBe(quantum);
 });
 

@@ -1,26 +1,26 @@
 /**
- * What the time stamps of one capture are worth, from their order in the file alone: resolution, steps
- * backward, stamps shared by neighbours, and the largest gaps. Memory is constant; any packet rate.
+ * What the timestamps of one capture are worth, from their order in the file alone: resolution, steps
+ * backward, timestamps shared by neighbours, and the largest gaps. Memory is constant; any packet rate.
  *
  * Limits: a backward step is only seen if no packet gap hides it; a gap may be silence as well as a clock
- * stepped forward (the verdict compares both captures); batches stamped one after the other by software, at
+ * stepped forward (the verdict compares both captures); batches timestamped one after the other by software, at
  * intervals longer than `minWireGapNs`, look like traffic.
  */
 import { resolutionNs } from "./resolution.ts";
 
 export interface TimestampEvent {
-  /** Time stamp before the event, in the time base of the stamps fed. */
+  /** Timestamp before the event, in the time base of the timestamps fed. */
   atNs: number;
   sizeNs: number;
 }
 
 export interface TimestampReport {
   packets: number;
-  /** Null: too few stamps to tell. 1: 1 ns or finer. */
+  /** Null: too few timestamps to tell. 1: 1 ns or finer. */
   resolutionNs: number | null;
   backward: { count: number; largestNs: number; largest: TimestampEvent[] };
   batched: {
-    /** Share of packets whose stamp equals a neighbour's. */
+    /** Share of packets whose timestamp equals a neighbour's. */
     equalShare: number;
     /**
      * Share of packets nearer to a neighbour than frames can follow each other on a wire, equal ones
@@ -29,7 +29,7 @@ export interface TimestampReport {
     share: number;
     longestRun: number;
     /**
-     * A run of equal stamps holds more frames than a wire carries in one step of the stamps: stamped in
+     * A run of equal timestamps holds more frames than a wire carries in one step of the timestamps: timestamped in
      * batches.
      */
     impossible: boolean;
@@ -38,7 +38,7 @@ export interface TimestampReport {
   gaps: TimestampEvent[];
 }
 
-/** The first of stamps [from, to) that is not `leastNs` to `mostNs` (and more than 0) after the one before it. */
+/** The first of timestamps [from, to) that is not `leastNs` to `mostNs` (and more than 0) after the one before it. */
 export type TimestampScan = (
   from: number,
   to: number,
@@ -54,11 +54,11 @@ const KEPT_TIMESTAMPS = 4096;
 
 export class TimestampQuality {
   readonly #minWireGapNs: number;
-  /** The origin within its second: resolution is judged on absolute stamps. */
+  /** The origin within its second: resolution is judged on absolute timestamps. */
   readonly #phaseNs: number;
   readonly #timestamps: number[] = [];
   #stride = 1;
-  /** Number of the next stamp that is kept. */
+  /** Number of the next timestamp that is kept. */
   #nextKept = 0;
   #packets = 0;
   #previous = 0;
@@ -76,7 +76,7 @@ export class TimestampQuality {
   #wasClose = false;
 
   /**
-   * `originNs`: the absolute time of the stamps' zero. `minWireGapNs`: least spacing of frames on this link.
+   * `originNs`: the absolute time of the timestamps' zero. `minWireGapNs`: minimum spacing of frames on this link.
    */
   constructor(options: { originNs?: bigint; minWireGapNs?: number } = {}) {
     this.#minWireGapNs = options.minWireGapNs ?? DEFAULT_WIRE_GAP_NS;
@@ -84,7 +84,7 @@ export class TimestampQuality {
   }
 
   /**
-   * The first n time stamps of the next packets of the file, in file order. `scan` looks through the same stamps where they can be looked through
+   * The first n timestamps of the next packets of the file, in file order. `scan` looks through the same timestamps where they can be looked through
    * faster than here.
    */
   observe(timeNs: Float64Array, n: number, scan?: TimestampScan): void {
@@ -101,7 +101,7 @@ export class TimestampQuality {
     }
   }
 
-  /** Passes over stamps that need only be counted, or kept: neither near a neighbour nor behind one of the largest gaps. */
+  /** Passes over timestamps that need only be counted, or kept: neither near a neighbour nor behind one of the largest gaps. */
   #skip(timeNs: Float64Array, from: number, n: number, scan?: TimestampScan): number {
     if (this.#wasClose || this.#wasEqual || this.#packets === 0 || this.#gaps.length < KEPT_EVENTS)
       return from;
@@ -119,7 +119,7 @@ export class TimestampQuality {
     return to;
   }
 
-  /** The largest step back among the stamps since this was last asked; 0: none. */
+  /** The largest step back among the timestamps since this was last asked; 0: none. */
   takeBackNs(): number {
     const back = this.#recentBack;
     this.#recentBack = 0;
@@ -168,7 +168,7 @@ export class TimestampQuality {
     }
   }
 
-  /** Every stride-th stamp; when full, every other one is dropped and the stride doubles. */
+  /** Every stride-th timestamp; when full, every other one is dropped and the stride doubles. */
   #keep(time: number): void {
     if (this.#timestamps.length === KEPT_TIMESTAMPS) {
       for (let i = 0; i < KEPT_TIMESTAMPS / 2; i++) this.#timestamps[i] = this.#timestamps[2 * i]!;

@@ -1,5 +1,5 @@
 /** How far the delays may be trusted: the worst of all findings. The levels are defined in verdict.ts. */
-import { type CorrectionMode, clockUncertainty } from "./correction.ts";
+import { type CorrectionMode, clockUncertainty, removesStep } from "./correction.ts";
 import { LONGEST_DELAY_NS } from "./offset.ts";
 import type { ClockVerdict, Trust } from "./verdict.ts";
 
@@ -32,7 +32,7 @@ export function judgeTrust(
   return [
     byResolution(quantumNs, typical),
     byOffset(verdict, mode, typical),
-    byNegativeDelays(verdict, quantumNs),
+    byNegativeDelays(verdict, quantumNs, mode),
     byDrift(verdict, mode, typical),
     byUncertainty(verdict, mode, typical),
     byTimestamps(verdict, "before", typical),
@@ -46,12 +46,12 @@ function byResolution(quantumNs: number, typical: number): Trust {
   return quantumNs > COARSE_USABLE * typical ? "usable" : "good";
 }
 
-function byOffset(
-  { offset, mode: ways, swapped }: ClockVerdict,
-  mode: CorrectionMode,
-  typical: number,
-): Trust {
+function byOffset(verdict: ClockVerdict, mode: CorrectionMode, typical: number): Trust {
+  const { mode: ways, swapped, pieces, steps } = verdict;
   const twoWay = ways === "two-way";
+  // In one direction the pieces are brought to the level of the first.
+  const joined = !twoWay && steps.some((s) => removesStep(verdict, s.kind, mode));
+  const offset = (joined ? pieces[0]?.offset : null) ?? verdict.offset;
   const order: Trust = swapped ? "doubtful" : "good";
   switch (offset.kind) {
     case "unknown":
@@ -76,15 +76,24 @@ function leftIn(offsetNs: number, typical: number): Trust {
   return size > typical ? "doubtful" : "usable";
 }
 
-function byNegativeDelays({ negative, offset, skew, floor }: ClockVerdict, quantumNs: number): Trust {
+function byNegativeDelays(verdict: ClockVerdict, quantumNs: number, mode: CorrectionMode): Trust {
+  const { negative, offset, skew, floor, steps } = verdict;
   const shown = offset.kind !== "none" && offset.kind !== "not-measurable";
   if (negative.count === 0 || negative.withinResolution || shown) return "good";
-  const explained = skew?.detected && floor !== null && floor.deskewedNs >= -quantumNs;
+  const set = steps.some((s) => removesStep(verdict, s.kind, mode));
+  const explained = set || (skew?.detected && floor !== null && floor.deskewedNs >= -quantumNs);
   return negative.share >= MANY_NEGATIVE && !explained ? "doubtful" : "usable";
 }
 
-function byDrift({ skew, drift, steps }: ClockVerdict, mode: CorrectionMode, typical: number): Trust {
-  if (drift.constant === false || steps.some((s) => s.kind !== "delay")) return "doubtful";
+function byDrift(verdict: ClockVerdict, mode: CorrectionMode, typical: number): Trust {
+  const { skew, drift, steps } = verdict;
+  if (drift.constant === false) return "doubtful";
+  if (steps.some((s) => s.kind !== "delay" && !removesStep(verdict, s.kind, mode))) return "doubtful";
+  const removed: Trust = steps.some((s) => s.kind !== "delay") ? "usable" : "good";
+  return worst(removed, bySkew(skew, mode, typical));
+}
+
+function bySkew(skew: ClockVerdict["skew"], mode: CorrectionMode, typical: number): Trust {
   if (!skew) return "good";
   if (skew.reason === "step-fits-better" || skew.reason === "directions-disagree") return "doubtful";
   const driftNs = (Math.abs(skew.ppm) * skew.spanNs) / 1e6;

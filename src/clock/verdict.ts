@@ -6,12 +6,13 @@
  * faster.
  */
 import type { OffsetVerdict } from "./offset.ts";
+import type { ClockPiece } from "./pieces.ts";
 import type { SkewReason } from "./skew.ts";
 
 /**
  * good: the delays stand as they are. usable: they stand after the corrections named, or within the
  * uncertainty named. doubtful: something could not be decided (level, a step, a trend); read the sentences
- * before using the delays. unusable: the stamps contradict each other, or are too coarse, or there is nothing
+ * before using the delays. unusable: the timestamps contradict each other, or are too coarse, or there is nothing
  * to judge.
  */
 export type Trust = "good" | "usable" | "doubtful" | "unusable";
@@ -36,7 +37,7 @@ export interface StepVerdict {
   atNs: number;
   sizeNs: number;
   /**
-   * clock: a clock was set. delay: the way became longer or shorter. ambiguous: one direction cannot tell.
+   * clock: a clock was set. delay: the way became longer or shorter. ambiguous: not decidable from one direction.
    */
   kind: "clock" | "delay" | "ambiguous";
   evidence: string;
@@ -52,16 +53,18 @@ export interface ClockVerdict {
   pairs: { forward: number; reverse: number };
   /** Earliest send time: where corrections are anchored. */
   originNs: number;
+  /** From there to the latest one. */
+  spanNs: number;
   negative: {
     count: number;
     share: number;
     /** Smallest forward difference (positive when none is negative); null without pairs. */
     minNs: number | null;
-    /** Every negative difference is within the resolution of the stamps. */
+    /** Every negative difference is within the resolution of the timestamps. */
     withinResolution: boolean;
   };
   /**
-   * Smallest forward difference as it is, after removing a detected skew, and that without a few stray
+   * Smallest forward difference as it is, after removing a detected skew, and that without a few outlying
    * packets that would be negative delays among positive ones (false matches). Null without pairs.
    */
   floor: { asIsNs: number; deskewedNs: number; levelNs: number } | null;
@@ -72,6 +75,8 @@ export interface ClockVerdict {
   /** Why there is no skew estimate; null if there is one. */
   noSkewReason: string | null;
   steps: StepVerdict[];
+  /** Between the steps that may be a clock's; empty without any. */
+  pieces: ClockPiece[];
   drift: {
     /** Middle 80 % of the minima around the line; null without a skew estimate. */
     residualNs: number | null;

@@ -46,7 +46,7 @@ export async function* archiveRecords(
   }
 }
 
-/** The record's handle; null where its head is damaged, which is told. */
+/** The record's handle; null where its head is damaged, which is reported. */
 export function openHandle(
   store: RecordStore,
   entry: ArchiveEntry,

@@ -34,9 +34,9 @@ export function checkAnswer({ segment, flows }: EstimatorAnswer, asked: KnownFlo
   }
 }
 
-function checkInterval(told: Interval | NoAnswer, what: string): void {
-  if (isNoAnswer(told)) return;
-  const { valueNs, lowNs, highNs, common } = told;
+function checkInterval(interval: Interval | NoAnswer, what: string): void {
+  if (isNoAnswer(interval)) return;
+  const { valueNs, lowNs, highNs, common } = interval;
   for (const ns of [valueNs, lowNs, highNs, common?.lowNs ?? 0, common?.highNs ?? 0]) checkValue(ns, what);
   // Rounding may put a value a little beside its own interval.
   const slack = 1e-6 * (Math.abs(valueNs) + 1);
@@ -53,5 +53,5 @@ function checkCount(count: number | null, what: string): void {
 }
 
 function wrong(what: string): FormatError {
-  return new FormatError("bad-record", "payload", 0, `its numbers cannot be right: ${what}`);
+  return new FormatError("bad-record", "payload", 0, `impossible values: ${what}`);
 }

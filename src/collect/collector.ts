@@ -1,5 +1,5 @@
 /**
- * Records in, estimates out, as they come. A collector is told which segments to watch; it pairs the records of their two ends by identity (identity.ts),
+ * Records in, estimates out, as they come. A collector watches the segments it is given; it pairs the records of their two ends by identity (identity.ts),
  * whatever brought them, and estimates each pair once. What does not become an estimate is an event with its reason: a record without a partner, one that came
  * too late, one that was refused, one whose time is answered already.
  *
@@ -197,7 +197,7 @@ export class Collector {
     return { kind: "estimate", segment, estimator, estimate, flows, listed: listed !== null, receiverOnly };
   }
 
-  /** The sender has seen every packet. Where this estimator keeps nothing there, the receiver's list tells what it has counted, and the sender's is better than none. */
+  /** The sender has seen every packet. Where this estimator keeps nothing there, the receiver's list has what it counted, and the sender's is better than none. */
   #listed(
     { segment, lists }: Lane,
     pair: RecordPair<RecordHandle>,

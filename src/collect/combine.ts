@@ -103,6 +103,10 @@ interface Side {
   high: number;
 }
 
+/** The few packets of an epoch that began or ended a capture may have no deviation; they are taken to vary up to so many times as much as the others. */
+const FEW_UNSPREAD = 0.01;
+const UNSPREAD_BEYOND = 9;
+
 export class Combination {
   readonly #means = new Moments();
   #errors: Side = { low: 0, high: 0 };
@@ -120,6 +124,8 @@ export class Combination {
   #answers = 0;
   #why = new Map<NoAnswer["reason"], { no: NoAnswer; count: number }>();
   #whyStdev: NoAnswer | null = null;
+  /** Weight of contributions that have a mean and no deviation. */
+  #unspread = 0;
   /** Weighted sums over what has no answer, as far as it is bounded; what is guessed at the mean of the answered; and what is not bounded. */
   readonly #unanswered = { weight: 0, low: 0, high: 0, value: 0, guessed: 0, unbounded: 0 };
   /** The epoch at hand: weight of its contributions, and their number. */
@@ -152,8 +158,10 @@ export class Combination {
       this.#answeredPackets += arrived ?? 0;
     }
     this.#addMean(mean, weight, flow);
-    if (isNoAnswer(stdev)) this.#whyStdev ??= stdev;
-    else this.#addSpread(mean, stdev, weight);
+    if (isNoAnswer(stdev)) {
+      this.#whyStdev ??= stdev;
+      this.#unspread += weight;
+    } else this.#addSpread(mean, stdev, weight);
   }
 
   #addMean(mean: Interval, weight: number, flow: string | undefined): void {
@@ -239,6 +247,7 @@ export class Combination {
       this.#repeating.set(flow ?? "", { low, high });
     }
     this.#spread.merge(moments(state.spreadWeight, state.spreadMeanNs, state.spreadM2));
+    this.#unspread += Math.max(0, state.weight - state.spreadWeight);
     this.#spreadErrors.low += state.spreadErrorLow ** 2;
     this.#spreadErrors.high += state.spreadErrorHigh ** 2;
     if (state.packets !== null) this.#packets = (this.#packets ?? 0) + state.packets;
@@ -310,7 +319,7 @@ export class Combination {
       const percent = (100 * share).toPrecision(3);
       return {
         reason: "partly-answered",
-        text: `only ${percent} % of the packets have an answer, and nothing bounds the others`,
+        text: `only ${percent} % of the packets have an answer, and the others have no bounds`,
       };
     }
     const lowNs = share * answered.lowNs + low / (count + weight);
@@ -335,14 +344,15 @@ export class Combination {
   #stdev(): Interval | NoAnswer {
     const { count, m2 } = this.#spread;
     if (count === 0) return this.#whyStdev ?? this.#commonReason();
-    // The deviation of some is not that of all: it is missing where delays vary little, or where they vary most.
-    if (this.#whyStdev) return this.#whyStdev;
+    // The standard deviation of some packets is not that of all: it is missing where delays vary little, or where they vary most.
+    const missing = this.#unspread / (count + this.#unspread);
+    if (this.#whyStdev && missing > FEW_UNSPREAD) return this.#whyStdev;
     const variance = m2 / count;
     const { low, high } = this.#spreadErrors;
     return {
       valueNs: Math.sqrt(variance),
-      lowNs: Math.sqrt(Math.max(0, variance - Math.sqrt(low) / count)),
-      highNs: Math.sqrt(variance + Math.sqrt(high) / count),
+      lowNs: Math.sqrt(Math.max(0, variance * (1 - missing) - Math.sqrt(low) / count)),
+      highNs: Math.sqrt(variance * (1 + UNSPREAD_BEYOND * missing) + Math.sqrt(high) / count),
     };
   }
 

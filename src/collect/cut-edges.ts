@@ -69,14 +69,14 @@ export class CutEdges {
     const { packets } = combined;
     if (this.#shift === 0 || packets === null || packets === 0) return combined;
     const shift = this.#shift / packets;
-    const moved = (told: Interval | NoAnswer): Interval | NoAnswer =>
-      isNoAnswer(told)
-        ? told
+    const moved = (interval: Interval | NoAnswer): Interval | NoAnswer =>
+      isNoAnswer(interval)
+        ? interval
         : {
-            ...told,
-            valueNs: told.valueNs + shift,
-            lowNs: told.lowNs + shift,
-            highNs: told.highNs + shift,
+            ...interval,
+            valueNs: interval.valueNs + shift,
+            lowNs: interval.lowNs + shift,
+            highNs: interval.highNs + shift,
           };
     return { ...combined, mean: moved(combined.mean), whole: moved(combined.whole) };
   }

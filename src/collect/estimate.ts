@@ -31,7 +31,7 @@ export interface PairEnd {
 export interface ReadPair {
   sender: PairEnd | null;
   receiver: PairEnd | null;
-  /** The sender's where there is one: what must be equal at both ends is told by either, and epochs are the sender's. */
+  /** The sender's where there is one: settings that must be equal at both ends are in either, and epochs are the sender's. */
   record: EpochRecord;
 }
 
@@ -126,7 +126,7 @@ export function estimatePair(
   const { startNs, endNs, mode } = record.epoch;
   try {
     const parameters = questionParameters(estimator, record.parameters, question.parameters);
-    const told = estimator.estimate({
+    const plain = estimator.estimate({
       parameters,
       seed: record.seed,
       sender: sender ? sealed(sender.record) : null,
@@ -137,7 +137,7 @@ export function estimatePair(
       cutInFlight: mode === "aligned",
       cutByPackets: mode === "delimited",
     });
-    checkAnswer(told, question.flows);
+    checkAnswer(plain, question.flows);
     const ends = [sender, receiver].filter((e) => e !== null);
     return {
       limits: limitsOf(pair),
@@ -151,7 +151,7 @@ export function estimatePair(
       seed: record.seed,
       sender: endOf(sender, pair.senders),
       receiver: endOf(receiver, pair.receivers),
-      answer: widenByDelayError(told, receiver?.record.delayError ?? null, question.confidence),
+      answer: widenByDelayError(plain, receiver?.record.delayError ?? null, question.confidence),
     };
   } catch (error) {
     return refuse(error, pair, null);
@@ -217,7 +217,7 @@ export function refusalReason(error: unknown): string {
   if (error instanceof FormatError) return error.message;
   if (error instanceof UsageError)
     return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
-  return `it cannot be used (${error instanceof Error ? error.message : String(error)})`;
+  return `not usable (${error instanceof Error ? error.message : String(error)})`;
 }
 
 function refuse(error: unknown, pair: RecordPair<RecordHandle>, at: RecordHandle | null): Refusal {

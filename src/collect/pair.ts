@@ -2,7 +2,7 @@
  * Which records of two points belong together: the records of one epoch at the two ends of a segment.
  *
  * aligned:   equal cuts. Where an end has cut an epoch short (its sketch was full) and the other has not, its parts are to be merged.
- * control:   equal sequence numbers; void ones are paired too, so that the reason is told.
+ * control:   equal sequence numbers; void ones are paired too, so that the reason is reported.
  * delimited: between two delimiters that both ends have seen. Where an end has lost one, it has one epoch where the other has several: those are to be
  *            merged, so nothing is lost. Delimiters that overtook each other are left out (the longest common order counts).
  *
@@ -208,8 +208,8 @@ function pairDelimited<T extends Pairable>(senders: T[], receivers: T[], out: Pa
 
 /**
  * What lies before the first common delimiter and behind the last: as good as the first and the last aligned epoch, and marked like them as cut by the capture. Where an end has
- * several records of it, delimiters were lost at the other, and they are merged; but only if both ends were observed all that time, which the delimiter
- * that both have seen tells: its times at the two ends differ by the delay, and so do the times at which the captures began or ended, but for less than the outermost record.
+ * several records of it, delimiters were lost at the other, and they are merged; but only if both ends were observed all that time, which the common
+ * delimiter shows: its times at the two ends differ by the delay, and so do the times at which the captures began or ended, but for less than the outermost record.
  */
 function openEnds<T extends Pairable>(
   senders: readonly T[],

@@ -28,7 +28,7 @@ export interface Span {
   endNs: bigint;
 }
 
-/** Cuts of one tap at a time that are kept apart; whoever runs more has the rest set aside. */
+/** Cuts of one tap at a time that are kept separate; records of further ones are set aside. */
 const MOST_TRACKS = 8;
 
 /** Pairs that overlap neither each other nor `answered`, in order of time. `ends`: both, or the receiver alone knows the delays. */
@@ -66,14 +66,14 @@ export function choosePairs<T extends Tracked>(
       );
     else out.unpaired.push(one);
   }
-  // What none of this has used: a tap of either role beside one of the very role, or more settings at once than are told apart.
-  const told = new Set([...out.pairs, ...out.overlapping].flatMap((p) => [...p.senders, ...p.receivers]));
-  for (const { entry } of out.unpaired) told.add(entry);
+  // What none of this has used: a tap of either role beside one of the very role, or more settings at once than are kept separate.
+  const listed = new Set([...out.pairs, ...out.overlapping].flatMap((p) => [...p.senders, ...p.receivers]));
+  for (const { entry } of out.unpaired) listed.add(entry);
   for (const record of receivers)
-    if (!told.has(record)) out.overlapping.push({ senders: [], receivers: [record] });
+    if (!listed.has(record)) out.overlapping.push({ senders: [], receivers: [record] });
   if (ends === "both")
     for (const record of senders)
-      if (!told.has(record)) out.overlapping.push({ senders: [record], receivers: [] });
+      if (!listed.has(record)) out.overlapping.push({ senders: [record], receivers: [] });
   return out;
 }
 

@@ -2,7 +2,7 @@
 import { VERSION } from "../base/version.ts";
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
-import { type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
+import { type Correction, type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { TotalResult } from "../match/matcher.ts";
 import { judgeDirection } from "./direction.ts";
@@ -123,11 +123,32 @@ function judgements(
       mode,
       ways: verdict.mode,
       applied: applied.describe,
+      pieces: piecesReport(applied, verdict),
       uncertainty: clockUncertainty(verdict, mode),
     },
     direction: judgeDirection(total, segment, verdict, twoWay),
     notes: [...notes, ...observations({ result, windowNs, directions, segment, clock, found: notes })],
   };
+}
+
+/** The clock relation piece by piece, with what is removed of each; empty where no clock may have been set. */
+function piecesReport(applied: Correction, verdict: ClockVerdict) {
+  return verdict.pieces.map(({ fromNs, toNs, offset }, i) => {
+    const removed = applied.pieces[i];
+    return {
+      fromNs,
+      toNs,
+      offset: {
+        kind: offset.kind,
+        estimateNs: offset.estimateNs,
+        lowNs: offset.lowNs,
+        highNs: offset.highNs,
+      },
+      removedNs: removed?.removedNs ?? applied.offsetNs,
+      uncertaintyNs: removed?.offsetUncertaintyNs ?? null,
+      stepUncertaintyNs: removed?.stepUncertaintyNs ?? null,
+    };
+  });
 }
 
 /** What the capturing sides say they dropped: at the far end it looks like loss, at the near end like packets that appear. */

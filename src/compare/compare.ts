@@ -1,8 +1,8 @@
 /**
  * `hoptime compare`: two captures in, one-way latency out. One pass over both, on trial at first; where the first packets or the whole
  * pass show that its plan was wrong (captures see less of a packet than thought, clocks further apart than the window, directions
- * told apart wrongly, or a clock correction was asked for) another pass follows, if the inputs can be read again. Never refuses: what could
- * not be mended is said in `notes`.
+ * separated wrongly, or a clock correction was asked for) another pass follows, if the inputs can be read again. Never refuses: what could
+ * not be corrected is in `notes`.
  */
 import { Kernels } from "../base/kernels.ts";
 import { formatDuration } from "../base/time.ts";
@@ -325,22 +325,22 @@ function unmended(
   windowNs: number,
 ): string[] {
   const cause = rereadable ? "after several passes" : "standard input cannot be read twice; give files";
-  const ways = `the two directions could not be separated for certain: packets with an earlier timestamp in the second capture are counted as 'reverse' (${cause})`;
+  const ways = `the two directions could not be separated with certainty: packets with an earlier timestamp in the second capture are counted as 'reverse' (${cause})`;
   const more = why !== "directions" && !sameWays(directions.ways, plan.ways) ? [ways] : [];
   switch (why) {
     case "coverage":
       return [
-        `packets are cut at ${next.cover} bytes from the IP header in one capture, digests cover ${plan.cover}: use ‘cover ${next.cover}’ (${cause})`,
+        `one capture has only ${next.cover} bytes of some packets from the IP header on, digests cover ${plan.cover}: use ‘cover ${next.cover}’ (${cause})`,
         ...more,
       ];
     case "directions":
       return [ways];
     case "alignment":
-      return [`the clocks seem to be apart by more than the window (${cause})`, ...more];
+      return [`the clocks seem to differ by more than the window (${cause})`, ...more];
     case "lead":
       return [
         Math.abs(next.alignNs) > windowNs
-          ? `the clocks seem to be apart by more than the window (${cause})`
+          ? `the clocks seem to differ by more than the window (${cause})`
           : `reordering could not be judged: the second clock is behind (${cause})`,
         ...more,
       ];
@@ -384,5 +384,5 @@ async function clockStep(
   const rivalNs = found.runnerUp > MANY_UNMATCHED * found.total ? (found.runnerUpNs ?? 0) : 0;
   const apartNs = Math.max(Math.abs(found.offsetNs), Math.abs(rivalNs));
   if (apartNs <= run.pass.windowNs) return null;
-  return `many packets that are in both captures are ${formatDuration(apartNs)} apart there, more than the window: a clock was set during the capture; compare the parts before and after it separately (editcap -A and -B cut by time)`;
+  return `the timestamps of many packets differ by ${formatDuration(apartNs)} between the captures, more than the window: a clock was set during the capture; compare the parts before and after it separately (editcap -A and -B split by time)`;
 }

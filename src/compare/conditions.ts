@@ -1,6 +1,6 @@
 /**
  * Conditions on a comparison, for scripts: `p99>20ms`, `loss>1%`, `lost>=10` about all packets; `flow.p99>20ms` about every flow, `reverse.loss>1%`
- * about the way back. A condition that holds, or about which nothing can be said, is a failure.
+ * about the way back. A condition that holds, or whose quantity is not measurable, is a failure.
  */
 import { invalidValue } from "../base/errors.ts";
 import { formatCount, formatShare } from "../base/quantity.ts";

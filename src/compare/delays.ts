@@ -28,7 +28,7 @@ export interface PacketErrors {
   /** |estimate - exact| / exact over the answered ones. */
   medianError: number | null;
   p90Error: number | null;
-  /** Share of the answered ones whose exact delay lies within the told bounds. */
+  /** Share of the answered ones whose exact delay lies within the stated bounds. */
   withinBounds: number | null;
 }
 
@@ -101,18 +101,23 @@ export async function sealWithDelays(
   }
 }
 
-/** What AFTER's clock drifts, where it has stamped the sending. */
+/** What AFTER's clock drifts, where it has timestamped the sending. */
 function correctSender(
   batch: PacketBatch,
   originNs: bigint,
   { plan, originNs: zeroNs, commonNs }: Reading,
 ): void {
-  const { offsetNs, slope, pivotNs } = correctionLine(plan.correction);
-  if (slope === 0) return;
+  const { offsetNs, slope, pivotNs, pieces } = correctionLine(plan.correction);
+  if (slope === 0 && pieces === null) return;
   const { timeNs, delayNs, count } = batch;
-  const shiftNs = Number(originNs - zeroNs) + offsetNs + commonNs - pivotNs;
-  for (let i = 0; i < count; i++)
-    delayNs[i] = Math.round(delayNs[i]! + slope * (timeNs[i]! - delayNs[i]! + shiftNs));
+  const atNs = Number(originNs - zeroNs);
+  const shiftNs = atNs + offsetNs + commonNs - pivotNs;
+  for (let i = 0; i < count; i++) {
+    const t = timeNs[i]!;
+    // The receiver's clock is BEFORE's, which pieces are told by.
+    const setNs = pieces?.list.findLast(({ fromNs }) => fromNs <= t + atNs)?.offsetNs ?? 0;
+    delayNs[i] = Math.round(delayNs[i]! + setNs + slope * (t - delayNs[i]! + shiftNs));
+  }
 }
 
 class AskedPackets {

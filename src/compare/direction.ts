@@ -4,8 +4,10 @@
  * before) goes from BEFORE to AFTER, because the difference is delay + offset one way and -delay + offset the other, whatever the offset. Where nothing goes
  * both ways, all packets are taken to go from BEFORE to AFTER, and negative delays are the clock doctor's business.
  */
+
 import { required } from "../base/lists.ts";
 import { lgamma } from "../base/math/special.ts";
+import { countOf, formatCount } from "../base/quantity.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
 import type { PassResult } from "./pass.ts";
@@ -136,7 +138,7 @@ interface Peers {
   reversePackets: number;
   forwardMin: number;
   reverseMax: number;
-  /** The same of the flows' means: a stray packet does not move them. */
+  /** The same of the flows' means: a outlier does not move them. */
   forwardMinMean: number;
   reverseMaxMean: number;
 }
@@ -224,7 +226,7 @@ interface Finding {
 }
 
 const TWO_WAY: Finding = {
-  evidence: "packets go both ways; directions are known from flows that answer each other",
+  evidence: "packets go both ways; directions are known from flows and their replies",
   score: 4,
 };
 
@@ -241,7 +243,7 @@ function clockFinding(
   { offset, swapped, skew }: ClockVerdict,
 ): Finding | null {
   if (negative > 0.9 * matched) {
-    const many = `${negative} of ${matched} delays are negative`;
+    const many = `${formatCount(negative)} of ${formatCount(matched)} delays are negative`;
     // Exchanged, the captures would have the same offset with the other sign: no delay either.
     if ((delay?.maxNs ?? 0) < -LONGEST_DELAY_NS || NAMED.has(offset.kind))
       return { evidence: `${many}, by more than a delay can explain: the second clock is behind`, score: 0 };
@@ -253,7 +255,7 @@ function clockFinding(
       (delay?.minNs ?? 0) > -SMALL_NS;
     return swapped || together
       ? {
-          evidence: `${many}, and look like delays with the sign turned: the second capture is the earlier point`,
+          evidence: `${many}, and look like delays with the opposite sign: the second capture is the earlier point`,
           score: -2,
         }
       : {
@@ -269,11 +271,11 @@ function lossFinding({ lost, appeared }: SegmentReport): Finding | null {
   if (lost + appeared <= 20 || Math.max(lost, appeared) <= 5 * Math.min(lost, appeared)) return null;
   return appeared > lost
     ? {
-        evidence: `${appeared} packets are only in the second capture and ${lost} only in the first: loss points the other way`,
+        evidence: `${countOf(appeared, "packet")} only in the second capture and ${formatCount(lost)} only in the first: loss in the other direction`,
         score: -1,
       }
     : {
-        evidence: `${lost} packets are only in the first capture and ${appeared} only in the second, as loss on the way makes it`,
+        evidence: `${countOf(lost, "packet")} only in the first capture and ${formatCount(appeared)} only in the second: loss in this direction`,
         score: 1,
       };
 }

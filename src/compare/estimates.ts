@@ -8,6 +8,7 @@
 
 import { Kernels } from "../base/kernels.ts";
 import { entryAt } from "../base/lists.ts";
+import { countOf } from "../base/quantity.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { RecordedFlows } from "../collect/recorded-flows.ts";
@@ -48,7 +49,7 @@ export interface CompareEstimateOptions {
   confidence?: number;
   /** Packets per flow from elsewhere, instead of a flow table at BEFORE. */
   flowRecords?: readonly FlowRecord[] | undefined;
-  /** What is to be said of them: sampled, incomplete. */
+  /** Notes on them: sampled, incomplete. */
   flowRecordNotes?: readonly string[];
 }
 
@@ -108,14 +109,16 @@ async function estimateWay(
 ): Promise<[string, EstimateReport][]> {
   const seed = options.seed ?? DEFAULT_SEED;
   const companions = flowRecords ? [] : neededFlowLists(plans);
-  const told = plans.filter((p) => needsDelays(p.estimator, p.parameters));
-  const counting = [...plans.filter((p) => !told.includes(p)), ...companions].map(unbounded);
+  const keeping = (plan: EstimatePlan) => withAllFlows(plan, reading.matcher.flowCount);
+  const needing = plans.filter((p) => needsDelays(p.estimator, p.parameters));
+  const counting = [...plans.filter((p) => !needing.includes(p)), ...companions].map(keeping);
   const few = counting.flatMap((of, at) => {
-    const other = of.given && of.estimator.tuning?.forFewFlows(of.parameters, of.given);
+    const other = of.given && of.estimator.tuning?.forFewFlows?.(of.parameters, of.given);
     return other ? [{ ...other, estimator: of.estimator, at }] : [];
   });
   const { ends, startNs, epochNs } = await sealBothEnds(options, reading, way, [...counting, ...few]);
-  const delayed = startNs === null ? [] : await sealWithDelays(options, reading, way, told, startNs);
+  const delayed =
+    startNs === null ? [] : await sealWithDelays(options, reading, way, needing.map(keeping), startNs);
   const key = FlowKeySpec.parse(options.key);
   const lists = counting.map(({ estimator, parameters }, i): KnownFlows | null =>
     ends && listsAllFlows(estimator)
@@ -123,13 +126,14 @@ async function estimateWay(
       : null,
   );
   const recorded = flowRecords ? new RecordedFlows(new Kernels(), flowRecords, key, seed).of(null) : null;
-  const flows = recorded ?? lists.find((l) => l !== null) ?? null;
+  // A list that was made for the purpose is behind one that somebody has bounded.
+  const flows = recorded ?? lists.findLast((l) => l !== null) ?? null;
   return plans.map((plan) => {
     const { estimator } = plan;
-    const d = told.indexOf(plan);
+    const d = needing.indexOf(plan);
     const place = counting.findIndex((c) => c.estimator === estimator);
     const other = few.findIndex((o) => o.at === place && flows !== null && flows.count <= o.maxFlows);
-    const { parameters } = few[other] ?? counting[place] ?? plan;
+    const { parameters } = few[other] ?? counting[place] ?? keeping(plan);
     const i = other < 0 ? place : counting.length + other;
     const estimate = describeEstimate({
       estimator,
@@ -157,9 +161,9 @@ async function estimateWay(
 }
 
 /** Nothing needs to be shed where both captures are at hand. */
-function unbounded(plan: EstimatePlan): EstimatePlan {
+function withAllFlows(plan: EstimatePlan, flows: number): EstimatePlan {
   const { estimator, parameters, given = new Set<string>() } = plan;
-  return { ...plan, parameters: estimator.flowList?.keepAll?.(parameters, given) ?? parameters };
+  return { ...plan, parameters: estimator.tuning?.keepFlows?.(parameters, given, flows) ?? parameters };
 }
 
 /** What was set otherwise than by default. */
@@ -167,7 +171,7 @@ function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: Paramete
   const changed = Object.keys(chosen).filter((name) => chosen[name] !== parameters[name]);
   return changed.map(
     (name) =>
-      `${name}=${chosen[name]} was chosen for ${flows} flows, where ${name}=${parameters[name]} is the default: two points that are to do the same must be told so`,
+      `${name}=${chosen[name]} chosen for ${countOf(flows, "flow")} (default ${parameters[name]}): set it at both points when they are observed separately`,
   );
 }
 
@@ -175,7 +179,8 @@ function chosenFor(flows: number, { parameters }: EstimatePlan, chosen: Paramete
 function neededFlowLists(plans: readonly EstimatePlan[]): EstimatePlan[] {
   const listing = ESTIMATORS.find(listsAllFlows);
   const needed = plans.some((p) => p.estimator.answers.includes("flow"));
-  if (!needed || !listing || plans.some((p) => listsAllFlows(p.estimator))) return [];
+  const isWhole = (p: EstimatePlan) => listsAllFlows(p.estimator) && (p.given?.size ?? 0) === 0;
+  if (!needed || !listing || plans.some(isWhole)) return [];
   return [{ estimator: listing, parameters: parseParameters(listing) }];
 }
 

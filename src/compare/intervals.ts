@@ -7,7 +7,7 @@ import type { HeatMap, IntervalReport } from "./report.ts";
 
 const HEAT_COLUMNS = 200;
 const HEAT_ROWS = 60;
-/** Intervals without packets are told among up to so many. */
+/** Up to this many intervals are listed without gaps. */
 const MAX_EMPTY = 10_000;
 
 export interface Intervals {
@@ -72,7 +72,7 @@ export function buildIntervals(
   };
 }
 
-/** Intervals that are told: all up to the last, but where those are very many (a long silence, a stamp years ahead) only those that hold packets. */
+/** Intervals that are listed: all up to the last, or, where there are very many (a long silence, a timestamp years ahead), only those with packets. */
 function* rowsOf(
   filled: ReadonlyMap<number, unknown>,
   edgeLost: ReadonlyMap<number, unknown>,

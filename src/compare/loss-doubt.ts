@@ -1,4 +1,4 @@
-/** Loss that is unlikely to be loss: said at the top of a report, with its likely cause, before anybody acts on the number. */
+/** Loss that is probably not real: stated at the top of a report, with its likely cause, before anyone acts on the number. */
 import { formatCount } from "../base/quantity.ts";
 import type { ReportView } from "./report.ts";
 

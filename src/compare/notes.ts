@@ -1,5 +1,5 @@
 /** Sentences about what limits the numbers of a report. */
-import { formatCount } from "../base/quantity.ts";
+import { countOf, formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
 import { outlierText } from "../capture/timestamp-trust.ts";
@@ -9,7 +9,7 @@ import type { PassResult } from "./pass.ts";
 import type { Directions } from "./plan.ts";
 import type { SegmentReport } from "./report.ts";
 
-/** Packets without a partner in both captures, as a share of the packets, that loss and a few strangers do not make. */
+/** Packets without a partner in both captures, as a share of the packets, that loss and a few foreign packets do not explain. */
 const MUCH_UNMATCHED = 0.1;
 
 /** Share of packets that look like another one, above which a capture of several interfaces seems to hold both ends. */
@@ -22,7 +22,7 @@ export interface NoteSubject {
   directions: Directions;
   segment: SegmentReport;
   clock: { applied: Correction; verdict: ClockVerdict };
-  /** What the passes have said already. */
+  /** Notes of the passes. */
   found: readonly string[];
 }
 
@@ -49,7 +49,7 @@ export function observations(subject: NoteSubject): string[] {
     ...edgeNotes(segment),
     ...(directions.twoWay
       ? [
-          "packets go both ways: 'segment' is first capture to second, 'reverse' the other way; reordering is counted on the first (exchange the captures for that of the other)",
+          "packets go both ways: 'segment' is from the first capture to the second, 'reverse' the other way; reordering is counted for 'segment' only (swap the captures for the other)",
         ]
       : []),
   ];
@@ -58,9 +58,8 @@ export function observations(subject: NoteSubject): string[] {
 /** What no capture can show. */
 function edgeNotes({ undecided }: SegmentReport): string[] {
   if (undecided === 0) return [];
-  const packets = undecided === 1 ? "1 packet" : `${formatCount(undecided)} packets`;
   return [
-    `${packets} near the ends of the captures may be lost, or may have passed while the other capture was not running: lost packets are certain within so many; start and stop both captures before and after the traffic of interest`,
+    `${countOf(undecided, "packet")} near the ends of the captures may be lost, or may have passed while the other capture was not running: the number of lost packets is uncertain by as many; start both captures before the traffic of interest and stop them after it`,
   ];
 }
 
@@ -70,7 +69,7 @@ function clockSetNotes(result: PassResult, windowNs: number): string[] {
     const { setBackNs } = result.outliers[name];
     if (setBackNs <= windowNs) return [];
     return [
-      `${result[name].file}: the timestamps go back by ${formatDuration(setBackNs)}, more than the window: a clock was set, and packets around that time may not match; cut the capture there, or put its packets in order (reordercap)`,
+      `${result[name].file}: the timestamps go back by ${formatDuration(setBackNs)}, more than the window: a clock was set, and packets around that time may not match; split the capture there, or sort its packets (reordercap)`,
     ];
   });
 }
@@ -78,13 +77,13 @@ function clockSetNotes(result: PassResult, windowNs: number): string[] {
 /** What the capture itself leaves out. */
 function fileNotes(side: CaptureStatistics): string[] {
   const notes: string[] = [];
-  if (side.partial) notes.push(`partial: ${side.partial}; what was read until then is counted`);
+  if (side.partial) notes.push(`partial: ${side.partial}; the part that was read is counted`);
   if (side.ipPackets > 0 && side.skipped["filtered"] === side.ipPackets)
-    notes.push(`${side.file}: none of its ${side.ipPackets} IP packets passes the filter`);
+    notes.push(`${side.file}: none of its ${formatCount(side.ipPackets)} IP packets passes the filter`);
   notes.push(...side.warnings.map((w) => `${side.file}: ${w}`));
   if ((side.dropped ?? 0) > 0) {
     notes.push(
-      `${side.file}: the capturing side dropped ${side.dropped} packets: unmatched packets may be capture loss, not path loss`,
+      `${side.file}: ${countOf(side.dropped ?? 0, "packet")} dropped by the capturing side: unmatched packets may be capture loss, not path loss`,
     );
   }
   return notes;
@@ -100,10 +99,10 @@ function interfaceNotes({ before, after, matcher }: PassResult): string[] {
     const [first] = side.interfaces;
     if (side.interfaces.length < 2 || !twice || !first) continue;
     notes.push(
-      `${side.file}: holds ${side.interfaces.length} interfaces, which are taken as one point: if they are several points, name one of them (${side.file}#${first.index}; hoptime inspect lists them)`,
+      `${side.file}: contains ${side.interfaces.length} interfaces, taken as one point: if they are several points, name one of them (${side.file}#${first.index}; hoptime inspect lists them)`,
     );
   }
-  if (same) notes.push("both captures are the same file: every packet meets itself");
+  if (same) notes.push("both captures are the same file: every packet is matched with itself");
   return notes;
 }
 
@@ -114,7 +113,7 @@ function identityNotes({ before, after, plan }: PassResult, segment: SegmentRepo
   if (cut.length > 0) {
     const packets = cut.reduce((n, [, count]) => n + count, 0);
     notes.push(
-      `${packets} packets are cut short of the ${plan.cover} bytes that packets are matched on: they may not match`,
+      `${countOf(packets, "packet")} captured with less than the ${plan.cover} bytes that packets are matched on: may not match`,
     );
   }
   if (plan.cover < DEFAULT_COVER) {
@@ -124,7 +123,7 @@ function identityNotes({ before, after, plan }: PassResult, segment: SegmentRepo
   }
   if (segment.ambiguous > 0) {
     notes.push(
-      `${segment.ambiguous} packets look like others within the window, and more than one of them fits: matched, but their delays are not measurable and not in the latency`,
+      `${countOf(segment.ambiguous, "packet")} with more than one possible match within the window: counted as matched, but without a delay`,
     );
   }
   return notes;
@@ -135,10 +134,10 @@ function alignmentNotes({ result: { plan }, windowNs, clock }: NoteSubject): str
   const deskew = correction(clock.verdict, "deskew").offsetNs === 0 ? "" : "‘clock deskew’ or ";
   const held =
     clock.applied.offsetNs === 0
-      ? `, delays are as stamped and hold it; ${deskew}‘clock relative’ takes it out`
+      ? `; delays include the difference, ${deskew}‘clock relative’ removes it`
       : "";
   return [
-    `the clocks are apart by about ${(plan.alignNs / 1e9).toFixed(6)} s, more than the window: packets were matched with that removed${held}`,
+    `the clocks differ by about ${formatSeconds(plan.alignNs)}, more than the window: packets were matched with that removed${held}`,
   ];
 }
 
@@ -146,7 +145,7 @@ function alignmentNotes({ result: { plan }, windowNs, clock }: NoteSubject): str
 function whyMuchIsUnmatched({ sent, received, lost, appeared }: SegmentReport): string[] {
   if (Math.min(lost, appeared) <= MUCH_UNMATCHED * Math.min(sent, received)) return [];
   return [
-    `${lost} packets are only in the first capture and ${appeared} only in the second, which loss does not explain: part of the traffic is rewritten on the way (NAT), in a tunnel at one point (‘inner’), or crosses only one of the points (‘filter’ leaves it out)`,
+    `${countOf(lost, "packet")} only in the first capture and ${formatCount(appeared)} only in the second, which loss does not explain: part of the traffic is rewritten on the way (NAT), in a tunnel at one point (‘inner’), or crosses only one of the points (exclude it with ‘filter’)`,
   ];
 }
 
@@ -155,8 +154,14 @@ function outlierNotes(result: PassResult, name: "before" | "after", windowNs: nu
   // Within the window they match like others.
   if (Math.max(outliers.aheadNs, outliers.behindNs) <= windowNs) return [];
   return [
-    `${result[name].file}: ${outlierText(outliers)}: beyond the window such a packet does not match; the others are not affected`,
+    `${result[name].file}: ${outlierText(outliers)}: outside the window they do not match; other packets are not affected`,
   ];
+}
+
+/** An offset between clocks: with thousands separators, to the microsecond. */
+function formatSeconds(ns: number): string {
+  const [whole = "", fraction = ""] = (Math.abs(ns) / 1e9).toFixed(6).split(".");
+  return `${ns < 0 ? "-" : ""}${formatCount(Number(whole))}.${fraction} s`;
 }
 
 /** What a person would look at next. */
@@ -171,10 +176,10 @@ function whyNothingMatched({ before, after, rereadable }: PassResult): string[] 
   const times =
     apartNs === 0n
       ? "the captures overlap in time, but no packet is in both"
-      : `there are ${formatDuration(Number(apartNs))} between the captures, and no packet is in both`;
+      : `the captures are ${formatDuration(Number(apartNs))} apart, and no packet is in both`;
   const clocks = rereadable
-    ? " whatever their clocks say"
-    : "; clocks that are further apart than the window are only seen through where both are files";
+    ? ", whatever the clock offset"
+    : "; clock offsets beyond the window are found only where both captures are files";
   return [`${times}${clocks}: ${causes}`];
 }
 

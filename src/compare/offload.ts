@@ -42,7 +42,7 @@ function sentences({ merged, fragmented, clamped }: Resolved, before: string, af
     notes.push(
       `${formatCount(fragmented.packets)} packets were fragmented on the way: each is counted as one packet, its delay ends with its last fragment${
         fragmented.incomplete > 0
-          ? ` (${formatCount(whole)} arrived whole, of the others fragments were lost)`
+          ? ` (${formatCount(whole)} arrived complete, the others lost fragments)`
           : ""
       }`,
     );

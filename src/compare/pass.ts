@@ -20,7 +20,7 @@ import { DEFAULT_EPOCH_NS, epochFor } from "./epoch-length.ts";
 import { correctionLine, LOOK_AHEAD, type PassPlan, splitNs } from "./plan.ts";
 import { maybeBothWays, WayEvidence } from "./ways.ts";
 
-/** Each interval that holds packets is told with its quantiles, about a kilobyte of memory. */
+/** Each interval with packets is reported with its quantiles: about a kilobyte of memory. */
 const MAX_INTERVALS = 250_000;
 /** Intervals at least this long are never too many: 70 MB for a day. */
 const LONG_EPOCH_NS = 1e9;
@@ -54,7 +54,7 @@ export interface PassResult {
   /** What shows which way flows go; null where it was not gathered. */
   ways: WayEvidence | null;
   quality: Record<"before" | "after", { report(): TimestampReport }>;
-  /** Stamps that tell no time. */
+  /** Timestamps that are off by far. */
   outliers: Record<"before" | "after", OutlierReport>;
   epochNs: number;
   /** Start of the first interval, ns since 1970, and its place on the matcher's time axis. */
@@ -158,6 +158,7 @@ function gather(
     thresholdNs: splitNs(plan.ways),
     // Delays are reported as captured: what was removed to make packets meet is added back.
     correction: { ...line, offsetNs: line.offsetNs - plan.alignNs, pivotNs: line.pivotNs - plan.alignNs },
+    pieces: line.pieces,
     startNs,
     slackNs: plan.leadNs,
     rows,
@@ -220,7 +221,7 @@ function usualEpoch({ spanNs }: FeedHead): number {
   return spanNs === null ? DEFAULT_EPOCH_NS : epochFor(spanNs);
 }
 
-/** Names a length that is enough, as far as what was read tells. */
+/** Suggests a length that is enough for what was read so far. */
 function tooManyIntervals(epochNs: number, matcher: ExactMatcher, feed: PairFeed): UsageError {
   const { doneBytes } = feed.progress();
   const { totalBytes } = feed.head;
@@ -229,7 +230,7 @@ function tooManyIntervals(epochNs: number, matcher: ExactMatcher, feed: PairFeed
   const enoughNs = Math.min(LONG_EPOCH_NS, epochNs * 10 ** Math.ceil(Math.log10(times)));
   return new UsageError(
     "bad-parameter",
-    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MAX_INTERVALS)} of them hold packets`,
+    `intervals of ${formatDuration(epochNs)} are too short for these captures: more than ${formatCount(MAX_INTERVALS)} of them contain packets`,
     `use ${formatDuration(enoughNs)} or longer, or cut the captures to the time of interest (editcap -A and -B)`,
     { parameter: "epoch", value: epochNs },
   );

@@ -5,10 +5,10 @@
  */
 import type { CaptureStatistics } from "../capture/reader.ts";
 import type { Alignment } from "../clock/alignment.ts";
-import { type CorrectionMode, correction } from "../clock/correction.ts";
+import { type Correction, type CorrectionMode, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { DelaySums } from "../match/flow-results.ts";
-import type { KnownWays } from "../match/matcher.ts";
+import type { CorrectionPieces, KnownWays } from "../match/matcher.ts";
 import type { DecidedBy } from "./ways.ts";
 
 /** How much of the captures a pass reads: the first packets of each, or everything. */
@@ -27,12 +27,14 @@ export type Ways =
 
 export type ClockCorrection = { kind: "none" } | ({ kind: "line" } & CorrectionLine);
 
-/** delay = difference - offset - slope * (time at AFTER - pivot); `reverseNs` less the other way. */
+/** delay = difference - offset - slope * (time at AFTER - pivot) - that of its piece; `reverseNs` less the other way. */
 export interface CorrectionLine {
   offsetNs: number;
   slope: number;
   pivotNs: number;
   reverseNs: number;
+  /** Where a clock was set. */
+  pieces: CorrectionPieces | null;
 }
 
 export interface PassPlan {
@@ -100,7 +102,7 @@ export interface PlanWishes {
 
 export type Decision =
   | { kind: "stands"; plan: PassPlan }
-  /** Only a search of both captures for equal packets tells: call again with its result. */
+  /** Needs a search of both captures for equal packets: call again with its result. */
   | { kind: "sample-alignment" }
   | { kind: "again"; plan: PassPlan; why: Revision };
 export type Revision = "coverage" | "alignment" | "directions" | "lead" | "extent" | "correction";
@@ -133,7 +135,9 @@ export function firstPlan(cover: number, windowNs: number): PassPlan {
 }
 
 export function correctionLine(correction: ClockCorrection): CorrectionLine {
-  return correction.kind === "line" ? correction : { offsetNs: 0, slope: 0, pivotNs: 0, reverseNs: 0 };
+  return correction.kind === "line"
+    ? correction
+    : { offsetNs: 0, slope: 0, pivotNs: 0, reverseNs: 0, pieces: null };
 }
 
 export function sameWays(a: Ways, b: Ways): boolean {
@@ -222,9 +226,35 @@ export function matchedPlan(
 
 function correctedPlan(plan: PassPlan, verdict: () => ClockVerdict, mode: CorrectionMode): Decision | null {
   if (plan.settled.correction || mode === "asis") return null;
-  const { offsetNs, slope, pivotNs, reverseNs } = correction(verdict(), mode);
-  if (offsetNs === 0 && slope === 0) return null;
-  const line: ClockCorrection = { kind: "line", offsetNs, slope, pivotNs, reverseNs };
+  const judged = verdict();
+  const applied = correction(judged, mode);
+  const { offsetNs, slope, pivotNs, reverseNs } = applied;
+  const pieces = piecesOf(judged, applied);
+  if (offsetNs === 0 && slope === 0 && pieces === null) return null;
+  const line: ClockCorrection = { kind: "line", offsetNs, slope, pivotNs, reverseNs, pieces };
   const settled = { ...plan.settled, correction: true };
   return { kind: "again", plan: { ...plan, correction: line, settled }, why: "correction" };
+}
+
+/** A step is found as near as this share of the capture, by times at BEFORE of forward packets: those that arrive behind it. The others meet it up to a round trip later. */
+const STEP_PLACE = 1 / 512;
+const ROUND_TRIPS = 4;
+
+/** What the matcher is told of steps; null where none is removed. */
+function piecesOf(verdict: ClockVerdict, { pieces, offsetNs }: Correction): CorrectionPieces | null {
+  const list = pieces.flatMap(({ fromNs, removedNs }) =>
+    fromNs === null ? [] : [{ fromNs, offsetNs: removedNs - offsetNs }],
+  );
+  const [first] = verdict.pieces;
+  if (list.length === 0 || !first) return null;
+  const { levelNs, reverseLevelNs } = first;
+  const roundTripNs = levelNs !== null && reverseLevelNs !== null ? levelNs + reverseLevelNs : 0;
+  return {
+    list,
+    guardNs: STEP_PLACE * verdict.spanNs + ROUND_TRIPS * Math.max(0, roundTripNs),
+    usualNs: {
+      forward: (first.levelNs ?? offsetNs) - offsetNs,
+      reverse: -(first.reverseLevelNs ?? -offsetNs) - offsetNs,
+    },
+  };
 }

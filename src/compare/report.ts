@@ -145,7 +145,7 @@ export interface CompareReport {
   heat: HeatMap | null;
   /** What the clock doctor found; `lines` are sentences for people. */
   clock: { mode: string; trust: string; lines: string[]; [detail: string]: unknown };
-  /** Which file is the earlier point, and how that was told. */
+  /** Which file is the earlier point, and the evidence. */
   direction: { order: "as-given" | "swapped" | "unclear"; evidence: string[] };
   /** Addresses that are translated on the way, most packets first; only where that was asked for. */
   translations?: Translation[];

@@ -124,7 +124,7 @@ async function beyondWindow(input: UnmatchedInput): Promise<string | null> {
   if (changes < Math.max(4, 0.1 * late.length)) return null;
   const longest = late.reduce((n, pair) => Math.max(n, Math.abs(apart(pair))), 0);
   const percent = ((100 * late.length) / Math.max(1, pairs.length)).toFixed(1);
-  return `${percent} % of the packets that are in both captures are further apart than the window of ${formatDuration(windowNs)} (up to ${formatDuration(longest)}): they count as lost and appeared; use a ‘window’ of ${formatDuration(2 * longest)}`;
+  return `${percent} % of the packets in both captures have delays beyond the window of ${formatDuration(windowNs)} (up to ${formatDuration(longest)}): they count as lost and appeared; use a ‘window’ of ${formatDuration(2 * longest)}`;
 }
 
 /** The same packets under other addresses. */
@@ -154,7 +154,7 @@ function ways(matcher: ExactMatcher): string[] {
   }
   if (missing < 3 || there < 3 || between > 0.1 * missing) return [];
   return [
-    `${formatCount(missing)} flows (${formatCount(packets)} packets) are missing at the second point altogether, the other ${formatCount(there)} are there: they take another path (ECMP) or are filtered; their packets are counted as lost`,
+    `${formatCount(missing)} flows (${formatCount(packets)} packets) are missing at the second point while the other ${formatCount(there)} are there: the missing ones take another path (ECMP) or are filtered; their packets count as lost`,
   ];
 }
 
@@ -180,7 +180,7 @@ function sampled(
     if (n < 2 || Math.abs(mean * n - 1) > 0.1 || spread > 0.35 * mean) return [];
     const file = side === 1 ? after.file : before.file;
     return [
-      `${file} holds about 1 in ${n} packets of every flow: it looks like a sampled capture, and what it left out is counted as ${side === 1 ? "lost" : "appeared"}`,
+      `${file} contains about 1 in ${formatCount(n)} packets of every flow: it looks like a sampled capture, and the packets it left out are counted as ${side === 1 ? "lost" : "appeared"}`,
     ];
   });
 }

@@ -18,6 +18,8 @@ export class WayReader {
   readonly #side: 0 | 1;
   readonly #owned: { free(): void }[];
 
+  readonly #pieces = new PieceFollower();
+
   private constructor(reader: CaptureReader, reading: Reading, side: 0 | 1, owned: { free(): void }[]) {
     this.#reader = reader;
     this.#reading = reading;
@@ -72,15 +74,44 @@ export class WayReader {
 
   #correct(): void {
     const { plan, originNs, commonNs } = this.#reading;
-    const { offsetNs, slope, pivotNs } = correctionLine(plan.correction);
+    const { offsetNs, slope, pivotNs, pieces } = correctionLine(plan.correction);
     const offNs = offsetNs + commonNs;
-    if (offNs === 0 && slope === 0) return;
+    if (offNs === 0 && slope === 0 && pieces === null) return;
     const { timeNs, count } = this.batch;
-    const shiftNs = Number(this.originNs - originNs) - pivotNs;
+    const zeroNs = Number(this.originNs - originNs);
     for (let i = 0; i < count; i++) {
       const t = timeNs[i]!;
-      timeNs[i] = Math.round(t - offNs - slope * (t + shiftNs));
+      const setNs = pieces === null ? 0 : this.#pieces.at(t + zeroNs - offsetNs, pieces.list);
+      timeNs[i] = Math.round(t - offNs - setNs - slope * (t + zeroNs - pivotNs));
     }
+  }
+}
+
+/**
+ * Which piece of a clock that was set the rows of AFTER are of, one after the other: its own times say so where it was set forward; where it was set back the same
+ * times come twice, and the row that goes back is the first of the piece.
+ */
+class PieceFollower {
+  #piece = 0;
+  #lastNs = Number.NEGATIVE_INFINITY;
+
+  /** What is taken off a row at `timeNs`, the offset of the first piece removed. */
+  at(timeNs: number, list: readonly { fromNs: number; offsetNs: number }[]): number {
+    for (let next = list[this.#piece]; next; next = list[this.#piece]) {
+      const beforeNs = this.#piece === 0 ? 0 : (list[this.#piece - 1]?.offsetNs ?? 0);
+      const stepNs = next.offsetNs - beforeNs;
+      const boundaryNs = next.fromNs + beforeNs;
+      const wentBack = this.#lastNs - timeNs > -stepNs / 2 && timeNs < boundaryNs + Math.abs(stepNs);
+      const begins =
+        stepNs >= 0
+          ? timeNs >= boundaryNs + stepNs / 2
+          : (wentBack && this.#lastNs > boundaryNs + stepNs / 2) || timeNs > boundaryNs - stepNs;
+      if (!begins) break;
+      this.#piece++;
+      this.#lastNs = Number.NEGATIVE_INFINITY;
+    }
+    this.#lastNs = timeNs;
+    return this.#piece === 0 ? 0 : (list[this.#piece - 1]?.offsetNs ?? 0);
   }
 }
 

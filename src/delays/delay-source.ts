@@ -87,9 +87,9 @@ export function delaysFromReferences(kernels: Kernels, options: ReferenceDelaysO
   /** Times of the batches that wait: batches come out in the order they went in. */
   const waiting: bigint[] = [];
   const give = function* (batches: Iterable<OwnedBatch>) {
-    for (const told of batches) {
+    for (const batch of batches) {
       waiting.shift();
-      yield told;
+      yield batch;
     }
   };
   return {

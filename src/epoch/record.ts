@@ -268,7 +268,7 @@ export function headLength(bytes: Uint8Array, source: { file?: string; offset?: 
   reader.skip(2);
   const length = reader.u32();
   if (length < FIXED_HEAD_BYTES + CRC_BYTES || length > MAX_HEAD_BYTES) {
-    throw fail("bad-header", 8, `the head's length (${length}) cannot be right`);
+    throw fail("bad-header", 8, `impossible length of the head: ${length}`);
   }
   return length;
 }
@@ -334,7 +334,12 @@ function readFields(
   const errorAt = reader.offset;
   const delayError = unpackDelayError(reader.u32());
   if (delayError && !(isError(delayError.packetNs) && isError(delayError.meanNs)))
-    throw new FormatError("bad-header", reader.file, errorAt, "the error of the delays is no number of ns");
+    throw new FormatError(
+      "bad-header",
+      reader.file,
+      errorAt,
+      "the error of the delays is not a number of ns",
+    );
   const counters = readCounters(reader);
   const names = {
     point: reader.utf8(),
@@ -401,9 +406,9 @@ function expectChecksum(
   file: string,
   offset: number,
 ): void {
-  const told = new DataView(bytes.buffer, bytes.byteOffset + at, CRC_BYTES).getUint32(0, true);
-  if (told === actual) return;
+  const stored = new DataView(bytes.buffer, bytes.byteOffset + at, CRC_BYTES).getUint32(0, true);
+  if (stored === actual) return;
   const hex = (n: number) => n.toString(16).padStart(8, "0");
-  const message = `the ${what} is damaged: its checksum is ${hex(told)}, its bytes give ${hex(actual)}`;
+  const message = `the ${what} is damaged: its checksum is ${hex(stored)}, its bytes give ${hex(actual)}`;
   throw new FormatError("bad-checksum", file, offset + at, message);
 }

@@ -292,8 +292,6 @@ export interface FlowListing<P extends ParameterValues = ParameterValues> {
   readonly heavyOnly?: boolean;
   /** Null where this payload has no list. */
   read(sealed: SealedEpoch, parameters: P): KnownFlows | null;
-  /** Parameters that keep every flow, for where memory is no matter; those that were given on purpose stay. */
-  keepAll?(parameters: P, given: ReadonlySet<string>): P;
 }
 
 /** A list for the sender's sketches too: one that is kept at the receiver alone, or of heavy flows only, is none. */
@@ -315,7 +313,9 @@ export interface Sizing<P extends ParameterValues = ParameterValues> {
 /** Other parameters suit other traffic better, for those who can run both and choose afterwards (compare). */
 export interface Tuning<P extends ParameterValues = ParameterValues> {
   /** For few flows. `given`: names that were set on purpose, which stay. Null where nothing is to be gained. */
-  forFewFlows(parameters: P, given: ReadonlySet<string>): { parameters: P; maxFlows: number } | null;
+  forFewFlows?(parameters: P, given: ReadonlySet<string>): { parameters: P; maxFlows: number } | null;
+  /** Parameters that keep so many flows, for where memory is no matter; those that were given on purpose stay. */
+  keepFlows?(parameters: P, given: ReadonlySet<string>, flows: number): P;
 }
 
 /** Payloads of this layout can be used. */

@@ -40,19 +40,19 @@ export function widenByDelayError(
   };
 }
 
-function widen(told: Interval | NoAnswer, byNs: number, lastingNs: number): Interval | NoAnswer {
-  if (isNoAnswer(told)) return told;
-  const { common } = told;
-  const out: Interval = { ...told, lowNs: told.lowNs - byNs, highNs: told.highNs + byNs };
+function widen(interval: Interval | NoAnswer, byNs: number, lastingNs: number): Interval | NoAnswer {
+  if (isNoAnswer(interval)) return interval;
+  const { common } = interval;
+  const out: Interval = { ...interval, lowNs: interval.lowNs - byNs, highNs: interval.highNs + byNs };
   if (lastingNs > 0 || common)
     out.common = { lowNs: (common?.lowNs ?? 0) + lastingNs, highNs: (common?.highNs ?? 0) + lastingNs };
   return out;
 }
 
 /** Deviations differ by no more than the root mean square of the errors (the triangle inequality of the L2 norm). */
-function widenDeviation(told: Interval | NoAnswer, byNs: number): Interval | NoAnswer {
-  if (isNoAnswer(told)) return told;
-  return { ...told, lowNs: Math.max(0, told.lowNs - byNs), highNs: told.highNs + byNs };
+function widenDeviation(interval: Interval | NoAnswer, byNs: number): Interval | NoAnswer {
+  if (isNoAnswer(interval)) return interval;
+  return { ...interval, lowNs: Math.max(0, interval.lowNs - byNs), highNs: interval.highNs + byNs };
 }
 
 /** Answers for single packets have no confidence of their own: it is that of 95 %. */

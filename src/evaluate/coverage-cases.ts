@@ -5,7 +5,8 @@
 import type { CutPlan } from "../epoch/cutter.ts";
 import type { Clock, Hop, LossHop, Scenario, SyntheticTraffic } from "../simulate/scenario.ts";
 import { RECEIVER } from "../simulate/scenario.ts";
-import type { CoverageCase } from "./coverage.ts";
+import { type CoverageCase, observeSimulated } from "./coverage.ts";
+import { observeCapturesOf } from "./coverage-captures.ts";
 import { referenceInjector } from "./reference-injectors.ts";
 
 const TRAFFIC: SyntheticTraffic = { kind: "synthetic", ratePps: 10_000, durationS: 8 };
@@ -16,6 +17,8 @@ const DELIMITED: CutPlan = { mode: "delimited", every: 10_000 };
 export const COVERED = ["lda", "flows", "lds", "colate", "sds", "maple"] as const;
 /** References take part in everything, and would be part of the others' truth: RLI is measured on traffic of its own. */
 const BY_REFERENCES = ["rli"] as const;
+/** In captures: sds and maple are fed by `observe --sender`. */
+const IN_CAPTURES = ["lda", "flows", "lds", "sds", "maple"] as const;
 
 interface Variation {
   name: string;
@@ -39,28 +42,47 @@ interface Kind {
   hop: Hop;
   /** One reference ahead of so many packets. */
   references?: number;
+  /** By way of capture files that hold both directions. */
+  captures?: boolean;
 }
 
 function make(kind: Kind, { name, loss, reorder, clock, cut }: Variation): CoverageCase {
   const lossHop: LossHop[] = loss ? [{ kind: "loss", model: "uniform", probability: loss }] : [];
+  const full = `${kind.name}, ${name}`;
   const path: Hop[] = [
     kind.hop,
     ...(reorder ? [{ kind: "reorder", probability: 0.02, extentNs: 300_000 } as const] : []),
     ...lossHop,
   ];
   const every = kind.references;
+  const scenario = (seed: number): Scenario => ({
+    seed: seedOf(full, seed),
+    traffic: TRAFFIC,
+    path,
+    ...(every === undefined ? {} : { inject: () => referenceInjector({ kind: "packets", every }) }),
+    ...(clock && !kind.captures ? { clocks: { [RECEIVER]: clock } } : {}),
+  });
+  const used = cut ?? ALIGNED;
   return {
-    name: `${kind.name}, ${name}`,
-    scenario: (seed): Scenario => ({
-      seed,
-      traffic: TRAFFIC,
-      path,
-      ...(every === undefined ? {} : { inject: () => referenceInjector({ kind: "packets", every }) }),
-      ...(clock ? { clocks: { [RECEIVER]: clock } } : {}),
-    }),
-    cut: cut ?? ALIGNED,
-    estimators: every === undefined ? COVERED : BY_REFERENCES,
+    name: full,
+    estimators: kind.captures ? IN_CAPTURES : every === undefined ? COVERED : BY_REFERENCES,
+    observe: (kernels, seed, estimators) =>
+      kind.captures
+        ? observeCapturesOf(kernels, {
+            scenario: scenario(seed),
+            cut: used,
+            estimators,
+            ...(clock ? { clock } : {}),
+          })
+        : observeSimulated(kernels, scenario(seed), used, estimators),
   };
+}
+
+/** Every case has traffic of its own: what one unlucky trace shows does not repeat in all of them. */
+function seedOf(name: string, seed: number): number {
+  let sum = 0;
+  for (const letter of name) sum = (31 * sum + letter.charCodeAt(0)) % 65_521;
+  return 100_000 * seed + sum;
 }
 
 const NO_LOSS: Variation = { name: "no loss" };
@@ -79,6 +101,8 @@ const VARIATIONS: readonly Variation[] = [
 ];
 const ALL = (kind: Kind) => VARIATIONS.map((v) => make(kind, v));
 
+const ROUTER: Kind = { name: "two-way router captures", hop: queue, captures: true };
+
 export const COVERAGE_CASES: readonly CoverageCase[] = [
   ...ALL({ name: "queue", hop: queue }),
   make({ name: "overload", hop: overloaded }, { name: "aligned" }),
@@ -86,4 +110,7 @@ export const COVERAGE_CASES: readonly CoverageCase[] = [
   ...ALL({ name: "independent", hop: independent }),
   ...ALL({ name: "queue with references", hop: queue, references: 100 }),
   make({ name: "queue with dense references", hop: queue, references: 10 }, NO_LOSS),
+  make(ROUTER, { name: "loss 1 %", loss: 0.01 }),
+  make(ROUTER, { name: "receiver's clock 50 us behind", clock: { offsetNs: -50_000 } }),
+  make(ROUTER, { name: "delimited, no loss", cut: DELIMITED }),
 ];

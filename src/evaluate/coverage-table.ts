@@ -11,6 +11,8 @@ const COLUMNS: [title: string, value: (r: CoverageRow) => string][] = [
   ["median width", (r) => (r.width === null ? "–" : percent(r.width, 1))],
   ["deviation inside", (r) => percent(r.deviationInside, r.withDeviation)],
   ["packets answered for", (r) => percent(r.answered, r.packets)],
+  ["lost", (r) => (r.lost === null ? "–" : `${r.lost}`)],
+  ["said lost", (r) => (r.saidLost === null ? "–" : `${r.saidLost}`)],
 ];
 
 /** Rows of one case or several, a heading for each. */
@@ -50,6 +52,8 @@ function pooled(rows: readonly CoverageRow[]): CoverageRow[] {
       continue;
     }
     for (const field of COUNTS) sum[field] += row[field];
+    for (const field of ["lost", "saidLost"] as const)
+      if (row[field] !== null) sum[field] = (sum[field] ?? 0) + row[field];
   }
   return [...out.values()];
 }

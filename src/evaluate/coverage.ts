@@ -8,6 +8,7 @@ import type { Kernels } from "../base/kernels.ts";
 import { quantileSorted } from "../base/math/regression.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
+import type { RecordStore } from "../collect/record-store.ts";
 import type { CutPlan } from "../epoch/cutter.ts";
 import type { Answered } from "../query/segment/answer.ts";
 import { askArchive } from "../query/segment/ask.ts";
@@ -17,10 +18,43 @@ import type { SegmentTruth } from "./run-segment.ts";
 
 export interface CoverageCase {
   name: string;
-  /** Made anew for every seed. */
-  scenario: (seed: number) => Scenario;
-  cut: CutPlan;
   estimators: readonly string[];
+  /** Traffic made anew for every seed, observed at both ends. */
+  observe: (kernels: Kernels, seed: number, estimators: readonly string[]) => Promise<CoverageRun>;
+}
+
+export interface CoverageRun {
+  records: RecordStore;
+  truth: CoverageTruth;
+  /** Removes what it has written. */
+  done?: () => void;
+}
+
+interface Exact {
+  packets: number;
+  meanNs: number;
+  stdevNs: number;
+}
+
+/** Of the packets that arrived, all and by flow. */
+export interface CoverageTruth extends Exact {
+  lost: number;
+  /** By the key as people write it. */
+  flows: Map<string, Exact>;
+}
+
+/** A simulated segment straight from memory. */
+export async function observeSimulated(
+  kernels: Kernels,
+  scenario: Scenario,
+  cut: CutPlan,
+  estimators: readonly string[],
+): Promise<CoverageRun> {
+  const { records, truth, sent } = await observeScenario(kernels, scenario, {
+    ...{ cut, estimators, seed: BigInt(scenario.seed ?? 0) },
+  });
+  const { packets, meanNs, stdevNs } = truth;
+  return { records, truth: { packets, meanNs, stdevNs, lost: sent - packets, flows: flowsByText(truth) } };
 }
 
 /** Packets of a flow over the whole question; the whole segment is a class of its own. */
@@ -44,6 +78,9 @@ export interface CoverageRow {
   /** Packets of the class, and those that the answers are based on. */
   packets: number;
   answered: number;
+  /** Packets that were lost, and what the answers for the segment say; null for flows, and where no answer says it. */
+  lost: number | null;
+  saidLost: number | null;
 }
 
 interface Tally extends CoverageRow {
@@ -66,35 +103,18 @@ export async function measureCoverage(
     let found = tallies.get(name);
     if (!found) {
       const none = { asked: 0, withMean: 0, inside: 0, width: null, withDeviation: 0, deviationInside: 0 };
-      found = { case: one.name, estimator, class: size, ...none, packets: 0, answered: 0, widths: [] };
+      const counts = { packets: 0, answered: 0, lost: null, saidLost: null };
+      found = { case: one.name, estimator, class: size, ...none, ...counts, widths: [] };
       tallies.set(name, found);
     }
     return found;
   };
   for (const seed of seeds) {
-    const { cut, estimators } = one;
-    const run = await observeScenario(kernels, one.scenario(seed), { cut, estimators, seed: BigInt(seed) });
-    const answer = askArchive(
-      run.records,
-      { between: [SENDER, RECEIVER], top: Number.MAX_SAFE_INTEGER, confidence },
-      { kernels },
-    );
-    const { truth } = run;
-    const flows = flowsByText(truth);
-    for (const [estimator, told] of Object.entries(answer.estimates)) {
-      const exact = { packets: truth.packets, meanNs: truth.meanNs, stdevNs: truth.stdevNs };
-      judge(tally(estimator, "segment"), told, exact, told.answered.share);
-    }
-    for (const group of answer.groups) {
-      const flow = flows.get(group.text);
-      // Sent, and lost whole: it has no delay to be right about.
-      if (flow === undefined) continue;
-      const exact = {
-        packets: truth.flows.packets[flow]!,
-        meanNs: truth.flowMeanNs[flow]!,
-        stdevNs: truth.flowStdevNs[flow]!,
-      };
-      judge(tally(group.estimator, classOf(exact.packets)), group, exact, group.answered.share);
+    const run = await one.observe(kernels, seed, one.estimators);
+    try {
+      judgeRun(run, askAll(run.records, kernels, confidence), tally);
+    } finally {
+      run.done?.();
     }
   }
   const rows = [...tallies.values()].map(({ widths, ...row }) => ({
@@ -110,10 +130,26 @@ export async function measureCoverage(
   );
 }
 
-interface Exact {
-  packets: number;
-  meanNs: number;
-  stdevNs: number;
+const askAll = (records: RecordStore, kernels: Kernels, confidence: number) =>
+  askArchive(records, { between: [SENDER, RECEIVER], top: Number.MAX_SAFE_INTEGER, confidence }, { kernels });
+
+function judgeRun(
+  { truth }: CoverageRun,
+  { estimates, groups }: ReturnType<typeof askAll>,
+  tally: (estimator: string, size: CoverageClass) => Tally,
+): void {
+  for (const [estimator, told] of Object.entries(estimates)) {
+    const row = tally(estimator, "segment");
+    judge(row, told, truth, told.answered.share);
+    if (told.lost === null) continue;
+    row.lost = (row.lost ?? 0) + truth.lost;
+    row.saidLost = (row.saidLost ?? 0) + told.lost;
+  }
+  for (const group of groups) {
+    const exact = truth.flows.get(group.text);
+    // Sent, and lost whole: it has no delay to be right about.
+    if (exact) judge(tally(group.estimator, classOf(exact.packets)), group, exact, group.answered.share);
+  }
 }
 
 /** Timestamps and truth are whole nanoseconds; sums of them are not. */
@@ -141,10 +177,14 @@ function classOf(packets: number): CoverageClass {
   return packets < 10 ? "1-9" : packets < 100 ? "10-99" : packets < 1000 ? "100-999" : "1000+";
 }
 
-function flowsByText(truth: SegmentTruth): Map<string, number> {
+function flowsByText({ flows, flowMeanNs, flowStdevNs }: SegmentTruth): Map<string, Exact> {
   const spec = FlowKeySpec.parse();
-  const out = new Map<string, number>();
-  for (let i = 0; i < truth.flows.count; i++)
-    out.set(formatFlowKey(spec.describe(truth.flows.keyWords.subarray(10 * i, 10 * (i + 1)))), i);
+  const out = new Map<string, Exact>();
+  for (let i = 0; i < flows.count; i++)
+    out.set(formatFlowKey(spec.describe(flows.keyWords.subarray(10 * i, 10 * (i + 1)))), {
+      packets: flows.packets[i]!,
+      meanNs: flowMeanNs[i]!,
+      stdevNs: flowStdevNs[i]!,
+    });
   return out;
 }

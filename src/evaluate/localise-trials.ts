@@ -5,7 +5,7 @@
 import { localise } from "../network/localise/localise.ts";
 import { outcomeOf, type Statement, statements, type Trial } from "./path-noise.ts";
 
-export const OUTCOMES = ["right", "wrong", "cannot tell", "missed"] as const;
+export const OUTCOMES = ["right", "wrong", "undecided", "missed"] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
 /** What is judged: spikes of delay, or of loss. */
@@ -17,7 +17,7 @@ export function blameOutcomes(
   runs: number,
   judged: Judged,
 ): Record<Outcome, number> {
-  const shares: Record<Outcome, number> = { right: 0, wrong: 0, "cannot tell": 0, missed: 0 };
+  const shares: Record<Outcome, number> = { right: 0, wrong: 0, undecided: 0, missed: 0 };
   for (let run = 0; run < runs; run++) {
     const trial = make(run);
     shares[outcomeOf(trial, spikesOf(trial, judged))] += 1 / runs;
@@ -28,15 +28,15 @@ export function blameOutcomes(
 export interface Reliability {
   readonly low: number;
   readonly high: number;
-  readonly said: number;
-  /** Null where nothing was said. */
+  readonly verdicts: number;
+  /** Null where there are none. */
   readonly stated: number | null;
   readonly right: number | null;
 }
 
 const BINS = [0.4, 0.7, 0.9, 0.98, 0.999, 1] as const;
 
-/** What was said with a confidence between two bounds: how often it should be right, and how often it is. */
+/** Verdicts with a confidence between two bounds: how often it should be right, and how often it is. */
 export function statedConfidence(make: (run: number) => Trial, runs: number, judged: Judged): Reliability[] {
   const all: Statement[] = [];
   for (let run = 0; run < runs; run++) {
@@ -45,14 +45,14 @@ export function statedConfidence(make: (run: number) => Trial, runs: number, jud
   }
   return BINS.slice(1).map((high, i) => {
     const low = BINS[i] ?? 0;
-    const said = all.filter((s) => s.confidence >= low && (s.confidence < high || high === 1));
-    const share = (sum: number) => (said.length > 0 ? sum / said.length : null);
+    const verdicts = all.filter((s) => s.confidence >= low && (s.confidence < high || high === 1));
+    const share = (sum: number) => (verdicts.length > 0 ? sum / verdicts.length : null);
     return {
       low,
       high,
-      said: said.length,
-      stated: share(said.reduce((sum, s) => sum + s.confidence, 0)),
-      right: share(said.filter((s) => s.right).length),
+      verdicts: verdicts.length,
+      stated: share(verdicts.reduce((sum, s) => sum + s.confidence, 0)),
+      right: share(verdicts.filter((s) => s.right).length),
     };
   });
 }

@@ -208,12 +208,12 @@ export function isRight({ path, injected }: Trial, from: string, fromNs: number,
 export function outcomeOf(
   trial: Trial,
   spikes: readonly (Spike | LossSpike)[],
-): "right" | "wrong" | "cannot tell" | "missed" {
+): "right" | "wrong" | "undecided" | "missed" {
   const named = spikes.flatMap(({ segment, fromNs, toNs }) => (segment ? [{ segment, fromNs, toNs }] : []));
   const hits = named.filter((s) => isRight(trial, s.segment.from, s.fromNs, s.toNs));
   if (named.length > hits.length) return "wrong";
   if (hits.length > 0) return "right";
-  if (spikes.length > 0) return "cannot tell";
+  if (spikes.length > 0) return "undecided";
   return trial.injected ? "missed" : "right";
 }
 

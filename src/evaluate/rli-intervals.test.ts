@@ -115,7 +115,7 @@ describe.each([0.3, 0.7, 0.88, 0.95])(
       const [small = 0, middle = 0, large = 0] = sums.map((s) => s.inside / s.flows);
       expect(small).toBeGreaterThan(0.925);
       expect(middle).toBeGreaterThan(0.92);
-      expect(large).toBeGreaterThan(0.88);
+      expect(large).toBeGreaterThan(0.92);
     });
   },
 );

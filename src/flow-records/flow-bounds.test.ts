@@ -45,8 +45,8 @@ describe("IPFIX templates", () => {
     expect(process.cpuUsage(before).user / 1e6).toBeLessThan(2);
     expect(records).toEqual([]);
     expect(notes).toEqual([
-      "4 data sets of 1 templates were left out: their templates were not sent before them",
-      "1 template with fields of no length left out, and the data of it",
+      "4 data sets of 1 template left out: received before their template",
+      "1 template with fields of no length left out, with their data",
     ]);
   });
 

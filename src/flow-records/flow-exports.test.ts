@@ -181,8 +181,8 @@ describe("NetFlow v9", () => {
     ]);
     expect(records.map((r) => r.packets)).toEqual([20]);
     expect(notes).toEqual([
-      "3 data sets of 2 templates were left out: their templates were not sent before them",
-      "2 records without addresses or packets were left out",
+      "3 data sets of 2 templates left out: received before their template",
+      "2 records without addresses or packets left out",
     ]);
   });
 
@@ -267,8 +267,8 @@ describe("exports in a capture", () => {
       ["10.0.0.5", 30],
     ]);
     expect(notes).toEqual([
-      "1 data sets of 1 templates were left out: their templates were not sent before them",
-      "3 packets of the capture are no flow exports",
+      "1 data set of 1 template left out: received before their template",
+      "3 packets of the capture without flow exports",
     ]);
     const raw = await parse(
       pcap(
@@ -285,7 +285,7 @@ describe("exports in a capture", () => {
     const frames = [ethernet(ip4(udp(first))), ethernet(ip4(udp(other))), ethernet(ip4([], 6))];
     const told = await parse(pcap(frames));
     expect(told.records.map((r) => r.packets)).toEqual([10, 90]);
-    expect(told.notes).toEqual(["1 packets of the capture are no flow exports"]);
+    expect(told.notes).toEqual(["1 packet of the capture without flow exports"]);
     expect(await parse(pcapng(frames))).toEqual(told);
     expect(await parse(pcapng(frames, false))).toEqual(told);
     expect(await parseFlowRecordFile(gzipSync(Uint8Array.from(pcapng(frames))), "x.gz")).toEqual(told);

@@ -6,7 +6,9 @@
  * Left out, and said: data whose template was not sent before, records without addresses or packets, packets of a capture that are no exports. Sampling
  * is said too: counts of sampled packets are not packets.
  */
+
 import { FormatError, UsageError } from "../base/errors.ts";
+import { countOf } from "../base/quantity.ts";
 import { type Bad, type ExporterClock, readDataSet, type Template } from "./export-fields.ts";
 import type { FlowRecord } from "./flow-records.ts";
 import { IPFIX_VERSION, readIpfixMessage } from "./ipfix.ts";
@@ -87,7 +89,7 @@ export async function readCapturedExports(bytes: Uint8Array, file: string): Prom
       continue;
     }
     if (view.byteLength < length) {
-      const message = `an export of ${length} bytes of which the capture holds ${view.byteLength}: take it with -s 0`;
+      const message = `an export of ${length} bytes of which the capture has ${view.byteLength}: capture with -s 0`;
       throw new FormatError("truncated", file, offset, message);
     }
     for (let at = 0; at < length; ) at = exported.message(at, length, exporter);
@@ -157,23 +159,22 @@ class Exported {
     if (this.#sampling.size > 0) {
       const rates = [...this.#sampling].sort((a, b) => a - b).map((n) => Number(n.toPrecision(4)));
       notes.push(
-        `the exporter looked at one in ${rates.join(", ")} packets: its counts are of those, and answers made from them are wrong unless they are scaled first`,
+        `the exporter sampled one in ${rates.join(", ")} packets: its counts are those of the sample, scale them before use`,
       );
     }
     if (this.#unknown.size > 0) {
-      const templates = `${this.#unknown.size}${this.#unknown.size === MAX_TOLD_APART ? " or more" : ""}`;
+      const more = this.#unknown.size === MAX_TOLD_APART ? " or more" : "";
+      const templates = `${countOf(this.#unknown.size, "template")}${more}`;
       notes.push(
-        `${this.#unknownSets} data sets of ${templates} templates were left out: their templates were not sent before them`,
+        `${countOf(this.#unknownSets, "data set")} of ${templates} left out: received before their template`,
       );
     }
     if (this.#unusable > 0)
-      notes.push(
-        `${this.#unusable} ${this.#unusable === 1 ? "template" : "templates"} with fields of no length left out, and the data of it`,
-      );
+      notes.push(`${countOf(this.#unusable, "template")} with fields of no length left out, with their data`);
     if (this.#incomplete > 0) {
-      notes.push(`${this.#incomplete} records without addresses or packets were left out`);
+      notes.push(`${countOf(this.#incomplete, "record")} without addresses or packets left out`);
     }
-    if (others > 0) notes.push(`${others} packets of the capture are no flow exports`);
+    if (others > 0) notes.push(`${countOf(others, "packet")} of the capture without flow exports`);
     if (this.#messages === 0) notes.push("there is no flow export in it");
     return { records: this.#records, notes };
   }

@@ -41,7 +41,7 @@ export interface ReadingThread {
 
 let early: ReadingThread | null = null;
 
-/** Starts the thread that the next `startReading` gives; tells when it is up. */
+/** Starts the thread that the next `startReading` returns; calls back when it is up. */
 export function startEarly(onUp: () => void): void {
   early ??= startReading();
   early?.worker.once("online", onUp);

@@ -135,7 +135,7 @@ if (port) {
         port.close();
         return;
       }
-      // The ring is left alone before the last word is said: then the other side may begin anew.
+      // The ring is released before the last message: then the other side may start again.
       serve(order, ring, post).catch((error) => {
         ring.close();
         post({ kind: "error", error: describe(error) });

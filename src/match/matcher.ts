@@ -29,6 +29,8 @@ export interface MatcherOptions {
   thresholdNs: number;
   /** Clock correction: delay = difference - offsetNs - slope * (time at AFTER - pivotNs), and reverseNs less the other way. */
   correction: { offsetNs: number; slope: number; pivotNs: number; reverseNs?: number };
+  /** Where a clock was set: what more is taken off. */
+  pieces?: CorrectionPieces | null;
   /** Time before the first packet of either side. */
   startNs: number;
   /** How far one side may be read ahead of the other. */
@@ -40,6 +42,15 @@ export interface MatcherOptions {
   nat?: boolean;
   /** Where every packet is noted, besides the sums. */
   packets?: PacketLog | undefined;
+}
+
+export interface CorrectionPieces {
+  /** From these times at BEFORE on, in order, this is taken off instead of what was before. */
+  list: readonly { fromNs: number; offsetNs: number }[];
+  /** How far from these times a piece may begin. */
+  guardNs: number;
+  /** Differences (after - before) without offset, drift and pieces, of packets that meet no queue. */
+  usualNs: { forward: number; reverse: number };
 }
 
 export interface TotalResult {
@@ -137,11 +148,25 @@ export class ExactMatcher {
       slack: options.slackNs,
       now: options.startNs,
     };
+    this.#writePieces(options.pieces ?? null);
     for (const [name, value] of Object.entries(settings))
       this.#kernels.writeF64(this.#match + MatchLayout[name as keyof typeof settings], value);
   }
 
-  /** Takes the rows of a batch that `runs` tells the keys of, from `from` on; `shiftNs` is added to their times. */
+  #writePieces(pieces: CorrectionPieces | null): void {
+    if (!pieces || pieces.list.length === 0) return;
+    const kernels = this.#kernels;
+    const at = kernels.call.matchPieces(this.#match, pieces.list.length) >>> 0;
+    for (const [i, { fromNs, offsetNs }] of pieces.list.entries()) {
+      kernels.writeF64(at + 16 * i, fromNs);
+      kernels.writeF64(at + 16 * i + 8, offsetNs);
+    }
+    kernels.writeF64(this.#match + MatchLayout.pieceGuard, pieces.guardNs);
+    kernels.writeF64(this.#match + MatchLayout.usual, pieces.usualNs.forward);
+    kernels.writeF64(this.#match + MatchLayout.backUsual, pieces.usualNs.reverse);
+  }
+
+  /** Takes the rows of a batch, with their keys in `runs`, from `from` on; `shiftNs` is added to their times. */
   takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
     const { call } = this.#kernels;
     call.matchRows(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);

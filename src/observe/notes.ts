@@ -31,8 +31,7 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
     notes.push(`${countOf(result.backward, "packet")} with timestamps before the epoch they were counted in`);
   for (const capture of result.captures) if (capture.format === "interface") notes.push(...capture.warnings);
   for (const capture of result.captures) if (capture.partial) notes.push(capture.partial);
-  if (result.captures.every((c) => c.ipPackets === 0))
-    notes.push("there are no IP packets: no record was written");
+  if (result.captures.every((c) => c.ipPackets === 0)) notes.push("no IP packets: no record was written");
   for (const lane of result.lanes) {
     if (lane.twoWay) {
       const { problem, hint } = twoWayError(lane.segment, lane.twoWay);

@@ -248,7 +248,7 @@ function openDelays(
   if (cut.mode === "control") {
     throw new UsageError(
       "bad-option",
-      "delays between references are not to be had here: Start and End messages must be read at once",
+      "delays interpolated between references cannot be combined with epochs cut by Start and End messages",
       "leave one of the two out",
     );
   }

@@ -173,7 +173,7 @@ export class PointObserver {
     if (needsDelays(estimator, plan.parameters) && this.#options.delays !== true) {
       throw new UsageError(
         "not-supported",
-        `${estimator.name} needs the delay of each packet, which a single capture does not tell`,
+        `${estimator.name} needs the delay of each packet, which a single capture does not contain`,
         "give the sender's capture too, or ‘delays’ where the capture contains reference packets or timestamps",
       );
     }

@@ -153,7 +153,7 @@ describe("the command line", () => {
       const observe = ["observe", DEMO.before, "--point", "A", "--estimators", "lds", "--to", "limited"];
       expect(limited(observe)).toEqual({
         status: 2,
-        err: "hoptime: limited: cannot be written: file too large; what is there already is whole: make room and repeat\n",
+        err: "hoptime: limited: cannot be written: file too large; the records written so far are complete: free some space and repeat\n",
       });
       const left = readdirSync(join(scratch, "limited"), { recursive: true, withFileTypes: true });
       expect(left.filter((f) => f.isFile()).map((f) => f.name)).toEqual(["archive.json"]);
@@ -202,7 +202,7 @@ describe("the command line", () => {
     ["a missing file", ["compare", "no-such.pcap", DEMO.after], /no-such\.pcap: no such file/],
     ["a directory", ["inspect", scratch], /is a directory/],
     ["a text file", ["compare", text, DEMO.after], /notes\.txt: at byte 0: not a pcap/],
-    ["an empty file", ["inspect", empty], /nothing\.pcap: at byte 0: there are no bytes in it/],
+    ["an empty file", ["inspect", empty], /nothing\.pcap: at byte 0: the file is empty/],
     ["an unknown option", ["compare", DEMO.before, DEMO.after, "--colour"], /unknown option '--colour'/],
     ["a missing argument", ["compare", DEMO.before], /the second capture is missing/],
     ["a bad duration", ["compare", DEMO.before, DEMO.after, "--window", "soon"], /soon/],

@@ -105,3 +105,99 @@ describe("one direction", () => {
     expect((await compareScene({ spanNs: 60e9, clock })).verdict.trust).toBe("doubtful");
   });
 });
+
+interface ReportedPiece {
+  fromNs: number | null;
+  removedNs: number;
+  uncertaintyNs: number | null;
+  stepUncertaintyNs: number | null;
+}
+const TWO_WAY: SceneChoices = { packets: 4000, reverseShare: 0.5, forward: { loss: 0.01 } };
+
+describe("a clock that was set, corrected piece by piece", () => {
+  const cases: [string, { atNs: number; sizeNs: number }[]][] = [
+    ["+1 s", [{ atNs: 5e9, sizeNs: 1e9 }]],
+    ["-1 s", [{ atNs: 5e9, sizeNs: -1e9 }]],
+    ["+40 ms, early", [{ atNs: 1.5e9, sizeNs: 40 * MS }]],
+    [
+      "+60 ms and -90 ms",
+      [
+        { atNs: 3e9, sizeNs: 60 * MS },
+        { atNs: 7e9, sizeNs: -90 * MS },
+      ],
+    ],
+  ];
+  test.each(cases)("%s in both directions: each piece gets its offset", async (_, steps) => {
+    for (const [offsetNs, ppm] of [
+      [0, 0],
+      [3600e9, 0],
+      [-20 * MS, 30],
+    ] as const) {
+      const { report, truth, verdict } = await compareScene(
+        { ...TWO_WAY, clock: { offsetNs, ppm, steps } },
+        "deskew",
+      );
+      expect(verdict.trust).toBe("usable");
+      const pieces = report.clock["pieces"] as ReportedPiece[];
+      expect(pieces).toHaveLength(steps.length + 1);
+      const { uncertainty } = report.clock as unknown as { uncertainty: { totalNs: number } };
+      // A round trip and what queues leave unclear, not the steps.
+      expect(uncertainty.totalNs).toBeLessThan(10 * MS);
+      for (const [way, found] of [
+        [truth.forward, report.segment],
+        [truth.reverse, report.reverse],
+      ] as const) {
+        expect(found?.latency?.count).toBe(way.matched);
+        expect(Math.abs((found?.latency?.meanNs ?? 0) - mean(way.delaysNs))).toBeLessThan(
+          uncertainty.totalNs,
+        );
+        // No packet is put to the wrong side of a step.
+        expect(found?.latency?.maxNs).toBeLessThan(Math.max(...way.delaysNs) + uncertainty.totalNs);
+        expect(found?.latency?.minNs).toBeGreaterThan(Math.min(...way.delaysNs) - uncertainty.totalNs);
+      }
+    }
+  });
+
+  test("set back in one direction: pieces are brought to the first, the offset stays unknown", async () => {
+    const steps = [
+      { atNs: 4e9, sizeNs: -1e9 },
+      { atNs: 8e9, sizeNs: -0.5e9 },
+    ];
+    const { report, truth, verdict } = await compareScene({ packets: 4000, clock: { steps } }, "deskew");
+    expect(verdict.steps.map((s) => s.kind)).toEqual(["clock", "clock"]);
+    expect(verdict.trust).toBe("usable");
+    const { uncertainty } = report.clock as unknown as {
+      uncertainty: { totalNs: number; stepsNs: number; offsetNs: number | null };
+    };
+    expect(uncertainty.offsetNs).toBeNull();
+    expect(uncertainty.stepsNs).toBeLessThan(2 * MS);
+    expect(Math.abs((report.segment.latency?.meanNs ?? 0) - mean(truth.forward.delaysNs))).toBeLessThan(
+      uncertainty.totalNs,
+    );
+    expect(report.segment.latency?.maxNs).toBeLessThan(
+      Math.max(...truth.forward.delaysNs) + uncertainty.totalNs,
+    );
+  });
+
+  test("set forward in one direction, it may be the path: deskew leaves it, detrend removes it", async () => {
+    const scene = { packets: 4000, clock: { steps: [{ atNs: 4e9, sizeNs: 1e9 }] } };
+    const left = await compareScene(scene, "deskew");
+    expect(left.verdict.trust).toBe("doubtful");
+    expect(left.report.segment.latency?.maxNs).toBeGreaterThan(1e9);
+    const { report, truth } = await compareScene(scene, "detrend");
+    const { uncertainty } = report.clock as unknown as { uncertainty: { totalNs: number } };
+    expect(Math.abs((report.segment.latency?.meanNs ?? 0) - mean(truth.forward.delaysNs))).toBeLessThan(
+      uncertainty.totalNs,
+    );
+    expect(report.segment.latency?.maxNs).toBeLessThan(
+      Math.max(...truth.forward.delaysNs) + uncertainty.totalNs,
+    );
+  });
+
+  test("relative delays begin at 0 in every piece", async () => {
+    const steps = [{ atNs: 4e9, sizeNs: -1e9 }];
+    const { report } = await compareScene({ packets: 4000, clock: { offsetNs: 5e9, steps } }, "relative");
+    expect(Math.abs(report.segment.latency?.minNs ?? 1e9)).toBeLessThan(MS);
+    expect(report.segment.latency?.maxNs).toBeLessThan(100 * MS);
+  });
+});

@@ -207,3 +207,46 @@ describe("estimators that must know the delay of each packet", () => {
     await expect(estimate({ ...DEMO, after: "-" }, "", "maple")).rejects.toThrow(/read twice/);
   });
 });
+
+describe("bounds on the number of flows", () => {
+  const flowsOf = async (name: string, text: string, given: string[], more: string[] = []) => {
+    const plans = [
+      ...more.map((other) => ({
+        estimator: findEstimator(other),
+        parameters: parseParameters(findEstimator(other)),
+      })),
+      {
+        estimator: findEstimator(name),
+        parameters: parseParameters(findEstimator(name), text),
+        given: new Set(given),
+      },
+    ];
+    return (await compareWithEstimates(DEMO, { plans })).estimates as Record<string, EstimateReport>;
+  };
+
+  test.each([
+    ["maple", "flows", ""],
+    ["multiflow", "max", ",rate=1"],
+  ])("grow with the captures where nobody has set them: %s", async (name, bound, rest) => {
+    const without = async (text: string, given: string[]) => {
+      const { parameters, ...report } = (await flowsOf(name, text, given))[name] as EstimateReport;
+      return { parameters, report };
+    };
+    const [lowered, whole] = [await without(`${bound}=5${rest}`, []), await without(rest.slice(1), [])];
+    expect(lowered.report).toEqual(whole.report);
+    expect(lowered.parameters).not.toBe(whole.parameters);
+    // Set on purpose, a bound holds.
+    const bounded = await without(`${bound}=5${rest}`, [bound]);
+    expect(bounded.report).not.toEqual(whole.report);
+  });
+
+  test("set for the flow table do not shorten the lists of others, and are noted there", async () => {
+    const { flows, lds } = await flowsOf("flows", "max=5", ["max"], ["lds"]);
+    const alone = await flowsOf("lds", "", []);
+    expect(lds?.flows?.length).toBe(alone["lds"]?.flows?.length);
+    expect(lds?.flows?.length).toBeGreaterThan(20);
+    expect(flows?.notes.join("\n")).toMatch(
+      /the flow table was full: \d+ packets belong to flows not listed/,
+    );
+  });
+});

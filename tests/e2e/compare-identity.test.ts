@@ -345,7 +345,7 @@ describe("what loss does not explain is named", () => {
     }
     const { notes } = await compare(before, after, { windowNs: 100e6 });
     expect(notes.join("\n")).toMatch(
-      /8\.\d % of the packets .* further apart than the window of 100 ms \(up to 300 ms\).*‘window’ of 600 ms/,
+      /8\.\d % of the packets .* beyond the window of 100 ms \(up to 300 ms\).*‘window’ of 600 ms/,
     );
     expect(notes.join("\n")).not.toMatch(/a clock was set/);
     const wide = await compare(before, after, { windowNs: 600e6 });
@@ -362,7 +362,7 @@ describe("what loss does not explain is named", () => {
     }
     const { notes } = await compare(before, after);
     expect(notes.join("\n")).toMatch(
-      /20 flows \((1,9\d\d|2,000) packets\) are missing at the second point altogether, the other 20 are there/,
+      /20 flows \((1,9\d\d|2,000) packets\) are missing at the second point while the other 20 are there/,
     );
   });
 
@@ -374,7 +374,7 @@ describe("what loss does not explain is named", () => {
       if (i % 10 === 0) after.push({ us: i * 1000 + 500, frame });
     }
     const { notes } = await compare(before, after);
-    expect(notes.join("\n")).toMatch(/holds about 1 in 10 packets of every flow/);
+    expect(notes.join("\n")).toMatch(/contains about 1 in 10 packets of every flow/);
   });
 
   test("packets that never leave their link are counted apart", async () => {

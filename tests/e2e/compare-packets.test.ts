@@ -211,3 +211,13 @@ test("a capture is not overwritten, and any number of flows is printed", () => {
   expect(status).toBe(0);
   expect(out).toMatch(/flows by loss/);
 });
+
+test.each(["bytes", "jitter", "p90", "p99.9", "matched", "reordered"])(
+  "the table shows what it is sorted by: %s",
+  (column) => {
+    const { out } = hoptime("compare", DEMO.before, DEMO.after, "--sort", column, "--top", "3");
+    const [, title = "", ...rows] = (/flows by .*?\n\n/s.exec(out)?.[0] ?? "").trimEnd().split("\n");
+    expect(title.trimEnd().endsWith(column)).toBe(true);
+    expect(rows).toHaveLength(3);
+  },
+);

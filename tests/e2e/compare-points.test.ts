@@ -195,13 +195,11 @@ describe("captures of all interfaces (Linux cooked)", () => {
     expect(hoptime("inspect", file).out).toContain(`hoptime compare ${file}#2 ${file}#300`);
   });
 
-  test("the first cooked format does not tell interfaces apart", () => {
+  test("the first cooked format does not record the interface", () => {
     const file = save("v1.pcap", cooked([2], 113));
     const { status, err } = hoptime("compare", `${file}#eth0`, `${file}#3`);
     expect(status).toBe(2);
-    expect(err).toMatch(
-      /has no interface 'eth0'.*Linux cooked v1 does not tell interfaces apart.*LINUX_SLL2/,
-    );
+    expect(err).toMatch(/has no interface 'eth0'.*Linux cooked v1 does not record the interface.*LINUX_SLL2/);
   });
 
   test("frame numbers and comments are those of the whole file", () => {

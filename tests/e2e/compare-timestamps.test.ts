@@ -120,7 +120,7 @@ async function expectAsWithout(
   return outlier;
 }
 
-describe("one stamp that strays", () => {
+describe("one outlier timestamp", () => {
   const places: [string, number][] = [
     ["first packet", 0],
     ["second packet", 1],
@@ -230,7 +230,7 @@ describe("a clock that is set", () => {
     }
   });
 
-  test("in one capture is named, and so are strays before it", async () => {
+  test("in one capture is named, and so are outliers before it", async () => {
     const bent = bend(set(common.after, 6000, 3600n * SECOND), 1000, 1, YEAR);
     const { notes, segment } = await compare({ ...common, after: bent });
     expect(segment.matched).toBeGreaterThan(5800);
@@ -267,7 +267,7 @@ describe("intervals", () => {
   });
 });
 
-describe("what else is told of a capture with a stamp that strays", () => {
+describe("what else is reported of a capture with an outlier timestamp", () => {
   const bent = path("bent.pcap");
   const plain = path("plain.pcap");
 

@@ -107,7 +107,7 @@ describe.each([true, false])("packets that go both ways, answering flows: %s", (
     }
     const beyond = Math.abs(Number(offsetNs)) > 10e9;
     expect(
-      timestamped.notes.some((n) => /clocks are apart .*‘clock deskew’ or ‘clock relative’/.test(n)),
+      timestamped.notes.some((n) => /clocks differ by .*‘clock deskew’ or ‘clock relative’/.test(n)),
     ).toBe(beyond);
 
     const relative = await compareCaptures({ before, after, clock: "relative" });

@@ -319,11 +319,11 @@ describe("compare on the demo's captures", () => {
     for (const clock of ["asis", "deskew"] as const) {
       const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, clock });
       expect(segment.latency!.minNs).toBeGreaterThan(9e16);
-      expect(notes.join("\n")).toMatch(/hold it; ‘clock relative’ takes it out/);
+      expect(notes.join("\n")).toMatch(/delays include the difference, ‘clock relative’ removes it/);
     }
     const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, clock: "relative" });
     expect(segment.latency!.minNs).toBeLessThan(1000);
-    expect(notes.join("\n")).not.toMatch(/hold it/);
+    expect(notes.join("\n")).not.toMatch(/delays include the difference/);
   });
 
   test("relative delays begin at 0, whatever the offset", async () => {
@@ -415,7 +415,7 @@ describe("compare on the demo's captures", () => {
       "forward in one capture",
       3_600_000_000_000n,
       0n,
-      /are 1(\.00)? h apart there, .* a clock was set during the capture/,
+      /differ by 1(\.00)? h between the captures, .* a clock was set during the capture/,
     ],
     [
       "back in both captures",
@@ -448,7 +448,7 @@ describe("compare on the demo's captures", () => {
     const file = writeFrames(path("nat.pcap"), other);
     const { notes, segment } = await compareCaptures({ before: DEMO.before, after: file, filter: "ip" });
     expect(segment).toMatchObject({ matched: 0, latency: null });
-    expect(notes.join("\n")).toMatch(/overlap in time, but no packet is in both whatever .*NAT/);
+    expect(notes.join("\n")).toMatch(/overlap in time, but no packet is in both, whatever .*NAT/);
   });
 
   test("where as many packets come up as are missing, loss is not what explains it", async () => {
@@ -467,13 +467,13 @@ describe("compare on the demo's captures", () => {
   test("a capture compared with itself says so", async () => {
     const { notes, segment } = await compareCaptures({ before: DEMO.before, after: DEMO.before });
     expect(segment).toMatchObject({ matched: 6664, lost: 0 });
-    expect(notes).toContain("both captures are the same file: every packet meets itself");
+    expect(notes).toContain("both captures are the same file: every packet is matched with itself");
   });
 
   test("a filter that passes nothing is what the notes name", async () => {
     const { notes, segment } = await compareCaptures({ ...DEMO, filter: "sctp" });
     expect(segment).toMatchObject({ latency: null, reason: "no packets at either point" });
-    expect(notes[0]).toMatch(/none of its 6664 IP packets passes the filter/);
+    expect(notes[0]).toMatch(/none of its 6,664 IP packets passes the filter/);
   });
 
   test("a cut file is reported as far as it goes, marked as partial", async () => {
@@ -527,7 +527,7 @@ describe("compare on the demo's captures", () => {
       both.enhanced({ interfaceId, ticks: ns, frame: data, wire });
     const file = path("both.pcapng");
     writeFileSync(file, both.done());
-    const together = /both\.pcapng: holds 2 interfaces, which are taken as one point.*both\.pcapng#0/;
+    const together = /both\.pcapng: contains 2 interfaces, taken as one point.*both\.pcapng#0/;
     for (const other of [DEMO.after, file]) {
       const { notes } = await compareCaptures({ before: file, after: other });
       expect(notes.join("\n")).toMatch(together);

@@ -64,7 +64,7 @@ describe("the chain of the README", () => {
       expect(localisation.epochs.length).toBe(right.epochs.length);
       const who = (l: typeof right) => [...l.spikes, ...l.lossSpikes].map((s) => s.segment);
       expect(who(localisation)).toEqual(who(right));
-      expect(localisation.notes.join()).toContain("epochs at r1 lie more than half an epoch apart");
+      expect(localisation.notes.join()).toContain("epochs at r1 are off by more than half an epoch");
     }
   });
 
@@ -115,7 +115,7 @@ describe("the chain of the README", () => {
     [{ files: ["sender", "r1", "sender"] }, /sender\.pcap is given twice/],
     [{ files: ["sender", "r1"], names: ["a", ""] }, /a name is empty/],
     [{ files: ["sender", "r1"], epochNs: 1 }, /^epoch: 1(\.0+)? ns makes [\d,]+ epochs of .*sender\.pcap/],
-    [{ files: ["sender", "none"] }, /none\.pcap: there are no packets in it/],
+    [{ files: ["sender", "none"] }, /none\.pcap: contains no packets/],
     [{ files: ["sender", "r1"], filter: "udp port 9" }, /no packet was seen at two neighbouring points/],
   ])("%j is refused with one line", async ({ files, ...options }, message) => {
     writeFileSync(at("none"), readFileSync(at("r1")).subarray(0, 24));

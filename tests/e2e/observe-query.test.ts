@@ -491,11 +491,11 @@ describe("on the command line", () => {
     const args = ["--json", "--estimators", "colate", "--flow-records", records];
     const query = [directory, "--between", "A", "B", "--json", "--flow-records", records];
     const answer = JSON.parse(await run(() => queryCommand(), query)) as Answer;
-    expect(answer.notes.join()).toMatch(/sampled\.nf: the exporter looked at one in 100 packets/);
+    expect(answer.notes.join()).toMatch(/sampled\.nf: the exporter sampled one in 100 packets/);
     expect(answer.estimates["multiflow"]!.reason).toMatch(/answers for flows, not for the segment/);
     const compare = await compareCommand(args);
     const report = JSON.parse(await run(() => compare, [before, after, ...args])) as CompareReport;
-    expect(report.notes.join()).toMatch(/sampled\.nf: the exporter looked at one in 100 packets/);
+    expect(report.notes.join()).toMatch(/sampled\.nf: the exporter sampled one in 100 packets/);
     const without = await compareCommand([]);
     await expect(run(() => without, [before, after, "--flow-records", records])).rejects.toThrow(
       "--flow-records is for estimators",

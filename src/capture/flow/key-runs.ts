@@ -31,9 +31,9 @@ export class KeyRuns {
 
   /** Finds the runs of rows [from, to). `mask`: the address of a FlowKeySpec's mask; `seed`: what keys are hashed with. */
   find(batch: PacketBatch, from: number, to: number, mask: number, seed: bigint): void {
-    const told: number = this.#kernels.call.keyRuns(batch.address, from, to, mask, seed, this.address);
-    this.count = told & 0x7fff_ffff;
-    this.wide = told < 0;
+    const result: number = this.#kernels.call.keyRuns(batch.address, from, to, mask, seed, this.address);
+    this.count = result & 0x7fff_ffff;
+    this.wide = result < 0;
   }
 
   /** The minimum and the maximum time of rows [from, to) are taken from `timeNs`, not from their timestamps. */

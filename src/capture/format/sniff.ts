@@ -30,7 +30,8 @@ export const PCAP_HEADER_BYTES = 24;
 
 export function sniff(bytes: Uint8Array): Sniffed {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length < 4) return { format: null, reason: `${bytes.length} bytes are no capture` };
+  if (bytes.length < 4)
+    return { format: null, reason: `a file of ${bytes.length} bytes, too short for a capture` };
   const magic = view.getUint32(0, false);
   switch (magic) {
     case 0xa1b2c3d4:

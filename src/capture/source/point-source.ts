@@ -290,12 +290,12 @@ export const COOKED_V2 = 276;
 
 /** A pcap file of one point is asked for another. */
 export function notPointZero(file: string, point: string, { link }: PcapHeader): UsageError {
-  if (link !== COOKED_V1) return noSuchPoint(file, point, ["0"], "a pcap file holds one interface, 0");
+  if (link !== COOKED_V1) return noSuchPoint(file, point, ["0"], "a pcap file has one interface, 0");
   return noSuchPoint(
     file,
     point,
     ["0"],
-    "Linux cooked v1 does not tell interfaces apart: capture with 'tcpdump -i any -y LINUX_SLL2', or each interface by itself",
+    "Linux cooked v1 does not record the interface: capture with 'tcpdump -i any -y LINUX_SLL2', or each interface by itself",
   );
 }
 
@@ -358,7 +358,7 @@ function indexHere(name: string): number | null {
 
 const MAX_LISTED = 20;
 const NUMBERS_ONLY =
-  "write the number behind the # ('ip link' on the capturing host lists the names: captures of all interfaces hold numbers only)";
+  "write the number behind the # ('ip link' on the capturing host lists the names: captures of all interfaces contain numbers only)";
 
 /** Points of a capture as a list for people. */
 export function listPoints(points: readonly string[]): string {

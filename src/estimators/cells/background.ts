@@ -31,7 +31,7 @@ const BINS = 33;
 const BIN_CELLS = 30;
 /** The smooth form alpha N + beta N^2 speaks with the voice of so many cells where a size of cell is rare. */
 const SMOOTH_CELLS = 8;
-/** Cells this many squared deviations off hold different packets at their ends, or a wrong timestamp. */
+/** Cells this many squared standard deviations off contain different packets at their ends, or a wrong timestamp. */
 const BEYOND = 100;
 
 /** alpha (second) and beta (first) of the background. */

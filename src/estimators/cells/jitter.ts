@@ -33,17 +33,51 @@ const JUDGED_FREEDOM = 3;
 const MIN_COMMON = 1;
 const MAX_COMMON = 30;
 
-export function jitterOfFlows({ squares, freedom }: OwnCells): Jitter {
+/** `packets`: of each flow. */
+export function jitterOfFlows({ squares, freedom }: OwnCells, packets: ArrayLike<number>): Jitter {
   const total = freedom.reduce((s, x) => s + x, 0);
   const common = total > 0 ? squares.reduce((s, x) => s + x, 0) / total : 0;
   const shared = sharedFreedom(squares, freedom);
+  const lent = jitterBySize({ squares, freedom }, packets, common);
   return {
-    variance: squares.map((s, f) => (s + shared * common) / (freedom[f]! + shared)),
+    variance: squares.map((s, f) => (s + shared * lent[f]!) / (freedom[f]! + shared)),
     freedom: freedom.map((x) => x + shared),
     shared,
     common,
     total,
   };
+}
+
+/** Flows with at least this share of a flow's packets last as long as it, and show as much of a queue. */
+const AS_LARGE = 0.25;
+/** Degrees of freedom of those, at least; else smaller flows are taken in. */
+const LENT_FREEDOM = 10;
+
+/**
+ * The jitter of flows as large as each, but not below that of all: behind a queue a flow that lasts sees more of it, and under loss nearly all cells that can be used are those of short
+ * flows.
+ */
+function jitterBySize(
+  { squares, freedom }: OwnCells,
+  packets: ArrayLike<number>,
+  common: number,
+): Float64Array {
+  const largest = Uint32Array.from({ length: squares.length }, (_, f) => f).sort(
+    (f, g) => packets[g]! - packets[f]!,
+  );
+  const out = new Float64Array(squares.length);
+  let [sum, total, next] = [0, 0, 0];
+  for (const f of largest) {
+    while (next < largest.length) {
+      const g = largest[next]!;
+      if (packets[g]! < AS_LARGE * packets[f]! && total >= LENT_FREEDOM) break;
+      sum += squares[g]!;
+      total += freedom[g]!;
+      next++;
+    }
+    out[f] = Math.max(common, total > 0 ? sum / total : 0);
+  }
+  return out;
 }
 
 /** d_0: degrees of freedom that the jitter of all others is worth to a flow. */

@@ -35,7 +35,7 @@ export interface VarianceFit {
 const ROUNDS = 16;
 /** Median of the square of a standard normal. */
 const HALF_SQUARE = 0.4549;
-/** Beyond ten deviations a cell tells more about itself than about the others. */
+/** A cell beyond ten standard deviations is an outlier: it says more about itself than about the others. */
 const CLIP = 100;
 
 export function fitVariance(moments: CellMoments): VarianceFit {
@@ -92,7 +92,7 @@ function refine(
   const out = { meanNs, meanVariance: denominator > 0 ? 1 / denominator : 0, deviance };
   if (known) return { ...out, first: Math.max(0, t1 / s11), second: 0, secondError: 0 };
   const determinant = s11 * s22 - s12 * s12;
-  // Where the two cannot be told apart (one flow to a cell), all is between flows.
+  // Where the two are not distinguishable (one flow to a cell), all is between flows.
   if (!(determinant > 1e-9 * s11 * s22)) return { ...out, first: t1 / s11, second: 0, secondError: 0 };
   const meat = s11 * s11 * e22 - 2 * s11 * s12 * e12 + s12 * s12 * e11;
   const secondError = Math.sqrt(Math.max(0, meat)) / determinant;

@@ -38,7 +38,7 @@ export function jitterWithinFlows({ packets, delayNs }: Difference, graph: FlowG
     squares[f] = Math.max(0, ratio - (sum * sum) / n);
     freedom[f] = cells - 1;
   }
-  const jitter = jitterOfFlows({ squares, freedom });
+  const jitter = jitterOfFlows({ squares, freedom }, graph.packets);
   const crowded = flows >= MANY_FLOWS && alone < SHARE_ALONE * all;
   return jitter.total < ENOUGH_FREEDOM || crowded ? null : jitter;
 }

@@ -186,7 +186,9 @@ export const flowTable: Estimator<FlowTableParameters> = {
   flowList: {
     atSender: true,
     read: (sealed) => readKnownFlows(sealed),
-    keepAll: (parameters, given) => (given.has("max") ? parameters : { ...parameters, max: MAX_FLOWS }),
+  },
+  tuning: {
+    keepFlows: (parameters, given) => (given.has("max") ? parameters : { ...parameters, max: MAX_FLOWS }),
   },
   /** Counts only: what was sent and what arrived, per flow asked for. */
   estimate({ sender, receiver, flows }): EstimatorAnswer {

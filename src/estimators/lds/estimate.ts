@@ -231,7 +231,7 @@ function freedomOf(
 ): (flow: number, variance: number) => number {
   if (!jitter || sketch.shares.every((share) => share === 1)) return () => ofCells;
   return (flow, variance) => {
-    const within = jitter.variance[flow]! / Math.max(1, flows.packets[flow]!);
+    const within = jitter.variance[flow]! / Math.max(1, packetsSeen(sketch, flows, flow));
     const part = variance > 0 ? Math.min(1, within / variance) : 0;
     return 1 / (part ** 2 / jitter.freedom[flow]! + (1 - part) ** 2 / ofCells);
   };
@@ -241,6 +241,16 @@ function freedomOf(
 function scaledBytes({ heavy }: KnownFlows, flow: number, packets: number): number | null {
   const counted = heavy?.low[flow] ?? 0;
   return heavy && counted > 0 ? Math.round(((heavy.bytes[flow] ?? 0) * packets) / counted) : null;
+}
+
+/** Packets of a flow that are expected in its usable cells: what jitter averages out over. */
+function packetsSeen(sketch: DelaySketch, flows: FlowSet, flow: number): number {
+  const { k, rows } = sketch.geometry;
+  let at = flow * flows.cellsPerFlow;
+  let share = 0;
+  for (let r = 0; r < rows; r++)
+    for (let i = 0; i < k; i++) share += sketch.usable[flows.cells[at++]!]! * sketch.shares[r]!;
+  return share * flows.packets[flow]!;
 }
 
 /** Mined length of a flow: whole packets, never more than its cells hold. */

@@ -18,7 +18,7 @@ export function measureJitter(sketch: DelaySketch, flows: FlowSet): Jitter {
       freedom[f]! += row.freedom;
     }
   }
-  return jitterOfFlows({ squares, freedom });
+  return jitterOfFlows({ squares, freedom }, flows.packets);
 }
 
 const found = { squares: 0, freedom: 0 };

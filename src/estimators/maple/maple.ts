@@ -10,6 +10,7 @@
 import { FormatError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import type { EstimateInput, Estimator, EstimatorAnswer, KnownFlows, SealedEpoch } from "../estimator.ts";
+import { keepFlows } from "../keep-flows.ts";
 import { estimateFlows, estimateSegment, sampleOf } from "./estimate.ts";
 import { FLOW_DELAYS_KIND } from "./flow-delays.ts";
 import { KIND_AT } from "./flow-index.ts";
@@ -52,6 +53,7 @@ export const maple: Estimator<MapleParameters> = {
   rebase: (sealed) => sealed,
   estimate,
   sizing: { size: sizeMaple },
+  tuning: { keepFlows: keepFlows(MAPLE_PARAMETERS, "flows") },
   flowList: { atSender: false, read: readFlows },
   packets: { open: (kernels, read, bytes) => new MaplePayload(kernels, read, bytes) },
 };

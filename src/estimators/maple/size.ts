@@ -177,7 +177,7 @@ function describe(p: MapleParameters): string[] {
   if (store === "table") {
     const load = codeBitsOf(k + 1) / bits;
     return [
-      `table: wrong for ${share(1 + Math.expm1(-load) / load)}, answers ${share(-Math.expm1(-load))} of strangers`,
+      `table: wrong for ${share(1 + Math.expm1(-load) / load)}, answers ${share(-Math.expm1(-load))} of packets that were never seen`,
     ];
   }
   const failure = store === "comb" ? combFailure(bits, hashes, f, theta) : svbfFailure(bits, hashes, k);

@@ -11,6 +11,7 @@
  * Memory: 128 bytes per flow and its index, 24 bytes per buffered packet. In a full table new flows are only counted, unless `idle` lets old ones go.
  */
 import type { Estimator } from "../estimator.ts";
+import { keepFlows } from "../keep-flows.ts";
 import { estimateRli } from "./estimate.ts";
 import { completeRli, RLI_PARAMETERS, type RliParameters } from "./parameters.ts";
 import { decodeRli, encodeRli, knownFlows, mergeRli } from "./payload.ts";
@@ -48,4 +49,5 @@ export const rli: Estimator<RliParameters> = {
   },
   estimate: estimateRli,
   sizing: { size: sizeRli },
+  tuning: { keepFlows: keepFlows(RLI_PARAMETERS, "max") },
 };

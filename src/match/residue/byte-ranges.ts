@@ -24,7 +24,7 @@ export interface Piece {
   arrived: Sighting;
   /** Packets on the wire that they were in; 0 for less than half of one. */
   packets: number;
-  /** The last byte of one of the packets is among them: it tells the delay. */
+  /** The last byte of one of the packets is among them: it gives the delay. */
   last: boolean;
 }
 

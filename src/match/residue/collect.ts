@@ -1,5 +1,5 @@
 /**
- * Packets that found no partner, read again from their captures with what tells what became of them on the way: TCP byte ranges, fragments,
+ * Unmatched packets, read again from their captures with what shows what became of them on the way: TCP byte ranges, fragments,
  * options. Found again by time and flow; one that shares both with a packet that has a partner may be taken in its place, which changes nothing.
  */
 import type { Kernels } from "../../base/kernels.ts";

@@ -71,7 +71,7 @@ class Resolution {
     return side === 0 ? "lost" : "appeared";
   }
 
-  /** A packet is no longer alone: another row of the packet log tells of it. */
+  /** A packet is no longer alone: another row of the packet log stands for it. */
   #settle(p: LonePacket): void {
     this.done.add(p);
     this.#matcher.packets?.replaceLone(p.side, p.timeNs, p.flow);

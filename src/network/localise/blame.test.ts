@@ -21,7 +21,7 @@ const judge = ({ path }: Trial) => localise(path.points, path.estimates);
 
 describe("loss of a simulated path of six segments", () => {
   const tally = (make: (i: number) => Trial, runs: number) => {
-    const count = { right: 0, wrong: 0, "cannot tell": 0, missed: 0 };
+    const count = { right: 0, wrong: 0, undecided: 0, missed: 0 };
     for (let i = 0; i < runs; i++) {
       const trial = make(i);
       count[outcomeOf(trial, judge(trial).lossSpikes)]++;

@@ -5,7 +5,7 @@
  *   - its rise is real: posterior odds against the ordinary noise that makes such a rise somewhere along the path, and
  *   - at least `minShare` of the path's rise is its own, given the errors of all segments' rises.
  * Where it reaches `confidence` the segment is blamed; several may be at once. A spike, of the path or of a segment, during which nobody
- * is blamed is reported without a segment, with the reason and the candidates: cannot tell.
+ * is blamed is reported without a segment, with the reason and the candidates: undecided.
  */
 import { entryAt } from "../../base/lists.ts";
 import { normalCdf } from "../../base/math/special.ts";
@@ -41,7 +41,7 @@ export interface Attribution {
   readonly last: number;
   readonly fromNs: number;
   readonly toNs: number;
-  /** Null: cannot tell; `reason` says why. */
+  /** Null: undecided; `reason` says why. */
   readonly segment: number | null;
   /** Of the segment where it is named, else of the whole path. */
   readonly baseline: number;

@@ -1,5 +1,7 @@
 /** The whole path, over the epochs that every segment tells about: else parts of different times would be added up. */
+
 import { entryAt } from "../../base/lists.ts";
+import { countOf, formatCount } from "../../base/quantity.ts";
 import { burstiness, burstyLossRate, countLoss } from "./loss.ts";
 import { type LossRate, overallLatency, type SegmentLatency } from "./segment-estimate.ts";
 import type { EpochRow } from "./verdicts.ts";
@@ -24,10 +26,10 @@ export function endToEnd(
   const notes: string[] = [];
   // The first and the last epoch of captures are seldom whole; that is no news.
   if (timed.length === 0 && segments > 1)
-    notes.push("no epoch has an answer of every segment: nothing end to end");
+    notes.push("no end-to-end delay: no epoch has an answer for every segment");
   else if (timed.length > 0 && timed.length < rows.length - 2)
     notes.push(
-      `end to end rests on ${timed.length} of ${rows.length} epochs: in the others a segment has no answer`,
+      `end to end is based on ${formatCount(timed.length)} of ${countOf(rows.length, "epoch")}: in the others a segment has no answer`,
     );
   const columns = (from: readonly EpochRow[]) =>
     Array.from({ length: segments }, (_, j) => from.map((row) => entryAt(row, j)));

@@ -121,11 +121,11 @@ function clockNotes(localisation: Localisation, shifts: readonly bigint[], clock
   const notes: string[] = [];
   if (shifted.length > 0)
     notes.push(
-      `epochs at ${shifted.join(", ")} lie more than half an epoch apart from those at ${localisation.points[0]}: they are put side by side by the packets in them`,
+      `epochs at ${shifted.join(", ")} are off by more than half an epoch from those at ${localisation.points[0]}: they are aligned by the packets in them`,
     );
   if (negative.length > 0 && clock === "asis")
     notes.push(
-      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks disagree, or points are out of order. Sums and spikes hold, delays of single segments do not; ‘clock relative’ gives them relative to their minimum`,
+      `${negative.map((s) => `${s.from} → ${s.to}`).join(", ")}: negative delays: clocks differ, or points are out of order. Sums and spikes are right, delays of single segments are not; ‘clock relative’ gives them relative to their minimum`,
     );
   return notes;
 }
@@ -150,11 +150,7 @@ function nothingMatched(
   const sides = [entryAt(reports, 0).before, ...reports.map((r) => r.after)];
   const empty = sides.findIndex((side) => side.packets === 0);
   if (empty >= 0)
-    return new UsageError(
-      "no-records",
-      `${files[empty]}: there are no packets in it`,
-      "leave this point out",
-    );
+    return new UsageError("no-records", `${files[empty]}: contains no packets`, "leave this point out");
   return new UsageError(
     "no-records",
     "no packet was seen at two neighbouring points",

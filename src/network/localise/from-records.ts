@@ -2,8 +2,10 @@
  * Which hop is to blame, from the records of several points: each neighbouring pair is asked as `hoptime query` would, epoch by epoch, and the answers go
  * to the localiser. No packets are needed: kilobytes per second and point.
  */
+
 import { RecordArchive } from "../../archive/archive.ts";
 import { UsageError } from "../../base/errors.ts";
+import { countOf, formatCount } from "../../base/quantity.ts";
 import { askArchive } from "../../query/segment/ask.ts";
 import { type Localisation, type LocaliseOptions, localise } from "./localise.ts";
 import type { LocaliseEstimate } from "./segment-estimate.ts";
@@ -81,7 +83,9 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
   });
   const cut = rows.filter(({ row }) => row.edge).length;
   if (cut > 0)
-    notes.push(`loss leaves out ${cut} of ${rows.length} answers: a capture begins or ends in their epoch`);
+    notes.push(
+      `loss is without ${formatCount(cut)} of ${countOf(rows.length, "answer")}: a capture begins or ends in their epoch`,
+    );
   const localisation = localise(points, estimates, options);
   return { localisation: { ...localisation, notes: [...localisation.notes, ...foldNotes(notes)] }, originNs };
 }

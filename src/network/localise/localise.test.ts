@@ -90,7 +90,7 @@ describe("a simulated path of six segments with ordinary queueing noise", () => 
         { segment: first, firstEpoch: 50, epochs: 8, excessNs: 2e7 },
         { segment: second, firstEpoch: 53, epochs: 8, excessNs: 2e7 },
       ]);
-      // A doubt elsewhere ("cannot tell") blames nobody.
+      // A doubt elsewhere ("undecided") blames nobody.
       const names = new Set(
         localise(path.points, path.estimates)
           .spikes.filter((s) => s.segment !== null)
@@ -215,7 +215,7 @@ describe("spikes and blame", () => {
     expect(l.spikes[0]).toMatchObject({ fromNs: 5 * EPOCH_NS, toNs: 10 * EPOCH_NS });
   });
 
-  it("cannot tell where error bars are wider than the rise, and says which segments it may be", () => {
+  it("is undecided where error bars are wider than the rise, and says which segments it may be", () => {
     const l = localise(
       calmPoints,
       calmPath((j, t) =>
@@ -264,7 +264,7 @@ describe("spikes and blame", () => {
       calmPath((j, t) => (j === 1 && t === 3 ? { add: 5e6 } : {}), 5),
     );
     expect(l.spikes).toEqual([]);
-    expect(l.notes).toEqual(["5 epochs are too few to tell a spike; 8 are needed"]);
+    expect(l.notes).toEqual(["5 epochs are too few to find spikes; 8 are needed"]);
   });
 
   it("constant delays (no noise at all) do not make a nanosecond a spike", () => {

@@ -6,8 +6,10 @@
  * belong together when the middle of one lies in the other. An epoch in which a segment has no answer has no end-to-end
  * value. Spikes: spikes.ts; loss: loss.ts; blame: blame.ts and verdicts.ts.
  */
+
 import { UsageError } from "../../base/errors.ts";
 import { entryAt } from "../../base/lists.ts";
+import { countOf } from "../../base/quantity.ts";
 import type { BlameOptions } from "./blame.ts";
 import { type EndToEnd, endToEnd } from "./end-to-end.ts";
 import { burstiness, burstyLossRate, countLoss, lossSettings, lossValue, pathLoss } from "./loss.ts";
@@ -93,7 +95,7 @@ export function localise(
   const delay = seriesOf(points, rows, settings, (e) => epochValue(e, width), addDelays);
   const loss = seriesOf(points, rows, lossSettings(settings), lossValue, pathLoss);
   if (rows.length < settings.minEpochs)
-    notes.push(`${plural(rows.length)} too few to tell a spike; ${settings.minEpochs} are needed`);
+    notes.push(`${plural(rows.length)} too few to find spikes; ${settings.minEpochs} are needed`);
   return describe(points, rows, delay, loss, { notes, width, ...blameOptions(options) });
 }
 
@@ -280,7 +282,7 @@ function alignEpochs(points: readonly string[], estimates: readonly LocaliseEsti
     throw new UsageError("no-records", `no estimate of any segment of ${points.join(" → ")}`);
   for (const [j, list] of columns.entries())
     if (list.length === 0) notes.push(`no estimate of ${points[j]} → ${points[j + 1]}`);
-  if (foreign > 0) notes.push(`${foreign} estimates of other segments were left out`);
-  if (repeated > 0) notes.push(`${repeated} estimates repeat an epoch and were left out`);
+  if (foreign > 0) notes.push(`${countOf(foreign, "estimate")} of other segments left out`);
+  if (repeated > 0) notes.push(`${countOf(repeated, "estimate")} left out: their epoch is there already`);
   return { rows, notes };
 }

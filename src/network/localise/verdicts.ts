@@ -21,7 +21,7 @@ const RARE = 0.05;
 interface Verdict {
   readonly fromNs: number;
   readonly toNs: number;
-  /** Null: cannot tell; `reason` says why. */
+  /** Null: undecided; `reason` says why. */
   readonly segment: { readonly from: string; readonly to: string } | null;
   /** Of the segment's share in the rise of the whole path, where it is named. */
   readonly share: number | null;

@@ -363,5 +363,5 @@ function checkOptions(topology: Topology, options: PlanOptions, strategy: Strate
   if (options.demands && strategy !== "greedy" && strategy !== "greedy-hops")
     throw new UsageError("bad-parameter", `traffic is weighed by greedy and greedy-hops, not by ${strategy}`);
   if (strategy === "optimal-small" && (options.costs || options.budget !== undefined))
-    throw new UsageError("bad-parameter", "optimal-small counts routers; it knows no costs");
+    throw new UsageError("bad-parameter", "optimal-small counts routers; costs are not supported");
 }

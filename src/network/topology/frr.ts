@@ -6,7 +6,9 @@
  * comes to. Stub networks are no links. A metric that is missing (trimmed output) counts as 1, with a note.
  * TE database: metric, delay in microseconds (RFC 7471), bandwidth in bytes per second (RFC 3630).
  */
+
 import { FormatError } from "../../base/errors.ts";
+import { countOf } from "../../base/quantity.ts";
 import { definedOnly, type LinkAttributes, type Topology, TopologyBuilder } from "./topology.ts";
 
 type Json = Record<string, unknown>;
@@ -100,8 +102,9 @@ class RouterDatabase {
         });
       else oneSided++;
     for (const members of this.#networks.values()) this.#joinPairwise(members);
-    if (this.#withoutMetric > 0) builder.note(`${this.#withoutMetric} links without a metric count as 1`);
-    if (oneSided > 0) builder.note(`${oneSided} links that only one end lists are left out`);
+    if (this.#withoutMetric > 0)
+      builder.note(`${countOf(this.#withoutMetric, "link")} without a metric: 1 assumed`);
+    if (oneSided > 0) builder.note(`${countOf(oneSided, "link")} listed by one end only left out`);
     return builder.finish(this.#file);
   }
 
@@ -144,8 +147,8 @@ export function parseFrrTeDatabase(value: unknown, file: string): Topology {
     directed.add(`${from} ${to}`);
   }
   const oneWay = [...directed].filter((key) => !directed.has(key.split(" ").reverse().join(" "))).length;
-  if (oneWay > 0) builder.note(`${oneWay} links have no way back`);
-  if (dangling > 0) builder.note(`${dangling} edges to routers outside the database are left out`);
+  if (oneWay > 0) builder.note(`${countOf(oneWay, "link")} without the reverse direction`);
+  if (dangling > 0) builder.note(`${countOf(dangling, "edge")} to routers outside the database left out`);
   return builder.finish(file);
 }
 

@@ -5,7 +5,9 @@
  * else 1. Latency: an attribute latency or delay in milliseconds, else from coordinates, great circle at two thirds of
  * the speed of light. Capacity: LinkSpeedRaw (bit/s). Nested graphs are flattened; hyperedges are joined pairwise.
  */
+
 import { FormatError } from "../../base/errors.ts";
+import { countOf } from "../../base/quantity.ts";
 import { type EdgeElement, type Element, readGraphMl } from "./graphml-elements.ts";
 import { byteOffset } from "./text-lines.ts";
 import { definedOnly, type LinkAttributes, type Topology, TopologyBuilder } from "./topology.ts";
@@ -98,7 +100,7 @@ class MapOfGraph {
   finish(): Topology {
     if (this.#fromCoordinates > 0)
       this.#builder.note(
-        `latency of ${this.#fromCoordinates} edges from coordinates (light in fibre, straight line)`,
+        `latency of ${countOf(this.#fromCoordinates, "edge")} from coordinates (light in fibre, straight line)`,
       );
     return this.#builder.finish(this.#file);
   }

@@ -4,7 +4,9 @@
  * Rocketfuel and CSV lines are one direction each where the file lists any link both ways; where it lists none both
  * ways, every line stands for both directions.
  */
+
 import { FormatError } from "../../base/errors.ts";
+import { countOf } from "../../base/quantity.ts";
 import { lineError, meaningfulLines, positiveField, type TextLine } from "./text-lines.ts";
 import { definedOnly, type LinkAttributes, type Topology, TopologyBuilder } from "./topology.ts";
 
@@ -42,7 +44,8 @@ export function parseRocketfuel(
   );
   return fromNamedLinks(withLatency, file, (builder) => {
     const missing = withLatency.filter((l) => l.latencyMs === undefined).length;
-    if (latencies && missing > 0) builder.note(`${missing} links have no latency in ${latencies.file}`);
+    if (latencies && missing > 0)
+      builder.note(`${countOf(missing, "link")} without a latency in ${latencies.file}`);
   });
 }
 
@@ -142,7 +145,7 @@ function fromNamedLinks(
       const [from, to] = JSON.parse(key) as [string, string];
       return !listed.has(JSON.stringify([to, from]));
     }).length;
-    if (oneWay > 0) builder.note(`${oneWay} links have no way back`);
+    if (oneWay > 0) builder.note(`${countOf(oneWay, "link")} without the reverse direction`);
   }
   more?.(builder);
   return builder.finish(file);

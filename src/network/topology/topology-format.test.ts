@@ -35,7 +35,7 @@ describe("edge lists", () => {
       [1, 0, 3],
       [1, 2, 1],
     ]);
-    expect(t.notes).toEqual(["1 links have no way back"]);
+    expect(t.notes).toEqual(["1 link without the reverse direction"]);
   });
 
   it("keep parallel links apart and leave self loops out, with a note", () => {
@@ -186,7 +186,7 @@ describe("FRR", () => {
     expect(cost("1", "2")).toEqual([5, 10]);
     expect(cost("2", "1")).toEqual([7, 20]);
     expect(cost("3", "2")).toEqual([30]);
-    expect(t.notes).toEqual(["1 links that only one end lists are left out"]);
+    expect(t.notes).toEqual(["1 link listed by one end only left out"]);
   });
 
   it("reads the older layout with routers by id, and a database per VRF", () => {

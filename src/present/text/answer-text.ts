@@ -72,8 +72,8 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
 }
 
 /** Mean and standard deviation of what was answered, where that is not all. */
-function answeredPart(told: SegmentAnswer | undefined): string | null {
-  const { share, latency } = told?.answered ?? { share: null, latency: null };
+function answeredPart(estimate: SegmentAnswer | undefined): string | null {
+  const { share, latency } = estimate?.answered ?? { share: null, latency: null };
   if (share === null || share >= 1 || !latency) return null;
   const range = `${formatDuration(latency.lowNs)} to ${formatDuration(latency.highNs)}`;
   const mean = `mean ${formatDuration(latency.meanNs)} (${range})`;
@@ -181,8 +181,8 @@ function quantileColumns(rows: readonly GroupAnswer[]): Columns<GroupAnswer> {
   return shares.map((share) => ({
     title: `p${100 * share}`,
     value: (r) => {
-      const told = r.quantiles?.find((q) => q.share === share);
-      return told ? formatDuration(told.valueNs) : "–";
+      const found = r.quantiles?.find((q) => q.share === share);
+      return found ? formatDuration(found.valueNs) : "–";
     },
   }));
 }

@@ -44,7 +44,8 @@ export function formatCompare(report: ReportView, options: TextOptions): string 
     ["reverse flows", report.reverseFlows],
   ] as const) {
     const shown = sorted(flows, options.sort).slice(0, options.top);
-    if (shown.length > 0) out.push("", c.bold(`${title} by ${options.sort}`), flowTable(shown, c));
+    if (shown.length > 0)
+      out.push("", c.bold(`${title} by ${options.sort}`), flowTable(shown, options.sort, c));
   }
   if (report.estimates) {
     out.push("", c.bold("estimates beside the exact values"));
@@ -116,7 +117,7 @@ function sorted(flows: FlowRows, by: FlowOrder): FlowReport[] {
   return [...flows].sort((a, b) => value(b) - value(a));
 }
 
-function flowTable(flows: FlowReport[], c: Palette): string {
+function flowTable(flows: FlowReport[], by: FlowOrder, c: Palette): string {
   const delay = (pick: (l: Latency) => number) => (f: FlowReport) =>
     f.latency ? formatDuration(pick(f.latency)) : "–";
   const columns: Column<FlowReport>[] = [
@@ -135,5 +136,16 @@ function flowTable(flows: FlowReport[], c: Palette): string {
     { title: "p99", value: delay((l) => l.p99Ns) },
     { title: "max", value: delay((l) => l.maxNs) },
   ];
+  // What flows are sorted by is shown; packets are nearly those sent.
+  if (by !== "packets" && !columns.some((column) => column.title === by)) {
+    const { unit, value }: Measure = MEASURES[by];
+    columns.push({
+      title: by,
+      value: (f) => {
+        const v = value(f);
+        return v === null ? "–" : unit === "ns" ? formatDuration(v) : formatCount(v);
+      },
+    });
+  }
   return formatTable(columns, flows, { colours: c });
 }

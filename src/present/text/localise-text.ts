@@ -1,7 +1,7 @@
 /** A localisation for the terminal: segments with their shares and a timeline each, then the spikes of delay and of loss and who is to blame. */
 import { entryAt } from "../../base/lists.ts";
-import { countOrNot } from "../../base/quantity.ts";
-import { formatDuration, formatTime } from "../../base/time.ts";
+import { countOf, countOrNot, formatCount } from "../../base/quantity.ts";
+import { formatDuration, formatInstant } from "../../base/time.ts";
 import type { Localisation, LocalisedSegment } from "../../network/localise/localise.ts";
 import type { LossRate } from "../../network/localise/segment-estimate.ts";
 import type { LossSpike, Spike } from "../../network/localise/verdicts.ts";
@@ -26,10 +26,10 @@ export function formatLocalisation(
   const when = (ns: number) =>
     options.originNs === undefined
       ? `${Number(((ns - startNs) / 1e9).toFixed(3))} s`
-      : formatTime(options.originNs + BigInt(Math.round(ns)));
+      : `${formatInstant(options.originNs + BigInt(Math.round(ns))).replace(" ", "T")}Z`;
   const lines = [
     points.join(" → "),
-    `${epochs.length === 1 ? "1 epoch" : `${epochs.length} epochs`}, ${endToEnd.sent.toLocaleString("en-US")} packets sent, ${lossText(endToEnd)}`,
+    `${countOf(epochs.length, "epoch")}, ${countOf(endToEnd.sent, "packet")} sent, ${lossText(endToEnd)}`,
     ...notes.map((note) => `note: ${note}`),
     "",
   ];
@@ -133,9 +133,7 @@ export function interval({ rate, low, high }: LossRate): string {
 
 function lossText({ sent, lost, loss }: Pick<LocalisedSegment, "sent" | "lost" | "loss">): string {
   if (sent === 0 || loss === null) return "no answer";
-  return lost === 0
-    ? `0 lost (< ${share(loss.high)})`
-    : `${lost.toLocaleString("en-US")} lost, ${interval(loss)}`;
+  return lost === 0 ? `0 lost (< ${share(loss.high)})` : `${formatCount(lost)} lost, ${interval(loss)}`;
 }
 
 /** One character per column: the largest value in it, from the minimum to the maximum of the series; a space for none. */

@@ -32,7 +32,7 @@ export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
     }
   }
   if (answer.groups.length > MAX_GROUPS)
-    lines.push(`… ${answer.groups.length - MAX_GROUPS} more (‘json’ has all)`);
+    lines.push(`… ${formatCount(answer.groups.length - MAX_GROUPS)} more (‘json’ lists all)`);
   lines.push(
     c.dim(
       `question ${formatCount(bytes.question)} bytes, answer ${formatCount(bytes.answer)} bytes in compact form; ${formatCount(bytes.read)} bytes read`,

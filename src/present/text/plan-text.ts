@@ -1,5 +1,7 @@
 /** The plan as a table for the terminal: one line per step, with the curve as bars on a logarithmic scale. */
+
 import { entryAt } from "../../base/lists.ts";
+import { countOf } from "../../base/quantity.ts";
 import type { Plan, PlanStep } from "../../network/plan/plan.ts";
 import { partNotes } from "../svg/plan-picture.ts";
 import { type Column, formatTable } from "./table.ts";
@@ -9,7 +11,7 @@ const BAR = 30;
 export function formatPlan(plan: Plan): string {
   const last = entryAt(plan.steps, -1);
   const lines = [
-    `${plan.topology}: ${plan.routers} ${plan.routers === 1 ? "router" : "routers"}, ${plan.links} directed links; strategy ${plan.strategy}`,
+    `${plan.topology}: ${countOf(plan.routers, "router")}, ${countOf(plan.links, "directed link")}; strategy ${plan.strategy}`,
     ...plan.notes.map((note) => `note: ${note}`),
     ...partNotes(plan).map((note) => `note: ${note}`),
     ...(plan.already.length > 0 ? [`upgraded already: ${plan.already.join(", ")}`] : []),
@@ -47,7 +49,7 @@ export function formatPlan(plan: Plan): string {
   const saved = first.probeHops > 0 ? 1 - last.probeHops / first.probeHops : 0;
   lines.push(
     "",
-    `${last.upgraded} ${last.upgraded === 1 ? "upgrade" : "upgrades"}: ${(100 * saved).toFixed(1)} % fewer probe hops, mean segment ` +
+    `${countOf(last.upgraded, "upgrade")}: ${(100 * saved).toFixed(1)} % fewer probe hops, mean segment ` +
       `${hopsText(first.segments.meanHops)} → ${hopsText(last.segments.meanHops)} hops`,
   );
   if (plan.links === 0) lines.push("There is no link, so no path to measure.");

@@ -10,11 +10,11 @@ const FORMER_FORMAT = "hoptime.answer/1";
 
 /** An answer about packets from its JSON, also as earlier versions named it; null where it is none. */
 export function readPacketAnswer(json: unknown): PacketAnswer | null {
-  const told = json as Partial<PacketAnswer> | null;
-  const format: unknown = told?.format;
+  const given = json as Partial<PacketAnswer> | null;
+  const format: unknown = given?.format;
   if (format !== PACKET_ANSWER_FORMAT && format !== FORMER_FORMAT) return null;
-  if (typeof told?.matched !== "number" || !Array.isArray(told.groups)) return null;
-  return { ...(told as PacketAnswer), format: PACKET_ANSWER_FORMAT };
+  if (typeof given?.matched !== "number" || !Array.isArray(given.groups)) return null;
+  return { ...(given as PacketAnswer), format: PACKET_ANSWER_FORMAT };
 }
 
 export interface PacketLatency {

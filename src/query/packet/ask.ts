@@ -7,6 +7,7 @@ import type { RecordArchive } from "../../archive/archive.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { required } from "../../base/lists.ts";
+import { countOf, formatCount } from "../../base/quantity.ts";
 import { formatDuration } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
 import { compileFilter } from "../../capture/filter/filter.ts";
@@ -42,7 +43,7 @@ export interface AskPacketsOptions {
 }
 
 const BY_DIGEST =
-  "its packets can be asked by digest or by whole flows, neither by IPID nor by flows that nobody names";
+  "its packets can be asked by digest or by whole flows, not by IPID, and flows must be named";
 
 /** More answers than this are expected for packets that never came by: said in a note. */
 const NOTED_FALSE_POSITIVES = 0.01;
@@ -121,7 +122,7 @@ class Asking {
     }
     if (1 - falsePositives > NOTED_FALSE_POSITIVES) {
       this.#notes.push(
-        `a packet that was never seen would be answered with a probability of ${(100 * (1 - falsePositives)).toPrecision(2)} %`,
+        `a packet that was never seen gets an answer with a probability of ${(100 * (1 - falsePositives)).toPrecision(2)} %`,
       );
     }
     if (boundsHold < 1) {
@@ -218,7 +219,9 @@ class Asking {
       compiled?.free();
     }
     if (outside > 0)
-      this.#notes.push(`${outside} of ${asked} packets of the capture lie outside of the records' time`);
+      this.#notes.push(
+        `${formatCount(outside)} of ${countOf(asked, "packet")} of the capture are outside the time of the records`,
+      );
     this.#noteFalsePositives();
     this.#questionBytes = digestQuestionBytes(asked);
   }
@@ -247,12 +250,12 @@ class Asking {
     const found = total.matched + total.multi;
     if (share > NOTED_FALSE_POSITIVES)
       this.#notes.push(
-        `a packet of the capture that never came by would be answered with a probability of ${(100 * share).toPrecision(2)} %: a smaller ‘slack’ asks fewer epochs`,
+        `a packet of the capture that never passed this point gets an answer with a probability of ${(100 * share).toPrecision(2)} %: a smaller ‘slack’ asks fewer epochs`,
       );
     // Answers that chance explains: the packets are not there, or in epochs that were not asked.
     if (found > 0 && found <= expected + 3 * Math.sqrt(expected))
       this.#notes.push(
-        `the ${found} answers are no more than chance gives: the packets did not come by, or the clocks of capture and point are further apart than ‘slack’`,
+        `the ${countOf(found, "answer")} are no more than false positives explain: the packets did not pass this point, or the clocks of capture and point differ by more than ‘slack’`,
       );
   }
 
@@ -264,10 +267,9 @@ class Asking {
     if (costs !== null) this.#notes.push(`the records asked take ${costs}`);
     const { unchecked } = this.#epochs;
     if (unchecked.size > 0)
-      this.#notes.push(
-        `${unchecked.size} of the records asked were not checked for damage: ask for less time`,
-      );
-    if (this.#withoutList > 0) this.#notes.push(`in ${this.#withoutList} epochs flows are not listed`);
+      this.#notes.push(`${countOf(unchecked.size, "record")} not checked for damage: ask for a shorter time`);
+    if (this.#withoutList > 0)
+      this.#notes.push(`in ${countOf(this.#withoutList, "epoch")} flows are not listed`);
     return {
       format: PACKET_ANSWER_FORMAT,
       hoptime: VERSION,

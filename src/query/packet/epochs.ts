@@ -86,7 +86,7 @@ export class PacketEpochs {
     const [first] = entries;
     this.point = first?.point ?? "";
     const store = able.find((e) => e.name === first?.estimator)?.packets;
-    if (!store) throw new Error(`${first?.estimator} answers for no packets`);
+    if (!store) throw new Error(`${first?.estimator} does not answer for single packets`);
     this.#store = store;
   }
 

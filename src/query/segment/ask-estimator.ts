@@ -138,7 +138,7 @@ export class EstimatorQuestion {
         place: { startNs, endNs },
         packets,
         limits,
-        why: { reason: "no-usable-cells", text: "its records cannot be used" },
+        why: { reason: "no-usable-cells", text: "its records are not usable" },
       });
     } else if (event.kind === "unpaired") this.#takeUnpaired(event);
     else this.#takeOverlapping(event);

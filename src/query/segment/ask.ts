@@ -6,7 +6,7 @@
 import type { ArchiveEntry } from "../../archive/names.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
-import { countOf } from "../../base/quantity.ts";
+import { countOf, formatCount } from "../../base/quantity.ts";
 import { formatTime } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
@@ -79,13 +79,14 @@ export function askArchive(store: RecordStore, question: Question, options: AskO
   );
   for (const handle of handles) collector.offer(handle);
   for (const event of collector.finish()) questions.get(event.estimator)?.take(event);
-  const told = [...questions.values()];
-  for (const one of told) one.complete();
+  const parts = [...questions.values()];
+  for (const one of parts) one.complete();
   for (const path of foreign.slice(0, 10)) notes.push(`${path} is not a record`);
-  if (foreign.length > 10) notes.push(`${foreign.length - 10} more files in the archive are not records`);
+  if (foreign.length > 10)
+    notes.push(`${formatCount(foreign.length - 10)} more files in the archive are not records`);
   const lists = collector.listsFlows;
-  notes.push(...flowNotes(told, question, lists || options.flowRecords !== undefined, lists));
-  return compose(told, { ...describeQuestion(question), segment }, damaged, [
+  notes.push(...flowNotes(parts, question, lists || options.flowRecords !== undefined, lists));
+  return compose(parts, { ...describeQuestion(question), segment }, damaged, [
     ...notes,
     ...(options.flowRecordNotes ?? []),
   ]);
@@ -134,31 +135,31 @@ function isKey(text: string): boolean {
 }
 
 function compose(
-  told: readonly EstimatorQuestion[],
+  parts: readonly EstimatorQuestion[],
   question: Record<string, unknown>,
   damaged: readonly Damaged[],
   notes: readonly string[],
 ): Answer {
-  const used = new Set(told.flatMap((a) => a.usedStarts));
+  const used = new Set(parts.flatMap((a) => a.usedStarts));
   // Every estimator saw the same packets: the one with the most epochs tells of the points.
-  const byEpochs = [...told].sort((a, b) => b.usedStarts.length - a.usedStarts.length);
+  const byEpochs = [...parts].sort((a, b) => b.usedStarts.length - a.usedStarts.length);
   const [widest] = byEpochs;
   const points = (["sender", "receiver"] as const).flatMap((role) => pointOf(byEpochs, role));
   // A damaged record is there: it is refused, and not missing.
   const place = (point: string, e: RefusedEpoch | MissingEpoch) =>
     [point, e.estimator, e.startNs, e.endNs].join("\n");
   const there = new Set(damaged.map((d) => place(d.point, d.refused)));
-  const missing = told.flatMap((a) => a.missing).filter((m) => !there.has(place(m.point, m)));
-  const refused = [...damaged.map((d) => d.refused), ...told.flatMap((a) => a.refused)];
+  const missing = parts.flatMap((a) => a.missing).filter((m) => !there.has(place(m.point, m)));
+  const refused = [...damaged.map((d) => d.refused), ...parts.flatMap((a) => a.refused)];
   refused.sort((a, b) => Number(BigInt(a.startNs) - BigInt(b.startNs)));
-  const overlapping = told.flatMap((a) => [...a.overlapping.values()]);
+  const overlapping = parts.flatMap((a) => [...a.overlapping.values()]);
   const all = [...notes];
   for (const [what, list] of [
     ["missing", missing],
     ["refused", refused],
   ] as const) {
     if (list.length > MAX_LISTED)
-      all.push(`${list.length} epochs are ${what}; the first ${MAX_LISTED} are listed`);
+      all.push(`${countOf(list.length, "epoch")} ${what}; the first ${MAX_LISTED} are listed`);
     list.splice(MAX_LISTED);
   }
   if (overlapping.length > 0) {
@@ -167,7 +168,7 @@ function compose(
       `${countOf(epochs, "epoch")} of another cut or other settings cover the same time and are not counted again`,
     );
   }
-  const shared = sharedNotes(told.map((a) => [a.name, a.said]));
+  const shared = sharedNotes(parts.map((a) => [a.name, a.said]));
   return {
     format: "hoptime.answer/1",
     hoptime: VERSION,
@@ -183,8 +184,8 @@ function compose(
       refused,
       overlapping,
     },
-    estimates: Object.fromEntries(told.map((a) => [a.name, a.segmentAnswer(shared.kinds)])),
-    groups: told.flatMap((a) => a.groupAnswers()),
+    estimates: Object.fromEntries(parts.map((a) => [a.name, a.segmentAnswer(shared.kinds)])),
+    groups: parts.flatMap((a) => a.groupAnswers()),
     notes: [...all, ...pointNotes(points, widest), ...shared.notes],
   };
 }
@@ -210,7 +211,7 @@ function pointNotes(points: readonly PointSummary[], widest: EstimatorQuestion |
       );
     if (short > 0)
       notes.push(
-        `${name}: ${short} packets are cut within what tells packets apart: use a smaller ‘cover’ at both points`,
+        `${name}: ${countOf(short, "packet")} captured with fewer bytes than identify a packet: use a smaller ‘cover’ at both points`,
       );
   }
   const [from, to] = points;
@@ -220,23 +221,23 @@ function pointNotes(points: readonly PointSummary[], widest: EstimatorQuestion |
 }
 
 function flowNotes(
-  told: readonly EstimatorQuestion[],
+  parts: readonly EstimatorQuestion[],
   question: Question,
   known: boolean,
   listed: boolean,
 ): string[] {
   if (!asksForFlows(question)) return [];
-  const names = told.map((a) => a.name).join(", ");
-  if (told.every((a) => !a.answersFlows))
+  const names = parts.map((a) => a.name).join(", ");
+  if (parts.every((a) => !a.answersFlows))
     return [`none of the estimators observed (${names}) measures flows`];
   if (!known && question.flows === undefined)
     return ["no list of flows was kept: observe with ‘with-flows’ too, or ask for a ‘flow’"];
-  const unlisted = Math.max(0, ...told.map((a) => a.unlisted));
+  const unlisted = Math.max(0, ...parts.map((a) => a.unlisted));
   return [
     ...(listed && unlisted > 0 && question.flows === undefined
       ? [`in ${countOf(unlisted, "epoch")} there is no list of flows`]
       : []),
-    ...new Set(told.flatMap((a) => a.flowNotes)),
+    ...new Set(parts.flatMap((a) => a.flowNotes)),
   ];
 }
 function select(archive: RecordStore, question: Question, table: readonly Estimator[]) {
@@ -249,7 +250,7 @@ function select(archive: RecordStore, question: Question, table: readonly Estima
       .entries.some((e) => table.some((t) => t.name === e.estimator && !t.needs.sender));
   for (const point of question.between) {
     if (points.includes(point) || (point === sender && points.includes(receiver) && alone())) continue;
-    const known = points.length > 0 ? `there are: ${points.join(", ")}` : "there are none at all";
+    const known = points.length > 0 ? `there are: ${points.join(", ")}` : "there are no records at all";
     throw new UsageError("no-records", `${archive.directory}: no records of point '${point}'`, known);
   }
   const { fromNs, toNs } = question;
@@ -305,11 +306,11 @@ function chooseDirection(
 ): string {
   const labels = [...new Set(entries.map((e) => e.segment))].filter((l) => parseDirectionLabel(l) !== null);
   const { between, fromNs, toNs, confidence } = question;
-  const told = labels.map((label) => ({
+  const candidates = labels.map((label) => ({
     label,
     answer: askArchive(store, { between, fromNs, toNs, confidence, segment: label }, options),
   }));
-  const { label, note } = forwardLabel(between, told);
+  const { label, note } = forwardLabel(between, candidates);
   notes.push(note);
   return label;
 }

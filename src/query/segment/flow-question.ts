@@ -102,7 +102,7 @@ export class FlowQuestion {
 
   take(estimate: EpochEstimate, flows: KnownFlows, index: number): void {
     const groups = this.#groups;
-    if (!groups.tells(estimate.key)) {
+    if (!groups.covers(estimate.key)) {
       this.#leftOut.set(estimate.key, (this.#leftOut.get(estimate.key) ?? 0) + 1);
       return;
     }
@@ -129,7 +129,7 @@ export class FlowQuestion {
   /** Flows whose packets were in flight at a cut by time: they arrived in an epoch in which nobody sent them, and count with the delay of those in flight. */
   takeInFlight(flows: KnownFlows, inFlight: Interval, key: string, index: number): void {
     const groups = this.#groups;
-    if (!groups.tells(key)) return;
+    if (!groups.covers(key)) return;
     const epoch = { index, shared: null };
     const bytes = new Float64Array(flows.count);
     for (let flow = 0; flow < flows.count; flow++) {

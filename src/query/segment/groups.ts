@@ -40,7 +40,7 @@ export class FlowGroups {
   readonly #spec: FlowKeySpec;
   readonly #kept: Uint32Array;
   readonly #masks: Uint32Array;
-  readonly #tells = new Map<string, boolean>();
+  readonly #covers = new Map<string, boolean>();
   readonly #groups = new Map<string, Tally>();
 
   /** `observed`: the key that the flows were distinguished by. */
@@ -61,13 +61,13 @@ export class FlowGroups {
   }
 
   /** Can flows of records with this key be put into these groups? */
-  tells(key: string): boolean {
-    let told = this.#tells.get(key);
-    if (told === undefined) {
-      told = includes(FlowKeySpec.parse(key), this.#spec);
-      this.#tells.set(key, told);
+  covers(key: string): boolean {
+    let covers = this.#covers.get(key);
+    if (covers === undefined) {
+      covers = includes(FlowKeySpec.parse(key), this.#spec);
+      this.#covers.set(key, covers);
     }
-    return told;
+    return covers;
   }
 
   /** The group that a flow belongs to; null where `names` has another flow in mind. */
@@ -85,29 +85,29 @@ export class FlowGroups {
   add(
     group: GroupName,
     flows: KnownFlows,
-    told: FlowEstimate,
+    estimate: FlowEstimate,
     contribution: Contribution,
     epoch: SharedEpoch,
   ): void {
-    const index = told.flow;
+    const index = estimate.flow;
     const tally = this.#tally(group);
     const flow = flows.keyWords.subarray(KEY_WORDS * index, KEY_WORDS * (index + 1)).join();
     tally.flows.add(flow);
     tally.epochs.add(epoch.index);
     if (!isNoAnswer(contribution.mean)) tally.answeredEpochs.add(epoch.index);
     const listed = flows.bytes[index];
-    const bytes = listed === undefined || Number.isNaN(listed) ? told.bytes : listed;
+    const bytes = listed === undefined || Number.isNaN(listed) ? estimate.bytes : listed;
     const size = contribution.packets ?? 0;
     if (bytes !== undefined) {
       tally.bytes = (tally.bytes ?? 0) + bytes;
       tally.weighed += size;
     }
     const known = flows.packets[index] ?? Number.NaN;
-    const { low, high } = told.packetBounds ?? { low: known, high: known };
+    const { low, high } = estimate.packetBounds ?? { low: known, high: known };
     tally.low += Number.isNaN(low) ? 0 : low;
     if (tally.high !== null) tally.high = Number.isNaN(high) ? null : tally.high + high;
     tally.combination.add(contribution, epoch, flow);
-    tally.quantiles.add(told.quantiles, contribution.packets);
+    tally.quantiles.add(estimate.quantiles, contribution.packets);
   }
 
   /** A flow that was asked for has a place in the answer even where it was never seen. */

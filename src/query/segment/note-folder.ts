@@ -45,8 +45,8 @@ export function sharedNotes(folders: readonly (readonly [string, NoteFolder])[])
     for (const kind of folder.kinds().keys()) names.set(kind, [...(names.get(kind) ?? []), name]);
   const kinds = new Set([...names].filter(([, list]) => list.length > 1).map(([kind]) => kind));
   const notes = [...kinds].map((kind) => {
-    const told = folders.map(([, folder]) => folder.kinds().get(kind)).filter((f) => f !== undefined);
-    const [most] = told.sort((a, b) => b.weight - a.weight);
+    const found = folders.map(([, folder]) => folder.kinds().get(kind)).filter((f) => f !== undefined);
+    const [most] = found.sort((a, b) => b.weight - a.weight);
     return `${(names.get(kind) ?? []).join(", ")}: ${most ? text(most) : ""}`;
   });
   return { kinds, notes };

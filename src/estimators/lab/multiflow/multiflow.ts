@@ -15,12 +15,14 @@ import type {
   FlowEstimate,
   KnownFlows,
   NoAnswer,
+  ParameterSpec,
   ParameterValues,
   SealedEpoch,
   Tap,
   TapContext,
 } from "../../estimator.ts";
 import { wideAt } from "../../flow-keys.ts";
+import { keepFlows } from "../../keep-flows.ts";
 import { meanInterval, sumSamples, withoutOutliers } from "../sample-statistics.ts";
 import {
   MAX_TIME_NS,
@@ -225,6 +227,22 @@ function estimate(input: EstimateInput<MultiflowParameters>): EstimatorAnswer {
   return { segment: null, flows: answers, notes: [] };
 }
 
+const PARAMETERS: readonly ParameterSpec[] = [
+  ...samplingParameters({
+    default: 262_144,
+    max: 1 << 24,
+    help: "flow records per epoch; with more, those with the largest hashes are shed",
+  }),
+  {
+    name: "decoder",
+    kind: "choice",
+    choices: ["multiflow", "endpoint"],
+    default: "multiflow",
+    queryOnly: true,
+    help: "delays averaged for a flow: all between its first and last packet, or its own two",
+  },
+];
+
 export const multiflow: Estimator<MultiflowParameters> = {
   name: "multiflow",
   version: 1,
@@ -238,21 +256,7 @@ export const multiflow: Estimator<MultiflowParameters> = {
   },
   answers: ["flow"],
   needs: { sender: true, delays: false, flows: "names" },
-  parameters: [
-    ...samplingParameters({
-      default: 262_144,
-      max: 1 << 24,
-      help: "flow records per epoch; with more, those with the largest hashes are shed",
-    }),
-    {
-      name: "decoder",
-      kind: "choice",
-      choices: ["multiflow", "endpoint"],
-      default: "multiflow",
-      queryOnly: true,
-      help: "delays averaged for a flow: all between its first and last packet, or its own two",
-    },
-  ],
+  parameters: PARAMETERS,
   complete: (values) => values as MultiflowParameters,
   createTap: (context, parameters) => new MultiflowTap(context, parameters),
   merge(a, b, { max }) {
@@ -267,4 +271,5 @@ export const multiflow: Estimator<MultiflowParameters> = {
     return { payload: encodeRecords(state), packets: sealed.packets };
   },
   estimate,
+  tuning: { keepFlows: keepFlows(PARAMETERS, "max") },
 };

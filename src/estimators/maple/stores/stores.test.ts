@@ -244,7 +244,7 @@ describe("ribbon", () => {
   test("the answers for strangers are spread evenly over the groups", () => {
     const random = new Random(5);
     const n = 50_000;
-    // All packets in one group: without the mask most strangers would be answered with it.
+    // All packets in one group: without the mask most packets never seen would be answered with it.
     const made = store(
       geometry("ribbon", 16, { codeBits: 8 }),
       0,

@@ -1,0 +1,53 @@
+// A clock that was set: from some time on, more or less is taken off the differences. Pieces are by time at BEFORE, which goes on where AFTER's clock
+// goes back. Where a piece begins is known as near as the envelope of the differences shows (src/clock/steps.ts): around it a packet is of the piece that
+// makes its delay the more usual one.
+//
+//   piece: from f64 | more than before the first piece f64
+
+import { bucketOf } from "../sketches/cells";
+import { Match, PAIR_BUCKET, PAIR_DELAY, PAIR_RAW } from "./match-state";
+
+const PIECE: u32 = 16;
+
+/** The last n pairs of a direction lose what the clock was set by. */
+export function correctPieces(m: Match, forward: bool, n: u32): void {
+  const pairs = forward ? m.pairs : m.backPairs;
+  const rows = m.rows;
+  const begin = (forward ? m.pairCount : m.backPairCount) - n;
+  for (let i = begin; i < begin + n; i++) {
+    const at = pairs + (i << 3);
+    const more = pieceAt(m, load<f64>(at), load<f64>(at + rows * PAIR_RAW), forward);
+    if (more == 0) continue;
+    const delay = load<f64>(at + rows * PAIR_DELAY) + (forward ? -more : more);
+    store<f64>(at + rows * PAIR_DELAY, delay);
+    store<i32>(pairs + rows * PAIR_BUCKET + (i << 2), bucketOf(delay));
+  }
+}
+
+/** What is taken off a difference of a packet that was at BEFORE at `send`, besides the line. */
+export function pieceAt(m: Match, send: f64, raw: f64, forward: bool): f64 {
+  if (m.pieceCount == 0) return 0;
+  let k = m.pieceCount;
+  let from: f64 = 0;
+  while (k > 0) {
+    from = load<f64>(m.pieces + (k - 1) * PIECE);
+    // Pieces that may have begun: the first one behind the packet that is not far from it is looked at, too.
+    if (from <= send + m.pieceGuard) break;
+    k--;
+  }
+  if (k == 0) return 0;
+  const own = load<f64>(m.pieces + (k - 1) * PIECE, 8);
+  if (send - from > m.pieceGuard) return own;
+  const before = k > 1 ? load<f64>(m.pieces + (k - 2) * PIECE, 8) : 0;
+  const d = raw - m.offset - m.slope * (send + raw - m.pivot);
+  const usual = forward ? m.usual : m.backUsual;
+  return abs<f64>(d - own - usual) < abs<f64>(d - before - usual) ? own : before;
+}
+
+/** Room for n pieces, which the owner writes. */
+export function matchPieces(p: usize, n: u32): usize {
+  const m = changetype<Match>(p);
+  m.pieces = <u32>heap.alloc(max<u32>(1, n) * PIECE);
+  m.pieceCount = n;
+  return m.pieces;
+}

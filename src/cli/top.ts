@@ -1,0 +1,214 @@
+/** `hoptime top A B`: delay, loss and jitter between two interfaces of this host, each second, in the terminal. */
+import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { Kernels } from "../base/kernels.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { DEFAULT_SEED } from "../capture/reader.ts";
+import { openCaptures } from "../capture/source/capture-source.ts";
+import { openInterface } from "../capture/source/interface/interface-source.ts";
+import { interfaceOf } from "../capture/source/interface/name.ts";
+import { PacedSource } from "../capture/source/paced-source.ts";
+import type { Source } from "../capture/source/source.ts";
+import { OBSERVE_COVER } from "../observe/observe-captures.ts";
+import { WATCH_WINDOW_NS, type WatchedInterval, watchPair } from "../observe/watch.ts";
+import {
+  formatTop,
+  TOP_ORDERS,
+  type TopOrder,
+  type TopView,
+  topFlows,
+  topLine,
+} from "../present/text/top-text.ts";
+import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
+import { choiceOption, durationOption, integerOption, timeOption } from "./options.ts";
+import { printJson, printText } from "./output.ts";
+import { endingSignal } from "./signals.ts";
+import { colours, toTerminal } from "./terminal.ts";
+
+interface Flags extends InterfaceFlags {
+  filter?: string;
+  key: string;
+  window: number;
+  sort: TopOrder;
+  rows: number;
+  for?: number;
+  json?: boolean;
+}
+
+const EXAMPLES = `
+Packets are matched exactly; an interval is shown a window after it has ended, when late packets are no longer expected.
+Keys: p, l, m, x, j sort by packets, loss, mean, max, jitter; / searches flows (Enter ends it); q ends.
+
+Examples:
+  hoptime top eth1 eth2                                   # received at eth1, sent at eth2
+  hoptime top eth1 eth2 --direction in --promiscuous      # two mirror ports
+  hoptime top eth1 eth2 --json --for 10s                  # lines of JSON (format hoptime.top/1)
+  hoptime top ingress.pcap egress.pcap --speed 1          # captures, replayed
+`;
+const KEYS: Readonly<Record<string, TopOrder>> = {
+  p: "packets",
+  l: "loss",
+  m: "mean",
+  x: "max",
+  j: "jitter",
+};
+/** The lines above the flows, and one free below. */
+const HEAD_LINES = 5;
+
+export function topCommand(): Command {
+  const command = new Command("top")
+    .description(
+      "Shows delay, loss and jitter between two interfaces of this host, and their flows, each second: a screen, lines where standard output is no terminal, or JSON.",
+    )
+    .argument("<sender>", "interface where packets come (or a capture)")
+    .argument("<receiver>", "interface where they leave (or a capture)")
+    .option("--filter <expr>", "only packets that match this pcap-filter expression")
+    .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
+    .addOption(timeOption("--window <time>", "longest delay of a packet", WATCH_WINDOW_NS))
+    .option(
+      "--sort <by>",
+      `order of flows: ${TOP_ORDERS.join(", ")}`,
+      choiceOption("--sort", TOP_ORDERS),
+      "packets",
+    )
+    .option(
+      "--rows <n>",
+      "flows to show where the screen does not say",
+      integerOption("--rows", 1, 10_000),
+      10,
+    )
+    .option("--for <time>", "end after this time: 10s", durationOption("--for"))
+    .option("--json", "a line of JSON for each second (format hoptime.top/1)");
+  addInterfaceOptions(command);
+  return command
+    .addHelpText("after", EXAMPLES)
+    .action(async (sender: string, receiver: string, flags: Flags) => run([sender, receiver], flags));
+}
+
+async function run(names: [string, string], flags: Flags): Promise<void> {
+  const kernels = new Kernels();
+  const ending = new AbortController();
+  const signal = AbortSignal.any([endingSignal(), ending.signal]);
+  const sources = names.map((_, i) => openSource(kernels, names, i, flags, signal));
+  const [sender, receiver] = sources;
+  if (!sender || !receiver) throw new Error("two sources");
+  const key = FlowKeySpec.parse(flags.key);
+  const timer = flags.for === undefined ? null : setTimeout(() => ending.abort(), flags.for / 1e6);
+  const screen = process.stdout.isTTY && !flags.json ? new Screen(names, flags, () => ending.abort()) : null;
+  const { filter, window: windowNs } = flags;
+  try {
+    const options = { kernels, sender, receiver, key, seed: DEFAULT_SEED, filter, windowNs };
+    for await (const interval of watchPair(options)) {
+      if (screen) screen.show(interval);
+      else if (flags.json) await printJson(json(interval, flags));
+      else await printText(`${topLine(interval)}\n`);
+    }
+  } finally {
+    if (timer) clearTimeout(timer);
+    screen?.close();
+  }
+}
+
+function openSource(
+  kernels: Kernels,
+  names: readonly string[],
+  i: number,
+  flags: Flags,
+  signal: AbortSignal,
+): Source {
+  const argument = names[i] ?? "";
+  const name = interfaceOf(argument);
+  const capture = { cover: OBSERVE_COVER };
+  const direction = flags.direction ?? ["in", "out"];
+  if (name === null) {
+    const source = openCaptures(kernels, [argument], { capture, signal });
+    const { speed = Number.POSITIVE_INFINITY } = flags;
+    return speed === Number.POSITIVE_INFINITY ? source : new PacedSource(source, speed, { signal });
+  }
+  if (names.indexOf(argument) !== i)
+    throw new UsageError("bad-option", `${argument}: is given twice`, "give the two ends of a segment");
+  const { onOpen: _, ...own } = interfaceOptions({ ...flags, direction }, names.length)[i] ?? {};
+  return openInterface(kernels, name, { ...own, capture, signal });
+}
+
+function json(interval: WatchedInterval, { sort, rows }: Flags): unknown {
+  const { startNs, flows, ...rest } = interval;
+  const shown = topFlows(interval, { order: sort, search: "", rows });
+  return {
+    format: "hoptime.top/1",
+    startNs: startNs.toString(),
+    ...rest,
+    flowCount: flows.length,
+    flows: shown,
+  };
+}
+
+/** Drawn over itself, and asked by keys. */
+class Screen {
+  readonly #names: [string, string];
+  readonly #view: TopView;
+  #last: WatchedInterval | null = null;
+  #searching = false;
+  readonly #onKey: (data: Buffer) => void;
+
+  constructor(names: [string, string], { sort, rows }: Flags, end: () => void) {
+    this.#names = names;
+    this.#view = { order: sort, search: "", rows };
+    this.#onKey = (data) => {
+      for (const key of data.toString("utf8")) if (this.#key(key)) end();
+      this.#draw();
+    };
+    process.stdout.write("\u001b[?1049h\u001b[?25l");
+    if (process.stdin.isTTY) {
+      process.stdin.setRawMode(true);
+      process.stdin.on("data", this.#onKey).resume();
+    }
+    this.#draw();
+  }
+
+  show(interval: WatchedInterval): void {
+    this.#last = interval;
+    this.#draw();
+  }
+
+  close(): void {
+    if (process.stdin.isTTY) {
+      process.stdin.setRawMode(false);
+      process.stdin.off("data", this.#onKey).pause();
+    }
+    process.stdout.write("\u001b[?25h\u001b[?1049l");
+    // What was seen last stays on the screen.
+    if (this.#last)
+      process.stdout.write(`${toTerminal(formatTop(this.#names, this.#last, this.#view, colours))}\n`);
+  }
+
+  /** Whether it ends the program. */
+  #key(key: string): boolean {
+    // Ctrl-C is a key like others in raw mode.
+    if (key === "\u0003" || (!this.#searching && key === "q")) return true;
+    if (this.#searching) {
+      if (key === "\r" || key === "\n" || key === "\u001b") this.#searching = false;
+      else if (key === "\u007f") this.#view.search = this.#view.search.slice(0, -1);
+      else this.#view.search += key;
+    } else if (key === "/") {
+      this.#searching = true;
+      this.#view.search = "";
+    } else this.#view.order = KEYS[key] ?? this.#view.order;
+    return false;
+  }
+
+  #draw(): void {
+    const { rows = 24, columns = 80 } = process.stdout;
+    this.#view.rows = Math.max(1, rows - HEAD_LINES - 1);
+    const body = this.#last
+      ? formatTop(this.#names, this.#last, this.#view, colours)
+      : `${this.#names.join(" > ")}: waiting for packets`;
+    const prompt = this.#searching
+      ? `/${this.#view.search}`
+      : "p packets  l loss  m mean  x max  j jitter  / search  q end";
+    const lines = [...body.split("\n").slice(0, rows - 1), colours.dim(prompt.slice(0, columns - 1))];
+    process.stdout.write(
+      `\u001b[H${lines.map((line) => `${toTerminal(line)}\u001b[K`).join("\r\n")}\u001b[J`,
+    );
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * The clock relation piece by piece: between two steps that may be a clock's, AFTER's clock is ahead of BEFORE's by an offset of its own. With both directions each piece
+ * bounds its offset by itself; with one, a piece is known relative to the one before it, by the smallest difference of either.
+ */
+import { blockMinima, type EnvelopePoints } from "./envelope.ts";
+import { judgeOffset, type OffsetVerdict } from "./offset.ts";
+import { quantile } from "./quantile.ts";
+import { cut } from "./steps.ts";
+import type { StepVerdict } from "./verdict.ts";
+
+const BLOCKS = 16;
+/** Of the span: a step is found as near as this, and the other direction meets it a round trip later. */
+const MARGIN = 1 / 32;
+
+export interface ClockPiece {
+  /** Times at BEFORE; the first begins, and the last ends, with the capture (null). */
+  fromNs: number | null;
+  toNs: number | null;
+  /** The step that it begins with; null of the first. */
+  step: StepVerdict["kind"] | null;
+  offset: OffsetVerdict;
+  /** Smallest forward difference, without the drift; null without forward packets. */
+  levelNs: number | null;
+  /** How far the smallest differences of parts of it lie above that: what it is uncertain by. */
+  spreadNs: number;
+  /** Smallest reverse difference, negated, without the drift. */
+  reverseLevelNs: number | null;
+}
+
+export interface PieceInput {
+  forward: EnvelopePoints;
+  /** Negated differences. */
+  reverse: EnvelopePoints;
+  steps: readonly StepVerdict[];
+  /** The skew that is removed first. */
+  slope: number;
+  originNs: number;
+  spanNs: number;
+  quantumNs: number;
+}
+
+/** Empty where no clock may have been set, or where the directions contradict each other within a piece. */
+export function fitPieces(input: PieceInput): ClockPiece[] {
+  const pieces = allPieces(input);
+  const fits = pieces.every(({ offset }) => offset.kind !== "unknown" || offset.lowNs === null);
+  return fits ? pieces : [];
+}
+
+function allPieces({
+  forward,
+  reverse,
+  steps,
+  slope,
+  originNs,
+  spanNs,
+  quantumNs,
+}: PieceInput): ClockPiece[] {
+  const cuts = steps.filter((s) => s.kind !== "delay");
+  if (cuts.length === 0) return [];
+  const starts: (StepVerdict | null)[] = [null, ...cuts];
+  return starts.map((step, i) => {
+    const next = cuts[i];
+    const [fromNs, toNs] = [step?.atNs ?? Number.NEGATIVE_INFINITY, next?.atNs ?? Number.POSITIVE_INFINITY];
+    // Around a step packets may be of either piece.
+    const marginNs = Math.min(
+      MARGIN * spanNs,
+      (Math.min(toNs, originNs + spanNs) - Math.max(fromNs, originNs)) / 4,
+    );
+    const [startNs, endNs] = [fromNs + marginNs, toNs - marginNs];
+    const own = levelOf(cut(forward, startNs, endNs), slope, originNs);
+    const back = levelOf(cut(reverse, startNs, endNs), -slope, originNs);
+    return {
+      fromNs: step?.atNs ?? null,
+      toNs: next?.atNs ?? null,
+      step: step?.kind ?? null,
+      offset: own
+        ? judgeOffset(own.levelNs, back ? -back.levelNs : null, quantumNs)
+        : {
+            kind: "unknown",
+            estimateNs: 0,
+            lowNs: back ? -back.levelNs : null,
+            highNs: null,
+            explanation: "no packet was seen in the forward direction",
+          },
+      levelNs: own?.levelNs ?? null,
+      spreadNs: own?.spreadNs ?? 0,
+      reverseLevelNs: back?.levelNs ?? null,
+    };
+  });
+}
+
+/** The smallest of all; and the median of the smallest of parts above it. */
+function levelOf(
+  points: EnvelopePoints,
+  slope: number,
+  originNs: number,
+): { levelNs: number; spreadNs: number } | null {
+  if (points.length === 0) return null;
+  const minima = blockMinima(points, BLOCKS, slope);
+  const levels = minima.valueNs.map((v, i) => v - slope * ((minima.timeNs[i] ?? 0) - originNs));
+  const levelNs = levels.reduce((low, v) => Math.min(low, v), Number.POSITIVE_INFINITY);
+  return { levelNs, spreadNs: quantile(levels, 0.5) - levelNs };
+}
+
+/** What a correction removes from a piece, besides what it removes from the first. */
+export interface RemovedPiece {
+  fromNs: number | null;
+  toNs: number | null;
+  /** All that is removed from its differences, but for the skew. */
+  removedNs: number;
+  /** A delay of the piece may be wrong by this much by what was removed; null: not bounded (one direction), beyond `stepNs`. */
+  offsetUncertaintyNs: number | null;
+  /** What the step at its start is uncertain by, where one direction shows it. */
+  stepUncertaintyNs: number;
+}
+
+export interface PieceWishes {
+  /** Both directions bound the offset of a piece. */
+  twoWay: boolean;
+  /** Offsets are judged; otherwise pieces are only brought to the level of the first. */
+  absolute: boolean;
+  /** Steps that may as well be a path's are removed, too. */
+  ambiguous: boolean;
+  offsetOf: (offset: OffsetVerdict) => number;
+}
+
+export function removedPieces(
+  pieces: readonly ClockPiece[],
+  firstNs: number,
+  { twoWay, absolute, ambiguous, offsetOf }: PieceWishes,
+): RemovedPiece[] {
+  let removedNs = firstNs;
+  let before: ClockPiece | null = null;
+  return pieces.map((piece) => {
+    const { fromNs, toNs, step, offset, levelNs, spreadNs } = piece;
+    const removes = step === "clock" || (ambiguous && step === "ambiguous");
+    const bounded = twoWay && offset.lowNs !== null && offset.highNs !== null && offset.kind !== "unknown";
+    let stepUncertaintyNs = 0;
+    if (removes && before) {
+      if (bounded && absolute) removedNs = offsetOf(offset);
+      else {
+        removedNs += (levelNs ?? before.levelNs ?? 0) - (before.levelNs ?? levelNs ?? 0);
+        stepUncertaintyNs = Math.max(spreadNs, before.spreadNs);
+      }
+    }
+    before = piece;
+    const offsetUncertaintyNs =
+      bounded && absolute
+        ? Math.max(Math.abs((offset.lowNs ?? 0) - removedNs), Math.abs((offset.highNs ?? 0) - removedNs))
+        : null;
+    return { fromNs, toNs, removedNs, offsetUncertaintyNs, stepUncertaintyNs };
+  });
+}

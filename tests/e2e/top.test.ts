@@ -1,0 +1,143 @@
+/** `hoptime top`: what it says of two captures, of two interfaces, and on a screen. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, expect, test } from "vitest";
+import { findLibc } from "../../src/capture/source/interface/libc.ts";
+import { NetworkLab, namespacesMissing, udpSender } from "../support/namespaces.ts";
+
+const root = join(import.meta.dirname, "..", "..");
+const cli = join(root, "dist", "cli", "main.js");
+const [before, after] = ["in", "out"].map((side) => join(root, "demo", `router-${side}.pcap.gz`)) as [
+  string,
+  string,
+];
+const built = existsSync(cli);
+
+interface Line {
+  format: string;
+  startNs: string;
+  complete: boolean;
+  sent: number;
+  lost: number;
+  appeared: number;
+  latency: { meanNs: number; minNs: number; maxNs: number; p50Ns: number; p99Ns: number } | null;
+  flowCount: number;
+  flows: { flow: string; sent: number; lost: number; meanNs: number | null }[];
+}
+const lines = (text: string): Line[] =>
+  text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+
+describe.skipIf(!built)("top of two captures", () => {
+  test("counts every packet, and gives the delays that compare gives", () => {
+    const run = (...args: string[]) => execFileSync(process.execPath, [cli, ...args], { encoding: "utf8" });
+    const seconds = lines(run("top", before, after, "--json", "--rows", "1000"));
+    const { segment, flows } = JSON.parse(run("compare", before, after, "--json"));
+    const sum = (of: (line: Line) => number) => seconds.reduce((n, line) => n + of(line), 0);
+    const matched = sum((l) => l.sent - l.lost);
+    expect(sum((l) => l.sent)).toBe(segment.sent);
+    expect(matched).toBe(segment.matched);
+    expect(sum((l) => l.appeared)).toBe(segment.received - segment.matched);
+    const mean = sum((l) => (l.latency?.meanNs ?? 0) * (l.sent - l.lost)) / matched;
+    expect(Math.abs(mean - segment.latency.meanNs) / mean).toBeLessThan(1e-3);
+    expect(Math.max(...seconds.map((l) => l.latency?.maxNs ?? 0))).toBe(segment.latency.maxNs);
+    const [largest] = flows as { flow: string; sent: number }[];
+    const same = seconds.flatMap((l) => l.flows).filter((f) => f.flow === seconds[0]?.flows[0]?.flow);
+    expect(same.reduce((n, f) => n + f.sent, 0)).toBe(largest?.sent);
+    expect(seconds.every((l) => l.format === "hoptime.top/1" && !l.complete)).toBe(true);
+  });
+
+  test("lines where standard output is no terminal; a wrong order is refused", () => {
+    const { stdout } = spawnSync(process.execPath, [cli, "top", before, after], { encoding: "utf8" });
+    expect(stdout).toMatch(
+      /^2026-11-15 03:08:52 sent 932 lost \d+ .* mean 19.ms .* flows 10 \(not watched whole\)\n/,
+    );
+    const { status, stderr } = spawnSync(process.execPath, [cli, "top", before, after, "--sort", "x"], {
+      encoding: "utf8",
+    });
+    expect([status, stderr]).toEqual([2, expect.stringContaining("--sort: invalid value 'x'")]);
+  });
+});
+
+const noTmux = spawnSync("tmux", ["-V"]).status !== 0;
+if (noTmux) console.warn("skipped: the screen of top (no tmux)");
+const session = `hoptime-top-${process.pid}`;
+const tmux = (...args: string[]) =>
+  execFileSync("tmux", ["-L", session, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+afterEach(() => {
+  if (!noTmux) spawnSync("tmux", ["-L", session, "kill-server"], { stdio: "ignore" });
+});
+
+test.skipIf(noTmux || !built)("a screen that keys sort, search and end", { timeout: 60_000 }, async () => {
+  const command = `${process.execPath} ${cli} top ${before} ${after} --speed 0.05 --window 20ms`;
+  tmux("new-session", "-d", "-s", "top", "-x", "120", "-y", "20", `${command}; echo ended; sleep 30`);
+  const shows = async (what: RegExp) => {
+    for (let i = 0; i < 150; i++) {
+      if (what.test(tmux("capture-pane", "-p", "-t", "top"))) return;
+      await sleep(100);
+    }
+    expect(tmux("capture-pane", "-p", "-t", "top")).toMatch(what);
+  };
+  await shows(/q end/);
+  tmux("send-keys", "-t", "top", "l");
+  tmux("send-keys", "-t", "top", "/", "5202", "Enter");
+  await shows(/flows.*by loss, with '5202'/);
+  tmux("send-keys", "-t", "top", "q");
+  // What was seen last stays.
+  await shows(/flows.*by loss, with '5202'[\s\S]*^ended/m);
+});
+
+const missing =
+  namespacesMissing() ??
+  ((await findLibc()) === null ? "koffi is not installed" : null) ??
+  (built ? null : "dist/cli/main.js is not built");
+if (missing) console.warn(`skipped: top of two interfaces (${missing})`);
+
+test.skipIf(missing !== null)(
+  "two interfaces of a router: each second's packets, lost ones and delays",
+  { timeout: 60_000, retry: 1 },
+  async () => {
+    const lab = new NetworkLab();
+    try {
+      lab.addHost("a");
+      lab.addHost("r", { forwards: true });
+      lab.addHost("b");
+      lab.join(["a", "e0", "10.95.1.1/24"], ["r", "in", "10.95.1.254/24"]);
+      lab.join(["r", "out", "10.95.2.254/24"], ["b", "e0", "10.95.2.1/24"]);
+      lab.route("a", "10.95.0.0/16", "10.95.1.254");
+      lab.queue("r", "out", 2, 20);
+      const top = lab.start("r", process.execPath, cli, "top", "in", "out", "--json", "--for", "8s");
+      let out = "";
+      top.stdout?.on("data", (data) => {
+        out += data;
+      });
+      const ended = new Promise<number | null>((resolve) => top.on("close", resolve));
+      await sleep(1500);
+      // 400 packets/s of 742 bytes are 2.4 Mbit/s: a sixth has no room.
+      const sender = lab.start("a", process.execPath, "-e", udpSender("10.95.2.1", 9000, 400, 700, 4));
+      await new Promise((resolve) => sender.on("exit", resolve));
+      expect(await ended).toBe(0);
+      const seconds = lines(out);
+      const udp = seconds.flatMap((l) => l.flows.filter(({ flow }) => flow.includes("10.95.2.1:9000")));
+      const sum = (of: (f: Line["flows"][0]) => number) => udp.reduce((n, f) => n + of(f), 0);
+      expect(sum((f) => f.sent)).toBe(1600);
+      const [queue] = JSON.parse(lab.run("r", "tc", "-s", "-j", "qdisc", "show", "dev", "out"));
+      const lost = Number(queue.drops);
+      expect(lost).toBeGreaterThan(50);
+      expect(sum((f) => f.lost)).toBe(lost);
+      // A queue of 20 kB at 2 Mbit/s holds 80 ms.
+      const full = seconds.filter((l) => l.complete && l.sent > 300);
+      expect(full.length).toBeGreaterThanOrEqual(1);
+      for (const { latency } of full) {
+        expect(latency?.maxNs).toBeGreaterThan(50e6);
+        expect(latency?.maxNs).toBeLessThan(150e6);
+      }
+    } finally {
+      lab.close();
+    }
+  },
+);
