@@ -25,6 +25,7 @@ export {
   followCapture,
   openCaptures,
 } from "./capture/source/capture-source.ts";
+export type { ClockState } from "./capture/source/clock-state.ts";
 export {
   type InterfaceOptions,
   type InterfaceSource,

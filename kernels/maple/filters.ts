@@ -34,6 +34,32 @@ export function pbfInsert(bits: usize, parts: usize, hashes: u32, seed: u64, key
   return left;
 }
 
+// The groups that a packet may be of: few of all that are looked at, so that globals cost nothing.
+let found: u32 = 0;
+let best: u32 = 0;
+let bestCount: u32 = 0;
+let lowest: u32 = 0;
+let highest: u32 = 0;
+
+/** Of several groups the one with the most packets is the answer. */
+function addCandidate(group: u32, counts: usize): void {
+  const count = load<u32>(counts + (group << 2)) + 1;
+  if (found++ == 0) {
+    lowest = group;
+    bestCount = 0;
+  }
+  highest = group;
+  if (count > bestCount) {
+    bestCount = count;
+    best = group;
+  }
+}
+
+function storeCandidates(out: usize): void {
+  store<u32>(out, found == 0 ? 0 : best | (found == 1 ? KIND_MATCH : KIND_MULTI));
+  store<u32>(out, found == 0 ? 0 : lowest | (highest << 16), 4);
+}
+
 export function pbfLookup(bits: usize, parts: usize, hashes: u32, seed: u64, groups: u32, asked: usize): void {
   const a = changetype<Asked>(asked);
   const keys: usize = a.keys;
@@ -42,11 +68,7 @@ export function pbfLookup(bits: usize, parts: usize, hashes: u32, seed: u64, gro
   const counts: usize = a.counts;
   for (let i: u32 = 0; i < n; i++) {
     const h = rehash(load<u64>(keys + (i << 3)), seed);
-    let found: u32 = 0;
-    let best: u32 = 0;
-    let bestCount: u32 = 0;
-    let lowest: u32 = 0;
-    let highest: u32 = 0;
+    found = 0;
     for (let group: u32 = 0; group < groups; group++) {
       const part = parts + (group << 4);
       if (load<u32>(part, 12) == 0) continue;
@@ -62,17 +84,9 @@ export function pbfLookup(bits: usize, parts: usize, hashes: u32, seed: u64, gro
         y += j;
       }
       if (!inside) continue;
-      if (found++ == 0) lowest = group;
-      highest = group;
-      const count = load<u32>(counts + (group << 2)) + 1;
-      if (count > bestCount) {
-        bestCount = count;
-        best = group;
-      }
+      addCandidate(group, counts);
     }
-    const q = out + (i << 3);
-    store<u32>(q, found == 0 ? 0 : best | (found == 1 ? KIND_MATCH : KIND_MULTI));
-    store<u32>(q, lowest | (highest << 16), 4);
+    storeCandidates(out + (i << 3));
   }
 }
 
@@ -128,25 +142,13 @@ export function combLookup(bits: usize, m: u32, hashes: u32, seed: u64, f: u32, 
       }
       code |= <u64>(all & 1) << <u64>b;
     }
-    let found: u32 = 0;
-    let best: u32 = 0;
-    let bestCount: u32 = 0;
-    let lowest: u32 = 0;
-    let highest: u32 = 0;
+    found = 0;
     for (let group: u32 = 0; group < groups; group++) {
       const word = load<u64>(words + (group << 3));
       if ((word & code) != word) continue;
-      if (found++ == 0) lowest = group;
-      highest = group;
-      const count = load<u32>(counts + (group << 2)) + 1;
-      if (count > bestCount) {
-        bestCount = count;
-        best = group;
-      }
+      addCandidate(group, counts);
     }
-    const q = out + (i << 3);
-    store<u32>(q, found == 0 ? 0 : best | (found == 1 ? KIND_MATCH : KIND_MULTI));
-    store<u32>(q, lowest | (highest << 16), 4);
+    storeCandidates(out + (i << 3));
   }
 }
 

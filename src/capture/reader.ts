@@ -8,25 +8,14 @@ import { cursorConstants, walkConstants } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "./batch.ts";
 import type { FlowKeySpec } from "./flow/flow-key.ts";
-import { InterfaceTable } from "./format/interface-table.ts";
-import {
-  BLOCK,
-  type CaptureInterface,
-  minBlockBytes,
-  readInterface,
-  readStatistics,
-} from "./format/pcapng-blocks.ts";
-import {
-  type CaptureFormat,
-  PCAP_HEADER_BYTES,
-  type PcapHeader,
-  type Sniffed,
-  sniff,
-} from "./format/sniff.ts";
+import type { CaptureInterface } from "./format/pcapng-blocks.ts";
+import { readHead } from "./format/read-head.ts";
+import { type CaptureFormat, PCAP_HEADER_BYTES, type PcapHeader } from "./format/sniff.ts";
+import { SpecialBlocks } from "./format/special-blocks.ts";
 import { SKIP_REASONS } from "./reasons.ts";
 import { type ByteSource, openByteSource } from "./source/byte-source.ts";
 import { parseCapturePath } from "./source/capture-path.ts";
-import { Chunk, READ_BYTES, type Shortage } from "./source/chunk.ts";
+import { Chunk, type Shortage } from "./source/chunk.ts";
 import { COOKED_V2, cookedIndex, isPoint, notPointZero, PointSource } from "./source/point-source.ts";
 import type { CaptureTotals } from "./source/source.ts";
 
@@ -84,13 +73,8 @@ export interface CaptureStatistics {
 /** What a walk ended with. */
 const { NEED_DATA, BATCH_FULL, SPECIAL, BAD_LENGTH } = cursorConstants;
 
-/** Blocks that must be whole in memory to be understood; longer ones of these kinds are damage. */
-const MAX_SPECIAL_BLOCK = 1 << 20;
-/** More interfaces than any capture has: a file that describes more is damaged, and would fill the memory. */
-const MAX_INTERFACES = 1 << 16;
 /** What is read at a time where it is decoded at once: it stays in the cache. */
 const NEAR_READ_BYTES = 1 << 18;
-const MAX_WARNINGS = 20;
 /** A file may claim any number of drops; what is counted stays an exact whole number, one more included. */
 const MAX_DROPPED = Number.MAX_SAFE_INTEGER - 1;
 const { SHORT_SIZES } = walkConstants;
@@ -107,7 +91,6 @@ export class CaptureReader {
   readonly #options: CaptureOptions;
   readonly #seed: bigint;
   readonly #chunk: Chunk;
-  readonly #table: InterfaceTable;
   readonly #walk: (cursor: number, batch: number) => number;
   #ended = false;
   #damage: { offset: number; what: string } | null = null;
@@ -117,10 +100,7 @@ export class CaptureReader {
   shortPackets = 0;
   /** Counts of cut packets by visible bytes (kernels/decode/walk.ts, countShorts), in kernel memory. */
   readonly #shorts: number;
-  #interfaces: CaptureInterface[] = [];
-  #warnings: string[] = [];
-  #sectionStart = 0;
-  #little = true;
+  readonly #blocks: SpecialBlocks;
   #keyMask = 0;
   /** Set when the kernel memory has been given back. */
   #final: CaptureStatistics | null = null;
@@ -147,7 +127,7 @@ export class CaptureReader {
       this.#seed,
       options.rowsOnly ? NEAR_READ_BYTES : undefined,
     );
-    this.#table = new InterfaceTable(kernels, this.#chunk);
+    this.#blocks = new SpecialBlocks(kernels, this.#chunk);
     this.#walk = kernels.call[WALKS[format]] as (cursor: number, batch: number) => number;
     if (options.key) this.#keyMask = options.key.store(kernels);
     this.#shorts = kernels.alloc(4 * SHORT_SIZES);
@@ -213,8 +193,8 @@ export class CaptureReader {
     chunk.set("nano", pcap.nano ? 1 : 0);
     chunk.set("link", pcap.link);
     chunk.set("recordHeader", pcap.modified ? 24 : 16);
-    if (pcap.version !== "2.4") this.#warn(`pcap version ${pcap.version}, read as 2.4`);
-    this.#interfaces.push({
+    if (pcap.version !== "2.4") this.#blocks.warn(`pcap version ${pcap.version}, read as 2.4`);
+    this.#blocks.interfaces.push({
       index: 0,
       name: null,
       description: null,
@@ -227,8 +207,8 @@ export class CaptureReader {
 
   /** Whether the interface of that number is the one that `FILE#point` names. */
   isInterface(index: number, point: string): boolean {
-    if (this.format === "pcapng") return isPoint(point, this.#interfaces[index]);
-    return index === (this.#interfaces[0]?.link === COOKED_V2 ? cookedIndex(point) : Number(point));
+    if (this.format === "pcapng") return isPoint(point, this.#blocks.interfaces[index]);
+    return index === (this.#blocks.interfaces[0]?.link === COOKED_V2 ? cookedIndex(point) : Number(point));
   }
 
   /** ns since 1970 of time 0 in the batches; null before the first packet. */
@@ -261,8 +241,8 @@ export class CaptureReader {
       const outcome = this.#walk(chunk.cursor, batch.address);
       if (outcome === BATCH_FULL) break;
       if (outcome === SPECIAL) {
-        if (batch.count > 0 && !this.#wholeBlockAtHand()) break;
-        await this.#special();
+        if (batch.count > 0 && !this.#blocks.isAtHand()) break;
+        this.#endIf(await this.#blocks.take());
       } else if (outcome === NEED_DATA) {
         // Rows point into the chunk: hand them out before it moves.
         if (batch.count > 0 && !this.#options.rowsOnly) break;
@@ -315,70 +295,6 @@ export class CaptureReader {
     return true;
   }
 
-  #warn(text: string): void {
-    if (this.#warnings.length < MAX_WARNINGS) this.#warnings.push(text);
-  }
-
-  /** Handling the block at hand does not move the chunk that rows point into. */
-  #wholeBlockAtHand(): boolean {
-    const { have } = this.#chunk;
-    return have >= 12 && this.#chunk.view(12).getUint32(4, this.#little) <= have;
-  }
-
-  /** A pcapng block that is not a packet. */
-  async #special(): Promise<void> {
-    const chunk = this.#chunk;
-    if (chunk.have < 12 && this.#endIf(await chunk.refill(12))) return;
-    const head = chunk.view(12);
-    const type = head.getUint32(0, this.#little);
-    if (type === BLOCK.section) {
-      const magic = head.getUint32(8, true);
-      if (magic !== 0x1a2b3c4d && magic !== 0x4d3c2b1a) {
-        const what = "the section header's byte-order magic is neither 1a2b3c4d nor 4d3c2b1a";
-        this.#stop(chunk.offset + 8, what);
-        return;
-      }
-      this.#little = magic === 0x1a2b3c4d;
-      chunk.set("swapped", this.#little ? 0 : 1);
-    }
-    const length = head.getUint32(4, this.#little);
-    const known = type === BLOCK.section || type === BLOCK.interface || type === BLOCK.statistics;
-    if (length < minBlockBytes(type) || length % 4 !== 0 || (known && length > MAX_SPECIAL_BLOCK)) {
-      const what = `impossible block length (${length}); the file is damaged from here on`;
-      this.#stop(chunk.offset, what);
-      return;
-    }
-    if (!known) {
-      this.#endIf(await chunk.skip(length));
-      return;
-    }
-    if (chunk.have < length && this.#endIf(await chunk.refill(length))) return;
-    const block = chunk.view(length);
-    if (block.getUint32(length - 4, this.#little) !== length) {
-      this.#stop(chunk.offset, "the block's two lengths differ; the file is damaged from here on");
-      return;
-    }
-    if (type === BLOCK.section) {
-      this.#sectionStart = this.#interfaces.length;
-      this.#table.clear(this.#sectionStart);
-    } else if (type === BLOCK.interface) {
-      if (this.#interfaces.length === MAX_INTERFACES) {
-        this.#stop(chunk.offset, `more than ${MAX_INTERFACES} interfaces are described`);
-        return;
-      }
-      const { description, ticks, warning } = readInterface(block, this.#little, this.#interfaces.length);
-      if (warning) this.#warn(warning);
-      this.#interfaces.push(description);
-      this.#table.add(description.link, ticks);
-    } else {
-      const told = readStatistics(block, this.#little);
-      const iface = told ? this.#interfaces[this.#sectionStart + told.interfaceId] : undefined;
-      // Statistics are running totals: the last one counts.
-      if (told && iface) iface.dropped = told.dropped;
-    }
-    chunk.advance(length);
-  }
-
   #shortCounts(): Uint32Array {
     return this.#kernels.u32.subarray(this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
   }
@@ -393,7 +309,7 @@ export class CaptureReader {
       if (n > 0) skipped[reason] = n;
     }
     if (this.#filtered > 0) skipped["filtered"] = this.#filtered;
-    const perInterface = this.#interfaces.filter((i) => i.dropped !== null);
+    const perInterface = this.#blocks.interfaces.filter((i) => i.dropped !== null);
     let dropped: number | null = chunk.get("dropsKnown") > 0 ? chunk.counter("drops") : null;
     // Interface statistics are the totals of what packet records may also tell one by one.
     if (perInterface.length > 0) {
@@ -424,10 +340,10 @@ export class CaptureReader {
         this.#damage === null
           ? null
           : `${this.source.name}: at byte ${this.#damage.offset}: ${this.#damage.what}`,
-      interfaces: this.#interfaces.filter(
+      interfaces: this.#blocks.interfaces.filter(
         (i) => !(this.source instanceof PointSource) || this.source.holds(i.index),
       ),
-      warnings: this.#warnings,
+      warnings: this.#blocks.warnings,
       shorts: [...this.#shortCounts().entries()].filter(([, n]) => n > 0),
     };
   }
@@ -442,34 +358,8 @@ export class CaptureReader {
     this.#final = this.statistics();
     this.batch.free();
     this.#chunk.free();
-    this.#table.free();
+    this.#blocks.free();
     this.#kernels.free(this.#shorts);
     if (this.#keyMask !== 0) this.#kernels.free(this.#keyMask);
   }
-}
-
-/** Enough bytes to tell the format. A live stream is not waited for longer than that. */
-async function readHead(source: ByteSource): Promise<{ head: Uint8Array; found: Sniffed }> {
-  const bytes = new Uint8Array(READ_BYTES);
-  let length = 0;
-  let found: Sniffed | null = null;
-  while (length < bytes.length) {
-    let got = 0;
-    try {
-      got = await source.read(() => bytes.subarray(length));
-    } catch (error) {
-      // What came before the damage is still a capture; the reader meets the same error again where it is.
-      if (length > 0) break;
-      throw new FormatError("bad-gzip", source.name, 0, `reading failed (${(error as Error).message})`, {
-        cause: error,
-      });
-    }
-    if (got === 0) break;
-    length += got;
-    found = length >= PCAP_HEADER_BYTES ? sniff(bytes.subarray(0, length)) : null;
-    if (found?.format === "pcap" || found?.format === "pcapng") break;
-  }
-  if (length === 0) throw new FormatError("empty", source.name, 0, "the file is empty");
-  const head = bytes.subarray(0, length);
-  return { head, found: sniff(head) };
 }

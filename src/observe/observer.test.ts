@@ -16,13 +16,9 @@ import { type ObserverOptions, PointObserver } from "./observer.ts";
 const kernels = new Kernels();
 const ORIGIN = 1_700_000_000_250_000_000n;
 
-function observe(
-  rows: readonly Row[][],
-  options: Partial<ObserverOptions> = {},
-  origins: bigint[] = [],
-): EpochRecord[] {
-  const records: EpochRecord[] = [];
-  const observer = new PointObserver({
+/** At point A, with an estimator that counts. */
+function counting(records: EpochRecord[], options: Partial<ObserverOptions> = {}): PointObserver {
+  return new PointObserver({
     kernels,
     point: "A",
     role: "sender",
@@ -34,6 +30,15 @@ function observe(
     onRecord: (record) => records.push(record),
     ...options,
   });
+}
+
+function observe(
+  rows: readonly Row[][],
+  options: Partial<ObserverOptions> = {},
+  origins: bigint[] = [],
+): EpochRecord[] {
+  const records: EpochRecord[] = [];
+  const observer = counting(records, options);
   rows.forEach((part, i) => {
     const batch = makeBatch(kernels, part);
     const before = batch.timeNs.slice();
@@ -132,17 +137,7 @@ describe("observing a point", () => {
 
   it("counts what was cut short, stamped backwards, skipped and dropped, per epoch", () => {
     const records: EpochRecord[] = [];
-    const observer = new PointObserver({
-      kernels,
-      point: "A",
-      role: "both",
-      taps: [{ estimator: countingEstimator, parameters: parseParameters(countingEstimator) }],
-      cut: { mode: "aligned", lengthNs: 1_000_000_000n },
-      seed: 1n,
-      key: "5tuple",
-      cover: 64,
-      onRecord: (record) => records.push(record),
-    });
+    const observer = counting(records, { role: "both" });
     const first = makeBatch(kernels, [{ timeNs: 0, flags: FLAG.short }, { timeNs: 0.1e9 }]);
     let totals: CaptureTotals = { frames: 5, skipped: { notIp: 3 }, dropped: 2 };
     observer.feed(first, ORIGIN, () => totals);

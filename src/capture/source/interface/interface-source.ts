@@ -18,11 +18,13 @@ import type { FilterExpression } from "../../filter/expression.ts";
 import { type CaptureStatistics, DEFAULT_COVER, DEFAULT_SEED } from "../../reader.ts";
 import { SKIP_REASONS } from "../../reasons.ts";
 import type { SourceCapture } from "../capture-source.ts";
+import type { ClockState } from "../clock-state.ts";
 import { systemClock, type WallClock } from "../live-clock.ts";
 import type { CaptureTotals, Source, SourceBatch } from "../source.ts";
 import { loadLibc } from "./libc.ts";
 import { BLOCK_BYTES, PacketRing, RETIRE_MS, type RingOptions } from "./ring.ts";
 import { socketFilter } from "./socket-filter.ts";
+import { SystemClock } from "./system-clock.ts";
 
 export const DIRECTIONS = ["in", "out", "both"] as const;
 export const TIMESTAMPS = ["software", "hardware"] as const;
@@ -104,6 +106,7 @@ export class InterfaceSource implements Source {
   #endAt: number | null = null;
   #damaged = 0;
   #mtu: number | null = null;
+  #clock: SystemClock | null = null;
 
   constructor(kernels: Kernels, name: string, options: InterfaceSourceOptions) {
     this.#kernels = kernels;
@@ -137,6 +140,8 @@ export class InterfaceSource implements Source {
     const { program, selective } = socketFilter(wanted, direction, this.snapBytes);
     const options: RingOptions = { name: this.name, direction, promiscuous, hardware, program, ringBytes };
     this.#ring = PacketRing.open(libc, options);
+    // A card's clock is another one, of which the kernel says nothing.
+    this.#clock = hardware ? null : new SystemClock(libc);
     const way = direction === "in" ? "received" : direction === "out" ? "sent" : "received and sent";
     const filtered =
       wanted === null ? "" : selective ? "; filtered in the kernel" : "; filtered in user space";
@@ -180,6 +185,10 @@ export class InterfaceSource implements Source {
 
   nowNs(): bigint | null {
     return this.#passedNs;
+  }
+
+  clock(): ClockState | null {
+    return this.#clock?.state() ?? null;
   }
 
   totals(): CaptureTotals {

@@ -1,0 +1,31 @@
+/** The first bytes of a capture, which tell its format. */
+import { FormatError } from "../../base/errors.ts";
+import type { ByteSource } from "../source/byte-source.ts";
+import { READ_BYTES } from "../source/chunk.ts";
+import { PCAP_HEADER_BYTES, type Sniffed, sniff } from "./sniff.ts";
+
+/** Enough bytes to tell the format. A live stream is not waited for longer than that. */
+export async function readHead(source: ByteSource): Promise<{ head: Uint8Array; found: Sniffed }> {
+  const bytes = new Uint8Array(READ_BYTES);
+  let length = 0;
+  let found: Sniffed | null = null;
+  while (length < bytes.length) {
+    let got = 0;
+    try {
+      got = await source.read(() => bytes.subarray(length));
+    } catch (error) {
+      // What came before the damage is still a capture; the reader meets the same error again where it is.
+      if (length > 0) break;
+      throw new FormatError("bad-gzip", source.name, 0, `reading failed (${(error as Error).message})`, {
+        cause: error,
+      });
+    }
+    if (got === 0) break;
+    length += got;
+    found = length >= PCAP_HEADER_BYTES ? sniff(bytes.subarray(0, length)) : null;
+    if (found?.format === "pcap" || found?.format === "pcapng") break;
+  }
+  if (length === 0) throw new FormatError("empty", source.name, 0, "the file is empty");
+  const head = bytes.subarray(0, length);
+  return { head, found: sniff(head) };
+}
