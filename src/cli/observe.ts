@@ -16,7 +16,14 @@ import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } fr
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { flagOf } from "./flags.ts";
 import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
-import { choiceOption, durationOption, integerOption, rateOption, timeOption } from "./options.ts";
+import {
+  choiceOption,
+  durationOption,
+  integerOption,
+  rateOption,
+  sizeOption,
+  timeOption,
+} from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
 import { colours, Progress } from "./terminal.ts";
@@ -415,15 +422,4 @@ function seedOption(text: string): bigint {
     throw invalidValue("seed", text, "a whole number below 2^64");
   }
   return BigInt(text);
-}
-
-const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
-
-function sizeOption(parameter: string): (text: string) => number {
-  return (text) => {
-    const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
-    const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
-    if (!(bytes >= 1)) throw invalidValue(parameter, text, "a size, e.g. 500MB or 10GB");
-    return bytes;
-  };
 }

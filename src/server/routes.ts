@@ -11,11 +11,12 @@ import {
   SEGMENT_QUESTION,
   type SegmentQuestion,
 } from "./questions.ts";
+import { resultRoutes } from "./result-routes.ts";
 import type { Route } from "./route.ts";
 import type { CollectorService } from "./service.ts";
 
 export function routesOf(service: CollectorService): Route[] {
-  const routes = [...recordRoutes(service), ...questionRoutes(service)];
+  const routes = [...recordRoutes(service), ...questionRoutes(service), ...resultRoutes(service)];
   return [
     {
       method: "GET",
