@@ -402,6 +402,14 @@ export const edgeSampleConstants = {
   RESOLUTION: 2000,
 } as const;
 
+/** EqualQueues of kernels/match/equal-queue.ts. */
+export const EqualQueuesLayout = {
+  slots: 0,
+  bits: 4,
+  count: 8,
+} as const;
+export const EqualQueuesBytes = 12;
+
 /** Fate of kernels/match/fates.ts. */
 export const FateLayout = {
   send: 0,

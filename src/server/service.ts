@@ -5,6 +5,7 @@
  *   DIR/results.duckdb   rows made of them: can be removed, and are made again
  *   DIR/pending.jsonl    times whose records may not be in the results yet
  *   DIR/damaged/         what could not be read, set aside
+ *   DIR/plan.json        what the taps are to keep
  *   DIR/tokens.json      hashes of the tokens
  *   DIR/.lock            held while a collector runs
  *
@@ -32,6 +33,7 @@ import { Journal } from "./journal.ts";
 import { labelled, Pairing } from "./pairing.ts";
 import type { ArchiveQuestion } from "./questions.ts";
 import { rowEvent } from "./row-event.ts";
+import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
 import { type TapState, TapStates } from "./tap-states.ts";
 import { TokenStore, tokenFile } from "./tokens.ts";
 
@@ -90,6 +92,7 @@ const MAX_UNWRITTEN = 100_000;
 export class CollectorService {
   readonly tokens: TokenStore;
   readonly results: ResultsStore;
+  readonly #plan: TapPlanStore;
   readonly events = new Events();
   readonly counts: ServiceCounts = {
     ...{ messages: 0, stored: 0, unchanged: 0, replaced: 0, merged: 0, refused: 0, bytes: 0 },
@@ -129,6 +132,7 @@ export class CollectorService {
     this.tokens = new TokenStore(tokenFile(data));
     this.#ingest = new Ingest(archive, table, now ? { now } : {});
     this.#journal = new Journal(join(data, "pending.jsonl"));
+    this.#plan = new TapPlanStore(join(data, "plan.json"), now);
     this.#asker = new Asker({
       ...{ directory: archive.directory, limitMs: questionMs, maxWaiting: MAX_WAITING },
       ...(onLog ? { onError: onLog } : {}),
@@ -238,6 +242,18 @@ export class CollectorService {
     return this.#ticking;
   }
 
+  get plan(): TapPlanState {
+    return this.#plan.state;
+  }
+
+  /** What the taps are to keep from the next whole minute on. Its segments are watched. */
+  async setPlan(plan: TapPlan): Promise<TapPlanState> {
+    const state = await this.#plan.set(plan);
+    for (const segment of this.#plan.segments) this.watch(segment);
+    this.events.emit("plan", state);
+    return state;
+  }
+
   /** Watches a segment; what the archive has of it is estimated too. */
   watch(segment: CollectedSegment): void {
     if (this.#pairing.watch(segment)) this.#estimateAll(segment);
@@ -269,7 +285,8 @@ export class CollectorService {
         const found = labelled(label, point);
         if (found) this.#pairing.watch(found);
       }
-    for (const segment of this.#options.segments ?? []) this.#pairing.watch(segment);
+    for (const segment of [...(this.#options.segments ?? []), ...this.#plan.segments])
+      this.#pairing.watch(segment);
     const { spans } = this.#journal;
     for (const { point, segment, startNs, endNs } of spans) {
       this.#setAsideDamaged(point, segment, { startNs, endNs });

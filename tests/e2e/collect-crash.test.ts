@@ -12,6 +12,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, it } from "vitest";
 import { RecordArchive } from "../../src/archive/archive.ts";
 import { identityText, recordIdentity } from "../../src/epoch/identity.ts";
+import { observePoint } from "../../src/observe/observe-point.ts";
 import { ROOT } from "../support/demo-captures.ts";
 import { type SmallPacket, writePcap } from "../support/small-pcap.ts";
 
@@ -186,12 +187,12 @@ it(`loses nothing and counts nothing twice in ${ROUNDS} rounds of kill -9`, {
   expect(hits.collector).toBeGreaterThan(3);
   for (const point of ["A", "B"] as const) {
     const files = Array.from({ length: ROUNDS }, (_, n) => join(root, `${point.toLowerCase()}-${n}.pcap`));
-    for (const file of files) {
-      const { code, err } = await outputOf(
-        run(["observe", file, "--point", point, ...OBSERVE, "--to", plain]),
-      );
-      expect(code, err).toBe(0);
-    }
+    for (const file of files)
+      await observePoint({
+        ...{ files: [file], point, directory: plain, estimators: ["lda", "lds"] },
+        parameters: { lds: "rows=2,columns=64" },
+        cut: { mode: "aligned", lengthNs: 100_000_000n },
+      });
   }
   expect(namesOf(join(data, "records"))).toEqual(namesOf(plain));
   const question = ["--between", "A", "B", "--top", "5", "--json"];
