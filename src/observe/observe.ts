@@ -10,6 +10,7 @@ import type { DelaySource, DelaySourceCounts } from "../delays/delay-source.ts";
 import { delaysFromSource } from "../delays/delay-source.ts";
 import type { OwnedBatch } from "../delays/reference-delays.ts";
 import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
+import type { TapState } from "../epoch/tap-state.ts";
 import { type TwoWay, twoWayError } from "./directions.ts";
 import { type Lane, type LaneOptions, RunningLane } from "./lane.ts";
 import type { ObserverOptions } from "./observer.ts";
@@ -86,7 +87,8 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
   try {
     for (const lane of options.lanes) {
       const onRecord: ObserverOptions["onRecord"] = (record, encode) => outbox.put(record, encode);
-      lanes.push(new RunningLane(lane, { ...options, delays: delays !== null, onRecord }));
+      const state = source.clock ? tapState(source, outbox) : undefined;
+      lanes.push(new RunningLane(lane, { ...options, delays: delays !== null, onRecord, state }));
     }
     const checkFrom = performance.now();
     const checkLanes = (ended: boolean) => {
@@ -129,6 +131,18 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
     delays?.free();
     source.close();
   }
+}
+
+/** CPU time counts since it was last asked for. */
+function tapState(source: Source, outbox: Outbox): () => TapState {
+  let before = process.cpuUsage();
+  return () => {
+    const clock = source.clock?.() ?? null;
+    const { user, system } = process.cpuUsage(before);
+    before = process.cpuUsage();
+    const effort = { cpuNs: 1000 * (user + system), queue: outbox.waiting };
+    return { ...(clock ? { clock } : {}), effort };
+  };
 }
 
 function resultOf(lanes: readonly RunningLane[], outbox: Outbox): Omit<ObserveResult, "captures" | "delays"> {
@@ -218,6 +232,11 @@ class Outbox {
   constructor(sink: RecordSink, onRecord?: (record: EpochRecord) => void) {
     this.#sink = sink;
     this.#onRecord = onRecord;
+  }
+
+  /** Records that are not durable yet. */
+  get waiting(): number {
+    return this.#underway + (this.#held?.length ?? 0);
   }
 
   /** Nothing was given to the sink yet. */

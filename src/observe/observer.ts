@@ -15,6 +15,7 @@ import type { Cutter, EpochSink } from "../epoch/epoch-sink.ts";
 import { instant } from "../epoch/instant.ts";
 import type { EncodeOptions, EpochBounds, EpochRecord, RecordCounters, RecordRole } from "../epoch/record.ts";
 import type { Span } from "../epoch/spans.ts";
+import type { TapState } from "../epoch/tap-state.ts";
 import {
   type Estimator,
   needsDelays,
@@ -48,6 +49,8 @@ export interface ObserverOptions {
   filter?: string;
   /** The batches' delay column is filled. */
   delays?: boolean;
+  /** Of a live point: its clock, and what observing took since this was last asked. Asked once per epoch. */
+  state?: (() => TapState) | undefined;
   onRecord: (record: EpochRecord, options: EncodeOptions) => void;
 }
 
@@ -262,6 +265,7 @@ export class PointObserver {
     const opened = this.#openNs !== null;
     this.#openNs = null;
     const counters = this.#count();
+    const state = this.#options.state?.() ?? {};
     this.sums.epochs++;
     this.sums.short += this.#short;
     this.sums.backward += this.#backward;
@@ -270,7 +274,7 @@ export class PointObserver {
       // A void epoch keeps its counters and says why; its sketch would mislead.
       const kept =
         reason === null && sealed ? sealed : { payload: new Uint8Array(0), packets: sealed?.packets ?? 0 };
-      this.#emit(running, epoch, kept, reason, counters);
+      this.#emit(running, epoch, kept, reason, { counters, state });
     }
     this.#short = 0;
     this.#backward = 0;
@@ -283,7 +287,7 @@ export class PointObserver {
     epoch: EpochBounds,
     sealed: SealedEpoch,
     reason: string | null,
-    counters: Omit<RecordCounters, "packets">,
+    { counters, state }: { counters: Omit<RecordCounters, "packets">; state: TapState },
   ): void {
     const { point, segment, key, cover, inner, filter, seed, onRecord } = this.#options;
     const { estimator } = running.plan;
@@ -307,6 +311,7 @@ export class PointObserver {
       payload: sealed.payload,
       delayError: estimator.needs.delays ? delayErrorOf(this.#errors) : null,
       ...this.#spans(epoch, sealed.packets),
+      ...state,
     };
     onRecord(record, estimator.packets ? { raw: true } : {});
   }
