@@ -635,12 +635,15 @@ export const AloneLayout = {
   time: 0,
   flow: 8,
   side: 12,
+  fate: 16,
+  pad: 20,
 } as const;
-export const AloneBytes = 16;
+export const AloneBytes = 24;
 
 /** Constants of kernels/match/residue.ts. */
 export const residueConstants = {
-  ALONE_BYTES: 16,
+  ALONE_BYTES: 24,
+  DOUBTED: 256,
   MAX_ALONE: 4194304,
 } as const;
 
