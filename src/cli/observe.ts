@@ -399,7 +399,7 @@ function costText(estimators: ObservationReport["estimators"]): string | null {
     bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
   );
   if (own.length === 0) return null;
-  const bits = (n: number) => n.toFixed(n < 10 ? 3 : 1);
+  const bits = (n: number) => (n < 1000 ? n.toFixed(n < 10 ? 3 : 1) : formatCount(n));
   const total = own.reduce((n, e) => n + e.bitsPerPacket, 0);
   const each = own.map((e) => `${e.name} ${bits(e.bitsPerPacket)}`).join(" + ");
   return `${each}${own.length > 1 ? ` = ${bits(total)}` : ""} bit/packet`;

@@ -17,7 +17,7 @@ import {
   type InterfaceSource,
   openInterface,
 } from "../capture/source/interface/interface-source.ts";
-import { interfaceOf } from "../capture/source/interface/name.ts";
+import { interfaceOf, refuseUnknown } from "../capture/source/interface/name.ts";
 import type { WallClock } from "../capture/source/live-clock.ts";
 import { PacedSource } from "../capture/source/paced-source.ts";
 import { followFiles, isFilePattern } from "../capture/source/rotating-files.ts";
@@ -132,7 +132,10 @@ function openSource(observed: ObserveCapturesOptions, capture: Capture): Source 
   const { kernels, files, follow, signal, clock } = observed;
   const options = { capture, signal, ...(clock ? { clock } : {}) };
   const [first, ...more] = files;
-  if (first === undefined) throw new UsageError("bad-option", "no capture was given");
+  if (first === undefined)
+    throw new UsageError("bad-option", "no capture is given", "name a capture file or an interface", {
+      value: files,
+    });
   const name = interfaceOf(first);
   if (name !== null) {
     if (observed.speed !== undefined)
@@ -272,6 +275,7 @@ async function checkFiles(kernels: Kernels, files: readonly string[]): Promise<v
       throw new UsageError("bad-option", `${file}: is given twice`, "give each capture once");
     seen.add(name);
     if (isStandardInput(file)) continue;
+    refuseUnknown(file);
     const reader = await CaptureReader.open(kernels, file, { batchRows: 1 });
     try {
       if (files.length === 1 || !(await reader.next()) || reader.originNs === null) continue;
