@@ -45,7 +45,16 @@ const COMMANDS: readonly Entry[] = [
   {
     name: "collect",
     summary: "collect records of many points over HTTP, keep them, and answer about them",
-    load: async () => (await import("./collect.ts")).collectCommand(),
+    load: async () => {
+      // Each record is synced to disk in one of Node's threads, which wait and do not compute: four are too few. Read when the first is needed.
+      process.env["UV_THREADPOOL_SIZE"] ??= "32";
+      return (await import("./collect.ts")).collectCommand();
+    },
+  },
+  {
+    name: "export",
+    summary: "write the results of a collector as Parquet or CSV",
+    load: async () => (await import("./export.ts")).exportCommand(),
   },
   {
     name: "token",

@@ -72,6 +72,8 @@ export class DelimitedCutter implements Cutter {
       } else last = t;
       if (high >= below && !byClock) continue;
       const nowNs = instant(originNs, t);
+      // Read before the sink takes rows: taps may make kernel memory grow, which leaves the columns before it empty.
+      const low = digest[2 * i]!;
       if (i > from) sink.rows(from, i);
       from = i;
       if (byClock) {
@@ -79,7 +81,7 @@ export class DelimitedCutter implements Cutter {
         this.#resume(nowNs, sink);
       }
       if (high < below) {
-        const id = (BigInt(high) << 32n) | BigInt(digest[2 * i]!);
+        const id = (BigInt(high) << 32n) | BigInt(low);
         this.#close(nowNs, id, false, sink);
         this.#begin(nowNs, id, false, sink);
       }

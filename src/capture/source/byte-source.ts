@@ -97,7 +97,8 @@ function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | 
   });
 }
 
-async function openStream(stream: Readable, name: string, signal?: AbortSignal): Promise<ByteSource> {
+/** A stream that is open already. */
+export async function openStream(stream: Readable, name: string, signal?: AbortSignal): Promise<ByteSource> {
   const iterator = stream[Symbol.asyncIterator]();
   let consumed = 0;
   let waiting: Uint8Array | null = null;

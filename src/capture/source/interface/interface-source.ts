@@ -14,47 +14,19 @@ import {
 import type { Kernels } from "../../../base/kernels.ts";
 import { countOf } from "../../../base/quantity.ts";
 import { PacketBatch } from "../../batch.ts";
-import type { FilterExpression } from "../../filter/expression.ts";
 import { type CaptureStatistics, DEFAULT_COVER, DEFAULT_SEED } from "../../reader.ts";
 import { SKIP_REASONS } from "../../reasons.ts";
-import type { SourceCapture } from "../capture-source.ts";
 import type { ClockState } from "../clock-state.ts";
 import { systemClock, type WallClock } from "../live-clock.ts";
 import type { CaptureTotals, Source, SourceBatch } from "../source.ts";
+import { type InterfaceSourceOptions, snapBytesOf } from "./interface-options.ts";
 import { loadLibc } from "./libc.ts";
 import { BLOCK_BYTES, PacketRing, RETIRE_MS, type RingOptions } from "./ring.ts";
 import { socketFilter } from "./socket-filter.ts";
 import { SystemClock } from "./system-clock.ts";
 
-export const DIRECTIONS = ["in", "out", "both"] as const;
-export const TIMESTAMPS = ["software", "hardware"] as const;
-
-export interface InterfaceOptions {
-  /** Packets that the interface receives, sends, or both. */
-  direction?: (typeof DIRECTIONS)[number];
-  /** Packets for other hosts too: on a mirror port. */
-  promiscuous?: boolean;
-  /** Bytes captured of each packet; left out: what the digest covers, and the headers before it. */
-  snapBytes?: number;
-  timestamps?: (typeof TIMESTAMPS)[number];
-  ringBytes?: number;
-  /** From now on packets are captured; with what, in words. */
-  onOpen?: (text: string) => void;
-}
-
-export interface InterfaceSourceOptions extends InterfaceOptions {
-  capture?: SourceCapture;
-  /** Packets that cannot match it may be left out by the kernel already. */
-  wanted?: FilterExpression | null;
-  signal?: AbortSignal | undefined;
-  clock?: WallClock;
-}
-
 const LOOPBACK = "lo";
 const RING_BYTES = 32 << 20;
-/** Ethernet and four tags before the IP header, as OBSERVE_COVER assumes; and a tunnel's headers. */
-const LINK_BYTES = 32;
-const TUNNEL_BYTES = 96;
 /** Words may be loaded past the end of a frame. */
 const PADDING = 64;
 /** How long the ring is left alone: a block or several come in this time at full rate; longer the longer none comes. */
@@ -157,9 +129,7 @@ export class InterfaceSource implements Source {
 
   /** Bytes captured of each packet. */
   get snapBytes(): number {
-    const { snapBytes, capture } = this.#options;
-    const { cover = DEFAULT_COVER, inner = false } = capture ?? {};
-    return snapBytes ?? cover + LINK_BYTES + (inner ? TUNNEL_BYTES : 0);
+    return snapBytesOf(this.#options, DEFAULT_COVER);
   }
 
   async next(): Promise<SourceBatch | null> {
