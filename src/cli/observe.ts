@@ -1,4 +1,5 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
+
 import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { countOf, formatBytes, formatCount } from "../base/quantity.ts";
@@ -11,6 +12,7 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
 import { observeInterfaces } from "../observe/observe-interfaces.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
+import { skipText } from "../present/text/skip-text.ts";
 import { isCollectorUrl } from "../transport/http/request.ts";
 import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
@@ -379,6 +381,10 @@ function delaysOf({ delays, drain }: Flags): Pick<ObservePointOptions, "referenc
   return { packetTimes: { layout: delays } };
 }
 
+/** Every epoch is a file per estimator: shorter ones write for minutes what a capture holds in a second. */
+const MIN_EPOCH_NS = 1_000_000;
+const MIN_EPOCH_PACKETS = 16;
+
 /** `1s` is aligned, `65536p` is delimited; --cut must agree. */
 export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] | undefined): CutChoice {
   const packets = epoch === undefined ? null : /^(\d+)p$/.exec(epoch.trim());
@@ -390,14 +396,15 @@ export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] |
   }
   if (mode === "delimited") {
     const every = epoch === undefined ? 65_536 : Number(packets?.[1] ?? Number.NaN);
-    if (!(every >= 2 && every <= 2 ** 31)) {
-      throw invalidValue("epoch", epoch, "packets for --cut delimited, from 2p to 2147483648p, e.g. 65536p");
+    if (!(every >= MIN_EPOCH_PACKETS && every <= 2 ** 31)) {
+      const range = `from ${MIN_EPOCH_PACKETS}p to 2147483648p`;
+      throw invalidValue("epoch", epoch, `packets for --cut delimited, ${range}, e.g. 65536p`);
     }
     return { mode, every };
   }
   if (packets) throw invalidValue("epoch", epoch, "a time for --cut aligned, e.g. 1s or 250ms");
   const ns = parseDuration(epoch ?? "1s");
-  if (!(ns >= 1000)) throw invalidValue("epoch", epoch, "at least 1us", { code: "bad-time" });
+  if (!(ns >= MIN_EPOCH_NS)) throw invalidValue("epoch", epoch, "at least 1ms", { code: "bad-time" });
   return { mode, lengthNs: BigInt(ns) };
 }
 
@@ -405,8 +412,8 @@ function format(report: ObservationReport, verbose: boolean): string {
   const c = colours;
   const lines: string[] = [];
   for (const { file, packets, ipPackets, skipped } of report.captures) {
-    const rest = Object.entries(skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
-    const unused = rest.length > 0 ? `; not used: ${rest.join(", ")}` : "";
+    const rest = skipText(skipped);
+    const unused = rest === "" ? "" : `; not used: ${rest}`;
     lines.push(
       `${c.bold(report.point)} ${file}: ${formatCount(packets)} packets (${formatCount(ipPackets)} IP)${unused}`,
     );
@@ -446,7 +453,7 @@ function costText(estimators: ObservationReport["estimators"]): string | null {
     bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
   );
   if (own.length === 0) return null;
-  const bits = (n: number) => n.toFixed(n < 10 ? 3 : 1);
+  const bits = (n: number) => (n < 1000 ? n.toFixed(n < 10 ? 3 : 1) : formatCount(n));
   const total = own.reduce((n, e) => n + e.bitsPerPacket, 0);
   const each = own.map((e) => `${e.name} ${bits(e.bitsPerPacket)}`).join(" + ");
   return `${each}${own.length > 1 ? ` = ${bits(total)}` : ""} bit/packet`;
