@@ -81,7 +81,10 @@ function estimatorLines({ notes, parameters }: SegmentAnswer, verbose: boolean):
   const more = notes.length - FEW_NOTES;
   return more <= 0
     ? notes
-    : [...notes.slice(0, FEW_NOTES), `… and ${count(more)} more ${more === 1 ? "note" : "notes"} (‘verbose’)`];
+    : [
+        ...notes.slice(0, FEW_NOTES),
+        `… and ${count(more)} more ${more === 1 ? "note" : "notes"} (‘verbose’)`,
+      ];
 }
 
 /** Mean and standard deviation of what was answered, where that is not all. */
