@@ -1,4 +1,5 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
+
 import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { countOf, formatBytes, formatCount } from "../base/quantity.ts";
@@ -11,6 +12,7 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
 import { observeInterfaces } from "../observe/observe-interfaces.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
+import { skipText } from "../present/text/skip-text.ts";
 import { isCollectorUrl } from "../transport/http/request.ts";
 import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
@@ -410,8 +412,8 @@ function format(report: ObservationReport, verbose: boolean): string {
   const c = colours;
   const lines: string[] = [];
   for (const { file, packets, ipPackets, skipped } of report.captures) {
-    const rest = Object.entries(skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
-    const unused = rest.length > 0 ? `; not used: ${rest.join(", ")}` : "";
+    const rest = skipText(skipped);
+    const unused = rest === "" ? "" : `; not used: ${rest}`;
     lines.push(
       `${c.bold(report.point)} ${file}: ${formatCount(packets)} packets (${formatCount(ipPackets)} IP)${unused}`,
     );
@@ -451,7 +453,7 @@ function costText(estimators: ObservationReport["estimators"]): string | null {
     bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
   );
   if (own.length === 0) return null;
-  const bits = (n: number) => n.toFixed(n < 10 ? 3 : 1);
+  const bits = (n: number) => (n < 1000 ? n.toFixed(n < 10 ? 3 : 1) : formatCount(n));
   const total = own.reduce((n, e) => n + e.bitsPerPacket, 0);
   const each = own.map((e) => `${e.name} ${bits(e.bitsPerPacket)}`).join(" + ");
   return `${each}${own.length > 1 ? ` = ${bits(total)}` : ""} bit/packet`;

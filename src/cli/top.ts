@@ -6,7 +6,7 @@ import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { openCaptures } from "../capture/source/capture-source.ts";
 import { openLive } from "../capture/source/interface/live-source.ts";
-import { interfaceOf } from "../capture/source/interface/name.ts";
+import { interfaceOf, refuseUnknown } from "../capture/source/interface/name.ts";
 import { PacedSource } from "../capture/source/paced-source.ts";
 import type { Source } from "../capture/source/source.ts";
 import { OBSERVE_COVER } from "../observe/observe-captures.ts";
@@ -120,6 +120,7 @@ async function openSource(
   const capture = { cover: OBSERVE_COVER };
   const direction = flags.direction ?? ["in", "out"];
   if (name === null) {
+    refuseUnknown(argument);
     const source = openCaptures(kernels, [argument], { capture, signal });
     const { speed = Number.POSITIVE_INFINITY } = flags;
     return speed === Number.POSITIVE_INFINITY ? source : new PacedSource(source, speed, { signal });

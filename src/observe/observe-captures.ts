@@ -14,7 +14,7 @@ import { isRegularCapture, isStandardInput, parseCapturePath } from "../capture/
 import { followCapture, openCaptures } from "../capture/source/capture-source.ts";
 import type { InterfaceOptions } from "../capture/source/interface/interface-options.ts";
 import { openLive } from "../capture/source/interface/live-source.ts";
-import { interfaceOf } from "../capture/source/interface/name.ts";
+import { interfaceOf, refuseUnknown } from "../capture/source/interface/name.ts";
 import type { WallClock } from "../capture/source/live-clock.ts";
 import { PacedSource } from "../capture/source/paced-source.ts";
 import { followFiles, isFilePattern } from "../capture/source/rotating-files.ts";
@@ -133,7 +133,10 @@ async function openSource(observed: ObserveCapturesOptions, capture: Capture): P
   const { kernels, files, follow, signal, clock } = observed;
   const options = { capture, signal, ...(clock ? { clock } : {}) };
   const [first, ...more] = files;
-  if (first === undefined) throw new UsageError("bad-option", "no capture was given");
+  if (first === undefined)
+    throw new UsageError("bad-option", "no capture is given", "name a capture file or an interface", {
+      value: files,
+    });
   const name = interfaceOf(first);
   if (name !== null) {
     if (observed.speed !== undefined)
@@ -273,6 +276,7 @@ async function checkFiles(kernels: Kernels, files: readonly string[]): Promise<v
       throw new UsageError("bad-option", `${file}: is given twice`, "give each capture once");
     seen.add(name);
     if (isStandardInput(file)) continue;
+    refuseUnknown(file);
     const reader = await CaptureReader.open(kernels, file, { batchRows: 1 });
     try {
       if (files.length === 1 || !(await reader.next()) || reader.originNs === null) continue;

@@ -3,7 +3,7 @@
  * made with does too. Then the open epochs are sealed and everything sealed is durable. Held: the taps' memory, and records on their way, which are bounded; so it runs for days.
  */
 
-import type { UsageError } from "../base/errors.ts";
+import { UsageError } from "../base/errors.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import type { Source, SourceBatch } from "../capture/source/source.ts";
 import type { DelaySource, DelaySourceCounts } from "../delays/delay-source.ts";
@@ -85,6 +85,11 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
     for (const lane of lanes) lane.tick(heldNs !== null && heldNs < nowNs ? heldNs : nowNs);
   };
   try {
+    if (options.lanes.length === 0)
+      throw new UsageError("bad-option", "there is none", "give at least one", {
+        parameter: "lanes",
+        value: [],
+      });
     for (const lane of options.lanes) {
       const onRecord: ObserverOptions["onRecord"] = (record, encode) => outbox.put(record, encode);
       const state = source.clock ? tapState(source, outbox) : undefined;
@@ -124,13 +129,20 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
   } catch (error) {
     // What was sealed before is good: it is kept, whatever came then. But not what is refused.
     if (outbox.holding && lanes.every((lane) => !lane.directions?.verdict())) outbox.release();
-    await sink.flush().catch(() => {});
+    await flushQuietly(sink);
     throw error;
   } finally {
     for (const lane of lanes) lane.free();
     delays?.free();
     source.close();
   }
+}
+
+/** For when something else has failed already, which is what is reported. */
+async function flushQuietly(sink: RecordSink): Promise<void> {
+  try {
+    await sink.flush();
+  } catch {}
 }
 
 /** CPU time counts since it was last asked for. */

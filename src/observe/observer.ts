@@ -104,11 +104,12 @@ export class PointObserver {
     }
     if (this.#taps.length === 0) {
       const names = options.taps.map((t) => t.estimator.name).join(", ");
-      throw new UsageError(
-        "not-supported",
-        `${names || "no estimator"}: nothing to keep at a ${options.role}`,
-        "these keep records at the receiver only",
-      );
+      throw names === ""
+        ? new UsageError("bad-option", "no estimator is given", undefined, { parameter: "taps", value: [] })
+        : new UsageError(
+            "not-supported",
+            `${names}: keeps records at the receiver only, and the point is a ${options.role}`,
+          );
     }
     this.#sink = {
       open: (start) => this.#open(start),

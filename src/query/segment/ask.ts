@@ -274,7 +274,7 @@ function select(archive: RecordStore, question: Question, table: readonly Estima
   const all = archive.list({ points: question.between }).entries;
   const [first, last] = [all[0], all.at(-1)];
   const span =
-    first && last ? `${formatTime(first.epoch.startNs)} to ${formatTime(last.epoch.endNs)}` : "nothing";
+    first && last ? `${formatTime(first.epoch.startNs, 3)} to ${formatTime(last.epoch.endNs, 3)}` : "nothing";
   throw new UsageError(
     "no-records",
     `${archive.directory}: no records of ${question.between.join(" or ")} in the time asked for`,
