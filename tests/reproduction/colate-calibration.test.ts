@@ -84,7 +84,7 @@ describe.skipIf(missing)("on a router that lost 5 %, parameters left to their de
       const estimate = report.estimates!["colate"] as EstimateReport;
       // Few flows: more counters for each, and it is said.
       expect(estimate.parameters).toContain("m=64");
-      expect(estimate.notes.join()).toContain("m=64 was chosen for 97 flows");
+      expect(estimate.notes.join()).toContain("m=64 chosen for 97 flows");
       const flows = [...estimate.flows!].sort((a, b) => b.packets! - a.packets!);
       for (const [rank, f] of flows.entries()) {
         if (f.packets! < 30 || f.exactMeanNs === null) continue;
