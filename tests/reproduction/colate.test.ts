@@ -209,11 +209,11 @@ describe("in a triangle of senders and receivers", () => {
     // Half the counters for the same packets: about twice the error.
     expect(half.median).toBeLessThan(3 * own.median);
     expect(half.memoryBytes).toBeLessThan(0.51 * own.memoryBytes);
-    expect(own.memoryBytes).toBe(2 * answers["not told apart"].memoryBytes);
+    expect(own.memoryBytes).toBe(2 * answers["not separated"].memoryBytes);
   });
 
-  it("traffic that is not told apart leaves next to no counter usable, and the answer says so", () => {
-    const mixed = answers["not told apart"];
+  it("traffic that is not separated leaves next to no counter usable, and the answer says so", () => {
+    const mixed = answers["not separated"];
     expect(mixed.coverage).toBeLessThan(0.05);
     expect(mixed.foreign).toBe(true);
     expect(mixed.answered).toBeLessThan(0.05);
