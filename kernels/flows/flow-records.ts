@@ -60,7 +60,7 @@ export class FlowFaults {
   reordered: u32;
   ambiguous: u32; //   matched, but with several equal ones at hand: no delay
   linkLocal: u32; //   without partner, because such packets do not leave their link
-  mirrored: u32; //    BEFORE rows that were seen twice there
+  mirrored: u32; //    rows that were seen twice where they come from
   merged: u32; //      packets that lay within longer ones at one of the points (src/match/residue)
   undecided: u32; //   near an end of the other capture: lost, or outside of it
   pad: u32;

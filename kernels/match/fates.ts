@@ -31,7 +31,7 @@ export const FATE_TAIL_BEFORE: u32 = 7;
 export const FATE_HEAD_AFTER: u32 = 8;
 export const FATE_TAIL_AFTER: u32 = 9;
 export const FATE_LINK_LOCAL: u32 = 10; // without a partner, but it never leaves its link
-export const FATE_MIRRORED: u32 = 11; //  the same packet once more at BEFORE
+export const FATE_MIRRORED: u32 = 11; //  the same packet once more where it comes from
 export const FATE_AMBIGUOUS: u32 = 12; // seen at both points, but it may be one of several: no delay
 
 const FIRST_ROOM: u32 = 4096;

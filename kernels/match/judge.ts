@@ -7,7 +7,7 @@ import { directionOf, faultsOf, Flow, FlowFaults, flowIn, flowSegments, FlowStat
 import { recordIn, Table, tableAdd } from "../flows/tables";
 import { edgeSampleNear, ENOUGH, NEAR, RESOLUTION } from "./edge-sample";
 import {
-  FATE_DUPLICATE, FATE_HEAD_AFTER, FATE_HEAD_BEFORE, FATE_LINK_LOCAL, FATE_ONLY_AFTER, FATE_ONLY_BEFORE, FATE_TAIL_AFTER, FATE_TAIL_BEFORE,
+  FATE_DUPLICATE, FATE_HEAD_AFTER, FATE_HEAD_BEFORE, FATE_LINK_LOCAL, FATE_MIRRORED, FATE_ONLY_AFTER, FATE_ONLY_BEFORE, FATE_TAIL_AFTER, FATE_TAIL_BEFORE,
   noteAlone,
 } from "./fates";
 import { intervalAt } from "./match-count";
@@ -29,6 +29,9 @@ const AFTER_SIDE: u32 = 0x80000000;
 const FURTHEST: f64 = 2;
 /** A packet whose verdict is wrong with at least this probability is undecided. */
 const DOUBTFUL: f64 = 0.01;
+/** Copies of so many of the packets, as a share, and at least so many: the capture is mirrored. */
+const MOST_OF: f64 = 0.8;
+const LEAST_MIRRORED: f64 = 32;
 /** Not a fate: to be judged when all pairs are known. */
 const FATE_LATER: u32 = 0xffffffff;
 
@@ -206,6 +209,11 @@ function fateOf(m: Match, flow: Flow, side: u32, time: f64, state: u32): u32 {
   return FATE_LATER;
 }
 
+/** One more of a packet that has its partner, where it comes from: sent again, or mirrored. */
+function isSourceCopy(flow: Flow, side: u32, state: u32): bool {
+  return (state & COPY) != 0 && (side == 1) == (directionOf(flow) == 2);
+}
+
 /** Adds it to what is known of its flow. */
 function countAlone(faults: FlowFaults, fate: u32): void {
   if (fate == FATE_ONLY_BEFORE) faults.lost++;
@@ -215,6 +223,7 @@ function countAlone(faults: FlowFaults, fate: u32): void {
   else if (fate == FATE_TAIL_BEFORE) faults.tailBefore++;
   else if (fate == FATE_HEAD_AFTER) faults.headAfter++;
   else if (fate == FATE_TAIL_AFTER) faults.tailAfter++;
+  else if (fate == FATE_MIRRORED) faults.mirrored++;
   else faults.linkLocal++;
 }
 
@@ -222,7 +231,8 @@ function countAlone(faults: FlowFaults, fate: u32): void {
 export function judge(m: Match, side: u32, time: f64, flowId: u32, state: u32): void {
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), flowId);
   const fate = fateOf(m, flow, side, time, state);
-  if (fate != FATE_LATER) {
+  // Whether most packets are twice is known at the end.
+  if (fate != FATE_LATER && !isSourceCopy(flow, side, state)) {
     if (fate == FATE_ONLY_AFTER || fate == FATE_ONLY_BEFORE) keepAlone(m, side, time, flowId, fate);
     settle(m, side, time, flowId, fate);
     return;
@@ -252,12 +262,33 @@ function countCertain(m: Match): void {
 let certainBefore: f64 = 0;
 let certainAfter: f64 = 0;
 
+let mirrored: bool = false;
+let mirroredBack: bool = false;
+
+/** A capture that has nearly every packet of a direction twice where it comes from is mirrored: the copies are no loss. */
+function findMirrors(m: Match): void {
+  const table = changetype<Table>(m.deferred);
+  let forward: f64 = 0;
+  let back: f64 = 0;
+  for (let i: u32 = 0; i < table.count; i++) {
+    const deferred = changetype<Deferred>(<usize>recordIn(table.segments, i, DEFERRED_BYTES));
+    const side: u32 = (deferred.state & AFTER_SIDE) != 0 ? 1 : 0;
+    const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), deferred.flow);
+    if (!isSourceCopy(flow, side, deferred.state)) continue;
+    if (side == 0) forward += 1;
+    else back += 1;
+  }
+  mirrored = forward > LEAST_MIRRORED && forward > MOST_OF * <f64>changetype<Total>(m.forward).matched;
+  mirroredBack = back > LEAST_MIRRORED && back > MOST_OF * <f64>changetype<Total>(m.reverse).matched;
+}
+
 /** Judges those near the ends, when all pairs are known. */
 export function judgeDeferred(m: Match): void {
   const stats = changetype<FlowStats>(m.stats);
   const table = changetype<Table>(m.deferred);
   if (table.count == 0) return;
   makeViews(m);
+  findMirrors(m);
   countCertain(m);
   const matched = <f64>(changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched) + 1;
   // Odds of loss, at most even ones.
@@ -269,12 +300,13 @@ export function judgeDeferred(m: Match): void {
     const flow = flowIn(flowSegments(stats), deferred.flow);
     let fate = fateOf(m, flow, side, deferred.time, deferred.state & ~AFTER_SIDE);
     undecided = 0;
-    if (fate == FATE_LATER) {
+    if ((side == 0 ? mirrored : mirroredBack) && isSourceCopy(flow, side, deferred.state)) fate = FATE_MIRRORED;
+    else if (fate == FATE_LATER) {
       fate = fateNearEnds(m, flow, side, deferred.time, side == 0 ? oddsBefore : oddsAfter);
       if (undecided != 0) faultsOf(stats, flow).undecided++;
     }
     // Of those at the ends, too: a part of what was merged or cut on the way lies beyond the end sooner than the whole.
-    if (fate != FATE_DUPLICATE && fate != FATE_LINK_LOCAL) keepAlone(m, side, deferred.time, deferred.flow, undecided != 0 ? fate | DOUBTED : fate);
+    if (fate != FATE_DUPLICATE && fate != FATE_LINK_LOCAL && fate != FATE_MIRRORED) keepAlone(m, side, deferred.time, deferred.flow, undecided != 0 ? fate | DOUBTED : fate);
     settle(m, side, deferred.time, deferred.flow, fate);
   }
   table.count = 0;

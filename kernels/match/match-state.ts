@@ -180,7 +180,7 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.recentHigh = -1;
   m.records = <u32>heap.alloc(RECORDS * 8);
   m.repeats = repeatsNew();
-  m.alone = tableNew(16);
+  m.alone = tableNew(24);
   m.deferred = tableNew(16);
   m.sample = edgeSampleNew();
   m.backSample = edgeSampleNew();

@@ -381,11 +381,18 @@ function settleGroup(m: Match): void {
   }
 }
 
-/** Packets of the digest are at BEFORE twice, one beside the other, and at AFTER once. */
-function isTwice(): bool {
-  if ((n0 & 1) != 0 || n1 > n0 >> 1) return false;
-  for (let i: u32 = 0; i < n0; i += 2) if (at(rows0, i + 1).time - at(rows0, i).time > TWICE) return false;
+/** Packets of the digest are at one point twice, one beside the other, and at the other once. */
+function isTwice(side: u32): bool {
+  const rows = side == 0 ? rows0 : rows1;
+  const n = side == 0 ? n0 : n1;
+  if ((n & 1) != 0 || (side == 0 ? n1 : n0) > n >> 1) return false;
+  for (let i: u32 = 0; i < n; i += 2) if (at(rows, i + 1).time - at(rows, i).time > TWICE) return false;
   return true;
+}
+
+/** The digest's packets come from AFTER. */
+function comesBack(m: Match): bool {
+  return directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(n0 > 0 ? rows0 : rows1, 0).flow)) == 2;
 }
 
 /** An arrival without a partner is a copy where a packet that has one can have made it. */
@@ -423,6 +430,14 @@ function judgeRows(m: Match, rows: u32, n: u32, side: u32): void {
   }
 }
 
+/** Of each two packets that come from AFTER one may be a mirror's copy: whether it is will show (kernels/match/judge.ts). */
+function markSourceCopies(): void {
+  for (let i: u32 = 0; i < n1; i += 2) {
+    const row = at(rows1, at(rows1, i + 1).partner != 0 ? i : i + 1);
+    if (row.partner == 0) row.state |= COPY;
+  }
+}
+
 /** Where most packets are at BEFORE twice, one of each two is no loss. */
 function countMirrored(m: Match): void {
   const stats = changetype<FlowStats>(m.stats);
@@ -454,15 +469,16 @@ export function settleRepeats(m: Match): void {
     loadGroup(r, groupOf(r, number));
     m.repeated0 += n0;
     m.repeated1 += n1;
-    if (isTwice()) m.twiceBefore += <f64>n0;
+    if (isTwice(0)) m.twiceBefore += <f64>n0;
   }
   const mirrored = m.twiceBefore > LEAST_TWICE && m.twiceBefore > MOST_OF * m.seen0;
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
     if (n0 + n1 == 0) continue;
     markCopies(m);
-    const back = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(n0 > 0 ? rows0 : rows1, 0).flow)) == 2;
-    if (mirrored && !back && isTwice()) countMirrored(m);
+    const back = comesBack(m);
+    if (mirrored && !back && isTwice(0)) countMirrored(m);
+    if (back && n1 > 0 && isTwice(1)) markSourceCopies();
     judgeRows(m, rows0, n0, 0);
     judgeRows(m, rows1, n1, 1);
   }

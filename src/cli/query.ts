@@ -42,6 +42,7 @@ interface Flags extends CollectorFlags {
   confidence: number;
   flowRecords?: string;
   series?: number | boolean;
+  verbose?: boolean;
   json?: boolean;
 }
 
@@ -108,6 +109,7 @@ export function queryCommand(table: readonly Estimator[] = ESTIMATORS): Command 
       "packets per flow from NetFlow v5 or v9, IPFIX, a capture of those, or CSV",
     )
     .option("--series [n]", "show the epochs one by one (the first n)", integerOption("--series", 1))
+    .option("--verbose", "print the parameters of the estimators and all their notes")
     .option("--json", "the whole answer as JSON");
   addEstimatorOptions(command, table, true);
   addCollectorOptions(command);
@@ -212,7 +214,8 @@ async function run(directory: string, flags: Flags, table: readonly Estimator[])
     : await askDirectory(directory, question, flags, table);
   const series =
     flags.series === true ? Number.POSITIVE_INFINITY : flags.series === undefined ? 0 : Number(flags.series);
-  await (flags.json ? printJson(answer) : printText(formatAnswer(answer, { colours, series })));
+  const { verbose } = flags;
+  await (flags.json ? printJson(answer) : printText(formatAnswer(answer, { colours, series, verbose })));
 }
 
 async function askDirectory(

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Random } from "../base/random.ts";
-import { type AlignmentPair, findAlignment } from "./alignment.ts";
+import { type AlignmentPair, alignDistinct, findAlignment } from "./alignment.ts";
 
 const HOUR = 3.6e12;
 
@@ -71,4 +71,18 @@ test("nothing gives nothing, and a single pair is taken at its word", () => {
     { beforeNs: 2e12, afterNs: 0 },
   ];
   expect(findAlignment(apart)).toBeNull();
+});
+
+test("packets that are distinct show the offset even where their delays vary by more than the captures last", () => {
+  const list = [0, 10, 20, 30].map((ms, i) => ({ beforeNs: ms * 1e6, afterNs: HOUR + (200 + 90 * i) * 1e6 }));
+  expect(findAlignment(list)).toBeNull();
+  const found = alignDistinct(list, 10e9);
+  expect(Math.abs((found?.offsetNs ?? 0) - HOUR)).toBeLessThan(0.5e9);
+  // Times that have nothing to do with each other.
+  expect(
+    alignDistinct(
+      list.map((p, i) => ({ ...p, afterNs: i * HOUR })),
+      10e9,
+    ),
+  ).toBeNull();
 });

@@ -34,6 +34,8 @@ export interface Alignment {
 
 const NARROWEST_NS = 1024;
 const SURPRISE_MARGIN = 7;
+/** Fewer show no offset: one or two equal packets may be repeats. */
+export const MIN_PAIRS = 3;
 
 /** Null when no cluster stands out. A single pair is believed (`total` shows that it was alone). */
 export function findAlignment(pairs: readonly AlignmentPair[]): Alignment | null {
@@ -57,6 +59,16 @@ export function findAlignment(pairs: readonly AlignmentPair[]): Alignment | null
     if (surprise > needed && (!best || surprise > best.surprise)) best = { from, to, surprise };
   }
   return best && describe(diff, best.from, best.to);
+}
+
+/**
+ * Of packets that are distinct in both captures, where their times stand out nowhere: delays that vary by more than short captures last. They are the
+ * same packets nevertheless, so the offset is theirs if most of them then match within the window.
+ */
+export function alignDistinct(pairs: readonly AlignmentPair[], windowNs: number): Alignment | null {
+  const diff = Float64Array.from(pairs, (p) => p.afterNs - p.beforeNs).sort();
+  const { from, to } = densest(diff, windowNs / 2, 0, diff.length);
+  return 2 * (to - from) > diff.length ? describe(diff, from, to) : null;
 }
 
 function spanOf(times: readonly number[]): number {

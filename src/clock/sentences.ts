@@ -11,7 +11,9 @@ const CLOCK_PPM = 500;
 
 export function sentences(verdict: ClockVerdict, ignored: number, mode: CorrectionMode): string[] {
   if (verdict.mode === "no-pairs") {
-    return ["Clocks: not comparable, no packet was seen at both points in the forward direction."];
+    return [
+      "Clocks: not comparable, no packet that is unlike all others was seen at both points in the forward direction.",
+    ];
   }
   const all = [
     ...offsetLines(verdict),

@@ -64,3 +64,57 @@ test("packets in flight at aligned cuts are made up for", () => {
   expect(inside / runs).toBeGreaterThan(0.9);
   expect(without / runs).toBeLessThan(0.7);
 });
+
+/**
+ * Twenty packets a second in bursts: most cuts hold none, and a packet that crosses one is several times as slow as the others. Fixed seeds; the bound is missed once in 370 times
+ * by an interval that holds 95 %.
+ */
+test("the few packets that cross cuts of a sparse link are made up for", () => {
+  let [inside, without] = [0, 0];
+  const [runs, epochs] = [200, 60];
+  const exact = (valueNs: number) => ({ valueNs, lowNs: valueNs, highNs: valueNs });
+  for (let seed = 0; seed < runs; seed++) {
+    const random = new Random(9100 + seed);
+    const own = new Combination();
+    const plain = new Combination();
+    const kept: number[][] = Array.from({ length: epochs }, () => []);
+    const [appeared, arrived] = [new Float64Array(epochs), new Float64Array(epochs)];
+    let [all, total] = [0, 0];
+    for (let n = 0; n < 20 * epochs; n++) {
+      const t = random.float() * epochs * SECOND;
+      const delay = random.float() < 0.3 ? random.exponential(12e6) : random.exponential(0.2e6);
+      const [sent, received] = [Math.floor(t / SECOND), Math.floor((t + delay) / SECOND)];
+      if (received >= epochs) continue;
+      all++;
+      total += delay;
+      arrived[received]!++;
+      if (sent === received) kept[sent]?.push(delay);
+      else appeared[received]!++;
+    }
+    for (const [e, delays] of kept.entries()) {
+      const mean = delays.reduce((a, b) => a + b, 0) / delays.length;
+      const varianceNs2 = delays.reduce((a, b) => a + (b - mean) ** 2, 0) / (delays.length - 1);
+      const packets = arrived[e]!;
+      const widened = withPacketsInFlight(exact(mean), {
+        cutInFlight: true,
+        cutByPackets: false,
+        appeared: appeared[e]!,
+        missing: 0,
+        received: packets,
+        epochNs: SECOND,
+        varianceNs2,
+        confidence: 0.95,
+      });
+      const rest = { stdev: exact(Math.sqrt(varianceNs2)), packets, lost: null, used: delays.length };
+      own.add({ ...rest, mean: widened });
+      plain.add({ ...rest, mean: exact(mean) });
+    }
+    const truth = total / all;
+    const [mean, left] = [own.result().mean, plain.result().mean];
+    if (!("valueNs" in mean) || !("valueNs" in left)) throw new Error("no mean");
+    if (mean.lowNs <= truth && truth <= mean.highNs) inside++;
+    if (Math.abs(left.valueNs - truth) < 0.002 * truth) without++;
+  }
+  expect(inside / runs).toBeGreaterThan(0.9);
+  expect(without / runs).toBeLessThan(0.7);
+});

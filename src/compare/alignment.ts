@@ -5,10 +5,15 @@
  */
 import type { Kernels } from "../base/kernels.ts";
 import { type CaptureOptions, CaptureReader } from "../capture/reader.ts";
-import { type Alignment, type AlignmentPair, findAlignment } from "../clock/alignment.ts";
+import {
+  type Alignment,
+  type AlignmentPair,
+  alignDistinct,
+  findAlignment,
+  MIN_PAIRS,
+} from "../clock/alignment.ts";
 
 const SAMPLE = 32_768;
-const MIN_PAIRS = 3;
 /** Packets of one digest that are looked at where hardly any is distinct. */
 const MAX_EQUALS = 8;
 
@@ -18,13 +23,15 @@ export async function sampleAlignment(
   files: { before: string; after: string },
   capture: CaptureOptions,
   originNs: bigint,
+  windowNs: number,
 ): Promise<Alignment | null> {
   const before = await sampleOf(kernels, files.before, capture, originNs);
   const after = await sampleOf(kernels, files.after, capture, originNs);
   // Distinct packets first: equal ones have as many partners as there are of them, most of them wrong.
   const pairs = pairsOf(before, after, 1);
-  const enough = pairs.length >= MIN_PAIRS ? pairs : pairsOf(before, after, MAX_EQUALS);
-  return enough.length < MIN_PAIRS ? null : findAlignment(enough);
+  if (pairs.length >= MIN_PAIRS) return findAlignment(pairs) ?? alignDistinct(pairs, windowNs);
+  const equals = pairsOf(before, after, MAX_EQUALS);
+  return equals.length < MIN_PAIRS ? null : findAlignment(equals);
 }
 
 /** Times of each digest of the sample. */

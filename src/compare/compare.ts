@@ -250,7 +250,8 @@ function evidenceOf({ options, wishes }: Run, result: PassResult, plan: PassPlan
 }
 
 function sampleOf({ kernels, options, pass }: Run, plan: PassPlan, { originNs }: PassResult) {
-  return sampleAlignment(kernels, options, { ...pass.capture, cover: plan.cover }, originNs);
+  const capture = { ...pass.capture, cover: plan.cover };
+  return sampleAlignment(kernels, options, capture, originNs, pass.windowNs);
 }
 
 interface Outcome {

@@ -3,6 +3,7 @@ import { countOf, formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { type CaptureStatistics, DEFAULT_COVER } from "../capture/reader.ts";
 import { outlierText } from "../capture/timestamp-trust.ts";
+import { MIN_PAIRS } from "../clock/alignment.ts";
 import { type Correction, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { PassResult } from "./pass.ts";
@@ -14,6 +15,10 @@ const MUCH_UNMATCHED = 0.1;
 
 /** Share of packets that look like another one, above which a capture of several interfaces seems to hold both ends. */
 const MANY_TWICE = 0.1;
+
+/** Copies of so many of the packets, as a share, are not made by the network. */
+const MANY_COPIES = 0.8;
+const MIN_COPIES = 32;
 
 /** What notes are made from. */
 export interface NoteSubject {
@@ -31,7 +36,7 @@ export function observations(subject: NoteSubject): string[] {
   const set = clockSetNotes(result, windowNs);
   const explained = set.length > 0;
   const unmatched =
-    directions.matched === 0
+    directions.matched === 0 && segment.matched === 0
       ? whyNothingMatched(result)
       : found.length === 0
         ? whyMuchIsUnmatched(segment)
@@ -44,6 +49,7 @@ export function observations(subject: NoteSubject): string[] {
     ...fileNotes(result.after),
     ...interfaceNotes(result),
     ...identityNotes(result, segment),
+    ...mirrorNotes(result, segment),
     ...alignmentNotes(subject),
     ...(explained ? [] : unmatched),
     ...edgeNotes(segment),
@@ -129,6 +135,21 @@ function identityNotes({ before, after, plan }: PassResult, segment: SegmentRepo
   return notes;
 }
 
+/** Captures that contain nearly every packet twice. */
+function mirrorNotes(
+  { before, after }: PassResult,
+  { mirrored, duplicates, matched }: SegmentReport,
+): string[] {
+  const cause =
+    "a mirror port copies what comes in and what goes out, or two interfaces were captured (capture one, or remove the copies with editcap -d)";
+  if (mirrored > 0)
+    return [
+      `${before.file} contains nearly every packet twice: ${cause}; the copies (‘mirrored’) do not count as lost`,
+    ];
+  if (duplicates <= MANY_COPIES * matched || matched < MIN_COPIES) return [];
+  return [`${after.file} contains nearly every packet twice: ${cause}; the copies count as duplicates`];
+}
+
 function alignmentNotes({ result: { plan }, windowNs, clock }: NoteSubject): string[] {
   if (Math.abs(plan.alignNs) <= windowNs) return [];
   const deskew = correction(clock.verdict, "deskew").offsetNs === 0 ? "" : "‘clock deskew’ or ";
@@ -177,9 +198,12 @@ function whyNothingMatched({ before, after, rereadable }: PassResult): string[] 
     apartNs === 0n
       ? "the captures overlap in time, but no packet is in both"
       : `the captures are ${formatDuration(Number(apartNs))} apart, and no packet is in both`;
-  const clocks = rereadable
-    ? ", whatever the clock offset"
-    : "; clock offsets beyond the window are found only where both captures are files";
+  const few = Math.min(before.ipPackets, after.ipPackets) < MIN_PAIRS;
+  const clocks = few
+    ? "; so few packets show no clock offset beyond the window"
+    : rereadable
+      ? ", whatever the clock offset"
+      : "; clock offsets beyond the window are found only where both captures are files";
   return [`${times}${clocks}: ${causes}`];
 }
 

@@ -4,7 +4,7 @@
  * pass does differently. Pure: files are read by compare.ts only.
  */
 import type { CaptureStatistics } from "../capture/reader.ts";
-import type { Alignment } from "../clock/alignment.ts";
+import { type Alignment, MIN_PAIRS } from "../clock/alignment.ts";
 import { type Correction, type CorrectionMode, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { DelaySums } from "../match/flow-results.ts";
@@ -117,7 +117,6 @@ const ENOUGH_MATCHED = 1000;
 const SHORT_LEAD_NS = 8e6;
 /** Below this share of matches (of what could match) the clocks are suspected. */
 const FEW_MATCHES = 0.05;
-const MIN_PACKETS = 10;
 /** BEFORE is ahead of AFTER by at least this part of the lead (pair-feed.ts). */
 const SURE_LEAD = 4;
 
@@ -192,7 +191,7 @@ function visibleTo({ shorts, ipPackets }: PassEvidence["before"], cover: number)
 function needsAlignment({ settled }: PassPlan, evidence: PassEvidence): boolean {
   const { before, after, directions, rereadable, limited } = evidence;
   const packets = Math.min(before.ipPackets, after.ipPackets);
-  if (settled.alignment || limited || !rereadable || packets < MIN_PACKETS) return false;
+  if (settled.alignment || limited || !rereadable || packets < MIN_PAIRS) return false;
   return directions.matched < FEW_MATCHES * packets;
 }
 

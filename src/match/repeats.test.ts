@@ -155,6 +155,30 @@ describe("packets that look alike", () => {
     expect(matcher.total(1).delay!.minNs).toBeGreaterThan(2.9 * MS);
   });
 
+  test("nor does one that gives each packet of the other direction twice at the second point", () => {
+    const random = new Random(8);
+    const before: Packet[] = [];
+    const after: Packet[] = [];
+    let [sent, lost] = [0, 0];
+    for (let i = 0; i < 5000; i++) {
+      const packet = { digest: i, flow: i % 7 };
+      // Back, each is at AFTER twice; forward, it arrives there twice.
+      const back = i % 7 > 3;
+      const gone = i > 50 && i < 4900 && i % 100 === 0;
+      const [from, to] = back ? [after, before] : [before, after];
+      from.push({ ...packet, timeNs: i * MS });
+      if (back) from.push({ ...packet, timeNs: i * MS + 4000 });
+      if (back) sent++;
+      if (gone && back) lost++;
+      const timeNs = i * MS + about3ms(random);
+      if (!gone) to.push({ ...packet, timeNs });
+      if (!gone && !back) to.push({ ...packet, timeNs: timeNs + 4000 });
+    }
+    const matcher = run(byTime(before), byTime(after), 0);
+    const { reverse } = matcher.flows.survey(true);
+    expect(reverse).toMatchObject({ matched: sent - lost, mirrored: sent, appeared: lost, duplicates: 0 });
+  });
+
   test("alike packets of the other direction are paired in theirs", () => {
     const random = new Random(7);
     const before: Packet[] = [];

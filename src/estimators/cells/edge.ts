@@ -7,8 +7,8 @@
  *   r^2 mu^2 sigma^2 (1 + 6 q^2 + 6 q^4), q = sigma / mu
  *
  * The cut is an end of the epoch: a delay that wanders (a random walk) is off the epoch's mean there by sqrt(2) times the deviation of its packets. The interval is widened
- * by that to both sides; how many packets the cells show to have crossed the cut is only a lower bound, and foreign packets look the same, so their number is not used. It is the
- * delay between the timestamps that decides, so a clock's offset is part of it.
+ * by that to both sides; how many packets the cells show to have crossed the cut is only a lower bound, and foreign packets look the same, so their number is used only where
+ * hardly any are in flight (crossedBeyond). It is the delay between the timestamps that decides, so a clock's offset is part of it.
  */
 import { normalQuantile } from "../../base/math/special.ts";
 import {
@@ -69,11 +69,32 @@ function edgeModel(valueNs: number, { cutInFlight, appeared, epochNs, varianceNs
   return out;
 }
 
+/** Where fewer than this are in flight at a cut in the mean, most cuts hold none, and one that holds some holds far more than the mean. */
+const SPARSE = 5;
+
+/**
+ * On a sparse link: packets that crossed this cut beyond the expected number, which is what all cuts together are corrected by. Foreign packets look the same: more than
+ * chance explains (four deviations and four packets) are not counted.
+ */
+function crossedBeyond({ share }: EdgeModel, { appeared, received }: EdgeEvidence): number {
+  const expected = share * received;
+  if (expected >= SPARSE) return 0;
+  return Math.max(0, Math.min(appeared, received, expected + 4 * Math.sqrt(expected) + 4) - expected);
+}
+
 /** The interval of the mean over all packets that arrived, from that over the packets in cells. */
 export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Interval {
   const model = edgeModel(mean.valueNs, evidence);
-  const errorNs = model ? model.errorNs : overtakingError(evidence);
-  return errorNs > 0 ? widened(mean, normalQuantile((1 + evidence.confidence) / 2) * errorNs) : mean;
+  const z = normalQuantile((1 + evidence.confidence) / 2);
+  if (!model) {
+    const errorNs = overtakingError(evidence);
+    return errorNs > 0 ? widened(mean, z * errorNs) : mean;
+  }
+  const part = evidence.received > 0 ? crossedBeyond(model, evidence) / evidence.received : 0;
+  const shift = part * (model.meanNs - mean.valueNs);
+  const { valueNs, lowNs, highNs } = mean;
+  const moved = { ...mean, valueNs: valueNs + shift, lowNs: lowNs + shift, highNs: highNs + shift };
+  return widened(moved, z * Math.hypot(model.errorNs, part * model.deviationNs));
 }
 
 /**

@@ -20,7 +20,12 @@ export interface AnswerTextOptions {
   colours: Palette;
   /** Rows of the series over time; 0 for none. */
   series: number;
+  /** The estimators' parameters and all their notes. */
+  verbose?: boolean;
 }
+
+/** Notes of one estimator that are printed unless all are asked for. */
+const FEW_NOTES = 2;
 
 export function formatAnswer(answer: Answer, options: AnswerTextOptions): string {
   const { colours: c } = options;
@@ -43,11 +48,11 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   const estimates = Object.entries(answer.estimates);
   if (estimates.length > 0) out.push("", segmentTable(estimates, c));
   for (const [name, estimate] of estimates) {
-    const { reason, series, notes } = estimate;
+    const { reason, series } = estimate;
     if (reason !== undefined) out.push(`  ${name}: no answer: ${reason}`);
     const part = answeredPart(estimate);
     if (part !== null) out.push(`  ${name}: ${part}`);
-    for (const note of notes) out.push(`  ${name}: ${note}`);
+    out.push(...estimatorLines(estimate, options.verbose ?? false).map((line) => `  ${name}: ${line}`));
     if (options.series > 0 && series.length > 0)
       out.push("", c.bold(`${name} over time`), seriesTable(series.slice(0, options.series), c));
   }
@@ -69,6 +74,17 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   );
   if (answer.notes.length > 0) out.push("", c.bold("notes"), ...answer.notes.map((n) => `  ${n}`));
   return `${out.join("\n")}\n`;
+}
+
+function estimatorLines({ notes, parameters }: SegmentAnswer, verbose: boolean): string[] {
+  if (verbose) return [...(parameters === "" ? [] : [parameters]), ...notes];
+  const more = notes.length - FEW_NOTES;
+  return more <= 0
+    ? notes
+    : [
+        ...notes.slice(0, FEW_NOTES),
+        `… and ${count(more)} more ${more === 1 ? "note" : "notes"} (‘verbose’)`,
+      ];
 }
 
 /** Mean and standard deviation of what was answered, where that is not all. */

@@ -56,6 +56,7 @@ function text({ note, epochs }: Folded): string {
   return epochs === 1 ? note : `${note} (or alike, in ${epochs} epochs)`;
 }
 
+/** Numbers and how they are rounded are no other kind: "about 0.5 %", "less than 0.1 %". */
 function kindOf(note: string): string {
-  return note.replace(/\d[\d.,]*(e[+-]\d+)?/g, "#");
+  return note.replace(/\b(about|less than) (?=\d)/g, "").replace(/\d[\d.,]*(e[+-]\d+)?/g, "#");
 }
