@@ -152,6 +152,8 @@ function estimateFlows(
   const rules = new CellRules(sketch, flows, cells, background, packetVariance);
   const losses = sender ? new LossMiner(sketch, flows) : null;
   const decode = decoderOf(parameters, beliefs, rules);
+  // Of how packets vary one cell says nothing, unless it holds all of them.
+  const lone = (flow: number) => usable < 2 && packetsSeen(sketch, flows, flow) < flows.packets[flow]!;
   const estimates = Array.from({ length: flows.count }, (_, flow): FlowEstimate => {
     const lost = losses?.lost(flow) ?? null;
     const packets = flows.known[flow] ? known.packets[flow]! : boundedPackets(flows, flow);
@@ -159,11 +161,13 @@ function estimateFlows(
       const none: NoAnswer = { reason: "not-in-sketch", text: "no packet of the flow was counted" };
       return { flow, mean: none, stdev: none, packets: 0, lost: null };
     }
-    const estimate = decode(flow);
+    const estimate = lone(flow) ? null : decode(flow);
     if (!estimate) {
       const none: NoAnswer = {
         reason: "no-usable-cells",
-        text: "every cell of the flow lost a packet, its own or a neighbour's",
+        text: lone(flow)
+          ? "only one cell arrived whole: its mean has no error bar"
+          : "every cell of the flow lost a packet, its own or a neighbour's",
       };
       return { flow, mean: none, stdev: none, packets, lost };
     }
@@ -184,7 +188,10 @@ function estimateFlows(
   });
   return {
     flows: estimates,
-    mean: beliefs && flows.complete ? meanOfFlows(sketch, flows, beliefs, estimates) : null,
+    mean:
+      beliefs && flows.complete && !estimates.some(({ flow }) => lone(flow))
+        ? meanOfFlows(sketch, flows, beliefs, estimates)
+        : null,
   };
 }
 
