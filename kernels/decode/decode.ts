@@ -159,7 +159,7 @@ function linkLocal(is: bool): u32 {
   return (<u32>is) * FLAG_LINK_LOCAL;
 }
 
-/** What a row tells of its packet's bytes. The row is counted from here on. */
+/** What a row keeps of its packet's bytes. The row is counted from here on. */
 // @ts-ignore: decorator
 @inline
 function endRow(batch: Batch, ip: usize, visible: u32, ipid: u32, flags: u32): void {

@@ -78,7 +78,7 @@ function markLast(batch: Batch, before: u32, direction: u32): void {
   store<u32>(at, load<u32>(at) | direction);
 }
 
-/** Linux cooked v2 tells the number of the interface that a packet came by. */
+/** Linux cooked v2 has the number of the interface that a packet came by. */
 function placeLast(batch: Batch, before: u32, frame: usize): void {
   if (batch.count != before && batch.lean == 0) store<u32>(batch.iface + (before << 2), bswap<u32>(load<u32>(frame, 4)));
 }
@@ -176,8 +176,8 @@ function walkOptions(cursor: Cursor, p: usize, end: usize, swapped: bool): u32 {
       direction = way == 1 ? FLAG_INBOUND : way == 2 ? FLAG_OUTBOUND : 0;
     }
     if (code == 4 && length == 8 && p + 12 <= end) {
-      const told = load<u64>(p + 4);
-      const v = swapped ? bswap<u64>(told) : told;
+      const raw = load<u64>(p + 4);
+      const v = swapped ? bswap<u64>(raw) : raw;
       // A sum of counters stays exact below 2^53; no interface ever dropped 2^48 packets between two.
       if (v >> 48 == 0) {
         cursor.drops += v;

@@ -173,7 +173,7 @@ export function statsDirect(p: usize, key: usize, direction: u32): void {
   statsTurn(p, id, direction);
 }
 
-/** Two hosts in either order have one place of a bitmap; bit 31 tells the order. -1: a host with itself. */
+/** Two hosts in either order have one place of a bitmap; bit 31 is the order. -1: a host with itself. */
 function hostPlace(stats: FlowStats, flow: Flow, bits: u32): u32 {
   let one = flow.addrA >> 32;
   let other = flow.addrA & 0xffffffff;

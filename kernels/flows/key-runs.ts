@@ -80,7 +80,7 @@ function timeBounds(batch: Batch, from: u32, to: u32, out: usize): void {
   store<f64>(out, maximum, 8);
 }
 
-/** Bytes of rows [from, to). No packet has a mebibyte: what a damaged capture tells beyond it is not believed. */
+/** Bytes of rows [from, to). No packet has a mebibyte: what a damaged capture claims beyond it is not believed. */
 // @ts-ignore: decorator
 @inline
 function bytesOf(batch: Batch, from: u32, to: u32): u32 {

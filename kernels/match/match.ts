@@ -53,7 +53,7 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
 function take(m: Match, entry: u32, row: u32, own: Log): void {
   const f = m.found + (m.foundCount++ << 4);
   store<u32>(f, entry);
-  // An entry's number tells the order of sending.
+  // An entry's number gives the order of sending.
   store<u32>(f, searchNumber, 4);
   store<u32>(f, row, 8);
   // So does the number that the row would have had among those that wait at its own side.

@@ -1,7 +1,7 @@
 // RLI's answers: when a reference has arrived, all packets that waited for it get their delay on the line and are summed per flow (rli-ton, section III-C, equations 1-4).
 // Packets of a flow within a gap err together, gaps err independently: errors = sum over gaps (n miss)^2, misses = sum over packets miss^2.
 //
-// What no neighbour tells is counted for estimate.ts: what the references' sender says of its clock; whether the drain rate is right (a reference that was in
+// What no neighbour shows is counted for estimate.ts: what the references' sender says of its clock; whether the drain rate is right (a reference that was in
 // the queue for longer than the gap before it saw the link busy for the whole gap: the gap's bytes over its time are the rate); and which packets came beside
 // references as fast as the fastest (`idle`): in a token bucket they may not have been held for their transmission.
 

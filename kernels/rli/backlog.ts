@@ -80,7 +80,7 @@ export function backlogOf(b: Backlog, time: f64, own: f64): f64 {
   return max<f64>(0, began - b.since);
 }
 
-/** A reference has arrived: what it tells of the share. It is the left one from `backlogStep` on. `least`: the recent minimum delay of references. */
+/** A reference has arrived: what it shows of the share. It is the left one from `backlogStep` on. `least`: the recent minimum delay of references. */
 export function backlogTo(b: Backlog, backlog: f64, delay: f64, minimum: f64): void {
   if (backlog <= b.slack) {
     b.idles = b.idles * KEPT + 1;

@@ -1,4 +1,4 @@
-// What a gap between two references tells of the packets in it, for RLI's tap and for the delay column alike: the line (references.ts), how far it is off
+// What a gap between two references shows of the packets in it, for RLI's tap and for the delay column alike: the line (references.ts), how far it is off
 // (rli-misses.ts), and what packets without a pause between them tell besides (backlog.ts). Where all packets of the queue are seen, a packet is
 //
 //   of a run of packets that a reference before it belongs to: on the line where the next reference belongs to it too, else it has waited as long as that reference;
@@ -66,7 +66,7 @@ export function gapNew(nsPerByte: f64, mode: u32, level: u32): Gap {
   g.line = changetype<Line>(heap.alloc(offsetof<Line>()));
   memory.fill(changetype<usize>(g.line), 0, offsetof<Line>());
   g.nsPerByte = nsPerByte;
-  // Without a drain rate nothing tells a pause.
+  // Without a drain rate nothing shows a pause.
   g.trains = mode == LINE_BACKLOG && level == 0 && nsPerByte > 0 ? 1 : 0;
   g.missed = missesNew();
   g.queue = backlogNew();
@@ -127,7 +127,7 @@ export function gapTo(g: Gap, arrival: f64, whole: f64, wire: u32, error: f64, b
   if (g.trains != 0) missesLevel(g.missed, LEVEL_WEIGHT, shared ? LEVEL_SHARED : LEVEL_SEEN);
   let miss = missesTo(g.missed, time, delay, backlog, shared ? queue.share : 0, line.level);
   const between = arrival - line.arrival;
-  // On a busy link a packet's place tells when it was sent to about a transmission, however near the references are.
+  // On a busy link a packet's place shows when it was sent to about a transmission, however near the references are.
   const transmission: f64 = line.share < 1 ? between / <f64>(n + 1) : 0;
   miss += PLACE * transmission * transmission;
   g.place = PLACE_ALIKE * transmission;
@@ -174,13 +174,13 @@ export function gapDelay(g: Gap, at: f64, bytes: u32, backlog: f64): f64 {
       return nearest<f64>(g.leftDelay + own);
     }
   }
-  const told = onLine(at, own, g.literal != 0, g.time, g.delay, g.slope);
+  const lineDelay = onLine(at, own, g.literal != 0, g.time, g.delay, g.slope);
   g.off = g.miss;
   if (g.share == 0) {
     g.alike = 0;
-    return told;
+    return lineDelay;
   }
   const behind = backlog - g.backlog - (g.growth == 0 ? 0 : g.growth * (at - g.began));
   g.alike = g.doubt * behind;
-  return nearest<f64>(told + g.share * behind);
+  return nearest<f64>(lineDelay + g.share * behind);
 }

@@ -71,9 +71,9 @@ export function missesTo(m: Misses, time: f64, whole: f64, backlog: f64, share: 
   let now = step;
   if (m.haveBefore != 0 && time > m.beforeTime) {
     // How well would its neighbours have predicted the left reference's delay? A test of the method, on the wider gap.
-    const told = second + ((delay - second) * (m.leftTime - m.beforeTime)) / (time - m.beforeTime);
+    const predicted = second + ((delay - second) * (m.leftTime - m.beforeTime)) / (time - m.beforeTime);
     if (level == 0) {
-      now = (told - left) * (told - left);
+      now = (predicted - left) * (predicted - left);
     }
   }
   // One miss says little: it is averaged with the one before, and a share of the level of late keeps luck from looking like certainty.

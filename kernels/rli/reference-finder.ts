@@ -18,7 +18,7 @@ class Finder {
   alike: f64;
 }
 
-/** What a reference tells: its delay as measured; `sided`: there was no reference before it. */
+/** What a reference measured: its delay as measured; `sided`: there was no reference before it. */
 @unmanaged
 class Found {
   whole: f64;
@@ -54,7 +54,7 @@ export function referenceFinderSums(p: usize): usize {
 }
 
 /**
- * The first usable reference in rows [from, to), and its row (`to` where there is none); `found` receives what it tells. `select` plane 1 of the batch marks packets of
+ * The first usable reference in rows [from, to), and its row (`to` where there is none); `found` receives what it measured. `select` plane 1 of the batch marks packets of
  * ours. `mark`: in the batch, references get their measured delay and the flag of a reference, others of ours no delay, and all others their backlog in place of the delay, for
  * `referenceFill`.
  */
@@ -96,7 +96,7 @@ export function referenceFind(p: usize, b: usize, from: u32, to: u32, found: usi
   return to;
 }
 
-/** Where no reference comes any more: the last one tells; 0 where there was none. */
+/** Where no reference comes any more: the last one counts; 0 where there was none. */
 export function referenceLast(p: usize, found: usize): u32 {
   const f = changetype<Finder>(p);
   if (f.gap.line.have == 0) return 0;

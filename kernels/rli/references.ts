@@ -68,7 +68,7 @@ export function referenceDelay(r: References, batch: Batch, i: u32, time: f64, m
 export function stampAt(batch: Batch, i: u32, port: u32, meta: u64): u32 {
   const header = load<u32>(batch.header + (i << 2));
   if (header == 0) return 0;
-  // A flow key without ports has masked them away: then the packet itself tells.
+  // A flow key without ports has masked them away: then the packet itself shows them.
   if ((meta & META_PORTS) != 0) {
     if ((meta & 0xff0000ffff) != (((<u64>17) << 32) | <u64>port)) return 0;
   } else if (portOf(header, load<u32>(batch.captured + (i << 2))) != port) return 0;
@@ -162,7 +162,7 @@ export function referencesFree(r: References): void {
  * The line between two references that follow each other, for the packets between them (equation 1, read where it holds).
  *
  * Packets leave one after the other, so a packet's place follows from its arrival and its transmission. On a link without backlog the delay in front of the queue is interpolated
- * and the packet's whole transmission added, at the time this began (share 1). Where the link was busy for the whole gap, a packet's departure tells its place among
+ * and the packet's whole transmission added, at the time this began (share 1). Where the link was busy for the whole gap, a packet's departure shows its place among
  * the others and no more: its sending time is interpolated, at the middle of its transmission, which is the same line with half the transmission (share 0.5): at the
  * beginning a packet right behind a reference would get the reference's sending time, however much later it was sent. A reference that was under way for longer (beyond the minimum
  * delay of late, `floor`) than the gap behind its predecessor has seen the link busy for the whole gap.

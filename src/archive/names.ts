@@ -9,7 +9,7 @@ import type { CutMode, EpochBounds, RecordHead, RecordRole } from "../epoch/reco
 
 export const EXTENSION = ".hop";
 
-/** What a path tells of a record. */
+/** What a path shows of a record. */
 export interface ArchiveEntry {
   /** Path of the file. */
   file: string;
@@ -84,7 +84,7 @@ const ROLES: ReadonlyMap<string, RecordRole> = new Map([
 ]);
 const FILE_NAME = /^(m?\d{19})-(m?\d{19})-([acd])-([nsr])(?:-([0-9a-f]{16})-([0-9a-f]{16}))?\.hop$/;
 
-/** What a file's name tells; null where it is no record's name. */
+/** What a file's name shows; null where it is no record's name. */
 export function parseFileName(name: string): Pick<ArchiveEntry, "role" | "epoch"> | null {
   const match = FILE_NAME.exec(name);
   if (!match) return null;

@@ -153,7 +153,7 @@ export class Kernels {
     this.call.free(address);
   }
 
-  // Single fields of records, by address (kernel-layout.ts tells where they lie). Loops take the views above.
+  // Single fields of records, by address (kernel-layout.ts has their offsets). Loops take the views above.
   readU32(address: number): number {
     return this.u32[address >>> 2] ?? outside(address);
   }

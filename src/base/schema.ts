@@ -42,9 +42,9 @@ function meantFaults(faults: readonly Fault[], schema: TSchema): Fault[] {
     if (!own) continue;
     const inside = left.filter((f) => f.schemaPath.startsWith(`${union}/anyOf/`) && within(f, own));
     const alternatives = alternativesOf(valueAt(schema, union.slice(1)) as Alternative);
-    const told = inside.filter((f) => alternatives.has(branchOf(f, union)));
+    const ofBranches = inside.filter((f) => alternatives.has(branchOf(f, union)));
     left = left.filter((f) => f !== own && !inside.includes(f));
-    left.push(...(meantBranch(told, union) ?? [noneOf(told, union, own, alternatives)]));
+    left.push(...(meantBranch(ofBranches, union) ?? [noneOf(ofBranches, union, own, alternatives)]));
   }
   return left;
 }
@@ -93,7 +93,7 @@ function isTag(fault: Fault, union: string): boolean {
   return fault.keyword === "const" && field === "properties" && deeper === undefined;
 }
 
-/** No alternative is meant: a fault that lists the constants of the field that tells them apart, or their types. */
+/** No alternative is meant: a fault that lists the constants of the field that distinguishes them, or their types. */
 function noneOf(
   inside: readonly Fault[],
   union: string,

@@ -24,8 +24,8 @@ export async function pointsOf(kernels: Kernels, file: string): Promise<CaptureP
     }
     const { interfaces } = reader.statistics();
     const nameOf = (index: number) => {
-      const told = reader.format === "pcapng" ? interfaces[index] : undefined;
-      return told?.name ?? told?.description ?? null;
+      const described = reader.format === "pcapng" ? interfaces[index] : undefined;
+      return described?.name ?? described?.description ?? null;
     };
     return [...found].sort((a, b) => a - b).map((index) => ({ index, name: nameOf(index) }));
   } finally {

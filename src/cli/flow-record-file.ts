@@ -1,4 +1,4 @@
-/** --flow-records: the records of a file, and what is to be said of them, which belongs to the notes of what is made from them. */
+/** --flow-records: the records of a file, and their notes, which belong to the notes of what is made from them. */
 import { type FlowRecord, readFlowRecordFile } from "../flow-records/flow-records.ts";
 
 export interface NamedFlowRecords {

@@ -125,10 +125,10 @@ async function fromCaptures(files: string[], flags: Flags): Promise<void> {
 }
 
 async function askUrl(url: string, json: object, flags: Flags) {
-  const told = await askCollector<ReturnType<typeof absoluteTimes>>(endpointOf(url, flags), {
+  const answer = await askCollector<ReturnType<typeof absoluteTimes>>(endpointOf(url, flags), {
     ...{ method: "POST", path: "/v1/localise", json },
   });
-  return relativeTimes(told);
+  return relativeTimes(answer);
 }
 
 async function fromRecords(directory: string, files: string[], flags: Flags): Promise<void> {

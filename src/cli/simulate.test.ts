@@ -106,17 +106,17 @@ describe("hoptime simulate", () => {
       }),
     );
     const out = join(directory, "scenario");
-    const told = JSON.parse(await run("--out", out, "--scenario", file, "--json"));
-    expect(told).toMatchObject({ seed: 5, totals: { sent: 1000, lost: 0, minNs: 777, maxNs: 777 } });
-    expect(told.files.map((f: { point: string }) => f.point)).toEqual(["sender", "middle", "receiver"]);
-    expect(told.flows).toBeUndefined();
+    const printed = JSON.parse(await run("--out", out, "--scenario", file, "--json"));
+    expect(printed).toMatchObject({ seed: 5, totals: { sent: 1000, lost: 0, minNs: 777, maxNs: 777 } });
+    expect(printed.files.map((f: { point: string }) => f.point)).toEqual(["sender", "middle", "receiver"]);
+    expect(printed.flows).toBeUndefined();
     expect(JSON.parse(await run("--out", out, "--scenario", file, "--seed", "6", "--json")).seed).toBe(6);
   });
 
   it("replays what it wrote, through parallel queues, with a clock that is off", async () => {
     const out = join(directory, "again");
     const capture = join(directory, "plain", "sender.pcap");
-    const told = JSON.parse(
+    const printed = JSON.parse(
       await run(
         "--out",
         out,
@@ -129,10 +129,10 @@ describe("hoptime simulate", () => {
         "--json",
       ),
     );
-    expect(told.totals.sent).toBe(
+    expect(printed.totals.sent).toBe(
       JSON.parse(readFileSync(join(directory, "plain", "truth.json"), "utf8")).totals.sent,
     );
-    expect(told.scenario.clocks).toEqual({ receiver: { offsetNs: 1e6 } });
+    expect(printed.scenario.clocks).toEqual({ receiver: { offsetNs: 1e6 } });
   });
 
   it("refuses options that contradict each other", async () => {

@@ -114,7 +114,7 @@ function correctSender(
   const shiftNs = atNs + offsetNs + commonNs - pivotNs;
   for (let i = 0; i < count; i++) {
     const t = timeNs[i]!;
-    // The receiver's clock is BEFORE's, which pieces are told by.
+    // The receiver's clock is BEFORE's, which pieces are distinguished by.
     const setNs = pieces?.list.findLast(({ fromNs }) => fromNs <= t + atNs)?.offsetNs ?? 0;
     delayNs[i] = Math.round(delayNs[i]! + setNs + slope * (t - delayNs[i]! + shiftNs));
   }

@@ -239,7 +239,7 @@ function correctedPlan(plan: PassPlan, verdict: () => ClockVerdict, mode: Correc
 const STEP_PLACE = 1 / 512;
 const ROUND_TRIPS = 4;
 
-/** What the matcher is told of steps; null where none is removed. */
+/** What the matcher gets to know of steps; null where none is removed. */
 function piecesOf(verdict: ClockVerdict, { pieces, offsetNs }: Correction): CorrectionPieces | null {
   const list = pieces.flatMap(({ fromNs, removedNs }) =>
     fromNs === null ? [] : [{ fromNs, offsetNs: removedNs - offsetNs }],

@@ -32,7 +32,7 @@ export function injectionRate(utilisation: number, s: AdaptiveSettings = ADAPTIV
   return Math.sqrt(1 - x * x) * (s.maxRate - s.minRate) + s.minRate;
 }
 
-/** Tracks utilisation between references and tells the rate for the next one. */
+/** Tracks utilisation between references and sets the rate for the next one. */
 export class AdaptiveRate {
   readonly #settings: AdaptiveSettings;
   readonly #drainBps: number;

@@ -8,7 +8,7 @@
 import type { Kernels } from "../base/kernels.ts";
 import { later } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
-import type { Source, SourceBatch } from "../capture/source/source.ts";
+import { derivedSource, type Source } from "../capture/source/source.ts";
 import type { DelaySource } from "./delay-source.ts";
 import type { DelayCounts } from "./sender-delays.ts";
 
@@ -156,23 +156,16 @@ function latestOf({ timeNs, count }: PacketBatch, originNs: bigint, beforeNs: bi
 
 /** The same source; what it gives was noted before. */
 function noting(source: Source, match: LiveMatch): Source {
-  return {
-    name: source.name,
-    live: source.live,
-    async next(): Promise<SourceBatch | null> {
+  return derivedSource(source, {
+    async next() {
       const got = await source.next();
       if (got) match.sent(got.batch, got.originNs);
       else match.end();
       return got;
     },
-    nowNs: () => source.nowNs(),
-    ...(source.clock ? { clock: () => source.clock?.() ?? null } : {}),
-    totals: () => source.totals(),
-    statistics: () => source.statistics(),
-    progress: () => source.progress(),
     close() {
       match.end();
       source.close();
     },
-  };
+  });
 }

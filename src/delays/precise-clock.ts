@@ -1,5 +1,5 @@
 /**
- * The wall clock of this host in ns. Date.now() tells whole milliseconds, so Date.now() minus the monotonic clock is never above the true offset and comes within a microsecond
+ * The wall clock of this host in ns. Date.now() returns whole milliseconds, so Date.now() minus the monotonic clock is never above the true offset and comes within a microsecond
  * of it at the edge of a millisecond: the largest difference of late is the offset. The window lets it follow a clock that is slewed.
  */
 export class PreciseClock {

@@ -1,6 +1,6 @@
 /**
  * Delays from reference packets, as a column: batches go in as they are captured and come out, in order, with the delay of every packet filled in
- * (equation 1), for estimators that need delays (MAPLE, SDS). References keep the delay that they measured and are flagged; NaN: packets that no reference tells of, and
+ * (equation 1), for estimators that need delays (MAPLE, SDS). References keep the delay that they measured and are flagged; NaN: packets without a reference near them, and
  * references that are not to be used.
  *
  * A packet's delay is known when the next reference has come, so batches are held until then; at most `hold` of them, then the oldest are answered by the left
@@ -189,7 +189,7 @@ export class ReferenceDelays {
     }
   }
 
-  /** No reference tells of these; packets of ours stay as they are. */
+  /** There is no reference near these; packets of ours stay as they are. */
   #leaveOut(batch: PacketBatch, from: number, to: number): void {
     const own = batch.column("select") + batch.capacity;
     const { delayNs } = batch;

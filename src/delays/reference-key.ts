@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { PacketBatch } from "../capture/batch.ts";
-import type { Source } from "../capture/source/source.ts";
+import { derivedSource, type Source } from "../capture/source/source.ts";
 import { STAMP_PORT } from "./stamp.ts";
 
 /** RFC 2104: a shorter key is no key. */
@@ -71,23 +71,15 @@ export function verifiedSource(
   ports: Iterable<number>,
 ): Source {
   const verifiers = Array.from(ports, (port) => new ReferenceVerifier(kernels, key, port));
-  return {
-    name: source.name,
-    live: source.live,
-    ...(source.knowsDelays === undefined ? {} : { knowsDelays: source.knowsDelays }),
+  return derivedSource(source, {
     async next() {
       const got = await source.next();
       if (got) for (const verifier of verifiers) verifier.verify(got.batch);
       return got;
     },
-    nowNs: () => source.nowNs(),
-    ...(source.clock ? { clock: () => source.clock?.() ?? null } : {}),
-    totals: () => source.totals(),
-    statistics: () => source.statistics(),
-    progress: () => source.progress(),
     close() {
       source.close();
       for (const verifier of verifiers.splice(0)) verifier.free();
     },
-  };
+  });
 }

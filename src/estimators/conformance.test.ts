@@ -94,7 +94,7 @@ const EXCEPTIONS: Record<
   rli: {
     memory: "its table grows with the flows that come; the size is that of a full one",
     split:
-      "a delay is told between the references around a packet: a part of the stream with other references tells other delays, so only parts that follow each other in time add up (rli.test.ts)",
+      "a delay is interpolated between the references around a packet: a part of the stream with other references gives other delays, so only parts that follow each other in time add up (rli.test.ts)",
     promise:
       "it needs references and a queue that delays neighbours alike; rli.test.ts counts on such a queue",
   },
@@ -487,16 +487,16 @@ class Judged {
   unsupported = 0;
   readonly #scaled: number[] = [];
 
-  add(told: Interval | NoAnswer, truth: number): void {
+  add(answer: Interval | NoAnswer, truth: number): void {
     this.asked++;
-    if (isNoAnswer(told)) {
-      if (told.reason === "not-supported") this.unsupported++;
+    if (isNoAnswer(answer)) {
+      if (answer.reason === "not-supported") this.unsupported++;
       return;
     }
     this.answered++;
-    if (told.lowNs <= truth && truth <= told.highNs) this.inside++;
-    const half = truth < told.valueNs ? told.valueNs - told.lowNs : told.highNs - told.valueNs;
-    const error = Math.abs(truth - told.valueNs);
+    if (answer.lowNs <= truth && truth <= answer.highNs) this.inside++;
+    const half = truth < answer.valueNs ? answer.valueNs - answer.lowNs : answer.highNs - answer.valueNs;
+    const error = Math.abs(truth - answer.valueNs);
     // Exact and said to be: as narrow as can be. Whole nanoseconds are exact.
     this.#scaled.push(half <= 1 ? (error <= 1 ? 1 : Infinity) : error / half);
   }

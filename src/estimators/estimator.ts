@@ -75,7 +75,7 @@ export interface FlowEstimate {
   /** What they cannot lie outside of, where they are estimated and bounds are known. */
   packetBounds?: { low: number; high: number };
   lost: number | null;
-  /** As the sketch tells them; left out where it does not, or they are known. */
+  /** As the sketch estimates them; left out where it does not, or they are known. */
   bytes?: number;
   /** Where the estimator keeps them: the value that this share of the flow's packets does not exceed. */
   quantiles?: { share: number; valueNs: number }[];

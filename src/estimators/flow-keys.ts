@@ -1,4 +1,4 @@
-/** Flows in payloads: their hash and key as columns, ordered by hash, then by key, and as bytes: u64 hash, u64 meta (its bit 59 tells IPv6), u64 addrA; IPv6: addrB, addrC, addrD, u64 each. */
+/** Flows in payloads: their hash and key as columns, ordered by hash, then by key, and as bytes: u64 hash, u64 meta (its bit 59 is set for IPv6), u64 addrA; IPv6: addrB, addrC, addrD, u64 each. */
 import type { ByteReader, ByteWriter } from "../base/bytes.ts";
 
 export const KEY_WORDS = 10;

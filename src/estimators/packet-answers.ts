@@ -22,11 +22,11 @@ export function combineAnswers(into: PacketAnswers, other: PacketAnswers): void 
   for (let i = 0; i < into.count; i++) {
     if (other.kind[i] === NO_MATCH) continue;
     const first = into.kind[i] === NO_MATCH;
-    const told = first || other.groupPackets[i]! > into.groupPackets[i]!;
+    const isBetter = first || other.groupPackets[i]! > into.groupPackets[i]!;
     into.kind[i] = first ? other.kind[i]! : MULTI_MATCH;
     into.lowNs[i] = first ? other.lowNs[i]! : Math.min(into.lowNs[i]!, other.lowNs[i]!);
     into.highNs[i] = first ? other.highNs[i]! : Math.max(into.highNs[i]!, other.highNs[i]!);
-    if (!told) continue;
+    if (!isBetter) continue;
     into.valueNs[i] = other.valueNs[i]!;
     into.varianceNs2[i] = other.varianceNs2[i]!;
     into.groupPackets[i] = other.groupPackets[i]!;

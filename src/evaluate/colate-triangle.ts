@@ -20,7 +20,7 @@ import { arrive } from "./both-ends.ts";
 import { type FlowRun, scoreFlows } from "./flow-runs.ts";
 
 export const TRIANGLE_CASES = [
-  "not told apart",
+  "not separated",
   "a vector per peer",
   "a vector per peer in the same memory",
 ] as const;
@@ -72,7 +72,7 @@ export async function runTriangle(
       const pass = (end: "sender" | "receiver") => {
         const peer = isPicked(batch, filters[end]);
         for (const tap of taps) {
-          if (peer || tap.name === "not told apart") tap[end].update(batch, 0, batch.count);
+          if (peer || tap.name === "not separated") tap[end].update(batch, 0, batch.count);
         }
       };
       if (from === "A") pass("sender");
@@ -84,12 +84,12 @@ export async function runTriangle(
   truth.free();
   kernels.free(mask);
   const out = taps.map(({ name, sender, receiver }): [TriangleCase, TriangleAnswer] => {
-    const vectors = name === "not told apart" ? 1 : 2;
+    const vectors = name === "not separated" ? 1 : 2;
     const memoryBytes = vectors * sender.memoryBytes;
     const sealed = { sender: sender.seal(), receiver: receiver.seal() };
     for (const tap of [sender, receiver]) tap.free();
     const parameters = parseParameters(colate, textOf(name));
-    const flows = { ...run.flows, complete: name !== "not told apart" };
+    const flows = { ...run.flows, complete: name !== "not separated" };
     const answer = colate.estimate({ parameters, seed, ...sealed, flows, confidence: 0.95, epochNs: 2e9 });
     const score = entryAt(scoreFlows(run, answer, [[500, Number.POSITIVE_INFINITY]]), 0);
     return [

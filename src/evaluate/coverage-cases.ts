@@ -28,7 +28,7 @@ interface Variation {
   cut?: CutPlan;
 }
 
-/** Losses are the loss hop's, so that their share is as said. */
+/** Losses are the loss hop's, so that their share is as stated. */
 const queue: Hop = { kind: "queue", utilisation: 0.85, capacityPackets: 2000, propagationNs: 200_000 };
 /** Some epochs are congested: long delays and most of the losses fall on the same packets. */
 const overloaded: Hop = { kind: "queue", utilisation: 1, capacityPackets: 300, propagationNs: 200_000 };

@@ -12,7 +12,7 @@ const COLUMNS: [title: string, value: (r: CoverageRow) => string][] = [
   ["deviation inside", (r) => percent(r.deviationInside, r.withDeviation)],
   ["packets answered for", (r) => percent(r.answered, r.packets)],
   ["lost", (r) => (r.lost === null ? "–" : `${r.lost}`)],
-  ["said lost", (r) => (r.saidLost === null ? "–" : `${r.saidLost}`)],
+  ["estimated lost", (r) => (r.estimatedLost === null ? "–" : `${r.estimatedLost}`)],
 ];
 
 /** Rows of one case or several, a heading for each. */
@@ -31,7 +31,7 @@ export function coveragePage(rows: readonly CoverageRow[], { seeds }: { seeds: r
 Made by \`node scripts/bench.mjs coverage ${seeds.length} --seed ${seeds[0]} --write\`: simulated traffic (8 s, 10,000 packets/s, 8 epochs), observed at both ends, sealed into
 records, asked as \`hoptime query --between\` does, over the whole time; every case has traffic of its own. *Mean inside*: share of the 95 % intervals that hold the true mean of **all** packets that arrived,
 also those of epochs without an answer and those behind the sender's last epoch. *Packets answered for*: share of the packets that arrived whose epochs had an answer of that estimator for the flow. The truth is in the clocks of
-the two points. *Lost* and *said lost*: packets, where the estimator counts them.
+the two points. *Lost* and *estimated lost*: packets, where the estimator counts them.
 
 Intervals of lda, lds, colate and rli are statistical: 93 to 99 % is what they should hold. Those of maple are bounds (of the cells that the packets' delays fall into), those of sds nearly so (sums of exact delays,
 uncertain only where flows share all their cells): they should hold the truth in all cases, and their width says what they are worth. Flows of 1 to 9 packets that no cell was left for count with bounds too.
@@ -59,7 +59,7 @@ function pooled(rows: readonly CoverageRow[]): CoverageRow[] {
       continue;
     }
     for (const field of COUNTS) sum[field] += row[field];
-    for (const field of ["lost", "saidLost"] as const)
+    for (const field of ["lost", "estimatedLost"] as const)
       if (row[field] !== null) sum[field] = (sum[field] ?? 0) + row[field];
   }
   return [...out.values()];

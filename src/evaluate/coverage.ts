@@ -80,7 +80,7 @@ export interface CoverageRow {
   answered: number;
   /** Packets that were lost, and what the answers for the segment say; null for flows, and where no answer says it. */
   lost: number | null;
-  saidLost: number | null;
+  estimatedLost: number | null;
 }
 
 interface Tally extends CoverageRow {
@@ -103,7 +103,7 @@ export async function measureCoverage(
     let found = tallies.get(name);
     if (!found) {
       const none = { asked: 0, withMean: 0, inside: 0, width: null, withDeviation: 0, deviationInside: 0 };
-      const counts = { packets: 0, answered: 0, lost: null, saidLost: null };
+      const counts = { packets: 0, answered: 0, lost: null, estimatedLost: null };
       found = { case: one.name, estimator, class: size, ...none, ...counts, widths: [] };
       tallies.set(name, found);
     }
@@ -138,12 +138,12 @@ function judgeRun(
   { estimates, groups }: ReturnType<typeof askAll>,
   tally: (estimator: string, size: CoverageClass) => Tally,
 ): void {
-  for (const [estimator, told] of Object.entries(estimates)) {
+  for (const [estimator, estimate] of Object.entries(estimates)) {
     const row = tally(estimator, "segment");
-    judge(row, told, truth, told.answered.share);
-    if (told.lost === null) continue;
+    judge(row, estimate, truth, estimate.answered.share);
+    if (estimate.lost === null) continue;
     row.lost = (row.lost ?? 0) + truth.lost;
-    row.saidLost = (row.saidLost ?? 0) + told.lost;
+    row.estimatedLost = (row.estimatedLost ?? 0) + estimate.lost;
   }
   for (const group of groups) {
     const exact = truth.flows.get(group.text);

@@ -39,24 +39,24 @@ export async function runFedByReferences(
   const delays = new ReferenceDelays(kernels, { drainBps });
   const errors = noDelayErrors();
   let lastNs = 0;
-  const feed = (told: OwnedBatch) => {
-    addDelayErrors(errors, required(told.errors, "the error of the references' delays"));
+  const feed = (owned: OwnedBatch) => {
+    addDelayErrors(errors, required(owned.errors, "the error of the references' delays"));
     // References are packets of ours: no estimator is to account for them.
-    const { flags } = told.batch;
-    const select = told.batch.column("select");
-    for (let i = 0; i < told.batch.count; i++)
+    const { flags } = owned.batch;
+    const select = owned.batch.column("select");
+    for (let i = 0; i < owned.batch.count; i++)
       kernels.u8[select + i] = (flags[i]! & OWN_PACKETS) === 0 ? 1 : 0;
-    told.batch.compact();
-    for (const tap of taps) tap.update(told.batch, 0, told.batch.count);
+    owned.batch.compact();
+    for (const tap of taps) tap.update(owned.batch, 0, owned.batch.count);
   };
   try {
     for await (const batch of simulate(kernels, scenario).at(RECEIVER)) {
       kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
       truth.updateKeyed(batch);
       lastNs = batch.timeNs[batch.count - 1]!;
-      for (const told of delays.push(batch, 0n)) feed(told);
+      for (const owned of delays.push(batch, 0n)) feed(owned);
     }
-    for (const told of delays.finish()) feed(told);
+    for (const owned of delays.finish()) feed(owned);
     const known = readTruth(truth);
     const error = delayErrorOf(errors);
     const answers = contestants.map(({ estimator, parameters }, i) => {

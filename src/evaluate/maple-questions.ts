@@ -70,7 +70,7 @@ export function ask(kernels: Kernels, filled: FilledStore, refined = true): Outc
   const answers = kernels.u32.slice(out >>> 2, (out >>> 2) + 2 * n);
   kernels.free(out);
   const cells = filled.cells.sums().map(answerOf);
-  const told = filled.cells.sums().map((s) => (refined ? answerOf(s).meanNs : s.baseNs));
+  const perGroup = filled.cells.sums().map((s) => (refined ? answerOf(s).meanNs : s.baseNs));
   const unions = new Map<number, number>();
   const estimateNs = new Float64Array(n);
   let [multi, missing, wrong] = [0, 0, 0];
@@ -87,7 +87,7 @@ export function ask(kernels: Kernels, filled: FilledStore, refined = true): Outc
     const range = answers[2 * i + 1]!;
     const [low, high] = [range & 0xffff, range >>> 16];
     if (kind === MATCH && low !== high) {
-      // A mixed store tells neighbouring groups as one.
+      // A mixed store returns neighbouring groups as one.
       if (filled.codes[i]! < low || filled.codes[i]! > high) wrong++;
       const mean = unions.get(range) ?? cells.slice(low, high + 1).reduce(joinCells).meanNs;
       unions.set(range, mean);
@@ -95,7 +95,7 @@ export function ask(kernels: Kernels, filled: FilledStore, refined = true): Outc
       continue;
     }
     if (code !== filled.codes[i]) wrong++;
-    estimateNs[i] = told[code]!;
+    estimateNs[i] = perGroup[code]!;
   }
   return {
     failure: (multi + missing) / n,
@@ -170,12 +170,12 @@ export function askAcross(kernels: Kernels, stores: readonly FilledStore[], epoc
   kernels.u64.set(epoch.digest, keys >>> 3);
   for (const { store, cells } of stores) {
     store.lookup(keys, n, out);
-    const told = cells.sums().map(answerOf);
+    const perGroup = cells.sums().map(answerOf);
     const { u32 } = kernels;
     for (let i = 0; i < n; i++) {
       const word = u32[(out >>> 2) + 2 * i]!;
       if (word >>> 16 === 0) continue;
-      const { meanNs, count } = entryAt(told, word & 0xffff);
+      const { meanNs, count } = entryAt(perGroup, word & 0xffff);
       if (count <= packets[i]!) continue;
       packets[i] = count;
       estimateNs[i] = meanNs;

@@ -83,10 +83,10 @@ export async function askMutated(kernels: Kernels, mutations: number, seed: numb
 /** The intact epochs have an answer, and no number is none. */
 function check(estimates: ReturnType<typeof askArchive>["estimates"]): string | null {
   for (const name of ["lda", "lds", "maple", "sds"]) {
-    const told = estimates[name];
-    if (!told || told.answered.epochs < INTACT_EPOCHS)
-      return `${name}: ${told?.answered.epochs} epochs have an answer`;
-    const { latency } = told.answered;
+    const estimate = estimates[name];
+    if (!estimate || estimate.answered.epochs < INTACT_EPOCHS)
+      return `${name}: ${estimate?.answered.epochs} epochs have an answer`;
+    const { latency } = estimate.answered;
     if (!latency || !Number.isFinite(latency.meanNs + latency.lowNs + latency.highNs))
       return `${name}: ${JSON.stringify(latency)}`;
   }

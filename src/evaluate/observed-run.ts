@@ -101,7 +101,7 @@ function apparentDelays(batch: PacketBatch, { clocks }: Scenario): void {
   for (let i = 0; i < count; i++) {
     const arrival = (timeNs[i]! - (to.offsetNs ?? 0)) / (1 + 1e-6 * (to.skewPpm ?? 0));
     const sending = arrival - delayNs[i]!;
-    const told = sending * (1 + 1e-6 * (from.skewPpm ?? 0)) + (from.offsetNs ?? 0);
-    delayNs[i] = Math.round(timeNs[i]! - told);
+    const carriedNs = sending * (1 + 1e-6 * (from.skewPpm ?? 0)) + (from.offsetNs ?? 0);
+    delayNs[i] = Math.round(timeNs[i]! - carriedNs);
   }
 }

@@ -222,7 +222,7 @@ export interface Statement {
   readonly right: boolean;
 }
 
-/** Everything that was said about who it may be: the stated probability, and whether it is right. */
+/** Every statement about who it may be: the stated probability, and whether it is right. */
 export function statements(trial: Trial, spikes: readonly (Spike | LossSpike)[]): Statement[] {
   return spikes.flatMap((s) => {
     const who = s.segment ? [{ ...s.segment, confidence: s.confidence }] : (s.candidates ?? []);

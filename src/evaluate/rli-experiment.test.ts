@@ -45,8 +45,8 @@ describe.each([
       // What packets' backlogs tell needs fewer references: it is far better, with either scheme.
       for (const name of ["adaptive", "1-in-300"] as const) {
         const setting = { utilisation, traffic };
-        const told = await runRli(new Kernels(), setting, SCHEMES[name], [], { more: ",line=backlog" });
-        const [backlog] = flowErrors(told.truth, told.entries[0]!.answer.flows);
+        const backlogRun = await runRli(new Kernels(), setting, SCHEMES[name], [], { more: ",line=backlog" });
+        const [backlog] = flowErrors(backlogRun.truth, backlogRun.entries[0]!.answer.flows);
         expect(backlog!.median!).toBeLessThanOrEqual(0.6 * rli![0]!.median!);
       }
     }

@@ -44,7 +44,7 @@ export async function rliScenario(
   };
 }
 
-/** The same scenario with references; `counts` tells how many after a run. */
+/** The same scenario with references; `counts` gives their number after a run. */
 export function withReferences(
   scenario: Scenario,
   scheme: Scheme,

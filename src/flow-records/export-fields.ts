@@ -22,7 +22,7 @@ export interface Template {
   options: boolean;
 }
 
-/** A field of this length tells its own (RFC 7011, section 7). */
+/** A field of this length carries its own (RFC 7011, section 7). */
 export const VARIABLE = 0xffff;
 
 // Information elements (IANA); the first 127 are NetFlow v9's.
@@ -80,7 +80,7 @@ export interface ExportedSet {
   sampling: number[];
 }
 
-/** The records of a data set; `clock` where the message tells it. */
+/** The records of a data set; `clock` where the message has it. */
 export function readDataSet(
   view: DataView,
   from: number,

@@ -283,12 +283,12 @@ describe("exports in a capture", () => {
   it("are read alike from pcapng, packed or not", async () => {
     const other = message9([set(256, four(9, 90))]);
     const frames = [ethernet(ip4(udp(first))), ethernet(ip4(udp(other))), ethernet(ip4([], 6))];
-    const told = await parse(pcap(frames));
-    expect(told.records.map((r) => r.packets)).toEqual([10, 90]);
-    expect(told.notes).toEqual(["1 packet of the capture without flow exports"]);
-    expect(await parse(pcapng(frames))).toEqual(told);
-    expect(await parse(pcapng(frames, false))).toEqual(told);
-    expect(await parseFlowRecordFile(gzipSync(Uint8Array.from(pcapng(frames))), "x.gz")).toEqual(told);
+    const parsed = await parse(pcap(frames));
+    expect(parsed.records.map((r) => r.packets)).toEqual([10, 90]);
+    expect(parsed.notes).toEqual(["1 packet of the capture without flow exports"]);
+    expect(await parse(pcapng(frames))).toEqual(parsed);
+    expect(await parse(pcapng(frames, false))).toEqual(parsed);
+    expect(await parseFlowRecordFile(gzipSync(Uint8Array.from(pcapng(frames))), "x.gz")).toEqual(parsed);
     await expect(parse(pcapng(frames).slice(0, -5), "cut.pcapng")).rejects.toThrow(
       /cut\.pcapng: at byte \d+/,
     );

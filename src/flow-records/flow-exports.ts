@@ -3,8 +3,8 @@
  * RFC 5655), or in a capture of the UDP packets they travelled in. Versions may be mixed, and so may exporters. Reads big-endian, checks every length;
  * what does not fit is a FormatError with its offset in the file.
  *
- * Left out, and said: data whose template was not sent before, records without addresses or packets, packets of a capture that are no exports. Sampling
- * is said too: counts of sampled packets are not packets.
+ * Left out, with a note: data whose template was not sent before, records without addresses or packets, packets of a capture that are no exports. Sampling
+ * has a note too: counts of sampled packets are not packets.
  */
 
 import { FormatError, UsageError } from "../base/errors.ts";

@@ -65,7 +65,7 @@ export async function readFlowRecords(path: string): Promise<FlowRecord[]> {
   return (await readFlowRecordFile(path)).records;
 }
 
-/** With what is to be said of them: sampling, and what was left out. */
+/** With notes about them: sampling, and what was left out. */
 export async function readFlowRecordFile(path: string): Promise<ExportedFlows> {
   let bytes: Uint8Array;
   try {

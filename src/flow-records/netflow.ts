@@ -6,7 +6,7 @@
  *   v9   0   2       4         8      12         16       20
  *        | 9 | count | uptime  | secs | sequence | source | flow sets: id, length, body (RFC 3954)
  *
- * A v9 message does not tell its length: in a file it ends where the next one begins, whose version cannot be the number of a flow set.
+ * A v9 message does not carry its length: in a file it ends where the next one begins, whose version cannot be the number of a flow set.
  */
 import { formatIpv4 } from "../capture/address.ts";
 import { type Bad, type Field, type Template, wallNs } from "./export-fields.ts";

@@ -54,7 +54,7 @@ export interface FeedHead {
   rereadable: boolean;
   /** Of both files; null where it is not known. */
   totalBytes: number | null;
-  /** Length of BEFORE as far as its beginning tells, where it was asked for; null where it cannot be known. */
+  /** Length of BEFORE as far as its beginning shows, where it was asked for; null where it cannot be known. */
   spanNs: number | null;
 }
 

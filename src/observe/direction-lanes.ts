@@ -77,7 +77,7 @@ export function networksOfOthers(directory: string, point: string): string[][] {
   );
   archive.close();
   return [...labels].flatMap((label) => {
-    const told = parseDirectionLabel(label);
-    return told?.way === "from" ? [told.networks] : [];
+    const parsed = parseDirectionLabel(label);
+    return parsed?.way === "from" ? [parsed.networks] : [];
   });
 }

@@ -76,11 +76,11 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
   let packets = 0;
   let batches = 0;
   const totals = () => source.totals();
-  const feed = (told: OwnedBatch) => {
-    for (const [i, lane] of lanes.entries()) lane.feed(told, totals, i === lanes.length - 1);
+  const feed = (owned: OwnedBatch) => {
+    for (const [i, lane] of lanes.entries()) lane.feed(owned, totals, i === lanes.length - 1);
   };
   const tick = (nowNs: bigint) => {
-    for (const told of delays?.tick(nowNs) ?? []) feed(told);
+    for (const owned of delays?.tick(nowNs) ?? []) feed(owned);
     const heldNs = delays?.waitingSinceNs() ?? null;
     for (const lane of lanes) lane.tick(heldNs !== null && heldNs < nowNs ? heldNs : nowNs);
   };
@@ -110,7 +110,7 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
       if (typeof got === "bigint") tick(got);
       else {
         packets += got.batch.count;
-        if (delays) for await (const told of delays.push(got.batch, got.originNs)) feed(told);
+        if (delays) for await (const owned of delays.push(got.batch, got.originNs)) feed(owned);
         else feed(got);
         if ((++batches & 63) === 0) {
           const { doneBytes, totalBytes } = source.progress();
@@ -120,7 +120,7 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
       if (outbox.holding) checkLanes(false);
       await outbox.room();
     }
-    for (const told of delays?.finish() ?? []) feed(told);
+    for (const owned of delays?.finish() ?? []) feed(owned);
     if (outbox.holding) checkLanes(true);
     const captures = source.statistics();
     for (const lane of lanes) lane.finish(lastOf(captures));

@@ -97,7 +97,8 @@ export async function* watchPair(options: WatchOptions): AsyncGenerator<WatchedI
   };
   const readReceiver = async () => {
     for (let got = await receiver.next(); got; got = await receiver.next())
-      for await (const told of pair.delays.push(got.batch, got.originNs)) take(1, told.batch, told.originNs);
+      for await (const owned of pair.delays.push(got.batch, got.originNs))
+        take(1, owned.batch, owned.originNs);
     watch.end(1);
   };
   let [done, failure]: [boolean, { error: unknown } | null] = [false, null];

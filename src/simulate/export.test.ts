@@ -53,10 +53,10 @@ async function read(file: string): Promise<Map<string, Seen>> {
     }
   }
   reader.close();
-  const told = reader.statistics();
-  expect(told.partial).toBeNull();
-  expect(told.skipped).toEqual({});
-  expect(told.packets).toBe(seen.size);
+  const readBack = reader.statistics();
+  expect(readBack.partial).toBeNull();
+  expect(readBack.skipped).toEqual({});
+  expect(readBack.packets).toBe(seen.size);
   return seen;
 }
 
@@ -95,10 +95,10 @@ describe("a simulation as files", () => {
     );
     const probes = [...flows.keys()].filter((f) => f.includes("192.0.2.1:"));
     for (const p of probes) flows.delete(p);
-    const told = JSON.parse(readFileSync(join(directory, "truth.json"), "utf8")) as typeof truth;
-    expect(told).toEqual(JSON.parse(JSON.stringify(truth)));
-    expect(told.flows.length).toBe(flows.size);
-    for (const f of told.flows) {
+    const readBack = JSON.parse(readFileSync(join(directory, "truth.json"), "utf8")) as typeof truth;
+    expect(readBack).toEqual(JSON.parse(JSON.stringify(truth)));
+    expect(readBack.flows.length).toBe(flows.size);
+    for (const f of readBack.flows) {
       const slow = flows.get(f.flow)!;
       expect([f.sent, f.lost]).toEqual([slow.sent, slow.lost]);
       expect(f.meanNs).toBe(slow.sent > slow.lost ? slow.sum / (slow.sent - slow.lost) : null);
@@ -187,12 +187,12 @@ describe("the capture writer", () => {
         "icmp.checksum.status",
         "icmpv6.checksum.status",
       ];
-      const told = execFileSync(
+      const readBack = execFileSync(
         "tshark",
         ["-r", file, ...protocols, "-T", "fields", "-E", "occurrence=f", ...fields.flatMap((f) => ["-e", f])],
         { stdio: ["ignore", "pipe", "ignore"], maxBuffer: 1 << 26 },
       ).toString();
-      const lines = told.trimEnd().split("\n");
+      const lines = readBack.trimEnd().split("\n");
       expect(lines.length).toBe(rows.length);
       const statuses = lines.map((l) => l.split("\t"));
       // 0 is "bad", 1 "good", 2 "unverified".

@@ -6,6 +6,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { Kernels } from "../../src/base/kernels.ts";
+import { formatCount } from "../../src/base/quantity.ts";
 import type { EstimateReport } from "../../src/compare/estimate-report.ts";
 import { compareWithEstimates } from "../../src/compare/estimates.ts";
 import { encodeRecord } from "../../src/epoch/record.ts";
@@ -156,7 +157,7 @@ describe("sizes", () => {
           if (n < p / 1.25 || n > p * 1.25 || isNoAnswer(mean)) continue;
           errors.push(Math.abs(mean.valueNs / run.meanNs[flow]! - 1));
         }
-        const predicted = size.predictions.find((q) => q.quantity === `flows of ${p} packets`)!;
+        const predicted = size.predictions.find((q) => q.quantity === `flows of ${formatCount(p)} packets`)!;
         const found = errors.sort((a, b) => a - b)[errors.length >> 1] ?? Number.NaN;
         const within = errors.filter((e) => e <= 0.05).length / errors.length;
         expect(predicted.relativeError! / found, `${text}: ${p} packets`).toBeGreaterThan(0.6);
@@ -184,7 +185,9 @@ describe("sizes", () => {
       [small!, 500],
       [large!, 5000],
     ] as const) {
-      const asked = answer.predictions.find((q) => q.quantity === `mean of flows of ${p} packets`);
+      const asked = answer.predictions.find(
+        (q) => q.quantity === `mean of flows of ${formatCount(p)} packets`,
+      );
       expect(asked!.reliability).toBeGreaterThanOrEqual(0.9);
       // A delay of a millisecond needs fewer bits than the 48 for any delay.
       expect(answer.parameters.b).toBeLessThan(36);
@@ -209,11 +212,11 @@ describe("in a triangle of senders and receivers", () => {
     // Half the counters for the same packets: about twice the error.
     expect(half.median).toBeLessThan(3 * own.median);
     expect(half.memoryBytes).toBeLessThan(0.51 * own.memoryBytes);
-    expect(own.memoryBytes).toBe(2 * answers["not told apart"].memoryBytes);
+    expect(own.memoryBytes).toBe(2 * answers["not separated"].memoryBytes);
   });
 
-  it("traffic that is not told apart leaves next to no counter usable, and the answer says so", () => {
-    const mixed = answers["not told apart"];
+  it("traffic that is not separated leaves next to no counter usable, and the answer says so", () => {
+    const mixed = answers["not separated"];
     expect(mixed.coverage).toBeLessThan(0.05);
     expect(mixed.foreign).toBe(true);
     expect(mixed.answered).toBeLessThan(0.05);

@@ -1,10 +1,12 @@
 /** The distribution of delays: the share of packets at or below a delay, or, for the tail, above it. */
+
 import uPlot from "uplot";
 import { formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
 import type { Latency } from "../../src/compare/report.ts";
 import type { PageData } from "../../src/present/html/page-data.ts";
 import { Chart, plainAxis, valueAxis } from "./chart.ts";
+import { delayAxis } from "./delay-axis.ts";
 import { choice, el } from "./elements.ts";
 import { suitsLog } from "./over-time.ts";
 import { delayLabels, linearDelay, linearTicks, logDelay, padded } from "./scales.ts";
@@ -97,23 +99,10 @@ export function distribution(cdf: PageData["cdf"], latency: Latency | null): HTM
           chart.rebuild();
         },
       ),
-      choice(
-        "Delay axis",
-        [
-          {
-            value: "log",
-            label: "Log",
-            unavailable:
-              minimum > 0 ? undefined : "A logarithmic axis needs delays above zero; some here are not.",
-          },
-          { value: "linear", label: "Linear" },
-        ],
-        log ? "log" : "linear",
-        (kind) => {
-          log = kind === "log";
-          chart.rebuild();
-        },
-      ),
+      delayAxis(log, minimum, (chosen) => {
+        log = chosen;
+        chart.rebuild();
+      }),
     ),
     chart.root,
   ];

@@ -1,11 +1,13 @@
 /** Charts over time: delay (quantiles and the span from min to max), and packets with their loss. */
+
 import uPlot from "uplot";
 import { formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
 import type { LatencyField } from "../../src/compare/report.ts";
 import type { IntervalColumns } from "../../src/present/html/page-data.ts";
 import { Chart, plainAxis, type Readout, RIGHT_PX, type Timeline, valueAxis } from "./chart.ts";
-import { choice, el } from "./elements.ts";
+import { delayAxis } from "./delay-axis.ts";
+import { el } from "./elements.ts";
 import { legend } from "./legend.ts";
 import { delayLabels, linearDelay, linearTicks, logDelay, padded } from "./scales.ts";
 
@@ -139,23 +141,10 @@ export function delayOverTime(
       };
     },
   });
-  const switcher = choice(
-    "Delay axis",
-    [
-      {
-        value: "log",
-        label: "Log",
-        unavailable:
-          minimum > 0 ? undefined : "A logarithmic axis needs delays above zero; some here are not.",
-      },
-      { value: "linear", label: "Linear" },
-    ],
-    log ? "log" : "linear",
-    (kind) => {
-      log = kind === "log";
-      chart.rebuild();
-    },
-  );
+  const switcher = delayAxis(log, minimum, (chosen) => {
+    log = chosen;
+    chart.rebuild();
+  });
   return [
     el(
       "div",

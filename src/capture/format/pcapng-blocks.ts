@@ -96,12 +96,12 @@ export function readInterface(
   index: number,
 ): { description: CaptureInterface; ticks: TickRule; warning: string | null } {
   let name: string | null = null;
-  let told: string | null = null;
+  let described: string | null = null;
   let resolution = 6;
   let offsetSeconds = 0n;
   for (const option of optionsOf(view, 16, view.byteLength - 4, little)) {
     if (option.code === 2) name = text(view, option);
-    else if (option.code === 3) told = text(view, option);
+    else if (option.code === 3) described = text(view, option);
     else if (option.code === 9 && option.length >= 1) resolution = view.getUint8(option.at);
     else if (option.code === 14 && option.length === 8) offsetSeconds = view.getBigInt64(option.at, little);
   }
@@ -119,7 +119,7 @@ export function readInterface(
     description: {
       index,
       name,
-      description: told,
+      description: described,
       link: view.getUint16(8, little),
       snapLength: view.getUint32(12, little),
       resolution: unit,
@@ -130,22 +130,22 @@ export function readInterface(
   };
 }
 
-/** Drop counters of an interface statistics block: {interface (in its section), dropped} or null when it tells none. */
+/** Drop counters of an interface statistics block: {interface (in its section), dropped} or null where it has none. */
 export function readStatistics(
   view: DataView,
   little: boolean,
 ): { interfaceId: number; dropped: number } | null {
   let dropped = 0;
-  let told = false;
+  let known = false;
   for (const option of optionsOf(view, 20, view.byteLength - 4, little)) {
     // isb_ifdrop and isb_osdrop; all ones means unknown
     if ((option.code === 5 || option.code === 7) && option.length === 8) {
       const value = view.getBigUint64(option.at, little);
       if (value < 1n << 53n) {
         dropped += Number(value);
-        told = true;
+        known = true;
       }
     }
   }
-  return told ? { interfaceId: view.getUint32(8, little), dropped } : null;
+  return known ? { interfaceId: view.getUint32(8, little), dropped } : null;
 }

@@ -148,9 +148,9 @@ export class CaptureSource implements Source {
   }
 
   #statisticsOf(reader: CaptureReader): CaptureStatistics {
-    const told = reader.statistics();
+    const counted = reader.statistics();
     // A stream that was ended by us ends anywhere.
-    return this.#signal?.aborted ? { ...told, partial: null } : told;
+    return this.#signal?.aborted ? { ...counted, partial: null } : counted;
   }
 }
 

@@ -299,7 +299,7 @@ export function notPointZero(file: string, point: string, { link }: PcapHeader):
   );
 }
 
-/** Packets of all interfaces of a host in a pcap file; each tells the number of its interface. The file's own header is left out. */
+/** Packets of all interfaces of a host in a pcap file; each carries the number of its interface. The file's own header is left out. */
 class CookedRecords implements Records {
   readonly #file: string;
   readonly #point: string;

@@ -31,7 +31,7 @@ export interface Source {
   readonly knowsDelays?: boolean;
   /** The next batch; null at the end, or soon after the signal has aborted. One call at a time. */
   next(): Promise<SourceBatch | null>;
-  /** Every packet up to this time has been handed out, as far as a clock tells; null where only packets tell the time. */
+  /** Every packet up to this time has been handed out, as far as a clock shows; null where only packets show the time. */
   nowNs(): bigint | null;
   /** The state of the clock that packets are timestamped by now; null or left out where nobody knows. */
   clock?(): ClockState | null;
@@ -43,6 +43,21 @@ export interface Source {
   progress(): { doneBytes: number; totalBytes: number | null };
   /** Ends it, and gives its kernel memory back. The counts stay. */
   close(): void;
+}
+
+/** A source whose batches are looked at on their way: all else is the inner one's. */
+export function derivedSource(source: Source, own: Pick<Source, "next" | "close">): Source {
+  return {
+    name: source.name,
+    live: source.live,
+    ...(source.knowsDelays === undefined ? {} : { knowsDelays: source.knowsDelays }),
+    nowNs: () => source.nowNs(),
+    ...(source.clock ? { clock: () => source.clock?.() ?? null } : {}),
+    totals: () => source.totals(),
+    statistics: () => source.statistics(),
+    progress: () => source.progress(),
+    ...own,
+  };
 }
 
 export const NO_TOTALS: CaptureTotals = { frames: 0, skipped: {}, dropped: null };

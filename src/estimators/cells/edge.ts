@@ -136,7 +136,7 @@ export function deviationWithPacketsInFlight(
   };
 }
 
-/** The delay of packets that were in flight at a cut; undefined where there is nothing to be said of them. */
+/** The delay of packets that were in flight at a cut; undefined where nothing is known of them. */
 export function delayInFlight(mean: Interval | NoAnswer, evidence: EdgeEvidence): { inFlight?: Interval } {
   const model = isNoAnswer(mean) ? null : edgeModel(mean.valueNs, evidence);
   if (!model) return {};
@@ -157,7 +157,7 @@ const FLOW_BEYOND = 1.5;
 
 /**
  * The same for a flow, of which `sent` packets were sent in the epoch and `received` arrived in it (null where that is not known). A lasting one has as large a share of its packets
- * in flight as all flows together; of a short one as many as arrived and were not sent in the epoch. `all`: mean of the segment, which tells the delay at the cut.
+ * in flight as all flows together; of a short one as many as arrived and were not sent in the epoch. `all`: mean of the segment, which shows the delay at the cut.
  */
 function flowWithPacketsInFlight(
   mean: Interval,
@@ -189,11 +189,11 @@ export function flowsInFlight(
   evidence: EdgeEvidence,
 ): FlowEstimate[] {
   if (isNoAnswer(all) || !edgeModel(all.valueNs, evidence)) return answers;
-  return answers.map((told) => {
-    if (isNoAnswer(told.mean) || told.packets === null) return told;
-    const received = known.received?.[told.flow] ?? Number.NaN;
-    const counts = { sent: told.packets, received: Number.isNaN(received) ? null : received };
-    return { ...told, mean: flowWithPacketsInFlight(told.mean, counts, all, evidence) };
+  return answers.map((answer) => {
+    if (isNoAnswer(answer.mean) || answer.packets === null) return answer;
+    const received = known.received?.[answer.flow] ?? Number.NaN;
+    const counts = { sent: answer.packets, received: Number.isNaN(received) ? null : received };
+    return { ...answer, mean: flowWithPacketsInFlight(answer.mean, counts, all, evidence) };
   });
 }
 

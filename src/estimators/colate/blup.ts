@@ -221,8 +221,8 @@ export function posteriorVariances(
       variance[f] = Math.min(priors[f]!, 1 / precision + uneven);
       for (let e = from; e < to; e++) {
         const square = a[e]! * a[e]!;
-        const told = square / Math.max(1e-13 * sums[cell[e]!]!, sums[cell[e]!]! - square * spread[e]!);
-        spread[e] = 1 / Math.max(own, precision - told);
+        const ofCell = square / Math.max(1e-13 * sums[cell[e]!]!, sums[cell[e]!]! - square * spread[e]!);
+        spread[e] = 1 / Math.max(own, precision - ofCell);
       }
     }
   }

@@ -2,7 +2,9 @@
  * A geometry for what is expected: counters from memory or from a wanted error or reliability, vectors and counters per flow from loss, bits from the
  * delay where it is known; and how well it will do for flows by size (predict.ts).
  */
+
 import { UsageError } from "../../base/errors.ts";
+import { formatCount } from "../../base/quantity.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import {
   COLATE_PARAMETERS,
@@ -61,7 +63,7 @@ function describe(
   loss: number,
   asked: boolean,
 ): SizePrediction {
-  const quantity = asked ? `mean of flows of ${size} packets` : `flows of ${size} packets`;
+  const quantity = `${asked ? "mean of " : ""}flows of ${formatCount(size)} packets`;
   return { quantity, loss, relativeError, packetsUsed, reliability };
 }
 
@@ -147,7 +149,7 @@ function choose(request: SizeRequest, traffic: Traffic, loss: readonly number[])
     if (high > MAX_COUNTERS / 4) {
       throw new UsageError(
         "bad-parameter",
-        `no number of counters up to ${MAX_COUNTERS / 4} gives flows of ${target} packets what is wanted`,
+        `no number of counters up to ${formatCount(MAX_COUNTERS / 4)} gives ${target === null ? "all flows" : `flows of ${formatCount(target)} packets`} what is wanted`,
         "allow a larger error, larger flows (‘flow-size’), or less loss",
       );
     }

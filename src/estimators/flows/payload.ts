@@ -8,7 +8,7 @@
  *   varint  flows listed
  *   per flow:
  *     u64     flow hash (kernels/decode/digest.ts keyFlows)
- *     u64     key: meta (kernels/decode/batch.ts), its bit 59 tells IPv6
+ *     u64     key: meta (kernels/decode/batch.ts), its bit 59 is set for IPv6
  *     u64     key: addrA; IPv6: addrB, addrC, addrD follow, u64 each
  *     varint  packets
  *     varint  bytes on the wire

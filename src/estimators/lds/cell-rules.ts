@@ -116,7 +116,7 @@ export class CellRules {
     let minimum = Number.POSITIVE_INFINITY;
     let smallest = -1;
     for (let j = 0; j < own.length; j++) {
-      // Of two cells alike the one of the higher rate tells more.
+      // Of two cells alike the one of the higher rate is worth more.
       if (
         scaled(j) < minimum ||
         (scaled(j) === minimum && shares[own.row[j]!]! > shares[own.row[smallest]!]!)

@@ -10,7 +10,7 @@ export class FlowCells {
   readonly #crowds: Crowd[];
   readonly cells: Int32Array;
   readonly row: Uint32Array;
-  /** Packets of the flow in the cell, and of others, as far as the count tells; the variance of either. */
+  /** Packets of the flow in the cell, and of others, as far as the count shows; the variance of either. */
   readonly own: Float64Array;
   readonly others: Float64Array;
   readonly doubt: Float64Array;

@@ -54,7 +54,7 @@ export function fitPareto(sizes: ArrayLike<number>): number {
     const size = Math.max(1, Math.round(sizes[i]!));
     counts.set(size, (counts.get(size) ?? 0) + 1);
   }
-  // The likelihood has one peak: its slope tells on which side of a shape that lies.
+  // The likelihood has one peak: its slope shows on which side of a shape that lies.
   const rising = (shape: number) => {
     let slope = 0;
     for (const [x, n] of counts) {

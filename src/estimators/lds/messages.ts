@@ -14,8 +14,8 @@ export interface Problem {
 export interface Exchanged {
   /** Per flow. */
   theta: Float64Array;
-  /** Per edge: what a flow tells a cell, mean and variance. */
-  told: Float64Array;
+  /** Per edge: the message of a flow to a cell, mean and variance. */
+  message: Float64Array;
   spread: Float64Array;
   /** Per cell: variance of all that is in it. */
   sums: Float64Array;
@@ -41,12 +41,12 @@ export function exchangeMessages(problem: Problem, maxRounds: number, from?: Exc
   const { graph, noise, priorVariance } = problem;
   const { starts, cell } = graph;
   const flows = priorVariance.length;
-  const told = from ? Float64Array.from(from.told) : new Float64Array(cell.length);
+  const message = from ? Float64Array.from(from.message) : new Float64Array(cell.length);
   const spread = new Float64Array(cell.length);
   if (from) spread.set(from.spread);
   else for (let f = 0; f < flows; f++) spread.fill(priorVariance[f]!, starts[f]!, starts[f + 1]!);
   const theta = from ? Float64Array.from(from.theta) : new Float64Array(flows);
-  const state = { theta, told, spread, sums: new Float64Array(noise.length), rounds: 0, change: Infinity };
+  const state = { theta, message, spread, sums: new Float64Array(noise.length), rounds: 0, change: Infinity };
   const scratch = { means: new Float64Array(noise.length), perEdge: new Float64Array(2 * problem.mostCells) };
   let step = FIRST_STEP;
   let sinceRestart = 0;
@@ -58,7 +58,7 @@ export function exchangeMessages(problem: Problem, maxRounds: number, from?: Exc
     if (sinceRestart > 1 && !(state.change <= 2 * minimum) && step > SMALLEST_STEP) {
       // Swinging: flows that share many cells overcorrect each other. Smaller steps, from the start.
       step /= 2;
-      told.fill(0);
+      message.fill(0);
       minimum = Number.POSITIVE_INFINITY;
       sinceRestart = 0;
     } else minimum = Math.min(minimum, state.change);
@@ -69,7 +69,7 @@ export function exchangeMessages(problem: Problem, maxRounds: number, from?: Exc
 /** Cells to flows and back; the sum of squares of what flows moved by, over their prior variances. */
 function oneRound(
   { graph, y, noise, priorVariance }: Problem,
-  { theta, told, spread, sums }: Exchanged,
+  { theta, message, spread, sums }: Exchanged,
   { means, perEdge }: { means: Float64Array; perEdge: Float64Array },
   step: number,
 ): number {
@@ -79,7 +79,7 @@ function oneRound(
   for (let e = 0; e < cell.length; e++) {
     const c = cell[e]!;
     const w = a[e]!;
-    means[c]! += w * told[e]!;
+    means[c]! += w * message[e]!;
     sums[c]! += w * w * spread[e]!;
   }
   let change = 0;
@@ -92,7 +92,7 @@ function oneRound(
     for (let e = from; e < to; e++) {
       const c = cell[e]!;
       const w = a[e]!;
-      const m = y[c]! - (means[c]! - w * told[e]!);
+      const m = y[c]! - (means[c]! - w * message[e]!);
       const v = Math.max(ROUNDING * sums[c]!, sums[c]! - w * w * spread[e]!);
       const p = (w * w) / v;
       const q = (w * m) / v;
@@ -108,7 +108,7 @@ function oneRound(
       // Never less than the flow's own prior, whatever cancels.
       const without = Math.max(own, precision - perEdge[2 * (e - from)]!);
       const t = (weighted - perEdge[2 * (e - from) + 1]!) / without;
-      told[e]! += step * (t - told[e]!);
+      message[e]! += step * (t - message[e]!);
       spread[e]! += step * (1 / without - spread[e]!);
     }
   }

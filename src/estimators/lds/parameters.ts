@@ -1,5 +1,7 @@
 /** Parameters of LDS and SDS: the geometry that both ends must share, and how answers are made from it. */
+
 import { UsageError } from "../../base/errors.ts";
+import { formatCount } from "../../base/quantity.ts";
 import { saltedSeed } from "../cells/salt.ts";
 import type { ParameterSpec, ParameterValues } from "../estimator.ts";
 import { fingerprint, type Geometry } from "./geometry.ts";
@@ -167,8 +169,8 @@ function check(name: string, p: SketchParameters): void {
   if (p.rows * p.columns > MAX_CELLS) {
     throw new UsageError(
       "bad-parameter",
-      `${p.rows} x ${p.columns} cells are too many`,
-      `at most ${MAX_CELLS}`,
+      `${p.rows} × ${formatCount(p.columns)} cells are too many`,
+      `at most ${formatCount(MAX_CELLS)}`,
       { parameter: name },
     );
   }

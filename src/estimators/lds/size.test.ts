@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Kernels } from "../../base/kernels.ts";
+import { formatCount } from "../../base/quantity.ts";
 import { Random } from "../../base/random.ts";
 import { makePopulation, runPopulation, scorePopulation } from "../../evaluate/flow-population.ts";
 import type { Estimator, SizeRequest } from "../estimator.ts";
@@ -99,7 +100,8 @@ describe("predictions against simulation", () => {
       });
       const scores = scorePopulation(run, estimate, classes);
       for (const [i, score] of scores.entries()) {
-        const predicted = answer.predictions.find((p) => p.quantity.endsWith(`of ${sizes[i]} packets`))!;
+        const asked = `of ${formatCount(sizes[i]!)} packets`;
+        const predicted = answer.predictions.find((p) => p.quantity.endsWith(asked))!;
         const ratio = predicted.relativeError! / score.medianError;
         expect(
           ratio,

@@ -3,7 +3,9 @@
  * large collisions at k = 1; under loss four banks, the lowest rate k / L for the largest flow's L lost packets; columns from a wanted error, a memory
  * budget, or half as many cells as flows (times k), as the paper has it.
  */
+
 import { UsageError } from "../../base/errors.ts";
+import { formatCount } from "../../base/quantity.ts";
 import { Random } from "../../base/random.ts";
 import type {
   ParameterSpec,
@@ -72,7 +74,7 @@ function size<P extends SketchParameters>(request: SizeRequest, kind: Kind<P>): 
     : sizesFromMean(request.packets, flows);
   const origin = request.flowPackets ? "fitted to the capture" : "from packets per flow";
   notes.push(
-    `flow sizes: Pareto, shape ${sizes.shape.toPrecision(3)} (${origin}), largest ${Math.round(sizes.largest)} packets`,
+    `flow sizes: Pareto, shape ${sizes.shape.toPrecision(3)} (${origin}), largest ${formatCount(sizes.largest)} packets`,
   );
   const loss = request.loss.length > 0 && kind.lossy ? request.loss : [0];
   if (kind.lossy && request.loss.length === 0) notes.push("no loss rate given: sized for none, k = 1");
@@ -82,9 +84,12 @@ function size<P extends SketchParameters>(request: SizeRequest, kind: Kind<P>): 
     const prediction = predict(wanted, parameters, rate);
     const asked = request.flowSize ?? DEFAULT_SIZE;
     return [
-      { quantity: `mean of flows of ${asked} packets`, ...lineOf(prediction, parameters, asked, rate) },
+      {
+        quantity: `mean of flows of ${formatCount(asked)} packets`,
+        ...lineOf(prediction, parameters, asked, rate),
+      },
       ...CLASSES.filter((packets) => packets !== asked).map((packets) => ({
-        quantity: `flows of ${packets} packets`,
+        quantity: `flows of ${formatCount(packets)} packets`,
         ...lineOf(prediction, parameters, packets, rate),
       })),
     ];
@@ -92,7 +97,7 @@ function size<P extends SketchParameters>(request: SizeRequest, kind: Kind<P>): 
   const x = 0.05 * (request.flowSize ?? DEFAULT_SIZE);
   const q = survival(sizes, flows, parameters, x);
   notes.push(
-    `section 3: ${(100 * q).toFixed(1)} % of flows of ${Math.round(20 * x)} packets meet at most 5 % foreign ones in a cell`,
+    `section 3: ${(100 * q).toFixed(1)} % of flows of ${formatCount(20 * x)} packets meet at most 5 % foreign ones in a cell`,
   );
   notes.push("errors are medians over flows of that size");
   const cells = parameters.rows * parameters.columns;
@@ -185,7 +190,7 @@ function searchColumns<P extends SketchParameters>(
     if (high > most) {
       throw new UsageError(
         "bad-parameter",
-        `no sketch of up to ${most} columns reaches an error of ${error} for flows of ${packets} packets`,
+        `no sketch of up to ${formatCount(most)} columns reaches an error of ${error} for flows of ${formatCount(packets)} packets`,
         "allow a larger error, or ask for larger flows",
       );
     }

@@ -2,7 +2,7 @@
  * MAPLE (Lee, Duffield, Kompella: "MAPLE: A Scalable Architecture for Maintaining Packet Latency Measurements", IMC 2012): a store that answers, later,
  * for any packet that came by: how long it took. Packets are clustered by delay into k groups; a structure remembers the group of each.
  *
- * Guarantee: for a packet that was stored, the ribbon (default) tells its group, and the true delay lies between the group's smallest and
+ * Guarantee: for a packet that was stored, the ribbon (default) returns its group, and the true delay lies between the group's smallest and
  * largest. Means over all packets of an epoch are exact. Assumes that the delay of each packet is known when it comes by (exact match with the
  * sender, a timestamp in the packet, RLI's interpolation). How it fails: of more packets than the capacity a sample by digest is kept, and flows are
  * estimated from it; packets of the same identity in one epoch share one answer; a packet that never came by is answered with a stated probability.

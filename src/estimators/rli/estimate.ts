@@ -44,7 +44,7 @@ export function estimateRli(input: EstimateInput<RliParameters>): EstimatorAnswe
   };
 }
 
-/** What an epoch tells of the link and the references, alike for all its packets. */
+/** What an epoch shows of the link and the references, alike for all its packets. */
 interface Link {
   nsPerByte: number;
   /** As gaps that the link was busy for tell; null where there were too few. */

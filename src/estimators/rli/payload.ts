@@ -16,7 +16,7 @@
  *   varint  flows
  *   per flow:
  *     u64     flow hash
- *     u64     key: meta; its bit 59 tells IPv6
+ *     u64     key: meta; its bit 59 is set for IPv6
  *     u64     key: addrA; IPv6: addrB, addrC, addrD follow
  *     varint  packets, varint gaps between references that they lie in
  *     i64     sum of delays
@@ -65,7 +65,7 @@ export interface DelaySums {
   idle: number;
 }
 
-/** What only the epoch as a whole tells. */
+/** What is known of the epoch as a whole only. */
 export interface EpochSums extends DelaySums {
   minimum: number;
   maximum: number;

@@ -1,13 +1,14 @@
 /**
  * A reference rate, a buffer and a flow table for what is expected, and how well RLI will do.
  *
- * How far the line is off depends on how delays change between references, which no formula tells beforehand. The basis is measured: median relative error of flows
+ * How far the line is off depends on how delays change between references, which no formula predicts. The basis is measured: median relative error of flows
  * of a size on the reference traffic (400 kpps, bursts, one link into one queue) with one reference per so many packets, at three utilisations (bench/rli.ts, part
  * `size`, prints the table and checks it). Between its points errors are interpolated on logarithms; beyond 1,000 packets a flow is no more accurate than at 1,000.
  */
 
 import { UsageError } from "../../base/errors.ts";
 import { entryAt, required } from "../../base/lists.ts";
+import { formatCount } from "../../base/quantity.ts";
 import { injectionRate } from "../../delays/injection-rate.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { defaultParameters } from "../parameters.ts";
@@ -73,7 +74,7 @@ export function sizeRli(request: SizeRequest): SizeAnswer<RliParameters> {
   const predictions = SIZE_ERRORS.map(({ utilisation }): SizePrediction => {
     const spacing = every ?? 1 / injectionRate(utilisation);
     return {
-      quantity: `flows of ${flowSize} packets, median, link ${Math.round(100 * utilisation)} % full`,
+      quantity: `flows of ${formatCount(flowSize)} packets, median, link ${Math.round(100 * utilisation)} % full`,
       loss: 0,
       relativeError: predictError(utilisation, spacing, flowSize),
       packetsUsed: flowSize,

@@ -48,7 +48,7 @@ interface Segment extends Sighting {
   /** Bytes of it that met their partner. */
   met: number;
   /** Bytes of those whose packets were counted. */
-  told: number;
+  counted: number;
   packets: number;
 }
 
@@ -100,9 +100,9 @@ const matchedOf = (s: Segment) => Math.round((s.packets * s.met) / (s.to - s.fro
 
 /** So many of its packets as `bytes` more of it are, in whole ones: all pieces of it make up what was matched. */
 function shareOf(s: Segment, bytes: number): number {
-  const before = Math.round((s.packets * s.told) / (s.to - s.from));
-  s.told += bytes;
-  return Math.round((s.packets * s.told) / (s.to - s.from)) - before;
+  const before = Math.round((s.packets * s.counted) / (s.to - s.from));
+  s.counted += bytes;
+  return Math.round((s.packets * s.counted) / (s.to - s.from)) - before;
 }
 
 /** The payload of a full packet on the wire: the longest that a frame carries, of those seen. */
@@ -123,7 +123,7 @@ function segmentsOf(packets: readonly LonePacket[], origin: number, wirePayload:
     // Sequence numbers wrap: the nearest place to the segment before is meant.
     const from = p.tcp ? offset + ((p.tcp.sequence - origin - offset) | 0) : 0;
     offset = from;
-    return [{ timeNs: p.timeNs, number, from, to: from + p.payload, met: 0, told: 0, packets }];
+    return [{ timeNs: p.timeNs, number, from, to: from + p.payload, met: 0, counted: 0, packets }];
   });
 }
 

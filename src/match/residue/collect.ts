@@ -101,9 +101,10 @@ function describe(batch: PacketBatch, row: number, alone: AlonePacket): LonePack
   const version = ip.getUint8(0) >> 4;
   const proto = (batch.meta[2 * row + 1] ?? 0) & 0xff;
   const later = (flags & FLAG.laterFragment) !== 0;
-  const told = version === 4 ? ip.getUint16(2) : ip.getUint16(4) + 40;
+  const stated = version === 4 ? ip.getUint16(2) : ip.getUint16(4) + 40;
   // Segmentation offload leaves 0 where the length does not fit: what was on the wire says it, less the link header.
-  const length = told === 0 || told === 40 ? Math.max(captured, (batch.wireLength[row] ?? 0) - 14) : told;
+  const length =
+    stated === 0 || stated === 40 ? Math.max(captured, (batch.wireLength[row] ?? 0) - 14) : stated;
   const header = version === 4 ? (ip.getUint8(0) & 15) << 2 : 40;
   const field = version === 4 ? ip.getUint16(6) : 0;
   const fragmented = (flags & FLAG.fragment) !== 0;

@@ -44,6 +44,9 @@ function countOf(fate: number): CorrectedCount {
   return fate === FATE.onlyBefore ? "lost" : "appeared";
 }
 
+/** Bytes of an IP packet in an ordinary frame. */
+const LONGEST_ORDINARY = 1500;
+
 type Sides = [LonePacket[], LonePacket[]];
 
 function byFlow(lone: Sides): Map<number, Sides> {
@@ -122,7 +125,11 @@ class Resolution {
 
   flow(flow: number, sides: Sides): void {
     const sender = this.#sender(flow);
-    const [sent, arrived] = [sides[sender], sides[sender === 0 ? 1 : 0]];
+    // Packets outside the other capture are parts of something only where segments were merged.
+    const long = [...sides[0], ...sides[1]].some((p) => p.length > LONGEST_ORDINARY);
+    const [sent, arrived] = [sides[sender], sides[sender === 0 ? 1 : 0]].map((side) =>
+      long ? side : side.filter((p) => p.fate === FATE.onlyBefore || p.fate === FATE.onlyAfter),
+    ) as Sides;
     if (sent.length === 0 || arrived.length === 0) return;
     for (const pair of findClamped(sent, arrived, this.#windowNs)) {
       this.#settle(pair.sent);

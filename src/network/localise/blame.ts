@@ -73,7 +73,7 @@ interface Doubt {
 
 /**
  * Of paths such as those of the bench half have a spike, of a size that may be anything: the chance of its being noise is spread evenly over tens of powers
- * of e, so that this many real spikes fall on each, where noise has its own expected number. (Bayes' rule; the bench tells how well it holds.)
+ * of e, so that this many real spikes fall on each, where noise has its own expected number. (Bayes' rule; the bench shows how well it holds.)
  */
 const REAL_SPIKES = 0.015;
 /** A spike that is more likely ordinary noise is not worth a word. */

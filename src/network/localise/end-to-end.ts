@@ -1,4 +1,4 @@
-/** The whole path, over the epochs that every segment tells about: else parts of different times would be added up. */
+/** The whole path, over the epochs that every segment has an estimate for: else parts of different times would be added up. */
 
 import { entryAt } from "../../base/lists.ts";
 import { countOf, formatCount } from "../../base/quantity.ts";
@@ -7,7 +7,7 @@ import { type LossRate, overallLatency, type SegmentLatency } from "./segment-es
 import type { EpochRow } from "./verdicts.ts";
 
 export interface EndToEnd {
-  /** At the first point, in the epochs that every segment tells the loss of; in all where there are none. */
+  /** At the first point, in the epochs in which the loss of every segment is known; in all where there are none. */
   readonly sent: number;
   readonly lost: number;
   readonly loss: LossRate | null;

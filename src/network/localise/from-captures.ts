@@ -75,7 +75,7 @@ export async function localiseCaptures(options: LocaliseCapturesOptions): Promis
   checkEpoch(epochNs, entryAt(reports, 0));
   if (reports.every((r) => r.segment.matched === 0)) throw nothingMatched(reports, files, options);
   const shifts = epochShifts(reports, epochNs);
-  // A segment of which no packet matched tells nothing, not even that all was lost.
+  // A segment of which no packet matched shows nothing, not even that all was lost.
   const starts = reports.flatMap((r, i) =>
     r.segment.matched === 0 ? [] : r.intervals.slice(0, 1).map((v) => BigInt(v.startNs) - entryAt(shifts, i)),
   );
@@ -250,17 +250,17 @@ export function absoluteTimes(localisation: Localisation, originNs: bigint): obj
 
 /** The inverse: what was written with absolute times, counted from the first of them. */
 export function relativeTimes(written: object): { localisation: Localisation; originNs: bigint } {
-  const told = written as Localisation;
-  const spans = [...told.spikes, ...told.lossSpikes].map((s) => [s.fromNs, s.toNs]);
-  const all = [...spans, ...told.epochs.map((e) => [e.startNs, e.endNs])].flat().map((t) => BigInt(t));
+  const parsed = written as Localisation;
+  const spans = [...parsed.spikes, ...parsed.lossSpikes].map((s) => [s.fromNs, s.toNs]);
+  const all = [...spans, ...parsed.epochs.map((e) => [e.startNs, e.endNs])].flat().map((t) => BigInt(t));
   const originNs = all.reduce(earlier, all[0] ?? 0n);
   const at = (time: unknown) => Number(BigInt(time as string) - originNs);
   return {
     localisation: {
-      ...told,
-      spikes: told.spikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
-      lossSpikes: told.lossSpikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
-      epochs: told.epochs.map((e) => ({ ...e, startNs: at(e.startNs), endNs: at(e.endNs) })),
+      ...parsed,
+      spikes: parsed.spikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
+      lossSpikes: parsed.lossSpikes.map((s) => ({ ...s, fromNs: at(s.fromNs), toNs: at(s.toNs) })),
+      epochs: parsed.epochs.map((e) => ({ ...e, startNs: at(e.startNs), endNs: at(e.endNs) })),
     },
     originNs,
   };

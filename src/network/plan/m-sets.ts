@@ -30,7 +30,7 @@ export interface MSetMember {
   readonly of: number;
   /** Router names, ends included. */
   readonly path: readonly string[];
-  /** Indices of the links; tells parallel links apart. */
+  /** Indices of the links; distinguishes parallel links. */
   readonly links: readonly number[];
 }
 

@@ -1,7 +1,7 @@
 /**
  * Which routers to upgrade first: MPLANE's Algorithm 1 and its rivals (LDA/MPLANE paper, section VI).
  *
- * Each step tells what a deployment costs in probes (probe hops: hops of all segments that must be probed) and what it
+ * Each step shows what a deployment costs in probes (probe hops: hops of all segments that must be probed) and what it
  * gives (segment lengths: how closely a fault is located). The paper's listing never resets count[]: without the reset
  * a router far from any long path can win on counts of rounds past; here each round counts anew. Ties go to the first
  * name, so the order of the lines in a map does not matter.

@@ -164,7 +164,7 @@ export function countPaths(dag: PathDag): Float64Array {
 }
 
 /**
- * Shortest paths from the dag's source to one router, in name order, one at a time. `through` tells which routers a
+ * Shortest paths from the dag's source to one router, in name order, one at a time. `through` marks the routers a
  * path may pass (ends excepted); none: all.
  */
 export function* pathsTo(

@@ -1,6 +1,6 @@
 /**
  * A capture once more, as pcapng, with comments on its packets: Wireshark shows them, and filters by `frame.comment`. pcapng is copied block by
- * block; pcap and ERF become one section with one interface. It ends where the capture is damaged: the comparison has said so.
+ * block; pcap and ERF become one section with one interface. It ends where the capture is damaged: the comparison has a note of it.
  *
  *   Enhanced Packet Block: type 6 | length | interface | time high, low | captured | wire | data, padded | options | length
  *   a comment is option 1:  code u16 | bytes u16 | text, padded

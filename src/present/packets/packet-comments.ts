@@ -1,4 +1,4 @@
-/** What is said of each frame of a capture that was compared, as the comment that Wireshark shows with it. */
+/** The outcome of each frame of a capture that was compared, as the comment that Wireshark shows with it. */
 import { parseCapturePath } from "../../capture/source/capture-path.ts";
 import type { ComparedPackets } from "../../compare/compared-packets.ts";
 import type { PacketTable } from "../../compare/packets.ts";
@@ -69,15 +69,15 @@ function describe(table: PacketTable, ids: number[], other: (id: number) => stri
   if (lone !== undefined && table.log.sharedFrames(lone) === null)
     return `${outcomeOf(table, lone)}${way}${other(lone)}`;
   // Segments that were merged at one point: the delay is that of the last byte.
-  const told = ids.findLast((id) => table.delayNs(id) !== null);
+  const withDelay = ids.findLast((id) => table.delayNs(id) !== null);
   const missing = (outcome: "lost" | "appeared") => {
     const n = ids.reduce((sum, id) => sum + (table.outcome(id) === outcome ? table.log.packets(id) : 0), 0);
     return n === 0 ? [] : [`${n} ${n === 1 ? "packet" : "packets"} ${outcome}`];
   };
   const met = ids.find((id) => table.outcome(id) === "delivered");
   const head =
-    told !== undefined
-      ? [`${outcomeOf(table, told)}${way} of the last byte${other(told)}`]
+    withDelay !== undefined
+      ? [`${outcomeOf(table, withDelay)}${way} of the last byte${other(withDelay)}`]
       : met !== undefined
         ? [`delivered${way}${other(met)}`]
         : [];

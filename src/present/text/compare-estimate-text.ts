@@ -7,7 +7,8 @@ import type { Palette } from "./palette.ts";
 import { type Column, formatTable } from "./table.ts";
 
 const error = (e: number | null) => (e === null ? "" : `, ${e >= 0 ? "+" : ""}${(100 * e).toFixed(2)} %`);
-const share = (e: number | null) => (e === null ? "–" : `${significant(100 * e, 3)} %`);
+const share = (e: number | null) =>
+  e === null ? "–" : `${e >= 10 ? formatCount(100 * e) : significant(100 * e, 3)} %`;
 
 export function estimateLines(estimates: Record<string, EstimateReport>, c: Palette): string[] {
   const out: string[] = [];

@@ -45,7 +45,7 @@ export interface AskPacketsOptions {
 const BY_DIGEST =
   "its packets can be asked by digest or by whole flows, not by IPID, and flows must be named";
 
-/** More answers than this are expected for packets that never came by: said in a note. */
+/** More answers than this are expected for packets that never came by: a note says so. */
 const NOTED_FALSE_POSITIVES = 0.01;
 
 export async function askPackets(
@@ -138,7 +138,7 @@ class Asking {
     const flows = texts.map((text) => {
       const words = encodeFlowKey(this.#spec, parseFlowKey(text));
       const [low, high] = hashFlowKey(this.#kernels, words, this.#head.seed);
-      return { words, high, hash: (BigInt(high) << 32n) | BigInt(low), told: [] as IpidRange[] };
+      return { words, high, hash: (BigInt(high) << 32n) | BigInt(low), listedIpids: [] as IpidRange[] };
     });
     for (const { words } of flows) this.#groups.expect(words);
     this.#each((epoch) => {
@@ -152,14 +152,14 @@ class Asking {
         if (epoch.lookup.has("flow-ipid")) this.#withoutList++;
         return;
       }
-      for (const { words, hash, high, told } of flows) {
+      for (const { words, hash, high, listedIpids } of flows) {
         let ranges = ipids ?? [];
         if (epoch.lookup.lists) {
           // Only IPIDs that came by are asked: nothing else could be answered by chance.
           const listed = epoch.lookup.findFlow(high, words)?.ranges ?? [];
           ranges = ipids === null ? listed : intersect(listed, ipids);
         }
-        told.push(...ranges);
+        listedIpids.push(...ranges);
         this.#askRanges(epoch, words, hash, ranges);
       }
     });
@@ -171,7 +171,7 @@ class Asking {
       );
     }
     this.#questionBytes = flowQuestionBytes(
-      flows.map(({ words, told }) => ({ words, ranges: joinRanges(ipids ?? told) })),
+      flows.map(({ words, listedIpids }) => ({ words, ranges: joinRanges(ipids ?? listedIpids) })),
     );
   }
 

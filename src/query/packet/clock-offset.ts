@@ -1,5 +1,5 @@
 /**
- * How far the clock of a capture is from that of the point whose records are asked. A record tells only whether it holds a packet; each epoch that holds one bounds the
+ * How far the clock of a capture is from that of the point whose records are asked. A record shows only whether it holds a packet; each epoch that holds one bounds the
  * offset to an interval of the epoch's length, and the packets of a capture agree on one offset where chance does not: it is the place that most of their intervals share.
  */
 import type { Kernels } from "../../base/kernels.ts";

@@ -24,7 +24,7 @@ export interface OpenEpoch {
 const MAX_OPEN = 4;
 /**
  * Reading parts of a record leaves its checksum unread, and a flipped bit in a store is a wrong delay, not an error. So records are first read whole and
- * checked, for as long as that is not more than this; the rest is trusted, and said.
+ * checked, for as long as that is not more than this; the rest is trusted, and a note says so.
  */
 const CHECKED_BYTES = 64 << 20;
 

@@ -45,7 +45,7 @@ export interface PointSummary {
   records: number;
   bytes: number;
   packets: number;
-  /** Of those: cut within what tells packets apart; timestamp before their epoch. */
+  /** Of those: cut within the bytes that distinguish packets; timestamp before their epoch. */
   short: number;
   backward: number;
   skipped: Record<string, number>;

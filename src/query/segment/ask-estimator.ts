@@ -83,7 +83,7 @@ export class EstimatorQuestion {
   readonly overlapping = new Map<string, OverlappingEpochs>();
   /** Starts of the epochs that were used. */
   readonly usedStarts: bigint[] = [];
-  readonly said = new NoteFolder();
+  readonly noteFolder = new NoteFolder();
   edges = 0;
   merged = 0;
   firstNs: bigint | null = null;
@@ -206,7 +206,7 @@ export class EstimatorQuestion {
     this.#clockErrorNs = Math.max(this.#clockErrorNs, estimate.clockErrorNs);
     const weight = segment?.received ?? segment?.sent ?? 0;
     this.#parameters.set(estimate.parameters, (this.#parameters.get(estimate.parameters) ?? 0) + weight + 1);
-    this.said.add(new Set([...answer.notes, ...(segment?.notes ?? [])]), weight);
+    this.noteFolder.add(new Set([...answer.notes, ...(segment?.notes ?? [])]), weight);
     const contribution = segment ? segmentContribution(segment) : null;
     this.#facts.add(this.name, estimate, contribution);
     if (contribution && segment) this.#takeSegment(estimate, segment, contribution);
@@ -325,7 +325,7 @@ export class EstimatorQuestion {
       bitsPerPacket: packets === null || packets === 0 ? null : (8 * bytes) / packets,
       borrowed: [...this.#borrowed].map(([estimator, epochs]) => ({ estimator, epochs })),
       series: this.#series,
-      notes: [...this.#settingNotes(), ...this.said.texts(without)],
+      notes: [...this.#settingNotes(), ...this.noteFolder.texts(without)],
     };
   }
 

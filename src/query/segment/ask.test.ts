@@ -40,9 +40,9 @@ const robust: Estimator = {
   ...countingEstimator,
   name: "robust",
   estimate(input) {
-    const told = countingEstimator.estimate(input);
+    const answer = countingEstimator.estimate(input);
     const mean = { valueNs: 90_000_000, lowNs: 88_000_000, highNs: 92_000_000 };
-    return { ...told, segment: told.segment && { ...told.segment, mean, stdev: mean } };
+    return { ...answer, segment: answer.segment && { ...answer.segment, mean, stdev: mean } };
   },
 };
 
@@ -76,12 +76,12 @@ describe("an answer over several epochs", () => {
         const place = { startNs: START + BigInt(at) * SECOND, lengthNs: SECOND };
         store.add({ ...countedRecord({ point, ...place, packets, delayNs: 1e6 }), estimator: "robust" });
       }
-    const told = counting(ask(store, {}, [countingEstimator, robust]));
-    expect(told.borrowed).toEqual([{ estimator: "robust", epochs: 1 }]);
-    expect(told.latency!.meanNs).toBeCloseTo((900 * 1e6 + 99 * 90e6) / 999, 0);
-    expect(told.latency!.highNs - told.latency!.lowNs).toBeLessThan(1e6);
-    expect(told.answered.share).toBeCloseTo(900 / 999, 6);
-    expect(told.notes.join()).toMatch(/in 1 epoch it has no answer: the mean of robust counts there/);
+    const answer = counting(ask(store, {}, [countingEstimator, robust]));
+    expect(answer.borrowed).toEqual([{ estimator: "robust", epochs: 1 }]);
+    expect(answer.latency!.meanNs).toBeCloseTo((900 * 1e6 + 99 * 90e6) / 999, 0);
+    expect(answer.latency!.highNs - answer.latency!.lowNs).toBeLessThan(1e6);
+    expect(answer.answered.share).toBeCloseTo(900 / 999, 6);
+    expect(answer.notes.join()).toMatch(/in 1 epoch it has no answer: the mean of robust counts there/);
   });
 
   it("weighs epochs by their packets: the mean of the union, exactly", () => {
@@ -111,7 +111,7 @@ describe("an answer over several epochs", () => {
 });
 
 describe("records of several settings", () => {
-  it("of two cuts are counted once, and those not used are told", () => {
+  it("of two cuts are counted once, and those not used are named", () => {
     const store = records(Array.from({ length: 20 }, (_, at) => ({ at, packets: 10, delayNs: 1e6 })));
     records(
       [
@@ -139,7 +139,7 @@ describe("records of several settings", () => {
     expect(answer.groups).toMatchObject([{ packets: 60, epochs: 6, flows: 1 }]);
   });
 
-  it("of a key that changes are one answer for the segment; flows are those of the key with the most packets, and the others are told", () => {
+  it("of a key that changes are one answer for the segment; flows are those of the key with the most packets, and the others are named", () => {
     const store = records(
       Array.from({ length: 6 }, (_, at) => ({
         at,

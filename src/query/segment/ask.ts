@@ -39,7 +39,7 @@ export interface AskOptions {
   kernels?: Kernels;
   /** Packets per flow from elsewhere, for epochs without a list of flows. */
   flowRecords?: readonly FlowRecord[] | undefined;
-  /** What is to be said of them: sampled, incomplete. */
+  /** Notes about them: sampled, incomplete. */
   flowRecordNotes?: readonly string[];
 }
 
@@ -92,7 +92,7 @@ export function askArchive(store: RecordStore, question: Question, options: AskO
   ]);
 }
 
-/** A record whose head cannot be read: its path tells what it should be. */
+/** A record whose head cannot be read: its path shows what it should be. */
 interface Damaged {
   point: string;
   refused: RefusedEpoch;
@@ -141,7 +141,7 @@ function compose(
   notes: readonly string[],
 ): Answer {
   const used = new Set(parts.flatMap((a) => a.usedStarts));
-  // Every estimator saw the same packets: the one with the most epochs tells of the points.
+  // Every estimator saw the same packets: the counts of the points come from the one with the most epochs.
   const byEpochs = [...parts].sort((a, b) => b.usedStarts.length - a.usedStarts.length);
   const [widest] = byEpochs;
   const points = (["sender", "receiver"] as const).flatMap((role) => pointOf(byEpochs, role));
@@ -168,7 +168,7 @@ function compose(
       `${countOf(epochs, "epoch")} of another cut or other settings cover the same time and are not counted again`,
     );
   }
-  const shared = sharedNotes(parts.map((a) => [a.name, a.said]));
+  const shared = sharedNotes(parts.map((a) => [a.name, a.noteFolder]));
   return {
     format: "hoptime.answer/1",
     hoptime: VERSION,
@@ -282,7 +282,7 @@ function select(archive: RecordStore, question: Question, table: readonly Estima
   );
 }
 
-/** The label of the records: as asked, or A:B where both ends have it, or none, or the only one in common. Null: both directions of one link, to be told apart. */
+/** The label of the records: as asked, or A:B where both ends have it, or none, or the only one in common. Null: both directions of one link, to be distinguished. */
 function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Question): string | null {
   const labels = between.map(
     (point) => new Set(entries.filter((e) => e.point === point).map((e) => e.segment)),

@@ -14,9 +14,9 @@ export interface AskedLabel {
 /** UsageError where it does not show. */
 export function forwardLabel(
   between: readonly [string, string],
-  told: readonly AskedLabel[],
+  asked: readonly AskedLabel[],
 ): { label: string; note: string } {
-  const [one, other] = told;
+  const [one, other] = asked;
   for (const name of Object.keys(one?.answer.estimates ?? {})) {
     const [a, b] = [latencyOf(one, name), latencyOf(other, name)];
     if (!one || !other || (!a && !b)) continue;
@@ -37,13 +37,13 @@ export function forwardLabel(
   throw new UsageError(
     "bad-question",
     `${between.join(" and ")} were observed in both directions, and the records do not show which goes from ${between[0]} to ${between[1]}`,
-    `name one with ‘segment’: ${told.map((t) => `'${t.label}'`).join(", ")}`,
+    `name one with ‘segment’: ${asked.map((t) => `'${t.label}'`).join(", ")}`,
     { parameter: "segment" },
   );
 }
 
 /** Of all packets, or of those that have an answer: for the order of two means either will do. */
-function latencyOf(told: AskedLabel | undefined, estimator: string): AnswerLatency | null {
-  const estimate = told?.answer.estimates[estimator];
+function latencyOf(asked: AskedLabel | undefined, estimator: string): AnswerLatency | null {
+  const estimate = asked?.answer.estimates[estimator];
   return estimate?.latency ?? estimate?.answered.latency ?? null;
 }

@@ -113,8 +113,8 @@ export class FlowQuestion {
     }
     const place = placeOf(estimate);
     const epoch = { index, shared: answer.segment?.mean ?? null };
-    for (const told of answer.flows) {
-      const { flow, mean, stdev, packets, lost } = told;
+    for (const flowAnswer of answer.flows) {
+      const { flow, mean, stdev, packets, lost } = flowAnswer;
       const group = groups.find(flows, flow, this.#names);
       if (!group || !this.#wanted.has(group.words)) continue;
       const size = packets ?? numberAt(flows.packets, flow);
@@ -122,7 +122,7 @@ export class FlowQuestion {
         numberAt(flows.received, flow) ?? (size === null ? null : Math.max(0, size - (lost ?? 0)));
       const bounds = isNoAnswer(mean) && arrived !== null ? this.#facts.flowBounds(place, arrived) : null;
       const contribution = { mean, stdev, packets: size, arrived, lost, used: arrived ?? 0, bounds };
-      groups.add(group, flows, told, contribution, epoch);
+      groups.add(group, flows, flowAnswer, contribution, epoch);
     }
   }
 
@@ -137,8 +137,14 @@ export class FlowQuestion {
       if (!group || !this.#wanted.has(group.words)) continue;
       const arrived = numberAt(flows.packets, flow);
       // Sent in the epoch before, and counted there.
-      const told = { flow, mean: inFlight, stdev: deviationInFlight(inFlight), packets: 0, lost: null };
-      groups.add(group, { ...flows, bytes }, told, { ...told, arrived, used: 0, modelled: true }, epoch);
+      const flowAnswer = { flow, mean: inFlight, stdev: deviationInFlight(inFlight), packets: 0, lost: null };
+      groups.add(
+        group,
+        { ...flows, bytes },
+        flowAnswer,
+        { ...flowAnswer, arrived, used: 0, modelled: true },
+        epoch,
+      );
     }
   }
 
@@ -158,8 +164,7 @@ export class FlowQuestion {
 
   #leftOutNotes(): string[] {
     return [...this.#leftOut].map(
-      ([key, epochs]) =>
-        `flows of ${epochs === 1 ? "1 epoch are" : `${epochs} epochs are`} left out: they were observed by ${key}`,
+      ([key, epochs]) => `flows of ${countOf(epochs, "epoch")} are left out: they were observed by ${key}`,
     );
   }
 }

@@ -9,7 +9,7 @@ type Quantiles = NonNullable<FlowEstimate["quantiles"]>;
 
 export class QuantileMerge {
   readonly #parts: { packets: number; quantiles: Quantiles }[] = [];
-  /** Some part has none: nothing can be said of all. */
+  /** Some part has none: all together have none. */
   #unknown = false;
 
   add(quantiles: Quantiles | undefined, packets: number | null): void {

@@ -21,7 +21,7 @@ const MIN_CANDIDATES = 64;
 
 export interface RankedFlows {
   wanted: Wanted;
-  /** Key words of the heaviest flows, by the key that they were told apart by; empty where the lists name them. */
+  /** Key words of the heaviest flows, by the key that distinguished them; empty where the lists name them. */
   named: Map<string, Uint32Array[]>;
 }
 
@@ -69,7 +69,7 @@ export function rankFlows(
   return { wanted, named: new Map([...found].map(([key, own]) => [key, [...own.values()]])) };
 }
 
-/** As likely as can be told from the list. */
+/** As likely as the list shows. */
 function packetsOf({ packets, heavy }: KnownFlows, i: number): number {
   const known = packets[i] ?? Number.NaN;
   if (!Number.isNaN(known)) return Math.max(1, known);

@@ -1,5 +1,5 @@
 /**
- * The global mean: every flow is said to have the mean delay of all packets (figure 1 of rli-ton). Baseline: what an aggregate tells about a flow, at its best, for
+ * The global mean: every flow is given the mean delay of all packets (figure 1 of rli-ton). Baseline: what an aggregate knows about a flow, at its best, for
  * the mean itself is exact. A flow's interval is as wide as single packets spread. Needs the delay of each packet.
  */
 import { normalQuantile } from "../../../base/math/special.ts";

@@ -25,7 +25,7 @@ export interface ProbeParameters extends ParameterValues {
   session: number;
 }
 
-/** What kernels/rli/reference-finder.ts tells of a reference: its delay first. */
+/** What kernels/rli/reference-finder.ts returns for a reference: its delay first. */
 const FOUND_BYTES = 16;
 const PROBE_FLAG = 1 << 23;
 const NAME = "probes payload";

@@ -80,7 +80,7 @@ export class OnlineMedians {
   #nextPhase(): boolean {
     const old = this.candidates();
     if (this.#lowerBound === 0) {
-      // The first distance that is not 0 tells the scale; the bound may start far too low, phases correct it.
+      // The first distance that is not 0 sets the scale; the bound may start far too low, phases correct it.
       if (this.#count < this.#openLimit && this.#cost === 0) return false;
       this.#lowerBound = MIN_COST_NS;
     } else this.#lowerBound *= GROWTH;

@@ -1,0 +1,19 @@
+/** The switch between a logarithmic and a linear axis of delays, for every chart that has one. */
+import { choice } from "./elements.ts";
+
+export function delayAxis(log: boolean, minimum: number, onChange: (log: boolean) => void) {
+  return choice(
+    "Delay axis",
+    [
+      {
+        value: "log",
+        label: "Log",
+        unavailable:
+          minimum > 0 ? undefined : "A logarithmic axis needs delays above zero; some here are not.",
+      },
+      { value: "linear", label: "Linear" },
+    ],
+    log ? "log" : "linear",
+    (kind) => onChange(kind === "log"),
+  );
+}
