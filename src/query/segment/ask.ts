@@ -9,7 +9,6 @@ import { Kernels } from "../../base/kernels.ts";
 import { countOf, formatCount } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
-import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { openHandle } from "../../collect/archive-records.ts";
 import { Collector } from "../../collect/collector.ts";
 import { refusalReason } from "../../collect/estimate.ts";
@@ -24,6 +23,7 @@ import { EstimatorQuestion } from "./ask-estimator.ts";
 import { forwardLabel } from "./direction.ts";
 import { EpochFacts } from "./epoch-facts.ts";
 import { FlowQuestion, OtherFlows } from "./flow-question.ts";
+import { isFlowKey } from "./groups.ts";
 import { sharedNotes } from "./note-folder.ts";
 import {
   asksForFlows,
@@ -121,17 +121,7 @@ function mainKey(handles: readonly RecordHandle[], receiver: string): string {
   for (const { point, key, packets: n } of handles)
     if (point === receiver) packets.set(key, (packets.get(key) ?? 0) + n + 1);
   const ranked = [...packets].sort((a, b) => b[1] - a[1]).map(([key]) => key);
-  return ranked.find(isKey) ?? "5tuple";
-}
-
-/** A record may hold what is no key at all: it is refused when it is read. */
-function isKey(text: string): boolean {
-  try {
-    FlowKeySpec.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
+  return ranked.find(isFlowKey) ?? "5tuple";
 }
 
 function compose(

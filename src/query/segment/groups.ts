@@ -191,3 +191,13 @@ function masked(words: Uint32Array, masks: Uint32Array): Uint32Array {
   for (let w = 0; w < used; w++) out[w] = words[w]! & masks[from + w]!;
   return out;
 }
+
+/** A record may hold what is no key at all: it is refused when it is read. */
+export function isFlowKey(text: string): boolean {
+  try {
+    FlowKeySpec.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

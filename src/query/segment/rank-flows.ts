@@ -9,7 +9,7 @@ import { sealed } from "../../epoch/merge.ts";
 import { type Estimator, type KnownFlows, readsVersion } from "../../estimators/estimator.ts";
 import { KEY_WORDS } from "../../estimators/flow-keys.ts";
 import { parseParameters } from "../../estimators/parameters.ts";
-import { FlowGroups } from "./groups.ts";
+import { FlowGroups, isFlowKey } from "./groups.ts";
 import type { Question } from "./question.ts";
 import { FlowRanking, NO_RANKING, type Wanted } from "./top-flows.ts";
 
@@ -107,7 +107,7 @@ class EpochLists {
     for (const handles of [this.#whole, this.#heavy])
       for (const point of this.#between) {
         for (const handle of handles) {
-          if (handle.point !== point) continue;
+          if (handle.point !== point || !isFlowKey(handle.key)) continue;
           const { mode, startNs, endNs, startId } = handle.epoch;
           const epoch = `${mode}/${startNs}/${endNs}/${startId}`;
           if (done.has(epoch)) continue;
