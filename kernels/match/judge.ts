@@ -151,7 +151,7 @@ function placePartner(m: Match, flow: Flow, side: u32, time: f64, reverse: bool)
   notAtTail = side == 0 ? below : above;
 }
 
-/** Of a flow that never matched, in captures that hold both directions: at an end only where it would be in either. */
+/** Of a flow that never matched, in captures that hold both directions: it may go either way, as likely as not. */
 function placeEither(m: Match, flow: Flow, side: u32, time: f64): void {
   placePartner(m, flow, side, time, false);
   if (changetype<Total>(m.reverse).matched == 0) return;
@@ -162,10 +162,10 @@ function placeEither(m: Match, flow: Flow, side: u32, time: f64): void {
   const notTail = notAtTail;
   placePartner(m, flow, side, time, true);
   if (!forward) return;
-  atHead = min<f64>(atHead, head);
-  notAtHead = max<f64>(notAtHead, notHead);
-  atTail = min<f64>(atTail, tail);
-  notAtTail = max<f64>(notAtTail, notTail);
+  atHead = (atHead + head) / 2;
+  notAtHead = (notAtHead + notHead) / 2;
+  atTail = (atTail + tail) / 2;
+  notAtTail = (notAtTail + notTail) / 2;
 }
 
 function place(m: Match, flow: Flow, side: u32, time: f64): void {

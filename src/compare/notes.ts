@@ -143,9 +143,7 @@ function mirrorNotes(
   const cause =
     "a mirror port copies what comes in and what goes out, or two interfaces were captured (capture one, or remove the copies with editcap -d)";
   if (mirrored > 0)
-    return [
-      `${before.file} contains nearly every packet twice: ${cause}; the copies (‘mirrored’) do not count as lost`,
-    ];
+    return [`${before.file} contains nearly every packet twice: ${cause}; the copies do not count as lost`];
   if (duplicates <= MANY_COPIES * matched || matched < MIN_COPIES) return [];
   return [`${after.file} contains nearly every packet twice: ${cause}; the copies count as duplicates`];
 }

@@ -75,7 +75,7 @@ export async function latencySeries(
     throw new UsageError(
       "bad-question",
       `more than ${MAX_ROWS} epochs`,
-      "ask for a longer ‘step’, or less time",
+      "ask for longer steps, or less time",
     );
   const groups = new Map<bigint, SegmentRow[]>();
   for (const row of rows) {

@@ -111,4 +111,26 @@ describe("a capture that was cut", () => {
     // It is no excuse: only what lies within the delays of an end is.
     expect(undecided).toBeLessThan(0.1 * decided);
   });
+
+  test("flows of few packets, two directions, a capture hardly longer than the delays: nothing is lost that is only due outside", async () => {
+    for (let seed = 101; seed <= 120; seed++) {
+      const path = { minNs: (15 + (seed % 10)) * MS, queueNs: 6 * MS };
+      const shape = { seed, packets: 160, spanNs: 46 * MS, flows: 120, reverseShare: 0.45 };
+      const reversePath = { ...path, minNs: path.minNs + 5 * MS };
+      const made = makeScene(
+        sceneOf({ ...shape, forward: path, reverse: reversePath, after: { toNs: 39 * MS } }),
+      );
+      const { segment, reverse } = await compareCaptures(write(made.files));
+      const truth = truthOf(made);
+      for (const [found, true_] of [
+        [segment, truth.forward],
+        [reverse, truth.reverse],
+      ] as const) {
+        if (found)
+          expect(Math.abs(found.lost - true_.lostInside), `seed ${seed}`).toBeLessThanOrEqual(
+            found.undecided,
+          );
+      }
+    }
+  });
 });

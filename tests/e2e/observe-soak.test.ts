@@ -33,6 +33,7 @@ function bundle(source: string, name: string): string {
     bundle: true,
     platform: "node",
     format: "esm",
+    external: ["koffi", "@duckdb/node-api"],
     outfile,
     banner: {
       js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);',
