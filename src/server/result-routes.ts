@@ -223,7 +223,7 @@ async function selectionOf(
   const toNs = asked.until === undefined ? found.lastNs : parseTime(asked.until);
   const fromNs = asked.since === undefined ? toNs - HOUR_NS : parseTime(asked.since);
   if (fromNs >= toNs)
-    throw invalidValue("since", asked.since, "a time before ‘until’", { code: "bad-question" });
+    throw invalidValue("since", asked.since, "a time before the end of the range", { code: "bad-question" });
   return { from, to, label: found.label, estimator, fromNs, toNs };
 }
 
