@@ -117,7 +117,8 @@ const json = (...args: string[]) =>
 
 test.skipIf(missing !== null)(
   "records of two interfaces say what simultaneous captures say",
-  { timeout: 120_000, retry: 1 },
+  // In real time: a machine that is busy with other tests starves captures and senders now and then.
+  { timeout: 120_000, retry: 3 },
   async () => {
     await build();
     const dir = mkdtempSync(join(scratch, "records-"));

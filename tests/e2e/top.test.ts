@@ -99,7 +99,7 @@ if (missing) console.warn(`skipped: top of two interfaces (${missing})`);
 
 test.skipIf(missing !== null)(
   "two interfaces of a router: each second's packets, lost ones and delays",
-  { timeout: 60_000, retry: 1 },
+  { timeout: 60_000, retry: 2 },
   async () => {
     const lab = new NetworkLab();
     try {
