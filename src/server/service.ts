@@ -114,7 +114,7 @@ export class CollectorService {
   readonly #latest = new Map<string, SegmentRow>();
   #timer: NodeJS.Timeout | null = null;
   #ticking: Promise<void> = Promise.resolve();
-  #rolledMs = 0;
+  #rolledMs = Number.NEGATIVE_INFINITY;
   #retainedMs = performance.now();
   #closed = false;
   #trouble: string | null = null;

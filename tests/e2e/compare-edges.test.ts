@@ -76,7 +76,6 @@ describe("whatever the length of intervals", () => {
   test.each(cases)("counts are the same: %s", async (_, make) => {
     const [first, ...others] = await countsBy(make());
     for (const other of others) expect(other).toEqual(first);
-    // Intervals tell of all that is lost.
   });
 });
 

@@ -1,29 +1,9 @@
 /** A flow of a comparison as JSON, for rows that are made without an object (FlowRows.texts): what JSON.stringify gives of a FlowReport, with a comma behind it. */
+import { COUNT_FIELDS, LATENCY_FIELDS } from "../../compare/report.ts";
 import type { RowField, RowForm } from "../../match/row-form.ts";
 
 const KEY = ["src", "dst", "proto", "sport", "dport"] as const;
-const COUNTS = [
-  "sent",
-  "received",
-  "matched",
-  "lost",
-  "appeared",
-  "duplicates",
-  "reordered",
-  "bytes",
-] as const;
-const LATENCY = [
-  "count",
-  "meanNs",
-  "stdevNs",
-  "minNs",
-  "maxNs",
-  "p50Ns",
-  "p90Ns",
-  "p99Ns",
-  "p999Ns",
-  "jitterNs",
-] as const;
+const LATENCY = ["count", ...LATENCY_FIELDS] as const;
 
 const isText = (field: RowField) => field === "src" || field === "dst" || field === "communityId";
 
@@ -39,7 +19,7 @@ export const FLOW_JSON: RowForm = {
     '{"key":{',
     ...members(KEY),
     "},",
-    ...members(["communityId", ...COUNTS]),
+    ...members(["communityId", ...COUNT_FIELDS]),
     ',"latency":{',
     ...members(LATENCY),
     "}},",
