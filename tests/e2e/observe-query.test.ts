@@ -173,7 +173,7 @@ describe("two points, observed and asked", () => {
     expect(part.epochs).toMatchObject({ used: 2, firstNs: `${second}` });
     expect(part.estimates["counting"]!.sent).toBe(200);
     expect(() => ask({ group: "vlan" })).toThrow(/does not contain/);
-    expect(() => ask({ fromNs: 0n, toNs: 1n })).toThrow(/no records .* in the time asked for/);
+    expect(() => ask({ fromNs: 0n, toNs: 1n })).toThrow(/no records of .* between ‘from’ and ‘to’/);
     expect(() => ask({ flows: ["10.0.1.2 > 10.2.0.9"] })).toThrow(/lacks a protocol/);
   });
 
