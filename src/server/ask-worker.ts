@@ -21,11 +21,11 @@ parentPort?.on("message", async ({ id, asked }: WorkerQuestion) => {
     for await (const piece of answerQuestion(directory, asked))
       parentPort?.postMessage({ id, piece } satisfies WorkerAnswer);
   } catch (error) {
-    const told = problemOf(error);
+    const problem = problemOf(error);
     end = {
       id,
-      ...told,
-      ...(told.status === 500 ? { stack: (error as Error).stack ?? String(error) } : {}),
+      ...problem,
+      ...(problem.status === 500 ? { stack: (error as Error).stack ?? String(error) } : {}),
     };
   }
   parentPort?.postMessage(end);

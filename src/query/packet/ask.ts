@@ -6,6 +6,7 @@
 import type { RecordArchive } from "../../archive/archive.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
+import { significant } from "../../base/quantity.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { formatFlowKey, parseFlowKey } from "../../capture/flow/flow-text.ts";
 import { encodeFlowKey, hashFlowKey } from "../../capture/flow/flow-words.ts";
@@ -122,12 +123,12 @@ class Asking {
     }
     if (falsePositives > NOTED_FALSE_POSITIVES) {
       this.#notes.push(
-        `a packet that was never seen gets an answer with a probability of ${(100 * falsePositives).toPrecision(2)} %`,
+        `a packet that was never seen gets an answer with a probability of ${significant(100 * falsePositives, 2)} %`,
       );
     }
     if (boundsHold < 1) {
       this.#notes.push(
-        `the bounds of a packet's delay hold for ${(100 * boundsHold).toPrecision(3)} % of packets: this store overwrites or leaves out the others`,
+        `the bounds of a packet's delay hold for ${significant(100 * boundsHold, 3)} % of packets: this store overwrites or leaves out the others`,
       );
     }
     this.#questionBytes = digestQuestionBytes(digests.length);

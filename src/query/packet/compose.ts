@@ -1,5 +1,5 @@
 /** An answer about packets from its parts, which may have come from elsewhere: groups, what the records say of themselves, and notes. */
-import { countOf, formatCount } from "../../base/quantity.ts";
+import { countOf, formatCount, significant } from "../../base/quantity.ts";
 import { formatDuration } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
 import type { PacketAnswers } from "../../estimators/estimator.ts";
@@ -90,7 +90,7 @@ export function capturedNotes(facts: CapturedFacts, total: { matched: number; mu
   const found = total.matched + total.multi;
   if (share > NOTED_FALSE_POSITIVES)
     notes.push(
-      `a packet of the capture that never passed this point gets an answer with a probability of ${(100 * share).toPrecision(2)} %: a smaller ‘slack’ asks fewer epochs`,
+      `a packet of the capture that never passed this point gets an answer with a probability of ${significant(100 * share, 2)} %: a smaller ‘slack’ asks fewer epochs`,
     );
   // Answers that chance explains: the packets are not there, or in epochs that were not asked.
   if (found > 0 && found <= falsePositives + 3 * Math.sqrt(falsePositives))
