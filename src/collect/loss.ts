@@ -93,20 +93,25 @@ export class LossTotal {
   get lost(): number | null {
     if (this.#lost === null) return null;
     const overtaken = Math.min(Math.max(0, this.#apart), this.#overtaken);
-    const lost = this.#lost - overtaken - this.#inFlight - inFlightAlong(this.#chain);
+    const lost = this.#lost - overtaken - this.#inFlight - inFlightAlong(this.#chain, this.#late === 0);
     const rounded = Math.round(lost - this.#behind(Math.max(0, lost)));
     return rounded < 0 ? null : rounded;
   }
 
   #endChain(): void {
-    this.#inFlight += inFlightAlong(this.#chain);
+    this.#inFlight += inFlightAlong(this.#chain, true);
     this.#chain = [];
+  }
+
+  /** Packets that the receiver alone has behind the last epoch. */
+  get #late(): number {
+    return this.#before ? (this.#receiverOnly.get(this.#before.endNs) ?? 0) : 0;
   }
 
   /** Packets behind the last epoch that were sent in it: as many as it lacks, and as came into it from the one before. */
   #behind(lost: number): number {
     const last = this.#before;
-    const late = last ? (this.#receiverOnly.get(last.endNs) ?? 0) : 0;
+    const late = this.#late;
     if (!last || late === 0) return 0;
     const cut = cutBetween(last, last);
     const most = last.lost + Math.min(cut.most, MOST_BEHIND * inFlight(cut, 0));
@@ -114,13 +119,17 @@ export class LossTotal {
   }
 }
 
-/** Packets that appeared in a chain and may have been in flight at its cuts, whichever way the clocks are apart. */
-function inFlightAlong(chain: readonly Link[]): number {
+/**
+ * Packets that appeared in a chain and may have been in flight at its cuts, whichever way the clocks are apart. `cutOff`: both captures ended with it, and what was in flight then
+ * is missing; as much may have been in flight when they began.
+ */
+function inFlightAlong(chain: readonly Link[], cutOff: boolean): number {
   const slowest = chain.reduce((most, { cut }) => Math.max(most, Math.abs(cut?.meanNs ?? 0)), 0);
-  const most = (link: Link | undefined) =>
-    link?.cut ? Math.min(link.cut.most, MOST_AT_CUT * inFlight(link.cut, slowest)) : 0;
-  const forward = chain.map((link, i) => ({ ...link, next: most(chain[i + 1]) }));
-  const backward = chain.map((link) => ({ ...link, next: most(link) })).reverse();
+  const most = ({ cut }: Link) => (cut ? Math.min(cut.most, MOST_AT_CUT * inFlight(cut, slowest)) : 0);
+  const limits = chain.slice(1).map(most);
+  const atEnds = cutOff ? (limits.at(-1) ?? 0) : 0;
+  const forward = chain.map((link, i) => ({ ...link, next: limits[i] ?? atEnds }));
+  const backward = chain.map((link, i) => ({ ...link, next: limits[i - 1] ?? atEnds })).reverse();
   let [cuts, expected] = [0, 0];
   for (const { cut } of chain) {
     if (!cut) continue;
@@ -131,7 +140,7 @@ function inFlightAlong(chain: readonly Link[]): number {
   return Math.min(Math.max(crossings(forward), crossings(backward)), inAll);
 }
 
-/** `next`: the most that may be in flight at the cut that is passed next. */
+/** `next`: the most that may be in flight at the cut that is passed next; behind the last, what may be cut off. */
 function crossings(chain: readonly (Link & { next: number })[]): number {
   let [crossed, underWay] = [0, 0];
   for (const { appeared, missing, next } of chain) {
@@ -139,7 +148,7 @@ function crossings(chain: readonly (Link & { next: number })[]): number {
     crossed += arrived;
     underWay = Math.min(next, Math.max(0, underWay + appeared - arrived + missing));
   }
-  return crossed;
+  return crossed + Math.min(underWay, chain[0]?.appeared ?? 0);
 }
 
 /** Packets that are missing in one of two neighbours and appear in the other. */
