@@ -202,7 +202,7 @@ export function collapsedDeviation(
   if (variance <= 0) {
     return {
       reason: "too-much-noise",
-      text: "the second moment found by collapsing rows is below the squared mean: the deviation is lost in its noise",
+      text: "the second moment found by collapsing rows is below the squared mean: the standard deviation is not measurable in this noise",
     };
   }
   return {

@@ -125,7 +125,7 @@ function estimateSegment(
     ...delayInFlight(mean, edge),
     stdev: {
       reason: "not-supported",
-      text: "cells group packets by flow: LDA answers the deviation of all packets",
+      text: "cells group packets by flow; use lda for the standard deviation of all packets",
     },
     sent: sender?.packets ?? null,
     received,
