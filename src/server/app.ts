@@ -136,15 +136,15 @@ function addRoute(
   });
 }
 
-/** A length must be told: what cannot be counted beforehand cannot be bounded together. */
+/** The length must be declared: the sum of all bodies is bounded before they are read. */
 function announcedBytes({ method, headers }: FastifyRequest, route: Route): number {
   if (method === "GET" || method === "DELETE") return 0;
-  const told = headers["content-length"];
-  if (told === undefined) throw new HttpError(411, "no-length", "a content-length is needed");
-  const bytes = Number(told);
+  const declared = headers["content-length"];
+  if (declared === undefined) throw new HttpError(411, "no-length", "a content-length is needed");
+  const bytes = Number(declared);
   const limit = route.bodyType === undefined ? MAX_JSON_BYTES : MAX_MESSAGE_BYTES;
   if (!(bytes <= limit))
-    throw new HttpError(413, "too-large", `a body of ${told} bytes (expected at most ${limit})`);
+    throw new HttpError(413, "too-large", `a body of ${declared} bytes (expected at most ${limit})`);
   return bytes;
 }
 

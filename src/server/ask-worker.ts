@@ -19,11 +19,11 @@ parentPort?.on("message", async ({ id, asked }: WorkerQuestion) => {
   try {
     answer = { id, json: await answerQuestion(directory, asked) };
   } catch (error) {
-    const told = problemOf(error);
+    const problem = problemOf(error);
     answer = {
       id,
-      ...told,
-      ...(told.status === 500 ? { stack: (error as Error).stack ?? String(error) } : {}),
+      ...problem,
+      ...(problem.status === 500 ? { stack: (error as Error).stack ?? String(error) } : {}),
     };
   }
   parentPort?.postMessage(answer);

@@ -73,14 +73,17 @@ function segmentsRoute(service: CollectorService): Route {
       const has = (s: { from: string; to: string; label: string }) =>
         known.some((k) => k.from === s.from && k.to === s.to && k.label === s.label);
       const rest = service.pairing.segments.filter((s) => !has(s));
-      const told = known.map(({ firstNs, lastNs, ...k }) => ({
+      const described = known.map(({ firstNs, lastNs, ...k }) => ({
         ...k,
         firstNs: `${firstNs}`,
         lastNs: `${lastNs}`,
       }));
       return {
         json: {
-          segments: [...told, ...rest.map((s) => ({ ...s, estimators: [], firstNs: null, lastNs: null }))],
+          segments: [
+            ...described,
+            ...rest.map((s) => ({ ...s, estimators: [], firstNs: null, lastNs: null })),
+          ],
         },
       };
     },
@@ -127,7 +130,10 @@ function flowsRoute(service: CollectorService): Route {
       const asked = query as unknown as Asked;
       const selection = await selectionOf(service, asked, "flow");
       return {
-        json: { ...told(selection), flows: await topFlows(service.results, selection, asked.top ?? 10) },
+        json: {
+          ...selectionJson(selection),
+          flows: await topFlows(service.results, selection, asked.top ?? 10),
+        },
       };
     },
   };
@@ -162,7 +168,7 @@ function flowRoute(service: CollectorService): Route {
         stepOf(asked.step),
         asked.limit ?? DEFAULT_LIMIT,
       );
-      return { json: { ...told(selection), total, points } };
+      return { json: { ...selectionJson(selection), total, points } };
     },
   };
 }
@@ -186,7 +192,7 @@ function eventsRoute(service: CollectorService): Route {
     ),
     answer: "text/event-stream; `gap` says how many a slow listener has lost",
     handle: ({ query, headers, signal }) => {
-      if (service.events.isFull) throw new HttpError(503, "busy", "too many listen already", 10);
+      if (service.events.isFull) throw new HttpError(503, "busy", "too many clients listen already", 10);
       const header = Number(headers["last-event-id"] ?? Number.NaN);
       const after = (query as { after?: number }).after ?? (Number.isInteger(header) ? header : null);
       return { type: "text/event-stream", stream: service.events.listen(after, signal) };
@@ -241,6 +247,6 @@ function chooseLabel(all: readonly KnownSegment[], { from, to, label }: Asked): 
   );
 }
 
-function told({ from, to, label, estimator, fromNs, toNs }: RowSelection) {
+function selectionJson({ from, to, label, estimator, fromNs, toNs }: RowSelection) {
   return { from, to, label, estimator, fromNs: `${fromNs}`, toNs: `${toNs}` };
 }

@@ -7,7 +7,7 @@ import type { RecordArchive } from "../../archive/archive.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { required } from "../../base/lists.ts";
-import { countOf, formatCount } from "../../base/quantity.ts";
+import { countOf, formatCount, significant } from "../../base/quantity.ts";
 import { formatDuration } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
 import { compileFilter } from "../../capture/filter/filter.ts";
@@ -122,12 +122,12 @@ class Asking {
     }
     if (1 - falsePositives > NOTED_FALSE_POSITIVES) {
       this.#notes.push(
-        `a packet that was never seen gets an answer with a probability of ${(100 * (1 - falsePositives)).toPrecision(2)} %`,
+        `a packet that was never seen gets an answer with a probability of ${significant(100 * (1 - falsePositives), 2)} %`,
       );
     }
     if (boundsHold < 1) {
       this.#notes.push(
-        `the bounds of a packet's delay hold for ${(100 * boundsHold).toPrecision(3)} % of packets: this store overwrites or leaves out the others`,
+        `the bounds of a packet's delay hold for ${significant(100 * boundsHold, 3)} % of packets: this store overwrites or leaves out the others`,
       );
     }
     this.#questionBytes = digestQuestionBytes(digests.length);
@@ -250,7 +250,7 @@ class Asking {
     const found = total.matched + total.multi;
     if (share > NOTED_FALSE_POSITIVES)
       this.#notes.push(
-        `a packet of the capture that never passed this point gets an answer with a probability of ${(100 * share).toPrecision(2)} %: a smaller ‘slack’ asks fewer epochs`,
+        `a packet of the capture that never passed this point gets an answer with a probability of ${significant(100 * share, 2)} %: a smaller ‘slack’ asks fewer epochs`,
       );
     // Answers that chance explains: the packets are not there, or in epochs that were not asked.
     if (found > 0 && found <= expected + 3 * Math.sqrt(expected))

@@ -166,10 +166,12 @@ export class PacketRing {
   /** Since it was opened. */
   counts(): RingCounts {
     if (!this.#open) return this.#counts;
-    const told = new Uint8Array(12);
-    if (this.#libc.getsockopt(this.#fd, SOL_PACKET, PACKET_STATISTICS, told, [told.length]) === 0) {
+    const statistics = new Uint8Array(12);
+    if (
+      this.#libc.getsockopt(this.#fd, SOL_PACKET, PACKET_STATISTICS, statistics, [statistics.length]) === 0
+    ) {
       // The kernel's counters begin anew each time they are read.
-      const [packets = 0, dropped = 0] = new Uint32Array(told.buffer);
+      const [packets = 0, dropped = 0] = new Uint32Array(statistics.buffer);
       this.#counts = {
         packets: this.#counts.packets + packets,
         dropped: this.#counts.dropped + dropped,
