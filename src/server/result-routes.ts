@@ -3,6 +3,7 @@ import Type from "typebox";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { parseDuration, parseTime } from "../base/time.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
+import { groupFlows } from "../query/segment/row-groups.ts";
 import { Normals } from "../results/normals.ts";
 import { overview } from "../results/overview.ts";
 import type { KnownSegment, RowSelection } from "../results/results-store.ts";
@@ -76,14 +77,17 @@ function segmentsRoute(service: CollectorService): Route {
       const has = (s: { from: string; to: string; label: string }) =>
         known.some((k) => k.from === s.from && k.to === s.to && k.label === s.label);
       const rest = service.pairing.segments.filter((s) => !has(s));
-      const told = known.map(({ firstNs, lastNs, ...k }) => ({
+      const described = known.map(({ firstNs, lastNs, ...k }) => ({
         ...k,
         firstNs: `${firstNs}`,
         lastNs: `${lastNs}`,
       }));
       return {
         json: {
-          segments: [...told, ...rest.map((s) => ({ ...s, estimators: [], firstNs: null, lastNs: null }))],
+          segments: [
+            ...described,
+            ...rest.map((s) => ({ ...s, estimators: [], firstNs: null, lastNs: null })),
+          ],
         },
       };
     },
@@ -169,15 +173,37 @@ function flowsRoute(service: CollectorService): Route {
     needs: "read",
     summary: "the flows of a segment with the most packets in a time (the largest of each epoch are kept)",
     query: Type.Object(
-      { ...SELECTION, top: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })) },
+      {
+        ...SELECTION,
+        top: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+        group: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 64,
+            description:
+              "put flows together by: host, prefix/24, port, or any flow key (src, dst/16, proto …)",
+          }),
+        ),
+      },
       closed,
     ),
-    answer: "flows with packets, loss and mean delay with its interval. Others, and groups: POST /v1/query",
+    answer:
+      "flows with packets, loss and mean delay with its interval; with `group` groups of them, and which share of the packets they are of. Others: POST /v1/query",
     handle: async ({ query }) => {
-      const asked = query as unknown as Asked;
+      const asked = query as unknown as Asked & { group?: string };
       const selection = await selectionOf(service, asked, "flow");
+      if (asked.group !== undefined)
+        return {
+          json: {
+            ...selectionJson(selection),
+            ...(await groupFlows(service.results, selection, asked.group, asked.top ?? 10)),
+          },
+        };
       return {
-        json: { ...told(selection), flows: await topFlows(service.results, selection, asked.top ?? 10) },
+        json: {
+          ...selectionJson(selection),
+          flows: await topFlows(service.results, selection, asked.top ?? 10),
+        },
       };
     },
   };
@@ -212,7 +238,7 @@ function flowRoute(service: CollectorService): Route {
         stepOf(asked.step),
         asked.limit ?? DEFAULT_LIMIT,
       );
-      return { json: { ...told(selection), total, points } };
+      return { json: { ...selectionJson(selection), total, points } };
     },
   };
 }
@@ -236,7 +262,7 @@ function eventsRoute(service: CollectorService): Route {
     ),
     answer: "text/event-stream; `gap` says how many a slow listener has lost",
     handle: ({ query, headers, signal }) => {
-      if (service.events.isFull) throw new HttpError(503, "busy", "too many listen already", 10);
+      if (service.events.isFull) throw new HttpError(503, "busy", "too many clients listen already", 10);
       const header = Number(headers["last-event-id"] ?? Number.NaN);
       const after = (query as { after?: number }).after ?? (Number.isInteger(header) ? header : null);
       return { type: "text/event-stream", stream: service.events.listen(after, signal) };
@@ -291,6 +317,6 @@ function chooseLabel(all: readonly KnownSegment[], { from, to, label }: Asked): 
   );
 }
 
-function told({ from, to, label, estimator, fromNs, toNs }: RowSelection) {
+function selectionJson({ from, to, label, estimator, fromNs, toNs }: RowSelection) {
   return { from, to, label, estimator, fromNs: `${fromNs}`, toNs: `${toNs}` };
 }
