@@ -3,6 +3,7 @@ import Type from "typebox";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { parseDuration, parseTime } from "../base/time.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
+import { groupFlows } from "../query/segment/row-groups.ts";
 import type { KnownSegment, RowSelection } from "../results/results-store.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
 import { HttpError } from "./problem.ts";
@@ -122,13 +123,32 @@ function flowsRoute(service: CollectorService): Route {
     needs: "read",
     summary: "the flows of a segment with the most packets in a time (the largest of each epoch are kept)",
     query: Type.Object(
-      { ...SELECTION, top: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })) },
+      {
+        ...SELECTION,
+        top: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+        group: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 64,
+            description:
+              "put flows together by: host, prefix/24, port, or any flow key (src, dst/16, proto …)",
+          }),
+        ),
+      },
       closed,
     ),
-    answer: "flows with packets, loss and mean delay with its interval. Others, and groups: POST /v1/query",
+    answer:
+      "flows with packets, loss and mean delay with its interval; with `group` groups of them, and which share of the packets they are of. Others: POST /v1/query",
     handle: async ({ query }) => {
-      const asked = query as unknown as Asked;
+      const asked = query as unknown as Asked & { group?: string };
       const selection = await selectionOf(service, asked, "flow");
+      if (asked.group !== undefined)
+        return {
+          json: {
+            ...selectionJson(selection),
+            ...(await groupFlows(service.results, selection, asked.group, asked.top ?? 10)),
+          },
+        };
       return {
         json: {
           ...selectionJson(selection),

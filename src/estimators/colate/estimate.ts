@@ -41,6 +41,11 @@ const NO_DIGESTS: NoAnswer = {
   text: "the ends do not count the same packets, and without digests (check=0) counters that seem to agree may not: use check=8",
 };
 
+const LONE_COUNTER: NoAnswer = {
+  reason: "no-usable-cells",
+  text: "only one counter arrived whole: its mean has no error bar",
+};
+
 const NO_SPREAD: NoAnswer = {
   reason: "not-supported",
   text: "counters that flows share give means, not the standard deviation over all packets",
@@ -73,6 +78,7 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   if (parameters.check === 0 && difference.appeared > MAX_APPEARED * receiver.packets)
     return refuse(NO_DIGESTS, lost);
   if (difference.used === 0) return refuse(whyUnusable(difference), lost);
+  if (difference.usedCells === 1 && difference.used < receiver.packets) return refuse(LONE_COUNTER, lost);
   const known = flows && flows.count > 0 ? decodeKnown(input, difference, flows, before.salt, notes) : null;
   const { cutInFlight, cutByPackets, epochNs, confidence } = input;
   const counts = { appeared: difference.appeared, missing: lost, received: receiver.packets };

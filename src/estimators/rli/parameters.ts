@@ -139,10 +139,11 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     name: "every",
     isNew: true,
     kind: "integer",
+    // Left out: never. As a value it would be no reference at all.
     default: 0,
-    min: 0,
+    min: 1,
     max: 1_000_000,
-    help: "take every n-th regular packet as a reference, where delays are known by other means (the sender's capture); 0: never",
+    help: "take every n-th regular packet as a reference, where delays are known by other means (the sender's capture); left out: never",
   },
 ];
 
