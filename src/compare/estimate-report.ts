@@ -4,7 +4,7 @@
  */
 import { required } from "../base/lists.ts";
 import { quantileSorted } from "../base/math/regression.ts";
-import type { FlowKey, FlowKeySpec } from "../capture/flow/flow-key.ts";
+import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
 import type {
   Estimator,
@@ -20,7 +20,7 @@ import type {
 import { isNoAnswer } from "../estimators/estimator.ts";
 import { formatParameters } from "../estimators/parameters.ts";
 import type { PacketErrors } from "./delays.ts";
-import type { ReportView } from "./report.ts";
+import type { FlowKeyJson, ReportView } from "./report.ts";
 
 export interface EstimateReport {
   version: number;
@@ -66,7 +66,7 @@ export interface EstimateReport {
 }
 
 export interface FlowEstimateReport {
-  key: FlowKey;
+  key: FlowKeyJson;
   meanNs: number | null;
   lowNs: number | null;
   highNs: number | null;

@@ -2,7 +2,6 @@
  * The answer of `hoptime compare`: format `hoptime.compare/1`. All times and delays are nanoseconds. A quantity that
  * has no answer is null and the reason stands beside it; it is never 0 or NaN.
  */
-import type { FlowKey } from "../capture/flow/flow-key.ts";
 import type { RowForm } from "../match/row-form.ts";
 
 export interface Latency {
@@ -38,10 +37,21 @@ export interface CaptureSummary {
   partial: string | null;
 }
 
+/** As FlowKey; the report page shares these types, and knows nothing of captures. */
+export interface FlowKeyJson {
+  src: string | null;
+  dst: string | null;
+  proto: number | null;
+  sport: number | null;
+  dport: number | null;
+  dscp?: number;
+  vlan?: number;
+}
+
 export interface FlowReport {
-  key: FlowKey;
+  key: FlowKeyJson;
   /** The flow as the second point names it, where addresses are translated on the way. */
-  keyAfter?: FlowKey;
+  keyAfter?: FlowKeyJson;
   communityId: string | null;
   sent: number;
   received: number;
