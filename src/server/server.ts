@@ -1,8 +1,10 @@
 /** A collector that listens: the service (service.ts) with HTTP around it, until it is closed. */
-import { invalidValue, UsageError } from "../base/errors.ts";
+import type { Server as TlsServer } from "node:https";
+import { UsageError } from "../base/errors.ts";
 import { isLoopback } from "./access.ts";
-import { createApp, type TlsFiles } from "./app.ts";
-import type { RateLimits } from "./limits.ts";
+import { createApp, type TlsFiles, tlsOptions } from "./app.ts";
+import { ClientLimits, RATE_LIMITS, type RateLimits } from "./limits.ts";
+import { parseListen } from "./listen.ts";
 import { metricsText, RequestMetrics } from "./metrics.ts";
 import type { Route } from "./route.ts";
 import { routesOf } from "./routes.ts";
@@ -20,17 +22,9 @@ export interface ServerOptions extends ServiceOptions {
 export interface RunningServer {
   url: string;
   service: CollectorService;
+  /** Other settings while it runs: limits, certificates, retention, segments. */
+  reload(options: ServerOptions): void;
   close(): Promise<void>;
-}
-
-export const DEFAULT_LISTEN = "127.0.0.1:8787";
-
-export function parseListen(text: string): { host: string; port: number } {
-  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(text.trim());
-  const port = Number(match?.[3] ?? Number.NaN);
-  if (!match || !(port <= 65_535))
-    throw invalidValue("listen", text, "HOST:PORT, e.g. 127.0.0.1:8787 or [::1]:8787");
-  return { host: match[1] ?? (match[2] || "::"), port };
 }
 
 function metricsRoute(service: CollectorService, requests: RequestMetrics): Route {
@@ -66,19 +60,27 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
         { parameter: "listen", value: options.listen },
       );
     const requests = new RequestMetrics();
+    const limits = new ClientLimits(options.limits);
     const app = createApp({
       routes: [...routesOf(service), metricsRoute(service, requests)],
       onRequest: (route, status, ms) => requests.count(route, status, ms),
       tokens: service.tokens,
       loopback: isLoopback(host),
       tls: options.tls,
-      limits: options.limits,
+      limits,
       onError: (text) => options.onLog?.(text),
     });
     const url = await app.listen({ host, port });
     return {
       url,
       service,
+      reload: (next) => {
+        // What is wrong with a certificate shows here, before anything else has changed.
+        if (options.tls && next.tls)
+          (app.server as unknown as TlsServer).setSecureContext(tlsOptions(next.tls));
+        limits.change(next.limits ?? RATE_LIMITS);
+        service.reconfigure(next);
+      },
       close: async () => {
         await app.close();
         await service.close();

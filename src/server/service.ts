@@ -44,6 +44,8 @@ export interface Retention {
   /** Rows of epochs, minutes and hours: how long, and how many of each at most. */
   rowsNs?: Partial<Record<Step, bigint>>;
   maxRows?: number | undefined;
+  /** Closed incidents. */
+  incidentsNs?: bigint | undefined;
 }
 
 export interface ServiceOptions {
@@ -98,7 +100,7 @@ export class CollectorService {
     ...{ messages: 0, stored: 0, unchanged: 0, replaced: 0, merged: 0, refused: 0, bytes: 0 },
     ...{ questions: 0, failedQuestions: 0, rows: 0, rolledUp: 0 },
   };
-  readonly #options: ServiceOptions;
+  #options: ServiceOptions;
   readonly #archive: RecordArchive;
   readonly #lock: DirectoryLock;
   readonly #ingest: Ingest;
@@ -252,6 +254,12 @@ export class CollectorService {
     for (const segment of this.#plan.segments) this.watch(segment);
     this.events.emit("plan", state);
     return state;
+  }
+
+  /** What can change while it runs: retention, and segments to be watched. */
+  reconfigure({ retention, segments }: Pick<ServiceOptions, "retention" | "segments">): void {
+    this.#options = { ...this.#options, retention, segments: segments ?? [] };
+    for (const segment of segments ?? []) this.watch(segment);
   }
 
   /** Watches a segment; what the archive has of it is estimated too. */
