@@ -101,12 +101,30 @@ export class ResultsStore {
     if (segments.length === 0 && flows.length === 0) return;
     await this.#alone(() =>
       this.#db.transaction(async () => {
+        const improved = await this.#dropMissing(segments);
         await this.#replace("segments", segments.map(segmentValues), SEGMENT_COLUMNS, KEY);
         // All flows of an epoch come together, and replace those before.
         await this.#replace("flows", flows.map(flowValues), FLOW_COLUMNS, KEY);
-        await this.#markDirty(segments);
+        await this.#markDirty([...segments, ...improved]);
       }),
     );
+  }
+
+  /** An end that came late: the row that said it was missing goes. Where packets cut epochs, its start is not that of the pair. Returns what went. */
+  async #dropMissing(
+    rows: readonly SegmentRow[],
+  ): Promise<Pick<SegmentRow, "segment" | "estimator" | "startNs">[]> {
+    const gone: Pick<SegmentRow, "segment" | "estimator" | "startNs">[] = [];
+    for (const { segment, estimator, startNs, endNs, mode, missing } of rows) {
+      if (mode === "aligned" || missing > 0) continue;
+      const found = await this.#db.all(
+        `DELETE FROM segments WHERE from_point = $1 AND to_point = $2 AND label = $3 AND estimator = $4 AND step_s = 0
+          AND missing > 0 AND start_ns < $6 AND end_ns > $5 AND (start_ns + end_ns) / 2 BETWEEN $5 AND $6 RETURNING start_ns`,
+        [segment.from, segment.to, segment.label, estimator, startNs, endNs],
+      );
+      for (const [start] of found) gone.push({ segment, estimator, startNs: BigInt(start as bigint) });
+    }
+    return gone;
   }
 
   async #replace(
@@ -133,7 +151,7 @@ export class ResultsStore {
     await db.run(`DELETE FROM incoming_${table}`);
   }
 
-  async #markDirty(rows: readonly SegmentRow[]): Promise<void> {
+  async #markDirty(rows: readonly Pick<SegmentRow, "segment" | "estimator" | "startNs">[]): Promise<void> {
     const spans = new Map<string, Value[]>();
     for (const { segment, estimator, startNs } of rows)
       for (const step of STEPS.slice(1)) {

@@ -221,6 +221,27 @@ describe("what comes late", () => {
   });
 });
 
+it("epochs that packets cut are counted once, whichever end comes first, and whenever", async () => {
+  const cut = { mode: "delimited", every: 150 } as const;
+  const delimited = await observedRecords(["lda"], { seconds: 70, ratePps: 150, cut });
+  const [{ service: straight }, { service: late }] = [await start(), await start()];
+  await send(straight, delimited.records);
+  await straight.settle();
+  await send(late, delimited.of(POINTS.to));
+  await late.settle();
+  expect((await latencySeries(late.results, selection("lda"), 0n, 1000)).points.length).toBeGreaterThan(20);
+  await send(late, delimited.of(POINTS.from));
+  await late.settle();
+  await late.settle();
+  const rows = async ({ results }: CollectorService) =>
+    (await results.segmentRows({ ...selection("lda"), fromNs: 0n }, 0)).map((r) => [
+      ...[r.startNs, r.missing, r.sent, r.received],
+    ]);
+  const expected = await rows(straight);
+  expect(expected.filter(([, missing]) => missing === 0).length).toBeGreaterThan(20);
+  expect(await rows(late)).toEqual(expected);
+});
+
 describe("after a crash", () => {
   it("what the journal names is estimated again, and nothing counts twice", async () => {
     const { service: straight } = await start();
@@ -236,6 +257,33 @@ describe("after a crash", () => {
     await again.settle();
     await again.settle();
     expectClose(await everything(straight), await everything(again));
+  });
+
+  it("an end that comes after it finds the one that came before", async () => {
+    const { service: straight } = await start();
+    await send(straight, observed.records);
+    await straight.settle();
+    let { service, data } = await start();
+    for (let second = 0; second < 70; second += 5) {
+      const [fromNs, toNs] = [second, second + 5].map((s) => firstNs + BigInt(s) * 1_000_000_000n);
+      const now = observed.records.filter(
+        ({ epoch: { startNs } }) => startNs >= (fromNs ?? 0n) && startNs < (toNs ?? 0n),
+      );
+      const ends = [POINTS.from, POINTS.to].map((point) => now.filter((r) => r.point === point));
+      const [before, after] = second % 2 === 0 ? ends : ends.reverse();
+      await send(service, before ?? []);
+      // Killed now and then, before or after it has looked at what came; the other end comes at once, or after the start's own look.
+      if (second % 3 === 0) await service.settle();
+      if (second === 5 || second === 20) {
+        await crash(service);
+        ({ service } = await start({ data }));
+      }
+      if (second % 4 === 0) await service.settle();
+      await send(service, after ?? []);
+    }
+    await service.settle();
+    await service.settle();
+    expectClose(await everything(straight), await everything(service));
   });
 
   it("results that are gone or damaged are made again from the records", async () => {

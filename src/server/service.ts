@@ -19,6 +19,7 @@ import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
 import { listSegments } from "../archive/listing.ts";
 import { retain } from "../archive/retention.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
+import { later } from "../base/time.ts";
 import { VERSION } from "../base/version.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import type { Estimator } from "../estimators/estimator.ts";
@@ -230,6 +231,7 @@ export class CollectorService {
         ...this.#pairing.counts,
         segments: this.#pairing.segments.length,
         waiting: this.#pairing.waiting,
+        behind: this.#pairing.behind,
         pending: this.#journal.spans.length,
       },
       memory: { rss, heapUsed },
@@ -296,10 +298,14 @@ export class CollectorService {
     for (const segment of [...(this.#options.segments ?? []), ...this.#plan.segments])
       this.#pairing.watch(segment);
     const { spans } = this.#journal;
-    for (const { point, segment, startNs, endNs } of spans) {
-      this.#setAsideDamaged(point, segment, { startNs, endNs });
-      this.#pairing.again(point, segment, { startNs, endNs });
+    for (const span of spans) this.#setAsideDamaged(span.point, span.segment, span);
+    for (const segment of this.#pairing.segments) {
+      const own = spans.filter(
+        (s) => s.segment === segment.label && (s.point === segment.from || s.point === segment.to),
+      );
+      if (own.length > 0) this.#pairing.resume(segment, own.map((s) => s.endNs).reduce(later));
     }
+    for (const span of spans) this.#pairing.again(span.point, span.segment, span);
     if (await this.results.isEmpty())
       for (const segment of this.#pairing.segments) this.#estimateAll(segment);
     if (spans.length > 0)
@@ -334,9 +340,11 @@ export class CollectorService {
   #estimateAll(segment: CollectedSegment): void {
     const { from, to, label } = segment;
     const { entries } = this.#archive.list({ points: [from, to], segments: [label] });
-    const [first, last] = [entries[0], entries.at(-1)];
-    if (first && last)
-      this.#pairing.again(first.point, label, { startNs: first.epoch.startNs, endNs: last.epoch.endNs });
+    const [first] = entries;
+    if (!first) return;
+    const endNs = entries.map((e) => e.epoch.endNs).reduce(later);
+    this.#pairing.resume(segment, endNs);
+    this.#pairing.again(first.point, label, { startNs: first.epoch.startNs, endNs });
   }
 
   #schedule(): void {
