@@ -125,8 +125,11 @@ async function run(flags: Flags): Promise<void> {
           process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), message: line })}\n`)
       : (line: string) => warn(`hoptime: ${line}`);
   let server: RunningServer | null = null;
+  let reloading = Promise.resolve();
   const reload = () => {
-    if (server) settings = reloaded(server, settings, read, log);
+    reloading = reloading.then(async () => {
+      if (server) settings = await reloaded(server, settings, read, log);
+    });
   };
   const signal = endingSignal(flags.config === undefined ? {} : { reload });
   server = await startServer({ ...options, onLog: log });
@@ -141,16 +144,16 @@ async function run(flags: Flags): Promise<void> {
 }
 
 /** The settings that count from now on: those before where the new ones are wrong. */
-function reloaded(
+async function reloaded(
   server: RunningServer,
   before: Settings,
   read: () => Settings,
   log: (line: string) => void,
-): Settings {
+): Promise<Settings> {
   try {
     const after = read();
     const { now, restart } = changes(before, after);
-    server.reload(serverOptions(after));
+    await server.reload(serverOptions(after));
     log(`settings read again: ${now.length === 0 ? "nothing changed at once" : `${now.join(", ")} changed`}`);
     if (restart.length > 0) log(`after a restart only: ${restart.join(", ")}`);
     // What waits for a restart is compared with what runs the next time, too.

@@ -9,7 +9,7 @@ import { addSecurityHeaders, admit, type Client } from "./access.ts";
 import { AskedError } from "./asker.ts";
 import type { ClientLimits } from "./limits.ts";
 import { HttpError, problemOf } from "./problem.ts";
-import { type Route, type RouteOutput, readQuery } from "./route.ts";
+import { type Route, type RouteOutput, readQuery } from "./routes/route.ts";
 import type { TokenStore } from "./tokens.ts";
 
 export interface TlsFiles {

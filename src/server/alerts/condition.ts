@@ -5,7 +5,6 @@ import { parseDuration } from "../../base/time.ts";
 /** Delays in ns, shares from 0 to 1; `silent`: ns since a point was heard of. */
 export const QUANTITIES = {
   mean: "duration",
-  p99: "duration",
   stdev: "duration",
   loss: "share",
   coverage: "share",

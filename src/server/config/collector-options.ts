@@ -2,8 +2,15 @@
 import { readFileSync } from "node:fs";
 import { UsageError } from "../../base/errors.ts";
 import { parseSize } from "../../base/quantity.ts";
+import { INCIDENT_SETTINGS } from "../../network/incidents/incident.ts";
+import { deployment } from "../../network/plan/deployment.ts";
+import { pathsBetween } from "../../network/station/monitoring-station.ts";
+import { loadTopology } from "../../network/topology/topology-format.ts";
+import type { AlertSettings } from "../alerts/alerts.ts";
+import { parseCondition, parseLimit } from "../alerts/condition.ts";
 import { RATE_LIMITS, type RateLimits } from "../limits.ts";
 import { DEFAULT_LISTEN } from "../listen.ts";
+import type { NetworkPath, NetworkSettings } from "../monitor/network-monitor.ts";
 import type { ServerOptions } from "../server.ts";
 import type { Retention } from "../service.ts";
 import { readDuration, readSegment } from "./reading.ts";
@@ -48,6 +55,10 @@ export function serverOptions(settings: Settings): ServerOptions {
     segments: (settings.segments ?? []).map((s) => readSegment(s)),
     latenessNs: BigInt(readDuration(settings.lateness ?? "30s")),
     retention: retention(settings),
+    network: networkSettings(settings),
+    alerts: alertSettings(settings),
+    plan: settings.plan,
+    otlp: otlpOptions(settings),
   };
 }
 
@@ -96,6 +107,68 @@ function readPem(parameter: string, file: string): string {
       cause,
     });
   }
+}
+
+/** UsageError where the map cannot be read, or has no such router. */
+function networkSettings({ paths = [], topology, incidents = {} }: Settings): NetworkSettings {
+  const map = topology
+    ? loadTopology(topology.map, topology.latencies === undefined ? {} : { latencies: topology.latencies })
+    : null;
+  const deployed = map && deployment(map);
+  const all = paths.flatMap(({ name, points, from = "", to = "", estimator = null }): NetworkPath[] => {
+    if (points) return [{ name: name ?? points.join(","), points, estimator }];
+    if (!map || !deployed) return [];
+    const chains = pathsBetween(map, deployed, from, to);
+    const own = name ?? `${from}-${to}`;
+    return chains.map((chain, i) => ({
+      name: chains.length === 1 ? own : `${own} #${i + 1}`,
+      points: chain,
+      estimator,
+    }));
+  });
+  const { minRise, window, settle, ...rest } = incidents;
+  return {
+    paths: all,
+    incidents: {
+      ...INCIDENT_SETTINGS,
+      ...rest,
+      ...(minRise === undefined ? {} : { minRiseNs: readDuration(minRise) }),
+      ...(settle === undefined ? {} : { settleEpochs: settle }),
+      ...(window === undefined ? {} : { windowEpochs: window }),
+    },
+  };
+}
+
+function alertSettings({ alerts = [], notify = [] }: Settings): AlertSettings {
+  return {
+    rules: alerts.map(({ name, when, segment, estimator = null, clear, to = [], ...times }) => {
+      const condition = parseCondition(when);
+      const limit = condition.kind === "threshold" && clear !== undefined;
+      return {
+        ...{ name, when, condition, estimator, to },
+        clear: limit ? parseLimit(condition.quantity, clear) : null,
+        segment: segment === undefined ? null : readSegment(segment),
+        forNs: BigInt(readDuration(times.for ?? "10s")),
+        clearAfterNs: BigInt(readDuration(times.clearAfter ?? "30s")),
+      };
+    }),
+    notify: notify.map(({ name, webhook: url, tokenFile, timeout = "5s", retries = 5 }) => ({
+      ...{ name, url, tokenFile, retries },
+      timeoutMs: readDuration(timeout) / 1e6,
+    })),
+  };
+}
+
+function otlpOptions({ otlp }: Settings): ServerOptions["otlp"] {
+  if (!otlp) return undefined;
+  const { url, interval = "15s", timeout = "10s", tokenFile, resource } = otlp;
+  return {
+    url,
+    tokenFile,
+    resource,
+    intervalMs: readDuration(interval) / 1e6,
+    timeoutMs: readDuration(timeout) / 1e6,
+  };
 }
 
 /** Settings that differ: those that count at once, and those that count after a restart. */

@@ -127,6 +127,14 @@ const INCIDENTS = closed(
         default: 300,
       }),
     ),
+    settle: Type.Optional(
+      Type.Integer({
+        minimum: 8,
+        maximum: 5000,
+        description: "epochs of a segment before anything is judged",
+        default: 60,
+      }),
+    ),
     openAfter: Type.Optional(
       Type.Integer({
         minimum: 1,
@@ -178,7 +186,7 @@ const ALERT = closed(
       maxLength: 100,
       reads: "condition",
       description:
-        "`mean > 20ms`, `p99 > 50ms`, `stdev > 5ms`, `loss > 1%`, `coverage < 90%` (share of packets with an answer), `silent > 1m` (a point that sends nothing), or `incident`. Delay and loss count where their whole interval is beyond the limit",
+        "`mean > 20ms`, `stdev > 5ms`, `loss > 1%`, `coverage < 90%` (share of packets with an answer), `silent > 1m` (a point that sends nothing), or `incident`. Delay and loss count where their whole interval is beyond the limit",
     }),
     segment: Type.Optional(
       Type.String({
