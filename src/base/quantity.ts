@@ -52,6 +52,15 @@ export function formatBitRate(bitsPerSecond: number): string {
   return `${significant(value, 3)} ${units[unit]}`;
 }
 
+const RATE_UNITS: Readonly<Record<string, number>> = { "": 1, k: 1e3, m: 1e6, g: 1e9 };
+
+/** 60mbit, 10gbit … as bit/s; null where it is no rate. */
+export function parseBitRate(text: string): number | null {
+  const match = /^(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit)?(?:\/s)?$/i.exec(text.trim());
+  const unit = RATE_UNITS[(match?.[2] ?? "").toLowerCase()];
+  return match && unit !== undefined ? Number(match[1]) * unit : null;
+}
+
 /** A share of one as per cent. What is not zero never reads as zero, and what is not all never reads as all. */
 export function formatShare(share: number): string {
   const percent = share * 100;

@@ -2,7 +2,7 @@
 
 import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
-import { countOf, formatBytes, formatCount } from "../base/quantity.ts";
+import { countOf, formatBytes, formatCount, significant } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
 import { interfaceOf } from "../capture/source/interface/name.ts";
 import { PACKET_TIME_LAYOUTS } from "../delays/packet-times.ts";
@@ -201,8 +201,10 @@ async function follow(
   const live = flags.follow === true || files.every((file) => interfaceOf(file) !== null);
   const ending = endingSignal();
   for (;;) {
-    const told = await plan.fetch();
-    const planned = Object.entries(told ? plannedFlags(told, point) : {}).filter(([name]) => !given(name));
+    const fetched = await plan.fetch();
+    const planned = Object.entries(fetched ? plannedFlags(fetched, point) : {}).filter(
+      ([name]) => !given(name),
+    );
     const change = new AbortController();
     const unwatch = live ? plan.watch(() => change.abort()) : () => {};
     const signal = AbortSignal.any([ending, change.signal]);
@@ -391,7 +393,10 @@ export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] |
   const mode = cut ?? (packets ? "delimited" : "aligned");
   if (mode === "control") {
     if (epoch !== undefined)
-      throw new UsageError("bad-option", "--epoch: the messages of --cut control tell the epochs");
+      throw new UsageError(
+        "bad-option",
+        "--epoch: not with --cut control, where Start and End messages delimit epochs",
+      );
     return { mode };
   }
   if (mode === "delimited") {
@@ -453,7 +458,7 @@ function costText(estimators: ObservationReport["estimators"]): string | null {
     bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
   );
   if (own.length === 0) return null;
-  const bits = (n: number) => (n < 1000 ? n.toFixed(n < 10 ? 3 : 1) : formatCount(n));
+  const bits = (n: number) => (n < 1000 ? significant(n, 3) : formatCount(n));
   const total = own.reduce((n, e) => n + e.bitsPerPacket, 0);
   const each = own.map((e) => `${e.name} ${bits(e.bitsPerPacket)}`).join(" + ");
   return `${each}${own.length > 1 ? ` = ${bits(total)}` : ""} bit/packet`;

@@ -36,7 +36,7 @@ interface Flags extends InterfaceFlags {
 }
 
 const EXAMPLES = `
-Packets are matched exactly; an interval is shown a window after it has ended, when late packets are no longer expected.
+Packets are matched exactly. An interval is shown one --window after its end, when its last packets have arrived.
 Keys: p, l, m, x, j sort by packets, loss, mean, max, jitter; / searches flows (Enter ends it); q ends.
 
 Examples:

@@ -318,8 +318,8 @@ export class ResultsStore {
   }
 
   /** `flow`: one flow; "" for all. */
-  async flowRows(selection: RowSelection, step: Step, flow: string): Promise<FlowRow[]> {
-    return await this.#flowRows({ ...selection, fromNs: bucketOf(selection.fromNs, step) }, step, flow);
+  async flowRows(selection: RowSelection, step: Step, flow: string, most?: number): Promise<FlowRow[]> {
+    return await this.#flowRows({ ...selection, fromNs: bucketOf(selection.fromNs, step) }, step, flow, most);
   }
 
   /** Flows by packets in a time: names only. */
@@ -336,9 +336,10 @@ export class ResultsStore {
     { from, to, label, estimator, fromNs, toNs }: RowSelection,
     step: Step,
     flow: string,
+    most = Number.MAX_SAFE_INTEGER,
   ): Promise<FlowRow[]> {
     const rows = await this.#all(
-      `SELECT start_ns, end_ns, flow, bytes, state FROM flows WHERE step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ${flow === "" ? "" : "AND flow = $8"} ORDER BY start_ns`,
+      `SELECT start_ns, end_ns, flow, bytes, state FROM flows WHERE step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ${flow === "" ? "" : "AND flow = $8"} ORDER BY start_ns LIMIT ${most}`,
       [step, fromNs, toNs, from, to, label, estimator, ...(flow === "" ? [] : [flow])],
     );
     const segment = { from, to, label };

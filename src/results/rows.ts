@@ -111,17 +111,20 @@ function estimateRow(
   const own = estimate.answer.segment;
   if (!own) return null;
   const { startNs, endNs, mode, edge, merged, sender, receiver } = estimate;
-  const told = segmentContribution(own);
+  const contribution = segmentContribution(own);
   const combination = new Combination();
   combination.add({
-    ...told,
-    bounds: isNoAnswer(told.mean) && estimate.limits ? { valueNs: null, ...estimate.limits } : null,
+    ...contribution,
+    bounds: isNoAnswer(contribution.mean) && estimate.limits ? { valueNs: null, ...estimate.limits } : null,
   });
   const drops = [sender?.counters.dropped, receiver?.counters.dropped].filter(
     (d) => d !== null && d !== undefined,
   );
   const cut =
-    mode === "aligned" && sender !== null && receiver !== null && own.packetsUsed < (told.packets ?? 0);
+    mode === "aligned" &&
+    sender !== null &&
+    receiver !== null &&
+    own.packetsUsed < (contribution.packets ?? 0);
   return {
     ...{ segment, estimator, step: 0, startNs, endNs, mode, epochs: 1, missing: 0, refused: 0, merged },
     ...{ missingFrom: 0, missingTo: 0 },
@@ -152,29 +155,31 @@ export function flowRows(event: Extract<Collected, { kind: "estimate" }>, most: 
   if (!flows || estimate.answer.flows.length === 0) return [];
   const { startNs, endNs, answer, limits } = estimate;
   const spec = FlowKeySpec.parse(estimate.key);
-  const sized = answer.flows.map((told) => ({
-    told,
-    packets: told.packets ?? numberAt(flows.packets, told.flow),
+  const sized = answer.flows.map((answered) => ({
+    answered,
+    packets: answered.packets ?? numberAt(flows.packets, answered.flow),
   }));
   sized.sort((a, b) => (b.packets ?? 0) - (a.packets ?? 0));
-  return sized.slice(0, most).map(({ told, packets }) => {
-    const flow = formatFlowKey(spec.describe(flows.keyWords.subarray(10 * told.flow, 10 * told.flow + 10)));
+  return sized.slice(0, most).map(({ answered, packets }) => {
+    const flow = formatFlowKey(
+      spec.describe(flows.keyWords.subarray(10 * answered.flow, 10 * answered.flow + 10)),
+    );
     const arrived =
-      numberAt(flows.received, told.flow) ??
-      (packets === null ? null : Math.max(0, packets - (told.lost ?? 0)));
-    const bounds = isNoAnswer(told.mean) && limits ? { valueNs: null, ...limits } : null;
+      numberAt(flows.received, answered.flow) ??
+      (packets === null ? null : Math.max(0, packets - (answered.lost ?? 0)));
+    const bounds = isNoAnswer(answered.mean) && limits ? { valueNs: null, ...limits } : null;
     const one: Contribution = {
-      mean: told.mean,
-      stdev: told.stdev,
+      mean: answered.mean,
+      stdev: answered.stdev,
       packets,
       arrived,
-      lost: told.lost,
+      lost: answered.lost,
       used: arrived ?? 0,
       bounds,
     };
     const combination = new Combination();
     combination.add(one, undefined, flow);
-    const bytes = numberAt(flows.bytes, told.flow) ?? told.bytes ?? null;
+    const bytes = numberAt(flows.bytes, answered.flow) ?? answered.bytes ?? null;
     return { segment, estimator, step: 0, startNs, endNs, flow, bytes, state: combination.state() };
   });
 }

@@ -111,6 +111,7 @@ function addRoute(
   app.route({
     method: route.method,
     url: route.path,
+    bodyLimit: route.maxJsonBytes ?? MAX_JSON_BYTES,
     // Before the body is read.
     onRequest: async (request) => {
       const client = admit(request, route.needs, tokens, loopback);
@@ -136,22 +137,30 @@ function addRoute(
   });
 }
 
-/** A length must be told: what cannot be counted beforehand cannot be bounded together. */
+/** The length must be declared: the sum of all bodies is bounded before they are read. */
 function announcedBytes({ method, headers }: FastifyRequest, route: Route): number {
   if (method === "GET" || method === "DELETE") return 0;
-  const told = headers["content-length"];
-  if (told === undefined) throw new HttpError(411, "no-length", "a content-length is needed");
-  const bytes = Number(told);
-  const limit = route.bodyType === undefined ? MAX_JSON_BYTES : MAX_MESSAGE_BYTES;
+  const declared = headers["content-length"];
+  if (declared === undefined) throw new HttpError(411, "no-length", "a content-length is needed");
+  const bytes = Number(declared);
+  const limit = takesBytes(route, headers) ? MAX_MESSAGE_BYTES : (route.maxJsonBytes ?? MAX_JSON_BYTES);
   if (!(bytes <= limit))
-    throw new HttpError(413, "too-large", `a body of ${told} bytes (expected at most ${limit})`);
+    throw new HttpError(413, "too-large", `a body of ${declared} bytes (expected at most ${limit})`);
   return bytes;
 }
 
+/** Where a route takes both, the type says which it is. */
+function takesBytes({ bodyType, body }: Route, headers: FastifyRequest["headers"]): boolean {
+  return bodyType !== undefined && (body === undefined || typeOf(headers) === bodyType);
+}
+
+function typeOf(headers: FastifyRequest["headers"]): string | undefined {
+  return headers["content-type"]?.split(";")[0]?.trim();
+}
+
 async function readBody(request: FastifyRequest, route: Route): Promise<unknown> {
-  if (route.bodyType !== undefined) {
-    const type = request.headers["content-type"]?.split(";")[0]?.trim();
-    if (type !== route.bodyType)
+  if (takesBytes(route, request.headers)) {
+    if (typeOf(request.headers) !== route.bodyType)
       throw new HttpError(415, "wrong-type", `the body must be of type ${route.bodyType}`);
     return await unpacked(request.body as Buffer | undefined, request.headers["content-encoding"]);
   }

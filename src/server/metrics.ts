@@ -24,21 +24,21 @@ export class RequestMetrics {
   }
 
   write(out: MetricSink): void {
-    const rows = [...this.#requests].map(([key, told]) => {
+    const rows = [...this.#requests].map(([key, sums]) => {
       const [route = "", status = ""] = JSON.parse(key) as string[];
-      return { labels: { route, status }, told };
+      return { labels: { route, status }, sums };
     });
     out.add(
       "hoptime_http_requests_total",
       "counter",
       "HTTP requests answered",
-      rows.map(({ labels, told }) => [labels, told.count]),
+      rows.map(({ labels, sums }) => [labels, sums.count]),
     );
     out.add(
       "hoptime_http_request_seconds_total",
       "counter",
-      "time it took to answer them",
-      rows.map(({ labels, told }) => [labels, told.seconds]),
+      "time to answer them",
+      rows.map(({ labels, sums }) => [labels, sums.seconds]),
     );
   }
 }
@@ -103,7 +103,7 @@ export function writeMetrics(
   out.add(
     "hoptime_records_total",
     "counter",
-    "records that came, by what became of them",
+    "records received, by outcome",
     outcomes.map(([outcome, n]) => [{ outcome }, n]),
   );
   out.add("hoptime_messages_total", "counter", "messages of records", one(counts.messages));
@@ -116,7 +116,7 @@ export function writeMetrics(
     one(counts.failedQuestions),
   );
   out.add("hoptime_rows_total", "counter", "rows of epochs written", one(counts.rows));
-  out.add("hoptime_epochs_total", "counter", "epochs, by what became of them", [
+  out.add("hoptime_epochs_total", "counter", "epochs, by outcome", [
     [{ state: "estimated" }, pairing.counts.estimated],
     [{ state: "missing" }, pairing.counts.missing],
     [{ state: "refused" }, pairing.counts.refused],
@@ -124,7 +124,7 @@ export function writeMetrics(
   out.add(
     "hoptime_records_late_total",
     "counter",
-    "records that came after their epoch was given up",
+    "records that came after the wait for their epoch had ended",
     one(pairing.counts.late),
   );
   out.add("hoptime_records_waiting", "gauge", "records that wait for their other end", one(pairing.waiting));
@@ -134,12 +134,7 @@ export function writeMetrics(
     "segments whose results are kept",
     one(pairing.segments.length),
   );
-  out.add(
-    "hoptime_event_listeners",
-    "gauge",
-    "clients that listen for what is new",
-    one(service.events.listeners),
-  );
+  out.add("hoptime_event_listeners", "gauge", "clients that follow events", one(service.events.listeners));
   networkMetrics(out, network);
   alertMetrics(out, alerts);
   requests.write(out);
@@ -254,7 +249,7 @@ function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
   out.add(
     "hoptime_tap_records_dropped",
     "gauge",
-    "records that the tap gave up for want of room",
+    "records that the tap dropped because its spool was full",
     each((t) => t.spool?.dropped ?? null),
   );
 }

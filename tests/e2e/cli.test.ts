@@ -293,7 +293,7 @@ describe("the command line", () => {
   });
 
   test.each(["lda", "lds", "colate", "maple", "rli"])(
-    "size %s is told for a path without loss, too",
+    "size %s works for a path without loss, too",
     (name) => {
       const run = hoptime(["size", name, "--packets", "1e5", "--flows", "1e4", "--loss", "0", "--json"]);
       expect(run).toMatchObject({ status: 0, err: "" });

@@ -176,8 +176,8 @@ it(`loses nothing and counts nothing twice in ${ROUNDS} rounds of kill -9`, {
       for (let attempt = 0; code !== 0 && attempt < 3; attempt++)
         ({ code, out, err } = await outputOf(observe(point, point === "A" ? files.a : files.b)));
       expect(code, err).toBe(0);
-      const { collector: told } = JSON.parse(out) as Report;
-      expect(told).toMatchObject({ waiting: 0, dropped: 0, refused: 0 });
+      const { collector: sums } = JSON.parse(out) as Report;
+      expect(sums).toMatchObject({ waiting: 0, dropped: 0, refused: 0 });
       const now = recordsOf(join(data, "records"), point);
       // All of this round's are there, and all of those before.
       expect(now).toBeGreaterThanOrEqual(acknowledged[point] + 1);

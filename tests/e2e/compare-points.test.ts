@@ -155,7 +155,7 @@ describe("pcapng", () => {
     expect(three.err).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
   });
 
-  test("two interfaces of one name are told apart by number", () => {
+  test("two interfaces of one name are chosen by number", () => {
     const file = save("twins.pcapng", pcapng(["eth0", "eth0"]));
     const { status, err } = hoptime("compare", `${file}#eth0`, `${file}#1`);
     expect(status).toBe(2);

@@ -19,7 +19,7 @@ export interface Drawing {
 }
 
 export interface ChartSpec {
-  /** What a reader who doesn't see the chart is told. */
+  /** The text for readers who do not see the chart. */
   label: string;
   heightPx: number;
   timeline?: Timeline;

@@ -4,6 +4,7 @@ import { metricsText, type RequestMetrics } from "../metrics.ts";
 import { eventRoutes } from "./events.ts";
 import { networkRoutes } from "./network.ts";
 import { docsPage, openapi } from "./openapi.ts";
+import { packetRoutes } from "./packets.ts";
 import { questionRoutes } from "./questions.ts";
 import { recordRoutes } from "./records.ts";
 import { resultRoutes } from "./results.ts";
@@ -21,6 +22,7 @@ export function routesOf(parts: Parts, requests: RequestMetrics): Route[] {
     },
     ...recordRoutes(parts),
     ...questionRoutes(parts),
+    ...packetRoutes(parts),
     ...resultRoutes(parts),
     ...networkRoutes(parts),
     ...eventRoutes(parts),

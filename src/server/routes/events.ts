@@ -24,7 +24,7 @@ export function eventRoutes({ service }: Parts): Route[] {
       ),
       answer: "text/event-stream; `gap` says how many a slow listener has lost",
       handle: ({ query, headers, signal }) => {
-        if (service.events.isFull) throw new HttpError(503, "busy", "too many listen already", 10);
+        if (service.events.isFull) throw new HttpError(503, "busy", "too many clients listen already", 10);
         const header = Number(headers["last-event-id"] ?? Number.NaN);
         const after = (query as { after?: number }).after ?? (Number.isInteger(header) ? header : null);
         return { type: "text/event-stream", stream: service.events.listen(after, signal) };

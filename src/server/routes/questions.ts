@@ -1,6 +1,6 @@
 /** Questions that the records answer, in a thread of their own. */
 import type { TSchema } from "typebox";
-import { type ArchiveQuestion, PACKET_QUESTION, PATH_QUESTION, SEGMENT_QUESTION } from "../questions.ts";
+import { type ArchiveQuestion, MAX_QUESTION_BYTES, PATH_QUESTION, SEGMENT_QUESTION } from "../questions.ts";
 import type { Parts, Route } from "./route.ts";
 
 const QUESTIONS: readonly {
@@ -9,6 +9,7 @@ const QUESTIONS: readonly {
   summary: string;
   body: TSchema;
   answer: string;
+  maxJsonBytes?: number;
 }[] = [
   {
     kind: "segment",
@@ -16,13 +17,7 @@ const QUESTIONS: readonly {
     summary: "delay and loss between two points, from their records: the question of hoptime query",
     body: SEGMENT_QUESTION,
     answer: "format hoptime.answer/1",
-  },
-  {
-    kind: "packets",
-    path: "/v1/packets",
-    summary: "delays of single packets, from records of maple: by digest, by flow, or of all flows listed",
-    body: PACKET_QUESTION,
-    answer: "format hoptime.packet-answer/1",
+    maxJsonBytes: MAX_QUESTION_BYTES,
   },
   {
     kind: "path",
@@ -38,8 +33,8 @@ export function questionRoutes({ service }: Parts): Route[] {
     ...route,
     method: "POST",
     needs: "read",
-    handle: async ({ body: question }) => ({
-      jsonText: await service.ask({ kind, question } as ArchiveQuestion),
+    handle: async ({ body: question, client: { name }, signal }) => ({
+      jsonText: await service.ask({ kind, question } as ArchiveQuestion, { name, signal }),
     }),
   }));
 }

@@ -3,6 +3,7 @@ import Type from "typebox";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { parseDuration, parseTime } from "../../base/time.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
+import { groupFlows } from "../../query/segment/row-groups.ts";
 import type { KnownSegment, RowSelection } from "../../results/results-store.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../../results/series.ts";
 import type { CollectorService } from "../service.ts";
@@ -66,14 +67,17 @@ function segmentsRoute(service: CollectorService): Route {
       const has = (s: { from: string; to: string; label: string }) =>
         known.some((k) => k.from === s.from && k.to === s.to && k.label === s.label);
       const rest = service.pairing.segments.filter((s) => !has(s));
-      const told = known.map(({ firstNs, lastNs, ...k }) => ({
+      const described = known.map(({ firstNs, lastNs, ...k }) => ({
         ...k,
         firstNs: `${firstNs}`,
         lastNs: `${lastNs}`,
       }));
       return {
         json: {
-          segments: [...told, ...rest.map((s) => ({ ...s, estimators: [], firstNs: null, lastNs: null }))],
+          segments: [
+            ...described,
+            ...rest.map((s) => ({ ...s, estimators: [], firstNs: null, lastNs: null })),
+          ],
         },
       };
     },
@@ -112,15 +116,37 @@ function flowsRoute(service: CollectorService): Route {
     needs: "read",
     summary: "the flows of a segment with the most packets in a time (the largest of each epoch are kept)",
     query: Type.Object(
-      { ...SELECTION, top: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })) },
+      {
+        ...SELECTION,
+        top: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+        group: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 64,
+            description:
+              "put flows together by: host, prefix/24, port, or any flow key (src, dst/16, proto …)",
+          }),
+        ),
+      },
       closed,
     ),
-    answer: "flows with packets, loss and mean delay with its interval. Others, and groups: POST /v1/query",
+    answer:
+      "flows with packets, loss and mean delay with its interval; with `group` groups of them, and which share of the packets they are of. Others: POST /v1/query",
     handle: async ({ query }) => {
-      const asked = query as unknown as Asked;
+      const asked = query as unknown as Asked & { group?: string };
       const selection = await selectionOf(service, asked, "flow");
+      if (asked.group !== undefined)
+        return {
+          json: {
+            ...selectionJson(selection),
+            ...(await groupFlows(service.results, selection, asked.group, asked.top ?? 10)),
+          },
+        };
       return {
-        json: { ...told(selection), flows: await topFlows(service.results, selection, asked.top ?? 10) },
+        json: {
+          ...selectionJson(selection),
+          flows: await topFlows(service.results, selection, asked.top ?? 10),
+        },
       };
     },
   };
@@ -155,7 +181,7 @@ function flowRoute(service: CollectorService): Route {
         stepOf(asked.step),
         asked.limit ?? DEFAULT_LIMIT,
       );
-      return { json: { ...told(selection), total, points } };
+      return { json: { ...selectionJson(selection), total, points } };
     },
   };
 }
@@ -207,6 +233,6 @@ function chooseLabel(all: readonly KnownSegment[], { from, to, label }: Asked): 
   );
 }
 
-function told({ from, to, label, estimator, fromNs, toNs }: RowSelection) {
+function selectionJson({ from, to, label, estimator, fromNs, toNs }: RowSelection) {
   return { from, to, label, estimator, fromNs: `${fromNs}`, toNs: `${toNs}` };
 }

@@ -29,7 +29,7 @@ export type RouteOutput =
   | { jsonText: string }
   | { type: string; body: string | Uint8Array }
   /** Pieces as they come; ends with the client. */
-  | { type: string; stream: AsyncIterable<string> };
+  | { type: string; stream: AsyncIterable<string | Uint8Array> };
 
 export interface Route {
   method: "GET" | "POST" | "PUT" | "DELETE";
@@ -38,8 +38,10 @@ export interface Route {
   summary: string;
   query?: TObject;
   body?: TSchema;
-  /** A body of this type, unparsed, instead of JSON. */
+  /** A body of this type, unparsed, instead of JSON (or beside it, where there is a schema too). */
   bodyType?: string;
+  /** Of a JSON body, where more than usual is expected. */
+  maxJsonBytes?: number;
   /** What comes back, in a sentence. */
   answer: string;
   /** Of a JSON answer, where it is described field by field. */
