@@ -42,11 +42,13 @@ const licence = readFileSync(join(root, "node_modules/uplot/LICENSE"), "utf8").t
 const policy = (sources) =>
   `default-src 'none'; ${sources}; img-src data:; base-uri 'none'; form-action 'none'`;
 
-function write(name, template, parts) {
-  const page = readFileSync(join(root, "web/report", template), "utf8").replace(
-    /<!--BUILD:([A-Z]+)-->/g,
-    (mark, part) => parts[part] ?? mark,
-  );
+const template = (name) => readFileSync(join(root, "web/report", name), "utf8");
+const head = template("head.html");
+
+function write(name, body, parts) {
+  const page = template(body)
+    .replace("<!--BUILD:HEAD-->", () => head)
+    .replace(/<!--BUILD:([A-Z]+)-->/g, (mark, part) => parts[part] ?? mark);
   writeFileSync(join(root, "dist/web", name), page);
   console.error(`dist/web/${name}: ${(Buffer.byteLength(page) / 1024).toFixed(0)} KiB`);
 }
