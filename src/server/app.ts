@@ -196,6 +196,7 @@ function send(reply: FastifyReply, output: RouteOutput, gone: AbortController): 
   }
   if ("jsonText" in output) return reply.type("application/json; charset=utf-8").send(output.jsonText);
   if ("json" in output) return reply.send(output.json);
+  if (output.headers) reply.headers(output.headers);
   return reply.type(output.type).send(output.body);
 }
 

@@ -10,6 +10,7 @@ import { type MetricSink, RequestMetrics, writeMetrics } from "./metrics.ts";
 import { NetworkMonitor, type NetworkSettings, NO_NETWORK } from "./monitor/network-monitor.ts";
 import { type OtlpOptions, OtlpPush } from "./otlp.ts";
 import { routesOf } from "./routes/all.ts";
+import { pageRoutes } from "./routes/page.ts";
 import type { Parts } from "./routes/route.ts";
 import { CollectorService, type ServiceOptions } from "./service.ts";
 import type { TapPlan } from "./tap-plan.ts";
@@ -88,7 +89,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     const requests = new RequestMetrics();
     const limits = new ClientLimits(options.limits);
     const app = createApp({
-      routes: routesOf(parts, requests),
+      routes: [...routesOf(parts, requests), ...pageRoutes()],
       onRequest: (route, status, ms) => requests.count(route, status, ms),
       tokens: service.tokens,
       loopback: isLoopback(host),

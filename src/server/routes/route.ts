@@ -27,7 +27,7 @@ export interface RouteInput {
 export type RouteOutput =
   | { json: unknown }
   | { jsonText: string }
-  | { type: string; body: string | Uint8Array }
+  | { type: string; body: string | Uint8Array; headers?: Readonly<Record<string, string>> }
   /** Pieces as they come; ends with the client. */
   | { type: string; stream: AsyncIterable<string | Uint8Array> };
 
