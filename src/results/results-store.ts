@@ -66,6 +66,48 @@ export interface KnownSegment extends CollectedSegment {
   lastNs: bigint;
 }
 
+export interface StepQuestion {
+  fromNs: bigint;
+  toNs: bigint;
+  stepNs: bigint;
+  /** The coarsest rows that may be read. */
+  step: Step;
+}
+
+export interface StepRow {
+  from: string;
+  to: string;
+  label: string;
+  estimator: string;
+  startNs: bigint;
+  meanNs: number | null;
+  lowNs: number | null;
+  highNs: number | null;
+  /** Of epochs in which both are known. */
+  sent: number | null;
+  received: number | null;
+  epochs: number;
+  missing: number;
+  refused: number;
+}
+
+export interface SpreadQuestion {
+  step: Step;
+  fromNs: bigint;
+  toNs: bigint;
+  /** Which quantile is the middle. */
+  share: number;
+  hourOfWeekNs: bigint | null;
+}
+
+export interface SpreadRow {
+  /** Of segment and estimator (normals.ts). */
+  key: string;
+  count: number;
+  valueNs: number;
+  spreadNs: number;
+}
+
 export class ResultsStore {
   readonly #db: Database;
   /** One statement after the other: a transaction is the connection's. */
@@ -270,8 +312,8 @@ export class ResultsStore {
   }
 
   /** `flow`: one flow; "" for all. */
-  async flowRows(selection: RowSelection, step: Step, flow: string): Promise<FlowRow[]> {
-    return await this.#flowRows({ ...selection, fromNs: bucketOf(selection.fromNs, step) }, step, flow);
+  async flowRows(selection: RowSelection, step: Step, flow: string, most?: number): Promise<FlowRow[]> {
+    return await this.#flowRows({ ...selection, fromNs: bucketOf(selection.fromNs, step) }, step, flow, most);
   }
 
   /** Flows by packets in a time: names only. */
@@ -288,9 +330,10 @@ export class ResultsStore {
     { from, to, label, estimator, fromNs, toNs }: RowSelection,
     step: Step,
     flow: string,
+    most = Number.MAX_SAFE_INTEGER,
   ): Promise<FlowRow[]> {
     const rows = await this.#all(
-      `SELECT start_ns, end_ns, flow, bytes, state FROM flows WHERE step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ${flow === "" ? "" : "AND flow = $8"} ORDER BY start_ns`,
+      `SELECT start_ns, end_ns, flow, bytes, state FROM flows WHERE step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ${flow === "" ? "" : "AND flow = $8"} ORDER BY start_ns LIMIT ${most}`,
       [step, fromNs, toNs, from, to, label, estimator, ...(flow === "" ? [] : [flow])],
     );
     const segment = { from, to, label };
@@ -310,7 +353,8 @@ export class ResultsStore {
 
   async segments(): Promise<KnownSegment[]> {
     const rows = await this.#all(
-      "SELECT from_point, to_point, label, estimator, min(start_ns), max(end_ns) FROM segments GROUP BY ALL ORDER BY ALL",
+      // A minute or an hour that has begun ends in the time to come: the newest is that of the epochs.
+      "SELECT from_point, to_point, label, estimator, min(start_ns), coalesce(max(end_ns) FILTER (WHERE step_s = 0), max(end_ns)) FROM segments GROUP BY ALL ORDER BY ALL",
     );
     const known = new Map<string, KnownSegment>();
     for (const [from, to, label, estimator, first, last] of rows) {
@@ -332,6 +376,79 @@ export class ResultsStore {
         });
     }
     return [...known.values()];
+  }
+
+  /** All segments and estimators in steps of any length, from rows of `step` or finer: sums, the mean weighted by packets, the lowest and highest bound. */
+  async steps({ fromNs, toNs, stepNs, step }: StepQuestion): Promise<StepRow[]> {
+    const union = await this.#pieces(fromNs, toNs, step);
+    const rows = await this.#all(
+      `SELECT from_point, to_point, label, estimator, start_ns - start_ns % $1 AS at, sum(mean_ns * weight) / sum(CASE WHEN mean_ns IS NULL THEN NULL ELSE weight END), min(low_ns), max(high_ns),
+        sum(CASE WHEN received IS NULL THEN NULL ELSE sent END), sum(CASE WHEN sent IS NULL THEN NULL ELSE received END), sum(epochs), sum(missing), sum(refused)
+        FROM (SELECT *, greatest(coalesce(received, 1), 1) AS weight FROM segments WHERE ${union}) GROUP BY ALL`,
+      [stepNs],
+    );
+    const orNull = (value: Value | undefined) =>
+      value === null || value === undefined ? null : Number(value);
+    return rows.map(
+      ([from, to, label, estimator, at, mean, low, high, sent, received, epochs, missing, refused]) => ({
+        ...{ from: String(from), to: String(to), label: String(label), estimator: String(estimator) },
+        startNs: BigInt(at as bigint),
+        ...{ meanNs: orNull(mean), lowNs: orNull(low), highNs: orNull(high), sent: orNull(sent) },
+        ...{
+          received: orNull(received),
+          epochs: Number(epochs),
+          missing: Number(missing),
+          refused: Number(refused),
+        },
+      }),
+    );
+  }
+
+  /** The newest epoch of each segment and estimator that lies in a time. */
+  async newestRows(fromNs: bigint, toNs: bigint): Promise<SegmentRow[]> {
+    const names = SEGMENT_COLUMNS.map((c) => c[0]).join(", ");
+    const rows = await this.#all(
+      `SELECT ${names} FROM segments WHERE step_s = 0 AND start_ns >= $1 AND start_ns < $2
+        QUALIFY row_number() OVER (PARTITION BY from_point, to_point, label, estimator ORDER BY start_ns DESC) = 1`,
+      [fromNs, toNs],
+    );
+    return rows.map(readSegmentRow);
+  }
+
+  /** Middle and spread of the means of each segment and estimator, by rows of one step; `hourOfWeekNs`: only of the hours next to this one's in each week. */
+  async spreads(question: SpreadQuestion): Promise<SpreadRow[]> {
+    const { step, fromNs, toNs, share, hourOfWeekNs } = question;
+    const hour = "3600000000000";
+    // Hours from the one asked for, around the week: 0, 1 and 167 are next to it.
+    const near =
+      hourOfWeekNs === null
+        ? "true"
+        : `(start_ns // ${hour} - ${hourOfWeekNs} // ${hour}) % 168 IN (0, 1, -1, 167, -167)`;
+    const rows = await this.#all(
+      `SELECT from_point, to_point, label, estimator, count(*), quantile_cont(mean_ns, ${share}), mad(mean_ns) FROM segments
+        WHERE step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND mean_ns IS NOT NULL AND ${near} GROUP BY ALL`,
+      [step, fromNs, toNs],
+    );
+    return rows.map(([from, to, label, estimator, count, value, mad]) => ({
+      key: JSON.stringify([from, to, label, estimator]),
+      ...{ count: Number(count), valueNs: Number(value), spreadNs: 1.4826 * Number(mad) },
+    }));
+  }
+
+  /** Which rows cover a time, in steps as coarse as `step` where all is rolled up, finer behind that. */
+  async #pieces(fromNs: bigint, toNs: bigint, step: Step): Promise<string> {
+    const parts: string[] = [];
+    let startNs = fromNs;
+    for (const coarse of [...STEPS].reverse().filter((s) => s <= step)) {
+      const [open] =
+        coarse === 0 ? [] : await this.#all("SELECT min(start_ns) FROM dirty WHERE step_s = $1", [coarse]);
+      const openNs = open?.[0] === null || open?.[0] === undefined ? toNs : BigInt(open[0] as bigint);
+      const endNs = coarse === 0 ? toNs : earlier(later(bucketOf(openNs, coarse), startNs), toNs);
+      if (endNs > startNs)
+        parts.push(`(step_s = ${coarse} AND start_ns >= ${startNs} AND start_ns < ${endNs})`);
+      startNs = endNs;
+    }
+    return parts.length === 0 ? "false" : parts.join(" OR ");
   }
 
   /** Removes rows of a step that ended longer before the newest (or before now, where that is earlier) than is kept, and the oldest beyond so many. */

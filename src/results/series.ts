@@ -120,7 +120,7 @@ export function pointOf({
   };
 }
 
-function latencyOf(
+export function latencyOf(
   combination: Combination,
   edges: CutEdges | null,
 ): { latency: Latency | null; reason: string | null; answered: number | null } {

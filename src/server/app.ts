@@ -111,6 +111,7 @@ function addRoute(
   app.route({
     method: route.method,
     url: route.path,
+    bodyLimit: route.maxJsonBytes ?? MAX_JSON_BYTES,
     // Before the body is read.
     onRequest: async (request) => {
       const client = admit(request, route.needs, tokens, loopback);
@@ -142,16 +143,24 @@ function announcedBytes({ method, headers }: FastifyRequest, route: Route): numb
   const declared = headers["content-length"];
   if (declared === undefined) throw new HttpError(411, "no-length", "a content-length is needed");
   const bytes = Number(declared);
-  const limit = route.bodyType === undefined ? MAX_JSON_BYTES : MAX_MESSAGE_BYTES;
+  const limit = takesBytes(route, headers) ? MAX_MESSAGE_BYTES : (route.maxJsonBytes ?? MAX_JSON_BYTES);
   if (!(bytes <= limit))
     throw new HttpError(413, "too-large", `a body of ${declared} bytes (expected at most ${limit})`);
   return bytes;
 }
 
+/** Where a route takes both, the type says which it is. */
+function takesBytes({ bodyType, body }: Route, headers: FastifyRequest["headers"]): boolean {
+  return bodyType !== undefined && (body === undefined || typeOf(headers) === bodyType);
+}
+
+function typeOf(headers: FastifyRequest["headers"]): string | undefined {
+  return headers["content-type"]?.split(";")[0]?.trim();
+}
+
 async function readBody(request: FastifyRequest, route: Route): Promise<unknown> {
-  if (route.bodyType !== undefined) {
-    const type = request.headers["content-type"]?.split(";")[0]?.trim();
-    if (type !== route.bodyType)
+  if (takesBytes(route, request.headers)) {
+    if (typeOf(request.headers) !== route.bodyType)
       throw new HttpError(415, "wrong-type", `the body must be of type ${route.bodyType}`);
     return await unpacked(request.body as Buffer | undefined, request.headers["content-encoding"]);
   }
@@ -187,6 +196,7 @@ function send(reply: FastifyReply, output: RouteOutput, gone: AbortController): 
   }
   if ("jsonText" in output) return reply.type("application/json; charset=utf-8").send(output.jsonText);
   if ("json" in output) return reply.send(output.json);
+  if (output.headers) reply.headers(output.headers);
   return reply.type(output.type).send(output.body);
 }
 

@@ -44,16 +44,15 @@ function operation({ needs, summary, query, body, bodyType, answer }: Route): Re
     description: (schema as { description?: string }).description ?? name,
     schema,
   }));
-  const content = body
-    ? { "application/json": { schema: body } }
-    : bodyType
-      ? { [bodyType]: { schema: { type: "string", format: "binary" } } }
-      : null;
+  const content = {
+    ...(body ? { "application/json": { schema: body } } : {}),
+    ...(bodyType ? { [bodyType]: { schema: { type: "string", format: "binary" } } } : {}),
+  };
   return {
     summary,
     ...(needs === "none" ? {} : { security: [{ token: [needs] }], description: `Token scope: ${needs}.` }),
     ...(parameters.length > 0 ? { parameters } : {}),
-    ...(content ? { requestBody: { required: true, content } } : {}),
+    ...(body || bodyType ? { requestBody: { required: true, content } } : {}),
     responses: {
       "200": { description: answer },
       default: {

@@ -17,9 +17,9 @@ export interface RouteInput {
 export type RouteOutput =
   | { json: unknown }
   | { jsonText: string }
-  | { type: string; body: string | Uint8Array }
+  | { type: string; body: string | Uint8Array; headers?: Readonly<Record<string, string>> }
   /** Pieces as they come; ends with the client. */
-  | { type: string; stream: AsyncIterable<string> };
+  | { type: string; stream: AsyncIterable<string | Uint8Array> };
 
 export interface Route {
   method: "GET" | "POST" | "PUT" | "DELETE";
@@ -28,8 +28,10 @@ export interface Route {
   summary: string;
   query?: TObject;
   body?: TSchema;
-  /** A body of this type, unparsed, instead of JSON. */
+  /** A body of this type, unparsed, instead of JSON (or beside it, where there is a schema too). */
   bodyType?: string;
+  /** Of a JSON body, where more than usual is expected. */
+  maxJsonBytes?: number;
   /** What comes back, in a sentence. */
   answer: string;
   handle(input: RouteInput): Promise<RouteOutput> | RouteOutput;

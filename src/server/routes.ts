@@ -2,11 +2,11 @@
 import { VERSION } from "../base/version.ts";
 import { BATCH_TYPE } from "../transport/batch.ts";
 import { docsPage, openapi } from "./openapi.ts";
+import { packetRoutes } from "./packet-routes.ts";
 import { HttpError } from "./problem.ts";
 import {
-  PACKET_QUESTION,
+  MAX_QUESTION_BYTES,
   PATH_QUESTION,
-  type PacketsQuestion,
   type PathQuestion,
   SEGMENT_QUESTION,
   type SegmentQuestion,
@@ -21,6 +21,7 @@ export function routesOf(service: CollectorService): Route[] {
     ...recordRoutes(service),
     ...planRoutes(service),
     ...questionRoutes(service),
+    ...packetRoutes(service),
     ...resultRoutes(service),
   ];
   return [
@@ -123,19 +124,12 @@ function questionRoutes(service: CollectorService): Route[] {
       summary: "delay and loss between two points, from their records: the question of hoptime query",
       body: SEGMENT_QUESTION,
       answer: "format hoptime.answer/1",
-      handle: async ({ body }) => ({
-        jsonText: await service.ask({ kind: "segment", question: body as SegmentQuestion }),
-      }),
-    },
-    {
-      method: "POST",
-      path: "/v1/packets",
-      needs: "read",
-      summary: "delays of single packets, from records of maple: by digest, by flow, or of all flows listed",
-      body: PACKET_QUESTION,
-      answer: "format hoptime.packet-answer/1",
-      handle: async ({ body }) => ({
-        jsonText: await service.ask({ kind: "packets", question: body as PacketsQuestion }),
+      maxJsonBytes: MAX_QUESTION_BYTES,
+      handle: async ({ body, client, signal }) => ({
+        jsonText: await service.ask(
+          { kind: "segment", question: body as SegmentQuestion },
+          { name: client.name, signal },
+        ),
       }),
     },
     {
@@ -145,8 +139,11 @@ function questionRoutes(service: CollectorService): Route[] {
       summary: "which segment of a path is to blame, from records: the question of hoptime localise",
       body: PATH_QUESTION,
       answer: "format hoptime.localise/1",
-      handle: async ({ body }) => ({
-        jsonText: await service.ask({ kind: "path", question: body as PathQuestion }),
+      handle: async ({ body, client, signal }) => ({
+        jsonText: await service.ask(
+          { kind: "path", question: body as PathQuestion },
+          { name: client.name, signal },
+        ),
       }),
     },
   ];

@@ -4,6 +4,7 @@ import { isLoopback } from "./access.ts";
 import { createApp, type TlsFiles } from "./app.ts";
 import type { RateLimits } from "./limits.ts";
 import { metricsText, RequestMetrics } from "./metrics.ts";
+import { pageRoutes } from "./page-routes.ts";
 import type { Route } from "./route.ts";
 import { routesOf } from "./routes.ts";
 import { CollectorService, type ServiceOptions } from "./service.ts";
@@ -67,7 +68,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       );
     const requests = new RequestMetrics();
     const app = createApp({
-      routes: [...routesOf(service), metricsRoute(service, requests)],
+      routes: [...routesOf(service), metricsRoute(service, requests), ...pageRoutes()],
       onRequest: (route, status, ms) => requests.count(route, status, ms),
       tokens: service.tokens,
       loopback: isLoopback(host),

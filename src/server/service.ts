@@ -27,12 +27,13 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import { DatabaseDamaged } from "../results/duckdb.ts";
 import { ResultsStore } from "../results/results-store.ts";
 import type { FlowRow, SegmentRow, Step } from "../results/rows.ts";
-import { Asker } from "./asker.ts";
+import { Asker, type AskingClient } from "./asker.ts";
 import { Events } from "./events.ts";
 import { Ingest, type Ingested } from "./ingest.ts";
 import { Journal } from "./journal.ts";
+import type { AnsweringLimits } from "./limits.ts";
 import { labelled, Pairing } from "./pairing.ts";
-import type { ArchiveQuestion } from "./questions.ts";
+import type { AnswerPiece, ArchiveQuestion } from "./questions.ts";
 import { rowEvent } from "./row-event.ts";
 import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
 import { type TapState, TapStates } from "./tap-states.ts";
@@ -54,6 +55,8 @@ export interface ServiceOptions {
   now?: () => bigint;
   /** Longest time of one question, ms (default 30 s). */
   questionMs?: number;
+  /** What one client may have of the time of answering. */
+  answering?: AnsweringLimits | undefined;
   /** Segments to watch, beside those that labels A:B name. */
   segments?: readonly CollectedSegment[];
   /** How long an epoch waits for its other end (default 30 s). */
@@ -135,7 +138,8 @@ export class CollectorService {
     this.#journal = new Journal(join(data, "pending.jsonl"));
     this.#plan = new TapPlanStore(join(data, "plan.json"), now);
     this.#asker = new Asker({
-      ...{ directory: archive.directory, limitMs: questionMs, maxWaiting: MAX_WAITING },
+      ...{ directory: archive.directory, limitMs: questionMs },
+      ...{ maxWaiting: MAX_WAITING, maxOfClient: MAX_WAITING / 4, answering: options.answering },
       ...(onLog ? { onError: onLog } : {}),
     });
     this.#pairing = new Pairing({
@@ -187,10 +191,19 @@ export class CollectorService {
     return ingested;
   }
 
-  async ask(asked: ArchiveQuestion): Promise<string> {
+  ask(asked: ArchiveQuestion, client: AskingClient): Promise<string> {
+    return this.#counted(() => this.#asker.ask(asked, client));
+  }
+
+  /** An answer in pieces, as they are found. */
+  stream(asked: ArchiveQuestion, client: AskingClient): Promise<AsyncIterable<AnswerPiece>> {
+    return this.#counted(() => this.#asker.stream(asked, client));
+  }
+
+  async #counted<T>(ask: () => Promise<T>): Promise<T> {
     this.counts.questions++;
     try {
-      return await this.#asker.ask(asked);
+      return await ask();
     } catch (error) {
       this.counts.failedQuestions++;
       throw error;
