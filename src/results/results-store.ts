@@ -5,7 +5,9 @@
 import { earlier, later } from "../base/time.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import type { CutMode } from "../epoch/record.ts";
+import { ARRIVALS_TABLE, ArrivalsTable } from "./arrivals-table.ts";
 import { type ColumnType, type Database, openDatabase, type Value } from "./duckdb.ts";
+import { HappeningTable, type Statements } from "./happenings.ts";
 import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
 import { decodeState, encodeState } from "./state-bytes.ts";
 
@@ -35,7 +37,12 @@ const SEGMENT_COLUMNS: readonly (readonly [string, string, ColumnType])[] = [
   ["high_ns", "DOUBLE", "double"],
   ["stdev_ns", "DOUBLE", "double"],
   ["state", "BLOB", "bytes"],
+  // Newer ones come last: tables of before get them added.
+  ["missing_from", "INTEGER", "integer"],
+  ["missing_to", "INTEGER", "integer"],
+  ["clock_ns", "DOUBLE", "double"],
 ];
+const ADDED = ["missing_from", "missing_to", "clock_ns"];
 const FLOW_COLUMNS: typeof SEGMENT_COLUMNS = [
   ...SEGMENT_COLUMNS.slice(0, 7),
   ["flow", "VARCHAR", "text"],
@@ -65,6 +72,21 @@ export interface KnownSegment extends CollectedSegment {
   firstNs: bigint;
   lastNs: bigint;
 }
+
+const COVERAGE = [
+  ["epochs", "epochs"],
+  ["missing", "missing"],
+  ["missing_from", "missingFrom"],
+  ["missing_to", "missingTo"],
+  ["refused", "refused"],
+  ["edges", "edges"],
+  ["CASE WHEN mean_ns IS NULL THEN 0 ELSE 1 END", "answered"],
+] as const;
+
+export type SegmentCoverage = CollectedSegment & { estimator: string } & Record<
+    (typeof COVERAGE)[number][1],
+    number
+  >;
 
 export interface StepQuestion {
   fromNs: bigint;
@@ -113,8 +135,19 @@ export class ResultsStore {
   /** One statement after the other: a transaction is the connection's. */
   #last: Promise<unknown> = Promise.resolve();
 
+  readonly incidents: HappeningTable;
+  readonly alerts: HappeningTable;
+  readonly arrivals: ArrivalsTable;
+
   private constructor(db: Database) {
     this.#db = db;
+    const statements: Statements = {
+      run: (sql, values) => this.#alone(() => db.run(sql, values)),
+      all: (sql, values) => this.#all(sql, values),
+    };
+    this.incidents = new HappeningTable("incidents", statements);
+    this.alerts = new HappeningTable("alerts", statements);
+    this.arrivals = new ArrivalsTable(statements);
   }
 
   static async open(path: string): Promise<ResultsStore> {
@@ -128,13 +161,17 @@ export class ResultsStore {
       await db.run(`CREATE TABLE IF NOT EXISTS ${table} (${columns(list)})`);
       await db.run(`CREATE TEMP TABLE incoming_${table} (${columns(list)})`);
     }
+    for (const [name, type] of SEGMENT_COLUMNS.filter((c) => ADDED.includes(c[0])))
+      await db.run(`ALTER TABLE segments ADD COLUMN IF NOT EXISTS ${name} ${type}`);
     // Spans of a step that are to be made from the rows below.
     await db.run(
       "CREATE TABLE IF NOT EXISTS dirty (from_point VARCHAR, to_point VARCHAR, label VARCHAR, estimator VARCHAR, step_s INTEGER, start_ns BIGINT)",
     );
-    await db.run(
-      "CREATE TABLE IF NOT EXISTS incidents (id VARCHAR, opened_ns BIGINT, closed_ns BIGINT, body VARCHAR)",
-    );
+    for (const table of ["incidents", "alerts"])
+      await db.run(
+        `CREATE TABLE IF NOT EXISTS ${table} (id VARCHAR, opened_ns BIGINT, closed_ns BIGINT, body VARCHAR)`,
+      );
+    await db.run(ARRIVALS_TABLE);
     return new ResultsStore(db);
   }
 
@@ -281,6 +318,17 @@ export class ResultsStore {
     return rows.map(readSegmentRow);
   }
 
+  /** The last so many epochs of a time, in order. */
+  async lastRows(selection: RowSelection, most: number): Promise<SegmentRow[]> {
+    const { from, to, label, estimator, fromNs, toNs } = selection;
+    const [row] = await this.#all(
+      "SELECT min(start_ns) FROM (SELECT start_ns FROM segments WHERE step_s = 0 AND start_ns >= $1 AND start_ns < $2 AND from_point = $3 AND to_point = $4 AND label = $5 AND estimator = $6 ORDER BY start_ns DESC LIMIT $7)",
+      [fromNs, toNs, from, to, label, estimator, most],
+    );
+    const first = row?.[0] ?? null;
+    return first === null ? [] : await this.segmentRows({ ...selection, fromNs: BigInt(first as bigint) }, 0);
+  }
+
   /** Start of the first epoch from a time on; null where there is none. */
   async firstFrom({ from, to, label, estimator, fromNs, toNs }: RowSelection): Promise<bigint | null> {
     const [row] = await this.#all(
@@ -349,6 +397,28 @@ export class ResultsStore {
       bytes: bytes === null ? null : Number(bytes),
       state: decodeState(bytesOf(state)),
     }));
+  }
+
+  /** Epochs of every segment and estimator in a time, and what became of them. */
+  async coverage(fromNs: bigint, toNs: bigint): Promise<SegmentCoverage[]> {
+    const sums = COVERAGE.map((c) => `sum(${c[0]})`).join(", ");
+    const rows = await this.#all(
+      `SELECT from_point, to_point, label, estimator, ${sums} FROM segments WHERE step_s = 0 AND start_ns >= $1 AND start_ns < $2 GROUP BY ALL ORDER BY ALL`,
+      [fromNs, toNs],
+    );
+    return rows.map(([from, to, label, estimator, ...counts]) => ({
+      ...{ from: String(from), to: String(to), label: String(label), estimator: String(estimator) },
+      ...(Object.fromEntries(COVERAGE.map(([, name], i) => [name, Number(counts[i] ?? 0)])) as Record<
+        (typeof COVERAGE)[number][1],
+        number
+      >),
+    }));
+  }
+
+  /** End of the newest epoch; null where there is none. */
+  async newest(): Promise<bigint | null> {
+    const [row] = await this.#all("SELECT max(end_ns) FROM segments WHERE step_s = 0");
+    return row?.[0] === null || row?.[0] === undefined ? null : BigInt(row[0] as bigint);
   }
 
   async segments(): Promise<KnownSegment[]> {
@@ -531,6 +601,11 @@ function readable(state: SegmentRow["state"]): Value[] {
   return [state.meanNs, state.meanNs - low / state.weight, state.meanNs + high / state.weight, stdev];
 }
 
+/** Of the mean's interval, what the clocks of both ends may be off by; null where nothing is known of them. */
+export function clockNs({ weight, commonLow, commonHigh }: SegmentRow["state"]): number | null {
+  return weight > 0 && commonLow + commonHigh > 0 ? Math.max(commonLow, commonHigh) / weight : null;
+}
+
 const blob = (bytes: Uint8Array) => bytes as unknown as Value;
 
 function segmentValues(row: SegmentRow): Value[] {
@@ -541,6 +616,7 @@ function segmentValues(row: SegmentRow): Value[] {
     ...[epochs, missing, refused, edges, merged, sent, received, lost, dropped, bytes, cutShift, reason],
     ...readable(state),
     blob(encodeState(state)),
+    ...[row.missingFrom, row.missingTo, clockNs(state)],
   ];
 }
 
@@ -575,6 +651,8 @@ function readSegmentRow(values: Value[]): SegmentRow {
     },
     reason: values[19] === null ? null : text(19),
     state: decodeState(bytesOf(values[24] ?? null)),
+    missingFrom: number(25),
+    missingTo: number(26),
   };
 }
 

@@ -1,7 +1,7 @@
 /** The page at `/` (web/app, built into dist/web/app): files without data, so that everybody may have them; what they show is asked for with a token where there are tokens. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { findPackageFile } from "../base/package-file.ts";
+import { findPackageFile } from "../../base/package-file.ts";
 import type { Route, RouteOutput } from "./route.ts";
 
 const TYPES: Readonly<Record<string, string>> = {

@@ -4,9 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, describe, expect, it } from "vitest";
-import { createApp } from "./app.ts";
-import { pageRoutes } from "./page-routes.ts";
-import { TokenStore, tokenFile } from "./tokens.ts";
+import { createApp } from "../app.ts";
+import { ClientLimits } from "../limits.ts";
+import { TokenStore, tokenFile } from "../tokens.ts";
+import { pageRoutes } from "./page.ts";
 
 const root = mkdtempSync(join(tmpdir(), "hoptime-page-routes-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -14,7 +15,13 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 async function appOf(index: string | null) {
   const tokens = new TokenStore(tokenFile(root));
   if (tokens.size === 0) await tokens.add("reader", "read");
-  return createApp({ routes: pageRoutes(index), tokens, loopback: false, onError: () => {} });
+  return createApp({
+    routes: pageRoutes(index),
+    tokens,
+    loopback: false,
+    limits: new ClientLimits(),
+    onError: () => {},
+  });
 }
 
 describe("the page's files", () => {

@@ -1,16 +1,15 @@
 /** Routes that rows answer: quick, for pages and dashboards. */
 import Type from "typebox";
-import { invalidValue, UsageError } from "../base/errors.ts";
-import { parseDuration, parseTime } from "../base/time.ts";
-import { ESTIMATORS } from "../estimators/table.ts";
-import { groupFlows } from "../query/segment/row-groups.ts";
-import { Normals } from "../results/normals.ts";
-import { overview } from "../results/overview.ts";
-import type { KnownSegment, RowSelection } from "../results/results-store.ts";
-import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
-import { HttpError } from "./problem.ts";
-import type { Route } from "./route.ts";
-import type { CollectorService } from "./service.ts";
+import { invalidValue, UsageError } from "../../base/errors.ts";
+import { parseDuration, parseTime } from "../../base/time.ts";
+import { ESTIMATORS } from "../../estimators/table.ts";
+import { groupFlows } from "../../query/segment/row-groups.ts";
+import { Normals } from "../../results/normals.ts";
+import { overview } from "../../results/overview.ts";
+import type { KnownSegment, RowSelection } from "../../results/results-store.ts";
+import { flowSeries, latencySeries, oneFlow, topFlows } from "../../results/series.ts";
+import type { CollectorService } from "../service.ts";
+import type { Parts, Route } from "./route.ts";
 
 const NAME = Type.String({ minLength: 1, maxLength: 64 });
 const SELECTION = {
@@ -54,14 +53,13 @@ interface Asked {
   top?: number;
 }
 
-export function resultRoutes(service: CollectorService): Route[] {
+export function resultRoutes({ service }: Parts): Route[] {
   return [
     segmentsRoute(service),
     overviewRoute(service),
     latencyRoute(service),
     flowsRoute(service),
     flowRoute(service),
-    eventsRoute(service),
   ];
 }
 
@@ -239,33 +237,6 @@ function flowRoute(service: CollectorService): Route {
         asked.limit ?? DEFAULT_LIMIT,
       );
       return { json: { ...selectionJson(selection), total, points } };
-    },
-  };
-}
-
-function eventsRoute(service: CollectorService): Route {
-  return {
-    method: "GET",
-    path: "/v1/events",
-    needs: "read",
-    summary: "what is new, as it comes (Server-Sent Events): an `epoch` for each row",
-    query: Type.Object(
-      {
-        after: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            description: "number of the last event that was seen; or header last-event-id",
-          }),
-        ),
-      },
-      closed,
-    ),
-    answer: "text/event-stream; `gap` says how many a slow listener has lost",
-    handle: ({ query, headers, signal }) => {
-      if (service.events.isFull) throw new HttpError(503, "busy", "too many clients listen already", 10);
-      const header = Number(headers["last-event-id"] ?? Number.NaN);
-      const after = (query as { after?: number }).after ?? (Number.isInteger(header) ? header : null);
-      return { type: "text/event-stream", stream: service.events.listen(after, signal) };
     },
   };
 }
