@@ -18,7 +18,7 @@ export function incidentText(incident: Incident): string {
       : `from ${timeText(startMs)} for ${durationText(msOf(incident.endNs) - startMs)}`;
   const change = `${value(baseline)} → ${value(state === "open" ? (now ?? peak) : peak)}`;
   const more = [
-    ...(share === null ? [] : [`${shareText(share)} of the rise`]),
+    ...(share === null ? [] : [`${Math.floor(100 * share)} % of the rise`]),
     ...(flows.length === 0 ? [] : [`${flows.length} ${flows.length === 1 ? "flow" : "flows"}`]),
     ...(segment ? [] : [`undecided${incident.reason ? `: ${incident.reason}` : ""}`]),
   ];

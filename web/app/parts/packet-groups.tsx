@@ -30,6 +30,7 @@ interface PacketGroup {
 /** Format hoptime.packet-answer/1, as far as the page reads it. */
 export interface PacketAnswer {
   points: { name: string }[];
+  epochs: { refused: { file: string; reason: string }[] };
   packets: number;
   matched: number;
   multi: number;

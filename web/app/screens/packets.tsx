@@ -164,7 +164,11 @@ function Answer({ form, segment }: { form: Form; segment: SegmentName }) {
         {(answer) =>
           answer.packets === 0 ? (
             <Empty title="The records list no such packets">
-              <p>{answer.notes.join(" ") || "Another flow or another time may have some."}</p>
+              <p>
+                {answer.notes.join(" ") ||
+                  answer.epochs.refused[0]?.reason ||
+                  "Another flow or another time may have some."}
+              </p>
             </Empty>
           ) : (
             <>

@@ -70,7 +70,9 @@ export function layOut(
       .force("y", forceY(0).strength(0.06))
       .stop();
     simulation.tick(nodes.length > 300 ? 120 : TICKS);
-    keepPlaces(byName.values());
+    // As they are kept: the same after a reload.
+    for (const node of nodes) [node.x, node.y] = [Math.round(node.x), Math.round(node.y)];
+    keepPlaces(nodes);
   }
   return byName;
 }
