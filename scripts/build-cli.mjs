@@ -31,7 +31,7 @@ export async function bundle(root, entryPoints, options) {
     legalComments: "inline",
     plugins: [startsNothing],
     // Native, and need not be there.
-    external: ["koffi"],
+    external: ["koffi", "@duckdb/node-api"],
     ...options,
   });
   return { files: outputFiles, inputs: Object.keys(metafile.inputs) };

@@ -44,7 +44,7 @@ const PACKAGES = {
   "hyparquet-writer": ["present", "cli", "query", "results", "collect"],
 };
 /** Packages that need not be there: loaded when they are asked for, by these rooms. */
-const OPTIONAL = { koffi: ["capture"] };
+const OPTIONAL = { koffi: ["capture"], "@duckdb/node-api": ["results"] };
 /** Rooms that load parts when they are asked for. */
 const LOADS_LATE = new Set(["cli"]);
 

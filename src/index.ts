@@ -25,12 +25,13 @@ export {
   followCapture,
   openCaptures,
 } from "./capture/source/capture-source.ts";
-export {
-  type InterfaceOptions,
-  type InterfaceSource,
-  type InterfaceSourceOptions,
-  openInterface,
-} from "./capture/source/interface/interface-source.ts";
+export type { ClockState } from "./capture/source/clock-state.ts";
+export type {
+  InterfaceOptions,
+  InterfaceSourceOptions,
+} from "./capture/source/interface/interface-options.ts";
+export { type InterfaceSource, openInterface } from "./capture/source/interface/interface-source.ts";
+export { openLive } from "./capture/source/interface/live-source.ts";
 export { PacedSource } from "./capture/source/paced-source.ts";
 export { followFiles, type RotatingOptions } from "./capture/source/rotating-files.ts";
 export type { CaptureTotals, Source, SourceBatch } from "./capture/source/source.ts";

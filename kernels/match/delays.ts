@@ -10,7 +10,8 @@
 
 import { Batch, META_IPV6 } from "../decode/batch";
 import { avalanche, mixWord } from "../decode/digest";
-import { entryOf, EQUALS, Log, logAdapt, logAdd, logFree, logNew, logNext, logPassed, logSearch, MATCHED } from "./waiting";
+import { EqualQueues, isQueued, queueAdd, queueLeave, queueSearch, queuesFree, queuesNew } from "./equal-queue";
+import { entryOf, EQUALS, Log, logAdapt, logAdd, logFree, logNew, logNext, logPassed, logSearch, logTake, MATCHED } from "./waiting";
 
 /** log2 of the pairs of hosts that are watched at once; a newer pair takes an older one's place. */
 const PAIR_BITS: u32 = 13;
@@ -33,6 +34,7 @@ const NO_PARTNER: u8 = 3;
 @unmanaged
 class Delays {
   log: u32;
+  queues: u32; //    EqualQueues of the log
   matched: u32;
   unmatched: u32;
   reversed: u32; //  packets of the other direction
@@ -60,6 +62,7 @@ export function delaysNew(window: f64, minimum: f64): usize {
   memory.fill(p, 0, offsetof<Delays>());
   const d = changetype<Delays>(p);
   d.log = logNew();
+  d.queues = queuesNew();
   d.window = window;
   d.minimum = minimum;
   d.now = -Infinity;
@@ -79,6 +82,7 @@ export function delaysNew(window: f64, minimum: f64): usize {
 
 export function delaysFree(p: usize): void {
   logFree(changetype<Delays>(p).log);
+  queuesFree(changetype<Delays>(p).queues);
   heap.free(changetype<Delays>(p).pairs);
   heap.free(p);
 }
@@ -94,7 +98,8 @@ export function delaysSent(p: usize, b: usize, from: u32, until: f64, shift: f64
     const time = load<f64>(batch.time + (i << 3)) + shift;
     if (time > until) break;
     const ttl = load<u32>(batch.flags + (i << 2)) & 0xff;
-    logAdd(log, load<u64>(batch.digest + (i << 3)), time, 0, ttl << 8, i);
+    const e = logAdd(log, load<u64>(batch.digest + (i << 3)), time, 0, ttl << 8, i);
+    if ((load<u32>(e, 20) & EQUALS) != 0) queueAdd(changetype<EqualQueues>(d.queues), log, e);
   }
   return i;
 }
@@ -105,7 +110,9 @@ function expire(d: Delays, until: f64): void {
   while (log.tail != log.next) {
     const entry = entryOf(log, log.tail);
     if (load<f64>(entry, 8) >= until) break;
-    if ((load<u32>(entry, 20) & MATCHED) == 0) d.lost++;
+    const state = load<u32>(entry, 20);
+    if ((state & MATCHED) == 0) d.lost++;
+    if ((state & EQUALS) != 0) queueLeave(changetype<EqualQueues>(d.queues), entry, log.tail);
     log.tail++;
   }
   logPassed(log);
@@ -132,7 +139,7 @@ export function delaysFill(p: usize, b: usize, shift: f64): void {
     last = time;
     const digest = load<u64>(batch.digest + (i << 3));
     let found = logNext(log, digest, time, d.window);
-    if (found == 0) found = logSearch(log, digest, time, d.window);
+    if (found == 0) found = search(d, log, digest, time);
     let delay: f64 = NaN;
     let way = NO_PARTNER;
     if (found != 0 && !believed(d, found, time)) found = 0;
@@ -159,6 +166,19 @@ export function delaysFill(p: usize, b: usize, shift: f64): void {
   expire(d, now - d.window);
   log.rows += n;
   logAdapt(log);
+}
+
+/** The oldest unmatched packet with this digest within the window, or 0. It is matched from now on. */
+// @ts-ignore: decorator
+@inline
+function search(d: Delays, log: Log, digest: u64, time: f64): u32 {
+  const queues = changetype<EqualQueues>(d.queues);
+  if (queues.count == 0 || !isQueued(log, digest)) return logSearch(log, digest, time, d.window);
+  const n = queueSearch(queues, log, digest, time, d.window);
+  if (n == 0) return 0;
+  const e = entryOf(log, n);
+  logTake(log, e, n);
+  return e;
 }
 
 /**

@@ -13,7 +13,7 @@ import {
 import { intervalAt } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
 import { pieceAt } from "./pieces";
-import { keepAlone } from "./residue";
+import { DOUBTED, keepAlone } from "./residue";
 import { COPY, LINK_LOCAL } from "./waiting";
 
 /** A packet near the end of the other capture. */
@@ -239,6 +239,7 @@ export function judge(m: Match, side: u32, time: f64, flowId: u32, state: u32): 
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), flowId);
   const fate = fateOf(m, flow, side, time, state);
   if (fate != FATE_LATER) {
+    if (fate == FATE_ONLY_AFTER || fate == FATE_ONLY_BEFORE) keepAlone(m, side, time, flowId, fate);
     settle(m, side, time, flowId, fate);
     return;
   }
@@ -283,10 +284,13 @@ export function judgeDeferred(m: Match): void {
     const side: u32 = (deferred.state & AFTER_SIDE) != 0 ? 1 : 0;
     const flow = flowIn(flowSegments(stats), deferred.flow);
     let fate = fateOf(m, flow, side, deferred.time, deferred.state & ~AFTER_SIDE);
+    undecided = 0;
     if (fate == FATE_LATER) {
       fate = fateNearEnds(m, flow, side, deferred.time, side == 0 ? oddsBefore : oddsAfter);
       if (undecided != 0) faultsOf(stats, flow).undecided++;
     }
+    // Of those at the ends, too: a part of what was merged or cut on the way lies beyond the end sooner than the whole.
+    if (fate != FATE_DUPLICATE && fate != FATE_LINK_LOCAL) keepAlone(m, side, deferred.time, deferred.flow, undecided != 0 ? fate | DOUBTED : fate);
     settle(m, side, deferred.time, deferred.flow, fate);
   }
   table.count = 0;
@@ -298,7 +302,6 @@ function settle(m: Match, side: u32, time: f64, flowId: u32, fate: u32): void {
   const flow = flowIn(flowSegments(stats), flowId);
   countAlone(faultsOf(stats, flow), fate);
   if (m.fates != 0) noteAlone(m, side, time, flowId, fate);
-  if (fate == FATE_ONLY_AFTER || fate == FATE_ONLY_BEFORE) keepAlone(m, side, time, flowId);
   if (fate == FATE_ONLY_AFTER) m.onlyAfter++;
   if (fate != FATE_ONLY_BEFORE) return;
   m.onlyBefore++;

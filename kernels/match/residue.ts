@@ -1,8 +1,9 @@
-// Packets that found no partner although the other capture was running: kept for a second look at what the way does to packets (merging, cutting,
+// Packets that found no partner, although the other capture was running or near its ends: kept for a second look at what the way does to packets (merging, cutting,
 // rewriting: src/match/residue.ts), and the pairs that this look finds.
 
 import { Batch } from "../decode/batch";
 import { recordIn, Table, tableAdd } from "../flows/tables";
+import { FATE_ONLY_AFTER, FATE_ONLY_BEFORE } from "./fates";
 import { countPairs, intervalKnown, NO_INTERVAL, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, PLACES_UNKNOWN } from "./match-state";
 
@@ -11,28 +12,38 @@ export class Alone {
   time: f64; // on the matcher's axis
   flow: u32;
   side: u32;
+  fate: u32; // FATE_*, and DOUBTED where it could be another
+  pad: u32;
 }
-export const ALONE_BYTES: u32 = 16;
-/** So many are kept: 64 MB. */
+export const ALONE_BYTES: u32 = 24;
+export const DOUBTED: u32 = 0x100;
+/** So many are kept: 96 MB. */
 export const MAX_ALONE: u32 = 1 << 22;
 
-export function keepAlone(m: Match, side: u32, time: f64, flow: u32): void {
+export function keepAlone(m: Match, side: u32, time: f64, flow: u32, fate: u32): void {
   if (changetype<Table>(m.alone).count >= MAX_ALONE) return;
   const alone = changetype<Alone>(<usize>tableAdd(m.alone, ALONE_BYTES));
   alone.time = time;
   alone.flow = flow;
   alone.side = side;
+  alone.fate = fate;
 }
 
+/** Packets without a partner that no end of a capture explains. */
+export function matchOnlyCount(p: usize): f64 {
+  return changetype<Match>(p).onlyBefore + changetype<Match>(p).onlyAfter;
+}
 export function matchAloneCount(p: usize): u32 {
   return changetype<Table>(changetype<Match>(p).alone).count;
 }
-/** Whether there are such of both sides. */
+/** Whether there are such of both sides that no end of a capture explains. */
 export function matchAloneBoth(p: usize): u32 {
   const alone = changetype<Table>(changetype<Match>(p).alone);
   let sides: u32 = 0;
   for (let i: u32 = 0; i < alone.count && sides != 3; i++) {
-    sides |= changetype<Alone>(<usize>recordIn(alone.segments, i, ALONE_BYTES)).side == 0 ? 1 : 2;
+    const fate = changetype<Alone>(<usize>recordIn(alone.segments, i, ALONE_BYTES)).fate & ~DOUBTED;
+    if (fate == FATE_ONLY_BEFORE) sides |= 1;
+    else if (fate == FATE_ONLY_AFTER) sides |= 2;
   }
   return sides == 3 ? 1 : 0;
 }

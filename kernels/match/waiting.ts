@@ -165,6 +165,8 @@ function markEquals(log: Log, e: u32, n: u32, digest: u64, first: u64, until: u3
     if (load<u64>(other) == digest) {
       store<u32>(other, load<u32>(other, 20) | EQUALS, 20);
       store<u32>(e, load<u32>(e, 20) | EQUALS, 20);
+      // Those behind it were marked when it came.
+      break;
     }
     link = load<u64>(other, 24);
   }
@@ -334,10 +336,10 @@ export let searchMatched: bool = false; // a matched packet with the same digest
 export let searchOthers: u32 = 0; //       further unmatched ones
 export let searchNumber: u32 = 0; //       number of the partner
 
-/** Entry n is the partner. */
+/** Entry n is the partner: it is matched from now on. */
 // @ts-ignore: decorator
 @inline
-function settle(log: Log, e: u32, n: u32): void {
+export function logTake(log: Log, e: u32, n: u32): void {
   searchNumber = n;
   log.expected = n + 1;
   store<u32>(e, load<u32>(e, 20) | MATCHED, 20);
@@ -358,7 +360,7 @@ export function logNext(log: Log, digest: u64, time: f64, window: f64): u32 {
     if (load<u64>(e) == digest) {
       if ((load<u32>(e, 20) & (MATCHED | EQUALS)) != 0 || !(abs<f64>(load<f64>(e, 8) - time) <= window)) return 0;
       searchOthers = 0;
-      settle(log, e, n);
+      logTake(log, e, n);
       return e;
     }
     n++;
@@ -394,6 +396,6 @@ export function logSearch(log: Log, digest: u64, time: f64, window: f64): u32 {
     link = load<u64>(e, 24);
   }
   log.steps += steps;
-  if (found != 0) settle(log, found, number);
+  if (found != 0) logTake(log, found, number);
   return found;
 }

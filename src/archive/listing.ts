@@ -4,6 +4,7 @@ import { join, sep } from "node:path";
 import {
   type ArchiveEntry,
   EXTENSION,
+  folderName,
   identity,
   parseFileName,
   parseFolderName,
@@ -52,6 +53,13 @@ export function listRecords(directory: string, selection: Selection = {}): Listi
 export function listPoints(directory: string): string[] {
   const found = folders(directory, { entries: [], foreign: [] }, () => true);
   return found.map((f) => f.name).sort();
+}
+
+/** Labels of the segments that a point has records of. */
+export function listSegments(directory: string, point: string): string[] {
+  return folders(join(directory, folderName(point)), { entries: [], foreign: [] }, () => true).map(
+    (f) => f.name,
+  );
 }
 
 type TapNames = Pick<ArchiveEntry, "point" | "segment" | "estimator">;

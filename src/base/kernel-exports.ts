@@ -165,9 +165,10 @@ export interface KernelExports {
   // kernels/match/residue.ts
   matchAdd(p: number, flow: number, before: number, after: number): void;
   matchAlone(p: number, number: number): number;
+  matchAloneBoth(p: number): number;
   matchAloneCount(p: number): number;
   matchLost(p: number, time: number, change: number): void;
-  matchAloneBoth(p: number): number;
+  matchOnlyCount(p: number): number;
   // kernels/match/thin.ts
   thinNew(): number;
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;

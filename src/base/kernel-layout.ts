@@ -415,6 +415,14 @@ export const edgeSampleConstants = {
   RESOLUTION: 2000,
 } as const;
 
+/** EqualQueues of kernels/match/equal-queue.ts. */
+export const EqualQueuesLayout = {
+  slots: 0,
+  bits: 4,
+  count: 8,
+} as const;
+export const EqualQueuesBytes = 12;
+
 /** Fate of kernels/match/fates.ts. */
 export const FateLayout = {
   send: 0,
@@ -644,12 +652,15 @@ export const AloneLayout = {
   time: 0,
   flow: 8,
   side: 12,
+  fate: 16,
+  pad: 20,
 } as const;
-export const AloneBytes = 16;
+export const AloneBytes = 24;
 
 /** Constants of kernels/match/residue.ts. */
 export const residueConstants = {
-  ALONE_BYTES: 16,
+  ALONE_BYTES: 24,
+  DOUBTED: 256,
   MAX_ALONE: 4194304,
 } as const;
 

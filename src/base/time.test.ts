@@ -195,6 +195,8 @@ describe("times", () => {
   });
 
   test("outside of four-digit years are still shown", () => {
+    expect(formatTime(-1n, 3)).toBe("1969-12-31T23:59:59.999Z");
+    expect(formatTime(1_999_999_999n, 0)).toBe("1970-01-01T00:00:01Z");
     expect(formatTime(0n)).toBe("1970-01-01T00:00:00.000000000Z");
     expect(formatTime(253402300800000000000n)).toBe("+010000-01-01T00:00:00.000000000Z");
     expect(formatTime(-62167219200000000001n)).toBe("-000001-12-31T23:59:59.999999999Z");

@@ -137,8 +137,8 @@ export function parseTime(text: string): bigint {
   return BigInt(minutes * 60 + second) * 1_000_000_000n + BigInt(fraction.padEnd(9, "0"));
 }
 
-/** ISO 8601 in UTC with nine decimals; years outside 0000–9999 get a sign and at least six digits. */
-export function formatTime(ns: bigint): string {
+/** ISO 8601 in UTC with so many decimals of the second, rounded down; years outside 0000–9999 get a sign and at least six digits. */
+export function formatTime(ns: bigint, decimals = 9): string {
   // BigInt division truncates towards zero; days must round down for times before 1970.
   const ofDay = ((ns % NS_PER_DAY) + NS_PER_DAY) % NS_PER_DAY;
   const { year, month, day } = dateOf(Number((ns - ofDay) / NS_PER_DAY));
@@ -150,7 +150,8 @@ export function formatTime(ns: bigint): string {
       : (year < 0 ? "-" : "+") + String(Math.abs(year)).padStart(6, "0");
   const clock = `${two(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
   const fraction = String(ofDay % 1_000_000_000n).padStart(9, "0");
-  return `${shownYear}-${two(month)}-${two(day)}T${clock}.${fraction}Z`;
+  const rest = decimals === 0 ? "" : `.${fraction.slice(0, decimals)}`;
+  return `${shownYear}-${two(month)}-${two(day)}T${clock}${rest}Z`;
 }
 
 /** For pages: an instant in UTC with as many decimals of the second as asked (0 to 9): `2024-05-03 12:00:00.250`. */

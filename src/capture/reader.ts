@@ -3,7 +3,7 @@
  * Never the whole file in memory. Damage ends the stream with `partial` set (file, offset, reason); what was read until then
  * counts. A file that is no capture at all is a FormatError at `open`.
  */
-import { FormatError, UsageError } from "../base/errors.ts";
+import { FormatError, invalidValue } from "../base/errors.ts";
 import { cursorConstants, walkConstants } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { PacketBatch } from "./batch.ts";
@@ -146,9 +146,9 @@ export class CaptureReader {
   ): Promise<CaptureReader> {
     const { cover = DEFAULT_COVER, batchRows = 1 } = options;
     if (!Number.isInteger(cover) || cover < MIN_COVER || cover > MAX_COVER)
-      throw new UsageError("bad-parameter", `cover must be ${MIN_COVER} to ${MAX_COVER} bytes, not ${cover}`);
+      throw invalidValue("cover", cover, `${MIN_COVER} to ${MAX_COVER} bytes`, { code: "bad-parameter" });
     if (!Number.isInteger(batchRows) || batchRows < 1)
-      throw new UsageError("bad-parameter", `a batch has at least one row, not ${batchRows}`);
+      throw invalidValue("batchRows", batchRows, "a whole number of at least 1", { code: "bad-parameter" });
     const { file, point } = parseCapturePath(path);
     return await CaptureReader.of(kernels, await openByteSource(file, signal), point, options);
   }

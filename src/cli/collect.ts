@@ -1,9 +1,10 @@
 /** `hoptime collect --data DIR`: takes records from taps, keeps them, and answers about them over HTTP. */
 import { Command } from "commander";
-import { UsageError } from "../base/errors.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
+import type { CollectedSegment } from "../collect/collector.ts";
 import { DEFAULT_LISTEN, startServer } from "../server/server.ts";
 import { readText } from "./collector-options.ts";
-import { timeOption } from "./options.ts";
+import { durationOption, sizeOption, timeOption } from "./options.ts";
 import { warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
 
@@ -14,6 +15,13 @@ interface Flags {
   tlsKey?: string;
   clientCa?: string;
   insecure?: boolean;
+  segment?: string[];
+  lateness: number;
+  keepRecords?: number;
+  maxSize?: number;
+  keepEpochs: number;
+  keepMinutes: number;
+  keepHours: number;
   questionTime: number;
   json?: boolean;
 }
@@ -22,9 +30,10 @@ const EXAMPLES = `
 Records are acknowledged when they are on disk, in DIR/records, which hoptime query reads too. One
 collector runs per directory. Without tokens (hoptime token) it answers on the loopback interface only.
 docs/collect.md and docs/security.md describe it; /docs lists its HTTP API.
+Results (delay, loss, coverage and largest flows per epoch, minute and hour) are in DIR/results.duckdb.
 
 Examples:
-  hoptime collect --data /var/lib/hoptime
+  hoptime collect --data /var/lib/hoptime --segment A:B
   hoptime observe ingress.pcap --point A --to http://127.0.0.1:8787
   hoptime query http://127.0.0.1:8787 --between A B
   hoptime collect --data /var/lib/hoptime --listen 0.0.0.0:8787 --tls-cert collector.pem --tls-key collector.key
@@ -44,6 +53,25 @@ export function collectCommand(): Command {
       "--insecure",
       "listen for other hosts without TLS: records, answers and tokens can be read on the way",
     )
+    .option(
+      "--segment <A:B[=label]>",
+      "keep results of this segment (repeatable); those with records labelled A:B are found by themselves",
+      (text: string, before: string[] | undefined) => [...(before ?? []), text],
+    )
+    .addOption(timeOption("--lateness <time>", "how long an epoch waits for its other end", 30e9))
+    .option(
+      "--keep-records <time>",
+      "remove records of a point that ended longer than this before its newest",
+      durationOption("--keep-records"),
+    )
+    .option(
+      "--max-size <bytes>",
+      "remove the oldest records beyond this: 500MB, 10GB",
+      sizeOption("max-size"),
+    )
+    .addOption(timeOption("--keep-epochs <time>", "keep results of single epochs this long", 7 * 86_400e9))
+    .addOption(timeOption("--keep-minutes <time>", "keep results of minutes this long", 90 * 86_400e9))
+    .addOption(timeOption("--keep-hours <time>", "keep results of hours this long", 1825 * 86_400e9))
     .addOption(timeOption("--question-time <time>", "longest time of one question", 30e9))
     .option("--json", "log as lines of JSON")
     .addHelpText("after", EXAMPLES)
@@ -62,6 +90,13 @@ async function run(flags: Flags): Promise<void> {
     tls: tlsOf(flags),
     insecure: flags.insecure,
     questionMs: flags.questionTime / 1e6,
+    segments: (flags.segment ?? []).map(parseSegment),
+    latenessNs: BigInt(flags.lateness),
+    retention: {
+      recordsNs: flags.keepRecords === undefined ? undefined : BigInt(flags.keepRecords),
+      recordBytes: flags.maxSize,
+      rowsNs: { 0: BigInt(flags.keepEpochs), 60: BigInt(flags.keepMinutes), 3600: BigInt(flags.keepHours) },
+    },
     onLog: log,
   });
   const { service, url } = server;
@@ -72,6 +107,14 @@ async function run(flags: Flags): Promise<void> {
   });
   await server.close();
   log("stopped");
+}
+
+/** `A:B`, or `A:B=gold` for records of a label. */
+function parseSegment(text: string): CollectedSegment {
+  const match = /^([^:=]+):([^:=]+)(?:=(.*))?$/.exec(text);
+  if (!match?.[1] || !match[2] || match[1] === match[2])
+    throw invalidValue("segment", text, "SENDER:RECEIVER or SENDER:RECEIVER=LABEL");
+  return { from: match[1], to: match[2], label: match[3] ?? "" };
 }
 
 function access(tokens: number): string {

@@ -95,7 +95,7 @@ export async function worstPackets(
 
 export function formatWorst(worst: { slowest: WorstPacket[]; lost: WorstPacket[] }, c: Palette): string {
   const frame = (n: number | null) => (n === null ? "–" : String(n));
-  const time = (ns: bigint | null) => (ns === null ? "–" : formatTime(ns));
+  const time = (ns: bigint | null) => (ns === null ? "–" : formatTime(ns, 6));
   const table = (title: string, rows: WorstPacket[]) =>
     rows.length === 0
       ? []

@@ -1,6 +1,6 @@
 /** `hoptime completion bash|zsh|fish`: a script for the shell, made from the commands themselves. */
 import { Command } from "commander";
-import { invalidValue, oneOf } from "../base/errors.ts";
+import { oneOf, UsageError } from "../base/errors.ts";
 import { print } from "./output.ts";
 
 const SHELLS = ["bash", "zsh", "fish"] as const;
@@ -25,7 +25,10 @@ Examples:
     )
     .action(async (shell: string) => {
       const writer = { bash, zsh, fish }[shell as (typeof SHELLS)[number]];
-      if (!writer) throw invalidValue("completion", shell, oneOf(SHELLS));
+      if (!writer) {
+        const expected = oneOf(SHELLS);
+        throw new UsageError("bad-option", `invalid value '${shell}' (expected ${expected})`);
+      }
       await print([writer(await load())]);
     });
 }

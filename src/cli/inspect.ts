@@ -5,6 +5,7 @@ import { formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import { protocolName } from "../capture/flow/flow-text.ts";
 import { type InspectReport, inspectCapture } from "../inspect/inspect.ts";
+import { skipText } from "../present/text/skip-text.ts";
 import { withFlags } from "./flags.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
@@ -63,7 +64,7 @@ function format(r: InspectReport): string {
   const row = (name: string, text: string) => lines.push(`${c.bold(name.padEnd(11))}${text}`);
   row("file", `${r.file} (${r.capture}${r.compressed ? ", gzip" : ""})${r.partial ? c.red(" PARTIAL") : ""}`);
   if (r.firstNs !== null && r.durationNs !== null) {
-    row("time", `${formatTime(BigInt(r.firstNs))}, ${formatDuration(r.durationNs)}`);
+    row("time", `${formatTime(BigInt(r.firstNs), 3)}, ${formatDuration(r.durationNs)}`);
   }
   row(
     "packets",
@@ -75,9 +76,8 @@ function format(r: InspectReport): string {
       `${formatCount(Math.round(r.rates.packetsPerSecond))} packets/s, ${(r.rates.bitsPerSecond / 1e6).toFixed(2)} Mbit/s`,
     );
   }
-  const skipped = Object.entries(r.skipped);
-  if (skipped.length > 0)
-    row("not used", skipped.map(([reason, n]) => `${reason} ${formatCount(n)}`).join(", "));
+  const skipped = skipText(r.skipped);
+  if (skipped !== "") row("not used", skipped);
   if (r.dropped !== null) row("dropped", `${formatCount(r.dropped)} by the capturing side`);
   for (const p of r.points) {
     const name = p.name === null ? "" : ` ${p.name}`;

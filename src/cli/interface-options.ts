@@ -6,7 +6,7 @@ import {
   DIRECTIONS,
   type InterfaceOptions,
   TIMESTAMPS,
-} from "../capture/source/interface/interface-source.ts";
+} from "../capture/source/interface/interface-options.ts";
 import { choiceOption, integerOption } from "./options.ts";
 import { warn } from "./output.ts";
 

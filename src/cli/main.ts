@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The command line: finds the command, runs it, turns failures into one line and an exit code. Commands are loaded only when asked for. */
 import type { Command } from "commander";
-import { FormatError, UsageError } from "../base/errors.ts";
+import { FormatError, oneOf, UsageError } from "../base/errors.ts";
 import { memoryError } from "../base/kernels.ts";
 import { VERSION } from "../base/version.ts";
 import { endProcess } from "./end.ts";
@@ -45,7 +45,16 @@ const COMMANDS: readonly Entry[] = [
   {
     name: "collect",
     summary: "collect records of many points over HTTP, keep them, and answer about them",
-    load: async () => (await import("./collect.ts")).collectCommand(),
+    load: async () => {
+      // Each record is synced to disk in one of Node's threads, which wait and do not compute: four are too few. Read when the first is needed.
+      process.env["UV_THREADPOOL_SIZE"] ??= "32";
+      return (await import("./collect.ts")).collectCommand();
+    },
+  },
+  {
+    name: "export",
+    summary: "write the results of a collector as Parquet or CSV",
+    load: async () => (await import("./export.ts")).exportCommand(),
   },
   {
     name: "token",
@@ -168,10 +177,13 @@ function fail(failure: unknown): number {
 /** Columns of help, where the terminal has them. */
 const HELP_WIDTH = 100;
 
-/** Choices and defaults in help as one would type them: commander quotes them. */
+/** Choices and defaults in help as one would type them: commander quotes them. Failures are thrown, of subcommands too. */
 function plainHelp(command: Command): Command {
   for (const nested of command.commands) plainHelp(nested);
-  command.configureOutput({
+  command.exitOverride().configureOutput({
+    // Commander's own messages become one line of ours.
+    writeErr: () => {},
+    outputError: () => {},
     getOutHelpWidth: () => Math.min(process.stdout.columns ?? HELP_WIDTH, HELP_WIDTH),
   });
   return command.configureHelp({
@@ -207,16 +219,20 @@ async function main(argv: string[]): Promise<number> {
       `${meant}'hoptime --help' lists them`,
     );
   }
-  const command = plainHelp((await entry.load(rest)).name(`hoptime ${name}`).exitOverride());
-  command.configureOutput({
-    writeErr: () => {},
-    // Commander's own messages become one line of ours.
-    outputError: () => {},
-  });
+  const command = plainHelp((await entry.load(rest)).name(`hoptime ${name}`));
   try {
     await command.parseAsync(rest, { from: "user" });
   } catch (error) {
-    const { code, message } = error as { code?: string; message: string };
+    const { code, message, exitCode } = error as { code?: string; message: string; exitCode?: number };
+    // Help that nobody asked for: the command has subcommands, and none was named.
+    if (code === "commander.help" && exitCode !== 0) {
+      const names = command.commands.map((c) => c.name());
+      throw new UsageError(
+        "bad-option",
+        `a subcommand is missing (expected ${oneOf(names)})`,
+        `hoptime ${name} --help shows them`,
+      );
+    }
     if (code === "commander.helpDisplayed" || code === "commander.help" || code === "commander.version")
       return 0;
     if (code?.startsWith("commander.")) {

@@ -1,4 +1,5 @@
 /** `hoptime observe FILE...`: a point's captures become its records. */
+
 import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { countOf, formatBytes, formatCount } from "../base/quantity.ts";
@@ -11,13 +12,22 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import type { CutChoice } from "../observe/lane.ts";
 import { observeInterfaces } from "../observe/observe-interfaces.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
+import { skipText } from "../present/text/skip-text.ts";
 import { isCollectorUrl } from "../transport/http/request.ts";
 import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { flagOf } from "./flags.ts";
 import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
-import { choiceOption, durationOption, integerOption, rateOption, timeOption } from "./options.ts";
+import {
+  choiceOption,
+  durationOption,
+  integerOption,
+  rateOption,
+  sizeOption,
+  timeOption,
+} from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
+import { PlanFollower, plannedFlags } from "./planned.ts";
 import { endingSignal } from "./signals.ts";
 import { colours, Progress } from "./terminal.ts";
 
@@ -148,7 +158,7 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
   addEstimatorOptions(command, table);
   return command
     .addHelpText("after", `${PARAMETER_HELP}${EXAMPLES}`)
-    .action(async (files: string[], flags: Flags) => run(files, flags, table));
+    .action(async (files: string[], flags: Flags, self: Command) => follow(files, flags, table, self));
 }
 
 /** What becomes of records: how long a directory keeps them, how they reach a collector. */
@@ -174,11 +184,44 @@ function usual(table: readonly Estimator[]): string {
   return table[0]?.name ?? "";
 }
 
-async function run(files: string[], flags: Flags, table: readonly Estimator[]): Promise<void> {
+/** With a collector: as its plan says, where the options do not, and on with the next plan when that counts. */
+async function follow(
+  files: string[],
+  flags: Flags,
+  table: readonly Estimator[],
+  self: Command,
+): Promise<void> {
+  const [point] = flags.point ?? [];
+  if (!isCollectorUrl(flags.to) || point === undefined) {
+    await run(files, flags, table);
+    return;
+  }
+  const given = (name: string) => !["default", undefined].includes(self.getOptionValueSource(name));
+  const plan = new PlanFollower(endpointOf(flags.to, flags), flags.spool ?? defaultSpool(flags.to, point));
+  const live = flags.follow === true || files.every((file) => interfaceOf(file) !== null);
+  const ending = endingSignal();
+  for (;;) {
+    const told = await plan.fetch();
+    const planned = Object.entries(told ? plannedFlags(told, point) : {}).filter(([name]) => !given(name));
+    const change = new AbortController();
+    const unwatch = live ? plan.watch(() => change.abort()) : () => {};
+    const signal = AbortSignal.any([ending, change.signal]);
+    await run(files, { ...flags, ...Object.fromEntries(planned) }, table, signal).finally(unwatch);
+    if (ending.aborted || !change.signal.aborted) return;
+    warn("hoptime: the collector's plan has changed: going on as it says");
+  }
+}
+
+async function run(
+  files: string[],
+  flags: Flags,
+  table: readonly Estimator[],
+  signal: AbortSignal = endingSignal(),
+): Promise<void> {
   const names = files.map(interfaceOf);
   const interfaces = names.filter((name) => name !== null);
   if (interfaces.length > 1 && interfaces.length === files.length) {
-    await runInterfaces(interfaces, flags, table);
+    await runInterfaces(interfaces, flags, table, signal);
     return;
   }
   const progress = new Progress("observing");
@@ -191,7 +234,7 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
     });
   const [own] = interfaceOptions(flags);
   const report = await observePoint({
-    ...commonOptions(flags, table),
+    ...commonOptions(flags, table, signal),
     ...{ files, point },
     ...collectorOf(flags, point),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
@@ -203,7 +246,12 @@ async function run(files: string[], flags: Flags, table: readonly Estimator[]): 
 }
 
 /** Several interfaces of this host, each a point; two may be the ends of a segment. */
-async function runInterfaces(names: string[], flags: Flags, table: readonly Estimator[]): Promise<void> {
+async function runInterfaces(
+  names: string[],
+  flags: Flags,
+  table: readonly Estimator[],
+  signal: AbortSignal,
+): Promise<void> {
   const ends = segmentEnds(names, flags);
   if (flags.spool !== undefined)
     throw new UsageError("bad-option", "is for one point", "leave it out: each point has its own", {
@@ -220,7 +268,7 @@ async function runInterfaces(names: string[], flags: Flags, table: readonly Esti
   const way = ends && flags.direction === undefined ? { direction: ["in" as const, "out" as const] } : {};
   const options = interfaceOptions({ ...flags, ...way }, names.length);
   const reports = await observeInterfaces({
-    ...commonOptions(flags, table),
+    ...commonOptions(flags, table, signal),
     interfaces: names.map((name, i) => {
       const point = points[i] ?? "";
       return { name, point, options: options[i] ?? {}, ...collectorOf(flags, point) };
@@ -249,6 +297,7 @@ function segmentEnds(names: readonly string[], { segment, point }: Flags): [stri
 function commonOptions(
   flags: Flags,
   table: readonly Estimator[],
+  signal: AbortSignal,
 ): Omit<ObservePointOptions, "files" | "point"> {
   return {
     directory: flags.to,
@@ -260,7 +309,7 @@ function commonOptions(
     key: flags.key,
     cover: flags.cover,
     table,
-    signal: endingSignal(),
+    signal,
     ...(flags.speed === undefined ? {} : { speed: flags.speed }),
     ...(flags.follow === undefined ? {} : { follow: flags.follow }),
     ...(flags.bothWays === undefined ? {} : { bothWays: flags.bothWays }),
@@ -332,6 +381,10 @@ function delaysOf({ delays, drain }: Flags): Pick<ObservePointOptions, "referenc
   return { packetTimes: { layout: delays } };
 }
 
+/** Every epoch is a file per estimator: shorter ones write for minutes what a capture holds in a second. */
+const MIN_EPOCH_NS = 1_000_000;
+const MIN_EPOCH_PACKETS = 16;
+
 /** `1s` is aligned, `65536p` is delimited; --cut must agree. */
 export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] | undefined): CutChoice {
   const packets = epoch === undefined ? null : /^(\d+)p$/.exec(epoch.trim());
@@ -343,14 +396,15 @@ export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] |
   }
   if (mode === "delimited") {
     const every = epoch === undefined ? 65_536 : Number(packets?.[1] ?? Number.NaN);
-    if (!(every >= 2 && every <= 2 ** 31)) {
-      throw invalidValue("epoch", epoch, "packets for --cut delimited, from 2p to 2147483648p, e.g. 65536p");
+    if (!(every >= MIN_EPOCH_PACKETS && every <= 2 ** 31)) {
+      const range = `from ${MIN_EPOCH_PACKETS}p to 2147483648p`;
+      throw invalidValue("epoch", epoch, `packets for --cut delimited, ${range}, e.g. 65536p`);
     }
     return { mode, every };
   }
   if (packets) throw invalidValue("epoch", epoch, "a time for --cut aligned, e.g. 1s or 250ms");
   const ns = parseDuration(epoch ?? "1s");
-  if (!(ns >= 1000)) throw invalidValue("epoch", epoch, "at least 1us", { code: "bad-time" });
+  if (!(ns >= MIN_EPOCH_NS)) throw invalidValue("epoch", epoch, "at least 1ms", { code: "bad-time" });
   return { mode, lengthNs: BigInt(ns) };
 }
 
@@ -358,8 +412,8 @@ function format(report: ObservationReport, verbose: boolean): string {
   const c = colours;
   const lines: string[] = [];
   for (const { file, packets, ipPackets, skipped } of report.captures) {
-    const rest = Object.entries(skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
-    const unused = rest.length > 0 ? `; not used: ${rest.join(", ")}` : "";
+    const rest = skipText(skipped);
+    const unused = rest === "" ? "" : `; not used: ${rest}`;
     lines.push(
       `${c.bold(report.point)} ${file}: ${formatCount(packets)} packets (${formatCount(ipPackets)} IP)${unused}`,
     );
@@ -399,7 +453,7 @@ function costText(estimators: ObservationReport["estimators"]): string | null {
     bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
   );
   if (own.length === 0) return null;
-  const bits = (n: number) => n.toFixed(n < 10 ? 3 : 1);
+  const bits = (n: number) => (n < 1000 ? n.toFixed(n < 10 ? 3 : 1) : formatCount(n));
   const total = own.reduce((n, e) => n + e.bitsPerPacket, 0);
   const each = own.map((e) => `${e.name} ${bits(e.bitsPerPacket)}`).join(" + ");
   return `${each}${own.length > 1 ? ` = ${bits(total)}` : ""} bit/packet`;
@@ -415,15 +469,4 @@ function seedOption(text: string): bigint {
     throw invalidValue("seed", text, "a whole number below 2^64");
   }
   return BigInt(text);
-}
-
-const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
-
-function sizeOption(parameter: string): (text: string) => number {
-  return (text) => {
-    const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
-    const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
-    if (!(bytes >= 1)) throw invalidValue(parameter, text, "a size, e.g. 500MB or 10GB");
-    return bytes;
-  };
 }

@@ -95,3 +95,15 @@ export function rateOption(text: string): number {
   if (!match || unit === undefined) throw invalid("--drain", text, "a rate, e.g. 60mbit or 10gbit");
   return Number(match[1]) * unit;
 }
+
+const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
+
+/** 500MB, 10GB … as bytes. */
+export function sizeOption(parameter: string): (text: string) => number {
+  return (text) => {
+    const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
+    const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
+    if (!(bytes >= 1)) throw invalidValue(parameter, text, "a size, e.g. 500MB or 10GB");
+    return bytes;
+  };
+}

@@ -5,8 +5,8 @@ import { Kernels } from "../base/kernels.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../capture/reader.ts";
 import { openCaptures } from "../capture/source/capture-source.ts";
-import { openInterface } from "../capture/source/interface/interface-source.ts";
-import { interfaceOf } from "../capture/source/interface/name.ts";
+import { openLive } from "../capture/source/interface/live-source.ts";
+import { interfaceOf, refuseUnknown } from "../capture/source/interface/name.ts";
 import { PacedSource } from "../capture/source/paced-source.ts";
 import type { Source } from "../capture/source/source.ts";
 import { OBSERVE_COVER } from "../observe/observe-captures.ts";
@@ -89,9 +89,8 @@ async function run(names: [string, string], flags: Flags): Promise<void> {
   const kernels = new Kernels();
   const ending = new AbortController();
   const signal = AbortSignal.any([endingSignal(), ending.signal]);
-  const sources = names.map((_, i) => openSource(kernels, names, i, flags, signal));
-  const [sender, receiver] = sources;
-  if (!sender || !receiver) throw new Error("two sources");
+  const sender = await openSource(kernels, names, 0, flags, signal);
+  const receiver = await openSource(kernels, names, 1, flags, signal);
   const key = FlowKeySpec.parse(flags.key);
   const timer = flags.for === undefined ? null : setTimeout(() => ending.abort(), flags.for / 1e6);
   const screen = process.stdout.isTTY && !flags.json ? new Screen(names, flags, () => ending.abort()) : null;
@@ -109,18 +108,19 @@ async function run(names: [string, string], flags: Flags): Promise<void> {
   }
 }
 
-function openSource(
+async function openSource(
   kernels: Kernels,
   names: readonly string[],
   i: number,
   flags: Flags,
   signal: AbortSignal,
-): Source {
+): Promise<Source> {
   const argument = names[i] ?? "";
   const name = interfaceOf(argument);
   const capture = { cover: OBSERVE_COVER };
   const direction = flags.direction ?? ["in", "out"];
   if (name === null) {
+    refuseUnknown(argument);
     const source = openCaptures(kernels, [argument], { capture, signal });
     const { speed = Number.POSITIVE_INFINITY } = flags;
     return speed === Number.POSITIVE_INFINITY ? source : new PacedSource(source, speed, { signal });
@@ -128,7 +128,7 @@ function openSource(
   if (names.indexOf(argument) !== i)
     throw new UsageError("bad-option", `${argument}: is given twice`, "give the two ends of a segment");
   const { onOpen: _, ...own } = interfaceOptions({ ...flags, direction }, names.length)[i] ?? {};
-  return openInterface(kernels, name, { ...own, capture, signal });
+  return await openLive(kernels, name, { ...own, capture, signal });
 }
 
 function json(interval: WatchedInterval, { sort, rows }: Flags): unknown {

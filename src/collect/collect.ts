@@ -33,8 +33,7 @@ export async function* collect(
   const now = options.now ?? (() => BigInt(Date.now()) * 1_000_000n);
   const collector = new Collector(options);
   let latestNs: bigint | null = null;
-  for await (const record of records) {
-    if (signal?.aborted) break;
+  for await (const record of untilAborted(records, signal)) {
     const { endNs } = record.epoch;
     if (endNs > now() + maxAheadNs) {
       yield { kind: "dropped", record, reason: "from-the-future" };
@@ -47,4 +46,35 @@ export async function* collect(
   }
   // What is complete is estimated also when it is ended from outside; what waits has no partner and is named.
   yield* collector.finish();
+}
+
+/** The records until the signal aborts, also while the next one is waited for: their source need not know the signal. */
+async function* untilAborted<T>(
+  records: AsyncIterable<T> | Iterable<T>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<T> {
+  if (!signal) return yield* records;
+  const iterator =
+    Symbol.asyncIterator in records ? records[Symbol.asyncIterator]() : records[Symbol.iterator]();
+  let wake = () => {};
+  const aborted = new Promise<null>((resolve) => {
+    wake = () => resolve(null);
+  });
+  signal.addEventListener("abort", wake, { once: true });
+  let ended = false;
+  try {
+    while (!signal.aborted) {
+      const next = Promise.resolve(iterator.next());
+      // Nobody may be left to hear of it.
+      next.catch(() => {});
+      const got = await Promise.race([next, aborted]);
+      ended = got?.done ?? false;
+      if (!got || got.done || signal.aborted) return;
+      yield got.value;
+    }
+  } finally {
+    signal.removeEventListener("abort", wake);
+    // Not waited for: a source that waits for a record would not answer before it comes.
+    if (!ended) Promise.resolve(iterator.return?.()).catch(() => {});
+  }
 }

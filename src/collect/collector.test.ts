@@ -142,4 +142,17 @@ describe("collecting a stream", () => {
       kinds.push(event.kind);
     expect(kinds).toEqual(new Array(6).fill("unpaired"));
   });
+
+  it("stops at a signal while a record is waited for that never comes", async () => {
+    const control = new AbortController();
+    async function* silent() {
+      yield record("A", 0);
+      await new Promise(() => {});
+    }
+    setTimeout(() => control.abort(), 20);
+    const kinds: string[] = [];
+    for await (const event of collect(silent(), { ...options, signal: control.signal }))
+      kinds.push(event.kind);
+    expect(kinds).toEqual(["unpaired"]);
+  });
 });

@@ -4,6 +4,7 @@
  */
 import { FormatError, UsageError } from "../base/errors.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import type { ClockState } from "../capture/source/clock-state.ts";
 import { checkCompatible } from "../epoch/compatible.ts";
 import { addCounters, mergeRecords, rebaseRecord, sealed } from "../epoch/merge.ts";
 import type { CutMode, EpochRecord, RecordCounters } from "../epoch/record.ts";
@@ -54,6 +55,8 @@ export interface EstimateEnd {
   bytes: number;
   counters: RecordCounters;
   filter: string;
+  /** Of the clock of a live point. */
+  clock?: ClockState | undefined;
 }
 
 export interface EpochEstimate {
@@ -72,6 +75,8 @@ export interface EpochEstimate {
   seed: bigint;
   sender: EstimateEnd | null;
   receiver: EstimateEnd | null;
+  /** By how much the two clocks may be apart, where the ends have different ones and both say; not part of the answer's intervals. */
+  clockErrorNs: number;
   answer: EstimatorAnswer;
 }
 
@@ -151,6 +156,7 @@ export function estimatePair(
       seed: record.seed,
       sender: endOf(sender, pair.senders),
       receiver: endOf(receiver, pair.receivers),
+      clockErrorNs: clockErrorOf(sender?.record.clock, receiver?.record.clock),
       answer: widenByDelayError(plain, receiver?.record.delayError ?? null, question.confidence),
     };
   } catch (error) {
@@ -158,12 +164,18 @@ export function estimatePair(
   }
 }
 
+/** Both may be off to either side by the most that they say. Points of one machine share a clock. */
+function clockErrorOf(a: ClockState | undefined, b: ClockState | undefined): number {
+  if (!a || !b || (a.id === b.id && a.id !== 0n)) return 0;
+  return a.maximumErrorNs + b.maximumErrorNs;
+}
+
 function endOf(end: PairEnd | null, handles: readonly RecordHandle[]): EstimateEnd | null {
   if (!end) return null;
-  const { counters, filter, epoch } = end.record;
+  const { counters, filter, epoch, clock } = end.record;
   const { startNs, endNs } = epoch;
   const bytes = handles.reduce((n, h) => n + h.bytes, 0);
-  return { startNs, endNs, records: handles.length, bytes, counters, filter };
+  return { startNs, endNs, records: handles.length, bytes, counters, filter, clock };
 }
 
 export function isRefusal(value: object): value is Refusal {

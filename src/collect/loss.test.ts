@@ -35,6 +35,22 @@ describe("loss over epochs", () => {
     expect(total(list)).toBeLessThan(204);
   });
 
+  it("nor where the queue is long at one cut and empty at the others", () => {
+    // Nothing is lost; 80 packets are in flight at the first cut, four times what the mean delay makes, and none later.
+    expect(total([epoch(1000, 920, 80), epoch(1000, 1080, 0), epoch(1000, 1000, 0)])).toBe(0);
+  });
+
+  it("nor what arrives behind the last epoch while as much came into it from the one before", () => {
+    const loss = new LossTotal();
+    loss.add(epoch(1000, 970, 30), { mode: "aligned", startNs: 0n, endNs: SECOND });
+    loss.add(epoch(1000, 1000, 0), { mode: "aligned", startNs: SECOND, endNs: 2n * SECOND });
+    loss.addReceiverOnly(2n * SECOND, 30);
+    expect(loss.lost).toBe(0);
+    // More than may have been under way: the sender's capture ended before the traffic did.
+    loss.addReceiverOnly(2n * SECOND, 900);
+    expect(loss.lost).toBe(30);
+  });
+
   it("keeps as lost what foreign packets at the receiver had hidden", () => {
     // 30 foreign packets per epoch arrive beside: sent - received says 20, 50 were lost. Nothing is in flight.
     const list = [1, 2, 3].map(() => epoch(1000, 980, 50, 0));

@@ -4,13 +4,14 @@
  * separated wrongly, or a clock correction was asked for) another pass follows, if the inputs can be read again. Never refuses: what could
  * not be corrected is in `notes`.
  */
+import { invalidValue, oneOf } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { formatDuration } from "../base/time.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
-import type { CorrectionMode } from "../clock/correction.ts";
+import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import { diagnose } from "../clock/diagnose.ts";
 import { stepBeyondPairs } from "../clock/trust.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
@@ -116,6 +117,7 @@ export function wholeReport(view: ReportView): CompareReport {
 
 /** For answers of any length: flows one by one instead of a list (`options.flows` is not looked at). */
 export async function openComparison(options: CompareOptions): Promise<Comparison> {
+  checkOptions(options);
   const parallel = options.parallel ?? worthParallel(fileOf(options.before), fileOf(options.after));
   // Started first: it comes up while the first packets are looked at.
   const thread = parallel ? FeedThread.start() : null;
@@ -124,6 +126,15 @@ export async function openComparison(options: CompareOptions): Promise<Compariso
   } finally {
     thread?.close();
   }
+}
+
+/** What would otherwise run for ever, or give numbers that mean nothing. */
+function checkOptions({ windowNs = DEFAULT_WINDOW_NS, epochNs = 1, clock = "asis" }: CompareOptions): void {
+  const isTime = (ns: number) => ns > 0 && Number.isFinite(ns);
+  if (!isTime(windowNs)) throw invalidValue("window", windowNs, "a time above 0, in ns");
+  if (epochNs !== "by-length" && !isTime(epochNs))
+    throw invalidValue("epoch", epochNs, "a time above 0, in ns, or by-length");
+  if (!CORRECTION_MODES.includes(clock)) throw invalidValue("clock", clock, oneOf(CORRECTION_MODES));
 }
 
 const fileOf = (path: string) => parseCapturePath(path).file;

@@ -166,6 +166,7 @@ function noting(source: Source, match: LiveMatch): Source {
       return got;
     },
     nowNs: () => source.nowNs(),
+    ...(source.clock ? { clock: () => source.clock?.() ?? null } : {}),
     totals: () => source.totals(),
     statistics: () => source.statistics(),
     progress: () => source.progress(),

@@ -81,6 +81,7 @@ export function verifiedSource(
       return got;
     },
     nowNs: () => source.nowNs(),
+    ...(source.clock ? { clock: () => source.clock?.() ?? null } : {}),
     totals: () => source.totals(),
     statistics: () => source.statistics(),
     progress: () => source.progress(),

@@ -48,6 +48,47 @@ async function delaysOf(files: string[], after: string, options: Partial<SenderD
 }
 
 describe("delays from the sender's capture", () => {
+  test("tens of thousands of packets that look the same take no longer than others, and meet in order", async () => {
+    const count = 40_000;
+    const at = (i: number) => START + BigInt(i) * 10_000n;
+    const all = (ns: bigint) => Array.from({ length: count }, (_, i) => packet(1, at(i) + ns));
+    const [before, after] = [write(all(0n)), write(all(50_000n))];
+    const from = process.cpuUsage();
+    const { delays, counts } = await delaysOf([before], after);
+    const { user } = process.cpuUsage(from);
+    expect(counts.matched).toBe(count);
+    expect(delays.every((d) => d === 50_000)).toBe(true);
+    // It took ten seconds when each search went through all of them.
+    expect(user / 1e6).toBeLessThan(3);
+  });
+
+  test("equal packets among others, lost and overtaken ones: the oldest that waits within the window, as a slow search finds it", async () => {
+    const random = new Random(12);
+    for (let round = 0; round < 20; round++) {
+      const sent = Array.from({ length: 400 }, (_, i) => ({
+        kind: random.uint32() % 6,
+        at: i * 5_000_000 + (random.uint32() % 1000),
+      }));
+      const windowNs = 100e6;
+      // In order of sending: what is overtaken has another digest.
+      const received = sent
+        .filter(() => random.float() > 0.1)
+        .map(({ kind, at }) => ({ kind, at: at + 1e6 * (1 + kind) }))
+        .sort((a, b) => a.at - b.at);
+      const frame = ({ kind, at }: { kind: number; at: number }) => packet(kind, START + BigInt(at));
+      const { delays } = await delaysOf([write(sent.map(frame))], write(received.map(frame)), { windowNs });
+      const waits = sent.map((p) => ({ ...p, taken: false }));
+      const wanted = received.map(({ kind, at }) => {
+        const found = waits.find((p) => !p.taken && p.kind === kind && Math.abs(p.at - at) <= windowNs);
+        // One that comes out negative belongs to a later packet.
+        if (!found || found.at > at) return Number.NaN;
+        found.taken = true;
+        return at - found.at;
+      });
+      expect(delays).toEqual(wanted);
+    }
+  });
+
   test("every packet has its own, whatever overtakes whatever; packets never sent have none", async () => {
     const random = new Random(3);
     const sent = Array.from({ length: 3000 }, (_, n) => packet(n, START + BigInt(n) * 100_000n));

@@ -12,6 +12,7 @@
  *
  * Rows are taken in file order. A row with a timestamp before the open epoch belongs to the open epoch: epochs go back only where the clock does, by more than an hour.
  */
+import { invalidValue } from "../base/errors.ts";
 import { earlier } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { CONTROL_PORT } from "./control.ts";
@@ -53,7 +54,7 @@ class AlignedCutter implements Cutter {
   #behindNeeded = 2;
 
   constructor(lengthNs: bigint) {
-    if (lengthNs <= 0n) throw new RangeError(`an epoch of ${lengthNs} ns`);
+    if (lengthNs <= 0n) throw invalidValue("epoch", `${lengthNs} ns`, "a length above 0");
     this.#lengthNs = lengthNs;
     const gap = LONGEST_GAP * lengthNs;
     this.#suspiciousNs = SUSPICIOUS_NS > gap ? SUSPICIOUS_NS : gap;

@@ -191,3 +191,21 @@ describe("a delimited epoch on a slow link", () => {
     expect(one.epochs.map((e) => e.packets)).toEqual([[], [1, 2, 3, 4]]);
   });
 });
+
+describe("a delimited cut while kernel memory grows", () => {
+  it("knows the delimiter's digest after the taps have taken the rows before it", () => {
+    const ids: bigint[] = [];
+    const cutter = createCutter(DELIMITED);
+    const batch = makeBatch(kernels, [ordinary(1, 1), delimiter(2, 7), ordinary(3, 3), delimiter(4, 9)]);
+    cutter.cut(batch, ORIGIN, {
+      open: () => {},
+      rows: () => {
+        kernels.alloc(kernels.memory.buffer.byteLength);
+      },
+      close: ({ endId }) => ids.push(endId),
+      discard: () => expect.unreachable(),
+    });
+    batch.free();
+    expect(ids).toEqual([(5n << 32n) | 7n, (5n << 32n) | 9n]);
+  });
+});

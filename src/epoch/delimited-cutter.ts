@@ -13,6 +13,7 @@
  *
  * Cuts depend on the packets' times only: what was observed live is cut as what is read from a file.
  */
+import { invalidValue } from "../base/errors.ts";
 import { earlier, later } from "../base/time.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { type Cutter, type EpochSink, LONGEST_GAP } from "./epoch-sink.ts";
@@ -42,7 +43,7 @@ export class DelimitedCutter implements Cutter {
   #lastNs = 0n;
 
   constructor(every: number) {
-    if (!(every >= 2 && every <= 2 ** 31)) throw new RangeError(`a delimiter in ${every} packets`);
+    if (!(every >= 2 && every <= 2 ** 31)) throw invalidValue("every", every, "2 to 2,147,483,648 packets");
     this.#below = Math.floor(2 ** 32 / every);
   }
 
@@ -71,6 +72,8 @@ export class DelimitedCutter implements Cutter {
       } else last = t;
       if (high >= below && !byClock) continue;
       const nowNs = instant(originNs, t);
+      // Read before the sink takes rows: taps may make kernel memory grow, which leaves the columns before it empty.
+      const low = digest[2 * i]!;
       if (i > from) sink.rows(from, i);
       from = i;
       if (byClock) {
@@ -78,7 +81,7 @@ export class DelimitedCutter implements Cutter {
         this.#resume(nowNs, sink);
       }
       if (high < below) {
-        const id = (BigInt(high) << 32n) | BigInt(digest[2 * i]!);
+        const id = (BigInt(high) << 32n) | BigInt(low);
         this.#close(nowNs, id, false, sink);
         this.#begin(nowNs, id, false, sink);
       }

@@ -1,5 +1,6 @@
 /** Records of one tap put together: neighbours in time (a delimiter was lost at the other end), or parts of one epoch (several taps). */
 import { UsageError } from "../base/errors.ts";
+import { joinClocks } from "../capture/source/clock-state.ts";
 import { mergeDelayErrors } from "../delays/delay-error.ts";
 import type { Estimator, ParameterValues } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
@@ -18,9 +19,16 @@ export function mergeRecords(a: EpochRecord, b: EpochRecord, estimator: Estimato
   const other = rebaseRecord(b, a.epoch.referenceNs, estimator, parameters);
   const merged = estimator.merge(sealed(a), sealed(other), parameters);
   const spans = joinSpans(a.spans, b.spans);
+  const clock = joinClocks(a.clock, b.clock);
   return {
     ...a,
     ...(spans.length > 0 ? { spans } : {}),
+    ...(clock ? { clock } : {}),
+    ...(a.effort && b.effort
+      ? {
+          effort: { cpuNs: a.effort.cpuNs + b.effort.cpuNs, queue: Math.max(a.effort.queue, b.effort.queue) },
+        }
+      : {}),
     epoch: joinBounds(a.epoch, b.epoch),
     counters: addCounters(a.counters, b.counters, merged.packets),
     payload: merged.payload,

@@ -48,7 +48,29 @@ const anyRecord: fc.Arbitrary<EpochRecord> = fc.record({
   ),
 });
 
-const GOLDEN = ["record-v1-aligned", "record-v1-delimited-raw", "record-v1-void", "record-v2-parts"] as const;
+const anyLive: fc.Arbitrary<EpochRecord> = fc
+  .tuple(
+    anyRecord,
+    fc.record({ id: unsigned64, estimatedErrorNs: count, maximumErrorNs: count, synchronised: fc.boolean() }),
+    fc.constantFrom(null, "ntp", "ptp"),
+    fc.record({ cpuNs: count, queue: count }),
+    fc.constantFrom([true, true], [true, false], [false, true]),
+    fc.array(fc.record({ firstNs: bigint64, lastNs: bigint64, packets: count }), { maxLength: 3 }),
+  )
+  .map(([record, clock, discipline, effort, [hasClock, hasEffort], spans]) => ({
+    ...record,
+    ...(hasClock ? { clock: { ...clock, discipline } } : {}),
+    ...(hasEffort ? { effort } : {}),
+    ...(spans.length > 0 ? { spans } : {}),
+  }));
+
+const GOLDEN = [
+  "record-v1-aligned",
+  "record-v1-delimited-raw",
+  "record-v1-void",
+  "record-v2-parts",
+  "record-v3-live",
+] as const;
 const golden = (name: string) =>
   new Uint8Array(readFileSync(new URL(`../../tests/golden/${name}.hop`, import.meta.url)));
 
@@ -61,6 +83,20 @@ describe("the record format", () => {
         expect(encodeRecord(decodeRecord(bytes), { raw })).toEqual(bytes);
       }),
       { numRuns: 300, seed: 11 },
+    );
+  });
+
+  it("gives back the state of live taps, in version 3; records without it stay of versions 1 and 2", () => {
+    const versionOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset).getUint16(4, true);
+    fc.assert(
+      fc.property(anyLive, (record) => {
+        const bytes = encodeRecord(record);
+        expect(versionOf(bytes)).toBe(3);
+        expect(decodeRecord(bytes)).toEqual(record);
+        const { clock: _, effort: __, ...plain } = record;
+        expect(versionOf(encodeRecord(plain))).toBe(record.spans ? 2 : 1);
+      }),
+      { numRuns: 200, seed: 12 },
     );
   });
 

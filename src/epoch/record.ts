@@ -1,6 +1,7 @@
 /**
  * A record: one sealed epoch of one tap, in bytes; what points send to each other instead of packets. All numbers little-endian (docs/formats/record.md
- * is the page for readers of other languages). Version 1; version 2 where there are spans, and only there:
+ * is the page for readers of other languages). Version 1; version 2 where there are spans, 3 where there is the state of a live
+ * tap, and only there:
  *
  *    0        4        6     7     8           12            16            20   21    22      24
  *   +--------+--------+-----+-----+-----------+-------------+-------------+----+----+-------+
@@ -15,7 +16,9 @@
  *   error: of the delays that the tap was fed with, two upper halves of float32 (src/estimators/delay-error.ts): of a packet's, then of the mean's; 0: exact
  *   88: varints: frames, packets, short, backward, dropped + 1 (0: unknown), reasons, then per reason its name and count
  *       texts (varint length, UTF-8): point, segment, estimator, parameters, key, filter, program, void
- *       version 2: varint spans, then per span: first i64 ns, last i64 ns, varint packets
+ *       versions 2 and 3: varint spans, then per span: first i64 ns, last i64 ns, varint packets
+ *       version 3: state of the tap (tap-state.ts): u8 parts (1 clock, 2 effort), then the clock: u8 flags, u64 id, varints estimated and maximum error in ns;
+ *       effort: varints CPU ns, queue
  *   H - 4: CRC-32C of bytes 0 .. H - 4, so that a head can be trusted without its payload
  *   H:     payload as stored, P bytes
  *   H + P: CRC-32C of everything before
@@ -25,13 +28,16 @@
 import { deflateSync, inflateSync } from "node:zlib";
 import { ByteReader, ByteWriter, crc32c } from "../base/bytes.ts";
 import { FormatError } from "../base/errors.ts";
+import type { ClockState } from "../capture/source/clock-state.ts";
 import { type DelayError, packDelayError, unpackDelayError } from "../delays/delay-error.ts";
 import type { Role } from "../estimators/estimator.ts";
 import { readSpans, type Span, writeSpans } from "./spans.ts";
+import { readTapState, type TapEffort, writeTapState } from "./tap-state.ts";
 
-export const RECORD_VERSION = 2;
-/** Without spans: what programs of before read too. */
+export const RECORD_VERSION = 3;
+/** Without spans and state: what programs of before read too; and with spans alone. */
 const PLAIN_VERSION = 1;
+const SPANS_VERSION = 2;
 export const RECORD_MAGIC = 0x52504889; // 89 48 50 52 as bytes
 export const FIXED_HEAD_BYTES = 88;
 const CRC_BYTES = 4;
@@ -114,6 +120,9 @@ export interface RecordHead {
   delayError: DelayError | null;
   /** Of an epoch that was not observed whole: the parts of it that are in the sketch, by time. */
   spans?: readonly Span[];
+  /** Of a live tap: the clock that its packets were timestamped by, and what observing took. */
+  clock?: ClockState;
+  effort?: TapEffort;
 }
 
 export interface EpochRecord extends RecordHead {
@@ -145,7 +154,8 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
   const out = new ByteWriter(512 + stored.length);
   const { epoch, counters } = record;
   out.u32(RECORD_MAGIC);
-  out.u16(spans.length > 0 ? RECORD_VERSION : PLAIN_VERSION);
+  const live = record.clock !== undefined || record.effort !== undefined;
+  out.u16(live ? RECORD_VERSION : spans.length > 0 ? SPANS_VERSION : PLAIN_VERSION);
   out.u8(CODECS.indexOf(useful ? "zlib" : "raw"));
   out.u8(
     (record.void === null ? 0 : FLAG_VOID) |
@@ -182,7 +192,8 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
   }
   for (const text of [record.point, record.segment, record.estimator, record.parameters]) out.utf8(text);
   for (const text of [record.key, record.filter, record.program, record.void ?? ""]) out.utf8(text);
-  if (spans.length > 0) writeSpans(out, spans);
+  if (live || spans.length > 0) writeSpans(out, spans);
+  if (live) writeTapState(out, record);
   out.patchU32(8, out.length + CRC_BYTES);
   out.u32(crc32c(out.view()));
   out.bytes(stored);
@@ -258,11 +269,11 @@ export function headLength(bytes: Uint8Array, source: { file?: string; offset?: 
     throw fail("unknown-format", 0, "not a hoptime record (it does not start with 89 'HPR')");
   }
   const version = reader.u16();
-  if (version !== PLAIN_VERSION && version !== RECORD_VERSION) {
+  if (version < PLAIN_VERSION || version > RECORD_VERSION) {
     throw fail(
       "bad-version",
       4,
-      `the record has format version ${version}; this program reads ${PLAIN_VERSION} and ${RECORD_VERSION}`,
+      `the record has format version ${version}; this program reads ${PLAIN_VERSION} to ${RECORD_VERSION}`,
     );
   }
   reader.skip(2);
@@ -307,7 +318,7 @@ export function decodeHead(
   const unpackedBytes = reader.u32();
   const mode = pick(MODES, "epoch mode");
   const role = pick(ROLES, "role");
-  const head = readFields(reader, { mode, role, flags, spans: version === RECORD_VERSION });
+  const head = readFields(reader, { mode, role, flags, version });
   reader.expectEnd();
   const layout = { headBytes, storedBytes, unpackedBytes, packed };
   checkSizes(layout, file, offset);
@@ -317,7 +328,7 @@ export function decodeHead(
 /** What follows the sizes, in the order of the bytes. */
 function readFields(
   reader: ByteReader,
-  { mode, role, flags, spans }: { mode: CutMode; role: RecordRole; flags: number; spans: boolean },
+  { mode, role, flags, version }: { mode: CutMode; role: RecordRole; flags: number; version: number },
 ): RecordHead {
   const payloadVersion = reader.u16();
   const epoch: EpochBounds = {
@@ -361,8 +372,16 @@ function readFields(
     counters,
     void: (flags & FLAG_VOID) !== 0 ? reason : null,
     delayError,
-    ...(spans ? { spans: readSpans(reader) } : {}),
+    ...readParts(reader, version),
   };
+}
+
+/** What later versions have behind the texts. */
+function readParts(reader: ByteReader, version: number): Pick<RecordHead, "spans" | "clock" | "effort"> {
+  if (version === PLAIN_VERSION) return {};
+  const spans = readSpans(reader, version === SPANS_VERSION ? 1 : 0);
+  const state = version === RECORD_VERSION ? readTapState(reader) : {};
+  return { ...(spans.length > 0 ? { spans } : {}), ...state };
 }
 
 function readCounters(reader: ByteReader): RecordCounters {

@@ -25,10 +25,11 @@ export function writeSpans(out: ByteWriter, spans: readonly Span[]): void {
   }
 }
 
-export function readSpans(reader: ByteReader): Span[] {
+/** `minimum`: fewer are damage. */
+export function readSpans(reader: ByteReader, minimum: number): Span[] {
   const at = reader.offset;
   const count = reader.varint();
-  if (count < 1 || count > MAX_SPANS)
+  if (count < minimum || count > MAX_SPANS)
     throw new FormatError("bad-header", reader.file, at, `a record of ${count} parts`);
   return Array.from({ length: count }, () => ({
     firstNs: reader.i64(),

@@ -6,8 +6,9 @@ import type { Estimator, ParameterSpec, ParameterValues } from "./estimator.ts";
 export function findAmong(table: readonly Estimator[], name: string): Estimator {
   const found = table.find((e) => e.name === name);
   if (found) return found;
-  const names = table.map((e) => e.name).join(", ");
-  throw new UsageError("bad-option", `there is no estimator '${name}'`, `there are: ${names}`);
+  const expected = table.map((e) => e.name).join(", ");
+  const hint = `there are: ${expected}`;
+  throw new UsageError("bad-option", `there is no estimator '${name}'`, hint, { value: name, expected });
 }
 
 export function parseParameters<P extends ParameterValues>(estimator: Estimator<P>, text = ""): P {

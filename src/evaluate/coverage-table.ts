@@ -29,8 +29,15 @@ export function coveragePage(rows: readonly CoverageRow[], { seeds }: { seeds: r
   return `# How often the truth lies in the interval
 
 Made by \`node scripts/bench.mjs coverage ${seeds.length} --seed ${seeds[0]} --write\`: simulated traffic (8 s, 10,000 packets/s, 8 epochs), observed at both ends, sealed into
-records, asked as \`hoptime query --between\` does, over the whole time. *Mean inside*: share of the 95 % intervals that hold the true mean of **all** packets asked for, also those of
-epochs without an answer. *Packets answered for*: share of the packets whose epochs had an answer of that estimator for the flow. The truth is in the clocks of the two points.
+records, asked as \`hoptime query --between\` does, over the whole time; every case has traffic of its own. *Mean inside*: share of the 95 % intervals that hold the true mean of **all** packets that arrived,
+also those of epochs without an answer and those behind the sender's last epoch. *Packets answered for*: share of the packets that arrived whose epochs had an answer of that estimator for the flow. The truth is in the clocks of
+the two points. *Lost* and *said lost*: packets, where the estimator counts them.
+
+Intervals of lda, lds, colate and rli are statistical: 93 to 99 % is what they should hold. Those of maple are bounds (of the cells that the packets' delays fall into), those of sds nearly so (sums of exact delays,
+uncertain only where flows share all their cells): they should hold the truth in all cases, and their width says what they are worth. Flows of 1 to 9 packets that no cell was left for count with bounds too.
+Flows' answers over cuts by time are wider than over cuts by packets: what was in flight at a cut is modelled, not measured.
+
+*Two-way router captures* go the whole way over files: two captures with both directions, observed with a filter for one, sds and maple fed by \`observe --sender\`.
 
 ## All cases together
 

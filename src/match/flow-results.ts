@@ -57,7 +57,14 @@ export interface FlowResult {
 }
 
 /** Counts that a second look may change. */
-export type CorrectedCount = "sent" | "received" | "lost" | "appeared" | "merged";
+export type CorrectedCount =
+  | "sent"
+  | "received"
+  | "lost"
+  | "appeared"
+  | "merged"
+  | "undecided"
+  | keyof EdgeCounts;
 
 /** Unmatched packets at the captures' ends. */
 export interface EdgeCounts {

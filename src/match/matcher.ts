@@ -10,6 +10,7 @@ import {
   IntervalLayout,
   MatchLayout,
   matchStateConstants,
+  residueConstants,
   TotalBytes,
   TotalLayout,
 } from "../base/kernel-layout.ts";
@@ -19,6 +20,17 @@ import type { PacketBatch } from "../capture/batch.ts";
 import type { KeyRuns } from "../capture/flow/key-runs.ts";
 import { type BucketRun, type DelaySums, type FlowResult, FlowResults } from "./flow-results.ts";
 import type { PacketLog } from "./packet-log.ts";
+
+/** A packet that was seen at one point alone. */
+export interface AlonePacket {
+  side: 0 | 1;
+  /** On the matcher's axis. */
+  timeNs: number;
+  flow: number;
+  /** FATE.*: what it is taken for; and whether it could be something else (near the ends of the captures). */
+  fate: number;
+  doubted: boolean;
+}
 
 export interface MatcherOptions {
   windowNs: number;
@@ -206,16 +218,19 @@ export class ExactMatcher {
     return this.#kernels.call.matchTableBytes(this.#match);
   }
 
-  /** Packets without a partner although the other capture was running (the first four million). */
-  *alone(): Generator<{ side: 0 | 1; timeNs: number; flow: number }> {
+  /** Packets without a partner, but for those far outside the other capture (the first four million). */
+  *alone(): Generator<AlonePacket> {
     const kernels = this.#kernels;
     const n = kernels.call.matchAloneCount(this.#match) >>> 0;
     for (let i = 0; i < n; i++) {
       const at = kernels.call.matchAlone(this.#match, i) >>> 0;
+      const fate = kernels.readU32(at + AloneLayout.fate);
       yield {
         side: kernels.readU32(at + AloneLayout.side) as 0 | 1,
         timeNs: kernels.readF64(at + AloneLayout.time),
         flow: kernels.readU32(at + AloneLayout.flow),
+        fate: fate & ~residueConstants.DOUBTED,
+        doubted: (fate & residueConstants.DOUBTED) !== 0,
       };
     }
   }
@@ -245,7 +260,7 @@ export class ExactMatcher {
   }
 
   get aloneCount(): number {
-    return this.#kernels.call.matchAloneCount(this.#match) >>> 0;
+    return this.#kernels.call.matchOnlyCount(this.#match);
   }
 
   /** A packet of a flow was seen at both points after all. */

@@ -25,6 +25,12 @@ export const FATE = {
   /** A fragment, or another piece of a packet that has a row of its own. */
   part: 65,
 } as const;
+/** The side of a packet that was seen at one point alone, whatever the reason. */
+function loneSide(fate: number): 0 | 1 | null {
+  if (fate === FATE.onlyBefore || fate === FATE.headBefore || fate === FATE.tailBefore) return 0;
+  return fate === FATE.onlyAfter || fate === FATE.headAfter || fate === FATE.tailAfter ? 1 : null;
+}
+
 /** Rows that were replaced, until they are taken out. */
 const REPLACED = 255;
 
@@ -140,9 +146,8 @@ export class PacketLog {
   #loneRows(): Map<string, number[]> {
     const rows = new Map<string, number[]>();
     for (let id = 0; id < this.count; id++) {
-      const fate = this.fate[id];
-      if (fate !== FATE.onlyBefore && fate !== FATE.onlyAfter) continue;
-      const side = fate === FATE.onlyBefore ? 0 : 1;
+      const side = loneSide(this.fate[id] ?? 0);
+      if (side === null) continue;
       const name = `${side},${(side === 0 ? this.beforeNs : this.afterNs)[id]},${this.flow[id]}`;
       const same = rows.get(name);
       if (same) same.push(id);

@@ -12,12 +12,9 @@ import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { CaptureReader, DEFAULT_SEED } from "../capture/reader.ts";
 import { isRegularCapture, isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
 import { followCapture, openCaptures } from "../capture/source/capture-source.ts";
-import {
-  type InterfaceOptions,
-  type InterfaceSource,
-  openInterface,
-} from "../capture/source/interface/interface-source.ts";
-import { interfaceOf } from "../capture/source/interface/name.ts";
+import type { InterfaceOptions } from "../capture/source/interface/interface-options.ts";
+import { openLive } from "../capture/source/interface/live-source.ts";
+import { interfaceOf, refuseUnknown } from "../capture/source/interface/name.ts";
 import type { WallClock } from "../capture/source/live-clock.ts";
 import { PacedSource } from "../capture/source/paced-source.ts";
 import { followFiles, isFilePattern } from "../capture/source/rotating-files.ts";
@@ -94,7 +91,11 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
   if (!options.follow) await checkFiles(kernels, options.files);
   await checkFiles(kernels, options.sender?.files ?? []);
   const taps = withAuthentication(options.taps, options.referenceKey);
-  const source = verified(options.source ?? openSource(options, { cover, inner, seed }), taps, options);
+  const source = verified(
+    options.source ?? (await openSource(options, { cover, inner, seed })),
+    taps,
+    options,
+  );
   const delays = options.delays ?? openDelays(options, { cover, inner, seed });
   // Packets of the other way have no delay, and are left out by those who need one.
   const bothWays =
@@ -128,11 +129,14 @@ interface Capture {
   seed: bigint;
 }
 
-function openSource(observed: ObserveCapturesOptions, capture: Capture): Source {
+async function openSource(observed: ObserveCapturesOptions, capture: Capture): Promise<Source> {
   const { kernels, files, follow, signal, clock } = observed;
   const options = { capture, signal, ...(clock ? { clock } : {}) };
   const [first, ...more] = files;
-  if (first === undefined) throw new UsageError("bad-option", "no capture was given");
+  if (first === undefined)
+    throw new UsageError("bad-option", "no capture is given", "name a capture file or an interface", {
+      value: files,
+    });
   const name = interfaceOf(first);
   if (name !== null) {
     if (observed.speed !== undefined)
@@ -141,7 +145,7 @@ function openSource(observed: ObserveCapturesOptions, capture: Capture): Source 
       });
     if (more.length > 0 || follow)
       throw new UsageError("bad-option", `${first}: an interface is observed alone`, "give it alone");
-    return interfaceSource(name, observed);
+    return await interfaceSource(name, observed);
   }
   const [unused] = Object.keys(observed.interface ?? {}).filter((key) => key !== "onOpen");
   if (unused !== undefined)
@@ -163,10 +167,10 @@ function openSource(observed: ObserveCapturesOptions, capture: Capture): Source 
 export function interfaceSource(
   name: string,
   observed: Omit<ObserveCapturesOptions, "sink">,
-): InterfaceSource {
+): Promise<Source> {
   const { kernels, signal, clock, inner = false, seed = DEFAULT_SEED } = observed;
   const capture = { cover: observed.cover ?? OBSERVE_COVER, inner, seed };
-  return openInterface(kernels, name, {
+  return openLive(kernels, name, {
     ...snapFor(observed),
     ...{ capture, signal, wanted: wantedOf(observed) },
     ...(clock ? { clock } : {}),
@@ -272,6 +276,7 @@ async function checkFiles(kernels: Kernels, files: readonly string[]): Promise<v
       throw new UsageError("bad-option", `${file}: is given twice`, "give each capture once");
     seen.add(name);
     if (isStandardInput(file)) continue;
+    refuseUnknown(file);
     const reader = await CaptureReader.open(kernels, file, { batchRows: 1 });
     try {
       if (files.length === 1 || !(await reader.next()) || reader.originNs === null) continue;

@@ -4,7 +4,7 @@
  */
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
-import type { InterfaceOptions } from "../capture/source/interface/interface-source.ts";
+import type { InterfaceOptions } from "../capture/source/interface/interface-options.ts";
 import type { Source } from "../capture/source/source.ts";
 import { matchLive } from "../delays/live-sender.ts";
 import type { Role } from "../estimators/estimator.ts";
@@ -51,15 +51,14 @@ export async function observeInterfaces(options: ObserveInterfacesOptions): Prom
       ...(role === undefined ? {} : { role }),
     };
   });
-  const sources = points.map((point, i) =>
-    interfaceSource(interfaces[i]?.name ?? "", {
-      ...point,
-      ...{ kernels, lanes: planLanes(point), taps: point.estimators.length > 0 ? planTaps(point) : [] },
-    }),
-  );
+  const sources: Source[] = [];
   try {
-    // Together, and before any record is made: a wrong name among several leaves nothing behind.
-    await Promise.all(sources.map((source) => source.open()));
+    // All of them before any record is made: a wrong name among several leaves nothing behind.
+    for (const [i, point] of points.entries()) {
+      const taps = point.estimators.length > 0 ? planTaps(point) : [];
+      const name = interfaces[i]?.name ?? "";
+      sources.push(await interfaceSource(name, { ...point, kernels, lanes: planLanes(point), taps }));
+    }
     const [first, second] = sources;
     const pair =
       matchWithinNs !== undefined && first && second

@@ -132,6 +132,35 @@ describe("observing", () => {
     expect(new Set(sizes.slice(2)).size).toBe(1);
   });
 
+  it("reports what failed first where the sink's flush fails too, and does not run without lanes", async () => {
+    const kernels = new Kernels();
+    const broken = () => {
+      throw new Error("nor can it flush");
+    };
+    const sink = Object.assign(new MemorySink(), { flush: broken });
+    const { made } = source(kernels, [[0], new Error("the source is gone")]);
+    await expect(observe({ ...common(kernels), source: made, sink })).rejects.toThrow(/source is gone/);
+    const { made: unused, state } = source(kernels, []);
+    const run = { ...common(kernels), source: unused, sink: new MemorySink(), lanes: [] };
+    await expect(observe(run)).rejects.toMatchObject({ code: "bad-option", parameter: "lanes" });
+    expect(state.closed).toBe(1);
+  });
+
+  it("ends a simulation, which never waits for anything, when the signal aborts", async () => {
+    const kernels = new Kernels();
+    const endless = simulate(kernels, weibullDelays({ seed: 3, packets: 500_000_000 }));
+    const ending = new AbortController();
+    setTimeout(() => ending.abort(), 50);
+    const from = simulatedSource(endless, { originNs: START, signal: ending.signal });
+    const result = await observe({
+      ...common(kernels),
+      source: from,
+      sink: new MemorySink(),
+      bothWays: true,
+    });
+    expect(result.epochs).toBeGreaterThan(0);
+  });
+
   it("takes a simulation as its source, with the delays that are true", async () => {
     const kernels = new Kernels();
     const simulation = simulate(kernels, weibullDelays({ seed: 3, packets: 5000 }));

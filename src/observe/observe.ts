@@ -3,13 +3,14 @@
  * made with does too. Then the open epochs are sealed and everything sealed is durable. Held: the taps' memory, and records on their way, which are bounded; so it runs for days.
  */
 
-import type { UsageError } from "../base/errors.ts";
+import { UsageError } from "../base/errors.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import type { Source, SourceBatch } from "../capture/source/source.ts";
 import type { DelaySource, DelaySourceCounts } from "../delays/delay-source.ts";
 import { delaysFromSource } from "../delays/delay-source.ts";
 import type { OwnedBatch } from "../delays/reference-delays.ts";
 import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
+import type { TapState } from "../epoch/tap-state.ts";
 import { type TwoWay, twoWayError } from "./directions.ts";
 import { type Lane, type LaneOptions, RunningLane } from "./lane.ts";
 import type { ObserverOptions } from "./observer.ts";
@@ -84,9 +85,15 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
     for (const lane of lanes) lane.tick(heldNs !== null && heldNs < nowNs ? heldNs : nowNs);
   };
   try {
+    if (options.lanes.length === 0)
+      throw new UsageError("bad-option", "there is none", "give at least one", {
+        parameter: "lanes",
+        value: [],
+      });
     for (const lane of options.lanes) {
       const onRecord: ObserverOptions["onRecord"] = (record, encode) => outbox.put(record, encode);
-      lanes.push(new RunningLane(lane, { ...options, delays: delays !== null, onRecord }));
+      const state = source.clock ? tapState(source, outbox) : undefined;
+      lanes.push(new RunningLane(lane, { ...options, delays: delays !== null, onRecord, state }));
     }
     const checkFrom = performance.now();
     const checkLanes = (ended: boolean) => {
@@ -122,13 +129,32 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
   } catch (error) {
     // What was sealed before is good: it is kept, whatever came then. But not what is refused.
     if (outbox.holding && lanes.every((lane) => !lane.directions?.verdict())) outbox.release();
-    await sink.flush().catch(() => {});
+    await flushQuietly(sink);
     throw error;
   } finally {
     for (const lane of lanes) lane.free();
     delays?.free();
     source.close();
   }
+}
+
+/** For when something else has failed already, which is what is reported. */
+async function flushQuietly(sink: RecordSink): Promise<void> {
+  try {
+    await sink.flush();
+  } catch {}
+}
+
+/** CPU time counts since it was last asked for. */
+function tapState(source: Source, outbox: Outbox): () => TapState {
+  let before = process.cpuUsage();
+  return () => {
+    const clock = source.clock?.() ?? null;
+    const { user, system } = process.cpuUsage(before);
+    before = process.cpuUsage();
+    const effort = { cpuNs: 1000 * (user + system), queue: outbox.waiting };
+    return { ...(clock ? { clock } : {}), effort };
+  };
 }
 
 function resultOf(lanes: readonly RunningLane[], outbox: Outbox): Omit<ObserveResult, "captures" | "delays"> {
@@ -218,6 +244,11 @@ class Outbox {
   constructor(sink: RecordSink, onRecord?: (record: EpochRecord) => void) {
     this.#sink = sink;
     this.#onRecord = onRecord;
+  }
+
+  /** Records that are not durable yet. */
+  get waiting(): number {
+    return this.#underway + (this.#held?.length ?? 0);
   }
 
   /** Nothing was given to the sink yet. */

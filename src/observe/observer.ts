@@ -15,6 +15,7 @@ import type { Cutter, EpochSink } from "../epoch/epoch-sink.ts";
 import { instant } from "../epoch/instant.ts";
 import type { EncodeOptions, EpochBounds, EpochRecord, RecordCounters, RecordRole } from "../epoch/record.ts";
 import type { Span } from "../epoch/spans.ts";
+import type { TapState } from "../epoch/tap-state.ts";
 import {
   type Estimator,
   needsDelays,
@@ -48,6 +49,8 @@ export interface ObserverOptions {
   filter?: string;
   /** The batches' delay column is filled. */
   delays?: boolean;
+  /** Of a live point: its clock, and what observing took since this was last asked. Asked once per epoch. */
+  state?: (() => TapState) | undefined;
   onRecord: (record: EpochRecord, options: EncodeOptions) => void;
 }
 
@@ -101,11 +104,12 @@ export class PointObserver {
     }
     if (this.#taps.length === 0) {
       const names = options.taps.map((t) => t.estimator.name).join(", ");
-      throw new UsageError(
-        "not-supported",
-        `${names || "no estimator"}: nothing to keep at a ${options.role}`,
-        "these keep records at the receiver only",
-      );
+      throw names === ""
+        ? new UsageError("bad-option", "no estimator is given", undefined, { parameter: "taps", value: [] })
+        : new UsageError(
+            "not-supported",
+            `${names}: keeps records at the receiver only, and the point is a ${options.role}`,
+          );
     }
     this.#sink = {
       open: (start) => this.#open(start),
@@ -262,6 +266,7 @@ export class PointObserver {
     const opened = this.#openNs !== null;
     this.#openNs = null;
     const counters = this.#count();
+    const state = this.#options.state?.() ?? {};
     this.sums.epochs++;
     this.sums.short += this.#short;
     this.sums.backward += this.#backward;
@@ -270,7 +275,7 @@ export class PointObserver {
       // A void epoch keeps its counters and says why; its sketch would mislead.
       const kept =
         reason === null && sealed ? sealed : { payload: new Uint8Array(0), packets: sealed?.packets ?? 0 };
-      this.#emit(running, epoch, kept, reason, counters);
+      this.#emit(running, epoch, kept, reason, { counters, state });
     }
     this.#short = 0;
     this.#backward = 0;
@@ -283,7 +288,7 @@ export class PointObserver {
     epoch: EpochBounds,
     sealed: SealedEpoch,
     reason: string | null,
-    counters: Omit<RecordCounters, "packets">,
+    { counters, state }: { counters: Omit<RecordCounters, "packets">; state: TapState },
   ): void {
     const { point, segment, key, cover, inner, filter, seed, onRecord } = this.#options;
     const { estimator } = running.plan;
@@ -307,6 +312,7 @@ export class PointObserver {
       payload: sealed.payload,
       delayError: estimator.needs.delays ? delayErrorOf(this.#errors) : null,
       ...this.#spans(epoch, sealed.packets),
+      ...state,
     };
     onRecord(record, estimator.packets ? { raw: true } : {});
   }

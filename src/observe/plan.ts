@@ -1,7 +1,7 @@
 /** What is to be kept at a point, from what was asked for: lanes of packets, and a tap per estimator. */
 import { invalidValue, UsageError } from "../base/errors.ts";
 import { type Estimator, listsAllFlows, type Role } from "../estimators/estimator.ts";
-import { parseParameters } from "../estimators/parameters.ts";
+import { findAmong, parseParameters } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { Lane } from "./lane.ts";
 import { checkName, type TapPlan } from "./observer.ts";
@@ -79,11 +79,7 @@ export function planTaps(options: TapChoice): TapPlan[] {
   const table = options.table ?? ESTIMATORS;
   const chosen: Estimator[] = [];
   for (const name of options.estimators) {
-    const found = table.find((e) => e.name === name);
-    if (!found) {
-      const known = table.map((e) => e.name).join(", ");
-      throw new UsageError("bad-option", `there is no estimator '${name}'`, `there are: ${known}`);
-    }
+    const found = findAmong(table, name);
     if (!chosen.includes(found)) chosen.push(found);
   }
   if (chosen.length === 0)

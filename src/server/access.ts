@@ -13,14 +13,14 @@ export interface Client {
   point: string | null;
 }
 
-/** What a route asks for; `none`: anybody may. */
-export type Needs = Scope | "none";
+/** What a route asks for; `none`: anybody may; `any`: everybody with a token. */
+export type Needs = Scope | "any" | "none";
 
 /** A token for more may do less: admin everything, read nothing but reading. */
 const ALLOWS: Record<Scope, readonly Needs[]> = {
-  admin: ["none", "ingest", "read", "admin"],
-  read: ["none", "read"],
-  ingest: ["none", "ingest"],
+  admin: ["none", "any", "ingest", "read", "admin"],
+  read: ["none", "any", "read"],
+  ingest: ["none", "any", "ingest"],
 };
 
 const LOOPBACK_HOST = /^(localhost|127(?:\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;

@@ -127,6 +127,7 @@ function addRoute(
         if (!reply.raw.writableEnded) gone.abort();
       });
       const client = reading.get(request)?.client ?? { name: "?", point: "" };
+      // What is long in coming, and streams, are not being read.
       const query = readQuery(route.query, request.query);
       const body = await readBody(request, route);
       const { headers } = request;

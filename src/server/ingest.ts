@@ -38,8 +38,8 @@ export interface IngestResult {
 
 export interface Ingested {
   results: IngestResult[];
-  /** Heads of those that are in the archive now. */
-  accepted: RecordHead[];
+  /** Heads of those that are in the archive now. `settled`: together with, or in the place of, another record of their epoch. */
+  accepted: { head: RecordHead; settled: boolean }[];
   /** The message ends within a record: why. */
   cut: string | null;
 }
@@ -83,7 +83,7 @@ export class Ingest {
         places.push(i);
       }
     }
-    const accepted: RecordHead[] = [];
+    const accepted: Ingested["accepted"] = [];
     const { outcomes } = await this.#archive.store(items, mergeBy(this.#table));
     for (const [at, outcome] of outcomes.entries()) {
       const item = items[at];
@@ -91,7 +91,11 @@ export class Ingest {
         outcome.outcome === "refused"
           ? { outcome: "refused", reason: plain(outcome.reason) }
           : { outcome: outcome.outcome };
-      if (item && outcome.outcome !== "refused") accepted.push(item.record);
+      if (!item || outcome.outcome === "refused") continue;
+      accepted.push({
+        head: item.record,
+        settled: outcome.outcome === "merged" || outcome.outcome === "replaced",
+      });
     }
     const all = results.map((r) => r ?? { outcome: "refused" as const, reason: "not stored" });
     return { results: all, accepted, cut: cut?.message ?? null };

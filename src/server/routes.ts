@@ -11,11 +11,18 @@ import {
   SEGMENT_QUESTION,
   type SegmentQuestion,
 } from "./questions.ts";
+import { resultRoutes } from "./result-routes.ts";
 import type { Route } from "./route.ts";
 import type { CollectorService } from "./service.ts";
+import { TAP_PLAN, type TapPlan } from "./tap-plan.ts";
 
 export function routesOf(service: CollectorService): Route[] {
-  const routes = [...recordRoutes(service), ...questionRoutes(service)];
+  const routes = [
+    ...recordRoutes(service),
+    ...planRoutes(service),
+    ...questionRoutes(service),
+    ...resultRoutes(service),
+  ];
   return [
     {
       method: "GET",
@@ -81,6 +88,28 @@ function recordRoutes(service: CollectorService): Route[] {
       summary: "how the collector is",
       answer: "counts of records and questions, memory, and what is wrong",
       handle: () => ({ json: service.health() }),
+    },
+  ];
+}
+
+function planRoutes(service: CollectorService): Route[] {
+  return [
+    {
+      method: "GET",
+      path: "/v1/plan",
+      needs: "any",
+      summary: "what the taps are to keep, and what is to come",
+      answer: "format hoptime.tap-plan/1",
+      handle: () => ({ json: service.plan }),
+    },
+    {
+      method: "PUT",
+      path: "/v1/plan",
+      needs: "admin",
+      summary: "change what the taps are to keep: estimators, parameters, epoch, key, cover, seed, segments",
+      body: TAP_PLAN,
+      answer: "the plan, and from when on it counts: a whole minute, half a minute or more from now",
+      handle: async ({ body }) => ({ json: await service.setPlan(body as TapPlan) }),
     },
   ];
 }

@@ -197,6 +197,67 @@ describe("answers", () => {
   });
 });
 
+describe("results", () => {
+  it("come over HTTP: segments, latency over time, flows, and what is new as it comes", async () => {
+    const { url, service } = await start({ segments: [{ ...POINTS, label: "" }], tickMs: 50 });
+    const stop = new AbortController();
+    const listened = await fetch(`${url}/v1/events`, { signal: stop.signal });
+    expect(listened.headers.get("content-type")).toContain("text/event-stream");
+    await post(url, message(observed.records));
+    let text = "";
+    for await (const part of listened.body ?? []) {
+      text += Buffer.from(part).toString();
+      if (text.includes("event: epoch")) break;
+    }
+    const [, data = "{}"] = /event: epoch\ndata: (.*)\n/.exec(text) ?? [];
+    expect(JSON.parse(data)).toMatchObject({ from: POINTS.from, to: POINTS.to, estimator: "lda" });
+    stop.abort();
+    await service.settle();
+    const get = async (path: string) => {
+      const response = await fetch(url + path);
+      return { status: response.status, json: (await response.json()) as Record<string, unknown> };
+    };
+    const { json } = await get("/v1/segments");
+    expect(json["segments"]).toMatchObject([{ ...POINTS, label: "", estimators: ["lda"] }]);
+    const pair = `from=${POINTS.from}&to=${POINTS.to}`;
+    const latency = await get(`/v1/latency?${pair}&step=2s&limit=2`);
+    expect(latency.json["points"]).toHaveLength(2);
+    expect(latency.json["next"]).not.toBeNull();
+    const more = await get(`/v1/latency?${pair}&step=2s&cursor=${latency.json["next"]}`);
+    expect((more.json["points"] as unknown[]).length).toBeGreaterThan(0);
+    for (const [path, status, word] of [
+      [`/v1/latency?from=X&to=Y`, 404, "no results of X → Y"],
+      [`/v1/latency?${pair}&step=soon`, 400, "not a duration"],
+      [`/v1/latency?${pair}&limit=0`, 400, "limit"],
+      [`/v1/latency?${pair}&colour=red`, 400, "there is no parameter 'colour'"],
+      [`/v1/latency?from=X`, 400, "to: missing"],
+      [`/v1/latency?${pair}&estimator=maple`, 404, "no results of estimator 'maple'"],
+      [`/v1/flow?${pair}&flow=tcp`, 404, "not among the largest flows"],
+    ] as const) {
+      const got = await get(path);
+      expect(got.status, path).toBe(status);
+      expect(got.json["message"]).toContain(word);
+    }
+  });
+});
+
+it("has metrics: base units, every line well formed, segments and points but no flows", async () => {
+  const { url, service } = await start({ segments: [{ ...POINTS, label: "" }] });
+  await post(url, message(observed.records));
+  await service.settle();
+  const text = await (await fetch(`${url}/metrics`)).text();
+  for (const row of text.trim().split("\n"))
+    expect(row).toMatch(/^(# (HELP|TYPE) \S+ .+|[a-z_]+(\{([a-z]+="[^"]*",?)*\})? -?[\d.e+-]+)$/);
+  expect(text).toContain(`hoptime_records_total{outcome="stored"} ${observed.records.length}`);
+  const delay = new RegExp(
+    `hoptime_segment_delay_seconds\\{from="${POINTS.from}",to="${POINTS.to}",label="",estimator="lda"\\} ([\\d.e-]+)`,
+  ).exec(text);
+  expect(Number(delay?.[1])).toBeGreaterThan(0.0001);
+  expect(Number(delay?.[1])).toBeLessThan(0.0003);
+  expect(text).toContain('hoptime_http_requests_total{route="/v1/records",status="2xx"} 1');
+  expect(text).not.toMatch(/10\.\d+\.\d+\.\d+/);
+});
+
 describe("access", () => {
   async function withTokens() {
     const data = fresh();

@@ -3,6 +3,8 @@ import { invalidValue, UsageError } from "../base/errors.ts";
 import { isLoopback } from "./access.ts";
 import { createApp, type TlsFiles } from "./app.ts";
 import type { RateLimits } from "./limits.ts";
+import { metricsText, RequestMetrics } from "./metrics.ts";
+import type { Route } from "./route.ts";
 import { routesOf } from "./routes.ts";
 import { CollectorService, type ServiceOptions } from "./service.ts";
 
@@ -31,6 +33,20 @@ export function parseListen(text: string): { host: string; port: number } {
   return { host: match[1] ?? (match[2] || "::"), port };
 }
 
+function metricsRoute(service: CollectorService, requests: RequestMetrics): Route {
+  return {
+    method: "GET",
+    path: "/metrics",
+    needs: "read",
+    summary: "metrics for Prometheus",
+    answer: "text",
+    handle: () => ({
+      type: "text/plain; version=0.0.4; charset=utf-8",
+      body: metricsText(service, requests),
+    }),
+  };
+}
+
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { host, port } = parseListen(options.listen);
   if (!isLoopback(host) && !options.tls && !options.insecure)
@@ -49,8 +65,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
         "make one: hoptime token add",
         { parameter: "listen", value: options.listen },
       );
+    const requests = new RequestMetrics();
     const app = createApp({
-      routes: routesOf(service),
+      routes: [...routesOf(service), metricsRoute(service, requests)],
+      onRequest: (route, status, ms) => requests.count(route, status, ms),
       tokens: service.tokens,
       loopback: isLoopback(host),
       tls: options.tls,

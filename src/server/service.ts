@@ -1,23 +1,50 @@
 /**
- * A collector's own parts, wired together: the archive that records are stored in, and what answers from it. HTTP is around it (app.ts), files below it:
+ * A collector's own parts, wired together. HTTP is around it (app.ts), files below it:
  *
- *   DIR/records/       the archive (docs/formats/archive.md)
- *   DIR/tokens.json    hashes of the tokens
- *   DIR/.lock          held while a collector runs
+ *   DIR/records/         the archive (docs/formats/archive.md)
+ *   DIR/results.duckdb   rows made of them: can be removed, and are made again
+ *   DIR/pending.jsonl    times whose records may not be in the results yet
+ *   DIR/damaged/         what could not be read, set aside
+ *   DIR/plan.json        what the taps are to keep
+ *   DIR/tokens.json      hashes of the tokens
+ *   DIR/.lock            held while a collector runs
+ *
+ *   message ─▶ Ingest ─▶ archive ─▶ Journal ─▶ acknowledged
+ *                           └─▶ Pairing ─▶ rows ─▶ ResultsStore ─▶ roll-ups, events
  */
-import { mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, renameSync } from "node:fs";
+import { basename, join } from "node:path";
 import { RecordArchive } from "../archive/archive.ts";
 import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
-import { UsageError } from "../base/errors.ts";
+import { listSegments } from "../archive/listing.ts";
+import { retain } from "../archive/retention.ts";
+import { FormatError, UsageError } from "../base/errors.ts";
 import { VERSION } from "../base/version.ts";
+import type { CollectedSegment } from "../collect/collector.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
+import { DatabaseDamaged } from "../results/duckdb.ts";
+import { ResultsStore } from "../results/results-store.ts";
+import type { FlowRow, SegmentRow, Step } from "../results/rows.ts";
 import { Asker } from "./asker.ts";
+import { Events } from "./events.ts";
 import { Ingest, type Ingested } from "./ingest.ts";
+import { Journal } from "./journal.ts";
+import { labelled, Pairing } from "./pairing.ts";
 import type { ArchiveQuestion } from "./questions.ts";
+import { rowEvent } from "./row-event.ts";
+import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
 import { type TapState, TapStates } from "./tap-states.ts";
 import { TokenStore, tokenFile } from "./tokens.ts";
+
+export interface Retention {
+  /** Records of a point that ended longer than this before its newest go; and the oldest beyond so many bytes in all. */
+  recordsNs?: bigint | undefined;
+  recordBytes?: number | undefined;
+  /** Rows of epochs, minutes and hours: how long, and how many of each at most. */
+  rowsNs?: Partial<Record<Step, bigint>>;
+  maxRows?: number | undefined;
+}
 
 export interface ServiceOptions {
   /** Made where it is missing. */
@@ -26,6 +53,13 @@ export interface ServiceOptions {
   now?: () => bigint;
   /** Longest time of one question, ms (default 30 s). */
   questionMs?: number;
+  /** Segments to watch, beside those that labels A:B name. */
+  segments?: readonly CollectedSegment[];
+  /** How long an epoch waits for its other end (default 30 s). */
+  latenessNs?: bigint | undefined;
+  retention?: Retention | undefined;
+  /** How often rows are made and written, ms (default 500). */
+  tickMs?: number;
   onLog?: (text: string) => void;
 }
 
@@ -39,33 +73,74 @@ export interface ServiceCounts {
   bytes: number;
   questions: number;
   failedQuestions: number;
+  rows: number;
+  rolledUp: number;
 }
 
+const DAY_NS = 86_400_000_000_000n;
 const QUESTION_MS = 30_000;
+const LATENESS_NS = 30_000_000_000n;
 const MAX_WAITING = 64;
+const TICK_MS = 500;
+const TOP_FLOWS = 50;
+const ROLL_MS = 5000;
+const RETAIN_MS = 600_000;
+const DEFAULT_ROWS_NS: Record<Step, bigint> = { 0: 7n * DAY_NS, 60: 90n * DAY_NS, 3600: 1825n * DAY_NS };
+const MAX_PROBLEMS = 100;
+const MAX_UNWRITTEN = 100_000;
 
 export class CollectorService {
   readonly tokens: TokenStore;
+  readonly results: ResultsStore;
+  readonly #plan: TapPlanStore;
+  readonly events = new Events();
   readonly counts: ServiceCounts = {
     ...{ messages: 0, stored: 0, unchanged: 0, replaced: 0, merged: 0, refused: 0, bytes: 0 },
-    ...{ questions: 0, failedQuestions: 0 },
+    ...{ questions: 0, failedQuestions: 0, rows: 0, rolledUp: 0 },
   };
+  readonly #options: ServiceOptions;
   readonly #archive: RecordArchive;
   readonly #lock: DirectoryLock;
   readonly #ingest: Ingest;
   readonly #asker: Asker;
+  readonly #journal: Journal;
+  readonly #pairing: Pairing;
   readonly #taps = new TapStates();
   readonly #startedMs = Date.now();
+  /** What is wrong with files, the last few. */
+  readonly #problems: string[] = [];
+  /** To be written; what is estimated again before takes the place of what was. */
+  #rows = new Map<string, { row: SegmentRow; flows: FlowRow[] }>();
+  readonly #latest = new Map<string, SegmentRow>();
+  #timer: NodeJS.Timeout | null = null;
+  #ticking: Promise<void> = Promise.resolve();
+  #rolledMs = 0;
+  #retainedMs = performance.now();
+  #closed = false;
+  #trouble: string | null = null;
 
-  private constructor(options: ServiceOptions, archive: RecordArchive, lock: DirectoryLock) {
+  private constructor(
+    options: ServiceOptions,
+    parts: { archive: RecordArchive; lock: DirectoryLock; results: ResultsStore },
+  ) {
     const { data, table = ESTIMATORS, now, questionMs = QUESTION_MS, onLog } = options;
+    const { archive, lock, results } = parts;
+    this.#options = options;
     this.#archive = archive;
     this.#lock = lock;
+    this.results = results;
     this.tokens = new TokenStore(tokenFile(data));
     this.#ingest = new Ingest(archive, table, now ? { now } : {});
+    this.#journal = new Journal(join(data, "pending.jsonl"));
+    this.#plan = new TapPlanStore(join(data, "plan.json"), now);
     this.#asker = new Asker({
       ...{ directory: archive.directory, limitMs: questionMs, maxWaiting: MAX_WAITING },
       ...(onLog ? { onError: onLog } : {}),
+    });
+    this.#pairing = new Pairing({
+      ...{ archive, table, latenessNs: options.latenessNs ?? LATENESS_NS, topFlows: TOP_FLOWS },
+      onRows: (row, flows) => this.#rows.set(rowKey(row), { row, flows }),
+      onRefused: (file, reason) => this.#problem(`${file}: ${reason}`),
     });
   }
 
@@ -83,9 +158,16 @@ export class CollectorService {
       );
     }
     const lock = await lockDirectory(data, "collector");
+    let results: ResultsStore | null = null;
     try {
-      return new CollectorService(options, await RecordArchive.create(join(data, "records")), lock);
+      const archive = await RecordArchive.create(join(data, "records"));
+      results = await openResults(join(data, "results.duckdb"), options.onLog);
+      const service = new CollectorService(options, { archive, lock, results });
+      await service.#recover();
+      service.#schedule();
+      return service;
     } catch (error) {
+      await results?.close();
       await lock.release();
       throw error;
     }
@@ -94,10 +176,13 @@ export class CollectorService {
   /** When it resolves, what was not refused is on disk. */
   async ingest(message: Uint8Array, point: string | null, tap: string | null): Promise<Ingested> {
     const ingested = await this.#ingest.take(message, point);
+    const heads = ingested.accepted.map((a) => a.head);
+    await this.#journal.add(heads);
     this.counts.messages++;
     this.counts.bytes += message.length;
     for (const { outcome } of ingested.results) this.counts[outcome]++;
-    this.#taps.take(ingested.accepted, tap);
+    this.#taps.take(heads, tap);
+    this.#pairing.offer(ingested.accepted);
     return ingested;
   }
 
@@ -115,22 +200,245 @@ export class CollectorService {
     return this.#archive.points().map((name) => ({ name, tap: this.#taps.of(name) }));
   }
 
+  get taps(): Record<string, TapState> {
+    return this.#taps.all();
+  }
+
+  /** The newest row of each segment and estimator. */
+  get latest(): ReadonlyMap<string, SegmentRow> {
+    return this.#latest;
+  }
+
+  get pairing(): Pick<Pairing, "counts" | "segments" | "waiting"> {
+    return this.#pairing;
+  }
+
   health(): Record<string, unknown> {
     const { rss, heapUsed } = process.memoryUsage();
     const upSeconds = Math.round((Date.now() - this.#startedMs) / 1000);
     return {
-      status: "ok",
-      hoptime: VERSION,
-      upSeconds,
+      ...{
+        status: this.#trouble === null ? "ok" : "trouble",
+        trouble: this.#trouble,
+        hoptime: VERSION,
+        upSeconds,
+      },
       records: { ...this.counts },
+      pairing: {
+        ...this.#pairing.counts,
+        segments: this.#pairing.segments.length,
+        waiting: this.#pairing.waiting,
+        pending: this.#journal.spans.length,
+      },
       memory: { rss, heapUsed },
       taps: this.#taps.all(),
+      problems: this.#problems,
     };
   }
 
+  /** Everything that has come is in the results when this resolves, but for epochs that wait for their other end. */
+  settle(): Promise<void> {
+    this.#ticking = this.#ticking.then(() => this.#tick());
+    return this.#ticking;
+  }
+
+  get plan(): TapPlanState {
+    return this.#plan.state;
+  }
+
+  /** What the taps are to keep from the next whole minute on. Its segments are watched. */
+  async setPlan(plan: TapPlan): Promise<TapPlanState> {
+    const state = await this.#plan.set(plan);
+    for (const segment of this.#plan.segments) this.watch(segment);
+    this.events.emit("plan", state);
+    return state;
+  }
+
+  /** Watches a segment; what the archive has of it is estimated too. */
+  watch(segment: CollectedSegment): void {
+    if (this.#pairing.watch(segment)) this.#estimateAll(segment);
+  }
+
   async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#timer) clearTimeout(this.#timer);
+    await this.settle();
+    await this.abandon();
+  }
+
+  /** Ends without settling anything, as a crash would: for tests of what comes after. */
+  async abandon(): Promise<void> {
+    this.#closed = true;
+    if (this.#timer) clearTimeout(this.#timer);
+    await this.#ticking;
     await this.#asker.close();
+    await this.#journal.close();
+    await this.results.close();
     this.#archive.close();
     await this.#lock.release();
+  }
+
+  /** What a crash may have left: records that cannot be read are set aside, times that the journal names are estimated again; all of them where there are no results. */
+  async #recover(): Promise<void> {
+    for (const point of this.#archive.points())
+      for (const label of listSegments(this.#archive.directory, point)) {
+        const found = labelled(label, point);
+        if (found) this.#pairing.watch(found);
+      }
+    for (const segment of [...(this.#options.segments ?? []), ...this.#plan.segments])
+      this.#pairing.watch(segment);
+    const { spans } = this.#journal;
+    for (const { point, segment, startNs, endNs } of spans) {
+      this.#setAsideDamaged(point, segment, { startNs, endNs });
+      this.#pairing.again(point, segment, { startNs, endNs });
+    }
+    if (await this.results.isEmpty())
+      for (const segment of this.#pairing.segments) this.#estimateAll(segment);
+    if (spans.length > 0)
+      this.#log(`recovering: ${spans.length} messages of before may not be in the results`);
+  }
+
+  #setAsideDamaged(
+    point: string,
+    label: string,
+    { startNs, endNs }: { startNs: bigint; endNs: bigint },
+  ): void {
+    const { entries } = this.#archive.list({
+      points: [point],
+      segments: [label],
+      fromNs: startNs,
+      toNs: endNs,
+    });
+    for (const entry of entries) {
+      try {
+        this.#archive.readRecord(entry);
+      } catch (error) {
+        if (!(error instanceof FormatError)) throw error;
+        const folder = join(this.#options.data, "damaged");
+        mkdirSync(folder, { recursive: true });
+        const aside = join(folder, `${Date.now()}-${basename(entry.file)}`);
+        renameSync(entry.file, aside);
+        this.#problem(`${error.message}; set aside as ${aside}`);
+      }
+    }
+  }
+
+  #estimateAll(segment: CollectedSegment): void {
+    const { from, to, label } = segment;
+    const { entries } = this.#archive.list({ points: [from, to], segments: [label] });
+    const [first, last] = [entries[0], entries.at(-1)];
+    if (first && last)
+      this.#pairing.again(first.point, label, { startNs: first.epoch.startNs, endNs: last.epoch.endNs });
+  }
+
+  #schedule(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(
+      () => void this.settle().then(() => this.#schedule()),
+      this.#options.tickMs ?? TICK_MS,
+    );
+  }
+
+  async #tick(): Promise<void> {
+    try {
+      const looked = this.#journal.spans.length;
+      await this.#pairing.work();
+      const rows = this.#rows;
+      this.#rows = new Map();
+      await this.#write(rows);
+      await this.#journal.settle(
+        looked,
+        ({ point, segment, ...span }) => !this.#pairing.isSettled(point, segment, span),
+      );
+      await this.#maintain();
+      if (this.#trouble !== null) this.#log("results are written again");
+      this.#trouble = null;
+    } catch (error) {
+      const { message } = error as Error;
+      if (message !== this.#trouble) this.#log(`results cannot be written: ${message}`);
+      this.#trouble = message;
+    }
+  }
+
+  async #write(rows: ReadonlyMap<string, { row: SegmentRow; flows: FlowRow[] }>): Promise<void> {
+    const list = [...rows.values()];
+    try {
+      await this.results.write(
+        list.map((r) => r.row),
+        list.flatMap((r) => r.flows),
+      );
+    } catch (error) {
+      // Tried again with the next ones, which may be newer; bounded, because what is dropped here is still in the journal.
+      if (rows.size < MAX_UNWRITTEN) this.#rows = new Map([...rows, ...this.#rows]);
+      throw error;
+    }
+    this.counts.rows += list.length;
+    for (const { row } of list) {
+      this.events.emit("epoch", rowEvent(row));
+      this.#noteLatest(row);
+    }
+  }
+
+  #noteLatest(row: SegmentRow): void {
+    const { from, to, label } = row.segment;
+    const key = JSON.stringify([from, to, label, row.estimator]);
+    const before = this.#latest.get(key);
+    if (!before || row.endNs >= before.endNs) this.#latest.set(key, row);
+  }
+
+  async #maintain(): Promise<void> {
+    const nowMs = performance.now();
+    if (nowMs - this.#rolledMs >= ROLL_MS || this.#closed) {
+      this.#rolledMs = nowMs;
+      const now = this.#options.now?.() ?? BigInt(Date.now()) * 1_000_000n;
+      this.counts.rolledUp += await this.results.rollUp(now - (this.#options.latenessNs ?? LATENESS_NS));
+    }
+    if (nowMs - this.#retainedMs < RETAIN_MS) return;
+    this.#retainedMs = nowMs;
+    await this.retain();
+  }
+
+  /** Removes what is older or more than is to be kept. */
+  async retain(): Promise<void> {
+    const { recordsNs, recordBytes, rowsNs, maxRows } = this.#options.retention ?? {};
+    const now = this.#options.now?.() ?? BigInt(Date.now()) * 1_000_000n;
+    const { directory } = this.#archive;
+    if (recordsNs !== undefined)
+      for (const point of this.#archive.points())
+        retain(directory, { keepNs: recordsNs }, { points: [point] });
+    if (recordBytes !== undefined) retain(directory, { maxBytes: recordBytes });
+    for (const step of [0, 60, 3600] as const)
+      await this.results.retain(step, {
+        nowNs: now,
+        keepNs: rowsNs?.[step] ?? DEFAULT_ROWS_NS[step],
+        maxRows: maxRows ?? null,
+      });
+  }
+
+  #problem(text: string): void {
+    this.#log(text);
+    this.#problems.push(text);
+    if (this.#problems.length > MAX_PROBLEMS) this.#problems.shift();
+  }
+
+  #log(text: string): void {
+    this.#options.onLog?.(text);
+  }
+}
+
+function rowKey({ segment, estimator, startNs }: SegmentRow): string {
+  return JSON.stringify([segment.from, segment.to, segment.label, estimator, `${startNs}`]);
+}
+
+/** Results that cannot be read are set aside, and made again from the records. */
+async function openResults(path: string, onLog?: (text: string) => void): Promise<ResultsStore> {
+  try {
+    return await ResultsStore.open(path);
+  } catch (error) {
+    if (!(error instanceof DatabaseDamaged)) throw error;
+    const aside = `${path}.damaged-${Date.now()}`;
+    renameSync(path, aside);
+    onLog?.(`${path}: ${error.message}; set aside as ${aside}, and made again from the records`);
+    return await ResultsStore.open(path);
   }
 }

@@ -5,6 +5,7 @@
 import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { writeFailure } from "../base/directory.ts";
 import type { Kernels } from "../base/kernels.ts";
+import { turnOf } from "../base/turn.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
 import { type OwnPayload, OwnPayloads, type PcapOptions, PcapWriter } from "./pcap-writer.ts";
@@ -66,7 +67,7 @@ export async function exportSimulation(
   directory: string,
   options: ExportOptions = {},
 ): Promise<TruthFile> {
-  const simulation = simulate(kernels, scenario);
+  const simulation = simulate(kernels, scenario, { signal: options.signal });
   const files = new PendingFiles(directory);
   try {
     const truth = await write(kernels, simulation, files, options);
@@ -96,6 +97,7 @@ async function write(
     for await (const { point, batch } of simulation.observe()) {
       writers.get(point)?.write(batch);
       await turn();
+      options.signal?.throwIfAborted();
     }
   } finally {
     for (const writer of writers.values()) writer.close();
@@ -106,6 +108,7 @@ async function write(
   try {
     for await (const batch of simulation.combined()) {
       await turn();
+      options.signal?.throwIfAborted();
       countOwn(batch, own);
       lines?.write(batch);
       table.update(batch);
@@ -137,17 +140,6 @@ async function write(
     table.free();
   }
 }
-
-/** Signals are heard between batches, every few dozen ms. */
-function turnOf(signal: AbortSignal | undefined): () => Promise<void> | undefined {
-  let next = performance.now() + TURN_MS;
-  return () => {
-    if (signal === undefined || performance.now() < next) return undefined;
-    next = performance.now() + TURN_MS;
-    return new Promise((resolve) => setImmediate(resolve)).then(() => signal.throwIfAborted());
-  };
-}
-const TURN_MS = 30;
 
 const OWN = SIMULATED_FLAG.probe | SIMULATED_FLAG.reference;
 

@@ -14,6 +14,7 @@
 import { UsageError } from "../base/errors.ts";
 import type { Kernels } from "../base/kernels.ts";
 import { entryAt } from "../base/lists.ts";
+import { turnOf } from "../base/turn.ts";
 import { PacketBatch } from "../capture/batch.ts";
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { isSpaced } from "./delays.ts";
@@ -62,8 +63,13 @@ export interface Observation {
 const STREAM = { traffic: 1, probes: 2, hop: 100, clock: 10_000, cross: 20_000 } as const;
 const NUMBERS = { traffic: 0, probes: 1, references: 2, cross: 16 } as const;
 
-export function simulate(kernels: Kernels, scenario: Scenario): Simulation {
-  return new Simulation(kernels, scenario);
+export interface SimulateOptions {
+  /** Ends what generates the traffic once before the first batch; batches end with whoever reads them. */
+  signal?: AbortSignal | undefined;
+}
+
+export function simulate(kernels: Kernels, scenario: Scenario, options: SimulateOptions = {}): Simulation {
+  return new Simulation(kernels, scenario, options);
 }
 
 export class Simulation {
@@ -75,7 +81,10 @@ export class Simulation {
   #offered: Promise<Offered> | undefined;
   #statistics: HopStatistics[] = [];
 
-  constructor(kernels: Kernels, scenario: Scenario) {
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(kernels: Kernels, scenario: Scenario, options: SimulateOptions = {}) {
+    this.#signal = options.signal;
     checkScenario(scenario);
     checkHops(scenario);
     this.kernels = kernels;
@@ -102,7 +111,7 @@ export class Simulation {
 
   /** What the traffic brings, found by generating it once (probes, references and cross traffic left out). */
   offered(): Promise<Offered> {
-    this.#offered ??= measure(this.kernels, this.scenario.traffic, this.seed, STREAM.traffic);
+    this.#offered ??= this.#measure(this.scenario.traffic, STREAM.traffic);
     return this.#offered;
   }
 
@@ -236,13 +245,38 @@ export class Simulation {
     return merge(kernels, source, probes);
   }
 
+  async #measure(traffic: Traffic, stream: number): Promise<Offered> {
+    const { kernels, seed } = this;
+    const turn = turnOf(this.#signal);
+    const source = await openSource(kernels, traffic, { seed, stream, kind: 0 });
+    const batch = new PacketBatch(kernels);
+    let packets = 0;
+    let bytes = 0;
+    let lastNs = 0;
+    try {
+      for (;;) {
+        await source.fill(batch);
+        if (batch.count === 0) break;
+        await turn();
+        this.#signal?.throwIfAborted();
+        packets += batch.count;
+        bytes += kernels.call.simBytes(batch.address) as number;
+        lastNs = batch.timeNs[batch.count - 1]!;
+      }
+    } finally {
+      source.free();
+      batch.free();
+    }
+    return { packets, bytes, durationNs: source.durationNs ?? lastNs };
+  }
+
   async #stage(index: number, hop: Hop): Promise<Stage> {
     const { kernels, seed } = this;
     const crossTraffic = hop.kind === "queue" || hop.kind === "classes" ? hop.cross : undefined;
     let cross: { source: Source; bytes: number } | undefined;
     if (crossTraffic) {
       const stream = STREAM.cross + index;
-      const { bytes } = solves(hop) ? await measure(kernels, crossTraffic, seed, stream) : { bytes: 0 };
+      const { bytes } = solves(hop) ? await this.#measure(crossTraffic, stream) : { bytes: 0 };
       const source = await openSource(kernels, crossTraffic, { seed, stream, kind: NUMBERS.cross + index });
       cross = { source, bytes };
     }
@@ -255,25 +289,4 @@ export class Simulation {
 function solves(hop: Hop): boolean {
   if (hop.kind === "queue" || hop.kind === "classes") return hop.rateBps === undefined;
   return hop.kind === "paths" && hop.paths.some((p) => p.rateBps === undefined);
-}
-
-async function measure(kernels: Kernels, traffic: Traffic, seed: number, stream: number): Promise<Offered> {
-  const source = await openSource(kernels, traffic, { seed, stream, kind: 0 });
-  const batch = new PacketBatch(kernels);
-  let packets = 0;
-  let bytes = 0;
-  let lastNs = 0;
-  try {
-    for (;;) {
-      await source.fill(batch);
-      if (batch.count === 0) break;
-      packets += batch.count;
-      bytes += kernels.call.simBytes(batch.address) as number;
-      lastNs = batch.timeNs[batch.count - 1]!;
-    }
-  } finally {
-    source.free();
-    batch.free();
-  }
-  return { packets, bytes, durationNs: source.durationNs ?? lastNs };
 }

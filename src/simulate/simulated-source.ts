@@ -1,4 +1,5 @@
 /** What one point of a simulation sees, as a source: with the true delay of every packet. */
+import { turnOf } from "../base/turn.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import type { CaptureTotals, Source, SourceBatch } from "../capture/source/source.ts";
 import { RECEIVER } from "./scenario.ts";
@@ -23,6 +24,8 @@ class SimulatedSource implements Source {
   readonly #batches: AsyncIterator<Observation>;
   readonly #originNs: bigint;
   readonly #signal: AbortSignal | undefined;
+  /** A simulation never waits: without it a signal would not be heard before its end. */
+  readonly #turn: () => Promise<void> | undefined;
   #packets = 0;
   #bytes = 0;
   #lastNs = 0;
@@ -33,9 +36,11 @@ class SimulatedSource implements Source {
     this.#batches = simulation.observe([point])[Symbol.asyncIterator]();
     this.#originNs = originNs;
     this.#signal = signal;
+    this.#turn = turnOf(signal);
   }
 
   async next(): Promise<SourceBatch | null> {
+    await this.#turn();
     if (!this.#open || this.#signal?.aborted) return null;
     const { value, done } = await this.#batches.next();
     if (done) {

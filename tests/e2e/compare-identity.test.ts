@@ -55,9 +55,14 @@ function ordinary(before: Frame[], after: Frame[], n = 500): void {
 
 describe("segments that were merged at one point", () => {
   /** `bursts` of ten full segments each; the chosen ones are lost on the way. */
-  function stream(bursts: number, mergedAt: "before" | "after", lost: ReadonlySet<number>) {
+  function stream(
+    bursts: number,
+    mergedAt: "before" | "after",
+    lost: ReadonlySet<number>,
+    beside: (before: Frame[], after: Frame[]) => void = ordinary,
+  ) {
     const [before, after]: [Frame[], Frame[]] = [[], []];
-    ordinary(before, after);
+    beside(before, after);
     for (let b = 0; b < bursts; b++) {
       const at = b * 10 * MSS;
       const us = 1000 + b * 5000;
@@ -114,6 +119,17 @@ describe("segments that were merged at one point", () => {
         lost: 3,
         appeared: 0,
       });
+    },
+  );
+
+  test.each(["before", "after"] as const)(
+    "also the first and the last ones of the captures: merged at %s",
+    async (mergedAt) => {
+      // The captures begin and end with merged segments: pieces of them lie outside of the other capture by their times.
+      const { before, after } = stream(20, mergedAt, new Set(), () => {});
+      const { segment } = await compare(before, after);
+      expect(segment).toMatchObject({ sent: 200, received: 200, matched: 200, lost: 0, appeared: 0 });
+      expect(segment).toMatchObject({ head: 0, tail: 0, undecided: 0 });
     },
   );
 
@@ -218,6 +234,20 @@ describe("packets that are cut or rewritten on the way", () => {
       expect(notes.join("\n")).toMatch(/100 packets were fragmented/);
     },
   );
+
+  test("also the last ones of a capture", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    ordinary(before, after, 100);
+    for (let i = 0; i < 100; i++) {
+      const us = 500 + i * 3000;
+      const { whole, parts } = fragments(i);
+      before.push({ us, frame: whole });
+      for (const [k, frame] of parts.entries()) after.push({ us: us + 300 + 50 * k, frame });
+    }
+    const { segment } = await compare(before, after);
+    expect(segment).toMatchObject({ sent: 200, received: 200, matched: 200, lost: 0, appeared: 0 });
+    expect(segment).toMatchObject({ head: 0, tail: 0, undecided: 0 });
+  });
 
   test("a packet of which a fragment is lost is lost", async () => {
     const [before, after]: [Frame[], Frame[]] = [[], []];

@@ -122,3 +122,26 @@ it("a flow that is named is answered beside the heavy ones, also where no epoch 
   expect(group?.text).toBe(small);
   expect(group?.packetsHigh).toBeGreaterThanOrEqual(6);
 });
+
+it("records of MAPLE beside them, which name no flow, do not hide epochs in which a flow was not listed", async () => {
+  const directory = join(root, "beside");
+  await observePoint({
+    directory,
+    estimators: ["maple", "sds"],
+    parameters: { sds: `keys=${KEYS},columns=4000` },
+    cut: { mode: "aligned", lengthNs: 1_000_000_000n },
+    sender: { files: [files.a], windowNs: 1e9 },
+    files: [files.b],
+    point: "B",
+  });
+  const archive = RecordArchive.open(directory);
+  const answer = askArchive(archive, { between: ["A", "B"], top: 500 });
+  archive.close();
+  const groups = answer.groups.filter((g) => g.estimator === "sds");
+  expect(groups.length).toBeGreaterThan(100);
+  for (const { text, packetsLow, packetsHigh } of groups) {
+    const own = truth.get(text)?.packets ?? 0;
+    expect(packetsLow).toBeLessThanOrEqual(own);
+    expect(packetsHigh ?? Number.POSITIVE_INFINITY).toBeGreaterThanOrEqual(own);
+  }
+});

@@ -3,7 +3,7 @@
  * of the queue beside tcpdump. What the records answer stands beside the exact values of the two captures.
  */
 import { type ChildProcess, execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -32,8 +32,12 @@ interface Observer {
 }
 
 /** Resolves when it captures. */
-async function observe(host: string, ...args: string[]): Promise<Observer> {
-  const child: ChildProcess = lab.start(host, process.execPath, cli, "observe", ...args);
+function observe(host: string, ...args: string[]): Promise<Observer> {
+  return observeBy(cli, host, ...args);
+}
+
+async function observeBy(program: string, host: string, ...args: string[]): Promise<Observer> {
+  const child: ChildProcess = lab.start(host, process.execPath, program, "observe", ...args);
   let [out, err] = ["", ""];
   child.stdout?.on("data", (data) => {
     out += data;
@@ -97,7 +101,7 @@ async function build(): Promise<void> {
   lab.route("b", "10.94.0.0/16", "10.94.2.254");
   lab.route("a", "fd94::/16", "fd94:1::ff");
   lab.route("b", "fd94::/16", "fd94:2::ff");
-  lab.queue("r", "out", 5, 120);
+  lab.queue("r", "out", 6, 120);
 }
 
 async function traffic(): Promise<void> {
@@ -154,7 +158,8 @@ test.skipIf(missing !== null)(
       );
     }
     const [live, files] = ["live", "files"].map(
-      (which): Answer => json("query", join(dir, which), "--between", "A", "B", "--json"),
+      (which): Answer =>
+        json("query", join(dir, which), "--between", "A", "B", "--confidence", "0.999", "--json"),
     );
     // Epochs that were observed whole hold the same packets. Each socket takes the time of a packet itself, some tens of ns apart.
     const whole = (answer: Answer | undefined) =>
@@ -163,21 +168,30 @@ test.skipIf(missing !== null)(
     for (const epoch of whole(live)) {
       const twin = files?.estimates.lda.series.find(({ startNs }) => startNs === epoch.startNs);
       expect([twin?.sent, twin?.received, twin?.lost]).toEqual([epoch.sent, epoch.received, epoch.lost]);
-      expect(Math.abs((twin?.latency.meanNs ?? 0) - epoch.latency.meanNs)).toBeLessThan(20_000);
+      expect(twin?.latency === null).toBe(epoch.latency === null);
+      if (epoch.latency)
+        expect(Math.abs((twin?.latency?.meanNs ?? 0) - epoch.latency.meanNs)).toBeLessThan(20_000);
     }
-    const { segment } = json("compare", pcapIn, pcapOut, "--json") as Compared;
-    const { latency, lost } = live?.estimates.lda ?? { latency: { lowNs: 0, highNs: 0 }, lost: -1 };
-    expect(segment.latency.meanNs).toBeGreaterThan(latency.lowNs);
-    expect(segment.latency.meanNs).toBeLessThan(latency.highNs);
-    expect(segment.lost).toBeGreaterThan(100);
-    expect(Math.abs(lost - segment.lost)).toBeLessThanOrEqual(5);
-    expect(pair.code, pair.err).toBe(0);
+    // The exact mean of all packets is that of both captures, packet by packet (compare leaves out those that look alike, which are 5 % here and not delayed as the others are:
+    // its mean is 1.5 to 2.5 % higher). The interval is asked for at 99.9 %: it misses once in a thousand runs.
     const exact = [cli, "observe", pcapOut, "--sender", pcapIn, "--point", "B", "--estimators", "maple"];
     execFileSync(process.execPath, [...exact, "--to", join(dir, "exact")]);
     const [live2, files2] = ["pair", "exact"].map(
       (which): PairAnswer => json("query", join(dir, which), "--between", "A", "B", "--json"),
     );
-    checkPair(JSON.parse(pair.out), live2, files2, segment);
+    const { latency, lost } = live?.estimates.lda ?? { latency: { lowNs: 0, highNs: 0 }, lost: -1 };
+    const meanNs = files2?.estimates.maple.latency.meanNs;
+    expect(meanNs).toBeGreaterThan(latency.lowNs);
+    expect(meanNs).toBeLessThan(latency.highNs);
+    // Both points are on this machine: one clock, whatever its state.
+    for (const { clock } of live?.points ?? []) expect(clock?.maximumErrorNs).toBeGreaterThanOrEqual(0);
+    expect(live?.estimates.lda).not.toHaveProperty("clockErrorNs");
+    // What the queue itself says that it dropped; a few link-local packets are at one side only.
+    const [queue] = JSON.parse(lab.run("r", "tc", "-s", "-j", "qdisc", "show", "dev", "out"));
+    expect(queue.drops).toBeGreaterThan(100);
+    expect(Math.abs(lost - queue.drops)).toBeLessThanOrEqual(5);
+    expect(pair.code, pair.err).toBe(0);
+    checkPair(JSON.parse(pair.out), live2, files2, queue.drops);
   },
 );
 
@@ -195,6 +209,37 @@ test.skipIf(!existsSync(cli))(
   },
 );
 
+test.skipIf(missing !== null)(
+  "without koffi a capture program is the child that captures",
+  { timeout: 60_000 },
+  async () => {
+    await build();
+    const dir = mkdtempSync(join(scratch, "child-"));
+    // The package as it is installed, with nothing beside it.
+    for (const part of ["dist", "package.json"])
+      cpSync(join(import.meta.dirname, "..", "..", part), join(dir, part), { recursive: true });
+    const program = join(dir, "dist", "cli", "main.js");
+    const to = ["--to", join(dir, "records"), "--json"];
+    const observer = await observeBy(program, "r", "in", "--direction", "in", "--point", "A", ...to);
+    const sender = lab.start("a", process.execPath, "-e", udpSender("10.94.2.1", 9000, 500, 100, 1));
+    await new Promise((resolve) => sender.on("exit", resolve));
+    // tcpdump hands packets on once a second.
+    await sleep(2500);
+    const { out, err, code } = await observer.end();
+    expect(err).toContain("observing in: by tcpdump, 96 bytes of each packet (koffi is not installed)");
+    expect(code, err).toBe(0);
+    const report = JSON.parse(out);
+    expect(report.captures[0].file).toBe("in");
+    expect(report.lanes[0].packets).toBeGreaterThanOrEqual(500);
+    const nothing = spawnSync(process.execPath, [program, "observe", "lo", "--point", "A", ...to], {
+      env: { PATH: "" },
+    });
+    expect(`${nothing.status} ${nothing.stderr}`).toMatch(
+      /^2 .*koffi is not installed.*npm install koffi.*or install tcpdump/,
+    );
+  },
+);
+
 /** Every record, by its path. */
 function listing(directory: string): [string, string][] {
   return readdirSync(directory, { recursive: true })
@@ -209,7 +254,7 @@ function checkPair(
   { points }: PairReport,
   live: PairAnswer | undefined,
   files: PairAnswer | undefined,
-  exact: Compared["segment"],
+  drops: number,
 ): void {
   expect(points.map(({ point }) => point)).toEqual(["A", "B"]);
   for (const { captures } of points) expect(captures).toMatchObject([{ dropped: 0 }]);
@@ -220,7 +265,7 @@ function checkPair(
   expect(maple.coverage).toBeGreaterThan(0.99);
   // 1 in 400 packets more or less at the ends, of delays up to 0.2 s.
   expect(Math.abs(maple.latency.meanNs - twin.latency.meanNs)).toBeLessThan(500_000);
-  expect(Math.abs((live?.estimates.lda?.lost ?? 0) - exact.lost)).toBeLessThanOrEqual(5);
+  expect(Math.abs((live?.estimates.lda?.lost ?? 0) - drops)).toBeLessThanOrEqual(5);
 }
 interface PairReport {
   points: { point: string; notes: string[]; captures: { dropped: number }[] }[];
@@ -233,6 +278,7 @@ interface PairAnswer {
 }
 
 interface Answer {
+  points: { clock?: { maximumErrorNs: number } }[];
   estimates: {
     lda: {
       lost: number;
@@ -243,13 +289,10 @@ interface Answer {
         sent: number;
         received: number;
         lost: number | null;
-        latency: { meanNs: number };
+        latency: { meanNs: number } | null;
       }[];
     };
   };
-}
-interface Compared {
-  segment: { lost: number; latency: { meanNs: number } };
 }
 
 test.skipIf(missing !== null)(

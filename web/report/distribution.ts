@@ -18,7 +18,7 @@ const MARKS: { field: "p50Ns" | "p90Ns" | "p99Ns" | "p999Ns"; label: string }[] 
 
 export function distribution(cdf: PageData["cdf"], latency: Latency | null): HTMLElement[] {
   const { delayNs, share } = cdf;
-  // A step up from nothing at the least delay; without it a constant delay would draw nothing at all.
+  // A step up from nothing at the minimum delay; without it a constant delay would draw nothing at all.
   const xsNs = [delayNs[0]!, ...delayNs];
   const shares = [0, ...share];
   let log = suitsLog(delayNs[0]!, latency?.p50Ns ?? delayNs[0]!, delayNs[delayNs.length - 1]!);

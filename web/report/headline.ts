@@ -100,7 +100,7 @@ export function tiles(segment: SegmentReport, clock: PageData["clock"] | null): 
       {
         name: "Median delay (p50)",
         value: formatNs(latency.p50Ns),
-        detail: `least ${formatNs(latency.minNs, 3)}`,
+        detail: `min ${formatNs(latency.minNs, 3)}`,
       },
       {
         name: "Mean delay",

@@ -67,7 +67,7 @@ function overTime(data: PageData): HTMLElement[] {
         el(
           "p",
           { class: "lead" },
-          `Each point is ${formatCount(intervals.grouped)} intervals: their least and greatest delay, and the quantiles of the worst of them.`,
+          `Each point is ${formatCount(intervals.grouped)} intervals: their min and max delay, and the quantiles of the worst of them.`,
         ),
       hasDelay ? delayOverTime(intervals, data.segment.latency?.p50Ns ?? 0, timeline) : nothing(data),
     ),

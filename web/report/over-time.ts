@@ -1,4 +1,4 @@
-/** Charts over time: delay (quantiles and the span from least to greatest), and packets with their loss. */
+/** Charts over time: delay (quantiles and the span from min to max), and packets with their loss. */
 import uPlot from "uplot";
 import { formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";

@@ -4,6 +4,7 @@ import { countOrNot, formatBytes, formatCount, formatShare } from "../../src/bas
 import { formatInstant, formatNs } from "../../src/base/time.ts";
 import type { CaptureSummary, Latency, SegmentReport } from "../../src/compare/report.ts";
 import type { PageData } from "../../src/present/html/page-data.ts";
+import { skipWords } from "../../src/present/text/skip-text.ts";
 import { bdi, type Child, card, el, facts, sentences } from "./elements.ts";
 import { baseName, tiles } from "./headline.ts";
 import { flatten, readable } from "./unknown-values.ts";
@@ -177,7 +178,9 @@ function capture(role: string, summary: CaptureSummary): HTMLElement {
       : el(
           "ul",
           { class: "reasons" },
-          skipped.map(([reason, n]) => el("li", {}, el("b", {}, formatCount(n)), " ", bdi(reason))),
+          skipped.map(([reason, n]) =>
+            el("li", {}, el("b", {}, formatCount(n)), " ", bdi(skipWords(reason))),
+          ),
         );
   const rows: [Child, Child][] = [
     ["File", bdi(summary.file, "path")],

@@ -30,19 +30,19 @@ export function openByteSource(path: string, signal?: AbortSignal): Promise<Byte
   return path === "-" ? openStream(process.stdin, "standard input", signal) : openFile(path, signal);
 }
 
+/** What the system answered when a capture was to be opened. */
+export function notOpened(path: string, cause: unknown, hint: string): UsageError {
+  const code = (cause as NodeJS.ErrnoException).code;
+  const why = code === "ENOENT" ? "no such file" : code === "EACCES" ? "permission denied" : String(code);
+  return new UsageError("no-such-file", `${path}: ${why}`, hint, { value: path, cause });
+}
+
 async function openFile(path: string, signal?: AbortSignal): Promise<ByteSource> {
   let fd: number;
   try {
     fd = openSync(path, "r");
   } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code;
-    const why = code === "ENOENT" ? "no such file" : code === "EACCES" ? "permission denied" : String(code);
-    throw new UsageError(
-      "no-such-file",
-      `${path}: ${why}`,
-      "give the path of a capture file, or - for standard input",
-      { cause },
-    );
+    throw notOpened(path, cause, "give the path of a capture file, or - for standard input");
   }
   const stat = fstatSync(fd);
   if (stat.isDirectory()) {
@@ -97,7 +97,8 @@ function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | 
   });
 }
 
-async function openStream(stream: Readable, name: string, signal?: AbortSignal): Promise<ByteSource> {
+/** A stream that is open already. */
+export async function openStream(stream: Readable, name: string, signal?: AbortSignal): Promise<ByteSource> {
   const iterator = stream[Symbol.asyncIterator]();
   let consumed = 0;
   let waiting: Uint8Array | null = null;

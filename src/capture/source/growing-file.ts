@@ -4,8 +4,7 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { UsageError } from "../../base/errors.ts";
-import type { ByteSource } from "./byte-source.ts";
+import { type ByteSource, notOpened } from "./byte-source.ts";
 
 /** Between looks at the end of the file. */
 export const POLL_MS = 100;
@@ -22,7 +21,7 @@ export function openGrowingFile(path: string, options: GrowingOptions = {}): Byt
   try {
     fd = openSync(path, "r");
   } catch (cause) {
-    throw new UsageError("no-such-file", `${path}: ${(cause as Error).message}`, undefined, { cause });
+    throw notOpened(path, cause, "a file that grows must be there; give 'DIR/*.pcap' for files to come");
   }
   let position = 0;
   let open = true;

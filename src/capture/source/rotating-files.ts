@@ -3,7 +3,7 @@
  * are written in any format. So the next file is the one whose first packet is the next after this one's first packet. When there is one, the file at hand
  * is complete. Names that are used again (a ring) are new files by their first packet.
  */
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { FormatError } from "../../base/errors.ts";
@@ -109,7 +109,8 @@ async function firstPacket(kernels: Kernels, path: string): Promise<bigint | nul
     reader = await CaptureReader.open(kernels, path, { batchRows: 1 });
     return (await reader.next()) ? reader.originNs : null;
   } catch (error) {
-    if (error instanceof FormatError) return null;
+    // Also where the ring has just removed it.
+    if (error instanceof FormatError || !existsSync(path)) return null;
     throw error;
   } finally {
     reader?.close();

@@ -4,6 +4,7 @@
  */
 import type { PacketBatch } from "../batch.ts";
 import type { CaptureStatistics } from "../reader.ts";
+import type { ClockState } from "./clock-state.ts";
 
 export interface SourceBatch {
   /** At least one row; the caller's to key and filter until the next batch is asked for. */
@@ -32,6 +33,8 @@ export interface Source {
   next(): Promise<SourceBatch | null>;
   /** Every packet up to this time has been handed out, as far as a clock tells; null where only packets tell the time. */
   nowNs(): bigint | null;
+  /** The state of the clock that packets are timestamped by now; null or left out where nobody knows. */
+  clock?(): ClockState | null;
   /** What was counted up to and with the last batch. Made when asked for: once per epoch, not per batch. */
   totals(): CaptureTotals;
   /** Of every capture read so far, the one at hand included. */

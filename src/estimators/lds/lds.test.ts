@@ -327,8 +327,8 @@ describe("weights", () => {
 describe("parameters", () => {
   test("k = 1 takes all packets in all rows, more cells per flow bring banks ready for loss", () => {
     expect(parseParameters(lds, "k=1").rates).toEqual([1, 1, 1, 1]);
-    expect(parseParameters(lds, "").rates).toEqual([1, 0.3, 0.05, 0.005]);
-    expect(parseParameters(lds, "rows=6,k=3").rates).toEqual([1, 1, 1, 0.3, 0.05, 0.005]);
+    expect(parseParameters(lds, "").rates).toEqual([1, 0.5, 0.1, 0.01]);
+    expect(parseParameters(lds, "rows=6,k=3").rates).toEqual([1, 1, 1, 0.5, 0.1, 0.01]);
     expect(parseParameters(lds, "rows=2,rates=.2").rates).toEqual([0.2, 0.2]);
     expect(() => parseParameters(lds, "rows=4,rates=1/.5")).toThrow(/rates has 2 values/);
     expect(() => parseParameters(lds, "rows=1,rates=0")).toThrow(/at least/);

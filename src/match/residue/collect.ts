@@ -5,13 +5,9 @@
 import type { Kernels } from "../../base/kernels.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../../capture/batch.ts";
 import { type CaptureOptions, CaptureReader } from "../../capture/reader.ts";
-import type { ExactMatcher } from "../matcher.ts";
+import type { AlonePacket, ExactMatcher } from "../matcher.ts";
 
-export interface LonePacket {
-  side: 0 | 1;
-  /** On the matcher's axis. */
-  timeNs: number;
-  flow: number;
+export interface LonePacket extends AlonePacket {
   proto: number;
   /** Bytes of the IP packet; and of its payload behind the TCP or UDP header (behind the IP header where it has none). */
   length: number;
@@ -37,24 +33,24 @@ export async function collectLone(
   matcher: ExactMatcher,
   sources: readonly [ResidueSource, ResidueSource],
 ): Promise<[LonePacket[], LonePacket[]]> {
-  const wanted = [new Map<number, number[]>(), new Map<number, number[]>()] as const;
-  for (const { side, timeNs, flow } of matcher.alone()) {
-    const flows = wanted[side].get(timeNs);
-    if (flows) flows.push(flow);
-    else wanted[side].set(timeNs, [flow]);
+  const wanted = [new Map<number, AlonePacket[]>(), new Map<number, AlonePacket[]>()] as const;
+  for (const alone of matcher.alone()) {
+    const { side, timeNs } = alone;
+    const same = wanted[side].get(timeNs);
+    if (same) same.push(alone);
+    else wanted[side].set(timeNs, [alone]);
   }
   // Loss alone needs no second look: it takes packets of both to be two halves of something.
   if (wanted[0].size === 0 || wanted[1].size === 0) return [[], []];
-  const read = (side: 0 | 1) => readLone(kernels, matcher, side, sources[side], wanted[side]);
+  const read = (side: 0 | 1) => readLone(kernels, matcher, sources[side], wanted[side]);
   return [await read(0), await read(1)];
 }
 
 async function readLone(
   kernels: Kernels,
   matcher: ExactMatcher,
-  side: 0 | 1,
   source: ResidueSource,
-  wanted: Map<number, number[]>,
+  wanted: Map<number, AlonePacket[]>,
 ): Promise<LonePacket[]> {
   const found: LonePacket[] = [];
   if (wanted.size === 0) return found;
@@ -66,12 +62,12 @@ async function readLone(
       const { timeNs, count } = batch;
       for (let row = 0; row < count; row++) {
         const at = (timeNs[row] ?? 0) + shiftNs;
-        const flows = wanted.get(at);
-        if (!flows) continue;
-        const k = flows.findIndex((flow) => sameKey(matcher, flow, batch, row));
-        if (k < 0) continue;
-        const [flow = 0] = flows.splice(k, 1);
-        const packet = describe(batch, row, side, at, flow);
+        const same = wanted.get(at);
+        if (!same) continue;
+        const k = same.findIndex(({ flow }) => sameKey(matcher, flow, batch, row));
+        const [alone] = k < 0 ? [] : same.splice(k, 1);
+        if (!alone) continue;
+        const packet = describe(batch, row, alone);
         if (packet) found.push(packet);
       }
     }
@@ -96,13 +92,7 @@ const TCP = 6;
 const UDP = 17;
 const MSS_OPTION = 2;
 
-function describe(
-  batch: PacketBatch,
-  row: number,
-  side: 0 | 1,
-  timeNs: number,
-  flow: number,
-): LonePacket | null {
+function describe(batch: PacketBatch, row: number, alone: AlonePacket): LonePacket | null {
   const start = batch.header[row] ?? 0;
   const captured = batch.captured[row] ?? 0;
   const flags = batch.flags[row] ?? 0;
@@ -118,9 +108,7 @@ function describe(
   const field = version === 4 ? ip.getUint16(6) : 0;
   const fragmented = (flags & FLAG.fragment) !== 0;
   const base = {
-    side,
-    timeNs,
-    flow,
+    ...alone,
     proto,
     length,
     identification:

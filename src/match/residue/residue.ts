@@ -3,6 +3,7 @@
  * counted as the packets that it is. Read only where the first look leaves something to explain.
  */
 import type { Kernels } from "../../base/kernels.ts";
+import type { CorrectedCount } from "../flow-results.ts";
 import type { ExactMatcher } from "../matcher.ts";
 import { FATE, type ResolvedRow } from "../packet-log.ts";
 import { type MergedFlow, matchRanges, type Sighting } from "./byte-ranges.ts";
@@ -32,6 +33,15 @@ export async function resolveResidue(
   for (const [flow, sides] of byFlow(left)) resolution.flow(flow, sides);
   matcher.packets?.finishReplacing();
   return resolution.resolved;
+}
+
+/** The count of a flow that a packet without a partner is in. */
+function countOf(fate: number): CorrectedCount {
+  if (fate === FATE.headBefore) return "headBefore";
+  if (fate === FATE.tailBefore) return "tailBefore";
+  if (fate === FATE.headAfter) return "headAfter";
+  if (fate === FATE.tailAfter) return "tailAfter";
+  return fate === FATE.onlyBefore ? "lost" : "appeared";
 }
 
 type Sides = [LonePacket[], LonePacket[]];
@@ -66,17 +76,17 @@ class Resolution {
     return this.#matcher.flows.direction(flow) === 2 ? 1 : 0;
   }
 
-  /** What a packet of a side without a partner was counted as. */
-  #aloneAs(side: 0 | 1): "lost" | "appeared" {
-    return side === 0 ? "lost" : "appeared";
-  }
-
   /** A packet is no longer alone: another row of the packet log stands for it. */
   #settle(p: LonePacket): void {
     this.done.add(p);
     this.#matcher.packets?.replaceLone(p.side, p.timeNs, p.flow);
-    this.#matcher.flows.correct(p.flow, { [this.#aloneAs(p.side)]: -1 });
-    if (p.side === 0 && this.#sender(p.flow) === 0) this.#matcher.correctLost(p.timeNs, -1);
+    this.#recount(p, -1);
+  }
+
+  /** So many packets more are what this one was taken for. The verdict on the packet itself is no longer in doubt. */
+  #recount(p: LonePacket, change: number): void {
+    this.#matcher.flows.correct(p.flow, { [countOf(p.fate)]: change, undecided: p.doubted ? -1 : 0 });
+    if (p.fate === FATE.onlyBefore && this.#sender(p.flow) === 0) this.#matcher.correctLost(p.timeNs, change);
   }
 
   /** Whole at one point, in fragments at the other, whichever it is. */
@@ -140,20 +150,21 @@ class Resolution {
     const { flow } = merged;
     const [sentAs, arrivedAs] =
       sender === 0 ? (["sent", "received"] as const) : (["received", "sent"] as const);
-    const lost = merged.resolved.reduce((n, r) => n + r.lost, 0);
-    const appeared = merged.arrivals.reduce((n, r) => n + r.appeared, 0);
     const delays = merged.pieces.filter((piece) => piece.last).length;
     this.#matcher.flows.correct(flow, {
-      [this.#aloneAs(sender)]: lost - merged.resolved.length,
-      [this.#aloneAs(sender === 0 ? 1 : 0)]: appeared - merged.arrivals.length,
       [sentAs]: merged.moreSent,
       [arrivedAs]: merged.moreArrived,
       // Their delays are those of the last bytes; the others are matched without one.
       merged: Math.max(0, merged.matched - delays),
     });
-    if (sender === 0)
-      for (const { sent: from, lost: n } of merged.resolved) this.#matcher.correctLost(from.timeNs, n - 1);
-    this.#noteRest(merged, sender);
+    this.#rest(
+      sent,
+      merged.resolved.map((r) => ({ seen: r.sent, left: r.lost })),
+    );
+    this.#rest(
+      arrived,
+      merged.arrivals.map((r) => ({ seen: r.arrived, left: r.appeared })),
+    );
     for (const piece of merged.pieces) {
       const { packets, last } = piece;
       const [before, after] = sender === 0 ? [piece.sent, piece.arrived] : [piece.arrived, piece.sent];
@@ -176,15 +187,16 @@ class Resolution {
     total.longest[1] = Math.max(total.longest[1], longest(b));
   }
 
-  /** What is left of packets that met their partners in part. */
-  #noteRest({ flow, resolved, arrivals }: MergedFlow, sender: 0 | 1): void {
-    const rest = (side: 0 | 1, { timeNs, number }: Sighting, packets: number) => {
-      this.#matcher.packets?.replaceLone(side, timeNs, flow);
-      const fate = side === 0 ? FATE.onlyBefore : FATE.onlyAfter;
-      if (packets > 0) this.#noteAlone({ side, timeNs, flow }, fate, packets, number);
-    };
-    for (const { sent, lost } of resolved) rest(sender, sent, lost);
-    for (const { arrived, appeared } of arrivals) rest(sender === 0 ? 1 : 0, arrived, appeared);
+  /** What is left of packets that met their partners in part stays what they were taken for. */
+  #rest(packets: readonly LonePacket[], rest: readonly { seen: Sighting; left: number }[]): void {
+    const byTime = new Map(packets.map((p) => [p.timeNs, p]));
+    for (const { seen, left } of rest) {
+      const p = byTime.get(seen.timeNs);
+      if (!p) continue;
+      this.#recount(p, left - 1);
+      this.#matcher.packets?.replaceLone(p.side, p.timeNs, p.flow);
+      if (left > 0) this.#noteAlone(p, p.fate, left, seen.number);
+    }
   }
 
   /** A row of one point alone. */

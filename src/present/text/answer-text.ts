@@ -28,7 +28,7 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   const { epochs } = answer;
   const span =
     epochs.firstNs !== null && epochs.lastNs !== null
-      ? `, ${formatTime(BigInt(epochs.firstNs))} to ${formatTime(BigInt(epochs.lastNs))}`
+      ? `, ${time(epochs.firstNs)} to ${time(epochs.lastNs)}`
       : "";
   const out = [`${c.bold(`${from} → ${to}`)}  ${count(epochs.used)} epochs${span}`];
   for (const point of answer.points) {
@@ -199,6 +199,7 @@ function seriesTable(rows: SeriesRow[], c: Palette): string {
   return formatTable(columns, rows, { colours: c });
 }
 
+/** Milliseconds are enough to know an epoch by; JSON has them to the nanosecond. */
 function time(ns: string): string {
-  return formatTime(BigInt(ns));
+  return formatTime(BigInt(ns), 3);
 }

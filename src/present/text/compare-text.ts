@@ -1,4 +1,5 @@
 /** A compare report as people read it in a terminal. */
+
 import { formatCount, formatPercent } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import { formatFlowKey } from "../../capture/flow/flow-text.ts";
@@ -16,6 +17,7 @@ import type {
 } from "../../compare/report.ts";
 import { estimateLines } from "./compare-estimate-text.ts";
 import type { Palette } from "./palette.ts";
+import { skipText } from "./skip-text.ts";
 import { type Column, formatTable } from "./table.ts";
 
 export interface TextOptions {
@@ -68,10 +70,10 @@ export function formatCompare(report: ReportView, options: TextOptions): string 
 function captureLine(name: string, s: CaptureSummary, c: Palette): string {
   const span =
     s.firstNs !== null && s.lastNs !== null
-      ? `${formatTime(BigInt(s.firstNs))}, ${formatDuration(Number(BigInt(s.lastNs) - BigInt(s.firstNs)))}`
+      ? `${formatTime(BigInt(s.firstNs), 3)}, ${formatDuration(Number(BigInt(s.lastNs) - BigInt(s.firstNs)))}`
       : "no packets";
-  const skipped = Object.entries(s.skipped).map(([reason, n]) => `${reason} ${formatCount(n)}`);
-  const rest = skipped.length > 0 ? `; not used: ${skipped.join(", ")}` : "";
+  const skipped = skipText(s.skipped);
+  const rest = skipped === "" ? "" : `; not used: ${skipped}`;
   const partial = s.partial ? c.red(" PARTIAL") : "";
   return `${c.bold(name)} ${s.file}: ${formatCount(s.packets)} packets (${formatCount(s.ipPackets)} IP), ${span}${rest}${partial}`;
 }

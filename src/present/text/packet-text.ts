@@ -26,7 +26,7 @@ export function formatPacketAnswer(answer: PacketAnswer, c: Colours): string {
     for (const w of group.worst) {
       lines.push(
         c.dim(
-          `  ${formatTime(BigInt(w.timeNs))} ${formatDuration(w.delayNs)}${w.guess ? " (a guess)" : ""} ${w.packet}`,
+          `  ${formatTime(BigInt(w.timeNs), 6)} ${formatDuration(w.delayNs)}${w.guess ? " (a guess)" : ""} ${w.packet}`,
         ),
       );
     }

@@ -51,6 +51,15 @@ export interface PointSummary {
   skipped: Record<string, number>;
   dropped: number | null;
   filter: string;
+  /** Of a live point: the worst state of its clock in the epochs used. */
+  clock?: PointClock;
+}
+
+export interface PointClock {
+  synchronised: boolean;
+  discipline: "ntp" | "ptp" | null;
+  estimatedErrorNs: number;
+  maximumErrorNs: number;
 }
 
 export interface MissingEpoch {
@@ -111,6 +120,8 @@ export interface SegmentAnswer extends WholeAnswer {
   bitsPerPacket: number | null;
   /** Epochs without an answer of this estimator that count with another's. */
   borrowed: { estimator: string; epochs: number }[];
+  /** Where the points have different clocks: by how much these may be apart, which is part of every interval of the mean. */
+  clockErrorNs?: number;
   series: SeriesRow[];
   notes: string[];
 }

@@ -1,6 +1,7 @@
 /** One estimator's part of a question: what the collector made of its epochs, and what they come to together. */
 
 import { countOf } from "../../base/quantity.ts";
+import { type ClockState, joinClocks } from "../../capture/source/clock-state.ts";
 import type { Collected } from "../../collect/collector.ts";
 import { Combination, type Contribution, segmentContribution } from "../../collect/combine.ts";
 import { CutEdges, delayBehind, deviationInFlight } from "../../collect/cut-edges.ts";
@@ -27,7 +28,7 @@ import type {
 } from "./answer.ts";
 import { type EpochFacts, type EpochPlace, placeOf } from "./epoch-facts.ts";
 import type { FlowQuestion } from "./flow-question.ts";
-import { answered, wholeAnswer } from "./latency.ts";
+import { answered, byClocks, wholeAnswer } from "./latency.ts";
 import { NoteFolder } from "./note-folder.ts";
 import type { Question } from "./question.ts";
 
@@ -70,9 +71,10 @@ interface EndTotal {
   bytes: number;
   counters: RecordCounters | null;
   filter: string;
+  clock: ClockState | undefined;
 }
 
-const nothing = (): EndTotal => ({ records: 0, bytes: 0, counters: null, filter: "" });
+const nothing = (): EndTotal => ({ records: 0, bytes: 0, counters: null, filter: "", clock: undefined });
 
 export class EstimatorQuestion {
   readonly estimator: Estimator;
@@ -105,6 +107,8 @@ export class EstimatorQuestion {
   #received: number | null = null;
   #unlisted = 0;
   #last: LastEpoch | null = null;
+  /** Largest of the epochs used: a clock is off the same way for long, so epochs do not average it out. */
+  #clockErrorNs = 0;
 
   /** `flows`: where the question is about flows and the estimator can answer for them. */
   constructor(estimator: Estimator, question: Question, facts: EpochFacts, flows: FlowQuestion | null) {
@@ -199,6 +203,7 @@ export class EstimatorQuestion {
       this.#last = estimate.mode === "aligned" && segment ? lastEpoch(segment, { startNs, endNs }) : null;
     }
     this.#takeEnds(estimate);
+    this.#clockErrorNs = Math.max(this.#clockErrorNs, estimate.clockErrorNs);
     const weight = segment?.received ?? segment?.sent ?? 0;
     this.#parameters.set(estimate.parameters, (this.#parameters.get(estimate.parameters) ?? 0) + weight + 1);
     this.said.add(new Set([...answer.notes, ...(segment?.notes ?? [])]), weight);
@@ -231,7 +236,15 @@ export class EstimatorQuestion {
     if (sent !== null) this.#sent = (this.#sent ?? 0) + sent;
     if (received !== null) this.#received = (this.#received ?? 0) + received;
     const span = { startNs: `${startNs}`, endNs: `${endNs}` };
-    this.#series.push({ ...span, sent, received, lost, edge, merged, ...answered(segment) });
+    this.#series.push({
+      ...span,
+      sent,
+      received,
+      lost,
+      edge,
+      merged,
+      ...byClocks(answered(segment), estimate.clockErrorNs),
+    });
   }
 
   #takeEnds({ sender, receiver }: EpochEstimate): void {
@@ -244,6 +257,7 @@ export class EstimatorQuestion {
       total.bytes += end.bytes;
       total.counters = totalCounters([total.counters, end.counters]);
       total.filter = end.filter;
+      total.clock = joinClocks(total.clock, end.clock);
     }
   }
 
@@ -302,7 +316,8 @@ export class EstimatorQuestion {
       received: this.#received,
       lost,
       lossRate,
-      ...whole,
+      ...byClocks(whole, this.#clockErrorNs),
+      ...(this.#clockErrorNs > 0 ? { clockErrorNs: this.#clockErrorNs } : {}),
       ...(none === null ? {} : { latency: null, reason: none }),
       packetsUsed: own.used,
       coverage: this.#received === null || this.#received === 0 ? null : own.used / this.#received,
@@ -333,16 +348,23 @@ export class EstimatorQuestion {
   }
 
   groupAnswers(): GroupAnswer[] {
-    return this.#flows?.answers(this.name) ?? [];
+    return (this.#flows?.answers(this.name) ?? []).map((group) => byClocks(group, this.#clockErrorNs));
   }
 
   /** What one end's records say; null where there are none. */
   point(role: "sender" | "receiver"): PointSummary {
-    const { records, bytes, counters, filter } = this.#ends[role];
+    const { records, bytes, counters, filter, clock } = this.#ends[role];
     const none = { packets: 0, short: 0, backward: 0, skipped: {}, dropped: null };
     const { packets, short, backward, skipped, dropped } = counters ?? none;
     const name = this.#question.between[role === "sender" ? 0 : 1];
-    return { name, role, records, bytes, packets, short, backward, skipped, dropped, filter };
+    const summary = { name, role, records, bytes, packets, short, backward, skipped, dropped, filter };
+    if (!clock) return summary;
+    const { id: _, ...state } = clock;
+    return { ...summary, clock: state };
+  }
+
+  get clockErrorNs(): number {
+    return this.#clockErrorNs;
   }
 
   /** Epochs in which nothing listed the flows. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type CountedEpoch, countedRecord } from "../../../tests/support/counted-records.ts";
 import { countingEstimator } from "../../../tests/support/counting-estimator.ts";
+import type { ClockState } from "../../capture/source/clock-state.ts";
 import { MemoryRecords } from "../../collect/memory-records.ts";
 import type { Estimator } from "../../estimators/estimator.ts";
 import type { Answer } from "./answer.ts";
@@ -168,5 +169,56 @@ describe("records of several settings", () => {
     ]);
     expect(answer.epochs.refused.map((r) => r.reason).join()).toMatch(/colour.*flavour/);
     expect(counting(answer).answered).toMatchObject({ packets: 10, latency: { meanNs: 1e6 } });
+  });
+});
+
+describe("clocks of live points", () => {
+  const clock = (id: bigint, maximumErrorNs: number, synchronised = true): ClockState => ({
+    ...{ id, synchronised, discipline: synchronised ? ("ntp" as const) : null },
+    ...{ estimatedErrorNs: 1000, maximumErrorNs },
+  });
+  const live = (a: ClockState, b: ClockState) => {
+    const store = new MemoryRecords();
+    for (const at of [0, 1, 2]) {
+      const place = { startNs: START + BigInt(at) * SECOND, lengthNs: SECOND, packets: 100 };
+      store.add({ ...countedRecord({ point: "A", ...place }), clock: a });
+      store.add({ ...countedRecord({ point: "B", ...place, delayNs: 1e6 }), clock: b });
+    }
+    return ask(store);
+  };
+  const plain = counting(ask(records([0, 1, 2].map((at) => ({ at, packets: 100, delayNs: 1e6 })))));
+
+  it("are part of the interval of the mean where they differ, however many epochs there are", () => {
+    const answer = live(clock(1n, 2e6), clock(2n, 3e6));
+    const { latency, answered, series, clockErrorNs } = counting(answer);
+    expect(clockErrorNs).toBe(5e6);
+    expect(latency?.meanNs).toBe(1e6);
+    for (const [wide, narrow] of [
+      [latency, plain.latency],
+      [answered.latency, plain.answered.latency],
+      [series[1]?.latency, plain.series[1]?.latency],
+    ] as const) {
+      expect(wide?.lowNs).toBe((narrow?.lowNs ?? 0) - 5e6);
+      expect(wide?.highNs).toBe((narrow?.highNs ?? 0) + 5e6);
+      expect(wide?.stdevHighNs).toBe(narrow?.stdevHighNs);
+    }
+    expect(answer.points.map((p) => p.clock?.maximumErrorNs)).toEqual([2e6, 3e6]);
+    expect(answer.notes.join("\n")).toMatch(/different clocks, up to 5 ms apart \(estimated: 2 µs\)/);
+  });
+
+  it("of one machine are one clock", () => {
+    const answer = live(clock(7n, 2e6, false), clock(7n, 3e6, false));
+    expect(counting(answer).latency).toEqual(plain.latency);
+    expect(counting(answer).clockErrorNs).toBeUndefined();
+    expect(answer.notes.join("\n")).not.toMatch(/clock/);
+  });
+
+  it("that are not synchronised are named", () => {
+    const { notes } = live(clock(1n, 16e9, false), clock(2n, 1e6));
+    expect(notes.join("\n")).toMatch(/not synchronised: the clock of A;/);
+  });
+
+  it("of records without them change nothing", () => {
+    expect(plain.clockErrorNs).toBeUndefined();
   });
 });

@@ -7,7 +7,7 @@ import type { ArchiveEntry } from "../../archive/names.ts";
 import { UsageError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { countOf, formatCount } from "../../base/quantity.ts";
-import { formatTime } from "../../base/time.ts";
+import { formatDuration, formatTime } from "../../base/time.ts";
 import { VERSION } from "../../base/version.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { openHandle } from "../../collect/archive-records.ts";
@@ -214,10 +214,25 @@ function pointNotes(points: readonly PointSummary[], widest: EstimatorQuestion |
         `${name}: ${countOf(short, "packet")} captured with fewer bytes than identify a packet: use a smaller ‘cover’ at both points`,
       );
   }
+  notes.push(...clockNotes(points, widest));
   const [from, to] = points;
   if (from && to && from.records > 0 && to.records > 0 && from.filter !== to.filter)
     notes.push(`the points were observed with different filters: '${from.filter}' and '${to.filter}'`);
   return notes;
+}
+
+/** How far the clocks of the two points may be apart, and whose is not synchronised: of no matter where they share one. */
+function clockNotes(points: readonly PointSummary[], widest: EstimatorQuestion | undefined): string[] {
+  const errorNs = widest?.clockErrorNs ?? 0;
+  if (errorNs === 0) return [];
+  const estimated = points.reduce((sum, { clock }) => sum + (clock?.estimatedErrorNs ?? 0), 0);
+  const loose = points.filter(({ clock }) => clock && !clock.synchronised).map(({ name }) => name);
+  return [
+    `the points have different clocks, up to ${formatDuration(errorNs)} apart (estimated: ${formatDuration(estimated)}): part of every interval of the mean`,
+    ...(loose.length > 0
+      ? [`not synchronised: the clock of ${loose.join(" and ")}; start chronyd or ptp4l and phc2sys there`]
+      : []),
+  ];
 }
 
 function flowNotes(
@@ -259,7 +274,7 @@ function select(archive: RecordStore, question: Question, table: readonly Estima
   const all = archive.list({ points: question.between }).entries;
   const [first, last] = [all[0], all.at(-1)];
   const span =
-    first && last ? `${formatTime(first.epoch.startNs)} to ${formatTime(last.epoch.endNs)}` : "nothing";
+    first && last ? `${formatTime(first.epoch.startNs, 3)} to ${formatTime(last.epoch.endNs, 3)}` : "nothing";
   throw new UsageError(
     "no-records",
     `${archive.directory}: no records of ${question.between.join(" or ")} in the time asked for`,

@@ -37,3 +37,15 @@ export function wholeAnswer(own: Combined, all: Combined = own): WholeAnswer {
     },
   };
 }
+
+/** An answer whose intervals of the mean include that the clocks of the two points may be so far apart. A deviation is the same on every clock. */
+export function byClocks<T extends Answered & Partial<WholeAnswer>>(answer: T, errorNs: number): T {
+  if (errorNs === 0) return answer;
+  const widen = (latency: AnswerLatency | null) =>
+    latency && { ...latency, lowNs: latency.lowNs - errorNs, highNs: latency.highNs + errorNs };
+  return {
+    ...answer,
+    latency: widen(answer.latency),
+    ...(answer.answered ? { answered: { ...answer.answered, latency: widen(answer.answered.latency) } } : {}),
+  };
+}

@@ -25,8 +25,12 @@ export interface Question {
 export const DEFAULT_CONFIDENCE = 0.95;
 
 export function checkQuestion(question: Question): void {
-  const [a, b] = question.between;
   const code = "bad-question" as const;
+  const { between } = question;
+  // A library's caller may have no compiler that asks for both.
+  if (!Array.isArray(between) || between.length !== 2 || !between.every((p) => typeof p === "string"))
+    throw invalidValue("between", between, "two points: sender and receiver", { code });
+  const [a, b] = between;
   if (a === b) throw invalidValue("between", `${a} ${b}`, "two different points", { code });
   const { fromNs, toNs, confidence, top } = question;
   if (fromNs !== undefined && toNs !== undefined && fromNs >= toNs) {

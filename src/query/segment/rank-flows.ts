@@ -112,7 +112,8 @@ class EpochLists {
           const epoch = `${mode}/${startNs}/${endNs}/${startId}`;
           if (done.has(epoch)) continue;
           const listed = handles === this.#whole ? this.#read(handle, lists) : this.#readHeavy(handle);
-          if (!listed) continue;
+          // MAPLE without an index names none of its flows: the epoch's heavy flows are still to be had from a sketch.
+          if (!listed || (listed.count === 0 && !listed.complete)) continue;
           done.add(epoch);
           yield { key: handle.key, listed };
         }

@@ -14,45 +14,19 @@ import {
 import type { Kernels } from "../../../base/kernels.ts";
 import { countOf } from "../../../base/quantity.ts";
 import { PacketBatch } from "../../batch.ts";
-import type { FilterExpression } from "../../filter/expression.ts";
 import { type CaptureStatistics, DEFAULT_COVER, DEFAULT_SEED } from "../../reader.ts";
 import { SKIP_REASONS } from "../../reasons.ts";
-import type { SourceCapture } from "../capture-source.ts";
+import type { ClockState } from "../clock-state.ts";
 import { systemClock, type WallClock } from "../live-clock.ts";
 import type { CaptureTotals, Source, SourceBatch } from "../source.ts";
+import { type InterfaceSourceOptions, snapBytesOf } from "./interface-options.ts";
 import { loadLibc } from "./libc.ts";
 import { BLOCK_BYTES, PacketRing, RETIRE_MS, type RingOptions } from "./ring.ts";
 import { socketFilter } from "./socket-filter.ts";
-
-export const DIRECTIONS = ["in", "out", "both"] as const;
-export const TIMESTAMPS = ["software", "hardware"] as const;
-
-export interface InterfaceOptions {
-  /** Packets that the interface receives, sends, or both. */
-  direction?: (typeof DIRECTIONS)[number];
-  /** Packets for other hosts too: on a mirror port. */
-  promiscuous?: boolean;
-  /** Bytes captured of each packet; left out: what the digest covers, and the headers before it. */
-  snapBytes?: number;
-  timestamps?: (typeof TIMESTAMPS)[number];
-  ringBytes?: number;
-  /** From now on packets are captured; with what, in words. */
-  onOpen?: (text: string) => void;
-}
-
-export interface InterfaceSourceOptions extends InterfaceOptions {
-  capture?: SourceCapture;
-  /** Packets that cannot match it may be left out by the kernel already. */
-  wanted?: FilterExpression | null;
-  signal?: AbortSignal | undefined;
-  clock?: WallClock;
-}
+import { SystemClock } from "./system-clock.ts";
 
 const LOOPBACK = "lo";
 const RING_BYTES = 32 << 20;
-/** Ethernet and four tags before the IP header, as OBSERVE_COVER assumes; and a tunnel's headers. */
-const LINK_BYTES = 32;
-const TUNNEL_BYTES = 96;
 /** Words may be loaded past the end of a frame. */
 const PADDING = 64;
 /** How long the ring is left alone: a block or several come in this time at full rate; longer the longer none comes. */
@@ -104,6 +78,7 @@ export class InterfaceSource implements Source {
   #endAt: number | null = null;
   #damaged = 0;
   #mtu: number | null = null;
+  #clock: SystemClock | null = null;
 
   constructor(kernels: Kernels, name: string, options: InterfaceSourceOptions) {
     this.#kernels = kernels;
@@ -137,6 +112,8 @@ export class InterfaceSource implements Source {
     const { program, selective } = socketFilter(wanted, direction, this.snapBytes);
     const options: RingOptions = { name: this.name, direction, promiscuous, hardware, program, ringBytes };
     this.#ring = PacketRing.open(libc, options);
+    // A card's clock is another one, of which the kernel says nothing.
+    this.#clock = hardware ? null : new SystemClock(libc);
     const way = direction === "in" ? "received" : direction === "out" ? "sent" : "received and sent";
     const filtered =
       wanted === null ? "" : selective ? "; filtered in the kernel" : "; filtered in user space";
@@ -152,9 +129,7 @@ export class InterfaceSource implements Source {
 
   /** Bytes captured of each packet. */
   get snapBytes(): number {
-    const { snapBytes, capture } = this.#options;
-    const { cover = DEFAULT_COVER, inner = false } = capture ?? {};
-    return snapBytes ?? cover + LINK_BYTES + (inner ? TUNNEL_BYTES : 0);
+    return snapBytesOf(this.#options, DEFAULT_COVER);
   }
 
   async next(): Promise<SourceBatch | null> {
@@ -180,6 +155,10 @@ export class InterfaceSource implements Source {
 
   nowNs(): bigint | null {
     return this.#passedNs;
+  }
+
+  clock(): ClockState | null {
+    return this.#clock?.state() ?? null;
   }
 
   totals(): CaptureTotals {

@@ -61,7 +61,7 @@ export async function loadLibc(what: string): Promise<Libc> {
   throw new UsageError(
     "not-supported",
     `${what}: the package koffi is not installed, which opens interfaces`,
-    "npm install koffi (beside hoptime)",
+    "npm install koffi (beside hoptime), or install tcpdump",
   );
 }
 

@@ -3,6 +3,7 @@
  * misspelt file is reported as such.
  */
 import { existsSync, readFileSync } from "node:fs";
+import { UsageError } from "../../../base/errors.ts";
 
 const PREFIX = "iface:";
 /** Of this network namespace: the loopback, `eth0`, `br-lan.10`. */
@@ -13,6 +14,13 @@ export function interfaceOf(argument: string): string | null {
   if (argument.startsWith(PREFIX)) return argument.slice(PREFIX.length);
   if (argument === "-" || argument.includes("/") || existsSync(argument)) return null;
   return interfaceNames().includes(argument) ? argument : null;
+}
+
+/** A name that may as well be meant for an interface, and is nothing at all. */
+export function refuseUnknown(argument: string): void {
+  if (!/^[\w-]{1,15}$/.test(argument) || argument === "-" || existsSync(argument)) return;
+  const hint = "give the path of a capture file, or an interface (ip -br link lists them)";
+  throw new UsageError("no-such-file", `${argument}: no such file or interface`, hint, { value: argument });
 }
 
 export function interfaceNames(): string[] {

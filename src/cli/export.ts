@@ -1,0 +1,63 @@
+/** `hoptime export --data DIR --parquet FILE`: the results of a collector for other tools. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { ResultsStore } from "../results/results-store.ts";
+import { choiceOption } from "./options.ts";
+import { printJson, warn } from "./output.ts";
+import { writeWhole } from "./whole-file.ts";
+
+interface Flags {
+  data: string;
+  parquet?: string;
+  csv?: string;
+  table: "segments" | "flows";
+  json?: boolean;
+}
+
+const EXAMPLES = `
+Rows of all steps: step_s is 0 for epochs, 60 for minutes, 3600 for hours. Times are nanoseconds since 1970, delays nanoseconds. docs/collect.md describes the columns.
+The collector must not be running on the directory.
+
+Examples:
+  hoptime export --data /var/lib/hoptime --parquet results.parquet
+  hoptime export --data /var/lib/hoptime --csv flows.csv --table flows
+`;
+
+export function exportCommand(): Command {
+  return new Command("export")
+    .description("Writes the results of a collector as one file.")
+    .requiredOption("--data <dir>", "directory of the collector")
+    .option("--parquet <file>", "write Parquet")
+    .option("--csv <file>", "write CSV")
+    .option(
+      "--table <which>",
+      "segments or flows",
+      choiceOption("--table", ["segments", "flows"] as const),
+      "segments",
+    )
+    .option("--json", "print what was written as JSON")
+    .addHelpText("after", EXAMPLES)
+    .action(async (flags: Flags) => {
+      const { data, table, parquet, csv } = flags;
+      const [file, format] = parquet === undefined ? [csv, "csv" as const] : [parquet, "parquet" as const];
+      if (file === undefined || (parquet !== undefined && csv !== undefined))
+        throw new UsageError("bad-option", "give --parquet or --csv, one of the two");
+      const path = join(data, "results.duckdb");
+      if (!existsSync(path))
+        throw new UsageError(
+          "no-such-file",
+          `${data}: no results`,
+          "give the directory of hoptime collect --data",
+        );
+      const store = await ResultsStore.open(path);
+      try {
+        await writeWhole(file, (to) => store.export(table, to, format));
+      } finally {
+        await store.close();
+      }
+      if (flags.json) await printJson({ file, format, table });
+      else warn(`hoptime: ${table} written to ${file}`);
+    });
+}

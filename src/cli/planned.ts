@@ -1,0 +1,102 @@
+/**
+ * A tap that follows its collector's plan (server/tap-plan.ts): what the command line does not say is as the plan has it. The last plan is kept beside the spool, so that a tap starts while the collector
+ * is away.
+ */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { UsageError } from "../base/errors.ts";
+import { askCollector } from "../server/client.ts";
+import { PLAN_POLL_MS, type TapPlan, type TapPlanState } from "../server/tap-plan.ts";
+import type { Endpoint } from "../transport/http/request.ts";
+import { warn } from "./output.ts";
+
+/** What a plan says in the words of the command line. */
+export interface PlannedFlags {
+  estimators?: string;
+  epoch?: string;
+  key?: string;
+  cover?: number;
+  inner?: boolean;
+  seed?: bigint;
+  filter?: string;
+  segment?: string[];
+  [parameters: string]: unknown;
+}
+
+export class PlanFollower {
+  readonly #endpoint: Endpoint;
+  readonly #file: string;
+  readonly #spool: string;
+  #state: TapPlanState | null = null;
+
+  constructor(endpoint: Endpoint, spool: string) {
+    this.#endpoint = endpoint;
+    this.#file = join(spool, "plan.json");
+    this.#spool = spool;
+  }
+
+  /** The plan as it is now; null where the collector has none. */
+  async fetch(): Promise<TapPlan | null> {
+    try {
+      this.#state = await this.#ask();
+      mkdirSync(this.#spool, { recursive: true });
+      writeFileSync(this.#file, JSON.stringify(this.#state), { mode: 0o600 });
+    } catch (error) {
+      if (!(error instanceof UsageError) || error.code !== "no-records") throw error;
+      const kept = this.#kept();
+      warn(
+        `hoptime: ${error.problem}; ${kept ? "its last plan is followed" : "observing as the options say"}`,
+      );
+      this.#state = kept;
+    }
+    return this.#state?.plan ?? null;
+  }
+
+  /** Calls `change` when another plan counts. Returns what ends that. */
+  watch(change: () => void, pollMs = PLAN_POLL_MS): () => void {
+    let timer: NodeJS.Timeout | null = null;
+    const look = async () => {
+      const now = await this.#ask().catch(() => null);
+      const version = this.#state?.version ?? 0;
+      if (now && now.version > version) return change();
+      const waitMs = now?.next
+        ? Math.max(0, Number(BigInt(now.next.fromNs) / 1_000_000n) - Date.now())
+        : pollMs;
+      // At the very minute, where it is close.
+      if (now?.next && waitMs <= pollMs) timer = setTimeout(change, waitMs);
+      else timer = setTimeout(() => void look(), pollMs);
+    };
+    timer = setTimeout(() => void look(), pollMs);
+    return () => {
+      if (timer) clearTimeout(timer);
+    };
+  }
+
+  #ask(): Promise<TapPlanState> {
+    return askCollector<TapPlanState>(this.#endpoint, { method: "GET", path: "/v1/plan" });
+  }
+
+  #kept(): TapPlanState | null {
+    try {
+      return JSON.parse(readFileSync(this.#file, "utf8")) as TapPlanState;
+    } catch {
+      return null;
+    }
+  }
+}
+
+export function plannedFlags(plan: TapPlan, point: string): PlannedFlags {
+  const own = (plan.segments ?? []).filter((s) => s.filter && (s.from === point || s.to === point));
+  const camel = (name: string) => name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return {
+    estimators: plan.estimators.join(","),
+    ...(plan.epoch === undefined ? {} : { epoch: plan.epoch }),
+    ...(plan.key === undefined ? {} : { key: plan.key }),
+    ...(plan.cover === undefined ? {} : { cover: plan.cover }),
+    ...(plan.inner === undefined ? {} : { inner: plan.inner }),
+    ...(plan.seed === undefined ? {} : { seed: BigInt(plan.seed) }),
+    ...(plan.filter === undefined ? {} : { filter: plan.filter }),
+    ...(own.length === 0 ? {} : { segment: own.map((s) => `${s.from}:${s.to}=${s.filter}`) }),
+    ...Object.fromEntries(Object.entries(plan.parameters ?? {}).map(([name, text]) => [camel(name), text])),
+  };
+}

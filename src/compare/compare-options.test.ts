@@ -1,0 +1,17 @@
+/** Options of a comparison that no comparison could have: refused with fields, before anything is read. */
+import { expect, test } from "vitest";
+import { UsageError } from "../base/errors.ts";
+import { type CompareOptions, compareCaptures } from "./compare.ts";
+
+test.each([
+  ["window", { windowNs: Number.NaN }],
+  ["window", { windowNs: -1 }],
+  ["epoch", { epochNs: 0 }],
+  ["epoch", { epochNs: Number.POSITIVE_INFINITY }],
+  ["clock", { clock: "guess" as NonNullable<CompareOptions["clock"]> }],
+])("%s is refused: %j", async (parameter, option) => {
+  const run = compareCaptures({ before: "none.pcap", after: "none.pcap", ...option });
+  const error = await run.catch((e: unknown) => e);
+  expect(error).toBeInstanceOf(UsageError);
+  expect(error).toMatchObject({ parameter, expected: expect.any(String) });
+});

@@ -1,0 +1,102 @@
+/** The embedded database, loaded when a collector starts and not before: 68 MB of native code that nobody else needs. */
+import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from "@duckdb/node-api";
+import { UsageError } from "../base/errors.ts";
+
+export type Value = DuckDBValue;
+
+export interface Database {
+  run(sql: string, values?: readonly Value[]): Promise<void>;
+  /** Rows as arrays, in the order of the columns. */
+  all(sql: string, values?: readonly Value[]): Promise<Value[][]>;
+  /** Rows into a table, faster than statements. */
+  append(table: string, rows: readonly (readonly Value[])[], types: readonly ColumnType[]): Promise<void>;
+  /** All of it or nothing. */
+  transaction<T>(work: () => Promise<T>): Promise<T>;
+  close(): void;
+}
+
+export type ColumnType = "text" | "bigint" | "integer" | "double" | "bytes";
+
+export class DatabaseDamaged extends Error {}
+
+/** DatabaseDamaged where the file is none of its kind. UsageError where the package is missing, or another process has the file. */
+export async function openDatabase(path: string, memoryBytes = 512e6): Promise<Database> {
+  const { DuckDBInstance } = await load();
+  let instance: DuckDBInstance;
+  try {
+    instance = await DuckDBInstance.create(path, {
+      threads: "2",
+      memory_limit: `${Math.round(memoryBytes / 1e6)}MB`,
+    });
+  } catch (cause) {
+    const { message } = cause as Error;
+    if (/lock/i.test(message))
+      throw new UsageError("not-writable", `${path}: another process is using it`, undefined, { cause });
+    if (/permission|read-only|no space/i.test(message))
+      throw new UsageError("not-writable", `${path}: cannot be opened (${firstLine(message)})`, undefined, {
+        cause,
+      });
+    throw new DatabaseDamaged(firstLine(message), { cause });
+  }
+  const connection = await instance.connect();
+  return database(instance, connection);
+}
+
+async function load() {
+  try {
+    return await import("@duckdb/node-api");
+  } catch (cause) {
+    throw new UsageError(
+      "not-supported",
+      "the package @duckdb/node-api is not installed, which a collector keeps its results in",
+      "npm install @duckdb/node-api (beside hoptime)",
+      { cause },
+    );
+  }
+}
+
+const firstLine = (text: string) => text.split("\n")[0] ?? text;
+
+function database(instance: DuckDBInstance, connection: DuckDBConnection): Database {
+  const run = async (sql: string, values: readonly Value[] = []) => {
+    await connection.run(sql, [...values]);
+  };
+  return {
+    run,
+    all: async (sql, values = []) => (await connection.runAndReadAll(sql, [...values])).getRows(),
+    append: async (table, rows, types) => {
+      const appender = await connection.createAppender(table);
+      for (const row of rows) {
+        for (const [i, value] of row.entries()) appendValue(appender, value, types[i] ?? "text");
+        appender.endRow();
+      }
+      appender.closeSync();
+    },
+    transaction: async (work) => {
+      await run("BEGIN TRANSACTION");
+      try {
+        const result = await work();
+        await run("COMMIT");
+        return result;
+      } catch (error) {
+        await run("ROLLBACK").catch(() => undefined);
+        throw error;
+      }
+    },
+    close: () => {
+      connection.closeSync();
+      instance.closeSync();
+    },
+  };
+}
+
+type Appender = Awaited<ReturnType<DuckDBConnection["createAppender"]>>;
+
+function appendValue(appender: Appender, value: Value, type: ColumnType): void {
+  if (value === null) appender.appendNull();
+  else if (type === "text") appender.appendVarchar(String(value));
+  else if (type === "bigint") appender.appendBigInt(value as bigint);
+  else if (type === "integer") appender.appendInteger(Number(value));
+  else if (type === "double") appender.appendDouble(Number(value));
+  else appender.appendBlob(value as unknown as Uint8Array);
+}

@@ -1,0 +1,250 @@
+/**
+ * What is kept of every epoch of a segment once its records are estimated: one row per segment, estimator and epoch, and the same for a minute and an hour. A row holds the numbers that people
+ * read and the state that rows are combined by (collect/combine.ts), so that an hour of rows says what its epochs say together. What has no answer is a row too, with its reason.
+ */
+
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import { formatFlowKey } from "../capture/flow/flow-text.ts";
+import type { Collected, CollectedSegment } from "../collect/collector.ts";
+import {
+  Combination,
+  type CombinationState,
+  type Contribution,
+  segmentContribution,
+} from "../collect/combine.ts";
+import { CutEdges } from "../collect/cut-edges.ts";
+import type { EpochEstimate } from "../collect/estimate.ts";
+import { LossTotal } from "../collect/loss.ts";
+import { limitsOf } from "../collect/tracks.ts";
+import type { CutMode } from "../epoch/record.ts";
+import { isNoAnswer, type KnownFlows, type NoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
+
+/** Steps that rows are kept in, seconds; 0: as the epochs are. */
+export const STEPS = [0, 60, 3600] as const;
+export type Step = (typeof STEPS)[number];
+
+export interface RowSpan {
+  step: Step;
+  startNs: bigint;
+  endNs: bigint;
+}
+
+export interface SegmentRow extends RowSpan {
+  segment: CollectedSegment;
+  estimator: string;
+  mode: CutMode;
+  /** Epochs in it, and what became of them. */
+  epochs: number;
+  missing: number;
+  refused: number;
+  /** In which a capture began or ended. */
+  edges: number;
+  merged: number;
+  sent: number | null;
+  received: number | null;
+  lost: number | null;
+  /** Packets that the captures dropped, where they say. */
+  dropped: number | null;
+  /** Of the records. */
+  bytes: number;
+  /** Of delays that crossed aligned cuts within it (cut-edges.ts); null where nothing is left out at a cut. */
+  cutShift: number | null;
+  /** Why it has no answer, or part of it has none. */
+  reason: string | null;
+  state: CombinationState;
+}
+
+export interface FlowRow extends RowSpan {
+  segment: CollectedSegment;
+  estimator: string;
+  /** As people write it. */
+  flow: string;
+  bytes: number | null;
+  state: CombinationState;
+}
+
+/** Of an event of the collector; null for those that say nothing about an epoch (its time is answered by another cut). */
+export function segmentRow(event: Collected): SegmentRow | null {
+  const { segment, estimator } = event;
+  const base = {
+    segment,
+    estimator,
+    step: 0 as const,
+    epochs: 1,
+    missing: 0,
+    refused: 0,
+    edges: 0,
+    merged: 0,
+  };
+  const none = { sent: null, received: null, lost: null, dropped: null, bytes: 0, cutShift: null };
+  if (event.kind === "overlapping") return null;
+  if (event.kind === "unpaired") {
+    const { entry, missing, reason } = event.unpaired;
+    const { startNs, endNs, mode } = entry.epoch;
+    const text = `${missing === "sender" ? segment.from : segment.to}: ${reason}`;
+    const limits = limitsOf({ senders: [entry], receivers: [] });
+    const state = unanswered(entry.packets, limits, { reason: "no-packets", text });
+    return { ...base, ...none, startNs, endNs, mode, missing: 1, bytes: entry.bytes, reason: text, state };
+  }
+  if (event.kind === "refused") {
+    const { startNs, endNs, packets, limits, reason } = event.refusal;
+    const state = unanswered(packets, limits, { reason: "no-usable-cells", text: reason });
+    return { ...base, ...none, startNs, endNs, mode: "aligned", refused: 1, reason, state };
+  }
+  return estimateRow(event.segment, event.estimator, event.estimate);
+}
+
+function estimateRow(
+  segment: CollectedSegment,
+  estimator: string,
+  estimate: EpochEstimate,
+): SegmentRow | null {
+  const own = estimate.answer.segment;
+  if (!own) return null;
+  const { startNs, endNs, mode, edge, merged, sender, receiver } = estimate;
+  const told = segmentContribution(own);
+  const combination = new Combination();
+  combination.add({
+    ...told,
+    bounds: isNoAnswer(told.mean) && estimate.limits ? { valueNs: null, ...estimate.limits } : null,
+  });
+  const drops = [sender?.counters.dropped, receiver?.counters.dropped].filter(
+    (d) => d !== null && d !== undefined,
+  );
+  const cut =
+    mode === "aligned" && sender !== null && receiver !== null && own.packetsUsed < (told.packets ?? 0);
+  return {
+    ...{ segment, estimator, step: 0, startNs, endNs, mode, epochs: 1, missing: 0, refused: 0, merged },
+    edges: edge ? 1 : 0,
+    ...{ sent: own.sent, received: own.received, lost: own.lost },
+    dropped: drops.length === 0 ? null : drops.reduce((a, b) => a + b, 0),
+    bytes: (sender?.bytes ?? 0) + (receiver?.bytes ?? 0),
+    cutShift: cut ? 0 : null,
+    reason: isNoAnswer(own.mean) ? `${own.mean.reason}: ${own.mean.text}` : null,
+    state: combination.state(),
+  };
+}
+
+function unanswered(
+  packets: number,
+  limits: { lowNs: number; highNs: number } | null,
+  why: NoAnswer,
+): CombinationState {
+  const combination = new Combination();
+  const bounds = limits ? { valueNs: null, ...limits } : null;
+  combination.add({ mean: why, stdev: why, packets, lost: null, used: 0, bounds });
+  return combination.state();
+}
+
+/** The flows with the most packets of an epoch. */
+export function flowRows(event: Extract<Collected, { kind: "estimate" }>, most: number): FlowRow[] {
+  const { estimate, flows, segment, estimator } = event;
+  if (!flows || estimate.answer.flows.length === 0) return [];
+  const { startNs, endNs, answer, limits } = estimate;
+  const spec = FlowKeySpec.parse(estimate.key);
+  const sized = answer.flows.map((told) => ({
+    told,
+    packets: told.packets ?? numberAt(flows.packets, told.flow),
+  }));
+  sized.sort((a, b) => (b.packets ?? 0) - (a.packets ?? 0));
+  return sized.slice(0, most).map(({ told, packets }) => {
+    const flow = formatFlowKey(spec.describe(flows.keyWords.subarray(10 * told.flow, 10 * told.flow + 10)));
+    const arrived =
+      numberAt(flows.received, told.flow) ??
+      (packets === null ? null : Math.max(0, packets - (told.lost ?? 0)));
+    const bounds = isNoAnswer(told.mean) && limits ? { valueNs: null, ...limits } : null;
+    const one: Contribution = {
+      mean: told.mean,
+      stdev: told.stdev,
+      packets,
+      arrived,
+      lost: told.lost,
+      used: arrived ?? 0,
+      bounds,
+    };
+    const combination = new Combination();
+    combination.add(one, undefined, flow);
+    const bytes = numberAt(flows.bytes, told.flow) ?? told.bytes ?? null;
+    return { segment, estimator, step: 0, startNs, endNs, flow, bytes, state: combination.state() };
+  });
+}
+
+function numberAt(values: KnownFlows["packets"] | undefined, i: number): number | null {
+  const value = values?.[i];
+  return value === undefined || Number.isNaN(value) ? null : value;
+}
+
+/** Rows of one segment and estimator, in order of time, as one; null where there are none. */
+export function combineRows(
+  rows: readonly SegmentRow[],
+  span: RowSpan,
+): { row: SegmentRow; combination: Combination; edges: CutEdges } | null {
+  const [first] = rows;
+  if (!first) return null;
+  const combination = new Combination();
+  const loss = new LossTotal();
+  const edges = new CutEdges();
+  const sums = { epochs: 0, missing: 0, refused: 0, edges: 0, merged: 0, bytes: 0 };
+  const known: Record<"sent" | "received" | "dropped", number | null> = {
+    sent: null,
+    received: null,
+    dropped: null,
+  };
+  let reason: string | null = null;
+  let cut = false;
+  for (const row of rows) {
+    combination.addState(row.state);
+    for (const name of ["epochs", "missing", "refused", "edges", "merged", "bytes"] as const)
+      sums[name] += row[name];
+    for (const name of ["sent", "received", "dropped"] as const)
+      if (row[name] !== null) known[name] = (known[name] ?? 0) + row[name];
+    if (row.epochs > row.missing + row.refused) loss.add(asSegment(row), row);
+    reason ??= row.reason;
+    const { meanNs, weight, spreadM2, spreadWeight, whyStdev } = row.state;
+    if (row.cutShift === null || weight === 0) continue;
+    cut = true;
+    const stdevNs = whyStdev !== null || spreadWeight === 0 ? null : Math.sqrt(spreadM2 / spreadWeight);
+    edges.addPart({ startNs: row.startNs, endNs: row.endNs, packets: weight, meanNs, stdevNs }, row.cutShift);
+  }
+  const { segment, estimator, mode } = first;
+  const { lost } = loss;
+  const cutShift = cut ? edges.shift : null;
+  const row = {
+    ...span,
+    segment,
+    estimator,
+    mode,
+    ...sums,
+    ...known,
+    lost,
+    cutShift,
+    reason,
+    state: combination.state(),
+  };
+  return { row, combination, edges };
+}
+
+/** What the sums of loss look at. */
+function asSegment({ sent, received, lost, state }: SegmentRow): SegmentEstimate {
+  const none: NoAnswer = state.why ?? { reason: "no-packets", text: "" };
+  const mean =
+    state.weight === 0 ? none : { valueNs: state.meanNs, lowNs: state.meanNs, highNs: state.meanNs };
+  return { mean, stdev: none, sent, received, lost, packetsUsed: state.used, coverage: 0, notes: [] };
+}
+
+/** Rows of one flow as one. */
+export function combineFlow(
+  rows: readonly FlowRow[],
+  span: RowSpan,
+): { row: FlowRow; combination: Combination } | null {
+  const [first] = rows;
+  if (!first) return null;
+  const combination = new Combination();
+  let bytes: number | null = null;
+  for (const row of rows) {
+    combination.addState(row.state, row.flow);
+    if (row.bytes !== null) bytes = (bytes ?? 0) + row.bytes;
+  }
+  const { segment, estimator, flow } = first;
+  return { row: { ...span, segment, estimator, flow, bytes, state: combination.state() }, combination };
+}

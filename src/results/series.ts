@@ -1,0 +1,224 @@
+/** Questions that rows answer: latency and loss over time in any step, flows over a time. Quick, because nothing is estimated; the rules are those of answers from records. */
+import { UsageError } from "../base/errors.ts";
+import { later } from "../base/time.ts";
+import type { Combination } from "../collect/combine.ts";
+import type { CutEdges } from "../collect/cut-edges.ts";
+import { isNoAnswer } from "../estimators/estimator.ts";
+import { bucketOf, type ResultsStore, type RowSelection } from "./results-store.ts";
+import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
+
+export interface Latency {
+  meanNs: number;
+  lowNs: number;
+  highNs: number;
+  stdevNs: number | null;
+}
+
+export interface SeriesPoint {
+  startNs: string;
+  endNs: string;
+  /** Of all packets; null with the reason where nothing bounds those without an answer. */
+  latency: Latency | null;
+  reason: string | null;
+  /** Share of the packets that have an answer. */
+  answered: number | null;
+  sent: number | null;
+  received: number | null;
+  lost: number | null;
+  lossRate: number | null;
+  dropped: number | null;
+  epochs: number;
+  missing: number;
+  refused: number;
+  edges: number;
+}
+
+export interface Series {
+  from: string;
+  to: string;
+  label: string;
+  estimator: string;
+  stepNs: string;
+  points: SeriesPoint[];
+  /** Where the next page begins; null where there is no more. */
+  next: string | null;
+}
+
+const SECOND_NS = 1_000_000_000n;
+/** Rows that one question may read. */
+const MAX_ROWS = 100_000;
+
+/** The coarsest rows that a step can be made of. */
+export function stepFor(stepNs: bigint): Step {
+  const fitting = STEPS.filter(
+    (s) => s === 0 || (stepNs >= BigInt(s) * SECOND_NS && stepNs % (BigInt(s) * SECOND_NS) === 0n),
+  );
+  return fitting.at(-1) ?? 0;
+}
+
+/** `stepNs` 0: as the epochs are. At most `limit` points; the rest begins at `next`. */
+export async function latencySeries(
+  store: ResultsStore,
+  selection: RowSelection,
+  stepNs: bigint,
+  limit: number,
+): Promise<Series> {
+  const { from, to, label, estimator } = selection;
+  const step = stepFor(stepNs);
+  // A page begins with something, and no more is read than is given, where the steps tell how much that is.
+  const firstNs = (await store.firstFrom(selection)) ?? selection.toNs;
+  const fromNs = later(firstNs, selection.fromNs);
+  const reachNs = stepNs === 0n ? null : bucketNs(fromNs, stepNs) + stepNs * BigInt(limit);
+  const toNs = reachNs !== null && reachNs < selection.toNs ? reachNs : selection.toNs;
+  const rows = await store.coveringRows({ ...selection, fromNs, toNs }, step);
+  if (rows.length > MAX_ROWS)
+    throw new UsageError(
+      "bad-question",
+      `more than ${MAX_ROWS} epochs`,
+      "ask for a longer ‘step’, or less time",
+    );
+  const groups = new Map<bigint, SegmentRow[]>();
+  for (const row of rows) {
+    const start = stepNs === 0n ? row.startNs : bucketNs(row.startNs, stepNs);
+    const known = groups.get(start);
+    if (known) known.push(row);
+    else groups.set(start, [row]);
+  }
+  const points: SeriesPoint[] = [];
+  let next: string | null = toNs < selection.toNs ? `${toNs}` : null;
+  for (const [startNs, list] of groups) {
+    if (points.length === limit) {
+      next = `${startNs}`;
+      break;
+    }
+    const endNs = stepNs === 0n ? (list.at(-1)?.endNs ?? startNs) : startNs + stepNs;
+    const made = combineRows(list, { step: 0, startNs, endNs });
+    if (made) points.push(pointOf(made));
+  }
+  return { from, to, label, estimator, stepNs: `${stepNs}`, points, next };
+}
+
+function bucketNs(ns: bigint, stepNs: bigint): bigint {
+  return ns - (((ns % stepNs) + stepNs) % stepNs);
+}
+
+export function pointOf({
+  row,
+  combination,
+  edges,
+}: {
+  row: SegmentRow;
+  combination: Combination;
+  edges: CutEdges;
+}): SeriesPoint {
+  const { latency, reason, answered } = latencyOf(combination, edges);
+  const { sent, received, lost, dropped, epochs, missing, refused } = row;
+  return {
+    ...{ startNs: `${row.startNs}`, endNs: `${row.endNs}`, latency, reason, answered, sent, received, lost },
+    lossRate: lost !== null && sent !== null && sent > 0 ? lost / sent : null,
+    ...{ dropped, epochs, missing, refused, edges: row.edges },
+  };
+}
+
+function latencyOf(
+  combination: Combination,
+  edges: CutEdges | null,
+): { latency: Latency | null; reason: string | null; answered: number | null } {
+  const plain = combination.result();
+  const combined = edges ? edges.complete(plain) : plain;
+  const { whole, stdev, answered, complete } = combined;
+  if (isNoAnswer(whole)) return { latency: null, reason: `${whole.reason}: ${whole.text}`, answered };
+  const { valueNs: meanNs, lowNs, highNs } = whole;
+  const stdevNs = complete && !isNoAnswer(stdev) ? stdev.valueNs : null;
+  return { latency: { meanNs, lowNs, highNs, stdevNs }, reason: null, answered };
+}
+
+export interface FlowSummary {
+  flow: string;
+  packets: number | null;
+  bytes: number | null;
+  lost: number | null;
+  epochs: number;
+  latency: Latency | null;
+  reason: string | null;
+  answered: number | null;
+}
+
+/** The flows with the most packets in a time. */
+export async function topFlows(
+  store: ResultsStore,
+  selection: RowSelection,
+  most: number,
+): Promise<FlowSummary[]> {
+  const step = spanStep(selection);
+  const names = await store.topFlows(selection, step, most);
+  const summaries: FlowSummary[] = [];
+  for (const flow of names) {
+    const summary = await oneFlow(store, selection, flow, step);
+    if (summary) summaries.push(summary);
+  }
+  return summaries;
+}
+
+/** One flow over a time; null where no row has it. */
+export async function oneFlow(
+  store: ResultsStore,
+  selection: RowSelection,
+  flow: string,
+  step: Step = 0,
+): Promise<FlowSummary | null> {
+  const rows = await store.flowRows(selection, step, flow);
+  const made = combineFlow(rows, { step: 0, startNs: selection.fromNs, endNs: selection.toNs });
+  if (!made) return null;
+  const { packets, lost, answers } = made.row.state;
+  return {
+    flow,
+    packets,
+    bytes: made.row.bytes,
+    lost,
+    epochs: answers,
+    ...latencyOf(made.combination, null),
+  };
+}
+
+/** One flow over time, epoch by epoch or step by step. */
+export async function flowSeries(
+  store: ResultsStore,
+  selection: RowSelection,
+  flow: string,
+  stepNs: bigint,
+  limit: number,
+): Promise<(Omit<FlowSummary, "flow"> & { startNs: string })[]> {
+  const groups = new Map<bigint, FlowRow[]>();
+  for (const row of await store.flowRows(selection, stepFor(stepNs), flow)) {
+    const start = stepNs === 0n ? row.startNs : bucketNs(row.startNs, stepNs);
+    groups.set(start, [...(groups.get(start) ?? []), row]);
+  }
+  return [...groups].slice(0, limit).flatMap(([startNs, rows]) => {
+    const made = combineFlow(rows, { step: 0, startNs, endNs: startNs + stepNs });
+    if (!made) return [];
+    const { packets, lost, answers } = made.row.state;
+    return [
+      {
+        startNs: `${startNs}`,
+        packets,
+        bytes: made.row.bytes,
+        lost,
+        epochs: answers,
+        ...latencyOf(made.combination, null),
+      },
+    ];
+  });
+}
+
+/** Whole minutes or hours are read where the time asked for is made of them. */
+function spanStep({ fromNs, toNs }: RowSelection): Step {
+  const fits = STEPS.filter(
+    (s) =>
+      s > 0 &&
+      bucketOf(fromNs, s) === fromNs &&
+      bucketOf(toNs, s) === toNs &&
+      toNs - fromNs >= 60n * BigInt(s) * SECOND_NS,
+  );
+  return fits.at(-1) ?? 0;
+}

@@ -1,0 +1,61 @@
+/** The state of a combination in few bytes: its numbers as f64, little-endian, in the order below (NaN: null), then the reasons as JSON. */
+import type { CombinationState } from "../collect/combine.ts";
+import type { NoAnswer } from "../estimators/estimator.ts";
+
+/** The order is the format: new ones are added at the end, with a new version. */
+const NUMBERS = [
+  ...([
+    "weight",
+    "meanNs",
+    "errorLow",
+    "errorHigh",
+    "commonLow",
+    "commonHigh",
+    "repeatingLow",
+    "repeatingHigh",
+  ] as const),
+  ...(["spreadWeight", "spreadMeanNs", "spreadM2", "spreadErrorLow", "spreadErrorHigh"] as const),
+  ...(["packets", "arrived", "answeredPackets", "lost", "used", "answers"] as const),
+  ...([
+    "unansweredWeight",
+    "unansweredLow",
+    "unansweredHigh",
+    "unansweredValue",
+    "unansweredGuessed",
+    "unbounded",
+    "whyCount",
+  ] as const),
+] as const;
+const VERSION = 1;
+const HEAD_BYTES = 1 + 8 * NUMBERS.length;
+
+export function encodeState(state: CombinationState): Uint8Array {
+  const { why, whyStdev } = state;
+  const reasons = why || whyStdev ? Buffer.from(JSON.stringify([why, whyStdev])) : Buffer.alloc(0);
+  const out = new Uint8Array(HEAD_BYTES + reasons.length);
+  const view = new DataView(out.buffer);
+  view.setUint8(0, VERSION);
+  for (const [i, name] of NUMBERS.entries()) view.setFloat64(1 + 8 * i, state[name] ?? Number.NaN, true);
+  out.set(reasons, HEAD_BYTES);
+  return out;
+}
+
+export function decodeState(bytes: Uint8Array): CombinationState {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.length < HEAD_BYTES || view.getUint8(0) !== VERSION)
+    throw new Error("a row's state of another version");
+  const numbers = Object.fromEntries(
+    NUMBERS.map((name, i) => {
+      const value = view.getFloat64(1 + 8 * i, true);
+      return [name, Number.isNaN(value) ? null : value];
+    }),
+  ) as unknown as CombinationState;
+  const [why, whyStdev] =
+    bytes.length === HEAD_BYTES
+      ? [null, null]
+      : (JSON.parse(Buffer.from(bytes.subarray(HEAD_BYTES)).toString()) as [
+          NoAnswer | null,
+          NoAnswer | null,
+        ]);
+  return { ...numbers, why, whyStdev };
+}

@@ -1,0 +1,65 @@
+/** What is new, for those who listen (Server-Sent Events): numbered, the last thousand kept for who comes back, and a slow listener loses the oldest, which it is told. */
+export interface ServerEvent {
+  id: number;
+  type: string;
+  data: unknown;
+}
+
+const KEPT = 1000;
+const MAX_LISTENERS = 200;
+const HEARTBEAT_MS = 15_000;
+
+export class Events {
+  readonly #kept: ServerEvent[] = [];
+  readonly #listeners = new Set<() => void>();
+  #next = 1;
+
+  get listeners(): number {
+    return this.#listeners.size;
+  }
+
+  get isFull(): boolean {
+    return this.#listeners.size >= MAX_LISTENERS;
+  }
+
+  emit(type: string, data: unknown): void {
+    this.#kept.push({ id: this.#next++, type, data });
+    if (this.#kept.length > KEPT) this.#kept.shift();
+    for (const wake of this.#listeners) wake();
+  }
+
+  /** Events behind `after` (0: from now on), as they come, until the signal. */
+  async *listen(after: number | null, signal: AbortSignal): AsyncGenerator<string> {
+    let last = after ?? this.#next - 1;
+    let wake = () => {};
+    const onEvent = () => wake();
+    this.#listeners.add(onEvent);
+    signal.addEventListener("abort", onEvent);
+    try {
+      yield "retry: 2000\n\n";
+      while (!signal.aborted) {
+        const waiting = this.#kept.filter((e) => e.id > last);
+        const [first] = waiting;
+        if (first && first.id > last + 1 && last > 0)
+          yield `event: gap\ndata: {"lost":${first.id - last - 1}}\n\n`;
+        for (const { id, type, data } of waiting) {
+          last = id;
+          yield `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+        }
+        if (this.#kept.some((e) => e.id > last)) continue;
+        const beat = await new Promise<boolean>((resolve) => {
+          const timer = setTimeout(() => resolve(true), HEARTBEAT_MS);
+          wake = () => {
+            clearTimeout(timer);
+            resolve(false);
+          };
+          if (signal.aborted) wake();
+        });
+        if (beat) yield ": still here\n\n";
+      }
+    } finally {
+      this.#listeners.delete(onEvent);
+      signal.removeEventListener("abort", onEvent);
+    }
+  }
+}

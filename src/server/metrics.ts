@@ -1,0 +1,247 @@
+/**
+ * Metrics for Prometheus, in base units (seconds, bytes). Labels are routes, points and segments, of which there are at most so many here; never flows. Those beyond are counted, not named.
+ */
+import type { SegmentRow } from "../results/rows.ts";
+import type { CollectorService } from "./service.ts";
+import type { TapState } from "./tap-states.ts";
+
+/** Points, and segments with estimators, that have series of their own. */
+const MAX_LABELLED = 1000;
+
+interface Requests {
+  count: number;
+  seconds: number;
+}
+
+/** What HTTP has answered, by route and status. */
+export class RequestMetrics {
+  readonly #requests = new Map<string, Requests>();
+
+  count(route: string, status: number, ms: number): void {
+    const key = JSON.stringify([route, `${Math.floor(status / 100)}xx`]);
+    const known = this.#requests.get(key) ?? { count: 0, seconds: 0 };
+    this.#requests.set(key, { count: known.count + 1, seconds: known.seconds + ms / 1000 });
+  }
+
+  write(out: MetricText): void {
+    const rows = [...this.#requests].map(([key, told]) => {
+      const [route = "", status = ""] = JSON.parse(key) as string[];
+      return { labels: { route, status }, told };
+    });
+    out.add(
+      "hoptime_http_requests_total",
+      "counter",
+      "HTTP requests answered",
+      rows.map(({ labels, told }) => [labels, told.count]),
+    );
+    out.add(
+      "hoptime_http_request_seconds_total",
+      "counter",
+      "time it took to answer them",
+      rows.map(({ labels, told }) => [labels, told.seconds]),
+    );
+  }
+}
+
+type Labels = Record<string, string>;
+
+export class MetricText {
+  readonly #lines: string[] = [];
+
+  add(
+    name: string,
+    type: "counter" | "gauge",
+    help: string,
+    values: readonly (readonly [Labels, number | null])[],
+  ): void {
+    const known = values.filter(
+      (v): v is readonly [Labels, number] => v[1] !== null && Number.isFinite(v[1]),
+    );
+    if (known.length === 0) return;
+    this.#lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`);
+    for (const [labels, value] of known) this.#lines.push(`${name}${labelText(labels)} ${value}`);
+  }
+
+  text(): string {
+    return `${this.#lines.join("\n")}\n`;
+  }
+}
+
+function labelText(labels: Labels): string {
+  const parts = Object.entries(labels).map(
+    ([name, value]) => `${name}="${value.replace(/[\\"\n]/g, (c) => (c === "\n" ? "\\n" : `\\${c}`))}"`,
+  );
+  return parts.length === 0 ? "" : `{${parts.join(",")}}`;
+}
+
+export function metricsText(service: CollectorService, requests: RequestMetrics): string {
+  const out = new MetricText();
+  const { counts, pairing } = service;
+  const { stored, unchanged, replaced, merged, refused } = counts;
+  const one = (value: number): [Labels, number][] => [[{}, value]];
+  const outcomes = Object.entries({ stored, unchanged, replaced, merged, refused });
+  out.add(
+    "hoptime_records_total",
+    "counter",
+    "records that came, by what became of them",
+    outcomes.map(([outcome, n]) => [{ outcome }, n]),
+  );
+  out.add("hoptime_messages_total", "counter", "messages of records", one(counts.messages));
+  out.add("hoptime_message_bytes_total", "counter", "bytes of these messages, unpacked", one(counts.bytes));
+  out.add("hoptime_questions_total", "counter", "questions about records", one(counts.questions));
+  out.add(
+    "hoptime_questions_failed_total",
+    "counter",
+    "of those, refused or ended",
+    one(counts.failedQuestions),
+  );
+  out.add("hoptime_rows_total", "counter", "rows of epochs written", one(counts.rows));
+  out.add("hoptime_epochs_total", "counter", "epochs, by what became of them", [
+    [{ state: "estimated" }, pairing.counts.estimated],
+    [{ state: "missing" }, pairing.counts.missing],
+    [{ state: "refused" }, pairing.counts.refused],
+  ]);
+  out.add(
+    "hoptime_records_late_total",
+    "counter",
+    "records that came after their epoch was given up",
+    one(pairing.counts.late),
+  );
+  out.add("hoptime_records_waiting", "gauge", "records that wait for their other end", one(pairing.waiting));
+  out.add(
+    "hoptime_segments_watched",
+    "gauge",
+    "segments whose results are kept",
+    one(pairing.segments.length),
+  );
+  out.add(
+    "hoptime_event_listeners",
+    "gauge",
+    "clients that listen for what is new",
+    one(service.events.listeners),
+  );
+  requests.write(out);
+  tapMetrics(out, service.taps);
+  segmentMetrics(out, service.latest);
+  const { user, system } = process.cpuUsage();
+  out.add("process_cpu_seconds_total", "counter", "CPU time", one((user + system) / 1e6));
+  out.add("process_resident_memory_bytes", "gauge", "memory", one(process.memoryUsage.rss()));
+  out.add(
+    "process_start_time_seconds",
+    "gauge",
+    "when it was started",
+    one(Date.now() / 1000 - process.uptime()),
+  );
+  return out.text();
+}
+
+function tapMetrics(out: MetricText, taps: Record<string, TapState>): void {
+  const all = Object.entries(taps).slice(0, MAX_LABELLED);
+  const each = (value: (tap: TapState) => number | null) =>
+    all.map(([point, tap]): [Labels, number | null] => [{ point }, value(tap)]);
+  out.add(
+    "hoptime_tap_heard_timestamp_seconds",
+    "gauge",
+    "when the tap's last message came",
+    each((t) => t.heardMs / 1000),
+  );
+  out.add(
+    "hoptime_tap_epoch_end_timestamp_seconds",
+    "gauge",
+    "end of its newest epoch",
+    each((t) => Number(t.lastEndNs) / 1e9),
+  );
+  out.add(
+    "hoptime_tap_records_total",
+    "counter",
+    "its records",
+    each((t) => t.records),
+  );
+  out.add(
+    "hoptime_tap_packets_total",
+    "counter",
+    "packets in them, over all estimators",
+    each((t) => t.packets),
+  );
+  out.add(
+    "hoptime_tap_capture_dropped_total",
+    "counter",
+    "packets that its capture dropped, over all estimators",
+    each((t) => t.dropped),
+  );
+  out.add(
+    "hoptime_tap_spool_records",
+    "gauge",
+    "records that wait at the tap",
+    each((t) => t.spool?.waiting ?? null),
+  );
+  out.add(
+    "hoptime_tap_spool_bytes",
+    "gauge",
+    "their bytes",
+    each((t) => t.spool?.waitingBytes ?? null),
+  );
+  out.add(
+    "hoptime_tap_records_dropped",
+    "gauge",
+    "records that the tap gave up for want of room",
+    each((t) => t.spool?.dropped ?? null),
+  );
+}
+
+function segmentMetrics(out: MetricText, latest: ReadonlyMap<string, SegmentRow>): void {
+  const rows = [...latest.values()].slice(0, MAX_LABELLED);
+  const each = (value: (row: SegmentRow) => number | null) =>
+    rows.map((row): [Labels, number | null] => {
+      const { from, to, label } = row.segment;
+      return [{ from, to, label, estimator: row.estimator }, value(row)];
+    });
+  const mean = ({ state }: SegmentRow) => (state.weight > 0 ? state.meanNs / 1e9 : null);
+  const side = ({ state }: SegmentRow, which: "Low" | "High", sign: 1 | -1) =>
+    state.weight > 0
+      ? (state.meanNs + (sign * (state[`error${which}`] + state[`common${which}`])) / state.weight) / 1e9
+      : null;
+  out.add("hoptime_segment_delay_seconds", "gauge", "mean one-way delay of the newest epoch", each(mean));
+  out.add(
+    "hoptime_segment_delay_low_seconds",
+    "gauge",
+    "lower end of its interval",
+    each((r) => side(r, "Low", -1)),
+  );
+  out.add(
+    "hoptime_segment_delay_high_seconds",
+    "gauge",
+    "upper end of its interval",
+    each((r) => side(r, "High", 1)),
+  );
+  out.add(
+    "hoptime_segment_loss_ratio",
+    "gauge",
+    "share of packets lost in the newest epoch",
+    each((r) => (r.lost !== null && r.sent ? r.lost / r.sent : null)),
+  );
+  out.add(
+    "hoptime_segment_packets",
+    "gauge",
+    "packets received in the newest epoch",
+    each((r) => r.received),
+  );
+  out.add(
+    "hoptime_segment_epoch_timestamp_seconds",
+    "gauge",
+    "end of the newest epoch",
+    each((r) => Number(r.endNs) / 1e9),
+  );
+  out.add(
+    "hoptime_segment_answered",
+    "gauge",
+    "1 where the newest epoch has an answer",
+    each((r) => (r.state.weight > 0 ? 1 : 0)),
+  );
+  out.add(
+    "hoptime_metrics_left_out",
+    "gauge",
+    "segments and estimators without series here: there are too many",
+    [[{}, Math.max(0, latest.size - MAX_LABELLED)]],
+  );
+}

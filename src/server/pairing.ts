@@ -1,0 +1,235 @@
+/**
+ * Records become rows as they come. Each watched segment has a collector of its own (collect/collector.ts), which pairs and estimates what comes in order; the watermark follows the records. What comes
+ * late, replaces another record, or was left over by a crash is estimated again from the archive, for its own time: rows are replaced by better ones.
+ */
+import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { RecordArchive } from "../archive/archive.ts";
+import { recordPath } from "../archive/names.ts";
+import { openHandle } from "../collect/archive-records.ts";
+import { type Collected, type CollectedSegment, Collector } from "../collect/collector.ts";
+import type { RecordHandle } from "../collect/record-handle.ts";
+import { recordIdentity } from "../epoch/identity.ts";
+import type { RecordHead } from "../epoch/record.ts";
+import type { Estimator } from "../estimators/estimator.ts";
+import { type FlowRow, flowRows, type SegmentRow, segmentRow } from "../results/rows.ts";
+import { entryOf } from "./ingest.ts";
+
+export interface PairingOptions {
+  archive: RecordArchive;
+  table: readonly Estimator[];
+  /** How long an epoch waits for its other end, in the records' time. */
+  latenessNs: bigint;
+  /** Flows kept of each epoch. */
+  topFlows: number;
+  /** Of one epoch; again where it is estimated again. */
+  onRows: (row: SegmentRow, flows: FlowRow[]) => void;
+  onRefused: (file: string, reason: string) => void;
+}
+
+export interface Span {
+  startNs: bigint;
+  endNs: bigint;
+}
+
+export interface PairingCounts {
+  estimated: number;
+  late: number;
+  repeated: number;
+  refused: number;
+  missing: number;
+}
+
+interface Watched {
+  segment: CollectedSegment;
+  collector: Collector;
+  latestNs: bigint;
+  /** Times to be estimated again. */
+  again: Span[];
+}
+
+/** Records of so long are estimated again at a time. */
+const CHUNK_NS = 600_000_000_000n;
+const MAX_SEGMENTS = 10_000;
+
+export class Pairing {
+  readonly counts: PairingCounts = { estimated: 0, late: 0, repeated: 0, refused: 0, missing: 0 };
+  readonly #options: PairingOptions;
+  readonly #watched = new Map<string, Watched>();
+  /** By point: segments that it is an end of. */
+  readonly #byPoint = new Map<string, Watched[]>();
+  #working: Promise<void> = Promise.resolve();
+
+  constructor(options: PairingOptions) {
+    this.#options = options;
+  }
+
+  get segments(): CollectedSegment[] {
+    return [...this.#watched.values()].map((w) => w.segment);
+  }
+
+  /** Records that wait for a partner. */
+  get waiting(): number {
+    let n = 0;
+    for (const { collector } of this.#watched.values()) n += collector.waiting;
+    return n;
+  }
+
+  watch(segment: CollectedSegment): boolean {
+    const name = nameOf(segment);
+    if (this.#watched.has(name) || this.#watched.size >= MAX_SEGMENTS) return false;
+    const collector = this.#collector(segment);
+    const watched: Watched = { segment, collector, latestNs: 0n, again: [] };
+    this.#watched.set(name, watched);
+    for (const point of [segment.from, segment.to])
+      this.#byPoint.set(point, [...(this.#byPoint.get(point) ?? []), watched]);
+    return true;
+  }
+
+  /** A flow table answers for nothing by itself: it lists flows for the others. */
+  #collector(segment: CollectedSegment): Collector {
+    const { table } = this.#options;
+    const estimators = table.filter((e) => e.answers.length > 0).map((e) => e.name);
+    return new Collector({ segments: [segment], table, estimators });
+  }
+
+  /** Records that are in the archive. `settled`: there is another record of the epoch, which this one has changed. */
+  offer(heads: readonly { head: RecordHead; settled: boolean }[]): void {
+    for (const { head, settled } of heads) {
+      this.#discover(head);
+      for (const watched of this.#byPoint.get(head.point) ?? []) {
+        if (watched.segment.label !== head.segment) continue;
+        const outcome = settled ? "late" : watched.collector.offer(this.#handle(head));
+        if (outcome === "repeated") this.counts.repeated++;
+        if (outcome === "late") {
+          this.counts.late++;
+          addSpan(watched.again, head.epoch);
+        }
+        if (head.epoch.endNs > watched.latestNs) watched.latestNs = head.epoch.endNs;
+      }
+    }
+  }
+
+  #discover({ segment: label, point }: RecordHead): void {
+    const found = labelled(label, point);
+    if (found) this.watch(found);
+  }
+
+  /** A time of which records may not be in the results: of a point and label. */
+  again(point: string, label: string, span: Span): void {
+    for (const watched of this.#byPoint.get(point) ?? [])
+      if (watched.segment.label === label) addSpan(watched.again, span);
+  }
+
+  /** Is everything of this time and point estimated, or given up? */
+  isSettled(point: string, label: string, { startNs, endNs }: Span): boolean {
+    const { latenessNs } = this.#options;
+    return (this.#byPoint.get(point) ?? []).every(
+      (w) =>
+        w.segment.label !== label ||
+        (endNs <= w.latestNs - latenessNs && !w.again.some((s) => s.startNs < endNs && s.endNs > startNs)),
+    );
+  }
+
+  /** Everything that can be estimated now is; one call after the other. */
+  work(): Promise<void> {
+    this.#working = this.#working.then(() => this.#advance());
+    return this.#working;
+  }
+
+  async #advance(): Promise<void> {
+    const { latenessNs } = this.#options;
+    for (const watched of this.#watched.values()) {
+      for (const event of watched.collector.advance(watched.latestNs - latenessNs)) {
+        this.#take(event);
+        await nextTurn();
+      }
+      for (let span = watched.again.shift(); span; span = watched.again.shift()) {
+        // In pieces, so that a long outage is no long silence.
+        const endNs = span.endNs - span.startNs > CHUNK_NS ? span.startNs + CHUNK_NS : span.endNs;
+        if (endNs < span.endNs) watched.again.unshift({ startNs: endNs, endNs: span.endNs });
+        await this.#estimateAgain(watched.segment, { startNs: span.startNs, endNs });
+      }
+    }
+  }
+
+  async #estimateAgain(segment: CollectedSegment, { startNs, endNs }: Span): Promise<void> {
+    const { archive, onRefused } = this.#options;
+    const { from, to, label } = segment;
+    const collector = this.#collector(segment);
+    // Neighbours too: epochs that are cut by packets are known by them.
+    const lengthNs = endNs - startNs;
+    const aroundNs = lengthNs < 60_000_000_000n ? 60_000_000_000n : 0n;
+    const { entries } = archive.list({
+      points: [from, to],
+      segments: [label],
+      fromNs: startNs - aroundNs,
+      toNs: endNs + aroundNs,
+    });
+    for (const entry of entries) {
+      const handle = openHandle(archive, entry, (e, error) => onRefused(e.file, error.message));
+      if (handle) collector.offer(handle);
+    }
+    for (const event of collector.finish()) {
+      const at = spanOf(event);
+      if (at.endNs > startNs && at.startNs < endNs) this.#take(event);
+      await nextTurn();
+    }
+  }
+
+  #take(event: Collected): void {
+    if (event.kind === "estimate") this.counts.estimated++;
+    else if (event.kind === "refused") {
+      this.counts.refused++;
+      this.#options.onRefused(event.refusal.source ?? "two records", event.refusal.reason);
+    } else if (event.kind === "unpaired") this.counts.missing++;
+    const row = segmentRow(event);
+    const flows = event.kind === "estimate" ? flowRows(event, this.#options.topFlows) : [];
+    if (row) this.#options.onRows(row, flows);
+  }
+
+  #handle(head: RecordHead): RecordHandle {
+    const { archive } = this.#options;
+    const file = join(archive.directory, ...recordPath(head));
+    const entry = entryOf(file, head);
+    return {
+      ...recordIdentity(head),
+      packets: head.counters.packets,
+      key: head.key,
+      get bytes() {
+        return archive.sizeOf(entry);
+      },
+      source: file,
+      read: () => archive.readRecord(entry),
+    };
+  }
+}
+
+/** A label A:B names its segment; null where it does not, or the point is neither of the two. */
+export function labelled(label: string, point: string): CollectedSegment | null {
+  const [from, to, ...more] = label.split(":");
+  if (!from || !to || more.length > 0 || (point !== from && point !== to)) return null;
+  return { from, to, label };
+}
+
+function nameOf({ from, to, label }: CollectedSegment): string {
+  return JSON.stringify([from, to, label]);
+}
+
+/** Joined with one that it touches. */
+function addSpan(spans: Span[], { startNs, endNs }: Span): void {
+  const near = spans.find((s) => startNs <= s.endNs && endNs >= s.startNs);
+  if (!near) spans.push({ startNs, endNs });
+  else {
+    if (startNs < near.startNs) near.startNs = startNs;
+    if (endNs > near.endNs) near.endNs = endNs;
+  }
+}
+
+function spanOf(event: Collected): Span {
+  if (event.kind === "estimate") return event.estimate;
+  if (event.kind === "refused") return event.refusal;
+  if (event.kind === "unpaired") return event.unpaired.entry.epoch;
+  const [first] = [...event.pair.receivers, ...event.pair.senders];
+  return first?.epoch ?? { startNs: 0n, endNs: 0n };
+}

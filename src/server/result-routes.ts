@@ -1,0 +1,246 @@
+/** Routes that rows answer: quick, for pages and dashboards. */
+import Type from "typebox";
+import { invalidValue, UsageError } from "../base/errors.ts";
+import { parseDuration, parseTime } from "../base/time.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
+import type { KnownSegment, RowSelection } from "../results/results-store.ts";
+import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
+import { HttpError } from "./problem.ts";
+import type { Route } from "./route.ts";
+import type { CollectorService } from "./service.ts";
+
+const NAME = Type.String({ minLength: 1, maxLength: 64 });
+const SELECTION = {
+  from: Type.String({ minLength: 1, maxLength: 64, description: "sender of the segment" }),
+  to: Type.String({ minLength: 1, maxLength: 64, description: "receiver of the segment" }),
+  label: Type.Optional(
+    Type.String({ maxLength: 64, description: "label of the segment or class, where there are several" }),
+  ),
+  estimator: Type.Optional(
+    Type.String({ maxLength: 64, description: "whose answers (default: the first that has any)" }),
+  ),
+  since: Type.Optional(
+    Type.String({
+      maxLength: 40,
+      description:
+        "from this time on: ISO 8601, ns, or seconds with a point (default: an hour before the newest)",
+    }),
+  ),
+  until: Type.Optional(Type.String({ maxLength: 40, description: "before this time (default: the newest)" })),
+};
+const STEP = Type.Optional(
+  Type.String({ maxLength: 20, description: "1m, 10s, 1h … (default: as the epochs are)" }),
+);
+const LIMIT = Type.Optional(
+  Type.Integer({ minimum: 1, maximum: 10_000, description: "points or rows at most (default 1,000)" }),
+);
+const DEFAULT_LIMIT = 1000;
+const HOUR_NS = 3_600_000_000_000n;
+const closed = { additionalProperties: false };
+
+interface Asked {
+  from: string;
+  to: string;
+  label?: string;
+  estimator?: string;
+  since?: string;
+  until?: string;
+  step?: string;
+  limit?: number;
+  flow?: string;
+  top?: number;
+}
+
+export function resultRoutes(service: CollectorService): Route[] {
+  return [
+    segmentsRoute(service),
+    latencyRoute(service),
+    flowsRoute(service),
+    flowRoute(service),
+    eventsRoute(service),
+  ];
+}
+
+function segmentsRoute(service: CollectorService): Route {
+  return {
+    method: "GET",
+    path: "/v1/segments",
+    needs: "read",
+    summary: "segments that are watched or have results",
+    answer: "each with its estimators and the time that its rows cover",
+    handle: async () => {
+      const known = await service.results.segments();
+      const has = (s: { from: string; to: string; label: string }) =>
+        known.some((k) => k.from === s.from && k.to === s.to && k.label === s.label);
+      const rest = service.pairing.segments.filter((s) => !has(s));
+      const told = known.map(({ firstNs, lastNs, ...k }) => ({
+        ...k,
+        firstNs: `${firstNs}`,
+        lastNs: `${lastNs}`,
+      }));
+      return {
+        json: {
+          segments: [...told, ...rest.map((s) => ({ ...s, estimators: [], firstNs: null, lastNs: null }))],
+        },
+      };
+    },
+  };
+}
+
+function latencyRoute(service: CollectorService): Route {
+  return {
+    method: "GET",
+    path: "/v1/latency",
+    needs: "read",
+    summary: "delay, loss and coverage of a segment over time, in any step",
+    query: Type.Object({ ...SELECTION, step: STEP, limit: LIMIT, cursor: Type.Optional(NAME) }, closed),
+    answer:
+      "points in order of time: mean with its interval, share answered, sent, received, lost, missing and refused epochs; `next` is the cursor of the next page",
+    handle: async ({ query }) => {
+      const asked = query as unknown as Asked & { cursor?: string };
+      const selection = await selectionOf(service, asked);
+      const fromNs = asked.cursor === undefined ? selection.fromNs : parseTime(asked.cursor);
+      return {
+        json: await latencySeries(
+          service.results,
+          { ...selection, fromNs },
+          stepOf(asked.step),
+          asked.limit ?? DEFAULT_LIMIT,
+        ),
+      };
+    },
+  };
+}
+
+function flowsRoute(service: CollectorService): Route {
+  return {
+    method: "GET",
+    path: "/v1/flows",
+    needs: "read",
+    summary: "the flows of a segment with the most packets in a time (the largest of each epoch are kept)",
+    query: Type.Object(
+      { ...SELECTION, top: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })) },
+      closed,
+    ),
+    answer: "flows with packets, loss and mean delay with its interval. Others, and groups: POST /v1/query",
+    handle: async ({ query }) => {
+      const asked = query as unknown as Asked;
+      const selection = await selectionOf(service, asked, "flow");
+      return {
+        json: { ...told(selection), flows: await topFlows(service.results, selection, asked.top ?? 10) },
+      };
+    },
+  };
+}
+
+function flowRoute(service: CollectorService): Route {
+  return {
+    method: "GET",
+    path: "/v1/flow",
+    needs: "read",
+    summary: "one flow of a segment, in total and over time",
+    query: Type.Object(
+      { ...SELECTION, flow: Type.String({ minLength: 1, maxLength: 200 }), step: STEP, limit: LIMIT },
+      closed,
+    ),
+    answer: "its total and its points; 404 where no row has it",
+    handle: async ({ query }) => {
+      const asked = query as unknown as Asked & { flow: string };
+      const selection = await selectionOf(service, asked, "flow");
+      const total = await oneFlow(service.results, selection, asked.flow);
+      if (!total)
+        throw new UsageError(
+          "no-records",
+          "is not among the largest flows of any epoch in this time",
+          "POST /v1/query asks the records",
+          { parameter: "flow" },
+        );
+      const points = await flowSeries(
+        service.results,
+        selection,
+        asked.flow,
+        stepOf(asked.step),
+        asked.limit ?? DEFAULT_LIMIT,
+      );
+      return { json: { ...told(selection), total, points } };
+    },
+  };
+}
+
+function eventsRoute(service: CollectorService): Route {
+  return {
+    method: "GET",
+    path: "/v1/events",
+    needs: "read",
+    summary: "what is new, as it comes (Server-Sent Events): an `epoch` for each row",
+    query: Type.Object(
+      {
+        after: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            description: "number of the last event that was seen; or header last-event-id",
+          }),
+        ),
+      },
+      closed,
+    ),
+    answer: "text/event-stream; `gap` says how many a slow listener has lost",
+    handle: ({ query, headers, signal }) => {
+      if (service.events.isFull) throw new HttpError(503, "busy", "too many listen already", 10);
+      const header = Number(headers["last-event-id"] ?? Number.NaN);
+      const after = (query as { after?: number }).after ?? (Number.isInteger(header) ? header : null);
+      return { type: "text/event-stream", stream: service.events.listen(after, signal) };
+    },
+  };
+}
+
+function stepOf(text: string | undefined): bigint {
+  if (text === undefined) return 0n;
+  const ns = parseDuration(text);
+  if (!(ns >= 1e6)) throw invalidValue("step", text, "at least 1ms", { code: "bad-question" });
+  return BigInt(ns);
+}
+
+/** Which rows: the segment that is named, of the estimator that is named or the first that has any, the last hour by default. */
+async function selectionOf(
+  service: CollectorService,
+  asked: Asked,
+  need: "segment" | "flow" = "segment",
+): Promise<RowSelection> {
+  const { from, to } = asked;
+  const all = (await service.results.segments()).filter((s) => s.from === from && s.to === to);
+  const found = chooseLabel(all, asked);
+  const able = ESTIMATORS.filter((e) => e.answers.includes(need)).map((e) => e.name);
+  const estimator =
+    asked.estimator ?? able.find((e) => found.estimators.includes(e)) ?? found.estimators[0] ?? "";
+  if (!found.estimators.includes(estimator))
+    throw new UsageError(
+      "no-records",
+      `no results of estimator '${estimator}'`,
+      `there are: ${found.estimators.join(", ")}`,
+      { parameter: "estimator" },
+    );
+  const toNs = asked.until === undefined ? found.lastNs : parseTime(asked.until);
+  const fromNs = asked.since === undefined ? toNs - HOUR_NS : parseTime(asked.since);
+  if (fromNs >= toNs)
+    throw invalidValue("since", asked.since, "a time before ‘until’", { code: "bad-question" });
+  return { from, to, label: found.label, estimator, fromNs, toNs };
+}
+
+function chooseLabel(all: readonly KnownSegment[], { from, to, label }: Asked): KnownSegment {
+  const wanted =
+    label === undefined
+      ? (all.find((s) => s.label === `${from}:${to}`) ?? all.find((s) => s.label === "") ?? all[0])
+      : all.find((s) => s.label === label);
+  if (wanted) return wanted;
+  const what = label === undefined ? "" : ` with label '${label}'`;
+  throw new UsageError(
+    "no-records",
+    `no results of ${from} → ${to}${what}`,
+    "is the segment watched? GET /v1/segments lists those that are",
+  );
+}
+
+function told({ from, to, label, estimator, fromNs, toNs }: RowSelection) {
+  return { from, to, label, estimator, fromNs: `${fromNs}`, toNs: `${toNs}` };
+}

@@ -1,0 +1,307 @@
+/** From records to rows to answers: the same numbers as from the archive, whatever comes late, twice, or after a crash. */
+import { appendFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import {
+  message,
+  type ObservedRecords,
+  observedRecords,
+  POINTS,
+} from "../../tests/support/collector-records.ts";
+import { RecordArchive } from "../archive/archive.ts";
+import { earlier } from "../base/time.ts";
+import type { EpochRecord } from "../epoch/record.ts";
+import { askArchive } from "../query/segment/ask.ts";
+import { ResultsStore, type RowSelection } from "../results/results-store.ts";
+import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
+import { CollectorService, type ServiceOptions } from "./service.ts";
+
+const root = mkdtempSync(join(tmpdir(), "hoptime-results-"));
+const open: CollectorService[] = [];
+afterEach(async () => {
+  for (const service of open.splice(0)) await service.close();
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const SEGMENT = { ...POINTS, label: "" };
+const ESTIMATOR_NAMES = ["lda", "lds:rows=2,columns=512", "flows"];
+let observed: ObservedRecords;
+let firstNs = 0n;
+beforeAll(async () => {
+  observed = await observedRecords(ESTIMATOR_NAMES, { seconds: 70, ratePps: 150 });
+  firstNs = observed.records.map((r) => r.epoch.startNs).reduce(earlier);
+});
+
+let number = 0;
+async function start(
+  change: Partial<ServiceOptions> = {},
+): Promise<{ service: CollectorService; data: string }> {
+  const data = change.data ?? join(root, `data-${number++}`);
+  const service = await CollectorService.open({ data, segments: [SEGMENT], tickMs: 1e9, ...change });
+  open.push(service);
+  return { service, data };
+}
+
+async function send(service: CollectorService, records: readonly EpochRecord[]): Promise<void> {
+  for (let at = 0; at < records.length; at += 100) {
+    const { results } = await service.ingest(message(records.slice(at, at + 100)), null, null);
+    expect(results.filter((r) => r.outcome === "refused")).toEqual([]);
+  }
+}
+
+const selection = (estimator: string, seconds = 1000): RowSelection => ({
+  ...SEGMENT,
+  estimator,
+  fromNs: firstNs,
+  toNs: firstNs + BigInt(seconds) * 1_000_000_000n,
+});
+
+/** All that rows say, in all steps. */
+async function everything({ results }: CollectorService) {
+  // What is put together of minutes, or of epochs, differs in the packets in flight between two minutes: by their mean rate, or by that of the seconds next to the cut.
+  await results.rollUp(1n << 62n);
+  const out: unknown[] = [];
+  for (const estimator of ["lda", "lds"])
+    for (const stepNs of [0n, 10_000_000_000n, 60_000_000_000n, 3_600_000_000_000n])
+      out.push(await latencySeries(results, selection(estimator), stepNs, 1000));
+  out.push(await topFlows(results, selection("lds"), 10));
+  return JSON.parse(JSON.stringify(out)) as unknown[];
+}
+
+/** Equal up to the order in which floating-point sums were made. */
+function expectClose(a: unknown, b: unknown, path = ""): void {
+  if (typeof a === "number" && typeof b === "number") {
+    if (Math.abs(a - b) > 1e-9 * (1 + Math.abs(a))) throw new Error(`${path}: ${a} and ${b}`);
+  } else if (a !== null && typeof a === "object" && b !== null && typeof b === "object") {
+    expect(Object.keys(b), path).toEqual(Object.keys(a));
+    for (const [name, value] of Object.entries(a))
+      expectClose(value, (b as Record<string, unknown>)[name], `${path}.${name}`);
+  } else expect(b, path).toBe(a);
+}
+
+describe("rows", () => {
+  it("say of every epoch what the archive says, and sums of loss agree", async () => {
+    const { service, data } = await start();
+    await send(service, observed.records);
+    await service.settle();
+    const archive = RecordArchive.open(join(data, "records"));
+    const answer = askArchive(archive, { between: [POINTS.from, POINTS.to], estimators: ["lda", "lds"] });
+    for (const name of ["lda", "lds"]) {
+      const own = answer.estimates[name];
+      const { points } = await latencySeries(service.results, selection(name), 0n, 10_000);
+      const answered = points.filter((p) => p.missing === 0);
+      expect(answered).toHaveLength(own?.series.length ?? -1);
+      for (const [i, row] of (own?.series ?? []).entries()) {
+        const point = answered[i];
+        expect(point?.startNs).toBe(row.startNs);
+        expect([point?.sent, point?.received, point?.lost]).toEqual([row.sent, row.received, row.lost]);
+        if (row.latency)
+          expect(point?.latency).toMatchObject({
+            meanNs: row.latency.meanNs,
+            lowNs: row.latency.lowNs,
+            highNs: row.latency.highNs,
+          });
+      }
+      const { points: whole } = await latencySeries(service.results, selection(name), 3_600_000_000_000n, 10);
+      expect(whole).toHaveLength(1);
+      expect(whole[0]?.sent).toBe(own?.sent);
+      const mean = own?.answered.latency?.meanNs ?? Number.NaN;
+      expect(whole[0]?.latency?.lowNs).toBeLessThanOrEqual(mean);
+      expect(whole[0]?.latency?.highNs).toBeGreaterThanOrEqual(mean);
+    }
+  });
+
+  it("of minutes and hours say what their epochs say together", async () => {
+    const { service } = await start();
+    await send(service, observed.records);
+    await service.settle();
+    expect(service.counts.rolledUp).toBeGreaterThan(3);
+    const rows = {
+      raw: await service.results.segmentRows(selection("lda"), 0),
+      rolled: await service.results.segmentRows({ ...selection("lda"), fromNs: 0n }, 60),
+    };
+    expect(rows.rolled.length).toBeGreaterThanOrEqual(2);
+    const before = await latencySeries(service.results, selection("lda"), 60_000_000_000n, 100);
+    expect(before.points).toHaveLength(rows.rolled.length);
+    // Changed again: until they are made again, minutes are put together from their epochs.
+    await service.results.write(rows.raw, []);
+    const open = await latencySeries(service.results, selection("lda"), 60_000_000_000n, 100);
+    expectClose(before, open);
+    expect(await service.results.rollUp(1n << 62n)).toBeGreaterThan(2);
+    expectClose(before, await latencySeries(service.results, selection("lda"), 60_000_000_000n, 100));
+    const [hour] = await service.results.segmentRows({ ...selection("lda"), fromNs: 0n }, 3600);
+    expect(hour?.epochs).toBe(before.points.reduce((n, p) => n + p.epochs, 0));
+    // Nothing is left to be made.
+    expect(await service.results.rollUp(1n << 62n)).toBe(0);
+  });
+
+  it("answer about flows: the largest, one, over time", async () => {
+    const { service } = await start();
+    await send(service, observed.records);
+    await service.settle();
+    const top = await topFlows(service.results, selection("lds"), 3);
+    expect(top).toHaveLength(3);
+    expect(top[0]?.packets ?? 0).toBeGreaterThanOrEqual(top[1]?.packets ?? Number.POSITIVE_INFINITY);
+    const { flow = "" } = top[0] ?? {};
+    expect(await oneFlow(service.results, selection("lds"), flow)).toEqual(top[0]);
+    const points = await flowSeries(service.results, selection("lds"), flow, 60_000_000_000n, 10);
+    expect(points.reduce((n, p) => n + (p.packets ?? 0), 0)).toBe(top[0]?.packets);
+    expect(await oneFlow(service.results, selection("lds"), "tcp 1.2.3.4:5 > 6.7.8.9:10")).toBeNull();
+  });
+
+  it("come in pages that together are the whole", async () => {
+    const { service } = await start();
+    await send(service, observed.records);
+    await service.settle();
+    for (const stepNs of [0n, 7_000_000_000n]) {
+      const all = await latencySeries(service.results, selection("lda"), stepNs, 10_000);
+      const parts = [];
+      let fromNs = firstNs;
+      for (;;) {
+        const { points, next } = await latencySeries(
+          service.results,
+          { ...selection("lda"), fromNs },
+          stepNs,
+          13,
+        );
+        parts.push(...points);
+        if (next === null) break;
+        fromNs = BigInt(next);
+      }
+      expect(parts).toEqual(all.points);
+    }
+  });
+});
+
+describe("what comes late", () => {
+  it("improves its epoch: one end after the other gives what both together give", async () => {
+    const [{ service: straight }, { service: late }] = [await start(), await start()];
+    await send(straight, observed.records);
+    await straight.settle();
+    await send(late, observed.of(POINTS.from));
+    await late.settle();
+    const missing = await latencySeries(late.results, selection("lda"), 0n, 10_000);
+    expect(missing.points.length).toBeGreaterThan(20);
+    expect(missing.points.every((p) => p.latency === null)).toBe(true);
+    expect(missing.points[0]?.reason ?? "").toContain("no-packets");
+    await send(late, observed.of(POINTS.to));
+    await late.settle();
+    await late.settle();
+    expect(late.pairing.counts.late).toBeGreaterThan(10);
+    // The last ones of both wait for nothing more.
+    expectClose(await everything(straight), await everything(late));
+  });
+
+  it("in any order, several times, is the same", async () => {
+    const [{ service: straight }, { service: mixed }] = [await start(), await start()];
+    await send(
+      straight,
+      observed.records.filter((r) => r.epoch.startNs < firstNs + 20_000_000_000n),
+    );
+    await straight.settle();
+    let random = 7;
+    const below = (n: number) => {
+      random = (Math.imul(random, 1103515245) + 12345) >>> 0;
+      return (random >>> 8) % n;
+    };
+    const some = observed.records.filter((r) => r.epoch.startNs < firstNs + 20_000_000_000n);
+    const records = some.flatMap((r) => (below(10) === 0 ? [r, r] : [r]));
+    for (let i = records.length - 1; i > 0; i--) {
+      const j = below(i + 1);
+      const [a, b] = [records[i], records[j]];
+      if (a && b) [records[i], records[j]] = [b, a];
+    }
+    for (let at = 0; at < records.length; at += 40) {
+      await send(mixed, records.slice(at, at + 40));
+      await mixed.settle();
+    }
+    await mixed.settle();
+    expectClose(await everything(straight), await everything(mixed));
+  });
+});
+
+describe("after a crash", () => {
+  it("what the journal names is estimated again, and nothing counts twice", async () => {
+    const { service: straight } = await start();
+    await send(straight, observed.records);
+    await straight.settle();
+    const { service, data } = await start();
+    await send(service, observed.records.slice(0, 150));
+    await service.settle();
+    await send(service, observed.records.slice(150));
+    // As kill -9 leaves it: acknowledged, journalled, not estimated.
+    await crash(service);
+    const { service: again } = await start({ data });
+    await again.settle();
+    await again.settle();
+    expectClose(await everything(straight), await everything(again));
+  });
+
+  it("results that are gone or damaged are made again from the records", async () => {
+    const { service, data } = await start();
+    await send(service, observed.records);
+    await service.settle();
+    const before = await everything(service);
+    await service.close();
+    open.length = 0;
+    writeFileSync(
+      join(data, "results.duckdb"),
+      "this is no database at all, but long enough to be looked at".repeat(100),
+    );
+    rmSync(join(data, "results.duckdb.wal"), { force: true });
+    const logged: string[] = [];
+    const { service: again } = await start({ data, onLog: (text) => logged.push(text) });
+    await again.settle();
+    expectClose(before, await everything(again));
+    expect(logged.join()).toContain("set aside");
+    expect(readdirSync(data).some((n) => n.startsWith("results.duckdb.damaged"))).toBe(true);
+  });
+
+  it("records that cannot be read are set aside and named; the others count", async () => {
+    const { service, data } = await start();
+    await send(service, observed.records.slice(0, 60));
+    const archive = RecordArchive.open(join(data, "records"));
+    const [entry] = archive.list().entries;
+    await crash(service);
+    appendFileSync(entry?.file ?? "", "more");
+    const { service: again } = await start({ data });
+    await again.settle();
+    expect(readdirSync(join(data, "damaged"))).toHaveLength(1);
+    expect(JSON.stringify(again.health()["problems"])).toContain("set aside");
+    expect(archive.list().entries).toHaveLength(59);
+  });
+
+  /** The process is gone: nothing more is written, the lock is free. */
+  async function crash(service: CollectorService): Promise<void> {
+    open.splice(open.indexOf(service), 1);
+    await service.abandon();
+  }
+});
+
+it("what is too old or too much goes, step by step", async () => {
+  const { service } = await start({
+    retention: { rowsNs: { 0: 30_000_000_000n }, recordsNs: 60_000_000_000n },
+  });
+  await send(service, observed.records);
+  await service.settle();
+  await service.results.rollUp(1n << 62n);
+  const before = (await service.results.segmentRows(selection("lda"), 60)).length;
+  await service.retain();
+  const raw = await service.results.segmentRows(selection("lda"), 0);
+  expect(raw.length).toBeGreaterThan(20);
+  expect(raw.length).toBeLessThan(35);
+  expect((await service.results.segmentRows(selection("lda"), 60)).length).toBe(before);
+});
+
+it("rows are written as they are read, and replaced by their key", async () => {
+  const store = await ResultsStore.open(join(root, "plain.duckdb"));
+  const { service } = await start();
+  await send(service, observed.records.slice(0, 200));
+  await service.settle();
+  const rows = await service.results.segmentRows(selection("lda"), 0);
+  await store.write(rows, []);
+  await store.write(rows, []);
+  expect(await store.segmentRows(selection("lda"), 0)).toEqual(rows);
+  await store.close();
+});

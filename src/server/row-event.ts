@@ -1,0 +1,16 @@
+/** A row as those who listen get it. */
+
+import { combineRows, type SegmentRow } from "../results/rows.ts";
+import { pointOf } from "../results/series.ts";
+
+export function rowEvent(row: SegmentRow): Record<string, unknown> {
+  const { segment, estimator, startNs, endNs } = row;
+  const made = combineRows([row], { step: 0, startNs, endNs });
+  return {
+    from: segment.from,
+    to: segment.to,
+    label: segment.label,
+    estimator,
+    ...(made ? pointOf(made) : {}),
+  };
+}

@@ -1,0 +1,151 @@
+/**
+ * The plan of the taps: what every point is to keep, set once at the collector (format hoptime.tap-plan/1). Taps fetch it when they start, and look for changes. A change counts from a whole minute
+ * that is still to come, so that all of them change at the same instant and between two epochs.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { dirname } from "node:path";
+import Type, { type Static } from "typebox";
+import { publish, syncFolder, writeTemporary } from "../archive/durable.ts";
+import { invalidValue, UsageError } from "../base/errors.ts";
+import { Kernels } from "../base/kernels.ts";
+import { checkedValue } from "../base/schema.ts";
+import { parseDuration } from "../base/time.ts";
+import { compileFilter } from "../capture/filter/filter.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import type { CollectedSegment } from "../collect/collector.ts";
+import { checkName } from "../observe/observer.ts";
+import { planTaps } from "../observe/plan.ts";
+
+const NAME = Type.String({ minLength: 1, maxLength: 64 });
+const TEXT = Type.String({ maxLength: 1000 });
+export const TAP_PLAN = Type.Object(
+  {
+    estimators: Type.Array(NAME, { minItems: 1, maxItems: 16 }),
+    /** By estimator: `rows=4,columns=1024`. */
+    parameters: Type.Optional(Type.Record(NAME, TEXT)),
+    /** 1s, 250ms; or 65536p, so many packets on average. */
+    epoch: Type.Optional(Type.String({ maxLength: 20 })),
+    key: Type.Optional(TEXT),
+    cover: Type.Optional(Type.Integer({ minimum: 20, maximum: 1500 })),
+    inner: Type.Optional(Type.Boolean()),
+    /** Whole number below 2^64, as text. */
+    seed: Type.Optional(Type.String({ maxLength: 20 })),
+    /** Only these packets, at all points. */
+    filter: Type.Optional(TEXT),
+    /** With a filter, both ends keep records of these packets, labelled A:B; without, of all that they see. */
+    segments: Type.Optional(
+      Type.Array(
+        Type.Object({ from: NAME, to: NAME, filter: Type.Optional(TEXT) }, { additionalProperties: false }),
+        { maxItems: 1000 },
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type TapPlan = Static<typeof TAP_PLAN>;
+
+export interface TapPlanState {
+  format: "hoptime.tap-plan/1";
+  /** Counts changes. */
+  version: number;
+  plan: TapPlan | null;
+  /** What is to come, and from when on, ns since 1970. */
+  next: { version: number; plan: TapPlan; fromNs: string } | null;
+}
+
+/** Taps look this often at least: a change is announced long enough before. */
+export const PLAN_POLL_MS = 10_000;
+const NOTICE_NS = 30_000_000_000n;
+const MINUTE_NS = 60_000_000_000n;
+
+export class TapPlanStore {
+  readonly #path: string;
+  readonly #now: () => bigint;
+  #state: TapPlanState = { format: "hoptime.tap-plan/1", version: 0, plan: null, next: null };
+
+  constructor(path: string, now: () => bigint = () => BigInt(Date.now()) * 1_000_000n) {
+    this.#path = path;
+    this.#now = now;
+    if (existsSync(path)) this.#state = JSON.parse(readFileSync(path, "utf8")) as TapPlanState;
+  }
+
+  get state(): TapPlanState {
+    const { next } = this.#state;
+    if (next && BigInt(next.fromNs) <= this.#now())
+      this.#state = { ...this.#state, version: next.version, plan: next.plan, next: null };
+    return this.#state;
+  }
+
+  /** The first plan counts at once. UsageError where it cannot be followed. */
+  async set(plan: TapPlan): Promise<TapPlanState> {
+    checkTapPlan(plan);
+    const { state } = this;
+    const version = (state.next?.version ?? state.version) + 1;
+    const earliest = this.#now() + NOTICE_NS;
+    const fromNs = `${earliest - (earliest % MINUTE_NS) + MINUTE_NS}`;
+    this.#state =
+      state.plan === null ? { ...state, version, plan } : { ...state, next: { version, plan, fromNs } };
+    const folder = dirname(this.#path);
+    await publish(
+      await writeTemporary(folder, Buffer.from(`${JSON.stringify(this.#state, null, 2)}\n`)),
+      this.#path,
+      true,
+    );
+    await syncFolder(folder);
+    return this.#state;
+  }
+
+  /** Segments of the plan, and of the one to come. */
+  get segments(): CollectedSegment[] {
+    const { plan, next } = this.state;
+    return [plan, next?.plan ?? null]
+      .flatMap((p) => p?.segments ?? [])
+      .map(({ from, to, filter }) => ({ from, to, label: filter ? `${from}:${to}` : "" }));
+  }
+}
+
+/** Everything in it is tried, so that no tap stumbles over it. */
+export function checkTapPlan(value: unknown): TapPlan {
+  const plan = checkedValue(TAP_PLAN, value, { source: "plan", code: "bad-question" });
+  for (const name of Object.keys(plan.parameters ?? {}))
+    if (!plan.estimators.includes(name))
+      throw invalidValue("parameters", name, `one of ${plan.estimators.join(", ")}`, {
+        code: "bad-question",
+      });
+  planTaps({ estimators: plan.estimators, ...(plan.parameters ? { parameters: plan.parameters } : {}) });
+  FlowKeySpec.parse(plan.key);
+  if (plan.seed !== undefined && (!/^\d+$/.test(plan.seed) || BigInt(plan.seed) >= 1n << 64n))
+    throw invalidValue("seed", plan.seed, "a whole number below 2^64");
+  checkEpoch(plan.epoch);
+  const kernels = new Kernels();
+  const filters = [plan.filter, ...(plan.segments ?? []).map((s) => s.filter)];
+  for (const filter of filters) if (filter) compileFilter(filter, kernels).free();
+  for (const { from, to } of plan.segments ?? []) {
+    checkName("point", from);
+    checkName("point", to);
+    if (from === to)
+      throw invalidValue("segments", `${from}:${to}`, "two different points", { code: "bad-question" });
+  }
+  const labelled = (plan.segments ?? []).filter((s) => s.filter).length;
+  if (labelled > 0 && labelled < (plan.segments ?? []).length)
+    throw new UsageError(
+      "bad-question",
+      "some segments have a filter and some have none",
+      "give all of them one, or none",
+      { parameter: "segments" },
+    );
+  return plan;
+}
+
+/** Changes fall on whole minutes: epochs must fit between. */
+function checkEpoch(epoch: string | undefined): void {
+  if (epoch === undefined || /^\d+p$/.test(epoch)) return;
+  const ns = parseDuration(epoch);
+  if (!(ns >= 1000) || MINUTE_NS % BigInt(ns) !== 0n)
+    throw invalidValue(
+      "epoch",
+      epoch,
+      "a time that divides a minute, e.g. 1s or 250ms, or packets, e.g. 65536p",
+      { code: "bad-time" },
+    );
+}

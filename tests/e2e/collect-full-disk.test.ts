@@ -1,0 +1,97 @@
+/** A disk that is full, or may only be read: nothing is acknowledged that is not there, and all goes on when there is room again. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, expect, it } from "vitest";
+import { RecordArchive } from "../../src/archive/archive.ts";
+import { identityText, recordIdentity } from "../../src/epoch/identity.ts";
+import { type RunningServer, startServer } from "../../src/server/server.ts";
+import { BATCH_TYPE } from "../../src/transport/batch.ts";
+import { message, observedRecords } from "../support/collector-records.ts";
+
+const root = mkdtempSync(join(tmpdir(), "hoptime-full-"));
+const disk = join(root, "disk");
+let server: RunningServer | null = null;
+const mounted = mount();
+
+/** A disk of 8 MB; only root may make one. */
+function mount(): boolean {
+  mkdirSync(disk);
+  try {
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+afterEach(async () => {
+  await server?.close().catch(() => undefined);
+  server = null;
+});
+afterAll(() => {
+  if (mounted) execFileSync("umount", [disk]);
+  rmSync(root, { recursive: true, force: true });
+});
+
+async function post(body: Buffer): Promise<{ status: number; results: { outcome: string }[] }> {
+  const response = await fetch(`${server?.url}/v1/records`, {
+    method: "POST",
+    headers: { "content-type": BATCH_TYPE },
+    body: new Uint8Array(body),
+  });
+  const json = (await response.json()) as { results?: { outcome: string }[] };
+  return { status: response.status, results: json.results ?? [] };
+}
+
+it.skipIf(!mounted)(
+  "answers 503 while the disk is full, keeps what it acknowledged, and takes records again",
+  async () => {
+    const { records } = await observedRecords(["lda"], { seconds: 30 });
+    server = await startServer({ data: join(disk, "data"), listen: "127.0.0.1:0", tickMs: 1e9 });
+    const first = records.slice(0, 10);
+    expect((await post(message(first))).status).toBe(200);
+    const hog = join(disk, "hog");
+    try {
+      writeFileSync(hog, Buffer.alloc(8 << 20));
+    } catch {
+      // As full as it gets.
+    }
+    const refused = await post(message(records.slice(10)));
+    expect(refused.status).toBe(503);
+    // Still answers, and has what it said it has.
+    expect((await fetch(`${server.url}/v1/points`)).status).toBe(200);
+    const names = () => {
+      const archive = RecordArchive.open(join(disk, "data", "records"));
+      return archive.list().entries.map((e) => identityText(recordIdentity(archive.readRecord(e))));
+    };
+    for (const record of first) expect(names()).toContain(identityText(recordIdentity(record)));
+    rmSync(hog);
+    const again = await post(message(records.slice(10)));
+    expect(again.status).toBe(200);
+    expect(again.results.every((r) => r.outcome === "stored" || r.outcome === "unchanged")).toBe(true);
+    expect(new Set(names()).size).toBe(records.length);
+  },
+);
+
+it.skipIf(!mounted)(
+  "answers 503 where the disk may only be read, and says why it does not start there",
+  async () => {
+    const { records } = await observedRecords(["lda"], { seconds: 3 });
+    const data = join(disk, "other");
+    server = await startServer({ data, listen: "127.0.0.1:0", tickMs: 1e9 });
+    // Over itself, read-only: works while files are open, as a failing disk does.
+    const archive = join(data, "records");
+    execFileSync("mount", ["--bind", archive, archive]);
+    try {
+      execFileSync("mount", ["-o", "remount,bind,ro", archive]);
+      expect((await post(message(records))).status).toBe(503);
+      await expect(startServer({ data: join(archive, "new"), listen: "127.0.0.1:0" })).rejects.toThrow(
+        "cannot be made",
+      );
+    } finally {
+      execFileSync("umount", [archive]);
+    }
+    expect((await post(message(records))).status).toBe(200);
+  },
+);
