@@ -9,7 +9,7 @@
 
 import { Batch, FLAG_LINK_LOCAL } from "../decode/batch";
 import { flowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
-import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
+import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { runAt } from "../flows/key-runs";
 import { judge, judgeDeferred } from "./judge";
 import { countPairs, settleRecent } from "./match-count";
@@ -19,7 +19,7 @@ import { settleRepeats } from "./repeat-pairs";
 import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
 import {
-  ARRIVED, COPY, entryOf, EQUALS, LINK_LOCAL, Log, logAdapt, logAdd, logHas, logMarkCopies, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers,
+  ARRIVED, COPY, entryOf, EQUALS, LINK_LOCAL, Log, logAdapt, logAdd, logHas, logMarkCopies, logNext, logPassed, logPlace, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers,
 } from "./waiting";
 
 /** Rows after which the logs see whether they have enough slots. */
@@ -50,14 +50,13 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
 /** A partner was found for a row. */
 // @ts-ignore: decorator
 @inline
-function take(m: Match, entry: u32, row: u32, own: Log): void {
+function take(m: Match, entry: u32, row: u32, other: Log, own: Log): void {
   const f = m.found + (m.foundCount++ << 4);
   store<u32>(f, entry);
-  // An entry's number gives the order of sending.
-  store<u32>(f, searchNumber, 4);
+  // Places among the rows of a side tell the order of sending.
+  store<u32>(f, logPlace(other, searchNumber), 4);
   store<u32>(f, row, 8);
-  // So does the number that the row would have had among those that wait at its own side.
-  store<u32>(f, own.next, 12);
+  store<u32>(f, own.place + row, 12);
 }
 
 /** Flow `before`, as BEFORE names it, is flow `after` at the other point. */
@@ -132,6 +131,35 @@ function isCertain(m: Match, before: Log, found: u32, digest: u64, time: f64): b
   return false;
 }
 
+// What differences of a call's rows are expected to be, by all pairs so far; without bounds where they are few or the clocks were set.
+let nearLow: f64 = -Infinity;
+let nearHigh: f64 = Infinity;
+
+function expectNear(m: Match, from: f64, to: f64): void {
+  const forward = changetype<Total>(m.forward);
+  const reverse = changetype<Total>(m.reverse);
+  nearLow = -Infinity;
+  nearHigh = Infinity;
+  if (reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD || m.pieceCount != 0) return;
+  const a = m.offset + m.slope * (from - m.pivot);
+  const b = m.offset + m.slope * (to - m.pivot);
+  const margin = FAR * (reverse.maximum - reverse.minimum) + FAR_AT_LEAST;
+  nearLow = min<f64>(a, b) - reverse.maximum - m.back - margin;
+  nearHigh = max<f64>(a, b) - reverse.minimum - m.back + margin;
+  if (forward.matched == 0) return;
+  const width = FAR * (forward.maximum - forward.minimum) + FAR_AT_LEAST;
+  nearLow = min<f64>(nearLow, min<f64>(a, b) + forward.minimum - width);
+  nearHigh = max<f64>(nearHigh, max<f64>(a, b) + forward.maximum + width);
+}
+
+/** A packet of AFTER that goes the other way has its partner far from where all others have it: that may be an earlier one that looks the same. */
+function isOdd(m: Match, found: u32): bool {
+  if (m.nat != 0 || m.odd >= MOST_ODD) return false;
+  if (directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) != 2) return false;
+  m.odd++;
+  return true;
+}
+
 /**
  * The first loop, for rows [from, to) of BEFORE: `runs` are their keys (kernels/flows/key-runs.ts), `shift` is added to their times. Partners are left
  * in `found`.
@@ -170,15 +198,15 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
         if (found != 0) {
           if (isCertain(m, before, found, digest, time)) {
             if (m.nat != 0) rename(m, found, flowId);
-            take(m, found, i, before);
+            take(m, found, i, after, before);
             continue;
           }
           store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
           group = startGroup(repeats, before, after, digest);
         } else if (searchMatched) state |= COPY;
       }
-      if (group != 0) addRow(repeats, group, 0, time, flowId, state, placeOf(before.next, false));
-      else if ((load<u32>(logAdd(before, digest, time, flowId, state), 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
+      if (group != 0) addRow(repeats, group, 0, time, flowId, state, placeOf(before.place + i));
+      else if ((load<u32>(logAdd(before, digest, time, flowId, state, i), 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
     }
   }
 }
@@ -213,7 +241,15 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
       }
     }
     if (found != 0) {
-      take(m, found, i, after);
+      const apart = time - load<f64>(found, 8);
+      if ((apart < nearLow || apart > nearHigh) && isOdd(m, found)) {
+        store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
+        group = startGroup(repeats, before, after, digest);
+        found = 0;
+      }
+    }
+    if (found != 0) {
+      take(m, found, i, before, after);
       if (m.nat == 0) continue;
       while (from + load<u32>(runAt(runs, run)) <= i) run++;
       mapFlow(m, load<u32>(found, 16), flowOfRun(stats, runs, capacity, run));
@@ -223,9 +259,9 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     const flowId = flowOfRun(stats, runs, capacity, run);
     flowIn(flowSegments(stats), flowId).received++;
     const state = stateOf(load<u32>(flags + (i << 2)));
-    if (group != 0) addRow(repeats, group, 1, time, flowId, state, placeOf(after.next, false));
+    if (group != 0) addRow(repeats, group, 1, time, flowId, state, placeOf(after.place + i));
     else {
-      const e = logAdd(after, digest, time, flowId, state | (searchMatched ? COPY : 0));
+      const e = logAdd(after, digest, time, flowId, state | (searchMatched ? COPY : 0), i);
       if ((load<u32>(e, 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
     }
   }
@@ -247,15 +283,27 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     m.seen0 += <f64>(to - from);
     m.firstSeen0 = min<f64>(m.firstSeen0, minimum);
     m.lastSeen0 = max<f64>(m.lastSeen0, maximum);
+    m.final0 = load<f64>(batch.time + ((to - 1) << 3)) + shift;
   } else {
     m.firstSeen1 = min<f64>(m.firstSeen1, minimum);
     m.lastSeen1 = max<f64>(m.lastSeen1, maximum);
+    m.final1 = load<f64>(batch.time + ((to - 1) << 3)) + shift;
   }
+  const own = changetype<Log>(side == 0 ? m.before : m.after);
+  own.place = own.taken - from;
+  own.taken += to - from;
   const odd = m.odd;
   if (side == 0) takeBefore(m, batch, runs, runCount, from, shift);
-  else takeAfter(m, batch, runs, runCount, from, shift);
+  else {
+    expectNear(m, minimum, maximum);
+    takeAfter(m, batch, runs, runCount, from, shift);
+  }
   countPairs(m, batch, side, shift);
-  if (m.odd > 0 && m.odd == odd) m.odd--;
+  if (m.odd != odd) m.calm = 0;
+  else if (m.odd > 0) {
+    m.calm += m.foundCount;
+    for (; m.odd > 0 && m.calm >= FEW_PAIRS; m.calm -= FEW_PAIRS) m.odd--;
+  }
   const before = changetype<Log>(m.before);
   const after = changetype<Log>(m.after);
   before.rows += to - from;

@@ -6,21 +6,32 @@
 
 import { Batch } from "../decode/batch";
 import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
+import { aroundMaximum, aroundMinimum, DelayBlock, delayBlockAt } from "./delay-blocks";
 import { FATE_MIRRORED, noteAlone, noteAmbiguous } from "./fates";
 import { judge } from "./judge";
-import { countPairs, intervalAt, intervalKnown, NO_INTERVAL, settleRecent } from "./match-count";
+import { countPairs, intervalAt, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
 import { pieceAt } from "./pieces";
 import { clearRows, Group, groupOf, Repeats, Repeat, rowOf } from "./repeats";
 import { COPY } from "./waiting";
 
 const ENOUGH: u32 = 8;
+// How well a pair fits: within what is usual around it, within what occurs, or further out than anything else.
+const FAR_OUT: u32 = 0;
+const OCCURS: u32 = 1;
+const USUAL: u32 = 2;
+/** How far the next packets lie beyond those that were seen, as a share of their width by their number. */
+const BEYOND: f64 = 4;
+/** A packet's partner is no further from what others took than so many widths of it, and so many ns. */
+const FAR: f64 = 2;
+const FAR_AT_LEAST: f64 = 1000000;
 /** Most captures have microsecond timestamps. */
 const RESOLUTION: f64 = 2000;
 /** Partners whose delays differ by less than this part of them are as good as one. */
 const ALIKE: f64 = 0.02;
-/** Rivals are looked for among so many neighbours. */
+/** So many neighbours that would do make a pair ambiguous, however alike; and so many are looked at. */
 const NEIGHBOURS: u32 = 8;
+const LOOKED_AT: u32 = 32;
 /** Two rows of one point that are one packet seen twice there. */
 const TWICE: f64 = 1000000;
 /** A capture where this share of the packets is there twice, and so many, comes from a mirror. */
@@ -39,6 +50,8 @@ let usualLow: f64 = 0;
 let usualHigh: f64 = 0;
 let low: f64 = 0;
 let high: f64 = 0;
+let farLow: f64 = 0;
+let farHigh: f64 = 0;
 
 // @ts-ignore: decorator
 @inline
@@ -107,20 +120,23 @@ function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
   let most = total.maximum;
   let mean = total.first + total.sum / count;
   let squares = total.squares / count - (total.sum / count) * (total.sum / count);
-  const near = reverse ? NO_INTERVAL : intervalKnown(m, time);
-  if (near != NO_INTERVAL) {
-    const interval = changetype<Interval>(m.intervals + near * INTERVAL_BYTES);
-    if (interval.matched >= ENOUGH) {
-      count = <f64>interval.matched;
-      least = interval.minimum;
-      most = interval.maximum;
-      mean = interval.first + interval.sum / count;
-      squares = interval.squares / count - (interval.sum / count) * (interval.sum / count);
-    }
+  const near = delayBlockAt(reverse ? m.backBlocks : m.blocks, time);
+  const block = changetype<DelayBlock>(near);
+  if (near != 0 && block.matched >= ENOUGH) {
+    count = <f64>block.matched;
+    least = aroundMinimum;
+    most = aroundMaximum;
+    mean = block.first + block.sum / count;
+    squares = block.squares / count - (block.sum / count) * (block.sum / count);
   }
+  const far = FAR * (most - least) + FAR_AT_LEAST;
+  const furthestLeast = least - far;
+  const furthestMost = most + far;
+  // Of so many, some lie beyond what was seen.
+  const beyond = (BEYOND * (most - least)) / count;
   const spread = 3 * Math.sqrt(max<f64>(0, squares)) + RESOLUTION;
-  let usualLeast = max<f64>(least, mean - spread) - RESOLUTION;
-  let usualMost = min<f64>(most, mean + spread) + RESOLUTION;
+  let usualLeast = max<f64>(least - beyond, mean - spread) - RESOLUTION;
+  let usualMost = min<f64>(most + beyond, mean + spread) + RESOLUTION;
   if (flow.matched >= ENOUGH) {
     // Its own packets say more, as far as they agree with those around.
     const more = moreOf(changetype<FlowStats>(m.stats), flow);
@@ -143,12 +159,14 @@ function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
   const corrected = line + pieceAt(m, time, line + (reverse ? m.backUsual : m.usual), !reverse) - (reverse ? m.back : 0);
   low = reverse ? corrected - most - width : corrected + least - width;
   high = reverse ? corrected - least + width : corrected + most + width;
+  farLow = reverse ? corrected - furthestMost : corrected + furthestLeast;
+  farHigh = reverse ? corrected - furthestLeast : corrected + furthestMost;
   usualLow = reverse ? corrected - usualMost : corrected + usualLeast;
   usualHigh = reverse ? corrected - usualLeast : corrected + usualMost;
 }
 
 /** Pairs rows of the digest that have no partner, in order; returns how many pairs that makes. */
-function pairInOrder(m: Match, flow: Flow, reverse: bool, usual: bool): u32 {
+function pairInOrder(m: Match, flow: Flow, reverse: bool, fit: u32): u32 {
   let pairs: u32 = 0;
   let i: u32 = 0;
   for (let j: u32 = 0; j < n1; j++) {
@@ -158,15 +176,15 @@ function pairInOrder(m: Match, flow: Flow, reverse: bool, usual: bool): u32 {
       const b = at(rows0, i);
       if (b.partner != 0) continue;
       boundsAt(m, flow, reverse, b.time);
-      if (a.time - b.time <= (usual ? usualHigh : high)) break;
+      if (a.time - b.time <= (fit == USUAL ? usualHigh : fit == OCCURS ? high : farHigh)) break;
     }
     if (i == n0) break;
     const b = at(rows0, i);
-    const least = usual ? usualLow : low;
+    const least = fit == USUAL ? usualLow : fit == OCCURS ? low : farLow;
     if (a.time - b.time < least) continue;
-    // Numbers of rows of the digest, and whether the pair is a usual one.
-    b.partner = ((j + 1) << 1) | (usual ? 1 : 0);
-    a.partner = ((i + 1) << 1) | (usual ? 1 : 0);
+    // Numbers of rows of the digest, and how well they fit.
+    b.partner = ((j + 1) << 2) | fit;
+    a.partner = ((i + 1) << 2) | fit;
     i++;
     pairs++;
   }
@@ -179,8 +197,9 @@ function unpair(): void {
 }
 
 function pairAll(m: Match, flow: Flow, reverse: bool): u32 {
-  const usual = pairInOrder(m, flow, reverse, true);
-  return usual + pairInOrder(m, flow, reverse, false);
+  const usual = pairInOrder(m, flow, reverse, USUAL);
+  const others = pairInOrder(m, flow, reverse, OCCURS);
+  return usual + others + pairInOrder(m, flow, reverse, FAR_OUT);
 }
 
 /** Where nothing else shows how long packets take: first in, first out, within the window. */
@@ -191,43 +210,63 @@ function pairFirstIn(m: Match): void {
     while (i < n0 && a.time - at(rows0, i).time > m.window) i++;
     if (i == n0) return;
     if (at(rows0, i).time - a.time > m.window) continue;
-    a.partner = (i + 1) << 1;
-    at(rows0, i).partner = (j + 1) << 1;
+    a.partner = (i + 1) << 2;
+    at(rows0, i).partner = (j + 1) << 2;
     i++;
   }
 }
 
-/** Another row could as well be the partner: at a difference that fits, and unlike the one that was taken. */
+/**
+ * Another row could as well be the partner: at a difference that fits as well, or at one that fits less well where it has no partner itself, and unlike the
+ * one that was taken.
+ */
 function rivals(m: Match, flow: Flow, reverse: bool, i: u32, j: u32): bool {
   const b = at(rows0, i);
   const a = at(rows1, j);
-  const usual = (b.partner & 1) != 0;
+  const fit = b.partner & 3;
+  // Further out than all others: nothing shows that it is this one.
+  if (fit == FAR_OUT) return true;
   const apart = a.time - b.time;
-  const alike = ALIKE * abs<f64>(apart) + RESOLUTION / 2;
   boundsAt(m, flow, reverse, b.time);
-  if (!usual) {
+  // Differences include what the clocks are apart: what packets take differs by no more than it does.
+  const alike = ALIKE * min<f64>(abs<f64>(apart), high - low) + RESOLUTION / 2;
+  if (fit == OCCURS) {
     usualLow = low;
     usualHigh = high;
   }
-  return rivalOf(rows1, n1, j, b.time, 1, apart, alike) || rivalOf(rows0, n0, i, a.time, -1, apart, alike);
+    const copiesAfter: f64 = reverse ? -1 : n0 == 1 ? Infinity : TWICE;
+  const copiesBefore: f64 = !reverse ? -1 : n1 == 1 ? Infinity : TWICE;
+  return (
+    rivalOf(rows1, n1, j, b.time, 1, apart, alike, copiesAfter) || rivalOf(rows0, n0, i, a.time, -1, apart, alike, copiesBefore)
+  );
 }
-/** Among the neighbours of row `own`, seen from `time`, within usualLow and usualHigh. */
-function rivalOf(rows: u32, n: u32, own: u32, time: f64, sign: f64, apart: f64, alike: f64): bool {
-  const from = usualLow;
-  const to = usualHigh;
+/**
+ * Among the neighbours of row `own`, seen from `time`. Where packets arrive, those without a partner that come behind it by no more than `copies` are
+ * copies of it: the first is the packet.
+ */
+function rivalOf(rows: u32, n: u32, own: u32, time: f64, sign: f64, apart: f64, alike: f64, copies: f64): bool {
   let steps: u32 = 0;
-  for (let k = own + 1; k < n; k++) {
+  let k = own + 1;
+  for (; k < n && k - own <= LOOKED_AT; k++) {
     const other = sign * (at(rows, k).time - time);
-    if (other < from || other > to) break;
+    if (other < farLow || other > farHigh) break;
+    if (!isRival(at(rows, k), other)) continue;
+    if (at(rows, k).partner == 0 && at(rows, k).time - at(rows, own).time <= copies) continue;
     if (abs<f64>(other - apart) > alike || ++steps == NEIGHBOURS) return true;
   }
   steps = 0;
-  for (let k = own; k > 0; k--) {
+  for (k = own; k > 0 && own - k < LOOKED_AT; k--) {
     const other = sign * (at(rows, k - 1).time - time);
-    if (other < from || other > to) break;
+    if (other < farLow || other > farHigh) break;
+    if (!isRival(at(rows, k - 1), other)) continue;
     if (abs<f64>(other - apart) > alike || ++steps == NEIGHBOURS) return true;
   }
   return false;
+}
+// @ts-ignore: decorator
+@inline
+function isRival(row: Repeat, apart: f64): bool {
+  return row.partner == 0 || (apart >= usualLow && apart <= usualHigh);
 }
 
 /** A pair whose delay is not known for certain: matched, but no more. */
@@ -257,7 +296,10 @@ function addPair(b: Repeat, a: Repeat): void {
 /** Whether pair i is of a flow of the other direction. */
 function isBack(m: Match, i: u32): bool {
   const b = changetype<Repeat>(<usize>load<u32>(settled + (i << 3)));
-  return directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), b.flow)) == 2;
+  const direction = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), b.flow));
+  // A flow without pairs so far gets its direction by the first of them.
+  if (direction == 0) return changetype<Repeat>(<usize>load<u32>(settled + (i << 3), 4)).time - b.time < m.threshold;
+  return direction == 2;
 }
 /** When it was sent. */
 function sentAt(m: Match, i: u32): f64 {
@@ -333,8 +375,8 @@ function isTwin(m: Match): bool {
 /** The first with the first, the second with the second. */
 function pairTwins(): void {
   for (let i: u32 = 0; i < min<u32>(n0, n1); i++) {
-    at(rows0, i).partner = (i + 1) << 1;
-    at(rows1, i).partner = (i + 1) << 1;
+    at(rows0, i).partner = (i + 1) << 2;
+    at(rows1, i).partner = (i + 1) << 2;
     addPair(at(rows0, i), at(rows1, i));
   }
 }
@@ -375,8 +417,8 @@ function settleGroup(m: Match): void {
   for (let i: u32 = 0; i < n0; i++) {
     const b = at(rows0, i);
     if (b.partner == 0) continue;
-    const a = at(rows1, (b.partner >> 1) - 1);
-    if (sure ? rivals(m, flow, back, i, (b.partner >> 1) - 1) : n0 != n1) countAmbiguous(m, flow, b, a.time - b.time);
+    const a = at(rows1, (b.partner >> 2) - 1);
+    if (sure ? rivals(m, flow, back, i, (b.partner >> 2) - 1) : n0 != n1) countAmbiguous(m, flow, b, a.time - b.time);
     else addPair(b, a);
   }
 }

@@ -20,6 +20,8 @@ export const EQUALS: u32 = 8;
 export const ARRIVED: u32 = 16;
 export const LINK_LOCAL: u32 = 32;
 export const ENTRY: u32 = 32;
+/** Behind the entries of a segment: the place of each among all rows of its side, waiting or not, u32. */
+const PLACE: u32 = 4;
 
 /** log2 of the entries of a segment. */
 const SEGMENT_BITS: u32 = 12;
@@ -52,6 +54,8 @@ export class Log {
   pastEnd: u32; // the past ones are all below this number
   steps: u32; // along chains since the last logAdapt
   rows: u32; //  taken since then
+  place: u32; // rows of the side before those of this call, less the number of the call's first one
+  taken: u32; // rows of the side
 }
 
 export function logNew(): u32 {
@@ -62,7 +66,7 @@ export function logNew(): u32 {
   log.made = 1;
   log.oldest = 0;
   log.newest = 0;
-  store<u32>(log.table, <u32>heap.alloc(SEGMENT * ENTRY));
+  store<u32>(log.table, <u32>heap.alloc(SEGMENT * (ENTRY + PLACE)));
   log.tail = 1;
   log.next = 1;
   log.expected = 1;
@@ -75,6 +79,8 @@ export function logNew(): u32 {
   log.pastEnd = 1;
   log.steps = 0;
   log.rows = 0;
+  log.place = 0;
+  log.taken = 0;
   return <u32>changetype<usize>(log);
 }
 
@@ -94,7 +100,7 @@ export function logFree(p: u32): void {
 
 export function logBytes(p: u32): f64 {
   const log = changetype<Log>(p);
-  return <f64>log.made * (SEGMENT * ENTRY) + <f64>(1 << log.bits) * 8 + <f64>ORPHAN_BYTES;
+  return <f64>log.made * (SEGMENT * (ENTRY + PLACE)) + <f64>(1 << log.bits) * 8 + <f64>ORPHAN_BYTES;
 }
 
 // @ts-ignore: decorator
@@ -107,6 +113,18 @@ export function headOf(log: Log, digest: u64): u32 {
 @inline
 export function entryOf(log: Log, n: u32): u32 {
   return load<u32>(log.table + (((n >> SEGMENT_BITS) & log.mask) << 2)) + (n & (SEGMENT - 1)) * ENTRY;
+}
+
+/** Where the place of entry n is. */
+// @ts-ignore: decorator
+@inline
+function placeAt(log: Log, n: u32): u32 {
+  return load<u32>(log.table + (((n >> SEGMENT_BITS) & log.mask) << 2)) + SEGMENT * ENTRY + (n & (SEGMENT - 1)) * PLACE;
+}
+// @ts-ignore: decorator
+@inline
+export function logPlace(log: Log, n: u32): u32 {
+  return load<u32>(placeAt(log, n));
 }
 
 /** The digest's bit among those of all entries of a chain; 16 bits up the one among those not passed. */
@@ -185,7 +203,7 @@ function logGrow(log: Log): void {
   let segment = log.spare;
   if (segment != 0) log.spare = load<u32>(segment);
   else {
-    segment = <u32>heap.alloc(SEGMENT * ENTRY);
+    segment = <u32>heap.alloc(SEGMENT * (ENTRY + PLACE));
     log.made++;
   }
   store<u32>(log.table + ((s & log.mask) << 2), segment);
@@ -229,7 +247,7 @@ export function logAdapt(log: Log): void {
 
 // @ts-ignore: decorator
 @inline
-export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32): u32 {
+export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32, row: u32): u32 {
   const n = log.next;
   if ((n & (SEGMENT - 1)) == 0) logGrow(log);
   const e = entryOf(log, n);
@@ -237,6 +255,7 @@ export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32):
   store<f64>(e, time, 8);
   store<u32>(e, flow, 16);
   store<u32>(e, state, 20);
+  store<u32>(placeAt(log, n), log.place + row);
   chain(log, e, n, digest);
   log.next = n + 1;
   return e;

@@ -380,6 +380,19 @@ export const svbfConstants = {
   KIND_MULTI: 131072,
 } as const;
 
+/** DelayBlock of kernels/match/delay-blocks.ts. */
+export const DelayBlockLayout = {
+  matched: 0,
+  pad: 4,
+  from: 8,
+  first: 16,
+  sum: 24,
+  squares: 32,
+  minimum: 40,
+  maximum: 48,
+} as const;
+export const DelayBlockBytes = 56;
+
 /** EdgeSample of kernels/match/edge-sample.ts. */
 export const EdgeSampleLayout = {
   first: 0,
@@ -560,16 +573,20 @@ export const MatchLayout = {
   deferred: 324,
   sample: 328,
   backSample: 332,
-  ring: 336,
-  ringNext: 340,
-  pieces: 344,
-  pieceCount: 348,
-  pad: 352,
-  pieceGuard: 360,
-  usual: 368,
-  backUsual: 376,
+  blocks: 336,
+  backBlocks: 340,
+  ring: 344,
+  ringNext: 348,
+  pieces: 352,
+  pieceCount: 356,
+  calm: 360,
+  final0: 368,
+  final1: 376,
+  pieceGuard: 384,
+  usual: 392,
+  backUsual: 400,
 } as const;
-export const MatchBytes = 384;
+export const MatchBytes = 408;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -672,8 +689,10 @@ export const LogLayout = {
   pastEnd: 52,
   steps: 56,
   rows: 60,
+  place: 64,
+  taken: 68,
 } as const;
-export const LogBytes = 64;
+export const LogBytes = 72;
 
 /** Constants of kernels/match/waiting.ts. */
 export const waitingConstants = {

@@ -237,6 +237,8 @@ function correctedPlan(plan: PassPlan, verdict: () => ClockVerdict, mode: Correc
 
 /** A step is found as near as this share of the capture, by times at BEFORE of forward packets: those that arrive behind it. The others meet it up to a round trip later. */
 const STEP_PLACE = 1 / 512;
+/** Where they are few, as near as so many of them. */
+const STEP_PACKETS = 4;
 const ROUND_TRIPS = 4;
 
 /** What the matcher gets to know of steps; null where none is removed. */
@@ -250,7 +252,9 @@ function piecesOf(verdict: ClockVerdict, { pieces, offsetNs }: Correction): Corr
   const roundTripNs = levelNs !== null && reverseLevelNs !== null ? levelNs + reverseLevelNs : 0;
   return {
     list,
-    guardNs: STEP_PLACE * verdict.spanNs + ROUND_TRIPS * Math.max(0, roundTripNs),
+    guardNs:
+      (STEP_PLACE + STEP_PACKETS / Math.max(1, verdict.pairs.forward)) * verdict.spanNs +
+      ROUND_TRIPS * Math.max(0, roundTripNs),
     usualNs: {
       forward: (first.levelNs ?? offsetNs) - offsetNs,
       reverse: -(first.reverseLevelNs ?? -offsetNs) - offsetNs,

@@ -1,7 +1,15 @@
 /**
  * What `compare` must say of a scene (scenario.ts), worked out slowly from the truth of every packet: no digests, no windows, no kernels.
  */
-import { clockErrorNs, type MadeScene, type Scene, stampOf, type TruePacket, type Way } from "./scenario.ts";
+import {
+  clockErrorNs,
+  type MadeScene,
+  numberOf,
+  type Scene,
+  stampOf,
+  type TruePacket,
+  type Way,
+} from "./scenario.ts";
 
 export interface WayTruth {
   /** Packets at the near and far point. */
@@ -23,6 +31,10 @@ export interface WayTruth {
   stampedNs: number[];
   /** Their true delays. */
   delaysNs: number[];
+  /** Packets at either point that look like another one there. */
+  alike: number;
+  /** By timestamp of sending: (far timestamp - near timestamp) of each packet sent then, and of its copies. */
+  sentAt: Map<bigint, number[]>;
   /** Matched packets that were sent before one that arrived earlier. */
   reordered: number;
   /** Mean |difference| of the delays as captured of packets of a flow that were sent one after the other, of those that arrived; null without any. */
@@ -43,6 +55,7 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
   const seen = seenBetween(scene, packets);
   const arrivals: Record<Way, { arrivedNs: number; order: number }[]> = { forward: [], reverse: [] };
   const sends: Record<Way, { flow: number; delayNs: number }[]> = { forward: [], reverse: [] };
+  const looking = new Map<string, { way: Way; n: number }>();
   for (const packet of packets) {
     const truth = ways[packet.way];
     const [near, far] =
@@ -52,6 +65,13 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
     const copies = packet.copiesNs.filter((ns) => ran(far, ns)).length;
     const arrived = packet.arrivedNs !== null && ran(far, packet.arrivedNs);
     const due = packet.dueNs >= seen[far].firstNs && packet.dueNs <= seen[far].lastNs;
+    const looks = `${packet.way} ${packet.flow} ${numberOf(scene, packet)}`;
+    const points = [sent ? 1 : 0, (arrived ? 1 : 0) + copies];
+    for (const [side, n] of points.entries()) {
+      const known = looking.get(`${side} ${looks}`) ?? { way: packet.way, n: 0 };
+      looking.set(`${side} ${looks}`, { ...known, n: known.n + n });
+    }
+    if (sent && packet.arrivedNs !== null) noteSent(truth, scene, packet);
     truth.sent += sent ? 1 : 0;
     truth.received += (arrived ? 1 : 0) + copies;
     if (sent && arrived) {
@@ -76,11 +96,21 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
     } else if (sent) truth.outside++;
     else if (arrived) truth.unsent++;
   }
+  for (const { way, n } of looking.values()) if (n > 1) ways[way].alike += n;
   for (const way of ["forward", "reverse"] as const) {
     ways[way].reordered = reorderedOf(arrivals[way]);
     ways[way].jitterNs = jitterOf(sends[way]);
   }
   return { ...ways, clock };
+}
+
+/** What a reported delay of a packet sent at that time may be: its own, or that of a copy. */
+function noteSent(truth: WayTruth, scene: Scene, { way, sentNs, arrivedNs, copiesNs }: TruePacket): void {
+  const [near, far] = way === "forward" ? (["before", "after"] as const) : (["after", "before"] as const);
+  const sent = stampOf(scene, near, sentNs);
+  const list = truth.sentAt.get(sent) ?? [];
+  for (const ns of [arrivedNs ?? 0, ...copiesNs]) list.push(Number(stampOf(scene, far, ns) - sent));
+  truth.sentAt.set(sent, list);
 }
 
 type Seen = Record<"before" | "after", { firstNs: number; lastNs: number }>;
@@ -112,6 +142,8 @@ function wayTruth(): WayTruth {
     lostInside: 0,
     outside: 0,
     unsent: 0,
+    alike: 0,
+    sentAt: new Map(),
     stampedNs: [],
     delaysNs: [],
     reordered: 0,
