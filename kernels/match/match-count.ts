@@ -9,8 +9,9 @@ import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats,
 import { delayBlocksTake } from "./delay-blocks";
 import { edgeSampleTake } from "./edge-sample";
 import { notePairs } from "./fates";
+import { openingTake } from "./opening";
 import {
-  HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PLACES_UNKNOWN, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
+  HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, OPENING_PAIRS, PLACES_UNKNOWN, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
 import { correctPieces } from "./pieces";
 import { LATE, lateStep, placeOf, ringPut, UNPLACED } from "./send-order";
@@ -458,6 +459,7 @@ function countOrder(m: Match): void {
 /** Everything about the partners that the first loop found. */
 export function countPairs(m: Match, batch: Batch, side: u32, shift: f64): void {
   if (m.foundCount == 0) return;
+  if (m.settling == 0 && m.opened < OPENING_PAIRS) openingTake(m, batch, side, shift);
   countFlows(m, batch, side, shift);
   countTotal(m, changetype<Total>(m.forward), m.pairs, m.pairCount, true);
   countTotal(m, changetype<Total>(m.reverse), m.backPairs, m.backPairCount, false);

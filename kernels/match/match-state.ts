@@ -128,6 +128,13 @@ export class Match {
   calm: u32; //       pairs since the last odd one, less those that made up for one
   final0: f64; //     the last row of either side: where its clock was set back, not the latest
   final1: f64;
+  opening: u32; //    the first pairs (kernels/match/opening.ts)
+  opened: u32;
+  openingLooks: u32;
+  regretted: u32; //  partners of this call that were put off after all (kernels/match/certain.ts)
+  expectUntil: f64; // up to this time differences are expected within these bounds
+  expectLow: f64;
+  expectHigh: f64;
   pieceGuard: f64; // how far from its start a piece may begin
   usual: f64; //      differences without offset, drift and pieces, of either direction
   backUsual: f64;
@@ -146,6 +153,8 @@ export const PAIR_ORDER: u32 = 28; //  u32, place of the packet at BEFORE
 export const PAIR_FLOW: u32 = 32; //   u32, the flow's number | how its time to live changed << 30: 1 lower at AFTER, 2 higher
 export const PAIR_BYTES: u32 = 36;
 
+export const OPENING_PAIRS: u32 = 512;
+export const OPENING_PAIR: u32 = 32;
 export const RECORDS: u32 = 65536;
 
 function totalNew(): u32 {
@@ -192,6 +201,8 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.blocks = delayBlocksNew();
   m.backBlocks = delayBlocksNew();
   m.ring = ringNew();
+  m.opening = <u32>heap.alloc(OPENING_PAIRS * OPENING_PAIR);
+  m.expectUntil = -Infinity;
   m.firstSeen0 = Infinity;
   m.firstSeen1 = Infinity;
   m.lastSeen0 = -Infinity;
@@ -230,6 +241,7 @@ export function matchFree(p: usize): void {
   delayBlocksFree(m.blocks);
   delayBlocksFree(m.backBlocks);
   heap.free(m.ring);
+  heap.free(m.opening);
   if (m.pieces != 0) heap.free(m.pieces);
   if (m.mapped != 0) heap.free(m.mapped);
   heap.free(p);

@@ -7,19 +7,20 @@
 // A call takes some thousand rows through three loops: find the partners, bring the flows up to date, add up totals and intervals
 // (the last two in kernels/match/match-count.ts).
 
-import { Batch, FLAG_LINK_LOCAL } from "../decode/batch";
+import { Batch } from "../decode/batch";
 import { flowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
-import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
+import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { runAt } from "../flows/key-runs";
+import { calmDown, expectNear, forgetRegretted, isCertain, isOdd, nearHigh, nearLow, regret } from "./certain";
 import { judge, judgeDeferred } from "./judge";
 import { countPairs, settleRecent } from "./match-count";
 import { Match, Total } from "./match-state";
-import { pieceAt } from "./pieces";
+import { openingMeet } from "./opening";
 import { settleRepeats } from "./repeat-pairs";
 import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
 import {
-  ARRIVED, COPY, entryOf, EQUALS, LINK_LOCAL, Log, logAdapt, logAdd, logHas, logMarkCopies, logNext, logPassed, logPlace, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers,
+  ARRIVED, COPY, entryOf, EQUALS, Log, logAdapt, logAdd, logHas, logMarkCopies, logNext, logPassed, logPlace, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers, stateOf,
 } from "./waiting";
 
 /** Rows after which the logs see whether they have enough slots. */
@@ -40,8 +41,10 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
     const time = load<f64>(e, 8);
     if (time >= until && !(time > ahead && (back || next - n > OUTLIER_ROWS))) break;
     const state = load<u32>(e, 20);
-    if ((state & MATCHED) == 0) judge(m, side, time, load<u32>(e, 16), state);
-    else if ((state & ARRIVED) != 0) logMarkCopies(log, e, n);
+    if ((state & MATCHED) == 0) {
+      openingMeet(m, load<u64>(e));
+      judge(m, side, time, load<u32>(e, 16), state);
+    } else if ((state & ARRIVED) != 0 && logMarkCopies(log, e, n)) openingMeet(m, load<u64>(e));
   }
   log.tail = n;
   logPassed(log);
@@ -51,8 +54,10 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
 // @ts-ignore: decorator
 @inline
 function take(m: Match, entry: u32, row: u32, other: Log, own: Log): void {
-  const f = m.found + (m.foundCount++ << 4);
+  const k = m.foundCount++;
+  const f = m.found + (k << 4);
   store<u32>(f, entry);
+  store<u16>(entry, <u16>k, 22);
   // Places among the rows of a side tell the order of sending.
   store<u32>(f, logPlace(other, searchNumber), 4);
   store<u32>(f, row, 8);
@@ -91,73 +96,6 @@ function rename(m: Match, entry: u32, before: u32): void {
 export function matchMapped(p: usize, flow: u32): i32 {
   const m = changetype<Match>(p);
   return flow < m.mappedRoom ? <i32>load<u32>(m.mapped + (flow << 2)) - 1 : -1;
-}
-
-/** What the log keeps of a row's flags. */
-// @ts-ignore: decorator
-@inline
-function stateOf(flags: u32): u32 {
-  return ((flags & 0xff) << 8) | ((flags / FLAG_LINK_LOCAL) & 1) * LINK_LOCAL;
-}
-
-/** Differences further than this from all that were seen, in widths of what was seen, are odd. */
-const FAR: f64 = 2;
-const FAR_AT_LEAST: f64 = 1000000;
-/** Before so many pairs nothing is odd, and what is odd so many times is so no more: a clock was set, or packets go the other way, too. */
-const FEW_PAIRS: u32 = 64;
-const MOST_ODD: u32 = 8;
-
-function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
-  if (total.matched == 0) return false;
-  const d = apart - m.offset - m.slope * (send + apart - m.pivot) - pieceAt(m, send, apart, sign > 0);
-  const delay = sign > 0 ? d : -d - m.back;
-  const margin = FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
-  return delay >= total.minimum - margin && delay <= total.maximum + margin;
-}
-
-/**
- * A packet of BEFORE has its partner among those that arrived before it by their timestamps. That may be an earlier one that looks the same: it is certain where
- * there is no other one, and the difference is one that occurs.
- */
-function isCertain(m: Match, before: Log, found: u32, digest: u64, time: f64): bool {
-  if (searchOthers != 0 || (load<u32>(found, 20) & (COPY | EQUALS)) != 0) return false;
-  if (before.tail != before.next && logHas(before, digest)) return false;
-  const forward = changetype<Total>(m.forward);
-  const reverse = changetype<Total>(m.reverse);
-  if (forward.matched + reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD) return true;
-  const apart = load<f64>(found, 8) - time;
-  if (isNear(m, forward, 1, time, apart) || isNear(m, reverse, -1, time, apart)) return true;
-  m.odd++;
-  return false;
-}
-
-// What differences of a call's rows are expected to be, by all pairs so far; without bounds where they are few or the clocks were set.
-let nearLow: f64 = -Infinity;
-let nearHigh: f64 = Infinity;
-
-function expectNear(m: Match, from: f64, to: f64): void {
-  const forward = changetype<Total>(m.forward);
-  const reverse = changetype<Total>(m.reverse);
-  nearLow = -Infinity;
-  nearHigh = Infinity;
-  if (reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD || m.pieceCount != 0) return;
-  const a = m.offset + m.slope * (from - m.pivot);
-  const b = m.offset + m.slope * (to - m.pivot);
-  const margin = FAR * (reverse.maximum - reverse.minimum) + FAR_AT_LEAST;
-  nearLow = min<f64>(a, b) - reverse.maximum - m.back - margin;
-  nearHigh = max<f64>(a, b) - reverse.minimum - m.back + margin;
-  if (forward.matched == 0) return;
-  const width = FAR * (forward.maximum - forward.minimum) + FAR_AT_LEAST;
-  nearLow = min<f64>(nearLow, min<f64>(a, b) + forward.minimum - width);
-  nearHigh = max<f64>(nearHigh, max<f64>(a, b) + forward.maximum + width);
-}
-
-/** A packet of AFTER that goes the other way has its partner far from where all others have it: that may be an earlier one that looks the same. */
-function isOdd(m: Match, found: u32): bool {
-  if (m.nat != 0 || m.odd >= MOST_ODD) return false;
-  if (directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) != 2) return false;
-  m.odd++;
-  return true;
 }
 
 /**
@@ -203,7 +141,11 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
           }
           store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
           group = startGroup(repeats, before, after, digest);
-        } else if (searchMatched) state |= COPY;
+        } else if (searchMatched) {
+          openingMeet(m, digest);
+          group = regret(m, batch, 0, digest, time, shift);
+          if (group == 0) state |= COPY;
+        }
       }
       if (group != 0) addRow(repeats, group, 0, time, flowId, state, placeOf(before.place + i));
       else if ((load<u32>(logAdd(before, digest, time, flowId, state, i), 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
@@ -259,9 +201,14 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     const flowId = flowOfRun(stats, runs, capacity, run);
     flowIn(flowSegments(stats), flowId).received++;
     const state = stateOf(load<u32>(flags + (i << 2)));
+    const again = group == 0 && searchMatched;
+    if (again) {
+      openingMeet(m, digest);
+      group = regret(m, batch, 1, digest, time, shift);
+    }
     if (group != 0) addRow(repeats, group, 1, time, flowId, state, placeOf(after.place + i));
     else {
-      const e = logAdd(after, digest, time, flowId, state | (searchMatched ? COPY : 0), i);
+      const e = logAdd(after, digest, time, flowId, state | (again ? COPY : 0), i);
       if ((load<u32>(e, 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
     }
   }
@@ -298,12 +245,9 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     expectNear(m, minimum, maximum);
     takeAfter(m, batch, runs, runCount, from, shift);
   }
+  forgetRegretted(m);
   countPairs(m, batch, side, shift);
-  if (m.odd != odd) m.calm = 0;
-  else if (m.odd > 0) {
-    m.calm += m.foundCount;
-    for (; m.odd > 0 && m.calm >= FEW_PAIRS; m.calm -= FEW_PAIRS) m.odd--;
-  }
+  calmDown(m, odd);
   const before = changetype<Log>(m.before);
   const after = changetype<Log>(m.after);
   before.rows += to - from;

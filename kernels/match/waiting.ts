@@ -12,7 +12,10 @@
 //   entry: digest u64 | time f64 | flow u32 | state u32 | link to the previous entry in the slot u64
 //   link:  number u32 | bits of the digests in the chain from there on u16 | of those not passed when it was made u16; 0 at the end of a chain
 //   state: bit 1 matched, bit 2 copy of a matched packet, bit 3 there is or was another one with this digest, bit 4 matched,
-//          and this is where the packet arrived, bit 5 it does not leave its link, bits 8-15 TTL
+//          and this is where the packet arrived, bit 5 it does not leave its link, bits 8-15 TTL, bits 16-31 of a matched one: its number among the
+//          partners found in that call (kernels/match/match.ts)
+
+import { FLAG_LINK_LOCAL } from "../decode/batch";
 
 export const MATCHED: u32 = 2;
 export const COPY: u32 = 4;
@@ -22,6 +25,13 @@ export const LINK_LOCAL: u32 = 32;
 export const ENTRY: u32 = 32;
 /** Behind the entries of a segment: the place of each among all rows of its side, waiting or not, u32. */
 const PLACE: u32 = 4;
+
+/** What the log keeps of a row's flags. */
+// @ts-ignore: decorator
+@inline
+export function stateOf(flags: u32): u32 {
+  return ((flags & 0xff) << 8) | ((flags / FLAG_LINK_LOCAL) & 1) * LINK_LOCAL;
+}
 
 /** log2 of the entries of a segment. */
 const SEGMENT_BITS: u32 = 12;
@@ -314,21 +324,26 @@ function pass(log: Log, number: u32): void {
   log.passed = number;
 }
 
-/** Entry n, which is matched, leaves the log: those behind it with its digest and without a partner are copies of it. */
-export function logMarkCopies(log: Log, e: u32, n: u32): void {
+/** Entry n, which is matched, leaves the log: those behind it with its digest and without a partner are copies of it. Returns whether there are any. */
+export function logMarkCopies(log: Log, e: u32, n: u32): bool {
   const digest = load<u64>(e);
   const bit = filterBit(digest);
   const younger = log.next - n;
   let link = load<u64>(headOf(log, digest));
   let steps: u32 = 0;
+  let any = false;
   while ((link & bit) != 0 && <u32>link - n < younger && <u32>link != n) {
     const other = entryOf(log, <u32>link);
     steps++;
     const state = load<u32>(other, 20);
-    if (load<u64>(other) == digest && (state & MATCHED) == 0) store<u32>(other, state | COPY, 20);
+    if (load<u64>(other) == digest && (state & MATCHED) == 0) {
+      store<u32>(other, state | COPY, 20);
+      any = true;
+    }
     link = load<u64>(other, 24);
   }
   log.steps += steps;
+  return any;
 }
 
 // What the last search met besides the partner it was for.

@@ -582,11 +582,18 @@ export const MatchLayout = {
   calm: 360,
   final0: 368,
   final1: 376,
-  pieceGuard: 384,
-  usual: 392,
-  backUsual: 400,
+  opening: 384,
+  opened: 388,
+  openingLooks: 392,
+  regretted: 396,
+  expectUntil: 400,
+  expectLow: 408,
+  expectHigh: 416,
+  pieceGuard: 424,
+  usual: 432,
+  backUsual: 440,
 } as const;
-export const MatchBytes = 408;
+export const MatchBytes = 448;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -603,7 +610,14 @@ export const matchStateConstants = {
   PAIR_ORDER: 28,
   PAIR_FLOW: 32,
   PAIR_BYTES: 36,
+  OPENING_PAIRS: 512,
+  OPENING_PAIR: 32,
   RECORDS: 65536,
+} as const;
+
+/** Constants of kernels/match/repeat-fit.ts. */
+export const repeatFitConstants = {
+  TWICE: 1000000,
 } as const;
 
 /** Repeats of kernels/match/repeats.ts. */

@@ -33,6 +33,8 @@ export interface WayTruth {
   delaysNs: number[];
   /** Packets at either point that look like another one there. */
   alike: number;
+  /** Packets that were seen at the near point only, and the only ones that look so there, where one that looks the same was seen at the far point only: nobody can know. */
+  confusable: number;
   /** By timestamp of sending: (far timestamp - near timestamp) of each packet sent then, and of its copies. */
   sentAt: Map<bigint, number[]>;
   /** Matched packets that were sent before one that arrived earlier. */
@@ -55,7 +57,7 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
   const seen = seenBetween(scene, packets);
   const arrivals: Record<Way, { arrivedNs: number; order: number }[]> = { forward: [], reverse: [] };
   const sends: Record<Way, { flow: number; delayNs: number }[]> = { forward: [], reverse: [] };
-  const looking = new Map<string, { way: Way; n: number }>();
+  const looking = new Map<string, Looks>();
   for (const packet of packets) {
     const truth = ways[packet.way];
     const [near, far] =
@@ -66,11 +68,13 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
     const arrived = packet.arrivedNs !== null && ran(far, packet.arrivedNs);
     const due = packet.dueNs >= seen[far].firstNs && packet.dueNs <= seen[far].lastNs;
     const looks = `${packet.way} ${packet.flow} ${numberOf(scene, packet)}`;
-    const points = [sent ? 1 : 0, (arrived ? 1 : 0) + copies];
-    for (const [side, n] of points.entries()) {
-      const known = looking.get(`${side} ${looks}`) ?? { way: packet.way, n: 0 };
-      looking.set(`${side} ${looks}`, { ...known, n: known.n + n });
-    }
+    const known = looking.get(looks) ?? { way: packet.way, near: 0, far: 0, both: 0 };
+    looking.set(looks, {
+      ...known,
+      near: known.near + (sent ? 1 : 0),
+      far: known.far + (arrived ? 1 : 0) + copies,
+      both: known.both + (sent && arrived ? 1 : 0),
+    });
     if (sent && packet.arrivedNs !== null) noteSent(truth, scene, packet);
     truth.sent += sent ? 1 : 0;
     truth.received += (arrived ? 1 : 0) + copies;
@@ -96,12 +100,23 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
     } else if (sent) truth.outside++;
     else if (arrived) truth.unsent++;
   }
-  for (const { way, n } of looking.values()) if (n > 1) ways[way].alike += n;
+  for (const { way, near, far, both } of looking.values()) {
+    ways[way].alike += (near > 1 ? near : 0) + (far > 1 ? far : 0);
+    if (near === 1 && far === 1 && both === 0) ways[way].confusable++;
+  }
   for (const way of ["forward", "reverse"] as const) {
     ways[way].reordered = reorderedOf(arrivals[way]);
     ways[way].jitterNs = jitterOf(sends[way]);
   }
   return { ...ways, clock };
+}
+
+/** Packets that look the same, and how many of them were seen at the near point, the far point, and both. */
+interface Looks {
+  way: Way;
+  near: number;
+  far: number;
+  both: number;
 }
 
 /** What a reported delay of a packet sent at that time may be: its own, or that of a copy. */
@@ -143,6 +158,7 @@ function wayTruth(): WayTruth {
     outside: 0,
     unsent: 0,
     alike: 0,
+    confusable: 0,
     sentAt: new Map(),
     stampedNs: [],
     delaysNs: [],

@@ -34,9 +34,7 @@ export function randomScene(seed: number): SceneChoices {
     after: randomCapture(dice, spanNs),
     clock: randomClock(dice, spanNs),
   };
-  // In what only one capture saw at its start, before any packet has shown how long it takes, an equal one may be taken for the partner of a later one.
-  const late = [scene.before?.fromNs, scene.after?.fromNs].some((ns) => Number.isFinite(ns));
-  return late ? { ...scene, repeats: 0, wrap: 0 } : scene;
+  return scene;
 }
 
 function randomPath(dice: Random): PathShape {
