@@ -60,6 +60,9 @@ async function turn({ path, text }) {
     platform: "node",
     target: "node20.19",
     supported: { "dynamic-import": false },
+    // A third less to install and to read; names stay as they are, for stack traces.
+    minifyWhitespace: true,
+    lineLimit: 160,
     ...(asks ? { banner: HERE, define: { "import.meta.url": "hoptimeFileUrl" } } : {}),
     legalComments: "inline",
   });
@@ -71,9 +74,13 @@ export async function buildCli(root) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const made = [
-    await bundle(root, ["src/cli/main.ts"], { splitting: true, chunkNames: "[name]-[hash]" }),
+    // The collector's worker shares its pieces with the commands; the one of `compare` has to be up soon, so it is one file.
+    await bundle(root, ["src/cli/main.ts", "src/server/ask-worker.ts"], {
+      splitting: true,
+      entryNames: "[name]",
+      chunkNames: "[name]-[hash]",
+    }),
     await bundle(root, ["src/match/feed-worker.ts"], {}),
-    await bundle(root, ["src/server/ask-worker.ts"], {}),
   ];
   const files = made.flatMap((part) => part.files);
   await Promise.all(files.map(turn));
