@@ -354,7 +354,7 @@ export const BufferLayout = {
   seen: 8,
   unknown: 12,
   shed: 16,
-  untold: 20,
+  unlisted: 20,
   digest: 24,
   flow: 28,
   delay: 32,

@@ -46,7 +46,7 @@ export interface WayTruth {
 export interface Truth {
   forward: WayTruth;
   reverse: WayTruth;
-  /** What AFTER's clock was ahead by while packets were matched: least, most, and at the first of them. */
+  /** What AFTER's clock was ahead by while packets were matched: min, max, and at the first of them. */
   clock: { minNs: number; maxNs: number; firstNs: number };
 }
 
