@@ -120,8 +120,8 @@ async function everyCommand() {
 
 /**
  * The work is done in kernels; what lies around them runs a few thousand times. Optimising that, which JavaScript engines do in threads of their own, takes more time from two
- * threads on two processors than it saves: only what runs much more often than that is worth it. To be called when threads are up: what Node keeps compiled for their start is
- * only good for the flags it was compiled with.
+ * threads on two processors than it saves: only what runs much more often than that is worth it. Nor is there much garbage: a thread that collects it does not wait for others to
+ * help. To be called when threads are up: what is kept compiled for their start (src/cli/load.ts) is only good for the flags it was compiled with.
  */
 function leaveProcessorsAlone(): void {
   // Node 20's engine; newer ones judge by other flags, and would complain of these.
@@ -129,6 +129,7 @@ function leaveProcessorsAlone(): void {
   const { setFlagsFromString } = process.getBuiltinModule("node:v8");
   setFlagsFromString("--interrupt-budget=1000000");
   setFlagsFromString("--interrupt-budget-for-feedback-allocation=100");
+  setFlagsFromString("--no-parallel-scavenge");
 }
 
 function usage(): string {
