@@ -7,7 +7,7 @@
  * seeds:    the same geometry over seeds 11 to 15, which nothing was chosen by.
  * partial:  only the flows of 10 packets and more, or 100 and more, are known.
  * literal:  the method as published, on the same packets.
- * triangle: three points that all send to each other (section 6.2), told apart and not.
+ * triangle: three points that all send to each other (section 6.2), distinguished and not.
  * calibration: how often 95 % intervals hold over twenty seeds, the default geometry.
  * router:   a real router with 5 % loss (HOPTIME_SHARED), over seeds and counters per flow.
  */

@@ -67,15 +67,16 @@ function pairOf(kind: Kind): Pair {
       ? ""
       : `-flows${shortestFlow}`;
   const folder = join("bench", "data", `pair-${n}${sort}-v${GENERATOR_VERSION}`);
-  const [before, after, told] = ["before.pcap", "after.pcap", "truth.json"].map((f) => join(folder, f)) as [
-    string,
-    string,
-    string,
-  ];
-  if (!existsSync(told)) {
+  const [before, after, truthFile] = ["before.pcap", "after.pcap", "truth.json"].map((f) =>
+    join(folder, f),
+  ) as [string, string, string];
+  if (!existsSync(truthFile)) {
     console.error(`making ${folder} ...`);
     mkdirSync(folder, { recursive: true });
-    writeFileSync(told, JSON.stringify(generateCaptures({ ...kind, beforeFile: before, afterFile: after })));
+    writeFileSync(
+      truthFile,
+      JSON.stringify(generateCaptures({ ...kind, beforeFile: before, afterFile: after })),
+    );
   }
   const buffer = Buffer.alloc(1 << 20);
   for (const file of [before, after]) {
@@ -83,7 +84,7 @@ function pairOf(kind: Kind): Pair {
     while (readSync(fd, buffer) > 0);
     closeSync(fd);
   }
-  return { before, after, truth: JSON.parse(readFileSync(told, "utf8")) };
+  return { before, after, truth: JSON.parse(readFileSync(truthFile, "utf8")) };
 }
 
 interface Run {
@@ -245,7 +246,7 @@ const rows = kinds.map((kind) => {
       `${name.padEnd(28)} ${run.wallSeconds.toFixed(2).padStart(7)} s wall ${run.cpuSeconds.toFixed(2).padStart(7)} s CPU ${(both / run.wallSeconds / 1e6).toFixed(1).padStart(6)} Mpps${ratio}`,
     );
   if (theirs) row("tcpdump, both files", theirs);
-  const told = subjects.map(({ name, best: run }) => {
+  const measured = subjects.map(({ name, best: run }) => {
     if (!run) throw new Error("nothing was run");
     const ratio = theirs && {
       wall: run.wallSeconds / theirs.wallSeconds,
@@ -266,7 +267,7 @@ const rows = kinds.map((kind) => {
     flows: truth.flows,
     meanRun: truth.meanRun,
     tcpdump: time(theirs),
-    hoptime: told,
+    hoptime: measured,
     peakMb,
   };
 });

@@ -1,7 +1,7 @@
 /**
  * A packet asked for with a rough time in an archive of a day of 1 s epochs (86,400 records): node scripts/bench.mjs maple-archive [records]
  *
- * Cold: before each question the system is told to forget what it has of files (root: /proc/sys/vm/drop_caches; else each file of the archive is dropped on
+ * Cold: before each question the page cache is dropped (root: /proc/sys/vm/drop_caches; else each file of the archive is dropped on
  * its own, names of folders stay). What could be done is printed. The library's answer is timed from opening the archive; the command as a whole, with
  * the start of Node.js, if dist/cli/main.js has been built.
  */

@@ -11,7 +11,7 @@ import { mean } from "../src/evaluate/reference-trace.ts";
 const kernels = new Kernels();
 const seeds = process.argv.slice(2).map(Number);
 const percent = (x: number) => (100 * x).toFixed(1);
-const told = ({ median, p90 }: EpochErrors) => `${percent(median)} / ${percent(p90)}`;
+const errorText = ({ median, p90 }: EpochErrors) => `${percent(median)} / ${percent(p90)}`;
 const wins = { median: 0, p90: 0, epochs: 0 };
 
 for (const seed of seeds.length > 0 ? seeds : [1]) {
@@ -22,7 +22,7 @@ for (const seed of seeds.length > 0 ? seeds : [1]) {
     if (mixed.median < svbf.median) wins.median++;
     if (mixed.p90 < svbf.p90) wins.p90++;
     console.log(
-      `  epoch ${epoch}  load ${load.toFixed(2)}  SVBF ${told(svbf)}  mixed ${told(mixed)}  PBF ${leftOut.map(percent).join(" / ")}`,
+      `  epoch ${epoch}  load ${load.toFixed(2)}  SVBF ${errorText(svbf)}  mixed ${errorText(mixed)}  PBF ${leftOut.map(percent).join(" / ")}`,
     );
   }
   const means = [0, 1].map((i) => percent(mean(epochs.map((e) => e.leftOut[i] ?? Number.NaN))));

@@ -79,8 +79,8 @@ if (parts.has("table")) {
       const options = { more: ",line=backlog" };
       const run = await runRli(new Kernels(), setting(utilisation), SCHEMES[name], [], options);
       const errors = flowErrors(run.truth, run.entries[0]!.answer.flows, RLI_CLASSES);
-      const told = errors.map((e) => percent(e.median)).join(" / ");
-      console.log(`  ${percent(utilisation, 0)} % ${name.padEnd(12)} line=backlog: ${told}`);
+      const medians = errors.map((e) => percent(e.median)).join(" / ");
+      console.log(`  ${percent(utilisation, 0)} % ${name.padEnd(12)} line=backlog: ${medians}`);
     }
     if (utilisation === 0.88) check(median["large"]! <= 0.035, `flows >= 100 at 88 %: ${median["large"]}`);
   }

@@ -22,6 +22,7 @@ export { matchAdd, matchAlone, matchAloneBoth, matchAloneCount, matchLost, match
 export { matchFates, matchNoteFates, matchTakeFates } from "./match/fates";
 export * from "./match/thin";
 export * from "./sketches/lds";
+export * from "./sketches/lds-pack";
 export * from "./match/delays";
 export * from "./simulate/simulate";
 export * from "./maple/cells";
@@ -42,4 +43,5 @@ export { hmacFree, hmacNew, hmacVerify } from "./rli/hmac";
 export * from "./sketches/lda";
 export * from "./flows/flow-counts";
 export * from "./flows/heavy-flows";
+export * from "./flows/heavy-pack";
 export * from "./sketches/colate";

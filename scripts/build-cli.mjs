@@ -61,6 +61,9 @@ async function turn({ path, text }) {
     platform: "node",
     target: "node20.19",
     supported: { "dynamic-import": false },
+    // A third less to install and to read; names stay as they are, for stack traces.
+    minifyWhitespace: true,
+    lineLimit: 160,
     ...(asks ? { banner: HERE, define: { "import.meta.url": "hoptimeFileUrl" } } : {}),
     legalComments: "inline",
   });
@@ -73,13 +76,17 @@ export async function buildCli(root) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const made = [
-    await bundle(root, [{ in: "src/cli/main.ts", out: "program" }], {
-      splitting: true,
-      chunkNames: "[name]-[hash]",
-    }),
+    // The collector's worker shares its pieces with the commands; the one of `compare` has to be up soon, so it is one file.
+    await bundle(
+      root,
+      [
+        { in: "src/cli/main.ts", out: "program" },
+        { in: "src/server/ask-worker.ts", out: "ask-worker" },
+      ],
+      { splitting: true, chunkNames: "[name]-[hash]" },
+    ),
     await bundle(root, [{ in: "src/match/feed-worker.ts", out: "feed-program" }], {}),
     await bundle(root, ["src/cli/load.ts"], {}),
-    await bundle(root, ["src/server/ask-worker.ts"], {}),
   ];
   const files = made.flatMap((part) => part.files);
   await Promise.all(files.map(turn));

@@ -1,5 +1,5 @@
 // Packages that the library uses become files of its own: dist/packages/NAME.js, bundled, and the imports of dist/ point there. What is installed is
-// hoptime alone, a few kilobytes of each package instead of all of it (docs/decisions/0012-no-dependencies.md). The command line is bundled anyway.
+// hoptime alone, a few kilobytes of each package instead of all of it (docs/decisions/0020-no-dependencies.md). The command line is bundled anyway.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { dirname, join, relative } from "node:path";

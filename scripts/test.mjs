@@ -2,7 +2,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -33,10 +33,28 @@ try {
   skipped = result.numPendingTests + (result.numTodoTests ?? 0);
   // A file that fails to load has no tests to count, and is a failure all the same.
   failed += result.testResults.filter((f) => f.status === "failed" && f.assertionResults.length === 0).length;
+  for (const file of result.testResults) summarise(file);
 } catch {
   failed += 1;
 }
+if (checkFailed > 0) console.log("failed: node scripts/check.mjs");
 if (vitest.status !== 0 && failed === 0) failed = 1;
 rmSync(scratch, { recursive: true, force: true });
 console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
 process.exit(failed > 0 || passed === 0 ? 1 : 0);
+
+/** The names of what failed, last: the end of a log is what people see first. */
+function summarise({ name, status, message, assertionResults }) {
+  const path = relative(root, name);
+  if (status === "failed" && assertionResults.length === 0)
+    console.log(`failed: ${path}: ${firstLine(message)}`);
+  for (const test of assertionResults)
+    if (test.status === "failed")
+      console.log(`failed: ${path}: ${test.fullName}: ${firstLine(test.failureMessages?.[0])}`);
+}
+
+function firstLine(text) {
+  return String(text ?? "")
+    .split("\n")[0]
+    .slice(0, 300);
+}

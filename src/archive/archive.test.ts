@@ -323,9 +323,18 @@ describe("the archive", () => {
     expect(known.find(join(root, "no-49"), "7")).toBe("file");
   });
 
-  it("refuses a directory that is missing, or of another format", async () => {
+  it("refuses a directory that is missing, no archive, or of another format", async () => {
     expect(() => RecordArchive.open(join(root, "nowhere"))).toThrow(/no such directory/);
-    await store([]);
+    await store([numberedRecord(0)]);
+    // A collector's folder has its records one further down; any other folder has none, whatever lies in it.
+    expect(() => RecordArchive.open(dirname(directory))).toThrow(
+      expect.objectContaining({ hint: `the records are in ${directory}` }),
+    );
+    mkdirSync(join(root, "a", "b", "c", "d"), { recursive: true });
+    expect(() => RecordArchive.open(join(root, "a"))).toThrow(/no archive of records/);
+    // A part that was copied without the marker is still one.
+    rmSync(join(directory, "archive.json"));
+    expect(RecordArchive.open(directory).list().entries).toHaveLength(1);
     writeFileSync(join(directory, "archive.json"), '{"format":"hoptime.archive/3"}');
     expect(() => RecordArchive.open(directory)).toThrow(/hoptime.archive\/3/);
     await expect(RecordArchive.create(directory)).rejects.toThrow(UsageError);

@@ -11,7 +11,15 @@ import { dirname, join } from "node:path";
 import { FormatError, UsageError } from "../base/errors.ts";
 import type { EpochRecord, RecordLayout } from "../epoch/record.ts";
 import { makeFolder, publish, removeStale, writeTemporary } from "./durable.ts";
-import { type Listing, listPoints, listRecords, MARKER, type Selection, TEMPORARY } from "./listing.ts";
+import {
+  hasTaps,
+  type Listing,
+  listPoints,
+  listRecords,
+  MARKER,
+  type Selection,
+  TEMPORARY,
+} from "./listing.ts";
 import type { ArchiveEntry } from "./names.ts";
 import { checkPlace, openRecord, type ReadHead, readHeadOf, readStored } from "./read.ts";
 import { type MergeRecords, RecordWriter, type StoreItem, type StoreOutcome } from "./writer.ts";
@@ -58,6 +66,16 @@ export class RecordArchive {
       );
     }
     checkMarker(directory);
+    if (!existsSync(join(directory, MARKER)) && !hasTaps(directory)) {
+      const inside = join(directory, "records");
+      throw new UsageError(
+        "no-such-file",
+        `${directory}: no archive of records (neither ${MARKER} nor records in it)`,
+        existsSync(join(inside, MARKER))
+          ? `the records are in ${inside}`
+          : "give a directory that hoptime observe has written",
+      );
+    }
     return new RecordArchive(directory);
   }
 

@@ -62,6 +62,24 @@ export function listSegments(directory: string, point: string): string[] {
   );
 }
 
+/** Folders looked into at each level: in an archive any of them will do, and elsewhere there may be a whole disk below. */
+const LOOKED_INTO = 10;
+
+/** Whether a day's folder lies below a point, a segment and an estimator: then it is an archive, even if its marker was not copied with it. */
+export function hasTaps(directory: string): boolean {
+  const isTap = (path: string) => readNames(path).some((name) => LEVELS[0]?.test(name));
+  const below = (path: string, levels: number): boolean => {
+    try {
+      if (levels === 0) return isTap(path);
+      const found = folders(path, { entries: [], foreign: [] }, () => true).slice(0, LOOKED_INTO);
+      return found.some((folder) => below(folder.path, levels - 1));
+    } catch {
+      return false;
+    }
+  };
+  return below(directory, 3);
+}
+
 type TapNames = Pick<ArchiveEntry, "point" | "segment" | "estimator">;
 
 function listTap(path: string, names: TapNames, { fromNs, toNs }: Selection, out: Listing): void {

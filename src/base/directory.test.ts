@@ -7,7 +7,7 @@ import { makeDirectory, writeFailure } from "./directory.ts";
 const root = mkdtempSync(join(tmpdir(), "hoptime-directory-"));
 afterAll(() => rmSync(root, { recursive: true }));
 
-it("parents are made too, and the topmost new one is told", () => {
+it("parents are made too, and the topmost new one is returned", () => {
   expect(makeDirectory(join(root, "a", "b", "c"))).toBe(join(root, "a"));
   expect(makeDirectory(join(root, "a", "b", "d"))).toBe(join(root, "a", "b", "d"));
   expect(makeDirectory(join(root, "a", "b"))).toBeUndefined();
@@ -27,7 +27,7 @@ it.skipIf(!existsSync("/proc/self"))(
   },
 );
 
-it("a refusal of the system is told with its place, all else stays as it is", () => {
+it("a system error names its path; other errors are passed on unchanged", () => {
   const full = Object.assign(new Error("EFBIG: file too large, write"), { code: "EFBIG", syscall: "write" });
   expect((writeFailure("records", full) as Error).message).toBe("records: cannot be written: file too large");
   const bug = new Error("bug");

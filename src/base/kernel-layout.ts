@@ -304,6 +304,25 @@ export const flowsConstants = {
   FLOW_HEAD: 48,
 } as const;
 
+/** HeavyFlows of kernels/flows/heavy-flows.ts. */
+export const HeavyFlowsLayout = {
+  count: 0,
+  max: 4,
+  records: 8,
+  index: 12,
+  mask: 16,
+  floor: 24,
+} as const;
+export const HeavyFlowsBytes = 32;
+
+/** Constants of kernels/flows/heavy-flows.ts. */
+export const heavyFlowsConstants = {
+  RECORD: 72,
+  PACKETS: 48,
+  BYTES: 56,
+  MISSED: 64,
+} as const;
+
 /** Constants of kernels/flows/key-runs.ts. */
 export const keyRunsConstants = {
   RUNS_HEAD: 16,
@@ -1043,6 +1062,22 @@ export const CellsLayout = {
   slots: 8,
 } as const;
 export const CellsBytes = 12;
+
+/** Lds of kernels/sketches/lds.ts. */
+export const LdsLayout = {
+  rows: 0,
+  columns: 4,
+  k: 8,
+  delays: 12,
+  cells: 16,
+  table: 20,
+  bytes: 24,
+  list: 28,
+  room: 32,
+  pad: 36,
+  start: 40,
+} as const;
+export const LdsBytes = 48;
 
 /** FlowRows of kernels/text/flow-rows.ts. */
 export const FlowRowsLayout = {

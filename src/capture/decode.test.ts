@@ -65,7 +65,7 @@ test("the generator of valid frames makes frames that decode", () => {
 describe("tags and nesting", () => {
   const ip = p.stack([p.ipv4({ proto: 17 }), p.udp()], new Uint8Array(10));
 
-  test("a hundred VLAN tags are passed, the outermost is told", () => {
+  test("a hundred VLAN tags are skipped, the outermost is kept", () => {
     const tags = Array.from({ length: 100 }, (_, i) => p.vlan(i + 1, i === 99 ? 0x0800 : 0x8100));
     const frame = p.stack([p.ethernet(0x88a8), ...tags], ip);
     const { row } = decoder.decode(1, frame, frame.length);

@@ -30,7 +30,7 @@ function file(content: Uint8Array, name = `capture-${files++}`): string {
 }
 
 const START = 1_700_000_000_123_456_789n;
-/** Packet `n`, told apart by its identification and ports. */
+/** Packet `n`, distinguished by its identification and ports. */
 function udpFrame(n: number, payload = 20): Uint8Array {
   const inside = new Uint8Array(payload).fill(n);
   return p.stack(
@@ -231,7 +231,7 @@ describe("pcapng", () => {
     expect(statistics).toMatchObject({ packets: 4, skipped: { noTimestamp: 1 }, dropped: 3, partial: null });
   });
 
-  test("drop counts: of packets they add up, of interface statistics the last one counts, the larger sum is told", async () => {
+  test("drop counts: those of packets add up, of interface statistics the last one counts, and the larger sum is reported", async () => {
     const w = new PcapngWriter().section().interface({ resolution: 9 }).interface({ resolution: 9 });
     const dropped = (n: bigint): NgOption[] => [{ code: 4, value: w.writer().u64(n).done() }];
     w.enhanced({ ticks: START, frame: udpFrame(0), options: dropped(2n) });
@@ -247,7 +247,7 @@ describe("pcapng", () => {
     expect(statistics.dropped).toBe(13);
   });
 
-  test("no drop counter told is not zero drops", async () => {
+  test("a capture without drop counters does not report zero drops", async () => {
     const w = new PcapngWriter()
       .section()
       .interface()
@@ -524,10 +524,10 @@ describe("chunks and batches", () => {
     for (const x of list) ng.enhanced({ ticks: x.timeNs, frame: x.frame });
     for (const content of [pcapFile(list, { nano: true }), ng.done(), erfFile(list)]) {
       const path = file(content);
-      const told = (capture: PlainCapture) =>
+      const summary = (capture: PlainCapture) =>
         capture.rows.map(({ ipid, captured, iface, ...written }) => written);
       const lean = await readRows(path, { rowsOnly: true, batchRows: 1100 });
-      expect(told(lean)).toEqual(told(await readRows(path)));
+      expect(summary(lean)).toEqual(summary(await readRows(path)));
       const reader = await CaptureReader.open(new Kernels(), path, { rowsOnly: true, batchRows: 1100 });
       const counts: number[] = [];
       while (await reader.next()) counts.push(reader.batch.count);

@@ -234,8 +234,8 @@ async function answer(
   } else if (flags.csv) await print(compareCsvLines(report));
   else {
     const count = report.before.packets + report.after.packets;
-    const rate = count / Math.max(seconds, 1e-3) / 1e6;
-    const spent = `\n${formatCount(count)} packets in ${formatDuration(seconds * 1e9)} (${rate.toFixed(2)} M/s)\n`;
+    const rate = count / Math.max(seconds, 1e-3);
+    const spent = `\n${formatCount(count)} packets in ${formatDuration(seconds * 1e9)} (${formatCount(rate)} packets/s)\n`;
     const text = formatCompare(report, { top: flags.top, sort: flags.sort, colours });
     await printText(text + (worst ? formatWorst(worst, colours) : "") + colours.dim(spent));
   }

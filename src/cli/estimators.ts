@@ -4,6 +4,7 @@ import type { Estimator, ParameterSpec } from "../estimators/estimator.ts";
 import { findAmong } from "../estimators/parameters.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { formatTable } from "../present/text/table.ts";
+import { typed } from "./options.ts";
 import { printJson, printText } from "./output.ts";
 import { colours } from "./terminal.ts";
 
@@ -72,6 +73,8 @@ function describe({ name, title, text, parameters }: Estimator): string {
   return `${lines.join("\n")}\n`;
 }
 
+/** As one would type it. */
 function defaultOf(spec: ParameterSpec): string {
+  if (spec.unit === "ns") return typed(Number(spec.default));
   return Array.isArray(spec.default) ? spec.default.join("/") || "–" : String(spec.default) || "–";
 }

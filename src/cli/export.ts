@@ -17,8 +17,8 @@ interface Flags {
 }
 
 const EXAMPLES = `
-Rows of all steps: step_s is 0 for epochs, 60 for minutes, 3600 for hours. Times are nanoseconds since 1970, delays nanoseconds. docs/collect.md describes the columns.
-The collector must not be running on the directory.
+Rows of all steps: step_s is 0 for epochs, 60 for minutes, 3600 for hours. Times are nanoseconds since
+1970, delays nanoseconds. docs/collect.md describes the columns. The collector must not be running on the directory.
 
 Examples:
   hoptime export --data /var/lib/hoptime --parquet results.parquet

@@ -1,7 +1,7 @@
 /** `hoptime inspect FILE`. */
 
 import { Command } from "commander";
-import { formatCount, formatPercent } from "../base/quantity.ts";
+import { formatBitRate, formatCount, formatPercent } from "../base/quantity.ts";
 import { formatDuration, formatTime } from "../base/time.ts";
 import { protocolName } from "../capture/flow/flow-text.ts";
 import { type InspectReport, inspectCapture } from "../inspect/inspect.ts";
@@ -9,6 +9,9 @@ import { skipText } from "../present/text/skip-text.ts";
 import { withFlags } from "./flags.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { colours, Progress } from "./terminal.ts";
+
+/** In the text; JSON has them as the file does. */
+const RESOLUTIONS: Record<string, string> = { "1e-9 s": "1 ns", "1e-6 s": "1 µs", "1e-3 s": "1 ms" };
 
 export function inspectCommand(): Command {
   return new Command("inspect")
@@ -73,7 +76,7 @@ function format(r: InspectReport): string {
   if (r.rates) {
     row(
       "rate",
-      `${formatCount(Math.round(r.rates.packetsPerSecond))} packets/s, ${(r.rates.bitsPerSecond / 1e6).toFixed(2)} Mbit/s`,
+      `${formatCount(Math.round(r.rates.packetsPerSecond))} packets/s, ${formatBitRate(r.rates.bitsPerSecond)}`,
     );
   }
   const skipped = skipText(r.skipped);
@@ -83,7 +86,7 @@ function format(r: InspectReport): string {
     const name = p.name === null ? "" : ` ${p.name}`;
     row(
       "point",
-      `${p.index}${name}: ${p.link}, ${p.snapLength === 0 ? "no snap length" : `snap length ${p.snapLength}`}, timestamps in ${p.resolution}, ${formatCount(p.packets)} IP packets`,
+      `${p.index}${name}: ${p.link}, ${p.snapLength === 0 ? "no snap length" : `snap length ${p.snapLength}`}, timestamps in ${RESOLUTIONS[p.resolution] ?? p.resolution}, ${formatCount(p.packets)} IP packets`,
     );
   }
   const example = betweenPoints(r);

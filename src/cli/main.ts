@@ -16,7 +16,18 @@ interface Entry {
   load: (args: readonly string[]) => Promise<Command>;
 }
 
+/** In the order in which a newcomer would meet them. */
 const COMMANDS: readonly Entry[] = [
+  {
+    name: "demo",
+    summary: "compare two captures that come with the program",
+    load: async () => (await import("./demo.ts")).demoCommand(),
+  },
+  {
+    name: "inspect",
+    summary: "describe a capture: interfaces, time span, flows, timestamp precision",
+    load: async () => (await import("./inspect.ts")).inspectCommand(),
+  },
   {
     name: "compare",
     summary: "compare two captures: one-way delay, loss and reordering between them",
@@ -28,14 +39,19 @@ const COMMANDS: readonly Entry[] = [
     },
   },
   {
-    name: "observe",
-    summary: "turn the captures of one point into records (kilobytes instead of packets)",
-    load: async () => (await import("./observe.ts")).observeCommand(),
+    name: "localise",
+    summary: "find the hop that causes delay or loss, from captures at several points",
+    load: async () => (await import("./localise.ts")).localiseCommand(),
   },
   {
     name: "top",
     summary: "watch delay, loss and flows between two interfaces, each second",
     load: async () => (await import("./top.ts")).topCommand(),
+  },
+  {
+    name: "observe",
+    summary: "turn the captures of one point into records (kilobytes instead of packets)",
+    load: async () => (await import("./observe.ts")).observeCommand(),
   },
   {
     name: "query",
@@ -44,7 +60,7 @@ const COMMANDS: readonly Entry[] = [
   },
   {
     name: "collect",
-    summary: "collect records of many points over HTTP, keep them, and answer about them",
+    summary: "collect records of many points over HTTP, keep them, and answer questions about them",
     load: async () => {
       // Each record is synced to disk in one of Node's threads, which wait and do not compute: four are too few. Read when the first is needed.
       process.env["UV_THREADPOOL_SIZE"] ??= "32";
@@ -62,31 +78,6 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./token.ts")).tokenCommand(),
   },
   {
-    name: "inspect",
-    summary: "describe a capture: interfaces, time span, flows, timestamp precision",
-    load: async () => (await import("./inspect.ts")).inspectCommand(),
-  },
-  {
-    name: "simulate",
-    summary: "write captures of a simulated network, with the true delays",
-    load: async () => (await import("./simulate.ts")).simulateCommand(),
-  },
-  {
-    name: "localise",
-    summary: "find the hop that causes delay or loss, from captures at several points",
-    load: async () => (await import("./localise.ts")).localiseCommand(),
-  },
-  {
-    name: "plan",
-    summary: "plan which routers to upgrade first",
-    load: async () => (await import("./plan.ts")).planCommand(),
-  },
-  {
-    name: "size",
-    summary: "choose parameters of an estimator: memory, bandwidth, expected error",
-    load: async () => (await import("./size.ts")).sizeCommand(),
-  },
-  {
     name: "reference",
     summary: "send reference packets (STAMP) for RLI",
     load: async () => (await import("./reference.ts")).referenceCommand(),
@@ -97,14 +88,24 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./estimators.ts")).estimatorsCommand(),
   },
   {
+    name: "size",
+    summary: "choose parameters of an estimator: memory, bandwidth, expected error",
+    load: async () => (await import("./size.ts")).sizeCommand(),
+  },
+  {
+    name: "simulate",
+    summary: "write captures of a simulated network, with the true delays",
+    load: async () => (await import("./simulate.ts")).simulateCommand(),
+  },
+  {
+    name: "plan",
+    summary: "choose the routers of a network to instrument first",
+    load: async () => (await import("./plan.ts")).planCommand(),
+  },
+  {
     name: "completion",
     summary: "print a completion script for bash, zsh or fish",
     load: async () => (await import("./completion.ts")).completionCommand(everyCommand),
-  },
-  {
-    name: "demo",
-    summary: "run compare on a capture that comes with the program",
-    load: async () => (await import("./demo.ts")).demoCommand(),
   },
 ];
 

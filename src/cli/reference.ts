@@ -1,6 +1,6 @@
 /** `hoptime reference --to ADDR`: sends reference packets for RLI. */
 import { Command, Option } from "commander";
-import { formatCount } from "../base/quantity.ts";
+import { formatCount, significant } from "../base/quantity.ts";
 import type { AdaptiveSettings } from "../delays/injection-rate.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
 import { type ReferenceSummary, sendReferences } from "../delays/reference-sender.ts";
@@ -141,7 +141,7 @@ function warningsOf({ sent, failed, packetsPerSecond, askedPerSecond }: Referenc
   );
   if (askedPerSecond !== null && sent > 0 && packetsPerSecond < ENOUGH * askedPerSecond) {
     out.push(
-      `${packetsPerSecond.toFixed(1)} references per second sent instead of ${formatCount(askedPerSecond)}: this host is too busy, or the rate too high`,
+      `${significant(packetsPerSecond, 4)} references per second sent instead of ${formatCount(askedPerSecond)}: this host is too busy, or the rate too high`,
     );
   }
   return out;
@@ -149,5 +149,5 @@ function warningsOf({ sent, failed, packetsPerSecond, askedPerSecond }: Referenc
 
 function describe(s: ReferenceSummary): string {
   const busy = s.utilisation === null ? "" : `, utilisation ${(100 * s.utilisation).toFixed(1)} %`;
-  return `${formatCount(s.sent)} references to ${s.to} port ${s.port} in ${s.seconds.toFixed(1)} s (${s.packetsPerSecond.toFixed(1)} per second${busy})\n`;
+  return `${formatCount(s.sent)} references to ${s.to} port ${s.port} in ${significant(s.seconds, 3)} s (${significant(s.packetsPerSecond, 4)} per second${busy})\n`;
 }

@@ -3,7 +3,7 @@
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
-import { formatCount, formatPercent } from "../base/quantity.ts";
+import { formatBitRate, formatCount, formatShare } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { encodeStamp } from "../delays/stamp.ts";
 import { type Injection as ReferenceInjection, referenceInjector } from "../evaluate/reference-injectors.ts";
@@ -26,7 +26,7 @@ import { colours } from "./terminal.ts";
 interface Flags {
   out: string;
   scenario?: string;
-  rate: number;
+  rate?: number;
   duration?: number;
   replay?: string;
   timeScale?: number;
@@ -61,7 +61,9 @@ export function simulateCommand(): Command {
       "--scenario <file>",
       "the whole scenario from a JSON file (docs/simulate.md); --seed still applies",
     )
-    .option("--rate <pps>", "synthetic traffic: packets per second", (t) => parseQuantity(t, "rate"), 100_000)
+    .option("--rate <pps>", "synthetic traffic: packets per second (default: 100k)", (t) =>
+      parseQuantity(t, "rate"),
+    )
     .option(
       "--duration <time>",
       "length of the traffic (default: 1s; with --replay: the capture's length)",
@@ -153,6 +155,8 @@ Examples:
     });
 }
 
+const DEFAULT_PPS = 100_000;
+
 /** What may be given beside a whole scenario; the rest is part of it. */
 const BESIDE_SCENARIO = new Set(["out", "scenario", "seed", "references", "link", "snap", "packets", "json"]);
 
@@ -206,7 +210,7 @@ function fromFlags(f: Flags): Scenario {
     f.replay === undefined
       ? {
           kind: "synthetic",
-          ratePps: f.rate,
+          ratePps: f.rate ?? DEFAULT_PPS,
           durationS: (f.duration ?? 1e9) / 1e9,
           ...(f.inputs === undefined ? {} : { inputs: f.inputs }),
         }
@@ -252,7 +256,7 @@ function format(truth: TruthFile, flags: Flags): string {
     "sent",
     `${formatCount(t.sent)} packets of ${formatCount(t.flows)} flows, ${formatCount(t.bytes)} bytes`,
   );
-  row("lost", `${formatCount(t.lost)} (${formatPercent(t.sent > 0 ? t.lost / t.sent : null, 3)})`);
+  row("lost", `${formatCount(t.lost)} (${t.sent > 0 ? formatShare(t.lost / t.sent) : "–"})`);
   const { meanNs, deviationNs, minNs, maxNs } = t;
   if (meanNs !== null && deviationNs !== null && minNs !== null && maxNs !== null) {
     const spread = `standard deviation ${formatDuration(deviationNs)}`;
@@ -264,7 +268,7 @@ function format(truth: TruthFile, flags: Flags): string {
   for (const h of truth.hops.filter((x) => x.rateBps !== null))
     row(
       h.kind,
-      `${((h.rateBps ?? 0) / 1e6).toFixed(1)} Mbit/s, longest ${formatCount(h.longest)} packets, ${formatCount(h.tailDrops + h.redDrops)} dropped`,
+      `${formatBitRate(h.rateBps ?? 0)}, longest ${formatCount(h.longest)} packets, ${formatCount(h.tailDrops + h.redDrops)} dropped`,
     );
   for (const f of truth.files) row(f.point, `${flags.out}/${f.file}: ${formatCount(f.packets)} packets`);
   row("truth", `${flags.out}/truth.json${flags.packets ? `, ${flags.out}/packets.csv` : ""}`);

@@ -1,7 +1,14 @@
 /** `hoptime size ESTIMATOR`: from the traffic and what is wanted to a geometry, its cost and how well it will do. */
 import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
-import { formatBitRate, formatBytes, formatCount, formatPercent, significant } from "../base/quantity.ts";
+import {
+  formatBitRate,
+  formatBytes,
+  formatCount,
+  formatPercent,
+  formatShare,
+  significant,
+} from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import type { Estimator, ParameterValues, SizeAnswer, SizeRequest, Sizing } from "../estimators/estimator.ts";
 import { formatParameters, parseParameters } from "../estimators/parameters.ts";
@@ -198,7 +205,7 @@ function toJson(estimator: Estimator, request: SizeRequest, answer: SizeAnswer):
 
 function format(estimator: Estimator, request: SizeRequest, answer: SizeAnswer): string {
   const columns: Column<SizeAnswer["predictions"][number]>[] = [
-    { title: "loss", value: (p) => formatPercent(p.loss, 3) },
+    { title: "loss", value: (p) => formatShare(p.loss) },
     { title: "quantity", align: "left", value: (p) => p.quantity },
     {
       title: "expected error",
@@ -211,8 +218,8 @@ function format(estimator: Estimator, request: SizeRequest, answer: SizeAnswer):
   ];
   if (answer.predictions.some((p) => p.reliability !== undefined)) {
     const value = (p: SizeAnswer["predictions"][number]) =>
-      p.reliability === undefined || p.reliability === null ? "–" : formatPercent(p.reliability, 3);
-    columns.push({ title: `within ${formatPercent(request.interval ?? 0.05)}`, value });
+      p.reliability === undefined || p.reliability === null ? "–" : formatPercent(p.reliability, 1);
+    columns.push({ title: `within ${formatShare(request.interval ?? 0.05)}`, value });
   }
   const lines = [
     `${colours.bold(estimator.name)} for ${formatCount(Math.round(request.packets))} packets per ${formatDuration(request.epochNs)}${request.flows === null ? "" : `, ${formatCount(request.flows)} flows`}`,

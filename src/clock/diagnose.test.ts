@@ -73,7 +73,7 @@ test("one clock has no offset against itself, whatever the direction", () => {
   expect(verdict.trust).toBe("good");
 });
 
-test("a trend in one direction is clock skew or load: it is told, and removed only on demand", () => {
+test("a trend in one direction is clock skew or load: it is reported, and removed only on request", () => {
   const there = forward(2, hardware, drifting(50));
   const verdict = judge(there);
   expect(verdict.skew).toMatchObject({ detected: false, reason: "one-direction-only" });

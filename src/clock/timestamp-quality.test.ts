@@ -72,7 +72,7 @@ test("the report is the same however the stamps are cut into batches, and equals
   );
 });
 
-test("interrupt batches are told from stamps that are merely coarse", () => {
+test("interrupt batches are distinguished from coarse timestamps", () => {
   const batches = new TimestampQuality();
   const fine = Float64Array.from({ length: 3000 }, (_, i) => Math.floor(i / 8) * 100_003);
   batches.observe(fine, fine.length);

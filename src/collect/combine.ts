@@ -11,7 +11,9 @@
  * was answered, with the share that it is of; `whole` is the mean of everything: what has no answer counts with the bounds that are known for it, which widen the
  * interval as they are; where there are none, the whole has no answer.
  */
+
 import { Moments } from "../base/math/moments.ts";
+import { significant } from "../base/quantity.ts";
 import { type Interval, isNoAnswer, type NoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
 
 /** One answer to be combined. */
@@ -316,7 +318,7 @@ export class Combination {
     const { count } = this.#means;
     const share = count / (count + weight + unbounded);
     if (unbounded > 0) {
-      const percent = (100 * share).toPrecision(3);
+      const percent = significant(100 * share, 3);
       return {
         reason: "partly-answered",
         text: `only ${percent} % of the packets have an answer, and the others have no bounds`,

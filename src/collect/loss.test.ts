@@ -40,6 +40,20 @@ describe("loss over epochs", () => {
     expect(total([epoch(1000, 920, 80), epoch(1000, 1080, 0), epoch(1000, 1000, 0)])).toBe(0);
   });
 
+  it("nor where a queue grows over several cuts, whichever way the clocks are apart", () => {
+    // Nothing is lost. One flow: its cells show what comes and goes in all, so that each epoch seems to miss packets, and the last has them all.
+    const grows = [0, 40, 80, 110].map((before, i, all) => {
+      const more = (all[i + 1] ?? 0) - before;
+      return epoch(1000, 1000 - more, Math.max(0, more));
+    });
+    expect(total(grows)).toBe(0);
+    expect(total(grows.reverse().map((e) => ({ ...e, mean: { valueNs: -20e6, lowNs: 0, highNs: 0 } })))).toBe(
+      0,
+    );
+    // What is missing before the queue can hold it was lost, and what appears then is foreign.
+    expect(total([epoch(1000, 700, 300), epoch(1000, 1300, 0)])).toBeGreaterThan(100);
+  });
+
   it("nor what arrives behind the last epoch while as much came into it from the one before", () => {
     const loss = new LossTotal();
     loss.add(epoch(1000, 970, 30), { mode: "aligned", startNs: 0n, endNs: SECOND });

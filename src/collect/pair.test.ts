@@ -130,6 +130,22 @@ describe("pairing", () => {
     expect(pairRecords(delimited("A", [1, 2, 3]), delimited("B", [1])).pairs).toHaveLength(1);
   });
 
+  it("takes captures that began and ended together as one epoch where every delimiter was lost", () => {
+    const whole = (from: number, to: number) =>
+      delimited("B", []).map((r) => ({
+        ...r,
+        epoch: { ...r.epoch, startNs: BigInt(from) * SECOND, endNs: BigInt(to) * SECOND },
+      }));
+    const sent = delimited("A", [1, 2]);
+    const { pairs, unpaired } = pairRecords(sent, whole(0, 3));
+    expect(pairs.map((p) => [ids(p.senders), ids(p.receivers)])).toEqual([["0-1 1-2 2-0", "0-0"]]);
+    expect(unpaired).toEqual([]);
+    // One that began later, ended earlier, or lacks a record in between does not hold the same packets.
+    expect(pairRecords(sent, whole(1, 3)).pairs).toEqual([]);
+    expect(pairRecords(sent, whole(0, 2)).pairs).toEqual([]);
+    expect(pairRecords([sent[0]!, sent[2]!], whole(0, 3)).pairs).toEqual([]);
+  });
+
   it("leaves out delimiters that overtook each other, and bridges no hole", () => {
     const swapped = pairRecords(delimited("A", [1, 2, 3, 4]), delimited("B", [1, 3, 2, 4]));
     const inner = (list: typeof swapped.pairs) => list.filter((p) => !/^0-|-0$/.test(ids(p.senders)));

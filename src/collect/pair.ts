@@ -210,6 +210,7 @@ function pairDelimited<T extends Pairable>(senders: T[], receivers: T[], out: Pa
  * What lies before the first common delimiter and behind the last: as good as the first and the last aligned epoch, and marked like them as cut by the capture. Where an end has
  * several records of it, delimiters were lost at the other, and they are merged; but only if both ends were observed all that time, which the common
  * delimiter shows: its times at the two ends differ by the delay, and so do the times at which the captures began or ended, but for less than the outermost record.
+ * Where every delimiter was lost, the captures are one epoch if their outermost records overlap.
  */
 function openEnds<T extends Pairable>(
   senders: readonly T[],
@@ -223,8 +224,9 @@ function openEnds<T extends Pairable>(
   const stops = y.epoch.endId === 0n && z.epoch.endId === 0n;
   const [first, last] = [common[0], common.at(-1)];
   if (!first || !last) {
-    const whole = senders.length === 1 && receivers.length === 1;
-    return whole && begins && stops ? [{ senders: [a], receivers: [b] }] : [];
+    const single = senders.length === 1 && receivers.length === 1;
+    const same = single || (unbroken(senders) && unbroken(receivers) && overlap(a, b) && overlap(y, z));
+    return same && begins && stops ? [{ senders: [...senders], receivers: [...receivers] }] : [];
   }
   const pairs: RecordPair<T>[] = [];
   const before = { senders: senders.slice(0, first[0].next), receivers: receivers.slice(0, first[1].next) };
@@ -253,6 +255,10 @@ function isOpenPair({ senders, receivers }: RecordPair<Pairable>, side: "before"
 function ends(records: readonly Pairable[]): [Pairable, Pairable] | null {
   const [first, last] = [records[0], records.at(-1)];
   return first && last ? [first, last] : null;
+}
+
+function overlap(a: Pairable, b: Pairable): boolean {
+  return a.epoch.startNs < b.epoch.endNs && b.epoch.startNs < a.epoch.endNs;
 }
 
 function unbroken(records: readonly Pairable[]): boolean {

@@ -22,7 +22,7 @@ const batchOf = (packets: readonly Packet[]): SourceBatch => ({
   originNs: START,
 });
 
-/** Gives its batches when it is told to. */
+/** Gives its batches when the test asks for them. */
 class HandSource implements Source {
   readonly name = "hand";
   readonly live = true;
@@ -58,8 +58,8 @@ async function delaysOf(
 ): Promise<number[]> {
   const { batch, originNs } = batchOf(packets);
   const out: number[] = [];
-  for await (const told of delays.push(batch, originNs))
-    out.push(...told.batch.delayNs.subarray(0, told.batch.count));
+  for await (const filled of delays.push(batch, originNs))
+    out.push(...filled.batch.delayNs.subarray(0, filled.batch.count));
   return out;
 }
 

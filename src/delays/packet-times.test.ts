@@ -128,9 +128,9 @@ describe("one capture at the receiver has every packet's delay", () => {
   test.each(CASES)("%s", async (_, layout, add) => {
     const { packets, delays } = packetsWith(add);
     const path = write(packets);
-    const told = await read(path, { layout });
-    expect(told.delays).toEqual(delays);
-    expect(told.counts).toEqual({ timed: 2000, untimed: 0, apart: 0 });
+    const found = await read(path, { layout });
+    expect(found.delays).toEqual(delays);
+    expect(found.counts).toEqual({ timed: 2000, untimed: 0, apart: 0 });
     const report = await inspectCapture({ file: path });
     expect(report.packetTimes).toEqual({ layout, packets: 2000 });
     expect(report.warnings.join()).toMatch(new RegExp(`‘delays ${layout}’`));

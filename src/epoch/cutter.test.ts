@@ -217,7 +217,7 @@ describe("cutting", () => {
           const lost = sent.filter((r, i) => !kept[i] && r.digest![0] < limit);
           const isLost = (id: bigint) =>
             lost.some((r) => ((BigInt(r.digest![0]) << 32n) | BigInt(r.digest![1])) === id);
-          // Digests repeat hardly ever among 60 random ones; where they do, lost and kept cannot be told apart here.
+          // Among 60 random digests hardly any repeat; where one does, this test does not distinguish lost from kept.
           fc.pre(new Set(sent.map((r) => r.digest!.join())).size === sent.length);
           expect(ids(received)).toEqual(ids(sent).filter((id) => !isLost(id)));
         },

@@ -1,6 +1,6 @@
 /**
  * Two records of one epoch of one tap that are not equal: what they are to each other. A capture that is rotated, or a program that is stopped and started, observes an
- * epoch in parts; observing a capture again that has grown gives more of the same part. Told by the times of what each holds (record.ts, Span): parts that
+ * epoch in parts; observing a capture again that has grown gives more of the same part. Recognised by the times of what each holds (record.ts, Span): parts that
  * lie apart in time may be put together, once each.
  */
 import { earlier, later } from "../base/time.ts";

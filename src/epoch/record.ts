@@ -25,7 +25,7 @@
  *
  * Any flipped bit or cut is a FormatError with the offset where it showed. Equal measurements have equal bytes.
  */
-import { deflateSync, inflateSync } from "node:zlib";
+import { constants, deflateSync, inflateSync } from "node:zlib";
 import { ByteReader, ByteWriter, crc32c } from "../base/bytes.ts";
 import { FormatError } from "../base/errors.ts";
 import type { ClockState } from "../capture/source/clock-state.ts";
@@ -49,6 +49,9 @@ export const MAX_PAYLOAD_BYTES = 1 << 30;
 const MAX_RATIO = 100;
 const MAX_EASY_BYTES = 64 << 20;
 const CODECS = ["raw", "zlib"] as const;
+const PACKING = { level: 6 };
+/** A live tap shares its processor with what it observes: a third of the time, for 6 % more bytes (LDS). */
+const LIVE_PACKING = { strategy: constants.Z_HUFFMAN_ONLY };
 const FLAG_VOID = 1;
 const FLAG_CUT_HEAD = 2;
 const FLAG_CUT_TAIL = 4;
@@ -145,7 +148,8 @@ export interface EncodeOptions {
 export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): Uint8Array {
   const { payload } = record;
   if (payload.length > MAX_PAYLOAD_BYTES) throw new RangeError(`a payload of ${payload.length} bytes`);
-  const packed = options.raw === true ? null : deflateSync(payload, { level: 6 });
+  const live = record.clock !== undefined || record.effort !== undefined;
+  const packed = options.raw === true ? null : deflateSync(payload, live ? LIVE_PACKING : PACKING);
   // What would not be unpacked is not packed.
   const useful =
     packed !== null && packed.length < payload.length && mayUnpack(packed.length, payload.length);
@@ -154,7 +158,6 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
   const out = new ByteWriter(512 + stored.length);
   const { epoch, counters } = record;
   out.u32(RECORD_MAGIC);
-  const live = record.clock !== undefined || record.effort !== undefined;
   out.u16(live ? RECORD_VERSION : spans.length > 0 ? SPANS_VERSION : PLAIN_VERSION);
   out.u8(CODECS.indexOf(useful ? "zlib" : "raw"));
   out.u8(

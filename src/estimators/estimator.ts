@@ -218,6 +218,8 @@ export interface ParameterSpec {
   default: number | string | boolean | readonly number[];
   min?: number;
   max?: number;
+  /** Times may be typed as 10s, rates as 60mbit; a bare number is ns or bit/s, which is what records hold. */
+  unit?: "ns" | "bit/s";
   /** Changes only how an answer is computed, not the sketch: may differ between tap and question. */
   queryOnly?: boolean;
   /** Newer than records that are about: written only where it is not the default, so that those stay comparable. */

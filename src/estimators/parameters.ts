@@ -1,5 +1,7 @@
 /** `rows=4,columns=17500,decoder=bp` to an estimator's parameters and back; what is wrong is named with what is allowed. */
 import { UsageError } from "../base/errors.ts";
+import { parseBitRate } from "../base/quantity.ts";
+import { parseDuration } from "../base/time.ts";
 import type { Estimator, ParameterSpec, ParameterValues } from "./estimator.ts";
 
 /** The estimator of that name. */
@@ -60,6 +62,26 @@ function describeKind(spec: ParameterSpec): string {
   return spec.kind.toUpperCase();
 }
 
+const EXPECTED: Record<string, string> = {
+  integer: "a whole number",
+  ns: "a time, e.g. 10s or 250us",
+  "bit/s": "a rate, e.g. 60mbit",
+};
+
+const plainNumber = (text: string) => (text.trim() === "" ? Number.NaN : Number(text));
+
+/** NaN where it is neither a bare number nor one with a unit. */
+function withUnit(text: string, unit: "ns" | "bit/s"): number {
+  const bare = plainNumber(text);
+  if (Number.isFinite(bare)) return bare;
+  if (unit === "bit/s") return parseBitRate(text) ?? Number.NaN;
+  try {
+    return parseDuration(text);
+  } catch {
+    return Number.NaN;
+  }
+}
+
 function parseValue(owner: string, spec: ParameterSpec, text: string): number | string | boolean | number[] {
   const wrong = (expected: string) =>
     new UsageError(
@@ -73,9 +95,9 @@ function parseValue(owner: string, spec: ParameterSpec, text: string): number | 
       },
     );
   const number = (t: string): number => {
-    const n = t.trim() === "" ? Number.NaN : Number(t);
+    const n = spec.unit === undefined ? plainNumber(t) : withUnit(t, spec.unit);
     if (!Number.isFinite(n) || (spec.kind === "integer" && !Number.isInteger(n))) {
-      throw wrong(spec.kind === "integer" ? "a whole number" : "a number");
+      throw wrong(EXPECTED[spec.unit ?? spec.kind] ?? "a number");
     }
     if ((spec.min !== undefined && n < spec.min) || (spec.max !== undefined && n > spec.max)) {
       throw wrong(`${spec.min ?? "-∞"} to ${spec.max ?? "∞"}`);

@@ -52,7 +52,7 @@ test.each([0.1, 0.3, 0.55, 0.88])(
       expect(shares.flows).toBeGreaterThan(1000);
       expect(shares.widened).toBeGreaterThan(0.93);
     }
-    // As a store of what it was told MAPLE is exact, which is not what is asked.
+    // MAPLE stores the delays it is given exactly; the question here is how far those are off.
     expect(mapleShares!.plain).toBeLessThan(0.6);
   },
 );

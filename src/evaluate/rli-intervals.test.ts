@@ -120,7 +120,7 @@ describe.each([0.3, 0.7, 0.88, 0.95])(
   },
 );
 
-test("a queue that others make, too, is told apart and its intervals hold", {
+test("a queue that other traffic shares is recognised, and its intervals hold", {
   timeout: 240_000,
 }, async () => {
   // Four times the traffic goes elsewhere behind the queue: references wait for packets that are not seen.
@@ -152,7 +152,7 @@ test("a queue that others make, too, is told apart and its intervals hold", {
 });
 
 test("without a known drain rate the interval says so", { timeout: 240_000 }, async () => {
-  // The estimator is told nothing of the link; busy gaps tell what packets' own transmissions may add.
+  // The estimator does not know the link; busy gaps show what packets' own transmissions may add.
   const kernels = new Kernels();
   const { scenario, drainBps } = await rliScenario(kernels, {
     utilisation: 0.7,

@@ -123,20 +123,20 @@ describe("the ring of strides", () => {
     expect(performance.now() - again).toBeLessThan(2500);
   });
 
-  test("a writer that has to wait is told how far the reader's memory is in use", () => {
-    const told: number[] = [];
+  test("a writer that has to wait learns how far the reader's memory is in use", () => {
+    const reported: number[] = [];
     const { kernels, reader, writer } = ends((inUse) => {
-      told.push(inUse);
+      reported.push(inUse);
       // What is waited for comes meanwhile: so it need not sleep.
       reader.release(3 << 20);
     });
     const { batch, finder } = filled(new Kernels(), 1);
     const write = () => writer.writeRows(0, batch, finder.find(batch, 0, 1), 0, 1, 0);
     for (let n = 0; n < SLOTS; n++) write();
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     write();
     write();
-    expect(told).toEqual([0, 3 << 20]);
+    expect(reported).toEqual([0, 3 << 20]);
     expect(kernels.memory.buffer).toBeInstanceOf(SharedArrayBuffer);
   });
 });

@@ -92,7 +92,7 @@ describe("the matching kernel", () => {
     );
   });
 
-  test("keeps exact sums: mean, least, most and deviation of every flow", () => {
+  test("keeps exact sums: mean, min, max and standard deviation of every flow", () => {
     const distinct = streams.map(({ before, after }) => {
       // One digest per packet, so that the twin's pairing is beyond doubt.
       const rename = (list: Packet[]) => {
@@ -284,7 +284,7 @@ describe("the matching kernel", () => {
     expect(Math.abs(matcher.total(1).delay!.meanNs - sum / alone.length)).toBeLessThan(200);
   });
 
-  test("packets of both directions are told apart by the sign of their difference", () => {
+  test("packets of both directions are separated by the sign of their difference", () => {
     const before: Packet[] = [];
     const after: Packet[] = [];
     for (let i = 0; i < 100; i++) {

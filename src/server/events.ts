@@ -1,4 +1,4 @@
-/** What is new, for those who listen (Server-Sent Events): numbered, the last thousand kept for who comes back, and a slow listener loses the oldest, which it is told. */
+/** What is new, for those who listen (Server-Sent Events): numbered, with the last thousand kept for clients that reconnect. A slow client loses the oldest and gets their number. */
 export interface ServerEvent {
   id: number;
   type: string;

@@ -44,7 +44,7 @@ export class Journal {
       this.#spans.push(...spans);
     });
     const done = this.#writing;
-    // One failure is told to the one that it befell; the next tries again.
+    // A failure goes to the caller whose write failed; the next one tries again.
     this.#writing = done.catch(() => undefined);
     return done;
   }

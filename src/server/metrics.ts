@@ -2,7 +2,7 @@
  * Metrics for Prometheus, in base units (seconds, bytes). Labels are routes, points and segments, of which there are at most so many here; never flows. Those beyond are counted, not named.
  */
 import type { SegmentRow } from "../results/rows.ts";
-import type { CollectorService } from "./service.ts";
+import type { Parts } from "./routes/route.ts";
 import type { TapState } from "./tap-states.ts";
 
 /** Points, and segments with estimators, that have series of their own. */
@@ -23,29 +23,40 @@ export class RequestMetrics {
     this.#requests.set(key, { count: known.count + 1, seconds: known.seconds + ms / 1000 });
   }
 
-  write(out: MetricText): void {
-    const rows = [...this.#requests].map(([key, told]) => {
+  write(out: MetricSink): void {
+    const rows = [...this.#requests].map(([key, sums]) => {
       const [route = "", status = ""] = JSON.parse(key) as string[];
-      return { labels: { route, status }, told };
+      return { labels: { route, status }, sums };
     });
     out.add(
       "hoptime_http_requests_total",
       "counter",
       "HTTP requests answered",
-      rows.map(({ labels, told }) => [labels, told.count]),
+      rows.map(({ labels, sums }) => [labels, sums.count]),
     );
     out.add(
       "hoptime_http_request_seconds_total",
       "counter",
-      "time it took to answer them",
-      rows.map(({ labels, told }) => [labels, told.seconds]),
+      "time to answer them",
+      rows.map(({ labels, sums }) => [labels, sums.seconds]),
     );
   }
 }
 
-type Labels = Record<string, string>;
+export type Labels = Record<string, string>;
 
-export class MetricText {
+/** What metrics are written to: text for Prometheus here, or OTLP (otlp.ts). */
+export interface MetricSink {
+  /** Values that are null are left out, and so is a metric without any. */
+  add(
+    name: string,
+    type: "counter" | "gauge",
+    help: string,
+    values: readonly (readonly [Labels, number | null])[],
+  ): void;
+}
+
+export class MetricText implements MetricSink {
   readonly #lines: string[] = [];
 
   add(
@@ -74,8 +85,17 @@ function labelText(labels: Labels): string {
   return parts.length === 0 ? "" : `{${parts.join(",")}}`;
 }
 
-export function metricsText(service: CollectorService, requests: RequestMetrics): string {
+export function metricsText(parts: Parts, requests: RequestMetrics): string {
   const out = new MetricText();
+  writeMetrics(out, parts, requests);
+  return out.text();
+}
+
+export function writeMetrics(
+  out: MetricSink,
+  { service, network, alerts }: Parts,
+  requests: RequestMetrics,
+): void {
   const { counts, pairing } = service;
   const { stored, unchanged, replaced, merged, refused } = counts;
   const one = (value: number): [Labels, number][] => [[{}, value]];
@@ -83,7 +103,7 @@ export function metricsText(service: CollectorService, requests: RequestMetrics)
   out.add(
     "hoptime_records_total",
     "counter",
-    "records that came, by what became of them",
+    "records received, by outcome",
     outcomes.map(([outcome, n]) => [{ outcome }, n]),
   );
   out.add("hoptime_messages_total", "counter", "messages of records", one(counts.messages));
@@ -96,7 +116,7 @@ export function metricsText(service: CollectorService, requests: RequestMetrics)
     one(counts.failedQuestions),
   );
   out.add("hoptime_rows_total", "counter", "rows of epochs written", one(counts.rows));
-  out.add("hoptime_epochs_total", "counter", "epochs, by what became of them", [
+  out.add("hoptime_epochs_total", "counter", "epochs, by outcome", [
     [{ state: "estimated" }, pairing.counts.estimated],
     [{ state: "missing" }, pairing.counts.missing],
     [{ state: "refused" }, pairing.counts.refused],
@@ -104,7 +124,7 @@ export function metricsText(service: CollectorService, requests: RequestMetrics)
   out.add(
     "hoptime_records_late_total",
     "counter",
-    "records that came after their epoch was given up",
+    "records that came after the wait for their epoch had ended",
     one(pairing.counts.late),
   );
   out.add("hoptime_records_waiting", "gauge", "records that wait for their other end", one(pairing.waiting));
@@ -114,12 +134,9 @@ export function metricsText(service: CollectorService, requests: RequestMetrics)
     "segments whose results are kept",
     one(pairing.segments.length),
   );
-  out.add(
-    "hoptime_event_listeners",
-    "gauge",
-    "clients that listen for what is new",
-    one(service.events.listeners),
-  );
+  out.add("hoptime_event_listeners", "gauge", "clients that follow events", one(service.events.listeners));
+  networkMetrics(out, network);
+  alertMetrics(out, alerts);
   requests.write(out);
   tapMetrics(out, service.taps);
   segmentMetrics(out, service.latest);
@@ -132,10 +149,58 @@ export function metricsText(service: CollectorService, requests: RequestMetrics)
     "when it was started",
     one(Date.now() / 1000 - process.uptime()),
   );
-  return out.text();
 }
 
-function tapMetrics(out: MetricText, taps: Record<string, TapState>): void {
+function networkMetrics(out: MetricSink, network: Parts["network"]): void {
+  const paths = network.describe().slice(0, MAX_LABELLED);
+  const each = (value: (path: (typeof paths)[number]) => number | null) =>
+    paths.map((p): [Labels, number | null] => [{ path: p.name }, value(p)]);
+  out.add(
+    "hoptime_path_delay_seconds",
+    "gauge",
+    "sum of the mean delays of the path's segments in the newest epoch that is complete",
+    each((p) => (p.latency ? p.latency.meanNs / 1e9 : null)),
+  );
+  out.add(
+    "hoptime_path_incidents",
+    "gauge",
+    "open incidents on the path",
+    each((p) => p.incidents.length),
+  );
+  const blamed = network.open.flatMap(({ segment, kind, confidence }): [Labels, number][] =>
+    segment ? [[{ from: segment.from, to: segment.to, kind }, confidence]] : [],
+  );
+  out.add(
+    "hoptime_segment_blamed",
+    "gauge",
+    "segments that an open incident blames: how sure",
+    blamed.slice(0, MAX_LABELLED),
+  );
+}
+
+function alertMetrics(out: MetricSink, alerts: Parts["alerts"]): void {
+  const { active } = alerts;
+  out.add(
+    "hoptime_alerts_active",
+    "gauge",
+    "alerts that are active, by rule",
+    alerts.rules
+      .slice(0, MAX_LABELLED)
+      .map(({ name }) => [{ alert: name }, active.filter((a) => a.name === name).length]),
+  );
+  const told = alerts.webhooks.flatMap(({ name, counts }): [Labels, number][] =>
+    Object.entries(counts).map(([outcome, n]) => [{ webhook: name, outcome }, n]),
+  );
+  out.add("hoptime_webhook_messages_total", "counter", "messages to webhooks, by what became of them", told);
+  out.add(
+    "hoptime_webhook_waiting",
+    "gauge",
+    "messages that wait",
+    alerts.webhooks.map(({ name, waiting }) => [{ webhook: name }, waiting]),
+  );
+}
+
+function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
   const all = Object.entries(taps).slice(0, MAX_LABELLED);
   const each = (value: (tap: TapState) => number | null) =>
     all.map(([point, tap]): [Labels, number | null] => [{ point }, value(tap)]);
@@ -184,12 +249,12 @@ function tapMetrics(out: MetricText, taps: Record<string, TapState>): void {
   out.add(
     "hoptime_tap_records_dropped",
     "gauge",
-    "records that the tap gave up for want of room",
+    "records that the tap dropped because its spool was full",
     each((t) => t.spool?.dropped ?? null),
   );
 }
 
-function segmentMetrics(out: MetricText, latest: ReadonlyMap<string, SegmentRow>): void {
+function segmentMetrics(out: MetricSink, latest: ReadonlyMap<string, SegmentRow>): void {
   const rows = [...latest.values()].slice(0, MAX_LABELLED);
   const each = (value: (row: SegmentRow) => number | null) =>
     rows.map((row): [Labels, number | null] => {

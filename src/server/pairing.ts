@@ -25,6 +25,8 @@ export interface PairingOptions {
   /** Of one epoch; again where it is estimated again. */
   onRows: (row: SegmentRow, flows: FlowRow[]) => void;
   onRefused: (file: string, reason: string) => void;
+  /** A record that came after its epoch was given up; once for each segment that it is an end of. */
+  onLate?: (head: RecordHead) => void;
 }
 
 export interface Span {
@@ -44,12 +46,16 @@ interface Watched {
   segment: CollectedSegment;
   collector: Collector;
   latestNs: bigint;
+  /** The collector has no records from before this: what comes of that time is late. */
+  resumedNs: bigint | null;
   /** Times to be estimated again. */
   again: Span[];
 }
 
 /** Records of so long are estimated again at a time. */
 const CHUNK_NS = 600_000_000_000n;
+/** Epochs that are cut by packets are known by their neighbours: so far around they are looked at. */
+const AROUND_NS = 60_000_000_000n;
 const MAX_SEGMENTS = 10_000;
 
 export class Pairing {
@@ -75,11 +81,18 @@ export class Pairing {
     return n;
   }
 
+  /** Times that are to be estimated again. */
+  get behind(): number {
+    let n = 0;
+    for (const { again } of this.#watched.values()) n += again.length;
+    return n;
+  }
+
   watch(segment: CollectedSegment): boolean {
     const name = nameOf(segment);
     if (this.#watched.has(name) || this.#watched.size >= MAX_SEGMENTS) return false;
     const collector = this.#collector(segment);
-    const watched: Watched = { segment, collector, latestNs: 0n, again: [] };
+    const watched: Watched = { segment, collector, latestNs: 0n, resumedNs: null, again: [] };
     this.#watched.set(name, watched);
     for (const point of [segment.from, segment.to])
       this.#byPoint.set(point, [...(this.#byPoint.get(point) ?? []), watched]);
@@ -99,10 +112,12 @@ export class Pairing {
       this.#discover(head);
       for (const watched of this.#byPoint.get(head.point) ?? []) {
         if (watched.segment.label !== head.segment) continue;
-        const outcome = settled ? "late" : watched.collector.offer(this.#handle(head));
+        const late = settled || (watched.resumedNs !== null && head.epoch.startNs < watched.resumedNs);
+        const outcome = late ? "late" : watched.collector.offer(this.#handle(head));
         if (outcome === "repeated") this.counts.repeated++;
         if (outcome === "late") {
           this.counts.late++;
+          if (!settled) this.#options.onLate?.(head);
           addSpan(watched.again, head.epoch);
         }
         if (head.epoch.endNs > watched.latestNs) watched.latestNs = head.epoch.endNs;
@@ -113,6 +128,17 @@ export class Pairing {
   #discover({ segment: label, point }: RecordHead): void {
     const found = labelled(label, point);
     if (found) this.watch(found);
+  }
+
+  /** After a restart: records of the last while wait once more, so that an end that comes now finds its partner. `latestNs`: end of the newest record. */
+  resume(segment: CollectedSegment, latestNs: bigint): void {
+    const watched = this.#watched.get(nameOf(segment));
+    if (!watched || latestNs <= watched.latestNs) return;
+    const { latenessNs } = this.#options;
+    watched.latestNs = latestNs;
+    watched.resumedNs = latestNs - latenessNs - AROUND_NS;
+    for (const handle of this.#stored(segment, { startNs: watched.resumedNs - AROUND_NS, endNs: latestNs }))
+      watched.collector.offer(handle);
   }
 
   /** A time of which records may not be in the results: of a point and label. */
@@ -141,39 +167,43 @@ export class Pairing {
     const { latenessNs } = this.#options;
     for (const watched of this.#watched.values()) {
       for (const event of watched.collector.advance(watched.latestNs - latenessNs)) {
-        this.#take(event);
+        if (watched.resumedNs === null || spanOf(event).startNs >= watched.resumedNs) this.#take(event);
         await nextTurn();
       }
       for (let span = watched.again.shift(); span; span = watched.again.shift()) {
         // In pieces, so that a long outage is no long silence.
         const endNs = span.endNs - span.startNs > CHUNK_NS ? span.startNs + CHUNK_NS : span.endNs;
         if (endNs < span.endNs) watched.again.unshift({ startNs: endNs, endNs: span.endNs });
-        await this.#estimateAgain(watched.segment, { startNs: span.startNs, endNs });
+        await this.#estimateAgain(watched, { startNs: span.startNs, endNs });
       }
     }
   }
 
-  async #estimateAgain(segment: CollectedSegment, { startNs, endNs }: Span): Promise<void> {
-    const { archive, onRefused } = this.#options;
-    const { from, to, label } = segment;
+  async #estimateAgain({ segment, latestNs }: Watched, { startNs, endNs }: Span): Promise<void> {
+    const openNs = latestNs - this.#options.latenessNs;
     const collector = this.#collector(segment);
-    // Neighbours too: epochs that are cut by packets are known by them.
-    const lengthNs = endNs - startNs;
-    const aroundNs = lengthNs < 60_000_000_000n ? 60_000_000_000n : 0n;
+    for (const handle of this.#stored(segment, { startNs: startNs - AROUND_NS, endNs: endNs + AROUND_NS }))
+      collector.offer(handle);
+    for (const event of collector.finish()) {
+      const at = spanOf(event);
+      const within = at.endNs > startNs && at.startNs < endNs;
+      // What may still change is left to the collector that waits for it.
+      if (within && (at.endNs <= openNs || isFinal(event))) this.#take(event);
+      await nextTurn();
+    }
+  }
+
+  *#stored({ from, to, label }: CollectedSegment, { startNs, endNs }: Span): Generator<RecordHandle> {
+    const { archive, onRefused } = this.#options;
     const { entries } = archive.list({
       points: [from, to],
       segments: [label],
-      fromNs: startNs - aroundNs,
-      toNs: endNs + aroundNs,
+      fromNs: startNs,
+      toNs: endNs,
     });
     for (const entry of entries) {
       const handle = openHandle(archive, entry, (e, error) => onRefused(e.file, error.message));
-      if (handle) collector.offer(handle);
-    }
-    for (const event of collector.finish()) {
-      const at = spanOf(event);
-      if (at.endNs > startNs && at.startNs < endNs) this.#take(event);
-      await nextTurn();
+      if (handle) yield handle;
     }
   }
 
@@ -224,6 +254,11 @@ function addSpan(spans: Span[], { startNs, endNs }: Span): void {
     if (startNs < near.startNs) near.startNs = startNs;
     if (endNs > near.endNs) near.endNs = endNs;
   }
+}
+
+/** No record that is still to come changes it. */
+function isFinal(event: Collected): boolean {
+  return event.kind === "estimate" && event.estimate.mode !== "delimited";
 }
 
 function spanOf(event: Collected): Span {

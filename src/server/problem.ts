@@ -74,10 +74,10 @@ export function problemOf(error: unknown): { status: number; problem: Problem } 
 /** The other way: what a collector refused, as the library would have. */
 export function errorOf(url: string, status: number, body: string): UsageError {
   try {
-    const told = JSON.parse(body) as Partial<Problem>;
-    if (typeof told.message === "string" && typeof told.error === "string") {
-      const { problem = told.message, hint, parameter, expected } = told;
-      return new UsageError(told.error as UsageError["code"], problem, hint, { parameter, expected });
+    const reported = JSON.parse(body) as Partial<Problem>;
+    if (typeof reported.message === "string" && typeof reported.error === "string") {
+      const { problem = reported.message, hint, parameter, expected } = reported;
+      return new UsageError(reported.error as UsageError["code"], problem, hint, { parameter, expected });
     }
   } catch {
     // Not one of ours.

@@ -13,6 +13,7 @@ import { RecordArchive } from "../archive/archive.ts";
 import { earlier } from "../base/time.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { askArchive } from "../query/segment/ask.ts";
+import { groupFlows } from "../query/segment/row-groups.ts";
 import { ResultsStore, type RowSelection } from "../results/results-store.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
 import { CollectorService, type ServiceOptions } from "./service.ts";
@@ -150,6 +151,51 @@ describe("rows", () => {
     expect(await oneFlow(service.results, selection("lds"), "tcp 1.2.3.4:5 > 6.7.8.9:10")).toBeNull();
   });
 
+  it("answer about groups of flows as the records do, in epochs and in minutes", async () => {
+    const { service, data } = await start();
+    await send(service, observed.records);
+    await service.settle();
+    const archive = RecordArchive.open(join(data, "records"));
+    const all = selection("lds");
+    const [first] = await service.results.segments();
+    const fine = { ...all, fromNs: first?.firstNs ?? 0n, toNs: first?.lastNs ?? 0n };
+    for (const group of ["hosts", "dst/8", "dport"]) {
+      const question = { between: [POINTS.from, POINTS.to] as [string, string], estimators: ["lds"], group };
+      const exact = askArchive(archive, question).groups;
+      const told = await groupFlows(service.results, fine, group, 1000);
+      expect(told.groups).toHaveLength(exact.length);
+      expect(told.kept).toBeGreaterThan(0.98);
+      for (const one of told.groups) {
+        const same = exact.find((g) => g.text === one.group);
+        expect(one.packets).toBe(same?.packets);
+        expect(one.flows).toBe(same?.flows);
+        if (!same?.latency || !one.latency) {
+          expect(one.latency).toBe(same?.latency ?? null);
+          continue;
+        }
+        expect(one.latency.meanNs).toBeCloseTo(same.latency.meanNs, 3);
+        const half = same.latency.highNs - same.latency.meanNs;
+        expect((one.latency.highNs - one.latency.meanNs) / half).toBeCloseTo(1, 3);
+      }
+      // From minutes: the same means, and intervals that are no narrower than a tenth less.
+      await service.results.rollUp(1n << 62n);
+      const rolled = await groupFlows(service.results, all, group, 1000);
+      for (const one of rolled.groups) {
+        const before = told.groups.find((g) => g.group === one.group);
+        expect(one.packets).toBe(before?.packets);
+        if (!before?.latency) continue;
+        expect(one.latency?.meanNs).toBeCloseTo(before.latency.meanNs, 3);
+        const [wide = 0, fineWide] = [
+          one.latency && one.latency.highNs - one.latency.lowNs,
+          before.latency.highNs - before.latency.lowNs,
+        ];
+        expect((wide ?? 0) / fineWide).toBeGreaterThan(0.9);
+        expect((wide ?? 0) / fineWide).toBeLessThan(1.6);
+      }
+    }
+    await expect(groupFlows(service.results, fine, "vlan", 10)).rejects.toThrow(/does not contain vlan/);
+  });
+
   it("come in pages that together are the whole", async () => {
     const { service } = await start();
     await send(service, observed.records);
@@ -221,6 +267,27 @@ describe("what comes late", () => {
   });
 });
 
+it("epochs that packets cut are counted once, whichever end comes first, and whenever", async () => {
+  const cut = { mode: "delimited", every: 150 } as const;
+  const delimited = await observedRecords(["lda"], { seconds: 70, ratePps: 150, cut });
+  const [{ service: straight }, { service: late }] = [await start(), await start()];
+  await send(straight, delimited.records);
+  await straight.settle();
+  await send(late, delimited.of(POINTS.to));
+  await late.settle();
+  expect((await latencySeries(late.results, selection("lda"), 0n, 1000)).points.length).toBeGreaterThan(20);
+  await send(late, delimited.of(POINTS.from));
+  await late.settle();
+  await late.settle();
+  const rows = async ({ results }: CollectorService) =>
+    (await results.segmentRows({ ...selection("lda"), fromNs: 0n }, 0)).map((r) => [
+      ...[r.startNs, r.missing, r.sent, r.received],
+    ]);
+  const expected = await rows(straight);
+  expect(expected.filter(([, missing]) => missing === 0).length).toBeGreaterThan(20);
+  expect(await rows(late)).toEqual(expected);
+});
+
 describe("after a crash", () => {
   it("what the journal names is estimated again, and nothing counts twice", async () => {
     const { service: straight } = await start();
@@ -236,6 +303,33 @@ describe("after a crash", () => {
     await again.settle();
     await again.settle();
     expectClose(await everything(straight), await everything(again));
+  });
+
+  it("an end that comes after it finds the one that came before", async () => {
+    const { service: straight } = await start();
+    await send(straight, observed.records);
+    await straight.settle();
+    let { service, data } = await start();
+    for (let second = 0; second < 70; second += 5) {
+      const [fromNs, toNs] = [second, second + 5].map((s) => firstNs + BigInt(s) * 1_000_000_000n);
+      const now = observed.records.filter(
+        ({ epoch: { startNs } }) => startNs >= (fromNs ?? 0n) && startNs < (toNs ?? 0n),
+      );
+      const ends = [POINTS.from, POINTS.to].map((point) => now.filter((r) => r.point === point));
+      const [before, after] = second % 2 === 0 ? ends : ends.reverse();
+      await send(service, before ?? []);
+      // Killed now and then, before or after it has looked at what came; the other end comes at once, or after the start's own look.
+      if (second % 3 === 0) await service.settle();
+      if (second === 5 || second === 20) {
+        await crash(service);
+        ({ service } = await start({ data }));
+      }
+      if (second % 4 === 0) await service.settle();
+      await send(service, after ?? []);
+    }
+    await service.settle();
+    await service.settle();
+    expectClose(await everything(straight), await everything(service));
   });
 
   it("results that are gone or damaged are made again from the records", async () => {

@@ -145,12 +145,12 @@ describe("answers", () => {
     const { url, data } = await start();
     await post(url, message(observed.records));
     const question = { between: [POINTS.from, POINTS.to], top: 3 };
-    const told = await askCollector<Answer>({ url }, { method: "POST", path: "/v1/query", json: question });
+    const reply = await askCollector<Answer>({ url }, { method: "POST", path: "/v1/query", json: question });
     const own = askArchive(RecordArchive.open(join(data, "records")), {
       between: [POINTS.from, POINTS.to],
       top: 3,
     });
-    expect(told).toEqual(JSON.parse(JSON.stringify(own)));
+    expect(reply).toEqual(JSON.parse(JSON.stringify(own)));
     const wrong = askCollector(
       { url },
       { method: "POST", path: "/v1/query", json: { ...question, parameters: { lda: "banks=7" } } },
@@ -191,8 +191,10 @@ describe("answers", () => {
           method: method.toUpperCase(),
           ...(method === "get" ? {} : { body: "x" }),
         });
-        expect(response.status, `${method} ${path}`).not.toBe(404);
-        await response.body?.cancel();
+        // Some have nothing to tell yet.
+        const told = response.status === 404 ? ((await response.json()) as { error: string }).error : "";
+        expect(told, `${method} ${path}`).not.toBe("not-found");
+        if (!response.bodyUsed) await response.body?.cancel();
       }
   });
 });
@@ -336,7 +338,7 @@ describe("access", () => {
     expect(url).toMatch(/^http:/);
   });
 
-  it("speaks TLS, and asks for the client's certificate where it is told to", async () => {
+  it("speaks TLS, and asks for the client's certificate where configured", async () => {
     const folder = mkdtempSync(join(root, "tls-"));
     const made = (name: string) => {
       const args = [

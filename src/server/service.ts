@@ -19,19 +19,23 @@ import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
 import { listSegments } from "../archive/listing.ts";
 import { retain } from "../archive/retention.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
+import { later } from "../base/time.ts";
 import { VERSION } from "../base/version.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
+import type { ArrivalCounts } from "../results/arrivals-table.ts";
 import { DatabaseDamaged } from "../results/duckdb.ts";
 import { ResultsStore } from "../results/results-store.ts";
 import type { FlowRow, SegmentRow, Step } from "../results/rows.ts";
-import { Asker } from "./asker.ts";
+import { Asker, type AskingClient } from "./asker.ts";
 import { Events } from "./events.ts";
-import { Ingest, type Ingested } from "./ingest.ts";
+import { type Accepted, Ingest, type Ingested } from "./ingest.ts";
 import { Journal } from "./journal.ts";
+import type { AnsweringLimits } from "./limits.ts";
+import type { RowFollower } from "./monitor/follower.ts";
 import { labelled, Pairing } from "./pairing.ts";
-import type { ArchiveQuestion } from "./questions.ts";
+import type { AnswerPiece, ArchiveQuestion } from "./questions.ts";
 import { rowEvent } from "./row-event.ts";
 import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
 import { type TapState, TapStates } from "./tap-states.ts";
@@ -44,6 +48,8 @@ export interface Retention {
   /** Rows of epochs, minutes and hours: how long, and how many of each at most. */
   rowsNs?: Partial<Record<Step, bigint>>;
   maxRows?: number | undefined;
+  /** Closed incidents. */
+  incidentsNs?: bigint | undefined;
 }
 
 export interface ServiceOptions {
@@ -53,6 +59,8 @@ export interface ServiceOptions {
   now?: () => bigint;
   /** Longest time of one question, ms (default 30 s). */
   questionMs?: number;
+  /** What one client may have of the time of answering. */
+  answering?: AnsweringLimits | undefined;
   /** Segments to watch, beside those that labels A:B name. */
   segments?: readonly CollectedSegment[];
   /** How long an epoch waits for its other end (default 30 s). */
@@ -98,7 +106,7 @@ export class CollectorService {
     ...{ messages: 0, stored: 0, unchanged: 0, replaced: 0, merged: 0, refused: 0, bytes: 0 },
     ...{ questions: 0, failedQuestions: 0, rows: 0, rolledUp: 0 },
   };
-  readonly #options: ServiceOptions;
+  #options: ServiceOptions;
   readonly #archive: RecordArchive;
   readonly #lock: DirectoryLock;
   readonly #ingest: Ingest;
@@ -118,6 +126,7 @@ export class CollectorService {
   #retainedMs = performance.now();
   #closed = false;
   #trouble: string | null = null;
+  readonly #followers: RowFollower[] = [];
 
   private constructor(
     options: ServiceOptions,
@@ -134,13 +143,15 @@ export class CollectorService {
     this.#journal = new Journal(join(data, "pending.jsonl"));
     this.#plan = new TapPlanStore(join(data, "plan.json"), now);
     this.#asker = new Asker({
-      ...{ directory: archive.directory, limitMs: questionMs, maxWaiting: MAX_WAITING },
+      ...{ directory: archive.directory, limitMs: questionMs },
+      ...{ maxWaiting: MAX_WAITING, maxOfClient: MAX_WAITING / 4, answering: options.answering },
       ...(onLog ? { onError: onLog } : {}),
     });
     this.#pairing = new Pairing({
       ...{ archive, table, latenessNs: options.latenessNs ?? LATENESS_NS, topFlows: TOP_FLOWS },
       onRows: (row, flows) => this.#rows.set(rowKey(row), { row, flows }),
       onRefused: (file, reason) => this.#problem(`${file}: ${reason}`),
+      onLate: (head) => results.arrivals.count(head, { late: 1 }),
     });
   }
 
@@ -181,15 +192,27 @@ export class CollectorService {
     this.counts.messages++;
     this.counts.bytes += message.length;
     for (const { outcome } of ingested.results) this.counts[outcome]++;
+    for (const { head, outcome, bytes } of ingested.accepted)
+      this.results.arrivals.count(head, arrivalOf(outcome, bytes));
+    for (const head of ingested.refused) this.results.arrivals.count(head, { refused: 1 });
     this.#taps.take(heads, tap);
     this.#pairing.offer(ingested.accepted);
     return ingested;
   }
 
-  async ask(asked: ArchiveQuestion): Promise<string> {
+  ask(asked: ArchiveQuestion, client: AskingClient): Promise<string> {
+    return this.#counted(() => this.#asker.ask(asked, client));
+  }
+
+  /** An answer in pieces, as they are found. */
+  stream(asked: ArchiveQuestion, client: AskingClient): Promise<AsyncIterable<AnswerPiece>> {
+    return this.#counted(() => this.#asker.stream(asked, client));
+  }
+
+  async #counted<T>(ask: () => Promise<T>): Promise<T> {
     this.counts.questions++;
     try {
-      return await this.#asker.ask(asked);
+      return await ask();
     } catch (error) {
       this.counts.failedQuestions++;
       throw error;
@@ -198,6 +221,13 @@ export class CollectorService {
 
   points(): { name: string; tap: TapState | null }[] {
     return this.#archive.points().map((name) => ({ name, tap: this.#taps.of(name) }));
+  }
+
+  /** When each point was heard of last, ms since 1970; those that are known by their records only, when the collector was started. */
+  heard(): Map<string, number> {
+    const heard = new Map(this.#archive.points().map((name) => [name, this.#startedMs]));
+    for (const [name, { heardMs }] of Object.entries(this.#taps.all())) heard.set(name, heardMs);
+    return heard;
   }
 
   get taps(): Record<string, TapState> {
@@ -228,6 +258,7 @@ export class CollectorService {
         ...this.#pairing.counts,
         segments: this.#pairing.segments.length,
         waiting: this.#pairing.waiting,
+        behind: this.#pairing.behind,
         pending: this.#journal.spans.length,
       },
       memory: { rss, heapUsed },
@@ -254,6 +285,17 @@ export class CollectorService {
     return state;
   }
 
+  /** What can change while it runs: retention, and segments to be watched. */
+  reconfigure({ retention, segments }: Pick<ServiceOptions, "retention" | "segments">): void {
+    this.#options = { ...this.#options, retention, segments: segments ?? [] };
+    for (const segment of segments ?? []) this.watch(segment);
+  }
+
+  /** Gets every row from now on, as soon as it is written. */
+  follow(follower: RowFollower): void {
+    this.#followers.push(follower);
+  }
+
   /** Watches a segment; what the archive has of it is estimated too. */
   watch(segment: CollectedSegment): void {
     if (this.#pairing.watch(segment)) this.#estimateAll(segment);
@@ -271,6 +313,7 @@ export class CollectorService {
     this.#closed = true;
     if (this.#timer) clearTimeout(this.#timer);
     await this.#ticking;
+    for (const follower of this.#followers) await this.#safely(() => follower.close());
     await this.#asker.close();
     await this.#journal.close();
     await this.results.close();
@@ -288,10 +331,14 @@ export class CollectorService {
     for (const segment of [...(this.#options.segments ?? []), ...this.#plan.segments])
       this.#pairing.watch(segment);
     const { spans } = this.#journal;
-    for (const { point, segment, startNs, endNs } of spans) {
-      this.#setAsideDamaged(point, segment, { startNs, endNs });
-      this.#pairing.again(point, segment, { startNs, endNs });
+    for (const span of spans) this.#setAsideDamaged(span.point, span.segment, span);
+    for (const segment of this.#pairing.segments) {
+      const own = spans.filter(
+        (s) => s.segment === segment.label && (s.point === segment.from || s.point === segment.to),
+      );
+      if (own.length > 0) this.#pairing.resume(segment, own.map((s) => s.endNs).reduce(later));
     }
+    for (const span of spans) this.#pairing.again(span.point, span.segment, span);
     if (await this.results.isEmpty())
       for (const segment of this.#pairing.segments) this.#estimateAll(segment);
     if (spans.length > 0)
@@ -326,9 +373,11 @@ export class CollectorService {
   #estimateAll(segment: CollectedSegment): void {
     const { from, to, label } = segment;
     const { entries } = this.#archive.list({ points: [from, to], segments: [label] });
-    const [first, last] = [entries[0], entries.at(-1)];
-    if (first && last)
-      this.#pairing.again(first.point, label, { startNs: first.epoch.startNs, endNs: last.epoch.endNs });
+    const [first] = entries;
+    if (!first) return;
+    const endNs = entries.map((e) => e.epoch.endNs).reduce(later);
+    this.#pairing.resume(segment, endNs);
+    this.#pairing.again(first.point, label, { startNs: first.epoch.startNs, endNs });
   }
 
   #schedule(): void {
@@ -350,6 +399,7 @@ export class CollectorService {
         looked,
         ({ point, segment, ...span }) => !this.#pairing.isSettled(point, segment, span),
       );
+      for (const follower of this.#followers) await this.#safely(() => follower.tick());
       await this.#maintain();
       if (this.#trouble !== null) this.#log("results are written again");
       this.#trouble = null;
@@ -377,6 +427,18 @@ export class CollectorService {
       this.events.emit("epoch", rowEvent(row));
       this.#noteLatest(row);
     }
+    if (list.length === 0) return;
+    const written = list.map((r) => r.row);
+    for (const follower of this.#followers) await this.#safely(() => follower.take(written));
+  }
+
+  /** Rows are written, whatever becomes of those who follow them. */
+  async #safely(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#problem((error as Error).stack ?? String(error));
+    }
   }
 
   #noteLatest(row: SegmentRow): void {
@@ -391,6 +453,7 @@ export class CollectorService {
     if (nowMs - this.#rolledMs >= ROLL_MS || this.#closed) {
       this.#rolledMs = nowMs;
       const now = this.#options.now?.() ?? BigInt(Date.now()) * 1_000_000n;
+      await this.results.arrivals.flush();
       this.counts.rolledUp += await this.results.rollUp(now - (this.#options.latenessNs ?? LATENESS_NS));
     }
     if (nowMs - this.#retainedMs < RETAIN_MS) return;
@@ -400,7 +463,7 @@ export class CollectorService {
 
   /** Removes what is older or more than is to be kept. */
   async retain(): Promise<void> {
-    const { recordsNs, recordBytes, rowsNs, maxRows } = this.#options.retention ?? {};
+    const { recordsNs, recordBytes, rowsNs, maxRows, incidentsNs } = this.#options.retention ?? {};
     const now = this.#options.now?.() ?? BigInt(Date.now()) * 1_000_000n;
     const { directory } = this.#archive;
     if (recordsNs !== undefined)
@@ -413,6 +476,9 @@ export class CollectorService {
         keepNs: rowsNs?.[step] ?? DEFAULT_ROWS_NS[step],
         maxRows: maxRows ?? null,
       });
+    await this.results.arrivals.tidy(now - (rowsNs?.[60] ?? DEFAULT_ROWS_NS[60]));
+    for (const table of [this.results.incidents, this.results.alerts])
+      await table.retain(now - (incidentsNs ?? 365n * DAY_NS));
   }
 
   #problem(text: string): void {
@@ -424,6 +490,11 @@ export class CollectorService {
   #log(text: string): void {
     this.#options.onLog?.(text);
   }
+}
+
+function arrivalOf(outcome: Accepted["outcome"], bytes: number): Partial<ArrivalCounts> {
+  if (outcome === "unchanged") return { duplicate: 1 };
+  return outcome === "stored" ? { records: 1, bytes } : { changed: 1, bytes };
 }
 
 function rowKey({ segment, estimator, startNs }: SegmentRow): string {

@@ -144,7 +144,7 @@ describe("synthetic traffic", () => {
 });
 
 describe("population traffic", () => {
-  it("gives every flow its share and spaces packets as told", async () => {
+  it("gives every flow its share and spaces packets as configured", async () => {
     const source = await openSource(
       kernels,
       { kind: "population", ratePps: 1e6, packets: 5000, flows: 100, arrivals: "uniform" },

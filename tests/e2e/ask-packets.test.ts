@@ -278,7 +278,7 @@ describe("questions about packets", () => {
     expect(unknown.groups[0]!.reason).toMatch(/no-packets/);
   });
 
-  it("of a whole flow with what is kept by default: every packet's delay, no IPIDs, and who is not named is not told", async () => {
+  it("of a whole flow with what is kept by default: every packet's delay, no IPIDs, and no flow that is not named", async () => {
     const directory = join(root, "default");
     const report = await observePoint({
       files: [after],

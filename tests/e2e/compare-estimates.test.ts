@@ -177,7 +177,7 @@ describe("estimators that must know the delay of each packet", () => {
     ["deskew", 0n],
   ] as const)("maple beside the exact match, clocks %s, %d ns apart", async (clock, apart) => {
     const { before, after } = demoPair();
-    const pair = { before: path("told-a.pcap"), after: path("told-b.pcap") };
+    const pair = { before: path("listed-a.pcap"), after: path("listed-b.pcap") };
     writeFrames(pair.before, before);
     writeFrames(
       pair.after,
@@ -245,8 +245,6 @@ describe("bounds on the number of flows", () => {
     const alone = await flowsOf("lds", "", []);
     expect(lds?.flows?.length).toBe(alone["lds"]?.flows?.length);
     expect(lds?.flows?.length).toBeGreaterThan(20);
-    expect(flows?.notes.join("\n")).toMatch(
-      /the flow table was full: \d+ packets belong to flows not listed/,
-    );
+    expect(flows?.notes.join("\n")).toMatch(/the flow table was full: [\d,]+ packets? of flows not listed/);
   });
 });

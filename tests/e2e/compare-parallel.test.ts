@@ -107,9 +107,9 @@ describe("compare in two threads", () => {
   });
 
   test("tells its progress to the end", async () => {
-    const told: number[] = [];
-    await compareCaptures({ ...pair, parallel: true, onProgress: (_, __, n) => told.push(n) });
-    expect(told.at(-1)).toBeGreaterThan(1.9 * PACKETS);
+    const counts: number[] = [];
+    await compareCaptures({ ...pair, parallel: true, onProgress: (_, __, n) => counts.push(n) });
+    expect(counts.at(-1)).toBeGreaterThan(1.9 * PACKETS);
   });
 
   test("is for large files only, and not for standard input", () => {

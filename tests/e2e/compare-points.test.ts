@@ -1,10 +1,9 @@
-/** Several points in one file: `FILE#eth0`, `FILE#3`, and `compare FILE` alone. Through the command line, as people type it. */
-import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
+import { runCli } from "../support/cli.ts";
 import * as p from "../support/packets.ts";
 import { PcapngWriter, type PcapOptions, pcapFile } from "../support/pcap-writer.ts";
 import { pcapngFrames } from "../support/pcapng-comments.ts";
@@ -65,13 +64,7 @@ function cooked(indexes: readonly number[], link = 276, options: PcapOptions = {
   return pcapFile(packets, { link, ...options });
 }
 
-function hoptime(...args: string[]) {
-  const { status, stdout, stderr } = spawnSync("node", ["dist/cli/main.js", ...args], {
-    encoding: "utf8",
-    maxBuffer: 1 << 27,
-  });
-  return { status, out: stdout, err: stderr };
-}
+const hoptime = (...args: string[]) => runCli(args);
 
 function segmentOf(...args: string[]) {
   const { status, out, err } = hoptime("compare", ...args, "--json");
@@ -155,7 +148,7 @@ describe("pcapng", () => {
     expect(three.err).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
   });
 
-  test("two interfaces of one name are told apart by number", () => {
+  test("two interfaces of one name are chosen by number", () => {
     const file = save("twins.pcapng", pcapng(["eth0", "eth0"]));
     const { status, err } = hoptime("compare", `${file}#eth0`, `${file}#1`);
     expect(status).toBe(2);

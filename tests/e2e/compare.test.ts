@@ -171,7 +171,7 @@ describe("compare on the demo's captures", () => {
     }
   });
 
-  test("of very short intervals those with packets are told, each as long as it was asked for", async () => {
+  test("of very short intervals those with packets are listed, each of the requested length", async () => {
     const { intervals, segment } = await compareCaptures({ ...DEMO, epochNs: 100 });
     expect(intervals.reduce((n, i) => n + i.matched, 0)).toBe(segment.matched);
     expect(intervals.reduce((n, i) => n + i.lost, 0)).toBe(segment.lost);
@@ -379,7 +379,7 @@ describe("compare on the demo's captures", () => {
     expect(segment.duplicates).toBeLessThanOrEqual(copies);
   });
 
-  test("copies made on the way back are duplicates too, and what is not followed there is not told as 0", async () => {
+  test("copies made on the way back are duplicates too, and what is not counted there is null, not 0", async () => {
     // Everything turned round: AFTER is the earlier point of all packets but those of one more flow.
     const lone = (n: number, ns: bigint): Frame => {
       const data = Buffer.from(before.find((f) => f.data[23] === 17)!.data);
@@ -624,7 +624,7 @@ describe.skipIf(!existsSync(twopoint))("compare on published pairs", () => {
     ["c1856a64", { sent: 500, received: 500, matched: 500, lost: 0 }, [159e6, 4652e6]],
     ["0907394c", { sent: 700, received: 600, matched: 600, lost: 0, tail: 100, head: 0 }, [100.06e6, 314e6]],
     ["de08ef9a", { sent: 1200, received: 1200, matched: 1200, lost: 0 }, [12e3, 26.3e6]],
-  ])("awb-mininet %s: counts and range, replies told apart", async (name, counts, [minimum, maximum]) => {
+  ])("awb-mininet %s: counts and range, replies separated", async (name, counts, [minimum, maximum]) => {
     const report = await compareCaptures({
       before: join(twopoint, `awb-mininet/${name}.sender.pcap.gz`),
       after: join(twopoint, `awb-mininet/${name}.receiver.pcap.gz`),

@@ -78,9 +78,9 @@ async function expectPrefix(path: string, whole: Reading, length: number): Promi
   expect(rows, `${path} cut to ${length} bytes`).toEqual(whole.rows.slice(0, rows.length));
   // Time 0 may be another packet's: what strays shows by those after it.
   for (const [i, { ns, exactNs }] of times.entries()) {
-    const told = whole.times[i]!;
-    const maximum = 1 + exactNs + told.exactNs;
-    expect(Math.abs(Number(ns - told.ns)), `${path} cut to ${length} bytes`).toBeLessThanOrEqual(maximum);
+    const full = whole.times[i]!;
+    const maximum = 1 + exactNs + full.exactNs;
+    expect(Math.abs(Number(ns - full.ns)), `${path} cut to ${length} bytes`).toBeLessThanOrEqual(maximum);
   }
 }
 

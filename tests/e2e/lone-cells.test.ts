@@ -27,21 +27,21 @@ function packets(seed: number): { a: SmallPacket[]; b: SmallPacket[] } {
   return { a, b: b.sort((x, y) => (x.timeNs < y.timeNs ? -1 : 1)) };
 }
 
-it("a mean of some packets is never given without width", async () => {
+it.each(["lds", "colate"])("a mean of some packets is never given without width: %s", async (name) => {
   let answered = 0;
   for (let seed = 0; seed < 8; seed++) {
-    const directory = join(root, `${seed}`);
+    const directory = join(root, `${name}${seed}`);
     const { a, b } = packets(seed);
     for (const [point, list] of [["A", a] as const, ["B", b] as const]) {
       const file = join(root, `${point}.pcap`);
       writeFileSync(file, Buffer.concat([pcapHeader(), ...list.map((p) => frame(p))]));
       const cut = { mode: "aligned", lengthNs: 10_000_000_000n } as const;
-      await observePoint({ directory, estimators: ["lds"], cut, files: [file], point });
+      await observePoint({ directory, estimators: [name], cut, files: [file], point });
     }
     const archive = RecordArchive.open(directory);
     const { estimates, groups } = askArchive(archive, { between: ["A", "B"], top: 5 });
     archive.close();
-    for (const { latency } of [...groups, estimates["lds"]!]) {
+    for (const { latency } of [...groups, estimates[name]!]) {
       if (!latency) continue;
       answered++;
       expect(latency.highNs - latency.lowNs).toBeGreaterThan(100_000);

@@ -101,8 +101,8 @@ describe("captures that claim what cannot be", () => {
       expect(lda.map((r) => r.counters.packets)).toEqual([10, 10, 10]);
       for (const { counters } of lda)
         expect(counters.dropped === null || Number.isSafeInteger(counters.dropped)).toBe(true);
-      const told = report.captures[0]?.dropped;
-      expect(told === null || Number.isSafeInteger(told)).toBe(true);
+      const counted = report.captures[0]?.dropped;
+      expect(counted === null || Number.isSafeInteger(counted)).toBe(true);
     }
   });
 });

@@ -173,7 +173,7 @@ describe("two points, observed and asked", () => {
     expect(part.epochs).toMatchObject({ used: 2, firstNs: `${second}` });
     expect(part.estimates["counting"]!.sent).toBe(200);
     expect(() => ask({ group: "vlan" })).toThrow(/does not contain/);
-    expect(() => ask({ fromNs: 0n, toNs: 1n })).toThrow(/no records .* in the time asked for/);
+    expect(() => ask({ fromNs: 0n, toNs: 1n })).toThrow(/no records of .* between ‘from’ and ‘to’/);
     expect(() => ask({ flows: ["10.0.1.2 > 10.2.0.9"] })).toThrow(/lacks a protocol/);
   });
 
@@ -392,7 +392,7 @@ describe("two points, observed and asked", () => {
 });
 
 describe("captures that cannot make records", () => {
-  it("are told before anything is written", async () => {
+  it("are refused before anything is written", async () => {
     const { before } = captures("wrong", traffic());
     const none = join(root, "none.pcap");
     await expect(observe("A", none)).rejects.toThrow("no such file");
@@ -473,7 +473,7 @@ describe("on the command line", () => {
     expect(help).toMatch(/hoptime estimators NAME/);
   });
 
-  it("what is to be said of flow records is among the notes, and an estimator of flows says that it has no segment", async () => {
+  it("notes on flow records are part of the answer, and an estimator of flows has no segment", async () => {
     const { before, after } = captures("recorded", traffic());
     for (const [point, file] of [
       ["A", before],

@@ -62,7 +62,7 @@ test("the records of the receiving point tell the delay of the segment and of ea
 test("references tell other estimators' delays: observe --delays rli", async () => {
   const file = join(scratch, "c.pcap");
   writePcap(file, arrivals());
-  const directory = join(scratch, "told");
+  const directory = join(scratch, "observed");
   const report = await observePoint({
     files: [file],
     point: "B",

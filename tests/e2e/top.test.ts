@@ -54,7 +54,7 @@ describe.skipIf(!built)("top of two captures", () => {
   test("lines where standard output is no terminal; a wrong order is refused", () => {
     const { stdout } = spawnSync(process.execPath, [cli, "top", before, after], { encoding: "utf8" });
     expect(stdout).toMatch(
-      /^2026-11-15 03:08:52 sent 932 lost \d+ .* mean 19.ms .* flows 10 \(not watched whole\)\n/,
+      /^2026-11-15 03:08:52 sent 932 lost \d+ .* mean 19.ms .* flows 10 \(incomplete\)\n/,
     );
     const { status, stderr } = spawnSync(process.execPath, [cli, "top", before, after, "--sort", "x"], {
       encoding: "utf8",

@@ -1,5 +1,6 @@
 /** Real records of two points for tests of a collector: simulated traffic, observed in memory. */
 import { Kernels } from "../../src/base/kernels.ts";
+import type { CutPlan } from "../../src/epoch/cutter.ts";
 import { type EpochRecord, encodeRecord } from "../../src/epoch/record.ts";
 import { observeScenario } from "../../src/evaluate/observed-run.ts";
 import { RECEIVER, type Scenario, SENDER } from "../../src/simulate/scenario.ts";
@@ -20,7 +21,8 @@ export async function observedRecords(
     ratePps = 400,
     seed = 5,
     spike,
-  }: { seconds?: number; ratePps?: number; seed?: number; spike?: number } = {},
+    cut = { mode: "aligned", lengthNs: 1_000_000_000n },
+  }: { seconds?: number; ratePps?: number; seed?: number; spike?: number; cut?: CutPlan } = {},
 ): Promise<ObservedRecords> {
   const scenario: Scenario = {
     seed,
@@ -32,7 +34,6 @@ export async function observedRecords(
       },
     ],
   };
-  const cut = { mode: "aligned", lengthNs: 1_000_000_000n } as const;
   const { records: store } = await observeScenario(new Kernels(), scenario, {
     cut,
     estimators: [...estimators],

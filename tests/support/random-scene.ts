@@ -25,7 +25,7 @@ export function randomScene(seed: number): SceneChoices {
     routed,
     tcp: dice.bernoulli(0.5),
     forward: path,
-    // Copies made on the way back are not always told from the packet itself: of equal timestamps either may come first.
+    // Copies made on the way back are not always distinguishable from the packet itself: with equal timestamps either may come first.
     reverse: { ...(dice.bernoulli(0.5) ? path : randomPath(dice)), duplicates: 0 },
     before: randomCapture(dice, spanNs),
     after: randomCapture(dice, spanNs),

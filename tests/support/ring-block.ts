@@ -7,7 +7,7 @@ export interface RingPacket {
   wire?: number;
   /** sll_pkttype: 0 to us, 1 broadcast, 2 multicast, 3 to others, 4 sent. */
   kind?: number;
-  /** The card took the tag off: it is told beside the frame. */
+  /** The card took the tag off: it is given beside the frame. */
   stripTag?: boolean;
   /** Further status bits. */
   status?: number;
@@ -36,7 +36,7 @@ function ringPacket(
   last: boolean,
 ): Buffer {
   const bare = stripTag ? Buffer.concat([frame.subarray(0, 12), frame.subarray(16)]) : frame;
-  const told = (wire ?? frame.length) - (frame.length - bare.length);
+  const wireBytes = (wire ?? frame.length) - (frame.length - bare.length);
   // The network header is aligned, the frame lies as far before it as its link header is long.
   const network = Math.ceil((HEADER + 16) / ALIGN) * ALIGN;
   const mac = network - 14;
@@ -45,7 +45,7 @@ function ringPacket(
   bytes.writeUInt32LE(Number(timeNs / 1_000_000_000n), 4);
   bytes.writeUInt32LE(Number(timeNs % 1_000_000_000n), 8);
   bytes.writeUInt32LE(bare.length, 12);
-  bytes.writeUInt32LE(told, 16);
+  bytes.writeUInt32LE(wireBytes, 16);
   bytes.writeUInt32LE((1 | status | (stripTag ? (1 << 4) | (1 << 6) : 0)) >>> 0, 20);
   bytes.writeUInt16LE(mac, 24);
   bytes.writeUInt16LE(network, 26);

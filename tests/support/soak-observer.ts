@@ -23,7 +23,7 @@ let epochs = 0;
 let toldAt = 0;
 let lastStart = -1n;
 
-/** Estimators that need delays are told some. */
+/** Estimators that need delays are given some. */
 const source: Source = {
   name: capture.name,
   live: capture.live,

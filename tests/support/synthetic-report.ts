@@ -89,7 +89,7 @@ export function syntheticReport(options: SyntheticOptions = {}): CompareReport {
       ],
     },
     notes: [
-      "Snap lengths differ (128 and 96 bytes): packets are told apart by what both hold.",
+      "Snap lengths differ (128 and 96 bytes): packets are matched on what both contain.",
       "Neither file says how many packets its capture dropped: loss may include capture loss.",
     ],
   };

@@ -90,8 +90,15 @@ export async function compareFile(
       return;
     }
     if (!inner && ours.frames.length !== theirs.length) {
-      const told = `${ours.frames.length} frames, ${ours.statistics.partial ?? "whole"}`;
-      note({ frame: 0, kind: "frames", inner, ours: told, theirs: `${theirs.length} frames`, tshark: null });
+      const summary = `${ours.frames.length} frames, ${ours.statistics.partial ?? "whole"}`;
+      note({
+        frame: 0,
+        kind: "frames",
+        inner,
+        ours: summary,
+        theirs: `${theirs.length} frames`,
+        tshark: null,
+      });
     }
     const n = Math.min(ours.frames.length, theirs.length);
     for (let i = 0; i < n; i++) {
@@ -101,8 +108,8 @@ export async function compareFile(
       const at = { frame: i + 1, inner, tshark: other };
       tally.frames++;
       if (mine.row && !inner) {
-        const told = timeNs(other.time);
-        if (told !== null && !timeAgrees(mine.row.timeNs, told, ours.statistics.originNs!))
+        const theirNs = timeNs(other.time);
+        if (theirNs !== null && !timeAgrees(mine.row.timeNs, theirNs, ours.statistics.originNs!))
           note({ ...at, kind: "time", ours: String(mine.row.timeNs), theirs: other.time });
         if (mine.row.wireLength !== other.length)
           note({ ...at, kind: "length", ours: String(mine.row.wireLength), theirs: String(other.length) });

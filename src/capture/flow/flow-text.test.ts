@@ -154,8 +154,8 @@ test.skipIf(!version)("Community IDs are those of tshark", () => {
     const path = join(scratch, "flows.pcap");
     writeFileSync(path, pcapFile(flows.map(({ frame }) => ({ timeNs: 1n, frame }))));
     const args = ["-n", "-r", path, "--enable-protocol", "communityid", "-T", "fields", "-e", "communityid"];
-    const told = execFileSync("tshark", args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
-    expect(told.trimEnd().split("\n")).toEqual(flows.map((f) => f.id));
+    const printed = execFileSync("tshark", args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+    expect(printed.trimEnd().split("\n")).toEqual(flows.map((f) => f.id));
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }

@@ -31,7 +31,7 @@ describe("a flow key in words", () => {
     );
   });
 
-  it("keeps only what flows are told apart by", () => {
+  it("keeps only the fields that distinguish flows", () => {
     const spec = FlowKeySpec.parse("src/24");
     const words = encodeFlowKey(spec, parseFlowKey("tcp 10.1.2.3:4 > 10.9.9.9:5"));
     expect(spec.describe(words)).toMatchObject({ src: "10.1.2.0/24", dst: null, proto: null, sport: null });

@@ -63,12 +63,12 @@ describe("runs of flow keys", () => {
           const rest = wide ? [addrB, addrC, addrD] : [];
           return [flowHash, meta, addrA, ...rest].flatMap((c) => word(c, i)).join();
         });
-        const told = found.flatMap(({ end, key: k }, i) => {
+        const got = found.flatMap(({ end, key: k }, i) => {
           const start = i === 0 ? 0 : found[i - 1]!.end;
           expect(end).toBeGreaterThan(start);
           return Array<string>(end - start).fill(k);
         });
-        expect(told).toEqual(keys.slice(from));
+        expect(got).toEqual(keys.slice(from));
         expect(runs.wide).toBe(keys.slice(from).some((k) => k.split(",").length > 6));
       });
       fc.assert(property, { numRuns: 150, seed: 3 });

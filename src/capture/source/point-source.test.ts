@@ -124,7 +124,7 @@ describe("one interface of a capture", () => {
     expect((await readRows(`${path}#1`)).rows.map((r) => r.ipid)).toEqual([1, 3]);
   });
 
-  test("ERF records are told apart by their interface number", async () => {
+  test("ERF records are separated by their interface number", async () => {
     const records = [0, 1, 1, 0, 3].map((iface, i) => ({
       timeNs: 1_700_000_000_000_000_000n + BigInt(i) * 1_000_000n,
       frame: frame(i),

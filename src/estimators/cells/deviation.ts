@@ -47,7 +47,10 @@ export function deviationOfCells(
     freedom += (worth * (cells.length - 1)) / cells.length;
   }
   if (freedom < MIN_FREEDOM) {
-    return { reason: "no-usable-cells", text: "too few cells are the flow's own to see its packets vary" };
+    return {
+      reason: "no-usable-cells",
+      text: "too few cells hold packets of this flow only: its standard deviation is not measurable",
+    };
   }
   if (foreign > MAX_FOREIGN * squares) {
     return {

@@ -385,7 +385,7 @@ describe("answers", () => {
       heard.push({ ...heard[5]!, digest: [1, 2], flow: 9999 });
       const answer = ask(p, seal(text, many), seal(text, heard), listOf(own));
       expect(answer.notes.join(), text).toContain(
-        "4 counters have equal counts at both ends but hold different packets",
+        "4 counters left out: equal counts at both ends, but different packets",
       );
       const { mean } = answer.segment!;
       if (isNoAnswer(mean)) throw new Error(mean.text);

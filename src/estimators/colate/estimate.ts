@@ -2,6 +2,7 @@
 
 import { required } from "../../base/lists.ts";
 import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
+import { countOf, formatCount, significant } from "../../base/quantity.ts";
 import { delayInFlight, flowsInFlight, withPacketsInFlight } from "../cells/edge.ts";
 import { foreignNote } from "../cells/foreign.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
@@ -40,6 +41,11 @@ const NO_DIGESTS: NoAnswer = {
   text: "the ends do not count the same packets, and without digests (check=0) counters that seem to agree may not: use check=8",
 };
 
+const LONE_COUNTER: NoAnswer = {
+  reason: "no-usable-cells",
+  text: "only one counter arrived whole: its mean has no error bar",
+};
+
 const NO_SPREAD: NoAnswer = {
   reason: "not-supported",
   text: "counters that flows share give means, not the standard deviation over all packets",
@@ -72,6 +78,7 @@ export function estimateColate(input: EstimateInput<ColateParameters>): Estimato
   if (parameters.check === 0 && difference.appeared > MAX_APPEARED * receiver.packets)
     return refuse(NO_DIGESTS, lost);
   if (difference.used === 0) return refuse(whyUnusable(difference), lost);
+  if (difference.usedCells === 1 && difference.used < receiver.packets) return refuse(LONE_COUNTER, lost);
   const known = flows && flows.count > 0 ? decodeKnown(input, difference, flows, before.salt, notes) : null;
   const { cutInFlight, cutByPackets, epochNs, confidence } = input;
   const counts = { appeared: difference.appeared, missing: lost, received: receiver.packets };
@@ -115,7 +122,7 @@ function decodeKnown(
   const guessed = sizes.variance.reduce((s, v) => s + (v > 0 && v < Infinity ? 1 : 0), 0);
   if (guessed > 0) {
     notes.push(
-      `packets of ${guessed} flows were estimated from the counters: give them, or a list of flows, for better answers`,
+      `packets of ${countOf(guessed, "flow")} were estimated from the counters: give them, or a list of flows, for better answers`,
     );
   }
   // A list whose packets are as many as the sender counted leaves nobody out, whoever made it.
@@ -158,7 +165,7 @@ function flowAnswers(
   );
   if (unseen > 0) {
     notes.push(
-      `${unseen} flows have no usable counter, each lost a packet: more counters per flow (m), or vectors with fewer packets, would leave some whole`,
+      `no usable counter for ${countOf(unseen, "flow")} (each lost a packet): use more counters per flow (m), or vectors with fewer packets`,
     );
   }
   return answers;
@@ -229,18 +236,18 @@ function sizeKnown(flows: KnownFlows, f: number): number | null {
 
 function whyUnusable({ filled, overfull, appeared }: Difference): NoAnswer {
   if (overfull === filled) {
-    const text = `each of the ${filled} counters in use is too full for its bits: more bits (b), a coarser unit, or shorter epochs`;
+    const text = `each of the ${formatCount(filled)} counters in use is too full for its bits: more bits (b), a coarser unit, or shorter epochs`;
     return { reason: "overflow", text };
   }
   if (appeared > 0) {
     return {
       reason: "foreign-packets",
-      text: `no counter holds the same packets at both ends, and at least ${appeared} packets are at the receiver only: pick the segment's packets with a filter at both ends`,
+      text: `no counter holds the same packets at both ends, and at least ${countOf(appeared, "packet")} at the receiver only: pick the segment's packets with a filter at both ends`,
     };
   }
   return {
     reason: "no-usable-cells",
-    text: `each of the ${filled} counters in use lost a packet: more counters (n), or vectors with fewer packets, would leave some whole`,
+    text: `each of the ${formatCount(filled)} counters in use lost a packet: use more counters (n), or vectors with fewer packets`,
   };
 }
 
@@ -251,19 +258,15 @@ function describe(
   const notes: string[] = [];
   if (outliers.cells > 0) notes.push(outlierNote(outliers.cells));
   if (used < 0.5 * received) {
-    const share = ((100 * used) / received).toPrecision(2);
-    notes.push(
-      `the counters that hold the same packets at both ends have ${share} % of the packets received`,
-    );
+    const share = significant((100 * used) / received, 2);
+    notes.push(`${share} % of the packets received are in counters that hold the same packets at both ends`);
   }
   if (appeared > 0) notes.push(foreignNote(appeared, received));
   if (swapped > 0)
-    notes.push(
-      `${swapped} counters have equal counts at both ends but hold different packets; they are left out`,
-    );
+    notes.push(`${countOf(swapped, "counter")} left out: equal counts at both ends, but different packets`);
   if (overfull > 0)
     notes.push(
-      `${overfull} of ${filled} counters hold more packets than their bits allow; they are left out`,
+      `${formatCount(overfull)} of ${countOf(filled, "counter")} left out: more packets than their bits allow`,
     );
   return notes;
 }

@@ -37,7 +37,7 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
     default: 8,
     min: 1,
     max: 4096,
-    help: "counters of a flow in each vector: more survive loss and tell the deviation, fewer are denoised better",
+    help: "counters of a flow in each vector: more survive loss and give the standard deviation, fewer are denoised better",
   },
   {
     name: "b",
@@ -45,7 +45,7 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
     default: 48,
     min: 8,
     max: 52,
-    help: "bits of a time sum: its differences must reach the sum of the delays in a counter, no more",
+    help: "bits of a time sum; enough for the sum of the delays in a counter",
   },
   {
     name: "unit",
@@ -61,7 +61,7 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
     default: LOSSY_VECTORS,
     min: 0,
     max: 1,
-    help: "share of the packets in each counter vector, 1 in all: those with few survive high loss; 1: no loss expected",
+    help: "share of the packets in each counter vector (sum 1): small shares survive high loss; 1: no loss expected",
   },
   {
     name: "shares",
@@ -69,7 +69,7 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
     default: [],
     min: 0,
     max: 1,
-    help: "share of the counters in each vector, 1 in all; left out: a power 0.45 of its packets",
+    help: "share of the counters in each vector (sum 1); left out: its packets to the power of 0.45",
   },
   {
     name: "check",
@@ -85,7 +85,8 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
     default: 1e9,
     min: 1,
     max: 1e15,
-    help: "longest mean delay of a counter's packets, ns: with 2^(b-1) unit / delay packets in a counter the vector is full",
+    unit: "ns",
+    help: "maximum mean delay of a counter's packets: a vector is full with 2^(b-1) unit / delay packets in a counter",
   },
   {
     name: "decoder",
@@ -102,7 +103,7 @@ export const COLATE_PARAMETERS: readonly ParameterSpec[] = [
     min: 1,
     max: 1000,
     queryOnly: true,
-    help: "most steps of conjugate gradients that blup may take; 12 to 35 are usual",
+    help: "blup: maximum steps of conjugate gradients; 12 to 35 are usual",
   },
 ];
 
@@ -179,7 +180,7 @@ function wholes(name: string, list: readonly number[]): readonly number[] {
   const sum = list.reduce((s, x) => s + x, 0);
   if (list.some((x) => !(x > 0)) || Math.abs(sum - 1) > 1e-6) {
     throw wrong(
-      `${name}=${list.join("/")} do not make 1`,
+      `${name}=${list.join("/")} do not add up to 1`,
       "each above 0, together 1, such as 0.75/0.2/0.04/0.01",
     );
   }

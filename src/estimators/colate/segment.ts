@@ -5,7 +5,7 @@
  * system). Where they are not, unusable cells are taken at the mean of the others, and the interval allows for flows that are in them alone.
  */
 import { median } from "../../base/math/regression.ts";
-import { normalQuantile, studentQuantile } from "../../base/math/special.ts";
+import { studentQuantile } from "../../base/math/special.ts";
 import { fitSmooth, looseFlowVariance, smoothVariance } from "../cells/background.ts";
 import { outlierCells } from "../cells/outliers.ts";
 import { filledCells } from "../cells/variance.ts";
@@ -34,7 +34,7 @@ export function segmentMean(
     : restOfMean(difference, sum / used, unused);
   const valueNs = (sum + restNs) / all;
   const side = 0.5 + confidence / 2;
-  const z = freedom === null ? normalQuantile(side) : studentQuantile(side, freedom);
+  const z = studentQuantile(side, Math.max(1, Math.min(freedom ?? Infinity, difference.usedCells - 1)));
   const half = (z * Math.sqrt(variance)) / all;
   return { valueNs, lowNs: valueNs - half, highNs: valueNs + half };
 }

@@ -4,7 +4,7 @@
  */
 
 import { UsageError } from "../../base/errors.ts";
-import { formatCount } from "../../base/quantity.ts";
+import { formatCount, significant } from "../../base/quantity.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import {
   COLATE_PARAMETERS,
@@ -29,7 +29,7 @@ const MIN_COUNT = 256;
 export function sizeColate(request: SizeRequest): SizeAnswer<ColateParameters> {
   const notes: string[] = [];
   const loss = request.loss.length > 0 ? request.loss : [0, 0.001, 0.01];
-  if (request.loss.length === 0) notes.push("no loss rate given: vectors that stand up to 1 %");
+  if (request.loss.length === 0) notes.push("no loss rate given: vectors for up to 1 %");
   const traffic = trafficOf(request, notes);
   const { parameters, target } = choose(request, traffic, loss);
   const interval = request.interval ?? DEFAULT_INTERVAL;
@@ -42,10 +42,10 @@ export function sizeColate(request: SizeRequest): SizeAnswer<ColateParameters> {
   const payloadBytes = expectedPayload(parameters, request.packets);
   notes.push("errors are medians over flows of that size");
   notes.push(
-    `reliability: share of flows whose error is below ${100 * interval} %; taken ${BETWEEN_FLOWS} of the delays' variance to lie between flows`,
+    `reliability: share of flows whose error is below ${significant(100 * interval, 3)} %, assuming that ${100 * BETWEEN_FLOWS} % of the variance of delays is between flows`,
   );
   if (request.fixed["b"] === undefined && request.fixed["delay"] === undefined) {
-    notes.push("the longest mean delay is not known: with ‘set delay=NS’ fewer bits per counter may do");
+    notes.push("the maximum mean delay is not known: ‘set delay=10ms’ may need fewer bits per counter");
   }
   return {
     parameters,
@@ -70,7 +70,7 @@ function describe(
 function trafficOf(request: SizeRequest, notes: string[]): Traffic {
   const flows = request.flowPackets?.length ?? request.flows ?? Math.ceil(request.packets / DEFAULT_FLOW);
   if (request.flowPackets === null && request.flows === null)
-    notes.push(`flows are not known: ${DEFAULT_FLOW} packets each, in the mean`);
+    notes.push(`no number of flows given: ${DEFAULT_FLOW} packets each on average`);
   const variance = request.variation * request.variation;
   const common = { packets: request.packets, flows, flowVariance: BETWEEN_FLOWS * variance };
   const packetVariance = (1 - BETWEEN_FLOWS) * variance;

@@ -6,7 +6,9 @@
  * the flows with exact counts, the same whatever the order of packets, so merge(seal(A), seal(B)) is seal(A and B) bit for bit.
  * Memory: up to 1.5 `max` flows of 64 bytes and their index.
  */
+
 import type { Kernels } from "../../base/kernels.ts";
+import { countOf } from "../../base/quantity.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 import type {
   Estimator,
@@ -197,7 +199,7 @@ export const flowTable: Estimator<FlowTableParameters> = {
     const notes: string[] = [];
     for (const end of [sent, received]) {
       if (end && end.list.cut !== null) {
-        notes.push(`the flow table was full: ${end.list.shedPackets} packets belong to flows not listed`);
+        notes.push(`the flow table was full: ${countOf(end.list.shedPackets, "packet")} of flows not listed`);
       }
     }
     const answers: FlowEstimate[] = [];

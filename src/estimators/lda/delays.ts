@@ -164,10 +164,23 @@ export function meanInterval(
   };
 }
 
-export function residualDeviation(moments: DelayMoments, rows: UsableRows, confidence: number): Interval {
+/** An interval that reaches further than this factor is no answer. */
+const MOST_FACTOR = 10;
+
+export function residualDeviation(
+  moments: DelayMoments,
+  rows: UsableRows,
+  confidence: number,
+): Interval | NoAnswer {
   const valueNs = Math.sqrt(moments.varianceNs2);
   const t = studentQuantile(1 - (1 - confidence) / 2, rows.packets.length - 1);
   const half = (t / 2) * Math.sqrt(moments.spread);
+  if (half > Math.log(MOST_FACTOR)) {
+    return {
+      reason: "no-usable-cells",
+      text: `only ${rows.packets.length} rows are without loss: the standard deviation is not measurable to within a factor of ${MOST_FACTOR}`,
+    };
+  }
   return { valueNs, lowNs: valueNs * Math.exp(-half), highNs: valueNs * Math.exp(half) };
 }
 
@@ -189,7 +202,7 @@ export function collapsedDeviation(
   if (variance <= 0) {
     return {
       reason: "too-much-noise",
-      text: "the second moment found by collapsing rows is below the squared mean: the deviation is lost in its noise",
+      text: "the second moment found by collapsing rows is below the squared mean: the standard deviation is not measurable in this noise",
     };
   }
   return {

@@ -1,5 +1,6 @@
 /** From the payloads of both ends to the answer for the segment: mean, deviation, loss, and what they rest on. */
 
+import { countOf, formatCount } from "../../base/quantity.ts";
 import { deviationWithPacketsInFlight, withPacketsInFlight } from "../cells/edge.ts";
 import { foreignNote } from "../cells/foreign.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
@@ -76,7 +77,7 @@ function delays(
     };
     // All packets in one row: the mean is exact, though nothing is known of the spread.
     if (rows.sample === own) return { mean: { valueNs, lowNs: valueNs, highNs: valueNs }, stdev };
-    const text = `only one row of ${rows.sample} packets arrived whole: its mean has no error bar`;
+    const text = `only one row of ${formatCount(rows.sample)} packets arrived whole: its mean has no error bar`;
     return { mean: { reason: "no-usable-cells", text }, stdev };
   }
   const { varianceNs2 } = moments;
@@ -98,7 +99,7 @@ function refuse(check: StreamCheck, rows: UsableRows): NoAnswer | null {
   if (check.fooled > MAX_FOOLED) {
     return {
       reason: "foreign-packets",
-      text: `the ends do not count the same packets (about ${check.foreign} at the receiver only), and without digests (digest=true) rows that seem whole may hold different packets`,
+      text: `the ends do not count the same packets (about ${formatCount(check.foreign)} at the receiver only), and without digests (digest=true) rows that seem whole may hold different packets`,
     };
   }
   if (rows.outliers.most) return UNTRUSTED;
@@ -106,13 +107,13 @@ function refuse(check: StreamCheck, rows: UsableRows): NoAnswer | null {
   if (check.foreign > 0) {
     return {
       reason: "foreign-packets",
-      text: `no row holds the same packets at both ends, and about ${check.foreign} packets are at the receiver only: pick the segment's packets with a filter at both ends`,
+      text: `no row holds the same packets at both ends, and about ${countOf(check.foreign, "packet")} at the receiver only: pick the segment's packets with a filter at both ends`,
     };
   }
   if (check.filled === 0) return { reason: "no-usable-cells", text: "no packet was sampled in this epoch" };
   return {
     reason: "no-usable-cells",
-    text: `each of the ${check.filled} rows in use lost a packet: more rows, or lower sampling (packets=, loss=), would leave some whole`,
+    text: `each of the ${formatCount(check.filled)} rows in use lost a packet: use more rows, or lower sampling (packets=, loss=)`,
   };
 }
 

@@ -266,7 +266,7 @@ describe("packets that are not of the stream", () => {
   const delayNs = (id: number) => 1000 + ((id * 7919) % 500);
   const loss = (id: number) => id % 400 === 3;
 
-  it("are told from loss, and the mean stays right", () => {
+  it("are distinguished from loss, and the mean stays right", () => {
     const { segment, meanNs } = tell({ foreign: 60, lost: loss, delayNs });
     const mean = meanOf(segment);
     expect(mean.lowNs).toBeLessThanOrEqual(meanNs);

@@ -3,7 +3,7 @@
  * 2012, section III): both ends add up the times of packets in rows chosen by hash; where a row counted the same packets at both ends, the
  * difference of its sums is the sum of their delays.
  *
- * Guarantee: mean, deviation and loss of a segment from 16 kB per epoch whatever the number of packets; each with an interval.
+ * Guarantee: mean, standard deviation and loss of a segment from 16 kB per epoch whatever the number of packets; each with an interval.
  * Assumes: synchronised clocks (an offset is in the mean in full), the same packets at both ends (a filter picks them), packets that look
  * different. Loss spoils the rows it hits: banks with lower sampling stand by for higher loss.
  * Fails: with more losses than rows in every bank there is no answer, and it says so. Foreign packets are recognised (stream-check.ts); packets
@@ -23,7 +23,7 @@ import { LdaTap } from "./tap.ts";
 export const lda: Estimator<LdaParameters> = {
   name: "lda",
   version: 1,
-  title: "Lossy Difference Aggregator: mean, deviation and loss of a segment",
+  title: "Lossy Difference Aggregator: mean, standard deviation and loss of a segment",
   text: {
     answers:
       "Mean and standard deviation of the delay and the number of lost packets, for all packets of a segment together.",

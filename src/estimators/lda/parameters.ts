@@ -83,7 +83,7 @@ export const LDA_PARAMETERS: readonly ParameterSpec[] = [
     choices: ["residual", "paper"],
     default: "residual",
     queryOnly: true,
-    help: "how the deviation is found: from the rows' residuals, or by collapsing rows (the paper's equation 5)",
+    help: "how the standard deviation is estimated: from the rows' residuals, or by collapsing rows (the paper's equation 5)",
   },
   {
     name: "interval",

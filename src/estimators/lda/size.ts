@@ -3,8 +3,10 @@
  * deviation variation/sqrt(S), less what a sample of a finite whole saves; the deviation's follows from its spread (delays.ts) at the kurtosis
  * of a Weibull delay of that variation.
  */
+
 import { UsageError } from "../../base/errors.ts";
 import { lgamma } from "../../base/math/special.ts";
+import { significant } from "../../base/quantity.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { completeLda, LDA_PARAMETERS, type LdaParameters } from "./parameters.ts";
 import { payloadBytes } from "./payload.ts";
@@ -28,7 +30,9 @@ export function sizeLda(request: SizeRequest): SizeAnswer<LdaParameters> {
     ...predictions.filter((p) => p.quantity === "mean").map((p) => p.relativeError ?? Infinity),
   );
   if (request.error !== null && worst > request.error) {
-    notes.push(`the wanted error of ${request.error} is missed: ${worst.toPrecision(2)} at the highest loss`);
+    notes.push(
+      `the error at the highest loss is ${significant(100 * worst, 2)} %, above the wanted ${significant(100 * request.error, 3)} %`,
+    );
   }
   return {
     parameters,
@@ -69,7 +73,7 @@ function choose(request: SizeRequest, loss: readonly number[]): LdaParameters {
     if (high > MAX_ROWS) {
       throw new UsageError(
         "bad-parameter",
-        `no LDA of up to ${MAX_ROWS} rows per bank reaches an error of ${error}`,
+        `no LDA of up to ${MAX_ROWS} rows per bank reaches an error of ${significant(100 * error, 3)} %`,
         "allow a larger error, or longer epochs",
       );
     }
@@ -97,13 +101,13 @@ export function predict(parameters: LdaParameters, request: SizeRequest, loss: n
   });
   // Fewer than a row's worth: most epochs would have no answer.
   const usable = sampling.reduce((n, p) => n + rows * usableShare(p, rows, received, lost), 0);
-  if (usable < 2) return [none("mean"), none("deviation")];
+  if (usable < 2) return [none("mean"), none("standard deviation")];
   const whole = Math.max(0, 1 - sample / received);
   const mean = MEAN_ABSOLUTE * request.variation * Math.sqrt(whole / sample);
   return [
     { quantity: "mean", loss, relativeError: mean, packetsUsed: sample },
     {
-      quantity: "deviation",
+      quantity: "standard deviation",
       loss,
       relativeError: deviationError(parameters, request, received, lost),
       packetsUsed: sample,

@@ -8,6 +8,7 @@
  * Without digests, a lost and a foreign packet in one row cancel and the row looks usable though its times are not of the same packets:
  * `fooled` is how many such rows are expected.
  */
+import { countOf, formatCount } from "../../base/quantity.ts";
 import type { LdaRows } from "./payload.ts";
 
 export interface StreamCheck {
@@ -113,7 +114,7 @@ function contradictionOf(
       lost += sender.count[i]! - receiver.count[i]!;
     const noise = Math.sqrt(p * (1 - p) * (Math.abs(missing) + 2 * foreign) + 1);
     if (Math.abs(lost - p * missing) > CONTRADICTION * noise) {
-      return `bank ${bank + 1} misses ${lost} packets where ${Math.round(p * missing)} are expected of the ${missing} missing in all`;
+      return `bank ${bank + 1} misses ${countOf(lost, "packet")}, expected ${formatCount(p * missing)} of the ${formatCount(missing)} missing`;
     }
   }
   return null;

@@ -98,7 +98,7 @@ function estimateSegment(
   let best: RowMean | null = fromFlows;
   for (const r of sketch.rows.keys()) {
     const mean = rowMean(sketch, r, received);
-    if (mean && (!best || halfWidth(mean, confidence) < halfWidth(best, confidence))) best = mean;
+    if (mean && (!best || isBetter(mean, best, confidence))) best = mean;
   }
   const full = sketch.rows.filter((row) => row.rate === 1 && !row.overflowed);
   const appeared = Math.max(0, ...sketch.rows.map((row) => row.appeared));
@@ -125,7 +125,7 @@ function estimateSegment(
     ...delayInFlight(mean, edge),
     stdev: {
       reason: "not-supported",
-      text: "cells group packets by flow: LDA answers the deviation of all packets",
+      text: "cells group packets by flow; use lda for the standard deviation of all packets",
     },
     sent: sender?.packets ?? null,
     received,
@@ -328,6 +328,14 @@ type Estimated = Pick<RowMean, "valueNs" | "variance" | "freedom">;
 
 function halfWidth({ variance, freedom }: Estimated, confidence: number): number {
   return studentQuantile((1 + confidence) / 2, Math.max(1, freedom)) * Math.sqrt(variance);
+}
+
+const FEW_FREEDOM = 10;
+
+/** Of rows with few whole cells the narrowest is the luckiest: its cells happen to agree. The one that rests on more is better then. */
+function isBetter(a: Estimated, b: Estimated, confidence: number): boolean {
+  if (Math.min(a.freedom, b.freedom) < FEW_FREEDOM && a.freedom !== b.freedom) return a.freedom > b.freedom;
+  return halfWidth(a, confidence) < halfWidth(b, confidence);
 }
 
 function interval(estimated: Estimated, confidence: number): Interval {

@@ -62,7 +62,7 @@ function sketchOf(
 const population = makePopulation({ flows: 4000, shape: 0.9, maxPackets: 5000, seed: 5 });
 
 describe("packets that only one end counts", () => {
-  test("foreign packets at the receiver are told from loss, with coverage, and spoil no number", () => {
+  test("foreign packets at the receiver are distinguished from loss, with coverage, and spoil no number", () => {
     const { ask, ...result } = run(population, "rows=4,columns=2000,k=5", {
       loss: 0.001,
       extra: { flows: 200, packets: 400 },

@@ -46,7 +46,7 @@ function shape(k: number): readonly ParameterSpec[] {
       default: k,
       min: 1,
       max: 1024,
-      help: "cells of a flow in each row: more stand up to more lost packets (and show the deviation), fewer collide less; 1 where nothing is lost",
+      help: "cells of a flow in each row: more survive more loss and give the standard deviation, fewer collide less; 1 where nothing is lost",
     },
   ];
 }
@@ -86,7 +86,7 @@ const QUERY: readonly ParameterSpec[] = [
     min: 0,
     max: 10,
     queryOnly: true,
-    help: "decoder alpha: cells with up to so much more than the smallest are pooled",
+    help: "decoder alpha: cells with up to this share more than the smallest are pooled",
   },
   {
     name: "rounds",
@@ -95,7 +95,7 @@ const QUERY: readonly ParameterSpec[] = [
     min: 1,
     max: 1000,
     queryOnly: true,
-    help: "decoder bp: rounds at most",
+    help: "decoder bp: maximum rounds",
   },
 ];
 

@@ -4,6 +4,7 @@
  */
 import { Kernels } from "../../base/kernels.ts";
 import { studentQuantile } from "../../base/math/special.ts";
+import { countOf, formatCount, significant } from "../../base/quantity.ts";
 import type {
   FlowEstimate,
   Interval,
@@ -62,10 +63,11 @@ export function estimateSegment(totals: readonly EpochTotals[]): SegmentEstimate
   const [seen, unknown, shed] = [count((t) => t.seen), count((t) => t.unknown), count((t) => t.shed)];
   const { summed, sum, squares } = sumsOf(totals);
   const notes: string[] = [];
-  if (unknown > 0) notes.push(`${unknown} of ${seen} packets have no delay and are not in the mean`);
+  if (unknown > 0)
+    notes.push(`${formatCount(unknown)} of ${countOf(seen, "packet")} have no delay and are not in the mean`);
   if (shed > 0) {
     const sampled = summed > count((t) => t.stored);
-    const kept = ((100 * (seen - unknown - shed)) / (seen - unknown)).toPrecision(3);
+    const kept = significant((100 * (seen - unknown - shed)) / (seen - unknown), 3);
     notes.push(
       sampled
         ? `more packets than the capacity: a sample of ${kept} % is stored, flows are estimated from it, and other packets are not found`

@@ -146,12 +146,14 @@ describe("clocks that are far apart", () => {
       expect(Math.abs(mean.valueNs - offsetNs - truth)).toBeLessThanOrEqual(grain);
       expect(mean.highNs - mean.lowNs).toBeLessThanOrEqual(4 * grain);
       const payload = MaplePayload.of(kernels, sealed.payload);
-      const told = payload.lookup("digest", digestsOf(far));
+      const answers = payload.lookup("digest", digestsOf(far));
       payload.free();
-      const widths = far.map((_, i) => (told.highNs[i] ?? 0) - (told.lowNs[i] ?? 0)).sort((a, b) => a - b);
+      const widths = far
+        .map((_, i) => (answers.highNs[i] ?? 0) - (answers.lowNs[i] ?? 0))
+        .sort((a, b) => a - b);
       far.forEach(({ delayNs }, i) => {
-        expect(told.lowNs[i]).toBeLessThanOrEqual(delayNs);
-        expect(told.highNs[i]).toBeGreaterThanOrEqual(delayNs);
+        expect(answers.lowNs[i]).toBeLessThanOrEqual(delayNs);
+        expect(answers.highNs[i]).toBeGreaterThanOrEqual(delayNs);
       });
       if (store === "ribbon") expect(widths[2000]).toBeLessThan(20_000 + 4 * grain);
       if (store === "svbf") continue;
@@ -180,7 +182,7 @@ describe("clocks that are far apart", () => {
         if (!segment || isNoAnswer(segment.mean)) throw new Error("no answer");
         expect(segment).toMatchObject({ received: 4000, packetsUsed: 3999, measured: 3999 });
         expect(Math.abs(segment.mean.valueNs / truth - 1)).toBeLessThan(0.01);
-        expect(segment.notes).toEqual(["1 of 4000 packets have no delay and are not in the mean"]);
+        expect(segment.notes).toEqual(["1 of 4,000 packets have no delay and are not in the mean"]);
       }
     }
   });
@@ -203,14 +205,14 @@ describe("stores that lose packets", () => {
       rows,
     );
     const payload = MaplePayload.of(kernels, sealed.payload);
-    const told = payload.lookup("digest", digestsOf(rows));
+    const answers = payload.lookup("digest", digestsOf(rows));
     const { boundsHold } = payload;
     payload.free();
     let [inside, answered] = [0, 0];
     rows.forEach(({ delayNs }, i) => {
-      if (told.kind[i] === NO_MATCH) return;
+      if (answers.kind[i] === NO_MATCH) return;
       answered++;
-      if ((told.lowNs[i] ?? 0) <= delayNs && delayNs <= (told.highNs[i] ?? 0)) inside++;
+      if ((answers.lowNs[i] ?? 0) <= delayNs && delayNs <= (answers.highNs[i] ?? 0)) inside++;
     });
     if (store !== "table" && store !== "pbf") {
       expect(boundsHold).toBe(1);

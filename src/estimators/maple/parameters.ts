@@ -74,7 +74,7 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
     kind: "choice",
     choices: ["delays", "true", "false"],
     default: "delays",
-    help: "ribbon: keep the delays of each flow, so that it can be asked for without a capture; true: list keys and IPIDs instead (with identity=both), so that flows, hosts and prefixes can be asked for that nobody names",
+    help: "ribbon: delays: keep the delays of each flow, to ask for a flow without a capture; true: list keys and IPIDs instead (with identity=both), to ask for all flows, hosts or prefixes; false: neither",
   },
   {
     name: "capacity",
@@ -98,7 +98,8 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
     default: 0,
     min: 0,
     max: 1e15,
-    help: "bit/s of the link: store the queueing delay, without a packet's own transmission (questions must know sizes); 0: the delay",
+    unit: "bit/s",
+    help: "rate of the link: store the queueing delay, without a packet's own transmission (questions must know sizes); 0: the delay",
   },
   {
     name: "s0",
@@ -106,7 +107,8 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
     default: 200,
     min: 1,
     max: 1e9,
-    help: "ns: below this, exact centres make absolute errors small, above relative ones",
+    unit: "ns",
+    help: "below this, exact centres make absolute errors small, above relative ones",
   },
   {
     name: "bits",
@@ -122,7 +124,7 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
     default: 0,
     min: 0,
     max: 32,
-    help: "svbf, comb, pbf: hash functions; 0: as many as are best",
+    help: "svbf, comb, pbf: number of hash functions; 0: the best number",
   },
   { name: "f", kind: "integer", default: 8, min: 1, max: 64, help: "comb: bits of a group's code" },
   { name: "theta", kind: "integer", default: 3, min: 1, max: 64, help: "comb: bits set in it" },
@@ -132,7 +134,8 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
     default: 100,
     min: 1,
     max: 1e12,
-    help: "ns: start of the range of log centres",
+    unit: "ns",
+    help: "start of the range of log centres",
   },
   {
     name: "high",
@@ -140,7 +143,8 @@ export const MAPLE_PARAMETERS: readonly ParameterSpec[] = [
     default: 10_000_000,
     min: 2,
     max: 1e13,
-    help: "ns: end of the range of log centres",
+    unit: "ns",
+    help: "end of the range of log centres",
   },
   {
     name: "sampling",
@@ -163,7 +167,7 @@ export function completeParameters(values: ParameterValues): MapleParameters {
   } else if (codeBitsOf(p.k) + p.check > 16) {
     throw bad(
       `k=${p.k} and check=${p.check} need ${codeBitsOf(p.k) + p.check} bits`,
-      "16 at most: take a smaller check",
+      "at most 16: use a smaller check",
     );
   }
   // IPID ranges cannot be asked from a store of digests: a list of them would serve nobody.

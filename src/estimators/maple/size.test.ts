@@ -91,10 +91,10 @@ describe("sizes", () => {
     expect(payload.length / answer.payloadBytes).toBeGreaterThan(0.95);
     expect(payload.length / answer.payloadBytes).toBeLessThan(1.05);
     const digests = BigUint64Array.from(rows, ({ digest }) => (BigInt(digest[1]) << 32n) | BigInt(digest[0]));
-    const told = MaplePayload.of(kernels, payload).lookup("digest", digests);
+    const answers = MaplePayload.of(kernels, payload).lookup("digest", digests);
     const errors = Float64Array.from(
       rows,
-      ({ delayNs }, i) => Math.abs(told.valueNs[i]! - delayNs) / delayNs,
+      ({ delayNs }, i) => Math.abs(answers.valueNs[i]! - delayNs) / delayNs,
     ).sort();
     const median = errors[errors.length >> 1]!;
     expect(median / answer.predictions[0]!.relativeError!).toBeGreaterThan(0.9);
@@ -127,8 +127,8 @@ describe("sizes", () => {
       tap.free();
       const errors = asked
         .flatMap(({ digests, delays }) => {
-          const told = payload.lookup("digest", digests);
-          return Array.from(delays, (d, i) => Math.abs((told.valueNs[i] ?? Number.NaN) - d) / d);
+          const answers = payload.lookup("digest", digests);
+          return Array.from(delays, (d, i) => Math.abs((answers.valueNs[i] ?? Number.NaN) - d) / d);
         })
         .filter(Number.isFinite)
         .sort((a, b) => a - b);

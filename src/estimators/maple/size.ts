@@ -12,6 +12,7 @@ import { required } from "../../base/lists.ts";
 import { bucketOf } from "../../base/math/log-histogram.ts";
 import { quantileSorted } from "../../base/math/regression.ts";
 import { normalQuantile } from "../../base/math/special.ts";
+import { formatBytes, significant } from "../../base/quantity.ts";
 import { BATCH_ROWS } from "../../capture/batch.ts";
 import type { ParameterValues, SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { centreOf } from "./centres/centres.ts";
@@ -71,7 +72,7 @@ export function sizeMaple(request: SizeRequest): SizeAnswer<MapleParameters> {
   ];
   notes.push(...describe(parameters));
   const perDay = (payloadBytes * DAY_NS) / request.epochNs;
-  notes.push(`${(perDay / 1e9).toPrecision(3)} GB per day and point`);
+  notes.push(`${formatBytes(perDay)} per day and point`);
   notes.push(
     "errors are those of a busy queue's delays, or of the variation given where that is larger; a wrong or missing answer comes on top",
   );
@@ -165,7 +166,7 @@ const round = (bits: number) => Math.ceil(10 * bits) / 10;
 
 /** What the structure does, by the paper's formulas. */
 function describe(p: MapleParameters): string[] {
-  const share = (x: number) => `${(100 * x).toPrecision(3)} %`;
+  const share = (x: number) => `${significant(100 * x, 3)} %`;
   const { store, k, bits, hashes, f, theta } = p;
   if (isBuilt(store)) {
     const r = codeBitsOf(k) + p.check - (store === "mixed" ? p.fewer : 0);

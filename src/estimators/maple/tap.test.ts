@@ -167,7 +167,7 @@ describe("a sealed epoch", () => {
       const sealed = sealRows(`${index},k=64`, rows);
       const parameters = parseParameters(maple, `${index},k=64`);
       const flows = maple.flowList!.read(sealRows(LIST, rows), parseParameters(maple, LIST));
-      const { segment, flows: told } = maple.estimate({
+      const { segment, flows: found } = maple.estimate({
         parameters,
         seed: DEFAULT_SEED,
         sender: null,
@@ -189,10 +189,10 @@ describe("a sealed epoch", () => {
         truth.set(name, [...(truth.get(name) ?? []), row.delayNs]);
       }
       let together = 0;
-      told.forEach((flow, i) => {
+      found.forEach((flow, i) => {
         const mine = truth.get((flows?.keyWords ?? new Uint32Array(0)).subarray(10 * i, 10 * i + 10).join())!;
         const average = mine.reduce((a, b) => a + b) / mine.length;
-        // Two flows that look the same are told together: at most a few of 1,286.
+        // Two flows with the same print are answered together: at most a few of 1,286.
         if (index === "" && flow.packets !== mine.length) {
           expect(++together).toBeLessThan(12);
           return;
@@ -207,7 +207,7 @@ describe("a sealed epoch", () => {
     },
   );
 
-  test("stores queueing delays where the rate is known: tighter where sizes are told, never wrong where not", () => {
+  test("stores queueing delays where the rate is known: tighter where sizes are given, never wrong where not", () => {
     const rate = 1e8;
     // The queue is empty or holds one packet: nearly all of a delay is the packet's own transmission.
     const sized = rows.map((row, i) => {
@@ -219,10 +219,10 @@ describe("a sealed epoch", () => {
       sized.reduce((s, r, i) => s + Math.abs(answers.valueNs[i]! - r.delayNs), 0) / sized.length;
     const plain = MaplePayload.of(kernels, sealRows("k=8,check=8", sized).payload);
     const aware = MaplePayload.of(kernels, sealRows(`k=8,check=8,rate=${rate}`, sized).payload);
-    const told = aware.lookup("digest", digests, sizes);
-    expect(error(told)).toBeLessThan(2);
+    const found = aware.lookup("digest", digests, sizes);
+    expect(error(found)).toBeLessThan(2);
     expect(error(plain.lookup("digest", digests))).toBeGreaterThan(100);
-    for (const answers of [told, aware.lookup("digest", digests)]) {
+    for (const answers of [found, aware.lookup("digest", digests)]) {
       expect(sized.every((r, i) => answers.lowNs[i]! <= r.delayNs && r.delayNs <= answers.highNs[i]!)).toBe(
         true,
       );
@@ -253,9 +253,9 @@ describe("delays of flows", () => {
       expected.set(hash, [...(expected.get(hash) ?? []), answers.valueNs[i]!]);
     let together = 0;
     for (const [hash, values] of expected) {
-      const told = payload.flowPackets(hash)!;
-      if (told.count !== values.length) together++;
-      else expect([...told.valueNs]).toEqual(values.sort((a, b) => a - b));
+      const found = payload.flowPackets(hash)!;
+      if (found.count !== values.length) together++;
+      else expect([...found.valueNs]).toEqual(values.sort((a, b) => a - b));
     }
     expect(together).toBeLessThan(0.02 * expected.size);
     payload.free();
@@ -276,7 +276,7 @@ describe("delays of flows", () => {
     payload.free();
   });
 
-  test("that are damaged are refused, or told within bounds, never a crash", () => {
+  test("that are damaged are refused or answered within bounds, and never crash", () => {
     const { payload: bytes } = sealRows("k=64", rows);
     const { offset } = MaplePayload.of(kernels, bytes).parts[0]!.head.sections.index;
     fc.assert(
@@ -289,8 +289,8 @@ describe("delays of flows", () => {
           bent[offset + 16 + at] = byte;
           const payload = MaplePayload.of(kernels, bent);
           try {
-            const told = payload.flowPackets(hashes[i]!);
-            expect(told === null || told.count <= rows.length * 64).toBe(true);
+            const found = payload.flowPackets(hashes[i]!);
+            expect(found === null || found.count <= rows.length * 64).toBe(true);
           } catch (error) {
             expect(error).toBeInstanceOf(FormatError);
           }

@@ -8,7 +8,7 @@
 
 import { LogHistogram } from "../../base/math/log-histogram.ts";
 import { studentQuantile } from "../../base/math/special.ts";
-import { countOf, formatCount } from "../../base/quantity.ts";
+import { countOf, formatBitRate, formatCount } from "../../base/quantity.ts";
 import type {
   EstimateInput,
   EstimatorAnswer,
@@ -104,7 +104,7 @@ function segment(sketch: RliSketch, link: Link, confidence: number, notes: strin
 
 const NOT_OF_ALL: NoAnswer = {
   reason: "not-supported",
-  text: "the record, of an earlier version, has the deviation of the flows that were kept alone",
+  text: "the record is of an earlier version and has the standard deviation of the kept flows only",
 };
 
 /** A record of an earlier version has the mean of the flows that were kept: the others may lie anywhere among the delays that were seen. */
@@ -284,7 +284,7 @@ function describeCounters(c: Counters, { buffer }: RliParameters): string[] {
 function describeLink(link: Link, { drain }: RliParameters): string[] {
   const notes: string[] = [];
   const measured = link.measuredNsPerByte === null ? null : 8e9 / link.measuredNsPerByte;
-  const rate = (bps: number) => `${(bps / 1e6).toPrecision(4)} Mbit/s`;
+  const rate = formatBitRate;
   if (measured !== null && (drain === 0 || Math.abs(measured / drain - 1) > 0.02)) {
     notes.push(
       `while the link was busy, ${rate(measured)} came through${drain === 0 ? ": give that as drain, or packets of all sizes count alike" : `, but drain says ${rate(drain)}: one of them is wrong, or not all packets were seen`}`,

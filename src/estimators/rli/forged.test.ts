@@ -195,7 +195,7 @@ describe("authenticated references", () => {
     expect(formatParameters(rli, parseParameters(rli, ""))).not.toMatch(/authenticated|source|every/);
   });
 
-  test("a flipped bit anywhere, and any key, are told as node:crypto tells them", async () => {
+  test("a flipped bit anywhere, or another key, is refused exactly where node:crypto refuses it", async () => {
     const kernels = new Kernels();
     const path = join(scratch, "bits.pcap");
     await fc.assert(

@@ -120,7 +120,7 @@ test("behind a growing queue the line read at arrivals is a transmission off, re
   expect(Math.abs(off("transmission"))).toBeLessThan(0.1e6);
 });
 
-test("a token bucket is noticed: packets that passed at once are told so, and the interval holds both", () => {
+test("a token bucket is noticed: a note names packets that passed at once, and the interval covers both", () => {
   // Now and then three packets at once: more than a plain link could let through.
   const sent = sendings();
   for (let t = 2.5e6; t < 1e9; t += 100e6)
@@ -174,7 +174,7 @@ describe("what packets without a pause between them tell", () => {
     expect(lone("drain=8e6")).toBeGreaterThan(200e3);
   });
 
-  test("bursts that few references met are told better, and the interval holds the truth", () => {
+  test("bursts that few references met are estimated better, and the interval holds the truth", () => {
     const { mean } = ask(rows, "drain=8e6,line=backlog");
     expect(mean.lowNs).toBeLessThan(meanNs);
     expect(mean.highNs).toBeGreaterThan(meanNs);

@@ -41,14 +41,15 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     kind: "choice",
     choices: ["transmission", "backlog", "arrival"],
     default: "transmission",
-    help: "where a packet's place on the line is: when its transmission begins, or at its arrival as in the paper; backlog: and what packets without a pause between them tell of the queue",
+    help: "where a packet lies between its references: transmission: when its transmission begins; arrival: as in the paper; backlog: also by runs of packets without a pause, which show the queue",
   },
   {
     name: "drain",
     kind: "number",
     default: 0,
     min: 0,
-    help: "bit/s at which the queue between the points drains, for each packet's own transmission (equation 1); 0: left out",
+    unit: "bit/s",
+    help: "rate at which the queue between the points drains, for each packet's own transmission (equation 1); 0: left out",
   },
   {
     name: "buffer",
@@ -80,7 +81,8 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     default: 10e9,
     min: 1,
     max: 2 ** 47,
-    help: "ns: a reference that says it took longer is not believed",
+    unit: "ns",
+    help: "maximum delay of a reference; longer ones are not used",
   },
   {
     name: "max",
@@ -88,7 +90,7 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     default: 262_144,
     min: 1,
     max: 1 << 26,
-    help: "flows in the table at once; packets of further flows are only counted",
+    help: "maximum flows in the table; packets of further flows are only counted",
   },
   {
     name: "idle",
@@ -96,7 +98,7 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     default: 0,
     min: 0,
     max: 86_400,
-    help: "s: in a full table, flows not seen for so long make room and are kept aside; 0: never",
+    help: "seconds without packets after which a flow leaves a full table (it is kept aside); 0: never",
   },
   {
     name: "select",
@@ -124,7 +126,7 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     isNew: true,
     kind: "text",
     default: "",
-    help: "IP address that references must come from; left out: that of the sender with most references of late",
+    help: "IP address that references must come from; left out: the sender with the most recent references",
   },
   {
     name: "authenticated",
@@ -137,10 +139,11 @@ export const RLI_PARAMETERS: readonly ParameterSpec[] = [
     name: "every",
     isNew: true,
     kind: "integer",
+    // Left out: never. As a value it would be no reference at all.
     default: 0,
-    min: 0,
+    min: 1,
     max: 1_000_000,
-    help: "take every n-th regular packet as a reference, where delays are known by other means (the sender's capture); 0: never",
+    help: "take every n-th regular packet as a reference, where delays are known by other means (the sender's capture); left out: never",
   },
 ];
 

@@ -249,9 +249,9 @@ describe("the flow table", () => {
     const distinct = rows.map((row, i): Packet => ({ ...row, digest: [Math.imul(i, 0x9e37_79b1) >>> 0, i] }));
     const { segment } = ask(seal(distinct), "");
     for (const text of ["max=10", "select=flows,rate=0.1", "select=hold,rate=0.02"]) {
-      const told = ask(seal(distinct, text), text).segment;
-      expect({ ...told, notes: [] }).toEqual({ ...segment, notes: [] });
-      expect(told?.notes.join()).toMatch(/these flows have no estimate of their own/);
+      const answered = ask(seal(distinct, text), text).segment;
+      expect({ ...answered, notes: [] }).toEqual({ ...segment, notes: [] });
+      expect(answered?.notes.join()).toMatch(/these flows have no estimate of their own/);
     }
   });
 

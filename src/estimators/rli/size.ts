@@ -8,7 +8,7 @@
 
 import { UsageError } from "../../base/errors.ts";
 import { entryAt, required } from "../../base/lists.ts";
-import { formatCount } from "../../base/quantity.ts";
+import { countOf, formatCount, significant } from "../../base/quantity.ts";
 import { injectionRate } from "../../delays/injection-rate.ts";
 import type { SizeAnswer, SizePrediction, SizeRequest } from "../estimator.ts";
 import { defaultParameters } from "../parameters.ts";
@@ -85,10 +85,10 @@ export function sizeRli(request: SizeRequest): SizeAnswer<RliParameters> {
   const references = { every, perSecond, bitsPerSecond: 8 * REFERENCE_BYTES * perSecond };
   notes.unshift(
     every === null
-      ? `references paced by utilisation, one for 10 to 300 packets, at most ${perSecond.toPrecision(3)} per second: hoptime reference ‘interface DEV’ ‘drain RATE’`
+      ? `references paced by utilisation, one for 10 to 300 packets, at most ${formatCount(perSecond)} per second: hoptime reference ‘interface DEV’ ‘drain RATE’`
       : `one reference for ${every} packets: hoptime reference ‘rate ${Math.max(1, Math.ceil(perSecond))}’`,
     "basis: the reference traffic through one queue (bench/rli.ts, part size); the error is larger where delays change faster between references",
-    "losses do not matter to it: delays are those of packets that arrive",
+    "loss does not affect it: delays are of packets that arrive",
   );
   const flows = request.flows ?? parameters.max;
   const payloadBytes = Math.round(HEADER_BYTES + PAYLOAD_FLOW_BYTES * Math.min(flows, parameters.max));
@@ -133,7 +133,7 @@ function chooseEvery(error: number, flowSize: number): number {
   if (worst(minimum) > error) {
     throw new UsageError(
       "bad-parameter",
-      `one reference for ${minimum} packets, the most that is sensible, leaves flows of ${flowSize} packets an error of ${worst(minimum).toPrecision(2)}`,
+      `one reference for ${minimum} packets, the densest that is sensible, leaves flows of ${countOf(flowSize, "packet")} an error of ${significant(100 * worst(minimum), 2)} %`,
       "allow a larger error, ask for larger flows (‘flow-size’), or use lds",
     );
   }
@@ -148,7 +148,7 @@ function choose(request: SizeRequest, every: number, notes: string[]): RliParame
   const wanted = request.flows === null ? null : Math.ceil(1.25 * request.flows);
   const sized = { ...defaults, buffer, ...(wanted === null ? {} : { max: wanted }), ...request.fixed };
   const parameters = completeRli(sized);
-  if (request.flows === null) notes.push("flows are not known: the table has its usual size");
+  if (request.flows === null) notes.push("no number of flows given: the table has its default size");
   if (parameters.drain === 0)
     notes.push("give the link's rate as drain=BIT/S: packets' own transmission is left out");
   if (request.memoryBytes === null || "max" in request.fixed) return parameters;
@@ -162,7 +162,7 @@ function choose(request: SizeRequest, every: number, notes: string[]): RliParame
       `its buffer alone takes ${BUFFERED_BYTES * parameters.buffer}`,
     );
   if (wanted !== null && request.flows !== null && maximum < wanted) {
-    const share = (maximum / request.flows).toPrecision(2);
+    const share = significant(maximum / request.flows, 2);
     notes.push(
       `the table holds ${maximum} flows: sample them with select=flows,rate=${share}, or let idle ones go`,
     );

@@ -86,7 +86,7 @@ describe("delay and loss", () => {
     ).flat();
   const points = ["P1", "P2", "P3"];
 
-  it("of one queue that overflows are told as two sides of one event", () => {
+  it("of one queue that overflows are reported as one event", () => {
     const l = localise(
       points,
       path((j, t) => (j === 1 && t >= 20 && t < 25 ? { add: 5e6, packets: 900, lost: 100 } : {})),

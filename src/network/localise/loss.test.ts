@@ -56,7 +56,7 @@ describe("ordinary loss", () => {
     expect(rare / 2000).toBeGreaterThan(0.015);
   });
 
-  it("bursts are told from single losses", () => {
+  it("bursts are distinguished from single losses", () => {
     const random = new Random("bursts");
     const single = Array.from({ length: 300 }, (_, t) => epoch(t, 1000, random.poisson(2)));
     const bursts = Array.from({ length: 300 }, (_, t) => epoch(t, 1000, 8 * random.poisson(0.25)));

@@ -114,7 +114,7 @@ const mentioned = (plan: Plan) =>
   plan.steps.map(({ router, probeHops, segments }) => ({ router, probeHops, segments }));
 
 describe("shortest paths", () => {
-  it("are all the equal-cost paths that brute force finds, links told apart", () => {
+  it("are all the equal-cost paths that brute force finds, parallel links distinguished", () => {
     fc.assert(
       fc.property(smallMaps, (t) => {
         const graph = compileGraph(t);

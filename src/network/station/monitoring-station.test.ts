@@ -89,7 +89,7 @@ describe("the monitoring station", () => {
     expect(station.localisation(["X", "Y", "Z"])!.epochs).toHaveLength(4);
   });
 
-  it("keeps no more epochs than it was told to, and spikes stay at their time", () => {
+  it("keeps no more epochs than configured, and spikes stay at their time", () => {
     const t = map();
     const station = new MonitoringStation(t, deployment(t, []), { historyEpochs: 50, windowEpochs: 40 });
     station.watchPoints(["X", "Y", "Z"]);

@@ -1,6 +1,6 @@
 /** An answer as people read it in a terminal. */
 
-import { formatBytes, formatCount } from "../../base/quantity.ts";
+import { formatBytes, formatCount, significant } from "../../base/quantity.ts";
 import { formatDuration, formatTime } from "../../base/time.ts";
 import type {
   Answer,
@@ -48,12 +48,14 @@ export function formatAnswer(answer: Answer, options: AnswerTextOptions): string
   const estimates = Object.entries(answer.estimates);
   if (estimates.length > 0) out.push("", segmentTable(estimates, c));
   for (const [name, estimate] of estimates) {
-    const { reason, series } = estimate;
+    const { reason } = estimate;
     if (reason !== undefined) out.push(`  ${name}: no answer: ${reason}`);
     const part = answeredPart(estimate);
     if (part !== null) out.push(`  ${name}: ${part}`);
     out.push(...estimatorLines(estimate, options.verbose ?? false).map((line) => `  ${name}: ${line}`));
-    if (options.series > 0 && series.length > 0)
+  }
+  for (const [name, { series }] of options.series > 0 ? estimates : []) {
+    if (series.length > 0)
       out.push("", c.bold(`${name} over time`), seriesTable(series.slice(0, options.series), c));
   }
   if (answer.groups.length > 0)
@@ -149,7 +151,7 @@ function segmentTable(rows: [string, SegmentAnswer][], c: Palette): string {
     { title: "lost", value: (r) => count(r.lost === null ? null : Math.round(r.lost)) },
     { title: "loss", value: (r) => percent(r.lossRate) },
     { title: "coverage", value: (r) => percent(r.coverage) },
-    { title: "bit/packet", value: (r) => (r.bitsPerPacket === null ? "–" : r.bitsPerPacket.toFixed(3)) },
+    { title: "bit/packet", value: (r) => (r.bitsPerPacket === null ? "–" : significant(r.bitsPerPacket, 3)) },
   ];
   return formatTable(
     columns,

@@ -78,5 +78,5 @@ export function topLine(interval: WatchedInterval): string {
   const delays = latency
     ? `mean ${ns(latency.meanNs)} p50 ${ns(latency.p50Ns)} p90 ${ns(latency.p90Ns)} p99 ${ns(latency.p99Ns)} max ${ns(latency.maxNs)} jitter ${ns(interval.jitterNs)}`
     : "no packet arrived";
-  return `${formatInstant(interval.startNs, 0)} sent ${formatCount(sent)} lost ${formatCount(lost)} (${formatPercent(sent > 0 ? lost / sent : null)}) ${delays} flows ${formatCount(flows.length)}${interval.complete ? "" : " (not watched whole)"}`;
+  return `${formatInstant(interval.startNs, 0)} sent ${formatCount(sent)} lost ${formatCount(lost)} (${formatPercent(sent > 0 ? lost / sent : null)}) ${delays} flows ${formatCount(flows.length)}${interval.complete ? "" : " (incomplete)"}`;
 }

@@ -263,13 +263,10 @@ function select(archive: RecordStore, question: Question, table: readonly Estima
   if (listing.entries.length > 0) return listing;
   const all = archive.list({ points: question.between }).entries;
   const [first, last] = [all[0], all.at(-1)];
-  const span =
-    first && last ? `${formatTime(first.epoch.startNs, 3)} to ${formatTime(last.epoch.endNs, 3)}` : "nothing";
-  throw new UsageError(
-    "no-records",
-    `${archive.directory}: no records of ${question.between.join(" or ")} in the time asked for`,
-    `they cover ${span}`,
-  );
+  const none = `${archive.directory}: no records of ${question.between.join(" or ")}`;
+  if (!first || !last) throw new UsageError("no-records", none, "observe both points first");
+  const span = `${formatTime(first.epoch.startNs, 3)} to ${formatTime(last.epoch.endNs, 3)}`;
+  throw new UsageError("no-records", `${none} between ‘from’ and ‘to’`, `they cover ${span}`);
 }
 
 /** The label of the records: as asked, or A:B where both ends have it, or none, or the only one in common. Null: both directions of one link, to be distinguished. */

@@ -1,4 +1,5 @@
 /** Notes of many epochs and estimators, each kind once: epochs say the same with other numbers, and the one with the most packets speaks for all. */
+import { formatCount } from "../../base/quantity.ts";
 
 interface Folded {
   note: string;
@@ -53,10 +54,13 @@ export function sharedNotes(folders: readonly (readonly [string, NoteFolder])[])
 }
 
 function text({ note, epochs }: Folded): string {
-  return epochs === 1 ? note : `${note} (or alike, in ${epochs} epochs)`;
+  return epochs === 1 ? note : `${note} (similar in ${formatCount(epochs)} epochs)`;
 }
 
-/** Numbers and how they are rounded are no other kind: "about 0.5 %", "less than 0.1 %". */
+/** Numbers, how they are rounded, and the plural are no other kind: "about 0.5 %", "less than 0.1 %"; "1 flow", "2 flows". */
 function kindOf(note: string): string {
-  return note.replace(/\b(about|less than) (?=\d)/g, "").replace(/\d[\d.,]*(e[+-]\d+)?/g, "#");
+  return note
+    .replace(/\b(about|less than) (?=\d)/g, "")
+    .replace(/\d[\d.,]*(e[+-]\d+)?/g, "#")
+    .replace(/# (\w+?)s?\b/g, "# $1");
 }

@@ -94,7 +94,7 @@ describe("a sink over HTTP", () => {
     await sink.close();
     expect(back.messages.flat()).toEqual(range(0, 40));
     expect(said[0]).toContain("records wait in the spool");
-    expect(said.at(-1)).toContain("records are taken again");
+    expect(said.at(-1)).toContain("accepts records again");
   });
 
   it("what an ended run left in the spool is sent first by the next one", async () => {

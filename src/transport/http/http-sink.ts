@@ -163,7 +163,7 @@ export class HttpSink {
 
   #giveUp(records: number, why: string): StoreOutcome {
     this.#shed += records;
-    this.#say(`records are given up: ${why}`);
+    this.#say(`records are dropped: ${why}`);
     return {
       outcome: "refused",
       reason: new UsageError("not-writable", `${this.#options.spoolDirectory}: ${why}`, "make room"),
@@ -287,7 +287,7 @@ export class HttpSink {
   #say(trouble: string | null): void {
     if (trouble === this.#trouble) return;
     this.#trouble = trouble;
-    this.#options.onState?.(trouble ?? `${this.#client.url}: records are taken again`);
+    this.#options.onState?.(trouble ?? `${this.#client.url}: accepts records again`);
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * An interface captured by tcpdump, or by dumpcap, as a child process whose output is read: where koffi is not installed. Packets that such a program drops are told when it
+ * An interface captured by tcpdump, or by dumpcap, as a child process whose output is read: where koffi is not installed. Packets that such a program drops are reported when it
  * ends, if at all, so records do not count them.
  */
 import { type ChildProcess, spawn } from "node:child_process";

@@ -1,6 +1,6 @@
 /** How many probes a wanted error of the segment's mean takes, and what they cost. */
 import { UsageError } from "../../../base/errors.ts";
-import { formatBitRate } from "../../../base/quantity.ts";
+import { formatBitRate, formatCount, significant } from "../../../base/quantity.ts";
 import type { ParameterValues, SizeAnswer, SizeRequest } from "../../estimator.ts";
 import { INDEPENDENCE_NOTE, refuseReliability, sampleError, samplesFor } from "../sample-size.ts";
 
@@ -24,7 +24,7 @@ export function sizeProbes<P extends ParameterValues>(request: SizeRequest, defa
   if (!(perSecond <= MAX_PER_SECOND)) {
     throw new UsageError(
       "bad-parameter",
-      `an error of ${request.error} takes ${perSecond.toPrecision(3)} probes per second`,
+      `an error of ${significant(100 * (request.error ?? 0), 3)} % takes ${formatCount(perSecond)} probes per second`,
       "allow a larger error, or longer epochs (‘epoch’)",
     );
   }

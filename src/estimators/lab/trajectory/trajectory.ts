@@ -202,7 +202,10 @@ function flowAnswers(
     const usual = Math.max(lent, perLevel * sums.mean * sums.mean);
     const variance = (sums.m2 + LENT * usual) / (sums.count - 1 + LENT);
     const mean = meanInterval(sums.mean, variance, sums.count, sums.count - 1 + LENT, confidence);
-    const few: NoAnswer = { reason: "too-much-noise", text: "a deviation needs two samples of the flow" };
+    const few: NoAnswer = {
+      reason: "too-much-noise",
+      text: "a standard deviation needs two samples of the flow",
+    };
     return { flow, mean, stdev: describeSamples(sums, confidence, few).stdev, packets, lost: null };
   });
 }
