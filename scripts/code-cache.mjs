@@ -1,8 +1,8 @@
 // Keeps what the engine compiles of the command line when it compares two captures, for src/cli/load.ts. In two threads, as large captures are: the
 // demo's packets, several times over, make some.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 
@@ -28,6 +28,11 @@ export function keepCompiled(root) {
       stdio: ["ignore", "ignore", "inherit"],
       env: { ...process.env, NODE_OPTIONS: "", HOPTIME_COMPILED_FOLDER: folder },
     });
+    // On one processor there is no second thread.
+    const programs = availableParallelism() > 1 ? ["program", "feed-program"] : ["program"];
+    for (const name of programs) {
+      if (!existsSync(join(folder, `${name}.compiled`))) throw new Error(`${name}.compiled was not written`);
+    }
   } finally {
     rmSync(scratch, { recursive: true });
   }
