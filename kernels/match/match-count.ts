@@ -158,7 +158,7 @@ function isUsual(m: Match, flow: Flow, k: u32): bool {
 function countOne(m: Match, stats: FlowStats, flow: Flow, batch: Batch, shift: f64, k: u32): bool {
   const f = m.found + (k << 4);
   const place = load<u32>(f, 4);
-  const order = placeOf(place, true);
+  const order = placeOf(place);
   const more = moreOf(stats, flow);
   const list = more.listState;
   if (<i32>(order - flow.nextOrder) < 0 || listFull(list)) return false;
