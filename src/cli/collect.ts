@@ -2,7 +2,10 @@
 import { Command } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
+import { readReferenceKey } from "../delays/reference-key.ts";
+import { loadTopology } from "../network/topology/topology-format.ts";
 import { DEFAULT_LISTEN, startServer } from "../server/server.ts";
+import { DEFAULT_STATION, type ProbeTarget } from "../server/station.ts";
 import { readText } from "./collector-options.ts";
 import { durationOption, sizeOption, timeOption } from "./options.ts";
 import { warn } from "./output.ts";
@@ -23,6 +26,11 @@ interface Flags {
   keepMinutes: number;
   keepHours: number;
   questionTime: number;
+  topology?: string;
+  station: string;
+  stationKey?: string;
+  stationHold: number;
+  probe?: string[];
   json?: boolean;
 }
 
@@ -73,6 +81,28 @@ export function collectCommand(): Command {
     .addOption(timeOption("--keep-minutes <time>", "keep results of minutes this long", 90 * 86_400e9))
     .addOption(timeOption("--keep-hours <time>", "keep results of hours this long", 1825 * 86_400e9))
     .addOption(timeOption("--question-time <time>", "longest time of one question", 30e9))
+    .option(
+      "--topology <file>",
+      "network map (formats of hoptime plan): run the monitoring station of its m-routers",
+    )
+    .option(
+      "--station <address>",
+      "with --topology: UDP HOST:PORT for measurement state packets",
+      DEFAULT_STATION,
+    )
+    .option("--station-key <file>", "with --topology: packets must be authenticated by this key")
+    .addOption(
+      timeOption(
+        "--station-hold <time>",
+        "with --topology: how long a silent m-router counts, and a segment that is no longer needed is held",
+        180e9,
+      ),
+    )
+    .option(
+      "--probe <A:B=address>",
+      "with --topology: probe this segment from here, if it needs probing, with reference packets to address[:port] (repeatable)",
+      (text: string, before: string[] | undefined) => [...(before ?? []), text],
+    )
     .option("--json", "log as lines of JSON")
     .addHelpText("after", EXAMPLES)
     .action(run);
@@ -97,10 +127,12 @@ async function run(flags: Flags): Promise<void> {
       recordBytes: flags.maxSize,
       rowsNs: { 0: BigInt(flags.keepEpochs), 60: BigInt(flags.keepMinutes), 3600: BigInt(flags.keepHours) },
     },
+    station: stationOf(flags),
     onLog: log,
   });
-  const { service, url } = server;
+  const { service, url, station } = server;
   log(`collecting at ${url}, data in ${flags.data}, ${access(service.tokens.size)}`);
+  if (station) log(`monitoring station of ${station.state.topology.name} at udp ${station.address}`);
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     signal.addEventListener("abort", () => resolve());
@@ -115,6 +147,31 @@ function parseSegment(text: string): CollectedSegment {
   if (!match?.[1] || !match[2] || match[1] === match[2])
     throw invalidValue("segment", text, "SENDER:RECEIVER or SENDER:RECEIVER=LABEL");
   return { from: match[1], to: match[2], label: match[3] ?? "" };
+}
+
+function stationOf({ topology, station, stationKey, stationHold, probe }: Flags) {
+  if (topology === undefined) {
+    const given = stationKey !== undefined ? "--station-key" : probe ? "--probe" : null;
+    if (given) throw new UsageError("bad-option", `${given} goes with --topology`);
+    return undefined;
+  }
+  return {
+    topology: loadTopology(topology),
+    listen: station,
+    key: stationKey === undefined ? undefined : readReferenceKey(stationKey),
+    holdNs: BigInt(stationHold),
+    probes: (probe ?? []).map(parseProbe),
+  };
+}
+
+/** `A:B=192.0.2.9` or `A:B=192.0.2.9:862`, `A:B=[2001:db8::1]:862`. */
+function parseProbe(text: string): ProbeTarget {
+  const match = /^([^:=]+):([^:=]+)=(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(text);
+  const [, from, to, v6, v4, port] = match ?? [];
+  const address = v6 ?? v4;
+  if (!from || !to || !address)
+    throw invalidValue("probe", text, "SENDER:RECEIVER=ADDRESS or …=ADDRESS:PORT");
+  return { from, to, address, port: port === undefined ? undefined : Number(port) };
 }
 
 function access(tokens: number): string {

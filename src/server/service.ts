@@ -6,7 +6,8 @@
  *   DIR/pending.jsonl    times whose records may not be in the results yet
  *   DIR/damaged/         what could not be read, set aside
  *   DIR/plan.json        what the taps are to keep
- *   DIR/tokens.json      hashes of the tokens
+ * *   DIR/tokens.json      hashes of the tokens
+ *   DIR/station.json     what the monitoring station has heard (station.ts)
  *   DIR/.lock            held while a collector runs
  *
  *   message ─▶ Ingest ─▶ archive ─▶ Journal ─▶ acknowledged

@@ -18,6 +18,8 @@ import { planTaps } from "../observe/plan.ts";
 
 const NAME = Type.String({ minLength: 1, maxLength: 64 });
 const TEXT = Type.String({ maxLength: 1000 });
+/** A station's list every pair of networks that cross a segment. */
+const FILTER = Type.String({ maxLength: 4000 });
 export const TAP_PLAN = Type.Object(
   {
     estimators: Type.Array(NAME, { minItems: 1, maxItems: 16 }),
@@ -31,11 +33,11 @@ export const TAP_PLAN = Type.Object(
     /** Whole number below 2^64, as text. */
     seed: Type.Optional(Type.String({ maxLength: 20 })),
     /** Only these packets, at all points. */
-    filter: Type.Optional(TEXT),
+    filter: Type.Optional(FILTER),
     /** With a filter, both ends keep records of these packets, labelled A:B; without, of all that they see. */
     segments: Type.Optional(
       Type.Array(
-        Type.Object({ from: NAME, to: NAME, filter: Type.Optional(TEXT) }, { additionalProperties: false }),
+        Type.Object({ from: NAME, to: NAME, filter: Type.Optional(FILTER) }, { additionalProperties: false }),
         { maxItems: 1000 },
       ),
     ),
