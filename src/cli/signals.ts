@@ -7,12 +7,16 @@ import { constants } from "node:os";
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 let ending: AbortController | null = null;
 
-/** Aborts at the first signal. From the first call on signals do no more than that. */
-export function endingSignal(): AbortSignal {
+/** Aborts at the first signal. From the first call on signals do no more than that. `reload`: is called for SIGHUP instead. */
+export function endingSignal({ reload }: { reload?: () => void } = {}): AbortSignal {
   if (ending) return ending.signal;
   const controller = new AbortController();
   ending = controller;
   for (const name of SIGNALS) {
+    if (name === "SIGHUP" && reload) {
+      process.on(name, reload);
+      continue;
+    }
     process.on(name, () => {
       if (controller.signal.aborted) process.exit(exitCode(name));
       controller.abort(name);

@@ -7,9 +7,9 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import { checkedValue } from "../base/schema.ts";
 import { addSecurityHeaders, admit, type Client } from "./access.ts";
 import { AskedError } from "./asker.ts";
-import { ClientLimits, type RateLimits } from "./limits.ts";
+import type { ClientLimits } from "./limits.ts";
 import { HttpError, problemOf } from "./problem.ts";
-import { type Route, type RouteOutput, readQuery } from "./route.ts";
+import { type Route, type RouteOutput, readQuery } from "./routes/route.ts";
 import type { TokenStore } from "./tokens.ts";
 
 export interface TlsFiles {
@@ -26,7 +26,7 @@ export interface AppOptions {
   /** Only this host can connect. */
   loopback: boolean;
   tls?: TlsFiles | undefined;
-  limits?: RateLimits | undefined;
+  limits: ClientLimits;
   /** One line about what went wrong in here. */
   onError: (text: string) => void;
   /** Each request, when it is answered. */
@@ -76,7 +76,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     app.addContentTypeParser(type, { parseAs: "buffer", bodyLimit: MAX_MESSAGE_BYTES }, (_, body, done) =>
       done(null, body),
     );
-  const limits = new ClientLimits(options.limits);
+  const { limits } = options;
   const reading = new Map<FastifyRequest, Reading>();
   app.addHook("onRequest", async (_, reply) => addSecurityHeaders(reply, options.tls !== undefined));
   app.addHook("onResponse", async (request, reply) => {
@@ -96,7 +96,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   return app;
 }
 
-function tlsOptions({ certificate, key, clientCa }: TlsFiles) {
+export function tlsOptions({ certificate, key, clientCa }: TlsFiles) {
   const mutual = clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true };
   return { cert: certificate, key, minVersion: "TLSv1.2" as const, ...mutual };
 }
@@ -196,6 +196,7 @@ function send(reply: FastifyReply, output: RouteOutput, gone: AbortController): 
   }
   if ("jsonText" in output) return reply.type("application/json; charset=utf-8").send(output.jsonText);
   if ("json" in output) return reply.send(output.json);
+  if (output.headers) reply.headers(output.headers);
   return reply.type(output.type).send(output.body);
 }
 

@@ -5,8 +5,8 @@ import type { PacketServer } from "../query/packet/remote.ts";
 import type { PacketSettings } from "../query/packet/serve.ts";
 import { type Endpoint, type Exchange, HttpClient, type Reply } from "../transport/http/request.ts";
 import { MAX_MESSAGE_BYTES } from "./app.ts";
-import { PACKET_QUESTION_TYPE } from "./packet-routes.ts";
 import { errorOf } from "./problem.ts";
+import { PACKET_QUESTION_TYPE } from "./routes/packets.ts";
 
 /** Questions may take as long as the collector lets them. */
 const TIMEOUT_MS = 120_000;

@@ -97,13 +97,19 @@ export class AnsweringBudget {
 }
 
 export class ClientLimits {
-  readonly #limits: RateLimits;
+  #limits: RateLimits;
   readonly #now: () => number;
   readonly #clients = new Map<string, { requests: Bucket; bytes: Bucket }>();
 
   constructor(limits: RateLimits = RATE_LIMITS, now: () => number = () => performance.now()) {
     this.#limits = limits;
     this.#now = now;
+  }
+
+  /** Other limits, for everybody from now on. */
+  change(limits: RateLimits): void {
+    this.#limits = limits;
+    this.#clients.clear();
   }
 
   /** HttpError 429 where the client has to wait. */

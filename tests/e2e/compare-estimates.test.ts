@@ -245,8 +245,6 @@ describe("bounds on the number of flows", () => {
     const alone = await flowsOf("lds", "", []);
     expect(lds?.flows?.length).toBe(alone["lds"]?.flows?.length);
     expect(lds?.flows?.length).toBeGreaterThan(20);
-    expect(flows?.notes.join("\n")).toMatch(
-      /the flow table was full: \d+ packets belong to flows not listed/,
-    );
+    expect(flows?.notes.join("\n")).toMatch(/the flow table was full: [\d,]+ packets? of flows not listed/);
   });
 });

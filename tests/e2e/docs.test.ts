@@ -92,6 +92,18 @@ describe("documents", () => {
   });
 });
 
+describe("docs/library.md", () => {
+  it("names functions that the package has", async () => {
+    const library = await import("../../src/index.ts");
+    const rows = textOf("docs/library.md").match(/^\| .* \|$/gm) ?? [];
+    const calls = rows
+      .map((row) => row.split("|")[2] ?? "")
+      .flatMap((cell) => cell.match(/(?<=`)\w+(?=`)/g) ?? []);
+    expect(calls.length).toBeGreaterThan(15);
+    for (const name of calls) expect(library).toHaveProperty(name);
+  });
+});
+
 describe("help", () => {
   it.each(Object.keys(load))("examples of hoptime %s are commands that it takes", async (name) => {
     const command = await load[name]?.(["--help"]);

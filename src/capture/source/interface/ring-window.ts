@@ -3,7 +3,7 @@
  * copied. A WebAssembly memory of Node grows in place and is never moved (it lies in a reservation of its full size); should one be moved all the same, the window is lost, which
  * `address` says, and blocks are copied from then on.
  */
-import type { KernelMemory, Kernels } from "../../../base/kernels.ts";
+import { type KernelMemory, type Kernels, MemoryError } from "../../../base/kernels.ts";
 import type { Libc } from "./libc.ts";
 
 /** Of every machine; and words may be loaded past the last frame. */
@@ -37,7 +37,13 @@ export class RingWindow {
 
   /** Null where it cannot be. */
   static open(libc: Libc, kernels: Kernels, fd: number, bytes: number): RingWindow | null {
-    const allocated = kernels.alloc(bytes + 2 * PAGE_BYTES);
+    let allocated: number;
+    try {
+      allocated = kernels.alloc(bytes + 2 * PAGE_BYTES);
+    } catch (error) {
+      if (error instanceof MemoryError) return null;
+      throw error;
+    }
     const window = new RingWindow(libc, kernels, allocated, bytes, libc.addressOf(kernels.u8));
     if (window.#map(MAP_SHARED | MAP_FIXED, fd)) return window;
     kernels.free(allocated);

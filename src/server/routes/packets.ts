@@ -1,11 +1,11 @@
 /** Questions about single packets over HTTP (MAPLE, section 5): JSON, one or many, and the wire form for those who ask about thousands (docs/formats/packet-question.md). */
 import Type from "typebox";
-import { framePiece, PIECE } from "../query/packet/captured-wire.ts";
-import { AskedError } from "./asker.ts";
-import { problemOf } from "./problem.ts";
-import { type AnswerPiece, PACKET_QUESTIONS, type PacketsQuestion } from "./questions.ts";
-import type { Route, RouteInput, RouteOutput } from "./route.ts";
-import type { CollectorService } from "./service.ts";
+import { framePiece, PIECE } from "../../query/packet/captured-wire.ts";
+import { AskedError } from "../asker.ts";
+import { problemOf } from "../problem.ts";
+import { type AnswerPiece, PACKET_QUESTIONS, type PacketsQuestion } from "../questions.ts";
+import type { CollectorService } from "../service.ts";
+import type { Parts, Route, RouteInput, RouteOutput } from "./route.ts";
 
 export const PACKET_QUESTION_TYPE = "application/vnd.hoptime.packet-question";
 export const PACKET_ANSWER_TYPE = "application/vnd.hoptime.packet-answer";
@@ -19,7 +19,7 @@ const RECORDS = {
 const TIME = Type.Optional(Type.String({ minLength: 1, maxLength: 40, description: "rough time: from, to" }));
 const closed = { additionalProperties: false };
 
-export function packetRoutes(service: CollectorService): Route[] {
+export function packetRoutes({ service }: Parts): Route[] {
   return [
     {
       method: "POST",

@@ -1,5 +1,5 @@
 /** The description of the routes: OpenAPI 3.1 from the same data that the server is made of, and a page for people. */
-import { VERSION } from "../base/version.ts";
+import { VERSION } from "../../base/version.ts";
 import type { Route } from "./route.ts";
 
 export function openapi(routes: readonly Route[]): Record<string, unknown> {
@@ -35,7 +35,15 @@ const PROBLEM = {
   },
 };
 
-function operation({ needs, summary, query, body, bodyType, answer }: Route): Record<string, unknown> {
+function operation({
+  needs,
+  summary,
+  query,
+  body,
+  bodyType,
+  answer,
+  response,
+}: Route): Record<string, unknown> {
   const required = new Set((query?.required as string[] | undefined) ?? []);
   const parameters = Object.entries(query?.properties ?? {}).map(([name, schema]) => ({
     name,
@@ -54,7 +62,10 @@ function operation({ needs, summary, query, body, bodyType, answer }: Route): Re
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(body || bodyType ? { requestBody: { required: true, content } } : {}),
     responses: {
-      "200": { description: answer },
+      "200": {
+        description: answer,
+        ...(response ? { content: { "application/json": { schema: response } } } : {}),
+      },
       default: {
         description: "refused, and why",
         content: { "application/json": { schema: { $ref: "#/components/schemas/Problem" } } },

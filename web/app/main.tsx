@@ -1,0 +1,10 @@
+/** The page of `hoptime collect`: is something wrong, where, since when, who suffers, show me the packets. */
+import { render } from "preact";
+import { startLive } from "./api/live.ts";
+import { App } from "./app.tsx";
+import { watchSettings } from "./state/settings.ts";
+
+watchSettings();
+startLive();
+const root = document.getElementById("app");
+if (root) render(<App />, root);
