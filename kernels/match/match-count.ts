@@ -6,10 +6,12 @@ import { bucketOf, Cells, cellsAddMany } from "../sketches/cells";
 import { TOUCHED_AT_ONCE } from "../flows/flow-index";
 import { listAdd, touchMore } from "../flows/flow-lists";
 import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
+import { delayBlocksTake } from "./delay-blocks";
 import { edgeSampleTake } from "./edge-sample";
 import { notePairs } from "./fates";
+import { openingTake } from "./opening";
 import {
-  HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PLACES_UNKNOWN, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
+  HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, OPENING_PAIRS, PLACES_UNKNOWN, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
 import { correctPieces } from "./pieces";
 import { LATE, lateStep, placeOf, ringPut, UNPLACED } from "./send-order";
@@ -231,7 +233,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
   for (; q < end; q += 8, h += 4, f += 16) {
     const delay = load<f64>(q);
     // Without places they are in order among themselves: only where there are no others they are.
-    const order = unplaced ? UNPLACED : settling ? load<u32>(f) : placeOf(load<u32>(f), waited);
+    const order = unplaced ? UNPLACED : settling ? load<u32>(f) : placeOf(load<u32>(f));
     const placed = !unplaced || matched == 0 || next == UNPLACED;
     const late = matched > 0 && <i32>(order - next) < 0;
     ringPut(m.ring, ringNext, id, matched, lastPair, late ? order | LATE : order, delay);
@@ -457,11 +459,14 @@ function countOrder(m: Match): void {
 /** Everything about the partners that the first loop found. */
 export function countPairs(m: Match, batch: Batch, side: u32, shift: f64): void {
   if (m.foundCount == 0) return;
+  if (m.settling == 0 && m.opened < OPENING_PAIRS) openingTake(m, batch, side, shift);
   countFlows(m, batch, side, shift);
   countTotal(m, changetype<Total>(m.forward), m.pairs, m.pairCount, true);
   countTotal(m, changetype<Total>(m.reverse), m.backPairs, m.backPairCount, false);
   if (m.settling != 0) return;
   edgeSampleTake(m.sample, m.pairs, m.pairs + m.rows * PAIR_RAW, m.pairCount, m.window);
   edgeSampleTake(m.backSample, m.backPairs, m.backPairs + m.rows * PAIR_RAW, m.backPairCount, m.window);
+  delayBlocksTake(m.blocks, m.pairs, m.pairs + m.rows * PAIR_DELAY, m.pairCount);
+  delayBlocksTake(m.backBlocks, m.backPairs, m.backPairs + m.rows * PAIR_DELAY, m.backPairCount);
   if (side == 1) countOrder(m);
 }

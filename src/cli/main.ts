@@ -20,7 +20,7 @@ interface Entry {
 const COMMANDS: readonly Entry[] = [
   {
     name: "demo",
-    summary: "compare two captures that come with the program",
+    summary: "compare two captures that come with the program; --live: a network in real time",
     load: async () => (await import("./demo.ts")).demoCommand(),
   },
   {

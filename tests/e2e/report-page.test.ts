@@ -130,7 +130,7 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
       return { colours: colours.size, share: inked / (data.length / 4) };
     }, selector);
 
-  test("says the verdict, draws every chart and asks nobody for anything", async () => {
+  test("shows the verdict, draws every chart and makes no request", async () => {
     const report = syntheticReport();
     const page = await open(report);
     const tiles = await page.locator("main > .tiles .tile").allTextContents();

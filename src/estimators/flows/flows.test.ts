@@ -117,7 +117,7 @@ describe("the flow table", () => {
     expect(readKnownFlows(seal(rows, 5)).complete).toBe(false);
   });
 
-  it("tells packets and loss of flows asked for, unless they may have been shed", () => {
+  it("answers packets and loss of given flows, unless they may have been shed", () => {
     const rows = hostileRows("asked", 800);
     const flows = readKnownFlows(seal(rows, 1000));
     const ask = (max: number) =>

@@ -125,6 +125,28 @@ describe("an epoch of more packets than the capacity", () => {
   });
 });
 
+describe("packets that all look the same", () => {
+  // 20,000 keep-alives, and 3,000 packets beside them: more equal ones than a block of the ribbon holds.
+  const rows = risingRows("alike", 23_000, 50).map((row, i) =>
+    i % 23 < 20 ? { ...row, digest: [7, 9] } : row,
+  );
+
+  test.each(["ribbon", "mixed"])(
+    "%s stores one of them, counts the rest, and the epoch has the mean of all",
+    (store) => {
+      const text = `k=64,check=10,capacity=30000,store=${store}`;
+      const sealed = seal(text, rows as HostileRow[]);
+      const { segment } = ask(text, sealed);
+      if (!segment || isNoAnswer(segment.mean)) throw new Error("no answer");
+      expect(segment.mean.valueNs).toBeCloseTo(meanOf(rows.map((r) => r.delayNs)), 3);
+      const payload = MaplePayload.of(kernels, sealed.payload);
+      const { kind } = payload.lookup("digest", digestsOf(rows as HostileRow[]));
+      payload.free();
+      expect(kind.every((k) => k !== NO_MATCH)).toBe(true);
+    },
+  );
+});
+
 describe("clocks that are far apart", () => {
   const rows = risingRows("apart", 4000, 100);
   const text = "k=64,check=4,capacity=8000";
