@@ -244,4 +244,23 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(dark === "rgb(13, 18, 24)").toBe("colorScheme" in options);
     expect(problems).toEqual([]);
   });
+
+  test("a collector with tokens asks for one, and refuses a wrong one in words", async () => {
+    const { tokens } = collector.server.service;
+    const { token, info } = await tokens.add("viewer", "read");
+    try {
+      const { page } = await show("#/overview?last=5m");
+      await page.waitForSelector(".token-form");
+      await page.fill(".token-form input", "hop_000000000000_wrong");
+      await page.click("text=Open");
+      await page.waitForSelector("text=It was not accepted");
+      await page.fill(".token-form input", token);
+      await page.click("text=Open");
+      await page.waitForSelector("tr.row.slow");
+      await page.waitForSelector(".live.live");
+      expect(page.url()).not.toContain("hop_");
+    } finally {
+      await tokens.revoke(info.id);
+    }
+  });
 });

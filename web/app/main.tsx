@@ -4,10 +4,15 @@ import { startLive } from "./api/live.ts";
 import { App } from "./app.tsx";
 import { askSegments } from "./parts/segment-select.tsx";
 import { watchSettings } from "./state/settings.ts";
+import { newestAsked } from "./state/time-range.ts";
 
 watchSettings();
 startLive();
 // What is newest, before the first epoch comes; who may not ask is told by the screens.
-askSegments().catch(() => undefined);
+askSegments()
+  .catch(() => undefined)
+  .finally(() => {
+    newestAsked.value = true;
+  });
 const root = document.getElementById("app");
 if (root) render(<App />, root);

@@ -1,7 +1,7 @@
 /** An answer of the collector in a component: asked again when its key changes, the one before shown until the next has come. */
 
 import { type Signal, signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { token } from "../state/settings.ts";
 import { Refusal } from "./client.ts";
 
@@ -15,35 +15,48 @@ export interface Asked<T> {
 
 const SLOW_MS = 300;
 
-export function useAnswer<T>(key: string | null, ask: (signal: AbortSignal) => Promise<T>): Asked<T> {
+/** `refresh`: asked again when it changes, but for a question that is still being answered: a slow collector is not asked faster than it answers. */
+export function useAnswer<T>(
+  key: string | null,
+  ask: (signal: AbortSignal) => Promise<T>,
+  refresh: string | number = 0,
+): Asked<T> {
   const [state, setState] = useState<{ data: T | null; error: Refusal | null; slow: boolean }>({
     data: null,
     error: null,
     slow: false,
   });
   const [round, setRound] = useState(0);
+  const asking = useRef<AbortController | null>(null);
   const who = token.value;
-  useEffect(() => {
-    if (key === null) return;
+  const start = () => {
     const gone = new AbortController();
+    asking.current = gone;
     const timer = setTimeout(() => setState((s) => ({ ...s, slow: true })), SLOW_MS);
+    const done = (change: (before: typeof state) => typeof state) => {
+      clearTimeout(timer);
+      if (asking.current === gone) asking.current = null;
+      if (!gone.signal.aborted) setState(change);
+    };
     ask(gone.signal).then(
-      (data) => {
-        clearTimeout(timer);
-        if (!gone.signal.aborted) setState({ data, error: null, slow: false });
-      },
+      (data) => done(() => ({ data, error: null, slow: false })),
       (error: unknown) => {
-        clearTimeout(timer);
-        if (gone.signal.aborted) return;
         const refusal = error instanceof Refusal ? error : new Refusal(0, "page", (error as Error).message);
-        setState((s) => ({ data: refusal.status === 0 ? s.data : null, error: refusal, slow: false }));
+        done((s) => ({ data: refusal.status === 0 ? s.data : null, error: refusal, slow: false }));
       },
     );
+  };
+  useEffect(() => {
+    if (key === null) return;
+    start();
     return () => {
-      clearTimeout(timer);
-      gone.abort();
+      asking.current?.abort();
+      asking.current = null;
     };
-  }, [key, round, who]);
+  }, [key, who]);
+  useEffect(() => {
+    if (key !== null && asking.current === null) start();
+  }, [refresh, round]);
   return { ...state, again: () => setRound((n) => n + 1) };
 }
 

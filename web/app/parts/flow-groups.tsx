@@ -34,15 +34,18 @@ export function FlowGroups({
 }) {
   const range = useCalmRange();
   const { from, to, label } = segment;
-  const asked = useAnswer(`${from} ${to} ${label} ${group} ${range.key}`, (signal) =>
-    post<{ groups: Group[] }>(
-      "/v1/query",
-      {
-        ...{ between: [from, to], group, top: TOP, from: nsText(range.fromMs), to: nsText(range.toMs) },
-        ...(label === "" ? {} : { segment: label }),
-      },
-      signal,
-    ),
+  const asked = useAnswer(
+    `${from} ${to} ${label} ${group} ${range.key}`,
+    (signal) =>
+      post<{ groups: Group[] }>(
+        "/v1/query",
+        {
+          ...{ between: [from, to], group, top: TOP, from: nsText(range.fromMs), to: nsText(range.toMs) },
+          ...(label === "" ? {} : { segment: label }),
+        },
+        signal,
+      ),
+    range.refresh,
   );
   const words = [
     "hoptime",

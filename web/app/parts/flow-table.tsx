@@ -45,12 +45,15 @@ export function FlowTable({
 }) {
   const range = useCalmRange();
   const { from, to, label } = segment;
-  const asked = useAnswer(`${from} ${to} ${label} ${top} ${range.key}`, (signal) =>
-    get<Flows>(
-      "/v1/flows",
-      { from, to, label, top, since: nsText(range.fromMs), until: nsText(range.toMs) },
-      signal,
-    ),
+  const asked = useAnswer(
+    `${from} ${to} ${label} ${top} ${range.key}`,
+    (signal) =>
+      get<Flows>(
+        "/v1/flows",
+        { from, to, label, top, since: nsText(range.fromMs), until: nsText(range.toMs) },
+        signal,
+      ),
+    range.refresh,
   );
   // No estimator that answers by flow is no fault.
   if (asked.error?.code === "no-records")

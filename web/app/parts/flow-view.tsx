@@ -20,18 +20,22 @@ interface OneFlow {
 export function FlowView({ segment, flow }: { segment: SegmentName; flow: string }) {
   const range = useCalmRange();
   const { from, to, label } = segment;
-  const asked = useAnswer(`${from} ${to} ${label} ${flow} ${range.key}`, async (signal) => {
-    const step = stepFor(range);
-    const own = await get<OneFlow>(
-      "/v1/flow",
-      {
-        ...{ from, to, label, flow, limit: 10_000, since: nsText(range.fromMs), until: nsText(range.toMs) },
-        step: step === null ? null : `${step}s`,
-      },
-      signal,
-    );
-    return { own, segment: await askSeries(segment, own.estimator, range, signal) };
-  });
+  const asked = useAnswer(
+    `${from} ${to} ${label} ${flow} ${range.key}`,
+    async (signal) => {
+      const step = stepFor(range);
+      const own = await get<OneFlow>(
+        "/v1/flow",
+        {
+          ...{ from, to, label, flow, limit: 10_000, since: nsText(range.fromMs), until: nsText(range.toMs) },
+          step: step === null ? null : `${step}s`,
+        },
+        signal,
+      );
+      return { own, segment: await askSeries(segment, own.estimator, range, signal) };
+    },
+    range.refresh,
+  );
   const words = ["hoptime", "query", collectorUrl(), "--between", from, to, "--flow", flow];
   words.push("--from", new Date(range.fromMs).toISOString(), "--to", new Date(range.toMs).toISOString());
   return (

@@ -15,16 +15,20 @@ export function useIncidents(): Asked<Incident[]> {
   const has = useRoute("/v1/incidents");
   const range = useCalmRange();
   const ticks = useTicks(AGAIN_MS);
-  const asked = useAnswer(has ? `incidents ${range.key} ${ticks}` : null, async (signal) => {
-    const open = await get<{ incidents: Incident[] }>("/v1/incidents", { state: "open" }, signal);
-    const span = { since: nsText(range.fromMs), until: nsText(range.toMs) };
-    const closed = await get<{ incidents: Incident[] }>(
-      "/v1/incidents",
-      { state: "closed", ...span },
-      signal,
-    );
-    return [...open.incidents, ...closed.incidents];
-  });
+  const asked = useAnswer(
+    has ? `incidents ${range.key}` : null,
+    async (signal) => {
+      const open = await get<{ incidents: Incident[] }>("/v1/incidents", { state: "open" }, signal);
+      const span = { since: nsText(range.fromMs), until: nsText(range.toMs) };
+      const closed = await get<{ incidents: Incident[] }>(
+        "/v1/incidents",
+        { state: "closed", ...span },
+        signal,
+      );
+      return [...open.incidents, ...closed.incidents];
+    },
+    ticks,
+  );
   const { again } = asked;
   useEffect(() => onOtherEvent((type) => type.startsWith("incident") && again()), []);
   return asked;

@@ -11,8 +11,9 @@ export function usePaths(): readonly NetworkPath[] {
   const has = useRoute("/v1/paths");
   const ticks = useTicks(AGAIN_MS);
   const asked = useAnswer(
-    has ? `paths ${ticks}` : null,
+    has ? "paths" : null,
     async (signal) => (await get<{ paths: NetworkPath[] }>("/v1/paths", {}, signal)).paths,
+    ticks,
   );
   return asked.data ?? NO_PATHS;
 }

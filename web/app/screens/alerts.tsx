@@ -12,7 +12,7 @@ import { msOf } from "../state/time-range.ts";
 export function AlertsScreen() {
   const has = useRoute("/v1/alerts");
   const ticks = useTicks(10_000);
-  const asked = useAnswer(has ? `alerts ${ticks}` : null, (signal) => get<Alerts>("/v1/alerts", {}, signal));
+  const asked = useAnswer(has ? "alerts" : null, (signal) => get<Alerts>("/v1/alerts", {}, signal), ticks);
   const incidents = useIncidents();
   return (
     <>

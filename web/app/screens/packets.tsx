@@ -148,7 +148,7 @@ function Answer({ form, segment }: { form: Form; segment: SegmentName }) {
       <div class="card-head">
         <p>
           {spanText(span.fromMs, span.toMs)}{" "}
-          {span.key !== range.key && (
+          {(span.key !== range.key || span.refresh !== range.refresh) && (
             <button type="button" class="chip" onClick={() => setSpan(range)}>
               Ask again for the time shown
             </button>

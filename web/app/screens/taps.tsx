@@ -43,17 +43,21 @@ function noteRates({ points, atMs }: Taps): void {
 export function TapsScreen() {
   const ticks = useTicks(AGAIN_MS);
   const hasCoverage = useRoute("/v1/coverage");
-  const asked = useAnswer(hasCoverage === null ? null : `taps ${ticks}`, async (signal): Promise<Taps> => {
-    const [{ points }, health, plan, coverage] = await Promise.all([
-      get<Pick<Taps, "points">>("/v1/points", {}, signal),
-      get<Health>("/v1/health", {}, signal),
-      get<TapPlanState>("/v1/plan", {}, signal),
-      hasCoverage ? get<{ points: PointCoverage[] }>("/v1/coverage", {}, signal) : { points: [] },
-    ]);
-    const taps = { points, health, plan, coverage: coverage.points, atMs: Date.now() };
-    noteRates(taps);
-    return taps;
-  });
+  const asked = useAnswer(
+    hasCoverage === null ? null : "taps",
+    async (signal): Promise<Taps> => {
+      const [{ points }, health, plan, coverage] = await Promise.all([
+        get<Pick<Taps, "points">>("/v1/points", {}, signal),
+        get<Health>("/v1/health", {}, signal),
+        get<TapPlanState>("/v1/plan", {}, signal),
+        hasCoverage ? get<{ points: PointCoverage[] }>("/v1/coverage", {}, signal) : { points: [] },
+      ]);
+      const taps = { points, health, plan, coverage: coverage.points, atMs: Date.now() };
+      noteRates(taps);
+      return taps;
+    },
+    ticks,
+  );
   return (
     <>
       <h1>Taps</h1>

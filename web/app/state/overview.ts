@@ -7,7 +7,17 @@ import type { Overview } from "../api/types.ts";
 import { type Asked, useAnswer, useTicks } from "../api/use-answer.ts";
 import { param } from "./location.ts";
 import { applyEvent, type Segment, segmentKey } from "./segments.ts";
-import { chosenLast, heardOf, LASTS, msOf, newestMs, nsText, pausedAtMs, timeRange } from "./time-range.ts";
+import {
+  chosenLast,
+  heardOf,
+  LASTS,
+  msOf,
+  newestAsked,
+  newestMs,
+  nsText,
+  pausedAtMs,
+  timeRange,
+} from "./time-range.ts";
 
 export interface SegmentList {
   segments: Segment[];
@@ -22,26 +32,35 @@ const AGAIN_MS = 10_000;
 export const liveRound = signal(0);
 
 /** What is asked for: nothing but its length while it moves along, so that it is not asked for again with each epoch. */
-function useRangeQuery(): { key: string; since: string | undefined; until: string | undefined } {
+function useRangeQuery(): {
+  key: string | null;
+  refresh: number;
+  since: string | undefined;
+  until: string | undefined;
+} {
   const ticks = useTicks(AGAIN_MS);
   const fixed = param("since") !== null || pausedAtMs.value !== null;
   const { fromMs, toMs } = fixed ? timeRange.value : { fromMs: 0, toMs: 0 };
   const lengthMs = LASTS.find(([name]) => name === chosenLast.value)?.[1] ?? 3600e3;
-  if (fixed) return { key: `${fromMs}-${toMs}`, since: nsText(fromMs), until: nsText(toMs) };
-  // Before anything is known of, the collector says what its newest is.
+  if (fixed) return { key: `${fromMs}-${toMs}`, refresh: 0, since: nsText(fromMs), until: nsText(toMs) };
+  // Nothing is known of where nothing has come yet, or before a token is given: the collector takes its newest then.
   const known = newestMs.peek();
   const since = known === 0 ? undefined : nsText(known - lengthMs);
-  return { key: `${chosenLast.value} ${ticks} ${newestMs.value > 0}`, since, until: undefined };
+  return { key: newestAsked.value ? chosenLast.value : null, refresh: ticks, since, until: undefined };
 }
 
 export function useSegments(steps = 60): Asked<SegmentList> {
-  const { key, since, until } = useRangeQuery();
-  const asked = useAnswer<Overview>(`${key} ${steps}`, async (signal) => {
-    const answer = await get<Overview>("/v1/overview", { since, until, steps }, signal);
-    if (answer.segments.length > 0)
-      heardOf(Math.max(...answer.segments.map((s) => (s.latest ? msOf(s.latest.endNs) : 0))));
-    return answer;
-  });
+  const { key, refresh, since, until } = useRangeQuery();
+  const asked = useAnswer<Overview>(
+    key === null ? null : `${key} ${steps}`,
+    async (signal) => {
+      const answer = await get<Overview>("/v1/overview", { since, until, steps }, signal);
+      if (answer.segments.length > 0)
+        heardOf(Math.max(...answer.segments.map((s) => (s.latest ? msOf(s.latest.endNs) : 0))));
+      return answer;
+    },
+    refresh,
+  );
   const data = useMemo<SegmentList | null>(() => {
     if (!asked.data) return null;
     const segments = asked.data.segments.map((s) => ({ ...s, key: segmentKey(s) }));

@@ -7,7 +7,7 @@ import { type Asked, useAnswer, useTicks } from "../api/use-answer.ts";
 import type { Gap } from "../parts/chart.tsx";
 import { reasonText } from "../parts/text.ts";
 import { median } from "./segments.ts";
-import { msOf, nsText, stepFor, type TimeRange, timeRange } from "./time-range.ts";
+import { msOf, newestAsked, nsText, stepFor, type TimeRange, timeRange } from "./time-range.ts";
 
 export interface EstimatorSeries {
   estimator: string;
@@ -45,13 +45,14 @@ export async function askSeries(
 }
 
 /** The same range until it has moved by a part of its length: what moves along is asked for again now and then, not with each epoch. */
-export function useCalmRange(): TimeRange & { key: string } {
+export function useCalmRange(): TimeRange & { key: string; refresh: number } {
   const range = timeRange.value;
   const lengthMs = range.toMs - range.fromMs;
   const stepMs = (stepFor(range) ?? 15) * 1000;
   const ticks = useTicks(Math.max(5000, Math.min(stepMs, 60_000)));
-  const key = range.live ? `${lengthMs} ${ticks} ${range.toMs > 0}` : `${range.fromMs}-${range.toMs}`;
-  return useMemo(() => ({ ...range, key }), [key]);
+  const key = range.live ? `${lengthMs} ${newestAsked.value}` : `${range.fromMs}-${range.toMs}`;
+  const refresh = range.live ? ticks : 0;
+  return useMemo(() => ({ ...range, key, refresh }), [key, refresh]);
 }
 
 export function useSeries(
@@ -60,8 +61,10 @@ export function useSeries(
 ): Asked<EstimatorSeries[]> & { round: number } {
   const range = useCalmRange();
   const name = JSON.stringify([segment, estimators]);
-  const asked = useAnswer(estimators.length === 0 ? null : `${name} ${range.key}`, (signal) =>
-    Promise.all(estimators.map((e) => askSeries(segment, e, range, signal))),
+  const asked = useAnswer(
+    estimators.length === 0 ? null : `${name} ${range.key}`,
+    (signal) => Promise.all(estimators.map((e) => askSeries(segment, e, range, signal))),
+    range.refresh,
   );
   const [round, setRound] = useState(0);
   useEffect(

@@ -23,6 +23,8 @@ const SHORTEST_MS = 10;
 
 /** End of the newest data that was heard of; 0 before the first answer. */
 export const newestMs = signal(0);
+/** The collector was asked what its newest is; before, nothing that ends with it can be asked for. */
+export const newestAsked = signal(false);
 /** Stands still at this instant while the viewer pauses. */
 export const pausedAtMs = signal<number | null>(null);
 

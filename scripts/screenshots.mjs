@@ -1,0 +1,67 @@
+// Pictures of the collector's page for docs/, from `hoptime demo --live`: node scripts/screenshots.mjs [FOLDER]. Needs a build and Chromium ($CHROMIUM names another one).
+import { spawn } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const folder = process.argv[2] ?? join(root, "docs/images");
+/** Name, place, whether dark, and how wide and high. */
+const PICTURES = [
+  ["overview", "#/overview?last=5m", false, 1200, 640],
+  ["segment", "#/segment/r2/r3?last=5m&with=lds", false, 1200, 860],
+  ["flows", "#/flows/r2/r3?last=5m", false, 1200, 640],
+  ["map", "#/map?last=5m", true, 1200, 780],
+  ["packets", "#/packets/r2/r3?last=5m", false, 1200, 420],
+  ["taps", "#/taps?last=5m", false, 1200, 640],
+  ["alerts", "#/alerts?last=5m", false, 1200, 520],
+  ["phone", "#/overview?last=5m", true, 390, 760],
+];
+/** So long after the incident is found, so that it can be seen. */
+const AFTER_MS = 15_000;
+
+mkdirSync(folder, { recursive: true });
+const demo = spawn(process.execPath, [join(root, "dist/cli/main.js"), "demo", "--live", "--json"], {
+  stdio: ["ignore", "pipe", "inherit"],
+});
+const ended = new Promise((resolve) => demo.on("close", resolve));
+try {
+  const lines = createInterface(demo.stdout);
+  const url = await new Promise((resolve, reject) => {
+    let started = null;
+    lines.on("line", (text) => {
+      const line = JSON.parse(text);
+      if (line.event === "started") started = line.url;
+      if (line.event === "incident") resolve(started);
+    });
+    lines.on("close", () => reject(new Error("the demo ended before its incident")));
+  });
+  console.error(`incident found, ${url}`);
+  await new Promise((resolve) => setTimeout(resolve, AFTER_MS));
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--headless", "--no-sandbox", "--disable-gpu"],
+  });
+  for (const [name, hash, dark, width, height] of PICTURES) {
+    const page = await browser.newPage({
+      viewport: { width, height },
+      colorScheme: dark ? "dark" : "light",
+      timezoneId: "UTC",
+    });
+    page.setDefaultTimeout(60_000);
+    await page.goto(`${url}/${hash}`);
+    await page.waitForSelector("main h1");
+    await page.waitForFunction(() => document.querySelector("main .loading") === null);
+    // Charts draw when they know their width; taps have rates from the second look on.
+    await page.waitForTimeout(name === "taps" ? 12_000 : 1500);
+    await page.screenshot({ path: join(folder, `page-${name}.png`) });
+    await page.close();
+    console.error(`page-${name}.png`);
+  }
+  await browser.close();
+} finally {
+  demo.kill("SIGINT");
+  await ended;
+}
