@@ -5,7 +5,7 @@
  */
 import { later } from "../base/time.ts";
 import { type Normal, type Normals, normalKey } from "./normals.ts";
-import type { ResultsStore } from "./results-store.ts";
+import type { ResultsStore, StepRow } from "./results-store.ts";
 import { combineRows, type SegmentRow, STEPS, type Step } from "./rows.ts";
 import { pointOf, type SeriesPoint } from "./series.ts";
 
@@ -78,9 +78,24 @@ export async function overview(
       ...{ meanNs: empty(), lowNs: empty(), highNs: empty(), lossRate: empty() },
     });
   }
+  // Steps of a segment come one after the other.
+  let before: { step: StepRow; own: SegmentOverview | undefined } | null = null;
+  const ownOf = (step: StepRow) => {
+    const { from, to, label, estimator } = step;
+    const same = before?.step;
+    if (
+      !before ||
+      same?.from !== from ||
+      same.to !== to ||
+      same.label !== label ||
+      same.estimator !== estimator
+    )
+      before = { step, own: segments.get(normalKey(from, to, label, estimator)) };
+    return before.own;
+  };
   for (const step of await store.steps({ fromNs: startNs, toNs, stepNs, step: stepBelow(stepNs) })) {
-    const own = segments.get(normalKey(step.from, step.to, step.label, step.estimator));
-    const at = Number((step.startNs - startNs) / stepNs);
+    const { at } = step;
+    const own = ownOf(step);
     if (!own || at < 0 || at >= length) continue;
     own.meanNs[at] = rounded(step.meanNs);
     own.lowNs[at] = rounded(step.lowNs);
