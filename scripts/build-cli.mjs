@@ -74,8 +74,8 @@ export async function buildCli(root) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const made = [
-    // The collector's worker shares its pieces with the commands; the one of `compare` has to be up soon, so it is one file.
-    await bundle(root, ["src/cli/main.ts", "src/server/ask-worker.ts"], {
+    // The collector's workers share their pieces with the commands; the one of `compare` has to be up soon, so it is one file.
+    await bundle(root, ["src/cli/main.ts", "src/server/ask-worker.ts", "src/archive/write-worker.ts"], {
       splitting: true,
       entryNames: "[name]",
       chunkNames: "[name]-[hash]",

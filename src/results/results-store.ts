@@ -132,8 +132,9 @@ export interface SpreadRow {
 
 export class ResultsStore {
   readonly #db: Database;
-  /** One statement after the other: a transaction is the connection's. */
+  /** One statement after the other: a transaction is the connection's. Reading has a connection, and a line, of its own. */
   #last: Promise<unknown> = Promise.resolve();
+  #lastRead: Promise<unknown> = Promise.resolve();
 
   readonly incidents: HappeningTable;
   readonly alerts: HappeningTable;
@@ -567,11 +568,15 @@ export class ResultsStore {
 
   async close(): Promise<void> {
     await this.#last.catch(() => undefined);
+    await this.#lastRead.catch(() => undefined);
     this.#db.close();
   }
 
   #all(sql: string, values: readonly Value[] = []): Promise<Value[][]> {
-    return this.#alone(() => this.#db.all(sql, values));
+    const work = () => this.#db.all(sql, values);
+    const next = this.#lastRead.then(work, work);
+    this.#lastRead = next.catch(() => undefined);
+    return next;
   }
 
   #alone<T>(work: () => Promise<T>): Promise<T> {

@@ -44,12 +44,12 @@ export function decodeState(bytes: Uint8Array): CombinationState {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < HEAD_BYTES || view.getUint8(0) !== VERSION)
     throw new Error("a row's state of another version");
-  const numbers = Object.fromEntries(
-    NUMBERS.map((name, i) => {
-      const value = view.getFloat64(1 + 8 * i, true);
-      return [name, Number.isNaN(value) ? null : value];
-    }),
-  ) as unknown as CombinationState;
+  const numbers = {} as Record<(typeof NUMBERS)[number], number | null>;
+  for (let i = 0; i < NUMBERS.length; i++) {
+    const value = view.getFloat64(1 + 8 * i, true);
+    const name = NUMBERS[i];
+    if (name) numbers[name] = Number.isNaN(value) ? null : value;
+  }
   const [why, whyStdev] =
     bytes.length === HEAD_BYTES
       ? [null, null]
@@ -57,5 +57,5 @@ export function decodeState(bytes: Uint8Array): CombinationState {
           NoAnswer | null,
           NoAnswer | null,
         ]);
-  return { ...numbers, why, whyStdev };
+  return { ...(numbers as unknown as CombinationState), why, whyStdev };
 }

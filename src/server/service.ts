@@ -16,6 +16,7 @@ import { mkdirSync, renameSync } from "node:fs";
 import { basename, join } from "node:path";
 import { RecordArchive } from "../archive/archive.ts";
 import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
+import { FileWriter } from "../archive/file-writer.ts";
 import { listSegments } from "../archive/listing.ts";
 import { retain } from "../archive/retention.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
@@ -109,6 +110,7 @@ export class CollectorService {
   #options: ServiceOptions;
   readonly #archive: RecordArchive;
   readonly #lock: DirectoryLock;
+  readonly #files: FileWriter;
   readonly #ingest: Ingest;
   readonly #asker: Asker;
   readonly #journal: Journal;
@@ -130,10 +132,11 @@ export class CollectorService {
 
   private constructor(
     options: ServiceOptions,
-    parts: { archive: RecordArchive; lock: DirectoryLock; results: ResultsStore },
+    parts: { archive: RecordArchive; lock: DirectoryLock; results: ResultsStore; files: FileWriter },
   ) {
     const { data, table = ESTIMATORS, now, questionMs = QUESTION_MS, onLog } = options;
-    const { archive, lock, results } = parts;
+    const { archive, lock, results, files } = parts;
+    this.#files = files;
     this.#options = options;
     this.#archive = archive;
     this.#lock = lock;
@@ -169,16 +172,18 @@ export class CollectorService {
       );
     }
     const lock = await lockDirectory(data, "collector");
+    const files = new FileWriter();
     let results: ResultsStore | null = null;
     try {
-      const archive = await RecordArchive.create(join(data, "records"));
+      const archive = await RecordArchive.create(join(data, "records"), files);
       results = await openResults(join(data, "results.duckdb"), options.onLog);
-      const service = new CollectorService(options, { archive, lock, results });
+      const service = new CollectorService(options, { archive, lock, results, files });
       await service.#recover();
       service.#schedule();
       return service;
     } catch (error) {
       await results?.close();
+      await files.close();
       await lock.release();
       throw error;
     }
@@ -316,6 +321,7 @@ export class CollectorService {
     for (const follower of this.#followers) await this.#safely(() => follower.close());
     await this.#asker.close();
     await this.#journal.close();
+    await this.#files.close();
     await this.results.close();
     this.#archive.close();
     await this.#lock.release();
