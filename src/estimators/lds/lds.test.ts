@@ -194,8 +194,8 @@ describe("what else is mined", () => {
     }
     // Flows whose cells may owe more than three tenths of what they differ by to others have no answer: with up to half, 79 to 89 % of intervals held.
     expect(answered).toBeGreaterThan(70);
-    // At 95 % the share of 100 flows has a deviation of 2.2 %: three of them.
-    expect(inside / answered).toBeGreaterThan(0.88);
+    // Measured on 20 other seeds: 333 of 338 (98.5 %). Of 85 flows that share has a deviation of 1.3 %: four of them, one false alarm in 10,000.
+    expect(inside / answered).toBeGreaterThan(0.93);
     const plain = run(population, "rows=4,columns=20000,k=1").ask().flows[0]!;
     expect(plain.stdev).toMatchObject({ reason: "not-supported" });
   });
