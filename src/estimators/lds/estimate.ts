@@ -98,6 +98,11 @@ function estimateSegment(
   let best: RowMean | null = fromFlows;
   for (const r of sketch.rows.keys()) {
     const mean = rowMean(sketch, r, received);
+    // A row that holds all packets is exact, however few its cells.
+    if (mean?.variance === 0 && mean.used === received) {
+      best = mean;
+      break;
+    }
     if (mean && (!best || isBetter(mean, best, confidence))) best = mean;
   }
   const full = sketch.rows.filter((row) => row.rate === 1 && !row.overflowed);

@@ -129,6 +129,17 @@ describe("packets that only one end counts", () => {
   });
 });
 
+test("a row without loss is exact, however few flows it holds beside rows that sample them", () => {
+  const few = makePopulation({ flows: 2, shape: 0.7, maxPackets: 200, jitter: 0.4, seed: 3 });
+  const result = run(few, "rows=4,columns=17500,k=5,rates=1/.5/.1/.01");
+  const { segment } = result.ask();
+  if (!segment || isNoAnswer(segment.mean)) throw new Error("no answer");
+  const sum = (list: ArrayLike<number>) => Array.from(list).reduce((s, x) => s + x, 0);
+  const truth = sum(result.sumNs) / sum(result.received);
+  expect(segment.mean.highNs - segment.mean.lowNs).toBeLessThan(1);
+  expect(Math.abs(segment.mean.valueNs - truth)).toBeLessThan(1);
+});
+
 describe("what else is mined", () => {
   test("the length of a flow is never underestimated by its bound, and heavy hitters are all found", () => {
     const result = run(population, "rows=4,columns=1000,k=2,rates=1");
