@@ -335,7 +335,8 @@ function halfWidth({ variance, freedom }: Estimated, confidence: number): number
   return studentQuantile((1 + confidence) / 2, Math.max(1, freedom)) * Math.sqrt(variance);
 }
 
-const FEW_FREEDOM = 10;
+/** Of a row: about twenty whole cells. */
+const FEW_FREEDOM = 3;
 
 /** Of rows with few whole cells the narrowest is the luckiest: its cells happen to agree. The one that rests on more is better then. */
 function isBetter(a: Estimated, b: Estimated, confidence: number): boolean {
