@@ -18,8 +18,9 @@ const bin = (name) => join(root, "node_modules", ".bin", name);
 const steps = [
   ["biome", bin("biome"), ["check", "--error-on-warnings", "."]],
   ["types", bin("tsc"), ["-p", "tsconfig.json"]],
-  ["types of the page", bin("tsc"), ["-p", "web/tsconfig.json"]],
-  ["types of its test", bin("tsc"), ["-p", "web/tsconfig.test.json"]],
+  ["types of the reports", bin("tsc"), ["-p", "web/tsconfig.json"]],
+  ["types of the page", bin("tsc"), ["-p", "web/tsconfig.app.json"]],
+  ["types of their tests", bin("tsc"), ["-p", "web/tsconfig.test.json"]],
   ["imports", process.execPath, ["scripts/check-imports.mjs"]],
   ["functions", process.execPath, ["scripts/check-functions.mjs"]],
   ["assertions", process.execPath, ["scripts/check-assertions.mjs"]],

@@ -1,12 +1,14 @@
 // Builds the shells of all HTML reports, with marks (<!--HOPTIME:NAME-->) where src/present/html puts one report:
 //   dist/web/report.html  the page of `hoptime compare`, script and style inlined
 //   dist/web/static.html  reports without script: `localise` and `plan`
+// and the collector's page (build-app.mjs).
 // The content security policy names the hashes of exactly this script and style, and allows nothing else: no request, no other script.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { buildApp } from "./build-app.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const shared = {
@@ -42,11 +44,13 @@ const licence = readFileSync(join(root, "node_modules/uplot/LICENSE"), "utf8").t
 const policy = (sources) =>
   `default-src 'none'; ${sources}; img-src data:; base-uri 'none'; form-action 'none'`;
 
-function write(name, template, parts) {
-  const page = readFileSync(join(root, "web/report", template), "utf8").replace(
-    /<!--BUILD:([A-Z]+)-->/g,
-    (mark, part) => parts[part] ?? mark,
-  );
+const template = (name) => readFileSync(join(root, "web/report", name), "utf8");
+const head = template("head.html");
+
+function write(name, body, parts) {
+  const page = template(body)
+    .replace("<!--BUILD:HEAD-->", () => head)
+    .replace(/<!--BUILD:([A-Z]+)-->/g, (mark, part) => parts[part] ?? mark);
   writeFileSync(join(root, "dist/web", name), page);
   console.error(`dist/web/${name}: ${(Buffer.byteLength(page) / 1024).toFixed(0)} KiB`);
 }
@@ -60,3 +64,4 @@ write("report.html", "page.html", {
 });
 const plainCss = text(staticStyle);
 write("static.html", "static.html", { POLICY: policy(`style-src ${hash(plainCss)}`), STYLE: plainCss });
+await buildApp(root);

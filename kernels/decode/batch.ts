@@ -125,6 +125,36 @@ export function batchUntil(b: usize, from: u32, until: f64, shift: f64): u32 {
   return to;
 }
 
+/** The first row of [from, count) whose time is not in [low, end), or count. */
+export function batchWithin(b: usize, from: u32, low: f64, end: f64): u32 {
+  const batch = changetype<Batch>(b);
+  const n = batch.count;
+  const times = batch.time;
+  let to = from;
+  while (to < n) {
+    const t = load<f64>(times + (to << 3));
+    if (!(t >= low && t < end)) break;
+    to++;
+  }
+  return to;
+}
+
+/** How many rows of [from, to) have one of these flags. */
+export function batchFlagged(b: usize, from: u32, to: u32, mask: u32): u32 {
+  const flags = changetype<Batch>(b).flags;
+  let n: u32 = 0;
+  for (let i = from; i < to; i++) n += <u32>((load<u32>(flags + (i << 2)) & mask) != 0);
+  return n;
+}
+
+/** How many rows of [from, to) have a time before `start`. */
+export function batchBefore(b: usize, from: u32, to: u32, start: f64): u32 {
+  const times = changetype<Batch>(b).time;
+  let n: u32 = 0;
+  for (let i = from; i < to; i++) n += <u32>(load<f64>(times + (i << 3)) < start);
+  return n;
+}
+
 /** Keeps the rows whose byte in plane 0 of `select` is not 0. Returns how many were dropped. */
 export function batchCompact(b: usize): u32 {
   const batch = changetype<Batch>(b);

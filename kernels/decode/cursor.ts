@@ -48,6 +48,22 @@ export class Cursor {
   hardwareOnly: u32; // ring: packets without a timestamp of the card's have none
 }
 
+/** Ends a walk at `pos`. */
+// @ts-ignore: decorator
+@inline
+export function endAt(cursor: Cursor, pos: u32, outcome: i32): i32 {
+  cursor.pos = pos;
+  return outcome;
+}
+
+/** Ends a walk because a record goes on behind the chunk. */
+// @ts-ignore: decorator
+@inline
+export function needData(cursor: Cursor, pos: u32, wanted: u32): i32 {
+  cursor.wanted = wanted;
+  return endAt(cursor, pos, NEED_DATA);
+}
+
 /** u64 counters by reason follow the fixed part. */
 const COUNTERS: u32 = 16;
 

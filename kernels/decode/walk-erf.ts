@@ -1,7 +1,7 @@
 // Walks ERF records (Endace) and decodes them into a batch, as walk.ts does with pcap and pcapng.
 
 import { Batch } from "./batch";
-import { BAD_LENGTH, BATCH_FULL, begin, Cursor, NEED_DATA, take } from "./cursor";
+import { BAD_LENGTH, BATCH_FULL, begin, Cursor, endAt, NEED_DATA, needData, take } from "./cursor";
 import { MAX_TIMESTAMPS } from "./origin";
 
 /** ERF types that are not decoded have a link type of no registry. */
@@ -40,30 +40,16 @@ export function walkErf(c: usize, b: usize): i32 {
   if (cursor.started == 0) beginErf(cursor);
   let pos = cursor.pos;
   while (true) {
-    if (batch.count == batch.capacity) {
-      cursor.pos = pos;
-      return BATCH_FULL;
-    }
-    if (pos + 16 > limit) {
-      cursor.pos = pos;
-      cursor.wanted = 16;
-      return NEED_DATA;
-    }
+    if (batch.count == batch.capacity) return endAt(cursor, pos, BATCH_FULL);
+    if (pos + 16 > limit) return needData(cursor, pos, 16);
     const timestamp = load<u64>(pos);
     const kind: u32 = load<u8>(pos, 8);
     const iface: u32 = load<u8>(pos, 9) & 3;
     const length: u32 = <u32>bswap<u16>(load<u16>(pos, 10));
     const loss: u32 = <u32>bswap<u16>(load<u16>(pos, 12));
     const wire: u32 = <u32>bswap<u16>(load<u16>(pos, 14));
-    if (length < 16) {
-      cursor.pos = pos;
-      return BAD_LENGTH;
-    }
-    if (pos + length > limit) {
-      cursor.pos = pos;
-      cursor.wanted = length;
-      return NEED_DATA;
-    }
+    if (length < 16) return endAt(cursor, pos, BAD_LENGTH);
+    if (pos + length > limit) return needData(cursor, pos, length);
     const end = pos + length;
     const type = kind & 0x7f;
     if (isErfMessage(type)) {

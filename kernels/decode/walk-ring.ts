@@ -6,8 +6,9 @@
 // Offsets of frame and network header count from the packet's own start. All numbers are the host's: little-endian, as WebAssembly is.
 
 import { Batch, FLAG_INBOUND, FLAG_OUTBOUND } from "./batch";
-import { BAD_LENGTH, BATCH_FULL, count, Cursor, NEED_DATA, take } from "./cursor";
-import { NO_TIME } from "./link";
+import { BAD_LENGTH, BATCH_FULL, count, Cursor, NEED_DATA } from "./cursor";
+import { decodeFrame } from "./decode";
+import { NO_TIME, OK } from "./link";
 
 /** Link types in use: a frame with its Ethernet header; else the packet from its network header on. */
 export const RING_ETHERNET: u32 = 1;
@@ -31,25 +32,40 @@ function putTagBack(pos: usize, frame: usize, status: u32): usize {
   return to;
 }
 
-/** What the interface did with the last row. */
 // @ts-ignore: decorator
 @inline
-function markDirection(batch: Batch, row: u32, kind: u32): void {
-  if (batch.count == row) return;
-  const at = batch.flags + (row << 2);
-  store<u32>(at, load<u32>(at) | (kind == OUTGOING ? FLAG_OUTBOUND : FLAG_INBOUND));
+function timeOf(pos: usize): i64 {
+  return <i64>load<u32>(pos, 4) * 1000000000 + <i64>load<u32>(pos, 8);
 }
 
+/** Counters of the cursor are kept in locals, which a loop that stores into memory would otherwise write and read for each packet. */
 export function walkRing(c: usize, b: usize): i32 {
   const cursor = changetype<Cursor>(c);
   const batch = changetype<Batch>(b);
-  const limit = cursor.limit;
+  const limit: usize = cursor.limit;
   const link = cursor.link;
-  let pos = cursor.pos;
+  const longest = cursor.longest;
+  const hardwareOnly = cursor.hardwareOnly != 0;
+  const capacity = batch.capacity;
+  const times: usize = batch.time;
+  const lengths: usize = batch.wireLength;
+  const flags: usize = batch.flags;
+  const keepAll = batch.lean == 0;
+  let pos: usize = cursor.pos;
   let left = cursor.left;
+  let maxTime = cursor.maxTime;
+  let packets = cursor.packets;
+  let bytes = cursor.bytes;
   let outcome = NEED_DATA;
+  if (cursor.started == 0 && left > 0 && pos + HEADER_BYTES <= limit) {
+    cursor.started = 1;
+    cursor.origin = timeOf(pos);
+    maxTime = 0;
+  }
+  const origin = cursor.origin;
   while (left > 0) {
-    if (batch.count == batch.capacity) {
+    const row = batch.count;
+    if (row == capacity) {
       outcome = BATCH_FULL;
       break;
     }
@@ -66,7 +82,7 @@ export function walkRing(c: usize, b: usize): i32 {
       outcome = BAD_LENGTH;
       break;
     }
-    if ((status & SEGMENTS) != 0 || wire > cursor.longest) cursor.merged++;
+    if ((status & SEGMENTS) != 0 || wire > longest) cursor.merged++;
     if ((status & TAG_VALID) != 0 && link == RING_ETHERNET && captured >= 12) {
       frame = putTagBack(pos, frame, status);
       captured += TAG_BYTES;
@@ -77,26 +93,33 @@ export function walkRing(c: usize, b: usize): i32 {
       captured -= linkBytes;
       wire -= linkBytes;
     }
-    const at = <i64>load<u32>(pos, 4) * 1000000000 + <i64>load<u32>(pos, 8);
-    if (cursor.started == 0) {
-      cursor.started = 1;
-      cursor.origin = at;
-      cursor.maxTime = 0;
-    }
-    if ((status & HARDWARE) != 0) cursor.hardware++;
-    if ((status & HARDWARE) == 0 && cursor.hardwareOnly != 0) {
-      cursor.packets++;
-      cursor.bytes += <u64>wire;
-      count(cursor, NO_TIME);
-    } else {
-      const row = batch.count;
-      take(cursor, batch, link, frame, captured, wire, at, 0);
-      markDirection(batch, row, load<u8>(pos, 58));
+    const hardware = (status & HARDWARE) != 0;
+    if (hardware) cursor.hardware++;
+    packets++;
+    bytes += <u64>wire;
+    if (!hardware && hardwareOnly) count(cursor, NO_TIME);
+    else {
+      const time = <f64>(timeOf(pos) - origin);
+      maxTime = max<f64>(maxTime, time);
+      // What does not depend on the packet's bytes: it is a row only where these can be decoded.
+      store<f64>(times + (<usize>row << 3), time);
+      store<u32>(lengths + (<usize>row << 2), wire);
+      if (keepAll) store<u32>(batch.iface + (row << 2), 0);
+      if (batch.frame != 0) store<u32>(batch.frame + (row << 2), <u32>packets);
+      const reason = decodeFrame(cursor, batch, link, frame, frame + captured, wire);
+      if (reason != OK) count(cursor, reason);
+      else {
+        const at = flags + (<usize>row << 2);
+        store<u32>(at, load<u32>(at) | (load<u8>(pos, 58) == OUTGOING ? FLAG_OUTBOUND : FLAG_INBOUND));
+      }
     }
     pos += load<u32>(pos);
     left--;
   }
   cursor.pos = <u32>pos;
   cursor.left = left;
+  cursor.maxTime = maxTime;
+  cursor.packets = packets;
+  cursor.bytes = bytes;
   return outcome;
 }

@@ -11,14 +11,14 @@
 
 import { Batch, META_IPV6 } from "../decode/batch";
 
-const RECORD: u32 = 72;
-const PACKETS: u32 = 48;
-const BYTES: u32 = 56;
-const MISSED: u32 = 64;
+export const RECORD: u32 = 72;
+export const PACKETS: u32 = 48;
+export const BYTES: u32 = 56;
+export const MISSED: u32 = 64;
 const TAG: u64 = 0xffffffff00000000;
 
 @unmanaged
-class HeavyFlows {
+export class HeavyFlows {
   count: u32;
   max: u32;
   records: u32;

@@ -3,7 +3,7 @@
 // the order of departure, lost ones at once.
 
 import { Batch } from "../decode/batch";
-import { putRow, Row, ROW_BYTES, takeRow } from "./rows";
+import { doubled, putRow, Row, ROW_BYTES, takeRow } from "./rows";
 
 @unmanaged
 export class LinkClass {
@@ -87,14 +87,8 @@ function takeSlot(l: Link): u32 {
     return slot;
   }
   if (l.used == l.room) {
-    const rows = <u32>heap.alloc(l.room * 2 * ROW_BYTES);
-    memory.copy(rows, l.rows, l.room * ROW_BYTES);
-    heap.free(l.rows);
-    l.rows = rows;
-    const next = <u32>heap.alloc(l.room * 8);
-    memory.copy(next, l.next, l.room * 4);
-    heap.free(l.next);
-    l.next = next;
+    l.rows = doubled(l.rows, l.room * ROW_BYTES);
+    l.next = doubled(l.next, l.room * 4);
     l.room *= 2;
   }
   return l.used++;

@@ -2,7 +2,7 @@
 // lost have no arrival and pass with the time they were sent. Key 1: the order they were sent in.
 
 import { Batch } from "../decode/batch";
-import { putRow, Row, ROW_BYTES, takeRow } from "./rows";
+import { doubled, putRow, Row, ROW_BYTES, takeRow } from "./rows";
 
 @unmanaged
 class Hold {
@@ -41,14 +41,8 @@ export function simHoldCount(p: usize): u32 {
 }
 
 function grow(h: Hold): void {
-  const rows = <u32>heap.alloc(h.room * 2 * ROW_BYTES);
-  memory.copy(rows, h.rows, h.room * ROW_BYTES);
-  heap.free(h.rows);
-  h.rows = rows;
-  const list = <u32>heap.alloc(h.room * 2 * 16);
-  memory.copy(list, h.heap, h.room * 16);
-  heap.free(h.heap);
-  h.heap = list;
+  h.rows = doubled(h.rows, h.room * ROW_BYTES);
+  h.heap = doubled(h.heap, h.room * 16);
   h.room *= 2;
 }
 

@@ -1,7 +1,7 @@
 // Packets of a capture sent again: times scaled and shifted, keys made fresh in every loop after the first.
 
 import { Batch, META_IPV6 } from "../decode/batch";
-import { digestOf, putRow, Row, ROW_BYTES, takeRow } from "./rows";
+import { digestOf, doubled, putRow, Row, ROW_BYTES, takeRow } from "./rows";
 
 @unmanaged
 class Replay {
@@ -47,10 +47,7 @@ export function simReplayTake(p: usize, b: usize, fresh: u32): u32 {
     r.position = 0;
   }
   while (r.count + batch.count > r.room) {
-    const bigger = <u32>heap.alloc(r.room * 2 * ROW_BYTES);
-    memory.copy(bigger, r.rows, r.count * ROW_BYTES);
-    heap.free(r.rows);
-    r.rows = bigger;
+    r.rows = doubled(r.rows, r.room * ROW_BYTES);
     r.room *= 2;
   }
   for (let i: u32 = 0; i < batch.count; i++) takeRow(batch, i, r.rows + r.count++ * ROW_BYTES);

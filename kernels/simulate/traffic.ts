@@ -9,7 +9,7 @@
 import { Batch } from "../decode/batch";
 import { drawKey, drawLength } from "./keys";
 import { exponential, next64, normal, positive, RNG_BYTES, Rng, rngInit, uniform } from "./random";
-import { digestOf, writeRow } from "./rows";
+import { digestOf, doubled, writeRow } from "./rows";
 
 @unmanaged
 class Flow {
@@ -143,10 +143,7 @@ function takeFlow(t: Traffic): u32 {
     return index;
   }
   if (t.poolUsed == t.poolSize) {
-    const bigger = <u32>heap.alloc(t.poolSize * 2 * FLOW_BYTES);
-    memory.copy(bigger, t.pool, t.poolSize * FLOW_BYTES);
-    heap.free(t.pool);
-    t.pool = bigger;
+    t.pool = doubled(t.pool, t.poolSize * FLOW_BYTES);
     t.poolSize *= 2;
   }
   return t.poolUsed++;
@@ -163,10 +160,7 @@ function returnFlow(t: Traffic, index: u32): void {
 /** Puts a flow into the open slot, which is sorted by time, latest first. */
 function openInsert(t: Traffic, index: u32, time: f64): void {
   if (t.openCount == t.openRoom) {
-    const bigger = <u32>heap.alloc(t.openRoom * 8);
-    memory.copy(bigger, t.open, t.openRoom * 4);
-    heap.free(t.open);
-    t.open = bigger;
+    t.open = doubled(t.open, t.openRoom * 4);
     t.openRoom *= 2;
   }
   let i = t.openCount;

@@ -2,6 +2,7 @@
 // made. The whole key is compared: two flows are never merged because their hashes collide.
 
 import { Batch, FLAG_PROBE, FLAG_REFERENCE, META_IPV6 } from "../decode/batch";
+import { doubled } from "./rows";
 
 @unmanaged
 export class FlowTruth {
@@ -59,10 +60,7 @@ export function simTruthEntries(p: usize): usize {
 }
 
 function grow(t: Truth): void {
-  const entries = <u32>heap.alloc(t.room * 2 * ENTRY_BYTES);
-  memory.copy(entries, t.entries, t.count * ENTRY_BYTES);
-  heap.free(t.entries);
-  t.entries = entries;
+  t.entries = doubled(t.entries, t.room * ENTRY_BYTES);
   t.room *= 2;
   heap.free(t.index);
   t.mask = 2 * t.room - 1;

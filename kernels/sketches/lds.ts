@@ -11,7 +11,7 @@
 import { Batch } from "../decode/batch";
 
 @unmanaged
-class Lds {
+export class Lds {
   rows: u32;
   columns: u32;
   k: u32;
@@ -125,6 +125,10 @@ export function ldsUpdate(p: usize, b: usize, from: u32, to: u32, weights: usize
       updateAll(lds, batch, row, cells, columns, from, to);
       continue;
     }
+    if (!listed && threshold >> 32 != 0 && weights == 0 && lds.bytes == 0) {
+      updateWhole(lds, batch, row, cells, from, to);
+      continue;
+    }
     const m = listed ? sampleListed(batch.digest, row, base, n, chosen) : sampleRange(batch.digest, row, from, to, chosen);
     updateListed(lds, batch, row, cells, chosen, m, weights, r);
   }
@@ -178,6 +182,32 @@ function updateAll(lds: Lds, batch: Batch, row: usize, cells: usize, columns: u6
     // count and digest as one word: the count is the low half and no carry leaves it before 2^32 packets
     const word = load<u64>(c, 8);
     store<u64>(c, (word + 1) ^ (<u64>load<u32>(digest + o) << 32), 8);
+  }
+  store<u64>(row, load<u64>(row, 24) + (to - from), 24);
+}
+
+/** One row that takes every packet, k cells per flow, no weights: no list is needed. */
+// @ts-ignore: decorator
+@inline
+function updateWhole(lds: Lds, batch: Batch, row: usize, cells: usize, from: u32, to: u32): void {
+  const flowSeed = load<u64>(row);
+  const packetSeed = load<u64>(row, 8);
+  const columns = <u64>lds.columns;
+  const k = <u64>lds.k;
+  const start = lds.start;
+  const time = batch.time;
+  const hash = batch.flowHash;
+  const digests = batch.digest;
+  for (let i = from; i < to; i++) {
+    const o = i << 3;
+    const digest = load<u64>(digests + o);
+    const within = mix(digest ^ packetSeed) >> 32;
+    const h = mix(load<u64>(hash + o) ^ flowSeed);
+    let column = (((h >> 32) * columns) >> 32) + ((within * k) >> 32);
+    column = select(column - columns, column, column >= columns);
+    const c = cells + (<usize>column << 4);
+    store<i64>(c, load<i64>(c) + <i64>floor<f64>(load<f64>(time + o) - start));
+    store<u64>(c, (load<u64>(c, 8) + 1) ^ (digest << 32), 8);
   }
   store<u64>(row, load<u64>(row, 24) + (to - from), 24);
 }

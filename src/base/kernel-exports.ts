@@ -7,6 +7,9 @@ export interface KernelExports {
   alloc(bytes: number): number;
   free(p: number): void;
   batchUntil(b: number, from: number, until: number, shift: number): number;
+  batchWithin(b: number, from: number, low: number, end: number): number;
+  batchFlagged(b: number, from: number, to: number, mask: number): number;
+  batchBefore(b: number, from: number, to: number, start: number): number;
   batchCompact(b: number): number;
   // kernels/decode/cursor.ts
   cursorNew(): number;
@@ -83,6 +86,9 @@ export interface KernelExports {
   heavyFlowsFloor(p: number): bigint;
   heavyFlowsShed(p: number): void;
   heavyFlowsUpdate(p: number, b: number, from: number, to: number): void;
+  // kernels/flows/heavy-pack.ts
+  heavyFlowsOrder(p: number): number;
+  heavyFlowsPack(list: number, n: number, to: number): number;
   // kernels/flows/key-runs.ts
   keyRuns(b: number, from: number, to: number, mask: number, seed: bigint, runs: number): number;
   // kernels/flows/tables.ts
@@ -160,6 +166,9 @@ export interface KernelExports {
   matchFree(p: number): void;
   matchNew(stats: number, intervalCells: number, rows: number): number;
   matchTableBytes(p: number): number;
+  // kernels/match/opening.ts
+  matchOpened(p: number): number;
+  matchOpening(p: number): number;
   // kernels/match/pieces.ts
   matchPieces(p: number, n: number): number;
   // kernels/match/residue.ts
@@ -311,6 +320,11 @@ export interface KernelExports {
   ldsBytes(p: number): number;
   ldsFree(p: number): void;
   ldsUpdate(p: number, b: number, from: number, to: number, weights: number): void;
+  // kernels/sketches/lds-pack.ts
+  ldsPackNew(digestBits: number, centre: number): number;
+  ldsSum(p: number): number;
+  ldsCounted(p: number): number;
+  ldsPack(p: number, q: number, to: number, room: number): number;
   // kernels/text/flow-rows.ts
   flowRowsFree(p: number): void;
   flowRowsNew(): number;

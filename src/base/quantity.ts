@@ -1,4 +1,5 @@
 /** Counts, bytes and shares as people read them, in a terminal and on a page. */
+import { invalidValue } from "./errors.ts";
 
 /** Narrow and not to be broken: between a number and its unit on pages. */
 export const THIN_SPACE = "\u202f";
@@ -77,4 +78,14 @@ export function formatShare(share: number): string {
 /** A share of one as per cent with fixed decimals, for columns. */
 export function formatPercent(share: number | null, digits = 2): string {
   return share === null ? "–" : `${(share * 100).toFixed(digits)} %`;
+}
+
+const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
+
+/** 500MB, 10GB … as bytes. */
+export function parseSize(text: string, parameter = "size"): number {
+  const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
+  const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
+  if (!(bytes >= 1)) throw invalidValue(parameter, text, "a size, e.g. 500MB or 10GB");
+  return bytes;
 }

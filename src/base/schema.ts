@@ -22,11 +22,29 @@ export interface ValueOrigin {
 
 /** The value, which is what the schema says, or a UsageError. */
 export function checkedValue<S extends TSchema>(schema: S, value: unknown, origin: ValueOrigin): Static<S> {
-  if (Check(schema, value)) return value as Static<S>;
+  const fault = faultOf(schema, value);
+  if (!fault) return value as Static<S>;
   const { source, code = "bad-parameter", hint } = origin;
-  const fault = describeFault(worst(meantFaults(Errors(schema, value)[1], schema)), schema, value);
   const at = fault.path === "" ? "" : `${fault.path}: `;
   throw new UsageError(code, `${source}: ${at}${fault.what}`, fault.hint ?? hint);
+}
+
+export interface ValueFault {
+  /** Names and numbers down to the field; one that is missing has no place of its own. */
+  readonly keys: readonly string[];
+  /** The same for people: path[2].model.kind */
+  readonly path: string;
+  readonly what: string;
+  readonly hint?: string;
+}
+
+/** The first thing wrong with a value; null where it is what the schema says. */
+export function faultOf(schema: TSchema, value: unknown): ValueFault | null {
+  if (Check(schema, value)) return null;
+  const fault = worst(meantFaults(Errors(schema, value)[1], schema));
+  const keys = pointerParts(fault.instancePath);
+  const [extra] = (fault.params as { additionalProperties?: string[] }).additionalProperties ?? [];
+  return { ...describeFault(fault, schema, value), keys: extra === undefined ? keys : [...keys, extra] };
 }
 
 /**

@@ -154,6 +154,21 @@ export class PacketBatch {
     return this.kernels.call.batchUntil(this.address, from, untilNs, shiftNs) >>> 0;
   }
 
+  /** The first row from `from` on whose time is not in [lowNs, endNs), or `count`. */
+  rowsWithin(from: number, lowNs: number, endNs: number): number {
+    return this.kernels.call.batchWithin(this.address, from, lowNs, endNs) >>> 0;
+  }
+
+  /** How many of the rows [from, to) have one of these flags. */
+  countFlagged(from: number, to: number, mask: number): number {
+    return this.kernels.call.batchFlagged(this.address, from, to, mask) >>> 0;
+  }
+
+  /** How many of the rows [from, to) have a time before this. */
+  countBefore(from: number, to: number, startNs: number): number {
+    return this.kernels.call.batchBefore(this.address, from, to, startNs) >>> 0;
+  }
+
   /** Keeps only the rows whose byte in plane 0 of `select` is set; returns how many went. */
   compact(): number {
     return this.kernels.call.batchCompact(this.address) >>> 0;

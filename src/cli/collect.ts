@@ -1,41 +1,54 @@
 /** `hoptime collect --data DIR`: takes records from taps, keeps them, and answers about them over HTTP. */
-import { Command } from "commander";
-import { invalidValue, UsageError } from "../base/errors.ts";
-import type { CollectedSegment } from "../collect/collector.ts";
-import { DEFAULT_LISTEN, startServer } from "../server/server.ts";
-import { readText } from "./collector-options.ts";
-import { durationOption, sizeOption, timeOption } from "./options.ts";
-import { warn } from "./output.ts";
+import { Command, Option } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { changes, overlay, serverOptions } from "../server/config/collector-options.ts";
+import { readConfig } from "../server/config/read-config.ts";
+import { READINGS } from "../server/config/reading.ts";
+import type { Reads, Settings } from "../server/config/settings.ts";
+import { settingsPage } from "../server/config/settings-page.ts";
+import { DEFAULT_LISTEN } from "../server/listen.ts";
+import { type RunningServer, startServer } from "../server/server.ts";
+import { DEFAULT_STATION } from "../server/station.ts";
+import { print, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
 
 interface Flags {
-  data: string;
-  listen: string;
+  config?: string;
+  check?: boolean;
+  settings?: boolean;
+  data?: string;
+  listen?: string;
   tlsCert?: string;
   tlsKey?: string;
   clientCa?: string;
   insecure?: boolean;
   segment?: string[];
-  lateness: number;
-  keepRecords?: number;
-  maxSize?: number;
-  keepEpochs: number;
-  keepMinutes: number;
-  keepHours: number;
-  questionTime: number;
+  lateness?: string;
+  keepRecords?: string;
+  maxSize?: string;
+  keepEpochs?: string;
+  keepMinutes?: string;
+  keepHours?: string;
+  questionTime?: string;
+  topology?: string;
+  station?: string | true;
+  stationKey?: string;
+  stationHold?: string;
+  probe?: string[];
   json?: boolean;
 }
 
 const EXAMPLES = `
 Records are acknowledged when they are on disk, in DIR/records, which hoptime query reads too. One
 collector runs per directory. Without tokens (hoptime token) it answers on the loopback interface only.
-docs/collect.md and docs/security.md describe it; /docs lists its HTTP API.
+docs/collect.md and docs/security.md describe it, docs/config.md its configuration; /docs lists its HTTP API.
 Results (delay, loss, coverage and largest flows per epoch, minute and hour) are in DIR/results.duckdb.
 
 Examples:
   hoptime collect --data /var/lib/hoptime --segment A:B
   hoptime observe ingress.pcap --point A --to http://127.0.0.1:8787
   hoptime query http://127.0.0.1:8787 --between A B
+  hoptime collect --config /etc/hoptime.yaml            # paths, alerts, retention …; SIGHUP reads it again
   hoptime collect --data /var/lib/hoptime --listen 0.0.0.0:8787 --tls-cert collector.pem --tls-key collector.key
 `;
 
@@ -44,8 +57,11 @@ export function collectCommand(): Command {
     .description(
       "Collects the records of many points over HTTP, keeps them, and answers questions about them.",
     )
-    .requiredOption("--data <dir>", "directory of the collector, made where it is missing")
-    .option("--listen <address>", "HOST:PORT to listen on", DEFAULT_LISTEN)
+    .option("--config <file>", "settings (hoptime.yaml); options here come first")
+    .option("--check", "check the settings and end")
+    .option("--settings", "print all settings that --config takes")
+    .option("--data <dir>", "directory of the collector, made where it is missing")
+    .addOption(text("--listen <address>", "HOST:PORT to listen on", "listen", DEFAULT_LISTEN))
     .option("--tls-cert <file>", "certificate chain, PEM: HTTPS")
     .option("--tls-key <file>", "its private key, PEM")
     .option("--client-ca <file>", "with TLS: only clients with a certificate of this authority, PEM")
@@ -56,51 +72,98 @@ export function collectCommand(): Command {
     .option(
       "--segment <A:B[=label]>",
       "keep results of this segment (repeatable); those with records labelled A:B are found by themselves",
-      (text: string, before: string[] | undefined) => [...(before ?? []), text],
+      (value: string, before: string[] | undefined) => {
+        READINGS.segment(value, "segment");
+        return [...(before ?? []), value];
+      },
     )
-    .addOption(timeOption("--lateness <time>", "how long an epoch waits for its other end", 30e9))
+    .addOption(text("--lateness <time>", "how long an epoch waits for its other end", "duration", "30s"))
+    .addOption(
+      text(
+        "--keep-records <time>",
+        "remove records of a point that ended longer than this before its newest",
+        "duration",
+      ),
+    )
+    .addOption(text("--max-size <bytes>", "remove the oldest records beyond this: 500MB, 10GB", "size"))
+    .addOption(text("--keep-epochs <time>", "keep results of single epochs this long", "duration", "7d"))
+    .addOption(text("--keep-minutes <time>", "keep results of minutes this long", "duration", "90d"))
+    .addOption(text("--keep-hours <time>", "keep results of hours this long", "duration", "1825d"))
+    .addOption(text("--question-time <time>", "longest time of one question", "duration", "30s"))
+    .option("--topology <file>", "map of the network, in any format that hoptime plan reads")
     .option(
-      "--keep-records <time>",
-      "remove records of a point that ended longer than this before its newest",
-      durationOption("--keep-records"),
+      "--station [address]",
+      `with --topology: run the monitoring station of its m-routers, on UDP HOST:PORT (default: ${DEFAULT_STATION})`,
+    )
+    .option("--station-key <file>", "with --station: packets must be authenticated by this key")
+    .addOption(
+      text(
+        "--station-hold <time>",
+        "with --station: how long a silent m-router counts, and a segment that is no longer needed is held",
+        "duration",
+        "3m",
+      ),
     )
     .option(
-      "--max-size <bytes>",
-      "remove the oldest records beyond this: 500MB, 10GB",
-      sizeOption("max-size"),
+      "--probe <A:B=address>",
+      "with --station: probe this segment from here while it needs probing (repeatable)",
+      (value: string, before: string[] | undefined) => {
+        READINGS.probe(value, "probe");
+        return [...(before ?? []), value];
+      },
     )
-    .addOption(timeOption("--keep-epochs <time>", "keep results of single epochs this long", 7 * 86_400e9))
-    .addOption(timeOption("--keep-minutes <time>", "keep results of minutes this long", 90 * 86_400e9))
-    .addOption(timeOption("--keep-hours <time>", "keep results of hours this long", 1825 * 86_400e9))
-    .addOption(timeOption("--question-time <time>", "longest time of one question", 30e9))
     .option("--json", "log as lines of JSON")
     .addHelpText("after", EXAMPLES)
     .action(run);
 }
 
-async function run(flags: Flags): Promise<void> {
-  const signal = endingSignal();
-  const log = flags.json
-    ? (text: string) =>
-        process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), message: text })}\n`)
-    : (text: string) => warn(`hoptime: ${text}`);
-  const server = await startServer({
-    data: flags.data,
-    listen: flags.listen,
-    tls: tlsOf(flags),
-    insecure: flags.insecure,
-    questionMs: flags.questionTime / 1e6,
-    segments: (flags.segment ?? []).map(parseSegment),
-    latenessNs: BigInt(flags.lateness),
-    retention: {
-      recordsNs: flags.keepRecords === undefined ? undefined : BigInt(flags.keepRecords),
-      recordBytes: flags.maxSize,
-      rowsNs: { 0: BigInt(flags.keepEpochs), 60: BigInt(flags.keepMinutes), 3600: BigInt(flags.keepHours) },
-    },
-    onLog: log,
+/** An option that stays text, tried at once. The default is the settings' own, and shown: what is not given here may be in the file. */
+function text(flags: string, description: string, reads: Reads, fallback?: string): Option {
+  const option = new Option(
+    flags,
+    fallback === undefined ? description : `${description} (default: ${fallback})`,
+  );
+  const parameter = (option.long ?? "").replace(/^--/, "");
+  return option.argParser((value: string) => {
+    try {
+      READINGS[reads](value, parameter);
+    } catch (cause) {
+      if (!(cause instanceof UsageError) || cause.parameter !== undefined) throw cause;
+      throw new UsageError(cause.code, cause.problem, cause.hint, { parameter, value, cause });
+    }
+    return value;
   });
-  const { service, url } = server;
-  log(`collecting at ${url}, data in ${flags.data}, ${access(service.tokens.size)}`);
+}
+
+async function run(flags: Flags): Promise<void> {
+  if (flags.settings) {
+    await print([settingsPage()]);
+    return;
+  }
+  const read = () => overlay(flags.config === undefined ? {} : readConfig(flags.config), settingsIn(flags));
+  let settings = read();
+  const options = serverOptions(settings);
+  if (flags.check) {
+    await print([`${flags.config ?? "options"}: ok\n`]);
+    return;
+  }
+  const log =
+    settings.log === "json"
+      ? (line: string) =>
+          process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), message: line })}\n`)
+      : (line: string) => warn(`hoptime: ${line}`);
+  let server: RunningServer | null = null;
+  let reloading = Promise.resolve();
+  const reload = () => {
+    reloading = reloading.then(async () => {
+      if (server) settings = await reloaded(server, settings, read, log);
+    });
+  };
+  const signal = endingSignal(flags.config === undefined ? {} : { reload });
+  server = await startServer({ ...options, onLog: log });
+  const { service, url, station } = server;
+  log(`collecting at ${url}, data in ${options.data}, ${access(service.tokens.size)}`);
+  if (station) log(`monitoring station of ${station.state.topology.name} at udp ${station.address}`);
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     signal.addEventListener("abort", () => resolve());
@@ -109,30 +172,65 @@ async function run(flags: Flags): Promise<void> {
   log("stopped");
 }
 
-/** `A:B`, or `A:B=gold` for records of a label. */
-function parseSegment(text: string): CollectedSegment {
-  const match = /^([^:=]+):([^:=]+)(?:=(.*))?$/.exec(text);
-  if (!match?.[1] || !match[2] || match[1] === match[2])
-    throw invalidValue("segment", text, "SENDER:RECEIVER or SENDER:RECEIVER=LABEL");
-  return { from: match[1], to: match[2], label: match[3] ?? "" };
+/** The settings that count from now on: those before where the new ones are wrong. */
+async function reloaded(
+  server: RunningServer,
+  before: Settings,
+  read: () => Settings,
+  log: (line: string) => void,
+): Promise<Settings> {
+  try {
+    const after = read();
+    const { now, restart } = changes(before, after);
+    await server.reload(serverOptions(after));
+    log(`settings read again: ${now.length === 0 ? "nothing changed at once" : `${now.join(", ")} changed`}`);
+    if (restart.length > 0) log(`after a restart only: ${restart.join(", ")}`);
+    // What waits for a restart is compared with what runs the next time, too.
+    const kept = Object.fromEntries(restart.map((field) => [field, before[field as keyof Settings]]));
+    return { ...after, ...kept };
+  } catch (error) {
+    log(`settings not changed: ${error instanceof Error ? error.message : String(error)}`);
+    return before;
+  }
+}
+
+function settingsIn(flags: Flags): Settings {
+  const { tlsCert, tlsKey, clientCa } = flags;
+  if (tlsCert === undefined && tlsKey === undefined && clientCa !== undefined && flags.config === undefined)
+    throw new UsageError("bad-option", "--client-ca goes with --tls-cert and --tls-key");
+  const tls = { certificate: tlsCert, key: tlsKey, clientCa };
+  const { topology, station, stationKey, stationHold, probe } = flags;
+  if (station === undefined && flags.config === undefined) {
+    const given = stationKey !== undefined ? "--station-key" : probe ? "--probe" : null;
+    if (given) throw new UsageError("bad-option", `${given} goes with --station`);
+  }
+  const stationSettings = {
+    ...{ listen: station === true ? undefined : station, key: stationKey, hold: stationHold, probes: probe },
+  };
+  const hasStation = [station, stationKey, stationHold, probe].some((v) => v !== undefined);
+  const given = {
+    data: flags.data,
+    listen: flags.listen,
+    insecure: flags.insecure,
+    tls: Object.values(tls).some((v) => v !== undefined) ? tls : undefined,
+    segments: flags.segment,
+    lateness: flags.lateness,
+    keep: {
+      records: flags.keepRecords,
+      size: flags.maxSize,
+      epochs: flags.keepEpochs,
+      minutes: flags.keepMinutes,
+      hours: flags.keepHours,
+    },
+    limits: { questionTime: flags.questionTime },
+    topology: topology === undefined ? undefined : { map: topology },
+    station: hasStation ? stationSettings : undefined,
+    log: flags.json ? ("json" as const) : undefined,
+  };
+  return given as Settings;
 }
 
 function access(tokens: number): string {
   if (tokens === 0) return "no tokens: open to this host";
   return tokens === 1 ? "1 token" : `${tokens} tokens`;
-}
-
-function tlsOf({ tlsCert, tlsKey, clientCa }: Flags) {
-  if (tlsCert === undefined && tlsKey === undefined) {
-    if (clientCa !== undefined)
-      throw new UsageError("bad-option", "--client-ca goes with --tls-cert and --tls-key");
-    return undefined;
-  }
-  if (tlsCert === undefined || tlsKey === undefined)
-    throw new UsageError("bad-option", "--tls-cert and --tls-key go together");
-  return {
-    certificate: readText("tls-cert", tlsCert),
-    key: readText("tls-key", tlsKey),
-    clientCa: clientCa === undefined ? undefined : readText("client-ca", clientCa),
-  };
 }

@@ -2,22 +2,21 @@
 
 import { Command, Option } from "commander";
 import { invalidValue, UsageError } from "../base/errors.ts";
-import { countOf, formatBytes, formatCount, significant } from "../base/quantity.ts";
-import { formatDuration, parseDuration } from "../base/time.ts";
+import { countOf } from "../base/quantity.ts";
 import { interfaceOf } from "../capture/source/interface/name.ts";
 import { PACKET_TIME_LAYOUTS } from "../delays/packet-times.ts";
 import { readReferenceKey } from "../delays/reference-key.ts";
 import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
-import type { CutChoice } from "../observe/lane.ts";
 import { observeInterfaces } from "../observe/observe-interfaces.ts";
-import { type ObservationReport, type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
-import { skipText } from "../present/text/skip-text.ts";
+import { type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
 import { isCollectorUrl } from "../transport/http/request.ts";
 import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
+import { CUTS, type Cut, parseCut } from "./cut-option.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { flagOf } from "./flags.ts";
 import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
+import { formatObservation, warnOf } from "./observe-text.ts";
 import {
   choiceOption,
   durationOption,
@@ -29,18 +28,17 @@ import {
 import { printJson, printText, warn } from "./output.ts";
 import { PlanFollower, plannedFlags } from "./planned.ts";
 import { endingSignal } from "./signals.ts";
-import { colours, Progress } from "./terminal.ts";
+import { Progress } from "./terminal.ts";
 
 const ROLES = ["sender", "receiver", "both"] as const;
 const DELAYS = ["rli", ...PACKET_TIME_LAYOUTS] as const;
-const CUTS = ["aligned", "control", "delimited"] as const;
 
 interface Flags extends InterfaceFlags, CollectorFlags {
   point?: string[];
   to: string;
   estimators: string;
   epoch?: string;
-  cut?: (typeof CUTS)[number];
+  cut?: Cut;
   role: Role | "both";
   filter?: string;
   segment?: string[];
@@ -243,7 +241,7 @@ async function run(
     ...(own ? { interface: own } : {}),
     ...(flags.segment === undefined ? {} : { segments: flags.segment }),
   }).finally(() => progress.clear());
-  await (flags.json ? printJson(report) : printText(format(report, flags.verbose ?? false)));
+  await (flags.json ? printJson(report) : printText(formatObservation(report, flags.verbose ?? false)));
   warnOf(report);
 }
 
@@ -280,7 +278,7 @@ async function runInterfaces(
     ...(flags.segment?.some((text) => text.includes("=")) ? { segments: flags.segment } : {}),
   });
   if (flags.json) await printJson({ format: "hoptime.observations/1", points: reports });
-  else for (const report of reports) await printText(format(report, flags.verbose ?? false));
+  else for (const report of reports) await printText(formatObservation(report, flags.verbose ?? false));
   for (const report of reports) warnOf(report);
 }
 
@@ -327,29 +325,6 @@ function commonOptions(
   };
 }
 
-function warnOf(report: ObservationReport): void {
-  for (const line of report.refused) {
-    warn(`hoptime: not stored: ${line}`);
-    process.exitCode = 2;
-  }
-  const { waiting = 0, dropped = 0 } = report.collector ?? {};
-  if (waiting > 0) {
-    warn(
-      `hoptime: ${countOf(waiting, "record")} not sent: they wait in the spool, and are sent when the point is observed again`,
-    );
-    process.exitCode = 2;
-  }
-  if (dropped > 0) {
-    warn(`hoptime: ${countOf(dropped, "record")} given up: no room in the spool`);
-    process.exitCode = 2;
-  }
-  for (const capture of report.captures) {
-    if (!capture.partial) continue;
-    warn(`hoptime: ${capture.partial}; the records cover the part that was read`);
-    process.exitCode = 2;
-  }
-}
-
 /** Where --to is a collector's address. */
 function collectorOf(flags: Flags, point: string): Pick<ObservePointOptions, "collector"> {
   const { to, spool, spoolSize } = flags;
@@ -381,92 +356,6 @@ function delaysOf({ delays, drain }: Flags): Pick<ObservePointOptions, "referenc
   if (delays === undefined) return {};
   if (delays === "rli") return { references: drain === undefined ? {} : { drainBps: drain } };
   return { packetTimes: { layout: delays } };
-}
-
-/** Every epoch is a file per estimator: shorter ones write for minutes what a capture holds in a second. */
-const MIN_EPOCH_NS = 1_000_000;
-const MIN_EPOCH_PACKETS = 16;
-
-/** `1s` is aligned, `65536p` is delimited; --cut must agree. */
-export function parseCut(epoch: string | undefined, cut: (typeof CUTS)[number] | undefined): CutChoice {
-  const packets = epoch === undefined ? null : /^(\d+)p$/.exec(epoch.trim());
-  const mode = cut ?? (packets ? "delimited" : "aligned");
-  if (mode === "control") {
-    if (epoch !== undefined)
-      throw new UsageError(
-        "bad-option",
-        "--epoch: not with --cut control, where Start and End messages delimit epochs",
-      );
-    return { mode };
-  }
-  if (mode === "delimited") {
-    const every = epoch === undefined ? 65_536 : Number(packets?.[1] ?? Number.NaN);
-    if (!(every >= MIN_EPOCH_PACKETS && every <= 2 ** 31)) {
-      const range = `from ${MIN_EPOCH_PACKETS}p to 2147483648p`;
-      throw invalidValue("epoch", epoch, `packets for --cut delimited, ${range}, e.g. 65536p`);
-    }
-    return { mode, every };
-  }
-  if (packets) throw invalidValue("epoch", epoch, "a time for --cut aligned, e.g. 1s or 250ms");
-  const ns = parseDuration(epoch ?? "1s");
-  if (!(ns >= MIN_EPOCH_NS)) throw invalidValue("epoch", epoch, "at least 1ms", { code: "bad-time" });
-  return { mode, lengthNs: BigInt(ns) };
-}
-
-function format(report: ObservationReport, verbose: boolean): string {
-  const c = colours;
-  const lines: string[] = [];
-  for (const { file, packets, ipPackets, skipped } of report.captures) {
-    const rest = skipText(skipped);
-    const unused = rest === "" ? "" : `; not used: ${rest}`;
-    lines.push(
-      `${c.bold(report.point)} ${file}: ${formatCount(packets)} packets (${formatCount(ipPackets)} IP)${unused}`,
-    );
-  }
-  for (const lane of report.lanes) {
-    if (lane.segment === "" && lane.filter === "") continue;
-    const name = lane.segment === "" ? "filter" : lane.segment;
-    lines.push(`${c.bold(name)} ${lane.filter}: ${formatCount(lane.packets)} packets, ${lane.role}`);
-  }
-  const { stored, unchanged, replaced, merged, refused, bytes, removed } = report.records;
-  const other = [
-    unchanged > 0 ? `${formatCount(unchanged)} were there` : "",
-    replaced > 0 ? `${formatCount(replaced)} replaced` : "",
-    merged > 0 ? `${formatCount(merged)} merged with another part of their epoch` : "",
-    refused > 0 ? `${formatCount(refused)} not stored` : "",
-    removed > 0 ? `${formatCount(removed)} old ones removed` : "",
-  ].filter((t) => t !== "");
-  const { sent = 0, waiting = 0 } = report.collector ?? {};
-  if (report.collector)
-    other.unshift(`${formatCount(sent)} sent`, ...(waiting > 0 ? [`${formatCount(waiting)} wait`] : []));
-  lines.push(
-    `${c.bold("records")} ${formatCount(stored)} ${report.collector ? "for" : "written to"} ${report.directory} (${formatBytes(bytes)})${other.length > 0 ? `, ${other.join(", ")}` : ""}`,
-  );
-  const costs = costText(report.estimators);
-  if (costs !== null) lines.push(`${c.bold("cost")}    ${costs}`);
-  lines.push(`${c.bold("epochs")}  ${formatCount(report.epochs)}, ${cutText(report.cut)}`);
-  if (verbose)
-    for (const { name, parameters } of report.estimators) lines.push(`${c.bold(name)} ${c.dim(parameters)}`);
-  for (const { startNs, reason } of report.voids) lines.push(c.yellow(`void    ${startNs}: ${reason}`));
-  for (const note of report.notes) lines.push(`${c.bold("note")}    ${note}`);
-  return `${lines.join("\n")}\n`;
-}
-
-/** Bits per packet of each estimator and of all. */
-function costText(estimators: ObservationReport["estimators"]): string | null {
-  const own = estimators.flatMap(({ name, bitsPerPacket }) =>
-    bitsPerPacket === null ? [] : [{ name, bitsPerPacket }],
-  );
-  if (own.length === 0) return null;
-  const bits = (n: number) => (n < 1000 ? significant(n, 3) : formatCount(n));
-  const total = own.reduce((n, e) => n + e.bitsPerPacket, 0);
-  const each = own.map((e) => `${e.name} ${bits(e.bitsPerPacket)}`).join(" + ");
-  return `${each}${own.length > 1 ? ` = ${bits(total)}` : ""} bit/packet`;
-}
-
-function cutText(cut: string): string {
-  const aligned = /^aligned (\d+) ns$/.exec(cut);
-  return aligned ? `aligned, ${formatDuration(Number(aligned[1]))} each` : cut;
 }
 
 function seedOption(text: string): bigint {

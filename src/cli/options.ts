@@ -1,7 +1,7 @@
 /** Options that several commands share, parsed the same way everywhere. */
 import { Option } from "commander";
 import { invalidValue, oneOf, type UsageCode, UsageError } from "../base/errors.ts";
-import { formatCount, parseBitRate } from "../base/quantity.ts";
+import { formatCount, parseBitRate, parseSize } from "../base/quantity.ts";
 import { formatDuration, parseDuration } from "../base/time.ts";
 
 /** For commander: `--window 250ms` to ns. */
@@ -93,14 +93,7 @@ export function rateOption(text: string): number {
   return rate;
 }
 
-const SIZES: Record<string, number> = { B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
-
 /** 500MB, 10GB … as bytes. */
 export function sizeOption(parameter: string): (text: string) => number {
-  return (text) => {
-    const match = /^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$/.exec(text.trim());
-    const bytes = match ? Math.floor(Number(match[1]) * (SIZES[match[2] ?? "B"] ?? 0)) : 0;
-    if (!(bytes >= 1)) throw invalidValue(parameter, text, "a size, e.g. 500MB or 10GB");
-    return bytes;
-  };
+  return (text) => parseSize(text, parameter);
 }

@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { RecordArchive } from "../archive/archive.ts";
 import { UsageError } from "../base/errors.ts";
+import { formatCount } from "../base/quantity.ts";
 import { parseTime } from "../base/time.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
@@ -10,10 +11,12 @@ import { formatPacketAnswer } from "../present/text/packet-text.ts";
 import type { PacketAnswer } from "../query/packet/answer.ts";
 import { askPackets } from "../query/packet/ask.ts";
 import { type AskedPackets, DEFAULT_SLACK_NS, DEFAULT_WORST, parseIpids } from "../query/packet/question.ts";
+import { askCapture } from "../query/packet/remote.ts";
 import type { Answer } from "../query/segment/answer.ts";
 import { askArchive } from "../query/segment/ask.ts";
 import { DEFAULT_CONFIDENCE, type Question } from "../query/segment/question.ts";
-import { askCollector } from "../server/client.ts";
+import { askCollector, packetServer } from "../server/client.ts";
+import { flowRow, MAX_FLOW_ROWS } from "../server/questions.ts";
 import { isCollectorUrl } from "../transport/http/request.ts";
 import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
@@ -154,28 +157,25 @@ async function packetsOf(
 
 async function askForPackets(url: string, flags: Flags): Promise<PacketAnswer> {
   const asked = askedPackets(flags);
+  const endpoint = endpointOf(url, flags);
+  const { point, group, top, worst } = flags;
+  const segment = flags.segment ?? flags.class;
+  const rest = { point, segment, slackNs: flags.slack, group, top, worst };
   if (asked.by === "capture")
-    throw new UsageError(
-      "not-supported",
-      "--capture asks a directory of records",
-      "ask the collector by --flow or --packet",
-    );
+    return await askCapture(packetServer(endpoint), {
+      packets: asked,
+      ...rest,
+      fromNs: flags.from,
+      toNs: flags.to,
+    });
   const json = {
     ...(asked.by === "digest" ? { digests: asked.digests } : {}),
     ...(asked.by === "flow" ? { flows: asked.flows, ipid: flags.ipid } : {}),
-    ...{
-      point: flags.point,
-      segment: flags.segment ?? flags.class,
-      from: flags.from?.toString(),
-      to: flags.to?.toString(),
-    },
-    ...{ slackNs: flags.slack, group: flags.group, top: flags.top, worst: flags.worst },
+    ...rest,
+    from: flags.from?.toString(),
+    to: flags.to?.toString(),
   };
-  return await askCollector<PacketAnswer>(endpointOf(url, flags), {
-    method: "POST",
-    path: "/v1/packets",
-    json,
-  });
+  return await askCollector<PacketAnswer>(endpoint, { method: "POST", path: "/v1/packets", json });
 }
 
 function askedPackets({ packet, flow, ipid, capture, filter, group, top }: Flags): AskedPackets {
@@ -232,8 +232,18 @@ async function askDirectory(
 }
 
 async function askUrl(url: string, { fromNs, toNs, ...rest }: Question, flags: Flags): Promise<Answer> {
-  if (flags.flowRecords !== undefined)
-    throw new UsageError("not-supported", "--flow-records goes with a directory of records");
-  const json = { ...rest, from: fromNs?.toString(), to: toNs?.toString() };
+  const { flowRecords, flowRecordNotes } = await openFlowRecords(flags.flowRecords);
+  if (flowRecords && flowRecords.length > MAX_FLOW_ROWS)
+    throw new UsageError(
+      "not-supported",
+      `${flags.flowRecords}: ${formatCount(flowRecords.length)} flow records are more than a collector takes (${formatCount(MAX_FLOW_ROWS)})`,
+      "give those of the time asked for, or ask the directory of records",
+    );
+  const json = {
+    ...rest,
+    from: fromNs?.toString(),
+    to: toNs?.toString(),
+    ...(flowRecords ? { flowRecords: flowRecords.map(flowRow), flowRecordNotes } : {}),
+  };
   return await askCollector<Answer>(endpointOf(url, flags), { method: "POST", path: "/v1/query", json });
 }

@@ -1,18 +1,22 @@
 /**
  * SIGINT, SIGTERM and SIGHUP. A command that runs until it is ended asks for `endingSignal`: the first signal aborts it, and the command finishes what it has begun and prints
- * its summary. A second one ends at once. Commands that only compute and print do not ask, and end at the first: they have nothing to finish.
+ * its summary. A second one ends at once. Commands that only compute and print do not call it and end at the first signal.
  */
 import { constants } from "node:os";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 let ending: AbortController | null = null;
 
-/** Aborts at the first signal. From the first call on signals do no more than that. */
-export function endingSignal(): AbortSignal {
+/** Aborts at the first signal. From the first call on signals do no more than that. `reload`: is called for SIGHUP instead. */
+export function endingSignal({ reload }: { reload?: () => void } = {}): AbortSignal {
   if (ending) return ending.signal;
   const controller = new AbortController();
   ending = controller;
   for (const name of SIGNALS) {
+    if (name === "SIGHUP" && reload) {
+      process.on(name, reload);
+      continue;
+    }
     process.on(name, () => {
       if (controller.signal.aborted) process.exit(exitCode(name));
       controller.abort(name);

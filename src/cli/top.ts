@@ -1,4 +1,4 @@
-/** `hoptime top A B`: delay, loss and jitter between two interfaces of this host, each second, in the terminal. */
+/** `hoptime top A B`: delay, loss and jitter between two interfaces of this host, each second, in the terminal; `hoptime top URL`: what a collector says of its segments. */
 import { Command } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
@@ -11,6 +11,7 @@ import { PacedSource } from "../capture/source/paced-source.ts";
 import type { Source } from "../capture/source/source.ts";
 import { OBSERVE_COVER } from "../observe/observe-captures.ts";
 import { WATCH_WINDOW_NS, type WatchedInterval, watchPair } from "../observe/watch.ts";
+import { SegmentBoard } from "../present/text/segment-board.ts";
 import {
   formatTop,
   TOP_ORDERS,
@@ -19,13 +20,19 @@ import {
   topFlows,
   topLine,
 } from "../present/text/top-text.ts";
+import { listenEvents } from "../transport/http/events.ts";
+import { isCollectorUrl } from "../transport/http/request.ts";
+import { BoardScreen } from "./board-screen.ts";
+import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collector-options.ts";
+import { flagOf } from "./flags.ts";
 import { addInterfaceOptions, type InterfaceFlags, interfaceOptions } from "./interface-options.ts";
 import { choiceOption, durationOption, integerOption, timeOption } from "./options.ts";
-import { printJson, printText } from "./output.ts";
+import { printJson, printText, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
 import { colours, toTerminal } from "./terminal.ts";
 
-interface Flags extends InterfaceFlags {
+interface Flags extends InterfaceFlags, CollectorFlags {
+  estimator?: string;
   filter?: string;
   key: string;
   window: number;
@@ -44,6 +51,7 @@ Examples:
   hoptime top eth1 eth2 --direction in --promiscuous      # two mirror ports
   hoptime top eth1 eth2 --json --for 10s                  # lines of JSON (format hoptime.top/1)
   hoptime top ingress.pcap egress.pcap --speed 1          # captures, replayed
+  hoptime top http://127.0.0.1:8787                       # the segments of a collector, as their epochs end
 `;
 const KEYS: Readonly<Record<string, TopOrder>> = {
   p: "packets",
@@ -58,10 +66,10 @@ const HEAD_LINES = 5;
 export function topCommand(): Command {
   const command = new Command("top")
     .description(
-      "Shows delay, loss and jitter between two interfaces of this host, and their flows, each second: a screen, lines where standard output is no terminal, or JSON.",
+      "Shows delay, loss and jitter between two interfaces of this host, and their flows, each second, or those of a collector's segments: a screen, lines where standard output is no terminal, or JSON.",
     )
-    .argument("<sender>", "interface where packets come (or a capture)")
-    .argument("<receiver>", "interface where they leave (or a capture)")
+    .argument("<sender>", "interface where packets come (or a capture); or http://HOST:PORT of a collector")
+    .argument("[receiver]", "interface where they leave (or a capture)")
     .option("--filter <expr>", "only packets that match this pcap-filter expression")
     .option("--key <fields>", "flow key: 5tuple, hosts, src/24, prefix/24, dscp …", "5tuple")
     .addOption(timeOption("--window <time>", "longest delay of a packet", WATCH_WINDOW_NS))
@@ -80,9 +88,53 @@ export function topCommand(): Command {
     .option("--for <time>", "end after this time: 10s", durationOption("--for"))
     .option("--json", "a line of JSON for each second (format hoptime.top/1)");
   addInterfaceOptions(command);
-  return command
-    .addHelpText("after", EXAMPLES)
-    .action(async (sender: string, receiver: string, flags: Flags) => run([sender, receiver], flags));
+  addCollectorOptions(command).option("--estimator <name>", "with a collector: only answers of this one");
+  return command.addHelpText("after", EXAMPLES).action(start);
+}
+
+async function start(sender: string, receiver: string | undefined, flags: Flags): Promise<void> {
+  if (isCollectorUrl(sender)) {
+    if (receiver !== undefined)
+      throw new UsageError(
+        "bad-option",
+        `${receiver}: a collector has all of its segments`,
+        "give its address alone",
+      );
+    return await showCollector(sender, flags);
+  }
+  for (const flag of ["estimator", "tokenFile", "ca", "cert", "certKey"] as const)
+    if (flags[flag] !== undefined)
+      throw new UsageError("bad-option", `${flagOf(flag)} goes with a collector's address`);
+  if (receiver === undefined)
+    throw new UsageError(
+      "bad-option",
+      "the receiver is missing",
+      "give both ends of a segment, or a collector's address",
+    );
+  await run([sender, receiver], flags);
+}
+
+/** Rows of a collector as they come. */
+async function showCollector(url: string, flags: Flags): Promise<void> {
+  const ending = new AbortController();
+  const signal = AbortSignal.any([endingSignal(), ending.signal]);
+  const timer = flags.for === undefined ? null : setTimeout(() => ending.abort(), flags.for / 1e6);
+  const screen = flags.json ? null : new BoardScreen(new SegmentBoard(flags.estimator ?? null));
+  const onState = (text: string) => warn(`hoptime: ${text}`);
+  try {
+    for await (const { type, data } of listenEvents(endpointOf(url, flags), { signal, onState })) {
+      if (screen) await screen.take(type, data);
+      else if (type === "epoch" && wants(data, flags))
+        await printJson({ format: "hoptime.top/1", ...(data as object) });
+    }
+  } finally {
+    if (timer) clearTimeout(timer);
+    await screen?.close();
+  }
+}
+
+function wants(row: unknown, { estimator }: Flags): boolean {
+  return estimator === undefined || (row as { estimator: string }).estimator === estimator;
 }
 
 async function run(names: [string, string], flags: Flags): Promise<void> {
@@ -96,7 +148,7 @@ async function run(names: [string, string], flags: Flags): Promise<void> {
   const screen = process.stdout.isTTY && !flags.json ? new Screen(names, flags, () => ending.abort()) : null;
   const { filter, window: windowNs } = flags;
   try {
-    const options = { kernels, sender, receiver, key, seed: DEFAULT_SEED, filter, windowNs };
+    const options = { kernels, sender, receiver, key, seed: DEFAULT_SEED, filter, windowNs, signal };
     for await (const interval of watchPair(options)) {
       if (screen) screen.show(interval);
       else if (flags.json) await printJson(json(interval, flags));

@@ -37,6 +37,7 @@ export interface CaptureSummary {
   partial: string | null;
 }
 
+/** As FlowKey; the report page shares these types, and knows nothing of captures. */
 export interface FlowKeyJson {
   src: string | null;
   dst: string | null;

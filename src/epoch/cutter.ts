@@ -68,24 +68,22 @@ class AlignedCutter implements Cutter {
     const { count } = batch;
     if (count === 0) return;
     this.begin(instant(originNs, batch.timeNs[0]!), sink);
-    // The column is taken anew after each call of the sink: sealing may grow the memory under it.
-    let { timeNs } = batch;
     let from = 0;
     let { low, end } = this.#range(originNs);
     for (let i = 0; i < count; i++) {
-      const t = timeNs[i]!;
-      if (t < end && t >= low) {
+      const outside = batch.rowsWithin(i, low, end);
+      if (outside > i) {
         this.#aheadSeen = false;
         this.#behindSeen = 0;
-        continue;
       }
-      const nowNs = instant(originNs, t);
+      i = outside;
+      if (i === count) break;
+      const nowNs = instant(originNs, batch.timeNs[i]!);
       if (!this.#believes(nowNs)) continue;
       if (i > from) sink.rows(from, i);
       from = i;
       this.#moveTo(nowNs, sink);
       ({ low, end } = this.#range(originNs));
-      ({ timeNs } = batch);
     }
     if (count > from) sink.rows(from, count);
     if (sink.isFull?.()) this.#endSoon(instant(originNs, batch.timeNs[count - 1]!));

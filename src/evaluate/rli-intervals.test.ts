@@ -20,7 +20,7 @@ describe.each([
   { utilisation: 0.7, widest: 1.15 },
   { utilisation: 0.88, widest: 1 },
 ])("at a utilisation of $utilisation", ({ utilisation, widest }) => {
-  test("the truth lies inside as often as is said, and the interval is no wider than that takes", {
+  test("the truth lies inside as often as stated, and the interval is no wider than needed", {
     timeout: 240_000,
   }, async () => {
     let [flows, inside] = [0, 0];
@@ -95,7 +95,7 @@ describe.each([
 describe.each([0.3, 0.7, 0.88, 0.95])(
   "one reference in ten packets at a utilisation of %d",
   (utilisation) => {
-    test("the truth lies inside as often as is said", { timeout: 240_000 }, async () => {
+    test("the truth lies inside as often as stated", { timeout: 240_000 }, async () => {
       const classes = [
         { from: 1, to: 9 },
         { from: 10, to: 99 },
@@ -152,7 +152,7 @@ test("a queue that other traffic shares is recognised, and its intervals hold", 
   }
 });
 
-test("without a known drain rate the interval says so", { timeout: 240_000 }, async () => {
+test("without a known drain rate a note says that the interval lacks it", { timeout: 240_000 }, async () => {
   // The estimator does not know the link; busy gaps show what packets' own transmissions may add.
   const kernels = new Kernels();
   const { scenario, drainBps } = await rliScenario(kernels, {

@@ -41,6 +41,8 @@ export interface MatcherOptions {
   thresholdNs: number;
   /** Clock correction: delay = difference - offsetNs - slope * (time at AFTER - pivotNs), and reverseNs less the other way. */
   correction: { offsetNs: number; slope: number; pivotNs: number; reverseNs?: number };
+  /** What differences (after - before, as aligned) are in the first time, where an earlier pass has shown it. */
+  expected?: ExpectedDifferences | null;
   /** Where a clock was set: what more is taken off. */
   pieces?: CorrectionPieces | null;
   /** Time before the first packet of either side. */
@@ -54,6 +56,24 @@ export interface MatcherOptions {
   nat?: boolean;
   /** Where every packet is noted, besides the sums. */
   packets?: PacketLog | undefined;
+}
+
+/** Up to a time at BEFORE. */
+export interface ExpectedDifferences {
+  untilNs: number;
+  lowNs: number;
+  highNs: number;
+}
+
+/** One of the first pairs. */
+export interface OpeningPair {
+  /** Time at BEFORE, and after - before, as aligned. */
+  atNs: number;
+  differenceNs: number;
+  /** A packet that looks the same was met later, without a partner. */
+  again: boolean;
+  /** The flow goes from BEFORE to AFTER. */
+  forward: boolean;
 }
 
 export interface CorrectionPieces {
@@ -159,6 +179,13 @@ export class ExactMatcher {
       pivot: pivotNs,
       slack: options.slackNs,
       now: options.startNs,
+      ...(options.expected
+        ? {
+            expectUntil: options.expected.untilNs,
+            expectLow: options.expected.lowNs,
+            expectHigh: options.expected.highNs,
+          }
+        : {}),
     };
     this.#writePieces(options.pieces ?? null);
     for (const [name, value] of Object.entries(settings))
@@ -233,6 +260,24 @@ export class ExactMatcher {
         doubted: (fate & residueConstants.DOUBTED) !== 0,
       };
     }
+  }
+
+  /** The first pairs, but for those that were put off. */
+  *opening(): Generator<OpeningPair> {
+    const kernels = this.#kernels;
+    const first = kernels.call.matchOpening(this.#match) >>> 0;
+    const n = kernels.call.matchOpened(this.#match) >>> 0;
+    for (
+      let at = first;
+      at < first + n * matchStateConstants.OPENING_PAIR;
+      at += matchStateConstants.OPENING_PAIR
+    )
+      yield {
+        atNs: kernels.readF64(at + 8),
+        differenceNs: kernels.readF64(at + 16),
+        again: kernels.readU32(at + 24) !== 0,
+        forward: this.flows.direction(kernels.readU32(at + 28)) === 1,
+      };
   }
 
   /** The number of the same flow as the second point names it; null where that is not known. */

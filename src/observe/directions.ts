@@ -78,7 +78,9 @@ export class DirectionCheck {
       const v6 = (meta[2 * i + 1]! & ipv6) !== 0;
       const from = v6 ? `${words(addrA, i)},${words(addrB, i)}` : addrA[2 * i + 1]!;
       const to = v6 ? `${words(addrC, i)},${words(addrD, i)}` : addrA[2 * i]!;
-      if (!isSpecial(from) && !isSpecial(to)) this.#count(from, to, flag & 0xff, flag & (inbound | outbound));
+      // A host that talks to itself, on a loopback, is on no side.
+      if (from !== to && !isSpecial(from) && !isSpecial(to))
+        this.#count(from, to, flag & 0xff, flag & (inbound | outbound));
     }
   }
 

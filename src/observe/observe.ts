@@ -5,12 +5,13 @@
 
 import { UsageError } from "../base/errors.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
-import type { Source, SourceBatch } from "../capture/source/source.ts";
+import type { Source } from "../capture/source/source.ts";
 import type { DelaySource, DelaySourceCounts } from "../delays/delay-source.ts";
 import { delaysFromSource } from "../delays/delay-source.ts";
 import type { OwnedBatch } from "../delays/reference-delays.ts";
 import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
 import type { TapState } from "../epoch/tap-state.ts";
+import { BatchesAndTicks } from "./batches-and-ticks.ts";
 import { type TwoWay, twoWayError } from "./directions.ts";
 import { type Lane, type LaneOptions, RunningLane } from "./lane.ts";
 import type { ObserverOptions } from "./observer.ts";
@@ -106,19 +107,26 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
       }
       outbox.release();
     };
-    for await (const got of batchesAndTicks(source, options.tickMs ?? TICK_MS)) {
-      if (typeof got === "bigint") tick(got);
-      else {
-        packets += got.batch.count;
-        if (delays) for await (const owned of delays.push(got.batch, got.originNs)) feed(owned);
-        else feed(got);
-        if ((++batches & 63) === 0) {
-          const { doneBytes, totalBytes } = source.progress();
-          options.onProgress?.(doneBytes, totalBytes, packets);
+    const stream = new BatchesAndTicks(source, options.tickMs ?? TICK_MS);
+    try {
+      for (;;) {
+        const got = stream.ready() ?? (await stream.next());
+        if (got === null) break;
+        if (typeof got === "bigint") tick(got);
+        else {
+          packets += got.batch.count;
+          if (delays) for await (const owned of delays.push(got.batch, got.originNs)) feed(owned);
+          else feed(got);
+          if ((++batches & 63) === 0) {
+            const { doneBytes, totalBytes } = source.progress();
+            options.onProgress?.(doneBytes, totalBytes, packets);
+          }
         }
+        if (outbox.holding) checkLanes(false);
+        if (outbox.needsRoom) await outbox.room();
       }
-      if (outbox.holding) checkLanes(false);
-      await outbox.room();
+    } finally {
+      stream.end();
     }
     for (const owned of delays?.finish() ?? []) feed(owned);
     if (outbox.holding) checkLanes(true);
@@ -171,54 +179,6 @@ function resultOf(lanes: readonly RunningLane[], outbox: Outbox): Omit<ObserveRe
     short: sum((lane) => lane.sums.short),
     backward: sum((lane) => lane.sums.backward),
   };
-}
-
-/** Batches as they come; while a live source is silent, the time instead. */
-async function* batchesAndTicks(source: Source, tickMs: number): AsyncGenerator<SourceBatch | bigint> {
-  const ticks = source.live ? new Ticks(tickMs) : null;
-  try {
-    for (;;) {
-      const next = source.next();
-      // Nobody may be left to hear of it.
-      next.catch(() => {});
-      let got: SourceBatch | null | undefined;
-      while (ticks && (got = await Promise.race([next, ticks.next()])) === undefined) {
-        const nowNs = source.nowNs();
-        if (nowNs !== null) yield nowNs;
-      }
-      got ??= await next;
-      if (got === null) return;
-      yield got;
-    }
-  } finally {
-    ticks?.end();
-  }
-}
-
-/** One timer for all waits: a live source gives thousands of batches per second, most of them at once. */
-class Ticks {
-  readonly #timer: NodeJS.Timeout;
-  #tick: Promise<undefined> | null = null;
-  #ring: () => void = () => {};
-
-  constructor(ms: number) {
-    this.#timer = setInterval(() => {
-      this.#tick = null;
-      this.#ring();
-    }, ms);
-  }
-
-  /** The next tick from now on. */
-  next(): Promise<undefined> {
-    this.#tick ??= new Promise((resolve) => {
-      this.#ring = () => resolve(undefined);
-    });
-    return this.#tick;
-  }
-
-  end(): void {
-    clearInterval(this.#timer);
-  }
 }
 
 /** Reduced by hand: Math.max knows no bigint. Undefined where there was no packet. */
@@ -306,6 +266,11 @@ class Outbox {
   #count(estimator: string, bytes: number): void {
     const own = this.written.get(estimator) ?? { records: 0, bytes: 0 };
     this.written.set(estimator, { records: own.records + 1, bytes: own.bytes + bytes });
+  }
+
+  /** `room` has something to wait for or to say. */
+  get needsRoom(): boolean {
+    return this.#underway > MAX_UNDERWAY || this.#bytes > MAX_UNDERWAY_BYTES || this.#failure !== null;
   }
 
   /** Waits where too much is on its way; throws where the sink has failed. */

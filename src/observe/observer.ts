@@ -246,17 +246,10 @@ export class PointObserver {
   #rows(from: number, to: number): void {
     const batch = this.#batch;
     if (!batch || !this.#openNs || this.#axisNs === null) return;
-    const { flags, timeNs } = batch;
+    const { timeNs } = batch;
     const start = Number(this.#openNs.startNs - this.#axisNs);
-    // In locals: the bundled module reads its imports through a function each time.
-    const shortFlag = FLAG.short;
-    let [short, backward] = [0, 0];
-    for (let i = from; i < to; i++) {
-      if ((flags[i]! & shortFlag) !== 0) short++;
-      if (timeNs[i]! < start) backward++;
-    }
-    this.#short += short;
-    this.#backward += backward;
+    this.#short += batch.countFlagged(from, to, FLAG.short);
+    this.#backward += batch.countBefore(from, to, start);
     if (Number.isNaN(this.#firstNs)) this.#firstNs = timeNs[from]!;
     this.#lastNs = timeNs[to - 1]!;
     for (const running of this.#taps) this.#drive(running, () => running.tap.update(batch, from, to));

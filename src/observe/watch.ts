@@ -26,6 +26,8 @@ export interface WatchOptions {
   windowNs?: number;
   /** How often it is looked whether an interval is over, ms. */
   lookMs?: number;
+  /** That ends the sources. Of captures, which are not read at the same pace, what was not read of one by then is not lost: such intervals are left out. */
+  signal?: AbortSignal | undefined;
 }
 
 export interface WatchedLatency {
@@ -200,7 +202,8 @@ class Watch {
       return clockNs === null || rowsNs === null ? (clockNs ?? rowsNs) : later(clockNs, rowsNs);
     });
     const [a = null, b = null] = passed;
-    const all = this.#ended[0] && this.#ended[1];
+    const cut = this.#options.signal?.aborted === true && !(sender.live && receiver.live);
+    const all = this.#ended[0] && this.#ended[1] && !cut;
     if (this.#next === null || (!all && (a === null || b === null))) return;
     const untilNs = all || a === null || b === null ? null : earlier(a, b) - BigInt(windowNs);
     const end = untilNs === null ? this.#last + 1 : Number(untilNs / BigInt(this.#intervalNs));

@@ -5,7 +5,9 @@
 import { earlier, later } from "../base/time.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import type { CutMode } from "../epoch/record.ts";
+import { ARRIVALS_TABLE, ArrivalsTable } from "./arrivals-table.ts";
 import { type ColumnType, type Database, openDatabase, type Value } from "./duckdb.ts";
+import { HappeningTable, type Statements } from "./happenings.ts";
 import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
 import { decodeState, encodeState } from "./state-bytes.ts";
 
@@ -35,7 +37,12 @@ const SEGMENT_COLUMNS: readonly (readonly [string, string, ColumnType])[] = [
   ["high_ns", "DOUBLE", "double"],
   ["stdev_ns", "DOUBLE", "double"],
   ["state", "BLOB", "bytes"],
+  // Newer ones come last: tables of before get them added.
+  ["missing_from", "INTEGER", "integer"],
+  ["missing_to", "INTEGER", "integer"],
+  ["clock_ns", "DOUBLE", "double"],
 ];
+const ADDED = ["missing_from", "missing_to", "clock_ns"];
 const FLOW_COLUMNS: typeof SEGMENT_COLUMNS = [
   ...SEGMENT_COLUMNS.slice(0, 7),
   ["flow", "VARCHAR", "text"],
@@ -66,13 +73,81 @@ export interface KnownSegment extends CollectedSegment {
   lastNs: bigint;
 }
 
+const COVERAGE = [
+  ["epochs", "epochs"],
+  ["missing", "missing"],
+  ["missing_from", "missingFrom"],
+  ["missing_to", "missingTo"],
+  ["refused", "refused"],
+  ["edges", "edges"],
+  ["CASE WHEN mean_ns IS NULL THEN 0 ELSE 1 END", "answered"],
+] as const;
+
+export type SegmentCoverage = CollectedSegment & { estimator: string } & Record<
+    (typeof COVERAGE)[number][1],
+    number
+  >;
+
+export interface StepQuestion {
+  fromNs: bigint;
+  toNs: bigint;
+  stepNs: bigint;
+  /** The coarsest rows that may be read. */
+  step: Step;
+}
+
+export interface StepRow {
+  from: string;
+  to: string;
+  label: string;
+  estimator: string;
+  startNs: bigint;
+  meanNs: number | null;
+  lowNs: number | null;
+  highNs: number | null;
+  /** Of epochs in which both are known. */
+  sent: number | null;
+  received: number | null;
+  epochs: number;
+  missing: number;
+  refused: number;
+}
+
+export interface SpreadQuestion {
+  step: Step;
+  fromNs: bigint;
+  toNs: bigint;
+  /** Which quantile is the middle. */
+  share: number;
+  hourOfWeekNs: bigint | null;
+}
+
+export interface SpreadRow {
+  /** Of segment and estimator (normals.ts). */
+  key: string;
+  count: number;
+  valueNs: number;
+  spreadNs: number;
+}
+
 export class ResultsStore {
   readonly #db: Database;
   /** One statement after the other: a transaction is the connection's. */
   #last: Promise<unknown> = Promise.resolve();
 
+  readonly incidents: HappeningTable;
+  readonly alerts: HappeningTable;
+  readonly arrivals: ArrivalsTable;
+
   private constructor(db: Database) {
     this.#db = db;
+    const statements: Statements = {
+      run: (sql, values) => this.#alone(() => db.run(sql, values)),
+      all: (sql, values) => this.#all(sql, values),
+    };
+    this.incidents = new HappeningTable("incidents", statements);
+    this.alerts = new HappeningTable("alerts", statements);
+    this.arrivals = new ArrivalsTable(statements);
   }
 
   static async open(path: string): Promise<ResultsStore> {
@@ -86,13 +161,17 @@ export class ResultsStore {
       await db.run(`CREATE TABLE IF NOT EXISTS ${table} (${columns(list)})`);
       await db.run(`CREATE TEMP TABLE incoming_${table} (${columns(list)})`);
     }
+    for (const [name, type] of SEGMENT_COLUMNS.filter((c) => ADDED.includes(c[0])))
+      await db.run(`ALTER TABLE segments ADD COLUMN IF NOT EXISTS ${name} ${type}`);
     // Spans of a step that are to be made from the rows below.
     await db.run(
       "CREATE TABLE IF NOT EXISTS dirty (from_point VARCHAR, to_point VARCHAR, label VARCHAR, estimator VARCHAR, step_s INTEGER, start_ns BIGINT)",
     );
-    await db.run(
-      "CREATE TABLE IF NOT EXISTS incidents (id VARCHAR, opened_ns BIGINT, closed_ns BIGINT, body VARCHAR)",
-    );
+    for (const table of ["incidents", "alerts"])
+      await db.run(
+        `CREATE TABLE IF NOT EXISTS ${table} (id VARCHAR, opened_ns BIGINT, closed_ns BIGINT, body VARCHAR)`,
+      );
+    await db.run(ARRIVALS_TABLE);
     return new ResultsStore(db);
   }
 
@@ -239,6 +318,17 @@ export class ResultsStore {
     return rows.map(readSegmentRow);
   }
 
+  /** The last so many epochs of a time, in order. */
+  async lastRows(selection: RowSelection, most: number): Promise<SegmentRow[]> {
+    const { from, to, label, estimator, fromNs, toNs } = selection;
+    const [row] = await this.#all(
+      "SELECT min(start_ns) FROM (SELECT start_ns FROM segments WHERE step_s = 0 AND start_ns >= $1 AND start_ns < $2 AND from_point = $3 AND to_point = $4 AND label = $5 AND estimator = $6 ORDER BY start_ns DESC LIMIT $7)",
+      [fromNs, toNs, from, to, label, estimator, most],
+    );
+    const first = row?.[0] ?? null;
+    return first === null ? [] : await this.segmentRows({ ...selection, fromNs: BigInt(first as bigint) }, 0);
+  }
+
   /** Start of the first epoch from a time on; null where there is none. */
   async firstFrom({ from, to, label, estimator, fromNs, toNs }: RowSelection): Promise<bigint | null> {
     const [row] = await this.#all(
@@ -270,8 +360,8 @@ export class ResultsStore {
   }
 
   /** `flow`: one flow; "" for all. */
-  async flowRows(selection: RowSelection, step: Step, flow: string): Promise<FlowRow[]> {
-    return await this.#flowRows({ ...selection, fromNs: bucketOf(selection.fromNs, step) }, step, flow);
+  async flowRows(selection: RowSelection, step: Step, flow: string, most?: number): Promise<FlowRow[]> {
+    return await this.#flowRows({ ...selection, fromNs: bucketOf(selection.fromNs, step) }, step, flow, most);
   }
 
   /** Flows by packets in a time: names only. */
@@ -288,9 +378,10 @@ export class ResultsStore {
     { from, to, label, estimator, fromNs, toNs }: RowSelection,
     step: Step,
     flow: string,
+    most = Number.MAX_SAFE_INTEGER,
   ): Promise<FlowRow[]> {
     const rows = await this.#all(
-      `SELECT start_ns, end_ns, flow, bytes, state FROM flows WHERE step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ${flow === "" ? "" : "AND flow = $8"} ORDER BY start_ns`,
+      `SELECT start_ns, end_ns, flow, bytes, state FROM flows WHERE step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND from_point = $4 AND to_point = $5 AND label = $6 AND estimator = $7 ${flow === "" ? "" : "AND flow = $8"} ORDER BY start_ns LIMIT ${most}`,
       [step, fromNs, toNs, from, to, label, estimator, ...(flow === "" ? [] : [flow])],
     );
     const segment = { from, to, label };
@@ -308,9 +399,32 @@ export class ResultsStore {
     }));
   }
 
+  /** Epochs of every segment and estimator in a time, and what became of them. */
+  async coverage(fromNs: bigint, toNs: bigint): Promise<SegmentCoverage[]> {
+    const sums = COVERAGE.map((c) => `sum(${c[0]})`).join(", ");
+    const rows = await this.#all(
+      `SELECT from_point, to_point, label, estimator, ${sums} FROM segments WHERE step_s = 0 AND start_ns >= $1 AND start_ns < $2 GROUP BY ALL ORDER BY ALL`,
+      [fromNs, toNs],
+    );
+    return rows.map(([from, to, label, estimator, ...counts]) => ({
+      ...{ from: String(from), to: String(to), label: String(label), estimator: String(estimator) },
+      ...(Object.fromEntries(COVERAGE.map(([, name], i) => [name, Number(counts[i] ?? 0)])) as Record<
+        (typeof COVERAGE)[number][1],
+        number
+      >),
+    }));
+  }
+
+  /** End of the newest epoch; null where there is none. */
+  async newest(): Promise<bigint | null> {
+    const [row] = await this.#all("SELECT max(end_ns) FROM segments WHERE step_s = 0");
+    return row?.[0] === null || row?.[0] === undefined ? null : BigInt(row[0] as bigint);
+  }
+
   async segments(): Promise<KnownSegment[]> {
     const rows = await this.#all(
-      "SELECT from_point, to_point, label, estimator, min(start_ns), max(end_ns) FROM segments GROUP BY ALL ORDER BY ALL",
+      // A minute or an hour that has begun ends in the time to come: the newest is that of the epochs.
+      "SELECT from_point, to_point, label, estimator, min(start_ns), coalesce(max(end_ns) FILTER (WHERE step_s = 0), max(end_ns)) FROM segments GROUP BY ALL ORDER BY ALL",
     );
     const known = new Map<string, KnownSegment>();
     for (const [from, to, label, estimator, first, last] of rows) {
@@ -332,6 +446,79 @@ export class ResultsStore {
         });
     }
     return [...known.values()];
+  }
+
+  /** All segments and estimators in steps of any length, from rows of `step` or finer: sums, the mean weighted by packets, the lowest and highest bound. */
+  async steps({ fromNs, toNs, stepNs, step }: StepQuestion): Promise<StepRow[]> {
+    const union = await this.#pieces(fromNs, toNs, step);
+    const rows = await this.#all(
+      `SELECT from_point, to_point, label, estimator, start_ns - start_ns % $1 AS at, sum(mean_ns * weight) / sum(CASE WHEN mean_ns IS NULL THEN NULL ELSE weight END), min(low_ns), max(high_ns),
+        sum(CASE WHEN received IS NULL THEN NULL ELSE sent END), sum(CASE WHEN sent IS NULL THEN NULL ELSE received END), sum(epochs), sum(missing), sum(refused)
+        FROM (SELECT *, greatest(coalesce(received, 1), 1) AS weight FROM segments WHERE ${union}) GROUP BY ALL`,
+      [stepNs],
+    );
+    const orNull = (value: Value | undefined) =>
+      value === null || value === undefined ? null : Number(value);
+    return rows.map(
+      ([from, to, label, estimator, at, mean, low, high, sent, received, epochs, missing, refused]) => ({
+        ...{ from: String(from), to: String(to), label: String(label), estimator: String(estimator) },
+        startNs: BigInt(at as bigint),
+        ...{ meanNs: orNull(mean), lowNs: orNull(low), highNs: orNull(high), sent: orNull(sent) },
+        ...{
+          received: orNull(received),
+          epochs: Number(epochs),
+          missing: Number(missing),
+          refused: Number(refused),
+        },
+      }),
+    );
+  }
+
+  /** The newest epoch of each segment and estimator that lies in a time. */
+  async newestRows(fromNs: bigint, toNs: bigint): Promise<SegmentRow[]> {
+    const names = SEGMENT_COLUMNS.map((c) => c[0]).join(", ");
+    const rows = await this.#all(
+      `SELECT ${names} FROM segments WHERE step_s = 0 AND start_ns >= $1 AND start_ns < $2
+        QUALIFY row_number() OVER (PARTITION BY from_point, to_point, label, estimator ORDER BY start_ns DESC) = 1`,
+      [fromNs, toNs],
+    );
+    return rows.map(readSegmentRow);
+  }
+
+  /** Middle and spread of the means of each segment and estimator, by rows of one step; `hourOfWeekNs`: only of the hours next to this one's in each week. */
+  async spreads(question: SpreadQuestion): Promise<SpreadRow[]> {
+    const { step, fromNs, toNs, share, hourOfWeekNs } = question;
+    const hour = "3600000000000";
+    // Hours from the one asked for, around the week: 0, 1 and 167 are next to it.
+    const near =
+      hourOfWeekNs === null
+        ? "true"
+        : `(start_ns // ${hour} - ${hourOfWeekNs} // ${hour}) % 168 IN (0, 1, -1, 167, -167)`;
+    const rows = await this.#all(
+      `SELECT from_point, to_point, label, estimator, count(*), quantile_cont(mean_ns, ${share}), mad(mean_ns) FROM segments
+        WHERE step_s = $1 AND start_ns >= $2 AND start_ns < $3 AND mean_ns IS NOT NULL AND ${near} GROUP BY ALL`,
+      [step, fromNs, toNs],
+    );
+    return rows.map(([from, to, label, estimator, count, value, mad]) => ({
+      key: JSON.stringify([from, to, label, estimator]),
+      ...{ count: Number(count), valueNs: Number(value), spreadNs: 1.4826 * Number(mad) },
+    }));
+  }
+
+  /** Which rows cover a time, in steps as coarse as `step` where all is rolled up, finer behind that. */
+  async #pieces(fromNs: bigint, toNs: bigint, step: Step): Promise<string> {
+    const parts: string[] = [];
+    let startNs = fromNs;
+    for (const coarse of [...STEPS].reverse().filter((s) => s <= step)) {
+      const [open] =
+        coarse === 0 ? [] : await this.#all("SELECT min(start_ns) FROM dirty WHERE step_s = $1", [coarse]);
+      const openNs = open?.[0] === null || open?.[0] === undefined ? toNs : BigInt(open[0] as bigint);
+      const endNs = coarse === 0 ? toNs : earlier(later(bucketOf(openNs, coarse), startNs), toNs);
+      if (endNs > startNs)
+        parts.push(`(step_s = ${coarse} AND start_ns >= ${startNs} AND start_ns < ${endNs})`);
+      startNs = endNs;
+    }
+    return parts.length === 0 ? "false" : parts.join(" OR ");
   }
 
   /** Removes rows of a step that ended longer before the newest (or before now, where that is earlier) than is kept, and the oldest beyond so many. */
@@ -414,6 +601,11 @@ function readable(state: SegmentRow["state"]): Value[] {
   return [state.meanNs, state.meanNs - low / state.weight, state.meanNs + high / state.weight, stdev];
 }
 
+/** Of the mean's interval, what the clocks of both ends may be off by; null where nothing is known of them. */
+export function clockNs({ weight, commonLow, commonHigh }: SegmentRow["state"]): number | null {
+  return weight > 0 && commonLow + commonHigh > 0 ? Math.max(commonLow, commonHigh) / weight : null;
+}
+
 const blob = (bytes: Uint8Array) => bytes as unknown as Value;
 
 function segmentValues(row: SegmentRow): Value[] {
@@ -424,6 +616,7 @@ function segmentValues(row: SegmentRow): Value[] {
     ...[epochs, missing, refused, edges, merged, sent, received, lost, dropped, bytes, cutShift, reason],
     ...readable(state),
     blob(encodeState(state)),
+    ...[row.missingFrom, row.missingTo, clockNs(state)],
   ];
 }
 
@@ -458,6 +651,8 @@ function readSegmentRow(values: Value[]): SegmentRow {
     },
     reason: values[19] === null ? null : text(19),
     state: decodeState(bytesOf(values[24] ?? null)),
+    missingFrom: number(25),
+    missingTo: number(26),
   };
 }
 

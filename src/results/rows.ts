@@ -36,6 +36,9 @@ export interface SegmentRow extends RowSpan {
   /** Epochs in it, and what became of them. */
   epochs: number;
   missing: number;
+  /** Of those, at the sender and at the receiver. */
+  missingFrom: number;
+  missingTo: number;
   refused: number;
   /** In which a capture began or ended. */
   edges: number;
@@ -72,6 +75,8 @@ export function segmentRow(event: Collected): SegmentRow | null {
     step: 0 as const,
     epochs: 1,
     missing: 0,
+    missingFrom: 0,
+    missingTo: 0,
     refused: 0,
     edges: 0,
     merged: 0,
@@ -84,7 +89,11 @@ export function segmentRow(event: Collected): SegmentRow | null {
     const text = `${missing === "sender" ? segment.from : segment.to}: ${reason}`;
     const limits = limitsOf({ senders: [entry], receivers: [] });
     const state = unanswered(entry.packets, limits, { reason: "no-packets", text });
-    return { ...base, ...none, startNs, endNs, mode, missing: 1, bytes: entry.bytes, reason: text, state };
+    const where = missing === "sender" ? { missingFrom: 1 } : { missingTo: 1 };
+    return {
+      ...{ ...base, ...none, startNs, endNs, mode, missing: 1, ...where },
+      ...{ bytes: entry.bytes, reason: text, state },
+    };
   }
   if (event.kind === "refused") {
     const { startNs, endNs, packets, limits, reason } = event.refusal;
@@ -118,6 +127,7 @@ function estimateRow(
     own.packetsUsed < (contribution.packets ?? 0);
   return {
     ...{ segment, estimator, step: 0, startNs, endNs, mode, epochs: 1, missing: 0, refused: 0, merged },
+    ...{ missingFrom: 0, missingTo: 0 },
     edges: edge ? 1 : 0,
     ...{ sent: own.sent, received: own.received, lost: own.lost },
     dropped: drops.length === 0 ? null : drops.reduce((a, b) => a + b, 0),
@@ -179,6 +189,17 @@ function numberAt(values: KnownFlows["packets"] | undefined, i: number): number 
   return value === undefined || Number.isNaN(value) ? null : value;
 }
 
+const SUMMED = [
+  "epochs",
+  "missing",
+  "missingFrom",
+  "missingTo",
+  "refused",
+  "edges",
+  "merged",
+  "bytes",
+] as const;
+
 /** Rows of one segment and estimator, in order of time, as one; null where there are none. */
 export function combineRows(
   rows: readonly SegmentRow[],
@@ -189,7 +210,7 @@ export function combineRows(
   const combination = new Combination();
   const loss = new LossTotal();
   const edges = new CutEdges();
-  const sums = { epochs: 0, missing: 0, refused: 0, edges: 0, merged: 0, bytes: 0 };
+  const sums = Object.fromEntries(SUMMED.map((name) => [name, 0])) as Record<(typeof SUMMED)[number], number>;
   const known: Record<"sent" | "received" | "dropped", number | null> = {
     sent: null,
     received: null,
@@ -199,8 +220,7 @@ export function combineRows(
   let cut = false;
   for (const row of rows) {
     combination.addState(row.state);
-    for (const name of ["epochs", "missing", "refused", "edges", "merged", "bytes"] as const)
-      sums[name] += row[name];
+    for (const name of SUMMED) sums[name] += row[name];
     for (const name of ["sent", "received", "dropped"] as const)
       if (row[name] !== null) known[name] = (known[name] ?? 0) + row[name];
     if (row.epochs > row.missing + row.refused) loss.add(asSegment(row), row);

@@ -4,7 +4,7 @@ import { later } from "../base/time.ts";
 import type { Combination } from "../collect/combine.ts";
 import type { CutEdges } from "../collect/cut-edges.ts";
 import { isNoAnswer } from "../estimators/estimator.ts";
-import { bucketOf, type ResultsStore, type RowSelection } from "./results-store.ts";
+import { bucketOf, clockNs, type ResultsStore, type RowSelection } from "./results-store.ts";
 import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
 
 export interface Latency {
@@ -27,6 +27,8 @@ export interface SeriesPoint {
   lost: number | null;
   lossRate: number | null;
   dropped: number | null;
+  /** What the clocks of both ends may be off by, which is part of the interval; null where nothing is known of them. */
+  clockNs: number | null;
   epochs: number;
   missing: number;
   refused: number;
@@ -116,11 +118,11 @@ export function pointOf({
   return {
     ...{ startNs: `${row.startNs}`, endNs: `${row.endNs}`, latency, reason, answered, sent, received, lost },
     lossRate: lost !== null && sent !== null && sent > 0 ? lost / sent : null,
-    ...{ dropped, epochs, missing, refused, edges: row.edges },
+    ...{ dropped, clockNs: clockNs(row.state), epochs, missing, refused, edges: row.edges },
   };
 }
 
-function latencyOf(
+export function latencyOf(
   combination: Combination,
   edges: CutEdges | null,
 ): { latency: Latency | null; reason: string | null; answered: number | null } {
@@ -167,18 +169,7 @@ export async function oneFlow(
   flow: string,
   step: Step = 0,
 ): Promise<FlowSummary | null> {
-  const rows = await store.flowRows(selection, step, flow);
-  const made = combineFlow(rows, { step: 0, startNs: selection.fromNs, endNs: selection.toNs });
-  if (!made) return null;
-  const { packets, lost, answers } = made.row.state;
-  return {
-    flow,
-    packets,
-    bytes: made.row.bytes,
-    lost,
-    epochs: answers,
-    ...latencyOf(made.combination, null),
-  };
+  return summaryOf(flow, await store.flowRows(selection, step, flow), selection);
 }
 
 /** One flow over time, epoch by epoch or step by step. */
@@ -209,6 +200,35 @@ export async function flowSeries(
       },
     ];
   });
+}
+
+/** Every flow that has rows in a time, each as one: one question for all of them. */
+export async function allFlows(store: ResultsStore, selection: RowSelection): Promise<FlowSummary[]> {
+  const byFlow = new Map<string, FlowRow[]>();
+  for (const row of await store.flowRows(selection, 0, "")) {
+    const known = byFlow.get(row.flow);
+    if (known) known.push(row);
+    else byFlow.set(row.flow, [row]);
+  }
+  return [...byFlow].flatMap(([flow, rows]) => summaryOf(flow, rows, selection) ?? []);
+}
+
+function summaryOf(
+  flow: string,
+  rows: readonly FlowRow[],
+  { fromNs, toNs }: RowSelection,
+): FlowSummary | null {
+  const made = combineFlow(rows, { step: 0, startNs: fromNs, endNs: toNs });
+  if (!made) return null;
+  const { packets, lost, answers } = made.row.state;
+  return {
+    flow,
+    packets,
+    bytes: made.row.bytes,
+    lost,
+    epochs: answers,
+    ...latencyOf(made.combination, null),
+  };
 }
 
 /** Whole minutes or hours are read where the time asked for is made of them. */

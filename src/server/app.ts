@@ -7,9 +7,9 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import { checkedValue } from "../base/schema.ts";
 import { addSecurityHeaders, admit, type Client } from "./access.ts";
 import { AskedError } from "./asker.ts";
-import { ClientLimits, type RateLimits } from "./limits.ts";
+import type { ClientLimits } from "./limits.ts";
 import { HttpError, problemOf } from "./problem.ts";
-import { type Route, type RouteOutput, readQuery } from "./route.ts";
+import { type Route, type RouteOutput, readQuery } from "./routes/route.ts";
 import type { TokenStore } from "./tokens.ts";
 
 export interface TlsFiles {
@@ -26,7 +26,7 @@ export interface AppOptions {
   /** Only this host can connect. */
   loopback: boolean;
   tls?: TlsFiles | undefined;
-  limits?: RateLimits | undefined;
+  limits: ClientLimits;
   /** One line about what went wrong in here. */
   onError: (text: string) => void;
   /** Each request, when it is answered. */
@@ -76,7 +76,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     app.addContentTypeParser(type, { parseAs: "buffer", bodyLimit: MAX_MESSAGE_BYTES }, (_, body, done) =>
       done(null, body),
     );
-  const limits = new ClientLimits(options.limits);
+  const { limits } = options;
   const reading = new Map<FastifyRequest, Reading>();
   app.addHook("onRequest", async (_, reply) => addSecurityHeaders(reply, options.tls !== undefined));
   app.addHook("onResponse", async (request, reply) => {
@@ -96,7 +96,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   return app;
 }
 
-function tlsOptions({ certificate, key, clientCa }: TlsFiles) {
+export function tlsOptions({ certificate, key, clientCa }: TlsFiles) {
   const mutual = clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true };
   return { cert: certificate, key, minVersion: "TLSv1.2" as const, ...mutual };
 }
@@ -111,6 +111,7 @@ function addRoute(
   app.route({
     method: route.method,
     url: route.path,
+    bodyLimit: route.maxJsonBytes ?? MAX_JSON_BYTES,
     // Before the body is read.
     onRequest: async (request) => {
       const client = admit(request, route.needs, tokens, loopback);
@@ -142,16 +143,24 @@ function announcedBytes({ method, headers }: FastifyRequest, route: Route): numb
   const declared = headers["content-length"];
   if (declared === undefined) throw new HttpError(411, "no-length", "a content-length is needed");
   const bytes = Number(declared);
-  const limit = route.bodyType === undefined ? MAX_JSON_BYTES : MAX_MESSAGE_BYTES;
+  const limit = takesBytes(route, headers) ? MAX_MESSAGE_BYTES : (route.maxJsonBytes ?? MAX_JSON_BYTES);
   if (!(bytes <= limit))
     throw new HttpError(413, "too-large", `a body of ${declared} bytes (expected at most ${limit})`);
   return bytes;
 }
 
+/** Where a route takes both, the type says which it is. */
+function takesBytes({ bodyType, body }: Route, headers: FastifyRequest["headers"]): boolean {
+  return bodyType !== undefined && (body === undefined || typeOf(headers) === bodyType);
+}
+
+function typeOf(headers: FastifyRequest["headers"]): string | undefined {
+  return headers["content-type"]?.split(";")[0]?.trim();
+}
+
 async function readBody(request: FastifyRequest, route: Route): Promise<unknown> {
-  if (route.bodyType !== undefined) {
-    const type = request.headers["content-type"]?.split(";")[0]?.trim();
-    if (type !== route.bodyType)
+  if (takesBytes(route, request.headers)) {
+    if (typeOf(request.headers) !== route.bodyType)
       throw new HttpError(415, "wrong-type", `the body must be of type ${route.bodyType}`);
     return await unpacked(request.body as Buffer | undefined, request.headers["content-encoding"]);
   }
@@ -187,6 +196,7 @@ function send(reply: FastifyReply, output: RouteOutput, gone: AbortController): 
   }
   if ("jsonText" in output) return reply.type("application/json; charset=utf-8").send(output.jsonText);
   if ("json" in output) return reply.send(output.json);
+  if (output.headers) reply.headers(output.headers);
   return reply.type(output.type).send(output.body);
 }
 

@@ -1,7 +1,7 @@
 /** The thread that answers questions from records, one after the other: reading and estimating take the processor, and the collector goes on taking records meanwhile. */
 import { parentPort, workerData } from "node:worker_threads";
 import { type Problem, problemOf } from "./problem.ts";
-import { type ArchiveQuestion, answerQuestion } from "./questions.ts";
+import { type AnswerPiece, type ArchiveQuestion, answerQuestion } from "./questions.ts";
 
 export interface WorkerQuestion {
   id: number;
@@ -9,22 +9,24 @@ export interface WorkerQuestion {
 }
 
 export type WorkerAnswer = { id: number } & (
-  | { json: string }
+  | { piece: AnswerPiece }
+  | { done: true }
   | { status: number; problem: Problem; stack?: string }
 );
 
 const { directory } = workerData as { directory: string };
 parentPort?.on("message", async ({ id, asked }: WorkerQuestion) => {
-  let answer: WorkerAnswer;
+  let end: WorkerAnswer = { id, done: true };
   try {
-    answer = { id, json: await answerQuestion(directory, asked) };
+    for await (const piece of answerQuestion(directory, asked))
+      parentPort?.postMessage({ id, piece } satisfies WorkerAnswer);
   } catch (error) {
     const problem = problemOf(error);
-    answer = {
+    end = {
       id,
       ...problem,
       ...(problem.status === 500 ? { stack: (error as Error).stack ?? String(error) } : {}),
     };
   }
-  parentPort?.postMessage(answer);
+  parentPort?.postMessage(end);
 });

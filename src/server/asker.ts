@@ -1,27 +1,33 @@
 /**
- * Questions wait in a short line for the thread that answers them (ask-worker.ts); one that takes too long is ended with its thread, and the next gets a new one. Where the sources run
- * directly there is no program for a thread: then they are answered in place.
+ * Questions wait for the thread that answers them (ask-worker.ts): a short line for each client, served in turn, so that nobody's questions hold up everybody's. One that takes too long is ended with its thread, and the next gets
+ * a new one. Answers come in pieces. Where the sources run directly there is no program for a thread: then they are answered in place.
  */
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { WorkerAnswer, WorkerQuestion } from "./ask-worker.ts";
+import { AnsweringBudget, type AnsweringLimits } from "./limits.ts";
 import { HttpError, type Problem } from "./problem.ts";
-import { type ArchiveQuestion, answerQuestion } from "./questions.ts";
+import { type AnswerPiece, type ArchiveQuestion, answerQuestion } from "./questions.ts";
 
 export interface AskerOptions {
   directory: string;
   /** Longest time of one question, ms. */
   limitMs: number;
-  /** Questions that may wait. */
+  /** Questions that may wait: in all, and of one client. */
   maxWaiting: number;
+  maxOfClient: number;
+  answering?: AnsweringLimits | undefined;
   onError?: (text: string) => void;
 }
 
-interface Waiting {
-  asked: ArchiveQuestion;
-  resolve: (json: string) => void;
-  reject: (error: Error) => void;
+/** Of answers that clients have not taken yet, all together. */
+const MAX_HELD_BYTES = 256 << 20;
+
+/** Who asks; what it asked is not answered any more once it has gone. */
+export interface AskingClient {
+  name: string;
+  signal?: AbortSignal | undefined;
 }
 
 /** What the worker found wrong: a problem with its status. */
@@ -35,98 +41,203 @@ export class AskedError extends Error {
   }
 }
 
+/** The pieces of one answer, as they come; held until they are taken. */
+class Answer implements AsyncIterable<AnswerPiece> {
+  readonly client: string;
+  readonly asked: ArchiveQuestion;
+  readonly #pieces: AnswerPiece[] = [];
+  #end: { error: Error | null } | null = null;
+  #wake: (() => void) | null = null;
+  heldBytes = 0;
+
+  constructor(client: string, asked: ArchiveQuestion) {
+    this.client = client;
+    this.asked = asked;
+  }
+
+  add(piece: AnswerPiece): void {
+    this.#pieces.push(piece);
+    this.heldBytes += piece.length;
+    this.#wake?.();
+  }
+
+  end(error: Error | null): void {
+    this.#end ??= { error };
+    this.#wake?.();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<AnswerPiece> {
+    try {
+      for (;;) {
+        const piece = this.#pieces.shift();
+        if (piece !== undefined) {
+          this.heldBytes -= piece.length;
+          yield piece;
+        } else if (this.#end?.error) throw this.#end.error;
+        else if (this.#end) return;
+        else
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+          });
+      }
+    } finally {
+      // Nobody takes the rest.
+      this.#pieces.length = 0;
+      this.heldBytes = 0;
+    }
+  }
+}
+
 export class Asker {
   readonly #options: AskerOptions;
+  readonly #budget: AnsweringBudget;
   readonly #program: string | null;
-  readonly #line: Waiting[] = [];
+  /** By client, in the order that they are served. */
+  readonly #lines = new Map<string, Answer[]>();
+  readonly #held = new Set<Answer>();
   #worker: Worker | null = null;
-  #current: { id: number; waiting: Waiting; timer: NodeJS.Timeout } | null = null;
+  #current: { id: number; answer: Answer; timer: NodeJS.Timeout; sinceMs: number } | null = null;
   #next = 1;
   #closed = false;
 
   constructor(options: AskerOptions) {
     this.#options = options;
+    this.#budget = new AnsweringBudget(options.answering);
     const file = fileURLToPath(new URL("./ask-worker.js", import.meta.url));
     this.#program = existsSync(file) ? file : null;
   }
 
-  ask(asked: ArchiveQuestion): Promise<string> {
-    if (this.#program === null) return answerQuestion(this.#options.directory, asked);
-    if (this.#line.length >= this.#options.maxWaiting)
-      return Promise.reject(new HttpError(503, "busy", "too many questions wait: ask again later", 1));
-    return new Promise((resolve, reject) => {
-      this.#line.push({ asked, resolve, reject });
-      this.#advance();
-    });
+  /** The whole answer, which is text. */
+  async ask(asked: ArchiveQuestion, client: AskingClient): Promise<string> {
+    let text = "";
+    for await (const piece of this.#pieces(asked, client)) text += piece as string;
+    return text;
+  }
+
+  /** The pieces of an answer. Rejects where there is none, before the first of them. */
+  async stream(asked: ArchiveQuestion, client: AskingClient): Promise<AsyncIterable<AnswerPiece>> {
+    const pieces = this.#pieces(asked, client)[Symbol.asyncIterator]();
+    const first = await pieces.next();
+    return (async function* () {
+      try {
+        for (let piece = first; !piece.done; piece = await pieces.next()) yield piece.value;
+      } finally {
+        await pieces.return?.(undefined);
+      }
+    })();
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     const gone = new HttpError(503, "closing", "the collector is stopping", 5);
-    for (const { reject } of this.#line.splice(0)) reject(gone);
-    this.#current?.waiting.reject(gone);
+    for (const line of this.#lines.values()) for (const answer of line) answer.end(gone);
+    this.#lines.clear();
+    this.#current?.answer.end(gone);
     if (this.#current) clearTimeout(this.#current.timer);
     await this.#worker?.terminate();
   }
 
+  #pieces(asked: ArchiveQuestion, { name: client, signal }: AskingClient): AsyncIterable<AnswerPiece> {
+    this.#budget.check(client);
+    if (this.#program === null) return this.#inPlace(asked, client);
+    const line = this.#lines.get(client) ?? [];
+    let waiting = 0;
+    for (const other of this.#lines.values()) waiting += other.length;
+    if (line.length >= this.#options.maxOfClient || waiting >= this.#options.maxWaiting)
+      throw new HttpError(503, "busy", "too many questions wait: ask again later", 1);
+    for (const answer of this.#held)
+      if (answer.heldBytes === 0 && answer !== this.#current?.answer) this.#held.delete(answer);
+    const answer = new Answer(client, asked);
+    this.#lines.set(client, [...line, answer]);
+    signal?.addEventListener("abort", () => this.#forget(answer));
+    this.#advance();
+    return answer;
+  }
+
+  /** A client that has gone waits for nothing. What is being answered already is answered. */
+  #forget(answer: Answer): void {
+    const left = (this.#lines.get(answer.client) ?? []).filter((a) => a !== answer);
+    if (left.length > 0) this.#lines.set(answer.client, left);
+    else this.#lines.delete(answer.client);
+    answer.end(new HttpError(499, "gone", "the client has gone"));
+  }
+
+  async *#inPlace(asked: ArchiveQuestion, client: string): AsyncGenerator<AnswerPiece> {
+    const sinceMs = performance.now();
+    try {
+      yield* answerQuestion(this.#options.directory, asked);
+    } finally {
+      this.#budget.spend(client, performance.now() - sinceMs);
+    }
+  }
+
   #advance(): void {
     if (this.#current || this.#closed) return;
-    const waiting = this.#line.shift();
-    if (!waiting) return;
+    const [next] = this.#lines;
+    if (!next) return;
+    const [client, [answer, ...rest]] = next;
+    // To the end: the others come first.
+    this.#lines.delete(client);
+    if (rest.length > 0) this.#lines.set(client, rest);
+    if (!answer) return;
     this.#worker ??= this.#start();
     const id = this.#next++;
     const timer = setTimeout(() => {
       const seconds = this.#options.limitMs / 1000;
-      this.#end(
-        new HttpError(
-          422,
-          "too-long",
-          `the question takes longer than ${seconds} s: ask about less time, or fewer flows`,
-        ),
-      );
+      const text = `the question takes longer than ${seconds} s: ask about less time, or fewer flows`;
+      this.#giveUp(new HttpError(422, "too-long", text));
     }, this.#options.limitMs);
-    this.#current = { id, waiting, timer };
-    const question: WorkerQuestion = { id, asked: waiting.asked };
+    this.#current = { id, answer, timer, sinceMs: performance.now() };
+    this.#held.add(answer);
+    const question: WorkerQuestion = { id, asked: answer.asked };
     this.#worker.postMessage(question);
   }
 
   #start(): Worker {
     const worker = new Worker(this.#program ?? "", { workerData: { directory: this.#options.directory } });
-    worker.on("message", (answer: WorkerAnswer) => {
-      const current = this.#current;
-      if (!current || current.id !== answer.id) return;
-      clearTimeout(current.timer);
-      this.#current = null;
-      if ("json" in answer) current.waiting.resolve(answer.json);
-      else {
-        if (answer.stack !== undefined) this.#options.onError?.(answer.stack);
-        current.waiting.reject(new AskedError(answer.status, answer.problem));
-      }
-      this.#advance();
-    });
+    worker.on("message", (told: WorkerAnswer) => this.#take(told));
     worker.on("error", (error) => {
       if (this.#worker !== worker) return;
       this.#options.onError?.(error.stack ?? String(error));
-      this.#end(
-        new HttpError(
-          500,
-          "internal",
-          "the question could not be answered; the collector's log has the details",
-        ),
-      );
+      const text = "the question could not be answered; the collector's log has the details";
+      this.#giveUp(new HttpError(500, "internal", text));
     });
     return worker;
   }
 
+  #take(told: WorkerAnswer): void {
+    const current = this.#current;
+    if (!current || current.id !== told.id) return;
+    if ("piece" in told) {
+      current.answer.add(told.piece);
+      let held = 0;
+      for (const answer of this.#held) held += answer.heldBytes;
+      if (held > MAX_HELD_BYTES)
+        this.#giveUp(new HttpError(503, "busy", "too much is being answered at once: ask again later", 5));
+      return;
+    }
+    if ("done" in told) this.#finish(null);
+    else {
+      if (told.stack !== undefined) this.#options.onError?.(told.stack);
+      this.#finish(new AskedError(told.status, told.problem));
+    }
+  }
+
   /** The thread is given up, with its question. */
-  #end(error: Error): void {
-    const [worker, current] = [this.#worker, this.#current];
+  #giveUp(error: Error): void {
+    const worker = this.#worker;
     this.#worker = null;
-    this.#current = null;
     void worker?.terminate();
+    this.#finish(error);
+  }
+
+  #finish(error: Error | null): void {
+    const current = this.#current;
+    this.#current = null;
     if (current) {
       clearTimeout(current.timer);
-      current.waiting.reject(error);
+      this.#budget.spend(current.answer.client, performance.now() - current.sinceMs);
+      current.answer.end(error);
     }
     this.#advance();
   }

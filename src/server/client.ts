@@ -1,10 +1,19 @@
 /** Asking a collector over HTTP: its answers are those of the library, and so are its refusals. */
+import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../base/errors.ts";
-import { type Endpoint, type Exchange, HttpClient } from "../transport/http/request.ts";
+import type { PacketServer } from "../query/packet/remote.ts";
+import type { PacketSettings } from "../query/packet/serve.ts";
+import { type Endpoint, type Exchange, HttpClient, type Reply } from "../transport/http/request.ts";
+import { MAX_MESSAGE_BYTES } from "./app.ts";
 import { errorOf } from "./problem.ts";
+import { PACKET_QUESTION_TYPE } from "./routes/packets.ts";
 
 /** Questions may take as long as the collector lets them. */
 const TIMEOUT_MS = 120_000;
+/** A collector that is busy says when to come again: so long in all. */
+const MAX_WAIT_MS = 60_000;
+
+type Question = Pick<Exchange, "method" | "path" | "headers" | "body">;
 
 /** The answer's JSON. UsageError where the collector refuses, or is not there. */
 export async function askCollector<T>(
@@ -12,24 +21,60 @@ export async function askCollector<T>(
   exchange: Pick<Exchange, "method" | "path"> & { json?: unknown },
 ): Promise<T> {
   const { method, path, json } = exchange;
+  const body =
+    json === undefined ? {} : { body: JSON.stringify(json), headers: { "content-type": "application/json" } };
+  const reply = await exchangeWith(endpoint, { method, path, ...body });
+  return JSON.parse(reply.body.toString()) as T;
+}
+
+/** A collector as who holds the records that captured packets are asked about. */
+export function packetServer(endpoint: Endpoint): PacketServer {
+  return {
+    maxBytes: MAX_MESSAGE_BYTES,
+    settings: ({ point, segment, fromNs, toNs }) =>
+      askCollector<PacketSettings>(endpoint, {
+        method: "GET",
+        path: `/v1/packets/settings${queryText({ point, segment, from: fromNs, to: toNs })}`,
+      }),
+    ask: async ({ point, segment }, message) => {
+      const reply = await exchangeWith(endpoint, {
+        method: "POST",
+        path: `/v1/packets${queryText({ point, segment })}`,
+        headers: { "content-type": PACKET_QUESTION_TYPE },
+        body: message,
+      });
+      return reply.body;
+    },
+  };
+}
+
+async function exchangeWith(endpoint: Endpoint, question: Question): Promise<Reply> {
   const client = new HttpClient(endpoint);
   try {
-    const body =
-      json === undefined
-        ? {}
-        : { body: JSON.stringify(json), headers: { "content-type": "application/json" } };
-    const reply = await client
-      .send({ method, path, timeoutMs: TIMEOUT_MS, ...body })
-      .catch((cause: unknown) => {
+    let waitedMs = 0;
+    for (;;) {
+      const reply = await client.send({ ...question, timeoutMs: TIMEOUT_MS }).catch((cause: unknown) => {
         const { code, message } = cause as NodeJS.ErrnoException;
         const why = code === "ECONNREFUSED" ? "nothing listens there" : message || code || "no answer";
         throw new UsageError("no-records", `${client.url}: ${why}`, "is hoptime collect running there?", {
           cause,
         });
       });
-    if (reply.status !== 200) throw errorOf(client.url, reply.status, reply.body.toString());
-    return JSON.parse(reply.body.toString()) as T;
+      if (reply.status === 200) return reply;
+      const againMs = 1000 * Number(reply.headers["retry-after"] ?? Number.NaN);
+      const busy = reply.status === 429 || reply.status === 503;
+      if (!busy || !(waitedMs + againMs <= MAX_WAIT_MS))
+        throw errorOf(client.url, reply.status, reply.body.toString());
+      await sleep(againMs);
+      waitedMs += againMs;
+    }
   } finally {
     client.close();
   }
+}
+
+function queryText(values: Record<string, string | bigint | undefined>): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) if (value !== undefined) query.set(name, `${value}`);
+  return query.size === 0 ? "" : `?${query}`;
 }

@@ -36,10 +36,20 @@ export interface IngestResult {
   reason?: string;
 }
 
+export interface Accepted {
+  head: RecordHead;
+  outcome: Exclude<StoreOutcome["outcome"], "refused">;
+  bytes: number;
+  /** Together with, or in the place of, another record of its epoch. */
+  settled: boolean;
+}
+
 export interface Ingested {
   results: IngestResult[];
-  /** Heads of those that are in the archive now. `settled`: together with, or in the place of, another record of their epoch. */
-  accepted: { head: RecordHead; settled: boolean }[];
+  /** Those that are in the archive now. */
+  accepted: Accepted[];
+  /** Heads of those that another record of their epoch kept out. */
+  refused: RecordHead[];
   /** The message ends within a record: why. */
   cut: string | null;
 }
@@ -83,7 +93,8 @@ export class Ingest {
         places.push(i);
       }
     }
-    const accepted: Ingested["accepted"] = [];
+    const accepted: Accepted[] = [];
+    const refused: RecordHead[] = [];
     const { outcomes } = await this.#archive.store(items, mergeBy(this.#table));
     for (const [at, outcome] of outcomes.entries()) {
       const item = items[at];
@@ -91,14 +102,16 @@ export class Ingest {
         outcome.outcome === "refused"
           ? { outcome: "refused", reason: plain(outcome.reason) }
           : { outcome: outcome.outcome };
-      if (!item || outcome.outcome === "refused") continue;
-      accepted.push({
-        head: item.record,
-        settled: outcome.outcome === "merged" || outcome.outcome === "replaced",
-      });
+      if (!item) continue;
+      const { record: head, encoded } = item;
+      if (outcome.outcome === "refused") refused.push(head);
+      else {
+        const settled = outcome.outcome === "merged" || outcome.outcome === "replaced";
+        accepted.push({ head, outcome: outcome.outcome, bytes: encoded?.length ?? 0, settled });
+      }
     }
     const all = results.map((r) => r ?? { outcome: "refused" as const, reason: "not stored" });
-    return { results: all, accepted, cut: cut?.message ?? null };
+    return { results: all, accepted, refused, cut: cut?.message ?? null };
   }
 
   /** What is to be stored, or why not. */

@@ -36,16 +36,80 @@ class Bucket {
     this.#level -= amount;
     return 0;
   }
+
+  /** Seconds until there is anything to take. */
+  wait(nowMs: number): number {
+    const waitS = this.take(0, nowMs);
+    return this.#level > 0 ? waitS : Math.max(waitS, -this.#level / this.#rate, 0.001);
+  }
+
+  /** What has been used already: below nothing, too. */
+  spend(amount: number, nowMs: number): void {
+    this.take(0, nowMs);
+    this.#level -= amount;
+  }
+}
+
+export interface AnsweringLimits {
+  /** Share of the answering thread's time that one client may have, and ms at once. */
+  share: number;
+  burstMs: number;
+}
+
+export const ANSWERING_LIMITS: AnsweringLimits = { share: 0.8, burstMs: 60_000 };
+
+/**
+ * What questions cost is known only when they are answered (MAPLE, section 5: a client must not overwhelm the store): each client has a budget of time, which its answers are taken from afterwards.
+ */
+export class AnsweringBudget {
+  readonly #limits: AnsweringLimits;
+  readonly #now: () => number;
+  readonly #clients = new Map<string, Bucket>();
+
+  constructor(limits: AnsweringLimits = ANSWERING_LIMITS, now: () => number = () => performance.now()) {
+    this.#limits = limits;
+    this.#now = now;
+  }
+
+  /** HttpError 429 where the client has used more than its share. */
+  check(client: string): void {
+    const waitS = this.#clients.get(client)?.wait(this.#now()) ?? 0;
+    if (waitS > 0)
+      throw new HttpError(
+        429,
+        "too-many",
+        "this client's questions took more than its share of the collector's time",
+        Math.ceil(waitS),
+      );
+  }
+
+  spend(client: string, ms: number): void {
+    const nowMs = this.#now();
+    const { share, burstMs } = this.#limits;
+    const own = this.#clients.get(client) ?? new Bucket(1000 * share, burstMs, nowMs);
+    this.#clients.delete(client);
+    this.#clients.set(client, own);
+    own.spend(ms, nowMs);
+    if (this.#clients.size <= MAX_CLIENTS) return;
+    const [first] = this.#clients.keys();
+    if (first !== undefined) this.#clients.delete(first);
+  }
 }
 
 export class ClientLimits {
-  readonly #limits: RateLimits;
+  #limits: RateLimits;
   readonly #now: () => number;
   readonly #clients = new Map<string, { requests: Bucket; bytes: Bucket }>();
 
   constructor(limits: RateLimits = RATE_LIMITS, now: () => number = () => performance.now()) {
     this.#limits = limits;
     this.#now = now;
+  }
+
+  /** Other limits, for everybody from now on. */
+  change(limits: RateLimits): void {
+    this.#limits = limits;
+    this.#clients.clear();
   }
 
   /** HttpError 429 where the client has to wait. */

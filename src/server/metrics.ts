@@ -2,7 +2,7 @@
  * Metrics for Prometheus, in base units (seconds, bytes). Labels are routes, points and segments, of which there are at most so many here; never flows. Those beyond are counted, not named.
  */
 import type { SegmentRow } from "../results/rows.ts";
-import type { CollectorService } from "./service.ts";
+import type { Parts } from "./routes/route.ts";
 import type { TapState } from "./tap-states.ts";
 
 /** Points, and segments with estimators, that have series of their own. */
@@ -23,7 +23,7 @@ export class RequestMetrics {
     this.#requests.set(key, { count: known.count + 1, seconds: known.seconds + ms / 1000 });
   }
 
-  write(out: MetricText): void {
+  write(out: MetricSink): void {
     const rows = [...this.#requests].map(([key, sums]) => {
       const [route = "", status = ""] = JSON.parse(key) as string[];
       return { labels: { route, status }, sums };
@@ -43,9 +43,20 @@ export class RequestMetrics {
   }
 }
 
-type Labels = Record<string, string>;
+export type Labels = Record<string, string>;
 
-export class MetricText {
+/** What metrics are written to: text for Prometheus here, or OTLP (otlp.ts). */
+export interface MetricSink {
+  /** Values that are null are left out, and so is a metric without any. */
+  add(
+    name: string,
+    type: "counter" | "gauge",
+    help: string,
+    values: readonly (readonly [Labels, number | null])[],
+  ): void;
+}
+
+export class MetricText implements MetricSink {
   readonly #lines: string[] = [];
 
   add(
@@ -74,8 +85,17 @@ function labelText(labels: Labels): string {
   return parts.length === 0 ? "" : `{${parts.join(",")}}`;
 }
 
-export function metricsText(service: CollectorService, requests: RequestMetrics): string {
+export function metricsText(parts: Parts, requests: RequestMetrics): string {
   const out = new MetricText();
+  writeMetrics(out, parts, requests);
+  return out.text();
+}
+
+export function writeMetrics(
+  out: MetricSink,
+  { service, network, alerts }: Parts,
+  requests: RequestMetrics,
+): void {
   const { counts, pairing } = service;
   const { stored, unchanged, replaced, merged, refused } = counts;
   const one = (value: number): [Labels, number][] => [[{}, value]];
@@ -115,6 +135,8 @@ export function metricsText(service: CollectorService, requests: RequestMetrics)
     one(pairing.segments.length),
   );
   out.add("hoptime_event_listeners", "gauge", "clients that follow events", one(service.events.listeners));
+  networkMetrics(out, network);
+  alertMetrics(out, alerts);
   requests.write(out);
   tapMetrics(out, service.taps);
   segmentMetrics(out, service.latest);
@@ -127,10 +149,58 @@ export function metricsText(service: CollectorService, requests: RequestMetrics)
     "when it was started",
     one(Date.now() / 1000 - process.uptime()),
   );
-  return out.text();
 }
 
-function tapMetrics(out: MetricText, taps: Record<string, TapState>): void {
+function networkMetrics(out: MetricSink, network: Parts["network"]): void {
+  const paths = network.describe().slice(0, MAX_LABELLED);
+  const each = (value: (path: (typeof paths)[number]) => number | null) =>
+    paths.map((p): [Labels, number | null] => [{ path: p.name }, value(p)]);
+  out.add(
+    "hoptime_path_delay_seconds",
+    "gauge",
+    "sum of the mean delays of the path's segments in the newest epoch that is complete",
+    each((p) => (p.latency ? p.latency.meanNs / 1e9 : null)),
+  );
+  out.add(
+    "hoptime_path_incidents",
+    "gauge",
+    "open incidents on the path",
+    each((p) => p.incidents.length),
+  );
+  const blamed = network.open.flatMap(({ segment, kind, confidence }): [Labels, number][] =>
+    segment ? [[{ from: segment.from, to: segment.to, kind }, confidence]] : [],
+  );
+  out.add(
+    "hoptime_segment_blamed",
+    "gauge",
+    "segments that an open incident blames: how sure",
+    blamed.slice(0, MAX_LABELLED),
+  );
+}
+
+function alertMetrics(out: MetricSink, alerts: Parts["alerts"]): void {
+  const { active } = alerts;
+  out.add(
+    "hoptime_alerts_active",
+    "gauge",
+    "alerts that are active, by rule",
+    alerts.rules
+      .slice(0, MAX_LABELLED)
+      .map(({ name }) => [{ alert: name }, active.filter((a) => a.name === name).length]),
+  );
+  const told = alerts.webhooks.flatMap(({ name, counts }): [Labels, number][] =>
+    Object.entries(counts).map(([outcome, n]) => [{ webhook: name, outcome }, n]),
+  );
+  out.add("hoptime_webhook_messages_total", "counter", "messages to webhooks, by what became of them", told);
+  out.add(
+    "hoptime_webhook_waiting",
+    "gauge",
+    "messages that wait",
+    alerts.webhooks.map(({ name, waiting }) => [{ webhook: name }, waiting]),
+  );
+}
+
+function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
   const all = Object.entries(taps).slice(0, MAX_LABELLED);
   const each = (value: (tap: TapState) => number | null) =>
     all.map(([point, tap]): [Labels, number | null] => [{ point }, value(tap)]);
@@ -184,7 +254,7 @@ function tapMetrics(out: MetricText, taps: Record<string, TapState>): void {
   );
 }
 
-function segmentMetrics(out: MetricText, latest: ReadonlyMap<string, SegmentRow>): void {
+function segmentMetrics(out: MetricSink, latest: ReadonlyMap<string, SegmentRow>): void {
   const rows = [...latest.values()].slice(0, MAX_LABELLED);
   const each = (value: (row: SegmentRow) => number | null) =>
     rows.map((row): [Labels, number | null] => {

@@ -25,6 +25,8 @@ export interface PairingOptions {
   /** Of one epoch; again where it is estimated again. */
   onRows: (row: SegmentRow, flows: FlowRow[]) => void;
   onRefused: (file: string, reason: string) => void;
+  /** A record that came after its epoch was given up; once for each segment that it is an end of. */
+  onLate?: (head: RecordHead) => void;
 }
 
 export interface Span {
@@ -115,6 +117,7 @@ export class Pairing {
         if (outcome === "repeated") this.counts.repeated++;
         if (outcome === "late") {
           this.counts.late++;
+          if (!settled) this.#options.onLate?.(head);
           addSpan(watched.again, head.epoch);
         }
         if (head.epoch.endNs > watched.latestNs) watched.latestNs = head.epoch.endNs;

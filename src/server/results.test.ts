@@ -13,6 +13,7 @@ import { RecordArchive } from "../archive/archive.ts";
 import { earlier } from "../base/time.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { askArchive } from "../query/segment/ask.ts";
+import { groupFlows } from "../query/segment/row-groups.ts";
 import { ResultsStore, type RowSelection } from "../results/results-store.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
 import { CollectorService, type ServiceOptions } from "./service.ts";
@@ -148,6 +149,51 @@ describe("rows", () => {
     const points = await flowSeries(service.results, selection("lds"), flow, 60_000_000_000n, 10);
     expect(points.reduce((n, p) => n + (p.packets ?? 0), 0)).toBe(top[0]?.packets);
     expect(await oneFlow(service.results, selection("lds"), "tcp 1.2.3.4:5 > 6.7.8.9:10")).toBeNull();
+  });
+
+  it("answer about groups of flows as the records do, in epochs and in minutes", async () => {
+    const { service, data } = await start();
+    await send(service, observed.records);
+    await service.settle();
+    const archive = RecordArchive.open(join(data, "records"));
+    const all = selection("lds");
+    const [first] = await service.results.segments();
+    const fine = { ...all, fromNs: first?.firstNs ?? 0n, toNs: first?.lastNs ?? 0n };
+    for (const group of ["hosts", "dst/8", "dport"]) {
+      const question = { between: [POINTS.from, POINTS.to] as [string, string], estimators: ["lds"], group };
+      const exact = askArchive(archive, question).groups;
+      const told = await groupFlows(service.results, fine, group, 1000);
+      expect(told.groups).toHaveLength(exact.length);
+      expect(told.kept).toBeGreaterThan(0.98);
+      for (const one of told.groups) {
+        const same = exact.find((g) => g.text === one.group);
+        expect(one.packets).toBe(same?.packets);
+        expect(one.flows).toBe(same?.flows);
+        if (!same?.latency || !one.latency) {
+          expect(one.latency).toBe(same?.latency ?? null);
+          continue;
+        }
+        expect(one.latency.meanNs).toBeCloseTo(same.latency.meanNs, 3);
+        const half = same.latency.highNs - same.latency.meanNs;
+        expect((one.latency.highNs - one.latency.meanNs) / half).toBeCloseTo(1, 3);
+      }
+      // From minutes: the same means, and intervals that are no narrower than a tenth less.
+      await service.results.rollUp(1n << 62n);
+      const rolled = await groupFlows(service.results, all, group, 1000);
+      for (const one of rolled.groups) {
+        const before = told.groups.find((g) => g.group === one.group);
+        expect(one.packets).toBe(before?.packets);
+        if (!before?.latency) continue;
+        expect(one.latency?.meanNs).toBeCloseTo(before.latency.meanNs, 3);
+        const [wide = 0, fineWide] = [
+          one.latency && one.latency.highNs - one.latency.lowNs,
+          before.latency.highNs - before.latency.lowNs,
+        ];
+        expect((wide ?? 0) / fineWide).toBeGreaterThan(0.9);
+        expect((wide ?? 0) / fineWide).toBeLessThan(1.6);
+      }
+    }
+    await expect(groupFlows(service.results, fine, "vlan", 10)).rejects.toThrow(/does not contain vlan/);
   });
 
   it("come in pages that together are the whole", async () => {

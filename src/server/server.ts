@@ -1,12 +1,21 @@
 /** A collector that listens: the service (service.ts) with HTTP around it, until it is closed. */
-import { invalidValue, UsageError } from "../base/errors.ts";
+import type { Server as TlsServer } from "node:https";
+import { join } from "node:path";
+import { UsageError } from "../base/errors.ts";
 import { isLoopback } from "./access.ts";
-import { createApp, type TlsFiles } from "./app.ts";
-import type { RateLimits } from "./limits.ts";
-import { metricsText, RequestMetrics } from "./metrics.ts";
-import type { Route } from "./route.ts";
-import { routesOf } from "./routes.ts";
+import { type AlertSettings, Alerts, NO_ALERTS } from "./alerts/alerts.ts";
+import { createApp, type TlsFiles, tlsOptions } from "./app.ts";
+import { ClientLimits, RATE_LIMITS, type RateLimits } from "./limits.ts";
+import { parseListen } from "./listen.ts";
+import { type MetricSink, RequestMetrics, writeMetrics } from "./metrics.ts";
+import { NetworkMonitor, type NetworkSettings, NO_NETWORK } from "./monitor/network-monitor.ts";
+import { type OtlpOptions, OtlpPush } from "./otlp.ts";
+import { routesOf } from "./routes/all.ts";
+import { pageRoutes } from "./routes/page.ts";
+import type { Parts } from "./routes/route.ts";
 import { CollectorService, type ServiceOptions } from "./service.ts";
+import { Station, type StationOptions } from "./station.ts";
+import type { TapPlan } from "./tap-plan.ts";
 
 export interface ServerOptions extends ServiceOptions {
   /** HOST:PORT, [HOST]:PORT; port 0: any that is free. */
@@ -15,36 +24,60 @@ export interface ServerOptions extends ServiceOptions {
   /** Listen for other hosts without TLS. */
   insecure?: boolean | undefined;
   limits?: RateLimits | undefined;
+  /** Paths to be watched, and what an incident is. */
+  network?: NetworkSettings | undefined;
+  alerts?: AlertSettings | undefined;
+  otlp?: OtlpOptions | undefined;
+  /** The monitoring station of a network of m-routers. */
+  station?: Omit<StationOptions, "file" | "now" | "onLog"> | undefined;
+  /** Set where it differs from the one in force. */
+  plan?: TapPlan | undefined;
 }
 
 export interface RunningServer {
   url: string;
   service: CollectorService;
+  network: NetworkMonitor;
+  alerts: Alerts;
+  station: Station | null;
+  /** Other settings while it runs: limits, certificates, retention, segments, plan, paths, alerts, the station's map. */
+  reload(options: ServerOptions): Promise<void>;
   close(): Promise<void>;
 }
 
-export const DEFAULT_LISTEN = "127.0.0.1:8787";
-
-export function parseListen(text: string): { host: string; port: number } {
-  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(text.trim());
-  const port = Number(match?.[3] ?? Number.NaN);
-  if (!match || !(port <= 65_535))
-    throw invalidValue("listen", text, "HOST:PORT, e.g. 127.0.0.1:8787 or [::1]:8787");
-  return { host: match[1] ?? (match[2] || "::"), port };
+/** What follows the rows. */
+async function openParts(service: CollectorService, options: ServerOptions): Promise<Omit<Parts, "station">> {
+  const { results, events } = service;
+  const { onLog } = options;
+  const nowNs = options.now ?? (() => BigInt(Date.now()) * 1_000_000n);
+  const alerts = await Alerts.open({
+    ...{ results, events, onLog, nowNs, settings: options.alerts ?? NO_ALERTS },
+    heard: () => service.heard(),
+  });
+  const network = await NetworkMonitor.open({
+    ...{ results, events, onLog, settings: options.network ?? NO_NETWORK },
+    onChange: (change, incident) => alerts.incident(change, incident),
+  });
+  service.follow(network);
+  service.follow(alerts);
+  for (const segment of network.segments) service.watch(segment);
+  return { service, network, alerts };
 }
 
-function metricsRoute(service: CollectorService, requests: RequestMetrics): Route {
-  return {
-    method: "GET",
-    path: "/metrics",
-    needs: "read",
-    summary: "metrics for Prometheus",
-    answer: "text",
-    handle: () => ({
-      type: "text/plain; version=0.0.4; charset=utf-8",
-      body: metricsText(service, requests),
-    }),
-  };
+/** With a station the segments are its own. */
+async function applyPlan(service: CollectorService, { plan, station }: ServerOptions): Promise<void> {
+  if (plan === undefined) return;
+  const { plan: current, next } = service.plan;
+  const before = next?.plan ?? current;
+  const segments = station && before?.segments ? { segments: before.segments } : {};
+  const wanted = { ...plan, ...segments };
+  if (JSON.stringify(before) !== JSON.stringify(wanted)) await service.setPlan(wanted);
+}
+
+async function openStation(options: ServerOptions, service: CollectorService): Promise<Station | null> {
+  const { station, data, insecure, now, onLog } = options;
+  if (!station) return null;
+  return await Station.open({ insecure, ...station, file: join(data, "station.json"), now, onLog }, service);
 }
 
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
@@ -57,6 +90,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       { parameter: "listen", value: options.listen },
     );
   const service = await CollectorService.open(options);
+  let station: Station | null = null;
   try {
     if (!isLoopback(host) && service.tokens.size === 0)
       throw new UsageError(
@@ -65,26 +99,52 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
         "make one: hoptime token add",
         { parameter: "listen", value: options.listen },
       );
+    const opened = await openParts(service, options);
+    const { network, alerts } = opened;
+    await applyPlan(service, options);
+    station = await openStation(options, service);
+    const parts: Parts = { ...opened, station };
     const requests = new RequestMetrics();
+    const limits = new ClientLimits(options.limits);
     const app = createApp({
-      routes: [...routesOf(service), metricsRoute(service, requests)],
+      routes: [...routesOf(parts, requests), ...pageRoutes()],
       onRequest: (route, status, ms) => requests.count(route, status, ms),
       tokens: service.tokens,
       loopback: isLoopback(host),
       tls: options.tls,
-      limits: options.limits,
+      limits,
       onError: (text) => options.onLog?.(text),
     });
     const url = await app.listen({ host, port });
+    const write = (sink: MetricSink) => writeMetrics(sink, parts, requests);
+    const pushTo = (to: OtlpOptions | undefined) => to && new OtlpPush(to, write, options.onLog);
+    let otlp = pushTo(options.otlp);
     return {
       url,
-      service,
+      ...{ service, network, alerts, station },
+      reload: async (next) => {
+        // What is wrong with a certificate shows here, before anything else has changed.
+        if (options.tls && next.tls)
+          (app.server as unknown as TlsServer).setSecureContext(tlsOptions(next.tls));
+        limits.change(next.limits ?? RATE_LIMITS);
+        service.reconfigure(next);
+        await alerts.reconfigure(next.alerts ?? NO_ALERTS);
+        await network.reconfigure(next.network ?? NO_NETWORK);
+        for (const segment of network.segments) service.watch(segment);
+        if (next.station) station?.state.change(next.station.topology);
+        await applyPlan(service, next);
+        await otlp?.close();
+        otlp = pushTo(next.otlp);
+      },
       close: async () => {
+        await otlp?.close();
         await app.close();
+        await station?.close();
         await service.close();
       },
     };
   } catch (error) {
+    await station?.close();
     await service.close();
     if ((error as NodeJS.ErrnoException).code === "EADDRINUSE")
       throw new UsageError(

@@ -7,6 +7,7 @@
  *   DIR/damaged/         what could not be read, set aside
  *   DIR/plan.json        what the taps are to keep
  *   DIR/tokens.json      hashes of the tokens
+ *   DIR/station.json     what the monitoring station has heard (station.ts)
  *   DIR/.lock            held while a collector runs
  *
  *   message ─▶ Ingest ─▶ archive ─▶ Journal ─▶ acknowledged
@@ -24,15 +25,18 @@ import { VERSION } from "../base/version.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
+import type { ArrivalCounts } from "../results/arrivals-table.ts";
 import { DatabaseDamaged } from "../results/duckdb.ts";
 import { ResultsStore } from "../results/results-store.ts";
 import type { FlowRow, SegmentRow, Step } from "../results/rows.ts";
-import { Asker } from "./asker.ts";
+import { Asker, type AskingClient } from "./asker.ts";
 import { Events } from "./events.ts";
-import { Ingest, type Ingested } from "./ingest.ts";
+import { type Accepted, Ingest, type Ingested } from "./ingest.ts";
 import { Journal } from "./journal.ts";
+import type { AnsweringLimits } from "./limits.ts";
+import type { RowFollower } from "./monitor/follower.ts";
 import { labelled, Pairing } from "./pairing.ts";
-import type { ArchiveQuestion } from "./questions.ts";
+import type { AnswerPiece, ArchiveQuestion } from "./questions.ts";
 import { rowEvent } from "./row-event.ts";
 import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
 import { type TapState, TapStates } from "./tap-states.ts";
@@ -45,6 +49,8 @@ export interface Retention {
   /** Rows of epochs, minutes and hours: how long, and how many of each at most. */
   rowsNs?: Partial<Record<Step, bigint>>;
   maxRows?: number | undefined;
+  /** Closed incidents. */
+  incidentsNs?: bigint | undefined;
 }
 
 export interface ServiceOptions {
@@ -54,6 +60,8 @@ export interface ServiceOptions {
   now?: () => bigint;
   /** Longest time of one question, ms (default 30 s). */
   questionMs?: number;
+  /** What one client may have of the time of answering. */
+  answering?: AnsweringLimits | undefined;
   /** Segments to watch, beside those that labels A:B name. */
   segments?: readonly CollectedSegment[];
   /** How long an epoch waits for its other end (default 30 s). */
@@ -99,7 +107,7 @@ export class CollectorService {
     ...{ messages: 0, stored: 0, unchanged: 0, replaced: 0, merged: 0, refused: 0, bytes: 0 },
     ...{ questions: 0, failedQuestions: 0, rows: 0, rolledUp: 0 },
   };
-  readonly #options: ServiceOptions;
+  #options: ServiceOptions;
   readonly #archive: RecordArchive;
   readonly #lock: DirectoryLock;
   readonly #ingest: Ingest;
@@ -119,6 +127,7 @@ export class CollectorService {
   #retainedMs = performance.now();
   #closed = false;
   #trouble: string | null = null;
+  readonly #followers: RowFollower[] = [];
 
   private constructor(
     options: ServiceOptions,
@@ -135,13 +144,15 @@ export class CollectorService {
     this.#journal = new Journal(join(data, "pending.jsonl"));
     this.#plan = new TapPlanStore(join(data, "plan.json"), now);
     this.#asker = new Asker({
-      ...{ directory: archive.directory, limitMs: questionMs, maxWaiting: MAX_WAITING },
+      ...{ directory: archive.directory, limitMs: questionMs },
+      ...{ maxWaiting: MAX_WAITING, maxOfClient: MAX_WAITING / 4, answering: options.answering },
       ...(onLog ? { onError: onLog } : {}),
     });
     this.#pairing = new Pairing({
       ...{ archive, table, latenessNs: options.latenessNs ?? LATENESS_NS, topFlows: TOP_FLOWS },
       onRows: (row, flows) => this.#rows.set(rowKey(row), { row, flows }),
       onRefused: (file, reason) => this.#problem(`${file}: ${reason}`),
+      onLate: (head) => results.arrivals.count(head, { late: 1 }),
     });
   }
 
@@ -182,15 +193,27 @@ export class CollectorService {
     this.counts.messages++;
     this.counts.bytes += message.length;
     for (const { outcome } of ingested.results) this.counts[outcome]++;
+    for (const { head, outcome, bytes } of ingested.accepted)
+      this.results.arrivals.count(head, arrivalOf(outcome, bytes));
+    for (const head of ingested.refused) this.results.arrivals.count(head, { refused: 1 });
     this.#taps.take(heads, tap);
     this.#pairing.offer(ingested.accepted);
     return ingested;
   }
 
-  async ask(asked: ArchiveQuestion): Promise<string> {
+  ask(asked: ArchiveQuestion, client: AskingClient): Promise<string> {
+    return this.#counted(() => this.#asker.ask(asked, client));
+  }
+
+  /** An answer in pieces, as they are found. */
+  stream(asked: ArchiveQuestion, client: AskingClient): Promise<AsyncIterable<AnswerPiece>> {
+    return this.#counted(() => this.#asker.stream(asked, client));
+  }
+
+  async #counted<T>(ask: () => Promise<T>): Promise<T> {
     this.counts.questions++;
     try {
-      return await this.#asker.ask(asked);
+      return await ask();
     } catch (error) {
       this.counts.failedQuestions++;
       throw error;
@@ -199,6 +222,13 @@ export class CollectorService {
 
   points(): { name: string; tap: TapState | null }[] {
     return this.#archive.points().map((name) => ({ name, tap: this.#taps.of(name) }));
+  }
+
+  /** When each point was heard of last, ms since 1970; those that are known by their records only, when the collector was started. */
+  heard(): Map<string, number> {
+    const heard = new Map(this.#archive.points().map((name) => [name, this.#startedMs]));
+    for (const [name, { heardMs }] of Object.entries(this.#taps.all())) heard.set(name, heardMs);
+    return heard;
   }
 
   get taps(): Record<string, TapState> {
@@ -256,6 +286,17 @@ export class CollectorService {
     return state;
   }
 
+  /** What can change while it runs: retention, and segments to be watched. */
+  reconfigure({ retention, segments }: Pick<ServiceOptions, "retention" | "segments">): void {
+    this.#options = { ...this.#options, retention, segments: segments ?? [] };
+    for (const segment of segments ?? []) this.watch(segment);
+  }
+
+  /** Gets every row from now on, as soon as it is written. */
+  follow(follower: RowFollower): void {
+    this.#followers.push(follower);
+  }
+
   /** Watches a segment; what the archive has of it is estimated too. */
   watch(segment: CollectedSegment): void {
     if (this.#pairing.watch(segment)) this.#estimateAll(segment);
@@ -273,6 +314,7 @@ export class CollectorService {
     this.#closed = true;
     if (this.#timer) clearTimeout(this.#timer);
     await this.#ticking;
+    for (const follower of this.#followers) await this.#safely(() => follower.close());
     await this.#asker.close();
     await this.#journal.close();
     await this.results.close();
@@ -358,6 +400,7 @@ export class CollectorService {
         looked,
         ({ point, segment, ...span }) => !this.#pairing.isSettled(point, segment, span),
       );
+      for (const follower of this.#followers) await this.#safely(() => follower.tick());
       await this.#maintain();
       if (this.#trouble !== null) this.#log("results are written again");
       this.#trouble = null;
@@ -385,6 +428,18 @@ export class CollectorService {
       this.events.emit("epoch", rowEvent(row));
       this.#noteLatest(row);
     }
+    if (list.length === 0) return;
+    const written = list.map((r) => r.row);
+    for (const follower of this.#followers) await this.#safely(() => follower.take(written));
+  }
+
+  /** Rows are written, whatever becomes of those who follow them. */
+  async #safely(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#problem((error as Error).stack ?? String(error));
+    }
   }
 
   #noteLatest(row: SegmentRow): void {
@@ -399,6 +454,7 @@ export class CollectorService {
     if (nowMs - this.#rolledMs >= ROLL_MS || this.#closed) {
       this.#rolledMs = nowMs;
       const now = this.#options.now?.() ?? BigInt(Date.now()) * 1_000_000n;
+      await this.results.arrivals.flush();
       this.counts.rolledUp += await this.results.rollUp(now - (this.#options.latenessNs ?? LATENESS_NS));
     }
     if (nowMs - this.#retainedMs < RETAIN_MS) return;
@@ -408,7 +464,7 @@ export class CollectorService {
 
   /** Removes what is older or more than is to be kept. */
   async retain(): Promise<void> {
-    const { recordsNs, recordBytes, rowsNs, maxRows } = this.#options.retention ?? {};
+    const { recordsNs, recordBytes, rowsNs, maxRows, incidentsNs } = this.#options.retention ?? {};
     const now = this.#options.now?.() ?? BigInt(Date.now()) * 1_000_000n;
     const { directory } = this.#archive;
     if (recordsNs !== undefined)
@@ -421,6 +477,9 @@ export class CollectorService {
         keepNs: rowsNs?.[step] ?? DEFAULT_ROWS_NS[step],
         maxRows: maxRows ?? null,
       });
+    await this.results.arrivals.tidy(now - (rowsNs?.[60] ?? DEFAULT_ROWS_NS[60]));
+    for (const table of [this.results.incidents, this.results.alerts])
+      await table.retain(now - (incidentsNs ?? 365n * DAY_NS));
   }
 
   #problem(text: string): void {
@@ -432,6 +491,11 @@ export class CollectorService {
   #log(text: string): void {
     this.#options.onLog?.(text);
   }
+}
+
+function arrivalOf(outcome: Accepted["outcome"], bytes: number): Partial<ArrivalCounts> {
+  if (outcome === "unchanged") return { duplicate: 1 };
+  return outcome === "stored" ? { records: 1, bytes } : { changed: 1, bytes };
 }
 
 function rowKey({ segment, estimator, startNs }: SegmentRow): string {

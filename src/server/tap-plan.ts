@@ -18,26 +18,43 @@ import { planTaps } from "../observe/plan.ts";
 
 const NAME = Type.String({ minLength: 1, maxLength: 64 });
 const TEXT = Type.String({ maxLength: 1000 });
+const text = (description: string, maxLength = 1000) =>
+  Type.Optional(Type.String({ maxLength, description }));
+const point = (description: string) => Type.String({ minLength: 1, maxLength: 64, description });
+/** A station's filters list every pair of networks that cross a segment. */
+const MAX_FILTER = 4000;
+const PLANNED_SEGMENT = Type.Object(
+  {
+    from: point("sender"),
+    to: point("receiver"),
+    filter: text("packets that cross it; all segments have one, or none has", MAX_FILTER),
+  },
+  { additionalProperties: false },
+);
 export const TAP_PLAN = Type.Object(
   {
-    estimators: Type.Array(NAME, { minItems: 1, maxItems: 16 }),
-    /** By estimator: `rows=4,columns=1024`. */
-    parameters: Type.Optional(Type.Record(NAME, TEXT)),
-    /** 1s, 250ms; or 65536p, so many packets on average. */
-    epoch: Type.Optional(Type.String({ maxLength: 20 })),
-    key: Type.Optional(TEXT),
-    cover: Type.Optional(Type.Integer({ minimum: 20, maximum: 1500 })),
-    inner: Type.Optional(Type.Boolean()),
-    /** Whole number below 2^64, as text. */
-    seed: Type.Optional(Type.String({ maxLength: 20 })),
-    /** Only these packets, at all points. */
-    filter: Type.Optional(TEXT),
-    /** With a filter, both ends keep records of these packets, labelled A:B; without, of all that they see. */
+    estimators: Type.Array(NAME, {
+      minItems: 1,
+      maxItems: 16,
+      description: "what is kept (hoptime estimators lists them)",
+    }),
+    parameters: Type.Optional(
+      Type.Record(NAME, TEXT, { description: "by estimator: `lds: rows=4,columns=1024`" }),
+    ),
+    epoch: text("a time that divides a minute, `1s` or `250ms`; or packets on average, `65536p`", 20),
+    key: text("what packets are accounted to (default: the 5-tuple)"),
+    cover: Type.Optional(
+      Type.Integer({ minimum: 20, maximum: 1500, description: "bytes of a packet that its digest covers" }),
+    ),
+    inner: Type.Optional(Type.Boolean({ description: "the packet inside tunnels" })),
+    seed: text("seed of hashes, a whole number below 2^64 as text", 20),
+    filter: text("only these packets, at all points (pcap-filter expression)", MAX_FILTER),
     segments: Type.Optional(
-      Type.Array(
-        Type.Object({ from: NAME, to: NAME, filter: Type.Optional(TEXT) }, { additionalProperties: false }),
-        { maxItems: 1000 },
-      ),
+      Type.Array(PLANNED_SEGMENT, {
+        maxItems: 1000,
+        description:
+          "with filters, both ends keep records of these packets, labelled A:B; without, of all that they see",
+      }),
     ),
   },
   { additionalProperties: false },

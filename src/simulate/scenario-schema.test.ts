@@ -38,7 +38,16 @@ const synthetic: Whole<SyntheticTraffic> = {
 };
 const population: Whole<PopulationTraffic> = {
   kind: "population",
-  ...{ ratePps: 1, durationS: 1, packets: 1, flows: 1, arrivals: "poisson", alpha: 1, weightMax: 2 },
+  ...{
+    ratePps: 1,
+    startS: 0,
+    durationS: 1,
+    packets: 1,
+    flows: 1,
+    arrivals: "poisson",
+    alpha: 1,
+    weightMax: 2,
+  },
   sizes,
   keys,
 };

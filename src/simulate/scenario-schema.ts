@@ -89,6 +89,7 @@ const synthetic = closed({
 const population = closed({
   kind: Literal("population"),
   ratePps: above0(MAX_RATE_PPS),
+  startS: Optional(from0(MAX_SECONDS)),
   durationS: Optional(above0(MAX_SECONDS)),
   packets: Optional(above0(MAX_PACKETS)),
   flows: Optional(NumberOf({ minimum: 1, maximum: MAX_FLOWS })),

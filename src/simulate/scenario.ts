@@ -46,6 +46,8 @@ export interface SyntheticTraffic {
 export interface PopulationTraffic {
   kind: "population";
   ratePps: number;
+  /** When it begins (default 0); the duration counts from there. As cross traffic: a link that is overloaded for a while. */
+  startS?: number;
   /** One of the two, or both: whichever ends first. */
   durationS?: number;
   packets?: number;

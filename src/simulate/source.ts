@@ -195,9 +195,16 @@ function openPopulation(kernels: Kernels, t: PopulationTraffic, id: SourceIdenti
     id.flags ?? 0,
   ]);
   kernels.call.simPopulationStart(address, BigInt(id.seed), BigInt(id.stream));
+  const startNs = (t.startS ?? 0) * 1e9;
+  const fill = (batch: PacketBatch) => {
+    kernels.call.simPopulationFill(address, batch.address);
+    if (startNs === 0) return;
+    const { timeNs, count } = batch;
+    for (let i = 0; i < count; i++) timeNs[i]! += startNs;
+  };
   return {
-    durationNs: t.packets === undefined ? durationNs : null,
-    fill: (batch) => void kernels.call.simPopulationFill(address, batch.address),
+    durationNs: t.packets === undefined ? startNs + durationNs : null,
+    fill,
     free: () => {
       kernels.call.simPopulationFree(address);
       keys.free();

@@ -4,18 +4,16 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { CLI, runCli } from "../support/cli.ts";
 import { DEMO, ROOT, readFrames, shifted, writeFrames } from "../support/demo-captures.ts";
 import { ethernet, ipv4, stack, udp } from "../support/packets.ts";
 import { PcapngWriter } from "../support/pcap-writer.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-cli-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-const CLI = join(ROOT, "dist/cli/main.js");
 
-function hoptime(args: string[], input?: Buffer) {
-  const run = spawnSync(process.execPath, [CLI, ...args], { input, cwd: scratch, maxBuffer: 1 << 28 });
-  return { status: run.status, out: run.stdout.toString(), err: run.stderr.toString() };
-}
+const hoptime = (args: string[], input?: Buffer) =>
+  runCli(args, { cwd: scratch, ...(input ? { input } : {}) });
 
 const commands = hoptime(["--help"])
   .out.split("Commands:\n")[1]!

@@ -5,7 +5,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,10 +12,9 @@ import { afterAll, expect, it } from "vitest";
 import { RecordArchive } from "../../src/archive/archive.ts";
 import { identityText, recordIdentity } from "../../src/epoch/identity.ts";
 import { observePoint } from "../../src/observe/observe-point.ts";
-import { ROOT } from "../support/demo-captures.ts";
+import { CLI, freePort, outputOf } from "../support/cli.ts";
 import { type SmallPacket, writePcap } from "../support/small-pcap.ts";
 
-const CLI = join(ROOT, "dist/cli/main.js");
 const ROUNDS = 30;
 const root = mkdtempSync(join(tmpdir(), "hoptime-collect-crash-"));
 const children = new Set<ChildProcess>();
@@ -53,28 +51,6 @@ function run(args: readonly string[]): ChildProcess {
   children.add(child);
   child.once("exit", () => children.delete(child));
   return child;
-}
-
-async function outputOf(
-  child: ChildProcess,
-): Promise<{ code: number | null; signal: string | null; out: string; err: string }> {
-  let [out, err] = ["", ""];
-  child.stdout?.on("data", (d: Buffer) => {
-    out += d.toString();
-  });
-  child.stderr?.on("data", (d: Buffer) => {
-    err += d.toString();
-  });
-  const [code, signal] = (await once(child, "close")) as [number | null, string | null];
-  return { code, signal, out, err };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  return port;
 }
 
 async function startCollector(data: string, port: number): Promise<ChildProcess> {
@@ -170,12 +146,12 @@ it(`loses nothing and counts nothing twice in ${ROUNDS} rounds of kill -9`, {
       collector = await startCollector(data, port);
     } else taps[victim ?? "A"].kill("SIGKILL");
     for (const point of ["A", "B"] as const) {
-      let { code, signal, out, err } = await ends[point];
+      let { status, signal, out, err } = await ends[point];
       if (signal === "SIGKILL") hits.observer++;
       // As a supervisor would: again, from the start; also where the collector was away for longer than a clean stop waits.
-      for (let attempt = 0; code !== 0 && attempt < 3; attempt++)
-        ({ code, out, err } = await outputOf(observe(point, point === "A" ? files.a : files.b)));
-      expect(code, err).toBe(0);
+      for (let attempt = 0; status !== 0 && attempt < 3; attempt++)
+        ({ status, out, err } = await outputOf(observe(point, point === "A" ? files.a : files.b)));
+      expect(status, err).toBe(0);
       const { collector: sums } = JSON.parse(out) as Report;
       expect(sums).toMatchObject({ waiting: 0, dropped: 0, refused: 0 });
       const now = recordsOf(join(data, "records"), point);
@@ -199,7 +175,7 @@ it(`loses nothing and counts nothing twice in ${ROUNDS} rounds of kill -9`, {
   const question = ["--between", "A", "B", "--top", "5", "--json"];
   const disturbed = await outputOf(run(["query", url, ...question]));
   const undisturbed = await outputOf(run(["query", plain, ...question]));
-  expect(disturbed.code, disturbed.err).toBe(0);
+  expect(disturbed.status, disturbed.err).toBe(0);
   expect(disturbed.out).toBe(undisturbed.out);
   expect(JSON.parse(disturbed.out).epochs.used).toBeGreaterThanOrEqual(ROUNDS * 30);
   // The results, too: as if they had been made in one go from the records.

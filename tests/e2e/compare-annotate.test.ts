@@ -2,11 +2,12 @@
  * `compare --annotate` and `--annotate-after`, and the rows of `--packets`, on captures whose packets were merged, fragmented, repeated, went both ways or
  * never arrived. The truth is how the captures were written; what was annotated is read by a reader of its own, and by tshark where there is one.
  */
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { runCli } from "../support/cli.ts";
 import * as p from "../support/packets.ts";
 import { PcapngWriter, pcapFile } from "../support/pcap-writer.ts";
 import { type NgFrame, pcapngFrames } from "../support/pcapng-comments.ts";
@@ -34,13 +35,10 @@ function capture(frames: Frame[]): string {
 }
 
 function hoptime(...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync("node", ["dist/cli/main.js", ...args], {
-    encoding: "utf8",
-    maxBuffer: 1 << 28,
-  });
-  expect(stderr).toBe("");
+  const { status, out, err } = runCli(args);
+  expect(err).toBe("");
   expect(status).toBe(0);
-  return stdout;
+  return out;
 }
 
 /** One comment per frame, as our reader and tshark read them. */
@@ -355,13 +353,12 @@ test("a file is not written twice, and standard input is not annotated", () => {
   const [before, after]: [Frame[], Frame[]] = [[], []];
   ordinary(before, after, 10);
   const [a, b] = [capture(before), capture(after)];
-  const run = (...args: string[]) =>
-    spawnSync("node", ["dist/cli/main.js", "compare", ...args], { encoding: "utf8", input: readFileSync(b) });
+  const run = (...args: string[]) => runCli(["compare", ...args], { input: readFileSync(b) });
   const target = fresh("pcapng");
-  expect(run(a, b, "--annotate", target, "--annotate-after", target).stderr).toMatch(
+  expect(run(a, b, "--annotate", target, "--annotate-after", target).err).toMatch(
     /--annotate-after: .* is written by another option too/,
   );
-  expect(run(a, "-", "--annotate-after", target).stderr).toMatch(
+  expect(run(a, "-", "--annotate-after", target).err).toMatch(
     /--annotate-after: standard input cannot be read twice/,
   );
   // The other capture may be standard input.

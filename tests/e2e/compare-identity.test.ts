@@ -421,7 +421,7 @@ describe("what loss does not explain is named", () => {
     expect(segment).toMatchObject({ sent: 550, matched: 500, lost: 0, linkLocal: 50 });
   });
 
-  test("intervals tell of losses where nothing was matched", async () => {
+  test("intervals show losses where nothing was matched", async () => {
     const before = Array.from({ length: 30 }, (_, i) => ({ us: i * 1000, frame: udpData(1, i, 50, i) }));
     const after = Array.from({ length: 30 }, (_, i) => ({ us: i * 1000, frame: udpData(2, 900 + i, 50, i) }));
     const { segment, intervals } = await compare(before, after);

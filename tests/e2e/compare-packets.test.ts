@@ -1,5 +1,5 @@
 /** What `compare` says of single packets: the same counts and delays as its report, and frame numbers that tshark agrees with. */
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +7,7 @@ import { asyncBufferFromFile, parquetReadObjects } from "hyparquet";
 import { afterAll, expect, test } from "vitest";
 import { type CompareOptions, openComparison } from "../../src/compare/compare.ts";
 import type { PacketReport } from "../../src/compare/packets.ts";
+import { runCli } from "../support/cli.ts";
 
 const DEMO = { before: "demo/router-in.pcap.gz", after: "demo/router-out.pcap.gz" };
 
@@ -87,7 +88,7 @@ test("frame numbers are those of tshark, in both captures", async () => {
   free();
 });
 
-test("without being asked for nothing is kept", async () => {
+test("nothing is kept unless requested", async () => {
   const comparison = await openComparison(DEMO);
   expect(comparison.packets).toBeNull();
   comparison.free();
@@ -96,13 +97,7 @@ test("without being asked for nothing is kept", async () => {
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-packets-"));
 afterAll(() => rmSync(scratch, { recursive: true }));
 
-function hoptime(...args: string[]): { status: number | null; out: string; err: string } {
-  const { status, stdout, stderr } = spawnSync("node", ["dist/cli/main.js", ...args], {
-    encoding: "utf8",
-    maxBuffer: 1 << 28,
-  });
-  return { status, out: stdout, err: stderr };
-}
+const hoptime = (...args: string[]) => runCli(args);
 
 test("CSV, JSON Lines and Parquet hold the same packets", async () => {
   const files = ["csv", "jsonl", "parquet"].map((ending) => join(scratch, `p.${ending}`));

@@ -1,10 +1,9 @@
-/** Several points in one file: `FILE#eth0`, `FILE#3`, and `compare FILE` alone. Through the command line, as people type it. */
-import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
+import { runCli } from "../support/cli.ts";
 import * as p from "../support/packets.ts";
 import { PcapngWriter, type PcapOptions, pcapFile } from "../support/pcap-writer.ts";
 import { pcapngFrames } from "../support/pcapng-comments.ts";
@@ -65,13 +64,7 @@ function cooked(indexes: readonly number[], link = 276, options: PcapOptions = {
   return pcapFile(packets, { link, ...options });
 }
 
-function hoptime(...args: string[]) {
-  const { status, stdout, stderr } = spawnSync("node", ["dist/cli/main.js", ...args], {
-    encoding: "utf8",
-    maxBuffer: 1 << 27,
-  });
-  return { status, out: stdout, err: stderr };
-}
+const hoptime = (...args: string[]) => runCli(args);
 
 function segmentOf(...args: string[]) {
   const { status, out, err } = hoptime("compare", ...args, "--json");

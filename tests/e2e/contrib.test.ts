@@ -7,6 +7,8 @@ import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { collectCommand } from "../../src/cli/collect.ts";
 import { observeCommand } from "../../src/cli/observe.ts";
+import { serverOptions } from "../../src/server/config/collector-options.ts";
+import { parseConfig } from "../../src/server/config/read-config.ts";
 import { ROOT } from "../support/demo-captures.ts";
 
 const read = (name: string) => readFileSync(join(ROOT, "contrib", name), "utf8");
@@ -41,6 +43,11 @@ it("the rules ask for metrics that there are, and say what is wrong", () => {
   expectMetrics(rules.map((r) => r.expr));
   expect(new Set(rules.map((r) => r.alert)).size).toBe(rules.length);
   for (const rule of rules) expect(rule.annotations.summary.length).toBeGreaterThan(10);
+});
+
+it("the settings are valid", () => {
+  const settings = parseConfig(read("hoptime.yaml"), "contrib/hoptime.yaml");
+  expect(serverOptions(settings).network?.paths).toHaveLength(1);
 });
 
 it("the units start commands with options that there are", () => {

@@ -1,21 +1,16 @@
-/** The captures of the README: what sketches say of the mean holds what the exact match says, in one epoch and with a sixth of the packets in flight at every cut. */
-import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { DEMO, ROOT } from "../support/demo-captures.ts";
+import { cliOutput } from "../support/cli.ts";
+import { DEMO } from "../support/demo-captures.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-demo-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 /** Of the 6,163 packets that compare matches. */
 const EXACT_NS = 18_561_863;
 
-function hoptime(...args: string[]): string {
-  const main = join(ROOT, "dist/cli/main.js");
-  const options = { cwd: scratch, encoding: "utf8", maxBuffer: 1 << 28 } as const;
-  return execFileSync(process.execPath, [main, ...args], { ...options, stdio: ["ignore", "pipe", "pipe"] });
-}
+const hoptime = (...args: string[]) => cliOutput(args, { cwd: scratch });
 
 function expectHeld(lowNs: number, highNs: number): void {
   expect(lowNs).toBeLessThanOrEqual(EXACT_NS);

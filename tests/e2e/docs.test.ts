@@ -46,7 +46,7 @@ function shellWords(line: string): string[] {
 /** Commands that stand on lines of their own: in fences of a document, or below "Examples:" in a help text. */
 function commandLines(text: string): string[] {
   const found = [...text.matchAll(/^\s*(?:\$ )?(?:\.\/)?hoptime ([a-z].*)$/gm)].map(([, line = ""]) => line);
-  return found.filter((line) => !line.includes("--help"));
+  return found.filter((line) => !line.includes("--help") && !line.endsWith("."));
 }
 
 async function check(line: string): Promise<void> {
@@ -89,6 +89,18 @@ describe("documents", () => {
       if (/^[a-z]+:/.test(target)) continue;
       expect(existsSync(join(ROOT, dirname(name), target)), target).toBe(true);
     }
+  });
+});
+
+describe("docs/library.md", () => {
+  it("names functions that the package has", async () => {
+    const library = await import("../../src/index.ts");
+    const rows = textOf("docs/library.md").match(/^\| .* \|$/gm) ?? [];
+    const calls = rows
+      .map((row) => row.split("|")[2] ?? "")
+      .flatMap((cell) => cell.match(/(?<=`)\w+(?=`)/g) ?? []);
+    expect(calls.length).toBeGreaterThan(15);
+    for (const name of calls) expect(library).toHaveProperty(name);
   });
 });
 

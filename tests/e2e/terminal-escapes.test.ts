@@ -1,18 +1,16 @@
-/**
- * Text from outside (file names, interface names, comments, records, CSV cells, maps, scenarios, option values) with escape codes in it, through the built command line: what
- * goes to a terminal must not contain what a terminal obeys. JSON is escaped by the rules of JSON.
- */
-import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { RecordArchive } from "../../src/archive/archive.ts";
+import { runCli } from "../support/cli.ts";
 import { numberedRecord } from "../support/numbered-record.ts";
 import * as p from "../support/packets.ts";
 import { PcapngWriter, pcapFile } from "../support/pcap-writer.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-escapes-"));
+// An archive too, without records.
+writeFileSync(join(scratch, "archive.json"), '{"format":"hoptime.archive/2"}');
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 /** Clears the screen, sets the title, colours by a C1 code, turns the writing direction, goes back to the line's start. */
@@ -83,14 +81,7 @@ async function evilRecords(): Promise<string> {
   return directory;
 }
 
-function run(...args: string[]) {
-  const { status, stdout, stderr } = spawnSync("node", ["dist/cli/main.js", ...args], {
-    encoding: "utf8",
-    cwd: process.cwd(),
-    maxBuffer: 1 << 27,
-  });
-  return { status, out: stdout, err: stderr };
-}
+const run = (...args: string[]) => runCli(args);
 
 /** Neither stream has anything in it that a terminal obeys; something was said at all. */
 function check(args: string[], says: RegExp | null = /\\x1b|\\u001b/): void {

@@ -4,26 +4,19 @@
  *
  * Left out of the comparison: the version of the program, and the digits behind the twelfth, which depend on the processor's and V8's own functions.
  */
-import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { DEMO, ROOT } from "../support/demo-captures.ts";
+import { cliOutput } from "../support/cli.ts";
+import { DEMO } from "../support/demo-captures.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-outputs-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const here = (name: string) => fileURLToPath(new URL(`outputs/${name}`, import.meta.url));
 
-function hoptime(...args: string[]): string {
-  return execFileSync(process.execPath, [join(ROOT, "dist/cli/main.js"), ...args], {
-    cwd: scratch,
-    encoding: "utf8",
-    maxBuffer: 1 << 28,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-}
+const hoptime = (...args: string[]) => cliOutput(args, { cwd: scratch });
 
 /** Twelve digits: what is left is the same on every machine. */
 function rounded(key: string, value: unknown): unknown {

@@ -3,9 +3,9 @@
  * the pointer, and is worked by keyboard (arrows move the read-out; charts over time zoom with + and -, 0 shows all).
  */
 import uPlot from "uplot";
+import { instantAt, timeLabels, timeTicks } from "../design/scales.ts";
+import { currentTheme, isPrinting, onThemeChange, type Theme } from "../design/theme.ts";
 import { el } from "./elements.ts";
-import { instantAt, timeLabels, timeTicks } from "./scales.ts";
-import { currentTheme, isPrinting, onThemeChange, type Theme } from "./theme.ts";
 
 export type Readout = { title: string; rows: [name: string, value: string, colour?: string][] };
 

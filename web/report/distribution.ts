@@ -5,11 +5,11 @@ import { formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
 import type { Latency } from "../../src/compare/report.ts";
 import type { PageData } from "../../src/present/html/page-data.ts";
+import { delayLabels, linearDelay, linearTicks, logDelay, padded } from "../design/scales.ts";
 import { Chart, plainAxis, valueAxis } from "./chart.ts";
 import { delayAxis } from "./delay-axis.ts";
 import { choice, el } from "./elements.ts";
 import { suitsLog } from "./over-time.ts";
-import { delayLabels, linearDelay, linearTicks, logDelay, padded } from "./scales.ts";
 
 const MARKS: { field: "p50Ns" | "p90Ns" | "p99Ns" | "p999Ns"; label: string }[] = [
   { field: "p50Ns", label: "p50" },

@@ -6,12 +6,12 @@
 import { formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
 import type { Latency, LatencyField } from "../../src/compare/report.ts";
+import { isPrinting } from "../design/theme.ts";
 import { choice, el } from "./elements.ts";
 import { flowsAsCsv, save } from "./flow-csv.ts";
 import { flowDetail } from "./flow-detail.ts";
 import { type FlowRows, protocolName, type SortKey } from "./flow-rows.ts";
 import { rangeBar, type SpreadAxis, spreadAxis } from "./range-bar.ts";
-import { isPrinting } from "./theme.ts";
 
 const ROW_PX = 33;
 const SPARE_ROWS = 8;
@@ -198,7 +198,7 @@ export class FlowTable {
       },
       this.#table,
     );
-    this.#scroll.style.setProperty("--least-width", `${total}px`);
+    this.#scroll.style.setProperty("--min-width", `${total}px`);
     let waiting = 0;
     const input = el("input", {
       type: "search",

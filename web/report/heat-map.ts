@@ -3,10 +3,10 @@ import type uPlot from "uplot";
 import { formatCount } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
 import type { HeatColumns } from "../../src/present/html/page-data.ts";
+import { delayLabels, rowScale } from "../design/scales.ts";
+import { currentTheme, heatColour, onThemeChange, type Theme } from "../design/theme.ts";
 import { Chart, type Timeline, valueAxis } from "./chart.ts";
 import { el } from "./elements.ts";
-import { delayLabels, rowScale } from "./scales.ts";
-import { currentTheme, heatColour, onThemeChange, type Theme } from "./theme.ts";
 
 /** Fewest rows shown: a delay that hardly varies should look like a line, not fill the picture. */
 const MIN_ROWS = 12;

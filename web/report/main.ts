@@ -2,6 +2,7 @@
 
 import { formatCount } from "../../src/base/quantity.ts";
 import type { PageData } from "../../src/present/html/page-data.ts";
+import { watchPrinting } from "../design/theme.ts";
 import { Timeline } from "./chart.ts";
 import { distribution } from "./distribution.ts";
 import { append, type Child, card, el } from "./elements.ts";
@@ -21,7 +22,6 @@ import {
   quantileTable,
   reverse,
 } from "./sections.ts";
-import { watchPrinting } from "./theme.ts";
 
 watchPrinting();
 const page = document.getElementById("page")!;

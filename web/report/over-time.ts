@@ -5,11 +5,11 @@ import { formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
 import type { LatencyField } from "../../src/compare/report.ts";
 import type { IntervalColumns } from "../../src/present/html/page-data.ts";
+import { delayLabels, linearDelay, linearTicks, logDelay, padded } from "../design/scales.ts";
 import { Chart, plainAxis, type Readout, RIGHT_PX, type Timeline, valueAxis } from "./chart.ts";
 import { delayAxis } from "./delay-axis.ts";
 import { el } from "./elements.ts";
 import { legend } from "./legend.ts";
-import { delayLabels, linearDelay, linearTicks, logDelay, padded } from "./scales.ts";
 
 /** Drawn in this order, from the top of the picture down. */
 const LINES: { field: LatencyField; label: string; colour: "p50" | "p90" | "p99"; dash?: number[] }[] = [

@@ -134,7 +134,7 @@ function addressBytes(text: string): Buffer {
   return out;
 }
 
-const SEED_0 = Buffer.alloc(2);
+const SEED_0 = new Uint8Array(2);
 /** Protocols whose ports are part of a Community ID; all others are identified by their addresses alone. */
 const PORT_PROTOCOLS = new Set([6, 17, 132]);
 

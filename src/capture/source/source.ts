@@ -31,6 +31,8 @@ export interface Source {
   readonly knowsDelays?: boolean;
   /** The next batch; null at the end, or soon after the signal has aborted. One call at a time. */
   next(): Promise<SourceBatch | null>;
+  /** The next batch where it is at hand; null where `next` has to be waited for. Thousands of batches per second are worth the shorter way. */
+  ready?(): SourceBatch | null;
   /** Every packet up to this time has been handed out, as far as a clock shows; null where only packets show the time. */
   nowNs(): bigint | null;
   /** The state of the clock that packets are timestamped by now; null or left out where nobody knows. */

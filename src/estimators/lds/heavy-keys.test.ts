@@ -37,8 +37,13 @@ function list(flows: readonly number[], max: number, size = 64): HeavyKeys {
     tap.update(batch, 0, batch.count);
     batch.free();
   }
-  const keys = tap.seal();
+  const bytes = tap.seal();
   tap.free();
+  const keys = readHeavyKeys(new ByteReader(bytes), "sealed");
+  // Kernel and TypeScript write the same list the same way.
+  const again = new ByteWriter();
+  writeHeavyKeys(again, keys);
+  expect(again.finish()).toEqual(bytes);
   return keys;
 }
 

@@ -9,7 +9,7 @@
  *
  *   varint floor | varint flows | per flow, in rising order of hash and key: key (../flow-keys.ts) | varint packets | varint bytes | varint missed
  */
-import type { ByteReader, ByteWriter } from "../../base/bytes.ts";
+import { type ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
 import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
@@ -32,7 +32,9 @@ export interface HeavyKeys extends FlowKeys {
 
 /** As kernels/flows/heavy-flows.ts lays them out. */
 const RECORD_BYTES = 72;
-const HEAD_WORDS = 12;
+/** Flows that become bytes at a time, and the most that one takes. */
+const PACKED_FLOWS = 128;
+const PACKED_BYTES = 80;
 
 export function heavyKeysBytes(max: number): number {
   if (max === 0) return 0;
@@ -53,23 +55,25 @@ export class HeavyKeysTap {
     this.#kernels.call.heavyFlowsUpdate(this.#address, batch.address, from, to);
   }
 
-  seal(): HeavyKeys {
+  /** The list as bytes, and it begins anew. */
+  seal(): Uint8Array {
     const { call } = this.#kernels;
     call.heavyFlowsShed(this.#address);
-    const raw = emptyKeys(call.heavyFlowsCount(this.#address) >>> 0);
-    raw.floor = Number(BigInt.asUintN(64, call.heavyFlowsFloor(this.#address)));
-    for (let id = 0; id < raw.count; id++) {
-      const address = call.heavyFlowsRecord(this.#address, id) >>> 0;
-      const words = this.#kernels.u32.subarray(address >>> 2, (address >>> 2) + HEAD_WORDS);
-      raw.hash.set(words.subarray(0, 2), 2 * id);
-      raw.keyWords.set(words.subarray(2), KEY_WORDS * id);
-      const owner = address + 4 * HEAD_WORDS;
-      raw.packets[id] = this.#kernels.readCounter(owner);
-      raw.bytes[id] = this.#kernels.readCounter(owner + 8);
-      raw.missed[id] = this.#kernels.readCounter(owner + 16);
+    const count = call.heavyFlowsCount(this.#address) >>> 0;
+    const out = new ByteWriter(32 + 40 * count);
+    out.varint(Number(BigInt.asUintN(64, call.heavyFlowsFloor(this.#address))));
+    out.varint(count);
+    const order = call.heavyFlowsOrder(this.#address) >>> 0;
+    const room = this.#kernels.alloc(PACKED_BYTES * PACKED_FLOWS);
+    for (let done = 0; done < count; done += PACKED_FLOWS) {
+      const flows = Math.min(PACKED_FLOWS, count - done);
+      const length = call.heavyFlowsPack(order + 4 * done, flows, room) >>> 0;
+      out.bytes(this.#kernels.u8.subarray(room, room + length));
     }
+    this.#kernels.free(room);
+    this.#kernels.free(order);
     call.heavyFlowsClear(this.#address);
-    return sorted(raw);
+    return out.finish();
   }
 
   free(): void {
@@ -89,6 +93,7 @@ export function emptyKeys(count: number): HeavyKeys {
   };
 }
 
+/** Of a list in hand: a merged one. A tap's is written by kernels/flows/heavy-pack.ts, byte for byte the same. */
 export function writeHeavyKeys(out: ByteWriter, keys: HeavyKeys): void {
   out.varint(keys.floor);
   out.varint(keys.count);
@@ -167,15 +172,6 @@ export function knownHeavyFlows(keys: HeavyKeys): KnownFlows {
       bytes: keys.bytes,
     },
   };
-}
-
-function sorted(raw: HeavyKeys): HeavyKeys {
-  const order = Uint32Array.from({ length: raw.count }, (_, i) => i);
-  order.sort((i, j) => compareFlows(raw, i, raw, j));
-  const out = emptyKeys(raw.count);
-  out.floor = raw.floor;
-  for (const [to, from] of order.entries()) copyKey(raw, from, out, to);
-  return out;
 }
 
 function copyKey(from: HeavyKeys, i: number, to: HeavyKeys, j: number): void {

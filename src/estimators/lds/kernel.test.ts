@@ -4,7 +4,7 @@ import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
 import { PacketBatch } from "../../capture/batch.ts";
 import { firstColumns, type Geometry, rowSeeds, samplingThreshold } from "./geometry.ts";
-import { decodeCells } from "./payload.ts";
+import { decodeCells, encodeCells } from "./payload.ts";
 import { SketchTap } from "./tap.ts";
 
 const U64 = (1n << 64n) - 1n;
@@ -112,7 +112,10 @@ test("the kernel fills the cells that one packet after the other would", () => {
         const cut = rows.length >> 1;
         tap.update(batch, 0, cut);
         tap.update(batch, cut, rows.length);
-        const cells = decodeCells(tap.seal().payload, { ...geometry, delays });
+        const { payload } = tap.seal();
+        const cells = decodeCells(payload, { ...geometry, delays });
+        // Kernel and TypeScript write the same cells the same way.
+        expect(encodeCells(cells)).toEqual(payload);
         const expected = twin(geometry, seed, rows, startNs, delays);
         for (const [i, cell] of expected.entries()) {
           const sum = (BigInt(cells.sumHigh[i]!) << 32n) | BigInt(cells.sumLow[i]!);
@@ -130,6 +133,39 @@ test("the kernel fills the cells that one packet after the other would", () => {
     ),
     { numRuns: 60, seed: 1 },
   );
+});
+
+test("a sketch of many pieces is sealed as TypeScript would write it, whatever the digests", () => {
+  const random = new Random("pieces");
+  const kernels = new Kernels();
+  const batch = new PacketBatch(kernels, 2048);
+  const geometry: Geometry = { rows: 3, columns: 9000, k: 2, rates: [1, 1, 0.5], weights: "" };
+  for (const digestBits of [0, 8, 16, 32]) {
+    const tap = new SketchTap(kernels, {
+      ...{ geometry, seed: 5n, digestBits, bytes: digestBits === 8, keys: 0, delays: false },
+    });
+    tap.begin(0);
+    for (let i = 0; i < 4; i++) {
+      const rows = Array.from({ length: 2048 }, (): Row => {
+        const wide = () => (BigInt(random.uint32()) << 32n) | BigInt(random.uint32());
+        // Times before the epoch too: sums of either sign.
+        return {
+          time: random.below(1e12) - 1e9,
+          delay: 0,
+          digest: wide(),
+          hash: wide(),
+          bytes: random.below(1500),
+          weight: 1,
+        };
+      });
+      fill(batch, rows);
+      tap.update(batch, 0, rows.length);
+    }
+    const { payload } = tap.seal();
+    expect(encodeCells(decodeCells(payload, { ...geometry, delays: false }))).toEqual(payload);
+    expect(payload.length).toBeGreaterThan(1 << 15);
+    tap.free();
+  }
 });
 
 test("weighted rows add their weight to counts and sums, by the kernel's own weights column", () => {

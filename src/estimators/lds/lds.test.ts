@@ -215,7 +215,7 @@ describe("what else is mined", () => {
 describe("what cannot be answered says why", () => {
   test("a flow that was never counted is not in the sketch", () => {
     const { ask, flows } = run(population, "rows=4,columns=30000,k=1");
-    const stranger: KnownFlows = {
+    const foreign: KnownFlows = {
       count: 1,
       hash: Uint32Array.of(123, 456),
       packets: Float64Array.of(Number.NaN),
@@ -223,7 +223,7 @@ describe("what cannot be answered says why", () => {
       keyWords: new Uint32Array(10),
       complete: false,
     };
-    expect(ask(stranger).flows[0]).toMatchObject({ mean: { reason: "not-in-sketch" }, packets: 0 });
+    expect(ask(foreign).flows[0]).toMatchObject({ mean: { reason: "not-in-sketch" }, packets: 0 });
     const none = { ...flows, count: 1, packets: Float64Array.of(0) };
     expect(ask(none).flows[0]!.mean).toMatchObject({ reason: "not-in-sketch" });
   });

@@ -19,7 +19,13 @@ import { FormatError } from "../../base/errors.ts";
 import { mulHigh32 } from "../../base/hash.ts";
 import type { KnownFlows, SealedEpoch } from "../estimator.ts";
 import { addCells, emptyCells, type SketchCells, signed64 } from "./cells.ts";
-import { knownHeavyFlows, mergeHeavyKeys, readHeavyKeys, writeHeavyKeys } from "./heavy-keys.ts";
+import {
+  type HeavyKeys,
+  knownHeavyFlows,
+  mergeHeavyKeys,
+  readHeavyKeys,
+  writeHeavyKeys,
+} from "./heavy-keys.ts";
 
 const LAYOUT = 1;
 const SALTED_LAYOUT = 2;
@@ -38,21 +44,43 @@ export interface Expected {
   maxKeys?: number;
 }
 
+/** Everything in front of the planes. */
+export type PayloadHead = Pick<
+  SketchCells,
+  "rows" | "columns" | "digestBits" | "delays" | "fingerprint" | "salt" | "totals"
+> & {
+  bytes: boolean;
+  /** As heavy-keys.ts writes them. */
+  keys: Uint8Array | null;
+};
+
+/** The mean value of all cells, whole ns. Any number would do; this one makes the sums short. */
+export function centreOf(sum: number, packets: number): number {
+  const centre = packets > 0 ? Math.round(sum / packets) : 0;
+  return Math.abs(centre) < 2 ** 52 ? centre + 0 : 0;
+}
+
+export function writeHead(w: ByteWriter, head: PayloadHead, centre: number): void {
+  w.u8(head.salt === 0n ? LAYOUT : SALTED_LAYOUT);
+  w.u8((head.delays ? DELAYS : 0) | (head.bytes ? BYTES : 0) | (head.keys ? KEYS : 0));
+  w.u8(head.digestBits);
+  w.u32(head.fingerprint);
+  if (head.salt !== 0n) w.u64(BigInt.asUintN(64, head.salt));
+  w.varint(head.rows);
+  w.varint(head.columns);
+  if (head.keys) w.bytes(head.keys);
+  for (const total of head.totals) w.varint(total);
+  w.zigzag(centre);
+}
+
+/** Of cells in hand: merged ones. A tap's are written by kernels/sketches/lds-pack.ts, byte for byte the same. */
 export function encodeCells(cells: SketchCells): Uint8Array {
   const { count, sumLow, sumHigh, digest, digestBits, bytes } = cells;
   const n = count.length;
   const w = new ByteWriter(64 + n * 8);
-  w.u8(cells.salt === 0n ? LAYOUT : SALTED_LAYOUT);
-  w.u8((cells.delays ? DELAYS : 0) | (bytes ? BYTES : 0) | (cells.keys ? KEYS : 0));
-  w.u8(digestBits);
-  w.u32(cells.fingerprint);
-  if (cells.salt !== 0n) w.u64(BigInt.asUintN(64, cells.salt));
-  w.varint(cells.rows);
-  w.varint(cells.columns);
-  if (cells.keys) writeHeavyKeys(w, cells.keys);
-  for (const total of cells.totals) w.varint(total);
-  const centre = centreOf(cells);
-  w.zigzag(centre);
+  const centre = meanOf(cells);
+  const keys = cells.keys ? keyBytes(cells.keys) : null;
+  writeHead(w, { ...cells, bytes: bytes !== null, keys }, centre);
   for (let i = 0; i < n; ) {
     w.varint(count[i]!);
     if (count[i++] !== 0) continue;
@@ -188,16 +216,20 @@ export function requireSameSketch(a: SketchCells, b: SketchCells, file: string):
     throw new FormatError("bad-record", file, 0, `the sketches do not belong together: ${differs}`);
 }
 
-/** The mean value of all cells, whole ns. Any number would do; this one makes the sums short. */
-function centreOf(cells: SketchCells): number {
+function keyBytes(keys: HeavyKeys): Uint8Array {
+  const w = new ByteWriter(32 + 40 * keys.count);
+  writeHeavyKeys(w, keys);
+  return w.finish();
+}
+
+function meanOf(cells: SketchCells): number {
   let sum = 0;
   let n = 0;
   for (let i = 0; i < cells.count.length; i++) {
     sum += signed64(cells.sumHigh[i]!, cells.sumLow[i]!);
     n += cells.count[i]!;
   }
-  const centre = n > 0 ? Math.round(sum / n) : 0;
-  return Math.abs(centre) < 2 ** 52 ? centre + 0 : 0;
+  return centreOf(sum, n);
 }
 
 function writeZigzag64(w: ByteWriter, high: number, low: number): void {

@@ -1,12 +1,12 @@
 /** The tap of LDS and SDS: cells in kernel memory, updated by kernels/sketches/lds.ts, sealed into a payload. */
+import { ByteWriter } from "../../base/bytes.ts";
 import { type Kernels, memoryError } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 import { saltedSeed } from "../cells/salt.ts";
 import type { SealedEpoch, Tap } from "../estimator.ts";
-import { emptyCells } from "./cells.ts";
 import { fingerprint, type Geometry, rowSeeds, samplingThreshold } from "./geometry.ts";
 import { HeavyKeysTap, heavyKeysBytes } from "./heavy-keys.ts";
-import { encodeCells } from "./payload.ts";
+import { centreOf, writeHead } from "./payload.ts";
 import { parseWeights, RowWeights } from "./weights.ts";
 
 export interface SketchOptions {
@@ -23,6 +23,8 @@ export interface SketchOptions {
 /** As kernels/sketches/lds.ts lays them out. */
 export const CELL_BYTES = 16;
 export const ROW_BYTES = 32;
+const TOTAL = 24;
+const PACK_BYTES = 1 << 14;
 
 export function sketchBytes({
   rows,
@@ -45,6 +47,8 @@ export class SketchTap implements Tap {
   readonly #weights: RowWeights | null;
   readonly #address: number;
   readonly #keys: HeavyKeysTap | null;
+  /** What is sealed goes through here, in pieces. */
+  #room: number | null = null;
   #packets = 0;
   #salt = 0n;
 
@@ -93,41 +97,41 @@ export class SketchTap implements Tap {
   seal(): SealedEpoch {
     const { geometry, seed, digestBits, bytes, delays } = this.#options;
     const { rows, columns } = geometry;
-    const sealed = emptyCells({
-      rows,
-      columns,
-      digestBits,
-      bytes,
-      delays,
-      fingerprint: fingerprint(geometry, saltedSeed(seed, this.#salt)),
-      salt: this.#salt,
-    });
-    const { call, u32 } = this.#kernels;
-    const at = (call.ldsCells(this.#address) >>> 0) >>> 2;
-    const mask = digestBits === 0 ? 0 : 0xffff_ffff >>> (32 - digestBits);
-    for (let i = 0; i < rows * columns; i++) {
-      const o = at + 4 * i;
-      sealed.sumLow[i] = u32[o]!;
-      sealed.sumHigh[i] = u32[o + 1]!;
-      sealed.count[i] = u32[o + 2]!;
-      sealed.digest[i] = u32[o + 3]! & mask;
-    }
+    const { call } = this.#kernels;
     const table = call.ldsTable(this.#address) >>> 0;
-    sealed.totals = sealed.totals.map((_, row) => this.#kernels.readCounter(table + row * 32 + 24));
-    if (sealed.bytes) {
-      const plane = call.ldsBytes(this.#address) >>> 0;
-      for (let i = 0; i < rows * columns; i++) sealed.bytes[i] = this.#kernels.readCounter(plane + 8 * i);
-    }
-    sealed.keys = this.#keys?.seal() ?? null;
+    const centre = centreOf(call.ldsSum(this.#address), call.ldsCounted(this.#address));
+    const out = new ByteWriter(1 << 16);
+    const head = {
+      ...{ rows, columns, digestBits, bytes, delays, salt: this.#salt },
+      fingerprint: fingerprint(geometry, saltedSeed(seed, this.#salt)),
+      totals: Array.from({ length: rows }, (_, row) =>
+        this.#kernels.readCounter(table + row * ROW_BYTES + TOTAL),
+      ),
+      keys: this.#keys?.seal() ?? null,
+    };
+    writeHead(out, head, centre);
+    this.#writePlanes(out, centre);
     const packets = this.#packets;
     this.#packets = 0;
     call.ldsClear(this.#address);
-    return { payload: encodeCells(sealed), packets };
+    return { payload: out.finish(), packets };
+  }
+
+  #writePlanes(out: ByteWriter, centre: number): void {
+    const { call } = this.#kernels;
+    this.#room ??= this.#kernels.alloc(PACK_BYTES);
+    const packing = call.ldsPackNew(this.#options.digestBits, centre);
+    for (;;) {
+      const length = call.ldsPack(this.#address, packing, this.#room, PACK_BYTES) >>> 0;
+      if (length === 0) return;
+      out.bytes(this.#kernels.u8.subarray(this.#room, this.#room + length));
+    }
   }
 
   free(): void {
     this.#weights?.free();
     this.#keys?.free();
+    if (this.#room !== null) this.#kernels.free(this.#room);
     this.#kernels.call.ldsFree(this.#address);
   }
 }

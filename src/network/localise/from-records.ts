@@ -94,7 +94,15 @@ export function localiseRecords(options: LocaliseRecordsOptions): {
  * What is missing at the other end, with its sign: packets in flight at the begin of an epoch arrive in it, those at its end in the next, so that single epochs are off
  * by about as many as are in flight at a time, and their sum is not. Counting only the epochs that miss some would make losses of them.
  */
-function lossOf(row: ReturnType<typeof seriesOf>[number]): {
+export function lossOf(row: {
+  sent: number | null;
+  received: number | null;
+  lost: number | null;
+  startNs: string | bigint;
+  endNs: string | bigint;
+  latency: { meanNs: number; stdevNs: number | null } | null;
+  edge?: boolean | undefined;
+}): {
   packets: number;
   lost: number;
   lostError: number;

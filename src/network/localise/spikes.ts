@@ -18,7 +18,7 @@ export interface SpikeOptions {
   readonly windowEpochs?: number;
   /** No verdict on fewer epochs than this. */
   readonly minEpochs?: number;
-  /** Least rise worth a spike: in the unit of the series (delay: nanoseconds), and as a share of the baseline's median. */
+  /** Minimum rise of a spike: in the unit of the series (delay: nanoseconds), and as a share of the baseline's median. */
   readonly minEffect?: number;
   readonly minEffectShare?: number;
   /** The scale of a baseline does not go below this: the resolution of the values. */
@@ -201,6 +201,9 @@ export class SpikeStream {
   readonly #settings: SpikeSettings;
   readonly #tracker: SpikeTracker;
   readonly #recent: EpochValue[] = [];
+  #baseline: Baseline | null = null;
+  /** Epochs since it was taken. */
+  #since = 0;
 
   constructor(settings: SpikeSettings) {
     this.#settings = settings;
@@ -219,17 +222,19 @@ export class SpikeStream {
   /** The baseline the epoch was judged by: null while there are too few epochs before it. */
   push(epoch: EpochValue): Baseline | null {
     const { minEpochs, windowEpochs } = this.#settings;
-    const baseline =
-      this.#recent.length >= minEpochs
-        ? baselineOf(
-            this.#recent.flatMap((e) => e.value ?? []),
-            errorFloor(this.#recent, this.#settings.resolution),
-          )
-        : null;
-    this.#tracker.push(epoch, baseline);
-    if (epoch.value !== null) this.#recent.push(epoch);
+    // As for whole series: neighbours share almost their whole window.
+    if (this.#recent.length >= minEpochs && this.#since >= Math.floor(this.#recent.length / 30)) {
+      const values = this.#recent.flatMap((e) => e.value ?? []);
+      this.#baseline = baselineOf(values, errorFloor(this.#recent, this.#settings.resolution));
+      this.#since = 0;
+    }
+    this.#tracker.push(epoch, this.#baseline);
+    if (epoch.value !== null) {
+      this.#recent.push(epoch);
+      this.#since++;
+    }
     if (this.#recent.length > windowEpochs) this.#recent.shift();
-    return baseline;
+    return this.#baseline;
   }
 }
 

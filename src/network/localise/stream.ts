@@ -196,6 +196,22 @@ export class LocaliseStream {
     return blame(path.rows, delay, loss, this.#blameOptions);
   }
 
+  /** Whether a spike of the path, or of one of its segments, that lasted so long reaches beyond a time: else verdicts on such are what they were. */
+  isActiveAfter(points: readonly string[], ns: number, lastingNs = 0): boolean {
+    const path = this.#path(points);
+    const reaches = ({ delay, loss }: { delay: Followed; loss: Followed }) =>
+      [...delay.spikes, ...loss.spikes].some(
+        (spike) => spike.endNs > ns && spike.endNs - spike.startNs >= lastingNs,
+      );
+    return reaches(path) || path.segments.some(reaches);
+  }
+
+  /** The last epoch of a watched path that is closed; null before the first. */
+  lastEpoch(points: readonly string[]): { startNs: number; endNs: number; row: EpochRow } | null {
+    const row = this.#path(points).rows.at(-1);
+    return row ? { ...spanOf(row), row } : null;
+  }
+
   get #blameOptions() {
     return { ...blameOptions(this.#options), width: this.#width };
   }

@@ -15,6 +15,8 @@ export interface StationOptions extends StreamOptions {
   readonly pathLimit?: number;
 }
 
+const PATH_LIMIT = 16;
+
 export class MonitoringStation {
   #topology: Topology;
   #deployed: Deployment;
@@ -24,7 +26,7 @@ export class MonitoringStation {
   readonly #chains: (readonly string[])[] = [];
 
   constructor(topology: Topology, deployed: Deployment, options: StationOptions = {}) {
-    const { pathLimit = 16, ...rest } = options;
+    const { pathLimit = PATH_LIMIT, ...rest } = options;
     this.#topology = topology;
     this.#deployed = deployed;
     this.#pathLimit = pathLimit;
@@ -90,10 +92,21 @@ export class MonitoringStation {
   }
 
   #chainsOf(from: string, to: string): (readonly string[])[] {
-    const ends = [routerIndex(this.#topology, from), routerIndex(this.#topology, to)] as const;
-    return equalCostPaths(this.#topology, ...ends, this.#pathLimit).map((path) => {
-      const segments = segmentsOf(this.#topology, this.#deployed, path);
-      return [...segments.slice(0, 1).map((s) => s.from), ...segments.map((s) => s.to)];
-    });
+    return pathsBetween(this.#topology, this.#deployed, from, to, this.#pathLimit);
   }
+}
+
+/** The points of all equal-cost paths between two routers, cut at the m-routers. */
+export function pathsBetween(
+  topology: Topology,
+  deployed: Deployment,
+  from: string,
+  to: string,
+  limit = PATH_LIMIT,
+): string[][] {
+  const ends = [routerIndex(topology, from), routerIndex(topology, to)] as const;
+  return equalCostPaths(topology, ...ends, limit).map((path) => {
+    const segments = segmentsOf(topology, deployed, path);
+    return [...segments.slice(0, 1).map((s) => s.from), ...segments.map((s) => s.to)];
+  });
 }

@@ -2,19 +2,9 @@
  * How far the clock of a capture is from that of the point whose records are asked. A record shows only whether it holds a packet; each epoch that holds one bounds the
  * offset to an interval of the epoch's length, and the packets of a capture agree on one offset where chance does not: it is the place that most of their intervals share.
  */
-import type { Kernels } from "../../base/kernels.ts";
-import { required } from "../../base/lists.ts";
-import type { CaptureReader } from "../../capture/reader.ts";
-import { flowPacketKey } from "../../estimators/packet-keys.ts";
-import type { OpenEpoch, PacketEpochs } from "./epochs.ts";
-
-/** A packet of the capture: when it was captured, and what it is asked by. */
-interface AskedPacket {
-  timeNs: bigint;
-  /** Its key in this epoch's store. */
-  keyIn(epoch: OpenEpoch): bigint;
-  wireBytes: number;
-}
+import type { PacketIdentity } from "../../estimators/estimator.ts";
+import type { CapturedPackets } from "./captured.ts";
+import type { PacketEpochs } from "./epochs.ts";
 
 export interface ClockOffset {
   /** Point's clock minus capture's, the delay from there to here included: somewhere in here. */
@@ -26,8 +16,8 @@ export interface ClockOffset {
   asCaptured: number;
 }
 
-/** Looked for are so many of the capture's first packets. */
-const ROWS = 20_000;
+/** Looked for are some of so many of the capture's first packets. */
+export const OFFSET_ROWS = 20_000;
 const PACKETS = 96;
 /** Epochs that are searched, the nearest first. */
 const MAX_EPOCHS = 400;
@@ -41,36 +31,36 @@ interface Span {
 }
 
 /** Null where the capture's own times explain as much, or nothing does. */
-export async function findClockOffset(
-  kernels: Kernels,
-  reader: CaptureReader,
+export function findClockOffset(
+  packets: CapturedPackets,
   epochs: PacketEpochs,
+  identity: PacketIdentity,
   slackNs: bigint,
-): Promise<ClockOffset | null> {
-  const packets = spread(await firstPackets(kernels, reader), PACKETS);
-  const middle = packets[packets.length >> 1]?.timeNs;
+): ClockOffset | null {
+  const rows = spread(Math.min(packets.count, OFFSET_ROWS), PACKETS);
+  const times = rows.map((i) => packets.originNs + BigInt(packets.timeNs[i] ?? 0));
+  const keys = BigUint64Array.from(rows, (i) => packets.keys[i] ?? 0n);
+  const sizes = Uint32Array.from(rows, (i) => packets.wireBytes[i] ?? 0);
+  const middle = times[times.length >> 1];
   if (middle === undefined) return null;
   const spans: Span[] = [];
   const asCaptured = new Set<number>();
   let chance = 0;
   for (const index of nearest(epochs, middle)) {
     const epoch = epochs.peek(index);
-    if (!epoch) continue;
+    if (!epoch?.lookup.has(identity)) continue;
     const { startNs, endNs } = epoch.head.epoch;
     const { lookup } = epoch;
-    const identity = lookup.has("digest") ? "digest" : "flow-ipid";
-    const keys = BigUint64Array.from(packets, (packet) => packet.keyIn(epoch));
-    const sizes = Uint32Array.from(packets, (packet) => packet.wireBytes);
     const { kind } = lookup.lookup(identity, keys, sizes);
     chance = Math.max(chance, lookup.absentAccepted);
-    for (const [i, { timeNs }] of packets.entries()) {
+    for (const [i, timeNs] of times.entries()) {
       if (kind[i] === 0) continue;
       spans.push({ lowNs: startNs - timeNs, highNs: endNs - timeNs });
       if (timeNs + slackNs >= startNs && timeNs - slackNs < endNs) asCaptured.add(i);
     }
   }
   const found = mostShared(spans);
-  const tried = packets.length;
+  const tried = rows.length;
   // Where intervals meet, two epochs may hold a packet by chance.
   const expected = 2 * chance * tried;
   if (!found || found.agree < expected + CLEAR * Math.sqrt(expected + 1)) return null;
@@ -78,36 +68,10 @@ export async function findClockOffset(
   return { lowNs: found.lowNs, highNs: found.highNs, agree: found.agree, tried, asCaptured: asCaptured.size };
 }
 
-/** Closes the reader. */
-async function firstPackets(kernels: Kernels, reader: CaptureReader): Promise<AskedPacket[]> {
-  const packets: AskedPacket[] = [];
-  try {
-    for (let rows = 0; rows < ROWS && (await reader.next()); rows += reader.batch.count) {
-      const { batch } = reader;
-      const originNs = required(reader.originNs, "the capture's first timestamp");
-      const every = Math.max(1, Math.floor(batch.count / PACKETS));
-      for (let i = 0; i < batch.count; i += every) {
-        const digest = kernels.u64[(batch.column("digest") >>> 3) + i] ?? 0n;
-        const hash = kernels.u64[(batch.column("flowHash") >>> 3) + i] ?? 0n;
-        const ipid = batch.ipid[i] ?? 0;
-        packets.push({
-          timeNs: originNs + BigInt(Math.round(batch.timeNs[i] ?? 0)),
-          keyIn: ({ lookup }) => (lookup.has("digest") ? digest : flowPacketKey(kernels, hash, ipid)),
-          wireBytes: batch.wireLength[i] ?? 0,
-        });
-      }
-    }
-  } finally {
-    reader.close();
-    reader.free();
-  }
-  return packets;
-}
-
-/** Some of them, evenly. */
-function spread<T>(list: readonly T[], count: number): T[] {
-  const every = Math.max(1, Math.ceil(list.length / count));
-  return list.filter((_, i) => i % every === 0);
+/** Some of the first n rows, evenly. */
+function spread(n: number, count: number): number[] {
+  const every = Math.max(1, Math.ceil(n / count));
+  return Array.from({ length: Math.ceil(n / every) }, (_, i) => i * every);
 }
 
 function nearest(epochs: PacketEpochs, timeNs: bigint): number[] {

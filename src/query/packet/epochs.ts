@@ -9,7 +9,7 @@ import { refusalReason } from "../../collect/estimate.ts";
 import type { RecordHandle } from "../../collect/record-handle.ts";
 import { choosePairs } from "../../collect/tracks.ts";
 import type { RecordHead } from "../../epoch/record.ts";
-import type { Estimator, PacketLookup, PacketStore } from "../../estimators/estimator.ts";
+import type { Estimator, PacketIdentity, PacketLookup, PacketStore } from "../../estimators/estimator.ts";
 import { PacketCosts } from "../../estimators/packet-costs.ts";
 import { widenLookup } from "../../estimators/widen.ts";
 import type { PacketQuestion } from "./question.ts";
@@ -18,6 +18,21 @@ export interface OpenEpoch {
   entry: ArchiveEntry;
   head: RecordHead;
   lookup: PacketLookup;
+}
+
+export interface EpochFacts {
+  point: string;
+  /** Epochs asked, and the packets that they have seen. */
+  asked: number;
+  packets: number;
+  firstNs: string | null;
+  lastNs: string | null;
+  refused: { file: string; reason: string }[];
+  readBytes: number;
+  /** What the records take, in words. */
+  costs: string | null;
+  /** Records that were not checked for damage. */
+  unchecked: number;
 }
 
 /** Stores kept open: a capture is asked in order of time. */
@@ -177,19 +192,69 @@ export class PacketEpochs {
     return opened;
   }
 
-  /** Indices of the epochs that [fromNs, toNs] reaches into. */
-  between(fromNs: bigint, toNs: bigint): number[] {
-    const out: number[] = [];
-    // Epochs are sorted by start and do not overlap but for damaged clocks: bisect, then walk.
-    let low = 0;
-    let high = this.entries.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.entries[middle]?.epoch.endNs ?? 0n) <= fromNs) low = middle + 1;
-      else high = middle;
+  /**
+   * Which epochs a packet is asked in: [first, end) of those that its time, counted from `originNs`, reaches into with the slack on both sides. Epochs are sorted by start and do not overlap but for
+   * damaged clocks: bisect, then walk.
+   */
+  around(originNs: bigint, slackNs: number): (timeNs: number) => { first: number; end: number } {
+    const starts = Float64Array.from(this.entries, (e) => Number(e.epoch.startNs - originNs));
+    const ends = Float64Array.from(this.entries, (e) => Number(e.epoch.endNs - originNs));
+    const n = starts.length;
+    return (timeNs) => {
+      const [from, to] = [timeNs - slackNs, timeNs + slackNs];
+      let low = 0;
+      let high = n;
+      while (low < high) {
+        const middle = (low + high) >>> 1;
+        if (ends[middle]! <= from) low = middle + 1;
+        else high = middle;
+      }
+      let end = low;
+      while (end < n && starts[end]! <= to) end++;
+      return { first: low, end };
+    };
+  }
+
+  /** What a damaged store makes of a lookup is that record's fault; what a question asks for in vain is the question's. */
+  ask(index: number, ask: (epoch: OpenEpoch) => void): void {
+    const epoch = this.open(index);
+    if (!epoch) return;
+    try {
+      ask(epoch);
+    } catch (error) {
+      if (error instanceof UsageError) throw error;
+      this.refuse(index, error);
     }
-    for (let i = low; (this.entries[i]?.epoch.startNs ?? toNs + 1n) <= toNs; i++) out.push(i);
-    return out;
+  }
+
+  each(ask: (epoch: OpenEpoch) => void): void {
+    for (let i = 0; i < this.entries.length; i++) this.ask(i, ask);
+  }
+
+  /** What packets are kept by: the same in all records, but for those that keep nothing. */
+  identity(): PacketIdentity {
+    this.head();
+    for (let i = 0; i < this.entries.length; i++) {
+      const lookup = this.peek(i)?.lookup;
+      if (lookup?.has("digest")) return "digest";
+      if (lookup?.has("flow-ipid")) return "flow-ipid";
+    }
+    return "digest";
+  }
+
+  /** What was asked, and what it took. */
+  facts(): EpochFacts {
+    return {
+      point: this.point,
+      asked: this.asked,
+      packets: this.packets,
+      firstNs: this.entries[0]?.epoch.startNs.toString() ?? null,
+      lastNs: this.entries.at(-1)?.epoch.endNs.toString() ?? null,
+      refused: this.refused,
+      readBytes: this.readBytes,
+      costs: this.costs.text(),
+      unchecked: this.unchecked.size,
+    };
   }
 
   free(): void {

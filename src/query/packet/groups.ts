@@ -152,6 +152,11 @@ export class PacketGroups {
     return sorted.slice(0, top).map(([, group]) => this.#result(group));
   }
 
+  /** The group of a flow. */
+  resultOf(words: Uint32Array): PacketGroup {
+    return this.#result(this.#group({ words, name: () => "", timeNs: 0n }));
+  }
+
   #result({ words, name, tally }: Group): PacketGroup {
     const { packets, matched, multi } = tally;
     const key = words ? this.#spec.describe(words) : null;

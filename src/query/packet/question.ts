@@ -94,6 +94,10 @@ export function checkPacketQuestion({ fromNs, toNs, packets, slackNs }: PacketQu
   if (packets.by === "flow" && packets.flows.length === 0) throw bad("flow", "no flow given");
 }
 
+export function slackOf({ slackNs = DEFAULT_SLACK_NS }: PacketQuestion): bigint {
+  return BigInt(Math.round(slackNs));
+}
+
 export function describePacketQuestion(question: PacketQuestion): Record<string, unknown> {
   const { packets } = question;
   const ranges = (list: readonly IpidRange[] | null) =>

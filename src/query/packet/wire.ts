@@ -16,9 +16,8 @@ import { required } from "../../base/lists.ts";
 import { META_HIGH } from "../../capture/batch.ts";
 import type { IpidRange } from "../../estimators/estimator.ts";
 import { joinRanges } from "../../estimators/packet-keys.ts";
+import { ANSWER_MAGIC, QUESTION_MAGIC } from "./captured-wire.ts";
 
-const QUESTION_MAGIC = 0x3151_5048; // "HPQ1"
-const ANSWER_MAGIC = 0x3141_5048; // "HPA1"
 const QUESTION_HEAD_BYTES = 4 + 1 + 1 + 8 + 8;
 
 export interface AskedFlow {

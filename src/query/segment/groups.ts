@@ -48,7 +48,7 @@ export class FlowGroups {
     const own = FlowKeySpec.parse(observed);
     this.#spec =
       group === undefined || group === "flow" ? own : FlowKeySpec.parse(group === "host" ? "hosts" : group);
-    if (!includes(own, this.#spec)) {
+    if (!includesKey(own, this.#spec)) {
       throw new UsageError(
         "bad-question",
         `the flows were observed by ${observed}, which does not contain ${group}`,
@@ -56,15 +56,15 @@ export class FlowGroups {
         { parameter: "group", value: group },
       );
     }
-    this.#kept = maskWords(own);
-    this.#masks = maskWords(this.#spec);
+    this.#kept = maskWordsOf(own);
+    this.#masks = maskWordsOf(this.#spec);
   }
 
   /** Can flows of records with this key be put into these groups? */
   covers(key: string): boolean {
     let covers = this.#covers.get(key);
     if (covers === undefined) {
-      covers = includes(FlowKeySpec.parse(key), this.#spec);
+      covers = includesKey(FlowKeySpec.parse(key), this.#spec);
       this.#covers.set(key, covers);
     }
     return covers;
@@ -73,12 +73,12 @@ export class FlowGroups {
   /** The group that a flow belongs to; null where `names` has another flow in mind. */
   find(flows: KnownFlows, index: number, names: ReadonlySet<string> | null): GroupName | null {
     const words = flows.keyWords.subarray(KEY_WORDS * index, KEY_WORDS * (index + 1));
-    if (names && !names.has(masked(words, this.#kept).join())) return null;
+    if (names && !names.has(maskedWords(words, this.#kept).join())) return null;
     return this.groupOf(words);
   }
 
   groupOf(words: Uint32Array): GroupName {
-    const own = masked(words, this.#masks);
+    const own = maskedWords(words, this.#masks);
     return { words: own, name: own.join() };
   }
 
@@ -173,16 +173,16 @@ function bytesOf({ bytes, weighed }: Tally, packets: number | null): number | nu
 }
 
 /** Does the finer key tell all that the coarser one asks for? */
-function includes(finer: FlowKeySpec, coarser: FlowKeySpec): boolean {
+export function includesKey(finer: FlowKeySpec, coarser: FlowKeySpec): boolean {
   const [kept, wanted] = [finer.maskWords(), coarser.maskWords()];
   return wanted.every((mask, i) => (mask & ~(kept[i] ?? 0n)) === 0n);
 }
 
-function maskWords(spec: FlowKeySpec): Uint32Array {
+export function maskWordsOf(spec: FlowKeySpec): Uint32Array {
   return Uint32Array.from(spec.maskWords().flatMap((m) => [Number(m & 0xffff_ffffn), Number(m >> 32n)]));
 }
 
-function masked(words: Uint32Array, masks: Uint32Array): Uint32Array {
+export function maskedWords(words: Uint32Array, masks: Uint32Array): Uint32Array {
   const v6 = ((words[1] ?? 0) & IPV6_BIT) !== 0;
   const out = new Uint32Array(KEY_WORDS);
   // Masks lie as: meta, address pair (IPv4); meta, four halves (IPv6); two words each.

@@ -111,6 +111,17 @@ export class HttpClient {
     });
   }
 
+  /** An answer that goes on, piece by piece, until the signal. Rejects where it does not begin. */
+  stream(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
+    const start = this.#base.protocol === "https:" ? secureRequest : plainRequest;
+    const { token } = this.#endpoint;
+    const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    return new Promise((resolve, reject) => {
+      const options = { agent: this.#agent, signal, headers: { ...authorization, ...headers } };
+      start(`${this.url}${path}`, options, resolve).once("error", reject).end();
+    });
+  }
+
   close(): void {
     this.#agent.destroy();
   }

@@ -15,6 +15,8 @@ export interface InterfaceOptions {
   snapBytes?: number;
   timestamps?: (typeof TIMESTAMPS)[number];
   ringBytes?: number;
+  /** Blocks of the ring are copied before they are read, which is slower; left out: only where they must be. */
+  copyBlocks?: boolean;
   /** From now on packets are captured; with what, in words. */
   onOpen?: (text: string) => void;
 }

@@ -1,7 +1,7 @@
 /**
- * An interface as a source: packets as they come, until the signal. Blocks of the ring are copied whole into kernel memory, which a kernel walks into batches
- * (kernels/decode/walk-ring.ts). Between blocks the event loop runs: a timer looks for the next one, because Node cannot wait for a packet socket.
- * Memory: the ring, and one block.
+ * An interface as a source: packets as they come, until the signal. A kernel walks the blocks of the ring into batches (kernels/decode/walk-ring.ts): where they lie
+ * (ring-window.ts), or copied where that cannot be. Between blocks the event loop runs: a timer looks for the next one, because Node cannot wait for a packet socket.
+ * Memory: the ring.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import {
@@ -22,6 +22,7 @@ import type { CaptureTotals, Source, SourceBatch } from "../source.ts";
 import { type InterfaceSourceOptions, snapBytesOf } from "./interface-options.ts";
 import { loadLibc } from "./libc.ts";
 import { BLOCK_BYTES, PacketRing, RETIRE_MS, type RingOptions } from "./ring.ts";
+import type { RingWindow } from "./ring-window.ts";
 import { socketFilter } from "./socket-filter.ts";
 import { SystemClock } from "./system-clock.ts";
 
@@ -29,9 +30,13 @@ const LOOPBACK = "lo";
 const RING_BYTES = 32 << 20;
 /** Words may be loaded past the end of a frame. */
 const PADDING = 64;
-/** How long the ring is left alone: a block or several come in this time at full rate; longer the longer none comes. */
+/**
+ * How long the ring is left alone: until about so much is in it. Many packets at once find the sketches in the cache from the second on, and waking up costs as much as
+ * some hundred packets; an eighth of the ring leaves time for who is late.
+ */
 const MIN_WAIT_MS = 4;
 const MAX_WAIT_MS = 50;
+const WANTED_BYTES = 4 << 20;
 /** Other things get their turn after this long. */
 const TURN_MS = 20;
 /** A packet is in a block that is ours this long after it came, and the kernel's timer may be late; where no packet waits in the ring, writing one takes no time worth naming. */
@@ -66,12 +71,18 @@ export class InterfaceSource implements Source {
   readonly #wall: WallClock;
   readonly #batch: PacketBatch;
   readonly #cursor: number;
-  readonly #block: number;
+  /** A block copied; null while blocks are read where they lie. */
+  #block: number | null = null;
+  #window: RingWindow | null = null;
+  /** The block at hand is the ring's own, and goes back when it was read. */
+  #borrowed = false;
   readonly #shorts: number;
   #ring: PacketRing | null = null;
   #final: CaptureStatistics | null = null;
   #rows = 0;
   #waitMs = MIN_WAIT_MS;
+  /** Since the ring was last empty. */
+  #foundBytes = 0;
   #turnAt = performance.now() + TURN_MS;
   /** What came before this was handed out. */
   #passedNs: bigint | null = null;
@@ -87,7 +98,6 @@ export class InterfaceSource implements Source {
     this.#wall = options.clock ?? systemClock;
     this.#batch = new PacketBatch(kernels);
     this.#cursor = kernels.call.cursorNew() >>> 0;
-    this.#block = kernels.alloc(BLOCK_BYTES + PADDING);
     this.#shorts = kernels.alloc(4 * SHORT_SIZES);
     kernels.u32.fill(0, this.#shorts >>> 2, (this.#shorts >>> 2) + SHORT_SIZES);
     const { cover = DEFAULT_COVER, inner = false, seed = DEFAULT_SEED } = options.capture ?? {};
@@ -112,6 +122,7 @@ export class InterfaceSource implements Source {
     const { program, selective } = socketFilter(wanted, direction, this.snapBytes);
     const options: RingOptions = { name: this.name, direction, promiscuous, hardware, program, ringBytes };
     this.#ring = PacketRing.open(libc, options);
+    this.#window = this.#options.copyBlocks ? null : this.#ring.window(this.#kernels);
     // A card's clock is another one, of which the kernel says nothing.
     this.#clock = hardware ? null : new SystemClock(libc);
     const way = direction === "in" ? "received" : direction === "out" ? "sent" : "received and sent";
@@ -143,14 +154,18 @@ export class InterfaceSource implements Source {
       if (this.#final) return null;
       if (signal?.aborted) this.#endAt ??= performance.now() + LINGER_MS;
       if (this.#endAt !== null && performance.now() > this.#endAt) return null;
-      const given = this.#walk();
+      const given = this.#found();
       if (given) return given;
-      if (this.#copyBlock()) continue;
       this.#passedNs = this.#wall() - ((this.#ring?.waiting ?? 0) > 0 ? PATIENCE_NS : EMPTY_PATIENCE_NS);
+      this.#adaptWait();
       await sleep(this.#endAt === null ? this.#waitMs : MIN_WAIT_MS);
-      this.#waitMs = Math.min(MAX_WAIT_MS, 2 * this.#waitMs);
       this.#turnAt = performance.now() + TURN_MS;
     }
+  }
+
+  ready(): SourceBatch | null {
+    if (!this.#ring || this.#endAt !== null || this.#options.signal?.aborted) return null;
+    return performance.now() > this.#turnAt ? null : this.#found();
   }
 
   nowNs(): bigint | null {
@@ -182,13 +197,22 @@ export class InterfaceSource implements Source {
 
   close(): void {
     if (this.#final) return;
+    this.#window?.close();
     this.#ring?.close();
     this.#final = this.#statistics();
     this.#ring = null;
     this.#batch.free();
     this.#kernels.free(this.#cursor);
-    this.#kernels.free(this.#block);
+    if (this.#block !== null) this.#kernels.free(this.#block);
     this.#kernels.free(this.#shorts);
+  }
+
+  #found(): SourceBatch | null {
+    for (;;) {
+      const given = this.#walk();
+      if (given) return given;
+      if (!this.#takeBlock()) return null;
+    }
   }
 
   /** The rest of the block at hand, up to a full batch; null where nothing of it is left. */
@@ -212,18 +236,35 @@ export class InterfaceSource implements Source {
     return null;
   }
 
-  #copyBlock(): boolean {
+  /** Rows of a batch point into the block at hand: it is let go when the next is asked for. */
+  #takeBlock(): boolean {
     const ring = this.#ring;
+    if (this.#borrowed) ring?.giveBack();
+    this.#borrowed = false;
     const block = ring?.peek();
     if (!ring || !block) return false;
-    this.#kernels.u8.set(block.bytes, this.#block);
-    this.#set("pos", this.#block + block.first);
-    this.#set("limit", this.#block + block.bytes.length);
+    const inside = this.#window?.address ?? null;
+    const start = inside === null ? this.#copy(block.bytes) : inside + block.offset;
+    if (inside === null) ring.giveBack();
+    else this.#borrowed = true;
+    this.#set("pos", start + block.first);
+    this.#set("limit", start + block.bytes.length);
     this.#set("left", block.packets);
-    ring.giveBack();
-    // A block that was not full was given to us by the clock: the next is some time away.
-    if (2 * block.bytes.length > BLOCK_BYTES) this.#waitMs = MIN_WAIT_MS;
+    this.#foundBytes += block.bytes.length;
     return true;
+  }
+
+  #copy(bytes: Uint8Array): number {
+    this.#block ??= this.#kernels.alloc(BLOCK_BYTES + PADDING);
+    this.#kernels.u8.set(bytes, this.#block);
+    return this.#block;
+  }
+
+  /** By what came in the last wait; never more than twice that. */
+  #adaptWait(): void {
+    const factor = Math.min(2, WANTED_BYTES / Math.max(1, this.#foundBytes));
+    this.#waitMs = Math.min(MAX_WAIT_MS, Math.max(MIN_WAIT_MS, Math.round(this.#waitMs * factor)));
+    this.#foundBytes = 0;
   }
 
   #statistics(): CaptureStatistics {

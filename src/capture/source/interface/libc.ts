@@ -21,7 +21,11 @@ export interface Libc {
     fd: number,
     offset: number,
   ): Mapping | null;
+  /** Over memory that is there already. */
+  mapOver(at: bigint, bytes: number, protection: number, flags: number, fd: number): boolean;
   munmap(at: Mapping, bytes: number): number;
+  /** Of memory outside of JavaScript's heap: it does not move while the buffer is what it is. */
+  addressOf(bytes: Uint8Array): bigint;
   /** The number of an interface; 0: there is none of that name. */
   indexOf(name: string): number;
   /** Asks about an interface: the 24 bytes of the answer, null where there is none. */
@@ -76,6 +80,8 @@ async function load(): Promise<Libc> {
   });
   const call = (declaration: string) => c.func(declaration) as unknown as (...args: unknown[]) => never;
   const mmap = call("void *mmap(void *, size_t, int, int, int, int64)");
+  const mapOver = call("void *mmap(uintptr_t, size_t, int, int, int, int64)");
+  const copyNothing = call("void *memcpy(void *, const void *, size_t)");
   const attach = call("int setsockopt(int, int, int, hoptime_fprog *, uint32)");
   const ask = call("int ioctl(int, ulong, _Inout_ uint8 *)") as (...args: unknown[]) => number;
   const demand = call("int ioctl(int, ulong, hoptime_ifreq *)");
@@ -89,6 +95,8 @@ async function load(): Promise<Libc> {
       const at: Mapping = mmap(...args);
       return at === null || koffi.address(at as never) === MAP_FAILED ? null : at;
     },
+    mapOver: (at, ...args) => koffi.address(mapOver(at, ...args, 0)) !== MAP_FAILED,
+    addressOf: (bytes) => koffi.address(copyNothing(bytes, bytes, 0)),
     munmap: call("int munmap(void *, size_t)"),
     indexOf: call("uint32 if_nametoindex(const char *)"),
     ask(fd, request, name) {

@@ -1,13 +1,15 @@
 /**
  * A packet ring of Linux (AF_PACKET, TPACKET_V3): the kernel writes the packets of an interface into blocks of memory that it shares with us; a block is ours when it is
- * full or RETIRE_MS after its first packet, and goes back when it was copied. Nothing waits here: who finds no block comes again later. What does not fit into the ring is
+ * full or RETIRE_MS after its first packet, and goes back when it was read. Nothing waits here: who finds no block comes again later. What does not fit into the ring is
  * counted by the kernel as dropped. Needs CAP_NET_RAW.
  *
  *   block:  8 status u32 (bit 0: ours)   12 packets u32   16 offset of the first u32   20 bytes in use u32
  */
 import { constants } from "node:os";
 import { UsageError } from "../../../base/errors.ts";
+import type { Kernels } from "../../../base/kernels.ts";
 import type { Libc, Mapping } from "./libc.ts";
+import { RingWindow } from "./ring-window.ts";
 
 export interface RingOptions {
   /** Name of the interface. */
@@ -64,6 +66,8 @@ const HEAD_BYTES = 48;
 
 export interface Block {
   bytes: Uint8Array;
+  /** Where it begins in the ring. */
+  offset: number;
   packets: number;
   /** Offset of the first packet. */
   first: number;
@@ -116,6 +120,11 @@ export class PacketRing {
     return new PacketRing(libc, fd, mapping, blocks);
   }
 
+  /** The ring within the kernels' memory; null where that cannot be. To be closed by who asked for it. */
+  window(kernels: Kernels): RingWindow | null {
+    return RingWindow.open(this.#libc, kernels, this.#fd, this.#blocks * BLOCK_BYTES);
+  }
+
   /** The block that is ours, until it is given back; null where there is none yet. */
   peek(): Block | null {
     if (!this.#open) return null;
@@ -125,6 +134,7 @@ export class PacketRing {
     const length = Math.min(this.#words[word + (LENGTH >>> 2)] ?? 0, BLOCK_BYTES);
     return {
       bytes: this.#bytes.subarray(start, start + length),
+      offset: start,
       packets: this.#words[word + (PACKETS >>> 2)] ?? 0,
       first: Math.max(HEAD_BYTES, this.#words[word + (FIRST >>> 2)] ?? 0),
     };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseCut } from "./observe.ts";
+import { parseCut } from "./cut-option.ts";
 
 describe("--epoch", () => {
   it("is a time or a number of packets", () => {

@@ -1,5 +1,5 @@
 /** The description of the routes: OpenAPI 3.1 from the same data that the server is made of, and a page for people. */
-import { VERSION } from "../base/version.ts";
+import { VERSION } from "../../base/version.ts";
 import type { Route } from "./route.ts";
 
 export function openapi(routes: readonly Route[]): Record<string, unknown> {
@@ -35,7 +35,15 @@ const PROBLEM = {
   },
 };
 
-function operation({ needs, summary, query, body, bodyType, answer }: Route): Record<string, unknown> {
+function operation({
+  needs,
+  summary,
+  query,
+  body,
+  bodyType,
+  answer,
+  response,
+}: Route): Record<string, unknown> {
   const required = new Set((query?.required as string[] | undefined) ?? []);
   const parameters = Object.entries(query?.properties ?? {}).map(([name, schema]) => ({
     name,
@@ -44,18 +52,20 @@ function operation({ needs, summary, query, body, bodyType, answer }: Route): Re
     description: (schema as { description?: string }).description ?? name,
     schema,
   }));
-  const content = body
-    ? { "application/json": { schema: body } }
-    : bodyType
-      ? { [bodyType]: { schema: { type: "string", format: "binary" } } }
-      : null;
+  const content = {
+    ...(body ? { "application/json": { schema: body } } : {}),
+    ...(bodyType ? { [bodyType]: { schema: { type: "string", format: "binary" } } } : {}),
+  };
   return {
     summary,
     ...(needs === "none" ? {} : { security: [{ token: [needs] }], description: `Token scope: ${needs}.` }),
     ...(parameters.length > 0 ? { parameters } : {}),
-    ...(content ? { requestBody: { required: true, content } } : {}),
+    ...(body || bodyType ? { requestBody: { required: true, content } } : {}),
     responses: {
-      "200": { description: answer },
+      "200": {
+        description: answer,
+        ...(response ? { content: { "application/json": { schema: response } } } : {}),
+      },
       default: {
         description: "refused, and why",
         content: { "application/json": { schema: { $ref: "#/components/schemas/Problem" } } },

@@ -1,13 +1,15 @@
 /** Routes that rows answer: quick, for pages and dashboards. */
 import Type from "typebox";
-import { invalidValue, UsageError } from "../base/errors.ts";
-import { parseDuration, parseTime } from "../base/time.ts";
-import { ESTIMATORS } from "../estimators/table.ts";
-import type { KnownSegment, RowSelection } from "../results/results-store.ts";
-import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
-import { HttpError } from "./problem.ts";
-import type { Route } from "./route.ts";
-import type { CollectorService } from "./service.ts";
+import { invalidValue, UsageError } from "../../base/errors.ts";
+import { parseDuration, parseTime } from "../../base/time.ts";
+import { ESTIMATORS } from "../../estimators/table.ts";
+import { groupFlows } from "../../query/segment/row-groups.ts";
+import { Normals } from "../../results/normals.ts";
+import { overview } from "../../results/overview.ts";
+import type { KnownSegment, RowSelection } from "../../results/results-store.ts";
+import { flowSeries, latencySeries, oneFlow, topFlows } from "../../results/series.ts";
+import type { CollectorService } from "../service.ts";
+import type { Parts, Route } from "./route.ts";
 
 const NAME = Type.String({ minLength: 1, maxLength: 64 });
 const SELECTION = {
@@ -51,13 +53,13 @@ interface Asked {
   top?: number;
 }
 
-export function resultRoutes(service: CollectorService): Route[] {
+export function resultRoutes({ service }: Parts): Route[] {
   return [
     segmentsRoute(service),
+    overviewRoute(service),
     latencyRoute(service),
     flowsRoute(service),
     flowRoute(service),
-    eventsRoute(service),
   ];
 }
 
@@ -85,6 +87,53 @@ function segmentsRoute(service: CollectorService): Route {
             ...rest.map((s) => ({ ...s, estimators: [], firstNs: null, lastNs: null })),
           ],
         },
+      };
+    },
+  };
+}
+
+function overviewRoute(service: CollectorService): Route {
+  const normals = new Normals(service.results);
+  return {
+    method: "GET",
+    path: "/v1/overview",
+    needs: "read",
+    summary: "all segments at a glance: the newest answer of each, delay and loss over a time in a few steps",
+    query: Type.Object(
+      {
+        from: Type.Optional(SELECTION.from),
+        to: Type.Optional(SELECTION.to),
+        since: SELECTION.since,
+        until: SELECTION.until,
+        steps: Type.Optional(
+          Type.Integer({ minimum: 1, maximum: 500, description: "about so many (default 60)" }),
+        ),
+      },
+      closed,
+    ),
+    answer:
+      "per segment: `latest` as a point of /v1/latency, sums, and per step mean, lowest low, highest high and loss (null where there is none)",
+    handle: async ({ query }) => {
+      const {
+        from = null,
+        to = null,
+        since,
+        until,
+        steps = 60,
+      } = query as Partial<Asked> & { steps?: number };
+      const [fromNs, toNs] = [since, until].map((t) => (t === undefined ? null : parseTime(t)));
+      if (fromNs && toNs && fromNs >= toNs)
+        throw invalidValue("since", since, "a time before the end of the range", { code: "bad-question" });
+      const preferred = ESTIMATORS.filter((e) => e.answers.includes("segment")).map((e) => e.name);
+      return {
+        json: await overview(service.results, normals, {
+          from,
+          to,
+          fromNs: fromNs ?? null,
+          toNs: toNs ?? null,
+          steps,
+          preferred,
+        }),
       };
     },
   };
@@ -122,13 +171,32 @@ function flowsRoute(service: CollectorService): Route {
     needs: "read",
     summary: "the flows of a segment with the most packets in a time (the largest of each epoch are kept)",
     query: Type.Object(
-      { ...SELECTION, top: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })) },
+      {
+        ...SELECTION,
+        top: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+        group: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 64,
+            description:
+              "put flows together by: host, prefix/24, port, or any flow key (src, dst/16, proto …)",
+          }),
+        ),
+      },
       closed,
     ),
-    answer: "flows with packets, loss and mean delay with its interval. Others, and groups: POST /v1/query",
+    answer:
+      "flows with packets, loss and mean delay with its interval; with `group` groups of them, and which share of the packets they are of. Others: POST /v1/query",
     handle: async ({ query }) => {
-      const asked = query as unknown as Asked;
+      const asked = query as unknown as Asked & { group?: string };
       const selection = await selectionOf(service, asked, "flow");
+      if (asked.group !== undefined)
+        return {
+          json: {
+            ...selectionJson(selection),
+            ...(await groupFlows(service.results, selection, asked.group, asked.top ?? 10)),
+          },
+        };
       return {
         json: {
           ...selectionJson(selection),
@@ -169,33 +237,6 @@ function flowRoute(service: CollectorService): Route {
         asked.limit ?? DEFAULT_LIMIT,
       );
       return { json: { ...selectionJson(selection), total, points } };
-    },
-  };
-}
-
-function eventsRoute(service: CollectorService): Route {
-  return {
-    method: "GET",
-    path: "/v1/events",
-    needs: "read",
-    summary: "what is new, as it comes (Server-Sent Events): an `epoch` for each row",
-    query: Type.Object(
-      {
-        after: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            description: "number of the last event that was seen; or header last-event-id",
-          }),
-        ),
-      },
-      closed,
-    ),
-    answer: "text/event-stream; `gap` says how many a slow listener has lost",
-    handle: ({ query, headers, signal }) => {
-      if (service.events.isFull) throw new HttpError(503, "busy", "too many clients listen already", 10);
-      const header = Number(headers["last-event-id"] ?? Number.NaN);
-      const after = (query as { after?: number }).after ?? (Number.isInteger(header) ? header : null);
-      return { type: "text/event-stream", stream: service.events.listen(after, signal) };
     },
   };
 }

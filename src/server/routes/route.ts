@@ -1,8 +1,20 @@
 /** A route as data: what it takes, who may, what it is for. The server is made of these, and so is their description (openapi.ts). */
 import type { TObject, TSchema } from "typebox";
-import { UsageError } from "../base/errors.ts";
-import { checkedValue } from "../base/schema.ts";
-import type { Client, Needs } from "./access.ts";
+import { UsageError } from "../../base/errors.ts";
+import { checkedValue } from "../../base/schema.ts";
+import type { Client, Needs } from "../access.ts";
+import type { Alerts } from "../alerts/alerts.ts";
+import type { NetworkMonitor } from "../monitor/network-monitor.ts";
+import type { CollectorService } from "../service.ts";
+import type { Station } from "../station.ts";
+
+/** What routes are about. */
+export interface Parts {
+  service: CollectorService;
+  network: NetworkMonitor;
+  alerts: Alerts;
+  station: Station | null;
+}
 
 export interface RouteInput {
   client: Client;
@@ -17,9 +29,9 @@ export interface RouteInput {
 export type RouteOutput =
   | { json: unknown }
   | { jsonText: string }
-  | { type: string; body: string | Uint8Array }
+  | { type: string; body: string | Uint8Array; headers?: Readonly<Record<string, string>> }
   /** Pieces as they come; ends with the client. */
-  | { type: string; stream: AsyncIterable<string> };
+  | { type: string; stream: AsyncIterable<string | Uint8Array> };
 
 export interface Route {
   method: "GET" | "POST" | "PUT" | "DELETE";
@@ -28,10 +40,14 @@ export interface Route {
   summary: string;
   query?: TObject;
   body?: TSchema;
-  /** A body of this type, unparsed, instead of JSON. */
+  /** A body of this type, unparsed, instead of JSON (or beside it, where there is a schema too). */
   bodyType?: string;
+  /** Of a JSON body, where more than usual is expected. */
+  maxJsonBytes?: number;
   /** What comes back, in a sentence. */
   answer: string;
+  /** Of a JSON answer, where it is described field by field. */
+  response?: TSchema;
   handle(input: RouteInput): Promise<RouteOutput> | RouteOutput;
 }
 

@@ -1,0 +1,66 @@
+/** A board of segments in the terminal, drawn over itself; where standard output is no terminal, a line now and then. */
+import type { SegmentBoard } from "../present/text/segment-board.ts";
+import { printText } from "./output.ts";
+import { colours, toTerminal } from "./terminal.ts";
+
+const DRAW_MS = 250;
+const LINE_MS = 1000;
+
+export class BoardScreen {
+  readonly #board: SegmentBoard;
+  readonly #terminal = process.stdout.isTTY === true;
+  #drawn = 0;
+  #nextMs = 0;
+  /** There is more than was shown. */
+  #behind = false;
+  #begunMs: number | null = null;
+
+  constructor(board: SegmentBoard) {
+    this.#board = board;
+  }
+
+  async take(type: string, data: unknown): Promise<void> {
+    const line = this.#board.take(type, data);
+    this.#begunMs ??= performance.now();
+    if (line !== null) await this.#say(line);
+    if (type !== "epoch") return;
+    this.#behind = true;
+    if (performance.now() >= this.#nextMs) await this.#show();
+  }
+
+  /** What was shown last stays. */
+  async close(): Promise<void> {
+    if (this.#behind) await this.#show();
+    this.#drawn = 0;
+  }
+
+  async #show(): Promise<void> {
+    const now = performance.now();
+    this.#behind = false;
+    this.#nextMs = now + (this.#terminal ? DRAW_MS : LINE_MS);
+    if (this.#terminal) this.#draw();
+    else await printText(`${Math.round((now - (this.#begunMs ?? now)) / 1000)} s  ${this.#board.line()}\n`);
+  }
+
+  /** Above the table, where it stays. */
+  async #say(line: string): Promise<void> {
+    if (!this.#terminal) return await printText(`${line}\n`);
+    this.#erase();
+    process.stdout.write(`${colours.yellow(toTerminal(line))}\n`);
+    this.#draw();
+  }
+
+  #draw(): void {
+    this.#erase();
+    const lines = toTerminal(this.#board.table(colours)).trimEnd().split("\n");
+    const { columns = 80 } = process.stdout;
+    // Whatever wraps would be erased by half.
+    process.stdout.write(`${lines.map((line) => [...line].slice(0, columns + 20).join("")).join("\n")}\n`);
+    this.#drawn = lines.length;
+  }
+
+  #erase(): void {
+    if (this.#drawn > 0) process.stdout.write(`\u001b[${this.#drawn}A\u001b[J`);
+    this.#drawn = 0;
+  }
+}

@@ -1,0 +1,37 @@
+/** `--epoch` and `--cut`: how epochs are cut. */
+import { invalidValue, UsageError } from "../base/errors.ts";
+import { parseDuration } from "../base/time.ts";
+import type { CutChoice } from "../observe/lane.ts";
+
+export const CUTS = ["aligned", "control", "delimited"] as const;
+export type Cut = (typeof CUTS)[number];
+
+/** Every epoch is a file per estimator: shorter ones write for minutes what a capture holds in a second. */
+const MIN_EPOCH_NS = 1_000_000;
+const MIN_EPOCH_PACKETS = 16;
+
+/** `1s` is aligned, `65536p` is delimited; --cut must agree. */
+export function parseCut(epoch: string | undefined, cut: Cut | undefined): CutChoice {
+  const packets = epoch === undefined ? null : /^(\d+)p$/.exec(epoch.trim());
+  const mode = cut ?? (packets ? "delimited" : "aligned");
+  if (mode === "control") {
+    if (epoch !== undefined)
+      throw new UsageError(
+        "bad-option",
+        "--epoch: not with --cut control, where Start and End messages delimit epochs",
+      );
+    return { mode };
+  }
+  if (mode === "delimited") {
+    const every = epoch === undefined ? 65_536 : Number(packets?.[1] ?? Number.NaN);
+    if (!(every >= MIN_EPOCH_PACKETS && every <= 2 ** 31)) {
+      const range = `from ${MIN_EPOCH_PACKETS}p to 2147483648p`;
+      throw invalidValue("epoch", epoch, `packets for --cut delimited, ${range}, e.g. 65536p`);
+    }
+    return { mode, every };
+  }
+  if (packets) throw invalidValue("epoch", epoch, "a time for --cut aligned, e.g. 1s or 250ms");
+  const ns = parseDuration(epoch ?? "1s");
+  if (!(ns >= MIN_EPOCH_NS)) throw invalidValue("epoch", epoch, "at least 1ms", { code: "bad-time" });
+  return { mode, lengthNs: BigInt(ns) };
+}

@@ -1,0 +1,246 @@
+/**
+ * Paths watched for incidents, epoch by epoch: the localiser's verdicts (localise/stream.ts) become incidents that open when a rise has lasted, stay open over short pauses, and close when ordinary epochs have come back.
+ *
+ * How it fails: a rise shorter than `openAfter` epochs is no incident; one that lasts half of the window is the new normal and closes as such; in the first `settleEpochs` of a segment nothing is judged. False alarms: tested on simulated
+ * quiet paths with heavy-tailed, correlated delays (path-watch.test.ts has the rate).
+ */
+import type { LocaliseEstimate } from "../localise/segment-estimate.ts";
+import { LocaliseStream, type StreamCounters } from "../localise/stream.ts";
+import type { EpochRow, LossSpike, Spike } from "../localise/verdicts.ts";
+import type { Incident, IncidentChange, IncidentSettings } from "./incident.ts";
+
+export interface WatchedPath {
+  name: string;
+  points: readonly string[];
+}
+
+/** An estimate with its times in ns since 1970. */
+export type TimedEstimate = Omit<LocaliseEstimate, "epochStartNs" | "epochEndNs"> & {
+  startNs: bigint;
+  endNs: bigint;
+};
+
+/** Beyond the window: what verdicts look back to. */
+const MORE_HISTORY = 100;
+/** Closed incidents remembered, so that history that is read again makes none anew. */
+const MAX_CLOSED = 1000;
+
+export class PathWatch {
+  readonly #settings: IncidentSettings;
+  readonly #stream: LocaliseStream;
+  #paths: WatchedPath[] = [];
+  #originNs: bigint | null = null;
+  readonly #open = new Map<string, Incident>();
+  readonly #closed: Incident[] = [];
+
+  /** `known`: incidents of before, open ones and those that closed lately. */
+  constructor(settings: IncidentSettings, known: readonly Incident[] = []) {
+    const { confidence, minShare, minRiseNs, windowEpochs, settleEpochs } = settings;
+    this.#settings = settings;
+    this.#stream = new LocaliseStream({
+      ...{ confidence, minShare, windowEpochs, minEffect: minRiseNs },
+      minEpochs: Math.max(8, Math.min(settleEpochs, windowEpochs)),
+      historyEpochs: windowEpochs + MORE_HISTORY,
+    });
+    for (const incident of known)
+      if (incident.state === "open") this.#open.set(incident.id, incident);
+      else this.#closed.push(incident);
+  }
+
+  get paths(): readonly WatchedPath[] {
+    return this.#paths;
+  }
+
+  get open(): Incident[] {
+    return [...this.#open.values()];
+  }
+
+  get counters(): Readonly<StreamCounters> {
+    return this.#stream.counters;
+  }
+
+  /** These and no others; segments that stay keep their history. */
+  watchOnly(paths: readonly WatchedPath[]): void {
+    this.#paths = [...paths];
+    this.#stream.watchOnly(paths.map((p) => p.points));
+  }
+
+  /** Estimates of one segment in order of time. */
+  add({ startNs, endNs, ...estimate }: TimedEstimate): IncidentChange[] {
+    this.#originNs ??= startNs;
+    const moved = this.#stream.add({
+      ...estimate,
+      epochStartNs: Number(startNs - this.#originNs),
+      epochEndNs: Number(endNs - this.#originNs),
+    });
+    return moved.flatMap((points) => this.#judge(points));
+  }
+
+  /** Where the time of a path goes now: null before its first epoch. */
+  latest(points: readonly string[]): { startNs: bigint; endNs: bigint; row: EpochRow } | null {
+    const last = this.#stream.lastEpoch(points);
+    return last && { startNs: this.#time(last.startNs), endNs: this.#time(last.endNs), row: last.row };
+  }
+
+  #time(ns: number): bigint {
+    return (this.#originNs ?? 0n) + BigInt(Math.round(ns));
+  }
+
+  #judge(points: readonly string[]): IncidentChange[] {
+    const epoch = this.#stream.lastEpoch(points);
+    const path = this.#paths.find((p) => samePoints(p.points, points));
+    if (!epoch || !path) return [];
+    const lengthNs = epoch.endNs - epoch.startNs;
+    const changes: IncidentChange[] = [];
+    const sinceNs = epoch.endNs - (this.#settings.closeAfter + 1) * lengthNs;
+    if (this.#stream.isActiveAfter(points, sinceNs, (this.#settings.openAfter - 0.5) * lengthNs)) {
+      const { spikes, lossSpikes } = this.#stream.verdicts(points);
+      for (const spike of spikes) changes.push(...this.#take(path, "delay", spike, epoch));
+      for (const spike of lossSpikes) changes.push(...this.#take(path, "loss", spike, epoch));
+    }
+    changes.push(...this.#close(path, epoch, lengthNs));
+    return changes;
+  }
+
+  #take(
+    path: WatchedPath,
+    kind: Incident["kind"],
+    spike: Spike | LossSpike,
+    epoch: { startNs: number; endNs: number; row: EpochRow },
+  ): IncidentChange[] {
+    const [startNs, endNs] = [this.#time(spike.fromNs), this.#time(spike.toNs)];
+    const isOf = (i: Incident) => i.kind === kind && isSamePlace(i, path, spike.segment);
+    // What has been told already, and is over.
+    if (this.#closed.some((i) => isOf(i) && startNs < i.endNs && i.startNs < endNs)) return [];
+    const epochNs = epoch.endNs - epoch.startNs;
+    const pauseNs = BigInt(Math.round(this.#settings.closeAfter * epochNs));
+    const known = this.open.find((i) => isOf(i) && startNs < i.endNs + pauseNs && i.startNs < endNs);
+    if (!known) {
+      const lasting = Math.round((spike.toNs - spike.fromNs) / epochNs);
+      if (lasting < this.#settings.openAfter || !this.#isSure(spike)) return [];
+      const incident = fresh(kind, path, spike, startNs, endNs, nowOf(kind, spike.segment, path, epoch.row));
+      this.#open.set(incident.id, incident);
+      return [{ change: "opened", incident }];
+    }
+    const before = JSON.stringify(known, plain);
+    this.#update(known, path, spike, endNs);
+    known.now = nowOf(kind, known.segment, path, epoch.row) ?? known.now;
+    return JSON.stringify(known, plain) === before ? [] : [{ change: "updated", incident: known }];
+  }
+
+  /** A segment is named, or it is one of the candidates for certain: what may be ordinary is none. */
+  #isSure({ segment, candidates = [] }: Spike | LossSpike): boolean {
+    return (
+      segment !== null || candidates.reduce((sum, c) => sum + c.confidence, 0) >= this.#settings.confidence
+    );
+  }
+
+  #update(incident: Incident, path: WatchedPath, spike: Spike | LossSpike, endNs: bigint): void {
+    if (!incident.paths.includes(path.name)) incident.paths.push(path.name);
+    if (endNs > incident.endNs) incident.endNs = endNs;
+    // Undecided first, named when more is known; never back.
+    if (incident.segment && !spike.segment) return;
+    const told = evidence(spike);
+    const isNew = !incident.segment && spike.segment !== null;
+    incident.segment = spike.segment ?? incident.segment;
+    incident.peak = isNew ? told.peak : Math.max(incident.peak, told.peak);
+    if (isNew) incident.baseline = told.baseline;
+    incident.confidence = told.confidence;
+    incident.share = told.share;
+    incident.reason = told.reason;
+    incident.candidates = told.candidates;
+    incident.also = incident.also || told.also;
+    incident.loss = told.loss ?? incident.loss;
+  }
+
+  #close(
+    path: WatchedPath,
+    { endNs, row }: { endNs: number; row: EpochRow },
+    lengthNs: number,
+  ): IncidentChange[] {
+    const nowNs = this.#time(endNs);
+    const changes: IncidentChange[] = [];
+    for (const incident of this.open) {
+      if (!incident.paths.includes(path.name)) continue;
+      const quietNs = BigInt(Math.round(this.#settings.closeAfter * lengthNs));
+      if (nowNs < incident.endNs + quietNs) continue;
+      incident.now = nowOf(incident.kind, incident.segment, path, row) ?? incident.now;
+      const half = incident.baseline + (incident.peak - incident.baseline) / 2;
+      incident.state = "closed";
+      incident.closedNs = nowNs;
+      incident.ended = incident.now !== null && incident.now > half ? "new-normal" : "ordinary";
+      this.#open.delete(incident.id);
+      this.#closed.push(incident);
+      if (this.#closed.length > MAX_CLOSED) this.#closed.shift();
+      changes.push({ change: "closed", incident });
+    }
+    return changes;
+  }
+}
+
+function fresh(
+  kind: Incident["kind"],
+  path: WatchedPath,
+  spike: Spike | LossSpike,
+  startNs: bigint,
+  endNs: bigint,
+  now: number | null,
+): Incident {
+  const where = spike.segment ? `${spike.segment.from}:${spike.segment.to}` : path.name;
+  return {
+    id: `${startNs}-${kind}-${where}`,
+    ...{ kind, state: "open", segment: spike.segment, paths: [path.name], startNs, endNs },
+    ...{ closedNs: null, ended: null, now, ...evidence(spike) },
+  };
+}
+
+function evidence(spike: Spike | LossSpike) {
+  const { confidence, share, reason = null, candidates = [] } = spike;
+  const common = { confidence, share, reason, candidates: [...candidates] };
+  if ("peakNs" in spike)
+    return {
+      ...common,
+      baseline: spike.baselineNs,
+      peak: spike.peakNs,
+      also: spike.alsoLoss ?? false,
+      loss: null,
+    };
+  const { baseline, peak, sent, lost, loss } = spike;
+  return {
+    ...{ ...common, baseline, peak, also: spike.alsoDelay ?? false },
+    loss: sent === null || lost === null || !loss ? null : { sent, lost, ...loss },
+  };
+}
+
+/** An undecided one is of its path; it may become that of a segment of the path. */
+function isSamePlace(incident: Incident, path: WatchedPath, segment: Incident["segment"]): boolean {
+  const { segment: own, paths } = incident;
+  if (own && segment) return own.from === segment.from && own.to === segment.to;
+  if (own && !segment) return paths.includes(path.name);
+  return paths.includes(path.name);
+}
+
+/** The value of the last epoch: of the segment, or of the path as a whole. */
+function nowOf(
+  kind: Incident["kind"],
+  segment: Incident["segment"],
+  { points }: WatchedPath,
+  row: EpochRow,
+): number | null {
+  const parts = segment ? [row[points.indexOf(segment.to) - 1]] : row;
+  let sum = 0;
+  let through = 1;
+  for (const part of parts) {
+    if (!part || part.meanNs === null) return null;
+    sum += part.meanNs;
+    const sent = part.packets + part.lost;
+    through *= 1 - (sent > 0 ? Math.max(0, part.lost) / sent : 0);
+  }
+  return kind === "delay" ? sum : 1 - through;
+}
+
+function samePoints(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((p, i) => p === b[i]);
+}
+
+const plain = (_: string, value: unknown) => (typeof value === "bigint" ? `${value}` : value);

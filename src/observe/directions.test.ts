@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { makeBatch } from "../../tests/support/small-batch.ts";
+import { Kernels } from "../base/kernels.ts";
+import { DirectionCheck } from "./directions.ts";
+
+const kernels = new Kernels();
+
+/** Packets between addresses, as [from, to]. */
+function check(pairs: readonly (readonly [number, number])[]): DirectionCheck {
+  const batch = makeBatch(
+    kernels,
+    pairs.map((_, i) => ({ timeNs: i })),
+  );
+  for (const [i, [from, to]] of pairs.entries()) batch.addrA.set([to, from], 2 * i);
+  const made = new DirectionCheck();
+  made.add(batch);
+  batch.free();
+  return made;
+}
+
+test("hosts that answer each other make two ways; a host that talks to itself makes none", () => {
+  const [a, b, loopback] = [0x0a00_0001, 0x0a00_0102, 0x7f00_0001];
+  const repeat = (pair: readonly [number, number]) => Array.from({ length: 500 }, () => pair);
+  expect(check([...repeat([a, b]), ...repeat([b, a])]).verdict()?.packets).toEqual([500, 500]);
+  expect(check(repeat([a, b])).verdict()).toBeNull();
+  expect(check(repeat([loopback, loopback])).verdict()).toBeNull();
+});

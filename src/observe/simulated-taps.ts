@@ -1,0 +1,49 @@
+/**
+ * Taps along a simulated path, in real time: at each point what the simulation shows there becomes records as they would of an interface. Every point runs the simulation for itself: the same
+ * scenario gives the same packets at each.
+ */
+import { Kernels } from "../base/kernels.ts";
+import { PacedSource } from "../capture/source/paced-source.ts";
+import { RECEIVER, type Scenario, SENDER } from "../simulate/scenario.ts";
+import { simulate } from "../simulate/simulate.ts";
+import { simulatedSource } from "../simulate/simulated-source.ts";
+import { type ObservationReport, type ObservePointOptions, observePoint } from "./observe-point.ts";
+
+export interface SimulatedTapsOptions
+  extends Pick<ObservePointOptions, "directory" | "estimators" | "parameters" | "cut" | "key"> {
+  scenario: Scenario;
+  /** What the points sender and receiver are called in the records. */
+  names: { sender: string; receiver: string };
+  /** Of each point's records. */
+  collector?: (point: string) => ObservePointOptions["collector"];
+  /** ns since 1970 at which the simulation begins. */
+  originNs: bigint;
+  signal: AbortSignal;
+}
+
+/** Names of the points, in the order packets pass them. */
+export function simulatedPoints({
+  scenario,
+  names,
+}: Pick<SimulatedTapsOptions, "scenario" | "names">): string[] {
+  return [names.sender, ...scenario.path.flatMap((hop) => hop.point ?? []), names.receiver];
+}
+
+/** A report per point, when the simulation is over or the signal has ended it. */
+export function observeSimulated(options: SimulatedTapsOptions): Promise<ObservationReport[]> {
+  const { scenario, names, collector, originNs, signal, ...rest } = options;
+  const observed = simulatedPoints(options).map((point) => {
+    const simulated = point === names.sender ? SENDER : point === names.receiver ? RECEIVER : point;
+    const kernels = new Kernels();
+    const source = simulatedSource(simulate(kernels, scenario, { signal }), {
+      ...{ point: simulated, originNs, signal },
+    });
+    return observePoint({
+      ...rest,
+      ...{ kernels, point, signal, files: [], bothWays: true },
+      source: new PacedSource(source, 1, { signal }),
+      collector: collector?.(point),
+    });
+  });
+  return Promise.all(observed);
+}

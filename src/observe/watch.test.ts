@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import { makeBatch } from "../../tests/support/small-batch.ts";
+import { Kernels } from "../base/kernels.ts";
+import { FlowKeySpec } from "../capture/flow/flow-key.ts";
+import type { Source, SourceBatch } from "../capture/source/source.ts";
+import { type WatchedInterval, watchPair } from "./watch.ts";
+
+const START = 1_700_000_000_000_000_000n;
+
+/** Ten packets in each second, a batch for each: `until` of them, or until the signal. */
+function capture(
+  kernels: Kernels,
+  { shiftNs, until, signal }: { shiftNs: number; until: number; signal?: AbortSignal },
+  onBatch: (n: number) => void = () => {},
+): Source {
+  let n = 0;
+  return {
+    name: "capture",
+    live: false,
+    async next(): Promise<SourceBatch | null> {
+      await new Promise(setImmediate);
+      if (n >= until || signal?.aborted) return null;
+      const rows = Array.from({ length: 10 }, (_, i) => ({
+        timeNs: n * 1e9 + i * 5e7 + shiftNs,
+        digest: [Math.imul(1 + 10 * n + i, 0x9e37_79b1) >>> 0, 10 * n + i] as [number, number],
+      }));
+      onBatch(++n);
+      return { batch: makeBatch(kernels, rows), originNs: START };
+    },
+    nowNs: () => null,
+    totals: () => ({ frames: 0, skipped: {}, dropped: null }),
+    statistics: () => [],
+    progress: () => ({ doneBytes: 0, totalBytes: null }),
+    close: () => {},
+  };
+}
+
+async function watched(options: Parameters<typeof watchPair>[0]): Promise<WatchedInterval[]> {
+  const all: WatchedInterval[] = [];
+  for await (const interval of watchPair(options)) all.push(interval);
+  return all;
+}
+
+test("captures that are read to their ends are counted whole; of one that is left early, what was not read is not lost", async () => {
+  const kernels = new Kernels();
+  const common = { kernels, key: FlowKeySpec.parse("5tuple"), seed: 1n, windowNs: 1e8, lookMs: 5 };
+  const whole = await watched({
+    ...common,
+    sender: capture(kernels, { shiftNs: 0, until: 8 }),
+    receiver: capture(kernels, { shiftNs: 1e6, until: 8 }),
+  });
+  expect(whole.map((i) => [i.sent, i.lost])).toEqual(Array(8).fill([10, 0]));
+  const ending = new AbortController();
+  const { signal } = ending;
+  const cut = await watched({
+    ...common,
+    signal,
+    sender: capture(kernels, { shiftNs: 0, until: 8 }),
+    // The signal comes while the receiver is in its third second, and the sender at its end.
+    receiver: capture(kernels, { shiftNs: 1e6, until: 8, signal }, (n) => n === 3 && ending.abort()),
+  });
+  expect(cut.map((i) => [i.sent, i.lost])).toEqual(Array(2).fill([10, 0]));
+});

@@ -1,0 +1,123 @@
+/** What a collector says as it comes, row by row: the newest of each segment as a table, and incidents as lines. */
+import { formatCount, formatPercent } from "../../base/quantity.ts";
+import { formatInstant, formatNs } from "../../base/time.ts";
+import type { Palette } from "./palette.ts";
+import { type Column, formatTable } from "./table.ts";
+
+/** Of an `epoch` event. */
+export interface EpochEvent {
+  from: string;
+  to: string;
+  label: string;
+  estimator: string;
+  startNs: string;
+  endNs: string;
+  latency: { meanNs: number; lowNs: number; highNs: number } | null;
+  reason: string | null;
+  sent: number | null;
+  lost: number | null;
+  lossRate: number | null;
+}
+
+/** Of an `incident` event. */
+export interface IncidentEvent {
+  change: "opened" | "updated" | "closed";
+  id: string;
+  kind: "delay" | "loss";
+  segment: { from: string; to: string } | null;
+  paths: string[];
+  startNs: string;
+  endNs: string;
+  baseline: number;
+  peak: number;
+  now: number | null;
+  confidence: number;
+}
+
+const ns = (value: number) => formatNs(value, 3);
+const dash = "–";
+
+export class SegmentBoard {
+  readonly #rows = new Map<string, EpochEvent>();
+  readonly #open = new Map<string, IncidentEvent>();
+  readonly #estimator: string | null;
+
+  /** Only answers of this estimator. */
+  constructor(estimator: string | null = null) {
+    this.#estimator = estimator;
+  }
+
+  get rows(): EpochEvent[] {
+    return [...this.#rows.values()];
+  }
+
+  /** A line about it, where it is worth one; null otherwise. */
+  take(type: string, data: unknown): string | null {
+    if (type === "epoch") this.#row(data as EpochEvent);
+    if (type === "gap") return `${formatCount((data as { lost: number }).lost)} events were lost: too slow`;
+    return type === "incident" ? this.#incident(data as IncidentEvent) : null;
+  }
+
+  table(c: Palette): string {
+    const columns: Column<EpochEvent>[] = [
+      { title: "segment", align: "left", value: (r) => `${r.from} → ${r.to}${r.label ? ` ${r.label}` : ""}` },
+      { title: "estimator", align: "left", value: (r) => r.estimator },
+      { title: "epoch", value: (r) => formatInstant(BigInt(r.startNs), 1).slice(11, 21) },
+      { title: "packets", value: (r) => (r.sent === null ? dash : formatCount(r.sent)) },
+      { title: "loss", value: (r) => formatPercent(r.lossRate) },
+      { title: "mean", value: (r) => (r.latency ? ns(r.latency.meanNs) : dash) },
+      {
+        title: "95 %",
+        value: (r) => (r.latency ? `${ns(r.latency.lowNs)} … ${ns(r.latency.highNs)}` : (r.reason ?? dash)),
+        maxWidth: 30,
+      },
+      { title: "", align: "left", value: (r) => this.#state(r) },
+    ];
+    return formatTable(columns, this.rows, { colours: c });
+  }
+
+  /** The newest answers in a line, for output that is no screen. */
+  line(): string {
+    const several = new Set(this.rows.map((r) => r.estimator)).size > 1;
+    const parts = this.rows.map((r) => {
+      const loss = r.lossRate ? `, ${formatPercent(r.lossRate)} lost` : "";
+      const by = several ? ` (${r.estimator})` : "";
+      return `${r.from} → ${r.to} ${r.latency ? ns(r.latency.meanNs) : dash}${loss}${by}`;
+    });
+    return parts.join("   ");
+  }
+
+  #row(row: EpochEvent): void {
+    if (this.#estimator !== null && row.estimator !== this.#estimator) return;
+    const key = [row.from, row.to, row.label, row.estimator].join("\n");
+    const known = this.#rows.get(key);
+    // A late end improves an epoch that is no longer the newest.
+    if (!known || BigInt(known.startNs) <= BigInt(row.startNs)) this.#rows.set(key, row);
+  }
+
+  #incident(incident: IncidentEvent): string | null {
+    if (incident.change === "closed") this.#open.delete(incident.id);
+    else this.#open.set(incident.id, incident);
+    return incident.change === "updated" ? null : incidentLine(incident);
+  }
+
+  #state({ from, to }: EpochEvent): string {
+    const own = [...this.#open.values()].filter((i) => i.segment?.from === from && i.segment.to === to);
+    return own.map((i) => `${i.kind === "delay" ? "SLOW" : "LOSS"} since ${clock(i.startNs)}`).join(", ");
+  }
+}
+
+export function incidentLine(incident: IncidentEvent): string {
+  const { change, kind, segment, paths, baseline, peak, confidence } = incident;
+  const where = segment ? `${segment.from} → ${segment.to}` : `${paths.join(", ")} (segment undecided)`;
+  const value = kind === "delay" ? ns : (share: number) => formatPercent(share);
+  const what = kind === "delay" ? "slow" : "losing packets";
+  const rise = `${value(baseline)} → ${value(peak)}`;
+  if (change === "closed")
+    return `${where} no longer ${what} since ${clock(incident.endNs)}: began ${clock(incident.startNs)}, ${rise} at its worst`;
+  return `${where} ${what} since ${clock(incident.startNs)}: ${rise} (${formatPercent(confidence, 1)} sure)`;
+}
+
+function clock(textNs: string): string {
+  return formatInstant(BigInt(textNs), 0).slice(11, 19);
+}

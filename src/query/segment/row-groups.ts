@@ -1,0 +1,198 @@
+/**
+ * Flows put together by a coarser key, from rows: hosts, prefixes, ports. Rows keep the flows with the most packets of each epoch, so a group is of those; `kept` says which share of the segment's packets they are.
+ *
+ * Intervals combine as they do from records (collect/combine.ts): flows by squares, what repeats over the epochs of a flow as it is, and the error of the segment's mean, which all flows of an epoch share, once more, whole. A row of a
+ * minute or an hour has the segment's error of all its epochs together: N epochs of it with weights W and half widths s have errors of about N (W/N)² s² = e²; a group with the share g of the packets that was there in n of them has
+ * n (gW/n)² s² = g² e² N/n.
+ */
+import { UsageError } from "../../base/errors.ts";
+import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
+import { formatFlowKey, parseFlowKey } from "../../capture/flow/flow-text.ts";
+import { encodeFlowKey } from "../../capture/flow/flow-words.ts";
+import { Combination, type CombinationState } from "../../collect/combine.ts";
+import type { ResultsStore, RowSelection } from "../../results/results-store.ts";
+import type { FlowRow, SegmentRow, Step } from "../../results/rows.ts";
+import { type Latency, latencyOf } from "../../results/series.ts";
+import { includesKey, maskedWords, maskWordsOf } from "./groups.ts";
+
+export interface RowGroup {
+  group: string;
+  /** Flows of it that rows have. */
+  flows: number;
+  packets: number | null;
+  bytes: number | null;
+  lost: number | null;
+  latency: Latency | null;
+  reason: string | null;
+  answered: number | null;
+}
+
+export interface RowGroups {
+  group: string;
+  /** Share of the segment's packets that the flows of the rows are; null where nobody counted. */
+  kept: number | null;
+  groups: RowGroup[];
+}
+
+const MINUTE_NS = 60_000_000_000n;
+/** Longer than this, rows of minutes are read; and of hours. */
+const FINE_NS = 10n * MINUTE_NS;
+const LONG_NS = 300n * MINUTE_NS;
+const MAX_ROWS = 100_000;
+const ALIASES: Record<string, string> = { host: "hosts", port: "dport" };
+
+export async function groupFlows(
+  store: ResultsStore,
+  selection: RowSelection,
+  group: string,
+  most: number,
+): Promise<RowGroups> {
+  const naming = new GroupNames(group);
+  const length = selection.toNs - selection.fromNs;
+  const step: Step = length <= FINE_NS ? 0 : length <= LONG_NS ? 60 : 3600;
+  const spans = await store.coveringRows(selection, step);
+  const flowsOf = await flowsBySpan(store, selection, spans);
+  const tallies = new Map<string, GroupTally>();
+  let [kept, all] = [0, 0];
+  for (const span of spans) {
+    const flows = flowsOf.get(spanKey(span)) ?? [];
+    const groups = new Map<string, FlowRow[]>();
+    for (const flow of flows) {
+      const name = naming.of(flow.flow);
+      groups.set(name, [...(groups.get(name) ?? []), flow]);
+      kept += flow.state.packets ?? 0;
+    }
+    // A group is weighed by what arrived; so is the segment.
+    all += span.sent ?? span.state.packets ?? 0;
+    for (const [name, list] of groups) {
+      const tally = tallies.get(name) ?? new GroupTally();
+      tallies.set(name, tally);
+      tally.add(list, span);
+    }
+  }
+  const groups = [...tallies].map(([name, tally]) => tally.result(name));
+  groups.sort((a, b) => (b.packets ?? 0) - (a.packets ?? 0) || (a.group < b.group ? -1 : 1));
+  return { group, kept: all > 0 ? Math.min(1, kept / all) : null, groups: groups.slice(0, most) };
+}
+
+const spanKey = ({ step, startNs }: { step: Step; startNs: bigint }) => `${step} ${startNs}`;
+
+async function flowsBySpan(
+  store: ResultsStore,
+  selection: RowSelection,
+  spans: readonly SegmentRow[],
+): Promise<Map<string, FlowRow[]>> {
+  const out = new Map<string, FlowRow[]>(spans.map((s) => [spanKey(s), []]));
+  let count = 0;
+  for (const step of new Set(spans.map((s) => s.step))) {
+    const own = spans.filter((s) => s.step === step);
+    const [first, last] = [own[0], own.at(-1)];
+    if (!first || !last) continue;
+    const range = { ...selection, fromNs: first.startNs, toNs: last.endNs };
+    const rows = await store.flowRows(range, step, "", MAX_ROWS + 1 - count);
+    count += rows.length;
+    if (count > MAX_ROWS)
+      throw new UsageError("bad-question", "too many flows in this time", "ask for less time");
+    for (const row of rows) out.get(spanKey(row))?.push(row);
+  }
+  return out;
+}
+
+class GroupTally {
+  readonly #combination = new Combination();
+  readonly #flows = new Set<string>();
+  #bytes: number | null = null;
+
+  /** The flows of one span. */
+  add(flows: readonly FlowRow[], span: SegmentRow): void {
+    let [weight, epochs, answered] = [0, 1, 0];
+    for (const { flow, bytes, state } of flows) {
+      this.#flows.add(flow);
+      if (bytes !== null) this.#bytes = (this.#bytes ?? 0) + bytes;
+      this.#combination.addState(state, flow);
+      weight += state.weight;
+      if (state.weight > 0) answered++;
+      epochs = Math.max(epochs, state.answers);
+    }
+    const { state } = span;
+    if (answered < 2 || !(state.weight > 0)) return;
+    const share = (weight / state.weight) * Math.sqrt(Math.max(1, state.answers / epochs));
+    this.#combination.addState(onlyError(share * state.errorLow, share * state.errorHigh));
+  }
+
+  result(group: string): RowGroup {
+    const { packets, lost } = this.#combination.result();
+    const flows = this.#flows.size;
+    return { group, flows, packets, bytes: this.#bytes, lost, ...latencyOf(this.#combination, null) };
+  }
+}
+
+const NOTHING = new Combination().state();
+function onlyError(errorLow: number, errorHigh: number): CombinationState {
+  return { ...NOTHING, errorLow, errorHigh };
+}
+
+/** Rows know flows by their texts, and by what a text shows they can be grouped. */
+class GroupNames {
+  readonly #group: string;
+  readonly #spec: FlowKeySpec;
+  readonly #masks: Uint32Array;
+  readonly #names = new Map<string, string>();
+  readonly #fitting = new Set<string>();
+
+  constructor(group: string) {
+    this.#group = group;
+    this.#spec = FlowKeySpec.parse(ALIASES[group] ?? group);
+    this.#masks = maskWordsOf(this.#spec);
+  }
+
+  of(flow: string): string {
+    const known = this.#names.get(flow);
+    if (known !== undefined) return known;
+    const key = parseFlowKey(flow);
+    const own = observedKey(flow, key);
+    if (!this.#fitting.has(own)) {
+      const spec = FlowKeySpec.parse(own);
+      if (!includesKey(spec, this.#spec))
+        throw new UsageError(
+          "bad-question",
+          `the flows were observed by ${own}, which does not contain ${this.#group}`,
+          "observe with a finer ‘key’, or group by a coarser one",
+          { parameter: "group", value: this.#group },
+        );
+      this.#fitting.add(own);
+    }
+    const words = maskedWords(encodeFlowKey(FlowKeySpec.parse("5tuple"), key), this.#masks);
+    const name = formatFlowKey(this.#spec.describe(words));
+    this.#names.set(flow, name);
+    return name;
+  }
+}
+
+/** The key that a flow's text is one of. */
+function observedKey(
+  flow: string,
+  { src, dst, proto, sport, dport }: ReturnType<typeof parseFlowKey>,
+): string {
+  const prefix = (address: string) => /\/(\d+)$/.exec(address)?.[1];
+  const side = (name: "src" | "dst", address: string | null) => {
+    if (address === null) return [];
+    const bits = prefix(address);
+    if (bits === undefined) return [name];
+    return [address.includes(":") ? `${name}/32/${bits}` : `${name}/${bits}`];
+  };
+  // Protocols without ports have none in their texts: they are no less 5-tuples.
+  const portless = sport === null && dport === null && proto !== null && proto !== 6 && proto !== 17;
+  const parts = [
+    ...side("src", src),
+    ...side("dst", dst),
+    ...(proto === null ? [] : ["proto"]),
+    ...(sport !== null || portless ? ["sport"] : []),
+    ...(dport !== null || portless ? ["dport"] : []),
+  ];
+  if (parts.length === 0)
+    throw new UsageError("bad-question", `flow '${flow}' cannot be grouped`, undefined, {
+      parameter: "group",
+    });
+  return parts.join(",");
+}

@@ -1,0 +1,101 @@
+/** What came of each point, minute by minute of the epochs' time: records, late ones, duplicates, refused. Counted in memory and written every few seconds: a kill loses the counts of that time, never records. */
+import type { Statements } from "./happenings.ts";
+
+export interface ArrivalCounts {
+  records: number;
+  bytes: number;
+  /** Came after their epoch was given up. */
+  late: number;
+  /** Were there already. */
+  duplicate: number;
+  /** Took the place of, or were put together with, another record of their epoch. */
+  changed: number;
+  refused: number;
+}
+
+export interface PointArrivals extends ArrivalCounts {
+  point: string;
+  label: string;
+  estimator: string;
+}
+
+export const NO_ARRIVALS: ArrivalCounts = {
+  records: 0,
+  bytes: 0,
+  late: 0,
+  duplicate: 0,
+  changed: 0,
+  refused: 0,
+};
+const COUNTS = Object.keys(NO_ARRIVALS) as (keyof ArrivalCounts)[];
+const KEY = "point, label, estimator, minute_ns";
+const SUMS = COUNTS.map((c) => `sum(${c}) AS ${c}`).join(", ");
+export const ARRIVALS_TABLE = `CREATE TABLE IF NOT EXISTS arrivals (point VARCHAR, label VARCHAR, estimator VARCHAR, minute_ns BIGINT, ${COUNTS.map((c) => `${c} DOUBLE`).join(", ")})`;
+const MINUTE_NS = 60_000_000_000n;
+/** Whatever names come, no more are counted apart between two writes. */
+const MAX_PENDING = 100_000;
+
+export class ArrivalsTable {
+  readonly #db: Statements;
+  #pending = new Map<string, { key: [string, string, string, bigint]; counts: ArrivalCounts }>();
+
+  constructor(db: Statements) {
+    this.#db = db;
+  }
+
+  count(
+    {
+      point,
+      segment,
+      estimator,
+      epoch,
+    }: { point: string; segment: string; estimator: string; epoch: { startNs: bigint } },
+    more: Partial<ArrivalCounts>,
+  ): void {
+    const minuteNs = epoch.startNs - (epoch.startNs % MINUTE_NS);
+    const name = `${minuteNs}\n${point}\n${segment}\n${estimator}`;
+    let known = this.#pending.get(name);
+    if (!known) {
+      if (this.#pending.size >= MAX_PENDING) return;
+      known = { key: [point, segment, estimator, minuteNs], counts: { ...NO_ARRIVALS } };
+      this.#pending.set(name, known);
+    }
+    for (const count of COUNTS) known.counts[count] += more[count] ?? 0;
+  }
+
+  async flush(): Promise<void> {
+    const pending = [...this.#pending.values()];
+    this.#pending = new Map();
+    for (let at = 0; at < pending.length; at += 100) {
+      const part = pending.slice(at, at + 100);
+      const width = 4 + COUNTS.length;
+      const rows = part.map(
+        (_, i) => `(${Array.from({ length: width }, (__, k) => `$${i * width + k + 1}`).join(", ")})`,
+      );
+      await this.#db.run(
+        `INSERT INTO arrivals VALUES ${rows.join(", ")}`,
+        part.flatMap(({ key, counts }) => [...key, ...COUNTS.map((c) => counts[c])]),
+      );
+    }
+  }
+
+  /** Several rows of a minute become one; those before a time go. */
+  async tidy(beforeNs: bigint): Promise<void> {
+    await this.#db.run(
+      `CREATE OR REPLACE TABLE arrivals AS SELECT ${KEY}, ${SUMS} FROM arrivals WHERE minute_ns >= ${beforeNs} GROUP BY ${KEY}`,
+    );
+  }
+
+  /** Of the minutes that begin in a time. */
+  async totals(fromNs: bigint, toNs: bigint): Promise<PointArrivals[]> {
+    await this.flush();
+    const rows = await this.#db.all(
+      `SELECT point, label, estimator, ${SUMS} FROM arrivals WHERE minute_ns >= $1 AND minute_ns < $2 GROUP BY ALL ORDER BY ALL`,
+      [fromNs - (fromNs % MINUTE_NS), toNs],
+    );
+    return rows.map(([point, label, estimator, ...counts]) => ({
+      ...{ point: String(point), label: String(label), estimator: String(estimator) },
+      ...(Object.fromEntries(COUNTS.map((c, i) => [c, Number(counts[i])])) as unknown as ArrivalCounts),
+    }));
+  }
+}

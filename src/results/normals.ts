@@ -1,0 +1,66 @@
+/**
+ * What is normal for a segment: the median of its delay, and how far from that it usually is. Of the same hour of the week, where there are weeks of rows; else of the hours of a week; else of the last
+ * hours by minutes; else of the last minutes by epochs, where the lower quartile stands for the median: most of so short a time may be the trouble itself.
+ */
+import type { ResultsStore } from "./results-store.ts";
+
+export interface Normal {
+  valueNs: number;
+  /** 1.48 times the median distance from the median: the standard deviation of what is Gaussian. */
+  spreadNs: number;
+  of: "hour of the week" | "last week" | "last hours" | "last minutes";
+}
+
+const HOUR_NS = 3_600_000_000_000n;
+const WEEK_NS = 168n * HOUR_NS;
+/** Of the hours before and after, too: three weeks are nine hours. */
+const FEWEST_OF_WEEK = 9;
+const SOURCES = [
+  { of: "last week", step: 3600, lengthNs: WEEK_NS, fewest: 12, share: 0.5 },
+  { of: "last hours", step: 60, lengthNs: 6n * HOUR_NS, fewest: 60, share: 0.5 },
+  { of: "last minutes", step: 0, lengthNs: HOUR_NS / 6n, fewest: 10, share: 0.25 },
+] as const;
+/** They change slowly, and are asked for with every overview. */
+const KEPT_MS = 60_000;
+
+export class Normals {
+  readonly #store: ResultsStore;
+  #made: { atMs: number; toNs: bigint; normals: Map<string, Normal> } | null = null;
+
+  constructor(store: ResultsStore) {
+    this.#store = store;
+  }
+
+  /** By segment and estimator (`normalKey`), from what lies before a time. */
+  async before(toNs: bigint, nowMs = Date.now()): Promise<ReadonlyMap<string, Normal>> {
+    const made = this.#made;
+    // A minute more or less is all the same; early on, when there is little, each minute counts.
+    const near = made && toNs >= made.toNs && toNs - made.toNs < HOUR_NS / 60n;
+    if (made && near && made.normals.size > 0 && nowMs - made.atMs < KEPT_MS) return made.normals;
+    const normals = await normalsBefore(this.#store, toNs);
+    this.#made = { atMs: nowMs, toNs, normals };
+    return normals;
+  }
+}
+
+export const normalKey = (from: string, to: string, label: string, estimator: string): string =>
+  JSON.stringify([from, to, label, estimator]);
+
+async function normalsBefore(store: ResultsStore, toNs: bigint): Promise<Map<string, Normal>> {
+  const normals = new Map<string, Normal>();
+  const ofWeek = await store.spreads({ step: 3600, fromNs: 0n, toNs, share: 0.5, hourOfWeekNs: toNs });
+  for (const { key, count, valueNs, spreadNs } of ofWeek)
+    if (count >= FEWEST_OF_WEEK) normals.set(key, { valueNs, spreadNs, of: "hour of the week" });
+  for (const { of, step, lengthNs, fewest, share } of SOURCES)
+    for (const row of await store.spreads({
+      step,
+      fromNs: toNs - lengthNs,
+      toNs,
+      share,
+      hourOfWeekNs: null,
+    })) {
+      const { key, count, valueNs, spreadNs } = row;
+      if (count >= fewest && !normals.has(key)) normals.set(key, { valueNs, spreadNs, of });
+    }
+  return normals;
+}

@@ -1,0 +1,138 @@
+/**
+ * All segments at a glance: the newest answer of each, and its delay and loss over a time in a few dozen steps, in two statements whatever their number. The newest answer is exact, by the rules of
+ * all answers; a step's mean is weighted by packets, and its low and high are the lowest and the highest of the answers in it: made to be looked at. Lost is sent minus received, where both
+ * are known, and more than can be in flight at the ends of the time.
+ */
+import { later } from "../base/time.ts";
+import { type Normal, type Normals, normalKey } from "./normals.ts";
+import type { ResultsStore } from "./results-store.ts";
+import { combineRows, type SegmentRow, STEPS, type Step } from "./rows.ts";
+import { pointOf, type SeriesPoint } from "./series.ts";
+
+export interface SegmentOverview {
+  from: string;
+  to: string;
+  label: string;
+  estimator: string;
+  estimators: string[];
+  latest: SeriesPoint | null;
+  /** Null where there is too little to know. */
+  normal: Normal | null;
+  sent: number | null;
+  lost: number | null;
+  epochs: number;
+  missing: number;
+  refused: number;
+  /** One value per step; null where there is no answer. */
+  meanNs: (number | null)[];
+  lowNs: (number | null)[];
+  highNs: (number | null)[];
+  lossRate: (number | null)[];
+}
+
+export interface Overview {
+  fromNs: string;
+  toNs: string;
+  stepNs: string;
+  segments: SegmentOverview[];
+}
+
+export interface OverviewQuestion {
+  /** Null: all. */
+  from: string | null;
+  to: string | null;
+  /** Null: to the newest, and an hour before that. */
+  fromNs: bigint | null;
+  toNs: bigint | null;
+  steps: number;
+  /** Which estimator stands for a segment: the first of these that it has. */
+  preferred: readonly string[];
+}
+
+const SECOND_NS = 1_000_000_000n;
+const HOUR_NS = 3600n * SECOND_NS;
+
+export async function overview(
+  store: ResultsStore,
+  normals: Normals,
+  question: OverviewQuestion,
+): Promise<Overview> {
+  const all = await store.segments();
+  const only = (name: string | null, own: string) => name === null || name === own;
+  const known = all.filter((s) => only(question.from, s.from) && only(question.to, s.to));
+  const newestNs = all.map((s) => s.lastNs).reduce(later, 0n);
+  const toNs = question.toNs ?? newestNs;
+  const fromNs = question.fromNs ?? toNs - HOUR_NS;
+  const stepNs = niceStepNs((toNs - fromNs) / BigInt(question.steps));
+  const startNs = fromNs - (fromNs % stepNs);
+  const length = Number((toNs - startNs + stepNs - 1n) / stepNs);
+  const normal = await normals.before(toNs);
+  const segments = new Map<string, SegmentOverview>();
+  for (const { from, to, label, estimators } of known) {
+    const estimator = question.preferred.find((e) => estimators.includes(e)) ?? estimators[0] ?? "";
+    const empty = () => new Array<number | null>(length).fill(null);
+    segments.set(normalKey(from, to, label, estimator), {
+      ...{ from, to, label, estimator, estimators, latest: null, sent: null, lost: null },
+      normal: normal.get(normalKey(from, to, label, estimator)) ?? null,
+      ...{ epochs: 0, missing: 0, refused: 0 },
+      ...{ meanNs: empty(), lowNs: empty(), highNs: empty(), lossRate: empty() },
+    });
+  }
+  for (const step of await store.steps({ fromNs: startNs, toNs, stepNs, step: stepBelow(stepNs) })) {
+    const own = segments.get(normalKey(step.from, step.to, step.label, step.estimator));
+    const at = Number((step.startNs - startNs) / stepNs);
+    if (!own || at < 0 || at >= length) continue;
+    own.meanNs[at] = rounded(step.meanNs);
+    own.lowNs[at] = rounded(step.lowNs);
+    own.highNs[at] = rounded(step.highNs);
+    if (step.sent !== null && step.received !== null) {
+      const lost = beyondFlight(step.sent - step.received, step.sent / Number(stepNs), step.meanNs);
+      own.lossRate[at] = step.sent > 0 ? lost / step.sent : null;
+      own.sent = (own.sent ?? 0) + step.sent;
+      own.lost = (own.lost ?? 0) + step.sent - step.received;
+    }
+    for (const name of ["epochs", "missing", "refused"] as const) own[name] += step[name];
+  }
+  for (const row of await store.newestRows(fromNs, toNs)) {
+    const own = segments.get(normalKey(row.segment.from, row.segment.to, row.segment.label, row.estimator));
+    if (own) own.latest = exactPoint(row);
+  }
+  for (const own of segments.values())
+    if (own.lost !== null)
+      own.lost = beyondFlight(
+        own.lost,
+        (own.sent ?? 0) / Number(toNs - fromNs),
+        own.latest?.latency?.meanNs ?? 0,
+      );
+  const list = [...segments.values()];
+  return { fromNs: `${fromNs}`, toNs: `${toNs}`, stepNs: `${stepNs}`, segments: list };
+}
+
+function exactPoint(row: SegmentRow): SeriesPoint | null {
+  const made = combineRows([row], { step: 0, startNs: row.startNs, endNs: row.endNs });
+  return made ? pointOf(made) : null;
+}
+
+/** Packets that are missing beyond those that may be in flight at the end of a time: rate × delay on average, a few more by chance. */
+function beyondFlight(missing: number, ratePerNs: number, delayNs: number | null): number {
+  const inFlight = ratePerNs * Math.abs(delayNs ?? 0);
+  return missing > inFlight + 4 * Math.sqrt(inFlight) + 1 ? missing : 0;
+}
+
+/** Four digits are more than a sparkline shows. */
+function rounded(ns: number | null): number | null {
+  return ns === null ? null : Number(ns.toPrecision(4));
+}
+
+const NICE_S = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400];
+function niceStepNs(roughNs: bigint): bigint {
+  const seconds = NICE_S.find((s) => BigInt(s) * SECOND_NS >= roughNs);
+  return seconds === undefined
+    ? (roughNs / (86_400n * SECOND_NS) + 1n) * 86_400n * SECOND_NS
+    : BigInt(seconds) * SECOND_NS;
+}
+
+/** Rows of this step make up the steps asked for. */
+function stepBelow(stepNs: bigint): Step {
+  return STEPS.filter((s) => s === 0 || stepNs >= BigInt(s) * SECOND_NS).at(-1) ?? 0;
+}

@@ -1,0 +1,397 @@
+/**
+ * What can be set in `hoptime.yaml`, as one schema: the file is checked by it, docs/config.md is made of it, and the command line's defaults are its own. Three annotations beside those of JSON Schema:
+ * `reads`: how a text is understood (reading.ts), `reload`: false where a change counts after a restart only, `example`: a value for the page.
+ */
+import Type, { type Static, type TProperties, type TSchemaOptions } from "typebox";
+import { TAP_PLAN } from "../tap-plan.ts";
+
+/** How the text of a setting is understood. */
+export type Reads =
+  | "duration"
+  | "size"
+  | "segment"
+  | "condition"
+  | "file"
+  | "url"
+  | "listen"
+  | "name"
+  | "probe";
+
+export interface Annotations extends TSchemaOptions {
+  description: string;
+  reads?: Reads;
+  reload?: boolean;
+  example?: unknown;
+}
+
+const closed = <P extends TProperties>(fields: P, more: Annotations) =>
+  Type.Object(fields, { additionalProperties: false, ...more });
+const text = (description: string, reads: Reads, more: Partial<Annotations> = {}) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: 1000, description, reads, ...more }));
+const name = (description: string) => Type.String({ minLength: 1, maxLength: 64, description });
+const time = (description: string, more: Partial<Annotations> = {}) => text(description, "duration", more);
+
+const TLS = closed(
+  {
+    certificate: Type.String({ minLength: 1, description: "certificate chain, PEM", reads: "file" }),
+    key: Type.String({ minLength: 1, description: "its private key, PEM", reads: "file" }),
+    clientCa: text("only clients with a certificate of this authority, PEM", "file"),
+  },
+  {
+    description:
+      "HTTPS. The files are read again on SIGHUP: renewed certificates need no restart; switching TLS on or off does",
+  },
+);
+
+const KEEP = closed(
+  {
+    records: time(
+      "records of a point that ended longer than this before its newest are removed (default: all are kept)",
+    ),
+    size: text(
+      "the oldest records beyond so many bytes are removed: 500MB, 10GB (default: all are kept)",
+      "size",
+    ),
+    epochs: time("results of single epochs are kept this long", { default: "7d" }),
+    minutes: time("results of minutes are kept this long", { default: "90d" }),
+    hours: time("results of hours are kept this long", { default: "1825d" }),
+    incidents: time("closed incidents are kept this long", { default: "365d" }),
+  },
+  { description: "what is removed, and when" },
+);
+
+const LIMITS = closed(
+  {
+    requests: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        description: "requests per second of one token (or address)",
+        default: 200,
+      }),
+    ),
+    burst: Type.Optional(Type.Integer({ minimum: 1, description: "requests at once", default: 1000 })),
+    bytes: text("bytes of records per second", "size", { default: "256MB" }),
+    burstBytes: text("bytes of records at once", "size", { default: "1GB" }),
+    questionTime: time("longest time of one question", { default: "30s", reload: false }),
+  },
+  { description: "how much of its time a collector gives to one client" },
+);
+
+const PATH = closed(
+  {
+    name: Type.Optional(name("for answers and alerts (default: its points)")),
+    points: Type.Optional(
+      Type.Array(name("a point"), {
+        minItems: 2,
+        maxItems: 64,
+        description: "points in path order; each neighbouring pair is a segment that is watched",
+      }),
+    ),
+    from: Type.Optional(name("a router of the map: all equal-cost paths to `to`, cut at its m-routers")),
+    to: Type.Optional(name("a router of the map")),
+    estimator: Type.Optional(name("whose answers (default: the first that has any)")),
+  },
+  {
+    description: "a path: its points, or two routers of the map",
+    example: { name: "web", points: ["A", "B", "C"] },
+  },
+);
+
+const TOPOLOGY = closed(
+  {
+    map: Type.String({
+      minLength: 1,
+      description: "file with the network's map, in any format that hoptime plan reads",
+      reads: "file",
+    }),
+    latencies: text("Rocketfuel: the latencies file that belongs to the weights", "file"),
+  },
+  { description: "the network's map, for paths between two of its routers and for the monitoring station" },
+);
+
+const STATION = closed(
+  {
+    listen: text("UDP HOST:PORT for measurement state packets", "listen", { default: "127.0.0.1:8788" }),
+    key: text("file with a key of 16 bytes or more: packets must be authenticated by it", "file"),
+    hold: time("how long a silent m-router counts, and a segment that is no longer needed is held", {
+      default: "3m",
+    }),
+    probes: Type.Optional(
+      Type.Array(
+        Type.String({
+          minLength: 5,
+          maxLength: 300,
+          reads: "probe",
+          description: "`A:B=ADDRESS` or `A:B=ADDRESS:PORT`",
+        }),
+        {
+          maxItems: 100,
+          description:
+            "segments that this host probes itself with reference packets, while they need probing",
+        },
+      ),
+    ),
+  },
+  {
+    description: "the monitoring station of the m-routers of `topology` (docs/collect.md)",
+    reload: false,
+    example: { listen: "127.0.0.1:8788" },
+  },
+);
+
+const INCIDENTS = closed(
+  {
+    confidence: Type.Optional(
+      Type.Number({
+        exclusiveMinimum: 0.5,
+        exclusiveMaximum: 1,
+        description: "a segment is blamed from this probability on",
+        default: 0.99,
+      }),
+    ),
+    minShare: Type.Optional(
+      Type.Number({
+        exclusiveMinimum: 0,
+        maximum: 1,
+        description: "and where at least this share of the path's rise is its own",
+        default: 0.2,
+      }),
+    ),
+    minRise: time("rises of the mean delay below this are none", { default: "10us" }),
+    window: Type.Optional(
+      Type.Integer({
+        minimum: 20,
+        maximum: 5000,
+        description: "epochs that say what is ordinary",
+        default: 300,
+      }),
+    ),
+    settle: Type.Optional(
+      Type.Integer({
+        minimum: 8,
+        maximum: 5000,
+        description: "epochs of a segment before anything is judged",
+        default: 60,
+      }),
+    ),
+    openAfter: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 100,
+        description: "epochs that a rise must last to be an incident",
+        default: 3,
+      }),
+    ),
+    closeAfter: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1000,
+        description: "ordinary epochs that end an incident",
+        default: 10,
+      }),
+    ),
+  },
+  { description: "when a rise of delay or loss on a path is an incident" },
+);
+
+const NOTIFY = closed(
+  {
+    name: name("alerts name it in `to`"),
+    webhook: Type.String({
+      minLength: 1,
+      description:
+        "URL that gets a POST with JSON (format hoptime.alert/1) when an alert begins and when it ends",
+      reads: "url",
+    }),
+    tokenFile: text("file with a token for `authorization: Bearer`; never logged", "file"),
+    timeout: time("of one attempt", { default: "5s" }),
+    retries: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 20,
+        description: "attempts after the first, 1, 2, 4 … s apart (at most a minute)",
+        default: 5,
+      }),
+    ),
+  },
+  { description: "who is told", example: { name: "ops", webhook: "https://ops.example/hook" } },
+);
+
+const ALERT = closed(
+  {
+    name: name("for answers, metrics and messages"),
+    when: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      reads: "condition",
+      description:
+        "`mean > 20ms`, `stdev > 5ms`, `loss > 1%`, `coverage < 90%` (share of packets with an answer), `silent > 1m` (a point that sends nothing), or `incident`. Delay and loss count where their whole interval is beyond the limit",
+    }),
+    segment: Type.Optional(
+      Type.String({
+        minLength: 3,
+        maxLength: 200,
+        reads: "segment",
+        description: "`A:B` or `A:B=LABEL` (default: every segment; `silent`: every point)",
+      }),
+    ),
+    estimator: Type.Optional(name("whose answers (default: the first that has any)")),
+    for: time("begins when it has held this long", { default: "10s" }),
+    clearAfter: time("ends when it has not held this long", { default: "30s" }),
+    clear: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 30,
+        description:
+          "the limit that the value must come back to before it ends: `15ms` (default: the limit itself)",
+      }),
+    ),
+    to: Type.Optional(
+      Type.Array(name("an entry of `notify`"), {
+        maxItems: 20,
+        description: "who is told beside the log and /metrics",
+      }),
+    ),
+  },
+  {
+    description: "an alert",
+    example: { name: "slow", when: "mean > 20ms", segment: "A:B", for: "30s", to: ["ops"] },
+  },
+);
+
+const OTLP = closed(
+  {
+    url: Type.String({
+      minLength: 1,
+      reads: "url",
+      description: "OTLP/HTTP endpoint of metrics, e.g. http://127.0.0.1:4318/v1/metrics (JSON encoding)",
+    }),
+    interval: time("how often", { default: "15s" }),
+    timeout: time("of one push", { default: "10s" }),
+    tokenFile: text("file with a token for `authorization: Bearer`; never logged", "file"),
+    resource: Type.Optional(
+      Type.Record(Type.String({ minLength: 1, maxLength: 64 }), Type.String({ maxLength: 200 }), {
+        description: "attributes of the resource, beside service.name",
+      }),
+    ),
+  },
+  { description: "pushes what /metrics has to an OpenTelemetry collector" },
+);
+
+export const SETTINGS = closed(
+  {
+    data: text("directory of the collector, made where it is missing", "name", {
+      reload: false,
+      example: "/var/lib/hoptime",
+    }),
+    listen: text("HOST:PORT to listen on", "listen", { default: "127.0.0.1:8787", reload: false }),
+    insecure: Type.Optional(
+      Type.Boolean({
+        description: "listen for other hosts without TLS: records, answers and tokens can be read on the way",
+        default: false,
+        reload: false,
+      }),
+    ),
+    tls: Type.Optional(TLS),
+    log: Type.Optional(
+      Type.Union([Type.Literal("text"), Type.Literal("json")], {
+        description: "lines for people, or lines of JSON",
+        default: "text",
+        reload: false,
+      }),
+    ),
+    lateness: time("how long an epoch waits for its other end", { default: "30s", reload: false }),
+    segments: Type.Optional(
+      Type.Array(
+        Type.String({
+          minLength: 3,
+          maxLength: 200,
+          reads: "segment",
+          description: "`A:B`, or `A:B=LABEL` for records of a label",
+        }),
+        {
+          maxItems: 10_000,
+          description:
+            "segments whose results are kept, beside those of paths, of the plan, and of records labelled A:B. One that is taken out is watched until the next start",
+          example: ["A:B"],
+        },
+      ),
+    ),
+    plan: Type.Optional(
+      Type.Object(TAP_PLAN.properties, {
+        additionalProperties: false,
+        description:
+          "what the taps are to keep (docs/collect.md, The plan). Set where it differs from the one in force",
+        example: { estimators: ["lda", "lds"], epoch: "1s" },
+      }),
+    ),
+    topology: Type.Optional(TOPOLOGY),
+    station: Type.Optional(STATION),
+    paths: Type.Optional(
+      Type.Array(PATH, {
+        maxItems: 1000,
+        description: "paths on which the segment to blame is found, epoch by epoch",
+      }),
+    ),
+    incidents: Type.Optional(INCIDENTS),
+    notify: Type.Optional(Type.Array(NOTIFY, { maxItems: 20, description: "who is told of alerts" })),
+    alerts: Type.Optional(
+      Type.Array(ALERT, {
+        maxItems: 1000,
+        description: "thresholds and incidents that somebody is to hear of",
+      }),
+    ),
+    otlp: Type.Optional(OTLP),
+    keep: Type.Optional(KEEP),
+    limits: Type.Optional(LIMITS),
+  },
+  { description: "settings of hoptime collect" },
+);
+
+export type Settings = Static<typeof SETTINGS>;
+export type PathSettings = Static<typeof PATH>;
+export type AlertSettings = Static<typeof ALERT>;
+export type NotifySettings = Static<typeof NOTIFY>;
+export type IncidentSettings = Static<typeof INCIDENTS>;
+export type OtlpSettings = Static<typeof OTLP>;
+
+/** The schema as data. */
+interface Annotated {
+  description?: string;
+  default?: unknown;
+  reads?: Reads;
+  reload?: boolean;
+  type?: string;
+  properties?: Record<string, Annotated>;
+  items?: Annotated;
+  anyOf?: Annotated[];
+  patternProperties?: Record<string, Annotated>;
+  const?: unknown;
+}
+
+export interface Setting {
+  /** Names down to it; `[]` for the entries of a list. */
+  keys: string[];
+  schema: Annotated;
+}
+
+/** Every setting, outer ones first, in the order of the schema. */
+export function* settingsOf(
+  schema: Annotated = SETTINGS as unknown as Annotated,
+  keys: string[] = [],
+): Generator<Setting> {
+  for (const [field, inner] of Object.entries(schema.properties ?? {})) {
+    const at = [...keys, field];
+    yield { keys: at, schema: inner };
+    yield* settingsOf(inner, at);
+    if (inner.items) {
+      if (inner.items.type !== "object") continue;
+      yield* settingsOf(inner.items, [...at, "[]"]);
+    }
+  }
+}
+
+/** A top-level setting whose change counts at once. */
+export function reloads(field: string): boolean {
+  return (SETTINGS as unknown as Annotated).properties?.[field]?.reload !== false;
+}

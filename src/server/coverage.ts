@@ -1,0 +1,40 @@
+/** What should have come, and what came. A record is expected of a point where the other end of one of its segments has its epoch; what came without being expected counts as expected, too. */
+import { NO_ARRIVALS, type PointArrivals } from "../results/arrivals-table.ts";
+import type { ResultsStore, SegmentCoverage } from "../results/results-store.ts";
+
+export async function coverageOf(results: ResultsStore, fromNs: bigint, toNs: bigint) {
+  const segments = await results.coverage(fromNs, toNs);
+  const arrivals = await results.arrivals.totals(fromNs, toNs);
+  return {
+    fromNs: `${fromNs}`,
+    toNs: `${toNs}`,
+    points: pointsOf(segments, arrivals),
+    segments: segments.map((s) => ({ ...s, coverage: s.epochs > 0 ? s.answered / s.epochs : null })),
+  };
+}
+
+function pointsOf(segments: readonly SegmentCoverage[], arrivals: readonly PointArrivals[]) {
+  const key = (point: string, label: string, estimator: string) => JSON.stringify([point, label, estimator]);
+  const missing = new Map<string, number>();
+  for (const { from, to, label, estimator, missingFrom, missingTo } of segments)
+    for (const [point, n] of [
+      [from, missingFrom],
+      [to, missingTo],
+    ] as const) {
+      // A point of several segments misses each record once.
+      const at = key(point, label, estimator);
+      missing.set(at, Math.max(missing.get(at) ?? 0, n));
+    }
+  const known = new Map(arrivals.map((a) => [key(a.point, a.label, a.estimator), a]));
+  const all = [...new Set([...known.keys(), ...missing.keys()])].sort();
+  return all.map((at) => {
+    const [point = "", label = "", estimator = ""] = JSON.parse(at) as string[];
+    const { records: arrived, late, duplicate, refused, bytes } = known.get(at) ?? NO_ARRIVALS;
+    const lacks = missing.get(at) ?? 0;
+    const expected = arrived + lacks;
+    return {
+      ...{ point, label, estimator, expected, arrived, missing: lacks, late, duplicate, refused, bytes },
+      coverage: expected > 0 ? arrived / expected : null,
+    };
+  });
+}

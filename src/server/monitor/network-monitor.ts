@@ -1,0 +1,324 @@
+/**
+ * The collector's network: paths that are watched, which segment is to blame, incidents with their evidence. Rows come in as they are written; incidents are kept in the results and survive a restart, after which the last
+ * epochs of every segment are read again, so that what is ordinary is known from the first row on.
+ */
+import { formatDuration, formatTime } from "../../base/time.ts";
+import {
+  INCIDENT_SETTINGS,
+  type Incident,
+  type IncidentChange,
+  type IncidentSettings,
+} from "../../network/incidents/incident.ts";
+import { PathWatch, type TimedEstimate, type WatchedPath } from "../../network/incidents/path-watch.ts";
+import { lossOf } from "../../network/localise/from-records.ts";
+import type { ResultsStore } from "../../results/results-store.ts";
+import { combineRows, type SegmentRow } from "../../results/rows.ts";
+import { pointOf } from "../../results/series.ts";
+import type { Events } from "../events.ts";
+import type { RowFollower } from "./follower.ts";
+import { SegmentChoice } from "./segment-choice.ts";
+import { type SufferedFlow, sufferedFlows } from "./suffered.ts";
+
+export interface NetworkPath extends WatchedPath {
+  /** Whose answers; null: the first that has any. */
+  estimator: string | null;
+}
+
+export interface NetworkSettings {
+  paths: readonly NetworkPath[];
+  incidents: IncidentSettings;
+}
+
+export interface ToldIncident extends Incident {
+  flows: SufferedFlow[];
+}
+
+export interface NetworkMonitorOptions {
+  results: ResultsStore;
+  events: Events;
+  settings: NetworkSettings;
+  onLog?: ((text: string) => void) | undefined;
+  /** Every change, before it is told. */
+  onChange?: ((change: IncidentChange["change"], incident: ToldIncident) => Promise<void>) | undefined;
+}
+
+export const NO_NETWORK: NetworkSettings = { paths: [], incidents: INCIDENT_SETTINGS };
+
+/** An incident that goes on is written and told again this often, ms. */
+const UPDATE_MS = 5000;
+/** Closed ones that are remembered at a start. */
+const REMEMBERED = 200;
+const MAX_SEEDED_NS = 86_400_000_000_000n;
+
+export class NetworkMonitor implements RowFollower {
+  readonly #options: NetworkMonitorOptions;
+  #settings: NetworkSettings;
+  #watch: PathWatch;
+  #choice = new SegmentChoice();
+  /** Estimator that is asked for, by segment. */
+  #only = new Map<string, string | null>();
+  readonly #open = new Map<string, { incident: ToldIncident; writtenMs: number }>();
+  #newestNs = 0n;
+
+  private constructor(options: NetworkMonitorOptions, known: readonly ToldIncident[]) {
+    this.#options = options;
+    this.#settings = options.settings;
+    this.#watch = new PathWatch(options.settings.incidents, known);
+    for (const incident of known)
+      if (incident.state === "open") this.#open.set(incident.id, { incident, writtenMs: 0 });
+  }
+
+  static async open(options: NetworkMonitorOptions): Promise<NetworkMonitor> {
+    const monitor = new NetworkMonitor(options, await known(options.results));
+    monitor.#watchPaths();
+    await monitor.#seed();
+    return monitor;
+  }
+
+  /** Other paths or other limits: segments that stay keep what is known of them. */
+  async reconfigure(settings: NetworkSettings): Promise<void> {
+    const same = JSON.stringify(settings.incidents) === JSON.stringify(this.#settings.incidents);
+    this.#settings = settings;
+    if (!same) this.#watch = new PathWatch(settings.incidents, await known(this.#options.results));
+    const before = new Set(this.segments.map((s) => `${s.from}\n${s.to}`));
+    this.#watchPaths();
+    const fresh = this.segments.some((s) => !before.has(`${s.from}\n${s.to}`));
+    if (!same || fresh) await this.#seed();
+  }
+
+  get paths(): readonly NetworkPath[] {
+    return this.#settings.paths;
+  }
+
+  /** Those of the paths: to be watched. */
+  get segments(): { from: string; to: string; label: string }[] {
+    const all = new Map<string, { from: string; to: string; label: string }>();
+    for (const { points } of this.#settings.paths)
+      for (const [i, to] of points.slice(1).entries()) {
+        const from = points[i] ?? "";
+        all.set(`${from}\n${to}`, { from, to, label: "" });
+      }
+    return [...all.values()];
+  }
+
+  get open(): ToldIncident[] {
+    return [...this.#open.values()].map((o) => o.incident);
+  }
+
+  openJson(): IncidentJson[] {
+    return this.open.map(incidentJson);
+  }
+
+  get counters() {
+    return this.#watch.counters;
+  }
+
+  async take(rows: readonly SegmentRow[]): Promise<void> {
+    if (this.#settings.paths.length === 0) return;
+    const changed = new Map<string, IncidentChange>();
+    for (const change of this.#feed(rows)) {
+      const before = changed.get(change.incident.id);
+      // Opened and updated within a tick is opened.
+      const kept = before?.change === "opened" && change.change === "updated" ? "opened" : change.change;
+      changed.set(change.incident.id, { change: kept, incident: change.incident });
+    }
+    for (const { change, incident } of changed.values()) await this.#tell(change, incident);
+  }
+
+  async tick(): Promise<void> {}
+
+  async close(): Promise<void> {
+    for (const { incident } of this.#open.values()) await this.#write(incident);
+  }
+
+  /** Where the time of every path goes: its last epoch. */
+  describe(): PathState[] {
+    return this.#settings.paths.map((path) => {
+      const last = this.#watch.latest(path.points);
+      const incidents = this.open.filter((i) => i.paths.includes(path.name)).map((i) => i.id);
+      return { ...path, points: [...path.points], ...pathState(path.points, last), incidents };
+    });
+  }
+
+  #watchPaths(): void {
+    const { paths } = this.#settings;
+    this.#only = new Map();
+    for (const { points, estimator } of paths)
+      for (const [i, to] of points.slice(1).entries()) {
+        const key = `${points[i]}\n${to}`;
+        if (this.#only.get(key) == null) this.#only.set(key, estimator);
+      }
+    this.#watch.watchOnly(paths);
+  }
+
+  *#feed(rows: readonly SegmentRow[]): Generator<IncidentChange> {
+    for (const row of SegmentChoice.sort(rows)) {
+      const { from, to } = row.segment;
+      const only = this.#only.get(`${from}\n${to}`);
+      if (only === undefined || !this.#choice.accepts(row, only ?? undefined)) continue;
+      if (row.endNs > this.#newestNs) this.#newestNs = row.endNs;
+      yield* this.#watch.add(estimateOf(row));
+    }
+  }
+
+  /** The last epochs of every segment, once more: incidents that are known are not told again. */
+  async #seed(): Promise<void> {
+    const { results } = this.#options;
+    const wanted = new Set(this.segments.map((s) => `${s.from}\n${s.to}`));
+    if (wanted.size === 0) return;
+    const rows: SegmentRow[] = [];
+    for (const { from, to, label, estimators, lastNs } of await results.segments()) {
+      if (!wanted.has(`${from}\n${to}`)) continue;
+      for (const estimator of estimators)
+        rows.push(
+          ...(await results.lastRows(
+            { from, to, label, estimator, fromNs: lastNs - MAX_SEEDED_NS, toNs: lastNs },
+            this.#settings.incidents.windowEpochs,
+          )),
+        );
+    }
+    this.#choice = new SegmentChoice();
+    const changes = [...this.#feed(rows)];
+    for (const { change, incident } of changes) if (change !== "updated") await this.#tell(change, incident);
+  }
+
+  async #tell(change: IncidentChange["change"], incident: Incident): Promise<void> {
+    const known = this.#open.get(incident.id);
+    const due = change !== "updated" || !known || performance.now() - known.writtenMs >= UPDATE_MS;
+    const told: ToldIncident = { ...incident, flows: known?.incident.flows ?? [] };
+    if (due) told.flows = await sufferedFlows(this.#options.results, incident);
+    if (change === "closed") this.#open.delete(incident.id);
+    else
+      this.#open.set(incident.id, {
+        incident: told,
+        writtenMs: due ? performance.now() : (known?.writtenMs ?? 0),
+      });
+    if (!due) return;
+    await this.#write(told);
+    await this.#options.onChange?.(change, told);
+    this.#options.events.emit("incident", { change, ...incidentJson(told) });
+    if (change !== "updated") this.#options.onLog?.(`incident ${change}: ${incidentLine(told)}`);
+  }
+
+  async #write(incident: ToldIncident): Promise<void> {
+    const { id, startNs, closedNs } = incident;
+    await this.#options.results.incidents.write({
+      ...{ id, startNs, closedNs },
+      body: JSON.stringify(incidentJson(incident)),
+    });
+  }
+}
+
+async function known(results: ResultsStore): Promise<ToldIncident[]> {
+  const list = await results.incidents.list({ limit: REMEMBERED });
+  const open = await results.incidents.list({ limit: REMEMBERED, open: true });
+  const bodies = new Map([...open, ...list].map((h) => [h.id, h.body]));
+  return [...bodies.values()].map((body) => readIncident(JSON.parse(body) as IncidentJson));
+}
+
+/** A row as the localiser takes it. What its clocks may be off by is the same in every epoch, and no part of a rise. */
+export function estimateOf(row: SegmentRow): TimedEstimate {
+  const { segment, startNs, endNs, state } = row;
+  const made = combineRows([row], { step: 0, startNs, endNs });
+  const point = made ? pointOf(made) : null;
+  const latency = point?.latency ?? null;
+  const has = latency !== null && state.weight > 0;
+  const low = has ? Math.hypot(state.errorLow, state.repeatingLow) / state.weight : 0;
+  const high = has ? Math.hypot(state.errorHigh, state.repeatingHigh) / state.weight : 0;
+  const { sent, received, lost } = row;
+  return {
+    ...{ fromPoint: segment.from, toPoint: segment.to, startNs, endNs },
+    meanNs: latency?.meanNs ?? null,
+    lowNs: latency ? latency.meanNs - low : null,
+    highNs: latency ? latency.meanNs + high : null,
+    stdevNs: latency?.stdevNs ?? null,
+    ...lossOf({ sent, received, lost, startNs, endNs, latency, edge: row.edges > 0 || row.missing > 0 }),
+  };
+}
+
+export interface PathState extends NetworkPath {
+  /** The last epoch that is complete; null before the first. */
+  startNs: string | null;
+  endNs: string | null;
+  segments: {
+    from: string;
+    to: string;
+    latency: { meanNs: number; lowNs: number | null; highNs: number | null } | null;
+    /** Of the sum of all. */
+    share: number | null;
+    packets: number | null;
+    lost: number | null;
+    lossRate: number | null;
+  }[];
+  latency: { meanNs: number } | null;
+  /** Ids of those that are open. */
+  incidents: string[];
+}
+
+function pathState(points: readonly string[], last: ReturnType<PathWatch["latest"]>) {
+  const parts = points.slice(1).map((_, i) => last?.row[i]);
+  const sum = parts.reduce<number | null>(
+    (total, e) => (total === null || !e || e.meanNs === null ? null : total + e.meanNs),
+    0,
+  );
+  const positive = parts.every((e) => e && e.meanNs !== null && e.meanNs >= 0);
+  return {
+    startNs: last ? `${last.startNs}` : null,
+    endNs: last ? `${last.endNs}` : null,
+    latency: sum === null ? null : { meanNs: sum },
+    segments: parts.map((e, i) => {
+      const sent = e ? e.packets + e.lost : 0;
+      return {
+        from: points[i] ?? "",
+        to: points[i + 1] ?? "",
+        latency: e && e.meanNs !== null ? { meanNs: e.meanNs, lowNs: e.lowNs, highNs: e.highNs } : null,
+        share: e && e.meanNs !== null && sum !== null && sum > 0 && positive ? e.meanNs / sum : null,
+        packets: e ? e.packets : null,
+        lost: e ? e.lost : null,
+        lossRate: sent > 0 ? Math.max(0, e?.lost ?? 0) / sent : null,
+      };
+    }),
+  };
+}
+
+/** As answers have it: times are texts. */
+export type IncidentJson = Omit<ToldIncident, "startNs" | "endNs" | "closedNs"> & {
+  startNs: string;
+  endNs: string;
+  closedNs: string | null;
+};
+
+export function incidentJson({ startNs, endNs, closedNs, ...rest }: ToldIncident): IncidentJson {
+  return {
+    ...rest,
+    startNs: `${startNs}`,
+    endNs: `${endNs}`,
+    closedNs: closedNs === null ? null : `${closedNs}`,
+  };
+}
+
+function readIncident({ startNs, endNs, closedNs, ...rest }: IncidentJson): ToldIncident {
+  return {
+    ...rest,
+    startNs: BigInt(startNs),
+    endNs: BigInt(endNs),
+    closedNs: closedNs === null ? null : BigInt(closedNs),
+  };
+}
+
+/** One line for people. */
+export function incidentLine({
+  kind,
+  segment,
+  paths,
+  baseline,
+  peak,
+  confidence,
+  state,
+  startNs,
+}: Incident): string {
+  const where = segment ? `${segment.from} → ${segment.to}` : `somewhere on ${paths.join(", ")}`;
+  const value = (x: number) => (kind === "delay" ? formatDuration(x) : `${(100 * x).toFixed(2)} %`);
+  const sure = segment ? `, ${(100 * confidence).toFixed(1)} % sure` : ", undecided which segment";
+  return `${kind} of ${where} from ${value(baseline)} to ${value(peak)} since ${formatTime(startNs)}${state === "open" ? sure : ""}`;
+}

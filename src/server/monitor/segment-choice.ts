@@ -1,0 +1,49 @@
+/** Several estimators, and several labels, answer for one segment: which of their rows count. One at a time, so that a series is of one kind. */
+import { ESTIMATORS } from "../../estimators/table.ts";
+import type { SegmentRow } from "../../results/rows.ts";
+
+/** After so many epochs without a row the next best takes over. */
+const PATIENCE = 20n;
+
+interface Chosen {
+  rank: number;
+  name: string;
+  lastNs: bigint;
+}
+
+export class SegmentChoice {
+  readonly #chosen = new Map<string, Chosen>();
+
+  /** Does the row count? `only`: the estimator that was asked for. */
+  accepts(row: SegmentRow, only?: string | undefined): boolean {
+    const { segment, estimator, startNs, endNs } = row;
+    if (only !== undefined && estimator !== only) return false;
+    const key = `${segment.from}\n${segment.to}`;
+    const name = `${segment.label}\n${estimator}`;
+    const known = this.#chosen.get(key);
+    const rank = rankOf(row);
+    const takes =
+      !known ||
+      known.name === name ||
+      rank < known.rank ||
+      startNs > known.lastNs + PATIENCE * (endNs - startNs);
+    if (!takes) return false;
+    if (!known || endNs > known.lastNs || known.name !== name)
+      this.#chosen.set(key, { rank, name, lastNs: endNs });
+    return true;
+  }
+
+  /** The best first: labels A:B before others, estimators as the table has them. */
+  static sort(rows: readonly SegmentRow[]): SegmentRow[] {
+    return [...rows].sort((a, b) =>
+      a.startNs === b.startNs ? rankOf(a) - rankOf(b) : a.startNs < b.startNs ? -1 : 1,
+    );
+  }
+}
+
+function rankOf({ segment, estimator }: SegmentRow): number {
+  const { from, to, label } = segment;
+  const labelRank = label === `${from}:${to}` ? 0 : label === "" ? 1 : 2;
+  const at = ESTIMATORS.findIndex((e) => e.name === estimator);
+  return labelRank * 1000 + (at < 0 ? 999 : at);
+}

@@ -1,0 +1,280 @@
+/** The network: paths and who is to blame, incidents, coverage, alerts. */
+import Type, { type Static } from "typebox";
+import { UsageError } from "../../base/errors.ts";
+import { parseTime } from "../../base/time.ts";
+import { coverageOf } from "../coverage.ts";
+import type { IncidentJson } from "../monitor/network-monitor.ts";
+import type { Parts, Route } from "./route.ts";
+
+const closed = { additionalProperties: false };
+const NS = Type.String({ description: "ns since 1970" });
+const orNull = <S extends Parameters<typeof Type.Union>[0][number]>(schema: S) =>
+  Type.Union([schema, Type.Null()]);
+const LATENCY = Type.Object({
+  meanNs: Type.Number(),
+  lowNs: orNull(Type.Number()),
+  highNs: orNull(Type.Number()),
+});
+const FLOW_LATENCY = orNull(
+  Type.Object({
+    meanNs: Type.Number(),
+    lowNs: Type.Number(),
+    highNs: Type.Number(),
+    stdevNs: orNull(Type.Number()),
+  }),
+);
+
+export const PATHS_ANSWER = Type.Object({
+  paths: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      points: Type.Array(Type.String()),
+      estimator: orNull(Type.String()),
+      startNs: orNull(NS),
+      endNs: orNull(NS),
+      latency: orNull(Type.Object({ meanNs: Type.Number() })),
+      segments: Type.Array(
+        Type.Object({
+          from: Type.String(),
+          to: Type.String(),
+          latency: orNull(LATENCY),
+          share: orNull(Type.Number({ description: "of the path's delay" })),
+          packets: orNull(Type.Number()),
+          lost: orNull(Type.Number()),
+          lossRate: orNull(Type.Number()),
+        }),
+      ),
+      incidents: Type.Array(Type.String({ description: "ids of those that are open" })),
+    }),
+  ),
+});
+
+const INCIDENT = Type.Object({
+  id: Type.String(),
+  kind: Type.Union([Type.Literal("delay"), Type.Literal("loss")]),
+  state: Type.Union([Type.Literal("open"), Type.Literal("closed")]),
+  segment: orNull(Type.Object({ from: Type.String(), to: Type.String() })),
+  paths: Type.Array(Type.String()),
+  startNs: NS,
+  endNs: NS,
+  closedNs: orNull(NS),
+  ended: orNull(Type.Union([Type.Literal("ordinary"), Type.Literal("new-normal")])),
+  baseline: Type.Number({ description: "ns, or a share of packets lost" }),
+  peak: Type.Number(),
+  now: orNull(Type.Number()),
+  loss: orNull(
+    Type.Object({
+      sent: Type.Number(),
+      lost: Type.Number(),
+      rate: Type.Number(),
+      low: Type.Number(),
+      high: Type.Number(),
+    }),
+  ),
+  confidence: Type.Number(),
+  share: orNull(Type.Number({ description: "of the path's rise" })),
+  reason: orNull(Type.String()),
+  candidates: Type.Array(Type.Object({ from: Type.String(), to: Type.String(), confidence: Type.Number() })),
+  also: Type.Boolean({ description: "blamed for the other kind, too" }),
+  flows: Type.Array(
+    Type.Object({
+      flow: Type.String(),
+      packets: orNull(Type.Number()),
+      lost: orNull(Type.Number()),
+      latency: FLOW_LATENCY,
+      before: FLOW_LATENCY,
+    }),
+  ),
+});
+export const INCIDENTS_ANSWER = Type.Object({ incidents: Type.Array(INCIDENT), next: orNull(NS) });
+
+const COUNTED = {
+  expected: Type.Number(),
+  arrived: Type.Number(),
+  missing: Type.Number(),
+  late: Type.Number({ description: "came after their epoch was given up" }),
+  duplicate: Type.Number(),
+  refused: Type.Number(),
+};
+export const COVERAGE_ANSWER = Type.Object({
+  fromNs: NS,
+  toNs: NS,
+  points: Type.Array(
+    Type.Object({
+      ...{ point: Type.String(), label: Type.String(), estimator: Type.String() },
+      ...COUNTED,
+      bytes: Type.Number(),
+      coverage: orNull(Type.Number({ description: "arrived / expected" })),
+    }),
+  ),
+  segments: Type.Array(
+    Type.Object({
+      ...{ from: Type.String(), to: Type.String(), label: Type.String(), estimator: Type.String() },
+      epochs: Type.Number(),
+      answered: Type.Number(),
+      missing: Type.Number(),
+      missingFrom: Type.Number(),
+      missingTo: Type.Number(),
+      refused: Type.Number(),
+      edges: Type.Number(),
+      coverage: orNull(Type.Number({ description: "answered / epochs" })),
+    }),
+  ),
+});
+
+const ALERT = Type.Object({
+  format: Type.Literal("hoptime.alert/1"),
+  id: Type.String(),
+  name: Type.String(),
+  when: Type.String(),
+  state: Type.Union([Type.Literal("active"), Type.Literal("ended")]),
+  target: Type.String(),
+  sinceNs: NS,
+  beganNs: NS,
+  endedNs: orNull(NS),
+  worst: orNull(Type.Number()),
+  summary: Type.String(),
+  incident: orNull(INCIDENT),
+});
+export const ALERTS_ANSWER = Type.Object({
+  rules: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      when: Type.String(),
+      segment: orNull(Type.String()),
+      to: Type.Array(Type.String()),
+      active: Type.Number(),
+    }),
+  ),
+  alerts: Type.Array(ALERT),
+  notify: Type.Array(
+    Type.Object({
+      ...{ name: Type.String(), waiting: Type.Number() },
+      ...{ sent: Type.Number(), failed: Type.Number(), dropped: Type.Number() },
+    }),
+  ),
+  next: orNull(NS),
+});
+
+const TIME = Type.Optional(
+  Type.String({ maxLength: 40, description: "ISO 8601, ns, or seconds with a point" }),
+);
+const HAPPENINGS = Type.Object(
+  {
+    state: Type.Optional(
+      Type.Union([Type.Literal("open"), Type.Literal("closed")], {
+        description: "open (active) or closed (ended) ones only",
+      }),
+    ),
+    since: TIME,
+    until: TIME,
+    limit: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 1000, description: "how many at most (default 100)" }),
+    ),
+    cursor: Type.Optional(Type.String({ maxLength: 40, description: "`next` of the page before" })),
+  },
+  closed,
+);
+const HOUR_NS = 3_600_000_000_000n;
+const PAGE = 100;
+
+export function networkRoutes(parts: Parts): Route[] {
+  const { service, network, alerts } = parts;
+  return [
+    {
+      method: "GET",
+      path: "/v1/paths",
+      needs: "read",
+      summary: "paths that are watched, and where their time goes",
+      answer:
+        "each with its segments in the last epoch that is complete, and its open incidents. Over time: POST /v1/localise",
+      response: PATHS_ANSWER,
+      handle: () => ({ json: { paths: network.describe() } }),
+    },
+    {
+      method: "GET",
+      path: "/v1/incidents",
+      needs: "read",
+      summary: "incidents: which segment, since when, from what to what, how sure, which flows suffered",
+      query: HAPPENINGS,
+      answer: "the latest first; `next` is the cursor of the next page",
+      response: INCIDENTS_ANSWER,
+      handle: async ({ query }) => {
+        const { list, next } = await happenings(service.results.incidents, query as Asked);
+        // What is open is known better than what was written last.
+        const now = new Map(network.openJson().map((i) => [i.id, i]));
+        const incidents = (list as IncidentJson[]).map((i) => now.get(i.id) ?? i);
+        return { json: { incidents, next } };
+      },
+    },
+    {
+      method: "GET",
+      path: "/v1/coverage",
+      needs: "read",
+      summary:
+        "records that were expected, came, came late or twice, or are missing: per point and per segment",
+      query: Type.Object({ since: TIME, until: TIME }, closed),
+      answer: "by point, label and estimator, and by segment and estimator; the last hour by default",
+      response: COVERAGE_ANSWER,
+      handle: async ({ query }) => {
+        const { since, until } = query as { since?: string; until?: string };
+        const toNs = until === undefined ? ((await service.results.newest()) ?? 0n) : parseTime(until);
+        const fromNs = since === undefined ? toNs - HOUR_NS : parseTime(since);
+        checkOrder(fromNs, toNs);
+        return { json: await coverageOf(service.results, fromNs, toNs) };
+      },
+    },
+    {
+      method: "GET",
+      path: "/v1/alerts",
+      needs: "read",
+      summary: "alerts: the rules, what is active, what was",
+      query: HAPPENINGS,
+      answer:
+        "rules, alerts (the latest first; `next` is the cursor of the next page), and how the webhooks do",
+      response: ALERTS_ANSWER,
+      handle: async ({ query }) => {
+        const { list, next } = await happenings(service.results.alerts, query as Asked);
+        const { active } = alerts;
+        return {
+          json: {
+            rules: alerts.rules.map(({ name, when, segment, to }) => ({
+              ...{ name, when, to: [...to], segment: segment ? `${segment.from}:${segment.to}` : null },
+              active: active.filter((a) => a.name === name).length,
+            })),
+            alerts: list,
+            notify: alerts.webhooks.map(({ name, waiting, counts }) => ({ name, waiting, ...counts })),
+            next,
+          },
+        };
+      },
+    },
+  ];
+}
+
+type Asked = Static<typeof HAPPENINGS>;
+
+async function happenings(
+  table: Parts["service"]["results"]["incidents"],
+  { state, since, until, limit = PAGE, cursor }: Asked,
+): Promise<{ list: unknown[]; next: string | null }> {
+  const fromNs = since === undefined ? undefined : parseTime(since);
+  const toNs = until === undefined ? undefined : parseTime(until);
+  if (fromNs !== undefined && toNs !== undefined) checkOrder(fromNs, toNs);
+  const found = await table.list({
+    ...{ fromNs, toNs, limit: limit + 1, open: state === undefined ? undefined : state === "open" },
+    before: cursor === undefined ? undefined : parseTime(cursor),
+  });
+  const page = found.slice(0, limit);
+  return {
+    list: page.map((h) => JSON.parse(h.body) as unknown),
+    next: found.length > limit ? `${page.at(-1)?.startNs}` : null,
+  };
+}
+
+function checkOrder(fromNs: bigint, toNs: bigint): void {
+  if (fromNs > toNs)
+    throw new UsageError("bad-question", "is not before the end of the time asked for", undefined, {
+      parameter: "since",
+    });
+}

@@ -1,0 +1,62 @@
+/** Records as they come, the points they come from, the plan that the taps follow, and how the collector is. */
+import { BATCH_TYPE } from "../../transport/batch.ts";
+import { HttpError } from "../problem.ts";
+import { TAP_PLAN, type TapPlan } from "../tap-plan.ts";
+import type { Parts, Route } from "./route.ts";
+
+export function recordRoutes({ service }: Parts): Route[] {
+  return [
+    {
+      method: "POST",
+      path: "/v1/records",
+      needs: "ingest",
+      summary: "records of a point, one message (docs/formats/batch.md), plain or with content-encoding gzip",
+      bodyType: BATCH_TYPE,
+      answer:
+        "what became of each, in order: stored, unchanged, replaced, merged, refused (with the reason). What is not refused is on disk",
+      handle: async ({ body, client, headers }) => {
+        const tap = headers["hoptime-tap"];
+        const { results, cut } = await service.ingest(
+          body as Uint8Array,
+          client.point,
+          typeof tap === "string" ? tap : null,
+        );
+        if (cut !== null && results.length === 0) throw new HttpError(400, "bad-message", cut);
+        return { json: { results, ...(cut === null ? {} : { cut }) } };
+      },
+    },
+    {
+      method: "GET",
+      path: "/v1/points",
+      needs: "read",
+      summary: "points that have records",
+      answer: "their names, and when each was heard of last",
+      handle: () => ({ json: { points: service.points() } }),
+    },
+    {
+      method: "GET",
+      path: "/v1/health",
+      needs: "read",
+      summary: "health of the collector",
+      answer: "counts of records and questions, memory, and what is wrong",
+      handle: () => ({ json: service.health() }),
+    },
+    {
+      method: "GET",
+      path: "/v1/plan",
+      needs: "any",
+      summary: "the plan that taps follow, and the next one",
+      answer: "format hoptime.tap-plan/1",
+      handle: () => ({ json: service.plan }),
+    },
+    {
+      method: "PUT",
+      path: "/v1/plan",
+      needs: "admin",
+      summary: "set the plan that taps follow: estimators, parameters, epoch, key, cover, seed, segments",
+      body: TAP_PLAN,
+      answer: "the plan, and from when on it counts: a whole minute, half a minute or more from now",
+      handle: async ({ body }) => ({ json: await service.setPlan(body as TapPlan) }),
+    },
+  ];
+}

@@ -1,0 +1,111 @@
+/** What is new at a collector, as it comes (Server-Sent Events). A connection that breaks is made again, and goes on behind the last event that was seen. */
+import type { IncomingMessage } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { UsageError } from "../../base/errors.ts";
+import { type Endpoint, HttpClient } from "./request.ts";
+
+export interface CollectorEvent {
+  type: string;
+  data: unknown;
+}
+
+export interface ListenOptions {
+  signal: AbortSignal;
+  /** The connection was lost, and is there again: in a sentence. */
+  onState?: (text: string) => void;
+}
+
+const RETRY_MS = 2000;
+const MAX_ERROR_BYTES = 4096;
+/** No event comes near. */
+const MAX_EVENT_CHARACTERS = 1 << 20;
+
+/** Ends with the signal. UsageError where the collector refuses, or is not there at the first attempt. */
+export async function* listenEvents(
+  endpoint: Endpoint,
+  { signal, onState }: ListenOptions,
+): AsyncGenerator<CollectorEvent> {
+  const client = new HttpClient(endpoint);
+  let last: string | null = null;
+  let connected = false;
+  let lost = false;
+  try {
+    while (!signal.aborted) {
+      try {
+        const response = await open(client, last, signal);
+        if (lost) onState?.(`${client.url}: connected again`);
+        connected = true;
+        lost = false;
+        for await (const event of readEvents(response)) {
+          last = event.id ?? last;
+          yield { type: event.type, data: event.data };
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof UsageError) throw error;
+        const { code, message } = error as NodeJS.ErrnoException;
+        const why = code === "ECONNREFUSED" ? "nothing listens there" : message;
+        if (!connected)
+          throw new UsageError("no-records", `${client.url}: ${why}`, "is hoptime collect running there?", {
+            cause: error,
+          });
+      }
+      if (signal.aborted) return;
+      if (!lost) onState?.(`${client.url}: the connection was lost`);
+      lost = true;
+      await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
+    }
+  } finally {
+    client.close();
+  }
+}
+
+async function open(client: HttpClient, last: string | null, signal: AbortSignal): Promise<IncomingMessage> {
+  const headers: Record<string, string> = { accept: "text/event-stream" };
+  if (last !== null) headers["last-event-id"] = last;
+  const response = await client.stream("/v1/events", headers, signal);
+  const { statusCode = 0 } = response;
+  if (statusCode === 200) return response;
+  let text = "";
+  for await (const part of response as AsyncIterable<Buffer>) {
+    text += part.toString();
+    if (text.length > MAX_ERROR_BYTES) break;
+  }
+  // Busy or being restarted: a client waits for that.
+  if (statusCode >= 500) throw new Error(`answer ${statusCode}`);
+  throw new UsageError("not-supported", `${client.url}: refused (${statusCode}): ${text.slice(0, 200)}`);
+}
+
+interface ReadEvent extends CollectorEvent {
+  id: string | null;
+}
+
+/** Events end with an empty line; lines that begin with a colon are heartbeats. What is no JSON is left out. */
+export async function* readEvents(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<ReadEvent> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const piece of pieces) {
+    rest += decoder.decode(piece, { stream: true });
+    for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
+      const event = parseEvent(rest.slice(0, end));
+      rest = rest.slice(end + 2);
+      if (event) yield event;
+    }
+    if (rest.length > MAX_EVENT_CHARACTERS) throw new Error("an event without end");
+  }
+}
+
+function parseEvent(text: string): ReadEvent | null {
+  const fields: Record<string, string> = {};
+  for (const line of text.split("\n")) {
+    const match = /^(id|event|data): ?(.*)$/.exec(line);
+    if (match?.[1]) fields[match[1]] = match[2] ?? "";
+  }
+  const { id = null, event = "message", data } = fields;
+  if (data === undefined) return null;
+  try {
+    return { id, type: event, data: JSON.parse(data) as unknown };
+  } catch {
+    return null;
+  }
+}

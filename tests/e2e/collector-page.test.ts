@@ -1,0 +1,247 @@
+/** The collector's page in a real browser, with a real collector behind it that takes records of a simulated network. Skipped, with the reason printed, where Chromium is missing. */
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import {
+  accessibilityFindings,
+  hasBrowser,
+  launchBrowser,
+  type WatchedPage,
+  watchedPage,
+} from "../support/browser-page.ts";
+import { type SimulatedCollector, simulatedCollector } from "../support/simulated-collector.ts";
+
+const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const SLOW = { from: "r2", to: "r3" };
+const SEGMENTS = [{ from: "r1", to: "r2" }, SLOW, { from: "r3", to: "r4" }];
+const BEFORE_S = 40;
+const SLOW_S = 10;
+const SCREENS = [
+  "#/overview?last=5m",
+  "#/segment/r2/r3?last=5m",
+  "#/flows/r2/r3?last=5m",
+  "#/map?last=5m",
+  "#/packets/r2/r3",
+  "#/taps",
+  "#/alerts",
+];
+
+const DARK = new Set(SCREENS.slice(0, 4));
+
+beforeAll(() => {
+  execFileSync(process.execPath, ["scripts/build.mjs", "web"], { cwd: root, stdio: "ignore" });
+});
+
+test("the page is below 200 kB gzip and refers to nothing outside itself", () => {
+  const folder = join(root, "dist/web/app");
+  const files = readdirSync(folder).filter((f) => !f.endsWith(".gz"));
+  const packed = files.map((f) => gzipSync(readFileSync(join(folder, f))).length);
+  expect(packed.reduce((a, b) => a + b, 0)).toBeLessThan(200_000);
+  const index = readFileSync(join(folder, "index.html"), "utf8");
+  expect(index.match(/(?:src|href)\s*=\s*["']?(?:https?:)?\/\/[^"' >]*/gi)).toBeNull();
+  expect(index).not.toMatch(/<script>|<style|\son\w+=/);
+});
+
+describe.skipIf(!hasBrowser)("the page in a browser", () => {
+  let browser: Browser;
+  let collector: SimulatedCollector;
+  let url = "";
+  const open: WatchedPage[] = [];
+
+  beforeAll(async () => {
+    collector = await simulatedCollector({
+      segments: SEGMENTS,
+      estimators: ["lda", "lds:rows=2,columns=512", "flows", "maple:identity=both,index=true"],
+      path: ["r1", "r2", "r3", "r4"],
+      beforeS: BEFORE_S,
+    });
+    // As taps send: a little of each at a time.
+    for (let s = 0; s < BEFORE_S; s += 5) {
+      const slow = s >= BEFORE_S - SLOW_S;
+      for (const segment of SEGMENTS) await collector.send(segment, 5, slow && segment === SLOW);
+      await collector.server.service.settle();
+    }
+    url = collector.server.url;
+    browser = await launchBrowser();
+  });
+
+  afterEach(async () => {
+    for (const { page } of open.splice(0)) await page.close();
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await collector?.close();
+  });
+
+  async function show(hash: string, options = {}): Promise<WatchedPage> {
+    const watched = await watchedPage(browser, `${url}/${hash}`, options);
+    open.push(watched);
+    watched.page.setDefaultTimeout(20_000);
+    await watched.page.waitForSelector("main h1");
+    return watched;
+  }
+
+  const texts = (page: Page, selector: string) =>
+    page.$$eval(selector, (nodes) => nodes.map((n) => n.textContent ?? ""));
+  /** Waits until the charts of a screen have drawn something other than the ground. */
+  const painted = (page: Page) =>
+    page.waitForFunction(() => {
+      const canvases = [...document.querySelectorAll<HTMLCanvasElement>(".chart canvas")];
+      return (
+        canvases.length > 0 &&
+        canvases.every((c) => {
+          const { data } = c.getContext("2d")?.getImageData(0, 0, c.width, c.height) ?? { data: [] };
+          return data.some((v) => v > 0);
+        })
+      );
+    });
+
+  test("the overview has a row per segment, the slow one first and in words", async () => {
+    const { page, problems } = await show("#/overview");
+    await page.waitForSelector("tr.row.slow");
+    const names = await texts(page, "tr.row th");
+    expect(names).toEqual(["r2 → r3", "r1 → r2", "r3 → r4"]);
+    const state = (await texts(page, "tr.row.slow .badge .wide-only"))[0];
+    expect(state).toMatch(/^slow: 5\.\d+\u202fms, normally \d+\u202fµs$/);
+    expect(await texts(page, "tr.row .spark title")).toHaveLength(3);
+    await page.fill("#search", "r3 → r4");
+    await page.waitForFunction(() => document.querySelectorAll("tr.row").length === 1);
+    expect(page.url()).toContain("q=r3");
+    expect(problems).toEqual([]);
+  });
+
+  test("from the overview to the segment, its flows and one flow, each by a click", async () => {
+    const { page, problems } = await show("#/overview?last=5m");
+    await page.click("tr.row.slow .row-link");
+    await painted(page);
+    expect(await texts(page, "main h1")).toEqual(["r2 → r3"]);
+    expect((await texts(page, ".tile-detail"))[0]).toMatch(/^slow: 5/);
+    await page.click("text=lds");
+    await page.waitForFunction(() => location.hash.includes("with=lds"));
+    await painted(page);
+    await page.click(".table-card .row-link >> nth=0");
+    await page.waitForSelector("text=this flow");
+    await painted(page);
+    expect(page.url()).toContain("#/flows/r2/r3");
+    await page.fill(".form input.wide", "host 203.0.113.77");
+    await page.waitForSelector("text=No flow matches the filter");
+    await page.fill(".form input.wide", "tcp or udp");
+    await page.waitForFunction(() => document.querySelectorAll(".table-card tr.row").length > 0);
+    expect(problems).toEqual([]);
+  });
+
+  test("from one flow to its packets", async () => {
+    const { page, problems } = await show("#/flows/r2/r3?last=5m");
+    await page.click(".table-card .row-link >> nth=0");
+    await page.click("text=Its packets");
+    await page.waitForSelector("text=Slowest packets");
+    const [p50 = ""] = await texts(page, ".rows tbody tr.row .number");
+    expect(p50).toMatch(/\u202f(µs|ms)$/);
+    const said = (await texts(page, "section[aria-label=Answer] > p"))[0] ?? "";
+    expect(Number(/^([\d,]+) packets at r3/.exec(said)?.[1]?.replaceAll(",", ""))).toBeGreaterThan(100);
+    await page.click("text=Copy as command");
+    await page.waitForSelector(".command code");
+    expect((await texts(page, ".command code"))[0]).toMatch(
+      /^hoptime query http:.* --flow '\w+ .*' --point r3 --segment r2:r3 --from/,
+    );
+    expect(problems).toEqual([]);
+  });
+
+  test("the incident is a sentence on the overview, and on the map at its time", async () => {
+    const { page, problems } = await show("#/overview?last=5m");
+    await page.waitForSelector(".incident.open");
+    expect((await texts(page, ".incident strong"))[0]).toMatch(
+      /^r2 → r3 slow since [\d: -]+: \d+\u202fµs → 5\.\d+\u202fms, 99 % of the rise, \d+ flows$/,
+    );
+    await page.waitForSelector(".path-line .part.bad");
+    await page.click("text=On the map");
+    await page.waitForSelector(".map .in-incident");
+    const links = await texts(page, ".map a .link-text");
+    expect(links).toHaveLength(3);
+    expect((await texts(page, ".map .in-incident .link-text"))[0]).toMatch(/^5\.\d+\u202fms \(2\d×\)/);
+    const places = () =>
+      texts(page, ".map .node").then(() =>
+        page.$$eval(".map .node", (n) => n.map((e) => e.getAttribute("transform"))),
+      );
+    const before = await places();
+    // Back to where it was well.
+    await page.locator(".slider input").evaluate((input: HTMLInputElement) => {
+      input.value = String(Number(input.max) - 10);
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    await page.waitForFunction(() => document.querySelector(".map .in-incident") === null);
+    await page.reload();
+    await page.waitForSelector(".map .node");
+    expect(await places()).toEqual(before);
+    expect(problems).toEqual([]);
+  });
+
+  test("a span dragged on a chart is the span of the page, in the URL and in the table", async () => {
+    const { page, problems } = await show("#/segment/r2/r3?last=5m");
+    await painted(page);
+    const all = Number(/these (\d+)/.exec((await texts(page, "summary"))[0] ?? "")?.[1]);
+    const box = await page.locator(".chart .u-over").first().boundingBox();
+    if (!box) throw new Error("no chart");
+    await page.mouse.move(box.x + box.width - 40, box.y + 60);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width - 8, box.y + 60, { steps: 4 });
+    await page.mouse.up();
+    await page.waitForFunction(() => location.hash.includes("since="));
+    await page.waitForFunction((n) => {
+      const shown = Number(/these (\d+)/.exec(document.querySelector("summary")?.textContent ?? "")?.[1]);
+      return shown > 0 && shown < n;
+    }, all);
+    await page.click("summary");
+    await page.waitForSelector("table.small tbody tr");
+    await page.click("text=Back to live");
+    await page.waitForFunction(() => !location.hash.includes("since="));
+    expect(problems).toEqual([]);
+  });
+
+  test("what arrives is shown without asking again", async () => {
+    const { page, problems } = await show("#/overview?last=5m");
+    await page.waitForSelector("tr.row.slow");
+    await page.waitForSelector(".live.live");
+    const before = await page.$$eval("tr.row:not(.slow) .number", (n) => n.map((e) => e.textContent).join());
+    const asked: string[] = [];
+    page.on("request", (r) => asked.push(r.url()));
+    await collector.send({ from: "r1", to: "r2" }, 3);
+    await page.waitForFunction(
+      (old) =>
+        [...document.querySelectorAll("tr.row:not(.slow) .number")].map((e) => e.textContent).join() !== old,
+      before,
+    );
+    expect(problems).toEqual([]);
+  });
+
+  test.each([
+    ["light", {}],
+    ["dark", { colorScheme: "dark" }],
+    ["on a phone", { viewport: { width: 390, height: 800 } }],
+  ] as const)("every screen is accessible and as wide as its window: %s", async (_, options) => {
+    const { page, problems } = await show("#/overview?last=5m", options);
+    const wide = options && "viewport" in options ? 390 : 1360;
+    for (const hash of SCREENS) {
+      await page.evaluate((h) => {
+        location.hash = h;
+      }, hash);
+      await page.waitForFunction(
+        (h) => location.hash === h && document.querySelector("main h1") !== null,
+        hash,
+      );
+      await page.waitForFunction(() => document.querySelector("main .loading") === null);
+      // Colours are judged in light and dark; on a phone it is what stands where.
+      const judged = !("viewport" in options) && (!("colorScheme" in options) || DARK.has(hash));
+      if (judged) expect(await accessibilityFindings(page), hash).toEqual([]);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth), hash).toBeLessThanOrEqual(wide);
+    }
+    const dark = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    expect(dark === "rgb(13, 18, 24)").toBe("colorScheme" in options);
+    expect(problems).toEqual([]);
+  });
+});

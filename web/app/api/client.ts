@@ -1,0 +1,77 @@
+/** Asking the collector. What it refuses comes as a Refusal, with the words it was refused in. */
+import { token } from "../state/settings.ts";
+
+export class Refusal extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly hint: string | null;
+  constructor(status: number, code: string, message: string, hint: string | null = null) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.hint = hint;
+  }
+}
+
+/** URLs are relative: the page may be served below a prefix. */
+export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers);
+  if (token.value !== "") headers.set("authorization", `Bearer ${token.value}`);
+  let response: Response;
+  try {
+    response = await fetch(path.replace(/^\//, ""), { ...init, headers });
+  } catch (error) {
+    if ((error as Error).name === "AbortError") throw error;
+    throw new Refusal(0, "no-answer", "The collector does not answer", "is hoptime collect still running?");
+  }
+  if (response.ok) return response;
+  const told = (await response.json().catch(() => null)) as {
+    error?: string;
+    message?: string;
+    hint?: string;
+  } | null;
+  throw new Refusal(
+    response.status,
+    told?.error ?? "refused",
+    told?.message ?? `the collector answered ${response.status}`,
+    told?.hint ?? null,
+  );
+}
+
+type Query = Readonly<Record<string, string | number | null | undefined>>;
+
+export function pathOf(path: string, query: Query = {}): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query))
+    if (value !== null && value !== undefined) params.set(name, String(value));
+  const text = params.toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+export async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+  const response = await request(pathOf(path, query), signal ? { signal } : {});
+  return (await response.json()) as T;
+}
+
+export async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  const response = await request(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+    ...(signal ? { signal } : {}),
+  });
+  return (await response.json()) as T;
+}
+
+/** Routes that this collector has: screens hide what it cannot answer. */
+let routes: Promise<ReadonlySet<string>> | null = null;
+export function hasRoute(path: string): Promise<boolean> {
+  routes ??= get<{ paths: Record<string, unknown> }>("/docs/openapi.json").then(
+    ({ paths }) => new Set(Object.keys(paths)),
+    () => {
+      routes = null;
+      return new Set<string>();
+    },
+  );
+  return routes.then((known) => known.has(path));
+}

@@ -1,0 +1,112 @@
+/** What is new, as it comes: Server-Sent Events, read through fetch because EventSource sends no token. Comes back by itself, from where it was. */
+import { effect, signal } from "@preact/signals";
+import { token } from "../state/settings.ts";
+import { heardOf, msOf } from "../state/time-range.ts";
+import { Refusal, request } from "./client.ts";
+import type { EpochEvent } from "./types.ts";
+
+export type LiveState = "connecting" | "live" | "broken" | "refused";
+export const liveState = signal<LiveState>("connecting");
+export const liveReason = signal("");
+/** A token is needed, or the one given is not accepted. */
+export const tokenNeeded = signal<string | null>(null);
+
+type Listener = (events: readonly EpochEvent[]) => void;
+const listeners = new Set<Listener>();
+const otherListeners = new Set<(type: string, data: unknown) => void>();
+const LONGEST_WAIT_MS = 15_000;
+/** Events come in bursts: listeners hear of them this often. */
+const GATHER_MS = 200;
+
+export function onEpochs(listener: Listener): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Of other kinds: incidents, alerts, plan. */
+export function onOtherEvent(listener: (type: string, data: unknown) => void): () => void {
+  otherListeners.add(listener);
+  return () => otherListeners.delete(listener);
+}
+
+let lastId = "";
+let waiting: EpochEvent[] = [];
+
+function deliver(): void {
+  const events = waiting;
+  waiting = [];
+  let newest = 0;
+  for (const { endNs, missing } of events) if (missing === 0) newest = Math.max(newest, msOf(endNs));
+  heardOf(newest);
+  for (const listener of listeners) listener(events);
+}
+
+function take(block: string): void {
+  let type = "message";
+  let data = "";
+  for (const line of block.split("\n")) {
+    if (line.startsWith("event: ")) type = line.slice(7);
+    else if (line.startsWith("data: ")) data += line.slice(6);
+    else if (line.startsWith("id: ")) lastId = line.slice(4);
+  }
+  if (data === "") return;
+  const value: unknown = JSON.parse(data);
+  if (type !== "epoch") {
+    for (const listener of otherListeners) listener(type, value);
+    return;
+  }
+  waiting.push(value as EpochEvent);
+  if (waiting.length === 1) setTimeout(deliver, GATHER_MS);
+}
+
+async function listen(signal: AbortSignal): Promise<void> {
+  const headers = lastId === "" ? undefined : { "last-event-id": lastId };
+  const response = await request("/v1/events", { signal, ...(headers ? { headers } : {}) });
+  const reader = response.body?.getReader();
+  if (!reader) throw new Refusal(0, "no-answer", "no stream");
+  liveState.value = "live";
+  tokenNeeded.value = null;
+  const text = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    rest += text.decode(value, { stream: true });
+    const blocks = rest.split("\n\n");
+    rest = blocks.pop() ?? "";
+    for (const block of blocks) take(block);
+  }
+}
+
+/** Listens until the page is left; anew with another token. */
+export function startLive(): void {
+  let gone = new AbortController();
+  effect(() => {
+    void token.value;
+    gone.abort();
+    gone = new AbortController();
+    void keepListening(gone.signal);
+  });
+}
+
+async function keepListening(signal: AbortSignal): Promise<void> {
+  for (let waitMs = 1000; !signal.aborted; waitMs = Math.min(LONGEST_WAIT_MS, waitMs * 2)) {
+    try {
+      await listen(signal);
+      waitMs = 1000;
+      liveState.value = "broken";
+      liveReason.value = "The collector ended the connection";
+    } catch (error) {
+      if (signal.aborted) return;
+      const { status, message } =
+        error instanceof Refusal ? error : { status: 0, message: (error as Error).message };
+      liveReason.value = message;
+      liveState.value = status === 401 || status === 403 ? "refused" : "broken";
+      if (status === 401 || status === 403) {
+        tokenNeeded.value = message;
+        return;
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+  }
+}

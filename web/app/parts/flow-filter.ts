@@ -1,0 +1,59 @@
+/** Which flows fit a filter: the expression language of the command line (docs/filters.md) on flow keys; what is no expression is searched for as text. */
+import { parseAddress } from "../../../src/capture/address.ts";
+import { matches, type PacketFields } from "../../../src/capture/filter/expression.ts";
+import { FilterParser } from "../../../src/capture/filter/parser.ts";
+import { parseFlowKey, withoutPrefix } from "../../../src/capture/flow/flow-text.ts";
+
+export interface FlowFilter {
+  fits(flow: string): boolean;
+  /** Why the text is not an expression; it is looked for in the flow's name then. */
+  problem: string | null;
+}
+
+export function flowFilter(text: string): FlowFilter {
+  const asText = (problem: string | null): FlowFilter => ({
+    fits: (flow) => flow.toLowerCase().includes(text.trim().toLowerCase()),
+    problem,
+  });
+  if (text.trim() === "") return asText(null);
+  try {
+    const expression = new FilterParser(text).parse();
+    const fits = (flow: string) => {
+      const fields = fieldsOf(flow);
+      try {
+        return fields !== null && matches(expression, fields);
+      } catch {
+        // Asks for what a flow's key does not have.
+        return false;
+      }
+    };
+    return { fits, problem: null };
+  } catch (error) {
+    return asText((error as Error).message);
+  }
+}
+
+function fieldsOf(flow: string): PacketFields | null {
+  const [dscp, vlan] = [/ dscp (\d+)/, / vlan (\d+)/].map((p) => p.exec(flow)?.[1]);
+  const key = keyOf(flow.replace(/ (dscp|vlan) \d+/g, ""));
+  const [src, dst] = [key?.src, key?.dst].map((a) => (a ? parseAddress(withoutPrefix(a)) : null));
+  const version = src?.version ?? dst?.version;
+  if (!key || !version) return null;
+  return {
+    version,
+    ...(src ? { src: src.words } : {}),
+    ...(dst ? { dst: dst.words } : {}),
+    ...(key.proto === null ? {} : { proto: key.proto }),
+    ...{ sport: key.sport, dport: key.dport, fragment: false, laterFragment: false },
+    ...(dscp === undefined ? {} : { dscp: Number(dscp) }),
+    vlan: vlan === undefined ? null : Number(vlan),
+  };
+}
+
+function keyOf(text: string) {
+  try {
+    return parseFlowKey(text);
+  } catch {
+    return null;
+  }
+}

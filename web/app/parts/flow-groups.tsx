@@ -1,0 +1,140 @@
+/** Flows put together by host, network or port: asked of the records, by the same question as hoptime query --group. */
+import { post } from "../api/client.ts";
+import type { Latency, SegmentName } from "../api/types.ts";
+import { useAnswer } from "../api/use-answer.ts";
+import { useCalmRange } from "../state/series.ts";
+import { nsText } from "../state/time-range.ts";
+import { Actions, collectorUrl, csvOf, shellWord } from "./actions.tsx";
+import { Delay } from "./numbers.tsx";
+import { Answered, Empty } from "./states.tsx";
+import { countText, segmentText, shareText } from "./text.ts";
+
+interface Group {
+  estimator: string;
+  text: string;
+  flows: number;
+  packets: number | null;
+  lost: number | null;
+  latency: Latency | null;
+  reason?: string | null;
+  coverage: number | null;
+  quantiles?: { share: number; valueNs: number }[];
+}
+
+const TOP = 100;
+
+export function FlowGroups({
+  segment,
+  group,
+  matches,
+}: {
+  segment: SegmentName;
+  group: string;
+  matches: (text: string) => boolean;
+}) {
+  const range = useCalmRange();
+  const { from, to, label } = segment;
+  const asked = useAnswer(`${from} ${to} ${label} ${group} ${range.key}`, (signal) =>
+    post<{ groups: Group[] }>(
+      "/v1/query",
+      {
+        ...{ between: [from, to], group, top: TOP, from: nsText(range.fromMs), to: nsText(range.toMs) },
+        ...(label === "" ? {} : { segment: label }),
+      },
+      signal,
+    ),
+  );
+  const words = [
+    "hoptime",
+    "query",
+    collectorUrl(),
+    "--between",
+    from,
+    to,
+    "--group",
+    group,
+    "--top",
+    String(TOP),
+  ];
+  words.push("--from", new Date(range.fromMs).toISOString(), "--to", new Date(range.toMs).toISOString());
+  return (
+    <section class="card table-card" aria-label="Groups of flows">
+      <h2>
+        {segmentText(segment)} by {group}
+      </h2>
+      <Answered asked={asked} what="the groups (read from the records)">
+        {({ groups }) => {
+          const [first] = groups;
+          const rows = groups.filter((g) => g.estimator === first?.estimator && matches(g.text));
+          if (rows.length === 0)
+            return (
+              <Empty title={groups.length === 0 ? "No group in this time" : "No group matches the filter"} />
+            );
+          return (
+            <>
+              <div class="scroll-x" tabIndex={0} role="region" aria-label="Groups">
+                <table class="rows">
+                  <thead>
+                    <tr>
+                      <th scope="col">Group</th>
+                      <th scope="col" class="number">
+                        Mean delay
+                      </th>
+                      <th scope="col" class="number">
+                        Packets
+                      </th>
+                      <th scope="col" class="number wide-only">
+                        Flows
+                      </th>
+                      <th scope="col" class="number wide-only">
+                        Loss
+                      </th>
+                      <th scope="col" class="number wide-only">
+                        Answered
+                      </th>
+                    </tr>
+                  </thead>
+                  <tbody>
+                    {rows.map((g) => (
+                      <tr key={g.text} class="row">
+                        <th scope="row">{g.text}</th>
+                        <td class="number">
+                          <Delay latency={g.latency} reason={g.reason ?? null} estimator={g.estimator} />
+                        </td>
+                        <td class="number">{countText(g.packets)}</td>
+                        <td class="number wide-only">{countText(g.flows)}</td>
+                        <td class="number wide-only">
+                          {g.packets && g.lost !== null ? shareText(g.lost / g.packets) : "–"}
+                        </td>
+                        <td class="number wide-only">{shareText(g.coverage)}</td>
+                      </tr>
+                    ))}
+                  </tbody>
+                </table>
+              </div>
+              <Actions
+                name={`${segmentText(segment)} by ${group}`}
+                command={words.map(shellWord).join(" ")}
+                csv={() =>
+                  csvOf([
+                    ["group", "estimator", "flows", "packets", "lost", "mean_ns", "low_ns", "high_ns"],
+                    ...rows.map((g) => [
+                      g.text,
+                      g.estimator,
+                      g.flows,
+                      g.packets,
+                      g.lost,
+                      g.latency?.meanNs ?? null,
+                      g.latency?.lowNs ?? null,
+                      g.latency?.highNs ?? null,
+                    ]),
+                  ])
+                }
+              />
+            </>
+          );
+        }}
+      </Answered>
+    </section>
+  );
+}

@@ -1,0 +1,125 @@
+/** One flow over time, beside its segment. */
+import { get } from "../api/client.ts";
+import type { FlowPoint, FlowSummary, SegmentName } from "../api/types.ts";
+import { useAnswer } from "../api/use-answer.ts";
+import { hrefTo, setParams } from "../state/location.ts";
+import { askSeries, useCalmRange } from "../state/series.ts";
+import { msOf, nsText, stepFor, timeRange } from "../state/time-range.ts";
+import { Actions, collectorUrl, csvOf, shellWord } from "./actions.tsx";
+import { Chart, type ChartLine } from "./chart.tsx";
+import { Delay } from "./numbers.tsx";
+import { Answered } from "./states.tsx";
+import { countText, delayText, intervalText, reasonText, segmentText } from "./text.ts";
+
+interface OneFlow {
+  estimator: string;
+  total: FlowSummary;
+  points: FlowPoint[];
+}
+
+export function FlowView({ segment, flow }: { segment: SegmentName; flow: string }) {
+  const range = useCalmRange();
+  const { from, to, label } = segment;
+  const asked = useAnswer(`${from} ${to} ${label} ${flow} ${range.key}`, async (signal) => {
+    const step = stepFor(range);
+    const own = await get<OneFlow>(
+      "/v1/flow",
+      {
+        ...{ from, to, label, flow, limit: 10_000, since: nsText(range.fromMs), until: nsText(range.toMs) },
+        step: step === null ? null : `${step}s`,
+      },
+      signal,
+    );
+    return { own, segment: await askSeries(segment, own.estimator, range, signal) };
+  });
+  const words = ["hoptime", "query", collectorUrl(), "--between", from, to, "--flow", flow];
+  words.push("--from", new Date(range.fromMs).toISOString(), "--to", new Date(range.toMs).toISOString());
+  return (
+    <section class="card" aria-label="One flow">
+      <div class="card-head">
+        <h2>{flow}</h2>
+        <Actions
+          name={flow}
+          command={words.map(shellWord).join(" ")}
+          csv={() =>
+            csvOf([
+              ["start_ns", "packets", "lost", "mean_ns", "low_ns", "high_ns"],
+              ...(asked.data?.own.points ?? []).map((p) => [
+                p.startNs,
+                p.packets,
+                p.lost,
+                p.latency?.meanNs ?? null,
+                p.latency?.lowNs ?? null,
+                p.latency?.highNs ?? null,
+              ]),
+            ])
+          }
+        />
+      </div>
+      <p class="links">
+        <a href={hrefTo(["packets", from, to, label], { flow })}>Its packets</a>
+        <button type="button" class="chip" onClick={() => setParams({ flow: null })}>
+          Close
+        </button>
+      </p>
+      <Answered asked={asked} what="the flow">
+        {({ own, segment: whole }) => {
+          const times = [...new Set([...own.points, ...whole.points].map((p) => msOf(p.startNs)))].sort(
+            (a, b) => a - b,
+          );
+          const byTime = new Map(own.points.map((p) => [msOf(p.startNs), p]));
+          const wholeByTime = new Map(whole.points.map((p) => [msOf(p.startNs), p]));
+          const mine: ChartLine = {
+            name: "this flow",
+            colour: "p99",
+            values: times.map((t) => byTime.get(t)?.latency?.meanNs ?? null),
+            low: times.map((t) => byTime.get(t)?.latency?.lowNs ?? null),
+            high: times.map((t) => byTime.get(t)?.latency?.highNs ?? null),
+            interval: "whiskers",
+            text: (i) => {
+              const p = byTime.get(times[i] ?? 0);
+              return p?.latency
+                ? intervalText(p.latency)
+                : p
+                  ? reasonText(p.reason ?? "no answer")
+                  : "no packets among the largest flows";
+            },
+          };
+          const all: ChartLine = {
+            name: segmentText(segment),
+            colour: "p50",
+            values: times.map((t) => wholeByTime.get(t)?.latency?.meanNs ?? null),
+            low: times.map((t) => wholeByTime.get(t)?.latency?.lowNs ?? null),
+            high: times.map((t) => wholeByTime.get(t)?.latency?.highNs ?? null),
+            interval: "band",
+            text: (i) => {
+              const p = wholeByTime.get(times[i] ?? 0);
+              return p?.latency ? intervalText(p.latency) : "no answer";
+            },
+          };
+          return (
+            <>
+              <p>
+                Mean <Delay latency={own.total.latency} reason={own.total.reason} estimator={own.estimator} />{" "}
+                over {countText(own.total.packets)} packets ({own.estimator})
+              </p>
+              <p class="legend">
+                <i class="key p99" /> this flow <i class="key p50" /> all of {segmentText(segment)}
+              </p>
+              <Chart
+                label={`${flow}: delay over time beside its segment`}
+                heightPx={220}
+                fromMs={timeRange.value.fromMs}
+                toMs={timeRange.value.toMs}
+                times={times}
+                lines={[all, mine]}
+                base="lowest"
+                tick={(v) => delayText(v)}
+              />
+            </>
+          );
+        }}
+      </Answered>
+    </section>
+  );
+}

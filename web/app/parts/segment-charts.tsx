@@ -1,0 +1,120 @@
+/** Delay, loss and packets of a segment, one under the other with one time axis. */
+import type { SeriesPoint } from "../api/types.ts";
+import { surelyLost } from "../state/segments.ts";
+import type { Aligned } from "../state/series.ts";
+import type { TimeRange } from "../state/time-range.ts";
+import { Chart, type ChartLine } from "./chart.tsx";
+import { countText, delayText, intervalText, reasonText, shareText, shortCount } from "./text.ts";
+
+/** Colours of estimators, told apart by colour-blind eyes; the first has the shade. */
+export const LINE_COLOURS = ["p50", "p90", "p99", "good"] as const;
+
+export interface NamedColumn {
+  name: string;
+  column: (SeriesPoint | null | undefined)[];
+}
+
+type Field = (p: SeriesPoint) => number | null | undefined;
+/** Null: a gap. Undefined (as uPlot has it): this line has no point here, and goes on. */
+const pick = (column: NamedColumn["column"], field: Field) =>
+  column.map((p) => (p === undefined ? undefined : p === null ? null : (field(p) ?? null))) as (
+    | number
+    | null
+  )[];
+
+function delayLine({ name, column }: NamedColumn, i: number): ChartLine {
+  return {
+    name,
+    colour: LINE_COLOURS[i % LINE_COLOURS.length] ?? "p50",
+    values: pick(column, (p) => p.latency?.meanNs),
+    low: pick(column, (p) => p.latency?.lowNs),
+    high: pick(column, (p) => p.latency?.highNs),
+    interval: i === 0 ? "band" : "whiskers",
+    dash: i > 0,
+    text: (at) => {
+      const p = column[at];
+      return p?.latency ? intervalText(p.latency) : reasonText(p?.reason ?? "no answer");
+    },
+  };
+}
+
+export function SegmentCharts({
+  aligned,
+  names,
+  range,
+  label,
+}: {
+  aligned: Aligned;
+  names: readonly string[];
+  range: TimeRange;
+  label: string;
+}) {
+  const { times, columns, gaps, stepMs } = aligned;
+  const named = columns.map((column, i) => ({ name: names[i] ?? "", column }));
+  const main = columns[0] ?? [];
+  const shared = { fromMs: range.fromMs, toMs: range.toMs, times, gaps };
+  const sure = (p: SeriesPoint) => surelyLost(p, stepMs);
+  const flight: ChartLine = {
+    name: "missing, perhaps in flight",
+    colour: "sent",
+    kind: "bars",
+    values: pick(main, (p) => (sure(p) ? 0 : p.lossRate)),
+    text: (i) => {
+      const p = main[i];
+      return p && !sure(p) ? countText(p.lost) : "0";
+    },
+  };
+  const loss: ChartLine = {
+    name: "loss",
+    colour: "loss",
+    kind: "bars",
+    values: pick(main, (p) => (sure(p) ? p.lossRate : 0)),
+    text: (i) => lossText(main[i], sure),
+  };
+  const packets: ChartLine = {
+    name: "sent",
+    colour: "whisker",
+    kind: "bars",
+    values: pick(main, (p) => (p.sent === null ? null : (p.sent / stepMs) * 1000)),
+    text: (i) =>
+      `${countText(main[i]?.sent ?? null)} packets, received ${countText(main[i]?.received ?? null)}`,
+  };
+  return (
+    <div class="charts">
+      <h3>Delay (mean with its 95 % interval; the axis begins at the minimum)</h3>
+      <Chart
+        {...shared}
+        label={`${label}: delay over time`}
+        heightPx={260}
+        base="lowest"
+        tick={(v) => delayText(v)}
+        lines={named.map(delayLine)}
+        hideTimes
+      />
+      <h3>Loss</h3>
+      <Chart
+        {...shared}
+        label={`${label}: loss over time`}
+        heightPx={70}
+        base="zero"
+        tick={(v) => shareText(Math.max(0, v))}
+        lines={[flight, loss]}
+        hideTimes
+      />
+      <h3>Packets per second</h3>
+      <Chart
+        {...shared}
+        label={`${label}: packets per second over time`}
+        heightPx={104}
+        base="zero"
+        tick={shortCount}
+        lines={[packets]}
+      />
+    </div>
+  );
+}
+
+function lossText(p: SeriesPoint | null | undefined, sure: (p: SeriesPoint) => boolean): string {
+  if (!p || p.lossRate === null) return "not known";
+  return sure(p) ? `${shareText(p.lossRate)} (${countText(p.lost)} of ${countText(p.sent)})` : "none";
+}

@@ -1,0 +1,36 @@
+import { setParams } from "../state/location.ts";
+
+/** A column's head; one that has a name sorts. */
+export function SortHead({
+  name,
+  title,
+  kind,
+  sort,
+  down,
+}: {
+  name: string;
+  title: string;
+  kind: string;
+  sort: string;
+  down: boolean;
+}) {
+  if (name === "")
+    return (
+      <th scope="col" class={kind}>
+        {title}
+      </th>
+    );
+  const own = sort === name;
+  return (
+    <th scope="col" class={kind} aria-sort={own ? (down ? "descending" : "ascending") : "none"}>
+      <button
+        type="button"
+        class="sort"
+        onClick={() => setParams({ sort: name, order: own ? (down ? "up" : "down") : null })}
+      >
+        {title}
+        <span aria-hidden="true">{own ? (down ? " ↓" : " ↑") : ""}</span>
+      </button>
+    </th>
+  );
+}

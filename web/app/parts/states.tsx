@@ -1,0 +1,50 @@
+/** What stands where data will stand: loading, nothing, refused. Each says what to do. */
+import type { ComponentChildren } from "preact";
+import type { Asked } from "../api/use-answer.ts";
+
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="state" role="status">
+      <p class="state-title">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+export function Failed({ asked }: { asked: Pick<Asked<unknown>, "error" | "again"> }) {
+  if (!asked.error) return null;
+  return (
+    <div class="state failed" role="alert">
+      <p class="state-title">{asked.error.message}</p>
+      {asked.error.hint && <p>{asked.error.hint}</p>}
+      <button type="button" class="plain-button" onClick={asked.again}>
+        Ask again
+      </button>
+    </div>
+  );
+}
+
+/** The content where there is an answer; else what became of the question. */
+export function Answered<T>({
+  asked,
+  what,
+  children,
+}: {
+  asked: Asked<T>;
+  what: string;
+  children: (data: T) => ComponentChildren;
+}) {
+  if (asked.data !== null)
+    return (
+      <>
+        {asked.error && <Failed asked={asked} />}
+        {children(asked.data)}
+      </>
+    );
+  if (asked.error) return <Failed asked={asked} />;
+  return (
+    <div class="state loading" role="status">
+      <p class="state-title">{asked.slow && `Asking the collector for ${what} …`}</p>
+    </div>
+  );
+}

@@ -1,0 +1,119 @@
+/** Numbers and times as the page writes them: `18.6 ms ±0.1`, three significant digits, the viewer's zone or UTC. */
+import { formatCount, formatShare, significant, THIN_SPACE } from "../../../src/base/quantity.ts";
+import type { Latency, SegmentName } from "../api/types.ts";
+import { utc } from "../state/settings.ts";
+
+const UNITS: readonly (readonly [string, number])[] = [
+  ["s", 1e9],
+  ["ms", 1e6],
+  ["µs", 1e3],
+  ["ns", 1],
+];
+
+export function delayText(ns: number, digits = 3): string {
+  const [unit, size] = unitOf(ns);
+  return `${significant(ns / size, digits)}${THIN_SPACE}${unit}`;
+}
+
+function unitOf(ns: number): readonly [string, number] {
+  const magnitude = Math.abs(ns) * 1.0005;
+  return UNITS.find(([, size]) => magnitude >= size) ?? ["ns", 1];
+}
+
+/** `18.6 ms ±0.1`: the half width in the unit of the value, one digit where it is narrow. */
+export function intervalText({
+  meanNs,
+  lowNs,
+  highNs,
+}: Pick<Latency, "meanNs" | "lowNs" | "highNs">): string {
+  const [unit, size] = unitOf(meanNs);
+  const half = Math.max(highNs - meanNs, meanNs - lowNs) / size;
+  return `${significant(meanNs / size, 3)}${THIN_SPACE}${unit} ±${significant(half, half < 1 ? 1 : 2)}`;
+}
+
+/** The same in full, for hovering. */
+export function intervalTitle({ meanNs, lowNs, highNs, stdevNs }: Latency): string {
+  const stdev = stdevNs === null ? "" : `, standard deviation ${delayText(stdevNs)}`;
+  return `mean ${delayText(meanNs, 4)}, between ${delayText(lowNs, 4)} and ${delayText(highNs, 4)} at 95 % confidence${stdev}`;
+}
+
+export const shareText = (share: number | null): string => (share === null ? "–" : formatShare(share));
+export const countText = (n: number | null): string => (n === null ? "–" : formatCount(n));
+
+/** 12,345 → 12.3 k: for axes and narrow columns. */
+export function shortCount(n: number): string {
+  const units: readonly (readonly [string, number])[] = [
+    ["G", 1e9],
+    ["M", 1e6],
+    ["k", 1e3],
+  ];
+  const [unit, size] = units.find(([, s]) => Math.abs(n) >= s) ?? ["", 1];
+  return `${significant(n / size, 3)}${unit === "" ? "" : THIN_SPACE}${unit}`;
+}
+
+const two = (n: number) => String(n).padStart(2, "0");
+
+interface Parts {
+  day: string;
+  time: string;
+  ms: string;
+}
+
+function partsOf(ms: number, inUtc: boolean): Parts {
+  const d = new Date(ms);
+  return inUtc
+    ? {
+        day: `${d.getUTCFullYear()}-${two(d.getUTCMonth() + 1)}-${two(d.getUTCDate())}`,
+        time: `${two(d.getUTCHours())}:${two(d.getUTCMinutes())}:${two(d.getUTCSeconds())}`,
+        ms: String(d.getUTCMilliseconds()).padStart(3, "0"),
+      }
+    : {
+        day: `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`,
+        time: `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`,
+        ms: String(d.getMilliseconds()).padStart(3, "0"),
+      };
+}
+
+export function timeText(ms: number, precise = false): string {
+  const { day, time, ms: thousandths } = partsOf(ms, utc.value);
+  const today = partsOf(Date.now(), utc.value).day;
+  return `${day === today ? "" : `${day} `}${time}${precise ? `.${thousandths}` : ""}`;
+}
+
+/** Both zones, for hovering. */
+export function timeTitle(ms: number): string {
+  const there = partsOf(ms, true);
+  const here = partsOf(ms, false);
+  return `${there.day} ${there.time}.${there.ms} UTC (local ${here.day} ${here.time})`;
+}
+
+/** 14:03, or 14:03:20 where the range is short, with the day where it is long. */
+export function spanText(fromMs: number, toMs: number): string {
+  const from = partsOf(fromMs, utc.value);
+  const to = partsOf(toMs, utc.value);
+  const zone = utc.value ? " UTC" : "";
+  const day = from.day === partsOf(Date.now(), utc.value).day ? "" : `${from.day} `;
+  return `${day}${from.time} – ${to.day === from.day ? "" : `${to.day} `}${to.time}${zone}`;
+}
+
+export function durationText(ms: number): string {
+  const s = Math.abs(ms) / 1000;
+  if (s < 1) return `${significant(s * 1000, 3)}${THIN_SPACE}ms`;
+  if (s < 90) return `${significant(s, s < 10 ? 2 : 3)}${THIN_SPACE}s`;
+  if (s < 5400) return `${Math.round(s / 60)}${THIN_SPACE}min`;
+  if (s < 48 * 3600) return `${significant(s / 3600, 2)}${THIN_SPACE}h`;
+  return `${Math.round(s / 86_400)} days`;
+}
+
+export function agoText(ms: number, nowMs = Date.now()): string {
+  const behind = nowMs - ms;
+  return behind < 2000 ? "now" : `${durationText(behind)} ago`;
+}
+
+/** A → B, with its label where that says more. */
+export function segmentText({ from, to, label }: SegmentName): string {
+  return `${from} → ${to}${label === "" || label === `${from}:${to}` ? "" : ` (${label})`}`;
+}
+
+/** `code: sentence` as the sentence. */
+export const reasonText = (reason: string): string => reason.replace(/^[a-z-]+: /, "");

@@ -1,0 +1,176 @@
+/** Is something wrong, and where: incidents in words, then one row per segment. */
+import { useMemo } from "preact/hooks";
+import { Actions, csvOf } from "../parts/actions.tsx";
+import { Incidents } from "../parts/incidents.tsx";
+import { OverviewRow } from "../parts/overview-row.tsx";
+import { Paths } from "../parts/paths.tsx";
+import { SortHead } from "../parts/sort-head.tsx";
+import { Answered, Empty } from "../parts/states.tsx";
+import { VirtualRows } from "../parts/virtual-rows.tsx";
+import { param, setParams } from "../state/location.ts";
+import { liveRound, type SegmentList, useSegments } from "../state/overview.ts";
+import { HEALTH_WORDS, HEALTHS, type Health, healthOf, overNormal, type Segment } from "../state/segments.ts";
+import { newestMs, timeRange } from "../state/time-range.ts";
+
+const COLUMNS: readonly (readonly [string, string, string])[] = [
+  ["name", "Segment", ""],
+  ["", "Delay over time", "wide-only"],
+  ["delay", "Delay now", "number"],
+  ["normal", "Of normal", "number wide-only"],
+  ["loss", "Loss", "number wide-only"],
+  ["coverage", "Answered", "number wide-only"],
+  ["state", "State", ""],
+];
+
+const VALUES: Readonly<Record<string, (s: Segment, nowMs: number) => number | string>> = {
+  name: (s) => `${s.from} ${s.to} ${s.label}`,
+  delay: (s) => s.latest?.latency?.meanNs ?? -1,
+  normal: (s) => overNormal(s) ?? -1,
+  loss: (s) => (s.sent ? (s.lost ?? 0) / s.sent : -1),
+  coverage: (s) => s.latest?.answered ?? -1,
+  state: (s, nowMs) => -HEALTHS.indexOf(healthOf(s, nowMs)),
+};
+
+export function OverviewScreen() {
+  const asked = useSegments();
+  return (
+    <>
+      <h1>Overview</h1>
+      <Incidents />
+      <Paths />
+      <Answered asked={asked} what="the segments">
+        {(list) => (list.segments.length === 0 ? <Nothing /> : <Table list={list} />)}
+      </Answered>
+    </>
+  );
+}
+
+function Nothing() {
+  return (
+    <Empty title="No segment has results yet">
+      <p>
+        Point two taps at this collector (<code>hoptime observe eth0 --point A --to {location.origin}</code>)
+        and name the segment: <code>hoptime collect --segment A:B</code>. <code>hoptime demo</code> shows what
+        to expect.
+      </p>
+    </Empty>
+  );
+}
+
+function ordered(list: SegmentList, sort: string, down: boolean, nowMs: number): Segment[] {
+  const value = VALUES[sort] ?? VALUES["state"];
+  const keyed = list.segments.map((segment) => ({
+    segment,
+    by: value?.(segment, nowMs) ?? 0,
+    name: `${segment.from} ${segment.to}`,
+  }));
+  keyed.sort((a, b) => {
+    const order = a.by < b.by ? -1 : a.by > b.by ? 1 : 0;
+    return (down ? -order : order) || (a.name < b.name ? -1 : 1);
+  });
+  return keyed.map((k) => k.segment);
+}
+
+function Table({ list }: { list: SegmentList }) {
+  const sort = param("sort") ?? "state";
+  const down = (param("order") ?? (sort === "name" ? "up" : "down")) === "down";
+  const query = (param("q") ?? "").toLowerCase();
+  const only = param("state") as Health | null;
+  const nowMs = timeRange.value.live ? newestMs.value : timeRange.value.toMs;
+  // Rows keep their places while values come in; they are put in order when all are asked for again.
+  const order = useMemo(() => ordered(list, sort, down, newestMs.peek() || list.toMs), [list, sort, down]);
+  void liveRound.value;
+  const counts = new Map<Health, number>();
+  for (const s of list.segments) counts.set(healthOf(s, nowMs), (counts.get(healthOf(s, nowMs)) ?? 0) + 1);
+  const rows = order.filter(
+    (s) =>
+      (only === null || healthOf(s, nowMs) === only) &&
+      `${s.from} → ${s.to} ${s.label} ${s.estimator}`.toLowerCase().includes(query),
+  );
+  return (
+    <section class="card table-card" aria-label="Segments">
+      <div class="card-head">
+        <div class="filters" role="group" aria-label="Show only">
+          <FilterButton only={only} value={null} text={`All ${list.segments.length}`} />
+          {HEALTHS.filter((h) => counts.has(h)).map((h) => (
+            <FilterButton key={h} only={only} value={h} text={`${HEALTH_WORDS[h]} ${counts.get(h)}`} />
+          ))}
+        </div>
+        <Actions name="segments" csv={() => csvOf(csvRows(rows, nowMs))} />
+      </div>
+      <table class="rows" aria-rowcount={rows.length + 1}>
+        <thead>
+          <tr>
+            {COLUMNS.map(([name, title, kind]) => (
+              <SortHead key={title} name={name} title={title} kind={kind} sort={sort} down={down} />
+            ))}
+          </tr>
+        </thead>
+        <VirtualRows
+          rows={rows}
+          columns={COLUMNS.length}
+          row={(s) => <OverviewRow key={s.key} segment={s} nowMs={nowMs} />}
+        />
+      </table>
+      {rows.length === 0 && (
+        <Empty title="No segment matches">
+          {
+            <button type="button" class="plain-button" onClick={() => setParams({ q: null, state: null })}>
+              Show all
+            </button>
+          }
+        </Empty>
+      )}
+    </section>
+  );
+}
+
+function FilterButton({ only, value, text }: { only: Health | null; value: Health | null; text: string }) {
+  return (
+    <button
+      type="button"
+      class={`chip ${value ?? ""}`}
+      aria-pressed={only === value}
+      onClick={() => setParams({ state: value })}
+    >
+      {text}
+    </button>
+  );
+}
+
+function csvRows(rows: readonly Segment[], nowMs: number): (string | number | null)[][] {
+  const head = [
+    "from",
+    "to",
+    "label",
+    "estimator",
+    "mean_ns",
+    "low_ns",
+    "high_ns",
+    "normal_ns",
+    "sent",
+    "lost",
+    "answered",
+    "state",
+  ];
+  return [
+    head,
+    ...rows.map((s) => {
+      const { meanNs = null, lowNs = null, highNs = null } = s.latest?.latency ?? {};
+      return [
+        s.from,
+        s.to,
+        s.label,
+        s.estimator,
+        meanNs,
+        lowNs,
+        highNs,
+        s.normal?.valueNs ?? null,
+        s.sent,
+        s.lost,
+        s.latest?.answered ?? null,
+        healthOf(s, nowMs),
+      ];
+    }),
+  ];
+}

@@ -1,0 +1,172 @@
+/** Since when, and how much: one segment's delay, loss and packets over time, by each estimator that has answers. */
+import { useMemo, useRef } from "preact/hooks";
+import { get } from "../api/client.ts";
+import type { KnownSegment, Normal, Overview, SegmentName, SeriesPoint } from "../api/types.ts";
+import { useAnswer } from "../api/use-answer.ts";
+import { Actions, collectorUrl, csvOf, savePng, shellWord } from "../parts/actions.tsx";
+import { FlowTable } from "../parts/flow-table.tsx";
+import { LINE_COLOURS, SegmentCharts } from "../parts/segment-charts.tsx";
+import { SegmentTiles } from "../parts/segment-tiles.tsx";
+import { SeriesTable, seriesCsv } from "../parts/series-table.tsx";
+import { Answered, Empty } from "../parts/states.tsx";
+import { segmentText } from "../parts/text.ts";
+import { hrefTo, param, place, setParams } from "../state/location.ts";
+import { align, type EstimatorSeries, useSeries } from "../state/series.ts";
+import { heardOf, msOf, timeRange } from "../state/time-range.ts";
+
+export function SegmentScreen() {
+  const [, from = "", to = "", label = ""] = place.value.path;
+  const asked = useAnswer(`segments ${from} ${to}`, async (signal) => {
+    const { segments } = await get<{ segments: KnownSegment[] }>("/v1/segments", {}, signal);
+    const own = segments.find((s) => s.from === from && s.to === to && (label === "" || s.label === label));
+    const newest = Math.max(0, ...segments.map((s) => (s.lastNs === null ? 0 : msOf(s.lastNs))));
+    heardOf(newest);
+    const { segments: overview } = await get<Overview>("/v1/overview", { from, to, steps: 1 }, signal);
+    const normal = overview.find((s) => s.label === own?.label)?.normal ?? null;
+    return { own: own ?? null, normal, back: segments.find((s) => s.from === to && s.to === from) ?? null };
+  });
+  return (
+    <Answered asked={asked} what="the segment">
+      {({ own, back, normal }) =>
+        own && own.estimators.length > 0 ? (
+          <SegmentView segment={own} back={back} normal={normal} />
+        ) : (
+          <Empty title={`No results of ${from} → ${to}`}>
+            <p>
+              {own
+                ? "It is watched, but no epoch of both ends has come yet: look at Taps."
+                : "It is not watched: name it with --segment, or look for it in the overview."}
+            </p>
+            <a href={hrefTo(["overview"])}>Go to the overview</a>
+          </Empty>
+        )
+      }
+    </Answered>
+  );
+}
+
+function SegmentView({
+  segment,
+  back,
+  normal,
+}: {
+  segment: KnownSegment;
+  back: SegmentName | null;
+  normal: Normal | null;
+}) {
+  const { estimators } = segment;
+  const main = estimators.find((e) => e === param("estimator")) ?? estimators[0] ?? "";
+  const beside = (param("with") ?? "").split(",").filter((e) => e !== main && estimators.includes(e));
+  const shown = [main, ...beside];
+  const asked = useSeries(segment, shown);
+  const name = segmentText(segment);
+  const charts = useRef<HTMLElement>(null);
+  return (
+    <>
+      <h1>
+        {segment.from} <span class="arrow">→</span> {segment.to}
+      </h1>
+      <p class="links">
+        <a href={hrefTo(["flows", segment.from, segment.to, segment.label])}>Flows of this segment</a>
+        <a href={hrefTo(["packets", segment.from, segment.to, segment.label])}>Packets</a>
+        <a href={hrefTo(["map"])}>On the map</a>
+        {back && <a href={hrefTo(["segment", back.from, back.to, back.label])}>The other direction</a>}
+      </p>
+      <Answered asked={asked} what={`the series of ${name}`}>
+        {(list) => (
+          <>
+            <SegmentTiles points={list[0]?.points ?? []} estimator={main} normal={normal} />
+            <section class="card" ref={charts} aria-label="Over time">
+              <div class="card-head">
+                <EstimatorChoice estimators={estimators} main={main} beside={beside} />
+                <Actions
+                  name={name}
+                  command={commandOf(segment, shown)}
+                  csv={() => csvOf(seriesCsv(list))}
+                  png={() => savePng(charts.current, `${name}, ${shown.join(", ")}`)}
+                />
+              </div>
+              <Charts list={list} round={asked.round} names={shown} label={name} />
+              <SeriesTable points={list[0]?.points ?? []} estimator={main} />
+            </section>
+          </>
+        )}
+      </Answered>
+      <FlowTable segment={segment} title="Largest flows in this time" top={10} />
+    </>
+  );
+}
+
+function Charts({
+  list,
+  round,
+  names,
+  label,
+}: {
+  list: EstimatorSeries[];
+  round: number;
+  names: readonly string[];
+  label: string;
+}) {
+  const range = timeRange.value;
+  const aligned = useMemo(() => align(list, range), [list, round, range.fromMs, range.toMs]);
+  const points: SeriesPoint[] = list[0]?.points ?? [];
+  if (points.length === 0)
+    return <Empty title="No results in this time">{<p>Choose a longer range, or zoom out with s.</p>}</Empty>;
+  return <SegmentCharts aligned={aligned} names={names} range={range} label={label} />;
+}
+
+/** One estimator carries the charts; others are laid over it. */
+function EstimatorChoice({
+  estimators,
+  main,
+  beside,
+}: {
+  estimators: readonly string[];
+  main: string;
+  beside: readonly string[];
+}) {
+  const shown = [main, ...beside];
+  return (
+    <div class="filters" role="group" aria-label="Estimators">
+      {estimators.map((e) => {
+        const at = shown.indexOf(e);
+        const colour = at < 0 ? null : (LINE_COLOURS[at % LINE_COLOURS.length] ?? "p50");
+        const without = beside.filter((b) => b !== e);
+        return (
+          <button
+            key={e}
+            type="button"
+            class="chip"
+            aria-pressed={at >= 0}
+            disabled={e === main && estimators.length === 1}
+            title={e === main ? "carries the charts" : at > 0 ? "laid over: click to take away" : "lay over"}
+            onClick={() =>
+              e === main
+                ? setParams({ estimator: beside[0] ?? null, with: beside.slice(1).join(",") })
+                : setParams({ with: at > 0 ? without.join(",") : [...beside, e].join(",") })
+            }
+          >
+            {colour && <i class="key" style={{ background: `var(--${colour})` }} />}
+            {e}
+          </button>
+        );
+      })}
+    </div>
+  );
+}
+
+function commandOf({ from, to, label }: SegmentName, estimators: readonly string[]): string {
+  const { fromMs, toMs } = timeRange.value;
+  const words = ["hoptime", "query", collectorUrl(), "--between", from, to];
+  if (label !== "") words.push("--segment", label);
+  words.push(
+    "--estimator",
+    estimators.join(","),
+    "--from",
+    new Date(fromMs).toISOString(),
+    "--to",
+    new Date(toMs).toISOString(),
+  );
+  return words.map(shellWord).join(" ");
+}

@@ -1,0 +1,62 @@
+/** What a viewer chose, kept in this browser: colours, time zone. The token is kept until the tab closes. */
+import { effect, signal } from "@preact/signals";
+
+export type ThemeName = "system" | "light" | "dark";
+
+function stored<T extends string>(name: string, allowed: readonly T[], otherwise: T): T {
+  const value = read(localStorage, name) as T | null;
+  return value !== null && allowed.includes(value) ? value : otherwise;
+}
+
+/** Storage may be forbidden: then choices last as long as the page. */
+function read(storage: Storage, name: string): string | null {
+  try {
+    return storage.getItem(`hoptime.${name}`);
+  } catch {
+    return null;
+  }
+}
+
+function write(storage: Storage, name: string, value: string): void {
+  try {
+    storage.setItem(`hoptime.${name}`, value);
+  } catch {
+    // Not kept.
+  }
+}
+
+export const theme = signal<ThemeName>(stored("theme", ["system", "light", "dark"], "system"));
+export const utc = signal(stored("zone", ["local", "utc"], "local") === "utc");
+export const token = signal(read(sessionStorage, "token") ?? "");
+/** Counts changes of the colours, so that what is drawn on a canvas is drawn again. */
+export const coloursChanged = signal(0);
+
+const MEDIA: Record<ThemeName, string> = {
+  system: "screen and (prefers-color-scheme: dark)",
+  light: "not all",
+  dark: "screen",
+};
+
+export function watchSettings(): void {
+  const dark = document.getElementById("dark") as HTMLLinkElement;
+  const changed = () => {
+    coloursChanged.value++;
+  };
+  effect(() => {
+    dark.media = MEDIA[theme.value];
+    write(localStorage, "theme", theme.value);
+    requestAnimationFrame(changed);
+  });
+  effect(() => write(localStorage, "zone", utc.value ? "utc" : "local"));
+  effect(() => write(sessionStorage, "token", token.value));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+  const root = document.documentElement;
+  addEventListener("beforeprint", () => {
+    root.setAttribute("data-print", "");
+    changed();
+  });
+  addEventListener("afterprint", () => {
+    root.removeAttribute("data-print");
+    changed();
+  });
+}
