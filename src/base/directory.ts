@@ -1,4 +1,4 @@
-/** What the file system refuses, said with its place. And folders made with their parents. Node's own `recursive` tries for ever where a parent is there and yet "no such file" is the answer (/proc, /sys). */
+/** System errors with their path, and folders made with their parents. Node's `recursive` tries for ever where a parent exists and the system still answers "no such file" (/proc, /sys). */
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { UsageError } from "./errors.ts";

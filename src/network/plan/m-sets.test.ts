@@ -232,7 +232,26 @@ describe("measurement state packets", () => {
 
   it("of another version are refused by name", () => {
     const bytes = encodeMsp(example);
-    bytes[4] = 2;
-    expect(() => decodeMsp(bytes, "x.msp")).toThrow("x.msp: at byte 4: version 2; this program reads 1");
+    bytes[4] = 3;
+    expect(() => decodeMsp(bytes, "x.msp")).toThrow(
+      "x.msp: at byte 4: version 3; this program reads 1 and 2",
+    );
+  });
+
+  it("with a key are taken from nobody else, and not by those who do not have it", () => {
+    const key = new TextEncoder().encode("sixteen bytes or more");
+    const signed = encodeMsp(example, key);
+    expect(decodeMsp(signed, "x", key)).toEqual(example);
+    expect(() => decodeMsp(signed)).toThrow("no key is known here");
+    expect(() => decodeMsp(encodeMsp(example), "x", key)).toThrow("not authenticated");
+    expect(() => decodeMsp(signed, "x", new TextEncoder().encode("another key, as long"))).toThrow(
+      "not authenticated by the key",
+    );
+    for (let i = 0; i < signed.length; i++) {
+      const changed = signed.slice();
+      changed[i]! ^= 0x10;
+      expect(() => decodeMsp(changed, "x", key), `byte ${i}`).toThrow(FormatError);
+      expect(() => decodeMsp(signed.subarray(0, i), "x", key), `cut at ${i}`).toThrow(FormatError);
+    }
   });
 });
