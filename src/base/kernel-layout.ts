@@ -166,7 +166,7 @@ export const flowIndexConstants = {
 
 /** Constants of kernels/flows/flow-lists.ts. */
 export const flowListsConstants = {
-  LONGEST_LIST: 512,
+  LONGEST_LIST: 2048,
   BUCKET_BIAS: 8192,
 } as const;
 
@@ -233,13 +233,15 @@ export const FlowStatsLayout = {
   free0: 28,
   free1: 32,
   free2: 36,
-  index: 40,
-  indexBits: 44,
-  touched: 48,
-  pad: 52,
-  seed: 56,
+  free3: 40,
+  index: 44,
+  indexBits: 48,
+  touched: 52,
+  counts: 56,
+  pad: 60,
+  seed: 64,
 } as const;
-export const FlowStatsBytes = 64;
+export const FlowStatsBytes = 72;
 
 /** Constants of kernels/flows/flow-records.ts. */
 export const flowRecordsConstants = {

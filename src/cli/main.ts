@@ -121,8 +121,8 @@ async function everyCommand() {
 
 /**
  * The work is done in kernels; the code around them runs a few thousand times. V8 optimises it in background threads, which takes more time from two busy processors than it
- * saves: only code that runs far more often is worth it. Call it after the threads have started: Node's compiled start-up code is valid only for the flags it was
- * compiled with.
+ * saves: only code that runs far more often is worth it. Garbage is collected without helper threads, which would have to wait for a processor. Call it after the threads
+ * have started: compiled start-up code (Node's own, and src/cli/load.ts) is valid only for the flags it was compiled with.
  */
 function leaveProcessorsAlone(): void {
   // Node 20's engine; newer ones judge by other flags, and would complain of these.
@@ -130,6 +130,7 @@ function leaveProcessorsAlone(): void {
   const { setFlagsFromString } = process.getBuiltinModule("node:v8");
   setFlagsFromString("--interrupt-budget=1000000");
   setFlagsFromString("--interrupt-budget-for-feedback-allocation=100");
+  setFlagsFromString("--no-parallel-scavenge");
 }
 
 function usage(): string {

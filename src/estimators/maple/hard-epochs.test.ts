@@ -1,6 +1,6 @@
 /** Epochs that are not as MAPLE would have them: more packets than the capacity, clocks that are far apart, wild timestamps, stores that lose packets. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { type HostileRow, toBatches } from "../../../tests/support/hostile-rows.ts";
+import { type HostileRow, sealRows } from "../../../tests/support/hostile-rows.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
 import { hashFlowKey } from "../../capture/flow/flow-words.ts";
@@ -39,13 +39,7 @@ function seal(text: string, rows: readonly HostileRow[]): SealedEpoch {
   const parameters = parseParameters(maple, text);
   const tap = maple.createTap({ kernels, role: "receiver", seed: DEFAULT_SEED }, parameters);
   tap.begin(0);
-  for (const batch of toBatches(kernels, rows, 700)) {
-    tap.update(batch, 0, batch.count);
-    batch.free();
-  }
-  const sealed = tap.seal();
-  tap.free();
-  return sealed;
+  return sealRows(kernels, tap, rows, 700);
 }
 
 /** The flows of the rows, as a question names them. */
