@@ -31,7 +31,7 @@ function report(title: string, maps: Iterable<Topology>): void {
     }
   }
   process.stdout.write(
-    `${title}, ${count} maps, 1 to ${MAXIMUM} upgrades: probe hops above the least possible\n` +
+    `${title}, ${count} maps, 1 to ${MAXIMUM} upgrades: probe hops above the minimum\n` +
       `  greedy       ${summary(all.greedy)}\n  greedy-hops  ${summary(all.hops)}\n`,
   );
 }

@@ -17,6 +17,7 @@ export { flowRowsFree, flowRowsNew, flowRowsWrite } from "./text/flow-rows";
 export { numberText } from "./text/number";
 export { matchFree, matchNew, matchTableBytes } from "./match/match-state";
 export * from "./match/match";
+export { matchOpened, matchOpening } from "./match/opening";
 export { matchPieces } from "./match/pieces";
 export { matchAdd, matchAlone, matchAloneBoth, matchAloneCount, matchLost, matchOnlyCount } from "./match/residue";
 export { matchFates, matchNoteFates, matchTakeFates } from "./match/fates";

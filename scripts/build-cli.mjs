@@ -3,6 +3,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { build, transform } from "esbuild";
+import { keepCompiled } from "./code-cache.mjs";
 
 /** Commander starts programs for subcommands of its own kind, which we have none of: what it takes to do so is loaded when it is asked for. */
 const startsNothing = {
@@ -66,7 +67,8 @@ async function turn({ path, text }) {
     ...(asks ? { banner: HERE, define: { "import.meta.url": "hoptimeFileUrl" } } : {}),
     legalComments: "inline",
   });
-  writeFileSync(path, code);
+  // Pieces are wrapped into a function when they are loaded: the first line is for a shell.
+  writeFileSync(path, code.replace(/^#!.*\n/, ""));
 }
 
 export async function buildCli(root) {
@@ -75,12 +77,17 @@ export async function buildCli(root) {
   mkdirSync(folder, { recursive: true });
   const made = [
     // The collector's workers share their pieces with the commands; the one of `compare` has to be up soon, so it is one file.
-    await bundle(root, ["src/cli/main.ts", "src/server/ask-worker.ts", "src/archive/write-worker.ts"], {
-      splitting: true,
-      entryNames: "[name]",
-      chunkNames: "[name]-[hash]",
-    }),
-    await bundle(root, ["src/match/feed-worker.ts"], {}),
+    await bundle(
+      root,
+      [
+        { in: "src/cli/main.ts", out: "program" },
+        { in: "src/server/ask-worker.ts", out: "ask-worker" },
+        { in: "src/archive/write-worker.ts", out: "write-worker" },
+      ],
+      { splitting: true, chunkNames: "[name]-[hash]" },
+    ),
+    await bundle(root, [{ in: "src/match/feed-worker.ts", out: "feed-program" }], {}),
+    await bundle(root, ["src/cli/load.ts"], {}),
   ];
   const files = made.flatMap((part) => part.files);
   await Promise.all(files.map(turn));
@@ -90,6 +97,11 @@ export async function buildCli(root) {
   );
   writeFileSync(join(folder, "LICENCES.txt"), texts.join("\n"));
   writeFileSync(join(folder, "package.json"), '{ "type": "commonjs" }\n');
-  const main = files.find(({ path }) => basename(path) === "main.js");
-  chmodSync(main.path, 0o755);
+  // Programs are loaded with what is compiled of them (src/cli/load.ts).
+  const start = (name) => `require("./load.js").load(require("node:path").join(__dirname, "${name}"));\n`;
+  const main = join(folder, "main.js");
+  writeFileSync(main, `#!/usr/bin/env node\n${start("program.js")}`);
+  chmodSync(main, 0o755);
+  writeFileSync(join(folder, "feed-worker.js"), start("feed-program.js"));
+  keepCompiled(root);
 }

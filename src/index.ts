@@ -111,9 +111,9 @@ export {
   encodeRecord,
   type RecordCounters,
   type RecordHead,
-  type RecordLayout,
   type RecordRole,
 } from "./epoch/record.ts";
+export type { RecordLayout } from "./epoch/record-layout.ts";
 export type { Span } from "./epoch/spans.ts";
 export type { TapEffort } from "./epoch/tap-state.ts";
 export type {

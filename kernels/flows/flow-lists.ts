@@ -2,15 +2,15 @@
 // buckets, two bytes each, that grows in steps; a full list of the largest kind is poured into the table of cells (kernels/sketches/cells.ts) and begins
 // anew. So a packet costs one store beside the last one of its flow, and memory is two bytes per packet or a cell per bucket, whichever is less.
 
-import { Cells, cellsAdd } from "../sketches/cells";
+import { Cells, cellsAddMany } from "../sketches/cells";
 import { flowIn, FlowMore, flowSegments, FlowStats, moreOrNone, slabTake } from "./flow-records";
 
-const LAST_CLASS: u32 = 3;
-/** Lists of so many buckets are poured into the cells. */
-export const LONGEST_LIST: u32 = 512;
+const LAST_CLASS: u32 = 4;
+/** Lists of so many buckets are poured into the cells: many of them are the same then, and each is looked up there once. */
+export const LONGEST_LIST: u32 = 2048;
 export const BUCKET_BIAS: i32 = 8192;
 
-/** A list of a class: 8, 32, 128 or 512 entries. */
+/** A list of a class: 8, 32, 128, 512 or 2048 entries. */
 function listNew(stats: FlowStats, kind: u32): u32 {
   if (kind < LAST_CLASS) {
     const free = changetype<usize>(stats) + offsetof<FlowStats>("free0") + (kind << 2);
@@ -23,6 +23,23 @@ function listNew(stats: FlowStats, kind: u32): u32 {
   return slabTake(stats, <u32>16 << (kind << 1));
 }
 
+/** Counts the buckets of a flow's list in its cells. */
+function pour(stats: FlowStats, list: u32, count: u32, id: u32): void {
+  const cells = changetype<Cells>(<usize>stats.cells);
+  const counts = stats.counts;
+  for (let i: u32 = 0; i < count; i++) {
+    const at = counts + (<u32>load<u16>(list + (i << 1)) << 1);
+    store<u16>(at, load<u16>(at) + 1);
+  }
+  for (let i: u32 = 0; i < count; i++) {
+    const bucket: u32 = load<u16>(list + (i << 1));
+    const n: u32 = load<u16>(counts + (bucket << 1));
+    if (n == 0) continue;
+    store<u16>(counts + (bucket << 1), 0);
+    cellsAddMany(cells, id, <i32>bucket - BUCKET_BIAS, n);
+  }
+}
+
 function listRoom(stats: FlowStats, more: FlowMore, id: u32): void {
   const state = more.listState;
   const count = state & 0xffff;
@@ -32,8 +49,7 @@ function listRoom(stats: FlowStats, more: FlowMore, id: u32): void {
     return;
   }
   if (kind == LAST_CLASS) {
-    const cells = changetype<Cells>(<usize>stats.cells);
-    for (let i: u32 = 0; i < count; i++) cellsAdd(cells, id, <i32>load<u16>(more.list + (i << 1)) - BUCKET_BIAS);
+    pour(stats, more.list, count, id);
     more.listState = LAST_CLASS << 16;
     return;
   }
@@ -46,12 +62,19 @@ function listRoom(stats: FlowStats, more: FlowMore, id: u32): void {
   more.listState = ((kind + 1) << 16) | count;
 }
 
+/** There is no room for one more; `state`: of a list that is there. */
+// @ts-ignore: decorator
+@inline
+export function listFull(state: u32): bool {
+  return (state & 0xffff) == <u32>8 << ((state >> 16) << 1);
+}
+
 /** One more delay of this bucket. */
 // @ts-ignore: decorator
 @inline
 export function listAdd(stats: FlowStats, more: FlowMore, id: u32, bucket: i32): void {
   let state = more.listState;
-  if (more.list == 0 || (state & 0xffff) == <u32>8 << ((state >> 16) << 1)) {
+  if (more.list == 0 || listFull(state)) {
     listRoom(stats, more, id);
     state = more.listState;
   }

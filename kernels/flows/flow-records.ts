@@ -78,9 +78,11 @@ export class FlowStats {
   free0: u32; //  lists that are free, by class
   free1: u32;
   free2: u32;
+  free3: u32;
   index: u32;
   indexBits: u32;
   touched: u32; // keeps the loads of touching passes alive
+  counts: u32; // a u16 per bucket, all 0: lists are counted there (kernels/flows/flow-lists.ts)
   pad: u32;
   seed: u64; //   of the keys' hashes
 }
@@ -91,6 +93,8 @@ const MORE: u32 = 64;
 const FAULTS: u32 = 56;
 export const WIDE: u32 = 24;
 const SLAB: u32 = 65536;
+/** Log buckets (kernels/sketches/cells.ts). */
+const BUCKETS: u32 = 16384;
 
 export function statsNew(cells: usize, seed: u64): usize {
   const p = heap.alloc(offsetof<FlowStats>());
@@ -102,6 +106,8 @@ export function statsNew(cells: usize, seed: u64): usize {
   stats.wide = tableNew(WIDE);
   stats.cells = <u32>cells;
   stats.slabUsed = SLAB;
+  stats.counts = <u32>heap.alloc(BUCKETS << 1);
+  memory.fill(stats.counts, 0, BUCKETS << 1);
   stats.seed = seed;
   stats.indexBits = FIRST_BITS;
   stats.index = <u32>heap.alloc(8 << FIRST_BITS);
@@ -118,6 +124,7 @@ export function statsFree(p: usize): void {
   tableFree(stats.faults);
   tableFree(stats.wide);
   heap.free(stats.index);
+  heap.free(stats.counts);
   let slab = stats.slab;
   while (slab != 0) {
     const before = load<u32>(slab);

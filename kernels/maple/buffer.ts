@@ -27,7 +27,7 @@ export class Buffer {
   seen: u32; //      rows of the epoch, kept or not
   unknown: u32; //   rows without a delay
   shed: u32; //      rows that were not kept: the buffer was full
-  untold: u32; //    rows kept whose flow found the flow table full
+  unlisted: u32; //    rows kept whose flow found the flow table full
   digest: u32; //    u64
   flow: u32; //      u64  key of (flow, IPID)
   delay: u32; //     f64  what is stored: the delay, or the queueing delay
@@ -86,7 +86,7 @@ export function mapleBufferReset(p: usize): void {
   buffer.seen = 0;
   buffer.unknown = 0;
   buffer.shed = 0;
-  buffer.untold = 0;
+  buffer.unlisted = 0;
   buffer.bytes = 0;
   buffer.sum = 0;
   buffer.squares = 0;
@@ -178,7 +178,7 @@ function thin(buffer: Buffer): void {
   const fresh = lists ? flowsNew(0) : 0;
   buffer.keep >>= 1;
   let n: u32 = 0;
-  let untold: u32 = 0;
+  let unlisted: u32 = 0;
   for (let i: u32 = 0; i < before; i++) {
     const digest = load<u64>(buffer.digest + (i << 3));
     if (drawOf(digest) > buffer.keep) continue;
@@ -187,7 +187,7 @@ function thin(buffer: Buffer): void {
     store<u64>(buffer.delay + (n << 3), load<u64>(buffer.delay + (i << 3)));
     if (lists) {
       let id = load<u32>(buffer.flowId + (i << 2));
-      if (id == NO_FLOW) untold++;
+      if (id == NO_FLOW) unlisted++;
       else {
         const q = flowRecord(old, id);
         id = flowsFind(
@@ -204,7 +204,7 @@ function thin(buffer: Buffer): void {
     buffer.flows = <u32>fresh;
   }
   buffer.shed += before - n;
-  buffer.untold = untold;
+  buffer.unlisted = unlisted;
   buffer.count = n;
 }
 
@@ -233,7 +233,7 @@ function keepFlow(buffer: Buffer, batch: Batch, i: u32, n: u32, flowHash: u64, i
   store<u32>(buffer.flowId + (n << 2), id);
   store<u32>(buffer.ipid + (n << 2), ipid);
   if (id == NO_FLOW) {
-    buffer.untold++;
+    buffer.unlisted++;
     buffer.closed = 1;
   }
 }

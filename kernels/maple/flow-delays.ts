@@ -87,7 +87,7 @@ function printOf(flows: Flows, flow: u32): u32 {
 }
 
 /**
- * Writes the section from the rows of a buffer and their group numbers: {flows, buckets, untold packets, 1} u32, the first bit of each bucket as (buckets + 1) u32,
+ * Writes the section from the rows of a buffer and their group numbers: {flows, buckets, unlisted packets, 1} u32, the first bit of each bucket as (buckets + 1) u32,
  * bits. `out` receives {address, bytes}; the caller frees the address.
  */
 export function mapleFlowDelays(p: usize, codes: usize, groups: u32, perBucket: u32, out: usize): void {
@@ -132,7 +132,7 @@ export function mapleFlowDelays(p: usize, codes: usize, groups: u32, perBucket: 
   memory.fill(bytes, 0, room);
   store<u32>(bytes, count);
   store<u32>(bytes, buckets, 4);
-  store<u32>(bytes, buffer.untold, 8);
+  store<u32>(bytes, buffer.unlisted, 8);
   store<u32>(bytes, 1, 12);
   base = bytes + head;
   at = 0;

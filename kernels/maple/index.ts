@@ -105,7 +105,7 @@ export function bucketFlows(flows: Flows, buckets: u32, ends: usize, order: usiz
 }
 
 /**
- * Writes the section: {flows u32, buckets u32, untold packets u32, 0 u32}, the buckets' ends as (buckets + 1) u32 from the first entry on, entries.
+ * Writes the section: {flows u32, buckets u32, unlisted packets u32, 0 u32}, the buckets' ends as (buckets + 1) u32 from the first entry on, entries.
  * `out` receives {address, bytes}; the caller frees the address.
  */
 export function mapleIndexBuild(p: usize, perBucket: u32, out: usize): void {
@@ -151,7 +151,7 @@ export function mapleIndexBuild(p: usize, perBucket: u32, out: usize): void {
   const bytes = heap.alloc(room);
   store<u32>(bytes, count);
   store<u32>(bytes, buckets, 4);
-  store<u32>(bytes, buffer.untold, 8);
+  store<u32>(bytes, buffer.unlisted, 8);
   store<u32>(bytes, 0, 12);
   store<u32>(bytes, 0, 16);
   const marks = heap.alloc(8192);

@@ -69,9 +69,32 @@ export function ribbonFree(p: usize): void {
 
 /**
  * Builds a store of n keys (u64) with r-bit codes (u16), r up to 16. A block of n keys gets n + extra slots. Returns 0 where a block is too
- * large or cannot be solved (which no number of honest keys brings about).
+ * large or cannot be solved (which no number of distinct keys brings about).
  */
 export function ribbonBuild(keys: usize, codes: usize, n: u32, seed: u64, r: u32, blockKeys: u32, extra: u32): usize {
+  const p = build(keys, codes, n, seed, r, blockKeys, extra);
+  // Equal keys are all of one block: more of them than it holds are left out beforehand.
+  return p != 0 || n <= MAX_BLOCK ? p : buildDistinct(keys, codes, n, seed, r, blockKeys, extra);
+}
+
+function buildDistinct(keys: usize, codes: usize, n: u32, seed: u64, r: u32, blockKeys: u32, extra: u32): usize {
+  const ownKeys = heap.alloc(n << 3);
+  const ownCodes = heap.alloc(n << 1);
+  memory.copy(ownKeys, keys, n << 3);
+  memory.copy(ownCodes, codes, n << 1);
+  let size: u32 = 64;
+  while (size < n << 1) size <<= 1;
+  const table = heap.alloc(size << 2);
+  const kept = dropRepeats(ownKeys, ownCodes, n, table);
+  heap.free(table);
+  const p = kept < n ? build(ownKeys, ownCodes, kept, seed, r, blockKeys, extra) : 0;
+  heap.free(ownKeys);
+  heap.free(ownCodes);
+  if (p != 0) changetype<Ribbon>(p).repeats += n - kept;
+  return p;
+}
+
+function build(keys: usize, codes: usize, n: u32, seed: u64, r: u32, blockKeys: u32, extra: u32): usize {
   const p = heap.alloc(offsetof<Ribbon>());
   memory.fill(p, 0, offsetof<Ribbon>());
   const ribbon = changetype<Ribbon>(p);
@@ -137,7 +160,7 @@ export function ribbonBuild(keys: usize, codes: usize, n: u32, seed: u64, r: u32
   return 0;
 }
 
-/** Moves repeated keys out of the block; returns how many are left. `table` has room for 16,384 u32. */
+/** Moves repeated keys out; returns how many are left. `table` has room for a power of two of u32, 64 or more and 2 n at least. */
 function dropRepeats(hashes: usize, codes: usize, n: u32, table: usize): u32 {
   let size: u32 = 64;
   while (size < n << 1) size <<= 1;

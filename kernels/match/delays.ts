@@ -98,7 +98,7 @@ export function delaysSent(p: usize, b: usize, from: u32, until: f64, shift: f64
     const time = load<f64>(batch.time + (i << 3)) + shift;
     if (time > until) break;
     const ttl = load<u32>(batch.flags + (i << 2)) & 0xff;
-    const e = logAdd(log, load<u64>(batch.digest + (i << 3)), time, 0, ttl << 8);
+    const e = logAdd(log, load<u64>(batch.digest + (i << 3)), time, 0, ttl << 8, i);
     if ((load<u32>(e, 20) & EQUALS) != 0) queueAdd(changetype<EqualQueues>(d.queues), log, e);
   }
   return i;

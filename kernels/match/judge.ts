@@ -31,7 +31,9 @@ const FURTHEST: f64 = 2;
 const DOUBTFUL: f64 = 0.01;
 /** Copies of so many of the packets, as a share, and at least so many: the capture is mirrored. */
 const MOST_OF: f64 = 0.8;
-const LEAST_MIRRORED: f64 = 32;
+const LEAST_MIRRORED: f64 = 8;
+/** ns: timestamps of several CPUs go back by less. */
+const SET_BACK: f64 = 1000000;
 /** Not a fate: to be judged when all pairs are known. */
 const FATE_LATER: u32 = 0xffffffff;
 
@@ -182,12 +184,26 @@ function isDoubtful(a: f64, b: f64): bool {
   return min<f64>(a, b) > DOUBTFUL * (a + b);
 }
 
+/**
+ * The clock of the other capture was set back and shows later times before that than at its end: such a time is no end of the capture where packets that
+ * were seen later arrived there, too.
+ */
+function wentOn(m: Match, flow: Flow, side: u32, time: f64): bool {
+  const back = side == 0 ? m.lastSeen1 - m.final1 : m.lastSeen0 - m.final0;
+  if (back < SET_BACK) return false;
+  const total = changetype<Total>(directionOf(flow) == 2 ? m.reverse : m.forward);
+  return total.matched > 0 && time < (side == 0 ? total.lastSend : total.lastArrive);
+}
+
 /** FATE_* of a packet near an end of the other capture, when all pairs are known. `odds` of loss. */
 function fateNearEnds(m: Match, flow: Flow, side: u32, time: f64, odds: f64): u32 {
   place(m, flow, side, time);
   undecided = isDoubtful(atHead, odds * notAtHead) || isDoubtful(atTail, odds * notAtTail) ? 1 : 0;
   if (atHead > 0 && atHead >= odds * notAtHead) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
-  if (atTail > 0 && atTail >= odds * notAtTail) return side == 0 ? FATE_TAIL_BEFORE : FATE_TAIL_AFTER;
+  if (atTail > 0 && atTail >= odds * notAtTail) {
+    if (!wentOn(m, flow, side, time)) return side == 0 ? FATE_TAIL_BEFORE : FATE_TAIL_AFTER;
+    undecided = 1;
+  }
   return side == 0 ? FATE_ONLY_BEFORE : FATE_ONLY_AFTER;
 }
 

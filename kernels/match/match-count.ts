@@ -4,12 +4,14 @@
 import { Batch } from "../decode/batch";
 import { bucketOf, Cells, cellsAddMany } from "../sketches/cells";
 import { TOUCHED_AT_ONCE } from "../flows/flow-index";
-import { listAdd, touchMore } from "../flows/flow-lists";
+import { BUCKET_BIAS, listAdd, listFull, touchMore } from "../flows/flow-lists";
 import { directionOf, faultsOf, Flow, flowIn, FlowMore, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
+import { delayBlocksTake } from "./delay-blocks";
 import { edgeSampleTake } from "./edge-sample";
 import { notePairs } from "./fates";
+import { openingTake } from "./opening";
 import {
-  HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, PLACES_UNKNOWN, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
+  HISTOGRAM, HISTOGRAM_MIDDLE, Interval, INTERVAL_BYTES, Match, OPENING_PAIRS, PLACES_UNKNOWN, PAIR_BUCKET, PAIR_DELAY, PAIR_FLOW, PAIR_ORDER, PAIR_RAW, RECORDS, Total, TOTAL_BYTES,
 } from "./match-state";
 import { correctPieces } from "./pieces";
 import { LATE, lateStep, placeOf, ringPut, UNPLACED } from "./send-order";
@@ -100,6 +102,7 @@ function extentOf(m: Match, order: u32): u32 {
 function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
   const stats = changetype<FlowStats>(m.stats);
   const segments = flowSegments(stats);
+  const plain = side == 1 && m.settling == 0 && m.pieceCount == 0 && m.fates == 0;
   let k: u32 = 0;
   let touched: u32 = 0;
   while (k < m.foundCount) {
@@ -110,6 +113,10 @@ function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
     const e = load<u32>(m.found + (k << 4));
     const id = load<u32>(e, 16);
     const flow = flowIn(segments, id);
+    if (plain && isUsual(m, flow, k) && countOne(m, stats, flow, batch, shift, k)) {
+      k++;
+      continue;
+    }
     if (flow.more < 1 << 30) {
       const row = load<u32>(m.found + (k << 4), 8);
       const apart = load<f64>(batch.time + (row << 3)) + shift - load<f64>(e, 8);
@@ -131,6 +138,75 @@ function countFlows(m: Match, batch: Batch, side: u32, shift: f64): void {
     }
     if (forward == (side == 0)) markArrived(m, from, k);
   }
+}
+
+/** A forward flow has a list of its delays, and partner k is not followed by another one of it. */
+// @ts-ignore: decorator
+@inline
+function isUsual(m: Match, flow: Flow, k: u32): bool {
+  if (flow.matched <= 3 || directionOf(flow) != 1) return false;
+  const f = m.found + (k << 4);
+  return k + 1 == m.foundCount || load<u32>(load<u32>(f), 16) != load<u32>(load<u32>(f, 16), 16);
+}
+
+/**
+ * What writePairs and countDelays do, in one go for one such partner that AFTER's packet has found: on links with many flows nearly all are. False, and
+ * nothing is done, where it came late or the list is full.
+ */
+// @ts-ignore: decorator
+@inline
+function countOne(m: Match, stats: FlowStats, flow: Flow, batch: Batch, shift: f64, k: u32): bool {
+  const f = m.found + (k << 4);
+  const place = load<u32>(f, 4);
+  const order = placeOf(place);
+  const more = moreOf(stats, flow);
+  const list = more.listState;
+  if (<i32>(order - flow.nextOrder) < 0 || listFull(list)) return false;
+  const e = load<u32>(f);
+  const row = load<u32>(f, 8);
+  const rows = m.rows;
+  const send = load<f64>(e, 8);
+  const raw = load<f64>(batch.time + (row << 3)) + shift - send;
+  const delay = raw - m.offset - m.slope * (send + raw - m.pivot);
+  const bucket = bucketOf(delay);
+  const i = m.pairCount++;
+  const q = m.pairs + (i << 3);
+  store<f64>(q, send);
+  store<f64>(q + rows * PAIR_RAW, raw);
+  store<f64>(q + rows * PAIR_DELAY, delay);
+  const h = m.pairs + rows * PAIR_BUCKET + (i << 2);
+  store<i32>(h, bucket);
+  store<u32>(h + rows * (PAIR_ORDER - PAIR_BUCKET), place);
+  const rowTtl: u32 = load<u8>(batch.flags + (row << 2));
+  const entryTtl: u32 = load<u8>(e, 21);
+  const isLower: u32 = rowTtl < entryTtl ? 1 : 0;
+  const isHigher: u32 = rowTtl > entryTtl ? 1 : 0;
+  const id = load<u32>(e, 16);
+  store<u32>(h + rows * (PAIR_FLOW - PAIR_BUCKET), id | (isLower << 30) | (isHigher << 31));
+  const total = changetype<Total>(m.forward);
+  total.ttlLower += isLower;
+  total.ttlHigher += isHigher;
+  total.ttlEqual += 1 - isLower - isHigher;
+  const number = m.ringNext++;
+  ringPut(m.ring, number, id, flow.matched, more.lastPair, order, delay);
+  more.lastPair = number;
+  store<u16>(more.list + ((list & 0xffff) << 1), <u16>(bucket + BUCKET_BIAS));
+  more.listState = list + 1;
+  const x = delay - flow.first;
+  more.sum += x;
+  more.squares += x * x;
+  if (delay < more.minimum) more.minimum = delay;
+  if (delay > more.maximum) more.maximum = delay;
+  more.negative += delay < 0 ? 1 : 0;
+  const step = abs<f64>(delay - flow.last);
+  more.jitter += step;
+  total.jitter += step;
+  total.jitterCount += 1;
+  flow.last = delay;
+  flow.nextOrder = order;
+  flow.matched++;
+  flow.received++;
+  return true;
 }
 
 /** The partners from number k on that are of one flow, one after the other, as pairs of their direction; returns the first that is not. */
@@ -231,7 +307,7 @@ function countDelays(m: Match, stats: FlowStats, flow: Flow, forward: bool, from
   for (; q < end; q += 8, h += 4, f += 16) {
     const delay = load<f64>(q);
     // Without places they are in order among themselves: only where there are no others they are.
-    const order = unplaced ? UNPLACED : settling ? load<u32>(f) : placeOf(load<u32>(f), waited);
+    const order = unplaced ? UNPLACED : settling ? load<u32>(f) : placeOf(load<u32>(f));
     const placed = !unplaced || matched == 0 || next == UNPLACED;
     const late = matched > 0 && <i32>(order - next) < 0;
     ringPut(m.ring, ringNext, id, matched, lastPair, late ? order | LATE : order, delay);
@@ -457,11 +533,14 @@ function countOrder(m: Match): void {
 /** Everything about the partners that the first loop found. */
 export function countPairs(m: Match, batch: Batch, side: u32, shift: f64): void {
   if (m.foundCount == 0) return;
+  if (m.settling == 0 && m.opened < OPENING_PAIRS) openingTake(m, batch, side, shift);
   countFlows(m, batch, side, shift);
   countTotal(m, changetype<Total>(m.forward), m.pairs, m.pairCount, true);
   countTotal(m, changetype<Total>(m.reverse), m.backPairs, m.backPairCount, false);
   if (m.settling != 0) return;
   edgeSampleTake(m.sample, m.pairs, m.pairs + m.rows * PAIR_RAW, m.pairCount, m.window);
   edgeSampleTake(m.backSample, m.backPairs, m.backPairs + m.rows * PAIR_RAW, m.backPairCount, m.window);
+  delayBlocksTake(m.blocks, m.pairs, m.pairs + m.rows * PAIR_DELAY, m.pairCount);
+  delayBlocksTake(m.backBlocks, m.backPairs, m.backPairs + m.rows * PAIR_DELAY, m.backPairCount);
   if (side == 1) countOrder(m);
 }

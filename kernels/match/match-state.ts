@@ -1,5 +1,6 @@
 // What the matcher (kernels/match/match.ts) knows beside its flows: totals of either direction, intervals of send time, and the pairs of one call.
 
+import { delayBlocksFree, delayBlocksNew } from "./delay-blocks";
 import { edgeSampleFree, edgeSampleNew } from "./edge-sample";
 import { fatesFree } from "./fates";
 import { tableFree, tableNew } from "../flows/tables";
@@ -65,7 +66,7 @@ export class Match {
   interval: u32; //   the last one asked for, and its time
   forward: u32; //    Total
   reverse: u32; //    Total
-  found: u32; //      partners found in this call: {entry u32, its number u32, row u32, next number of the row's side u32}
+  found: u32; //      partners found in this call: {entry u32, its place u32, row u32, the row's place u32}
   foundCount: u32;
   pairs: u32; //      forward pairs of the last call, in columns of `rows`: see PAIR_*
   pairCount: u32;
@@ -118,11 +119,22 @@ export class Match {
   deferred: u32; //   Table of packets near the ends that are judged when all pairs are known (kernels/match/judge.ts)
   sample: u32; //     EdgeSample of forward pairs, and of the others
   backSample: u32;
+  blocks: u32; //     DelayBlocks of forward pairs, and of the others
+  backBlocks: u32;
   ring: u32; //       the last pairs, for those that are late (kernels/match/send-order.ts)
   ringNext: u32;
   pieces: u32; //     where a clock was set (kernels/match/pieces.ts), and how many times
   pieceCount: u32;
-  pad: u32;
+  calm: u32; //       pairs since the last odd one, less those that made up for one
+  final0: f64; //     the last row of either side: where its clock was set back, not the latest
+  final1: f64;
+  opening: u32; //    the first pairs (kernels/match/opening.ts)
+  opened: u32;
+  openingLooks: u32;
+  regretted: u32; //  partners of this call that were put off after all (kernels/match/certain.ts)
+  expectUntil: f64; // up to this time differences are expected within these bounds
+  expectLow: f64;
+  expectHigh: f64;
   pieceGuard: f64; // how far from its start a piece may begin
   usual: f64; //      differences without offset, drift and pieces, of either direction
   backUsual: f64;
@@ -137,10 +149,12 @@ export const PAIR_SEND: u32 = 0; //    f64, time at BEFORE
 export const PAIR_RAW: u32 = 8; //     f64, difference of the timestamps
 export const PAIR_DELAY: u32 = 16; //  f64, corrected, in its own direction
 export const PAIR_BUCKET: u32 = 24; // i32
-export const PAIR_ORDER: u32 = 28; //  u32, number of the entry at BEFORE
+export const PAIR_ORDER: u32 = 28; //  u32, place of the packet at BEFORE
 export const PAIR_FLOW: u32 = 32; //   u32, the flow's number | how its time to live changed << 30: 1 lower at AFTER, 2 higher
 export const PAIR_BYTES: u32 = 36;
 
+export const OPENING_PAIRS: u32 = 512;
+export const OPENING_PAIR: u32 = 32;
 export const RECORDS: u32 = 65536;
 
 function totalNew(): u32 {
@@ -184,11 +198,17 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.deferred = tableNew(16);
   m.sample = edgeSampleNew();
   m.backSample = edgeSampleNew();
+  m.blocks = delayBlocksNew();
+  m.backBlocks = delayBlocksNew();
   m.ring = ringNew();
+  m.opening = <u32>heap.alloc(OPENING_PAIRS * OPENING_PAIR);
+  m.expectUntil = -Infinity;
   m.firstSeen0 = Infinity;
   m.firstSeen1 = Infinity;
   m.lastSeen0 = -Infinity;
   m.lastSeen1 = -Infinity;
+  m.final0 = Infinity;
+  m.final1 = Infinity;
   return p;
 }
 
@@ -218,7 +238,10 @@ export function matchFree(p: usize): void {
   tableFree(m.deferred);
   edgeSampleFree(m.sample);
   edgeSampleFree(m.backSample);
+  delayBlocksFree(m.blocks);
+  delayBlocksFree(m.backBlocks);
   heap.free(m.ring);
+  heap.free(m.opening);
   if (m.pieces != 0) heap.free(m.pieces);
   if (m.mapped != 0) heap.free(m.mapped);
   heap.free(p);

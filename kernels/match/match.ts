@@ -7,19 +7,20 @@
 // A call takes some thousand rows through three loops: find the partners, bring the flows up to date, add up totals and intervals
 // (the last two in kernels/match/match-count.ts).
 
-import { Batch, FLAG_LINK_LOCAL } from "../decode/batch";
+import { Batch } from "../decode/batch";
 import { flowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
 import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { runAt } from "../flows/key-runs";
+import { calmDown, expectNear, forgetRegretted, isCertain, isOdd, nearHigh, nearLow, regret } from "./certain";
 import { judge, judgeDeferred } from "./judge";
 import { countPairs, settleRecent } from "./match-count";
 import { Match, Total } from "./match-state";
-import { pieceAt } from "./pieces";
+import { openingMeet } from "./opening";
 import { settleRepeats } from "./repeat-pairs";
 import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
 import {
-  ARRIVED, COPY, entryOf, EQUALS, LINK_LOCAL, Log, logAdapt, logAdd, logHas, logMarkCopies, logNext, logPassed, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers,
+  ARRIVED, COPY, entryOf, EQUALS, Log, logAdapt, logAdd, logHas, logMarkCopies, logNext, logPassed, logPlace, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers, stateOf,
 } from "./waiting";
 
 /** Rows after which the logs see whether they have enough slots. */
@@ -40,8 +41,10 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
     const time = load<f64>(e, 8);
     if (time >= until && !(time > ahead && (back || next - n > OUTLIER_ROWS))) break;
     const state = load<u32>(e, 20);
-    if ((state & MATCHED) == 0) judge(m, side, time, load<u32>(e, 16), state);
-    else if ((state & ARRIVED) != 0) logMarkCopies(log, e, n);
+    if ((state & MATCHED) == 0) {
+      openingMeet(m, load<u64>(e));
+      judge(m, side, time, load<u32>(e, 16), state);
+    } else if ((state & ARRIVED) != 0 && logMarkCopies(log, e, n)) openingMeet(m, load<u64>(e));
   }
   log.tail = n;
   logPassed(log);
@@ -50,14 +53,15 @@ function retire(m: Match, log: Log, side: u32, until: f64, back: bool): void {
 /** A partner was found for a row. */
 // @ts-ignore: decorator
 @inline
-function take(m: Match, entry: u32, row: u32, own: Log): void {
-  const f = m.found + (m.foundCount++ << 4);
+function take(m: Match, entry: u32, row: u32, other: Log, own: Log): void {
+  const k = m.foundCount++;
+  const f = m.found + (k << 4);
   store<u32>(f, entry);
-  // An entry's number gives the order of sending.
-  store<u32>(f, searchNumber, 4);
+  store<u16>(entry, <u16>k, 22);
+  // Places among the rows of a side tell the order of sending.
+  store<u32>(f, logPlace(other, searchNumber), 4);
   store<u32>(f, row, 8);
-  // So does the number that the row would have had among those that wait at its own side.
-  store<u32>(f, own.next, 12);
+  store<u32>(f, own.place + row, 12);
 }
 
 /** Flow `before`, as BEFORE names it, is flow `after` at the other point. */
@@ -92,44 +96,6 @@ function rename(m: Match, entry: u32, before: u32): void {
 export function matchMapped(p: usize, flow: u32): i32 {
   const m = changetype<Match>(p);
   return flow < m.mappedRoom ? <i32>load<u32>(m.mapped + (flow << 2)) - 1 : -1;
-}
-
-/** What the log keeps of a row's flags. */
-// @ts-ignore: decorator
-@inline
-function stateOf(flags: u32): u32 {
-  return ((flags & 0xff) << 8) | ((flags / FLAG_LINK_LOCAL) & 1) * LINK_LOCAL;
-}
-
-/** Differences further than this from all that were seen, in widths of what was seen, are odd. */
-const FAR: f64 = 2;
-const FAR_AT_LEAST: f64 = 1000000;
-/** Before so many pairs nothing is odd, and what is odd so many times is so no more: a clock was set, or packets go the other way, too. */
-const FEW_PAIRS: u32 = 64;
-const MOST_ODD: u32 = 8;
-
-function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
-  if (total.matched == 0) return false;
-  const d = apart - m.offset - m.slope * (send + apart - m.pivot) - pieceAt(m, send, apart, sign > 0);
-  const delay = sign > 0 ? d : -d - m.back;
-  const margin = FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
-  return delay >= total.minimum - margin && delay <= total.maximum + margin;
-}
-
-/**
- * A packet of BEFORE has its partner among those that arrived before it by their timestamps. That may be an earlier one that looks the same: it is certain where
- * there is no other one, and the difference is one that occurs.
- */
-function isCertain(m: Match, before: Log, found: u32, digest: u64, time: f64): bool {
-  if (searchOthers != 0 || (load<u32>(found, 20) & (COPY | EQUALS)) != 0) return false;
-  if (before.tail != before.next && logHas(before, digest)) return false;
-  const forward = changetype<Total>(m.forward);
-  const reverse = changetype<Total>(m.reverse);
-  if (forward.matched + reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD) return true;
-  const apart = load<f64>(found, 8) - time;
-  if (isNear(m, forward, 1, time, apart) || isNear(m, reverse, -1, time, apart)) return true;
-  m.odd++;
-  return false;
 }
 
 /**
@@ -170,15 +136,19 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
         if (found != 0) {
           if (isCertain(m, before, found, digest, time)) {
             if (m.nat != 0) rename(m, found, flowId);
-            take(m, found, i, before);
+            take(m, found, i, after, before);
             continue;
           }
           store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
           group = startGroup(repeats, before, after, digest);
-        } else if (searchMatched) state |= COPY;
+        } else if (searchMatched) {
+          openingMeet(m, digest);
+          group = regret(m, batch, 0, digest, time, shift);
+          if (group == 0) state |= COPY;
+        }
       }
-      if (group != 0) addRow(repeats, group, 0, time, flowId, state, placeOf(before.next, false));
-      else if ((load<u32>(logAdd(before, digest, time, flowId, state), 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
+      if (group != 0) addRow(repeats, group, 0, time, flowId, state, placeOf(before.place + i));
+      else if ((load<u32>(logAdd(before, digest, time, flowId, state, i), 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
     }
   }
 }
@@ -213,7 +183,15 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
       }
     }
     if (found != 0) {
-      take(m, found, i, after);
+      const apart = time - load<f64>(found, 8);
+      if ((apart < nearLow || apart > nearHigh) && isOdd(m, found)) {
+        store<u32>(found, load<u32>(found, 20) & ~MATCHED, 20);
+        group = startGroup(repeats, before, after, digest);
+        found = 0;
+      }
+    }
+    if (found != 0) {
+      take(m, found, i, before, after);
       if (m.nat == 0) continue;
       while (from + load<u32>(runAt(runs, run)) <= i) run++;
       mapFlow(m, load<u32>(found, 16), flowOfRun(stats, runs, capacity, run));
@@ -223,9 +201,14 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
     const flowId = flowOfRun(stats, runs, capacity, run);
     flowIn(flowSegments(stats), flowId).received++;
     const state = stateOf(load<u32>(flags + (i << 2)));
-    if (group != 0) addRow(repeats, group, 1, time, flowId, state, placeOf(after.next, false));
+    const again = group == 0 && searchMatched;
+    if (again) {
+      openingMeet(m, digest);
+      group = regret(m, batch, 1, digest, time, shift);
+    }
+    if (group != 0) addRow(repeats, group, 1, time, flowId, state, placeOf(after.place + i));
     else {
-      const e = logAdd(after, digest, time, flowId, state | (searchMatched ? COPY : 0));
+      const e = logAdd(after, digest, time, flowId, state | (again ? COPY : 0), i);
       if ((load<u32>(e, 20) & EQUALS) != 0) startGroup(repeats, before, after, digest);
     }
   }
@@ -247,15 +230,24 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
     m.seen0 += <f64>(to - from);
     m.firstSeen0 = min<f64>(m.firstSeen0, minimum);
     m.lastSeen0 = max<f64>(m.lastSeen0, maximum);
+    m.final0 = load<f64>(batch.time + ((to - 1) << 3)) + shift;
   } else {
     m.firstSeen1 = min<f64>(m.firstSeen1, minimum);
     m.lastSeen1 = max<f64>(m.lastSeen1, maximum);
+    m.final1 = load<f64>(batch.time + ((to - 1) << 3)) + shift;
   }
+  const own = changetype<Log>(side == 0 ? m.before : m.after);
+  own.place = own.taken - from;
+  own.taken += to - from;
   const odd = m.odd;
   if (side == 0) takeBefore(m, batch, runs, runCount, from, shift);
-  else takeAfter(m, batch, runs, runCount, from, shift);
+  else {
+    expectNear(m, minimum, maximum);
+    takeAfter(m, batch, runs, runCount, from, shift);
+  }
+  forgetRegretted(m);
   countPairs(m, batch, side, shift);
-  if (m.odd > 0 && m.odd == odd) m.odd--;
+  calmDown(m, odd);
   const before = changetype<Log>(m.before);
   const after = changetype<Log>(m.after);
   before.rows += to - from;

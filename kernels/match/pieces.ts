@@ -24,9 +24,11 @@ export function correctPieces(m: Match, forward: bool, n: u32): void {
   }
 }
 
-/** What is taken off a difference of a packet that was at BEFORE at `send`, besides the line. */
-export function pieceAt(m: Match, send: f64, raw: f64, forward: bool): f64 {
-  if (m.pieceCount == 0) return 0;
+/** Of a packet that was at BEFORE at `send`: its piece, or that and the one before it. */
+let pieceOwn: f64 = 0;
+let pieceBefore: f64 = 0;
+
+function findPieces(m: Match, send: f64): void {
   let k = m.pieceCount;
   let from: f64 = 0;
   while (k > 0) {
@@ -35,13 +37,28 @@ export function pieceAt(m: Match, send: f64, raw: f64, forward: bool): f64 {
     if (from <= send + m.pieceGuard) break;
     k--;
   }
-  if (k == 0) return 0;
-  const own = load<f64>(m.pieces + (k - 1) * PIECE, 8);
-  if (send - from > m.pieceGuard) return own;
-  const before = k > 1 ? load<f64>(m.pieces + (k - 2) * PIECE, 8) : 0;
+  pieceOwn = k == 0 ? 0 : load<f64>(m.pieces + (k - 1) * PIECE, 8);
+  pieceBefore = k == 0 || send - from > m.pieceGuard ? pieceOwn : k > 1 ? load<f64>(m.pieces + (k - 2) * PIECE, 8) : 0;
+}
+
+/** What may be taken off a difference of a packet that was at BEFORE at `send`, besides the line: at least, or at most. */
+export function pieceAtLeast(m: Match, send: f64): f64 {
+  findPieces(m, send);
+  return min<f64>(pieceOwn, pieceBefore);
+}
+export function pieceAtMost(m: Match, send: f64): f64 {
+  findPieces(m, send);
+  return max<f64>(pieceOwn, pieceBefore);
+}
+
+/** What is taken off a difference of a packet that was at BEFORE at `send`, besides the line. */
+export function pieceAt(m: Match, send: f64, raw: f64, forward: bool): f64 {
+  if (m.pieceCount == 0) return 0;
+  findPieces(m, send);
+  if (pieceOwn == pieceBefore) return pieceOwn;
   const d = raw - m.offset - m.slope * (send + raw - m.pivot);
   const usual = forward ? m.usual : m.backUsual;
-  return abs<f64>(d - own - usual) < abs<f64>(d - before - usual) ? own : before;
+  return abs<f64>(d - pieceOwn - usual) < abs<f64>(d - pieceBefore - usual) ? pieceOwn : pieceBefore;
 }
 
 /** Room for n pieces, which the owner writes. */

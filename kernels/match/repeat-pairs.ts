@@ -4,231 +4,23 @@
 //
 // Linear in the packets of a digest, but for putting them in order.
 
-import { Batch } from "../decode/batch";
-import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats, moreOf } from "../flows/flow-records";
+import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { FATE_MIRRORED, noteAlone, noteAmbiguous } from "./fates";
 import { judge } from "./judge";
-import { countPairs, intervalAt, intervalKnown, NO_INTERVAL, settleRecent } from "./match-count";
+import { intervalAt, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
-import { pieceAt } from "./pieces";
-import { clearRows, Group, groupOf, Repeats, Repeat, rowOf } from "./repeats";
+import { openingMeet } from "./opening";
+import { boundsAt, farHigh, farLow, high, low, pairAll, pairFirstIn, rivals, TWICE, unpair } from "./repeat-fit";
+import { at, freeRows, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
+import { addPair, beginSettled, countSettled, endSettled } from "./repeat-settled";
+import { clearRows, groupOf, Repeats, Repeat } from "./repeats";
 import { COPY } from "./waiting";
 
-const ENOUGH: u32 = 8;
-/** Most captures have microsecond timestamps. */
-const RESOLUTION: f64 = 2000;
-/** Partners whose delays differ by less than this part of them are as good as one. */
-const ALIKE: f64 = 0.02;
-/** Rivals are looked for among so many neighbours. */
-const NEIGHBOURS: u32 = 8;
-/** Two rows of one point that are one packet seen twice there. */
-const TWICE: f64 = 1000000;
+/** Fewer pairs do not show that one is too early. */
+const FEW: u32 = 16;
 /** A capture where this share of the packets is there twice, and so many, comes from a mirror. */
 const MOST_OF: f64 = 0.8;
-const LEAST_TWICE: f64 = 64;
-
-// Rows of the digest at hand, by side: addresses in order of time.
-let room: u32 = 0;
-let rows0: u32 = 0;
-let rows1: u32 = 0;
-let n0: u32 = 0;
-let n1: u32 = 0;
-
-// What a packet sent at a time may take, as differences of the timestamps (after - before).
-let usualLow: f64 = 0;
-let usualHigh: f64 = 0;
-let low: f64 = 0;
-let high: f64 = 0;
-
-// @ts-ignore: decorator
-@inline
-function at(rows: u32, i: u32): Repeat {
-  return changetype<Repeat>(<usize>load<u32>(rows + (i << 2)));
-}
-
-function loadGroup(r: Repeats, group: Group): void {
-  const most = max<u32>(group.count0, group.count1);
-  if (most > room) {
-    if (room != 0) {
-      heap.free(rows0);
-      heap.free(rows1);
-    }
-    room = max<u32>(1024, most << 1);
-    rows0 = <u32>heap.alloc(room << 2);
-    rows1 = <u32>heap.alloc(room << 2);
-  }
-  n0 = list(r, group.first0, rows0);
-  n1 = list(r, group.first1, rows1);
-}
-
-function list(r: Repeats, first: u32, out: u32): u32 {
-  let n: u32 = 0;
-  let sorted = true;
-  for (let number = first; number != 0; ) {
-    const row = rowOf(r, number);
-    store<u32>(out + (n << 2), <u32>changetype<usize>(row));
-    if (n > 0 && at(out, n - 1).time > row.time) sorted = false;
-    n++;
-    number = row.next;
-  }
-  if (!sorted) sort(out, n);
-  return n;
-}
-
-/** Heap sort by time. */
-function sort(rows: u32, n: u32): void {
-  for (let i = n >> 1; i > 0; i--) sink(rows, i - 1, n);
-  for (let end = n; end > 1; ) {
-    end--;
-    const first = load<u32>(rows);
-    store<u32>(rows, load<u32>(rows + (end << 2)));
-    store<u32>(rows + (end << 2), first);
-    sink(rows, 0, end);
-  }
-}
-function sink(rows: u32, from: u32, n: u32): void {
-  let i = from;
-  while ((i << 1) + 1 < n) {
-    let child = (i << 1) + 1;
-    if (child + 1 < n && at(rows, child + 1).time > at(rows, child).time) child++;
-    if (at(rows, i).time >= at(rows, child).time) return;
-    const held = load<u32>(rows + (i << 2));
-    store<u32>(rows + (i << 2), load<u32>(rows + (child << 2)));
-    store<u32>(rows + (child << 2), held);
-    i = child;
-  }
-}
-
-/** Sets the bounds for a packet of `flow` that was sent at `time`, in a direction that has pairs. */
-function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
-  const total = changetype<Total>(reverse ? m.reverse : m.forward);
-  let count: f64 = <f64>total.matched;
-  let least = total.minimum;
-  let most = total.maximum;
-  let mean = total.first + total.sum / count;
-  let squares = total.squares / count - (total.sum / count) * (total.sum / count);
-  const near = reverse ? NO_INTERVAL : intervalKnown(m, time);
-  if (near != NO_INTERVAL) {
-    const interval = changetype<Interval>(m.intervals + near * INTERVAL_BYTES);
-    if (interval.matched >= ENOUGH) {
-      count = <f64>interval.matched;
-      least = interval.minimum;
-      most = interval.maximum;
-      mean = interval.first + interval.sum / count;
-      squares = interval.squares / count - (interval.sum / count) * (interval.sum / count);
-    }
-  }
-  const spread = 3 * Math.sqrt(max<f64>(0, squares)) + RESOLUTION;
-  let usualLeast = max<f64>(least, mean - spread) - RESOLUTION;
-  let usualMost = min<f64>(most, mean + spread) + RESOLUTION;
-  if (flow.matched >= ENOUGH) {
-    // Its own packets say more, as far as they agree with those around.
-    const more = moreOf(changetype<FlowStats>(m.stats), flow);
-    const width = (more.maximum - more.minimum) / 2 + RESOLUTION;
-    const from = max<f64>(least, more.minimum - width);
-    const to = min<f64>(most, more.maximum + width);
-    if (from <= to) {
-      least = from;
-      most = to;
-      usualLeast = max<f64>(usualLeast, from - RESOLUTION);
-      usualMost = min<f64>(usualMost, to + RESOLUTION);
-      if (usualLeast > usualMost) {
-        usualLeast = from;
-        usualMost = to;
-      }
-    }
-  }
-  const width = (most - least) / 2 + RESOLUTION;
-  const line = m.offset + m.slope * (time - m.pivot);
-  const corrected = line + pieceAt(m, time, line + (reverse ? m.backUsual : m.usual), !reverse) - (reverse ? m.back : 0);
-  low = reverse ? corrected - most - width : corrected + least - width;
-  high = reverse ? corrected - least + width : corrected + most + width;
-  usualLow = reverse ? corrected - usualMost : corrected + usualLeast;
-  usualHigh = reverse ? corrected - usualLeast : corrected + usualMost;
-}
-
-/** Pairs rows of the digest that have no partner, in order; returns how many pairs that makes. */
-function pairInOrder(m: Match, flow: Flow, reverse: bool, usual: bool): u32 {
-  let pairs: u32 = 0;
-  let i: u32 = 0;
-  for (let j: u32 = 0; j < n1; j++) {
-    const a = at(rows1, j);
-    if (a.partner != 0) continue;
-    for (; i < n0; i++) {
-      const b = at(rows0, i);
-      if (b.partner != 0) continue;
-      boundsAt(m, flow, reverse, b.time);
-      if (a.time - b.time <= (usual ? usualHigh : high)) break;
-    }
-    if (i == n0) break;
-    const b = at(rows0, i);
-    const least = usual ? usualLow : low;
-    if (a.time - b.time < least) continue;
-    // Numbers of rows of the digest, and whether the pair is a usual one.
-    b.partner = ((j + 1) << 1) | (usual ? 1 : 0);
-    a.partner = ((i + 1) << 1) | (usual ? 1 : 0);
-    i++;
-    pairs++;
-  }
-  return pairs;
-}
-
-function unpair(): void {
-  for (let i: u32 = 0; i < n0; i++) at(rows0, i).partner = 0;
-  for (let j: u32 = 0; j < n1; j++) at(rows1, j).partner = 0;
-}
-
-function pairAll(m: Match, flow: Flow, reverse: bool): u32 {
-  const usual = pairInOrder(m, flow, reverse, true);
-  return usual + pairInOrder(m, flow, reverse, false);
-}
-
-/** Where nothing else shows how long packets take: first in, first out, within the window. */
-function pairFirstIn(m: Match): void {
-  let i: u32 = 0;
-  for (let j: u32 = 0; j < n1; j++) {
-    const a = at(rows1, j);
-    while (i < n0 && a.time - at(rows0, i).time > m.window) i++;
-    if (i == n0) return;
-    if (at(rows0, i).time - a.time > m.window) continue;
-    a.partner = (i + 1) << 1;
-    at(rows0, i).partner = (j + 1) << 1;
-    i++;
-  }
-}
-
-/** Another row could as well be the partner: at a difference that fits, and unlike the one that was taken. */
-function rivals(m: Match, flow: Flow, reverse: bool, i: u32, j: u32): bool {
-  const b = at(rows0, i);
-  const a = at(rows1, j);
-  const usual = (b.partner & 1) != 0;
-  const apart = a.time - b.time;
-  const alike = ALIKE * abs<f64>(apart) + RESOLUTION / 2;
-  boundsAt(m, flow, reverse, b.time);
-  if (!usual) {
-    usualLow = low;
-    usualHigh = high;
-  }
-  return rivalOf(rows1, n1, j, b.time, 1, apart, alike) || rivalOf(rows0, n0, i, a.time, -1, apart, alike);
-}
-/** Among the neighbours of row `own`, seen from `time`, within usualLow and usualHigh. */
-function rivalOf(rows: u32, n: u32, own: u32, time: f64, sign: f64, apart: f64, alike: f64): bool {
-  const from = usualLow;
-  const to = usualHigh;
-  let steps: u32 = 0;
-  for (let k = own + 1; k < n; k++) {
-    const other = sign * (at(rows, k).time - time);
-    if (other < from || other > to) break;
-    if (abs<f64>(other - apart) > alike || ++steps == NEIGHBOURS) return true;
-  }
-  steps = 0;
-  for (let k = own; k > 0; k--) {
-    const other = sign * (at(rows, k - 1).time - time);
-    if (other < from || other > to) break;
-    if (abs<f64>(other - apart) > alike || ++steps == NEIGHBOURS) return true;
-  }
-  return false;
-}
+const LEAST_TWICE: f64 = 16;
 
 /** A pair whose delay is not known for certain: matched, but no more. */
 function countAmbiguous(m: Match, flow: Flow, b: Repeat, apart: f64): void {
@@ -240,86 +32,61 @@ function countAmbiguous(m: Match, flow: Flow, b: Repeat, apart: f64): void {
   changetype<Interval>(m.intervals + intervalAt(m, b.time) * INTERVAL_BYTES).ambiguous++;
 }
 
-/** Pairs of all groups, {row of BEFORE, row of AFTER}: they are counted in the order of sending, which jitter follows. */
-let settled: u32 = 0;
-let settledCount: u32 = 0;
-let settledRoom: u32 = 0;
-function addPair(b: Repeat, a: Repeat): void {
-  if (settledCount == settledRoom) {
-    settledRoom = max<u32>(1024, settledRoom << 1);
-    settled = settled == 0 ? <u32>heap.alloc(settledRoom << 3) : <u32>heap.realloc(settled, settledRoom << 3);
-  }
-  store<u32>(settled + (settledCount << 3), <u32>changetype<usize>(b));
-  store<u32>(settled + (settledCount << 3), <u32>changetype<usize>(a), 4);
-  settledCount++;
-}
-
-/** Whether pair i is of a flow of the other direction. */
-function isBack(m: Match, i: u32): bool {
-  const b = changetype<Repeat>(<usize>load<u32>(settled + (i << 3)));
-  return directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), b.flow)) == 2;
-}
-/** When it was sent. */
-function sentAt(m: Match, i: u32): f64 {
-  const b = changetype<Repeat>(<usize>load<u32>(settled + (i << 3)));
-  return isBack(m, i) ? changetype<Repeat>(<usize>load<u32>(settled + (i << 3), 4)).time : b.time;
-}
-/** Heap sort. */
-function sortSettled(m: Match): void {
-  for (let i = settledCount >> 1; i > 0; i--) sinkSettled(m, i - 1, settledCount);
-  for (let end = settledCount; end > 1; ) {
-    end--;
-    exchange(0, end);
-    sinkSettled(m, 0, end);
-  }
-}
-function sinkSettled(m: Match, from: u32, n: u32): void {
-  let i = from;
-  const time = sentAt(m, i);
-  while ((i << 1) + 1 < n) {
-    let child = (i << 1) + 1;
-    if (child + 1 < n && sentAt(m, child + 1) > sentAt(m, child)) child++;
-    if (time >= sentAt(m, child)) return;
-    exchange(i, child);
-    i = child;
-  }
-}
-function exchange(i: u32, k: u32): void {
-  const held = load<u64>(settled + (i << 3));
-  store<u64>(settled + (i << 3), load<u64>(settled + (k << 3)));
-  store<u64>(settled + (k << 3), held);
-}
-
-/** Through the loops that others go through, some thousand at a time. */
-let chunk: u32 = 0; // a Batch with the times and flags of the packets at AFTER
-function flush(m: Match): void {
-  sortSettled(m);
-  const batch = changetype<Batch>(<usize>chunk);
-  for (let i: u32 = 0; i < settledCount; i++) {
-    const a = changetype<Repeat>(<usize>load<u32>(settled + (i << 3), 4));
-    const k = m.foundCount++;
-    store<f64>(batch.time + (k << 3), a.time);
-    store<u32>(batch.flags + (k << 2), (a.state >> 8) & 0xff);
-    store<u32>(m.found + (k << 4), load<u32>(settled + (i << 3)));
-    const place = isBack(m, i) ? a.order : changetype<Repeat>(<usize>load<u32>(settled + (i << 3))).order;
-    store<u32>(m.found + (k << 4), place, 4);
-    store<u32>(m.found + (k << 4), k, 8);
-    store<u32>(m.found + (k << 4), place, 12);
-    if (m.foundCount == m.rows) flushChunk(m);
-  }
-  flushChunk(m);
-  settledCount = 0;
-}
-function flushChunk(m: Match): void {
-  countPairs(m, changetype<Batch>(<usize>chunk), 1, 0);
-  m.foundCount = 0;
-  m.pairCount = 0;
-  m.backPairCount = 0;
-}
-
-/** One at either point: no other can be meant. */
+/** One at either point, or with its copies where it arrives: no other can be meant. */
 function isAlone(m: Match): bool {
-  return n0 == 1 && n1 == 1 && abs<f64>(at(rows1, 0).time - at(rows0, 0).time) <= m.window;
+  if (n0 == 0 || n1 == 0 || abs<f64>(at(rows1, 0).time - at(rows0, 0).time) > m.window) return false;
+  const back = comesBack(m);
+  if ((back ? n1 : n0) != 1) return false;
+  return back ? at(rows0, n0 - 1).time - at(rows0, 0).time <= TWICE : at(rows1, n1 - 1).time - at(rows1, 0).time <= TWICE;
+}
+
+/** Not only put off because its difference is odd, and no copies. */
+function comesAgain(): bool {
+  return (n0 > 1 && at(rows0, n0 - 1).time - at(rows0, 0).time > TWICE) || (n1 > 1 && at(rows1, n1 - 1).time - at(rows1, 0).time > TWICE);
+}
+
+/** Earlier by far than others took: packets may be late, never early. */
+function isEarly(m: Match): bool {
+  const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(rows0, 0).flow);
+  const direction = directionOf(flow);
+  if (direction == 0 || changetype<Total>(direction == 2 ? m.reverse : m.forward).matched < FEW) return false;
+  const sent = at(rows0, 0).time;
+  boundsAt(m, flow, direction == 2, sent);
+  return direction == 2 ? at(rows1, 0).time - sent > farHigh : at(rows1, 0).time - sent < farLow;
+}
+
+// Pairs that are early: {row of BEFORE, row of AFTER, how far the differences of two packets may be apart f64}. So many, and a clock was set.
+const MOST_EARLY: u32 = 64;
+let early: u32 = 0;
+let earlyCount: u32 = 0;
+
+function addEarly(): void {
+  store<u32>(early + (earlyCount << 4), <u32>changetype<usize>(at(rows0, 0)));
+  store<u32>(early + (earlyCount << 4), <u32>changetype<usize>(at(rows1, 0)), 4);
+  store<f64>(early + (earlyCount << 4), high - low, 8);
+  earlyCount++;
+}
+// @ts-ignore: decorator
+@inline
+function earlyRow(i: u32, side: u32): Repeat {
+  return changetype<Repeat>(<usize>load<u32>(early + (i << 4) + (side << 2)));
+}
+
+/**
+ * Where two of them agree a clock was set, and they are pairs. A single one, where packets come again, may be of two equal packets that were both seen at one point
+ * only.
+ */
+function settleEarly(m: Match, repeats: bool): void {
+  for (let i: u32 = 0; i < earlyCount; i++) {
+    const apart = earlyRow(i, 1).time - earlyRow(i, 0).time;
+    let agreed = earlyCount == MOST_EARLY || !repeats;
+    for (let k: u32 = 0; k < earlyCount && !agreed; k++)
+      agreed = k != i && abs<f64>(earlyRow(k, 1).time - earlyRow(k, 0).time - apart) <= load<f64>(early + (i << 4), 8);
+    earlyRow(i, 0).partner = 1 << 2;
+    earlyRow(i, 1).partner = 1 << 2;
+    if (agreed) addPair(earlyRow(i, 0), earlyRow(i, 1));
+    else countAmbiguous(m, flowIn(flowSegments(changetype<FlowStats>(m.stats)), earlyRow(i, 0).flow), earlyRow(i, 0), apart);
+  }
 }
 
 /** At most two at either point, one beside the other: which of them it is matters little. */
@@ -333,8 +100,8 @@ function isTwin(m: Match): bool {
 /** The first with the first, the second with the second. */
 function pairTwins(): void {
   for (let i: u32 = 0; i < min<u32>(n0, n1); i++) {
-    at(rows0, i).partner = (i + 1) << 1;
-    at(rows1, i).partner = (i + 1) << 1;
+    at(rows0, i).partner = (i + 1) << 2;
+    at(rows1, i).partner = (i + 1) << 2;
     addPair(at(rows0, i), at(rows1, i));
   }
 }
@@ -343,13 +110,22 @@ function pairTwins(): void {
 function settleGroups(m: Match, r: Repeats, phase: u32): void {
   const unknown = changetype<Total>(m.forward).matched + changetype<Total>(m.reverse).matched == 0;
   if (phase == 1 && !unknown) return;
+  early = <u32>heap.alloc(MOST_EARLY << 4);
+  earlyCount = 0;
+  let repeats = false;
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
+    repeats = repeats || comesAgain();
     if (n0 + n1 == 0 || at(n0 > 0 ? rows0 : rows1, 0).partner != 0) continue;
     if (phase == 2) settleGroup(m);
-    else if (phase == 0 ? isAlone(m) : isTwin(m)) pairTwins();
+    else if (phase == 0 ? isAlone(m) : isTwin(m)) {
+      if (phase == 0 && earlyCount < MOST_EARLY && isEarly(m)) addEarly();
+      else pairTwins();
+    }
   }
-  flush(m);
+  settleEarly(m, repeats);
+  heap.free(early);
+  countSettled(m);
 }
 
 function settleGroup(m: Match): void {
@@ -357,6 +133,7 @@ function settleGroup(m: Match): void {
   const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), known.flow);
   const forward = changetype<Total>(m.forward).matched > 0;
   const reverse = changetype<Total>(m.reverse).matched > 0;
+  const sure = forward || reverse;
   let back = directionOf(flow) == 2;
   if (!forward && !reverse) pairFirstIn(m);
   else if (directionOf(flow) == 0 && forward && reverse) {
@@ -371,12 +148,16 @@ function settleGroup(m: Match): void {
     back = directionOf(flow) == 0 ? !forward : back && reverse;
     pairAll(m, flow, back);
   }
-  const sure = forward || reverse;
+  // A packet and its copies that fit nowhere: a clock was set.
+  if (sure && isTwin(m) && at(rows0, 0).partner == 0 && at(rows0, n0 - 1).partner == 0) {
+    pairTwins();
+    return;
+  }
   for (let i: u32 = 0; i < n0; i++) {
     const b = at(rows0, i);
     if (b.partner == 0) continue;
-    const a = at(rows1, (b.partner >> 1) - 1);
-    if (sure ? rivals(m, flow, back, i, (b.partner >> 1) - 1) : n0 != n1) countAmbiguous(m, flow, b, a.time - b.time);
+    const a = at(rows1, (b.partner >> 2) - 1);
+    if (sure ? rivals(m, flow, back, i, (b.partner >> 2) - 1) : n0 != n1) countAmbiguous(m, flow, b, a.time - b.time);
     else addPair(b, a);
   }
 }
@@ -456,19 +237,14 @@ export function settleRepeats(m: Match): void {
   const r = changetype<Repeats>(m.repeats);
   if (r.count == 0) return;
   settleRecent(m);
-  const batch = changetype<Batch>(heap.alloc(offsetof<Batch>()));
-  batch.time = <u32>heap.alloc(m.rows << 3);
-  batch.flags = <u32>heap.alloc(m.rows << 2);
-  chunk = <u32>changetype<usize>(batch);
-  m.foundCount = 0;
-  m.pairCount = 0;
-  m.backPairCount = 0;
+  beginSettled(m);
   m.settling = SETTLED;
   for (let phase: u32 = 0; phase < 3; phase++) settleGroups(m, r, phase);
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
-    m.repeated0 += n0;
-    m.repeated1 += n1;
+    if (n0 > 1) m.repeated0 += n0;
+    if (n1 > 1) m.repeated1 += n1;
+    if (comesAgain()) openingMeet(m, groupOf(r, number).digest);
     if (isTwice(0)) m.twiceBefore += <f64>n0;
   }
   const mirrored = m.twiceBefore > LEAST_TWICE && m.twiceBefore > MOST_OF * m.seen0;
@@ -484,13 +260,6 @@ export function settleRepeats(m: Match): void {
   }
   m.settling = 0;
   clearRows(r);
-  heap.free(batch.time);
-  heap.free(batch.flags);
-  heap.free(chunk);
-  heap.free(rows0);
-  heap.free(rows1);
-  room = 0;
-  if (settled != 0) heap.free(settled);
-  settled = 0;
-  settledRoom = 0;
+  endSettled();
+  freeRows();
 }

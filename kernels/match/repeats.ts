@@ -10,7 +10,7 @@
 
 import { recordIn, Table, tableAdd, tableNew, tableFree } from "../flows/tables";
 import { placeOf } from "./send-order";
-import { entryOf, headOf, filterBit, Log, MATCHED } from "./waiting";
+import { entryOf, headOf, filterBit, Log, logPlace, MATCHED } from "./waiting";
 
 @unmanaged
 export class Repeats {
@@ -167,7 +167,7 @@ function moveWaiting(r: Repeats, number: u32, log: Log, side: u32, digest: u64):
     const e = entryOf(log, <u32>link);
     const state = load<u32>(e, 20);
     if (load<u64>(e) == digest && (state & MATCHED) == 0) {
-      addRow(r, number, side, load<f64>(e, 8), load<u32>(e, 16), state, placeOf(<u32>link, true));
+      addRow(r, number, side, load<f64>(e, 8), load<u32>(e, 16), state, placeOf(logPlace(log, <u32>link)));
       // It has left the log for what concerns the log.
       store<u32>(e, state | MATCHED, 20);
     }

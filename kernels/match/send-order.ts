@@ -17,11 +17,11 @@ export const LATE: u32 = 1;
 /** In place of a flow's next order: the places of its pairs are not known, but they came in order (kernels/match/residue.ts). */
 export const UNPLACED: u32 = 1;
 
-/** Place in the order of a side: of an entry of its log by the entry's number, of another row by the number that it would have had. */
+/** Place in the order of a side, by the number of a row there: room for LATE, and none is UNPLACED. */
 // @ts-ignore: decorator
 @inline
-export function placeOf(number: u32, logged: bool): u32 {
-  return (number << 2) | (logged ? 2 : 0);
+export function placeOf(number: u32): u32 {
+  return number << 2;
 }
 
 export function ringNew(): u32 {

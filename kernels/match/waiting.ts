@@ -12,7 +12,10 @@
 //   entry: digest u64 | time f64 | flow u32 | state u32 | link to the previous entry in the slot u64
 //   link:  number u32 | bits of the digests in the chain from there on u16 | of those not passed when it was made u16; 0 at the end of a chain
 //   state: bit 1 matched, bit 2 copy of a matched packet, bit 3 there is or was another one with this digest, bit 4 matched,
-//          and this is where the packet arrived, bit 5 it does not leave its link, bits 8-15 TTL
+//          and this is where the packet arrived, bit 5 it does not leave its link, bits 8-15 TTL, bits 16-31 of a matched one: its number among the
+//          partners found in that call (kernels/match/match.ts)
+
+import { FLAG_LINK_LOCAL } from "../decode/batch";
 
 export const MATCHED: u32 = 2;
 export const COPY: u32 = 4;
@@ -20,6 +23,15 @@ export const EQUALS: u32 = 8;
 export const ARRIVED: u32 = 16;
 export const LINK_LOCAL: u32 = 32;
 export const ENTRY: u32 = 32;
+/** Behind the entries of a segment: the place of each among all rows of its side, waiting or not, u32. */
+const PLACE: u32 = 4;
+
+/** What the log keeps of a row's flags. */
+// @ts-ignore: decorator
+@inline
+export function stateOf(flags: u32): u32 {
+  return ((flags & 0xff) << 8) | ((flags / FLAG_LINK_LOCAL) & 1) * LINK_LOCAL;
+}
 
 /** log2 of the entries of a segment. */
 const SEGMENT_BITS: u32 = 12;
@@ -52,6 +64,8 @@ export class Log {
   pastEnd: u32; // the past ones are all below this number
   steps: u32; // along chains since the last logAdapt
   rows: u32; //  taken since then
+  place: u32; // rows of the side before those of this call, less the number of the call's first one
+  taken: u32; // rows of the side
 }
 
 export function logNew(): u32 {
@@ -62,7 +76,7 @@ export function logNew(): u32 {
   log.made = 1;
   log.oldest = 0;
   log.newest = 0;
-  store<u32>(log.table, <u32>heap.alloc(SEGMENT * ENTRY));
+  store<u32>(log.table, <u32>heap.alloc(SEGMENT * (ENTRY + PLACE)));
   log.tail = 1;
   log.next = 1;
   log.expected = 1;
@@ -75,6 +89,8 @@ export function logNew(): u32 {
   log.pastEnd = 1;
   log.steps = 0;
   log.rows = 0;
+  log.place = 0;
+  log.taken = 0;
   return <u32>changetype<usize>(log);
 }
 
@@ -94,7 +110,7 @@ export function logFree(p: u32): void {
 
 export function logBytes(p: u32): f64 {
   const log = changetype<Log>(p);
-  return <f64>log.made * (SEGMENT * ENTRY) + <f64>(1 << log.bits) * 8 + <f64>ORPHAN_BYTES;
+  return <f64>log.made * (SEGMENT * (ENTRY + PLACE)) + <f64>(1 << log.bits) * 8 + <f64>ORPHAN_BYTES;
 }
 
 // @ts-ignore: decorator
@@ -107,6 +123,18 @@ export function headOf(log: Log, digest: u64): u32 {
 @inline
 export function entryOf(log: Log, n: u32): u32 {
   return load<u32>(log.table + (((n >> SEGMENT_BITS) & log.mask) << 2)) + (n & (SEGMENT - 1)) * ENTRY;
+}
+
+/** Where the place of entry n is. */
+// @ts-ignore: decorator
+@inline
+function placeAt(log: Log, n: u32): u32 {
+  return load<u32>(log.table + (((n >> SEGMENT_BITS) & log.mask) << 2)) + SEGMENT * ENTRY + (n & (SEGMENT - 1)) * PLACE;
+}
+// @ts-ignore: decorator
+@inline
+export function logPlace(log: Log, n: u32): u32 {
+  return load<u32>(placeAt(log, n));
 }
 
 /** The digest's bit among those of all entries of a chain; 16 bits up the one among those not passed. */
@@ -185,7 +213,7 @@ function logGrow(log: Log): void {
   let segment = log.spare;
   if (segment != 0) log.spare = load<u32>(segment);
   else {
-    segment = <u32>heap.alloc(SEGMENT * ENTRY);
+    segment = <u32>heap.alloc(SEGMENT * (ENTRY + PLACE));
     log.made++;
   }
   store<u32>(log.table + ((s & log.mask) << 2), segment);
@@ -229,7 +257,7 @@ export function logAdapt(log: Log): void {
 
 // @ts-ignore: decorator
 @inline
-export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32): u32 {
+export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32, row: u32): u32 {
   const n = log.next;
   if ((n & (SEGMENT - 1)) == 0) logGrow(log);
   const e = entryOf(log, n);
@@ -237,6 +265,7 @@ export function logAdd(log: Log, digest: u64, time: f64, flow: u32, state: u32):
   store<f64>(e, time, 8);
   store<u32>(e, flow, 16);
   store<u32>(e, state, 20);
+  store<u32>(placeAt(log, n), log.place + row);
   chain(log, e, n, digest);
   log.next = n + 1;
   return e;
@@ -295,21 +324,26 @@ function pass(log: Log, number: u32): void {
   log.passed = number;
 }
 
-/** Entry n, which is matched, leaves the log: those behind it with its digest and without a partner are copies of it. */
-export function logMarkCopies(log: Log, e: u32, n: u32): void {
+/** Entry n, which is matched, leaves the log: those behind it with its digest and without a partner are copies of it. Returns whether there are any. */
+export function logMarkCopies(log: Log, e: u32, n: u32): bool {
   const digest = load<u64>(e);
   const bit = filterBit(digest);
   const younger = log.next - n;
   let link = load<u64>(headOf(log, digest));
   let steps: u32 = 0;
+  let any = false;
   while ((link & bit) != 0 && <u32>link - n < younger && <u32>link != n) {
     const other = entryOf(log, <u32>link);
     steps++;
     const state = load<u32>(other, 20);
-    if (load<u64>(other) == digest && (state & MATCHED) == 0) store<u32>(other, state | COPY, 20);
+    if (load<u64>(other) == digest && (state & MATCHED) == 0) {
+      store<u32>(other, state | COPY, 20);
+      any = true;
+    }
     link = load<u64>(other, 24);
   }
   log.steps += steps;
+  return any;
 }
 
 // What the last search met besides the partner it was for.

@@ -45,7 +45,7 @@ describe("names", () => {
     );
   });
 
-  it("of files tell the epoch and the role", () => {
+  it("of files give the epoch and the role", () => {
     const times = fc.bigInt({ min: -(1n << 62n), max: 1n << 62n });
     const ids = fc.bigInt({ min: 0n, max: (1n << 64n) - 1n });
     fc.assert(
@@ -164,11 +164,11 @@ describe("the archive", () => {
     bytes[bytes.length - 9]! ^= 4;
     writeFileSync(entries[1]!.file, bytes);
     writeFileSync(entries[2]!.file, readFileSync(entries[3]!.file));
-    const stranger = join(dirname(entries[0]!.file), "notes.txt");
-    writeFileSync(stranger, "hello");
+    const foreignFile = join(dirname(entries[0]!.file), "notes.txt");
+    writeFileSync(foreignFile, "hello");
     mkdirSync(join(directory, "not%a-folder"));
     const listed = archive.list();
-    expect(listed.foreign.sort()).toEqual([stranger, join(directory, "not%a-folder")].sort());
+    expect(listed.foreign.sort()).toEqual([foreignFile, join(directory, "not%a-folder")].sort());
     const outcome = listed.entries.map((e) => {
       try {
         return archive.readRecord(e).counters.packets;

@@ -9,7 +9,8 @@
 import { closeSync, existsSync, readFileSync, readSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { FormatError, UsageError } from "../base/errors.ts";
-import type { EpochRecord, RecordLayout } from "../epoch/record.ts";
+import type { EpochRecord } from "../epoch/record.ts";
+import type { RecordLayout } from "../epoch/record-layout.ts";
 import { makeFolder, publish, removeStale, writeTemporary } from "./durable.ts";
 import type { FileWriter } from "./file-writer.ts";
 import {

@@ -1,14 +1,8 @@
 /** Reading one record's file: whole, or its head alone. What is wrong with it is a FormatError that names the file and the offset. */
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { FormatError } from "../base/errors.ts";
-import {
-  decodeHead,
-  decodeRecord,
-  type EpochRecord,
-  headLength,
-  type RecordHead,
-  type RecordLayout,
-} from "../epoch/record.ts";
+import { decodeHead, decodeRecord, type EpochRecord, headLength, type RecordHead } from "../epoch/record.ts";
+import type { RecordLayout } from "../epoch/record-layout.ts";
 import { type ArchiveEntry, recordPath } from "./names.ts";
 
 const FIRST_READ = 1024;

@@ -1,10 +1,10 @@
-/** What the file system refuses, said with its place. And folders made with their parents. Node's own `recursive` tries for ever where a parent is there and yet "no such file" is the answer (/proc, /sys). */
+/** System errors with their path, and folders made with their parents. Node's `recursive` tries for ever where a parent exists and the system still answers "no such file" (/proc, /sys). */
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { UsageError } from "./errors.ts";
 
 /** Others make and remove folders at the same time. */
-const MOST_ATTEMPTS = 20;
+const MAX_ATTEMPTS = 20;
 
 /** The topmost folder that was made; undefined where all were there. */
 export function makeDirectory(path: string): string | undefined {
@@ -20,7 +20,7 @@ export function makeDirectory(path: string): string | undefined {
       const parent = dirname(path);
       if (code !== "ENOENT" || parent === path) throw error;
       // A parent that somebody has just made again; where it stays and yet none can be made (/proc, /sys), that is the answer.
-      if (existsSync(parent) && ++attempts > MOST_ATTEMPTS) throw error;
+      if (existsSync(parent) && ++attempts > MAX_ATTEMPTS) throw error;
       const first = makeDirectory(parent);
       try {
         mkdirSync(path);
@@ -28,7 +28,7 @@ export function makeDirectory(path: string): string | undefined {
       } catch (again) {
         // Somebody has removed the parent again, or made this one.
         const { code } = again as NodeJS.ErrnoException;
-        if (code !== "EEXIST" && (code !== "ENOENT" || ++attempts > MOST_ATTEMPTS)) throw again;
+        if (code !== "EEXIST" && (code !== "ENOENT" || ++attempts > MAX_ATTEMPTS)) throw again;
       }
     }
   }

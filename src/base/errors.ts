@@ -27,6 +27,7 @@ export type FormatCode =
   | "bad-header"
   | "bad-record"
   | "bad-checksum"
+  | "bad-signature"
   | "bad-version"
   | "bad-gzip";
 

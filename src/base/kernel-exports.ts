@@ -166,6 +166,9 @@ export interface KernelExports {
   matchFree(p: number): void;
   matchNew(stats: number, intervalCells: number, rows: number): number;
   matchTableBytes(p: number): number;
+  // kernels/match/opening.ts
+  matchOpened(p: number): number;
+  matchOpening(p: number): number;
   // kernels/match/pieces.ts
   matchPieces(p: number, n: number): number;
   // kernels/match/residue.ts

@@ -166,7 +166,7 @@ export const flowIndexConstants = {
 
 /** Constants of kernels/flows/flow-lists.ts. */
 export const flowListsConstants = {
-  LONGEST_LIST: 512,
+  LONGEST_LIST: 2048,
   BUCKET_BIAS: 8192,
 } as const;
 
@@ -233,13 +233,15 @@ export const FlowStatsLayout = {
   free0: 28,
   free1: 32,
   free2: 36,
-  index: 40,
-  indexBits: 44,
-  touched: 48,
-  pad: 52,
-  seed: 56,
+  free3: 40,
+  index: 44,
+  indexBits: 48,
+  touched: 52,
+  counts: 56,
+  pad: 60,
+  seed: 64,
 } as const;
-export const FlowStatsBytes = 64;
+export const FlowStatsBytes = 72;
 
 /** Constants of kernels/flows/flow-records.ts. */
 export const flowRecordsConstants = {
@@ -354,7 +356,7 @@ export const BufferLayout = {
   seen: 8,
   unknown: 12,
   shed: 16,
-  untold: 20,
+  unlisted: 20,
   digest: 24,
   flow: 28,
   delay: 32,
@@ -398,6 +400,19 @@ export const svbfConstants = {
   KIND_MATCH: 65536,
   KIND_MULTI: 131072,
 } as const;
+
+/** DelayBlock of kernels/match/delay-blocks.ts. */
+export const DelayBlockLayout = {
+  matched: 0,
+  pad: 4,
+  from: 8,
+  first: 16,
+  sum: 24,
+  squares: 32,
+  minimum: 40,
+  maximum: 48,
+} as const;
+export const DelayBlockBytes = 56;
 
 /** EdgeSample of kernels/match/edge-sample.ts. */
 export const EdgeSampleLayout = {
@@ -579,16 +594,27 @@ export const MatchLayout = {
   deferred: 324,
   sample: 328,
   backSample: 332,
-  ring: 336,
-  ringNext: 340,
-  pieces: 344,
-  pieceCount: 348,
-  pad: 352,
-  pieceGuard: 360,
-  usual: 368,
-  backUsual: 376,
+  blocks: 336,
+  backBlocks: 340,
+  ring: 344,
+  ringNext: 348,
+  pieces: 352,
+  pieceCount: 356,
+  calm: 360,
+  final0: 368,
+  final1: 376,
+  opening: 384,
+  opened: 388,
+  openingLooks: 392,
+  regretted: 396,
+  expectUntil: 400,
+  expectLow: 408,
+  expectHigh: 416,
+  pieceGuard: 424,
+  usual: 432,
+  backUsual: 440,
 } as const;
-export const MatchBytes = 384;
+export const MatchBytes = 448;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {
@@ -605,7 +631,14 @@ export const matchStateConstants = {
   PAIR_ORDER: 28,
   PAIR_FLOW: 32,
   PAIR_BYTES: 36,
+  OPENING_PAIRS: 512,
+  OPENING_PAIR: 32,
   RECORDS: 65536,
+} as const;
+
+/** Constants of kernels/match/repeat-fit.ts. */
+export const repeatFitConstants = {
+  TWICE: 1000000,
 } as const;
 
 /** Repeats of kernels/match/repeats.ts. */
@@ -691,8 +724,10 @@ export const LogLayout = {
   pastEnd: 52,
   steps: 56,
   rows: 60,
+  place: 64,
+  taken: 68,
 } as const;
-export const LogBytes = 64;
+export const LogBytes = 72;
 
 /** Constants of kernels/match/waiting.ts. */
 export const waitingConstants = {

@@ -33,7 +33,7 @@ export class MemoryError extends UsageError {
   }
 }
 
-/** A kernel's failure as what it is: kernels are compiled without assertions, so the only trap that is raised on purpose is that of a memory that does not grow. Null for all else. */
+/** Kernels are compiled without assertions: the only trap raised on purpose is that of a memory that cannot grow. Null for other failures. */
 export function memoryError(error: unknown, what?: string, hint?: string): MemoryError | null {
   if (error instanceof MemoryError && what === undefined) return error;
   const trapped =

@@ -43,7 +43,7 @@ describe("durations", () => {
     expect(Object.is(parseDuration("-0s", { signed: true }), 0)).toBe(true);
   });
 
-  test("that are none are refused with what was wrong", () => {
+  test("that are invalid are refused with the reason", () => {
     const cases: [string, string][] = [
       ["", "does not start with a number"],
       ["fast", "does not start with a number"],
@@ -135,7 +135,7 @@ describe("times", () => {
     for (const [text, ns] of cases) expect([text, parseTime(text)]).toEqual([text, ns]);
   });
 
-  test("that are none are refused with what was wrong", () => {
+  test("that are invalid are refused with the reason", () => {
     const cases: [string, string][] = [
       ["", "neither"],
       ["yesterday", "neither"],

@@ -8,6 +8,7 @@ import type { Reads, Settings } from "../server/config/settings.ts";
 import { settingsPage } from "../server/config/settings-page.ts";
 import { DEFAULT_LISTEN } from "../server/listen.ts";
 import { type RunningServer, startServer } from "../server/server.ts";
+import { DEFAULT_STATION } from "../server/station.ts";
 import { print, warn } from "./output.ts";
 import { endingSignal } from "./signals.ts";
 
@@ -29,6 +30,11 @@ interface Flags {
   keepMinutes?: string;
   keepHours?: string;
   questionTime?: string;
+  topology?: string;
+  station?: string | true;
+  stationKey?: string;
+  stationHold?: string;
+  probe?: string[];
   json?: boolean;
 }
 
@@ -84,6 +90,28 @@ export function collectCommand(): Command {
     .addOption(text("--keep-minutes <time>", "keep results of minutes this long", "duration", "90d"))
     .addOption(text("--keep-hours <time>", "keep results of hours this long", "duration", "1825d"))
     .addOption(text("--question-time <time>", "longest time of one question", "duration", "30s"))
+    .option("--topology <file>", "map of the network, in any format that hoptime plan reads")
+    .option(
+      "--station [address]",
+      `with --topology: run the monitoring station of its m-routers, on UDP HOST:PORT (default: ${DEFAULT_STATION})`,
+    )
+    .option("--station-key <file>", "with --station: packets must be authenticated by this key")
+    .addOption(
+      text(
+        "--station-hold <time>",
+        "with --station: how long a silent m-router counts, and a segment that is no longer needed is held",
+        "duration",
+        "3m",
+      ),
+    )
+    .option(
+      "--probe <A:B=address>",
+      "with --station: probe this segment from here while it needs probing (repeatable)",
+      (value: string, before: string[] | undefined) => {
+        READINGS.probe(value, "probe");
+        return [...(before ?? []), value];
+      },
+    )
     .option("--json", "log as lines of JSON")
     .addHelpText("after", EXAMPLES)
     .action(run);
@@ -133,8 +161,9 @@ async function run(flags: Flags): Promise<void> {
   };
   const signal = endingSignal(flags.config === undefined ? {} : { reload });
   server = await startServer({ ...options, onLog: log });
-  const { service, url } = server;
+  const { service, url, station } = server;
   log(`collecting at ${url}, data in ${options.data}, ${access(service.tokens.size)}`);
+  if (station) log(`monitoring station of ${station.state.topology.name} at udp ${station.address}`);
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     signal.addEventListener("abort", () => resolve());
@@ -170,6 +199,15 @@ function settingsIn(flags: Flags): Settings {
   if (tlsCert === undefined && tlsKey === undefined && clientCa !== undefined && flags.config === undefined)
     throw new UsageError("bad-option", "--client-ca goes with --tls-cert and --tls-key");
   const tls = { certificate: tlsCert, key: tlsKey, clientCa };
+  const { topology, station, stationKey, stationHold, probe } = flags;
+  if (station === undefined && flags.config === undefined) {
+    const given = stationKey !== undefined ? "--station-key" : probe ? "--probe" : null;
+    if (given) throw new UsageError("bad-option", `${given} goes with --station`);
+  }
+  const stationSettings = {
+    ...{ listen: station === true ? undefined : station, key: stationKey, hold: stationHold, probes: probe },
+  };
+  const hasStation = [station, stationKey, stationHold, probe].some((v) => v !== undefined);
   const given = {
     data: flags.data,
     listen: flags.listen,
@@ -185,6 +223,8 @@ function settingsIn(flags: Flags): Settings {
       hours: flags.keepHours,
     },
     limits: { questionTime: flags.questionTime },
+    topology: topology === undefined ? undefined : { map: topology },
+    station: hasStation ? stationSettings : undefined,
     log: flags.json ? ("json" as const) : undefined,
   };
   return given as Settings;

@@ -1,13 +1,20 @@
-/** `hoptime demo`: compare on the two-point capture that ships with the product. */
+/** `hoptime demo`: compare on the two-point capture that ships with the product; `--live`: a network in real time (demo-live.ts). */
 import { resolve } from "node:path";
 import { Command } from "commander";
 import { findPackageFile } from "../base/package-file.ts";
 import { compareCaptures } from "../compare/compare.ts";
 import { renderComparePage } from "../present/html/report-page.ts";
 import { formatCompare } from "../present/text/compare-text.ts";
+import type { LiveDemoFlags } from "./demo-live.ts";
+import { durationOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
 import { colours } from "./terminal.ts";
 import { writeFile } from "./whole-file.ts";
+
+interface Flags extends LiveDemoFlags {
+  html: string;
+  live?: boolean;
+}
 
 export function demoCommand(): Command {
   return new Command("demo")
@@ -15,16 +22,25 @@ export function demoCommand(): Command {
       "Compares a small real capture pair (a Linux router under load, captured before and after its 60 Mbit/s queue) and writes the HTML report.",
     )
     .option("--html <file>", "where to write the report", "hoptime-report.html")
-    .option("--json", "the comparison as JSON (format hoptime.compare/1)")
+    .option("--live", "instead: a simulated network in real time, with taps, a collector and an incident")
+    .option("--for <time>", "with --live: end after this time: 60s", durationOption("--for"))
+    .option("--listen <address>", "with --live: HOST:PORT of the collector", "127.0.0.1:0")
+    .option(
+      "--json",
+      "the comparison as JSON (format hoptime.compare/1); with --live: lines (hoptime.demo/1)",
+    )
     .addHelpText(
       "after",
       `
 Examples:
   hoptime demo
   hoptime demo --html /tmp/report.html
-  hoptime demo --json`,
+  hoptime demo --json
+  hoptime demo --live              # until Ctrl-C
+  hoptime demo --live --for 60s`,
     )
-    .action(async (flags: { html: string; json?: boolean }) => {
+    .action(async (flags: Flags) => {
+      if (flags.live) return await (await import("./demo-live.ts")).runLiveDemo(flags);
       const [before, after] = ["router-in.pcap.gz", "router-out.pcap.gz"].map(demoFile) as [string, string];
       const report = await compareCaptures({ before, after, epochNs: 20e6 });
       await writeFile(flags.html, renderComparePage(report));

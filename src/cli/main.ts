@@ -20,7 +20,7 @@ interface Entry {
 const COMMANDS: readonly Entry[] = [
   {
     name: "demo",
-    summary: "compare two captures that come with the program",
+    summary: "compare two captures that come with the program; --live: a network in real time",
     load: async () => (await import("./demo.ts")).demoCommand(),
   },
   {
@@ -120,9 +120,9 @@ async function everyCommand() {
 }
 
 /**
- * The work is done in kernels; what lies around them runs a few thousand times. Optimising that, which JavaScript engines do in threads of their own, takes more time from two
- * threads on two processors than it saves: only what runs much more often than that is worth it. To be called when threads are up: what Node keeps compiled for their start is
- * only good for the flags it was compiled with.
+ * The work is done in kernels; the code around them runs a few thousand times. V8 optimises it in background threads, which takes more time from two busy processors than it
+ * saves: only code that runs far more often is worth it. Garbage is collected without helper threads, which would have to wait for a processor. Call it after the threads
+ * have started: compiled start-up code (Node's own, and src/cli/load.ts) is valid only for the flags it was compiled with.
  */
 function leaveProcessorsAlone(): void {
   // Node 20's engine; newer ones judge by other flags, and would complain of these.
@@ -130,6 +130,7 @@ function leaveProcessorsAlone(): void {
   const { setFlagsFromString } = process.getBuiltinModule("node:v8");
   setFlagsFromString("--interrupt-budget=1000000");
   setFlagsFromString("--interrupt-budget-for-feedback-allocation=100");
+  setFlagsFromString("--no-parallel-scavenge");
 }
 
 function usage(): string {

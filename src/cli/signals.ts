@@ -1,6 +1,6 @@
 /**
  * SIGINT, SIGTERM and SIGHUP. A command that runs until it is ended asks for `endingSignal`: the first signal aborts it, and the command finishes what it has begun and prints
- * its summary. A second one ends at once. Commands that only compute and print do not ask, and end at the first: they have nothing to finish.
+ * its summary. A second one ends at once. Commands that only compute and print do not call it and end at the first signal.
  */
 import { constants } from "node:os";
 

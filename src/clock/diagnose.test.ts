@@ -276,7 +276,7 @@ test("a few false matches far below the rest change neither offset nor skew nor 
   }
 });
 
-test("microsecond stamps on a path of microseconds: negative delays are within the resolution", () => {
+test("microsecond timestamps on a path of microseconds: negative delays are within the resolution", () => {
   const dice = new Random(12);
   const there = send(
     dice,

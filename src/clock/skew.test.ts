@@ -62,7 +62,7 @@ test.each([
 // At most 5 % may be claimed by the stated confidence; 300 runs with a rate of 1 % exceed 9 with probability
 // 1e-3.
 test.each([
-  ["hardware stamps", hardware, 1000],
+  ["hardware timestamps", hardware, 1000],
   ["M/M/1 at 80 %", load(0.8, 1000, 1e9), 1000],
   ["M/M/1 at 95 %", load(0.95, 1000, 1e9), 1000],
   ["minimum never reached", rarelyAtMinimum, 1000],
@@ -82,7 +82,7 @@ test("a queue that never empties is taken for a skew in no more than the stated 
 // Of 1,000 other seeds, 20 packets show -1 ppm (1 us against 200 ns of jitter) in 97.5 %; the other cases
 // never fail.
 test.each([
-  // seconds, packets, ppm, least detections and median error allowed in 40 runs
+  // seconds, packets, ppm, minimum detections and maximum median error in 40 runs
   [1, 10_000, 0.1, 40, 0.002],
   [1, 10_000, -1, 40, 0.002],
   [1, 20, 50, 40, 0.1],
@@ -90,7 +90,7 @@ test.each([
   [100, 10_000, 0.1, 40, 2e-5],
   [3600, 10_000, -50, 40, 1e-6],
   [3600, 10_000, 0.1, 40, 1e-6],
-])("hardware stamps over %i s, %i packets: %f ppm is found", (seconds, n, ppm, atLeast, allowed) => {
+])("hardware timestamps over %i s, %i packets: %f ppm is found", (seconds, n, ppm, atLeast, allowed) => {
   const found = repeat(40, n, seconds * 1e9, hardware, ppm);
   expect(found.detected).toBeGreaterThanOrEqual(atLeast);
   expect(found.medianErrorPpm).toBeLessThan(allowed);

@@ -28,8 +28,8 @@ const ALIKE = 6;
 /** A separation this large needs no likeness. */
 const PLAIN = 30;
 /** Points that the test at the ends needs in all, and outside the step. */
-const LEAST_POINTS = 64;
-const LEAST_OUTSIDE = 3;
+const MIN_POINTS = 64;
+const MIN_OUTSIDE = 3;
 /** Times the spread of the block minima that an end must lie off. */
 const END_GAP = 3;
 
@@ -50,7 +50,7 @@ export function findShifts(points: EnvelopePoints, quantumNs: number): LevelShif
  */
 function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end"): LevelShift | null {
   const zone = Math.ceil((points.length * REACH) / BLOCKS) + 1;
-  if (points.length < LEAST_POINTS) return null;
+  if (points.length < MIN_POINTS) return null;
   const { slope } = detrended(points);
   const values = points.valueNs.map((v, i) => v - slope * points.timeNs[i]!);
   if (end === "start") values.reverse();
@@ -60,7 +60,7 @@ function endShift(points: EnvelopePoints, quantumNs: number, end: "start" | "end
   const floor = extremes(inside.subarray(0, Math.max(0, inside.length - zone))).low;
   const candidates: { at: number; gap: number; sizeNs: number }[] = [];
   // Outer sides that grow by a quarter: where exactly the step is shows when it is found.
-  for (let size = LEAST_OUTSIDE; size <= zone; size = Math.ceil(1.25 * size)) {
+  for (let size = MIN_OUTSIDE; size <= zone; size = Math.ceil(1.25 * size)) {
     const at = values.length - size;
     const outside = values.subarray(at);
     const lowest = extremes(outside).low;

@@ -38,7 +38,7 @@ function thinned(time: Float64Array, value: Float64Array, sign: 1 | -1): Envelop
   return envelope;
 }
 
-test("tells the same sums and extremes, and the same skew, of many points", () => {
+test("gives the same sums, extremes and skew for many points", () => {
   const { time, value } = points(400_000);
   for (const sign of [1, -1] as const) {
     const all = new Envelope();

@@ -129,7 +129,7 @@ describe("collecting a stream", () => {
     expect(collector.waiting).toBe(50);
   });
 
-  it("stops at a signal, and still tells what waits", async () => {
+  it("stops at a signal, and still reports what waits", async () => {
     const control = new AbortController();
     async function* endless() {
       for (let n = 0; ; n++) {

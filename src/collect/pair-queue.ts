@@ -25,7 +25,7 @@ export interface PairQueueOptions {
 }
 
 /** Names of records that are done, kept to know repetitions by. */
-const MOST_REMEMBERED = 4096;
+const MAX_REMEMBERED = 4096;
 
 export class PairQueue {
   readonly #options: PairQueueOptions;
@@ -94,7 +94,7 @@ export class PairQueue {
     const fromNs = watermarkNs === null ? null : watermarkNs - this.#longestNs;
     this.#answered = answered.filter((s) => fromNs === null || s.endNs > fromNs);
     for (const name of this.#names) {
-      if (this.#names.size <= this.waiting + MOST_REMEMBERED) break;
+      if (this.#names.size <= this.waiting + MAX_REMEMBERED) break;
       this.#names.delete(name);
     }
   }

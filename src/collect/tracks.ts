@@ -29,7 +29,7 @@ export interface Span {
 }
 
 /** Cuts of one tap at a time that are kept separate; records of further ones are set aside. */
-const MOST_TRACKS = 8;
+const MAX_TRACKS = 8;
 
 /** Pairs that overlap neither each other nor `answered`, in order of time. `ends`: both, or the receiver alone knows the delays. */
 export function choosePairs<T extends Tracked>(
@@ -188,7 +188,7 @@ function tracksOf<T extends Tracked>(records: readonly T[], end: "sender" | "rec
 function splitTracks<T extends Tracked>(records: T[]): T[][] {
   const tracks: T[][] = [];
   for (const record of records.sort(byEpoch)) {
-    const track = bestTrack(tracks, record) ?? (tracks.length < MOST_TRACKS ? null : tracks.at(-1));
+    const track = bestTrack(tracks, record) ?? (tracks.length < MAX_TRACKS ? null : tracks.at(-1));
     if (track) track.push(record);
     else tracks.push([record]);
   }

@@ -25,6 +25,7 @@ import { directionsOf, findDirections } from "./direction.ts";
 import { DEFAULT_EPOCH_NS } from "./epoch-length.ts";
 import type { FlowChoice } from "./flows.ts";
 import { explainUnmatched } from "./offload.ts";
+import { expectedOpening } from "./opening.ts";
 import { type PassOptions, type PassResult, runPass } from "./pass.ts";
 import {
   type Decision,
@@ -41,6 +42,7 @@ import {
 } from "./plan.ts";
 import type { CompareReport, ReportView } from "./report.ts";
 import { unmatchedCauses } from "./unmatched.ts";
+import { orientUnmatched } from "./unmatched-ways.ts";
 
 export interface CompareOptions {
   before: string;
@@ -66,8 +68,8 @@ export interface CompareOptions {
 }
 
 export const DEFAULT_WINDOW_NS = 10e9;
-/** Coverage, alignment, directions, lead and correction may each ask for one more, and a look ahead before. */
-const MAX_PASSES = 8;
+/** Coverage, alignment, repeats, directions, lead and correction may each ask for one more, and a look ahead before. */
+const MAX_PASSES = 9;
 /** Above this share of packets without a partner, in the capture with fewer, a clock that was set is looked for. */
 const MANY_UNMATCHED = 0.2;
 /** Below this share of those that matched, packets without a partner are too few to have a cause in common (MIN_UNMATCHED in unmatched.ts is above it). */
@@ -242,6 +244,7 @@ function evidenceOf({ options, wishes }: Run, result: PassResult, plan: PassPlan
     rereadable: result.rereadable,
     limited: result.limited,
     alignment: { kind: "not-sampled" },
+    opening: () => expectedOpening(result.matcher, result.originNs, plan.alignNs),
     verdict: () => {
       verdict ??= diagnose({ observer: result.observer, ...result.quality, mode: wishes.mode, oneClock });
       return verdict;
@@ -272,7 +275,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     // What the pass has put into the other direction stays there, where it cannot be done again.
     if (result.matcher.total(2).matched > 0) directions.twoWay = true;
   }
-  if (directions.twoWay) result.matcher.orientUnmatched();
+  if (directions.twoWay) orientUnmatched(result.matcher);
   notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
   notes.push(...(await commonCauses(run, result)));
   const searched = plan.settled.alignment || evidence.alignment.kind === "sampled";
@@ -354,6 +357,11 @@ function unmended(
         Math.abs(next.alignNs) > windowNs
           ? `the clocks seem to differ by more than the window (${cause})`
           : `reordering could not be judged: the second clock is behind (${cause})`,
+        ...more,
+      ];
+    case "repeats":
+      return [
+        `some of the first packets may have been matched with others that look the same (${cause})`,
         ...more,
       ];
     case "correction":

@@ -19,6 +19,8 @@ const MANY_TWICE = 0.1;
 /** Copies of so many of the packets, as a share, are not made by the network. */
 const MANY_COPIES = 0.8;
 const MIN_COPIES = 32;
+/** Share of packets that look like another one, above which reordering that is not counted among them matters. */
+const MANY_REPEATED = 0.01;
 
 /** What notes are made from. */
 export interface NoteSubject {
@@ -113,7 +115,7 @@ function interfaceNotes({ before, after, matcher }: PassResult): string[] {
 }
 
 /** What packets are known by. */
-function identityNotes({ before, after, plan }: PassResult, segment: SegmentReport): string[] {
+function identityNotes({ before, after, plan, matcher }: PassResult, segment: SegmentReport): string[] {
   const notes: string[] = [];
   const cut = [...before.shorts, ...after.shorts].filter(([size]) => size < plan.cover);
   if (cut.length > 0) {
@@ -130,6 +132,12 @@ function identityNotes({ before, after, plan }: PassResult, segment: SegmentRepo
   if (segment.ambiguous > 0) {
     notes.push(
       `${countOf(segment.ambiguous, "packet")} with more than one possible match within the window: counted as matched, but without a delay`,
+    );
+  }
+  const { before: again, after: againAfter } = matcher.repeated;
+  if (again > 0 && againAfter > 0 && again + againAfter > MANY_REPEATED * (segment.sent + segment.received)) {
+    notes.push(
+      `${countOf(again, "packet")} of the first capture and ${formatCount(againAfter)} of the second look like others within the window (heartbeats, keep-alives, copies): reordering is not counted among them`,
     );
   }
   return notes;

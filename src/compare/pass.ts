@@ -159,6 +159,11 @@ function gather(
     // Delays are reported as captured: what was removed to make packets meet is added back.
     correction: { ...line, offsetNs: line.offsetNs - plan.alignNs, pivotNs: line.pivotNs - plan.alignNs },
     pieces: line.pieces,
+    expected: plan.expected && {
+      untilNs: Number(plan.expected.untilNs - originNs),
+      lowNs: plan.expected.lowNs - plan.alignNs,
+      highNs: plan.expected.highNs - plan.alignNs,
+    },
     startNs,
     slackNs: plan.leadNs,
     rows,

@@ -9,6 +9,7 @@ import { type Correction, type CorrectionMode, correction } from "../clock/corre
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { DelaySums } from "../match/flow-results.ts";
 import type { CorrectionPieces, KnownWays } from "../match/matcher.ts";
+import type { ExpectedOpening } from "./opening.ts";
 import type { DecidedBy } from "./ways.ts";
 
 /** How much of the captures a pass reads: the first packets of each, or everything. */
@@ -44,6 +45,8 @@ export interface PassPlan {
   alignNs: number;
   ways: Ways;
   correction: ClockCorrection;
+  /** What differences are at first, where an equal packet was taken for the partner without it. */
+  expected: ExpectedOpening | null;
   /** How far BEFORE is read ahead of AFTER at most: long enough for what clocks behind BEFORE's show, short enough for the cache. */
   leadNs: number;
   extent: Extent;
@@ -89,6 +92,8 @@ export interface PassEvidence {
   /** It ended at its limit, not at the captures' ends. */
   limited: boolean;
   alignment: AlignmentEvidence;
+  /** What the first pairs are expected to show, where it is not what they show; null otherwise. */
+  opening: () => ExpectedOpening | null;
   verdict: () => ClockVerdict;
 }
 
@@ -105,7 +110,7 @@ export type Decision =
   /** Needs a search of both captures for equal packets: call again with its result. */
   | { kind: "sample-alignment" }
   | { kind: "again"; plan: PassPlan; why: Revision };
-export type Revision = "coverage" | "alignment" | "directions" | "lead" | "extent" | "correction";
+export type Revision = "coverage" | "alignment" | "directions" | "lead" | "extent" | "repeats" | "correction";
 
 export const LOOK_AHEAD = 16_384;
 /** An IPv4 header and 8 bytes: less is no identity. Packets cut shorter are hashed as far as they go. */
@@ -126,6 +131,7 @@ export function firstPlan(cover: number, windowNs: number): PassPlan {
     alignNs: 0,
     ways: { kind: "split", atNs: 0 },
     correction: { kind: "none" },
+    expected: null,
     leadNs: Math.min(windowNs / 8, SHORT_LEAD_NS),
     extent: { kind: "whole" },
     gatherWays: "while-on-trial",
@@ -158,6 +164,8 @@ export function nextPlan(plan: PassPlan, evidence: PassEvidence, wishes: PlanWis
   if (plan.correction.kind === "none") {
     const cover = wishes.fixedCover ? plan.cover : commonCover(plan.cover, evidence);
     if (cover < plan.cover) return { kind: "again", plan: { ...known, cover }, why: "coverage" };
+    const expected = plan.expected ?? evidence.opening();
+    if (expected !== plan.expected) return { kind: "again", plan: { ...known, expected }, why: "repeats" };
     if (evidence.alignment.kind === "not-sampled" && needsAlignment(plan, evidence))
       return { kind: "sample-alignment" };
     const decision =
@@ -237,6 +245,8 @@ function correctedPlan(plan: PassPlan, verdict: () => ClockVerdict, mode: Correc
 
 /** A step is found as near as this share of the capture, by times at BEFORE of forward packets: those that arrive behind it. The others meet it up to a round trip later. */
 const STEP_PLACE = 1 / 512;
+/** Where they are few, as near as so many of them. */
+const STEP_PACKETS = 4;
 const ROUND_TRIPS = 4;
 
 /** What the matcher gets to know of steps; null where none is removed. */
@@ -250,7 +260,9 @@ function piecesOf(verdict: ClockVerdict, { pieces, offsetNs }: Correction): Corr
   const roundTripNs = levelNs !== null && reverseLevelNs !== null ? levelNs + reverseLevelNs : 0;
   return {
     list,
-    guardNs: STEP_PLACE * verdict.spanNs + ROUND_TRIPS * Math.max(0, roundTripNs),
+    guardNs:
+      (STEP_PLACE + STEP_PACKETS / Math.max(1, verdict.pairs.forward)) * verdict.spanNs +
+      ROUND_TRIPS * Math.max(0, roundTripNs),
     usualNs: {
       forward: (first.levelNs ?? offsetNs) - offsetNs,
       reverse: -(first.reverseLevelNs ?? -offsetNs) - offsetNs,

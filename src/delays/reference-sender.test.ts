@@ -69,7 +69,7 @@ test("two paces at once are refused", async () => {
   await expect(sendReferences({ to: "127.0.0.1", durationNs: 1e6, ...both })).rejects.toThrow(/one pace/);
 });
 
-test("what is counted left this host, though nobody listens at the far end", async () => {
+test("what is counted left this host, even if no one listens at the far end", async () => {
   // Datagrams to closed ports, as the kernel counts them; others may add to it.
   const closed = () => {
     const lines = readFileSync("/proc/net/snmp", "utf8")
@@ -97,7 +97,7 @@ test("what the host refuses to send is not counted as sent", async () => {
   expect(Object.values(failed)[0]).toBeGreaterThan(5);
 });
 
-test("an interface's packets set the pace: one for every n, and never a longer pause than asked for", async () => {
+test("an interface's packets set the pace: one for every n, and no pause longer than the maximum", async () => {
   const sink = createSocket("udp4");
   await new Promise<void>((resolve) => sink.bind(0, "127.0.0.1", () => resolve()));
   const { port } = sink.address();

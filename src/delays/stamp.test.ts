@@ -34,7 +34,7 @@ describe("STAMP packets", () => {
     expect(decodeStamp(bytes)!.timeNs).toBe(1_704_067_200_500_000_000n);
   });
 
-  test("cut or impossible ones are none", () => {
+  test("cut or impossible ones are refused", () => {
     expect(decodeStamp(Buffer.alloc(15))).toBeNull();
     const bytes = encodeStamp({ sequence: 1, timeNs: 5n, session: 1, synchronised: true, errorNs: 1 });
     bytes.writeUInt32BE(1_000_000_000, 8);

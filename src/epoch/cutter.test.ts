@@ -193,7 +193,7 @@ describe("cutting", () => {
     batch.free();
   });
 
-  it("does not follow one packet stamped years ahead, but two", () => {
+  it("ignores one packet with a timestamp years ahead, follows two", () => {
     const rows = [0, 0.1, 3e7, 0.2, 0.3, 3e7, 3e7 + 1].map((s) => ({ timeNs: s * 1e9 }));
     expect(run(passive[0]!, rows).map((e) => e.rows)).toEqual([[0, 1, 2, 3, 4, 5], [6]]);
   });
@@ -277,7 +277,7 @@ describe("control messages", () => {
     expect(runControl(rows, messages, 6), "messages of another segment").toEqual([]);
   });
 
-  it("whose End does not come leave no epoch open for longer than an hour; a late End tells nothing new", () => {
+  it("whose End does not come leave no epoch open for longer than an hour; a late End changes nothing", () => {
     const message = (kind: "start" | "end", sequence: bigint) =>
       // The sender's clock is years off: it is not looked at.
       encodeControl({ kind, sequence, referenceNs: 0n, stream: 5 });

@@ -153,7 +153,7 @@ export class DelimitedCutter implements Cutter {
 
   #close(endNs: bigint, endId: bigint, cutTail: boolean, sink: EpochSink): void {
     const open = this.#open;
-    // Rows may be stamped before the epoch's start.
+    // Rows may be timestamped before the epoch's start.
     if (open) sink.close({ mode: "delimited", ...open, endNs: later(endNs, open.startNs), endId, cutTail });
   }
 }

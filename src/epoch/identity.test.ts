@@ -11,7 +11,7 @@ const identity: RecordIdentity = {
   seed: 4n,
 };
 
-test("every part of an identity tells records apart", () => {
+test("every part of an identity distinguishes records", () => {
   const { epoch } = identity;
   const others: RecordIdentity[] = [
     { ...identity, point: "b" },

@@ -5,13 +5,8 @@ import { numberedRecord } from "../../tests/support/numbered-record.ts";
 import { ByteWriter, crc32c } from "../base/bytes.ts";
 import { FormatError } from "../base/errors.ts";
 import { Random } from "../base/random.ts";
-import {
-  decodeRecord,
-  type EpochRecord,
-  encodeRecord,
-  FIXED_HEAD_BYTES,
-  MAX_PAYLOAD_BYTES,
-} from "./record.ts";
+import { decodeRecord, type EpochRecord, encodeRecord, FIXED_HEAD_BYTES } from "./record.ts";
+import { MAX_PAYLOAD_BYTES } from "./record-layout.ts";
 
 const MUTATIONS = 12_000;
 const MEMORY = 256 << 20;

@@ -100,7 +100,7 @@ describe("the record format", () => {
     );
   });
 
-  it("tells the head and the payload's place without the payload", () => {
+  it("gives the head and the payload's place without the payload", () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const bytes = encodeRecord(record, { raw: true });

@@ -31,6 +31,14 @@ import { FormatError } from "../base/errors.ts";
 import type { ClockState } from "../capture/source/clock-state.ts";
 import { type DelayError, packDelayError, unpackDelayError } from "../delays/delay-error.ts";
 import type { Role } from "../estimators/estimator.ts";
+import {
+  CRC_BYTES,
+  checkSizes,
+  expectChecksum,
+  MAX_PAYLOAD_BYTES,
+  mayUnpack,
+  type RecordLayout,
+} from "./record-layout.ts";
 import { readSpans, type Span, writeSpans } from "./spans.ts";
 import { readTapState, type TapEffort, writeTapState } from "./tap-state.ts";
 
@@ -40,14 +48,8 @@ const PLAIN_VERSION = 1;
 const SPANS_VERSION = 2;
 export const RECORD_MAGIC = 0x52504889; // 89 48 50 52 as bytes
 export const FIXED_HEAD_BYTES = 88;
-const CRC_BYTES = 4;
 /** No head comes near: more is damage, and is not read. */
 export const MAX_HEAD_BYTES = 1 << 20;
-/** No sketch comes near: it would not fit into the kernels' memory. */
-export const MAX_PAYLOAD_BYTES = 1 << 30;
-/** A packed payload may be this much longer than it is stored, or have `MAX_EASY_BYTES`: a few bytes must not ask for gigabytes. */
-const MAX_RATIO = 100;
-const MAX_EASY_BYTES = 64 << 20;
 const CODECS = ["raw", "zlib"] as const;
 const PACKING = { level: 6 };
 /** A live tap shares its processor with what it observes: a third of the time, for 6 % more bytes (LDS). */
@@ -132,14 +134,6 @@ export interface EpochRecord extends RecordHead {
   payload: Uint8Array;
 }
 
-/** Where the payload lies in an encoded record. */
-export interface RecordLayout {
-  headBytes: number;
-  storedBytes: number;
-  unpackedBytes: number;
-  packed: boolean;
-}
-
 export interface EncodeOptions {
   /** Never pack: parts of the payload are read in place. */
   raw?: boolean;
@@ -202,10 +196,6 @@ export function encodeRecord(record: EpochRecord, options: EncodeOptions = {}): 
   out.bytes(stored);
   out.u32(crc32c(out.view()));
   return out.finish();
-}
-
-function mayUnpack(storedBytes: number, unpackedBytes: number): boolean {
-  return unpackedBytes <= Math.max(MAX_EASY_BYTES, MAX_RATIO * storedBytes);
 }
 
 /** Head and layout of one whole record whose checksums are right: all that can be known without unpacking its payload. */
@@ -407,38 +397,6 @@ function readCounters(reader: ByteReader): RecordCounters {
   return { frames, packets, short, backward, skipped, dropped: dropped === 0 ? null : dropped - 1 };
 }
 
-/** Before anything is read or allocated for it. */
-function checkSizes(
-  { storedBytes, unpackedBytes, packed }: RecordLayout,
-  file: string,
-  offset: number,
-): void {
-  const bad = (message: string) => new FormatError("bad-header", file, offset + 12, message);
-  if (!packed && storedBytes !== unpackedBytes)
-    throw bad(`an unpacked payload of ${unpackedBytes} bytes cannot be stored in ${storedBytes}`);
-  if (unpackedBytes > MAX_PAYLOAD_BYTES)
-    throw bad(`a payload of ${unpackedBytes} bytes (expected at most ${MAX_PAYLOAD_BYTES})`);
-  if (packed && !mayUnpack(storedBytes, unpackedBytes))
-    throw bad(
-      `a payload of ${unpackedBytes} bytes packed into ${storedBytes} (expected at most ${MAX_RATIO} to 1)`,
-    );
-}
-
 function isError(ns: number): boolean {
   return ns >= 0 && !Object.is(ns, -0) && Number.isFinite(ns);
-}
-
-function expectChecksum(
-  bytes: Uint8Array,
-  at: number,
-  actual: number,
-  what: string,
-  file: string,
-  offset: number,
-): void {
-  const stored = new DataView(bytes.buffer, bytes.byteOffset + at, CRC_BYTES).getUint32(0, true);
-  if (stored === actual) return;
-  const hex = (n: number) => n.toString(16).padStart(8, "0");
-  const message = `the ${what} is damaged: its checksum is ${hex(stored)}, its bytes give ${hex(actual)}`;
-  throw new FormatError("bad-checksum", file, offset + at, message);
 }

@@ -20,7 +20,7 @@ describe.each([
   { utilisation: 0.7, widest: 1.15 },
   { utilisation: 0.88, widest: 1 },
 ])("at a utilisation of $utilisation", ({ utilisation, widest }) => {
-  test("the truth lies inside as often as is said, and the interval is no wider than that takes", {
+  test("the truth lies inside as often as stated, and the interval is no wider than needed", {
     timeout: 240_000,
   }, async () => {
     let [flows, inside] = [0, 0];
@@ -95,7 +95,7 @@ describe.each([
 describe.each([0.3, 0.7, 0.88, 0.95])(
   "one reference in ten packets at a utilisation of %d",
   (utilisation) => {
-    test("the truth lies inside as often as is said", { timeout: 240_000 }, async () => {
+    test("the truth lies inside as often as stated", { timeout: 240_000 }, async () => {
       const classes = [
         { from: 1, to: 9 },
         { from: 10, to: 99 },
@@ -113,8 +113,9 @@ describe.each([0.3, 0.7, 0.88, 0.95])(
         }
       }
       const [small = 0, middle = 0, large = 0] = sums.map((s) => s.inside / s.flows);
-      expect(small).toBeGreaterThan(0.925);
-      expect(middle).toBeGreaterThan(0.92);
+      // Measured on other seeds (71 to 74, 4 x 57,000 flows): 93.7 to 95.7, 94.1 to 97.2 and 93.5 to 99.8 %. Flows of a run are not independent: two seeds move by a point.
+      expect(small).toBeGreaterThan(0.93);
+      expect(middle).toBeGreaterThan(0.925);
       expect(large).toBeGreaterThan(0.92);
     });
   },
@@ -151,7 +152,7 @@ test("a queue that other traffic shares is recognised, and its intervals hold", 
   }
 });
 
-test("without a known drain rate the interval says so", { timeout: 240_000 }, async () => {
+test("without a known drain rate a note says that the interval lacks it", { timeout: 240_000 }, async () => {
   // The estimator does not know the link; busy gaps show what packets' own transmissions may add.
   const kernels = new Kernels();
   const { scenario, drainBps } = await rliScenario(kernels, {

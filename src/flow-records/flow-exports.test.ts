@@ -120,7 +120,7 @@ describe("NetFlow v5", () => {
     expect(records[0]!.endNs! - records[0]!.startNs!).toBe(3e9);
   });
 
-  it("that was sampled says so", async () => {
+  it("that was sampled has a note", async () => {
     // Mode 1 in the upper two bits.
     const { notes } = await parse(message5([record5(1, 10)], 0x4000 + 100));
     expect(notes).toEqual([expect.stringContaining("one in 100 packets")]);
@@ -156,7 +156,7 @@ describe("NetFlow v9", () => {
     expect(notes).toEqual([]);
   });
 
-  it("has options, whose data is no flow but tells the sampling", async () => {
+  it("has options, whose data is no flow but the sampling rate", async () => {
     const { records, notes } = await parse(
       message9([
         set(1, options9),

@@ -81,7 +81,7 @@ describe("the ring of strides", () => {
     expect(reader.ready).toBe(false);
   });
 
-  test("tells the end of a side and its own end, after everything before them", () => {
+  test("signals the end of a side and its own end, after everything before them", () => {
     const kernels = new Kernels();
     const { reader, writer } = ends();
     const { batch, finder } = filled(kernels, 1);
@@ -98,7 +98,7 @@ describe("the ring of strides", () => {
     expect(reader.ended).toBe(false);
   });
 
-  test("a cancelled ring takes nothing more, and begins anew when it is reset", () => {
+  test("a cancelled ring takes nothing more, and starts again when it is reset", () => {
     const kernels = new Kernels();
     const { reader, writer } = ends();
     const { batch, finder } = filled(kernels, 1);

@@ -41,10 +41,10 @@ export interface ReadingThread {
 
 let early: ReadingThread | null = null;
 
-/** Starts the thread that the next `startReading` returns; calls back when it is up. */
+/** Starts the thread that the next `startReading` returns; calls back when its program is loaded, which is the first thing it says. */
 export function startEarly(onUp: () => void): void {
   early ??= startReading();
-  early?.worker.once("online", onUp);
+  early?.worker.once("message", onUp);
 }
 
 /** Null where the thread's program is not at hand. */

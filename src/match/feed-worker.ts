@@ -38,7 +38,9 @@ export type SentError =
   | { name: "FormatError"; code: FormatError["code"]; file: string; offset: number; message: string }
   | { name: "Error"; message: string };
 
+/** "up": its program is loaded. */
 export type FeedMessage =
+  | { kind: "up" }
   | { kind: "head"; head: FeedHead }
   | { kind: "tail"; tail: FeedTail }
   | { kind: "cancelled" }
@@ -128,6 +130,7 @@ function toucher(memory: KernelMemory, from: number): (inUse: number) => void {
 const port = parentPort;
 if (port) {
   const post = (message: FeedMessage) => port.postMessage(message);
+  post({ kind: "up" });
   port.once("message", ({ memory, ring: address, rows }: FeedStart) => {
     const ring = new RingWriter(memory.buffer, address, rows, toucher(memory, address + ringBytes(rows)));
     port.on("message", (order: FeedOrder | FeedEnd) => {

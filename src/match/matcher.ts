@@ -19,7 +19,7 @@ import { LogHistogram } from "../base/math/log-histogram.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KeyRuns } from "../capture/flow/key-runs.ts";
 import { type BucketRun, type DelaySums, type FlowResult, FlowResults } from "./flow-results.ts";
-import type { PacketLog } from "./packet-log.ts";
+import { FATE, type PacketLog } from "./packet-log.ts";
 
 /** A packet that was seen at one point alone. */
 export interface AlonePacket {
@@ -41,6 +41,8 @@ export interface MatcherOptions {
   thresholdNs: number;
   /** Clock correction: delay = difference - offsetNs - slope * (time at AFTER - pivotNs), and reverseNs less the other way. */
   correction: { offsetNs: number; slope: number; pivotNs: number; reverseNs?: number };
+  /** What differences (after - before, as aligned) are in the first time, where an earlier pass has shown it. */
+  expected?: ExpectedDifferences | null;
   /** Where a clock was set: what more is taken off. */
   pieces?: CorrectionPieces | null;
   /** Time before the first packet of either side. */
@@ -54,6 +56,24 @@ export interface MatcherOptions {
   nat?: boolean;
   /** Where every packet is noted, besides the sums. */
   packets?: PacketLog | undefined;
+}
+
+/** Up to a time at BEFORE. */
+export interface ExpectedDifferences {
+  untilNs: number;
+  lowNs: number;
+  highNs: number;
+}
+
+/** One of the first pairs. */
+export interface OpeningPair {
+  /** Time at BEFORE, and after - before, as aligned. */
+  atNs: number;
+  differenceNs: number;
+  /** A packet that looks the same was met later, without a partner. */
+  again: boolean;
+  /** The flow goes from BEFORE to AFTER. */
+  forward: boolean;
 }
 
 export interface CorrectionPieces {
@@ -159,6 +179,13 @@ export class ExactMatcher {
       pivot: pivotNs,
       slack: options.slackNs,
       now: options.startNs,
+      ...(options.expected
+        ? {
+            expectUntil: options.expected.untilNs,
+            expectLow: options.expected.lowNs,
+            expectHigh: options.expected.highNs,
+          }
+        : {}),
     };
     this.#writePieces(options.pieces ?? null);
     for (const [name, value] of Object.entries(settings))
@@ -233,6 +260,24 @@ export class ExactMatcher {
         doubted: (fate & residueConstants.DOUBTED) !== 0,
       };
     }
+  }
+
+  /** The first pairs, but for those that were put off. */
+  *opening(): Generator<OpeningPair> {
+    const kernels = this.#kernels;
+    const first = kernels.call.matchOpening(this.#match) >>> 0;
+    const n = kernels.call.matchOpened(this.#match) >>> 0;
+    for (
+      let at = first;
+      at < first + n * matchStateConstants.OPENING_PAIR;
+      at += matchStateConstants.OPENING_PAIR
+    )
+      yield {
+        atNs: kernels.readF64(at + 8),
+        differenceNs: kernels.readF64(at + 16),
+        again: kernels.readU32(at + 24) !== 0,
+        forward: this.flows.direction(kernels.readU32(at + 28)) === 1,
+      };
   }
 
   /** The number of the same flow as the second point names it; null where that is not known. */
@@ -364,14 +409,17 @@ export class ExactMatcher {
     return ids;
   }
 
-  /** A flow that never matched goes against the one that it answers. */
-  orientUnmatched(): void {
-    const { flows } = this;
-    for (let id = 0; id < flows.count; id++) {
-      if (flows.direction(id) !== 0) continue;
-      const other = this.reverseOf(id);
-      if (other >= 0 && flows.direction(other) === 1 && flows.matched(other) > 0) flows.turn(id, 2);
+  /** Flows without matched packets go these ways, and so do their packets that are counted already. */
+  turnUnmatched(ways: ReadonlyMap<number, 1 | 2>): void {
+    let back = false;
+    for (const [id, way] of ways) {
+      this.flows.turn(id, way);
+      back ||= way === 2;
     }
+    if (!back) return;
+    // Intervals are of packets from BEFORE to AFTER.
+    for (const { side, fate, flow, timeNs } of this.alone())
+      if (side === 0 && fate === FATE.onlyBefore && ways.get(flow) === 2) this.correctLost(timeNs, -1);
   }
 
   total(direction: 1 | 2): TotalResult {

@@ -34,6 +34,7 @@ export class FeedThread {
     this.#ring = ring;
     const wake = () => this.#heard?.();
     worker.on("message", (message: FeedMessage) => {
+      if (message.kind === "up") return;
       this.#messages.push(message);
       wake();
     });

@@ -131,7 +131,7 @@ describe("packets that look alike", () => {
     expect(Math.abs(matcher.total(1).delay!.meanNs - distinct.delay!.meanNs)).toBeLessThan(0.05 * MS);
   });
 
-  test("where all packets look alike and none is lost, their order tells which is which", () => {
+  test("where all packets look alike and none is lost, their order identifies them", () => {
     const before = [0, 10, 20].map((timeNs) => ({ timeNs: timeNs * MS, digest: 1, flow: 1 }));
     const after = [105, 112, 119].map((timeNs) => ({ timeNs: timeNs * MS, digest: 1, flow: 1 }));
     const matcher = run(before, after);

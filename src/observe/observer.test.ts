@@ -135,7 +135,7 @@ describe("observing a point", () => {
     expect(() => checkCompatible(merged, without[1]!)).not.toThrow();
   });
 
-  it("counts what was cut short, stamped backwards, skipped and dropped, per epoch", () => {
+  it("counts what was cut short, timestamped backwards, skipped and dropped, per epoch", () => {
     const records: EpochRecord[] = [];
     const observer = counting(records, { role: "both" });
     const first = makeBatch(kernels, [{ timeNs: 0, flags: FLAG.short }, { timeNs: 0.1e9 }]);

@@ -113,9 +113,10 @@ function exactPoint(row: SegmentRow): SeriesPoint | null {
   return made ? pointOf(made) : null;
 }
 
-/** Packets that are missing beyond those that may be in flight at the two ends of a time: twice rate × delay each. */
+/** Packets that are missing beyond those that may be in flight at the end of a time: rate × delay on average, a few more by chance. */
 function beyondFlight(missing: number, ratePerNs: number, delayNs: number | null): number {
-  return missing > 4 * ratePerNs * Math.abs(delayNs ?? 0) ? missing : 0;
+  const inFlight = ratePerNs * Math.abs(delayNs ?? 0);
+  return missing > inFlight + 4 * Math.sqrt(inFlight) + 1 ? missing : 0;
 }
 
 /** Four digits are more than a sparkline shows. */

@@ -391,7 +391,7 @@ describe("access", () => {
     expect(headers.get("x-powered-by")).toBeNull();
   });
 
-  it("has limits per client: who asks too much waits, others do not", async () => {
+  it("has limits per client: one that asks too much waits, others do not", async () => {
     const { url } = await start({ limits: { requests: 1, burst: 3, bytes: 1e9, burstBytes: 1e9 } });
     const statuses: number[] = [];
     for (let i = 0; i < 5; i++) statuses.push((await fetch(`${url}/v1/points`)).status);

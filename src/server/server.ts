@@ -1,5 +1,6 @@
 /** A collector that listens: the service (service.ts) with HTTP around it, until it is closed. */
 import type { Server as TlsServer } from "node:https";
+import { join } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { isLoopback } from "./access.ts";
 import { type AlertSettings, Alerts, NO_ALERTS } from "./alerts/alerts.ts";
@@ -13,6 +14,7 @@ import { routesOf } from "./routes/all.ts";
 import { pageRoutes } from "./routes/page.ts";
 import type { Parts } from "./routes/route.ts";
 import { CollectorService, type ServiceOptions } from "./service.ts";
+import { Station, type StationOptions } from "./station.ts";
 import type { TapPlan } from "./tap-plan.ts";
 
 export interface ServerOptions extends ServiceOptions {
@@ -26,6 +28,8 @@ export interface ServerOptions extends ServiceOptions {
   network?: NetworkSettings | undefined;
   alerts?: AlertSettings | undefined;
   otlp?: OtlpOptions | undefined;
+  /** The monitoring station of a network of m-routers. */
+  station?: Omit<StationOptions, "file" | "now" | "onLog"> | undefined;
   /** Set where it differs from the one in force. */
   plan?: TapPlan | undefined;
 }
@@ -35,13 +39,14 @@ export interface RunningServer {
   service: CollectorService;
   network: NetworkMonitor;
   alerts: Alerts;
-  /** Other settings while it runs: limits, certificates, retention, segments, plan, paths, alerts. */
+  station: Station | null;
+  /** Other settings while it runs: limits, certificates, retention, segments, plan, paths, alerts, the station's map. */
   reload(options: ServerOptions): Promise<void>;
   close(): Promise<void>;
 }
 
 /** What follows the rows. */
-async function openParts(service: CollectorService, options: ServerOptions): Promise<Parts> {
+async function openParts(service: CollectorService, options: ServerOptions): Promise<Omit<Parts, "station">> {
   const { results, events } = service;
   const { onLog } = options;
   const nowNs = options.now ?? (() => BigInt(Date.now()) * 1_000_000n);
@@ -59,10 +64,20 @@ async function openParts(service: CollectorService, options: ServerOptions): Pro
   return { service, network, alerts };
 }
 
-async function applyPlan(service: CollectorService, plan: TapPlan | undefined): Promise<void> {
+/** With a station the segments are its own. */
+async function applyPlan(service: CollectorService, { plan, station }: ServerOptions): Promise<void> {
   if (plan === undefined) return;
   const { plan: current, next } = service.plan;
-  if (JSON.stringify(next?.plan ?? current) !== JSON.stringify(plan)) await service.setPlan(plan);
+  const before = next?.plan ?? current;
+  const segments = station && before?.segments ? { segments: before.segments } : {};
+  const wanted = { ...plan, ...segments };
+  if (JSON.stringify(before) !== JSON.stringify(wanted)) await service.setPlan(wanted);
+}
+
+async function openStation(options: ServerOptions, service: CollectorService): Promise<Station | null> {
+  const { station, data, insecure, now, onLog } = options;
+  if (!station) return null;
+  return await Station.open({ insecure, ...station, file: join(data, "station.json"), now, onLog }, service);
 }
 
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
@@ -75,6 +90,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       { parameter: "listen", value: options.listen },
     );
   const service = await CollectorService.open(options);
+  let station: Station | null = null;
   try {
     if (!isLoopback(host) && service.tokens.size === 0)
       throw new UsageError(
@@ -83,9 +99,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
         "make one: hoptime token add",
         { parameter: "listen", value: options.listen },
       );
-    const parts = await openParts(service, options);
-    const { network, alerts } = parts;
-    await applyPlan(service, options.plan);
+    const opened = await openParts(service, options);
+    const { network, alerts } = opened;
+    await applyPlan(service, options);
+    station = await openStation(options, service);
+    const parts: Parts = { ...opened, station };
     const requests = new RequestMetrics();
     const limits = new ClientLimits(options.limits);
     const app = createApp({
@@ -103,7 +121,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     let otlp = pushTo(options.otlp);
     return {
       url,
-      ...{ service, network, alerts },
+      ...{ service, network, alerts, station },
       reload: async (next) => {
         // What is wrong with a certificate shows here, before anything else has changed.
         if (options.tls && next.tls)
@@ -113,17 +131,20 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
         await alerts.reconfigure(next.alerts ?? NO_ALERTS);
         await network.reconfigure(next.network ?? NO_NETWORK);
         for (const segment of network.segments) service.watch(segment);
-        await applyPlan(service, next.plan);
+        if (next.station) station?.state.change(next.station.topology);
+        await applyPlan(service, next);
         await otlp?.close();
         otlp = pushTo(next.otlp);
       },
       close: async () => {
         await otlp?.close();
         await app.close();
+        await station?.close();
         await service.close();
       },
     };
   } catch (error) {
+    await station?.close();
     await service.close();
     if ((error as NodeJS.ErrnoException).code === "EADDRINUSE")
       throw new UsageError(

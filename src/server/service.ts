@@ -7,6 +7,7 @@
  *   DIR/damaged/         what could not be read, set aside
  *   DIR/plan.json        what the taps are to keep
  *   DIR/tokens.json      hashes of the tokens
+ *   DIR/station.json     what the monitoring station has heard (station.ts)
  *   DIR/.lock            held while a collector runs
  *
  *   message ─▶ Ingest ─▶ archive ─▶ Journal ─▶ acknowledged

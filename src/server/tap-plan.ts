@@ -21,11 +21,13 @@ const TEXT = Type.String({ maxLength: 1000 });
 const text = (description: string, maxLength = 1000) =>
   Type.Optional(Type.String({ maxLength, description }));
 const point = (description: string) => Type.String({ minLength: 1, maxLength: 64, description });
+/** A station's filters list every pair of networks that cross a segment. */
+const MAX_FILTER = 4000;
 const PLANNED_SEGMENT = Type.Object(
   {
     from: point("sender"),
     to: point("receiver"),
-    filter: text("packets that cross it; all segments have one, or none has"),
+    filter: text("packets that cross it; all segments have one, or none has", MAX_FILTER),
   },
   { additionalProperties: false },
 );
@@ -46,7 +48,7 @@ export const TAP_PLAN = Type.Object(
     ),
     inner: Type.Optional(Type.Boolean({ description: "the packet inside tunnels" })),
     seed: text("seed of hashes, a whole number below 2^64 as text", 20),
-    filter: text("only these packets, at all points (pcap-filter expression)"),
+    filter: text("only these packets, at all points (pcap-filter expression)", MAX_FILTER),
     segments: Type.Optional(
       Type.Array(PLANNED_SEGMENT, {
         maxItems: 1000,

@@ -98,7 +98,7 @@ describe("delay models", () => {
 });
 
 describe("loss", () => {
-  it("uniform loses the share asked for, in no order", async () => {
+  it("uniform loss has the configured share, at random", async () => {
     const { delays, sim } = await run([{ kind: "loss", model: "uniform", probability: 0.01 }]);
     const lost = delays.filter((d) => Number.isNaN(d)).length;
     // Binomial, six deviations.
@@ -109,7 +109,7 @@ describe("loss", () => {
     expect(Math.abs(pairs - 20)).toBeLessThan(27);
   });
 
-  it("episodes have the mean length and the share asked for", async () => {
+  it("episodes have the configured mean length and share", async () => {
     const { delays } = await run([{ kind: "loss", model: "bursts", probability: 0.05, meanBurst: 20 }], {
       seed: 2,
       packets: 500_000,
@@ -125,7 +125,7 @@ describe("loss", () => {
 });
 
 describe("reordering", () => {
-  it("holds up the share asked for by at most the extent, and the receiver sees it", async () => {
+  it("delays the configured share by at most the extent, and the receiver sees it", async () => {
     const path: Hop[] = [{ kind: "reorder", probability: 0.02, extentNs: 50_000 }];
     const { delays } = await run(path);
     const held = delays.filter((d) => d > 0);

@@ -113,7 +113,7 @@ describe("a simulation as files", () => {
       expect(readFileSync(join(again, name)).equals(readFileSync(join(directory, name)))).toBe(true);
   });
 
-  it("says so where the directory cannot be", async () => {
+  it("refuses a directory that cannot be made", async () => {
     await expect(exportSimulation(kernels, scenario, join(directory, "truth.json", "below"))).rejects.toThrow(
       /cannot be made/,
     );

@@ -195,7 +195,7 @@ describe("a first-in first-out queue", () => {
     expect(Math.abs(maximum - sim.statistics[0]!.longest)).toBeLessThanOrEqual(1);
   });
 
-  it("is busy exactly as much as the utilisation asked for", async () => {
+  it("has exactly the configured utilisation", async () => {
     const sim = simulate(kernels, {
       traffic: { kind: "synthetic", ratePps: 100_000, durationS: 1 },
       path: [{ kind: "queue", utilisation: 0.55 }],

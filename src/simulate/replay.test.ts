@@ -20,7 +20,7 @@ beforeAll(async () => {
       seed: 4,
       traffic: { kind: "synthetic", ratePps: 50_000, durationS: 0.2 },
       path: [{ kind: "queue", utilisation: 0.7 }],
-      // Jitter makes the receiver's stamps step back in time.
+      // Jitter makes the receiver's timestamps step back in time.
       clocks: { receiver: { jitterNs: 20_000 } },
     },
     directory,
@@ -93,7 +93,7 @@ describe("replay", () => {
     expect(rows.every((r, i) => i === 0 || r.at >= rows[i - 1]!.at)).toBe(true);
   });
 
-  it("never sends backwards, whatever the stamps of the capture do", async () => {
+  it("never sends backwards, whatever the timestamps of the capture do", async () => {
     const rows = await replay({ file: join(directory, "receiver.pcap") });
     expect(rows.length).toBe(packets);
     expect(rows.every((r, i) => i === 0 || r.at >= rows[i - 1]!.at)).toBe(true);

@@ -147,7 +147,7 @@ describe("the ways to look at a simulation", () => {
 });
 
 describe("clocks", () => {
-  it("change what a point stamps, never the true delay", async () => {
+  it("change a point's timestamps, never the true delay", async () => {
     const scenario: Scenario = {
       ...scenarioOf([{ kind: "delay", model: { kind: "constant", ns: 10_000 } }]),
       clocks: {
@@ -250,7 +250,7 @@ describe("packets of our own", () => {
     b.free();
   });
 
-  it("are probes at the rate asked for, among the traffic in order of time", async () => {
+  it("are probes at the configured rate, among the traffic in order of time", async () => {
     const sim = simulate(kernels, { ...scenarioOf(queue), probes: { ratePps: 20_000, wireLength: 100 } });
     let probes = 0;
     let regular = 0;

@@ -8,7 +8,7 @@ import { meanFlowPackets, openSource } from "./source.ts";
 const kernels = new Kernels();
 
 describe("synthetic traffic", () => {
-  it("has Pareto flow sizes, the rate and the packet lengths asked for", async () => {
+  it("has Pareto flow sizes, the configured rate and packet lengths", async () => {
     // 5 s at 100 kpps, deviations measured over 20 seeds: single packets 0.0019, P(>= 4) 0.8 %, P(>= 16) 1.5 %, rate 3.8 %, mean length 15
     // bytes. All limits are five deviations or more: below one seed in 10^6 each. Flows cut by the ends of the trace look shorter.
     const sim = simulate(kernels, {
@@ -67,7 +67,7 @@ describe("synthetic traffic", () => {
         if (t < before) wrong.order++;
         before = t;
         const input = iface[i]!;
-        // Stamps are cut to whole ns.
+        // Timestamps are cut to whole ns.
         if (t + 1 < freeFrom[input]!) wrong.overlap++;
         freeFrom[input] = t + wireLength[i]! * 0.8;
         const flow = `${addrA[2 * i]},${addrA[2 * i + 1]},${meta[2 * i]},${meta[2 * i + 1]}`;

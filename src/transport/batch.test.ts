@@ -14,7 +14,7 @@ it("gives back the records of a message, in order", () => {
   );
 });
 
-it("a message that is cut anywhere gives the whole records before, and says so", () => {
+it("a message that is cut anywhere gives the whole records before the cut, and reports it", () => {
   const records = [Uint8Array.of(1, 2, 3), Uint8Array.of(4), Uint8Array.of(5, 6)];
   const message = join(records);
   const ends = [7, 12, 18];

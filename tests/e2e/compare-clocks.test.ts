@@ -60,7 +60,7 @@ describe("one direction", () => {
     }
   });
 
-  test("shows no offset: it says so, and is usable at best", async () => {
+  test("shows no offset: it is not measurable, and the verdict is usable at best", async () => {
     for (const offsetNs of [0, 30 * MS, -2 * MS]) {
       const { verdict, report } = await compareScene({ clock: { offsetNs } });
       expect(verdict.offset.kind).toBe("not-measurable");

@@ -86,7 +86,7 @@ describe("a capture that was cut", () => {
     expect(segment).toMatchObject({ appeared: 0, head: 167, tail: 5330 });
   });
 
-  test("loss is what is missing between the ends, but for what is said to be undecided", async () => {
+  test("loss is what is missing between the ends, but for what is reported as undecided", async () => {
     let [decided, undecided] = [0, 0];
     for (let seed = 1; seed <= 40; seed++) {
       const minNs = (1 + (seed % 5) * 20) * MS;

@@ -88,7 +88,7 @@ test("frame numbers are those of tshark, in both captures", async () => {
   free();
 });
 
-test("without being asked for nothing is kept", async () => {
+test("nothing is kept unless requested", async () => {
   const comparison = await openComparison(DEMO);
   expect(comparison.packets).toBeNull();
   comparison.free();

@@ -71,7 +71,7 @@ describe("compare in two threads", () => {
     await bothWays({ ...pair, filter: "udp and not vlan", flows: { top: 7, sort: "lost" } });
   });
 
-  test("where the first packets show that it must begin anew: cut short, or from the other side", async () => {
+  test("where the first packets show that it must start again: cut short, or from the other side", async () => {
     const short = { before: path("short-before.pcap"), after: path("short-after.pcap") };
     generateCaptures({ packets: 90_000, beforeFile: short.before, afterFile: short.after, snapLength: 80 });
     const report = JSON.parse(await bothWays(short));
@@ -106,7 +106,7 @@ describe("compare in two threads", () => {
     await bothWays({ before: DEMO.after, after: DEMO.before });
   });
 
-  test("tells its progress to the end", async () => {
+  test("reports its progress to the end", async () => {
     const counts: number[] = [];
     await compareCaptures({ ...pair, parallel: true, onProgress: (_, __, n) => counts.push(n) });
     expect(counts.at(-1)).toBeGreaterThan(1.9 * PACKETS);

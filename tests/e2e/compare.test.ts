@@ -311,7 +311,7 @@ describe("compare on the demo's captures", () => {
     }
   });
 
-  test("what is said to take an offset out does", async () => {
+  test("the correction that a note suggests removes the offset", async () => {
     const file = writeFrames(
       path("years.pcap"),
       shifted(after, () => 94_608_123_456_789_000n),
@@ -464,7 +464,7 @@ describe("compare on the demo's captures", () => {
     expect(plain.notes.join("\n")).not.toMatch(/NAT|does not explain/);
   });
 
-  test("a capture compared with itself says so", async () => {
+  test("a capture compared with itself is noted", async () => {
     const { notes, segment } = await compareCaptures({ before: DEMO.before, after: DEMO.before });
     expect(segment).toMatchObject({ matched: 6664, lost: 0 });
     expect(notes).toContain("both captures are the same file: every packet is matched with itself");

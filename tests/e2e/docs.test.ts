@@ -46,7 +46,7 @@ function shellWords(line: string): string[] {
 /** Commands that stand on lines of their own: in fences of a document, or below "Examples:" in a help text. */
 function commandLines(text: string): string[] {
   const found = [...text.matchAll(/^\s*(?:\$ )?(?:\.\/)?hoptime ([a-z].*)$/gm)].map(([, line = ""]) => line);
-  return found.filter((line) => !line.includes("--help"));
+  return found.filter((line) => !line.includes("--help") && !line.endsWith("."));
 }
 
 async function check(line: string): Promise<void> {

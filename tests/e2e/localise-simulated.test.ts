@@ -25,7 +25,7 @@ test("a corrected delay a fraction of a nanosecond below zero is in the bucket o
 });
 
 describe("the chain of the README", () => {
-  test("the segment that loses packets for a while is blamed for loss, the queue for delay, nobody else", async () => {
+  test("the segment that loses packets for a while is blamed for loss, the queue for delay, no other segment", async () => {
     const captured = await localiseCaptures({ files: names.map(at) });
     const { spikes, lossSpikes, segments, notes } = captured.localisation;
     expect(new Set(lossSpikes.flatMap((s) => (s.segment ? [s.segment.from] : [])))).toEqual(new Set(["r2"]));
@@ -68,7 +68,7 @@ describe("the chain of the README", () => {
     }
   });
 
-  test("records tell no loss where none is, whatever is in flight at the edges of epochs", async () => {
+  test("records show no loss where there is none, whatever is in flight at the edges of epochs", async () => {
     const directory = join(scratch, "records");
     for (const point of ["sender", "r1", "r2", "r3"])
       await observePoint({

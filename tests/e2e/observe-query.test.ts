@@ -92,7 +92,7 @@ const mean = (packets: readonly Sent[]) =>
   Number(packets.reduce((s, p) => s + p.delayNs, 0n)) / packets.length;
 
 describe("two points, observed and asked", () => {
-  it("tell the mean delay between them, over all epochs and in each", async () => {
+  it("give the mean delay between them, over all epochs and in each", async () => {
     const packets = traffic();
     const { before, after } = captures("plain", packets);
     const report = await observe("A", before);
@@ -112,7 +112,7 @@ describe("two points, observed and asked", () => {
     expect(answer.notes).toContainEqual(expect.stringMatching(/2 epochs a capture began or ended/));
   });
 
-  it("tell it exactly where no packet is in flight at a cut", async () => {
+  it("give it exactly where no packet is in flight at a cut", async () => {
     // Every second has 100 packets at 0.005 .. 0.995 s, delayed by at most 4.012 ms.
     const packets = traffic().map((p) => ({ ...p, timeNs: p.timeNs + 5_000_000n }));
     const { before, after } = captures("exact", packets);
@@ -213,7 +213,7 @@ describe("two points, observed and asked", () => {
     expect(a!.packets - b!.packets).toBe(lost);
   });
 
-  it("are cut by Start and End in band; an epoch that lost one is refused and says so", async () => {
+  it("are cut by Start and End in band; an epoch that lost one is refused with the reason", async () => {
     const stream = controlStream("A:B");
     const message = (kind: "start" | "end", sequence: number, timeNs: bigint, lost = false): Sent => ({
       timeNs,

@@ -214,7 +214,7 @@ describe("a capture of both directions", () => {
     expectMean(mean(["A", "B"]), THERE_NS);
   });
 
-  it("is refused where hosts of both sides are alike: nothing tells which is which", async () => {
+  it("is refused where hosts of both sides look alike", async () => {
     const { observe } = setUp(() => plain(alike()));
     expect(await refusal(observe("A"))).toMatch(/packets of both directions/);
   });
@@ -232,7 +232,7 @@ describe("a capture of both directions", () => {
     );
   });
 
-  it("is counted together where that is asked for", async () => {
+  it("is counted together on request", async () => {
     const { observe } = setUp(plain);
     const report = await observe("A", { bothWays: true });
     expect(report.lanes[0]?.packets).toBe(6000);

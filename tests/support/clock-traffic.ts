@@ -4,7 +4,7 @@ import type { Random } from "../../src/base/random.ts";
 /** Delay of a packet sent `gapNs` after the previous one. */
 export type DelayModel = (timeNs: number, gapNs: number) => number;
 
-/** A wire with a hardware stamp: 5 us within 100 ns. */
+/** A wire with hardware timestamps: 5 us within 100 ns. */
 export function hardware(dice: Random): DelayModel {
   return () => 5000 + 100 * (2 * dice.float() - 1);
 }

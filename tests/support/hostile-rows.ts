@@ -4,6 +4,7 @@ import { Random } from "../../src/base/random.ts";
 import { PacketBatch } from "../../src/capture/batch.ts";
 import { FlowKeySpec } from "../../src/capture/flow/flow-key.ts";
 import { DEFAULT_SEED } from "../../src/capture/reader.ts";
+import type { SealedEpoch, Tap } from "../../src/estimators/estimator.ts";
 
 export interface HostileRow {
   timeNs: number;
@@ -77,4 +78,20 @@ export function toBatches(kernels: Kernels, rows: readonly HostileRow[], size: n
   }
   kernels.free(mask);
   return batches;
+}
+
+/** Updates the tap with the rows, in batches of `size`, and frees both when the tap is sealed. */
+export function sealRows(
+  kernels: Kernels,
+  tap: Pick<Tap, "update" | "seal" | "free">,
+  rows: readonly HostileRow[],
+  size = 500,
+): SealedEpoch {
+  for (const batch of toBatches(kernels, rows, size)) {
+    tap.update(batch, 0, batch.count);
+    batch.free();
+  }
+  const sealed = tap.seal();
+  tap.free();
+  return sealed;
 }

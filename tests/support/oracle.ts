@@ -1,7 +1,15 @@
 /**
  * What `compare` must say of a scene (scenario.ts), worked out slowly from the truth of every packet: no digests, no windows, no kernels.
  */
-import { clockErrorNs, type MadeScene, type Scene, stampOf, type TruePacket, type Way } from "./scenario.ts";
+import {
+  clockErrorNs,
+  type MadeScene,
+  numberOf,
+  type Scene,
+  stampOf,
+  type TruePacket,
+  type Way,
+} from "./scenario.ts";
 
 export interface WayTruth {
   /** Packets at the near and far point. */
@@ -23,6 +31,12 @@ export interface WayTruth {
   stampedNs: number[];
   /** Their true delays. */
   delaysNs: number[];
+  /** Packets at either point that look like another one there. */
+  alike: number;
+  /** Packets that were seen at the near point only, and the only ones that look so there, where one that looks the same was seen at the far point only: nobody can know. */
+  confusable: number;
+  /** By timestamp of sending: (far timestamp - near timestamp) of each packet sent then, and of its copies. */
+  sentAt: Map<bigint, number[]>;
   /** Matched packets that were sent before one that arrived earlier. */
   reordered: number;
   /** Mean |difference| of the delays as captured of packets of a flow that were sent one after the other, of those that arrived; null without any. */
@@ -32,7 +46,7 @@ export interface WayTruth {
 export interface Truth {
   forward: WayTruth;
   reverse: WayTruth;
-  /** What AFTER's clock was ahead by while packets were matched: least, most, and at the first of them. */
+  /** What AFTER's clock was ahead by while packets were matched: min, max, and at the first of them. */
   clock: { minNs: number; maxNs: number; firstNs: number };
 }
 
@@ -43,6 +57,7 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
   const seen = seenBetween(scene, packets);
   const arrivals: Record<Way, { arrivedNs: number; order: number }[]> = { forward: [], reverse: [] };
   const sends: Record<Way, { flow: number; delayNs: number }[]> = { forward: [], reverse: [] };
+  const looking = new Map<string, Looks>();
   for (const packet of packets) {
     const truth = ways[packet.way];
     const [near, far] =
@@ -52,6 +67,15 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
     const copies = packet.copiesNs.filter((ns) => ran(far, ns)).length;
     const arrived = packet.arrivedNs !== null && ran(far, packet.arrivedNs);
     const due = packet.dueNs >= seen[far].firstNs && packet.dueNs <= seen[far].lastNs;
+    const looks = `${packet.way} ${packet.flow} ${numberOf(scene, packet)}`;
+    const known = looking.get(looks) ?? { way: packet.way, near: 0, far: 0, both: 0 };
+    looking.set(looks, {
+      ...known,
+      near: known.near + (sent ? 1 : 0),
+      far: known.far + (arrived ? 1 : 0) + copies,
+      both: known.both + (sent && arrived ? 1 : 0),
+    });
+    if (sent && packet.arrivedNs !== null) noteSent(truth, scene, packet);
     truth.sent += sent ? 1 : 0;
     truth.received += (arrived ? 1 : 0) + copies;
     if (sent && arrived) {
@@ -76,11 +100,32 @@ export function truthOf({ scene, packets }: MadeScene): Truth {
     } else if (sent) truth.outside++;
     else if (arrived) truth.unsent++;
   }
+  for (const { way, near, far, both } of looking.values()) {
+    ways[way].alike += (near > 1 ? near : 0) + (far > 1 ? far : 0);
+    if (near === 1 && far === 1 && both === 0) ways[way].confusable++;
+  }
   for (const way of ["forward", "reverse"] as const) {
     ways[way].reordered = reorderedOf(arrivals[way]);
     ways[way].jitterNs = jitterOf(sends[way]);
   }
   return { ...ways, clock };
+}
+
+/** Packets that look the same, and how many of them were seen at the near point, the far point, and both. */
+interface Looks {
+  way: Way;
+  near: number;
+  far: number;
+  both: number;
+}
+
+/** What a reported delay of a packet sent at that time may be: its own, or that of a copy. */
+function noteSent(truth: WayTruth, scene: Scene, { way, sentNs, arrivedNs, copiesNs }: TruePacket): void {
+  const [near, far] = way === "forward" ? (["before", "after"] as const) : (["after", "before"] as const);
+  const sent = stampOf(scene, near, sentNs);
+  const list = truth.sentAt.get(sent) ?? [];
+  for (const ns of [arrivedNs ?? 0, ...copiesNs]) list.push(Number(stampOf(scene, far, ns) - sent));
+  truth.sentAt.set(sent, list);
 }
 
 type Seen = Record<"before" | "after", { firstNs: number; lastNs: number }>;
@@ -112,6 +157,9 @@ function wayTruth(): WayTruth {
     lostInside: 0,
     outside: 0,
     unsent: 0,
+    alike: 0,
+    confusable: 0,
+    sentAt: new Map(),
     stampedNs: [],
     delaysNs: [],
     reordered: 0,

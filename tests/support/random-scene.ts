@@ -8,12 +8,13 @@ const FORMATS: readonly FileFormat[] = ["pcap", "pcap-us", "pcapng", "erf"];
 
 export function randomScene(seed: number): SceneChoices {
   const dice = new Random(`scene ${seed}`);
+  const apart = new Random(`repeats of scene ${seed}`);
   const spanNs = logBetween(dice, SECOND, 3600 * SECOND);
   const twoWay = dice.bernoulli(0.5);
   const routed = dice.bernoulli(0.4);
   const wayBack = dice.bernoulli(0.3) ? 0.8 : 0;
   const path = randomPath(dice);
-  return {
+  const scene: SceneChoices = {
     seed,
     packets: 250 + dice.below(350),
     spanNs,
@@ -23,14 +24,17 @@ export function randomScene(seed: number): SceneChoices {
     unanswered: dice.bernoulli(0.3) ? (routed ? 1 : 0.5) : 0,
     reverseFrom: wayBack > 0 && spanNs > SECOND ? 0.5 * dice.float() : 0,
     routed,
+    // Heartbeats and keep-alives: drawn apart, so that the rest of a scene is what it was.
+    repeats: apart.bernoulli(0.3) ? 0.2 * apart.float() : 0,
+    wrap: apart.bernoulli(0.15) ? 40 + apart.below(200) : 0,
     tcp: dice.bernoulli(0.5),
     forward: path,
-    // Copies made on the way back are not always distinguishable from the packet itself: with equal timestamps either may come first.
-    reverse: { ...(dice.bernoulli(0.5) ? path : randomPath(dice)), duplicates: 0 },
+    reverse: dice.bernoulli(0.5) ? path : randomPath(dice),
     before: randomCapture(dice, spanNs),
     after: randomCapture(dice, spanNs),
     clock: randomClock(dice, spanNs),
   };
+  return scene;
 }
 
 function randomPath(dice: Random): PathShape {

@@ -58,6 +58,8 @@ export interface Scene {
   routed: boolean;
   /** Share of packets that are equal to others, byte for byte. */
   repeats: number;
+  /** Identifications come again after so many packets, and payloads with them; 0: never. */
+  wrap: number;
   tcp: boolean;
   forward: PathShape;
   reverse: PathShape;
@@ -117,6 +119,7 @@ export function sceneOf(choices: SceneChoices = {}): Scene {
     reverseFrom: 0,
     routed: false,
     repeats: 0,
+    wrap: 0,
     tcp: false,
     ...plain,
     forward: { ...PATH, ...forward },
@@ -228,23 +231,28 @@ export function stampOf(scene: Scene, side: "before" | "after", trueNs: number):
 }
 
 /** Client and server of a flow; flows that nothing answers have hosts of their own. */
-export function flowOf(scene: Scene, { way, flow, n }: TruePacket) {
+export function flowOf(scene: Scene, { way, flow }: TruePacket) {
   const lonely = way === "reverse" && flow < scene.unanswered * scene.flows;
   const client = { address: Uint8Array.of(10, lonely ? 9 : 0, flow >> 8, flow & 255), port: 2000 + flow };
   const server = { address: Uint8Array.of(192, 168, lonely ? 9 : 1, flow % 7), port: 443 };
-  void n;
   return way === "forward" ? { from: client, to: server } : { from: server, to: client };
+}
+
+/** What a packet differs by from others of its flow. */
+export function numberOf(scene: Scene, { repeated, n }: TruePacket): number {
+  if (repeated) return 0xffff_ffff;
+  return scene.wrap > 0 ? n % scene.wrap : n;
 }
 
 function frameOf(scene: Scene, packet: TruePacket, layers: CaptureShape["layers"], ttl: number): Uint8Array {
   const { from, to } = flowOf(scene, packet);
-  const number = packet.repeated ? 0xffff_ffff : packet.n;
+  const number = numberOf(scene, packet);
   const ports = { sport: from.port, dport: to.port };
   const fields = { ttl, id: number & 0xffff, src: from.address, dst: to.address };
   const inner = scene.tcp
     ? [ipv4({ proto: 6, ...fields }), tcp({ ...ports, seq: number })]
     : [ipv4({ proto: 17, ...fields }), udp(ports)];
-  const payload = bytes(be32(number), new Uint8Array(24 + (packet.n % 5) * (packet.repeated ? 0 : 8)));
+  const payload = bytes(be32(number), new Uint8Array(24 + (number % 5) * (packet.repeated ? 0 : 8)));
   const outer =
     layers === "vlan"
       ? [ethernet(0x8100), vlan(7, 0x0800)]

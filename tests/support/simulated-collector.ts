@@ -3,9 +3,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { earlier } from "../../src/base/time.ts";
-import type { EpochRecord } from "../../src/epoch/record.ts";
+import { type EpochRecord, encodeRecord } from "../../src/epoch/record.ts";
+import { INCIDENT_SETTINGS } from "../../src/network/incidents/incident.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
-import { message, type ObservedRecords, observedRecords, POINTS } from "./collector-records.ts";
+import { frameRecord } from "../../src/transport/batch.ts";
+import { type ObservedRecords, observedRecords, POINTS } from "./collector-records.ts";
 
 export interface SimulatedSegment {
   from: string;
@@ -37,12 +39,21 @@ function moved(records: readonly EpochRecord[], { from, to }: SimulatedSegment, 
   });
 }
 
+/** Records of packets are read in parts, and so are not packed. */
+function framed(records: readonly EpochRecord[]): Buffer {
+  return Buffer.concat(
+    records.flatMap((r) => frameRecord(encodeRecord(r, { raw: r.estimator === "maple" }))),
+  );
+}
+
 export async function simulatedCollector(options: {
   segments: readonly SimulatedSegment[];
   estimators: readonly string[];
   /** Seconds before now that begin. */
   beforeS: number;
   ratePps?: number;
+  /** Points from one end to the other, watched for incidents. */
+  path?: readonly string[];
 }): Promise<SimulatedCollector> {
   const { segments, estimators, beforeS, ratePps = 200 } = options;
   const data = mkdtempSync(join(tmpdir(), "hoptime-page-collector-"));
@@ -50,7 +61,12 @@ export async function simulatedCollector(options: {
     observedRecords(estimators, { seconds: LENGTH_S, ratePps, spike });
   const [normal, slow] = [await make(0), await make(SLOW_NS)];
   const originNs = normal.records.map((r) => r.epoch.startNs).reduce(earlier);
-  const server = await startServer({ data, listen: "127.0.0.1:0", tickMs: 50, latenessNs: 2n * SECOND_NS });
+  const paths = options.path ? [{ name: "west to east", points: options.path, estimator: "lda" }] : [];
+  const server = await startServer({
+    ...{ data, listen: "127.0.0.1:0", tickMs: 50, latenessNs: 2n * SECOND_NS },
+    // Judged early: the history is short.
+    network: { paths, incidents: { ...INCIDENT_SETTINGS, settleEpochs: 15 } },
+  });
   const beginNs = (BigInt(Math.floor(Date.now() / 1000)) - BigInt(beforeS)) * SECOND_NS;
   const sent = new Map<string, number>();
   const send = async (segment: SimulatedSegment, seconds: number, isSlow = false) => {
@@ -64,7 +80,7 @@ export async function simulatedCollector(options: {
         ({ epoch }) => epoch.startNs >= fromNs && epoch.startNs < fromNs + BigInt(count) * SECOND_NS,
       );
       const byNs = beginNs + BigInt(at - within) * SECOND_NS - originNs;
-      const { results } = await server.service.ingest(message(moved(part, segment, byNs)), null, null);
+      const { results } = await server.service.ingest(framed(moved(part, segment, byNs)), null, null);
       const refused = results.find((r) => r.outcome === "refused");
       if (refused) throw new Error(`refused: ${JSON.stringify(refused)}`);
       sent.set(key, at + count);

@@ -7,15 +7,23 @@ import { Rail } from "./parts/rail.tsx";
 import { Empty } from "./parts/states.tsx";
 import { TokenForm } from "./parts/token-form.tsx";
 import { TopBar } from "./parts/top-bar.tsx";
+import { AlertsScreen } from "./screens/alerts.tsx";
 import { FlowsScreen } from "./screens/flows.tsx";
+import { MapScreen } from "./screens/map.tsx";
 import { OverviewScreen } from "./screens/overview.tsx";
+import { PacketsScreen } from "./screens/packets.tsx";
 import { SegmentScreen } from "./screens/segment.tsx";
+import { TapsScreen } from "./screens/taps.tsx";
 import { hrefTo, screenName } from "./state/location.ts";
 
 const SCREENS: Readonly<Record<string, { title: string; show: () => JSX.Element }>> = {
   overview: { title: "Overview", show: () => <OverviewScreen /> },
   segment: { title: "Segment", show: () => <SegmentScreen /> },
+  map: { title: "Map", show: () => <MapScreen /> },
   flows: { title: "Flows", show: () => <FlowsScreen /> },
+  packets: { title: "Packets", show: () => <PacketsScreen /> },
+  taps: { title: "Taps", show: () => <TapsScreen /> },
+  alerts: { title: "Alerts", show: () => <AlertsScreen /> },
 };
 
 export function App() {

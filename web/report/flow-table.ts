@@ -198,7 +198,7 @@ export class FlowTable {
       },
       this.#table,
     );
-    this.#scroll.style.setProperty("--least-width", `${total}px`);
+    this.#scroll.style.setProperty("--min-width", `${total}px`);
     let waiting = 0;
     const input = el("input", {
       type: "search",

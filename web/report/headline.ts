@@ -127,7 +127,9 @@ export function tiles(segment: SegmentReport, clock: PageData["clock"] | null): 
       : {
           name: "Loss",
           value: formatShare(segment.lossRate),
-          detail: `${formatCount(segment.lost)} of ${formatCount(segment.lost + segment.matched)} packets`,
+          detail:
+            `${formatCount(segment.lost)} of ${formatCount(segment.lost + segment.matched)} packets` +
+            (segment.undecided > 0 ? `, ${formatCount(segment.undecided)} undecided at the ends` : ""),
           tone: segment.lost === 0 ? "good" : "bad",
         },
   );

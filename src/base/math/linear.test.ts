@@ -103,7 +103,7 @@ describe("conjugate gradient", () => {
     expect([zero.iterations, zero.outcome, Math.hypot(...zero.solution)]).toEqual([0, "converged", 0]);
   });
 
-  test("says so when the matrix is not positive definite, and refuses shapes that do not fit", () => {
+  test("reports a matrix that is not positive definite, and refuses shapes that do not fit", () => {
     const a = [
       [1, 2],
       [2, 1],

@@ -28,7 +28,7 @@ function capture(packets: number): string {
   return file;
 }
 
-test("rows come when their time does, at the speed asked for, each once and with its own timestamp", async () => {
+test("rows come when their time does, at the configured speed, each once and with its own timestamp", async () => {
   const kernels = new Kernels();
   let clockMs = 0;
   const source = new PacedSource(openCaptures(kernels, [capture(100)]), 10, { clockMs: () => clockMs });

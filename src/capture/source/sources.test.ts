@@ -137,7 +137,7 @@ describe("the clock of a live stream", () => {
     }
   });
 
-  it("is none for a recording, and one wild timestamp does not make it one", () => {
+  it("does not exist for a recording, and one outlier timestamp does not create it", () => {
     const { clock } = clocks(START);
     clock.arrived(START - 86_400_000_000_000n);
     expect(clock.nowNs()).toBeNull();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { hostileRows, toBatches } from "../../../tests/support/hostile-rows.ts";
+import { hostileRows, sealRows } from "../../../tests/support/hostile-rows.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { isNoAnswer, type SealedEpoch } from "../estimator.ts";
 import { parseParameters } from "../parameters.ts";
@@ -14,13 +14,7 @@ function seal(name: string, text: string, move: (i: number) => number): SealedEp
   const tap = estimator.createTap({ kernels, role: "sender", seed: 3n }, parseParameters(estimator, text));
   tap.begin(0);
   const moved = rows.map((row, i) => ({ ...row, timeNs: row.timeNs + move(i) }));
-  for (const batch of toBatches(kernels, moved, 500)) {
-    tap.update(batch, 0, batch.count);
-    batch.free();
-  }
-  const sealed = tap.seal();
-  tap.free();
-  return sealed;
+  return sealRows(kernels, tap, moved);
 }
 
 const CASES = [

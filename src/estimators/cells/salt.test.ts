@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { hostileRows, toBatches } from "../../../tests/support/hostile-rows.ts";
+import { hostileRows, sealRows } from "../../../tests/support/hostile-rows.ts";
 import { FormatError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { isNoAnswer, type SealedEpoch } from "../estimator.ts";
@@ -18,17 +18,8 @@ function seal(name: string, text: string, salt: bigint, delayNs = 0, apartNs = 0
   const tap = estimator.createTap({ kernels, role: "sender", seed: SEED }, parseParameters(estimator, text));
   // A later start makes earlier times: the other way round for a delay.
   tap.begin(-delayNs, undefined, salt);
-  for (const batch of toBatches(
-    kernels,
-    rows.map((row) => ({ ...row, timeNs: row.timeNs + apartNs * ((row.address[0] ?? 0) % 7) })),
-    500,
-  )) {
-    tap.update(batch, 0, batch.count);
-    batch.free();
-  }
-  const sealed = tap.seal();
-  tap.free();
-  return sealed;
+  const apart = rows.map((row) => ({ ...row, timeNs: row.timeNs + apartNs * ((row.address[0] ?? 0) % 7) }));
+  return sealRows(kernels, tap, apart);
 }
 
 const CASES = [

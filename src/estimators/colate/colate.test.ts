@@ -289,7 +289,7 @@ describe("answers", () => {
     }
   });
 
-  it("tell the deviation of flows that own their counters without bias, in intervals that keep their promise", () => {
+  it("give an unbiased standard deviation for flows that own their counters, in intervals that hold", () => {
     const text = "n=60000,m=16,vectors=1";
     const runs = 60;
     let squares = 0;
@@ -335,7 +335,7 @@ describe("answers", () => {
     expect(lost).toBe(9);
   });
 
-  it("say so where every counter of a flow lost a packet", () => {
+  it("give the reason where every counter of a flow lost a packet", () => {
     const text = "n=60000,m=2,vectors=1";
     const kept = rows.filter((r, i) => r.flow !== 1 || i % 50 !== 0);
     const { flows, notes } = ask(
@@ -393,7 +393,7 @@ describe("answers", () => {
     }
   });
 
-  it("for flows nobody has counted come from the counters where they stand out, and are refused where not", () => {
+  it("for flows without a count come from the counters where they stand out, and are refused elsewhere", () => {
     const text = "n=2000,m=4,vectors=1";
     const crowd = traffic([3000, ...Array.from({ length: 800 }, () => 3)], delay, 9);
     const named = [

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type HostileRow, hostileRows, toBatches } from "../../../tests/support/hostile-rows.ts";
+import { type HostileRow, hostileRows, sealRows, toBatches } from "../../../tests/support/hostile-rows.ts";
 import { FormatError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
@@ -17,13 +17,7 @@ function seal(rows: readonly HostileRow[], max: number, size = 100): SealedEpoch
     parseParameters(flowTable, `max=${max}`),
   );
   tap.begin(0);
-  for (const batch of toBatches(kernels, rows, size)) {
-    tap.update(batch, 0, batch.count);
-    batch.free();
-  }
-  const sealed = tap.seal();
-  tap.free();
-  return sealed;
+  return sealRows(kernels, tap, rows, size);
 }
 
 /** Counts by key, with a Map; IPv4 keys have no further address words. */
@@ -117,7 +111,7 @@ describe("the flow table", () => {
     expect(readKnownFlows(seal(rows, 5)).complete).toBe(false);
   });
 
-  it("tells packets and loss of flows asked for, unless they may have been shed", () => {
+  it("answers packets and loss of given flows, unless they may have been shed", () => {
     const rows = hostileRows("asked", 800);
     const flows = readKnownFlows(seal(rows, 1000));
     const ask = (max: number) =>

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { type HostileRow, hostileRows, toBatches } from "../../../tests/support/hostile-rows.ts";
+import { type HostileRow, hostileRows, sealRows } from "../../../tests/support/hostile-rows.ts";
 import { FormatError } from "../../base/errors.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
@@ -57,13 +57,7 @@ function slowTwin(
 function seal(rows: readonly HostileRow[], parameters: LdaParameters, startNs = 0, size = 333): SealedEpoch {
   const tap = lda.createTap({ kernels, role: "sender", seed: SEED }, parameters);
   tap.begin(startNs);
-  for (const batch of toBatches(kernels, rows, size)) {
-    tap.update(batch, 0, batch.count);
-    batch.free();
-  }
-  const sealed = tap.seal();
-  tap.free();
-  return sealed;
+  return sealRows(kernels, tap, rows, size);
 }
 
 describe("the update kernel", () => {

@@ -54,7 +54,7 @@ describe("parameters of an LDA", () => {
     expect(sampling[1]).toBeCloseTo((0.5 * 512) / 500_001, 12);
   });
 
-  it("sample all packets in four banks when nothing is said", () => {
+  it("sample all packets in four banks by default", () => {
     expect(parse("")).toMatchObject({
       banks: 4,
       rows: 256,

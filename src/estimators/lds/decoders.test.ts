@@ -125,7 +125,7 @@ describe("without loss, k = 1, 4 x 17,500 cells", () => {
     expect(segment).toMatchObject({ lost: 0, coverage: 1, packetsUsed: population.packets, notes: [] });
   });
 
-  test("flows asked for without a list, sizes unknown: sizes are mined, intervals hold the truth", () => {
+  test("flows of a question without a list, sizes unknown: sizes are mined, intervals hold the truth", () => {
     const large = [...population.size.keys()].filter((f) => population.size[f]! >= 500);
     const asked = pick(run.flows, large, false);
     for (const decoder of ["auto", "smallest", "background"]) {
@@ -206,7 +206,7 @@ describe("k = 5, four banks at 1/.5/.1/.01, a quarter of the flows in a quarter 
     expect(auto.segment!.lost).toBe(population.packets - run.received.reduce((x, y) => x + y, 0));
   });
 
-  test("at 1 % loss: better than 2.8 / 2.8 / 1.8 %; a flow that lost packets in all its cells has no answer, and says so", () => {
+  test("at 1 % loss: better than 2.8 / 2.8 / 1.8 %; a flow that lost packets in all its cells has no answer, with the reason", () => {
     const run = at(0.01);
     const { flows, segment } = answer(run, 0, lds as Estimator, { ...parameters, decoder: "auto" });
     const scores = scorePopulation(run, { flows, segment, notes: [] });

@@ -57,7 +57,7 @@ describe("dimensioning (paper, tables 1 and 2, figure 4)", () => {
     expect(figure4(0.1, 100).hashes - figure4(0.1, 50).hashes).toBeLessThan(1.2);
   });
 
-  test("stored bits of a ribbon for a rate of accepted strangers", () => {
+  test("stored bits of a ribbon for a rate of false positives", () => {
     expect(ribbonCodeBits(50, 0.1)).toBe(9);
     expect(ribbonCodeBits(400, 0.1)).toBe(12);
     expect(ribbonCodeBits(64, 1)).toBe(6);

@@ -6,7 +6,7 @@ import type { Kernels } from "../../base/kernels.ts";
 import type { PacketBatch } from "../../capture/batch.ts";
 
 /** u32 fields, then 8-byte ones, of kernels/maple/buffer.ts. */
-const FIELD = { count: 1, seen: 2, unknown: 3, shed: 4, untold: 5, digest: 6, flow: 7, delay: 8 } as const;
+const FIELD = { count: 1, seen: 2, unknown: 3, shed: 4, unlisted: 5, digest: 6, flow: 7, delay: 8 } as const;
 const WIDE = { bytes: 8, sum: 9, squares: 10, carry: 11, minimum: 12, maximum: 13, base: 14 } as const;
 
 /** Sums over an epoch's packets that have a delay, kept or not: exact integers. */

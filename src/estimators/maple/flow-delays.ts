@@ -23,7 +23,7 @@ export const FLOW_DELAYS_KIND = 1;
 export class FlowDelays {
   readonly flows: number;
   /** Packets whose flow found the tap's flow table full. */
-  readonly untold: number;
+  readonly unlisted: number;
   readonly #buckets: number;
   readonly #groups: number;
   readonly #bytes: number;
@@ -36,7 +36,7 @@ export class FlowDelays {
     const head = new ByteReader(read(0, HEAD_BYTES), { file: "maple flow delays" });
     this.flows = head.u32();
     this.#buckets = head.u32();
-    this.untold = head.u32();
+    this.unlisted = head.u32();
     if (this.#buckets < 1 || this.#bitsAt > bytes) throw bad(4, `${this.#buckets} buckets do not fit`);
   }
 

@@ -20,7 +20,7 @@ export const FLOWS_PER_BUCKET = 8;
 export class FlowIndex {
   readonly flows: number;
   /** Packets whose flow found the tap's flow table full. */
-  readonly untold: number;
+  readonly unlisted: number;
   readonly bytes: number;
   readonly #buckets: number;
   readonly #read: RangeReader;
@@ -31,7 +31,7 @@ export class FlowIndex {
     const head = new ByteReader(read(0, HEAD_BYTES), { file: "maple flow index" });
     this.flows = head.u32();
     this.#buckets = head.u32();
-    this.untold = head.u32();
+    this.unlisted = head.u32();
     if (this.#buckets < 1 || HEAD_BYTES + 4 * (this.#buckets + 1) > bytes) {
       throw new FormatError("bad-record", "maple flow index", 4, `${this.#buckets} buckets do not fit`);
     }

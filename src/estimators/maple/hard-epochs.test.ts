@@ -1,6 +1,6 @@
 /** Epochs that are not as MAPLE would have them: more packets than the capacity, clocks that are far apart, wild timestamps, stores that lose packets. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { type HostileRow, toBatches } from "../../../tests/support/hostile-rows.ts";
+import { type HostileRow, sealRows } from "../../../tests/support/hostile-rows.ts";
 import { Kernels } from "../../base/kernels.ts";
 import { Random } from "../../base/random.ts";
 import { hashFlowKey } from "../../capture/flow/flow-words.ts";
@@ -39,13 +39,7 @@ function seal(text: string, rows: readonly HostileRow[]): SealedEpoch {
   const parameters = parseParameters(maple, text);
   const tap = maple.createTap({ kernels, role: "receiver", seed: DEFAULT_SEED }, parameters);
   tap.begin(0);
-  for (const batch of toBatches(kernels, rows, 700)) {
-    tap.update(batch, 0, batch.count);
-    batch.free();
-  }
-  const sealed = tap.seal();
-  tap.free();
-  return sealed;
+  return sealRows(kernels, tap, rows, 700);
 }
 
 /** The flows of the rows, as a question names them. */
@@ -123,6 +117,28 @@ describe("an epoch of more packets than the capacity", () => {
     // 95 % asked for; five standard deviations of the share of so many.
     expect(inside / asked).toBeGreaterThan(0.93);
   });
+});
+
+describe("packets that all look the same", () => {
+  // 20,000 keep-alives, and 3,000 packets beside them: more equal ones than a block of the ribbon holds.
+  const rows = risingRows("alike", 23_000, 50).map((row, i) =>
+    i % 23 < 20 ? { ...row, digest: [7, 9] } : row,
+  );
+
+  test.each(["ribbon", "mixed"])(
+    "%s stores one of them, counts the rest, and the epoch has the mean of all",
+    (store) => {
+      const text = `k=64,check=10,capacity=30000,store=${store}`;
+      const sealed = seal(text, rows as HostileRow[]);
+      const { segment } = ask(text, sealed);
+      if (!segment || isNoAnswer(segment.mean)) throw new Error("no answer");
+      expect(segment.mean.valueNs).toBeCloseTo(meanOf(rows.map((r) => r.delayNs)), 3);
+      const payload = MaplePayload.of(kernels, sealed.payload);
+      const { kind } = payload.lookup("digest", digestsOf(rows as HostileRow[]));
+      payload.free();
+      expect(kind.every((k) => k !== NO_MATCH)).toBe(true);
+    },
+  );
 });
 
 describe("clocks that are far apart", () => {

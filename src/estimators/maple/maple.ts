@@ -122,7 +122,7 @@ function readFlows(sealed: SealedEpoch): KnownFlows {
   for (const part of payload.parts) {
     if (!part.index) complete &&= part.head.totals.stored === 0;
     else {
-      complete &&= part.index.untold === 0;
+      complete &&= part.index.unlisted === 0;
       for (const { keyWords, packets } of part.index.all()) {
         const name = keyWords.join();
         const known = flows.get(name);

@@ -39,7 +39,7 @@ describe("sizes", () => {
     );
   });
 
-  test("of the ribbon: enough groups for the error, enough bits against strangers, and no more", () => {
+  test("of the ribbon: enough groups for the error, enough bits against false positives, and no more", () => {
     const { parameters, predictions, notes } = sizeMaple({ ...request, error: 0.02, absent: 0.05 });
     expect(predictions[0]!.relativeError).toBeLessThan(0.02);
     const half = sizeMaple({ ...request, fixed: { k: parameters.k / 2 } });
@@ -101,7 +101,7 @@ describe("sizes", () => {
     expect(median / answer.predictions[0]!.relativeError!).toBeLessThan(1.1);
   });
 
-  test("the error asked for is met on queues, busy and not", { timeout: 240_000 }, async () => {
+  test("the wanted error is met on queues, busy and not", { timeout: 240_000 }, async () => {
     const error = 0.03;
     const { parameters } = sizeMaple({ ...request, error });
     // Seeds that the size was not made from.

@@ -157,7 +157,7 @@ describe("a sealed epoch", () => {
     const flows = [...payload.flows()];
     expect(flows.length).toBe(10);
     const listed = flows.reduce((n, f) => n + f.packets, 0);
-    expect(payload.parts[0]!.index!.untold).toBe(rows.length - listed);
+    expect(payload.parts[0]!.index!.unlisted).toBe(rows.length - listed);
     payload.free();
   });
 

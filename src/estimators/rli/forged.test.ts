@@ -136,7 +136,7 @@ test("one forged reference with a negative delay before all others leads until t
   expect(counters).toMatchObject({ forged: 0, restarts: 1 });
 });
 
-test("a source or a session that is asked for is the only one believed, however many others there are", async () => {
+test("a given source or session is the only one used, however many others there are", async () => {
   const flood = (change: Partial<Reference>) =>
     Array.from({ length: 4 * REFERENCES }, (_, i) =>
       stamp({ atNs: i * (MS / 4) + 7000, sequence: i, delayNs: 9 * MS, ...change }),
@@ -157,7 +157,7 @@ test("clocks that are apart are no forgery: all references agree on it", async (
   }
 });
 
-test("a sender that is replaced, or begins anew with its clock set back, is believed soon", async () => {
+test("a sender that is replaced, or restarts with its clock set back, is followed soon", async () => {
   const replaced = own((r, i) => (i < 500 ? r : { ...r, src: "10.0.0.10", sequence: i - 500 }));
   const back = own((r, i) => (i < 500 ? r : { ...r, delayNs: r.delayNs + 2e9, sequence: i - 500 }));
   for (const references of [replaced, back]) {

@@ -80,7 +80,7 @@ function sendings() {
 describe("the drain rate", () => {
   const { rows, meanNs } = queue(sendings());
 
-  test("where it is right, the truth lies inside and nothing is said", () => {
+  test("where it is right, the truth lies inside and there is no note", () => {
     const { mean, notes, sketch } = ask(rows, "drain=8e6");
     expect(mean.lowNs).toBeLessThan(meanNs);
     expect(mean.highNs).toBeGreaterThan(meanNs);

@@ -116,7 +116,7 @@ describe("the line between references", () => {
   });
 
   /** The twin: for every packet look left and right. */
-  test("is what a slow twin tells, for any stream", () => {
+  test("equals a slow twin, for any stream", () => {
     const event = fc.record({
       gap: fc.integer({ min: 0, max: 5000 }),
       own: fc.boolean(),

@@ -31,7 +31,7 @@ describe("loss of a simulated path of six segments", () => {
 
   // Seeds are fixed. Over others (bench/localise.ts) 0 of 600 quiet paths had a segment blamed and 1.5 % a doubt: 3 blamed of 200 would be a chance of
   // 1 in 10,000 at a true rate of 1 in 500.
-  it("blames nobody in at least 198 of 200 runs of ordinary loss, one by one and in bursts, and says nothing in 190", () => {
+  it("blames no segment in at least 198 of 200 runs of ordinary loss, one by one and in bursts, and reports no spike in 190", () => {
     const count = tally((i) => lossTrial(`quiet ${i}`, () => 0), 200);
     expect(count.wrong).toBeLessThanOrEqual(2);
     expect(count.right).toBeGreaterThanOrEqual(190);

@@ -71,7 +71,7 @@ describe("a simulated path of six segments with ordinary queueing noise", () => 
     expect(onTime).toBeGreaterThanOrEqual(180);
   });
 
-  it("blames nobody in at least 99 % of 200 runs without a spike", () => {
+  it("blames no segment in at least 99 % of 200 runs without a spike", () => {
     let calm = 0;
     for (let i = 0; i < 200; i++) {
       const { path } = run("calm", i, false);
@@ -258,7 +258,7 @@ describe("spikes and blame", () => {
     expect(skewed.epochs[0]!.total!.meanNs).toBeCloseTo(straight.epochs[0]!.total!.meanNs, 0);
   });
 
-  it("gives no verdict on a handful of epochs, and says so", () => {
+  it("gives no verdict on a handful of epochs, with a note", () => {
     const l = localise(
       calmPoints,
       calmPath((j, t) => (j === 1 && t === 3 ? { add: 5e6 } : {}), 5),
@@ -293,7 +293,7 @@ describe("localisation as text and page", () => {
       ]).flat(),
     );
 
-  it("tells segments, shares, losses and blame in the terminal", () => {
+  it("prints segments, shares, losses and blame", () => {
     const text = formatLocalisation(l());
     expect(text).toMatch(
       /^P1 → <P2> → P3\n30 epochs, 30,003 packets sent, 3 lost, 0\.01 % \[0\.0018 %, 0\.058 %\]/,

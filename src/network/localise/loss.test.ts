@@ -42,7 +42,7 @@ describe("ordinary loss", () => {
     );
   });
 
-  it("is as rare as it says: below a chance of 5 % in at most 5 % of draws, baseline and all drawn anew", () => {
+  it("is calibrated: below a chance of 5 % in at most 5 % of draws, each with its own baseline", () => {
     // 2,000 draws of single losses; more than 6.7 % would be a chance of 0.03 % if 5 % were the truth. Counts are whole, so less is usual.
     const random = new Random("chance");
     let rare = 0;

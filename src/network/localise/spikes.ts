@@ -18,7 +18,7 @@ export interface SpikeOptions {
   readonly windowEpochs?: number;
   /** No verdict on fewer epochs than this. */
   readonly minEpochs?: number;
-  /** Least rise worth a spike: in the unit of the series (delay: nanoseconds), and as a share of the baseline's median. */
+  /** Minimum rise of a spike: in the unit of the series (delay: nanoseconds), and as a share of the baseline's median. */
   readonly minEffect?: number;
   readonly minEffectShare?: number;
   /** The scale of a baseline does not go below this: the resolution of the values. */

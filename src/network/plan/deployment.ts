@@ -112,7 +112,7 @@ function portPoint(router: string, port: string): string {
 }
 
 /** Port names of a link: as the map gives them, else by the neighbour, numbered where links are parallel. */
-function portNames(topology: Topology, linkIndex: number): { fromPort: string; toPort: string } {
+export function portNames(topology: Topology, linkIndex: number): { fromPort: string; toPort: string } {
   const link = entryAt(topology.links, linkIndex);
   let rank = 1;
   let parallel = 0;

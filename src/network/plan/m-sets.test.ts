@@ -10,7 +10,7 @@ import { equalCostPaths } from "./shortest-paths.ts";
 
 /**
  * The six routers of the paper's figures 7 and 8, C and F upgraded. The figures are not in the text that we have, so the
- * edges and costs are reconstructed: the least that gives the m-sets it prints and two equal-cost paths from F to D.
+ * edges and costs are reconstructed: the smallest set that gives the m-sets it prints and two equal-cost paths from F to D.
  */
 const figure7 = () => parseTopology("A,B,2\nA,F,2\nB,F,3\nC,F,3\nC,D,2\nD,E,1\nE,F,4\n", "figure 7");
 const labels = (t: ReturnType<typeof figure7>, node: string, pairs: "once" | "twice" = "once") =>
@@ -232,7 +232,26 @@ describe("measurement state packets", () => {
 
   it("of another version are refused by name", () => {
     const bytes = encodeMsp(example);
-    bytes[4] = 2;
-    expect(() => decodeMsp(bytes, "x.msp")).toThrow("x.msp: at byte 4: version 2; this program reads 1");
+    bytes[4] = 3;
+    expect(() => decodeMsp(bytes, "x.msp")).toThrow(
+      "x.msp: at byte 4: version 3; this program reads 1 and 2",
+    );
+  });
+
+  it("with a key are taken from nobody else, and not by those who do not have it", () => {
+    const key = new TextEncoder().encode("sixteen bytes or more");
+    const signed = encodeMsp(example, key);
+    expect(decodeMsp(signed, "x", key)).toEqual(example);
+    expect(() => decodeMsp(signed)).toThrow("no key is known here");
+    expect(() => decodeMsp(encodeMsp(example), "x", key)).toThrow("not authenticated");
+    expect(() => decodeMsp(signed, "x", new TextEncoder().encode("another key, as long"))).toThrow(
+      "not authenticated by the key",
+    );
+    for (let i = 0; i < signed.length; i++) {
+      const changed = signed.slice();
+      changed[i]! ^= 0x10;
+      expect(() => decodeMsp(changed, "x", key), `byte ${i}`).toThrow(FormatError);
+      expect(() => decodeMsp(signed.subarray(0, i), "x", key), `cut at ${i}`).toThrow(FormatError);
+    }
   });
 });

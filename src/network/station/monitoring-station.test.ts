@@ -68,7 +68,7 @@ describe("the monitoring station", () => {
     expect(stream.epochs).toEqual(file.epochs);
   });
 
-  it("waits for slow reporters, but not for ever; counts what is late, repeated or not asked for", () => {
+  it("waits for slow reporters, but not for ever; counts what is late, repeated or of other segments", () => {
     const t = map();
     const station = new MonitoringStation(t, deployment(t, []), { lateEpochs: 3 });
     station.watchPoints(["X", "Y", "Z"]);
@@ -112,7 +112,7 @@ describe("the monitoring station", () => {
     expect(spike!.toNs).toBeLessThan(90 * EPOCH_NS);
   });
 
-  it("cuts paths anew when the map changes, and keeps the series of segments that stay", () => {
+  it("splits paths again when the map changes, and keeps the series of segments that stay", () => {
     const t = map();
     const station = new MonitoringStation(t, deployment(t, ["B"]));
     const [overC] = station.watch("A", "D") as [string[], string[]];

@@ -10,14 +10,19 @@
  *          utf8 from | utf8 to | varint packets | varint lost
  *          with 1: f64 mean, low, high (ns) | with 2: f64 standard deviation (ns)
  *   u32 CRC-32C of everything before
+ *   version 2: 16 bytes HMAC-SHA-256 of everything before, cut
  *
+ * Version 2 is version 1 for those who share a key: a checksum finds damage, not forgery.
  * A segment without an answer has no delay fields: absent, never zero. Fails with FormatError on any damage.
  */
+import { createHmac, timingSafeEqual } from "node:crypto";
 import { ByteReader, ByteWriter, crc32c } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
 import type { Segment } from "../plan/deployment.ts";
 
 export const MSP_VERSION = 1;
+export const SIGNED_MSP_VERSION = 2;
+const SIGNATURE_BYTES = 16;
 const MAGIC = [0x48, 0x4d, 0x53, 0x50];
 const KINDS: readonly Segment["kind"][] = ["router", "link", "virtual-link"];
 const HAS_DELAY = 1;
@@ -43,10 +48,11 @@ export interface MeasurementStatePacket {
   readonly entries: readonly MspEntry[];
 }
 
-export function encodeMsp(packet: MeasurementStatePacket): Uint8Array {
+/** `key`: version 2, authenticated by it. */
+export function encodeMsp(packet: MeasurementStatePacket, key?: Uint8Array): Uint8Array {
   const out = new ByteWriter(64 + packet.entries.length * 80);
   for (const byte of MAGIC) out.u8(byte);
-  out.u8(MSP_VERSION);
+  out.u8(key ? SIGNED_MSP_VERSION : MSP_VERSION);
   out.u8(packet.reporterKind === "m-router" ? 0 : 1);
   out.u32(packet.sequence);
   out.i64(packet.epochStartNs);
@@ -65,17 +71,44 @@ export function encodeMsp(packet: MeasurementStatePacket): Uint8Array {
     if (entry.stdevNs !== undefined) out.f64(entry.stdevNs);
   }
   out.u32(crc32c(out.view()));
+  if (key) out.bytes(signature(out.view(), key));
   return out.finish();
 }
 
-export function decodeMsp(bytes: Uint8Array, file = "measurement state packet"): MeasurementStatePacket {
-  const input = new ByteReader(bytes, { file });
-  if (bytes.length < 4 || MAGIC.some((byte, i) => bytes[i] !== byte))
+function signature(bytes: Uint8Array, key: Uint8Array): Uint8Array {
+  return createHmac("sha256", key).update(bytes).digest().subarray(0, SIGNATURE_BYTES);
+}
+
+/** The packet without its signature, which is right. */
+function verified(bytes: Uint8Array, file: string, key: Uint8Array): Uint8Array {
+  const end = bytes.length - SIGNATURE_BYTES;
+  if (bytes[4] !== SIGNED_MSP_VERSION || end < 9)
+    throw new FormatError("bad-signature", file, 4, `version ${bytes[4]} is not authenticated`);
+  if (!timingSafeEqual(signature(bytes.subarray(0, end), key), bytes.subarray(end)))
+    throw new FormatError("bad-signature", file, end, "not authenticated by the key");
+  return bytes.subarray(0, end);
+}
+
+/** `key`: only packets that it authenticates are read. */
+export function decodeMsp(
+  datagram: Uint8Array,
+  file = "measurement state packet",
+  key?: Uint8Array,
+): MeasurementStatePacket {
+  if (datagram.length < 5 || MAGIC.some((byte, i) => datagram[i] !== byte))
     throw new FormatError("bad-header", file, 0, "does not begin with HMSP");
-  input.skip(4);
-  const version = input.u8();
-  if (version !== MSP_VERSION)
-    throw new FormatError("bad-version", file, 4, `version ${version}; this program reads ${MSP_VERSION}`);
+  const bytes = key ? verified(datagram, file, key) : datagram;
+  const version = datagram[4];
+  const expected = key ? SIGNED_MSP_VERSION : MSP_VERSION;
+  if (version !== expected)
+    throw new FormatError(
+      "bad-version",
+      file,
+      4,
+      version === SIGNED_MSP_VERSION
+        ? "is authenticated, and no key is known here"
+        : `version ${version}; this program reads ${MSP_VERSION} and ${SIGNED_MSP_VERSION}`,
+    );
   if (bytes.length < 9) throw new FormatError("truncated", file, bytes.length, "no room for a checksum");
   const end = bytes.length - 4;
   const stated = new ByteReader(bytes.subarray(end)).u32();

@@ -100,7 +100,7 @@ describe("GraphML", () => {
     expect(t.links[0]!.latencyMs).toBeCloseTo(224 / 199.86, 1);
   });
 
-  it("tells routers of the same label apart", () => {
+  it("distinguishes routers of the same label", () => {
     const node = (id: string) => `<node id="${id}"><data key="d0">Rome</data></node>`;
     expect(names(parseTopology(graph(node("a") + node("b"), keys), "x"))).toEqual(["Rome (a)", "Rome (b)"]);
   });
@@ -128,7 +128,7 @@ describe("GraphML", () => {
     expect(() => parseTopology(text, "x")).toThrow(new RegExp(`^x: at byte \\d+: .*(${message})[^\\n]*$`));
   });
 
-  it("names the place of a fault by its byte, and keeps entities that nobody declared as they stand", () => {
+  it("names the place of a fault by its byte, and keeps undeclared entities as written", () => {
     const nodes = '<graphml><graph><node id="ä"/><node id="b"><data key="label">R&nbsp;1</data></node>';
     expect(() => parseTopology(`${nodes}<edge source="b" target="c"/></graph></graphml>`, "x")).toThrow(
       `x: at byte ${Buffer.byteLength(nodes)}: an edge names node 'c'`,

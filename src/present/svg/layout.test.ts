@@ -29,7 +29,7 @@ describe("a map without coordinates", () => {
     }
   });
 
-  it("has neighbours close together and nobody on top of another", () => {
+  it("has neighbours close together and no node on top of another", () => {
     const topology = grid(10);
     const places = layout(topology);
     const between = (a: number, b: number) => distance(places[a] as Place, places[b] as Place);

@@ -20,11 +20,11 @@ export class LargestKept<T> {
   add(value: number, make: () => T): void {
     if (this.#most === 0) return;
     const order = this.#order++;
-    const [least] = this.#heap;
+    const [smallest] = this.#heap;
     if (this.#heap.length < this.#most) {
       this.#heap.push({ value, order, item: make() });
       this.#up(this.#heap.length - 1);
-    } else if (least && value > least.value) {
+    } else if (smallest && value > smallest.value) {
       this.#heap[0] = { value, order, item: make() };
       this.#down();
     }

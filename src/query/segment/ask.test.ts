@@ -65,7 +65,7 @@ describe("an answer over several epochs", () => {
     expect(latency!.highNs - latency!.meanNs).toBeLessThan((1.01e9 * 99) / 1999);
   });
 
-  it("counts another estimator's mean where there is one, and says so", () => {
+  it("uses another estimator's mean where there is one, with a note", () => {
     const store = records([
       { at: 0, packets: 900, delayNs: 1e6 },
       { at: 1, packets: 100, delayNs: 90e6, lost: 1 },

@@ -1,4 +1,4 @@
-/** Notes of many epochs and estimators, each kind once: epochs say the same with other numbers, and the one with the most packets speaks for all. */
+/** Notes of many epochs and estimators, each kind once: epochs differ only in numbers, and the note of the one with the most packets is kept. */
 import { formatCount } from "../../base/quantity.ts";
 
 interface Folded {

@@ -1,7 +1,7 @@
 /**
  * Quantiles of several epochs (or flows) as those of all their packets: each distribution is the line through its own quantiles, from where the first of them
  * lies to the last; the mixture by packets is inverted. One distribution alone is given as it is. What lies beyond the last quantile is not known, so a
- * mixture's own last quantile is at most the largest of theirs.
+ * mixture's own last quantile is at maximum the largest of theirs.
  */
 import type { FlowEstimate } from "../../estimators/estimator.ts";
 
@@ -22,11 +22,14 @@ export class QuantileMerge {
     if (this.#unknown || !first) return null;
     if (this.#parts.length === 1) return first.quantiles;
     const values = this.#parts.flatMap((p) => p.quantiles.map((q) => q.valueNs));
-    const [least, most] = [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
+    const [minimum, maximum] = [
+      values.reduce((a, b) => Math.min(a, b)),
+      values.reduce((a, b) => Math.max(a, b)),
+    ];
     const packets = this.#parts.reduce((n, p) => n + p.packets, 0);
     const below = (ns: number) =>
       this.#parts.reduce((n, p) => n + p.packets * shareBelow(p.quantiles, ns), 0) / packets;
-    return first.quantiles.map(({ share }) => ({ share, valueNs: invert(below, share, least, most) }));
+    return first.quantiles.map(({ share }) => ({ share, valueNs: invert(below, share, minimum, maximum) }));
   }
 }
 
@@ -45,8 +48,8 @@ function shareBelow(quantiles: Quantiles, ns: number): number {
 }
 
 /** The minimum delay that this share does not exceed, to a thousandth of the range. */
-function invert(below: (ns: number) => number, share: number, least: number, most: number): number {
-  let [low, high] = [least, most];
+function invert(below: (ns: number) => number, share: number, minimum: number, maximum: number): number {
+  let [low, high] = [minimum, maximum];
   for (let i = 0; i < 40 && high - low > 0.5; i++) {
     const middle = (low + high) / 2;
     if (below(middle) >= share) high = middle;

@@ -19,8 +19,8 @@ test("the largest are kept, whatever the order they are counted in", () => {
         expect(ranking.size).toBe(slow.size);
         const wanted = ranking.top(top);
         const sorted = [...slow].sort((a, b) => b[1] - a[1]);
-        const least = sorted[top - 1]?.[1] ?? 0;
-        for (const [flow, packets] of slow) expect(wanted.has(words(flow))).toBe(packets >= least);
+        const minimum = sorted[top - 1]?.[1] ?? 0;
+        for (const [flow, packets] of slow) expect(wanted.has(words(flow))).toBe(packets >= minimum);
       },
     ),
     { seed: 5 },

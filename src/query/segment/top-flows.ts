@@ -37,14 +37,14 @@ export class FlowRanking {
   top(count: number): Wanted {
     if (this.#size <= count) return NO_RANKING;
     const sorted = Float64Array.from(this.#packets.filter((_, i) => this.#keys[i] !== 0)).sort();
-    const least = sorted[sorted.length - count] ?? 0;
+    const minimum = sorted[sorted.length - count] ?? 0;
     const kept = new Set<number>();
     let ties = 0;
     for (const [i, key] of this.#keys.entries()) {
       const packets = this.#packets[i] ?? 0;
-      if (key === 0 || packets < least) continue;
+      if (key === 0 || packets < minimum) continue;
       // Of a million flows of one packet each some will do, by their keys: the same ones every time.
-      if (packets === least && ++ties > MOST_TIES) continue;
+      if (packets === minimum && ++ties > MAX_TIES) continue;
       kept.add(key);
     }
     return { has: (words) => kept.has(keyOf(words)) };
@@ -63,7 +63,7 @@ export class FlowRanking {
   }
 }
 
-const MOST_TIES = 10_000;
+const MAX_TIES = 10_000;
 
 function slotOf(keys: Float64Array, key: number): number {
   const mask = keys.length - 1;

@@ -2,9 +2,11 @@
 import { readFileSync } from "node:fs";
 import { UsageError } from "../../base/errors.ts";
 import { parseSize } from "../../base/quantity.ts";
+import { readReferenceKey } from "../../delays/reference-key.ts";
 import { INCIDENT_SETTINGS } from "../../network/incidents/incident.ts";
 import { deployment } from "../../network/plan/deployment.ts";
 import { pathsBetween } from "../../network/station/monitoring-station.ts";
+import type { Topology } from "../../network/topology/topology.ts";
 import { loadTopology } from "../../network/topology/topology-format.ts";
 import type { AlertSettings } from "../alerts/alerts.ts";
 import { parseCondition, parseLimit } from "../alerts/condition.ts";
@@ -13,7 +15,8 @@ import { DEFAULT_LISTEN } from "../listen.ts";
 import type { NetworkPath, NetworkSettings } from "../monitor/network-monitor.ts";
 import type { ServerOptions } from "../server.ts";
 import type { Retention } from "../service.ts";
-import { readDuration, readSegment } from "./reading.ts";
+import { DEFAULT_STATION } from "../station.ts";
+import { readDuration, readProbe, readSegment } from "./reading.ts";
 import { reloads, SETTINGS, type Settings } from "./settings.ts";
 
 /** Those of the second count, field by field; lists are replaced. */
@@ -58,6 +61,7 @@ export function serverOptions(settings: Settings): ServerOptions {
     network: networkSettings(settings),
     alerts: alertSettings(settings),
     plan: settings.plan,
+    station: stationOptions(settings),
     otlp: otlpOptions(settings),
   };
 }
@@ -109,11 +113,32 @@ function readPem(parameter: string, file: string): string {
   }
 }
 
+function mapOf({ topology }: Settings): Topology | null {
+  if (!topology) return null;
+  const { map, latencies } = topology;
+  return loadTopology(map, latencies === undefined ? {} : { latencies });
+}
+
+function stationOptions(settings: Settings): ServerOptions["station"] {
+  const { station } = settings;
+  if (!station) return undefined;
+  const topology = mapOf(settings);
+  if (!topology)
+    throw new UsageError("bad-option", "the monitoring station needs a map", "give ‘topology’", {
+      parameter: "station",
+    });
+  const { listen = DEFAULT_STATION, key, hold = "3m", probes = [] } = station;
+  return {
+    ...{ topology, listen, holdNs: BigInt(readDuration(hold)) },
+    key: key === undefined ? undefined : readReferenceKey(key),
+    probes: probes.map((probe) => readProbe(probe)),
+  };
+}
+
 /** UsageError where the map cannot be read, or has no such router. */
-function networkSettings({ paths = [], topology, incidents = {} }: Settings): NetworkSettings {
-  const map = topology
-    ? loadTopology(topology.map, topology.latencies === undefined ? {} : { latencies: topology.latencies })
-    : null;
+function networkSettings(settings: Settings): NetworkSettings {
+  const { paths = [], incidents = {} } = settings;
+  const map = mapOf(settings);
   const deployed = map && deployment(map);
   const all = paths.flatMap(({ name, points, from = "", to = "", estimator = null }): NetworkPath[] => {
     if (points) return [{ name: name ?? points.join(","), points, estimator }];

@@ -7,6 +7,7 @@ import type { CollectedSegment } from "../../collect/collector.ts";
 import { checkName } from "../../observe/observer.ts";
 import { parseCondition } from "../alerts/condition.ts";
 import { parseListen } from "../listen.ts";
+import type { ProbeTarget } from "../station.ts";
 import type { Reads } from "./settings.ts";
 
 export function readDuration(text: string, parameter = "time"): number {
@@ -24,6 +25,16 @@ export function readSegment(text: string, parameter = "segment"): CollectedSegme
   checkName("point", match[1]);
   checkName("point", match[2]);
   return { from: match[1], to: match[2], label: match[3] ?? "" };
+}
+
+/** `A:B=192.0.2.9`, `A:B=192.0.2.9:862`, `A:B=[2001:db8::1]:862`. */
+export function readProbe(text: string, parameter = "probe"): ProbeTarget {
+  const match = /^([^:=]+):([^:=]+)=(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(text);
+  const [, from, to, v6, v4, port] = match ?? [];
+  const address = v6 ?? v4;
+  if (!from || !to || !address)
+    throw invalidValue(parameter, text, "SENDER:RECEIVER=ADDRESS or SENDER:RECEIVER=ADDRESS:PORT");
+  return { from, to, address, port: port === undefined ? undefined : Number(port) };
 }
 
 export function readUrl(text: string, parameter = "url"): URL {
@@ -67,4 +78,5 @@ export const READINGS: Record<Reads, (text: string, parameter?: string) => unkno
   url: readUrl,
   listen: parseListen,
   name: (text) => text,
+  probe: readProbe,
 };

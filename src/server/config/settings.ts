@@ -6,7 +6,16 @@ import Type, { type Static, type TProperties, type TSchemaOptions } from "typebo
 import { TAP_PLAN } from "../tap-plan.ts";
 
 /** How the text of a setting is understood. */
-export type Reads = "duration" | "size" | "segment" | "condition" | "file" | "url" | "listen" | "name";
+export type Reads =
+  | "duration"
+  | "size"
+  | "segment"
+  | "condition"
+  | "file"
+  | "url"
+  | "listen"
+  | "name"
+  | "probe";
 
 export interface Annotations extends TSchemaOptions {
   description: string;
@@ -98,6 +107,36 @@ const TOPOLOGY = closed(
     latencies: text("Rocketfuel: the latencies file that belongs to the weights", "file"),
   },
   { description: "the network's map, for paths between two of its routers and for the monitoring station" },
+);
+
+const STATION = closed(
+  {
+    listen: text("UDP HOST:PORT for measurement state packets", "listen", { default: "127.0.0.1:8788" }),
+    key: text("file with a key of 16 bytes or more: packets must be authenticated by it", "file"),
+    hold: time("how long a silent m-router counts, and a segment that is no longer needed is held", {
+      default: "3m",
+    }),
+    probes: Type.Optional(
+      Type.Array(
+        Type.String({
+          minLength: 5,
+          maxLength: 300,
+          reads: "probe",
+          description: "`A:B=ADDRESS` or `A:B=ADDRESS:PORT`",
+        }),
+        {
+          maxItems: 100,
+          description:
+            "segments that this host probes itself with reference packets, while they need probing",
+        },
+      ),
+    ),
+  },
+  {
+    description: "the monitoring station of the m-routers of `topology` (docs/collect.md)",
+    reload: false,
+    example: { listen: "127.0.0.1:8788" },
+  },
 );
 
 const INCIDENTS = closed(
@@ -287,6 +326,7 @@ export const SETTINGS = closed(
       }),
     ),
     topology: Type.Optional(TOPOLOGY),
+    station: Type.Optional(STATION),
     paths: Type.Optional(
       Type.Array(PATH, {
         maxItems: 1000,

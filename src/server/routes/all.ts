@@ -9,6 +9,7 @@ import { questionRoutes } from "./questions.ts";
 import { recordRoutes } from "./records.ts";
 import { resultRoutes } from "./results.ts";
 import type { Parts, Route } from "./route.ts";
+import { stationRoutes } from "./station.ts";
 
 export function routesOf(parts: Parts, requests: RequestMetrics): Route[] {
   const routes: Route[] = [
@@ -25,6 +26,7 @@ export function routesOf(parts: Parts, requests: RequestMetrics): Route[] {
     ...packetRoutes(parts),
     ...resultRoutes(parts),
     ...networkRoutes(parts),
+    ...stationRoutes(parts),
     ...eventRoutes(parts),
     {
       method: "GET",

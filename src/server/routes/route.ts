@@ -6,12 +6,14 @@ import type { Client, Needs } from "../access.ts";
 import type { Alerts } from "../alerts/alerts.ts";
 import type { NetworkMonitor } from "../monitor/network-monitor.ts";
 import type { CollectorService } from "../service.ts";
+import type { Station } from "../station.ts";
 
 /** What routes are about. */
 export interface Parts {
   service: CollectorService;
   network: NetworkMonitor;
   alerts: Alerts;
+  station: Station | null;
 }
 
 export interface RouteInput {

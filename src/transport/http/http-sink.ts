@@ -1,8 +1,8 @@
 /**
  * Records to a collector over HTTP. A record is durable in the spool (spool.ts) when `put` resolves; from there it is sent in order, in batches, until the collector has
- * said that it is safe with it. The collector knows records by what they are of, so one that is sent twice (a kill between its answer and our note of it) counts once.
+ * acknowledged it. The collector recognises records by their identity, so one that is sent twice (a kill before its answer was noted) counts once.
  *
- * Where the collector is away, records wait; the oldest make room when the spool is full, and are counted. Where the disk is full too, new ones are given up and counted:
+ * Where the collector is away, records wait; the oldest make room when the spool is full, and are counted. Where the disk is full too, new ones are dropped and counted:
  * a tap goes on. What the collector refuses is counted and named, and what it cannot even read is set aside beside the spool.
  */
 import { setTimeout as sleep } from "node:timers/promises";

@@ -2,7 +2,7 @@
 import { get } from "../api/client.ts";
 import type { FlowPoint, FlowSummary, SegmentName } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
-import { setParams } from "../state/location.ts";
+import { hrefTo, setParams } from "../state/location.ts";
 import { askSeries, useCalmRange } from "../state/series.ts";
 import { msOf, nsText, stepFor, timeRange } from "../state/time-range.ts";
 import { Actions, collectorUrl, csvOf, shellWord } from "./actions.tsx";
@@ -57,6 +57,7 @@ export function FlowView({ segment, flow }: { segment: SegmentName; flow: string
         />
       </div>
       <p class="links">
+        <a href={hrefTo(["packets", from, to, label], { flow })}>Its packets</a>
         <button type="button" class="chip" onClick={() => setParams({ flow: null })}>
           Close
         </button>

@@ -1,45 +1,19 @@
 /** Who suffers: the flows of a segment, filtered and sorted; one flow over time beside its segment. */
 import { useMemo } from "preact/hooks";
-import { get } from "../api/client.ts";
-import type { KnownSegment, SegmentName } from "../api/types.ts";
-import { useAnswer } from "../api/use-answer.ts";
+import type { KnownSegment } from "../api/types.ts";
 import { flowFilter } from "../parts/flow-filter.ts";
 import { FlowGroups } from "../parts/flow-groups.tsx";
 import { FlowTable } from "../parts/flow-table.tsx";
 import { FlowView } from "../parts/flow-view.tsx";
-import { Answered, Empty } from "../parts/states.tsx";
+import { SegmentSelect, WithSegment } from "../parts/segment-select.tsx";
 import { segmentText } from "../parts/text.ts";
-import { go, hrefTo, param, place, setParams } from "../state/location.ts";
-import { segmentKey } from "../state/segments.ts";
-import { heardOf, msOf } from "../state/time-range.ts";
+import { hrefTo, param, setParams } from "../state/location.ts";
 
 export function FlowsScreen() {
-  const asked = useAnswer("segments", async (signal) => {
-    const { segments } = await get<{ segments: KnownSegment[] }>("/v1/segments", {}, signal);
-    for (const { lastNs } of segments) if (lastNs !== null) heardOf(msOf(lastNs));
-    return segments.filter((s) => s.estimators.length > 0);
-  });
   return (
     <>
       <h1>Flows</h1>
-      <Answered asked={asked} what="the segments">
-        {(segments) => {
-          const [, from, to, label = ""] = place.value.path;
-          const own =
-            segments.find((s) => s.from === from && s.to === to && s.label === label) ??
-            segments.find((s) => s.from === from && s.to === to) ??
-            (from === undefined ? segments[0] : undefined);
-          if (!own)
-            return (
-              <Empty
-                title={from === undefined ? "No segment has results yet" : `No results of ${from} → ${to}`}
-              >
-                <a href={hrefTo(["overview"])}>Go to the overview</a>
-              </Empty>
-            );
-          return <SegmentFlows segments={segments} own={own} />;
-        }}
-      </Answered>
+      <WithSegment>{(own, all) => <SegmentFlows segments={all} own={own} />}</WithSegment>
     </>
   );
 }
@@ -54,7 +28,7 @@ const GROUPS: readonly (readonly [string, string])[] = [
   ["proto", "Protocol"],
 ];
 
-function SegmentFlows({ segments, own }: { segments: readonly KnownSegment[]; own: SegmentName }) {
+function SegmentFlows({ segments, own }: { segments: readonly KnownSegment[]; own: KnownSegment }) {
   const text = param("q") ?? "";
   const group = param("group") ?? "";
   const flow = param("flow");
@@ -62,22 +36,7 @@ function SegmentFlows({ segments, own }: { segments: readonly KnownSegment[]; ow
   return (
     <>
       <div class="form">
-        <label>
-          Segment
-          <select
-            value={segmentKey(own)}
-            onChange={(e) => {
-              const next = segments.find((s) => segmentKey(s) === e.currentTarget.value);
-              if (next) go(hrefTo(["flows", next.from, next.to, next.label], { q: text, group }));
-            }}
-          >
-            {segments.map((s) => (
-              <option key={segmentKey(s)} value={segmentKey(s)}>
-                {segmentText(s)}
-              </option>
-            ))}
-          </select>
-        </label>
+        <SegmentSelect own={own} all={segments} keep={{ q: text, group }} />
         <label>
           By
           <select value={group} onChange={(e) => setParams({ group: e.currentTarget.value })}>

@@ -1,7 +1,9 @@
 /** Is something wrong, and where: incidents in words, then one row per segment. */
 import { useMemo } from "preact/hooks";
 import { Actions, csvOf } from "../parts/actions.tsx";
+import { Incidents } from "../parts/incidents.tsx";
 import { OverviewRow } from "../parts/overview-row.tsx";
+import { Paths } from "../parts/paths.tsx";
 import { SortHead } from "../parts/sort-head.tsx";
 import { Answered, Empty } from "../parts/states.tsx";
 import { VirtualRows } from "../parts/virtual-rows.tsx";
@@ -34,6 +36,8 @@ export function OverviewScreen() {
   return (
     <>
       <h1>Overview</h1>
+      <Incidents />
+      <Paths />
       <Answered asked={asked} what="the segments">
         {(list) => (list.segments.length === 0 ? <Nothing /> : <Table list={list} />)}
       </Answered>

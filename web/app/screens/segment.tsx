@@ -68,6 +68,8 @@ function SegmentView({
       </h1>
       <p class="links">
         <a href={hrefTo(["flows", segment.from, segment.to, segment.label])}>Flows of this segment</a>
+        <a href={hrefTo(["packets", segment.from, segment.to, segment.label])}>Packets</a>
+        <a href={hrefTo(["map"])}>On the map</a>
         {back && <a href={hrefTo(["segment", back.from, back.to, back.label])}>The other direction</a>}
       </p>
       <Answered asked={asked} what={`the series of ${name}`}>

@@ -34,10 +34,11 @@ export function median(values: readonly number[]): number {
   return (low + high) / 2;
 }
 
-/** Packets that are missing beyond those that may be in flight at the two cuts of the epoch: twice rate × delay each. */
+/** More packets are missing than may be in flight at the end of the epoch: rate × delay on average, a few more by chance. */
 export function surelyLost({ sent, received, lost, latency }: SeriesPoint, lengthMs: number): boolean {
-  const inFlight = ((4 * (sent ?? 0)) / (lengthMs * 1e6)) * Math.abs(latency?.meanNs ?? 0);
-  return (sent !== null && received !== null ? sent - received : (lost ?? 0)) > inFlight;
+  const inFlight = ((sent ?? 0) / (lengthMs * 1e6)) * Math.abs(latency?.meanNs ?? 0);
+  const missing = sent !== null && received !== null ? sent - received : (lost ?? 0);
+  return missing > inFlight + 4 * Math.sqrt(inFlight) + 1;
 }
 
 export function healthOf({ latest, normal }: Pick<Segment, "latest" | "normal">, nowMs: number): Health {

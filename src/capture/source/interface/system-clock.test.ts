@@ -30,7 +30,7 @@ test("the kernel's word on the clock", () => {
   expect(new SystemClock(kernel(0, 0n, 0n, -1)).state()).toBeNull();
 });
 
-test("over several epochs the worse counts; two clocks are none that is known", () => {
+test("over several epochs the worse state counts; of two clocks none is known", () => {
   const one = {
     id: 1n,
     synchronised: true,

@@ -152,7 +152,7 @@ test("merged packets are counted: by the kernel's mark, or longer than the link 
   expect(merged).toBe(2);
 });
 
-test("where the card's timestamps are asked for, packets without one are counted and not used", () => {
+test("where the card's timestamps are required, packets without one are counted and not used", () => {
   const [frame, hardware] = [udp(1), 1 << 31];
   const packets = [
     { timeNs: START, frame, status: hardware },

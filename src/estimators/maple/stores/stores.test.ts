@@ -174,7 +174,7 @@ describe("SVBF", () => {
 });
 
 describe("ribbon", () => {
-  test("tells for every key the code that came first, and nothing else", () => {
+  test("returns for every key the code that came first, and nothing else", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 16 }),
@@ -219,7 +219,7 @@ describe("ribbon", () => {
     );
   });
 
-  test("takes 1.04 r bits per packet, is never wrong, and accepts strangers with probability k / 2^r", () => {
+  test("takes 1.04 r bits per packet, is never wrong, and has false positives with probability k / 2^r", () => {
     const random = new Random(77);
     const n = 200_000;
     const keys = randomKeys(random, n);
@@ -241,7 +241,7 @@ describe("ribbon", () => {
     }
   });
 
-  test("the answers for strangers are spread evenly over the groups", () => {
+  test("the false positives are spread evenly over the groups", () => {
     const random = new Random(5);
     const n = 50_000;
     // All packets in one group: without the mask most packets never seen would be answered with it.
@@ -319,7 +319,7 @@ describe("the structures of the comparison", () => {
   });
 
   test.each([0, 0.5, 0.905, 1.5])(
-    "mixed ribbons with %d bits fewer: never wrong, as many strangers as a ribbon",
+    "mixed ribbons with %d bits fewer: never wrong, as many false positives as a ribbon",
     (fewer) => {
       const g = geometry("mixed", k, { codeBits: 8 });
       const made = createStore(kernels, g, fewer);

@@ -1,0 +1,162 @@
+// Whether a partner that was found at once is the partner: an equal packet, sent before or after it, may be meant. A pair whose difference of timestamps
+// is far from what others have shown is put off until all are known (kernels/match/repeats.ts).
+
+import { Batch } from "../decode/batch";
+import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
+import { Match, Total } from "./match-state";
+import { pieceAt } from "./pieces";
+import { addRow, Repeats, startGroup } from "./repeats";
+import { placeOf } from "./send-order";
+import { COPY, entryOf, EQUALS, filterBit, headOf, Log, logHas, logPlace, MATCHED, searchOthers, stateOf } from "./waiting";
+
+/** Differences further than this from all that were seen, in widths of what was seen, are odd. */
+const FAR: f64 = 2;
+const FAR_AT_LEAST: f64 = 1000000;
+/** Before so many pairs nothing is odd, and what is odd so many times is so no more: a clock was set, or packets go the other way, too. */
+const FEW_PAIRS: u32 = 64;
+const MOST_ODD: u32 = 8;
+/** Rows of one point that are further apart than a packet and its copy. */
+const TWICE: f64 = 1000000;
+
+function isNear(m: Match, total: Total, sign: f64, send: f64, apart: f64): bool {
+  if (total.matched == 0) return false;
+  const d = apart - m.offset - m.slope * (send + apart - m.pivot) - pieceAt(m, send, apart, sign > 0);
+  const delay = sign > 0 ? d : -d - m.back;
+  const margin = FAR * (total.maximum - total.minimum) + FAR_AT_LEAST;
+  return delay >= total.minimum - margin && delay <= total.maximum + margin;
+}
+
+/**
+ * A packet of BEFORE has its partner among those that arrived before it by their timestamps. That may be an earlier one that looks the same: it is certain where
+ * there is no other one, and the difference is one that occurs.
+ */
+export function isCertain(m: Match, before: Log, found: u32, digest: u64, time: f64): bool {
+  if (searchOthers != 0 || (load<u32>(found, 20) & (COPY | EQUALS)) != 0) return false;
+  if (before.tail != before.next && logHas(before, digest)) return false;
+  const apart = load<f64>(found, 8) - time;
+  if (time <= m.expectUntil) return apart >= m.expectLow && apart <= m.expectHigh;
+  const forward = changetype<Total>(m.forward);
+  const reverse = changetype<Total>(m.reverse);
+  if (forward.matched + reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD) return true;
+  if (isNear(m, forward, 1, time, apart) || isNear(m, reverse, -1, time, apart)) return true;
+  m.odd++;
+  return false;
+}
+
+// What differences of a call's rows of AFTER are expected to be; without bounds where pairs are few or the clocks were set.
+export let nearLow: f64 = -Infinity;
+export let nearHigh: f64 = Infinity;
+let opening: bool = false;
+
+/** By all pairs so far; in the first time by what an earlier pass has shown (kernels/match/opening.ts). */
+export function expectNear(m: Match, from: f64, to: f64): void {
+  const forward = changetype<Total>(m.forward);
+  const reverse = changetype<Total>(m.reverse);
+  nearLow = -Infinity;
+  nearHigh = Infinity;
+  opening = from <= m.expectUntil;
+  if (opening) {
+    nearLow = m.expectLow;
+    nearHigh = m.expectHigh;
+  }
+  if (opening || reverse.matched < FEW_PAIRS || m.odd >= MOST_ODD || m.pieceCount != 0) return;
+  const a = m.offset + m.slope * (from - m.pivot);
+  const b = m.offset + m.slope * (to - m.pivot);
+  const margin = FAR * (reverse.maximum - reverse.minimum) + FAR_AT_LEAST;
+  nearLow = min<f64>(a, b) - reverse.maximum - m.back - margin;
+  nearHigh = max<f64>(a, b) - reverse.minimum - m.back + margin;
+  if (forward.matched == 0) return;
+  const width = FAR * (forward.maximum - forward.minimum) + FAR_AT_LEAST;
+  nearLow = min<f64>(nearLow, min<f64>(a, b) + forward.minimum - width);
+  nearHigh = max<f64>(nearHigh, max<f64>(a, b) + forward.maximum + width);
+}
+
+/** A packet of AFTER that goes the other way has its partner far from where all others have it: that may be an earlier one that looks the same. */
+export function isOdd(m: Match, found: u32): bool {
+  if (m.nat != 0) return false;
+  if (opening) return true;
+  if (m.odd >= MOST_ODD) return false;
+  if (directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), load<u32>(found, 16))) != 2) return false;
+  m.odd++;
+  return true;
+}
+
+/** Pairs of a call in which nothing was odd make up for some that were. */
+export function calmDown(m: Match, odd: u32): void {
+  if (m.odd != odd) m.calm = 0;
+  else if (m.odd > 0) {
+    m.calm += m.foundCount;
+    for (; m.odd > 0 && m.calm >= FEW_PAIRS; m.calm -= FEW_PAIRS) m.odd--;
+  }
+}
+
+/**
+ * A row finds no partner but such as have their own already, taken in this call by rows further away than copies are: any of them may be meant. All that
+ * were taken in this call are put off; returns their group, or 0 where there is nothing to be put off.
+ */
+export function regret(m: Match, batch: Batch, side: u32, digest: u64, time: f64, shift: f64): u32 {
+  const other = changetype<Log>(side == 0 ? m.after : m.before);
+  if (m.nat != 0 || !isUnlikeCopy(m, batch, other, digest, time, shift)) return 0;
+  const repeats = changetype<Repeats>(m.repeats);
+  const own = changetype<Log>(side == 0 ? m.before : m.after);
+  const group = startGroup(repeats, changetype<Log>(m.before), changetype<Log>(m.after), digest);
+  const live = other.next - other.tail;
+  const bit = filterBit(digest);
+  let link = load<u64>(headOf(other, digest));
+  while ((link & bit) != 0 && <u32>link - other.tail < live) {
+    const e = entryOf(other, <u32>link);
+    const taken = takenAt(m, batch, e, digest, shift);
+    if (!isNaN(taken)) {
+      const f = m.found + (<u32>load<u16>(e, 22) << 4);
+      const row = load<u32>(f, 8);
+      const flowId = load<u32>(e, 16);
+      store<u32>(f, 0);
+      m.regretted++;
+      if (side == 1) flowIn(flowSegments(changetype<FlowStats>(m.stats)), flowId).received++;
+      addRow(repeats, group, side, taken, flowId, stateOf(load<u32>(batch.flags + (row << 2))), placeOf(own.place + row));
+      // The entry stays matched for what concerns the log.
+      addRow(repeats, group, 1 - side, load<f64>(e, 8), flowId, load<u32>(e, 20) & 0xffff & ~MATCHED, placeOf(logPlace(other, <u32>link)));
+    }
+    link = load<u64>(e, 24);
+  }
+  return group;
+}
+
+/** Entries with this digest were taken in this call, and by rows further away than a packet and its copy. */
+function isUnlikeCopy(m: Match, batch: Batch, other: Log, digest: u64, time: f64, shift: f64): bool {
+  const live = other.next - other.tail;
+  const bit = filterBit(digest);
+  let link = load<u64>(headOf(other, digest));
+  let any = false;
+  while ((link & bit) != 0 && <u32>link - other.tail < live) {
+    const e = entryOf(other, <u32>link);
+    const taken = takenAt(m, batch, e, digest, shift);
+    if (abs<f64>(taken - time) <= TWICE) return false;
+    if (!isNaN(taken)) any = true;
+    link = load<u64>(e, 24);
+  }
+  return any;
+}
+
+/** The time of the row that an entry with this digest was taken by in this call; NaN where it was not. */
+function takenAt(m: Match, batch: Batch, e: u32, digest: u64, shift: f64): f64 {
+  if (load<u64>(e) != digest) return NaN;
+  const k = <u32>load<u16>(e, 22);
+  const f = m.found + (k << 4);
+  if ((load<u32>(e, 20) & MATCHED) == 0 || k >= m.foundCount || load<u32>(f) != e) return NaN;
+  return load<f64>(batch.time + (load<u32>(f, 8) << 3)) + shift;
+}
+
+/** Partners that were put off after all leave the list. */
+export function forgetRegretted(m: Match): void {
+  if (m.regretted == 0) return;
+  let n: u32 = 0;
+  for (let k: u32 = 0; k < m.foundCount; k++) {
+    const f = m.found + (k << 4);
+    if (load<u32>(f) == 0) continue;
+    if (n != k) memory.copy(m.found + (n << 4), f, 16);
+    n++;
+  }
+  m.foundCount = n;
+  m.regretted = 0;
+}

@@ -1,0 +1,134 @@
+// What packets took in the course of the captures, by blocks of pairs found one after the other: repeated packets are paired by it
+// (kernels/match/repeat-pairs.ts). Blocks hold a number of pairs, not a time: they depend on the captures alone, not on the length of intervals.
+
+/** Pairs of a block, at first; when there are MOST_BLOCKS, two of them become one. */
+const FIRST_SIZE: u32 = 256;
+const MOST_BLOCKS: u32 = 4096;
+
+@unmanaged
+export class DelayBlock {
+  matched: u32;
+  pad: u32;
+  from: f64; //     time at BEFORE of its first pair, never before that of the block before it
+  first: f64; //    sums are taken around the first delay
+  sum: f64;
+  squares: f64;
+  minimum: f64;
+  maximum: f64;
+}
+const BLOCK_BYTES: u32 = offsetof<DelayBlock>();
+
+@unmanaged
+class DelayBlocks {
+  blocks: u32;
+  count: u32;
+  room: u32;
+  size: u32;
+}
+
+export function delayBlocksNew(): u32 {
+  const p = heap.alloc(offsetof<DelayBlocks>());
+  const b = changetype<DelayBlocks>(p);
+  b.room = 16;
+  b.blocks = <u32>heap.alloc(b.room * BLOCK_BYTES);
+  b.count = 0;
+  b.size = FIRST_SIZE;
+  return <u32>p;
+}
+
+export function delayBlocksFree(p: u32): void {
+  heap.free(changetype<DelayBlocks>(p).blocks);
+  heap.free(p);
+}
+
+// @ts-ignore: decorator
+@inline
+function blockOf(b: DelayBlocks, i: u32): DelayBlock {
+  return changetype<DelayBlock>(<usize>(b.blocks + i * BLOCK_BYTES));
+}
+
+function halve(b: DelayBlocks): void {
+  for (let i: u32 = 0; i < b.count >> 1; i++) {
+    const one = blockOf(b, 2 * i);
+    const two = blockOf(b, 2 * i + 1);
+    const apart = two.first - one.first;
+    const n = <f64>two.matched;
+    one.squares += two.squares + 2 * apart * two.sum + n * apart * apart;
+    one.sum += two.sum + n * apart;
+    one.minimum = min<f64>(one.minimum, two.minimum);
+    one.maximum = max<f64>(one.maximum, two.maximum);
+    one.matched += two.matched;
+    memory.copy(changetype<usize>(blockOf(b, i)), changetype<usize>(one), BLOCK_BYTES);
+  }
+  b.count >>= 1;
+  b.size <<= 1;
+}
+
+function begin(b: DelayBlocks, send: f64, delay: f64): void {
+  if (b.count == MOST_BLOCKS) halve(b);
+  if (b.count == b.room) {
+    b.room <<= 1;
+    b.blocks = <u32>heap.realloc(b.blocks, b.room * BLOCK_BYTES);
+  }
+  const block = blockOf(b, b.count);
+  block.matched = 0;
+  block.from = b.count > 0 ? max<f64>(send, blockOf(b, b.count - 1).from) : send;
+  block.first = delay;
+  block.sum = 0;
+  block.squares = 0;
+  block.minimum = delay;
+  block.maximum = delay;
+  b.count++;
+}
+
+/** Takes n pairs of one direction, in the order in which they were found: times at BEFORE, and delays. */
+export function delayBlocksTake(p: u32, sends: usize, delays: usize, n: u32): void {
+  const b = changetype<DelayBlocks>(p);
+  for (let i: u32 = 0; i < n; ) {
+    if (b.count == 0 || blockOf(b, b.count - 1).matched >= b.size) begin(b, load<f64>(sends + (i << 3)), load<f64>(delays + (i << 3)));
+    const block = blockOf(b, b.count - 1);
+    const to = min<u32>(n, i + b.size - block.matched);
+    block.matched += to - i;
+    const first = block.first;
+    let sum = block.sum;
+    let squares = block.squares;
+    let minimum = block.minimum;
+    let maximum = block.maximum;
+    for (; i < to; i++) {
+      const delay = load<f64>(delays + (i << 3));
+      const x = delay - first;
+      sum += x;
+      squares += x * x;
+      minimum = min<f64>(minimum, delay);
+      maximum = max<f64>(maximum, delay);
+    }
+    block.sum = sum;
+    block.squares = squares;
+    block.minimum = minimum;
+    block.maximum = maximum;
+  }
+}
+
+/** The smallest and largest delay of the block that was asked for last, and of those beside it: a packet near their border is of either. */
+export let aroundMinimum: f64 = 0;
+export let aroundMaximum: f64 = 0;
+
+/** The block of packets that were at BEFORE at `time`; 0 without pairs. */
+export function delayBlockAt(p: u32, time: f64): usize {
+  const b = changetype<DelayBlocks>(p);
+  if (b.count == 0) return 0;
+  let low: u32 = 0;
+  let high = b.count;
+  while (high - low > 1) {
+    const mid = (low + high) >> 1;
+    if (blockOf(b, mid).from <= time) low = mid;
+    else high = mid;
+  }
+  aroundMinimum = blockOf(b, low).minimum;
+  aroundMaximum = blockOf(b, low).maximum;
+  for (let k = low > 0 ? low - 1 : 0; k < b.count && k <= low + 1; k++) {
+    aroundMinimum = min<f64>(aroundMinimum, blockOf(b, k).minimum);
+    aroundMaximum = max<f64>(aroundMaximum, blockOf(b, k).maximum);
+  }
+  return changetype<usize>(blockOf(b, low));
+}

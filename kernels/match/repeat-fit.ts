@@ -1,0 +1,199 @@
+// Which rows of a repeated digest are one packet: in order, and only where the difference of their times fits what packets around them took
+// (kernels/match/delay-blocks.ts). First within what is usual there, then, among those that are left, within what occurs, then further out. Linear in the
+// rows of a digest.
+
+import { Flow, FlowStats, moreOf } from "../flows/flow-records";
+import { aroundMaximum, aroundMinimum, DelayBlock, delayBlockAt } from "./delay-blocks";
+import { Match, Total } from "./match-state";
+import { pieceAtLeast, pieceAtMost } from "./pieces";
+import { at, n0, n1, rows0, rows1 } from "./repeat-rows";
+import { Repeat } from "./repeats";
+
+/** Fewer pairs do not show how long packets take. */
+const ENOUGH: u32 = 8;
+// How well a pair fits: within what is usual around it, within what occurs, or further out than anything else.
+const FAR_OUT: u32 = 0;
+const OCCURS: u32 = 1;
+const USUAL: u32 = 2;
+/** How far the next packets lie beyond those that were seen, as a share of their width by their number. */
+const BEYOND: f64 = 4;
+/** A packet's partner is no further from what others took than so many widths of it, and so many ns. */
+const FAR: f64 = 2;
+const FAR_AT_LEAST: f64 = 1000000;
+/** Most captures have microsecond timestamps. */
+const RESOLUTION: f64 = 2000;
+/** Partners whose delays differ by less than this part of them are as good as one. */
+const ALIKE: f64 = 0.02;
+/** So many neighbours that would do make a pair ambiguous, however alike; and so many are looked at. */
+const NEIGHBOURS: u32 = 8;
+const LOOKED_AT: u32 = 32;
+/** Two rows of one point that are one packet seen twice there. */
+export const TWICE: f64 = 1000000;
+
+// What a packet sent at a time may take, as differences of the timestamps (after - before).
+let usualLow: f64 = 0;
+let usualHigh: f64 = 0;
+export let low: f64 = 0;
+export let high: f64 = 0;
+export let farLow: f64 = 0;
+export let farHigh: f64 = 0;
+
+/** Sets the bounds for a packet of `flow` that was sent at `time`, in a direction that has pairs. */
+export function boundsAt(m: Match, flow: Flow, reverse: bool, time: f64): void {
+  const total = changetype<Total>(reverse ? m.reverse : m.forward);
+  let count: f64 = <f64>total.matched;
+  let least = total.minimum;
+  let most = total.maximum;
+  let mean = total.first + total.sum / count;
+  let squares = total.squares / count - (total.sum / count) * (total.sum / count);
+  const near = delayBlockAt(reverse ? m.backBlocks : m.blocks, time);
+  const block = changetype<DelayBlock>(near);
+  if (near != 0 && block.matched >= ENOUGH) {
+    count = <f64>block.matched;
+    least = aroundMinimum;
+    most = aroundMaximum;
+    mean = block.first + block.sum / count;
+    squares = block.squares / count - (block.sum / count) * (block.sum / count);
+  }
+  const far = FAR * (most - least) + FAR_AT_LEAST;
+  const furthestLeast = least - far;
+  const furthestMost = most + far;
+  // Of so many, some lie beyond what was seen.
+  const beyond = (BEYOND * (most - least)) / count;
+  const spread = 3 * Math.sqrt(max<f64>(0, squares)) + RESOLUTION;
+  let usualLeast = max<f64>(least - beyond, mean - spread) - RESOLUTION;
+  let usualMost = min<f64>(most + beyond, mean + spread) + RESOLUTION;
+  if (flow.matched >= ENOUGH) {
+    // Its own packets say more, as far as they agree with those around.
+    const more = moreOf(changetype<FlowStats>(m.stats), flow);
+    const width = (more.maximum - more.minimum) / 2 + RESOLUTION;
+    const from = max<f64>(least, more.minimum - width);
+    const to = min<f64>(most, more.maximum + width);
+    if (from <= to) {
+      least = from;
+      most = to;
+      usualLeast = max<f64>(usualLeast, from - RESOLUTION);
+      usualMost = min<f64>(usualMost, to + RESOLUTION);
+      if (usualLeast > usualMost) {
+        usualLeast = from;
+        usualMost = to;
+      }
+    }
+  }
+  const width = (most - least) / 2 + RESOLUTION;
+  const line = m.offset + m.slope * (time - m.pivot);
+  const base = line - (reverse ? m.back : 0);
+  const from = base + pieceAtLeast(m, time);
+  const to = base + pieceAtMost(m, time);
+  low = reverse ? from - most - width : from + least - width;
+  high = reverse ? to - least + width : to + most + width;
+  farLow = reverse ? from - furthestMost : from + furthestLeast;
+  farHigh = reverse ? to - furthestLeast : to + furthestMost;
+  usualLow = reverse ? from - usualMost : from + usualLeast;
+  usualHigh = reverse ? to - usualLeast : to + usualMost;
+}
+
+/** Pairs rows of the digest that have no partner, in order; returns how many pairs that makes. */
+function pairInOrder(m: Match, flow: Flow, reverse: bool, fit: u32): u32 {
+  let pairs: u32 = 0;
+  let i: u32 = 0;
+  for (let j: u32 = 0; j < n1; j++) {
+    const a = at(rows1, j);
+    if (a.partner != 0) continue;
+    for (; i < n0; i++) {
+      const b = at(rows0, i);
+      if (b.partner != 0) continue;
+      boundsAt(m, flow, reverse, b.time);
+      if (a.time - b.time <= (fit == USUAL ? usualHigh : fit == OCCURS ? high : farHigh)) break;
+    }
+    if (i == n0) break;
+    const b = at(rows0, i);
+    const least = fit == USUAL ? usualLow : fit == OCCURS ? low : farLow;
+    if (a.time - b.time < least) continue;
+    // Numbers of rows of the digest, and how well they fit.
+    b.partner = ((j + 1) << 2) | fit;
+    a.partner = ((i + 1) << 2) | fit;
+    i++;
+    pairs++;
+  }
+  return pairs;
+}
+
+export function unpair(): void {
+  for (let i: u32 = 0; i < n0; i++) at(rows0, i).partner = 0;
+  for (let j: u32 = 0; j < n1; j++) at(rows1, j).partner = 0;
+}
+
+export function pairAll(m: Match, flow: Flow, reverse: bool): u32 {
+  const usual = pairInOrder(m, flow, reverse, USUAL);
+  const others = pairInOrder(m, flow, reverse, OCCURS);
+  return usual + others + pairInOrder(m, flow, reverse, FAR_OUT);
+}
+
+/** Where nothing else shows how long packets take: first in, first out, within the window. */
+export function pairFirstIn(m: Match): void {
+  let i: u32 = 0;
+  for (let j: u32 = 0; j < n1; j++) {
+    const a = at(rows1, j);
+    while (i < n0 && a.time - at(rows0, i).time > m.window) i++;
+    if (i == n0) return;
+    if (at(rows0, i).time - a.time > m.window) continue;
+    a.partner = (i + 1) << 2;
+    at(rows0, i).partner = (j + 1) << 2;
+    i++;
+  }
+}
+
+/**
+ * Another row could as well be the partner: at a difference that fits as well, or at one that fits less well where it has no partner itself, and unlike the
+ * one that was taken.
+ */
+export function rivals(m: Match, flow: Flow, reverse: bool, i: u32, j: u32): bool {
+  const b = at(rows0, i);
+  const a = at(rows1, j);
+  const fit = b.partner & 3;
+  // Further out than all others: nothing shows that it is this one.
+  if (fit == FAR_OUT) return true;
+  const apart = a.time - b.time;
+  boundsAt(m, flow, reverse, b.time);
+  // Differences include what the clocks are apart: what packets take differs by no more than it does.
+  const alike = ALIKE * min<f64>(abs<f64>(apart), high - low) + RESOLUTION / 2;
+  if (fit == OCCURS) {
+    usualLow = low;
+    usualHigh = high;
+  }
+    const copiesAfter: f64 = reverse ? -1 : n0 == 1 ? Infinity : TWICE;
+  const copiesBefore: f64 = !reverse ? -1 : n1 == 1 ? Infinity : TWICE;
+  return (
+    rivalOf(rows1, n1, j, b.time, 1, apart, alike, copiesAfter) || rivalOf(rows0, n0, i, a.time, -1, apart, alike, copiesBefore)
+  );
+}
+/**
+ * Among the neighbours of row `own`, seen from `time`. Where packets arrive, those without a partner that come behind it by no more than `copies` are
+ * copies of it: the first is the packet.
+ */
+function rivalOf(rows: u32, n: u32, own: u32, time: f64, sign: f64, apart: f64, alike: f64, copies: f64): bool {
+  let steps: u32 = 0;
+  let k = own + 1;
+  for (; k < n && k - own <= LOOKED_AT; k++) {
+    const other = sign * (at(rows, k).time - time);
+    if (other < farLow || other > farHigh) break;
+    if (!isRival(at(rows, k), other)) continue;
+    if (at(rows, k).partner == 0 && at(rows, k).time - at(rows, own).time <= copies) continue;
+    if (abs<f64>(other - apart) > alike || ++steps == NEIGHBOURS) return true;
+  }
+  steps = 0;
+  for (k = own; k > 0 && own - k < LOOKED_AT; k--) {
+    const other = sign * (at(rows, k - 1).time - time);
+    if (other < farLow || other > farHigh) break;
+    if (!isRival(at(rows, k - 1), other)) continue;
+    if (abs<f64>(other - apart) > alike || ++steps == NEIGHBOURS) return true;
+  }
+  return false;
+}
+// @ts-ignore: decorator
+@inline
+function isRival(row: Repeat, apart: f64): bool {
+  return row.partner == 0 || (apart >= usualLow && apart <= usualHigh);
+}
+

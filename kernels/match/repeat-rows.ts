@@ -1,0 +1,75 @@
+// The rows of one repeated digest (kernels/match/repeats.ts), by side and in order of time.
+
+import { Group, Repeat, Repeats, rowOf } from "./repeats";
+
+let room: u32 = 0;
+// Addresses of the rows of the digest at hand.
+export let rows0: u32 = 0;
+export let rows1: u32 = 0;
+export let n0: u32 = 0;
+export let n1: u32 = 0;
+
+// @ts-ignore: decorator
+@inline
+export function at(rows: u32, i: u32): Repeat {
+  return changetype<Repeat>(<usize>load<u32>(rows + (i << 2)));
+}
+
+export function loadGroup(r: Repeats, group: Group): void {
+  const most = max<u32>(group.count0, group.count1);
+  if (most > room) {
+    if (room != 0) {
+      heap.free(rows0);
+      heap.free(rows1);
+    }
+    room = max<u32>(1024, most << 1);
+    rows0 = <u32>heap.alloc(room << 2);
+    rows1 = <u32>heap.alloc(room << 2);
+  }
+  n0 = list(r, group.first0, rows0);
+  n1 = list(r, group.first1, rows1);
+}
+
+function list(r: Repeats, first: u32, out: u32): u32 {
+  let n: u32 = 0;
+  let sorted = true;
+  for (let number = first; number != 0; ) {
+    const row = rowOf(r, number);
+    store<u32>(out + (n << 2), <u32>changetype<usize>(row));
+    if (n > 0 && at(out, n - 1).time > row.time) sorted = false;
+    n++;
+    number = row.next;
+  }
+  if (!sorted) sort(out, n);
+  return n;
+}
+
+/** Heap sort by time. */
+function sort(rows: u32, n: u32): void {
+  for (let i = n >> 1; i > 0; i--) sink(rows, i - 1, n);
+  for (let end = n; end > 1; ) {
+    end--;
+    const first = load<u32>(rows);
+    store<u32>(rows, load<u32>(rows + (end << 2)));
+    store<u32>(rows + (end << 2), first);
+    sink(rows, 0, end);
+  }
+}
+function sink(rows: u32, from: u32, n: u32): void {
+  let i = from;
+  while ((i << 1) + 1 < n) {
+    let child = (i << 1) + 1;
+    if (child + 1 < n && at(rows, child + 1).time > at(rows, child).time) child++;
+    if (at(rows, i).time >= at(rows, child).time) return;
+    const held = load<u32>(rows + (i << 2));
+    store<u32>(rows + (i << 2), load<u32>(rows + (child << 2)));
+    store<u32>(rows + (child << 2), held);
+    i = child;
+  }
+}
+
+export function freeRows(): void {
+  heap.free(rows0);
+  heap.free(rows1);
+  room = 0;
+}

@@ -1,0 +1,108 @@
+// Pairs of repeated packets that are certain: they are counted in the order of sending, which jitter follows, through the loops that others go through.
+
+import { Batch } from "../decode/batch";
+import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
+import { countPairs } from "./match-count";
+import { Match } from "./match-state";
+import { Repeat } from "./repeats";
+
+/** Pairs of all groups: {row of BEFORE, row of AFTER}. */
+let settled: u32 = 0;
+let settledCount: u32 = 0;
+let settledRoom: u32 = 0;
+export function addPair(b: Repeat, a: Repeat): void {
+  if (settledCount == settledRoom) {
+    settledRoom = max<u32>(1024, settledRoom << 1);
+    settled = settled == 0 ? <u32>heap.alloc(settledRoom << 3) : <u32>heap.realloc(settled, settledRoom << 3);
+  }
+  store<u32>(settled + (settledCount << 3), <u32>changetype<usize>(b));
+  store<u32>(settled + (settledCount << 3), <u32>changetype<usize>(a), 4);
+  settledCount++;
+}
+
+/** Whether pair i is of a flow of the other direction. */
+function isBack(m: Match, i: u32): bool {
+  const b = changetype<Repeat>(<usize>load<u32>(settled + (i << 3)));
+  const direction = directionOf(flowIn(flowSegments(changetype<FlowStats>(m.stats)), b.flow));
+  // A flow without pairs so far gets its direction by the first of them.
+  if (direction == 0) return changetype<Repeat>(<usize>load<u32>(settled + (i << 3), 4)).time - b.time < m.threshold;
+  return direction == 2;
+}
+/** When it was sent. */
+function sentAt(m: Match, i: u32): f64 {
+  const b = changetype<Repeat>(<usize>load<u32>(settled + (i << 3)));
+  return isBack(m, i) ? changetype<Repeat>(<usize>load<u32>(settled + (i << 3), 4)).time : b.time;
+}
+/** Heap sort. */
+function sortSettled(m: Match): void {
+  for (let i = settledCount >> 1; i > 0; i--) sinkSettled(m, i - 1, settledCount);
+  for (let end = settledCount; end > 1; ) {
+    end--;
+    exchange(0, end);
+    sinkSettled(m, 0, end);
+  }
+}
+function sinkSettled(m: Match, from: u32, n: u32): void {
+  let i = from;
+  const time = sentAt(m, i);
+  while ((i << 1) + 1 < n) {
+    let child = (i << 1) + 1;
+    if (child + 1 < n && sentAt(m, child + 1) > sentAt(m, child)) child++;
+    if (time >= sentAt(m, child)) return;
+    exchange(i, child);
+    i = child;
+  }
+}
+function exchange(i: u32, k: u32): void {
+  const held = load<u64>(settled + (i << 3));
+  store<u64>(settled + (i << 3), load<u64>(settled + (k << 3)));
+  store<u64>(settled + (k << 3), held);
+}
+
+let chunk: u32 = 0; // a Batch with the times and flags of the packets at AFTER
+
+export function beginSettled(m: Match): void {
+  const batch = changetype<Batch>(heap.alloc(offsetof<Batch>()));
+  batch.time = <u32>heap.alloc(m.rows << 3);
+  batch.flags = <u32>heap.alloc(m.rows << 2);
+  chunk = <u32>changetype<usize>(batch);
+  m.foundCount = 0;
+  m.pairCount = 0;
+  m.backPairCount = 0;
+}
+
+export function endSettled(): void {
+  const batch = changetype<Batch>(<usize>chunk);
+  heap.free(batch.time);
+  heap.free(batch.flags);
+  heap.free(chunk);
+  if (settled != 0) heap.free(settled);
+  settled = 0;
+  settledRoom = 0;
+}
+
+/** Some thousand at a time. */
+export function countSettled(m: Match): void {
+  sortSettled(m);
+  const batch = changetype<Batch>(<usize>chunk);
+  for (let i: u32 = 0; i < settledCount; i++) {
+    const a = changetype<Repeat>(<usize>load<u32>(settled + (i << 3), 4));
+    const k = m.foundCount++;
+    store<f64>(batch.time + (k << 3), a.time);
+    store<u32>(batch.flags + (k << 2), (a.state >> 8) & 0xff);
+    store<u32>(m.found + (k << 4), load<u32>(settled + (i << 3)));
+    const place = isBack(m, i) ? a.order : changetype<Repeat>(<usize>load<u32>(settled + (i << 3))).order;
+    store<u32>(m.found + (k << 4), place, 4);
+    store<u32>(m.found + (k << 4), k, 8);
+    store<u32>(m.found + (k << 4), place, 12);
+    if (m.foundCount == m.rows) flushChunk(m);
+  }
+  flushChunk(m);
+  settledCount = 0;
+}
+function flushChunk(m: Match): void {
+  countPairs(m, changetype<Batch>(<usize>chunk), 1, 0);
+  m.foundCount = 0;
+  m.pairCount = 0;
+  m.backPairCount = 0;
+}

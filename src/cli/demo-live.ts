@@ -1,0 +1,124 @@
+/** `hoptime demo --live`: a simulated network in real time, its taps, a collector, and what that says as it comes. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { UsageError } from "../base/errors.ts";
+import { INCIDENT_SETTINGS } from "../network/incidents/incident.ts";
+import { observeSimulated, type SimulatedTapsOptions, simulatedPoints } from "../observe/simulated-taps.ts";
+import { SegmentBoard } from "../present/text/segment-board.ts";
+import { startServer } from "../server/server.ts";
+import type { Scenario } from "../simulate/scenario.ts";
+import { listenEvents } from "../transport/http/events.ts";
+import { BoardScreen } from "./board-screen.ts";
+import { printJson, printText } from "./output.ts";
+import { endingSignal } from "./signals.ts";
+
+export interface LiveDemoFlags {
+  listen: string;
+  for?: number;
+  json?: boolean;
+}
+
+const NAMES = { sender: "r1", receiver: "r5" };
+const EPOCH_NS = 500_000_000;
+/** Without an end: as long as anybody watches. */
+const LONGEST_S = 86_400;
+/** The link between r2 and r3 carries others' traffic too, for a while: more than it can. */
+const INCIDENT = { startS: 15, durationS: 20 };
+
+function scenario(): Scenario {
+  const sizes = { share1500: 0.4, share576: 0.2 };
+  const queue = (rateMbit: number, propagationMs: number, capacityPackets = 200) => ({
+    kind: "queue" as const,
+    rateBps: rateMbit * 1e6,
+    propagationNs: propagationMs * 1e6,
+    capacityPackets,
+  });
+  return {
+    traffic: { kind: "population", ratePps: 4000, durationS: LONGEST_S, flows: 300, sizes },
+    path: [
+      { ...queue(50, 0.8), point: "r2" },
+      {
+        ...queue(40, 1.5, 100),
+        cross: { kind: "population", ratePps: 3000, ...INCIDENT, flows: 50, sizes },
+        point: "r3",
+      },
+      { ...queue(60, 2.5), point: "r4" },
+      queue(100, 0.6),
+    ],
+  };
+}
+
+const INTRODUCTION = `A simulated path r1 → r2 → r3 → r4 → r5 in real time, 4,000 packets a second. A tap at each router sends its records
+to a collector. From ${INCIDENT.startS} s to ${INCIDENT.startS + INCIDENT.durationS} s the link r2 → r3 carries others' traffic too, more than it can.
+Packets on their way when an epoch ends show as a loss of some tenths of a percent: epochs are cut by the clock.
+`;
+
+export async function runLiveDemo(flags: LiveDemoFlags): Promise<void> {
+  const ending = new AbortController();
+  const signal = AbortSignal.any([endingSignal(), ending.signal]);
+  const timer = flags.for === undefined ? null : setTimeout(() => ending.abort(), flags.for / 1e6);
+  const scratch = mkdtempSync(join(tmpdir(), "hoptime-demo-"));
+  const network = { scenario: scenario(), names: NAMES };
+  const points = simulatedPoints(network);
+  try {
+    const server = await startServer({
+      ...{ data: join(scratch, "collector"), listen: flags.listen, latenessNs: 5_000_000_000n },
+      network: {
+        paths: [{ name: "path", points, estimator: "lda" }],
+        incidents: { ...INCIDENT_SETTINGS, settleEpochs: 16, openAfter: 3, closeAfter: 5 },
+      },
+    });
+    try {
+      const { url } = server;
+      await begin(url, points, flags);
+      const taps = observeSimulated(tapOptions(network, url, scratch, signal));
+      // A tap that fails ends the others, and is what is reported.
+      taps.catch(() => ending.abort());
+      await show(url, flags, signal);
+      await taps;
+    } finally {
+      await server.close();
+    }
+  } finally {
+    if (timer) clearTimeout(timer);
+    ending.abort();
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+async function begin(url: string, points: readonly string[], flags: LiveDemoFlags): Promise<void> {
+  const hints = `API        ${url}/docs\nask it     hoptime query ${url} --between r2 r3\n           hoptime top ${url}\nCtrl-C ends.\n\n`;
+  if (flags.json) await printJson({ format: "hoptime.demo/1", event: "started", url, points });
+  else await printText(`${INTRODUCTION}\n${hints}`);
+}
+
+function tapOptions(
+  network: Pick<SimulatedTapsOptions, "scenario" | "names">,
+  url: string,
+  scratch: string,
+  signal: AbortSignal,
+): SimulatedTapsOptions {
+  return {
+    ...network,
+    ...{ directory: url, estimators: ["lda", "lds"], parameters: { lds: "columns=2000" }, key: "5tuple" },
+    cut: { mode: "aligned", lengthNs: BigInt(EPOCH_NS) },
+    originNs: BigInt(Date.now()) * 1_000_000n,
+    collector: (point) => ({ spoolDirectory: join(scratch, "spool", point) }),
+    signal,
+  };
+}
+
+async function show(url: string, flags: LiveDemoFlags, signal: AbortSignal): Promise<void> {
+  const screen = flags.json ? null : new BoardScreen(new SegmentBoard("lda"));
+  try {
+    for await (const { type, data } of listenEvents({ url }, { signal })) {
+      if (screen) await screen.take(type, data);
+      else if (type === "epoch" || type === "incident")
+        await printJson({ format: "hoptime.demo/1", event: type, ...(data as object) });
+    }
+  } finally {
+    await screen?.close();
+  }
+  if (signal.reason instanceof UsageError) throw signal.reason;
+}

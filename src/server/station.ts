@@ -1,0 +1,265 @@
+/**
+ * The monitoring station as part of a collector: measurement state packets come over UDP, what they say and what the map needs is kept in DIR/station.json, and the taps are asked for the segments that they can measure, by the collector's
+ * plan: the station sets its `segments`, everything else in it stays as people have set it. Segments without an m-router at an end are to be probed; those that the configuration names are probed from here.
+ */
+import { createSocket, type Socket } from "node:dgram";
+import { once } from "node:events";
+import { existsSync, readFileSync, renameSync } from "node:fs";
+import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { publish, syncFolder, writeTemporary } from "../archive/durable.ts";
+import { UsageError } from "../base/errors.ts";
+import { sendReferences } from "../delays/reference-sender.ts";
+import { segmentKey } from "../network/station/segment-needs.ts";
+import { type StationSnapshot, StationState } from "../network/station/station-state.ts";
+import type { Topology } from "../network/topology/topology.ts";
+import { isLoopback } from "./access.ts";
+import { parseListen } from "./listen.ts";
+import type { TapPlan, TapPlanState } from "./tap-plan.ts";
+
+export interface StationOptions {
+  topology: Topology;
+  /** HOST:PORT of its UDP socket; port 0: any that is free. */
+  listen: string;
+  /** Packets must be authenticated by it; needed where other hosts can send, unless `insecure`. */
+  key?: Uint8Array | undefined;
+  insecure?: boolean | undefined;
+  /** How long a silent router counts, and a segment that is not needed any more is held (default 3 min). */
+  holdNs?: bigint | undefined;
+  /** Segments that this host probes itself: reference packets to an address behind the receiving point. */
+  probes?: readonly ProbeTarget[] | undefined;
+  /** Where its state is kept. */
+  file: string;
+  now?: (() => bigint) | undefined;
+  onLog?: ((text: string) => void) | undefined;
+  /** How often it looks what has expired, ms. */
+  tickMs?: number | undefined;
+}
+
+export interface ProbeTarget {
+  from: string;
+  to: string;
+  address: string;
+  port?: number | undefined;
+}
+
+/** What it sets: the collector's plan. */
+export interface PlanHolder {
+  readonly plan: TapPlanState;
+  setPlan(plan: TapPlan): Promise<TapPlanState>;
+}
+
+export const DEFAULT_STATION = "127.0.0.1:8788";
+const HOLD_NS = 180_000_000_000n;
+const TICK_MS = 2000;
+const DEFAULT_PLAN: TapPlan = { estimators: ["lda"], epoch: "1s" };
+const MAX_SEGMENTS = 1000;
+const PROBE_RATE = 10;
+const PROBE_AGAIN_MS = 60_000;
+const MAX_LISTED = 2000;
+
+export class Station {
+  readonly state: StationState;
+  readonly #options: StationOptions;
+  readonly #holder: PlanHolder;
+  readonly #socket: Socket;
+  readonly #probing = new Map<string, AbortController>();
+  #timer: NodeJS.Timeout | null = null;
+  #ticking: Promise<void> = Promise.resolve();
+  #kept = "";
+  #trouble: string | null = null;
+
+  private constructor(options: StationOptions, holder: PlanHolder, socket: Socket, before?: StationSnapshot) {
+    this.#options = options;
+    this.#holder = holder;
+    this.#socket = socket;
+    const { topology, key, holdNs = HOLD_NS, now } = options;
+    this.state = new StationState(topology, { holdNs, key, ...(now ? { now } : {}) }, before);
+  }
+
+  /** UsageError where the address cannot be had, or others could send without a key. */
+  static async open(options: StationOptions, holder: PlanHolder): Promise<Station> {
+    const { host, port } = parseListen(options.listen);
+    if (!isLoopback(host) && !options.key && !options.insecure)
+      throw new UsageError(
+        "bad-option",
+        `${options.listen} can be reached from other hosts, and anybody could report`,
+        "give ‘station-key’, or ‘insecure’ where the network is trusted",
+        { parameter: "station", value: options.listen },
+      );
+    const socket = createSocket(host.includes(":") ? "udp6" : "udp4");
+    const station = new Station(options, holder, socket, readState(options.file, options.onLog));
+    socket.on("message", (bytes, { address, port: from }) => {
+      station.state.take(bytes, `${address}:${from}`);
+    });
+    try {
+      socket.bind({ address: host, port });
+      await once(socket, "listening");
+    } catch (cause) {
+      const { code } = cause as NodeJS.ErrnoException;
+      const why = code === "EADDRINUSE" ? "is in use" : `cannot be listened on (${code})`;
+      throw new UsageError("bad-option", `${options.listen} ${why}`, undefined, {
+        ...{ parameter: "station", cause },
+      });
+    }
+    // A socket that fails later says so, and goes on.
+    socket.on("error", (error) => options.onLog?.(`station: ${error.message}`));
+    await station.settle();
+    station.#schedule();
+    return station;
+  }
+
+  get address(): string {
+    const { address, port } = this.#socket.address();
+    return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+  }
+
+  /** Everything that came is in the plan and on disk when this resolves. */
+  settle(): Promise<void> {
+    this.#ticking = this.#ticking.then(() => this.#tick());
+    return this.#ticking;
+  }
+
+  async close(): Promise<void> {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    await this.settle();
+    for (const probing of this.#probing.values()) probing.abort();
+    this.#socket.close();
+  }
+
+  #schedule(): void {
+    this.#timer = setTimeout(() => {
+      void this.settle().then(() => {
+        if (this.#timer) this.#schedule();
+      });
+    }, this.#options.tickMs ?? TICK_MS);
+  }
+
+  async #tick(): Promise<void> {
+    try {
+      this.state.tick();
+      await this.#updatePlan();
+      this.#updateProbes();
+      await this.#keep();
+      this.#trouble = null;
+    } catch (error) {
+      const { message } = error as Error;
+      if (message !== this.#trouble) this.#options.onLog?.(`station: ${message}`);
+      this.#trouble = message;
+    }
+  }
+
+  async #updatePlan(): Promise<void> {
+    const segments = this.state.plannedSegments().slice(0, MAX_SEGMENTS);
+    const { plan, next } = this.#holder.plan;
+    const current = next?.plan ?? plan;
+    // Nothing to ask for, and nothing was asked for: the plan is people's own.
+    if (segments.length === 0 && (current?.segments ?? []).length === 0) return;
+    if (current && JSON.stringify(current.segments ?? []) === JSON.stringify(segments)) return;
+    await this.#holder.setPlan({ ...(current ?? DEFAULT_PLAN), segments });
+  }
+
+  #updateProbes(): void {
+    const needed = new Set(
+      this.state
+        .segments()
+        .filter((s) => s.by === "probes")
+        .map((s) => segmentKey(s)),
+    );
+    for (const target of this.#options.probes ?? []) {
+      const key = segmentKey(target);
+      const running = this.#probing.get(key);
+      if (needed.has(key) && !running) this.#probe(key, target);
+      if (!needed.has(key)) running?.abort();
+    }
+  }
+
+  #probe(key: string, { from, to, address, port }: ProbeTarget): void {
+    const ending = new AbortController();
+    this.#probing.set(key, ending);
+    const log = (text: string) =>
+      this.#options.onLog?.(`station: probing ${from} → ${to} at ${address}: ${text}`);
+    log("begins");
+    sendReferences({
+      ...{
+        to: address,
+        packetsPerSecond: PROBE_RATE,
+        durationNs: Number.MAX_SAFE_INTEGER,
+        signal: ending.signal,
+      },
+      ...(port === undefined ? {} : { port }),
+    })
+      .then(
+        ({ sent }) => log(`ended after ${sent} reference packets`),
+        async (error: Error) => {
+          log(`${error.message}; tried again in a minute`);
+          await sleep(PROBE_AGAIN_MS, undefined, { ref: false, signal: ending.signal }).catch(
+            () => undefined,
+          );
+        },
+      )
+      .finally(() => this.#probing.delete(key));
+  }
+
+  async #keep(): Promise<void> {
+    const text = `${JSON.stringify(this.state.snapshot(), null, 1)}\n`;
+    if (text === this.#kept) return;
+    const { file } = this.#options;
+    await publish(await writeTemporary(dirname(file), Buffer.from(text)), file, true);
+    await syncFolder(dirname(file));
+    this.#kept = text;
+  }
+
+  /** For /v1/station. */
+  describe(): Record<string, unknown> {
+    const { state } = this;
+    const segments = state.segments();
+    const json = ({ untilNs, routers, measured, ...segment }: (typeof segments)[number]) => ({
+      ...segment,
+      over: routers,
+      heldUntilNs: untilNs === null ? null : `${untilNs}`,
+      measured,
+    });
+    const probed = segments.filter((s) => s.by === "probes");
+    const measured = segments.filter((s) => s.by !== "probes");
+    return {
+      format: "hoptime.station/1",
+      topology: state.topology.name,
+      address: this.address,
+      authenticated: this.#options.key !== undefined,
+      holdNs: `${this.#options.holdNs ?? HOLD_NS}`,
+      counts: state.counts,
+      problems: state.problems,
+      trouble: this.#trouble,
+      routers: state.routers.map((router) => ({
+        ...router,
+        expiresNs: `${state.expiresNs(router)}`,
+        mSet: state.mSet(router.name),
+      })),
+      ambiguousPairs: state.ambiguousPairs,
+      segmentCount: measured.length,
+      segments: measured.slice(0, MAX_LISTED).map(json),
+      probeCount: probed.length,
+      probes: probed.slice(0, MAX_LISTED).map((segment) => ({
+        ...json(segment),
+        probing: this.#probing.has(segmentKey(segment)),
+        command: `hoptime reference --to ADDRESS --rate ${PROBE_RATE}`,
+      })),
+    };
+  }
+}
+
+function readState(file: string, onLog?: (text: string) => void): StationSnapshot | undefined {
+  if (!existsSync(file)) return undefined;
+  try {
+    const read = JSON.parse(readFileSync(file, "utf8")) as StationSnapshot;
+    if (read.format === "hoptime.station/1") return read;
+  } catch {
+    // Named below.
+  }
+  const aside = `${file}.damaged-${Date.now()}`;
+  renameSync(file, aside);
+  onLog?.(`${file}: not the state of a station; set aside as ${aside}, routers are heard anew`);
+  return undefined;
+}

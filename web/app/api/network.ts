@@ -1,0 +1,90 @@
+/** What a collector that knows its network answers: paths, incidents, coverage, alerts (src/server/routes/network.ts). Older ones have no such routes. */
+import { useEffect, useState } from "preact/hooks";
+import { hasRoute } from "./client.ts";
+import type { Latency } from "./types.ts";
+
+interface Ends {
+  from: string;
+  to: string;
+}
+
+export interface Incident {
+  id: string;
+  kind: "delay" | "loss";
+  state: "open" | "closed";
+  /** Null: undecided. */
+  segment: Ends | null;
+  paths: string[];
+  startNs: string;
+  endNs: string;
+  closedNs: string | null;
+  ended: "ordinary" | "new-normal" | null;
+  /** ns, or a share of packets lost. */
+  baseline: number;
+  peak: number;
+  now: number | null;
+  confidence: number;
+  share: number | null;
+  reason: string | null;
+  candidates: (Ends & { confidence: number })[];
+  flows: {
+    flow: string;
+    packets: number | null;
+    lost: number | null;
+    latency: Latency | null;
+    before: Latency | null;
+  }[];
+}
+
+export interface NetworkPath {
+  name: string;
+  points: string[];
+  estimator: string | null;
+  latency: { meanNs: number } | null;
+  segments: (Ends & { latency: { meanNs: number } | null; share: number | null; lossRate: number | null })[];
+  incidents: string[];
+}
+
+export interface PointCoverage {
+  point: string;
+  label: string;
+  estimator: string;
+  expected: number;
+  arrived: number;
+  missing: number;
+  late: number;
+  duplicate: number;
+  refused: number;
+}
+
+export interface Alert {
+  id: string;
+  name: string;
+  when: string;
+  state: "active" | "ended";
+  target: string;
+  sinceNs: string;
+  beganNs: string;
+  endedNs: string | null;
+  worst: number | null;
+  summary: string;
+}
+
+export interface Alerts {
+  rules: { name: string; when: string; segment: string | null; to: string[]; active: number }[];
+  alerts: Alert[];
+  notify: { name: string; waiting: number; sent: number; failed: number; dropped: number }[];
+}
+
+/** Whether the collector has a route; null before that is known. */
+export function useRoute(path: string): boolean | null {
+  const [has, setHas] = useState<boolean | null>(null);
+  useEffect(() => {
+    let gone = false;
+    void hasRoute(path).then((known) => !gone && setHas(known));
+    return () => {
+      gone = true;
+    };
+  }, [path]);
+  return has;
+}

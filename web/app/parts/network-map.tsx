@@ -1,0 +1,175 @@
+/** Points and segments as a picture; each segment is a link, with its delay and how many times its normal that is written on it. */
+import { scaleLinear, scaleLog } from "d3-scale";
+import { useRef, useState } from "preact/hooks";
+import { currentTheme, heatColour } from "../../design/theme.ts";
+import { keepPlaces, type Node } from "../state/layout.ts";
+import { hrefTo } from "../state/location.ts";
+import type { Segment } from "../state/segments.ts";
+import { coloursChanged } from "../state/settings.ts";
+import { delayText, shareText } from "./text.ts";
+
+export interface Link {
+  from: string;
+  to: string;
+  /** Null: nothing measures it. */
+  segment: Segment | null;
+  /** Which step is shown, and how long it is. */
+  step: number;
+  stepMs: number;
+  incident: boolean;
+  faded: boolean;
+}
+
+/** From normal to sixteen times normal. */
+const heat = scaleLog([1, 16], [0.12, 1]).clamp(true);
+const widthOf = scaleLog([10, 1e6], [2.5, 10]).clamp(true);
+
+interface Shown {
+  meanNs: number | null;
+  times: number | null;
+  lossRate: number | null;
+  perSecond: number;
+}
+
+function shown({ segment, step }: Link): Shown {
+  if (!segment) return { meanNs: null, times: null, lossRate: null, perSecond: 0 };
+  const last = step >= segment.meanNs.length - 1;
+  // The last step may have just begun: the newest epoch stands for it.
+  const meanNs = segment.meanNs[step] ?? (last ? (segment.latest?.latency?.meanNs ?? null) : null);
+  const normal = segment.normal?.valueNs ?? null;
+  const { latest } = segment;
+  const lengthS = latest ? Number(BigInt(latest.endNs) - BigInt(latest.startNs)) / 1e9 : 1;
+  return {
+    meanNs,
+    times: meanNs !== null && normal !== null && normal > 0 ? meanNs / normal : null,
+    lossRate: segment.lossRate[step] ?? null,
+    perSecond: (latest?.sent ?? 0) / Math.max(1e-3, lengthS),
+  };
+}
+
+export function NetworkMap({ nodes, links }: { nodes: ReadonlyMap<string, Node>; links: readonly Link[] }) {
+  const svg = useRef<SVGSVGElement>(null);
+  const [, setMoved] = useState(0);
+  void coloursChanged.value;
+  const all = [...nodes.values()];
+  const [xs, ys] = [all.map((n) => n.x), all.map((n) => n.y)];
+  // Not nearer than this: a map of two points is no poster.
+  const [width, height] = [
+    Math.max(640, Math.max(...xs) - Math.min(...xs) + 180),
+    Math.max(400, Math.max(...ys) - Math.min(...ys) + 140),
+  ];
+  const left = (Math.max(...xs) + Math.min(...xs) - width) / 2;
+  const top = (Math.max(...ys) + Math.min(...ys) - height) / 2;
+  const drag = (node: Node, event: PointerEvent) => {
+    const target = event.currentTarget as SVGGElement;
+    target.setPointerCapture(event.pointerId);
+    const matrix = svg.current?.getScreenCTM();
+    if (!matrix) return;
+    const scale = 1 / matrix.a;
+    const begin = { x: node.x - event.clientX * scale, y: node.y - event.clientY * scale };
+    const move = (e: PointerEvent) => {
+      node.x = begin.x + e.clientX * scale;
+      node.y = begin.y + e.clientY * scale;
+      setMoved((n) => n + 1);
+    };
+    target.addEventListener("pointermove", move);
+    target.addEventListener(
+      "pointerup",
+      () => {
+        target.removeEventListener("pointermove", move);
+        keepPlaces([node]);
+      },
+      { once: true },
+    );
+  };
+  return (
+    <svg
+      ref={svg}
+      class="map"
+      viewBox={`${left} ${top} ${width} ${height}`}
+      role="group"
+      aria-label="Points and segments"
+    >
+      {links.map((link) => (
+        <MapLink
+          key={`${link.from}\n${link.to}`}
+          link={link}
+          nodes={nodes}
+          both={links.some((l) => l.from === link.to && l.to === link.from)}
+        />
+      ))}
+      {all.map((node) => (
+        <g
+          key={node.name}
+          class="node"
+          transform={`translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})`}
+          onPointerDown={(e) => drag(node, e)}
+        >
+          <circle r="9" />
+          <text y="24" text-anchor="middle">
+            {node.name}
+          </text>
+        </g>
+      ))}
+    </svg>
+  );
+}
+
+function MapLink({ link, nodes, both }: { link: Link; nodes: ReadonlyMap<string, Node>; both: boolean }) {
+  const [a, b] = [nodes.get(link.from), nodes.get(link.to)];
+  if (!a || !b) return null;
+  const { meanNs, times, lossRate, perSecond } = shown(link);
+  const [dx, dy] = [b.x - a.x, b.y - a.y];
+  const length = Math.hypot(dx, dy) || 1;
+  // To the right of its direction, so that two ways lie side by side.
+  const bend = both ? scaleLinear([0, 400], [10, 34])(length) : 0;
+  const [mx, my] = [(a.x + b.x) / 2 - (dy / length) * bend, (a.y + b.y) / 2 + (dx / length) * bend];
+  const path = `M${a.x} ${a.y}Q${mx + (mx - (a.x + b.x) / 2)} ${my + (my - (a.y + b.y) / 2)} ${b.x} ${b.y}`;
+  const measured = meanNs !== null;
+  const value = measured
+    ? `${delayText(meanNs)}${times === null ? "" : ` (${times.toFixed(times < 10 ? 1 : 0)}×)`}`
+    : "";
+  const words = measured
+    ? `${value} ${times === null ? "" : "of its normal"}${lossRate ? `, loss ${shareText(lossRate)}` : ""}`
+    : link.segment
+      ? "no answer at this instant"
+      : "not measured";
+  const colour = measured ? heatColour(currentTheme(), heat(Math.max(1, times ?? 1))) : null;
+  const title = `${link.from} → ${link.to}: ${words}`;
+  return (
+    <a
+      href={hrefTo(["segment", link.from, link.to, link.segment?.label ?? ""])}
+      aria-label={title}
+      class={link.faded ? "faded" : link.incident ? "in-incident" : ""}
+    >
+      <title>{title}</title>
+      <path d={path} class="link-room" />
+      {link.incident && (
+        <path d={path} class="link-incident" style={{ strokeWidth: widthOf(Math.max(10, perSecond)) + 8 }} />
+      )}
+      <path
+        d={path}
+        class={measured ? "link" : "link unmeasured"}
+        style={{
+          ...(colour ? { stroke: colour } : {}),
+          strokeWidth: measured ? widthOf(Math.max(10, perSecond)) : 2,
+        }}
+      />
+      <Arrow x={mx} y={my} angle={(Math.atan2(dy, dx) * 180) / Math.PI} />
+      <text class="link-text" x={mx} y={my - 9} text-anchor="middle">
+        {value}
+        {lossRate !== null && lossRate > 0 ? ` loss ${shareText(lossRate)}` : ""}
+      </text>
+    </a>
+  );
+}
+
+function Arrow({ x, y, angle }: { x: number; y: number; angle: number }) {
+  return (
+    <path
+      class="arrow-head"
+      d="M-5 -5L5 0L-5 5Z"
+      transform={`translate(${x.toFixed(1)} ${y.toFixed(1)}) rotate(${angle.toFixed(1)})`}
+    />
+  );
+}

@@ -1,0 +1,77 @@
+import { formatBytes } from "../../../src/base/quantity.ts";
+import type { PointCoverage } from "../api/network.ts";
+import type { TapState } from "../api/types.ts";
+import { agoText, countText, durationText, shareText, shortCount, timeTitle } from "./text.ts";
+
+const QUIET_MS = 60_000;
+
+interface Props {
+  name: string;
+  tap: TapState | null;
+  rate: number | null;
+  coverage: readonly PointCoverage[];
+  atMs: number;
+  /** The newest version of all taps. */
+  newest: string | null;
+}
+
+/** What is wrong with a tap, the worst first; null: nothing. */
+export function tapTrouble({
+  tap,
+  coverage,
+  atMs,
+  newest,
+}: Omit<Props, "name" | "rate">): { state: "bad" | "warn"; text: string } | null {
+  if (!tap) return { state: "warn", text: "not heard of since the collector started" };
+  const quietMs = atMs - tap.heardMs;
+  if (quietMs > QUIET_MS) return { state: "bad", text: `silent for ${durationText(quietMs)}` };
+  if (tap.spool && tap.spool.dropped > 0)
+    return { state: "bad", text: `gave up ${countText(tap.spool.dropped)} records: its spool was full` };
+  if (tap.dropped !== null && tap.dropped > 0)
+    return {
+      state: "warn",
+      text: `its capture dropped ${shareText(tap.dropped / Math.max(1, tap.packets + tap.dropped))} of the packets`,
+    };
+  const missing = coverage.reduce((sum, c) => sum + c.missing, 0);
+  if (missing > 0) return { state: "warn", text: `${countText(missing)} records missing in the last hour` };
+  if (tap.spool && tap.spool.waiting > 10)
+    return { state: "warn", text: `${countText(tap.spool.waiting)} records wait in its spool` };
+  if (newest !== null && tap.program !== newest)
+    return { state: "warn", text: `runs ${tap.program}, others ${newest}` };
+  return null;
+}
+
+export function TapRow(props: Props) {
+  const { name, tap, rate, coverage } = props;
+  const trouble = tapTrouble(props);
+  const missing = coverage.reduce((sum, c) => sum + c.missing, 0);
+  const late = coverage.reduce((sum, c) => sum + c.late, 0);
+  return (
+    <tr class="row">
+      <th scope="row">{name}</th>
+      <td>
+        {tap ? (
+          <span title={timeTitle(tap.heardMs)}>{agoText(tap.heardMs, props.atMs)}</span>
+        ) : (
+          <span class="muted">–</span>
+        )}
+      </td>
+      <td class="number wide-only">{rate === null ? "–" : shortCount(rate)}</td>
+      <td class="number wide-only">{countText(tap?.dropped ?? null)}</td>
+      <td class="number wide-only">
+        {tap?.spool ? (
+          <span title={formatBytes(tap.spool.waitingBytes)}>{countText(tap.spool.waiting)}</span>
+        ) : (
+          "–"
+        )}
+      </td>
+      <td class="number wide-only">
+        {coverage.length === 0 ? "–" : <span title={`${late} came late`}>{countText(missing)}</span>}
+      </td>
+      <td class="wide-only">{tap?.program ?? "–"}</td>
+      <td class="state-cell">
+        <span class={`badge ${trouble?.state ?? "fine"}`}>{trouble?.text ?? "well"}</span>
+      </td>
+    </tr>
+  );
+}

@@ -1,0 +1,137 @@
+/** Rules, what is active, what was; incidents of the time shown. */
+import { get } from "../api/client.ts";
+import { type Alert, type Alerts, useRoute } from "../api/network.ts";
+import { useAnswer, useTicks } from "../api/use-answer.ts";
+import { IncidentLine, useIncidents } from "../parts/incidents.tsx";
+import { Time } from "../parts/numbers.tsx";
+import { Answered, Empty } from "../parts/states.tsx";
+import { durationText } from "../parts/text.ts";
+import { hrefTo } from "../state/location.ts";
+import { msOf } from "../state/time-range.ts";
+
+export function AlertsScreen() {
+  const has = useRoute("/v1/alerts");
+  const ticks = useTicks(10_000);
+  const asked = useAnswer(has ? `alerts ${ticks}` : null, (signal) => get<Alerts>("/v1/alerts", {}, signal));
+  const incidents = useIncidents();
+  return (
+    <>
+      <h1>Alerts</h1>
+      {has === false && (
+        <Empty title="This collector has no alerts">
+          <p>
+            Rules are part of a collector's settings in later versions of hoptime. Prometheus can watch
+            /metrics.
+          </p>
+        </Empty>
+      )}
+      {has && (
+        <Answered asked={asked} what="the alerts">
+          {(data) => (
+            <>
+              <section class="card" aria-label="Alerts">
+                <h2>Alerts</h2>
+                {data.alerts.length === 0 ? (
+                  <Empty title="No alert, now or before" />
+                ) : (
+                  <AlertTable alerts={data.alerts} />
+                )}
+              </section>
+              <Rules data={data} />
+            </>
+          )}
+        </Answered>
+      )}
+      {incidents.data && incidents.data.length > 0 && (
+        <section class="card" aria-label="Incidents of the time shown">
+          <h2>Incidents of the time shown</h2>
+          {incidents.data.map((i) => (
+            <IncidentLine key={i.id} incident={i} />
+          ))}
+        </section>
+      )}
+    </>
+  );
+}
+
+function AlertTable({ alerts }: { alerts: readonly Alert[] }) {
+  return (
+    <div class="scroll-x" tabIndex={0} role="region" aria-label="Alerts, the latest first">
+      <table class="rows">
+        <thead>
+          <tr>
+            <th scope="col">Alert</th>
+            <th scope="col">State</th>
+            <th scope="col">Began</th>
+            <th scope="col" class="wide-only">
+              Lasted
+            </th>
+            <th scope="col" class="wide-only">
+              What
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {alerts.map((a) => (
+            <tr key={a.id} class="row">
+              <th scope="row">
+                <AlertLink alert={a} />
+              </th>
+              <td>
+                <span class={`badge ${a.state === "active" ? "bad" : "fine"}`}>{a.state}</span>
+              </td>
+              <td>
+                <Time ms={msOf(a.beganNs)} />
+              </td>
+              <td class="wide-only">
+                {a.endedNs === null ? "goes on" : durationText(msOf(a.endedNs) - msOf(a.beganNs))}
+              </td>
+              <td class="wide-only">{a.summary}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function AlertLink({ alert }: { alert: Alert }) {
+  const [from, to] = alert.target.split(":");
+  if (!from || !to) return <>{`${alert.name}: ${alert.target}`}</>;
+  return (
+    <a class="row-link" href={hrefTo(["segment", from, to])}>
+      {alert.name}: {from} → {to}
+    </a>
+  );
+}
+
+function Rules({ data }: { data: Alerts }) {
+  return (
+    <section class="card" aria-label="Rules">
+      <h2>Rules</h2>
+      {data.rules.length === 0 ? (
+        <Empty title="No rules">
+          <p>Rules are written in the collector's settings (docs/config.md).</p>
+        </Empty>
+      ) : (
+        <ul class="sentences">
+          {data.rules.map((r) => (
+            <li key={r.name}>
+              <strong>{r.name}</strong>: {r.when}
+              {r.segment === null ? "" : ` on ${r.segment}`} {r.to.length > 0 && `→ ${r.to.join(", ")}`}{" "}
+              {r.active > 0 && <span class="badge bad">{r.active} active</span>}
+            </li>
+          ))}
+        </ul>
+      )}
+      {data.notify.length > 0 && (
+        <p class="muted">
+          Webhooks:{" "}
+          {data.notify
+            .map((n) => `${n.name} ${n.sent} sent, ${n.waiting} waiting, ${n.failed} failed`)
+            .join("; ")}
+        </p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,140 @@
+/** Where: the network as points and segments, coloured by how far each is above its own normal, at any instant of the time shown. */
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { NetworkPath } from "../api/network.ts";
+import { IncidentLine, useIncidents } from "../parts/incidents.tsx";
+import { type Link, NetworkMap } from "../parts/network-map.tsx";
+import { usePaths } from "../parts/paths.tsx";
+import { Answered, Empty } from "../parts/states.tsx";
+import { timeText } from "../parts/text.ts";
+import { forgetPlaces, layOut } from "../state/layout.ts";
+import { param, setParams } from "../state/location.ts";
+import { type SegmentList, useSegments } from "../state/overview.ts";
+import { msOf } from "../state/time-range.ts";
+
+export function MapScreen() {
+  const asked = useSegments(120);
+  const paths = usePaths();
+  return (
+    <>
+      <h1>Map</h1>
+      <Answered asked={asked} what="the segments">
+        {(list) =>
+          list.segments.length === 0 ? (
+            <Empty title="No segment has results yet">
+              <p>
+                The map shows points and the segments between them as soon as both ends of one have sent
+                records.
+              </p>
+            </Empty>
+          ) : (
+            <MapView list={list} paths={paths} />
+          )
+        }
+      </Answered>
+    </>
+  );
+}
+
+/** Segments by their ends (labels together: the first), and parts of paths that nothing measures. */
+function linksOf(list: SegmentList, paths: readonly NetworkPath[]): Pick<Link, "from" | "to" | "segment">[] {
+  const links = new Map<string, Pick<Link, "from" | "to" | "segment">>();
+  for (const segment of list.segments) {
+    const key = JSON.stringify([segment.from, segment.to]);
+    if (!links.has(key)) links.set(key, { from: segment.from, to: segment.to, segment });
+  }
+  for (const { points } of paths)
+    for (const [i, from] of points.entries()) {
+      const to = points[i + 1];
+      const key = JSON.stringify([from, to]);
+      if (to !== undefined && !links.has(key)) links.set(key, { from, to, segment: null });
+    }
+  return [...links.values()];
+}
+
+const FRAME_MS = 250;
+
+function MapView({ list, paths }: { list: SegmentList; paths: readonly NetworkPath[] }) {
+  const incidents = useIncidents();
+  const steps = list.segments[0]?.meanNs.length ?? 1;
+  const at = param("at");
+  const first = Math.floor(list.fromMs / list.stepMs) * list.stepMs;
+  const chosen =
+    at === null
+      ? steps - 1
+      : Math.max(0, Math.min(steps - 1, Math.floor((Date.parse(at) - first) / list.stepMs)));
+  const [playing, setPlaying] = useState(false);
+  const show = (step: number) =>
+    setParams({ at: step >= steps - 1 ? null : new Date(first + step * list.stepMs).toISOString() }, true);
+  useEffect(() => {
+    if (!playing) return;
+    const timer = setTimeout(() => {
+      if (chosen >= steps - 1) setPlaying(false);
+      else show(chosen + 1);
+    }, FRAME_MS);
+    return () => clearTimeout(timer);
+  }, [playing, chosen, steps]);
+  const bare = useMemo(() => linksOf(list, paths), [list, paths]);
+  const [anew, setAnew] = useState(0);
+  const names = [...new Set(bare.flatMap((l) => [l.from, l.to]))].sort();
+  const nodes = useMemo(() => layOut(names, bare), [names.join("\n"), bare.length, anew]);
+  const query = (param("q") ?? "").toLowerCase();
+  const instantMs = first + (chosen + 0.5) * list.stepMs;
+  const open = (incidents.data ?? []).filter(
+    (i) => msOf(i.startNs) <= instantMs && (i.state === "open" || msOf(i.endNs) >= instantMs),
+  );
+  const links: Link[] = bare.map((l) => ({
+    ...l,
+    step: chosen,
+    stepMs: list.stepMs,
+    incident: open.some((i) => i.segment?.from === l.from && i.segment.to === l.to),
+    faded: query !== "" && !`${l.from} → ${l.to}`.toLowerCase().includes(query),
+  }));
+  return (
+    <>
+      {open.map((i) => (
+        <IncidentLine key={i.id} incident={i} />
+      ))}
+      <section class="card" aria-label="Map of the network">
+        <div class="card-head">
+          <p class="muted">
+            Colour: delay over the segment's own normal. Width: packets per second. Dashed: no answer. Drag
+            points to move them.
+          </p>
+          <button
+            type="button"
+            class="plain-button"
+            onClick={() => {
+              forgetPlaces();
+              setAnew((n) => n + 1);
+            }}
+          >
+            Lay out anew
+          </button>
+        </div>
+        <NetworkMap nodes={nodes} links={links} />
+        <div class="slider">
+          <button
+            type="button"
+            class="plain-button"
+            onClick={() => {
+              if (!playing && chosen >= steps - 1) show(0);
+              setPlaying(!playing);
+            }}
+          >
+            {playing ? "Stop" : "Play"}
+          </button>
+          <input
+            type="range"
+            aria-label="Instant"
+            min={0}
+            max={steps - 1}
+            value={chosen}
+            onInput={(e) => show(Number(e.currentTarget.value))}
+            aria-valuetext={timeText(first + chosen * list.stepMs)}
+          />
+          <span>{chosen >= steps - 1 ? "newest" : timeText(first + chosen * list.stepMs)}</span>
+        </div>
+      </section>
+    </>
+  );
+}

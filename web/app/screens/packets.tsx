@@ -1,0 +1,194 @@
+/** Show me the packets: a flow and a time are asked of the records of MAPLE; distribution, slowest packets, CSV. */
+import { useState } from "preact/hooks";
+import { post } from "../api/client.ts";
+import type { KnownSegment, SegmentName } from "../api/types.ts";
+import { useAnswer } from "../api/use-answer.ts";
+import { Actions, collectorUrl, csvOf, shellWord } from "../parts/actions.tsx";
+import { type PacketAnswer, PacketGroups, packetRows } from "../parts/packet-groups.tsx";
+import { SegmentSelect, WithSegment } from "../parts/segment-select.tsx";
+import { Answered, Empty } from "../parts/states.tsx";
+import { countText, spanText } from "../parts/text.ts";
+import { param, setParams } from "../state/location.ts";
+import { useCalmRange } from "../state/series.ts";
+import { nsText } from "../state/time-range.ts";
+
+/** Packets that no flow is named for are put together by this. */
+const LISTED_GROUP = "host";
+const WORST = 20;
+const TOP = 50;
+
+interface Form {
+  flow: string;
+  digests: string;
+  ipid: string;
+}
+
+const formOf = (): Form => ({
+  flow: param("flow") ?? "",
+  digests: param("packet") ?? "",
+  ipid: param("ipid") ?? "",
+});
+
+export function PacketsScreen() {
+  const asked = param("ask") !== null || param("flow") !== null;
+  return (
+    <>
+      <h1>Packets</h1>
+      <p class="muted">
+        Delays of single packets in the time shown, where the receiver of the segment keeps records of maple.
+        Name a flow, packets by their digests, or neither for all flows that the records list.
+      </p>
+      <WithSegment>
+        {(own, all) => (
+          <>
+            <Question own={own} all={all} key={JSON.stringify([formOf(), own])} />
+            {asked && <Answer form={formOf()} segment={own} key={JSON.stringify([formOf(), own])} />}
+          </>
+        )}
+      </WithSegment>
+    </>
+  );
+}
+
+function Question({ own, all }: { own: KnownSegment; all: readonly KnownSegment[] }) {
+  const [form, setForm] = useState(formOf);
+  const set = (name: keyof Form) => (e: { currentTarget: HTMLInputElement }) =>
+    setForm({ ...form, [name]: e.currentTarget.value });
+  return (
+    <form
+      class="form card"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const { digests: packet, ...rest } = form;
+        setParams({ ...rest, packet, ask: "1" });
+      }}
+    >
+      <SegmentSelect own={own} all={all} keep={{ flow: form.flow, ask: param("ask") }} />
+      <label>
+        Flow
+        <input
+          class="wide"
+          type="text"
+          spellcheck={false}
+          placeholder="tcp 10.0.0.1:443 > 10.0.0.9:51000"
+          value={form.flow}
+          onInput={set("flow")}
+        />
+      </label>
+      <label>
+        IPIDs of the flow
+        <input type="text" placeholder="100-250,300" value={form.ipid} onInput={set("ipid")} />
+      </label>
+      <label>
+        or digests
+        <input
+          type="text"
+          spellcheck={false}
+          placeholder="5be0cd19137e2179"
+          value={form.digests}
+          onInput={set("digests")}
+        />
+      </label>
+      <button type="submit" class="plain-button">
+        Ask
+      </button>
+    </form>
+  );
+}
+
+function questionOf({ flow, digests, ipid }: Form, { to, label }: SegmentName): Record<string, unknown> {
+  const named = digests.split(/[\s,]+/).filter((d) => d !== "");
+  return {
+    ...(named.length > 0
+      ? { digests: named }
+      : flow !== ""
+        ? { flows: [flow], ...(ipid === "" ? {} : { ipid }) }
+        : { group: LISTED_GROUP, top: TOP }),
+    point: to,
+    ...(label === "" ? {} : { segment: label }),
+    worst: WORST,
+  };
+}
+
+function commandOf(
+  { flow, digests, ipid }: Form,
+  { to, label }: SegmentName,
+  { fromMs, toMs }: { fromMs: number; toMs: number },
+): string {
+  const words = ["hoptime", "query", collectorUrl()];
+  const named = digests.split(/[\s,]+/).filter((d) => d !== "");
+  if (named.length > 0) words.push("--packet", ...named);
+  else if (flow !== "") words.push("--flow", flow, ...(ipid === "" ? [] : ["--ipid", ipid]));
+  else words.push("--group", LISTED_GROUP, "--top", String(TOP));
+  words.push("--point", to, ...(label === "" ? [] : ["--segment", label]));
+  words.push(
+    "--from",
+    new Date(fromMs).toISOString(),
+    "--to",
+    new Date(toMs).toISOString(),
+    "--worst",
+    String(WORST),
+  );
+  return words.map(shellWord).join(" ");
+}
+
+function Answer({ form, segment }: { form: Form; segment: SegmentName }) {
+  const range = useCalmRange();
+  // What was asked is answered once: it reads records, and is not asked again while time moves on.
+  const [span, setSpan] = useState(range);
+  const asked = useAnswer(`${JSON.stringify(form)} ${span.key}`, (signal) =>
+    post<PacketAnswer>(
+      "/v1/packets",
+      { ...questionOf(form, segment), from: nsText(span.fromMs), to: nsText(span.toMs) },
+      signal,
+    ),
+  );
+  return (
+    <section class="card" aria-label="Answer">
+      <div class="card-head">
+        <p>
+          {spanText(span.fromMs, span.toMs)}{" "}
+          {span.key !== range.key && (
+            <button type="button" class="chip" onClick={() => setSpan(range)}>
+              Ask again for the time shown
+            </button>
+          )}
+        </p>
+        <Actions
+          name="packets"
+          command={commandOf(form, segment, span)}
+          csv={() => csvOf(packetRows(asked.data))}
+        />
+      </div>
+      <Answered asked={asked} what="the packets (read from the records)">
+        {(answer) =>
+          answer.packets === 0 ? (
+            <Empty title="The records list no such packets">
+              <p>
+                {answer.notes.join(" ") ||
+                  answer.epochs.refused[0]?.reason ||
+                  "Another flow or another time may have some."}
+              </p>
+            </Empty>
+          ) : (
+            <>
+              <p>
+                {countText(answer.packets)} packets at {answer.points.map((p) => p.name).join(", ")}:{" "}
+                {countText(answer.matched)} with an answer, {countText(answer.multi)} guessed,{" "}
+                {countText(answer.missing)} not found
+              </p>
+              <PacketGroups answer={answer} />
+              {answer.notes.length > 0 && (
+                <ul class="sentences">
+                  {answer.notes.map((n) => (
+                    <li key={n}>{n}</li>
+                  ))}
+                </ul>
+              )}
+            </>
+          )
+        }
+      </Answered>
+    </section>
+  );
+}

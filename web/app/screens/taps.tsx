@@ -1,0 +1,173 @@
+/** Are the taps well: what each point sent and when, what it dropped, what waits on its disk, what of it was expected and did not come. */
+
+import { formatBytes } from "../../../src/base/quantity.ts";
+import { get } from "../api/client.ts";
+import { type PointCoverage, useRoute } from "../api/network.ts";
+import type { Health, TapPlanState, TapState } from "../api/types.ts";
+import { useAnswer, useTicks } from "../api/use-answer.ts";
+import { Answered, Empty } from "../parts/states.tsx";
+import { TapRow } from "../parts/tap-row.tsx";
+import { countText, durationText } from "../parts/text.ts";
+import { param } from "../state/location.ts";
+
+const AGAIN_MS = 5000;
+
+interface Taps {
+  points: { name: string; tap: TapState | null }[];
+  health: Health;
+  plan: TapPlanState;
+  coverage: PointCoverage[];
+  atMs: number;
+}
+
+/** Packets of the look before, to make rates of. */
+let before: { atMs: number; packets: Map<string, number> } | null = null;
+let rates = new Map<string, number>();
+
+function noteRates({ points, atMs }: Taps): void {
+  const packets = new Map(points.flatMap((p) => (p.tap ? [[p.name, p.tap.packets] as const] : [])));
+  const last = before;
+  if (last && atMs - last.atMs < 1000) return;
+  if (last && atMs - last.atMs < 60_000)
+    rates = new Map(
+      [...packets].flatMap(([name, now]) => {
+        const then = last.packets.get(name);
+        return then === undefined || now < then
+          ? []
+          : [[name, (1000 * (now - then)) / (atMs - last.atMs)] as const];
+      }),
+    );
+  before = { atMs, packets };
+}
+
+export function TapsScreen() {
+  const ticks = useTicks(AGAIN_MS);
+  const hasCoverage = useRoute("/v1/coverage");
+  const asked = useAnswer(hasCoverage === null ? null : `taps ${ticks}`, async (signal): Promise<Taps> => {
+    const [{ points }, health, plan, coverage] = await Promise.all([
+      get<Pick<Taps, "points">>("/v1/points", {}, signal),
+      get<Health>("/v1/health", {}, signal),
+      get<TapPlanState>("/v1/plan", {}, signal),
+      hasCoverage ? get<{ points: PointCoverage[] }>("/v1/coverage", {}, signal) : { points: [] },
+    ]);
+    const taps = { points, health, plan, coverage: coverage.points, atMs: Date.now() };
+    noteRates(taps);
+    return taps;
+  });
+  return (
+    <>
+      <h1>Taps</h1>
+      <Answered asked={asked} what="the taps">
+        {(taps) => (
+          <>
+            <TapTable taps={taps} />
+            <Plan plan={taps.plan} />
+            <CollectorHealth health={taps.health} />
+          </>
+        )}
+      </Answered>
+    </>
+  );
+}
+
+function TapTable({ taps }: { taps: Taps }) {
+  const query = (param("q") ?? "").toLowerCase();
+  const points = taps.points.filter((p) => p.name.toLowerCase().includes(query));
+  if (taps.points.length === 0)
+    return (
+      <Empty title="No tap has sent a record yet">
+        <p>
+          <code>hoptime observe eth0 --point A --to {location.origin}</code>
+        </p>
+      </Empty>
+    );
+  const [newest] = taps.points
+    .flatMap((p) => p.tap?.program ?? [])
+    .sort()
+    .reverse();
+  return (
+    <section class="card table-card" aria-label="Points">
+      <table class="rows">
+        <thead>
+          <tr>
+            <th scope="col">Point</th>
+            <th scope="col">Last heard</th>
+            <th scope="col" class="number wide-only">
+              Packets/s
+            </th>
+            <th scope="col" class="number wide-only">
+              Dropped
+            </th>
+            <th scope="col" class="number wide-only">
+              In its spool
+            </th>
+            <th scope="col" class="number wide-only">
+              Records missing
+            </th>
+            <th scope="col" class="wide-only">
+              Version
+            </th>
+            <th scope="col">State</th>
+          </tr>
+        </thead>
+        <tbody>
+          {points.map(({ name, tap }) => (
+            <TapRow
+              key={name}
+              name={name}
+              tap={tap}
+              rate={rates.get(name) ?? null}
+              coverage={taps.coverage.filter((c) => c.point === name)}
+              atMs={taps.atMs}
+              newest={newest ?? null}
+            />
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Plan({ plan }: { plan: TapPlanState }) {
+  return (
+    <section class="card" aria-label="Plan">
+      <h2>What the taps are to keep</h2>
+      {plan.plan === null ? (
+        <p class="muted">
+          No plan is set: each tap keeps what it was started with (PUT /v1/plan sets one for all).
+        </p>
+      ) : (
+        <p>
+          {plan.plan.estimators.join(", ")}
+          {plan.plan.epoch && `, epochs of ${plan.plan.epoch}`}
+          {plan.plan.key && `, key ${plan.plan.key}`}
+          {plan.plan.filter && `, only ${plan.plan.filter}`} (version {plan.version}
+          {plan.next && `; version ${plan.next.version} follows`})
+        </p>
+      )}
+    </section>
+  );
+}
+
+function CollectorHealth({ health }: { health: Health }) {
+  const { records, pairing, memory, problems } = health;
+  return (
+    <section class="card" aria-label="Collector">
+      <h2>Collector</h2>
+      <p>
+        <span class={`badge ${health.status === "ok" ? "fine" : "bad"}`}>{health.trouble ?? "well"}</span>,
+        hoptime {health.hoptime}, up {durationText(1000 * health.upSeconds)},{" "}
+        {countText(records["stored"] ?? null)} records stored, {countText(records["refused"] ?? null)}{" "}
+        refused, {countText(records["rows"] ?? null)} rows, {countText(pairing["waiting"] ?? null)} epochs
+        wait for their other end, {formatBytes(memory.rss)} of memory
+      </p>
+      {problems.length > 0 && (
+        <ul class="sentences">
+          {problems.slice(-5).map((p) => (
+            <li key={p}>{p}</li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
