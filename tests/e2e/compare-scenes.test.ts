@@ -173,6 +173,9 @@ function faults(judged: Judged): string[] {
     wrong.push(...wrongCounts(scene, way, found).map((w) => `${name}: ${w}`));
     wrong.push(...wrongDelays(judged, way, found).map((w) => `${name}: ${w}`));
   }
+  const inIntervals = report.intervals.reduce((sum, { lost }) => sum + lost, 0);
+  if (inIntervals !== report.segment.lost)
+    wrong.push(`${inIntervals} lost in intervals, ${report.segment.lost} in all`);
   if (repeats(scene)) wrong.push(...wrongPackets(judged));
   else if (report.segment.reordered !== truth.forward.reordered)
     wrong.push(`reordered ${report.segment.reordered} for ${truth.forward.reordered}`);

@@ -150,6 +150,32 @@ describe("how flows are grouped does not change what is measured", () => {
   );
 });
 
+test("flows of which no packet was matched go the way of their hosts", async () => {
+  const wrong: string[] = [];
+  for (let seed = 1; seed <= 20; seed++) {
+    const { truth, report } = await compareScene({
+      seed,
+      packets: 300,
+      flows: 150,
+      reverseShare: 0.5,
+      spanNs: 20e9,
+      forward: { loss: 0.3 },
+      reverse: { loss: 0.3 },
+    });
+    const counts = (way: { sent: number; received: number; matched: number } | null) =>
+      `${way?.sent} sent, ${way?.received} received, ${way?.matched} matched`;
+    for (const [true_, found] of [
+      [truth.forward, report.segment],
+      [truth.reverse, report.reverse],
+    ] as const)
+      if (counts(true_) !== counts(found)) wrong.push(`${seed}: ${counts(found)} for ${counts(true_)}`);
+    const lost = report.intervals.reduce((sum, interval) => sum + interval.lost, 0);
+    if (lost !== report.segment.lost)
+      wrong.push(`${seed}: ${lost} lost in intervals, ${report.segment.lost} in all`);
+  }
+  expect(wrong).toEqual([]);
+});
+
 test("relative delays of the way back have quantiles as fine as those of the way there", async () => {
   const path = { minNs: 30 * MS, queueNs: 10_000 };
   const { truth, report } = await compareScene(
