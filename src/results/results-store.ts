@@ -352,9 +352,12 @@ export class ResultsStore {
     // One that reaches into the time counts whole.
     const around = { ...selection, fromNs: bucketOf(fromNs, step) };
     const rows = (await this.segmentRows(around, step)).filter((r) => !open.has(r.startNs));
-    for (const startNs of open) {
-      const span = { ...selection, fromNs: startNs, toNs: startNs + BigInt(step) * 1_000_000_000n };
-      rows.push(...(await this.coveringRows(span, below)));
+    // One question for all that is not rolled up: there may be many minutes of it.
+    const [first, last] = [[...open][0], [...open].at(-1)];
+    if (first !== undefined && last !== undefined) {
+      const span = { ...selection, fromNs: first, toNs: last + BigInt(step) * 1_000_000_000n };
+      for (const row of await this.coveringRows(span, below))
+        if (open.has(bucketOf(row.startNs, step))) rows.push(row);
     }
     return rows.sort((a, b) => (a.startNs < b.startNs ? -1 : 1));
   }
