@@ -232,4 +232,35 @@ describe("estimators beside the exact match", () => {
         if (flow.meanNs !== null && flow.exactMeanNs !== null)
           expect(Math.abs(flow.meanNs - flow.exactMeanNs)).toBeLessThan(0.5 * MS);
   });
+
+  test.each([
+    ["sds", 80 * MS],
+    ["sds", -2e9],
+    ["maple", 80 * MS],
+    ["maple", -2e9],
+    ["lda", -50 * MS],
+  ])("%s sees a clock that was set by %d ns as the exact match does", async (name, sizeNs) => {
+    const clock = { ppm: 30, offsetNs: 1e9, steps: [{ atNs: 250e9, sizeNs }] };
+    const { truth, found } = await estimate(
+      { ...TWO_WAY, packets: 6000, spanNs: 600e9, clock },
+      name,
+      "deskew",
+    );
+    for (const [answer, way] of [
+      [found, truth.forward],
+      [found.reverse, truth.reverse],
+    ] as const) {
+      // The mean delay is 4 ms; a step that is not followed would add tens of ms to it.
+      expect(Math.abs((answer?.exactMeanNs ?? Number.NaN) - mean(way.delaysNs))).toBeLessThan(2 * MS);
+      if (answer?.meanNs != null)
+        expect(Math.abs(answer.meanNs - (answer.exactMeanNs ?? 0))).toBeLessThan(MS);
+      for (const flow of answer?.flows ?? [])
+        if (flow.meanNs !== null && flow.exactMeanNs !== null)
+          expect(Math.abs(flow.meanNs - flow.exactMeanNs)).toBeLessThan(MS);
+    }
+    const answered = [found, found.reverse].some(
+      (a) => a?.meanNs != null || (a?.flows ?? []).some((f) => f.meanNs !== null),
+    );
+    expect(answered).toBe(true);
+  });
 });
