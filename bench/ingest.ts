@@ -73,14 +73,17 @@ async function measure(
   estimator: string,
   count: number,
   perMessage: number,
-  ratePps: number,
+  { ratePps, flows = 12, as = POINTS }: { ratePps: number; flows?: number; as?: typeof POINTS },
 ): Promise<void> {
-  const { records } = await observedRecords([estimator], { seconds: 2, ratePps });
+  const { records } = await observedRecords([estimator], { seconds: 2, ratePps, flows });
   const first = records.map((r) => r.epoch.startNs).reduce(earlier);
   const taps = records.filter((r) => r.epoch.startNs === first && r.estimator === estimator.split(":")[0]);
   const all: Uint8Array[] = [];
   for (let e = 0; all.length < count; e++)
-    for (const tap of taps) all.push(encodeRecord(moved(tap, e), { raw: true }));
+    for (const tap of taps) {
+      const point = tap.point === POINTS.from ? as.from : as.to;
+      all.push(encodeRecord({ ...moved(tap, e), point }, { raw: true }));
+    }
   const messages: Buffer[] = [];
   for (let at = 0; at < all.length; at += perMessage)
     messages.push(Buffer.concat(all.slice(at, at + perMessage).flatMap(frameRecord)));
@@ -118,7 +121,7 @@ const settled = async () => {
 };
 
 try {
-  await measure("lda", "lda", 7200, 200, 1000);
+  await measure("lda", "lda", 7200, 200, { ratePps: 1000 });
   const from = performance.now();
   await settled();
   console.log(`lda: estimated and rolled up ${((performance.now() - from) / 1000).toFixed(1)} s later`);
@@ -128,7 +131,10 @@ try {
     `/v1/latency?${pair}&estimator=lda&step=1m`,
   );
   await ask("latency over an hour, epoch by epoch", `/v1/latency?${pair}&estimator=lda&limit=4000`);
-  await measure("lds", "lds:rows=4,columns=17500", 200, 8, 1000);
+  // As large as they are on a busy link; of a segment that is not watched, and of one that is.
+  const lds = { ratePps: 100_000, flows: 30_000 };
+  await measure("lds, stored", "lds:rows=4,columns=17500", 200, 8, { ...lds, as: { from: "C", to: "D" } });
+  await measure("lds, stored and estimated", "lds:rows=4,columns=17500", 60, 8, lds);
 } finally {
   server.kill("SIGKILL");
   await once(server, "exit");

@@ -1,5 +1,5 @@
 /**
- * LDS on the paper's setting, and its update loop against C: node scripts/bench.mjs lds [accuracy|speed].
+ * LDS on the paper's setting, and its update loop against C, without and with its list of the heaviest flows: node scripts/bench.mjs lds [accuracy|speed].
  * Accuracy: 146,000 flows, Pareto 0.8, about 7.9 M packets, flow latencies of 100 or 320 µs with 10 % jitter per packet.
  */
 import { execFileSync } from "node:child_process";
@@ -11,6 +11,7 @@ import { PacketBatch } from "../src/capture/batch.ts";
 import { FlowKeySpec } from "../src/capture/flow/flow-key.ts";
 import { CaptureReader, DEFAULT_COVER, DEFAULT_SEED } from "../src/capture/reader.ts";
 import { rowSeeds, samplingThreshold } from "../src/estimators/lds/geometry.ts";
+import { DEFAULT_KEYS } from "../src/estimators/lds/heavy-keys.ts";
 import { lds } from "../src/estimators/lds/lds.ts";
 import { geometryOf, type LdsParameters } from "../src/estimators/lds/parameters.ts";
 import { decodeCells } from "../src/estimators/lds/payload.ts";
@@ -19,6 +20,8 @@ import { eachPacket, makePopulation, shuffledPackets } from "../src/evaluate/flo
 import { ldsAccuracy } from "../src/evaluate/lds-accuracy.ts";
 
 const SEED = 7n;
+/** Packets in a record of kernels/flows/heavy-flows.ts. */
+const PACKETS_WORD = 6;
 const population = makePopulation({ flows: 146_000, shape: 0.8, maxPackets: 154_000, seed: 1 });
 const what = process.argv[2];
 
@@ -82,25 +85,37 @@ async function speed(text: string): Promise<void> {
     head.set([flow, packet, threshold], 1 + 3 * r);
   }
   const batch = new PacketBatch(kernels);
+  // Keys are the hashes, as in C.
+  batch.meta.fill(0);
+  batch.wireLength.fill(100);
+  const heavy = call.heavyFlowsNew(DEFAULT_KEYS) >>> 0;
   const runs = 9;
-  let best = Number.POSITIVE_INFINITY;
-  for (let run = 0; run < runs; run++) {
-    call.ldsClear(sketch);
-    let spent = 0;
-    for (let from = 0; from < n; from += batch.capacity) {
-      const to = Math.min(n, from + batch.capacity);
-      batch.timeNs.set(time.subarray(from, to));
-      batch.digest.set(digest.subarray(2 * from, 2 * to));
-      batch.flowHash.set(hash.subarray(2 * from, 2 * to));
-      batch.count = to - from;
-      // CPU time: other processes must not count.
-      const start = process.cpuUsage();
-      call.ldsUpdate(sketch, batch.address, 0, to - from, 0);
-      const used = process.cpuUsage(start);
-      spent += 1000 * (used.user + used.system);
+  const measure = (update: (rows: number) => void, clear: () => void): number => {
+    let best = Number.POSITIVE_INFINITY;
+    for (let run = 0; run < runs; run++) {
+      clear();
+      let spent = 0;
+      for (let from = 0; from < n; from += batch.capacity) {
+        const to = Math.min(n, from + batch.capacity);
+        batch.timeNs.set(time.subarray(from, to));
+        batch.digest.set(digest.subarray(2 * from, 2 * to));
+        batch.flowHash.set(hash.subarray(2 * from, 2 * to));
+        batch.addrA.set(hash.subarray(2 * from, 2 * to));
+        batch.count = to - from;
+        // CPU time: other processes must not count.
+        const start = process.cpuUsage();
+        update(to - from);
+        const used = process.cpuUsage(start);
+        spent += 1000 * (used.user + used.system);
+      }
+      best = Math.min(best, spent / n);
     }
-    best = Math.min(best, spent / n);
-  }
+    return best;
+  };
+  const best = measure(
+    (count) => call.ldsUpdate(sketch, batch.address, 0, count, 0),
+    () => call.ldsClear(sketch),
+  );
   const words = kernels.u64.subarray((call.ldsCells(sketch) >>> 0) >>> 3).subarray(0, rows * columns * 2);
   let sum = 0n;
   for (const word of words) sum = mix(sum ^ word);
@@ -119,10 +134,40 @@ async function speed(text: string): Promise<void> {
       `\n${text}: ${best.toFixed(1)} ns per packet (${(1000 / best).toFixed(1)} Mpps), C ${ns} ns: ${ratio.toFixed(2)}x; cells ${equal ? "equal" : "DIFFER"}`,
     );
     if (!equal) process.exitCode = 1;
+    const withKeys = measure(
+      (count) => {
+        call.ldsUpdate(sketch, batch.address, 0, count, 0);
+        call.heavyFlowsUpdate(heavy, batch.address, 0, count);
+      },
+      () => {
+        call.ldsClear(sketch);
+        call.heavyFlowsClear(heavy);
+      },
+    );
+    const listed = execFileSync(program, [data, rows, columns, k, runs, DEFAULT_KEYS].map(String), {
+      encoding: "utf8",
+    });
+    const [nsWithKeys, keys] = listed.trim().split(" ");
+    const same = keys === keysChecksum(kernels, heavy);
+    console.log(
+      `  with its list of ${DEFAULT_KEYS} keys: ${withKeys.toFixed(1)} ns per packet, C ${nsWithKeys} ns: ${(withKeys / Number(nsWithKeys)).toFixed(2)}x; lists ${same ? "equal" : "DIFFER"}`,
+    );
+    if (!same) process.exitCode = 1;
     await pipeline(parameters, folder, program, data);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** The reference's checksum of the list. */
+function keysChecksum(kernels: Kernels, heavy: number): string {
+  const count = kernels.call.heavyFlowsCount(heavy) >>> 0;
+  let sum = mix(BigInt.asUintN(64, kernels.call.heavyFlowsFloor(heavy)) ^ BigInt(count));
+  for (let i = 0; i < count; i++) {
+    const at = (kernels.call.heavyFlowsRecord(heavy, i) >>> 0) >>> 3;
+    sum = mix(mix(sum ^ (kernels.u64[at] ?? 0n)) ^ (kernels.u64[at + PACKETS_WORD] ?? 0n));
+  }
+  return sum.toString(16).padStart(16, "0");
 }
 
 /** From a pcap file to the sketch, 5-tuples keyed. */

@@ -76,12 +76,13 @@ export async function buildCli(root) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const made = [
-    // The collector's worker shares its pieces with the commands; the one of `compare` has to be up soon, so it is one file.
+    // The collector's workers share their pieces with the commands; the one of `compare` has to be up soon, so it is one file.
     await bundle(
       root,
       [
         { in: "src/cli/main.ts", out: "program" },
         { in: "src/server/ask-worker.ts", out: "ask-worker" },
+        { in: "src/archive/write-worker.ts", out: "write-worker" },
       ],
       { splitting: true, chunkNames: "[name]-[hash]" },
     ),

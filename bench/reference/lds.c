@@ -1,5 +1,6 @@
 // The update loop of LDS in C, to judge kernels/sketches/lds.ts by: same hashes, same cells, batches of 2,048 rows in cache.
 //   lds FILE ROWS COLUMNS K RUNS: FILE holds u64 packets, per row {flow seed, packet seed, threshold} u64, then the columns time f64, digest u64, flow hash u64.
+//   lds FILE ROWS COLUMNS K RUNS KEYS: the same with the list of the heaviest flows (kernels/flows/heavy-flows.ts); prints a checksum of the list. Keys are the hashes.
 //   lds FILE ROWS COLUMNS K RUNS CAPTURE COVER SEED: the rows from FILE, packets from a pcap file (Ethernet, IPv4 without options, little-endian ns).
 // Prints the best run's ns per packet and a checksum of the cells.
 #include <fcntl.h>
@@ -62,6 +63,73 @@ static void update(cell *cells, const row *rows, int R, uint64_t C, uint64_t K, 
   }
 }
 
+/* The heaviest flows, as kernels/flows/heavy-flows.ts keeps them. */
+typedef struct { uint64_t hash, meta, a, b, c, d, packets, bytes, missed; } flow;
+typedef struct { flow *records; uint64_t *index, floor; uint32_t count, max, mask; } heavy;
+#define TAG 0xffffffff00000000ull
+
+static void heavy_clear(heavy *l) {
+  l->count = 0;
+  l->floor = 0;
+  memset(l->index, 0, ((size_t)l->mask + 1) * 8);
+}
+
+static uint32_t heavy_above(const heavy *l, uint64_t value) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < l->count; i++) n += l->records[i].packets + l->records[i].missed > value;
+  return n;
+}
+
+static void heavy_shed(heavy *l) {
+  uint64_t low = l->floor, step = 1, high = low + 1;
+  while (heavy_above(l, high) > l->max) {
+    low = high;
+    step <<= 1;
+    high = low + step;
+  }
+  while (high - low > 1) {
+    uint64_t middle = low + (high - low) / 2;
+    if (heavy_above(l, middle) > l->max) low = middle;
+    else high = middle;
+  }
+  memset(l->index, 0, ((size_t)l->mask + 1) * 8);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < l->count; i++) {
+    if (l->records[i].packets + l->records[i].missed <= high) continue;
+    if (kept != i) l->records[kept] = l->records[i];
+    uint64_t hash = l->records[kept].hash;
+    uint32_t j = (uint32_t)hash & l->mask;
+    while (l->index[j]) j = (j + 1) & l->mask;
+    l->index[j] = (hash & TAG) | ++kept;
+  }
+  l->count = kept;
+  l->floor = high;
+}
+
+static void heavy_update(heavy *l, const uint64_t *hash, const uint64_t *meta, const uint64_t *a, const uint32_t *length, int n) {
+  for (int i = 0; i < n; i++) {
+    uint64_t h = hash[i];
+    uint32_t j = (uint32_t)h & l->mask;
+    flow *r = 0;
+    for (; l->index[j]; j = (j + 1) & l->mask) {
+      if ((l->index[j] ^ h) & TAG) continue;
+      flow *known = l->records + ((uint32_t)l->index[j] - 1);
+      if (known->meta == meta[i] && known->a == a[i]) {
+        r = known;
+        break;
+      }
+    }
+    if (!r) {
+      r = l->records + l->count;
+      *r = (flow){.hash = h, .meta = meta[i], .a = a[i], .missed = l->floor};
+      l->index[j] = (h & TAG) | ++l->count;
+    }
+    r->packets++;
+    r->bytes += length[i];
+    if (l->count > 2 * l->max) heavy_shed(l);
+  }
+}
+
 /* The 5-tuple as kernels/decode/digest.ts hashes it; TCP and UDP have ports. */
 static inline uint64_t flow_hash(const uint8_t *ip, uint64_t seed) {
   uint64_t meta = (uint64_t)ip[9] << 32;
@@ -113,7 +181,7 @@ static uint64_t pipeline(cell *cells, const row *rows, int R, uint64_t C, uint64
 }
 
 int main(int argc, char **argv) {
-  if (argc != 6 && argc != 9) return 2;
+  if (argc != 6 && argc != 7 && argc != 9) return 2;
   int R = atoi(argv[2]), runs = atoi(argv[5]);
   uint64_t C = strtoull(argv[3], 0, 10), K = strtoull(argv[4], 0, 10), n;
   FILE *f = fopen(argv[1], "rb");
@@ -128,10 +196,18 @@ int main(int argc, char **argv) {
   static double t[BATCH];
   static uint64_t d[BATCH], h[BATCH];
   static uint64_t list[BATCH];
+  static uint64_t meta[BATCH];
+  static uint32_t length[BATCH];
+  for (int i = 0; i < BATCH; i++) length[i] = 100;
+  heavy list_of_keys = {.max = argc == 7 ? (uint32_t)atoi(argv[6]) : 0, .mask = 15};
+  while (list_of_keys.mask + 1 < list_of_keys.max << 2) list_of_keys.mask = 2 * list_of_keys.mask + 1;
+  list_of_keys.records = malloc((2 * (size_t)list_of_keys.max + 1) * sizeof(flow));
+  list_of_keys.index = malloc(((size_t)list_of_keys.mask + 1) * 8);
   double best = 1e300;
   for (int run = 0; run < runs; run++) {
     memset(cells, 0, (size_t)R * C * sizeof *cells);
     double spent = 0;
+    heavy_clear(&list_of_keys);
     if (argc == 9) {
       double start = now();
       uint64_t packets = pipeline(cells, rows, R, C, K, argv[6], (uint32_t)strtoul(argv[7], 0, 10), strtoull(argv[8], 0, 10));
@@ -146,6 +222,7 @@ int main(int argc, char **argv) {
       memcpy(h, hash + from, rowsNow * 8);
       double start = now();
       update(cells, rows, R, C, K, t, d, h, rowsNow, list);
+      if (argc == 7) heavy_update(&list_of_keys, h, meta, h, length, rowsNow);
       spent += now() - start;
     }
     if (spent < best) best = spent;
@@ -153,6 +230,10 @@ int main(int argc, char **argv) {
   uint64_t sum = 0;
   const uint64_t *words = (const uint64_t *)cells;
   for (size_t i = 0; i < (size_t)R * C * 2; i++) sum = mix(sum ^ words[i]);
-  printf("%.3f %016llx\n", best / (double)n, (unsigned long long)sum);
+  uint64_t keys = mix(list_of_keys.floor ^ list_of_keys.count);
+  for (uint32_t i = 0; i < list_of_keys.count; i++)
+    keys = mix(mix(keys ^ list_of_keys.records[i].hash) ^ list_of_keys.records[i].packets);
+  if (argc == 7) printf("%.3f %016llx\n", best / (double)n, (unsigned long long)keys);
+  else printf("%.3f %016llx\n", best / (double)n, (unsigned long long)sum);
   return 0;
 }

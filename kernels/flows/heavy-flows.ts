@@ -117,26 +117,12 @@ export function heavyFlowsShed(p: usize): void {
   heavy.floor = floor;
 }
 
-/** The record of the flow of row `i`, made where it is new. */
-// @ts-ignore: decorator
-@inline
-function recordOf(heavy: HeavyFlows, batch: Batch, i: u32): usize {
+/** A record for the flow of row `i`, at the free slot where the search for it ended. */
+function addFlow(heavy: HeavyFlows, batch: Batch, i: u32, slot: u32): usize {
   const o = i << 3;
   const hash = load<u64>(batch.flowHash + o);
   const meta = load<u64>(batch.meta + o);
   const v6 = (meta & META_IPV6) != 0;
-  let j = <u32>hash & heavy.mask;
-  for (let slot = load<u64>(heavy.index + (j << 3)); slot != 0; slot = load<u64>(heavy.index + (j << 3))) {
-    if (((slot ^ hash) & TAG) == 0) {
-      const r: usize = heavy.records + (<u32>slot - 1) * RECORD;
-      if (
-        load<u64>(r, 8) == meta && load<u64>(r, 16) == load<u64>(batch.addrA + o) &&
-        (!v6 || (load<u64>(r, 24) == load<u64>(batch.addrB + o) && load<u64>(r, 32) == load<u64>(batch.addrC + o) &&
-          load<u64>(r, 40) == load<u64>(batch.addrD + o)))
-      ) return r;
-    }
-    j = (j + 1) & heavy.mask;
-  }
   const r: usize = heavy.records + heavy.count * RECORD;
   store<u64>(r, hash);
   store<u64>(r, meta, 8);
@@ -147,18 +133,49 @@ function recordOf(heavy: HeavyFlows, batch: Batch, i: u32): usize {
   store<u64>(r, 0, PACKETS);
   store<u64>(r, 0, BYTES);
   store<u64>(r, heavy.floor, MISSED);
-  store<u64>(heavy.index + (j << 3), (hash & TAG) | <u64>++heavy.count);
+  store<u64>(slot, (hash & TAG) | <u64>++heavy.count);
   return r;
+}
+
+/** The rest of an IPv6 key is that of row `i`. */
+function sameRest(r: usize, batch: Batch, i: u32): bool {
+  const o = i << 3;
+  return (
+    load<u64>(r, 24) == load<u64>(batch.addrB + o) && load<u64>(r, 32) == load<u64>(batch.addrC + o) && load<u64>(r, 40) == load<u64>(batch.addrD + o)
+  );
 }
 
 export function heavyFlowsUpdate(p: usize, b: usize, from: u32, to: u32): void {
   const heavy = changetype<HeavyFlows>(p);
   const batch = changetype<Batch>(b);
   const most = heavy.max << 1;
+  const mask = heavy.mask;
+  const index = heavy.index;
+  const records = heavy.records;
+  const hashes = batch.flowHash;
+  const metas = batch.meta;
+  const addresses = batch.addrA;
+  const lengths = batch.wireLength;
   for (let i = from; i < to; i++) {
-    const r = recordOf(heavy, batch, i);
+    const hash = load<u64>(hashes + (i << 3));
+    const meta = load<u64>(metas + (i << 3));
+    const address = load<u64>(addresses + (i << 3));
+    let at = index + ((<u32>hash & mask) << 3);
+    let r: usize = 0;
+    for (let slot = load<u64>(at); slot != 0; slot = load<u64>(at)) {
+      if (((slot ^ hash) & TAG) == 0) {
+        const known: usize = records + (<u32>slot - 1) * RECORD;
+        if (load<u64>(known, 8) == meta && load<u64>(known, 16) == address && ((meta & META_IPV6) == 0 || sameRest(known, batch, i))) {
+          r = known;
+          break;
+        }
+      }
+      at = index + ((((at - index) >> 3) + 1) & mask) * 8;
+    }
+    const isNew = r == 0;
+    if (isNew) r = addFlow(heavy, batch, i, at);
     store<u64>(r, load<u64>(r, PACKETS) + 1, PACKETS);
-    store<u64>(r, load<u64>(r, BYTES) + <u64>load<u32>(batch.wireLength + (i << 2)), BYTES);
-    if (heavy.count > most) heavyFlowsShed(p);
+    store<u64>(r, load<u64>(r, BYTES) + <u64>load<u32>(lengths + (i << 2)), BYTES);
+    if (isNew && heavy.count > most) heavyFlowsShed(p);
   }
 }

@@ -31,7 +31,7 @@ const FURTHEST: f64 = 2;
 const DOUBTFUL: f64 = 0.01;
 /** Copies of so many of the packets, as a share, and at least so many: the capture is mirrored. */
 const MOST_OF: f64 = 0.8;
-const LEAST_MIRRORED: f64 = 32;
+const LEAST_MIRRORED: f64 = 8;
 /** ns: timestamps of several CPUs go back by less. */
 const SET_BACK: f64 = 1000000;
 /** Not a fate: to be judged when all pairs are known. */

@@ -20,7 +20,7 @@ import { COPY } from "./waiting";
 const FEW: u32 = 16;
 /** A capture where this share of the packets is there twice, and so many, comes from a mirror. */
 const MOST_OF: f64 = 0.8;
-const LEAST_TWICE: f64 = 64;
+const LEAST_TWICE: f64 = 16;
 
 /** A pair whose delay is not known for certain: matched, but no more. */
 function countAmbiguous(m: Match, flow: Flow, b: Repeat, apart: f64): void {

@@ -12,6 +12,7 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import type { RecordLayout } from "../epoch/record-layout.ts";
 import { makeFolder, publish, removeStale, writeTemporary } from "./durable.ts";
+import type { FileWriter } from "./file-writer.ts";
 import {
   hasTaps,
   type Listing,
@@ -80,8 +81,8 @@ export class RecordArchive {
     return new RecordArchive(directory);
   }
 
-  /** An archive to write, made where it is missing. */
-  static async create(directory: string): Promise<RecordArchive> {
+  /** An archive to write, made where it is missing. `files`: for who writes many at a time. */
+  static async create(directory: string, files?: FileWriter): Promise<RecordArchive> {
     const archive = new RecordArchive(directory);
     try {
       await makeFolder(dirname(directory), directory);
@@ -98,7 +99,7 @@ export class RecordArchive {
       const why = (cause as Error).message;
       throw new UsageError("not-writable", `${directory}: cannot be written (${why})`, undefined, { cause });
     }
-    archive.#writer = new RecordWriter(directory);
+    archive.#writer = new RecordWriter(directory, files);
     return archive;
   }
 

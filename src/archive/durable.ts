@@ -11,6 +11,8 @@ import { makeDirectory, writeFailure } from "../base/directory.ts";
 /** Temporary files of writers that were killed are removed after an hour: no writer holds one for so long. */
 const STALE_MS = 3_600_000;
 
+export const FREE_SPACE = "the records written so far are complete: free some space and repeat";
+
 /** Writes and syncs the bytes under a name of their own; the path is to be given to `publish`. */
 export async function writeTemporary(folder: string, bytes: Uint8Array): Promise<string> {
   // Random, not made of a process id: writers in two containers have the same ones.
@@ -25,11 +27,7 @@ export async function writeTemporary(folder: string, bytes: Uint8Array): Promise
     }
   } catch (error) {
     await rm(path, { force: true });
-    throw writeFailure(
-      dirname(folder),
-      error,
-      "the records written so far are complete: free some space and repeat",
-    );
+    throw writeFailure(dirname(folder), error, FREE_SPACE);
   }
   return path;
 }

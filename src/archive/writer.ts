@@ -5,12 +5,14 @@
  */
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { writeFailure } from "../base/directory.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
 import { formatTime } from "../base/time.ts";
 import { measurementDifference } from "../epoch/compatible.ts";
 import { relationOf } from "../epoch/parts.ts";
 import { type EncodeOptions, type EpochRecord, encodeRecord } from "../epoch/record.ts";
-import { makeFolder, publish, syncFolder, writeTemporary } from "./durable.ts";
+import { FREE_SPACE, makeFolder, publish, syncFolder, writeTemporary } from "./durable.ts";
+import type { FileWriter, WrittenFile } from "./file-writer.ts";
 import { KnownRecords } from "./known-records.ts";
 import { TEMPORARY } from "./listing.ts";
 import { withLock } from "./lock.ts";
@@ -48,9 +50,11 @@ interface Fresh {
 export class RecordWriter {
   readonly #directory: string;
   readonly #known = new KnownRecords();
+  readonly #files: FileWriter | undefined;
 
-  constructor(directory: string) {
+  constructor(directory: string, files?: FileWriter) {
     this.#directory = directory;
+    this.#files = files;
   }
 
   /** What became of each; when it returns they are on disk. */
@@ -63,17 +67,53 @@ export class RecordWriter {
         fresh.set(path, { item, path, index });
     }
     const list = [...fresh.values()];
+    if (this.#files) await this.#writeMany(this.#files, list, outcomes);
+    else await this.#writeInGroups(list, outcomes);
+    // Those that met another one, each on its own and in order.
+    const done: StoreOutcome[] = [];
+    for (const [index, item] of items.entries())
+      done.push(outcomes[index] ?? (await this.#reconcile(item, merge)));
+    return done;
+  }
+
+  async #writeMany(
+    files: FileWriter,
+    list: readonly Fresh[],
+    outcomes: (StoreOutcome | null)[],
+  ): Promise<void> {
+    const folder = join(this.#directory, TEMPORARY);
+    for (const path of new Set(list.map((f) => dirname(f.path)))) await makeFolder(this.#directory, path);
+    const made = list.map(({ item, path }) => ({
+      path,
+      bytes: item.encoded ?? encodeRecord(item.record, item.options),
+    }));
+    let written: WrittenFile[];
+    try {
+      written = await files.write(folder, made);
+    } catch (error) {
+      throw writeFailure(this.#directory, error, FREE_SPACE);
+    }
+    for (const [i, { published, temporary }] of written.entries()) {
+      const plan = list[i];
+      if (!plan) continue;
+      const bytes = made[i]?.bytes.length ?? 0;
+      // Its folder went while it was written.
+      const late = published === null;
+      const has = late ? await this.#publish(temporary, plan.path, false) : published;
+      if (late) await this.#sync([dirname(plan.path)]);
+      if (!has) continue;
+      this.#known.add(dirname(plan.path), identity(plan.item.record), plan.path);
+      outcomes[plan.index] = { outcome: "stored", bytes };
+    }
+  }
+
+  async #writeInGroups(list: readonly Fresh[], outcomes: (StoreOutcome | null)[]): Promise<void> {
     for (let at = 0; at < list.length; at += PARALLEL) {
       const group = list.slice(at, at + PARALLEL);
       for (const [i, outcome] of (await this.#writeFresh(group)).entries())
         outcomes[group[i]?.index ?? 0] = outcome;
     }
     await this.#sync(list.map((f) => dirname(f.path)));
-    // Those that met another one, each on its own and in order.
-    const done: StoreOutcome[] = [];
-    for (const [index, item] of items.entries())
-      done.push(outcomes[index] ?? (await this.#reconcile(item, merge)));
-    return done;
   }
 
   /** Null where another has the name. */

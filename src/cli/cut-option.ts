@@ -11,14 +11,18 @@ const MIN_EPOCH_NS = 1_000_000;
 const MIN_EPOCH_PACKETS = 16;
 
 /** `1s` is aligned, `65536p` is delimited; --cut must agree. */
-export function parseCut(epoch: string | undefined, cut: Cut | undefined): CutChoice {
+export function parseCut(epoch: string | undefined, cut: Cut | undefined, controlTo?: string): CutChoice {
   const packets = epoch === undefined ? null : /^(\d+)p$/.exec(epoch.trim());
   const mode = cut ?? (packets ? "delimited" : "aligned");
+  if (controlTo !== undefined && mode !== "control")
+    throw new UsageError("bad-option", "--control-to goes with --cut control");
   if (mode === "control") {
+    if (controlTo !== undefined && !packets)
+      return { mode, send: { to: controlTo, lengthNs: lengthOf(epoch) } };
     if (epoch !== undefined)
       throw new UsageError(
         "bad-option",
-        "--epoch: not with --cut control, where Start and End messages delimit epochs",
+        "--epoch: not with --cut control, where Start and End messages delimit epochs; a time with --control-to, which sends them",
       );
     return { mode };
   }
@@ -31,7 +35,11 @@ export function parseCut(epoch: string | undefined, cut: Cut | undefined): CutCh
     return { mode, every };
   }
   if (packets) throw invalidValue("epoch", epoch, "a time for --cut aligned, e.g. 1s or 250ms");
-  const ns = parseDuration(epoch ?? "1s");
+  return { mode, lengthNs: lengthOf(epoch) };
+}
+
+function lengthOf(epoch = "1s"): bigint {
+  const ns = parseDuration(epoch);
   if (!(ns >= MIN_EPOCH_NS)) throw invalidValue("epoch", epoch, "at least 1ms", { code: "bad-time" });
-  return { mode, lengthNs: BigInt(ns) };
+  return BigInt(ns);
 }

@@ -39,6 +39,7 @@ interface Flags extends InterfaceFlags, CollectorFlags {
   estimators: string;
   epoch?: string;
   cut?: Cut;
+  controlTo?: string;
   role: Role | "both";
   filter?: string;
   segment?: string[];
@@ -112,6 +113,10 @@ export function observeCommand(table: readonly Estimator[] = ESTIMATORS): Comman
       "--cut <how>",
       "how epochs are cut: aligned (by the clock), delimited (by packets both points see), control (by Start and End messages)",
       choiceOption("--cut", CUTS),
+    )
+    .option(
+      "--control-to <address>",
+      "with --cut control, at the sender: send the messages, --epoch apart, to this address behind the receiver",
     )
     .option("--role <end>", `end of the segment: ${ROLES.join(", ")}`, choiceOption("--role", ROLES), "both")
     .option("--filter <expr>", "only packets that match this pcap-filter expression; the same at both points")
@@ -303,7 +308,7 @@ function commonOptions(
     directory: flags.to,
     estimators: splitNames("--estimators", flags.estimators),
     parameters: estimatorParameters(flags as unknown as Record<string, unknown>, table),
-    cut: parseCut(flags.epoch, flags.cut),
+    cut: parseCut(flags.epoch, flags.cut, flags.controlTo),
     role: flags.role,
     flows: flags.withFlows ?? false,
     key: flags.key,

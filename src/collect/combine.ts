@@ -1,7 +1,7 @@
 /**
  * Answers over many epochs (and over the flows of a group) from the answers for each.
  *
- * Means are weighted by the packets that arrived: a lost packet has no delay, and epochs with many of them are the slow ones. Variances add within and between: sigma^2 = sum w (sigma_e^2 + (mu_e - mu)^2) / sum w. Packets and losses are
+ * Means are weighted by the packets that arrived: a lost packet has no delay, and epochs with many of them are the slow ones. Variances add within and between (spread.ts). Packets and losses are
  * summed. Intervals: errors of different epochs and flows are taken as independent, so half widths add by squares, each side for itself. Flows of
  * one epoch share the error of that epoch's segment mean (decoders subtract it as background), so that error is added once more, whole, wherever several
  * flows of an epoch come together. Where part of a flow's error is the same in every epoch (Interval.repeats), that part of
@@ -15,6 +15,7 @@
 import { Moments } from "../base/math/moments.ts";
 import { significant } from "../base/quantity.ts";
 import { type Interval, isNoAnswer, type NoAnswer, type SegmentEstimate } from "../estimators/estimator.ts";
+import { type Side, Spread, type SpreadState, weighted } from "./spread.ts";
 
 /** One answer to be combined. */
 export interface Contribution {
@@ -62,7 +63,7 @@ export interface Combined {
  * A combination as plain numbers, to be stored and put together later: combining states gives what combining their contributions gives. Errors are half widths of weighted sums.
  * `repeating`: of one flow's combination, what adds as it is over its epochs.
  */
-export interface CombinationState {
+export interface CombinationState extends SpreadState {
   weight: number;
   meanNs: number;
   errorLow: number;
@@ -71,11 +72,6 @@ export interface CombinationState {
   commonHigh: number;
   repeatingLow: number;
   repeatingHigh: number;
-  spreadWeight: number;
-  spreadMeanNs: number;
-  spreadM2: number;
-  spreadErrorLow: number;
-  spreadErrorHigh: number;
   packets: number | null;
   arrived: number | null;
   answeredPackets: number;
@@ -100,11 +96,6 @@ export interface SharedEpoch {
   shared: Interval | NoAnswer | null;
 }
 
-interface Side {
-  low: number;
-  high: number;
-}
-
 /** The few packets of an epoch that began or ended a capture may have no deviation; they are taken to vary up to so many times as much as the others. */
 const FEW_UNSPREAD = 0.01;
 const UNSPREAD_BEYOND = 9;
@@ -115,9 +106,8 @@ export class Combination {
   #common: Side = { low: 0, high: 0 };
   /** Sums of weighted half widths by flow, as far as they repeat. */
   readonly #repeating = new Map<string, Side>();
-  /** Of contributions that have a deviation: m2 holds what is within them and between them. */
-  readonly #spread = new Moments();
-  #spreadErrors: Side = { low: 0, high: 0 };
+  /** Of contributions that have a deviation. */
+  readonly #spread = new Spread();
   #packets: number | null = null;
   #arrived: number | null = null;
   #answeredPackets = 0;
@@ -163,11 +153,11 @@ export class Combination {
     if (isNoAnswer(stdev)) {
       this.#whyStdev ??= stdev;
       this.#unspread += weight;
-    } else this.#addSpread(mean, stdev, weight);
+    } else this.#spread.add(mean, ownError(mean), stdev, weight);
   }
 
   #addMean(mean: Interval, weight: number, flow: string | undefined): void {
-    this.#means.merge(moments(weight, mean.valueNs, 0));
+    this.#means.merge(weighted(weight, mean.valueNs, 0));
     this.#common.low += weight * (mean.common?.lowNs ?? 0);
     this.#common.high += weight * (mean.common?.highNs ?? 0);
     const own = ownError(mean);
@@ -184,13 +174,6 @@ export class Combination {
       this.#epoch.weight += weight;
       this.#epoch.count++;
     }
-  }
-
-  #addSpread(mean: Interval, stdev: Interval, weight: number): void {
-    const variance = stdev.valueNs ** 2;
-    this.#spread.merge(moments(weight, mean.valueNs, weight * variance));
-    this.#spreadErrors.low += (weight * (variance - Math.max(0, stdev.lowNs) ** 2)) ** 2;
-    this.#spreadErrors.high += (weight * (stdev.highNs ** 2 - variance)) ** 2;
   }
 
   /** Everything that was added, as numbers. Of flows: of one flow, or what repeats is taken for that of one. */
@@ -212,11 +195,7 @@ export class Combination {
       commonHigh: this.#common.high,
       repeatingLow: repeating.low,
       repeatingHigh: repeating.high,
-      spreadWeight: this.#spread.count,
-      spreadMeanNs: this.#spread.mean ?? 0,
-      spreadM2: this.#spread.m2,
-      spreadErrorLow: Math.sqrt(this.#spreadErrors.low),
-      spreadErrorHigh: Math.sqrt(this.#spreadErrors.high),
+      ...this.#spread.state(),
       packets: this.#packets,
       arrived: this.#arrived,
       answeredPackets: this.#answeredPackets,
@@ -238,7 +217,7 @@ export class Combination {
   /** As if the contributions behind a state had been added here. `flow`: whose it is. */
   addState(state: CombinationState, flow?: string): void {
     this.#endEpoch();
-    this.#means.merge(moments(state.weight, state.meanNs, 0));
+    this.#means.merge(weighted(state.weight, state.meanNs, 0));
     this.#errors.low += state.errorLow ** 2;
     this.#errors.high += state.errorHigh ** 2;
     this.#common.low += state.commonLow;
@@ -248,10 +227,8 @@ export class Combination {
       const [low, high] = [before.low + state.repeatingLow, before.high + state.repeatingHigh];
       this.#repeating.set(flow ?? "", { low, high });
     }
-    this.#spread.merge(moments(state.spreadWeight, state.spreadMeanNs, state.spreadM2));
+    this.#spread.addState(state);
     this.#unspread += Math.max(0, state.weight - state.spreadWeight);
-    this.#spreadErrors.low += state.spreadErrorLow ** 2;
-    this.#spreadErrors.high += state.spreadErrorHigh ** 2;
     if (state.packets !== null) this.#packets = (this.#packets ?? 0) + state.packets;
     if (state.arrived !== null) this.#arrived = (this.#arrived ?? 0) + state.arrived;
     this.#answeredPackets += state.answeredPackets;
@@ -344,17 +321,16 @@ export class Combination {
   }
 
   #stdev(): Interval | NoAnswer {
-    const { count, m2 } = this.#spread;
-    if (count === 0) return this.#whyStdev ?? this.#commonReason();
+    const { weight } = this.#spread;
+    if (weight === 0) return this.#whyStdev ?? this.#commonReason();
     // The standard deviation of some packets is not that of all: it is missing where delays vary little, or where they vary most.
-    const missing = this.#unspread / (count + this.#unspread);
+    const missing = this.#unspread / (weight + this.#unspread);
     if (this.#whyStdev && missing > FEW_UNSPREAD) return this.#whyStdev;
-    const variance = m2 / count;
-    const { low, high } = this.#spreadErrors;
+    const { variance, error } = this.#spread;
     return {
       valueNs: Math.sqrt(variance),
-      lowNs: Math.sqrt(Math.max(0, variance * (1 - missing) - Math.sqrt(low) / count)),
-      highNs: Math.sqrt(variance * (1 + UNSPREAD_BEYOND * missing) + Math.sqrt(high) / count),
+      lowNs: Math.sqrt(Math.max(0, variance * (1 - missing) - error.low)),
+      highNs: Math.sqrt(variance * (1 + UNSPREAD_BEYOND * missing) + error.high),
     };
   }
 
@@ -383,11 +359,6 @@ export class Combination {
 /** Half widths without what is common to all. */
 function ownError({ valueNs, lowNs, highNs, common }: Interval): Side {
   return { low: valueNs - lowNs - (common?.lowNs ?? 0), high: highNs - valueNs - (common?.highNs ?? 0) };
-}
-
-/** Weights stand for counts: Chan's formulas hold for both, and lose nothing to a large common mean (a clock's offset). */
-function moments(weight: number, mean: number, m2: number): Moments {
-  return Moments.of({ count: weight, mean, m2, min: mean, max: mean });
 }
 
 /** The segment's answer in one epoch, to be combined with those of others. */

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { Random } from "../base/random.ts";
 import { withPacketsInFlight } from "../estimators/cells/edge.ts";
 import { Combination } from "./combine.ts";
-import { CutEdges } from "./cut-edges.ts";
+import { CutEdges, delayBehind } from "./cut-edges.ts";
 
 const SECOND = 1e9;
 
@@ -117,4 +117,21 @@ test("the few packets that cross cuts of a sparse link are made up for", () => {
   }
   expect(inside / runs).toBeGreaterThan(0.9);
   expect(without / runs).toBeLessThan(0.7);
+});
+
+test("packets behind the sender's last epoch show the delay at its end, unless a burst may have made them many", () => {
+  // 10 packets per ms: 20 of them are 2 ms, where delays of 1 ms are usual.
+  const near = (ns: number) => expect.closeTo(ns, 3);
+  for (const usualNs of [1e6, null])
+    expect(delayBehind(20, 1e-5, usualNs)).toEqual({
+      valueNs: near(2e6),
+      lowNs: near(1e6),
+      highNs: near(4e6),
+    });
+  // 90 would be 9 ms where 0.5 ms is usual: a long queue, or a burst with the usual delay.
+  const { valueNs, lowNs, highNs } = delayBehind(90, 1e-5, 5e5);
+  expect(lowNs).toBeLessThan(5e5);
+  expect(highNs).toBeGreaterThan(9e6);
+  expect(valueNs).toBeGreaterThan(5e5);
+  expect(valueNs).toBeLessThan(9e6);
 });

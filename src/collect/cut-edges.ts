@@ -29,14 +29,19 @@ export function deviationInFlight({ lowNs, highNs }: Interval): Interval {
 
 /**
  * Packets that arrived behind the last aligned epoch of the sender were in flight when it ended. How many they are says how long their delay was: at a rate of r, r D are
- * under way at a delay of D. Within a factor, because neither the rate just then nor the order of packets is known.
+ * under way at a delay of D. Within a factor, because neither the rate just then nor the order of packets is known. Far more than the epoch's mean delay (`usualNs`) lets
+ * expect are a queue that was long then, or a burst whose packets had the usual delay: anything between.
  */
-export function delayBehind(packets: number, perNs: number): Interval {
-  const valueNs = packets / perNs;
-  return { valueNs, lowNs: valueNs / BEHIND_FACTOR, highNs: valueNs * BEHIND_FACTOR };
+export function delayBehind(packets: number, perNs: number, usualNs: number | null): Interval {
+  const queuedNs = packets / perNs;
+  const highNs = queuedNs * BEHIND_FACTOR;
+  if (usualNs === null || !(usualNs > 0) || queuedNs <= BURST_FACTOR * usualNs)
+    return { valueNs: queuedNs, lowNs: queuedNs / BEHIND_FACTOR, highNs };
+  return { valueNs: Math.sqrt(queuedNs * usualNs), lowNs: usualNs / BEHIND_FACTOR, highNs };
 }
 
 const BEHIND_FACTOR = 2;
+const BURST_FACTOR = 4;
 
 export class CutEdges {
   #before: EdgeEpoch | null = null;

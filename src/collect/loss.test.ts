@@ -81,6 +81,7 @@ describe("loss over epochs", () => {
   it("does not count packets that overtook a delimiter as lost", () => {
     // 20 packets are missing in one epoch and appear in the next, 20 the other way; 20 are lost.
     expect(total([epoch(1000, 980, 40), epoch(1000, 1000, 20)], "delimited")).toBe(20);
+    expect(total([epoch(1000, 1036, null), epoch(1000, 964, 36)], "delimited")).toBe(0);
     // What appears is in no neighbour missing: it is foreign, and hides losses.
     expect(total([epoch(1000, 1000, 0), epoch(1000, 990, 0), epoch(1000, 980, 20)], "delimited")).toBe(20);
   });

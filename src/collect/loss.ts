@@ -63,7 +63,9 @@ export class LossTotal {
     const { sent, received, mean } = segment;
     const { startNs, endNs, mode } = epoch;
     const before = this.#before?.endNs === startNs && mode !== "control" ? this.#before : null;
-    const tooMany = before !== null && sent !== null && received !== null && received > sent;
+    // The first epoch that is cut by packets may have those that overtook its delimiter, which the next one lacks.
+    const counts = before !== null || mode === "delimited";
+    const tooMany = counts && sent !== null && received !== null && received > sent;
     const lost = segment.lost ?? (tooMany ? sent - received : null);
     if (lost !== null) this.#lost = (this.#lost ?? 0) + lost;
     if (lost === null || sent === null || received === null) {

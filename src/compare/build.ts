@@ -40,7 +40,6 @@ export function buildReport(input: BuildInput): {
   const { result, directions, key, flowKey } = input;
   const { matcher } = result;
   const { twoWay } = directions;
-  if (twoWay) matcher.orientUnmatched();
   const sums = matcher.flows.survey(twoWay);
   const eligible = eligibleEdges(matcher, twoWay, flowKey, sums);
   const total = matcher.total(1);

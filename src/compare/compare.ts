@@ -42,6 +42,7 @@ import {
 } from "./plan.ts";
 import type { CompareReport, ReportView } from "./report.ts";
 import { unmatchedCauses } from "./unmatched.ts";
+import { orientUnmatched } from "./unmatched-ways.ts";
 
 export interface CompareOptions {
   before: string;
@@ -274,7 +275,7 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     // What the pass has put into the other direction stays there, where it cannot be done again.
     if (result.matcher.total(2).matched > 0) directions.twoWay = true;
   }
-  if (directions.twoWay) result.matcher.orientUnmatched();
+  if (directions.twoWay) orientUnmatched(result.matcher);
   notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
   notes.push(...(await commonCauses(run, result)));
   const searched = plan.settled.alignment || evidence.alignment.kind === "sampled";

@@ -51,8 +51,10 @@ export function directionsOf(result: PassResult, plan: PassPlan): Directions {
   );
   // Flows without matched packets go the way of their hosts.
   if (stands) {
+    const turned = new Map<number, 1 | 2>();
     for (const [id, way] of known.ways.entries())
-      if (way !== 0 && flows.direction(id) === 0) flows.turn(id, way as 1 | 2);
+      if (way !== 0 && flows.direction(id) === 0) turned.set(id, way as 1 | 2);
+    matcher.turnUnmatched(turned);
   }
   return { ...plain, twoWay: true, ways: stands ? plan.ways : { kind: "known", flows: known }, decidedBy };
 }

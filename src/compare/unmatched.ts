@@ -37,7 +37,8 @@ export async function unmatchedCauses(input: UnmatchedInput): Promise<string[]> 
   const share = (n: number) => n / Math.max(1, n + matched);
   // Where as many come up as are missing, something else explains both. Walking all flows takes time: only where much is missing.
   const notes = [
-    ...(share(only[0]) > MIN_UNMATCHED && only[1] < 0.1 * only[0] ? ways(matcher) : []),
+    ...(share(only[0]) > MIN_UNMATCHED && only[1] < 0.1 * only[0] ? ways(matcher, 0) : []),
+    ...(share(only[1]) > MIN_UNMATCHED && only[0] < 0.1 * only[1] ? ways(matcher, 1) : []),
     ...(share(Math.max(only[0], only[1])) > MIN_SAMPLED_OUT ? sampled(matcher, [before, after]) : []),
   ];
   if (!rereadable || limited || share(only[0]) < MIN_UNMATCHED || share(only[1]) < MIN_UNMATCHED)
@@ -140,21 +141,23 @@ async function translated(input: UnmatchedInput, matched: number): Promise<strin
   return `addresses or ports are translated on the way (NAT): ${percent(share)} of the packets match without them, ${percent(plain)} with them, such as ${a.key} and ${b.key}; use ‘nat’`;
 }
 
-/** Flows that are wholly missing beside flows that are wholly there: they take another path. */
-function ways(matcher: ExactMatcher): string[] {
+/** Flows that only one point saw beside flows that both saw: they take another path. `side`: the point that saw them. */
+function ways(matcher: ExactMatcher, side: 0 | 1): string[] {
   let [there, missing, between, packets] = [0, 0, 0, 0];
   for (let id = 0; id < matcher.flowCount; id++) {
-    const { sent, matched, lost, direction, linkLocal } = matcher.flow(id);
-    if (direction === 2 || sent < 10 || linkLocal > 0) continue;
-    if (matched === 0 && lost > 0.9 * sent) {
+    const { sent, received, matched, lost, appeared, direction, linkLocal } = matcher.flow(id);
+    const [seen, alone] = side === 0 ? [sent, lost] : [received, appeared];
+    if (direction === 2 || seen < 10 || linkLocal > 0) continue;
+    if (matched === 0 && alone > 0.9 * seen) {
       missing++;
-      packets += lost;
-    } else if (matched > 0.8 * sent) there++;
+      packets += alone;
+    } else if (matched > 0.8 * seen) there++;
     else between++;
   }
   if (missing < 3 || there < 3 || between > 0.1 * missing) return [];
+  const [point, counted] = side === 0 ? ["second", "lost"] : ["first", "appeared"];
   return [
-    `${formatCount(missing)} flows (${formatCount(packets)} packets) are missing at the second point while the other ${formatCount(there)} are there: the missing ones take another path (ECMP) or are filtered; their packets count as lost`,
+    `${formatCount(missing)} flows (${formatCount(packets)} packets) are missing at the ${point} point while the other ${formatCount(there)} are there: the missing ones take another path (ECMP) or are filtered; their packets count as ${counted}`,
   ];
 }
 

@@ -380,7 +380,7 @@ export function maybeBothWays(matcher: ExactMatcher): boolean {
 }
 
 /** The addresses of a key that has both: source, then destination. */
-function hostNames(words: ArrayLike<number>, at: number): [string | number, string | number] {
+export function hostNames(words: ArrayLike<number>, at: number): [string | number, string | number] {
   const w = (i: number) => words[at + i]!;
   if ((w(1) & (1 << 27)) === 0) return [w(3), w(2)];
   return [`${w(3)}:${w(2)}:${w(5)}:${w(4)}`, `${w(7)}:${w(6)}:${w(9)}:${w(8)}`];

@@ -6,10 +6,7 @@
  * References leave at random moments, one in each part of a tick: timers fire at whole milliseconds, and so does much traffic; references in step with it would
  * always find the queue in the same state.
  */
-import { createSocket, type Socket } from "node:dgram";
-import { lookup } from "node:dns/promises";
 import { setImmediate as nextTurn, setTimeout } from "node:timers/promises";
-import { UsageError } from "../base/errors.ts";
 import { PreciseClock } from "./precise-clock.ts";
 import { makePace, type PaceOptions } from "./reference-pace.ts";
 import {
@@ -19,6 +16,7 @@ import {
   STAMP_BYTES,
   STAMP_PORT,
 } from "./stamp.ts";
+import { UdpOutlet } from "./udp-outlet.ts";
 
 export interface ReferenceOptions extends PaceOptions {
   to: string;
@@ -61,7 +59,7 @@ const MIN_HANDOVER_NS = 20_000;
 export async function sendReferences(options: ReferenceOptions): Promise<ReferenceSummary> {
   const { to, port = STAMP_PORT, session = 1, key } = options;
   const pace = makePace(options);
-  const outlet = await Outlet.open(to, port);
+  const outlet = await UdpOutlet.open(to, port);
   const clock = new PreciseClock();
   const errors = new HandoverError();
   const minBytes = key ? AUTHENTICATED_STAMP_BYTES : STAMP_BYTES;
@@ -111,54 +109,6 @@ export async function sendReferences(options: ReferenceOptions): Promise<Referen
  * A socket that is not connected: an ICMP error of the far end (nobody need listen there) would make a connected one refuse the next packet. The address is looked up once, so that
  * packets are handed over at once.
  */
-class Outlet {
-  sent = 0;
-  readonly failed = new Map<string, number>();
-  readonly #socket: Socket;
-  readonly #port: number;
-  readonly #address: string;
-
-  private constructor(address: string, family: number, port: number) {
-    this.#address = address;
-    this.#port = port;
-    this.#socket = createSocket({
-      type: family === 6 ? "udp6" : "udp4",
-      // Asked for the local address too, when the socket binds: both are addresses already.
-      lookup: (host, _options, done) => done(null, host, family),
-    });
-    this.#socket.on("error", () => {});
-  }
-
-  static async open(to: string, port: number): Promise<Outlet> {
-    try {
-      const { address, family } = await lookup(to);
-      return new Outlet(address, family, port);
-    } catch (cause) {
-      const message = cause instanceof Error ? cause.message : String(cause);
-      throw new UsageError("bad-option", `${to}: ${message}`, "give an IP address that this host can reach", {
-        ...{ parameter: "to", value: to, cause },
-      });
-    }
-  }
-
-  send(payload: Buffer): void {
-    this.#socket.send(payload, this.#port, this.#address, (error) => {
-      if (!error) {
-        this.sent++;
-        return;
-      }
-      const code = "code" in error ? String(error.code) : error.message;
-      this.failed.set(code, (this.failed.get(code) ?? 0) + 1);
-    });
-  }
-
-  /** What was handed over is on its way, and counted, before the socket closes. */
-  async close(): Promise<void> {
-    await setTimeout(20);
-    await new Promise<void>((resolve) => this.#socket.close(() => resolve()));
-  }
-}
-
 const resting = new Int32Array(new SharedArrayBuffer(4));
 
 /** Timers tell whole milliseconds only; nothing else goes on here for the part of a tick that this waits. */

@@ -229,10 +229,18 @@ export function decodeRecord(
   const file = source.file ?? "record";
   const offset = source.offset ?? 0;
   const { head, layout } = verifyRecord(bytes, source);
-  const { headBytes, storedBytes, unpackedBytes, packed } = layout;
+  return { ...head, payload: payloadIn(bytes, layout, { file, offset }) };
+}
+
+/** The payload of a record that was verified. */
+export function payloadIn(
+  bytes: Uint8Array,
+  { headBytes, storedBytes, unpackedBytes, packed }: RecordLayout,
+  { file, offset }: { file: string; offset: number },
+): Uint8Array {
   const stored = bytes.subarray(headBytes, headBytes + storedBytes);
   // Not slice(): that of a Buffer shares its memory.
-  if (!packed) return { ...head, payload: new Uint8Array(stored) };
+  if (!packed) return new Uint8Array(stored);
   const bad = (message: string, cause?: unknown) =>
     new FormatError("bad-record", file, offset + headBytes, message, { cause });
   let payload: Uint8Array;
@@ -245,7 +253,7 @@ export function decodeRecord(
   if (payload.length !== unpackedBytes) {
     throw bad(`the payload unpacks to ${payload.length} bytes, not to ${unpackedBytes}`);
   }
-  return { ...head, payload: new Uint8Array(payload.buffer, payload.byteOffset, payload.length) };
+  return new Uint8Array(payload.buffer, payload.byteOffset, payload.length);
 }
 
 /** The length that the first bytes of a record promise for its head; what follows may be missing. */

@@ -113,8 +113,9 @@ describe.each([0.3, 0.7, 0.88, 0.95])(
         }
       }
       const [small = 0, middle = 0, large = 0] = sums.map((s) => s.inside / s.flows);
-      expect(small).toBeGreaterThan(0.925);
-      expect(middle).toBeGreaterThan(0.92);
+      // Measured on other seeds (71 to 74, 4 x 57,000 flows): 93.7 to 95.7, 94.1 to 97.2 and 93.5 to 99.8 %. Flows of a run are not independent: two seeds move by a point.
+      expect(small).toBeGreaterThan(0.93);
+      expect(middle).toBeGreaterThan(0.925);
       expect(large).toBeGreaterThan(0.92);
     });
   },

@@ -19,7 +19,7 @@ import { LogHistogram } from "../base/math/log-histogram.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KeyRuns } from "../capture/flow/key-runs.ts";
 import { type BucketRun, type DelaySums, type FlowResult, FlowResults } from "./flow-results.ts";
-import type { PacketLog } from "./packet-log.ts";
+import { FATE, type PacketLog } from "./packet-log.ts";
 
 /** A packet that was seen at one point alone. */
 export interface AlonePacket {
@@ -409,14 +409,17 @@ export class ExactMatcher {
     return ids;
   }
 
-  /** A flow that never matched goes against the one that it answers. */
-  orientUnmatched(): void {
-    const { flows } = this;
-    for (let id = 0; id < flows.count; id++) {
-      if (flows.direction(id) !== 0) continue;
-      const other = this.reverseOf(id);
-      if (other >= 0 && flows.direction(other) === 1 && flows.matched(other) > 0) flows.turn(id, 2);
+  /** Flows without matched packets go these ways, and so do their packets that are counted already. */
+  turnUnmatched(ways: ReadonlyMap<number, 1 | 2>): void {
+    let back = false;
+    for (const [id, way] of ways) {
+      this.flows.turn(id, way);
+      back ||= way === 2;
     }
+    if (!back) return;
+    // Intervals are of packets from BEFORE to AFTER.
+    for (const { side, fate, flow, timeNs } of this.alone())
+      if (side === 0 && fate === FATE.onlyBefore && ways.get(flow) === 2) this.correctLost(timeNs, -1);
   }
 
   total(direction: 1 | 2): TotalResult {

@@ -364,8 +364,9 @@ export function twoWayError(lane: string, { packets: [one, other], filters }: Tw
     filters?.[0] === "inbound"
       ? "what is inbound at one point may be outbound at the other"
       : "the same at both points";
+  const live = filters?.[0] === "inbound" ? ", of an interface ‘direction in’ or ‘direction out’" : "";
   const hint = filters
-    ? `choose one (${at}): ‘filter '${filters[0]}'’ (${one} packets so far) or ‘filter '${filters[1]}'’ (${other}); ‘both-ways’ counts them together`
+    ? `choose one (${at}): ‘filter '${filters[0]}'’ (${one} packets so far) or ‘filter '${filters[1]}'’ (${other})${live}; ‘both-ways’ counts them together`
     : "choose one with a filter, the same at both points; ‘both-ways’ counts them together";
   return new TwoWayError(lane, `${where} ${both}`, hint);
 }

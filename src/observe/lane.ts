@@ -9,6 +9,7 @@ import type { OwnedBatch } from "../delays/reference-delays.ts";
 import { CONTROL_PORT, controlOfRow, controlStream } from "../epoch/control.ts";
 import type { CutPlan } from "../epoch/cutter.ts";
 import type { Role } from "../estimators/estimator.ts";
+import type { ControlPlan } from "./control-sender.ts";
 import { DirectionCheck } from "./directions.ts";
 import { type ObserverOptions, PointObserver, type TellTotals } from "./observer.ts";
 
@@ -22,7 +23,8 @@ export interface Lane {
 
 export type CutChoice =
   | { mode: "aligned"; lengthNs: bigint }
-  | { mode: "control" }
+  /** `send`: the messages are sent from here. */
+  | { mode: "control"; send?: ControlPlan }
   | { mode: "delimited"; every: number };
 
 export interface LaneOptions extends Omit<ObserverOptions, "role" | "segment" | "filter" | "cut" | "key"> {

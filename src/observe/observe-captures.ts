@@ -29,6 +29,7 @@ import type { PacketTimesOptions } from "../delays/packet-times.ts";
 import type { ReferenceDelaysOptions } from "../delays/reference-delays.ts";
 import { verifiedSource } from "../delays/reference-key.ts";
 import { STAMP_PORT } from "../delays/stamp.ts";
+import { ControlSender } from "./control-sender.ts";
 import type { CutChoice, Lane } from "./lane.ts";
 import { type ObserveOptions, type ObserveResult, observe } from "./observe.ts";
 import type { TapPlan } from "./observer.ts";
@@ -101,12 +102,50 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
   const bothWays =
     options.bothWays ?? (options.sender !== undefined && taps.every((t) => t.estimator.needs.delays));
   const { onRecord, onProgress, tickMs } = options;
-  return await observe({
-    ...{ kernels, source, delays, sink, point, lanes, taps, cut, key, cover, inner, seed, bothWays },
-    ...(onRecord ? { onRecord } : {}),
-    ...(onProgress ? { onProgress } : {}),
-    ...(tickMs === undefined ? {} : { tickMs }),
-  });
+  const control = await openControl(cut, source, options.signal);
+  try {
+    return await observe({
+      ...{
+        kernels,
+        source,
+        delays,
+        sink,
+        point,
+        lanes,
+        taps,
+        cut,
+        key,
+        cover,
+        inner,
+        seed,
+        bothWays,
+        control,
+      },
+      ...(onRecord ? { onRecord } : {}),
+      ...(onProgress ? { onProgress } : {}),
+      ...(tickMs === undefined ? {} : { tickMs }),
+    });
+  } finally {
+    await control?.end();
+  }
+}
+
+async function openControl(
+  cut: CutChoice,
+  source: Source,
+  signal: AbortSignal | undefined,
+): Promise<ControlSender | null> {
+  if (cut.mode !== "control" || !cut.send) return null;
+  if (source.live) return await ControlSender.open(cut.send, signal);
+  source.close();
+  throw new UsageError(
+    "bad-option",
+    "messages are sent where an interface is observed, and a file is given",
+    "leave it out",
+    {
+      parameter: "control-to",
+    },
+  );
 }
 
 /** Captures that can be read twice are looked at before they are observed. */

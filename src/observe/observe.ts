@@ -12,6 +12,7 @@ import type { OwnedBatch } from "../delays/reference-delays.ts";
 import type { EncodeOptions, EpochRecord } from "../epoch/record.ts";
 import type { TapState } from "../epoch/tap-state.ts";
 import { BatchesAndTicks } from "./batches-and-ticks.ts";
+import type { ControlSender } from "./control-sender.ts";
 import { type TwoWay, twoWayError } from "./directions.ts";
 import { type Lane, type LaneOptions, RunningLane } from "./lane.ts";
 import type { ObserverOptions } from "./observer.ts";
@@ -25,6 +26,8 @@ export interface ObserveOptions extends Omit<LaneOptions, "onRecord" | "delays">
   delays?: DelaySource | null;
   onRecord?: (record: EpochRecord) => void;
   onProgress?: (doneBytes: number, totalBytes: number | null, packets: number) => void;
+  /** Sends the messages that epochs are cut by. */
+  control?: ControlSender | null;
   /** How often time is looked at while no packet comes, ms. */
   tickMs?: number;
 }
@@ -107,6 +110,7 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
       }
       outbox.release();
     };
+    options.control?.begin(lanes.map((lane) => lane.segment));
     const stream = new BatchesAndTicks(source, options.tickMs ?? TICK_MS);
     try {
       for (;;) {

@@ -6,7 +6,7 @@ export type Value = DuckDBValue;
 
 export interface Database {
   run(sql: string, values?: readonly Value[]): Promise<void>;
-  /** Rows as arrays, in the order of the columns. */
+  /** Rows as arrays, in the order of the columns; on a connection of its own, which does not wait for what is being written, and sees what was committed. */
   all(sql: string, values?: readonly Value[]): Promise<Value[][]>;
   /** Rows into a table, faster than statements. */
   append(table: string, rows: readonly (readonly Value[])[], types: readonly ColumnType[]): Promise<void>;
@@ -38,8 +38,7 @@ export async function openDatabase(path: string, memoryBytes = 512e6): Promise<D
       });
     throw new DatabaseDamaged(firstLine(message), { cause });
   }
-  const connection = await instance.connect();
-  return database(instance, connection);
+  return database(instance, await instance.connect(), await instance.connect());
 }
 
 async function load() {
@@ -57,13 +56,17 @@ async function load() {
 
 const firstLine = (text: string) => text.split("\n")[0] ?? text;
 
-function database(instance: DuckDBInstance, connection: DuckDBConnection): Database {
+function database(
+  instance: DuckDBInstance,
+  connection: DuckDBConnection,
+  reader: DuckDBConnection,
+): Database {
   const run = async (sql: string, values: readonly Value[] = []) => {
     await connection.run(sql, [...values]);
   };
   return {
     run,
-    all: async (sql, values = []) => (await connection.runAndReadAll(sql, [...values])).getRows(),
+    all: async (sql, values = []) => (await reader.runAndReadAll(sql, [...values])).getRows(),
     append: async (table, rows, types) => {
       const appender = await connection.createAppender(table);
       for (const row of rows) {
@@ -84,6 +87,7 @@ function database(instance: DuckDBInstance, connection: DuckDBConnection): Datab
       }
     },
     close: () => {
+      reader.closeSync();
       connection.closeSync();
       instance.closeSync();
     },

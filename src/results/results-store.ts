@@ -133,8 +133,9 @@ export interface SpreadRow {
 
 export class ResultsStore {
   readonly #db: Database;
-  /** One statement after the other: a transaction is the connection's. */
+  /** One statement after the other: a transaction is the connection's. Reading has a connection, and a line, of its own. */
   #last: Promise<unknown> = Promise.resolve();
+  #lastRead: Promise<unknown> = Promise.resolve();
 
   readonly incidents: HappeningTable;
   readonly alerts: HappeningTable;
@@ -353,9 +354,12 @@ export class ResultsStore {
     // One that reaches into the time counts whole.
     const around = { ...selection, fromNs: bucketOf(fromNs, step) };
     const rows = (await this.segmentRows(around, step)).filter((r) => !open.has(r.startNs));
-    for (const startNs of open) {
-      const span = { ...selection, fromNs: startNs, toNs: startNs + BigInt(step) * 1_000_000_000n };
-      rows.push(...(await this.coveringRows(span, below)));
+    // One question for all that is not rolled up: there may be many minutes of it.
+    const [first, last] = [[...open][0], [...open].at(-1)];
+    if (first !== undefined && last !== undefined) {
+      const span = { ...selection, fromNs: first, toNs: last + BigInt(step) * 1_000_000_000n };
+      for (const row of await this.coveringRows(span, below))
+        if (open.has(bucketOf(row.startNs, step))) rows.push(row);
     }
     return rows.sort((a, b) => (a.startNs < b.startNs ? -1 : 1));
   }
@@ -574,11 +578,15 @@ export class ResultsStore {
 
   async close(): Promise<void> {
     await this.#last.catch(() => undefined);
+    await this.#lastRead.catch(() => undefined);
     this.#db.close();
   }
 
   #all(sql: string, values: readonly Value[] = []): Promise<Value[][]> {
-    return this.#alone(() => this.#db.all(sql, values));
+    const work = () => this.#db.all(sql, values);
+    const next = this.#lastRead.then(work, work);
+    this.#lastRead = next.catch(() => undefined);
+    return next;
   }
 
   #alone<T>(work: () => Promise<T>): Promise<T> {

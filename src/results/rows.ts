@@ -210,7 +210,10 @@ export function combineRows(
   const combination = new Combination();
   const loss = new LossTotal();
   const edges = new CutEdges();
-  const sums = Object.fromEntries(SUMMED.map((name) => [name, 0])) as Record<(typeof SUMMED)[number], number>;
+  const sums = {
+    ...{ epochs: 0, missing: 0, missingFrom: 0, missingTo: 0 },
+    ...{ refused: 0, edges: 0, merged: 0, bytes: 0 },
+  };
   const known: Record<"sent" | "received" | "dropped", number | null> = {
     sent: null,
     received: null,

@@ -25,9 +25,20 @@ const NUMBERS = [
     "unbounded",
     "whyCount",
   ] as const),
+  // From version 2 on.
+  ...(["meansWeight", "meansNs", "meansM2", "meansCurve"] as const),
 ] as const;
-const VERSION = 1;
-const HEAD_BYTES = 1 + 8 * NUMBERS.length;
+const VERSION = 2;
+/** Numbers of each version. */
+const COUNTS = new Map([
+  [1, NUMBERS.length - 4],
+  [VERSION, NUMBERS.length],
+]);
+const HEAD_BYTES = headBytes(NUMBERS.length);
+
+function headBytes(numbers: number): number {
+  return 1 + 8 * numbers;
+}
 
 export function encodeState(state: CombinationState): Uint8Array {
   const { why, whyStdev } = state;
@@ -42,20 +53,19 @@ export function encodeState(state: CombinationState): Uint8Array {
 
 export function decodeState(bytes: Uint8Array): CombinationState {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length < HEAD_BYTES || view.getUint8(0) !== VERSION)
+  const count = COUNTS.get(view.getUint8(0));
+  if (count === undefined || bytes.length < headBytes(count))
     throw new Error("a row's state of another version");
-  const numbers = Object.fromEntries(
-    NUMBERS.map((name, i) => {
-      const value = view.getFloat64(1 + 8 * i, true);
-      return [name, Number.isNaN(value) ? null : value];
-    }),
-  ) as unknown as CombinationState;
+  const numbers = {} as Record<(typeof NUMBERS)[number], number | null>;
+  for (const [i, name] of NUMBERS.entries()) {
+    // What an older version does not have counts as nothing.
+    const value = i < count ? view.getFloat64(1 + 8 * i, true) : 0;
+    numbers[name] = Number.isNaN(value) ? null : value;
+  }
+  const reasons = bytes.subarray(headBytes(count));
   const [why, whyStdev] =
-    bytes.length === HEAD_BYTES
+    reasons.length === 0
       ? [null, null]
-      : (JSON.parse(Buffer.from(bytes.subarray(HEAD_BYTES)).toString()) as [
-          NoAnswer | null,
-          NoAnswer | null,
-        ]);
-  return { ...numbers, why, whyStdev };
+      : (JSON.parse(Buffer.from(reasons).toString()) as [NoAnswer | null, NoAnswer | null]);
+  return { ...(numbers as unknown as CombinationState), why, whyStdev };
 }

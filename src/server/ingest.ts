@@ -9,7 +9,7 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import { formatTime } from "../base/time.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { geometryFingerprint } from "../epoch/compatible.ts";
-import { decodeRecord, type EpochRecord, type RecordHead, verifyRecord } from "../epoch/record.ts";
+import { type EpochRecord, payloadIn, type RecordHead, verifyRecord } from "../epoch/record.ts";
 import { type Estimator, readsVersion } from "../estimators/estimator.ts";
 import { parseParameters } from "../estimators/parameters.ts";
 import { mergeBy } from "../observe/directory-sink.ts";
@@ -38,6 +38,8 @@ export interface IngestResult {
 
 export interface Accepted {
   head: RecordHead;
+  /** As it came, which is what the archive has where `outcome` is stored. */
+  record: EpochRecord;
   outcome: Exclude<StoreOutcome["outcome"], "refused">;
   bytes: number;
   /** Together with, or in the place of, another record of its epoch. */
@@ -103,11 +105,12 @@ export class Ingest {
           ? { outcome: "refused", reason: plain(outcome.reason) }
           : { outcome: outcome.outcome };
       if (!item) continue;
-      const { record: head, encoded } = item;
+      const { record, encoded } = item;
+      const head: RecordHead = record;
       if (outcome.outcome === "refused") refused.push(head);
       else {
         const settled = outcome.outcome === "merged" || outcome.outcome === "replaced";
-        accepted.push({ head, outcome: outcome.outcome, bytes: encoded?.length ?? 0, settled });
+        accepted.push({ head, record, outcome: outcome.outcome, bytes: encoded?.length ?? 0, settled });
       }
     }
     const all = results.map((r) => r ?? { outcome: "refused" as const, reason: "not stored" });
@@ -120,7 +123,7 @@ export class Ingest {
       const source = { file: "message", offset };
       const { head, layout } = verifyRecord(bytes, source);
       this.#checkHead(head, layout.unpackedBytes, point);
-      return { record: lazily(head, bytes, source), encoded: bytes };
+      return { record: lazily(head, () => payloadIn(bytes, layout, source)), encoded: bytes };
     } catch (error) {
       if (error instanceof FormatError) return error.message;
       if (error instanceof UsageError) return plain(error);
@@ -165,14 +168,12 @@ export class Ingest {
   }
 }
 
-/** A record whose payload is unpacked when somebody asks for it: most are stored as they came. */
-function lazily(head: RecordHead, bytes: Uint8Array, source: { file: string; offset: number }): EpochRecord {
-  let payload: Uint8Array | null = null;
+/** A record whose payload is unpacked when somebody asks for it: most are stored as they came. It is not kept: it may be much larger than what it came in. */
+function lazily(head: RecordHead, unpack: () => Uint8Array): EpochRecord {
   return {
     ...head,
     get payload() {
-      payload ??= decodeRecord(bytes, source).payload;
-      return payload;
+      return unpack();
     },
   };
 }

@@ -13,7 +13,8 @@ import { recordIdentity } from "../epoch/identity.ts";
 import type { RecordHead } from "../epoch/record.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { type FlowRow, flowRows, type SegmentRow, segmentRow } from "../results/rows.ts";
-import { entryOf } from "./ingest.ts";
+import { type Accepted, entryOf } from "./ingest.ts";
+import { RecentRecords } from "./recent-records.ts";
 
 export interface PairingOptions {
   archive: RecordArchive;
@@ -62,6 +63,7 @@ export class Pairing {
   readonly counts: PairingCounts = { estimated: 0, late: 0, repeated: 0, refused: 0, missing: 0 };
   readonly #options: PairingOptions;
   readonly #watched = new Map<string, Watched>();
+  readonly #recent = new RecentRecords();
   /** By point: segments that it is an end of. */
   readonly #byPoint = new Map<string, Watched[]>();
   #working: Promise<void> = Promise.resolve();
@@ -107,13 +109,16 @@ export class Pairing {
   }
 
   /** Records that are in the archive. `settled`: there is another record of the epoch, which this one has changed. */
-  offer(heads: readonly { head: RecordHead; settled: boolean }[]): void {
-    for (const { head, settled } of heads) {
+  offer(accepted: readonly Pick<Accepted, "head" | "record" | "bytes" | "outcome" | "settled">[]): void {
+    for (const { head, record, bytes, outcome: stored, settled } of accepted) {
+      const name = recordPath(head).join("/");
+      if (stored === "stored") this.#recent.add(name, record, bytes);
+      else if (settled) this.#recent.forget(name);
       this.#discover(head);
       for (const watched of this.#byPoint.get(head.point) ?? []) {
         if (watched.segment.label !== head.segment) continue;
         const late = settled || (watched.resumedNs !== null && head.epoch.startNs < watched.resumedNs);
-        const outcome = late ? "late" : watched.collector.offer(this.#handle(head));
+        const outcome = late ? "late" : watched.collector.offer(this.#handle(head, bytes));
         if (outcome === "repeated") this.counts.repeated++;
         if (outcome === "late") {
           this.counts.late++;
@@ -218,19 +223,14 @@ export class Pairing {
     if (row) this.#options.onRows(row, flows);
   }
 
-  #handle(head: RecordHead): RecordHandle {
+  #handle(head: RecordHead, bytes: number): RecordHandle {
     const { archive } = this.#options;
-    const file = join(archive.directory, ...recordPath(head));
-    const entry = entryOf(file, head);
+    const parts = recordPath(head);
+    const name = parts.join("/");
+    const source = join(archive.directory, ...parts);
     return {
-      ...recordIdentity(head),
-      packets: head.counters.packets,
-      key: head.key,
-      get bytes() {
-        return archive.sizeOf(entry);
-      },
-      source: file,
-      read: () => archive.readRecord(entry),
+      ...{ ...recordIdentity(head), packets: head.counters.packets, key: head.key, bytes, source },
+      read: () => this.#recent.get(name) ?? archive.readRecord(entryOf(source, head)),
     };
   }
 }

@@ -17,6 +17,7 @@ import { mkdirSync, renameSync } from "node:fs";
 import { basename, join } from "node:path";
 import { RecordArchive } from "../archive/archive.ts";
 import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
+import { FileWriter } from "../archive/file-writer.ts";
 import { listSegments } from "../archive/listing.ts";
 import { retain } from "../archive/retention.ts";
 import { FormatError, UsageError } from "../base/errors.ts";
@@ -110,6 +111,7 @@ export class CollectorService {
   #options: ServiceOptions;
   readonly #archive: RecordArchive;
   readonly #lock: DirectoryLock;
+  readonly #files: FileWriter;
   readonly #ingest: Ingest;
   readonly #asker: Asker;
   readonly #journal: Journal;
@@ -131,10 +133,11 @@ export class CollectorService {
 
   private constructor(
     options: ServiceOptions,
-    parts: { archive: RecordArchive; lock: DirectoryLock; results: ResultsStore },
+    parts: { archive: RecordArchive; lock: DirectoryLock; results: ResultsStore; files: FileWriter },
   ) {
     const { data, table = ESTIMATORS, now, questionMs = QUESTION_MS, onLog } = options;
-    const { archive, lock, results } = parts;
+    const { archive, lock, results, files } = parts;
+    this.#files = files;
     this.#options = options;
     this.#archive = archive;
     this.#lock = lock;
@@ -170,16 +173,18 @@ export class CollectorService {
       );
     }
     const lock = await lockDirectory(data, "collector");
+    const files = new FileWriter();
     let results: ResultsStore | null = null;
     try {
-      const archive = await RecordArchive.create(join(data, "records"));
+      const archive = await RecordArchive.create(join(data, "records"), files);
       results = await openResults(join(data, "results.duckdb"), options.onLog);
-      const service = new CollectorService(options, { archive, lock, results });
+      const service = new CollectorService(options, { archive, lock, results, files });
       await service.#recover();
       service.#schedule();
       return service;
     } catch (error) {
       await results?.close();
+      await files.close();
       await lock.release();
       throw error;
     }
@@ -317,6 +322,7 @@ export class CollectorService {
     for (const follower of this.#followers) await this.#safely(() => follower.close());
     await this.#asker.close();
     await this.#journal.close();
+    await this.#files.close();
     await this.results.close();
     this.#archive.close();
     await this.#lock.release();

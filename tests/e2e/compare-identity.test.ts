@@ -396,6 +396,20 @@ describe("what loss does not explain is named", () => {
     );
   });
 
+  test("flows that came by another path", async () => {
+    const [before, after]: [Frame[], Frame[]] = [[], []];
+    for (let i = 0; i < 4000; i++) {
+      const frame = udpData(i % 40, i * 11, 80, i);
+      if (i % 40 >= 20) before.push({ us: i * 1000, frame });
+      after.push({ us: i * 1000 + 500, frame });
+    }
+    const { notes, segment } = await compare(before, after);
+    expect(segment.lost).toBe(0);
+    expect(notes.join("\n")).toMatch(
+      /20 flows \((1,9\d\d|2,000) packets\) are missing at the first point while the other 20 are there/,
+    );
+  });
+
   test("a sampled capture", async () => {
     const [before, after]: [Frame[], Frame[]] = [[], []];
     for (let i = 0; i < 8000; i++) {

@@ -150,6 +150,32 @@ describe("how flows are grouped does not change what is measured", () => {
   );
 });
 
+test("flows of which no packet was matched go the way of their hosts", async () => {
+  const wrong: string[] = [];
+  for (let seed = 1; seed <= 20; seed++) {
+    const { truth, report } = await compareScene({
+      seed,
+      packets: 300,
+      flows: 150,
+      reverseShare: 0.5,
+      spanNs: 20e9,
+      forward: { loss: 0.3 },
+      reverse: { loss: 0.3 },
+    });
+    const counts = (way: { sent: number; received: number; matched: number } | null) =>
+      `${way?.sent} sent, ${way?.received} received, ${way?.matched} matched`;
+    for (const [true_, found] of [
+      [truth.forward, report.segment],
+      [truth.reverse, report.reverse],
+    ] as const)
+      if (counts(true_) !== counts(found)) wrong.push(`${seed}: ${counts(found)} for ${counts(true_)}`);
+    const lost = report.intervals.reduce((sum, interval) => sum + interval.lost, 0);
+    if (lost !== report.segment.lost)
+      wrong.push(`${seed}: ${lost} lost in intervals, ${report.segment.lost} in all`);
+  }
+  expect(wrong).toEqual([]);
+});
+
 test("relative delays of the way back have quantiles as fine as those of the way there", async () => {
   const path = { minNs: 30 * MS, queueNs: 10_000 };
   const { truth, report } = await compareScene(
@@ -205,5 +231,36 @@ describe("estimators beside the exact match", () => {
       for (const flow of answer?.flows ?? [])
         if (flow.meanNs !== null && flow.exactMeanNs !== null)
           expect(Math.abs(flow.meanNs - flow.exactMeanNs)).toBeLessThan(0.5 * MS);
+  });
+
+  test.each([
+    ["sds", 80 * MS],
+    ["sds", -2e9],
+    ["maple", 80 * MS],
+    ["maple", -2e9],
+    ["lda", -50 * MS],
+  ])("%s sees a clock that was set by %d ns as the exact match does", async (name, sizeNs) => {
+    const clock = { ppm: 30, offsetNs: 1e9, steps: [{ atNs: 250e9, sizeNs }] };
+    const { truth, found } = await estimate(
+      { ...TWO_WAY, packets: 6000, spanNs: 600e9, clock },
+      name,
+      "deskew",
+    );
+    for (const [answer, way] of [
+      [found, truth.forward],
+      [found.reverse, truth.reverse],
+    ] as const) {
+      // The mean delay is 4 ms; a step that is not followed would add tens of ms to it.
+      expect(Math.abs((answer?.exactMeanNs ?? Number.NaN) - mean(way.delaysNs))).toBeLessThan(2 * MS);
+      if (answer?.meanNs != null)
+        expect(Math.abs(answer.meanNs - (answer.exactMeanNs ?? 0))).toBeLessThan(MS);
+      for (const flow of answer?.flows ?? [])
+        if (flow.meanNs !== null && flow.exactMeanNs !== null)
+          expect(Math.abs(flow.meanNs - flow.exactMeanNs)).toBeLessThan(MS);
+    }
+    const answered = [found, found.reverse].some(
+      (a) => a?.meanNs != null || (a?.flows ?? []).some((f) => f.meanNs !== null),
+    );
+    expect(answered).toBe(true);
   });
 });

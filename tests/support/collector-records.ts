@@ -20,13 +20,21 @@ export async function observedRecords(
     seconds = 5,
     ratePps = 400,
     seed = 5,
+    flows = 12,
     spike,
     cut = { mode: "aligned", lengthNs: 1_000_000_000n },
-  }: { seconds?: number; ratePps?: number; seed?: number; spike?: number; cut?: CutPlan } = {},
+  }: {
+    seconds?: number;
+    ratePps?: number;
+    seed?: number;
+    flows?: number;
+    spike?: number;
+    cut?: CutPlan;
+  } = {},
 ): Promise<ObservedRecords> {
   const scenario: Scenario = {
     seed,
-    traffic: { kind: "population", ratePps, durationS: seconds, flows: 12 },
+    traffic: { kind: "population", ratePps, durationS: seconds, flows },
     path: [
       {
         kind: "delay",

@@ -187,17 +187,23 @@ export class NetworkLab {
     });
   }
 
-  async stopCaptures(): Promise<void> {
-    await Promise.all(
+  /** Returns how many packets the captures say that they dropped. */
+  async stopCaptures(): Promise<number> {
+    const dropped = await Promise.all(
       this.#captures.splice(0).map(
         (child) =>
-          new Promise<void>((resolve) => {
+          new Promise<number>((resolve) => {
+            let text = "";
+            child.stderr?.on("data", (chunk) => {
+              text += String(chunk);
+            });
             child.removeAllListeners("exit");
-            child.on("exit", () => resolve());
+            child.on("close", () => resolve(Number(/(\d+) packets dropped by kernel/.exec(text)?.[1] ?? 0)));
             child.kill("SIGINT");
           }),
       ),
     );
+    return dropped.reduce((sum, n) => sum + n, 0);
   }
 
   /** Starts a command in a host and leaves it running. */

@@ -98,6 +98,11 @@ function estimateSegment(
   let best: RowMean | null = fromFlows;
   for (const r of sketch.rows.keys()) {
     const mean = rowMean(sketch, r, received);
+    // A row that holds all packets is exact, however few its cells.
+    if (mean?.variance === 0 && mean.used === received) {
+      best = mean;
+      break;
+    }
     if (mean && (!best || isBetter(mean, best, confidence))) best = mean;
   }
   const full = sketch.rows.filter((row) => row.rate === 1 && !row.overflowed);
@@ -330,7 +335,8 @@ function halfWidth({ variance, freedom }: Estimated, confidence: number): number
   return studentQuantile((1 + confidence) / 2, Math.max(1, freedom)) * Math.sqrt(variance);
 }
 
-const FEW_FREEDOM = 10;
+/** Of a row: about twenty whole cells. */
+const FEW_FREEDOM = 3;
 
 /** Of rows with few whole cells the narrowest is the luckiest: its cells happen to agree. The one that rests on more is better then. */
 function isBetter(a: Estimated, b: Estimated, confidence: number): boolean {

@@ -129,6 +129,17 @@ describe("packets that only one end counts", () => {
   });
 });
 
+test("a row without loss is exact, however few flows it holds beside rows that sample them", () => {
+  const few = makePopulation({ flows: 2, shape: 0.7, maxPackets: 200, jitter: 0.4, seed: 3 });
+  const result = run(few, "rows=4,columns=17500,k=5,rates=1/.5/.1/.01");
+  const { segment } = result.ask();
+  if (!segment || isNoAnswer(segment.mean)) throw new Error("no answer");
+  const sum = (list: ArrayLike<number>) => Array.from(list).reduce((s, x) => s + x, 0);
+  const truth = sum(result.sumNs) / sum(result.received);
+  expect(segment.mean.highNs - segment.mean.lowNs).toBeLessThan(1);
+  expect(Math.abs(segment.mean.valueNs - truth)).toBeLessThan(1);
+});
+
 describe("what else is mined", () => {
   test("the length of a flow is never underestimated by its bound, and heavy hitters are all found", () => {
     const result = run(population, "rows=4,columns=1000,k=2,rates=1");
@@ -194,8 +205,8 @@ describe("what else is mined", () => {
     }
     // Flows whose cells may owe more than three tenths of what they differ by to others have no answer: with up to half, 79 to 89 % of intervals held.
     expect(answered).toBeGreaterThan(70);
-    // At 95 % the share of 100 flows has a deviation of 2.2 %: three of them.
-    expect(inside / answered).toBeGreaterThan(0.88);
+    // Measured on 20 other seeds: 333 of 338 (98.5 %). Of 85 flows that share has a deviation of 1.3 %: four of them, one false alarm in 10,000.
+    expect(inside / answered).toBeGreaterThan(0.93);
     const plain = run(population, "rows=4,columns=20000,k=1").ask().flows[0]!;
     expect(plain.stdev).toMatchObject({ reason: "not-supported" });
   });

@@ -51,6 +51,7 @@ interface Behind {
 interface LastEpoch {
   perNs: number;
   missing: number;
+  meanNs: number | null;
 }
 
 /** As many packets were under way at its start as the mean delay makes, times this. */
@@ -60,7 +61,8 @@ function lastEpoch({ sent, received, mean }: SegmentEstimate, span: EpochPlace):
   if (!sent || received === null) return null;
   const perNs = sent / Number(span.endNs - span.startNs);
   const atStart = isNoAnswer(mean) ? 0 : MOST_UNDER_WAY * perNs * Math.abs(mean.valueNs);
-  return { perNs, missing: Math.max(0, sent - received) + atStart };
+  const meanNs = isNoAnswer(mean) ? null : mean.valueNs;
+  return { perNs, missing: Math.max(0, sent - received) + atStart, meanNs };
 }
 
 type Estimated = Extract<Collected, { kind: "estimate" }>;
@@ -287,10 +289,10 @@ export class EstimatorQuestion {
   }
 
   /** Packets that the sender sent in its last epoch, and that arrived behind it. */
-  #takeBehind(packets: number, { perNs, missing }: LastEpoch, { key, flows }: Behind): void {
+  #takeBehind(packets: number, { perNs, missing, meanNs }: LastEpoch, { key, flows }: Behind): void {
     // More than were missing were not in flight: the sender's capture ended before the traffic did.
     if (packets > missing) return;
-    const mean = delayBehind(packets, perNs);
+    const mean = delayBehind(packets, perNs, meanNs);
     const stdev = deviationInFlight(mean);
     const one: Contribution = { mean, stdev, packets, lost: null, used: 0, modelled: true };
     this.#own.add(one);

@@ -234,7 +234,9 @@ function flowNotes(
   if (!asksForFlows(question)) return [];
   const names = parts.map((a) => a.name).join(", ");
   if (parts.every((a) => !a.answersFlows))
-    return [`none of the estimators observed (${names}) measures flows`];
+    return [
+      `none of the estimators observed (${names}) measures flows: observe with ‘estimators lda,lds’ too`,
+    ];
   if (!known && question.flows === undefined)
     return ["no list of flows was kept: observe with ‘with-flows’ too, or ask for a ‘flow’"];
   const unlisted = Math.max(0, ...parts.map((a) => a.unlisted));

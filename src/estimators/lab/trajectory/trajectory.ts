@@ -6,17 +6,19 @@
  * those with the largest hashes are shed, the same at both points.
  */
 import type { PacketBatch } from "../../../capture/batch.ts";
-import type {
-  EstimateInput,
-  Estimator,
-  EstimatorAnswer,
-  FlowEstimate,
-  KnownFlows,
-  NoAnswer,
-  ParameterValues,
-  SealedEpoch,
-  Tap,
-  TapContext,
+import { deviationWithPacketsInFlight, withPacketsInFlight } from "../../cells/edge.ts";
+import {
+  type EstimateInput,
+  type Estimator,
+  type EstimatorAnswer,
+  type FlowEstimate,
+  isNoAnswer,
+  type KnownFlows,
+  type NoAnswer,
+  type ParameterValues,
+  type SealedEpoch,
+  type Tap,
+  type TapContext,
 } from "../../estimator.ts";
 import { wideAt } from "../../flow-keys.ts";
 import { defaultParameters } from "../../parameters.ts";
@@ -150,9 +152,23 @@ function estimate(input: EstimateInput<TrajectoryParameters>): EstimatorAnswer {
     if (ends.sent && ends.received)
       notes.push("more packets were sampled than kept: those with large hashes were shed");
   }
+  const sums = sumSamples(delays);
+  const { mean, stdev } = describeSamples(sums, confidence, none);
+  // Sampled packets that were in flight at a cut are in no pair, and they are the slow ones.
+  const edge = {
+    cutInFlight: input.cutInFlight,
+    cutByPackets: input.cutByPackets,
+    appeared: (ends.received?.list.length ?? 0) - delays.length,
+    missing: (ends.sent?.list.length ?? 0) - delays.length,
+    received: ends.received?.list.length ?? 0,
+    epochNs: input.epochNs,
+    varianceNs2: sums.m2 / Math.max(1, sums.count - 1),
+    confidence,
+  };
   return {
     segment: {
-      ...describeSamples(sumSamples(delays), confidence, none),
+      mean: isNoAnswer(mean) ? mean : withPacketsInFlight(mean, edge),
+      stdev: deviationWithPacketsInFlight(stdev, mean, edge),
       sent: sender?.packets ?? null,
       received: receiver?.packets ?? null,
       lost: sender && receiver ? sender.packets - receiver.packets : null,

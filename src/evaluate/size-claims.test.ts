@@ -1,0 +1,14 @@
+/** Sizes keep what they claim, on traffic that nothing was tuned on. A median of 50 flows and more moves by 15 %; fixed seeds make the outcome a constant. */
+import { expect, test } from "vitest";
+import { Kernels } from "../base/kernels.ts";
+import { measureClaims } from "./size-claims.ts";
+
+test("what a size claims for flows is what they show, and not far below it", {
+  timeout: 240_000,
+}, async () => {
+  const claims = await measureClaims(() => new Kernels(), { loss: 0, seeds: [6301] });
+  const judged = claims.filter(({ quantity, count }) => quantity !== "mean" && count >= 50);
+  expect(new Set(judged.map((c) => c.estimator))).toEqual(new Set(["lds", "sds", "colate", "maple"]));
+  for (const { estimator, quantity, claimed, measured } of judged)
+    expect(measured, `${estimator}, ${quantity}`).toBeLessThan(1.5 * claimed);
+});

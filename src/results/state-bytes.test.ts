@@ -1,0 +1,32 @@
+import { expect, it } from "vitest";
+import { Combination } from "../collect/combine.ts";
+import { decodeState, encodeState } from "./state-bytes.ts";
+
+const interval = (valueNs: number, half: number) => ({
+  valueNs,
+  lowNs: valueNs - half,
+  highNs: valueNs + half,
+});
+
+function state() {
+  const combination = new Combination();
+  for (const ns of [1000, 1500])
+    combination.add({ mean: interval(ns, 20), stdev: interval(70, 5), packets: 9, lost: null, used: 9 });
+  combination.add({
+    ...{ mean: { reason: "overflow", text: "too full" }, stdev: interval(1, 0) },
+    ...{ packets: 3, lost: 1, used: 0 },
+  });
+  return combination.state();
+}
+
+it("is read as it was written", () => {
+  expect(decodeState(encodeState(state()))).toEqual(state());
+});
+
+it("of version 1 is read without what it did not have, of another version not at all", () => {
+  const bytes = encodeState(state());
+  const old = Uint8Array.from([1, ...bytes.subarray(1, 1 + 8 * 26), ...bytes.subarray(1 + 8 * 30)]);
+  const without = { meansWeight: 0, meansNs: 0, meansM2: 0, meansCurve: 0 };
+  expect(decodeState(old)).toEqual({ ...state(), ...without });
+  expect(() => decodeState(Uint8Array.from([9, ...bytes.subarray(1)]))).toThrow(/version/);
+});

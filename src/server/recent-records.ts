@@ -1,0 +1,39 @@
+/** Records that came lately, as they came: most are estimated within a second, and need not be read again from the disk. Bounded; the oldest make room. */
+import type { EpochRecord } from "../epoch/record.ts";
+
+const MAX_BYTES = 64e6;
+
+export class RecentRecords {
+  readonly #records = new Map<string, { record: EpochRecord; bytes: number }>();
+  readonly #most: number;
+  #bytes = 0;
+
+  constructor(most: number = MAX_BYTES) {
+    this.#most = most;
+  }
+
+  add(name: string, record: EpochRecord, bytes: number): void {
+    this.#remove(name);
+    if (bytes > this.#most / 4) return;
+    this.#records.set(name, { record, bytes });
+    this.#bytes += bytes;
+    for (const oldest of this.#records.keys()) {
+      if (this.#bytes <= this.#most) return;
+      this.#remove(oldest);
+    }
+  }
+
+  /** It is not the one of the archive any more. */
+  forget(name: string): void {
+    this.#remove(name);
+  }
+
+  get(name: string): EpochRecord | undefined {
+    return this.#records.get(name)?.record;
+  }
+
+  #remove(name: string): void {
+    this.#bytes -= this.#records.get(name)?.bytes ?? 0;
+    this.#records.delete(name);
+  }
+}

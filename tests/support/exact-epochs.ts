@@ -1,0 +1,93 @@
+/** What two captures say exactly, epoch by epoch: every packet by its digest, equal ones first in, first out. */
+import { Kernels } from "../../src/base/kernels.ts";
+import { compileFilter } from "../../src/capture/filter/filter.ts";
+import { CaptureReader } from "../../src/capture/reader.ts";
+
+export interface ExactEpoch {
+  sent: number;
+  lost: number;
+  /** Of the packets that arrived in it: what a receiver alone sees. And of those that both ends saw in it. */
+  arrived: number;
+  arrivedMeanNs: number;
+  within: number;
+  withinMeanNs: number;
+  /** Packets on their way when it began, and when it ended: aligned cuts count them at different sides. */
+  crossing: number;
+}
+
+interface Seen {
+  digest: string;
+  timeNs: bigint;
+}
+
+/** By the start of the epoch, ns since 1970. */
+export async function exactEpochs(options: {
+  before: string;
+  after: string;
+  filter: string;
+  epochNs: bigint;
+}): Promise<Map<string, ExactEpoch>> {
+  const { before, after, filter, epochNs } = options;
+  const [sent, received] = [await read(before, filter), await read(after, filter)];
+  const arrivals = new Map<string, bigint[]>();
+  for (const { digest, timeNs } of received) {
+    const known = arrivals.get(digest);
+    if (known) known.push(timeNs);
+    else arrivals.set(digest, [timeNs]);
+  }
+  const epochs = new Map<string, ExactEpoch>();
+  const at = (ns: bigint) => {
+    const key = `${ns - (ns % epochNs)}`;
+    let epoch = epochs.get(key);
+    if (!epoch) {
+      epoch = { sent: 0, lost: 0, arrived: 0, arrivedMeanNs: 0, within: 0, withinMeanNs: 0, crossing: 0 };
+      epochs.set(key, epoch);
+    }
+    return epoch;
+  };
+  for (const { digest, timeNs } of sent) {
+    const epoch = at(timeNs);
+    epoch.sent++;
+    const arrivedNs = arrivals.get(digest)?.shift();
+    if (arrivedNs === undefined) {
+      epoch.lost++;
+      continue;
+    }
+    const delayNs = Number(arrivedNs - timeNs);
+    const later = at(arrivedNs);
+    later.arrived++;
+    later.arrivedMeanNs += (delayNs - later.arrivedMeanNs) / later.arrived;
+    if (later === epoch) {
+      epoch.within++;
+      epoch.withinMeanNs += (delayNs - epoch.withinMeanNs) / epoch.within;
+      continue;
+    }
+    epoch.crossing++;
+    later.crossing++;
+  }
+  return epochs;
+}
+
+async function read(file: string, filter: string): Promise<Seen[]> {
+  const kernels = new Kernels();
+  const compiled = compileFilter(filter, kernels);
+  const reader = await CaptureReader.open(kernels, file);
+  const seen: Seen[] = [];
+  try {
+    while (await reader.next()) {
+      const { batch, originNs } = reader;
+      compiled.select(batch);
+      batch.compact();
+      const { digest, timeNs } = batch;
+      for (let i = 0; i < batch.count; i++)
+        seen.push({
+          digest: `${digest[2 * i + 1]}:${digest[2 * i]}`,
+          timeNs: (originNs ?? 0n) + BigInt(Math.round(timeNs[i] ?? 0)),
+        });
+    }
+  } finally {
+    reader.close();
+    compiled.free();
+  }
+  return seen;
+}
