@@ -19,8 +19,8 @@ const PICTURES = [
   ["alerts", "#/alerts?last=5m", false, 1200, 520],
   ["phone", "#/overview?last=5m", true, 390, 760],
 ];
-/** So long after the incident is found, so that it can be seen. */
-const AFTER_MS = 15_000;
+/** So long after the incident is found: it lasts some seconds only. */
+const AFTER_MS = 2000;
 
 mkdirSync(folder, { recursive: true });
 const demo = spawn(process.execPath, [join(root, "dist/cli/main.js"), "demo", "--live", "--json"], {

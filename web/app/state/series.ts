@@ -1,5 +1,5 @@
 /** A segment over time: asked for in steps that suit the range, kept up with what comes. */
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../api/client.ts";
 import { onEpochs } from "../api/live.ts";
 import type { EpochEvent, SegmentName, Series, SeriesPoint } from "../api/types.ts";
@@ -16,6 +16,8 @@ export interface EstimatorSeries {
 
 const PAGE = 5000;
 const MAX_PAGES = 4;
+/** Epochs that came lately, of all estimators. */
+const RECENT = 500;
 
 export async function askSeries(
   segment: SegmentName,
@@ -67,18 +69,29 @@ export function useSeries(
     range.refresh,
   );
   const [round, setRound] = useState(0);
+  // What came while the answer was on its way is not in it: it is kept, and added when the answer is there.
+  const recent = useRef<EpochEvent[]>([]);
+  const follows = range.live && stepFor(range) === null;
+  const add = (events: readonly EpochEvent[]) => {
+    if (!asked.data || !follows || events.length === 0) return;
+    for (const event of events)
+      for (const series of asked.data) if (series.estimator === event.estimator) append(series, event);
+    setRound((n) => n + 1);
+  };
+  useEffect(() => {
+    recent.current = [];
+  }, [name]);
+  useEffect(() => add(recent.current), [asked.data]);
   useEffect(
     () =>
       onEpochs((events) => {
-        if (!asked.data || !range.live || stepFor(range) !== null) return;
         const own = events.filter(
           (e) => e.from === segment.from && e.to === segment.to && e.label === segment.label,
         );
-        for (const event of own)
-          for (const series of asked.data) if (series.estimator === event.estimator) append(series, event);
-        if (own.length > 0) setRound((n) => n + 1);
+        recent.current = [...recent.current, ...own].slice(-RECENT);
+        add(own);
       }),
-    [asked.data, name, range],
+    [asked.data, name, follows],
   );
   return { ...asked, round };
 }
