@@ -331,11 +331,12 @@ export class ResultsStore {
     return first === null ? [] : await this.segmentRows({ ...selection, fromNs: BigInt(first as bigint) }, 0);
   }
 
-  /** Start of the first epoch from a time on; null where there is none. */
-  async firstFrom({ from, to, label, estimator, fromNs, toNs }: RowSelection): Promise<bigint | null> {
+  /** Start of the first row from a time on, of those that `step` can be made of; null where there is none. */
+  async firstFrom(selection: RowSelection, step: Step): Promise<bigint | null> {
+    const { from, to, label, estimator, fromNs, toNs } = selection;
     const [row] = await this.#all(
-      "SELECT min(start_ns) FROM segments WHERE end_ns > $1 AND start_ns < $2 AND from_point = $3 AND to_point = $4 AND label = $5 AND estimator = $6",
-      [fromNs, toNs, from, to, label, estimator],
+      "SELECT min(start_ns) FROM segments WHERE end_ns > $1 AND start_ns < $2 AND from_point = $3 AND to_point = $4 AND label = $5 AND estimator = $6 AND step_s <= $7",
+      [fromNs, toNs, from, to, label, estimator, step],
     );
     const first = row?.[0] ?? null;
     return first === null ? null : BigInt(first as bigint);

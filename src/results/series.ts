@@ -68,7 +68,7 @@ export async function latencySeries(
   const { from, to, label, estimator } = selection;
   const step = stepFor(stepNs);
   // A page begins with something, and no more is read than is given, where the steps tell how much that is.
-  const firstNs = (await store.firstFrom(selection)) ?? selection.toNs;
+  const firstNs = (await store.firstFrom(selection, step)) ?? selection.toNs;
   const fromNs = later(firstNs, selection.fromNs);
   const reachNs = stepNs === 0n ? null : bucketNs(fromNs, stepNs) + stepNs * BigInt(limit);
   const toNs = reachNs !== null && reachNs < selection.toNs ? reachNs : selection.toNs;

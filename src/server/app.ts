@@ -111,7 +111,8 @@ function addRoute(
   app.route({
     method: route.method,
     url: route.path,
-    bodyLimit: route.maxJsonBytes ?? MAX_JSON_BYTES,
+    // It holds for every type of body; the one of the type that comes is checked below.
+    bodyLimit: route.bodyType === undefined ? (route.maxJsonBytes ?? MAX_JSON_BYTES) : MAX_MESSAGE_BYTES,
     // Before the body is read.
     onRequest: async (request) => {
       const client = admit(request, route.needs, tokens, loopback);

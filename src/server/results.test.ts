@@ -133,6 +133,9 @@ describe("rows", () => {
     expectClose(before, await latencySeries(service.results, selection("lda"), 60_000_000_000n, 100));
     const [hour] = await service.results.segmentRows({ ...selection("lda"), fromNs: 0n }, 3600);
     expect(hour?.epochs).toBe(before.points.reduce((n, p) => n + p.epochs, 0));
+    // A minute begins before its first epoch: a page of shorter steps does not.
+    const page = await latencySeries(service.results, { ...selection("lda"), fromNs: 0n }, 2_000_000_000n, 2);
+    expect(page.points).toHaveLength(2);
     // Nothing is left to be made.
     expect(await service.results.rollUp(1n << 62n)).toBe(0);
   });

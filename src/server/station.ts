@@ -244,7 +244,7 @@ export class Station {
       probes: probed.slice(0, MAX_LISTED).map((segment) => ({
         ...json(segment),
         probing: this.#probing.has(segmentKey(segment)),
-        command: `hoptime reference --to ADDRESS --rate ${PROBE_RATE}`,
+        referencesPerSecond: PROBE_RATE,
       })),
     };
   }
