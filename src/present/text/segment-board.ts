@@ -110,7 +110,8 @@ export class SegmentBoard {
 export function incidentLine(incident: IncidentEvent): string {
   const { change, kind, segment, paths, baseline, peak, confidence } = incident;
   const where = segment ? `${segment.from} → ${segment.to}` : `${paths.join(", ")} (segment undecided)`;
-  const value = kind === "delay" ? ns : (share: number) => formatPercent(share);
+  // A cut may count a packet a little early: what a link loses at usual times is never less than nothing.
+  const value = kind === "delay" ? ns : (share: number) => formatPercent(Math.max(0, share));
   const what = kind === "delay" ? "slow" : "losing packets";
   const rise = `${value(baseline)} → ${value(peak)}`;
   if (change === "closed")
