@@ -16,7 +16,7 @@ import type { RowMean } from "./segment.ts";
 
 export function meanOfFlows(sketch: DelaySketch, flows: FlowSet, beliefs: Beliefs): RowMean | null {
   let most = -1;
-  let usable = 0;
+  let usable = -1;
   for (const [r, row] of sketch.rows.entries()) {
     if (row.rate < 1 || row.overflowed || flows.weights || row.usable <= usable) continue;
     most = r;
@@ -33,7 +33,12 @@ function meanByRow(sketch: DelaySketch, flows: FlowSet, beliefs: Beliefs, row: n
   const unlisted = Math.max(0, received - used - levels.packets);
   const valueNs = (delaySumNs + levels.sumNs + unlisted * levels.meanNs) / received;
   const variance = levels.variance + (rest.mixed + unlisted ** 2) * beliefs.flowVariance;
-  return { valueNs, variance: variance / received ** 2, used, freedom: levels.freedom, slowerNs: 0 };
+  // Levels rest on rows that sample, too.
+  const restsOn = Math.max(...sketch.rows.map((r) => r.usable));
+  return {
+    ...{ valueNs, variance: variance / received ** 2, freedom: levels.freedom },
+    ...{ used: restsOn, slowerNs: 0 },
+  };
 }
 
 /** Packets of each flow that arrived in cells of the row that are not whole; and how many of them are one flow's or another's by chance. */
