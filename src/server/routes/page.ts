@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { findPackageFile } from "../../base/package-file.ts";
+import { type ComparePage, readComparePage } from "../compare-page.ts";
 import type { Route, RouteOutput } from "./route.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -19,9 +20,29 @@ const FOR_EVER = "public, max-age=31536000, immutable";
 export function pageRoutes(index: string | null = findPackageFile("web/app/index.html")): Route[] {
   if (index === null) return [notBuilt()];
   const folder = dirname(index);
-  return readdirSync(folder)
-    .filter((name) => !name.endsWith(".gz"))
-    .map((name) => fileRoute(folder, name));
+  const compare = readComparePage();
+  const files = readdirSync(folder).filter((name) => !name.endsWith(".gz"));
+  return [...files.map((name) => fileRoute(folder, name)), ...(compare ? [compareRoute(compare)] : [])];
+}
+
+/** Compares captures in the browser; its own policy instead of the collector's: it sends nothing, and runs kernels. */
+function compareRoute({ html, packed, headers: own }: ComparePage): Route {
+  const { "content-type": type = "text/html", ...rest } = own;
+  return {
+    method: "GET",
+    path: "/compare/",
+    needs: "none",
+    summary: "the page that compares captures in the browser",
+    answer: type,
+    handle: ({ headers }): RouteOutput => {
+      const gzip = /\bgzip\b/.test(String(headers["accept-encoding"] ?? ""));
+      return {
+        type,
+        body: gzip ? packed : html,
+        headers: { ...rest, ...(gzip ? { "content-encoding": "gzip" } : {}) },
+      };
+    },
+  };
 }
 
 function fileRoute(folder: string, name: string): Route {

@@ -1,0 +1,27 @@
+/** What the page and its worker say to each other. */
+import type { CorrectionMode } from "../../src/clock/correction.ts";
+import type { PageData } from "../../src/present/html/page-data.ts";
+
+/** As they stand in the form; texts are read as the command line reads them. */
+export interface Wishes {
+  window: string;
+  epoch: string;
+  clock: CorrectionMode;
+  key: string;
+  filter: string;
+  inner: boolean;
+  nat: boolean;
+}
+
+export type Order =
+  /** One file: its two points. */
+  | { kind: "compare"; files: File[]; wishes: Wishes }
+  /** Of the comparison that was made last. */
+  | { kind: "export"; form: "json" | "csv" };
+
+export type Answer =
+  | { kind: "progress"; doneBytes: number; totalBytes: number | null; packets: number }
+  | { kind: "report"; data: PageData; seconds: number; captures: [string, string] }
+  | { kind: "export"; form: "json" | "csv"; blob: Blob }
+  /** `field`: the field of the form that is to be changed. */
+  | { kind: "error"; problem: string; hint: string | null; field: string | null };
