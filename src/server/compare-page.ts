@@ -10,6 +10,9 @@ import { parseListen } from "./listen.ts";
 export interface ComparePage {
   html: Buffer;
   packed: Buffer;
+  /** The program of its worker, for other pages: it stands in the page. */
+  worker: Buffer;
+  packedWorker: Buffer;
   headers: Record<string, string>;
 }
 
@@ -17,10 +20,14 @@ export interface ComparePage {
 export function readComparePage(file = findPackageFile("web/compare/index.html")): ComparePage | null {
   if (file === null) return null;
   const html = readFileSync(file);
-  const policy = /Content-Security-Policy" content="([^"]*)"/.exec(html.toString("utf8"))?.[1] ?? "";
+  const text = html.toString("utf8");
+  const policy = /Content-Security-Policy" content="([^"]*)"/.exec(text)?.[1] ?? "";
+  const worker = Buffer.from(/<script type="text\/plain" id="worker">(.*?)<\/script>/s.exec(text)?.[1] ?? "");
   return {
     html,
     packed: gzipSync(html),
+    worker,
+    packedWorker: gzipSync(worker),
     headers: {
       "content-type": "text/html; charset=utf-8",
       "content-security-policy": `${policy}; frame-ancestors 'none'`,

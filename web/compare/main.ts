@@ -54,7 +54,7 @@ function start(): void {
       words.textContent = `${formatCount(answer.packets)} packets, ${formatShare(answer.doneBytes / Math.max(1, bytes))} of the bytes`;
     } else if (answer.kind === "error") fail(answer);
     else if (answer.kind === "report") show(answer);
-    else save(answer);
+    else if (answer.kind === "export") save(answer);
   };
   worker.onerror = (event) =>
     fail({ problem: event.message || "the browser does not run the worker", hint: null, field: null });

@@ -7,7 +7,9 @@ import { type CompareOptions, type Comparison, openComparison } from "../../src/
 import { compareCsvLines } from "../../src/present/csv/compare-csv.ts";
 import { toPageData } from "../../src/present/html/page-data.ts";
 import { jsonPieces } from "../../src/present/json/json-pieces.ts";
+import { askCapture } from "../../src/query/packet/remote.ts";
 import type { Answer, Order, Wishes } from "./messages.ts";
+import { packetServer } from "./packet-server.ts";
 import { nameFiles } from "./platform/files.ts";
 
 /** More often nobody sees it. */
@@ -21,9 +23,23 @@ declare const self: {
 let comparison: Comparison | null = null;
 
 self.onmessage = ({ data: order }) => {
-  const done = order.kind === "compare" ? compare(order.files, order.wishes) : write(order.form);
-  done.catch((error: unknown) => self.postMessage(failure(error)));
+  take(order).catch((error: unknown) => self.postMessage(failure(error)));
 };
+
+function take(order: Order): Promise<void> {
+  if (order.kind === "compare") return compare(order.files, order.wishes);
+  return order.kind === "export" ? write(order.form) : ask(order);
+}
+
+async function ask({ file, collector, token, question }: Order & { kind: "packets" }): Promise<void> {
+  const [name = ""] = nameFiles([file]);
+  const { filter, ...rest } = question;
+  const answer = await askCapture(packetServer(collector, token), {
+    ...rest,
+    packets: { by: "capture", file: name, filter: filter === "" ? undefined : filter },
+  });
+  self.postMessage({ kind: "packets", answer });
+}
 
 async function compare(files: File[], wishes: Wishes): Promise<void> {
   comparison?.free();

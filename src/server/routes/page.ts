@@ -22,27 +22,21 @@ export function pageRoutes(index: string | null = findPackageFile("web/app/index
   const folder = dirname(index);
   const compare = readComparePage();
   const files = readdirSync(folder).filter((name) => !name.endsWith(".gz"));
-  return [...files.map((name) => fileRoute(folder, name)), ...(compare ? [compareRoute(compare)] : [])];
+  return [...files.map((name) => fileRoute(folder, name)), ...(compare ? compareRoutes(compare) : [])];
 }
 
-/** Compares captures in the browser; its own policy instead of the collector's: it sends nothing, and runs kernels. */
-function compareRoute({ html, packed, headers: own }: ComparePage): Route {
-  const { "content-type": type = "text/html", ...rest } = own;
-  return {
-    method: "GET",
-    path: "/compare/",
-    needs: "none",
-    summary: "the page that compares captures in the browser",
-    answer: type,
-    handle: ({ headers }): RouteOutput => {
-      const gzip = /\bgzip\b/.test(String(headers["accept-encoding"] ?? ""));
-      return {
-        type,
-        body: gzip ? packed : html,
-        headers: { ...rest, ...(gzip ? { "content-encoding": "gzip" } : {}) },
-      };
-    },
-  };
+/** Runs kernels, and asks this collector alone. */
+const WORKER_POLICY = "default-src 'none'; script-src 'wasm-unsafe-eval'; connect-src 'self'";
+
+/** Compares captures in the browser, with its own policy instead of the collector's: it sends nothing. Its worker by itself also reads captures for the collector's page. */
+function compareRoutes({ html, packed, headers, worker, packedWorker }: ComparePage): Route[] {
+  const type = "text/javascript; charset=utf-8";
+  const { "content-type": pageType = "text/html", ...own } = headers;
+  const script = { ...own, "content-security-policy": WORKER_POLICY };
+  return [
+    packedRoute("/compare/", pageType, { plain: html, packed, headers: own }),
+    packedRoute("/compare/worker.js", type, { plain: worker, packed: packedWorker, headers: script }),
+  ];
 }
 
 function fileRoute(folder: string, name: string): Route {
@@ -50,10 +44,24 @@ function fileRoute(folder: string, name: string): Route {
   const plain = readFileSync(join(folder, name));
   const packed = existsSync(join(folder, `${name}.gz`)) ? readFileSync(join(folder, `${name}.gz`)) : null;
   const type = TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
-  const caching = index ? "no-cache" : FOR_EVER;
+  const headers = {
+    "cache-control": index ? "no-cache" : FOR_EVER,
+    ...(packed ? { vary: "accept-encoding" } : {}),
+  };
+  return packedRoute(index ? "/" : `/app/${name}`, type, { plain, packed, headers });
+}
+
+interface Content {
+  plain: Buffer;
+  packed: Buffer | null;
+  headers: Readonly<Record<string, string>>;
+}
+
+/** Packed for those who can unpack it. */
+function packedRoute(path: string, type: string, { plain, packed, headers: own }: Content): Route {
   return {
     method: "GET",
-    path: index ? "/" : `/app/${name}`,
+    path,
     needs: "none",
     summary: "the page",
     answer: type,
@@ -62,11 +70,7 @@ function fileRoute(folder: string, name: string): Route {
       return {
         type,
         body: gzip ? packed : plain,
-        headers: {
-          "cache-control": caching,
-          ...(packed ? { vary: "accept-encoding" } : {}),
-          ...(gzip ? { "content-encoding": "gzip" } : {}),
-        },
+        headers: { ...own, ...(gzip ? { "content-encoding": "gzip" } : {}) },
       };
     },
   };
