@@ -113,6 +113,12 @@ function overviewRoute(service: CollectorService): Route {
         to: Type.Optional(SELECTION.to),
         since: SELECTION.since,
         until: SELECTION.until,
+        last: Type.Optional(
+          Type.String({
+            maxLength: 20,
+            description: "instead of `since`: so long before the end, 5m, 1h … (default 1h)",
+          }),
+        ),
         steps: Type.Optional(
           Type.Integer({ minimum: 1, maximum: 500, description: "about so many (default 60)" }),
         ),
@@ -127,8 +133,9 @@ function overviewRoute(service: CollectorService): Route {
         to = null,
         since,
         until,
+        last,
         steps = 60,
-      } = query as Partial<Asked> & { steps?: number };
+      } = query as Partial<Asked> & { steps?: number; last?: string };
       const [fromNs, toNs] = [since, until].map((t) => (t === undefined ? null : parseTime(t)));
       if (fromNs && toNs && fromNs >= toNs)
         throw invalidValue("since", since, "a time before the end of the range", { code: "bad-question" });
@@ -139,6 +146,7 @@ function overviewRoute(service: CollectorService): Route {
           to,
           fromNs: fromNs ?? null,
           toNs: toNs ?? null,
+          lengthNs: last === undefined ? undefined : stepOf(last, "last"),
           steps,
           preferred,
         }),
@@ -286,10 +294,10 @@ function flowSegmentsRoute(service: CollectorService): Route {
   };
 }
 
-function stepOf(text: string | undefined): bigint {
+function stepOf(text: string | undefined, parameter = "step"): bigint {
   if (text === undefined) return 0n;
   const ns = parseDuration(text);
-  if (!(ns >= 1e6)) throw invalidValue("step", text, "at least 1ms", { code: "bad-question" });
+  if (!(ns >= 1e6)) throw invalidValue(parameter, text, "at least 1ms", { code: "bad-question" });
   return BigInt(ns);
 }
 
