@@ -192,6 +192,11 @@ export class ExactMatcher {
       this.#kernels.writeF64(this.#match + MatchLayout[name as keyof typeof settings], value);
   }
 
+  /** From now on one side may be read ahead of the other by so much. */
+  allowSlack(slackNs: number): void {
+    this.#kernels.writeF64(this.#match + MatchLayout.slack, slackNs);
+  }
+
   #writePieces(pieces: CorrectionPieces | null): void {
     if (!pieces || pieces.list.length === 0) return;
     const kernels = this.#kernels;
