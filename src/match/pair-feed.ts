@@ -17,7 +17,7 @@ import {
 import { isStandardInput } from "../capture/source/capture-path.ts";
 import { estimateSpan } from "../capture/span.ts";
 import { LOOK, lastBelieved, type OutlierReport, TimestampTrust } from "../capture/timestamp-trust.ts";
-import { TimestampQuality, type TimestampReport, type TimestampScan } from "../clock/timestamp-quality.ts";
+import { KernelScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
 import { STRIDE_ROWS } from "./stride-rows.ts";
 
 /** Timestamps that go back by more than this share of the window are looked at. */
@@ -111,7 +111,7 @@ class Side {
   readonly side: 0 | 1;
   readonly reader: CaptureReader;
   readonly quality: TimestampQuality;
-  readonly scan: TimestampScan;
+  readonly scan: KernelScan;
   readonly trust: TimestampTrust;
   readonly toleranceNs: number;
   readonly shiftNs: number;
@@ -132,9 +132,7 @@ class Side {
     this.reader = reader;
     this.batch = reader.batch;
     this.quality = new TimestampQuality({ originNs });
-    const { kernels } = reader.batch;
-    this.scan = (from, to, previous, minimum, maximum) =>
-      kernels.call.timesBetween(reader.batch.column("time"), from, to, previous, minimum, maximum) >>> 0;
+    this.scan = new KernelScan(reader.batch.kernels);
     this.#plan = plan;
     this.toleranceNs = plan.windowNs * TOLERANCE;
     this.trust = new TimestampTrust(this.toleranceNs);
@@ -188,7 +186,8 @@ class Side {
     const { batch, reader } = this;
     this.row = 0;
     if (!this.#last) {
-      this.quality.observe(reader.batch.timeNs, reader.batch.count, this.scan);
+      const { timeNs, count } = reader.batch;
+      this.quality.observe(timeNs, count, this.scan.of(reader.batch.column("time")));
       if (batch !== reader.batch) appendRows(reader.batch, 0, reader.batch.count, batch);
     }
     this.end = this.trust.observe(batch.timeNs, batch.count, this.quality.takeBackNs(), this.#last);
@@ -258,6 +257,7 @@ class Side {
   free(): void {
     this.reader.close();
     this.reader.free();
+    this.scan.free();
     this.#joined?.free();
   }
 }
