@@ -9,7 +9,7 @@ export { walkErf } from "./decode/walk-erf";
 export { walkRing } from "./decode/walk-ring";
 export * from "./flows/flows";
 export * from "./sketches/cells";
-export { keyRuns } from "./flows/key-runs";
+export { keyRows, keyRuns } from "./flows/key-runs";
 export { statsCount, statsFaults, statsFaultsMade, statsFlow, statsFree, statsMore, statsNew } from "./flows/flow-records";
 export { statsTop } from "./flows/tables";
 export { statsBothWays, statsDirect, statsKey, statsPeer, statsReverse, statsSelect } from "./flows/flow-index";

@@ -92,6 +92,7 @@ export interface KernelExports {
   heavyFlowsOrder(p: number): number;
   heavyFlowsPack(list: number, n: number, to: number): number;
   // kernels/flows/key-runs.ts
+  keyRows(b: number, from: number, to: number, mask: number, runs: number): number;
   keyRuns(b: number, from: number, to: number, mask: number, seed: bigint, runs: number): number;
   // kernels/flows/tables.ts
   statsTop(): number;

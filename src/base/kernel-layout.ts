@@ -342,6 +342,8 @@ export const keyRunsConstants = {
   RUNS_HEAD: 16,
   RUN: 32,
   WIDE_RUN: 24,
+  ROW_KEY: 16,
+  KEY_PER_ROW: 1073741824,
 } as const;
 
 /** Table of kernels/flows/tables.ts. */

@@ -62,6 +62,27 @@ function ends(idle?: (inUse: number) => void) {
 }
 
 describe("the ring of strides", () => {
+  test("gives the keys of rows one by one, where they are", () => {
+    const here = new Kernels();
+    const { reader, writer, kernels: there } = ends();
+    for (const salt of [1, 2, 3]) {
+      const { batch, finder } = filled(here, salt);
+      const runs = finder.findRows(batch, 1, 6);
+      writer.writeRows({ ...strideOf(batch, finder, 1), runs: finder.findRows(batch, 1, 6), from: 1, to: 6 });
+      const content = reader.read();
+      if (content.kind !== "rows") throw new Error("no rows");
+      const { perRow, wide, count, code, bytes } = runs;
+      // Every third salt makes IPv6 keys: they are in runs.
+      expect({ perRow, wide }).toEqual({ perRow: salt !== 2, wide: salt === 2 });
+      expect(content.runs).toMatchObject({ perRow, wide, count, code, bytes });
+      const words = (kernels: Kernels, { address }: KeyRuns) => [
+        ...kernels.u32.subarray(address >>> 2, (address + bytes) >>> 2),
+      ];
+      expect(words(there, content.runs)).toEqual(words(here, runs));
+      reader.release();
+    }
+  });
+
   test("gives what was put in, in order, more often than it has slots", () => {
     const here = new Kernels();
     const { reader, writer, kernels: there } = ends();

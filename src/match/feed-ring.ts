@@ -6,7 +6,7 @@
  *   counters (f64): bytes of the files consumed | packets given
  *   slot: kind, side, rows, runs, wide, shorts, far (i32 each); a batch with the columns time f64, digest u64, flags u32 of the rows (at the
  *         end of a side one time alone: its last, NaN without packets);
- *         head and runs of their keys (kernels/flows/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
+ *         head and runs of their keys, or the keys of each (kernels/flows/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
  *
  * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
  */
@@ -46,6 +46,10 @@ const RING_ENDED = 1;
 const RING_CANCELLED = 2;
 const KIND_ROWS = 1;
 const KIND_END = 2;
+
+// Which keys are in a slot, beside runs of IPv4.
+const WIDE = 1;
+const PER_ROW = 2;
 
 /** Thrown where a slot would be written, when nobody wants it any more. */
 export class RingCancelled extends Error {}
@@ -115,12 +119,20 @@ export class RingWriter extends Ring {
     entryAt(this.#time, slot).set(f64.subarray(time, time + to - from));
     copy(batch.column("digest") + 8 * from, 2 * (to - from), 0);
     copy(batch.column("flags") + 4 * from, to - from, 2 * rows);
-    const { count, wide } = runs;
+    const { count, wide, perRow } = runs;
     const first = 3 * rows + HEAD_WORDS;
-    copy(runs.address, HEAD_WORDS + count * RUN_WORDS, 3 * rows);
+    copy(runs.address, runs.bytes / 4, 3 * rows);
     if (wide) copy(runs.wideAddress, count * WIDE_WORDS, first + rows * RUN_WORDS);
     const few = Math.min(shorts, 0x7fff_ffff);
-    this.#publish(slot, [KIND_ROWS, side, to - from, count, wide ? 1 : 0, few, far ? 1 : 0]);
+    this.#publish(slot, [
+      KIND_ROWS,
+      side,
+      to - from,
+      count,
+      perRow ? PER_ROW : wide ? WIDE : 0,
+      few,
+      far ? 1 : 0,
+    ]);
   }
 
   writeEnd(side: 0 | 1, lastNs: number | null): void {
@@ -219,7 +231,8 @@ export class RingReader extends Ring {
     const rows = head[2]!;
     batch.count = rows;
     runs.count = head[3]!;
-    runs.wide = head[4] !== 0;
+    runs.wide = head[4] === WIDE;
+    runs.perRow = head[4] === PER_ROW;
     return { kind: "rows", side, batch, runs, from: 0, to: rows, shorts: head[5]!, far: head[6] !== 0 };
   }
 

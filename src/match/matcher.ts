@@ -213,7 +213,7 @@ export class ExactMatcher {
   /** Takes the rows of a batch, with their keys in `runs`, from `from` on; `shiftNs` is added to their times. */
   takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
     const { call } = this.#kernels;
-    call.matchRows(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
+    call.matchRows(this.#match, batch.address, runs.address, runs.code, side, from, shiftNs);
     if (this.#packets) this.#note();
   }
 

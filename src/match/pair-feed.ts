@@ -338,7 +338,10 @@ export class DirectFeed implements PairFeed {
     const { batch } = side;
     const to = side.rowsUntil(untilNs, this.head.rows);
     this.#taken = { side, to };
-    const runs = this.#finder(batch.capacity).find(batch, side.row, to);
+    const finder = this.#finder(batch.capacity);
+    // Packets of AFTER are mostly of the flows of their partners; where addresses are translated each is looked up.
+    const looksUp = side === before || this.#plan.capture.nat;
+    const runs = looksUp ? finder.find(batch, side.row, to) : finder.findRows(batch, side.row, to);
     if (side.trust.believed) runs.setBounds(side.trust.believed, side.row, to);
     const shorts = side.reader.shortPackets;
     return { kind: "rows", side: side.side, batch, runs, from: side.row, to, shorts, far };
