@@ -4,8 +4,10 @@ import { later } from "../base/time.ts";
 import type { Combination } from "../collect/combine.ts";
 import type { CutEdges } from "../collect/cut-edges.ts";
 import { isNoAnswer } from "../estimators/estimator.ts";
-import { bucketOf, clockNs, type ResultsStore, type RowSelection } from "./results-store.ts";
+import type { ResultsStore } from "./results-store.ts";
 import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
+import { bucketOf, type RowSelection } from "./segment-reader.ts";
+import { clockNs } from "./tables.ts";
 
 export interface Latency {
   meanNs: number;
@@ -152,14 +154,9 @@ export async function topFlows(
   selection: RowSelection,
   most: number,
 ): Promise<FlowSummary[]> {
-  const step = spanStep(selection);
-  const names = await store.topFlows(selection, step, most);
-  const summaries: FlowSummary[] = [];
-  for (const flow of names) {
-    const summary = await oneFlow(store, selection, flow, step);
-    if (summary) summaries.push(summary);
-  }
-  return summaries;
+  const names = await store.flows.top(selection, coarsest(selection), most);
+  const byFlow = grouped(await store.flows.rows(selection, names, 3600));
+  return names.flatMap((flow) => summaryOf(flow, byFlow.get(flow) ?? [], selection) ?? []);
 }
 
 /** One flow over a time; null where no row has it. */
@@ -167,9 +164,8 @@ export async function oneFlow(
   store: ResultsStore,
   selection: RowSelection,
   flow: string,
-  step: Step = 0,
 ): Promise<FlowSummary | null> {
-  return summaryOf(flow, await store.flowRows(selection, step, flow), selection);
+  return summaryOf(flow, await store.flows.rows(selection, [flow], 3600), selection);
 }
 
 /** One flow over time, epoch by epoch or step by step. */
@@ -181,9 +177,14 @@ export async function flowSeries(
   limit: number,
 ): Promise<(Omit<FlowSummary, "flow"> & { startNs: string })[]> {
   const groups = new Map<bigint, FlowRow[]>();
-  for (const row of await store.flowRows(selection, stepFor(stepNs), flow)) {
+  const step = stepFor(stepNs);
+  // A minute or an hour that reaches into the time counts whole.
+  const around = { ...selection, fromNs: bucketOf(selection.fromNs, step) };
+  for (const row of await store.flows.rows(around, [flow], step)) {
     const start = stepNs === 0n ? row.startNs : bucketNs(row.startNs, stepNs);
-    groups.set(start, [...(groups.get(start) ?? []), row]);
+    const known = groups.get(start);
+    if (known) known.push(row);
+    else groups.set(start, [row]);
   }
   return [...groups].slice(0, limit).flatMap(([startNs, rows]) => {
     const made = combineFlow(rows, { step: 0, startNs, endNs: startNs + stepNs });
@@ -204,13 +205,18 @@ export async function flowSeries(
 
 /** Every flow that has rows in a time, each as one: one question for all of them. */
 export async function allFlows(store: ResultsStore, selection: RowSelection): Promise<FlowSummary[]> {
+  const byFlow = grouped(await store.flows.allRows(selection, 0));
+  return [...byFlow].flatMap(([flow, rows]) => summaryOf(flow, rows, selection) ?? []);
+}
+
+function grouped(rows: readonly FlowRow[]): Map<string, FlowRow[]> {
   const byFlow = new Map<string, FlowRow[]>();
-  for (const row of await store.flowRows(selection, 0, "")) {
+  for (const row of rows) {
     const known = byFlow.get(row.flow);
     if (known) known.push(row);
     else byFlow.set(row.flow, [row]);
   }
-  return [...byFlow].flatMap(([flow, rows]) => summaryOf(flow, rows, selection) ?? []);
+  return byFlow;
 }
 
 function summaryOf(
@@ -231,14 +237,8 @@ function summaryOf(
   };
 }
 
-/** Whole minutes or hours are read where the time asked for is made of them. */
-function spanStep({ fromNs, toNs }: RowSelection): Step {
-  const fits = STEPS.filter(
-    (s) =>
-      s > 0 &&
-      bucketOf(fromNs, s) === fromNs &&
-      bucketOf(toNs, s) === toNs &&
-      toNs - fromNs >= 60n * BigInt(s) * SECOND_NS,
-  );
+/** Steps that flows are ranked by: short enough that what a step does not keep is no flow of the largest. */
+function coarsest({ fromNs, toNs }: RowSelection): Step {
+  const fits = STEPS.filter((s) => s === 0 || toNs - fromNs >= 10n * BigInt(s) * SECOND_NS);
   return fits.at(-1) ?? 0;
 }

@@ -14,7 +14,8 @@ import { earlier } from "../base/time.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { askArchive } from "../query/segment/ask.ts";
 import { groupFlows } from "../query/segment/row-groups.ts";
-import { ResultsStore, type RowSelection } from "../results/results-store.ts";
+import { ResultsStore } from "../results/results-store.ts";
+import type { RowSelection } from "../results/segment-reader.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
 import { CollectorService, type ServiceOptions } from "./service.ts";
 
