@@ -3,6 +3,7 @@ import { UsageError } from "../base/errors.ts";
 import { later } from "../base/time.ts";
 import type { Combination } from "../collect/combine.ts";
 import type { CutEdges } from "../collect/cut-edges.ts";
+import { type CountedEpoch, type EpochLoss, epochLosses } from "../collect/epoch-losses.ts";
 import { isNoAnswer } from "../estimators/estimator.ts";
 import type { ResultsStore } from "./results-store.ts";
 import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
@@ -26,7 +27,10 @@ export interface SeriesPoint {
   answered: number | null;
   sent: number | null;
   received: number | null;
+  /** Beyond what may be in flight at the cuts of epochs that are cut by time; `lostLow` and `lostHigh`: what that leaves possible. */
   lost: number | null;
+  lostLow: number | null;
+  lostHigh: number | null;
   lossRate: number | null;
   dropped: number | null;
   /** What the clocks of both ends may be off by, which is part of the interval; null where nothing is known of them. */
@@ -88,17 +92,18 @@ export async function latencySeries(
     if (known) known.push(row);
     else groups.set(start, [row]);
   }
-  const points: SeriesPoint[] = [];
+  const steps: MadeRow[] = [];
   let next: string | null = toNs < selection.toNs ? `${toNs}` : null;
   for (const [startNs, list] of groups) {
-    if (points.length === limit) {
-      next = `${startNs}`;
-      break;
-    }
+    // One more than is given, because the loss of an epoch is known by the next.
+    if (steps.length > limit) break;
+    if (steps.length === limit) next = `${startNs}`;
     const endNs = stepNs === 0n ? (list.at(-1)?.endNs ?? startNs) : startNs + stepNs;
     const made = combineRows(list, { step: 0, startNs, endNs });
-    if (made) points.push(pointOf(made));
+    if (made) steps.push(made);
   }
+  const losses = epochLosses(steps.map(({ row }) => countedEpoch(row)));
+  const points = steps.slice(0, limit).map((made, i) => pointOf(made, losses[i]));
   return { from, to, label, estimator, stepNs: `${stepNs}`, points, next };
 }
 
@@ -106,21 +111,31 @@ function bucketNs(ns: bigint, stepNs: bigint): bigint {
   return ns - (((ns % stepNs) + stepNs) % stepNs);
 }
 
-export function pointOf({
-  row,
-  combination,
-  edges,
-}: {
-  row: SegmentRow;
-  combination: Combination;
-  edges: CutEdges;
-}): SeriesPoint {
+type MadeRow = NonNullable<ReturnType<typeof combineRows>>;
+
+/** `loss`: where more is known of it than from the row alone. */
+export function pointOf({ row, combination, edges }: MadeRow, loss?: EpochLoss | null): SeriesPoint {
   const { latency, reason, answered } = latencyOf(combination, edges);
-  const { sent, received, lost, dropped, epochs, missing, refused } = row;
+  const { sent, received, dropped, epochs, missing, refused } = row;
+  const found = loss === undefined ? epochLosses([countedEpoch(row)])[0] : loss;
+  const lost = found?.lost ?? null;
   return {
-    ...{ startNs: `${row.startNs}`, endNs: `${row.endNs}`, latency, reason, answered, sent, received, lost },
+    ...{ startNs: `${row.startNs}`, endNs: `${row.endNs}`, latency, reason, answered, sent, received },
+    ...{ lost, lostLow: found?.low ?? null, lostHigh: found?.high ?? null },
     lossRate: lost !== null && sent !== null && sent > 0 ? lost / sent : null,
     ...{ dropped, clockNs: clockNs(row.state), epochs, missing, refused, edges: row.edges },
+  };
+}
+
+/** A row as losses are counted by. */
+export function countedEpoch(row: SegmentRow): CountedEpoch {
+  const { mode, startNs, endNs, sent, received, lost, state } = row;
+  const known = state.weight > 0;
+  const spread = known && state.whyStdev === null && state.spreadWeight > 0;
+  return {
+    ...{ mode, startNs, endNs, sent, received, lost, edge: row.edges > 0 || row.missing > 0 },
+    meanNs: known ? state.meanNs : null,
+    stdevNs: spread ? Math.sqrt(state.spreadM2 / state.spreadWeight) : null,
   };
 }
 

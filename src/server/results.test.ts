@@ -98,6 +98,7 @@ describe("rows", () => {
         const point = answered[i];
         expect(point?.startNs).toBe(row.startNs);
         expect([point?.sent, point?.received, point?.lost]).toEqual([row.sent, row.received, row.lost]);
+        expect([point?.lostLow, point?.lostHigh]).toEqual([row.lostLow, row.lostHigh]);
         if (row.latency)
           expect(point?.latency).toMatchObject({
             meanNs: row.latency.meanNs,
