@@ -189,10 +189,10 @@ function alertMetrics(out: MetricSink, alerts: Parts["alerts"]): void {
       .slice(0, MAX_LABELLED)
       .map(({ name }) => [{ alert: name }, active.filter((a) => a.name === name).length]),
   );
-  const told = alerts.webhooks.flatMap(({ name, counts }): [Labels, number][] =>
+  const sent = alerts.webhooks.flatMap(({ name, counts }): [Labels, number][] =>
     Object.entries(counts).map(([outcome, n]) => [{ webhook: name, outcome }, n]),
   );
-  out.add("hoptime_webhook_messages_total", "counter", "messages to webhooks, by what became of them", told);
+  out.add("hoptime_webhook_messages_total", "counter", "messages to webhooks, by what became of them", sent);
   out.add(
     "hoptime_webhook_waiting",
     "gauge",

@@ -110,7 +110,7 @@ export class PathWatch {
   ): IncidentChange[] {
     const [startNs, endNs] = [this.#time(spike.fromNs), this.#time(spike.toNs)];
     const isOf = (i: Incident) => i.kind === kind && isSamePlace(i, path, spike.segment);
-    // What has been told already, and is over.
+    // What has been reported already, and is over.
     if (this.#closed.some((i) => isOf(i) && startNs < i.endNs && i.startNs < endNs)) return [];
     const epochNs = epoch.endNs - epoch.startNs;
     const pauseNs = BigInt(Math.round(this.#settings.closeAfter * epochNs));
@@ -140,17 +140,17 @@ export class PathWatch {
     if (endNs > incident.endNs) incident.endNs = endNs;
     // Undecided first, named when more is known; never back.
     if (incident.segment && !spike.segment) return;
-    const told = evidence(spike);
+    const found = evidence(spike);
     const isNew = !incident.segment && spike.segment !== null;
     incident.segment = spike.segment ?? incident.segment;
-    incident.peak = isNew ? told.peak : Math.max(incident.peak, told.peak);
-    if (isNew) incident.baseline = told.baseline;
-    incident.confidence = told.confidence;
-    incident.share = told.share;
-    incident.reason = told.reason;
-    incident.candidates = told.candidates;
-    incident.also = incident.also || told.also;
-    incident.loss = told.loss ?? incident.loss;
+    incident.peak = isNew ? found.peak : Math.max(incident.peak, found.peak);
+    if (isNew) incident.baseline = found.baseline;
+    incident.confidence = found.confidence;
+    incident.share = found.share;
+    incident.reason = found.reason;
+    incident.candidates = found.candidates;
+    incident.also = incident.also || found.also;
+    incident.loss = found.loss ?? incident.loss;
   }
 
   #close(
