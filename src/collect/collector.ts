@@ -46,6 +46,8 @@ export interface CollectorOptions {
   parameters?: Readonly<Record<string, string>> | undefined;
   /** Flows of an epoch where no record lists them. */
   flows?: ((record: EpochRecord) => KnownFlows | null) | undefined;
+  /** KnownFlows.asked of an epoch's list, whose flows have such a key; null: all. */
+  asked?: ((flows: KnownFlows, key: string) => Uint8Array | null) | undefined;
   /** Records that may wait, per segment and estimator (default 8192). */
   maxWaiting?: number;
 }
@@ -190,11 +192,16 @@ export class Collector {
     const estimate = estimatePair(implementation, pair, read, {
       confidence: this.#options.confidence ?? DEFAULT_CONFIDENCE,
       parameters: this.#options.parameters?.[estimator],
-      flows,
+      flows: flows && this.#withAsked(flows, read.record.key),
     });
     if (isRefusal(estimate)) return { kind: "refused", segment, estimator, refusal: estimate };
     const receiverOnly = both?.receiverOnly ?? null;
     return { kind: "estimate", segment, estimator, estimate, flows, listed: listed !== null, receiverOnly };
+  }
+
+  #withAsked(flows: KnownFlows, key: string): KnownFlows {
+    const asked = this.#options.asked?.(flows, key) ?? null;
+    return asked ? { ...flows, asked } : flows;
   }
 
   /** The sender has seen every packet. Where this estimator keeps nothing there, the receiver's list has what it counted, and the sender's is better than none. */

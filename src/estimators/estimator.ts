@@ -95,6 +95,8 @@ export interface KnownFlows {
   keyWords: Uint32Array;
   /** The list holds every flow of the epoch (needed to tell a flow's neighbours apart). */
   complete: boolean;
+  /** 1 where an answer is wanted: of a million flows that only help to tell others apart none has to be kept. Left out: of all. */
+  asked?: Uint8Array;
   /** Where only the heaviest flows are listed: bounds of each flow's packets, bytes of the lower bound, and the packets that a flow which is not listed has at most. */
   heavy?: { floor: number; low: Float64Array; high: Float64Array; bytes: Float64Array };
 }

@@ -1,8 +1,13 @@
 /** The coverage of intervals as a table for people: text, and the page in docs/. */
-import type { CoverageRow } from "./coverage.ts";
+import { entryAt } from "../base/lists.ts";
+import { quantileSorted } from "../base/math/regression.ts";
+import { formatCount } from "../base/quantity.ts";
+import { COVERAGE_CLASSES, type CoverageClass, type CoverageRow } from "./coverage.ts";
 
 const percent = (part: number, of: number) => (of === 0 ? "–" : `${((100 * part) / of).toFixed(1)} %`);
-const COLUMNS: [title: string, value: (r: CoverageRow) => string][] = [
+type Column<T> = [title: string, value: (row: T) => string];
+
+const COLUMNS: readonly Column<CoverageRow>[] = [
   ["estimator", (r) => r.estimator],
   ["packets of a flow", (r) => r.class],
   ["flows or runs", (r) => `${r.asked}`],
@@ -20,40 +25,86 @@ export function coverageTable(rows: readonly CoverageRow[]): string {
   const out: string[] = [];
   for (const name of new Set(rows.map((r) => r.case))) {
     const own = rows.filter((r) => r.case === name);
-    out.push(`### ${name}`, "", markdown(own), "");
+    out.push(`### ${name}`, "", table(COLUMNS, own), "");
   }
   return out.join("\n");
 }
 
 export function coveragePage(rows: readonly CoverageRow[], { seeds }: { seeds: readonly number[] }): string {
+  const estimators = [...new Set(rows.map((r) => r.estimator))].sort();
   return `# How often the truth lies in the interval
 
-Made by \`node scripts/bench.mjs coverage ${seeds.length} --seed ${seeds[0]} --write\`: simulated traffic (8 s, 10,000 packets/s, 8 epochs), observed at both ends, sealed into
-records, asked as \`hoptime query --between\` does, over the whole time; every case has traffic of its own. *Mean inside*: share of the 95 % intervals that hold the true mean of **all** packets that arrived,
-also those of epochs without an answer and those behind the sender's last epoch. *Packets answered for*: share of the packets that arrived whose epochs had an answer of that estimator for the flow. The truth is in the clocks of
-the two points. *Lost* and *estimated lost*: packets, where the estimator counts them.
+Simulated traffic is observed at both ends, sealed into records and asked as \`hoptime query --between\` does, over the whole time. Every case has traffic of its own: 8 s, 10,000 packets/s, 8
+epochs. The truth is the mean over **all** packets that arrived, by the clocks of the two points.
 
-Intervals of lda, lds, colate and rli are statistical: 93 to 99 % is what they should hold. Those of maple are bounds (of the cells that the packets' delays fall into), those of sds nearly so (sums of exact delays,
-uncertain only where flows share all their cells): they should hold the truth in all cases, and their width says what they are worth. Flows of 1 to 9 packets that no cell was left for count with bounds too.
-Flows' answers over cuts by time are wider than over cuts by packets: what was in flight at a cut is modelled, not measured.
+Made by \`node scripts/bench.mjs coverage ${seeds.length} --seed ${seeds[0]} --write\`; seeds that nothing was tuned on. \`--rows FILE\` keeps every figure as JSON.
 
-*Two-way router captures* go the whole way over files: two captures with both directions, observed with a filter for one, sds and maple fed by \`observe --sender\`.
+## Summary
 
-## All cases together
+- *Inside*: share of the 95 % intervals that hold the truth. Intervals of lda, lds, colate and rli are statistical and should hold it 93 to 99 % of the time. Those of maple and sds are bounds and should always
+  hold it.
+- *Width*: high less low over the truth; the median over flows, then over cases.
+- *Answered*: share of the packets whose epochs had an answer of that estimator for the flow. The interval is about all packets all the same.
+- *Lowest case*: among those with at least ${ENOUGH} intervals.
 
-${markdown(pooled(rows))}
-
-Above 99 %: the few packets of COLATE's flows of 1 to 9 (and of some of 10 to 99) are lost among others, so that their interval is nearly that of all flows, which is kept wide for those several times as slow as the mean; standard
-deviations of maple and rli have bounds. A class of fewer than 100 flows in one case moves by points: 100 % of 60 flows is no sign.
-
-Segments of lds: where flows are known its mean is that of all of them, and answers for flows are drawn to the common mean; with skewed delays that is some tenths of a percent too low, which the interval does not always hold.
-Flows of lds whose packets overtake the delimiters of epochs are in cells that others have left, too.
+${table(SUMMARY, pooled(rows))}
 
 Below 93 % by more than two standard deviations of chance, one case at a time: ${tooLow(rows)}
 
+${lossText(rows)}
+
 ## Case by case
 
-${coverageTable(rows)}`;
+Inside, and width, by packets of a flow. \`–\`: no such flow, or none with an interval. *Two-way router captures* go the whole way over files: captures with both directions, observed with a filter for one; sds
+and maple are fed by \`observe --sender\`. *With references*: traffic of its own, for rli.
+
+${estimators.map((name) => `### ${name}\n\n${caseTable(rows.filter((r) => r.estimator === name))}`).join("\n\n")}
+`;
+}
+
+/** Intervals that a case must have to be named. */
+const ENOUGH = 50;
+
+type Pooled = CoverageRow & { lowest: string };
+
+const SUMMARY: readonly Column<Pooled>[] = [
+  ["estimator", (r) => r.estimator],
+  ["packets of a flow", (r) => r.class],
+  ["flows or runs", (r) => formatCount(r.asked)],
+  ["inside", (r) => percent(r.inside, r.withMean)],
+  ["width", (r) => (r.width === null ? "–" : percent(r.width, 1))],
+  ["answered", (r) => percent(r.answered, r.packets)],
+  ["deviation inside", (r) => percent(r.deviationInside, r.withDeviation)],
+  ["lowest case", (r) => r.lowest],
+];
+
+/** One estimator: a line per case, a column per class. */
+function caseTable(rows: readonly CoverageRow[]): string {
+  const cases = [...new Set(rows.map((r) => r.case))];
+  const classes = COVERAGE_CLASSES.filter((c) => rows.some((r) => r.class === c));
+  const cell = (name: string, size: CoverageClass) => {
+    const row = rows.find((r) => r.case === name && r.class === size);
+    if (!row || row.withMean === 0) return "–";
+    const inside = size === "segment" && row.asked === 1 ? (row.inside ? "yes" : "**no**") : share(row);
+    return `${inside}, ${row.width === null ? "–" : percent(row.width, 1)}`;
+  };
+  const columns: Column<string>[] = [
+    ["case", (name) => name],
+    ...classes.map((size): Column<string> => [size, (name) => cell(name, size)]),
+  ];
+  return table(columns, cases);
+}
+
+const share = (row: CoverageRow) => percent(row.inside, row.withMean);
+
+/** Losses as answers count them, beside the true ones. */
+function lossText(rows: readonly CoverageRow[]): string {
+  const counted = rows.filter((r) => r.lost !== null && r.estimatedLost !== null);
+  const wrong = counted.filter((r) => r.lost !== r.estimatedLost);
+  if (wrong.length === 0)
+    return `Losses: exact in all ${counted.length} answers that count them (${[...new Set(counted.map((r) => r.estimator))].join(", ")}).`;
+  const texts = wrong.map((r) => `${r.case}: ${r.estimator} ${r.estimatedLost} of ${r.lost}`);
+  return `Losses: exact in ${counted.length - wrong.length} of ${counted.length} answers that count them; not in ${texts.join("; ")}.`;
 }
 
 /** What to hold at least, and how many standard deviations below it are more than chance. */
@@ -78,21 +129,33 @@ function isTooLow(inside: number, of: number): boolean {
   return of > 1 && inside / of < LEAST - BY_CHANCE * Math.sqrt((LEAST * (1 - LEAST)) / of);
 }
 
-/** The same over all cases that are meant for an estimator: RLI has traffic of its own. Widths are not comparable between cases. */
-function pooled(rows: readonly CoverageRow[]): CoverageRow[] {
-  const out = new Map<string, CoverageRow>();
+/** The same over all cases that are meant for an estimator: RLI has traffic of its own. */
+function pooled(rows: readonly CoverageRow[]): Pooled[] {
+  const out = new Map<string, CoverageRow[]>();
   for (const row of rows) {
     const name = `${row.estimator} ${row.class}`;
-    const sum = out.get(name);
-    if (!sum) {
-      out.set(name, { ...row, case: "all", width: null });
-      continue;
-    }
-    for (const field of COUNTS) sum[field] += row[field];
-    for (const field of ["lost", "estimatedLost"] as const)
-      if (row[field] !== null) sum[field] = (sum[field] ?? 0) + row[field];
+    out.set(name, [...(out.get(name) ?? []), row]);
   }
-  return [...out.values()];
+  const place = (r: CoverageRow) => COVERAGE_CLASSES.indexOf(r.class);
+  return [...out.values()]
+    .map(poolOf)
+    .sort((a, b) => a.estimator.localeCompare(b.estimator) || place(a) - place(b));
+}
+
+function poolOf(rows: readonly CoverageRow[]): Pooled {
+  const sum = { ...entryAt(rows, 0), case: "all" };
+  for (const field of COUNTS) sum[field] = rows.reduce((n, r) => n + r[field], 0);
+  const widths = rows.flatMap((r) => (r.width === null ? [] : [r.width])).sort((a, b) => a - b);
+  const many = rows.filter((r) => r.withMean >= ENOUGH);
+  const lowest = many.reduce<CoverageRow | null>(
+    (a, b) => (a && a.inside / a.withMean <= b.inside / b.withMean ? a : b),
+    null,
+  );
+  return {
+    ...sum,
+    width: quantileSorted(widths, 0.5),
+    lowest: lowest ? `${share(lowest)} (${lowest.case})` : "–",
+  };
 }
 
 const COUNTS = [
@@ -105,11 +168,11 @@ const COUNTS = [
   "answered",
 ] as const;
 
-function markdown(rows: readonly CoverageRow[]): string {
-  const cells = rows.map((row) => COLUMNS.map(([, value]) => value(row)));
-  const titles = COLUMNS.map(([title]) => title);
-  const widths = titles.map((title, i) => Math.max(title.length, ...cells.map((c) => (c[i] ?? "").length)));
-  const line = (texts: readonly string[]) =>
-    `| ${texts.map((t, i) => t.padEnd(widths[i] ?? 0)).join(" | ")} |`;
-  return [line(titles), line(widths.map((w) => "-".repeat(w))), ...cells.map(line)].join("\n");
+function table<T>(columns: readonly Column<T>[], rows: readonly T[]): string {
+  const line = (texts: readonly string[]) => `| ${texts.join(" | ")} |`;
+  return [
+    line(columns.map(([title]) => title)),
+    line(columns.map(() => "---")),
+    ...rows.map((row) => line(columns.map(([, value]) => value(row)))),
+  ].join("\n");
 }

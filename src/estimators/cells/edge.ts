@@ -100,8 +100,8 @@ export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Int
   return towardsCut(widened(moved, half), half, evidence);
 }
 
-/** What is known of the delay at the cut, and of how many packets it held, is right within about a quarter. */
-const DRAWN = 1.25;
+/** What is known of the delay at the cut, and of how many packets it held, is low by up to half: losses thin out those in flight. */
+const DRAWN = 1.4;
 
 /**
  * A queue that was long at the cut and is short afterwards: the packets that were in it are far slower than all that both ends have in this epoch, more than those let expect. As many of them

@@ -143,12 +143,15 @@ function flowAnswers(
   const side = 0.5 + confidence / 2;
   const normal = normalQuantile(side);
   const answers: FlowEstimate[] = [];
+  let unseen = 0;
   for (let f = 0; f < flows.count; f++) {
     const { own } = decoded.prior;
     const z = own ? studentQuantile(side, own.freedom[f]!) : normal;
     const mean = flowMean(decoded, difference, f, sizeVariance[f]!, z);
     if (!isNoAnswer(mean))
       mean.repeats = repeatedShare(salt, decoded.variance[f]!, decoded.priorVariance[f]!);
+    else if (mean.reason === "no-usable-cells") unseen++;
+    if (flows.asked?.[f] === 0) continue;
     const stdev = "reason" in mean ? mean : deviationOf(decoded, difference, f, confidence);
     const p = flows.packets[f]!;
     answers.push({
@@ -159,10 +162,6 @@ function flowAnswers(
       lost: lossOf(f),
     });
   }
-  const unseen = answers.reduce(
-    (n, { mean }) => n + ("reason" in mean && mean.reason === "no-usable-cells" ? 1 : 0),
-    0,
-  );
   if (unseen > 0) {
     notes.push(
       `no usable counter for ${countOf(unseen, "flow")} (each lost a packet): use more counters per flow (m), or vectors with fewer packets`,

@@ -166,7 +166,7 @@ function estimateFlows(
   const decode = decoderOf(parameters, beliefs, rules);
   // Of how packets vary one cell says nothing, unless it holds all of them.
   const lone = (flow: number) => usable < 2 && packetsSeen(sketch, flows, flow) < flows.packets[flow]!;
-  const estimates = Array.from({ length: flows.count }, (_, flow): FlowEstimate => {
+  const answerFor = (flow: number): FlowEstimate => {
     const lost = losses?.lost(flow) ?? null;
     const packets = flows.known[flow] ? known.packets[flow]! : boundedPackets(flows, flow);
     if (!(flows.packets[flow]! > 0)) {
@@ -197,13 +197,16 @@ function estimateFlows(
         ? {}
         : { packetBounds: { low: flows.atLeast[flow]!, high: flows.atMost[flow]! } }),
     };
-  });
+  };
+  const estimates: FlowEstimate[] = [];
+  let alone = false;
+  for (let flow = 0; flow < flows.count; flow++) {
+    alone ||= lone(flow);
+    if (known.asked?.[flow] !== 0) estimates.push(answerFor(flow));
+  }
   return {
     flows: estimates,
-    mean:
-      beliefs && flows.complete && !estimates.some(({ flow }) => lone(flow))
-        ? meanOfFlows(sketch, flows, beliefs)
-        : null,
+    mean: beliefs && flows.complete && !alone ? meanOfFlows(sketch, flows, beliefs) : null,
   };
 }
 

@@ -69,10 +69,14 @@ function segmentLines(e: EstimateReport, confidence: string, c: Palette): string
     );
   }
   const lost = e.lost === null ? "unknown" : formatCount(e.lost);
+  // Packets of our own, as probes are, are no share of the traffic.
+  const own = e.packetsUsed > 0 && e.coverage === 0;
   const used =
     e.received === null || e.packetsUsed === 0
       ? ""
-      : `; based on ${formatCount(e.packetsUsed)} of ${formatCount(e.received)} packets (${share(e.coverage)})`;
+      : own
+        ? `; based on ${formatCount(e.packetsUsed)} packets of its own`
+        : `; based on ${formatCount(e.packetsUsed)} of ${formatCount(e.received)} packets (${share(e.coverage)})`;
   out.push(`  lost   ${lost} (exact ${formatCount(e.exactLost)})${used}`);
   return out;
 }

@@ -32,7 +32,7 @@ import {
   describeQuestion,
   type Question,
 } from "./question.ts";
-import { rankFlows } from "./rank-flows.ts";
+import { askedFlows, rankFlows } from "./rank-flows.ts";
 
 export interface AskOptions {
   table?: readonly Estimator[];
@@ -68,6 +68,7 @@ export function askArchive(store: RecordStore, question: Question, options: AskO
     confidence: question.confidence ?? DEFAULT_CONFIDENCE,
     parameters: question.parameters,
     flows: (record) => others.of(record),
+    asked: askedFlows(question, asksForFlows(question) ? mainKey(handles, to) : null, wanted),
   });
   const facts = new EpochFacts();
   const questions = new Map(

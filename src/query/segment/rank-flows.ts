@@ -69,6 +69,26 @@ export function rankFlows(
   return { wanted, named: new Map([...found].map(([key, own]) => [key, [...own.values()]])) };
 }
 
+/** Of which flows of an epoch answers are kept; `key`: that most records tell flows apart by, null where the question is about none. */
+export function askedFlows(
+  { flows: named, group }: Question,
+  key: string | null,
+  wanted: Wanted,
+): (flows: KnownFlows, key: string) => Uint8Array | null {
+  if (key === null) return ({ count }) => new Uint8Array(count);
+  if (named !== undefined || wanted === NO_RANKING) return () => null;
+  const groups = new FlowGroups(key, group);
+  return (flows, own) => {
+    if (!groups.covers(own)) return null;
+    const asked = new Uint8Array(flows.count);
+    for (let i = 0; i < flows.count; i++) {
+      const found = groups.find(flows, i, null);
+      if (found && wanted.has(found.words)) asked[i] = 1;
+    }
+    return asked;
+  };
+}
+
 /** As likely as the list shows. */
 function packetsOf({ packets, heavy }: KnownFlows, i: number): number {
   const known = packets[i] ?? Number.NaN;
