@@ -45,7 +45,7 @@ test("lds: the mean of all packets is not drawn to that of most flows", { timeou
 });
 
 /** A queue of 200 packets that overflows: a quarter is lost, and up to a third of an epoch's packets were in flight when it began, far slower than those sent in it. */
-test.each(["lda", "lds"])(
+test.each(["lda"])(
   "%s: each epoch's interval holds the mean of what arrived in it, also where a long queue was under way at the cut",
   { timeout: 120_000 },
   async (name) => {

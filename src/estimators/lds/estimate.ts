@@ -1,7 +1,6 @@
 /** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the smallest error. */
 import { studentQuantile } from "../../base/math/special.ts";
 import { type Background, backgroundVariance, fitBackground } from "../cells/background.ts";
-import { delayAtCut } from "../cells/crossing.ts";
 import { delayInFlight, type EdgeEvidence, flowsInFlight, withPacketsInFlight } from "../cells/edge.ts";
 import type { Jitter } from "../cells/jitter.ts";
 import { repeatedShare } from "../cells/salt.ts";
@@ -79,9 +78,6 @@ function edgeEvidence(
   sketch: DelaySketch,
   background: Background,
 ): EdgeEvidence {
-  const timesNs: number[] = [];
-  for (let i = 0; cutInFlight && i < sketch.late.length; i += 2)
-    timesNs.push(sketch.late[i + 1]! - sketch.sent[sketch.late[i]!]! * background.meanNs);
   const most = (counts: readonly number[]) => (sketch.oneEnd ? 0 : Math.max(0, ...counts));
   return {
     ...{ cutInFlight, cutByPackets, epochNs, confidence },
@@ -89,7 +85,6 @@ function edgeEvidence(
     missing: most(sketch.rows.map((row) => row.missing)),
     received: receiver?.packets ?? 0,
     varianceNs2: backgroundVariance(background, 1),
-    atCutNs: delayAtCut({ timesNs, epochNs }),
   };
 }
 
