@@ -8,24 +8,16 @@ import { chromium } from "playwright-core";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = process.argv[2] ?? join(root, "docs/images");
-/** Name, place, whether dark, how wide and high, and the part that is pictured, if not all. */
+/** Name, place, whether dark, and how wide and high; those that show the incident first. */
 const PICTURES = [
   ["overview", "#/overview?last=5m", false, 1200, 640],
-  ["segment", "#/segment/r2/r3?last=5m&with=lds", false, 1200, 860],
-  [
-    "distribution",
-    "#/segment/r2/r3?last=5m&bands=1",
-    false,
-    1200,
-    860,
-    "section[aria-label='Distribution of delays']",
-  ],
-  ["flows", "#/flows/r2/r3?last=5m", false, 1200, 640],
   ["map", "#/map?last=5m", true, 1200, 780],
+  ["phone", "#/overview?last=5m", true, 390, 760],
+  ["segment", "#/segment/r2/r3?last=5m&with=lds", false, 1200, 860],
+  ["flows", "#/flows/r2/r3?last=5m", false, 1200, 640],
+  ["alerts", "#/alerts?last=5m", false, 1200, 520],
   ["packets", "#/packets/r2/r3?last=5m", false, 1200, 420],
   ["taps", "#/taps?last=5m", false, 1200, 640],
-  ["alerts", "#/alerts?last=5m", false, 1200, 520],
-  ["phone", "#/overview?last=5m", true, 390, 760],
 ];
 /** So long after the incident is found: it lasts some seconds only. */
 const AFTER_MS = 2000;
@@ -53,6 +45,10 @@ const demo = spawn(process.execPath, [join(root, "dist/cli/main.js"), "demo", "-
   stdio: ["ignore", "pipe", "inherit"],
 });
 const ended = new Promise((resolve) => demo.on("close", resolve));
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--headless", "--no-sandbox", "--disable-gpu"],
+});
 try {
   const lines = createInterface(demo.stdout);
   const url = await new Promise((resolve, reject) => {
@@ -66,12 +62,7 @@ try {
   });
   console.error(`incident found, ${url}`);
   await new Promise((resolve) => setTimeout(resolve, AFTER_MS));
-  const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--headless", "--no-sandbox", "--disable-gpu"],
-  });
-  await compared(browser);
-  for (const [name, hash, dark, width, height, part] of PICTURES) {
+  for (const [name, hash, dark, width, height] of PICTURES) {
     const page = await browser.newPage({
       viewport: { width, height },
       colorScheme: dark ? "dark" : "light",
@@ -83,13 +74,13 @@ try {
     await page.waitForFunction(() => document.querySelector("main .loading") === null);
     // Charts draw when they know their width; taps have rates from the second look on.
     await page.waitForTimeout(name === "taps" ? 12_000 : 1500);
-    const pictured = part && (await page.$(part)) ? page.locator(part) : page;
-    await pictured.screenshot({ path: join(folder, `page-${name}.png`) });
+    await page.screenshot({ path: join(folder, `page-${name}.png`) });
     await page.close();
     console.error(`page-${name}.png`);
   }
-  await browser.close();
+  await compared(browser);
 } finally {
+  await browser.close();
   demo.kill("SIGINT");
   await ended;
 }
