@@ -265,6 +265,63 @@ describe("packets that are cut or rewritten on the way", () => {
     expect(segment).toMatchObject({ sent: 600, matched: 590, lost: 10, appeared: 0 });
   });
 
+  /** The same over IPv6: only the fragments have an identification. Two flows between the same hosts, packets of two lengths. */
+  function fragments6(n: number) {
+    const header = [p.ethernet(0x86dd), p.ipv6({ next: 17 })] as const;
+    const size = n % 3 === 0 ? 1400 : 2400;
+    const whole = p.bytes(p.stack([p.udp({ sport: 1001 + (n % 2), dport: 9 })], data(n * 1000, size)));
+    const part = (from: number, to: number) =>
+      p.stack(
+        [
+          p.ethernet(0x86dd),
+          p.ipv6({ next: 44 }),
+          p.fragment6(17, from | (to < whole.length ? 1 : 0), 7_000_000 + n),
+        ],
+        whole.subarray(from, to),
+      );
+    const cuts = [0, 640, 1280, whole.length];
+    return {
+      whole: p.stack([...header], whole),
+      parts: [0, 1, 2].map((i) => part(cuts[i] ?? 0, cuts[i + 1] ?? 0)),
+    };
+  }
+
+  test.each([false, true])(
+    "so are a packet of IPv6 and its fragments (put together again: %s)",
+    async (back) => {
+      const [before, after]: [Frame[], Frame[]] = [[], []];
+      ordinary(before, after);
+      let lost = 0;
+      for (let i = 0; i < 100; i++) {
+        const us = 500 + i * 3000;
+        const { whole, parts } = fragments6(i);
+        if (back) {
+          for (const [k, frame] of parts.entries()) before.push({ us: us + 50 * k, frame });
+          after.push({ us: us + 500, frame: whole });
+          continue;
+        }
+        before.push({ us, frame: whole });
+        // One fragment or another of every tenth is missing.
+        const missing = i % 10 === 4 ? Math.floor(i / 10) % 3 : -1;
+        if (missing >= 0) lost++;
+        for (const [k, frame] of parts.entries())
+          if (k !== missing) after.push({ us: us + 300 + 50 * k, frame });
+      }
+      const { segment, flows } = await compare(before, after);
+      expect(segment).toMatchObject({
+        sent: 600,
+        received: 600 - lost,
+        matched: 600 - lost,
+        lost,
+        appeared: 0,
+      });
+      for (const sport of [1001, 1002]) {
+        const flow = flows.find((f) => f.key.sport === sport && f.key.src?.includes(":"));
+        expect(flow?.latency).toMatchObject({ minNs: 400_000, maxNs: 400_000 });
+      }
+    },
+  );
+
   test("a SYN whose segment size was clamped is matched", async () => {
     const [before, after]: [Frame[], Frame[]] = [[], []];
     ordinary(before, after);
