@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { Kernels } from "../../src/base/kernels.ts";
+import { Random } from "../../src/base/random.ts";
 import { pointsOf } from "../../src/capture/points.ts";
 import { compareCaptures } from "../../src/compare/compare.ts";
 import { inspectCapture } from "../../src/inspect/inspect.ts";
@@ -176,6 +177,71 @@ describe("segments that were merged at one point", () => {
       matched: 300 - lost,
       lost,
       appeared: 0,
+    });
+  });
+
+  describe.each([
+    ["at the sender", true],
+    ["at the receiver", false],
+  ])("long datagrams %s and nothing beside", (_name, atSender) => {
+    test.each([
+      ["over IPv4, all pieces there", 0, false, 65_535],
+      ["over IPv4, pieces lost", 0.05, false, 65_535],
+      ["over IPv6, pieces lost", 0.05, true, 65_535],
+      ["over IPv6, the captures cut after 128 bytes", 0, true, 128],
+    ])("%s", async (_case, loss, v6, snapLength) => {
+      const random = new Random("datagrams in pieces");
+      const [before, after]: [Frame[], Frame[]] = [[], []];
+      const truth = { sent: 0, lost: 0 };
+      const network = (id: number) =>
+        v6 ? [p.ethernet(0x86dd), p.ipv6({ next: 17 })] : [p.ethernet(0x0800), p.ipv4({ proto: 17, id })];
+      let id = 0;
+      for (let b = 0; b < 120; b++) {
+        const us = b * 1500;
+        const count = 2 + random.below(12);
+        const port = { sport: 1001 + (b % 3), dport: 9 };
+        const frame = (from: number, to: number, number: number) =>
+          p.stack([...network(number & 0xffff), p.udp(port)], data(b * 20_000 + from, to - from));
+        const end = count * 1200 - (b % 2) * 400;
+        const pieces = Array.from({ length: count }, (_, i) => ({ i, there: !random.bernoulli(loss) }));
+        const there = pieces.filter((piece) => piece.there);
+        const to = (i: number) => Math.min(end, (i + 1) * 1200);
+        truth.sent += count;
+        truth.lost += count - there.length;
+        if (atSender) {
+          before.push({ us, frame: frame(0, end, id) });
+          for (const { i } of there)
+            after.push({ us: us + 500 + 10 * i, frame: frame(i * 1200, to(i), id + i) });
+        } else {
+          for (const { i } of pieces) before.push({ us: us + 10 * i, frame: frame(i * 1200, to(i), id + i) });
+          // Runs without a gap arrive as one.
+          for (let k = 0; k < there.length; ) {
+            let last = k;
+            while (there[last + 1]?.i === (there[last]?.i ?? 0) + 1) last++;
+            const [from, until] = [there[k]?.i ?? 0, there[last]?.i ?? 0];
+            after.push({ us: us + 500 + 10 * until, frame: frame(from * 1200, to(until), id + from) });
+            k = last + 1;
+          }
+        }
+        id += count;
+      }
+      const report = await compareCaptures({
+        before: capture(before, { snapLength }),
+        after: capture(after, { snapLength }),
+      });
+      const arrived = truth.sent - truth.lost;
+      expect(report.segment).toMatchObject({
+        sent: truth.sent,
+        received: arrived,
+        matched: arrived,
+        lost: truth.lost,
+        appeared: 0,
+        head: 0,
+        tail: 0,
+      });
+      expect(report.segment.latency?.minNs).toBeGreaterThanOrEqual(500_000);
+      expect(report.segment.latency?.maxNs).toBeLessThanOrEqual(640_000);
+      expect(report.clock.trust).toBe("usable");
     });
   });
 

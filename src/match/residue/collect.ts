@@ -20,7 +20,15 @@ export interface LonePacket extends AlonePacket {
   ipid: number | null;
   fragment: { offset: number; more: boolean } | null;
   tcp: { sequence: number; flags: number; mss: number | null } | null;
+  /** UDP: the first bytes of its payload; of a long one all that was captured, as long as there is room. */
+  content: Uint8Array | null;
 }
+
+/** Bytes of a datagram's payload that it is known by. */
+export const KNOWN_BY = 16;
+/** Datagrams longer than an ordinary frame are kept whole, up to so many bytes in all: at least one of the two points has such where it sends in pieces. */
+const LONGEST_ORDINARY = 1500;
+const MAX_CONTENT = 64 << 20;
 
 export interface ResidueSource {
   file: string;
@@ -55,6 +63,7 @@ async function readLone(
   wanted: Map<number, AlonePacket[]>,
 ): Promise<LonePacket[]> {
   const found: LonePacket[] = [];
+  let room = MAX_CONTENT;
   if (wanted.size === 0) return found;
   const reader = await CaptureReader.open(kernels, source.file, source.capture);
   try {
@@ -69,8 +78,10 @@ async function readLone(
         const k = same.findIndex(({ flow }) => sameKey(matcher, flow, batch, row));
         const [alone] = k < 0 ? [] : same.splice(k, 1);
         if (!alone) continue;
-        const packet = describe(batch, row, alone);
-        if (packet) found.push(packet);
+        const packet = describe(batch, row, alone, room > 0);
+        if (!packet) continue;
+        found.push(packet);
+        room -= packet.content?.length ?? 0;
       }
     }
   } finally {
@@ -94,7 +105,7 @@ const TCP = 6;
 const UDP = 17;
 const MSS_OPTION = 2;
 
-function describe(batch: PacketBatch, row: number, alone: AlonePacket): LonePacket | null {
+function describe(batch: PacketBatch, row: number, alone: AlonePacket, roomy: boolean): LonePacket | null {
   const start = batch.header[row] ?? 0;
   const captured = batch.captured[row] ?? 0;
   const flags = batch.flags[row] ?? 0;
@@ -112,14 +123,20 @@ function describe(batch: PacketBatch, row: number, alone: AlonePacket): LonePack
   if (head === null) return null;
   const { header, ...known } = head;
   const base = { ...alone, ...known, proto, length };
-  const bare = { ...base, payload: length - header, tcp: null };
+  const bare = { ...base, payload: length - header, tcp: null, content: null };
   if ((flags & FLAG.laterFragment) !== 0 || fragmented) return bare;
-  if (proto === UDP) return { ...bare, payload: length - header - 8 };
+  if (proto === UDP) {
+    const from = Math.min(captured, header + 8);
+    const most = length > LONGEST_ORDINARY && roomy ? length - header - 8 : KNOWN_BY;
+    const content = new Uint8Array(ip.buffer, ip.byteOffset + from, Math.min(captured - from, most)).slice();
+    return { ...bare, payload: length - header - 8, content };
+  }
   if (proto !== TCP || captured < header + 20) return bare;
   const dataOffset = (ip.getUint8(header + 12) >> 4) << 2;
   return {
     ...base,
     payload: Math.max(0, length - header - dataOffset),
+    content: null,
     tcp: {
       sequence: ip.getUint32(header + 4),
       flags: ip.getUint8(header + 13),
