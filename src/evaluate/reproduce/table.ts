@@ -1,7 +1,9 @@
 /** All studies, in the order of the report. */
 import { invalidValue } from "../../base/errors.ts";
+import { colateStudies } from "./colate.ts";
 import { ldaStudies } from "./lda.ts";
 import { ldsStudies } from "./lds.ts";
+import { mapleStudies } from "./maple.ts";
 import { mplaneStudies } from "./mplane.ts";
 import { rliStudies } from "./rli.ts";
 import { rliOtherStudies } from "./rli-others.ts";
@@ -13,6 +15,8 @@ export const STUDIES: readonly Study[] = [
   ...ldsStudies,
   ...rliStudies,
   ...rliOtherStudies,
+  ...mapleStudies,
+  ...colateStudies,
 ];
 
 /** The studies that make these findings; `all` or nothing: every one. A study or a paper may be named too. */
