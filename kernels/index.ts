@@ -18,6 +18,7 @@ export { numberText } from "./text/number";
 export { matchFree, matchNew, matchTableBytes } from "./match/match-state";
 export * from "./match/match";
 export { matchOpened, matchOpening } from "./match/opening";
+export { matchLateCount, matchTakeLate } from "./match/repeat-settled";
 export { matchPieces } from "./match/pieces";
 export { matchAdd, matchAlone, matchAloneBoth, matchAloneCount, matchLost, matchOnlyCount } from "./match/residue";
 export { matchFates, matchNoteFates, matchTakeFates } from "./match/fates";

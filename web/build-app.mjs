@@ -30,6 +30,7 @@ export async function buildApp(root) {
   }).join(`\n${"-".repeat(72)}\n\n`);
   const parts = {
     SCRIPT: put(folder, "main", "js", script),
+    EARLY: put(folder, "early", "js", await bundle("web/app/early.ts", { format: "iife" })),
     STYLE: put(folder, "app", "css", await bundle("web/app/app.css")),
     DARK: put(folder, "dark", "css", await bundle("web/design/dark.css")),
     ICON: put(folder, "icon", "svg", readFileSync(join(root, "web/app/icon.svg"), "utf8")),

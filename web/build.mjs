@@ -1,7 +1,7 @@
 // Builds the shells of all HTML reports, with marks (<!--HOPTIME:NAME-->) where src/present/html puts one report:
 //   dist/web/report.html  the page of `hoptime compare`, script and style inlined
 //   dist/web/static.html  reports without script: `localise` and `plan`
-// and the collector's page (build-app.mjs).
+// and the collector's page (build-app.mjs) and the page that compares in the browser (build-compare.mjs).
 // The content security policy names the hashes of exactly this script and style, and allows nothing else: no request, no other script.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -9,6 +9,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { buildApp } from "./build-app.mjs";
+import { buildCompare } from "./build-compare.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const shared = {
@@ -65,3 +66,4 @@ write("report.html", "page.html", {
 const plainCss = text(staticStyle);
 write("static.html", "static.html", { POLICY: policy(`style-src ${hash(plainCss)}`), STYLE: plainCss });
 await buildApp(root);
+await buildCompare(root);

@@ -280,6 +280,12 @@ let certainAfter: f64 = 0;
 
 let mirrored: bool = false;
 let mirroredBack: bool = false;
+let mirroredBoth: bool = false;
+
+/** Both points have nearly every packet twice: as the repeated packets have shown. */
+export function mirrorsAtBoth(are: bool): void {
+  mirroredBoth = are;
+}
 
 /** A capture that has nearly every packet of a direction twice where it comes from is mirrored: the copies are no loss. */
 function findMirrors(m: Match): void {
@@ -294,8 +300,8 @@ function findMirrors(m: Match): void {
     if (side == 0) forward += 1;
     else back += 1;
   }
-  mirrored = forward > LEAST_MIRRORED && forward > MOST_OF * <f64>changetype<Total>(m.forward).matched;
-  mirroredBack = back > LEAST_MIRRORED && back > MOST_OF * <f64>changetype<Total>(m.reverse).matched;
+  mirrored = mirroredBoth || (forward > LEAST_MIRRORED && forward > MOST_OF * <f64>changetype<Total>(m.forward).matched);
+  mirroredBack = mirroredBoth || (back > LEAST_MIRRORED && back > MOST_OF * <f64>changetype<Total>(m.reverse).matched);
 }
 
 /** Judges those near the ends, when all pairs are known. */

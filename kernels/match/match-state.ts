@@ -138,6 +138,7 @@ export class Match {
   pieceGuard: f64; // how far from its start a piece may begin
   usual: f64; //      differences without offset, drift and pieces, of either direction
   backUsual: f64;
+  late: u32; //       Table of pairs of repeated packets that no other could be meant by (kernels/match/repeat-settled.ts)
 }
 
 /** Pairs of repeated packets, with their places in the order of sending; and pairs without. */
@@ -196,6 +197,7 @@ export function matchNew(stats: usize, intervalCells: usize, rows: u32): usize {
   m.repeats = repeatsNew();
   m.alone = tableNew(24);
   m.deferred = tableNew(16);
+  m.late = tableNew(24);
   m.sample = edgeSampleNew();
   m.backSample = edgeSampleNew();
   m.blocks = delayBlocksNew();
@@ -236,6 +238,7 @@ export function matchFree(p: usize): void {
   repeatsFree(m.repeats);
   tableFree(m.alone);
   tableFree(m.deferred);
+  tableFree(m.late);
   edgeSampleFree(m.sample);
   edgeSampleFree(m.backSample);
   delayBlocksFree(m.blocks);

@@ -6,7 +6,7 @@
 
 import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { FATE_MIRRORED, noteAlone, noteAmbiguous } from "./fates";
-import { judge } from "./judge";
+import { judge, mirrorsAtBoth } from "./judge";
 import { intervalAt, settleRecent } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
 import { openingMeet } from "./opening";
@@ -164,9 +164,14 @@ function settleGroup(m: Match): void {
 
 /** Packets of the digest are at one point twice, one beside the other, and at the other once. */
 function isTwice(side: u32): bool {
+  return (side == 0 ? n1 : n0) <= (side == 0 ? n0 : n1) >> 1 && isInTwos(side);
+}
+
+/** Packets of the digest are at one point twice, one beside the other. */
+function isInTwos(side: u32): bool {
   const rows = side == 0 ? rows0 : rows1;
   const n = side == 0 ? n0 : n1;
-  if ((n & 1) != 0 || (side == 0 ? n1 : n0) > n >> 1) return false;
+  if ((n & 1) != 0) return false;
   for (let i: u32 = 0; i < n; i += 2) if (at(rows, i + 1).time - at(rows, i).time > TWICE) return false;
   return true;
 }
@@ -219,15 +224,17 @@ function markSourceCopies(): void {
   }
 }
 
-/** Where most packets are at BEFORE twice, one of each two is no loss. */
-function countMirrored(m: Match): void {
+/** Where most packets are twice where they come from, one of each two is no loss; where they are so at the other point, too, only of two of which one has arrived. */
+function countMirrored(m: Match, side: u32, both: bool): void {
   const stats = changetype<FlowStats>(m.stats);
-  for (let i: u32 = 0; i < n0; i += 2) {
+  const rows = side == 0 ? rows0 : rows1;
+  const n = side == 0 ? n0 : n1;
+  for (let i: u32 = 0; i < n; i += 2) {
     // The one without a partner, or the second.
-    const row = at(rows0, at(rows0, i + 1).partner != 0 ? i : i + 1);
-    if (row.partner != 0) continue;
+    const row = at(rows, at(rows, i + 1).partner != 0 ? i : i + 1);
+    if (row.partner != 0 || (both && at(rows, i).partner == 0 && at(rows, i + 1).partner == 0)) continue;
     faultsOf(stats, flowIn(flowSegments(stats), row.flow)).mirrored++;
-    if (m.fates != 0) noteAlone(m, 0, row.time, row.flow, FATE_MIRRORED);
+    if (m.fates != 0) noteAlone(m, side, row.time, row.flow, FATE_MIRRORED);
     row.partner = 0xffffffff;
   }
 }
@@ -235,26 +242,39 @@ function countMirrored(m: Match): void {
 /** Pairs what can be paired, and judges the rest. */
 export function settleRepeats(m: Match): void {
   const r = changetype<Repeats>(m.repeats);
+  mirrorsAtBoth(false);
   if (r.count == 0) return;
   settleRecent(m);
   beginSettled(m);
   m.settling = SETTLED;
   for (let phase: u32 = 0; phase < 3; phase++) settleGroups(m, r, phase);
+  let inTwos: f64 = 0;
+  let inTwosAfter: f64 = 0;
+  let after: f64 = 0;
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
     if (n0 > 1) m.repeated0 += n0;
     if (n1 > 1) m.repeated1 += n1;
     if (comesAgain()) openingMeet(m, groupOf(r, number).digest);
     if (isTwice(0)) m.twiceBefore += <f64>n0;
+    if (isInTwos(0)) inTwos += <f64>n0;
+    if (isInTwos(1)) inTwosAfter += <f64>n1;
+    after += <f64>n1;
   }
-  const mirrored = m.twiceBefore > LEAST_TWICE && m.twiceBefore > MOST_OF * m.seen0;
+  const mirrored = inTwos > LEAST_TWICE && inTwos > MOST_OF * m.seen0;
+  const both = mirrored && m.twiceBefore <= MOST_OF * m.seen0;
+  const bothBack = both && inTwosAfter > MOST_OF * after;
+  mirrorsAtBoth(bothBack);
   for (let number: u32 = 1; number <= r.count; number++) {
     loadGroup(r, groupOf(r, number));
     if (n0 + n1 == 0) continue;
     markCopies(m);
     const back = comesBack(m);
-    if (mirrored && !back && isTwice(0)) countMirrored(m);
-    if (back && n1 > 0 && isTwice(1)) markSourceCopies();
+    if (mirrored && !back && isTwice(0)) countMirrored(m, 0, both);
+    if (back && n1 > 0 && isTwice(1)) {
+      if (bothBack) countMirrored(m, 1, true);
+      else markSourceCopies();
+    }
     judgeRows(m, rows0, n0, 0);
     judgeRows(m, rows1, n1, 1);
   }

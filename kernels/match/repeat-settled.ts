@@ -2,8 +2,9 @@
 
 import { Batch } from "../decode/batch";
 import { directionOf, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
+import { recordIn, Table, tableAdd } from "../flows/tables";
 import { countPairs } from "./match-count";
-import { Match } from "./match-state";
+import { Match, PAIR_FLOW, PAIR_RAW, PAIR_SEND } from "./match-state";
 import { Repeat } from "./repeats";
 
 /** Pairs of all groups: {row of BEFORE, row of AFTER}. */
@@ -102,7 +103,54 @@ export function countSettled(m: Match): void {
 }
 function flushChunk(m: Match): void {
   countPairs(m, changetype<Batch>(<usize>chunk), 1, 0);
+  keepLate(m, m.pairs, m.pairCount, 1);
+  keepLate(m, m.backPairs, m.backPairCount, 2);
   m.foundCount = 0;
   m.pairCount = 0;
   m.backPairCount = 0;
+}
+
+/** A pair that was found when all packets were there. */
+@unmanaged
+class Late {
+  send: f64;
+  raw: f64;
+  flow: u32;
+  direction: u32;
+}
+const LATE_BYTES: u32 = 24;
+/** More show nothing new of the clocks. */
+const MOST_LATE: u32 = 1 << 20;
+
+function keepLate(m: Match, pairs: u32, n: u32, direction: u32): void {
+  for (let i: u32 = 0; i < n && changetype<Table>(m.late).count < MOST_LATE; i++) {
+    const late = changetype<Late>(<usize>tableAdd(m.late, LATE_BYTES));
+    late.send = load<f64>(pairs + m.rows * PAIR_SEND + (i << 3));
+    late.raw = load<f64>(pairs + m.rows * PAIR_RAW + (i << 3));
+    late.flow = load<u32>(pairs + m.rows * PAIR_FLOW + (i << 2));
+    late.direction = direction;
+  }
+}
+
+export function matchLateCount(p: usize): u32 {
+  return changetype<Table>(changetype<Match>(p).late).count;
+}
+
+/** Puts late pairs from number `from` on where those of the last call are; returns the number of the first that had no room. */
+export function matchTakeLate(p: usize, from: u32): u32 {
+  const m = changetype<Match>(p);
+  const late = changetype<Table>(m.late);
+  m.pairCount = 0;
+  m.backPairCount = 0;
+  const to = min<u32>(late.count, from + m.rows);
+  for (let number = from; number < to; number++) {
+    const one = changetype<Late>(<usize>recordIn(late.segments, number, LATE_BYTES));
+    const back = one.direction == 2;
+    const i = back ? m.backPairCount++ : m.pairCount++;
+    const pairs = back ? m.backPairs : m.pairs;
+    store<f64>(pairs + m.rows * PAIR_SEND + (i << 3), one.send);
+    store<f64>(pairs + m.rows * PAIR_RAW + (i << 3), one.raw);
+    store<u32>(pairs + m.rows * PAIR_FLOW + (i << 2), one.flow);
+  }
+  return to;
 }

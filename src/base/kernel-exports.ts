@@ -171,6 +171,9 @@ export interface KernelExports {
   matchOpening(p: number): number;
   // kernels/match/pieces.ts
   matchPieces(p: number, n: number): number;
+  // kernels/match/repeat-settled.ts
+  matchLateCount(p: number): number;
+  matchTakeLate(p: number, from: number): number;
   // kernels/match/residue.ts
   matchAdd(p: number, flow: number, before: number, after: number): void;
   matchAlone(p: number, number: number): number;

@@ -618,8 +618,9 @@ export const MatchLayout = {
   pieceGuard: 424,
   usual: 432,
   backUsual: 440,
+  late: 448,
 } as const;
-export const MatchBytes = 448;
+export const MatchBytes = 452;
 
 /** Constants of kernels/match/match-state.ts. */
 export const matchStateConstants = {

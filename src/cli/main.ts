@@ -39,6 +39,11 @@ const COMMANDS: readonly Entry[] = [
     },
   },
   {
+    name: "page",
+    summary: "compare two captures in the browser: serves the page for it",
+    load: async () => (await import("./page.ts")).pageCommand(),
+  },
+  {
     name: "localise",
     summary: "find the hop that causes delay or loss, from captures at several points",
     load: async () => (await import("./localise.ts")).localiseCommand(),
@@ -101,6 +106,11 @@ const COMMANDS: readonly Entry[] = [
     name: "plan",
     summary: "choose the routers of a network to instrument first",
     load: async () => (await import("./plan.ts")).planCommand(),
+  },
+  {
+    name: "reproduce",
+    summary: "repeat the tables and figures of the papers",
+    load: async () => (await import("./reproduce.ts")).reproduceCommand(),
   },
   {
     name: "completion",

@@ -129,3 +129,10 @@ export function stepBeyondPairs(verdict: ClockVerdict): ClockVerdict {
     "A clock was set during the capture by more than the window: packets of the other part have no partner and count as lost or as outside the other capture. Compare the parts separately.";
   return { ...verdict, trust: worst(verdict.trust, "doubtful"), lines: [line, ...verdict.lines] };
 }
+
+/** Too few packets show which way they go: what is taken for delays of one direction may be of both, or of the other. */
+export function openDirections(verdict: ClockVerdict): ClockVerdict {
+  const line =
+    "Directions: not measurable. Hosts send to each other, and too few packets show which of them go from BEFORE to AFTER: delays, loss and offset may be of the other direction, or of both. Capture for longer, or keep one direction with a filter (src or dst).";
+  return { ...verdict, trust: worst(verdict.trust, "doubtful"), lines: [line, ...verdict.lines] };
+}

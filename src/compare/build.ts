@@ -125,7 +125,7 @@ function judgements(
       pieces: piecesReport(applied, verdict),
       uncertainty: clockUncertainty(verdict, mode),
     },
-    direction: judgeDirection(total, segment, verdict, twoWay),
+    direction: judgeDirection(total, segment, verdict, { ...directions, twoWay }),
     notes: [...notes, ...observations({ result, windowNs, directions, segment, clock, found: notes })],
   };
 }

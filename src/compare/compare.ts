@@ -13,7 +13,7 @@ import { DEFAULT_COVER, DEFAULT_SEED } from "../capture/reader.ts";
 import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import { diagnose } from "../clock/diagnose.ts";
-import { stepBeyondPairs } from "../clock/trust.ts";
+import { openDirections, stepBeyondPairs } from "../clock/trust.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import { worthParallel } from "../match/feed-thread.ts";
 import type { ExactMatcher } from "../match/matcher.ts";
@@ -76,6 +76,9 @@ const MANY_UNMATCHED = 0.2;
 const FEW_UNMATCHED = 0.02;
 /** Offsets above this are taken out of what estimators see, and put back into what they answer. */
 const LARGE_OFFSET_NS = 1e9;
+
+const ONLY_THERE =
+  "of the packets that go from the second point to the first, none was seen at both: 'reverse' has counts without a delay, and how many of them were lost is not measurable";
 
 /** Two captures compared, with the records that its flows are read from. */
 export interface Comparison {
@@ -275,13 +278,18 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
     // What the pass has put into the other direction stays there, where it cannot be done again.
     if (result.matcher.total(2).matched > 0) directions.twoWay = true;
   }
-  if (directions.twoWay) orientUnmatched(result.matcher);
+  const back = orientUnmatched(result.matcher, directions.twoWay);
   notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
   notes.push(...(await commonCauses(run, result)));
   const searched = plan.settled.alignment || evidence.alignment.kind === "sampled";
   const stepped = searched ? null : await clockStep(run, plan, result, directions.matched);
   if (stepped !== null) notes.push(stepped);
-  const verdict = stepped === null ? evidence.verdict() : stepBeyondPairs(evidence.verdict());
+  const judged = stepped === null ? evidence.verdict() : stepBeyondPairs(evidence.verdict());
+  const verdict = directions.open ? openDirections(judged) : judged;
+  if (back && !directions.twoWay) {
+    directions.twoWay = true;
+    notes.push(ONLY_THERE);
+  }
   const { view, packets } = buildReport({
     result,
     windowNs: pass.windowNs,

@@ -13,6 +13,7 @@ import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
 import type { PassResult } from "./pass.ts";
 import { type Directions, type PassPlan, splitNs, type Ways } from "./plan.ts";
 import type { CompareReport, SegmentReport } from "./report.ts";
+import { partsLikeHosts } from "./unmatched-ways.ts";
 import { maybeBothWays } from "./ways.ts";
 
 /** Flows looked at for answering each other: enough to be sure, few enough to be quick. */
@@ -28,7 +29,7 @@ const COVERED = 0.9;
 export function directionsOf(result: PassResult, plan: PassPlan): Directions {
   const { matcher, ways, limited } = result;
   const matched = matcher.total(1).matched + matcher.total(2).matched;
-  const plain = { matched, peers: null, lateAnswers: false, decidedBy: null };
+  const plain = { matched, peers: null, lateAnswers: false, decidedBy: null, open: false };
   if (plan.ways.kind === "known") return { ...plain, twoWay: true, ways: plan.ways };
   const guess = findDirections(matcher, plan, {
     mayAnswer: !plan.settled.noAnswers,
@@ -39,7 +40,9 @@ export function directionsOf(result: PassResult, plan: PassPlan): Directions {
   const verdict = ways.decide();
   // Packets that were not clearly paired are not in the evidence, and may be those that go the other way.
   const covered = ways.seen > COVERED * matched;
-  if (verdict.kind === "unknown" || (verdict.kind === "one-way" && !covered)) return guess;
+  if (verdict.kind === "unknown")
+    return { ...guess, open: verdict.open && !(guess.twoWay && partsLikeHosts(matcher)) };
+  if (verdict.kind === "one-way" && !covered) return guess;
   if (verdict.kind === "one-way") {
     const split = matcher.total(2).matched > 0;
     return { ...plain, twoWay: false, ways: split ? { kind: "one-way" } : plan.ways };
@@ -72,7 +75,7 @@ export function findDirections(
   const forward = matcher.total(1);
   const reverse = matcher.total(2);
   const matched = forward.matched + reverse.matched;
-  const plain = { matched, lateAnswers: false, decidedBy: null };
+  const plain = { matched, lateAnswers: false, decidedBy: null, open: false };
   if (ways.kind === "one-way" || matched === 0) return { ...plain, twoWay: false, ways, peers: null };
   // Clocks that had to be brought together first: the sign of a difference says nothing.
   const signs = alignNs === 0 && forward.matched > 0 && reverse.matched > 0;
@@ -207,9 +210,14 @@ export function judgeDirection(
   total: TotalResult,
   segment: SegmentReport,
   verdict: ClockVerdict,
-  twoWay: boolean,
+  { twoWay, open, matched }: Pick<Directions, "twoWay" | "open" | "matched">,
 ): CompareReport["direction"] {
-  if (total.matched === 0) return { order: "unclear", evidence: ["no packet was seen at both points"] };
+  if (matched === 0) return { order: "unclear", evidence: ["no packet was seen at both points"] };
+  if (open)
+    return {
+      order: "unclear",
+      evidence: ["hosts send to each other, and too few packets show which of them go from BEFORE to AFTER"],
+    };
   // Where packets go both ways, which of them go from the first capture to the second is known: the clocks have no say in it.
   const ways = twoWay ? TWO_WAY : clockFinding(total, verdict);
   const findings = [ttlFinding(total), ways, lossFinding(segment)];
@@ -233,6 +241,7 @@ const TWO_WAY: Finding = {
 };
 
 function ttlFinding({ ttl, matched }: TotalResult): Finding | null {
+  if (matched === 0) return null;
   if (ttl.lower > 0.9 * matched)
     return { evidence: "TTLs are lower in the second capture: it is the later point", score: 3 };
   if (ttl.higher > 0.9 * matched)

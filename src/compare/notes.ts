@@ -64,8 +64,12 @@ export function observations(subject: NoteSubject): string[] {
 }
 
 /** What no capture can show. */
-function edgeNotes({ undecided }: SegmentReport): string[] {
+function edgeNotes({ undecided, matched }: SegmentReport): string[] {
   if (undecided === 0) return [];
+  if (matched === 0)
+    return [
+      "no packet of this direction was seen at both points: how many of them were lost, and how many passed while the other capture was not running, is not measurable",
+    ];
   return [
     `${countOf(undecided, "packet")} near the ends of the captures may be lost, or may have passed while the other capture was not running: the number of lost packets is uncertain by as many; start both captures before the traffic of interest and stop them after it`,
   ];

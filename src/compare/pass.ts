@@ -12,7 +12,7 @@ import type { OutlierReport } from "../capture/timestamp-trust.ts";
 import { ClockObserver } from "../clock/observer.ts";
 import { ThinnedEnvelope } from "../clock/thinned-envelope.ts";
 import type { TimestampReport } from "../clock/timestamp-quality.ts";
-import { ExactMatcher } from "../match/matcher.ts";
+import { ExactMatcher, type MatchedPairs } from "../match/matcher.ts";
 import { PacketLog } from "../match/packet-log.ts";
 import { DirectFeed, type FeedHead, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
 import type { FeedThread } from "../match/parallel-feed.ts";
@@ -26,6 +26,9 @@ const MAX_INTERVALS = 250_000;
 const LONG_EPOCH_NS = 1e9;
 /** Rows of both sides that show whether a plan stands. */
 const TRIAL_ROWS = 2 * LOOK_AHEAD;
+
+/** Pairs of repeated packets, as a share of all, from which on clocks and directions are judged by them, too. */
+const LATE_SHARE = 0.3;
 
 export interface PassOptions {
   before: string;
@@ -103,6 +106,9 @@ export async function runPass(
     return null;
   }
   matcher.finish();
+  // Where most packets are in a capture twice (a mirror), nothing else shows how clocks and directions are.
+  if (matcher.lateCount > LATE_SHARE * matcher.pairCount)
+    for (const pairs of matcher.latePairs(plan.alignNs)) show(gathered, pairs);
   for (const envelope of envelopes) envelope.finish();
   progress(options, feed);
   const tail = await feed.finish();
@@ -188,7 +194,7 @@ async function takeAll(
   feed: PairFeed,
   gathered: Gathered,
 ): Promise<"done" | "abandoned" | "too-many"> {
-  const { matcher, envelopes } = gathered;
+  const { matcher } = gathered;
   const { shiftNs } = feed.head;
   const shorts: [number, number] = [0, 0];
   let taken = 0;
@@ -204,9 +210,7 @@ async function takeAll(
     const { side, batch, runs, from, to } = stride;
     matcher.takeRows(side, batch, runs, from, shiftNs[side]);
     const pairs = [matcher.pairs(1, plan.alignNs), matcher.pairs(2, plan.alignNs)] as const;
-    for (const way of [0, 1] as const)
-      envelopes[way].take(pairs[way].sends, pairs[way].differences, pairs[way].count);
-    gathered.ways?.take(...pairs);
+    show(gathered, pairs);
     if ((ticks & 255) === 0) progress(options, feed);
     if ((ticks & 63) === 0 && options.tooMany()) return "too-many";
     shorts[side] = stride.shorts;
@@ -219,6 +223,13 @@ async function takeAll(
     else gathered.ways = null;
   }
   return options.tooMany() ? "too-many" : "done";
+}
+
+/** What pairs show of clocks and directions. */
+function show({ envelopes, ways }: Gathered, pairs: readonly [MatchedPairs, MatchedPairs]): void {
+  for (const way of [0, 1] as const)
+    envelopes[way].take(pairs[way].sends, pairs[way].differences, pairs[way].count);
+  ways?.take(...pairs);
 }
 
 /** By the length of the first capture, where it can be read ahead. */

@@ -74,6 +74,8 @@ export interface Directions {
   peers: number | null;
   /** Hosts answer each other, and what that shows was not gathered. */
   lateAnswers: boolean;
+  /** Packets may go both ways or one, or the ways may be exchanged: too few packets show it. */
+  open: boolean;
   /** How the ways of flows were decided, where they were decided one by one. */
   decidedBy: DecidedBy | null;
 }

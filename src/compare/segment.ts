@@ -80,7 +80,11 @@ export function buildSegment(
       total.reordered > 0 ? { max: total.extentMax, mean: total.extentSum / total.reordered } : null,
     head: counts.head,
     tail: counts.tail,
-    undecided: sums.undecided + EDGES.reduce((n, edge) => n + (real[edge] ? 0 : sums[edge]), 0),
+    // Where nothing was seen at both points, nothing shows how long packets take: any of them may have passed while the other capture was not running.
+    undecided:
+      matched === 0
+        ? counts.lost + counts.appeared
+        : sums.undecided + EDGES.reduce((n, edge) => n + (real[edge] ? 0 : sums[edge]), 0),
     ambiguous: sums.ambiguous,
     linkLocal: sums.linkLocal,
     mirrored: sums.mirrored,

@@ -1,38 +1,122 @@
 /**
- * Which way flows go of which no packet was matched, in captures of both directions: the opposite of the flow that answers them, or as other flows of their
- * hosts do, since a host is on one side of the segment. What is left counts as going from BEFORE to AFTER.
+ * Which way flows go of which no packet was matched: the opposite of the flow that answers them, or as other flows of their hosts do, since a host is on one side of the
+ * segment; or as hosts that they are joined with by other flows (host-sides.ts). What is left counts as going from BEFORE to AFTER.
  */
 import type { ExactMatcher } from "../match/matcher.ts";
-import { hostNames } from "./ways.ts";
+import { type Host, HostSides, hostNames } from "./host-sides.ts";
 
 /** Flows with matched packets that are looked at for the sides of hosts. */
 const MAX_FLOWS = 1 << 16;
 /** A host's flows must lean to one side by so much. */
 const LEAN = 0.5;
+/** Where all that matched goes one way: flows looked at whatever their packets, and the share of the flows beyond that makes others worth it. */
+const MAX_LOOKED_AT = 20_000;
+const MANY_OPEN = 0.01;
 
-export function orientUnmatched(matcher: ExactMatcher): void {
-  const { flows } = matcher;
-  const open: number[] = [];
+/** True where flows go from AFTER to BEFORE of which nothing was matched. */
+export function orientUnmatched(matcher: ExactMatcher, twoWay: boolean): boolean {
+  const open = openFlows(matcher);
+  if (open.length === 0) return false;
+  if (!twoWay && matcher.flowCount > MAX_LOOKED_AT && open.length < MANY_OPEN * matcher.flowCount)
+    return false;
+  const sides = groupsOf(matcher);
+  // Flows and their answers go the same way here: hosts are on no side.
+  if (!twoWay && sides.orders.some(({ ways }) => ways[0] > 0 && ways[1] > 0)) return false;
   const turned = new Map<number, 1 | 2>();
-  for (let id = 0; id < flows.count; id++) {
-    if (flows.direction(id) !== 0) continue;
-    const other = matcher.reverseOf(id);
-    const way = other >= 0 && flows.matched(other) > 0 ? flows.direction(other) : 0;
-    if (way === 0) open.push(id);
-    else turned.set(id, way === 1 ? 2 : 1);
-  }
-  if (open.length > 0) {
-    const sideOf = sidesOfHosts(matcher, open);
-    for (const id of open) {
-      const [from, to] = hostsOf(matcher, id);
-      const lean = sideOf(from) - sideOf(to);
-      if (lean !== 0) turned.set(id, lean > 0 ? 1 : 2);
-    }
-  }
+  const left = open.filter((id) => {
+    const way = wayOfAnswer(matcher, id);
+    if (way !== 0) turned.set(id, way === 1 ? 2 : 1);
+    return way === 0;
+  });
+  orientByHosts(matcher, left, turned);
+  orientByGroups(
+    left.filter((id) => !turned.has(id)),
+    sides,
+    turned,
+  );
   matcher.turnUnmatched(turned);
+  return [...turned.values()].includes(2);
 }
 
-type Host = string | number;
+function openFlows({ flows }: ExactMatcher): number[] {
+  const open: number[] = [];
+  for (let id = 0; id < flows.count; id++) if (flows.direction(id) === 0) open.push(id);
+  return open;
+}
+
+/** The way of the flow that answers this one; 0 where none was matched. */
+function wayOfAnswer(matcher: ExactMatcher, id: number): 0 | 1 | 2 {
+  const other = matcher.reverseOf(id);
+  return other >= 0 && matcher.flows.matched(other) > 0 ? matcher.flows.direction(other) : 0;
+}
+
+function orientByHosts(matcher: ExactMatcher, open: readonly number[], turned: Map<number, 1 | 2>): void {
+  if (open.length === 0) return;
+  const sideOf = sidesOfHosts(matcher, open);
+  for (const id of open) {
+    const [from, to] = hostsOf(matcher, id);
+    const lean = sideOf(from) - sideOf(to);
+    if (lean !== 0) turned.set(id, lean > 0 ? 1 : 2);
+  }
+}
+
+function orientByGroups(
+  open: readonly number[],
+  { sides, orders }: Groups,
+  turned: Map<number, 1 | 2>,
+): void {
+  // Flows that were not matched join the hosts that are left.
+  for (const id of turned.keys()) sides.addUnsure(id);
+  for (const id of open) sides.addUnsure(id);
+  const ways = new Map<number, [number, number]>();
+  for (const { flow, ways: own } of orders) {
+    const place = sides.placeOf(flow);
+    if (!place) continue;
+    const so = ways.get(place.group) ?? [0, 0];
+    const forwardOrder = place.order === 0 ? own : [own[1], own[0]];
+    ways.set(place.group, [so[0] + (forwardOrder[0] ?? 0), so[1] + (forwardOrder[1] ?? 0)]);
+  }
+  for (const id of open) {
+    const place = sides.placeOf(id);
+    const [zero, one] = (place && ways.get(place.group)) ?? [0, 0];
+    if (place && Math.abs(zero - one) >= Math.max(1, LEAN * (zero + one)))
+      turned.set(id, zero > one === (place.order === 0) ? 1 : 2);
+  }
+}
+
+interface Groups {
+  sides: HostSides;
+  /** By group: a flow of it, and how many of its flows speak for that flow's order going from BEFORE to AFTER, and against it. */
+  orders: { flow: number; ways: [number, number] }[];
+}
+
+/** Hosts joined by the flows with matched packets. */
+function groupsOf(matcher: ExactMatcher): Groups {
+  const { flows } = matcher;
+  const sides = new HostSides(matcher);
+  const matched: number[] = [];
+  for (let id = 0; id < flows.count && matched.length < MAX_FLOWS; id++) {
+    if (flows.matched(id) === 0) continue;
+    matched.push(id);
+    sides.add(id);
+  }
+  const groups = new Map<number, { flow: number; order: 0 | 1; ways: [number, number] }>();
+  for (const id of matched) {
+    const place = sides.placeOf(id);
+    if (!place) continue;
+    const group = groups.get(place.group) ?? { flow: id, order: place.order, ways: [0, 0] };
+    groups.set(place.group, group);
+    const speaksFor = (flows.direction(id) === 1) === (place.order === group.order);
+    group.ways[speaksFor ? 0 : 1]++;
+  }
+  return { sides, orders: [...groups.values()] };
+}
+
+/** The ways of the flows with matched packets are as their hosts want it: of every group, one order goes one way and the other the other. */
+export function partsLikeHosts(matcher: ExactMatcher): boolean {
+  const negative = matcher.total(1).negative + matcher.total(2).negative;
+  return negative === 0 && groupsOf(matcher).orders.every(({ ways }) => ways[0] === 0 || ways[1] === 0);
+}
 
 function hostsOf(matcher: ExactMatcher, id: number): [Host, Host] {
   const { words, at } = matcher.keyWords(id);

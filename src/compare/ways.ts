@@ -5,6 +5,8 @@
  * - Answers: packets of two hosts that go both ways have differences (after - before) of `delay + offset` one way and `-delay + offset` the other. A
  *   packet between two of the opposite order is held against the line between these two: what the clocks did in between cancels, and what is left is the
  *   sum of two delays, above 0 if the two go from BEFORE to AFTER. Each such packet is a vote; a clock that is set spoils the one vote it falls into.
+ * - Groups: a packet goes from one side of the segment to the other, so hosts that are joined by flows are known to be on the same side or not (host-sides.ts). Where
+ *   packets of two hosts are too few, those of a group are held against each other (group-votes.ts).
  * - Hosts: a host is on one side of the segment. Flows without answers go the way of other flows of their hosts.
  * - Neighbours: what is left is held against the decided flows around it in time.
  *
@@ -13,9 +15,13 @@
  */
 import type { Kernels } from "../base/kernels.ts";
 import type { ExactMatcher, KnownWays, MatchedPairs } from "../match/matcher.ts";
+import { type GroupPoint, judgeGroups } from "./group-votes.ts";
+import { HostSides, hostNames } from "./host-sides.ts";
+import { decideByNeighbours } from "./way-neighbours.ts";
 
 export type WayVerdict =
-  | { kind: "unknown" }
+  /** `open`: flows of both orders are there, and too few packets for knowing whether they go both ways. */
+  | { kind: "unknown"; open: boolean }
   | { kind: "one-way" }
   | { kind: "two-way"; known: KnownWays; decidedBy: DecidedBy };
 
@@ -28,8 +34,10 @@ export interface DecidedBy {
   undecided: number;
 }
 
-/** Votes that delays of one direction would cast alike with at most this probability. */
-const CHANCE = 0.01;
+/** Votes that follow each other share packets: their sums vary so many times as much as those of votes that do not. */
+const DEPENDENT = 2.2;
+/** Of a normal distribution, exceeded with a probability of 0.01. */
+const UNLIKELY = 2.33;
 /** A flow's or host's packets that must agree. */
 const AGREE = 0.9;
 /** Votes of two hosts must lean one way by so much. */
@@ -49,10 +57,6 @@ const POINTS = 1 << 16;
 const HELD = 1 << 15;
 /** Host pairs looked at for going both ways. */
 const MAX_CANDIDATES = 1 << 16;
-/** Points of an undecided flow that are held against decided ones. */
-const MAX_VOTES = 64;
-/** Points to either side that are looked at for decided ones. */
-const FARTHEST = 2048;
 
 export class WayEvidence {
   readonly #matcher: ExactMatcher;
@@ -221,10 +225,15 @@ export class WayEvidence {
     const { flows } = this.#matcher;
     const ways = new Uint8Array(flows.count);
     const byTtl = this.#decideByTtl(ways);
-    if (byTtl === "one-way") return { kind: "one-way" };
-    if (byTtl === "unknown" && !this.#votesAgree()) return { kind: "unknown" };
+    if (byTtl === "one-way" && !this.#onlyBack(ways)) return { kind: "one-way" };
     const decidedBy: DecidedBy = { ttl: count(ways), answers: 0, hosts: 0, neighbours: 0, undecided: 0 };
-    let known = decidedBy.ttl;
+    if (byTtl === "unknown" && !this.#votesAgree()) {
+      const groups = this.#decideByGroups(ways);
+      if (groups === "one-way") return { kind: "one-way" };
+      if (groups !== "known") return { kind: "unknown", open: groups === "open" };
+      decidedBy.answers = count(ways);
+    }
+    let known = count(ways);
     const by = (what: "answers" | "hosts" | "neighbours", decide: () => void) => {
       decide();
       const now = count(ways);
@@ -235,11 +244,11 @@ export class WayEvidence {
     by("answers", () => this.#decideByAnswers(ways, STRONG_VOTES));
     if (known > 0) {
       by("hosts", () => this.#decideByHosts(ways));
-      by("neighbours", () => this.#decideByNeighbours(ways));
+      by("neighbours", () => decideByNeighbours(ways, this.#points, this.#kept));
     }
     by("answers", () => this.#decideByAnswers(ways, 1));
     by("hosts", () => this.#decideByHosts(ways));
-    by("neighbours", () => this.#decideByNeighbours(ways));
+    by("neighbours", () => decideByNeighbours(ways, this.#points, this.#kept));
     decidedBy.undecided = ways.length - known;
     const keys = new Uint32Array(KEY_WORDS * ways.length);
     for (let id = 0; id < ways.length; id++) {
@@ -269,19 +278,50 @@ export class WayEvidence {
     return "unknown";
   }
 
+  /** All that was matched comes from AFTER's side, and there are flows that go there: packets go both ways, and those of one way were not seen at both points. */
+  #onlyBack(ways: Uint8Array): boolean {
+    if (!ways.includes(2) || ways.includes(1)) return false;
+    const all = ways.slice();
+    this.#decideByHosts(all);
+    return all.includes(1);
+  }
+
+  /** Packets of groups of hosts held against each other; those of groups that contradict themselves are left out. */
+  #decideByGroups(ways: Uint8Array): "known" | "one-way" | "open" | "no" {
+    const sides = new HostSides(this.#matcher);
+    const crosses = (id: number) => (this.#pairs[id] ?? 0) > 0;
+    for (let id = 0; id < ways.length; id++) if (crosses(id)) sides.add(id);
+    const places = Array.from(ways, (_, id) => (crosses(id) ? sides.placeOf(id) : null));
+    const { flow, timeNs, valueNs } = this.#points;
+    const points: GroupPoint[] = [];
+    for (let i = 0; i < this.#kept; i++) {
+      const place = places[flow[i]!];
+      if (place) points.push({ ...place, timeNs: timeNs[i]!, valueNs: valueNs[i]! });
+    }
+    const verdict = judgeGroups(points);
+    if (verdict.kind !== "known") return verdict.kind;
+    for (const [id, place] of places.entries()) {
+      const forward = place ? verdict.forward.get(place.group) : undefined;
+      if (forward !== undefined) ways[id] = forward === place?.order ? 1 : 2;
+    }
+    return "known";
+  }
+
   #placed(flow: number): boolean {
     return flow < this.#place.length && this.#place[flow]! >= 0;
   }
 
-  /** Whether hosts that answer each other lean so much that delays of one direction would hardly do it. */
+  /** Whether hosts that answer each other lean so much that delays of one direction would hardly do it: the sum of squares is that of as many normal values. */
   #votesAgree(): boolean {
-    let ln = 0;
+    let sum = 0;
+    let asked = 0;
     for (let c = 0; c < this.#conversations.size; c++) {
       const n = this.#votes[c]!;
-      const lean = Math.abs(2 * this.#above[c]! - n);
-      if (n > 0) ln += Math.min(0, Math.LN2 - (lean * lean) / (2 * n));
+      if (n === 0) continue;
+      asked++;
+      sum += (2 * this.#above[c]! - n) ** 2 / n;
     }
-    return ln < Math.log(CHANCE);
+    return asked > 0 && sum > DEPENDENT * unlikelySquares(asked);
   }
 
   #decideByAnswers(ways: Uint8Array, minVotes: number): void {
@@ -322,39 +362,6 @@ export class WayEvidence {
       if (lean !== 0) ways[id] = lean > 0 ? 1 : 2;
     }
   }
-
-  /** Points of undecided flows held against the nearest decided ones in time. */
-  #decideByNeighbours(ways: Uint8Array): void {
-    const { flow, timeNs, valueNs } = this.#points;
-    const order = Array.from({ length: this.#kept }, (_, i) => i).sort((a, b) => timeNs[a]! - timeNs[b]!);
-    const lean = new Map<number, { votes: number; sum: number }>();
-    const step = (at: number, way: number, by: 1 | -1): number | null => {
-      for (let k = at + by; k >= 0 && k < order.length && Math.abs(k - at) < FARTHEST; k += by)
-        if (ways[flow[order[k]!]!] === way) return order[k]!;
-      return null;
-    };
-    /** What a packet of that way would have shown then: on the line between the nearest two, so that drift cancels. */
-    const levelAt = (at: number, way: number): number | null => {
-      const [a, b] = [step(at, way, -1), step(at, way, 1)];
-      if (a === null || b === null) return a === null ? (b === null ? null : valueNs[b]!) : valueNs[a]!;
-      const span = timeNs[b]! - timeNs[a]!;
-      const part = span > 0 ? (timeNs[order[at]!]! - timeNs[a]!) / span : 0.5;
-      return valueNs[a]! + part * (valueNs[b]! - valueNs[a]!);
-    };
-    for (const [at, i] of order.entries()) {
-      const id = flow[i]!;
-      if (ways[id] !== 0) continue;
-      const so = lean.get(id) ?? { votes: 0, sum: 0 };
-      if (so.votes === MAX_VOTES) continue;
-      const [forward, reverse] = [levelAt(at, 1), levelAt(at, 2)];
-      // Packets of one way are above those of the other at any time: where they are not, a clock was set in between.
-      if (forward === null || reverse === null || forward <= reverse) continue;
-      so.votes++;
-      so.sum += Math.sign(valueNs[i]! - (forward + reverse) / 2);
-      lean.set(id, so);
-    }
-    for (const [id, { sum }] of lean) if (sum !== 0) ways[id] = sum > 0 ? 1 : 2;
-  }
 }
 
 /** Packets seem to go both ways: two hosts have sent to each other, or times to live fall and rise. */
@@ -379,11 +386,10 @@ export function maybeBothWays(matcher: ExactMatcher): boolean {
   return false;
 }
 
-/** The addresses of a key that has both: source, then destination. */
-export function hostNames(words: ArrayLike<number>, at: number): [string | number, string | number] {
-  const w = (i: number) => words[at + i]!;
-  if ((w(1) & (1 << 27)) === 0) return [w(3), w(2)];
-  return [`${w(3)}:${w(2)}:${w(5)}:${w(4)}`, `${w(7)}:${w(6)}:${w(9)}:${w(8)}`];
+/** What the sum of n squared normal values exceeds with a probability of 0.01 (Wilson and Hilferty). */
+function unlikelySquares(n: number): number {
+  const part = 2 / (9 * n);
+  return n * (1 - part + UNLIKELY * Math.sqrt(part)) ** 3;
 }
 
 function grown<T extends Uint32Array | Float64Array>(old: T, fresh: T): T {

@@ -97,7 +97,7 @@ export interface BucketRun {
   counts: Uint32Array;
 }
 
-export interface FlowChoice {
+export interface FlowRanking {
   way: 1 | 2;
   /** False: all flows are of way 1. */
   twoWay: boolean;
@@ -145,7 +145,7 @@ export class FlowResults {
   texts(
     ids: Uint32Array,
     form: RowForm,
-    { reverse, edgesLost }: { reverse: boolean; edgesLost: FlowChoice["edgesLost"] },
+    { reverse, edgesLost }: { reverse: boolean; edgesLost: FlowRanking["edgesLost"] },
   ): Generator<string | number> {
     return flowTexts(this.#kernels, this.#stats, ids, form, { reverse, edges: edgeBits(edgesLost) });
   }
@@ -315,7 +315,7 @@ export class FlowResults {
   }
 
   /** The first flows of a way, largest first; equal ones in order of appearance. */
-  choose({ way, twoWay, by, edgesLost, top }: FlowChoice): number[] {
+  choose({ way, twoWay, by, edgesLost, top }: FlowRanking): number[] {
     const kernels = this.#kernels;
     // Without two ways all flows are of the first.
     if (!twoWay && way === 2) return [];

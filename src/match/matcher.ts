@@ -236,6 +236,20 @@ export class ExactMatcher {
     if (this.#packets) this.#note();
   }
 
+  /** Pairs of packets that look like others, found when all were there, but for those that are ambiguous. */
+  get lateCount(): number {
+    return this.#kernels.call.matchLateCount(this.#match) >>> 0;
+  }
+
+  /** These, some thousand at a time: each time both directions, valid until the next. */
+  *latePairs(addNs: number): Generator<readonly [MatchedPairs, MatchedPairs]> {
+    const count = this.lateCount;
+    for (let from = 0; from < count; ) {
+      from = this.#kernels.call.matchTakeLate(this.#match, from) >>> 0;
+      yield [this.pairs(1, addNs), this.pairs(2, addNs)];
+    }
+  }
+
   get flowCount(): number {
     return this.flows.count;
   }

@@ -5,8 +5,9 @@
  */
 import { later } from "../base/time.ts";
 import { type Normal, type Normals, normalKey } from "./normals.ts";
-import type { ResultsStore, StepRow } from "./results-store.ts";
+import type { ResultsStore } from "./results-store.ts";
 import { combineRows, type SegmentRow, STEPS, type Step } from "./rows.ts";
+import type { StepRow } from "./segment-reader.ts";
 import { pointOf, type SeriesPoint } from "./series.ts";
 
 export interface SegmentOverview {
@@ -44,6 +45,8 @@ export interface OverviewQuestion {
   /** Null: to the newest, and an hour before that. */
   fromNs: bigint | null;
   toNs: bigint | null;
+  /** Without `fromNs`: how long before the end it begins, instead of an hour. */
+  lengthNs?: bigint | undefined;
   steps: number;
   /** Which estimator stands for a segment: the first of these that it has. */
   preferred: readonly string[];
@@ -62,11 +65,15 @@ export async function overview(
   const known = all.filter((s) => only(question.from, s.from) && only(question.to, s.to));
   const newestNs = all.map((s) => s.lastNs).reduce(later, 0n);
   const toNs = question.toNs ?? newestNs;
-  const fromNs = question.fromNs ?? toNs - HOUR_NS;
+  const fromNs = question.fromNs ?? toNs - (question.lengthNs ?? HOUR_NS);
   const stepNs = niceStepNs((toNs - fromNs) / BigInt(question.steps));
   const startNs = fromNs - (fromNs % stepNs);
   const length = Number((toNs - startNs + stepNs - 1n) / stepNs);
-  const normal = await normals.before(toNs);
+  const [normal, steps, newest] = await Promise.all([
+    normals.before(toNs),
+    store.steps({ fromNs: startNs, toNs, stepNs, step: stepBelow(stepNs) }),
+    store.newestRows(fromNs, toNs),
+  ]);
   const segments = new Map<string, SegmentOverview>();
   for (const { from, to, label, estimators } of known) {
     const estimator = question.preferred.find((e) => estimators.includes(e)) ?? estimators[0] ?? "";
@@ -93,7 +100,7 @@ export async function overview(
       before = { step, own: segments.get(normalKey(from, to, label, estimator)) };
     return before.own;
   };
-  for (const step of await store.steps({ fromNs: startNs, toNs, stepNs, step: stepBelow(stepNs) })) {
+  for (const step of steps) {
     const { at } = step;
     const own = ownOf(step);
     if (!own || at < 0 || at >= length) continue;
@@ -108,7 +115,7 @@ export async function overview(
     }
     for (const name of ["epochs", "missing", "refused"] as const) own[name] += step[name];
   }
-  for (const row of await store.newestRows(fromNs, toNs)) {
+  for (const row of newest) {
     const own = segments.get(normalKey(row.segment.from, row.segment.to, row.segment.label, row.estimator));
     if (own) own.latest = exactPoint(row);
   }

@@ -195,7 +195,7 @@ export class Asker {
 
   #start(): Worker {
     const worker = new Worker(this.#program ?? "", { workerData: { directory: this.#options.directory } });
-    worker.on("message", (told: WorkerAnswer) => this.#take(told));
+    worker.on("message", (message: WorkerAnswer) => this.#take(message));
     worker.on("error", (error) => {
       if (this.#worker !== worker) return;
       this.#options.onError?.(error.stack ?? String(error));
@@ -205,21 +205,21 @@ export class Asker {
     return worker;
   }
 
-  #take(told: WorkerAnswer): void {
+  #take(message: WorkerAnswer): void {
     const current = this.#current;
-    if (!current || current.id !== told.id) return;
-    if ("piece" in told) {
-      current.answer.add(told.piece);
+    if (!current || current.id !== message.id) return;
+    if ("piece" in message) {
+      current.answer.add(message.piece);
       let held = 0;
       for (const answer of this.#held) held += answer.heldBytes;
       if (held > MAX_HELD_BYTES)
         this.#giveUp(new HttpError(503, "busy", "too much is being answered at once: ask again later", 5));
       return;
     }
-    if ("done" in told) this.#finish(null);
+    if ("done" in message) this.#finish(null);
     else {
-      if (told.stack !== undefined) this.#options.onError?.(told.stack);
-      this.#finish(new AskedError(told.status, told.problem));
+      if (message.stack !== undefined) this.#options.onError?.(message.stack);
+      this.#finish(new AskedError(message.status, message.problem));
     }
   }
 

@@ -9,7 +9,9 @@ import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { publish, syncFolder, writeTemporary } from "../archive/durable.ts";
 import { UsageError } from "../base/errors.ts";
+import { entryAt } from "../base/lists.ts";
 import { sendReferences } from "../delays/reference-sender.ts";
+import { type Plan, planUpgrades } from "../network/plan/plan.ts";
 import { segmentKey } from "../network/station/segment-needs.ts";
 import { type StationSnapshot, StationState } from "../network/station/station-state.ts";
 import type { Topology } from "../network/topology/topology.ts";
@@ -57,6 +59,9 @@ const MAX_SEGMENTS = 1000;
 const PROBE_RATE = 10;
 const PROBE_AGAIN_MS = 60_000;
 const MAX_LISTED = 2000;
+/** Steps of the plan that are worked out, and of how many routers at most: all their pairs are looked at. */
+const NEXT_UPGRADES = 5;
+const MAX_PLANNED = 300;
 
 export class Station {
   readonly state: StationState;
@@ -68,6 +73,8 @@ export class Station {
   #ticking: Promise<void> = Promise.resolve();
   #kept = "";
   #trouble: string | null = null;
+  /** Of the routers that announced themselves when it was worked out. */
+  #upgrades: { topology: Topology; key: string; plan: Plan | null } | null = null;
 
   private constructor(options: StationOptions, holder: PlanHolder, socket: Socket, before?: StationSnapshot) {
     this.#options = options;
@@ -209,6 +216,34 @@ export class Station {
     await publish(await writeTemporary(dirname(file), Buffer.from(text)), file, true);
     await syncFolder(dirname(file));
     this.#kept = text;
+  }
+
+  /** For /v1/station/plan: what the next routers would gain, on top of those that announce themselves. */
+  upgrades(): Record<string, unknown> {
+    const { topology, routers } = this.state;
+    const announced = new Set(routers.filter((r) => r.kind === "m-router").map((r) => r.name));
+    const mRouters = topology.routers.flatMap(({ name }, i) => (announced.has(name) ? [i] : []));
+    const key = mRouters.join();
+    if (this.#upgrades?.topology !== topology || this.#upgrades.key !== key) {
+      const fits = topology.routers.length <= MAX_PLANNED;
+      const plan = fits
+        ? planUpgrades(
+            { ...topology, mRouters },
+            { upgrade: Math.min(NEXT_UPGRADES, topology.routers.length) },
+          )
+        : null;
+      this.#upgrades = { topology, key, plan };
+    }
+    const name = (r: number) => entryAt(topology.routers, r).name;
+    return {
+      format: "hoptime.station-plan/1",
+      routers: topology.routers.slice(0, MAX_PLANNED).map((r) => r.name),
+      links: topology.links
+        .filter((link) => link.up && link.from < MAX_PLANNED && link.to < MAX_PLANNED)
+        .map(({ from, to }) => ({ from: name(from), to: name(to) })),
+      plan: this.#upgrades.plan,
+      reason: this.#upgrades.plan ? null : `the map has more than ${MAX_PLANNED} routers: use hoptime plan`,
+    };
   }
 
   /** For /v1/station. */

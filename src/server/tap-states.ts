@@ -1,6 +1,7 @@
 /** What is known of each tap: when it was heard of, what its last records said, what it says of itself. Bounded, whatever names come. */
 import Type from "typebox";
 import { Check } from "typebox/schema";
+import type { ClockState } from "../capture/source/clock-state.ts";
 import type { RecordHead } from "../epoch/record.ts";
 
 export interface TapState {
@@ -13,9 +14,15 @@ export interface TapState {
   packets: number;
   /** Packets that its capture dropped, where it says. */
   dropped: number | null;
+  /** The clock that its newest live epoch was timestamped by; null where its records do not say. */
+  clock: TapClock | null;
+  /** Share of one processor that observing took in its newest live epoch. */
+  cpuShare: number | null;
   /** Its own report: what waits in its spool, what it had to give up. */
   spool: SpoolReport | null;
 }
+
+export type TapClock = Omit<ClockState, "id">;
 
 const SPOOL = Type.Object({
   hoptime: Type.String({ maxLength: 40 }),
@@ -40,10 +47,10 @@ export class TapStates {
 
   take(heads: readonly RecordHead[], report: string | null, nowMs = Date.now()): void {
     const spool = readReport(report);
-    for (const { point, epoch, program, counters } of heads) {
+    for (const { point, epoch, program, counters, clock, effort } of heads) {
       const known = this.#taps.get(point);
       if (!known && this.#taps.size >= MAX_TAPS) continue;
-      const before = known ?? { lastEndNs: "0", records: 0, packets: 0, dropped: null };
+      const before = known ?? NOT_HEARD;
       const newer = epoch.endNs > BigInt(before.lastEndNs);
       this.#taps.set(point, {
         heardMs: nowMs,
@@ -52,6 +59,8 @@ export class TapStates {
         records: before.records + 1,
         packets: before.packets + counters.packets,
         dropped: counters.dropped === null ? before.dropped : (before.dropped ?? 0) + counters.dropped,
+        clock: newer && clock ? clockOf(clock) : before.clock,
+        cpuShare: newer && effort ? shareOf(effort.cpuNs, epoch) : before.cpuShare,
         spool: spool ?? known?.spool ?? null,
       });
     }
@@ -64,6 +73,17 @@ export class TapStates {
   all(): Record<string, TapState> {
     return Object.fromEntries(this.#taps);
   }
+}
+
+const NOT_HEARD = { lastEndNs: "0", records: 0, packets: 0, dropped: null, clock: null, cpuShare: null };
+
+const clockOf = ({ synchronised, discipline, estimatedErrorNs, maximumErrorNs }: ClockState): TapClock => ({
+  ...{ synchronised, discipline, estimatedErrorNs, maximumErrorNs },
+});
+
+function shareOf(cpuNs: number, { startNs, endNs }: RecordHead["epoch"]): number | null {
+  const lengthNs = Number(endNs - startNs);
+  return lengthNs > 0 ? cpuNs / lengthNs : null;
 }
 
 /** Null where it is not what a tap would say. */

@@ -152,6 +152,32 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     expect(problems).toEqual([]);
   });
 
+  test("delays of a segment as quantiles and heat map, flows by p99, from the records of packets", async () => {
+    const { page, problems } = await show("#/segment/r2/r3?last=5m");
+    await page.click("text=Show (read from the records of packets)");
+    await page.waitForSelector(".heat rect");
+    expect(page.url()).toContain("bands=1");
+    expect((await texts(page, ".heat rect title"))[0]).toMatch(/50 % of [\d,]+ packets from .* \(min\) to /);
+    await painted(page);
+    expect(await accessibilityFindings(page)).toEqual([]);
+    await page.click("text=p99, too");
+    await page.waitForSelector('th:has-text("p99") button');
+    await page.click('.table-card th:has-text("p99") button');
+    await page.waitForFunction(() => location.hash.includes("sort=p99"));
+    const cells = await texts(page, ".table-card tr.row td:nth-child(3)");
+    expect(cells.filter((c) => /\u202f(µs|ms)$/.test(c)).length).toBeGreaterThan(3);
+    expect(problems).toEqual([]);
+  });
+
+  test("a flow on a path shows which segment gave it its delay", async () => {
+    const { page, problems } = await show("#/flows/r2/r3?last=5m");
+    await page.click(".table-card .row-link >> nth=0");
+    await page.waitForSelector(".flow-path");
+    expect((await texts(page, "h3.spaced"))[0]).toMatch(/most from r2 → r3/);
+    expect(await texts(page, ".flow-path tbody th")).toEqual(["r1 → r2", "r2 → r3", "r3 → r4"]);
+    expect(problems).toEqual([]);
+  });
+
   test("the incident is a sentence on the overview, and on the map at its time", async () => {
     const { page, problems } = await show("#/overview?last=5m");
     await page.waitForSelector(".incident.open");

@@ -26,6 +26,8 @@ interface Scene {
   /** All packets go from BEFORE to AFTER, whoever sends them. */
   oneWay?: boolean;
   hops?: number;
+  /** Servers of the two directions differ, too: no host has anything to do with both. */
+  apart?: boolean;
 }
 
 interface Truth {
@@ -35,7 +37,7 @@ interface Truth {
   lost: Record<"forward" | "reverse", number>;
 }
 
-function make({ offsetNs, answering, oneWay = false, hops = 1 }: Scene): Truth {
+function make({ offsetNs, answering, oneWay = false, hops = 1, apart = false }: Scene): Truth {
   const random = new Random(5);
   const sides: PlainPacket[][] = [[], []];
   const delaysNs: Truth["delaysNs"] = { forward: [], reverse: [] };
@@ -45,7 +47,7 @@ function make({ offsetNs, answering, oneWay = false, hops = 1 }: Scene): Truth {
     const way = asked || oneWay ? "forward" : "reverse";
     const flow = answering ? Math.floor(n / 2) % 40 : n % 40;
     const client = { address: Uint8Array.of(10, 0, answering || asked ? 0 : 9, flow), port: 2000 + flow };
-    const server = { address: Uint8Array.of(192, 168, 1, flow % 7), port: 443 };
+    const server = { address: Uint8Array.of(192, 168, apart && !asked ? 9 : 1, flow % 7), port: 443 };
     const [from, to] = asked ? [client, server] : [server, client];
     const frame = (ttl: number) =>
       stack(
@@ -142,12 +144,22 @@ describe("packets that all go one way", () => {
     },
   );
 
-  test("without routers between, where neither answers nor time to live tell, all are taken to go forward", async () => {
-    const { before, after, delaysNs } = make({ offsetNs: 37_000_000_000n, answering: false, hops: 0 });
+  test("without routers between, where neither hosts nor time to live tell, all are taken to go forward", async () => {
+    const scene = { offsetNs: 37_000_000_000n, answering: false, hops: 0, apart: true };
+    const { before, after, delaysNs } = make(scene);
     const report = await compareCaptures({ before, after });
     expect(report.reverse).toBeNull();
     expect(report.segment.matched).toBe(delaysNs.forward.length + delaysNs.reverse.length);
   });
+});
+
+test("servers that some send to and that send to others show two directions, without routers or answers", async () => {
+  for (const [, offsetNs] of OFFSETS) {
+    const { before, after, delaysNs, lost } = make({ offsetNs, answering: false, hops: 0 });
+    const report = await compareCaptures({ before, after });
+    expect(report.segment).toMatchObject({ matched: delaysNs.forward.length, lost: lost.forward });
+    expect(report.reverse).toMatchObject({ matched: delaysNs.reverse.length, lost: lost.reverse });
+  }
 });
 
 describe("captures that began or ended at different times, of packets that go both ways", () => {

@@ -176,6 +176,92 @@ test("flows of which no packet was matched go the way of their hosts", async () 
   expect(wrong).toEqual([]);
 });
 
+describe("captures so short that one way has no packet at both points", () => {
+  const SHORT = { spanNs: 0.5e9, packets: 600, reverseShare: 0.5, flows: 30 };
+  const [fast, slow] = [
+    { minNs: 20 * MS, queueNs: MS },
+    { minNs: 450 * MS, queueNs: MS },
+  ];
+  const counts = (way: { sent: number; received: number; matched: number } | null) =>
+    `${way?.sent} sent, ${way?.received} received, ${way?.matched} matched`;
+
+  test.each([
+    ["routers between", true, 0],
+    ["clocks that agree", false, 0],
+    ["clocks an hour apart", false, 3600e9],
+  ])("the way back: its packets are not of the way there; %s", async (_name, routed, offsetNs) => {
+    const { truth, report } = await compareScene({
+      ...SHORT,
+      routed,
+      forward: fast,
+      reverse: slow,
+      before: { toNs: 0.44e9 },
+      clock: { offsetNs },
+    });
+    expect(truth.reverse.matched).toBe(0);
+    expect(counts(report.segment)).toBe(counts(truth.forward));
+    expect(counts(report.reverse)).toBe(counts(truth.reverse));
+    expect(report.segment.lost).toBe(0);
+    expect(report.reverse).toMatchObject({ latency: null, undecided: report.reverse?.lost });
+    expect(report.notes.join()).toMatch(/go from the second point to the first, none was seen at both/);
+  });
+
+  test("the way there: time to live shows that what was matched comes back", async () => {
+    const { truth, report } = await compareScene({
+      ...SHORT,
+      routed: true,
+      forward: slow,
+      reverse: fast,
+      after: { toNs: 0.44e9 },
+    });
+    expect(truth.forward.matched).toBe(0);
+    expect(counts(report.segment)).toBe(counts(truth.forward));
+    expect(counts(report.reverse)).toBe(counts(truth.reverse));
+    expect(report.direction.order).not.toBe("swapped");
+  });
+
+  test("both: nothing is claimed of loss", async () => {
+    const { report } = await compareScene({
+      ...SHORT,
+      forward: slow,
+      reverse: slow,
+      before: { toNs: 0.44e9 },
+      after: { toNs: 0.44e9 },
+    });
+    expect(report.segment.undecided).toBe(report.segment.lost + report.segment.appeared);
+    expect(report.direction.order).toBe("unclear");
+    expect(report.clock.trust).toBe("unusable");
+  });
+});
+
+test("of so few packets that directions do not show, they are not claimed", async () => {
+  const wrong: string[] = [];
+  let right = 0;
+  for (let seed = 1; seed <= 100; seed++) {
+    const { truth, report } = await compareScene({
+      seed,
+      packets: 8 + (seed % 40),
+      spanNs: 0.2e9,
+      flows: 25,
+      reverseShare: 0.4,
+      forward: { minNs: MS, queueNs: 0.05 * MS },
+      reverse: { minNs: MS, queueNs: 0.05 * MS },
+      clock: {
+        offsetNs: [-3 * MS, 0, -MS, 20 * MS][seed % 4] ?? 0,
+        steps: seed % 3 === 0 ? [{ atNs: 0.1e9, sizeNs: 50 * MS }] : [],
+      },
+    });
+    const same =
+      report.segment.matched === truth.forward.matched &&
+      (report.reverse?.matched ?? 0) === truth.reverse.matched;
+    if (same) right++;
+    else if (report.direction.order === "as-given" || !/doubtful|unusable/.test(report.clock.trust))
+      wrong.push(`${seed}: ${report.direction.order}, ${report.clock.trust}`);
+  }
+  expect(wrong).toEqual([]);
+  expect(right).toBeGreaterThan(50);
+});
+
 test("relative delays of the way back have quantiles as fine as those of the way there", async () => {
   const path = { minNs: 30 * MS, queueNs: 10_000 };
   const { truth, report } = await compareScene(

@@ -13,6 +13,7 @@ const load: Record<string, (args: readonly string[]) => Promise<Command>> = {
   estimators: async () => (await import("../../src/cli/estimators.ts")).estimatorsCommand(),
   export: async () => (await import("../../src/cli/export.ts")).exportCommand(),
   inspect: async () => (await import("../../src/cli/inspect.ts")).inspectCommand(),
+  page: async () => (await import("../../src/cli/page.ts")).pageCommand(),
   localise: async () => (await import("../../src/cli/localise.ts")).localiseCommand(),
   observe: async () => (await import("../../src/cli/observe.ts")).observeCommand(),
   plan: async () => (await import("../../src/cli/plan.ts")).planCommand(),

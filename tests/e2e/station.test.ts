@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { Random } from "../../src/base/random.ts";
+import type { Plan } from "../../src/network/plan/plan.ts";
 import { encodeMsp, type MspEntry } from "../../src/network/station/msp.ts";
 import type { Series } from "../../src/results/series.ts";
 import type { TapPlanState } from "../../src/server/tap-plan.ts";
@@ -49,6 +50,12 @@ const WAY = [
   ["C[eth0]", 2_000_000],
   ["C[eth7]", 30_000],
 ] as const;
+
+interface StationPlan {
+  routers: string[];
+  links: { from: string; to: string }[];
+  plan: Plan;
+}
 
 interface StationJson {
   counts: Record<string, number>;
@@ -175,6 +182,12 @@ it("routers announce themselves, taps follow, segments are estimated; a crash fo
     packets: 9,
   });
   expect(station.probes.filter((p) => p.probing)).toMatchObject([{ from: "D", to: "C[eth1]" }]);
+
+  const upgrades = await get<StationPlan>("/v1/station/plan");
+  expect(upgrades.routers).toEqual(["A", "B", "C", "D"]);
+  expect(upgrades.plan.already).toEqual(["A", "B", "C"]);
+  expect(upgrades.links).toContainEqual({ from: "C", to: "D" });
+  expect(upgrades.plan.steps[0]?.segments.meanHops).toBe(1);
 
   // Taps that know nothing but their point and the collector.
   const exact = captures();

@@ -208,7 +208,7 @@ export class FlowTable {
       on: {
         input: () => {
           clearTimeout(waiting);
-          waiting = setTimeout(() => this.#setFilter(input.value), 60);
+          waiting = window.setTimeout(() => this.#setFilter(input.value), 60);
         },
       },
     });

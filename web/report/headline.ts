@@ -18,7 +18,7 @@ interface Tile {
   href?: string;
 }
 
-export function header(data: PageData): HTMLElement {
+export function header(data: PageData, actions: Child = null): HTMLElement {
   const copied = el("span", { class: "copied", role: "status", aria: { live: "polite" } });
   return el(
     "header",
@@ -40,6 +40,7 @@ export function header(data: PageData): HTMLElement {
       "div",
       { class: "head-actions" },
       copied,
+      actions,
       el(
         "button",
         {

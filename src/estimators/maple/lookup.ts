@@ -17,20 +17,14 @@ import {
   NO_MATCH,
 } from "../packet-answers.ts";
 import { joinRanges } from "../packet-keys.ts";
+import { decodeCells, readBase } from "./cell-section.ts";
 import { answerOf, type CellAnswer, joinCells } from "./cell-table.ts";
 import { costsOf } from "./costs.ts";
 import { falsePositive } from "./dimension.ts";
 import { FLOW_DELAYS_KIND, FlowDelays } from "./flow-delays.ts";
 import { FlowIndex, KIND_AT, type RangeReader } from "./flow-index.ts";
 import { type Identity, storeSeed } from "./identity.ts";
-import {
-  decodeCells,
-  decodePartHead,
-  decodePayloadHead,
-  PART_HEAD_BYTES,
-  type PartHead,
-  readBase,
-} from "./payload.ts";
+import { decodePartHead, decodePayloadHead, PART_HEAD_BYTES, type PartHead } from "./payload.ts";
 import { FILTER_HEAD_BYTES, readFilterHead } from "./stores/filter-memory.ts";
 import { openStore } from "./stores/open.ts";
 import { isBuilt, type PacketStore, type StoreGeometry } from "./stores/packet-store.ts";

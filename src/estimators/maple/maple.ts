@@ -16,6 +16,7 @@ import { FLOW_DELAYS_KIND } from "./flow-delays.ts";
 import { KIND_AT } from "./flow-index.ts";
 import { IDENTITIES } from "./identity.ts";
 import { MaplePayload } from "./lookup.ts";
+import { mergeParts } from "./merge-parts.ts";
 import {
   completeParameters,
   geometryOf,
@@ -24,7 +25,7 @@ import {
   type MapleParameters,
   nsPerByteOf,
 } from "./parameters.ts";
-import { decodeParts, mergeParts, type PartContents } from "./payload.ts";
+import { decodeParts, type PartContents } from "./payload.ts";
 import { sizeMaple } from "./size.ts";
 import { MapleTap } from "./tap.ts";
 

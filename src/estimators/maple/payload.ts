@@ -32,20 +32,17 @@
 
 import { ByteReader, ByteWriter } from "../../base/bytes.ts";
 import { FormatError } from "../../base/errors.ts";
-import { entryAt } from "../../base/lists.ts";
-import { addSums, type CellSums } from "./cell-table.ts";
+import { BASE_BYTES, CELL_BYTES, readBase } from "./cell-section.ts";
 import type { EpochTotals } from "./epoch-buffer.ts";
 import { STORE_KINDS, type StoreGeometry } from "./stores/packet-store.ts";
 
 export const MAGIC = 0x454c_504d; // "MPLE"
 export const PAYLOAD_HEAD_BYTES = 8;
 export const PART_HEAD_BYTES = 128;
-export const CELL_BYTES = 48;
 export const SECTIONS = ["cells", "digest", "flow-ipid", "index"] as const;
 export type Section = (typeof SECTIONS)[number];
 
 const FLAGS = { queueing: 1, compact: 2, sumsOfAll: 4, base: 8 } as const;
-const BASE_BYTES = 8;
 
 export interface PartHead {
   geometry: StoreGeometry;
@@ -69,84 +66,6 @@ export interface PartContents {
   compact: boolean;
   totals: EpochTotals;
   sections: Partial<Record<Section, Uint8Array>>;
-}
-
-/** `baseNs`: what the delays count from; it lies in front of the cells where it is not 0. */
-export function encodeCells(cells: readonly CellSums[], compact = false, baseNs = 0): Uint8Array {
-  const out = new ByteWriter(cells.length * CELL_BYTES);
-  if (baseNs !== 0) out.f64(baseNs);
-  let before = 0n;
-  for (const cell of cells) {
-    if (compact) {
-      putBig(out, BigInt(cell.count));
-      if (cell.count === 0) continue;
-      const base = BigInt(cell.baseNs);
-      putBig(out, zigzag(base - before));
-      putBig(out, zigzag(base - BigInt(cell.minNs)));
-      putBig(out, zigzag(BigInt(cell.maxNs) - base));
-      putBig(out, zigzag(cell.sum));
-      putBig(out, cell.squares);
-      before = base;
-      continue;
-    }
-    out.f64(cell.baseNs);
-    out.f64(cell.minNs);
-    out.f64(cell.maxNs);
-    out.i64(BigInt.asIntN(64, cell.sum));
-    out.u64(cell.squares & 0xffff_ffff_ffff_ffffn);
-    out.u32(Number((cell.squares >> 64n) & 0xffff_ffffn));
-    out.u32(cell.count);
-  }
-  return out.finish();
-}
-
-export function decodeCells(bytes: Uint8Array, compact = false, baseNs = 0): CellSums[] {
-  const reader = new ByteReader(bytes.subarray(baseNs === 0 ? 0 : BASE_BYTES), { file: "maple cells" });
-  const cells: CellSums[] = [];
-  let before = 0n;
-  while (reader.remaining > 0) {
-    if (compact) {
-      const count = Number(takeBig(reader));
-      if (count === 0) {
-        const none = { minNs: Infinity, maxNs: -Infinity, sum: 0n, squares: 0n };
-        cells.push({ baseNs: Number(before), count, ...none });
-        continue;
-      }
-      before += unzigzag(takeBig(reader));
-      const minNs = Number(before - unzigzag(takeBig(reader)));
-      const maxNs = Number(before + unzigzag(takeBig(reader)));
-      const sum = unzigzag(takeBig(reader));
-      cells.push({ baseNs: Number(before), minNs, maxNs, sum, squares: takeBig(reader), count });
-      continue;
-    }
-    // Whole cells only: decodePartHead has checked it.
-    const [baseNs, minNs, maxNs] = [reader.f64(), reader.f64(), reader.f64()];
-    const sum = reader.i64();
-    const low = reader.u64();
-    const high = BigInt(reader.u32());
-    cells.push({ baseNs, minNs, maxNs, sum, squares: (high << 64n) | low, count: reader.u32() });
-  }
-  return cells;
-}
-
-const zigzag = (value: bigint): bigint => (value < 0n ? -2n * value - 1n : 2n * value);
-const unzigzag = (value: bigint): bigint => (value & 1n ? -(value + 1n) / 2n : value / 2n);
-
-function putBig(out: ByteWriter, value: bigint): void {
-  let rest = value;
-  for (; rest >= 0x80n; rest >>= 7n) out.u8(Number(rest & 0x7fn) | 0x80);
-  out.u8(Number(rest));
-}
-
-/** No sum needs more than 14 bytes of 7 bits. */
-function takeBig(reader: ByteReader): bigint {
-  let value = 0n;
-  for (let shift = 0n; shift < 98n; shift += 7n) {
-    const byte = reader.u8();
-    value |= BigInt(byte & 0x7f) << shift;
-    if (byte < 0x80) return value;
-  }
-  throw new FormatError("bad-record", reader.file, reader.offset, "a number of more than 98 bits");
 }
 
 export function encodePart(part: PartContents): Uint8Array {
@@ -259,13 +178,6 @@ export function decodePartHead(bytes: Uint8Array, partBytes: number): PartHead {
   };
 }
 
-/** What a part's delays count from, where it says that they do: the head of its cells. */
-export function readBase(cells: Uint8Array): number {
-  const baseNs = new ByteReader(cells.subarray(0, BASE_BYTES), { file: "maple cells" }).f64();
-  if (Number.isSafeInteger(baseNs / 2 ** 20) && baseNs !== 0) return baseNs;
-  throw new FormatError("bad-record", "maple cells", 0, `${baseNs} cannot be what delays count from`);
-}
-
 export function encodePayload(parts: readonly Uint8Array[]): Uint8Array {
   const out = new ByteWriter(64 + parts.reduce((n, p) => n + p.length, 0));
   out.u32(MAGIC);
@@ -333,95 +245,4 @@ export function decodeParts(payload: Uint8Array): PartContents[] {
     const baseNs = hasBase && sections.cells ? readBase(sections.cells) : 0;
     return { geometry, k, nsPerByte, compact, totals: { ...head.totals, baseNs }, sections };
   });
-}
-
-/** The union of two lists of parts (see above). Equal inputs in either order give equal bytes. */
-export function mergeParts(a: readonly PartContents[], b: readonly PartContents[]): Uint8Array {
-  const parts: PartContents[] = [];
-  for (const part of [...a, ...b]) {
-    const at = parts.findIndex((other) => joins(other, part));
-    if (at < 0) parts.push(part);
-    else parts[at] = joinParts(entryAt(parts, at), part);
-  }
-  try {
-    return encodePayload(parts.map(encodePart).sort(compareBytes));
-  } catch (cause) {
-    // The writer refuses sums that do not fit: no honest epochs have such.
-    if (!(cause instanceof RangeError)) throw cause;
-    throw new FormatError("bad-record", "maple payload", 0, "sums of the two do not fit together", { cause });
-  }
-}
-
-/** Empty parts join anything that joins at all; else size, hashes and centres must be the same. */
-function joins(a: PartContents, b: PartContents): boolean {
-  if (
-    a.geometry.kind !== b.geometry.kind ||
-    a.geometry.seed !== b.geometry.seed ||
-    a.nsPerByte !== b.nsPerByte ||
-    a.compact !== b.compact
-  )
-    return false;
-  const [emptyA, emptyB] = [a.totals.stored === 0, b.totals.stored === 0];
-  if (emptyA && emptyB) return true;
-  const { kind, groups, hashes, f, theta } = a.geometry;
-  if (kind !== "svbf" && kind !== "comb") return false;
-  if (emptyA || emptyB) return true;
-  if (
-    groups !== b.geometry.groups ||
-    hashes !== b.geometry.hashes ||
-    f !== b.geometry.f ||
-    theta !== b.geometry.theta
-  )
-    return false;
-  if (SECTIONS.some((s) => (a.sections[s]?.length ?? 0) !== (b.sections[s]?.length ?? 0))) return false;
-  if (a.totals.baseNs !== b.totals.baseNs) return false;
-  const [cellsA, cellsB] = [cellsOf(a), cellsOf(b)];
-  return cellsA.every((cell, i) => cell.baseNs === cellsB[i]?.baseNs);
-}
-
-function cellsOf({ sections, compact, totals }: PartContents): CellSums[] {
-  return sections.cells ? decodeCells(sections.cells, compact, totals.baseNs) : [];
-}
-
-function joinParts(a: PartContents, b: PartContents): PartContents {
-  const totals: EpochTotals = {
-    seen: a.totals.seen + b.totals.seen,
-    stored: a.totals.stored + b.totals.stored,
-    unknown: a.totals.unknown + b.totals.unknown,
-    shed: a.totals.shed + b.totals.shed,
-    summed: a.totals.summed + b.totals.summed,
-    baseNs: a.totals.stored > 0 ? a.totals.baseNs : b.totals.baseNs,
-    bytes: a.totals.bytes + b.totals.bytes,
-    sum: a.totals.sum + b.totals.sum,
-    squares: a.totals.squares + b.totals.squares,
-    minNs: Math.min(a.totals.minNs, b.totals.minNs),
-    maxNs: Math.max(a.totals.maxNs, b.totals.maxNs),
-  };
-  if (a.totals.stored === 0) return { ...b, totals };
-  if (b.totals.stored === 0) return { ...a, totals };
-  const [cellsA, cellsB] = [cellsOf(a), cellsOf(b)];
-  const sections: PartContents["sections"] = {
-    cells: encodeCells(
-      cellsA.map((cell, i) => addSums(cell, entryAt(cellsB, i))),
-      a.compact,
-      totals.baseNs,
-    ),
-  };
-  for (const name of ["digest", "flow-ipid"] as const) {
-    const [x, y] = [a.sections[name], b.sections[name]];
-    if (x && y) sections[name] = orFilters(x, y);
-  }
-  return { ...a, totals, sections };
-}
-
-/** Bodies of SVBF and COMB: packets u32, then what is equal, then bits. */
-function orFilters(x: Uint8Array, y: Uint8Array): Uint8Array {
-  const out = x.map((byte, i) => byte | y[i]!);
-  const view = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  view(out).setUint32(0, view(x).getUint32(0, true) + view(y).getUint32(0, true), true);
-  return out;
-}
-
-function compareBytes(a: Uint8Array, b: Uint8Array): number {
-  return Buffer.compare(a, b);
 }

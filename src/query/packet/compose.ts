@@ -26,12 +26,12 @@ export interface AnswerParts {
 export function composeAnswer(
   question: PacketQuestion,
   all: PacketGroups,
-  { facts, offsetNs, questionBytes, notes: told, withoutList }: AnswerParts,
+  { facts, offsetNs, questionBytes, notes: given, withoutList }: AnswerParts,
 ): PacketAnswer {
   const { total } = all;
   const groups = all.results(question.top);
   const { point, asked, packets, firstNs, lastNs, refused, readBytes, costs, unchecked } = facts;
-  const notes = [...told];
+  const notes = [...given];
   if (costs !== null) notes.push(`the records asked take ${costs}`);
   if (unchecked > 0)
     notes.push(`${countOf(unchecked, "record")} not checked for damage: ask for a shorter time`);

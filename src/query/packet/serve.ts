@@ -99,8 +99,8 @@ export function* servePackets(
     let facts: AskedFacts["captured"] = null;
     if (captured) facts = yield* serveCaptured(epochs, captured);
     else if (question) yield framePiece(PIECE.answers, encodeAnswer(answerWire(kernels, epochs, question)));
-    const told: AskedFacts = { records: epochs.facts(), captured: facts };
-    yield framePiece(PIECE.facts, new TextEncoder().encode(JSON.stringify(told)));
+    const asked: AskedFacts = { records: epochs.facts(), captured: facts };
+    yield framePiece(PIECE.facts, new TextEncoder().encode(JSON.stringify(asked)));
   } finally {
     epochs.free();
   }

@@ -5,7 +5,7 @@ import type { ResultsStore } from "../../results/results-store.ts";
 import type { SegmentRow } from "../../results/rows.ts";
 import type { Events } from "../events.ts";
 import type { RowFollower } from "../monitor/follower.ts";
-import { incidentJson, incidentLine, type ToldIncident } from "../monitor/network-monitor.ts";
+import { incidentJson, incidentLine, type ReportedIncident } from "../monitor/network-monitor.ts";
 import { SegmentChoice } from "../monitor/segment-choice.ts";
 import { type Condition, QUANTITIES } from "./condition.ts";
 import { type RuleSettings, RuleState } from "./rule.ts";
@@ -151,7 +151,7 @@ export class Alerts implements RowFollower {
   }
 
   /** An incident that opened, changed or closed. */
-  async incident(change: "opened" | "updated" | "closed", incident: ToldIncident): Promise<void> {
+  async incident(change: "opened" | "updated" | "closed", incident: ReportedIncident): Promise<void> {
     for (const rule of this.#settings.rules) {
       if (rule.condition.kind !== "incident" || (rule.segment && !isOf(rule.segment, incident))) continue;
       const id = `${rule.name}/${incident.id}`;
@@ -280,7 +280,7 @@ function isAbout({ segment }: AlertRule, { from, to, label }: CollectedSegment):
   return segment.label === "" ? label === "" || label === `${from}:${to}` : label === segment.label;
 }
 
-function isOf({ from, to }: CollectedSegment, { segment, candidates }: ToldIncident): boolean {
+function isOf({ from, to }: CollectedSegment, { segment, candidates }: ReportedIncident): boolean {
   if (segment) return segment.from === from && segment.to === to;
   return candidates.some((c) => c.from === from && c.to === to);
 }

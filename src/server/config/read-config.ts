@@ -108,14 +108,14 @@ function checkTogether(settings: Settings, fail: Fail): void {
       fail(["paths", i], `${at}: from and to are routers of a map: set topology`);
     unique(names, path.name, ["paths", i, "name"], fail);
   }
-  const told = new Set<string>();
+  const receivers = new Set<string>();
   for (const [i, { name }] of (settings.notify ?? []).entries())
-    unique(told, name, ["notify", i, "name"], fail);
+    unique(receivers, name, ["notify", i, "name"], fail);
   const alerts = new Set<string>();
   for (const [i, alert] of (settings.alerts ?? []).entries()) {
     unique(alerts, alert.name, ["alerts", i, "name"], fail);
     for (const [k, to] of (alert.to ?? []).entries())
-      if (!told.has(to)) fail(["alerts", i, "to", k], `alerts[${i}].to: '${to}' is not among notify`);
+      if (!receivers.has(to)) fail(["alerts", i, "to", k], `alerts[${i}].to: '${to}' is not among notify`);
     checkClear(alert, ["alerts", i, "clear"], fail);
   }
 }

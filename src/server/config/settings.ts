@@ -214,7 +214,7 @@ const NOTIFY = closed(
       }),
     ),
   },
-  { description: "who is told", example: { name: "ops", webhook: "https://ops.example/hook" } },
+  { description: "a receiver of alerts", example: { name: "ops", webhook: "https://ops.example/hook" } },
 );
 
 const ALERT = closed(
@@ -249,7 +249,7 @@ const ALERT = closed(
     to: Type.Optional(
       Type.Array(name("an entry of `notify`"), {
         maxItems: 20,
-        description: "who is told beside the log and /metrics",
+        description: "who receives it, beside the log and /metrics",
       }),
     ),
   },
@@ -334,7 +334,7 @@ export const SETTINGS = closed(
       }),
     ),
     incidents: Type.Optional(INCIDENTS),
-    notify: Type.Optional(Type.Array(NOTIFY, { maxItems: 20, description: "who is told of alerts" })),
+    notify: Type.Optional(Type.Array(NOTIFY, { maxItems: 20, description: "who receives alerts" })),
     alerts: Type.Optional(
       Type.Array(ALERT, {
         maxItems: 1000,

@@ -29,7 +29,7 @@ export interface NetworkSettings {
   incidents: IncidentSettings;
 }
 
-export interface ToldIncident extends Incident {
+export interface ReportedIncident extends Incident {
   flows: SufferedFlow[];
 }
 
@@ -38,13 +38,13 @@ export interface NetworkMonitorOptions {
   events: Events;
   settings: NetworkSettings;
   onLog?: ((text: string) => void) | undefined;
-  /** Every change, before it is told. */
-  onChange?: ((change: IncidentChange["change"], incident: ToldIncident) => Promise<void>) | undefined;
+  /** Every change, before it is sent. */
+  onChange?: ((change: IncidentChange["change"], incident: ReportedIncident) => Promise<void>) | undefined;
 }
 
 export const NO_NETWORK: NetworkSettings = { paths: [], incidents: INCIDENT_SETTINGS };
 
-/** An incident that goes on is written and told again this often, ms. */
+/** An incident that goes on is written and sent again this often, ms. */
 const UPDATE_MS = 5000;
 /** Closed ones that are remembered at a start. */
 const REMEMBERED = 200;
@@ -57,10 +57,10 @@ export class NetworkMonitor implements RowFollower {
   #choice = new SegmentChoice();
   /** Estimator that is asked for, by segment. */
   #only = new Map<string, string | null>();
-  readonly #open = new Map<string, { incident: ToldIncident; writtenMs: number }>();
+  readonly #open = new Map<string, { incident: ReportedIncident; writtenMs: number }>();
   #newestNs = 0n;
 
-  private constructor(options: NetworkMonitorOptions, known: readonly ToldIncident[]) {
+  private constructor(options: NetworkMonitorOptions, known: readonly ReportedIncident[]) {
     this.#options = options;
     this.#settings = options.settings;
     this.#watch = new PathWatch(options.settings.incidents, known);
@@ -101,7 +101,7 @@ export class NetworkMonitor implements RowFollower {
     return [...all.values()];
   }
 
-  get open(): ToldIncident[] {
+  get open(): ReportedIncident[] {
     return [...this.#open.values()].map((o) => o.incident);
   }
 
@@ -155,13 +155,13 @@ export class NetworkMonitor implements RowFollower {
     for (const row of SegmentChoice.sort(rows)) {
       const { from, to } = row.segment;
       const only = this.#only.get(`${from}\n${to}`);
-      if (only === undefined || !this.#choice.accepts(row, only ?? undefined)) continue;
+      if (!this.#choice.accepts(row, only ?? undefined)) continue;
       if (row.endNs > this.#newestNs) this.#newestNs = row.endNs;
       yield* this.#watch.add(estimateOf(row));
     }
   }
 
-  /** The last epochs of every segment, once more: incidents that are known are not told again. */
+  /** The last epochs of every segment, once more: incidents that are known are not sent again. */
   async #seed(): Promise<void> {
     const { results } = this.#options;
     const wanted = new Set(this.segments.map((s) => `${s.from}\n${s.to}`));
@@ -185,22 +185,23 @@ export class NetworkMonitor implements RowFollower {
   async #tell(change: IncidentChange["change"], incident: Incident): Promise<void> {
     const known = this.#open.get(incident.id);
     const due = change !== "updated" || !known || performance.now() - known.writtenMs >= UPDATE_MS;
-    const told: ToldIncident = { ...incident, flows: known?.incident.flows ?? [] };
-    if (due) told.flows = await sufferedFlows(this.#options.results, incident);
+    const reported: ReportedIncident = { ...incident, flows: known?.incident.flows ?? [] };
+    if (due && incident.kind !== "clock")
+      reported.flows = await sufferedFlows(this.#options.results, incident);
     if (change === "closed") this.#open.delete(incident.id);
     else
       this.#open.set(incident.id, {
-        incident: told,
+        incident: reported,
         writtenMs: due ? performance.now() : (known?.writtenMs ?? 0),
       });
     if (!due) return;
-    await this.#write(told);
-    await this.#options.onChange?.(change, told);
-    this.#options.events.emit("incident", { change, ...incidentJson(told) });
-    if (change !== "updated") this.#options.onLog?.(`incident ${change}: ${incidentLine(told)}`);
+    await this.#write(reported);
+    await this.#options.onChange?.(change, reported);
+    this.#options.events.emit("incident", { change, ...incidentJson(reported) });
+    if (change !== "updated") this.#options.onLog?.(`incident ${change}: ${incidentLine(reported)}`);
   }
 
-  async #write(incident: ToldIncident): Promise<void> {
+  async #write(incident: ReportedIncident): Promise<void> {
     const { id, startNs, closedNs } = incident;
     await this.#options.results.incidents.write({
       ...{ id, startNs, closedNs },
@@ -209,7 +210,7 @@ export class NetworkMonitor implements RowFollower {
   }
 }
 
-async function known(results: ResultsStore): Promise<ToldIncident[]> {
+async function known(results: ResultsStore): Promise<ReportedIncident[]> {
   const list = await results.incidents.list({ limit: REMEMBERED });
   const open = await results.incidents.list({ limit: REMEMBERED, open: true });
   const bodies = new Map([...open, ...list].map((h) => [h.id, h.body]));
@@ -282,13 +283,13 @@ function pathState(points: readonly string[], last: ReturnType<PathWatch["latest
 }
 
 /** As answers have it: times are texts. */
-export type IncidentJson = Omit<ToldIncident, "startNs" | "endNs" | "closedNs"> & {
+export type IncidentJson = Omit<ReportedIncident, "startNs" | "endNs" | "closedNs"> & {
   startNs: string;
   endNs: string;
   closedNs: string | null;
 };
 
-export function incidentJson({ startNs, endNs, closedNs, ...rest }: ToldIncident): IncidentJson {
+export function incidentJson({ startNs, endNs, closedNs, ...rest }: ReportedIncident): IncidentJson {
   return {
     ...rest,
     startNs: `${startNs}`,
@@ -297,9 +298,10 @@ export function incidentJson({ startNs, endNs, closedNs, ...rest }: ToldIncident
   };
 }
 
-function readIncident({ startNs, endNs, closedNs, ...rest }: IncidentJson): ToldIncident {
+function readIncident({ startNs, endNs, closedNs, clock = null, ...rest }: IncidentJson): ReportedIncident {
   return {
     ...rest,
+    clock,
     startNs: BigInt(startNs),
     endNs: BigInt(endNs),
     closedNs: closedNs === null ? null : BigInt(closedNs),
@@ -308,6 +310,7 @@ function readIncident({ startNs, endNs, closedNs, ...rest }: IncidentJson): Told
 
 /** One line for people. */
 export function incidentLine({
+  clock,
   kind,
   segment,
   paths,
@@ -317,6 +320,8 @@ export function incidentLine({
   state,
   startNs,
 }: Incident): string {
+  if (clock)
+    return `clock of ${clock.points.join(" or ")} stepped by ${formatDuration(Math.abs(clock.stepNs))} at ${formatTime(startNs)}: delays to and from it are off by that`;
   const where = segment ? `${segment.from} → ${segment.to}` : `somewhere on ${paths.join(", ")}`;
   const value = (x: number) => (kind === "delay" ? formatDuration(x) : `${(100 * x).toFixed(2)} %`);
   const sure = segment ? `, ${(100 * confidence).toFixed(1)} % sure` : ", undecided which segment";

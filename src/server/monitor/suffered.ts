@@ -46,10 +46,10 @@ function worst(
     const weight = incident.kind === "delay" ? slower(incident, now, before) : lostMore(now, before);
     if (!(weight > 0)) return [];
     const { flow, packets, lost, latency } = now;
-    return [{ weight, told: { flow, packets, lost, latency, before: before?.latency ?? null } }];
+    return [{ weight, summary: { flow, packets, lost, latency, before: before?.latency ?? null } }];
   });
   found.sort((a, b) => b.weight - a.weight);
-  return found.slice(0, MOST).map((f) => f.told);
+  return found.slice(0, MOST).map((f) => f.summary);
 }
 
 /** Delay added to all of its packets, ns; 0 where its intervals do not show any. */

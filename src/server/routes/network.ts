@@ -51,7 +51,13 @@ export const PATHS_ANSWER = Type.Object({
 
 const INCIDENT = Type.Object({
   id: Type.String(),
-  kind: Type.Union([Type.Literal("delay"), Type.Literal("loss")]),
+  kind: Type.Union([Type.Literal("delay"), Type.Literal("loss"), Type.Literal("clock")]),
+  clock: orNull(
+    Type.Object(
+      { points: Type.Array(Type.String()), stepNs: Type.Number() },
+      { description: "a clock that was set: of which tap (two: either), by how much" },
+    ),
+  ),
   state: Type.Union([Type.Literal("open"), Type.Literal("closed")]),
   segment: orNull(Type.Object({ from: Type.String(), to: Type.String() })),
   paths: Type.Array(Type.String()),

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { findPackageFile } from "../../base/package-file.ts";
+import { type ComparePage, readComparePage } from "../compare-page.ts";
 import type { Route, RouteOutput } from "./route.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -19,9 +20,23 @@ const FOR_EVER = "public, max-age=31536000, immutable";
 export function pageRoutes(index: string | null = findPackageFile("web/app/index.html")): Route[] {
   if (index === null) return [notBuilt()];
   const folder = dirname(index);
-  return readdirSync(folder)
-    .filter((name) => !name.endsWith(".gz"))
-    .map((name) => fileRoute(folder, name));
+  const compare = readComparePage();
+  const files = readdirSync(folder).filter((name) => !name.endsWith(".gz"));
+  return [...files.map((name) => fileRoute(folder, name)), ...(compare ? compareRoutes(compare) : [])];
+}
+
+/** Runs kernels, and asks this collector alone. */
+const WORKER_POLICY = "default-src 'none'; script-src 'wasm-unsafe-eval'; connect-src 'self'";
+
+/** Compares captures in the browser, with its own policy instead of the collector's: it sends nothing. Its worker by itself also reads captures for the collector's page. */
+function compareRoutes({ html, packed, headers, worker, packedWorker }: ComparePage): Route[] {
+  const type = "text/javascript; charset=utf-8";
+  const { "content-type": pageType = "text/html", ...own } = headers;
+  const script = { ...own, "content-security-policy": WORKER_POLICY };
+  return [
+    packedRoute("/compare/", pageType, { plain: html, packed, headers: own }),
+    packedRoute("/compare/worker.js", type, { plain: worker, packed: packedWorker, headers: script }),
+  ];
 }
 
 function fileRoute(folder: string, name: string): Route {
@@ -29,10 +44,24 @@ function fileRoute(folder: string, name: string): Route {
   const plain = readFileSync(join(folder, name));
   const packed = existsSync(join(folder, `${name}.gz`)) ? readFileSync(join(folder, `${name}.gz`)) : null;
   const type = TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
-  const caching = index ? "no-cache" : FOR_EVER;
+  const headers = {
+    "cache-control": index ? "no-cache" : FOR_EVER,
+    ...(packed ? { vary: "accept-encoding" } : {}),
+  };
+  return packedRoute(index ? "/" : `/app/${name}`, type, { plain, packed, headers });
+}
+
+interface Content {
+  plain: Buffer;
+  packed: Buffer | null;
+  headers: Readonly<Record<string, string>>;
+}
+
+/** Packed for those who can unpack it. */
+function packedRoute(path: string, type: string, { plain, packed, headers: own }: Content): Route {
   return {
     method: "GET",
-    path: index ? "/" : `/app/${name}`,
+    path,
     needs: "none",
     summary: "the page",
     answer: type,
@@ -41,11 +70,7 @@ function fileRoute(folder: string, name: string): Route {
       return {
         type,
         body: gzip ? packed : plain,
-        headers: {
-          "cache-control": caching,
-          ...(packed ? { vary: "accept-encoding" } : {}),
-          ...(gzip ? { "content-encoding": "gzip" } : {}),
-        },
+        headers: { ...own, ...(gzip ? { "content-encoding": "gzip" } : {}) },
       };
     },
   };

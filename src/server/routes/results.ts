@@ -2,11 +2,12 @@
 import Type from "typebox";
 import { invalidValue, UsageError } from "../../base/errors.ts";
 import { parseDuration, parseTime } from "../../base/time.ts";
+import type { Estimator } from "../../estimators/estimator.ts";
 import { ESTIMATORS } from "../../estimators/table.ts";
 import { groupFlows } from "../../query/segment/row-groups.ts";
 import { Normals } from "../../results/normals.ts";
 import { overview } from "../../results/overview.ts";
-import type { KnownSegment, RowSelection } from "../../results/results-store.ts";
+import type { KnownSegment, RowSelection } from "../../results/segment-reader.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../../results/series.ts";
 import type { CollectorService } from "../service.ts";
 import type { Parts, Route } from "./route.ts";
@@ -37,6 +38,10 @@ const LIMIT = Type.Optional(
   Type.Integer({ minimum: 1, maximum: 10_000, description: "points or rows at most (default 1,000)" }),
 );
 const DEFAULT_LIMIT = 1000;
+const answering = (what: Estimator["answers"][number]) =>
+  new Set(ESTIMATORS.filter((e) => e.answers.includes(what)).map((e) => e.name));
+const PACKET_ESTIMATORS = answering("packet");
+const FLOW_ESTIMATORS = answering("flow");
 const HOUR_NS = 3_600_000_000_000n;
 const closed = { additionalProperties: false };
 
@@ -60,6 +65,7 @@ export function resultRoutes({ service }: Parts): Route[] {
     latencyRoute(service),
     flowsRoute(service),
     flowRoute(service),
+    flowSegmentsRoute(service),
   ];
 }
 
@@ -69,7 +75,8 @@ function segmentsRoute(service: CollectorService): Route {
     path: "/v1/segments",
     needs: "read",
     summary: "segments that are watched or have results",
-    answer: "each with its estimators and the time that its rows cover",
+    answer:
+      "each with its estimators, whether one of them answers about packets, and the time that its rows cover",
     handle: async () => {
       const known = await service.results.segments();
       const has = (s: { from: string; to: string; label: string }) =>
@@ -77,6 +84,7 @@ function segmentsRoute(service: CollectorService): Route {
       const rest = service.pairing.segments.filter((s) => !has(s));
       const described = known.map(({ firstNs, lastNs, ...k }) => ({
         ...k,
+        packets: k.estimators.some((e) => PACKET_ESTIMATORS.has(e)),
         firstNs: `${firstNs}`,
         lastNs: `${lastNs}`,
       }));
@@ -84,7 +92,7 @@ function segmentsRoute(service: CollectorService): Route {
         json: {
           segments: [
             ...described,
-            ...rest.map((s) => ({ ...s, estimators: [], firstNs: null, lastNs: null })),
+            ...rest.map((s) => ({ ...s, estimators: [], packets: false, firstNs: null, lastNs: null })),
           ],
         },
       };
@@ -105,6 +113,12 @@ function overviewRoute(service: CollectorService): Route {
         to: Type.Optional(SELECTION.to),
         since: SELECTION.since,
         until: SELECTION.until,
+        last: Type.Optional(
+          Type.String({
+            maxLength: 20,
+            description: "instead of `since`: so long before the end, 5m, 1h … (default 1h)",
+          }),
+        ),
         steps: Type.Optional(
           Type.Integer({ minimum: 1, maximum: 500, description: "about so many (default 60)" }),
         ),
@@ -119,8 +133,9 @@ function overviewRoute(service: CollectorService): Route {
         to = null,
         since,
         until,
+        last,
         steps = 60,
-      } = query as Partial<Asked> & { steps?: number };
+      } = query as Partial<Asked> & { steps?: number; last?: string };
       const [fromNs, toNs] = [since, until].map((t) => (t === undefined ? null : parseTime(t)));
       if (fromNs && toNs && fromNs >= toNs)
         throw invalidValue("since", since, "a time before the end of the range", { code: "bad-question" });
@@ -131,6 +146,7 @@ function overviewRoute(service: CollectorService): Route {
           to,
           fromNs: fromNs ?? null,
           toNs: toNs ?? null,
+          lengthNs: last === undefined ? undefined : stepOf(last, "last"),
           steps,
           preferred,
         }),
@@ -241,10 +257,47 @@ function flowRoute(service: CollectorService): Route {
   };
 }
 
-function stepOf(text: string | undefined): bigint {
+/** Segments that are asked for one flow. */
+const MAX_FLOW_SEGMENTS = 500;
+
+function flowSegmentsRoute(service: CollectorService): Route {
+  return {
+    method: "GET",
+    path: "/v1/flow/segments",
+    needs: "read",
+    summary: "one flow in every segment that has it: where its delay comes from",
+    query: Type.Object(
+      {
+        flow: Type.String({ minLength: 1, maxLength: 200 }),
+        since: SELECTION.since,
+        until: SELECTION.until,
+      },
+      closed,
+    ),
+    answer: "segments with the flow's total in that time; those without it are left out",
+    handle: async ({ query }) => {
+      const { flow, since, until } = query as { flow: string; since?: string; until?: string };
+      const found: unknown[] = [];
+      for (const { from, to, label, estimators } of await service.results.segments()) {
+        if (found.length === MAX_FLOW_SEGMENTS) break;
+        if (!estimators.some((e) => FLOW_ESTIMATORS.has(e))) continue;
+        const times = {
+          ...(since === undefined ? {} : { since }),
+          ...(until === undefined ? {} : { until }),
+        };
+        const selection = await selectionOf(service, { from, to, label, ...times }, "flow");
+        const total = await oneFlow(service.results, selection, flow);
+        if (total) found.push({ from, to, label, estimator: selection.estimator, total });
+      }
+      return { json: { flow, segments: found } };
+    },
+  };
+}
+
+function stepOf(text: string | undefined, parameter = "step"): bigint {
   if (text === undefined) return 0n;
   const ns = parseDuration(text);
-  if (!(ns >= 1e6)) throw invalidValue("step", text, "at least 1ms", { code: "bad-question" });
+  if (!(ns >= 1e6)) throw invalidValue(parameter, text, "at least 1ms", { code: "bad-question" });
   return BigInt(ns);
 }
 

@@ -1,5 +1,6 @@
 /** The monitoring station. */
 import { UsageError } from "../../base/errors.ts";
+import type { Station } from "../station.ts";
 import type { Parts, Route } from "./route.ts";
 
 export function stationRoutes({ station }: Parts): Route[] {
@@ -20,5 +21,17 @@ export function stationRoutes({ station }: Parts): Route[] {
         );
       },
     },
+    ...(station ? [planRoute(station)] : []),
   ];
+}
+
+function planRoute(station: Station): Route {
+  return {
+    method: "GET",
+    path: "/v1/station/plan",
+    needs: "read",
+    summary: "which routers to upgrade next, and what that gains, from those that announce themselves now",
+    answer: "the map's routers and links, and format hoptime.plan/1 with the next steps",
+    handle: () => ({ json: station.upgrades() }),
+  };
 }

@@ -42,6 +42,8 @@ export interface SegmentName {
 
 export interface KnownSegment extends SegmentName {
   estimators: string[];
+  /** Questions about its packets have answers. Missing in answers of older collectors. */
+  packets?: boolean;
   firstNs: string | null;
   lastNs: string | null;
 }
@@ -99,6 +101,13 @@ export interface TapState {
   records: number;
   packets: number;
   dropped: number | null;
+  clock: {
+    synchronised: boolean;
+    discipline: "ntp" | "ptp" | null;
+    estimatedErrorNs: number;
+    maximumErrorNs: number;
+  } | null;
+  cpuShare: number | null;
   spool: { hoptime: string; waiting: number; waitingBytes: number; dropped: number; refused: number } | null;
 }
 

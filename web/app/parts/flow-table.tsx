@@ -1,25 +1,30 @@
 /** Who suffers: the largest flows of a segment in the time shown, by whatever column. */
 import { get } from "../api/client.ts";
-import type { FlowSummary, SegmentName } from "../api/types.ts";
+import type { FlowSummary, KnownSegment, SegmentName } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
-import { hrefTo, param } from "../state/location.ts";
+import { askTails, type FlowTail } from "../state/distribution.ts";
+import { hrefTo, param, setParams } from "../state/location.ts";
 import { useCalmRange } from "../state/series.ts";
 import { nsText } from "../state/time-range.ts";
 import { Actions, collectorUrl, csvOf, shellWord } from "./actions.tsx";
 import { Delay } from "./numbers.tsx";
 import { SortHead } from "./sort-head.tsx";
 import { Answered, Empty } from "./states.tsx";
-import { countText, segmentText, shareText } from "./text.ts";
+import { countText, delayText, segmentText, shareText } from "./text.ts";
 
 const COLUMNS: readonly (readonly [string, string, string])[] = [
   ["flow", "Flow", ""],
   ["delay", "Mean delay", "number"],
+  ["p99", "p99", "number"],
   ["packets", "Packets", "number"],
   ["loss", "Loss", "number wide-only"],
   ["answered", "Answered", "number wide-only"],
 ];
 
-const VALUES: Readonly<Record<string, (f: FlowSummary) => number | string>> = {
+type Tails = ReadonlyMap<string, FlowTail>;
+
+const VALUES: Readonly<Record<string, (f: FlowSummary, tails: Tails) => number | string>> = {
+  p99: (f, tails) => tails.get(f.flow)?.p99Ns ?? -1,
   flow: (f) => f.flow,
   delay: (f) => f.latency?.meanNs ?? -1,
   packets: (f) => f.packets ?? -1,
@@ -32,13 +37,22 @@ interface Flows {
   flows: FlowSummary[];
 }
 
+/** Flows of which packets are asked: those with the most. */
+const TAILS = 500;
+const NO_TAILS: Tails = new Map();
+
+function tailTitle(tail: FlowTail | undefined): string {
+  if (!tail) return "no packet of it is listed in the records of packets";
+  return `of ${countText(tail.packets)} packets in the records of maple; max ${delayText(tail.maxNs)}`;
+}
+
 export function FlowTable({
   segment,
   title,
   top,
   matches,
 }: {
-  segment: SegmentName;
+  segment: KnownSegment;
   title: string;
   top: number;
   matches?: (flow: string) => boolean;
@@ -55,14 +69,28 @@ export function FlowTable({
       ),
     range.refresh,
   );
+  // It reads records: only where it is asked for, and not again while time moves on.
+  const wanted = param("p99") !== null || param("sort") === "p99";
+  const tails = useAnswer(segment.packets && wanted ? `p99 ${to} ${label} ${range.key}` : null, (signal) =>
+    askTails(segment, range, TAILS, signal),
+  );
   // No estimator that answers by flow is no fault.
   if (asked.error?.code === "no-records")
     return <Empty title={`No flows of ${segmentText(segment)}`}>{<p>{asked.error.message}</p>}</Empty>;
   return (
     <section class="card table-card" aria-label={title}>
-      <h2>{title}</h2>
+      <div class="card-head">
+        <h2>{title}</h2>
+        {segment.packets && !wanted && (
+          <button type="button" class="plain-button" onClick={() => setParams({ p99: "1" })}>
+            p99, too (read from the records of packets)
+          </button>
+        )}
+      </div>
       <Answered asked={asked} what="the flows">
-        {(data) => <FlowRows data={data} segment={segment} top={top} matches={matches} span={range} />}
+        {(data) => (
+          <FlowRows {...{ data, segment, top, matches, span: range }} tails={tails.data ?? NO_TAILS} />
+        )}
       </Answered>
     </section>
   );
@@ -74,8 +102,10 @@ function FlowRows({
   top,
   matches,
   span,
+  tails,
 }: {
   data: Flows;
+  tails: Tails;
   segment: SegmentName;
   top: number;
   matches: ((flow: string) => boolean) | undefined;
@@ -83,10 +113,12 @@ function FlowRows({
 }) {
   const sort = param("sort") ?? "packets";
   const down = (param("order") ?? (sort === "flow" ? "up" : "down")) === "down";
+  // Only where packets are kept is there more than the mean.
+  const columns = COLUMNS.filter(([name]) => name !== "p99" || tails.size > 0);
   const value = VALUES[sort] ?? VALUES["packets"];
   const flows = data.flows.filter((f) => matches?.(f.flow) ?? true);
   flows.sort((a, b) => {
-    const [x, y] = [value?.(a) ?? 0, value?.(b) ?? 0];
+    const [x, y] = [value?.(a, tails) ?? 0, value?.(b, tails) ?? 0];
     return (x < y ? -1 : x > y ? 1 : 0) * (down ? -1 : 1);
   });
   if (data.flows.length === 0)
@@ -113,7 +145,7 @@ function FlowRows({
         <table class="rows">
           <thead>
             <tr>
-              {COLUMNS.map(([name, head, kind]) => (
+              {columns.map(([name, head, kind]) => (
                 <SortHead key={name} name={name} title={head} kind={kind} sort={sort} down={down} />
               ))}
             </tr>
@@ -132,6 +164,11 @@ function FlowRows({
                 <td class="number">
                   <Delay latency={f.latency} reason={f.reason} estimator={data.estimator} />
                 </td>
+                {tails.size > 0 && (
+                  <td class="number" title={tailTitle(tails.get(f.flow))}>
+                    {tails.has(f.flow) ? delayText(tails.get(f.flow)?.p99Ns ?? 0) : "–"}
+                  </td>
+                )}
                 <td class="number">{countText(f.packets)}</td>
                 <td class="number wide-only">
                   {f.packets && f.lost !== null ? shareText(f.lost / f.packets) : "–"}
@@ -147,7 +184,10 @@ function FlowRows({
         command={words.map(shellWord).join(" ")}
         csv={() =>
           csvOf([
-            ["flow", "packets", "bytes", "lost", "mean_ns", "low_ns", "high_ns", "answered", "reason"],
+            [
+              ...["flow", "packets", "bytes", "lost", "mean_ns", "low_ns", "high_ns", "p99_ns", "answered"],
+              "reason",
+            ],
             ...flows.map((f) => [
               f.flow,
               f.packets,
@@ -156,6 +196,7 @@ function FlowRows({
               f.latency?.meanNs ?? null,
               f.latency?.lowNs ?? null,
               f.latency?.highNs ?? null,
+              tails.get(f.flow)?.p99Ns ?? null,
               f.answered,
               f.reason,
             ]),

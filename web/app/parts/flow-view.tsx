@@ -7,6 +7,7 @@ import { askSeries, useCalmRange } from "../state/series.ts";
 import { msOf, nsText, stepFor, timeRange } from "../state/time-range.ts";
 import { Actions, collectorUrl, csvOf, shellWord } from "./actions.tsx";
 import { Chart, type ChartLine } from "./chart.tsx";
+import { FlowPath } from "./flow-path.tsx";
 import { Delay } from "./numbers.tsx";
 import { Answered } from "./states.tsx";
 import { countText, delayText, intervalText, reasonText, segmentText } from "./text.ts";
@@ -120,6 +121,7 @@ export function FlowView({ segment, flow }: { segment: SegmentName; flow: string
                 base="lowest"
                 tick={(v) => delayText(v)}
               />
+              <FlowPath segment={segment} flow={flow} />
             </>
           );
         }}

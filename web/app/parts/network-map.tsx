@@ -18,6 +18,14 @@ export interface Link {
   stepMs: number;
   incident: boolean;
   faded: boolean;
+  /** A link of the network's map, not a segment. */
+  plain?: boolean;
+}
+
+/** What a point is in the plan: it measures, or is one of the next. */
+export interface NodeMark {
+  kind: "measures" | "next";
+  text?: string;
 }
 
 /** From normal to sixteen times normal. */
@@ -47,7 +55,15 @@ function shown({ segment, step }: Link): Shown {
   };
 }
 
-export function NetworkMap({ nodes, links }: { nodes: ReadonlyMap<string, Node>; links: readonly Link[] }) {
+export function NetworkMap({
+  nodes,
+  links,
+  marks,
+}: {
+  nodes: ReadonlyMap<string, Node>;
+  links: readonly Link[];
+  marks?: ReadonlyMap<string, NodeMark>;
+}) {
   const svg = useRef<SVGSVGElement>(null);
   const [, setMoved] = useState(0);
   void coloursChanged.value;
@@ -101,12 +117,17 @@ export function NetworkMap({ nodes, links }: { nodes: ReadonlyMap<string, Node>;
       {all.map((node) => (
         <g
           key={node.name}
-          class="node"
+          class={`node ${marks?.get(node.name)?.kind ?? ""}`}
           transform={`translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})`}
           onPointerDown={(e) => drag(node, e)}
         >
-          <circle r="9" />
-          <text y="24" text-anchor="middle">
+          <circle r={marks?.get(node.name)?.kind === "next" ? 13 : 9} />
+          {marks?.get(node.name)?.text && (
+            <text class="mark" y="4" text-anchor="middle">
+              {marks.get(node.name)?.text}
+            </text>
+          )}
+          <text y="26" text-anchor="middle">
             {node.name}
           </text>
         </g>
@@ -125,6 +146,7 @@ function MapLink({ link, nodes, both }: { link: Link; nodes: ReadonlyMap<string,
   const bend = both ? scaleLinear([0, 400], [10, 34])(length) : 0;
   const [mx, my] = [(a.x + b.x) / 2 - (dy / length) * bend, (a.y + b.y) / 2 + (dx / length) * bend];
   const path = `M${a.x} ${a.y}Q${mx + (mx - (a.x + b.x) / 2)} ${my + (my - (a.y + b.y) / 2)} ${b.x} ${b.y}`;
+  if (link.plain) return <path d={path} class="link plain" />;
   const measured = meanNs !== null;
   const value = measured
     ? `${delayText(meanNs)}${times === null ? "" : ` (${times.toFixed(times < 10 ? 1 : 0)}×)`}`

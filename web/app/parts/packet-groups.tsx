@@ -4,7 +4,7 @@ import { msOf } from "../state/time-range.ts";
 import { Time } from "./numbers.tsx";
 import { countText, delayText, shareText } from "./text.ts";
 
-interface PacketLatency {
+export interface PacketLatency {
   meanNs: number;
   lowNs: number;
   highNs: number;

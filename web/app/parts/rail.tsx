@@ -25,6 +25,12 @@ export function Rail() {
           <span>{title}</span>
         </a>
       ))}
+      <a href="compare/?from=collector">
+        <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true">
+          <path d="M4 6h7v12H4zM13 6h7v12h-7zM7.5 10v4M16.5 9v6" />
+        </svg>
+        <span>Compare</span>
+      </a>
     </nav>
   );
 }

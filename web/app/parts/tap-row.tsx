@@ -1,7 +1,7 @@
 import { formatBytes } from "../../../src/base/quantity.ts";
 import type { PointCoverage } from "../api/network.ts";
 import type { TapState } from "../api/types.ts";
-import { agoText, countText, durationText, shareText, shortCount, timeTitle } from "./text.ts";
+import { agoText, countText, delayText, durationText, shareText, shortCount, timeTitle } from "./text.ts";
 
 const QUIET_MS = 60_000;
 
@@ -36,6 +36,7 @@ export function tapTrouble({
   if (missing > 0) return { state: "warn", text: `${countText(missing)} records missing in the last hour` };
   if (tap.spool && tap.spool.waiting > 10)
     return { state: "warn", text: `${countText(tap.spool.waiting)} records wait in its spool` };
+  if (tap.clock && !tap.clock.synchronised) return { state: "warn", text: "its clock is not synchronised" };
   if (newest !== null && tap.program !== newest)
     return { state: "warn", text: `runs ${tap.program}, others ${newest}` };
   return null;
@@ -68,10 +69,28 @@ export function TapRow(props: Props) {
       <td class="number wide-only">
         {coverage.length === 0 ? "–" : <span title={`${late} came late`}>{countText(missing)}</span>}
       </td>
+      <td class="wide-only">
+        <Clock clock={tap?.clock ?? null} />
+      </td>
+      <td class="number wide-only">
+        {tap?.cpuShare === null || tap?.cpuShare === undefined ? "–" : shareText(tap.cpuShare)}
+      </td>
       <td class="wide-only">{tap?.program ?? "–"}</td>
       <td class="state-cell">
         <span class={`badge ${trouble?.state ?? "fine"}`}>{trouble?.text ?? "well"}</span>
       </td>
     </tr>
+  );
+}
+
+/** What the kernel of the tap says of its clock, when its newest epoch was sealed. */
+function Clock({ clock }: { clock: TapState["clock"] }) {
+  if (!clock) return <span title="records of captures do not say: live taps do">–</span>;
+  const { synchronised, discipline, estimatedErrorNs, maximumErrorNs } = clock;
+  const title = `estimated error ${delayText(estimatedErrorNs)}, at most ${delayText(maximumErrorNs)}`;
+  return (
+    <span title={title}>
+      {synchronised ? `${discipline ?? "synchronised"} ±${delayText(estimatedErrorNs)}` : "not synchronised"}
+    </span>
   );
 }

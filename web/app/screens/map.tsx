@@ -4,6 +4,7 @@ import type { NetworkPath } from "../api/network.ts";
 import { IncidentLine, useIncidents } from "../parts/incidents.tsx";
 import { type Link, NetworkMap } from "../parts/network-map.tsx";
 import { usePaths } from "../parts/paths.tsx";
+import { PlanLayer, useStationPlan } from "../parts/plan-layer.tsx";
 import { Answered, Empty } from "../parts/states.tsx";
 import { timeText } from "../parts/text.ts";
 import { forgetPlaces, layOut } from "../state/layout.ts";
@@ -11,15 +12,38 @@ import { param, setParams } from "../state/location.ts";
 import { type SegmentList, useSegments } from "../state/overview.ts";
 import { msOf } from "../state/time-range.ts";
 
+const LAYERS = [
+  ["delay", "Delay"],
+  ["plan", "Plan of upgrades"],
+] as const;
+
 export function MapScreen() {
   const asked = useSegments(120);
   const paths = usePaths();
+  const plan = useStationPlan();
+  const layer = param("layer") === "plan" && plan.data !== null ? "plan" : "delay";
   return (
     <>
       <h1>Map</h1>
+      {plan.data && (
+        <div class="filters" role="group" aria-label="Layer">
+          {LAYERS.map(([name, title]) => (
+            <button
+              key={name}
+              type="button"
+              class="chip"
+              aria-pressed={layer === name}
+              onClick={() => setParams({ layer: name === "delay" ? null : name })}
+            >
+              {title}
+            </button>
+          ))}
+        </div>
+      )}
+      {layer === "plan" && <PlanLayer asked={plan} />}
       <Answered asked={asked} what="the segments">
         {(list) =>
-          list.segments.length === 0 ? (
+          layer === "plan" ? null : list.segments.length === 0 ? (
             <Empty title="No segment has results yet">
               <p>
                 The map shows points and the segments between them as soon as both ends of one have sent

@@ -1,5 +1,7 @@
-/** Show me the packets: a flow and a time are asked of the records of MAPLE; distribution, slowest packets, CSV. */
-import { useState } from "preact/hooks";
+/** Show me the packets: a flow and a time, or the packets of a capture, are asked of the records of MAPLE; distribution, slowest packets, CSV. */
+import { signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import { askCapture } from "../api/capture-packets.ts";
 import { post } from "../api/client.ts";
 import type { KnownSegment, SegmentName } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
@@ -17,6 +19,9 @@ const LISTED_GROUP = "host";
 const WORST = 20;
 const TOP = 50;
 
+/** The capture that was dropped or chosen: a URL cannot hold it. */
+const capture = signal<{ file: File; filter: string } | null>(null);
+
 interface Form {
   flow: string;
   digests: string;
@@ -31,18 +36,26 @@ const formOf = (): Form => ({
 
 export function PacketsScreen() {
   const asked = param("ask") !== null || param("flow") !== null;
+  const given = capture.value;
+  useEffect(watchDrops, []);
   return (
     <>
       <h1>Packets</h1>
       <p class="muted">
         Delays of single packets in the time shown, where the receiver of the segment keeps records of maple.
-        Name a flow, packets by their digests, or neither for all flows that the records list.
+        Name a flow, packets by their digests, or neither for all flows that the records list; or drop a
+        capture here: it is read in this browser, and only digests are sent.
       </p>
       <WithSegment>
         {(own, all) => (
           <>
             <Question own={own} all={all} key={JSON.stringify([formOf(), own])} />
-            {asked && <Answer form={formOf()} segment={own} key={JSON.stringify([formOf(), own])} />}
+            <CaptureChoice />
+            {given ? (
+              <CaptureAnswer {...given} segment={own} />
+            ) : (
+              asked && <Answer form={formOf()} segment={own} key={JSON.stringify([formOf(), own])} />
+            )}
           </>
         )}
       </WithSegment>
@@ -59,6 +72,7 @@ function Question({ own, all }: { own: KnownSegment; all: readonly KnownSegment[
       class="form card"
       onSubmit={(event) => {
         event.preventDefault();
+        capture.value = null;
         const { digests: packet, ...rest } = form;
         setParams({ ...rest, packet, ask: "1" });
       }}
@@ -93,6 +107,96 @@ function Question({ own, all }: { own: KnownSegment; all: readonly KnownSegment[
         Ask
       </button>
     </form>
+  );
+}
+
+/** Captures are dropped anywhere on the screen. */
+function watchDrops(): () => void {
+  const over = (event: DragEvent) => {
+    if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+  };
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    const file = event.dataTransfer?.files[0];
+    if (file) capture.value = { file, filter: capture.value?.filter ?? "" };
+  };
+  addEventListener("dragover", over);
+  addEventListener("drop", drop);
+  return () => {
+    removeEventListener("dragover", over);
+    removeEventListener("drop", drop);
+  };
+}
+
+function CaptureChoice() {
+  const given = capture.value;
+  return (
+    <div class="form card">
+      <label>
+        Packets of a capture
+        <input
+          type="file"
+          onChange={({ currentTarget: { files } }) => {
+            const file = files?.[0];
+            if (file) capture.value = { file, filter: given?.filter ?? "" };
+          }}
+        />
+      </label>
+      {given && (
+        <>
+          <label>
+            Filter
+            <input
+              type="text"
+              spellcheck={false}
+              placeholder="udp and dst net 10.2.0.0/16"
+              value={given.filter}
+              onChange={(e) => {
+                capture.value = { ...given, filter: e.currentTarget.value.trim() };
+              }}
+            />
+          </label>
+          <button type="button" class="plain-button" onClick={() => (capture.value = null)}>
+            Without the capture
+          </button>
+        </>
+      )}
+    </div>
+  );
+}
+
+function CaptureAnswer({ file, filter, segment }: { file: File; filter: string; segment: SegmentName }) {
+  const { to, label } = segment;
+  const asked = useAnswer(
+    JSON.stringify([file.name, file.size, file.lastModified, filter, to, label]),
+    (gone) =>
+      askCapture(
+        file,
+        {
+          ...{ point: to, segment: label === "" ? undefined : label, filter },
+          ...{ group: undefined, top: TOP, worst: WORST },
+        },
+        gone,
+      ),
+  );
+  const words = ["hoptime", "query", collectorUrl(), "--capture", file.name];
+  if (filter !== "") words.push("--filter", filter);
+  words.push("--point", to, ...(label === "" ? [] : ["--segment", label]));
+  words.push("--top", String(TOP), "--worst", String(WORST));
+  return (
+    <section class="card" aria-label="Answer">
+      <div class="card-head">
+        <p>{file.name}</p>
+        <Actions
+          name="packets"
+          command={words.map(shellWord).join(" ")}
+          csv={() => csvOf(packetRows(asked.data))}
+        />
+      </div>
+      <Answered asked={asked} what="the packets (reading the capture, then asking for them)">
+        {(answer) => <AnswerBody answer={answer} />}
+      </Answered>
+    </section>
   );
 }
 
@@ -161,34 +265,36 @@ function Answer({ form, segment }: { form: Form; segment: SegmentName }) {
         />
       </div>
       <Answered asked={asked} what="the packets (read from the records)">
-        {(answer) =>
-          answer.packets === 0 ? (
-            <Empty title="The records list no such packets">
-              <p>
-                {answer.notes.join(" ") ||
-                  answer.epochs.refused[0]?.reason ||
-                  "Another flow or another time may have some."}
-              </p>
-            </Empty>
-          ) : (
-            <>
-              <p>
-                {countText(answer.packets)} packets at {answer.points.map((p) => p.name).join(", ")}:{" "}
-                {countText(answer.matched)} with an answer, {countText(answer.multi)} guessed,{" "}
-                {countText(answer.missing)} not found
-              </p>
-              <PacketGroups answer={answer} />
-              {answer.notes.length > 0 && (
-                <ul class="sentences">
-                  {answer.notes.map((n) => (
-                    <li key={n}>{n}</li>
-                  ))}
-                </ul>
-              )}
-            </>
-          )
-        }
+        {(answer) => <AnswerBody answer={answer} />}
       </Answered>
     </section>
+  );
+}
+
+function AnswerBody({ answer }: { answer: PacketAnswer }) {
+  return answer.packets === 0 ? (
+    <Empty title="The records list no such packets">
+      <p>
+        {answer.notes.join(" ") ||
+          answer.epochs.refused[0]?.reason ||
+          "Another flow or another time may have some."}
+      </p>
+    </Empty>
+  ) : (
+    <>
+      <p>
+        {countText(answer.packets)} packets at {answer.points.map((p) => p.name).join(", ")}:{" "}
+        {countText(answer.matched)} with an answer, {countText(answer.multi)} guessed,{" "}
+        {countText(answer.missing)} not found
+      </p>
+      <PacketGroups answer={answer} />
+      {answer.notes.length > 0 && (
+        <ul class="sentences">
+          {answer.notes.map((n) => (
+            <li key={n}>{n}</li>
+          ))}
+        </ul>
+      )}
+    </>
   );
 }

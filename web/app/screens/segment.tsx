@@ -4,6 +4,7 @@ import { get } from "../api/client.ts";
 import type { KnownSegment, Normal, Overview, SegmentName, SeriesPoint } from "../api/types.ts";
 import { useAnswer } from "../api/use-answer.ts";
 import { Actions, collectorUrl, csvOf, savePng, shellWord } from "../parts/actions.tsx";
+import { DelayDistribution } from "../parts/delay-distribution.tsx";
 import { FlowTable } from "../parts/flow-table.tsx";
 import { LINE_COLOURS, SegmentCharts } from "../parts/segment-charts.tsx";
 import { SegmentTiles } from "../parts/segment-tiles.tsx";
@@ -92,6 +93,7 @@ function SegmentView({
           </>
         )}
       </Answered>
+      <DelayDistribution segment={segment} />
       <FlowTable segment={segment} title="Largest flows in this time" top={10} />
     </>
   );

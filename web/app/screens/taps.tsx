@@ -109,6 +109,12 @@ function TapTable({ taps }: { taps: Taps }) {
               Records missing
             </th>
             <th scope="col" class="wide-only">
+              Clock
+            </th>
+            <th scope="col" class="number wide-only">
+              CPU
+            </th>
+            <th scope="col" class="wide-only">
               Version
             </th>
             <th scope="col">State</th>

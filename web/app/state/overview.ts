@@ -7,17 +7,7 @@ import type { Overview } from "../api/types.ts";
 import { type Asked, useAnswer, useTicks } from "../api/use-answer.ts";
 import { param } from "./location.ts";
 import { applyEvent, type Segment, segmentKey } from "./segments.ts";
-import {
-  chosenLast,
-  heardOf,
-  LASTS,
-  msOf,
-  newestAsked,
-  newestMs,
-  nsText,
-  pausedAtMs,
-  timeRange,
-} from "./time-range.ts";
+import { chosenLast, heardOf, msOf, newestAsked, nsText, pausedAtMs, timeRange } from "./time-range.ts";
 
 export interface SegmentList {
   segments: Segment[];
@@ -32,31 +22,26 @@ const AGAIN_MS = 10_000;
 export const liveRound = signal(0);
 
 /** What is asked for: nothing but its length while it moves along, so that it is not asked for again with each epoch. */
-function useRangeQuery(): {
-  key: string | null;
-  refresh: number;
-  since: string | undefined;
-  until: string | undefined;
-} {
+function useRangeQuery(): { key: string; refresh: number; span: Record<string, string>; fixed: boolean } {
   const ticks = useTicks(AGAIN_MS);
   const fixed = param("since") !== null || pausedAtMs.value !== null;
-  const { fromMs, toMs } = fixed ? timeRange.value : { fromMs: 0, toMs: 0 };
-  const lengthMs = LASTS.find(([name]) => name === chosenLast.value)?.[1] ?? 3600e3;
-  if (fixed) return { key: `${fromMs}-${toMs}`, refresh: 0, since: nsText(fromMs), until: nsText(toMs) };
-  // Nothing is known of where nothing has come yet, or before a token is given: the collector takes its newest then.
-  const known = newestMs.peek();
-  const since = known === 0 ? undefined : nsText(known - lengthMs);
-  return { key: newestAsked.value ? chosenLast.value : null, refresh: ticks, since, until: undefined };
+  if (!fixed) return { key: chosenLast.value, refresh: ticks, span: { last: chosenLast.value }, fixed };
+  const { fromMs, toMs } = timeRange.value;
+  return {
+    ...{ key: `${fromMs}-${toMs}`, refresh: 0, fixed },
+    span: { since: nsText(fromMs), until: nsText(toMs) },
+  };
 }
 
 export function useSegments(steps = 60): Asked<SegmentList> {
-  const { key, refresh, since, until } = useRangeQuery();
+  const { key, refresh, span, fixed } = useRangeQuery();
   const asked = useAnswer<Overview>(
-    key === null ? null : `${key} ${steps}`,
+    `${key} ${steps}`,
     async (signal) => {
-      const answer = await get<Overview>("/v1/overview", { since, until, steps }, signal);
+      const answer = await get<Overview>("/v1/overview", { ...span, steps }, signal);
       if (answer.segments.length > 0)
         heardOf(Math.max(...answer.segments.map((s) => (s.latest ? msOf(s.latest.endNs) : 0))));
+      newestAsked.value = true;
       return answer;
     },
     refresh,
@@ -74,7 +59,7 @@ export function useSegments(steps = 60): Asked<SegmentList> {
   useEffect(
     () =>
       onEpochs((events) => {
-        if (!data || until !== undefined) return;
+        if (!data || fixed) return;
         let unknown = false;
         for (const event of events) {
           const segment = data.byKey.get(segmentKey(event));
@@ -84,7 +69,7 @@ export function useSegments(steps = 60): Asked<SegmentList> {
         liveRound.value++;
         if (unknown) asked.again();
       }),
-    [data, until],
+    [data, fixed],
   );
   return { ...asked, data };
 }

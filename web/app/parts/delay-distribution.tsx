@@ -1,0 +1,207 @@
+/** Delays of packets over time: quantiles as bands, and how packets lie between them as a heat map, where the receiver keeps records of packets. */
+import { scaleLog } from "d3-scale";
+import { currentTheme, heatColour } from "../../design/theme.ts";
+import type { KnownSegment } from "../api/types.ts";
+import { useAnswer } from "../api/use-answer.ts";
+import { askDistribution, type Distribution, type DistributionStep } from "../state/distribution.ts";
+import { param, setParams } from "../state/location.ts";
+import { useCalmRange } from "../state/series.ts";
+import { coloursChanged } from "../state/settings.ts";
+import { timeRange } from "../state/time-range.ts";
+import { Chart, type ChartLine, type Gap } from "./chart.tsx";
+import type { PacketLatency } from "./packet-groups.tsx";
+import { Answered, Empty } from "./states.tsx";
+import { countText, delayText, segmentText, timeText } from "./text.ts";
+
+export function DelayDistribution({ segment }: { segment: KnownSegment }) {
+  const { from, to, label } = segment;
+  const shown = param("bands") !== null;
+  const range = useCalmRange();
+  const asked = useAnswer(
+    segment.packets && shown ? `bands ${from} ${to} ${label} ${range.key}` : null,
+    (signal) => askDistribution(segment, range, signal),
+    range.refresh,
+  );
+  if (!segment.packets) return null;
+  return (
+    <section class="card" aria-label="Distribution of delays">
+      <div class="card-head">
+        <h2>Distribution of delays</h2>
+        <button
+          type="button"
+          class="plain-button"
+          aria-pressed={shown}
+          onClick={() => setParams({ bands: shown ? null : "1" })}
+        >
+          {shown ? "Hide" : "Show (read from the records of packets)"}
+        </button>
+      </div>
+      {shown && (
+        <Answered asked={asked} what="the delays of packets (read from the records)">
+          {(data) =>
+            data.steps.some((s) => s.latency) ? (
+              <Bands data={data} label={segmentText(segment)} />
+            ) : (
+              <Empty title="No packets in the records of this time">
+                <p>{data.steps[0]?.reason}</p>
+              </Empty>
+            )
+          }
+        </Answered>
+      )}
+    </section>
+  );
+}
+
+const QUANTILES = [
+  ["minNs", "min"],
+  ["p50Ns", "p50"],
+  ["p90Ns", "p90"],
+  ["p99Ns", "p99"],
+  ["maxNs", "max"],
+] as const;
+/** Shares of packets between them. */
+const SHARES = [0.5, 0.4, 0.09, 0.01];
+
+function Bands({ data, label }: { data: Distribution; label: string }) {
+  const { fromMs, toMs } = timeRange.value;
+  const { steps, stepMs } = data;
+  const times = steps.map((s) => s.startMs);
+  const column = (name: keyof PacketLatency) => steps.map((s) => s.latency?.[name] ?? null);
+  const text = (name: keyof PacketLatency) => (i: number) => {
+    const value = steps[i]?.latency?.[name];
+    return value === undefined ? (steps[i]?.reason ?? "no answer") : delayText(value);
+  };
+  const lines: ChartLine[] = [
+    { name: "p99", colour: "p99", values: column("p99Ns"), text: text("p99Ns") },
+    { name: "p90", colour: "p90", values: column("p90Ns"), text: text("p90Ns") },
+    {
+      ...{ name: "p50", colour: "p50", values: column("p50Ns"), text: text("p50Ns") },
+      ...{ low: column("minNs"), high: column("p90Ns"), interval: "band" },
+    },
+    { name: "min", colour: "whisker", values: column("minNs"), text: text("minNs") },
+  ];
+  const gaps: Gap[] = steps.flatMap((s) =>
+    s.latency ? [] : [{ fromMs: s.startMs, toMs: s.startMs + stepMs, reason: s.reason }],
+  );
+  return (
+    <div class="charts">
+      <p class="legend">
+        <i class="key p99" /> p99 <i class="key p90" /> p90 <i class="key p50" /> p50, shaded from min to p90
+      </p>
+      <Chart
+        {...{ fromMs, toMs, times, lines, gaps }}
+        label={`${label}: quantiles of delay over time`}
+        heightPx={240}
+        base="lowest"
+        tick={(v) => delayText(v)}
+        hideTimes
+      />
+      <h3>Heat map: darker where more packets lie (between the quantiles of each step; logarithmic)</h3>
+      <HeatMap data={data} label={label} />
+      <details>
+        <summary>As a table</summary>
+        <QuantileTable steps={steps} />
+      </details>
+    </div>
+  );
+}
+
+const WIDTH = 1000;
+const HEIGHT = 200;
+/** That of the charts above, so that times lie below each other. */
+const AXIS_PX = 70;
+
+function HeatMap({ data, label }: { data: Distribution; label: string }) {
+  void coloursChanged.value;
+  const { fromMs, toMs } = timeRange.value;
+  const known = data.steps.flatMap((s) => s.latency ?? []);
+  const low = Math.max(1, Math.min(...known.map((l) => l.minNs)));
+  const high = Math.max(low * 1.01, ...known.map((l) => l.maxNs));
+  const y = scaleLog([low, high], [HEIGHT - 2, 2]).clamp(true);
+  const theme = currentTheme();
+  const x = (ms: number) => (WIDTH * (ms - fromMs)) / (toMs - fromMs);
+  const slices = data.steps.flatMap((step) => slicesOf(step, y));
+  const densest = Math.max(...slices.map((s) => s.density));
+  const sparsest = Math.min(...slices.map((s) => s.density));
+  const shade = scaleLog([sparsest, Math.max(densest, sparsest * 1.01)], [0.05, 1]).clamp(true);
+  const ticks = y.ticks(4).filter((_, i, all) => all.length <= 8 || i % Math.ceil(all.length / 8) === 0);
+  return (
+    <div class="heat" role="img" aria-label={`${label}: heat map of delay and time`}>
+      <div class="heat-axis" style={{ width: `${AXIS_PX}px`, height: `${HEIGHT}px` }}>
+        {ticks.map((t) => (
+          <span key={t} style={{ top: `${y(t)}px` }}>
+            {delayText(t)}
+          </span>
+        ))}
+      </div>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} height={HEIGHT} preserveAspectRatio="none" aria-hidden="true">
+        {slices.map((s) => (
+          <rect
+            key={`${s.startMs} ${s.name}`}
+            x={x(s.startMs)}
+            width={Math.max(1, x(s.startMs + data.stepMs) - x(s.startMs))}
+            y={s.top}
+            height={Math.max(1, s.bottom - s.top)}
+            style={{ fill: heatColour(theme, shade(s.density)) }}
+          >
+            <title>{s.text}</title>
+          </rect>
+        ))}
+      </svg>
+    </div>
+  );
+}
+
+function slicesOf({ startMs, latency, packets }: DistributionStep, y: (ns: number) => number) {
+  if (!latency) return [];
+  return SHARES.map((share, i) => {
+    const [lower, upper] = [QUANTILES[i] ?? QUANTILES[0], QUANTILES[i + 1] ?? QUANTILES[4]];
+    const [lowNs, highNs] = [Math.max(1, latency[lower[0]]), Math.max(1, latency[upper[0]])];
+    const [top, bottom] = [y(highNs), y(lowNs)];
+    const text = `${timeText(startMs)}: ${(100 * share).toFixed(0)} % of ${countText(packets)} packets from ${delayText(lowNs)} (${lower[1]}) to ${delayText(highNs)} (${upper[1]})`;
+    return {
+      startMs,
+      name: upper[1],
+      top,
+      bottom,
+      density: (packets * share) / Math.max(1, bottom - top),
+      text,
+    };
+  });
+}
+
+function QuantileTable({ steps }: { steps: readonly DistributionStep[] }) {
+  return (
+    <div class="scroll-x" tabIndex={0} role="region" aria-label="Quantiles over time">
+      <table class="small">
+        <thead>
+          <tr>
+            <th scope="col">Time</th>
+            {QUANTILES.map(([, name]) => (
+              <th key={name} scope="col" class="number">
+                {name}
+              </th>
+            ))}
+            <th scope="col" class="number">
+              Packets
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {steps.map((s) => (
+            <tr key={s.startMs}>
+              <th scope="row">{timeText(s.startMs)}</th>
+              {QUANTILES.map(([field, name]) => (
+                <td key={name} class="number">
+                  {s.latency ? delayText(s.latency[field]) : "–"}
+                </td>
+              ))}
+              <td class="number">{countText(s.packets)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

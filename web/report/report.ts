@@ -1,0 +1,121 @@
+/** The report of two captures: builds the sections in the order people ask. */
+
+import { formatCount } from "../../src/base/quantity.ts";
+import type { PageData } from "../../src/present/html/page-data.ts";
+import { Timeline } from "./chart.ts";
+import { distribution } from "./distribution.ts";
+import { append, type Child, card, el } from "./elements.ts";
+import { FlowRows } from "./flow-rows.ts";
+import { FlowTable } from "./flow-table.ts";
+import { header, tiles, warnings } from "./headline.ts";
+import { heatMap } from "./heat-map.ts";
+import { delayOverTime, lossOverTime } from "./over-time.ts";
+import {
+  captures,
+  clocks,
+  directionAndNotes,
+  estimates,
+  made,
+  notes,
+  packets,
+  quantileTable,
+  reverse,
+} from "./sections.ts";
+
+/** The header and the sections. `actions`: buttons of the page that shows it. */
+export function reportParts(data: PageData, actions: Child = null): [header: HTMLElement, main: HTMLElement] {
+  const main = el("main", { id: "main", tabindex: -1 });
+  const parts: Child[] = [
+    warnings(data),
+    tiles(data.segment, data.clock),
+    overTime(data),
+    spread(data),
+    flows(data),
+    reverse(data),
+    el("div", { class: "pair" }, clocks(data), el("div", {}, directionAndNotes(data), notes(data))),
+    packets(data),
+    captures(data),
+    estimates(data),
+    made(data),
+  ];
+  append(main, parts);
+  return [header(data, actions), main];
+}
+
+function overTime(data: PageData): HTMLElement[] {
+  const { intervals, heat } = data;
+  const ends = intervals.endNs.concat(heat ? heat.columnStartNs.map((s) => s + heat.columnWidthNs) : []);
+  if (ends.length === 0) return [card("delay", "Delay over time", nothing(data))];
+  const timeline = new Timeline(BigInt(data.originNs), 0, ends.reduce((a, b) => Math.max(a, b)) / 1e9);
+  const hasDelay = intervals.latency.meanNs.some((v) => v !== null);
+  const hasHeat = heat?.counts.some((column) => column.length > 1) ?? false;
+  return [
+    card(
+      "delay",
+      "Delay over time",
+      zoomHint(timeline),
+      intervals.grouped > 1 &&
+        el(
+          "p",
+          { class: "lead" },
+          `Each point is ${formatCount(intervals.grouped)} intervals: their min and max delay, and the quantiles of the worst of them.`,
+        ),
+      hasDelay ? delayOverTime(intervals, data.segment.latency?.p50Ns ?? 0, timeline) : nothing(data),
+    ),
+    card("heat", "Heat map of delays", hasHeat ? heatMap(heat!, timeline) : nothing(data)),
+    card(
+      "loss",
+      "Loss over time",
+      intervals.sent.length > 0 ? lossOverTime(intervals, timeline) : nothing(data),
+    ),
+  ];
+}
+
+function zoomHint(timeline: Timeline): HTMLElement {
+  const reset = el(
+    "button",
+    { type: "button", class: "plain-button", hidden: true, on: { click: () => timeline.showAll() } },
+    "Show all",
+  );
+  timeline.onChange((zoomed) => {
+    reset.hidden = !zoomed;
+  });
+  return el("div", { class: "hint" }, el("span", {}, "UTC · drag to zoom, double-click for all"), reset);
+}
+
+function spread(data: PageData): HTMLElement {
+  const { segment, cdf } = data;
+  return card(
+    "distribution",
+    "Distribution of delays",
+    cdf.delayNs.length === 0
+      ? nothing(data)
+      : el(
+          "div",
+          { class: "beside" },
+          el("div", {}, distribution(cdf, segment.latency)),
+          quantileTable(segment.latency, segment.reason),
+        ),
+  );
+}
+
+function flows(data: PageData): HTMLElement {
+  const directions = [
+    { label: "Forward", rows: new FlowRows(data.flows), whole: data.segment.latency },
+    { label: "Reverse", rows: new FlowRows(data.reverseFlows), whole: data.reverse?.latency ?? null },
+  ].filter((d) => d.rows.columns.length > 0);
+  return card(
+    "flows",
+    "Flows",
+    directions.length > 0
+      ? new FlowTable(directions).root
+      : el("p", { class: "no-answer" }, "No flow was seen."),
+  );
+}
+
+function nothing(data: PageData): HTMLElement {
+  const reason = data.segment.latency
+    ? "the report contains no data for it"
+    : (data.segment.reason ?? "no packet was matched");
+  return el("p", { class: "no-answer" }, `Nothing to draw: ${reason}.`.replace(/\.\.$/, "."));
+}
