@@ -1,10 +1,12 @@
 /**
  * How fast a collector takes records: messages of real records through the real HTTP server, to disk and back, and the questions that pages ask. One process serves, this one sends; the server's CPU time is measured, so that
- * the rates are per core whatever else runs here. Arguments: seconds of traffic per kind (default 60).
+ * the rates are per core whatever else runs here. Argument: a folder to make the data in (default: that for temporary files).
+ *
+ * Where many files were deleted within the last half minute, ext4 looks through all of them for each file that it makes, which took up to 1 ms per record here after a run of the tests: waited for.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { earlier } from "../src/base/time.ts";
@@ -13,7 +15,8 @@ import { encodeRecord } from "../src/epoch/record.ts";
 import { BATCH_TYPE, frameRecord } from "../src/transport/batch.ts";
 import { observedRecords, POINTS } from "../tests/support/collector-records.ts";
 
-const root = mkdtempSync(join(tmpdir(), "hoptime-ingest-"));
+const root = mkdtempSync(join(process.argv[2] ?? tmpdir(), "hoptime-ingest-"));
+await calm();
 const port = 18_000 + (process.pid % 1000);
 const url = `http://127.0.0.1:${port}`;
 const server = spawn(
@@ -27,6 +30,10 @@ const server = spawn(
     `127.0.0.1:${port}`,
     "--segment",
     `${POINTS.from}:${POINTS.to}`,
+    "--segment",
+    "E:F",
+    "--segment",
+    "G:H",
   ],
   { stdio: ["ignore", "ignore", "pipe"] },
 );
@@ -68,73 +75,163 @@ async function sendAll(messages: readonly Buffer[]): Promise<void> {
   await Promise.all([sender(), sender()]);
 }
 
+/** Makes files until that is as cheap as it is on a disk at rest; at most a minute. */
+async function calm(): Promise<void> {
+  const files = join(root, "calm");
+  mkdirSync(files);
+  for (let round = 0; ; round++) {
+    const from = process.cpuUsage();
+    // Names that stay: to delete them would be what is waited for.
+    for (let i = 0; i < 200; i++) closeSync(openSync(join(files, `${round}-${i}`), "wx"));
+    const { user, system } = process.cpuUsage(from);
+    const us = (user + system) / 200;
+    if (us < 80) return;
+    if (round === 12) {
+      console.log(`making a file takes ${us.toFixed(0)} us of CPU here: records/s are lower for it`);
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5000));
+  }
+}
+
+interface Traffic {
+  ratePps: number;
+  flows?: number;
+  /** Points that the records say they are of. */
+  as?: typeof POINTS;
+  /** Different epochs, which come again and again. */
+  epochs?: number;
+}
+
+async function messagesOf(estimator: string, count: number, perMessage: number, traffic: Traffic) {
+  const { ratePps, flows = 12, as = POINTS, epochs = 1 } = traffic;
+  const { records } = await observedRecords([estimator], { seconds: epochs + 1, ratePps, flows });
+  const first = records.map((r) => r.epoch.startNs).reduce(earlier);
+  const own = records.filter((r) => r.estimator === estimator.split(":")[0]);
+  const epochOf = (r: EpochRecord) => Number((r.epoch.startNs - first) / 1_000_000_000n);
+  const all: Uint8Array[] = [];
+  for (let e = 0; all.length < count; e++)
+    for (const tap of own.filter((r) => epochOf(r) === e % epochs)) {
+      const point = tap.point === POINTS.from ? as.from : as.to;
+      all.push(encodeRecord({ ...moved(tap, e - (e % epochs)), point }, { raw: true }));
+    }
+  const messages: Buffer[] = [];
+  for (let at = 0; at < all.length; at += perMessage)
+    messages.push(Buffer.concat(all.slice(at, at + perMessage).flatMap(frameRecord)));
+  return { messages, records: all.length, bytes: all.reduce((n, r) => n + r.length, 0) };
+}
+
+/** Of records of a segment that nobody watches: stored alone. Else until their rows are written. */
 async function measure(
   name: string,
   estimator: string,
   count: number,
   perMessage: number,
-  { ratePps, flows = 12, as = POINTS }: { ratePps: number; flows?: number; as?: typeof POINTS },
+  traffic: Traffic,
 ): Promise<void> {
-  const { records } = await observedRecords([estimator], { seconds: 2, ratePps, flows });
-  const first = records.map((r) => r.epoch.startNs).reduce(earlier);
-  const taps = records.filter((r) => r.epoch.startNs === first && r.estimator === estimator.split(":")[0]);
-  const all: Uint8Array[] = [];
-  for (let e = 0; all.length < count; e++)
-    for (const tap of taps) {
-      const point = tap.point === POINTS.from ? as.from : as.to;
-      all.push(encodeRecord({ ...moved(tap, e), point }, { raw: true }));
-    }
-  const messages: Buffer[] = [];
-  for (let at = 0; at < all.length; at += perMessage)
-    messages.push(Buffer.concat(all.slice(at, at + perMessage).flatMap(frameRecord)));
-  const bytes = all.reduce((n, r) => n + r.length, 0);
+  const { messages, records, bytes } = await messagesOf(estimator, count, perMessage, traffic);
   const [from, cpu] = [performance.now(), cpuS()];
   await sendAll(messages);
-  const [wallS, used] = [(performance.now() - from) / 1000, cpuS() - cpu];
-  const per = (s: number) => `${Math.round(all.length / s)} records/s, ${(bytes / s / 1e6).toFixed(0)} MB/s`;
+  const sentS = (performance.now() - from) / 1000;
+  await settled();
+  const used = cpuS() - cpu;
+  const per = (s: number) => `${Math.round(records / s)} records/s, ${(bytes / s / 1e6).toFixed(0)} MB/s`;
   console.log(
-    `${name}: ${all.length} records of ${Math.round(bytes / all.length)} B: ${per(wallS)} by the clock; ${per(used)} per core of CPU`,
+    `${name}: ${records} records of ${Math.round(bytes / records)} B: acknowledged ${per(sentS)} by the clock; ${per(used)} per core of CPU`,
   );
 }
 
-async function ask(name: string, path: string, init?: RequestInit): Promise<void> {
+async function ask(name: string, path: string, init?: RequestInit, times = 200): Promise<void> {
   const ms: number[] = [];
-  for (let n = 0; n < 200; n++) {
+  let size = 0;
+  for (let n = 0; n < times; n++) {
     const from = performance.now();
     const response = await fetch(url + path, init);
-    await response.arrayBuffer();
+    size = (await response.arrayBuffer()).byteLength;
     if (!response.ok) throw new Error(`${path}: ${response.status}`);
     ms.push(performance.now() - from);
   }
   ms.sort((a, b) => a - b);
-  console.log(`${name}: median ${ms[100]?.toFixed(1)} ms, p99 ${ms[197]?.toFixed(1)} ms`);
+  const at = (share: number) => ms[Math.min(times - 1, Math.floor(share * times))]?.toFixed(1);
+  console.log(`${name}: median ${at(0.5)} ms, p99 ${at(0.985)} ms, ${(size / 1e3).toFixed(0)} kB`);
 }
 
-const settled = async () => {
-  for (;;) {
-    const { pairing } = (await (await fetch(`${url}/v1/health`)).json()) as {
-      pairing: { pending: number; waiting: number };
-    };
-    if (pairing.waiting < 200 && pairing.pending < 10) return;
-    await new Promise((resolve) => setTimeout(resolve, 500));
+/** How long others wait while records are stored and estimated. */
+async function askWhile(
+  name: string,
+  path: string,
+  estimator: string,
+  count: number,
+  traffic: Traffic,
+): Promise<void> {
+  const { messages } = await messagesOf(estimator, count, 2, traffic);
+  const ms: number[] = [];
+  const coming = (async () => {
+    await sendAll(messages);
+    await settled();
+  })();
+  let over = false;
+  void coming.then(() => {
+    over = true;
+  });
+  while (!over) {
+    const from = performance.now();
+    await (await fetch(url + path)).arrayBuffer();
+    ms.push(performance.now() - from);
+    await new Promise((resolve) => setTimeout(resolve, 5));
   }
-};
+  await coming;
+  ms.sort((a, b) => a - b);
+  const at = (share: number) => ms[Math.floor(share * (ms.length - 1))]?.toFixed(1);
+  console.log(`${name}: median ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms of ${ms.length}`);
+}
+
+/** Nothing waits to be estimated or written any more. */
+async function settled(): Promise<void> {
+  for (let quiet = 0, before = ""; quiet < 2; ) {
+    const { pairing, records } = (await (await fetch(`${url}/v1/health`)).json()) as {
+      pairing: { estimated: number; behind: number };
+      records: { rows: number };
+    };
+    const now = `${pairing.estimated} ${pairing.behind} ${records.rows}`;
+    quiet = now === before ? quiet + 1 : 0;
+    before = now;
+    await new Promise((resolve) => setTimeout(resolve, 600));
+  }
+}
+
+/** The flow with the most packets. */
+async function largest(pair: string): Promise<string> {
+  const response = await fetch(`${url}/v1/flows?${pair}&estimator=lds&top=1`);
+  const { flows } = (await response.json()) as { flows: { flow: string }[] };
+  return encodeURIComponent(flows[0]?.flow ?? "");
+}
+
+const pairOf = ({ from, to }: typeof POINTS) => `from=${from}&to=${to}`;
+const UNWATCHED = { from: "C", to: "D" };
+const FLOWS = { from: "E", to: "F" };
+const HOUR = { from: "G", to: "H" };
 
 try {
-  await measure("lda", "lda", 7200, 200, { ratePps: 1000 });
-  const from = performance.now();
-  await settled();
-  console.log(`lda: estimated and rolled up ${((performance.now() - from) / 1000).toFixed(1)} s later`);
-  const pair = `from=${POINTS.from}&to=${POINTS.to}`;
-  await ask(
-    "latency over an hour of 1 s epochs in steps of a minute",
-    `/v1/latency?${pair}&estimator=lda&step=1m`,
-  );
-  await ask("latency over an hour, epoch by epoch", `/v1/latency?${pair}&estimator=lda&limit=4000`);
-  // As large as they are on a busy link; of a segment that is not watched, and of one that is.
-  const lds = { ratePps: 100_000, flows: 30_000 };
-  await measure("lds, stored", "lds:rows=4,columns=17500", 200, 8, { ...lds, as: { from: "C", to: "D" } });
-  await measure("lds, stored and estimated", "lds:rows=4,columns=17500", 60, 8, lds);
+  await measure("lda, stored", "lda", 7200, 200, { ratePps: 1000, as: UNWATCHED });
+  await measure("lda, stored and estimated", "lda", 7200, 200, { ratePps: 1000, epochs: 20 });
+  const lda = `/v1/latency?${pairOf(POINTS)}&estimator=lda`;
+  await ask("latency over an hour of 1 s epochs in steps of a minute", `${lda}&step=1m`);
+  await ask("latency over an hour, epoch by epoch", `${lda}&limit=4000`);
+  // As large as they are on a busy link.
+  const large = { ratePps: 100_000, flows: 30_000 };
+  const ldsLarge = "lds:rows=4,columns=17500";
+  await measure("lds, stored", ldsLarge, 200, 8, { ...large, as: UNWATCHED });
+  await measure("lds, stored and estimated", ldsLarge, 60, 8, large);
+  await askWhile("segments, while such records come", "/v1/segments", ldsLarge, 60, { ...large, as: FLOWS });
+  const many = { ratePps: 20_000, flows: 5000, epochs: 20 };
+  await measure("lds, an hour with 5,000 flows", "lds:rows=4,columns=2500", 7200, 40, { ...many, as: HOUR });
+  const pair = pairOf(HOUR);
+  const flow = await largest(pair);
+  await ask("top 10 flows over that hour", `/v1/flows?${pair}&estimator=lds&top=10`);
+  await ask("one flow over that hour, in steps of a minute", `/v1/flow?${pair}&flow=${flow}&step=1m`);
+  await ask("one flow over that hour, epoch by epoch", `/v1/flow?${pair}&flow=${flow}&limit=4000`);
+  await ask("flows by host over that hour", `/v1/flows?${pair}&estimator=lds&group=host`);
 } finally {
   server.kill("SIGKILL");
   await once(server, "exit");

@@ -5,6 +5,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Page } from "playwright-core";
 import { Combination } from "../src/collect/combine.ts";
 import type { SegmentRow } from "../src/results/rows.ts";
 import { rowEvent } from "../src/server/row-event.ts";
@@ -32,6 +33,17 @@ function row(segment: number, startNs: bigint, lengthS: bigint): SegmentRow {
   };
 }
 
+/** What the time to the first rows is made of, ms after the navigation. */
+async function milestones(page: Page): Promise<string> {
+  const list = (await page.evaluate(`(() => {
+    const entry = (part) => performance.getEntriesByType("resource").find((e) => e.name.includes(part));
+    const [html] = performance.getEntriesByType("navigation");
+    const [script, asked] = [entry("/main-"), entry("v1/overview")];
+    return [["page", html.responseEnd], ["program", script?.responseEnd], ["asked", asked?.startTime], ["answer begins", asked?.responseStart], ["answer ends", asked?.responseEnd]];
+  })()`)) as [string, number | undefined][];
+  return list.map(([name, ms]) => `${name} ${ms === undefined ? "?" : Math.round(ms)}`).join(", ");
+}
+
 const data = mkdtempSync(join(tmpdir(), "hoptime-bench-page-"));
 const server = await startServer({ data, listen: "127.0.0.1:0" });
 const { results, events } = server.service;
@@ -57,6 +69,7 @@ try {
     console.log(
       `${run}: overview of ${segments} segments in ${paintMs.toFixed(0)} ms, of which the collector ${collectorMs.toFixed(0)} ms; ${elements} elements`,
     );
+    console.log(`  ${await milestones(page)}`);
     if (run === "first") {
       await page.close();
       continue;
@@ -70,7 +83,7 @@ try {
       for (let i = 0; i < perTick; i++) {
         const segment = told % segments;
         const round = BigInt(Math.floor(told / segments));
-        events.emit("epoch", rowEvent(row(segment, nowNs + round * SECOND_NS, 1n)));
+        events.emit("epoch", rowEvent(row(segment, nowNs + round * SECOND_NS, 1n), null));
         told++;
       }
       await new Promise((resolve) => setTimeout(resolve, 50));

@@ -108,6 +108,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./plan.ts")).planCommand(),
   },
   {
+    name: "reproduce",
+    summary: "repeat the tables and figures of the papers",
+    load: async () => (await import("./reproduce.ts")).reproduceCommand(),
+  },
+  {
     name: "completion",
     summary: "print a completion script for bash, zsh or fish",
     load: async () => (await import("./completion.ts")).completionCommand(everyCommand),

@@ -195,6 +195,11 @@ export class ExactMatcher {
       this.#kernels.writeF64(this.#match + MatchLayout[name as keyof typeof settings], value);
   }
 
+  /** From now on one side may be read ahead of the other by so much. */
+  allowSlack(slackNs: number): void {
+    this.#kernels.writeF64(this.#match + MatchLayout.slack, slackNs);
+  }
+
   #writePieces(pieces: CorrectionPieces | null): void {
     if (!pieces || pieces.list.length === 0) return;
     const kernels = this.#kernels;
@@ -211,7 +216,7 @@ export class ExactMatcher {
   /** Takes the rows of a batch, with their keys in `runs`, from `from` on; `shiftNs` is added to their times. */
   takeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, shiftNs: number): void {
     const { call } = this.#kernels;
-    call.matchRows(this.#match, batch.address, runs.address, runs.count, side, from, shiftNs);
+    call.matchRows(this.#match, batch.address, runs.address, runs.code, side, from, shiftNs);
     if (this.#packets) this.#note();
   }
 

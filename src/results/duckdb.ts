@@ -7,13 +7,16 @@ export type Value = DuckDBValue;
 export interface Database {
   run(sql: string, values?: readonly Value[]): Promise<void>;
   /** Rows as arrays, in the order of the columns; on a connection of its own, which does not wait for what is being written, and sees what was committed. */
-  all(sql: string, values?: readonly Value[]): Promise<Value[][]>;
+  all: ReadRows;
   /** Rows into a table, faster than statements. */
   append(table: string, rows: readonly (readonly Value[])[], types: readonly ColumnType[]): Promise<void>;
   /** All of it or nothing. */
   transaction<T>(work: () => Promise<T>): Promise<T>;
   close(): void;
 }
+
+/** Reads rows as arrays, in the order of the columns. */
+export type ReadRows = (sql: string, values?: readonly Value[]) => Promise<Value[][]>;
 
 export type ColumnType = "text" | "bigint" | "integer" | "double" | "bytes";
 

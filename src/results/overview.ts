@@ -5,8 +5,9 @@
  */
 import { later } from "../base/time.ts";
 import { type Normal, type Normals, normalKey } from "./normals.ts";
-import type { ResultsStore, StepRow } from "./results-store.ts";
+import type { ResultsStore } from "./results-store.ts";
 import { combineRows, type SegmentRow, STEPS, type Step } from "./rows.ts";
+import type { StepRow } from "./segment-reader.ts";
 import { pointOf, type SeriesPoint } from "./series.ts";
 
 export interface SegmentOverview {

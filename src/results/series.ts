@@ -3,9 +3,12 @@ import { UsageError } from "../base/errors.ts";
 import { later } from "../base/time.ts";
 import type { Combination } from "../collect/combine.ts";
 import type { CutEdges } from "../collect/cut-edges.ts";
+import { type CountedEpoch, type EpochLoss, epochLosses } from "../collect/epoch-losses.ts";
 import { isNoAnswer } from "../estimators/estimator.ts";
-import { bucketOf, clockNs, type ResultsStore, type RowSelection } from "./results-store.ts";
+import type { ResultsStore } from "./results-store.ts";
 import { combineFlow, combineRows, type FlowRow, type SegmentRow, STEPS, type Step } from "./rows.ts";
+import { bucketOf, type RowSelection } from "./segment-reader.ts";
+import { clockNs } from "./tables.ts";
 
 export interface Latency {
   meanNs: number;
@@ -24,7 +27,10 @@ export interface SeriesPoint {
   answered: number | null;
   sent: number | null;
   received: number | null;
+  /** Beyond what may be in flight at the cuts of epochs that are cut by time; `lostLow` and `lostHigh`: what that leaves possible. */
   lost: number | null;
+  lostLow: number | null;
+  lostHigh: number | null;
   lossRate: number | null;
   dropped: number | null;
   /** What the clocks of both ends may be off by, which is part of the interval; null where nothing is known of them. */
@@ -86,17 +92,18 @@ export async function latencySeries(
     if (known) known.push(row);
     else groups.set(start, [row]);
   }
-  const points: SeriesPoint[] = [];
+  const steps: MadeRow[] = [];
   let next: string | null = toNs < selection.toNs ? `${toNs}` : null;
   for (const [startNs, list] of groups) {
-    if (points.length === limit) {
-      next = `${startNs}`;
-      break;
-    }
+    // One more than is given, because the loss of an epoch is known by the next.
+    if (steps.length > limit) break;
+    if (steps.length === limit) next = `${startNs}`;
     const endNs = stepNs === 0n ? (list.at(-1)?.endNs ?? startNs) : startNs + stepNs;
     const made = combineRows(list, { step: 0, startNs, endNs });
-    if (made) points.push(pointOf(made));
+    if (made) steps.push(made);
   }
+  const losses = epochLosses(steps.map(({ row }) => countedEpoch(row)));
+  const points = steps.slice(0, limit).map((made, i) => pointOf(made, losses[i]));
   return { from, to, label, estimator, stepNs: `${stepNs}`, points, next };
 }
 
@@ -104,21 +111,44 @@ function bucketNs(ns: bigint, stepNs: bigint): bigint {
   return ns - (((ns % stepNs) + stepNs) % stepNs);
 }
 
-export function pointOf({
-  row,
-  combination,
-  edges,
-}: {
-  row: SegmentRow;
-  combination: Combination;
-  edges: CutEdges;
-}): SeriesPoint {
+type MadeRow = NonNullable<ReturnType<typeof combineRows>>;
+
+/** `loss`: where more is known of it than from the row alone. */
+export function pointOf({ row, combination, edges }: MadeRow, loss?: EpochLoss | null): SeriesPoint {
   const { latency, reason, answered } = latencyOf(combination, edges);
-  const { sent, received, lost, dropped, epochs, missing, refused } = row;
+  const { sent, received, dropped, epochs, missing, refused } = row;
+  const found = loss === undefined ? epochLosses([countedEpoch(row)])[0] : loss;
+  const lost = found?.lost ?? null;
   return {
-    ...{ startNs: `${row.startNs}`, endNs: `${row.endNs}`, latency, reason, answered, sent, received, lost },
+    startNs: `${row.startNs}`,
+    endNs: `${row.endNs}`,
+    latency,
+    reason,
+    answered,
+    sent,
+    received,
+    lost,
+    lostLow: found?.low ?? null,
+    lostHigh: found?.high ?? null,
     lossRate: lost !== null && sent !== null && sent > 0 ? lost / sent : null,
-    ...{ dropped, clockNs: clockNs(row.state), epochs, missing, refused, edges: row.edges },
+    dropped,
+    clockNs: clockNs(row.state),
+    epochs,
+    missing,
+    refused,
+    edges: row.edges,
+  };
+}
+
+/** A row as losses are counted by. */
+export function countedEpoch(row: SegmentRow): CountedEpoch {
+  const { mode, startNs, endNs, sent, received, lost, state } = row;
+  const known = state.weight > 0;
+  const spread = known && state.whyStdev === null && state.spreadWeight > 0;
+  return {
+    ...{ mode, startNs, endNs, sent, received, lost, edge: row.edges > 0 || row.missing > 0 },
+    meanNs: known ? state.meanNs : null,
+    stdevNs: spread ? Math.sqrt(state.spreadM2 / state.spreadWeight) : null,
   };
 }
 
@@ -152,14 +182,9 @@ export async function topFlows(
   selection: RowSelection,
   most: number,
 ): Promise<FlowSummary[]> {
-  const step = spanStep(selection);
-  const names = await store.topFlows(selection, step, most);
-  const summaries: FlowSummary[] = [];
-  for (const flow of names) {
-    const summary = await oneFlow(store, selection, flow, step);
-    if (summary) summaries.push(summary);
-  }
-  return summaries;
+  const names = await store.flows.top(selection, coarsest(selection), most);
+  const byFlow = grouped(await store.flows.rows(selection, names, 3600));
+  return names.flatMap((flow) => summaryOf(flow, byFlow.get(flow) ?? [], selection) ?? []);
 }
 
 /** One flow over a time; null where no row has it. */
@@ -167,9 +192,8 @@ export async function oneFlow(
   store: ResultsStore,
   selection: RowSelection,
   flow: string,
-  step: Step = 0,
 ): Promise<FlowSummary | null> {
-  return summaryOf(flow, await store.flowRows(selection, step, flow), selection);
+  return summaryOf(flow, await store.flows.rows(selection, [flow], 3600), selection);
 }
 
 /** One flow over time, epoch by epoch or step by step. */
@@ -181,9 +205,14 @@ export async function flowSeries(
   limit: number,
 ): Promise<(Omit<FlowSummary, "flow"> & { startNs: string })[]> {
   const groups = new Map<bigint, FlowRow[]>();
-  for (const row of await store.flowRows(selection, stepFor(stepNs), flow)) {
+  const step = stepFor(stepNs);
+  // A minute or an hour that reaches into the time counts whole.
+  const around = { ...selection, fromNs: bucketOf(selection.fromNs, step) };
+  for (const row of await store.flows.rows(around, [flow], step)) {
     const start = stepNs === 0n ? row.startNs : bucketNs(row.startNs, stepNs);
-    groups.set(start, [...(groups.get(start) ?? []), row]);
+    const known = groups.get(start);
+    if (known) known.push(row);
+    else groups.set(start, [row]);
   }
   return [...groups].slice(0, limit).flatMap(([startNs, rows]) => {
     const made = combineFlow(rows, { step: 0, startNs, endNs: startNs + stepNs });
@@ -204,13 +233,18 @@ export async function flowSeries(
 
 /** Every flow that has rows in a time, each as one: one question for all of them. */
 export async function allFlows(store: ResultsStore, selection: RowSelection): Promise<FlowSummary[]> {
+  const byFlow = grouped(await store.flows.allRows(selection, 0));
+  return [...byFlow].flatMap(([flow, rows]) => summaryOf(flow, rows, selection) ?? []);
+}
+
+function grouped(rows: readonly FlowRow[]): Map<string, FlowRow[]> {
   const byFlow = new Map<string, FlowRow[]>();
-  for (const row of await store.flowRows(selection, 0, "")) {
+  for (const row of rows) {
     const known = byFlow.get(row.flow);
     if (known) known.push(row);
     else byFlow.set(row.flow, [row]);
   }
-  return [...byFlow].flatMap(([flow, rows]) => summaryOf(flow, rows, selection) ?? []);
+  return byFlow;
 }
 
 function summaryOf(
@@ -231,14 +265,8 @@ function summaryOf(
   };
 }
 
-/** Whole minutes or hours are read where the time asked for is made of them. */
-function spanStep({ fromNs, toNs }: RowSelection): Step {
-  const fits = STEPS.filter(
-    (s) =>
-      s > 0 &&
-      bucketOf(fromNs, s) === fromNs &&
-      bucketOf(toNs, s) === toNs &&
-      toNs - fromNs >= 60n * BigInt(s) * SECOND_NS,
-  );
+/** Steps that flows are ranked by: short enough that what a step does not keep is no flow of the largest. */
+function coarsest({ fromNs, toNs }: RowSelection): Step {
+  const fits = STEPS.filter((s) => s === 0 || toNs - fromNs >= 360n * BigInt(s) * SECOND_NS);
   return fits.at(-1) ?? 0;
 }

@@ -30,3 +30,13 @@ it("of version 1 is read without what it did not have, of another version not at
   expect(decodeState(old)).toEqual({ ...state(), ...without });
   expect(() => decodeState(Uint8Array.from([9, ...bytes.subarray(1)]))).toThrow(/version/);
 });
+
+it("has every number in its own place", () => {
+  const numbers = Object.entries(state()).filter(([name]) => !name.startsWith("why") || name === "whyCount");
+  const distinct = {
+    ...Object.fromEntries(numbers.map(([name], i) => [name, i + 0.5])),
+    ...{ why: null, whyStdev: { reason: "overflow", text: "é" } },
+  } as unknown as ReturnType<typeof state>;
+  expect(decodeState(encodeState(distinct))).toEqual(distinct);
+  expect(numbers.length).toBe(30);
+});

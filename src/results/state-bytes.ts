@@ -1,4 +1,5 @@
 /** The state of a combination in few bytes: its numbers as f64, little-endian, in the order below (NaN: null), then the reasons as JSON. */
+import { endianness } from "node:os";
 import type { CombinationState } from "../collect/combine.ts";
 import type { NoAnswer } from "../estimators/estimator.ts";
 
@@ -51,21 +52,72 @@ export function encodeState(state: CombinationState): Uint8Array {
   return out;
 }
 
+/** An hour of epochs is thousands of these: the numbers are copied in one go, and the object has one shape. Its order is that of NUMBERS. */
 export function decodeState(bytes: Uint8Array): CombinationState {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const count = COUNTS.get(view.getUint8(0));
+  const count = COUNTS.get(bytes[0] ?? 0);
   if (count === undefined || bytes.length < headBytes(count))
     throw new Error("a row's state of another version");
-  const numbers = {} as Record<(typeof NUMBERS)[number], number | null>;
-  for (const [i, name] of NUMBERS.entries()) {
-    // What an older version does not have counts as nothing.
-    const value = i < count ? view.getFloat64(1 + 8 * i, true) : 0;
-    numbers[name] = Number.isNaN(value) ? null : value;
-  }
-  const reasons = bytes.subarray(headBytes(count));
+  // What an older version does not have counts as nothing.
+  const n = new Float64Array(NUMBERS.length);
+  const raw = new Uint8Array(n.buffer);
+  raw.set(bytes.subarray(1, headBytes(count)));
+  if (endianness() === "BE") Buffer.from(n.buffer).swap64();
   const [why, whyStdev] =
-    reasons.length === 0
-      ? [null, null]
-      : (JSON.parse(Buffer.from(reasons).toString()) as [NoAnswer | null, NoAnswer | null]);
-  return { ...(numbers as unknown as CombinationState), why, whyStdev };
+    bytes.length === headBytes(count) ? NO_REASONS : reasonsOf(bytes.subarray(headBytes(count)));
+  return {
+    weight: n[0]!,
+    meanNs: n[1]!,
+    errorLow: n[2]!,
+    errorHigh: n[3]!,
+    commonLow: n[4]!,
+    commonHigh: n[5]!,
+    repeatingLow: n[6]!,
+    repeatingHigh: n[7]!,
+    spreadWeight: n[8]!,
+    spreadMeanNs: n[9]!,
+    spreadM2: n[10]!,
+    spreadErrorLow: n[11]!,
+    spreadErrorHigh: n[12]!,
+    packets: orNull(n[13]!),
+    arrived: orNull(n[14]!),
+    answeredPackets: n[15]!,
+    lost: orNull(n[16]!),
+    used: n[17]!,
+    answers: n[18]!,
+    unansweredWeight: n[19]!,
+    unansweredLow: n[20]!,
+    unansweredHigh: n[21]!,
+    unansweredValue: n[22]!,
+    unansweredGuessed: n[23]!,
+    unbounded: n[24]!,
+    whyCount: n[25]!,
+    meansWeight: n[26]!,
+    meansNs: n[27]!,
+    meansM2: n[28]!,
+    meansCurve: n[29]!,
+    why,
+    whyStdev,
+  };
+}
+
+function orNull(value: number): number | null {
+  return Number.isNaN(value) ? null : value;
+}
+
+type Reasons = readonly [NoAnswer | null, NoAnswer | null];
+
+const NO_REASONS: Reasons = [null, null];
+/** Rows of a segment have the same few reasons: the last ones that were read. */
+const known = new Map<string, Reasons>();
+const MAX_KNOWN = 64;
+
+function reasonsOf(bytes: Uint8Array): Reasons {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+  let reasons = known.get(text);
+  if (!reasons) {
+    reasons = JSON.parse(text) as Reasons;
+    if (known.size >= MAX_KNOWN) known.clear();
+    known.set(text, reasons);
+  }
+  return reasons;
 }

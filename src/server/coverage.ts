@@ -1,6 +1,7 @@
 /** What should have come, and what came. A record is expected of a point where the other end of one of its segments has its epoch; what came without being expected counts as expected, too. */
 import { NO_ARRIVALS, type PointArrivals } from "../results/arrivals-table.ts";
-import type { ResultsStore, SegmentCoverage } from "../results/results-store.ts";
+import type { ResultsStore } from "../results/results-store.ts";
+import type { SegmentCoverage } from "../results/segment-reader.ts";
 
 export async function coverageOf(results: ResultsStore, fromNs: bigint, toNs: bigint) {
   const segments = await results.coverage(fromNs, toNs);

@@ -2,6 +2,7 @@
  * Metrics for Prometheus, in base units (seconds, bytes). Labels are routes, points and segments, of which there are at most so many here; never flows. Those beyond are counted, not named.
  */
 import type { SegmentRow } from "../results/rows.ts";
+import type { LatestRow } from "./latest-rows.ts";
 import type { Parts } from "./routes/route.ts";
 import type { TapState } from "./tap-states.ts";
 
@@ -254,17 +255,22 @@ function tapMetrics(out: MetricSink, taps: Record<string, TapState>): void {
   );
 }
 
-function segmentMetrics(out: MetricSink, latest: ReadonlyMap<string, SegmentRow>): void {
-  const rows = [...latest.values()].slice(0, MAX_LABELLED);
-  const each = (value: (row: SegmentRow) => number | null) =>
-    rows.map((row): [Labels, number | null] => {
+function segmentMetrics(out: MetricSink, latest: Iterable<LatestRow>): void {
+  const all = [...latest];
+  const rows = all.slice(0, MAX_LABELLED);
+  const each = (value: (row: SegmentRow, loss: LatestRow["loss"]) => number | null) =>
+    rows.map(({ row, loss }): [Labels, number | null] => {
       const { from, to, label } = row.segment;
-      return [{ from, to, label, estimator: row.estimator }, value(row)];
+      return [{ from, to, label, estimator: row.estimator }, value(row, loss)];
     });
   const mean = ({ state }: SegmentRow) => (state.weight > 0 ? state.meanNs / 1e9 : null);
   const side = ({ state }: SegmentRow, which: "Low" | "High", sign: 1 | -1) =>
     state.weight > 0
-      ? (state.meanNs + (sign * (state[`error${which}`] + state[`common${which}`])) / state.weight) / 1e9
+      ? (state.meanNs +
+          (sign *
+            (Math.hypot(state[`error${which}`], state[`repeating${which}`]) + state[`common${which}`])) /
+            state.weight) /
+        1e9
       : null;
   out.add("hoptime_segment_delay_seconds", "gauge", "mean one-way delay of the newest epoch", each(mean));
   out.add(
@@ -282,8 +288,8 @@ function segmentMetrics(out: MetricSink, latest: ReadonlyMap<string, SegmentRow>
   out.add(
     "hoptime_segment_loss_ratio",
     "gauge",
-    "share of packets lost in the newest epoch",
-    each((r) => (r.lost !== null && r.sent ? r.lost / r.sent : null)),
+    "share of packets lost in the newest epoch, beyond what may be in flight at its end",
+    each((r, loss) => (loss && r.sent ? loss.lost / r.sent : null)),
   );
   out.add(
     "hoptime_segment_packets",
@@ -307,6 +313,6 @@ function segmentMetrics(out: MetricSink, latest: ReadonlyMap<string, SegmentRow>
     "hoptime_metrics_left_out",
     "gauge",
     "segments and estimators without series here: there are too many",
-    [[{}, Math.max(0, latest.size - MAX_LABELLED)]],
+    [[{}, Math.max(0, all.length - MAX_LABELLED)]],
   );
 }

@@ -14,7 +14,8 @@ import { earlier } from "../base/time.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { askArchive } from "../query/segment/ask.ts";
 import { groupFlows } from "../query/segment/row-groups.ts";
-import { ResultsStore, type RowSelection } from "../results/results-store.ts";
+import { ResultsStore } from "../results/results-store.ts";
+import type { RowSelection } from "../results/segment-reader.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
 import { CollectorService, type ServiceOptions } from "./service.ts";
 
@@ -97,6 +98,7 @@ describe("rows", () => {
         const point = answered[i];
         expect(point?.startNs).toBe(row.startNs);
         expect([point?.sent, point?.received, point?.lost]).toEqual([row.sent, row.received, row.lost]);
+        expect([point?.lostLow, point?.lostHigh]).toEqual([row.lostLow, row.lostHigh]);
         if (row.latency)
           expect(point?.latency).toMatchObject({
             meanNs: row.latency.meanNs,

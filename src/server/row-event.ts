@@ -1,9 +1,9 @@
 /** A row as those who listen get it. */
-
+import type { EpochLoss } from "../collect/epoch-losses.ts";
 import { combineRows, type SegmentRow } from "../results/rows.ts";
 import { pointOf } from "../results/series.ts";
 
-export function rowEvent(row: SegmentRow): Record<string, unknown> {
+export function rowEvent(row: SegmentRow, loss: EpochLoss | null): Record<string, unknown> {
   const { segment, estimator, startNs, endNs } = row;
   const made = combineRows([row], { step: 0, startNs, endNs });
   return {
@@ -11,6 +11,6 @@ export function rowEvent(row: SegmentRow): Record<string, unknown> {
     to: segment.to,
     label: segment.label,
     estimator,
-    ...(made ? pointOf(made) : {}),
+    ...(made ? pointOf(made, loss) : {}),
   };
 }

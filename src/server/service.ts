@@ -24,6 +24,7 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import { later } from "../base/time.ts";
 import { VERSION } from "../base/version.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
+import { networksOfLabels } from "../epoch/direction-label.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { ArrivalCounts } from "../results/arrivals-table.ts";
@@ -34,6 +35,7 @@ import { Asker, type AskingClient } from "./asker.ts";
 import { Events } from "./events.ts";
 import { type Accepted, Ingest, type Ingested } from "./ingest.ts";
 import { Journal } from "./journal.ts";
+import { type LatestRow, LatestRows } from "./latest-rows.ts";
 import type { AnsweringLimits } from "./limits.ts";
 import type { RowFollower } from "./monitor/follower.ts";
 import { labelled, Pairing } from "./pairing.ts";
@@ -122,7 +124,7 @@ export class CollectorService {
   readonly #problems: string[] = [];
   /** To be written; what is estimated again before takes the place of what was. */
   #rows = new Map<string, { row: SegmentRow; flows: FlowRow[] }>();
-  readonly #latest = new Map<string, SegmentRow>();
+  readonly #latest = new LatestRows();
   #timer: NodeJS.Timeout | null = null;
   #ticking: Promise<void> = Promise.resolve();
   #rolledMs = Number.NEGATIVE_INFINITY;
@@ -241,8 +243,8 @@ export class CollectorService {
   }
 
   /** The newest row of each segment and estimator. */
-  get latest(): ReadonlyMap<string, SegmentRow> {
-    return this.#latest;
+  get latest(): Iterable<LatestRow> {
+    return this.#latest.values();
   }
 
   get pairing(): Pick<Pairing, "counts" | "segments" | "waiting"> {
@@ -280,7 +282,13 @@ export class CollectorService {
   }
 
   get plan(): TapPlanState {
-    return this.#plan.state;
+    const directions = this.#archive.points().flatMap((point) =>
+      networksOfLabels(listSegments(this.#archive.directory, point)).map((networks) => ({
+        point,
+        networks,
+      })),
+    );
+    return directions.length === 0 ? this.#plan.state : { ...this.#plan.state, directions };
   }
 
   /** What the taps are to keep from the next whole minute on. Its segments are watched. */
@@ -430,10 +438,7 @@ export class CollectorService {
       throw error;
     }
     this.counts.rows += list.length;
-    for (const { row } of list) {
-      this.events.emit("epoch", rowEvent(row));
-      this.#noteLatest(row);
-    }
+    for (const { row } of list) this.events.emit("epoch", rowEvent(row, this.#latest.add(row)));
     if (list.length === 0) return;
     const written = list.map((r) => r.row);
     for (const follower of this.#followers) await this.#safely(() => follower.take(written));
@@ -446,13 +451,6 @@ export class CollectorService {
     } catch (error) {
       this.#problem((error as Error).stack ?? String(error));
     }
-  }
-
-  #noteLatest(row: SegmentRow): void {
-    const { from, to, label } = row.segment;
-    const key = JSON.stringify([from, to, label, row.estimator]);
-    const before = this.#latest.get(key);
-    if (!before || row.endNs >= before.endNs) this.#latest.set(key, row);
   }
 
   async #maintain(): Promise<void> {

@@ -340,22 +340,80 @@ describe.skipIf(!hasBrowser)("the page in a browser", () => {
     await page.close();
   });
 
-  test("estimates of any shape are shown beside each other", async () => {
+  test("estimates stand beside the exact values, in words, within the window of a phone", async () => {
     const report = syntheticReport({ packets: 500 });
+    const lda = {
+      ...{ version: 1, parameters: "banks=4", confidence: 0.95, bytes: 32_800, senderBytes: 16_400 },
+      ...{ meanNs: 401_234, lowNs: 399_234, highNs: 403_234, stdevNs: 1_500, exactMeanNs: 400_000 },
+      ...{
+        relativeError: 0.0031,
+        lost: 3,
+        exactLost: 2,
+        coverage: 0.91,
+        packetsUsed: 480,
+        notes: ["a note"],
+      },
+    };
+    const flow = { src: "10.0.0.1", dst: "10.0.0.2", proto: 17, sport: 53, dport: 4000 };
+    const flows = Array.from({ length: 300 }, () => ({
+      ...{
+        key: flow,
+        meanNs: 5000,
+        lowNs: 4000,
+        highNs: 6000,
+        packets: 9,
+        exactMeanNs: 5000,
+        relativeError: 0,
+      },
+    }));
     report.estimates = {
-      lda: { mean: { valueNs: 401_234, lowNs: 399_000 }, coverage: 0.91 },
-      lds: { mean: { valueNs: 400_034 }, flows: Array.from({ length: 300 }, (_, i) => ({ i })) },
+      lda,
+      lds: { ...lda, meanNs: null, reason: "no cell was usable", flows },
       colate: null,
       odd: "not run",
       list: [1, 2],
+      later: { mean: { valueNs: 401_234 } },
     };
-    const page = await open(report);
-    const rows = await page.locator("#estimates tbody tr").allTextContents();
-    expect(rows).toContain("mean.valueNs401.2\u202fµs400\u202fµs–––");
-    expect(rows).toContain("coverage0.91––––");
-    expect(rows.find((r) => r.startsWith("flows"))).toContain("… 200 more");
+    const page = await open(report, { viewport: { width: 390, height: 800 } });
+    const rows = await page.locator("#estimates .estimates tbody tr").allTextContents();
+    expect(rows[0]).toBe("lda401.2\u202fµs ± 2\u202fµs400\u202fµs+0.31\u202f%3 (exact 2)32.8\u202fkB");
+    expect(rows[1]).toMatch(/^ldsno cell was usable/);
+    const text = (await page.textContent("#estimates")) ?? "";
+    expect(text).toContain("Share of packets used91\u202f%");
+    expect(text).toContain("a note");
+    expect(text).not.toMatch(/packetsUsed|senderBytes|relativeError|exactMeanNs/);
+    expect(text).toContain("UDP 10.0.0.1:53 > 10.0.0.2:4000");
+    // Reports of other versions.
+    expect(text).toContain("oddvaluenot run");
+    expect(text).toContain("latermean: value401.2\u202fµs");
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
     expect(problems).toEqual([]);
     await page.close();
+  });
+
+  test("an interval between two silences is drawn, also where there are many", async () => {
+    const report = syntheticReport({ packets: 5000, seconds: 200 });
+    const drawnWith = async (kept: (i: number) => boolean) => {
+      const intervals = report.intervals.map((interval, i) => ({
+        ...interval,
+        ...(kept(i) ? {} : { sent: 0, matched: 0, lost: 0, latency: null }),
+      }));
+      const page = await open({ ...report, intervals });
+      const drawn = await page.evaluate(() => {
+        const canvas = document.querySelector("#delay canvas") as HTMLCanvasElement;
+        const { data } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
+        let coloured = 0;
+        // Of the p99's colour, which is neither grid nor text.
+        for (let i = 0; i < data.length; i += 4)
+          if (data[i]! > 120 && data[i + 1]! < 100 && data[i + 2]! > 60 && data[i + 2]! < 160) coloured++;
+        return coloured;
+      });
+      await page.close();
+      return drawn;
+    };
+    expect(report.intervals.length).toBeGreaterThan(100);
+    expect(await drawnWith((i) => i % 2 === 0)).toBeGreaterThan(report.intervals.length);
+    expect(await drawnWith((i) => i === 7)).toBeGreaterThan(4);
   });
 
   test("dark is dark, light is light, and paper is always light", async () => {

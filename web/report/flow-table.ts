@@ -23,6 +23,8 @@ interface Column {
   hint: string;
   widthPx: number;
   text?: boolean;
+  /** Two lines of small text. */
+  lines?: boolean;
   /** Left out on paper, which is not as wide as a screen can scroll. */
   extra?: boolean;
   cell(rows: FlowRows, row: number): string;
@@ -46,6 +48,33 @@ const count = (key: "sent" | "lost" | "received", label: string, hint: string): 
   cell: (rows, row) => formatCount(rows.columns.count[key][row]!),
 });
 
+const loss: Column = {
+  key: "loss",
+  label: "Loss",
+  hint: "Lost, of the packets that could have arrived",
+  widthPx: 84,
+  cell: (rows, row) => {
+    const share = rows.values("loss")[row] ?? null;
+    return share === null ? "–" : formatShare(share);
+  },
+};
+const p99 = delay("p99Ns", "p99", "99 % of the packets took no longer");
+
+/** On a phone a flow is one column, so that how slow it is and what it loses are beside it. */
+const NARROW_PX = 620;
+
+function bothEnds(): Column {
+  return {
+    ...{ key: "src", label: "Flow", hint: "Source, destination and protocol", widthPx: 160 },
+    ...{ text: true, lines: true },
+    cell: (rows, row) => {
+      const proto = rows.columns.key.proto[row] ?? null;
+      const ends = `${rows.address(row, "src")}\n→ ${rows.address(row, "dst")}`;
+      return proto === null ? ends : `${ends} ${protocolName(proto)}`;
+    },
+  };
+}
+
 function tableColumns(directions: FlowRows[]): Column[] {
   const used = (field: "proto" | "dscp" | "vlan") =>
     directions.some((d) => d.columns.key[field].some((v) => v !== null));
@@ -60,12 +89,19 @@ function tableColumns(directions: FlowRows[]): Column[] {
     (maximum, d) => d.columns.addresses.reduce((m, text) => Math.max(m, text.length), maximum),
     0,
   );
-  const addressPx = innerWidth < 620 ? 142 : Math.max(172, Math.min(300, Math.round((longest + 7) * 7.4)));
+  const narrow = innerWidth < NARROW_PX;
+  const addressPx = Math.max(172, Math.min(300, Math.round((longest + 7) * 7.4)));
   const sided = (side: "src" | "dst") => directions.some((d) => d.columns[side].some((v) => v !== null));
+  const names =
+    narrow && sided("src") && sided("dst")
+      ? [bothEnds(), p99, loss]
+      : [
+          ...(sided("src") || !sided("dst") ? [address("src", "Source", addressPx)] : []),
+          ...(sided("dst") ? [address("dst", "Destination", addressPx)] : []),
+        ];
   return [
-    ...(sided("src") || !sided("dst") ? [address("src", "Source", addressPx)] : []),
-    ...(sided("dst") ? [address("dst", "Destination", addressPx)] : []),
-    ...(used("proto")
+    ...names,
+    ...(used("proto") && !names.includes(p99)
       ? [
           {
             key: "proto",
@@ -81,18 +117,9 @@ function tableColumns(directions: FlowRows[]): Column[] {
     ...(used("vlan") ? [plain("vlan", "VLAN")] : []),
     count("sent", "Sent", "Packets seen at the first point"),
     count("lost", "Lost", "Packets lost on the way"),
-    {
-      key: "loss",
-      label: "Loss",
-      hint: "Lost, of the packets that could have arrived",
-      widthPx: 84,
-      cell: (rows, row) => {
-        const share = rows.values("loss")[row] ?? null;
-        return share === null ? "–" : formatShare(share);
-      },
-    },
+    ...(names.includes(loss) ? [] : [loss]),
     delay("p50Ns", "p50", "Half of the packets took no longer"),
-    delay("p99Ns", "p99", "99 % of the packets took no longer"),
+    ...(names.includes(p99) ? [] : [p99]),
     {
       key: "spread",
       label: "min · p50–p99 · max",
@@ -130,7 +157,8 @@ function address(side: "src" | "dst", label: string, widthPx: number): Column {
   };
 }
 
-const classOf = (column: Column): string => (column.text ? "text" : column.extra ? "extra" : "");
+const classOf = (column: Column): string =>
+  column.lines ? "text lines" : column.text ? "text" : column.extra ? "extra" : "";
 
 export interface FlowDirection {
   label: string;

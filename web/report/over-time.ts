@@ -86,7 +86,13 @@ export function delayOverTime(
       const scale = log ? logDelay : linearDelay;
       const column = (field: LatencyField) =>
         interval.map((i) => (i === null ? null : scale.toPos(latency[field][i] ?? null)));
-      const points = { show: !stepped && xs.length <= 80, size: 4, width: 1 };
+      const points = {
+        show: !stepped,
+        size: 4,
+        width: 1,
+        // Where they are many, only those that no line reaches: between two gaps.
+        ...(xs.length <= 80 ? {} : { filter: (plot: uPlot, of: number) => isolated(plot.data[of] ?? []) }),
+      };
       const edge: uPlot.Series = { stroke: theme.band, width: 1, points: { show: false } };
       return {
         data: [xs, column("maxNs"), column("minNs"), ...LINES.map((l) => column(l.field))],
@@ -103,6 +109,7 @@ export function delayOverTime(
           })),
         ],
         bands: [{ series: [1, 2], fill: theme.band }],
+        hooks: stepped ? {} : { draw: [(plot) => drawIsolated(plot, theme.band)] },
         scales: {
           x: timeline.scale(),
           y: {
@@ -159,6 +166,34 @@ export function delayOverTime(
     ),
     chart.root,
   ];
+}
+
+/** Indices of values between two gaps. */
+function isolated(values: ArrayLike<number | null | undefined>): number[] {
+  const known = (i: number) => values[i] !== null && values[i] !== undefined;
+  const found: number[] = [];
+  for (let i = 0; i < values.length; i++) if (known(i) && !known(i - 1) && !known(i + 1)) found.push(i);
+  return found;
+}
+
+/** The span from min to max of intervals between two gaps, which a band has no width for. */
+function drawIsolated(plot: uPlot, colour: string): void {
+  const [xs, maximum, minimum] = plot.data;
+  if (plot.series[1]?.show === false || !maximum || !minimum) return;
+  const { ctx } = plot;
+  ctx.save();
+  ctx.fillStyle = colour;
+  const width = 4 * devicePixelRatio;
+  for (const i of isolated(maximum)) {
+    const x = plot.valToPos(xs[i] ?? 0, "x", true);
+    if (x < plot.bbox.left || x > plot.bbox.left + plot.bbox.width) continue;
+    const [top, bottom] = [maximum[i], minimum[i]].map((v) => plot.valToPos(v ?? 0, "y", true)) as [
+      number,
+      number,
+    ];
+    ctx.fillRect(x - width / 2, top, width, Math.max(devicePixelRatio, bottom - top));
+  }
+  ctx.restore();
 }
 
 function delayRange(log: boolean, low: number, high: number): [number, number] {

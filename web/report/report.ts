@@ -5,6 +5,7 @@ import type { PageData } from "../../src/present/html/page-data.ts";
 import { Timeline } from "./chart.ts";
 import { distribution } from "./distribution.ts";
 import { append, type Child, card, el } from "./elements.ts";
+import { estimates } from "./estimates.ts";
 import { FlowRows } from "./flow-rows.ts";
 import { FlowTable } from "./flow-table.ts";
 import { header, tiles, warnings } from "./headline.ts";
@@ -14,7 +15,6 @@ import {
   captures,
   clocks,
   directionAndNotes,
-  estimates,
   made,
   notes,
   packets,

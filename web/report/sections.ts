@@ -199,57 +199,6 @@ function capture(role: string, summary: CaptureSummary): HTMLElement {
   return el("div", {}, el("h3", {}, role), facts(rows));
 }
 
-/** Estimators beside each other; what each reports is up to it, so a field is a row where any has it. */
-export function estimates(data: PageData): HTMLElement | null {
-  const all = Object.entries(data.estimates ?? {});
-  if (all.length === 0) return null;
-  const columns = all.map(([name, value]) => ({ name, fields: new Map(flatten(value)) }));
-  const fields = [...new Set(columns.flatMap((c) => [...c.fields.keys()]))];
-  return card(
-    "estimates",
-    "Estimates",
-    el("p", { class: "lead" }, "What estimators say about the same packets, beside the exact values above."),
-    el(
-      "div",
-      { class: "scroll-x", tabindex: 0, role: "region", aria: { label: "Estimates" } },
-      el(
-        "table",
-        { class: "small" },
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            el("th", { scope: "col" }, "Field"),
-            columns.map((c) => el("th", { scope: "col" }, bdi(c.name))),
-          ),
-        ),
-        el(
-          "tbody",
-          {},
-          fields.map((field) =>
-            el(
-              "tr",
-              {},
-              el("th", { scope: "row" }, bdi(field === "" ? "value" : field)),
-              columns.map((c) =>
-                el(
-                  "td",
-                  {},
-                  c.fields.has(field)
-                    ? readable(field, c.fields.get(field))
-                    : el("span", { class: "muted" }, "–"),
-                ),
-              ),
-            ),
-          ),
-        ),
-      ),
-    ),
-  );
-}
-
 export function made(data: PageData): HTMLElement {
   const options = flatten(data.options);
   return card(

@@ -1,5 +1,6 @@
 /** A rise of delay or loss on a path that lasted: which segment, since when, from what to what, how sure. */
 import type { Candidate } from "../localise/blame.ts";
+import type { ClockStep } from "./clock-steps.ts";
 
 export interface IncidentSegment {
   from: string;
@@ -9,7 +10,10 @@ export interface IncidentSegment {
 export interface Incident {
   /** Made of its beginning, its kind and its place: the same after a restart. */
   id: string;
-  kind: "delay" | "loss";
+  /** `clock`: delays moved because a clock was set; no path became slower. */
+  kind: "delay" | "loss" | "clock";
+  /** Whose clock, and by how much. */
+  clock: ClockStep | null;
   state: "open" | "closed";
   /** Null: undecided; `reason` and `candidates` say more. */
   segment: IncidentSegment | null;

@@ -128,4 +128,82 @@ describe("incidents", () => {
     third.watchOnly([{ name: "path", points: ["A", "B"] }]);
     expect(told(estimates.slice(40, 170).flatMap((e) => third.add(timed(e))))).toEqual([]);
   });
+
+  it("of loss go on while the loss comes and goes", () => {
+    // Two lossy epochs, then one or two without: no stretch of three after the first.
+    const lossy = (t: number) => t >= 100 && t < 160 && (t < 104 || t % 4 < 2);
+    const random = new Random("loss in bits");
+    const estimates = Array.from({ length: 220 }, (_, t): LocaliseEstimate => {
+      const meanNs = 1e6 + 1e4 * random.normal();
+      return {
+        ...{ fromPoint: "A", toPoint: "B", epochStartNs: t * EPOCH_NS, epochEndNs: (t + 1) * EPOCH_NS },
+        ...{ meanNs, lowNs: meanNs - 1e4, highNs: meanNs + 1e4, stdevNs: 1e5 },
+        ...{ packets: 1000, lost: lossy(t) ? random.poisson(30) : 0 },
+      };
+    });
+    const losses = told(run(["A", "B"], estimates).changes).filter((c) => c.incident.kind === "loss");
+    expect(losses.map((c) => c.change)).toEqual(["opened", "closed"]);
+    expect(Number((losses[1]?.incident.endNs ?? 0n) - second(158)) / EPOCH_NS).toBeCloseTo(0, -1);
+    expect(losses[1]?.incident.ended).toBe("ordinary");
+  });
+
+  describe("where a clock steps", () => {
+    /** Delays of segments in ms, by epoch. */
+    const series = (delays: Record<string, (t: number) => number>, seed = "clock") => {
+      const random = new Random(seed);
+      const estimates: LocaliseEstimate[] = [];
+      for (let t = 0; t < 140; t++)
+        for (const [name, ms] of Object.entries(delays)) {
+          const [from = "", to = ""] = name.split(">");
+          const meanNs = 1e6 * ms(t) + 1e4 * random.normal();
+          estimates.push({
+            ...{ fromPoint: from, toPoint: to, epochStartNs: t * EPOCH_NS, epochEndNs: (t + 1) * EPOCH_NS },
+            ...{ meanNs, lowNs: meanNs - 1e4, highNs: meanNs + 1e4, stdevNs: 1e5, packets: 1000, lost: 0 },
+          });
+        }
+      return estimates;
+    };
+    const opened = (estimates: readonly LocaliseEstimate[]) =>
+      told(run(["A", "B", "C"], estimates).changes)
+        .filter((c) => c.change === "opened")
+        .map((c) => c.incident);
+    const since = (t: number, ms: number) => (t >= 100 ? ms : 0);
+
+    it("its tap is named, and no segment is slow", () => {
+      const forward = opened(series({ "A>B": (t) => 1 + since(t, 5), "B>C": (t) => 2 - since(t, 5) }));
+      expect(forward).toMatchObject([{ kind: "clock", clock: { points: ["B"] }, state: "open" }]);
+      expect(forward[0]?.clock?.stepNs).toBeCloseTo(5e6, -5);
+      const back = opened(series({ "A>B": (t) => 1 - since(t, 5), "B>C": (t) => 2 + since(t, 5) }));
+      expect(back).toMatchObject([{ kind: "clock", clock: { points: ["B"] } }]);
+      expect(back[0]?.clock?.stepNs).toBeCloseTo(-5e6, -5);
+    });
+
+    it("segments that no path has say so too: the way back", () => {
+      const steps = opened(
+        series({
+          "A>B": (t) => 1 + since(t, 3),
+          "B>C": () => 2,
+          "B>A": (t) => 1 - since(t, 3),
+          "C>B": () => 2,
+        }),
+      );
+      // B's own other segments did not move: it was the clock of A.
+      expect(steps).toMatchObject([{ kind: "clock", clock: { points: ["A"] } }]);
+      expect(steps[0]?.clock?.stepNs).toBeCloseTo(-3e6, -5);
+      const either = opened(
+        series({ "A>B": (t) => 1 + since(t, 3), "B>C": () => 2, "B>A": (t) => 1 - since(t, 3) }),
+      );
+      expect(either).toMatchObject([{ kind: "clock" }]);
+    });
+
+    it("a path that became slower is none, whatever its neighbours do", () => {
+      expect(opened(series({ "A>B": (t) => 1 + since(t, 5), "B>C": () => 2 }))).toMatchObject([
+        { kind: "delay", clock: null },
+      ]);
+      const both = opened(series({ "A>B": (t) => 1 + since(t, 5), "B>C": (t) => 2 + since(t, 5) }));
+      expect(both.every((i) => i.kind === "delay")).toBe(true);
+      const less = opened(series({ "A>B": (t) => 1 + since(t, 5), "B>C": (t) => 2 - since(t, 1) }));
+      expect(less).toMatchObject([{ kind: "delay" }]);
+    });
+  });
 });

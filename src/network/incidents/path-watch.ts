@@ -4,9 +4,12 @@
  * How it fails: a rise shorter than `openAfter` epochs is no incident; one that lasts half of the window is the new normal and closes as such; in the first `settleEpochs` of a segment nothing is judged. False alarms: tested on simulated
  * quiet paths with heavy-tailed, correlated delays (path-watch.test.ts has the rate).
  */
+
+import { burstyLossRate, countLoss } from "../localise/loss.ts";
 import type { LocaliseEstimate } from "../localise/segment-estimate.ts";
 import { LocaliseStream, type StreamCounters } from "../localise/stream.ts";
 import type { EpochRow, LossSpike, Spike } from "../localise/verdicts.ts";
+import { ClockSteps } from "./clock-steps.ts";
 import type { Incident, IncidentChange, IncidentSettings } from "./incident.ts";
 
 export interface WatchedPath {
@@ -22,6 +25,12 @@ export type TimedEstimate = Omit<LocaliseEstimate, "epochStartNs" | "epochEndNs"
 
 /** Beyond the window: what verdicts look back to. */
 const MORE_HISTORY = 100;
+/** Epochs that an incident waits for the segments beside it, which say whether a clock stepped. */
+const CLOCK_WAIT = 3;
+/** Of the rise of a loss incident: while more is lost over the epochs that would end it, it goes on. */
+const STILL_LOST = 0.2;
+/** Half width of its interval, in standard errors. */
+const WIDTH = 1.96;
 /** Closed incidents remembered, so that history that is read again makes none anew. */
 const MAX_CLOSED = 1000;
 
@@ -32,6 +41,7 @@ export class PathWatch {
   #originNs: bigint | null = null;
   readonly #open = new Map<string, Incident>();
   readonly #closed: Incident[] = [];
+  readonly #clocks = new ClockSteps();
 
   /** `known`: incidents of before, open ones and those that closed lately. */
   constructor(settings: IncidentSettings, known: readonly Incident[] = []) {
@@ -65,8 +75,10 @@ export class PathWatch {
     this.#stream.watchOnly(paths.map((p) => p.points));
   }
 
-  /** Estimates of one segment in order of time. */
-  add({ startNs, endNs, ...estimate }: TimedEstimate): IncidentChange[] {
+  /** Estimates of one segment in order of time. Those of segments that are on no path say whether a clock stepped. */
+  add(timed: TimedEstimate): IncidentChange[] {
+    this.#clocks.add(timed);
+    const { startNs, endNs, ...estimate } = timed;
     this.#originNs ??= startNs;
     const moved = this.#stream.add({
       ...estimate,
@@ -93,7 +105,10 @@ export class PathWatch {
     const lengthNs = epoch.endNs - epoch.startNs;
     const changes: IncidentChange[] = [];
     const sinceNs = epoch.endNs - (this.#settings.closeAfter + 1) * lengthNs;
-    if (this.#stream.isActiveAfter(points, sinceNs, (this.#settings.openAfter - 0.5) * lengthNs)) {
+    // One that is open goes on with rises that would be too short to open it.
+    const isOpen = this.open.some((i) => i.paths.includes(path.name));
+    const lastingNs = isOpen ? 0 : (this.#settings.openAfter - 0.5) * lengthNs;
+    if (this.#stream.isActiveAfter(points, sinceNs, lastingNs)) {
       const { spikes, lossSpikes } = this.#stream.verdicts(points);
       for (const spike of spikes) changes.push(...this.#take(path, "delay", spike, epoch));
       for (const spike of lossSpikes) changes.push(...this.#take(path, "loss", spike, epoch));
@@ -109,7 +124,8 @@ export class PathWatch {
     epoch: { startNs: number; endNs: number; row: EpochRow },
   ): IncidentChange[] {
     const [startNs, endNs] = [this.#time(spike.fromNs), this.#time(spike.toNs)];
-    const isOf = (i: Incident) => i.kind === kind && isSamePlace(i, path, spike.segment);
+    const isOf = (i: Incident) =>
+      (i.kind === kind || (kind === "delay" && i.kind === "clock")) && isSamePlace(i, path, spike.segment);
     // What has been reported already, and is over.
     if (this.#closed.some((i) => isOf(i) && startNs < i.endNs && i.startNs < endNs)) return [];
     const epochNs = epoch.endNs - epoch.startNs;
@@ -118,7 +134,11 @@ export class PathWatch {
     if (!known) {
       const lasting = Math.round((spike.toNs - spike.fromNs) / epochNs);
       if (lasting < this.#settings.openAfter || !this.#isSure(spike)) return [];
-      const incident = fresh(kind, path, spike, startNs, endNs, nowOf(kind, spike.segment, path, epoch.row));
+      const clock = kind === "delay" && spike.segment ? this.#clocks.judge(spike.segment, startNs) : null;
+      if (clock === "pending" && lasting < this.#settings.openAfter + CLOCK_WAIT) return [];
+      const step = clock === "pending" ? null : clock;
+      const now = nowOf(kind, spike.segment, path, epoch.row);
+      const incident = fresh(step ? "clock" : kind, path, spike, { startNs, endNs, now, clock: step });
       this.#open.set(incident.id, incident);
       return [{ change: "opened", incident }];
     }
@@ -153,6 +173,24 @@ export class PathWatch {
     incident.loss = found.loss ?? incident.loss;
   }
 
+  /**
+   * Loss that comes and goes: no stretch of epochs stands out any more, but all since the last that did lose more than is ordinary. The end of the last lossy one; null: it is over. Not for ever: what lasts half
+   * of the window is the new normal.
+   */
+  #stillLosesUntil(incident: Incident, path: WatchedPath, lengthNs: number): bigint | null {
+    const { kind, segment, startNs, endNs, baseline, loss } = incident;
+    const { closeAfter, windowEpochs } = this.#settings;
+    if (kind !== "loss" || !segment || !loss || Number(endNs - startNs) > (windowEpochs / 2) * lengthNs)
+      return null;
+    const at = path.points.indexOf(segment.to) - 1;
+    const epochs = this.#stream.lastEpochs(path.points, closeAfter).map((row) => row[at]);
+    const least = baseline + STILL_LOST * (loss.rate - baseline);
+    const rate = burstyLossRate(countLoss(epochs), 1, WIDTH);
+    if (rate === null || rate.low <= least) return null;
+    const last = epochs.findLast((e) => e && e.lost > least * (e.packets + e.lost));
+    return last ? this.#time(last.epochEndNs) : null;
+  }
+
   #close(
     path: WatchedPath,
     { endNs, row }: { endNs: number; row: EpochRow },
@@ -164,6 +202,13 @@ export class PathWatch {
       if (!incident.paths.includes(path.name)) continue;
       const quietNs = BigInt(Math.round(this.#settings.closeAfter * lengthNs));
       if (nowNs < incident.endNs + quietNs) continue;
+      const lossyNs = this.#stillLosesUntil(incident, path, lengthNs);
+      if (lossyNs !== null && lossyNs > incident.endNs) {
+        incident.endNs = lossyNs;
+        incident.now = nowOf("loss", incident.segment, path, row) ?? incident.now;
+        changes.push({ change: "updated", incident });
+        continue;
+      }
       incident.now = nowOf(incident.kind, incident.segment, path, row) ?? incident.now;
       const half = incident.baseline + (incident.peak - incident.baseline) / 2;
       incident.state = "closed";
@@ -182,15 +227,13 @@ function fresh(
   kind: Incident["kind"],
   path: WatchedPath,
   spike: Spike | LossSpike,
-  startNs: bigint,
-  endNs: bigint,
-  now: number | null,
+  seen: Pick<Incident, "startNs" | "endNs" | "now" | "clock">,
 ): Incident {
   const where = spike.segment ? `${spike.segment.from}:${spike.segment.to}` : path.name;
   return {
-    id: `${startNs}-${kind}-${where}`,
-    ...{ kind, state: "open", segment: spike.segment, paths: [path.name], startNs, endNs },
-    ...{ closedNs: null, ended: null, now, ...evidence(spike) },
+    id: `${seen.startNs}-${kind}-${where}`,
+    ...{ kind, state: "open", segment: spike.segment, paths: [path.name], ...seen },
+    ...{ closedNs: null, ended: null, ...evidence(spike) },
   };
 }
 
@@ -236,7 +279,7 @@ function nowOf(
     const sent = part.packets + part.lost;
     through *= 1 - (sent > 0 ? Math.max(0, part.lost) / sent : 0);
   }
-  return kind === "delay" ? sum : 1 - through;
+  return kind === "loss" ? 1 - through : sum;
 }
 
 function samePoints(a: readonly string[], b: readonly string[]): boolean {

@@ -212,6 +212,11 @@ export class LocaliseStream {
     return row ? { ...spanOf(row), row } : null;
   }
 
+  /** The last so many of them. */
+  lastEpochs(points: readonly string[], most: number): EpochRow[] {
+    return this.#path(points).rows.slice(-most);
+  }
+
   get #blameOptions() {
     return { ...blameOptions(this.#options), width: this.#width };
   }

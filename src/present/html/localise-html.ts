@@ -7,7 +7,7 @@ import { countOf, countOrNot, formatCount, formatShare } from "../../base/quanti
 import { formatInstant, formatNs } from "../../base/time.ts";
 import type { Localisation, LocalisedSegment } from "../../network/localise/localise.ts";
 import type { LossSpike, Spike } from "../../network/localise/verdicts.ts";
-import { drawDelays, drawLoss, drawPath } from "../svg/localise-series.ts";
+import { commonScale, drawDelays, drawLoss, drawPath } from "../svg/localise-series.ts";
 import { escapeXml } from "../svg/svg.ts";
 import { doubtText, interval, percentBelowOne, share } from "../text/localise-text.ts";
 import { card, key, notesCard, picture, renderStaticPage, type Tile, table, tiles } from "./static-page.ts";
@@ -30,6 +30,7 @@ export function renderLocalisationHtml(
   const { endNs } = entryAt(epochs, -1);
   const when = clockOf(localisation, originNs);
   const zone = originNs === undefined ? "" : " UTC";
+  const scale = commonScale(localisation);
   const lossy = [...segments.entries()].flatMap(([j, { lost }]) => (lost > 0 ? [j] : []));
   return renderStaticPage({
     title: `${heading} · hoptime localise`,
@@ -46,16 +47,16 @@ export function renderLocalisationHtml(
       card(
         "delay",
         "Delay over time",
-        `<p class="lead">Mean delay per epoch, in seconds since ${escapeXml(when(startNs))}${zone}. Each axis starts at the minimum.</p>`,
+        `<p class="lead">Mean delay per epoch, in seconds since ${escapeXml(when(startNs))}${zone}. Each axis starts at the minimum, and all show the same range: a rise is as high in one as in another.</p>`,
         seriesKey(spikes),
-        ...segments.map((_, j) => picture(drawDelays(localisation, j))),
-        picture(drawDelays(localisation, null)),
+        ...segments.map((_, j) => picture(drawDelays(localisation, j, scale))),
+        picture(drawDelays(localisation, null, scale)),
       ),
       card(
         "loss",
         "Loss over time",
         ...(lossy.length > 0
-          ? [seriesKey(lossSpikes), ...lossy.map((j) => picture(drawLoss(localisation, j)))]
+          ? [seriesKey(lossSpikes), ...lossy.map((j) => picture(drawLoss(localisation, j, scale)))]
           : [`<p class="no-answer">No packet was lost.</p>`]),
       ),
       notesCard(notes),

@@ -14,22 +14,41 @@ interface Drawn {
   readonly high: number;
 }
 
+/** How much all pictures of a report show from bottom to top, so that a rise is as high in each of them as in the others. */
+export interface SeriesScale {
+  readonly delayNs: number;
+  readonly loss: number;
+}
+
+export function commonScale({ epochs, segments }: Localisation): SeriesScale {
+  const reach = (list: readonly ({ low: number; high: number } | null)[]) => {
+    const known = list.filter((v) => v !== null);
+    const low = known.reduce((m, v) => Math.min(m, v.low), Number.POSITIVE_INFINITY);
+    return known.reduce((m, v) => Math.max(m, v.high - low), 0);
+  };
+  const delays = [null, ...segments.keys()].map((j) => reach(epochs.map((e) => delayOf(e, j))));
+  const losses = epochs.flatMap((e) => e.loss.map((loss) => loss?.high ?? 0));
+  return { delayNs: Math.max(1, ...delays), loss: losses.reduce((m, v) => Math.max(m, v), 1e-6) };
+}
+
+function delayOf(epoch: Localisation["epochs"][number], segment: number | null): Drawn | null {
+  const part = segment === null ? epoch.total : epoch.segments[segment];
+  return part ? { value: part.meanNs, low: part.lowNs, high: part.highNs } : null;
+}
+
 /** Delay of a segment, or of the whole path (null). */
-export function drawDelays(localisation: Localisation, segment: number | null): string {
+export function drawDelays(localisation: Localisation, segment: number | null, scale: SeriesScale): string {
   const { epochs, spikes } = localisation;
-  const values = epochs.map((e) => {
-    const part = segment === null ? e.total : e.segments[segment];
-    return part ? { value: part.meanNs, low: part.lowNs, high: part.highNs } : null;
-  });
+  const values = epochs.map((e) => delayOf(e, segment));
   return drawSeries(localisation, segment, values, spikes, {
     what: "Delay",
-    minimum: 1,
+    reach: scale.delayNs,
     fromZero: false,
     text: formatDuration,
   });
 }
 
-export function drawLoss(localisation: Localisation, segment: number): string {
+export function drawLoss(localisation: Localisation, segment: number, scale: SeriesScale): string {
   const { epochs, lossSpikes } = localisation;
   const values = epochs.map((e) => {
     const loss = e.loss[segment];
@@ -37,7 +56,7 @@ export function drawLoss(localisation: Localisation, segment: number): string {
   });
   return drawSeries(localisation, segment, values, lossSpikes, {
     what: "Loss",
-    minimum: 1e-6,
+    reach: scale.loss,
     fromZero: true,
     text: share,
   });
@@ -48,7 +67,7 @@ function drawSeries(
   segment: number | null,
   values: readonly (Drawn | null)[],
   spikes: readonly (Spike | LossSpike)[],
-  unit: { what: string; minimum: number; fromZero: boolean; text: (value: number) => string },
+  unit: { what: string; reach: number; fromZero: boolean; text: (value: number) => string },
 ): string {
   const box: Box = { left: 80, top: 26, width: WIDTH - 100, height: 110 };
   const startNs = entryAt(epochs, 0).startNs;
@@ -57,7 +76,7 @@ function drawSeries(
   const name = own ? `${own.from} → ${own.to}` : "end to end";
   const low = known.reduce((m, v) => Math.min(m, v.low), unit.fromZero ? 0 : (known[0]?.low ?? 0));
   const title = unit.fromZero || known.length === 0 ? name : `${name}, axis from ${unit.text(low)}`;
-  const high = known.reduce((m, v) => Math.max(m, v.high), low + unit.minimum);
+  const high = low + unit.reach;
   const x = linearScale(0, entryAt(epochs, -1).endNs - startNs, box.left, box.left + box.width, 8);
   const y = linearScale(low, high, box.top + box.height, box.top, 4);
   const marks = spikes

@@ -23,7 +23,8 @@ export interface EpochEvent {
 export interface IncidentEvent {
   change: "opened" | "updated" | "closed";
   id: string;
-  kind: "delay" | "loss";
+  kind: "delay" | "loss" | "clock";
+  clock?: { points: string[]; stepNs: number } | null;
   segment: { from: string; to: string } | null;
   paths: string[];
   startNs: string;
@@ -103,11 +104,15 @@ export class SegmentBoard {
 
   #state({ from, to }: EpochEvent): string {
     const own = [...this.#open.values()].filter((i) => i.segment?.from === from && i.segment.to === to);
-    return own.map((i) => `${i.kind === "delay" ? "SLOW" : "LOSS"} since ${clock(i.startNs)}`).join(", ");
+    return own.map((i) => `${STATES[i.kind]} since ${clock(i.startNs)}`).join(", ");
   }
 }
 
+const STATES = { delay: "SLOW", loss: "LOSS", clock: "CLOCK STEPPED" };
+
 export function incidentLine(incident: IncidentEvent): string {
+  if (incident.clock)
+    return `clock of ${incident.clock.points.join(" or ")} stepped by ${ns(Math.abs(incident.clock.stepNs))} at ${clock(incident.startNs)}: delays to and from it are off by that${incident.change === "closed" ? "; ordinary by now" : ""}`;
   const { change, kind, segment, paths, baseline, peak, confidence } = incident;
   const where = segment ? `${segment.from} → ${segment.to}` : `${paths.join(", ")} (segment undecided)`;
   // A cut may count a packet a little early: what a link loses at usual times is never less than nothing.

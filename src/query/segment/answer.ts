@@ -95,7 +95,10 @@ export interface SeriesRow extends Answered {
   endNs: string;
   sent: number | null;
   received: number | null;
+  /** Beyond what may be in flight at the cuts of an epoch that is cut by time, and what that leaves possible. */
   lost: number | null;
+  lostLow: number | null;
+  lostHigh: number | null;
   /** A capture began or ended within the epoch. */
   edge: boolean;
   /** Records merged because a delimiter was lost. */

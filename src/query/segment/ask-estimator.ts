@@ -5,6 +5,7 @@ import { type ClockState, joinClocks } from "../../capture/source/clock-state.ts
 import type { Collected } from "../../collect/collector.ts";
 import { Combination, type Contribution, segmentContribution } from "../../collect/combine.ts";
 import { CutEdges, delayBehind, deviationInFlight } from "../../collect/cut-edges.ts";
+import { type CountedEpoch, epochLosses } from "../../collect/epoch-losses.ts";
 import { type EpochEstimate, totalCounters } from "../../collect/estimate.ts";
 import { LossTotal } from "../../collect/loss.ts";
 import { type DelayLimits, limitsOf, packetsOf, spanOf } from "../../collect/tracks.ts";
@@ -102,6 +103,7 @@ export class EstimatorQuestion {
   readonly #edges = new CutEdges();
   readonly #borrowed = new Map<string, number>();
   readonly #series: SeriesRow[] = [];
+  readonly #counted: CountedEpoch[] = [];
   readonly #loss = new LossTotal();
   readonly #ends = { sender: nothing(), receiver: nothing() };
   readonly #parameters = new Map<string, number>();
@@ -239,13 +241,13 @@ export class EstimatorQuestion {
     if (received !== null) this.#received = (this.#received ?? 0) + received;
     const span = { startNs: `${startNs}`, endNs: `${endNs}` };
     this.#series.push({
-      ...span,
-      sent,
-      received,
-      lost,
-      edge,
-      merged,
+      ...{ ...span, sent, received, lost, lostLow: lost, lostHigh: lost, edge, merged },
       ...byClocks(answered(segment), estimate.clockErrorNs),
+    });
+    this.#counted.push({
+      ...{ mode, startNs, endNs, sent, received, lost, edge },
+      meanNs: isNoAnswer(segment.mean) ? null : segment.mean.valueNs,
+      stdevNs: isNoAnswer(segment.stdev) ? null : segment.stdev.valueNs,
     });
   }
 
@@ -326,9 +328,18 @@ export class EstimatorQuestion {
       bytes,
       bitsPerPacket: packets === null || packets === 0 ? null : (8 * bytes) / packets,
       borrowed: [...this.#borrowed].map(([estimator, epochs]) => ({ estimator, epochs })),
-      series: this.#series,
+      series: this.#seriesRows(),
       notes: [...this.#settingNotes(), ...this.noteFolder.texts(without)],
     };
+  }
+
+  /** What is lost in an epoch that is cut by time is known by its neighbours. */
+  #seriesRows(): SeriesRow[] {
+    const losses = epochLosses(this.#counted);
+    return this.#series.map((row, i) => {
+      const { lost = null, low = null, high = null } = losses[i] ?? {};
+      return { ...row, lost, lostLow: low, lostHigh: high };
+    });
   }
 
   #noAnswer(): string | null {

@@ -10,8 +10,9 @@ import { FlowKeySpec } from "../../capture/flow/flow-key.ts";
 import { formatFlowKey, parseFlowKey } from "../../capture/flow/flow-text.ts";
 import { encodeFlowKey } from "../../capture/flow/flow-words.ts";
 import { Combination, type CombinationState } from "../../collect/combine.ts";
-import type { ResultsStore, RowSelection } from "../../results/results-store.ts";
+import type { ResultsStore } from "../../results/results-store.ts";
 import type { FlowRow, SegmentRow, Step } from "../../results/rows.ts";
+import type { RowSelection } from "../../results/segment-reader.ts";
 import { type Latency, latencyOf } from "../../results/series.ts";
 import { includesKey, maskedWords, maskWordsOf } from "./groups.ts";
 
@@ -89,7 +90,7 @@ async function flowsBySpan(
     const [first, last] = [own[0], own.at(-1)];
     if (!first || !last) continue;
     const range = { ...selection, fromNs: first.startNs, toNs: last.endNs };
-    const rows = await store.flowRows(range, step, "", MAX_ROWS + 1 - count);
+    const rows = await store.flows.allRows(range, step, MAX_ROWS + 1 - count);
     count += rows.length;
     if (count > MAX_ROWS)
       throw new UsageError("bad-question", "too many flows in this time", "ask for less time");

@@ -155,7 +155,7 @@ export class NetworkMonitor implements RowFollower {
     for (const row of SegmentChoice.sort(rows)) {
       const { from, to } = row.segment;
       const only = this.#only.get(`${from}\n${to}`);
-      if (only === undefined || !this.#choice.accepts(row, only ?? undefined)) continue;
+      if (!this.#choice.accepts(row, only ?? undefined)) continue;
       if (row.endNs > this.#newestNs) this.#newestNs = row.endNs;
       yield* this.#watch.add(estimateOf(row));
     }
@@ -186,7 +186,8 @@ export class NetworkMonitor implements RowFollower {
     const known = this.#open.get(incident.id);
     const due = change !== "updated" || !known || performance.now() - known.writtenMs >= UPDATE_MS;
     const reported: ReportedIncident = { ...incident, flows: known?.incident.flows ?? [] };
-    if (due) reported.flows = await sufferedFlows(this.#options.results, incident);
+    if (due && incident.kind !== "clock")
+      reported.flows = await sufferedFlows(this.#options.results, incident);
     if (change === "closed") this.#open.delete(incident.id);
     else
       this.#open.set(incident.id, {
@@ -297,9 +298,10 @@ export function incidentJson({ startNs, endNs, closedNs, ...rest }: ReportedInci
   };
 }
 
-function readIncident({ startNs, endNs, closedNs, ...rest }: IncidentJson): ReportedIncident {
+function readIncident({ startNs, endNs, closedNs, clock = null, ...rest }: IncidentJson): ReportedIncident {
   return {
     ...rest,
+    clock,
     startNs: BigInt(startNs),
     endNs: BigInt(endNs),
     closedNs: closedNs === null ? null : BigInt(closedNs),
@@ -308,6 +310,7 @@ function readIncident({ startNs, endNs, closedNs, ...rest }: IncidentJson): Repo
 
 /** One line for people. */
 export function incidentLine({
+  clock,
   kind,
   segment,
   paths,
@@ -317,6 +320,8 @@ export function incidentLine({
   state,
   startNs,
 }: Incident): string {
+  if (clock)
+    return `clock of ${clock.points.join(" or ")} stepped by ${formatDuration(Math.abs(clock.stepNs))} at ${formatTime(startNs)}: delays to and from it are off by that`;
   const where = segment ? `${segment.from} → ${segment.to}` : `somewhere on ${paths.join(", ")}`;
   const value = (x: number) => (kind === "delay" ? formatDuration(x) : `${(100 * x).toFixed(2)} %`);
   const sure = segment ? `, ${(100 * confidence).toFixed(1)} % sure` : ", undecided which segment";

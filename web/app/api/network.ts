@@ -10,7 +10,9 @@ interface Ends {
 
 export interface Incident {
   id: string;
-  kind: "delay" | "loss";
+  kind: "delay" | "loss" | "clock";
+  /** Whose clock was set, and by how much. */
+  clock?: { points: string[]; stepNs: number } | null;
   state: "open" | "closed";
   /** Null: undecided. */
   segment: Ends | null;

@@ -5,6 +5,8 @@ import { delayText, durationText, shareText, timeText } from "./text.ts";
 
 export function incidentText(incident: Incident): string {
   const { segment, kind, candidates, paths, share, flows, state, baseline, peak, now } = incident;
+  if (incident.clock)
+    return `clock of ${incident.clock.points.join(" or ")} stepped by ${delayText(Math.abs(incident.clock.stepNs))} at ${timeText(msOf(incident.startNs))}: delays to and from it are off by that`;
   const [likeliest] = candidates;
   const who = segment
     ? `${segment.from} → ${segment.to}`

@@ -1,0 +1,229 @@
+/** `hoptime reproduce`: the papers' tables and figures, once more. Studies run side by side in processes of their own; what is done is kept, and a second run goes on. */
+import { spawn } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { Command } from "commander";
+import { UsageError } from "../base/errors.ts";
+import { Kernels } from "../base/kernels.ts";
+import { VERSION } from "../base/version.ts";
+import {
+  allThresholds,
+  figureFiles,
+  renderHtml,
+  renderMarkdown,
+  thresholdText,
+} from "../evaluate/reproduce/report.ts";
+import {
+  type Reproduction,
+  readResult,
+  resultFile,
+  resultText,
+  runStudy,
+} from "../evaluate/reproduce/reproduction.ts";
+import { type Finding, isMet, PAPERS, type Scale, type Study } from "../evaluate/reproduce/study.ts";
+import { chooseStudies, STUDIES } from "../evaluate/reproduce/table.ts";
+import { formatTable } from "../present/text/table.ts";
+import { choiceOption, integerOption } from "./options.ts";
+import { printJson, printText, warn } from "./output.ts";
+import { cleanOnSignal } from "./signals.ts";
+import { colours } from "./terminal.ts";
+import { writeFile } from "./whole-file.ts";
+
+interface Flags {
+  out: string;
+  scale: Scale;
+  seed: number;
+  map?: string;
+  jobs: number;
+  again?: boolean;
+  list?: boolean;
+  part?: boolean;
+  json?: boolean;
+}
+
+const SCALES = ["quick", "full"] as const;
+
+export function reproduceCommand(): Command {
+  return new Command("reproduce")
+    .description(
+      "Repeats the tables and figures of the papers on simulated traffic: what each claims, what the algorithm as written gives, what ours gives.",
+    )
+    .argument("[id...]", "experiments, papers, or all (hoptime reproduce --list names them)")
+    .option("-o, --out <dir>", "directory of the report", "reproduction")
+    .option(
+      "--scale <size>",
+      "quick: minutes; full: at the papers' sizes",
+      choiceOption("--scale", SCALES),
+      "quick",
+    )
+    .option("--seed <n>", "seed of all traffic", integerOption("--seed", 1), 1)
+    .option("--map <file>", "map of a network for MPLANE's plans, such as Rocketfuel's 1239.weights.intra")
+    .option(
+      "--jobs <n>",
+      "studies that run side by side",
+      integerOption("--jobs", 1),
+      Math.min(4, availableParallelism()),
+    )
+    .option("--again", "run again what has a result")
+    .option("--list", "list the experiments and end")
+    .option("--part", "run, and write no report")
+    .option("--json", "print the findings as JSON (format hoptime.reproduction/1)")
+    .addHelpText(
+      "after",
+      `
+Writes DIR/index.html (one file, opens offline), DIR/reproduction.md, DIR/reproduction.json and DIR/figures.
+What is done is kept in DIR/studies: an interrupted run goes on where it was.
+
+Examples:
+  hoptime reproduce all --out reproduction
+  hoptime reproduce lda-4a lda-6 --out lda
+  hoptime reproduce maple --scale full --seed 7
+  hoptime reproduce mplane-9 --map 1239.weights.intra`,
+    )
+    .action(async (ids: string[], flags: Flags) => {
+      if (flags.list) return await list(flags);
+      const studies = chooseStudies(ids);
+      mkdirSync(join(flags.out, "studies"), { recursive: true });
+      const missing = studies.filter((study) => flags.again || !readResult(flags.out, study, flags));
+      if (missing.length === 1 || flags.jobs === 1) for (const study of missing) await runHere(study, flags);
+      else await runAside(missing, flags);
+      if (flags.part) return;
+      await report(ids, studies, flags);
+    });
+}
+
+async function list(flags: Flags): Promise<void> {
+  const heads = STUDIES.flatMap((study) =>
+    study.heads.map((head) => ({ study: study.name, paper: study.paper, ...head })),
+  );
+  if (flags.json) return await printJson(heads);
+  await printText(
+    `${formatTable<(typeof heads)[number]>(
+      [
+        { title: "id", align: "left", value: (h) => h.id },
+        { title: "paper", align: "left", value: (h) => PAPERS[h.paper].split(" (")[0] ?? "" },
+        { title: "where", align: "left", value: (h) => h.where },
+        { title: "", align: "left", value: (h) => h.title },
+      ],
+      heads,
+      { colours },
+    )}\n`,
+  );
+}
+
+async function runHere(study: Study, { out, scale, seed, map }: Flags): Promise<void> {
+  const onTerminal = process.stderr.isTTY === true;
+  const show = (share: number) => {
+    if (onTerminal) process.stderr.write(`\r\u001b[K${study.name} ${Math.round(100 * share)} %`);
+  };
+  show(0);
+  const result = await runStudy(study, { kernels: new Kernels(), scale, seed, map, onProgress: show });
+  if (onTerminal) process.stderr.write("\r\u001b[K");
+  await writeFile(resultFile(out, study), resultText(result));
+}
+
+/** The longest first would need to be known; they are taken in order, as processes become free. */
+async function runAside(studies: readonly Study[], flags: Flags): Promise<void> {
+  const waiting = [...studies];
+  const running = new Set<ReturnType<typeof spawn>>();
+  const release = cleanOnSignal(() => {
+    for (const child of running) child.kill();
+  });
+  let done = 0;
+  const show = () => {
+    if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${done} of ${studies.length} studies`);
+  };
+  const next = async (): Promise<void> => {
+    for (let study = waiting.shift(); study; study = waiting.shift()) {
+      const child = spawn(process.execPath, [process.argv[1] ?? "", ...partArguments(study, flags)], {
+        stdio: ["ignore", "ignore", "pipe"],
+      });
+      running.add(child);
+      let trouble = "";
+      child.stderr?.on("data", (piece) => {
+        trouble += piece;
+      });
+      const code = await new Promise<number | null>((resolve) => child.on("close", resolve));
+      running.delete(child);
+      const problem = trouble.trim().replace(/^hoptime: /, "");
+      if (code === 2) throw new UsageError("bad-parameter", problem.split("\n")[0] ?? "");
+      if (code !== 0) throw new Error(`${study.name} failed: ${problem}`);
+      done++;
+      show();
+    }
+  };
+  show();
+  try {
+    await Promise.all(Array.from({ length: Math.min(flags.jobs, studies.length) }, next));
+  } finally {
+    for (const child of running) child.kill();
+    release();
+    if (process.stderr.isTTY) process.stderr.write("\r\u001b[K");
+  }
+}
+
+function partArguments(study: Study, { out, scale, seed, map, again }: Flags): string[] {
+  const own = [
+    "reproduce",
+    study.name,
+    "--part",
+    "--jobs",
+    "1",
+    "--out",
+    out,
+    "--scale",
+    scale,
+    "--seed",
+    String(seed),
+  ];
+  return [...own, ...(map ? ["--map", map] : []), ...(again ? ["--again"] : [])];
+}
+
+async function report(ids: readonly string[], studies: readonly Study[], flags: Flags): Promise<void> {
+  const { out, scale, seed } = flags;
+  const findings = studies.flatMap((study) => {
+    const result = readResult(out, study, flags);
+    if (!result) throw new Error(`the result of ${study.name} is missing`);
+    return result.findings;
+  });
+  const reproduction: Reproduction = {
+    format: "hoptime.reproduction/1",
+    version: VERSION,
+    scale,
+    seed,
+    findings,
+  };
+  const command = `hoptime reproduce ${ids.join(" ") || "all"} --scale ${scale} --seed ${seed}`;
+  mkdirSync(join(out, "figures"), { recursive: true });
+  for (const { name, svg } of figureFiles(reproduction)) await writeFile(join(out, "figures", name), svg);
+  await writeFile(join(out, "reproduction.json"), `${JSON.stringify(reproduction, null, 1)}\n`);
+  await writeFile(
+    join(out, "reproduction.md"),
+    renderMarkdown(reproduction, { command, figures: "figures" }),
+  );
+  await writeFile(join(out, "index.html"), renderHtml(reproduction, command));
+  if (flags.json) await printJson(reproduction);
+  else
+    await printText(
+      `${findings.map(findingText).join("\n")}\n\n${join(out, "index.html")} has the figures.\n`,
+    );
+  for (const { finding, threshold } of allThresholds(reproduction))
+    if (!isMet(threshold)) warn(`${finding.id}: not reached: ${thresholdText(threshold)}`);
+}
+
+function findingText({ id, where, title, claim, literal, ours, verdict, why }: Finding): string {
+  const tone = {
+    holds: colours.green,
+    "holds for a class": colours.yellow,
+    "does not hold": colours.red,
+    measured: colours.bold,
+  };
+  return [
+    `${colours.bold(id)}  ${title} (${where}): ${tone[verdict](verdict)}`,
+    `  paper       ${claim}`,
+    ...(literal === null ? [] : [`  as written  ${literal}`]),
+    `  ours        ${ours}`,
+    `  ${why}`,
+  ].join("\n");
+}

@@ -1,0 +1,207 @@
+/**
+ * Loss of single epochs that are cut by time. With S packets sent in an epoch, R received, x in flight at its start and y at its end (those that are sent before a cut and arrive behind it):
+ *
+ *   lost = S - R + x - y
+ *
+ * x and y are not counted. In the mean they are rate x delay (Little), and vary by as much as the delay does at a cut: for one epoch S - R alone passes for loss, or hides it. Over neighbours it does
+ * not: what was in flight arrives in the next epoch. So packets that are missing are carried over the cuts, and are lost only where more would be in flight than a cut can hold, or than arrives
+ * behind it; what is found lost then is that of the epochs since the account was even last, in the shares of what was missing in each. Each epoch has bounds too: all that x and y leave possible.
+ *
+ * Where an estimator's cells show which packets appeared at the receiver only, those are the ones that were in flight at the start, and x is known but for packets that share a cell.
+ *
+ * A delay that is negative (clocks apart) has packets arrive before they are sent: in flight with the other sign. Where nothing is known of the delay, nothing is lost for sure.
+ */
+import type { CutMode } from "../epoch/record.ts";
+
+export interface CountedEpoch {
+  mode: CutMode;
+  startNs: bigint;
+  endNs: bigint;
+  sent: number | null;
+  received: number | null;
+  /** As its own estimate counts; packets that appeared at the receiver only are counted in it. */
+  lost: number | null;
+  meanNs: number | null;
+  stdevNs: number | null;
+  /** A capture began or ended within it, or one end is missing: what is missing may not have been captured. */
+  edge: boolean;
+}
+
+export interface EpochLoss {
+  lost: number;
+  low: number;
+  high: number;
+}
+
+/** Deviations of the packets in flight at a cut, for bounds and where the next epoch is not there yet. */
+const DEVIATIONS = 4;
+/** The same where the next epoch has shown what arrives. */
+const SEEN_DEVIATIONS = 2;
+/** Packets that appeared may be more than cells show, by this share. */
+const HIDDEN = 0.25;
+
+interface Cut {
+  /** Packets in flight: expected, and from where to where. */
+  expected: number;
+  low: number;
+  high: number;
+}
+
+interface Chained {
+  index: number;
+  /** Sent - received, without those that came from elsewhere. */
+  missing: number;
+  before: Cut;
+  after: Cut;
+}
+
+/** Of epochs in order of time; null where an epoch has no counts. */
+export function epochLosses(epochs: readonly CountedEpoch[]): (EpochLoss | null)[] {
+  const losses: (EpochLoss | null)[] = epochs.map(ownLoss);
+  let at = 0;
+  while (at < epochs.length) {
+    let end = at + 1;
+    while (end < epochs.length && follows(epochs[end - 1], epochs[end])) end++;
+    if (isCounted(epochs[at])) followChain(epochs, at, end, losses);
+    at = end;
+  }
+  return losses;
+}
+
+/** Where epochs are cut by packets nothing is in flight. */
+function ownLoss({ mode, lost, sent, received, edge }: CountedEpoch): EpochLoss | null {
+  if (mode === "aligned" && sent !== null && received !== null && lost === null)
+    return { lost: 0, low: 0, high: 0 };
+  return lost === null ? null : { lost, low: edge ? 0 : lost, high: lost };
+}
+
+function isCounted(epoch: CountedEpoch | undefined): boolean {
+  return epoch?.mode === "aligned" && epoch.sent !== null && epoch.received !== null;
+}
+
+function follows(a: CountedEpoch | undefined, b: CountedEpoch | undefined): boolean {
+  return isCounted(a) && isCounted(b) && a?.endNs === b?.startNs;
+}
+
+function followChain(
+  epochs: readonly CountedEpoch[],
+  first: number,
+  end: number,
+  losses: (EpochLoss | null)[],
+): void {
+  const chain = chained(epochs, first, end);
+  const found = new Map<number, number>();
+  // What is missing since the account was even last, by epoch.
+  let open: { index: number; excess: number }[] = [];
+  let inFlight = chain[0]?.before.expected ?? 0;
+  // How far the first cut may be off stays in the account.
+  const unknown = chain[0] ? chain[0].before.high - chain[0].before.expected : 0;
+  for (const [i, { index, missing, before, after }] of chain.entries()) {
+    const next = chain[i + 1];
+    const arrivesNext = next ? Math.max(0, next.after.expected - next.missing) : 0;
+    inFlight += missing;
+    const excess = missing - (after.expected - before.expected);
+    if (excess > 0) open.push({ index, excess });
+    const wide = Math.hypot(after.high - after.expected, unknown);
+    const seen = next ? SEEN_DEVIATIONS / DEVIATIONS : 1;
+    const most = Math.max(after.expected + seen * wide, arrivesNext);
+    const least = after.expected - Math.hypot(after.expected - after.low, unknown);
+    if (inFlight > most) {
+      const target = Math.max(after.expected, arrivesNext);
+      share(open, inFlight - target, found);
+      inFlight = target;
+      open = [];
+    } else if (inFlight < least) {
+      takeBack(after.expected - inFlight, found);
+      inFlight = after.expected;
+    }
+    if (inFlight <= after.expected) open = [];
+  }
+  for (const [i, { index, missing, before, after }] of chain.entries()) {
+    const lost = Math.round(found.get(index) ?? 0);
+    const most = Math.max(after.high, -(chain[i + 1]?.missing ?? 0));
+    const low = epochs[index]?.edge ? 0 : Math.max(0, Math.floor(missing + before.low - most));
+    const high = Math.max(0, Math.ceil(missing + before.high - after.low));
+    losses[index] = { lost, low: Math.min(low, lost), high: Math.max(high, lost) };
+  }
+}
+
+function share(
+  open: readonly { index: number; excess: number }[],
+  lost: number,
+  found: Map<number, number>,
+): void {
+  const sum = open.reduce((total, o) => total + o.excess, 0);
+  for (const { index, excess } of open) found.set(index, (lost * excess) / sum);
+}
+
+/** More arrived than were in flight: what was taken for lost before was on its way, the newest first. */
+function takeBack(count: number, found: Map<number, number>): void {
+  let left = count;
+  for (const index of [...found.keys()].reverse()) {
+    if (left <= 0) return;
+    const lost = found.get(index) ?? 0;
+    found.set(index, Math.max(0, lost - left));
+    left -= lost;
+  }
+}
+
+function chained(epochs: readonly CountedEpoch[], first: number, end: number): Chained[] {
+  const own = epochs.slice(first, end);
+  const shown = own.some((e) => appearedIn(e) > 0) ? own.map(appearedIn) : null;
+  const chain: Chained[] = [];
+  let meanNs: number | null = null;
+  let before: Cut | null = null;
+  for (const [i, epoch] of own.entries()) {
+    const next = own[i + 1];
+    meanNs = epoch.meanNs ?? meanNs;
+    before ??= cutAt(cutBeside(epoch, undefined, meanNs), shown, i);
+    const after = cutAt(cutBeside(epoch, next, meanNs), shown, i + 1);
+    // More appeared than can have been in flight: from elsewhere.
+    const most = Math.max(Math.abs(before.low), Math.abs(before.high));
+    const foreign = Math.max(0, appearedIn(epoch) - most);
+    const plain = (epoch.sent ?? 0) - (epoch.received ?? 0);
+    chain.push({ index: first + i, missing: plain + foreign, before, after });
+    before = after;
+  }
+  return chain;
+}
+
+function appearedIn({ sent, received, lost }: CountedEpoch): number {
+  return lost === null ? 0 : Math.max(0, lost - ((sent ?? 0) - (received ?? 0)));
+}
+
+/** The cut before epoch `i` of a chain, by what appeared in it, as far as rate and delay allow that. Behind the last, by what appeared in all of them. */
+function cutAt(byRate: Cut, shown: readonly number[] | null, i: number): Cut {
+  // With clocks apart packets arrive before they are sent: what appears then is that of the cut behind.
+  if (!shown || byRate.expected < 0) return byRate;
+  const own = shown[i];
+  const mean = shown.reduce((sum, a) => sum + a, 0) / shown.length;
+  const apart = Math.sqrt(shown.reduce((sum, a) => sum + (a - mean) ** 2, 0) / shown.length);
+  const expected = Math.min(own ?? mean, byRate.high);
+  const wide =
+    own === undefined
+      ? DEVIATIONS * Math.max(apart, Math.sqrt(mean)) + 2
+      : HIDDEN * expected + DEVIATIONS * Math.sqrt(HIDDEN * expected) + 2;
+  return { expected, low: Math.max(0, expected - wide), high: Math.min(expected + wide, byRate.high) };
+}
+
+/** `otherwiseNs`: the delay where neither epoch has one. */
+function cutBeside(a: CountedEpoch, b: CountedEpoch | undefined, otherwiseNs: number | null): Cut {
+  const both = b ? [a, b] : [a];
+  const received = both.reduce((sum, e) => sum + (e.received ?? 0), 0);
+  const lengthNs = both.reduce((sum, e) => sum + Number(e.endNs - e.startNs), 0);
+  const means = both.flatMap((e) => e.meanNs ?? []);
+  const known = means.length > 0 ? means : otherwiseNs === null ? [] : [otherwiseNs];
+  if (known.length === 0) return { expected: 0, low: 0, high: received };
+  const perNs = received / lengthNs;
+  const meanNs = known.reduce((sum, m) => sum + m, 0) / known.length;
+  // Unknown deviations are as large as the delay; means that differ say that it moves.
+  const apartNs = Math.max(...known) - Math.min(...known);
+  const stdevNs = Math.max(apartNs, ...both.map((e) => e.stdevNs ?? Math.abs(e.meanNs ?? meanNs)));
+  const expected = perNs * meanNs;
+  const wide = DEVIATIONS * Math.sqrt(Math.abs(expected) + (perNs * stdevNs) ** 2) + 1;
+  const low = meanNs >= 0 ? Math.max(0, expected - wide) : expected - wide;
+  const high = meanNs >= 0 ? expected + wide : Math.min(0, expected + wide);
+  return { expected, low, high };
+}

@@ -1,0 +1,139 @@
+/** One trace of LDA's evaluation (section IV) past several aggregators at once: configurations that differ, and seeds that sample other packets of the same trace. */
+import type { Kernels } from "../../base/kernels.ts";
+import { entryAt } from "../../base/lists.ts";
+import { lgamma } from "../../base/math/special.ts";
+import { Random } from "../../base/random.ts";
+import { isNoAnswer } from "../../estimators/estimator.ts";
+import { lda } from "../../estimators/lda/lda.ts";
+import { parseParameters } from "../../estimators/parameters.ts";
+import type { DelayModel, LossHop } from "../../simulate/scenario.ts";
+import { runBothEnds } from "../both-ends.ts";
+import { average } from "./numbers.ts";
+
+/** The paper's: 0.2 µs in all cases. */
+export const MEAN_NS = 200;
+
+export type Shape = { readonly kind: "weibull" | "pareto"; readonly shape: number };
+
+/** A distribution of the paper with its mean. */
+export function delayModel({ kind, shape }: Shape): DelayModel {
+  const scaleNs =
+    kind === "weibull" ? MEAN_NS / Math.exp(lgamma(1 + 1 / shape)) : (MEAN_NS * (shape - 1)) / shape;
+  return { kind, scaleNs, shape, spaced: true };
+}
+
+export interface Trial {
+  readonly shape: Shape;
+  readonly packets: number;
+  readonly loss: LossHop;
+  /** Seed of the trace. */
+  readonly seed: number;
+  /** Parameters of LDA, as text. */
+  readonly variants: readonly string[];
+  /** Aggregators per variant, each with a seed of its own. */
+  readonly runs: number;
+  readonly confidence?: number;
+}
+
+export interface TrialAnswer {
+  /** Share of the truth; 1 where there is no answer. */
+  readonly meanError: number;
+  readonly deviationError: number;
+  readonly meanNs: number;
+  readonly lowNs: number;
+  readonly highNs: number;
+  readonly used: number;
+}
+
+export interface TrialResult {
+  readonly meanNs: number;
+  readonly stdevNs: number;
+  /** By variant, then by run. */
+  readonly answers: readonly (readonly TrialAnswer[])[];
+}
+
+export async function runTrial(kernels: Kernels, trial: Trial): Promise<TrialResult> {
+  const { shape, packets, loss, seed, variants, runs, confidence = 0.98 } = trial;
+  const pairs = variants.flatMap((text) =>
+    Array.from({ length: runs }, (_, run) => ({
+      estimator: lda,
+      parameters: parseParameters(lda, text),
+      seed: BigInt(1000 * seed + run + 1),
+    })),
+  );
+  const path = [
+    { kind: "delay", model: delayModel(shape) } as const,
+    ...(loss.probability > 0 ? [loss] : []),
+  ];
+  const traffic = { kind: "population", ratePps: 5e6, packets, flows: 1000 } as const;
+  const { truth, sealed } = await runBothEnds(kernels, { seed, traffic, path }, pairs);
+  const answers = pairs.map((pair, i): TrialAnswer => {
+    const { segment } = lda.estimate({
+      ...pair,
+      ...entryAt(sealed, i),
+      flows: null,
+      confidence,
+      epochNs: 1e9,
+    });
+    const mean = segment && !isNoAnswer(segment.mean) ? segment.mean : null;
+    const stdev = segment && !isNoAnswer(segment.stdev) ? segment.stdev : null;
+    return {
+      meanError: mean ? Math.abs(mean.valueNs / truth.meanNs - 1) : 1,
+      deviationError: stdev ? Math.abs(stdev.valueNs / truth.stdevNs - 1) : 1,
+      meanNs: mean?.valueNs ?? Number.NaN,
+      lowNs: mean?.lowNs ?? Number.NaN,
+      highNs: mean?.highNs ?? Number.NaN,
+      used: segment?.packetsUsed ?? 0,
+    };
+  });
+  const byVariant = variants.map((_, v) => answers.slice(v * runs, (v + 1) * runs));
+  return { meanNs: truth.meanNs, stdevNs: truth.stdevNs, answers: byVariant };
+}
+
+export interface ProbeErrors {
+  readonly mean: number;
+  readonly deviation: number;
+  readonly samples: number;
+}
+
+/** Poisson probes of a rate through the same distribution for one second, errors in the mean over `runs`. No probe arrives: wholly wrong. */
+export function probeErrors(
+  rate: number,
+  loss: number,
+  truth: Pick<TrialResult, "meanNs" | "stdevNs">,
+  shape: Shape,
+  runs: number,
+  seed: number,
+): ProbeErrors {
+  const random = new Random(seed).fork(`probes ${rate} ${loss}`);
+  const model = delayModel(shape) as { scaleNs: number };
+  const draw = () => {
+    const u = 1 - random.float();
+    return shape.kind === "weibull"
+      ? model.scaleNs * (-Math.log(u)) ** (1 / shape.shape)
+      : model.scaleNs * u ** (-1 / shape.shape);
+  };
+  const results = Array.from({ length: runs }, () => {
+    let [n, sum, squares] = [0, 0, 0];
+    const gap = () => -Math.log(1 - random.float()) / rate;
+    for (let t = gap(); t < 1; t += gap()) {
+      if (random.bernoulli(loss)) continue;
+      const delay = draw();
+      n++;
+      sum += delay;
+      squares += delay * delay;
+    }
+    const mean = n > 0 ? sum / n : 0;
+    const stdev = n > 1 ? Math.sqrt(Math.max(0, (squares - n * mean * mean) / (n - 1))) : 0;
+    return {
+      samples: n,
+      mean: Math.abs(mean / truth.meanNs - 1),
+      deviation: Math.abs(stdev / truth.stdevNs - 1),
+    };
+  });
+  return {
+    samples: average(results.map((r) => r.samples)),
+    mean: average(results.map((r) => r.mean)),
+    deviation: average(results.map((r) => r.deviation)),
+  };
+}

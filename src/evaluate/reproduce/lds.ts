@@ -1,0 +1,389 @@
+/** LDS: the example of section 3.1, and figures 9 to 11. Figure 12 is in lds-weights.ts. */
+import { entryAt } from "../../base/lists.ts";
+import { isNoAnswer } from "../../estimators/estimator.ts";
+import { lds } from "../../estimators/lds/lds.ts";
+import { parseParameters } from "../../estimators/parameters.ts";
+import { distribution, type Figure } from "../../present/figure/figure.ts";
+import { makePopulation, type Population, type PopulationRun, runPopulation } from "../flow-population.ts";
+import type { LDS_DECODERS } from "../lds-accuracy.ts";
+import { count, percent, percents } from "./numbers.ts";
+import { type FindingBody, repeat, type Study, type StudyContext, type Threshold } from "./study.ts";
+
+type LdsDecoder = (typeof LDS_DECODERS)[number];
+
+const SEED = 7n;
+/** Pareto of the fitted trace: P(size >= x) = x^-0.8. */
+const SHAPE = 0.8;
+
+/** The paper's trace: 140,000 flows, 7 M packets; a quarter of the flows in as many cells per flow for a quick run. */
+function traffic({ scale, seed }: StudyContext): { population: Population; shrink: number } {
+  const shrink = scale === "full" ? 1 : 4;
+  const flows = 146_000 / shrink;
+  return { population: makePopulation({ flows, shape: SHAPE, maxPackets: 154_000, seed }), shrink };
+}
+
+interface FlowError {
+  readonly packets: number;
+  readonly error: number;
+  /** Of the mean of all packets. */
+  readonly slowness: number;
+}
+
+/** Flows of a run that one decoder was asked for; those without an answer are taken for the mean of all, as the paper does for others. */
+function errorsOf(
+  run: PopulationRun,
+  answers: readonly { flow: number; mean: { valueNs: number } | null }[],
+): FlowError[] {
+  let [sum, packets] = [0, 0];
+  for (let f = 0; f < run.flows.count; f++) {
+    sum += run.sumNs[f]!;
+    packets += run.received[f]!;
+  }
+  const all = sum / packets;
+  return answers.flatMap(({ flow, mean }) => {
+    if (run.received[flow] === 0) return [];
+    const truth = run.sumNs[flow]! / run.received[flow]!;
+    return [
+      {
+        packets: run.flows.packets[flow]!,
+        error: Math.abs((mean?.valueNs ?? all) - truth) / truth,
+        slowness: truth / all,
+      },
+    ];
+  });
+}
+
+function decode(run: PopulationRun, at: number, parameters: string, decoder: LdsDecoder): FlowError[] {
+  const { flows } = lds.estimate({
+    parameters: { ...parseParameters(lds, parameters), decoder },
+    seed: SEED,
+    ...entryAt(run.sealed, at),
+    flows: run.flows,
+    confidence: 0.95,
+    epochNs: 10e9,
+  });
+  return errorsOf(
+    run,
+    flows.map(({ flow, mean }) => ({ flow, mean: isNoAnswer(mean) ? null : mean })),
+  );
+}
+
+const CLASSES = [
+  { name: "500–999", from: 500, to: 999, claimed: 0.012, smallest: 0.02, ours: 0.003 },
+  { name: "1k–5k", from: 1000, to: 4999, claimed: 0.004, smallest: 0.008, ours: 0.0012 },
+  { name: "≥ 5k", from: 5000, to: Infinity, claimed: 0.0006, smallest: 0.0012, ours: 0.0002 },
+] as const;
+
+function quantile(errors: readonly FlowError[], from: number, to: number, share: number): number {
+  const own = Float64Array.from(
+    errors.filter((e) => e.packets >= from && e.packets <= to),
+    (e) => e.error,
+  ).sort();
+  return own.length === 0 ? Number.NaN : own[Math.min(own.length - 1, Math.floor(share * own.length))]!;
+}
+
+/** P(packets that fall on a flow's cell <= 50), with half as many cells as flows. */
+const collisions: Study = {
+  name: "lds-collisions",
+  paper: "lds",
+  heads: [
+    {
+      id: "lds-3",
+      where: "section 3.1",
+      title: "How often a flow meets few foreign packets",
+      claim:
+        "half as many counters as flows in one row: 91 % of the flows meet at most 50 packets; in four rows 98.5 %",
+    },
+  ],
+  async run(context) {
+    const { population } = traffic(context);
+    const { flows, size } = population;
+    const cells = Math.floor(flows / 2);
+    const share = (rows: number) => {
+      const columns = Math.floor(cells / rows);
+      const sums = Array.from({ length: rows }, () => new Float64Array(columns));
+      const column = (f: number, row: number) => {
+        const mixed =
+          Math.imul(population.hash[2 * f]! ^ (0x9e3779b9 * (row + 1)), 0x85ebca6b) ^
+          population.hash[2 * f + 1]!;
+        return (Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35) >>> 0) % columns;
+      };
+      for (let f = 0; f < flows; f++)
+        for (const [row, cell] of sums.entries()) cell[column(f, row)]! += size[f]!;
+      let few = 0;
+      for (let f = 0; f < flows; f++)
+        if (sums.some((cell, row) => cell[column(f, row)]! - size[f]! <= 50)) few++;
+      return few / flows;
+    };
+    const [one, four] = [share(1), share(4)];
+    const holds = Math.abs(one - 0.91) < 0.02 && four > 0.97;
+    return {
+      "lds-3": {
+        setting: `${count(flows)} flows, Pareto ${SHAPE}, ${count(population.packets)} packets; ${count(cells)} cells`,
+        literal: `${percent(one)} in one row, ${percent(four)} in four`,
+        ours: "the same structure: what is better is what is made of its cells (fig. 10)",
+        verdict: holds ? "holds" : "holds for a class",
+        why: holds
+          ? "Counted, not computed: the approximation of the paper is good to about a percent."
+          : "The share follows the tail of the flow sizes; the paper's trace is fitted by one exponent only.",
+        table: {
+          columns: ["rows", "paper", "counted"],
+          rows: [
+            ["1", "91 %", percent(one)],
+            ["4", "98.5 %", percent(four)],
+          ],
+        },
+        figures: [],
+        thresholds: [],
+      },
+    };
+  },
+};
+
+const lossless: Study = {
+  name: "lds-flows",
+  paper: "lds",
+  heads: [
+    {
+      id: "lds-9",
+      where: "fig. 9",
+      title: "Errors of flows: sketches of three sizes",
+      claim:
+        "4 × 17,500 cells clearly outperform the mean of all packets for every size of flow, and so do ten times fewer for large flows",
+    },
+    {
+      id: "lds-10",
+      where: "fig. 10",
+      title: "Errors by size and by slowness of the flow",
+      claim: "median error 1.2 / 0.4 / 0.06 % for flows of 500–999 / 1k–5k / more packets with 70,000 cells",
+    },
+  ],
+  async run(context) {
+    const { population, shrink } = traffic(context);
+    const columns = [1750, 17_500, 175_000].map((c) => Math.round(c / shrink));
+    const texts = columns.map((c) => `rows=4,columns=${c},k=1`);
+    const pairs = texts.map((text) => ({
+      estimator: lds,
+      parameters: parseParameters(lds, text),
+      seed: SEED,
+    }));
+    const run = runPopulation(context.kernels, population, pairs);
+    context.onProgress?.(0.3);
+    const smallest = texts.map((text, i) => decode(run, i, text, "smallest"));
+    context.onProgress?.(0.6);
+    const ours = decode(run, 1, entryAt(texts, 1), "bp");
+    const mean = errorsOf(
+      run,
+      Array.from({ length: run.flows.count }, (_, flow) => ({ flow, mean: null })),
+    );
+    const setting = `${count(population.flows)} flows, ${count(population.packets)} packets, flow latencies of 100 or 320 µs, no loss; 4 × ${count(entryAt(columns, 1))} cells, k = 1${shrink > 1 ? `, a ${shrink}th of the paper's flows and cells` : ""}`;
+    return {
+      "lds-9": distributions(setting, columns, smallest, ours, mean),
+      "lds-10": bySize(setting, entryAt(smallest, 1), ours),
+    };
+  },
+};
+
+function distributions(
+  setting: string,
+  columns: readonly number[],
+  smallest: readonly (readonly FlowError[])[],
+  ours: readonly FlowError[],
+  mean: readonly FlowError[],
+): FindingBody {
+  const named = [
+    ...columns.map((c, i) => ({ name: `4 × ${count(c)}`, errors: entryAt(smallest, i) })),
+    { name: `4 × ${count(entryAt(columns, 1))}, ours`, errors: ours },
+    { name: "mean of all", errors: mean },
+  ];
+  const figure = (from: number, title: string): Figure => ({
+    title,
+    x: { label: "relative error", scale: "log", quantity: "share", range: [1e-5, 1] },
+    y: { label: "flows", quantity: "share", range: [0, 1] },
+    series: named.map(({ name, errors }) =>
+      distribution(
+        name,
+        errors.filter((e) => e.packets > from).map((e) => Math.max(1e-5, e.error)),
+      ),
+    ),
+  });
+  const medians = (from: number) => named.map(({ errors }) => quantile(errors, from, Infinity, 0.5));
+  const [all, large] = [medians(1), medians(1001)];
+  const holds = entryAt(all, 1) < entryAt(all, 4) && entryAt(large, 0) < entryAt(large, 4) / 2;
+  return {
+    setting,
+    literal: `median error of all flows ${percent(entryAt(all, 1))}, of those over 1,000 packets ${percent(entryAt(large, 1))} (ten times fewer cells: ${percent(entryAt(large, 0))})`,
+    ours: `${percent(entryAt(all, 3))} and ${percent(entryAt(large, 3))} from the same cells; the mean of all packets errs by ${percent(entryAt(all, 4))}`,
+    verdict: holds ? "holds" : "does not hold",
+    why: holds
+      ? "Collisions of small flows do not matter to large ones. RLI and MPE are in the figures of RLI: their errors depend on how delays are correlated."
+      : "The sketch does not beat the mean of all packets here.",
+    table: {
+      columns: ["", "all flows", "> 100 packets", "> 1,000 packets"],
+      rows: named.map(({ name }, i) => [
+        name,
+        ...[1, 101, 1001].map((from) => percent(entryAt(medians(from), i))),
+      ]),
+    },
+    figures: [
+      figure(1000, "Flows of more than 1,000 packets"),
+      figure(100, "Flows of more than 100 packets"),
+      figure(0, "All flows"),
+    ],
+    thresholds: [],
+  };
+}
+
+function bySize(setting: string, smallest: readonly FlowError[], ours: readonly FlowError[]): FindingBody {
+  const at = (errors: readonly FlowError[], share: number) =>
+    CLASSES.map((c) => quantile(errors, c.from, c.to, share));
+  const [literal, own] = [at(smallest, 0.5), at(ours, 0.5)];
+  const thresholds = CLASSES.flatMap((c, i): Threshold[] => [
+    {
+      what: `smallest cell, ${c.name} packets`,
+      value: entryAt(literal, i),
+      limit: c.smallest,
+      sense: "at most",
+      quantity: "share",
+    },
+    {
+      what: `belief propagation, ${c.name} packets`,
+      value: entryAt(own, i),
+      limit: c.ours,
+      sense: "at most",
+      quantity: "share",
+    },
+  ]);
+  const holds = CLASSES.every((c, i) => entryAt(literal, i) <= 1.7 * c.claimed);
+  const slow = (errors: readonly FlowError[], from: number, to: number) =>
+    quantile(
+      errors.filter((e) => e.slowness >= from && e.slowness < to),
+      100,
+      Infinity,
+      0.5,
+    );
+  return {
+    setting,
+    literal: `${percents(literal)} (the single smallest cell; the rule of α = 0.1 counts interference twice at k = 1)`,
+    ours: `${percents(own)} (belief propagation over the known flows)`,
+    verdict: holds ? "holds" : "does not hold",
+    why: holds
+      ? "The single smallest cell reaches the claim. Solving for all flows together uses what the cells say of the neighbours."
+      : "The smallest cell errs more than claimed.",
+    table: {
+      columns: ["packets of the flow", "paper", "smallest cell: median, p95", "ours: median, p95"],
+      rows: CLASSES.map((c, i) => [
+        c.name,
+        percent(c.claimed),
+        percents([entryAt(literal, i), entryAt(at(smallest, 0.95), i)]),
+        percents([entryAt(own, i), entryAt(at(ours, 0.95), i)]),
+      ]),
+    },
+    figures: [
+      {
+        title: "Median error by size of the flow",
+        x: { label: "packets of the flow", names: CLASSES.map((c) => c.name) },
+        y: { label: "relative error", scale: "log", quantity: "share" },
+        series: [
+          { name: "smallest cell", points: literal.map((y, x) => ({ x, y })) },
+          { name: "ours", points: own.map((y, x) => ({ x, y })) },
+          { name: "claimed", claimed: true, points: CLASSES.map((c, x) => ({ x, y: c.claimed })) },
+        ],
+      },
+      {
+        title: "Median error of flows faster and slower than the mean of all (100 packets and more)",
+        x: { label: "flow's mean, of the mean of all", names: ["faster", "slower"] },
+        y: { label: "relative error", scale: "log", quantity: "share" },
+        series: [
+          {
+            name: "smallest cell",
+            kind: "marks",
+            points: [slow(smallest, 0, 1), slow(smallest, 1, 9)].map((y, x) => ({ x, y })),
+          },
+          {
+            name: "ours",
+            kind: "marks",
+            points: [slow(ours, 0, 1), slow(ours, 1, 9)].map((y, x) => ({ x, y })),
+          },
+        ],
+      },
+    ],
+    thresholds,
+  };
+}
+
+const LOSSES = [0.001, 0.005, 0.01];
+const SAMPLINGS = [
+  { name: "four rates", rates: "1/.5/.1/.01" },
+  { name: "all packets", rates: "1/1/1/1" },
+  { name: "5 % in all rows", rates: ".05/.05/.05/.05" },
+];
+
+const lossy: Study = {
+  name: "lds-loss",
+  paper: "lds",
+  heads: [
+    {
+      id: "lds-11",
+      where: "fig. 11",
+      title: "Sampling rates against loss",
+      claim:
+        "one rate for all rows is either too careful or lost to losses; rows of four rates do well at 0.1, 0.5 and 1 % loss",
+    },
+  ],
+  async run(context) {
+    const { population, shrink } = traffic(context);
+    const columns = Math.round(87_500 / shrink);
+    const texts = SAMPLINGS.map(({ rates }) => `rows=4,columns=${columns},k=5,rates=${rates}`);
+    const pairs = texts.map((text) => ({
+      estimator: lds,
+      parameters: parseParameters(lds, text),
+      seed: SEED,
+    }));
+    const runs = await repeat(context, LOSSES.length, (l) => {
+      const run = runPopulation(context.kernels, population, pairs, { loss: entryAt(LOSSES, l) });
+      const alpha = texts.map((text, i) => decode(run, i, text, "alpha"));
+      return { alpha, ours: decode(run, 0, entryAt(texts, 0), "auto") };
+    });
+    const named = [...SAMPLINGS.map((s) => s.name), "four rates, ours"];
+    const errors = (l: number, i: number) =>
+      i < SAMPLINGS.length ? entryAt(entryAt(runs, l).alpha, i) : entryAt(runs, l).ours;
+    const median = (l: number, i: number, from = 1000) => quantile(errors(l, i), from, Infinity, 0.5);
+    const last = LOSSES.length - 1;
+    const holds = LOSSES.every((_, l) => median(l, 0) < 1.1 * Math.max(median(l, 1), median(l, 2)));
+    return {
+      "lds-11": {
+        setting: `${count(population.flows)} flows, ${count(population.packets)} packets, uniform loss; 4 × ${count(columns)} cells, k = 5`,
+        literal: `flows of 1,000 packets and more at 0.1 / 0.5 / 1 % loss: ${percents(LOSSES.map((_, l) => median(l, 0)))} with four rates, ${percents(LOSSES.map((_, l) => median(l, 1)))} with all packets, ${percents(LOSSES.map((_, l) => median(l, 2)))} with 5 %`,
+        ours: `${percents(LOSSES.map((_, l) => median(l, 3)))} from the cells with four rates`,
+        verdict: holds ? "holds" : "does not hold",
+        why: holds
+          ? `Some row suits each flow's losses: at 1 % loss the error is ${percent(median(last, 0))} where one rate gives ${percent(Math.max(median(last, 1), median(last, 2)))}.`
+          : "Pooling the cells near the smallest also takes those of the rows that sample 1 and 10 %, which hold few packets of a flow. Weighing each cell by its variance makes the four rates better than any single one.",
+        table: {
+          columns: ["", ...LOSSES.map((l) => `${percent(l)} loss: > 100, > 1,000 packets`)],
+          rows: named.map((name, i) => [
+            name,
+            ...LOSSES.map((_, l) => percents([median(l, i, 100), median(l, i)])),
+          ]),
+        },
+        figures: LOSSES.map((loss, l) => ({
+          title: `Flows of 1,000 packets and more, ${percent(loss)} loss`,
+          x: { label: "relative error", scale: "log", quantity: "share", range: [1e-4, 1] } as const,
+          y: { label: "flows", quantity: "share", range: [0, 1] } as const,
+          series: named.map((name, i) =>
+            distribution(
+              name,
+              errors(l, i)
+                .filter((e) => e.packets >= 1000)
+                .map((e) => Math.max(1e-4, e.error)),
+            ),
+          ),
+        })),
+        thresholds: [],
+      },
+    };
+  },
+};
+
+export const ldsStudies: readonly Study[] = [collisions, lossless, lossy];

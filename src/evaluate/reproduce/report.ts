@@ -1,0 +1,199 @@
+/** The report of a reproduction: Markdown with figures beside it, and one HTML file that opens offline. */
+import { VERSION } from "../../base/version.ts";
+import { writeQuantity } from "../../present/figure/axis-scale.ts";
+import { drawFigure, figureTable } from "../../present/figure/draw.ts";
+import { card, picture, renderStaticPage, type Tile, table, tiles } from "../../present/html/static-page.ts";
+import { escapeXml } from "../../present/svg/svg.ts";
+import type { Reproduction } from "./reproduction.ts";
+import { type Finding, isMet, PAPERS, type Paper, type Threshold, VERDICTS } from "./study.ts";
+
+export interface FigureFile {
+  readonly name: string;
+  readonly svg: string;
+}
+
+/** Each figure as a file of its own, as Markdown refers to it. */
+export function figureFiles({ findings }: Reproduction): FigureFile[] {
+  return findings.flatMap((finding) =>
+    finding.figures.map((figure, i) => ({
+      name: figureName(finding, i),
+      svg: drawFigure(figure, { standalone: true }),
+    })),
+  );
+}
+
+function figureName({ id }: Finding, i: number): string {
+  return `${id}${i === 0 ? "" : `-${i + 1}`}.svg`;
+}
+
+export function allThresholds({ findings }: Reproduction): { finding: Finding; threshold: Threshold }[] {
+  return findings.flatMap((finding) => finding.thresholds.map((threshold) => ({ finding, threshold })));
+}
+
+function byPaper(findings: readonly Finding[]): { paper: Paper; own: Finding[] }[] {
+  return (Object.keys(PAPERS) as Paper[])
+    .map((paper) => ({ paper, own: findings.filter((f) => f.paper === paper) }))
+    .filter(({ own }) => own.length > 0);
+}
+
+/** How the page was made, and where its figures are, as seen from it. */
+export interface ReportOptions {
+  readonly command: string;
+  readonly figures: string;
+}
+
+export function renderMarkdown(reproduction: Reproduction, { command, figures }: ReportOptions): string {
+  const { findings, scale, seed } = reproduction;
+  const lines = [
+    "# Reproduction",
+    "",
+    `Made by \`${command}\` (hoptime ${VERSION}; scale ${scale}, seed ${seed}). For each table and figure of the papers that can be repeated without the original traces: what the paper says, what the algorithm as written gives, what ours gives.`,
+    "",
+    headlineTable(findings, (finding) => `[${finding.id}](#${finding.id})`),
+    "",
+  ];
+  const met = allThresholds(reproduction);
+  if (met.length > 0) {
+    const reached = met.filter(({ threshold }) => isMet(threshold)).length;
+    lines.push(`Levels that a right implementation reaches: ${reached} of ${met.length} reached.`, "");
+  }
+  for (const { paper, own } of byPaper(findings)) {
+    lines.push(`## ${PAPERS[paper]}`, "");
+    for (const finding of own) lines.push(...findingMarkdown(finding, figures));
+  }
+  return `${lines.join("\n").trimEnd()}\n`;
+}
+
+export function headlineTable(
+  findings: readonly Finding[],
+  name: (finding: Finding) => string = (finding) => finding.id,
+): string {
+  return markdownTable(
+    ["", "claim", "as written", "ours", "verdict"],
+    findings.map((f) => [`${name(f)} ${f.where}`, f.claim, f.literal ?? "–", f.ours, `**${f.verdict}**`]),
+  );
+}
+
+function findingMarkdown(finding: Finding, figures: string): string[] {
+  const { id, where, title, claim, setting, literal, ours, verdict, why } = finding;
+  return [
+    `### <a id="${id}"></a>${title} (${where})`,
+    "",
+    `- Setting: ${setting}.`,
+    `- Paper: ${claim}.`,
+    ...(literal === null ? [] : [`- As written: ${literal}.`]),
+    `- Ours: ${ours}.`,
+    `- **${verdict[0]?.toUpperCase()}${verdict.slice(1)}.** ${why}`,
+    ...finding.thresholds.map((t) => `- ${isMet(t) ? "Reached" : "**Not reached**"}: ${thresholdText(t)}.`),
+    "",
+    markdownTable(finding.table.columns, finding.table.rows),
+    "",
+    ...finding.figures.flatMap((figure, i) => [
+      `![${figure.title}](${figures}/${figureName(finding, i)})`,
+      "",
+    ]),
+  ];
+}
+
+export function thresholdText({ what, value, limit, sense, quantity }: Threshold): string {
+  return `${what}: ${writeQuantity(value, quantity)} (${sense} ${writeQuantity(limit, quantity)})`;
+}
+
+function markdownTable(columns: readonly string[], rows: readonly (readonly string[])[]): string {
+  const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
+  const line = (cells: readonly string[]) => `| ${cells.map(cell).join(" | ")} |`;
+  return [line(columns), line(columns.map(() => "---")), ...rows.map(line)].join("\n");
+}
+
+export function renderHtml(reproduction: Reproduction, command: string): string {
+  const { findings, scale, seed } = reproduction;
+  const groups = byPaper(findings).map(({ paper, own }) =>
+    own.map((f) => findingHtml(f, PAPERS[paper])).join("\n"),
+  );
+  return renderStaticPage({
+    title: "Reproduction · hoptime",
+    command: "hoptime reproduce",
+    heading: "The papers, repeated",
+    span: `${findings.length} tables and figures · scale ${scale} · seed ${seed}`,
+    parts: [tiles(headline(reproduction)), card("all", "All findings", overview(findings)), ...groups],
+    remark: command,
+  });
+}
+
+function headline(reproduction: Reproduction): Tile[] {
+  const met = allThresholds(reproduction);
+  const reached = met.filter(({ threshold }) => isMet(threshold)).length;
+  return [
+    ...VERDICTS.map((verdict): Tile => {
+      const own = reproduction.findings.filter((f) => f.verdict === verdict);
+      return {
+        name: `Claim ${verdict}`,
+        value: String(own.length),
+        detail: `of ${reproduction.findings.length}`,
+      };
+    }),
+    {
+      name: "Levels reached",
+      value: `${reached} of ${met.length}`,
+      detail: "of a right implementation",
+      tone: reached === met.length ? "good" : "bad",
+    },
+  ];
+}
+
+function overview(findings: readonly Finding[]): string {
+  return table(
+    [
+      { title: "", text: true },
+      { title: "paper", text: true },
+      { title: "as written", text: true, extra: true },
+      { title: "ours", text: true },
+      { title: "verdict", text: true },
+    ],
+    findings.map((f) => [
+      `<a href="#${f.id}">${escapeXml(f.id)}</a>`,
+      escapeXml(f.claim),
+      escapeXml(f.literal ?? "–"),
+      escapeXml(f.ours),
+      escapeXml(f.verdict),
+    ]),
+  );
+}
+
+function findingHtml(finding: Finding, paper: string): string {
+  const { id, where, title, claim, setting, literal, ours, verdict, why } = finding;
+  const facts: [string, string][] = [
+    ["Setting", setting],
+    ["Paper", claim],
+    ...(literal === null ? [] : [["As written", literal] as [string, string]]),
+    ["Ours", ours],
+    [`${verdict[0]?.toUpperCase()}${verdict.slice(1)}`, why],
+    ...finding.thresholds.map((t): [string, string] => [
+      isMet(t) ? "Reached" : "Not reached",
+      thresholdText(t),
+    ]),
+  ];
+  const list = facts.map(([name, text]) => `<li><b>${escapeXml(name)}</b>: ${escapeXml(text)}</li>`).join("");
+  const figures = finding.figures.map((figure) => {
+    const { columns, rows } = figureTable(figure);
+    const behind = rows.length > 200 ? "" : details(columns, rows);
+    return `${picture(drawFigure(figure))}${behind}`;
+  });
+  return card(
+    id,
+    `${title} (${paper.split(" (")[0]}, ${where})`,
+    `<ul class="sentences">${list}</ul>`,
+    table(
+      finding.table.columns.map((column, i) => ({ title: column, text: i === 0 })),
+      finding.table.rows.map((row) => row.map(escapeXml)),
+    ),
+    ...figures,
+  );
+}
+
+function details(columns: readonly string[], rows: readonly (readonly string[])[]): string {
+  return `<details><summary>The figure as a table</summary>${table(
+    columns.map((title) => ({ title, text: true })),
+    rows.map((row) => row.map(escapeXml)),
+  )}</details>`;
+}

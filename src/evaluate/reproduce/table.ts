@@ -1,0 +1,36 @@
+/** All studies, in the order of the report. */
+import { invalidValue } from "../../base/errors.ts";
+import { colateStudies } from "./colate.ts";
+import { ldaStudies } from "./lda.ts";
+import { ldsStudies } from "./lds.ts";
+import { mapleStudies } from "./maple.ts";
+import { mplaneStudies } from "./mplane.ts";
+import { rliStudies } from "./rli.ts";
+import { rliOtherStudies } from "./rli-others.ts";
+import type { Study } from "./study.ts";
+
+export const STUDIES: readonly Study[] = [
+  ...ldaStudies,
+  ...mplaneStudies,
+  ...ldsStudies,
+  ...rliStudies,
+  ...rliOtherStudies,
+  ...mapleStudies,
+  ...colateStudies,
+];
+
+/** The studies that make these findings; `all` or nothing: every one. A study or a paper may be named too. */
+export function chooseStudies(names: readonly string[], studies: readonly Study[] = STUDIES): Study[] {
+  if (names.length === 0 || names.includes("all")) return [...studies];
+  const isNamed = (study: Study, name: string) =>
+    study.name === name || study.paper === name || study.heads.some((head) => head.id === name);
+  for (const name of names) {
+    if (!studies.some((study) => isNamed(study, name)))
+      throw invalidValue(
+        "experiment",
+        name,
+        studies.flatMap((study) => study.heads.map((head) => head.id)).join(", "),
+      );
+  }
+  return studies.filter((study) => names.some((name) => isNamed(study, name)));
+}

@@ -1,0 +1,118 @@
+/**
+ * A clock that was set looks like a delay that rose: everything into the point takes longer by the step, everything out of it shorter (or the other way round), from one epoch to the next. No path does that. So where delays
+ * rise in a segment, the other segments of its two points are looked at: by how much did each move at that time? A point all of whose segments moved by the same, with the sign of their direction, has a clock that stepped.
+ *
+ * How it fails: where a point has one segment only, nothing tells a step from a path that became longer. Two neighbours that change by the same and opposite amounts within the same epochs pass for a step.
+ */
+import type { TimedEstimate } from "./path-watch.ts";
+
+export interface ClockStep {
+  /** Two where it may be either: nothing but the segments between them tells. */
+  points: string[];
+  /** Of the first one's clock; positive: it went forward. That of the second would have gone the other way. */
+  stepNs: number;
+}
+
+/** Epochs of each segment that are remembered, and segments. */
+const REMEMBERED = 120;
+const MAX_SEGMENTS = 5000;
+/** Epochs before and after that say how far a segment moved. */
+const BEFORE = 20;
+const MIN_BEFORE = 5;
+const MIN_AFTER = 2;
+/** Shifts of one step differ by at most this share, beside their noise. */
+const APART = 0.2;
+/** Deviations of the noise of a shift. */
+const DEVIATIONS = 4;
+
+interface Epoch {
+  startNs: bigint;
+  endNs: bigint;
+  meanNs: number;
+}
+
+interface Shift {
+  ns: number;
+  errorNs: number;
+}
+
+export class ClockSteps {
+  readonly #segments = new Map<string, { from: string; to: string; epochs: Epoch[] }>();
+
+  /** Estimates of any segment, watched or not; in order of time within each. */
+  add({ fromPoint: from, toPoint: to, startNs, endNs, meanNs }: TimedEstimate): void {
+    if (meanNs === null) return;
+    const key = `${from}\n${to}`;
+    let known = this.#segments.get(key);
+    if (!known) {
+      if (this.#segments.size >= MAX_SEGMENTS) return;
+      known = { from, to, epochs: [] };
+      this.#segments.set(key, known);
+    }
+    const last = known.epochs.at(-1);
+    if (last && startNs <= last.startNs) return;
+    known.epochs.push({ startNs, endNs, meanNs });
+    if (known.epochs.length > REMEMBERED) known.epochs.shift();
+  }
+
+  /**
+   * Whose clock stepped where the delay of this segment rose at a time; null: nobody's. `pending`: segments beside it have no epochs of that time yet, and may still say.
+   */
+  judge(segment: { from: string; to: string }, atNs: bigint): ClockStep | "pending" | null {
+    const own = this.#shift(segment.from, segment.to, atNs);
+    if (!own || own === "pending") return own;
+    let pending = false;
+    const found: ClockStep = { points: [], stepNs: 0 };
+    for (const point of [segment.to, segment.from]) {
+      const into = point === segment.to ? 1 : -1;
+      const expected = into * own.ns;
+      const others = [...this.#segments.values()].filter(
+        (s) =>
+          (s.from === point || s.to === point) &&
+          !(s.from === segment.from && s.to === segment.to) &&
+          s.from !== s.to,
+      );
+      const shifts = others.flatMap((s) => {
+        const shift = this.#shift(s.from, s.to, atNs);
+        if (shift === "pending") pending = true;
+        return shift && shift !== "pending" ? [{ ...shift, ns: s.to === point ? shift.ns : -shift.ns }] : [];
+      });
+      const agrees = ({ ns, errorNs }: Shift) =>
+        Math.abs(ns - expected) <= APART * Math.abs(expected) + errorNs + own.errorNs &&
+        Math.abs(ns) > errorNs;
+      if (shifts.length === 0 || !shifts.every(agrees)) continue;
+      if (found.points.length === 0) found.stepNs = expected;
+      found.points.push(point);
+    }
+    if (pending) return "pending";
+    return found.points.length > 0 ? found : null;
+  }
+
+  /** How far the mean of a segment moved at a time; null where too little is known before, "pending" where nothing is known after. */
+  #shift(from: string, to: string, atNs: bigint): Shift | "pending" | null {
+    const epochs = this.#segments.get(`${from}\n${to}`)?.epochs ?? [];
+    const before = epochs.filter((e) => e.endNs <= atNs).slice(-BEFORE);
+    const after = epochs.filter((e) => e.startNs >= atNs).slice(0, BEFORE);
+    const last = epochs.at(-1);
+    if (before.length < MIN_BEFORE || !last) return null;
+    // One that has ended long before says nothing any more.
+    const lengthNs = last.endNs - last.startNs;
+    if (after.length < MIN_AFTER) return last.endNs + BigInt(BEFORE) * lengthNs < atNs ? null : "pending";
+    const [a, b] = [middleOf(before), middleOf(after)];
+    const noise = Math.max(a.spread / Math.sqrt(before.length), b.spread / Math.sqrt(after.length));
+    return { ns: b.middle - a.middle, errorNs: DEVIATIONS * noise };
+  }
+}
+
+/** Median, and its spread by the median deviation. */
+function middleOf(epochs: readonly Epoch[]): { middle: number; spread: number } {
+  const middle = median(epochs.map((e) => e.meanNs));
+  return { middle, spread: 1.4826 * median(epochs.map((e) => Math.abs(e.meanNs - middle))) };
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const half = sorted.length >> 1;
+  const [low = 0, high = 0] = [sorted[(sorted.length - 1) >> 1], sorted[half]];
+  return (low + high) / 2;
+}

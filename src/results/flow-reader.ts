@@ -1,0 +1,179 @@
+/**
+ * Rows of flows, read. A time is covered by the coarsest rows that lie in it whole and are rolled up, by finer ones at its ends; and wherever a minute or an hour did not keep a flow (they keep those
+ * with the most packets), by what is below: a flow's total is the same however it is put together.
+ */
+import type { ReadRows, Value } from "./duckdb.ts";
+import { type FlowRow, STEPS, type Step } from "./rows.ts";
+import { bucketOf, type RowSelection } from "./segment-reader.ts";
+import { decodeState } from "./state-bytes.ts";
+import { bytesOf } from "./tables.ts";
+
+const OWN = "from_point = $1 AND to_point = $2 AND label = $3 AND estimator = $4";
+const COLUMNS = "step_s, start_ns, end_ns, flow, bytes, state";
+
+export class FlowReader {
+  readonly #all: ReadRows;
+
+  constructor(all: ReadRows) {
+    this.#all = all;
+  }
+
+  /** Rows of these flows in a time, in order of it; each part of the time once. `step`: the coarsest that may be read. */
+  async rows(selection: RowSelection, flows: readonly string[], step: Step): Promise<FlowRow[]> {
+    if (flows.length === 0) return [];
+    const coarse = new CoarseRows(step === 0 ? [] : await this.#wholeRows(selection, flows, step));
+    // Epochs only of what is not covered: most rows are those of epochs, and reading them is what takes time.
+    const fine = await this.#epochRows(selection, flows, coarse.gaps(selection, flows));
+    const rows = [...coarse.rows, ...fine.filter((row) => !coarse.covers(row.flow, row.startNs))];
+    return rows.sort((a, b) => (a.startNs < b.startNs ? -1 : a.startNs > b.startNs ? 1 : 0));
+  }
+
+  async #wholeRows(selection: RowSelection, flows: readonly string[], step: Step): Promise<FlowRow[]> {
+    const names = flows.map((_, i) => `$${7 + i}`).join(", ");
+    const parts = coarser(step).map(
+      (s) =>
+        `SELECT ${COLUMNS} FROM flows f WHERE ${OWN} AND step_s = ${s} AND start_ns >= $5 AND start_ns + ${lengthNs(s)} <= $6 AND flow IN (${names}) AND ${notOpen(s)}`,
+    );
+    const rows = await this.#all(parts.join(" UNION ALL "), [...valuesOf(selection), ...flows]);
+    return rows.map((row) => flowRow(selection, row));
+  }
+
+  async #epochRows(
+    selection: RowSelection,
+    flows: readonly string[],
+    spans: readonly NsSpan[],
+  ): Promise<FlowRow[]> {
+    if (spans.length === 0) return [];
+    const names = flows.map((_, i) => `$${7 + i}`).join(", ");
+    const times = spans
+      .map(({ fromNs, toNs }) => `(start_ns >= ${fromNs} AND start_ns < ${toNs})`)
+      .join(" OR ");
+    const rows = await this.#all(
+      `SELECT ${COLUMNS} FROM flows WHERE ${OWN} AND step_s = 0 AND start_ns >= $5 AND start_ns < $6 AND (${times}) AND flow IN (${names})`,
+      [...valuesOf(selection), ...flows],
+    );
+    return rows.map((row) => flowRow(selection, row));
+  }
+
+  /** All flows of a time in rows of one step; where the time begins within one, it counts whole. */
+  async allRows(selection: RowSelection, step: Step, most = Number.MAX_SAFE_INTEGER): Promise<FlowRow[]> {
+    const rows = await this.#all(
+      `SELECT ${COLUMNS} FROM flows WHERE ${OWN} AND step_s = ${step} AND start_ns >= $5 AND start_ns < $6 ORDER BY start_ns LIMIT ${most}`,
+      valuesOf({ ...selection, fromNs: bucketOf(selection.fromNs, step) }),
+    );
+    return rows.map((row) => flowRow(selection, row));
+  }
+
+  /** Flows by packets in a time: names only. */
+  async top(selection: RowSelection, step: Step, most: number): Promise<string[]> {
+    const levels = coarser(step);
+    const wholes = levels.map(
+      (s) =>
+        `SELECT DISTINCT ${s} AS step_s, start_ns FROM segments f WHERE ${OWN} AND step_s = ${s} AND start_ns >= $5 AND start_ns + ${lengthNs(s)} <= $6 AND ${notOpen(s)}`,
+    );
+    const parts = [0, ...levels].map((s) => {
+      const above = levels.filter((l) => l > s);
+      const covered = above.map(
+        (l) =>
+          ` AND start_ns - start_ns % ${lengthNs(l)} NOT IN (SELECT start_ns FROM whole WHERE step_s = ${l})`,
+      );
+      const rolled = s === 0 ? "" : ` AND start_ns IN (SELECT start_ns FROM whole WHERE step_s = ${s})`;
+      return `SELECT flow, packets FROM flows WHERE ${OWN} AND step_s = ${s} AND start_ns >= $5 AND start_ns < $6${rolled}${covered.join("")}`;
+    });
+    const rows = await this.#all(
+      `${wholes.length === 0 ? "" : `WITH whole AS MATERIALIZED (${wholes.join(" UNION ALL ")}) `}
+        SELECT flow FROM (${parts.join(" UNION ALL ")}) GROUP BY flow ORDER BY sum(packets) DESC, flow LIMIT ${most}`,
+      valuesOf(selection),
+    );
+    return rows.map(([flow]) => String(flow));
+  }
+}
+
+function valuesOf({ from, to, label, estimator, fromNs, toNs }: RowSelection): Value[] {
+  return [from, to, label, estimator, fromNs, toNs];
+}
+
+interface NsSpan {
+  fromNs: bigint;
+  toNs: bigint;
+}
+
+const MINUTE_NS = lengthNs(60);
+const HOUR_NS = lengthNs(3600);
+const LONG_NS = 72n * HOUR_NS;
+/** More gaps than this are read as one. */
+const MAX_GAPS = 32;
+
+/** Minutes and hours of flows that are read as they are. */
+class CoarseRows {
+  readonly rows: FlowRow[];
+  readonly #hours = new Set<string>();
+  readonly #minutes = new Set<string>();
+
+  constructor(all: readonly FlowRow[]) {
+    for (const { step, flow, startNs } of all)
+      (step === 3600 ? this.#hours : this.#minutes).add(`${startNs} ${flow}`);
+    // An hour stands for its minutes.
+    this.rows = all.filter(
+      (r) => r.step === 3600 || !this.#hours.has(`${bucketOf(r.startNs, 3600)} ${r.flow}`),
+    );
+  }
+
+  covers(flow: string, ns: bigint): boolean {
+    return (
+      this.#minutes.has(`${bucketOf(ns, 60)} ${flow}`) || this.#hours.has(`${bucketOf(ns, 3600)} ${flow}`)
+    );
+  }
+
+  /** Times in which one of the flows is not covered. */
+  gaps({ fromNs, toNs }: RowSelection, flows: readonly string[]): NsSpan[] {
+    if (this.rows.length === 0) return [{ fromNs, toNs }];
+    const isLong = toNs - fromNs > LONG_NS;
+    const gaps: NsSpan[] = [];
+    let ns = fromNs;
+    while (ns < toNs) {
+      // Of a long time whole hours: what minutes cover in them is read for nothing.
+      const byHours = isLong || flows.every((f) => this.#hours.has(`${bucketOf(ns, 3600)} ${f}`));
+      const endNs = byHours ? bucketOf(ns, 3600) + HOUR_NS : bucketOf(ns, 60) + MINUTE_NS;
+      const last = gaps.at(-1);
+      if (
+        !flows.every((f) => this.#hours.has(`${bucketOf(ns, 3600)} ${f}`) || (!isLong && this.covers(f, ns)))
+      ) {
+        if (last && last.toNs === ns) last.toNs = endNs;
+        else gaps.push({ fromNs: ns, toNs: endNs });
+      }
+      ns = endNs;
+    }
+    const [first] = gaps;
+    if (!first || gaps.length <= MAX_GAPS) return gaps;
+    return [{ fromNs: first.fromNs, toNs: gaps.at(-1)?.toNs ?? toNs }];
+  }
+}
+
+/** Steps up to this one, but for the epochs themselves. */
+function coarser(step: Step): Step[] {
+  return STEPS.filter((s) => s > 0 && s <= step);
+}
+
+function lengthNs(step: Step): bigint {
+  return BigInt(step) * 1_000_000_000n;
+}
+
+/** Not to be rolled up again. */
+function notOpen(step: Step): string {
+  return `NOT EXISTS (SELECT 1 FROM dirty d WHERE d.from_point = $1 AND d.to_point = $2 AND d.label = $3 AND d.estimator = $4 AND d.step_s = ${step} AND d.start_ns = f.start_ns)`;
+}
+
+function flowRow({ from, to, label, estimator }: RowSelection, values: Value[]): FlowRow {
+  const [step, start, end, flow, bytes = null, state = null] = values;
+  return {
+    segment: { from, to, label },
+    estimator,
+    step: Number(step) as Step,
+    startNs: BigInt(start as bigint),
+    endNs: BigInt(end as bigint),
+    flow: String(flow),
+    bytes: bytes === null ? null : Number(bytes),
+    state: decodeState(bytesOf(state)),
+  };
+}
