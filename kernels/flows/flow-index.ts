@@ -6,7 +6,7 @@ import { Batch, META_IPV6 } from "../decode/batch";
 import { avalanche, hashKey, mixWord, P5 } from "../decode/digest";
 import { addRecord, addWide, directionOf, Flow, flowIn, flowSegments, FlowStats, statsCount, WIDE, wideOf } from "./flow-records";
 import { statsTurn } from "./flow-sums";
-import { runAt, wideRun } from "./key-runs";
+import { ROW_KEY, runAt, RUNS_HEAD, wideRun } from "./key-runs";
 import { allocate } from "./tables";
 
 const TAG: u64 = 0xffffffff00000000;
@@ -91,6 +91,16 @@ export function flowOfRun(stats: FlowStats, runs: usize, capacity: u32, i: u32):
   const wide = wideRun(runs, capacity, i);
   const found = search(stats, hash, meta, a, wide);
   return found >= 0 ? <u32>found : addFlow(stats, <u32>(-1 - found), hash, meta, a, wide);
+}
+
+/** The number of the flow of row `i` of those that have a key each, made where it is new. */
+export function flowOfRow(stats: FlowStats, runs: usize, i: u32): u32 {
+  const key = runs + RUNS_HEAD + i * ROW_KEY;
+  const meta = load<u64>(key);
+  const a = load<u64>(key, 8);
+  const hash = avalanche(mixWord(mixWord(stats.seed + P5, meta), a));
+  const found = search(stats, hash, meta, a, 0);
+  return found >= 0 ? <u32>found : addFlow(stats, <u32>(-1 - found), hash, meta, a, 0);
 }
 
 /**

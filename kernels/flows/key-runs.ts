@@ -4,6 +4,9 @@
 //   head: min f64 | max time of the rows f64
 //   run: end u32 (rows from the first of all runs to one past its last) | bytes on the wire u32 | hash u64 | meta u64 | addrA u64
 //   after room for `capacity` runs (the batch's), for IPv6 ones: addrB u64 | addrC u64 | addrD u64
+//
+// Where most keys are not looked up, as of AFTER's packets, which are of the flows of those that they are found to be, rows of IPv4 have their masked
+// keys in place of the runs, not hashed: meta u64 | addrA u64 each.
 
 import { Batch, META_IPV6 } from "../decode/batch";
 import { avalanche, mixWord, P5 } from "../decode/digest";
@@ -11,6 +14,9 @@ import { avalanche, mixWord, P5 } from "../decode/digest";
 export const RUNS_HEAD: u32 = 16;
 export const RUN: u32 = 32;
 export const WIDE_RUN: u32 = 24;
+export const ROW_KEY: u32 = 16;
+/** Beside the number of rows in place of that of runs: there is a key per row. */
+export const KEY_PER_ROW: u32 = 1 << 30;
 
 /** Where run `i` lies. */
 // @ts-ignore: decorator
@@ -66,6 +72,27 @@ export function keyRuns(b: usize, from: u32, to: u32, mask: usize, seed: u64, ru
   }
   timeBounds(batch, from, to, runs);
   return n | (wide << 31);
+}
+
+/** The keys of rows [from, to) one by one, masked. Returns 0, and leaves no keys, where there are IPv6 ones among them. */
+export function keyRows(b: usize, from: u32, to: u32, mask: usize, runs: usize): u32 {
+  const batch = changetype<Batch>(b);
+  const meta4 = load<u64>(mask);
+  const addr4 = load<u64>(mask, 8);
+  const metas = batch.meta;
+  const addresses = batch.addrA;
+  let all: u64 = 0;
+  let out = runs + RUNS_HEAD;
+  for (let i = from; i < to; i++) {
+    const meta = load<u64>(metas + (i << 3));
+    all |= meta;
+    store<u64>(out, meta & meta4);
+    store<u64>(out, load<u64>(addresses + (i << 3)) & addr4, 8);
+    out += ROW_KEY;
+  }
+  if ((all & META_IPV6) != 0) return 0;
+  timeBounds(batch, from, to, runs);
+  return 1;
 }
 
 function timeBounds(batch: Batch, from: u32, to: u32, out: usize): void {

@@ -8,9 +8,9 @@
 // (the last two in kernels/match/match-count.ts).
 
 import { Batch } from "../decode/batch";
-import { flowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
+import { flowOfRow, flowOfRun, TOUCHED_AT_ONCE, touchRuns } from "../flows/flow-index";
 import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
-import { runAt } from "../flows/key-runs";
+import { KEY_PER_ROW, runAt } from "../flows/key-runs";
 import { calmDown, expectNear, forgetRegretted, isCertain, isOdd, nearHigh, nearLow, regret } from "./certain";
 import { judge, judgeDeferred } from "./judge";
 import { countPairs, settleRecent } from "./match-count";
@@ -153,6 +153,13 @@ function takeBefore(m: Match, batch: Batch, runs: usize, runCount: u32, from: u3
   }
 }
 
+/** Rows of a call: of so many runs, or each with a key. */
+// @ts-ignore: decorator
+@inline
+function rowsOf(runs: usize, runCount: u32): u32 {
+  return (runCount & KEY_PER_ROW) != 0 ? runCount & ~KEY_PER_ROW : load<u32>(runAt(runs, runCount - 1));
+}
+
 /** The same for AFTER. A packet that finds its partner is of the partner's flow: only the others are looked up. */
 function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32, shift: f64): void {
   const before = changetype<Log>(m.before);
@@ -164,7 +171,8 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
   const flags = batch.flags;
   const window = m.window;
   const capacity = batch.capacity;
-  const to = from + load<u32>(runAt(runs, runCount - 1));
+  const to = from + rowsOf(runs, runCount);
+  const perRow = (runCount & KEY_PER_ROW) != 0;
   // Where packets come in order the slots are not needed.
   if (m.searches > (to - from) >> 4) m.touched = logTouch(before, digests + (from << 3), to - from);
   let searches: u32 = 0;
@@ -197,8 +205,8 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
       mapFlow(m, load<u32>(found, 16), flowOfRun(stats, runs, capacity, run));
       continue;
     }
-    while (from + load<u32>(runAt(runs, run)) <= i) run++;
-    const flowId = flowOfRun(stats, runs, capacity, run);
+    if (!perRow) while (from + load<u32>(runAt(runs, run)) <= i) run++;
+    const flowId = perRow ? flowOfRow(stats, runs, i - from) : flowOfRun(stats, runs, capacity, run);
     flowIn(flowSegments(stats), flowId).received++;
     const state = stateOf(load<u32>(flags + (i << 2)));
     const again = group == 0 && searchMatched;
@@ -215,7 +223,10 @@ function takeAfter(m: Match, batch: Batch, runs: usize, runCount: u32, from: u32
   m.searches = searches;
 }
 
-/** Takes the rows of a batch of one side from `from` on, with their keys in `runs`; `shift` is added to their times. */
+/**
+ * Takes the rows of a batch of one side from `from` on, with their keys in `runs`; `shift` is added to their times. AFTER's rows may have a key each,
+ * but not where keys differ at the two points.
+ */
 export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: u32, from: u32, shift: f64): void {
   const m = changetype<Match>(p);
   const batch = changetype<Batch>(b);
@@ -223,7 +234,7 @@ export function matchRows(p: usize, b: usize, runs: usize, runCount: u32, side: 
   m.pairCount = 0;
   m.backPairCount = 0;
   if (runCount == 0) return;
-  const to = from + load<u32>(runAt(runs, runCount - 1));
+  const to = from + rowsOf(runs, runCount);
   const minimum = load<f64>(runs) + shift;
   const maximum = load<f64>(runs, 8) + shift;
   if (side == 0) {

@@ -101,15 +101,3 @@ export function thinGive(p: usize, out: usize): u32 {
   t.held = 0;
   return 1;
 }
-
-/** The first of times [from, to) that is not `least` to `most` after the one before it; `previous` is before the first. */
-export function timesBetween(times: usize, from: u32, to: u32, previous: f64, minimum: f64, maximum: f64): u32 {
-  let i = from;
-  for (; i < to; i++) {
-    const time = load<f64>(times + (i << 3));
-    const gap = time - previous;
-    if (!(gap >= minimum && gap > 0 && gap <= maximum)) break;
-    previous = time;
-  }
-  return i;
-}

@@ -30,6 +30,8 @@ export interface KernelExports {
   filterAnd(b: number, plane: number, other: number): void;
   filterOr(b: number, plane: number, other: number): void;
   filterNot(b: number, plane: number): void;
+  // kernels/decode/neighbours.ts
+  neighboursTake(p: number, times: number, from: number, to: number): number;
   // kernels/decode/walk.ts
   walkPcap(c: number, b: number): number;
   walkPcapng(c: number, b: number): number;
@@ -90,6 +92,7 @@ export interface KernelExports {
   heavyFlowsOrder(p: number): number;
   heavyFlowsPack(list: number, n: number, to: number): number;
   // kernels/flows/key-runs.ts
+  keyRows(b: number, from: number, to: number, mask: number, runs: number): number;
   keyRuns(b: number, from: number, to: number, mask: number, seed: bigint, runs: number): number;
   // kernels/flows/tables.ts
   statsTop(): number;
@@ -147,6 +150,8 @@ export interface KernelExports {
   delaysExpire(p: number, until: number): void;
   delaysFill(p: number, b: number, shift: number): void;
   delaysCount(p: number, what: number): number;
+  // kernels/match/envelope-buckets.ts
+  envelopeAdd(p: number, points: number, n: number): number;
   // kernels/match/fates.ts
   matchFates(p: number): number;
   matchNoteFates(p: number): void;
@@ -185,7 +190,6 @@ export interface KernelExports {
   thinNew(): number;
   thinTake(p: number, times: number, values: number, n: number, sign: number, whole: number, out: number): number;
   thinGive(p: number, out: number): number;
-  timesBetween(times: number, from: number, to: number, previous: number, minimum: number, maximum: number): number;
   // kernels/rli/hmac.ts
   hmacFree(p: number): void;
   hmacNew(key: number, bytes: number): number;

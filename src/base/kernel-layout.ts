@@ -133,9 +133,28 @@ export const linkConstants = {
   MAX_NESTING: 16,
 } as const;
 
+/** Neighbours of kernels/decode/neighbours.ts. */
+export const NeighboursLayout = {
+  previous: 0,
+  close: 8,
+  large: 16,
+  equals: 24,
+  closes: 32,
+  run: 40,
+  longest: 48,
+  wasEqual: 56,
+  wasClose: 64,
+} as const;
+export const NeighboursBytes = 72;
+
 /** Constants of kernels/decode/origin.ts. */
 export const originConstants = {
   MAX_TIMESTAMPS: 1024,
+} as const;
+
+/** Constants of kernels/decode/row-plain.ts. */
+export const rowPlainConstants = {
+  PLAIN_COVER: 64,
 } as const;
 
 /** Interface of kernels/decode/walk.ts. */
@@ -328,6 +347,8 @@ export const keyRunsConstants = {
   RUNS_HEAD: 16,
   RUN: 32,
   WIDE_RUN: 24,
+  ROW_KEY: 16,
+  KEY_PER_ROW: 1073741824,
 } as const;
 
 /** Table of kernels/flows/tables.ts. */
@@ -434,6 +455,21 @@ export const edgeSampleConstants = {
   NEAR: 64,
   ENOUGH: 8,
   RESOLUTION: 2000,
+} as const;
+
+/** EnvelopeBuckets of kernels/match/envelope-buckets.ts. */
+export const EnvelopeBucketsLayout = {
+  low: 0,
+  high: 8,
+  width: 16,
+  slope: 24,
+} as const;
+export const EnvelopeBucketsBytes = 32;
+
+/** Constants of kernels/match/envelope-buckets.ts. */
+export const envelopeBucketsConstants = {
+  MAX_BUCKETS: 4096,
+  BUCKETS_BYTES: 98336,
 } as const;
 
 /** EqualQueues of kernels/match/equal-queue.ts. */

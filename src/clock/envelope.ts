@@ -15,10 +15,23 @@
  * in any order. How it fails: one absurd time (years off) widens all buckets until everything else lies in
  * one of them; then there are too few points and the skew is reported as unknown, not guessed.
  */
+import {
+  EnvelopeBucketsBytes,
+  EnvelopeBucketsLayout,
+  envelopeBucketsConstants,
+} from "../base/kernel-layout.ts";
 import { rankSlope } from "./rank-slope.ts";
 
-export const MAX_BUCKETS = 4096;
+export const { MAX_BUCKETS } = envelopeBucketsConstants;
 const FIRST_WIDTH_NS = 1024;
+// Places of the fields of a kernel's buckets, and of the columns behind them, as numbers of f64.
+const [LOW, HIGH, WIDTH, SLOPE] = [
+  EnvelopeBucketsLayout.low / 8,
+  EnvelopeBucketsLayout.high / 8,
+  EnvelopeBucketsLayout.width / 8,
+  EnvelopeBucketsLayout.slope / 8,
+];
+const COLUMNS = EnvelopeBucketsBytes / 8;
 const NARROW_NS = 1 << 15;
 /**
  * Beyond what any clock drifts (500 ppm is where NTP gives up), a provisional slope is queueing and not
@@ -91,41 +104,34 @@ export class Envelope {
     }
   }
 
-  /**
-   * Takes n points that stand for others: {time, value, how many} each, from `from` on. Counts over all points come with `account`. A hundred thousand points
-   * pass here before it is worth a compiler's time: one loop, and fields in locals.
-   */
-  addAll(points: Float64Array, from: number, n: number): void {
-    const times = this.#time;
-    const values = this.#value;
-    const counts = this.#count;
-    let width = this.widthNs;
-    let low = this.#low;
-    let high = this.#high;
-    let slope = this.#slope;
-    const end = from + 3 * n;
-    for (let at = from; at < end; at += 3) {
-      const time = points[at]!;
-      const value = points[at + 1]!;
-      let bucket = Math.floor(time / width);
-      if (!(bucket >= low && bucket <= high)) {
-        bucket = this.#bucketOf(time);
-        width = this.widthNs;
-        low = this.#low;
-        high = this.#high;
-        slope = this.#slope;
-      }
-      const slot = bucket - Math.floor(bucket / MAX_BUCKETS) * MAX_BUCKETS;
-      const had = counts[slot]!;
-      if (had === 0 || value - values[slot]! < slope * (time - times[slot]!)) {
-        times[slot] = time;
-        values[slot] = value;
-      }
-      counts[slot] = had + points[at + 2]!;
+  /** Buckets as a kernel has them (kernels/match/envelope-buckets.ts), from number `at` on. Counts over all points come with `account`. */
+  takeBuckets(from: Float64Array, at: number): void {
+    this.#low = from[at + LOW]!;
+    this.#high = from[at + HIGH]!;
+    for (const [i, column] of this.#columns.entries()) {
+      const start = at + COLUMNS + i * MAX_BUCKETS;
+      column.set(from.subarray(start, start + MAX_BUCKETS));
     }
   }
 
-  /** Everything about the points of `add` that they do not tell themselves, once. */
+  giveBuckets(to: Float64Array, at: number): void {
+    to[at + LOW] = this.#low;
+    to[at + HIGH] = this.#high;
+    to[at + WIDTH] = this.widthNs;
+    to[at + SLOPE] = this.#slope;
+    for (const [i, column] of this.#columns.entries()) to.set(column, at + COLUMNS + i * MAX_BUCKETS);
+  }
+
+  /** Makes the bucket of a time exist. */
+  makeBucket(timeNs: number): void {
+    this.#bucketOf(timeNs);
+  }
+
+  get #columns(): readonly Float64Array[] {
+    return [this.#time, this.#value, this.#count];
+  }
+
+  /** Everything about the points behind the buckets that these do not tell themselves, once. */
   account(all: PointSums): void {
     if (all.packets === 0) return;
     if (this.packets === 0) this.#valueBase = all.baseNs;

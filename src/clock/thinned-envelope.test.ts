@@ -1,4 +1,5 @@
 /** An envelope fed with thinned points against one that sees them all. */
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Kernels } from "../base/kernels.ts";
 import { Random } from "../base/random.ts";
@@ -61,4 +62,27 @@ test("is the same as an envelope that sees all points where they are few", () =>
   const all = new Envelope();
   all.observe(time, value, time.length);
   expect(thinned(time, value, 1).points()).toEqual(all.points());
+});
+
+test("buckets in kernel memory hold what the envelope's own would, at any times", () => {
+  const times = fc.oneof(
+    fc.integer({ min: -1e6, max: 1e6 }),
+    fc.integer({ min: 0, max: 4e9 }),
+    fc.integer({ min: -4e12, max: 4e12 }),
+  );
+  const point = fc.record({ time: times, value: fc.integer({ min: -1e9, max: 1e9 }) });
+  fc.assert(
+    fc.property(fc.array(point, { minLength: 1, maxLength: 300 }), fc.constantFrom(1, -1), (fed, sign) => {
+      const [time, value] = [
+        Float64Array.from(fed, (p) => p.time),
+        Float64Array.from(fed, (p) => p.value),
+      ] as const;
+      const all = new Envelope();
+      all.observe(time, value, time.length, sign as 1 | -1);
+      const some = thinned(time, value, sign as 1 | -1);
+      expect(some.points()).toEqual(all.points());
+      expect(some.widthNs).toBe(all.widthNs);
+    }),
+    { numRuns: 60 },
+  );
 });

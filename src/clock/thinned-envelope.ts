@@ -2,6 +2,7 @@
  * Feeds an envelope from points in kernel memory (kernels/match/thin.ts): of the many points of a large capture, only the lowest of each short block
  * reaches it. A capture of fewer than WHOLE points is seen whole.
  */
+import { envelopeBucketsConstants } from "../base/kernel-layout.ts";
 import type { Kernels } from "../base/kernels.ts";
 import type { Envelope } from "./envelope.ts";
 
@@ -16,6 +17,8 @@ export class ThinnedEnvelope {
   readonly #sign: 1 | -1;
   readonly #thin: number;
   readonly #out: number;
+  /** The envelope's buckets while it is fed. */
+  readonly #buckets: number;
 
   /** `rows`: most points of a call. `sign` -1: the upper envelope of the values, as the lower one of their negatives. */
   constructor(kernels: Kernels, envelope: Envelope, sign: 1 | -1, rows: number) {
@@ -24,6 +27,8 @@ export class ThinnedEnvelope {
     this.#sign = sign;
     this.#thin = kernels.call.thinNew() >>> 0;
     this.#out = kernels.alloc((rows + 1) * POINT_BYTES);
+    this.#buckets = kernels.alloc(envelopeBucketsConstants.BUCKETS_BYTES);
+    envelope.giveBuckets(kernels.f64, this.#buckets >>> 3);
   }
 
   /** Takes n points, all finite: addresses of their times and values. */
@@ -36,6 +41,7 @@ export class ThinnedEnvelope {
   finish(): void {
     const kernels = this.#kernels;
     this.#give(kernels.call.thinGive(this.#thin, this.#out));
+    this.#envelope.takeBuckets(kernels.f64, this.#buckets >>> 3);
     const at = this.#thin >>> 3;
     const [packets, sumNs, baseNs, minNs, maxNs, firstNs, lastNs, negative] = kernels.f64.slice(
       at,
@@ -44,9 +50,19 @@ export class ThinnedEnvelope {
     this.#envelope.account({ packets, sumNs, baseNs, minNs, maxNs, firstNs, lastNs, negative });
     kernels.free(this.#thin);
     kernels.free(this.#out);
+    kernels.free(this.#buckets);
   }
 
   #give(count: number): void {
-    this.#envelope.addAll(this.#kernels.f64, this.#out >>> 3, count);
+    const { call } = this.#kernels;
+    const at = this.#buckets >>> 3;
+    for (let given = 0; ; ) {
+      given += call.envelopeAdd(this.#buckets, this.#out + given * POINT_BYTES, count - given) >>> 0;
+      if (given === count) return;
+      const { f64 } = this.#kernels;
+      this.#envelope.takeBuckets(f64, at);
+      this.#envelope.makeBucket(f64[(this.#out + given * POINT_BYTES) >>> 3]!);
+      this.#envelope.giveBuckets(f64, at);
+    }
   }
 }

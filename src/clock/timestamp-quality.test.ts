@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { Kernels } from "../base/kernels.ts";
 import { Random } from "../base/random.ts";
 import { resolutionNs } from "./resolution.ts";
-import { TimestampQuality } from "./timestamp-quality.ts";
+import { KernelScan, TimestampQuality } from "./timestamp-quality.ts";
 
 function timestamps(seed: number, n: number, quantumNs: number, meanGapNs = 1e7): Float64Array {
   const dice = new Random(seed);
@@ -90,4 +91,36 @@ test("a clock set forward shows as the largest gap, with its place", () => {
   quality.observe(time, time.length);
   expect(quality.report().gaps[0]!.atNs).toBe(time[399]);
   expect(Math.round(quality.report().gaps[0]!.sizeNs / 1e9)).toBe(37);
+});
+
+test("the kernel that passes over timestamps counts as the code that looks at each", () => {
+  const kernels = new Kernels();
+  const scan = new KernelScan(kernels);
+  const column = kernels.alloc(8 * 200);
+  const steps = fc.array(
+    fc.oneof(fc.integer({ min: -1, max: 4 }), fc.integer({ min: 0, max: 60 }), fc.constant(Number.NaN)),
+    { minLength: 1, maxLength: 200 },
+  );
+  fc.assert(
+    fc.property(steps, fc.integer({ min: 1, max: 200 }), (gaps, batch) => {
+      let now = 0;
+      const time = gaps.map((gap) => {
+        if (Number.isNaN(gap)) return gap;
+        now += gap;
+        return now;
+      });
+      const [fast, slow] = [
+        new TimestampQuality({ minWireGapNs: 3 }),
+        new TimestampQuality({ minWireGapNs: 3 }),
+      ];
+      for (let from = 0; from < time.length; from += batch) {
+        const part = Float64Array.from(time.slice(from, from + batch));
+        kernels.f64.set(part, column >>> 3);
+        fast.observe(part, part.length, scan.of(column));
+        slow.observe(part, part.length, (_near, first) => first);
+        expect(fast.takeBackNs()).toBe(slow.takeBackNs());
+      }
+      expect(fast.report()).toEqual(slow.report());
+    }),
+  );
 });

@@ -6,6 +6,8 @@
  * stepped forward (the verdict compares both captures); batches timestamped one after the other by software, at
  * intervals longer than `minWireGapNs`, look like traffic.
  */
+import { NeighboursBytes, NeighboursLayout } from "../base/kernel-layout.ts";
+import type { Kernels } from "../base/kernels.ts";
 import { resolutionNs } from "./resolution.ts";
 
 export interface TimestampEvent {
@@ -38,14 +40,13 @@ export interface TimestampReport {
   gaps: TimestampEvent[];
 }
 
-/** The first of timestamps [from, to) that is not `leastNs` to `mostNs` (and more than 0) after the one before it. */
-export type TimestampScan = (
-  from: number,
-  to: number,
-  previousNs: number,
-  minNs: number,
-  maxNs: number,
-) => number;
+/** What is known of timestamps beside each other (kernels/decode/neighbours.ts, field by field). */
+export type TimestampNeighbours = Record<keyof typeof NeighboursLayout, number>;
+
+/** Counts timestamps [from, to) in `near`; returns the first that is behind the one before it, or further from it than `near.large`. */
+export type TimestampScan = (near: TimestampNeighbours, from: number, to: number) => number;
+
+const FIELDS = Object.keys(NeighboursLayout) as (keyof TimestampNeighbours)[];
 
 /** 64-byte frames with preamble and gap follow each other every 6.72 ns at 100 Gbit/s. */
 const DEFAULT_WIRE_GAP_NS = 6;
@@ -61,19 +62,12 @@ export class TimestampQuality {
   /** Number of the next timestamp that is kept. */
   #nextKept = 0;
   #packets = 0;
-  #previous = 0;
+  readonly #near: TimestampNeighbours;
   #backward = 0;
   #backwardEvents: TimestampEvent[] = [];
   /** The largest step back since it was last asked for. */
   #recentBack = 0;
   #gaps: TimestampEvent[] = [];
-  #smallestGap = Number.POSITIVE_INFINITY;
-  #equal = 0;
-  #close = 0;
-  #run = 1;
-  #longestRun = 1;
-  #wasEqual = false;
-  #wasClose = false;
 
   /**
    * `originNs`: the absolute time of the timestamps' zero. `minWireGapNs`: minimum spacing of frames on this link.
@@ -81,6 +75,17 @@ export class TimestampQuality {
   constructor(options: { originNs?: bigint; minWireGapNs?: number } = {}) {
     this.#minWireGapNs = options.minWireGapNs ?? DEFAULT_WIRE_GAP_NS;
     this.#phaseNs = Number((options.originNs ?? 0n) % 1_000_000_000n);
+    this.#near = {
+      previous: 0,
+      close: this.#minWireGapNs,
+      large: Number.POSITIVE_INFINITY,
+      equals: 0,
+      closes: 0,
+      run: 1,
+      longest: 1,
+      wasEqual: 0,
+      wasClose: 0,
+    };
   }
 
   /**
@@ -97,16 +102,14 @@ export class TimestampQuality {
       if (this.#packets > 0) this.#follow(time);
       if (this.#packets === this.#nextKept) this.#keep(time);
       this.#packets++;
-      this.#previous = time;
+      this.#near.previous = time;
     }
   }
 
-  /** Passes over timestamps that need only be counted, or kept: neither near a neighbour nor behind one of the largest gaps. */
+  /** Passes over timestamps that need only be counted, or kept: not behind one of the largest gaps, nor before the last one. */
   #skip(timeNs: Float64Array, from: number, n: number, scan?: TimestampScan): number {
-    if (this.#wasClose || this.#wasEqual || this.#packets === 0 || this.#gaps.length < KEPT_EVENTS)
-      return from;
-    const to = (scan ?? scanOf(timeNs))(from, n, this.#previous, this.#minWireGapNs, this.#smallestGap);
-    if (to > from) this.#previous = timeNs[to - 1]!;
+    if (this.#packets === 0 || this.#gaps.length < KEPT_EVENTS) return from;
+    const to = (scan ?? scanOf(timeNs))(this.#near, from, n);
     for (let i = from; i < to; ) {
       const step = Math.min(this.#nextKept - this.#packets, to - i);
       i += step;
@@ -138,33 +141,26 @@ export class TimestampQuality {
         largest: this.#backwardEvents.map((e) => ({ ...e })),
       },
       batched: {
-        equalShare: packets === 0 ? 0 : this.#equal / packets,
-        share: packets === 0 ? 0 : this.#close / packets,
-        longestRun: packets === 0 ? 0 : this.#longestRun,
-        impossible: resolution !== null && (this.#longestRun - 1) * this.#minWireGapNs > resolution,
+        equalShare: packets === 0 ? 0 : this.#near.equals / packets,
+        share: packets === 0 ? 0 : this.#near.closes / packets,
+        longestRun: packets === 0 ? 0 : this.#near.longest,
+        impossible: resolution !== null && (this.#near.longest - 1) * this.#minWireGapNs > resolution,
       },
       gaps: this.#gaps.map((e) => ({ ...e })),
     };
   }
 
   #follow(time: number): void {
-    const gap = time - this.#previous;
-    const equal = gap === 0;
-    const close = gap >= 0 && gap < this.#minWireGapNs;
-    // A packet counts once, whether its neighbour before or behind is the near one.
-    if (equal) this.#equal += this.#wasEqual ? 1 : 2;
-    if (close) this.#close += this.#wasClose ? 1 : 2;
-    this.#wasEqual = equal;
-    this.#wasClose = close;
-    this.#run = equal ? this.#run + 1 : 1;
-    if (this.#run > this.#longestRun) this.#longestRun = this.#run;
+    const near = this.#near;
+    const gap = time - near.previous;
+    countNeighbour(near, gap);
     if (gap < 0) {
       this.#backward++;
-      insertLargest(this.#backwardEvents, { atNs: this.#previous, sizeNs: -gap });
+      insertLargest(this.#backwardEvents, { atNs: near.previous, sizeNs: -gap });
       if (-gap > this.#recentBack) this.#recentBack = -gap;
-    } else if (this.#gaps.length < KEPT_EVENTS || gap > this.#smallestGap) {
-      insertLargest(this.#gaps, { atNs: this.#previous, sizeNs: gap });
-      this.#smallestGap = this.#gaps.at(-1)?.sizeNs ?? 0;
+    } else if (this.#gaps.length < KEPT_EVENTS || gap > near.large) {
+      insertLargest(this.#gaps, { atNs: near.previous, sizeNs: gap });
+      near.large = this.#gaps.at(-1)?.sizeNs ?? 0;
     }
   }
 
@@ -180,18 +176,57 @@ export class TimestampQuality {
   }
 }
 
+function countNeighbour(near: TimestampNeighbours, gap: number): void {
+  const equal = gap === 0;
+  const close = gap >= 0 && gap < near.close;
+  // A packet counts once, whether its neighbour before or behind is the near one.
+  if (equal) near.equals += 2 - near.wasEqual;
+  if (close) near.closes += 2 - near.wasClose;
+  near.wasEqual = equal ? 1 : 0;
+  near.wasClose = close ? 1 : 0;
+  near.run = equal ? near.run + 1 : 1;
+  near.longest = Math.max(near.longest, near.run);
+}
+
 function scanOf(timeNs: Float64Array): TimestampScan {
-  return (from, to, before, minNs, maxNs) => {
-    let previous = before;
+  return (near, from, to) => {
     let i = from;
     for (; i < to; i++) {
       const time = timeNs[i]!;
-      const gap = time - previous;
-      if (!(gap >= minNs && gap > 0 && gap <= maxNs)) break;
-      previous = time;
+      const gap = time - near.previous;
+      if (!(gap >= 0 && gap <= near.large)) break;
+      countNeighbour(near, gap);
+      near.previous = time;
     }
     return i;
   };
+}
+
+/** The same over a column in kernel memory. */
+export class KernelScan {
+  readonly #kernels: Kernels;
+  readonly #state: number;
+
+  constructor(kernels: Kernels) {
+    this.#kernels = kernels;
+    this.#state = kernels.alloc(NeighboursBytes);
+  }
+
+  /** `times`: address of the column. */
+  of(times: number): TimestampScan {
+    const kernels = this.#kernels;
+    const state = this.#state;
+    return (near, from, to) => {
+      for (const field of FIELDS) kernels.writeF64(state + NeighboursLayout[field], near[field]);
+      const end = kernels.call.neighboursTake(state, times, from, to) >>> 0;
+      for (const field of FIELDS) near[field] = kernels.readF64(state + NeighboursLayout[field]);
+      return end;
+    };
+  }
+
+  free(): void {
+    this.#kernels.free(this.#state);
+  }
 }
 
 function insertLargest(events: TimestampEvent[], event: TimestampEvent): void {

@@ -14,7 +14,7 @@ import { ThinnedEnvelope } from "../clock/thinned-envelope.ts";
 import type { TimestampReport } from "../clock/timestamp-quality.ts";
 import { ExactMatcher, type MatchedPairs } from "../match/matcher.ts";
 import { PacketLog } from "../match/packet-log.ts";
-import { DirectFeed, type FeedHead, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
+import { DirectFeed, denseLeadNs, type FeedHead, type FeedPlan, type PairFeed } from "../match/pair-feed.ts";
 import type { FeedThread } from "../match/parallel-feed.ts";
 import { DEFAULT_EPOCH_NS, epochFor } from "./epoch-length.ts";
 import { correctionLine, LOOK_AHEAD, type PassPlan, splitNs } from "./plan.ts";
@@ -199,6 +199,7 @@ async function takeAll(
   const shorts: [number, number] = [0, 0];
   let taken = 0;
   let judged = false;
+  let far = false;
   for (let ticks = 1; ; ticks++) {
     const next = feed.next();
     const stride = next instanceof Promise ? await next : next;
@@ -208,6 +209,9 @@ async function takeAll(
       continue;
     }
     const { side, batch, runs, from, to } = stride;
+    if (stride.far && !far)
+      matcher.allowSlack(denseLeadNs({ leadNs: plan.leadNs, windowNs: options.windowNs }));
+    far ||= stride.far;
     matcher.takeRows(side, batch, runs, from, shiftNs[side]);
     const pairs = [matcher.pairs(1, plan.alignNs), matcher.pairs(2, plan.alignNs)] as const;
     show(gathered, pairs);

@@ -11,6 +11,7 @@ import {
   WIDE_RUN_BYTES,
 } from "../capture/flow/key-runs.ts";
 import { RingCancelled, RingReader, RingWriter, SLOTS } from "./feed-ring.ts";
+import type { StrideRows } from "./pair-feed.ts";
 
 const ROWS = 8;
 
@@ -31,6 +32,17 @@ function filled(kernels: Kernels, salt: number) {
   return { batch, finder };
 }
 
+const strideOf = (batch: PacketBatch, finder: RunFinder, to: number): StrideRows => ({
+  kind: "rows",
+  side: 0,
+  batch,
+  runs: finder.find(batch, 0, to),
+  from: 0,
+  to,
+  shorts: 0,
+  far: false,
+});
+
 /** End row, bytes, hash and key words of each run. */
 function wordsOf(kernels: Kernels, runs: KeyRuns): number[][] {
   return Array.from({ length: runs.count }, (_, i) => {
@@ -50,6 +62,27 @@ function ends(idle?: (inUse: number) => void) {
 }
 
 describe("the ring of strides", () => {
+  test("gives the keys of rows one by one, where they are", () => {
+    const here = new Kernels();
+    const { reader, writer, kernels: there } = ends();
+    for (const salt of [1, 2, 3]) {
+      const { batch, finder } = filled(here, salt);
+      const runs = finder.findRows(batch, 1, 6);
+      writer.writeRows({ ...strideOf(batch, finder, 1), runs: finder.findRows(batch, 1, 6), from: 1, to: 6 });
+      const content = reader.read();
+      if (content.kind !== "rows") throw new Error("no rows");
+      const { perRow, wide, count, code, bytes } = runs;
+      // Every third salt makes IPv6 keys: they are in runs.
+      expect({ perRow, wide }).toEqual({ perRow: salt !== 2, wide: salt === 2 });
+      expect(content.runs).toMatchObject({ perRow, wide, count, code, bytes });
+      const words = (kernels: Kernels, { address }: KeyRuns) => [
+        ...kernels.u32.subarray(address >>> 2, (address + bytes) >>> 2),
+      ];
+      expect(words(there, content.runs)).toEqual(words(here, runs));
+      reader.release();
+    }
+  });
+
   test("gives what was put in, in order, more often than it has slots", () => {
     const here = new Kernels();
     const { reader, writer, kernels: there } = ends();
@@ -58,12 +91,21 @@ describe("the ring of strides", () => {
       const { batch, finder } = filled(here, n);
       const rows = n % 7;
       const found = finder.find(batch, 2, 2 + rows);
-      writer.writeRows(side, batch, found, 2, 2 + rows, n);
+      writer.writeRows({
+        kind: "rows",
+        side,
+        batch,
+        runs: found,
+        from: 2,
+        to: 2 + rows,
+        shorts: n,
+        far: n % 5 === 0,
+      });
       expect(reader.ready).toBe(true);
       const content = reader.read();
       if (content.kind !== "rows") throw new Error("no rows");
       const { batch: target, runs } = content;
-      expect(content).toMatchObject({ side, rows, shorts: n });
+      expect(content).toMatchObject({ side, from: 0, to: rows, shorts: n, far: n % 5 === 0 });
       expect(target.count).toBe(rows);
       expect([...target.timeNs.subarray(0, rows)]).toEqual([...batch.timeNs.subarray(2, 2 + rows)]);
       expect([...target.digest.subarray(0, 2 * rows)]).toEqual([...batch.digest.subarray(4, 4 + 2 * rows)]);
@@ -85,11 +127,11 @@ describe("the ring of strides", () => {
     const kernels = new Kernels();
     const { reader, writer } = ends();
     const { batch, finder } = filled(kernels, 1);
-    writer.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3, 0);
+    writer.writeRows(strideOf(batch, finder, 3));
     writer.writeEnd(1, 12.5);
     writer.close();
     expect(reader.ended).toBe(false);
-    expect(reader.read()).toMatchObject({ kind: "rows", rows: 3 });
+    expect(reader.read()).toMatchObject({ kind: "rows", to: 3 });
     reader.release();
     expect(reader.read()).toEqual({ kind: "end", side: 1, lastNs: 12.5 });
     reader.release();
@@ -102,7 +144,7 @@ describe("the ring of strides", () => {
     const kernels = new Kernels();
     const { reader, writer } = ends();
     const { batch, finder } = filled(kernels, 1);
-    const write = () => writer.writeRows(0, batch, finder.find(batch, 0, 3), 0, 3, 0);
+    const write = () => writer.writeRows(strideOf(batch, finder, 3));
     write();
     reader.cancel();
     expect(write).toThrow(RingCancelled);
@@ -131,7 +173,7 @@ describe("the ring of strides", () => {
       reader.release(3 << 20);
     });
     const { batch, finder } = filled(new Kernels(), 1);
-    const write = () => writer.writeRows(0, batch, finder.find(batch, 0, 1), 0, 1, 0);
+    const write = () => writer.writeRows(strideOf(batch, finder, 1));
     for (let n = 0; n < SLOTS; n++) write();
     expect(reported).toEqual([]);
     write();

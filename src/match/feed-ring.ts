@@ -4,9 +4,9 @@
  *
  *   control (i32): written | taken | state | reader waits | slot it waits for | writer waits | slot it waits for | kernel memory in use
  *   counters (f64): bytes of the files consumed | packets given
- *   slot: kind, side, rows, runs, wide, shorts (i32 each); a batch with the columns time f64, digest u64, flags u32 of the rows (at the
+ *   slot: kind, side, rows, runs, wide, shorts, far (i32 each); a batch with the columns time f64, digest u64, flags u32 of the rows (at the
  *         end of a side one time alone: its last, NaN without packets);
- *         head and runs of their keys (kernels/flows/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
+ *         head and runs of their keys, or the keys of each (kernels/flows/key-runs.ts, rows from 0 on), and where `wide` what their IPv6 keys have more
  *
  * Who finds nothing to do sleeps until the other is half a ring ahead: waking up for every stride would cost more than the stride's copy.
  */
@@ -15,6 +15,7 @@ import type { Kernels } from "../base/kernels.ts";
 import { entryAt } from "../base/lists.ts";
 import { BATCH_HEAD_BYTES, PacketBatch } from "../capture/batch.ts";
 import { KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, WIDE_RUN_BYTES } from "../capture/flow/key-runs.ts";
+import type { Stride, StrideRows } from "./pair-feed.ts";
 
 /** Few, so that what one thread writes is in the cache still when the other reads it. */
 export const SLOTS = 16;
@@ -31,6 +32,8 @@ const CONTROL_BYTES = 64;
 const COUNTER_BYTES = 64;
 /** What is in the slot, and its batch. */
 const SLOT_HEAD_BYTES = LINE_BYTES + Math.ceil(BATCH_HEAD_BYTES / LINE_BYTES) * LINE_BYTES;
+/** Numbers that tell what is in a slot. */
+const HEAD_INTS = 7;
 const HEAD_WORDS = RUNS_HEAD_BYTES / 4;
 const RUN_WORDS = RUN_BYTES / 4;
 const WIDE_WORDS = WIDE_RUN_BYTES / 4;
@@ -44,13 +47,12 @@ const RING_CANCELLED = 2;
 const KIND_ROWS = 1;
 const KIND_END = 2;
 
+// Which keys are in a slot, beside runs of IPv4.
+const WIDE = 1;
+const PER_ROW = 2;
+
 /** Thrown where a slot would be written, when nobody wants it any more. */
 export class RingCancelled extends Error {}
-
-/** What a slot holds. */
-export type SlotContent =
-  | { kind: "rows"; side: 0 | 1; batch: PacketBatch; runs: KeyRuns; rows: number; shorts: number }
-  | { kind: "end"; side: 0 | 1; lastNs: number | null };
 
 /** The ring as either thread sees it. */
 class Ring {
@@ -63,7 +65,8 @@ class Ring {
     this.rows = rows;
     this.control = new Int32Array(buffer, address, CONTROL_BYTES / 4);
     this.#counters = new Float64Array(buffer, address + CONTROL_BYTES, COUNTER_BYTES / 8);
-    for (let i = 0; i < SLOTS; i++) this.heads.push(new Int32Array(buffer, slotAddress(address, rows, i), 6));
+    for (let i = 0; i < SLOTS; i++)
+      this.heads.push(new Int32Array(buffer, slotAddress(address, rows, i), HEAD_INTS));
   }
 
   /** Ready for another feed; both threads must be at rest. */
@@ -105,7 +108,7 @@ export class RingWriter extends Ring {
     }
   }
 
-  writeRows(side: 0 | 1, batch: PacketBatch, runs: KeyRuns, from: number, to: number, shorts: number): void {
+  writeRows({ side, batch, runs, from, to, shorts, far }: StrideRows): void {
     const slot = this.#slotToWrite();
     const { rows } = this;
     const words = entryAt(this.#words, slot);
@@ -116,11 +119,20 @@ export class RingWriter extends Ring {
     entryAt(this.#time, slot).set(f64.subarray(time, time + to - from));
     copy(batch.column("digest") + 8 * from, 2 * (to - from), 0);
     copy(batch.column("flags") + 4 * from, to - from, 2 * rows);
-    const { count, wide } = runs;
+    const { count, wide, perRow } = runs;
     const first = 3 * rows + HEAD_WORDS;
-    copy(runs.address, HEAD_WORDS + count * RUN_WORDS, 3 * rows);
+    copy(runs.address, runs.bytes / 4, 3 * rows);
     if (wide) copy(runs.wideAddress, count * WIDE_WORDS, first + rows * RUN_WORDS);
-    this.#publish(slot, [KIND_ROWS, side, to - from, count, wide ? 1 : 0, Math.min(shorts, 0x7fff_ffff)]);
+    const few = Math.min(shorts, 0x7fff_ffff);
+    this.#publish(slot, [
+      KIND_ROWS,
+      side,
+      to - from,
+      count,
+      perRow ? PER_ROW : wide ? WIDE : 0,
+      few,
+      far ? 1 : 0,
+    ]);
   }
 
   writeEnd(side: 0 | 1, lastNs: number | null): void {
@@ -206,7 +218,7 @@ export class RingReader extends Ring {
   }
 
   /** What the oldest slot holds, until it is released. */
-  read(): SlotContent {
+  read(): Stride {
     const slot = Atomics.load(this.control, TAKEN) & (SLOTS - 1);
     const head = entryAt(this.heads, slot);
     const batch = entryAt(this.#batches, slot);
@@ -219,8 +231,9 @@ export class RingReader extends Ring {
     const rows = head[2]!;
     batch.count = rows;
     runs.count = head[3]!;
-    runs.wide = head[4] !== 0;
-    return { kind: "rows", side, batch, runs, rows, shorts: head[5]! };
+    runs.wide = head[4] === WIDE;
+    runs.perRow = head[4] === PER_ROW;
+    return { kind: "rows", side, batch, runs, from: 0, to: rows, shorts: head[5]!, far: head[6] !== 0 };
   }
 
   /** Nothing more is wanted: the writer hears of it at its next slot. */

@@ -90,10 +90,7 @@ async function writeStrides(feed: DirectFeed, ring: RingWriter): Promise<void> {
     const stride = await feed.next();
     if (stride === null) break;
     if (stride.kind === "end") ring.writeEnd(stride.side, stride.lastNs);
-    else {
-      const { side, batch, runs, from, to, shorts } = stride;
-      ring.writeRows(side, batch, runs, from, to, shorts);
-    }
+    else ring.writeRows(stride);
     if (n % PROGRESS_EVERY === 0) {
       const { doneBytes, packets } = feed.progress();
       ring.setProgress(doneBytes, packets);

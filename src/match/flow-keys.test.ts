@@ -55,7 +55,9 @@ class Matched {
       batch.digest.set([Math.imul(packet, 0x9e3779b1) >>> 0, Math.imul(packet, 0x85ebca6b) >>> 0], 2 * row);
       batch.wireLength[row] = 100;
     }
-    this.matcher.takeRows(side, batch, this.finder.find(batch, 0, flows.length), 0, 0);
+    const runs =
+      side === 1 ? this.finder.findRows(batch, 0, flows.length) : this.finder.find(batch, 0, flows.length);
+    this.matcher.takeRows(side, batch, runs, 0, 0);
   }
 
   key(id: number): string {

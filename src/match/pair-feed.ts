@@ -17,11 +17,23 @@ import {
 import { isStandardInput } from "../capture/source/capture-path.ts";
 import { estimateSpan } from "../capture/span.ts";
 import { LOOK, lastBelieved, type OutlierReport, TimestampTrust } from "../capture/timestamp-trust.ts";
-import { TimestampQuality, type TimestampReport, type TimestampScan } from "../clock/timestamp-quality.ts";
+import { KernelScan, TimestampQuality, type TimestampReport } from "../clock/timestamp-quality.ts";
 import { STRIDE_ROWS } from "./stride-rows.ts";
 
 /** Timestamps that go back by more than this share of the window are looked at. */
 const TOLERANCE = 1 / 2;
+/** BEFORE is ahead of AFTER by at least this part of the lead. */
+const SURE_LEAD = 1 / 4;
+/** Where packets are dense it may be ahead by this, so that strides are as long as batches: each costs as much as hundreds of rows. */
+const DENSE_LEAD_NS = 40e6;
+const DENSE_LEAD_WINDOW = 1 / 8;
+/** A batch of so many rows within so long. */
+const DENSE_ROWS = STRIDE_ROWS / 2;
+const DENSE_SPAN_NS = DENSE_LEAD_NS / 2;
+
+/** How far BEFORE is read ahead of AFTER at most where packets are dense. */
+export const denseLeadNs = ({ leadNs, windowNs }: Pick<FeedPlan, "leadNs" | "windowNs">) =>
+  Math.max(leadNs, Math.min(DENSE_LEAD_NS, windowNs * DENSE_LEAD_WINDOW));
 
 export interface FeedPlan {
   before: string;
@@ -29,7 +41,7 @@ export interface FeedPlan {
   capture: CaptureOptions;
   /** Taken off AFTER's times. */
   alignNs: number;
-  /** How far BEFORE is read ahead of AFTER at most: by a quarter of it at least. */
+  /** How far BEFORE is read ahead of AFTER at most, but for dense packets: by a quarter of it at least. */
   leadNs: number;
   windowNs: number;
   /** Stop after so many packets of each capture. */
@@ -60,11 +72,19 @@ export interface FeedHead {
 
 /**
  * Rows [from, to) of a batch of one side and their runs; or the end of a side. `shorts`: packets of the side so far that were cut within the
- * digest. `lastNs`: the side's last time; null without packets.
+ * digest. `far`: BEFORE may be further ahead than the lead, by up to denseLeadNs. `lastNs`: the side's last time; null without packets.
  */
-export type Stride =
-  | { kind: "rows"; side: 0 | 1; batch: PacketBatch; runs: KeyRuns; from: number; to: number; shorts: number }
-  | { kind: "end"; side: 0 | 1; lastNs: number | null };
+export type Stride = StrideRows | { kind: "end"; side: 0 | 1; lastNs: number | null };
+export interface StrideRows {
+  kind: "rows";
+  side: 0 | 1;
+  batch: PacketBatch;
+  runs: KeyRuns;
+  from: number;
+  to: number;
+  shorts: number;
+  far: boolean;
+}
 
 export interface FeedTail {
   statistics: [CaptureStatistics, CaptureStatistics];
@@ -91,7 +111,7 @@ class Side {
   readonly side: 0 | 1;
   readonly reader: CaptureReader;
   readonly quality: TimestampQuality;
-  readonly scan: TimestampScan;
+  readonly scan: KernelScan;
   readonly trust: TimestampTrust;
   readonly toleranceNs: number;
   readonly shiftNs: number;
@@ -112,9 +132,7 @@ class Side {
     this.reader = reader;
     this.batch = reader.batch;
     this.quality = new TimestampQuality({ originNs });
-    const { kernels } = reader.batch;
-    this.scan = (from, to, previous, minimum, maximum) =>
-      kernels.call.timesBetween(reader.batch.column("time"), from, to, previous, minimum, maximum) >>> 0;
+    this.scan = new KernelScan(reader.batch.kernels);
     this.#plan = plan;
     this.toleranceNs = plan.windowNs * TOLERANCE;
     this.trust = new TimestampTrust(this.toleranceNs);
@@ -168,15 +186,34 @@ class Side {
     const { batch, reader } = this;
     this.row = 0;
     if (!this.#last) {
-      this.quality.observe(reader.batch.timeNs, reader.batch.count, this.scan);
+      const { timeNs, count } = reader.batch;
+      this.quality.observe(timeNs, count, this.scan.of(reader.batch.column("time")));
       if (batch !== reader.batch) appendRows(reader.batch, 0, reader.batch.count, batch);
     }
     this.end = this.trust.observe(batch.timeNs, batch.count, this.quality.takeBackNs(), this.#last);
   }
 
+  /** So many packets in so short a time that batches are given whole. */
+  get dense(): boolean {
+    if (this.done || this.end < DENSE_ROWS || this.trust.believed) return false;
+    return this.tailNs - this.#timeOf(0) <= DENSE_SPAN_NS;
+  }
+
   get headNs(): number {
-    if (this.done) return Number.POSITIVE_INFINITY;
-    return (this.trust.believed ?? this.batch.timeNs)[this.row]! + this.shiftNs;
+    return this.done ? Number.POSITIVE_INFINITY : this.#timeOf(this.row);
+  }
+
+  /** Time of the last row at hand. */
+  get tailNs(): number {
+    return this.done ? Number.POSITIVE_INFINITY : this.#timeOf(this.end - 1);
+  }
+
+  #timeOf(row: number): number {
+    const { believed } = this.trust;
+    const { batch } = this;
+    return (
+      (believed ? believed[row]! : batch.kernels.f64[(batch.column("time") >>> 3) + row]!) + this.shiftNs
+    );
   }
 
   /** The first row whose time is above `untilNs`, or that a clock was set back before, or that is one too many. */
@@ -220,6 +257,7 @@ class Side {
   free(): void {
     this.reader.close();
     this.reader.free();
+    this.scan.free();
     this.#joined?.free();
   }
 }
@@ -296,18 +334,32 @@ export class DirectFeed implements PairFeed {
     const before = this.#before;
     const after = this.#after;
     if (before.done && after.done) return null;
-    const { leadNs } = this.#plan;
-    const beforeNs = before.headNs;
-    const afterNs = after.headNs;
-    const side = !before.done && beforeNs <= afterNs + leadNs / 4 ? before : after;
-    const untilNs = side === before ? afterNs + leadNs : beforeNs - leadNs / 4;
+    const { side, untilNs, far } = this.#turn(before, after);
     const { batch } = side;
     const to = side.rowsUntil(untilNs, this.head.rows);
     this.#taken = { side, to };
-    const runs = this.#finder(batch.capacity).find(batch, side.row, to);
+    const finder = this.#finder(batch.capacity);
+    // Packets of AFTER are mostly of the flows of their partners; where addresses are translated each is looked up.
+    const looksUp = side === before || this.#plan.capture.nat;
+    const runs = looksUp ? finder.find(batch, side.row, to) : finder.findRows(batch, side.row, to);
     if (side.trust.believed) runs.setBounds(side.trust.believed, side.row, to);
     const shorts = side.reader.shortPackets;
-    return { kind: "rows", side: side.side, batch, runs, from: side.row, to, shorts };
+    return { kind: "rows", side: side.side, batch, runs, from: side.row, to, shorts, far };
+  }
+
+  /** Whose turn it is, and up to which time. */
+  #turn(before: Side, after: Side): { side: Side; untilNs: number; far: boolean } {
+    const { leadNs } = this.#plan;
+    const sureNs = leadNs * SURE_LEAD;
+    const beforeNs = before.headNs;
+    const afterNs = after.headNs;
+    // Dense rows of AFTER are taken when all that are at hand can be.
+    const far = before.dense && after.dense;
+    const aheadNs = far ? denseLeadNs(this.#plan) : leadNs;
+    const wantedNs = far ? Math.max(afterNs, Math.min(after.tailNs, afterNs + aheadNs / 2)) : afterNs;
+    return !before.done && beforeNs <= wantedNs + sureNs
+      ? { side: before, untilNs: afterNs + aheadNs, far }
+      : { side: after, untilNs: beforeNs - sureNs, far };
   }
 
   #finder(capacity: number): RunFinder {

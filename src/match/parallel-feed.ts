@@ -158,10 +158,7 @@ class ParallelFeed implements PairFeed {
 
   #take(): Stride {
     this.#holds = true;
-    const content = this.#ring.read();
-    if (content.kind === "end") return content;
-    const { side, batch, runs, rows, shorts } = content;
-    return { kind: "rows", side, batch, runs, from: 0, to: rows, shorts };
+    return this.#ring.read();
   }
 
   progress(): { doneBytes: number; packets: number } {

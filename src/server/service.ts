@@ -24,6 +24,7 @@ import { FormatError, UsageError } from "../base/errors.ts";
 import { later } from "../base/time.ts";
 import { VERSION } from "../base/version.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
+import { networksOfLabels } from "../epoch/direction-label.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { ArrivalCounts } from "../results/arrivals-table.ts";
@@ -281,7 +282,13 @@ export class CollectorService {
   }
 
   get plan(): TapPlanState {
-    return this.#plan.state;
+    const directions = this.#archive.points().flatMap((point) =>
+      networksOfLabels(listSegments(this.#archive.directory, point)).map((networks) => ({
+        point,
+        networks,
+      })),
+    );
+    return directions.length === 0 ? this.#plan.state : { ...this.#plan.state, directions };
   }
 
   /** What the taps are to keep from the next whole minute on. Its segments are watched. */

@@ -70,7 +70,10 @@ export function runMatcher(
     const until = side === 0 ? head(1) + lead : head(0) - lead / 4;
     const s = sides[side]!;
     const to = s.batch.rowsUntil(s.row, until, 0);
-    matcher.takeRows(side, s.batch, finder.find(s.batch, s.row, to), s.row, 0);
+    // Keys of AFTER come one by one or as runs: it makes no difference.
+    const runs =
+      side === 1 && to % 3 !== 0 ? finder.findRows(s.batch, s.row, to) : finder.find(s.batch, s.row, to);
+    matcher.takeRows(side, s.batch, runs, s.row, 0);
     s.row = to;
     if (s.row >= s.batch.count) {
       alive[side] = load(side);

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { Kernels } from "../../base/kernels.ts";
 import { PacketBatch } from "../batch.ts";
 import { FlowKeySpec } from "./flow-key.ts";
-import { RUN_BYTES, RUNS_HEAD_BYTES, RunFinder, WIDE_RUN_BYTES } from "./key-runs.ts";
+import { type KeyRuns, RUN_BYTES, RUNS_HEAD_BYTES, RunFinder, WIDE_RUN_BYTES } from "./key-runs.ts";
 
 const SEED = 7n;
 const ROWS = 64;
@@ -20,6 +20,13 @@ const rows = fc.array(
   }),
   { minLength: 1, maxLength: 16 },
 );
+
+/** Keys one by one, where they are: without the hash. */
+function rowKeys({ u32 }: Kernels, { address, count, perRow }: KeyRuns) {
+  const start = (address + RUNS_HEAD_BYTES) >>> 2;
+  const words = Array.from({ length: count }, (_, i) => u32.slice(start + 4 * i, start + 4 * i + 4).join());
+  return { plain: perRow, count, words };
+}
 
 describe("runs of flow keys", () => {
   test.each(["5tuple", "hosts", "src/24", "proto", "dscp", "hosts,dscp"])(
@@ -43,7 +50,10 @@ describe("runs of flow keys", () => {
           batch.addrD.set([pair, 6], 2 * i);
         }
         const from = Math.min(skip, all.length);
+        const one = rowKeys(kernels, finder.findRows(batch, from, all.length));
+        expect(one.plain).toBe(all.length > from && all.slice(from).every(({ wide }) => !wide));
         const runs = finder.find(batch, from, all.length);
+        expect(runs.perRow).toBe(false);
         // The key columns, masked and hashed row by row.
         const found = Array.from({ length: runs.count }, (_, i) => {
           const at = (runs.address + RUNS_HEAD_BYTES + i * RUN_BYTES) >>> 2;
@@ -69,6 +79,8 @@ describe("runs of flow keys", () => {
           return Array<string>(end - start).fill(k);
         });
         expect(got).toEqual(keys.slice(from));
+        if (one.plain) expect(one.words).toEqual(keys.slice(from).map((k) => k.split(",").slice(2).join()));
+        else expect(one.count).toBe(found.length);
         expect(runs.wide).toBe(keys.slice(from).some((k) => k.split(",").length > 6));
       });
       fc.assert(property, { numRuns: 150, seed: 3 });

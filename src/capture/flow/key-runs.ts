@@ -11,15 +11,21 @@ import type { FlowKeySpec } from "./flow-key.ts";
  * Before the runs: the minimum and the maximum time of their rows, of those that can be believed (timestamp-trust.ts). WIDE_RUN_BYTES: more for a run
  * with an IPv6 key, behind all runs.
  */
-export const { RUNS_HEAD: RUNS_HEAD_BYTES, RUN: RUN_BYTES, WIDE_RUN: WIDE_RUN_BYTES } = keyRunsConstants;
+export const {
+  RUNS_HEAD: RUNS_HEAD_BYTES,
+  RUN: RUN_BYTES,
+  WIDE_RUN: WIDE_RUN_BYTES,
+  ROW_KEY: ROW_KEY_BYTES,
+} = keyRunsConstants;
 
 export class KeyRuns {
   /** Where the runs lie in kernel memory. */
   readonly address: number;
   readonly capacity: number;
-  /** Runs of the last `find` or `set`, and whether some of them have IPv6 keys. */
+  /** Runs of the last `find` or `set`, and whether some of them have IPv6 keys; or rows, each with a key of its own. */
   count = 0;
   wide = false;
+  perRow = false;
   readonly #kernels: Kernels;
 
   /** `capacity`: that of the batches. `address`: where there is room for them already. */
@@ -34,6 +40,28 @@ export class KeyRuns {
     const result: number = this.#kernels.call.keyRuns(batch.address, from, to, mask, seed, this.address);
     this.count = result & 0x7fff_ffff;
     this.wide = result < 0;
+    this.perRow = false;
+  }
+
+  /** Keys of rows [from, to) that will be looked up for a few of them only: one by one where all are of IPv4, otherwise as runs. */
+  findRows(batch: PacketBatch, from: number, to: number, mask: number, seed: bigint): void {
+    if (this.#kernels.call.keyRows(batch.address, from, to, mask, this.address) === 0) {
+      this.find(batch, from, to, mask, seed);
+      return;
+    }
+    this.count = to - from;
+    this.wide = false;
+    this.perRow = to > from;
+  }
+
+  /** What kernels are told of how many there are. */
+  get code(): number {
+    return this.perRow ? this.count | keyRunsConstants.KEY_PER_ROW : this.count;
+  }
+
+  /** Bytes from `address` on that are in use, but for the wide parts. */
+  get bytes(): number {
+    return RUNS_HEAD_BYTES + this.count * (this.perRow ? ROW_KEY_BYTES : RUN_BYTES);
   }
 
   /** The minimum and the maximum time of rows [from, to) are taken from `timeNs`, not from their timestamps. */
@@ -74,6 +102,11 @@ export class RunFinder {
 
   find(batch: PacketBatch, from: number, to: number): KeyRuns {
     this.runs.find(batch, from, to, this.#mask, this.#seed);
+    return this.runs;
+  }
+
+  findRows(batch: PacketBatch, from: number, to: number): KeyRuns {
+    this.runs.findRows(batch, from, to, this.#mask, this.#seed);
     return this.runs;
   }
 

@@ -1,0 +1,47 @@
+// Timestamps beside each other in a capture: equal ones, and those nearer than frames can follow each other on the wire
+// (src/clock/timestamp-quality.ts). A step back or a large gap is for the TypeScript side, which notes where it was.
+
+@unmanaged
+export class Neighbours {
+  previous: f64; // the timestamp before
+  close: f64; //    gaps below this are too small
+  large: f64; //    gaps above this are not passed over
+  equals: f64; //   packets with an equal neighbour
+  closes: f64; //   packets with one too near
+  run: f64; //      equal ones in a row, up to the one before
+  longest: f64;
+  wasEqual: f64; // 1: the one before is equal to the one before it; otherwise 0
+  wasClose: f64;
+}
+
+/** Counts timestamps from number `from` on; returns the first that is behind the one before it, or too far from it, or `to`. */
+export function neighboursTake(p: usize, times: usize, from: u32, to: u32): u32 {
+  const n = changetype<Neighbours>(p);
+  const close = n.close;
+  const large = n.large;
+  let previous = n.previous;
+  let i = from;
+  for (; i < to; i++) {
+    const time = load<f64>(times + (i << 3));
+    const gap = time - previous;
+    if (!(gap >= 0 && gap <= large)) break;
+    previous = time;
+    if (gap >= close && gap > 0) {
+      n.wasEqual = 0;
+      n.wasClose = 0;
+      n.run = 1;
+      continue;
+    }
+    // A packet counts once, whether its neighbour before or behind is the near one.
+    const isEqual: f64 = gap == 0 ? 1 : 0;
+    const isClose: f64 = gap < close ? 1 : 0;
+    n.equals += isEqual * (2 - n.wasEqual);
+    n.closes += isClose * (2 - n.wasClose);
+    n.wasEqual = isEqual;
+    n.wasClose = isClose;
+    n.run = isEqual != 0 ? n.run + 1 : 1;
+    if (n.run > n.longest) n.longest = n.run;
+  }
+  n.previous = previous;
+  return i;
+}
