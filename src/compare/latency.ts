@@ -1,7 +1,7 @@
 /** Latency of a segment, a flow or an interval from what the matcher kept: moments, quantiles from log buckets, points of the distribution. */
 import { bucketMid, type LogHistogram, nearestRank } from "../base/math/log-histogram.ts";
 import type { BucketRun, DelaySums } from "../match/flow-results.ts";
-import type { TotalResult } from "../match/matcher.ts";
+import type { TotalResult } from "../match/match-types.ts";
 import type { Latency } from "./report.ts";
 
 const CDF_POINTS = 400;
