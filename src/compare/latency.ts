@@ -20,6 +20,19 @@ export function latencyOf(
   );
 }
 
+/** The same from buckets in ascending order. */
+export function runLatency(delay: DelaySums, { buckets, counts }: BucketRun): Latency {
+  const { minNs, maxNs, meanNs } = delay;
+  const n = counts.reduce((sum, count) => sum + count, 0);
+  return withQuantiles(delay, null, (q) => {
+    if (n === 0) return meanNs;
+    let left = nearestRank(q, n);
+    let at = 0;
+    while (at < counts.length - 1 && left > counts[at]!) left -= counts[at++]!;
+    return Math.min(maxNs, Math.max(minNs, bucketMid(buckets[at]!)));
+  });
+}
+
 /** The same for a flow, of which there may be millions: `run` is asked for its buckets only where they are needed. */
 export function flowLatency(delay: DelaySums, jitterNs: number | null, run: () => BucketRun): Latency {
   const { count, minNs, maxNs } = delay;
