@@ -152,6 +152,11 @@ export const originConstants = {
   MAX_TIMESTAMPS: 1024,
 } as const;
 
+/** Constants of kernels/decode/row-plain.ts. */
+export const rowPlainConstants = {
+  PLAIN_COVER: 64,
+} as const;
+
 /** Interface of kernels/decode/walk.ts. */
 export const InterfaceLayout = {
   link: 0,

@@ -31,6 +31,8 @@ export interface EdgeEvidence {
   epochNs: number;
   /** Variance of single packets' delays. */
   varianceNs2: number;
+  /** Delay at the cut that the epoch began with, where packets in flight there show it (crossing.ts). */
+  atCutNs?: number | null;
   confidence: number;
 }
 
@@ -94,7 +96,25 @@ export function withPacketsInFlight(mean: Interval, evidence: EdgeEvidence): Int
   const shift = part * (model.meanNs - mean.valueNs);
   const { valueNs, lowNs, highNs } = mean;
   const moved = { ...mean, valueNs: valueNs + shift, lowNs: lowNs + shift, highNs: highNs + shift };
-  return widened(moved, z * Math.hypot(model.errorNs, part * model.deviationNs));
+  const half = z * Math.hypot(model.errorNs, part * model.deviationNs);
+  return towardsCut(widened(moved, half), half, evidence);
+}
+
+/** What is known of the delay at the cut, and of how many packets it held, is right within about a quarter. */
+const DRAWN = 1.25;
+
+/**
+ * A queue that was long at the cut and is short afterwards: the packets that were in it are far slower than all that both ends have in this epoch, more than those let expect. As many of them
+ * as the delay at the cut makes: the interval reaches as far as they may draw the mean.
+ */
+function towardsCut(mean: Interval, modelledNs: number, { atCutNs, epochNs }: EdgeEvidence): Interval {
+  if (atCutNs === undefined || atCutNs === null) return mean;
+  const { valueNs, lowNs, highNs } = mean;
+  const drawnNs = DRAWN * Math.min(1, atCutNs / epochNs) * (atCutNs - valueNs);
+  const further = (own: number) => Math.sqrt(own ** 2 + Math.max(0, drawnNs ** 2 - modelledNs ** 2));
+  return drawnNs > 0
+    ? { ...mean, highNs: valueNs + further(highNs - valueNs) }
+    : { ...mean, lowNs: valueNs - further(valueNs - lowNs) };
 }
 
 /**

@@ -60,6 +60,16 @@ function rowsOf(
   return { packets, delayNs, sample: packets.reduce((s, n) => s + n, 0), outliers };
 }
 
+/** When packets arrived that only the receiver has in this epoch, one to a row; `meanNs`: of the delays of the others. */
+export function lateArrivals(sender: LdaRows, receiver: LdaRows, meanNs: number): number[] {
+  const out: number[] = [];
+  for (let i = 0; i < sender.count.length; i++) {
+    const n = sender.count[i]!;
+    if (receiver.count[i] === n + 1) out.push(delaySum(sender, receiver, i) - n * meanNs);
+  }
+  return out;
+}
+
 /** Pairs of adjacent rows of a bank: packets of both, and the difference of their delay sums. */
 export function collapsedRows(sender: LdaRows, receiver: LdaRows): UsableRows {
   const packets: number[] = [];

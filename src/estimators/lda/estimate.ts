@@ -1,6 +1,7 @@
 /** From the payloads of both ends to the answer for the segment: mean, deviation, loss, and what they rest on. */
 
 import { countOf, formatCount } from "../../base/quantity.ts";
+import { delayAtCut } from "../cells/crossing.ts";
 import { deviationWithPacketsInFlight, withPacketsInFlight } from "../cells/edge.ts";
 import { foreignNote } from "../cells/foreign.ts";
 import { outlierNote, UNTRUSTED } from "../cells/outliers.ts";
@@ -9,6 +10,7 @@ import { emptyEnd, missingEnd, unansweredSegment } from "../unanswered.ts";
 import {
   collapsedDeviation,
   collapsedRows,
+  lateArrivals,
   meanInterval,
   momentsOf,
   residualDeviation,
@@ -83,7 +85,9 @@ function delays(
   const { varianceNs2 } = moments;
   const received = input.receiver?.packets ?? 0;
   const counts = { appeared: foreign, missing: foreign + (input.sender?.packets ?? 0) - received, received };
-  const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, confidence };
+  const timesNs = cutInFlight ? lateArrivals(before, after, moments.meanNs) : [];
+  const atCutNs = delayAtCut({ timesNs, epochNs });
+  const edge = { cutInFlight, cutByPackets, ...counts, epochNs, varianceNs2, atCutNs, confidence };
   const mean = withPacketsInFlight(meanInterval(moments, rows, own, confidence, parameters.interval), edge);
   if (parameters.deviation === "residual") {
     const stdev = residualDeviation(moments, rows, confidence);

@@ -42,6 +42,8 @@ export interface Beliefs {
 
 /** Mean square of the last changes over the prior variance above which there is no answer. */
 const UNSETTLED = 1e-3;
+/** Standard errors of the fit. */
+const CLEARLY_SMALLER = 3;
 /** With fewer cells than this even a little that flows show of their jitter counts. */
 const FEW_CELLS = 200;
 
@@ -106,11 +108,13 @@ function firstBeliefs(setting: Setting, prior: Prior): Solution {
 }
 
 function priorOf(sketch: DelaySketch, flows: FlowSet, graph: Graph): Prior {
-  const { meanNs: commonNs, meanVariance: commonVariance, first, second, cells } = fitPrior(sketch, graph);
+  const fit = fitPrior(sketch, graph);
+  const { meanNs: commonNs, meanVariance: commonVariance, first, second, cells } = fit;
   const jitter = measureJitter(sketch, flows);
   const { common, total } = jitter;
-  // Foreign packets can only add to what a flow's cells differ by: the smaller figure is the better one. Few cells cannot tell jitter from flows.
-  const clear = total >= ENOUGH_FREEDOM && (common < second || second === 0);
+  // Foreign packets can only add to what a flow's cells differ by: a fit that is clearly smaller is the better one. Few cells cannot tell jitter from flows.
+  const fits = common < second + CLEARLY_SMALLER * fit.secondError || second === 0;
+  const clear = total >= ENOUGH_FREEDOM && fits;
   const seen = clear || (total > 0 && cells < FEW_CELLS);
   const packetVariance = clear ? common : seen ? Math.max(common, second) : second;
   const freedom = Math.max(1, cells - 2);
@@ -137,7 +141,7 @@ function run(setting: Setting, prior: Prior, from?: Exchanged): Solution {
   const { graph, sketch, maxRounds } = setting;
   const problem = problemOf(setting, prior);
   const exchanged = exchangeMessages(problem, maxRounds, from);
-  const variance = posteriorVariances(problem, sketch.geometry, exchanged);
+  const variance = posteriorVariances(problem, sketch, setting.flows.packets, exchanged);
   const { theta, rounds, change } = exchanged;
   for (let f = 0; f < theta.length; f++)
     if (graph.starts[f] === graph.starts[f + 1]) variance[f] = Number.NaN;
@@ -165,14 +169,16 @@ function problemOf({ sketch, flows, background, graph }: Setting, prior: Prior):
     noise[c] = packets / 6 + flowVariance * graph.chance[c]! + backgroundVariance(background, graph.left[c]!);
   }
   const priorVariance = new Float64Array(flows.count);
+  const jitterVariance = new Float64Array(flows.count);
   for (let f = 0; f < flows.count; f++) {
     const within = jitter?.variance[f] ?? packetVariance;
     const weight = flows.weights?.[f] ?? 1;
     priorVariance[f] = (ofFlows?.[f] ?? flowVariance) + within / Math.max(1, flows.packets[f]!) + 1e-6;
+    jitterVariance[f] = weight * within;
     for (let e = starts[f]!; e < starts[f + 1]!; e++) {
       const share = sketch.shares[Math.floor(cell[e]! / sketch.geometry.columns)]!;
-      noise[cell[e]!]! += (1 - share) * weight * a[e]! * within;
+      noise[cell[e]!]! += (1 - share) * a[e]! * jitterVariance[f]!;
     }
   }
-  return { graph, y, noise, priorVariance, mostCells: flows.cellsPerFlow };
+  return { graph, y, noise, priorVariance, jitterVariance, mostCells: flows.cellsPerFlow };
 }

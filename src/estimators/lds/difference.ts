@@ -32,6 +32,8 @@ export interface DelaySketch {
   rows: RowSummary[];
   /** Cells left out for a wrong timestamp, and whether nothing can be trusted for it. */
   outliers: { cells: number; most: boolean };
+  /** Cells of rows that take every packet with one packet more at the receiver, and what its sum of times is more by: pairs. */
+  late: number[];
   /** Cells are compared by digest too, so that usable ones hold the same packets but for 2^-bits. */
   digests: boolean;
 }
@@ -74,8 +76,13 @@ export function differenceOf(
       if (missing > 0) {
         row.missing += missing;
         if (received[i] === 0 && missing >= DARK_PACKETS) row.dark += missing;
-      } else if (missing < 0) row.appeared -= missing;
-      else if (senderCells.digest[i] !== receiverCells.digest[i]) row.swapped++;
+      } else if (missing < 0) {
+        row.appeared -= missing;
+        if (missing === -1 && row.rate === 1) {
+          const low = sumLow[i]! - sentLow[i]!;
+          sketch.late.push(i, signed64(sumHigh[i]! - sentHigh[i]! - (low < 0 ? 1 : 0), low));
+        }
+      } else if (senderCells.digest[i] !== receiverCells.digest[i]) row.swapped++;
       else if (sent[i]! > 0 && !row.overflowed) {
         const low = sumLow[i]! - sentLow[i]!;
         usable[i] = 1;
@@ -137,6 +144,7 @@ function blank(geometry: Geometry, seed: bigint, sender: SketchCells, receiver: 
       return { rate, sent, received, ...zero, overflowed };
     }),
     outliers: { cells: 0, most: false },
+    late: [],
     digests: sender.delays || sender.digestBits > 0,
   };
 }

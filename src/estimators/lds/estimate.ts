@@ -1,6 +1,7 @@
 /** From a sketch of delays to answers: the segment, then each flow by the decoder asked for, or by the one that promises the smallest error. */
 import { studentQuantile } from "../../base/math/special.ts";
 import { type Background, backgroundVariance, fitBackground } from "../cells/background.ts";
+import { delayAtCut } from "../cells/crossing.ts";
 import { delayInFlight, type EdgeEvidence, flowsInFlight, withPacketsInFlight } from "../cells/edge.ts";
 import type { Jitter } from "../cells/jitter.ts";
 import { repeatedShare } from "../cells/salt.ts";
@@ -18,7 +19,8 @@ import { type Beliefs, propagateBeliefs } from "./belief.ts";
 import { type CellEstimate, CellRules } from "./cell-rules.ts";
 import { type DelaySketch, delaysOf, differenceOf } from "./difference.ts";
 import { FlowCells } from "./flow-cells.ts";
-import { type FlowSet, layFlows } from "./flow-set.ts";
+import { meanOfFlows } from "./flow-mean.ts";
+import { type FlowSet, layFlows, packetsSeen } from "./flow-set.ts";
 import { ENOUGH_FREEDOM, measureJitter } from "./jitter.ts";
 import { LossMiner, minedBytes, minedDeviation } from "./mined.ts";
 import { type Decoder, expectedCells, geometryOf, type SketchParameters } from "./parameters.ts";
@@ -77,6 +79,9 @@ function edgeEvidence(
   sketch: DelaySketch,
   background: Background,
 ): EdgeEvidence {
+  const timesNs: number[] = [];
+  for (let i = 0; cutInFlight && i < sketch.late.length; i += 2)
+    timesNs.push(sketch.late[i + 1]! - sketch.sent[sketch.late[i]!]! * background.meanNs);
   const most = (counts: readonly number[]) => (sketch.oneEnd ? 0 : Math.max(0, ...counts));
   return {
     ...{ cutInFlight, cutByPackets, epochNs, confidence },
@@ -84,6 +89,7 @@ function edgeEvidence(
     missing: most(sketch.rows.map((row) => row.missing)),
     received: receiver?.packets ?? 0,
     varianceNs2: backgroundVariance(background, 1),
+    atCutNs: delayAtCut({ timesNs, epochNs }),
   };
 }
 
@@ -103,7 +109,8 @@ function estimateSegment(
       best = mean;
       break;
     }
-    if (mean && (!best || isBetter(mean, best, confidence))) best = mean;
+    // The narrowest of several rows is the luckiest; where flows are known nothing has to be chosen.
+    if (mean && !fromFlows && (!best || isBetter(mean, best, confidence))) best = mean;
   }
   const full = sketch.rows.filter((row) => row.rate === 1 && !row.overflowed);
   const appeared = Math.max(0, ...sketch.rows.map((row) => row.appeared));
@@ -121,7 +128,7 @@ function estimateSegment(
           text: "weighted flows count more than others: the cells have no common mean",
         }
       : best
-        ? withPacketsInFlight(interval(best, confidence), edge)
+        ? withPacketsInFlight(segmentInterval(best, confidence), edge)
         : received === 0
           ? { reason: "no-packets", text: "no packet was received" }
           : { reason: "no-usable-cells", text: "no cell contains the same packets at both points" };
@@ -195,37 +202,9 @@ function estimateFlows(
     flows: estimates,
     mean:
       beliefs && flows.complete && !estimates.some(({ flow }) => lone(flow))
-        ? meanOfFlows(sketch, flows, beliefs, estimates)
+        ? meanOfFlows(sketch, flows, beliefs)
         : null,
   };
-}
-
-/** The mean of all packets as that of all flows; a flow without an answer may be anywhere that flows are. */
-function meanOfFlows(
-  sketch: DelaySketch,
-  flows: FlowSet,
-  beliefs: Beliefs,
-  estimates: readonly FlowEstimate[],
-): RowMean | null {
-  const { meanNs, variance, priorVariance, commonNs, flowVariance, jitter } = beliefs;
-  let [packets, sum, squares, drawn, spread] = [0, 0, 0, 0, 0];
-  for (const { flow, lost } of estimates) {
-    const arrived = Math.max(0, flows.packets[flow]! - (lost ?? 0));
-    const known = !Number.isNaN(variance[flow]!);
-    packets += arrived;
-    sum += arrived * (known ? meanNs[flow]! : commonNs);
-    const part = arrived * arrived * (known ? variance[flow]! : flowVariance);
-    squares += part;
-    drawn += arrived * (known ? Math.min(1, variance[flow]! / priorVariance[flow]!) : 1);
-    // Degrees of freedom of a sum of variances, after Satterthwaite: few where one flow, seen in few cells, makes up the rest.
-    spread += part ** 2 / (jitter?.freedom[flow] ?? beliefs.freedom);
-  }
-  const used = Math.max(...sketch.rows.map((row) => row.usable));
-  if (packets === 0 || used === 0) return null;
-  // The common mean has an error of its own, for flows that are drawn to it.
-  const total = squares + drawn * drawn * beliefs.commonVariance;
-  const freedom = spread > 0 ? (squares * squares) / spread : beliefs.freedom;
-  return { valueNs: sum / packets, variance: total / packets ** 2, used, freedom };
 }
 
 /** How packets vary within flows, as the flows asked for show it; null where they do not: it is then taken to be as large as that between flows. */
@@ -253,16 +232,6 @@ function freedomOf(
 function scaledBytes({ heavy }: KnownFlows, flow: number, packets: number): number | null {
   const counted = heavy?.low[flow] ?? 0;
   return heavy && counted > 0 ? Math.round(((heavy.bytes[flow] ?? 0) * packets) / counted) : null;
-}
-
-/** Packets of a flow that are expected in its usable cells: what jitter averages out over. */
-function packetsSeen(sketch: DelaySketch, flows: FlowSet, flow: number): number {
-  const { k, rows } = sketch.geometry;
-  let at = flow * flows.cellsPerFlow;
-  let share = 0;
-  for (let r = 0; r < rows; r++)
-    for (let i = 0; i < k; i++) share += sketch.usable[flows.cells[at++]!]! * sketch.shares[r]!;
-  return share * flows.packets[flow]!;
 }
 
 /** Mined length of a flow: whole packets, never more than its cells hold. */
@@ -339,9 +308,15 @@ function halfWidth({ variance, freedom }: Estimated, confidence: number): number
 const FEW_FREEDOM = 3;
 
 /** Of rows with few whole cells the narrowest is the luckiest: its cells happen to agree. The one that rests on more is better then. */
-function isBetter(a: Estimated, b: Estimated, confidence: number): boolean {
+function isBetter(a: RowMean, b: RowMean, confidence: number): boolean {
   if (Math.min(a.freedom, b.freedom) < FEW_FREEDOM && a.freedom !== b.freedom) return a.freedom > b.freedom;
-  return halfWidth(a, confidence) < halfWidth(b, confidence);
+  return halfWidth(a, confidence) + a.slowerNs < halfWidth(b, confidence) + b.slowerNs;
+}
+
+function segmentInterval(mean: RowMean, confidence: number): Interval {
+  const own = interval(mean, confidence);
+  if (mean.slowerNs === 0) return own;
+  return { ...own, highNs: own.highNs + mean.slowerNs, common: { lowNs: 0, highNs: mean.slowerNs } };
 }
 
 function interval(estimated: Estimated, confidence: number): Interval {

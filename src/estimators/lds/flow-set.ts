@@ -68,6 +68,16 @@ function allowForLoss(sketch: DelaySketch, set: FlowSet): void {
   }
 }
 
+/** Packets of a flow that are expected in its usable cells: what jitter averages out over. */
+export function packetsSeen(sketch: DelaySketch, flows: FlowSet, flow: number): number {
+  const { k, rows } = sketch.geometry;
+  let at = flow * flows.cellsPerFlow;
+  let share = 0;
+  for (let r = 0; r < rows; r++)
+    for (let i = 0; i < k; i++) share += sketch.usable[flows.cells[at++]!]! * sketch.shares[r]!;
+  return share * flows.packets[flow]!;
+}
+
 /** Rows that see the most packets, and only those: there counts bound a flow from above. */
 export function fullestRows(sketch: DelaySketch): number[] {
   const usable = [...sketch.rows.entries()].filter(([, row]) => !row.overflowed);

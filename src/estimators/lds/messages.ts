@@ -1,5 +1,6 @@
 /** The messages of belief propagation between flows and cells (belief.ts has the model), and the variances that they come to. */
 import type { Graph } from "./belief-graph.ts";
+import type { DelaySketch } from "./difference.ts";
 
 export interface Problem {
   graph: Graph;
@@ -7,6 +8,8 @@ export interface Problem {
   y: Float64Array;
   noise: Float64Array;
   priorVariance: Float64Array;
+  /** Variance of a flow's packets around its mean, with its weight. */
+  jitterVariance: Float64Array;
   /** Cells of one flow, at most. */
   mostCells: number;
 }
@@ -115,10 +118,18 @@ function oneRound(
   return change;
 }
 
-/** Posterior variances; the k cells of a row share the flows that collide there, so their interference counts as one and the same. */
+/** What is left of a row's noise at least: packets of a flow are expected, not counted, in cells that it shares. */
+const LEAST_NOISE = 0.1;
+
+/**
+ * Posterior variances; the k cells of a row share the flows that collide there, so their interference counts as one and the same. A flow's jitter does not: its packets fall into one
+ * cell of a row or another, so what one cell has too much of the others have too little of, and all cells of a row that takes every packet hold the flow's exact sum. With weights u, jitter
+ * adds s^2 (sum a u^2 - (sum a u)^2 / p), where the noise of single cells has s^2 sum a u^2 (1 - share).
+ */
 export function posteriorVariances(
-  { graph, noise, priorVariance }: Problem,
-  { columns, k }: { columns: number; k: number },
+  { graph, noise, priorVariance, jitterVariance }: Problem,
+  { geometry: { columns, k }, shares }: Pick<DelaySketch, "geometry" | "shares">,
+  packets: Float64Array,
   { spread, sums }: Exchanged,
 ): Float64Array {
   const { starts, cell, a, sum } = graph;
@@ -129,10 +140,10 @@ export function posteriorVariances(
   for (let f = 0; f < out.length; f++) {
     let precision = 1 / priorVariance[f]!;
     for (let e = starts[f]!; e < starts[f + 1]!; ) {
-      const end = (Math.floor(cell[e]! / columns) + 1) * columns;
-      let squares = 0;
-      let shared = 0;
-      let separate = 0;
+      const row = Math.floor(cell[e]! / columns);
+      const end = (row + 1) * columns;
+      let [squares, shared, separate] = [0, 0, 0];
+      let [held, spreadOut] = [0, 0];
       for (; e < starts[f + 1]! && cell[e]! < end; e++) {
         const c = cell[e]!;
         const w = a[e]!;
@@ -142,7 +153,11 @@ export function posteriorVariances(
         squares += weight * w;
         shared += weight * Math.sqrt(interference);
         separate += weight * weight * (v - interference);
+        held += w * weight;
+        spreadOut += w * weight * weight;
       }
+      const known = jitterVariance[f]! * ((held * held) / packets[f]! - shares[row]! * spreadOut);
+      separate = Math.max(LEAST_NOISE * separate, separate - Math.max(0, known));
       precision += (squares * squares) / (separate + shared * shared);
     }
     out[f] = Math.min(priorVariance[f]!, echo / precision);

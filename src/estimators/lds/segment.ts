@@ -12,12 +12,18 @@ export interface RowMean {
   used: number;
   /** Degrees of freedom of the variance. */
   freedom: number;
+  /** What the mean may be too low by, in every epoch alike. */
+  slowerNs: number;
 }
+
+/** How much slower, in deviations of cells' means: as measured behind a queue that overflows, in rows of all rates. */
+const SLOWER = 0.5;
 
 export function rowMean(sketch: DelaySketch, row: number, received: number): RowMean | null {
   const { columns, k } = sketch.geometry;
   const { usable, sent, delaySumNs, rows } = sketch;
-  const { usable: used, rate, received: arrived } = entryAt(rows, row);
+  const { usable: used, rate, received: arrived, missing: lost, appeared } = entryAt(rows, row);
+  const lossy = lost > appeared;
   if (used === 0) return null;
   const [from, to] = [row * columns, (row + 1) * columns];
   const cells = new Float64Array(33);
@@ -59,10 +65,12 @@ export function rowMean(sketch: DelaySketch, row: number, received: number): Row
   const dark = unseen / (counted + unseen);
   // A row that samples knows its sample; the rest of the packets vary like those in it, cells taken whole to be on the safe side.
   const sampling = rate < 1 ? Math.max(0, 1 - used / received) * (spread / counted / Math.max(1, used)) : 0;
+  // Congestion delays and loses the same flows: those in cells that are not whole are slower than the others of their size.
+  const slowerNs = lossy ? SLOWER * (1 - used / Math.max(used, arrived)) * Math.sqrt(means / n) : 0;
   // A large flow fills k cells, which are as far from the mean as one another.
   const variance = (k * missing) / counted ** 2 + dark * dark * (means / n) + sampling;
-  if (rate === 1 && used === arrived) return { valueNs, variance, used, freedom: n };
+  if (rate === 1 && used === arrived) return { valueNs, variance, used, freedom: n, slowerNs: 0 };
   // One cell has no spread; the mean is that of the cells themselves, which takes one degree of freedom.
   if (n < 2) return null;
-  return { valueNs, variance: (variance * n) / (n - 1), used, freedom: Math.max(1, n / k - 1) };
+  return { valueNs, variance: (variance * n) / (n - 1), used, freedom: Math.max(1, n / k - 1), slowerNs };
 }
