@@ -67,6 +67,9 @@ export interface CompareOptions {
   parallel?: boolean;
 }
 
+/** Captures up to this size together are small enough to keep every packet for a report's series: some 50 MB of memory. */
+export const SMALL_CAPTURES_BYTES = 128 << 20;
+
 export const DEFAULT_WINDOW_NS = 10e9;
 /** Coverage, alignment, repeats, directions, lead and correction may each ask for one more, and a look ahead before. */
 const MAX_PASSES = 9;
