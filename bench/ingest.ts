@@ -32,6 +32,8 @@ const server = spawn(
     `${POINTS.from}:${POINTS.to}`,
     "--segment",
     "E:F",
+    "--segment",
+    "G:H",
   ],
   { stdio: ["ignore", "ignore", "pipe"] },
 );
@@ -154,6 +156,36 @@ async function ask(name: string, path: string, init?: RequestInit, times = 200):
   console.log(`${name}: median ${at(0.5)} ms, p99 ${at(0.985)} ms, ${(size / 1e3).toFixed(0)} kB`);
 }
 
+/** How long others wait while records are stored and estimated. */
+async function askWhile(
+  name: string,
+  path: string,
+  estimator: string,
+  count: number,
+  traffic: Traffic,
+): Promise<void> {
+  const { messages } = await messagesOf(estimator, count, 2, traffic);
+  const ms: number[] = [];
+  const coming = (async () => {
+    await sendAll(messages);
+    await settled();
+  })();
+  let over = false;
+  void coming.then(() => {
+    over = true;
+  });
+  while (!over) {
+    const from = performance.now();
+    await (await fetch(url + path)).arrayBuffer();
+    ms.push(performance.now() - from);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  await coming;
+  ms.sort((a, b) => a - b);
+  const at = (share: number) => ms[Math.floor(share * (ms.length - 1))]?.toFixed(1);
+  console.log(`${name}: median ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms of ${ms.length}`);
+}
+
 /** Nothing waits to be estimated or written any more. */
 async function settled(): Promise<void> {
   for (let quiet = 0, before = ""; quiet < 2; ) {
@@ -178,6 +210,7 @@ async function largest(pair: string): Promise<string> {
 const pairOf = ({ from, to }: typeof POINTS) => `from=${from}&to=${to}`;
 const UNWATCHED = { from: "C", to: "D" };
 const FLOWS = { from: "E", to: "F" };
+const HOUR = { from: "G", to: "H" };
 
 try {
   await measure("lda, stored", "lda", 7200, 200, { ratePps: 1000, as: UNWATCHED });
@@ -190,9 +223,10 @@ try {
   const ldsLarge = "lds:rows=4,columns=17500";
   await measure("lds, stored", ldsLarge, 200, 8, { ...large, as: UNWATCHED });
   await measure("lds, stored and estimated", ldsLarge, 60, 8, large);
-  const many = { ratePps: 20_000, flows: 5000, as: FLOWS, epochs: 20 };
-  await measure("lds, an hour with 5,000 flows", "lds:rows=4,columns=2500", 7200, 40, many);
-  const pair = pairOf(FLOWS);
+  await askWhile("segments, while such records come", "/v1/segments", ldsLarge, 60, { ...large, as: FLOWS });
+  const many = { ratePps: 20_000, flows: 5000, epochs: 20 };
+  await measure("lds, an hour with 5,000 flows", "lds:rows=4,columns=2500", 7200, 40, { ...many, as: HOUR });
+  const pair = pairOf(HOUR);
   const flow = await largest(pair);
   await ask("top 10 flows over that hour", `/v1/flows?${pair}&estimator=lds&top=10`);
   await ask("one flow over that hour, in steps of a minute", `/v1/flow?${pair}&flow=${flow}&step=1m`);

@@ -9,6 +9,7 @@ import { Batch, FLAG_INBOUND, FLAG_OUTBOUND } from "./batch";
 import { BAD_LENGTH, BATCH_FULL, count, Cursor, NEED_DATA } from "./cursor";
 import { decodeFrame } from "./decode";
 import { NO_TIME, OK } from "./link";
+import { isPlain, PLAIN_COVER, rowPlain } from "./row-plain";
 
 /** Link types in use: a frame with its Ethernet header; else the packet from its network header on. */
 export const RING_ETHERNET: u32 = 1;
@@ -51,17 +52,19 @@ export function walkRing(c: usize, b: usize): i32 {
   const lengths: usize = batch.wireLength;
   const flags: usize = batch.flags;
   const keepAll = batch.lean == 0;
+  const plainLink = link == RING_ETHERNET && cursor.special == 0 && cursor.cover == PLAIN_COVER && !hardwareOnly;
+  const seed = cursor.seed;
   let pos: usize = cursor.pos;
   let left = cursor.left;
-  let maxTime = cursor.maxTime;
   let packets = cursor.packets;
   let bytes = cursor.bytes;
   let outcome = NEED_DATA;
   if (cursor.started == 0 && left > 0 && pos + HEADER_BYTES <= limit) {
     cursor.started = 1;
     cursor.origin = timeOf(pos);
-    maxTime = 0;
+    cursor.maxTime = 0;
   }
+  let latest = <i64>cursor.maxTime;
   const origin = cursor.origin;
   while (left > 0) {
     const row = batch.count;
@@ -82,6 +85,19 @@ export function walkRing(c: usize, b: usize): i32 {
       outcome = BAD_LENGTH;
       break;
     }
+    if (plainLink && (status & (TAG_VALID | SEGMENTS | HARDWARE)) == 0 && wire <= longest && isPlain(frame, captured, wire)) {
+      packets++;
+      bytes += <u64>wire;
+      const time = timeOf(pos) - origin;
+      latest = max<i64>(latest, time);
+      store<f64>(times + (<usize>row << 3), <f64>time);
+      store<u32>(lengths + (<usize>row << 2), wire);
+      if (batch.frame != 0) store<u32>(batch.frame + (row << 2), <u32>packets);
+      rowPlain(batch, seed, frame + 14, captured - 14, load<u8>(pos, 58) == OUTGOING ? FLAG_OUTBOUND : FLAG_INBOUND);
+      pos += load<u32>(pos);
+      left--;
+      continue;
+    }
     if ((status & SEGMENTS) != 0 || wire > longest) cursor.merged++;
     if ((status & TAG_VALID) != 0 && link == RING_ETHERNET && captured >= 12) {
       frame = putTagBack(pos, frame, status);
@@ -99,10 +115,10 @@ export function walkRing(c: usize, b: usize): i32 {
     bytes += <u64>wire;
     if (!hardware && hardwareOnly) count(cursor, NO_TIME);
     else {
-      const time = <f64>(timeOf(pos) - origin);
-      maxTime = max<f64>(maxTime, time);
+      const time = timeOf(pos) - origin;
+      latest = max<i64>(latest, time);
       // What does not depend on the packet's bytes: it is a row only where these can be decoded.
-      store<f64>(times + (<usize>row << 3), time);
+      store<f64>(times + (<usize>row << 3), <f64>time);
       store<u32>(lengths + (<usize>row << 2), wire);
       if (keepAll) store<u32>(batch.iface + (row << 2), 0);
       if (batch.frame != 0) store<u32>(batch.frame + (row << 2), <u32>packets);
@@ -118,7 +134,7 @@ export function walkRing(c: usize, b: usize): i32 {
   }
   cursor.pos = <u32>pos;
   cursor.left = left;
-  cursor.maxTime = maxTime;
+  cursor.maxTime = <f64>latest;
   cursor.packets = packets;
   cursor.bytes = bytes;
   return outcome;

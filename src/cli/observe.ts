@@ -10,6 +10,7 @@ import type { Estimator, Role } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import { observeInterfaces } from "../observe/observe-interfaces.ts";
 import { type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
+import type { WaysPlan } from "../observe/observe-ways.ts";
 import { isCollectorUrl } from "../transport/http/request.ts";
 import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
 import { CUTS, type Cut, parseCut } from "./cut-option.ts";
@@ -211,7 +212,8 @@ async function follow(
     const change = new AbortController();
     const unwatch = live ? plan.watch(() => change.abort()) : () => {};
     const signal = AbortSignal.any([ending, change.signal]);
-    await run(files, { ...flags, ...Object.fromEntries(planned) }, table, signal).finally(unwatch);
+    const others = (of: string) => plan.networksOfOthers(of);
+    await run(files, { ...flags, ...Object.fromEntries(planned) }, table, signal, others).finally(unwatch);
     if (ending.aborted || !change.signal.aborted) return;
     warn("hoptime: the collector's plan has changed: going on as it says");
   }
@@ -222,11 +224,12 @@ async function run(
   flags: Flags,
   table: readonly Estimator[],
   signal: AbortSignal = endingSignal(),
+  ofOthers?: NetworksOfOthers,
 ): Promise<void> {
   const names = files.map(interfaceOf);
   const interfaces = names.filter((name) => name !== null);
   if (interfaces.length > 1 && interfaces.length === files.length) {
-    await runInterfaces(interfaces, flags, table, signal);
+    await runInterfaces(interfaces, flags, table, signal, ofOthers);
     return;
   }
   const progress = new Progress("observing");
@@ -242,6 +245,7 @@ async function run(
     ...commonOptions(flags, table, signal),
     ...{ files, point },
     ...collectorOf(flags, point),
+    ...waysOf(point, ofOthers),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
     ...(own ? { interface: own } : {}),
     ...(flags.segment === undefined ? {} : { segments: flags.segment }),
@@ -256,6 +260,7 @@ async function runInterfaces(
   flags: Flags,
   table: readonly Estimator[],
   signal: AbortSignal,
+  ofOthers?: NetworksOfOthers,
 ): Promise<void> {
   const ends = segmentEnds(names, flags);
   if (flags.spool !== undefined)
@@ -276,7 +281,13 @@ async function runInterfaces(
     ...commonOptions(flags, table, signal),
     interfaces: names.map((name, i) => {
       const point = points[i] ?? "";
-      return { name, point, options: options[i] ?? {}, ...collectorOf(flags, point) };
+      return {
+        name,
+        point,
+        options: options[i] ?? {},
+        ...collectorOf(flags, point),
+        ...waysOf(point, ofOthers),
+      };
     }),
     ...(ends ? { matchWithinNs: flags.window } : {}),
     // With an expression the packets are a lane of their own, as at a single point.
@@ -327,6 +338,19 @@ function commonOptions(
     ...(flags.referenceKey === undefined ? {} : { referenceKey: readReferenceKey(flags.referenceKey) }),
     ...(flags.keep === undefined ? {} : { keepNs: BigInt(flags.keep) }),
     ...(flags.maxSize === undefined ? {} : { maxBytes: flags.maxSize }),
+  };
+}
+
+type NetworksOfOthers = (point: string) => Promise<string[][]>;
+
+/** Where packets of an interface go both ways. */
+function waysOf(point: string, ofOthers?: NetworksOfOthers): WaysPlan {
+  return {
+    ...(ofOthers ? { networksOfOthers: () => ofOthers(point) } : {}),
+    onSeparated: (networks) =>
+      warn(
+        `hoptime: ${point}: packets go both ways; each direction has its records, by the networks of one side (${networks.join(", ")})`,
+      ),
   };
 }
 

@@ -52,6 +52,12 @@ export class PlanFollower {
     return this.#state?.plan ?? null;
   }
 
+  /** Networks by which other points separate the two directions of their packets. */
+  async networksOfOthers(point: string): Promise<string[][]> {
+    const { directions = [] } = await this.#ask();
+    return directions.filter((d) => d.point !== point).map(({ networks }) => networks);
+  }
+
   /** Calls `change` when another plan counts. Returns what ends that. */
   watch(change: () => void, pollMs = PLAN_POLL_MS): () => void {
     let timer: NodeJS.Timeout | null = null;

@@ -19,6 +19,14 @@ export function parseDirectionLabel(label: string): DirectionLabel | null {
   return { way: match[1] === "from" ? "from" : "to", networks };
 }
 
+/** Networks of one side, of each pair of directions among the labels. */
+export function networksOfLabels(labels: readonly string[]): string[][] {
+  return labels.flatMap((label) => {
+    const parsed = parseDirectionLabel(label);
+    return parsed?.way === "from" ? [parsed.networks] : [];
+  });
+}
+
 /** Two labels of the same networks: both directions of one link. */
 export function isDirectionPair(labels: readonly string[]): boolean {
   const [one, other, ...more] = labels.map(parseDirectionLabel);

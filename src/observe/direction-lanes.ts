@@ -6,7 +6,7 @@
 import { RecordArchive } from "../archive/archive.ts";
 import type { CompiledFilter } from "../capture/filter/filter.ts";
 import type { Source } from "../capture/source/source.ts";
-import { directionLabel, parseDirectionLabel } from "../epoch/direction-label.ts";
+import { directionLabel, networksOfLabels } from "../epoch/direction-label.ts";
 import type { Role } from "../estimators/estimator.ts";
 import { DirectionCheck } from "./directions.ts";
 import type { Lane } from "./lane.ts";
@@ -76,8 +76,5 @@ export function networksOfOthers(directory: string, point: string): string[][] {
     others.length === 0 ? [] : archive.list({ points: others }).entries.map((e) => e.segment),
   );
   archive.close();
-  return [...labels].flatMap((label) => {
-    const parsed = parseDirectionLabel(label);
-    return parsed?.way === "from" ? [parsed.networks] : [];
-  });
+  return networksOfLabels([...labels]);
 }

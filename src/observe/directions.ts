@@ -129,18 +129,23 @@ export class DirectionCheck {
     return { packets: [away, back], filters: [side("src"), side("dst")], networks: null };
   }
 
-  /** Networks that separate the two directions; null where it is not certain on which side hosts are, or that takes too many. */
+  /** Networks that separate the two directions, of the nearer side where they can be; null where it is not certain on which side hosts are, or that takes too many. */
   networks(): string[] | null {
+    return this.#networksOfSides()[0] ?? null;
+  }
+
+  /** The same, but of the side that any point with these hosts chooses, wherever it is. */
+  commonNetworks(): string[] | null {
+    return this.#networksOfSides().sort(compareNetworks)[0] ?? null;
+  }
+
+  /** Of the nearer side and of the other, where they can be. */
+  #networksOfSides(): string[][] {
     const { near, far, unsure } = this.#marksBoth() ? this.#sidesByMarks() : this.#sides();
-    if (unsure > MIN_SHARE * this.#packets) return null;
-    for (const [inside, outside] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      const found = networksOf(inside, outside);
-      if (found && directionLabel("from", found).length <= LONGEST_LABEL) return found;
-    }
-    return null;
+    if (unsure > MIN_SHARE * this.#packets) return [];
+    return [networksOf(near, far), networksOf(far, near)].filter(
+      (found) => found !== null && directionLabel("from", found).length <= LONGEST_LABEL,
+    ) as string[][];
   }
 
   /** Share of the packets between these networks and everybody else. */
@@ -249,6 +254,12 @@ export class DirectionCheck {
   }
 }
 
+/** Fewer networks first, else in the order of their text: points that separate by different ones agree on the first. */
+export function compareNetworks(a: readonly string[], b: readonly string[]): number {
+  const [one, other] = [a.join(), b.join()];
+  return a.length - b.length || (one < other ? -1 : one > other ? 1 : 0);
+}
+
 /** Networks with all hosts of the side and none of the other; null where that takes too many. */
 function networksOf(near: ReadonlySet<Address>, far: ReadonlySet<Address>): string[] | null {
   const out: string[] = [];
@@ -349,15 +360,26 @@ function format(bits: bigint, v6: boolean): string {
 export class TwoWayError extends UsageError {
   /** Of the lane. */
   readonly segment: string;
+  /** What was seen of it. */
+  readonly check: DirectionCheck;
 
-  constructor(segment: string, problem: string, hint: string) {
+  constructor(segment: string, problem: string, hint: string, check: DirectionCheck) {
     super("bad-option", problem, hint);
     this.segment = segment;
+    this.check = check;
   }
 }
 
+export function twoWayError(lane: string, found: TwoWay, check: DirectionCheck): TwoWayError {
+  const { problem, hint } = twoWayText(lane, found);
+  return new TwoWayError(lane, problem, hint, check);
+}
+
 /** What to do about it, with the filter for either way. */
-export function twoWayError(lane: string, { packets: [one, other], filters }: TwoWay): TwoWayError {
+export function twoWayText(
+  lane: string,
+  { packets: [one, other], filters }: TwoWay,
+): { problem: string; hint: string } {
   const where = lane === "" ? "the capture has" : `${lane}: its filter lets through`;
   const both = "packets of both directions, and a segment has one";
   const at =
@@ -368,5 +390,5 @@ export function twoWayError(lane: string, { packets: [one, other], filters }: Tw
   const hint = filters
     ? `choose one (${at}): ‘filter '${filters[0]}'’ (${one} packets so far) or ‘filter '${filters[1]}'’ (${other})${live}; ‘both-ways’ counts them together`
     : "choose one with a filter, the same at both points; ‘both-ways’ counts them together";
-  return new TwoWayError(lane, `${where} ${both}`, hint);
+  return { problem: `${where} ${both}`, hint };
 }

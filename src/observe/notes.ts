@@ -2,7 +2,7 @@
 import { countOf, formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import type { DelaySourceCounts } from "../delays/delay-source.ts";
-import { twoWayError } from "./directions.ts";
+import { twoWayText } from "./directions.ts";
 import type { CutChoice } from "./lane.ts";
 import type { ObserveResult } from "./observe.ts";
 import { OBSERVE_COVER } from "./observe-captures.ts";
@@ -34,7 +34,7 @@ export function notesOf(result: ObserveResult, options: NoteOptions): string[] {
   if (result.captures.every((c) => c.ipPackets === 0)) notes.push("no IP packets: no record was written");
   for (const lane of result.lanes) {
     if (lane.twoWay) {
-      const { problem, hint } = twoWayError(lane.segment, lane.twoWay);
+      const { problem, hint } = twoWayText(lane.segment, lane.twoWay);
       notes.push(`${problem}; ${hint}`);
     }
     if (lane.packets === 0 && lane.filtered > 0) {

@@ -42,7 +42,7 @@ import type { RecordSink } from "./record-sink.ts";
 export const OBSERVE_COVER = 64;
 
 export interface ObserveCapturesOptions
-  extends Pick<ObserveOptions, "onRecord" | "onProgress" | "tickMs" | "bothWays"> {
+  extends Pick<ObserveOptions, "onRecord" | "onProgress" | "tickMs" | "bothWays" | "separable"> {
   kernels: Kernels;
   /** Instead of files: packets and delays from elsewhere. */
   source?: Source;
@@ -101,7 +101,7 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
   // Packets of the other way have no delay, and are left out by those who need one.
   const bothWays =
     options.bothWays ?? (options.sender !== undefined && taps.every((t) => t.estimator.needs.delays));
-  const { onRecord, onProgress, tickMs } = options;
+  const { onRecord, onProgress, tickMs, separable = false } = options;
   const control = await openControl(cut, source, options.signal);
   try {
     return await observe({
@@ -120,6 +120,7 @@ export async function observeCaptures(options: ObserveCapturesOptions): Promise<
         seed,
         bothWays,
         control,
+        separable,
       },
       ...(onRecord ? { onRecord } : {}),
       ...(onProgress ? { onProgress } : {}),

@@ -10,9 +10,10 @@ import { matchLive } from "../delays/live-sender.ts";
 import type { Role } from "../estimators/estimator.ts";
 import { interfaceSource } from "./observe-captures.ts";
 import { type ObservationReport, type ObservePointOptions, observePoint } from "./observe-point.ts";
+import type { WaysPlan } from "./observe-ways.ts";
 import { planLanes, planTaps } from "./plan.ts";
 
-export interface ObservedInterface {
+export interface ObservedInterface extends WaysPlan {
   /** Of the interface. */
   name: string;
   point: string;
@@ -41,12 +42,12 @@ export async function observeInterfaces(options: ObserveInterfacesOptions): Prom
   const points = interfaces.map((watched, i): ObservePointOptions => {
     const role: Role | "both" | undefined =
       matchWithinNs === undefined ? options.role : i === 0 ? "sender" : "receiver";
-    const { name, point, options: own, collector } = watched;
+    const { name, point, options: own, collector, ...ways } = watched;
     // Estimators that keep records at the receiver alone have nothing to do at the sender.
     const estimators = role === "sender" ? bothEnds(options) : options.estimators;
     return {
       ...rest,
-      ...{ kernels, files: [`iface:${name}`], point, signal, estimators, collector },
+      ...{ kernels, files: [`iface:${name}`], point, signal, estimators, collector, ...ways },
       ...(own ? { interface: own } : {}),
       ...(role === undefined ? {} : { role }),
     };

@@ -14,7 +14,7 @@ import type { CutChoice } from "./lane.ts";
 import { notesOf } from "./notes.ts";
 import type { RecordCounts } from "./observe.ts";
 import { OBSERVE_COVER, type ObserveCapturesOptions } from "./observe-captures.ts";
-import { observeWays, separatedNote } from "./observe-ways.ts";
+import { observeWays, separatedNote, type WaysPlan } from "./observe-ways.ts";
 import { checkName, type TapPlan } from "./observer.ts";
 import { type LanePlan, planTaps, type TapChoice } from "./plan.ts";
 import type { RecordSink } from "./record-sink.ts";
@@ -22,6 +22,7 @@ import type { RecordSink } from "./record-sink.ts";
 export interface ObservePointOptions
   extends LanePlan,
     TapChoice,
+    WaysPlan,
     Omit<ObserveCapturesOptions, "kernels" | "lanes" | "taps" | "sink" | "onRecord" | "point"> {
   /** An archive's directory; where records go to a collector, its address. */
   directory: string;

@@ -1,12 +1,14 @@
 /**
- * The captures of a point, observed by the lanes that are defined; where none are, and packets go both ways, by a lane per direction. Captures that can be read only
- * once are refused instead, with the filters to choose from.
+ * The captures of a point, observed by the lanes that are defined; where none are, and packets go both ways, by a lane per direction. An interface is observed anew by such lanes
+ * as soon as that shows. Streams that can be read only once are refused instead, with the filters to choose from.
  */
 import type { Kernels } from "../base/kernels.ts";
 import { countOf, formatCount } from "../base/quantity.ts";
 import { compileFilter } from "../capture/filter/filter.ts";
+import { interfaceOf } from "../capture/source/interface/name.ts";
 import type { EpochRecord } from "../epoch/record.ts";
 import { PacketCosts } from "../estimators/packet-costs.ts";
+import { AgreedNetworks } from "./agreed-networks.ts";
 import { directionLanes, networksOfOthers, separatingNetworks } from "./direction-lanes.ts";
 import { TwoWayError } from "./directions.ts";
 import type { Lane } from "./lane.ts";
@@ -26,25 +28,42 @@ export interface Observed {
   networks: string[] | null;
 }
 
+/** How an interface whose packets go both ways finds the networks that separate them. */
+export interface WaysPlan {
+  /** By which other points separate theirs; left out: those of the directory. */
+  networksOfOthers?: (() => Promise<string[][]>) | undefined;
+  /** How often that is asked again while directions are separated, ms. */
+  agreeEveryMs?: number;
+  onSeparated?: ((networks: readonly string[]) => void) | undefined;
+}
+
 export async function observeWays(
   options: Omit<ObserveCapturesOptions, "lanes" | "onRecord">,
-  plan: LanePlan & { directory: string },
+  plan: LanePlan & WaysPlan & { directory: string },
 ): Promise<Observed> {
   const { kernels, taps } = options;
-  const run = async (lanes: Lane[], networks: string[] | null): Promise<Observed> => {
+  const run = async (lanes: Lane[], networks: string[] | null, more = {}): Promise<Observed> => {
     const costs = new Map<string, PacketCosts>();
     const voids = new Map<bigint, string>();
     const onRecord = (record: EpochRecord) => {
       noteCosts(kernels, taps, record, costs);
       if (record.void !== null && voids.size < MAX_VOIDS) voids.set(record.epoch.startNs, record.void);
     };
-    const result = await observeCaptures({ ...options, lanes, onRecord });
+    const result = await observeCaptures({ ...options, ...more, lanes, onRecord });
     return { result, lanes, costs, voids, networks };
   };
   const lanes = planLanes(plan);
   const own = (plan.segments?.length ?? 0) + (plan.classes?.length ?? 0) > 0;
-  const separable = !own && !options.bothWays && options.cut.mode !== "control" && canReread(options);
+  const separates = !own && !options.bothWays && options.cut.mode !== "control";
   const filter = plan.filter ?? "";
+  if (separates && isInterface(options)) {
+    const split = (networks: string[], signal: AbortSignal) =>
+      run(directionLanes(networks, filter, plan.role ?? "both"), networks, { source: undefined, signal });
+    return await run(lanes, null, { separable: true }).catch((error: unknown) =>
+      separateLive(error, split, options, plan),
+    );
+  }
+  const separable = separates && canReread(options);
   const ofOthers = separable ? networksOfOthers(plan.directory, plan.point) : [];
   const look = async (ifUsed: boolean) => {
     const compiled = filter === "" ? null : compileFilter(filter, kernels);
@@ -65,6 +84,34 @@ export async function observeWays(
     const networks = await look(false);
     if (!networks) throw error;
     return await split(networks);
+  }
+}
+
+/** It can be opened again. Where each packet is matched with another interface's, both would have to be. */
+function isInterface({ files, delays }: Pick<ObserveCapturesOptions, "files" | "delays">): boolean {
+  const [first, ...more] = files;
+  return first !== undefined && more.length === 0 && interfaceOf(first) !== null && !delays;
+}
+
+/** By networks that separate what was seen so far; and by others when points turn out to have different ones, until they agree. */
+async function separateLive(
+  error: unknown,
+  split: (networks: string[], signal: AbortSignal) => Promise<Observed>,
+  { signal }: Pick<ObserveCapturesOptions, "signal">,
+  plan: WaysPlan & { directory: string; point: string },
+): Promise<Observed> {
+  if (!(error instanceof TwoWayError)) throw error;
+  const ofOthers = plan.networksOfOthers ?? (async () => networksOfOthers(plan.directory, plan.point));
+  const agreed = new AgreedNetworks(error.check, ofOthers, plan.agreeEveryMs);
+  for (let networks = await agreed.first(); ; ) {
+    if (!networks) throw error;
+    plan.onSeparated?.(networks);
+    const change = new AbortController();
+    const unwatch = agreed.watch(networks, () => change.abort());
+    const ending = signal ? AbortSignal.any([signal, change.signal]) : change.signal;
+    const observed = await split(networks, ending).finally(unwatch);
+    if (signal?.aborted || !change.signal.aborted) return observed;
+    networks = agreed.better;
   }
 }
 

@@ -30,6 +30,8 @@ export interface ObserveOptions extends Omit<LaneOptions, "onRecord" | "delays">
   control?: ControlSender | null;
   /** How often time is looked at while no packet comes, ms. */
   tickMs?: number;
+  /** Packets of both directions end observation whenever they show: it can begin anew by direction. Else only before the first record is out of hand. */
+  separable?: boolean;
 }
 
 export interface RecordCounts {
@@ -99,17 +101,7 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
       const state = source.clock ? tapState(source, outbox) : undefined;
       lanes.push(new RunningLane(lane, { ...options, delays: delays !== null, onRecord, state }));
     }
-    const checkFrom = performance.now();
-    const checkLanes = (ended: boolean) => {
-      const known = lanes.every((lane) => lane.directions?.done ?? true);
-      const long = source.live && packets > 0 && performance.now() - checkFrom > CHECK_MS;
-      if (!known && !long && !ended && !outbox.isFull) return;
-      for (const lane of lanes) {
-        const found = lane.directions?.verdict() ?? null;
-        if (found) throw twoWayError(lane.segment, found);
-      }
-      outbox.release();
-    };
+    const ways = new WayCheck(lanes, outbox, source.live, options.separable);
     options.control?.begin(lanes.map((lane) => lane.segment));
     const stream = new BatchesAndTicks(source, options.tickMs ?? TICK_MS);
     try {
@@ -126,14 +118,14 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
             options.onProgress?.(doneBytes, totalBytes, packets);
           }
         }
-        if (outbox.holding) checkLanes(false);
+        if (!ways.done) ways.look(packets, false);
         if (outbox.needsRoom) await outbox.room();
       }
     } finally {
       stream.end();
     }
     for (const owned of delays?.finish() ?? []) feed(owned);
-    if (outbox.holding) checkLanes(true);
+    if (outbox.holding) ways.look(packets, true);
     const captures = source.statistics();
     for (const lane of lanes) lane.finish(lastOf(captures));
     await outbox.empty();
@@ -147,6 +139,38 @@ export async function observe(options: ObserveOptions): Promise<ObserveResult> {
     for (const lane of lanes) lane.free();
     delays?.free();
     source.close();
+  }
+}
+
+/** Lets records go when it is known that the packets of each lane go one way; TwoWayError where they do not. */
+class WayCheck {
+  readonly #lanes: readonly RunningLane[];
+  readonly #outbox: Outbox;
+  readonly #live: boolean;
+  readonly #separable: boolean;
+  #from = performance.now();
+  /** Nothing is left to look for. */
+  done = false;
+
+  constructor(lanes: readonly RunningLane[], outbox: Outbox, live: boolean, separable = false) {
+    this.#lanes = lanes;
+    this.#outbox = outbox;
+    this.#live = live;
+    this.#separable = separable;
+  }
+
+  look(packets: number, ended: boolean): void {
+    const known = this.#lanes.every((lane) => lane.directions?.done ?? true);
+    const long = this.#live && packets > 0 && performance.now() - this.#from > CHECK_MS;
+    if (!known && !long && !ended && !this.#outbox.isFull) return;
+    for (const { segment, directions } of this.#lanes) {
+      const found = directions?.verdict() ?? null;
+      if (found && directions) throw twoWayError(segment, found, directions);
+    }
+    // A link that is quiet may begin to go both ways later.
+    this.done = known || !this.#separable;
+    this.#from = performance.now();
+    if (this.#outbox.holding) this.#outbox.release();
   }
 }
 

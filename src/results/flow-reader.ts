@@ -21,27 +21,37 @@ export class FlowReader {
   /** Rows of these flows in a time, in order of it; each part of the time once. `step`: the coarsest that may be read. */
   async rows(selection: RowSelection, flows: readonly string[], step: Step): Promise<FlowRow[]> {
     if (flows.length === 0) return [];
+    const coarse = new CoarseRows(step === 0 ? [] : await this.#wholeRows(selection, flows, step));
+    // Epochs only of what is not covered: most rows are those of epochs, and reading them is what takes time.
+    const fine = await this.#epochRows(selection, flows, coarse.gaps(selection, flows));
+    const rows = [...coarse.rows, ...fine.filter((row) => !coarse.covers(row.flow, row.startNs))];
+    return rows.sort((a, b) => (a.startNs < b.startNs ? -1 : a.startNs > b.startNs ? 1 : 0));
+  }
+
+  async #wholeRows(selection: RowSelection, flows: readonly string[], step: Step): Promise<FlowRow[]> {
     const names = flows.map((_, i) => `$${7 + i}`).join(", ");
-    const parts = [`SELECT ${COLUMNS} FROM whole`];
-    const covered = coarser(step).map(
-      (s) =>
-        `NOT EXISTS (SELECT 1 FROM whole w WHERE w.flow = f.flow AND w.step_s = ${s} AND w.step_s > f.step_s AND w.start_ns = f.start_ns - f.start_ns % ${lengthNs(s)})`,
-    );
-    parts.push(
-      `SELECT ${COLUMNS} FROM flows f WHERE ${OWN} AND step_s = 0 AND start_ns >= $5 AND start_ns < $6 AND flow IN (${names})${covered.map((c) => ` AND ${c}`).join("")}`,
-    );
-    const whole = coarser(step).map(
+    const parts = coarser(step).map(
       (s) =>
         `SELECT ${COLUMNS} FROM flows f WHERE ${OWN} AND step_s = ${s} AND start_ns >= $5 AND start_ns + ${lengthNs(s)} <= $6 AND flow IN (${names}) AND ${notOpen(s)}`,
     );
-    const sql =
-      whole.length === 0
-        ? `${parts[1]} ORDER BY start_ns`
-        : // An hour stands for its minutes.
-          `WITH every AS MATERIALIZED (${whole.join(" UNION ALL ")}),
-            whole AS MATERIALIZED (SELECT * FROM every f WHERE step_s = 3600 OR NOT EXISTS (SELECT 1 FROM every w WHERE w.flow = f.flow AND w.step_s = 3600 AND w.start_ns = f.start_ns - f.start_ns % ${lengthNs(3600)}))
-          ${parts.join(" UNION ALL ")} ORDER BY start_ns`;
-    const rows = await this.#all(sql, [...valuesOf(selection), ...flows]);
+    const rows = await this.#all(parts.join(" UNION ALL "), [...valuesOf(selection), ...flows]);
+    return rows.map((row) => flowRow(selection, row));
+  }
+
+  async #epochRows(
+    selection: RowSelection,
+    flows: readonly string[],
+    spans: readonly NsSpan[],
+  ): Promise<FlowRow[]> {
+    if (spans.length === 0) return [];
+    const names = flows.map((_, i) => `$${7 + i}`).join(", ");
+    const times = spans
+      .map(({ fromNs, toNs }) => `(start_ns >= ${fromNs} AND start_ns < ${toNs})`)
+      .join(" OR ");
+    const rows = await this.#all(
+      `SELECT ${COLUMNS} FROM flows WHERE ${OWN} AND step_s = 0 AND start_ns >= $5 AND start_ns < $6 AND (${times}) AND flow IN (${names})`,
+      [...valuesOf(selection), ...flows],
+    );
     return rows.map((row) => flowRow(selection, row));
   }
 
@@ -81,6 +91,63 @@ export class FlowReader {
 
 function valuesOf({ from, to, label, estimator, fromNs, toNs }: RowSelection): Value[] {
   return [from, to, label, estimator, fromNs, toNs];
+}
+
+interface NsSpan {
+  fromNs: bigint;
+  toNs: bigint;
+}
+
+const MINUTE_NS = lengthNs(60);
+const HOUR_NS = lengthNs(3600);
+const LONG_NS = 72n * HOUR_NS;
+/** More gaps than this are read as one. */
+const MAX_GAPS = 32;
+
+/** Minutes and hours of flows that are read as they are. */
+class CoarseRows {
+  readonly rows: FlowRow[];
+  readonly #hours = new Set<string>();
+  readonly #minutes = new Set<string>();
+
+  constructor(all: readonly FlowRow[]) {
+    for (const { step, flow, startNs } of all)
+      (step === 3600 ? this.#hours : this.#minutes).add(`${startNs} ${flow}`);
+    // An hour stands for its minutes.
+    this.rows = all.filter(
+      (r) => r.step === 3600 || !this.#hours.has(`${bucketOf(r.startNs, 3600)} ${r.flow}`),
+    );
+  }
+
+  covers(flow: string, ns: bigint): boolean {
+    return (
+      this.#minutes.has(`${bucketOf(ns, 60)} ${flow}`) || this.#hours.has(`${bucketOf(ns, 3600)} ${flow}`)
+    );
+  }
+
+  /** Times in which one of the flows is not covered. */
+  gaps({ fromNs, toNs }: RowSelection, flows: readonly string[]): NsSpan[] {
+    if (this.rows.length === 0) return [{ fromNs, toNs }];
+    const isLong = toNs - fromNs > LONG_NS;
+    const gaps: NsSpan[] = [];
+    let ns = fromNs;
+    while (ns < toNs) {
+      // Of a long time whole hours: what minutes cover in them is read for nothing.
+      const byHours = isLong || flows.every((f) => this.#hours.has(`${bucketOf(ns, 3600)} ${f}`));
+      const endNs = byHours ? bucketOf(ns, 3600) + HOUR_NS : bucketOf(ns, 60) + MINUTE_NS;
+      const last = gaps.at(-1);
+      if (
+        !flows.every((f) => this.#hours.has(`${bucketOf(ns, 3600)} ${f}`) || (!isLong && this.covers(f, ns)))
+      ) {
+        if (last && last.toNs === ns) last.toNs = endNs;
+        else gaps.push({ fromNs: ns, toNs: endNs });
+      }
+      ns = endNs;
+    }
+    const [first] = gaps;
+    if (!first || gaps.length <= MAX_GAPS) return gaps;
+    return [{ fromNs: first.fromNs, toNs: gaps.at(-1)?.toNs ?? toNs }];
+  }
 }
 
 /** Steps up to this one, but for the epochs themselves. */

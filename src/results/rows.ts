@@ -207,6 +207,7 @@ export function combineRows(
 ): { row: SegmentRow; combination: Combination; edges: CutEdges } | null {
   const [first] = rows;
   if (!first) return null;
+  if (rows.length === 1) return alone(first, span);
   const combination = new Combination();
   const loss = new LossTotal();
   const edges = new CutEdges();
@@ -228,11 +229,9 @@ export function combineRows(
       if (row[name] !== null) known[name] = (known[name] ?? 0) + row[name];
     if (row.epochs > row.missing + row.refused) loss.add(asSegment(row), row);
     reason ??= row.reason;
-    const { meanNs, weight, spreadM2, spreadWeight, whyStdev } = row.state;
-    if (row.cutShift === null || weight === 0) continue;
+    if (row.cutShift === null || row.state.weight === 0) continue;
     cut = true;
-    const stdevNs = whyStdev !== null || spreadWeight === 0 ? null : Math.sqrt(spreadM2 / spreadWeight);
-    edges.addPart({ startNs: row.startNs, endNs: row.endNs, packets: weight, meanNs, stdevNs }, row.cutShift);
+    edges.addPart(edgeOf(row), row.cutShift);
   }
   const { segment, estimator, mode } = first;
   const { lost } = loss;
@@ -252,6 +251,23 @@ export function combineRows(
   return { row, combination, edges };
 }
 
+/** One row as it is: an hour of epochs is thousands of these. */
+function alone(row: SegmentRow, { step, startNs, endNs }: RowSpan) {
+  const combination = new Combination();
+  combination.addState(row.state);
+  const edges = new CutEdges();
+  if (row.cutShift !== null && row.state.weight > 0) edges.addPart(edgeOf(row), row.cutShift);
+  const same = row.step === step && row.startNs === startNs && row.endNs === endNs;
+  return { row: same ? row : { ...row, step, startNs, endNs }, combination, edges };
+}
+
+/** What is looked at where packets crossed its cuts. */
+function edgeOf({ startNs, endNs, state }: SegmentRow) {
+  const { meanNs, weight, spreadM2, spreadWeight, whyStdev } = state;
+  const stdevNs = whyStdev !== null || spreadWeight === 0 ? null : Math.sqrt(spreadM2 / spreadWeight);
+  return { startNs, endNs, packets: weight, meanNs, stdevNs };
+}
+
 /** What the sums of loss look at. */
 function asSegment({ sent, received, lost, state }: SegmentRow): SegmentEstimate {
   const none: NoAnswer = state.why ?? { reason: "no-packets", text: "" };
@@ -268,6 +284,10 @@ export function combineFlow(
   const [first] = rows;
   if (!first) return null;
   const combination = new Combination();
+  if (rows.length === 1) {
+    combination.addState(first.state, first.flow);
+    return { row: { ...first, ...span }, combination };
+  }
   let bytes: number | null = null;
   for (const row of rows) {
     combination.addState(row.state, row.flow);

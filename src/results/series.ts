@@ -120,10 +120,23 @@ export function pointOf({ row, combination, edges }: MadeRow, loss?: EpochLoss |
   const found = loss === undefined ? epochLosses([countedEpoch(row)])[0] : loss;
   const lost = found?.lost ?? null;
   return {
-    ...{ startNs: `${row.startNs}`, endNs: `${row.endNs}`, latency, reason, answered, sent, received },
-    ...{ lost, lostLow: found?.low ?? null, lostHigh: found?.high ?? null },
+    startNs: `${row.startNs}`,
+    endNs: `${row.endNs}`,
+    latency,
+    reason,
+    answered,
+    sent,
+    received,
+    lost,
+    lostLow: found?.low ?? null,
+    lostHigh: found?.high ?? null,
     lossRate: lost !== null && sent !== null && sent > 0 ? lost / sent : null,
-    ...{ dropped, clockNs: clockNs(row.state), epochs, missing, refused, edges: row.edges },
+    dropped,
+    clockNs: clockNs(row.state),
+    epochs,
+    missing,
+    refused,
+    edges: row.edges,
   };
 }
 
@@ -254,6 +267,6 @@ function summaryOf(
 
 /** Steps that flows are ranked by: short enough that what a step does not keep is no flow of the largest. */
 function coarsest({ fromNs, toNs }: RowSelection): Step {
-  const fits = STEPS.filter((s) => s === 0 || toNs - fromNs >= 10n * BigInt(s) * SECOND_NS);
+  const fits = STEPS.filter((s) => s === 0 || toNs - fromNs >= 360n * BigInt(s) * SECOND_NS);
   return fits.at(-1) ?? 0;
 }

@@ -68,6 +68,8 @@ export interface TapPlanState {
   plan: TapPlan | null;
   /** What is to come, and from when on, ns since 1970. */
   next: { version: number; plan: TapPlan; fromNs: string } | null;
+  /** Networks by which points separate the two directions of their packets: those of one side, by the labels of their records. Left out where none does. */
+  directions?: { point: string; networks: string[] }[];
 }
 
 /** Taps look this often at least: a change is announced long enough before. */

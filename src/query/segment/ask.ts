@@ -278,7 +278,7 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
     (point) => new Set(entries.filter((e) => e.point === point).map((e) => e.segment)),
   );
   const [own = new Set<string>(), other = new Set<string>()] = labels;
-  const common = [...own].filter((l) => other.has(l));
+  const common = commonLabels(entries, own, other);
   const wanted = segment ?? [between.join(":"), ""].find((l) => common.includes(l));
   if (wanted !== undefined && (common.includes(wanted) || labels.some((l) => l.has(wanted)))) return wanted;
   const [only, ...more] = common;
@@ -299,6 +299,23 @@ function chooseSegment(entries: readonly ArchiveEntry[], { between, segment }: Q
     `name one with ‘segment’: ${list}`,
     { parameter: "segment" },
   );
+}
+
+/** A link that was quiet when observation began has records of all packets first, and of each direction when packets went both ways: then these count. */
+function commonLabels(
+  entries: readonly ArchiveEntry[],
+  own: ReadonlySet<string>,
+  other: ReadonlySet<string>,
+): string[] {
+  const common = [...own].filter((l) => other.has(l));
+  const directions = common.filter((l) => l !== "");
+  if (directions.length === common.length || !isDirectionPair(directions)) return common;
+  const lastNs = (whole: boolean) =>
+    entries.reduce(
+      (last, e) => ((e.segment === "") === whole && e.epoch.endNs > last ? e.epoch.endNs : last),
+      0n,
+    );
+  return lastNs(false) > lastNs(true) ? directions : common;
 }
 
 /** Which of two labels are the packets from the first point to the second: all that is needed of them is their mean. */

@@ -4,26 +4,15 @@ import { UsageError } from "../../base/errors.ts";
 import { parseTime } from "../../base/time.ts";
 import { coverageOf } from "../coverage.ts";
 import type { IncidentJson } from "../monitor/network-monitor.ts";
+import { LATENCY, NS, orNull } from "./answers.ts";
 import type { Parts, Route } from "./route.ts";
 
 const closed = { additionalProperties: false };
-const NS = Type.String({ description: "ns since 1970" });
-const orNull = <S extends Parameters<typeof Type.Union>[0][number]>(schema: S) =>
-  Type.Union([schema, Type.Null()]);
-const LATENCY = Type.Object({
+const PATH_LATENCY = Type.Object({
   meanNs: Type.Number(),
   lowNs: orNull(Type.Number()),
   highNs: orNull(Type.Number()),
 });
-const FLOW_LATENCY = orNull(
-  Type.Object({
-    meanNs: Type.Number(),
-    lowNs: Type.Number(),
-    highNs: Type.Number(),
-    stdevNs: orNull(Type.Number()),
-  }),
-);
-
 export const PATHS_ANSWER = Type.Object({
   paths: Type.Array(
     Type.Object({
@@ -37,7 +26,7 @@ export const PATHS_ANSWER = Type.Object({
         Type.Object({
           from: Type.String(),
           to: Type.String(),
-          latency: orNull(LATENCY),
+          latency: orNull(PATH_LATENCY),
           share: orNull(Type.Number({ description: "of the path's delay" })),
           packets: orNull(Type.Number()),
           lost: orNull(Type.Number()),
@@ -87,8 +76,8 @@ const INCIDENT = Type.Object({
       flow: Type.String(),
       packets: orNull(Type.Number()),
       lost: orNull(Type.Number()),
-      latency: FLOW_LATENCY,
-      before: FLOW_LATENCY,
+      latency: LATENCY,
+      before: LATENCY,
     }),
   ),
 });

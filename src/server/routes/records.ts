@@ -2,6 +2,7 @@
 import { BATCH_TYPE } from "../../transport/batch.ts";
 import { HttpError } from "../problem.ts";
 import { TAP_PLAN, type TapPlan } from "../tap-plan.ts";
+import { HEALTH_ANSWER, PLAN_ANSWER, POINTS_ANSWER, RECORDS_ANSWER } from "./answers.ts";
 import type { Parts, Route } from "./route.ts";
 
 export function recordRoutes({ service }: Parts): Route[] {
@@ -14,6 +15,7 @@ export function recordRoutes({ service }: Parts): Route[] {
       bodyType: BATCH_TYPE,
       answer:
         "what became of each, in order: stored, unchanged, replaced, merged, refused (with the reason). What is not refused is on disk",
+      response: RECORDS_ANSWER,
       handle: async ({ body, client, headers }) => {
         const tap = headers["hoptime-tap"];
         const { results, cut } = await service.ingest(
@@ -31,6 +33,7 @@ export function recordRoutes({ service }: Parts): Route[] {
       needs: "read",
       summary: "points that have records",
       answer: "their names, and when each was heard of last",
+      response: POINTS_ANSWER,
       handle: () => ({ json: { points: service.points() } }),
     },
     {
@@ -39,6 +42,7 @@ export function recordRoutes({ service }: Parts): Route[] {
       needs: "read",
       summary: "health of the collector",
       answer: "counts of records and questions, memory, and what is wrong",
+      response: HEALTH_ANSWER,
       handle: () => ({ json: service.health() }),
     },
     {
@@ -47,6 +51,7 @@ export function recordRoutes({ service }: Parts): Route[] {
       needs: "any",
       summary: "the plan that taps follow, and the next one",
       answer: "format hoptime.tap-plan/1",
+      response: PLAN_ANSWER,
       handle: () => ({ json: service.plan }),
     },
     {
@@ -56,6 +61,7 @@ export function recordRoutes({ service }: Parts): Route[] {
       summary: "set the plan that taps follow: estimators, parameters, epoch, key, cover, seed, segments",
       body: TAP_PLAN,
       answer: "the plan, and from when on it counts: a whole minute, half a minute or more from now",
+      response: PLAN_ANSWER,
       handle: async ({ body }) => ({ json: await service.setPlan(body as TapPlan) }),
     },
   ];

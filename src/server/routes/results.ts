@@ -10,6 +10,14 @@ import { overview } from "../../results/overview.ts";
 import type { KnownSegment, RowSelection } from "../../results/segment-reader.ts";
 import { flowSeries, latencySeries, oneFlow, topFlows } from "../../results/series.ts";
 import type { CollectorService } from "../service.ts";
+import {
+  FLOW_ANSWER,
+  FLOW_SEGMENTS_ANSWER,
+  FLOWS_ANSWER,
+  LATENCY_ANSWER,
+  OVERVIEW_ANSWER,
+  SEGMENTS_ANSWER,
+} from "./answers.ts";
 import type { Parts, Route } from "./route.ts";
 
 const NAME = Type.String({ minLength: 1, maxLength: 64 });
@@ -77,11 +85,15 @@ function segmentsRoute(service: CollectorService): Route {
     summary: "segments that are watched or have results",
     answer:
       "each with its estimators, whether one of them answers about packets, and the time that its rows cover",
+    response: SEGMENTS_ANSWER,
     handle: async () => {
       const known = await service.results.segments();
       const has = (s: { from: string; to: string; label: string }) =>
         known.some((k) => k.from === s.from && k.to === s.to && k.label === s.label);
-      const rest = service.pairing.segments.filter((s) => !has(s));
+      // Of both directions of a link, the one that goes from A to B stands for it.
+      const stands = (s: { from: string; to: string; label: string }) =>
+        s.label === "" && known.some((k) => k.from === s.from && k.to === s.to);
+      const rest = service.pairing.segments.filter((s) => !has(s) && !stands(s));
       const described = known.map(({ firstNs, lastNs, ...k }) => ({
         ...k,
         packets: k.estimators.some((e) => PACKET_ESTIMATORS.has(e)),
@@ -127,6 +139,7 @@ function overviewRoute(service: CollectorService): Route {
     ),
     answer:
       "per segment: `latest` as a point of /v1/latency, sums, and per step mean, lowest low, highest high and loss (null where there is none)",
+    response: OVERVIEW_ANSWER,
     handle: async ({ query }) => {
       const {
         from = null,
@@ -164,6 +177,7 @@ function latencyRoute(service: CollectorService): Route {
     query: Type.Object({ ...SELECTION, step: STEP, limit: LIMIT, cursor: Type.Optional(NAME) }, closed),
     answer:
       "points in order of time: mean with its interval, share answered, sent, received, lost, missing and refused epochs; `next` is the cursor of the next page",
+    response: LATENCY_ANSWER,
     handle: async ({ query }) => {
       const asked = query as unknown as Asked & { cursor?: string };
       const selection = await selectionOf(service, asked);
@@ -203,6 +217,7 @@ function flowsRoute(service: CollectorService): Route {
     ),
     answer:
       "flows with packets, loss and mean delay with its interval; with `group` groups of them, and which share of the packets they are of. Others: POST /v1/query",
+    response: FLOWS_ANSWER,
     handle: async ({ query }) => {
       const asked = query as unknown as Asked & { group?: string };
       const selection = await selectionOf(service, asked, "flow");
@@ -234,6 +249,7 @@ function flowRoute(service: CollectorService): Route {
       closed,
     ),
     answer: "its total and its points; 404 where no row has it",
+    response: FLOW_ANSWER,
     handle: async ({ query }) => {
       const asked = query as unknown as Asked & { flow: string };
       const selection = await selectionOf(service, asked, "flow");
@@ -275,6 +291,7 @@ function flowSegmentsRoute(service: CollectorService): Route {
       closed,
     ),
     answer: "segments with the flow's total in that time; those without it are left out",
+    response: FLOW_SEGMENTS_ANSWER,
     handle: async ({ query }) => {
       const { flow, since, until } = query as { flow: string; since?: string; until?: string };
       const found: unknown[] = [];

@@ -32,11 +32,11 @@ const RING_BYTES = 32 << 20;
 const PADDING = 64;
 /**
  * How long the ring is left alone: until about so much is in it. Many packets at once find the sketches in the cache from the second on, and waking up costs as much as
- * some hundred packets; an eighth of the ring leaves time for who is late.
+ * some hundred packets; a quarter of the ring leaves time for who is late.
  */
 const MIN_WAIT_MS = 4;
-const MAX_WAIT_MS = 50;
-const WANTED_BYTES = 4 << 20;
+const MAX_WAIT_MS = 100;
+const WANTED_BYTES = 8 << 20;
 /** Other things get their turn after this long. */
 const TURN_MS = 20;
 /** A packet is in a block that is ours this long after it came, and the kernel's timer may be late; where no packet waits in the ring, writing one takes no time worth naming. */
