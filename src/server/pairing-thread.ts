@@ -84,9 +84,15 @@ class PairingThread implements PairingPart {
 
   offer(accepted: readonly Accepted[]): void {
     const records = accepted.map(({ head, encoded, bytes, outcome, settled }): OfferedRecord => {
-      // Its own memory: a part of a message would take the whole message with it.
+      // A copy (slice() of a Buffer is none): a part of a message would take the whole message with it.
       const crosses = outcome === "stored" && encoded && encoded.length <= MAX_CROSSING;
-      return { head: plainHead(head), bytes, outcome, settled, encoded: crosses ? encoded.slice() : null };
+      return {
+        head: plainHead(head),
+        bytes,
+        outcome,
+        settled,
+        encoded: crosses ? new Uint8Array(encoded) : null,
+      };
     });
     const buffers = records.flatMap((r) => (r.encoded ? [r.encoded.buffer as ArrayBuffer] : []));
     this.#send({ kind: "offer", records }, buffers);
