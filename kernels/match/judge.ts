@@ -56,7 +56,7 @@ function makeViews(m: Match): void {
     const sample = (v & 4) != 0 ? m.backSample : m.sample;
     const arrival = (v & 2) == 0;
     const time = arrival ? ((v & 1) == 0 ? m.firstSeen1 : m.lastSeen1) : (v & 1) == 0 ? m.firstSeen0 : m.lastSeen0;
-    viewCounts[v] = edgeSampleNear(sample, time, arrival, views + ((v * NEAR) << 3));
+    viewCounts[v] = edgeSampleNear(sample, time, arrival, (v & 1) != 0, views + ((v * NEAR) << 3));
   }
 }
 

@@ -432,8 +432,12 @@ export const DelayBlockLayout = {
   squares: 32,
   minimum: 40,
   maximum: 48,
+  low: 56,
+  high: 64,
+  otherLow: 72,
+  otherHigh: 80,
 } as const;
-export const DelayBlockBytes = 56;
+export const DelayBlockBytes = 88;
 
 /** EdgeSample of kernels/match/edge-sample.ts. */
 export const EdgeSampleLayout = {

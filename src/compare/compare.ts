@@ -67,6 +67,9 @@ export interface CompareOptions {
   parallel?: boolean;
 }
 
+/** Captures up to this size together are small enough to keep every packet for a report's series: some 50 MB of memory. */
+export const SMALL_CAPTURES_BYTES = 128 << 20;
+
 export const DEFAULT_WINDOW_NS = 10e9;
 /** Coverage, alignment, repeats, directions, lead and correction may each ask for one more, and a look ahead before. */
 const MAX_PASSES = 9;
@@ -281,6 +284,10 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   const back = orientUnmatched(result.matcher, directions.twoWay);
   notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
   notes.push(...(await commonCauses(run, result)));
+  if (directions.matched === 0) {
+    observeAdded(result);
+    directions.matched = result.matcher.pairCount;
+  }
   const searched = plan.settled.alignment || evidence.alignment.kind === "sampled";
   const stepped = searched ? null : await clockStep(run, plan, result, directions.matched);
   if (stepped !== null) notes.push(stepped);
@@ -318,6 +325,22 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
       packets && new ComparedPackets(packets, options, { ...pass.capture, cover: plan.cover }, run.flowKey),
     free: () => result.matcher.free(),
   };
+}
+
+/** Where nothing but what was merged or fragmented has met, that shows what the clocks are. */
+function observeAdded({ matcher, observer, plan }: PassResult): void {
+  for (const [way, take] of [
+    [1, observer.observe.bind(observer)],
+    [2, observer.observeReverse.bind(observer)],
+  ] as const) {
+    const pairs = matcher.added.filter(({ flow }) => matcher.flows.direction(flow) === way);
+    const differences = pairs.map(({ beforeNs, afterNs }) => afterNs - beforeNs + plan.alignNs);
+    take(
+      Float64Array.from(pairs, (p) => p.beforeNs),
+      Float64Array.from(differences),
+      pairs.length,
+    );
+  }
 }
 
 /** What packets without a partner have in common, where they are so many that there may be something. */

@@ -224,7 +224,8 @@ export function judgeDirection(
   const known = findings.filter((f) => f !== null);
   const score = known.reduce((sum, f) => sum + f.score, 0);
   return {
-    order: score > 0 ? "as-given" : score < 0 ? "swapped" : "unclear",
+    // Packets that only the second capture has may as well be of a time when the first was not running.
+    order: score > 0 ? "as-given" : score < -1 ? "swapped" : "unclear",
     evidence: known.map((f) => f.evidence),
   };
 }

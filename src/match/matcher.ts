@@ -129,6 +129,8 @@ const HISTOGRAM_BIAS = matchStateConstants.HISTOGRAM_MIDDLE;
 /** A key, and two words beside it. */
 const SCRATCH_BYTES = 48;
 const KEY_WORDS = 10;
+/** More show nothing new of the clocks. */
+const MAX_ADDED = 1 << 16;
 
 export class ExactMatcher {
   readonly flows: FlowResults;
@@ -142,6 +144,7 @@ export class ExactMatcher {
   readonly #scratch: number;
   readonly #rows: number;
   readonly #packets: PacketLog | null;
+  readonly #added: { flow: number; beforeNs: number; afterNs: number }[] = [];
 
   constructor(kernels: Kernels, options: MatcherOptions) {
     this.#kernels = kernels;
@@ -327,8 +330,14 @@ export class ExactMatcher {
     return this.#kernels.call.matchOnlyCount(this.#match);
   }
 
+  /** Pairs that were added, the first of them: on the matcher's axis. */
+  get added(): readonly { flow: number; beforeNs: number; afterNs: number }[] {
+    return this.#added;
+  }
+
   /** A packet of a flow was seen at both points after all. */
   addPair(flow: number, beforeNs: number, afterNs: number): void {
+    if (this.#added.length < MAX_ADDED) this.#added.push({ flow, beforeNs, afterNs });
     this.#kernels.call.matchAdd(this.#match, flow, beforeNs, afterNs);
     if (this.#packets) this.#note();
   }

@@ -13,6 +13,7 @@
  *   message ─▶ Ingest ─▶ archive ─▶ Journal ─▶ acknowledged
  *                           └─▶ Pairing ─▶ rows ─▶ ResultsStore ─▶ roll-ups, events
  */
+
 import { mkdirSync, renameSync } from "node:fs";
 import { basename, join } from "node:path";
 import { RecordArchive } from "../archive/archive.ts";
@@ -32,6 +33,7 @@ import { DatabaseDamaged } from "../results/duckdb.ts";
 import { ResultsStore } from "../results/results-store.ts";
 import type { FlowRow, SegmentRow, Step } from "../results/rows.ts";
 import { Asker, type AskingClient } from "./asker.ts";
+import { DirectionWatch } from "./direction-watch.ts";
 import { Events } from "./events.ts";
 import { type Accepted, Ingest, type Ingested } from "./ingest.ts";
 import { Journal } from "./journal.ts";
@@ -106,6 +108,7 @@ export class CollectorService {
   readonly tokens: TokenStore;
   readonly results: ResultsStore;
   readonly #plan: TapPlanStore;
+  readonly #directions: DirectionWatch;
   readonly events = new Events();
   readonly counts: ServiceCounts = {
     ...{ messages: 0, stored: 0, unchanged: 0, replaced: 0, merged: 0, refused: 0, bytes: 0 },
@@ -160,6 +163,8 @@ export class CollectorService {
       onRefused: (file, reason) => this.#problem(`${file}: ${reason}`),
       onLate: (head) => results.arrivals.count(head, { late: 1 }),
     });
+    const segments = () => this.#pairing.segments;
+    this.#directions = new DirectionWatch({ archive, table, segments, watch: (s) => this.watch(s) });
   }
 
   /** UsageError where another collector has the directory, or it cannot be written. */
@@ -205,6 +210,7 @@ export class CollectorService {
       this.results.arrivals.count(head, arrivalOf(outcome, bytes));
     for (const head of ingested.refused) this.results.arrivals.count(head, { refused: 1 });
     this.#taps.take(heads, tap);
+    for (const { head } of ingested.accepted) this.#directions.hear(head.point, head.segment);
     this.#pairing.offer(ingested.accepted);
     return ingested;
   }
@@ -408,6 +414,7 @@ export class CollectorService {
   async #tick(): Promise<void> {
     try {
       const looked = this.#journal.spans.length;
+      this.#directions.resolve();
       await this.#pairing.work();
       const rows = this.#rows;
       this.#rows = new Map();

@@ -1,11 +1,23 @@
 /** All studies, in the order of the report. */
 import { invalidValue } from "../../base/errors.ts";
+import { colateStudies } from "./colate.ts";
 import { ldaStudies } from "./lda.ts";
 import { ldsStudies } from "./lds.ts";
+import { mapleStudies } from "./maple.ts";
 import { mplaneStudies } from "./mplane.ts";
+import { rliStudies } from "./rli.ts";
+import { rliOtherStudies } from "./rli-others.ts";
 import type { Study } from "./study.ts";
 
-export const STUDIES: readonly Study[] = [...ldaStudies, ...mplaneStudies, ...ldsStudies];
+export const STUDIES: readonly Study[] = [
+  ...ldaStudies,
+  ...mplaneStudies,
+  ...ldsStudies,
+  ...rliStudies,
+  ...rliOtherStudies,
+  ...mapleStudies,
+  ...colateStudies,
+];
 
 /** The studies that make these findings; `all` or nothing: every one. A study or a paper may be named too. */
 export function chooseStudies(names: readonly string[], studies: readonly Study[] = STUDIES): Study[] {
