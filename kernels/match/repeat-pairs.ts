@@ -7,14 +7,14 @@
 import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { FATE_MIRRORED, noteAlone, noteAmbiguous } from "./fates";
 import { judge, mirrorsAtBoth } from "./judge";
-import { intervalAt, settleRecent } from "./match-count";
+import { intervalAt, settleRecent } from "./intervals";
 import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
 import { openingMeet } from "./opening";
 import { boundsAt, farHigh, farLow, high, low, pairAll, pairFirstIn, rivals, TWICE, unpair } from "./repeat-fit";
 import { at, freeRows, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
 import { addPair, beginSettled, countSettled, endSettled } from "./repeat-settled";
 import { clearRows, groupOf, Repeats, Repeat } from "./repeats";
-import { COPY } from "./waiting";
+import { COPY } from "./log";
 
 /** Fewer pairs do not show that one is too early. */
 const FEW: u32 = 16;

@@ -29,7 +29,6 @@ import { expectedOpening } from "./opening.ts";
 import { type PassOptions, type PassResult, runPass } from "./pass.ts";
 import {
   type Decision,
-  type Directions,
   firstPlan,
   LOOK_AHEAD,
   matchedPlan,
@@ -37,12 +36,12 @@ import {
   type PassEvidence,
   type PassPlan,
   type PlanWishes,
-  sameWays,
   showsNoAnswers,
 } from "./plan.ts";
 import type { CompareReport, ReportView } from "./report.ts";
 import { unmatchedCauses } from "./unmatched.ts";
 import { orientUnmatched } from "./unmatched-ways.ts";
+import { unmended } from "./unmended.ts";
 
 export interface CompareOptions {
   before: string;
@@ -360,45 +359,6 @@ async function commonCauses({ kernels, options, pass }: Run, result: PassResult)
 function commonOffset({ floor }: ClockVerdict, { correction }: PassPlan): number {
   const levelNs = correction.kind === "none" ? (floor?.levelNs ?? 0) : 0;
   return Math.abs(levelNs) > LARGE_OFFSET_NS ? Math.round(levelNs) : 0;
-}
-
-/** What the pass that could not be made would have changed. */
-function unmended(
-  plan: PassPlan,
-  { plan: next, why }: Decision & { kind: "again" },
-  directions: Directions,
-  rereadable: boolean,
-  windowNs: number,
-): string[] {
-  const cause = rereadable ? "after several passes" : "standard input cannot be read twice; give files";
-  const ways = `the two directions could not be separated with certainty: packets with an earlier timestamp in the second capture are counted as 'reverse' (${cause})`;
-  const more = why !== "directions" && !sameWays(directions.ways, plan.ways) ? [ways] : [];
-  switch (why) {
-    case "coverage":
-      return [
-        `one capture has only ${next.cover} bytes of some packets from the IP header on, digests cover ${plan.cover}: use ‘cover ${next.cover}’ (${cause})`,
-        ...more,
-      ];
-    case "directions":
-      return [ways];
-    case "alignment":
-      return [`the clocks seem to differ by more than the window (${cause})`, ...more];
-    case "lead":
-      return [
-        Math.abs(next.alignNs) > windowNs
-          ? `the clocks seem to differ by more than the window (${cause})`
-          : `reordering could not be judged: the second clock is behind (${cause})`,
-        ...more,
-      ];
-    case "repeats":
-      return [
-        `some of the first packets may have been matched with others that look the same (${cause})`,
-        ...more,
-      ];
-    case "correction":
-    case "extent":
-      return [`the clock correction could not be applied (${cause})`, ...more];
-  }
 }
 
 function describeOptions(

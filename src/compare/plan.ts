@@ -8,7 +8,7 @@ import { type Alignment, MIN_PAIRS } from "../clock/alignment.ts";
 import { type Correction, type CorrectionMode, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { DelaySums } from "../match/flow-results.ts";
-import type { CorrectionPieces, KnownWays } from "../match/matcher.ts";
+import type { CorrectionPieces, KnownWays } from "../match/match-types.ts";
 import type { ExpectedOpening } from "./opening.ts";
 import type { DecidedBy } from "./ways.ts";
 

@@ -5,7 +5,8 @@
 import type { Kernels } from "../../base/kernels.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../../capture/batch.ts";
 import { type CaptureOptions, CaptureReader } from "../../capture/reader.ts";
-import type { AlonePacket, ExactMatcher } from "../matcher.ts";
+import type { AlonePacket } from "../match-types.ts";
+import type { ExactMatcher } from "../matcher.ts";
 
 export interface LonePacket extends AlonePacket {
   proto: number;
