@@ -1,32 +1,54 @@
-// Pictures of the collector's page for docs/, from `hoptime demo --live`: node scripts/screenshots.mjs [FOLDER]. Needs a build and Chromium ($CHROMIUM names another one).
+// Pictures of the pages for docs/, from `hoptime demo --live` and the demo captures: node scripts/screenshots.mjs [FOLDER]. Needs a build and Chromium ($CHROMIUM names another one).
 import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = process.argv[2] ?? join(root, "docs/images");
-/** Name, place, whether dark, and how wide and high. */
+/** Name, place, whether dark, and how wide and high; those that show the incident first. */
 const PICTURES = [
   ["overview", "#/overview?last=5m", false, 1200, 640],
+  ["map", "#/map?last=5m", true, 1200, 780],
+  ["phone", "#/overview?last=5m", true, 390, 760],
   ["segment", "#/segment/r2/r3?last=5m&with=lds", false, 1200, 860],
   ["flows", "#/flows/r2/r3?last=5m", false, 1200, 640],
-  ["map", "#/map?last=5m", true, 1200, 780],
+  ["alerts", "#/alerts?last=5m", false, 1200, 520],
   ["packets", "#/packets/r2/r3?last=5m", false, 1200, 420],
   ["taps", "#/taps?last=5m", false, 1200, 640],
-  ["alerts", "#/alerts?last=5m", false, 1200, 520],
-  ["phone", "#/overview?last=5m", true, 390, 760],
 ];
 /** So long after the incident is found: it lasts some seconds only. */
 const AFTER_MS = 2000;
+
+/** The page that compares in the browser, with the demo captures. */
+async function compared(browser) {
+  const page = await browser.newPage({ viewport: { width: 1200, height: 820 } });
+  await page.goto(pathToFileURL(join(root, "dist/web/compare/index.html")).href);
+  await page.setInputFiles("#file-0", join(root, "demo/router-in.pcap.gz"));
+  await page.setInputFiles("#file-1", join(root, "demo/router-out.pcap.gz"));
+  await page.screenshot({
+    path: join(folder, "page-compare.png"),
+    clip: { x: 0, y: 0, width: 1200, height: 460 },
+  });
+  await page.click("button.go");
+  await page.waitForSelector("html[data-ready=report]", { timeout: 60_000 });
+  await page.waitForTimeout(1000);
+  await page.screenshot({ path: join(folder, "page-compare-report.png") });
+  await page.close();
+  console.error("page-compare.png, page-compare-report.png");
+}
 
 mkdirSync(folder, { recursive: true });
 const demo = spawn(process.execPath, [join(root, "dist/cli/main.js"), "demo", "--live", "--json"], {
   stdio: ["ignore", "pipe", "inherit"],
 });
 const ended = new Promise((resolve) => demo.on("close", resolve));
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--headless", "--no-sandbox", "--disable-gpu"],
+});
 try {
   const lines = createInterface(demo.stdout);
   const url = await new Promise((resolve, reject) => {
@@ -40,10 +62,6 @@ try {
   });
   console.error(`incident found, ${url}`);
   await new Promise((resolve) => setTimeout(resolve, AFTER_MS));
-  const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--headless", "--no-sandbox", "--disable-gpu"],
-  });
   for (const [name, hash, dark, width, height] of PICTURES) {
     const page = await browser.newPage({
       viewport: { width, height },
@@ -60,8 +78,9 @@ try {
     await page.close();
     console.error(`page-${name}.png`);
   }
-  await browser.close();
+  await compared(browser);
 } finally {
+  await browser.close();
   demo.kill("SIGINT");
   await ended;
 }

@@ -1,4 +1,4 @@
-// Builds the page of `hoptime collect` into dist/web/app: index.html, and files whose names carry a hash of their content, each with a gzip beside it.
+// Builds the page of `hoptime collect` into dist/web/app: index.html, and files whose names carry a hash of their content.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -49,6 +49,5 @@ function put(folder, name, ending, text) {
   const file = `${name}-${hash}.${ending}`;
   const packed = gzipSync(text, { level: 9 });
   writeFileSync(join(folder, file), text);
-  writeFileSync(join(folder, `${file}.gz`), packed);
   return { name: file, packed: packed.length };
 }

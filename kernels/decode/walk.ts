@@ -239,6 +239,8 @@ export function walkPcapng(c: usize, b: usize): i32 {
     take(cursor, batch, link, pos + 28, captured, wire, ticksToNs(iface, ticks), cursor.interfaceBase + index);
     if (direction == 0 && isCooked(link)) direction = cookedDirection(link, pos + 28, captured);
     if (direction != 0) markLast(batch, before, direction);
+    // The only interface of the file stands for all of a host.
+    if (link == LINK_SLL2 && captured >= 8 && cursor.interfaceCount == 1 && cursor.interfaceBase == 0) placeLast(batch, before, pos + 28);
     pos += total;
   }
   return NEED_DATA;

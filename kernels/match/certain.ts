@@ -7,7 +7,8 @@ import { Match, Total } from "./match-state";
 import { pieceAt } from "./pieces";
 import { addRow, Repeats, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
-import { COPY, entryOf, EQUALS, filterBit, headOf, Log, logHas, logPlace, MATCHED, searchOthers, stateOf } from "./waiting";
+import { COPY, entryOf, EQUALS, filterBit, headOf, Log, logPlace, MATCHED, stateOf } from "./log";
+import { logHas, searchOthers } from "./waiting";
 
 /** Differences further than this from all that were seen, in widths of what was seen, are odd. */
 const FAR: f64 = 2;

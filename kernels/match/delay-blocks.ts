@@ -15,7 +15,16 @@ export class DelayBlock {
   squares: f64;
   minimum: f64;
   maximum: f64;
+  low: f64; //      delays lie from low to high, and, where they are of two kinds (a clock was set), from otherLow to otherHigh, NaN otherwise
+  high: f64;
+  otherLow: f64;
+  otherHigh: f64;
 }
+/** Delays that are further from others than so many widths of them, and so many ns, are of another kind. */
+const APART: f64 = 2;
+const APART_AT_LEAST: f64 = 1000000;
+/** Fewer pairs do not show how long packets take. */
+const ENOUGH: u32 = 8;
 const BLOCK_BYTES: u32 = offsetof<DelayBlock>();
 
 @unmanaged
@@ -57,6 +66,11 @@ function halve(b: DelayBlocks): void {
     one.sum += two.sum + n * apart;
     one.minimum = min<f64>(one.minimum, two.minimum);
     one.maximum = max<f64>(one.maximum, two.maximum);
+    // Blocks that were put together do not know of kinds any more.
+    one.low = one.minimum;
+    one.high = one.maximum;
+    one.otherLow = NaN;
+    one.otherHigh = NaN;
     one.matched += two.matched;
     memory.copy(changetype<usize>(blockOf(b, i)), changetype<usize>(one), BLOCK_BYTES);
   }
@@ -78,7 +92,51 @@ function begin(b: DelayBlocks, send: f64, delay: f64): void {
   block.squares = 0;
   block.minimum = delay;
   block.maximum = delay;
+  block.low = delay;
+  block.high = delay;
+  block.otherLow = NaN;
+  block.otherHigh = NaN;
   b.count++;
+}
+
+/** A delay outside what the block knows as the first kind. */
+function widen(block: DelayBlock, delay: f64): void {
+  if (delay >= block.otherLow && delay <= block.otherHigh) return;
+  const toFirst = delay < block.low ? block.low - delay : delay - block.high;
+  const toOther = delay < block.otherLow ? block.otherLow - delay : delay - block.otherHigh;
+  if (isNaN(toOther)) {
+    if (toFirst > APART * (block.high - block.low) + APART_AT_LEAST) {
+      block.otherLow = delay;
+      block.otherHigh = delay;
+      return;
+    }
+  } else if (toOther < toFirst) {
+    block.otherLow = min<f64>(block.otherLow, delay);
+    block.otherHigh = max<f64>(block.otherHigh, delay);
+    return;
+  }
+  block.low = min<f64>(block.low, delay);
+  block.high = max<f64>(block.high, delay);
+}
+
+/** Delays around that time are of two kinds (a clock was set), and this one is of neither: the range of both says nothing of it. */
+export function isOfNoKind(p: u32, time: f64, delay: f64): bool {
+  const own = delayBlockAt(p, time);
+  if (own == 0 || changetype<DelayBlock>(own).matched < ENOUGH) return false;
+  const b = changetype<DelayBlocks>(p);
+  const number = (<u32>own - b.blocks) / BLOCK_BYTES;
+  let two = false;
+  for (let k = number > 0 ? number - 1 : 0; k < b.count && k <= number + 1; k++) {
+    const block = blockOf(b, k);
+    if (isAmong(block.low, block.high, delay) || isAmong(block.otherLow, block.otherHigh, delay)) return false;
+    two = two || !isNaN(block.otherLow);
+  }
+  return two;
+}
+
+function isAmong(low: f64, high: f64, delay: f64): bool {
+  const width = (high - low) / 2 + APART_AT_LEAST;
+  return delay >= low - width && delay <= high + width;
 }
 
 /** Takes n pairs of one direction, in the order in which they were found: times at BEFORE, and delays. */
@@ -101,6 +159,7 @@ export function delayBlocksTake(p: u32, sends: usize, delays: usize, n: u32): vo
       squares += x * x;
       minimum = min<f64>(minimum, delay);
       maximum = max<f64>(maximum, delay);
+      if (delay < block.low || delay > block.high) widen(block, delay);
     }
     block.sum = sum;
     block.squares = squares;

@@ -11,7 +11,8 @@
 import { Batch, META_IPV6 } from "../decode/batch";
 import { avalanche, mixWord } from "../decode/digest";
 import { EqualQueues, isQueued, queueAdd, queueLeave, queueSearch, queuesFree, queuesNew } from "./equal-queue";
-import { entryOf, EQUALS, Log, logAdapt, logAdd, logFree, logNew, logNext, logPassed, logSearch, logTake, MATCHED } from "./waiting";
+import { entryOf, EQUALS, Log, logAdapt, logFree, logNew, logPassed, MATCHED } from "./log";
+import { logAdd, logNext, logSearch, logTake } from "./waiting";
 
 /** log2 of the pairs of hosts that are watched at once; a newer pair takes an older one's place. */
 const PAIR_BITS: u32 = 13;

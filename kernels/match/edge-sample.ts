@@ -92,10 +92,14 @@ function takeFirst(s: EdgeSample, sends: usize, differences: usize, n: u32): voi
   s.firstSkip = i - n;
 }
 
-/** Differences of the pairs nearest to `time` at BEFORE, or at AFTER (`arrival`), ascending, into `out` (room for NEAR); returns how many. */
-export function edgeSampleNear(p: u32, time: f64, arrival: bool, out: usize): u32 {
+/**
+ * Differences of the pairs nearest to `time` at BEFORE, or at AFTER (`arrival`), ascending, into `out` (room for NEAR); returns how many. `tail`: of the last time, else of the first: where
+ * a clock was set close to the end, those beyond that are left out.
+ */
+export function edgeSampleNear(p: u32, time: f64, arrival: bool, tail: bool, out: usize): u32 {
   const s = changetype<EdgeSample>(p);
   const apart = heap.alloc(NEAR << 3);
+  sends = heap.alloc(NEAR << 3);
   let n: u32 = 0;
   for (let i: u32 = 0; i < s.firstCount; i++) n = keepNear(s.first + i * PAIR, time, arrival, out, apart, n);
   // Where few pairs were seen the last ones are among the first.
@@ -103,7 +107,47 @@ export function edgeSampleNear(p: u32, time: f64, arrival: bool, out: usize): u3
   const others = s.firstStep == 1 ? min<u32>(last, s.seen - s.firstCount) : last;
   for (let i = s.lastCount - others; i != s.lastCount; i++) n = keepNear(s.last + (i & (ROOM - 1)) * PAIR, time, arrival, out, apart, n);
   heap.free(apart);
+  n = cutAtStep(out, n, tail);
+  heap.free(sends);
   sort(out, n);
+  return n;
+}
+
+/** Times at BEFORE of the pairs that are kept. */
+let sends: usize = 0;
+/** Differences on either side of a clock's step are further apart than so many of their widths, and so many ns. */
+const APART: f64 = 4;
+const APART_AT_LEAST: f64 = 1000000;
+
+/** Puts the pairs in order of time from the end at hand, and looks for a place where all differences behind it are far from all before it; returns how many are before it. */
+function cutAtStep(out: usize, n: u32, tail: bool): u32 {
+  for (let i: u32 = 1; i < n; i++) {
+    const send = load<f64>(sends + (i << 3));
+    const value = load<f64>(out + (i << 3));
+    let k = i;
+    for (; k > 0 && (tail ? load<f64>(sends + ((k - 1) << 3)) < send : load<f64>(sends + ((k - 1) << 3)) > send); k--) {
+      store<f64>(sends + (k << 3), load<f64>(sends + ((k - 1) << 3)));
+      store<f64>(out + (k << 3), load<f64>(out + ((k - 1) << 3)));
+    }
+    store<f64>(sends + (k << 3), send);
+    store<f64>(out + (k << 3), value);
+  }
+  let low: f64 = Infinity;
+  let high: f64 = -Infinity;
+  for (let i: u32 = 0; i + ENOUGH <= n; i++) {
+    if (i >= ENOUGH) {
+      let least: f64 = Infinity;
+      let most: f64 = -Infinity;
+      for (let k = i; k < n; k++) {
+        least = min<f64>(least, load<f64>(out + (k << 3)));
+        most = max<f64>(most, load<f64>(out + (k << 3)));
+      }
+      const gap = max<f64>(least - high, low - most);
+      if (gap > APART * max<f64>(high - low, most - least) + APART_AT_LEAST) return i;
+    }
+    low = min<f64>(low, load<f64>(out + (i << 3)));
+    high = max<f64>(high, load<f64>(out + (i << 3)));
+  }
   return n;
 }
 
@@ -113,7 +157,7 @@ function keepNear(pair: u32, time: f64, arrival: bool, out: usize, apart: usize,
   const distance = abs<f64>(load<f64>(pair) + (arrival ? difference : 0) - time);
   if (n == NEAR) {
     if (distance >= load<f64>(apart)) return n;
-    sink(apart, out, n, distance, difference);
+    sink(apart, out, n, distance, difference, load<f64>(pair));
     return n;
   }
   let i = n;
@@ -122,13 +166,15 @@ function keepNear(pair: u32, time: f64, arrival: bool, out: usize, apart: usize,
     if (load<f64>(apart + (parent << 3)) >= distance) break;
     store<f64>(apart + (i << 3), load<f64>(apart + (parent << 3)));
     store<f64>(out + (i << 3), load<f64>(out + (parent << 3)));
+    store<f64>(sends + (i << 3), load<f64>(sends + (parent << 3)));
     i = parent;
   }
   store<f64>(apart + (i << 3), distance);
   store<f64>(out + (i << 3), difference);
+  store<f64>(sends + (i << 3), load<f64>(pair));
   return n + 1;
 }
-function sink(apart: usize, out: usize, n: u32, distance: f64, difference: f64): void {
+function sink(apart: usize, out: usize, n: u32, distance: f64, difference: f64, send: f64): void {
   let i: u32 = 0;
   while ((i << 1) + 1 < n) {
     let child = (i << 1) + 1;
@@ -136,10 +182,12 @@ function sink(apart: usize, out: usize, n: u32, distance: f64, difference: f64):
     if (distance >= load<f64>(apart + (child << 3))) break;
     store<f64>(apart + (i << 3), load<f64>(apart + (child << 3)));
     store<f64>(out + (i << 3), load<f64>(out + (child << 3)));
+    store<f64>(sends + (i << 3), load<f64>(sends + (child << 3)));
     i = child;
   }
   store<f64>(apart + (i << 3), distance);
   store<f64>(out + (i << 3), difference);
+  store<f64>(sends + (i << 3), send);
 }
 
 /** They are few. */

@@ -3,7 +3,7 @@
 //
 //   slot: digest u64 | first u32: oldest entry that may wait, or 0 | last u32: newest entry
 
-import { entryOf, EQUALS, filterBit, headOf, Log, MATCHED } from "./waiting";
+import { entryOf, EQUALS, filterBit, headOf, Log, MATCHED } from "./log";
 
 @unmanaged
 export class EqualQueues {

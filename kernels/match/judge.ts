@@ -10,11 +10,11 @@ import {
   FATE_DUPLICATE, FATE_HEAD_AFTER, FATE_HEAD_BEFORE, FATE_LINK_LOCAL, FATE_MIRRORED, FATE_ONLY_AFTER, FATE_ONLY_BEFORE, FATE_TAIL_AFTER, FATE_TAIL_BEFORE,
   noteAlone,
 } from "./fates";
-import { intervalAt } from "./match-count";
+import { intervalAt } from "./intervals";
 import { Interval, INTERVAL_BYTES, Match, Total } from "./match-state";
 import { pieceAt } from "./pieces";
 import { DOUBTED, keepAlone } from "./residue";
-import { COPY, LINK_LOCAL } from "./waiting";
+import { COPY, LINK_LOCAL } from "./log";
 
 /** A packet near the end of the other capture. */
 @unmanaged
@@ -56,7 +56,7 @@ function makeViews(m: Match): void {
     const sample = (v & 4) != 0 ? m.backSample : m.sample;
     const arrival = (v & 2) == 0;
     const time = arrival ? ((v & 1) == 0 ? m.firstSeen1 : m.lastSeen1) : (v & 1) == 0 ? m.firstSeen0 : m.lastSeen0;
-    viewCounts[v] = edgeSampleNear(sample, time, arrival, views + ((v * NEAR) << 3));
+    viewCounts[v] = edgeSampleNear(sample, time, arrival, (v & 1) != 0, views + ((v * NEAR) << 3));
   }
 }
 

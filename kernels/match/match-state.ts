@@ -6,7 +6,7 @@ import { fatesFree } from "./fates";
 import { tableFree, tableNew } from "../flows/tables";
 import { repeatsFree, repeatsNew, Repeats, ROW, rowCount } from "./repeats";
 import { ringNew } from "./send-order";
-import { logBytes, logFree, logNew } from "./waiting";
+import { logBytes, logFree, logNew } from "./log";
 
 /** One direction's totals, followed by its dense histogram (16,384 u32). */
 @unmanaged

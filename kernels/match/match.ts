@@ -13,15 +13,15 @@ import { flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { KEY_PER_ROW, runAt } from "../flows/key-runs";
 import { calmDown, expectNear, forgetRegretted, isCertain, isOdd, nearHigh, nearLow, regret } from "./certain";
 import { judge, judgeDeferred } from "./judge";
-import { countPairs, settleRecent } from "./match-count";
+import { settleRecent } from "./intervals";
+import { countPairs } from "./match-count";
 import { Match, Total } from "./match-state";
 import { openingMeet } from "./opening";
 import { settleRepeats } from "./repeat-pairs";
 import { addRow, MOST_ROWS, repeated, Repeats, rowCount, startGroup } from "./repeats";
 import { placeOf } from "./send-order";
-import {
-  ARRIVED, COPY, entryOf, EQUALS, Log, logAdapt, logAdd, logHas, logMarkCopies, logNext, logPassed, logPlace, logSearch, logTouch, MATCHED, searchMatched, searchNumber, searchOthers, stateOf,
-} from "./waiting";
+import { ARRIVED, COPY, entryOf, EQUALS, Log, logAdapt, logPassed, logPlace, MATCHED, stateOf } from "./log";
+import { logAdd, logHas, logMarkCopies, logNext, logSearch, logTouch, searchMatched, searchNumber, searchOthers } from "./waiting";
 
 /** Rows after which the logs see whether they have enough slots. */
 const ADAPT_ROWS: u32 = 8192;

@@ -3,7 +3,7 @@
 // rows of a digest.
 
 import { Flow, FlowStats, moreOf } from "../flows/flow-records";
-import { aroundMaximum, aroundMinimum, DelayBlock, delayBlockAt } from "./delay-blocks";
+import { aroundMaximum, aroundMinimum, DelayBlock, delayBlockAt, isOfNoKind } from "./delay-blocks";
 import { Match, Total } from "./match-state";
 import { pieceAtLeast, pieceAtMost } from "./pieces";
 import { at, n0, n1, rows0, rows1 } from "./repeat-rows";
@@ -155,6 +155,10 @@ export function rivals(m: Match, flow: Flow, reverse: bool, i: u32, j: u32): boo
   // Further out than all others: nothing shows that it is this one.
   if (fit == FAR_OUT) return true;
   const apart = a.time - b.time;
+  if (m.pieceCount == 0) {
+    const d = apart - m.offset - m.slope * (b.time - m.pivot);
+    if (isOfNoKind(reverse ? m.backBlocks : m.blocks, b.time, reverse ? -d - m.back : d)) return true;
+  }
   boundsAt(m, flow, reverse, b.time);
   // Differences include what the clocks are apart: what packets take differs by no more than it does.
   const alike = ALIKE * min<f64>(abs<f64>(apart), high - low) + RESOLUTION / 2;

@@ -7,14 +7,14 @@
 import { directionOf, faultsOf, Flow, flowIn, flowSegments, FlowStats } from "../flows/flow-records";
 import { FATE_MIRRORED, noteAlone, noteAmbiguous } from "./fates";
 import { judge, mirrorsAtBoth } from "./judge";
-import { intervalAt, settleRecent } from "./match-count";
+import { intervalAt, settleRecent } from "./intervals";
 import { Interval, INTERVAL_BYTES, Match, SETTLED, Total } from "./match-state";
 import { openingMeet } from "./opening";
 import { boundsAt, farHigh, farLow, high, low, pairAll, pairFirstIn, rivals, TWICE, unpair } from "./repeat-fit";
 import { at, freeRows, loadGroup, n0, n1, rows0, rows1 } from "./repeat-rows";
 import { addPair, beginSettled, countSettled, endSettled } from "./repeat-settled";
 import { clearRows, groupOf, Repeats, Repeat } from "./repeats";
-import { COPY } from "./waiting";
+import { COPY } from "./log";
 
 /** Fewer pairs do not show that one is too early. */
 const FEW: u32 = 16;
@@ -209,6 +209,45 @@ function markCopies(m: Match): void {
   }
 }
 
+/**
+ * Rows of both points that fit nothing, between two pairs or at an end, and as many here as there: rather than lost and new they are packets of a time in which a clock showed
+ * something else that nothing else has shown. They are counted as matched, and ambiguous.
+ */
+function pairLeft(m: Match): void {
+  if (n0 == 0 || n1 == 0) return;
+  const flow = flowIn(flowSegments(changetype<FlowStats>(m.stats)), at(rows0, 0).flow);
+  let j: u32 = 0;
+  for (let i: u32 = 0; i < n0; ) {
+    // The next gap: rows of BEFORE without a partner from i on, and those of AFTER up to the partner of the row behind them.
+    let end = i;
+    while (end < n0 && at(rows0, end).partner == 0) end++;
+    if (end < n0 && at(rows0, end).partner == 0xffffffff) return;
+    const to = end < n0 ? (at(rows0, end).partner >> 2) - 1 : n1;
+    if (to < j || to > n1) return;
+    if (end > i) pairGap(m, flow, i, end, j, to);
+    i = end + 1;
+    j = to + 1;
+  }
+}
+
+function pairGap(m: Match, flow: Flow, i: u32, end: u32, j: u32, to: u32): void {
+  let left: u32 = 0;
+  for (let k = j; k < to; k++) if (at(rows1, k).partner == 0 && (at(rows1, k).state & COPY) == 0) left++;
+  if (left != end - i) return;
+  for (let k = j; k < to; k++) {
+    const a = at(rows1, k);
+    if (a.partner != 0 || (a.state & COPY) != 0) continue;
+    const b = at(rows0, i);
+    const apart = a.time - b.time;
+    if (abs<f64>(apart) <= m.window) {
+      b.partner = (k + 1) << 2;
+      a.partner = (i + 1) << 2;
+      countAmbiguous(m, flow, b, apart);
+    }
+    i++;
+  }
+}
+
 function judgeRows(m: Match, rows: u32, n: u32, side: u32): void {
   for (let i: u32 = 0; i < n; i++) {
     const row = at(rows, i);
@@ -269,6 +308,7 @@ export function settleRepeats(m: Match): void {
     loadGroup(r, groupOf(r, number));
     if (n0 + n1 == 0) continue;
     markCopies(m);
+    pairLeft(m);
     const back = comesBack(m);
     if (mirrored && !back && isTwice(0)) countMirrored(m, 0, both);
     if (back && n1 > 0 && isTwice(1)) {

@@ -10,7 +10,7 @@
 
 import { recordIn, Table, tableAdd, tableNew, tableFree } from "../flows/tables";
 import { placeOf } from "./send-order";
-import { entryOf, headOf, filterBit, Log, logPlace, MATCHED } from "./waiting";
+import { entryOf, headOf, filterBit, Log, logPlace, MATCHED } from "./log";
 
 @unmanaged
 export class Repeats {

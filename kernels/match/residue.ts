@@ -4,7 +4,8 @@
 import { Batch } from "../decode/batch";
 import { recordIn, Table, tableAdd } from "../flows/tables";
 import { FATE_ONLY_AFTER, FATE_ONLY_BEFORE } from "./fates";
-import { countPairs, intervalKnown, NO_INTERVAL, settleRecent } from "./match-count";
+import { intervalKnown, NO_INTERVAL, settleRecent } from "./intervals";
+import { countPairs } from "./match-count";
 import { Interval, INTERVAL_BYTES, Match, PLACES_UNKNOWN } from "./match-state";
 
 @unmanaged

@@ -432,8 +432,12 @@ export const DelayBlockLayout = {
   squares: 32,
   minimum: 40,
   maximum: 48,
+  low: 56,
+  high: 64,
+  otherLow: 72,
+  otherHigh: 80,
 } as const;
-export const DelayBlockBytes = 56;
+export const DelayBlockBytes = 88;
 
 /** EdgeSample of kernels/match/edge-sample.ts. */
 export const EdgeSampleLayout = {
@@ -515,14 +519,51 @@ export const fatesConstants = {
   FATE_AMBIGUOUS: 12,
 } as const;
 
+/** Constants of kernels/match/intervals.ts. */
+export const intervalsConstants = {
+  NO_INTERVAL: 4294967295,
+} as const;
+
 /** Constants of kernels/match/judge.ts. */
 export const judgeConstants = {
   DEFERRED_BYTES: 16,
 } as const;
 
-/** Constants of kernels/match/match-count.ts. */
-export const matchCountConstants = {
-  NO_INTERVAL: 4294967295,
+/** Log of kernels/match/log.ts. */
+export const LogLayout = {
+  table: 0,
+  mask: 4,
+  oldest: 8,
+  newest: 12,
+  spare: 16,
+  made: 20,
+  tail: 24,
+  next: 28,
+  heads: 32,
+  bits: 36,
+  expected: 40,
+  passed: 44,
+  orphans: 48,
+  pastEnd: 52,
+  steps: 56,
+  rows: 60,
+  place: 64,
+  taken: 68,
+} as const;
+export const LogBytes = 72;
+
+/** Constants of kernels/match/log.ts. */
+export const logConstants = {
+  MATCHED: 2,
+  COPY: 4,
+  EQUALS: 8,
+  ARRIVED: 16,
+  LINK_LOCAL: 32,
+  ENTRY: 32,
+  SEGMENT: 4096,
+  SMALL_BITS: 14,
+  ORPHAN_WORDS: 8192,
+  ORPHAN_BYTES: 65536,
 } as const;
 
 /** Total of kernels/match/match-state.ts. */
@@ -741,39 +782,6 @@ export const sendOrderConstants = {
   RING: 131072,
   LATE: 1,
   UNPLACED: 1,
-} as const;
-
-/** Log of kernels/match/waiting.ts. */
-export const LogLayout = {
-  table: 0,
-  mask: 4,
-  oldest: 8,
-  newest: 12,
-  spare: 16,
-  made: 20,
-  tail: 24,
-  next: 28,
-  heads: 32,
-  bits: 36,
-  expected: 40,
-  passed: 44,
-  orphans: 48,
-  pastEnd: 52,
-  steps: 56,
-  rows: 60,
-  place: 64,
-  taken: 68,
-} as const;
-export const LogBytes = 72;
-
-/** Constants of kernels/match/waiting.ts. */
-export const waitingConstants = {
-  MATCHED: 2,
-  COPY: 4,
-  EQUALS: 8,
-  ARRIVED: 16,
-  LINK_LOCAL: 32,
-  ENTRY: 32,
 } as const;
 
 /** Backlog of kernels/rli/backlog.ts. */

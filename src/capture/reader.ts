@@ -16,7 +16,14 @@ import { SKIP_REASONS } from "./reasons.ts";
 import { type ByteSource, openByteSource } from "./source/byte-source.ts";
 import { parseCapturePath } from "./source/capture-path.ts";
 import { Chunk, type Shortage } from "./source/chunk.ts";
-import { COOKED_V2, cookedIndex, isPoint, notPointZero, PointSource } from "./source/point-source.ts";
+import {
+  COOKED_V2,
+  cookedIndex,
+  isOneCooked,
+  isPoint,
+  notPointZero,
+  PointSource,
+} from "./source/point-source.ts";
 import type { CaptureTotals } from "./source/source.ts";
 
 /** Keeps some rows of a batch: sets plane 0 of `select`. src/capture/filter/filter.ts makes one from an expression. */
@@ -207,7 +214,10 @@ export class CaptureReader {
 
   /** Whether the interface of that number is the one that `FILE#point` names. */
   isInterface(index: number, point: string): boolean {
-    if (this.format === "pcapng") return isPoint(point, this.#blocks.interfaces[index]);
+    const { interfaces } = this.#blocks;
+    if (this.format === "pcapng" && isOneCooked(interfaces))
+      return isPoint(point, interfaces[0]) || index === cookedIndex(point);
+    if (this.format === "pcapng") return isPoint(point, interfaces[index]);
     return index === (this.#blocks.interfaces[0]?.link === COOKED_V2 ? cookedIndex(point) : Number(point));
   }
 

@@ -1,11 +1,12 @@
 /** `hoptime compare BEFORE AFTER`. */
+import { statSync } from "node:fs";
 import { Command, Option } from "commander";
 import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { formatCount } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
 import { pointsOf } from "../capture/points.ts";
-import { isStandardInput } from "../capture/source/capture-path.ts";
+import { isStandardInput, parseCapturePath } from "../capture/source/capture-path.ts";
 import { listPoints } from "../capture/source/point-source.ts";
 import { CORRECTION_MODES, type CorrectionMode } from "../clock/correction.ts";
 import { MEASURE_NAMES } from "../compare/columns.ts";
@@ -14,6 +15,7 @@ import {
   type Comparison,
   DEFAULT_WINDOW_NS,
   openComparison,
+  SMALL_CAPTURES_BYTES,
 } from "../compare/compare.ts";
 import { type Condition, failures, parseCondition } from "../compare/conditions.ts";
 import type { FlowOrder } from "../compare/flows.ts";
@@ -192,9 +194,9 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
     filter: flags.filter,
     inner: flags.inner ?? false,
     nat: flags.nat ?? false,
-    everyPacket: [flags.packets, flags.annotate, flags.annotateAfter, flags.worst].some(
-      (f) => f !== undefined,
-    ),
+    everyPacket:
+      [flags.packets, flags.annotate, flags.annotateAfter, flags.worst].some((f) => f !== undefined) ||
+      (flags.html !== undefined && areSmall(before, after)),
     ...(flags.cover === undefined ? {} : { cover: flags.cover }),
     onProgress: (done, total, packets) => progress.update(done, total, packets),
   };
@@ -212,6 +214,15 @@ async function run(before: string, after: string, flags: Flags, table: readonly 
   }
 }
 
+/** The page draws the way back and single flows over time where packets can be kept. */
+function areSmall(...captures: string[]): boolean {
+  const files = new Set(captures.map((path) => parseCapturePath(path).file));
+  const bytes = [...files].map(
+    (file) => statSync(file, { throwIfNoEntry: false })?.size ?? Number.POSITIVE_INFINITY,
+  );
+  return bytes.reduce((a, b) => a + b, 0) <= SMALL_CAPTURES_BYTES;
+}
+
 async function answer(
   comparison: Comparison,
   captures: { before: string; after: string },
@@ -221,7 +232,10 @@ async function answer(
   const { packets } = comparison;
   if (flags.html !== undefined) {
     const { renderComparePage } = await import("../present/html/report-page.ts");
-    await writeFile(flags.html, renderComparePage(flagged(comparison.view("all"))));
+    await writeFile(
+      flags.html,
+      renderComparePage(flagged(comparison.view("all")), {}, packets?.table ?? null),
+    );
   }
   if (packets) await writePackets(packets, flags, captures);
   const worst = packets && flags.worst !== undefined ? await worstPackets(packets, flags.worst) : null;

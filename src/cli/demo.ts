@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { Command } from "commander";
 import { findPackageFile } from "../base/package-file.ts";
-import { compareCaptures } from "../compare/compare.ts";
+import { openComparison, wholeReport } from "../compare/compare.ts";
 import { renderComparePage } from "../present/html/report-page.ts";
 import { formatCompare } from "../present/text/compare-text.ts";
 import type { LiveDemoFlags } from "./demo-live.ts";
@@ -42,8 +42,10 @@ Examples:
     .action(async (flags: Flags) => {
       if (flags.live) return await (await import("./demo-live.ts")).runLiveDemo(flags);
       const [before, after] = ["router-in.pcap.gz", "router-out.pcap.gz"].map(demoFile) as [string, string];
-      const report = await compareCaptures({ before, after, epochNs: 20e6 });
-      await writeFile(flags.html, renderComparePage(report));
+      const comparison = await openComparison({ before, after, epochNs: 20e6, everyPacket: true });
+      const report = wholeReport(comparison.view("all"));
+      await writeFile(flags.html, renderComparePage(report, {}, comparison.packets?.table ?? null));
+      comparison.free();
       if (flags.json) await printJson(report);
       else {
         await printText(

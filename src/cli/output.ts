@@ -24,10 +24,14 @@ const PIECE_CHARACTERS = 1 << 16;
 export async function print(pieces: Iterable<string>): Promise<void> {
   let waiting = "";
   for (const piece of pieces) {
-    waiting += piece;
-    if (waiting.length < PIECE_CHARACTERS) continue;
-    await put(waiting);
-    waiting = "";
+    // What is long enough is not joined to anything: that would copy it.
+    const long = piece.length >= PIECE_CHARACTERS;
+    if (!long) waiting += piece;
+    if (waiting !== "" && (long || waiting.length >= PIECE_CHARACTERS)) {
+      await put(waiting);
+      waiting = "";
+    }
+    if (long) await put(piece);
   }
   await put(waiting);
 }

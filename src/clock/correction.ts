@@ -126,6 +126,8 @@ export interface ClockUncertainty {
   offsetNs: number | null;
   /** Steps that may be a clock's and are not removed, and what those are uncertain by that are. */
   stepsNs: number;
+  /** How far the clocks wander against each other; 0 where they do not, as far as both directions show. */
+  wanderNs: number;
 }
 
 /**
@@ -158,6 +160,7 @@ export function clockUncertainty(verdict: ClockVerdict, mode: CorrectionMode): C
   const stepsNs =
     left.reduce((sum, s) => sum + Math.abs(s.sizeNs), 0) +
     pieces.reduce((sum, p) => sum + p.stepUncertaintyNs, 0);
-  const totalNs = resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0) + stepsNs;
-  return { totalNs, resolutionNs, skewNs, offsetNs, stepsNs };
+  const wanderNs = verdict.drift.wanderNs ?? 0;
+  const totalNs = resolutionNs + (skewNs ?? 0) + (offsetNs ?? 0) + stepsNs + wanderNs;
+  return { totalNs, resolutionNs, skewNs, offsetNs, stepsNs, wanderNs };
 }

@@ -17,6 +17,7 @@ import { cut } from "./steps.ts";
 import type { TimestampReport } from "./timestamp-quality.ts";
 import { judgeTrust } from "./trust.ts";
 import type { ClockVerdict, SkewVerdict, StepVerdict } from "./verdict.ts";
+import { wanderOf } from "./wander.ts";
 
 const BLOCKS = 64;
 /** Up to this share of the blocks may hold a negative minimum that is not the clocks' doing, if it lies this many times the others' spread below them. */
@@ -104,6 +105,7 @@ export function diagnose(input: DiagnoseInput): ClockVerdict {
       residualNs: found?.residualNs ?? null,
       constant: found && first && second ? sameSlope(found, first, second) : null,
       halves: halves.map((h) => ({ lowPpm: h.low * 1e6, highPpm: h.high * 1e6 })),
+      wanderNs: steps.some((s) => s.kind !== "delay") ? null : wanderOf(points, back, slope, quantumNs),
     },
     resolutionNs: resolution,
     backward: { before: backwardOf(before), after: backwardOf(after) },

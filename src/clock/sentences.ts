@@ -20,6 +20,7 @@ export function sentences(verdict: ClockVerdict, ignored: number, mode: Correcti
     ...stepLines(verdict, mode),
     ...negativeLines(verdict),
     ...skewLines(verdict),
+    ...wanderLines(verdict),
   ];
   for (const side of ["before", "after"] as const) all.push(...captureLines(verdict, side));
   if (ignored > 0) all.push(`${countOf(ignored, "pair")} without a valid timestamp left out.`);
@@ -107,6 +108,13 @@ function negativeLines({ negative, offset, skew, floor, steps }: ClockVerdict): 
   if (skew?.detected && (floor?.deskewedNs ?? -1) >= 0) return [`${what}: explained by the skew.`];
   return [
     `${what}: timestamps out of order, or false matches; check these packets before trusting the smallest delays.`,
+  ];
+}
+
+function wanderLines({ drift: { wanderNs } }: ClockVerdict): string[] {
+  if (wanderNs === null) return [];
+  return [
+    `A clock wanders: AFTER's and BEFORE's move against each other by up to ${formatDuration(wanderNs)}, as both directions show. Not corrected; delays are uncertain by that much. Compare shorter parts.`,
   ];
 }
 

@@ -88,6 +88,7 @@ function byNegativeDelays(verdict: ClockVerdict, quantumNs: number, mode: Correc
 function byDrift(verdict: ClockVerdict, mode: CorrectionMode, typical: number): Trust {
   const { skew, drift, steps } = verdict;
   if (drift.constant === false) return "doubtful";
+  if (drift.wanderNs !== null && drift.wanderNs > UNCERTAIN_USABLE * typical) return "doubtful";
   if (steps.some((s) => s.kind !== "delay" && !removesStep(verdict, s.kind, mode))) return "doubtful";
   const removed: Trust = steps.some((s) => s.kind !== "delay") ? "usable" : "good";
   return worst(removed, bySkew(skew, mode, typical));

@@ -83,6 +83,8 @@ export interface ClockVerdict {
     /** Whether both halves allow the same skew; null where they are too short to tell. */
     constant: boolean | null;
     halves: { lowPpm: number; highPpm: number }[];
+    /** How far the clocks wander against each other around the line, as both directions show it; null where they do not. */
+    wanderNs: number | null;
   };
   /** Null: unknown. */
   resolutionNs: BeforeAfter<number | null>;

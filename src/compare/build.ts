@@ -4,7 +4,7 @@ import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { CaptureStatistics } from "../capture/reader.ts";
 import { type Correction, type CorrectionMode, clockUncertainty, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
-import type { TotalResult } from "../match/matcher.ts";
+import type { TotalResult } from "../match/match-types.ts";
 import { judgeDirection } from "./direction.ts";
 import { type FlowChoice, MatchedFlows } from "./flows.ts";
 import { groupFlows } from "./grouped-flows.ts";

@@ -29,7 +29,6 @@ import { expectedOpening } from "./opening.ts";
 import { type PassOptions, type PassResult, runPass } from "./pass.ts";
 import {
   type Decision,
-  type Directions,
   firstPlan,
   LOOK_AHEAD,
   matchedPlan,
@@ -37,12 +36,12 @@ import {
   type PassEvidence,
   type PassPlan,
   type PlanWishes,
-  sameWays,
   showsNoAnswers,
 } from "./plan.ts";
 import type { CompareReport, ReportView } from "./report.ts";
 import { unmatchedCauses } from "./unmatched.ts";
 import { orientUnmatched } from "./unmatched-ways.ts";
+import { unmended } from "./unmended.ts";
 
 export interface CompareOptions {
   before: string;
@@ -66,6 +65,9 @@ export interface CompareOptions {
   /** Read and decode in a second thread: by default where the captures are large enough. The report is the same. */
   parallel?: boolean;
 }
+
+/** Captures up to this size together are small enough to keep every packet for a report's series: some 50 MB of memory. */
+export const SMALL_CAPTURES_BYTES = 128 << 20;
 
 export const DEFAULT_WINDOW_NS = 10e9;
 /** Coverage, alignment, repeats, directions, lead and correction may each ask for one more, and a look ahead before. */
@@ -281,6 +283,10 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   const back = orientUnmatched(result.matcher, directions.twoWay);
   notes.push(...(await explainUnmatched(run.kernels, options, pass.capture, result, pass.windowNs)));
   notes.push(...(await commonCauses(run, result)));
+  if (directions.matched === 0) {
+    observeAdded(result);
+    directions.matched = result.matcher.pairCount;
+  }
   const searched = plan.settled.alignment || evidence.alignment.kind === "sampled";
   const stepped = searched ? null : await clockStep(run, plan, result, directions.matched);
   if (stepped !== null) notes.push(stepped);
@@ -320,6 +326,22 @@ async function conclude(run: Run, { plan, result, evidence, decision }: Outcome)
   };
 }
 
+/** Where nothing but what was merged or fragmented has met, that shows what the clocks are. */
+function observeAdded({ matcher, observer, plan }: PassResult): void {
+  for (const [way, take] of [
+    [1, observer.observe.bind(observer)],
+    [2, observer.observeReverse.bind(observer)],
+  ] as const) {
+    const pairs = matcher.added.filter(({ flow }) => matcher.flows.direction(flow) === way);
+    const differences = pairs.map(({ beforeNs, afterNs }) => afterNs - beforeNs + plan.alignNs);
+    take(
+      Float64Array.from(pairs, (p) => p.beforeNs),
+      Float64Array.from(differences),
+      pairs.length,
+    );
+  }
+}
+
 /** What packets without a partner have in common, where they are so many that there may be something. */
 async function commonCauses({ kernels, options, pass }: Run, result: PassResult): Promise<string[]> {
   const { matcher } = result;
@@ -337,45 +359,6 @@ async function commonCauses({ kernels, options, pass }: Run, result: PassResult)
 function commonOffset({ floor }: ClockVerdict, { correction }: PassPlan): number {
   const levelNs = correction.kind === "none" ? (floor?.levelNs ?? 0) : 0;
   return Math.abs(levelNs) > LARGE_OFFSET_NS ? Math.round(levelNs) : 0;
-}
-
-/** What the pass that could not be made would have changed. */
-function unmended(
-  plan: PassPlan,
-  { plan: next, why }: Decision & { kind: "again" },
-  directions: Directions,
-  rereadable: boolean,
-  windowNs: number,
-): string[] {
-  const cause = rereadable ? "after several passes" : "standard input cannot be read twice; give files";
-  const ways = `the two directions could not be separated with certainty: packets with an earlier timestamp in the second capture are counted as 'reverse' (${cause})`;
-  const more = why !== "directions" && !sameWays(directions.ways, plan.ways) ? [ways] : [];
-  switch (why) {
-    case "coverage":
-      return [
-        `one capture has only ${next.cover} bytes of some packets from the IP header on, digests cover ${plan.cover}: use ‘cover ${next.cover}’ (${cause})`,
-        ...more,
-      ];
-    case "directions":
-      return [ways];
-    case "alignment":
-      return [`the clocks seem to differ by more than the window (${cause})`, ...more];
-    case "lead":
-      return [
-        Math.abs(next.alignNs) > windowNs
-          ? `the clocks seem to differ by more than the window (${cause})`
-          : `reordering could not be judged: the second clock is behind (${cause})`,
-        ...more,
-      ];
-    case "repeats":
-      return [
-        `some of the first packets may have been matched with others that look the same (${cause})`,
-        ...more,
-      ];
-    case "correction":
-    case "extent":
-      return [`the clock correction could not be applied (${cause})`, ...more];
-  }
 }
 
 function describeOptions(

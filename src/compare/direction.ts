@@ -9,7 +9,8 @@ import { required } from "../base/lists.ts";
 import { lgamma } from "../base/math/special.ts";
 import { countOf, formatCount } from "../base/quantity.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
-import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
+import type { TotalResult } from "../match/match-types.ts";
+import type { ExactMatcher } from "../match/matcher.ts";
 import type { PassResult } from "./pass.ts";
 import { type Directions, type PassPlan, splitNs, type Ways } from "./plan.ts";
 import type { CompareReport, SegmentReport } from "./report.ts";
@@ -224,7 +225,8 @@ export function judgeDirection(
   const known = findings.filter((f) => f !== null);
   const score = known.reduce((sum, f) => sum + f.score, 0);
   return {
-    order: score > 0 ? "as-given" : score < 0 ? "swapped" : "unclear",
+    // Packets that only the second capture has may as well be of a time when the first was not running.
+    order: score > 0 ? "as-given" : score < -1 ? "swapped" : "unclear",
     evidence: known.map((f) => f.evidence),
   };
 }

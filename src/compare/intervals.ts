@@ -1,7 +1,8 @@
 /** The report over time: one row per interval, and the heat map of delays. */
 import { entryAt } from "../base/lists.ts";
-import { bucketHigh, bucketLow, bucketMid, LogHistogram } from "../base/math/log-histogram.ts";
-import { latencyOf } from "./latency.ts";
+import { bucketHigh, bucketLow, bucketMid } from "../base/math/log-histogram.ts";
+import type { BucketRun } from "../match/flow-results.ts";
+import { runLatency } from "./latency.ts";
 import type { PassResult } from "./pass.ts";
 import type { HeatMap, IntervalReport } from "./report.ts";
 
@@ -37,21 +38,14 @@ export function buildIntervals(
   const indices = [...rowsOf(byIndex, edgeLost, last)];
   const runs = matcher.intervalBuckets();
   const grouped = Math.max(1, Math.ceil((last + 1) / HEAT_COLUMNS));
-  const columns = Array.from({ length: Math.ceil((last + 1) / grouped) }, () => new LogHistogram());
+  const columns = Array.from({ length: Math.ceil((last + 1) / grouped) }, (): BucketRun[] => []);
   const starts = columns.map((_, i) => (epochStart + BigInt(i) * BigInt(grouped) * step).toString());
   const reports = indices.map((index): IntervalReport => {
     const interval = byIndex.get(index);
     const matched = interval?.matched ?? 0;
     const lost = (interval?.lost ?? 0) + (edgeLost.get(index) ?? 0);
-    const histogram = new LogHistogram();
-    if (interval && matched > 0) {
-      const { buckets, counts } = runs(interval.slot);
-      const column = entryAt(columns, Math.floor(index / grouped));
-      for (let k = 0; k < buckets.length; k++) {
-        histogram.addBucket(buckets[k]!, counts[k]!);
-        column.addBucket(buckets[k]!, counts[k]!);
-      }
-    }
+    const run = interval && matched > 0 ? runs(interval.slot) : null;
+    if (run) entryAt(columns, Math.floor(index / grouped)).push(run);
     const startNs = epochStart + BigInt(index) * step;
     return {
       startNs: startNs.toString(),
@@ -59,7 +53,7 @@ export function buildIntervals(
       sent: matched + lost,
       matched,
       lost,
-      latency: latencyOf(interval?.delay ?? null, histogram, null),
+      latency: run && interval?.delay ? runLatency(interval.delay, run) : null,
     };
   });
   let heat: HeatMap | null | undefined;
@@ -82,15 +76,19 @@ function* rowsOf(
   else if (last >= 0) yield* [...new Set([...filled.keys(), ...edgeLost.keys()])].sort((a, b) => a - b);
 }
 
-function heatOf(columns: LogHistogram[], columnStartNs: string[], columnWidthNs: number): HeatMap | null {
+function heatOf(
+  columns: readonly BucketRun[][],
+  columnStartNs: string[],
+  columnWidthNs: number,
+): HeatMap | null {
   let minimum = Number.POSITIVE_INFINITY;
   let maximum = 0;
-  for (const column of columns) {
-    for (const [bucket] of column.entries()) {
-      if (bucketHigh(bucket) <= 0) continue;
-      minimum = Math.min(minimum, Math.max(1, bucketLow(bucket)));
-      maximum = Math.max(maximum, bucketHigh(bucket));
-    }
+  const seen = new Set<number>();
+  for (const { buckets } of columns.flat()) for (const bucket of buckets) seen.add(bucket);
+  for (const bucket of seen) {
+    if (bucketHigh(bucket) <= 0) continue;
+    minimum = Math.min(minimum, Math.max(1, bucketLow(bucket)));
+    maximum = Math.max(maximum, bucketHigh(bucket));
   }
   if (!(maximum > minimum)) return null;
   // Rows narrower than two log buckets would show the buckets, not the delays.
@@ -98,13 +96,20 @@ function heatOf(columns: LogHistogram[], columnStartNs: string[], columnWidthNs:
   const rows = Math.max(1, Math.min(HEAT_ROWS, Math.floor(range / (2 / 128))));
   const ratio = range / rows;
   const delayEdgesNs = Array.from({ length: rows + 1 }, (_, i) => minimum * Math.exp(i * ratio));
-  const counts = columns.map((column) => {
+  const places = new Map<number, number>();
+  const placeOf = (bucket: number) => {
+    const known = places.get(bucket);
+    if (known !== undefined) return known;
+    // Delays at or below 0 belong to the lowest row: a logarithmic axis has no other place for them.
+    const at = Math.floor(Math.log(Math.max(minimum, bucketMid(bucket)) / minimum) / ratio);
+    const place = Math.min(rows - 1, Math.max(0, at));
+    places.set(bucket, place);
+    return place;
+  };
+  const counts = columns.map((runs) => {
     const row = new Array<number>(rows).fill(0);
-    for (const [bucket, n] of column.entries()) {
-      // Delays at or below 0 belong to the lowest row: a logarithmic axis has no other place for them.
-      const at = Math.floor(Math.log(Math.max(minimum, bucketMid(bucket)) / minimum) / ratio);
-      row[Math.min(rows - 1, Math.max(0, at))]! += n;
-    }
+    for (const { buckets, counts: own } of runs)
+      for (let k = 0; k < buckets.length; k++) row[placeOf(buckets[k]!)]! += own[k]!;
     return row;
   });
   return { delayEdgesNs, columnStartNs, columnWidthNs, counts };

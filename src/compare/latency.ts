@@ -1,7 +1,7 @@
 /** Latency of a segment, a flow or an interval from what the matcher kept: moments, quantiles from log buckets, points of the distribution. */
 import { bucketMid, type LogHistogram, nearestRank } from "../base/math/log-histogram.ts";
 import type { BucketRun, DelaySums } from "../match/flow-results.ts";
-import type { TotalResult } from "../match/matcher.ts";
+import type { TotalResult } from "../match/match-types.ts";
 import type { Latency } from "./report.ts";
 
 const CDF_POINTS = 400;
@@ -18,6 +18,19 @@ export function latencyOf(
     jitterNs,
     (q) => histogram.quantile(q, delay.minNs, delay.maxNs) ?? delay.meanNs,
   );
+}
+
+/** The same from buckets in ascending order. */
+export function runLatency(delay: DelaySums, { buckets, counts }: BucketRun): Latency {
+  const { minNs, maxNs, meanNs } = delay;
+  const n = counts.reduce((sum, count) => sum + count, 0);
+  return withQuantiles(delay, null, (q) => {
+    if (n === 0) return meanNs;
+    let left = nearestRank(q, n);
+    let at = 0;
+    while (at < counts.length - 1 && left > counts[at]!) left -= counts[at++]!;
+    return Math.min(maxNs, Math.max(minNs, bucketMid(buckets[at]!)));
+  });
 }
 
 /** The same for a flow, of which there may be millions: `run` is asked for its buckets only where they are needed. */

@@ -3,7 +3,8 @@
  * have been taken for the partner. Pairs of packets that were met again are held against the others; where one lies far from them, another pass expects
  * differences as the others have shown them, and puts the rest off until all are known (kernels/match/certain.ts).
  */
-import type { ExactMatcher, OpeningPair } from "../match/matcher.ts";
+import type { OpeningPair } from "../match/match-types.ts";
+import type { ExactMatcher } from "../match/matcher.ts";
 
 /** Differences as captured, up to a time at BEFORE (ns since 1970). */
 export interface ExpectedOpening {

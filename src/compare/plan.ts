@@ -8,7 +8,7 @@ import { type Alignment, MIN_PAIRS } from "../clock/alignment.ts";
 import { type Correction, type CorrectionMode, correction } from "../clock/correction.ts";
 import type { ClockVerdict } from "../clock/verdict.ts";
 import type { DelaySums } from "../match/flow-results.ts";
-import type { CorrectionPieces, KnownWays } from "../match/matcher.ts";
+import type { CorrectionPieces, KnownWays } from "../match/match-types.ts";
 import type { ExpectedOpening } from "./opening.ts";
 import type { DecidedBy } from "./ways.ts";
 
@@ -124,6 +124,9 @@ const ENOUGH_MATCHED = 1000;
 const SHORT_LEAD_NS = 8e6;
 /** Below this share of matches (of what could match) the clocks are suspected. */
 const FEW_MATCHES = 0.05;
+/** Above this share of packets without a partner, and with clocks apart by this part of the window, some are looked for beyond it. */
+const BEYOND = 0.02;
+const FAR_OFF = 4;
 /** BEFORE is ahead of AFTER by at least this part of the lead (pair-feed.ts). */
 const SURE_LEAD = 4;
 
@@ -168,7 +171,7 @@ export function nextPlan(plan: PassPlan, evidence: PassEvidence, wishes: PlanWis
     if (cover < plan.cover) return { kind: "again", plan: { ...known, cover }, why: "coverage" };
     const expected = plan.expected ?? evidence.opening();
     if (expected !== plan.expected) return { kind: "again", plan: { ...known, expected }, why: "repeats" };
-    if (evidence.alignment.kind === "not-sampled" && needsAlignment(plan, evidence))
+    if (evidence.alignment.kind === "not-sampled" && needsAlignment(plan, evidence, wishes.windowNs))
       return { kind: "sample-alignment" };
     const decision =
       alignedPlan(known, evidence.alignment, wishes.windowNs) ??
@@ -198,18 +201,33 @@ function visibleTo({ shorts, ipPackets }: PassEvidence["before"], cover: number)
   return cover;
 }
 
-function needsAlignment({ settled }: PassPlan, evidence: PassEvidence): boolean {
-  const { before, after, directions, rereadable, limited } = evidence;
+function needsAlignment({ settled, alignNs }: PassPlan, evidence: PassEvidence, windowNs: number): boolean {
+  const { before, after, directions, forward, rereadable, limited } = evidence;
   const packets = Math.min(before.ipPackets, after.ipPackets);
   if (settled.alignment || limited || !rereadable || packets < MIN_PAIRS) return false;
-  return directions.matched < FEW_MATCHES * packets;
+  if (directions.matched < FEW_MATCHES * packets) return true;
+  // A clock that is off by a good part of the window, and was set: what is beyond it has no partner in either capture.
+  const offNs = Math.abs((forward?.meanNs ?? 0) - alignNs);
+  return offNs > windowNs / FAR_OFF && packets - directions.matched > BEYOND * packets;
 }
 
 /** Within the window it is not the offset that keeps packets apart. */
 function alignedPlan(plan: PassPlan, alignment: AlignmentEvidence, windowNs: number): Decision | null {
-  const alignNs = alignment.kind === "sampled" ? (alignment.found?.offsetNs ?? 0) : 0;
-  if (Math.abs(alignNs) <= windowNs) return null;
+  const found = alignment.kind === "sampled" ? alignment.found : null;
+  if (!found) return null;
+  const alignNs = Math.abs(found.offsetNs) > windowNs ? found.offsetNs : middleOfPieces(found, windowNs);
+  if (alignNs === null) return null;
   return { kind: "again", plan: { ...plan, alignNs, ways: { kind: "assumed-forward" } }, why: "alignment" };
+}
+
+/** Where a clock was set, and only one of the offsets lies within the window: what brings both into it. */
+function middleOfPieces(
+  { offsetNs, runnerUp, runnerUpNs, total }: Alignment,
+  windowNs: number,
+): number | null {
+  if (runnerUpNs === null || runnerUp < Math.max(MIN_PAIRS, BEYOND * total)) return null;
+  const within = Math.abs(runnerUpNs) <= windowNs || Math.abs(offsetNs - runnerUpNs) > windowNs;
+  return within ? null : Math.round((offsetNs + runnerUpNs) / 2);
 }
 
 /** A plan with other directions, clocks brought together or a longer lead, when matched packets show that it takes one. */

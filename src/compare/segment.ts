@@ -1,7 +1,8 @@
 /** Counts of one way of the segment: which unmatched packets are lost, which appeared, and which lie before or after the other capture. */
 import type { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import type { EdgeCounts, FlowResult, WaySums } from "../match/flow-results.ts";
-import type { ExactMatcher, TotalResult } from "../match/matcher.ts";
+import type { TotalResult } from "../match/match-types.ts";
+import type { ExactMatcher } from "../match/matcher.ts";
 import { latencyOf } from "./latency.ts";
 import type { SegmentReport } from "./report.ts";
 

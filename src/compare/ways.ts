@@ -14,7 +14,8 @@
  * directions where answers take longer than questions by far, and no time to live says otherwise.
  */
 import type { Kernels } from "../base/kernels.ts";
-import type { ExactMatcher, KnownWays, MatchedPairs } from "../match/matcher.ts";
+import type { KnownWays, MatchedPairs } from "../match/match-types.ts";
+import type { ExactMatcher } from "../match/matcher.ts";
 import { type GroupPoint, judgeGroups } from "./group-votes.ts";
 import { HostSides, hostNames } from "./host-sides.ts";
 import { decideByNeighbours } from "./way-neighbours.ts";

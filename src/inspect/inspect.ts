@@ -10,7 +10,7 @@ import { compileFilter } from "../capture/filter/filter.ts";
 import { FlowKeySpec } from "../capture/flow/flow-key.ts";
 import { linkName } from "../capture/format/link-names.ts";
 import { CaptureReader, type CaptureStatistics } from "../capture/reader.ts";
-import { COOKED_V2 } from "../capture/source/point-source.ts";
+import { isOneCooked } from "../capture/source/point-source.ts";
 import { lastBelieved, OutlierCounter, outlierText } from "../capture/timestamp-trust.ts";
 import { TimestampQuality } from "../clock/timestamp-quality.ts";
 import { PacketTimesWatch } from "../delays/packet-times.ts";
@@ -230,8 +230,9 @@ function pointsOf(s: CaptureStatistics, perInterface: ReadonlyMap<number, number
   const listed =
     first === undefined
       ? numbers.map(erfInterface)
-      : s.format === "pcap" && first.link === COOKED_V2 && numbers.length > 0
-        ? numbers.map((index) => ({ ...first, index }))
+      : isOneCooked(s.interfaces) && numbers.length > 0
+        ? // The name is that of all together.
+          numbers.map((index) => ({ ...first, index, name: null, description: null }))
         : s.interfaces;
   return listed.map((p) => ({
     index: p.index,

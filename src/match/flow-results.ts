@@ -377,9 +377,16 @@ function ranked({ ids, values }: Ranked, count: number, top: number): Ranked {
   const n = Math.min(top, ids.length);
   if (whole && (maximum + 1) * count < Number.MAX_SAFE_INTEGER) {
     // Both in one number, which typed arrays sort without a comparator.
-    const keys = Float64Array.from(ids, (id, i) => (maximum - values[i]!) * count + id).sort();
-    const first = Array.from(keys.subarray(0, n));
-    return { ids: first.map((k) => k % count), values: first.map((k) => maximum - Math.floor(k / count)) };
+    const keys = new Float64Array(ids.length);
+    for (let i = 0; i < keys.length; i++) keys[i] = (maximum - values[i]!) * count + ids[i]!;
+    keys.sort();
+    const first: Ranked = { ids: [], values: [] };
+    for (let i = 0; i < n; i++) {
+      const below = Math.floor(keys[i]! / count);
+      first.ids.push(keys[i]! - below * count);
+      first.values.push(maximum - below);
+    }
+    return first;
   }
   const order = ids.map((_, i) => i);
   order.sort((a, b) => (values[a] === values[b] ? 0 : values[b]! - values[a]!) || ids[a]! - ids[b]!);

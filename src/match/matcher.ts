@@ -18,117 +18,27 @@ import type { Kernels } from "../base/kernels.ts";
 import { LogHistogram } from "../base/math/log-histogram.ts";
 import type { PacketBatch } from "../capture/batch.ts";
 import type { KeyRuns } from "../capture/flow/key-runs.ts";
-import { type BucketRun, type DelaySums, type FlowResult, FlowResults } from "./flow-results.ts";
+import { type BucketRun, type FlowResult, FlowResults } from "./flow-results.ts";
+import { configure } from "./match-settings.ts";
+import type {
+  AlonePacket,
+  IntervalResult,
+  KnownWays,
+  MatchedPairs,
+  MatcherOptions,
+  OpeningPair,
+  TotalResult,
+} from "./match-types.ts";
 import { FATE, type PacketLog } from "./packet-log.ts";
-
-/** A packet that was seen at one point alone. */
-export interface AlonePacket {
-  side: 0 | 1;
-  /** On the matcher's axis. */
-  timeNs: number;
-  flow: number;
-  /** FATE.*: what it is taken for; and whether it could be something else (near the ends of the captures). */
-  fate: number;
-  doubted: boolean;
-}
-
-export interface MatcherOptions {
-  windowNs: number;
-  /** Interval length and start (ns on the matcher's time axis). */
-  epochNs: number;
-  epochStartNs: number;
-  /** Flows whose first difference is at least this go from BEFORE to AFTER; -Infinity: all do. */
-  thresholdNs: number;
-  /** Clock correction: delay = difference - offsetNs - slope * (time at AFTER - pivotNs), and reverseNs less the other way. */
-  correction: { offsetNs: number; slope: number; pivotNs: number; reverseNs?: number };
-  /** What differences (after - before, as aligned) are in the first time, where an earlier pass has shown it. */
-  expected?: ExpectedDifferences | null;
-  /** Where a clock was set: what more is taken off. */
-  pieces?: CorrectionPieces | null;
-  /** Time before the first packet of either side. */
-  startNs: number;
-  /** How far one side may be read ahead of the other. */
-  slackNs: number;
-  rows: number;
-  /** The seed that flow keys were hashed with. */
-  seed: bigint;
-  /** Keys differ at the two points (NAT): flows are named as the first sees them. */
-  nat?: boolean;
-  /** Where every packet is noted, besides the sums. */
-  packets?: PacketLog | undefined;
-}
-
-/** Up to a time at BEFORE. */
-export interface ExpectedDifferences {
-  untilNs: number;
-  lowNs: number;
-  highNs: number;
-}
-
-/** One of the first pairs. */
-export interface OpeningPair {
-  /** Time at BEFORE, and after - before, as aligned. */
-  atNs: number;
-  differenceNs: number;
-  /** A packet that looks the same was met later, without a partner. */
-  again: boolean;
-  /** The flow goes from BEFORE to AFTER. */
-  forward: boolean;
-}
-
-export interface CorrectionPieces {
-  /** From these times at BEFORE on, in order, this is taken off instead of what was before. */
-  list: readonly { fromNs: number; offsetNs: number }[];
-  /** How far from these times a piece may begin. */
-  guardNs: number;
-  /** Differences (after - before) without offset, drift and pieces, of packets that meet no queue. */
-  usualNs: { forward: number; reverse: number };
-}
-
-export interface TotalResult {
-  matched: number;
-  reordered: number;
-  extentMax: number;
-  extentSum: number;
-  delay: DelaySums | null;
-  jitterNs: number | null;
-  ttl: { lower: number; equal: number; higher: number };
-  negative: number;
-  histogram: LogHistogram;
-}
-
-/** Pairs of one direction: addresses of columns, each as long as `count`. */
-export interface MatchedPairs {
-  /** f64: times at BEFORE. */
-  sends: number;
-  /** f64: after - before. */
-  differences: number;
-  /** u32: the flow's number | how its time to live changed << 30 (1: lower at AFTER, 2: higher). */
-  flows: number;
-  count: number;
-}
-
-/** Flows whose way is known: ten words of key each, and 1 (BEFORE to AFTER), 2 (the other way) or 0 (not known). */
-export interface KnownWays {
-  keys: Uint32Array;
-  ways: Uint8Array;
-}
-
-/** An interval that holds packets. */
-export interface IntervalResult {
-  /** Intervals from the first one's start to its own. */
-  index: number;
-  /** Its number for `intervalBuckets`. */
-  slot: number;
-  matched: number;
-  lost: number;
-  delay: DelaySums | null;
-}
 
 const HISTOGRAM_BIAS = matchStateConstants.HISTOGRAM_MIDDLE;
 /** A key, and two words beside it. */
 const SCRATCH_BYTES = 48;
 const KEY_WORDS = 10;
+/** Above every count of a cell. */
+const CELL_COUNTS = 2 ** 32;
+/** More show nothing new of the clocks. */
+const MAX_ADDED = 1 << 16;
 
 export class ExactMatcher {
   readonly flows: FlowResults;
@@ -142,6 +52,7 @@ export class ExactMatcher {
   readonly #scratch: number;
   readonly #rows: number;
   readonly #packets: PacketLog | null;
+  readonly #added: { flow: number; beforeNs: number; afterNs: number }[] = [];
 
   constructor(kernels: Kernels, options: MatcherOptions) {
     this.#kernels = kernels;
@@ -156,7 +67,7 @@ export class ExactMatcher {
     this.#scratch = kernels.alloc(SCRATCH_BYTES);
     this.#packets = options.packets ?? null;
     if (this.#packets) call.matchNoteFates(this.#match);
-    this.#configure(options);
+    configure(kernels, this.#match, options);
   }
 
   #note(): void {
@@ -165,49 +76,9 @@ export class ExactMatcher {
     this.#packets?.take(this.#kernels, call.matchFates(this.#match) >>> 0, count);
   }
 
-  #configure(options: MatcherOptions): void {
-    const { offsetNs, slope, pivotNs, reverseNs = 0 } = options.correction;
-    if (options.nat) this.#kernels.writeU32(this.#match + MatchLayout.nat, 1);
-    const settings = {
-      window: options.windowNs,
-      epoch: options.epochNs,
-      epochStart: options.epochStartNs,
-      threshold: options.thresholdNs,
-      offset: offsetNs,
-      back: reverseNs,
-      slope,
-      pivot: pivotNs,
-      slack: options.slackNs,
-      now: options.startNs,
-      ...(options.expected
-        ? {
-            expectUntil: options.expected.untilNs,
-            expectLow: options.expected.lowNs,
-            expectHigh: options.expected.highNs,
-          }
-        : {}),
-    };
-    this.#writePieces(options.pieces ?? null);
-    for (const [name, value] of Object.entries(settings))
-      this.#kernels.writeF64(this.#match + MatchLayout[name as keyof typeof settings], value);
-  }
-
   /** From now on one side may be read ahead of the other by so much. */
   allowSlack(slackNs: number): void {
     this.#kernels.writeF64(this.#match + MatchLayout.slack, slackNs);
-  }
-
-  #writePieces(pieces: CorrectionPieces | null): void {
-    if (!pieces || pieces.list.length === 0) return;
-    const kernels = this.#kernels;
-    const at = kernels.call.matchPieces(this.#match, pieces.list.length) >>> 0;
-    for (const [i, { fromNs, offsetNs }] of pieces.list.entries()) {
-      kernels.writeF64(at + 16 * i, fromNs);
-      kernels.writeF64(at + 16 * i + 8, offsetNs);
-    }
-    kernels.writeF64(this.#match + MatchLayout.pieceGuard, pieces.guardNs);
-    kernels.writeF64(this.#match + MatchLayout.usual, pieces.usualNs.forward);
-    kernels.writeF64(this.#match + MatchLayout.backUsual, pieces.usualNs.reverse);
   }
 
   /** Takes the rows of a batch, with their keys in `runs`, from `from` on; `shiftNs` is added to their times. */
@@ -327,8 +198,14 @@ export class ExactMatcher {
     return this.#kernels.call.matchOnlyCount(this.#match);
   }
 
+  /** Pairs that were added, the first of them: on the matcher's axis. */
+  get added(): readonly { flow: number; beforeNs: number; afterNs: number }[] {
+    return this.#added;
+  }
+
   /** A packet of a flow was seen at both points after all. */
   addPair(flow: number, beforeNs: number, afterNs: number): void {
+    if (this.#added.length < MAX_ADDED) this.#added.push({ flow, beforeNs, afterNs });
     this.#kernels.call.matchAdd(this.#match, flow, beforeNs, afterNs);
     if (this.#packets) this.#note();
   }
@@ -510,13 +387,17 @@ export class ExactMatcher {
     kernels.free(out);
     return (owner) => {
       const [from = 0, to = 0] = [starts[owner], starts[owner + 1]];
-      const order = Array.from({ length: to - from }, (_, i) => from + i);
-      const bucket = (i: number) => pairs[2 * i]! | 0;
-      order.sort((x, y) => bucket(x) - bucket(y));
-      return {
-        buckets: Int32Array.from(order, bucket),
-        counts: Uint32Array.from(order, (i) => pairs[2 * i + 1]!),
-      };
+      // Bucket and count in one number, as in a cell: typed arrays sort without a comparator.
+      const cells = new Float64Array(to - from);
+      for (let i = from; i < to; i++) cells[i - from] = (pairs[2 * i]! | 0) * CELL_COUNTS + pairs[2 * i + 1]!;
+      cells.sort();
+      const buckets = new Int32Array(cells.length);
+      const counts = new Uint32Array(cells.length);
+      for (let i = 0; i < cells.length; i++) {
+        buckets[i] = Math.floor(cells[i]! / CELL_COUNTS);
+        counts[i] = cells[i]! - buckets[i]! * CELL_COUNTS;
+      }
+      return { buckets, counts };
     };
   }
 

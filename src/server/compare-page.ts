@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { gzipSync } from "node:zlib";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { UsageError } from "../base/errors.ts";
 import { findPackageFile } from "../base/package-file.ts";
 import { parseListen } from "./listen.ts";
@@ -22,12 +22,15 @@ export function readComparePage(file = findPackageFile("web/compare/index.html")
   const html = readFileSync(file);
   const text = html.toString("utf8");
   const policy = /Content-Security-Policy" content="([^"]*)"/.exec(text)?.[1] ?? "";
-  const worker = Buffer.from(/<script type="text\/plain" id="worker">(.*?)<\/script>/s.exec(text)?.[1] ?? "");
+  const packedWorker = Buffer.from(
+    /<script type="text\/plain" id="worker">(.*?)<\/script>/s.exec(text)?.[1] ?? "",
+    "base64",
+  );
   return {
     html,
     packed: gzipSync(html),
-    worker,
-    packedWorker: gzipSync(worker),
+    worker: gunzipSync(packedWorker),
+    packedWorker,
     headers: {
       "content-type": "text/html; charset=utf-8",
       "content-security-policy": `${policy}; frame-ancestors 'none'`,

@@ -13,6 +13,7 @@
  *   message ─▶ Ingest ─▶ archive ─▶ Journal ─▶ acknowledged
  *                           └─▶ Pairing ─▶ rows ─▶ ResultsStore ─▶ roll-ups, events
  */
+
 import { mkdirSync, renameSync } from "node:fs";
 import { basename, join } from "node:path";
 import { RecordArchive } from "../archive/archive.ts";
@@ -32,13 +33,15 @@ import { DatabaseDamaged } from "../results/duckdb.ts";
 import { ResultsStore } from "../results/results-store.ts";
 import type { FlowRow, SegmentRow, Step } from "../results/rows.ts";
 import { Asker, type AskingClient } from "./asker.ts";
+import { DirectionWatch } from "./direction-watch.ts";
 import { Events } from "./events.ts";
 import { type Accepted, Ingest, type Ingested } from "./ingest.ts";
 import { Journal } from "./journal.ts";
 import { type LatestRow, LatestRows } from "./latest-rows.ts";
 import type { AnsweringLimits } from "./limits.ts";
 import type { RowFollower } from "./monitor/follower.ts";
-import { labelled, Pairing } from "./pairing.ts";
+import { labelled } from "./pairing.ts";
+import { openPairing, type PairingPart } from "./pairing-thread.ts";
 import type { AnswerPiece, ArchiveQuestion } from "./questions.ts";
 import { rowEvent } from "./row-event.ts";
 import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
@@ -105,6 +108,7 @@ export class CollectorService {
   readonly tokens: TokenStore;
   readonly results: ResultsStore;
   readonly #plan: TapPlanStore;
+  readonly #directions: DirectionWatch;
   readonly events = new Events();
   readonly counts: ServiceCounts = {
     ...{ messages: 0, stored: 0, unchanged: 0, replaced: 0, merged: 0, refused: 0, bytes: 0 },
@@ -117,7 +121,7 @@ export class CollectorService {
   readonly #ingest: Ingest;
   readonly #asker: Asker;
   readonly #journal: Journal;
-  readonly #pairing: Pairing;
+  readonly #pairing: PairingPart;
   readonly #taps = new TapStates();
   readonly #startedMs = Date.now();
   /** What is wrong with files, the last few. */
@@ -153,12 +157,14 @@ export class CollectorService {
       ...{ maxWaiting: MAX_WAITING, maxOfClient: MAX_WAITING / 4, answering: options.answering },
       ...(onLog ? { onError: onLog } : {}),
     });
-    this.#pairing = new Pairing({
+    this.#pairing = openPairing({
       ...{ archive, table, latenessNs: options.latenessNs ?? LATENESS_NS, topFlows: TOP_FLOWS },
       onRows: (row, flows) => this.#rows.set(rowKey(row), { row, flows }),
       onRefused: (file, reason) => this.#problem(`${file}: ${reason}`),
       onLate: (head) => results.arrivals.count(head, { late: 1 }),
     });
+    const segments = () => this.#pairing.segments;
+    this.#directions = new DirectionWatch({ archive, table, segments, watch: (s) => this.watch(s) });
   }
 
   /** UsageError where another collector has the directory, or it cannot be written. */
@@ -204,6 +210,7 @@ export class CollectorService {
       this.results.arrivals.count(head, arrivalOf(outcome, bytes));
     for (const head of ingested.refused) this.results.arrivals.count(head, { refused: 1 });
     this.#taps.take(heads, tap);
+    for (const { head } of ingested.accepted) this.#directions.hear(head.point, head.segment);
     this.#pairing.offer(ingested.accepted);
     return ingested;
   }
@@ -247,7 +254,7 @@ export class CollectorService {
     return this.#latest.values();
   }
 
-  get pairing(): Pick<Pairing, "counts" | "segments" | "waiting"> {
+  get pairing(): Pick<PairingPart, "counts" | "segments" | "waiting"> {
     return this.#pairing;
   }
 
@@ -329,6 +336,7 @@ export class CollectorService {
     await this.#ticking;
     for (const follower of this.#followers) await this.#safely(() => follower.close());
     await this.#asker.close();
+    await this.#pairing.close();
     await this.#journal.close();
     await this.#files.close();
     await this.results.close();
@@ -406,6 +414,7 @@ export class CollectorService {
   async #tick(): Promise<void> {
     try {
       const looked = this.#journal.spans.length;
+      this.#directions.resolve();
       await this.#pairing.work();
       const rows = this.#rows;
       this.#rows = new Map();

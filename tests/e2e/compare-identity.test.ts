@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { Kernels } from "../../src/base/kernels.ts";
+import { Random } from "../../src/base/random.ts";
 import { pointsOf } from "../../src/capture/points.ts";
 import { compareCaptures } from "../../src/compare/compare.ts";
 import { inspectCapture } from "../../src/inspect/inspect.ts";
@@ -179,6 +180,71 @@ describe("segments that were merged at one point", () => {
     });
   });
 
+  describe.each([
+    ["at the sender", true],
+    ["at the receiver", false],
+  ])("long datagrams %s and nothing beside", (_name, atSender) => {
+    test.each([
+      ["over IPv4, all pieces there", 0, false, 65_535],
+      ["over IPv4, pieces lost", 0.05, false, 65_535],
+      ["over IPv6, pieces lost", 0.05, true, 65_535],
+      ["over IPv6, the captures cut after 128 bytes", 0, true, 128],
+    ])("%s", async (_case, loss, v6, snapLength) => {
+      const random = new Random("datagrams in pieces");
+      const [before, after]: [Frame[], Frame[]] = [[], []];
+      const truth = { sent: 0, lost: 0 };
+      const network = (id: number) =>
+        v6 ? [p.ethernet(0x86dd), p.ipv6({ next: 17 })] : [p.ethernet(0x0800), p.ipv4({ proto: 17, id })];
+      let id = 0;
+      for (let b = 0; b < 120; b++) {
+        const us = b * 1500;
+        const count = 2 + random.below(12);
+        const port = { sport: 1001 + (b % 3), dport: 9 };
+        const frame = (from: number, to: number, number: number) =>
+          p.stack([...network(number & 0xffff), p.udp(port)], data(b * 20_000 + from, to - from));
+        const end = count * 1200 - (b % 2) * 400;
+        const pieces = Array.from({ length: count }, (_, i) => ({ i, there: !random.bernoulli(loss) }));
+        const there = pieces.filter((piece) => piece.there);
+        const to = (i: number) => Math.min(end, (i + 1) * 1200);
+        truth.sent += count;
+        truth.lost += count - there.length;
+        if (atSender) {
+          before.push({ us, frame: frame(0, end, id) });
+          for (const { i } of there)
+            after.push({ us: us + 500 + 10 * i, frame: frame(i * 1200, to(i), id + i) });
+        } else {
+          for (const { i } of pieces) before.push({ us: us + 10 * i, frame: frame(i * 1200, to(i), id + i) });
+          // Runs without a gap arrive as one.
+          for (let k = 0; k < there.length; ) {
+            let last = k;
+            while (there[last + 1]?.i === (there[last]?.i ?? 0) + 1) last++;
+            const [from, until] = [there[k]?.i ?? 0, there[last]?.i ?? 0];
+            after.push({ us: us + 500 + 10 * until, frame: frame(from * 1200, to(until), id + from) });
+            k = last + 1;
+          }
+        }
+        id += count;
+      }
+      const report = await compareCaptures({
+        before: capture(before, { snapLength }),
+        after: capture(after, { snapLength }),
+      });
+      const arrived = truth.sent - truth.lost;
+      expect(report.segment).toMatchObject({
+        sent: truth.sent,
+        received: arrived,
+        matched: arrived,
+        lost: truth.lost,
+        appeared: 0,
+        head: 0,
+        tail: 0,
+      });
+      expect(report.segment.latency?.minNs).toBeGreaterThanOrEqual(500_000);
+      expect(report.segment.latency?.maxNs).toBeLessThanOrEqual(640_000);
+      expect(report.clock.trust).toBe("usable");
+    });
+  });
+
   test("are not suspected where frames of 1,450 bytes are lost and others appear", async () => {
     const [before, after]: [Frame[], Frame[]] = [[], []];
     ordinary(before, after);
@@ -264,6 +330,63 @@ describe("packets that are cut or rewritten on the way", () => {
     const { segment } = await compare(before, after);
     expect(segment).toMatchObject({ sent: 600, matched: 590, lost: 10, appeared: 0 });
   });
+
+  /** The same over IPv6: only the fragments have an identification. Two flows between the same hosts, packets of two lengths. */
+  function fragments6(n: number) {
+    const header = [p.ethernet(0x86dd), p.ipv6({ next: 17 })] as const;
+    const size = n % 3 === 0 ? 1400 : 2400;
+    const whole = p.bytes(p.stack([p.udp({ sport: 1001 + (n % 2), dport: 9 })], data(n * 1000, size)));
+    const part = (from: number, to: number) =>
+      p.stack(
+        [
+          p.ethernet(0x86dd),
+          p.ipv6({ next: 44 }),
+          p.fragment6(17, from | (to < whole.length ? 1 : 0), 7_000_000 + n),
+        ],
+        whole.subarray(from, to),
+      );
+    const cuts = [0, 640, 1280, whole.length];
+    return {
+      whole: p.stack([...header], whole),
+      parts: [0, 1, 2].map((i) => part(cuts[i] ?? 0, cuts[i + 1] ?? 0)),
+    };
+  }
+
+  test.each([false, true])(
+    "so are a packet of IPv6 and its fragments (put together again: %s)",
+    async (back) => {
+      const [before, after]: [Frame[], Frame[]] = [[], []];
+      ordinary(before, after);
+      let lost = 0;
+      for (let i = 0; i < 100; i++) {
+        const us = 500 + i * 3000;
+        const { whole, parts } = fragments6(i);
+        if (back) {
+          for (const [k, frame] of parts.entries()) before.push({ us: us + 50 * k, frame });
+          after.push({ us: us + 500, frame: whole });
+          continue;
+        }
+        before.push({ us, frame: whole });
+        // One fragment or another of every tenth is missing.
+        const missing = i % 10 === 4 ? Math.floor(i / 10) % 3 : -1;
+        if (missing >= 0) lost++;
+        for (const [k, frame] of parts.entries())
+          if (k !== missing) after.push({ us: us + 300 + 50 * k, frame });
+      }
+      const { segment, flows } = await compare(before, after);
+      expect(segment).toMatchObject({
+        sent: 600,
+        received: 600 - lost,
+        matched: 600 - lost,
+        lost,
+        appeared: 0,
+      });
+      for (const sport of [1001, 1002]) {
+        const flow = flows.find((f) => f.key.sport === sport && f.key.src?.includes(":"));
+        expect(flow?.latency).toMatchObject({ minNs: 400_000, maxNs: 400_000 });
+      }
+    },
+  );
 
   test("a SYN whose segment size was clamped is matched", async () => {
     const [before, after]: [Frame[], Frame[]] = [[], []];

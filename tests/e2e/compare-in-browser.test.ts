@@ -74,6 +74,10 @@ describe.skipIf(!hasBrowser)("comparing in a browser", () => {
     await compared(page, [DEMO.before, DEMO.after]);
     expect(await page.textContent("h1")).toBe("router-in.pcap.gz → router-out.pcap.gz");
     expectSame(await savedJson(page), commandLine(DEMO.before, DEMO.after));
+    // One flow over time.
+    await page.click(".flows tr[data-at='1']");
+    await page.waitForSelector(".flow-series polyline");
+    expect(await page.getAttribute(".flow-series svg", "aria-label")).toMatch(/27 packets lost/);
     expect(await accessibilityFindings(page)).toEqual([]);
     expect(problems.filter((p) => !p.startsWith("request: file:"))).toEqual([]);
     await page.close();

@@ -45,6 +45,10 @@ function pcapng(names: (string | undefined)[], quiet: readonly number[] = []): B
 
 /** `tcpdump -i any`: what a router forwards, once per interface; some packets have a VLAN tag behind the cooked header. */
 function cooked(indexes: readonly number[], link = 276, options: PcapOptions = {}): Buffer {
+  return pcapFile(cookedPackets(indexes, link), { link, ...options });
+}
+
+function cookedPackets(indexes: readonly number[], link: number): { timeNs: bigint; frame: Uint8Array }[] {
   const packets: { timeNs: bigint; frame: Uint8Array }[] = [];
   for (let i = 0; i < PACKETS; i++)
     for (const [hop, index] of indexes.entries()) {
@@ -61,7 +65,7 @@ function cooked(indexes: readonly number[], link = 276, options: PcapOptions = {
         frame: p.bytes(header, tag, udp(i).subarray(14)),
       });
     }
-  return pcapFile(packets, { link, ...options });
+  return packets;
 }
 
 const hoptime = (...args: string[]) => runCli(args);
@@ -165,6 +169,26 @@ describe("captures of all interfaces (Linux cooked)", () => {
     segmentOf(`${file}#2`, `${file}#300`);
     expect(segmentOf(file)).toEqual([`${file}#2`, `${file}#300`]);
     segmentOf(save("any-big.pcap", cooked([2, 300], 276, { bigEndian: true, nano: true })));
+  });
+
+  test("in pcapng, too, where one interface stands for all", () => {
+    const packets = cookedPackets([2, 300], 276);
+    const w = new PcapngWriter().section().interface({ resolution: 9, name: "any", link: 276 });
+    for (const { timeNs, frame } of packets) w.enhanced({ interfaceId: 0, ticks: timeNs, frame });
+    const file = save("any.pcapng", w.done());
+    segmentOf(`${file}#2`, `${file}#300`);
+    expect(segmentOf(file)).toEqual([`${file}#2`, `${file}#300`]);
+    const { points } = JSON.parse(hoptime("inspect", file, "--json").out);
+    expect(points.map((q: { index: number; packets: number }) => [q.index, q.packets])).toEqual([
+      [2, PACKETS],
+      [300, PACKETS - 4],
+    ]);
+    // The whole under its own name.
+    const whole = JSON.parse(hoptime("compare", `${file}#any`, `${file}#300`, "--json").out);
+    expect(whole.before.packets).toBe(2 * PACKETS - 4);
+    const { status, err } = hoptime("compare", `${file}#eth77`, `${file}#2`);
+    expect(status).toBe(2);
+    expect(err).toMatch(/has no interface 'eth77'; it has 2, 300; write the number behind the #/);
   });
 
   test("a name is that of this host; one that it does not have is refused with what to type", () => {

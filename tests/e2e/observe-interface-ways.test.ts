@@ -49,6 +49,8 @@ const CLIENT = `
   const s = require("node:net").connect(5000, "10.94.2.1"); s.resume();
   setInterval(() => { if (s.writableLength < 20000) s.write(Buffer.alloc(2000)); }, 5);`;
 
+const FETCH = `fetch("${URL}/v1/segments").then((r) => r.text()).then(console.log);`;
+
 interface Answer {
   notes: string[];
   estimates: {
@@ -72,7 +74,7 @@ test.skipIf(missing !== null)(
     lab.route("b", "10.94.0.0/16", "10.94.2.254");
     lab.queue("r", "eth2", 2);
     const hoptime = (...args: string[]) => lab.start("r", process.execPath, cli, ...args);
-    const collector = textOf(hoptime("collect", "--data", join(scratch, "data")));
+    const collector = textOf(hoptime("collect", "--data", join(scratch, "data"), "--segment", "A:B"));
     await until("the collector", () => collector().includes("8787"), collector);
     const taps = (["eth1", "eth2"] as const).map((name, i) => {
       const point = "AB"[i] ?? "";
@@ -102,6 +104,20 @@ test.skipIf(missing !== null)(
     let there: Answer | null = null;
     await until("records of four epochs", () => whole((there = ask("A", "B"))).length >= 4, taps[0]!.text);
     const back = ask("B", "A");
+    // The collector watches A:B without a label: its rows are those of the direction from A to B.
+    interface Segments {
+      segments: { from: string; to: string; label: string; estimators: string[] }[];
+    }
+    // Of the quiet time before there may be rows of all packets.
+    let known: Segments["segments"] = [];
+    const rows = () => {
+      known = (JSON.parse(lab.run("r", process.execPath, "-e", FETCH)) as Segments).segments;
+      return known.some(({ label, estimators }) => label !== "" && estimators.includes("lda"));
+    };
+    await until("rows", rows, collector);
+    expect(known.filter(({ label }) => label !== "")).toMatchObject([
+      { from: "A", to: "B", label: "from 10.94.1.0/24" },
+    ]);
     for (const { child, text } of taps) {
       expect(text()).toContain("by the networks of one side (10.94.1.0/24)");
       child.kill("SIGINT");

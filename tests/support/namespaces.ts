@@ -47,6 +47,17 @@ export function namespacesMissing(): string | null {
   return veth !== 0 ? "veth pairs cannot be made here" : tbf !== 0 ? "no tbf queue here" : null;
 }
 
+const WAIT_MS = 60_000;
+
+/** Waits for a condition, not for a time: a busy machine takes longer. */
+export async function until(holds: () => boolean, what = "condition"): Promise<void> {
+  const end = performance.now() + WAIT_MS;
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`${what}: not met within ${WAIT_MS / 1000} s`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
 export class NetworkLab {
   readonly #names = new Map<string, string>();
   readonly #captures: ChildProcess[] = [];
@@ -144,6 +155,19 @@ export class NetworkLab {
       "limit",
       `${limitKb}kb`,
     );
+  }
+
+  /** Resolves when so many sockets of the host capture. */
+  async captures(host: string, sockets: number): Promise<void> {
+    await until(() => this.run(host, "cat", "/proc/net/packet").trim().split("\n").length > sockets);
+  }
+
+  /** Resolves when no packet waits in the queue of an interface. */
+  async drained(host: string, device: string): Promise<void> {
+    await until(() => {
+      const [queue] = JSON.parse(this.run(host, "tc", "-s", "-j", "qdisc", "show", "dev", device));
+      return queue.backlog === 0;
+    });
   }
 
   /** Captures until `stopCaptures`; the direction as tcpdump's -Q. Resolves when tcpdump listens. */

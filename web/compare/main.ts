@@ -6,7 +6,7 @@ import { append, card, el } from "../report/elements.ts";
 import { reportParts } from "../report/report.ts";
 import { commandLine } from "./command.ts";
 import { CaptureForm } from "./form.ts";
-import type { Answer, Order } from "./messages.ts";
+import type { Answer, Order, Wishes } from "./messages.ts";
 
 watchPrinting();
 const page = document.getElementById("page")!;
@@ -46,28 +46,46 @@ function start(): void {
   );
   root.setAttribute("data-ready", "busy");
   form.showProgress(bar, words, cancel);
-  worker ??= startWorker();
-  worker.onmessage = ({ data: answer }: MessageEvent<Answer>) => {
-    if (answer.kind === "progress") {
-      // Where the captures are read once more, it begins again.
-      bar.value = answer.doneBytes;
-      words.textContent = `${formatCount(answer.packets)} packets, ${formatShare(answer.doneBytes / Math.max(1, bytes))} of the bytes`;
-    } else if (answer.kind === "error") fail(answer);
+  void startWorker().then(
+    (started) =>
+      listen(started, { files, wishes }, (doneBytes, packets) => {
+        // Where the captures are read once more, it begins again.
+        bar.value = doneBytes;
+        words.textContent = `${formatCount(packets)} packets, ${formatShare(doneBytes / Math.max(1, bytes))} of the bytes`;
+      }),
+    (error: Error) => fail({ problem: error.message, hint: null, field: null }),
+  );
+}
+
+function listen(
+  started: Worker,
+  order: { files: File[]; wishes: Wishes },
+  progress: (doneBytes: number, packets: number) => void,
+): void {
+  started.onmessage = ({ data: answer }: MessageEvent<Answer>) => {
+    if (answer.kind === "progress") progress(answer.doneBytes, answer.packets);
+    else if (answer.kind === "error") fail(answer);
     else if (answer.kind === "report") show(answer);
     else if (answer.kind === "export") save(answer);
   };
-  worker.onerror = (event) =>
+  started.onerror = (event) =>
     fail({ problem: event.message || "the browser does not run the worker", hint: null, field: null });
-  send({ kind: "compare", files, wishes });
+  worker = started;
+  send({ kind: "compare", ...order });
 }
 
 function send(order: Order): void {
   worker?.postMessage(order);
 }
 
-/** Its program stands in the page: a page that was opened from disk may load nothing. */
-function startWorker(): Worker {
-  const program = document.getElementById("worker")?.textContent ?? "";
+/** Its program stands in the page, packed: a page that was opened from disk may load nothing. */
+async function startWorker(): Promise<Worker> {
+  if (worker) return worker;
+  const packed = Uint8Array.from(atob(document.getElementById("worker")?.textContent ?? ""), (c) =>
+    c.charCodeAt(0),
+  );
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const program = await new Response(stream).blob();
   const url = URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
   const started = new Worker(url);
   URL.revokeObjectURL(url);

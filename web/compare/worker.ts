@@ -3,9 +3,14 @@ import { UsageError } from "../../src/base/errors.ts";
 import { Kernels, memoryError } from "../../src/base/kernels.ts";
 import { parseDuration } from "../../src/base/time.ts";
 import { pointsOf } from "../../src/capture/points.ts";
-import { type CompareOptions, type Comparison, openComparison } from "../../src/compare/compare.ts";
+import {
+  type CompareOptions,
+  type Comparison,
+  openComparison,
+  SMALL_CAPTURES_BYTES,
+} from "../../src/compare/compare.ts";
 import { compareCsvLines } from "../../src/present/csv/compare-csv.ts";
-import { toPageData } from "../../src/present/html/page-data.ts";
+import { PAGE_LIMITS, toPageData } from "../../src/present/html/page-data.ts";
 import { jsonPieces } from "../../src/present/json/json-pieces.ts";
 import { askCapture } from "../../src/query/packet/remote.ts";
 import type { Answer, Order, Wishes } from "./messages.ts";
@@ -54,6 +59,7 @@ async function compare(files: File[], wishes: Wishes): Promise<void> {
     before,
     after,
     ...optionsOf(wishes),
+    everyPacket: files.reduce((sum, file) => sum + file.size, 0) <= SMALL_CAPTURES_BYTES,
     onProgress: (doneBytes, totalBytes, packets) => {
       const now = performance.now();
       if (now - said < PROGRESS_MS) return;
@@ -64,7 +70,7 @@ async function compare(files: File[], wishes: Wishes): Promise<void> {
   const seconds = (performance.now() - started) / 1000;
   self.postMessage({
     kind: "report",
-    data: toPageData(comparison.view("all")),
+    data: toPageData(comparison.view("all"), PAGE_LIMITS, comparison.packets?.table ?? null),
     seconds,
     captures: [before, after],
   });

@@ -2,9 +2,11 @@
 
 import { countOrNot, formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
-import type { Latency, LatencyField } from "../../src/compare/report.ts";
+import type { LatencyField } from "../../src/compare/report.ts";
 import { bdi, el, facts } from "./elements.ts";
+import type { FlowDirection } from "./flow-direction.ts";
 import { type FlowRows, protocolName } from "./flow-rows.ts";
+import { flowPicture } from "./flow-series.ts";
 
 const DELAYS: [LatencyField, string][] = [
   ["minNs", "Min"],
@@ -21,7 +23,7 @@ const DELAYS: [LatencyField, string][] = [
 export function flowDetail(
   rows: FlowRows,
   row: number,
-  whole: Latency | null,
+  { whole, series }: Pick<FlowDirection, "whole" | "series">,
   close: () => void,
 ): HTMLElement {
   const { count, latency, key, communityId } = rows.columns;
@@ -37,6 +39,7 @@ export function flowDetail(
       el("h3", {}, bdi(name), " ", protocolName(key.proto[row] ?? null)),
       el("button", { type: "button", class: "plain-button", on: { click: close } }, "Close"),
     ),
+    flowPicture(series, row, whole?.p50Ns ?? null),
     el(
       "div",
       { class: "columns" },

@@ -5,11 +5,12 @@
 
 import { formatBytes, formatCount, formatShare } from "../../src/base/quantity.ts";
 import { formatNs } from "../../src/base/time.ts";
-import type { Latency, LatencyField } from "../../src/compare/report.ts";
+import type { LatencyField } from "../../src/compare/report.ts";
 import { isPrinting } from "../design/theme.ts";
 import { choice, el } from "./elements.ts";
 import { flowsAsCsv, save } from "./flow-csv.ts";
 import { flowDetail } from "./flow-detail.ts";
+import type { FlowDirection } from "./flow-direction.ts";
 import { type FlowRows, protocolName, type SortKey } from "./flow-rows.ts";
 import { rangeBar, type SpreadAxis, spreadAxis } from "./range-bar.ts";
 
@@ -159,12 +160,6 @@ function address(side: "src" | "dst", label: string, widthPx: number): Column {
 
 const classOf = (column: Column): string =>
   column.lines ? "text lines" : column.text ? "text" : column.extra ? "extra" : "";
-
-export interface FlowDirection {
-  label: string;
-  rows: FlowRows;
-  whole: Latency | null;
-}
 
 export class FlowTable {
   readonly root: HTMLElement;
@@ -419,8 +414,10 @@ export class FlowTable {
       const sight = this.#scroll.clientHeight - ROW_PX - 16;
       if (top < this.#scroll.scrollTop) this.#scroll.scrollTop = top;
       else if (top + ROW_PX > this.#scroll.scrollTop + sight) this.#scroll.scrollTop = top + ROW_PX - sight;
-      const { rows, whole } = this.#direction;
-      this.#detail.replaceChildren(flowDetail(rows, this.#order[at]!, whole, () => this.#select(-1)));
+      const { rows, whole, series } = this.#direction;
+      this.#detail.replaceChildren(
+        flowDetail(rows, this.#order[at]!, { whole, series }, () => this.#select(-1)),
+      );
     }
     this.#draw();
   }

@@ -25,13 +25,14 @@ import {
 /** The header and the sections. `actions`: buttons of the page that shows it. */
 export function reportParts(data: PageData, actions: Child = null): [header: HTMLElement, main: HTMLElement] {
   const main = el("main", { id: "main", tabindex: -1 });
+  const timeline = timelineOf(data);
   const parts: Child[] = [
     warnings(data),
     tiles(data.segment, data.clock),
-    overTime(data),
+    overTime(data, timeline),
     spread(data),
     flows(data),
-    reverse(data),
+    reverse(data, timeline),
     el("div", { class: "pair" }, clocks(data), el("div", {}, directionAndNotes(data), notes(data))),
     packets(data),
     captures(data),
@@ -42,11 +43,21 @@ export function reportParts(data: PageData, actions: Child = null): [header: HTM
   return [header(data, actions), main];
 }
 
-function overTime(data: PageData): HTMLElement[] {
+/** Of all charts over time; null where there is nothing to draw. */
+function timelineOf({ intervals, heat, reverseIntervals, originNs }: PageData): Timeline | null {
+  const ends = [
+    ...intervals.endNs,
+    ...(heat ? heat.columnStartNs.map((s) => s + heat.columnWidthNs) : []),
+    ...(reverseIntervals?.endNs ?? []),
+  ];
+  if (ends.length === 0) return null;
+  const start = Math.min(0, reverseIntervals?.startNs[0] ?? 0);
+  return new Timeline(BigInt(originNs), start / 1e9, ends.reduce((a, b) => Math.max(a, b)) / 1e9);
+}
+
+function overTime(data: PageData, timeline: Timeline | null): HTMLElement[] {
   const { intervals, heat } = data;
-  const ends = intervals.endNs.concat(heat ? heat.columnStartNs.map((s) => s + heat.columnWidthNs) : []);
-  if (ends.length === 0) return [card("delay", "Delay over time", nothing(data))];
-  const timeline = new Timeline(BigInt(data.originNs), 0, ends.reduce((a, b) => Math.max(a, b)) / 1e9);
+  if (timeline === null) return [card("delay", "Delay over time", nothing(data))];
   const hasDelay = intervals.latency.meanNs.some((v) => v !== null);
   const hasHeat = heat?.counts.some((column) => column.length > 1) ?? false;
   return [
@@ -101,8 +112,14 @@ function spread(data: PageData): HTMLElement {
 
 function flows(data: PageData): HTMLElement {
   const directions = [
-    { label: "Forward", rows: new FlowRows(data.flows), whole: data.segment.latency },
-    { label: "Reverse", rows: new FlowRows(data.reverseFlows), whole: data.reverse?.latency ?? null },
+    {
+      ...{ label: "Forward", rows: new FlowRows(data.flows), whole: data.segment.latency },
+      series: data.flowSeries.forward,
+    },
+    {
+      ...{ label: "Reverse", rows: new FlowRows(data.reverseFlows), whole: data.reverse?.latency ?? null },
+      series: data.flowSeries.reverse,
+    },
   ].filter((d) => d.rows.columns.length > 0);
   return card(
     "flows",

@@ -5,8 +5,10 @@ import { formatInstant, formatNs } from "../../src/base/time.ts";
 import type { CaptureSummary, Latency, SegmentReport } from "../../src/compare/report.ts";
 import type { PageData } from "../../src/present/html/page-data.ts";
 import { skipWords } from "../../src/present/text/skip-text.ts";
+import type { Timeline } from "./chart.ts";
 import { bdi, type Child, card, el, facts, sentences } from "./elements.ts";
 import { baseName, tiles } from "./headline.ts";
+import { delayOverTime, lossOverTime } from "./over-time.ts";
 import { flatten, readable } from "./unknown-values.ts";
 
 export function quantileTable(
@@ -108,8 +110,10 @@ export function packets(data: PageData): HTMLElement {
   );
 }
 
-export function reverse(data: PageData): HTMLElement | null {
+export function reverse(data: PageData, timeline: Timeline | null): HTMLElement | null {
   if (!data.reverse) return null;
+  const { reverseIntervals: intervals } = data;
+  const drawn = intervals?.latency.meanNs.some((v) => v !== null) ?? false;
   return card(
     "reverse",
     "The other way",
@@ -117,6 +121,21 @@ export function reverse(data: PageData): HTMLElement | null {
     tiles(data.reverse, null),
     data.reverse.latency &&
       el("div", { class: "spaced" }, quantileTable(data.reverse.latency, undefined, true)),
+    timeline &&
+      intervals && [
+        drawn && [
+          el("h3", { class: "spaced" }, "Delay over time"),
+          delayOverTime(intervals, data.reverse.latency?.p50Ns ?? 0, timeline),
+        ],
+        el("h3", { class: "spaced" }, "Loss over time"),
+        lossOverTime(intervals, timeline),
+      ],
+    !intervals &&
+      el(
+        "p",
+        { class: "lead spaced" },
+        "Not drawn over time: the captures are too large to keep every packet (hoptime compare --packets writes them).",
+      ),
   );
 }
 

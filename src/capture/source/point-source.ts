@@ -174,14 +174,31 @@ class PcapngRecords implements Records {
   #chosen: boolean[] = [];
   #sectionStart = 0;
   #little = true;
+  /** Numbers of interfaces in cooked headers, where the file has one interface that stands for all of a host (`-i any`). */
+  readonly #cooked = new Set<number>();
+  readonly #cookedIndex: number | null;
 
   constructor(file: string, point: string) {
     this.#file = file;
     this.#point = point;
+    this.#cookedIndex = cookedIndex(point);
   }
 
   has(index: number): boolean {
-    return isPoint(this.#point, this.#interfaces[index]);
+    return this.#isCooked() || isPoint(this.#point, this.#interfaces[index]);
+  }
+
+  #isCooked(): boolean {
+    return isOneCooked(this.#interfaces) && !isPoint(this.#point, this.#interfaces[0]);
+  }
+
+  /** Whether the frame in a block of a packet, which begins `from` bytes behind its start, came by the interface. */
+  #keeps(view: DataView, at: number, from: number, length: number, interfaceId: number): boolean {
+    if (!this.#isCooked()) return this.#chosen[interfaceId] === true;
+    if (length < from + COOKED_INDEX_AT + 8) return false;
+    const index = view.getUint32(at + from + COOKED_INDEX_AT, false);
+    this.#cooked.add(index);
+    return index === this.#cookedIndex;
   }
 
   fate(view: DataView, at: number, have: number): Fate {
@@ -211,11 +228,14 @@ class PcapngRecords implements Records {
       this.#describe(new DataView(view.buffer, at, length));
       return { length, keep: true };
     }
-    if (type === SIMPLE_PACKET_BLOCK) return { length, keep: this.#chosen[0] === true };
-    if (type === PACKET_BLOCK) return { length, keep: this.#chosen[view.getUint16(at + 8, little)] === true };
-    if (type === ENHANCED_PACKET_BLOCK || type === BLOCK.statistics) {
-      return { length, keep: this.#chosen[view.getUint32(at + 8, little)] === true };
-    }
+    if (type === SIMPLE_PACKET_BLOCK) return { length, keep: this.#keeps(view, at, 12, length, 0) };
+    if (type === PACKET_BLOCK)
+      return { length, keep: this.#keeps(view, at, 28, length, view.getUint16(at + 8, little)) };
+    if (type === ENHANCED_PACKET_BLOCK)
+      return { length, keep: this.#keeps(view, at, 28, length, view.getUint32(at + 8, little)) };
+    // Drops of all interfaces together are not those of one.
+    if (type === BLOCK.statistics)
+      return { length, keep: !this.#isCooked() && this.#chosen[view.getUint32(at + 8, little)] === true };
     return { length, keep: true };
   }
 
@@ -236,6 +256,11 @@ class PcapngRecords implements Records {
 
   end(): void {
     if (this.#interfaces.some((i) => isPoint(this.#point, i))) return;
+    if (this.#cookedIndex !== null && this.#cooked.has(this.#cookedIndex)) return;
+    if (this.#isCooked()) {
+      const points = [...this.#cooked].sort((a, b) => a - b).map(String);
+      throw noSuchPoint(this.#file, this.#point, points, NUMBERS_ONLY);
+    }
     throw noSuchPoint(
       this.#file,
       this.#point,
@@ -245,6 +270,11 @@ class PcapngRecords implements Records {
       }),
     );
   }
+}
+
+/** The file's only interface stands for all of a host: packets name theirs in their cooked headers. */
+export function isOneCooked(interfaces: readonly CaptureInterface[]): boolean {
+  return interfaces.length === 1 && interfaces[0]?.link === COOKED_V2;
 }
 
 /** Whether the text behind `FILE#` names the interface: its number, name or description. */
@@ -287,6 +317,8 @@ class ErfRecords implements Records {
 /** Link types of `tcpdump -i any`, Linux cooked: the first does not tell the interface of a packet. */
 const COOKED_V1 = 113;
 export const COOKED_V2 = 276;
+/** Bytes before the number of the interface in a cooked header. */
+const COOKED_INDEX_AT = 4;
 
 /** A pcap file of one point is asked for another. */
 export function notPointZero(file: string, point: string, { link }: PcapHeader): UsageError {

@@ -5,20 +5,31 @@
 import type { Kernels } from "../../base/kernels.ts";
 import { FLAG, META_HIGH, type PacketBatch } from "../../capture/batch.ts";
 import { type CaptureOptions, CaptureReader } from "../../capture/reader.ts";
-import type { AlonePacket, ExactMatcher } from "../matcher.ts";
+import type { AlonePacket } from "../match-types.ts";
+import type { ExactMatcher } from "../matcher.ts";
 
 export interface LonePacket extends AlonePacket {
   proto: number;
   /** Bytes of the IP packet; and of its payload behind the TCP or UDP header (behind the IP header where it has none). */
   length: number;
   payload: number;
-  /** IPv4 identification, and what else makes it one packet's: addresses and protocol. */
+  /** Identification, and what else makes it one packet's: addresses, and the protocol in IPv4. IPv6 packets have one in their fragments only. */
   identification: string;
+  /** IPv6: what fragments and their packet have in common besides. */
+  ipv6: { addresses: string; transportBytes: number; start: Uint8Array } | null;
   /** The number itself; null in IPv6. */
   ipid: number | null;
   fragment: { offset: number; more: boolean } | null;
   tcp: { sequence: number; flags: number; mss: number | null } | null;
+  /** UDP: the first bytes of its payload; of a long one all that was captured, as long as there is room. */
+  content: Uint8Array | null;
 }
+
+/** Bytes of a datagram's payload that it is known by. */
+export const KNOWN_BY = 16;
+/** Datagrams longer than an ordinary frame are kept whole, up to so many bytes in all: at least one of the two points has such where it sends in pieces. */
+const LONGEST_ORDINARY = 1500;
+const MAX_CONTENT = 64 << 20;
 
 export interface ResidueSource {
   file: string;
@@ -53,6 +64,7 @@ async function readLone(
   wanted: Map<number, AlonePacket[]>,
 ): Promise<LonePacket[]> {
   const found: LonePacket[] = [];
+  let room = MAX_CONTENT;
   if (wanted.size === 0) return found;
   const reader = await CaptureReader.open(kernels, source.file, source.capture);
   try {
@@ -67,8 +79,10 @@ async function readLone(
         const k = same.findIndex(({ flow }) => sameKey(matcher, flow, batch, row));
         const [alone] = k < 0 ? [] : same.splice(k, 1);
         if (!alone) continue;
-        const packet = describe(batch, row, alone);
-        if (packet) found.push(packet);
+        const packet = describe(batch, row, alone, room > 0);
+        if (!packet) continue;
+        found.push(packet);
+        room -= packet.content?.length ?? 0;
       }
     }
   } finally {
@@ -92,7 +106,7 @@ const TCP = 6;
 const UDP = 17;
 const MSS_OPTION = 2;
 
-function describe(batch: PacketBatch, row: number, alone: AlonePacket): LonePacket | null {
+function describe(batch: PacketBatch, row: number, alone: AlonePacket, roomy: boolean): LonePacket | null {
   const start = batch.header[row] ?? 0;
   const captured = batch.captured[row] ?? 0;
   const flags = batch.flags[row] ?? 0;
@@ -100,40 +114,86 @@ function describe(batch: PacketBatch, row: number, alone: AlonePacket): LonePack
   const ip = new DataView(batch.kernels.memory.buffer, start, captured);
   const version = ip.getUint8(0) >> 4;
   const proto = (batch.meta[2 * row + 1] ?? 0) & 0xff;
-  const later = (flags & FLAG.laterFragment) !== 0;
   const stated = version === 4 ? ip.getUint16(2) : ip.getUint16(4) + 40;
   // Segmentation offload leaves 0 where the length does not fit: what was on the wire says it, less the link header.
   const length =
     stated === 0 || stated === 40 ? Math.max(captured, (batch.wireLength[row] ?? 0) - 14) : stated;
-  const header = version === 4 ? (ip.getUint8(0) & 15) << 2 : 40;
-  const field = version === 4 ? ip.getUint16(6) : 0;
   const fragmented = (flags & FLAG.fragment) !== 0;
-  const base = {
-    ...alone,
-    proto,
-    length,
-    identification:
-      version === 4
-        ? `${batch.addrA[2 * row]},${batch.addrA[2 * row + 1]},${proto},${ip.getUint16(4)}`
-        : `6,${row}`,
-    ipid: version === 4 ? ip.getUint16(4) : null,
-    fragment:
-      version === 4 && fragmented ? { offset: (field & 0x1fff) * 8, more: (field & 0x2000) !== 0 } : null,
-  };
-  const bare = { ...base, payload: length - header, tcp: null };
-  if (later || fragmented) return bare;
-  if (proto === UDP) return { ...bare, payload: length - header - 8 };
-  // Extension headers of IPv6 are rare where segments are merged: those packets are left as they are.
-  if (proto !== TCP || (version === 6 && ip.getUint8(6) !== TCP) || captured < header + 20) return bare;
+  const head =
+    version === 4 ? headOf4(ip, batch, row, proto, fragmented) : headOf6(ip, length, fragmented, row);
+  if (head === null) return null;
+  const { header, ...known } = head;
+  const base = { ...alone, ...known, proto, length };
+  const bare = { ...base, payload: length - header, tcp: null, content: null };
+  if ((flags & FLAG.laterFragment) !== 0 || fragmented) return bare;
+  if (proto === UDP) {
+    const from = Math.min(captured, header + 8);
+    const most = length > LONGEST_ORDINARY && roomy ? length - header - 8 : KNOWN_BY;
+    const content = new Uint8Array(ip.buffer, ip.byteOffset + from, Math.min(captured - from, most)).slice();
+    return { ...bare, payload: length - header - 8, content };
+  }
+  if (proto !== TCP || captured < header + 20) return bare;
   const dataOffset = (ip.getUint8(header + 12) >> 4) << 2;
   return {
     ...base,
     payload: Math.max(0, length - header - dataOffset),
+    content: null,
     tcp: {
       sequence: ip.getUint32(header + 4),
       flags: ip.getUint8(header + 13),
       mss: mssOf(ip, header + 20, Math.min(captured, header + dataOffset)),
     },
+  };
+}
+
+/** What the IP header says; `header`: its bytes, with those of extensions. */
+type Head = Pick<LonePacket, "identification" | "ipid" | "ipv6" | "fragment"> & { header: number };
+
+function headOf4(ip: DataView, batch: PacketBatch, row: number, proto: number, fragmented: boolean): Head {
+  const field = ip.getUint16(6);
+  const ipid = ip.getUint16(4);
+  return {
+    header: (ip.getUint8(0) & 15) << 2,
+    identification: `${batch.addrA[2 * row]},${batch.addrA[2 * row + 1]},${proto},${ipid}`,
+    ipid,
+    ipv6: null,
+    fragment: fragmented ? { offset: (field & 0x1fff) * 8, more: (field & 0x2000) !== 0 } : null,
+  };
+}
+
+const FRAGMENT = 44;
+const AUTHENTICATION = 51;
+/** Hop-by-hop, routing, authentication, destination options. */
+const EXTENSIONS: ReadonlySet<number> = new Set([0, 43, AUTHENTICATION, 60]);
+/** Bytes behind the ports, length and checksum of UDP: enough to know a packet by. */
+const START_FROM = 8;
+const START_TO = 24;
+
+function headOf6(ip: DataView, length: number, fragmented: boolean, row: number): Head | null {
+  if (ip.byteLength < 40) return null;
+  let [next, at] = [ip.getUint8(6), 40];
+  let id: number | null = null;
+  let field = 0;
+  while ((next === FRAGMENT || EXTENSIONS.has(next)) && at + 8 <= ip.byteLength) {
+    const own = next;
+    next = ip.getUint8(at);
+    if (own === FRAGMENT) {
+      [field, id] = [ip.getUint16(at + 2), ip.getUint32(at + 4)];
+      at += 8;
+      break;
+    }
+    const size = ip.getUint8(at + 1);
+    at += own === AUTHENTICATION ? (size + 2) * 4 : (size + 1) * 8;
+  }
+  const view = (from: number, to: number) =>
+    new Uint8Array(ip.buffer, ip.byteOffset + from, Math.max(0, Math.min(to, ip.byteLength) - from)).slice();
+  const addresses = view(8, 40).join();
+  return {
+    header: at,
+    identification: fragmented ? `6,${addresses},${id}` : `6,${row}`,
+    ipid: null,
+    ipv6: { addresses, transportBytes: length - at, start: view(at + START_FROM, at + START_TO) },
+    fragment: fragmented ? { offset: field & 0xfff8, more: (field & 1) !== 0 } : null,
   };
 }
 

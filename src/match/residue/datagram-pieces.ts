@@ -1,17 +1,17 @@
 /**
- * UDP segmentation offload: a long datagram at one point, and the datagrams it is sent as at the other. UDP has no byte numbers. Over IPv4, Linux numbers the
- * pieces on from the identification of the long one, which shows which pieces are missing. Where they are not numbered so, a long datagram is matched only
- * if the lengths of pieces that follow each other make it up.
+ * UDP segmentation offload: a long datagram at one point, and the datagrams it is sent as at the other. UDP has no byte numbers. Where the long ones were captured whole, a
+ * piece is known by the bytes it begins with. Otherwise, over IPv4, Linux numbers the pieces on from the identification of the long one, which shows which pieces are missing. Where they are not
+ * numbered so either, a long datagram is matched only if the first piece begins as it does, and the lengths of pieces that follow each other make it up.
  */
 import type { MergedFlow } from "./byte-ranges.ts";
-import type { LonePacket } from "./collect.ts";
+import { KNOWN_BY, type LonePacket } from "./collect.ts";
 
-/** Pieces of one long datagram: places in the list of the other side. */
+/** Pieces of one long datagram. */
 interface Cut {
   /** Place of the long datagram in its list. */
   whole: number;
-  from: number;
-  to: number;
+  /** Places of the pieces in the list of the other side. */
+  parts: number[];
   /** Pieces on the wire, and whether the last one is among those found. */
   pieces: number;
   ends: boolean;
@@ -34,9 +34,10 @@ export function matchPieces(
   const size = longest(short);
   const runs = atSender ? runsOf(short, size) : [];
   const cuts =
-    runs.length > 0 && areNumbered(long, short, runs, size)
+    byContent(long, short, size, windowNs) ??
+    (runs.length > 0 && areNumbered(long, short, runs, size)
       ? byNumber(long, short, runs, size, windowNs)
-      : bySum(long, short, windowNs);
+      : bySum(long, short, windowNs));
   if (cuts.length === 0) return null;
   const merged: MergedFlow = {
     flow,
@@ -67,14 +68,14 @@ export function matchPieces(
 
 function addCut(
   merged: MergedFlow,
-  { whole, from, to, pieces, ends }: Cut,
+  { whole, parts: places, pieces, ends }: Cut,
   long: readonly LonePacket[],
   short: readonly LonePacket[],
   atSender: boolean,
 ): void {
   const one = { timeNs: long[whole]?.timeNs ?? 0, number: whole };
-  const parts = short.slice(from, to);
-  const many = parts.map(({ timeNs }, i) => ({ timeNs, number: from + i }));
+  const parts = places.map((place) => short[place]).filter((p) => p !== undefined);
+  const many = parts.map(({ timeNs }, i) => ({ timeNs, number: places[i] ?? 0 }));
   for (const [i, piece] of many.entries()) {
     const [sent, arrived] = atSender ? [one, piece] : [piece, one];
     merged.pieces.push({ sent, arrived, packets: 1, last: ends && i === many.length - 1 });
@@ -143,7 +144,7 @@ function byNumber(
       if (first.timeNs - whole.timeNs > windowNs) continue;
       const ends = placesIn(whole, short, run, size);
       if (ends === null) continue;
-      const cut = { whole: w, ...run, pieces: Math.ceil(whole.payload / size), ends };
+      const cut = { whole: w, parts: range(run), pieces: Math.ceil(whole.payload / size), ends };
       found ??= cut;
       if (whole.ipid !== first.ipid) continue;
       found = cut;
@@ -175,6 +176,63 @@ function placesIn(
   return place === pieces - 1;
 }
 
+const range = ({ from, to }: Run) => Array.from({ length: to - from }, (_, i) => from + i);
+
+/** As far as both are known. */
+function beginsAlike(a: Uint8Array | null | undefined, b: Uint8Array | null): boolean {
+  if (!a || !b) return true;
+  const common = Math.min(a.length, b.length, KNOWN_BY);
+  return a.subarray(0, common).every((byte, i) => byte === b[i]);
+}
+
+/** A place in a long datagram where a piece begins. */
+interface Slot {
+  whole: number;
+  piece: number;
+}
+
+/** Each piece goes to the first place within the window that begins as it does and is as long. Null where the long ones were not captured whole. */
+function byContent(
+  long: readonly LonePacket[],
+  short: readonly LonePacket[],
+  size: number,
+  windowNs: number,
+): Cut[] | null {
+  const slots = new Map<string, Slot[]>();
+  const nameOf = (content: Uint8Array, at: number, length: number) =>
+    `${length} ${content.subarray(at, at + Math.min(KNOWN_BY, length)).join()}`;
+  for (const [whole, { content, payload }] of long.entries()) {
+    // One that is no longer than its pieces was not cut, or is the rest of one that was.
+    if (payload <= size) continue;
+    if (!content || content.length < payload) return null;
+    for (let piece = 0; piece * size < payload; piece++) {
+      const name = nameOf(content, piece * size, Math.min(size, payload - piece * size));
+      const list = slots.get(name);
+      if (list) list.push({ whole, piece });
+      else slots.set(name, [{ whole, piece }]);
+    }
+  }
+  const found = new Map<number, { place: number; piece: number }[]>();
+  for (const [place, { content, payload, timeNs }] of short.entries()) {
+    if (!content || content.length < Math.min(KNOWN_BY, payload)) return null;
+    const list = slots.get(nameOf(content, 0, payload)) ?? [];
+    const at = list.findIndex(({ whole }) => Math.abs((long[whole]?.timeNs ?? 0) - timeNs) <= windowNs);
+    const [slot] = at < 0 ? [] : list.splice(at, 1);
+    if (!slot) continue;
+    found.set(slot.whole, [...(found.get(slot.whole) ?? []), { place, piece: slot.piece }]);
+  }
+  return [...found].map(([whole, parts]) => {
+    const pieces = Math.ceil((long[whole]?.payload ?? 0) / size);
+    parts.sort((a, b) => a.piece - b.piece);
+    return {
+      whole,
+      parts: parts.map(({ place }) => place),
+      pieces,
+      ends: parts.at(-1)?.piece === pieces - 1,
+    };
+  });
+}
+
 /** Long datagrams that pieces which follow each other make up by their lengths. */
 function bySum(long: readonly LonePacket[], short: readonly LonePacket[], windowNs: number): Cut[] {
   const cuts: Cut[] = [];
@@ -188,7 +246,7 @@ function bySum(long: readonly LonePacket[], short: readonly LonePacket[], window
     while (to < short.length && bytes < whole.payload && (short[to]?.payload ?? 0) <= size)
       bytes += short[to++]?.payload ?? 0;
     if (bytes !== whole.payload || to - from < 2) continue;
-    cuts.push({ whole: w, from, to, pieces: to - from, ends: true });
+    cuts.push({ whole: w, parts: range({ from, to }), pieces: to - from, ends: true });
     next = to;
   }
   return cuts;
@@ -204,7 +262,8 @@ function firstWithin(
   for (let i = from; i < packets.length; i++) {
     const { timeNs = 0, payload = 0 } = packets[i] ?? {};
     if (timeNs > whole.timeNs + windowNs) return -1;
-    if (payload < whole.payload && timeNs >= whole.timeNs - windowNs) return i;
+    const fits = payload < whole.payload && timeNs >= whole.timeNs - windowNs;
+    if (fits && beginsAlike(packets[i]?.content, whole.content)) return i;
   }
   return -1;
 }

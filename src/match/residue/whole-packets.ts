@@ -23,21 +23,62 @@ export function findFragmented(
     else parts.set(p.identification, [p]);
   }
   const found: Fragmented[] = [];
+  const numbered = identifyIpv6(one, parts, windowNs);
   for (const whole of one) {
     if (whole.fragment) continue;
-    const list = parts
-      .get(whole.identification)
-      ?.filter((p) => Math.abs(p.timeNs - whole.timeNs) <= windowNs);
+    const identification = numbered.get(whole) ?? whole.identification;
+    const list = parts.get(identification)?.filter((p) => Math.abs(p.timeNs - whole.timeNs) <= windowNs);
     if (!list || list.length === 0) continue;
     // An identification comes again: those that are one packet's follow each other.
     const own = oneOfEach(list);
     for (const part of own) {
-      const all = parts.get(whole.identification);
+      const all = parts.get(identification);
       all?.splice(all.indexOf(part), 1);
     }
     found.push({ whole, parts: own, complete: isComplete(own, whole) });
   }
   return found;
+}
+
+/**
+ * Fragments of IPv6 have an identification, the packet they are of has none: it is the first one between the same hosts that is as long as they are together, as far as the last of them is
+ * there, and begins as the first does, as far as that is there.
+ */
+function identifyIpv6(
+  one: readonly LonePacket[],
+  parts: ReadonlyMap<string, readonly LonePacket[]>,
+  windowNs: number,
+): Map<LonePacket, string> {
+  const wholes = new Map<string, LonePacket[]>();
+  for (const p of one) {
+    if (p.fragment || !p.ipv6) continue;
+    const list = wholes.get(p.ipv6.addresses);
+    if (list) list.push(p);
+    else wholes.set(p.ipv6.addresses, [p]);
+  }
+  const numbered = new Map<LonePacket, string>();
+  for (const [identification, list] of parts) {
+    const [any] = list;
+    if (!any?.ipv6) continue;
+    const candidates = wholes.get(any.ipv6.addresses) ?? [];
+    const at = candidates.findIndex(
+      (whole) => Math.abs(whole.timeNs - any.timeNs) <= windowNs && list.every((p) => isPartOf(p, whole)),
+    );
+    const [whole] = at < 0 ? [] : candidates.splice(at, 1);
+    if (whole) numbered.set(whole, identification);
+  }
+  return numbered;
+}
+
+function isPartOf(part: LonePacket, whole: LonePacket): boolean {
+  const { offset = 0, more = false } = part.fragment ?? {};
+  const [own, all] = [part.ipv6, whole.ipv6];
+  if (!own || !all || part.proto !== whole.proto) return false;
+  const end = offset + own.transportBytes;
+  if (more ? end >= all.transportBytes : end !== all.transportBytes) return false;
+  if (offset > 0) return true;
+  const common = Math.min(own.start.length, all.start.length);
+  return part.flow === whole.flow && own.start.subarray(0, common).every((byte, i) => byte === all.start[i]);
 }
 
 function oneOfEach(parts: readonly LonePacket[]): LonePacket[] {

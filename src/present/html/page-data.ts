@@ -9,7 +9,9 @@
  */
 
 import { entryAt } from "../../base/lists.ts";
+import { earlier, later } from "../../base/time.ts";
 import { lossDoubt } from "../../compare/loss-doubt.ts";
+import type { PacketTable } from "../../compare/packets.ts";
 import {
   COUNT_FIELDS,
   type CompareReport,
@@ -23,6 +25,7 @@ import {
   type LatencyField,
   type ReportView,
 } from "../../compare/report.ts";
+import { type FlowSeries, flowSeries, reverseIntervals } from "./packet-series.ts";
 
 export const KEY_FIELDS = ["proto", "sport", "dport", "dscp", "vlan"] as const;
 export type KeyField = (typeof KEY_FIELDS)[number];
@@ -78,6 +81,9 @@ export interface PageData
   intervals: IntervalColumns;
   cdf: { delayNs: number[]; share: number[] };
   heat: HeatColumns | null;
+  /** Of the way back, and of the largest flows, where packets were kept. */
+  reverseIntervals: IntervalColumns | null;
+  flowSeries: { forward: FlowSeries | null; reverse: FlowSeries | null };
 }
 
 export interface PageLimits {
@@ -89,8 +95,17 @@ export interface PageLimits {
 
 export const PAGE_LIMITS: PageLimits = { maxFlows: 50_000, maxIntervals: 50_000, maxListItems: 100 };
 
-export function toPageData(report: ReportView, limits: PageLimits = PAGE_LIMITS): PageData {
+/** `packets`: every packet of the comparison, where they were kept. */
+export function toPageData(
+  report: ReportView,
+  limits: PageLimits = PAGE_LIMITS,
+  packets: PacketTable | null = null,
+): PageData {
   const origin = firstInstant(report);
+  const flows = first(report.flows, limits.maxFlows);
+  const reverseFlows = first(report.reverseFlows, limits.maxFlows);
+  const span = packets && spanOf(report, origin);
+  const back = packets && report.reverse ? reverseIntervals(packets, report.intervals) : [];
   return {
     hoptime: report.hoptime,
     options: bounded(report.options, limits.maxListItems) as Record<string, unknown>,
@@ -106,8 +121,13 @@ export function toPageData(report: ReportView, limits: PageLimits = PAGE_LIMITS)
       estimates: bounded(report.estimates, limits.maxListItems) as Record<string, unknown>,
     }),
     originNs: String(origin),
-    flows: flowColumns(report.flows, limits.maxFlows),
-    reverseFlows: flowColumns(report.reverseFlows, limits.maxFlows),
+    flows: flowColumns(flows, report.flows.length),
+    reverseFlows: flowColumns(reverseFlows, report.reverseFlows.length),
+    reverseIntervals: back.length > 0 ? intervalColumns(back, origin, limits.maxIntervals) : null,
+    flowSeries: {
+      forward: packets && span && flowSeries(packets, "forward", flows, span),
+      reverse: packets && span && flowSeries(packets, "reverse", reverseFlows, span),
+    },
     intervals: intervalColumns(report.intervals, origin, limits.maxIntervals),
     cdf: { delayNs: report.cdf.map((p) => rounded(p.delayNs)), share: report.cdf.map((p) => p.share) },
     heat: report.heat && heatColumns(report.heat, origin),
@@ -125,12 +145,21 @@ function firstInstant(report: ReportView): bigint {
   return first;
 }
 
-function flowColumns(flows: FlowRows, limit: number): FlowColumns {
-  const kept = first(flows, limit);
+/** From the first packet of either capture to the last. */
+function spanOf({ before, after }: ReportView, originNs: bigint) {
+  const times = [before.firstNs, before.lastNs, after.firstNs, after.lastNs].flatMap((t) =>
+    t === null ? [] : [BigInt(t)],
+  );
+  const [one] = times;
+  if (one === undefined) return null;
+  return { originNs, firstNs: times.reduce(earlier, one), lastNs: times.reduce(later, one) };
+}
+
+function flowColumns(kept: readonly FlowReport[], total: number): FlowColumns {
   const addresses = new Dictionary();
   const reasons = new Dictionary();
   return {
-    total: flows.length,
+    total,
     length: kept.length,
     src: kept.map((f) => addresses.position(f.key.src)),
     dst: kept.map((f) => addresses.position(f.key.dst)),
@@ -224,7 +253,7 @@ function heatColumns(heat: HeatMap, origin: bigint): HeatColumns {
   };
 }
 
-function latencyColumns(rows: { latency: Latency | null }[]): Record<LatencyField, Column> {
+function latencyColumns(rows: readonly { latency: Latency | null }[]): Record<LatencyField, Column> {
   return perField(LATENCY_FIELDS, (field) => rows.map((row) => rounded(row.latency?.[field] ?? null)));
 }
 

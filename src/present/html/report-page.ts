@@ -10,12 +10,17 @@ import { readFileSync } from "node:fs";
 import { findPackageFile } from "../../base/package-file.ts";
 import { formatCount, formatShare } from "../../base/quantity.ts";
 import { formatNs } from "../../base/time.ts";
+import type { PacketTable } from "../../compare/packets.ts";
 import type { ReportView, SegmentReport } from "../../compare/report.ts";
 import { PAGE_LIMITS, type PageLimits, toPageData } from "./page-data.ts";
 
-/** The page as a string of HTML. Needs a built `dist/web/report.html`. */
-export function renderComparePage(report: ReportView, limits: Partial<PageLimits> = {}): string {
-  const data = toPageData(report, { ...PAGE_LIMITS, ...limits });
+/** The page as a string of HTML. Needs a built `dist/web/report.html`. `packets`: of the comparison, for series of the way back and of flows. */
+export function renderComparePage(
+  report: ReportView,
+  limits: Partial<PageLimits> = {},
+  packets: PacketTable | null = null,
+): string {
+  const data = toPageData(report, { ...PAGE_LIMITS, ...limits }, packets);
   const fill: Record<string, string> = {
     TITLE: escapeText(`${baseName(report.before.file)} → ${baseName(report.after.file)} · hoptime compare`),
     SUMMARY: escapeText(plainSummary(report)),

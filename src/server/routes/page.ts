@@ -1,6 +1,7 @@
 /** The page at `/` (web/app, built into dist/web/app): files without data, so that everybody may have them; what they show is asked for with a token where there are tokens. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { findPackageFile } from "../../base/package-file.ts";
 import { type ComparePage, readComparePage } from "../compare-page.ts";
 import type { Route, RouteOutput } from "./route.ts";
@@ -21,7 +22,7 @@ export function pageRoutes(index: string | null = findPackageFile("web/app/index
   if (index === null) return [notBuilt()];
   const folder = dirname(index);
   const compare = readComparePage();
-  const files = readdirSync(folder).filter((name) => !name.endsWith(".gz"));
+  const files = readdirSync(folder);
   return [...files.map((name) => fileRoute(folder, name)), ...(compare ? compareRoutes(compare) : [])];
 }
 
@@ -42,18 +43,18 @@ function compareRoutes({ html, packed, headers, worker, packedWorker }: CompareP
 function fileRoute(folder: string, name: string): Route {
   const index = name === "index.html";
   const plain = readFileSync(join(folder, name));
-  const packed = existsSync(join(folder, `${name}.gz`)) ? readFileSync(join(folder, `${name}.gz`)) : null;
+  const packed = gzipSync(plain);
   const type = TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
   const headers = {
     "cache-control": index ? "no-cache" : FOR_EVER,
-    ...(packed ? { vary: "accept-encoding" } : {}),
+    vary: "accept-encoding",
   };
   return packedRoute(index ? "/" : `/app/${name}`, type, { plain, packed, headers });
 }
 
 interface Content {
   plain: Buffer;
-  packed: Buffer | null;
+  packed: Buffer;
   headers: Readonly<Record<string, string>>;
 }
 
@@ -66,7 +67,7 @@ function packedRoute(path: string, type: string, { plain, packed, headers: own }
     summary: "the page",
     answer: type,
     handle: ({ headers }): RouteOutput => {
-      const gzip = packed !== null && /\bgzip\b/.test(String(headers["accept-encoding"] ?? ""));
+      const gzip = /\bgzip\b/.test(String(headers["accept-encoding"] ?? ""));
       return {
         type,
         body: gzip ? packed : plain,

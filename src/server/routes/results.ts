@@ -90,7 +90,10 @@ function segmentsRoute(service: CollectorService): Route {
       const known = await service.results.segments();
       const has = (s: { from: string; to: string; label: string }) =>
         known.some((k) => k.from === s.from && k.to === s.to && k.label === s.label);
-      const rest = service.pairing.segments.filter((s) => !has(s));
+      // Of both directions of a link, the one that goes from A to B stands for it.
+      const stands = (s: { from: string; to: string; label: string }) =>
+        s.label === "" && known.some((k) => k.from === s.from && k.to === s.to);
+      const rest = service.pairing.segments.filter((s) => !has(s) && !stands(s));
       const described = known.map(({ firstNs, lastNs, ...k }) => ({
         ...k,
         packets: k.estimators.some((e) => PACKET_ESTIMATORS.has(e)),

@@ -1,0 +1,58 @@
+/**
+ * Clocks that wander against each other, around whatever line: both directions show it, in opposite senses. What a packet takes at least changes with the load of its own direction;
+ * what the clocks do adds to one and takes as much from the other. So the differences of the two minima over time vary more than their sums do only where a clock wanders.
+ *
+ * Needs both directions, and no step between. How it fails: two directions whose loads rise and fall against each other look the same.
+ */
+import type { EnvelopePoints } from "./envelope.ts";
+
+const SLICES = 16;
+/** Slices in which both directions must have been seen. */
+const MIN_SLICES = 8;
+/** The variances' ratio that 8 or more independent slices exceed with a probability below 0.001 (F of 7 and 7 degrees: 15). */
+const RATIO = 15;
+
+/** How far the clocks moved against each other, from one extreme to the other, without the line; null where it is not more than queues explain. */
+export function wanderOf(
+  forward: EnvelopePoints,
+  /** Negated differences. */
+  reverse: EnvelopePoints,
+  slope: number,
+  quantumNs: number,
+): number | null {
+  if (forward.length === 0 || reverse.length === 0) return null;
+  const fromNs = Math.max(forward.timeNs[0] ?? 0, reverse.timeNs[0] ?? 0);
+  const toNs = Math.min(lastOf(forward), lastOf(reverse));
+  if (!(toNs > fromNs)) return null;
+  const [there, back] = [minima(forward, slope, fromNs, toNs), minima(reverse, -slope, fromNs, toNs)];
+  const seen = there.flatMap((a, i) => {
+    const b = back[i];
+    return Number.isFinite(a) && b !== undefined && Number.isFinite(b)
+      ? [{ clock: (a - b) / 2, path: (a + b) / 2 }]
+      : [];
+  });
+  if (seen.length < MIN_SLICES) return null;
+  const clock = seen.map((s) => s.clock);
+  const noise = variance(seen.map((s) => s.path)) + quantumNs * quantumNs;
+  if (variance(clock) <= RATIO * noise) return null;
+  return Math.max(...clock) - Math.min(...clock);
+}
+
+const lastOf = (points: EnvelopePoints) => points.timeNs[points.length - 1] ?? 0;
+
+/** The smallest value of each slice, without the line. */
+function minima(points: EnvelopePoints, slope: number, fromNs: number, toNs: number): number[] {
+  const low = new Array<number>(SLICES).fill(Number.POSITIVE_INFINITY);
+  for (let i = 0; i < points.length; i++) {
+    const timeNs = points.timeNs[i]!;
+    const slice = Math.min(SLICES - 1, Math.floor((SLICES * (timeNs - fromNs)) / (toNs - fromNs)));
+    if (slice < 0 || timeNs > toNs) continue;
+    low[slice] = Math.min(low[slice] ?? 0, points.valueNs[i]! - slope * (timeNs - fromNs));
+  }
+  return low;
+}
+
+function variance(values: readonly number[]): number {
+  const mean = values.reduce((sum, v) => sum + v, 0) / values.length;
+  return values.reduce((sum, v) => sum + (v - mean) ** 2, 0) / (values.length - 1);
+}

@@ -1,0 +1,44 @@
+/** The settings of the exact matcher, as its kernel reads them. */
+import { MatchLayout } from "../base/kernel-layout.ts";
+import type { Kernels } from "../base/kernels.ts";
+import type { CorrectionPieces, MatcherOptions } from "./match-types.ts";
+
+/** Writes the settings of a match that was just made. */
+export function configure(kernels: Kernels, match: number, options: MatcherOptions): void {
+  const { offsetNs, slope, pivotNs, reverseNs = 0 } = options.correction;
+  if (options.nat) kernels.writeU32(match + MatchLayout.nat, 1);
+  const settings = {
+    window: options.windowNs,
+    epoch: options.epochNs,
+    epochStart: options.epochStartNs,
+    threshold: options.thresholdNs,
+    offset: offsetNs,
+    back: reverseNs,
+    slope,
+    pivot: pivotNs,
+    slack: options.slackNs,
+    now: options.startNs,
+    ...(options.expected
+      ? {
+          expectUntil: options.expected.untilNs,
+          expectLow: options.expected.lowNs,
+          expectHigh: options.expected.highNs,
+        }
+      : {}),
+  };
+  writePieces(kernels, match, options.pieces ?? null);
+  for (const [name, value] of Object.entries(settings))
+    kernels.writeF64(match + MatchLayout[name as keyof typeof settings], value);
+}
+
+function writePieces(kernels: Kernels, match: number, pieces: CorrectionPieces | null): void {
+  if (!pieces || pieces.list.length === 0) return;
+  const at = kernels.call.matchPieces(match, pieces.list.length) >>> 0;
+  for (const [i, { fromNs, offsetNs }] of pieces.list.entries()) {
+    kernels.writeF64(at + 16 * i, fromNs);
+    kernels.writeF64(at + 16 * i + 8, offsetNs);
+  }
+  kernels.writeF64(match + MatchLayout.pieceGuard, pieces.guardNs);
+  kernels.writeF64(match + MatchLayout.usual, pieces.usualNs.forward);
+  kernels.writeF64(match + MatchLayout.backUsual, pieces.usualNs.reverse);
+}
