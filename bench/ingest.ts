@@ -67,6 +67,7 @@ async function sendAll(messages: readonly Buffer[]): Promise<void> {
         headers: { "content-type": BATCH_TYPE },
         body: new Uint8Array(body),
       });
+      if (!response.ok) throw new Error(await response.text());
       const { results } = (await response.json()) as { results: { outcome: string; reason?: string }[] };
       const bad = results.find((r) => r.outcome !== "stored");
       if (bad) throw new Error(`${bad.outcome}: ${bad.reason}`);

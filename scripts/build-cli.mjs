@@ -82,6 +82,7 @@ export async function buildCli(root) {
       [
         { in: "src/cli/main.ts", out: "program" },
         { in: "src/server/ask-worker.ts", out: "ask-worker" },
+        { in: "src/server/pairing-worker.ts", out: "pairing-worker" },
         { in: "src/archive/write-worker.ts", out: "write-worker" },
       ],
       { splitting: true, chunkNames: "[name]-[hash]" },

@@ -108,6 +108,11 @@ const COMMANDS: readonly Entry[] = [
     load: async () => (await import("./plan.ts")).planCommand(),
   },
   {
+    name: "evaluate",
+    summary: "race all estimators on your own traffic, at equal memory",
+    load: async () => (await import("./evaluate.ts")).evaluateCommand(),
+  },
+  {
     name: "reproduce",
     summary: "repeat the tables and figures of the papers",
     load: async () => (await import("./reproduce.ts")).reproduceCommand(),

@@ -40,6 +40,7 @@ export interface Accepted {
   head: RecordHead;
   /** As it came, which is what the archive has where `outcome` is stored. */
   record: EpochRecord;
+  encoded: Uint8Array | null;
   outcome: Exclude<StoreOutcome["outcome"], "refused">;
   bytes: number;
   /** Together with, or in the place of, another record of its epoch. */
@@ -110,7 +111,10 @@ export class Ingest {
       if (outcome.outcome === "refused") refused.push(head);
       else {
         const settled = outcome.outcome === "merged" || outcome.outcome === "replaced";
-        accepted.push({ head, record, outcome: outcome.outcome, bytes: encoded?.length ?? 0, settled });
+        accepted.push({
+          ...{ head, record, encoded: encoded ?? null },
+          ...{ outcome: outcome.outcome, bytes: encoded?.length ?? 0, settled },
+        });
       }
     }
     const all = results.map((r) => r ?? { outcome: "refused" as const, reason: "not stored" });

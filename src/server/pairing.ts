@@ -10,7 +10,7 @@ import { openHandle } from "../collect/archive-records.ts";
 import { type Collected, type CollectedSegment, Collector } from "../collect/collector.ts";
 import type { RecordHandle } from "../collect/record-handle.ts";
 import { recordIdentity } from "../epoch/identity.ts";
-import type { RecordHead } from "../epoch/record.ts";
+import type { EpochRecord, RecordHead } from "../epoch/record.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { type FlowRow, flowRows, type SegmentRow, segmentRow } from "../results/rows.ts";
 import { type Accepted, entryOf } from "./ingest.ts";
@@ -30,6 +30,12 @@ export interface PairingOptions {
   onLate?: (head: RecordHead) => void;
 }
 
+/** A record that is in the archive. */
+export interface OfferedRecord extends Pick<Accepted, "head" | "bytes" | "outcome" | "settled"> {
+  /** As it came; null where it is to be read from the archive. */
+  record: EpochRecord | null;
+}
+
 export interface Span {
   startNs: bigint;
   endNs: bigint;
@@ -43,21 +49,33 @@ export interface PairingCounts {
   missing: number;
 }
 
-interface Watched {
+/** How far a segment is. */
+export interface WatchedState {
   segment: CollectedSegment;
-  collector: Collector;
+  /** End of the newest record. */
   latestNs: bigint;
-  /** The collector has no records from before this: what comes of that time is late. */
-  resumedNs: bigint | null;
   /** Times to be estimated again. */
   again: Span[];
+}
+
+export interface PairingState {
+  counts: PairingCounts;
+  waiting: number;
+  behind: number;
+  watched: WatchedState[];
+}
+
+interface Watched extends WatchedState {
+  collector: Collector;
+  /** The collector has no records from before this: what comes of that time is late. */
+  resumedNs: bigint | null;
 }
 
 /** Records of so long are estimated again at a time. */
 const CHUNK_NS = 600_000_000_000n;
 /** Epochs that are cut by packets are known by their neighbours: so far around they are looked at. */
 const AROUND_NS = 60_000_000_000n;
-const MAX_SEGMENTS = 10_000;
+export const MAX_SEGMENTS = 10_000;
 
 export class Pairing {
   readonly counts: PairingCounts = { estimated: 0, late: 0, repeated: 0, refused: 0, missing: 0 };
@@ -109,10 +127,10 @@ export class Pairing {
   }
 
   /** Records that are in the archive. `settled`: there is another record of the epoch, which this one has changed. */
-  offer(accepted: readonly Pick<Accepted, "head" | "record" | "bytes" | "outcome" | "settled">[]): void {
+  offer(accepted: readonly OfferedRecord[]): void {
     for (const { head, record, bytes, outcome: stored, settled } of accepted) {
       const name = recordPath(head).join("/");
-      if (stored === "stored") this.#recent.add(name, record, bytes);
+      if (stored === "stored" && record) this.#recent.add(name, record, bytes);
       else if (settled) this.#recent.forget(name);
       this.#discover(head);
       for (const watched of this.#byPoint.get(head.point) ?? []) {
@@ -153,13 +171,19 @@ export class Pairing {
   }
 
   /** Is everything of this time and point estimated, or given up? */
-  isSettled(point: string, label: string, { startNs, endNs }: Span): boolean {
+  isSettled(point: string, label: string, span: Span): boolean {
     const { latenessNs } = this.#options;
-    return (this.#byPoint.get(point) ?? []).every(
-      (w) =>
-        w.segment.label !== label ||
-        (endNs <= w.latestNs - latenessNs && !w.again.some((s) => s.startNs < endNs && s.endNs > startNs)),
-    );
+    return isSettledIn(this.#byPoint.get(point) ?? [], { point, label, span, latenessNs });
+  }
+
+  /** As it is now, for those who are not in this thread. */
+  state(): PairingState {
+    const watched = [...this.#watched.values()].map(({ segment, latestNs, again }) => ({
+      segment,
+      latestNs,
+      again: again.map((s) => ({ ...s })),
+    }));
+    return { counts: { ...this.counts }, waiting: this.waiting, behind: this.behind, watched };
   }
 
   /** Everything that can be estimated now is; one call after the other. */
@@ -242,7 +266,21 @@ export function labelled(label: string, point: string): CollectedSegment | null 
   return { from, to, label };
 }
 
-function nameOf({ from, to, label }: CollectedSegment): string {
+export function isSettledIn(
+  watched: readonly WatchedState[],
+  asked: { point: string; label: string; span: Span; latenessNs: bigint },
+): boolean {
+  const { point, label, span, latenessNs } = asked;
+  const { startNs, endNs } = span;
+  return watched.every(
+    ({ segment, latestNs, again }) =>
+      segment.label !== label ||
+      (segment.from !== point && segment.to !== point) ||
+      (endNs <= latestNs - latenessNs && !again.some((s) => s.startNs < endNs && s.endNs > startNs)),
+  );
+}
+
+export function nameOf({ from, to, label }: CollectedSegment): string {
   return JSON.stringify([from, to, label]);
 }
 

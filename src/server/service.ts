@@ -40,7 +40,8 @@ import { Journal } from "./journal.ts";
 import { type LatestRow, LatestRows } from "./latest-rows.ts";
 import type { AnsweringLimits } from "./limits.ts";
 import type { RowFollower } from "./monitor/follower.ts";
-import { labelled, Pairing } from "./pairing.ts";
+import { labelled } from "./pairing.ts";
+import { openPairing, type PairingPart } from "./pairing-thread.ts";
 import type { AnswerPiece, ArchiveQuestion } from "./questions.ts";
 import { rowEvent } from "./row-event.ts";
 import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
@@ -120,7 +121,7 @@ export class CollectorService {
   readonly #ingest: Ingest;
   readonly #asker: Asker;
   readonly #journal: Journal;
-  readonly #pairing: Pairing;
+  readonly #pairing: PairingPart;
   readonly #taps = new TapStates();
   readonly #startedMs = Date.now();
   /** What is wrong with files, the last few. */
@@ -156,7 +157,7 @@ export class CollectorService {
       ...{ maxWaiting: MAX_WAITING, maxOfClient: MAX_WAITING / 4, answering: options.answering },
       ...(onLog ? { onError: onLog } : {}),
     });
-    this.#pairing = new Pairing({
+    this.#pairing = openPairing({
       ...{ archive, table, latenessNs: options.latenessNs ?? LATENESS_NS, topFlows: TOP_FLOWS },
       onRows: (row, flows) => this.#rows.set(rowKey(row), { row, flows }),
       onRefused: (file, reason) => this.#problem(`${file}: ${reason}`),
@@ -253,7 +254,7 @@ export class CollectorService {
     return this.#latest.values();
   }
 
-  get pairing(): Pick<Pairing, "counts" | "segments" | "waiting"> {
+  get pairing(): Pick<PairingPart, "counts" | "segments" | "waiting"> {
     return this.#pairing;
   }
 
@@ -335,6 +336,7 @@ export class CollectorService {
     await this.#ticking;
     for (const follower of this.#followers) await this.#safely(() => follower.close());
     await this.#asker.close();
+    await this.#pairing.close();
     await this.#journal.close();
     await this.#files.close();
     await this.results.close();

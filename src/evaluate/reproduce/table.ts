@@ -1,5 +1,6 @@
 /** All studies, in the order of the report. */
 import { invalidValue } from "../../base/errors.ts";
+import { beyondStudies } from "./beyond.ts";
 import { colateStudies } from "./colate.ts";
 import { ldaStudies } from "./lda.ts";
 import { ldsStudies } from "./lds.ts";
@@ -17,6 +18,7 @@ export const STUDIES: readonly Study[] = [
   ...rliOtherStudies,
   ...mapleStudies,
   ...colateStudies,
+  ...beyondStudies,
 ];
 
 /** The studies that make these findings; `all` or nothing: every one. A study or a paper may be named too. */

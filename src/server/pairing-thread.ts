@@ -1,0 +1,163 @@
+/** Pairing in a thread of its own (pairing-worker.ts), where there is a program for one; in place where the sources run directly. What is known of it is that of the last time that it has worked. */
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import type { CollectedSegment } from "../collect/collector.ts";
+import { ESTIMATORS } from "../estimators/table.ts";
+import type { Accepted } from "./ingest.ts";
+import {
+  isSettledIn,
+  MAX_SEGMENTS,
+  nameOf,
+  Pairing,
+  type PairingOptions,
+  type PairingState,
+  type Span,
+} from "./pairing.ts";
+import type { OfferedRecord, PairingOrder, PairingReport, PairingWorkerData } from "./pairing-worker.ts";
+
+/** What the service needs of it. */
+export type PairingPart = Pick<
+  Pairing,
+  "counts" | "segments" | "waiting" | "behind" | "watch" | "resume" | "again" | "isSettled" | "work"
+> & {
+  offer(accepted: readonly Accepted[]): void;
+  close(): Promise<void>;
+};
+
+/** Larger records are read from the disk instead of crossing to the thread. */
+const MAX_CROSSING = 16e6;
+
+export function openPairing(options: PairingOptions): PairingPart {
+  const file = fileURLToPath(new URL("./pairing-worker.js", import.meta.url));
+  if (existsSync(file) && options.table === ESTIMATORS) return new PairingThread(file, options);
+  const pairing = new Pairing(options);
+  return Object.assign(pairing, { close: () => Promise.resolve() });
+}
+
+class PairingThread implements PairingPart {
+  readonly #options: PairingOptions;
+  readonly #worker: Worker;
+  readonly #watched = new Map<string, CollectedSegment>();
+  readonly #waiting = new Map<number, { resolve: () => void; reject: (error: Error) => void }>();
+  #state: PairingState = {
+    counts: { estimated: 0, late: 0, repeated: 0, refused: 0, missing: 0 },
+    ...{ waiting: 0, behind: 0, watched: [] },
+  };
+  #next = 1;
+  #failed: Error | null = null;
+
+  constructor(program: string, options: PairingOptions) {
+    this.#options = options;
+    const { archive, latenessNs, topFlows } = options;
+    const workerData: PairingWorkerData = { directory: archive.directory, latenessNs, topFlows };
+    this.#worker = new Worker(program, { workerData });
+    this.#worker.on("message", (report: PairingReport) => this.#take(report));
+    this.#worker.on("error", (error) => this.#fail(error));
+    this.#worker.on("exit", () => this.#fail(new Error("the thread that estimates has ended")));
+    this.#worker.unref();
+  }
+
+  get counts() {
+    return this.#state.counts;
+  }
+
+  get segments(): CollectedSegment[] {
+    return [...this.#watched.values()];
+  }
+
+  get waiting(): number {
+    return this.#state.waiting;
+  }
+
+  get behind(): number {
+    return this.#state.behind;
+  }
+
+  watch(segment: CollectedSegment): boolean {
+    const name = nameOf(segment);
+    if (this.#watched.has(name) || this.#watched.size >= MAX_SEGMENTS) return false;
+    this.#watched.set(name, segment);
+    this.#send({ kind: "watch", segment });
+    return true;
+  }
+
+  offer(accepted: readonly Accepted[]): void {
+    const records = accepted.map(({ head, encoded, bytes, outcome, settled }): OfferedRecord => {
+      // A copy (slice() of a Buffer is none): a part of a message would take the whole message with it.
+      const crosses = outcome === "stored" && encoded && encoded.length <= MAX_CROSSING;
+      return {
+        head: plainHead(head),
+        bytes,
+        outcome,
+        settled,
+        encoded: crosses ? new Uint8Array(encoded) : null,
+      };
+    });
+    const buffers = records.flatMap((r) => (r.encoded ? [r.encoded.buffer as ArrayBuffer] : []));
+    this.#send({ kind: "offer", records }, buffers);
+  }
+
+  resume(segment: CollectedSegment, latestNs: bigint): void {
+    this.#send({ kind: "resume", segment, latestNs });
+  }
+
+  again(point: string, label: string, span: Span): void {
+    this.#send({ kind: "again", point, label, span });
+  }
+
+  /** As of the last work: what was offered before it is in it. */
+  isSettled(point: string, label: string, span: Span): boolean {
+    return isSettledIn(this.#state.watched, { point, label, span, latenessNs: this.#options.latenessNs });
+  }
+
+  work(): Promise<void> {
+    if (this.#failed) return Promise.reject(this.#failed);
+    const id = this.#next++;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      // While it works the process does not end.
+      this.#worker.ref();
+      this.#send({ kind: "work", id });
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#worker.removeAllListeners("exit");
+    await this.#worker.terminate();
+    this.#fail(new Error("the collector was closed"));
+  }
+
+  #send(order: PairingOrder, transfer: ArrayBuffer[] = []): void {
+    this.#worker.postMessage(order, transfer);
+  }
+
+  #take(report: PairingReport): void {
+    if (report.kind === "rows") this.#options.onRows(report.row, report.flows);
+    else if (report.kind === "refused") this.#options.onRefused(report.file, report.reason);
+    else if (report.kind === "late") this.#options.onLate?.(report.head);
+    else {
+      this.#state = report.state;
+      for (const { segment } of report.state.watched) this.#watched.set(nameOf(segment), segment);
+      const waiting = this.#waiting.get(report.id);
+      this.#waiting.delete(report.id);
+      if (this.#waiting.size === 0) this.#worker.unref();
+      if (report.error === null) waiting?.resolve();
+      else waiting?.reject(new Error(report.error));
+    }
+  }
+
+  #fail(error: Error): void {
+    this.#failed ??= error;
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+}
+
+/** Without what is unpacked when it is asked for. */
+function plainHead(head: Accepted["head"]): Accepted["head"] {
+  if (!("payload" in head)) return head;
+  const copy = Object.getOwnPropertyDescriptors(head) as Record<string, PropertyDescriptor>;
+  delete copy["payload"];
+  return Object.defineProperties({}, copy) as Accepted["head"];
+}
