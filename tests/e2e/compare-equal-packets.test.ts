@@ -37,6 +37,11 @@ test.each([
   ["all equal, some lost", (n: number) => ({ number: 7, ...(n % 100 === 50 ? { delayNs: null } : {}) })],
   ["all equal, some copied", (n: number) => ({ number: 7, copied: n % 50 === 20 })],
   ["all equal in 200 flows", (n: number) => ({ number: 7, flow: 1 + (n % 200) })],
+  ["one of two is equal to others", (n: number) => (n % 2 === 0 ? { number: 7 } : {})],
+  [
+    "one of two is equal to others of its flow",
+    (n: number) => ({ flow: 1 + ((n >> 1) % 40), ...(n % 2 === 0 ? { number: 7 } : {}) }),
+  ],
 ] as const)("%s", async (kind, packet) => {
   const distinct = captures("distinct", () => ({}));
   const equal = captures("equal", packet);
