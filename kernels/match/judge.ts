@@ -34,6 +34,8 @@ const MOST_OF: f64 = 0.8;
 const LEAST_MIRRORED: f64 = 8;
 /** ns: timestamps of several CPUs go back by less. */
 const SET_BACK: f64 = 1000000;
+/** Times that are this near to a clock's last one, as a part of what it was set back by, are from behind the step. */
+const NEAR_FINAL: f64 = 0.05;
 /** Not a fate: to be judged when all pairs are known. */
 const FATE_LATER: u32 = 0xffffffff;
 
@@ -195,13 +197,31 @@ function wentOn(m: Match, flow: Flow, side: u32, time: f64): bool {
   return total.matched > 0 && time < (side == 0 ? total.lastSend : total.lastArrive);
 }
 
+/**
+ * Its own clock was set back and shows its time only before that, while the last pairs that the other capture saw are from behind it: the packet is not
+ * one of the last.
+ */
+function wasBefore(m: Match, flow: Flow, side: u32, time: f64): bool {
+  const final = side == 0 ? m.final0 : m.final1;
+  const back = (side == 0 ? m.lastSeen0 : m.lastSeen1) - final;
+  if (back < SET_BACK || time <= final + RESOLUTION) return false;
+  const view: u32 = (directionOf(flow) == 2 ? 4 : 0) | (side << 1) | 1;
+  const n = viewCounts[view];
+  if (n < ENOUGH) return false;
+  const least = load<f64>(views + ((view * NEAR) << 3));
+  const most = load<f64>(views + ((view * NEAR + n - 1) << 3));
+  // What this point's clock showed when the other one saw its last packets.
+  const end = side == 0 ? m.lastSeen1 - least : m.lastSeen0 + most;
+  return end <= final + (most - least) + NEAR_FINAL * back;
+}
+
 /** FATE_* of a packet near an end of the other capture, when all pairs are known. `odds` of loss. */
 function fateNearEnds(m: Match, flow: Flow, side: u32, time: f64, odds: f64): u32 {
   place(m, flow, side, time);
   undecided = isDoubtful(atHead, odds * notAtHead) || isDoubtful(atTail, odds * notAtTail) ? 1 : 0;
   if (atHead > 0 && atHead >= odds * notAtHead) return side == 0 ? FATE_HEAD_BEFORE : FATE_HEAD_AFTER;
   if (atTail > 0 && atTail >= odds * notAtTail) {
-    if (!wentOn(m, flow, side, time)) return side == 0 ? FATE_TAIL_BEFORE : FATE_TAIL_AFTER;
+    if (!wentOn(m, flow, side, time) && !wasBefore(m, flow, side, time)) return side == 0 ? FATE_TAIL_BEFORE : FATE_TAIL_AFTER;
     undecided = 1;
   }
   return side == 0 ? FATE_ONLY_BEFORE : FATE_ONLY_AFTER;

@@ -196,9 +196,11 @@ function markCopies(m: Match): void {
   for (let j: u32 = 0; j < n; j++) {
     const a = at(arrivals, j);
     if (a.partner != 0) continue;
+    // Bounds are by time at BEFORE, where packets that come back arrive.
+    if (known && back) boundsAt(m, flow, true, a.time);
     for (; i < sent; i++) {
       const b = at(sends, i);
-      if (known) boundsAt(m, flow, back, b.time);
+      if (known && !back) boundsAt(m, flow, false, b.time);
       if (b.time + (known ? (back ? -high : low) : 0) > a.time) break;
       if (b.partner != 0) latest = b.time;
     }

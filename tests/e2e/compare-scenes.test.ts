@@ -3,7 +3,9 @@
  * lengths, both directions, offsets up to days, skew up to 200 ppm, steps anywhere, captures that begin late or end early, VLAN or MPLS at one side.
  * No count may be wrong, no delay outside what is stated of it, no verdict against the truth.
  * Seeds 6000 to 6499, 71000 to 71499, 73000 to 73499, 75000 to 75299, 77000 to 77199 and 78000 to 78299 led to corrections of what is tested: they are not fresh any more; SCENES_FROM runs others.
- * Of these one is left that differs: a false pair among repeated packets where a clock was set (75239).
+ * Of these one is left that differs: a false pair among repeated packets where a clock was set (75239). Of others: a lost packet that is paired with an equal one
+ * that only the longer capture saw, 7 s later (82377), and directions that are reported as not measurable, where clocks drift by a round trip within 1.2 s and packets
+ * come every 2 s (83022).
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -196,6 +198,8 @@ async function wrongByEpoch({ scene, report }: Judged): Promise<string[]> {
 
 /** Scenes of other ranges that were wrong once. */
 const MENDED = [75_161, 75_299, 77_019, 77_034, 77_058, 78_001];
+/** And such as were wrong with the clocks corrected. */
+const MENDED_DESKEWED = [81_128, 82_372];
 
 /** Bounds at 95 % may miss: of all claimed skews. */
 const missed = { claimed: 0, outside: 0 };
@@ -223,6 +227,11 @@ describe("random scenes", () => {
   test.each(MENDED)("%i, which was wrong once", async (seed) => {
     const asis = await judge(seed, "asis");
     expect([...faults(asis), ...(await wrongByEpoch(asis))]).toEqual([]);
+  });
+
+  test.each(MENDED_DESKEWED)("%i, which was wrong once, deskewed", async (seed) => {
+    expect(faults(await judge(seed, "asis"))).toEqual([]);
+    expect(faults(await judge(seed, "deskew"))).toEqual([]);
   });
 
   test("intervals of skew hold the truth", () => {
