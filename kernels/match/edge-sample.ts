@@ -100,6 +100,8 @@ export function edgeSampleNear(p: u32, time: f64, arrival: bool, tail: bool, out
   const s = changetype<EdgeSample>(p);
   const apart = heap.alloc(NEAR << 3);
   sends = heap.alloc(NEAR << 3);
+  places = heap.alloc(NEAR << 2);
+  place = 0;
   let n: u32 = 0;
   for (let i: u32 = 0; i < s.firstCount; i++) n = keepNear(s.first + i * PAIR, time, arrival, out, apart, n);
   // Where few pairs were seen the last ones are among the first.
@@ -109,12 +111,16 @@ export function edgeSampleNear(p: u32, time: f64, arrival: bool, tail: bool, out
   heap.free(apart);
   n = cutAtStep(out, n, tail);
   heap.free(sends);
+  heap.free(places);
   sort(out, n);
   return n;
 }
 
-/** Times at BEFORE of the pairs that are kept. */
+/** Times at BEFORE of the pairs that are kept, and their places in the order in which pairs were found. */
 let sends: usize = 0;
+let places: usize = 0;
+/** Place of the pair at hand. */
+let place: u32 = 0;
 /** Differences on either side of a clock's step are further apart than so many of their widths, and so many ns. */
 const APART: f64 = 4;
 const APART_AT_LEAST: f64 = 1000000;
@@ -124,13 +130,16 @@ function cutAtStep(out: usize, n: u32, tail: bool): u32 {
   for (let i: u32 = 1; i < n; i++) {
     const send = load<f64>(sends + (i << 3));
     const value = load<f64>(out + (i << 3));
+    const found = load<u32>(places + (i << 2));
     let k = i;
     for (; k > 0 && (tail ? load<f64>(sends + ((k - 1) << 3)) < send : load<f64>(sends + ((k - 1) << 3)) > send); k--) {
       store<f64>(sends + (k << 3), load<f64>(sends + ((k - 1) << 3)));
       store<f64>(out + (k << 3), load<f64>(out + ((k - 1) << 3)));
+      store<u32>(places + (k << 2), load<u32>(places + ((k - 1) << 2)));
     }
     store<f64>(sends + (k << 3), send);
     store<f64>(out + (k << 3), value);
+    store<u32>(places + (k << 2), found);
   }
   let low: f64 = Infinity;
   let high: f64 = -Infinity;
@@ -143,7 +152,7 @@ function cutAtStep(out: usize, n: u32, tail: bool): u32 {
         most = max<f64>(most, load<f64>(out + (k << 3)));
       }
       const gap = max<f64>(least - high, low - most);
-      if (gap > APART * max<f64>(high - low, most - least) + APART_AT_LEAST) return i;
+      if (gap > APART * max<f64>(high - low, most - least) + APART_AT_LEAST) return alternate(n, i) ? n : i;
     }
     low = min<f64>(low, load<f64>(out + (i << 3)));
     high = max<f64>(high, load<f64>(out + (i << 3)));
@@ -151,43 +160,76 @@ function cutAtStep(out: usize, n: u32, tail: bool): u32 {
   return n;
 }
 
+/**
+ * The first i pairs and the others were found by turns: packets of two classes, of which one takes longer by far and was therefore sent earlier. Those before
+ * a clock's step were all found before those behind it, but for a few.
+ */
+function alternate(n: u32, i: u32): bool {
+  let turns: u32 = 0;
+  let last: u32 = 0;
+  let at: i64 = -1;
+  for (let seen: u32 = 0; seen < n; seen++) {
+    // The next one in the order in which they were found: there are few.
+    let next: u32 = 0;
+    let nextAt: i64 = i64.MAX_VALUE;
+    for (let k: u32 = 0; k < n; k++) {
+      const found = <i64>load<u32>(places + (k << 2));
+      if (found > at && found < nextAt) {
+        nextAt = found;
+        next = k;
+      }
+    }
+    const kind: u32 = next < i ? 1 : 2;
+    if (last != 0 && kind != last) turns++;
+    last = kind;
+    at = nextAt;
+  }
+  return turns >= ENOUGH;
+}
+
 /** Of NEAR kept ones the furthest makes way, as the first of a heap by how far they are apart. */
 function keepNear(pair: u32, time: f64, arrival: bool, out: usize, apart: usize, n: u32): u32 {
   const difference = load<f64>(pair, 8);
   const distance = abs<f64>(load<f64>(pair) + (arrival ? difference : 0) - time);
+  place++;
   if (n == NEAR) {
     if (distance >= load<f64>(apart)) return n;
-    sink(apart, out, n, distance, difference, load<f64>(pair));
+    keepAt(sink(apart, out, n, distance), apart, out, distance, pair);
     return n;
   }
   let i = n;
   while (i > 0) {
     const parent = (i - 1) >> 1;
     if (load<f64>(apart + (parent << 3)) >= distance) break;
-    store<f64>(apart + (i << 3), load<f64>(apart + (parent << 3)));
-    store<f64>(out + (i << 3), load<f64>(out + (parent << 3)));
-    store<f64>(sends + (i << 3), load<f64>(sends + (parent << 3)));
+    moveKept(apart, out, parent, i);
     i = parent;
   }
-  store<f64>(apart + (i << 3), distance);
-  store<f64>(out + (i << 3), difference);
-  store<f64>(sends + (i << 3), load<f64>(pair));
+  keepAt(i, apart, out, distance, pair);
   return n + 1;
 }
-function sink(apart: usize, out: usize, n: u32, distance: f64, difference: f64, send: f64): void {
+function keepAt(i: u32, apart: usize, out: usize, distance: f64, pair: u32): void {
+  store<f64>(apart + (i << 3), distance);
+  store<f64>(out + (i << 3), load<f64>(pair, 8));
+  store<f64>(sends + (i << 3), load<f64>(pair));
+  store<u32>(places + (i << 2), place);
+}
+function moveKept(apart: usize, out: usize, from: u32, to: u32): void {
+  store<f64>(apart + (to << 3), load<f64>(apart + (from << 3)));
+  store<f64>(out + (to << 3), load<f64>(out + (from << 3)));
+  store<f64>(sends + (to << 3), load<f64>(sends + (from << 3)));
+  store<u32>(places + (to << 2), load<u32>(places + (from << 2)));
+}
+/** Makes room for one that is `distance` apart in place of the furthest; returns where. */
+function sink(apart: usize, out: usize, n: u32, distance: f64): u32 {
   let i: u32 = 0;
   while ((i << 1) + 1 < n) {
     let child = (i << 1) + 1;
     if (child + 1 < n && load<f64>(apart + ((child + 1) << 3)) > load<f64>(apart + (child << 3))) child++;
     if (distance >= load<f64>(apart + (child << 3))) break;
-    store<f64>(apart + (i << 3), load<f64>(apart + (child << 3)));
-    store<f64>(out + (i << 3), load<f64>(out + (child << 3)));
-    store<f64>(sends + (i << 3), load<f64>(sends + (child << 3)));
+    moveKept(apart, out, child, i);
     i = child;
   }
-  store<f64>(apart + (i << 3), distance);
-  store<f64>(out + (i << 3), difference);
-  store<f64>(sends + (i << 3), send);
+  return i;
 }
 
 /** They are few. */

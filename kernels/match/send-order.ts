@@ -5,15 +5,19 @@
 //   pair: link u32 | order u32 | delay f64
 //   link: number of the flow's pair before it (31 bits). Of a flow's first three pairs: FIRST | which one << 29 | the flow's number, as most flows
 //         have no room yet to say which was their last
-//   order: four times the place in the order of sending, and LATE where one that was sent later had arrived
+//   order: four times the place in the order of sending, and LATE where one that was sent later had arrived, LEFT_OUT where it is not in the sum
 //
-// A packet that comes after more than 131,072 others has left what is kept: it is left out of the jitter, as though lost.
+// A packet that comes after more than 131,072 others has left what is kept: it is left out of the jitter, as though lost. So is one that 2,048 of its own
+// flow would have to be looked at for: repeated packets (kernels/match/repeat-settled.ts) come when all others are there, and each would look at all of them.
 
 export const RING: u32 = 1 << 17;
 const PAIR: u32 = 16;
 const FIRST: u32 = 0x80000000;
 const NUMBER: u32 = 0x7fffffff;
 export const LATE: u32 = 1;
+const LEFT_OUT: u32 = 2;
+const FLAGS: u32 = LATE | LEFT_OUT;
+const MOST_STEPS: u32 = 2048;
 /** In place of a flow's next order: the places of its pairs are not known, but they came in order (kernels/match/residue.ts). */
 export const UNPLACED: u32 = 1;
 
@@ -62,20 +66,31 @@ function pairBefore(ring: u32, number: u32, newest: u32): u32 {
 
 /** What pair `number`, which is late, changes the sum of the differences of its flow by; NaN where that is not known any more. */
 export function lateStep(ring: u32, number: u32): f64 {
-  const order = load<u32>(pairAt(ring, number), 4) & ~LATE;
+  const step = stepOf(ring, number);
+  if (isNaN(step)) store<u32>(pairAt(ring, number), load<u32>(pairAt(ring, number), 4) | LEFT_OUT, 4);
+  return step;
+}
+
+function stepOf(ring: u32, number: u32): f64 {
+  const order = load<u32>(pairAt(ring, number), 4) & ~FLAGS;
   const delay = load<f64>(pairAt(ring, number), 8);
   let previous: f64 = NaN;
   let following: f64 = NaN;
   let previousOrder: u32 = 0;
   let followingOrder: u32 = 0;
   let at = number;
-  while (true) {
+  for (let steps: u32 = 0; ; steps++) {
     const before = pairBefore(ring, at, number);
     if (before == at) break;
-    if (before == at - RING) return NaN;
+    if (before == at - RING || steps == MOST_STEPS) return NaN;
     at = before;
     const word = load<u32>(pairAt(ring, at), 4);
-    const other = word & ~LATE;
+    if ((word & LEFT_OUT) != 0) {
+      // The one before it was looked for in vain: so is this one.
+      if (steps == 0) return NaN;
+      continue;
+    }
+    const other = word & ~FLAGS;
     const value = load<f64>(pairAt(ring, at), 8);
     if (<i32>(other - order) > 0) {
       // Of equal ones, which came directly one after the other, the first.

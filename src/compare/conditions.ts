@@ -4,55 +4,22 @@
  */
 import { invalidValue } from "../base/errors.ts";
 import { formatCount, formatShare } from "../base/quantity.ts";
-import { formatDuration, parseDuration } from "../base/time.ts";
+import { formatDuration } from "../base/time.ts";
 import { formatFlowKey } from "../capture/flow/flow-text.ts";
-import { MEASURE_NAMES, MEASURES, type MeasureName } from "./columns.ts";
+import { MEASURE_NAMES, MEASURES } from "./columns.ts";
+import { type MeasureCondition, readCondition, SIGNS } from "./condition-form.ts";
 import type { ReportView } from "./report.ts";
 
-const SIGNS = {
-  ">": (a: number, b: number) => a > b,
-  "<": (a: number, b: number) => a < b,
-  ">=": (a: number, b: number) => a >= b,
-  "<=": (a: number, b: number) => a <= b,
-} as const;
-type Sign = keyof typeof SIGNS;
-
-export interface Condition {
+export interface Condition extends MeasureCondition {
   text: string;
-  about: "segment" | "reverse" | "flow";
-  measure: MeasureName;
-  sign: Sign;
-  limit: number;
 }
 
-const FORM = /^\s*(?:(flow|reverse)\.)?([a-z][a-z0-9.]*)\s*(>=|<=|>|<)\s*(\S+(?:\s*\S+)?)\s*$/i;
 const EXPECTED = `MEASURE>VALUE such as p99>20ms, loss>1% or flow.p99>20ms; measures: ${MEASURE_NAMES.join(", ")}`;
 
 export function parseCondition(text: string): Condition {
-  const [, about = "segment", name = "", sign = ">", value = ""] = FORM.exec(text) ?? [];
-  const measure = MEASURE_NAMES.find((known) => known === name.toLowerCase());
-  const limit = measure === undefined ? Number.NaN : limitOf(MEASURES[measure].unit, value);
-  if (measure === undefined || Number.isNaN(limit)) throw invalidValue("fail-if", text, EXPECTED);
-  return {
-    text: text.trim(),
-    about: about.toLowerCase() as Condition["about"],
-    measure,
-    sign: sign as Sign,
-    limit,
-  };
-}
-
-function limitOf(unit: "ns" | "share" | "count", text: string): number {
-  if (unit === "ns") {
-    try {
-      return parseDuration(text, { signed: true });
-    } catch {
-      return Number.NaN;
-    }
-  }
-  const [, number = "", percent] = /^([0-9.]+(?:e\d+)?)\s*(%?)$/.exec(text) ?? [];
-  if (number === "" || (percent === "%" && unit !== "share")) return Number.NaN;
-  return Number(number) / (percent === "%" ? 100 : 1);
+  const condition = readCondition(text);
+  if (condition === null) throw invalidValue("fail-if", text, EXPECTED);
+  return { text: text.trim(), ...condition };
 }
 
 /** One line per condition that holds; about flows, the first few of them. */

@@ -7,20 +7,26 @@ const MUCH_UNMATCHED = 0.05;
 /** What the second capture dropped itself, as a share of what is missing there. */
 const MUCH_DROPPED = 0.1;
 
-/** One sentence; null where nothing speaks against the loss. */
-export function lossDoubt({ segment, after }: Omit<ReportView, "flows" | "reverseFlows">): string | null {
+/** One sentence; null where nothing speaks against the loss of that way. */
+export function lossDoubt(
+  report: Omit<ReportView, "flows" | "reverseFlows">,
+  way: "forward" | "reverse" = "forward",
+): string | null {
+  const segment = way === "forward" ? report.segment : report.reverse;
+  if (!segment || segment.lost === 0) return null;
+  const [near, far] = way === "forward" ? ["first", "second"] : ["second", "first"];
+  const receiver = way === "forward" ? report.after : report.before;
   const { lost, appeared, matched, sent, received } = segment;
-  if (lost === 0) return null;
   if (matched === 0) {
     return received === 0
       ? null
-      : "no packet of the first capture was found in the second: addresses or ports are rewritten (NAT), one point sees a tunnel (‘inner’), or the captures are of different traffic or times";
+      : `no packet of the ${near} capture was found in the ${far}: addresses or ports are rewritten (NAT), one point sees a tunnel (‘inner’), or the captures are of different traffic or times`;
   }
   if (Math.min(lost, appeared) > MUCH_UNMATCHED * Math.min(sent, received)) {
-    return `${formatCount(appeared)} packets are only in the second capture, nearly as many as are missing there: part of the traffic is rewritten on the way (NAT), merged or split (offload), or in a tunnel at one point (‘inner’)`;
+    return `${formatCount(appeared)} packets are only in the ${far} capture, and ${formatCount(lost)} are missing there: part of the traffic is rewritten on the way (NAT), merged or split (offload), or in a tunnel at one point (‘inner’)`;
   }
-  const dropped = after.dropped ?? 0;
+  const dropped = receiver.dropped ?? 0;
   if (dropped > MUCH_DROPPED * lost)
-    return `the second capture dropped ${formatCount(dropped)} packets itself: capture with a larger buffer (tcpdump -B) or a shorter snap length`;
-  return after.partial === null ? null : "the second capture is incomplete";
+    return `the ${far} capture dropped ${formatCount(dropped)} packets itself: capture with a larger buffer (tcpdump -B) or a shorter snap length`;
+  return receiver.partial === null ? null : `the ${far} capture is incomplete`;
 }

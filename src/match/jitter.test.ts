@@ -105,4 +105,20 @@ describe("jitter", () => {
       jitterSteps: 74_998,
     });
   });
+
+  test("so is one that comes after more than 2,048 others of its flow, and the next late one has its neighbours as counted", () => {
+    const packets = 12_000;
+    const late = new Map([
+      [100, 5 * MS],
+      [8000, 0.1 * MS],
+    ]);
+    const before = Array.from({ length: packets }, (_, i) => ({ digest: i, flow: 0, timeNs: i * 1000 }));
+    const after = before
+      .map((p, i) => ({ ...p, timeNs: p.timeNs + MS + (late.get(i) ?? 0) }))
+      .sort((a, b) => a.timeNs - b.timeNs);
+    const matcher = runMatcher(before, after, { windowNs: 1e9, epochNs: 1e9 });
+    // One packet is left out; the other is a step up and one down, of 0.1 ms each.
+    expect(matcher.flow(0)).toMatchObject({ matched: packets, reordered: 2, jitterSteps: packets - 2 });
+    expect(matcher.flow(0).jitterNs).toBeCloseTo((2 * 0.1 * MS) / (packets - 2), 6);
+  });
 });

@@ -6,7 +6,9 @@ import { gunzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
 import { compareCaptures } from "../../src/compare/compare.ts";
 import type { SegmentReport } from "../../src/compare/report.ts";
+import { type LinkPacket, linkCaptures } from "../support/link-captures.ts";
 import { truthOf } from "../support/oracle.ts";
+import { pcapFile } from "../support/pcap-writer.ts";
 import { makeScene, type SceneChoices, sceneOf } from "../support/scenario.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "hoptime-edges-"));
@@ -131,5 +133,74 @@ describe("a capture that was cut", () => {
           );
       }
     }
+  });
+});
+
+describe("two classes of packets, 1 ms and 2 s, both captures of the same 12 s", () => {
+  const [SPAN_NS, SLOW_NS] = [12e9, 2e9];
+  /** Every `slowEvery`th packet is of the slow class and is overtaken by all others; every `lostEvery`th is lost. */
+  function captures(slowEvery: number, lostEvery: number, apart = false) {
+    const packets = Array.from({ length: 6000 }, (_, n): LinkPacket & { dueNs: number } => {
+      const atNs = n * 2 * MS;
+      const slow = n % slowEvery === 0;
+      const delayNs = (slow ? SLOW_NS : MS) + (n % 7) * 1000;
+      const lost = n % lostEvery === 3;
+      // With `apart` each class has flows of its own, or nearly so; otherwise they share all of them.
+      return {
+        flow: 1 + ((apart ? n : Math.floor(n / 10)) % 5),
+        atNs,
+        delayNs: lost ? null : delayNs,
+        dueNs: atNs + delayNs,
+      };
+    });
+    const { before, after } = linkCaptures(packets);
+    const endNs = (before[0]?.timeNs ?? 0n) + BigInt(SPAN_NS);
+    const seen = after.filter(({ timeNs }) => timeNs <= endNs);
+    const lost = packets.filter((p) => p.delayNs === null);
+    return {
+      pair: { before: pcapFile(before, { nano: true }), after: pcapFile(seen, { nano: true }) },
+      matched: seen.length,
+      lostInside: lost.filter((p) => p.dueNs <= SPAN_NS).length,
+      lost: lost.length,
+      slowAtTheEnd: packets.filter((p) => p.dueNs > SPAN_NS).length,
+    };
+  }
+
+  test.each([
+    [1, 1e9, false],
+    [2, 1e9, false],
+    [2, 1e9, true],
+    [5, 1e9, false],
+    [5, 1e9, true],
+    [10, 1e9, false],
+    [2, 40, false],
+    [2, 40, true],
+    [5, 40, false],
+    [5, 40, true],
+    [10, 90, true],
+  ])(
+    "one in %i slow, one in %i lost, flows apart: %s: nothing is lost that is only due after the end",
+    async (...shape) => {
+      const { pair, matched, lostInside, lost, slowAtTheEnd } = captures(...shape);
+      const { segment } = await compareCaptures(write(pair));
+      expect(segment).toMatchObject({ matched, appeared: 0, head: 0 });
+      expect(Math.abs(segment.lost - lostInside)).toBeLessThanOrEqual(segment.undecided);
+      expect(segment.lost + segment.tail).toBe(6000 - matched);
+      // That something is undecided is no excuse: of what is due after the end, and of the few that were lost there, no more.
+      if (lost === 0) expect(segment.lost).toBe(0);
+      expect(segment.undecided).toBeLessThanOrEqual(slowAtTheEnd + (lost - lostInside) + 0.2 * lost);
+    },
+  );
+
+  test("the first capture began 4 s later: what it did not see did not appear", async () => {
+    const { pair } = captures(5, 1e9, true);
+    const { before } = linkCaptures(
+      Array.from({ length: 6000 }, (_, n) => ({ flow: 1 + (n % 5), atNs: n * 2 * MS, delayNs: null })),
+    );
+    const late = { ...pair, before: pcapFile(before.slice(2000), { nano: true }) };
+    const { segment } = await compareCaptures(write(late));
+    expect(segment.appeared).toBeLessThanOrEqual(segment.undecided);
+    expect(segment).toMatchObject({ lost: 0 });
+    expect(segment.head).toBeGreaterThan(1900);
   });
 });

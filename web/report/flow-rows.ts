@@ -4,8 +4,11 @@
  *
  * A filter is words that must all hold: `10.1.` or `udp` occur in the flow's text, `:443` is a port, `1:abc…` begins a
  * Community ID (which is looked for nowhere else: any short word occurs in some of them), and conditions:
- * `loss>1%`, `p99>=5ms`, `sent>1000`, `bytes>10MB`. A word with `!` before it must not hold: `!udp`, `!:443`.
+ * `loss>1%`, `p99>=5ms`, `sent>1000`, `bytes>10MB`, written as for the command line's --fail-if. A word with `!` or `not` before it must not hold:
+ * `!udp`, `not :443`, `!p99>5ms`.
  */
+import type { MeasureName } from "../../src/compare/columns.ts";
+import { readCondition, SIGNS, type Sign } from "../../src/compare/condition-form.ts";
 import type { CountField, LatencyField } from "../../src/compare/report.ts";
 import type { FlowColumns, KeyField } from "../../src/present/html/page-data.ts";
 
@@ -29,53 +32,32 @@ const PROTOCOLS: Record<number, string> = {
 export const protocolName = (proto: number | null): string =>
   proto === null ? "" : (PROTOCOLS[proto] ?? `proto ${proto}`);
 
-export type SortKey = "src" | "dst" | KeyField | CountField | LatencyField | "loss" | "spread";
+export type SortKey = "src" | "dst" | KeyField | CountField | LatencyField | "packets" | "loss" | "spread";
 
-const FILTER_NAMES: Record<string, SortKey> = {
+/** Where the page has what a condition is about. */
+const MEASURED: Record<MeasureName, SortKey> = {
+  packets: "packets",
   sent: "sent",
   received: "received",
   matched: "matched",
+  bytes: "bytes",
   lost: "lost",
   loss: "loss",
   appeared: "appeared",
   duplicates: "duplicates",
   reordered: "reordered",
-  packets: "sent",
-  bytes: "bytes",
   mean: "meanNs",
   stdev: "stdevNs",
   min: "minNs",
-  max: "maxNs",
   p50: "p50Ns",
   p90: "p90Ns",
   p99: "p99Ns",
   "p99.9": "p999Ns",
-  p999: "p999Ns",
+  max: "maxNs",
   jitter: "jitterNs",
-  port: "sport",
-  dscp: "dscp",
-  vlan: "vlan",
 };
-const UNITS: Record<string, number> = {
-  "": 1,
-  ns: 1,
-  us: 1e3,
-  µs: 1e3,
-  μs: 1e3,
-  ms: 1e6,
-  s: 1e9,
-  min: 60e9,
-  h: 3600e9,
-  d: 86_400e9,
-  "%": 0.01,
-  b: 1,
-  kb: 1e3,
-  mb: 1e6,
-  gb: 1e9,
-  k: 1e3,
-  m: 1e6,
-  g: 1e9,
-};
+/** A unit may stand apart from its number, as on the command line. */
+const APART = /([<>=]-?\d[\d.]*)\s+(%|ns|[uµμm]?s|m|min|h|d|[kmgt]?b)(?=\s|$)/g;
 
 type Test = (row: number) => boolean;
 
@@ -134,6 +116,7 @@ export class FlowRows {
       const could = count.matched[row]! + count.lost[row]!;
       return could > 0 ? count.lost[row]! / could : null;
     }
+    if (key === "packets") return Math.max(count.sent[row]!, count.received[row]!);
     if (key === "spread") {
       const [low, high] = [latency.p50Ns[row] ?? null, latency.p99Ns[row] ?? null];
       return low === null || high === null ? null : high - low;
@@ -166,6 +149,8 @@ export class FlowRows {
     const words = filter
       .toLowerCase()
       .replace(/\s*(>=|<=|>|<|=)\s*/g, "$1")
+      .replace(APART, "$1$2")
+      .replace(/(^|\s)(?:not|!)\s+(?=\S)/g, "$1!")
       .split(/\s+/)
       .filter((word) => word !== "");
     const tests = words.map((written) => {
@@ -182,22 +167,25 @@ export class FlowRows {
   }
 
   #condition(word: string): Test | null {
-    const [, name, sign, number, unit] =
-      /^([a-z][a-z0-9.]*)(>=|<=|>|<|=)(-?\d+(?:\.\d+)?)([a-zµμ%]*)$/.exec(word) ?? [];
-    const key = FILTER_NAMES[name ?? ""];
-    const factor = UNITS[unit ?? ""];
-    if (!key || !sign || factor === undefined) return null;
-    const limit = Number(number) * factor;
-    const holds = (v: number | null | undefined): boolean => {
-      if (v === null || v === undefined) return false;
-      if (sign === ">") return v > limit;
-      if (sign === "<") return v < limit;
-      return sign === ">=" ? v >= limit : sign === "<=" ? v <= limit : v === limit;
-    };
-    const values = this.values(key);
-    if (name !== "port") return (row) => holds(values[row]);
-    const others = this.columns.key.dport;
-    return (row) => holds(values[row]) || holds(others[row]);
+    const about = readCondition(word.replace(/^p999(?=[<>=])/, "p99.9"));
+    // Each row is a flow: what is asked of the whole way back is not known here.
+    if (about && about.about !== "reverse") {
+      const values = this.values(MEASURED[about.measure]);
+      const holds = SIGNS[about.sign];
+      return (row) => {
+        const value = values[row] ?? null;
+        return value !== null && holds(value, about.limit);
+      };
+    }
+    const [, name, sign, number] = /^(port|dscp|vlan)(>=|<=|>|<|=)(\d+)$/.exec(word) ?? [];
+    if (name === undefined || sign === undefined) return null;
+    const fields = name === "port" ? (["sport", "dport"] as const) : ([name as "dscp" | "vlan"] as const);
+    const holds = SIGNS[sign as Sign];
+    return (row) =>
+      fields.some((field) => {
+        const value = this.columns.key[field][row] ?? null;
+        return value !== null && holds(value, Number(number));
+      });
   }
 
   #contains(word: string): Test {

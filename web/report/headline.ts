@@ -167,6 +167,9 @@ export function warnings(data: PageData): HTMLElement[] {
   if (data.lossDoubt !== null && segment.matched > 0) {
     list.push({ title: "The loss is probably not real", lines: [data.lossDoubt] });
   }
+  if (data.reverseLossDoubt !== null) {
+    list.push({ title: "The loss of the way back is probably not real", lines: [data.reverseLossDoubt] });
+  }
   if (direction.order === "swapped") {
     list.push({
       title: "The files look swapped: the second seems to be the earlier point",

@@ -74,6 +74,7 @@ export interface PageData
   extends Omit<CompareReport, "flows" | "reverseFlows" | "intervals" | "cdf" | "heat" | "format"> {
   /** Why the loss is probably not real; null where nothing speaks against it. */
   lossDoubt: string | null;
+  reverseLossDoubt: string | null;
   /** Where the time axis begins, ns since 1970. */
   originNs: string;
   flows: FlowColumns;
@@ -117,6 +118,7 @@ export function toPageData(
     direction: report.direction,
     notes: report.notes,
     lossDoubt: lossDoubt(report),
+    reverseLossDoubt: lossDoubt(report, "reverse"),
     ...(report.estimates && {
       estimates: bounded(report.estimates, limits.maxListItems) as Record<string, unknown>,
     }),

@@ -41,6 +41,8 @@ export function formatCompare(report: ReportView, options: TextOptions): string 
   const doubt = lossDoubt(report);
   if (doubt !== null) out.push(c.red(`loss is probably not real: ${doubt}`));
   if (report.reverse) out.push("", ...segmentLines(report.reverse, "reverse (after → before): ", c));
+  const reverseDoubt = lossDoubt(report, "reverse");
+  if (reverseDoubt !== null) out.push(c.red(`reverse loss is probably not real: ${reverseDoubt}`));
   for (const [title, flows] of [
     ["flows", report.flows],
     ["reverse flows", report.reverseFlows],

@@ -1,0 +1,55 @@
+/** Packets that are equal byte for byte, all within the matching window, cost about as much each as distinct ones. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { compareCaptures } from "../../src/compare/compare.ts";
+import { type LinkPacket, writeLink } from "../support/link-captures.ts";
+
+const scratch = mkdtempSync(join(tmpdir(), "hoptime-equal-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+const PACKETS = 80_000;
+
+/** 80,000 packets in 4 s, of a window of 10 s. */
+function captures(kind: string, packet: (n: number) => Partial<LinkPacket>) {
+  const files = { before: join(scratch, `${kind}-before.pcap`), after: join(scratch, `${kind}-after.pcap`) };
+  const packets = Array.from({ length: PACKETS }, (_, n) => ({
+    ...{ flow: 1, atNs: n * 50_000, delayNs: 3_000_000 },
+    ...packet(n),
+  }));
+  return writeLink(packets, files);
+}
+
+/** Microseconds of CPU, the least of three: others on the machine only add to it. */
+async function costOf(files: { before: string; after: string }): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let run = 0; run < 3; run++) {
+    const start = process.cpuUsage();
+    await compareCaptures(files);
+    const { user, system } = process.cpuUsage(start);
+    least = Math.min(least, user + system);
+  }
+  return least;
+}
+
+test.each([
+  ["all equal", () => ({ number: 7 })],
+  ["all equal, some lost", (n: number) => ({ number: 7, ...(n % 100 === 50 ? { delayNs: null } : {}) })],
+  ["all equal, some copied", (n: number) => ({ number: 7, copied: n % 50 === 20 })],
+  ["all equal in 200 flows", (n: number) => ({ number: 7, flow: 1 + (n % 200) })],
+  ["one of two is equal to others", (n: number) => (n % 2 === 0 ? { number: 7 } : {})],
+  [
+    "one of two is equal to others of its flow",
+    (n: number) => ({ flow: 1 + ((n >> 1) % 40), ...(n % 2 === 0 ? { number: 7 } : {}) }),
+  ],
+] as const)("%s", async (kind, packet) => {
+  const distinct = captures("distinct", () => ({}));
+  const equal = captures("equal", packet);
+  await compareCaptures(distinct);
+  const { segment } = await compareCaptures(equal);
+  expect(segment.sent).toBe(PACKETS);
+  expect(segment.matched).toBeGreaterThan(0.98 * PACKETS);
+  const [one, other] = [await costOf(distinct), await costOf(equal)];
+  // Quadratic time was 15.7 s of CPU for what distinct packets take 0.1 s for. Both are measured here: the load of the machine is in both.
+  expect(other, `${kind}: ${other} µs where distinct ones take ${one}`).toBeLessThan(8 * one + 200_000);
+});
