@@ -10,7 +10,7 @@ import { Kernels } from "../src/base/kernels.ts";
 import type { EpochRecord } from "../src/epoch/record.ts";
 import { observeScenario } from "../src/evaluate/observed-run.ts";
 import { encodeCapturedQuestion, splitPieces } from "../src/query/packet/captured-wire.ts";
-import { PACKET_QUESTION_TYPE } from "../src/server/routes/packets.ts";
+import { PACKET_QUESTION_TYPE } from "../src/server/wire.ts";
 import { RECEIVER } from "../src/simulate/scenario.ts";
 import { startCollect } from "../tests/support/collect-process.ts";
 

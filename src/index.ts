@@ -299,5 +299,5 @@ export {
 export { type SimulatedSourceOptions, simulatedSource } from "./simulate/simulated-source.ts";
 export type { HopStatistics } from "./simulate/stage.ts";
 export { type FlowTruth, FlowTruthTable } from "./simulate/truth.ts";
+export type { Endpoint } from "./transport/http/collector-url.ts";
 export { HttpSink, type HttpSinkCounts, type HttpSinkOptions } from "./transport/http/http-sink.ts";
-export type { Endpoint } from "./transport/http/request.ts";

@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { UsageError } from "../base/errors.ts";
-import { type Endpoint, parseCollectorUrl } from "../transport/http/request.ts";
+import { type Endpoint, parseCollectorUrl } from "../transport/http/collector-url.ts";
 
 export interface CollectorFlags {
   tokenFile?: string;

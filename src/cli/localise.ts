@@ -12,8 +12,7 @@ import {
 import { localiseRecords } from "../network/localise/from-records.ts";
 import { renderLocalisationHtml } from "../present/html/localise-html.ts";
 import { formatLocalisation } from "../present/text/localise-text.ts";
-import { askCollector } from "../server/client.ts";
-import { isCollectorUrl } from "../transport/http/request.ts";
+import { isCollectorUrl } from "../transport/http/collector-url.ts";
 import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collector-options.ts";
 import { choiceOption, durationOption, timeOption } from "./options.ts";
 import { printJson, printText, warn } from "./output.ts";
@@ -125,6 +124,7 @@ async function fromCaptures(files: string[], flags: Flags): Promise<void> {
 }
 
 async function askUrl(url: string, json: object, flags: Flags) {
+  const { askCollector } = await import("../server/client.ts");
   const answer = await askCollector<ReturnType<typeof absoluteTimes>>(endpointOf(url, flags), {
     ...{ method: "POST", path: "/v1/localise", json },
   });

@@ -11,7 +11,7 @@ import { ESTIMATORS } from "../estimators/table.ts";
 import { observeInterfaces } from "../observe/observe-interfaces.ts";
 import { type ObservePointOptions, observePoint } from "../observe/observe-point.ts";
 import type { WaysPlan } from "../observe/observe-ways.ts";
-import { isCollectorUrl } from "../transport/http/request.ts";
+import { isCollectorUrl } from "../transport/http/collector-url.ts";
 import { addCollectorOptions, type CollectorFlags, defaultSpool, endpointOf } from "./collector-options.ts";
 import { CUTS, type Cut, parseCut } from "./cut-option.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";

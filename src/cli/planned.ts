@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { askCollector } from "../server/client.ts";
 import { PLAN_POLL_MS, type TapPlan, type TapPlanState } from "../server/tap-plan.ts";
-import type { Endpoint } from "../transport/http/request.ts";
+import type { Endpoint } from "../transport/http/collector-url.ts";
 import { warn } from "./output.ts";
 
 /** What a plan says in the words of the command line. */

@@ -15,9 +15,8 @@ import { askCapture } from "../query/packet/remote.ts";
 import type { Answer } from "../query/segment/answer.ts";
 import { askArchive } from "../query/segment/ask.ts";
 import { DEFAULT_CONFIDENCE, type Question } from "../query/segment/question.ts";
-import { askCollector, packetServer } from "../server/client.ts";
 import { flowRow, MAX_FLOW_ROWS } from "../server/questions.ts";
-import { isCollectorUrl } from "../transport/http/request.ts";
+import { isCollectorUrl } from "../transport/http/collector-url.ts";
 import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collector-options.ts";
 import { addEstimatorOptions, estimatorParameters, PARAMETER_HELP, splitNames } from "./estimator-options.ts";
 import { openFlowRecords } from "./flow-record-file.ts";
@@ -157,6 +156,7 @@ async function packetsOf(
 
 async function askForPackets(url: string, flags: Flags): Promise<PacketAnswer> {
   const asked = askedPackets(flags);
+  const { askCollector, packetServer } = await import("../server/client.ts");
   const endpoint = endpointOf(url, flags);
   const { point, group, top, worst } = flags;
   const segment = flags.segment ?? flags.class;
@@ -245,5 +245,6 @@ async function askUrl(url: string, { fromNs, toNs, ...rest }: Question, flags: F
     to: toNs?.toString(),
     ...(flowRecords ? { flowRecords: flowRecords.map(flowRow), flowRecordNotes } : {}),
   };
+  const { askCollector } = await import("../server/client.ts");
   return await askCollector<Answer>(endpointOf(url, flags), { method: "POST", path: "/v1/query", json });
 }

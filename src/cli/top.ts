@@ -20,8 +20,8 @@ import {
   topFlows,
   topLine,
 } from "../present/text/top-text.ts";
+import { isCollectorUrl } from "../transport/http/collector-url.ts";
 import { listenEvents } from "../transport/http/events.ts";
-import { isCollectorUrl } from "../transport/http/request.ts";
 import { BoardScreen } from "./board-screen.ts";
 import { addCollectorOptions, type CollectorFlags, endpointOf } from "./collector-options.ts";
 import { flagOf } from "./flags.ts";

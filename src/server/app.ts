@@ -11,6 +11,7 @@ import type { ClientLimits } from "./limits.ts";
 import { HttpError, problemOf } from "./problem.ts";
 import { type Route, type RouteOutput, readQuery } from "./routes/route.ts";
 import type { TokenStore } from "./tokens.ts";
+import { MAX_MESSAGE_BYTES } from "./wire.ts";
 
 export interface TlsFiles {
   /** PEM. */
@@ -33,9 +34,7 @@ export interface AppOptions {
   onRequest?: (route: string, status: number, ms: number) => void;
 }
 
-/** Of a JSON body, and of a message of records (as sent, and unpacked). */
 const MAX_JSON_BYTES = 4 << 20;
-export const MAX_MESSAGE_BYTES = 64 << 20;
 /** Of messages that are being read at the same time: more wait outside. */
 const MAX_READING_BYTES = 512 << 20;
 const MAX_CONNECTIONS = 2000;

@@ -3,10 +3,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../base/errors.ts";
 import type { PacketServer } from "../query/packet/remote.ts";
 import type { PacketSettings } from "../query/packet/serve.ts";
-import { type Endpoint, type Exchange, HttpClient, type Reply } from "../transport/http/request.ts";
-import { MAX_MESSAGE_BYTES } from "./app.ts";
+import type { Endpoint } from "../transport/http/collector-url.ts";
+import { type Exchange, HttpClient, type Reply } from "../transport/http/request.ts";
 import { errorOf } from "./problem.ts";
-import { PACKET_QUESTION_TYPE } from "./routes/packets.ts";
+import { MAX_MESSAGE_BYTES, PACKET_QUESTION_TYPE } from "./wire.ts";
 
 /** Questions may take as long as the collector lets them. */
 const TIMEOUT_MS = 120_000;

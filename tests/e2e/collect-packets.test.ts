@@ -16,7 +16,7 @@ import { FIRST_NS, LAST_NS, PIECE, splitPieces } from "../../src/query/packet/ca
 import type { AskedFacts } from "../../src/query/packet/serve.ts";
 import { decodeAnswer, encodeQuestion } from "../../src/query/packet/wire.ts";
 import type { Answer } from "../../src/query/segment/answer.ts";
-import { PACKET_QUESTION_TYPE } from "../../src/server/routes/packets.ts";
+import { PACKET_QUESTION_TYPE } from "../../src/server/wire.ts";
 import { type CollectProcess, runHoptime, startCollect } from "../support/collect-process.ts";
 import { writePcap } from "../support/small-pcap.ts";
 

@@ -1,34 +1,23 @@
-/** LDA, section IV: figures 4, 5 and 6. */
+/** LDA, section IV: figures 4 and 5. */
 import { entryAt } from "../../base/lists.ts";
-import type { Figure, Point, Series } from "../../present/figure/figure.ts";
-import { probeErrors, runTrial, type Shape, type TrialAnswer, type TrialResult } from "./lda-trial.ts";
+import type { Series } from "../../present/figure/figure.ts";
+import {
+  answersOf,
+  deviationErrors,
+  ERROR_AXIS,
+  LOSS_AXIS,
+  LOSSES,
+  line,
+  meanErrors,
+  packetsOf,
+  RUNS,
+  SHAPES,
+  WEIBULL,
+} from "./lda-errors.ts";
+import { ldaProbes } from "./lda-probes.ts";
+import { runTrial, type TrialResult } from "./lda-trial.ts";
 import { average, count, maximum, percent, percents } from "./numbers.ts";
-import { type FindingBody, repeat, type Study, type StudyContext, type Threshold } from "./study.ts";
-
-const WEIBULL: Shape = { kind: "weibull", shape: 0.6 };
-const SHAPES: readonly { readonly name: string; readonly shape: Shape }[] = [
-  { name: "Weibull 0.6", shape: WEIBULL },
-  { name: "Weibull 0.8", shape: { kind: "weibull", shape: 0.8 } },
-  { name: "Pareto 3", shape: { kind: "pareto", shape: 3 } },
-  { name: "Pareto 5", shape: { kind: "pareto", shape: 5 } },
-];
-const LOSS_AXIS = { label: "loss", scale: "log", quantity: "share" } as const;
-const ERROR_AXIS = { label: "relative error", scale: "log", quantity: "share" } as const;
-
-const LOSSES = [0.0001, 0.001, 0.01, 0.06, 0.2];
-const RUNS = 10;
-
-function packetsOf({ scale }: StudyContext): number {
-  return scale === "full" ? 5e6 : 1e6;
-}
-
-const meanErrors = (answers: readonly TrialAnswer[]) => average(answers.map((a) => a.meanError));
-const deviationErrors = (answers: readonly TrialAnswer[]) => average(answers.map((a) => a.deviationError));
-
-/** One point per loss rate. */
-function line(name: string, losses: readonly number[], y: (i: number) => number): Series {
-  return { name, points: losses.map((x, i): Point => ({ x, y: y(i) })) };
-}
+import { type FindingBody, repeat, type Study } from "./study.ts";
 
 /** One bank of 1,024, tuned to the loss as it is: alpha 0.5 and the collapsed rows of (5) as written; alpha 1 and residuals ours. */
 const figure4: Study = {
@@ -80,7 +69,6 @@ const figure4: Study = {
 };
 
 type ResultOf = (shape: number, loss: number) => TrialResult;
-const answersOf = (result: TrialResult, variant: number) => entryAt(result.answers, variant);
 
 function meanFinding(setting: string, of: ResultOf): FindingBody {
   const errors = (variant: number) =>
@@ -313,141 +301,4 @@ const figure5: Study = {
   },
 };
 
-const PROBES = [1, 7, 144, 10_000];
-const BURST_LOSSES = [0.001, 0.01, 0.1];
-/** Mean and deviation that a right implementation reaches, by loss. */
-const LIMITS = [
-  [0.008, 0.04],
-  [0.013, 0.06],
-  [0.045, 0.09],
-] as const;
-
-const figure6: Study = {
-  name: "lda-probes",
-  paper: "lda",
-  heads: [
-    {
-      id: "lda-6",
-      where: "fig. 6(a–c)",
-      title: "LDA against active probes",
-      claim:
-        "LDA errs by 0.2–4 %, probes at 1 Hz almost 100 %, at the same bandwidth (144 Hz) 11 %; only 10,000 Hz come close, 50–60 times the bandwidth",
-    },
-  ],
-  async run(context) {
-    // Sampling follows the number of packets: fewer of them give samples of the same size.
-    const packets = context.scale === "full" ? 5e6 : 5e5;
-    const runs = 100;
-    const tuned = `banks=2,rows=512,loss=0.005/0.1,packets=${packets}`;
-    const variants = [`${tuned},alpha=0.5,deviation=paper`, `${tuned},alpha=1`];
-    const trials = await repeat(context, BURST_LOSSES.length * runs, (i) =>
-      runTrial(context.kernels, {
-        shape: WEIBULL,
-        packets,
-        loss: {
-          kind: "loss",
-          model: "bursts",
-          probability: entryAt(BURST_LOSSES, Math.floor(i / runs)),
-          meanBurst: 100,
-        },
-        seed: context.seed * 1000 + i,
-        variants,
-        runs: 1,
-      }),
-    );
-    const of = (l: number, variant: number) =>
-      trials.slice(l * runs, (l + 1) * runs).flatMap((t) => answersOf(t, variant));
-    const probes = BURST_LOSSES.map((loss, l) =>
-      PROBES.map((rate) => probeErrors(rate, loss, entryAt(trials, l * runs), WEIBULL, 200, context.seed)),
-    );
-    return { "lda-6": probesFinding(packets, runs, of, probes) };
-  },
-};
-
-function probesFinding(
-  packets: number,
-  runs: number,
-  of: (loss: number, variant: number) => TrialAnswer[],
-  probes: readonly (readonly { mean: number; deviation: number; samples: number }[])[],
-): FindingBody {
-  const means = (v: number) => BURST_LOSSES.map((_, l) => meanErrors(of(l, v)));
-  const deviations = (v: number) => BURST_LOSSES.map((_, l) => deviationErrors(of(l, v)));
-  const probe = (p: number, what: "mean" | "deviation" | "samples") =>
-    BURST_LOSSES.map((_, l) => entryAt(entryAt(probes, l), p)[what]);
-  const thresholds = BURST_LOSSES.flatMap((loss, l): Threshold[] => {
-    const [mean, deviation] = entryAt(LIMITS, l);
-    const at = `at ${percent(loss)} loss`;
-    return [
-      {
-        what: `error of the mean ${at}`,
-        value: entryAt(means(1), l),
-        limit: mean,
-        sense: "at most",
-        quantity: "share",
-      },
-      {
-        what: `error of the deviation ${at}`,
-        value: entryAt(deviations(1), l),
-        limit: deviation,
-        sense: "at most",
-        quantity: "share",
-      },
-    ];
-  });
-  const same = entryAt(probe(2, "mean"), 0);
-  const holds = entryAt(means(0), 0) < 0.01 && same > 0.08 && entryAt(probe(0, "mean"), 0) > 0.7;
-  return {
-    setting: `${count(packets)} packets in one second, Weibull 0.6, loss in bursts of 100; two banks of 512 tuned to 0.5 % and 10 %; ${runs} traces`,
-    literal: `mean ${percents(means(0))}, deviation ${percents(deviations(0))} at 0.1 / 1 / 10 % loss`,
-    ours: `mean ${percents(means(1))}, deviation ${percents(deviations(1))}; probes of 1 / 7 / 144 / 10,000 Hz: ${percents(PROBES.map((_, p) => entryAt(probe(p, "mean"), 0)))}`,
-    verdict: holds ? "holds" : "does not hold",
-    why: holds
-      ? `At the bandwidth of LDA probes err by ${percent(same)}, ${Math.round(same / entryAt(means(1), 0))} times as much.`
-      : "The distance between LDA and probes is smaller than claimed.",
-    table: {
-      columns: ["", ...BURST_LOSSES.map((l) => `${percent(l)} loss: mean, deviation`)],
-      rows: [
-        ...["LDA, literal", "LDA, ours"].map((name, v) => [
-          name,
-          ...BURST_LOSSES.map((_, l) => percents([entryAt(means(v), l), entryAt(deviations(v), l)])),
-        ]),
-        ...PROBES.map((rate, p) => [
-          `probes, ${count(rate)} Hz`,
-          ...BURST_LOSSES.map((_, l) =>
-            percents([entryAt(probe(p, "mean"), l), entryAt(probe(p, "deviation"), l)]),
-          ),
-        ]),
-      ],
-    },
-    figures: probeFigures(of, probe),
-    thresholds,
-  };
-}
-
-type ProbeValues = (probe: number, what: "mean" | "deviation" | "samples") => number[];
-
-function probeFigures(of: (loss: number, variant: number) => TrialAnswer[], probe: ProbeValues): Figure[] {
-  const figure = (
-    title: string,
-    y: Figure["y"],
-    lda: (answers: readonly TrialAnswer[]) => number,
-    what: "mean" | "deviation" | "samples",
-  ): Figure => ({
-    title: `LDA and probes: ${title}`,
-    x: LOSS_AXIS,
-    y,
-    series: [
-      line("LDA, ours", BURST_LOSSES, (l) => lda(of(l, 1))),
-      line("LDA, literal", BURST_LOSSES, (l) => lda(of(l, 0))),
-      ...PROBES.map((rate, p) => line(`${count(rate)} Hz`, BURST_LOSSES, (l) => entryAt(probe(p, what), l))),
-    ],
-  });
-  const samples = { label: "packets or probes", scale: "log", quantity: "count" } as const;
-  return [
-    figure("samples", samples, (answers) => average(answers.map((a) => a.used)), "samples"),
-    figure("error of the mean", ERROR_AXIS, meanErrors, "mean"),
-    figure("error of the standard deviation", ERROR_AXIS, deviationErrors, "deviation"),
-  ];
-}
-
-export const ldaStudies: readonly Study[] = [figure4, figure5, figure6];
+export const ldaStudies: readonly Study[] = [figure4, figure5, ldaProbes];

@@ -9,7 +9,7 @@ import { measureInterference } from "../interference.ts";
 import { runRli, SCHEMES } from "../rli-experiment.ts";
 import type { SegmentRun } from "../run-segment.ts";
 import { average, percent, percents } from "./numbers.ts";
-import { rliSetting, settingText, UTILISATIONS } from "./rli.ts";
+import { rliSetting, settingText, UTILISATIONS } from "./rli-setting.ts";
 import { repeat, type Study } from "./study.ts";
 
 const others: Study = {

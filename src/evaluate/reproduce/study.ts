@@ -6,7 +6,7 @@ import type { Kernels } from "../../base/kernels.ts";
 import type { Figure } from "../../present/figure/figure.ts";
 
 export const PAPERS = {
-  lda: "LDA and MPLANE (Lee, Goldberg, Kompella and Varghese, ToN 2012)",
+  lda: "LDA and MPLANE (Kompella, Levchenko, Snoeren and Varghese, ToN 2012)",
   lds: "LDS (Sanjuàs-Cuxart, Barlet-Ros, Duffield and Kompella, IMC 2011)",
   rli: "RLI (Lee, Duffield and Kompella, ToN)",
   maple: "MAPLE (Lee, Duffield and Kompella, IMC 2012)",

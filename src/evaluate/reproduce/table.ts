@@ -4,6 +4,7 @@ import { beyondStudies } from "./beyond.ts";
 import { colateStudies } from "./colate.ts";
 import { ldaStudies } from "./lda.ts";
 import { ldsStudies } from "./lds.ts";
+import { ldsWeights } from "./lds-weights.ts";
 import { mapleStudies } from "./maple.ts";
 import { mplaneStudies } from "./mplane.ts";
 import { rliStudies } from "./rli.ts";
@@ -14,6 +15,7 @@ export const STUDIES: readonly Study[] = [
   ...ldaStudies,
   ...mplaneStudies,
   ...ldsStudies,
+  ldsWeights,
   ...rliStudies,
   ...rliOtherStudies,
   ...mapleStudies,

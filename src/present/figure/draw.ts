@@ -40,7 +40,7 @@ interface Look {
 export function drawFigure(figure: Figure, options: DrawOptions = {}): string {
   const { width = 640, height = 300, standalone = false } = options;
   const longest = figure.series.reduce((n, s) => Math.max(n, s.name.length), 0);
-  const labels = Math.min(width / 3, 12 + longest * LETTER);
+  const labels = Math.min(width / 3, 24 + longest * LETTER);
   const frame = { left: LEFT, right: width - labels, top: TOP, bottom: height - BOTTOM };
   const x = axisScale(figure.x, xValues(figure), frame.left, frame.right);
   const y = axisScale(figure.y, yValues(figure), frame.bottom, frame.top);
@@ -202,9 +202,9 @@ function drawNames(
     if (label.y > limit) label.y = limit;
   }
   return named
-    .map(
-      ({ name, look, y: at }) =>
-        `<text x="${px(frame.right + 8)}" y="${px(at + 3.5)}" fill="${look.colour}">${escapeXml(name)}</text>`,
-    )
+    .map(({ name, look, y: at }) => {
+      const text = `<text x="${px(frame.right + 20)}" y="${px(at + 3.5)}" fill="${look.colour}">${escapeXml(name)}</text>`;
+      return (look.mark < 0 ? "" : mark(look.mark, frame.right + 11, at, look.colour)) + text;
+    })
     .join("");
 }

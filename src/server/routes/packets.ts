@@ -5,9 +5,9 @@ import { AskedError } from "../asker.ts";
 import { problemOf } from "../problem.ts";
 import { type AnswerPiece, PACKET_QUESTIONS, type PacketsQuestion } from "../questions.ts";
 import type { CollectorService } from "../service.ts";
+import { PACKET_QUESTION_TYPE } from "../wire.ts";
 import type { Parts, Route, RouteInput, RouteOutput } from "./route.ts";
 
-export const PACKET_QUESTION_TYPE = "application/vnd.hoptime.packet-question";
 export const PACKET_ANSWER_TYPE = "application/vnd.hoptime.packet-answer";
 
 const RECORDS = {

@@ -2,7 +2,8 @@
 import type { IncomingMessage } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../../base/errors.ts";
-import { type Endpoint, HttpClient } from "./request.ts";
+import type { Endpoint } from "./collector-url.ts";
+import { HttpClient } from "./request.ts";
 
 export interface CollectorEvent {
   type: string;

@@ -13,7 +13,8 @@ import { UsageError } from "../../base/errors.ts";
 import { VERSION } from "../../base/version.ts";
 import { type EncodeOptions, type EpochRecord, encodeRecord } from "../../epoch/record.ts";
 import { BATCH_TYPE, splitBatch } from "../batch.ts";
-import { type Endpoint, HttpClient, type Reply } from "./request.ts";
+import type { Endpoint } from "./collector-url.ts";
+import { HttpClient, type Reply } from "./request.ts";
 import { Spool, type SpoolFile } from "./spool.ts";
 
 export interface HttpSinkOptions extends Endpoint {

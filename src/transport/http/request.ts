@@ -1,18 +1,7 @@
 /** One HTTP exchange with a collector: bounded in time and in what it reads, over a connection that is kept. */
 import { Agent, type IncomingMessage, request as plainRequest } from "node:http";
 import { Agent as SecureAgent, request as secureRequest } from "node:https";
-import { UsageError } from "../../base/errors.ts";
-
-export interface Endpoint {
-  /** http://HOST:PORT or https://HOST:PORT, perhaps with a path before /v1. */
-  url: string;
-  token?: string | undefined;
-  /** PEM of the authority that the collector's certificate is checked by, where the system does not know it. */
-  ca?: string | undefined;
-  /** PEM of a client certificate and its key, for collectors that ask for one. */
-  certificate?: string | undefined;
-  key?: string | undefined;
-}
+import { type Endpoint, parseCollectorUrl } from "./collector-url.ts";
 
 export interface Exchange {
   method: "GET" | "POST" | "PUT" | "DELETE";
@@ -34,21 +23,6 @@ export interface Reply {
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 const DEFAULT_MAX_BYTES = 256 << 20;
-
-/** Is it the address of a collector, not a directory? */
-export function isCollectorUrl(text: string): boolean {
-  return /^https?:\/\//i.test(text);
-}
-
-export function parseCollectorUrl(text: string): URL {
-  try {
-    const url = new URL(text);
-    if (url.username === "" && url.password === "" && url.search === "" && url.hash === "") return url;
-  } catch {
-    // Said below.
-  }
-  throw new UsageError("bad-option", `'${text}' is not the address of a collector`, "write http://HOST:PORT");
-}
 
 export class HttpClient {
   readonly #endpoint: Endpoint;
