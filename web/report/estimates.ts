@@ -217,6 +217,16 @@ function inWords(path: string): string {
     .replace(/([a-z\d])([A-Z])/g, (_, a: string, b: string) => `${a} ${b.toLowerCase()}`);
 }
 
+/** The first column is text. */
+function smallTable(label: string, heads: readonly string[], rows: HTMLElement[]): HTMLElement {
+  const columns = heads.map((h, i) => el("th", { scope: "col", class: i === 0 ? "text" : "" }, h));
+  return el(
+    "div",
+    { class: "scroll-x spaced", tabindex: 0, role: "region", aria: { label } },
+    el("table", { class: "small" }, el("thead", {}, el("tr", {}, columns)), el("tbody", {}, rows)),
+  );
+}
+
 function classes(list: NonNullable<Known["flowClasses"]>): HTMLElement {
   const share = (value: number | null) => (value === null ? "–" : formatShare(value));
   const heads = [
@@ -227,46 +237,29 @@ function classes(list: NonNullable<Known["flowClasses"]>): HTMLElement {
     "p90 error",
     "Exact mean in interval",
   ];
-  return el(
-    "div",
-    { class: "scroll-x spaced", tabindex: 0, role: "region", aria: { label: "Errors by size of flow" } },
-    el(
-      "table",
-      { class: "small" },
-      el(
-        "thead",
-        {},
+  return smallTable(
+    "Errors by size of flow",
+    heads,
+    list
+      .filter((c) => typeof c === "object")
+      .map((c) =>
         el(
           "tr",
           {},
-          heads.map((h, i) => el("th", { scope: "col", class: i === 0 ? "text" : "" }, h)),
+          el(
+            "th",
+            { scope: "row", class: "text" },
+            c.to === null
+              ? `${formatCount(c.from)} and more`
+              : `${formatCount(c.from)} – ${formatCount(c.to)}`,
+          ),
+          el("td", {}, formatCount(c.flows)),
+          el("td", {}, formatCount(c.answered)),
+          el("td", {}, share(c.medianError)),
+          el("td", {}, share(c.p90Error)),
+          el("td", {}, share(c.withinInterval)),
         ),
       ),
-      el(
-        "tbody",
-        {},
-        list
-          .filter((c) => typeof c === "object")
-          .map((c) =>
-            el(
-              "tr",
-              {},
-              el(
-                "th",
-                { scope: "row", class: "text" },
-                c.to === null
-                  ? `${formatCount(c.from)} and more`
-                  : `${formatCount(c.from)} – ${formatCount(c.to)}`,
-              ),
-              el("td", {}, formatCount(c.flows)),
-              el("td", {}, formatCount(c.answered)),
-              el("td", {}, share(c.medianError)),
-              el("td", {}, share(c.p90Error)),
-              el("td", {}, share(c.withinInterval)),
-            ),
-          ),
-      ),
-    ),
   );
 }
 
@@ -277,44 +270,27 @@ function flowEstimates(list: NonNullable<Known["flows"]>): HTMLElement | null {
   const flows = list.filter((f) => typeof f === "object" && f !== null && "key" in f).slice(0, SHOWN_FLOWS);
   if (flows.length === 0) return null;
   const heads = ["Flow", "Packets", "Mean delay", "Exact", "Error"];
-  return el(
-    "div",
-    { class: "scroll-x spaced", tabindex: 0, role: "region", aria: { label: "Estimates of flows" } },
-    el(
-      "table",
-      { class: "small" },
+  return smallTable(
+    "Estimates of flows",
+    heads,
+    flows.map((f) =>
       el(
-        "thead",
+        "tr",
         {},
+        el("th", { scope: "row", class: "text" }, bdi(flowText(f.key))),
+        el("td", {}, f.packets === null ? "–" : formatCount(f.packets)),
         el(
-          "tr",
+          "td",
           {},
-          heads.map((h, i) => el("th", { scope: "col", class: i === 0 ? "text" : "" }, h)),
+          meanText({
+            meanNs: f.meanNs,
+            lowNs: f.lowNs,
+            highNs: f.highNs,
+            reason: f.reason ?? "no answer",
+          }),
         ),
-      ),
-      el(
-        "tbody",
-        {},
-        flows.map((f) =>
-          el(
-            "tr",
-            {},
-            el("th", { scope: "row", class: "text" }, bdi(flowText(f.key))),
-            el("td", {}, f.packets === null ? "–" : formatCount(f.packets)),
-            el(
-              "td",
-              {},
-              meanText({
-                meanNs: f.meanNs,
-                lowNs: f.lowNs,
-                highNs: f.highNs,
-                reason: f.reason ?? "no answer",
-              }),
-            ),
-            el("td", {}, delay(f.exactMeanNs)),
-            el("td", {}, signed(f.relativeError)),
-          ),
-        ),
+        el("td", {}, delay(f.exactMeanNs)),
+        el("td", {}, signed(f.relativeError)),
       ),
     ),
   );

@@ -11,7 +11,7 @@ import { independentFlows } from "../../simulate/presets.ts";
 import { askFlows, COLATE_SEED } from "../colate-experiments.ts";
 import { type ClassScore, type FlowRun, pickFlows, runFlows, scoreFlows } from "../flow-runs.ts";
 import { colateOthers } from "./colate-others.ts";
-import { count, percent, percents } from "./numbers.ts";
+import { average, count, middle, percent, percents } from "./numbers.ts";
 import type { FindingBody, Study, StudyContext, Threshold } from "./study.ts";
 
 const LITERAL = "n=65536,m=20,unit=1024";
@@ -42,9 +42,6 @@ function relativeErrors(
     return [isNoAnswer(mean as never) ? 1 : Math.abs(value.valueNs / run.meanNs[place]! - 1)];
   });
 }
-
-const middle = (values: readonly number[]) =>
-  values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
 
 const accuracy: Study = {
   name: "colate-accuracy",
@@ -210,13 +207,12 @@ function sharesFinding({ seed }: StudyContext): FindingBody {
       return [...sums].map((s) => (s * m) / (1.5 * packets));
     }).flat(),
   }));
-  const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
   const last = entryAt(ratios, 2).ratios;
   return {
     setting: `flows of 100, 1,000 and 10,000 packets over ${m} counters, ${trials} flows each`,
-    literal: `mean ${mean(last).toFixed(3)}, median ${middle(last).toFixed(3)}`,
+    literal: `mean ${average(last).toFixed(3)}, median ${middle(last).toFixed(3)}`,
     ours: "the counter is chosen by the packet's digest, the same at both points",
-    verdict: Math.abs(mean(last) - 1) < 0.01 ? "holds" : "does not hold",
+    verdict: Math.abs(average(last) - 1) < 0.01 ? "holds" : "does not hold",
     why: "Lemma 1 is right; what it says of the flow's own packets does not help against the others'.",
     table: {
       columns: ["packets", "mean ratio", "median", "p5", "p95"],
@@ -224,7 +220,7 @@ function sharesFinding({ seed }: StudyContext): FindingBody {
         const sorted = own.toSorted((a, b) => a - b);
         return [
           count(packets),
-          mean(own).toFixed(3),
+          average(own).toFixed(3),
           ...[0.5, 0.05, 0.95].map((q) => entryAt(sorted, Math.floor(q * sorted.length)).toFixed(3)),
         ];
       }),
@@ -260,7 +256,7 @@ function deviationFinding(
       const x = Float64Array.from({ length: 20 }, () => random.normal() * 100 + 1e5);
       return Math.abs(virtualRepetitions(x, r, random.fork(`${r}`)) / closedForm(x) - 1);
     });
-    return off.reduce((a, b) => a + b, 0) / off.length;
+    return average(off);
   });
   const floor = Math.sqrt(2 / 19) / 2;
   return {
@@ -291,9 +287,9 @@ function bitsFinding(setting: string, run: FlowRun, packets: number, sizes: read
   const literal = (8 * entryAt(run.sealed, 0).sender.payload.length) / packets;
   return {
     setting,
-    literal: `${literal.toFixed(2)} bits per packet for one vector of 65,536 counters over this trace; the paper's own example (b = 19, n = 455,334) costs 0.30`,
+    literal: `${literal.toFixed(2)} bits per packet for one vector of 65,536 counters over this trace`,
     ours: `${bits.map((v) => v.toFixed(2)).join(" / ")} bits per packet with ${sizes.map(count).join(" / ")} counters`,
-    verdict: "does not hold",
+    verdict: entryAt(bits, 1) < 0.1 ? "holds" : "does not hold",
     why: "Below 0.1 bit is reached with so few counters that large flows alone are measured. The trade is between bits and the smallest flow that is told, not between memory and storage.",
     table: {
       columns: ["counters", "bits per packet"],

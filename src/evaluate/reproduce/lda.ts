@@ -70,6 +70,20 @@ const figure4: Study = {
 
 type ResultOf = (shape: number, loss: number) => TrialResult;
 
+/** By distribution and loss. */
+function besideEachOther(
+  literal: readonly (readonly number[])[],
+  ours: readonly (readonly number[])[],
+): FindingBody["table"] {
+  return {
+    columns: ["delays", ...LOSSES.map((l) => `${percent(l)} loss: literal, ours`)],
+    rows: SHAPES.map(({ name }, s) => [
+      name,
+      ...LOSSES.map((_, l) => percents([entryAt(entryAt(literal, s), l), entryAt(entryAt(ours, s), l)])),
+    ]),
+  };
+}
+
 function meanFinding(setting: string, of: ResultOf): FindingBody {
   const errors = (variant: number) =>
     SHAPES.map((_, s) => LOSSES.map((_, l) => meanErrors(answersOf(of(s, l), variant))));
@@ -87,13 +101,7 @@ function meanFinding(setting: string, of: ResultOf): FindingBody {
         ? "Both levels are reached."
         : "The level at high loss is reached. That at low loss needs the paper's five million packets: the sample there is every packet."
       : `At 20 % loss the sample is ${count(average(answersOf(of(0, LOSSES.length - 1), 0).map((a) => a.used)))} packets, too few for 4 %.`,
-    table: {
-      columns: ["delays", ...LOSSES.map((l) => `${percent(l)} loss: literal, ours`)],
-      rows: SHAPES.map(({ name }, s) => [
-        name,
-        ...LOSSES.map((_, l) => percents([entryAt(entryAt(literal, s), l), entryAt(entryAt(ours, s), l)])),
-      ]),
-    },
+    table: besideEachOther(literal, ours),
     figures: [
       {
         title: "LDA: error of the mean",
@@ -190,13 +198,7 @@ function deviationFinding(setting: string, of: ResultOf): FindingBody {
       weibull < 0.1
         ? "The level for Weibull is reached; residuals are more accurate at the same cost."
         : "Reached where enough rows are usable. Collapsing rows throws half of the information away; residuals use all of it.",
-    table: {
-      columns: ["delays", ...LOSSES.map((l) => `${percent(l)} loss: literal, ours`)],
-      rows: SHAPES.map(({ name }, s) => [
-        name,
-        ...LOSSES.map((_, l) => percents([entryAt(entryAt(literal, s), l), entryAt(entryAt(ours, s), l)])),
-      ]),
-    },
+    table: besideEachOther(literal, ours),
     figures: [
       {
         title: "LDA: error of the standard deviation",

@@ -6,6 +6,8 @@ export const K = 50;
 export const BITS = 12.8;
 export const SVBF = { ...PLAIN_STORE, kind: "svbf", hashes: 9 } as const;
 export const COMB = { ...PLAIN_STORE, kind: "comb", hashes: 3, f: 8, theta: 3 } as const;
+/** Six bits hold the code of 64 centres. */
+export const RIBBON = { ...PLAIN_STORE, kind: "ribbon", codeBits: 6 } as const;
 export const PBF = { ...PLAIN_STORE, kind: "pbf", hashes: 9 } as const;
 
 export function traceOf({ kernels, scale, seed }: StudyContext): Promise<Trace> {

@@ -1,4 +1,5 @@
 /** Small statistics and words that studies share. */
+import { formatCount } from "../../base/quantity.ts";
 import { writeQuantity } from "../../present/figure/axis-scale.ts";
 
 export function average(values: readonly number[]): number {
@@ -20,5 +21,10 @@ export function percents(shares: readonly number[]): string {
 }
 
 export function count(value: number): string {
-  return Math.round(value).toLocaleString("en-US");
+  return formatCount(Math.round(value));
+}
+
+/** The upper of two middles. */
+export function middle(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
 }

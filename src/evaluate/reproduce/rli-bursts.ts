@@ -18,7 +18,9 @@ export interface DelayColumns {
 export async function delayColumns(kernels: Kernels, scenario: Scenario): Promise<DelayColumns> {
   const mask = FlowKeySpec.parse().store(kernels);
   const numbers = new Map<bigint, number>();
-  const [times, delays, flows]: number[][] = [[], [], []];
+  const times: number[] = [];
+  const delays: number[] = [];
+  const flows: number[] = [];
   for await (const batch of simulate(kernels, scenario).combined()) {
     kernels.call.keyFlows(batch.address, mask, DEFAULT_SEED);
     const hashes = kernels.u64.subarray(batch.column("flowHash") >>> 3);
@@ -28,14 +30,14 @@ export async function delayColumns(kernels: Kernels, scenario: Scenario): Promis
       const hash = hashes[i]!;
       let flow = numbers.get(hash);
       if (flow === undefined) numbers.set(hash, (flow = numbers.size));
-      times?.push(batch.timeNs[i]!);
-      delays?.push(delay);
-      flows?.push(flow);
+      times.push(batch.timeNs[i]!);
+      delays.push(delay);
+      flows.push(flow);
     }
   }
   kernels.free(mask);
-  const [timeNs, delayNs] = [Float64Array.from(times ?? []), Float64Array.from(delays ?? [])];
-  return { count: timeNs.length, timeNs, delayNs, flow: Uint32Array.from(flows ?? []), flows: numbers.size };
+  const [timeNs, delayNs] = [Float64Array.from(times), Float64Array.from(delays)];
+  return { count: timeNs.length, timeNs, delayNs, flow: Uint32Array.from(flows), flows: numbers.size };
 }
 
 /** Share of the time that is spent in bursts of at least each duration, in which every packet waited at least `levelNs`. */

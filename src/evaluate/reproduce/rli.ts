@@ -3,7 +3,7 @@ import { entryAt } from "../../base/lists.ts";
 import { distribution, type Figure, type Series } from "../../present/figure/figure.ts";
 import { ALL_FLOWS, type FlowErrors, flowErrors, type SizeClass } from "../flow-errors.ts";
 import { type RliRun, runRli, SCHEMES } from "../rli-experiment.ts";
-import { count, percent, percents } from "./numbers.ts";
+import { count, middle, percent, percents } from "./numbers.ts";
 import { rliSetting, settingText, UTILISATIONS } from "./rli-setting.ts";
 import { rliTrace } from "./rli-trace.ts";
 import { type FindingBody, repeat, type Study, type Threshold } from "./study.ts";
@@ -280,9 +280,6 @@ function relativeErrors({ truth, entries }: RliRun, quantity: "mean" | "stdev", 
     return [Math.min(10, Math.max(1e-3, Math.abs(estimate.valueNs - right) / right))];
   });
 }
-
-const middle = (values: readonly number[]) =>
-  values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
 
 function classesFinding(setting: string, run: RliRun): FindingBody {
   const edges = [1e4, 3e4, 1e5, 3e5, 1e6, 3e6];

@@ -1,5 +1,5 @@
 /** All studies, in the order of the report. */
-import { invalidValue } from "../../base/errors.ts";
+import { UsageError } from "../../base/errors.ts";
 import { beyondStudies } from "./beyond.ts";
 import { colateStudies } from "./colate.ts";
 import { ldaStudies } from "./lda.ts";
@@ -30,10 +30,10 @@ export function chooseStudies(names: readonly string[], studies: readonly Study[
     study.name === name || study.paper === name || study.heads.some((head) => head.id === name);
   for (const name of names) {
     if (!studies.some((study) => isNamed(study, name)))
-      throw invalidValue(
-        "experiment",
-        name,
-        studies.flatMap((study) => study.heads.map((head) => head.id)).join(", "),
+      throw new UsageError(
+        "bad-parameter",
+        `there is no experiment '${name}'`,
+        `there are: ${studies.flatMap((study) => study.heads.map((head) => head.id)).join(", ")}`,
       );
   }
   return studies.filter((study) => names.some((name) => isNamed(study, name)));
