@@ -4,6 +4,7 @@ import { UsageError } from "../base/errors.ts";
 import { Kernels } from "../base/kernels.ts";
 import { formatBytes, formatCount, formatShare } from "../base/quantity.ts";
 import { formatDuration } from "../base/time.ts";
+import { CaptureReader } from "../capture/reader.ts";
 import { findEstimator } from "../estimators/table.ts";
 import { RACE_CLASSES, type Race, type RaceRow, recommend, runRace } from "../evaluate/race.ts";
 import { runSegment } from "../evaluate/run-segment.ts";
@@ -12,7 +13,7 @@ import type { LossHop, Scenario, Traffic } from "../simulate/scenario.ts";
 import { parseLoss, readScenario } from "../simulate/scenario-text.ts";
 import { simulate } from "../simulate/simulate.ts";
 import { integerOption, shareOption, sizeOption } from "./options.ts";
-import { printJson, printText } from "./output.ts";
+import { printJson, printText, warn } from "./output.ts";
 import { colours } from "./terminal.ts";
 
 interface Flags {
@@ -65,6 +66,7 @@ Examples:
       const kernels = new Kernels();
       const estimators =
         flags.estimators === "all" ? undefined : flags.estimators.split(",").map(findEstimator);
+      if (capture !== undefined) await warnOfDamage(kernels, capture);
       const races: { path: string; race: Race }[] = [];
       for (const { name, scenario } of paths) {
         const offered = await simulate(kernels, scenario).offered();
@@ -85,6 +87,18 @@ Examples:
           `${races.map(({ path, race }) => raceText(path, race)).join("\n")}${adviceText(advice)}`,
         );
     });
+}
+
+/** A damaged capture is replayed up to the damage. */
+async function warnOfDamage(kernels: Kernels, capture: string): Promise<void> {
+  const reader = await CaptureReader.open(kernels, capture);
+  while (await reader.next());
+  const { partial } = reader.statistics();
+  reader.close();
+  reader.free();
+  if (partial === null) return;
+  warn(`hoptime: ${partial}; results cover the part that was read`);
+  process.exitCode = 2;
 }
 
 function pathsOf(capture: string | undefined, flags: Flags): { name: string; scenario: Scenario }[] {
