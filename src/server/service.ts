@@ -30,7 +30,8 @@ import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { ArrivalCounts } from "../results/arrivals-table.ts";
 import { DatabaseDamaged } from "../results/duckdb.ts";
-import { ResultsStore } from "../results/results-store.ts";
+import { DuckdbStore } from "../results/duckdb-store.ts";
+import type { ResultsStore } from "../results/results-store.ts";
 import type { FlowRow, SegmentRow, Step } from "../results/rows.ts";
 import { Asker, type AskingClient } from "./asker.ts";
 import { DirectionWatch } from "./direction-watch.ts";
@@ -63,6 +64,8 @@ export interface ServiceOptions {
   /** Made where it is missing. */
   data: string;
   table?: readonly Estimator[];
+  /** Where results are kept (default: a file of DuckDB in the directory). */
+  openResults?: (() => Promise<ResultsStore>) | undefined;
   now?: () => bigint;
   /** Longest time of one question, ms (default 30 s). */
   questionMs?: number;
@@ -185,7 +188,10 @@ export class CollectorService {
     let results: ResultsStore | null = null;
     try {
       const archive = await RecordArchive.create(join(data, "records"), files);
-      results = await openResults(join(data, "results.duckdb"), options.onLog);
+      const { openResults } = options;
+      results = openResults
+        ? await openResults()
+        : await openFile(join(data, "results.duckdb"), options.onLog);
       const service = new CollectorService(options, { archive, lock, results, files });
       await service.#recover();
       service.#schedule();
@@ -516,14 +522,14 @@ function rowKey({ segment, estimator, startNs }: SegmentRow): string {
 }
 
 /** Results that cannot be read are set aside, and made again from the records. */
-async function openResults(path: string, onLog?: (text: string) => void): Promise<ResultsStore> {
+async function openFile(path: string, onLog?: (text: string) => void): Promise<ResultsStore> {
   try {
-    return await ResultsStore.open(path);
+    return await DuckdbStore.open(path);
   } catch (error) {
     if (!(error instanceof DatabaseDamaged)) throw error;
     const aside = `${path}.damaged-${Date.now()}`;
     renameSync(path, aside);
     onLog?.(`${path}: ${error.message}; set aside as ${aside}, and made again from the records`);
-    return await ResultsStore.open(path);
+    return await DuckdbStore.open(path);
   }
 }
