@@ -14,6 +14,7 @@ export type UsageCode =
   | "bad-question"
   | "no-such-file"
   | "not-writable"
+  | "store-away"
   | "mismatch"
   | "no-records"
   | "bad-topology"

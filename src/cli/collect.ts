@@ -30,6 +30,9 @@ interface Flags {
   keepMinutes?: string;
   keepHours?: string;
   questionTime?: string;
+  clickhouse?: string;
+  clickhouseCa?: string;
+  clickhouseCluster?: string;
   topology?: string;
   station?: string | true;
   stationKey?: string;
@@ -42,13 +45,15 @@ const EXAMPLES = `
 Records are acknowledged when they are on disk, in DIR/records, which hoptime query reads too. One
 collector runs per directory. Without tokens (hoptime token) it answers on the loopback interface only.
 docs/collect.md and docs/security.md describe it, docs/config.md its configuration; /docs lists its HTTP API.
-Results (delay, loss, coverage and largest flows per epoch, minute and hour) are in DIR/results.duckdb.
+Results (delay, loss, coverage and largest flows per epoch, minute and hour) are in DIR/results.duckdb,
+or in ClickHouse, where several collectors can share them.
 
 Examples:
   hoptime collect --data /var/lib/hoptime --segment A:B
   hoptime observe ingress.pcap --point A --to http://127.0.0.1:8787
   hoptime query http://127.0.0.1:8787 --between A B
   hoptime collect --config /etc/hoptime.yaml            # paths, alerts, retention …; SIGHUP reads it again
+  hoptime collect --data /var/lib/hoptime --clickhouse http://hoptime@clickhouse:8123/hoptime
   hoptime collect --data /var/lib/hoptime --listen 0.0.0.0:8787 --tls-cert collector.pem --tls-key collector.key
 `;
 
@@ -90,6 +95,15 @@ export function collectCommand(): Command {
     .addOption(text("--keep-minutes <time>", "keep results of minutes this long", "duration", "90d"))
     .addOption(text("--keep-hours <time>", "keep results of hours this long", "duration", "1825d"))
     .addOption(text("--question-time <time>", "longest time of one question", "duration", "30s"))
+    .addOption(
+      text(
+        "--clickhouse <url>",
+        "keep results in ClickHouse: http://USER@HOST:8123/DATABASE, https:// for TLS; password: HOPTIME_CLICKHOUSE_PASSWORD",
+        "clickhouse",
+      ),
+    )
+    .option("--clickhouse-ca <file>", "with https: certificates of this authority count, PEM")
+    .option("--clickhouse-cluster <name>", "spread rows over the shards of this cluster of the server")
     .option("--topology <file>", "map of the network, in any format that hoptime plan reads")
     .option(
       "--station [address]",
@@ -162,7 +176,9 @@ async function run(flags: Flags): Promise<void> {
   const signal = endingSignal(flags.config === undefined ? {} : { reload });
   server = await startServer({ ...options, onLog: log });
   const { service, url, station } = server;
-  log(`collecting at ${url}, data in ${options.data}, ${access(service.tokens.size)}`);
+  log(
+    `collecting at ${url}, data in ${options.data}${settings.clickhouse ? ", results in ClickHouse" : ""}, ${access(service.tokens.size)}`,
+  );
   if (station) log(`monitoring station of ${station.state.topology.name} at udp ${station.address}`);
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
@@ -207,6 +223,18 @@ function settingsIn(flags: Flags): Settings {
   const stationSettings = {
     ...{ listen: station === true ? undefined : station, key: stationKey, hold: stationHold, probes: probe },
   };
+  const { clickhouse, clickhouseCa, clickhouseCluster } = flags;
+  if (clickhouse === undefined && flags.config === undefined) {
+    const given =
+      clickhouseCa !== undefined
+        ? "--clickhouse-ca"
+        : clickhouseCluster !== undefined
+          ? "--clickhouse-cluster"
+          : null;
+    if (given) throw new UsageError("bad-option", `${given} goes with --clickhouse`);
+  }
+  const clickhouseSettings = { url: clickhouse, ca: clickhouseCa, cluster: clickhouseCluster };
+  const hasClickhouse = Object.values(clickhouseSettings).some((v) => v !== undefined);
   const hasStation = [station, stationKey, stationHold, probe].some((v) => v !== undefined);
   const given = {
     data: flags.data,
@@ -225,6 +253,7 @@ function settingsIn(flags: Flags): Settings {
     limits: { questionTime: flags.questionTime },
     topology: topology === undefined ? undefined : { map: topology },
     station: hasStation ? stationSettings : undefined,
+    clickhouse: hasClickhouse ? clickhouseSettings : undefined,
     log: flags.json ? ("json" as const) : undefined,
   };
   return given as Settings;

@@ -80,7 +80,7 @@ export abstract class ArrivalsTable {
   async flush(): Promise<void> {
     const pending = [...this.#pending.values()];
     this.#pending = new Map();
-    if (pending.length > 0) await this.add(pending);
+    await this.add(pending);
   }
 
   /** Of the minutes that begin in a time. */

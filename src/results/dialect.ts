@@ -73,7 +73,8 @@ function between(array: string, share: string): string {
   const place = `(length(${array}) - 1) * ${share}`;
   const low = `${array}[toUInt32(floor(${place})) + 1]`;
   const high = `${array}[toUInt32(ceil(${place})) + 1]`;
-  return `${low} + (${high} - ${low}) * (${place} - floor(${place}))`;
+  const part = `(${place} - floor(${place}))`;
+  return `${low} * (1 - ${part}) + ${high} * ${part}`;
 }
 
 export const CLICKHOUSE: Dialect = {

@@ -4,7 +4,7 @@
  */
 import type { Dialect, Questions, Value } from "./dialect.ts";
 import { type FlowRow, STEPS, type Step } from "./rows.ts";
-import { bucketOf, namesOf, type RowSelection, type RowsFrom, tuples } from "./segment-reader.ts";
+import { bucketOf, distinctNames, type RowSelection, type RowsFrom, tuples } from "./segment-reader.ts";
 import { decodeState } from "./state-bytes.ts";
 import { bytesOf } from "./tables.ts";
 
@@ -72,10 +72,11 @@ export class FlowReader {
     const { dialect } = this.#questions;
     const [first] = spans;
     if (!first) return [];
-    const names = "from_point, to_point, label, estimator";
+    const columnsOfNames = "from_point, to_point, label, estimator";
+    const names = distinctNames(spans);
     const rows = await this.#questions.all(
-      `SELECT ${names}, ${columns(dialect)} ${dialect.from("flows")} AND step_s = $1 AND ${dialect.starting("$2", "$3")} AND (${names}) IN (${tuples(spans.length, 4)}) ORDER BY start_ns, flow`,
-      [step, first.startNs, toNs, ...spans.flatMap(namesOf)],
+      `SELECT ${columnsOfNames}, ${columns(dialect)} ${dialect.from("flows")} AND step_s = $1 AND ${dialect.starting("$2", "$3")} AND (${columnsOfNames}) IN (${tuples(names.length, 4)}) ORDER BY start_ns, flow`,
+      [step, first.startNs, toNs, ...names.flat()],
     );
     return rows.map(([from, to, label, estimator, ...row]) =>
       flowRow(

@@ -74,26 +74,36 @@ export abstract class ResultsStore extends SegmentReader {
       const below = STEPS[i - 1];
       if (step === 0 || below === undefined) continue;
       const spans = await this.openSpans(step, untilNs, most);
-      for (const together of sameStart(spans)) {
-        await this.#roll(together, below);
-        made += together.length;
-      }
+      for (const together of chunks(spans)) await this.#roll(together, step, below);
+      made += spans.length;
     }
     return made;
   }
 
-  /** Spans of one step that start together. */
-  async #roll(spans: readonly OpenSpan[], below: Step): Promise<void> {
-    const [first] = spans;
-    if (!first) return;
-    const { step, startNs } = first;
-    const span = { step, startNs, endNs: startNs + BigInt(step) * 1_000_000_000n };
-    const rows = grouped(await this.rowsOf(spans, span.endNs, below), spanName);
-    const flowRows = grouped(await this.flows.rowsOf(spans, span.endNs, below), spanName);
-    const segments = [...rows.values()].flatMap((list) => combineRows(list, span)?.row ?? []);
-    const flows = [...flowRows.values()].flatMap((list) => {
+  /** Spans of one step, in order of time: read, made and written together. */
+  async #roll(spans: readonly OpenSpan[], step: Step, below: Step): Promise<void> {
+    const lengthNs = BigInt(step) * 1_000_000_000n;
+    const endNs = (spans.at(-1)?.startNs ?? 0n) + lengthNs;
+    const asked = new Set(spans.map(openName));
+    const nameOf = ({ segment, estimator, startNs }: SegmentRow | FlowRow) =>
+      openName({ ...segment, estimator, step, startNs: bucketOf(startNs, step) });
+    const spanOf = (row: SegmentRow | FlowRow) => {
+      const startNs = bucketOf(row.startNs, step);
+      return { step, startNs, endNs: startNs + lengthNs };
+    };
+    const isAsked = ([name]: [string, unknown]) => asked.has(name);
+    const rows = [...grouped(await this.rowsOf(spans, endNs, below), nameOf)].filter(isAsked);
+    const flowRows = [...grouped(await this.flows.rowsOf(spans, endNs, below), nameOf)].filter(isAsked);
+    const segments = rows.flatMap(([, list]) => {
+      const [first] = list;
+      return (first && combineRows(list, spanOf(first))?.row) ?? [];
+    });
+    const flows = flowRows.flatMap(([, list]) => {
       const byFlow = grouped(list, (row) => row.flow);
-      const rolled = [...byFlow.values()].flatMap((own) => combineFlow(own, span)?.row ?? []);
+      const rolled = [...byFlow.values()].flatMap((own) => {
+        const [first] = own;
+        return (first && combineFlow(own, spanOf(first))?.row) ?? [];
+      });
       rolled.sort(byPackets);
       return rolled.slice(0, ROLLED_FLOWS);
     });
@@ -126,16 +136,8 @@ export function isReplacedBy(
   return overlap && twice >= 2n * pair.startNs && twice <= 2n * pair.endNs;
 }
 
-function* sameStart(spans: readonly OpenSpan[]): Generator<OpenSpan[]> {
-  let list: OpenSpan[] = [];
-  for (const span of spans) {
-    if (list.length === SPANS_AT_ONCE || (list[0] && list[0].startNs !== span.startNs)) {
-      yield list;
-      list = [];
-    }
-    list.push(span);
-  }
-  if (list.length > 0) yield list;
+function* chunks(spans: readonly OpenSpan[]): Generator<OpenSpan[]> {
+  for (let at = 0; at < spans.length; at += SPANS_AT_ONCE) yield spans.slice(at, at + SPANS_AT_ONCE);
 }
 
 function grouped<T>(rows: Iterable<T>, nameOf: (row: T) => string): Map<string, T[]> {
@@ -148,9 +150,6 @@ function grouped<T>(rows: Iterable<T>, nameOf: (row: T) => string): Map<string, 
   }
   return groups;
 }
-
-const spanName = ({ segment, estimator }: Pick<SegmentRow, "segment" | "estimator">) =>
-  JSON.stringify([segment.from, segment.to, segment.label, estimator]);
 
 function byPackets(a: FlowRow, b: FlowRow): number {
   return (b.state.packets ?? 0) - (a.state.packets ?? 0) || (a.flow < b.flow ? -1 : 1);

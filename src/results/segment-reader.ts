@@ -78,11 +78,16 @@ export interface SpreadRow {
   spreadNs: number;
 }
 
+/** Later than all times: the first of some is found by what is left until then. */
+const FAR_NS = 9_000_000_000_000_000_000n;
 const NAMES = "from_point, to_point, label, estimator";
 
 export class SegmentReader {
   protected readonly questions: Questions;
   #known: Map<string, KnownSegment> | null = null;
+  #knownUntilMs = 0;
+  /** How long the list of segments counts: others may write too. */
+  protected readonly knownMs: number = Number.POSITIVE_INFINITY;
 
   constructor(questions: Questions) {
     this.questions = questions;
@@ -106,9 +111,24 @@ export class SegmentReader {
     const { dialect } = this.questions;
     const [first] = spans;
     if (!first) return [];
+    const names = distinctNames(spans);
     const rows = await this.questions.all(
-      `SELECT ${rowColumns(dialect)} ${dialect.from("segments")} AND step_s = $1 AND ${dialect.starting("$2", "$3")} AND (${NAMES}) IN (${tuples(spans.length, 4)}) ORDER BY start_ns`,
-      [step, first.startNs, toNs, ...spans.flatMap(namesOf)],
+      `SELECT ${rowColumns(dialect)} ${dialect.from("segments")} AND step_s = $1 AND ${dialect.starting("$2", "$3")} AND (${NAMES}) IN (${tuples(names.length, 4)}) ORDER BY start_ns`,
+      [step, first.startNs, toNs, ...names.flat()],
+    );
+    return rows.map(readSegmentRow);
+  }
+
+  /** Epochs of segments and estimators, by their four names, that have only one end, in a time. */
+  protected async missingRows(
+    names: readonly string[][],
+    fromNs: bigint,
+    toNs: bigint,
+  ): Promise<SegmentRow[]> {
+    const { dialect } = this.questions;
+    const rows = await this.questions.all(
+      `SELECT ${rowColumns(dialect)} ${dialect.from("segments")} AND step_s = 0 AND missing > 0 AND ${dialect.touching("$1", "$2")} AND (${NAMES}) IN (${tuples(names.length, 3)})`,
+      [fromNs, toNs, ...names.flat()],
     );
     return rows.map(readSegmentRow);
   }
@@ -181,21 +201,22 @@ export class SegmentReader {
   }
 
   /** End of the newest epoch; null where there is none. */
-  async newest(): Promise<bigint | null> {
+  async newest(and = ""): Promise<bigint | null> {
     return await this.#bound(
-      `SELECT count(*), max(end_ns) ${this.questions.dialect.from("segments")} AND step_s = 0`,
+      `SELECT count(*), max(end_ns) ${this.questions.dialect.from("segments")} AND step_s = 0 ${and}`,
     );
   }
 
   /** Read once, and kept up to date by what is written: every question asks for it. */
   async segments(): Promise<KnownSegment[]> {
-    if (this.#known === null) {
+    if (this.#known === null || performance.now() > this.#knownUntilMs) {
       const { changes } = this;
       const known = new Map<string, KnownSegment>();
       for (const span of await this.spans()) noteSegment(known, span);
       // What was written meanwhile may be missing in it.
       if (changes !== this.changes) return listed(known);
       this.#known = known;
+      this.#knownUntilMs = performance.now() + this.knownMs;
     }
     return listed(this.#known);
   }
@@ -215,16 +236,20 @@ export class SegmentReader {
   }
 
   /** Each segment and estimator with its first and newest time. */
-  protected async spans(): Promise<SegmentSpan[]> {
+  protected spans(): Promise<SegmentSpan[]> {
+    return this.spansWhere("");
+  }
+
+  protected async spansWhere(and: string): Promise<SegmentSpan[]> {
     const rows = await this.questions.all(
       // A minute or an hour that has begun ends in the time to come: the newest is that of the epochs.
-      `SELECT ${NAMES}, min(start_ns), max(CASE WHEN step_s = 0 THEN end_ns ELSE 0 END), max(end_ns) ${this.questions.dialect.from("segments")} GROUP BY ${NAMES}`,
+      `SELECT ${NAMES}, min(start_ns), max(CASE WHEN step_s = 0 THEN ${FAR_NS} - start_ns ELSE 0 END), max(CASE WHEN step_s = 0 THEN end_ns ELSE 0 END), max(end_ns) ${this.questions.dialect.from("segments")} ${and} GROUP BY ${NAMES}`,
     );
-    return rows.map(([from, to, label, estimator, first, newest, last]) => ({
+    return rows.map(([from, to, label, estimator, first, firstEpoch, lastEpoch, last]) => ({
       segment: { from: String(from), to: String(to), label: String(label) },
       estimator: String(estimator),
-      startNs: BigInt(first as bigint),
-      endNs: BigInt((Number(newest) > 0 ? newest : last) as bigint),
+      startNs: firstOf(BigInt(first as bigint), FAR_NS - BigInt(firstEpoch as bigint)),
+      endNs: BigInt((Number(lastEpoch) > 0 ? lastEpoch : last) as bigint),
     }));
   }
 
@@ -323,6 +348,11 @@ export function namesOf({ from, to, label, estimator }: Omit<RowsFrom, "startNs"
   return [from, to, label, estimator];
 }
 
+/** Of each segment and estimator once. */
+export function distinctNames(spans: readonly RowsFrom[]): string[][] {
+  return [...new Map(spans.map((span) => [JSON.stringify(namesOf(span)), namesOf(span)])).values()];
+}
+
 /** Places of so many tuples of four names, the first of them after `$before`, as a list of IN. */
 export function tuples(count: number, first: number): string {
   return Array.from({ length: count }, (_, i) => {
@@ -335,6 +365,11 @@ export type SegmentSpan = Pick<SegmentRow, "segment" | "estimator" | "startNs" |
 
 function rowColumns(dialect: Dialect): string {
   return SEGMENT_COLUMNS.map(([name, , type]) => (type === "bytes" ? dialect.bytes(name) : name)).join(", ");
+}
+
+/** A minute or an hour begins before the first epoch in it; one that is longer ago is of epochs that are no longer kept. */
+function firstOf(ns: bigint, epochNs: bigint): bigint {
+  return ns < bucketOf(epochNs, 3600) ? ns : epochNs;
 }
 
 /** Sixty thousand of these are made for an overview: plain, without spreads. */

@@ -28,6 +28,7 @@ const STATUS: Partial<Record<UsageError["code"], number>> = {
   "no-records": 404,
   "no-such-file": 404,
   "not-writable": 503,
+  "store-away": 503,
   "out-of-memory": 503,
 };
 

@@ -41,9 +41,14 @@ export async function recover(parts: Recovered): Promise<void> {
     if (own.length > 0) pairing.resume(segment, own.map((s) => s.endNs).reduce(later));
   }
   for (const span of spans) pairing.again(span.point, span.segment, span);
-  if (await results.isEmpty()) for (const segment of pairing.segments) estimateAll(archive, pairing, segment);
+  // Others may keep results in the same database: those that are missing here are looked for, not whether there are any.
+  const known = new Set((await results.segments()).map(nameOf));
+  if (!pairing.segments.some((s) => known.has(nameOf(s))))
+    for (const segment of pairing.segments) estimateAll(archive, pairing, segment);
   if (spans.length > 0) onLog(`recovering: ${spans.length} messages of before may not be in the results`);
 }
+
+const nameOf = ({ from, to, label }: CollectedSegment) => JSON.stringify([from, to, label]);
 
 /** Everything that the archive has of a segment is estimated. */
 export function estimateAll(archive: RecordArchive, pairing: PairingPart, segment: CollectedSegment): void {

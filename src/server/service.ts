@@ -349,6 +349,8 @@ export class CollectorService {
     try {
       const looked = this.#journal.spans.length;
       this.#directions.resolve();
+      // What could not be written goes first: while that fails nothing more is estimated, and no more is held.
+      this.counts.rows += await this.#rows.write();
       await this.#pairing.work();
       this.counts.rows += await this.#rows.write();
       await this.#journal.settle(

@@ -16,6 +16,7 @@ import type { NetworkPath, NetworkSettings } from "../monitor/network-monitor.ts
 import type { Retention } from "../retention.ts";
 import type { ServerOptions } from "../server.ts";
 import { DEFAULT_STATION } from "../station.ts";
+import { resultsOpener } from "./clickhouse-options.ts";
 import { readDuration, readProbe, readSegment } from "./reading.ts";
 import { reloads, SETTINGS, type Settings } from "./settings.ts";
 
@@ -58,6 +59,7 @@ export function serverOptions(settings: Settings): ServerOptions {
     segments: (settings.segments ?? []).map((s) => readSegment(s)),
     latenessNs: BigInt(readDuration(settings.lateness ?? "30s")),
     retention: retention(settings),
+    openResults: resultsOpener(settings, retention(settings)),
     network: networkSettings(settings),
     alerts: alertSettings(settings),
     plan: settings.plan,

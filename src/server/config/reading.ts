@@ -8,6 +8,7 @@ import { checkName } from "../../observe/observer.ts";
 import { parseCondition } from "../alerts/condition.ts";
 import { parseListen } from "../listen.ts";
 import type { ProbeTarget } from "../station.ts";
+import { readClickhouse } from "./clickhouse-options.ts";
 import type { Reads } from "./settings.ts";
 
 export function readDuration(text: string, parameter = "time"): number {
@@ -79,4 +80,5 @@ export const READINGS: Record<Reads, (text: string, parameter?: string) => unkno
   listen: parseListen,
   name: (text) => text,
   probe: readProbe,
+  clickhouse: readClickhouse,
 };

@@ -15,7 +15,8 @@ export type Reads =
   | "url"
   | "listen"
   | "name"
-  | "probe";
+  | "probe"
+  | "clickhouse";
 
 export interface Annotations extends TSchemaOptions {
   description: string;
@@ -278,6 +279,38 @@ const OTLP = closed(
   { description: "pushes what /metrics has to an OpenTelemetry collector" },
 );
 
+const CLICKHOUSE = closed(
+  {
+    url: text(
+      "`http://USER@HOST:8123/DATABASE`; `https://` for TLS. The database is made where it is missing",
+      "clickhouse",
+    ),
+    passwordFile: text("file with the password (default: the variable HOPTIME_CLICKHOUSE_PASSWORD)", "file"),
+    ca: text("with https: certificates of this authority count, PEM (default: those of the system)", "file"),
+    cluster: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        pattern: "^[A-Za-z_][A-Za-z0-9_-]*$",
+        description:
+          "name of a cluster of the server's configuration: tables are made on all of it, rows are spread over its shards by segment",
+      }),
+    ),
+    replicated: Type.Optional(
+      Type.Boolean({
+        description:
+          "with a cluster: servers of a shard keep copies (macros {shard} and {replica} must be set on them)",
+        default: false,
+      }),
+    ),
+  },
+  {
+    description: "results are kept in ClickHouse instead of the collector's directory (docs/scaling.md)",
+    reload: false,
+    example: { url: "http://hoptime@clickhouse:8123/hoptime" },
+  },
+);
+
 export const SETTINGS = closed(
   {
     data: text("directory of the collector, made where it is missing", "name", {
@@ -293,6 +326,7 @@ export const SETTINGS = closed(
       }),
     ),
     tls: Type.Optional(TLS),
+    clickhouse: Type.Optional(CLICKHOUSE),
     log: Type.Optional(
       Type.Union([Type.Literal("text"), Type.Literal("json")], {
         description: "lines for people, or lines of JSON",

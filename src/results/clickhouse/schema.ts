@@ -1,0 +1,237 @@
+/**
+ * The tables of results in ClickHouse, made and brought up to date on start. A migration is a list of statements that may run twice, so that workers that start together do no harm; which ones ran
+ * is in the table `migrations`. A database of a newer hoptime is refused.
+ *
+ *   segments    one row per segment, estimator, step and start; `version` decides which of two rows of one key counts (rowVersion), `gone` marks one that was removed
+ *   flows       the flows of such a row, as arrays: one row, so that they are replaced together
+ *   spans       which hours a segment and estimator has rows in, kept by a materialised view: the list of segments is read from it, not from all rows
+ *   dirty       minutes and hours that are to be made again; each mark is one row, and is taken away by `gone`
+ *   incidents, alerts, arrivals
+ *
+ * `hour` (since 1970) leads the order after the step: a time is found by the index, for one segment and for all. With a cluster, each table is one `_local` on every server and a Distributed one over
+ * them, by segment: the questions of one segment are answered by one shard.
+ */
+import { UsageError } from "../../base/errors.ts";
+import { COUNTS } from "../arrivals-table.ts";
+import type { Step } from "../rows.ts";
+import { FLOW_COLUMNS, SEGMENT_COLUMNS } from "../tables.ts";
+import { notClickhouse } from "./failures.ts";
+import type { ClickhouseHttp } from "./http.ts";
+
+export interface Cluster {
+  name: string;
+  /** Tables are copied between the servers of a shard; the macros {shard} and {replica} are set on them. */
+  replicated: boolean;
+}
+
+export interface SchemaOptions {
+  cluster: Cluster | null;
+  /** How long rows of each step are kept after they were written, by the server itself, s; servers before 20 have no such thing. */
+  keepS: Record<Step, number> | null;
+}
+
+/** Year and release, as one number: 18.16 is 1816. */
+type ServerVersion = number;
+const OLDEST: ServerVersion = 1816;
+const HAS_TTL: ServerVersion = 2003;
+const HAS_FSYNC: ServerVersion = 2010;
+const HAS_PARTITION_LIMIT: ServerVersion = 1901;
+
+const NAMES = "from_point, to_point, label, estimator";
+const TYPES = {
+  text: "String",
+  bigint: "Int64",
+  integer: "Int32",
+  double: "Nullable(Float64)",
+  bytes: "String",
+};
+const columnsOf = (list: typeof SEGMENT_COLUMNS) =>
+  list.map(([name, , type]) => `${name} ${name === "reason" ? "Nullable(String)" : TYPES[type]}`);
+const KEY_COLUMNS = columnsOf(FLOW_COLUMNS).slice(0, 7);
+const ARRAY_COLUMNS = columnsOf(FLOW_COLUMNS).slice(7);
+const BY_TIME =
+  "(step_s, multiIf(step_s = 0, intDiv(hour, 24), step_s = 60, intDiv(hour, 720), intDiv(hour, 8760)))";
+/** Hours of a partition of each step. */
+export const PARTITION_HOURS: Record<Step, number> = { 0: 24, 60: 720, 3600: 8760 };
+
+interface TableShape {
+  name: string;
+  columns: readonly string[];
+  /** The column that decides between rows of one key; the last written counts where there is none, or it is the same. */
+  version?: string;
+  order: string;
+  partition: string;
+  shard: string;
+  kept?: boolean;
+}
+
+const TABLES: readonly TableShape[] = [
+  {
+    ...{ name: "segments", version: "version", kept: true, shard: NAMES },
+    columns: [
+      ...columnsOf(SEGMENT_COLUMNS),
+      "hour Int32",
+      "version UInt8",
+      "gone UInt8",
+      "written DateTime DEFAULT now()",
+    ],
+    ...{ order: `step_s, hour, ${NAMES}, start_ns`, partition: BY_TIME },
+  },
+  {
+    ...{ name: "flows", kept: true, shard: NAMES },
+    columns: [
+      ...KEY_COLUMNS,
+      ...ARRAY_COLUMNS.map((c) => c.replace(/ (.*)$/, " Array($1)")),
+      ...["hour Int32", "written DateTime DEFAULT now()"],
+    ],
+    ...{ order: `step_s, hour, ${NAMES}, start_ns`, partition: BY_TIME },
+  },
+  {
+    ...{ name: "spans", kept: true, shard: NAMES },
+    columns: [...KEY_COLUMNS.slice(0, 5), "hour Int32", "written DateTime DEFAULT now()"],
+    ...{ order: `${NAMES}, step_s, hour`, partition: BY_TIME },
+  },
+  {
+    ...{ name: "dirty", version: "gone", shard: NAMES },
+    columns: [...KEY_COLUMNS.slice(0, 6), "mark UInt64", "gone UInt8", "written DateTime DEFAULT now()"],
+    ...{ order: `step_s, start_ns, ${NAMES}, mark`, partition: "step_s" },
+  },
+  ...["incidents", "alerts"].map((name) => ({
+    ...{ name, order: "id", partition: "tuple()", shard: "id" },
+    columns: ["id String", "opened_ns Int64", "closed_ns Nullable(Int64)", "body String"],
+  })),
+  {
+    ...{ name: "arrivals", version: "seq", shard: "point" },
+    columns: [
+      ...[
+        "point String",
+        "label String",
+        "estimator String",
+        "minute_ns Int64",
+        "writer String",
+        "seq UInt64",
+      ],
+      ...COUNTS.map((c) => `${c} Float64`),
+    ],
+    ...{
+      order: "minute_ns, point, label, estimator, writer",
+      partition: "intDiv(minute_ns, 2592000000000000)",
+    },
+  },
+];
+
+/** Statements of each version of the schema, from 1 on. */
+const MIGRATIONS: readonly ((place: Place) => string[])[] = [
+  (place) => [
+    ...TABLES.flatMap((table) => place.create(table)),
+    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${place.local("spans_of_segments")}${place.everywhere} TO ${place.local("spans")} AS SELECT ${NAMES}, step_s, hour, max(written) AS written FROM ${place.local("segments")} GROUP BY ${NAMES}, step_s, hour`,
+  ],
+];
+
+/** Where tables are: on one server, or on all of a cluster. */
+export class Place {
+  readonly #database: string;
+  readonly #cluster: Cluster | null;
+  readonly #version: ServerVersion;
+
+  constructor(database: string, cluster: Cluster | null, version: ServerVersion) {
+    this.#database = database;
+    this.#cluster = cluster;
+    this.#version = version;
+  }
+
+  get everywhere(): string {
+    return this.#cluster ? ` ON CLUSTER ${quoted(this.#cluster.name)}` : "";
+  }
+
+  /** The table that rows are in. */
+  local(name: string): string {
+    return `${quoted(this.#database)}.${this.#cluster ? `${name}_local` : name}`;
+  }
+
+  /** Parts of this table, on every shard. */
+  parts(table: string): string {
+    const from = this.#cluster ? `cluster(${this.#cluster.name}, system, parts)` : "system.parts";
+    const own = this.#cluster ? `${table}_local` : table;
+    return `FROM ${from} WHERE active AND database = '${this.#database}' AND table = '${own}'`;
+  }
+
+  create(shape: TableShape): string[] {
+    const { name, columns, order, partition, shard } = shape;
+    const durable =
+      this.#version >= HAS_FSYNC ? " SETTINGS fsync_after_insert = 1, fsync_part_directory = 1" : "";
+    const made = [
+      `CREATE TABLE IF NOT EXISTS ${this.local(name)}${this.everywhere} (${columns.join(", ")}) ENGINE = ${this.#engine(shape)} PARTITION BY ${partition} ORDER BY (${order})${durable}`,
+    ];
+    if (this.#cluster)
+      made.push(
+        `CREATE TABLE IF NOT EXISTS ${quoted(this.#database)}.${name}${this.everywhere} AS ${this.local(name)} ENGINE = Distributed(${quoted(this.#cluster.name)}, ${quoted(this.#database)}, ${name}_local, cityHash64(${shard}))`,
+      );
+    return made;
+  }
+
+  #engine({ name, version }: TableShape): string {
+    const own = version === undefined ? [] : [version];
+    if (!this.#cluster?.replicated) return `ReplacingMergeTree(${own.join(", ")})`;
+    const path = `'/clickhouse/tables/{shard}/${this.#database}/${name}'`;
+    return `ReplicatedReplacingMergeTree(${[path, "'{replica}'", ...own].join(", ")})`;
+  }
+}
+
+/** Makes the database and its tables, or brings them up to date. UsageError where the server is too old, the database too new, or there is no right to do it. */
+export async function prepareSchema(http: ClickhouseHttp, { cluster, keepS }: SchemaOptions): Promise<Place> {
+  const { database } = http.address;
+  const version = await serverVersion(http);
+  const place = new Place(database, cluster, version);
+  await http.run(`CREATE DATABASE IF NOT EXISTS ${quoted(database)}${place.everywhere}`, [], null);
+  if (cluster) http.set({ insert_distributed_sync: 1, distributed_product_mode: "local" });
+  if (version >= HAS_PARTITION_LIMIT) http.set({ max_partitions_per_insert_block: 0 });
+  await http.run(
+    `CREATE TABLE IF NOT EXISTS migrations${place.everywhere} (version Int32, hoptime String, made DateTime DEFAULT now()) ENGINE = MergeTree PARTITION BY tuple() ORDER BY version`,
+  );
+  const [row] = await http.all("SELECT max(version) FROM migrations");
+  const current = Number(row?.[0] ?? 0);
+  if (current > MIGRATIONS.length)
+    throw new UsageError(
+      "mismatch",
+      `ClickHouse database '${database}' is of a newer hoptime (schema ${current}; this one knows ${MIGRATIONS.length})`,
+      "use that hoptime, or another database",
+    );
+  for (const [i, statements] of MIGRATIONS.entries()) {
+    if (i < current) continue;
+    for (const statement of statements(place)) await http.run(statement);
+    await http.run("INSERT INTO migrations (version, hoptime) VALUES ($1, $2)", [i + 1, `schema ${i + 1}`]);
+  }
+  if (keepS && version >= HAS_TTL) await expire(http, place, keepS);
+  return place;
+}
+
+/** Rows that nobody removes, because no collector runs, go by themselves. By when they were written: times of replayed captures are long ago. */
+async function expire(http: ClickhouseHttp, place: Place, keepS: Record<Step, number>): Promise<void> {
+  const [whole, ...kept] = [keepS[3600], keepS[0], keepS[60]].map((s) => Math.min(Math.ceil(s), 3e9));
+  const age = `multiIf(step_s = 0, ${kept[0]}, step_s = 60, ${kept[1]}, ${whole})`;
+  http.set({ materialize_ttl_after_modify: 0 });
+  for (const { name, kept: isKept } of TABLES)
+    if (isKept)
+      await http.run(
+        `ALTER TABLE ${place.local(name)}${place.everywhere} MODIFY TTL written + toIntervalSecond(${age})`,
+      );
+}
+
+async function serverVersion(http: ClickhouseHttp): Promise<ServerVersion> {
+  const [row] = await http.onServer("SELECT version()");
+  const text = String(row?.[0]);
+  const match = /^(\d+)\.(\d+)/.exec(text);
+  if (!match) throw notClickhouse(http.address, `version '${text.slice(0, 40)}'`);
+  const version = 100 * Number(match[1]) + Number(match[2]);
+  if (version < OLDEST)
+    throw new UsageError(
+      "not-supported",
+      `ClickHouse at ${http.address.origin} is version ${text}: 18.16 or newer is needed`,
+    );
+  return version;
+}
+
+function quoted(name: string): string {
+  return `\`${name.replaceAll("\\", "\\\\").replaceAll("`", "\\`")}\``;
+}

@@ -1,0 +1,258 @@
+/** The stores of results against each other: the same rows in give the same answers out, byte for byte in JSON, whatever is written twice, late, or in another order. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CLICKHOUSE_SERVER, ClickhouseServer, NO_CLICKHOUSE } from "../../tests/support/clickhouse-server.ts";
+import { ODD_NAMES, STORE_EPOCH_NS, STORE_START_NS, storeRows } from "../../tests/support/store-rows.ts";
+import { groupFlows } from "../query/segment/row-groups.ts";
+import { ClickhouseStore } from "../results/clickhouse/store.ts";
+import { DuckdbStore } from "../results/duckdb-store.ts";
+import { Normals } from "../results/normals.ts";
+import { overview } from "../results/overview.ts";
+import type { ResultsStore } from "../results/results-store.ts";
+import { allFlows, flowSeries, latencySeries, oneFlow, topFlows } from "../results/series.ts";
+import { coverageOf } from "./coverage.ts";
+
+const root = mkdtempSync(join(tmpdir(), "hoptime-stores-"));
+const open: ResultsStore[] = [];
+let server: ClickhouseServer;
+beforeAll(async () => {
+  if (CLICKHOUSE_SERVER === null) console.warn(`skipped: ${NO_CLICKHOUSE}`);
+  else server = await ClickhouseServer.start();
+}, 30_000);
+afterAll(async () => {
+  for (const store of open) await store.close();
+  await server?.close();
+  rmSync(root, { recursive: true, force: true });
+});
+
+const address = (database: string) => ({ origin: server.origin, database, user: "default", password: "" });
+async function inClickhouse(database: string): Promise<ClickhouseStore> {
+  const store = await ClickhouseStore.open(address(database));
+  open.push(store);
+  return store;
+}
+async function inDuckdb(name: string): Promise<DuckdbStore> {
+  const store = await DuckdbStore.open(join(root, `${name}.duckdb`));
+  open.push(store);
+  return store;
+}
+
+const EPOCHS = 450;
+const END_NS = STORE_START_NS + BigInt(EPOCHS) * STORE_EPOCH_NS;
+const at = (epoch: number) => STORE_START_NS + BigInt(epoch) * STORE_EPOCH_NS;
+
+/** Every question, of every segment. */
+async function everything(store: ResultsStore): Promise<Record<string, unknown>> {
+  const out: Record<string, unknown> = {
+    segments: await store.segments(),
+    newest: await store.newest(),
+    isEmpty: await store.isEmpty(),
+    coverage: await coverageOf(store, STORE_START_NS, END_NS),
+    newestRows: (await store.newestRows(STORE_START_NS, END_NS)).sort((a, b) =>
+      JSON.stringify([a.segment, a.estimator]) < JSON.stringify([b.segment, b.estimator]) ? -1 : 1,
+    ),
+    incidents: await store.incidents.list({ limit: 10 }),
+    open: await store.incidents.list({ limit: 10, open: true, fromNs: 5n }),
+    found: await store.incidents.find("it's 1"),
+  };
+  for (const steps of [7, 60])
+    out[`overview ${steps}`] = await overview(store, new Normals(store), {
+      ...{
+        from: null,
+        to: null,
+        steps,
+        preferred: ["lda"],
+        fromNs: null,
+        toNs: null,
+        lengthNs: 7_800_000_000_000n,
+      },
+    });
+  for (const hourOfWeekNs of [null, at(300)])
+    for (const step of [0, 60, 3600] as const)
+      out[`spreads ${step} ${hourOfWeekNs}`] = (
+        await store.spreads({ step, fromNs: 0n, toNs: END_NS, share: 0.25, hourOfWeekNs })
+      ).sort((a, b) => (a.key < b.key ? -1 : 1));
+  for (const [i, segment] of ODD_NAMES.entries())
+    for (const [from, to] of [
+      [0, EPOCHS],
+      [13, 370],
+    ] as const) {
+      const selection = { ...segment, estimator: "lds", fromNs: at(from), toNs: at(to) };
+      const lda = { ...selection, estimator: "lda" };
+      const name = (what: string) => `${what} ${i} ${from}-${to}`;
+      for (const stepNs of [0n, 30n, 60n, 600n, 3600n])
+        out[name(`latency ${stepNs}`)] = await latencySeries(store, lda, stepNs * 1_000_000_000n, 300);
+      out[name("last")] = await store.lastRows(lda, 5);
+      const flows = await topFlows(store, selection, 5);
+      out[name("top")] = flows;
+      out[name("top 3")] = await store.flows.top(selection, 3600, 3);
+      const flow = flows[1]?.flow ?? "";
+      out[name("flow")] = await oneFlow(store, selection, flow);
+      out[name("no flow")] = await oneFlow(store, selection, "x' OR 1 = 1 --");
+      for (const stepNs of [0n, 60_000_000_000n])
+        out[name(`flow ${stepNs}`)] = await flowSeries(store, selection, flow, stepNs, 50);
+      out[name("all")] = await allFlows(store, { ...selection, toNs: at(from + 20) });
+      if (i !== 1) out[name("groups")] = await groupFlows(store, selection, "host", 5);
+    }
+  return out;
+}
+
+const json = (value: unknown) =>
+  JSON.stringify(value, (_, v: unknown) => (typeof v === "bigint" ? `${v}n` : v), 1);
+
+/** Where two texts part; the whole of them would fill screens. */
+function firstDifference(a: string, b: string): string {
+  if (a === b) return "";
+  let i = 0;
+  while (a[i] === b[i]) i++;
+  return `${a.slice(Math.max(0, i - 80), i + 80)} ≠ ${b.slice(i, i + 80)}`;
+}
+
+async function expectSame(a: ResultsStore, b: ResultsStore): Promise<void> {
+  const [left, right] = [await everything(a), await everything(b)];
+  for (const [name, value] of Object.entries(left))
+    expect(firstDifference(json(value), json(right[name])), name).toBe("");
+}
+
+/** One history for both: late ends, rows twice, flows that become fewer, roll-ups in between. */
+async function live(store: ResultsStore, write = store): Promise<void> {
+  const all = storeRows(0, EPOCHS);
+  await store.write(all.segments.slice(0, 1500), all.flows.slice(0, 3000));
+  await write.write(
+    all.segments.slice(1400),
+    all.flows.filter((f) => f.startNs >= (all.flows[2990]?.startNs ?? 0n)),
+  );
+  await store.rollUp(at(300));
+  // Late ends: rows that were missing have both ends now; a part of the flows is gone.
+  const better = storeRows(100, 160, 5);
+  const late = better.segments.map((r) => ({ ...r, missing: 0, missingTo: 0 }));
+  const fewer = better.flows.filter((f) => !f.flow.includes(".0:1001") && !f.flow.includes("it's"));
+  await write.write(late, fewer);
+  await write.write(late, fewer);
+  // One end alone, of a time that has both: does not replace it.
+  await store.write(
+    late.slice(0, 4).map((r) => ({ ...r, missing: 1, missingTo: 1, sent: null })),
+    [],
+  );
+  await store.rollUp(at(400));
+  await store.rollUp(at(400));
+  for (const closedNs of [null, 9n])
+    for (const id of ["it's 1", closedNs === null ? "two" : "three"])
+      await store.incidents.write({
+        id,
+        startNs: id === "two" ? 3n : 2n,
+        closedNs,
+        body: '{"a":"\\"\'\\n"}',
+      });
+  for (const [i, more] of [{ records: 1, bytes: 10 }, { late: 1 }, { records: 2 }].entries()) {
+    store.arrivals.count(
+      { point: "A'", segment: "x:y", estimator: "lda", epoch: { startNs: at(3 * i) } },
+      more,
+    );
+    if (i === 1) await store.arrivals.flush();
+  }
+}
+
+describe.skipIf(CLICKHOUSE_SERVER === null)("ClickHouse and DuckDB", () => {
+  it("give the same answers to every question, to the byte", async () => {
+    const [duckdb, clickhouse] = [await inDuckdb("same"), await inClickhouse("same")];
+    await live(duckdb);
+    // Two workers on one database, one after the other and both at once.
+    await live(clickhouse, await inClickhouse("same"));
+    await expectSame(duckdb, clickhouse);
+    for (const store of [duckdb, clickhouse]) while ((await store.rollUp(END_NS * 2n)) > 0);
+    await expectSame(duckdb, clickhouse);
+    await duckdb.export("segments", join(root, "a.csv"), "csv");
+    await clickhouse.export("segments", join(root, "b.csv"), "csv");
+    const rows = (file: string) => readFileSync(join(root, file), "utf8").split("\n").length;
+    expect(rows("b.csv")).toBe(rows("a.csv"));
+  }, 120_000);
+
+  it("take away what an end that came late replaces, where packets cut epochs", async () => {
+    const pair = storeRows(0, 1)
+      .segments.slice(0, 1)
+      .map((r) => ({ ...r, mode: "delimited" as const }));
+    const [whole] = pair;
+    if (!whole) throw new Error("no row");
+    const alone = (shiftNs: bigint) => ({
+      ...{ ...whole, startNs: whole.startNs + shiftNs, endNs: whole.endNs + shiftNs },
+      ...{ missing: 1, missingTo: 1, sent: null, received: null },
+    });
+    const stores = [await inDuckdb("late"), await inClickhouse("late")];
+    for (const store of stores) {
+      await store.write([alone(700_000n), alone(-20_000_000_000n)], []);
+      await store.rollUp(END_NS);
+      await store.write(pair, []);
+      await store.write(pair, []);
+      await store.rollUp(END_NS);
+    }
+    const [a, b] = [stores[0] as ResultsStore, stores[1] as ResultsStore];
+    await expectSame(a, b);
+    const rows = await b.segmentRows({ ...whole.segment, estimator: "lda", fromNs: 0n, toNs: END_NS }, 0);
+    expect(rows.map((r) => [r.startNs, r.missing])).toEqual([
+      [whole.startNs - 20_000_000_000n, 1],
+      [whole.startNs, 0],
+    ]);
+    // A worker that was slow writes what it had before: nothing changes.
+    await b.write([alone(700_000n)], []);
+    await expectSame(a, b);
+  });
+
+  it("remove what is too old", async () => {
+    const all = storeRows(0, 30);
+    const week = 7n * 86_400_000_000_000n;
+    const old = all.segments.map((r) => ({
+      ...r,
+      startNs: r.startNs - 2n * week,
+      endNs: r.endNs - 2n * week,
+    }));
+    for (const store of [await inDuckdb("old"), await inClickhouse("old")]) {
+      await store.write([...old, ...all.segments], []);
+      await store.retain(0, { nowNs: END_NS * 2n, keepNs: week, maxRows: null });
+      const [known] = await store.segments();
+      expect(known?.firstNs).toBe(STORE_START_NS);
+      expect((await store.coverage(0n, END_NS)).map((c) => c.epochs)).toEqual(Array(6).fill(30));
+    }
+  });
+});
+
+describe.skipIf(CLICKHOUSE_SERVER === null)("workers on one ClickHouse", () => {
+  it("that write the same rows at the same time count them once, and their minutes too", async () => {
+    const workers = await Promise.all(Array.from({ length: 3 }, () => inClickhouse("workers")));
+    const { segments, flows } = storeRows(0, 60);
+    for (let at = 0; at < segments.length; at += 60) {
+      const part = segments.slice(at, at + 60);
+      await Promise.all(workers.map((w) => w.write(part, at === 0 ? flows : [])));
+      await Promise.all(workers.map((w) => w.rollUp(END_NS)));
+    }
+    for (const worker of workers) while ((await worker.rollUp(END_NS)) > 0);
+    const alone = await inDuckdb("alone");
+    await alone.write(segments, flows);
+    await alone.rollUp(END_NS);
+    await expectSame(alone, workers[1] as ResultsStore);
+  }, 60_000);
+
+  it("leave each other's minutes alone, but for those that nobody makes", async () => {
+    const mine = await ClickhouseStore.open({ ...address("shared"), rolls: (s) => s.label === "" });
+    open.push(mine);
+    await mine.write(storeRows(0, 6).segments, []);
+    const made = await mine.rollUp(END_NS * 2n);
+    const all = await (await inClickhouse("shared")).rollUp(END_NS * 2n);
+    expect([made, all]).toEqual([2 * (2 + 2), 4 * (2 + 2)]);
+  });
+
+  it("refuse a database of a newer hoptime, and a wrong password, in one line", async () => {
+    await inClickhouse("newer");
+    await fetch(`${server.origin}/?database=newer`, {
+      method: "POST",
+      body: "INSERT INTO migrations (version, hoptime) VALUES (99, 'x')",
+    });
+    await expect(ClickhouseStore.open(address("newer"))).rejects.toThrow(
+      /'newer' is of a newer hoptime \(schema 99/,
+    );
+    const other = { ...address("x"), user: "bob", password: "secret" };
+    await expect(ClickhouseStore.open(other)).rejects.toThrow(/wrong user or password \(user 'bob'\)$/);
+  });
+});
