@@ -6,11 +6,15 @@
  *   segment_in    tc, ingress                      that time, or now -> skb->tstamp, as a delivery time on the monotonic clock
  *   segment_out   tc, egress of the output         the packet has reached the output: counted, before the qdisc
  *   segment_left  tp_btf net_dev_start_xmit        it goes to the driver, behind the qdisc: now - skb->tstamp is its delay
+ *   segment_tap   socket filter, output            the same place, for kernels that restrict tracing; the time is in skb->mark
  *   segment_lost  tp_btf kfree_skb                it was dropped, with the kernel's reason
  *
  * A delivery time stays with a packet while it is forwarded or bridged (the kernel clears all other timestamps there), is copied to the
  * parts that a large packet is cut into, and is taken off again where a packet is delivered to this host. It lies in the past, which every
- * queue but etf and taprio takes for "now". The mark is not touched. The lowest bit of the time says that the packet has reached its output.
+ * queue but etf and taprio takes for "now". The lowest bit of the time says that the packet has reached its output.
+ *
+ * Packet sockets see copies without the time: for them segment_out puts its lower half into the mark, after routing and firewall, and only into
+ * marks that are 0. The tracepoint needs no mark.
  *
  * A packet belongs to the epoch in which it arrived, at all places. Sets of maps take turns: that of epoch e is e & 1; user space reads it
  * when all its packets have left or are lost, and opens it for epoch e + 2. What comes for a set that is not open is counted as late.
@@ -45,8 +49,10 @@ SEC(".rodata.config") const volatile struct {
 	__u64 epoch_length; /* ns */
 	__u32 keep_sums;    /* epochs: classes, queues, flows */
 	__u32 keep_packets; /* every packet into the rings */
+	__u32 by_mark;      /* departures are seen by segment_tap */
+	__u32 reserved;
 	__u32 output[MAX_WAYS]; /* ifindex of the output of each way; 0: none */
-} config = { 0, 1000000000, 1, 0, {} };
+} config = { 0, 1000000000, 1, 0, 0, 0, {} };
 
 /* Epoch that each set is open for; written by user space. */
 struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(map_flags, BPF_F_MMAPABLE); __uint(max_entries, 2); __type(key, __u32); __type(value, __u64); } open_epochs SEC(".maps");
@@ -89,6 +95,7 @@ struct counts {
 	__u64 no_flow, no_group; /* the table was full */
 	__u64 merged;       /* packets that came as one large one (GRO), beyond the first */
 	__u64 ring_in, ring_left; /* not in the rings: no room */
+	__u64 marked;       /* have a mark of their own: not timed */
 };
 struct { __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY); __uint(max_entries, MAX_WAYS); __type(key, __u32); __type(value, struct counts); } counted SEC(".maps");
 
@@ -99,6 +106,9 @@ struct { __uint(type, BPF_MAP_TYPE_PERCPU_HASH); __uint(max_entries, 256); __typ
 
 /* Interfaces that packets of a way come by (VLANs of the input too): bits of the ways. */
 struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 8192); __type(key, __u32); __type(value, __u32); } inputs SEC(".maps");
+
+/* Marks that are not ours. */
+struct { __uint(type, BPF_MAP_TYPE_LRU_HASH); __uint(max_entries, 1024); __type(key, __u32); __type(value, __u8); } marks SEC(".maps");
 
 /* ---- every packet ---- */
 
@@ -247,7 +257,7 @@ static __always_inline void add_delay(struct sums *s, __u64 delay, __u32 bytes, 
 
 /* ---- the way in ---- */
 
-SEC("xdp") int segment_xdp(struct xdp_md *x)
+SEC("xdp.frags") int segment_xdp(struct xdp_md *x)
 {
 	if (bpf_xdp_adjust_meta(x, -(int)sizeof(__u64))) return XDP_PASS;
 	__u64 *stamp = (void *)(long)x->data_meta;
@@ -292,15 +302,17 @@ static __always_inline int is_stamp(__u64 stamp, __u64 now) { return stamp != 0 
 
 #define FETCH_SKB(at, into, n) bpf_skb_load_bytes_relative(s, at, into, n, BPF_HDR_START_NET)
 
-static __always_inline void put_in(struct __sk_buff *s, __u32 way, __u64 stamp, __u32 n, struct counts *c)
+static __always_inline void put(struct __sk_buff *s, __u32 way, __u64 stamp, __u64 departure, __u32 n, struct counts *c)
 {
 	__u32 length = s->len, take = length < SNAP ? length : SNAP;
-	/* Behind the queue only what lies in one piece can be read. */
-	bpf_skb_pull_data(s, take);
-	struct packet *p = bpf_ringbuf_reserve(&ring_in, sizeof *p, 0);
-	if (!p) { c->ring_in++; return; }
+	struct packet *p = departure ? bpf_ringbuf_reserve(&ring_left, sizeof *p, 0) : bpf_ringbuf_reserve(&ring_in, sizeof *p, 0);
+	if (!p) {
+		if (departure) c->ring_left++;
+		else c->ring_in++;
+		return;
+	}
 	p->arrival = stamp;
-	p->departure = 0;
+	p->departure = departure;
 	p->length = length;
 	p->segments = n;
 	p->way = way;
@@ -322,8 +334,24 @@ SEC("tc") int segment_out(struct __sk_buff *s)
 	__u64 now = bpf_ktime_get_ns(), stamp = s->tstamp;
 	__u32 n = s->gso_segs ? s->gso_segs : 1, bytes = s->len;
 	if (!is_stamp(stamp, now)) { c->unstamped += n; return TC_ACT_UNSPEC; }
-	if (stamp & QUEUED || bpf_skb_set_tstamp(s, stamp | QUEUED, BPF_SKB_TSTAMP_DELIVERY_MONO)) return TC_ACT_UNSPEC;
-	if (config.keep_packets) put_in(s, way, stamp, n, c);
+	if (bpf_skb_set_tstamp(s, stamp | QUEUED, BPF_SKB_TSTAMP_DELIVERY_MONO)) return TC_ACT_UNSPEC;
+	/* Of another hoptime perhaps, which sees the same packets. */
+	stamp &= ~QUEUED;
+	if (config.by_mark) {
+		__u32 mark = s->mark, own = (__u32)stamp | QUEUED;
+		if (mark != 0 && mark != own) {
+			__u8 seen = 1;
+			bpf_map_update_elem(&marks, &mark, &seen, BPF_ANY);
+			c->marked += n;
+			return TC_ACT_UNSPEC;
+		}
+		s->mark = own;
+	}
+	if (config.keep_packets) {
+		/* At the tracepoint only what lies in one piece can be read. */
+		bpf_skb_pull_data(s, s->len < SNAP ? s->len : SNAP);
+		put(s, way, stamp, 0, n, c);
+	}
 	if (!config.keep_sums) return TC_ACT_UNSPEC;
 	int set = set_of(stamp);
 	if (set < 0) { c->late += n; return TC_ACT_UNSPEC; }
@@ -385,6 +413,28 @@ static __always_inline void add_queue(int set, struct sk_buff *s, const struct n
 	if (length > q->length_max) q->length_max = length;
 }
 
+/* Counts a packet that has left, but for its queue. */
+static __always_inline void add_left(int set, struct flow *f, __u64 delay, __u32 bytes, __u32 n)
+{
+	struct group all = { .way = f->way }, class = { .way = f->way, .kind = 1, .id = f->dscp };
+	struct sums *sums = group_of(set, &all);
+	if (sums) add_delay(sums, delay, bytes, n);
+	sums = group_of(set, &class);
+	if (sums) add_delay(sums, delay, bytes, n);
+	struct flow_sums *fs = flow_of(set, f);
+	if (!fs) return;
+	fs->total += delay * n;
+	if (fs->min1 == 0 || delay + 1 < fs->min1) fs->min1 = delay + 1;
+	if (delay > fs->max) fs->max = delay;
+	add_square(&fs->square_low, &fs->square_high, delay, n);
+	if (fs->left > 0) {
+		fs->jitter += delay > fs->last ? delay - fs->last : fs->last - delay;
+		fs->steps++;
+	}
+	fs->left += n;
+	fs->last = delay;
+}
+
 SEC("tp_btf/net_dev_start_xmit") int BPF_PROG(segment_left, struct sk_buff *s, struct net_device *dev)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -401,28 +451,38 @@ SEC("tp_btf/net_dev_start_xmit") int BPF_PROG(segment_left, struct sk_buff *s, s
 	if (!config.keep_sums) return 0;
 	int set = set_of(stamp);
 	if (set < 0) { c->late += n; return 0; }
-	__u64 delay = now - stamp;
 	struct flow f = { .way = way };
 	unsigned char *net = s->head + s->network_header;
 	PARSE(FETCH_NET, &f);
-	struct group all = { .way = way }, class = { .way = way, .kind = 1, .id = f.dscp };
-	struct sums *sums = group_of(set, &all);
-	if (sums) add_delay(sums, delay, bytes, n);
-	sums = group_of(set, &class);
-	if (sums) add_delay(sums, delay, bytes, n);
-	add_queue(set, s, dev, way, delay, bytes, n, c);
-	struct flow_sums *fs = flow_of(set, &f);
-	if (!fs) return 0;
-	fs->total += delay * n;
-	if (fs->min1 == 0 || delay + 1 < fs->min1) fs->min1 = delay + 1;
-	if (delay > fs->max) fs->max = delay;
-	add_square(&fs->square_low, &fs->square_high, delay, n);
-	if (fs->left > 0) {
-		fs->jitter += delay > fs->last ? delay - fs->last : fs->last - delay;
-		fs->steps++;
-	}
-	fs->left += n;
-	fs->last = delay;
+	add_queue(set, s, dev, way, now - stamp, bytes, n, c);
+	add_left(set, &f, now - stamp, bytes, n);
+	return 0;
+}
+
+#define OUTGOING 4 /* PACKET_OUTGOING */
+
+SEC("socket") int segment_tap(struct __sk_buff *s)
+{
+	if (s->pkt_type != OUTGOING) return 0;
+	__u64 now = bpf_ktime_get_ns();
+	int way = way_of(s->ingress_ifindex, s->ifindex);
+	__u32 mark = s->mark;
+	if (way < 0 || !(mark & QUEUED) || bpf_map_lookup_elem(&marks, &mark)) return 0;
+	struct counts *c = counts_of(way);
+	if (!c) return 0;
+	__u64 delay = (__u32)((__u32)now - (mark & ~(__u32)QUEUED)), stamp = now - delay;
+	__u32 n = s->gso_segs ? s->gso_segs : 1, bytes = s->len;
+	if (config.keep_packets) put(s, way, stamp, now, n, c);
+	if (!config.keep_sums) return 0;
+	int set = set_of(stamp);
+	if (set < 0) { c->late += n; return 0; }
+	struct flow f = { .way = way };
+	PARSE(FETCH_SKB, &f);
+	struct group g = { .way = way, .kind = 2, .id = s->queue_mapping };
+	struct sums *q = group_of(set, &g);
+	if (q) add_delay(q, delay, bytes, n);
+	else c->no_group += n;
+	add_left(set, &f, delay, bytes, n);
 	return 0;
 }
 
