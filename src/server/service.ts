@@ -14,55 +14,44 @@
  *                           └─▶ Pairing ─▶ rows ─▶ ResultsStore ─▶ roll-ups, events
  */
 
-import { mkdirSync, renameSync } from "node:fs";
-import { basename, join } from "node:path";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { RecordArchive } from "../archive/archive.ts";
 import { type DirectoryLock, lockDirectory } from "../archive/exclusive.ts";
 import { FileWriter } from "../archive/file-writer.ts";
 import { listSegments } from "../archive/listing.ts";
-import { retain } from "../archive/retention.ts";
-import { FormatError, UsageError } from "../base/errors.ts";
-import { later } from "../base/time.ts";
+import { UsageError } from "../base/errors.ts";
 import { VERSION } from "../base/version.ts";
 import type { CollectedSegment } from "../collect/collector.ts";
 import { networksOfLabels } from "../epoch/direction-label.ts";
 import type { Estimator } from "../estimators/estimator.ts";
 import { ESTIMATORS } from "../estimators/table.ts";
 import type { ArrivalCounts } from "../results/arrivals-table.ts";
-import { DatabaseDamaged } from "../results/duckdb.ts";
-import { ResultsStore } from "../results/results-store.ts";
-import type { FlowRow, SegmentRow, Step } from "../results/rows.ts";
+import type { ResultsStore } from "../results/results-store.ts";
 import { Asker, type AskingClient } from "./asker.ts";
 import { DirectionWatch } from "./direction-watch.ts";
 import { Events } from "./events.ts";
 import { type Accepted, Ingest, type Ingested } from "./ingest.ts";
 import { Journal } from "./journal.ts";
-import { type LatestRow, LatestRows } from "./latest-rows.ts";
+import type { LatestRow } from "./latest-rows.ts";
 import type { AnsweringLimits } from "./limits.ts";
 import type { RowFollower } from "./monitor/follower.ts";
-import { labelled } from "./pairing.ts";
 import { openPairing, type PairingPart } from "./pairing-thread.ts";
 import type { AnswerPiece, ArchiveQuestion } from "./questions.ts";
-import { rowEvent } from "./row-event.ts";
+import { estimateAll, recover } from "./recovery.ts";
+import { openResultsFile } from "./results-file.ts";
+import { type Retention, retainKept } from "./retention.ts";
+import { RowWriter } from "./row-writer.ts";
 import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
 import { type TapState, TapStates } from "./tap-states.ts";
 import { TokenStore, tokenFile } from "./tokens.ts";
-
-export interface Retention {
-  /** Records of a point that ended longer than this before its newest go; and the oldest beyond so many bytes in all. */
-  recordsNs?: bigint | undefined;
-  recordBytes?: number | undefined;
-  /** Rows of epochs, minutes and hours: how long, and how many of each at most. */
-  rowsNs?: Partial<Record<Step, bigint>>;
-  maxRows?: number | undefined;
-  /** Closed incidents. */
-  incidentsNs?: bigint | undefined;
-}
 
 export interface ServiceOptions {
   /** Made where it is missing. */
   data: string;
   table?: readonly Estimator[];
+  /** Where results are kept (default: a file of DuckDB in the directory). */
+  openResults?: (() => Promise<ResultsStore>) | undefined;
   now?: () => bigint;
   /** Longest time of one question, ms (default 30 s). */
   questionMs?: number;
@@ -92,7 +81,6 @@ export interface ServiceCounts {
   rolledUp: number;
 }
 
-const DAY_NS = 86_400_000_000_000n;
 const QUESTION_MS = 30_000;
 const LATENESS_NS = 30_000_000_000n;
 const MAX_WAITING = 64;
@@ -100,9 +88,7 @@ const TICK_MS = 500;
 const TOP_FLOWS = 50;
 const ROLL_MS = 5000;
 const RETAIN_MS = 600_000;
-const DEFAULT_ROWS_NS: Record<Step, bigint> = { 0: 7n * DAY_NS, 60: 90n * DAY_NS, 3600: 1825n * DAY_NS };
 const MAX_PROBLEMS = 100;
-const MAX_UNWRITTEN = 100_000;
 
 export class CollectorService {
   readonly tokens: TokenStore;
@@ -126,16 +112,13 @@ export class CollectorService {
   readonly #startedMs = Date.now();
   /** What is wrong with files, the last few. */
   readonly #problems: string[] = [];
-  /** To be written; what is estimated again before takes the place of what was. */
-  #rows = new Map<string, { row: SegmentRow; flows: FlowRow[] }>();
-  readonly #latest = new LatestRows();
+  readonly #rows: RowWriter;
   #timer: NodeJS.Timeout | null = null;
   #ticking: Promise<void> = Promise.resolve();
   #rolledMs = Number.NEGATIVE_INFINITY;
   #retainedMs = performance.now();
   #closed = false;
   #trouble: string | null = null;
-  readonly #followers: RowFollower[] = [];
 
   private constructor(
     options: ServiceOptions,
@@ -148,6 +131,7 @@ export class CollectorService {
     this.#archive = archive;
     this.#lock = lock;
     this.results = results;
+    this.#rows = new RowWriter(results, this.events, (text) => this.#problem(text));
     this.tokens = new TokenStore(tokenFile(data));
     this.#ingest = new Ingest(archive, table, now ? { now } : {});
     this.#journal = new Journal(join(data, "pending.jsonl"));
@@ -159,7 +143,7 @@ export class CollectorService {
     });
     this.#pairing = openPairing({
       ...{ archive, table, latenessNs: options.latenessNs ?? LATENESS_NS, topFlows: TOP_FLOWS },
-      onRows: (row, flows) => this.#rows.set(rowKey(row), { row, flows }),
+      onRows: (row, flows) => this.#rows.add(row, flows),
       onRefused: (file, reason) => this.#problem(`${file}: ${reason}`),
       onLate: (head) => results.arrivals.count(head, { late: 1 }),
     });
@@ -185,9 +169,18 @@ export class CollectorService {
     let results: ResultsStore | null = null;
     try {
       const archive = await RecordArchive.create(join(data, "records"), files);
-      results = await openResults(join(data, "results.duckdb"), options.onLog);
+      const { openResults } = options;
+      results = openResults
+        ? await openResults()
+        : await openResultsFile(join(data, "results.duckdb"), options.onLog);
       const service = new CollectorService(options, { archive, lock, results, files });
-      await service.#recover();
+      await recover({
+        ...{ archive, results, journal: service.#journal, pairing: service.#pairing },
+        segments: [...(options.segments ?? []), ...service.#plan.segments],
+        damaged: join(data, "damaged"),
+        onProblem: (text) => service.#problem(text),
+        onLog: (text) => service.#log(text),
+      });
       service.#schedule();
       return service;
     } catch (error) {
@@ -251,7 +244,7 @@ export class CollectorService {
 
   /** The newest row of each segment and estimator. */
   get latest(): Iterable<LatestRow> {
-    return this.#latest.values();
+    return this.#rows.latest;
   }
 
   get pairing(): Pick<PairingPart, "counts" | "segments" | "waiting"> {
@@ -314,12 +307,12 @@ export class CollectorService {
 
   /** Gets every row from now on, as soon as it is written. */
   follow(follower: RowFollower): void {
-    this.#followers.push(follower);
+    this.#rows.follow(follower);
   }
 
   /** Watches a segment; what the archive has of it is estimated too. */
   watch(segment: CollectedSegment): void {
-    if (this.#pairing.watch(segment)) this.#estimateAll(segment);
+    if (this.#pairing.watch(segment)) estimateAll(this.#archive, this.#pairing, segment);
   }
 
   async close(): Promise<void> {
@@ -334,7 +327,7 @@ export class CollectorService {
     this.#closed = true;
     if (this.#timer) clearTimeout(this.#timer);
     await this.#ticking;
-    for (const follower of this.#followers) await this.#safely(() => follower.close());
+    await this.#rows.close();
     await this.#asker.close();
     await this.#pairing.close();
     await this.#journal.close();
@@ -342,65 +335,6 @@ export class CollectorService {
     await this.results.close();
     this.#archive.close();
     await this.#lock.release();
-  }
-
-  /** What a crash may have left: records that cannot be read are set aside, times that the journal names are estimated again; all of them where there are no results. */
-  async #recover(): Promise<void> {
-    for (const point of this.#archive.points())
-      for (const label of listSegments(this.#archive.directory, point)) {
-        const found = labelled(label, point);
-        if (found) this.#pairing.watch(found);
-      }
-    for (const segment of [...(this.#options.segments ?? []), ...this.#plan.segments])
-      this.#pairing.watch(segment);
-    const { spans } = this.#journal;
-    for (const span of spans) this.#setAsideDamaged(span.point, span.segment, span);
-    for (const segment of this.#pairing.segments) {
-      const own = spans.filter(
-        (s) => s.segment === segment.label && (s.point === segment.from || s.point === segment.to),
-      );
-      if (own.length > 0) this.#pairing.resume(segment, own.map((s) => s.endNs).reduce(later));
-    }
-    for (const span of spans) this.#pairing.again(span.point, span.segment, span);
-    if (await this.results.isEmpty())
-      for (const segment of this.#pairing.segments) this.#estimateAll(segment);
-    if (spans.length > 0)
-      this.#log(`recovering: ${spans.length} messages of before may not be in the results`);
-  }
-
-  #setAsideDamaged(
-    point: string,
-    label: string,
-    { startNs, endNs }: { startNs: bigint; endNs: bigint },
-  ): void {
-    const { entries } = this.#archive.list({
-      points: [point],
-      segments: [label],
-      fromNs: startNs,
-      toNs: endNs,
-    });
-    for (const entry of entries) {
-      try {
-        this.#archive.readRecord(entry);
-      } catch (error) {
-        if (!(error instanceof FormatError)) throw error;
-        const folder = join(this.#options.data, "damaged");
-        mkdirSync(folder, { recursive: true });
-        const aside = join(folder, `${Date.now()}-${basename(entry.file)}`);
-        renameSync(entry.file, aside);
-        this.#problem(`${error.message}; set aside as ${aside}`);
-      }
-    }
-  }
-
-  #estimateAll(segment: CollectedSegment): void {
-    const { from, to, label } = segment;
-    const { entries } = this.#archive.list({ points: [from, to], segments: [label] });
-    const [first] = entries;
-    if (!first) return;
-    const endNs = entries.map((e) => e.epoch.endNs).reduce(later);
-    this.#pairing.resume(segment, endNs);
-    this.#pairing.again(first.point, label, { startNs: first.epoch.startNs, endNs });
   }
 
   #schedule(): void {
@@ -416,14 +350,12 @@ export class CollectorService {
       const looked = this.#journal.spans.length;
       this.#directions.resolve();
       await this.#pairing.work();
-      const rows = this.#rows;
-      this.#rows = new Map();
-      await this.#write(rows);
+      this.counts.rows += await this.#rows.write();
       await this.#journal.settle(
         looked,
         ({ point, segment, ...span }) => !this.#pairing.isSettled(point, segment, span),
       );
-      for (const follower of this.#followers) await this.#safely(() => follower.tick());
+      await this.#rows.tick();
       await this.#maintain();
       if (this.#trouble !== null) this.#log("results are written again");
       this.#trouble = null;
@@ -434,41 +366,14 @@ export class CollectorService {
     }
   }
 
-  async #write(rows: ReadonlyMap<string, { row: SegmentRow; flows: FlowRow[] }>): Promise<void> {
-    const list = [...rows.values()];
-    try {
-      await this.results.write(
-        list.map((r) => r.row),
-        list.flatMap((r) => r.flows),
-      );
-    } catch (error) {
-      // Tried again with the next ones, which may be newer; bounded, because what is dropped here is still in the journal.
-      if (rows.size < MAX_UNWRITTEN) this.#rows = new Map([...rows, ...this.#rows]);
-      throw error;
-    }
-    this.counts.rows += list.length;
-    for (const { row } of list) this.events.emit("epoch", rowEvent(row, this.#latest.add(row)));
-    if (list.length === 0) return;
-    const written = list.map((r) => r.row);
-    for (const follower of this.#followers) await this.#safely(() => follower.take(written));
-  }
-
-  /** Rows are written, whatever becomes of those who follow them. */
-  async #safely(work: () => Promise<void>): Promise<void> {
-    try {
-      await work();
-    } catch (error) {
-      this.#problem((error as Error).stack ?? String(error));
-    }
-  }
-
   async #maintain(): Promise<void> {
     const nowMs = performance.now();
     if (nowMs - this.#rolledMs >= ROLL_MS || this.#closed) {
       this.#rolledMs = nowMs;
-      const now = this.#options.now?.() ?? BigInt(Date.now()) * 1_000_000n;
       await this.results.arrivals.flush();
-      this.counts.rolledUp += await this.results.rollUp(now - (this.#options.latenessNs ?? LATENESS_NS));
+      this.counts.rolledUp += await this.results.rollUp(
+        this.#now() - (this.#options.latenessNs ?? LATENESS_NS),
+      );
     }
     if (nowMs - this.#retainedMs < RETAIN_MS) return;
     this.#retainedMs = nowMs;
@@ -476,23 +381,12 @@ export class CollectorService {
   }
 
   /** Removes what is older or more than is to be kept. */
-  async retain(): Promise<void> {
-    const { recordsNs, recordBytes, rowsNs, maxRows, incidentsNs } = this.#options.retention ?? {};
-    const now = this.#options.now?.() ?? BigInt(Date.now()) * 1_000_000n;
-    const { directory } = this.#archive;
-    if (recordsNs !== undefined)
-      for (const point of this.#archive.points())
-        retain(directory, { keepNs: recordsNs }, { points: [point] });
-    if (recordBytes !== undefined) retain(directory, { maxBytes: recordBytes });
-    for (const step of [0, 60, 3600] as const)
-      await this.results.retain(step, {
-        nowNs: now,
-        keepNs: rowsNs?.[step] ?? DEFAULT_ROWS_NS[step],
-        maxRows: maxRows ?? null,
-      });
-    await this.results.arrivals.tidy(now - (rowsNs?.[60] ?? DEFAULT_ROWS_NS[60]));
-    for (const table of [this.results.incidents, this.results.alerts])
-      await table.retain(now - (incidentsNs ?? 365n * DAY_NS));
+  retain(): Promise<void> {
+    return retainKept(this.#archive, this.results, this.#options.retention ?? {}, this.#now());
+  }
+
+  #now(): bigint {
+    return this.#options.now?.() ?? BigInt(Date.now()) * 1_000_000n;
   }
 
   #problem(text: string): void {
@@ -509,21 +403,4 @@ export class CollectorService {
 function arrivalOf(outcome: Accepted["outcome"], bytes: number): Partial<ArrivalCounts> {
   if (outcome === "unchanged") return { duplicate: 1 };
   return outcome === "stored" ? { records: 1, bytes } : { changed: 1, bytes };
-}
-
-function rowKey({ segment, estimator, startNs }: SegmentRow): string {
-  return JSON.stringify([segment.from, segment.to, segment.label, estimator, `${startNs}`]);
-}
-
-/** Results that cannot be read are set aside, and made again from the records. */
-async function openResults(path: string, onLog?: (text: string) => void): Promise<ResultsStore> {
-  try {
-    return await ResultsStore.open(path);
-  } catch (error) {
-    if (!(error instanceof DatabaseDamaged)) throw error;
-    const aside = `${path}.damaged-${Date.now()}`;
-    renameSync(path, aside);
-    onLog?.(`${path}: ${error.message}; set aside as ${aside}, and made again from the records`);
-    return await ResultsStore.open(path);
-  }
 }

@@ -1,0 +1,87 @@
+/** Rows on their way from the estimates to the results, and to those who follow them. What is estimated again before it is written takes the place of what was. */
+import type { ResultsStore } from "../results/results-store.ts";
+import type { FlowRow, SegmentRow } from "../results/rows.ts";
+import type { Events } from "./events.ts";
+import { type LatestRow, LatestRows } from "./latest-rows.ts";
+import type { RowFollower } from "./monitor/follower.ts";
+import { rowEvent } from "./row-event.ts";
+
+const MAX_UNWRITTEN = 100_000;
+
+interface Unwritten {
+  row: SegmentRow;
+  flows: FlowRow[];
+}
+
+export class RowWriter {
+  readonly #results: ResultsStore;
+  readonly #events: Events;
+  readonly #onError: (text: string) => void;
+  readonly #latest = new LatestRows();
+  readonly #followers: RowFollower[] = [];
+  #unwritten = new Map<string, Unwritten>();
+
+  constructor(results: ResultsStore, events: Events, onError: (text: string) => void) {
+    this.#results = results;
+    this.#events = events;
+    this.#onError = onError;
+  }
+
+  /** The newest row of each segment and estimator. */
+  get latest(): Iterable<LatestRow> {
+    return this.#latest.values();
+  }
+
+  add(row: SegmentRow, flows: FlowRow[]): void {
+    this.#unwritten.set(rowKey(row), { row, flows });
+  }
+
+  /** Gets every row from now on, as soon as it is written. */
+  follow(follower: RowFollower): void {
+    this.#followers.push(follower);
+  }
+
+  /** Writes what was added. Returns how many rows. */
+  async write(): Promise<number> {
+    const rows = this.#unwritten;
+    this.#unwritten = new Map();
+    const list = [...rows.values()];
+    const written = list.map((r) => r.row);
+    try {
+      await this.#results.write(
+        written,
+        list.flatMap((r) => r.flows),
+      );
+    } catch (error) {
+      // Tried again with the next ones, which may be newer; bounded, because what is dropped here is still in the journal.
+      if (rows.size < MAX_UNWRITTEN) this.#unwritten = new Map([...rows, ...this.#unwritten]);
+      throw error;
+    }
+    for (const row of written) this.#events.emit("epoch", rowEvent(row, this.#latest.add(row)));
+    if (list.length > 0) await this.#each((follower) => follower.take(written));
+    return list.length;
+  }
+
+  /** Lets time pass for those who follow. */
+  tick(): Promise<void> {
+    return this.#each((follower) => follower.tick());
+  }
+
+  close(): Promise<void> {
+    return this.#each((follower) => follower.close());
+  }
+
+  /** Rows are written, whatever becomes of those who follow them. */
+  async #each(work: (follower: RowFollower) => Promise<void>): Promise<void> {
+    for (const follower of this.#followers)
+      try {
+        await work(follower);
+      } catch (error) {
+        this.#onError((error as Error).stack ?? String(error));
+      }
+  }
+}
+
+function rowKey({ segment, estimator, startNs }: SegmentRow): string {
+  return JSON.stringify([segment.from, segment.to, segment.label, estimator, `${startNs}`]);
+}
