@@ -1,9 +1,10 @@
-// Builds dist/: kernels (AssemblyScript -> one .wasm), the library (tsc, with the packages it uses), the CLI (esbuild), the report page (esbuild).
+// Builds dist/: kernels (AssemblyScript -> one .wasm), eBPF programs (clang, where it is there), the library (tsc, with the packages it uses), the CLI (esbuild), the report page (esbuild).
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildCli } from "./build-cli.mjs";
+import { buildDatapath } from "./build-datapath.mjs";
 import { bundlePackages } from "./bundle-packages.mjs";
 import { writeKernelExports } from "./kernel-bindings.mjs";
 import { writeKernelLayout } from "./kernel-layout.mjs";
@@ -43,6 +44,7 @@ if (!only || only === "kernels") {
   writeKernelLayout(bin("asc"));
   for (const unused of ["kernels.js", "kernels.d.ts"]) rmSync(join(root, "dist", unused));
 }
+if (!only || only === "datapath") buildDatapath(root);
 if (!only || only === "web") {
   if (existsSync(join(root, "web", "build.mjs"))) run(process.execPath, ["web/build.mjs"]);
 }

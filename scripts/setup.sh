@@ -20,18 +20,21 @@ install_packages() {
 
 build_product() {
   local stamp="$HOPTIME_ROOT/dist/.built"
-  if [ ! -e "$stamp" ] || [ -n "$(find "$HOPTIME_ROOT/src" "$HOPTIME_ROOT/kernels" "$HOPTIME_ROOT/web" "$HOPTIME_ROOT/package.json" "$HOPTIME_ROOT/scripts/build.mjs" -newer "$stamp" -type f -print -quit 2>/dev/null)" ]; then
+  if [ ! -e "$stamp" ] || [ -n "$(find "$HOPTIME_ROOT/src" "$HOPTIME_ROOT/kernels" "$HOPTIME_ROOT/datapath" "$HOPTIME_ROOT/web" "$HOPTIME_ROOT/package.json" "$HOPTIME_ROOT/scripts/build.mjs" -newer "$stamp" -type f -print -quit 2>/dev/null)" ]; then
     echo "hoptime: building" >&2
     (cd "$HOPTIME_ROOT" && rm -rf dist && node scripts/build.mjs >&2)
     touch "$stamp"
   fi
 }
 
-# System packages are only installed for the tests, and only where root and apt exist.
+# System packages are only installed for the tests, and only where root and apt exist. PROGRAM:PACKAGE, or /PATH:PACKAGE.
 system_packages() {
   local missing=() pair
   for pair in "$@"; do
-    command -v "${pair%%:*}" >/dev/null 2>&1 || missing+=("${pair##*:}")
+    case "$pair" in
+      /*) [ -e "${pair%%:*}" ] || missing+=("${pair##*:}") ;;
+      *) command -v "${pair%%:*}" >/dev/null 2>&1 || missing+=("${pair##*:}") ;;
+    esac
   done
   [ ${#missing[@]} -eq 0 ] && return 0
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

@@ -39,7 +39,7 @@ import type { RowFollower } from "./monitor/follower.ts";
 import { openPairing, type PairingPart } from "./pairing-thread.ts";
 import type { AnswerPiece, ArchiveQuestion } from "./questions.ts";
 import { estimateAll, recover } from "./recovery.ts";
-import { openResults } from "./results-file.ts";
+import { openResultsFile } from "./results-file.ts";
 import { type Retention, retainKept } from "./retention.ts";
 import { RowWriter } from "./row-writer.ts";
 import { type TapPlan, type TapPlanState, TapPlanStore } from "./tap-plan.ts";
@@ -50,6 +50,8 @@ export interface ServiceOptions {
   /** Made where it is missing. */
   data: string;
   table?: readonly Estimator[];
+  /** Where results are kept (default: a file of DuckDB in the directory). */
+  openResults?: (() => Promise<ResultsStore>) | undefined;
   now?: () => bigint;
   /** Longest time of one question, ms (default 30 s). */
   questionMs?: number;
@@ -167,7 +169,10 @@ export class CollectorService {
     let results: ResultsStore | null = null;
     try {
       const archive = await RecordArchive.create(join(data, "records"), files);
-      results = await openResults(join(data, "results.duckdb"), options.onLog);
+      const { openResults } = options;
+      results = openResults
+        ? await openResults()
+        : await openResultsFile(join(data, "results.duckdb"), options.onLog);
       const service = new CollectorService(options, { archive, lock, results, files });
       await recover({
         ...{ archive, results, journal: service.#journal, pairing: service.#pairing },

@@ -1,0 +1,148 @@
+/**
+ * A compiled object of datapath/, loaded: its programs verified by the kernel, its maps there, its constants set. Nothing is attached yet (bpf-link.ts). Programs and maps live as
+ * long as this is open and something is attached, and end with the process.
+ */
+import { UsageError } from "../../base/errors.ts";
+import { findPackageFile } from "../../base/package-file.ts";
+import { BpfMap } from "./bpf-map.ts";
+import { type Handle, type Libbpf, loadLibbpf } from "./libbpf.ts";
+
+export interface DatapathPlan {
+  /** Whose it is, for messages: the interface. */
+  what: string;
+  /** A file of datapath/ without its ending: `observe` is dist/datapath/observe.bpf.o. */
+  object: string;
+  /** Programs to load; others of the object are left out. */
+  programs: readonly string[];
+  /** Sections of constants (`.rodata.config`) and all of their bytes: the verifier takes them for granted, and leaves out what they rule out. */
+  constants?: Readonly<Record<string, Uint8Array>>;
+  /** Entries of maps whose size depends on the plan. */
+  entries?: Readonly<Record<string, number>>;
+}
+
+const LOG_BYTES = 1 << 20;
+const EPERM = 1;
+const EACCES = 13;
+const ENOMEM = 12;
+const E2BIG = 7;
+
+/** Path of a compiled object; null where it was not built. */
+export function findDatapath(object: string): string | null {
+  return findPackageFile(`datapath/${object}.bpf.o`);
+}
+
+export class Datapath {
+  readonly bpf: Libbpf;
+  readonly #object: Handle;
+  readonly #what: string;
+  readonly #programs = new Map<string, number>();
+  readonly #maps = new Map<string, BpfMap>();
+
+  private constructor(bpf: Libbpf, object: Handle, what: string) {
+    this.bpf = bpf;
+    this.#object = object;
+    this.#what = what;
+  }
+
+  /** UsageError where it cannot be: what is missing, and what to do. */
+  static async load(plan: DatapathPlan): Promise<Datapath> {
+    const bpf = await loadLibbpf(plan.what);
+    const path = findDatapath(plan.object);
+    if (!path)
+      throw new UsageError(
+        "not-supported",
+        `${plan.what}: the eBPF programs of this build are missing`,
+        "install clang and libbpf-dev, and build again: npm run build",
+      );
+    const object = bpf.openFile(path);
+    if (object === null) throw new Error(`${path}: libbpf cannot read it (errno ${bpf.libc.errno()})`);
+    const datapath = new Datapath(bpf, object, plan.what);
+    try {
+      datapath.#load(plan);
+      return datapath;
+    } catch (error) {
+      datapath.close();
+      throw error;
+    }
+  }
+
+  /** File descriptor of a program that the plan names. */
+  program(name: string): number {
+    const fd = this.#programs.get(name);
+    if (fd === undefined) throw new Error(`program ${name} was not loaded`);
+    return fd;
+  }
+
+  map(name: string): BpfMap {
+    const known = this.#maps.get(name);
+    if (known) return known;
+    const map = new BpfMap(this.bpf, this.#find(name));
+    this.#maps.set(name, map);
+    return map;
+  }
+
+  /** What is attached keeps its programs until it is closed, too. */
+  close(): void {
+    for (const map of this.#maps.values()) map.close();
+    this.#maps.clear();
+    this.bpf.closeObject(this.#object);
+  }
+
+  #find(name: string): Handle {
+    const map = this.bpf.findMap(this.#object, name);
+    if (map === null) throw new Error(`no map ${name}`);
+    return map;
+  }
+
+  #load({ programs, constants = {}, entries = {} }: DatapathPlan): void {
+    const { bpf } = this;
+    const log = new Uint8Array(LOG_BYTES);
+    const wanted: [name: string, program: Handle][] = [];
+    for (let at = bpf.nextProgram(this.#object, null); at !== null; at = bpf.nextProgram(this.#object, at)) {
+      const name = bpf.programName(at);
+      const on = programs.includes(name);
+      bpf.setAutoload(at, on);
+      if (!on) continue;
+      bpf.setLog(at, log, log.length);
+      wanted.push([name, at]);
+    }
+    for (const [name, bytes] of Object.entries(constants)) {
+      const outcome = bpf.setInitial(this.#find(name), bytes, bytes.length);
+      if (outcome !== 0) throw new Error(`${name} does not have ${bytes.length} bytes (errno ${-outcome})`);
+    }
+    for (const [name, count] of Object.entries(entries)) {
+      const outcome = bpf.setEntries(this.#find(name), count);
+      if (outcome !== 0) throw new Error(`${name} cannot have ${count} entries (errno ${-outcome})`);
+    }
+    const outcome = bpf.load(this.#object);
+    if (outcome !== 0) throw this.#refusal(-outcome, textOf(log));
+    for (const [name, program] of wanted) this.#programs.set(name, bpf.programFd(program));
+  }
+
+  #refusal(errno: number, log: string): Error {
+    // EACCES is the verifier's answer, too; then it has written why.
+    if (errno === EPERM || (errno === EACCES && log === ""))
+      return new UsageError(
+        "not-supported",
+        `${this.#what}: no right to load eBPF programs`,
+        "run as root, or with CAP_BPF and CAP_NET_ADMIN",
+      );
+    if (errno === ENOMEM || errno === E2BIG)
+      return new UsageError(
+        "out-of-memory",
+        `${this.#what}: the kernel has no room for the maps of the eBPF programs`,
+        "use smaller parameters of the estimators",
+      );
+    const why = log.trim().split("\n").slice(-3).join("; ");
+    return new UsageError(
+      "not-supported",
+      `${this.#what}: this kernel does not take the eBPF programs (errno ${errno}${why === "" ? "" : `: ${why}`})`,
+      "observe without eBPF",
+    );
+  }
+}
+
+function textOf(log: Uint8Array): string {
+  const end = log.indexOf(0);
+  return new TextDecoder().decode(log.subarray(0, end < 0 ? log.length : end));
+}

@@ -1,0 +1,118 @@
+/**
+ * The functions of libbpf that the datapath takes, through koffi. Both are loaded when a program is, and not before. Functions answer as libbpf 1 does: a negative errno, or
+ * null and `errno`.
+ */
+import { UsageError } from "../../base/errors.ts";
+import { findLibc, type Libc } from "../source/interface/libc.ts";
+
+/** What libbpf hands out: an object, a program or a map of its. */
+export type Handle = unknown;
+
+type Call = (...args: unknown[]) => never;
+
+export interface Libbpf {
+  libc: Libc;
+  openFile(path: string): Handle | null;
+  load(object: Handle): number;
+  closeObject(object: Handle): void;
+  nextProgram(object: Handle, before: Handle | null): Handle | null;
+  programName(program: Handle): string;
+  programFd(program: Handle): number;
+  setAutoload(program: Handle, on: boolean): number;
+  setLog(program: Handle, log: Uint8Array, bytes: number): number;
+  findMap(object: Handle, name: string): Handle | null;
+  mapFd(map: Handle): number;
+  mapValueBytes(map: Handle): number;
+  mapEntries(map: Handle): number;
+  setEntries(map: Handle, entries: number): number;
+  setValueBytes(map: Handle, bytes: number): number;
+  setInitial(map: Handle, value: Uint8Array, bytes: number): number;
+  lookup(fd: number, key: Uint8Array, value: Uint8Array): number;
+  update(fd: number, key: Uint8Array, value: Uint8Array, flags: number): number;
+  remove(fd: number, key: Uint8Array): number;
+  /** `batch`: where the next call goes on; `count`: room for so many, then how many there are. */
+  lookupBatch(
+    fd: number,
+    before: Uint8Array | null,
+    batch: Uint8Array,
+    keys: Uint8Array,
+    values: Uint8Array,
+    count: Uint32Array,
+    options: null,
+  ): number;
+  createLink(program: number, target: number, type: number, options: Uint8Array): number;
+  queryXdp(index: number, flags: number, options: Uint8Array): number;
+  testRun(program: number, options: Uint8Array): number;
+  info(fd: number, info: Uint8Array, bytes: Uint32Array): number;
+  enableStatistics(type: number): number;
+  possibleCpus(): number;
+}
+
+const LIBRARY = "libbpf.so.1";
+
+let loaded: Promise<Libbpf | string> | null = null;
+
+/** The library; or what is missing. */
+export function findLibbpf(): Promise<Libbpf | string> {
+  loaded ??= find();
+  return loaded;
+}
+
+export async function loadLibbpf(what: string): Promise<Libbpf> {
+  const found = await findLibbpf();
+  if (typeof found !== "string") return found;
+  const hint = found.startsWith(LIBRARY)
+    ? "apt install libbpf1 (Debian, Ubuntu), dnf install libbpf (Fedora)"
+    : found.startsWith("koffi")
+      ? "npm install koffi (beside hoptime)"
+      : undefined;
+  throw new UsageError("not-supported", `${what}: ${found}`, hint);
+}
+
+async function find(): Promise<Libbpf | string> {
+  if (process.platform !== "linux") return `eBPF is a part of Linux (this is ${process.platform})`;
+  const libc = await findLibc();
+  if (!libc) return "koffi is not installed, which loads eBPF programs";
+  try {
+    return await bind(libc);
+  } catch {
+    return `${LIBRARY} is not installed, which loads eBPF programs`;
+  }
+}
+
+async function bind(libc: Libc): Promise<Libbpf> {
+  const { default: koffi } = await import("koffi");
+  const library = koffi.load(LIBRARY);
+  const call = (declaration: string) => library.func(declaration) as unknown as Call;
+  // Its own lines are for developers; what failed is reported here, with the verifier's words.
+  call("void *libbpf_set_print(void *)")(null);
+  const open = call("void *bpf_object__open_file(const char *, void *)");
+  return {
+    libc,
+    openFile: (path) => open(path, null),
+    load: call("int bpf_object__load(void *)"),
+    closeObject: call("void bpf_object__close(void *)"),
+    nextProgram: call("void *bpf_object__next_program(void *, void *)"),
+    programName: call("const char *bpf_program__name(void *)"),
+    programFd: call("int bpf_program__fd(void *)"),
+    setAutoload: call("int bpf_program__set_autoload(void *, bool)"),
+    setLog: call("int bpf_program__set_log_buf(void *, void *, size_t)"),
+    findMap: call("void *bpf_object__find_map_by_name(void *, const char *)"),
+    mapFd: call("int bpf_map__fd(void *)"),
+    mapValueBytes: call("uint32 bpf_map__value_size(void *)"),
+    mapEntries: call("uint32 bpf_map__max_entries(void *)"),
+    setEntries: call("int bpf_map__set_max_entries(void *, uint32)"),
+    setValueBytes: call("int bpf_map__set_value_size(void *, uint32)"),
+    setInitial: call("int bpf_map__set_initial_value(void *, void *, size_t)"),
+    lookup: call("int bpf_map_lookup_elem(int, void *, void *)"),
+    update: call("int bpf_map_update_elem(int, void *, void *, uint64)"),
+    remove: call("int bpf_map_delete_elem(int, void *)"),
+    lookupBatch: call("int bpf_map_lookup_batch(int, void *, void *, void *, void *, void *, void *)"),
+    createLink: call("int bpf_link_create(int, int, int, void *)"),
+    queryXdp: call("int bpf_xdp_query(int, int, void *)"),
+    testRun: call("int bpf_prog_test_run_opts(int, void *)"),
+    info: call("int bpf_obj_get_info_by_fd(int, void *, void *)"),
+    enableStatistics: call("int bpf_enable_stats(int)"),
+    possibleCpus: call("int libbpf_num_possible_cpus()"),
+  };
+}
