@@ -263,6 +263,8 @@ export interface Estimator<P extends ParameterValues = ParameterValues> {
      * name them; "none": the payload names its own flows, or there are no per-flow answers.
      */
     flows: "required" | "names" | "none";
+    /** Packets of our own that must cross the segment, and that it recognises among the others; left out: none. */
+    injected?: "reference" | "probe";
   };
   /** With these parameters rows must have their delay, though in general they need not. */
   mayNeedDelays?(parameters: P): boolean;
